@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# From a fresh clone on Debian 12, as root, with nothing but git and make.
+
+.PHONY: help demo test build lint format bench clean
+
+help:
+	@echo "make demo    two containers share a simulated T4, each inside its slice"
+	@echo "make test    every check: linters, unit tests, real container runtimes"
+	@echo "make build   virtual environment and C parts only"
+	@echo "make lint    linters only (after make build or make test)"
+	@echo "make format  rewrite Python and C in the project's style"
+	@echo "make bench   measure what the parts cost"
+	@echo "make clean   remove everything that was built"
+
+demo:
+	@scripts/demo
+
+test:
+	@scripts/test
+
+build:
+	@scripts/bootstrap build
+
+lint:
+	@scripts/lint
+
+format:
+	@.venv/bin/ruff check --quiet --fix-only .
+	@.venv/bin/ruff format .
+	@$(MAKE) --no-print-directory -C kmod format
+
+bench:
+	@scripts/bench
+
+clean:
+	@$(MAKE) --no-print-directory -C kmod clean
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist reports
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all tests share: who may skip, and where the project lies.
+
+CGPU_TEST_REQUIRE=all turns every skip into a failure that names the reason. Tests marked `gpu` or `vm` need a
+machine of their own and stay skipped, unless the variable names them too: CGPU_TEST_REQUIRE=all,gpu.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+OWN_MACHINE = ("gpu", "vm")
+
+SetupPhase = Generator[None, pytest.TestReport, pytest.TestReport]
+CollectPhase = Generator[None, pytest.CollectReport, pytest.CollectReport]
+
+
+def required() -> set[str]:
+    """Return the words of CGPU_TEST_REQUIRE."""
+    return {word for word in os.environ.get("CGPU_TEST_REQUIRE", "").split(",") if word}
+
+
+def must_run(markers: set[str]) -> bool:
+    """Say whether a test with these markers may not be skipped."""
+    own = markers & set(OWN_MACHINE)
+    return own <= required() if own else "all" in required()
+
+
+def skip_reason(longrepr: object) -> str:
+    """Return the reason out of what pytest keeps of a skip."""
+    reason = longrepr[2] if isinstance(longrepr, tuple) else str(longrepr)
+    return f"CGPU_TEST_REQUIRE does not allow this skip: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> SetupPhase:
+    """Turn a skipped test into a failed one where nothing may be skipped."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and must_run({m.name for m in item.iter_markers()}):
+        report.outcome = "failed"
+        report.longrepr = skip_reason(report.longrepr)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> CollectPhase:
+    """Turn a file that skips itself as a whole into a failure where nothing may be skipped."""
+    report = yield
+    if report.outcome == "skipped" and must_run(set()):
+        report.outcome = "failed"
+        report.longrepr = skip_reason(report.longrepr)
+    return report
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs root when it is not there."""
+    if item.get_closest_marker("root") and os.geteuid() != 0:
+        pytest.skip("needs root")
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Return the root of the checkout."""
+    return REPOSITORY
