@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration in force, for programs that must start fast: reads /run/cgpu/config.json."""
+
+from __future__ import annotations
+
+import errno
+
+from cgpu import paths
+from cgpu.errors import CgpuError, show
+from cgpu.fastjson import loads
+from cgpu.files import read_bounded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Value = bool | int | str | None
+
+# Names, defaults and types, in the order of cgpu/schema/config.schema.json; a test compares the two.
+DEFAULTS: dict[str, Value] = {
+    "tree": None,
+    "low_level_runtime": None,
+    "allow_environment": True,
+    "allow_disable": True,
+    "max_mem_container_mib": None,
+    "max_schd_weight": None,
+    "default_memsize": 0,
+    "policy": 1,
+    "max_inst": 20,
+    "prio_ratio": 80,
+    "allow_zero_weight": False,
+    "enforce": True,
+    "allow_unknown_driver": False,
+    "workers": 0,
+    "hook_timeout": 10,
+    "log_level": "info",
+    "supervise_shared_mappings": True,
+}
+_TEXTS = ("tree", "low_level_runtime")
+_NUMBERS = ("max_mem_container_mib", "max_schd_weight")
+MAX_BYTES = 1 << 16
+
+
+class Effective:
+    """The value of every configuration key. Attributes are named as the keys; treat it as read-only."""
+
+    __slots__ = tuple(DEFAULTS)
+
+    tree: str | None
+    low_level_runtime: str | None
+    allow_environment: bool
+    allow_disable: bool
+    max_mem_container_mib: int | None
+    max_schd_weight: int | None
+    default_memsize: int
+    policy: int
+    max_inst: int
+    prio_ratio: int
+    allow_zero_weight: bool
+    enforce: bool
+    allow_unknown_driver: bool
+    workers: int
+    hook_timeout: int
+    log_level: str
+    supervise_shared_mappings: bool
+
+    def __init__(self, **values: Value) -> None:
+        """Take the given values, and the default for every other key. The values are not checked."""
+        for key, default in DEFAULTS.items():
+            setattr(self, key, values.pop(key, default))
+        if values:
+            raise TypeError(f"no such configuration key: {next(iter(values))}")
+
+    def to_dict(self) -> dict[str, Value]:
+        """Return all keys with their values."""
+        return {key: getattr(self, key) for key in DEFAULTS}
+
+    def replace(self, **values: Value) -> Effective:
+        """Return a copy with some values changed."""
+        return Effective(**{**self.to_dict(), **values})
+
+
+def load(path: str = paths.EFFECTIVE) -> Effective:
+    """Read the effective configuration; the defaults when the file is not there. Raises CgpuError."""
+    try:
+        raw = read_bounded(path, MAX_BYTES)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return Effective()
+        raise CgpuError(f"{path}: cannot be read ({error.strerror}): systemctl restart cgpud") from error
+    try:
+        document = loads(raw)
+    except ValueError as error:
+        raise CgpuError(f"{path}: is not JSON ({error}); write it anew: systemctl restart cgpud") from error
+    return _from_document(path, document)
+
+
+def _from_document(path: str, document: object) -> Effective:
+    if not isinstance(document, dict):
+        raise CgpuError(f"{path}: must hold a JSON object; write it anew: systemctl restart cgpud")
+    _check(path, document)
+    return Effective(**document)
+
+
+def _check(path: str, document: Mapping[str, object]) -> None:
+    # The engine has validated the file against the schema. This only keeps a stale or half-understood one
+    # from being read as something else.
+    for key, value in document.items():
+        if key not in DEFAULTS or not _fits(key, value):
+            accepted = "keys and types of docs/configuration.md; write it anew: systemctl restart cgpud"
+            raise CgpuError(f"{path}: {show(key)}: {show(value)}: accepted are {accepted}")
+
+
+def _fits(key: str, value: object) -> bool:
+    if value is None:
+        return DEFAULTS[key] is None
+    if key in _TEXTS:
+        return type(value) is str
+    return type(value) is (int if key in _NUMBERS else type(DEFAULTS[key]))

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON reading without the json package, whose import costs as much as half an interpreter start.
+
+The standard library's own C scanner does the work. What it cannot read, for whatever reason, the json package
+judges: most often to find the words for what is wrong.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+_SPACE = " \t\n\r"
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a member is given twice")
+    return found
+
+
+class _Context:
+    """What the scanner asks of its decoder."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook: object = None
+    parse_float = float
+    parse_int = int
+    parse_constant = staticmethod(_refuse_constant)
+
+
+class _UniqueContext(_Context):
+    """The same, for texts in which no object may have a member twice."""
+
+    object_pairs_hook = staticmethod(_unique)
+
+
+def loads(raw: bytes, *, unique: bool = False) -> object:
+    """Parse one JSON text in UTF-8. Raises ValueError for anything else, also when it nests too deep.
+
+    Of a member that is given twice the last counts; with unique it is an error.
+    """
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError("not UTF-8") from error
+    try:
+        return _parse(text.strip(_SPACE), _UniqueContext if unique else _Context)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def _parse(text: str, context: type[_Context]) -> object:
+    try:
+        from _json import make_scanner
+
+        value, end = make_scanner(context)(text, 0)  # type: ignore[arg-type] # it needs only these attributes
+        if end == len(text):
+            return value
+    except (ImportError, StopIteration, SystemError, ValueError):
+        pass
+    import json
+
+    hook = _unique if context is _UniqueContext else None
+    return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=hook)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A grant: what a container gets on one GPU, and its text form on the hook's command line."""
+
+from __future__ import annotations
+
+from cgpu.errors import CgpuError, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    # GPU index, memory in bytes, compute weight, high priority (0 or 1)
+    Grant = tuple[int, int, int, int]
+
+LIMITS = (9999, 1 << 50, 999, 1)
+FORM = "GPU:BYTES:WEIGHT:PRIORITY, four whole numbers, such as 0:6336544768:1:0"
+
+
+def format_grants(grants: Iterable[Grant]) -> list[str]:
+    """Return one GPU:BYTES:WEIGHT:PRIORITY text for each grant."""
+    return [":".join(map(str, grant)) for grant in grants]
+
+
+def parse_grant(text: str) -> Grant:
+    """Read one GPU:BYTES:WEIGHT:PRIORITY text. Raises CgpuError when it is anything else."""
+    parts = text.split(":") if len(text) <= 64 else []
+    if len(parts) == len(LIMITS) and all(map(_is_number, parts)):
+        gpu, memsize, weight, highprio = map(int, parts)
+        if memsize > 0 and all(
+            n <= limit for n, limit in zip((gpu, memsize, weight, highprio), LIMITS, strict=True)
+        ):
+            return gpu, memsize, weight, highprio
+    raise CgpuError(f"--grant {show(text)}: accepted is {FORM}")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and (text == "0" or text[0] != "0")

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why the engine refused a registration: its errno and what the tree says, as one line."""
+
+from __future__ import annotations
+
+import errno
+
+from cgpu.errors import CgpuError, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cgpu.grants import Grant
+    from cgpu.tree import Tree
+
+MIB = 1 << 20
+FREE_ONE = "ask for less, or stop a container (cgpu-smi lists them)"
+
+
+def explain(tree: Tree, container: str, pid: int, grants: Sequence[Grant], error: OSError) -> str:
+    """Return the message for an errno of a create. Never raises: figures that cannot be read are left out."""
+    try:
+        why = _from_figures(tree, container, grants, error.errno or 0)
+    except CgpuError:
+        why = None
+    return f"container {container}: " + (why or _general(tree, pid, grants, error))
+
+
+def _from_figures(tree: Tree, container: str, grants: Sequence[Grant], number: int) -> str | None:
+    if number == errno.ENOMEM:
+        return _first(_no_memory(tree, gpu, size) for gpu, size, _, _ in grants)
+    if number == errno.EDQUOT:
+        return _first(_no_weight(tree, gpu, weight) for gpu, _, weight, _ in grants)
+    if number == errno.ENOSPC:
+        return _first(_no_place(tree, gpu) for gpu, _, _, _ in grants)
+    if number == errno.EEXIST:
+        return _first(_taken(tree, gpu.index, container) for gpu in tree.gpus())
+    if number == errno.ENOENT:
+        present = [gpu.index for gpu in tree.gpus()]
+        missing = [gpu for gpu, _, _, _ in grants if gpu not in present]
+        return (
+            f"there is no GPU {missing[0]}; accepted are {', '.join(map(str, present))}" if missing else None
+        )
+    return None
+
+
+def _first(reasons: Iterable[str | None]) -> str | None:
+    return next((reason for reason in reasons if reason), None)
+
+
+def _no_memory(tree: Tree, gpu: int, size: int) -> str | None:
+    name = str(gpu)
+    total = tree.read_int(name, "memtotal")
+    promised = sum(tree.read_int(name, other, "memsize") for other in tree.containers(gpu))
+    left = max(total - promised, 0)
+    if size <= left:
+        return None
+    return (
+        f"{_mib(size)} of GPU {gpu} asked for, {_mib(left)} of its {_mib(total)} are not promised to others; "
+        + FREE_ONE
+    )
+
+
+def _no_weight(tree: Tree, gpu: int, weight: int) -> str | None:
+    left = tree.read_int(str(gpu), "free_weight")
+    if weight <= left:
+        return None
+    most = tree.read_int(str(gpu), "max_inst")
+    return f"weight {weight} of GPU {gpu} asked for, {left} of {most} (max_inst) are left; " + FREE_ONE
+
+
+def _no_place(tree: Tree, gpu: int) -> str | None:
+    most = tree.read_int(str(gpu), "max_inst")
+    count = len(tree.containers(gpu))
+    if count < most:
+        return None
+    return f"GPU {gpu} has {count} containers, accepted are {most} (max_inst); stop one, or raise max_inst"
+
+
+def _taken(tree: Tree, gpu: int, container: str) -> str | None:
+    directory = directory_of(container)
+    if directory not in tree.containers(gpu):
+        return None
+    owner = tree.read(str(gpu), directory, "owner").split(maxsplit=1)[:1]
+    if owner == [container]:
+        return f"this id is already registered on GPU {gpu}; a container is registered once"
+    name = f"container {show(owner[0])}" if owner else "another container"
+    return (
+        f"{name} has the same first 12 characters, {directory}, on GPU {gpu}; start this one under a new id"
+    )
+
+
+def directory_of(container: str) -> str:
+    """Return the name of a container's directory: 12 characters of a 64-digit hexadecimal id, else the id."""
+    short = len(container) == 64 and all(c in "0123456789abcdefABCDEF" for c in container)
+    return container[:12] if short else container
+
+
+def _general(tree: Tree, pid: int, grants: Sequence[Grant], error: OSError) -> str:
+    gpus = ", ".join(str(gpu) for gpu, _, _, _ in grants)
+    texts = {
+        errno.ENOMEM: f"more memory of GPU {gpus} asked for than is not promised to others; {FREE_ONE}",
+        errno.EDQUOT: f"more weight of GPU {gpus} asked for than is left; {FREE_ONE}",
+        errno.ENOSPC: f"GPU {gpus} has as many containers as max_inst allows; stop one, or raise max_inst",
+        errno.EEXIST: "this id, or one with the same first 12 characters, is already registered",
+        errno.ESRCH: f"there is no process {pid}: it ended before it could be registered",
+        errno.EBUSY: f"GPU {gpus} cannot take a container now (the engine is busy); start it again",
+        errno.ENOENT: f"there is no GPU {gpus}; cgpu-smi lists them",
+        errno.EINVAL: f"the engine does not accept pid {pid} and GPU {gpus}: see its log",
+        errno.EACCES: "only root of the host may register containers",
+        errno.EPERM: "only root of the host may register containers",
+    }
+    return texts.get(error.errno or 0, f"the engine at {tree.path} refused: {error.strerror}")
+
+
+def _mib(size: int) -> str:
+    return f"{size // MIB} MiB"

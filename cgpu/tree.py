@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Client of the engine's tree: plain files, the same for the kernel module and the daemon.
+
+Imported once per container: it takes nothing from the standard library but os and errno.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from cgpu import paths
+from cgpu.errors import CgpuError, show
+from cgpu.files import read_fd
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cgpu.effective import Effective
+    from cgpu.grants import Grant
+
+MAX_NODE = 1 << 16
+MAX_CONTROL = 4096
+MAX_ID = 127
+ID_EXTRA = "_.+-"
+_FACTS = ("memfree", "memtotal", "minor", "name", "uuid")
+GPU_NODES = (*_FACTS, "free_weight", "major", "max_inst", "policy", "prio_ratio")
+ROOT_NODES = ("default_memsize", "engine", "inst_ctl", "major", "upgrade", "version")
+CONTAINER_NODES = ("highprio", "id", "meminfo", "memsize", "owner", "usage", "weight")
+DOWN = (errno.ENOENT, errno.ENOTCONN, errno.ENOTDIR, errno.ENODEV, errno.ECONNABORTED)
+
+
+class EngineDownError(CgpuError):
+    """There is no engine behind the tree."""
+
+
+class Gpu:
+    """Facts of one card. memtotal is in bytes; name and policy are read when they are asked for."""
+
+    __slots__ = ("_read", "index", "max_inst", "memtotal", "uuid")
+
+    def __init__(
+        self, index: int, uuid: str, memtotal: int, max_inst: int, read: Callable[[str], str] | None = None
+    ) -> None:
+        """Keep the facts. read gives the text of a node of this GPU."""
+        self.index = index
+        self.uuid = uuid
+        self.memtotal = memtotal
+        self.max_inst = max_inst
+        self._read = read
+
+    @property
+    def name(self) -> str:
+        """The model, such as "Tesla T4"; empty when there is no tree behind. Raises CgpuError."""
+        return self._read("name") if self._read is not None else ""
+
+    @property
+    def policy(self) -> int:
+        """The scheduling policy, 0 to 5; 1 when there is no tree behind. Raises CgpuError."""
+        return int(self._read("policy")) if self._read is not None else 1
+
+
+class Tree:
+    """The tree at one path. Every method raises CgpuError, EngineDownError when nothing is there."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        """Remember the path. Nothing is opened yet."""
+        self.path = path
+
+    def names(self, *parts: str) -> list[str]:
+        """Return the sorted names in a directory."""
+        path = self._join(parts)
+        try:
+            return sorted(os.listdir(path))
+        except OSError as error:
+            raise self._failed(path, "listed", error) from error
+
+    def read(self, *parts: str) -> str:
+        """Return the text of a node without the newline at its end."""
+        path = self._join(parts)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                raw = read_fd(fd, MAX_NODE)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise self._failed(path, "read", error) from error
+        return raw.decode("utf-8", "replace").removesuffix("\n")
+
+    def read_int(self, *parts: str) -> int:
+        """Return the number in a node."""
+        text = self.read(*parts)
+        if len(text) <= 20 and text.isascii() and text.isdigit():
+            return int(text)
+        raise CgpuError(
+            f"{self._join(parts)}: {show(text)}: a whole number was expected; see the engine's log"
+        )
+
+    def write(self, text: str, *parts: str) -> None:
+        """Write a node's whole text at once."""
+        path = self._join(parts)
+        try:
+            self._write(path, text)
+        except OSError as error:
+            raise self._failed(path, f"written ({show(text)})", error) from error
+
+    def gpus(self) -> list[Gpu]:
+        """Return the cards in the order of their indexes."""
+        return [self._gpu(index) for index in sorted(int(name) for name in self.names() if is_index(name))]
+
+    def containers(self, gpu: int) -> list[str]:
+        """Return the names of the container directories of one GPU."""
+        return [name for name in self.names(str(gpu)) if name not in GPU_NODES]
+
+    def refresh(self, config: Effective) -> Effective:
+        """Return the configuration with the tree's default_memsize; as it is where there is no tree."""
+        try:
+            return config.replace(default_memsize=self.read_int("default_memsize"))
+        except EngineDownError:
+            return config
+
+    def register(self, container: str, pid: int, grants: Sequence[Grant]) -> None:
+        """Register a container on all GPUs of its grants, or on none. pid is its init process.
+
+        The message of the CgpuError says what is left where the node has too little.
+        """
+        check_id(container)
+        slices = " ".join(f"gpu={gpu}:{size}:{weight}:{high}" for gpu, size, weight, high in grants)
+        line = f"create id={container} pid={pid} {slices}"
+        if len(line) > MAX_CONTROL:
+            raise CgpuError(f"container {container}: its request takes {len(line)} bytes, 4096 are accepted")
+        try:
+            self._write(self._join(("inst_ctl",)), line)
+        except OSError as error:
+            from cgpu.refusal import explain
+
+            if error.errno in DOWN and not self._is_up():
+                raise self._down() from error
+            if error.errno == errno.EIO:
+                # Nobody knows what the engine made of it.
+                self._forget(container)
+            raise CgpuError(explain(self, container, pid, grants, error)) from error
+
+    def destroy(self, container: str) -> None:
+        """Remove a container's registration; nothing happens when there is none."""
+        check_id(container)
+        try:
+            self._write(self._join(("inst_ctl",)), f"destroy id={container}")
+        except OSError as error:
+            if error.errno in DOWN and not self._is_up():
+                raise self._down() from error
+            raise CgpuError(f"container {container}: its slice was not removed ({error.strerror})") from error
+
+    def _forget(self, container: str) -> None:
+        try:
+            self.destroy(container)
+        except CgpuError:
+            return
+
+    def _gpu(self, index: int) -> Gpu:
+        directory = str(index)
+        facts = (self.read_int(directory, "memtotal"), self.read_int(directory, "max_inst"))
+        return Gpu(index, self.read(directory, "uuid"), *facts, read=lambda node: self.read(directory, node))
+
+    def _join(self, parts: Sequence[str]) -> str:
+        return "/".join((self.path, *parts))
+
+    def _write(self, path: str, text: str) -> None:
+        raw = text.encode("utf-8", "surrogateescape")
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            if os.write(fd, raw) != len(raw):
+                raise OSError(errno.EIO, "only a part was taken")
+        finally:
+            os.close(fd)
+
+    def _is_up(self) -> bool:
+        return os.path.exists(self.path + "/version")
+
+    def _down(self) -> EngineDownError:
+        return EngineDownError(f"{self.path}: the engine is not running: {paths.start_command(self.path)}")
+
+    def _failed(self, path: str, action: str, error: OSError) -> CgpuError:
+        if error.errno in DOWN and not self._is_up():
+            return self._down()
+        return CgpuError(f"{path}: cannot be {action}: {error.strerror}")
+
+
+def is_index(name: str) -> bool:
+    """Return whether a name of the tree's root is that of a GPU."""
+    return len(name) <= 4 and name.isascii() and name.isdigit()
+
+
+def check_id(container: str) -> None:
+    """Raise CgpuError for an id that cannot be registered."""
+    plain = (
+        container.isascii()
+        and container not in (".", "..")
+        and all(c.isalnum() or c in ID_EXTRA for c in container)
+    )
+    if not plain or not 1 <= len(container) <= MAX_ID or container[0] == "-":
+        raise CgpuError(
+            f"container id {show(container)}: accepted are 1 to {MAX_ID} letters, digits and _ . + -"
+        )
+    if container in (*GPU_NODES, *ROOT_NODES, *CONTAINER_NODES):
+        raise CgpuError(f"container id {container}: this is the name of a node in the tree; choose another")

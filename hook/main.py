@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook: `cgpu-hook STAGE [--grant GPU:BYTES:WEIGHT:PRIORITY]...`, the OCI state on standard input.
+
+It runs at every start of a container. What it may import is in tests/hook/test_budget.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from cgpu import effective, paths
+from cgpu.errors import CgpuError, one_line, show
+from cgpu.grants import parse_grant
+from cgpu.hook import log
+from cgpu.hook.register import RegistrationError, register
+from cgpu.hook.state import read_state
+from cgpu.hook.unregister import unregister
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cgpu.grants import Grant
+
+START = ("prestart", "createRuntime")
+USAGE = "accepted is cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]..."
+
+
+def main(argv: Sequence[str] | None = None, config_path: str = paths.EFFECTIVE, fd: int = 0) -> int:
+    """Run one stage and return the exit status: 0, or 1 after one line on standard error.
+
+    argv is without the program's name. The parameters config_path and fd are for tests.
+    """
+    arguments = sys.argv[1:] if argv is None else argv
+    stage = arguments[0] if arguments else ""
+    if stage == "poststop":
+        return _stop(config_path, fd)
+    seen = ["-"]
+    try:
+        if stage not in START:
+            raise CgpuError(f"stage {show(stage)}: {USAGE}")
+        _start(_grants(arguments[1:]), config_path, fd, seen)
+    except RegistrationError as error:
+        return _failed(seen[0], str(error), str(error))
+    except CgpuError as error:
+        # Its message may hold a value of the container's environment: for its owner, not for the log.
+        return _failed(seen[0], str(error), "refused, the runtime shows why")
+    except Exception as error:
+        # Whatever is wrong here, the container must not start with the whole GPU, and one line must say so.
+        return _failed(seen[0], f"unexpected {type(error).__name__}: {error}", "unexpected error")
+    return 0
+
+
+def _start(grants: list[Grant], config_path: str, fd: int, seen: list[str]) -> None:
+    state = read_state(fd)
+    seen[0] = state.id
+    register(state, grants, effective.load(config_path))
+
+
+def _stop(config_path: str, fd: int) -> int:
+    container = "-"
+    try:
+        container = read_state(fd).id
+        unregister(container, effective.load(config_path))
+    except Exception as error:
+        # The container is gone already: a failure here would only keep its runtime from cleaning up.
+        _failed(container, str(error), f"not removed: {type(error).__name__}")
+    return 0
+
+
+def _grants(arguments: Sequence[str]) -> list[Grant]:
+    grants = []
+    for flag, text in zip(arguments[::2], [*arguments[1::2], ""], strict=False):
+        if flag != "--grant":
+            raise CgpuError(f"argument {show(flag)}: {USAGE}")
+        grants.append(parse_grant(text))
+    return grants
+
+
+def _failed(container: str, message: str, logged: str) -> int:
+    try:
+        os.write(2, f"cgpu-hook: {one_line(message)}\n".encode("ascii", "backslashreplace"))
+    except OSError:
+        logged += " (no standard error)"
+    log.event(log.ERROR, container, logged)
+    return 1

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The container's specification: config.json in its bundle."""
+
+from __future__ import annotations
+
+from cgpu.errors import CgpuError, show
+from cgpu.fastjson import loads
+from cgpu.files import read_bounded
+
+MAX_SPEC = 16 << 20
+MEMBERS = ("process", "annotations")
+
+
+def read_spec(bundle: str) -> dict[str, object]:
+    """Read config.json of a bundle. Raises CgpuError for a missing, linked, over 16 MiB or broken one."""
+    if not bundle.startswith("/") or "\0" in bundle:
+        raise CgpuError(f"bundle {show(bundle)}: an absolute path is accepted")
+    path = bundle.rstrip("/") + "/config.json"
+    try:
+        raw = read_bounded(path, MAX_SPEC)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a path"
+        raise CgpuError(
+            f"{show(path)}: cannot be read ({reason}); a plain file up to 16 MiB is accepted"
+        ) from error
+    try:
+        document = loads(raw, unique=True)
+    except ValueError as error:
+        raise CgpuError(f"{show(path)}: is not JSON ({error}); an OCI specification is accepted") from error
+    if not isinstance(document, dict):
+        raise CgpuError(f"{show(path)}: {show(document)}: a JSON object is accepted")
+    _check_spelling(document, MEMBERS)
+    process = document.get("process")
+    if isinstance(process, dict):
+        _check_spelling(process, ("env",))
+    return document
+
+
+def _check_spelling(found: dict[str, object], members: tuple[str, ...]) -> None:
+    # Runtimes written in Go take PROCESS for process. What is read here must be what they read.
+    for key in found:
+        name = key.casefold()
+        if name in members and name != key:
+            raise CgpuError(f"config.json: the field {show(key)} could be taken for {name}: write {name}")

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The container's state, as a runtime gives it to a hook (OCI runtime-spec, runtime.md)."""
+
+from __future__ import annotations
+
+from cgpu.errors import CgpuError, show
+from cgpu.fastjson import loads
+from cgpu.files import read_fd
+
+MAX_STATE = 1 << 20
+MAX_PID = 1 << 22
+SOURCE = "state on standard input"
+
+
+class State:
+    """What a hook needs of the state. pid is 0, and bundle empty, where the runtime gave none."""
+
+    __slots__ = ("bundle", "id", "pid")
+
+    def __init__(self, id: str, pid: int, bundle: str) -> None:  # noqa: A002, the specification's name
+        """Keep the three."""
+        self.id = id
+        self.pid = pid
+        self.bundle = bundle
+
+
+def read_state(fd: int) -> State:
+    """Read the state to the end of fd. Raises CgpuError for anything that is not one, or is over 1 MiB."""
+    try:
+        raw = read_fd(fd, MAX_STATE)
+    except OSError as error:
+        raise CgpuError(f"{SOURCE}: cannot be read ({error.strerror}); at most 1 MiB is accepted") from error
+    return parse_state(raw)
+
+
+def parse_state(raw: bytes) -> State:
+    """Read a state from its JSON text. Unknown fields are nobody's business. Raises CgpuError."""
+    try:
+        document = loads(raw)
+    except ValueError as error:
+        raise CgpuError(f"{SOURCE}: is not JSON ({error}); an OCI state is accepted") from error
+    if not isinstance(document, dict):
+        raise CgpuError(f"{SOURCE}: {show(document)}: a JSON object is accepted")
+    # Before version 1.0.0-rc2 the bundle was called bundlePath.
+    bundle = document.get("bundle", document.get("bundlePath", ""))
+    if not isinstance(bundle, str):
+        raise CgpuError(f"{SOURCE}: bundle: {show(bundle)}: a string is accepted")
+    return State(_id(document.get("id")), _pid(document.get("pid", 0)), bundle)
+
+
+def _id(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise CgpuError(f"{SOURCE}: id: {show(value)}: a string is accepted")
+    return value
+
+
+def _pid(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= MAX_PID:
+        raise CgpuError(f"{SOURCE}: pid: {show(value)}: a whole number from 0 to {MAX_PID} is accepted")
+    return value

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stand-ins that the tests of the hook share: cards, specifications, a tree of plain files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cgpu.tree import Gpu
+
+MIB = 1 << 20
+T4 = 15109
+HOOK = Path(__file__).resolve().parents[2] / "hook" / "cgpu-hook"
+RUNNER = """
+import os, sys
+sys.path.append({root!r})
+from cgpu.hook.main import main
+os._exit(main(None, {config!r}))
+"""
+CONTAINER = "0123456789abcdef" * 4
+ENV = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15"}
+
+
+def uuid(index: int) -> str:
+    """Return the UUID of a stand-in card."""
+    return f"GPU-b084ae33-e244-0959-cd97-83000000{index:04x}"
+
+
+def cards(*mib: int, max_inst: int = 20) -> list[Gpu]:
+    """Return stand-in cards of the given sizes."""
+    return [Gpu(index, uuid(index), size * MIB, max_inst) for index, size in enumerate(mib)]
+
+
+def spec(env: dict[str, str] | None = None, annotations: dict[str, str] | None = None) -> dict[str, object]:
+    """Return a specification with these variables and annotations."""
+    entries = ["PATH=/bin", *(f"{name}={value}" for name, value in (env or {}).items())]
+    document: dict[str, object] = {"ociVersion": "1.0.2", "process": {"args": ["/x"], "env": entries}}
+    if annotations is not None:
+        document["annotations"] = annotations
+    return document
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run of the hook left."""
+
+    status: int
+    errors: str
+    written: str
+
+
+@dataclass
+class FakeTree:
+    """A tree of plain files, and the hook run against it as a real process."""
+
+    base: Path
+    settings: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        """Return the tree's directory."""
+        return self.base / "tree"
+
+    @property
+    def inst_ctl(self) -> Path:
+        """Return the control node."""
+        return self.path / "inst_ctl"
+
+    def build(self, *mib: int) -> FakeTree:
+        """Make the nodes of these cards."""
+        self.path.mkdir()
+        (self.path / "version").write_text("0.1.0\n")
+        (self.path / "default_memsize").write_text("0\n")
+        self.inst_ctl.write_text("")
+        for index, size in enumerate(mib):
+            nodes = {
+                "uuid": uuid(index),
+                "name": "Tesla T4",
+                "memtotal": size * MIB,
+                "max_inst": 20,
+                "policy": 1,
+            }
+            self.directory(str(index), **nodes, free_weight=20)
+        return self
+
+    def directory(self, place_name: str, /, **nodes: object) -> None:
+        """Make a directory of nodes."""
+        place = self.path / place_name
+        place.mkdir()
+        for node, value in nodes.items():
+            (place / node).write_text(f"{value}\n")
+
+    def bundle(self, document: object) -> Path:
+        """Write a bundle's config.json; text as it is, anything else as JSON."""
+        place = self.base / "bundle"
+        place.mkdir(exist_ok=True)
+        text = document if isinstance(document, str) else json.dumps(document)
+        (place / "config.json").write_text(text)
+        return place
+
+    def state(self, **changes: object) -> str:
+        """Return the state that a runtime would send."""
+        place = str(self.base / "bundle")
+        state = {"ociVersion": "1.0.2", "id": CONTAINER, "status": "created", "pid": 4711, "bundle": place}
+        return json.dumps({**state, **changes})
+
+    def command(self) -> list[str]:
+        """Return the hook's command with this tree in its configuration."""
+        config = self.base / "config.json"
+        config.write_text(json.dumps({"tree": str(self.path), **self.settings}))
+        code = RUNNER.format(root=str(HOOK.parent.parent), config=str(config))
+        return ["/usr/bin/python3", "-IS", "-c", code]
+
+    def run(self, *arguments: str, state: str | bytes | None = None, before: tuple[str, ...] = ()) -> Result:
+        """Run the hook; before is a program to put in front of it."""
+        text = self.state() if state is None else state
+        raw = text.encode() if isinstance(text, str) else text
+        command = [*before, *self.command(), *arguments]
+        done = subprocess.run(command, input=raw, capture_output=True, check=False, timeout=60)
+        assert done.stdout == b""
+        written = self.inst_ctl.read_text() if self.inst_ctl.is_file() else ""
+        return Result(done.returncode, done.stderr.decode(), written)

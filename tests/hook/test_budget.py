@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hook may import. Every module here is paid for at every start of a container."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests.hook.support import HOOK, FakeTree, spec
+
+# `import json` is not among them: it brings re and enum, which cost half as much as the interpreter's start.
+STANDARD = {"__future__", "errno", "os", "sys", "syslog", "_json"}
+OURS = {
+    "cgpu",
+    "cgpu.effective",
+    "cgpu.errors",
+    "cgpu.fastjson",
+    "cgpu.files",
+    "cgpu.grants",
+    "cgpu.hook",
+    "cgpu.hook.log",
+    "cgpu.hook.main",
+    "cgpu.hook.register",
+    "cgpu.hook.state",
+    "cgpu.hook.unregister",
+    "cgpu.paths",
+    "cgpu.tree",
+}
+FROM_BUNDLE = {"cgpu.ask", "cgpu.hook.spec", "cgpu.request", "cgpu.schema", "cgpu.schema.request_validator"}
+CODE = """
+import os, sys
+sys.path.append({root!r})
+from cgpu.hook.main import main
+status = main(None, {config!r})
+os.write(2, " ".join(sys.modules).encode())
+sys.exit(status)
+"""
+
+
+def modules(*command: str, stdin: str = "") -> set[str]:
+    """Return the modules that a program names on standard error."""
+    done = subprocess.run([*command], input=stdin.encode(), capture_output=True, check=True)
+    return set(done.stderr.decode().split())
+
+
+def interpreter() -> set[str]:
+    """Return the modules of the standard library's share of the budget, with what they bring."""
+    code = f"import {', '.join(sorted(STANDARD))}; os.write(2, ' '.join(sys.modules).encode())"
+    return modules("/usr/bin/python3", "-IS", "-c", code)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("prestart", "--grant", "0:1048576:1:0"), OURS),
+        (("createRuntime",), OURS | FROM_BUNDLE),
+        (("poststop",), OURS),
+    ],
+)
+def test_imports(tree: FakeTree, arguments: tuple[str, ...], expected: set[str]) -> None:
+    """The hook imports what the budget allows, and nothing else."""
+    tree.bundle(spec({"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all"}))
+    config = tree.base / "effective.json"
+    config.write_text(json.dumps({"tree": str(tree.path)}))
+    code = CODE.format(root=str(HOOK.parent.parent), config=str(config))
+    found = modules("/usr/bin/python3", "-IS", "-c", code, *arguments, stdin=tree.state())
+    assert found - interpreter() == expected
+    assert not found & {"json", "re", "enum", "typing", "dataclasses", "pathlib", "subprocess", "logging"}
+
+
+def test_launcher_is_isolated() -> None:
+    """The launcher names its interpreter absolutely and starts it without site and environment."""
+    assert HOOK.read_text().splitlines()[0] == "#!/usr/bin/python3 -IS"
+    assert HOOK.stat().st_mode & 0o111 == 0o111

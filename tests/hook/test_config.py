@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration: the file, its schema, and what is written for the hook."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from cgpu import config, effective
+from cgpu.effective import DEFAULTS, Effective
+from cgpu.errors import CgpuError
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
+KEYS = ", ".join(sorted(DEFAULTS))
+YAML = ": accepted are lines KEY: VALUE"
+TAG = "could not determine a constructor for the tag 'tag:yaml.org,2002..."
+
+
+def line_for(text: str, tmp_path: Path) -> str:
+    """Return the line with which a file of this text is refused, without the file's name."""
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(CgpuError) as caught:
+        config.load(path)
+    return str(caught.value).removeprefix(f"{path}: ")
+
+
+def test_schema() -> None:
+    """The schema is valid, and its keys and defaults are those of the fast reader."""
+    Draft202012Validator.check_schema(config.schema())
+    properties = config.schema()["properties"]
+    assert {key: rule["default"] for key, rule in properties.items()} == DEFAULTS
+    assert list(properties) == list(DEFAULTS)
+    assert Draft202012Validator(config.schema()).is_valid(DEFAULTS)
+
+
+def test_documented() -> None:
+    """Every key is documented, with its default and description."""
+    text = " ".join(DOCUMENT.read_text().split())
+    for key, rule in config.schema()["properties"].items():
+        default = json.dumps(rule["default"])
+        assert f"| `{key}` | {config.accepted(key)} | `{default}` | {rule['description']} |" in text
+
+
+def test_absent(tmp_path: Path) -> None:
+    """Without a file the defaults hold, unless it was asked for by name."""
+    assert config.load(tmp_path / "none").to_dict() == DEFAULTS
+    with pytest.raises(CgpuError) as caught:
+        config.load(tmp_path / "none", required=True)
+    assert str(caught.value) == f"{tmp_path}/none: there is no such file; without --config the defaults hold"
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "{}"])
+def test_empty(text: str, tmp_path: Path) -> None:
+    """An empty file is the defaults."""
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert config.load(path).to_dict() == DEFAULTS
+
+
+def test_values(tmp_path: Path) -> None:
+    """Given values replace defaults, also through a link."""
+    path = tmp_path / "config.yaml"
+    path.write_text("max_inst: 25.0\ntree: /run/other\nallow_environment: no\nmax_schd_weight: null\n")
+    (tmp_path / "link").symlink_to(path)
+    loaded = config.load(tmp_path / "link")
+    assert loaded.to_dict() == {**DEFAULTS, "max_inst": 25, "tree": "/run/other", "allow_environment": False}
+    assert type(loaded.max_inst) is int
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("max_instt: 5", f"max_instt: 5: there is no such key; accepted are {KEYS}"),
+        ("1: 5", f"1: 5: there is no such key; accepted are {KEYS}"),
+        ("max_inst: 26", "max_inst: 26: accepted is a whole number from 1 to 25 (default 20)"),
+        ("max_inst: '5'", "max_inst: 5: accepted is a whole number from 1 to 25 (default 20)"),
+        ("max_inst: true", "max_inst: True: accepted is a whole number from 1 to 25 (default 20)"),
+        ("max_inst:", "max_inst: None: accepted is a whole number from 1 to 25 (default 20)"),
+        ("prio_ratio: 100", "prio_ratio: 100: accepted is a whole number from 20 to 99 (default 80)"),
+        ("policy: 6", "policy: 6: accepted is a whole number from 0 to 5 (default 1)"),
+        ("enforce: 1", "enforce: 1: accepted is true or false (default true)"),
+        ("tree: run/x", "tree: run/x: accepted is an absolute path or null (default null)"),
+        ('tree: "/x\\n"', "tree: /x\\n: accepted is an absolute path or null (default null)"),
+        ("log_level: loud", 'log_level: loud: accepted is error, warning, info or debug (default "info")'),
+        (
+            "max_schd_weight: 0",
+            "max_schd_weight: 0: accepted is a whole number from 1 to 25 or null (default null)",
+        ),
+        ("workers: [1]", "workers: a list: accepted is a whole number from 0 to 64 (default 0)"),
+        ("workers: {a: 1}", "workers: an object: accepted is a whole number from 0 to 64 (default 0)"),
+        ("workers: .nan", "workers: nan: accepted is a whole number from 0 to 64 (default 0)"),
+        ("workers: 1e400", "workers: 1e400: accepted is a whole number from 0 to 64 (default 0)"),
+        ("workers: 2020-01-01", "workers: an object: accepted is a whole number from 0 to 64 (default 0)"),
+        ("- 1", "a list: accepted are lines of the form KEY: VALUE"),
+        ("max_inst", "max_inst: accepted are lines of the form KEY: VALUE"),
+        ("policy: 1\npolicy: 2", "policy: given twice (line 2); keep one"),
+        ("policy: [1", f"is not YAML at line 1 (expected ',' or ']', but got '<stream end>'){YAML}"),
+        ("a: !!python/name:os.system", f"is not YAML at line 1 ({TAG}){YAML}"),
+        ("? [a]\n: 1", f"is not YAML at line 1 (found unhashable key){YAML}"),
+        ("a: 1\n--- \nb: 2", f"is not YAML at line 2 (but found another document){YAML}"),
+    ],
+)
+def test_refused(text: str, line: str, tmp_path: Path) -> None:
+    """A file that is wrong is refused with one line: key, value, what is accepted."""
+    assert line_for(text, tmp_path) == line
+
+
+@pytest.mark.parametrize("raw", [b"\xff\xfe\xfd", b"a: \x00", b"[" * 50000, b"x" * ((1 << 20) + 1), b"\x80"])
+def test_hostile_file(raw: bytes, tmp_path: Path) -> None:
+    """Bytes that are no YAML, nest without end, or are too many are refused with one line."""
+    path = tmp_path / "config.yaml"
+    path.write_bytes(raw)
+    with pytest.raises(CgpuError) as caught:
+        config.load(path)
+    assert str(caught.value).isprintable()
+
+
+def test_laughs(tmp_path: Path) -> None:
+    """A list of lists of lists by reference is refused before anyone expands it."""
+    levels = "".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]\n" for i in range(1, 30))
+    assert line_for("l0: &l0 [x]\n" + levels, tmp_path).startswith("l0: a list: there is no such key")
+
+
+def test_circular_link(tmp_path: Path) -> None:
+    """A link to itself is refused with one line."""
+    (tmp_path / "c").symlink_to(tmp_path / "c")
+    with pytest.raises(CgpuError, match=r"c: cannot be read: "):
+        config.load(tmp_path / "c")
+
+
+values = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 30), st.sampled_from(["/x", "info", "x", 5.0, 0.5])
+)
+
+
+@given(st.dictionaries(st.sampled_from([*DEFAULTS, "other"]), values, max_size=6))
+@settings(deadline=None)
+def test_agrees_with_schema(document: dict[str, Any]) -> None:
+    """What the schema accepts is loaded, comes back from the hook's reader the same, and nothing else is."""
+    valid = Draft202012Validator(config.schema()).is_valid(document)
+    try:
+        loaded = config.check(yaml.safe_load(yaml.safe_dump(document)), "x")
+    except CgpuError:
+        assert not valid
+    else:
+        assert valid
+        assert loaded.to_dict() == {**DEFAULTS, **document}
+        assert (
+            effective._from_document("x", json.loads(json.dumps(loaded.to_dict()))).to_dict()
+            == loaded.to_dict()
+        )
+
+
+def test_effective(tmp_path: Path) -> None:
+    """The effective file is written at once, for root only, and read back the same."""
+    path = tmp_path / "config.json"
+    path.write_text("old")
+    config.write_effective(Effective(max_inst=7), path)
+    assert path.stat().st_mode & 0o7777 == 0o600
+    assert effective.load(str(path)).to_dict() == {**DEFAULTS, "max_inst": 7}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_effective_not_written(tmp_path: Path) -> None:
+    """A directory that is not there is named, and a failed write leaves nothing behind."""
+    with pytest.raises(CgpuError, match=r"config\.json: cannot be written: No such file or directory"):
+        config.write_effective(Effective(), tmp_path / "none" / "config.json")
+    (tmp_path / "config.json").mkdir()
+    with pytest.raises(CgpuError, match="cannot be written: Is a directory"):
+        config.write_effective(Effective(), tmp_path / "config.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_effective_absent(tmp_path: Path) -> None:
+    """Without an effective file the defaults hold."""
+    assert effective.load(str(tmp_path / "none")).to_dict() == DEFAULTS
+
+
+AGAIN = "write it anew: systemctl restart cgpud"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", f"is not JSON (Expecting value: line 1 column 1 (char 0)); {AGAIN}"),
+        ("[]", f"must hold a JSON object; {AGAIN}"),
+        ('{"x": 1}', f"x: 1: accepted are keys and types of docs/configuration.md; {AGAIN}"),
+        ('{"tree": 1}', f"tree: 1: accepted are keys and types of docs/configuration.md; {AGAIN}"),
+        (
+            '{"enforce": null}',
+            f"enforce: None: accepted are keys and types of docs/configuration.md; {AGAIN}",
+        ),
+        (
+            '{"max_inst": true}',
+            f"max_inst: True: accepted are keys and types of docs/configuration.md; {AGAIN}",
+        ),
+        (
+            '{"allow_disable": 1}',
+            f"allow_disable: 1: accepted are keys and types of docs/configuration.md; {AGAIN}",
+        ),
+    ],
+)
+def test_effective_refused(text: str, line: str, tmp_path: Path) -> None:
+    """An effective file that is not what the engine writes is refused with one line."""
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(CgpuError) as caught:
+        effective.load(str(path))
+    assert str(caught.value) == f"{path}: {line}"
+
+
+def test_effective_is_no_link(tmp_path: Path) -> None:
+    """The effective file is never read through a link."""
+    (tmp_path / "config.json").symlink_to("/etc/hostname")
+    with pytest.raises(CgpuError, match=r"cannot be read \(Too many levels of symbolic links\)"):
+        effective.load(str(tmp_path / "config.json"))

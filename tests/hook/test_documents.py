@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/variables.md says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cgpu.ask import ANNOTATIONS, VARIABLES
+from cgpu.effective import Effective
+from cgpu.errors import CgpuError
+from cgpu.request import resolve
+from tests.hook.support import T4, cards, spec
+
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "variables.md").read_text()
+LINES = re.findall(r"^\| `((?:ALIYUN|CGPU)\w+)=([^:]*)(: [^`]+)` \|", TEXT, re.MULTILINE)
+
+
+def test_names() -> None:
+    """Every variable and annotation is documented."""
+    assert {name for name in VARIABLES | ANNOTATIONS if f"`{name}`" not in TEXT} == set()
+
+
+def test_lines_are_found() -> None:
+    """The documented errors are found in the text."""
+    assert len(LINES) == 9
+
+
+@pytest.mark.parametrize(("name", "value", "rest"), LINES)
+def test_lines(name: str, value: str, rest: str) -> None:
+    """Every documented error is given word for word."""
+    env = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all", name: value}
+    if "MEM_DEV=15" in rest:
+        env["ALIYUN_COM_GPU_MEM_DEV"] = "15"
+    with pytest.raises(CgpuError) as caught:
+        resolve(spec(env), cards(T4, T4), Effective())
+    assert str(caught.value) == f"{name}={value}{rest}"

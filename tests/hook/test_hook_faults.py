@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook under strace: what it touches, what it says when a write fails, what a kill leaves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.hook.support import CONTAINER, MIB, FakeTree, spec
+
+DESTROY = f"destroy id={CONTAINER}"
+GRANT = ("--grant", f"0:{6043 * MIB}:1:0")
+GRANTED = f"create id={CONTAINER} pid=4711 gpu=0:{6043 * MIB}:1:0"
+
+
+def traced(output: Path, *options: str) -> tuple[str, ...]:
+    """Return strace with these options, or skip where it cannot trace."""
+    probe = ["/usr/bin/strace", "-o", "/dev/null", "/bin/true"]
+    try:
+        able = subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        able = False
+    if not able:
+        pytest.skip("strace is missing or may not trace (apt-get install strace)")
+    return ("/usr/bin/strace", "-o", str(output), *options)
+
+
+def test_asks_for_nothing_and_the_tree_is_left_alone(tree: FakeTree) -> None:
+    """A container without any GPU touches no file of the tree."""
+    tree.bundle(spec({}))
+    trace = tree.base / "trace"
+    before = traced(
+        trace, "-P", str(tree.path), "-P", str(tree.inst_ctl), "-P", f"{tree.path}/default_memsize"
+    )
+    assert tree.run("prestart", before=before).status == 0
+    assert str(tree.path) not in trace.read_text()
+
+
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        (
+            "ENOMEM",
+            (
+                "more memory of GPU 0 asked for than is not promised to others; "
+                "ask for less, or stop a container (cgpu-smi lists them)"
+            ),
+        ),
+        ("EEXIST", "this id, or one with the same first 12 characters, is already registered"),
+        ("ESRCH", "there is no process 4711: it ended before it could be registered"),
+    ],
+)
+def test_engine_refuses(tree: FakeTree, number: str, line: str) -> None:
+    """What the engine answers to the write is told in one line."""
+    before = traced(Path(os.devnull), "-P", str(tree.inst_ctl), "-e", f"inject=write:error={number}")
+    result = tree.run("prestart", *GRANT, before=before)
+    assert (result.status, result.written) == (1, "")
+    assert result.errors == f"cgpu-hook: container {CONTAINER}: {line}\n"
+
+
+def test_killed_at_every_step(tree: FakeTree) -> None:
+    """Killed at any system call from reading its input on, the hook leaves what poststop removes."""
+    trace = tree.base / "trace"
+    assert tree.run("prestart", *GRANT, before=traced(trace)).status == 0
+    calls = trace.read_text().splitlines()
+    first = next(number for number, call in enumerate(calls) if call.startswith("read(0,"))
+    seen: set[tuple[int, str]] = set()
+    for number in range(first, len(calls)):
+        if "(" not in calls[number]:
+            continue
+        tree.inst_ctl.write_text("")
+        name = calls[number].partition("(")[0]
+        nth = sum(call.startswith(f"{name}(") for call in calls[: number + 1])
+        before = traced(Path(os.devnull), "-e", f"inject={name}:signal=KILL:when={nth}")
+        result = tree.run("prestart", *GRANT, before=before)
+        seen.add((result.status, result.written))
+        result = tree.run("poststop", state=tree.state(pid=0, bundle="/gone"))
+        assert result.status == 0
+        assert result.written.startswith(DESTROY)
+    assert {written for _, written in seen} == {"", GRANTED}
+    assert {status for status, _ in seen} <= {0, -9, 137}
+    assert len(seen) > 1

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hook writes to the system log."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from cgpu.hook import log
+from cgpu.hook.main import main
+from tests.hook.support import CONTAINER, ENV, MIB, FakeTree, spec
+
+Lines = list[tuple[int, str]]
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
+    """Return what goes to the system log."""
+    found: Lines = []
+    monkeypatch.setattr("syslog.syslog", lambda level, text: found.append((level, text)))
+    return found
+
+
+def run(tree: FakeTree, *arguments: str, state: str | None = None) -> int:
+    """Run the hook in this process."""
+    path = tree.base / "state"
+    path.write_text(state or tree.state())
+    config = tree.base / "effective.json"
+    config.write_text(json.dumps({"tree": str(tree.path)}))
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return main(arguments, str(config), fd)
+    finally:
+        os.close(fd)
+
+
+def test_events(tree: FakeTree, lines: Lines) -> None:
+    """Registration and removal are one line each, with the container's id."""
+    assert run(tree, "prestart", "--grant", "1:1048576:2:1") == 0
+    assert run(tree, "poststop") == 0
+    assert lines == [
+        (log.INFO, f"container={CONTAINER} registered pid=4711 gpu=1 memsize=1048576 weight=2 highprio=1"),
+        (log.INFO, f"container={CONTAINER} removed"),
+    ]
+
+
+def test_no_environment_value(tree: FakeTree, lines: Lines) -> None:
+    """A refusal is logged without the value that was refused."""
+    tree.bundle(spec({**ENV, "ALIYUN_COM_GPU_MEM_DEV": "secret"}))
+    assert run(tree, "prestart") == 1
+    assert lines == [(log.ERROR, f"container={CONTAINER} refused, the runtime shows why")]
+
+
+def test_engine_down(tmp_path: Path, lines: Lines) -> None:
+    """A start and a removal without an engine are logged."""
+    tree = FakeTree(tmp_path)
+    assert run(tree, "prestart", "--grant", "1:1048576:2:1") == 1
+    assert run(tree, "poststop") == 0
+    down = f"{tree.path}: the engine is not running: systemctl start cgpud"
+    assert lines == [
+        (log.ERROR, f"container={CONTAINER} {down}"),
+        (log.WARNING, f"container={CONTAINER} not removed now, the engine will when it is back: {down}"),
+    ]
+
+
+def test_one_line(tree: FakeTree, lines: Lines) -> None:
+    """An id cannot add lines to the log."""
+    assert run(tree, "prestart", "--grant", "0:1:1:0", state=tree.state(id="a\nb" + "x" * 500)) == 1
+    assert len(lines) == 1
+    assert lines[0][1].startswith("container=a\\nbxxx")
+    assert lines[0][1].isprintable()
+
+
+def test_rollback(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure after the registration takes it back."""
+
+    def fail(level: int, container: str, text: str) -> None:
+        raise OSError(28, "no space")
+
+    monkeypatch.setattr(log, "event", fail)
+    with pytest.raises(OSError, match="no space"):
+        run(tree, "prestart", "--grant", f"0:{MIB}:1:0")
+    assert tree.inst_ctl.read_text().startswith(f"destroy id={CONTAINER}")
+
+
+def test_unexpected(
+    tree: FakeTree, monkeypatch: pytest.MonkeyPatch, lines: Lines, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A fault of the hook itself stops the container with one line, and never a removal."""
+
+    def fail(path: str) -> None:
+        raise RuntimeError("two\nlines")
+
+    monkeypatch.setattr("cgpu.effective.load", fail)
+    assert run(tree, "prestart", "--grant", "0:1:1:0") == 1
+    assert capfd.readouterr().err == "cgpu-hook: unexpected RuntimeError: two\\nlines\n"
+    assert run(tree, "poststop") == 0
+    assert [text for _, text in lines] == [
+        f"container={CONTAINER} unexpected error",
+        f"container={CONTAINER} not removed: RuntimeError",
+    ]

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State, specification and the JSON reader, with good, bad and arbitrary input."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgpu import fastjson
+from cgpu.errors import CgpuError, show
+from cgpu.hook.spec import read_spec
+from cgpu.hook.state import parse_state, read_state
+
+STATE: dict[str, Any] = {"ociVersion": "1.0.2", "id": "c1", "status": "created", "pid": 7, "bundle": "/b"}
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+# --- the JSON reader ---
+
+
+@given(json_values, st.booleans(), st.sampled_from([None, 2]))
+def test_reads_what_json_writes(value: object, ascii_only: bool, indent: int | None) -> None:
+    """Every document that the standard library writes is read back the same."""
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
+    raw = text.encode("utf-8", "surrogatepass")
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return
+    assert fastjson.loads(b" \n" + raw + b"\t") == value
+
+
+@given(
+    st.one_of(st.binary(max_size=40), st.text(alphabet='{}[]",:0123456789eE+-.truefalsn\\u ', max_size=30))
+)
+@settings(max_examples=400)
+def test_agrees_with_json(given_text: bytes | str) -> None:
+    """Arbitrary text is read as the standard library reads it, or raises ValueError as it does there."""
+    raw = given_text.encode() if isinstance(given_text, str) else given_text
+    try:
+        expected = json.loads(raw.decode("utf-8"), parse_constant=fastjson._refuse_constant)
+    except ValueError:
+        with pytest.raises(ValueError, match=r".*"):
+            fastjson.loads(raw)
+    else:
+        assert fastjson.loads(raw) == expected
+
+
+def test_without_scanner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interpreter without the C scanner falls back to the json package."""
+    monkeypatch.setitem(sys.modules, "_json", None)
+    assert fastjson.loads(b'{"a": [1]}') == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b" ", b"NaN", b"[1] 2", b"\xff", b"[" * 100000, b"1" * 5000, b"\xef\xbb\xbf1"]
+)
+def test_json_refused(raw: bytes) -> None:
+    """What is not one JSON text in UTF-8, or is endless nesting or digits, raises ValueError."""
+    with pytest.raises(ValueError, match=r".*"):
+        fastjson.loads(raw)
+
+
+# --- the state ---
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        STATE,
+        {
+            "ociVersion": "1.0.2-dev",
+            "id": "c1",
+            "pid": 7,
+            "root": "/r",
+            "bundle": "/b",
+            "annotations": {"a": "b"},
+        },
+        {"ociVersion": "0.6.0-dev", "id": "c1", "pid": 7, "bundlePath": "/b"},
+        {"version": "0.5.0", "id": "c1", "pid": 7, "bundlePath": "/b", "future": {"x": [1]}},
+    ],
+)
+def test_states(document: dict[str, object]) -> None:
+    """States of all versions are read; unknown fields are let be."""
+    state = parse_state(json.dumps(document).encode())
+    assert (state.id, state.pid, state.bundle) == ("c1", 7, "/b")
+
+
+def test_stopped_state() -> None:
+    """A stopped container's state may lack pid and bundle."""
+    state = parse_state(b'{"id": "c1", "status": "stopped"}')
+    assert (state.id, state.pid, state.bundle) == ("c1", 0, "")
+
+
+HEAD = "state on standard input: "
+
+
+@pytest.mark.parametrize(
+    ("raw", "line"),
+    [
+        (b"", "is not JSON (Expecting value: line 1 column 1 (char 0)); an OCI state is accepted"),
+        (b'{"id": "c1", "pid": 7', "is not JSON (Expecting ',' delimiter: line 1 column 22 (char 21)); "),
+        (b'{"id":"c1"} x', "is not JSON (Extra data: line 1 column 13 (char 12)); an OCI state is accepted"),
+        (b"\xff", "is not JSON (not UTF-8); an OCI state is accepted"),
+        (b"[" * 100000, "is not JSON (nested too deep); an OCI state is accepted"),
+        (b"[]", "a list: a JSON object is accepted"),
+        (b"null", "None: a JSON object is accepted"),
+        (b"{}", "id: None: a string is accepted"),
+        (b'{"id": ""}', "id: : a string is accepted"),
+        (b'{"id": 7}', "id: 7: a string is accepted"),
+        (b'{"id": "a", "pid": "7"}', "pid: 7: a whole number from 0 to 4194304 is accepted"),
+        (b'{"id": "a", "pid": -1}', "pid: -1: a whole number from 0 to 4194304 is accepted"),
+        (b'{"id": "a", "pid": true}', "pid: True: a whole number from 0 to 4194304 is accepted"),
+        (b'{"id": "a", "pid": 1.5}', "pid: 1.5: a whole number from 0 to 4194304 is accepted"),
+        (b'{"id": "a", "pid": null}', "pid: None: a whole number from 0 to 4194304 is accepted"),
+        (
+            b'{"id": "a", "pid": 1' + b"0" * 90 + b"}",
+            "pid: a very large number: a whole number from 0 to 4194304 ",
+        ),
+        (b'{"id": "a", "bundle": 5}', "bundle: 5: a string is accepted"),
+    ],
+)
+def test_bad_state(raw: bytes, line: str) -> None:
+    """A state that is none is refused with one line."""
+    with pytest.raises(CgpuError) as caught:
+        parse_state(raw)
+    assert str(caught.value).startswith(HEAD + line)
+    assert str(caught.value).isprintable()
+
+
+@given(json_values)
+def test_any_state(value: object) -> None:
+    """Whatever JSON comes as a state is read or refused, and nothing else happens."""
+    fields = value if isinstance(value, dict) else {"id": value, "pid": value, "bundle": value}
+    try:
+        state = parse_state(json.dumps({**STATE, **fields}).encode())
+    except CgpuError:
+        return
+    assert state.id
+    assert 0 <= state.pid <= 1 << 22
+
+
+def test_state_is_bounded(tmp_path: Path) -> None:
+    """A state of more than 1 MiB is refused."""
+    path = tmp_path / "state"
+    path.write_text(json.dumps({**STATE, "annotations": {"a": "x" * (1 << 20)}}))
+    with path.open() as stream, pytest.raises(CgpuError) as caught:
+        read_state(stream.fileno())
+    assert str(caught.value) == HEAD + "cannot be read (File too large); at most 1 MiB is accepted"
+
+
+# --- the specification ---
+
+
+def test_specification(tmp_path: Path) -> None:
+    """config.json of the bundle is read."""
+    (tmp_path / "config.json").write_text('{"process": {"env": ["A=\\u0000"]}}')
+    assert read_spec(str(tmp_path)) == {"process": {"env": ["A=\0"]}}
+
+
+@pytest.mark.parametrize("bundle", ["", ".", "b", "../b"])
+def test_relative_bundle(bundle: str) -> None:
+    """A bundle that is no absolute path is refused."""
+    with pytest.raises(CgpuError) as caught:
+        read_spec(bundle)
+    assert str(caught.value) == f"bundle {bundle}: an absolute path is accepted"
+
+
+@pytest.mark.parametrize("bundle", ["/a\0b", "/\ud800", "/" + "a/" * 5000])
+def test_odd_bundle(bundle: str) -> None:
+    """A bundle that is no possible path is refused."""
+    with pytest.raises(CgpuError, match="accepted"):
+        read_spec(bundle)
+
+
+def make_link(path: Path) -> None:
+    """Put a link in the specification's place."""
+    path.symlink_to("/etc/hostname")
+
+
+def make_large(path: Path) -> None:
+    """Put 17 MiB in the specification's place."""
+    path.touch()
+    os.truncate(path, 17 << 20)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (
+            str,
+            "cannot be read (No such file or directory); a plain file up to 16 MiB is accepted",
+        ),
+        (
+            make_link,
+            "cannot be read (Too many levels of symbolic links); a plain file up to 16 MiB is accepted",
+        ),
+        (make_large, "cannot be read (File too large); a plain file up to 16 MiB is accepted"),
+        (Path.mkdir, "cannot be read (Is a directory); a plain file up to 16 MiB is accepted"),
+        (
+            os.mkfifo,
+            "is not JSON (Expecting value: line 1 column 1 (char 0)); an OCI specification is accepted",
+        ),
+        (lambda path: path.write_text("[]"), "a list: a JSON object is accepted"),
+        (
+            lambda path: path.write_text('{"process": {"env": ["A=1"]}, "process": {}}'),
+            "is not JSON (a member is given twice); an OCI specification is accepted",
+        ),
+        (lambda path: path.write_text('{"process": {'), "is not JSON (Expecting property name"),
+        (lambda path: path.write_bytes(b'{"a": "\xff"}'), "is not JSON (not UTF-8); an OCI"),
+    ],
+)
+def test_bad_specification(make: Any, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing, linked, oversized, special or broken config.json is refused with one line."""
+    monkeypatch.setattr("cgpu.errors.SHOWN", 200)
+    make(tmp_path / "config.json")
+    with pytest.raises(CgpuError) as caught:
+        read_spec(str(tmp_path))
+    assert str(caught.value).startswith(f"{show(f'{tmp_path}/config.json')}: {why}")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "name"),
+    [
+        ('{"Process": {}}', "Process", "process"),
+        ('{"proce\u017fs": {}}', "proce\\u017fs", "process"),
+        ('{"ANNOTATIONS": 1}', "ANNOTATIONS", "annotations"),
+        ('{"process": {"Env": []}}', "Env", "env"),
+    ],
+)
+def test_spelling(text: str, key: str, name: str, tmp_path: Path) -> None:
+    """A field that a runtime may read and the hook would not is refused."""
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(CgpuError) as caught:
+        read_spec(str(tmp_path))
+    assert str(caught.value) == f"config.json: the field {key} could be taken for {name}: write {name}"

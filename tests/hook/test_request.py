@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a container gets for what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from cgpu.effective import Effective
+from cgpu.request import Request, resolve, wants
+from tests.hook.support import ENV, MIB, T4, cards, spec, uuid
+
+DEFAULTS = Effective()
+FOUR = cards(23028, 23028, 23028, 23028)
+MEM = "ALIYUN_COM_GPU_MEM_CONTAINER"
+DEV = "ALIYUN_COM_GPU_MEM_DEV"
+DEVICES = "ALIYUN_COM_GPU_VISIBLE_DEVICES"
+VENDOR = "NVIDIA_VISIBLE_DEVICES"
+
+
+def get(env: dict[str, str], *mib: int, config: Effective = DEFAULTS) -> Request | None:
+    """Resolve on cards of these sizes."""
+    return resolve(spec(env), cards(*(mib or (T4,))), config)
+
+
+def sizes(request: Request | None) -> list[int]:
+    """Return the MiB of each grant."""
+    assert request is not None
+    return [size // MIB for _, size, _, _ in request.grants]
+
+
+@pytest.mark.parametrize(
+    ("card", "container", "dev", "mib"),
+    [
+        (15079, "3", "14", 3231),
+        (16130, "3", "15", 3226),
+        (16130, "4", "15", 4301),
+        (16130, "2", "15", 2150),
+        (15109, "6", "15", 6043),
+        (15360, "3", "15", 3072),
+        (23028, "8", "22", 8373),
+    ],
+)
+def test_published_samples(card: int, container: str, dev: str, mib: int) -> None:
+    """Each published slice comes out to the MiB, and is a whole number of MiB."""
+    request = get({MEM: container, DEV: dev}, card)
+    assert request is not None
+    assert request.grants == ((0, mib * MIB, 1, 0),)
+
+
+def test_published_bytes() -> None:
+    """4 of 15 of a V100 are 4509925376 bytes, as published."""
+    request = get({MEM: "4", DEV: "15"}, 16130)
+    assert request is not None
+    assert request.grants[0][1] == 4509925376
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [("3", [3, 3, 3, 3]), ("3,1", [3, 1, 1, 1]), ("3,4,5,6", [3, 4, 5, 6]), ("3,1,2", [3, 1, 2, 2])],
+)
+def test_list_forms(text: str, units: list[int]) -> None:
+    """A list gives each GPU its amount, and the last amount repeats."""
+    request = resolve(spec({MEM: text, DEV: "23", VENDOR: "0,1,2,3"}), FOUR, DEFAULTS)
+    assert sizes(request) == [23028 * unit // 23 for unit in units]
+
+
+@pytest.mark.parametrize("text", ["3", "3,1"])
+def test_list_forms_on_two_cards(text: str) -> None:
+    """The same lists hold on two cards."""
+    last = int(text[-1])
+    assert sizes(get({MEM: text, DEV: "15", VENDOR: "all"}, T4, T4)) == [T4 * 3 // 15, T4 * last // 15]
+
+
+@pytest.mark.parametrize(
+    "env", [{}, {MEM: ""}, {MEM: "0"}, {MEM: "1,0,0"}, {MEM: "0,5"}, {MEM: "0,1,2,3,4,5"}]
+)
+def test_not_sliced(env: dict[str, str]) -> None:
+    """Unset, empty, or any zero in the list: not sliced."""
+    given = spec({**env, DEV: "23", VENDOR: "0,1,2,3"})
+    assert resolve(given, FOUR, DEFAULTS) is None
+    assert not wants(given, DEFAULTS)
+
+
+@pytest.mark.parametrize("value", ["true", "TRUE", "True", "1"])
+def test_disable(value: str) -> None:
+    """CGPU_DISABLE switches slicing off."""
+    assert get({**ENV, "CGPU_DISABLE": value}) is None
+
+
+@pytest.mark.parametrize("value", ["false", "False", "0", ""])
+def test_disable_no(value: str) -> None:
+    """CGPU_DISABLE may say no in words or be empty."""
+    assert sizes(get({**ENV, "CGPU_DISABLE": value})) == [6043]
+
+
+def test_default_dev() -> None:
+    """Without MEM_DEV a unit is one GiB-th of the card's whole GiB."""
+    assert sizes(get({MEM: "7"})) == [T4 * 7 // 14]
+
+
+def test_unit_is_ignored() -> None:
+    """ALIYUN_COM_GPU_MEM_UNIT changes nothing, whatever it says."""
+    assert sizes(get({**ENV, "ALIYUN_COM_GPU_MEM_UNIT": "MiB?"})) == [6043]
+
+
+def test_last_duplicate_wins() -> None:
+    """Of a variable given twice the last value counts."""
+    document = {"process": {"env": [f"{MEM}=x", f"{MEM}=6", f"{DEV}=15"]}}
+    assert sizes(resolve(document, cards(T4), DEFAULTS)) == [6043]
+
+
+def test_devices_order() -> None:
+    """Amounts go to GPUs in the order they are named, by index or UUID in any case of letters."""
+    named = f"2,GPU-{uuid(0)[4:].upper()}"
+    request = resolve(spec({MEM: "3,4", DEV: "23", DEVICES: named}), FOUR, DEFAULTS)
+    assert request is not None
+    assert [gpu for gpu, _, _, _ in request.grants] == [2, 0]
+    assert sizes(request) == [3003, 4004]
+    assert request.uuids == (uuid(2), uuid(0))
+    assert request.native == ()
+
+
+@pytest.mark.parametrize("vendor", ["", "void", "none", "all"])
+def test_vendor_adds_nothing(vendor: str) -> None:
+    """With ALIYUN_COM_GPU_VISIBLE_DEVICES set, these values of the vendor's variable add no GPU."""
+    request = resolve(spec({MEM: "3", DEVICES: "1", VENDOR: vendor}), FOUR, DEFAULTS)
+    assert request is not None
+    assert [gpu for gpu, _, _, _ in request.grants] == [1]
+    assert request.native == ()
+
+
+def test_mixed_mode() -> None:
+    """A GPU that only the vendor's variable names stays native."""
+    request = resolve(spec({MEM: "3", DEVICES: "2", VENDOR: "0,1,2"}), FOUR, DEFAULTS)
+    assert request is not None
+    assert [gpu for gpu, _, _, _ in request.grants] == [2]
+    assert request.native == (0, 1)
+    assert request.uuids == (uuid(2), uuid(0), uuid(1))
+
+
+def test_all_sliced() -> None:
+    """All sliced leaves nothing native."""
+    request = resolve(spec({MEM: "3", DEVICES: "all", VENDOR: "0,1"}), FOUR, DEFAULTS)
+    assert request is not None
+    assert len(request.grants) == 4
+    assert request.native == ()
+
+
+@pytest.mark.parametrize("vendor", ["", "void", "none"])
+def test_only_gpu(vendor: str) -> None:
+    """With one GPU on the node none need be named."""
+    assert sizes(get({**ENV, VENDOR: vendor})) == [6043]
+
+
+def test_weight_and_priority() -> None:
+    """Weight and priority hold on every GPU."""
+    request = resolve(
+        spec({MEM: "3", VENDOR: "0,1", "ALIYUN_COM_GPU_SCHD_WEIGHT": "20", "ALIYUN_COM_GPU_HIGH_PRIO": "1"}),
+        FOUR,
+        DEFAULTS,
+    )
+    assert request is not None
+    assert [grant[2:] for grant in request.grants] == [(20, 1), (20, 1)]
+
+
+def test_zero_weight_where_allowed() -> None:
+    """Weight 0 is taken where the node allows it."""
+    request = get({**ENV, "ALIYUN_COM_GPU_SCHD_WEIGHT": "0"}, config=Effective(allow_zero_weight=True))
+    assert request is not None
+    assert request.grants[0][2] == 0
+
+
+def test_whole_card() -> None:
+    """CONTAINER equal to DEV is the whole card."""
+    assert sizes(get({MEM: "15", DEV: "15"})) == [T4]
+
+
+@pytest.mark.parametrize("document", [{}, {"process": None}, {"process": {}}, {"process": {"env": None}}])
+def test_no_environment(document: dict[str, object]) -> None:
+    """A specification without an environment asks for nothing."""
+    assert not wants(document, DEFAULTS)
+
+
+def test_entries_that_are_none() -> None:
+    """Entries without an equals sign, of other names, with NUL bytes or of 10 MiB do not matter."""
+    entries = [MEM, f"{MEM}\0=6", f"X{MEM}=6", "A\0B=1", "BIG=" + "x" * (10 << 20), "", "=", f"{MEM}S=1"]
+    assert not wants({"process": {"env": entries}}, DEFAULTS)

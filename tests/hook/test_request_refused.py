@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every malformed request is refused with one exact line."""
+
+from __future__ import annotations
+
+import pytest
+
+from cgpu.effective import Effective
+from cgpu.errors import CgpuError
+from cgpu.request import resolve, wants
+from tests.hook.support import ENV, MIB, T4, cards, spec, uuid
+
+MEM = "ALIYUN_COM_GPU_MEM_CONTAINER"
+DEV = "ALIYUN_COM_GPU_MEM_DEV"
+DEVICES = "ALIYUN_COM_GPU_VISIBLE_DEVICES"
+VENDOR = "NVIDIA_VISIBLE_DEVICES"
+WEIGHT = "ALIYUN_COM_GPU_SCHD_WEIGHT"
+PRIO = "ALIYUN_COM_GPU_HIGH_PRIO"
+AMOUNT = "accepted is a whole number or a comma list of them, one for each GPU, such as 6 or 3,1"
+WHOLE = "accepted is a whole number from 1 to 999999999 that stands for the whole card, such as 15"
+LIST = "accepted are indexes, UUIDs, both in a comma list, or all, such as 0,1"
+NAMES = "0, 1, the UUIDs that cgpu-smi --json shows, or all"
+
+
+def refusal(env: dict[str, str], config: Effective | None = None, *mib: int) -> str:
+    """Return the line with which a request is refused on two T4 cards."""
+    with pytest.raises(CgpuError) as caught:
+        resolve(spec(env), cards(*(mib or (T4, T4))), config or Effective())
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown", "accepted"),
+    [
+        (MEM, "abc", "abc", AMOUNT),
+        (MEM, "-3", "-3", AMOUNT),
+        (MEM, "+3", "+3", AMOUNT),
+        (MEM, " 3", " 3", AMOUNT),
+        (MEM, "3 ", "3 ", AMOUNT),
+        (MEM, "3\n", "3\\n", AMOUNT),
+        (MEM, "3\0", "3\\x00", AMOUNT),
+        (MEM, "3.5", "3.5", AMOUNT),
+        (MEM, "3,", "3,", AMOUNT),
+        (MEM, ",3", ",3", AMOUNT),
+        (MEM, "3,,1", "3,,1", AMOUNT),
+        (MEM, "03", "03", AMOUNT),
+        (MEM, "1e3", "1e3", AMOUNT),
+        (MEM, "0x10", "0x10", AMOUNT),
+        (MEM, "\u0663", "\\u0663", AMOUNT),
+        (MEM, "\ud800", "\\ud800", AMOUNT),
+        (MEM, "1234567890", "1234567890", AMOUNT),
+        (MEM, "9" * 100, "9" * 64 + "...", AMOUNT),
+        (MEM, "9" * (10 << 20), "9" * 64 + "...", AMOUNT),
+        (DEV, "0", "0", WHOLE),
+        (DEV, "-1", "-1", WHOLE),
+        (DEV, "15GiB", "15GiB", WHOLE),
+        (DEV, "15,15", "15,15", WHOLE),
+        (DEVICES, "none", "none", LIST),
+        (DEVICES, "0,all", "0,all", LIST),
+        (DEVICES, "0, 1", "0, 1", LIST),
+        (DEVICES, "00", "00", LIST),
+        (DEVICES, "-1", "-1", LIST),
+        (DEVICES, "MIG-1", "MIG-1", LIST),
+        (WEIGHT, "1000", "1000", "accepted is a whole number from 1 to the GPU's max_inst"),
+        (WEIGHT, "x", "x", "accepted is a whole number from 1 to the GPU's max_inst"),
+        (PRIO, "2", "2", "accepted is 0 or 1"),
+        (PRIO, "true", "true", "accepted is 0 or 1"),
+        ("CGPU_DISABLE", "yes", "yes", "accepted is true, 1, false or 0"),
+        ("CGPU_DISABLE", "true ", "true ", "accepted is true, 1, false or 0"),
+    ],
+)
+def test_malformed(name: str, value: str, shown: str, accepted: str) -> None:
+    """A value of the wrong form is refused before the tree is asked, in exactly one line."""
+    document = spec({**ENV, name: value})
+    with pytest.raises(CgpuError) as caught:
+        wants(document, Effective())
+    assert str(caught.value) == f"{name}={shown}: {accepted}"
+    assert refusal({**ENV, name: value}) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("env", "line"),
+    [
+        (
+            {MEM: "16", DEV: "15"},
+            f"{MEM}=16: 16 is more than the whole card ({DEV}=15); accepted is at most 15",
+        ),
+        ({MEM: "15"}, f"{MEM}=15: 15 is more than the whole card (14 GiB of GPU 0); accepted is at most 14"),
+        ({MEM: "1,2,3"}, f"{MEM}=1,2,3: 3 values for 2 GPUs; give at most one for each"),
+        ({MEM: "1,2", VENDOR: "1"}, f"{MEM}=1,2: 2 values for 1 GPU; give at most one for each"),
+        ({MEM: "1", DEV: "999999"}, f"{MEM}=1: that is less than 1 MiB of GPU 0 (15109 MiB); ask for more"),
+        ({MEM: "1", DEVICES: "2"}, f"{DEVICES}=2: there is no GPU 2; accepted are {NAMES}"),
+        ({MEM: "1", DEVICES: "GPU-1"}, f"{DEVICES}=GPU-1: there is no GPU GPU-1; accepted are {NAMES}"),
+        ({MEM: "1", DEVICES: "0,0"}, f"{DEVICES}=0,0: GPU 0 is named twice; name each GPU once"),
+        (
+            {MEM: "1", DEVICES: f"1,{uuid(1)}"},
+            f"{DEVICES}=1,{uuid(1)}: GPU 1 is named twice; name each GPU once",
+        ),
+        ({MEM: "1", VENDOR: "9"}, f"{VENDOR}=9: there is no GPU 9; accepted are {NAMES}"),
+        ({MEM: "1", VENDOR: "0:1"}, f"{VENDOR}=0:1: there is no GPU 0:1; accepted are {NAMES}"),
+        ({MEM: "1", VENDOR: "0,"}, f"{VENDOR}=0,: there is no GPU with an empty name; accepted are {NAMES}"),
+        ({MEM: "1", VENDOR: "0,all"}, f"{VENDOR}=0,all: there is no GPU all; accepted are {NAMES}"),
+        ({MEM: "1", DEVICES: "0", VENDOR: "1,5"}, f"{VENDOR}=1,5: there is no GPU 5; accepted are {NAMES}"),
+        (
+            {MEM: "1", VENDOR: "no-gpu-has-3GiB-to-run"},
+            f"{VENDOR}=no-gpu-has-3GiB-to-run: there is no GPU no-gpu-has-3GiB-to-run; accepted are {NAMES}",
+        ),
+        ({MEM: "1", WEIGHT: "0"}, f"{WEIGHT}=0: a whole number from 1 to 20 (max_inst of GPU 0) is accepted"),
+        (
+            {MEM: "1", WEIGHT: "21"},
+            f"{WEIGHT}=21: a whole number from 1 to 20 (max_inst of GPU 0) is accepted",
+        ),
+    ],
+)
+def test_does_not_fit(env: dict[str, str], line: str) -> None:
+    """A well-formed value that does not fit this node is refused in exactly one line."""
+    assert refusal({VENDOR: "all", **env}) == line
+
+
+def test_none_named() -> None:
+    """With several GPUs, one must be named."""
+    assert refusal(ENV) == (
+        "a slice is asked for, but none of the 2 GPUs is named: "
+        "set ALIYUN_COM_GPU_VISIBLE_DEVICES or NVIDIA_VISIBLE_DEVICES to indexes, UUIDs or all"
+    )
+
+
+def test_no_gpu() -> None:
+    """A node without GPUs gives no slice."""
+    with pytest.raises(CgpuError, match=r"^a slice is asked for, but the engine knows no GPU: see cgpu-smi$"):
+        resolve(spec(ENV), [], Effective())
+
+
+def test_small_card() -> None:
+    """A card of less than a GiB needs MEM_DEV."""
+    line = refusal({MEM: "1"}, None, 512)
+    assert line == f"{MEM}=1: GPU 0 has only 512 MiB: say what a whole card is in {DEV}"
+
+
+@pytest.mark.parametrize(
+    ("env", "config", "line"),
+    [
+        (
+            {"CGPU_DISABLE": "true"},
+            Effective(allow_disable=False),
+            (
+                "CGPU_DISABLE=true: slicing cannot be switched off on this node "
+                "(allow_disable: false in /etc/cgpu/config.yaml)"
+            ),
+        ),
+        (
+            {MEM: "1,0"},
+            Effective(allow_disable=False),
+            (
+                f"{MEM}=1,0: slicing cannot be switched off on this node "
+                "(allow_disable: false in /etc/cgpu/config.yaml)"
+            ),
+        ),
+        (
+            {VENDOR: "0"},
+            Effective(max_mem_container_mib=6042),
+            f"{MEM}=6: that is 6043 MiB of GPU 0; this node allows 6042 (max_mem_container_mib)",
+        ),
+        (
+            {VENDOR: "0", WEIGHT: "5"},
+            Effective(max_schd_weight=4),
+            f"{WEIGHT}=5: a whole number from 1 to 4 (max_schd_weight of this node) is accepted",
+        ),
+        (
+            {VENDOR: "0", MEM: ""},
+            Effective(default_memsize=20000 * MIB),
+            (
+                f"default_memsize={20000 * MIB}: that is 20000 MiB, and GPU 0 has 15109 MiB; "
+                "accepted is at most that"
+            ),
+        ),
+    ],
+)
+def test_node_bounds(env: dict[str, str], config: Effective, line: str) -> None:
+    """The node's configuration bounds what a container may ask for."""
+    assert refusal({**ENV, **env}, config) == line
+
+
+@pytest.mark.parametrize(
+    ("document", "line"),
+    [
+        ({"process": []}, "config.json: process: a list: an object is accepted"),
+        (
+            {"process": {"env": {}}},
+            "config.json: process.env: an object: a list of NAME=VALUE strings is accepted",
+        ),
+        (
+            {"process": {"env": "A=1"}},
+            "config.json: process.env: A=1: a list of NAME=VALUE strings is accepted",
+        ),
+        ({"process": {"env": [7]}}, "config.json: process.env: 7: a NAME=VALUE string is accepted"),
+        ({"process": {"env": [None]}}, "config.json: process.env: None: a NAME=VALUE string is accepted"),
+        ({"annotations": []}, "config.json: annotations: a list: an object of strings is accepted"),
+        (
+            {"annotations": {"opencgpu.io/mem-container": 6}},
+            f"annotation opencgpu.io/mem-container=6: {AMOUNT}",
+        ),
+        (
+            {"annotations": {"opencgpu.io/mem-container": "6x"}},
+            f"annotation opencgpu.io/mem-container=6x: {AMOUNT}",
+        ),
+        (
+            {"annotations": {"opencgpu.io/high-prio": []}},
+            "annotation opencgpu.io/high-prio=a list: accepted is 0 or 1",
+        ),
+    ],
+)
+def test_hostile_specification(document: dict[str, object], line: str) -> None:
+    """A specification of the wrong shape is refused in exactly one line."""
+    with pytest.raises(CgpuError) as caught:
+        wants(document, Effective())
+    assert str(caught.value) == line

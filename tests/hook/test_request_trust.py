@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who counts: annotation before environment before the node's default."""
+
+from __future__ import annotations
+
+import pytest
+
+from cgpu.effective import Effective
+from cgpu.errors import CgpuError
+from cgpu.request import Request, defers, resolve, wants
+from tests.hook.support import ENV, MIB, T4, cards, spec, uuid
+
+NOTES = {"opencgpu.io/mem-container": "3", "opencgpu.io/mem-dev": "15"}
+VENDOR = "NVIDIA_VISIBLE_DEVICES"
+ONLY_NOTES = Effective(allow_environment=False)
+
+
+def get(
+    env: dict[str, str], notes: dict[str, str], config: Effective | None = None, *mib: int
+) -> Request | None:
+    """Resolve on cards of these sizes."""
+    return resolve(spec(env, notes), cards(*(mib or (T4,))), config or Effective())
+
+
+def test_annotation_wins() -> None:
+    """An annotation beats the variable of the same meaning."""
+    request = get({**ENV, "ALIYUN_COM_GPU_SCHD_WEIGHT": "9"}, {**NOTES, "opencgpu.io/schd-weight": "4"})
+    assert request is not None
+    assert request.grants == ((0, T4 * 3 // 15 * MIB, 4, 0),)
+
+
+def test_all_annotations() -> None:
+    """Every variable has its annotation."""
+    notes = {**NOTES, "opencgpu.io/visible-devices": "1", "opencgpu.io/high-prio": "1"}
+    request = get({}, notes, None, T4, T4)
+    assert request is not None
+    assert request.grants == ((1, T4 * 3 // 15 * MIB, 1, 1),)
+    assert get({}, {**notes, "opencgpu.io/disable": "true"}, None, T4, T4) is None
+
+
+def test_environment_cannot_enlarge() -> None:
+    """With the amount from an annotation, MEM_DEV of the environment does not count."""
+    request = get({"ALIYUN_COM_GPU_MEM_DEV": "3"}, {"opencgpu.io/mem-container": "3"})
+    assert request is not None
+    assert request.grants[0][1] == T4 * 3 // 14 * MIB
+
+
+def test_environment_cannot_switch_off() -> None:
+    """With the amount from an annotation, CGPU_DISABLE and an amount of 0 in the environment are void."""
+    assert get({"CGPU_DISABLE": "true", "ALIYUN_COM_GPU_MEM_CONTAINER": "0"}, NOTES) is not None
+
+
+def test_environment_cannot_add_native() -> None:
+    """With the GPUs from an annotation, the vendor's variable adds none."""
+    request = get({VENDOR: "0,1"}, {**NOTES, "opencgpu.io/visible-devices": "1"}, None, T4, T4)
+    assert request is not None
+    assert request.native == ()
+    assert request.uuids == (uuid(1),)
+
+
+def test_environment_off() -> None:
+    """Where the environment does not count, it neither asks nor is judged."""
+    assert get({**ENV, "CGPU_DISABLE": "nonsense"}, {}, ONLY_NOTES) is None
+    request = get({**ENV, "CGPU_DISABLE": "true", "ALIYUN_COM_GPU_HIGH_PRIO": "1"}, NOTES, ONLY_NOTES)
+    assert request is not None
+    assert request.grants == ((0, T4 * 3 // 15 * MIB, 1, 0),)
+
+
+def test_vendor_selects_where_environment_is_off() -> None:
+    """The vendor's variable still tells which GPUs are meant, because the vendor obeys it anyway."""
+    request = get({VENDOR: "1"}, NOTES, ONLY_NOTES, T4, T4)
+    assert request is not None
+    assert request.grants[0][0] == 1
+
+
+def test_empty_annotation() -> None:
+    """An empty annotation is none."""
+    assert get(ENV, {"opencgpu.io/mem-container": ""}) is not None
+
+
+@pytest.mark.parametrize("name", ["io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"])
+def test_sandbox(name: str) -> None:
+    """A pod's sandbox carries its annotations and asks for nothing; its containers do."""
+    assert get({}, {**NOTES, name: "sandbox"}) is None
+    assert get({}, {**NOTES, name: "container"}) is not None
+
+
+def test_default_memsize() -> None:
+    """The node's default slices a container that names a GPU and no amount, and no other."""
+    config = Effective(default_memsize=4 << 30)
+    request = get({VENDOR: "0"}, {}, config)
+    assert request is not None
+    assert request.grants == ((0, 4 << 30, 1, 0),)
+    assert get({}, {}, config) is None
+    assert get({VENDOR: "void"}, {}, config) is None
+    assert get({VENDOR: "all", "CGPU_DISABLE": "1"}, {}, config) is None
+    assert get({VENDOR: "all", "ALIYUN_COM_GPU_MEM_CONTAINER": "0"}, {}, config) is None
+
+
+def test_default_memsize_is_whole_mib() -> None:
+    """A default that is no whole number of MiB is rounded down."""
+    request = get({VENDOR: "0"}, {}, Effective(default_memsize=MIB + 5))
+    assert request is not None
+    assert request.grants[0][1] == MIB
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({VENDOR: "0"}, True),
+        ({"ALIYUN_COM_GPU_VISIBLE_DEVICES": "0"}, True),
+        ({}, False),
+        ({VENDOR: "none"}, False),
+        ({VENDOR: "0", **ENV}, False),
+        ({VENDOR: "0", "CGPU_DISABLE": "true"}, False),
+    ],
+)
+def test_defers(env: dict[str, str], expected: bool) -> None:
+    """Only a container that names a GPU and no amount depends on the tree's default."""
+    assert defers(spec(env), Effective()) is expected
+
+
+def test_forbidden_switch_off_with_default() -> None:
+    """Where switching off is forbidden, a container that tries is refused, asked for or not."""
+    config = Effective(default_memsize=4 << 30, allow_disable=False)
+    with pytest.raises(
+        CgpuError, match=r"^annotation opencgpu\.io/disable=1: slicing cannot be switched off"
+    ):
+        wants(spec({VENDOR: "0"}, {"opencgpu.io/disable": "1"}), config)

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client of the tree, on plain files, and what it says when the engine refuses."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from cgpu import paths
+from cgpu.effective import Effective
+from cgpu.errors import CgpuError
+from cgpu.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES, EngineDownError, Tree, check_id
+from tests.hook.support import CONTAINER, MIB, T4, FakeTree, uuid
+
+GRANTS = ((0, 6043 * MIB, 5, 0), (1, 100 * MIB, 1, 1))
+OTHER = "0123456789ab" + "f" * 52
+
+
+def client(tree: FakeTree) -> Tree:
+    """Return a client of the stand-in tree."""
+    return Tree(str(tree.path))
+
+
+def refused(tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number: int) -> str:
+    """Return the message for a create that the engine answers with this errno."""
+
+    def fail(fd: int, raw: bytes) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("cgpu.tree.os.write", fail)
+    with pytest.raises(CgpuError) as caught:
+        client(tree).register(CONTAINER, 4711, GRANTS)
+    return str(caught.value).removeprefix(f"container {CONTAINER}: ")
+
+
+def test_gpus(tree: FakeTree) -> None:
+    """The facts of every card are read, in the order of their numbers."""
+    for index in (10, 2):
+        tree.directory(str(index), uuid=uuid(index), memtotal=1, max_inst=25, name="A10", policy=2)
+    tree.directory("x1")
+    gpus = client(tree).gpus()
+    assert [gpu.index for gpu in gpus] == [0, 1, 2, 10]
+    assert (gpus[0].uuid, gpus[0].memtotal, gpus[0].max_inst) == (uuid(0), T4 * MIB, 20)
+    assert (gpus[3].name, gpus[3].policy, gpus[3].max_inst) == ("A10", 2, 25)
+
+
+def test_nodes(tree: FakeTree) -> None:
+    """Nodes are read without their newline, and written whole."""
+    one = client(tree)
+    assert one.read("version") == "0.1.0"
+    assert one.read_int("0", "policy") == 1
+    one.write("3", "0", "policy")
+    # A plain file keeps what was behind; a node of the tree takes each write as its whole text.
+    assert one.read("0", "policy") == "3"
+    tree.directory("0/0123456789ab", memsize=5)
+    assert one.containers(0) == ["0123456789ab"]
+
+
+def test_register(tree: FakeTree) -> None:
+    """A registration is one write of the long form."""
+    client(tree).register(CONTAINER, 4711, GRANTS)
+    assert tree.inst_ctl.read_text() == (
+        f"create id={CONTAINER} pid=4711 gpu=0:{6043 * MIB}:5:0 gpu=1:{100 * MIB}:1:1"
+    )
+
+
+def test_destroy(tree: FakeTree) -> None:
+    """A removal names the whole id."""
+    client(tree).destroy(CONTAINER)
+    assert tree.inst_ctl.read_text() == f"destroy id={CONTAINER}"
+
+
+def test_half_a_write(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write of which only a part was taken is taken back."""
+    written: list[bytes] = []
+
+    def half(fd: int, raw: bytes) -> int:
+        written.append(raw)
+        return len(raw) // 2
+
+    monkeypatch.setattr("cgpu.tree.os.write", half)
+    with pytest.raises(CgpuError, match="only a part was taken"):
+        client(tree).register(CONTAINER, 4711, GRANTS)
+    assert written[-1] == f"destroy id={CONTAINER}".encode()
+
+
+def test_too_many_grants(tree: FakeTree) -> None:
+    """A request that does not fit into one write is refused before it is tried."""
+    with pytest.raises(CgpuError, match=r"its request takes \d+ bytes, 4096 are accepted"):
+        client(tree).register(CONTAINER, 1, GRANTS * 100)
+    assert tree.inst_ctl.read_text() == ""
+
+
+def test_no_memory(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENOMEM says how much of the card is not promised."""
+    tree.directory("0/aaaaaaaaaaaa", memsize=6043 * MIB)
+    tree.directory("0/bbbbbbbbbbbb", memsize=6043 * MIB)
+    assert refused(tree, monkeypatch, errno.ENOMEM) == (
+        "6043 MiB of GPU 0 asked for, 3023 MiB of its 15109 MiB are not promised to others; "
+        "ask for less, or stop a container (cgpu-smi lists them)"
+    )
+
+
+def test_no_weight(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EDQUOT says how much weight is left."""
+    (tree.path / "0" / "free_weight").write_text("4\n")
+    assert refused(tree, monkeypatch, errno.EDQUOT) == (
+        "weight 5 of GPU 0 asked for, 4 of 20 (max_inst) are left; "
+        "ask for less, or stop a container (cgpu-smi lists them)"
+    )
+
+
+def test_no_place(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENOSPC says how many containers there are."""
+    (tree.path / "1" / "max_inst").write_text("1\n")
+    tree.directory("1/aaaaaaaaaaaa", memsize=1)
+    assert refused(tree, monkeypatch, errno.ENOSPC) == (
+        "GPU 1 has 1 containers, accepted are 1 (max_inst); stop one, or raise max_inst"
+    )
+
+
+def test_same_twelve(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EEXIST names the container that has the first twelve characters."""
+    tree.directory("2", uuid=uuid(2), memtotal=1, max_inst=20)
+    tree.directory("2/0123456789ab", owner=f"{OTHER} /docker/{OTHER}")
+    assert refused(tree, monkeypatch, errno.EEXIST) == (
+        f"container {OTHER} has the same first 12 characters, 0123456789ab, on GPU 2; "
+        "start this one under a new id"
+    )
+
+
+def test_already_registered(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EEXIST tells a second registration of the same container apart."""
+    tree.directory("0/0123456789ab", owner=f"{CONTAINER} /docker/{CONTAINER}")
+    assert refused(tree, monkeypatch, errno.EEXIST) == (
+        "this id is already registered on GPU 0; a container is registered once"
+    )
+
+
+def test_no_such_gpu(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENOENT names the GPU that is not there."""
+    (tree.path / "1").rename(tree.path / "7")
+    assert refused(tree, monkeypatch, errno.ENOENT) == "there is no GPU 1; accepted are 0, 7"
+
+
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        (errno.ESRCH, "there is no process 4711: it ended before it could be registered"),
+        (errno.EBUSY, "GPU 0, 1 cannot take a container now (the engine is busy); start it again"),
+        (errno.EINVAL, "the engine does not accept pid 4711 and GPU 0, 1: see its log"),
+        (errno.EPERM, "only root of the host may register containers"),
+        (errno.EACCES, "only root of the host may register containers"),
+        (
+            errno.ENOMEM,
+            "more memory of GPU 0, 1 asked for than is not promised to others; ask for less, or stop a ",
+        ),
+        (errno.EDQUOT, "more weight of GPU 0, 1 asked for than is left; ask for less, or stop a container"),
+        (errno.ENOSPC, "GPU 0, 1 has as many containers as max_inst allows; stop one, or raise max_inst"),
+        (errno.EEXIST, "this id, or one with the same first 12 characters, is already registered"),
+        (errno.ENOENT, "there is no GPU 0, 1; cgpu-smi lists them"),
+    ],
+)
+def test_without_figures(tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number: int, line: str) -> None:
+    """When the figures do not explain an errno any more, it still has a line of its own."""
+    assert refused(tree, monkeypatch, number).startswith(line)
+
+
+def test_unreadable_figures(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures that cannot be read do not hide the refusal."""
+    (tree.path / "0" / "memtotal").write_text("lots\n")
+    assert refused(tree, monkeypatch, errno.ENOMEM).startswith("more memory of GPU 0, 1 asked for")
+
+
+@pytest.mark.parametrize("left", ["nothing", "directory", "file"])
+def test_engine_down(tmp_path: Path, left: str) -> None:
+    """No tree, or what is left of one, is an engine that does not run, and the line says how to start it."""
+    path = tmp_path / "tree"
+    if left == "directory":
+        path.mkdir()
+    elif left == "file":
+        path.touch()
+    tree = Tree(str(path))
+    for action in (tree.gpus, lambda: tree.register("a", 1, GRANTS), lambda: tree.destroy("a")):
+        if left == "directory" and action == tree.gpus:
+            continue
+        with pytest.raises(EngineDownError) as caught:
+            action()
+        assert str(caught.value) == f"{path}: the engine is not running: systemctl start cgpud"
+
+
+def test_dead_mount(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mount whose server died is an engine that does not run."""
+    (tree.path / "version").unlink()
+
+    def fail(*arguments: object) -> int:
+        raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+
+    monkeypatch.setattr("cgpu.tree.os.open", fail)
+    with pytest.raises(EngineDownError):
+        client(tree).register(CONTAINER, 1, GRANTS)
+
+
+def test_refresh(tree: FakeTree, tmp_path: Path) -> None:
+    """The tree's default_memsize replaces the configured one, where there is a tree."""
+    (tree.path / "default_memsize").write_text("4096\n")
+    assert client(tree).refresh(Effective(default_memsize=5)).default_memsize == 4096
+    assert Tree(str(tmp_path / "none")).refresh(Effective(default_memsize=5)).default_memsize == 5
+
+
+def test_bad_number(tree: FakeTree) -> None:
+    """A node that should hold a number and does not is named."""
+    (tree.path / "0" / "memtotal").write_text("-1\n")
+    with pytest.raises(CgpuError) as caught:
+        client(tree).gpus()
+    assert (
+        str(caught.value) == f"{tree.path}/0/memtotal: -1: a whole number was expected; see the engine's log"
+    )
+
+
+def test_endless_node(tree: FakeTree) -> None:
+    """A node without an end is not read to the end."""
+    (tree.path / "version").unlink()
+    (tree.path / "version").symlink_to("/dev/zero")
+    with pytest.raises(CgpuError, match="File too large"):
+        client(tree).read("version")
+
+
+def test_all_nodes_are_known() -> None:
+    """The client knows the names of all nodes that the engine has."""
+    source = (Path(__file__).resolve().parents[2] / "kmod" / "core" / "tree_nodes.c").read_text()
+    levels = {"ROOT": ROOT_NODES, "GPU": GPU_NODES, "CONTAINER": CONTAINER_NODES}
+    for level, names in levels.items():
+        assert sorted(re.findall(rf'"(\w+)", CORE_LEVEL_{level},', source)) == sorted(names)
+
+
+@pytest.mark.parametrize("container", ["policy", "uuid", "inst_ctl", "free_weight", "id", "owner"])
+def test_names_of_nodes(container: str) -> None:
+    """An id that is the name of a node is refused."""
+    with pytest.raises(CgpuError) as caught:
+        check_id(container)
+    assert (
+        str(caught.value)
+        == f"container id {container}: this is the name of a node in the tree; choose another"
+    )
+
+
+@pytest.mark.parametrize(
+    "container", ["", ".", "..", "-a", "a b", "a\nb", "a/b", "a=b", "\u00e4", "a" * 128, "a\0", "a gpu=0:1"]
+)
+def test_bad_ids(container: str, tree: FakeTree) -> None:
+    """An id that could mean something else in the grammar or in a path is refused, and nothing written."""
+    line = r"accepted are 1 to 127 letters, digits and _ \. "
+    with pytest.raises(CgpuError, match=line):
+        client(tree).register(container, 1, GRANTS)
+    with pytest.raises(CgpuError, match=line):
+        client(tree).destroy(container)
+    assert tree.inst_ctl.read_text() == ""
+
+
+@pytest.mark.parametrize("container", ["a", "0", "web-1", "a_b.c+d", "x" * 127, CONTAINER])
+def test_good_ids(container: str) -> None:
+    """Ids as docker, podman, ctr and runc give them are taken."""
+    check_id(container)
+
+
+def test_which_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configured tree comes first, then the module's, then the daemon's."""
+    monkeypatch.setattr(paths, "TREE_MODULE", str(tmp_path))
+    assert paths.tree("/x") == "/x"
+    assert paths.tree(None) == paths.TREE_DAEMON
+    (tmp_path / "version").touch()
+    assert paths.tree(None) == str(tmp_path)
+    assert paths.start_command(str(tmp_path)) == "modprobe cgpu_km"
