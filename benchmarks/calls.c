@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Time system calls from inside a container: one line per kind, "<kind> <median ns>".
+ * Usage: calls [COUNT]. Kinds that cannot be measured here are left out.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "nv_abi.h"
+
+#define MOST 200000
+
+static uint64_t now(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
+}
+
+static int by_value(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+static void report(const char *kind, uint64_t *times, unsigned int count)
+{
+	qsort(times, count, sizeof(*times), by_value);
+	printf("%s %llu\n", kind, (unsigned long long)times[count / 2]);
+}
+
+static void time_ioctl(const char *kind, int fd, unsigned long request, void *argument, uint64_t *times,
+	unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		uint64_t start = now();
+
+		ioctl(fd, request, argument);
+		times[i] = now() - start;
+	}
+	report(kind, times, count);
+}
+
+static void time_shared_mapping(uint64_t *times, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		uint64_t start = now();
+		void *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+		times[i] = now() - start;
+		if (page != MAP_FAILED)
+			munmap(page, 4096);
+	}
+	report("shared-mapping", times, count);
+}
+
+static void time_private_mapping(uint64_t *times, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		uint64_t start = now();
+		void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		times[i] = now() - start;
+		if (page != MAP_FAILED)
+			munmap(page, 4096);
+	}
+	report("private-mapping", times, count);
+}
+
+/* RM_FREE of a handle that does not exist: the shortest call that the driver itself answers. */
+static void time_driver_call(uint64_t *times, unsigned int count)
+{
+	uint32_t free_parameters[4] = { 0xdead, 0, 0xdead, 0 };
+	int fd = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	time_ioctl("driver-call", fd, _IOC(_IOC_READ | _IOC_WRITE, NV_IOCTL_MAGIC, NV_ESC_RM_FREE, 16),
+		free_parameters, times, count);
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int count = argc > 1 ? (unsigned int)strtoul(argv[1], NULL, 10) : 2000;
+	static uint64_t times[MOST];
+	int terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	struct termios settings;
+	unsigned int number;
+
+	if (count == 0 || count > MOST)
+		count = 2000;
+	if (terminal >= 0) {
+		time_ioctl("ioctl-passing", terminal, TCGETS, &settings, times, count);
+		time_ioctl("ioctl-continued", terminal, TIOCGPTN, &number, times, count);
+	}
+	time_private_mapping(times, count);
+	time_shared_mapping(times, count);
+	time_driver_call(times, count);
+	return 0;
+}

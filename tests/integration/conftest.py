@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real engine on the default paths, and the real container engines, for every test here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.engine import Engine
+from tests.integration.runtimes import Containerd, Docker, Podman, Runc, Runtime
+
+Start = Callable[..., Engine]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything below this folder needs root."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.root)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start engines with cards and configuration of one's choice; nothing may be left behind."""
+    engines: list[Engine] = []
+
+    def begin(cards: str = "T4", **config: object) -> Engine:
+        for engine in engines:
+            engine.stop()
+        engine = Engine(cards, config, tmp_path)
+        engine.start()
+        engines.append(engine)
+        return engine
+
+    yield begin
+    for engine in engines:
+        engine.stop()
+    Engine.assert_nothing_left()
+
+
+@pytest.fixture
+def engine(start: Start) -> Engine:
+    """Return one engine with one simulated T4."""
+    return start("T4")
+
+
+@pytest.fixture
+def runc(tmp_path: Path) -> Iterator[Runc]:
+    """Return runc behind the wrapper."""
+    directory = tmp_path / "runc"
+    directory.mkdir()
+    runtime = Runc(directory)
+    yield runtime
+    runtime.close()
+
+
+@pytest.fixture(scope="session")
+def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
+    """Return a dockerd of the tests' own."""
+    runtime = Docker(tmp_path_factory.mktemp("docker"))
+    yield runtime
+    runtime.close()
+
+
+@pytest.fixture(scope="session")
+def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containerd]:
+    """Return a containerd of the tests' own."""
+    runtime = Containerd(tmp_path_factory.mktemp("containerd"))
+    yield runtime
+    runtime.close()
+
+
+@pytest.fixture(scope="session")
+def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
+    """Return podman with storage of the tests' own."""
+    runtime = Podman(tmp_path_factory.mktemp("podman"))
+    yield runtime
+    runtime.close()
+
+
+@pytest.fixture(params=["runc", "ctr", "docker", "podman"])
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    """Return each container engine in turn."""
+    fixture = {"ctr": "containerd"}.get(request.param, request.param)
+    chosen: Runtime = request.getfixturevalue(fixture)
+    return chosen

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon engine as a user starts it, on the default paths."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from tests.integration.runtimes import Outcome, call, eventually, must
+
+CGPUD = Path(sys.executable).parent / "cgpud"
+SMI = Path(sys.executable).parent / "cgpu-smi"
+RUN = Path("/run/cgpu")
+TREE = Path("/run/cgpu_km")
+MIB = 1 << 20
+
+
+class Engine:
+    """One cgpud with simulated cards."""
+
+    def __init__(self, cards: str, config: Mapping[str, object], directory: Path) -> None:
+        """Remember how to start it. config holds keys of /etc/cgpu/config.yaml."""
+        self.cards = cards
+        self.config = directory / "config.yaml"
+        self.config.write_text(yaml.safe_dump(dict(config)) if config else "{}\n")
+
+    def start(self) -> None:
+        """Start it; return once it serves."""
+        must([CGPUD, "--simulate", self.cards, "--config", self.config])
+
+    def stop(self) -> Outcome:
+        """Stop it for good."""
+        return call([CGPUD, "--stop", "--force"])
+
+    def status(self) -> dict[str, object]:
+        """Return what it says of itself."""
+        answer: dict[str, object] = json.loads(must([CGPUD, "--status"]).stdout)
+        return answer
+
+    def pid(self) -> int:
+        """Return the process that serves the tree and the calls."""
+        pid = self.status()["pid"]
+        assert isinstance(pid, int)
+        return pid
+
+    def kill(self) -> int:
+        """Kill that process as a crash would; return its number."""
+        pid = self.pid()
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def await_restart(self, old_pid: int) -> None:
+        """Wait until another process serves."""
+
+        def serves() -> bool:
+            outcome = call([CGPUD, "--status"])
+            return outcome.returncode == 0 and json.loads(outcome.stdout)["pid"] != old_pid
+
+        eventually(serves, "cgpud is started again")
+
+    def read(self, node: str) -> str:
+        """Return the text of a node of the tree."""
+        return (TREE / node).read_text()
+
+    def write(self, node: str, text: str) -> None:
+        """Make one write to a node of the tree."""
+        (TREE / node).write_text(text)
+
+    def gpus(self) -> list[str]:
+        """Return the names of the GPU directories."""
+        return sorted((p.name for p in TREE.iterdir() if p.is_dir()), key=int)
+
+    def instances(self, gpu: str = "0") -> list[str]:
+        """Return the names of the container directories of a GPU."""
+        return sorted(p.name for p in (TREE / gpu).iterdir() if p.is_dir())
+
+    def used(self, gpu: str, instance: str) -> int:
+        """Return the bytes charged to a container."""
+        memsize = int(self.read(f"{gpu}/{instance}/memsize"))
+        free = self.read(f"{gpu}/{instance}/meminfo").splitlines()[0]
+        return memsize - int(free.removeprefix("Free: "))
+
+    def card_used(self, gpu: str = "0") -> int:
+        """Return what the card itself says is taken."""
+        return int(self.read(f"{gpu}/memtotal")) - int(self.read(f"{gpu}/memfree"))
+
+    def await_empty(self) -> None:
+        """Wait until no container is registered and every card is free again."""
+        for gpu in self.gpus():
+            eventually(lambda gpu=gpu: self.instances(gpu) == [], f"GPU {gpu} has no container")  # type: ignore[misc]
+            eventually(lambda gpu=gpu: self.card_used(gpu) == 0, f"GPU {gpu} is free")  # type: ignore[misc]
+
+    @staticmethod
+    def assert_nothing_left() -> None:
+        """Fail when a mount, socket or process of an engine is left."""
+
+        def left() -> list[str]:
+            mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if "/run/cgpu" in line]
+            sockets = [str(path) for path in RUN.glob("*.sock")]
+            processes = call(["pgrep", "-af", "cgpud|cgpu-sim"]).stdout.splitlines()
+            mine = [line for line in processes if str(CGPUD.parent) in line or f"--mount {RUN}" in line]
+            return mounts + sockets + mine
+
+        eventually(lambda: not left(), "nothing is left of the engine", 10)

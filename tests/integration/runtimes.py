@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real container engines, started by the tests themselves and driven through one interface."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+ROOT = Path(__file__).resolve().parents[2]
+LAUNCHER = ROOT / "runtime_config" / "launcher" / "cgpu-container-runtime"
+PROBE = ROOT / "kmod" / "build" / "cgpu-probe"
+PROBE32 = ROOT / "kmod" / "build" / "cgpu-probe32"
+IMAGE = "cgpu-test:latest"
+DEADLINE = 30.0
+
+Environment = Mapping[str, str] | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        return self.stdout + self.stderr
+
+
+def call(command: Sequence[str | Path], env: Mapping[str, str] | None = None, timeout: float = 60) -> Outcome:
+    """Run a command to its end and keep what it printed."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        env=None if env is None else {**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def must(command: Sequence[str | Path], env: Mapping[str, str] | None = None, timeout: float = 60) -> Outcome:
+    """Run a command that has to succeed."""
+    outcome = call(command, env, timeout)
+    assert outcome.returncode == 0, f"{command}: {outcome.returncode}: {outcome.text}"
+    return outcome
+
+
+def eventually(condition: Callable[[], object], what: str, deadline: float = DEADLINE) -> None:
+    """Wait until a condition holds; fail by name when it never does."""
+    end = time.monotonic() + deadline
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"never happened within {deadline:.0f} s: {what}")
+
+
+def environment_list(env: Environment) -> list[str]:
+    return [f"{key}={value}" for key, value in env.items()] if isinstance(env, Mapping) else list(env)
+
+
+def make_rootfs(path: Path) -> Path:
+    """A root file system with the probe and nothing else."""
+    for name in ("dev", "proc", "sys", "tmp", "etc"):
+        (path / name).mkdir(parents=True, exist_ok=True)
+    shutil.copy2(PROBE, path / "cgpu-probe")
+    if PROBE32.exists():
+        shutil.copy2(PROBE32, path / "cgpu-probe32")
+    return path
+
+
+def image_tar(directory: Path) -> Path:
+    rootfs = make_rootfs(directory / "rootfs")
+    tar = directory / "image.tar"
+    must(["tar", "-C", rootfs, "-cf", tar, "."])
+    return tar
+
+
+class Runtime(Protocol):
+    """What every engine can do here."""
+
+    name: str
+
+    def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome: ...
+
+    def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome: ...
+
+    def exec(self, name: str, command: Sequence[str]) -> Outcome: ...
+
+    def kill(self, name: str) -> Outcome: ...
+
+    def remove(self, name: str) -> Outcome: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Runc:
+    """runc through the wrapper, with bundles made here."""
+
+    directory: Path
+    low_level: str = "runc"
+    launcher: Path = LAUNCHER
+    name: str = "runc"
+    count: int = 0
+    rootfs: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rootfs = make_rootfs(self.directory / "rootfs")
+
+    @property
+    def base(self) -> list[str]:
+        return [str(self.launcher), "--root", str(self.directory / "state")]
+
+    def spec(self, command: Sequence[str], env: Environment) -> dict[str, object]:
+        bundle = self.directory / "spec"
+        if not (bundle / "config.json").exists():
+            bundle.mkdir(exist_ok=True)
+            must(["runc", "spec", "--bundle", bundle])
+        spec: dict[str, object] = json.loads((bundle / "config.json").read_text())
+        process = spec["process"]
+        assert isinstance(process, dict)
+        process["terminal"] = False
+        process["args"] = list(command)
+        process["env"] = ["PATH=/", *environment_list(env)]
+        spec["root"] = {"path": str(self.rootfs), "readonly": True}
+        return spec
+
+    def bundle(self, spec: object, name: str | None = None) -> Path:
+        self.count += 1
+        bundle = self.directory / (name or f"bundle{self.count}")
+        bundle.mkdir()
+        (bundle / "config.json").write_text(spec if isinstance(spec, str) else json.dumps(spec))
+        return bundle
+
+    def run_bundle(self, bundle: Path, name: str, timeout: float = 60) -> Outcome:
+        return call([*self.base, "run", "--bundle", bundle, name], timeout=timeout)
+
+    def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
+        bundle = self.bundle(self.spec(command, env))
+        return self.run_bundle(bundle, f"run{os.getpid()}-{self.count}")
+
+    def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
+        bundle = self.bundle(self.spec(command, env))
+        log = bundle / "output"
+        with log.open("w") as output:
+            done = subprocess.run(
+                [*self.base, "run", "--detach", "--bundle", str(bundle), name],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=60, check=False,
+            )  # fmt: skip
+        return Outcome(done.returncode, "", log.read_text())
+
+    def exec(self, name: str, command: Sequence[str]) -> Outcome:
+        return call([*self.base, "exec", name, *command])
+
+    def kill(self, name: str) -> Outcome:
+        return call([*self.base, "kill", name, "KILL"])
+
+    def remove(self, name: str) -> Outcome:
+        return call([*self.base, "delete", "--force", name])
+
+    def close(self) -> None:
+        for state in (self.directory / "state").glob("*"):
+            self.remove(state.name)
+
+
+@dataclass
+class Server:
+    """A daemon process with its log, stopped by SIGTERM and then by SIGKILL."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @classmethod
+    def start(cls, command: Sequence[str | Path], log: Path) -> Server:
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        return cls(process, log)
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass
+class Docker:
+    """dockerd of its own, with the wrapper as runtime `cgpu`."""
+
+    directory: Path
+    name: str = "docker"
+
+    def __post_init__(self) -> None:
+        self.socket = f"unix://{self.directory}/docker.sock"
+        config = self.directory / "daemon.json"
+        config.write_text(json.dumps({"runtimes": {"cgpu": {"path": str(LAUNCHER)}}}))
+        self.server = Server.start(
+            ["dockerd", "--config-file", config, "--data-root", self.directory / "root",
+             "--exec-root", self.directory / "exec", "--pidfile", self.directory / "pid", "-H", self.socket,
+             "--iptables=false", "--bridge=none", "--storage-driver=vfs"],
+            self.directory / "log",
+        )  # fmt: skip
+        eventually(lambda: self.docker("version").returncode == 0, f"dockerd answers, see {self.server.log}")
+        must(["docker", "-H", self.socket, "import", image_tar(self.directory), IMAGE], timeout=120)
+
+    def docker(self, *words: str, timeout: float = 60) -> Outcome:
+        return call(["docker", "-H", self.socket, *words], timeout=timeout)
+
+    def words(self, env: Environment, extra: Sequence[str], runtime: str = "cgpu") -> list[str]:
+        variables = [word for item in environment_list(env) for word in ("-e", item)]
+        return ["--runtime", runtime, "--network", "none", *variables, *extra, IMAGE]
+
+    def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
+        return self.docker("run", "--rm", *self.words(env, extra), *command)
+
+    def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
+        return self.docker("run", "-d", "--name", name, *self.words(env, extra), *command)
+
+    def exec(self, name: str, command: Sequence[str]) -> Outcome:
+        return self.docker("exec", name, *command)
+
+    def kill(self, name: str) -> Outcome:
+        return self.docker("kill", "-s", "KILL", name)
+
+    def remove(self, name: str) -> Outcome:
+        return self.docker("rm", "-f", name)
+
+    def close(self) -> None:
+        self.server.stop()
+
+
+@dataclass
+class Containerd:
+    """containerd of its own; `ctr run` with the wrapper as the runc binary."""
+
+    directory: Path
+    name: str = "ctr"
+    runc_binary: Path = LAUNCHER
+
+    def __post_init__(self) -> None:
+        self.socket = self.directory / "containerd.sock"
+        config = self.directory / "config.toml"
+        config.write_text(
+            f'version = 2\nroot = "{self.directory}/root"\nstate = "{self.directory}/state"\n'
+            'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
+            f'[grpc]\naddress = "{self.socket}"\n'
+        )
+        self.server = Server.start(["containerd", "-c", config], self.directory / "log")
+        eventually(lambda: self.ctr("version").returncode == 0, f"containerd answers, see {self.server.log}")
+        tar = oci_archive(image_tar(self.directory), self.directory)
+        must([*self.base, "image", "import", "--snapshotter", "native", tar], timeout=120)
+
+    @property
+    def base(self) -> list[str]:
+        return ["ctr", "-a", str(self.socket)]
+
+    def ctr(self, *words: str, timeout: float = 60) -> Outcome:
+        return call([*self.base, *words], timeout=timeout)
+
+    def words(self, env: Environment, extra: Sequence[str]) -> list[str]:
+        variables = [word for item in environment_list(env) for word in ("--env", item)]
+        return ["--snapshotter", "native", "--runc-binary", str(self.runc_binary), *variables, *extra,
+                f"docker.io/library/{IMAGE}"]  # fmt: skip
+
+    def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
+        name = f"ctr{os.getpid()}-{time.monotonic_ns()}"
+        return self.ctr("run", "--rm", *self.words(env, extra), name, *command)
+
+    def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
+        return self.ctr("run", "--detach", *self.words(env, extra), name, *command)
+
+    def exec(self, name: str, command: Sequence[str]) -> Outcome:
+        return self.ctr("task", "exec", "--exec-id", f"exec{time.monotonic_ns()}", name, *command)
+
+    def kill(self, name: str) -> Outcome:
+        return self.ctr("task", "kill", "-s", "SIGKILL", name)
+
+    def remove(self, name: str) -> Outcome:
+        self.ctr("task", "rm", "--force", name)
+        return self.ctr("container", "rm", name)
+
+    def close(self) -> None:
+        self.server.stop()
+
+
+@dataclass
+class Podman:
+    """podman with storage of its own; the wrapper as its OCI runtime."""
+
+    directory: Path
+    name: str = "podman"
+
+    def __post_init__(self) -> None:
+        must([*self.base, "import", image_tar(self.directory), f"localhost/{IMAGE}"], timeout=120)
+
+    @property
+    def base(self) -> list[str]:
+        return ["podman", "--root", f"{self.directory}/root", "--runroot", f"{self.directory}/run",
+                "--storage-driver", "vfs", "--runtime", str(LAUNCHER),
+                "--cgroup-manager", "cgroupfs"]  # fmt: skip
+
+    def podman(self, *words: str, timeout: float = 60) -> Outcome:
+        return call([*self.base, *words], timeout=timeout)
+
+    def words(self, env: Environment, extra: Sequence[str]) -> list[str]:
+        variables = [word for item in environment_list(env) for word in ("-e", item)]
+        return ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000",
+                *variables, *extra, f"localhost/{IMAGE}"]  # fmt: skip
+
+    def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
+        return self.podman("run", "--rm", *self.words(env, extra), *command)
+
+    def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
+        return self.podman("run", "-d", "--name", name, *self.words(env, extra), *command)
+
+    def exec(self, name: str, command: Sequence[str]) -> Outcome:
+        return self.podman("exec", name, *command)
+
+    def kill(self, name: str) -> Outcome:
+        return self.podman("kill", "-s", "KILL", name)
+
+    def remove(self, name: str) -> Outcome:
+        return self.podman("rm", "-f", "-t", "0", name)
+
+    def close(self) -> None:
+        self.podman("rm", "-f", "-a", "-t", "0")
+
+
+def oci_archive(layer: Path, directory: Path) -> Path:
+    """Wrap one layer into the archive format of `docker save`, which containerd imports."""
+    import hashlib
+
+    data = layer.read_bytes()
+    diff = "sha256:" + hashlib.sha256(data).hexdigest()
+    config = json.dumps(
+        {"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": [diff]}}
+    ).encode()
+    name = hashlib.sha256(config).hexdigest() + ".json"
+    staging = directory / "archive"
+    staging.mkdir()
+    (staging / "layer.tar").write_bytes(data)
+    (staging / name).write_bytes(config)
+    manifest = [{"Config": name, "RepoTags": [f"docker.io/library/{IMAGE}"], "Layers": ["layer.tar"]}]
+    (staging / "manifest.json").write_text(json.dumps(manifest))
+    target = directory / "archive.tar"
+    must(["tar", "-C", staging, "-cf", target, "manifest.json", name, "layer.tar"])
+    return target

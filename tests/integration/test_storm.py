@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Supervised calls that signals interrupt."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.engine import Engine
+from tests.integration.probe import step
+from tests.integration.runtimes import Runc
+from tests.integration.test_slice import SLICE
+
+
+@pytest.mark.parametrize("interval", [50, 200, 1000])
+def test_exactly_once(engine: Engine, runc: Runc, interval: int) -> None:
+    """Under a storm of SIGALRM each allocation happens exactly once, as the card itself counts."""
+    outcome = runc.run(["/cgpu-probe", f"storm=2000:64K:{interval}", "free=all", "info"], SLICE)
+    storm = step(outcome, "storm")
+    assert storm.number("granted") == 2000
+    assert storm.number("used") == storm.number("bytes") == 2000 * 65536
+    assert storm.number("alarms") > 0
+    assert step(outcome, "info").number("used") == 0
+    engine.await_empty()
