@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Waiting with the memory in hand. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "probe.h"
+
+/* Before anyone is told that they may send one of them. */
+static int catch_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigprocmask(SIG_BLOCK, set, NULL);
+	return signalfd(-1, set, SFD_CLOEXEC);
+}
+
+/* Until stdin ends, when there is no time limit; until SIGTERM or SIGINT in any case. */
+static void wait_for_end(int signals, int timeout)
+{
+	struct pollfd files[2] = { { .fd = signals, .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
+	char buffer[256];
+
+	while (poll(files, timeout < 0 ? 2 : 1, timeout) != 0) {
+		if (files[0].revents)
+			break;
+		if (timeout < 0 && files[1].revents && read(STDIN_FILENO, buffer, sizeof(buffer)) <= 0)
+			break;
+	}
+}
+
+/* value: seconds, with a fraction if wanted; NULL: until stdin ends. */
+void hold_run(const char *value, bool *understood)
+{
+	double seconds = -1;
+	sigset_t set;
+	int signals;
+	char *end;
+
+	*understood = true;
+	if (value) {
+		seconds = strtod(value, &end);
+		*understood = end != value && *end == '\0' && seconds >= 0 && seconds < 1000000;
+	}
+	if (!*understood)
+		return;
+	signals = catch_signals(&set);
+	printf("hold\n");
+	fflush(stdout);
+	wait_for_end(signals, value ? (int)(seconds * 1000) : -1);
+	close(signals);
+	/* A signal that came stays pending and must not end the steps that follow. */
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	printf("held\n");
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Getting and giving back memory, by all three ways. */
+#include <stdlib.h>
+
+#include "probe.h"
+
+#define OWNER 0xcafe0001u
+
+static uint32_t pick_handle(struct session *session)
+{
+	return session->settings->own_handles ? session->next_handle++ : 0;
+}
+
+bool memory_hold(struct session *session, uint32_t handle, uint64_t size)
+{
+	if (session->count == session->room) {
+		size_t room = session->room ? session->room * 2 : 64;
+		struct held *grown = realloc(session->held, room * sizeof(*grown));
+
+		if (!grown)
+			return false;
+		session->held = grown;
+		session->room = room;
+	}
+	session->held[session->count++] = (struct held){ handle, size };
+	return true;
+}
+
+static uint32_t attr_of(const struct settings *settings, uint32_t location)
+{
+	return settings->page << NVOS32_ATTR_PAGE_SIZE_SHIFT | location << NVOS32_ATTR_LOCATION_SHIFT;
+}
+
+static uint32_t alloc_object(
+	struct session *session, uint32_t class_id, uint32_t location, uint64_t size, struct grant *grant)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &session->settings->abi->NV_MEMORY_ALLOCATION_PARAMS;
+	uint8_t params[160] = { 0 };
+	uint32_t status;
+
+	put32(params, at->owner, OWNER);
+	put32(params, at->type, NVOS32_TYPE_IMAGE);
+	put32(params, at->attr, attr_of(session->settings, location));
+	put32(params, at->attr2, session->settings->huge << NVOS32_ATTR2_PAGE_SIZE_HUGE_SHIFT);
+	put64(params, at->size, size);
+	grant->handle = pick_handle(session);
+	status = session_alloc(session, session->device, class_id, params, at->bytes, &grant->handle);
+	grant->size = get64(params, at->size);
+	grant->offset = get64(params, at->offset);
+	grant->limit = get64(params, at->limit);
+	return status;
+}
+
+static uint32_t alloc_heap(struct session *session, uint64_t size, struct grant *grant)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &session->settings->abi->NVOS32_PARAMETERS;
+	uint8_t data[256] = { 0 };
+	uint32_t status;
+
+	grant->handle = pick_handle(session);
+	put32(data, at->hRoot, session->client);
+	put32(data, at->hObjectParent, session->device);
+	put32(data, at->function, NVOS32_FUNCTION_ALLOC_SIZE);
+	put32(data, at->data_AllocSize_owner, OWNER);
+	put32(data, at->data_AllocSize_hMemory, grant->handle);
+	put32(data, at->data_AllocSize_flags, grant->handle ? NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED : 0);
+	put32(data, at->data_AllocSize_attr, attr_of(session->settings, NVOS32_ATTR_LOCATION_VIDMEM));
+	put32(data, at->data_AllocSize_attr2, session->settings->huge << NVOS32_ATTR2_PAGE_SIZE_HUGE_SHIFT);
+	put64(data, at->data_AllocSize_size, size);
+	status = driver_call(session->settings, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes);
+	if (status != NV_OK)
+		return status;
+	grant->handle = get32(data, at->data_AllocSize_hMemory);
+	grant->size = get64(data, at->data_AllocSize_size);
+	grant->offset = get64(data, at->data_AllocSize_offset);
+	grant->limit = get64(data, at->data_AllocSize_limit);
+	return get32(data, at->status);
+}
+
+uint32_t memory_alloc(struct session *session, uint64_t size, struct grant *grant)
+{
+	uint32_t status;
+
+	*grant = (struct grant){ 0 };
+	if (session->settings->via == VIA_HEAP)
+		status = alloc_heap(session, size, grant);
+	else
+		status = alloc_object(session, NV01_MEMORY_LOCAL_USER, NVOS32_ATTR_LOCATION_VIDMEM, size, grant);
+	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
+		return PROBE_ERRNO;
+	return status;
+}
+
+uint32_t memory_alloc_host(struct session *session, uint64_t size, struct grant *grant)
+{
+	uint32_t status;
+
+	*grant = (struct grant){ 0 };
+	status = alloc_object(session, NV01_MEMORY_SYSTEM, NVOS32_ATTR_LOCATION_PCI, size, grant);
+	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
+		return PROBE_ERRNO;
+	return status;
+}
+
+uint32_t memory_fill(struct session *session, uint64_t size, uint64_t *bytes, uint64_t *count)
+{
+	struct grant grant;
+	uint32_t status;
+
+	*bytes = 0;
+	*count = 0;
+	for (;;) {
+		status = memory_alloc(session, size, &grant);
+		if (status != NV_OK)
+			return status;
+		*bytes += grant.size;
+		(*count)++;
+	}
+}
+
+uint32_t memory_dup(struct session *session, struct grant *grant)
+{
+	const struct nv_layout_NVOS55_PARAMETERS *at = &session->settings->abi->NVOS55_PARAMETERS;
+	uint8_t data[64] = { 0 };
+	uint32_t status;
+
+	*grant = (struct grant){ 0 };
+	if (session->count == 0)
+		return NV_ERR_INVALID_OBJECT_HANDLE;
+	put32(data, at->hClient, session->client);
+	put32(data, at->hParent, session->device);
+	put32(data, at->hObject, pick_handle(session));
+	put32(data, at->hClientSrc, session->client);
+	put32(data, at->hObjectSrc, session->held[session->count - 1].handle);
+	status = driver_call(session->settings, session->ctl, NV_ESC_RM_DUP_OBJECT, data, at->bytes);
+	if (status == NV_OK)
+		status = get32(data, at->status);
+	grant->handle = get32(data, at->hObject);
+	grant->size = session->held[session->count - 1].size;
+	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
+		return PROBE_ERRNO;
+	return status;
+}
+
+static uint32_t free_heap(struct session *session, uint32_t handle)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &session->settings->abi->NVOS32_PARAMETERS;
+	uint8_t data[256] = { 0 };
+	uint32_t status;
+
+	put32(data, at->hRoot, session->client);
+	put32(data, at->hObjectParent, session->device);
+	put32(data, at->function, NVOS32_FUNCTION_FREE);
+	put32(data, at->data_Free_owner, OWNER);
+	put32(data, at->data_Free_hMemory, handle);
+	put32(data, at->data_Free_flags, NVOS32_FREE_FLAGS_MEMORY_HANDLE_PROVIDED);
+	status = driver_call(session->settings, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes);
+	return status != NV_OK ? status : get32(data, at->status);
+}
+
+/* Whatever the answer, the entry is not held any more. */
+uint32_t memory_free_at(struct session *session, size_t index)
+{
+	uint32_t handle = session->held[index].handle;
+
+	memmove(&session->held[index], &session->held[index + 1],
+		(session->count - index - 1) * sizeof(session->held[0]));
+	session->count--;
+	return session->settings->via == VIA_HEAP ? free_heap(session, handle) : session_free(session, handle);
+}

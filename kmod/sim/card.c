@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Card models, and what a card says about itself. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sim.h"
+
+struct model {
+	const char *key;
+	const char *name;
+	uint32_t mib;
+	uint16_t pci_device;
+	/* Ampere and later have 512 MiB pages (generated/g_kern_gmmu_nvoc.c bPageSize512mbSupported). */
+	bool pages_512m;
+};
+
+static const struct model models[] = {
+	{ "T4", "Tesla T4", 15109, 0x1eb8, false },
+	{ "V100", "Tesla V100-SXM2-16GB", 16130, 0x1db1, false },
+	{ "A10", "NVIDIA A10", 23028, 0x2236, true },
+	{ "H200", "NVIDIA H200", 143771, 0x2335, true },
+};
+
+static const struct model *model_of(const char *key, size_t length)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+		if (strlen(models[i].key) == length && memcmp(models[i].key, key, length) == 0)
+			return &models[i];
+	}
+	return NULL;
+}
+
+/* A decimal number of 1 to limit; advances text. */
+static bool number(const char **text, unsigned long limit, unsigned long *value)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)**text))
+		return false;
+	*value = strtoul(*text, &end, 10);
+	*text = end;
+	return *value >= 1 && *value <= limit;
+}
+
+/* Spreads the bits of a number (the finaliser of splitmix64), so that cards differ in every part of the UUID. */
+static uint64_t mix(uint64_t value)
+{
+	value += 0x9e3779b97f4a7c15ull;
+	value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
+	value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
+	return value ^ (value >> 31);
+}
+
+static void name_card(struct card *card, uint32_t index)
+{
+	uint64_t high = mix(2ull * index), low = mix(2ull * index + 1);
+	const uint8_t *u = card->uuid;
+
+	memcpy(card->uuid, &high, 8);
+	memcpy(card->uuid + 8, &low, 8);
+	snprintf(card->uuid_text, sizeof(card->uuid_text),
+		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3],
+		u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+	card->gpu_id = (index + 1) << 8;
+}
+
+/* MODEL[=MIB][:COUNT] */
+bool cards_parse(struct sim *sim, const char *text, const char **problem)
+{
+	size_t length = strcspn(text, "=:");
+	const struct model *model = model_of(text, length);
+	unsigned long mib, count = 1;
+	uint32_t i;
+
+	*problem = "the model is T4, V100, A10 or H200";
+	if (!model)
+		return false;
+	mib = model->mib;
+	text += length;
+	*problem = "MIB is a number from 1 to 1048576";
+	if (*text == '=' && (text++, !number(&text, 1u << 20, &mib)))
+		return false;
+	*problem = "COUNT is a number from 1 to 32";
+	if (*text == ':' && (text++, !number(&text, SIM_MAX_CARDS, &count)))
+		return false;
+	*problem = "the form is MODEL[=MIB][:COUNT]";
+	if (*text != '\0')
+		return false;
+	for (i = 0; i < count; i++) {
+		struct card *card = &sim->cards[i];
+
+		card->name = model->name;
+		card->bytes = (uint64_t)mib << 20;
+		card->pci_device = model->pci_device;
+		card->pages_512m = model->pages_512m;
+		name_card(card, i);
+	}
+	sim->card_count = (uint32_t)count;
+	return true;
+}
+
+int card_information(const struct sim *sim, uint32_t index, char *out, size_t room)
+{
+	const struct card *card = &sim->cards[index];
+
+	return snprintf(out, room,
+		"Model: \t\t %s\n"
+		"IRQ:   \t\t %u\n"
+		"GPU UUID: \t %s\n"
+		"Video BIOS: \t 00.00.00.00.00\n"
+		"Bus Type: \t PCIe\n"
+		"DMA Size: \t 47 bits\n"
+		"DMA Mask: \t 0x7fffffffffff\n"
+		"Bus Location: \t 0000:%02x:00.0\n"
+		"Device Minor: \t %u\n"
+		"GPU Firmware: \t %s\n"
+		"GPU Excluded:\t No\n",
+		card->name, 16 + index, card->uuid_text, index + 1, index, sim->version);
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What each class needs to come into being. */
+#include "sim.h"
+
+static const struct nv_class *class_find(uint32_t class_id)
+{
+	unsigned int low = 0, high = nv_class_count;
+
+	while (low < high) {
+		unsigned int middle = (low + high) / 2;
+
+		if (nv_classes[middle].id < class_id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < nv_class_count && nv_classes[low].id == class_id ? &nv_classes[low] : NULL;
+}
+
+bool class_is_memory_request(uint32_t class_id)
+{
+	return class_id == NV01_MEMORY_LOCAL_USER || class_id == NV01_MEMORY_SYSTEM ||
+		class_id == NV_MEMORY_EXTENDED_USER || class_id == NV50_MEMORY_VIRTUAL ||
+		class_id == NV01_MEMORY_DEVICELESS;
+}
+
+uint32_t class_params_size(const struct sim *sim, uint32_t class_id)
+{
+	if (class_id == NV01_DEVICE_0)
+		return sim->abi->NV0080_ALLOC_PARAMETERS.bytes;
+	if (class_id == NV20_SUBDEVICE_0)
+		return sim->abi->NV2080_ALLOC_PARAMETERS.bytes;
+	return class_is_memory_request(class_id) ? sim->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes : 0;
+}
+
+bool class_may_be_duplicated(uint32_t class_id)
+{
+	const struct nv_class *about = class_find(class_id);
+
+	return class_id == FERMI_VASPACE_A || (about && about->memory != NV_CLASS_MEMORY_NONE);
+}
+
+/* Whether the class exists and the caller may have it (resource_list.h, alloc_free.c:600-675). */
+uint32_t class_check(const struct alloc_request *request)
+{
+	switch (request->class_id) {
+	case NV01_MEMORY_LOCAL_PHYSICAL:
+	case NV01_MEMORY_LIST_SYSTEM:
+	case NV01_MEMORY_LIST_FBMEM:
+	case NV01_MEMORY_LIST_OBJECT:
+		return request->is_admin ? NV_OK : NV_ERR_INSUFFICIENT_PERMISSIONS;
+	case NV01_MEMORY_FRAMEBUFFER_CONSOLE:
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	default:
+		return class_find(request->class_id) ? NV_OK : NV_ERR_INVALID_CLASS;
+	}
+}
+
+static bool parent_fits(uint32_t class_id, const struct object *parent)
+{
+	switch (class_id) {
+	case NV01_DEVICE_0:
+	case NV01_MEMORY_DEVICELESS:
+		return parent->parent == NULL;
+	case NV20_SUBDEVICE_0:
+	case NV01_MEMORY_SYSTEM:
+	case NV50_MEMORY_VIRTUAL:
+	case FERMI_VASPACE_A:
+		return parent->class_id == NV01_DEVICE_0;
+	case NV01_MEMORY_LOCAL_USER:
+	case NV_MEMORY_EXTENDED_USER:
+		return parent->class_id == NV01_DEVICE_0 || parent->class_id == NV20_SUBDEVICE_0;
+	default:
+		return true;
+	}
+}
+
+static uint32_t create_device(struct sim *sim, const struct alloc_request *request, struct object *parent,
+	const uint8_t *params, struct object **created)
+{
+	uint32_t handle = request->handle, status, device;
+
+	if (!params)
+		return NV_ERR_INVALID_ARGUMENT;
+	device = get32(params, sim->abi->NV0080_ALLOC_PARAMETERS.deviceId);
+	if (device >= NV0000_CTRL_GPU_MAX_ATTACHED_GPUS)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (device >= sim->card_count)
+		return NV_ERR_INVALID_STATE;
+	status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
+	if (status == NV_OK)
+		(*created)->card = device;
+	return status;
+}
+
+uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,
+	struct memory_request *request, struct object **created)
+{
+	struct memory *memory;
+	uint32_t status = object_create(sim, parent->client, parent, &handle, NV01_MEMORY_LOCAL_USER, created);
+
+	if (status != NV_OK)
+		return status;
+	status = memory_create(sim, parent->card, request, &memory);
+	if (status != NV_OK) {
+		object_free(sim, *created);
+		return status;
+	}
+	(*created)->memory = memory;
+	(*created)->memory_owner = true;
+	return NV_OK;
+}
+
+static void read_request(const struct sim *sim, const uint8_t *params, struct memory_request *request)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &sim->abi->NV_MEMORY_ALLOCATION_PARAMS;
+
+	*request = (struct memory_request){
+		.owner = get32(params, at->owner),
+		.type = get32(params, at->type),
+		.flags = get32(params, at->flags),
+		.attr = get32(params, at->attr),
+		.attr2 = get32(params, at->attr2),
+		.va_space = get32(params, at->hVASpace),
+		.internal_flags = get32(params, at->internalflags),
+		.range_low = get64(params, at->rangeLo),
+		.range_high = get64(params, at->rangeHi),
+		.size = get64(params, at->size),
+		.alignment = get64(params, at->alignment),
+		.offset = get64(params, at->offset),
+	};
+}
+
+static void write_request(const struct sim *sim, uint8_t *params, const struct memory_request *request)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &sim->abi->NV_MEMORY_ALLOCATION_PARAMS;
+
+	put32(params, at->flags, request->flags);
+	put32(params, at->attr, request->attr);
+	put32(params, at->attr2, request->attr2);
+	put64(params, at->size, request->size);
+	put64(params, at->alignment, request->alignment);
+	put64(params, at->offset, request->offset);
+	put64(params, at->limit, request->limit);
+	put64(params, at->address, 0);
+}
+
+/* Host and virtual memory: an object that takes nothing from the card. */
+static uint32_t create_other_memory(struct sim *sim, const struct alloc_request *request, struct object *parent,
+	struct memory_request *memory, struct object **created)
+{
+	uint32_t handle = request->handle;
+	uint32_t place = memory->attr >> NVOS32_ATTR_LOCATION_SHIFT & NVOS32_ATTR_LOCATION_MASK;
+
+	if (memory->size == 0 || memory->size > UINT64_MAX - SIM_PAGE || memory->internal_flags != 0)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (memory->owner == 0 || memory->owner == UINT32_MAX)
+		return NV_ERR_INVALID_OWNER;
+	/* system_mem.c:194 */
+	if (request->class_id == NV01_MEMORY_SYSTEM && place == NVOS32_ATTR_LOCATION_VIDMEM)
+		return NV_ERR_INVALID_ARGUMENT;
+	memory->size = (memory->size + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE;
+	memory->limit = memory->size - 1;
+	return object_create(sim, parent->client, parent, &handle, request->class_id, created);
+}
+
+uint32_t class_create(struct sim *sim, const struct alloc_request *request, struct object *parent, uint8_t *params,
+	struct object **created)
+{
+	struct memory_request memory;
+	uint32_t handle = request->handle, status;
+
+	if (!parent_fits(request->class_id, parent))
+		return NV_ERR_INVALID_OBJECT_PARENT;
+	if (request->class_id == NV01_DEVICE_0)
+		return create_device(sim, request, parent, params, created);
+	if (request->class_id == NV20_SUBDEVICE_0 && params &&
+		get32(params, sim->abi->NV2080_ALLOC_PARAMETERS.subDeviceId) != 0)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (!class_is_memory_request(request->class_id))
+		return object_create(sim, parent->client, parent, &handle, request->class_id, created);
+	if (!params)
+		return NV_ERR_INVALID_ARGUMENT;
+	read_request(sim, params, &memory);
+	if (request->class_id == NV01_MEMORY_LOCAL_USER)
+		status = class_create_video_memory(sim, parent, handle, &memory, created);
+	else
+		status = create_other_memory(sim, request, parent, &memory, created);
+	if (status == NV_OK)
+		write_request(sim, params, &memory);
+	return status;
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the card says about its memory; sizes are KiB as in ctrl2080fb.h. */
+#include <stdlib.h>
+
+#include "sim.h"
+
+#define BAR1_KIB (256u << 10)
+
+uint32_t fb_info_of(const struct card *card, uint32_t index)
+{
+	switch (index) {
+	case NV2080_CTRL_FB_INFO_INDEX_RAM_SIZE:
+	case NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE:
+	case NV2080_CTRL_FB_INFO_INDEX_USABLE_RAM_SIZE:
+	case NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE:
+	case NV2080_CTRL_FB_INFO_INDEX_MAPPABLE_HEAP_SIZE:
+		return (uint32_t)(card->bytes >> 10);
+	case NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE:
+	case NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_SIZE_KB:
+		return (uint32_t)((card->bytes - card->used) >> 10);
+	case NV2080_CTRL_FB_INFO_INDEX_BAR1_SIZE:
+	case NV2080_CTRL_FB_INFO_INDEX_BAR1_AVAIL_SIZE:
+	case NV2080_CTRL_FB_INFO_INDEX_BAR1_MAX_CONTIGUOUS_AVAIL_SIZE:
+		return BAR1_KIB;
+	case NV2080_CTRL_FB_INFO_INDEX_BUS_WIDTH:
+		return 256;
+	case NV2080_CTRL_FB_INFO_INDEX_NUMA_NODE_ID:
+		return UINT32_MAX;
+	default:
+		return 0;
+	}
+}
+
+/* The list's length in V2 is how many indices this driver knows. */
+static uint32_t most_entries(const struct nv_abi *abi)
+{
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *at = &abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
+
+	return (uint32_t)(at->bytes - at->fbInfoList) / abi->NV2080_CTRL_FB_INFO.bytes;
+}
+
+static uint32_t fill(const struct control *control, uint8_t *list, uint32_t count)
+{
+	const struct nv_abi *abi = control->call->sim->abi;
+	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &abi->NV2080_CTRL_FB_INFO;
+	uint32_t i, index;
+
+	for (i = 0; i < count; i++, list += at->bytes) {
+		index = get32(list, at->index);
+		if (index >= most_entries(abi))
+			return NV_ERR_INVALID_ARGUMENT;
+		put32(list, at->data, fb_info_of(&control->card, index));
+	}
+	return NV_OK;
+}
+
+uint32_t control_fb_info_v2(struct control *control)
+{
+	const struct nv_abi *abi = control->call->sim->abi;
+	uint32_t count = get32(control->params, abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoListSize);
+
+	if (count > most_entries(abi))
+		return NV_ERR_INVALID_ARGUMENT;
+	return fill(control, control->params + abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoList, count);
+}
+
+uint32_t control_fb_info_v1(struct control *control)
+{
+	const struct nv_abi *abi = control->call->sim->abi;
+	const struct caller *caller = &control->call->caller;
+	uint32_t count = get32(control->params, abi->NV2080_CTRL_FB_GET_INFO_PARAMS.fbInfoListSize), status;
+	uint64_t address = get64(control->params, abi->NV2080_CTRL_FB_GET_INFO_PARAMS.fbInfoList);
+	size_t bytes = (size_t)count * abi->NV2080_CTRL_FB_INFO.bytes;
+	uint8_t *list;
+
+	if (count > most_entries(abi) || count == 0 || address == 0)
+		return NV_ERR_INVALID_ARGUMENT;
+	list = malloc(bytes);
+	if (!list)
+		return NV_ERR_INSUFFICIENT_RESOURCES;
+	status = user_read(caller, address, list, bytes) ? fill(control, list, count) : NV_ERR_INVALID_ADDRESS;
+	if (status == NV_OK && !user_write(caller, address, list, bytes))
+		status = NV_ERR_INVALID_ADDRESS;
+	free(list);
+	return status;
+}
+
+uint32_t control_fb_regions(struct control *control)
+{
+	const struct nv_abi *abi = control->call->sim->abi;
+	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO *at =
+		&abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
+	uint8_t *region = control->params + abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.fbRegion;
+
+	memset(control->params, 0, abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes);
+	put32(control->params, abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.numFBRegions, 1);
+	put64(region, at->base, 0);
+	put64(region, at->limit, control->card.bytes - 1);
+	put64(region, at->reserved, 0);
+	put32(region, at->performance, 100);
+	region[at->supportCompressed] = 1;
+	region[at->supportISO] = 1;
+	return NV_OK;
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which processes use a card, and how much of it. */
+#include "sim.h"
+
+/* ctrl2080gpu.h NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT */
+#define MAX_PIDS 950u
+#define NO_PARTITION UINT32_MAX
+
+struct usage {
+	uint64_t private;
+	uint64_t shared_owned;
+	uint64_t shared_duped;
+};
+
+static bool uses_card(const struct client *client, uint32_t card, uint32_t class_id)
+{
+	struct object *at = client->root;
+
+	while ((at = object_next(client->root, at))) {
+		if (at->card == card && at->class_id == class_id)
+			return true;
+	}
+	return false;
+}
+
+/* Process numbers in our own namespace, each once; takes the lock. */
+static uint32_t collect(struct control *control, uint32_t class_id, pid_t found[MAX_PIDS])
+{
+	struct sim *sim = control->call->sim;
+	const struct client *client;
+	uint32_t count = 0, i;
+
+	pthread_mutex_lock(&sim->lock);
+	for (client = sim->clients; client && count < MAX_PIDS; client = client->next) {
+		for (i = 0; i < count && found[i] != client->process; i++)
+			;
+		if (i == count && uses_card(client, control->card_index, class_id))
+			found[count++] = client->process;
+	}
+	pthread_mutex_unlock(&sim->lock);
+	return count;
+}
+
+uint32_t control_pids(struct control *control)
+{
+	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at =
+		&control->call->sim->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
+	pid_t found[MAX_PIDS];
+	struct pid_view view;
+	uint32_t count, seen = 0, i, pid;
+
+	if (get32(control->params, at->idType) != NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS)
+		return NV_ERR_INVALID_ARGUMENT;
+	count = collect(control, get32(control->params, at->id), found);
+	pid_view_open(&view, control->call->sim, &control->call->caller);
+	for (i = 0; i < count; i++) {
+		pid = pid_view_of(&view, found[i]);
+		if (pid != 0)
+			put32(control->params + 4 * seen++, at->pidTbl, pid);
+	}
+	put32(control->params, at->pidTblCount, seen);
+	return NV_OK;
+}
+
+/* Memory of class 0x40 only, as the driver counts it (gpu_rmapi.c:871); the lock is held. */
+static void add_usage(const struct client *client, uint32_t card, struct usage *usage)
+{
+	struct object *at = client->root;
+
+	while ((at = object_next(client->root, at))) {
+		if (!at->memory || at->card != card || at->class_id != NV01_MEMORY_LOCAL_USER)
+			continue;
+		if (at->memory->refs == 1)
+			usage->private += at->memory->size;
+		else if (at->memory_owner)
+			usage->shared_owned += at->memory->size;
+		else
+			usage->shared_duped += at->memory->size;
+	}
+}
+
+/* Number in our namespace of a process that the caller names; 0 when it has no client here. */
+static pid_t find_process(struct control *control, const struct pid_view *view, uint32_t pid)
+{
+	pid_t found[MAX_PIDS];
+	uint32_t count, i;
+
+	if (!view->translate)
+		return (pid_t)pid;
+	count = collect(control, NV01_DEVICE_0, found);
+	for (i = 0; i < count; i++) {
+		if (pid_view_of(view, found[i]) == pid)
+			return found[i];
+	}
+	return 0;
+}
+
+static uint32_t usage_of(struct control *control, const struct pid_view *view, uint32_t pid, struct usage *usage)
+{
+	struct sim *sim = control->call->sim;
+	const struct client *client;
+	pid_t process;
+
+	if (pid == 0)
+		return NV_ERR_INVALID_ARGUMENT;
+	process = find_process(control, view, pid);
+	if (process == 0)
+		return NV_OK;
+	pthread_mutex_lock(&sim->lock);
+	for (client = sim->clients; client; client = client->next) {
+		if (client->process == process)
+			add_usage(client, control->card_index, usage);
+	}
+	pthread_mutex_unlock(&sim->lock);
+	return NV_OK;
+}
+
+uint32_t control_pid_info(struct control *control)
+{
+	const struct nv_abi *abi = control->call->sim->abi;
+	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &abi->NV2080_CTRL_GPU_PID_INFO;
+	uint32_t count = get32(control->params, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.pidInfoListCount), i;
+	uint8_t *entry = control->params + abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.pidInfoList;
+	struct pid_view view;
+
+	if (count == 0 || count > NV2080_CTRL_GPU_GET_PID_INFO_MAX_COUNT)
+		return NV_ERR_INVALID_ARGUMENT;
+	pid_view_open(&view, control->call->sim, &control->call->caller);
+	for (i = 0; i < count; i++, entry += at->bytes) {
+		struct usage usage = { 0 };
+		uint32_t result = NV_ERR_INVALID_ARGUMENT;
+
+		if (get32(entry, at->index) == NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE)
+			result = usage_of(control, &view, get32(entry, at->pid), &usage);
+		put32(entry, at->result, result);
+		put64(entry, at->data_vidMemUsage_memPrivate, usage.private);
+		put64(entry, at->data_vidMemUsage_memSharedOwned, usage.shared_owned);
+		put64(entry, at->data_vidMemUsage_memSharedDuped, usage.shared_duped);
+		put32(entry, at->smcSubscription_computeInstanceId, NO_PARTITION);
+		put32(entry, at->smcSubscription_gpuInstanceId, NO_PARTITION);
+	}
+	return NV_OK;
+}

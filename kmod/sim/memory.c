@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Video memory. The sizes follow the driver (580.142):
+ * - page size: mem_mgr.c memmgrDeterminePageSize; by default 2 MiB from 2 MiB up, else 64 KiB for a client's request;
+ * - reported size: the request rounded up to that page (arch/maxwell/mem_mgr_gm107.c:230-258, mem_utils.c:1620,1718);
+ * - taken from the card: whole pages of at least 64 KiB (video_mem.c:191-197,281,308).
+ * Memory is never fragmented here: a request fails only when the card has too few bytes left.
+ */
+#include <stdlib.h>
+
+#include "sim.h"
+
+#define MEMORY_TYPES 18u
+#define ATTR(value, field) (((value) >> NVOS32_##field##_SHIFT) & NVOS32_##field##_MASK)
+/* g_heap_nvoc.h HEAP_OWNER_RM_SCRATCH_BEGIN to _END. */
+#define OWNER_SCRATCH_FIRST 0xdeaf0000u
+#define OWNER_SCRATCH_LAST 0xdeaf0003u
+/* Without MAXIMIZE_ADDRESS_SPACE: stdmemValidateParams has cleared that bit by then. */
+#define FLAGS_VIRTUAL_ONLY                                                                              \
+	(NVOS32_ALLOC_FLAGS_VIRTUAL | NVOS32_ALLOC_FLAGS_LAZY | NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED | \
+		NVOS32_ALLOC_FLAGS_SPARSE | NVOS32_ALLOC_FLAGS_PREFER_PTES_IN_SYSMEMORY)
+
+static void put_field(uint32_t *word, uint32_t shift, uint32_t mask, uint32_t value)
+{
+	*word = (*word & ~(mask << shift)) | value << shift;
+}
+
+/* 0 when the card has no such page. */
+static uint64_t page_size(const struct card *card, const struct memory_request *request)
+{
+	switch (ATTR(request->attr, ATTR_PAGE_SIZE)) {
+	case NVOS32_ATTR_PAGE_SIZE_DEFAULT:
+		return request->size >= SIM_PAGE_HUGE ? SIM_PAGE_HUGE : SIM_PAGE_BIG;
+	case NVOS32_ATTR_PAGE_SIZE_4KB:
+		return SIM_PAGE;
+	case NVOS32_ATTR_PAGE_SIZE_BIG:
+		return SIM_PAGE_BIG;
+	default:
+		break;
+	}
+	switch (ATTR(request->attr2, ATTR2_PAGE_SIZE_HUGE)) {
+	case NVOS32_ATTR2_PAGE_SIZE_HUGE_DEFAULT:
+	case NVOS32_ATTR2_PAGE_SIZE_HUGE_2MB:
+		return SIM_PAGE_HUGE;
+	case NVOS32_ATTR2_PAGE_SIZE_HUGE_512MB:
+		return card->pages_512m ? SIM_PAGE_512M : 0;
+	default:
+		return 0;
+	}
+}
+
+/* standard_mem.c stdmemValidateParams and video_mem.c:603, in their order. */
+static uint32_t validate(const struct memory_request *request)
+{
+	if (request->internal_flags != 0 || request->size == 0)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (request->owner == 0 || request->owner == UINT32_MAX ||
+		(request->owner >= OWNER_SCRATCH_FIRST && request->owner <= OWNER_SCRATCH_LAST))
+		return NV_ERR_INVALID_OWNER;
+	if (!(request->flags & NVOS32_ALLOC_FLAGS_USE_BEGIN_END) &&
+		(request->range_low != 0 || request->range_high != 0))
+		return NV_ERR_INVALID_ARGUMENT;
+	if (ATTR(request->attr2, ATTR2_ALLOCATE_FROM_SUBHEAP) == NVOS32_ATTR2_ALLOCATE_FROM_SUBHEAP_YES)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (ATTR(request->attr, ATTR_LOCATION) != NVOS32_ATTR_LOCATION_VIDMEM)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (request->flags & FLAGS_VIRTUAL_ONLY)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (ATTR(request->attr2, ATTR2_MEMORY_PROTECTION) == NVOS32_ATTR2_MEMORY_PROTECTION_PROTECTED)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (request->va_space != 0 || request->type >= MEMORY_TYPES)
+		return NV_ERR_INVALID_ARGUMENT;
+	return NV_OK;
+}
+
+/* The alignment asked for must fit the page, or give way to it unless it is forced. */
+static uint32_t align(struct memory_request *request, uint64_t page)
+{
+	uint64_t wanted = SIM_PAGE;
+
+	if (request->flags & (NVOS32_ALLOC_FLAGS_ALIGNMENT_HINT | NVOS32_ALLOC_FLAGS_ALIGNMENT_FORCE))
+		wanted = request->alignment;
+	if (wanted != 0 && wanted > page && wanted % page == 0) {
+		request->alignment = wanted;
+		return NV_OK;
+	}
+	if (wanted != 0 && (wanted > page || page % wanted != 0) &&
+		(request->flags & NVOS32_ALLOC_FLAGS_ALIGNMENT_FORCE))
+		return NV_ERR_INVALID_ARGUMENT;
+	request->alignment = page;
+	return NV_OK;
+}
+
+static void report(struct card *card, struct memory_request *request, uint64_t page)
+{
+	uint32_t size_code = NVOS32_ATTR_PAGE_SIZE_HUGE;
+
+	if (page == SIM_PAGE)
+		size_code = NVOS32_ATTR_PAGE_SIZE_4KB;
+	else if (page == SIM_PAGE_BIG)
+		size_code = NVOS32_ATTR_PAGE_SIZE_BIG;
+	else
+		put_field(&request->attr2, NVOS32_ATTR2_PAGE_SIZE_HUGE_SHIFT, NVOS32_ATTR2_PAGE_SIZE_HUGE_MASK,
+			page == SIM_PAGE_HUGE ? NVOS32_ATTR2_PAGE_SIZE_HUGE_2MB : NVOS32_ATTR2_PAGE_SIZE_HUGE_512MB);
+	put_field(&request->attr, NVOS32_ATTR_PAGE_SIZE_SHIFT, NVOS32_ATTR_PAGE_SIZE_MASK, size_code);
+	if (ATTR(request->attr, ATTR_PHYSICALITY) != NVOS32_ATTR_PHYSICALITY_NONCONTIGUOUS)
+		put_field(&request->attr, NVOS32_ATTR_PHYSICALITY_SHIFT, NVOS32_ATTR_PHYSICALITY_MASK,
+			NVOS32_ATTR_PHYSICALITY_CONTIGUOUS);
+	request->flags |= NVOS32_ALLOC_FLAGS_MAP_NOT_REQUIRED;
+	request->flags &= ~NVOS32_ALLOC_FLAGS_KERNEL_MAPPING_MAP;
+	request->limit = request->size - 1;
+	if (card->next_offset + request->size > card->bytes)
+		card->next_offset = 0;
+	request->offset = card->next_offset;
+}
+
+/* Rounds up; false when the result does not fit 64 bits. */
+static bool round_up(uint64_t *value, uint64_t unit)
+{
+	if (*value > UINT64_MAX - (unit - 1))
+		return false;
+	*value = (*value + unit - 1) / unit * unit;
+	return true;
+}
+
+uint32_t memory_create(struct sim *sim, uint32_t index, struct memory_request *request, struct memory **memory)
+{
+	struct card *card = &sim->cards[index];
+	uint32_t status = validate(request);
+	uint64_t page = page_size(card, request), taken;
+
+	if (status != NV_OK)
+		return status;
+	if (page == 0)
+		return NV_ERR_INVALID_STATE;
+	status = align(request, page);
+	if (status != NV_OK)
+		return status;
+	if (!round_up(&request->size, page))
+		return NV_ERR_NO_MEMORY;
+	taken = request->size;
+	if (!round_up(&taken, page < SIM_PAGE_BIG ? SIM_PAGE_BIG : page) || taken > card->bytes - card->used)
+		return NV_ERR_NO_MEMORY;
+	*memory = calloc(1, sizeof(**memory));
+	if (!*memory)
+		return NV_ERR_INSUFFICIENT_RESOURCES;
+	**memory = (struct memory){ .refs = 1, .card = index, .size = request->size, .taken = taken };
+	report(card, request, page);
+	card->used += taken;
+	card->next_offset += taken;
+	return NV_OK;
+}
+
+void memory_release(struct sim *sim, struct memory *memory)
+{
+	if (--memory->refs > 0)
+		return;
+	sim->cards[memory->card].used -= memory->taken;
+	free(memory);
+}

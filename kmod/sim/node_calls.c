@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calls about the driver and its nodes rather than about RM objects (kernel-open/nvidia/nv.c). */
+#include <errno.h>
+
+#include "sim.h"
+
+#define VENDOR_NVIDIA 0x10de
+#define BAR0_BYTES (16ull << 20)
+#define BAR1_BYTES (256ull << 20)
+
+static void put16(uint8_t *data, uint16_t at, uint16_t value)
+{
+	memcpy(data + at, &value, sizeof(value));
+}
+
+int escape_card_info(struct call *call)
+{
+	const struct sim *sim = call->sim;
+	const struct nv_layout_nv_ioctl_card_info_t *at = &sim->abi->nv_ioctl_card_info_t;
+	size_t room = call->size / at->bytes;
+	uint32_t i;
+
+	memset(call->data, 0, room * at->bytes);
+	if (room < sim->card_count)
+		return -EINVAL;
+	for (i = 0; i < sim->card_count; i++) {
+		uint8_t *entry = call->data + (size_t)i * at->bytes;
+
+		entry[at->valid] = 1;
+		entry[at->pci_info_bus] = (uint8_t)(i + 1);
+		put16(entry, at->pci_info_vendor_id, VENDOR_NVIDIA);
+		put16(entry, at->pci_info_device_id, sim->cards[i].pci_device);
+		put32(entry, at->gpu_id, sim->cards[i].gpu_id);
+		put16(entry, at->interrupt_line, (uint16_t)(16 + i));
+		put64(entry, at->reg_address, 0xc0000000ull + i * BAR0_BYTES);
+		put64(entry, at->reg_size, BAR0_BYTES);
+		put64(entry, at->fb_address, 0x100000000ull + i * BAR1_BYTES);
+		put64(entry, at->fb_size, BAR1_BYTES);
+		put32(entry, at->minor_number, i);
+	}
+	return 0;
+}
+
+static bool same_version(const char *ours, const char *theirs, bool relaxed)
+{
+	uint32_t i;
+
+	for (i = 0; i < NV_RM_API_VERSION_STRING_LENGTH; i++) {
+		if (ours[i] != theirs[i])
+			return false;
+		if (ours[i] == '\0' || (relaxed && ours[i] == '.'))
+			return true;
+	}
+	return false;
+}
+
+int escape_check_version(struct call *call)
+{
+	const struct nv_layout_nv_ioctl_rm_api_version_t *at = &call->sim->abi->nv_ioctl_rm_api_version_t;
+	uint32_t command = get32(call->data, at->cmd);
+	char *text = (char *)call->data + at->versionString;
+
+	put32(call->data, at->reply, NV_RM_API_VERSION_REPLY_RECOGNIZED);
+	if (command != NV_RM_API_VERSION_CMD_QUERY &&
+		same_version(call->sim->version, text, command == NV_RM_API_VERSION_CMD_RELAXED))
+		return 0;
+	memcpy(text, call->sim->version, NV_RM_API_VERSION_STRING_LENGTH);
+	return command == NV_RM_API_VERSION_CMD_QUERY ? 0 : -EINVAL;
+}
+
+/* The first caller sets the size for good. */
+int escape_sys_params(struct call *call)
+{
+	uint64_t size = get64(call->data, call->sim->abi->nv_ioctl_sys_params_t.memblock_size);
+	int result;
+
+	pthread_mutex_lock(&call->sim->lock);
+	if (call->sim->memblock_size == 0)
+		call->sim->memblock_size = size;
+	result = call->sim->memblock_size == size ? 0 : -EBUSY;
+	pthread_mutex_unlock(&call->sim->lock);
+	return result;
+}
+
+int escape_register_fd(struct call *call)
+{
+	return file_register(call, (int)get32(call->data, call->sim->abi->nv_ioctl_register_fd_t.ctl_fd));
+}
+
+/* Cards open at once here: result 0, adapter status NV_OK. */
+int escape_wait_open(struct call *call)
+{
+	if (!version_at_least(call->sim, 550, 40, 7))
+		return -EINVAL;
+	memset(call->data, 0, call->size);
+	return 0;
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The mounted files: nvidiactl, nvidia0…, driver/version, driver/gpus/N/information. */
+#define _GNU_SOURCE
+#define FUSE_USE_VERSION 312
+#include <errno.h>
+#include <fuse.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "sim.h"
+
+/* A day: nothing here changes while the server runs. */
+#define KEEP_SECONDS 86400.0
+
+enum kind { NOTHING, ROOT, DRIVER, GPUS, GPU, INFORMATION, VERSION, CTL, CARD };
+
+struct node {
+	enum kind kind;
+	uint32_t card;
+};
+
+static struct sim *this_sim(void)
+{
+	return fuse_get_context()->private_data;
+}
+
+/* A card's number with nothing before it that strtoul would forgive; advances text. */
+static bool card_number(const char **text, uint32_t *card)
+{
+	const struct sim *sim = this_sim();
+	char *end;
+
+	if (**text < '0' || **text > '9' || (**text == '0' && (*text)[1] >= '0' && (*text)[1] <= '9'))
+		return false;
+	*card = (uint32_t)strtoul(*text, &end, 10);
+	*text = end;
+	return *card < sim->card_count;
+}
+
+static struct node node_of(const char *path)
+{
+	struct node node = { NOTHING, SIM_NO_CARD };
+
+	if (strcmp(path, "/") == 0)
+		node.kind = ROOT;
+	else if (strcmp(path, "/nvidiactl") == 0)
+		node.kind = CTL;
+	else if (strcmp(path, "/driver") == 0)
+		node.kind = DRIVER;
+	else if (strcmp(path, "/driver/version") == 0)
+		node.kind = VERSION;
+	else if (strcmp(path, "/driver/gpus") == 0)
+		node.kind = GPUS;
+	else if (strncmp(path, "/nvidia", 7) == 0 && (path += 7, card_number(&path, &node.card)) && *path == '\0')
+		node.kind = CARD;
+	else if (strncmp(path, "/driver/gpus/", 13) == 0 && (path += 13, card_number(&path, &node.card)))
+		node.kind = *path == '\0' ? GPU : strcmp(path, "/information") == 0 ? INFORMATION : NOTHING;
+	return node;
+}
+
+static int text_of(const struct node *node, char *out, size_t room)
+{
+	const struct sim *sim = this_sim();
+
+	if (node->kind == VERSION)
+		return snprintf(out, room, "%s\n", sim->version);
+	return card_information(sim, node->card, out, room);
+}
+
+static int op_getattr(const char *path, struct stat *out, struct fuse_file_info *info)
+{
+	struct node node = node_of(path);
+	char text[1024];
+
+	(void)info;
+	memset(out, 0, sizeof(*out));
+	out->st_nlink = 1;
+	/* A number of its own for each node, and the same one for as long as the server lives. */
+	out->st_ino = (ino_t)node.kind * 1000 + (node.card == SIM_NO_CARD ? 0 : node.card);
+	switch (node.kind) {
+	case NOTHING:
+		return -ENOENT;
+	case CTL:
+	case CARD:
+		out->st_mode = S_IFREG | 0666;
+		return 0;
+	case VERSION:
+	case INFORMATION:
+		out->st_mode = S_IFREG | 0444;
+		out->st_size = text_of(&node, text, sizeof(text));
+		return 0;
+	default:
+		out->st_mode = S_IFDIR | 0555;
+		out->st_nlink = 2;
+		return 0;
+	}
+}
+
+static void list_cards(const char *format, void *buffer, fuse_fill_dir_t fill)
+{
+	const struct sim *sim = this_sim();
+	char name[32];
+	uint32_t i;
+
+	for (i = 0; i < sim->card_count; i++) {
+		snprintf(name, sizeof(name), "%s%u", format, i);
+		fill(buffer, name, NULL, 0, 0);
+	}
+}
+
+static int op_readdir(const char *path, void *buffer, fuse_fill_dir_t fill, off_t offset, struct fuse_file_info *info,
+	enum fuse_readdir_flags flags)
+{
+	struct node node = node_of(path);
+
+	(void)offset;
+	(void)info;
+	(void)flags;
+	fill(buffer, ".", NULL, 0, 0);
+	fill(buffer, "..", NULL, 0, 0);
+	switch (node.kind) {
+	case ROOT:
+		fill(buffer, "nvidiactl", NULL, 0, 0);
+		fill(buffer, "driver", NULL, 0, 0);
+		list_cards("nvidia", buffer, fill);
+		return 0;
+	case DRIVER:
+		fill(buffer, "version", NULL, 0, 0);
+		fill(buffer, "gpus", NULL, 0, 0);
+		return 0;
+	case GPUS:
+		list_cards("", buffer, fill);
+		return 0;
+	case GPU:
+		fill(buffer, "information", NULL, 0, 0);
+		return 0;
+	default:
+		return -ENOTDIR;
+	}
+}
+
+static int op_open(const char *path, struct fuse_file_info *info)
+{
+	struct node node = node_of(path);
+	struct sim *sim = this_sim();
+	struct file *file;
+
+	info->direct_io = 1;
+	/* close() of our own copies must not wait for ourselves. */
+	info->noflush = 1;
+	if (node.kind != CTL && node.kind != CARD)
+		return 0;
+	pthread_mutex_lock(&sim->lock);
+	file = file_open(sim, node.card);
+	pthread_mutex_unlock(&sim->lock);
+	info->fh = (uintptr_t)file;
+	return file ? 0 : -ENFILE;
+}
+
+static int op_release(const char *path, struct fuse_file_info *info)
+{
+	(void)path;
+	if (info->fh != 0)
+		file_release(this_sim(), (struct file *)(uintptr_t)info->fh);
+	return 0;
+}
+
+static int op_read(const char *path, char *out, size_t size, off_t offset, struct fuse_file_info *info)
+{
+	struct node node;
+	char text[1024];
+	int length;
+
+	if (info->fh != 0 || !path)
+		return -EINVAL;
+	node = node_of(path);
+	length = text_of(&node, text, sizeof(text));
+	if (offset >= length)
+		return 0;
+	if (size > (size_t)(length - offset))
+		size = (size_t)(length - offset);
+	memcpy(out, text + offset, size);
+	return (int)size;
+}
+
+/* open(2) with O_TRUNC is no error on a device node. */
+static int op_truncate(const char *path, off_t size, struct fuse_file_info *info)
+{
+	enum kind kind = node_of(path).kind;
+
+	(void)size;
+	(void)info;
+	return kind == CTL || kind == CARD ? 0 : -EACCES;
+}
+
+static int op_ioctl(const char *path, unsigned int command, void *argument, struct fuse_file_info *info,
+	unsigned int flags, void *data)
+{
+	pid_t thread = fuse_get_context()->pid;
+	struct caller caller = { .thread = thread };
+	struct file *file = (struct file *)(uintptr_t)info->fh;
+
+	(void)path;
+	(void)flags;
+	if (!file)
+		return -ENOTTY;
+	if (command == SIM_IDENTIFY_IOCTL && data && caller_process(&caller) == getpid()) {
+		memcpy(data, &file->id, sizeof(file->id));
+		return 0;
+	}
+	return escape_ioctl(this_sim(), file, thread, command, (uintptr_t)argument, data);
+}
+
+/* The first request of the kernel: from here on the mount answers. */
+static void *op_init(struct fuse_conn_info *connection, struct fuse_config *config)
+{
+	struct sim *sim = this_sim();
+
+	(void)connection;
+	config->use_ino = 1;
+	config->entry_timeout = KEEP_SECONDS;
+	config->attr_timeout = KEEP_SECONDS;
+	return sim;
+}
+
+static const struct fuse_operations operations = {
+	.getattr = op_getattr,
+	.readdir = op_readdir,
+	.open = op_open,
+	.release = op_release,
+	.read = op_read,
+	.truncate = op_truncate,
+	.ioctl = op_ioctl,
+	.init = op_init,
+};
+
+const struct fuse_operations *node_operations(void)
+{
+	return &operations;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated NVIDIA cards: one server process that answers the driver's user interface on files of a FUSE mount.
+ * Everything here runs with sim->lock held unless a comment says otherwise; no memory of a caller is touched under it.
+ */
+#ifndef CGPU_SIM_H
+#define CGPU_SIM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "nv_abi.h"
+#include "fields.h"
+
+#define SIM_MAX_CARDS 32u
+#define SIM_MAX_CLIENTS 65536u
+/* What the driver's handle generator can tell apart in one client (rs_client.h RS_UNIQUE_HANDLE_RANGE). */
+#define SIM_MAX_CLIENT_OBJECTS 0x80000u
+#define SIM_MAX_OBJECTS 4000000u
+#define SIM_MAX_FILES 65536u
+#define SIM_MAX_DEPTH 8u
+#define SIM_BUCKETS (1u << 18)
+/* The driver copies at most 1 MiB of nested parameters (rmapi/param_copy.h). */
+#define SIM_MAX_PARAMS (1u << 20)
+#define SIM_UUID_TEXT 41u
+#define SIM_NO_CARD UINT32_MAX
+#define SIM_PAGE 4096ull
+#define SIM_PAGE_BIG 65536ull
+#define SIM_PAGE_HUGE (2ull << 20)
+#define SIM_PAGE_512M (512ull << 20)
+
+struct card {
+	const char *name;
+	uint64_t bytes;
+	uint64_t used;
+	uint64_t next_offset;
+	uint16_t pci_device;
+	bool pages_512m;
+	uint32_t gpu_id;
+	uint8_t uuid[16];
+	char uuid_text[SIM_UUID_TEXT];
+};
+
+/* Video memory; alive as long as one object refers to it. */
+struct memory {
+	uint32_t refs;
+	uint32_t card;
+	/* What the driver reports, and what the card has given. */
+	uint64_t size;
+	uint64_t taken;
+};
+
+struct client;
+struct object {
+	struct object *bucket_next;
+	struct object *parent;
+	struct object *child;
+	struct object *next;
+	struct object *prev;
+	struct client *client;
+	struct memory *memory;
+	uint32_t handle;
+	uint32_t class_id;
+	uint32_t card;
+	uint16_t depth;
+	bool memory_owner;
+};
+
+struct file;
+struct client {
+	struct client *next;
+	struct client *prev;
+	struct file *owner;
+	struct object *root;
+	uint32_t handle;
+	uint32_t objects;
+	uint32_t next_handle;
+	pid_t process;
+};
+
+/* One open file description. */
+struct file {
+	struct file *next;
+	struct file *prev;
+	uint64_t id;
+	/* SIM_NO_CARD: nvidiactl. */
+	uint32_t card;
+	uint64_t registered;
+	int registered_fd;
+};
+
+struct sim {
+	pthread_mutex_t lock;
+	const struct nv_abi *abi;
+	char version[NV_RM_API_VERSION_STRING_LENGTH];
+	struct nv_abi_version number;
+	struct card cards[SIM_MAX_CARDS];
+	uint32_t card_count;
+	struct object **buckets;
+	uint32_t object_count;
+	struct client *clients;
+	uint32_t client_count;
+	uint32_t next_client;
+	struct file *files;
+	uint32_t file_count;
+	uint64_t next_file;
+	uint64_t memblock_size;
+	dev_t device;
+	char mount[4096];
+	atomic_uint resolving;
+	int ready_fd;
+};
+
+/* Who calls: a thread number, as FUSE has it. */
+struct caller {
+	pid_t thread;
+};
+
+/* One call: the top-level structure is already copied into data. */
+struct call {
+	struct sim *sim;
+	struct file *file;
+	struct caller caller;
+	uint32_t nr;
+	uint8_t *data;
+	size_t size;
+};
+
+struct alloc_request {
+	uint32_t client;
+	uint32_t parent;
+	uint32_t handle;
+	uint32_t class_id;
+	uint64_t params;
+	uint32_t params_size;
+	bool is_admin;
+	pid_t process;
+};
+
+/* version.c */
+bool version_select(struct sim *sim, const char *text);
+bool version_at_least(const struct sim *sim, unsigned int major, unsigned int minor, unsigned int patch);
+
+/* card.c */
+bool cards_parse(struct sim *sim, const char *text, const char **problem);
+int card_information(const struct sim *sim, uint32_t index, char *out, size_t room);
+
+/* user_memory.c: no lock needed. False when the caller's memory cannot be reached. */
+bool user_read(const struct caller *caller, uint64_t address, void *out, size_t size);
+bool user_write(const struct caller *caller, uint64_t address, const void *data, size_t size);
+
+/* caller.c: no lock needed. */
+pid_t caller_process(const struct caller *caller);
+bool caller_is_admin(const struct caller *caller);
+/* A descriptor of the caller as one of our own, or -1. */
+int caller_descriptor(const struct caller *caller, int fd);
+
+/* pid_view.c: no lock needed. Numbers of processes as the caller sees them. */
+struct pid_view {
+	uint64_t namespace;
+	unsigned int level;
+	bool translate;
+};
+void pid_view_open(struct pid_view *view, const struct sim *sim, const struct caller *caller);
+/* 0 when the process is gone or not visible. */
+uint32_t pid_view_of(const struct pid_view *view, pid_t process);
+
+/* file.c */
+struct file *file_open(struct sim *sim, uint32_t card);
+/* Takes the lock itself. */
+void file_release(struct sim *sim, struct file *file);
+uint64_t file_identity(const struct file *file);
+/* The description that owns the clients made through this one. */
+struct file *file_owner(struct sim *sim, const struct file *file);
+/* Takes the lock itself; 0 or -errno. */
+int file_register(struct call *call, int ctl_fd);
+/* Whether a descriptor of ours leads to an open nvidiactl of this server. */
+#define SIM_IDENTIFY_IOCTL 0xc0104899u
+
+/* client.c */
+struct client *client_find(struct sim *sim, uint32_t handle);
+uint32_t client_create(struct sim *sim, struct file *owner, struct alloc_request *request);
+void client_free(struct sim *sim, struct client *client);
+void clients_free_of(struct sim *sim, const struct file *owner);
+/* Finds a client this description may use: NV_OK, NV_ERR_INVALID_OBJECT_HANDLE or NV_ERR_INVALID_CLIENT. */
+uint32_t client_for_call(struct call *call, uint32_t handle, struct client **client);
+
+/* object.c */
+struct object *object_find(struct sim *sim, const struct client *client, uint32_t handle);
+uint32_t object_create(struct sim *sim, struct client *client, struct object *parent, uint32_t *handle,
+	uint32_t class_id, struct object **created);
+/* The object and everything below it. */
+void object_free(struct sim *sim, struct object *object);
+struct object *object_next(const struct object *top, struct object *at);
+
+/* memory.c */
+struct memory_request {
+	uint32_t owner;
+	uint32_t type;
+	uint32_t flags;
+	uint32_t attr;
+	uint32_t attr2;
+	uint32_t va_space;
+	uint32_t internal_flags;
+	uint64_t range_low;
+	uint64_t range_high;
+	uint64_t size;
+	uint64_t alignment;
+	uint64_t offset;
+	uint64_t limit;
+};
+uint32_t memory_create(struct sim *sim, uint32_t card, struct memory_request *request, struct memory **memory);
+void memory_release(struct sim *sim, struct memory *memory);
+
+/* alloc.c: each escape_ function answers one call, without the lock; the status goes into the structure. 0 or -errno. */
+int escape_alloc(struct call *call);
+int escape_alloc_memory(struct call *call);
+/* class.c: makes an object of any class but a client; params is a copy of the parameters, or NULL. */
+uint32_t class_create(struct sim *sim, const struct alloc_request *request, struct object *parent, uint8_t *params,
+	struct object **created);
+uint32_t class_check(const struct alloc_request *request);
+/* Bytes of parameters that the class reads; 0: none are looked at. */
+uint32_t class_params_size(const struct sim *sim, uint32_t class_id);
+bool class_is_memory_request(uint32_t class_id);
+bool class_may_be_duplicated(uint32_t class_id);
+uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,
+	struct memory_request *request, struct object **created);
+/* object_calls.c */
+int escape_free(struct call *call);
+int escape_dup(struct call *call);
+uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle);
+/* heap_control.c */
+int escape_heap_control(struct call *call);
+/* control.c */
+int escape_control(struct call *call);
+
+/* A control call; card is a copy, and SIM_NO_CARD stands for the client object. */
+struct control {
+	struct call *call;
+	uint32_t card_index;
+	struct card card;
+	uint8_t *params;
+};
+/* control_memory.c, control_identity.c, control_pid.c: run without the lock. */
+uint32_t control_fb_info_v1(struct control *control);
+uint32_t control_fb_info_v2(struct control *control);
+uint32_t control_fb_regions(struct control *control);
+uint32_t control_attached_ids(struct control *control);
+uint32_t control_id_info(struct control *control);
+uint32_t control_gid_info(struct control *control);
+uint32_t control_name(struct control *control);
+uint32_t control_pids(struct control *control);
+uint32_t control_pid_info(struct control *control);
+uint32_t fb_info_of(const struct card *card, uint32_t index);
+
+/* node_calls.c: calls about the driver rather than its objects. */
+int escape_card_info(struct call *call);
+int escape_check_version(struct call *call);
+int escape_sys_params(struct call *call);
+int escape_register_fd(struct call *call);
+int escape_wait_open(struct call *call);
+
+/* escape.c: one ioctl, without the lock; 0 or -errno. data: the kernel's copy of the structure, if it made one. */
+int escape_ioctl(struct sim *sim, struct file *file, pid_t thread, uint32_t command, uint64_t argument, void *data);
+
+/* nodes.c */
+struct fuse_operations;
+const struct fuse_operations *node_operations(void);
+
+#endif

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The command line of an OCI runtime, as runc (Go flags: one or two dashes) and crun (getopt) read it. */
+#include <string.h>
+
+#include "launcher.h"
+
+struct option_form {
+	const char *name;
+	bool has_value;
+};
+
+/* Options before the command. --help and --version end there: nothing after them is run. */
+static const struct option_form global_options[] = {
+	{ "root", true },
+	{ "log", true },
+	{ "log-format", true },
+	{ "log-level", true },
+	{ "criu", true },
+	{ "rootless", true },
+	{ "cgroup-manager", true },
+	{ "debug", false },
+	{ "systemd-cgroup", false },
+	{ NULL, false },
+};
+
+/* Options of create, run and restore. */
+static const struct option_form start_options[] = {
+	{ "bundle", true },
+	{ "b", true },
+	{ "console-socket", true },
+	{ "pid-file", true },
+	{ "preserve-fds", true },
+	{ "no-pivot", false },
+	{ "no-new-keyring", false },
+	{ "no-subreaper", false },
+	{ "detach", false },
+	{ "d", false },
+	{ "keep", false },
+	{ NULL, false },
+};
+
+static const char *const start_commands[] = { "create", "run", "restore", NULL };
+
+enum option_kind { OPTION_UNKNOWN, OPTION_FLAG, OPTION_JOINED, OPTION_VALUE };
+
+static bool is_option(const char *arg)
+{
+	return arg[0] == '-' && arg[1] != '\0';
+}
+
+static const char *option_name(const char *arg)
+{
+	return arg[1] == '-' ? arg + 2 : arg + 1;
+}
+
+static bool names(const char *arg, const char *name)
+{
+	size_t length = strlen(name);
+	const char *given = option_name(arg);
+
+	return strncmp(given, name, length) == 0 && (given[length] == '\0' || given[length] == '=');
+}
+
+static enum option_kind classify(const char *arg, const struct option_form *forms)
+{
+	for (; forms->name; forms++) {
+		if (!names(arg, forms->name))
+			continue;
+		if (strchr(arg, '='))
+			return OPTION_JOINED;
+		return forms->has_value ? OPTION_VALUE : OPTION_FLAG;
+	}
+	return OPTION_UNKNOWN;
+}
+
+static bool asks_for_text(const char *arg)
+{
+	static const char *const texts[] = { "help", "h", "version", "v", NULL };
+
+	for (int i = 0; texts[i]; i++) {
+		if (names(arg, texts[i]))
+			return !strchr(arg, '=');
+	}
+	return false;
+}
+
+static bool starts_container(const char *command)
+{
+	for (int i = 0; start_commands[i]; i++) {
+		if (strcmp(command, start_commands[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The bundle among the options after the command, which end at the container's id. */
+static enum launcher_kind find_bundle(int argc, char *const *argv, int at, const char **bundle)
+{
+	*bundle = ".";
+	for (; at < argc && is_option(argv[at]); at++) {
+		const char *arg = argv[at];
+		bool is_bundle = names(arg, "bundle") || names(arg, "b");
+		enum option_kind kind;
+
+		if (strcmp(arg, "--") == 0)
+			return LAUNCHER_START;
+		if (asks_for_text(arg))
+			return LAUNCHER_PASS;
+		kind = classify(arg, start_options);
+		if (kind == OPTION_UNKNOWN)
+			return LAUNCHER_UNSURE;
+		if (kind == OPTION_VALUE && ++at == argc)
+			return LAUNCHER_UNSURE;
+		if (is_bundle)
+			*bundle = kind == OPTION_JOINED ? strchr(arg, '=') + 1 : argv[at];
+	}
+	return LAUNCHER_START;
+}
+
+void launcher_parse(int argc, char *const *argv, struct launcher_call *call)
+{
+	int at = 1;
+
+	call->kind = LAUNCHER_PASS;
+	call->bundle = NULL;
+	for (; at < argc && is_option(argv[at]); at++) {
+		enum option_kind kind;
+
+		if (strcmp(argv[at], "--") == 0) {
+			at++;
+			break;
+		}
+		if (asks_for_text(argv[at]))
+			return;
+		kind = classify(argv[at], global_options);
+		if (kind == OPTION_VALUE)
+			at++;
+		if (kind == OPTION_UNKNOWN || at >= argc) {
+			call->kind = LAUNCHER_UNSURE;
+			return;
+		}
+	}
+	if (at < argc && starts_container(argv[at]))
+		call->kind = find_bundle(argc, argv, at + 1, &call->bundle);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of cgpu-container-runtime: read a command line, decide without Python where that is safe, hand on. */
+#ifndef CGPU_LAUNCHER_H
+#define CGPU_LAUNCHER_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifndef CGPU_CONFIG_PATH
+#define CGPU_CONFIG_PATH "/run/cgpu/config.json"
+#endif
+#ifndef CGPU_SEARCH_PATH
+#define CGPU_SEARCH_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#endif
+#ifndef CGPU_PYTHON
+#define CGPU_PYTHON "/usr/bin/python3"
+#endif
+
+/* Set to our pid when a runtime is started that may call us again in this very process. */
+#define LAUNCHER_AGAIN "CGPU_RUNTIME_AGAIN"
+/* LD_ variables must not reach Python, but belong to the low-level runtime: they travel under this prefix. */
+#define LAUNCHER_KEPT "CGPU_KEPT_"
+
+enum launcher_kind {
+	LAUNCHER_PASS, /* starts no container: belongs to the low-level runtime */
+	LAUNCHER_START, /* starts a container from a bundle */
+	LAUNCHER_UNSURE, /* not laid out in a way known here: Python decides */
+};
+
+struct launcher_call {
+	enum launcher_kind kind;
+	const char *bundle; /* LAUNCHER_START: the directory with config.json */
+};
+
+struct launcher_settings {
+	bool known; /* false: the file is there and is not what the engine writes */
+	char runtime[PATH_MAX]; /* low_level_runtime; empty: not set */
+};
+
+/* Look at a command line the way runc and crun do. The result points into argv. */
+void launcher_parse(int argc, char *const *argv, struct launcher_call *call);
+
+/* Read the engine's settings. A file that is missing or closed to us means defaults. */
+void launcher_read_settings(const char *path, struct launcher_settings *settings);
+
+/* Whether a bundle's config.json certainly holds no request for a slice. False when in doubt. */
+bool launcher_asks_nothing(const char *bundle);
+
+/* Whether a low-level runtime may call us again: the vendor's wrapper does. */
+bool launcher_may_return(const char *path);
+
+/* Find the low-level runtime; plain: only runtimes that never come back to us. False: none found. */
+bool launcher_find_runtime(const struct launcher_settings *settings, bool plain, char path[PATH_MAX]);
+
+/* Read a whole regular file of at most limit bytes. Returns its size, -1 with errno set otherwise. The
+ * caller frees *text. */
+long launcher_read_file(const char *path, size_t limit, char **text);
+
+#endif

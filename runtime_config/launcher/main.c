@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cgpu-container-runtime: an OCI runtime in front of another one. Everything but the start of a container that may
+ * ask for a slice goes on at once; that one, and whatever is not plain from here, goes through Python.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher.h"
+
+#define SCRIPT "oci_runtime/launch.py"
+#define MAX_ARGUMENTS 4096
+
+extern char **environ;
+
+/* The script lies beside this program's folder, wherever the package is. */
+static bool find_script(char path[PATH_MAX])
+{
+	ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+
+	if (length <= 0)
+		return false;
+	path[length] = '\0';
+	for (int level = 0; level < 2; level++) {
+		char *slash = strrchr(path, '/');
+
+		if (!slash)
+			return false;
+		*slash = '\0';
+	}
+	length = (ssize_t)strlen(path);
+	return (size_t)snprintf(path + length, (size_t)(PATH_MAX - length), "/" SCRIPT) < (size_t)(PATH_MAX - length);
+}
+
+/* A copy of the environment in which LD_ variables wait under another name. */
+static char **python_environment(void)
+{
+	size_t count = 0;
+	char **copy;
+
+	while (environ[count])
+		count++;
+	copy = calloc(count + 1, sizeof(*copy));
+	for (size_t i = 0; copy && i < count; i++) {
+		copy[i] = environ[i];
+		if (strncmp(environ[i], "LD_", 3) == 0) {
+			size_t size = strlen(environ[i]) + sizeof(LAUNCHER_KEPT);
+
+			copy[i] = malloc(size);
+			if (!copy[i])
+				return NULL;
+			snprintf(copy[i], size, LAUNCHER_KEPT "%s", environ[i]);
+		}
+	}
+	return copy;
+}
+
+static void exec_python(int argc, char **argv)
+{
+	char script[PATH_MAX];
+	char *arguments[MAX_ARGUMENTS + 4];
+	char **environment = python_environment();
+
+	errno = E2BIG;
+	if (argc > MAX_ARGUMENTS || !environment || !find_script(script))
+		return;
+	arguments[0] = (char *)CGPU_PYTHON;
+	arguments[1] = (char *)"-IS";
+	arguments[2] = script;
+	for (int i = 1; i <= argc; i++)
+		arguments[2 + i] = argv[i]; /* the last one is the closing NULL */
+	execve(CGPU_PYTHON, arguments, environment);
+}
+
+static bool came_back(void)
+{
+	const char *mark = getenv(LAUNCHER_AGAIN);
+	char pid[32];
+
+	snprintf(pid, sizeof(pid), "%ld", (long)getpid());
+	return mark && strcmp(mark, pid) == 0;
+}
+
+static void exec_runtime(char *path, char **argv)
+{
+	char pid[32];
+
+	snprintf(pid, sizeof(pid), "%ld", (long)getpid());
+	if (launcher_may_return(path) && setenv(LAUNCHER_AGAIN, pid, 1) != 0)
+		return;
+	argv[0] = path;
+	execv(path, argv);
+}
+
+int main(int argc, char **argv)
+{
+	struct launcher_call call;
+	struct launcher_settings settings;
+	char runtime[PATH_MAX];
+	/* Called by the runtime we started ourselves: the bundle has been dealt with. */
+	bool again = came_back();
+	bool direct = again;
+
+	if (argc < 1)
+		return 1;
+	launcher_parse(argc, argv, &call);
+	launcher_read_settings(CGPU_CONFIG_PATH, &settings);
+	if (call.kind == LAUNCHER_PASS)
+		direct = true;
+	if (call.kind == LAUNCHER_START && launcher_asks_nothing(call.bundle))
+		direct = true;
+	if (direct && settings.known && launcher_find_runtime(&settings, again, runtime))
+		exec_runtime(runtime, argv);
+	exec_python(argc, argv);
+	fprintf(stderr, "cgpu-container-runtime: cannot start " CGPU_PYTHON ": %s; install python3\n", strerror(errno));
+	return 1;
+}

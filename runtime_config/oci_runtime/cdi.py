@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a container must be given for its GPUs: read from the engine's CDI description and put into the spec.
+
+The format is the Container Device Interface 0.6.0, as far as the engine uses it; more is refused, not
+overlooked.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from cgpu import paths
+from cgpu.errors import CgpuError, show
+from cgpu.files import read_bounded
+from cgpu.runtime_config.oci_runtime.environment import set_variable
+from cgpu.runtime_config.oci_runtime.fields import entries, objects, table
+from cgpu.runtime_config.oci_runtime.spec_json import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cgpu.runtime_config.oci_runtime.fields import Table
+
+KIND = "opencgpu.io/gpu"
+VENDOR_TOOLKIT = "opencgpu.io/vendor-toolkit"
+MAX_BYTES = 1 << 20
+EDITS = ("env", "deviceNodes", "mounts", "hooks", "additionalGids")
+RESTART = "write it anew: systemctl restart cgpud"
+
+
+class Description:
+    """The engine's description of this node's GPUs."""
+
+    __slots__ = ("_common", "_devices", "vendor_toolkit")
+
+    def __init__(self, document: object) -> None:
+        """Take a CDI document. Raises CgpuError when it is not the engine's."""
+        if not isinstance(document, dict) or document.get("kind") != KIND:
+            raise CgpuError(f"{paths.CDI}: not a CDI specification of kind {KIND}; {RESTART}")
+        #: whether the vendor's own toolkit can provide these cards
+        self.vendor_toolkit = table(document, "annotations").get(VENDOR_TOOLKIT) == "true"
+        self._common = table(document, "containerEdits")
+        self._devices = {str(device.get("name")): device for device in objects(document, "devices")}
+
+    def edits(self, names: Sequence[str]) -> list[Table]:
+        """Return the edits for some devices, common ones first. Raises CgpuError for an unknown device."""
+        missing = [name for name in names if name not in self._devices]
+        if missing:
+            raise CgpuError(f"{paths.CDI}: has no device {show(missing[0])}; {RESTART}")
+        return [self._common, *(table(self._devices[name], "containerEdits") for name in names)]
+
+
+def load(path: str = paths.CDI) -> Description | None:
+    """Read the engine's description; None when there is none. Raises CgpuError when it cannot be read."""
+    try:
+        raw = read_bounded(path, MAX_BYTES)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CgpuError(f"{path}: cannot be read ({error.strerror}); {RESTART}") from error
+    try:
+        return Description(loads(raw))
+    except ValueError as error:
+        raise CgpuError(f"{path}: {error}; {RESTART}") from error
+
+
+def apply(spec: Table, edits: Sequence[Table]) -> None:
+    """Put edits into a spec. What is at a path already is replaced, so that doing it twice changes nothing.
+
+    Raises CgpuError.
+    """
+    for edit in edits:
+        unknown = [key for key in edit if key not in EDITS]
+        if unknown:
+            accepted = ", ".join(EDITS)
+            raise CgpuError(f"{paths.CDI}: containerEdits.{show(unknown[0])}: accepted are {accepted}")
+        for variable in entries(edit, "env"):
+            name, _, value = str(variable).partition("=")
+            set_variable(spec, name, value)
+        for node in objects(edit, "deviceNodes"):
+            _add_device(spec, node)
+        for mount in objects(edit, "mounts"):
+            _add_mount(spec, mount)
+        for hook in objects(edit, "hooks"):
+            _add_hook(spec, hook)
+        _add_groups(spec, entries(edit, "additionalGids"))
+
+
+def _path(entry: Table, name: str) -> str:
+    path = entry.get(name)
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise CgpuError(f"{paths.CDI}: {name}: {show(path)}: an absolute path is accepted")
+    return path
+
+
+def _same(path: object, other: str) -> bool:
+    return isinstance(path, str) and os.path.normpath(path) == os.path.normpath(other)
+
+
+def _put(places: list[object], member: str, entry: Table) -> None:
+    """Replace the entry with the same path, and drop further ones; append when there is none."""
+    path = str(entry[member])
+    found = [at for at, old in enumerate(places) if isinstance(old, dict) and _same(old.get(member), path)]
+    if not found:
+        places.append(entry)
+        return
+    places[found[0]] = entry
+    for at in reversed(found[1:]):
+        del places[at]
+
+
+def _remove(parent: Table, name: str, member: str, path: str) -> None:
+    places = parent.get(name)
+    if isinstance(places, list):
+        places[:] = [old for old in places if not (isinstance(old, dict) and _same(old.get(member), path))]
+
+
+def _add_device(spec: Table, node: Table) -> None:
+    path = _path(node, "path")
+    kind, major, minor = _identity(node, path)
+    device: Table = {"path": path, "type": kind, "major": major, "minor": minor}
+    device.update((name, node[name]) for name in ("fileMode", "uid", "gid") if node.get(name) is not None)
+    linux = table(spec, "linux")
+    _remove(spec, "mounts", "destination", path)
+    _put(entries(linux, "devices"), "path", device)
+    # No "m": a container has no reason to make such nodes itself.
+    access = node.get("permissions") or "rw"
+    rule: Table = {"allow": True, "type": kind, "major": major, "minor": minor, "access": access}
+    rules = entries(table(linux, "resources"), "devices")
+    if rule not in rules:
+        rules.append(rule)
+
+
+def _identity(node: Table, path: str) -> tuple[object, object, object]:
+    given = (node.get("type"), node.get("major"), node.get("minor"))
+    if all(value is not None for value in given):
+        return given
+    host = _path(node, "hostPath") if node.get("hostPath") is not None else path
+    try:
+        status = os.stat(host)
+    except OSError as error:
+        raise CgpuError(f"{show(host)}: {error.strerror}: {paths.CDI} names it; {RESTART}") from error
+    if not stat.S_ISCHR(status.st_mode):
+        raise CgpuError(f"{show(host)}: no character device, as {paths.CDI} has it; {RESTART}")
+    return "c", os.major(status.st_rdev), os.minor(status.st_rdev)
+
+
+def _add_mount(spec: Table, mount: Table) -> None:
+    source, destination = _path(mount, "hostPath"), _path(mount, "containerPath")
+    if os.path.normpath(destination).startswith("/dev/") and _has_host_dev(spec):
+        raise CgpuError(
+            "the container mounts a directory over its /dev, where its GPU's nodes cannot be placed without "
+            "leaving traces in that directory: accepted is a container with a /dev of its own"
+        )
+    entry: Table = {
+        "destination": destination,
+        "type": mount.get("type") or "bind",
+        "source": source,
+        "options": mount.get("options") or ["bind", "nosuid", "noexec", "rw"],
+    }
+    _remove(table(spec, "linux"), "devices", "path", destination)
+    _put(entries(spec, "mounts"), "destination", entry)
+
+
+def _has_host_dev(spec: Table) -> bool:
+    for mount in objects(spec, "mounts"):
+        options = mount.get("options")
+        bound = mount.get("type") == "bind" or (
+            isinstance(options, list) and ("bind" in options or "rbind" in options)
+        )
+        if bound and _same(mount.get("destination"), "/dev"):
+            return True
+    return False
+
+
+def _add_hook(spec: Table, hook: Table) -> None:
+    entry = {name: hook[name] for name in ("path", "args", "env", "timeout") if hook.get(name) is not None}
+    _path(entry, "path")
+    hooks = entries(table(spec, "hooks"), str(hook.get("hookName")))
+    if entry not in hooks:
+        hooks.append(entry)
+
+
+def _add_groups(spec: Table, groups: list[object]) -> None:
+    if groups:
+        present = entries(table(table(spec, "process"), "user"), "additionalGids")
+        present.extend(group for group in groups if group not in present)

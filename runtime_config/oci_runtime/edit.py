@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that a spec needs for a slice: hooks, listener, GPUs, masks. Doing it twice is like doing it once."""
+
+from __future__ import annotations
+
+import os
+
+from cgpu import paths
+from cgpu.ask import VENDOR
+from cgpu.errors import CgpuError
+from cgpu.request import format_grants
+from cgpu.runtime_config.oci_runtime import cdi
+from cgpu.runtime_config.oci_runtime.environment import set_variable
+from cgpu.runtime_config.oci_runtime.fields import entries, objects, table
+from cgpu.runtime_config.oci_runtime.seccomp import supervise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cgpu.effective import Effective
+    from cgpu.request import Request
+    from cgpu.runtime_config.oci_runtime.fields import Table
+
+HOOK_PATH = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))) + "/hook/cgpu-hook"
+HOOK_ENV = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
+MASKED = (paths.TREE_MODULE, paths.TREE_DAEMON, paths.RUN)
+VENDOR_HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-cdi-hook", "nvidia-ctk")
+
+
+class Node:
+    """What the edit must know of this node.
+
+    listener: whether the engine takes driver calls through seccomp. description: the engine's CDI.
+    flags: seccomp flags the low-level runtime knows. vendor_runtime: whether it is the vendor's.
+    """
+
+    __slots__ = ("config", "description", "flags", "listener", "vendor_runtime")
+
+    def __init__(
+        self,
+        config: Effective,
+        description: cdi.Description | None,
+        flags: Sequence[str] = (),
+        *,
+        listener: bool,
+        vendor_runtime: bool = False,
+    ) -> None:
+        """Keep the facts."""
+        self.config = config
+        self.description = description
+        self.flags = flags
+        self.listener = listener
+        self.vendor_runtime = vendor_runtime
+
+
+def edit(spec: Table, container: str, request: Request, node: Node) -> None:
+    """Change a spec so that its container gets its slices. Raises CgpuError; the spec is then half done."""
+    if request.native:
+        raise CgpuError(
+            f"GPU {request.native[0]} is named in {VENDOR} and not among the sliced ones: native GPUs beside "
+            "sliced ones are not supported by this engine yet; name the sliced GPUs only"
+        )
+    _add_devices(spec, request, node)
+    _add_hooks(spec, request, node.config.hook_timeout)
+    if node.listener:
+        shared = node.config.supervise_shared_mappings
+        supervise(table(spec, "linux"), container, node.flags, shared=shared)
+    _mask(spec, node.config.tree)
+
+
+def _add_devices(spec: Table, request: Request, node: Node) -> None:
+    description = node.description
+    by_vendor = description is None or (description.vendor_toolkit and node.vendor_runtime)
+    if not by_vendor and description is not None:
+        cdi.apply(spec, description.edits(request.uuids))
+    # The vendor's programs would look for cards that they cannot provide.
+    idle = not by_vendor and (node.vendor_runtime or _has_vendor_hook(spec))
+    set_variable(spec, VENDOR, "void" if idle else ",".join(request.uuids))
+
+
+def _has_vendor_hook(spec: Table) -> bool:
+    hooks = table(spec, "hooks")
+    return any(
+        os.path.basename(str(hook.get("path"))).startswith(VENDOR_HOOKS)
+        for stage in hooks
+        for hook in objects(hooks, stage)
+    )
+
+
+def _add_hooks(spec: Table, request: Request, timeout: int) -> None:
+    hooks = table(spec, "hooks")
+    for stage in hooks:
+        ours = [hook for hook in objects(hooks, stage) if hook.get("path") == HOOK_PATH]
+        if ours:
+            hooks[stage] = [hook for hook in objects(hooks, stage) if hook.get("path") != HOOK_PATH]
+    grants = [word for grant in format_grants(request.grants) for word in ("--grant", grant)]
+    # First in both lists. A refused container then ends before another hook has done anything, and runc ends
+    # the list of poststop hooks at the first that fails.
+    _add_hook(hooks, "prestart", ["cgpu-hook", "prestart", *grants], timeout)
+    _add_hook(hooks, "poststop", ["cgpu-hook", "poststop"], timeout)
+
+
+def _add_hook(hooks: Table, stage: str, arguments: list[str], timeout: int) -> None:
+    entry: Table = {"path": HOOK_PATH, "args": arguments, "env": [HOOK_ENV], "timeout": timeout}
+    entries(hooks, stage).insert(0, entry)
+
+
+def _mask(spec: Table, tree: str | None) -> None:
+    masked = entries(table(spec, "linux"), "maskedPaths")
+    masked.extend(path for path in (*MASKED, tree) if path is not None and path not in masked)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Typed access to a config.json: what is missing is made, what has the wrong type is refused by name."""
+
+from __future__ import annotations
+
+from cgpu.errors import CgpuError, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Table = dict[str, object]
+
+# The objects that are read or edited here, by their path, with the members that matter in each.
+_MEMBERS = {
+    (): ("process", "hooks", "linux", "mounts", "annotations", "root"),
+    ("process",): ("env", "user"),
+    ("hooks",): ("prestart", "createRuntime", "poststop"),
+    ("linux",): ("seccomp", "maskedPaths", "devices", "resources"),
+    ("linux", "resources"): ("devices",),
+    ("linux", "seccomp"): (
+        "defaultAction",
+        "architectures",
+        "flags",
+        "listenerPath",
+        "listenerMetadata",
+        "syscalls",
+    ),
+}
+_RULE_MEMBERS = ("names", "action", "args")
+
+
+def table(parent: Table, name: str) -> Table:
+    """Return the object of that name, made when missing or null. Raises CgpuError for another type."""
+    found = parent.get(name)
+    if found is None:
+        found = parent[name] = {}
+    if not isinstance(found, dict):
+        raise CgpuError(f"config.json: {name}: {show(found)}: an object is accepted")
+    return found
+
+
+def entries(parent: Table, name: str) -> list[object]:
+    """Return the list of that name, made when missing or null. Raises CgpuError for another type."""
+    found = parent.get(name)
+    if found is None:
+        found = parent[name] = []
+    if not isinstance(found, list):
+        raise CgpuError(f"config.json: {name}: {show(found)}: a list is accepted")
+    return found
+
+
+def objects(parent: Table, name: str) -> list[Table]:
+    """Return the objects of a list, which may be missing. Raises CgpuError when one is no object."""
+    found = []
+    for entry in entries(parent, name) if parent.get(name) is not None else []:
+        if not isinstance(entry, dict):
+            raise CgpuError(f"config.json: {name}: {show(entry)}: objects are accepted")
+        found.append(entry)
+    return found
+
+
+def check_spelling(spec: Table) -> None:
+    """Refuse members that differ from those used here only in case: runc, being Go, reads them as the same.
+
+    Raises CgpuError.
+    """
+    for path, members in _MEMBERS.items():
+        found: object = spec
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, dict):
+            _check_members(found, members)
+            if path == ("linux", "seccomp") and isinstance(found.get("syscalls"), list):
+                _check_rules(found["syscalls"])
+
+
+def _check_rules(rules: list[object]) -> None:
+    for rule in rules:
+        if isinstance(rule, dict):
+            _check_members(rule, _RULE_MEMBERS)
+
+
+def _check_members(found: Table, members: tuple[str, ...]) -> None:
+    folded = {name.casefold(): name for name in members}
+    for key in found:
+        name = folded.get(key.casefold())
+        if name is not None and name != key:
+            raise CgpuError(f"config.json: the field {show(key)} could be taken for {name}: write {name}")

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The low-level runtime: which one it is, what it can do, and handing over to it."""
+
+from __future__ import annotations
+
+import os
+
+from cgpu import paths
+from cgpu.errors import CgpuError, show
+from cgpu.files import read_bounded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SEARCH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+VENDOR = "nvidia-container-runtime"
+ORDER = (VENDOR, "runc", "crun")
+LAUNCHER = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + "/launcher/cgpu-container-runtime"
+# As in launcher/launcher.h.
+AGAIN = "CGPU_RUNTIME_AGAIN"
+KEPT = "CGPU_KEPT_"
+CACHE = paths.RUN + "/runtime-features"
+FEATURES_MAX_BYTES = 1 << 18
+FEATURES_TIMEOUT_MS = 5000
+SIGKILL = 9  # the signal module is dear to import
+
+
+def is_vendor(path: str) -> bool:
+    """Return whether a runtime is the vendor's wrapper, which may call us again."""
+    return os.path.basename(path).startswith(VENDOR)
+
+
+def find(configured: str | None, *, plain: bool, search: Sequence[str] = SEARCH) -> str:
+    """Return the path of the low-level runtime; plain: only of one that never calls us. Raises CgpuError."""
+    if configured is not None and not (plain and is_vendor(configured)):
+        if configured.startswith("/") and _usable(configured):
+            return configured
+        raise CgpuError(
+            f"low_level_runtime: {show(configured)}: the absolute path of a program other than this one is "
+            f"accepted; set it in {paths.CONFIG}, then: systemctl reload cgpud"
+        )
+    for name in ORDER[1:] if plain else ORDER:
+        for directory in search:
+            if _usable(f"{directory}/{name}"):
+                return f"{directory}/{name}"
+    raise CgpuError(
+        f"no low-level runtime in {':'.join(search)}: accepted are {', '.join(ORDER)}; apt install runc"
+    )
+
+
+def _usable(path: str) -> bool:
+    if not os.path.isfile(path) or not os.access(path, os.X_OK):
+        return False
+    return not os.path.exists(LAUNCHER) or not os.path.samefile(path, LAUNCHER)
+
+
+def came_back(environment: Mapping[str, str]) -> bool:
+    """Return whether the vendor's wrapper, which we started in this process, has called us again."""
+    return environment.get(AGAIN) == str(os.getpid())
+
+
+def execute(path: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Become the low-level runtime. Raises CgpuError."""
+    handed = {name.removeprefix(KEPT): value for name, value in environment.items()}
+    if is_vendor(path):
+        handed[AGAIN] = str(os.getpid())
+    try:
+        os.execve(path, [path, *arguments], handed)
+    except OSError as error:
+        raise CgpuError(f"{path}: cannot be started ({error.strerror})") from error
+
+
+def seccomp_flags(path: str, cache: str = CACHE) -> list[str]:
+    """Return the seccomp flags a runtime says it supports; none where it does not say.
+
+    The answer is kept for the very file that gave it, so that it costs a process only once.
+    """
+    status = os.stat(path)
+    key = f"{path} {status.st_ino} {status.st_mtime_ns} {status.st_size}"
+    kept = _cached(cache, key)
+    if kept is not None:
+        return kept
+    flags = _asked(path)
+    _keep(cache, f"{key}\n{' '.join(flags)}\n")
+    return flags
+
+
+def _cached(cache: str, key: str) -> list[str] | None:
+    try:
+        lines = read_bounded(cache, 1 << 14).decode("utf-8", "replace").split("\n")
+    except OSError:
+        return None
+    return lines[1].split() if len(lines) == 3 and lines[0] == key else None
+
+
+def _keep(cache: str, text: str) -> None:
+    temporary = f"{cache}.{os.getpid()}"
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, text.encode("utf-8", "replace"))
+        finally:
+            os.close(fd)
+        os.rename(temporary, cache)
+    except OSError:
+        return  # without the directory the next start asks again
+
+
+def _asked(path: str) -> list[str]:
+    from cgpu.fastjson import loads
+
+    try:
+        document = loads(_output(path))
+    except (ValueError, OSError):
+        return []
+    for name in ("linux", "seccomp", "supportedFlags"):
+        document = document.get(name) if isinstance(document, dict) else None
+    return [flag for flag in document if isinstance(flag, str)] if isinstance(document, list) else []
+
+
+def _output(path: str) -> bytes:
+    """Return what `RUNTIME features` prints, within bounds of time and size. Raises OSError."""
+    import select
+
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    actions = [(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate((null, writer, null))]
+    pid = os.posix_spawn(path, [path, "features"], {"PATH": ":".join(SEARCH)}, file_actions=actions)
+    os.close(writer)
+    os.close(null)
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    output = b""
+    while len(output) < FEATURES_MAX_BYTES and poll.poll(FEATURES_TIMEOUT_MS):
+        chunk = os.read(reader, 1 << 16)
+        if not chunk:
+            break
+        output += chunk
+    os.close(reader)
+    os.kill(pid, SIGKILL)  # of no consequence after its end
+    os.waitpid(pid, 0)
+    return output

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prepare a bundle for its slice, then become the low-level runtime."""
+
+from __future__ import annotations
+
+import os
+
+from cgpu import effective, paths
+from cgpu.errors import CgpuError, show
+from cgpu.request import defers, resolve, wants
+from cgpu.runtime_config.oci_runtime import lowlevel
+from cgpu.runtime_config.oci_runtime.arguments import Call, read
+from cgpu.runtime_config.oci_runtime.bundle import Bundle
+from cgpu.runtime_config.oci_runtime.fields import check_spelling
+from cgpu.runtime_config.oci_runtime.report import report
+from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
+from cgpu.tree import Tree, check_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cgpu.effective import Effective
+    from cgpu.runtime_config.oci_runtime.edit import Node
+    from cgpu.runtime_config.oci_runtime.fields import Table
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one call of the runtime; returns only when that failed, after one line on stderr and in the log."""
+    call = Call()
+    try:
+        read(arguments, call)
+        config = effective.load()
+        again = lowlevel.came_back(os.environ)
+        runtime = lowlevel.find(config.low_level_runtime, plain=again)
+        if call.command and not again:
+            _start(call, config, runtime, arguments)
+        lowlevel.execute(runtime, arguments, os.environ)
+    except CgpuError as error:
+        report(str(error), call.log, call.log_format)
+    except Exception as error:
+        report(f"internal error: {type(error).__name__}: {show(str(error))}", call.log, call.log_format)
+    return 1
+
+
+def _start(call: Call, config: Effective, runtime: str, arguments: Sequence[str]) -> None:
+    """Prepare the bundle and become the runtime; where that fails after the edit, put the bundle back."""
+    with Bundle(call.bundle) as bundle:
+        raw = bundle.read()
+        edited = prepare(raw, call, config, runtime)
+        if edited is None:
+            return
+        bundle.write(edited)
+        try:
+            lowlevel.execute(runtime, arguments, os.environ)
+        finally:
+            bundle.write(raw)
+
+
+def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | None:
+    """Return the config.json for a call's container, None when it is to be left alone. Raises CgpuError."""
+    spec = _parse(raw, call)
+    tree = Tree(paths.tree(config.tree))
+    if defers(spec, config):
+        config = tree.refresh(config)
+    if not wants(spec, config):
+        return None
+    if call.command == "restore":
+        raise CgpuError("a container with a slice cannot be restored from a checkpoint: create it anew")
+    check_id(call.container)
+    request = resolve(spec, tree.gpus(), config)
+    if request is None:
+        return None
+    from cgpu.runtime_config.oci_runtime.edit import edit
+
+    edit(spec, call.container, request, _node(tree, config, runtime))
+    return dumps(spec)
+
+
+def _node(tree: Tree, config: Effective, runtime: str) -> Node:
+    from cgpu.runtime_config.oci_runtime import cdi
+    from cgpu.runtime_config.oci_runtime.edit import Node
+
+    listener = tree.read("engine").startswith("cgpud")
+    description = cdi.load()
+    if listener and (description is None or not os.path.exists(paths.SECCOMP_SOCKET)):
+        missing = paths.CDI if description is None else paths.SECCOMP_SOCKET
+        raise CgpuError(f"{missing}: missing, so the engine is not ready: systemctl restart cgpud")
+    flags = lowlevel.seccomp_flags(runtime) if listener else []
+    return Node(config, description, flags, listener=listener, vendor_runtime=lowlevel.is_vendor(runtime))
+
+
+def _parse(raw: bytes, call: Call) -> Table:
+    try:
+        spec = loads(raw)
+    except ValueError as error:
+        raise CgpuError(f"{call.bundle}/config.json: {error}; accepted is one JSON object") from error
+    if not isinstance(spec, dict):
+        raise CgpuError(f"{call.bundle}/config.json: {show(spec)}: one JSON object is accepted")
+    check_spelling(spec)
+    return spec

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON that comes out as it went in: key order, strings and the very text of every number survive.
+
+Python's json would turn 1e400 into Infinity, 1.0E5 into 100000.0 and -0 into 0, and would keep only the last
+of two equal keys. As in cgpu.fastjson, the standard library's own C scanner and encoder are used without the
+package around them, whose import is dear; where an interpreter lacks them, the package does the same work.
+"""
+
+from __future__ import annotations
+
+import os
+
+from cgpu.errors import show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+# Python refuses to convert longer texts into int.
+_LONGEST_INT = 4000
+
+
+class Number:
+    """A number that Python would not write as it was read. Holds its text."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        """Keep the text, which must be a JSON number."""
+        self.text = text
+
+
+def _integer(text: str) -> int | Number:
+    return Number(text) if text == "-0" or len(text) > _LONGEST_INT else int(text)
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    # Parsers differ in which of two equal keys they believe: what is checked here could be another there.
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        seen = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(f"the key {show(key)} appears twice in one object")
+            seen.add(key)
+    return table
+
+
+class _Context:
+    """What the scanner asks of its decoder."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = staticmethod(_unique)
+    parse_float = Number
+    parse_int = staticmethod(_integer)
+    parse_constant = staticmethod(_refuse_constant)
+
+
+def loads(raw: bytes) -> object:
+    """Parse one JSON text in UTF-8. Raises ValueError for anything else, equal keys included."""
+    try:
+        text = raw.decode("utf-8").strip(" \t\r\n")
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8") from error
+    try:
+        return _parse(text)
+    except RecursionError as error:
+        raise ValueError("it nests too deep") from error
+
+
+def _parse(text: str) -> object:
+    try:
+        from _json import make_scanner
+    except ImportError:
+        return _parse_slowly(text)
+    try:
+        value, end = make_scanner(_Context)(text, 0)  # type: ignore[arg-type]
+    except StopIteration as error:
+        raise ValueError(f"there is no value at character {error.value}") from error
+    except SystemError:
+        return _parse_slowly(text)  # the scanner takes its own errors from the json package
+    if end != len(text):
+        raise ValueError(f"there is more text after its end, at character {end}")
+    return value
+
+
+def _parse_slowly(text: str) -> object:
+    import json
+
+    return json.loads(
+        text,
+        object_pairs_hook=_unique,
+        parse_float=Number,
+        parse_int=_integer,
+        parse_constant=_refuse_constant,
+    )
+
+
+def dumps(value: object, indent: int | str | None = None) -> bytes:
+    """Write a value of loads() on one line, or indented. Raises ValueError when it nests too deep."""
+    mark = os.urandom(16).hex()
+    try:
+        text = _write(value, mark, indent)
+    except RecursionError as error:
+        raise ValueError("it nests too deep") from error
+    # A Number was written as the string MARK + text: take the quotes and the mark off.
+    first, *rest = text.split(f'"{mark}')
+    return (first + "".join(part.replace('"', "", 1) for part in rest) + "\n").encode("ascii")
+
+
+def _write(value: object, mark: str, indent: int | str | None) -> str:
+    def default(number: object) -> str:
+        if not isinstance(number, Number):
+            raise TypeError(f"{type(number).__name__} is not of JSON")
+        return mark + number.text
+
+    try:
+        from _json import encode_basestring_ascii, make_encoder
+    except ImportError:
+        indent = indent or 0
+    if indent is not None:
+        import json
+
+        return json.dumps(value, default=default, indent=indent)
+    markers: dict[int, Any] = {}
+    encoder = make_encoder(markers, default, encode_basestring_ascii, None, ":", ",", False, False, False)
+    return "".join(encoder(value, 0))

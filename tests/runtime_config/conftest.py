@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the wrapper's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.runtime_config.support import Launcher
+from tests.runtime_config.wrapper import Wrapper
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Launcher:
+    """Return one launcher for all tests."""
+    launcher = Launcher(tmp_path_factory.mktemp("launcher")).build()
+    launcher.tool("runc")
+    return launcher
+
+
+@pytest.fixture
+def launcher(built: Launcher) -> Launcher:
+    """Return the launcher with only runc beside it and no settings."""
+    built.config.unlink(missing_ok=True)
+    for path in built.bin.iterdir():
+        if path.name not in ("runc", "python"):
+            path.unlink()
+    built.tool("runc")
+    return built
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """Return an empty bundle directory."""
+    place = tmp_path / "bundle"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def wrapper(tmp_path: Path) -> Wrapper:
+    """Return a node whose engine runs."""
+    return Wrapper(tmp_path / "node").build()

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stand-ins that the wrapper's tests share: specs, cards, the engine's CDI, a launcher of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cgpu.effective import Effective
+from cgpu.request import Request
+from cgpu.runtime_config.oci_runtime.cdi import Description
+from cgpu.runtime_config.oci_runtime.edit import Node
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "runtime_config" / "launcher"
+OCI_RUNTIME = ROOT / "runtime_config" / "oci_runtime"
+MIB = 1 << 20
+UUID = "GPU-b084ae33-e244-0959-cd97-830000000000"
+OTHER = "GPU-b084ae33-e244-0959-cd97-830000000001"
+REQUEST = Request(((0, 6043 * MIB, 1, 0),), (), (UUID,))
+ASKING = ("ALIYUN_COM_GPU_MEM_CONTAINER=6", "ALIYUN_COM_GPU_MEM_DEV=15")
+
+JsonObject = dict[str, object]
+
+
+def spec(*variables: str, **more: object) -> JsonObject:
+    """Return a small specification with these variables."""
+    document: JsonObject = {
+        "ociVersion": "1.0.2",
+        "process": {"args": ["/bin/true"], "cwd": "/", "env": ["PATH=/bin", *variables]},
+        "root": {"path": "rootfs"},
+        "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+        "linux": {"namespaces": [{"type": "mount"}]},
+    }
+    return {**document, **more}
+
+
+def description(*, vendor: bool = False, **device: object) -> Description:
+    """Return the engine's description of two cards that are files."""
+    return Description(cdi_document(vendor=vendor, **device))
+
+
+def cdi_document(*, vendor: bool = False, **device: object) -> JsonObject:
+    """Return the CDI document of two cards; device replaces the edits of both."""
+    return {
+        "cdiVersion": "0.6.0",
+        "kind": "opencgpu.io/gpu",
+        "annotations": {"opencgpu.io/vendor-toolkit": "true" if vendor else "false"},
+        "containerEdits": {"mounts": [mount("nvidiactl")]},
+        "devices": [
+            {"name": name, "containerEdits": device or {"mounts": [mount(f"nvidia{index}")]}}
+            for index, uuid in enumerate((UUID, OTHER))
+            for name in (str(index), uuid)
+        ],
+    }
+
+
+def mount(name: str) -> JsonObject:
+    """Return the CDI mount of one node."""
+    return {"hostPath": f"/run/cgpu/sim/{name}", "containerPath": f"/dev/{name}", "options": ["bind", "rw"]}
+
+
+def node(cdi: Description | None = None, **facts: object) -> Node:
+    """Return a node with the daemon engine and files as cards."""
+    values: dict[str, object] = {"listener": True, **facts}
+    return Node(Effective(), cdi or description(), **values)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A launcher built with paths of its own, and a low-level runtime that only notes how it was called."""
+
+    base: Path
+
+    @property
+    def program(self) -> Path:
+        """Return the launcher."""
+        return self.base / "package" / "launcher" / "cgpu-container-runtime"
+
+    @property
+    def config(self) -> Path:
+        """Return the place of the engine's settings."""
+        return self.base / "config.json"
+
+    @property
+    def bin(self) -> Path:
+        """Return the directory it looks for runtimes in."""
+        return self.base / "bin"
+
+    def build(self, python: str | None = None) -> Launcher:
+        """Compile the launcher; python is what it starts in Python's place."""
+        self.program.parent.mkdir(parents=True)
+        self.bin.mkdir()
+        (self.program.parent.parent / "oci_runtime").symlink_to(OCI_RUNTIME)
+        if python is None:
+            python = str(self.tool("python", self.base / "bin"))
+        paths = {"CGPU_CONFIG_PATH": self.config, "CGPU_SEARCH_PATH": self.bin, "CGPU_PYTHON": python}
+        defines = [f'-D{name}="{path}"' for name, path in paths.items()]
+        sources = sorted(map(str, SOURCES.glob("*.c")))
+        command = [
+            "cc",
+            "-std=gnu11",
+            "-g",
+            "-fsanitize=address,undefined",
+            *defines,
+            "-o",
+            str(self.program),
+        ]
+        subprocess.run([*command, *sources], check=True)
+        return self
+
+    def tool(self, name: str, directory: Path | None = None) -> Path:
+        """Make a program that notes its name and how it was called."""
+        path = (directory or self.bin) / name
+        path.unlink(missing_ok=True)
+        path.write_text(
+            f'#!/bin/sh\nprintf "%s\\0" {name} "$@" >>{self.base}/calls\nenv -0 >{self.base}/env\n'
+        )
+        path.chmod(0o755)
+        return path
+
+    def run(
+        self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> list[str]:
+        """Run the launcher; return the name of what it started and its arguments."""
+        (self.base / "calls").unlink(missing_ok=True)
+        done = subprocess.run(
+            [str(self.program), *arguments],
+            env=dict(env or {}),
+            cwd=cwd,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        calls = self.base / "calls"
+        if not calls.exists():
+            return [f"status {done.returncode}", done.stderr.decode()]
+        return calls.read_text().rstrip("\0").split("\0")
+
+    def environment(self) -> list[str]:
+        """Return the environment of the last program."""
+        return (self.base / "env").read_text().rstrip("\0").split("\0")
+
+    def bundle(self, document: object) -> Path:
+        """Write a bundle; text as it is, anything else as JSON."""
+        place = self.base / "bundle"
+        place.mkdir(exist_ok=True)
+        text = document if isinstance(document, str) else json.dumps(document)
+        (place / "config.json").write_text(text)
+        return place

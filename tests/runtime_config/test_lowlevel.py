@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choosing the low-level runtime in Python, as the launcher does, and handing over to it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cgpu.errors import CgpuError
+from cgpu.runtime_config.oci_runtime.lowlevel import AGAIN, KEPT, SEARCH, find, seccomp_flags
+from tests.runtime_config.support import SOURCES, spec
+from tests.runtime_config.wrapper import Wrapper
+
+
+def program(directory: Path, name: str) -> str:
+    """Make a program and return its path."""
+    directory.mkdir(exist_ok=True)
+    (directory / name).write_text("#!/bin/sh\n")
+    (directory / name).chmod(0o755)
+    return str(directory / name)
+
+
+def test_the_order(tmp_path: Path) -> None:
+    """The vendor's runtime, then runc, then crun, each in the order of the directories."""
+    first, second = tmp_path / "1", tmp_path / "2"
+    search = (str(first), str(second))
+    crun, runc = program(first, "crun"), program(second, "runc")
+    assert find(None, plain=False, search=search) == runc
+    vendor = program(second, "nvidia-container-runtime")
+    assert find(None, plain=False, search=search) == vendor
+    assert find(None, plain=True, search=search) == runc
+    assert find(vendor, plain=True, search=search) == runc
+    assert find(crun, plain=True, search=search) == crun
+    assert find(vendor + ".cdi", plain=True, search=search) == runc
+
+
+def test_nothing_found(tmp_path: Path) -> None:
+    """Without any runtime the message names those that are looked for, and a package."""
+    with pytest.raises(CgpuError, match="nvidia-container-runtime, runc, crun; apt install runc"):
+        find(None, plain=False, search=(str(tmp_path),))
+
+
+@pytest.mark.parametrize("configured", ["runc", "/etc/passwd", "/etc", "/does/not/exist"])
+def test_a_configured_runtime_must_be_a_program(configured: str) -> None:
+    """A relative name, a directory and what cannot be executed are refused."""
+    with pytest.raises(CgpuError, match=f"low_level_runtime: {configured}"):
+        find(configured, plain=False)
+
+
+def test_launcher_and_python_share_their_constants() -> None:
+    """What the launcher and Python must agree on has the same value in both."""
+    header = (SOURCES / "launcher.h").read_text()
+    assert f'"{":".join(SEARCH)}"' in header
+    assert f'LAUNCHER_AGAIN "{AGAIN}"' in header
+    assert f'LAUNCHER_KEPT "{KEPT}"' in header
+
+
+def test_the_environment_is_given_back(wrapper: Wrapper) -> None:
+    """The low-level runtime gets the loader's variables back under their names, and all others unchanged."""
+    wrapper.runtime(f"env -0 >{wrapper.base}/env\n").bundle(spec())
+    given = {"PATH": os.environ["PATH"], KEPT + "LD_BIND_NOW": "1", "NOTIFY_SOCKET": "/n"}
+    subprocess.run(
+        wrapper.command("create", "-b", str(wrapper.place), "c1"), env=given, check=True, timeout=60
+    )
+    seen = dict(entry.split("=", 1) for entry in (wrapper.base / "env").read_text().rstrip("\0").split("\0"))
+    assert (seen["LD_BIND_NOW"], seen["NOTIFY_SOCKET"], KEPT + "LD_BIND_NOW" in seen) == ("1", "/n", False)
+
+
+def test_the_script_finds_its_package() -> None:
+    """The script that the launcher starts works from any directory and hands over to a runtime."""
+    script = str(SOURCES.parent / "oci_runtime" / "launch.py")
+    command = ["/usr/bin/python3", "-IS", script, "--version"]
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False, timeout=60)
+    assert "runc" in done.stdout or "crun" in done.stdout, done.stderr
+
+
+def test_a_runtime_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runtime that hangs when asked for its features counts as one without, and is not left behind."""
+    monkeypatch.setattr("cgpu.runtime_config.oci_runtime.lowlevel.FEATURES_TIMEOUT_MS", 50)
+    path = tmp_path / "runc"
+    path.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\nexec sleep 1000\n")
+    path.chmod(0o755)
+    assert seccomp_flags(str(path), str(tmp_path / "cache")) == []
+    pid = int((tmp_path / "pid").read_text()) if (tmp_path / "pid").exists() else 0
+    assert not pid or not Path(f"/proc/{pid}").exists()
+
+
+def test_a_new_runtime_is_asked_again(tmp_path: Path) -> None:
+    """The kept answer belongs to one file: another one in its place is asked."""
+    path, cache = tmp_path / "runc", tmp_path / "cache"
+    answer = '{"linux":{"seccomp":{"supportedFlags":["%s"]}}}'
+    for flag in ("A", "LONGER"):
+        path.write_text(f"#!/bin/sh\necho '{answer % flag}'\n")
+        path.chmod(0o755)
+        assert seccomp_flags(str(path), str(cache)) == [flag]
+    assert seccomp_flags(str(path), str(tmp_path / "no" / "directory")) == ["LONGER"]

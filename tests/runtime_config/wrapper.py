@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wrapper as a real process against a stand-in engine: a tree of plain files, own paths."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.runtime_config.support import MIB, OTHER, ROOT, UUID, cdi_document
+
+# What the engine would have in /run/cgpu lies elsewhere; everything after these lines is the program itself.
+RUNNER = """
+import sys
+sys.path.append({root!r})
+from cgpu import paths
+paths.RUN, paths.EFFECTIVE, paths.CDI, paths.SECCOMP_SOCKET = {paths!r}
+from cgpu.runtime_config.oci_runtime.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run of the wrapper left."""
+
+    status: int
+    errors: str
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """A node with an engine of plain files and a low-level runtime that only notes its arguments."""
+
+    base: Path
+
+    @property
+    def tree(self) -> Path:
+        """Return the engine's tree."""
+        return self.base / "tree"
+
+    @property
+    def run_directory(self) -> Path:
+        """Return the engine's own directory."""
+        return self.base / "run"
+
+    @property
+    def log(self) -> Path:
+        """Return the log file that the container engine reads."""
+        return self.base / "log.json"
+
+    @property
+    def place(self) -> Path:
+        """Return the bundle."""
+        return self.base / "bundle"
+
+    @property
+    def config(self) -> Path:
+        """Return the bundle's config.json."""
+        return self.place / "config.json"
+
+    def build(self, engine: str = "cgpud 0.1.0 core") -> Wrapper:
+        """Make the engine, the runtime and an empty bundle."""
+        for directory in (self.tree, self.run_directory, self.place):
+            directory.mkdir(parents=True)
+        nodes = {"version": "0.1.0", "engine": engine, "default_memsize": 0}
+        for index, name in enumerate((UUID, OTHER)):
+            (self.tree / str(index)).mkdir()
+            facts = {"uuid": name, "name": "Tesla T4", "memtotal": 15109 * MIB, "max_inst": 20, "policy": 1}
+            nodes.update({f"{index}/{node}": value for node, value in facts.items()})
+        for node, value in nodes.items():
+            (self.tree / node).write_text(f"{value}\n")
+        (self.run_directory / "cdi.json").write_text(json.dumps(cdi_document()))
+        (self.run_directory / "seccomp.sock").touch()
+        note = f'printf "%s\\0" "$@" >{self.base}/calls'
+        return self.runtime(f'if [ "$1" = features ]; then echo "{{}}"; else {note}; fi\n')
+
+    def runtime(self, script: str) -> Wrapper:
+        """Make the low-level runtime out of shell lines."""
+        path = self.base / "runc"
+        path.write_text(f"#!/bin/sh\n{script}")
+        path.chmod(0o755)
+        return self.settings(low_level_runtime=str(path))
+
+    def settings(self, **settings: object) -> Wrapper:
+        """Write the engine's settings."""
+        path = self.run_directory / "config.json"
+        kept = json.loads(path.read_text()) if path.exists() else {"tree": str(self.tree)}
+        path.write_text(json.dumps({**kept, **settings}))
+        return self
+
+    def bundle(self, document: object) -> bytes:
+        """Write the bundle's config.json, bytes as they are; return them."""
+        raw = document if isinstance(document, bytes) else json.dumps(document).encode()
+        self.config.write_bytes(raw)
+        return raw
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the command of the wrapper."""
+        run = self.run_directory
+        paths = tuple(map(str, (run, run / "config.json", run / "cdi.json", run / "seccomp.sock")))
+        return ["/usr/bin/python3", "-IS", "-c", RUNNER.format(root=str(ROOT), paths=paths), *arguments]
+
+    def call(self, *arguments: str) -> Result:
+        """Run the wrapper with a log file and these arguments."""
+        words = ("--log", str(self.log), "--log-format", "json", *arguments)
+        done = subprocess.run(self.command(*words), capture_output=True, check=False, timeout=60)
+        assert done.stdout == b""
+        return Result(done.returncode, done.stderr.decode())
+
+    def create(self, container: str = "c1") -> Result:
+        """Create a container from the bundle."""
+        return self.call("create", "--bundle", str(self.place), container)
+
+    def started(self) -> list[str]:
+        """Return the arguments the low-level runtime got, none when it was not started."""
+        calls = self.base / "calls"
+        return calls.read_text().rstrip("\0").split("\0") if calls.exists() else []
+
+
+def refusal(wrapper: Wrapper, container: str = "c1") -> str:
+    """Return the one line of a refused start, after checking that nothing was done."""
+    before = wrapper.config.read_bytes() if wrapper.config.is_file() else b""
+    result = wrapper.create(container)
+    assert (result.status, wrapper.started()) == (1, [])
+    assert result.errors.startswith("cgpu-container-runtime: ")
+    assert result.errors.count("\n") == 1
+    assert (wrapper.config.read_bytes() if wrapper.config.is_file() else b"") == before
+    assert not list(wrapper.place.glob(".config*"))
+    message = result.errors.removeprefix("cgpu-container-runtime: ").rstrip("\n")
+    entry = json.loads(wrapper.log.read_text().splitlines()[-1])
+    assert (entry["level"], entry["msg"], entry["time"][-1]) == ("error", message, "Z")
+    return message

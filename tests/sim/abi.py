@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers and layouts of the driver's interface, and the bare system call."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ABI = Path(__file__).resolve().parents[2] / "kmod" / "abi" / "nvidia.json"
+KIB = 1 << 10
+MIB = 1 << 20
+PAGE_BIG = 64 * KIB
+PAGE_HUGE = 2 * MIB
+ALLOC, FREE, CONTROL, DUP, HEAP, ALLOC_MEMORY = 0x2B, 0x29, 0x2A, 0x34, 0x4A, 0x27
+CARD_INFO, REGISTER_FD, VERSION, XFER, SYS_PARAMS, WAIT_OPEN = 200, 201, 210, 211, 214, 218
+ROOT, DEVICE, SUBDEVICE, VIDEO, HOST = 0x41, 0x80, 0x2080, 0x40, 0x3E
+FB_INFO_V1, FB_INFO_V2, REGIONS = 0x20801301, 0x20801303, 0x20801320
+PIDS, PID_INFO, GID, NAME = 0x2080018D, 0x2080018E, 0x2080014A, 0x20800110
+ATTACHED, ID_INFO = 0x201, 0x205
+HEAP_SIZE, HEAP_FREE = 9, 0x16
+
+
+class Status:
+    """Answers of the driver."""
+
+    OK = 0
+    DUPLICATE_NAME = 0x19
+    INSUFFICIENT_PERMISSIONS = 0x1B
+    INVALID_ADDRESS = 0x1E
+    INVALID_ARGUMENT = 0x1F
+    INVALID_CLASS = 0x22
+    INVALID_CLIENT = 0x23
+    INVALID_OBJECT_HANDLE = 0x33
+    INVALID_PARENT = 0x36
+    INVALID_OWNER = 0x39
+    INVALID_STATE = 0x40
+    NO_MEMORY = 0x51
+    NOT_SUPPORTED = 0x56
+    NOT_FOUND = 0x57
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Size of a structure and where its fields lie, in bytes."""
+
+    size: int
+    fields: dict[str, tuple[int, int]]
+
+    def pack(self, **values: int) -> bytearray:
+        """Return the structure with these fields; a dot in a name is written as two underscores."""
+        data = bytearray(self.size)
+        for name, value in values.items():
+            self.put(data, name.replace("__", "."), value)
+        return data
+
+    def put(self, data: bytearray, name: str, value: int) -> None:
+        """Set one field; one that this version lacks is left out."""
+        if name in self.fields:
+            at, size = self.fields[name]
+            data[at : at + size] = value.to_bytes(size, "little")
+
+    def get(self, data: bytearray, name: str) -> int:
+        """Return one field."""
+        at, size = self.fields[name]
+        return int.from_bytes(data[at : at + size], "little")
+
+
+@cache
+def facts() -> dict[str, Any]:
+    """Return the data file."""
+    loaded: dict[str, Any] = json.loads(ABI.read_text())
+    return loaded
+
+
+def key(tag: str) -> tuple[int, ...]:
+    """Return a version as numbers."""
+    return tuple(int(part) for part in tag.split("."))
+
+
+@cache
+def layout(name: str, version: str) -> Layout:
+    """Return a structure's layout in a driver version."""
+    for entry in facts()["structs"][name]["layouts"]:
+        if key(entry["first"]) <= key(version) <= key(entry["last"]):
+            return Layout(entry["size"], {k: (v[0], v[1]) for k, v in entry["fields"].items()})
+    raise KeyError(f"{name} in {version}")
+
+
+def command(nr: int, size: int, magic: int = 0x46, direction: int = 3) -> int:
+    """Return an ioctl number."""
+    return direction << 30 | size << 16 | magic << 8 | nr
+
+
+def address(data: bytearray) -> int:
+    """Return where a buffer lies in memory; the buffer must outlive the use."""
+    return ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data))
+
+
+def raw_ioctl(fd: int, number: int, data: bytearray | int) -> None:
+    """Call ioctl(2) itself: fcntl.ioctl() copies by its own rules."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    where = address(data) if isinstance(data, bytearray) else data
+    if libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(number), ctypes.c_void_p(where)) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def errno_of(fd: int, number: int, data: bytearray | int) -> int:
+    """Return the errno of an ioctl, 0 when it works."""
+    try:
+        raw_ioctl(fd, number, data)
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0

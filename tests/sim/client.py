@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the simulated driver in Python."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from tests.sim.abi import (
+    ALLOC,
+    CONTROL,
+    DEVICE,
+    DUP,
+    FB_INFO_V2,
+    FREE,
+    HEAP,
+    ROOT,
+    SUBDEVICE,
+    VIDEO,
+    Status,
+    address,
+    command,
+    raw_ioctl,
+)
+
+if TYPE_CHECKING:
+    from tests.sim.support import Sim
+
+
+class Client:
+    """One RM client, as a process of CUDA would have it."""
+
+    def __init__(self, sim: Sim, ctl: int, card: int = 0) -> None:
+        """Make client, device and subdevice through an open nvidiactl, which becomes this object's own."""
+        self.sim = sim
+        self.ctl = ctl
+        self.handle = 0
+        status, self.handle = self.alloc(0, ROOT)
+        assert status == Status.OK
+        status, self.device = self.alloc(
+            self.handle, DEVICE, self.params("NV0080_ALLOC_PARAMETERS", deviceId=card)
+        )
+        assert status == Status.OK
+        status, self.subdevice = self.alloc(self.device, SUBDEVICE, self.params("NV2080_ALLOC_PARAMETERS"))
+        assert status == Status.OK
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Free the client and close; either may have happened already."""
+        if self.ctl >= 0:
+            self.free(self.handle)
+        self.close()
+
+    def close(self) -> None:
+        """Close nvidiactl, freeing nothing by hand."""
+        if self.ctl >= 0:
+            os.close(self.ctl)
+            self.ctl = -1
+
+    def params(self, name: str, **values: int) -> bytearray:
+        """Return a structure of this driver version."""
+        return self.sim.layout(name).pack(**values)
+
+    def call(self, nr: int, data: bytearray, *, magic: int = 0x46, direction: int = 3) -> None:
+        """Make one ioctl; raise OSError as the system call does."""
+        if direction == 3:
+            fcntl.ioctl(self.ctl, command(nr, len(data), magic), data, True)
+        else:
+            raw_ioctl(self.ctl, command(nr, len(data), magic, direction), data)
+
+    def alloc(
+        self,
+        parent: int,
+        class_id: int,
+        params: bytearray | None = None,
+        handle: int = 0,
+        *,
+        small: bool = False,
+    ) -> tuple[int, int]:
+        """Make an object: the driver's status, and its handle."""
+        name = "NVOS21_PARAMETERS" if small else "NVOS64_PARAMETERS"
+        where = address(params) if params is not None else 0
+        data = self.params(
+            name,
+            hRoot=self.handle,
+            hObjectParent=parent,
+            hObjectNew=handle,
+            hClass=class_id,
+            pAllocParms=where,
+        )
+        self.call(ALLOC, data)
+        form = self.sim.layout(name)
+        return form.get(data, "status"), form.get(data, "hObjectNew")
+
+    def memory(self, size: int, **values: int) -> bytearray:
+        """Return the parameters of a request for memory of the card."""
+        return self.params("NV_MEMORY_ALLOCATION_PARAMS", **{"owner": 1, "size": size, **values})
+
+    def alloc_memory(self, size: int, handle: int = 0, **values: int) -> tuple[int, int, int]:
+        """Ask for memory of the card: status, handle and the size the driver reports."""
+        params = self.memory(size, **values)
+        status, handle = self.alloc(self.device, VIDEO, params, handle)
+        return status, handle, self.sim.layout("NV_MEMORY_ALLOCATION_PARAMS").get(params, "size")
+
+    def free(self, handle: int) -> int:
+        """Free an object."""
+        data = self.params("NVOS00_PARAMETERS", hRoot=self.handle, hObjectOld=handle)
+        self.call(FREE, data)
+        return self.sim.layout("NVOS00_PARAMETERS").get(data, "status")
+
+    def dup(self, source: Client, handle: int, *, as_handle: int = 0) -> tuple[int, int]:
+        """Duplicate an object of a client under this one's device."""
+        return self.dup_raw(source.handle, handle, as_handle)
+
+    def dup_raw(self, source: int, handle: int, as_handle: int = 0) -> tuple[int, int]:
+        """Duplicate by numbers."""
+        data = self.params(
+            "NVOS55_PARAMETERS",
+            hClient=self.handle,
+            hParent=self.device,
+            hObject=as_handle,
+            hClientSrc=source,
+            hObjectSrc=handle,
+        )
+        self.call(DUP, data)
+        form = self.sim.layout("NVOS55_PARAMETERS")
+        return form.get(data, "status"), form.get(data, "hObject")
+
+    def control(self, handle: int, number: int, params: bytearray | None) -> int:
+        """Make one control call."""
+        data = self.params(
+            "NVOS54_PARAMETERS",
+            hClient=self.handle,
+            hObject=handle,
+            cmd=number,
+            params=address(params) if params is not None else 0,
+            paramsSize=len(params) if params is not None else 0,
+        )
+        self.call(CONTROL, data)
+        return self.sim.layout("NVOS54_PARAMETERS").get(data, "status")
+
+    def fb_info(self, *indices: int) -> list[int]:
+        """Return values of FB_GET_INFO_V2, most of them KiB."""
+        form = self.sim.layout("NV2080_CTRL_FB_GET_INFO_V2_PARAMS")
+        params = form.pack(fbInfoListSize=len(indices))
+        start = form.fields["fbInfoList"][0]
+        for i, index in enumerate(indices):
+            params[start + 8 * i : start + 8 * i + 4] = index.to_bytes(4, "little")
+        assert self.control(self.subdevice, FB_INFO_V2, params) == Status.OK
+        return [int.from_bytes(params[start + 8 * i + 4 :][:4], "little") for i in range(len(indices))]
+
+    def heap(self, function: int, **values: int) -> tuple[int, bytearray]:
+        """Make one VID_HEAP_CONTROL call: status and the structure."""
+        data = self.params(
+            "NVOS32_PARAMETERS", hRoot=self.handle, hObjectParent=self.device, function=function, **values
+        )
+        self.call(HEAP, data)
+        return self.sim.layout("NVOS32_PARAMETERS").get(data, "status"), data

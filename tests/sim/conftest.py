@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the server and the probe once, and starts servers on temporary mounts."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sim.support import BUILD, REPOSITORY, Sim
+
+Start = Callable[..., Sim]
+
+
+@pytest.fixture(scope="session")
+def built() -> Path:
+    """Build what is missing or old, and return the folder."""
+    done = subprocess.run(
+        [
+            "/usr/bin/make",
+            "-C",
+            REPOSITORY / "kmod",
+            *(BUILD / name for name in ("cgpu-sim", "cgpu-probe", "cgpu-probe32")),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return BUILD
+
+
+@pytest.fixture(scope="module")
+def start(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Return a function that starts a server with cards and a driver version."""
+    started: list[Sim] = []
+
+    def run(cards: str = "T4", version: str = "580.142") -> Sim:
+        mount = tmp_path_factory.mktemp("sim") / "m"
+        process = subprocess.Popen(
+            [built / "cgpu-sim", "--mount", mount, "--cards", cards, "--driver", version]
+        )
+        sim = Sim(mount, process, version)
+        started.append(sim)
+        for _ in range(500):
+            if (mount / "nvidiactl").exists():
+                return sim
+            assert process.poll() is None, "the server ended at once"
+            time.sleep(0.02)
+        pytest.fail("the mount does not answer")
+
+    yield run
+    for sim in started:
+        sim.stop()
+
+
+@pytest.fixture(scope="module")
+def sim(start: Start) -> Sim:
+    """Return a server with two T4, shared by the tests of a file; each test leaves its cards empty."""
+    return start("T4:2")

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server under test, and what tests of it share."""
+
+from __future__ import annotations
+
+import array
+import os
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.sim.abi import HEAP_FREE, HEAP_SIZE, KIB, Layout, layout
+from tests.sim.client import Client
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = REPOSITORY / "kmod" / "build"
+
+
+@dataclass
+class Sim:
+    """A running server of simulated cards."""
+
+    mount: Path
+    process: subprocess.Popen[bytes]
+    version: str
+
+    def layout(self, name: str) -> Layout:
+        """Return a layout of this server's driver version."""
+        return layout(name, self.version)
+
+    def open(self, node: str = "nvidiactl") -> int:
+        """Return a descriptor of a node."""
+        return os.open(self.mount / node, os.O_RDWR | os.O_CLOEXEC)
+
+    def client(self, card: int = 0) -> Client:
+        """Return a client with a device and a subdevice on a card."""
+        return Client(self, self.open(), card)
+
+    def probe(self, *words: str, bits: int = 64) -> subprocess.CompletedProcess[str]:
+        """Run the probe to its end."""
+        program = BUILD / ("cgpu-probe" if bits == 64 else "cgpu-probe32")
+        return subprocess.run(
+            [program, "--dev", self.mount, *words], capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def used(self, card: int = 0) -> int:
+        """Return the bytes a card has given out, asked by a client of its own."""
+        with self.client(card) as client:
+            total, free = client.fb_info(HEAP_SIZE, HEAP_FREE)
+            return (total - free) * KIB
+
+    def settles(self, card: int, expected: int) -> bool:
+        """Wait until a card has given out this much: the kernel reports a last close a moment later."""
+        for _ in range(200):
+            if self.used(card) == expected:
+                return True
+            time.sleep(0.02)
+        return False
+
+    def stop(self) -> None:
+        """End the server."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(timeout=20)
+
+
+def fields(line: str) -> dict[str, str]:
+    """Return the name=value words of a line of the probe."""
+    return dict(word.split("=", 1) for word in line.split() if "=" in word)
+
+
+def send_fd(channel: socket.socket, fd: int) -> None:
+    """Pass a descriptor to another process."""
+    channel.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+
+
+def receive_fd(channel: socket.socket) -> int:
+    """Take a descriptor from another process."""
+    _, ancillary, _, _ = channel.recvmsg(1, socket.CMSG_LEN(4))
+    return int(array.array("i", ancillary[0][2][:4])[0])

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes: what the driver reports for a request, what the card gives, and where it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.abi import DEVICE, KIB, MIB, PAGE_BIG, PAGE_HUGE, VIDEO, Status
+from tests.sim.conftest import Start
+from tests.sim.support import Sim, fields
+
+pytestmark = pytest.mark.root
+SIZE_4K, SIZE_BIG, SIZE_HUGE = 1 << 23, 2 << 23, 3 << 23
+ALLOC_SIZE, FREE, INFO = 2, 3, 5
+HUGE_512M = 2 << 20
+HANDLE_PROVIDED = 0x4000
+ALIGNMENT_FORCE = 0x100
+
+
+@pytest.mark.parametrize(
+    ("size", "attr", "reported", "taken"),
+    [
+        (1, 0, PAGE_BIG, PAGE_BIG),
+        (PAGE_BIG, 0, PAGE_BIG, PAGE_BIG),
+        (PAGE_BIG + 1, 0, 2 * PAGE_BIG, 2 * PAGE_BIG),
+        (PAGE_HUGE - 1, 0, PAGE_HUGE, PAGE_HUGE),
+        (PAGE_HUGE, 0, PAGE_HUGE, PAGE_HUGE),
+        (PAGE_HUGE + 1, 0, 2 * PAGE_HUGE, 2 * PAGE_HUGE),
+        (1, SIZE_4K, 4 * KIB, PAGE_BIG),
+        (PAGE_BIG + 1, SIZE_4K, PAGE_BIG + 4 * KIB, 2 * PAGE_BIG),
+        (3 * MIB, SIZE_4K, 3 * MIB, 3 * MIB),
+        (3 * MIB, SIZE_BIG, 3 * MIB, 3 * MIB),
+        (3 * MIB + 1, SIZE_BIG, 3 * MIB + PAGE_BIG, 3 * MIB + PAGE_BIG),
+        (1, SIZE_HUGE, PAGE_HUGE, PAGE_HUGE),
+        (3 * MIB, SIZE_HUGE, 4 * MIB, 4 * MIB),
+    ],
+)
+@pytest.mark.parametrize("way", ["large", "small", "heap"])
+def test_rounding(sim: Sim, way: str, size: int, attr: int, reported: int, taken: int) -> None:
+    """Size and limit are the request rounded to its page; the card gives whole pages of at least 64 KiB."""
+    with sim.client() as client:
+        if way == "heap":
+            status, data = client.heap(
+                ALLOC_SIZE,
+                data__AllocSize__owner=1,
+                data__AllocSize__attr=attr,
+                data__AllocSize__size=size,
+            )
+            form, prefix = sim.layout("NVOS32_PARAMETERS"), "data.AllocSize."
+        else:
+            data = client.memory(size, attr=attr)
+            status, _ = client.alloc(client.device, VIDEO, data, small=way == "small")
+            form, prefix = sim.layout("NV_MEMORY_ALLOCATION_PARAMS"), ""
+        assert status == Status.OK
+        assert form.get(data, prefix + "size") == reported
+        assert form.get(data, prefix + "limit") == reported - 1
+        default = 3 if size >= PAGE_HUGE else 2
+        assert form.get(data, prefix + "attr") >> 23 & 3 == (attr >> 23 or default)
+        assert sim.used() == taken
+
+
+@pytest.mark.parametrize(
+    ("values", "status"),
+    [
+        ({"size": 0}, Status.INVALID_ARGUMENT),
+        ({"owner": 0}, Status.INVALID_OWNER),
+        ({"owner": 0xDEAF0001}, Status.INVALID_OWNER),
+        ({"attr": 1 << 25}, Status.INVALID_ARGUMENT),
+        ({"attr": 3 << 25}, Status.INVALID_ARGUMENT),
+        ({"flags": 0x80000}, Status.INVALID_ARGUMENT),
+        ({"internalflags": 1}, Status.INVALID_ARGUMENT),
+        ({"hVASpace": 1}, Status.INVALID_ARGUMENT),
+        ({"type": 18}, Status.INVALID_ARGUMENT),
+        ({"rangeHi": 1}, Status.INVALID_ARGUMENT),
+        ({"attr2": 1 << 27}, Status.INVALID_ARGUMENT),
+        ({"attr2": 1 << 25}, Status.INVALID_ARGUMENT),
+        ({"attr": SIZE_HUGE, "attr2": HUGE_512M}, Status.INVALID_STATE),
+        ({"flags": ALIGNMENT_FORCE, "alignment": 100000}, Status.INVALID_ARGUMENT),
+        ({"size": (1 << 64) - 1}, Status.NO_MEMORY),
+        ({"size": (1 << 64) - PAGE_HUGE}, Status.NO_MEMORY),
+        ({"size": 15109 * MIB + 1}, Status.NO_MEMORY),
+    ],
+)
+def test_refused_requests(sim: Sim, values: dict[str, int], status: int) -> None:
+    """Each wrong request has the driver's status and takes nothing."""
+    with sim.client() as client:
+        params = client.memory(**{"size": PAGE_BIG, **values})
+        assert client.alloc(client.device, VIDEO, params)[0] == status
+        assert sim.used() == 0
+
+
+def test_pages_of_512_mib(start: Start) -> None:
+    """An Ampere card has pages of 512 MiB."""
+    sim = start("A10")
+    with sim.client() as client:
+        status, _, size = client.alloc_memory(1, attr=SIZE_HUGE, attr2=HUGE_512M)
+        assert (status, size) == (Status.OK, 512 * MIB)
+
+
+def test_the_whole_card(start: Start) -> None:
+    """In pages of 64 KiB all bytes of a card can be had and not one page more; a freed one comes back."""
+    sim = start("T4=63")
+    done = sim.probe(
+        "fill=64K", "expect=0x51", "alloc=1", "free=last", "alloc=64K", "expect=0x51", "alloc=4k:4k"
+    )
+    assert done.returncode == 0, done.stdout
+    assert fields(done.stdout.splitlines()[0])["bytes"] == str(63 * MIB)
+    done = sim.probe("fill=2M:2m", "fill=64K", "expect=0x51", "alloc=1")
+    lines = [fields(line)["bytes"] for line in done.stdout.splitlines()[:2]]
+    assert lines == [str(62 * MIB), str(MIB)]
+
+
+def test_heap_calls(sim: Sim) -> None:
+    """VID_HEAP frees by handle, tells total and free bytes, and knows no other function."""
+    with sim.client() as client:
+        form = sim.layout("NVOS32_PARAMETERS")
+        status, data = client.heap(
+            ALLOC_SIZE,
+            data__AllocSize__owner=1,
+            data__AllocSize__size=PAGE_BIG,
+            data__AllocSize__hMemory=0x77,
+            data__AllocSize__flags=HANDLE_PROVIDED,
+        )
+        assert (status, form.get(data, "data.AllocSize.hMemory")) == (Status.OK, 0x77)
+        assert (form.get(data, "total"), form.get(data, "free")) == (0, 0)
+        status, data = client.heap(INFO)
+        assert status == Status.OK
+        assert form.get(data, "total") == 15109 * MIB
+        assert form.get(data, "free") == 15109 * MIB - PAGE_BIG
+        assert client.heap(FREE, data__Free__hMemory=0x77)[0] == Status.INVALID_ARGUMENT
+        assert client.heap(FREE, data__Free__hMemory=0x77, data__Free__flags=1)[0] == Status.OK
+        assert sim.used() == 0
+        for function in (0, 6, 14, 15, 16, 18, 19, 20, 27, 99):
+            assert client.heap(function)[0] == Status.NOT_SUPPORTED
+
+
+def test_heap_derives_the_class(sim: Sim) -> None:
+    """A VID_HEAP request for a host place or a virtual range takes nothing from the card."""
+    with sim.client() as client:
+        for values in ({"attr": 1 << 25}, {"flags": 0x80000}, {"attr2": 1 << 24}):
+            named = {f"data__AllocSize__{name}": value for name, value in values.items()}
+            status, _ = client.heap(
+                ALLOC_SIZE, data__AllocSize__owner=1, data__AllocSize__size=PAGE_BIG, **named
+            )
+            assert status == Status.OK
+        assert sim.used() == 0
+
+
+def test_unreadable_parameters(sim: Sim) -> None:
+    """Nested parameters that cannot be read answer with a status, not with an errno."""
+    with sim.client() as client:
+        form = sim.layout("NVOS64_PARAMETERS")
+        for class_id, parent in ((VIDEO, client.device), (DEVICE, client.handle)):
+            data = form.pack(hRoot=client.handle, hObjectParent=parent, hClass=class_id, pAllocParms=8)
+            client.call(0x2B, data)
+            assert form.get(data, "status") == Status.INVALID_ADDRESS
+        assert client.alloc(client.device, VIDEO)[0] == Status.INVALID_ARGUMENT

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The probe: its words, its lines and its exit status."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.sim.abi import MIB, PAGE_BIG
+from tests.sim.support import BUILD, Sim, fields
+
+pytestmark = pytest.mark.root
+
+
+@pytest.mark.parametrize("bits", [64, 32])
+def test_story(sim: Sim, bits: int) -> None:
+    """A whole story in one command line, the same for 32-bit processes."""
+    done = sim.probe(
+        *("count", "info=all", "alloc=64K", "alloc=3M:2m", "host=1M", "dup", "info", "free=all"),
+        *("gpu=1", "alloc=1", "info", "free", "expect=0x51", "alloc=1T", "reopen", "info"),
+        bits=bits,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert fields(lines[0])["cards"] == "2"
+    assert [fields(line)["used"] for line in lines if line.startswith("info")] == [
+        *("0", "0", str(4 * MIB + PAGE_BIG), str(PAGE_BIG), "0")
+    ]
+    assert all(fields(line)["status"] in {"0x0", "0x51"} for line in lines)
+
+
+def test_exit_status(sim: Sim) -> None:
+    """A refusal is 3, an unexpected success too, a bad word 2, no driver 1, and an expected refusal 0."""
+    assert sim.probe("alloc=1T").returncode == 3
+    assert sim.probe("expect=0x51", "alloc=64K").returncode == 3
+    assert sim.probe("expect=0x51", "alloc=1T").returncode == 0
+    assert sim.probe("class=0x7777").returncode == 3
+    for word in (
+        "alloc",
+        "alloc=x",
+        "alloc=1:9k",
+        "free=x",
+        "via=x",
+        "gpu=99",
+        "nonsense",
+        "dup=1",
+        "fork=0:1",
+        "hold=x",
+    ):
+        done = sim.probe(word)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), word
+        assert f"cgpu-probe: {word}: not understood" in done.stderr
+    missing = subprocess.run(
+        [BUILD / "cgpu-probe", "--dev", "/nowhere", "info"], capture_output=True, timeout=20, check=False
+    )
+    assert missing.returncode == 1
+
+
+def test_help(sim: Sim) -> None:
+    """The words are listed by --help."""
+    done = subprocess.run(
+        [BUILD / "cgpu-probe", "--help"], capture_output=True, text=True, timeout=20, check=True
+    )
+    for word in ("alloc=", "fill=", "fork=", "storm=", "unshare=", "expect=", "xfer", "magic=", "hold"):
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize(
+    "kind", ["fork=4:1M", "fork=3:1M:shared", "fork=2:1M:nest", "threads=4:1M", "threads=4:1M:shared"]
+)
+def test_crowds(sim: Sim, kind: str) -> None:
+    """Processes and threads allocate at the same time, and leave nothing."""
+    done = sim.probe(kind)
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()
+    assert len(lines) == int(kind.split("=")[1][0])
+    assert {fields(line)["bytes"] for line in lines} == {str(MIB)}
+    assert sim.settles(0, 0)
+
+
+def test_crowd_fills_a_card_exactly(sim: Sim) -> None:
+    """Four processes that take all they can get have together exactly what the card has."""
+    done = sim.probe("fork=4:8M:fill")
+    assert done.returncode == 0, done.stdout
+    assert sum(int(fields(line)["bytes"]) for line in done.stdout.splitlines()) == 15104 * MIB
+    assert sim.settles(0, 0)
+
+
+def test_dirty_exit(sim: Sim) -> None:
+    """A process that leaves without freeing anything leaves nothing behind."""
+    assert sim.probe("alloc=64M", "dup", "exit-dirty").returncode == 0
+    assert sim.settles(0, 0)
+
+
+def test_storm(sim: Sim) -> None:
+    """Under a rain of signals every call happens exactly once."""
+    done = sim.probe("storm=1500:64K:150", "info")
+    assert done.returncode == 0, done.stdout
+    line = fields(done.stdout.splitlines()[0])
+    assert int(line["alarms"]) > 0
+    assert int(line["granted"]) + int(line["interrupted"]) == 1500
+    assert line["bytes"] == line["used"] == str(int(line["granted"]) * PAGE_BIG)
+
+
+def test_own_descriptor_table(sim: Sim) -> None:
+    """A thread with a descriptor table of its own works through it."""
+    assert sim.probe("unshare=64K").returncode == 0
+
+
+def test_hold(sim: Sim) -> None:
+    """Memory is held until stdin ends, for some seconds, or until SIGTERM; then the next steps come."""
+    command: list[str | Path] = [BUILD / "cgpu-probe", "--dev", sim.mount, "alloc=64K", "hold", "free"]
+    for signal in (False, True):
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            while process.stdout.readline() != "hold\n":
+                pass
+            assert sim.used() == PAGE_BIG
+            if signal:
+                process.terminate()
+            else:
+                assert process.stdin is not None
+                process.stdin.close()
+            assert process.stdout.readlines()[-1] == "free last count=1 status=0x0\n"
+            assert process.wait(timeout=20) == 0
+    assert sim.probe("alloc=64K", "hold=0.01", "free").returncode == 0
+
+
+def test_probe_is_static(built: Path) -> None:
+    """The probe runs in an empty image: no interpreter, no libraries."""
+    for name in ("cgpu-probe", "cgpu-probe32"):
+        assert b"/ld-linux" not in (built / name).read_bytes()
