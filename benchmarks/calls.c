@@ -52,30 +52,17 @@ static void time_ioctl(const char *kind, int fd, unsigned long request, void *ar
 	report(kind, times, count);
 }
 
-static void time_shared_mapping(uint64_t *times, unsigned int count)
+static void time_mapping(const char *kind, int flags, int fd, uint64_t *times, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		uint64_t start = now();
-		void *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		void *page = mmap(NULL, 4096, PROT_READ, flags, fd, 0);
 
 		times[i] = now() - start;
 		if (page != MAP_FAILED)
 			munmap(page, 4096);
 	}
-	report("shared-mapping", times, count);
-}
-
-static void time_private_mapping(uint64_t *times, unsigned int count)
-{
-	for (unsigned int i = 0; i < count; i++) {
-		uint64_t start = now();
-		void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		times[i] = now() - start;
-		if (page != MAP_FAILED)
-			munmap(page, 4096);
-	}
-	report("private-mapping", times, count);
+	report(kind, times, count);
 }
 
 /* RM_FREE of a handle that does not exist: the shortest call that the driver itself answers. */
@@ -95,6 +82,7 @@ int main(int argc, char **argv)
 {
 	unsigned int count = argc > 1 ? (unsigned int)strtoul(argv[1], NULL, 10) : 2000;
 	static uint64_t times[MOST];
+	int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	int terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
 	struct termios settings;
 	unsigned int number;
@@ -105,8 +93,10 @@ int main(int argc, char **argv)
 		time_ioctl("ioctl-passing", terminal, TCGETS, &settings, times, count);
 		time_ioctl("ioctl-continued", terminal, TIOCGPTN, &number, times, count);
 	}
-	time_private_mapping(times, count);
-	time_shared_mapping(times, count);
+	time_mapping("mapping-private", MAP_PRIVATE | MAP_ANONYMOUS, -1, times, count);
+	time_mapping("mapping-shared", MAP_SHARED | MAP_ANONYMOUS, -1, times, count);
+	if (program >= 0)
+		time_mapping("mapping-file", MAP_SHARED, program, times, count);
 	time_driver_call(times, count);
 	return 0;
 }

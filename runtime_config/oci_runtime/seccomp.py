@@ -4,7 +4,7 @@
 The driver looks only at the low 8 bits (the call's number) and at the size of an ioctl number, so type and
 direction bits tell nothing. Numbers without a size but with a type are terminal, socket and file calls: they
 pass. All with a size, and the bare numbers of UVM, are notified. Mappings are notified when they are shared
-(bit 0 of their flags).
+(bit 0 of their flags) and of a file (no MAP_ANONYMOUS).
 
 The rules take the place of a profile's plain permission; what it denies stays denied, and what cannot be
 understood is refused. In a rule of the OCI runtime specification "value" of SCMP_CMP_MASKED_EQ is the mask.
@@ -43,7 +43,8 @@ SIZE = 0x3FFF0000
 TYPE = 0x0000FF00
 SIZE_BITS = tuple(1 << bit for bit in range(16, 30))
 TYPE_BITS = tuple(1 << bit for bit in range(8, 16))
-SHARED = 1
+SHARED = 0x01
+ANONYMOUS = 0x20
 
 # (mask, value) of the numbers that are notified, and of those that pass; together they are all numbers.
 IOCTL_NOTIFIED = (*((bit, bit) for bit in SIZE_BITS), (SIZE | TYPE, 0))
@@ -81,7 +82,9 @@ class Watched:
 
 
 IOCTL = Watched("ioctl", IOCTL_NUMBER, IOCTL_NOTIFIED, IOCTL_PASSED)
-MAPPINGS = tuple(Watched(name, MMAP_FLAGS, ((SHARED, SHARED),), ((SHARED, 0),)) for name in ("mmap", "mmap2"))
+MAPPING_NOTIFIED = ((SHARED | ANONYMOUS, SHARED),)
+MAPPING_PASSED = ((SHARED, 0), (ANONYMOUS, ANONYMOUS))
+MAPPINGS = tuple(Watched(name, MMAP_FLAGS, MAPPING_NOTIFIED, MAPPING_PASSED) for name in ("mmap", "mmap2"))
 
 
 def supervise(linux: Table, container: str, flags: Sequence[str], *, shared: bool) -> None:

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu-smi: arguments, the loop, and the only place that prints."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from cgpu import __version__, effective, paths
+from cgpu.errors import CgpuError, show
+from cgpu.smi import render
+from cgpu.smi.collect import look
+from cgpu.smi.limits import with_utilisation
+from cgpu.smi.model import Gpu
+from cgpu.smi.names import Directory
+from cgpu.tree import Tree
+
+FIRST_INTERVAL = 0.2  # seconds between the two looks that a utilisation needs
+EXIT_FAILED = 1
+
+
+def positive(text: str) -> float:
+    """Return seconds out of an argument. Raises argparse.ArgumentTypeError."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r}: seconds between 0.1 and 86400 are accepted")
+    return seconds
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    made = argparse.ArgumentParser(
+        prog="cgpu-smi", description="Show which containers have slices of the GPUs."
+    )
+    made.add_argument("--version", action="version", version=f"cgpu-smi {__version__}")
+    form = made.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="JSON; with -l one line per look")
+    form.add_argument("--csv", action="store_true", help="CSV, one line per container")
+    made.add_argument("-l", "--loop", metavar="SECONDS", type=positive, help="look again every SECONDS")
+    made.add_argument(
+        "-i", "--gpu", metavar="GPU", help="only this GPU: its index, or its UUID or the start of it"
+    )
+    made.add_argument("--tree", metavar="DIR", help="the engine's tree, where it is not the usual one")
+    return made
+
+
+def chosen(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[Gpu, ...]:
+    """Return the GPUs that were asked for. Raises CgpuError when there is no such GPU, or more than one."""
+    if wanted is None:
+        return gpus
+    found = tuple(gpu for gpu in gpus if wanted == str(gpu.index))
+    if not found and len(wanted) >= 4:
+        found = tuple(gpu for gpu in gpus if gpu.uuid.startswith(wanted))
+    if len(found) != 1:
+        known = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in gpus) or "none"
+        raise CgpuError(f"GPU {show(wanted)}: names {len(found)} GPUs; there are: {known}")
+    return found
+
+
+def formatted(options: argparse.Namespace, gpus: tuple[Gpu, ...], *, first: bool) -> str:
+    """Return one look in the form that was asked for."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    if options.json:
+        return render.as_json(gpus, now, compact=options.loop is not None)
+    if options.csv:
+        return render.as_csv(gpus, now, header=first)
+    return render.table(gpus) if first else "\n" + render.table(gpus)
+
+
+def watch(options: argparse.Namespace, tree: Tree) -> None:
+    """Look and print, once or until interrupted. Raises CgpuError."""
+    names = Directory()
+    before, then = chosen(look(tree), options.gpu), time.monotonic()
+    if any(one.engine_time for gpu in before for one in gpu.containers):
+        time.sleep(FIRST_INTERVAL)
+    first = True
+    while True:
+        after, now = chosen(look(tree), options.gpu), time.monotonic()
+        shown = names.named(with_utilisation(before, after, now - then))
+        sys.stdout.write(formatted(options, shown, first=first))
+        sys.stdout.flush()
+        if options.loop is None:
+            return
+        before, then, first = after, now, False
+        time.sleep(options.loop)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run cgpu-smi. Returns 0, or 1 after one line on stderr; wrong usage exits with 2."""
+    options = parser().parse_args(arguments)
+    try:
+        watch(options, Tree(options.tree or paths.tree(effective.load().tree)))
+    except CgpuError as error:
+        print(f"cgpu-smi: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:
+        # The reader has seen enough. Python must not fail again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tree of plain files, as an engine with two cards and three containers shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+MIB = 1 << 20
+TRAINER = "0123456789ab" + "c" * 52
+SERVER = "fedcba987654" + "3" * 52
+NodeValue = int | str
+
+
+def write(directory: Path, nodes: dict[str, NodeValue]) -> None:
+    """Write nodes with their values into a directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, value in nodes.items():
+        (directory / name).write_text(f"{value}\n")
+
+
+def add_gpu(tree: Path, index: int, **changed: NodeValue) -> Path:
+    """Write the directory of a simulated T4."""
+    nodes: dict[str, NodeValue] = {
+        "free_weight": 18,
+        "major": 0,
+        "max_inst": 20,
+        "memfree": 15109 * MIB,
+        "memtotal": 15109 * MIB,
+        "minor": index,
+        "name": "Tesla T4",
+        "policy": 1,
+        "prio_ratio": 80,
+        "uuid": f"GPU-0000000{index}-1111-2222-3333-444444444444",
+    }
+    write(tree / str(index), nodes | changed)
+    return tree / str(index)
+
+
+def add_container(gpu: Path, name: str, owner: str, *pids: int, **changed: NodeValue) -> Path:
+    """Write a container's directory; each process holds 512 MiB of its 6043 MiB."""
+    lines = [f"Free: {(6043 - 512 * len(pids)) * MIB}", *(f"PID: {pid} Mem: {512 * MIB}" for pid in pids)]
+    nodes: dict[str, NodeValue] = {
+        "highprio": 0,
+        "id": 0,
+        "meminfo": "\n".join(lines),
+        "memsize": 6043 * MIB,
+        "owner": f"{owner} /sys/fs/cgroup/{owner}",
+        "usage": 0,
+        "weight": 1,
+    }
+    write(gpu / name, nodes | changed)
+    return gpu / name
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Return a tree: two containers on the first card, one of them idle, nothing on the second."""
+    root = tmp_path / "cgpu_km"
+    write(root, {"version": "0.1.0", "engine": "cgpud 0.1.0 core", "default_memsize": 0})
+    gpu = add_gpu(root, 0)
+    add_gpu(root, 1, policy=2)
+    add_container(gpu, TRAINER[:12], TRAINER, 4711, 4712)
+    add_container(gpu, "web", "web")
+    return root

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu-smi -l: looks again, ends cleanly, lives with containers that stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cgpu.smi.collect import look
+from cgpu.tree import Tree
+
+from .conftest import TRAINER
+
+
+def start(tree: Path, *options: str) -> subprocess.Popen[str]:
+    """Start cgpu-smi as a program of its own that looks ten times a second."""
+    program = "import sys; from cgpu.smi.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "--tree", str(tree), "-l", "0.1", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_json_lines(tree: Path) -> None:
+    """With --json each look is one line of JSON."""
+    with start(tree, "--json") as running:
+        assert running.stdout is not None
+        looks = [json.loads(running.stdout.readline()) for _ in range(3)]
+        running.terminate()
+    assert [gpu["index"] for gpu in looks[2]["gpus"]] == [0, 1]
+    assert looks[0]["time"] < looks[1]["time"] < looks[2]["time"]
+
+
+def test_csv_header_once(tree: Path) -> None:
+    """With --csv the header comes once."""
+    with start(tree, "--csv") as running:
+        assert running.stdout is not None
+        lines = [running.stdout.readline() for _ in range(5)]
+        running.terminate()
+    assert [line.startswith("time,") for line in lines] == [True, False, False, False, False]
+
+
+def test_interrupt(tree: Path) -> None:
+    """An interrupt ends the loop with status 0 and nothing on stderr."""
+    with start(tree) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        _, error = running.communicate(timeout=30)
+    assert (running.returncode, error) == (0, "")
+
+
+def test_reader_goes(tree: Path) -> None:
+    """A reader that closes the pipe ends the loop with status 0 and nothing on stderr."""
+    with start(tree) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.wait(timeout=30) == 0
+        assert running.stderr.read() == ""
+
+
+def test_engine_goes(tree: Path) -> None:
+    """An engine that ends during the loop ends it with status 1 and the command that helps."""
+    with start(tree) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        (tree / "version").unlink()
+        _, error = running.communicate(timeout=30)
+    assert running.returncode == 1
+    assert error.endswith("systemctl start cgpud\n")
+
+
+@pytest.mark.parametrize("gone", ["memsize", "meminfo", "owner", "usage"])
+def test_container_stops_meanwhile(tree: Path, gone: str) -> None:
+    """A container whose nodes go while they are read is left out."""
+    (tree / "0" / TRAINER[:12] / gone).unlink()
+    assert [one.directory for one in look(Tree(str(tree)))[0].containers] == ["web"]
+
+
+def test_no_gpus(tree: Path) -> None:
+    """An engine without GPUs is not an error."""
+    shutil.rmtree(tree / "0")
+    shutil.rmtree(tree / "1")
+    assert look(Tree(str(tree))) == ()
+
+
+def test_names_of_other_nodes(tree: Path) -> None:
+    """What is no number in the root of the tree is no GPU."""
+    os.mkdir(tree / "policy")
+    assert [gpu.index for gpu in look(Tree(str(tree)))] == [0, 1]

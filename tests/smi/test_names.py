@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of containers from engines that answer, fail, hang or talk nonsense."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu.smi import names
+from cgpu.smi.model import Container, Gpu
+from cgpu.smi.render import table
+
+ROWS = [{"Id": "a" * 64, "Names": ["/trainer"]}, {"Id": "b" * 64, "Names": ["web", "alias"]}]
+KNOWN = {"a" * 64: "trainer", "b" * 64: "web"}
+ONE = Container("aaaaaaaaaaaa", "a" * 64, 1, high_prio=False, allocated=1, used=0, pids=(), engine_time=0)
+CARD = Gpu(0, "GPU-1", "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=10, containers=(ONE,))
+
+
+class Engine(socketserver.ThreadingUnixStreamServer):
+    """Answers as Docker does: its version, then the list."""
+
+    daemon_threads = True
+    body: bytes = b""
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """One request."""
+
+    def do_GET(self) -> None:
+        """Answer the two questions that are asked."""
+        engine = self.server
+        assert isinstance(engine, Engine)
+        version = b'{"ApiVersion": "1.45", "Version": "26.0"}'
+        body = version if self.path.endswith("/version") else engine.body
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def address_string(self) -> str:
+        """Return a name for the log; a Unix socket has none."""
+        return "peer"
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    """Run a container engine on a socket."""
+    with Engine(str(tmp_path / "engine.sock"), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_socket(engine: Engine, tmp_path: Path) -> None:
+    """An engine on a socket tells the names."""
+    engine.body = json.dumps(ROWS).encode()
+    assert names.from_socket(tmp_path / "engine.sock") == KNOWN
+
+
+@pytest.mark.parametrize("body", [b"", b"nonsense", b"{}", b"[1, null, {}]", b"\xff"])
+def test_strange_answer(engine: Engine, tmp_path: Path, body: bytes) -> None:
+    """An engine that talks nonsense gives no names."""
+    engine.body = body
+    assert names.from_socket(tmp_path / "engine.sock") == {}
+
+
+def test_no_socket(tmp_path: Path) -> None:
+    """Without an engine there are no names."""
+    assert names.from_socket(tmp_path / "engine.sock") == {}
+    (tmp_path / "engine.sock").touch()
+    assert names.from_socket(tmp_path / "engine.sock") == {}
+
+
+def test_silent_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that accepts and never answers is given up."""
+    monkeypatch.setattr(names, "SOCKET_TIMEOUT", 0.1)
+    with Engine(str(tmp_path / "engine.sock"), Handler):
+        assert names.from_socket(tmp_path / "engine.sock") == {}
+
+
+def program(path: Path, text: str) -> Path:
+    """Write an executable script."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_podman(tmp_path: Path) -> None:
+    """Podman tells the names through its command."""
+    podman = program(tmp_path / "podman", f'[ "$*" = "ps --format json" ] && echo \'{json.dumps(ROWS)}\'')
+    assert names.from_podman(podman) == KNOWN
+
+
+@pytest.mark.parametrize("text", ["exit 1", "echo nonsense", "true", "echo null", "exec sleep 60"])
+def test_strange_podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """A podman that fails, hangs or talks nonsense gives no names."""
+    monkeypatch.setattr(names, "PODMAN_TIMEOUT", 0.5)
+    assert names.from_podman(program(tmp_path / "podman", text)) == {}
+
+
+def test_no_podman(tmp_path: Path) -> None:
+    """Where podman is not installed it is not asked."""
+    assert names.from_podman(tmp_path / "podman") == {}
+
+
+def test_asks_once() -> None:
+    """Engines are asked again only when an unknown container turns up, and only until all are named."""
+    asked: list[str] = []
+
+    def source(engine: str, known: dict[str, str]) -> names.Source:
+        def answer() -> dict[str, str]:
+            asked.append(engine)
+            return known
+
+        return answer
+
+    directory = names.Directory([source("docker", {"a" * 64: "trainer"}), source("podman", {})])
+    assert directory.named((CARD,))[0].containers[0].name == "trainer"
+    directory.named((CARD,))
+    assert asked == ["docker"]
+
+
+def test_nobody_knows() -> None:
+    """A container that no engine knows is asked about once, and shown without a name."""
+    asked: list[str] = []
+
+    def answer() -> names.Names:
+        asked.append("docker")
+        return {}
+
+    directory = names.Directory([answer])
+    for _ in range(3):
+        assert directory.named((CARD,))[0].containers[0].name is None
+    assert asked == ["docker"]
+
+
+@given(st.text(max_size=200))
+def test_hostile_name(name: str) -> None:
+    """Whatever a container is called, the table keeps its lines and holds printable characters only."""
+    shown = table(names.Directory([lambda: {"a" * 64: name}]).named((CARD,)))
+    assert shown.count("\n") == 3
+    assert all(one.isprintable() for one in shown.split("\n"))
+
+
+@given(
+    st.recursive(st.none() | st.text() | st.integers(), lambda v: st.lists(v) | st.dictionaries(st.text(), v))
+)
+def test_any_list(rows: object) -> None:
+    """Whatever an engine answers, reading it does not fail."""
+    assert isinstance(names.by_id(rows), dict)
+
+
+def test_docker_host_is_asked_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A local socket in DOCKER_HOST comes before the usual ones; a remote engine is not asked."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///somewhere/docker.sock")
+    assert names.sockets() == [Path("/somewhere/docker.sock"), *names.SOCKETS]
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+    assert names.sockets() == list(names.SOCKETS)

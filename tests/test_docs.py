@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documents state is what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from cgpu.smi.main import parser
+
+ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
+NODE = re.compile(r'\{ "(\w+)", CORE_LEVEL_(\w+), (0\d+),')
+LEVELS = {"Root": "ROOT", "GPU directory": "GPU", "Container directory": "CONTAINER"}
+
+
+def rows(text: str) -> list[list[str]]:
+    """Return the cells of every table row, without headings and rules."""
+    cells = [[cell.strip() for cell in line.split("|")] for line in ROW.findall(text)]
+    return [row for row in cells if not set(row[0]) <= set("-")]
+
+
+def section(text: str, heading: str) -> str:
+    """Return the text under a heading of the second level."""
+    return text.split(f"\n## {heading}\n")[1].split("\n## ", maxsplit=1)[0]
+
+
+def test_tree(repository: Path) -> None:
+    """The document lists every node of the tree with its mode."""
+    document = (repository / "docs" / "tree.md").read_text()
+    real = {(level, name, mode) for name, level, mode in NODE.findall(nodes(repository))}
+    stated = {
+        (level, name, row[1])
+        for heading, level in LEVELS.items()
+        for row in rows(section(document, heading))
+        for name in re.findall(r"`(\w+)`", row[0])
+        if row[1].startswith("0")
+    }
+    assert stated == real
+
+
+def nodes(repository: Path) -> str:
+    """Return the source that has the table of nodes."""
+    return (repository / "kmod" / "core" / "tree_nodes.c").read_text()
+
+
+def test_smi_screen(repository: Path) -> None:
+    """The screen in the document is the one that the tests keep."""
+    screen = (repository / "tests/smi/golden/table.txt").read_text().splitlines()[:4]
+    assert "\n".join(f"    {line}" for line in screen) in (repository / "docs/cgpu-smi.md").read_text()
+
+
+def test_smi_options(repository: Path) -> None:
+    """The document names every option of cgpu-smi."""
+    document = (repository / "docs/cgpu-smi.md").read_text()
+    options = [name for action in parser()._actions for name in action.option_strings]
+    assert [name for name in options if name not in document] == ["-h", "--help", "--version"]
