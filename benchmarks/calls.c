@@ -40,8 +40,8 @@ static void report(const char *kind, uint64_t *times, unsigned int count)
 	printf("%s %llu\n", kind, (unsigned long long)times[count / 2]);
 }
 
-static void time_ioctl(const char *kind, int fd, unsigned long request, void *argument, uint64_t *times,
-	unsigned int count)
+static void time_ioctl(
+	const char *kind, int fd, unsigned long request, void *argument, uint64_t *times, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		uint64_t start = now();
@@ -73,8 +73,8 @@ static void time_driver_call(uint64_t *times, unsigned int count)
 
 	if (fd < 0)
 		return;
-	time_ioctl("driver-call", fd, _IOC(_IOC_READ | _IOC_WRITE, NV_IOCTL_MAGIC, NV_ESC_RM_FREE, 16),
-		free_parameters, times, count);
+	time_ioctl("driver-call", fd, _IOC(_IOC_READ | _IOC_WRITE, NV_IOCTL_MAGIC, NV_ESC_RM_FREE, 16), free_parameters,
+		times, count);
 	close(fd);
 }
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What supervision costs single system calls, inside a sliced container and inside a plain one.
 
@@ -10,14 +9,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from tests.integration.runtimes import Runc, must  # noqa: E402 - after the path is set
+from tests.integration.commands import must
+from tests.integration.images import ROOT
+from tests.integration.runtimes import Runc
 
 SLICE = {"ALIYUN_COM_GPU_MEM_CONTAINER": "3", "ALIYUN_COM_GPU_MEM_DEV": "15", "NVIDIA_VISIBLE_DEVICES": "0"}
 SIMULATED = Path("/run/cgpu/sim")
@@ -32,7 +29,12 @@ def plain_spec(runc: Runc, command: list[str]) -> dict[str, object]:
         if (SIMULATED / node).exists():
             options = ["bind", "rw", "nosuid", "noexec"]
             mounts.append(
-                {"destination": f"/dev/{node}", "type": "bind", "source": f"{SIMULATED}/{node}", "options": options}
+                {
+                    "destination": f"/dev/{node}",
+                    "type": "bind",
+                    "source": f"{SIMULATED}/{node}",
+                    "options": options,
+                }
             )
     return spec
 

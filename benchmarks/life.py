@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What a container's whole life costs above its low-level runtime, part by part.
 
@@ -13,16 +12,14 @@ import json
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from tests.integration.runtimes import LAUNCHER, Containerd, Runc, must  # noqa: E402 - after the path is set
+from tests.integration.commands import must
+from tests.integration.images import ROOT
+from tests.integration.runtimes import LAUNCHER, Containerd, Runc
 
 SLICE = {"ALIYUN_COM_GPU_MEM_CONTAINER": "3", "ALIYUN_COM_GPU_MEM_DEV": "15", "NVIDIA_VISIBLE_DEVICES": "0"}
 PROGRAM = "int main(void) { return 0; }\n"
@@ -109,7 +106,11 @@ def report(times: dict[str, list[float]]) -> None:
     medians = {name: statistics.median(values) for name, values in times.items()}
     for name, median in medians.items():
         base = medians.get(name.split(":")[0] + ": runc")
-        added = "" if base is None or name.endswith(": runc") else f"  +{median - base:.1f} ms ({median / base:.2f}x)"
+        added = (
+            ""
+            if base is None or name.endswith(": runc")
+            else f"  +{median - base:.1f} ms ({median / base:.2f}x)"
+        )
         print(f"{name:42} {median:8.1f} ms{added}")
 
 

@@ -9,12 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from tests.integration.engine import CGPUD, SMI, TREE, Engine  # noqa: E402 - after the path is set
-from tests.integration.probe import NO_MEMORY, step  # noqa: E402
-from tests.integration.runtimes import Docker, Outcome, eventually  # noqa: E402
+from tests.integration.commands import Outcome, eventually
+from tests.integration.engine import CGPUD, SMI, TREE, Engine
+from tests.integration.probe import NO_MEMORY, step
+from tests.integration.runtimes import Docker
 
 MIB = 1 << 20
 SIX = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15"}

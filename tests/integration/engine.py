@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.integration.runtimes import Outcome, call, eventually, must
+from tests.integration.commands import Outcome, call, eventually, must
 
 CGPUD = Path(sys.executable).parent / "cgpud"
 SMI = Path(sys.executable).parent / "cgpu-smi"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tests.integration.runtimes import Outcome
+from tests.integration.commands import Outcome
 
 NO_MEMORY = 0x51
 FIELD = re.compile(r'(\w+)=("[^"]*"|\S+)')

@@ -5,89 +5,23 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.integration.commands import Outcome, Server, call, eventually, must
+from tests.integration.images import IMAGE, ROOT, image_tar, make_rootfs, oci_archive
+
 LAUNCHER = ROOT / "runtime_config" / "launcher" / "cgpu-container-runtime"
-PROBE = ROOT / "kmod" / "build" / "cgpu-probe"
-PROBE32 = ROOT / "kmod" / "build" / "cgpu-probe32"
-IMAGE = "cgpu-test:latest"
-DEADLINE = 30.0
 
 Environment = Mapping[str, str] | Sequence[str]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a finished command left behind."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-    @property
-    def text(self) -> str:
-        return self.stdout + self.stderr
-
-
-def call(command: Sequence[str | Path], env: Mapping[str, str] | None = None, timeout: float = 60) -> Outcome:
-    """Run a command to its end and keep what it printed."""
-    done = subprocess.run(
-        [str(part) for part in command],
-        env=None if env is None else {**os.environ, **env},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=timeout,
-        check=False,
-    )
-    return Outcome(done.returncode, done.stdout, done.stderr)
-
-
-def must(command: Sequence[str | Path], env: Mapping[str, str] | None = None, timeout: float = 60) -> Outcome:
-    """Run a command that has to succeed."""
-    outcome = call(command, env, timeout)
-    assert outcome.returncode == 0, f"{command}: {outcome.returncode}: {outcome.text}"
-    return outcome
-
-
-def eventually(condition: Callable[[], object], what: str, deadline: float = DEADLINE) -> None:
-    """Wait until a condition holds; fail by name when it never does."""
-    end = time.monotonic() + deadline
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"never happened within {deadline:.0f} s: {what}")
-
-
 def environment_list(env: Environment) -> list[str]:
     return [f"{key}={value}" for key, value in env.items()] if isinstance(env, Mapping) else list(env)
-
-
-def make_rootfs(path: Path) -> Path:
-    """A root file system with the probe and nothing else."""
-    for name in ("dev", "proc", "sys", "tmp", "etc"):
-        (path / name).mkdir(parents=True, exist_ok=True)
-    shutil.copy2(PROBE, path / "cgpu-probe")
-    if PROBE32.exists():
-        shutil.copy2(PROBE32, path / "cgpu-probe32")
-    return path
-
-
-def image_tar(directory: Path) -> Path:
-    rootfs = make_rootfs(directory / "rootfs")
-    tar = directory / "image.tar"
-    must(["tar", "-C", rootfs, "-cf", tar, "."])
-    return tar
 
 
 class Runtime(Protocol):
@@ -176,30 +110,6 @@ class Runc:
     def close(self) -> None:
         for state in (self.directory / "state").glob("*"):
             self.remove(state.name)
-
-
-@dataclass
-class Server:
-    """A daemon process with its log, stopped by SIGTERM and then by SIGKILL."""
-
-    process: subprocess.Popen[bytes]
-    log: Path
-
-    @classmethod
-    def start(cls, command: Sequence[str | Path], log: Path) -> Server:
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=output, stderr=output
-            )
-        return cls(process, log)
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 @dataclass
@@ -343,24 +253,3 @@ class Podman:
 
     def close(self) -> None:
         self.podman("rm", "-f", "-a", "-t", "0")
-
-
-def oci_archive(layer: Path, directory: Path) -> Path:
-    """Wrap one layer into the archive format of `docker save`, which containerd imports."""
-    import hashlib
-
-    data = layer.read_bytes()
-    diff = "sha256:" + hashlib.sha256(data).hexdigest()
-    config = json.dumps(
-        {"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": [diff]}}
-    ).encode()
-    name = hashlib.sha256(config).hexdigest() + ".json"
-    staging = directory / "archive"
-    staging.mkdir()
-    (staging / "layer.tar").write_bytes(data)
-    (staging / name).write_bytes(config)
-    manifest = [{"Config": name, "RepoTags": [f"docker.io/library/{IMAGE}"], "Layers": ["layer.tar"]}]
-    (staging / "manifest.json").write_text(json.dumps(manifest))
-    target = directory / "archive.tar"
-    must(["tar", "-C", staging, "-cf", target, "manifest.json", name, "layer.tar"])
-    return target

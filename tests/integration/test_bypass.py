@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+
 import pytest
 
+from tests.integration.commands import Outcome, eventually
 from tests.integration.conftest import Start
 from tests.integration.engine import MIB, Engine
 from tests.integration.probe import NO_MEMORY, step, steps
-from tests.integration.runtimes import Docker, Outcome, Podman, Runc, eventually
+from tests.integration.runtimes import Docker, Podman, Runc
 from tests.integration.test_slice import LIMIT, SIX, SLICE
 
 CAPABILITIES_MISSING_HERE = {"CAP_SYS_RESOURCE"}
@@ -59,7 +61,9 @@ def test_docker_exec(engine: Engine, docker: Docker) -> None:
     """docker exec joins the same slice: what both hold together stays inside it."""
     docker.start("joined", ["/cgpu-probe", "alloc=1G", "hold=60"], SIX)
     try:
-        eventually(lambda: engine.instances() and engine.used("0", engine.instances()[0]) == 1024 * MIB, "1 GiB held")
+        eventually(
+            lambda: engine.instances() and engine.used("0", engine.instances()[0]) == 1024 * MIB, "1 GiB held"
+        )
         outcome = docker.exec("joined", full(["info"]))
         assert step(outcome, "info").number("free") == LIMIT - 1024 * MIB
         had = step(outcome, "fill").number("bytes") + step(outcome, "fill", 1).number("bytes")
@@ -92,7 +96,9 @@ def privileged(runc: Runc, command: list[str]) -> dict[str, object]:
     text = json.dumps(spec)
     spec = json.loads(text)
     every = [name for name in capabilities() if name not in CAPABILITIES_MISSING_HERE]
-    spec["process"]["capabilities"] = {kind: every for kind in ("bounding", "effective", "permitted", "inheritable")}
+    spec["process"]["capabilities"] = dict.fromkeys(
+        ("bounding", "effective", "permitted", "inheritable"), every
+    )
     spec["process"]["noNewPrivileges"] = False
     linux = spec["linux"]
     linux.pop("seccomp", None)
@@ -105,9 +111,15 @@ def privileged(runc: Runc, command: list[str]) -> dict[str, object]:
 
 def capabilities() -> list[str]:
     names = "chown dac_override dac_read_search fowner fsetid kill setgid setuid setpcap linux_immutable"
-    names += " net_bind_service net_broadcast net_admin net_raw ipc_lock ipc_owner sys_module sys_rawio sys_chroot"
-    names += " sys_ptrace sys_pacct sys_admin sys_boot sys_nice sys_resource sys_time sys_tty_config mknod lease"
-    names += " audit_write audit_control setfcap mac_override mac_admin syslog wake_alarm block_suspend audit_read"
+    names += (
+        " net_bind_service net_broadcast net_admin net_raw ipc_lock ipc_owner sys_module sys_rawio sys_chroot"
+    )
+    names += (
+        " sys_ptrace sys_pacct sys_admin sys_boot sys_nice sys_resource sys_time sys_tty_config mknod lease"
+    )
+    names += (
+        " audit_write audit_control setfcap mac_override mac_admin syslog wake_alarm block_suspend audit_read"
+    )
     return [f"CAP_{name.upper()}" for name in names.split()]
 
 
@@ -119,7 +131,9 @@ def test_privileged(engine: Engine, runc: Runc) -> None:
 def test_privileged_cannot_use_another_card(start: Start, runc: Runc) -> None:
     """A privileged container is refused on a card that it was not granted."""
     start("T4:2")
-    outcome = runc.run_bundle(runc.bundle(privileged(runc, ["/cgpu-probe", "gpu=1", "alloc=1M"])), "privileged")
+    outcome = runc.run_bundle(
+        runc.bundle(privileged(runc, ["/cgpu-probe", "gpu=1", "alloc=1M"])), "privileged"
+    )
     assert outcome.returncode != 0
     assert "alloc" not in [one.name for one in steps(outcome) if one.fields.get("status") == "0x0"]
 
@@ -148,4 +162,3 @@ def test_enforcement_off(start: Start, runc: Runc, words: list[str], program: st
     start("T4", enforce=False)
     outcome = runc.run([program, *full(words)[1:]], SLICE)
     assert step(outcome, "fill").number("bytes") > LIMIT
-

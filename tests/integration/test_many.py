@@ -21,7 +21,9 @@ def test_twenty_five_at_once(start: Start, runc: Runc) -> None:
     """25 containers on one card start at once and stop at once, 20 times over, and nothing is lost."""
     engine = start("T4", max_inst=FULL)
     env = {**SLICE, "ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_DEV": str(FULL)}
-    bundles = [runc.bundle(runc.spec(["/cgpu-probe", "alloc=64M", "info"], env), f"one{i}") for i in range(FULL)]
+    bundles = [
+        runc.bundle(runc.spec(["/cgpu-probe", "alloc=64M", "info"], env), f"one{i}") for i in range(FULL)
+    ]
     originals = [(bundle / "config.json").read_bytes() for bundle in bundles]
     limit = 15109 // FULL * MIB
 

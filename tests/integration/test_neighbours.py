@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.commands import eventually
 from tests.integration.conftest import Start
 from tests.integration.engine import MIB, Engine
 from tests.integration.probe import NO_MEMORY, step
-from tests.integration.runtimes import Docker, Runc, eventually
+from tests.integration.runtimes import Docker, Runc
 from tests.integration.test_slice import LIMIT, SIX, SLICE
 
 

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+from tests.integration.commands import eventually
 from tests.integration.engine import MIB, Engine
 from tests.integration.probe import NO_MEMORY, step
-from tests.integration.runtimes import Runtime, eventually
+from tests.integration.runtimes import Runtime
 from tests.integration.test_slice import LIMIT, SLICE
 
 
 def test_slice(engine: Engine, runtime: Runtime) -> None:
-    """Through each runtime the container sees its slice, is refused the byte beyond it, and leaves nothing."""
+    """Through each runtime the container sees its slice, is refused one byte more, and leaves nothing."""
     words = ["info", "fill=512M:2m", "fill=1M:64k", "expect=0x51", "alloc=64K", "info"]
     outcome = runtime.run(["/cgpu-probe", *words], SLICE)
     assert step(outcome, "info").number("total") == LIMIT

@@ -55,7 +55,15 @@ def test_huge_pages_round_as_the_driver_rounds(engine: Engine, runc: Runc) -> No
 def test_one_page_more_is_refused_and_freed_memory_comes_back(engine: Engine, runc: Runc) -> None:
     """At the limit one page is refused with out of memory; what is freed can be had again."""
     fill = ["fill=1G:2m", "fill=1M:64k", "fill=64K:64k"]
-    words = [*fill, "expect=0x51", "alloc=64K:64k", "free=last", "alloc=1M:64k", "expect=0x51", "alloc=64K:64k"]
+    words = [
+        *fill,
+        "expect=0x51",
+        "alloc=64K:64k",
+        "free=last",
+        "alloc=1M:64k",
+        "expect=0x51",
+        "alloc=64K:64k",
+    ]
     outcome = runc.run(["/cgpu-probe", *words, "info"], SLICE)
     assert sum(step(outcome, "fill", i).number("bytes") for i in range(3)) == LIMIT
     assert step(outcome, "alloc", 0).number("status") == NO_MEMORY

@@ -155,7 +155,7 @@ def shipped() -> JsonObject:
 
 @pytest.mark.parametrize("name", list(PROFILES))
 def test_the_kernel_notifies_what_it_should(tmp_path: Path, listener: Listener, name: str) -> None:
-    """Under a real runc, driver calls in every disguise and shared mappings of files are notified, nothing else."""
+    """Under a real runc, driver calls in any disguise and shared file mappings are notified, no others."""
     place, spec = make_bundle(tmp_path, NOTIFIED + PASSED)
     linux = spec["linux"]
     assert isinstance(linux, dict)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs run to their end, daemons, and waiting for what must happen."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+DEADLINE = 30.0  # seconds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        return self.stdout + self.stderr
+
+
+def call(command: Sequence[str | Path], env: Mapping[str, str] | None = None, timeout: float = 60) -> Outcome:
+    """Run a command to its end and keep what it printed."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        env=None if env is None else {**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def must(command: Sequence[str | Path], env: Mapping[str, str] | None = None, timeout: float = 60) -> Outcome:
+    """Run a command that has to succeed."""
+    outcome = call(command, env, timeout)
+    assert outcome.returncode == 0, f"{command}: {outcome.returncode}: {outcome.text}"
+    return outcome
+
+
+def eventually(condition: Callable[[], object], what: str, deadline: float = DEADLINE) -> None:
+    """Wait until a condition holds; fail by name when it never does."""
+    end = time.monotonic() + deadline
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"never happened within {deadline:.0f} s: {what}")
+
+
+@dataclass
+class Server:
+    """A daemon process with its log, stopped by SIGTERM and then by SIGKILL."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @classmethod
+    def start(cls, command: Sequence[str | Path], log: Path) -> Server:
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        return cls(process, log)
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

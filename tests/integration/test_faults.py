@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Death of containers, of the runtime and of the engine, at bad moments."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.commands import call, eventually
+from tests.integration.engine import CGPUD, MIB, Engine
+from tests.integration.probe import NO_MEMORY, step
+from tests.integration.runtimes import Docker, Runc
+from tests.integration.test_slice import LIMIT, SIX, SLICE
+
+
+def test_docker_kill(engine: Engine, docker: Docker) -> None:
+    """docker kill -s KILL leaves nothing, and the next container gets the whole slice."""
+    for turn in range(3):
+        docker.start(f"killed{turn}", ["/cgpu-probe", "fill=512M:2m", "hold=60"], SIX)
+        eventually(
+            lambda: engine.instances() and engine.used("0", engine.instances()[0]) > 5 << 30, "slice is held"
+        )
+        docker.kill(f"killed{turn}")
+        docker.remove(f"killed{turn}")
+        engine.await_empty()
+
+
+def test_dirty_exit_gives_back_at_once(engine: Engine, runc: Runc) -> None:
+    """A process of a running container that ends without freeing, or by kill -9, gives its memory back."""
+    runc.start("host", ["/cgpu-probe", "hold=120"], SLICE)
+    for _ in range(5):
+        outcome = runc.exec("host", ["/cgpu-probe", "fill=512M:2m", "exit-dirty"])
+        assert step(outcome, "fill").number("status") == NO_MEMORY
+    eventually(lambda: engine.used("0", "host") == 0, "all charges are gone")
+    held = subprocess.Popen(
+        [*runc.base, "exec", "host", "/cgpu-probe", "alloc=2G", "hold=60"], stdin=subprocess.DEVNULL
+    )
+    eventually(lambda: engine.used("0", "host") == 2 << 30, "2 GiB are charged")
+    probes = call(["pgrep", "-f", "^/cgpu-probe alloc=2G"]).stdout.split()
+    for pid in probes:
+        os.kill(int(pid), signal.SIGKILL)
+    eventually(lambda: engine.used("0", "host") == 0, "the killed process's charge is gone")
+    held.wait(30)
+    runc.remove("host")
+    engine.await_empty()
+
+
+def test_closed_and_reopened(engine: Engine, runc: Runc) -> None:
+    """A live process that closes nvidiactl without freeing can have its whole slice again."""
+    words = ["fill=512M:2m", "close", "reopen", "fill=512M:2m", "close", "reopen", "fill=512M:2m"]
+    outcome = runc.run(["/cgpu-probe", *words], SLICE)
+    assert [step(outcome, "fill", i).number("bytes") for i in range(3)] == [
+        LIMIT // (512 * MIB) * 512 * MIB
+    ] * 3
+
+
+@pytest.mark.parametrize("moment", ["before", "start", "running"])
+def test_runtime_killed(engine: Engine, runc: Runc, moment: str) -> None:
+    """kill -9 of the runtime, early, while it starts and later: nothing is left, and the next one starts."""
+    bundle = runc.bundle(runc.spec(["/cgpu-probe", "alloc=1G", "hold=60"], SLICE))
+    process = subprocess.Popen(
+        [*runc.base, "run", "--bundle", str(bundle), "victim"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    if moment == "start":
+        eventually(lambda: engine.instances() == ["victim"], "it is registered")
+    if moment == "running":
+        eventually(lambda: engine.instances() == ["victim"] and engine.used("0", "victim"), "it runs")
+    process.kill()
+    process.wait()
+    runc.remove("victim")
+    engine.await_empty()
+    assert runc.run(["/cgpu-probe", "info"], SLICE).returncode == 0
+
+
+def test_runtime_killed_at_any_time(engine: Engine, runc: Runc) -> None:
+    """kill -9 of the runtime after 0 to 120 ms: nothing is left whatever it was doing."""
+    for step_ms in range(0, 120, 4):
+        name = f"cut{step_ms}"
+        bundle = runc.bundle(runc.spec(["/cgpu-probe", "alloc=64M", "hold=60"], SLICE), name)
+        process = subprocess.Popen(
+            [*runc.base, "run", "--bundle", str(bundle), name],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        time.sleep(step_ms / 1000)
+        process.kill()
+        process.wait()
+        runc.remove(name)
+    engine.await_empty()
+    assert runc.run(["/cgpu-probe", "info"], SLICE).returncode == 0
+
+
+def test_engine_dies(engine: Engine, runc: Runc) -> None:
+    """kill -9 of cgpud: the next one takes up listeners and charges, and calls of containers succeed."""
+    runc.start("survivor", ["/cgpu-probe", "alloc=2G", "hold=120"], SLICE)
+    eventually(lambda: engine.used("0", "survivor") == 2 << 30, "2 GiB are charged")
+    for _ in range(3):
+        engine.await_restart(engine.kill())
+        assert engine.used("0", "survivor") == 2 << 30
+        outcome = runc.exec("survivor", ["/cgpu-probe", "info", "fill=64M:2m"])
+        assert step(outcome, "info").number("free") == LIMIT - (2 << 30)
+        assert step(outcome, "fill").number("bytes") == (LIMIT - (2 << 30)) // (64 * MIB) * 64 * MIB
+        eventually(lambda: engine.used("0", "survivor") == 2 << 30, "the second process's charge is gone")
+    runc.kill("survivor")
+    runc.remove("survivor")
+    engine.await_empty()
+
+
+def spawn_loaded(runc: Runc, bundle: Path) -> subprocess.Popen[str]:
+    """Start a container whose output can be read later."""
+    return subprocess.Popen(
+        [*runc.base, "run", "--bundle", str(bundle), bundle.name],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_engine_dies_under_load(engine: Engine, runc: Runc) -> None:
+    """kill -9 of cgpud while containers allocate: every call ends well, and the sums agree with the card."""
+    words = ["storm=4000:64K:900000", "info"]
+    bundles = [runc.bundle(runc.spec(["/cgpu-probe", *words], SLICE), f"load{i}") for i in range(2)]
+    processes = [spawn_loaded(runc, bundle) for bundle in bundles]
+    eventually(
+        lambda: len(engine.instances()) == 2 and engine.used("0", "load0") and engine.used("0", "load1"),
+        "load",
+    )
+    engine.await_restart(engine.kill())
+    for process in processes:
+        output = process.communicate(timeout=120)[0]
+        storm = next(line for line in output.splitlines() if line.startswith("storm"))
+        assert "granted=4000" in storm, output
+        assert f"bytes={4000 * 65536} used={4000 * 65536}" in storm, output
+    engine.await_empty()
+
+
+def test_while_the_engine_is_down(engine: Engine, runc: Runc) -> None:
+    """While it is down sliced containers are refused with the command that helps; others are not affected."""
+    assert call([CGPUD, "--stop"]).returncode == 0
+    refused = runc.run(["/cgpu-probe", "info"], SLICE)
+    assert refused.returncode != 0
+    assert "systemctl start cgpud" in refused.text
+    assert runc.run(["/cgpu-probe", "--help"], {}).returncode == 0
+    engine.start()
+    assert runc.run(["/cgpu-probe", "info"], SLICE).returncode == 0
+
+
+def test_stop_and_start_with_containers(engine: Engine, runc: Runc) -> None:
+    """A clean stop and start keeps the slices of running containers."""
+    runc.start("kept", ["/cgpu-probe", "alloc=1G", "hold=120"], SLICE)
+    eventually(lambda: engine.used("0", "kept") == 1 << 30, "1 GiB is charged")
+    assert call([CGPUD, "--stop"]).returncode == 0
+    engine.start()
+    assert engine.used("0", "kept") == 1 << 30
+    assert step(runc.exec("kept", ["/cgpu-probe", "info"]), "info").number("used") == 1 << 30
+    runc.kill("kept")
+    runc.remove("kept")
+    engine.await_empty()
+
+
+def test_hook_killed_at_every_step(engine: Engine, runc: Runc, tmp_path: Path) -> None:
+    """kill -9 of the hook at each of its system calls: the start fails, and nothing stays registered."""
+    hook = Path(__file__).resolve().parents[2] / "hook" / "cgpu-hook"
+    count = 0
+    for number in range(1, 400):
+        victim = subprocess.Popen(["sleep", "60"])
+        state = f'{{"ociVersion": "1.0.2", "id": "step{number}", "pid": {victim.pid}, "bundle": "/"}}'
+        killed = subprocess.run(
+            ["strace", "-qq", "-o", "/dev/null", "-e", "trace=read,write,openat,close",
+             "-e", f"inject=read,write,openat,close:signal=SIGKILL:when={number}",
+             hook, "prestart", "--grant", f"0:{MIB}:1:0"],
+            input=state, text=True, capture_output=True, check=False, timeout=60,
+        )  # fmt: skip
+        victim.kill()
+        victim.wait()
+        if killed.returncode == 0:
+            break
+        count += 1
+        # The runtime that sees its hook fail tears the container down and runs poststop.
+        subprocess.run([hook, "poststop"], input=state, text=True, check=True, timeout=30)
+        assert f"step{number}" not in engine.instances()
+    assert count > 20
+    engine.await_empty()
