@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* Inside of cgpu_call_begin() and cgpu_call_end(): decoding and deciding, under the lock. */
+#ifndef CGPU_CALL_H
+#define CGPU_CALL_H
+
+#include "ledger.h"
+#include "page_size.h"
+#include "registry.h"
+#include "text.h"
+
+/* What begin leaves for end in opaque[CORE_NOTE_OP]. */
+enum core_op {
+	CORE_OP_NONE,
+	CORE_OP_PLAIN, /* executed, nothing to settle */
+	CORE_OP_ALLOC, /* RM_ALLOC of a device, subdevice or memory */
+	CORE_OP_HEAP_ALLOC,
+	CORE_OP_DUP,
+	CORE_OP_FREE,
+	CORE_OP_HEAP_FREE,
+	CORE_OP_HEAP_INFO,
+	CORE_OP_FB_INFO,
+	CORE_OP_FB_INFO_V2,
+	CORE_OP_FB_REGION,
+};
+
+enum core_note {
+	CORE_NOTE_OP,
+	CORE_NOTE_OBJECT, /* the pending record */
+	CORE_NOTE_SERIAL, /* of that record */
+	CORE_NOTE_UNIT, /* charge unit */
+	CORE_NOTE_GPU,
+	CORE_NOTE_DONE, /* 1: the driver did it; undo has something to free */
+	CORE_NOTE_HANDLES, /* client in the upper half, object in the lower */
+	CORE_NOTE_UNDO, /* CORE_UNDO: a free that takes back */
+};
+#define CORE_UNDO 0x554e444full
+
+struct core_frame {
+	struct cgpu_core *core;
+	struct cgpu_state *state;
+	const struct nv_abi *abi;
+	struct cgpu_call *call;
+	struct core_container *container;
+	u32 status_at; /* where in top the driver's status sits */
+	u32 status; /* for CGPU_ANSWER */
+	u32 unknown_class;
+};
+
+/* What allocations have in common, wherever their fields sit. */
+struct core_handles {
+	u32 client, parent, object;
+};
+
+static inline u32 core_get32(const u8 *data, u32 at)
+{
+	u32 value;
+
+	memcpy(&value, data + at, sizeof(value));
+	return value;
+}
+
+static inline u64 core_get64(const u8 *data, u32 at)
+{
+	u64 value;
+
+	memcpy(&value, data + at, sizeof(value));
+	return value;
+}
+
+static inline void core_put32(u8 *data, u32 at, u32 value)
+{
+	memcpy(data + at, &value, sizeof(value));
+}
+
+static inline void core_put64(u8 *data, u32 at, u64 value)
+{
+	memcpy(data + at, &value, sizeof(value));
+}
+
+static inline enum cgpu_verdict core_answer(struct core_frame *frame, u32 status)
+{
+	frame->status = status;
+	return CGPU_ANSWER;
+}
+
+/* Records of what has died may still take the room: the transport can look, and ask again. */
+static inline enum cgpu_verdict core_no_records(struct core_frame *frame)
+{
+	frame->call->no_room = 1;
+	return core_answer(frame, NV_ERR_INSUFFICIENT_RESOURCES);
+}
+
+static inline enum cgpu_verdict core_refuse(struct core_frame *frame, s32 error)
+{
+	frame->call->error = error;
+	return CGPU_REFUSE;
+}
+
+static inline enum cgpu_verdict core_execute(struct core_frame *frame, enum core_op op)
+{
+	frame->call->opaque[CORE_NOTE_OP] = op;
+	return CGPU_EXECUTE;
+}
+
+/* --- call.c --- */
+
+/* Ask for a nested buffer. 1: it was added and must be filled; 0: it is there; -EINVAL: it cannot be. */
+int core_segment(struct core_frame *frame, u32 index, u32 parent, u32 pointer, u32 bytes);
+/* What kind of memory a class is about, NV_CLASS_MEMORY_*; -ENOENT for a class nobody knows. */
+int core_class_memory(u32 class);
+
+/* --- one file per escape --- */
+
+enum cgpu_verdict core_begin_alloc(struct core_frame *frame);
+enum cgpu_verdict core_begin_alloc_memory(struct core_frame *frame);
+enum cgpu_verdict core_begin_alloc_object(struct core_frame *frame);
+enum cgpu_verdict core_begin_heap(struct core_frame *frame);
+enum cgpu_verdict core_begin_control(struct core_frame *frame);
+enum cgpu_verdict core_begin_dup(struct core_frame *frame);
+enum cgpu_verdict core_begin_free(struct core_frame *frame);
+
+/* --- call_reserve.c: records for what a call is about to make --- */
+
+/* A device or subdevice of this client. CORE_NONE: the ledger does not know it. */
+u32 core_parent_find(struct core_frame *frame, const struct core_handles *handles);
+/* Make the pending object and note it. 0 or -ENOSPC. */
+int core_reserve(struct core_frame *frame, const struct core_handles *handles, u32 kind, u32 gpu);
+/* The same with memory, charged. CGPU_EXECUTE stands for done. */
+enum cgpu_verdict core_reserve_memory(
+	struct core_frame *frame, const struct core_handles *handles, u32 parent, const struct core_alloc_shape *shape);
+/* The call failed: take the records back. */
+void core_settle_failed(struct core_frame *frame);
+/* It succeeded. shape is what the driver answered, NULL when no new memory came with it. 1: must be undone. */
+int core_settle_done(
+	struct core_frame *frame, const struct core_handles *handles, const struct core_alloc_shape *shape);
+
+/* --- info.c: what a container may see --- */
+
+void core_rewrite_info_list(struct core_frame *frame, u8 *list, u32 count);
+void core_rewrite_regions(struct core_frame *frame, u8 *params);
+void core_rewrite_heap_info(struct core_frame *frame);
+
+/* --- call_shape.c: where the fields of an allocation sit --- */
+
+void core_alloc_handles(const struct core_frame *frame, struct core_handles *handles);
+void core_heap_handles(const struct core_frame *frame, struct core_handles *handles);
+void core_dup_handles(const struct core_frame *frame, struct core_handles *handles);
+void core_alloc_shape_read(const struct core_frame *frame, const u8 *params, struct core_alloc_shape *shape);
+void core_heap_shape_read(const struct core_frame *frame, struct core_alloc_shape *shape);
+
+#endif

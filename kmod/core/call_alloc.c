@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* NV_ESC_RM_ALLOC in its two forms, and the two older ways to allocate. */
+#include "call.h"
+
+#define FLAGS_FINN_SERIALIZED 0x1u /* NVOS64_FLAGS_FINN_SERIALIZED, src/common/sdk/nvidia/inc/nvos.h:474 */
+#define RIGHTS_BYTES 4u /* RS_ACCESS_MASK, src/common/sdk/nvidia/inc/rs_access.h */
+/* NVOS05_PARAMETERS, src/common/sdk/nvidia/inc/nvos.h:382 */
+#define NVOS05_BYTES 20u
+#define NVOS05_CLASS 12u
+#define NVOS05_STATUS 16u
+
+struct alloc {
+	struct core_handles handles;
+	u32 class;
+	u32 params_at; /* where the pointer to the parameters sits */
+	u32 rights_at; /* NV_ABI_ABSENT in the short form */
+	u32 flags;
+};
+
+static int decode(struct core_frame *frame, struct alloc *alloc)
+{
+	const struct nv_layout_NVOS64_PARAMETERS *wide = &frame->abi->NVOS64_PARAMETERS;
+	const struct nv_layout_NVOS21_PARAMETERS *narrow = &frame->abi->NVOS21_PARAMETERS;
+	const u8 *top = frame->call->top;
+
+	alloc->flags = 0;
+	if (frame->call->bytes == wide->bytes) {
+		alloc->params_at = wide->pAllocParms;
+		alloc->rights_at = wide->pRightsRequested;
+		frame->status_at = wide->status;
+		if (wide->flags != NV_ABI_ABSENT)
+			alloc->flags = core_get32(top, wide->flags);
+	} else if (frame->call->bytes == narrow->bytes) {
+		alloc->params_at = narrow->pAllocParms;
+		alloc->rights_at = NV_ABI_ABSENT;
+		frame->status_at = narrow->status;
+	} else {
+		return -EINVAL;
+	}
+	alloc->class = core_get32(top, narrow->hClass);
+	core_alloc_handles(frame, &alloc->handles);
+	return 0;
+}
+
+/* The parameters, then the rights where they are asked for. As core_segment(). */
+static int copy_in(struct core_frame *frame, const struct alloc *alloc, u32 bytes)
+{
+	u32 index = 0;
+	int more;
+
+	if (core_get64(frame->call->top, alloc->params_at)) {
+		more = core_segment(frame, index++, 0, alloc->params_at, bytes);
+		if (more)
+			return more;
+	}
+	if (alloc->rights_at == NV_ABI_ABSENT || core_get64(frame->call->top, alloc->rights_at) == 0)
+		return 0;
+	return core_segment(frame, index, 0, alloc->rights_at, RIGHTS_BYTES);
+}
+
+static enum cgpu_verdict copy_in_verdict(struct core_frame *frame, int more)
+{
+	return more < 0 ? core_refuse(frame, EINVAL) : CGPU_COPY_IN;
+}
+
+static u32 gpu_of_device(struct core_frame *frame, u32 device_instance)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		const struct core_gpu *gpu = core_gpu(frame->state, i);
+
+		if (gpu && gpu->facts.device_instance == device_instance)
+			return i;
+	}
+	return CORE_NONE;
+}
+
+static enum cgpu_verdict alloc_object(struct core_frame *frame, const struct alloc *alloc, u32 kind, u32 gpu)
+{
+	if (core_reserve(frame, &alloc->handles, kind, gpu))
+		return core_no_records(frame);
+	return core_execute(frame, CORE_OP_ALLOC);
+}
+
+static enum cgpu_verdict alloc_device(struct core_frame *frame, const struct alloc *alloc)
+{
+	int more;
+	u32 gpu;
+
+	if (core_get64(frame->call->top, alloc->params_at) == 0)
+		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+	more = copy_in(frame, alloc, frame->abi->NV0080_ALLOC_PARAMETERS.bytes);
+	if (more)
+		return copy_in_verdict(frame, more);
+	gpu = gpu_of_device(
+		frame, core_get32(frame->call->segment[0].data, frame->abi->NV0080_ALLOC_PARAMETERS.deviceId));
+	if (gpu == CORE_NONE || core_instance_of(frame->state, gpu, frame->call->slot, NULL) == NULL)
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return alloc_object(frame, alloc, CORE_OBJECT_DEVICE, gpu);
+}
+
+static enum cgpu_verdict alloc_subdevice(struct core_frame *frame, const struct alloc *alloc)
+{
+	u32 parent = core_parent_find(frame, &alloc->handles);
+	int more;
+
+	if (parent == CORE_NONE || frame->state->object[parent].kind != CORE_OBJECT_DEVICE)
+		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
+	more = copy_in(frame, alloc, frame->abi->NV2080_ALLOC_PARAMETERS.bytes);
+	if (more)
+		return copy_in_verdict(frame, more);
+	return alloc_object(frame, alloc, CORE_OBJECT_SUBDEVICE, frame->state->object[parent].gpu);
+}
+
+static enum cgpu_verdict alloc_vidmem(struct core_frame *frame, const struct alloc *alloc)
+{
+	u32 parent = core_parent_find(frame, &alloc->handles);
+	struct core_alloc_shape shape;
+	enum cgpu_verdict verdict;
+	u32 location;
+	int more;
+
+	if (parent == CORE_NONE)
+		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
+	if (core_get64(frame->call->top, alloc->params_at) == 0)
+		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+	more = copy_in(frame, alloc, frame->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes);
+	if (more)
+		return copy_in_verdict(frame, more);
+	core_alloc_shape_read(frame, frame->call->segment[0].data, &shape);
+	location = (shape.attr >> NVOS32_ATTR_LOCATION_SHIFT) & NVOS32_ATTR_LOCATION_MASK;
+	if (location != NVOS32_ATTR_LOCATION_VIDMEM || (shape.flags & NVOS32_ALLOC_FLAGS_VIRTUAL))
+		return core_answer(frame, NV_ERR_INVALID_ARGUMENT);
+	verdict = core_reserve_memory(frame, &alloc->handles, parent, &shape);
+	return verdict == CGPU_EXECUTE ? core_execute(frame, CORE_OP_ALLOC) : verdict;
+}
+
+/* By what a class means for video memory. */
+static enum cgpu_verdict alloc_other(struct core_frame *frame, u32 class, int memory)
+{
+	switch (memory) {
+	case NV_CLASS_MEMORY_NONE:
+	case NV_CLASS_MEMORY_HOST:
+	case NV_CLASS_MEMORY_VIRTUAL:
+	case NV_CLASS_MEMORY_MAPPER:
+		return CGPU_CONTINUE;
+	case NV_CLASS_MEMORY_ALIAS:
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	case NV_CLASS_MEMORY_EXPORT:
+	case NV_CLASS_MEMORY_FABRIC:
+		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	default:
+		frame->unknown_class = class;
+		return core_answer(frame, NV_ERR_INVALID_CLASS);
+	}
+}
+
+enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
+{
+	struct alloc alloc;
+	int memory;
+
+	if (decode(frame, &alloc))
+		return core_refuse(frame, EINVAL);
+	if (alloc.class == NV01_ROOT || alloc.class == NV01_ROOT_NON_PRIV || alloc.class == NV01_ROOT_CLIENT)
+		return CGPU_CONTINUE;
+	memory = core_class_memory(alloc.class);
+	if (alloc.class != NV01_DEVICE_0 && alloc.class != NV20_SUBDEVICE_0 && memory != NV_CLASS_MEMORY_VIDMEM)
+		return alloc_other(frame, alloc.class, memory);
+	/* Another encoding of the parameters, which only the driver's own libraries write. */
+	if (alloc.flags & FLAGS_FINN_SERIALIZED)
+		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	if (alloc.class == NV01_DEVICE_0)
+		return alloc_device(frame, &alloc);
+	if (alloc.class == NV20_SUBDEVICE_0)
+		return alloc_subdevice(frame, &alloc);
+	return alloc_vidmem(frame, &alloc);
+}
+
+enum cgpu_verdict core_begin_alloc_memory(struct core_frame *frame)
+{
+	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at = &frame->abi->nv_ioctl_nvos02_parameters_with_fd;
+	u32 class;
+	int memory;
+
+	if (frame->call->bytes != at->bytes)
+		return core_refuse(frame, EINVAL);
+	frame->status_at = at->params_status;
+	class = core_get32(frame->call->top, at->params_hClass);
+	memory = core_class_memory(class);
+	if (memory == NV_CLASS_MEMORY_VIDMEM)
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	if (memory < 0) {
+		frame->unknown_class = class;
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	}
+	return alloc_other(frame, class, memory);
+}
+
+enum cgpu_verdict core_begin_alloc_object(struct core_frame *frame)
+{
+	u32 class;
+
+	if (frame->call->bytes != NVOS05_BYTES)
+		return core_refuse(frame, EINVAL);
+	frame->status_at = NVOS05_STATUS;
+	class = core_get32(frame->call->top, NVOS05_CLASS);
+	if (class == NV01_DEVICE_0 || class == NV20_SUBDEVICE_0)
+		return core_answer(frame, NV_ERR_INVALID_CLASS);
+	if (core_class_memory(class) == NV_CLASS_MEMORY_NONE)
+		return CGPU_CONTINUE;
+	frame->unknown_class = core_class_memory(class) < 0 ? class : 0;
+	return core_answer(frame, NV_ERR_INVALID_CLASS);
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* NV_ESC_RM_CONTROL: the controls that tell sizes of memory, and those that carry memory elsewhere. */
+#include "call.h"
+
+#define FLAGS_FINN_SERIALIZED 0x4u /* NVOS54_FLAGS_FINN_SERIALIZED, src/common/sdk/nvidia/inc/nvos.h:2226 */
+
+/* Note the GPU that a control is about. -ENOENT: the object is no subdevice that the ledger knows. */
+static int control_gpu(struct core_frame *frame)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
+	u32 client = core_client_find(frame->state, frame->call->slot, core_get32(frame->call->top, at->hClient));
+	u32 object = core_object_find(frame->state, client, core_get32(frame->call->top, at->hObject));
+
+	if (object == CORE_NONE || frame->state->object[object].kind != CORE_OBJECT_SUBDEVICE)
+		return -ENOENT;
+	frame->call->opaque[CORE_NOTE_GPU] = frame->state->object[object].gpu;
+	return 0;
+}
+
+/* The list that the older form of the query points to. As core_segment(). */
+static int info_list(struct core_frame *frame, u32 *count)
+{
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_PARAMS *at = &frame->abi->NV2080_CTRL_FB_GET_INFO_PARAMS;
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *v2 = &frame->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
+	u32 entry = frame->abi->NV2080_CTRL_FB_INFO.bytes;
+	const u8 *params = frame->call->segment[0].data;
+
+	*count = core_get32(params, at->fbInfoListSize);
+	/* The driver turns one form into the other, so their lists are equally long. */
+	if (*count == 0 || *count > (u32)(v2->bytes - v2->fbInfoList) / entry)
+		return -EINVAL;
+	if (core_get64(params, at->fbInfoList) == 0)
+		return -EINVAL;
+	return core_segment(frame, 1, 1, at->fbInfoList, *count * entry);
+}
+
+static enum cgpu_verdict info_control(struct core_frame *frame, u32 params_bytes, enum core_op op)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
+	const u8 *top = frame->call->top;
+	u32 count;
+	int more;
+
+	if (control_gpu(frame))
+		return core_answer(frame, NV_ERR_INVALID_OBJECT_HANDLE);
+	if (core_get32(top, at->flags) & FLAGS_FINN_SERIALIZED)
+		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	if (core_get32(top, at->paramsSize) != params_bytes)
+		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+	if (core_get64(top, at->params) == 0)
+		return core_answer(frame, NV_ERR_INVALID_ARGUMENT);
+	more = core_segment(frame, 0, 0, at->params, params_bytes);
+	if (more)
+		return more < 0 ? core_refuse(frame, EINVAL) : CGPU_COPY_IN;
+	if (op == CORE_OP_FB_INFO) {
+		more = info_list(frame, &count);
+		if (more)
+			return more < 0 ? core_answer(frame, NV_ERR_INVALID_ARGUMENT) : CGPU_COPY_IN;
+	}
+	return core_execute(frame, op);
+}
+
+enum cgpu_verdict core_begin_control(struct core_frame *frame)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
+
+	if (frame->call->bytes != at->bytes)
+		return core_refuse(frame, EINVAL);
+	frame->status_at = at->status;
+	switch (core_get32(frame->call->top, at->cmd)) {
+	case NV2080_CTRL_CMD_FB_GET_INFO:
+		return info_control(frame, frame->abi->NV2080_CTRL_FB_GET_INFO_PARAMS.bytes, CORE_OP_FB_INFO);
+	case NV2080_CTRL_CMD_FB_GET_INFO_V2:
+		return info_control(frame, frame->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.bytes, CORE_OP_FB_INFO_V2);
+	case NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO:
+		return info_control(
+			frame, frame->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes, CORE_OP_FB_REGION);
+	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
+	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
+	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
+	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
+		/* Memory that leaves this way would lose its charge. */
+		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	default:
+		return CGPU_CONTINUE;
+	}
+}

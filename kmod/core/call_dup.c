@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* NV_ESC_RM_DUP_OBJECT: another reference, under the same charge. */
+#include "call.h"
+
+enum cgpu_verdict core_begin_dup(struct core_frame *frame)
+{
+	const struct nv_layout_NVOS55_PARAMETERS *at = &frame->abi->NVOS55_PARAMETERS;
+	struct cgpu_state *state = frame->state;
+	struct core_handles handles;
+	u32 client, source;
+
+	if (frame->call->bytes != at->bytes)
+		return core_refuse(frame, EINVAL);
+	frame->status_at = at->status;
+	client = core_client_find(state, frame->call->slot, core_get32(frame->call->top, at->hClientSrc));
+	if (client == CORE_NONE)
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	source = core_object_find(state, client, core_get32(frame->call->top, at->hObjectSrc));
+	if (source == CORE_NONE)
+		return core_execute(frame, CORE_OP_PLAIN);
+	core_dup_handles(frame, &handles);
+	if (core_reserve(frame, &handles, state->object[source].kind, state->object[source].gpu))
+		return core_no_records(frame);
+	/* From now on, so that the charge stays if the source goes meanwhile. */
+	if (state->object[source].kind == CORE_OBJECT_MEMORY)
+		core_memory_share(state, (u32)frame->call->opaque[CORE_NOTE_OBJECT], state->object[source].memory);
+	return core_execute(frame, CORE_OP_DUP);
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* NV_ESC_RM_FREE, and taking back what a call allocated. */
+#include "call.h"
+
+enum cgpu_verdict core_begin_free(struct core_frame *frame)
+{
+	const struct nv_layout_NVOS00_PARAMETERS *at = &frame->abi->NVOS00_PARAMETERS;
+
+	if (frame->call->bytes != at->bytes)
+		return core_refuse(frame, EINVAL);
+	frame->status_at = at->status;
+	return core_execute(frame, CORE_OP_FREE);
+}
+
+int cgpu_call_undo(struct cgpu_core *core, const struct cgpu_call *call, struct cgpu_call *undo)
+{
+	const struct nv_layout_NVOS00_PARAMETERS *at = &core->abi->NVOS00_PARAMETERS;
+	u8 *top = undo->top;
+
+	if (!call->opaque[CORE_NOTE_DONE])
+		return 0;
+	memset(undo, 0, sizeof(*undo));
+	undo->slot = call->slot;
+	undo->generation = call->generation;
+	undo->device = CGPU_DEVICE_CTL;
+	undo->gpu = call->gpu;
+	undo->tgid = call->tgid;
+	undo->nr = NV_ESC_RM_FREE;
+	undo->bytes = at->bytes;
+	undo->top = top;
+	undo->opaque[CORE_NOTE_UNDO] = CORE_UNDO;
+	undo->opaque[CORE_NOTE_OBJECT] = call->opaque[CORE_NOTE_OBJECT];
+	undo->opaque[CORE_NOTE_SERIAL] = call->opaque[CORE_NOTE_SERIAL];
+	memset(top, 0, at->bytes);
+	core_put32(top, at->hRoot, (u32)(call->opaque[CORE_NOTE_HANDLES] >> 32));
+	core_put32(top, at->hObjectOld, (u32)call->opaque[CORE_NOTE_HANDLES]);
+	return 1;
+}

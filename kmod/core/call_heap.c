@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* NV_ESC_RM_VID_HEAP_CONTROL. */
+#include "call.h"
+
+/* Which class an allocation through the heap gets, as _rmVidHeapControlAllocCommon() derives it
+ * (src/nvidia/interface/deprecated/rmapi_deprecated_vidheapctrl.c:138). */
+static int is_vidmem(const struct core_alloc_shape *shape)
+{
+	u32 egm = (shape->attr2 >> NVOS32_ATTR2_USE_EGM_SHIFT) & NVOS32_ATTR2_USE_EGM_MASK;
+	u32 location = (shape->attr >> NVOS32_ATTR_LOCATION_SHIFT) & NVOS32_ATTR_LOCATION_MASK;
+
+	if ((shape->flags & NVOS32_ALLOC_FLAGS_VIRTUAL) || egm == NVOS32_ATTR2_USE_EGM_TRUE)
+		return 0;
+	return location == NVOS32_ATTR_LOCATION_VIDMEM;
+}
+
+static enum cgpu_verdict heap_alloc(struct core_frame *frame)
+{
+	struct core_alloc_shape shape;
+	struct core_handles handles;
+	enum cgpu_verdict verdict;
+	u32 parent;
+
+	core_heap_shape_read(frame, &shape);
+	if (!is_vidmem(&shape))
+		return CGPU_CONTINUE;
+	core_heap_handles(frame, &handles);
+	parent = core_parent_find(frame, &handles);
+	if (parent == CORE_NONE)
+		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
+	verdict = core_reserve_memory(frame, &handles, parent, &shape);
+	return verdict == CGPU_EXECUTE ? core_execute(frame, CORE_OP_HEAP_ALLOC) : verdict;
+}
+
+static enum cgpu_verdict heap_info(struct core_frame *frame)
+{
+	struct core_handles handles;
+	u32 parent;
+
+	core_heap_handles(frame, &handles);
+	parent = core_parent_find(frame, &handles);
+	if (parent == CORE_NONE)
+		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
+	frame->call->opaque[CORE_NOTE_GPU] = frame->state->object[parent].gpu;
+	return core_execute(frame, CORE_OP_HEAP_INFO);
+}
+
+enum cgpu_verdict core_begin_heap(struct core_frame *frame)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &frame->abi->NVOS32_PARAMETERS;
+
+	if (frame->call->bytes != at->bytes)
+		return core_refuse(frame, EINVAL);
+	frame->status_at = at->status;
+	switch (core_get32(frame->call->top, at->function)) {
+	case NVOS32_FUNCTION_ALLOC_SIZE:
+		return heap_alloc(frame);
+	case NVOS32_FUNCTION_FREE:
+		return core_execute(frame, CORE_OP_HEAP_FREE);
+	case NVOS32_FUNCTION_INFO:
+		return heap_info(frame);
+	case NVOS32_FUNCTION_REACQUIRE_COMPR:
+	case NVOS32_FUNCTION_RELEASE_COMPR:
+	case NVOS32_FUNCTION_GET_MEM_ALIGNMENT:
+	case NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR:
+		return CGPU_CONTINUE;
+	default:
+		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	}
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * The engine's core: registry of GPUs and containers, memory charges, the text of every node of the
+ * tree, and what to do with one driver call. Freestanding: no allocation, no locks and no I/O of its
+ * own. Kernel module, daemon, fuzzers and tests compile the same files.
+ *
+ * Every function that takes a struct cgpu_core locks it for its own duration through ops->lock, and
+ * never calls ops->lock twice. Return values are 0 or a negative errno unless said otherwise.
+ */
+#ifndef CGPU_CORE_H
+#define CGPU_CORE_H
+
+#include "cgpu_types.h"
+#include "nv_abi.h"
+
+#define CGPU_MAX_GPUS 32
+#define CGPU_MAX_INST 25 /* containers on one GPU */
+#define CGPU_MAX_CONTAINERS 512
+#define CGPU_MAX_CLIENTS 4096
+#define CGPU_MAX_OBJECTS 262144 /* more than a T4 has pages of 64 KiB */
+#define CGPU_ID_BYTES 128 /* longest container id, with its NUL */
+#define CGPU_CGROUP_BYTES 512
+#define CGPU_INST_CTL_MAX 4096 /* longest accepted write to inst_ctl */
+#define CGPU_TREE_TEXT_MAX 65536 /* longest content of a node */
+
+/* All that must outlive the engine's process. Holds indexes, never pointers, so that it can live in a
+ * memory file and be mapped by the next process at another address. */
+struct cgpu_state;
+
+struct cgpu_ops {
+	void (*lock)(void *ctx);
+	void (*unlock)(void *ctx);
+	/* One line, no newline. level: 3 error, 4 warning, 6 info, as syslog(3). */
+	void (*log)(void *ctx, int level, const char *line);
+	/* Write the cgroup path of a process. -ESRCH when there is no such process. Called without the
+	 * lock held. */
+	int (*cgroup_of)(void *ctx, s32 pid, char *path, size_t bytes);
+};
+
+struct cgpu_core {
+	struct cgpu_state *state;
+	const struct cgpu_ops *ops;
+	void *ctx;
+	const struct nv_abi *abi; /* layout of the driver that is loaded */
+};
+
+/* --- life of the state --- */
+
+size_t cgpu_state_bytes(void);
+/* Make a fresh state with the defaults of the contract: policy 1, max_inst 20, prio_ratio 80. */
+void cgpu_state_init(struct cgpu_state *state);
+/* Accept a state left by a process that may have died inside any function: check magic, version and
+ * every bound, drop half-written records, rebuild indexes and sums. -EINVAL when it cannot be used. */
+int cgpu_state_recover(struct cgpu_state *state);
+
+/* Layouts of a driver version, exact match only; NULL when the version is unknown. */
+const struct nv_abi *cgpu_abi_find(const char *version);
+/* The newest known layouts not newer than the version, for a node that allows unknown drivers. */
+const struct nv_abi *cgpu_abi_nearest(const char *version);
+
+/* --- what the engine says of itself, and settings --- */
+
+struct cgpu_settings {
+	char engine[16]; /* "cgpu_km" or "cgpud" */
+	char version[32]; /* "0.1.0" */
+	char memory_backend[16]; /* "core" */
+	u32 major; /* character device major of the GPU nodes; 0 where they have none */
+	u32 enforce; /* 0: count and report, refuse and rewrite nothing */
+	u32 allow_zero_weight;
+	u32 policy, max_inst, prio_ratio; /* start values of a GPU added later */
+	u64 default_memsize; /* bytes */
+};
+int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *settings);
+
+/* --- GPUs --- */
+
+struct cgpu_gpu_facts {
+	u32 index; /* directory name in the tree */
+	u32 minor; /* of /dev/nvidia<minor> */
+	u32 gpu_id; /* RM's id */
+	u32 device_instance; /* deviceId of NV0080_ALLOC_PARAMETERS */
+	u64 memtotal; /* bytes */
+	char uuid[64]; /* "GPU-…" */
+	char name[64];
+};
+/* Add a GPU, or after recovery find it again by uuid and update its facts. -ENOSPC, -EINVAL, -EEXIST. */
+int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts);
+int cgpu_gpu_facts(struct cgpu_core *core, u32 gpu, struct cgpu_gpu_facts *facts);
+/* The card's own free memory as last asked from the driver, in bytes. */
+int cgpu_gpu_set_memfree(struct cgpu_core *core, u32 gpu, u64 bytes);
+
+/* --- containers --- */
+
+struct cgpu_container_info {
+	char id[CGPU_ID_BYTES];
+	char cgroup[CGPU_CGROUP_BYTES];
+	s32 pid; /* init process in the host's pid namespace; 0 for the old 13-byte form */
+	u32 slot;
+	u64 generation; /* differs for every registration, also of the same id and slot */
+};
+/* One write to inst_ctl: one transaction. Grammar and errno: docs/tree.md. */
+int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes);
+/* Find a registered container by its full id. -ENOENT. */
+int cgpu_container_find(struct cgpu_core *core, const char *id, struct cgpu_container_info *info);
+/* Walk: the first registered container at or after slot. -ENOENT at the end. */
+int cgpu_container_next(struct cgpu_core *core, u32 slot, struct cgpu_container_info *info);
+/* Remove a registration and all its charges. Idempotent. Used for reclaim: acts only when the
+ * generation still matches. */
+int cgpu_container_remove(struct cgpu_core *core, u32 slot, u64 generation);
+
+/* --- the tree: paths are relative to its root, "" or "/" is the root itself --- */
+
+struct cgpu_node {
+	u32 directory; /* 1 or 0 */
+	u32 mode; /* permission bits */
+	u32 kind; /* of the core; opaque to transports, CGPU_NODE_KIND_* in tree.c */
+	s32 gpu, slot;
+	u64 generation;
+};
+int cgpu_tree_lookup(struct cgpu_core *core, const char *path, struct cgpu_node *node);
+/* The index-th name in a directory. -ENOENT past the last one. */
+int cgpu_tree_name(struct cgpu_core *core, const struct cgpu_node *directory, u32 index, char *name, size_t bytes);
+/* The node's whole text; returns its length. -EBADF for inst_ctl, -ENOENT when its container is gone. */
+long cgpu_tree_read(struct cgpu_core *core, const struct cgpu_node *node, char *text, size_t bytes);
+/* One write, whole. Returns 0 or errno: EINVAL, ERANGE is never used, EBUSY, EDQUOT, ENOMEM, EACCES. */
+int cgpu_tree_write(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes);
+
+/* --- driver calls --- */
+
+enum cgpu_device {
+	CGPU_DEVICE_CTL, /* /dev/nvidiactl */
+	CGPU_DEVICE_GPU, /* /dev/nvidia<minor>, call->gpu says which */
+	CGPU_DEVICE_UVM, /* /dev/nvidia-uvm, /dev/nvidia-uvm-tools */
+	CGPU_DEVICE_OTHER, /* any other node of the driver: modeset, caps */
+};
+
+enum cgpu_verdict {
+	CGPU_COPY_IN, /* a segment was added: fill its data, call cgpu_call_begin again */
+	CGPU_CONTINUE, /* not ours: let the caller's own call go on */
+	CGPU_EXECUTE, /* run it on the copies, then cgpu_call_end, whatever came out */
+	CGPU_ANSWER, /* do not run it: copy the top-level struct back, ioctl result 0 */
+	CGPU_REFUSE, /* do not run it: ioctl result is -call->error */
+};
+
+#define CGPU_MAX_SEGMENTS 3
+#define CGPU_SEGMENT_MAX 16384 /* bytes of one nested buffer that the core ever asks for */
+
+/* A buffer that a pointer inside the call names. */
+struct cgpu_segment {
+	u32 parent; /* 0: the pointer sits in the top-level struct; n: in segment n-1 */
+	u32 pointer; /* its offset there */
+	u32 bytes;
+	u64 address; /* its value, as the caller gave it; never 0 */
+	u8 *data; /* the transport's copy, at least bytes long */
+};
+
+struct cgpu_call {
+	/* Set by the transport, which makes everything else zero before the first cgpu_call_begin(). */
+	u32 slot; /* of the container */
+	u64 generation;
+	enum cgpu_device device;
+	u32 gpu;
+	s32 tgid; /* calling process, host's pid namespace */
+	u32 nr; /* escape number, after unwrapping NV_ESC_IOCTL_XFER_CMD */
+	u32 bytes; /* of top */
+	u8 *top; /* the transport's copy of the top-level struct */
+	/* Set by the core. */
+	u32 segments;
+	struct cgpu_segment segment[CGPU_MAX_SEGMENTS];
+	s32 error; /* positive errno for CGPU_REFUSE */
+	u32 no_room; /* 1 when CGPU_ANSWER says that the limit, or the core's own records, are used up */
+	u64 opaque[8]; /* the core's notes from begin to end */
+};
+
+/* Take an envelope apart: the inner number, size and address. -EINVAL where the driver says so. */
+int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *envelope, u32 bytes, u32 *nr, u32 *inner, u64 *address);
+/* Decide, and reserve what an allocation may take. */
+enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call);
+/* After CGPU_EXECUTE. result: what ioctl gave, 0 or negative errno. Settles charges by the driver's
+ * own answer and rewrites sizes in the copies. Returns 1 when the driver's answer breaks the limit:
+ * the transport must run the call that cgpu_call_undo builds; the copies already say out of memory. */
+int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result);
+/* Build into undo (its top holds at least 64 bytes) the NV_ESC_RM_FREE that takes back what an executed
+ * and ended call allocated. Returns 1 when there is something to free, else 0. The transport runs
+ * it by cgpu_call_begin, ioctl, cgpu_call_end like any other. */
+int cgpu_call_undo(struct cgpu_core *core, const struct cgpu_call *call, struct cgpu_call *undo);
+
+/* --- what the driver says of processes --- */
+
+struct cgpu_process_charge {
+	s32 tgid;
+	u32 gpu;
+	u64 bytes;
+};
+/* Walk charged (process, GPU) pairs of one container; *cursor starts at 0. -ENOENT at the end. */
+int cgpu_process_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu_process_charge *charge);
+/* Walk the processes that have RM clients in a container, charged or not; *cursor starts at 0. -ENOENT at the
+ * end. A client that the driver has dropped keeps its record until cgpu_client_gone, also without a charge. */
+int cgpu_process_known(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid);
+/* Walk the RM clients of one process; *cursor starts at 0. -ENOENT at the end. */
+int cgpu_client_next(struct cgpu_core *core, s32 tgid, u32 *cursor, u32 *client);
+/* The driver's own figure for a process on a GPU, in bytes; 0 drops all its charges there. A lower
+ * figure than the charges alone changes nothing: see cgpu_client_gone. */
+int cgpu_process_figure(struct cgpu_core *core, s32 tgid, u32 gpu, u64 bytes);
+/* The driver no longer knows this client: drop its objects. */
+int cgpu_client_gone(struct cgpu_core *core, s32 tgid, u32 client);
+
+#endif

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Settings and GPUs, as the transports give them. */
+#include "registry.h"
+#include "text.h"
+
+static int settings_check(const struct cgpu_settings *settings)
+{
+	if (settings->policy > CORE_POLICY_MAX)
+		return -EINVAL;
+	if (settings->max_inst < 1 || settings->max_inst > CGPU_MAX_INST)
+		return -EINVAL;
+	if (settings->prio_ratio < CORE_PRIO_MIN || settings->prio_ratio > CORE_PRIO_MAX)
+		return -EINVAL;
+	return 0;
+}
+
+int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *settings)
+{
+	struct cgpu_state *state = core->state;
+	struct cgpu_settings *own = &state->settings;
+
+	if (settings_check(settings))
+		return -EINVAL;
+	core_lock(core);
+	/* A value written to the tree stays until the configuration itself says something new. */
+	if (own->default_memsize != settings->default_memsize)
+		state->default_memsize = settings->default_memsize;
+	*own = *settings;
+	own->engine[sizeof(own->engine) - 1] = 0;
+	own->version[sizeof(own->version) - 1] = 0;
+	own->memory_backend[sizeof(own->memory_backend) - 1] = 0;
+	core_unlock(core);
+	return 0;
+}
+
+/* -EEXIST when the place or the card is taken by another; 0 also for the same card again. */
+static int place_check(const struct cgpu_state *state, const struct cgpu_gpu_facts *facts)
+{
+	size_t length = core_string_length(facts->uuid, sizeof(facts->uuid));
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		const struct core_gpu *gpu = &state->gpu[i];
+
+		if (gpu->live != CORE_LIVE)
+			continue;
+		if (core_same(facts->uuid, length, gpu->facts.uuid) != (i == facts->index))
+			return -EEXIST;
+	}
+	return 0;
+}
+
+static int facts_check(const struct cgpu_gpu_facts *facts)
+{
+	size_t uuid = core_string_length(facts->uuid, sizeof(facts->uuid));
+	size_t name = core_string_length(facts->name, sizeof(facts->name));
+
+	if (facts->index >= CGPU_MAX_GPUS)
+		return -ENOSPC;
+	if (uuid == 0 || uuid == sizeof(facts->uuid) || name == sizeof(facts->name))
+		return -EINVAL;
+	return facts->memtotal == 0 || facts->memtotal > CORE_BYTES_MAX ? -EINVAL : 0;
+}
+
+int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
+{
+	struct cgpu_state *state = core->state;
+	int err = facts_check(facts);
+	struct core_gpu *gpu;
+
+	if (err)
+		return err;
+	core_lock(core);
+	err = place_check(state, facts);
+	gpu = &state->gpu[facts->index];
+	if (err == 0 && gpu->live == CORE_LIVE && core_promised(state, facts->index) > facts->memtotal)
+		err = -EINVAL;
+	if (err == 0 && gpu->live != CORE_LIVE) {
+		memset(gpu, 0, sizeof(*gpu));
+		gpu->policy = state->settings.policy;
+		gpu->max_inst = state->settings.max_inst;
+		gpu->prio_ratio = state->settings.prio_ratio;
+		gpu->memfree = facts->memtotal;
+	}
+	if (err == 0) {
+		gpu->facts = *facts;
+		core_barrier();
+		gpu->live = CORE_LIVE;
+	}
+	core_unlock(core);
+	return err;
+}
+
+int cgpu_gpu_facts(struct cgpu_core *core, u32 gpu, struct cgpu_gpu_facts *facts)
+{
+	const struct core_gpu *found;
+
+	core_lock(core);
+	found = core_gpu(core->state, gpu);
+	if (found)
+		*facts = found->facts;
+	core_unlock(core);
+	return found ? 0 : -ENOENT;
+}
+
+int cgpu_gpu_set_memfree(struct cgpu_core *core, u32 gpu, u64 bytes)
+{
+	struct core_gpu *found;
+
+	core_lock(core);
+	found = core_gpu(core->state, gpu);
+	if (found)
+		found->memfree = bytes;
+	core_unlock(core);
+	return found ? 0 : -ENOENT;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* RM clients, objects and video memory of the containers, and what of it is charged to whom. */
+#ifndef CGPU_LEDGER_H
+#define CGPU_LEDGER_H
+
+#include "state.h"
+
+/* --- client.c --- */
+
+u32 core_client_find(struct cgpu_state *state, u32 slot, u32 handle);
+/* Find or make the record of a client. CORE_NONE when there is no room for one. */
+u32 core_client_take(struct cgpu_state *state, u32 slot, u32 handle, s32 tgid);
+/* Drop a record that was made for a call that then failed. */
+void core_client_settle(struct cgpu_state *state, u32 client);
+/* Drop a client with everything it holds. */
+void core_client_drop(struct cgpu_state *state, u32 client);
+void core_client_drop_all(struct cgpu_state *state, u32 slot);
+/* The client goes over to another process. */
+void core_client_adopt(struct cgpu_state *state, u32 client, s32 tgid);
+/* Put a live record into the chains and sums. */
+void core_client_link(struct cgpu_state *state, u32 client);
+
+/* --- object.c --- */
+
+u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle);
+/* Make the record of an object whose driver call is about to run. CORE_NONE when there is no room. */
+u32 core_object_begin(struct cgpu_state *state, u32 client, u32 kind, u32 gpu);
+/* The call succeeded: the object has a handle and a parent. */
+void core_object_confirm(struct cgpu_state *state, u32 object, u32 handle, u32 parent);
+/* Drop an object with everything below it. */
+void core_object_drop(struct cgpu_state *state, u32 object);
+/* Chains under parent and client; recovery uses them too. */
+void core_object_link(struct cgpu_state *state, u32 object);
+void core_object_hash_link(struct cgpu_state *state, u32 object);
+
+/* --- memory.c --- */
+
+/* Bytes that an instance may still take. */
+u64 core_memory_room(const struct core_instance *instance);
+/* Charge new memory to a pending object. CORE_NONE when there is no record left. */
+u32 core_memory_begin(struct cgpu_state *state, u32 object, u32 instance, u64 bytes);
+/* Make a pending object another reference to memory. */
+void core_memory_share(struct cgpu_state *state, u32 object, u32 memory);
+void core_memory_resize(struct cgpu_state *state, u32 memory, u64 bytes);
+/* A reference goes; the last one takes the charge with it. */
+void core_memory_unref(struct cgpu_state *state, u32 object);
+/* Put a reference into the chain of its memory; the first one carries the charge. */
+void core_memory_link(struct cgpu_state *state, u32 object);
+
+/* --- quota.c --- */
+
+enum core_pool { CORE_POOL_CLIENTS, CORE_POOL_OBJECTS };
+/* Whether a container may take one more record. Half of each pool is split evenly among the registered
+ * containers and kept for them; the other half goes to who comes first. */
+int core_quota_room(const struct cgpu_state *state, u32 slot, enum core_pool pool);
+
+#endif

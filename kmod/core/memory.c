@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Charges. A memory object is charged once, to its instance, until its last reference goes. */
+#include "ledger.h"
+
+static u64 bounded(u64 bytes)
+{
+	return bytes < CORE_BYTES_MAX ? bytes : CORE_BYTES_MAX;
+}
+
+static struct core_instance *instance_of(struct cgpu_state *state, const struct core_memory *memory)
+{
+	return &state->gpu[memory->gpu].instance[memory->instance];
+}
+
+/* Where the charge is shown: the client of the first reference. */
+static u64 *shown_at(struct cgpu_state *state, const struct core_memory *memory)
+{
+	return &state->client[state->object[memory->first].client].charged[memory->gpu];
+}
+
+u64 core_memory_room(const struct core_instance *instance)
+{
+	return instance->used < instance->memsize ? instance->memsize - instance->used : 0;
+}
+
+void core_memory_link(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+	struct core_memory *memory = &state->memory[record->memory];
+
+	if (memory->first != CORE_NONE) {
+		/* Behind the first one, which stays the one that shows the charge. */
+		record->alias = state->object[memory->first].alias;
+		state->object[memory->first].alias = object;
+		return;
+	}
+	record->alias = CORE_NONE;
+	memory->first = object;
+	instance_of(state, memory)->used += memory->bytes;
+	*shown_at(state, memory) += memory->bytes;
+}
+
+u32 core_memory_begin(struct cgpu_state *state, u32 object, u32 instance, u64 bytes)
+{
+	struct core_memory *memory;
+	u32 index = state->memory_free;
+
+	if (index == CORE_NONE)
+		return CORE_NONE;
+	memory = &state->memory[index];
+	state->memory_free = memory->first;
+	memory->gpu = state->object[object].gpu;
+	memory->bytes = bounded(bytes);
+	memory->instance = instance;
+	memory->first = CORE_NONE;
+	core_barrier();
+	memory->live = CORE_LIVE;
+	core_barrier();
+	state->object[object].memory = index;
+	core_memory_link(state, object);
+	return index;
+}
+
+void core_memory_share(struct cgpu_state *state, u32 object, u32 memory)
+{
+	state->object[object].memory = memory;
+	core_memory_link(state, object);
+}
+
+void core_memory_resize(struct cgpu_state *state, u32 memory, u64 bytes)
+{
+	struct core_memory *record = &state->memory[memory];
+	u64 old = record->bytes;
+
+	record->bytes = bounded(bytes);
+	instance_of(state, record)->used += record->bytes - old;
+	*shown_at(state, record) += record->bytes - old;
+}
+
+void core_memory_unref(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+	struct core_memory *memory = &state->memory[record->memory];
+	u32 index = record->memory;
+	u32 at;
+
+	record->memory = CORE_NONE;
+	if (memory->first != object) {
+		for (at = memory->first; state->object[at].alias != object; at = state->object[at].alias)
+			;
+		state->object[at].alias = record->alias;
+		return;
+	}
+	*shown_at(state, memory) -= memory->bytes;
+	memory->first = record->alias;
+	if (memory->first != CORE_NONE) {
+		*shown_at(state, memory) += memory->bytes;
+		return;
+	}
+	memory->live = 0;
+	core_barrier();
+	instance_of(state, memory)->used -= memory->bytes;
+	memory->first = state->memory_free;
+	state->memory_free = index;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * What the core remembers. Records point at each other by index, never by address, so that the whole
+ * can live in a memory file. A record counts once its mark is written, which happens last; everything
+ * marked "link" or "sum" is rebuilt from the records by cgpu_state_recover().
+ */
+#ifndef CGPU_STATE_H
+#define CGPU_STATE_H
+
+#include "cgpu_core.h"
+
+#define CORE_MAGIC 0x3155504743454eull
+#define CORE_VERSION 1u
+#define CORE_NONE 0xffffffffu
+#define CORE_LIVE 0x4c495645u /* mark of a record that counts */
+#define CORE_PENDING 0x50454e44u /* mark of an object whose driver call is still running */
+#define CORE_CLIENT_BUCKETS 4096u
+#define CORE_OBJECT_BUCKETS 262144u
+/* No record counts for more, so that sums over all records cannot overflow. No card comes near it. */
+#define CORE_BYTES_MAX (1ull << 47)
+#define CORE_SHORT_ID 12u /* characters of a long id that name its directory */
+
+/* A store to a mark must not move before the stores to what it marks, also when the process dies. */
+#define core_barrier() __asm__ __volatile__("" ::: "memory")
+
+enum core_object_kind {
+	CORE_OBJECT_DEVICE = 1, /* NV01_DEVICE_0, below the client */
+	CORE_OBJECT_SUBDEVICE = 2, /* NV20_SUBDEVICE_0, below a device */
+	CORE_OBJECT_MEMORY = 3, /* a reference to video memory */
+};
+
+/* One container on one GPU; its place in the array is its instance number. */
+struct core_instance {
+	u32 live;
+	u32 slot;
+	u64 generation; /* of the container: counts only while that lives */
+	u64 memsize; /* bytes */
+	u64 usage; /* nanoseconds of GPU time */
+	u32 weight;
+	u32 highprio;
+	u64 used; /* sum: bytes of its memory records */
+};
+
+struct core_gpu {
+	u32 live;
+	u32 policy, max_inst, prio_ratio;
+	struct cgpu_gpu_facts facts;
+	u64 memfree; /* bytes */
+	struct core_instance instance[CGPU_MAX_INST];
+};
+
+struct core_container {
+	u32 live;
+	s32 pid;
+	u64 generation;
+	u32 moved; /* GPUs that an unfinished registration moved to policy 2 */
+	u32 clients, objects; /* sums: records it holds */
+	u32 refused_class; /* the last one that was logged */
+	char id[CGPU_ID_BYTES];
+	char cgroup[CGPU_CGROUP_BYTES];
+};
+
+/* An RM client that a container used. The same handle in two containers is two records. */
+struct core_client {
+	u32 live;
+	u32 slot;
+	u64 generation;
+	u32 handle;
+	s32 tgid; /* the process that used it first */
+	u32 confirmed; /* a call on it has succeeded */
+	u32 spare;
+	u32 next; /* link: hash chain, or list of free records */
+	u32 tgid_next; /* link */
+	u32 first; /* link: its objects without a known parent */
+	u32 objects; /* sum */
+	u64 charged[CGPU_MAX_GPUS]; /* sum: bytes of the memory that is shown as its own */
+};
+
+struct core_object {
+	u32 live; /* or pending */
+	u32 kind;
+	u32 gpu;
+	u32 client;
+	u32 handle; /* 0 while pending */
+	u32 parent; /* an object, or CORE_NONE: the client itself, or something that is not kept here */
+	u32 memory; /* CORE_NONE unless it refers to memory */
+	u32 next; /* link: hash chain, or list of free records */
+	u32 child, after, before; /* links: first child, neighbours under the same parent */
+	u32 alias; /* link: next reference to the same memory */
+	u64 serial; /* differs for every object ever made */
+};
+
+/* Video memory, charged once however many references it has. */
+struct core_memory {
+	u32 live;
+	u32 gpu;
+	u64 bytes;
+	u32 instance; /* number on that GPU */
+	u32 first; /* link: the reference whose client shows it, then others; or next free record */
+};
+
+struct cgpu_state {
+	u64 magic;
+	u64 bytes;
+	u32 version;
+	u32 spare;
+	u64 generation; /* last one given out */
+	u64 serial; /* last one given out */
+	u64 default_memsize;
+	struct cgpu_settings settings;
+	u32 containers, clients, objects; /* sums: records in use */
+	u32 client_free, object_free, memory_free; /* links */
+	u32 client_hash[CORE_CLIENT_BUCKETS]; /* links, by container and handle */
+	u32 tgid_hash[CORE_CLIENT_BUCKETS]; /* links, by process */
+	u32 object_hash[CORE_OBJECT_BUCKETS]; /* links, by client and handle */
+	struct core_gpu gpu[CGPU_MAX_GPUS];
+	struct core_container container[CGPU_MAX_CONTAINERS];
+	struct core_client client[CGPU_MAX_CLIENTS];
+	struct core_object object[CGPU_MAX_OBJECTS];
+	struct core_memory memory[CGPU_MAX_OBJECTS];
+};
+
+static inline void core_lock(struct cgpu_core *core)
+{
+	core->ops->lock(core->ctx);
+}
+
+static inline void core_unlock(struct cgpu_core *core)
+{
+	core->ops->unlock(core->ctx);
+}
+
+/* Make every chain and sum empty. */
+void core_links_clear(struct cgpu_state *state);
+/* Put every record that does not count into the lists of free ones. */
+void core_free_lists(struct cgpu_state *state);
+
+/* A live container, or NULL when the slot holds another or none. */
+static inline struct core_container *core_container(struct cgpu_state *state, u32 slot, u64 generation)
+{
+	struct core_container *container;
+
+	if (slot >= CGPU_MAX_CONTAINERS)
+		return NULL;
+	container = &state->container[slot];
+	if (container->live != CORE_LIVE || container->generation != generation)
+		return NULL;
+	return container;
+}
+
+static inline struct core_gpu *core_gpu(struct cgpu_state *state, u32 gpu)
+{
+	if (gpu >= CGPU_MAX_GPUS || state->gpu[gpu].live != CORE_LIVE)
+		return NULL;
+	return &state->gpu[gpu];
+}
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the test programs of the core share: a core with callbacks, and a driver of a few lines. */
+#ifndef CGPU_TEST_BENCH_H
+#define CGPU_TEST_BENCH_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "call.h"
+#include "state.h"
+
+#define MIB (1ull << 20)
+#define CARD_BYTES (15109 * MIB)
+#define OUTSIDE 0x7f0000000000ull /* an address in the caller, never dereferenced */
+
+#define CHECK(condition)                                                                \
+	do {                                                                            \
+		if (!(condition)) {                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			exit(1);                                                        \
+		}                                                                       \
+	} while (0)
+
+#define CHECK_EQ(found, wanted)                                                                                        \
+	do {                                                                                                           \
+		long long found_ = (long long)(found), wanted_ = (long long)(wanted);                                  \
+		if (found_ != wanted_) {                                                                               \
+			fprintf(stderr, "%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #found, found_, wanted_); \
+			exit(1);                                                                                       \
+		}                                                                                                      \
+	} while (0)
+
+struct bench {
+	struct cgpu_core core;
+	struct cgpu_ops ops;
+	int locked;
+	int process_missing; /* cgroup_of answers -ESRCH */
+	void (*at_cgroup)(struct bench *bench); /* something that happens while the lock is not held */
+	char log[512]; /* last line */
+	u32 logged;
+	/* What the driver will answer to the next call. */
+	u32 driver_status;
+	int driver_result;
+	u64 driver_size; /* 0: as asked, rounded up to driver_page */
+	u64 driver_page;
+	u32 driver_handle; /* given out when the caller names none */
+	void (*at_execute)(struct bench *bench);
+	/* What the last call came to. */
+	enum cgpu_verdict verdict;
+	struct cgpu_call call;
+	u8 top[256];
+	u8 segment[CGPU_MAX_SEGMENTS][CGPU_SEGMENT_MAX];
+	int undone; /* the last call was taken back */
+};
+
+/* Who calls: a container, a process, a device node. */
+struct caller {
+	u32 slot;
+	u64 generation;
+	s32 tgid;
+	enum cgpu_device device;
+	u32 gpu;
+};
+
+/* With one card at index 0 and one at index 1, and settings with enforcement. */
+struct bench *bench_new(const char *driver);
+void bench_free(struct bench *bench);
+void bench_settings(struct bench *bench, u32 enforce, u32 allow_zero_weight);
+int bench_ctl(struct bench *bench, const char *text);
+struct caller bench_caller(struct bench *bench, const char *id, s32 tgid);
+/* The text of a node, or the error as a number in text. */
+long bench_read(struct bench *bench, const char *path, char *text, size_t bytes);
+int bench_write(struct bench *bench, const char *path, const char *value);
+/* The text of a node is exactly this. */
+int bench_is(struct bench *bench, const char *path, const char *text);
+/* Recompute every sum and chain from the records; exits when one is wrong. */
+void bench_invariants(const struct cgpu_state *state);
+
+/* One call to its end, the undo included: the driver's status, or a negative errno; CONTINUE is 0x10000. */
+#define CONTINUED 0x10000
+long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 bytes);
+
+struct memory_ask {
+	u32 client, parent, object;
+	u64 size;
+	u32 attr, attr2, flags;
+	u64 alignment;
+};
+long bench_root(struct bench *bench, const struct caller *caller);
+long bench_device(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 instance);
+long bench_subdevice(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);
+/* RM_ALLOC of class 0x40; wide: NVOS64, else NVOS21. */
+long bench_vidmem(struct bench *bench, const struct caller *caller, int wide, const struct memory_ask *ask);
+long bench_heap(struct bench *bench, const struct caller *caller, const struct memory_ask *ask);
+long bench_class(struct bench *bench, const struct caller *caller, u32 class);
+long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client, u32 object);
+long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 from_client,
+	u32 from_object);
+/* Client 0xc1, device 0xd0, subdevice 0xd1 on GPU 0. */
+void bench_cuda_start(struct bench *bench, const struct caller *caller, u32 client);
+u64 bench_used(struct bench *bench, u32 gpu, u32 slot);
+
+struct test {
+	const char *name;
+	void (*run)(void);
+};
+/* "--list", or the name of one test. */
+int bench_main(int argc, char **argv, const struct test *tests);
+
+#endif

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Driver calls as a container makes them, and a driver that answers what the test told it to. */
+#include "bench.h"
+
+static u32 status_at(const struct bench *bench)
+{
+	const struct nv_abi *abi = bench->core.abi;
+
+	switch (bench->call.nr) {
+	case NV_ESC_RM_ALLOC:
+		return bench->call.bytes == abi->NVOS64_PARAMETERS.bytes ? abi->NVOS64_PARAMETERS.status :
+									   abi->NVOS21_PARAMETERS.status;
+	case NV_ESC_RM_ALLOC_MEMORY:
+		return abi->nv_ioctl_nvos02_parameters_with_fd.params_status;
+	case NV_ESC_RM_ALLOC_OBJECT:
+		return 16;
+	case NV_ESC_RM_VID_HEAP_CONTROL:
+		return abi->NVOS32_PARAMETERS.status;
+	case NV_ESC_RM_CONTROL:
+		return abi->NVOS54_PARAMETERS.status;
+	case NV_ESC_RM_DUP_OBJECT:
+		return abi->NVOS55_PARAMETERS.status;
+	default:
+		return abi->NVOS00_PARAMETERS.status;
+	}
+}
+
+static void fill_size(const struct bench *bench, u8 *data, u32 at)
+{
+	u64 size = core_get64(data, at);
+
+	core_put64(data, at, bench->driver_size ? bench->driver_size : core_round_up(size, bench->driver_page));
+}
+
+static void fill_handle(const struct bench *bench, u8 *data, u32 at)
+{
+	if (core_get32(data, at) == 0)
+		core_put32(data, at, bench->driver_handle);
+}
+
+static int drive(struct bench *bench)
+{
+	const struct nv_abi *abi = bench->core.abi;
+	u8 *top = bench->top;
+
+	if (bench->at_execute)
+		bench->at_execute(bench);
+	if (bench->driver_result)
+		return bench->driver_result;
+	core_put32(top, status_at(bench), bench->driver_status);
+	if (bench->driver_status)
+		return 0;
+	if (bench->call.nr == NV_ESC_RM_ALLOC) {
+		fill_handle(bench, top, abi->NVOS64_PARAMETERS.hObjectNew);
+		if (core_get32(top, abi->NVOS64_PARAMETERS.hClass) == NV01_MEMORY_LOCAL_USER)
+			fill_size(bench, bench->segment[0], abi->NV_MEMORY_ALLOCATION_PARAMS.size);
+	}
+	if (bench->call.nr == NV_ESC_RM_DUP_OBJECT)
+		fill_handle(bench, top, abi->NVOS55_PARAMETERS.hObject);
+	if (bench->call.nr == NV_ESC_RM_VID_HEAP_CONTROL &&
+		core_get32(top, abi->NVOS32_PARAMETERS.function) == NVOS32_FUNCTION_ALLOC_SIZE) {
+		fill_handle(bench, top, abi->NVOS32_PARAMETERS.data_AllocSize_hMemory);
+		fill_size(bench, top, abi->NVOS32_PARAMETERS.data_AllocSize_size);
+	}
+	return 0;
+}
+
+static void take_back(struct bench *bench)
+{
+	const struct nv_layout_NVOS00_PARAMETERS *at = &bench->core.abi->NVOS00_PARAMETERS;
+	struct cgpu_call undo = { 0 };
+	u8 top[64];
+
+	undo.top = top;
+	CHECK_EQ(cgpu_call_undo(&bench->core, &bench->call, &undo), 1);
+	CHECK_EQ(cgpu_call_begin(&bench->core, &undo), CGPU_EXECUTE);
+	core_put32(top, at->status, NV_OK);
+	CHECK_EQ(cgpu_call_end(&bench->core, &undo, 0), 0);
+	bench->undone = 1;
+}
+
+long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 bytes)
+{
+	struct cgpu_call *call = &bench->call;
+	int result;
+
+	memset(call, 0, sizeof(*call));
+	bench->undone = 0;
+	call->slot = caller->slot;
+	call->generation = caller->generation;
+	call->tgid = caller->tgid;
+	call->device = caller->device;
+	call->gpu = caller->gpu;
+	call->nr = nr;
+	call->bytes = bytes;
+	call->top = bench->top;
+	for (;;) {
+		bench->verdict = cgpu_call_begin(&bench->core, call);
+		if (bench->verdict != CGPU_COPY_IN)
+			break;
+		CHECK(call->segments >= 1 && call->segments <= CGPU_MAX_SEGMENTS);
+		CHECK(call->segment[call->segments - 1].address != 0);
+		call->segment[call->segments - 1].data = bench->segment[call->segments - 1];
+	}
+	CHECK_EQ(bench->locked, 0);
+	if (bench->verdict == CGPU_REFUSE)
+		return -call->error;
+	if (bench->verdict == CGPU_CONTINUE)
+		return CONTINUED;
+	if (bench->verdict == CGPU_EXECUTE) {
+		result = drive(bench);
+		if (cgpu_call_end(&bench->core, call, result))
+			take_back(bench);
+		if (result)
+			return result;
+	}
+	return core_get32(bench->top, status_at(bench));
+}
+
+static void alloc_top(struct bench *bench, int wide, u32 client, u32 parent, u32 object, u32 class, u64 params)
+{
+	const struct nv_layout_NVOS64_PARAMETERS *at = &bench->core.abi->NVOS64_PARAMETERS;
+
+	memset(bench->top, 0, sizeof(bench->top));
+	core_put32(bench->top, at->hRoot, client);
+	core_put32(bench->top, at->hObjectParent, parent);
+	core_put32(bench->top, at->hObjectNew, object);
+	core_put32(bench->top, at->hClass, class);
+	core_put64(bench->top, at->pAllocParms, params);
+	/* The wide form also asks for rights, so that both of its pointers are followed. */
+	if (wide && params)
+		core_put64(bench->top, at->pRightsRequested, OUTSIDE + 0x1000);
+}
+
+static u32 alloc_bytes(const struct bench *bench, int wide)
+{
+	return wide ? bench->core.abi->NVOS64_PARAMETERS.bytes : bench->core.abi->NVOS21_PARAMETERS.bytes;
+}
+
+long bench_root(struct bench *bench, const struct caller *caller)
+{
+	alloc_top(bench, 1, 0, 0, 0, NV01_ROOT_CLIENT, OUTSIDE);
+	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
+}
+
+long bench_class(struct bench *bench, const struct caller *caller, u32 class)
+{
+	alloc_top(bench, 1, 0xc1, 0xd0, 0x77, class, OUTSIDE);
+	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
+}
+
+long bench_device(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 instance)
+{
+	alloc_top(bench, 1, client, client, object, NV01_DEVICE_0, OUTSIDE);
+	memset(bench->segment[0], 0, 256);
+	core_put32(bench->segment[0], bench->core.abi->NV0080_ALLOC_PARAMETERS.deviceId, instance);
+	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
+}
+
+long bench_subdevice(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object)
+{
+	alloc_top(bench, 0, client, parent, object, NV20_SUBDEVICE_0, 0);
+	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 0));
+}
+
+long bench_vidmem(struct bench *bench, const struct caller *caller, int wide, const struct memory_ask *ask)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &bench->core.abi->NV_MEMORY_ALLOCATION_PARAMS;
+	u8 *params = bench->segment[0];
+
+	alloc_top(bench, wide, ask->client, ask->parent, ask->object, NV01_MEMORY_LOCAL_USER, OUTSIDE);
+	memset(params, 0, 256);
+	core_put64(params, at->size, ask->size);
+	core_put64(params, at->alignment, ask->alignment);
+	core_put32(params, at->flags, ask->flags);
+	core_put32(params, at->attr, ask->attr);
+	core_put32(params, at->attr2, ask->attr2);
+	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, wide));
+}
+
+long bench_heap(struct bench *bench, const struct caller *caller, const struct memory_ask *ask)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &bench->core.abi->NVOS32_PARAMETERS;
+	u8 *top = bench->top;
+
+	memset(top, 0, sizeof(bench->top));
+	core_put32(top, at->hRoot, ask->client);
+	core_put32(top, at->hObjectParent, ask->parent);
+	core_put32(top, at->function, NVOS32_FUNCTION_ALLOC_SIZE);
+	core_put32(top, at->data_AllocSize_hMemory, ask->object);
+	core_put64(top, at->data_AllocSize_size, ask->size);
+	core_put64(top, at->data_AllocSize_alignment, ask->alignment);
+	core_put32(top, at->data_AllocSize_flags, ask->flags);
+	core_put32(top, at->data_AllocSize_attr, ask->attr);
+	core_put32(top, at->data_AllocSize_attr2, ask->attr2);
+	return bench_call(bench, caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes);
+}
+
+long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client, u32 object)
+{
+	const struct nv_layout_NVOS00_PARAMETERS *at = &bench->core.abi->NVOS00_PARAMETERS;
+
+	memset(bench->top, 0, sizeof(bench->top));
+	core_put32(bench->top, at->hRoot, client);
+	core_put32(bench->top, at->hObjectOld, object);
+	return bench_call(bench, caller, NV_ESC_RM_FREE, at->bytes);
+}
+
+long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 from_client,
+	u32 from_object)
+{
+	const struct nv_layout_NVOS55_PARAMETERS *at = &bench->core.abi->NVOS55_PARAMETERS;
+
+	memset(bench->top, 0, sizeof(bench->top));
+	core_put32(bench->top, at->hClient, client);
+	core_put32(bench->top, at->hParent, parent);
+	core_put32(bench->top, at->hObject, object);
+	core_put32(bench->top, at->hClientSrc, from_client);
+	core_put32(bench->top, at->hObjectSrc, from_object);
+	return bench_call(bench, caller, NV_ESC_RM_DUP_OBJECT, at->bytes);
+}
+
+void bench_cuda_start(struct bench *bench, const struct caller *caller, u32 client)
+{
+	CHECK_EQ(bench_root(bench, caller), CONTINUED);
+	CHECK_EQ(bench_device(bench, caller, client, 0xd0, 0), NV_OK);
+	CHECK_EQ(bench_subdevice(bench, caller, client, 0xd0, 0xd1), NV_OK);
+}

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core through ctypes, with a driver of a few lines, for tests that compare it with a model."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+MIB: Final = 1 << 20
+CARD_BYTES: Final = 15109 * MIB
+COPY_IN, CONTINUE, EXECUTE, ANSWER, REFUSE = range(5)
+NV_ESC_RM_FREE, NV_ESC_RM_ALLOC, NV_ESC_RM_DUP_OBJECT = 41, 43, 52
+OK, NO_MEMORY = 0, 0x51
+DEVICE, MEMORY = 0x80, 0x40
+OUTSIDE: Final = 0x7F0000000000  # an address in the caller; nobody follows it
+
+
+class Segment(ctypes.Structure):
+    _fields_ = (
+        ("parent", ctypes.c_uint32),
+        ("pointer", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint32),
+        ("address", ctypes.c_uint64),
+        ("data", ctypes.c_void_p),
+    )
+
+
+class Call(ctypes.Structure):
+    _fields_ = (
+        ("slot", ctypes.c_uint32),
+        ("generation", ctypes.c_uint64),
+        ("device", ctypes.c_int),
+        ("gpu", ctypes.c_uint32),
+        ("tgid", ctypes.c_int32),
+        ("nr", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint32),
+        ("top", ctypes.c_void_p),
+        ("segments", ctypes.c_uint32),
+        ("segment", Segment * 3),
+        ("error", ctypes.c_int32),
+        ("no_room", ctypes.c_uint32),
+        ("opaque", ctypes.c_uint64 * 8),
+    )
+
+
+class Info(ctypes.Structure):
+    _fields_ = (
+        ("id", ctypes.c_char * 128),
+        ("cgroup", ctypes.c_char * 512),
+        ("pid", ctypes.c_int32),
+        ("slot", ctypes.c_uint32),
+        ("generation", ctypes.c_uint64),
+    )
+
+
+class Node(ctypes.Structure):
+    _fields_ = (
+        ("directory", ctypes.c_uint32),
+        ("mode", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32),
+        ("gpu", ctypes.c_int32),
+        ("slot", ctypes.c_int32),
+        ("generation", ctypes.c_uint64),
+    )
+
+
+class Facts(ctypes.Structure):
+    _fields_ = (
+        ("index", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("gpu_id", ctypes.c_uint32),
+        ("device_instance", ctypes.c_uint32),
+        ("memtotal", ctypes.c_uint64),
+        ("uuid", ctypes.c_char * 64),
+        ("name", ctypes.c_char * 64),
+    )
+
+
+LOCK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+CGROUP = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_char), ctypes.c_size_t
+)
+
+
+class Ops(ctypes.Structure):
+    _fields_ = (("lock", LOCK), ("unlock", LOCK), ("log", LOG), ("cgroup_of", CGROUP))
+
+
+class Core(ctypes.Structure):
+    _fields_ = (
+        ("state", ctypes.c_void_p),
+        ("ops", ctypes.c_void_p),
+        ("ctx", ctypes.c_void_p),
+        ("abi", ctypes.c_void_p),
+    )
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """Load the library and say what its functions return."""
+    library = ctypes.CDLL(str(path))
+    library.cgpu_state_bytes.restype = ctypes.c_size_t
+    library.cgpu_abi_find.restype = ctypes.c_void_p
+    library.cgpu_tree_read.restype = ctypes.c_long
+    return library
+
+
+@dataclass
+class Bench:
+    """One core with two cards, and calls on it as a container makes them on driver 580.142."""
+
+    library: ctypes.CDLL
+    state: ctypes.Array[ctypes.c_char]
+    keep: list[object] = field(default_factory=list)
+    depth: int = 0
+    core: Core = field(default_factory=Core)
+
+    def start(self) -> None:
+        """Make the state fresh and add the cards."""
+        self.library.cgpu_state_init(self.state)
+        ops = Ops(LOCK(self.on_lock), LOCK(self.on_unlock), LOG(lambda *_: None), CGROUP(self.on_cgroup))
+        self.keep.append(ops)
+        self.core.state = ctypes.addressof(self.state)
+        self.core.ops = ctypes.addressof(ops)
+        self.core.abi = self.library.cgpu_abi_find(b"580.142")
+        for index in range(2):
+            facts = Facts(index, index, index, index, CARD_BYTES, b"GPU-%d" % index, b"model")
+            assert self.library.cgpu_gpu_add(ctypes.byref(self.core), ctypes.byref(facts)) == 0
+
+    def on_lock(self, _ctx: object) -> None:
+        assert self.depth == 0
+        self.depth = 1
+
+    def on_unlock(self, _ctx: object) -> None:
+        assert self.depth == 1
+        self.depth = 0
+
+    def on_cgroup(self, _ctx: object, pid: int, path: ctypes.Array[ctypes.c_char], _bytes: int) -> int:
+        for at, byte in enumerate(b"/box/%d\0" % pid):
+            path[at] = byte.to_bytes()
+        return 0
+
+    def control(self, line: str) -> int:
+        """Write to inst_ctl; 0 or a negative errno."""
+        text = line.encode()
+        result: int = self.library.cgpu_inst_ctl(ctypes.byref(self.core), text, ctypes.c_size_t(len(text)))
+        return result
+
+    def find(self, container: str) -> Info:
+        info = Info()
+        assert (
+            self.library.cgpu_container_find(ctypes.byref(self.core), container.encode(), ctypes.byref(info))
+            == 0
+        )
+        return info
+
+    def read(self, path: str) -> str:
+        """Return a node's text; OSError as the tree would give it."""
+        node, text = Node(), ctypes.create_string_buffer(65536)
+        result = self.library.cgpu_tree_lookup(ctypes.byref(self.core), path.encode(), ctypes.byref(node))
+        if result == 0:
+            size = ctypes.c_size_t(len(text))
+            result = self.library.cgpu_tree_read(ctypes.byref(self.core), ctypes.byref(node), text, size)
+        if result < 0:
+            raise OSError(-result, os.strerror(-result), path)
+        return text.raw[:result].decode()
+
+    def write(self, path: str, value: str) -> int:
+        node, text = Node(), value.encode()
+        result: int = self.library.cgpu_tree_lookup(
+            ctypes.byref(self.core), path.encode(), ctypes.byref(node)
+        )
+        if result == 0:
+            size = ctypes.c_size_t(len(text))
+            result = self.library.cgpu_tree_write(ctypes.byref(self.core), ctypes.byref(node), text, size)
+        return result
+
+    def call(self, who: Info, nr: int, top: bytearray, params: bytearray | None = None) -> int:
+        """Run one call on a driver that always succeeds; return the status in the copy, or -errno."""
+        raw = (ctypes.c_char * len(top)).from_buffer(top)
+        call = Call(who.slot, who.generation, 0, 0, 100 + who.slot, nr, len(top), ctypes.addressof(raw))
+        verdict = self.library.cgpu_call_begin(ctypes.byref(self.core), ctypes.byref(call))
+        if verdict == COPY_IN:
+            assert params is not None
+            assert call.segment[0].bytes == len(params)
+            nested = (ctypes.c_char * len(params)).from_buffer(params)
+            call.segment[0].data = ctypes.addressof(nested)
+            verdict = self.library.cgpu_call_begin(ctypes.byref(self.core), ctypes.byref(call))
+        status = {NV_ESC_RM_ALLOC: 28, NV_ESC_RM_FREE: 12, NV_ESC_RM_DUP_OBJECT: 24}[nr]
+        if verdict == EXECUTE:
+            top[status : status + 4] = struct.pack("<I", OK)
+            assert self.library.cgpu_call_end(ctypes.byref(self.core), ctypes.byref(call), 0) == 0
+        elif verdict == REFUSE:
+            return -int(call.error)
+        found: int = struct.unpack_from("<I", top, status)[0]
+        return found
+
+    def device(self, who: Info, client: int, handle: int, gpu: int) -> int:
+        top = bytearray(struct.pack("<IIIIQII", client, client, handle, DEVICE, OUTSIDE, 56, 0xFFFF))
+        return self.call(who, NV_ESC_RM_ALLOC, top, bytearray(struct.pack("<I52x", gpu)))
+
+    def allocate(self, who: Info, client: int, parent: int, handle: int, size: int) -> int:
+        """Ask for memory in 64 KiB pages."""
+        params = bytearray(128)
+        struct.pack_into("<I", params, 24, 2 << 23)
+        struct.pack_into("<Q", params, 64, size)
+        top = bytearray(struct.pack("<IIIIQII", client, parent, handle, MEMORY, OUTSIDE, 128, 0xFFFF))
+        return self.call(who, NV_ESC_RM_ALLOC, top, params)
+
+    def free(self, who: Info, client: int, handle: int) -> int:
+        return self.call(who, NV_ESC_RM_FREE, bytearray(struct.pack("<IIII", client, 0, handle, 0xFFFF)))
+
+    def dup(self, who: Info, to: tuple[int, int, int], source: tuple[int, int]) -> int:
+        top = bytearray(struct.pack("<IIIIIII", *to, *source, 0, 0xFFFF))
+        return self.call(who, NV_ESC_RM_DUP_OBJECT, top)
+
+
+def new_bench(library: ctypes.CDLL, state: ctypes.Array[ctypes.c_char]) -> Bench:
+    """Return a started bench on a buffer that may have been used before."""
+    bench = Bench(library, state)
+    bench.start()
+    return bench

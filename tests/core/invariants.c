@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Everything that must hold between the records, worked out again from the records alone. */
+#include "bench.h"
+
+static u64 references[CGPU_MAX_OBJECTS];
+
+static void check_objects(const struct cgpu_state *state)
+{
+	u32 objects = 0, i;
+
+	memset(references, 0, sizeof(references));
+	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
+		const struct core_object *object = &state->object[i];
+		const struct core_client *client;
+
+		if (object->live != CORE_LIVE && object->live != CORE_PENDING)
+			continue;
+		objects++;
+		CHECK(object->client < CGPU_MAX_CLIENTS);
+		client = &state->client[object->client];
+		CHECK_EQ(client->live, CORE_LIVE);
+		if (object->parent != CORE_NONE) {
+			CHECK_EQ(state->object[object->parent].live, CORE_LIVE);
+			CHECK(state->object[object->parent].kind < object->kind);
+			CHECK_EQ(state->object[object->parent].client, object->client);
+		}
+		if (object->handle)
+			CHECK_EQ(core_object_find((struct cgpu_state *)state, object->client, object->handle), i);
+		CHECK_EQ(object->kind == CORE_OBJECT_MEMORY, object->memory != CORE_NONE);
+		if (object->memory == CORE_NONE)
+			continue;
+		CHECK_EQ(state->memory[object->memory].live, CORE_LIVE);
+		CHECK_EQ(state->memory[object->memory].gpu, object->gpu);
+		references[object->memory]++;
+	}
+	CHECK_EQ(objects, state->objects);
+}
+
+static void check_memory(const struct cgpu_state *state)
+{
+	static u64 used[CGPU_MAX_GPUS][CGPU_MAX_INST];
+	u32 gpu, i;
+
+	memset(used, 0, sizeof(used));
+	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
+		const struct core_memory *memory = &state->memory[i];
+		u32 at, count = 0;
+
+		if (memory->live != CORE_LIVE) {
+			CHECK_EQ(references[i], 0);
+			continue;
+		}
+		CHECK(references[i] > 0);
+		for (at = memory->first; at != CORE_NONE; at = state->object[at].alias) {
+			CHECK_EQ(state->object[at].memory, i);
+			CHECK(count++ < references[i]);
+		}
+		CHECK_EQ(count, references[i]);
+		used[memory->gpu][memory->instance] += memory->bytes;
+	}
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		for (i = 0; i < CGPU_MAX_INST; i++)
+			CHECK_EQ(state->gpu[gpu].instance[i].used, used[gpu][i]);
+	}
+}
+
+static void check_clients(const struct cgpu_state *state)
+{
+	static u64 charged[CGPU_MAX_CLIENTS][CGPU_MAX_GPUS];
+	u32 clients = 0, gpu, i;
+
+	memset(charged, 0, sizeof(charged));
+	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
+		const struct core_memory *memory = &state->memory[i];
+
+		if (memory->live == CORE_LIVE)
+			charged[state->object[memory->first].client][memory->gpu] += memory->bytes;
+	}
+	for (i = 0; i < CGPU_MAX_CLIENTS; i++) {
+		const struct core_client *client = &state->client[i];
+
+		if (client->live != CORE_LIVE)
+			continue;
+		clients++;
+		CHECK_EQ(core_client_find((struct cgpu_state *)state, client->slot, client->handle), i);
+		CHECK_EQ(state->container[client->slot].live, CORE_LIVE);
+		CHECK_EQ(state->container[client->slot].generation, client->generation);
+		for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++)
+			CHECK_EQ(client->charged[gpu], charged[i][gpu]);
+	}
+	CHECK_EQ(clients, state->clients);
+}
+
+static void check_free_lists(const struct cgpu_state *state)
+{
+	u32 count = 0, memories = 0, i;
+
+	for (i = state->object_free; i != CORE_NONE; i = state->object[i].next)
+		CHECK(++count <= CGPU_MAX_OBJECTS && state->object[i].live != CORE_LIVE);
+	CHECK_EQ(count, CGPU_MAX_OBJECTS - state->objects);
+	count = 0;
+	for (i = state->client_free; i != CORE_NONE; i = state->client[i].next)
+		CHECK(++count <= CGPU_MAX_CLIENTS && state->client[i].live != CORE_LIVE);
+	CHECK_EQ(count, CGPU_MAX_CLIENTS - state->clients);
+	count = 0;
+	for (i = state->memory_free; i != CORE_NONE; i = state->memory[i].first)
+		CHECK(++count <= CGPU_MAX_OBJECTS && state->memory[i].live != CORE_LIVE);
+	for (i = 0; i < CGPU_MAX_OBJECTS; i++)
+		memories += state->memory[i].live == CORE_LIVE;
+	CHECK_EQ(count, CGPU_MAX_OBJECTS - memories);
+}
+
+static void check_registry(const struct cgpu_state *constant)
+{
+	struct cgpu_state *state = (struct cgpu_state *)constant;
+	u32 gpu, i;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		if (core_gpu(state, gpu) == NULL)
+			continue;
+		CHECK(core_promised(state, gpu) <= state->gpu[gpu].facts.memtotal);
+		for (i = 0; i < CGPU_MAX_INST; i++) {
+			u32 number = CORE_NONE;
+
+			if (core_instance(state, gpu, i) == NULL)
+				continue;
+			CHECK(core_instance_of(state, gpu, state->gpu[gpu].instance[i].slot, &number) && number == i);
+		}
+	}
+}
+
+void bench_invariants(const struct cgpu_state *state)
+{
+	check_objects(state);
+	check_memory(state);
+	check_clients(state);
+	check_free_lists(state);
+	check_registry(state);
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is charged, how much, to whom and until when. */
+#include "bench.h"
+
+#define PAGE_BIG (NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT)
+#define PAGE_4K (NVOS32_ATTR_PAGE_SIZE_4KB << NVOS32_ATTR_PAGE_SIZE_SHIFT)
+#define PAGE_HUGE (NVOS32_ATTR_PAGE_SIZE_HUGE << NVOS32_ATTR_PAGE_SIZE_SHIFT)
+#define SLICE (6043 * MIB)
+
+static struct bench *sliced(const char *driver, struct caller *caller)
+{
+	struct bench *bench = bench_new(driver);
+
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
+	*caller = bench_caller(bench, "a", 100);
+	return bench;
+}
+
+static long take(struct bench *bench, const struct caller *caller, u32 object, u64 size, u32 attr)
+{
+	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = object, .size = size, .attr = attr };
+
+	return bench_vidmem(bench, caller, 1, &ask);
+}
+
+static void slice_is_exact_in(const char *driver)
+{
+	struct caller caller;
+	struct bench *bench = sliced(driver, &caller);
+
+	bench_cuda_start(bench, &caller, 0xc1);
+	CHECK_EQ(take(bench, &caller, 1, SLICE - 65536, PAGE_BIG), NV_OK);
+	CHECK_EQ(take(bench, &caller, 2, 65536, PAGE_BIG), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
+	CHECK_EQ(take(bench, &caller, 3, 1, PAGE_BIG), NV_ERR_NO_MEMORY);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	CHECK_EQ(bench->call.no_room, 1);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 2), NV_OK);
+	CHECK_EQ(take(bench, &caller, 3, 65537, PAGE_BIG), NV_ERR_NO_MEMORY);
+	CHECK_EQ(take(bench, &caller, 3, 65536, PAGE_BIG), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(bench->core.state->objects, 0);
+	bench_free(bench);
+}
+
+static void the_slice_is_exact(void)
+{
+	slice_is_exact_in("515.43.04");
+	slice_is_exact_in("525.60.13");
+	slice_is_exact_in("535.104.05");
+	slice_is_exact_in("580.142");
+}
+
+static void sizes_round_as_in_the_driver(void)
+{
+	static const struct {
+		u64 size;
+		u32 attr, flags;
+		u64 alignment, charged;
+	} rows[] = {
+		{ 1, 0, 0, 0, 65536 },
+		{ 65537, 0, 0, 0, 131072 },
+		{ 2 * MIB - 1, 0, 0, 0, 2 * MIB },
+		{ 2 * MIB, 0, 0, 0, 2 * MIB },
+		{ 2 * MIB + 1, 0, 0, 0, 4 * MIB },
+		{ 3 * MIB, PAGE_BIG, 0, 0, 3 * MIB },
+		{ 1, PAGE_4K, 0, 0, 65536 },
+		{ 1, PAGE_HUGE, 0, 0, 2 * MIB },
+		{ 1, 0, NVOS32_ALLOC_FLAGS_ALIGNMENT_FORCE, 16 * MIB, 65536 },
+		{ 1, 0, NVOS32_ALLOC_FLAGS_ALIGNMENT_FORCE | NVOS32_ALLOC_FLAGS_FIXED_ADDRESS_ALLOCATE, 16 * MIB,
+			16 * MIB },
+	};
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	size_t i;
+
+	bench_cuda_start(bench, &caller, 0xc1);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct memory_ask ask = { .client = 0xc1, .parent = 0xd1, .object = 5, .size = rows[i].size };
+
+		ask.attr = rows[i].attr;
+		ask.flags = rows[i].flags;
+		ask.alignment = rows[i].alignment;
+		CHECK_EQ(bench_vidmem(bench, &caller, i & 1, &ask), NV_OK);
+		CHECK_EQ(bench_used(bench, 0, caller.slot), rows[i].charged);
+		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 5), NV_OK);
+		CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
+		CHECK_EQ(bench_used(bench, 0, caller.slot), rows[i].charged);
+		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 5), NV_OK);
+		CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	}
+	bench_free(bench);
+}
+
+static void huge_sizes_do_not_wrap(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 5 };
+
+	bench_cuda_start(bench, &caller, 0xc1);
+	for (ask.size = ~0ull; ask.size > SLICE; ask.size /= 2) {
+		CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_NO_MEMORY);
+		CHECK_EQ(bench_heap(bench, &caller, &ask), NV_ERR_NO_MEMORY);
+	}
+	ask.size = 1;
+	ask.attr = PAGE_HUGE;
+	ask.attr2 = NVOS32_ATTR2_PAGE_SIZE_HUGE_256GB << NVOS32_ATTR2_PAGE_SIZE_HUGE_SHIFT;
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_NO_MEMORY);
+	ask.attr2 = 0;
+	ask.flags = NVOS32_ALLOC_FLAGS_ALIGNMENT_HINT | NVOS32_ALLOC_FLAGS_FIXED_ADDRESS_ALLOCATE;
+	ask.alignment = 1ull << 63;
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_NO_MEMORY);
+	ask.alignment = (1ull << 40) + 1;
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_INVALID_ARGUMENT);
+	bench_free(bench);
+}
+
+static void charges_follow_the_drivers_answer(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+
+	bench_cuda_start(bench, &caller, 0xc1);
+	bench->driver_size = 3 * 65536;
+	CHECK_EQ(take(bench, &caller, 1, 65536, PAGE_BIG), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * 65536);
+	bench->driver_size = SLICE;
+	CHECK_EQ(take(bench, &caller, 2, 65536, PAGE_BIG), NV_ERR_NO_MEMORY);
+	CHECK_EQ(bench->undone, 1);
+	CHECK_EQ(bench->call.no_room, 1);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * 65536);
+	bench_free(bench);
+}
+
+static void failed_calls_charge_nothing(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+
+	bench->driver_status = NV_ERR_INVALID_CLIENT;
+	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xd0, 0), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench->core.state->clients, 0);
+	bench->driver_status = NV_OK;
+	bench_cuda_start(bench, &caller, 0xc1);
+	bench->driver_status = NV_ERR_INSUFFICIENT_RESOURCES;
+	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_ERR_INSUFFICIENT_RESOURCES);
+	bench->driver_status = NV_OK;
+	bench->driver_result = -EIO;
+	CHECK_EQ(take(bench, &caller, 1, MIB, 0), -EIO);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd0), -EIO);
+	bench->driver_result = 0;
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
+	bench_free(bench);
+}
+
+static void freeing_a_device_frees_what_is_below(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	struct memory_ask below = { .client = 0xc1, .parent = 0xd1, .object = 7, .size = MIB };
+
+	bench_cuda_start(bench, &caller, 0xc1);
+	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &below), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * MIB);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd0), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	bench_free(bench);
+}
+
+static void the_driver_chooses_handles_where_none_is_named(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .size = MIB };
+
+	bench_cuda_start(bench, &caller, 0xc1);
+	bench->driver_handle = 0xcaf0;
+	CHECK_EQ(bench_vidmem(bench, &caller, 0, &ask), NV_OK);
+	bench->driver_handle = 0xcaf1;
+	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xcaf0), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xcaf1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	bench_free(bench);
+}
+
+static void remove_now(struct bench *bench)
+{
+	bench->at_execute = NULL;
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+}
+
+static void memory_that_comes_too_late_is_taken_back(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+
+	bench_cuda_start(bench, &caller, 0xc1);
+	bench->at_execute = remove_now;
+	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_ERR_NO_MEMORY);
+	CHECK_EQ(bench->undone, 1);
+	CHECK_EQ(bench->core.state->objects, 0);
+	bench_free(bench);
+}
+
+static void second_thread(struct bench *bench)
+{
+	struct cgpu_call first = bench->call;
+	struct caller caller = { .slot = first.slot, .generation = first.generation, .tgid = first.tgid };
+	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 9, .size = 4000 * MIB };
+	u8 top[256], params[256];
+
+	memcpy(top, bench->top, sizeof(top));
+	memcpy(params, bench->segment[0], sizeof(params));
+	bench->at_execute = NULL;
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_NO_MEMORY);
+	bench->call = first;
+	memcpy(bench->top, top, sizeof(top));
+	memcpy(bench->segment[0], params, sizeof(params));
+}
+
+static void two_calls_at_once_cannot_share_the_last_of_a_slice(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+
+	bench_cuda_start(bench, &caller, 0xc1);
+	bench->at_execute = second_thread;
+	CHECK_EQ(take(bench, &caller, 1, 4000 * MIB, 0), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 4000 * MIB);
+	bench_free(bench);
+}
+
+static void memsize_moves_only_over_what_is_used(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+
+	bench_cuda_start(bench, &caller, 0xc1);
+	CHECK_EQ(take(bench, &caller, 1, 4 * MIB, 0), NV_OK);
+	CHECK_EQ(bench_write(bench, "0/a/memsize", "4194303"), -EBUSY);
+	CHECK_EQ(bench_write(bench, "0/a/memsize", "4194304"), 0);
+	CHECK_EQ(take(bench, &caller, 2, 1, 0), NV_ERR_NO_MEMORY);
+	CHECK_EQ(bench_write(bench, "0/a/memsize", "4259840"), 0);
+	CHECK_EQ(take(bench, &caller, 2, 1, 0), NV_OK);
+	bench_free(bench);
+}
+
+#define TEST(name)          \
+	{                   \
+#name, name \
+	}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(the_slice_is_exact),
+		TEST(sizes_round_as_in_the_driver),
+		TEST(huge_sizes_do_not_wrap),
+		TEST(charges_follow_the_drivers_answer),
+		TEST(failed_calls_charge_nothing),
+		TEST(freeing_a_device_frees_what_is_below),
+		TEST(the_driver_chooses_handles_where_none_is_named),
+		TEST(memory_that_comes_too_late_is_taken_back),
+		TEST(two_calls_at_once_cannot_share_the_last_of_a_slice),
+		TEST(memsize_moves_only_over_what_is_used),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}

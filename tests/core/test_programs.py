@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the test programs of the core, each test in a process of its own, under AddressSanitizer and UBSan."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.core.build import HERE, KMOD, build_objects, build_program, generated, run, tool
+
+SKIPPED = 77  # what a test program exits with when the machine cannot do what it needs
+PROGRAMS = sorted(HERE.glob("test_*.c"))
+TESTS = [
+    (source, name) for source in PROGRAMS for name in re.findall(r"\bTEST\((\w+)\),", source.read_text())
+]
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
+    """Build every test program once."""
+    output = tmp_path_factory.mktemp("core")
+    objects = build_objects(output)
+    return {source: build_program(source, objects, output / "gen", output) for source in PROGRAMS}
+
+
+@pytest.mark.parametrize(("source", "name"), TESTS, ids=[f"{s.stem}-{n}" for s, n in TESTS])
+def test_fact(programs: dict[Path, Path], source: Path, name: str) -> None:
+    """The fact that a C test is named after holds, without a finding of the sanitizers."""
+    done = subprocess.run(
+        [str(programs[source]), name], capture_output=True, text=True, check=False, timeout=240
+    )
+    if done.returncode == SKIPPED:
+        pytest.skip("this machine does not let one process step another (ptrace)")
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_program_lists_its_tests(programs: dict[Path, Path]) -> None:
+    """What the C programs say they hold is what was run."""
+    for source, program in programs.items():
+        listed = subprocess.run(
+            [str(program), "--list"], capture_output=True, text=True, check=True, timeout=60
+        )
+        assert listed.stdout.split() == [name for path, name in TESTS if path == source]
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_freestanding(compiler: str, tmp_path: Path) -> None:
+    """The core needs no C library but memcpy, memset, memcmp and strlen, with either compiler."""
+    gen = generated(tmp_path / "gen")
+    bare = ["-std=gnu11", "-ffreestanding", "-nostdlib", "-O2", "-c", "-Wall", "-Wextra", "-Werror"]
+    wanted: set[str] = set()
+    defined: set[str] = set()
+    for source in sorted((KMOD / "core").glob("*.c")):
+        target = tmp_path / f"{source.stem}.o"
+        include = [f"-I{KMOD / 'core'}", f"-I{gen}"]
+        run([tool(compiler), *bare, *include, str(source), "-o", str(target)])
+        symbols = subprocess.run(
+            [tool("nm"), str(target)], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+        wanted.update(re.findall(r"^ +U (\w+)$", symbols, re.MULTILINE))
+        defined.update(re.findall(r"^[0-9a-f]+ [A-Z] (\w+)$", symbols, re.MULTILINE))
+    outside = {name for name in wanted - defined if not name.startswith("nv_")}
+    assert outside <= {"memcpy", "memset", "memcmp", "strlen"}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which calls go where. */
+#include "bench.h"
+
+#define PAGE_BIG (NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT)
+#define SLICE (6043 * MIB)
+
+static struct bench *sliced(const char *driver, struct caller *caller)
+{
+	struct bench *bench = bench_new(driver);
+
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
+	*caller = bench_caller(bench, "a", 100);
+	return bench;
+}
+
+static long take(struct bench *bench, const struct caller *caller, u32 object, u64 size, u32 attr)
+{
+	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = object, .size = size, .attr = attr };
+
+	return bench_vidmem(bench, caller, 1, &ask);
+}
+
+static void parents_must_be_known(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	struct memory_ask ask = { .client = 0xc1, .parent = 0xd9, .object = 5, .size = MIB };
+
+	CHECK_EQ(bench_subdevice(bench, &caller, 0xc1, 0xd0, 0xd1), NV_ERR_INVALID_OBJECT_PARENT);
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_INVALID_OBJECT_PARENT);
+	bench_cuda_start(bench, &caller, 0xc1);
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_INVALID_OBJECT_PARENT);
+	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_ERR_INVALID_OBJECT_PARENT);
+	CHECK_EQ(take(bench, &caller, 5, MIB, 0), NV_OK);
+	ask.parent = 5;
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_INVALID_OBJECT_PARENT);
+	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xe0, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xe0, 77), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	bench_free(bench);
+}
+
+static void nodes_that_were_not_granted_are_closed(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+
+	caller.device = CGPU_DEVICE_GPU;
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_CARD_INFO, 72), CONTINUED);
+	caller.gpu = 1;
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_CARD_INFO, 72), -EPERM);
+	caller.gpu = 4000;
+	CHECK_EQ(bench_call(bench, &caller, 1, 4), -EPERM);
+	caller.device = CGPU_DEVICE_UVM;
+	CHECK_EQ(bench_call(bench, &caller, 33, 0), CONTINUED);
+	caller.device = CGPU_DEVICE_OTHER;
+	CHECK_EQ(bench_call(bench, &caller, 0, 0), -EPERM);
+	bench_free(bench);
+}
+
+static void sizes_and_denied_escapes(void)
+{
+	static const u32 known[] = { NV_ESC_RM_ALLOC, NV_ESC_RM_ALLOC_MEMORY, NV_ESC_RM_ALLOC_OBJECT,
+		NV_ESC_RM_VID_HEAP_CONTROL, NV_ESC_RM_CONTROL, NV_ESC_RM_DUP_OBJECT, NV_ESC_RM_FREE };
+	static const u32 denied[] = { NV_ESC_RM_CONFIG_GET, NV_ESC_RM_CONFIG_SET, NV_ESC_RM_CONFIG_GET_EX,
+		NV_ESC_RM_CONFIG_SET_EX, NV_ESC_RM_I2C_ACCESS, NV_ESC_RM_ACCESS_REGISTRY, NV_ESC_RM_ADD_VBLANK_CALLBACK,
+		NV_ESC_RM_LOCKLESS_DIAGNOSTIC, NV_ESC_SET_NUMA_STATUS, NV_ESC_EXPORT_TO_DMABUF_FD,
+		NV_ESC_IOCTL_XFER_CMD };
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	size_t i;
+	u32 size;
+
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		for (size = 0; size < 12; size++)
+			CHECK_EQ(bench_call(bench, &caller, known[i], size), -EINVAL);
+		CHECK_EQ(bench_call(bench, &caller, known[i], 185), -EINVAL);
+	}
+	for (i = 0; i < sizeof(denied) / sizeof(denied[0]); i++)
+		CHECK_EQ(bench_call(bench, &caller, denied[i], 64), -EINVAL);
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_MAP_MEMORY, 56), CONTINUED);
+	CHECK_EQ(bench_call(bench, &caller, 0x100002a, 32), CONTINUED);
+	bench_free(bench);
+}
+
+static void classes_by_what_they_hold(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	u32 logged;
+
+	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_SYSTEM), CONTINUED);
+	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_VIRTUAL), CONTINUED);
+	CHECK_EQ(bench_class(bench, &caller, AMPERE_CHANNEL_GPFIFO_A), CONTINUED);
+	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_LOCAL_PHYSICAL), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_LIST_FBMEM), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_EXPORT), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_FABRIC), NV_ERR_NOT_SUPPORTED);
+	logged = bench->logged;
+	CHECK_EQ(bench_class(bench, &caller, 0xbeef), NV_ERR_INVALID_CLASS);
+	CHECK(strcmp(bench->log, "container a: driver class 0xbeef is not known here and was refused") == 0);
+	CHECK_EQ(bench_class(bench, &caller, 0xbeef), NV_ERR_INVALID_CLASS);
+	CHECK_EQ(bench->logged, logged + 1);
+	bench_free(bench);
+}
+
+static void older_ways_to_allocate(void)
+{
+	static const struct {
+		u32 class;
+		long memory, object;
+	} rows[] = {
+		{ NV01_MEMORY_LOCAL_USER, NV_ERR_INSUFFICIENT_PERMISSIONS, NV_ERR_INVALID_CLASS },
+		{ NV01_MEMORY_LOCAL_PHYSICAL, NV_ERR_INSUFFICIENT_PERMISSIONS, NV_ERR_INVALID_CLASS },
+		{ 0xbeef, NV_ERR_INSUFFICIENT_PERMISSIONS, NV_ERR_INVALID_CLASS },
+		{ NV01_MEMORY_SYSTEM, CONTINUED, NV_ERR_INVALID_CLASS },
+		{ NV01_MEMORY_SYSTEM_OS_DESCRIPTOR, CONTINUED, NV_ERR_INVALID_CLASS },
+		{ NV01_DEVICE_0, CONTINUED, NV_ERR_INVALID_CLASS },
+		{ NV01_TIMER, CONTINUED, CONTINUED },
+	};
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		memset(bench->top, 0, sizeof(bench->top));
+		core_put32(bench->top, 12, rows[i].class);
+		CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_ALLOC_MEMORY, 56), rows[i].memory);
+		CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_ALLOC_OBJECT, 20), rows[i].object);
+	}
+	bench_free(bench);
+}
+
+static void heap_functions(void)
+{
+	static const struct {
+		u32 function;
+		long result;
+	} rows[] = { { 0, NV_ERR_NOT_SUPPORTED }, { 6, NV_ERR_NOT_SUPPORTED }, { 14, NV_ERR_NOT_SUPPORTED },
+		{ 15, CONTINUED }, { 16, CONTINUED }, { 18, CONTINUED }, { 19, NV_ERR_NOT_SUPPORTED },
+		{ 27, CONTINUED }, { 5, NV_ERR_INVALID_OBJECT_PARENT } };
+	const struct nv_layout_NVOS32_PARAMETERS *at;
+	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 3, .size = MIB };
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	size_t i;
+
+	at = &bench->core.abi->NVOS32_PARAMETERS;
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		memset(bench->top, 0, sizeof(bench->top));
+		core_put32(bench->top, at->function, rows[i].function);
+		CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes), rows[i].result);
+	}
+	ask.flags = NVOS32_ALLOC_FLAGS_VIRTUAL;
+	CHECK_EQ(bench_heap(bench, &caller, &ask), CONTINUED);
+	ask.flags = 0;
+	ask.attr = NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT;
+	CHECK_EQ(bench_heap(bench, &caller, &ask), CONTINUED);
+	bench_cuda_start(bench, &caller, 0xc1);
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_INVALID_ARGUMENT);
+	ask.attr = 0;
+	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
+	memset(bench->top, 0, sizeof(bench->top));
+	core_put32(bench->top, at->hRoot, 0xc1);
+	core_put32(bench->top, at->function, NVOS32_FUNCTION_FREE);
+	core_put32(bench->top, at->data_Free_hMemory, 3);
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	bench_free(bench);
+}
+
+static void envelopes_open_once(void)
+{
+	struct bench *bench = bench_new("580.142");
+	u8 envelope[16] = { 0 };
+	u32 nr, inner;
+	u64 address;
+
+	core_put32(envelope, 0, NV_ESC_RM_ALLOC);
+	core_put32(envelope, 4, 48);
+	core_put64(envelope, 8, OUTSIDE);
+	CHECK_EQ(cgpu_call_unwrap(&bench->core, envelope, 16, &nr, &inner, &address), 0);
+	CHECK(nr == NV_ESC_RM_ALLOC && inner == 48 && address == OUTSIDE);
+	CHECK_EQ(cgpu_call_unwrap(&bench->core, envelope, 15, &nr, &inner, &address), -EINVAL);
+	core_put32(envelope, 4, 16385);
+	CHECK_EQ(cgpu_call_unwrap(&bench->core, envelope, 16, &nr, &inner, &address), -EINVAL);
+	core_put32(envelope, 4, 16);
+	core_put32(envelope, 0, NV_ESC_IOCTL_XFER_CMD);
+	CHECK_EQ(cgpu_call_unwrap(&bench->core, envelope, 16, &nr, &inner, &address), -EINVAL);
+	bench_free(bench);
+}
+
+static void without_enforcement_all_is_counted_and_nothing_refused(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+
+	bench_settings(bench, 0, 0);
+	bench_cuda_start(bench, &caller, 0xc1);
+	CHECK_EQ(take(bench, &caller, 1, 2 * SLICE, PAGE_BIG), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * SLICE);
+	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_LOCAL_PHYSICAL), CONTINUED);
+	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xe0, 1), CONTINUED);
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_I2C_ACCESS, 32), CONTINUED);
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_FREE, 1), CONTINUED);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 0\nPID: 100 Mem: 12673089536\n"));
+	bench_free(bench);
+}
+
+#define TEST(name)          \
+	{                   \
+#name, name \
+	}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(parents_must_be_known),
+		TEST(nodes_that_were_not_granted_are_closed),
+		TEST(sizes_and_denied_escapes),
+		TEST(classes_by_what_they_hold),
+		TEST(older_ways_to_allocate),
+		TEST(heap_functions),
+		TEST(envelopes_open_once),
+		TEST(without_enforcement_all_is_counted_and_nothing_refused),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}

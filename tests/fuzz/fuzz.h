@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the fuzz targets share: one core for all inputs, and bytes of an input as values. */
+#ifndef CGPU_FUZZ_H
+#define CGPU_FUZZ_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "call.h"
+#include "state.h"
+
+#define MUST(condition)                                                                 \
+	do {                                                                            \
+		if (!(condition)) {                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			abort();                                                        \
+		}                                                                       \
+	} while (0)
+
+struct input {
+	const u8 *data;
+	size_t left;
+};
+
+static inline void take(struct input *input, void *to, size_t bytes)
+{
+	size_t found = bytes < input->left ? bytes : input->left;
+
+	memset(to, 0, bytes);
+	memcpy(to, input->data, found);
+	input->data += found;
+	input->left -= found;
+}
+
+static inline u8 take8(struct input *input)
+{
+	u8 value;
+
+	take(input, &value, sizeof(value));
+	return value;
+}
+
+static inline u32 take32(struct input *input)
+{
+	u32 value;
+
+	take(input, &value, sizeof(value));
+	return value;
+}
+
+static inline u64 take64(struct input *input)
+{
+	u64 value;
+
+	take(input, &value, sizeof(value));
+	return value;
+}
+
+struct fuzz {
+	struct cgpu_core core;
+	struct cgpu_ops ops;
+	int locked;
+};
+
+static void fuzz_lock(void *ctx)
+{
+	struct fuzz *fuzz = ctx;
+
+	MUST(!fuzz->locked);
+	fuzz->locked = 1;
+}
+
+static void fuzz_unlock(void *ctx)
+{
+	struct fuzz *fuzz = ctx;
+
+	MUST(fuzz->locked);
+	fuzz->locked = 0;
+}
+
+static void fuzz_log(void *ctx, int level, const char *line)
+{
+	(void)ctx;
+	MUST(level == 3 || level == 4 || level == 6);
+	MUST(strlen(line) < 512 && strchr(line, '\n') == NULL);
+}
+
+static int fuzz_cgroup(void *ctx, s32 pid, char *path, size_t bytes)
+{
+	struct fuzz *fuzz = ctx;
+
+	MUST(!fuzz->locked);
+	if (pid % 7 == 0)
+		return -ESRCH;
+	memset(path, 'g', bytes); /* no NUL: the core must not rely on one */
+	return 0;
+}
+
+static inline void fuzz_cards(struct fuzz *fuzz)
+{
+	struct cgpu_settings settings = { .engine = "cgpud", .version = "0.1.0", .memory_backend = "core" };
+	struct cgpu_gpu_facts facts = { .memtotal = 1ull << 34, .name = "fuzz" };
+
+	settings.enforce = 1;
+	settings.policy = 1;
+	settings.max_inst = 20;
+	settings.prio_ratio = 80;
+	MUST(cgpu_settings_apply(&fuzz->core, &settings) == 0);
+	for (facts.index = 0; facts.index < 2; facts.index++) {
+		facts.device_instance = facts.index;
+		snprintf(facts.uuid, sizeof(facts.uuid), "GPU-%u", facts.index);
+		MUST(cgpu_gpu_add(&fuzz->core, &facts) == 0);
+	}
+}
+
+/* The core of all inputs, as empty as at the start. */
+static inline struct fuzz *fuzz_core(void)
+{
+	static struct fuzz fuzz;
+	struct cgpu_container_info info;
+	struct cgpu_state *state;
+	u32 i;
+
+	if (fuzz.core.state == NULL) {
+		fuzz.ops = (struct cgpu_ops){ fuzz_lock, fuzz_unlock, fuzz_log, fuzz_cgroup };
+		fuzz.core.ops = &fuzz.ops;
+		fuzz.core.ctx = &fuzz;
+		fuzz.core.abi = cgpu_abi_find("580.142");
+		fuzz.core.state = malloc(cgpu_state_bytes());
+		MUST(fuzz.core.abi && fuzz.core.state);
+		cgpu_state_init(fuzz.core.state);
+		fuzz_cards(&fuzz);
+	}
+	state = fuzz.core.state;
+	while (cgpu_container_next(&fuzz.core, 0, &info) == 0)
+		MUST(cgpu_container_remove(&fuzz.core, info.slot, info.generation) == 0);
+	state->default_memsize = 0;
+	for (i = 0; i < 2; i++) {
+		state->gpu[i].policy = 1;
+		state->gpu[i].max_inst = 20;
+		state->gpu[i].prio_ratio = 80;
+	}
+	MUST(state->objects == 0 && state->clients == 0 && state->containers == 0);
+	return &fuzz;
+}
+
+/* The free lists give the lowest records first, so an input of one page stays below this. */
+#define FUZZ_RECORDS 1024u
+
+/* Every sum again, from the records alone. */
+static inline void fuzz_sums(const struct cgpu_state *state)
+{
+	static u32 references[FUZZ_RECORDS];
+	u64 used[2][CGPU_MAX_INST] = { 0 };
+	u32 objects = 0, i;
+
+	memset(references, 0, sizeof(references));
+	for (i = 0; i < FUZZ_RECORDS && objects < state->objects; i++) {
+		const struct core_object *object = &state->object[i];
+
+		if (object->live != CORE_LIVE && object->live != CORE_PENDING)
+			continue;
+		objects++;
+		if (object->memory != CORE_NONE)
+			references[object->memory]++;
+	}
+	MUST(objects == state->objects);
+	for (i = 0; i < FUZZ_RECORDS; i++) {
+		const struct core_memory *memory = &state->memory[i];
+
+		MUST((memory->live == CORE_LIVE) == (references[i] > 0));
+		if (references[i])
+			used[memory->gpu][memory->instance] += memory->bytes;
+	}
+	for (i = 0; i < CGPU_MAX_INST; i++)
+		MUST(state->gpu[0].instance[i].used == used[0][i] && state->gpu[1].instance[i].used == used[1][i]);
+}
+
+/* What holds after whatever an input did. */
+static inline void fuzz_check(struct fuzz *fuzz)
+{
+	struct cgpu_state *state = fuzz->core.state;
+	u32 gpu, i;
+
+	MUST(!fuzz->locked);
+	fuzz_sums(state);
+	for (gpu = 0; gpu < 2; gpu++) {
+		MUST(core_promised(state, gpu) <= state->gpu[gpu].facts.memtotal);
+		MUST(core_weights(state, gpu) <= state->gpu[gpu].max_inst);
+		MUST(core_instances(state, gpu) <= state->gpu[gpu].max_inst);
+		for (i = 0; i < CGPU_MAX_INST; i++)
+			MUST(state->gpu[gpu].instance[i].used <= state->gpu[gpu].instance[i].memsize);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes);
+
+#endif

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Driver calls, up to four at a time, with a driver that answers whatever the input says. Half of the
+ * calls are made of fields that make sense, the other half of raw bytes.
+ */
+#include "fuzz.h"
+
+#define FLIGHTS 4
+
+struct flight {
+	int busy;
+	struct cgpu_call call;
+	u8 top[256];
+	u8 *segment[CGPU_MAX_SEGMENTS];
+};
+
+struct world {
+	struct fuzz *fuzz;
+	struct input *input;
+	struct cgpu_container_info info;
+	struct flight flight[FLIGHTS];
+};
+
+/* Devices are mostly called 1, subdevices 2, memory 3 to 6, so that calls find what others made. */
+static u32 handle(struct world *world, u32 low, u32 count)
+{
+	u8 value = take8(world->input);
+
+	return value < 240 ? low + value % count : value % 8;
+}
+
+static u64 size(struct world *world)
+{
+	u8 shift = take8(world->input);
+
+	return take64(world->input) >> (shift % 64);
+}
+
+static void run_undo(struct world *world, struct flight *flight)
+{
+	u8 top[64];
+	struct cgpu_call undo = { .top = top };
+
+	if (!cgpu_call_undo(&world->fuzz->core, &flight->call, &undo))
+		return;
+	MUST(cgpu_call_begin(&world->fuzz->core, &undo) == CGPU_EXECUTE);
+	core_put32(top, world->fuzz->core.abi->NVOS00_PARAMETERS.status, NV_OK);
+	MUST(cgpu_call_end(&world->fuzz->core, &undo, 0) == 0);
+}
+
+static void land(struct world *world, struct flight *flight, int result)
+{
+	u32 i, at;
+
+	/* The driver writes what it likes. */
+	i = take8(world->input);
+	for (i = i > 192 ? i % 8 : 0; i > 0; i--) {
+		at = take8(world->input);
+		flight->top[at] = take8(world->input);
+		at = take8(world->input) % 1024;
+		if (flight->call.segments && at < flight->call.segment[0].bytes)
+			flight->segment[0][at] = take8(world->input);
+	}
+	if (cgpu_call_end(&world->fuzz->core, &flight->call, result))
+		run_undo(world, flight);
+	MUST(cgpu_call_end(&world->fuzz->core, &flight->call, 0) == 0);
+	for (i = 0; i < CGPU_MAX_SEGMENTS; i++) {
+		free(flight->segment[i]);
+		flight->segment[i] = NULL;
+	}
+	flight->busy = 0;
+}
+
+/* Zeros, a size where memory is asked for, and a few bytes of the input. */
+static void fill_segment(struct world *world, u8 *data, u32 bytes)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &world->fuzz->core.abi->NV_MEMORY_ALLOCATION_PARAMS;
+	u32 i;
+
+	memset(data, 0, bytes);
+	if (bytes == at->bytes)
+		core_put64(data, at->size, (u64)take8(world->input) << 16);
+	for (i = take8(world->input) & 7; i > 1; i--)
+		data[take32(world->input) % bytes] = take8(world->input);
+}
+
+/* Segments are as long as asked for, so that touching more is seen. */
+static void start(struct world *world, struct flight *flight)
+{
+	enum cgpu_verdict verdict;
+	u32 rounds = 0, last;
+
+	flight->call.top = flight->top;
+	for (;;) {
+		verdict = cgpu_call_begin(&world->fuzz->core, &flight->call);
+		if (verdict != CGPU_COPY_IN)
+			break;
+		MUST(++rounds <= CGPU_MAX_SEGMENTS && flight->call.segments == rounds);
+		last = rounds - 1;
+		MUST(flight->call.segment[last].bytes <= CGPU_SEGMENT_MAX && flight->call.segment[last].address);
+		flight->segment[last] = malloc(flight->call.segment[last].bytes);
+		MUST(flight->segment[last]);
+		fill_segment(world, flight->segment[last], flight->call.segment[last].bytes);
+		flight->call.segment[last].data = flight->segment[last];
+	}
+	flight->busy = 1;
+	if (verdict != CGPU_EXECUTE)
+		land(world, flight, -EIO);
+}
+
+static void prepare(struct world *world, struct flight *flight, u32 nr, u32 bytes)
+{
+	memset(flight, 0, sizeof(*flight));
+	flight->call.slot = world->info.slot;
+	flight->call.generation = world->info.generation;
+	flight->call.tgid = 1 + take8(world->input) % 3;
+	flight->call.nr = nr;
+	flight->call.bytes = bytes;
+}
+
+static void raw_call(struct world *world, struct flight *flight)
+{
+	static const u8 numbers[] = { 39, 40, 41, 42, 43, 52, 74, 211, 217 };
+	u8 which = take8(world->input);
+	u32 nr = which < sizeof(numbers) ? numbers[which] : take32(world->input);
+
+	prepare(world, flight, nr, take8(world->input));
+	flight->call.device = (enum cgpu_device)(take8(world->input) % 4);
+	flight->call.gpu = take8(world->input) % 3;
+	take(world->input, flight->top, sizeof(flight->top));
+	start(world, flight);
+}
+
+static void alloc_call(struct world *world, struct flight *flight)
+{
+	static const u32 classes[] = { NV01_DEVICE_0, NV20_SUBDEVICE_0, NV01_MEMORY_LOCAL_USER,
+		NV01_MEMORY_LOCAL_USER };
+	static const u32 lowest[] = { 1, 2, 3, 3 };
+	const struct nv_layout_NVOS64_PARAMETERS *at = &world->fuzz->core.abi->NVOS64_PARAMETERS;
+	u8 how = take8(world->input);
+
+	prepare(world, flight, NV_ESC_RM_ALLOC, how & 4 ? at->bytes : world->fuzz->core.abi->NVOS21_PARAMETERS.bytes);
+	core_put32(flight->top, at->hRoot, 0xc1 + (how >> 7));
+	core_put32(flight->top, at->hObjectParent, handle(world, 1, (how & 3) >= 2 ? 2 : 1));
+	core_put32(flight->top, at->hObjectNew, handle(world, lowest[how & 3], (how & 3) >= 2 ? 4 : 1));
+	core_put32(flight->top, at->hClass, classes[how & 3]);
+	core_put64(flight->top, at->pAllocParms, (how & 24) == 24 ? 0 : 4096);
+	start(world, flight);
+}
+
+static void heap_call(struct world *world, struct flight *flight)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &world->fuzz->core.abi->NVOS32_PARAMETERS;
+
+	prepare(world, flight, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes);
+	core_put32(flight->top, at->hRoot, 0xc1 + (take8(world->input) & 1));
+	core_put32(flight->top, at->hObjectParent, handle(world, 1, 2));
+	core_put32(flight->top, at->function, take8(world->input) % 8);
+	core_put32(flight->top, at->data_AllocSize_hMemory, handle(world, 3, 4));
+	core_put64(flight->top, at->data_AllocSize_size, size(world));
+	core_put32(flight->top, at->data_AllocSize_attr, (u32)(take8(world->input) % 4) << NVOS32_ATTR_PAGE_SIZE_SHIFT);
+	if (take8(world->input) & 1) {
+		core_put64(flight->top, at->data_AllocSize_alignment, size(world));
+		core_put32(flight->top, at->data_AllocSize_flags, take32(world->input) & ~NVOS32_ALLOC_FLAGS_VIRTUAL);
+	}
+	start(world, flight);
+}
+
+static void handle_call(struct world *world, struct flight *flight)
+{
+	const struct nv_abi *abi = world->fuzz->core.abi;
+	u8 how = take8(world->input);
+
+	if (how & 1) {
+		prepare(world, flight, NV_ESC_RM_FREE, abi->NVOS00_PARAMETERS.bytes);
+		core_put32(flight->top, abi->NVOS00_PARAMETERS.hRoot, 0xc1 + (how >> 7));
+		core_put32(flight->top, abi->NVOS00_PARAMETERS.hObjectOld,
+			(how & 112) == 112 ? 0xc1 : handle(world, 1, 6));
+	} else {
+		prepare(world, flight, NV_ESC_RM_DUP_OBJECT, abi->NVOS55_PARAMETERS.bytes);
+		core_put32(flight->top, abi->NVOS55_PARAMETERS.hClient, 0xc1 + (how >> 7));
+		core_put32(flight->top, abi->NVOS55_PARAMETERS.hParent, handle(world, 1, 2));
+		core_put32(flight->top, abi->NVOS55_PARAMETERS.hObject, handle(world, 3, 4));
+		core_put32(flight->top, abi->NVOS55_PARAMETERS.hClientSrc, 0xc1 + (how >> 6 & 1));
+		core_put32(flight->top, abi->NVOS55_PARAMETERS.hObjectSrc, handle(world, 3, 4));
+	}
+	start(world, flight);
+}
+
+static void control_call(struct world *world, struct flight *flight)
+{
+	static const u32 commands[] = { NV2080_CTRL_CMD_FB_GET_INFO, NV2080_CTRL_CMD_FB_GET_INFO_V2,
+		NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, 0x3d05 };
+	const struct nv_abi *abi = world->fuzz->core.abi;
+	const struct nv_layout_NVOS54_PARAMETERS *at = &abi->NVOS54_PARAMETERS;
+	const u32 bytes[] = { abi->NV2080_CTRL_FB_GET_INFO_PARAMS.bytes, abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.bytes,
+		abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes, 24 };
+	u8 how = take8(world->input);
+
+	prepare(world, flight, NV_ESC_RM_CONTROL, at->bytes);
+	core_put32(flight->top, at->hClient, 0xc1 + (how >> 7));
+	core_put32(flight->top, at->hObject, handle(world, 2, 1));
+	core_put32(flight->top, at->cmd, commands[how & 3]);
+	core_put32(flight->top, at->paramsSize, bytes[how & 3]);
+	core_put64(flight->top, at->params, 4096);
+	start(world, flight);
+}
+
+/* What may happen between the two halves of a call. */
+static void event(struct world *world)
+{
+	static const char create[] = "create id=box pid=1 gpu=0:1073741824 gpu=1:1048576";
+	struct cgpu_core *core = &world->fuzz->core;
+	u8 what = take8(world->input);
+
+	if (what % 4 == 0)
+		cgpu_client_gone(core, 1 + what / 4 % 3, 0xc1 + (what >> 7));
+	else if (what % 4 == 1)
+		cgpu_process_figure(core, 1 + what / 4 % 3, what >> 7, 0);
+	else if (what < 16)
+		cgpu_inst_ctl(core, "destroy id=box", 14);
+	cgpu_inst_ctl(core, create, sizeof(create) - 1);
+	MUST(cgpu_container_find(core, "box", &world->info) == 0);
+}
+
+/* Two clients with a device each, as every process of CUDA has. */
+static void start_clients(struct world *world)
+{
+	static const u8 nothing[16];
+	struct input none = { nothing, 0 };
+	struct input *input = world->input;
+	const struct nv_layout_NVOS64_PARAMETERS *at = &world->fuzz->core.abi->NVOS64_PARAMETERS;
+	u32 client;
+
+	world->input = &none;
+	for (client = 0xc1; client <= 0xc2; client++) {
+		prepare(world, &world->flight[0], NV_ESC_RM_ALLOC, at->bytes);
+		core_put32(world->flight[0].top, at->hRoot, client);
+		core_put32(world->flight[0].top, at->hObjectNew, 1);
+		core_put32(world->flight[0].top, at->hClass, NV01_DEVICE_0);
+		core_put64(world->flight[0].top, at->pAllocParms, 4096);
+		start(world, &world->flight[0]);
+		MUST(world->flight[0].busy);
+		land(world, &world->flight[0], 0);
+	}
+	world->input = input;
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
+{
+	static void (*const calls[])(struct world *, struct flight *) = { raw_call, alloc_call, alloc_call, heap_call,
+		handle_call, control_call };
+	struct input input = { data, bytes };
+	struct world world = { .fuzz = fuzz_core(), .input = &input };
+	struct flight *flight;
+	u32 i;
+
+	MUST(cgpu_inst_ctl(&world.fuzz->core, "create id=box pid=1 gpu=0:1073741824", 36) == 0);
+	MUST(cgpu_container_find(&world.fuzz->core, "box", &world.info) == 0);
+	start_clients(&world);
+	while (input.left) {
+		u8 step = take8(&input);
+
+		flight = &world.flight[step % FLIGHTS];
+		if (step >= 224)
+			event(&world);
+		else if (flight->busy)
+			land(&world, flight, (step & 48) == 48 ? -EIO : 0);
+		else
+			calls[(step >> 2) % (sizeof(calls) / sizeof(calls[0]))](&world, flight);
+		fuzz_check(world.fuzz);
+	}
+	for (i = 0; i < FLIGHTS; i++) {
+		if (world.flight[i].busy)
+			land(&world, &world.flight[i], 0);
+	}
+	fuzz_check(world.fuzz);
+	return 0;
+}
