@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <time.h>
+
+#include "answers.h"
+#include "call.h"
+#include "process.h"
+
+#define SENT_NS 1000000000ull
+
+/* The descriptor is not held meanwhile: a copy would keep the memory of a dead process alive. */
+static void take_back(struct cgpud *d, struct task_cache *cache, struct exchange *e)
+{
+	int fd = (int)e->notif.data.args[0];
+	struct task task;
+	int r;
+
+	task_init(&task, cache, (s32)e->notif.pid);
+	r = task_take(d, &task, fd, -1, 0);
+	if (r == -ENOENT && e->call.tgid != task.tid) {
+		task_drop(&task);
+		task_init(&task, cache, e->call.tgid);
+		r = task_take(d, &task, fd, -1, 0);
+	}
+	/* Where the process is gone, the driver has freed what it had. */
+	if (r == 0 && task.driver_node && task.file >= 0)
+		call_undo(d, e, task.file);
+	task_drop(&task);
+	exchange_release(&d->exchanges, e);
+}
+
+void answer_keep(struct cgpud *d, struct task_cache *cache, struct exchange *e)
+{
+	atomic_fetch_add(&d->counters.interrupted, 1);
+	e->started = process_started((s32)e->notif.pid);
+	if (!e->started)
+		take_back(d, cache, e);
+	else
+		exchange_keep(&d->exchanges, e);
+}
+
+/* Questions may be asked again; what makes or frees an object must not happen twice. */
+void answer_sent(struct cgpud *d, struct exchange *e)
+{
+	u32 nr = e->call.nr;
+
+	if (nr == NV_ESC_RM_ALLOC || nr == NV_ESC_RM_FREE || nr == NV_ESC_RM_DUP_OBJECT ||
+		nr == NV_ESC_RM_VID_HEAP_CONTROL)
+		exchange_sent(&d->exchanges, e);
+	else
+		exchange_release(&d->exchanges, e);
+}
+
+static int same_call(const struct exchange *kept, const struct exchange *e)
+{
+	/* Descriptor, command, address: ioctl has no more arguments, and other registers may have changed. */
+	return kept->notif.data.nr == e->notif.data.nr && kept->notif.data.arch == e->notif.data.arch &&
+		!memcmp(kept->notif.data.args, e->notif.data.args, 3 * sizeof(e->notif.data.args[0]));
+}
+
+/* The caller's memory holds already the answer, or (or_before) what it held before. scratch: its copies
+ * are free. */
+static int same_memory(const struct exchange *kept, struct exchange *scratch, int or_before)
+{
+	u32 n, bytes;
+
+	for (n = 0; n <= kept->call.segments; n++) {
+		bytes = exchange_bytes(kept, n);
+		if (process_read((s32)kept->notif.pid, exchange_address(kept, n), scratch->copy[n], bytes) < 0)
+			return 0;
+		if (memcmp(scratch->copy[n], kept->copy[n], bytes) &&
+			(!or_before || memcmp(scratch->copy[n], kept->before[n], bytes)))
+			return 0;
+	}
+	return 1;
+}
+
+static struct exchange *find_sent(struct cgpud *d, struct exchange *e, const struct task *task)
+{
+	struct exchange *sent = exchange_take_sent(&d->exchanges, task->tid);
+	struct timespec now;
+	u64 ns;
+
+	if (!sent)
+		return NULL;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ns = (u64)now.tv_sec * 1000000000ull + (u64)now.tv_nsec;
+	if (ns - sent->sent < SENT_NS && same_call(sent, e) && same_memory(sent, e, 0))
+		return sent;
+	exchange_release(&d->exchanges, sent);
+	return NULL;
+}
+
+struct exchange *answer_find(struct cgpud *d, struct exchange *e, const struct task *task)
+{
+	struct exchange *found = find_sent(d, e, task), *kept;
+	struct task_cache *cache = task->cache;
+
+	while (!found && (kept = exchange_take_kept(&d->exchanges, task->tid, 0))) {
+		if (kept->started == process_started(task->tid) && same_call(kept, e) && same_memory(kept, e, 1))
+			found = kept;
+		else
+			take_back(d, cache, kept);
+	}
+	return found;
+}
+
+static struct exchange *take_oldest(struct exchanges *x)
+{
+	struct exchange *oldest = NULL, *kept;
+	u32 i;
+
+	for (i = 0; i < EXCHANGES_MAX; i++) {
+		kept = exchange_take_kept(x, 0, i);
+		if (!kept)
+			break;
+		i = kept->index;
+		if (oldest && oldest->age < kept->age) {
+			exchange_return_kept(x, kept);
+			continue;
+		}
+		if (oldest)
+			exchange_return_kept(x, oldest);
+		oldest = kept;
+	}
+	return oldest;
+}
+
+void answers_sweep(struct cgpud *d, struct task_cache *cache, u32 all)
+{
+	struct exchange *kept;
+	u32 i;
+
+	if (all) {
+		kept = take_oldest(&d->exchanges);
+		if (kept)
+			take_back(d, cache, kept);
+		return;
+	}
+	for (i = 0; i < EXCHANGES_MAX; i++) {
+		kept = exchange_take_kept(&d->exchanges, 0, i);
+		if (!kept)
+			return;
+		i = kept->index;
+		if (process_started((s32)kept->notif.pid) == kept->started)
+			exchange_return_kept(&d->exchanges, kept);
+		else
+			take_back(d, cache, kept);
+	}
+}

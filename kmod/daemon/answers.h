@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers that found nobody. A signal can interrupt a thread while its call is in the driver; the call
+ * is then restarted, and must not happen twice. The answer is kept for the restarted call of the thread,
+ * and taken back when the thread does something else or ends.
+ *
+ * An answer that was sent can be lost too: the thread may have left its wait for a signal, and only then
+ * see the answer (kernel/seccomp.c, seccomp_do_user_notification). The last answer that changed
+ * something is therefore remembered for a second, for a call that repeats it to the last byte.
+ */
+#ifndef CGPUD_ANSWERS_H
+#define CGPUD_ANSWERS_H
+
+#include "engine.h"
+#include "task.h"
+
+/* Keep the executed exchange, or take it back at once when its thread has ended. */
+void answer_keep(struct cgpud *d, struct task_cache *cache, struct exchange *e);
+/* If e, which has only just been received, restarts a call with a kept answer, returns the exchange that holds it; the caller has it then.
+ * Anything else kept for the thread is taken back. */
+struct exchange *answer_find(struct cgpud *d, struct exchange *e, const struct task *task);
+/* Let go of an exchange whose answer was sent. */
+void answer_sent(struct cgpud *d, struct exchange *e);
+/* Take back answers whose threads have ended, or (all) the oldest one to make room. */
+void answers_sweep(struct cgpud *d, struct task_cache *cache, u32 all);
+
+#endif

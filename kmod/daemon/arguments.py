@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the daemon was asked to do, and what of it the core has to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cgpu import __version__, paths
+from cgpu.kmod.daemon.engine import Settings
+from cgpu.kmod.daemon.places import Places
+
+if TYPE_CHECKING:
+    from cgpu.effective import Effective
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What the daemon was asked to do."""
+
+    simulate: str | None = None
+    tree: str | None = None
+    config: Path = Path(paths.CONFIG)
+    config_required: bool = False
+    places: Places = field(default_factory=Places)
+
+
+def settings_of(config: Effective) -> Settings:
+    """Return what the core needs of a configuration."""
+    return Settings(
+        version=__version__,
+        enforce=config.enforce,
+        allow_zero_weight=config.allow_zero_weight,
+        policy=config.policy,
+        max_inst=config.max_inst,
+        prio_ratio=config.prio_ratio,
+        default_memsize=config.default_memsize,
+    )

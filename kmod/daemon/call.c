@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "call.h"
+#include "process.h"
+#include "rm.h"
+
+#define UNDO_TOP_BYTES 64
+
+static int read_envelope(struct cgpud *d, const struct task *task, u32 *nr, u32 *bytes, u64 *address)
+{
+	u8 envelope[64];
+	int r;
+
+	if (*bytes != d->core.abi->nv_ioctl_xfer_t.bytes || *bytes > sizeof(envelope))
+		return -EINVAL;
+	r = process_read(task->tid, *address, envelope, *bytes);
+	if (r < 0)
+		return r;
+	r = cgpu_call_unwrap(&d->core, envelope, *bytes, nr, bytes, address);
+	/* An envelope in an envelope is no command of the driver, and executing it would unwrap it. */
+	return r < 0 ? r : *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
+}
+
+int call_read(struct cgpud *d, struct exchange *e, const struct task *task, u32 cmd, u64 address)
+{
+	struct cgpu_call *call = &e->call;
+	u32 nr = cmd & 0xff, bytes = (cmd >> 16) & 0x3fff;
+	int r;
+
+	call->device = task->kind;
+	call->gpu = task->gpu;
+	call->top = e->copy[0];
+	/* UVM's commands are bare numbers without a size: the core knows them by number. */
+	if (task->kind == CGPU_DEVICE_UVM) {
+		call->nr = cmd;
+		call->bytes = 0;
+		return 0;
+	}
+	if (nr == NV_ESC_IOCTL_XFER_CMD && task->kind != CGPU_DEVICE_OTHER) {
+		r = read_envelope(d, task, &nr, &bytes, &address);
+		if (r < 0)
+			return r;
+	}
+	if (bytes > CGPU_SEGMENT_MAX)
+		return -EINVAL;
+	call->nr = nr;
+	call->bytes = bytes;
+	e->top_address = address;
+	r = process_read(task->tid, address, e->copy[0], bytes);
+	if (r == 0)
+		memcpy(e->before[0], e->copy[0], bytes);
+	return r;
+}
+
+/* Fetch the nested buffer that the core has just asked for. */
+static int read_segment(struct exchange *e, const struct task *task)
+{
+	struct cgpu_segment *s;
+	u32 n = e->call.segments, room;
+	int r;
+
+	if (!n || n > CGPU_MAX_SEGMENTS)
+		return -EINVAL;
+	s = &e->call.segment[n - 1];
+	if (!s->address || s->bytes > CGPU_SEGMENT_MAX || s->parent >= n)
+		return -EINVAL;
+	room = exchange_bytes(e, s->parent);
+	if (room < sizeof(u64) || s->pointer > room - sizeof(u64))
+		return -EINVAL;
+	s->data = e->copy[n];
+	r = process_read(task->tid, s->address, s->data, s->bytes);
+	if (r == 0)
+		memcpy(e->before[n], s->data, s->bytes);
+	return r;
+}
+
+enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, const struct task *task)
+{
+	enum cgpu_verdict verdict = CGPU_COPY_IN;
+	u32 round;
+	int r;
+
+	for (round = 0; round <= CGPU_MAX_SEGMENTS && verdict == CGPU_COPY_IN; round++) {
+		verdict = cgpu_call_begin(&d->core, &e->call);
+		r = verdict == CGPU_COPY_IN ? read_segment(e, task) : 0;
+		if (r < 0) {
+			e->call.error = -r;
+			return CGPU_REFUSE;
+		}
+	}
+	if (verdict == CGPU_COPY_IN) {
+		e->call.error = EINVAL;
+		return CGPU_REFUSE;
+	}
+	return verdict;
+}
+
+static void set_pointers(struct exchange *e, int ours)
+{
+	u32 i;
+
+	for (i = 0; i < e->call.segments; i++) {
+		const struct cgpu_segment *s = &e->call.segment[i];
+
+		rm_put64(e->copy[s->parent], s->pointer, ours ? (uintptr_t)s->data : s->address);
+	}
+}
+
+/* What cannot be found has been freed by the first run of this call. */
+static void forgive_free(const struct nv_abi *abi, struct exchange *e)
+{
+	u8 *top = e->copy[0];
+
+	if (e->result != 0)
+		return;
+	if (e->call.nr == NV_ESC_RM_FREE && e->call.bytes == abi->NVOS00_PARAMETERS.bytes)
+		rm_put32(top, abi->NVOS00_PARAMETERS.status, NV_OK);
+	else if (e->call.nr == NV_ESC_RM_VID_HEAP_CONTROL && e->call.bytes == abi->NVOS32_PARAMETERS.bytes &&
+		rm_get32(top, abi->NVOS32_PARAMETERS.function) == NVOS32_FUNCTION_FREE)
+		rm_put32(top, abi->NVOS32_PARAMETERS.status, NV_OK);
+}
+
+void call_execute(struct cgpud *d, struct exchange *e, const struct task *task)
+{
+	exchange_set_stage(e, STAGE_EXECUTING);
+	set_pointers(e, 1);
+	e->result = rm_call(task->file, e->call.nr, e->copy[0], e->call.bytes);
+	set_pointers(e, 0);
+	if (e->repeated)
+		forgive_free(d->core.abi, e);
+	if (cgpu_call_end(&d->core, &e->call, e->result))
+		call_undo(d, e, task->file);
+	exchange_set_stage(e, STAGE_EXECUTED);
+	atomic_fetch_add(&d->counters.executed, 1);
+}
+
+int call_write(const struct exchange *e, u32 count)
+{
+	u32 n;
+	int r = 0;
+
+	/* The top-level struct last, as the driver does it: its status says that the rest is there. */
+	for (n = count; n > 0 && r == 0; n--)
+		r = process_write(
+			(s32)e->notif.pid, exchange_address(e, n - 1), e->copy[n - 1], exchange_bytes(e, n - 1));
+	return r;
+}
+
+/* Run a call of our own making the way every other runs, so that the charges follow. */
+static void run_free(struct cgpud *d, struct cgpu_call *call, int file)
+{
+	int r = -EPERM;
+
+	if (cgpu_call_begin(&d->core, call) == CGPU_EXECUTE) {
+		r = rm_call(file, call->nr, call->top, call->bytes);
+		cgpu_call_end(&d->core, call, r);
+	}
+	if (r < 0)
+		events_log(&d->events, LOG_LEVEL_WARNING, "process %d: an allocation could not be taken back: %s",
+			call->tgid, strerror(-r));
+}
+
+void call_undo(struct cgpud *d, struct exchange *e, int file)
+{
+	u8 top[UNDO_TOP_BYTES] = { 0 };
+	struct cgpu_call undo = { .top = top };
+
+	if (e->undone)
+		return;
+	e->undone = 1;
+	if (cgpu_call_undo(&d->core, &e->call, &undo) == 1)
+		run_free(d, &undo, file);
+}
+
+/* Client and handle that an allocation names itself. Handle 0: the driver was to pick it. */
+static void wanted_handle(const struct nv_abi *abi, const struct exchange *e, u32 *client, u32 *handle)
+{
+	const u8 *top = e->before[0];
+
+	*client = *handle = 0;
+	if (e->call.nr == NV_ESC_RM_ALLOC && e->call.bytes >= abi->NVOS21_PARAMETERS.bytes) {
+		*client = rm_get32(top, abi->NVOS21_PARAMETERS.hRoot);
+		*handle = rm_get32(top, abi->NVOS21_PARAMETERS.hObjectNew);
+	} else if (e->call.nr == NV_ESC_RM_DUP_OBJECT && e->call.bytes == abi->NVOS55_PARAMETERS.bytes) {
+		*client = rm_get32(top, abi->NVOS55_PARAMETERS.hClient);
+		*handle = rm_get32(top, abi->NVOS55_PARAMETERS.hObject);
+	} else if (e->call.nr == NV_ESC_RM_VID_HEAP_CONTROL && e->call.bytes == abi->NVOS32_PARAMETERS.bytes) {
+		u32 function = rm_get32(top, abi->NVOS32_PARAMETERS.function);
+
+		if (function != NVOS32_FUNCTION_ALLOC_SIZE && function != NVOS32_FUNCTION_ALLOC_SIZE_RANGE &&
+			function != NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT)
+			return;
+		*client = rm_get32(top, abi->NVOS32_PARAMETERS.hRoot);
+		*handle = rm_get32(top, abi->NVOS32_PARAMETERS.data_AllocSize_hMemory);
+	}
+}
+
+u32 call_undo_unsure(struct cgpud *d, struct exchange *e, int file)
+{
+	const struct nv_layout_NVOS00_PARAMETERS *l = &d->core.abi->NVOS00_PARAMETERS;
+	u8 top[UNDO_TOP_BYTES] = { 0 };
+	struct cgpu_call call = e->call;
+	u32 client, handle;
+
+	wanted_handle(d->core.abi, e, &client, &handle);
+	if (!client || !handle || client == handle)
+		return 0;
+	memset(call.opaque, 0, sizeof(call.opaque));
+	call.segments = 0;
+	call.no_room = 0;
+	call.nr = NV_ESC_RM_FREE;
+	call.bytes = l->bytes;
+	call.top = top;
+	rm_put32(top, l->hRoot, client);
+	rm_put32(top, l->hObjectOld, handle);
+	run_free(d, &call, file);
+	return 1;
+}

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may write to the tree: CAP_SYS_ADMIN in the initial user namespace."""
+
+from __future__ import annotations
+
+import os
+import re
+
+CAP_SYS_ADMIN = 21
+STATUS_MAX = 1 << 16
+_EFFECTIVE = re.compile(rb"^CapEff:\s*([0-9a-f]{16})$", re.MULTILINE)
+
+
+def has_capability(status: bytes, capability: int) -> bool:
+    """Tell from the text of /proc/PID/status whether a capability is effective."""
+    found = _EFFECTIVE.search(status)
+    return found is not None and bool(int(found.group(1), 16) >> capability & 1)
+
+
+def may_write(pid: int) -> bool:
+    """Tell whether a thread may write. A thread that cannot be looked at may not."""
+    if pid <= 0:
+        return False
+    try:
+        with open(f"/proc/{pid}/status", "rb") as stream:
+            status = stream.read(STATUS_MAX)
+        theirs, ours = os.stat(f"/proc/{pid}/ns/user"), os.stat("/proc/self/ns/user")
+    except OSError:
+        return False
+    same = (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
+    return same and has_capability(status, CAP_SYS_ADMIN)

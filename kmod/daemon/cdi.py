@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a container must be given for a GPU, as a specification of the Container Device Interface, 0.6.0."""
+
+from __future__ import annotations
+
+import json
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from cgpu.kmod.daemon.places import replace_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cgpu.kmod.daemon.engine import DeviceNode, Gpu
+
+VERSION = "0.6.0"
+KIND = "opencgpu.io/gpu"
+VENDOR_TOOLKIT = "opencgpu.io/vendor-toolkit"
+
+
+def edits(node: DeviceNode) -> dict[str, Any]:
+    """Return the edits that bring one node to where programs look for it."""
+    inside = "/dev/" + PurePosixPath(node.path).name
+    if node.character_device:
+        device = {
+            "path": inside,
+            "hostPath": node.path,
+            "type": "c",
+            "major": node.major,
+            "minor": node.minor,
+            "permissions": "rw",
+        }
+        return {"deviceNodes": [device]}
+    mount = {"hostPath": node.path, "containerPath": inside, "options": ["bind", "rw", "nosuid", "noexec"]}
+    return {"mounts": [mount]}
+
+
+def merge(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Join several edits into one."""
+    joined: dict[str, list[Any]] = {}
+    for part in parts:
+        for key, values in part.items():
+            joined.setdefault(key, []).extend(values)
+    return joined
+
+
+def specification(gpus: Sequence[Gpu], nodes: Sequence[DeviceNode]) -> dict[str, Any]:
+    """Describe every GPU under its index and its UUID; the nodes all of them need are common.
+
+    nodes: the control node, then the GPUs' in order, then others.
+    """
+    own = nodes[1 : 1 + len(gpus)]
+    common = [nodes[0], *(n for n in nodes[1 + len(gpus) :] if "uvm" in PurePosixPath(n.path).name)]
+    devices = []
+    for gpu, node in zip(gpus, own, strict=True):
+        names = [str(gpu.index)] + ([gpu.uuid] if gpu.uuid else [])
+        devices += [{"name": name, "containerEdits": edits(node)} for name in names]
+    return {
+        "cdiVersion": VERSION,
+        "kind": KIND,
+        # The vendor's toolkit finds cards by their device nodes: without these it finds none.
+        "annotations": {VENDOR_TOOLKIT: "true" if nodes[0].character_device else "false"},
+        "devices": devices,
+        "containerEdits": merge([edits(node) for node in common]),
+    }
+
+
+def publish(document: dict[str, Any], path: Path) -> None:
+    """Put the specification in place all at once. Raises OSError."""
+    replace_text(path, json.dumps(document, indent=1) + "\n")

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What libcgpud.so offers to the process that loads it. Worker threads answer supervised driver calls
+ * and never call back: messages come as lines through a pipe (cgpud_options.event_fd).
+ *
+ * Lines: "log <level> <text>" (level as in syslog(3)), "gone <serial>" (a listener has no task left).
+ */
+#ifndef CGPUD_H
+#define CGPUD_H
+
+#include "cgpu_core.h"
+
+struct cgpud;
+
+struct cgpud_options {
+	const char *driver_root; /* directory with nvidiactl and nvidia<minor> */
+	s32 state_fd; /* memory file of the engine before this one, or -1 */
+	s32 event_fd; /* non-blocking write end of a pipe, or -1; stays the caller's */
+	u32 workers; /* 0: by the number of processors */
+	u32 allow_unknown_driver;
+	struct cgpu_settings settings;
+};
+
+struct cgpud_status {
+	char driver[64]; /* version of the driver that is loaded */
+	char layout[16]; /* "exact" or "nearest" */
+	u32 gpus, workers, listeners, kept_answers, recovered;
+	u64 supervised, executed, continued, refused, interrupted, faults, lost_lines;
+};
+
+/* A GPU's node, for whoever has to hand it to a container. */
+struct cgpud_node {
+	char path[256];
+	u32 character_device; /* 1 or 0 */
+	u32 major, minor;
+};
+
+/* Map or make the state, speak to the driver, find its GPUs. Returns 0, or a negative errno with one
+ * line in error. -ESTALE: the state cannot be used; -ENODEV: no driver; -EPROTO: unknown driver version. */
+int cgpud_open(struct cgpud **out, const struct cgpud_options *options, char *error, size_t bytes);
+struct cgpu_core *cgpud_core(struct cgpud *d);
+/* The memory file that the next engine takes up. Stays the engine's. */
+int cgpud_state_fd(const struct cgpud *d);
+/* Take a seccomp listener over; owns fd from here on, also on failure. -ENOSPC, -EEXIST. */
+int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial);
+/* Answer the calls that were in flight when the engine before died, then serve. */
+int cgpud_start(struct cgpud *d, char *error, size_t bytes);
+/* New settings while running. */
+int cgpud_apply(struct cgpud *d, const struct cgpu_settings *settings);
+/* A registration may have changed: look at init processes now. */
+void cgpud_kick(struct cgpud *d);
+void cgpud_status(struct cgpud *d, struct cgpud_status *status);
+/* The control node is index 0, the GPUs' nodes follow in the order of the tree, then whatever else the
+ * driver root has for containers. -ENOENT past the last one. */
+int cgpud_node(struct cgpud *d, u32 index, struct cgpud_node *node);
+/* Stop threads; calls in flight are finished. The state stays in its memory file. */
+void cgpud_stop(struct cgpud *d);
+void cgpud_close(struct cgpud *d);
+
+#endif

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control socket: one line of JSON in, one out. Root only."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from cgpu.errors import CgpuError
+from cgpu.kmod.daemon.listener import bind, peer_uid
+
+log = logging.getLogger(__name__)
+
+MAX_LINE = 4096
+MAX_ANSWER = 1 << 22
+WAIT_S = 2.0
+
+Handler = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """Read one request. Raises CgpuError."""
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise CgpuError("the request is not one line of JSON") from error
+    if not isinstance(request, dict) or not isinstance(request.get("command"), str):
+        raise CgpuError('the request is not of the form {"command": "status"}')
+    return request
+
+
+class ControlSocket:
+    """Answers requests one after the other; they are short and rare."""
+
+    def __init__(self, path: str, commands: dict[str, Handler]) -> None:
+        """Bind. Raises OSError."""
+        self._path = path
+        self._commands = commands
+        self.sock = bind(path)
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when a request comes."""
+        return self.sock.fileno()
+
+    def handle(self) -> None:
+        """Answer one request."""
+        try:
+            sock, _ = self.sock.accept()
+        except OSError:
+            return
+        with sock:
+            sock.settimeout(WAIT_S)
+            try:
+                if peer_uid(sock) == 0:
+                    sock.sendall(json.dumps(self._answer(sock)).encode() + b"\n")
+            except OSError as error:
+                log.warning("control socket: %s", error)
+
+    def close(self) -> None:
+        """Take the socket away."""
+        self.sock.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+
+    def _answer(self, sock: socket.socket) -> dict[str, Any]:
+        try:
+            request = parse(_read_line(sock, MAX_LINE))
+            handler = self._commands.get(request["command"])
+            if handler is None:
+                raise CgpuError(f"no such command; accepted are {', '.join(self._commands)}")
+            return {"ok": True, **handler(request)}
+        except CgpuError as error:
+            return {"ok": False, "error": str(error)}
+
+
+def ask(path: str, request: dict[str, Any], wait_s: float = WAIT_S) -> dict[str, Any] | None:
+    """Send a request to a running daemon; None when there is none, or one that is ending.
+
+    Raises CgpuError when it does not answer.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:
+        sock.settimeout(wait_s)
+        try:
+            sock.connect(path)
+            sock.sendall(json.dumps(request).encode() + b"\n")
+            line = _read_line(sock, MAX_ANSWER)
+            answer = json.loads(line) if line else None
+        except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
+            return None
+        except (OSError, ValueError) as error:
+            raise CgpuError(f"{path}: the daemon does not answer: {error}") from error
+    return answer if isinstance(answer, dict) else None
+
+
+def _read_line(sock: socket.socket, limit: int) -> bytes:
+    text = b""
+    while b"\n" not in text and len(text) <= limit:
+        part = sock.recv(1 << 16)
+        if not part:
+            break
+        text += part
+    if len(text) > limit:
+        raise CgpuError(f"a line of more than {limit} bytes")
+    return text

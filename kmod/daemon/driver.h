@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's own conversation with the driver: which GPUs there are, what is free on them, what a
+ * process holds, whether a client lives. No input from containers. */
+#ifndef CGPUD_DRIVER_H
+#define CGPUD_DRIVER_H
+
+#include <pthread.h>
+
+#include "cgpu_core.h"
+#include "device.h"
+
+struct driver_gpu {
+	u32 minor, gpu_id, device_instance, subdevice;
+};
+
+struct driver {
+	pthread_mutex_t lock;
+	int fd; /* nvidiactl; -1 when there is none */
+	u32 client;
+	u32 exact; /* the layouts are those of this very version */
+	char version[64];
+	const struct nv_abi *abi;
+	u32 gpus;
+	struct driver_gpu gpu[CGPU_MAX_GPUS]; /* in the order of their minors */
+};
+
+/* Open the control node below root, check the version, make a client. Errors as cgpud_open. */
+int driver_open(struct driver *driver, const char *root, u32 allow_unknown, char *error, size_t bytes);
+void driver_close(struct driver *driver);
+/* Find the GPUs, open their nodes, and tell devices of them. */
+int driver_find_gpus(struct driver *driver, const char *root, struct devices *devices, char *error, size_t bytes);
+/* What the driver says of one GPU. Returns 0 or a negative errno. */
+int driver_gpu_facts(struct driver *driver, u32 gpu, struct cgpu_gpu_facts *facts);
+int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused);
+/* Bytes a process holds on a GPU, by the driver's own count. */
+int driver_process_bytes(struct driver *driver, u32 gpu, s32 tgid, u64 *used);
+/* 1 when the driver surely no longer knows the client, else 0. */
+int driver_client_gone(struct driver *driver, u32 client);
+
+#endif

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "cgroup.h"
+#include "engine.h"
+#include "process.h"
+#include "supervise.h"
+#include "worker.h"
+
+static void core_lock(void *ctx)
+{
+	pthread_mutex_lock(&((struct cgpud *)ctx)->core_lock);
+}
+
+static void core_unlock(void *ctx)
+{
+	pthread_mutex_unlock(&((struct cgpud *)ctx)->core_lock);
+}
+
+static void core_log(void *ctx, int level, const char *line)
+{
+	events_log(&((struct cgpud *)ctx)->events, level, "%s", line);
+}
+
+static int core_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
+{
+	(void)ctx;
+	return cgroup_name(pid, path, bytes);
+}
+
+static int open_state(struct cgpud *d, int fd, char *error, size_t bytes)
+{
+	int r = exchanges_open(&d->exchanges, fd);
+
+	if (r == 0) {
+		d->core.state = exchanges_state(&d->exchanges);
+		if (!d->exchanges.recovered)
+			cgpu_state_init(d->core.state);
+		else if (cgpu_state_recover(d->core.state) < 0)
+			r = -ESTALE;
+	}
+	if (r < 0)
+		snprintf(error, bytes, "the state of the engine before this one cannot be used: %s", strerror(-r));
+	return r;
+}
+
+/* Nodes that have to be known besides control node and GPUs. A missing one is no error. */
+static void find_other_nodes(struct cgpud *d, const char *root)
+{
+	static const struct {
+		const char *name;
+		enum cgpu_device kind;
+	} nodes[] = { { "nvidia-uvm", CGPU_DEVICE_UVM }, { "nvidia-uvm-tools", CGPU_DEVICE_UVM },
+		{ "nvidia-modeset", CGPU_DEVICE_OTHER } };
+	char path[256];
+	size_t i;
+
+	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", root, nodes[i].name);
+		devices_add(&d->devices, path, -1, nodes[i].kind, 0);
+	}
+}
+
+static int add_gpus(struct cgpud *d, char *error, size_t bytes)
+{
+	struct cgpu_gpu_facts facts;
+	u64 total, unused;
+	u32 gpu;
+	int r;
+
+	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
+		r = driver_gpu_facts(&d->driver, gpu, &facts);
+		if (r == 0)
+			r = cgpu_gpu_add(&d->core, &facts);
+		if (r < 0) {
+			snprintf(error, bytes, "GPU %u: cannot be added: %s", gpu, strerror(-r));
+			return r;
+		}
+		if (driver_gpu_memory(&d->driver, gpu, &total, &unused) == 0)
+			cgpu_gpu_set_memfree(&d->core, gpu, unused);
+	}
+	return 0;
+}
+
+static int open_driver(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
+{
+	struct cgpu_settings settings = o->settings;
+	char path[256];
+	int r = driver_open(&d->driver, o->driver_root, o->allow_unknown_driver, error, bytes);
+
+	if (r < 0)
+		return r;
+	d->core.abi = d->driver.abi;
+	snprintf(path, sizeof(path), "%s/nvidiactl", o->driver_root);
+	r = devices_add(&d->devices, path, -1, CGPU_DEVICE_CTL, 0);
+	if (r == 0)
+		r = driver_find_gpus(&d->driver, o->driver_root, &d->devices, error, bytes);
+	if (r < 0)
+		return r;
+	find_other_nodes(d, o->driver_root);
+	settings.major = d->devices.at[0].identity.is_char ? d->devices.at[0].identity.major : 0;
+	r = cgpud_apply(d, &settings);
+	if (r < 0)
+		snprintf(error, bytes, "the settings are refused: %s", strerror(-r));
+	return r < 0 ? r : add_gpus(d, error, bytes);
+}
+
+static u32 worker_count(u32 wanted)
+{
+	long n = wanted ? (long)wanted : 2 * sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n < 4 && !wanted ? 4 : n > WORKERS_MAX ? WORKERS_MAX : (u32)n;
+}
+
+static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
+{
+	u32 i;
+	int r;
+
+	pthread_mutex_init(&d->core_lock, NULL);
+	d->events.fd = o->event_fd;
+	d->ops = (struct cgpu_ops){ core_lock, core_unlock, core_log, core_cgroup_of };
+	d->core.ops = &d->ops;
+	d->core.ctx = d;
+	d->workers = worker_count(o->workers);
+	for (i = 0; i < WORKERS_MAX; i++) {
+		d->worker[i].d = d;
+		pthread_mutex_init(&d->worker[i].busy, NULL);
+	}
+	d->pidfd_thread = process_has_thread_pidfd();
+	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	d->driver.fd = d->exchanges.fd = -1;
+	devices_init(&d->devices);
+	r = listeners_open(&d->listeners, d->wake_fd);
+	/* A container whose calls hang must leave workers for the others. */
+	d->listeners.share = d->workers / 2 ? d->workers / 2 : 1;
+	/* Also after a failure: what is not made ready cannot be closed. */
+	i = lever_open(&d->lever) < 0;
+	if (r == 0 && i)
+		r = -ENFILE;
+	if (r == 0)
+		r = supervise_sizes(d);
+	if (r < 0) {
+		snprintf(error, bytes, "this kernel lacks what the engine needs (seccomp notifications, pidfd): %s",
+			strerror(-r));
+		return r;
+	}
+	r = open_state(d, o->state_fd, error, bytes);
+	return r < 0 ? r : open_driver(d, o, error, bytes);
+}
+
+int cgpud_open(struct cgpud **out, const struct cgpud_options *options, char *error, size_t bytes)
+{
+	struct cgpud *d = calloc(1, sizeof(*d));
+	int r;
+
+	*out = NULL;
+	if (!d)
+		return -ENOMEM;
+	snprintf(error, bytes, "cannot start");
+	r = open_parts(d, options, error, bytes);
+	if (r < 0)
+		cgpud_close(d);
+	else
+		*out = d;
+	return r;
+}
+
+struct cgpu_core *cgpud_core(struct cgpud *d)
+{
+	return &d->core;
+}
+
+int cgpud_state_fd(const struct cgpud *d)
+{
+	return d->exchanges.fd;
+}
+
+int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial)
+{
+	return listener_add(&d->listeners, fd, slot, generation, serial);
+}
+
+int cgpud_start(struct cgpud *d, char *error, size_t bytes)
+{
+	int r;
+
+	/* Charges of processes that ended meanwhile would make the first calls seem too much. */
+	lever_reconcile(d, -1);
+	r = lever_start(d);
+	if (r < 0) {
+		snprintf(error, bytes, "cannot start a thread: %s", strerror(-r));
+		return r;
+	}
+	return workers_start(d, error, bytes);
+}
+
+int cgpud_apply(struct cgpud *d, const struct cgpu_settings *settings)
+{
+	atomic_store(&d->enforce, settings->enforce);
+	return cgpu_settings_apply(&d->core, settings);
+}
+
+void cgpud_kick(struct cgpud *d)
+{
+	lever_kick(d);
+}
+
+void cgpud_status(struct cgpud *d, struct cgpud_status *s)
+{
+	memset(s, 0, sizeof(*s));
+	snprintf(s->driver, sizeof(s->driver), "%s", d->driver.version);
+	snprintf(s->layout, sizeof(s->layout), "%s", d->driver.exact ? "exact" : "nearest");
+	s->gpus = d->driver.gpus;
+	s->workers = d->started;
+	s->kept_answers = atomic_load(&d->exchanges.kept);
+	s->recovered = atomic_load(&d->counters.recovered);
+	s->supervised = atomic_load(&d->counters.supervised);
+	s->executed = atomic_load(&d->counters.executed);
+	s->continued = atomic_load(&d->counters.continued);
+	s->refused = atomic_load(&d->counters.refused);
+	s->interrupted = atomic_load(&d->counters.interrupted);
+	s->faults = atomic_load(&d->counters.faults);
+	s->lost_lines = atomic_load(&d->events.lost);
+	pthread_mutex_lock(&d->listeners.lock);
+	s->listeners = d->listeners.count;
+	pthread_mutex_unlock(&d->listeners.lock);
+}
+
+int cgpud_node(struct cgpud *d, u32 index, struct cgpud_node *node)
+{
+	const struct device *device = &d->devices.at[index];
+
+	if (index >= d->devices.count)
+		return -ENOENT;
+	memset(node, 0, sizeof(*node));
+	snprintf(node->path, sizeof(node->path), "%s", device->path);
+	node->character_device = device->identity.is_char;
+	node->major = device->identity.major;
+	node->minor = device->identity.minor;
+	return 0;
+}
+
+void cgpud_stop(struct cgpud *d)
+{
+	workers_stop(d);
+	atomic_store(&d->stopping, 1);
+	lever_stop(d);
+}
+
+void cgpud_close(struct cgpud *d)
+{
+	cgpud_stop(d);
+	lever_close(&d->lever);
+	listeners_close(&d->listeners);
+	driver_close(&d->driver);
+	devices_close(&d->devices);
+	exchanges_close(&d->exchanges);
+	if (d->wake_fd >= 0)
+		close(d->wake_fd);
+	pthread_mutex_destroy(&d->core_lock);
+	free(d);
+}

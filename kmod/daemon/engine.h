@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's process-wide structure. Whoever needs a part of it gets a pointer to the whole. */
+#ifndef CGPUD_ENGINE_H
+#define CGPUD_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cgpud.h"
+#include "device.h"
+#include "driver.h"
+#include "events.h"
+#include "exchange.h"
+#include "lever.h"
+#include "listener.h"
+#include "task_cache.h"
+
+#define WORKERS_MAX 64
+
+struct worker {
+	struct cgpud *d;
+	pthread_t thread;
+	pthread_mutex_t busy; /* held while it works; the lever thread tidies up behind idle ones */
+	u64 served, tidied; /* calls until now, and until the last look */
+	struct task_cache cache;
+};
+
+struct counters {
+	atomic_ullong supervised, executed, continued, refused, interrupted, faults;
+	atomic_uint recovered;
+};
+
+struct cgpud {
+	struct cgpu_core core;
+	struct cgpu_ops ops;
+	pthread_mutex_t core_lock;
+	struct events events;
+	struct driver driver;
+	struct devices devices;
+	struct exchanges exchanges;
+	struct listeners listeners;
+	struct lever lever;
+	struct counters counters;
+	atomic_uint enforce;
+	atomic_uint stopping;
+	int wake_fd; /* readable: workers have housekeeping to do, or must end */
+	u32 workers, started;
+	u32 pidfd_thread; /* the kernel gives a pidfd for a thread */
+	size_t notif_bytes, resp_bytes;
+	struct worker worker[WORKERS_MAX];
+};
+
+#endif

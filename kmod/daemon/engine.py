@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine as Python sees it: libcgpud.so through ctypes. Its threads never call back into Python."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from ctypes import byref, c_void_p
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cgpu.errors import CgpuError
+from cgpu.kmod.daemon.library import (
+    COUNTS,
+    LIBRARY,
+    TOTALS,
+    CContainer,
+    CDeviceNode,
+    CFacts,
+    COptions,
+    CSettings,
+    CStatus,
+    Node,
+    load_library,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ERROR_BYTES = 512
+NAME_BYTES = 256
+TEXT_BYTES = 65536
+MAX_GPUS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the core is told. default_memsize is in bytes."""
+
+    version: str
+    enforce: bool = True
+    allow_zero_weight: bool = False
+    policy: int = 1
+    max_inst: int = 20
+    prio_ratio: int = 80
+    default_memsize: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How an engine is opened. state_fd -1 begins with an empty state; event_fd is a pipe's write end."""
+
+    driver_root: str
+    settings: Settings
+    state_fd: int = -1
+    event_fd: int = -1
+    workers: int = 0
+    allow_unknown_driver: bool = False
+
+    def without_state(self) -> Options:
+        """Return the same options for a fresh start."""
+        return replace(self, state_fd=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One card: index in the tree, minor of its node, memory in bytes."""
+
+    index: int
+    minor: int
+    memtotal: int
+    uuid: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """A node of the driver. major and minor mean something only for a character device."""
+
+    path: str
+    character_device: bool
+    major: int
+    minor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A registered container. slot and generation together name this very registration."""
+
+    id: str
+    cgroup: str
+    pid: int
+    slot: int
+    generation: int
+
+
+class StaleStateError(CgpuError):
+    """The state of an earlier engine has another layout or is damaged."""
+
+
+def _settings(settings: Settings) -> CSettings:
+    return CSettings(
+        engine=b"cgpud",
+        version=settings.version.encode(),
+        memory_backend=b"core",
+        enforce=settings.enforce,
+        allow_zero_weight=settings.allow_zero_weight,
+        policy=settings.policy,
+        max_inst=settings.max_inst,
+        prio_ratio=settings.prio_ratio,
+        default_memsize=settings.default_memsize,
+    )
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        raise OSError(-result, os.strerror(-result))
+    return result
+
+
+class Engine:
+    """One running engine. Methods may be called from any thread; after close from none."""
+
+    def __init__(self, options: Options, library: Path = LIBRARY) -> None:
+        """Speak to the driver and find its GPUs. Raises CgpuError, StaleStateError for an unusable state."""
+        self._lib = load_library(library)
+        self._handle = c_void_p()
+        error = ctypes.create_string_buffer(ERROR_BYTES)
+        given = COptions(
+            driver_root=options.driver_root.encode(),
+            state_fd=options.state_fd,
+            event_fd=options.event_fd,
+            workers=options.workers,
+            allow_unknown_driver=options.allow_unknown_driver,
+            settings=_settings(options.settings),
+        )
+        result = self._lib.cgpud_open(byref(self._handle), byref(given), error, ERROR_BYTES)
+        if result < 0:
+            kind = StaleStateError if result == -errno.ESTALE else CgpuError
+            raise kind(error.value.decode(errors="replace"))
+        self._core = self._lib.cgpud_core(self._handle)
+
+    @property
+    def state_fd(self) -> int:
+        """The memory file with all state; stays the engine's."""
+        return int(self._lib.cgpud_state_fd(self._handle))
+
+    def attach(self, fd: int, slot: int, generation: int, serial: int) -> None:
+        """Hand a seccomp listener over; fd is the engine's from here on. Raises OSError."""
+        _checked(self._lib.cgpud_attach(self._handle, fd, slot, generation, serial))
+
+    def start(self) -> None:
+        """Begin to answer calls. Raises CgpuError."""
+        error = ctypes.create_string_buffer(ERROR_BYTES)
+        if self._lib.cgpud_start(self._handle, error, ERROR_BYTES) < 0:
+            raise CgpuError(error.value.decode(errors="replace"))
+
+    def apply(self, settings: Settings) -> None:
+        """Change settings. Raises OSError."""
+        _checked(self._lib.cgpud_apply(self._handle, byref(_settings(settings))))
+
+    def kick(self) -> None:
+        """Say that registrations may have changed."""
+        self._lib.cgpud_kick(self._handle)
+
+    def status(self) -> dict[str, str | int]:
+        """Return the driver's version and what was counted since the start."""
+        status = CStatus()
+        self._lib.cgpud_status(self._handle, byref(status))
+        counted = {name: int(getattr(status, name)) for name in (*COUNTS, *TOTALS)}
+        return {"driver": status.driver.decode(), "layout": status.layout.decode(), **counted}
+
+    def nodes(self) -> Iterator[DeviceNode]:
+        """Give the driver's nodes: the control node first, then the GPUs in order, then others."""
+        node = CDeviceNode()
+        index = 0
+        while self._lib.cgpud_node(self._handle, index, byref(node)) == 0:
+            yield DeviceNode(node.path.decode(), bool(node.character_device), node.major, node.minor)
+            index += 1
+
+    def gpus(self) -> Iterator[Gpu]:
+        """Give the cards in the order of the tree."""
+        facts = CFacts()
+        for index in range(MAX_GPUS):
+            if self._lib.cgpu_gpu_facts(self._core, index, byref(facts)) == 0:
+                yield Gpu(facts.index, facts.minor, facts.memtotal, facts.uuid.decode(), facts.name.decode())
+
+    def find(self, container_id: str) -> Container | None:
+        """Return the registration of a full container id."""
+        info = CContainer()
+        if self._lib.cgpu_container_find(self._core, container_id.encode(), byref(info)) < 0:
+            return None
+        return _container(info)
+
+    def containers(self) -> Iterator[Container]:
+        """Give all registrations."""
+        info = CContainer()
+        slot = 0
+        while self._lib.cgpu_container_next(self._core, slot, byref(info)) == 0:
+            yield _container(info)
+            slot = info.slot + 1
+
+    def remove(self, container: Container) -> None:
+        """Remove this very registration and its charges."""
+        self._lib.cgpu_container_remove(self._core, container.slot, container.generation)
+
+    def lookup(self, path: str) -> Node:
+        """Find a node of the tree. Raises OSError."""
+        node = Node()
+        _checked(self._lib.cgpu_tree_lookup(self._core, path.encode("utf-8", "surrogateescape"), byref(node)))
+        return node
+
+    def names(self, directory: Node) -> Iterator[str]:
+        """Give the names in a directory."""
+        name = ctypes.create_string_buffer(NAME_BYTES)
+        index = 0
+        while self._lib.cgpu_tree_name(self._core, byref(directory), index, name, NAME_BYTES) == 0:
+            yield name.value.decode()
+            index += 1
+
+    def read(self, node: Node) -> bytes:
+        """Return a node's whole text. Raises OSError: EBADF for inst_ctl, ENOENT when it is gone."""
+        text = ctypes.create_string_buffer(TEXT_BYTES)
+        length = _checked(self._lib.cgpu_tree_read(self._core, byref(node), text, TEXT_BYTES))
+        return text.raw[:length]
+
+    def write(self, node: Node, text: bytes) -> None:
+        """Make one write, whole. Raises OSError with the core's errno."""
+        _checked(self._lib.cgpu_tree_write(self._core, byref(node), text, len(text)))
+
+    def stop(self) -> None:
+        """End the threads; calls in flight are finished."""
+        self._lib.cgpud_stop(self._handle)
+
+    def close(self) -> None:
+        """Stop and give everything back. The state lives on in copies of its descriptor."""
+        if self._handle.value is not None:
+            self._lib.cgpud_close(self._handle)
+            self._handle = c_void_p()
+
+
+def _container(info: CContainer) -> Container:
+    return Container(info.id.decode(), info.cgroup.decode(), info.pid, info.slot, info.generation)

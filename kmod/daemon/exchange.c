@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <time.h>
+
+#include "exchange.h"
+
+void exchange_set_stage(struct exchange *e, enum stage stage)
+{
+	/* A successor reads this after our death: what came before must not be reordered behind it. */
+	__atomic_store_n(&e->stage, stage, __ATOMIC_RELEASE);
+}
+
+u64 exchange_address(const struct exchange *e, u32 n)
+{
+	return n ? e->call.segment[n - 1].address : e->top_address;
+}
+
+u32 exchange_bytes(const struct exchange *e, u32 n)
+{
+	return n ? e->call.segment[n - 1].bytes : e->call.bytes;
+}
+
+static struct exchange *find_place(struct exchanges *x)
+{
+	struct exchange *oldest = NULL;
+	u32 i;
+
+	for (i = 0; i < EXCHANGES_MAX; i++) {
+		struct exchange *e = &x->at[i];
+
+		if (x->busy[i])
+			continue;
+		if (e->stage == STAGE_FREE)
+			return e;
+		if (e->stage == STAGE_SENT && (!oldest || e->age < oldest->age))
+			oldest = e;
+	}
+	return oldest;
+}
+
+struct exchange *exchange_take(struct exchanges *x)
+{
+	struct exchange *e;
+
+	pthread_mutex_lock(&x->lock);
+	e = find_place(x);
+	if (e) {
+		exchange_set_stage(e, STAGE_FREE);
+		x->busy[e->index] = 1;
+		x->thread[e->index] = 0;
+	}
+	pthread_mutex_unlock(&x->lock);
+	if (!e)
+		return NULL;
+	memset(&e->notif_space, 0, sizeof(e->notif_space));
+	exchange_again(e);
+	return e;
+}
+
+void exchange_again(struct exchange *e)
+{
+	memset(&e->call, 0, sizeof(e->call));
+	exchange_rebase(e);
+	e->undone = 0;
+	e->repeated = 0;
+	e->result = 0;
+	e->top_address = 0;
+	exchange_set_stage(e, STAGE_RECEIVING);
+}
+
+struct exchange *exchange_take_left(struct exchanges *x)
+{
+	struct exchange *e = NULL;
+	u32 i;
+
+	pthread_mutex_lock(&x->lock);
+	for (i = 0; x->recovered && i < EXCHANGES_MAX && !e; i++)
+		if (!x->busy[i] && x->at[i].stage >= STAGE_RECEIVING && x->at[i].stage <= STAGE_ANSWERING)
+			e = &x->at[i];
+	if (e) {
+		x->busy[e->index] = 1;
+		x->thread[e->index] = 0;
+	}
+	pthread_mutex_unlock(&x->lock);
+	return e;
+}
+
+void exchange_release(struct exchanges *x, struct exchange *e)
+{
+	pthread_mutex_lock(&x->lock);
+	exchange_set_stage(e, STAGE_FREE);
+	x->busy[e->index] = 0;
+	x->thread[e->index] = 0;
+	pthread_cond_broadcast(&x->changed);
+	pthread_mutex_unlock(&x->lock);
+}
+
+static int thread_is_busy(const struct exchanges *x, s32 tid)
+{
+	u32 i;
+
+	for (i = 0; i < EXCHANGES_MAX; i++)
+		if (x->busy[i] && x->thread[i] == tid)
+			return 1;
+	return 0;
+}
+
+void exchange_claim(struct exchanges *x, struct exchange *e)
+{
+	s32 tid = (s32)e->notif.pid;
+
+	pthread_mutex_lock(&x->lock);
+	while (thread_is_busy(x, tid))
+		pthread_cond_wait(&x->changed, &x->lock);
+	x->thread[e->index] = tid;
+	pthread_mutex_unlock(&x->lock);
+}
+
+void exchange_keep(struct exchanges *x, struct exchange *e)
+{
+	e->age = x->ages;
+	exchange_return_kept(x, e);
+}
+
+void exchange_return_kept(struct exchanges *x, struct exchange *e)
+{
+	pthread_mutex_lock(&x->lock);
+	x->ages++;
+	exchange_set_stage(e, STAGE_KEPT);
+	x->thread[e->index] = (s32)e->notif.pid;
+	x->busy[e->index] = 0;
+	atomic_fetch_add(&x->kept, 1);
+	pthread_cond_broadcast(&x->changed);
+	pthread_mutex_unlock(&x->lock);
+}
+
+void exchange_sent(struct exchanges *x, struct exchange *e)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	pthread_mutex_lock(&x->lock);
+	e->sent = (u64)now.tv_sec * 1000000000ull + (u64)now.tv_nsec;
+	e->age = x->ages++;
+	exchange_set_stage(e, STAGE_SENT);
+	x->thread[e->index] = (s32)e->notif.pid;
+	x->busy[e->index] = 0;
+	pthread_cond_broadcast(&x->changed);
+	pthread_mutex_unlock(&x->lock);
+}
+
+struct exchange *exchange_take_sent(struct exchanges *x, s32 tid)
+{
+	struct exchange *e = NULL;
+	u32 i;
+
+	pthread_mutex_lock(&x->lock);
+	for (i = 0; i < EXCHANGES_MAX && !e; i++)
+		if (x->thread[i] == tid && !x->busy[i] && x->at[i].stage == STAGE_SENT)
+			e = &x->at[i];
+	if (e) {
+		x->busy[e->index] = 1;
+		x->thread[e->index] = 0;
+	}
+	pthread_mutex_unlock(&x->lock);
+	return e;
+}
+
+struct exchange *exchange_take_kept(struct exchanges *x, s32 tid, u32 index)
+{
+	struct exchange *e = NULL;
+	u32 i;
+
+	if (!atomic_load(&x->kept))
+		return NULL;
+	pthread_mutex_lock(&x->lock);
+	for (i = index; i < EXCHANGES_MAX && !e; i++)
+		if (!x->busy[i] && x->at[i].stage == STAGE_KEPT && (!tid || x->thread[i] == tid))
+			e = &x->at[i];
+	if (e) {
+		x->busy[e->index] = 1;
+		/* Its thread is not at work on it: a claim of the same thread must not wait for us. */
+		x->thread[e->index] = 0;
+		atomic_fetch_sub(&x->kept, 1);
+	}
+	pthread_mutex_unlock(&x->lock);
+	return e;
+}

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The receiving end of sd_notify(3) as far as the keeper needs it: messages, and named descriptors."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import os
+import re
+import select
+import socket
+import struct
+from dataclasses import dataclass
+
+MAX_MESSAGE = 8192
+MAX_STORED = 4096
+MAX_FDS = 16  # in one message
+NAME = re.compile(r"[!-9;-~]{1,255}")  # printable, no colon: names are joined by colons
+_CREDENTIALS = struct.Struct("iII")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One datagram: who sent it, its fields, its descriptors (the receiver's to close)."""
+
+    pid: int
+    uid: int
+    fields: dict[str, str]
+    fds: tuple[int, ...]
+
+
+def parse_fields(text: bytes) -> dict[str, str]:
+    """Split VARIABLE=value lines. Lines of any other form are left out."""
+    fields: dict[str, str] = {}
+    for line in text.decode("utf-8", "replace").split("\n"):
+        key, equals, value = line.partition("=")
+        if equals and key:
+            fields[key] = value
+    return fields
+
+
+def bind(path: str) -> socket.socket:
+    """Make the datagram socket, only for root, that says who sends. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    old = os.umask(0o177)
+    try:
+        sock.bind(path)
+    finally:
+        os.umask(old)
+    return sock
+
+
+def receive(sock: socket.socket) -> Message | None:
+    """Take one message; None when there is none waiting. Raises OSError."""
+    space = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(MAX_FDS * 4)
+    try:
+        data, control, flags, _ = sock.recvmsg(MAX_MESSAGE, space, socket.MSG_CMSG_CLOEXEC)
+    except BlockingIOError:
+        return None
+    pid, uid = 0, -1
+    fds = array.array("i")
+    for level, kind, payload in control:
+        if level != socket.SOL_SOCKET:
+            continue
+        if kind == socket.SCM_CREDENTIALS and len(payload) >= _CREDENTIALS.size:
+            pid, uid, _ = _CREDENTIALS.unpack(payload[: _CREDENTIALS.size])
+        elif kind == socket.SCM_RIGHTS:
+            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+    # A cut message could name another thing than it meant.
+    fields = {} if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) else parse_fields(data)
+    return Message(pid, uid, fields, tuple(fds))
+
+
+class FdStore:
+    """Named descriptors, each watched for its other end's going away."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._entries: dict[int, str] = {}
+        self._poll = select.epoll()
+
+    def __len__(self) -> int:
+        """Return how many descriptors are held."""
+        return len(self._entries)
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when an entry has hung up."""
+        return self._poll.fileno()
+
+    def add(self, name: str, fds: tuple[int, ...]) -> bool:
+        """Take descriptors over under a name. A bad name, a full store: False, and they are closed."""
+        if not NAME.fullmatch(name) or len(self._entries) + len(fds) > MAX_STORED:
+            for fd in fds:
+                os.close(fd)
+            return False
+        for fd in fds:
+            self._entries[fd] = name
+            # Memory files cannot be polled, and never hang up.
+            with contextlib.suppress(PermissionError):
+                self._poll.register(fd, 0)
+        return True
+
+    def remove(self, name: str) -> None:
+        """Close everything under a name."""
+        for fd in [fd for fd, held in self._entries.items() if held == name]:
+            self._close(fd)
+
+    def drop_hung_up(self) -> None:
+        """Close what has no other end any more: a listener whose tasks are all gone."""
+        for fd, events in self._poll.poll(0):
+            if events & (select.EPOLLHUP | select.EPOLLERR) and fd in self._entries:
+                self._close(fd)
+
+    def entries(self) -> list[tuple[str, int]]:
+        """Return names and descriptors; the descriptors stay the store's."""
+        return [(name, fd) for fd, name in self._entries.items()]
+
+    def close(self) -> None:
+        """Close everything."""
+        for fd in list(self._entries):
+            self._close(fd)
+        self._poll.close()
+
+    def _close(self, fd: int) -> None:
+        del self._entries[fd]
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            self._poll.unregister(fd)
+        os.close(fd)

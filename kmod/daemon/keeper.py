@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keeper: what systemd's service manager does for cgpud, where there is no systemd.
+
+It starts the daemon again when it dies, holds its descriptors meanwhile, and speaks the same protocol,
+so that the daemon has one code path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cgpu
+from cgpu.kmod.daemon import fd_store, mounts
+from cgpu.kmod.daemon.notify_socket import FIRST_FD
+
+if TYPE_CHECKING:
+    from cgpu.kmod.daemon.places import Places
+
+log = logging.getLogger(__name__)
+
+RESTART_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # waits between restarts; the last one repeats
+SETTLED_S = 60.0  # a daemon that lived this long starts the row over
+START = "CGPU_START"
+END = "CGPU_END"
+HIGH_FD = 1000
+MODULE = "cgpu.kmod.daemon.main"
+
+
+@dataclass(slots=True)
+class Child:
+    """The running daemon."""
+
+    pid: int
+    pidfd: int
+    started: float
+    ready: bool = False
+    stopping: bool = False
+
+
+def worker_command(arguments: Sequence[str]) -> list[str]:
+    """Return the command that runs the daemon itself."""
+    return [sys.executable, "-P", "-m", MODULE, "--worker", *arguments]
+
+
+def worker_environment(pid: int, socket: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the environment of the protocol, and of ours only what Python needs to find the package."""
+    keep = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV")
+    environment = {key: os.environ[key] for key in keep if key in os.environ}
+    # The very package that runs here, from wherever it was started.
+    environment["PYTHONPATH"] = str(Path(cgpu.__file__).resolve().parent.parent)
+    environment["NOTIFY_SOCKET"] = socket
+    environment["LISTEN_PID"] = str(pid)
+    environment["LISTEN_FDS"] = str(len(names))
+    environment["LISTEN_FDNAMES"] = ":".join(names)
+    return environment
+
+
+def place_fds(fds: Sequence[int]) -> None:
+    """In a child: put descriptors at 3, 4, and on, open over exec."""
+    # First out of the way of their targets, or one would overwrite another.
+    import fcntl
+
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(HIGH_FD, FIRST_FD + len(fds))) for fd in fds]
+    for number, fd in enumerate(high, FIRST_FD):
+        os.dup2(fd, number, inheritable=True)
+
+
+class Keeper:
+    """Starts, watches and restarts the daemon."""
+
+    def __init__(
+        self, places: Places, tree: str, arguments: Sequence[str], report: Callable[[str], None]
+    ) -> None:
+        """report gets "ready" once, or one line that says why the first start failed."""
+        self._places = places
+        self._tree = tree
+        self._arguments = list(arguments)
+        self._report: Callable[[str], None] | None = report
+        self._store = fd_store.FdStore()
+        self._socket = fd_store.bind(str(places.keeper))
+        self._child: Child | None = None
+        self._failures = 0
+        self._due: float | None = None
+        self._status = ""
+        self._end = False
+
+    def run(self) -> int:
+        """Keep the daemon up until it stops and nothing is left to hold. Returns the exit status."""
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self._start()
+        poll = select.poll()
+        for fd in (reader, self._socket.fileno(), self._store.fileno()):
+            poll.register(fd, select.POLLIN)
+        status: int | None = None
+        while status is None:
+            self._wait(poll)
+            with contextlib.suppress(BlockingIOError):
+                self._on_signals(os.read(reader, 64))
+            self._on_messages()
+            self._store.drop_hung_up()
+            status = self._check()
+        self._close()
+        return status
+
+    def _wait(self, poll: select.poll) -> None:
+        pidfd = self._child.pidfd if self._child else None
+        if pidfd is not None:
+            poll.register(pidfd, select.POLLIN)
+        timeout = None if self._due is None else max(0.0, self._due - time.monotonic()) * 1000
+        poll.poll(timeout)
+        if pidfd is not None:
+            poll.unregister(pidfd)
+
+    def _start(self) -> None:
+        entries = self._store.entries()
+        self._due = None
+        self._status = ""
+        pid = os.fork()
+        if pid == 0:
+            self._become_worker(entries)
+        self._child = Child(pid, os.pidfd_open(pid), time.monotonic())
+
+    def _become_worker(self, entries: list[tuple[str, int]]) -> None:
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            environment = worker_environment(
+                os.getpid(), str(self._places.keeper), [name for name, _ in entries]
+            )
+            place_fds([fd for _, fd in entries])
+            command = worker_command(self._arguments)
+            os.execve(command[0], command, environment)
+        finally:
+            os._exit(127)
+
+    def _on_signals(self, numbers: bytes) -> None:
+        for number in numbers:
+            if self._child is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._child.pidfd, number)
+            elif number != signal.SIGHUP:
+                self._end = True
+
+    def _on_messages(self) -> None:
+        while (message := fd_store.receive(self._socket)) is not None:
+            if self._child is not None and message.pid == self._child.pid:
+                self._on_worker(message)
+                continue
+            for fd in message.fds:
+                os.close(fd)
+            if message.uid == 0:
+                self._on_command(message.fields)
+
+    def _on_worker(self, message: fd_store.Message) -> None:
+        fields, child = message.fields, self._child
+        assert child is not None
+        name = fields.get("FDNAME", "stored")
+        if fields.get("FDSTORE") == "1":
+            if not self._store.add(name, message.fds):
+                log.error("the descriptor store takes no more: %s", name)
+        else:
+            for fd in message.fds:
+                os.close(fd)
+        if fields.get("FDSTOREREMOVE") == "1":
+            self._store.remove(name)
+        self._status = fields.get("STATUS", self._status)
+        child.stopping = child.stopping or fields.get("STOPPING") == "1"
+        if fields.get("READY") == "1":
+            child.ready = True
+            self._tell("ready")
+
+    def _on_command(self, fields: dict[str, str]) -> None:
+        if END in fields and self._child is None:
+            self._end = True
+        if START in fields and self._child is None:
+            with contextlib.suppress(ValueError):
+                arguments = json.loads(fields[START])
+                if isinstance(arguments, list) and all(isinstance(a, str) for a in arguments):
+                    self._arguments = arguments
+                    self._failures = 0
+                    self._start()
+
+    def _check(self) -> int | None:
+        if self._child is not None and self._ended():
+            return self._after_end(self._child)
+        if self._child is None:
+            if self._end or (self._due is None and not self._holds()):
+                return 0
+            if self._due is not None and time.monotonic() >= self._due:
+                self._start()
+        return None
+
+    def _ended(self) -> bool:
+        assert self._child is not None
+        poll = select.poll()
+        poll.register(self._child.pidfd, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def _after_end(self, child: Child) -> int | None:
+        # What it sent before its end still counts.
+        self._on_messages()
+        _, wait = os.waitpid(child.pid, 0)
+        os.close(child.pidfd)
+        self._child = None
+        # Readers of a dead daemon's tree must not wait for anyone.
+        mounts.clear_fuse(self._tree)
+        code = os.waitstatus_to_exitcode(wait)
+        if child.stopping and code == 0:
+            return None if self._holds() else 0
+        if self._report is not None:
+            self._tell(self._status or f"cgpud ended with status {code} before it was ready")
+            return 1
+        lived = time.monotonic() - child.started
+        self._failures = 0 if lived > SETTLED_S else self._failures + 1
+        wait_s = RESTART_S[min(self._failures, len(RESTART_S)) - 1] if self._failures else 0.0
+        log.error("cgpud ended with status %d: %s; starting it again", code, self._status or "no message")
+        self._due = time.monotonic() + wait_s
+        return None
+
+    def _holds(self) -> bool:
+        return any(name.startswith("listener-") for name, _ in self._store.entries())
+
+    def _tell(self, line: str) -> None:
+        if self._report is not None:
+            self._report(line)
+            self._report = None
+
+    def _close(self) -> None:
+        self._store.close()
+        self._socket.close()
+        for path in (self._places.keeper, self._places.lock):
+            path.unlink(missing_ok=True)

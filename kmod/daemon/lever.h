@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread that keeps its capabilities and takes no input from containers: it watches processes end,
+ * compares charges with the driver's own figures, and reclaims containers whose processes are gone.
+ */
+#ifndef CGPUD_LEVER_H
+#define CGPUD_LEVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cgpu_core.h"
+
+#define WATCH_MAX 8192
+
+struct watch {
+	s32 tgid; /* 0: free */
+	int pidfd;
+};
+
+struct init_watch {
+	u64 generation; /* of the registration it belongs to; 0: none */
+	int pidfd; /* -1 when it has ended */
+};
+
+struct lever {
+	pthread_t thread;
+	pthread_mutex_t lock; /* of watch */
+	u32 running;
+	int epoll, kick_fd;
+	u32 attempt; /* next of the looks that follow an end */
+	u64 due, tick; /* milliseconds of the monotonic clock */
+	struct watch watch[WATCH_MAX];
+	struct init_watch init[CGPU_MAX_CONTAINERS];
+};
+
+struct cgpud;
+
+int lever_open(struct lever *lever);
+int lever_start(struct cgpud *d);
+void lever_stop(struct cgpud *d);
+void lever_close(struct lever *lever);
+void lever_kick(struct cgpud *d);
+/* A process has made a driver call: be told when it ends. Any thread. */
+void lever_watch(struct cgpud *d, s32 tgid);
+/* Compare the charges of one container (slot), or of all (-1), with what the driver says. Returns how many
+ * are left to processes that have ended: the driver has not cleaned up yet. Any thread. */
+u32 lever_reconcile(struct cgpud *d, s64 slot);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The seccomp listeners of containers: several for one container, each served by any worker. */
+#ifndef CGPUD_LISTENER_H
+#define CGPUD_LISTENER_H
+
+#include <pthread.h>
+
+#include "cgpu_types.h"
+
+#define LISTENERS_MAX 4096
+#define LISTENER_WAKE 0xffffffffu /* the event of wake_fd */
+
+struct listener {
+	int fd; /* -1: entry is free */
+	u32 slot;
+	u64 generation, serial;
+	u32 users; /* workers that hold it */
+	u32 held; /* not armed: enough workers have it */
+	u32 dead; /* closed when the last user lets go */
+};
+
+struct listeners {
+	pthread_mutex_t lock;
+	int epoll;
+	u32 share; /* workers that one listener may keep busy */
+	u32 count;
+	struct listener at[LISTENERS_MAX];
+};
+
+int listeners_open(struct listeners *l, int wake_fd);
+void listeners_close(struct listeners *l);
+/* Takes fd over. -ENOSPC, -EEXIST (a serial twice), or what epoll says. */
+int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 serial);
+/* Wait for one that has something to say. Returns its index, LISTENER_WAKE, or a negative errno;
+ * events as epoll(7). It stays silent until listener_arm. */
+s64 listener_wait(struct listeners *l, u32 *events);
+int listener_arm(struct listeners *l, u32 index);
+/* Arm it for the other workers, unless it keeps its share of them busy; listener_put makes up for that. */
+void listener_share(struct listeners *l, struct listener *one);
+/* Hold an entry, by index or serial, while its descriptor is in use. NULL: gone. */
+struct listener *listener_get(struct listeners *l, u32 index);
+struct listener *listener_find(struct listeners *l, u64 serial);
+void listener_put(struct listeners *l, struct listener *one);
+/* No task uses the filter any more. Call while holding it. */
+void listener_kill(struct listeners *l, struct listener *one);
+
+#endif

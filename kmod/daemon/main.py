@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpud: the daemon engine's command."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import logging.handlers
+import os
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from cgpu import __version__, paths
+from cgpu.config import load
+from cgpu.errors import CgpuError, one_line
+from cgpu.kmod.daemon import control, notify_socket
+from cgpu.kmod.daemon.arguments import Arguments
+from cgpu.kmod.daemon.keeper import END, START, Keeper
+from cgpu.kmod.daemon.lock import HeldError, Lock
+from cgpu.kmod.daemon.notify_socket import NotifySocket
+from cgpu.kmod.daemon.places import Places
+from cgpu.kmod.daemon.service import Service
+from cgpu.kmod.daemon.simulate import Simulator, check_cards, start_time
+
+LOG_BYTES = 1 << 20
+STOP_S = 30.0
+WAIT_S = 10.0  # for a daemon that is starting or ending
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line's grammar."""
+    out = argparse.ArgumentParser(prog="cgpud", description="The GPU-sharing engine in user space.")
+    out.add_argument(
+        "--simulate", metavar="MODEL[=MIB][:COUNT]", help="serve simulated cards: T4, V100, A10, H200"
+    )
+    out.add_argument("--tree", metavar="DIR", help=f"where the tree is mounted (default {paths.TREE_DAEMON})")
+    out.add_argument("--config", metavar="FILE", help=f"configuration (default {paths.CONFIG})")
+    out.add_argument(
+        "--foreground", action="store_true", help="stay in the foreground, log to standard error"
+    )
+    out.add_argument(
+        "--status", action="store_true", help="print what a running daemon says of itself, as JSON"
+    )
+    out.add_argument("--stop", action="store_true", help="stop; containers that run keep their slices")
+    out.add_argument("--force", action="store_true", help="with --stop: take the slices away too")
+    out.add_argument(
+        "--run", metavar="DIR", default=paths.RUN, help=f"sockets and state (default {paths.RUN})"
+    )
+    out.add_argument("--version", action="version", version=f"cgpud {__version__}")
+    out.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return out
+
+
+def arguments_of(options: argparse.Namespace) -> Arguments:
+    """Check the options of a start. Raises CgpuError."""
+    if options.simulate is not None:
+        check_cards(options.simulate)
+    if options.tree is not None and not Path(options.tree).is_absolute():
+        raise CgpuError(f"--tree {options.tree}: accepted is an absolute path")
+    config = Path(options.config) if options.config is not None else Path(paths.CONFIG)
+    return Arguments(
+        options.simulate, options.tree, config, options.config is not None, Places(Path(options.run))
+    )
+
+
+def worker_arguments(arguments: Arguments) -> list[str]:
+    """Return the command line of the daemon itself."""
+    out = ["--run", str(arguments.places.run)]
+    if arguments.simulate is not None:
+        out += ["--simulate", arguments.simulate]
+    if arguments.tree is not None:
+        out += ["--tree", arguments.tree]
+    if arguments.config_required:
+        out += ["--config", str(arguments.config)]
+    return out
+
+
+def log_to_stderr() -> None:
+    """Log to standard error: a terminal, or the journal."""
+    logging.basicConfig(level=logging.INFO, format="cgpud: %(message)s", stream=sys.stderr, force=True)
+
+
+def log_to_file(path: Path) -> None:
+    """Log to a file that does not grow past a bound, and to syslog where there is one."""
+    handlers: list[logging.Handler] = [logging.handlers.RotatingFileHandler(path, "a", LOG_BYTES, 1)]
+    if Path("/dev/log").exists():
+        handlers.append(logging.handlers.SysLogHandler("/dev/log"))
+    style = "%(asctime)s cgpud[%(process)d] %(levelname)s %(message)s"
+    logging.basicConfig(level=logging.INFO, format=style, handlers=handlers, force=True)
+
+
+def run_worker(arguments: Arguments) -> int:
+    """Be the daemon. Its manager is systemd or a keeper."""
+    notify = NotifySocket(os.environ.get("NOTIFY_SOCKET"))
+    handed = notify_socket.inherited(os.environ, os.getpid())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        arguments.places.make()
+        Service(arguments, notify, handed).run()
+    except Exception as error:
+        line = one_line(str(error) or type(error).__name__)
+        logging.getLogger(__name__).error("%s", line, exc_info=not isinstance(error, CgpuError))
+        notify.status(line)
+        return 1
+    return 0
+
+
+def take_lock(arguments: Arguments) -> Lock | None:
+    """Take the daemon's lock; wait for one that is ending.
+
+    None: a keeper that only held containers' descriptors has started the daemon anew. Raises CgpuError.
+    """
+    asked = False
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return Lock(arguments.places.lock)
+        except HeldError as held:
+            answers = control.ask(str(arguments.places.control), {"command": "status"}) is not None
+            if answers and asked:
+                return None
+            if answers or time.monotonic() > deadline:
+                raise
+            asked = _ask_keeper(arguments, held.pid) or asked
+        time.sleep(0.02)
+
+
+def _ask_keeper(arguments: Arguments, pid: int) -> bool:
+    # Heeded only while no daemon runs below it.
+    if not arguments.places.keeper.exists():
+        return False
+    try:
+        NotifySocket(str(arguments.places.keeper)).send(f"{START}={json.dumps(worker_arguments(arguments))}")
+    except OSError:
+        return False
+    return pid != 0
+
+
+def run_keeper(arguments: Arguments, report_fd: int, *, foreground: bool) -> int:
+    """Be the keeper. report_fd gets one line: "ready" or an error."""
+    if foreground:
+        log_to_stderr()
+    else:
+        log_to_file(arguments.places.log)
+
+    def report(line: str) -> None:
+        os.write(report_fd, line.encode() + b"\n")
+        os.close(report_fd)
+
+    tree = (
+        arguments.tree or load(arguments.config, required=arguments.config_required).tree or paths.TREE_DAEMON
+    )
+    command = worker_arguments(arguments) + (["--foreground"] if foreground else [])
+    return Keeper(arguments.places, tree, command, report).run()
+
+
+def detach() -> None:
+    """Let go of the terminal and of whoever waits for our standard streams to end."""
+    os.setsid()
+    os.chdir("/")
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    os.umask(0o022)
+
+
+def start(arguments: Arguments, *, foreground: bool) -> int:
+    """Start keeper and daemon; in the background, return when the tree can be used. Raises CgpuError."""
+    load(arguments.config, required=arguments.config_required)
+    arguments.places.make()
+    lock = take_lock(arguments)
+    if lock is None:
+        return 0
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    if foreground:
+        return run_keeper(arguments, writer, foreground=True)
+    if os.fork() == 0:
+        _background(arguments, lock, writer)
+    os.close(writer)
+    line = _read_report(reader)
+    if line != "ready":
+        raise CgpuError(line or "the daemon ended before it was ready; try: cgpud --foreground")
+    return 0
+
+
+def _background(arguments: Arguments, lock: Lock, writer: int) -> NoReturn:
+    code = 1
+    try:
+        detach()
+        lock.sign()
+        code = run_keeper(arguments, writer, foreground=False)
+    except Exception as error:
+        logging.getLogger(__name__).exception("keeper")
+        os.write(writer, one_line(str(error)).encode() + b"\n")
+    finally:
+        os._exit(code)
+
+
+def _read_report(reader: int) -> str:
+    with os.fdopen(reader, "rb") as stream:
+        return stream.readline(4096).decode("utf-8", "replace").strip()
+
+
+def status(places: Places) -> int:
+    """Print what the running daemon says. Raises CgpuError when there is none."""
+    answer = control.ask(str(places.control), {"command": "status"})
+    if answer is None:
+        raise CgpuError("cgpud does not run; start it with: systemctl start cgpud")
+    print(json.dumps(answer, indent=1))
+    return 0
+
+
+def stop(places: Places, *, force: bool) -> int:
+    """Stop the daemon and wait until it is gone. Raises CgpuError."""
+    answer = control.ask(str(places.control), {"command": "stop", "force": force})
+    if answer is None:
+        if force and places.keeper.exists():
+            with contextlib.suppress(OSError):
+                NotifySocket(str(places.keeper)).send(f"{END}=1")
+        elif not places.keeper.exists():
+            # A daemon that died without a keeper may have left simulated cards.
+            Simulator(places.sim).stop()
+            return 0
+    held = answer is not None and bool(answer.get("containers")) and not force
+    pid = int(answer["pid"]) if answer is not None else 0
+    started = start_time(pid)
+    deadline = time.monotonic() + STOP_S
+    while time.monotonic() < deadline:
+        gone = not started or start_time(pid) != started
+        if gone and (held or not places.keeper.exists()):
+            return 0
+        time.sleep(0.01)
+    raise CgpuError("the daemon does not stop; its process is named by: cgpud --status")
+
+
+def dispatch(options: argparse.Namespace) -> int:
+    """Do what the command line says. Raises CgpuError."""
+    places = Places(Path(options.run))
+    if options.force and not options.stop:
+        raise CgpuError("--force: accepted only with --stop")
+    if options.status:
+        return status(places)
+    if options.stop:
+        return stop(places, force=options.force)
+    arguments = arguments_of(options)
+    if options.worker:
+        if options.foreground:
+            log_to_stderr()
+        else:
+            log_to_file(places.log)
+        return run_worker(arguments)
+    if os.geteuid() != 0:
+        raise CgpuError("cgpud runs as root: sudo cgpud")
+    if "NOTIFY_SOCKET" in os.environ:
+        log_to_stderr()
+        places.make()
+        lock = Lock(places.lock)
+        code = run_worker(arguments)
+        lock.release()
+        return code
+    return start(arguments, foreground=options.foreground)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; any fault is one line on standard error and exit status 1."""
+    try:
+        return dispatch(parser().parse_args(argv))
+    except CgpuError as error:
+        print(f"cgpud: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"cgpud: {one_line(str(error))}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mounts of the tree: made by libfuse, taken away here."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+from pathlib import Path
+
+MNT_DETACH = 2
+MOUNTINFO = Path("/proc/self/mountinfo")
+MOUNTINFO_MAX = 16 << 20
+
+
+def unescape(field: str) -> str:
+    r"""Undo the octal escapes of mountinfo, proc(5): \040 is a space."""
+    out = bytearray()
+    raw = field.encode("utf-8", "surrogateescape")
+    at = 0
+    while at < len(raw):
+        digits = raw[at + 1 : at + 4]
+        if raw[at] == 0x5C and len(digits) == 3 and all(0x30 <= d <= 0x37 for d in digits):
+            out.append(int(digits, 8) & 0xFF)
+            at += 4
+        else:
+            out.append(raw[at])
+            at += 1
+    return out.decode("utf-8", "surrogateescape")
+
+
+def mounted(path: str, mountinfo: Path = MOUNTINFO) -> list[str]:
+    """Return the file system types mounted on a path, the lowest first. Never touches the path itself."""
+    found = []
+    with mountinfo.open("rb") as stream:
+        text = stream.read(MOUNTINFO_MAX).decode("utf-8", "surrogateescape")
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        fields, kinds = left.split(" "), right.split(" ")
+        if len(fields) > 4 and kinds and unescape(fields[4]) == path:
+            found.append(kinds[0])
+    return found
+
+
+def detach(path: str) -> None:
+    """Take a mount off a path, in use or not. Nothing mounted there is fine. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.umount2(os.fsencode(path), MNT_DETACH) != 0:
+        code = ctypes.get_errno()
+        if code not in (errno.EINVAL, errno.ENOENT):
+            raise OSError(code, os.strerror(code), path)
+
+
+def clear_fuse(path: str) -> None:
+    """Take every FUSE mount off a path: one that a dead daemon left makes its readers fail."""
+    for kind in mounted(path):
+        if kind.startswith("fuse"):
+            with contextlib.suppress(OSError):
+                detach(path)

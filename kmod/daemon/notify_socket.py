@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sending end of sd_notify(3): readiness, and descriptors that must outlive this process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FIRST_FD = 3  # SD_LISTEN_FDS_START
+
+
+class NotifySocket:
+    """Talks to systemd or to the keeper; to nobody when there is no address."""
+
+    def __init__(self, address: str | None) -> None:
+        """Take the address of NOTIFY_SOCKET; a leading @ is the abstract namespace."""
+        self._address = "\0" + address[1:] if address and address.startswith("@") else address
+
+    def send(self, text: str, fds: Sequence[int] = ()) -> None:
+        """Send one message. Does nothing without an address. Raises OSError when nobody takes it."""
+        if not self._address:
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
+            out.connect(self._address)
+            if fds:
+                socket.send_fds(out, [text.encode()], list(fds))
+            else:
+                out.send(text.encode())
+
+    def store(self, name: str, fd: int) -> None:
+        """Leave a copy of a descriptor in the store under a name."""
+        self.send(f"FDSTORE=1\nFDNAME={name}", [fd])
+
+    def discard(self, name: str) -> None:
+        """Take a name's descriptors out of the store."""
+        self.send(f"FDSTOREREMOVE=1\nFDNAME={name}")
+
+    def status(self, line: str) -> None:
+        """Say in one line what is going on. A dead manager is no reason to fail."""
+        with contextlib.suppress(OSError):
+            self.send("STATUS=" + line.replace("\n", " "))
+
+
+def inherited(environment: Mapping[str, str], pid: int) -> list[tuple[str, int]]:
+    """Return names and numbers of the descriptors that were handed over, sd_listen_fds_with_names(3).
+
+    Anything malformed counts as none.
+    """
+    try:
+        if int(environment.get("LISTEN_PID", "0")) != pid:
+            return []
+        count = int(environment.get("LISTEN_FDS", "0"))
+    except ValueError:
+        return []
+    names = environment.get("LISTEN_FDNAMES", "").split(":")
+    if count <= 0 or len(names) != count:
+        return []
+    found = []
+    for number, name in enumerate(names, FIRST_FD):
+        with contextlib.suppress(OSError):
+            os.set_inheritable(number, False)
+            found.append((name, number))
+    return found

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "process.h"
+
+/* include/uapi/linux/pidfd.h of newer kernels than the build machine's may be. */
+#define CGPU_PIDFD_THREAD O_EXCL
+#define CGPU_PIDFD_GET_INFO _IOWR(0xff, 11, struct pidfd_info_v0)
+#define CGPU_PIDFD_INFO_PID 1u
+/* include/uapi/linux/kcmp.h */
+#define CGPU_KCMP_FILES 2
+
+struct pidfd_info_v0 {
+	u64 mask;
+	u64 cgroupid;
+	u32 pid, tgid, ppid;
+	u32 ids[8];
+	u32 spare;
+};
+
+u32 process_has_thread_pidfd(void)
+{
+	int fd = process_open((s32)syscall(SYS_gettid), 1);
+
+	if (fd < 0)
+		return 0;
+	close(fd);
+	return 1;
+}
+
+int process_open(s32 pid, u32 thread)
+{
+	long fd = syscall(SYS_pidfd_open, pid, thread ? CGPU_PIDFD_THREAD : 0);
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+int process_take_fd(int pidfd, int fd)
+{
+	long copy = syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+
+	return copy < 0 ? -errno : (int)copy;
+}
+
+int process_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static long read_text(const char *path, char *text, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = read(fd, text, bytes - 1);
+	close(fd);
+	if (n < 0)
+		return -errno;
+	text[n] = 0;
+	return n;
+}
+
+s32 process_tgid(int pidfd, s32 tid)
+{
+	struct pidfd_info_v0 info = { .mask = CGPU_PIDFD_INFO_PID };
+	char path[64], text[2048];
+	const char *at;
+
+	if (pidfd >= 0 && ioctl(pidfd, CGPU_PIDFD_GET_INFO, &info) == 0 && info.tgid)
+		return (s32)info.tgid;
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	if (read_text(path, text, sizeof(text)) < 0)
+		return -ESRCH;
+	/* The name comes first and is escaped: no newline in it can forge this line. */
+	at = strstr(text, "\nTgid:");
+	if (!at)
+		return -ESRCH;
+	return (s32)strtol(at + 6, NULL, 10);
+}
+
+u64 process_started(s32 tid)
+{
+	char path[64], text[1024];
+	const char *at;
+	int field;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
+	if (read_text(path, text, sizeof(text)) < 0)
+		return 0;
+	at = strrchr(text, ')');
+	/* After the name: field 3 is the state, field 22 the start time, proc_pid_stat(5). */
+	for (field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+int process_same_files(s32 tid, s32 other)
+{
+	long r;
+
+	if (tid == other)
+		return 1;
+	r = syscall(SYS_kcmp, tid, other, CGPU_KCMP_FILES, 0, 0);
+	return r < 0 ? -errno : r == 0;
+}
+
+int process_read(s32 pid, u64 address, void *data, size_t bytes)
+{
+	struct iovec here = { .iov_base = data, .iov_len = bytes };
+	struct iovec there = { .iov_base = (void *)(uintptr_t)address, .iov_len = bytes };
+
+	if (!bytes)
+		return 0;
+	return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)bytes ? 0 : -EFAULT;
+}
+
+int process_write(s32 pid, u64 address, const void *data, size_t bytes)
+{
+	struct iovec here = { .iov_base = (void *)(uintptr_t)data, .iov_len = bytes };
+	struct iovec there = { .iov_base = (void *)(uintptr_t)address, .iov_len = bytes };
+
+	if (!bytes)
+		return 0;
+	return process_vm_writev(pid, &here, 1, &there, 1, 0) == (ssize_t)bytes ? 0 : -EFAULT;
+}

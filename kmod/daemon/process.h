@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes and threads of containers, seen from the host's pid namespace. */
+#ifndef CGPUD_PROCESS_H
+#define CGPUD_PROCESS_H
+
+#include <sys/types.h>
+
+#include "cgpu_types.h"
+
+/* 1 when this kernel gives a pidfd for a thread that leads no process (6.9 and newer). */
+u32 process_has_thread_pidfd(void);
+/* A pidfd for the process (thread 0) or for the very thread (thread 1); negative errno. */
+int process_open(s32 pid, u32 thread);
+/* A copy of descriptor number fd of the pidfd's task; negative errno. */
+int process_take_fd(int pidfd, int fd);
+/* 1 when the pidfd's task has ended. */
+int process_ended(int pidfd);
+/* Process id of a thread. pidfd may be -1. -ESRCH when it has ended. */
+s32 process_tgid(int pidfd, s32 tid);
+/* Clock ticks from boot to the start of the thread; 0 when it has ended. */
+u64 process_started(s32 tid);
+/* 1 when both have one descriptor table, 0 when not, negative errno when nobody can tell. */
+int process_same_files(s32 tid, s32 other);
+/* Copy between the caller's memory and ours: 0, or -EFAULT when not every byte could be moved. */
+int process_read(s32 pid, u64 address, void *data, size_t bytes);
+int process_write(s32 pid, u64 address, const void *data, size_t bytes);
+
+#endif

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <unistd.h>
+
+#include "cgroup.h"
+#include "engine.h"
+#include "process.h"
+#include "reclaim.h"
+
+#define CHARGES_MAX 1024
+#define CLIENTS_MAX 1024
+
+/* Ask the driver for every client of a process. Returns how many are left. */
+static u32 drop_dead_clients(struct cgpud *d, s32 tgid)
+{
+	u32 client[CLIENTS_MAX], cursor = 0, n = 0, left = 0, i;
+
+	while (n < CLIENTS_MAX && cgpu_client_next(&d->core, tgid, &cursor, &client[n]) == 0)
+		n++;
+	for (i = 0; i < n; i++) {
+		if (driver_client_gone(&d->driver, client[i]))
+			cgpu_client_gone(&d->core, tgid, client[i]);
+		else
+			left++;
+	}
+	return left;
+}
+
+static u32 has_ended(s32 tgid)
+{
+	int fd = process_open(tgid, 0);
+	u32 ended = fd == -ESRCH || (fd >= 0 && process_ended(fd));
+
+	if (fd >= 0)
+		close(fd);
+	return ended;
+}
+
+/* The figure counts by the process that made the client, the charge by the one that allocated: after a
+ * fork these differ. So a low figure only says where to look, and a charge goes with its client. Returns
+ * 1 when the process has ended and the driver has still not let go. */
+static u32 reconcile_one(struct cgpud *d, const struct cgpu_process_charge *charge)
+{
+	u64 used = 0;
+	int known = driver_process_bytes(&d->driver, charge->gpu, charge->tgid, &used) == 0;
+
+	if (!known || used < charge->bytes) {
+		if (drop_dead_clients(d, charge->tgid) == 0 && known && used == 0) {
+			cgpu_process_figure(&d->core, charge->tgid, charge->gpu, 0);
+			return 0;
+		}
+	}
+	return has_ended(charge->tgid);
+}
+
+static u32 reconcile_container(struct cgpud *d, u32 slot)
+{
+	struct cgpu_process_charge charge[CHARGES_MAX];
+	u32 cursor = 0, n = 0, late = 0, i;
+
+	while (n < CHARGES_MAX && cgpu_process_next(&d->core, slot, &cursor, &charge[n]) == 0)
+		n++;
+	for (i = 0; i < n; i++)
+		late += reconcile_one(d, &charge[i]);
+	return late;
+}
+
+u32 lever_reconcile(struct cgpud *d, s64 slot)
+{
+	struct cgpu_container_info info;
+	u32 at, late = 0;
+
+	if (slot >= 0)
+		return reconcile_container(d, (u32)slot);
+	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1)
+		late += reconcile_container(d, info.slot);
+	return late;
+}
+
+/* Begin to watch the init process of a registration that is new to us. */
+static void watch_init(struct cgpud *d, const struct cgpu_container_info *info)
+{
+	struct init_watch *init = &d->lever.init[info->slot];
+	int fd;
+
+	if (init->pidfd >= 0)
+		close(init->pidfd);
+	*init = (struct init_watch){ .generation = info->generation, .pidfd = -1 };
+	fd = process_open(info->pid, 0);
+	/* The number may belong to another process by now. */
+	if (fd < 0 || !cgroup_holds(info->cgroup, info->pid) || lever_watch_init(&d->lever, info->slot, fd) < 0) {
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+void reclaim_containers(struct cgpud *d)
+{
+	struct cgpu_container_info info;
+	u32 at;
+
+	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
+		/* The old form names no process: such a registration stays until it is destroyed. */
+		if (info.pid <= 0 || info.slot >= CGPU_MAX_CONTAINERS)
+			continue;
+		if (d->lever.init[info.slot].generation != info.generation)
+			watch_init(d, &info);
+		if (d->lever.init[info.slot].pidfd >= 0 || cgroup_populated(info.cgroup) == 1)
+			continue;
+		if (cgpu_container_remove(&d->core, info.slot, info.generation) == 0)
+			events_log(
+				&d->events, LOG_LEVEL_INFO, "container %s: reclaimed, its processes are gone", info.id);
+	}
+}

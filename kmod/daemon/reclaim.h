@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CGPUD_RECLAIM_H
+#define CGPUD_RECLAIM_H
+
+#include "cgpu_types.h"
+
+struct cgpud;
+struct lever;
+
+/* Watch the init process of every registered container; remove a container whose init has ended and
+ * whose control group holds no process any more. Lever thread only. */
+void reclaim_containers(struct cgpud *d);
+/* Be told when an init process ends; takes pidfd over when it succeeds. */
+int lever_watch_init(struct lever *lever, u32 slot, int pidfd);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Single calls to the driver, and fields of its structs. */
+#ifndef CGPUD_RM_H
+#define CGPUD_RM_H
+
+#include "cgpu_types.h"
+#include "nv_abi.h"
+
+static inline u32 rm_get32(const u8 *at, u32 offset)
+{
+	u32 v;
+
+	memcpy(&v, at + offset, sizeof(v));
+	return v;
+}
+
+static inline u64 rm_get64(const u8 *at, u32 offset)
+{
+	u64 v;
+
+	memcpy(&v, at + offset, sizeof(v));
+	return v;
+}
+
+static inline void rm_put32(u8 *at, u32 offset, u32 v)
+{
+	memcpy(at + offset, &v, sizeof(v));
+}
+
+static inline void rm_put64(u8 *at, u32 offset, u64 v)
+{
+	memcpy(at + offset, &v, sizeof(v));
+}
+
+/* The ioctl in its canonical form. 0 or negative errno. */
+int rm_call(int fd, u32 nr, u8 *top, u32 bytes);
+/* These return the driver's status (0 is well), or a negative errno. */
+int rm_alloc(int fd, const struct nv_abi *abi, u32 client, u32 parent, u32 *handle, u32 class, u8 *params, u32 bytes);
+int rm_control(int fd, const struct nv_abi *abi, u32 client, u32 object, u32 cmd, u8 *params, u32 bytes);
+int rm_dup(int fd, const struct nv_abi *abi, u32 client, u32 parent, u32 *handle, u32 source, u32 object);
+
+#endif

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon itself: one thread that waits for signals, sockets and the engine's messages."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cgpu import __version__, paths
+from cgpu.config import load, write_effective
+from cgpu.errors import CgpuError
+from cgpu.kmod.daemon import cdi
+from cgpu.kmod.daemon.arguments import Arguments, settings_of
+from cgpu.kmod.daemon.control import ControlSocket, Handler
+from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
+from cgpu.kmod.daemon.listener import Listeners, ListenerSocket
+from cgpu.kmod.daemon.places import replace_text
+from cgpu.kmod.daemon.simulate import Simulator
+from cgpu.kmod.daemon.tree_fs import TreeFs, TreeMount
+
+if TYPE_CHECKING:
+    from cgpu.effective import Effective
+    from cgpu.kmod.daemon.notify_socket import NotifySocket
+
+log = logging.getLogger(__name__)
+
+STATE = "state"
+DRIVER_ROOT = "/dev"
+TICK_S = 1.0
+EVENT_BYTES = 1 << 16
+LEVELS = {3: logging.ERROR, 4: logging.WARNING, 6: logging.INFO}
+
+
+class Service:
+    """One daemon, from start to stop."""
+
+    def __init__(self, arguments: Arguments, notify: NotifySocket, handed: list[tuple[str, int]]) -> None:
+        """handed: descriptors of the daemon before this one, by name; they are ours now."""
+        self._arguments = arguments
+        self._notify = notify
+        self._handed = handed
+        self._places = arguments.places
+        self._selector = selectors.DefaultSelector()
+        self._stopping = False
+        self._force = False
+        self._idle = not handed  # no container counts on us: nothing has to stay behind
+        self._event_text = b""
+        self._cleanup = contextlib.ExitStack()
+
+    def run(self) -> None:
+        """Serve until told to stop. Raises CgpuError when it cannot start."""
+        with self._cleanup:
+            self._signals()
+            self._config = self._load()
+            self._open_engine()
+            self._open_tree()
+            self._engine.start()
+            self._publish()
+            self._open_sockets()
+            self._notify.send(f"READY=1\nMAINPID={os.getpid()}")
+            log.info("ready: %d GPUs, tree at %s", len(list(self._engine.gpus())), self._tree_path)
+            self._loop()
+            self._notify.send("STOPPING=1")
+            self._end()
+
+    # --- start ---
+
+    def _signals(self) -> None:
+        self._signal_reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self._selector.register(self._signal_reader, selectors.EVENT_READ, self._on_signal)
+
+    def _load(self) -> Effective:
+        config = load(self._arguments.config, required=self._arguments.config_required)
+        if self._arguments.tree is not None:
+            config = config.replace(tree=self._arguments.tree)
+        if config.tree == paths.TREE_MODULE:
+            raise CgpuError(f"tree: {config.tree}: is the kernel module's; accepted is another path or null")
+        logging.getLogger().setLevel(config.log_level.upper())
+        return config
+
+    def _driver_root(self) -> str:
+        if self._arguments.simulate is None:
+            return DRIVER_ROOT
+        # Cards under a running container must stay what they are.
+        held = any(name.startswith("listener-") for name, _ in self._handed)
+        self._cleanup.callback(self._end_simulator)
+        return Simulator(self._places.sim).ensure(self._arguments.simulate, may_replace=not held)
+
+    def _open_engine(self) -> None:
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._events = reader
+        self._selector.register(reader, selectors.EVENT_READ, self._on_events)
+        options = Options(
+            driver_root=self._driver_root(),
+            settings=settings_of(self._config),
+            state_fd=self._handed_state(),
+            event_fd=writer,
+            workers=self._config.workers,
+            allow_unknown_driver=self._config.allow_unknown_driver,
+        )
+        fresh = options.state_fd < 0
+        try:
+            self._engine = Engine(options)
+        except StaleStateError as error:
+            log.error("%s; starting without it, running containers lose their GPUs", error)
+            self._drop_handed()
+            self._engine = Engine(options.without_state())
+            fresh = True
+        self._cleanup.callback(self._close_engine)
+        if fresh:
+            self._notify.store(STATE, self._engine.state_fd)
+        self._listeners = Listeners(self._engine, self._notify)
+        for name, fd in self._handed:
+            with contextlib.suppress(CgpuError):
+                self._listeners.restore(name, fd)
+        if len(self._listeners):
+            log.info("took up %d listeners", len(self._listeners))
+
+    def _close_engine(self) -> None:
+        self._idle = next(self._engine.containers(), None) is None
+        self._engine.close()
+
+    def _end_simulator(self) -> None:
+        if self._idle:
+            Simulator(self._places.sim).stop()
+
+    def _handed_state(self) -> int:
+        states = [fd for name, fd in self._handed if name == STATE]
+        self._handed = [(name, fd) for name, fd in self._handed if name != STATE]
+        for extra in states[1:]:
+            os.close(extra)
+        if not states:
+            # Listeners without the state say nothing of what their containers may have.
+            self._drop_handed()
+            return -1
+        return states[0]
+
+    def _drop_handed(self) -> None:
+        for name, fd in self._handed:
+            os.close(fd)
+            self._notify.discard(name)
+        self._notify.discard(STATE)
+        self._handed = []
+
+    def _open_tree(self) -> None:
+        if Path(paths.TREE_MODULE, "version").exists():
+            raise CgpuError(
+                f"{paths.TREE_MODULE}: the kernel module is loaded; unload it with: modprobe -r cgpu_km"
+            )
+        self._tree_path = self._config.tree or paths.TREE_DAEMON
+        tree = TreeMount(TreeFs(self._engine, self._engine.kick), self._tree_path)
+        self._cleanup.callback(tree.stop)
+        tree.start()
+        self._tree = tree
+
+    def _open_sockets(self) -> None:
+        commands: dict[str, Handler] = {
+            "status": self._on_status,
+            "stop": self._on_stop,
+            "reload": self._on_reload,
+        }
+        self._listener_socket = ListenerSocket(str(self._places.seccomp), self._listeners)
+        self._cleanup.callback(self._listener_socket.close)
+        control = ControlSocket(str(self._places.control), commands)
+        self._cleanup.callback(control.close)
+        self._selector.register(self._listener_socket, selectors.EVENT_READ, self._listener_socket.handle)
+        self._selector.register(control, selectors.EVENT_READ, control.handle)
+
+    def _publish(self) -> None:
+        write_effective(self._config, self._places.effective)
+        cdi.publish(
+            cdi.specification(list(self._engine.gpus()), list(self._engine.nodes())), self._places.cdi
+        )
+        replace_text(self._places.pid, f"{os.getpid()}\n")
+        for leftover in (self._places.pid, self._places.cdi, self._places.effective):
+            self._cleanup.callback(leftover.unlink, missing_ok=True)
+
+    # --- run ---
+
+    def _loop(self) -> None:
+        while not self._stopping:
+            for key, _ in self._selector.select(TICK_S):
+                key.data()
+            self._listener_socket.expire()
+            if self._tree.lost.is_set() and not self._stopping:
+                raise CgpuError(f"{self._tree_path}: the tree was unmounted by someone else; start over")
+
+    def _on_signal(self) -> None:
+        numbers = os.read(self._signal_reader, 64)
+        if signal.SIGTERM in numbers or signal.SIGINT in numbers:
+            self._stopping = True
+        if signal.SIGHUP in numbers:
+            with contextlib.suppress(CgpuError):
+                self._reload()
+
+    def _on_events(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._event_text += os.read(self._events, EVENT_BYTES)
+        *lines, self._event_text = self._event_text.split(b"\n")
+        for line in lines:
+            kind, _, rest = line.decode("utf-8", "replace").partition(" ")
+            if kind == "gone":
+                self._listeners.gone(int(rest))
+            elif kind == "log":
+                level, _, text = rest.partition(" ")
+                log.log(LEVELS.get(int(level), logging.INFO), "%s", text)
+
+    def _reload(self) -> None:
+        try:
+            config = self._load()
+            if (config.tree or paths.TREE_DAEMON) != self._tree_path:
+                raise CgpuError("tree: changes only with a restart: systemctl restart cgpud")
+            self._engine.apply(settings_of(config))
+            write_effective(config, self._places.effective)
+        except OSError as error:
+            raise CgpuError(f"the settings are refused: {error.strerror}") from error
+        except CgpuError as error:
+            log.error("not reloaded: %s", error)
+            raise
+        self._config = config
+        log.info("configuration reloaded")
+
+    def _on_reload(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        self._reload()
+        return {}
+
+    def _on_stop(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._force = request.get("force") is True
+        self._stopping = True
+        return {"pid": os.getpid(), "containers": [c.id for c in self._engine.containers()]}
+
+    def _on_status(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        gpus = [
+            {"index": g.index, "uuid": g.uuid, "name": g.name, "memtotal": g.memtotal}
+            for g in self._engine.gpus()
+        ]
+        containers = [{"id": c.id, "pid": c.pid, "cgroup": c.cgroup} for c in self._engine.containers()]
+        return {
+            "version": __version__,
+            "pid": os.getpid(),
+            "tree": self._tree_path,
+            "simulate": self._arguments.simulate,
+            "gpus": gpus,
+            "containers": containers,
+            "engine": self._engine.status(),
+            "time": time.time(),
+        }
+
+    # --- stop ---
+
+    def _end(self) -> None:
+        containers = list(self._engine.containers())
+        if self._force:
+            for container in containers:
+                self._engine.remove(container)
+            containers = []
+        if containers:
+            log.info("stopping; %d containers wait for the next start", len(containers))
+            return
+        # Nothing to hand over: leave nothing behind.
+        self._listeners.discard_all()
+        self._notify.discard(STATE)
+        log.info("stopped")

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server of simulated GPUs: found, or started. It has a life of its own, as a driver has."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from cgpu.errors import CgpuError, show
+from cgpu.kmod.daemon import mounts
+from cgpu.kmod.daemon.places import replace_text
+
+PROGRAM = Path(__file__).resolve().parent.parent / "build" / "cgpu-sim"
+CARDS = re.compile(r"(T4|V100|A10|H200)(=[1-9][0-9]{0,7})?(:([1-9]|[12][0-9]|3[0-2]))?")
+START_S = 20.0
+END_S = 5.0
+RECORD_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server: its process, its start time (pids are used again), and the cards it serves."""
+
+    pid: int
+    started: int
+    cards: str
+
+
+def check_cards(cards: str) -> str:
+    """Return the cards as given. Raises CgpuError when it is not MODEL[=MIB][:COUNT]."""
+    if not CARDS.fullmatch(cards):
+        accepted = "MODEL[=MIB][:COUNT], MODEL one of T4, V100, A10, H200, COUNT 1 to 32"
+        raise CgpuError(f"--simulate {show(cards)}: accepted is {accepted}; try: cgpud --simulate T4")
+    return cards
+
+
+def start_time(pid: int) -> int:
+    """Return when a process was started, in clock ticks after boot; 0 when there is none, or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return 0 if fields[0] in "ZX" else int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+class Simulator:
+    """Simulated cards below a directory."""
+
+    def __init__(self, directory: Path, program: Path = PROGRAM) -> None:
+        """directory: where the cards' nodes are mounted. Beside it lies a record of the server."""
+        self._directory = directory
+        self._program = program
+        self._record = directory.with_name(directory.name + ".json")
+        self._log = directory.with_name(directory.name + ".log")
+
+    def running(self) -> Server | None:
+        """Return the server that is up, if it answers."""
+        try:
+            with self._record.open("rb") as stream:
+                found = json.loads(stream.read(RECORD_MAX))
+            server = Server(int(found["pid"]), int(found["started"]), str(found["cards"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        alive = server.started and start_time(server.pid) == server.started
+        return server if alive and self._answers() else None
+
+    def ensure(self, cards: str, *, may_replace: bool) -> str:
+        """Have these cards served; return the directory of their nodes.
+
+        A server with other cards is replaced when may_replace. Raises CgpuError.
+        """
+        server = self.running()
+        if server is not None and server.cards == cards:
+            return str(self._directory)
+        if server is not None and not may_replace:
+            raise CgpuError(
+                f"--simulate {cards}: simulated {server.cards} is in use by containers; stop them first"
+            )
+        self.stop()
+        self._start(cards)
+        return str(self._directory)
+
+    def stop(self) -> None:
+        """End the server, if any, and take leftovers away."""
+        server = self.running()
+        if server is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(server.pid, signal.SIGTERM)
+            deadline = time.monotonic() + END_S
+            while start_time(server.pid) == server.started and time.monotonic() < deadline:
+                time.sleep(0.01)
+        mounts.clear_fuse(str(self._directory))
+        for leftover in (self._record, self._log):
+            leftover.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._directory.rmdir()
+
+    def _answers(self) -> bool:
+        try:
+            return (self._directory / "driver" / "version").read_text().strip() != ""
+        except OSError:
+            return False
+
+    def _start(self, cards: str) -> None:
+        if not self._program.exists():
+            raise CgpuError(f"{self._program}: there is no such program; build it: make -C kmod")
+        self._directory.mkdir(parents=True, exist_ok=True)
+        command = [str(self._program), "--mount", str(self._directory), "--cards", cards]
+        # A session of its own: a signal to the daemon's group must not reach it. A file for its errors:
+        # a pipe would break when the daemon goes.
+        with open("/dev/null", "r+b") as null, self._log.open("wb") as errors:
+            child = subprocess.Popen(command, stdin=null, stdout=null, stderr=errors, start_new_session=True)
+        record = {"pid": child.pid, "started": start_time(child.pid), "cards": cards}
+        replace_text(self._record, json.dumps(record))
+        deadline = time.monotonic() + START_S
+        while not (mounts.mounted(str(self._directory)) and self._answers()):
+            if child.poll() is not None or time.monotonic() > deadline:
+                reason = self._failure(child)
+                raise CgpuError(f"--simulate {cards}: the simulated cards do not start: {reason}")
+            time.sleep(0.005)
+        # Its end is its own affair, not ours to wait for.
+        child.returncode = 0
+
+    def _failure(self, child: subprocess.Popen[bytes]) -> str:
+        child.kill()
+        child.wait()
+        with self._log.open("rb") as stream:
+            text = stream.read(RECORD_MAX).decode(errors="replace").strip()
+        self.stop()
+        return text or "they do not answer; it takes /dev/fuse"

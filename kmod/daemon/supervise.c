@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "answers.h"
+#include "call.h"
+#include "process.h"
+#include "request.h"
+#include "supervise.h"
+#include "task.h"
+
+struct reply {
+	s32 error; /* negative errno, or 0 */
+	u32 go_on; /* 1: the thread runs its own call */
+};
+
+int supervise_sizes(struct cgpud *d)
+{
+	struct seccomp_notif_sizes sizes;
+
+	if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0)
+		return -errno;
+	d->notif_bytes = sizes.seccomp_notif;
+	d->resp_bytes = sizes.seccomp_notif_resp;
+	return d->notif_bytes > NOTIF_BYTES_MAX || d->resp_bytes > NOTIF_BYTES_MAX ? -EPROTO : 0;
+}
+
+/* 0, or -ENOENT when the thread no longer waits. */
+static int answer(const struct listener *one, const struct exchange *e, struct reply reply)
+{
+	union {
+		struct seccomp_notif_resp resp;
+		u8 space[NOTIF_BYTES_MAX];
+	} out = { .resp = { .id = e->notif.id,
+			  .error = reply.go_on ? 0 : reply.error,
+			  .flags = reply.go_on ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0 } };
+
+	return ioctl(one->fd, SECCOMP_IOCTL_NOTIF_SEND, &out) < 0 ? -errno : 0;
+}
+
+static void finish(struct cgpud *d, const struct listener *one, struct exchange *e, struct reply reply)
+{
+	if (reply.go_on)
+		atomic_fetch_add(&d->counters.continued, 1);
+	else if (reply.error)
+		atomic_fetch_add(&d->counters.refused, 1);
+	answer(one, e, reply);
+	exchange_release(&d->exchanges, e);
+}
+
+/* Hand an executed call's answer over, and let go of the exchange. file: -1 when it is not at hand. */
+static void deliver(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct exchange *e, int file)
+{
+	struct reply reply = { .error = e->result };
+
+	if (!notif_valid(one->fd, e->notif.id)) {
+		answer_keep(d, cache, e);
+		return;
+	}
+	exchange_set_stage(e, STAGE_ANSWERING);
+	/* The driver copies out also when it says EINVAL (kernel-open/nvidia/nv.c, nvidia_ioctl). */
+	if ((e->result == 0 || e->result == -EINVAL) && call_write(e, 1 + e->call.segments) < 0) {
+		atomic_fetch_add(&d->counters.faults, 1);
+		if (file >= 0)
+			call_undo(d, e, file);
+		reply.error = e->result = -EFAULT;
+	}
+	if (answer(one, e, reply) == -ENOENT)
+		answer_keep(d, cache, e);
+	else
+		answer_sent(d, e);
+}
+
+/* Full: what the driver no longer has may still be on the books. Look, and judge once more. Memory of
+ * a process that has just ended is about to come back: wait a moment for it. */
+static enum cgpu_verdict judge_again(struct cgpud *d, struct exchange *e, const struct task *task)
+{
+	useconds_t wait_us;
+
+	for (wait_us = 500; lever_reconcile(d, (s64)e->call.slot) && wait_us < 20000; wait_us *= 2)
+		usleep(wait_us);
+	memcpy(e->copy[0], e->before[0], e->call.bytes);
+	e->call.segments = 0;
+	e->call.no_room = 0;
+	e->call.error = 0;
+	memset(e->call.opaque, 0, sizeof(e->call.opaque));
+	return call_judge(d, e, task);
+}
+
+static void settle(struct cgpud *d, const struct listener *one, struct exchange *e, const struct task *task)
+{
+	struct reply reply = { 0 };
+	enum cgpu_verdict verdict = call_judge(d, e, task);
+
+	if (verdict == CGPU_ANSWER && e->call.no_room)
+		verdict = judge_again(d, e, task);
+	switch (verdict) {
+	case CGPU_EXECUTE:
+		call_execute(d, e, task);
+		lever_watch(d, e->call.tgid);
+		deliver(d, one, task->cache, e, task->file);
+		return;
+	case CGPU_CONTINUE:
+		lever_watch(d, e->call.tgid);
+		reply.go_on = 1;
+		break;
+	case CGPU_ANSWER:
+		if (notif_valid(one->fd, e->notif.id) && call_write(e, 1) < 0)
+			reply.error = -EFAULT;
+		break;
+	default:
+		reply.error = e->call.error > 0 ? -e->call.error : -EPERM;
+		break;
+	}
+	finish(d, one, e, reply);
+}
+
+/* An ioctl on one of the driver's nodes. */
+static void supervise_driver_call(struct cgpud *d, const struct listener *one, struct exchange *e, struct task *task,
+	const struct request *request)
+{
+	struct exchange *kept;
+	int r;
+
+	atomic_fetch_add(&d->counters.supervised, 1);
+	exchange_claim(&d->exchanges, e);
+	/* Interrupted while we waited: its restarted call may have been answered by now. */
+	if (!notif_valid(one->fd, e->notif.id)) {
+		exchange_release(&d->exchanges, e);
+		return;
+	}
+	kept = answer_find(d, e, task);
+	if (kept) {
+		kept->notif = e->notif;
+		kept->listener = one->serial;
+		exchange_set_stage(kept, STAGE_EXECUTED);
+		exchange_set_stage(e, STAGE_FREE);
+		deliver(d, one, task->cache, kept, task->file);
+		/* The claim on the thread lasts until here. */
+		exchange_release(&d->exchanges, e);
+		return;
+	}
+	e->call.slot = one->slot;
+	e->call.generation = one->generation;
+	e->call.tgid = task_tgid(task);
+	r = e->call.tgid > 0 ? call_read(d, e, task, request->cmd, request->address) : -EPERM;
+	if (r < 0)
+		finish(d, one, e, (struct reply){ .error = r });
+	else
+		settle(d, one, e, task);
+}
+
+static void supervise(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct exchange *e)
+{
+	struct reply reply = { .go_on = 1 };
+	struct request request;
+	struct task task;
+	int r;
+
+	task_init(&task, cache, (s32)e->notif.pid);
+	request_decode(&e->notif, &request);
+	if (request.kind == REQUEST_OTHER) {
+		finish(d, one, e, reply);
+		return;
+	}
+	r = task_take(d, &task, request.fd, one->fd, e->notif.id);
+	if (r < 0) {
+		finish(d, one, e, (struct reply){ .error = r });
+	} else if (!task.driver_node) {
+		/* Our copy goes first: the thread may count on being the last to close the file. */
+		task_drop(&task);
+		finish(d, one, e, reply);
+	} else if (request.kind == REQUEST_SHARED_MAP) {
+		/* Managed memory shows only as a shared mapping, and cannot be charged here. */
+		if (task.kind == CGPU_DEVICE_UVM && atomic_load(&d->enforce))
+			reply = (struct reply){ .error = -EPERM };
+		task_drop(&task);
+		finish(d, one, e, reply);
+	} else {
+		supervise_driver_call(d, one, e, &task, &request);
+	}
+	task_drop(&task);
+}
+
+void supervise_next(struct cgpud *d, struct listener *one, struct task_cache *cache)
+{
+	struct exchange *e = exchange_take(&d->exchanges);
+	int r;
+
+	if (!e) {
+		answers_sweep(d, cache, 1);
+		listener_share(&d->listeners, one);
+		return;
+	}
+	e->listener = one->serial;
+	r = ioctl(one->fd, SECCOMP_IOCTL_NOTIF_RECV, &e->notif);
+	listener_share(&d->listeners, one);
+	/* ENOENT: the thread was interrupted or killed before we came. */
+	if (r < 0 || !e->notif.id) {
+		exchange_release(&d->exchanges, e);
+		return;
+	}
+	supervise(d, one, cache, e);
+}
+
+/* The engine before us died while it made this call: undo what the driver may have done, as if the call
+ * had never been begun. A handle that the driver was to pick is unknown: its charge stays. */
+static void unwind_left(struct cgpud *d, struct task_cache *cache, struct exchange *e)
+{
+	struct task task;
+
+	if (e->stage == STAGE_EXECUTING) {
+		task_init(&task, cache, (s32)e->notif.pid);
+		if (task_take(d, &task, (int)e->notif.data.args[0], -1, 0) < 0 || !task.driver_node || task.file < 0 ||
+			!call_undo_unsure(d, e, task.file)) {
+			task_drop(&task);
+			return;
+		}
+		task_drop(&task);
+	}
+	cgpu_call_end(&d->core, &e->call, -EINTR);
+}
+
+void supervise_left(struct cgpud *d, struct task_cache *cache, struct exchange *e)
+{
+	struct listener *one = listener_find(&d->listeners, e->listener);
+	u32 stage = e->stage;
+
+	if (stage == STAGE_RECEIVING || stage == STAGE_EXECUTING)
+		unwind_left(d, cache, e);
+	if (!one || (stage == STAGE_ANSWERING && !notif_valid(one->fd, e->notif.id))) {
+		exchange_release(&d->exchanges, e);
+	} else if (stage == STAGE_EXECUTED || stage == STAGE_ANSWERING) {
+		deliver(d, one, cache, e, -1);
+	} else {
+		exchange_again(e);
+		e->repeated = stage == STAGE_EXECUTING;
+		supervise(d, one, cache, e);
+	}
+	atomic_fetch_add(&d->counters.recovered, 1);
+	if (one)
+		listener_put(&d->listeners, one);
+}

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tree as a file system. Every operation goes to the core; a write is one transaction."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mfusepy
+
+from cgpu.errors import CgpuError
+from cgpu.kmod.daemon import mounts
+from cgpu.kmod.daemon.callers import may_write
+
+if TYPE_CHECKING:
+    from cgpu.kmod.daemon.engine import Engine
+    from cgpu.kmod.daemon.library import Node
+
+READY_S = 10.0
+ROOT_MODE = 0o700  # nothing below is reachable for anyone but root
+MAX_OPEN = 65536
+FS_NAME = "cgpud"
+
+Caller = Callable[[], int]
+
+
+def calling_pid() -> int:
+    """Return the thread that makes the FUSE request in hand; 0 when it is in no namespace of ours."""
+    return int(mfusepy.fuse_get_context()[2])
+
+
+class OpenFile:
+    """One open node: its text is taken when reading begins, so that parts fit together."""
+
+    __slots__ = ("node", "text")
+
+    def __init__(self, node: Node) -> None:
+        """Keep the node; the text comes with the first read."""
+        self.node = node
+        self.text: bytes | None = None
+
+
+class TreeFs(mfusepy.Operations):  # type: ignore[misc]
+    """FUSE operations over the core's tree. Errors are the core's errno."""
+
+    use_ns = True
+
+    def __init__(self, engine: Engine, changed: Callable[[], None], caller: Caller = calling_pid) -> None:
+        """Serve an engine's tree. changed is called after a write to inst_ctl."""
+        self._engine = engine
+        self._changed = changed
+        self._caller = caller
+        self._lock = threading.Lock()
+        self._open: dict[int, OpenFile] = {}
+        self._next = 1
+        self._born = time.time_ns()
+        self.ready = threading.Event()
+
+    def init_with_config(self, conn_info: Any, config_3: Any) -> None:  # noqa: ARG002
+        """Say that the kernel has the mount."""
+        self.ready.set()
+
+    def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:  # noqa: ARG002
+        """Give a node's attributes; like procfs, files have no size."""
+        node = self._engine.lookup(path)
+        kind = stat.S_IFDIR if node.directory else stat.S_IFREG
+        mode = ROOT_MODE if path == "/" else node.mode
+        times = dict.fromkeys(("st_atime", "st_mtime", "st_ctime"), self._born)
+        return {
+            "st_mode": kind | mode,
+            "st_nlink": 2 if node.directory else 1,
+            "st_uid": 0,
+            "st_gid": 0,
+            "st_size": 0,
+            **times,
+        }
+
+    def readdir(self, path: str, fh: Any) -> list[str]:  # noqa: ARG002
+        """List a directory."""
+        return [".", "..", *self._engine.names(self._directory(path))]
+
+    def open(self, path: str, fi: Any) -> int:
+        """Open a node for direct reads and writes: nothing of it is cached by the kernel."""
+        node = self._engine.lookup(path)
+        if node.directory:
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if fi.flags & os.O_ACCMODE != os.O_RDONLY and not may_write(self._caller()):
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        with self._lock:
+            if len(self._open) >= MAX_OPEN:
+                raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
+            handle = self._next
+            self._next += 1
+            self._open[handle] = OpenFile(node)
+        fi.fh = handle
+        fi.direct_io = True
+        return 0
+
+    def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:  # noqa: ARG002
+        """Read a part. A read from the start takes the text anew, as with procfs."""
+        opened = self._file(fi)
+        if offset == 0 or opened.text is None:
+            opened.text = self._engine.read(opened.node)
+        return opened.text[offset : offset + size]
+
+    def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:  # noqa: ARG002
+        """Make one write: the offset says nothing, each write stands for itself."""
+        # Asked again here: an open descriptor may have been passed on.
+        if not may_write(self._caller()):
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        opened = self._file(fi)
+        self._engine.write(opened.node, data)
+        opened.text = None
+        self._changed()
+        return len(data)
+
+    def truncate(self, path: str, length: int, fh: Any = None) -> int:  # noqa: ARG002
+        """Accept what the shell's > does before it writes."""
+        self._engine.lookup(path)
+        if not may_write(self._caller()):
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        return 0
+
+    def release(self, path: str, fi: Any) -> int:  # noqa: ARG002
+        """Forget an open node."""
+        with self._lock:
+            self._open.pop(int(fi.fh), None)
+        return 0
+
+    def statfs(self, path: str) -> dict[str, int]:  # noqa: ARG002
+        """Answer df: nothing is stored here."""
+        return {"f_bsize": 4096, "f_namemax": 255}
+
+    def _directory(self, path: str) -> Node:
+        node = self._engine.lookup(path)
+        if not node.directory:
+            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        return node
+
+    def _file(self, fi: Any) -> OpenFile:
+        with self._lock:
+            opened = self._open.get(int(fi.fh))
+        if opened is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return opened
+
+
+class TreeMount:
+    """The mounted tree, served by a thread of its own."""
+
+    def __init__(self, tree: TreeFs, path: str) -> None:
+        """Prepare; nothing is mounted yet."""
+        self._tree = tree
+        self._path = path
+        self._thread = threading.Thread(target=self._serve, name="cgpud-tree", daemon=True)
+        self._error: Exception | None = None
+        self.lost = threading.Event()
+
+    def start(self) -> None:
+        """Mount, over leftovers of a daemon that died. Raises CgpuError."""
+        mounts.clear_fuse(self._path)
+        try:
+            Path(self._path).mkdir(mode=0o755, parents=True, exist_ok=True)
+        except OSError as error:
+            raise CgpuError(f"{self._path}: cannot be made: {error.strerror}") from error
+        self._thread.start()
+        if not self._tree.ready.wait(READY_S):
+            reason = self._error or "the kernel did not answer"
+            raise CgpuError(f"{self._path}: the tree cannot be mounted: {reason}; it takes /dev/fuse")
+
+    def stop(self) -> None:
+        """Unmount; readers in between get an error at once."""
+        mounts.clear_fuse(self._path)
+        self._thread.join(READY_S)
+        # Only an empty directory goes: one that a person put files into stays.
+        try:
+            Path(self._path).rmdir()
+        except OSError:
+            return
+
+    def _serve(self) -> None:
+        options = {
+            "fsname": FS_NAME,
+            "allow_other": True,
+            "default_permissions": True,
+            "nosuid": True,
+            "nodev": True,
+            "noexec": True,
+            "attr_timeout": 0,
+            "entry_timeout": 0,
+            "negative_timeout": 0,
+        }
+        try:
+            mfusepy.FUSE(self._tree, self._path, raw_fi=True, foreground=True, nothreads=True, **options)
+        except RuntimeError as error:
+            self._error = error
+        finally:
+            self.lost.set()

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon of one's own with simulated cards, and programs in its slices, without any runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "kmod" / "build"
+PROBE = BUILD / "cgpu-probe"
+SLICED = Path(__file__).with_name("sliced.py")
+MIB = 1 << 20
+PAGE = 64 << 10
+PATIENCE_S = 20.0
+
+
+def eventually(condition: Callable[[], bool], what: str) -> None:
+    """Wait until something holds. Fails with what after a long time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.005)
+
+
+def long_id(seed: int) -> str:
+    """Return a container id of 64 hexadecimal digits."""
+    return f"{seed:012x}" + "5" * 52
+
+
+class Sliced:
+    """A program in a slice."""
+
+    def __init__(self, process: subprocess.Popen[str], container_id: str) -> None:
+        """Keep the running process."""
+        self.process = process
+        self.id = container_id
+
+    def finish(self, text: str = "") -> str:
+        """Wait for its end and return what it printed; its exit status is in self.process."""
+        out, _ = self.process.communicate(text, timeout=60)
+        return out
+
+    def line(self, start: str) -> str:
+        """Return the next line that begins so."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(start):
+                return line
+        raise AssertionError(f"the program ended before it printed {start!r}")
+
+
+class Daemon:
+    """One daemon in a directory of its own."""
+
+    def __init__(self, base: Path, cards: str = "T4", config: str | None = None) -> None:
+        """Start it."""
+        self.run = base / "run"
+        self.tree = base / "tree"
+        self._options = ["--simulate", cards, "--tree", str(self.tree)]
+        if config is not None:
+            file = base / "config.yaml"
+            file.write_text(config)
+            self._options += ["--config", str(file)]
+        self._slices: list[Sliced] = []
+        self.start()
+
+    def command(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run cgpud with options."""
+        line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(self.run), *options]
+        return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+    def start(self) -> None:
+        """Start it again, as before."""
+        done = self.command(*self._options)
+        assert done.returncode == 0, done.stderr + self.log()
+
+    def log(self) -> str:
+        """Return what it has logged."""
+        file = self.run / "cgpud.log"
+        return file.read_text() if file.exists() else ""
+
+    def status(self) -> dict[str, Any]:
+        """Return what it says of itself."""
+        done = self.command("--status")
+        assert done.returncode == 0, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def pid(self) -> int:
+        """Return the daemon's process id."""
+        return int((self.run / "cgpud.pid").read_text())
+
+    def read(self, node: str) -> str:
+        """Read a node of the tree."""
+        return (self.tree / node).read_text()
+
+    def write(self, node: str, text: str) -> None:
+        """Make one write to a node of the tree."""
+        fd = os.open(self.tree / node, os.O_WRONLY)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+
+    def used(self, sliced: Sliced, gpu: int = 0) -> int:
+        """Return the bytes charged to a container on a GPU."""
+        node = f"{gpu}/{sliced.id[:12]}"
+        free = int(self.read(f"{node}/meminfo").split("\n", 1)[0].removeprefix("Free: "))
+        return int(self.read(f"{node}/memsize")) - free
+
+    def instances(self, gpu: int = 0) -> list[str]:
+        """Return the containers on a GPU."""
+        return sorted(p.name for p in (self.tree / str(gpu)).iterdir() if p.is_dir())
+
+    def slice(
+        self, seed: int, gpus: str, *words: str, register: bool = True, program: Path = PROBE
+    ) -> Sliced:
+        """Start the probe in a slice; gpus is the part of the registration that names GPUs and limits."""
+        container_id = long_id(seed)
+        line = ["/usr/bin/python3", "-I", str(SLICED), str(self.run / "seccomp.sock"), container_id]
+        line += [str(program), "--dev", str(self.run / "sim"), *words]
+        process = subprocess.Popen(
+            line,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={"SLICED_WAIT": "1", "PATH": os.environ["PATH"]},
+        )
+        sliced = Sliced(process, container_id)
+        self._slices.append(sliced)
+        if register:
+            self.write("inst_ctl", f"create id={container_id} pid={process.pid} {gpus}\n")
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return sliced
+
+    def enter(self, other: Sliced, *words: str) -> Sliced:
+        """Start the probe in the slice of another, as docker exec would."""
+        return self.slice(int(other.id[:12], 16), "", *words, register=False)
+
+    def close(self) -> None:
+        """Stop all."""
+        for sliced in self._slices:
+            if sliced.process.poll() is None:
+                sliced.process.kill()
+            sliced.process.communicate()
+        self.command("--stop", "--force")

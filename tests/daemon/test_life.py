@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon's own life: start, stop, death, return."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cgpu.kmod.daemon import mounts
+from cgpu.kmod.daemon.simulate import Simulator
+from tests.daemon.harness import MIB, PAGE, Daemon, eventually
+
+pytestmark = pytest.mark.root
+
+MakeDaemon = Callable[..., Daemon]
+SIX = f"gpu=0:{6043 * MIB}"
+
+
+def kill(daemon: Daemon) -> None:
+    """Kill the daemon and wait for the next one."""
+    pid = daemon.pid()
+    os.kill(pid, signal.SIGKILL)
+    eventually(
+        lambda: (daemon.run / "control.sock").exists() and daemon.pid() != pid and daemon.tree.is_dir(),
+        "the keeper did not start it again",
+    )
+    eventually((daemon.tree / "version").exists, "the tree did not come back")
+
+
+def test_stop_leaves_nothing(make_daemon: MakeDaemon) -> None:
+    """After a stop there is no mount, socket, process or descriptor left, and it starts again."""
+    daemon = make_daemon()
+    daemon.close()
+    assert sorted(p.name for p in daemon.run.iterdir()) == ["cgpud.log"]
+    assert not daemon.tree.exists()
+    assert mounts.mounted(str(daemon.run / "sim")) == []
+    daemon.start()
+    assert daemon.read("0/name") == "Tesla T4\n"
+
+
+def test_second_daemon_is_refused(make_daemon: MakeDaemon) -> None:
+    """A second daemon is refused with a line that names the first."""
+    daemon = make_daemon()
+    second = daemon.command("--simulate", "T4", "--tree", str(daemon.tree))
+    assert second.returncode == 1
+    assert second.stderr.startswith("cgpud: cgpud already runs as process ")
+    assert second.stderr.count("\n") == 1
+
+
+def test_killed_daemon_returns_with_its_charges(make_daemon: MakeDaemon) -> None:
+    """kill -9 of the daemon: containers keep slice and charges, and their next call succeeds."""
+    daemon = make_daemon()
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "alloc=5G", "count")
+    sliced.line("alloc")
+    kill(daemon)
+    assert daemon.used(sliced) == 1024 * MIB
+    assert "took up 1 listeners" in daemon.log()
+    out = sliced.finish("\n")
+    assert "bytes=2147483648 " in out
+    assert "alloc 5368709120 size=5368709120 offset=0 limit=0" in out
+    eventually(lambda: daemon.instances() == [], "the container was not reclaimed")
+
+
+def test_calls_in_flight_happen_once(make_daemon: MakeDaemon) -> None:
+    """Calls that were in the daemon when it was killed are answered by the next one, and happen once."""
+    daemon = make_daemon()
+    limit = 400 * MIB
+    busy = [daemon.slice(n, f"gpu=0:{limit}", "fill=64K:64k", "count", "hold") for n in (1, 2, 3)]
+    eventually(lambda: all(daemon.used(one) > 0 for one in busy), "nothing was allocated")
+    for _ in range(3):
+        kill(daemon)
+    for one in busy:
+        assert f"held={limit // PAGE} bytes={limit} " in one.line("count")
+        assert daemon.used(one) == limit
+        one.finish()
+
+
+def test_reader_of_a_dead_tree_gets_an_error(make_daemon: MakeDaemon) -> None:
+    """While the daemon is down its tree answers with an error, and does not hang."""
+    daemon = make_daemon()
+    fd = os.open(daemon.tree / "version", os.O_RDONLY)
+    kill(daemon)
+    with pytest.raises(OSError, match=r"Transport endpoint|Software caused|Input/output"):
+        os.pread(fd, 16, 0)
+    with contextlib.suppress(OSError):
+        os.close(fd)
+
+
+def test_stop_and_start_with_containers(make_daemon: MakeDaemon) -> None:
+    """A stop under running containers keeps their listeners; the next start takes them up."""
+    daemon = make_daemon()
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count")
+    sliced.line("alloc")
+    assert daemon.command("--stop").returncode == 0
+    assert not (daemon.run / "control.sock").exists()
+    assert (daemon.run / "keeper.sock").exists()
+    daemon.start()
+    assert daemon.used(sliced) == 1024 * MIB
+    assert "bytes=2147483648 " in sliced.finish("\n")
+
+
+def test_forced_stop_ends_all(make_daemon: MakeDaemon) -> None:
+    """A forced stop takes the slices away: the next call of a container fails."""
+    daemon = make_daemon()
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "expect-errno=38", "alloc=1G")
+    sliced.line("alloc")
+    assert daemon.command("--stop", "--force").returncode == 0
+    sliced.finish("\n")
+    assert sorted(p.name for p in daemon.run.iterdir()) == ["cgpud.log"]
+
+
+def test_leftovers_are_no_obstacle(base: Path, make_daemon: MakeDaemon) -> None:
+    """Sockets, a record of cards and a dead mount of an earlier daemon are cleared at the start."""
+    daemon = make_daemon()
+    keeper = int((daemon.run / "cgpud.lock").read_text())
+    pid = daemon.pid()
+    os.kill(keeper, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
+    Simulator(daemon.run / "sim").running()
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), "the daemon lives")
+    assert mounts.mounted(str(daemon.tree)) == ["fuse"]
+    assert (base / "run" / "control.sock").exists()
+    daemon.start()
+    assert daemon.instances() == []
+
+
+def test_reload(make_daemon: MakeDaemon) -> None:
+    """SIGHUP reads the configuration again; a wrong one changes nothing and is logged."""
+    daemon = make_daemon("T4", "enforce: false\n")
+    config = daemon.run.parent / "config.yaml"
+    config.write_text("enforce: maybe\n")
+    os.kill(daemon.pid(), signal.SIGHUP)
+    eventually(lambda: "not reloaded" in daemon.log(), "the wrong configuration was not logged")
+    config.write_text("enforce: true\n")
+    os.kill(daemon.pid(), signal.SIGHUP)
+    eventually(lambda: "configuration reloaded" in daemon.log(), "the right one was not taken")
+    assert '"enforce": true' in (daemon.run / "config.json").read_text()
+    assert "enforce=off" not in daemon.read("engine")
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (("--simulate", "T5"), "cgpud: --simulate T5: accepted is MODEL[=MIB][:COUNT]"),
+        (("--tree", "here"), "cgpud: --tree here: accepted is an absolute path"),
+        (("--force",), "cgpud: --force: accepted only with --stop"),
+        (("--config", "/nowhere.yaml"), "cgpud: /nowhere.yaml: there is no such file"),
+    ],
+)
+def test_bad_start(base: Path, options: tuple[str, ...], line: str) -> None:
+    """A start that cannot be is one line, and leaves nothing behind."""
+    daemon = Daemon.__new__(Daemon)
+    daemon.run = base / "run"
+    done = daemon.command(*options)
+    assert done.returncode == 1
+    assert done.stderr.startswith(line)
+    assert done.stderr.count("\n") == 1
+    assert not daemon.run.exists()
+
+
+def test_no_driver(base: Path) -> None:
+    """Without a driver it says so, and how to simulate one."""
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("this machine has an NVIDIA driver")
+    daemon = Daemon.__new__(Daemon)
+    daemon.run = base / "run"
+    done = daemon.command("--tree", str(base / "tree"))
+    assert done.returncode == 1
+    assert "/dev/nvidiactl: No such file or directory; load the NVIDIA driver" in done.stderr
+
+
+def test_cycles_leave_no_descriptors(make_daemon: MakeDaemon) -> None:
+    """Many registrations leave the daemon's descriptors and memory file where they were."""
+    daemon = make_daemon()
+
+    def cycle(times: int) -> int:
+        for _ in range(times):
+            daemon.write("inst_ctl", f"create id={'c' * 64} pid={os.getpid()} gpu=0:{MIB}")
+            daemon.write("inst_ctl", f"destroy id={'c' * 64}")
+        eventually(lambda: daemon.status()["containers"] == [], "a registration stayed")
+        return len(os.listdir(f"/proc/{daemon.pid()}/fd"))
+
+    before = cycle(20)
+    assert cycle(300) <= before + 1

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The socket for seccomp listeners: whose it takes, and how it reads what runtimes send."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu.errors import CgpuError
+from cgpu.kmod.daemon import listener as listener_module
+from cgpu.kmod.daemon import process_state
+from cgpu.kmod.daemon.engine import Container
+from cgpu.kmod.daemon.listener import Listeners, ListenerSocket, store_name
+from cgpu.kmod.daemon.notify_socket import NotifySocket
+
+pytestmark = pytest.mark.root
+
+ID = "a" * 64
+
+
+def message(container_id: Any = ID, fds: Any = ("seccompFd",), **more: Any) -> bytes:
+    """Return a process state as runtimes send it."""
+    state = {
+        "ociVersion": "1.0.2",
+        "id": container_id,
+        "pid": 7,
+        "status": "creating",
+        "bundle": "/b",
+        **more,
+    }
+    return json.dumps({"ociVersion": "1.0.2", "fds": fds, "pid": 7, "state": state}).encode()
+
+
+class FakeEngine:
+    """Knows one container."""
+
+    def __init__(self) -> None:
+        """Nothing is attached."""
+        self.attached: list[tuple[int, int, int]] = []
+
+    def find(self, container_id: str) -> Container | None:
+        """Find the one."""
+        return Container(ID, "/", 7, 4, 99) if container_id == ID else None
+
+    def attach(self, fd: int, slot: int, generation: int, serial: int) -> None:
+        """Note what was attached."""
+        os.close(fd)
+        self.attached.append((slot, generation, serial))
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    """An engine that knows one container."""
+    return FakeEngine()
+
+
+@pytest.fixture
+def sock(base: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[ListenerSocket]:
+    """A listener socket that takes /dev/null for a listener."""
+    monkeypatch.setattr(listener_module, "ANON_LINK", "/dev/null")
+    listeners = Listeners(engine, NotifySocket(None))  # type: ignore[arg-type]
+    made = ListenerSocket(str(base / "seccomp.sock"), listeners)
+    yield made
+    made.close()
+
+
+def send(sock: ListenerSocket, base: Path, *parts: bytes, fds: int = 1) -> socket.socket:
+    """Send parts of a message, descriptors with the first, as a runtime does."""
+    null = os.open("/dev/null", os.O_RDONLY)
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.connect(str(base / "seccomp.sock"))
+    sock.handle()
+    for number, part in enumerate(parts):
+        socket.send_fds(client, [part], [null] * fds if number == 0 else [])
+        sock.handle()
+    os.close(null)
+    client.shutdown(socket.SHUT_WR)
+    for _ in range(8):  # it reads at most so much at a time
+        sock.handle()
+    return client
+
+
+def test_registered_container(sock: ListenerSocket, base: Path, engine: FakeEngine) -> None:
+    """The listener of a registered container is attached to its very registration."""
+    send(sock, base, message()).close()
+    assert [entry[:2] for entry in engine.attached] == [(4, 99)]
+
+
+def test_message_in_parts(sock: ListenerSocket, base: Path, engine: FakeEngine) -> None:
+    """A message may come in parts."""
+    whole = message(annotations={"long": "x" * 100000})
+    send(sock, base, whole[:10], whole[10:60000], whole[60000:]).close()
+    assert len(engine.attached) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "fds"),
+    [
+        (message("b" * 64), 1),
+        (message(fds=["other"]), 1),
+        (message(fds=["seccompFd", "seccompFd"]), 2),
+        (message(fds="seccompFd"), 1),
+        (message(), 0),
+        (message(), 2),
+        (message(), 9),
+        (message(7), 1),
+        (message("../../etc"), 1),
+        (b"[]", 1),
+        (b"{}", 1),
+        (b"\xff\xfe", 1),
+        (b"[" * 100000, 1),
+        (b"", 1),
+    ],
+)
+def test_refused(sock: ListenerSocket, base: Path, engine: FakeEngine, text: bytes, fds: int) -> None:
+    """Whatever does not name a registered container and exactly one listener is closed."""
+    before = len(os.listdir("/proc/self/fd"))
+    with send(sock, base, text, fds=fds) as client:
+        client.settimeout(5)
+        with_nothing = client.recv(1)
+    assert with_nothing == b""
+    assert engine.attached == []
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_other_files_are_no_listeners(base: Path, engine: FakeEngine) -> None:
+    """A descriptor that is no seccomp listener is refused, whatever it is called."""
+    listeners = Listeners(engine, NotifySocket(None))  # type: ignore[arg-type]
+    fd = os.open("/dev/null", os.O_RDONLY)
+    with pytest.raises(CgpuError, match="no seccomp listener"):
+        listeners.accept(process_state.ProcessState(ID, 0), fd)
+    assert engine.attached == []
+
+
+def test_slow_sender_is_dropped(
+    sock: ListenerSocket, base: Path, monkeypatch: pytest.MonkeyPatch, engine: FakeEngine
+) -> None:
+    """A connection whose message never comes whole is closed."""
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.connect(str(base / "seccomp.sock"))
+    monkeypatch.setattr(listener_module, "WAIT_S", -1.0)
+    sock.handle()
+    sock.expire()
+    assert client.recv(1) == b""
+    client.close()
+
+
+def test_store_names_come_back(engine: FakeEngine) -> None:
+    """A stored name brings a listener back to the registration it had; any other name is closed."""
+    listeners = Listeners(engine, NotifySocket(None))  # type: ignore[arg-type]
+    for name in (store_name(4, 99, 12345), "listener-x", "other", "listener-4-99"):
+        listeners.restore(name, os.open("/dev/null", os.O_RDONLY))
+    assert engine.attached == [(4, 99, 12345)]
+    listeners.gone(12345)
+    listeners.gone(12345)
+    assert len(listeners) == 0
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(json_values | st.fixed_dictionaries({"fds": json_values, "state": json_values}), st.integers(0, 8))
+def test_any_document(document: Any, descriptors: int) -> None:
+    """Any document either names a container and a descriptor that came, or is refused."""
+    try:
+        state = process_state.parse(json.dumps(document).encode(), descriptors)
+    except CgpuError:
+        return
+    assert process_state.ID.fullmatch(state.container_id)
+    assert 0 <= state.listener < descriptors
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(data: bytes) -> None:
+    """Any bytes are refused or understood, and never more than that."""
+    assert process_state.complete(data) in (True, False)
+    with pytest.raises(CgpuError):
+        process_state.parse(data, 0)
