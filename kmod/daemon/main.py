@@ -244,6 +244,8 @@ def stop(places: Places, *, force: bool) -> int:
 def dispatch(options: argparse.Namespace) -> int:
     """Do what the command line says. Raises CgpuError."""
     places = Places(Path(options.run))
+    if not places.run.is_absolute():
+        raise CgpuError(f"--run {options.run}: accepted is an absolute path")
     if options.force and not options.stop:
         raise CgpuError("--force: accepted only with --stop")
     if options.status:

@@ -53,7 +53,21 @@ static u32 reconcile_one(struct cgpud *d, const struct cgpu_process_charge *char
 	return has_ended(charge->tgid);
 }
 
-static u32 reconcile_container(struct cgpud *d, u32 slot)
+/* Clients without a charge hold records too. Those of a live process are asked for only when room is
+ * short: it may have closed its descriptor. */
+static void drop_idle_clients(struct cgpud *d, u32 slot, u32 of_live_too)
+{
+	u32 cursor = 0, n = 0, i;
+	s32 tgid[CHARGES_MAX];
+
+	while (n < CHARGES_MAX && cgpu_process_known(&d->core, slot, &cursor, &tgid[n]) == 0)
+		n++;
+	for (i = 0; i < n; i++)
+		if (of_live_too || has_ended(tgid[i]))
+			drop_dead_clients(d, tgid[i]);
+}
+
+static u32 reconcile_container(struct cgpud *d, u32 slot, u32 of_live_too)
 {
 	struct cgpu_process_charge charge[CHARGES_MAX];
 	u32 cursor = 0, n = 0, late = 0, i;
@@ -62,6 +76,7 @@ static u32 reconcile_container(struct cgpud *d, u32 slot)
 		n++;
 	for (i = 0; i < n; i++)
 		late += reconcile_one(d, &charge[i]);
+	drop_idle_clients(d, slot, of_live_too);
 	return late;
 }
 
@@ -71,9 +86,9 @@ u32 lever_reconcile(struct cgpud *d, s64 slot)
 	u32 at, late = 0;
 
 	if (slot >= 0)
-		return reconcile_container(d, (u32)slot);
+		return reconcile_container(d, (u32)slot, 1);
 	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1)
-		late += reconcile_container(d, info.slot);
+		late += reconcile_container(d, info.slot, 0);
 	return late;
 }
 

@@ -140,7 +140,8 @@ class Service:
             os.close(extra)
         if not states:
             # Listeners without the state say nothing of what their containers may have.
-            self._drop_handed()
+            if self._handed:
+                self._drop_handed()
             return -1
         return states[0]
 

@@ -6,14 +6,16 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon import mounts
+from cgpu.kmod.daemon import fd_store, mounts
 from cgpu.kmod.daemon.simulate import Simulator
-from tests.daemon.harness import MIB, PAGE, Daemon, eventually
+from tests.daemon.harness import MIB, PAGE, ROOT, Daemon, eventually
 
 pytestmark = pytest.mark.root
 
@@ -148,6 +150,7 @@ def test_reload(make_daemon: MakeDaemon) -> None:
     [
         (("--simulate", "T5"), "cgpud: --simulate T5: accepted is MODEL[=MIB][:COUNT]"),
         (("--tree", "here"), "cgpud: --tree here: accepted is an absolute path"),
+        (("--run", "here"), "cgpud: --run here: accepted is an absolute path"),
         (("--force",), "cgpud: --force: accepted only with --stop"),
         (("--config", "/nowhere.yaml"), "cgpud: /nowhere.yaml: there is no such file"),
     ],
@@ -187,3 +190,29 @@ def test_cycles_leave_no_descriptors(make_daemon: MakeDaemon) -> None:
 
     before = cycle(20)
     assert cycle(300) <= before + 1
+
+
+def test_under_a_service_manager(base: Path) -> None:
+    """With NOTIFY_SOCKET set it says ready, leaves its state in the store, and stops on SIGTERM."""
+    line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(base / "run"), "--simulate", "T4"]
+    environment = {**os.environ, "NOTIFY_SOCKET": str(base / "notify.sock")}
+    with fd_store.bind(str(base / "notify.sock")) as manager:
+        seen: list[fd_store.Message] = []
+
+        def heard(field: str) -> bool:
+            while (message := fd_store.receive(manager)) is not None:
+                seen.append(message)
+            return any(field in message.fields for message in seen)
+
+        with subprocess.Popen([*line, "--tree", str(base / "tree")], cwd=ROOT, env=environment) as process:
+            eventually(lambda: heard("READY"), "it is not ready")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        assert {message.pid for message in seen} == {process.pid}
+        assert seen[0].fields == {"FDSTORE": "1", "FDNAME": "state"}
+        assert len(seen[0].fds) == 1
+        assert heard("STOPPING")
+        for message in seen:
+            for fd in message.fds:
+                os.close(fd)
+    assert not (base / "tree").exists()

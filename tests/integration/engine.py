@@ -103,8 +103,23 @@ class Engine:
         def left() -> list[str]:
             mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if "/run/cgpu" in line]
             sockets = [str(path) for path in RUN.glob("*.sock")]
-            processes = call(["pgrep", "-af", "cgpud|cgpu-sim"]).stdout.splitlines()
-            mine = [line for line in processes if str(CGPUD.parent) in line or f"--mount {RUN}" in line]
-            return mounts + sockets + mine
+            return (
+                mounts
+                + sockets
+                + [line for line in processes() if f"{CGPUD} " in line or f"--mount {RUN}/" in line]
+            )
 
         eventually(lambda: not left(), "nothing is left of the engine", 10)
+
+
+def processes() -> list[str]:
+    """Return number and command line of every engine and simulated card in our mount namespace."""
+    found = []
+    for line in call(["pgrep", "-af", "cgpud|cgpu-sim"]).stdout.splitlines():
+        namespace = Path("/proc") / line.split()[0] / "ns" / "mnt"
+        try:
+            if namespace.readlink() == Path("/proc/self/ns/mnt").readlink():
+                found.append(line)
+        except OSError:
+            continue  # it has ended meanwhile
+    return found

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import Outcome, eventually
+from tests.integration.commands import Outcome, call, eventually
 from tests.integration.conftest import Start
 from tests.integration.engine import MIB, Engine
 from tests.integration.probe import NO_MEMORY, step, steps
@@ -54,7 +55,9 @@ def test_32_bit_process(engine: Engine, runc: Runc, way: str) -> None:
 def test_wiped_environment(engine: Engine, runc: Runc) -> None:
     """A process that threw its environment away has the same limit: env is not where it lives."""
     runc.start("wiped", ["/cgpu-probe", "hold=60"], SLICE)
-    assert_held(runc.exec("wiped", full([])))
+    process = runc.directory / "process.json"
+    process.write_text(json.dumps({"args": full([]), "env": [], "cwd": "/", "user": {"uid": 0, "gid": 0}}))
+    assert_held(call([*runc.base, "exec", "--process", process, "wiped"]))
 
 
 def test_docker_exec(engine: Engine, docker: Docker) -> None:
@@ -150,9 +153,16 @@ def test_podman_unconfined(engine: Engine, podman: Podman) -> None:
 
 
 def test_tree_is_not_reachable(engine: Engine, docker: Docker) -> None:
-    """A container that mounts /run of the host still cannot read or write the tree."""
-    outcome = docker.run(["/cgpu-probe", "--dev", "/host/cgpu_km", "info"], SIX, "-v", "/run:/run:ro")
-    assert outcome.returncode != 0
+    """A container that mounts /run of the host finds neither the tree nor the engine's sockets in it."""
+    started = docker.start("curious", ["/cgpu-probe", "hold=60"], SIX, "-v", "/run:/run:ro")
+    try:
+        assert started.returncode == 0, started.text
+        pid = docker.docker("inspect", "--format", "{{.State.Pid}}", "curious").stdout.strip()
+        inside = Path("/proc", pid, "root/run")
+        assert (inside / "cgpu_km").is_dir()
+        assert [list((inside / name).iterdir()) for name in ("cgpu_km", "cgpu")] == [[], []]
+    finally:
+        docker.remove("curious")
 
 
 @pytest.mark.parametrize("words", [["xfer"], ["magic=0", "dir=0"], []], ids=["envelope", "number", "plain"])

@@ -59,6 +59,13 @@ def test_closed_and_reopened(engine: Engine, runc: Runc) -> None:
     ] * 3
 
 
+def test_clients_without_memory_are_forgotten(engine: Engine, runc: Runc) -> None:
+    """A process may open and close nvidiactl more often than the engine has records for clients."""
+    outcome = runc.run(["/cgpu-probe", *["close", "reopen", "info"] * 4200, "alloc=64K"], SLICE)
+    assert outcome.returncode == 0, outcome.stdout[-500:]
+    assert step(outcome, "alloc").number("status") == 0
+
+
 @pytest.mark.parametrize("moment", ["before", "start", "running"])
 def test_runtime_killed(engine: Engine, runc: Runc, moment: str) -> None:
     """kill -9 of the runtime, early, while it starts and later: nothing is left, and the next one starts."""
