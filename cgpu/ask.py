@@ -93,6 +93,10 @@ class Ask:
             return None
         return () if config.default_memsize and self.names_gpu() else None
 
+    def is_silent(self) -> bool:
+        """Return whether nothing is said of GPUs at all."""
+        return not self.names_gpu() and all(getattr(self, key) is None for key in NAMES)
+
     def names_gpu(self) -> bool:
         """Return whether a GPU is named at all."""
         return self.devices is not None or self.vendor not in VENDOR_NOTHING

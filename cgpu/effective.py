@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 from cgpu import paths
 from cgpu.errors import CgpuError, show
@@ -87,17 +88,35 @@ def load(path: str = paths.EFFECTIVE) -> Effective:
     except OSError as error:
         if error.errno == errno.ENOENT:
             return Effective()
-        raise CgpuError(f"{path}: cannot be read ({error.strerror}): systemctl restart cgpud") from error
+        raise CgpuError(
+            f"{path}: cannot be read ({error.strerror}): {paths.daemon_command('restart')}"
+        ) from error
     try:
         document = loads(raw)
     except ValueError as error:
-        raise CgpuError(f"{path}: is not JSON ({error}); write it anew: systemctl restart cgpud") from error
+        raise CgpuError(
+            f"{path}: is not JSON ({error}); write it anew: {paths.daemon_command('restart')}"
+        ) from error
     return _from_document(path, document)
+
+
+def check_started(path: str = paths.EFFECTIVE, source: str = paths.CONFIG) -> None:
+    """Raise CgpuError when the node has a configuration that no engine has read since the machine started.
+
+    What it forbids is not known then, so a container that says anything about GPUs must not start.
+    """
+    if not os.path.exists(path) and os.path.exists(source):
+        start = paths.start_command(paths.tree(None))
+        raise CgpuError(f"{source}: no engine has read it since this machine started: {start}")
+
+
+def _anew() -> str:
+    return f"write it anew: {paths.daemon_command('restart')}"
 
 
 def _from_document(path: str, document: object) -> Effective:
     if not isinstance(document, dict):
-        raise CgpuError(f"{path}: must hold a JSON object; write it anew: systemctl restart cgpud")
+        raise CgpuError(f"{path}: must hold a JSON object; {_anew()}")
     _check(path, document)
     return Effective(**document)
 
@@ -107,7 +126,9 @@ def _check(path: str, document: Mapping[str, object]) -> None:
     # from being read as something else.
     for key, value in document.items():
         if key not in DEFAULTS or not _fits(key, value):
-            accepted = "keys and types of docs/configuration.md; write it anew: systemctl restart cgpud"
+            accepted = (
+                f"keys and types of docs/configuration.md; write it anew: {paths.daemon_command('restart')}"
+            )
             raise CgpuError(f"{path}: {show(key)}: {show(value)}: accepted are {accepted}")
 
 

@@ -20,6 +20,9 @@ TREE_MODULE = "/proc/cgpu_km"
 TREE_DAEMON = "/run/cgpu_km"
 TREES = (TREE_MODULE, TREE_DAEMON)
 
+SYSTEMD = "/run/systemd/system"
+UNITS = tuple(folder + "/systemd/system/cgpud.service" for folder in ("/etc", "/usr/lib", "/lib"))
+
 
 def tree(configured: str | None) -> str:
     """Return the tree's path: the configured one, else the module's when it is loaded, else the daemon's."""
@@ -30,4 +33,15 @@ def tree(configured: str | None) -> str:
 
 def start_command(tree_path: str) -> str:
     """Return the command that brings back the engine behind a tree."""
-    return "modprobe cgpu_km" if tree_path == TREE_MODULE else "systemctl start cgpud"
+    return "modprobe cgpu_km" if tree_path == TREE_MODULE else daemon_command("start")
+
+
+def daemon_command(verb: str) -> str:
+    """Return the command that starts, restarts or reloads cgpud here: systemd's, where it has the unit."""
+    if os.path.isdir(SYSTEMD) and any(os.path.exists(unit) for unit in UNITS):
+        return f"systemctl {verb} cgpud"
+    return {
+        "start": "cgpud",
+        "restart": "cgpud --stop; cgpud",
+        "reload": f"kill -HUP $(cat {PID})",
+    }[verb]

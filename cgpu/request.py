@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cgpu.grants import Grant
     from cgpu.tree import Gpu
 
-__all__ = ["Request", "defers", "format_grants", "parse_grant", "resolve", "wants"]
+__all__ = ["Request", "defers", "format_grants", "is_silent", "parse_grant", "resolve", "wants"]
 
 MIB = 1 << 20
 
@@ -39,6 +39,11 @@ class Request:
 def wants(spec: Mapping[str, object], config: Effective) -> bool:
     """Return whether the container is to be sliced. Needs no tree. Raises CgpuError when malformed."""
     return read(spec, config).amounts(config) is not None
+
+
+def is_silent(spec: Mapping[str, object], config: Effective) -> bool:
+    """Return whether a container says nothing of GPUs, neither to us nor to the vendor's toolkit."""
+    return read(spec, config).is_silent()
 
 
 def defers(spec: Mapping[str, object], config: Effective) -> bool:

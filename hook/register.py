@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cgpu import paths
+from cgpu import effective, paths
 from cgpu.errors import CgpuError
 from cgpu.hook import log
 from cgpu.tree import Tree
@@ -46,9 +46,11 @@ def register(state: State, grants: Sequence[Grant], config: Effective) -> None:
 
 def _from_bundle(bundle: str, config: Effective) -> Sequence[Grant]:
     from cgpu.hook.spec import read_spec
-    from cgpu.request import defers, resolve, wants
+    from cgpu.request import defers, is_silent, resolve, wants
 
     spec = read_spec(bundle)
+    if not is_silent(spec, config):
+        effective.check_started()
     if defers(spec, config):
         config = Tree(paths.tree(config.tree)).refresh(config)
     if not wants(spec, config):

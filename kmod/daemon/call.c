@@ -74,6 +74,26 @@ static int read_segment(struct exchange *e, const struct task *task)
 	return r;
 }
 
+/* Questions about sizes change nothing, and need no order. */
+static int is_ordered(const struct cgpu_call *call)
+{
+	return call->nr != NV_ESC_RM_CONTROL;
+}
+
+static enum cgpu_verdict begin_ordered(struct cgpud *d, struct cgpu_call *call)
+{
+	pthread_mutex_t *order = engine_order(d, call->slot);
+	enum cgpu_verdict verdict;
+
+	if (!is_ordered(call))
+		return cgpu_call_begin(&d->core, call);
+	pthread_mutex_lock(order);
+	verdict = cgpu_call_begin(&d->core, call);
+	if (verdict != CGPU_EXECUTE)
+		pthread_mutex_unlock(order);
+	return verdict;
+}
+
 enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, const struct task *task)
 {
 	enum cgpu_verdict verdict = CGPU_COPY_IN;
@@ -81,7 +101,7 @@ enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, const struct t
 	int r;
 
 	for (round = 0; round <= CGPU_MAX_SEGMENTS && verdict == CGPU_COPY_IN; round++) {
-		verdict = cgpu_call_begin(&d->core, &e->call);
+		verdict = begin_ordered(d, &e->call);
 		r = verdict == CGPU_COPY_IN ? read_segment(e, task) : 0;
 		if (r < 0) {
 			e->call.error = -r;
@@ -120,6 +140,33 @@ static void forgive_free(const struct nv_abi *abi, struct exchange *e)
 		rm_put32(top, abi->NVOS32_PARAMETERS.status, NV_OK);
 }
 
+/* Run a call of our own making the way every other runs, so that the charges follow. */
+static void run_free(struct cgpud *d, struct cgpu_call *call, int file)
+{
+	int r = -EPERM;
+
+	if (cgpu_call_begin(&d->core, call) == CGPU_EXECUTE) {
+		r = rm_call(file, call->nr, call->top, call->bytes);
+		cgpu_call_end(&d->core, call, r);
+	}
+	if (r < 0)
+		events_log(&d->events, LOG_LEVEL_WARNING, "process %d: an allocation could not be taken back: %s",
+			call->tgid, strerror(-r));
+}
+
+/* In the container's order. */
+static void undo(struct cgpud *d, struct exchange *e, int file)
+{
+	u8 top[UNDO_TOP_BYTES] = { 0 };
+	struct cgpu_call call = { .top = top };
+
+	if (e->undone)
+		return;
+	e->undone = 1;
+	if (cgpu_call_undo(&d->core, &e->call, &call) == 1)
+		run_free(d, &call, file);
+}
+
 void call_execute(struct cgpud *d, struct exchange *e, const struct task *task)
 {
 	exchange_set_stage(e, STAGE_EXECUTING);
@@ -129,7 +176,9 @@ void call_execute(struct cgpud *d, struct exchange *e, const struct task *task)
 	if (e->repeated)
 		forgive_free(d->core.abi, e);
 	if (cgpu_call_end(&d->core, &e->call, e->result))
-		call_undo(d, e, task->file);
+		undo(d, e, task->file);
+	if (is_ordered(&e->call))
+		pthread_mutex_unlock(engine_order(d, e->call.slot));
 	exchange_set_stage(e, STAGE_EXECUTED);
 	atomic_fetch_add(&d->counters.executed, 1);
 }
@@ -146,30 +195,11 @@ int call_write(const struct exchange *e, u32 count)
 	return r;
 }
 
-/* Run a call of our own making the way every other runs, so that the charges follow. */
-static void run_free(struct cgpud *d, struct cgpu_call *call, int file)
-{
-	int r = -EPERM;
-
-	if (cgpu_call_begin(&d->core, call) == CGPU_EXECUTE) {
-		r = rm_call(file, call->nr, call->top, call->bytes);
-		cgpu_call_end(&d->core, call, r);
-	}
-	if (r < 0)
-		events_log(&d->events, LOG_LEVEL_WARNING, "process %d: an allocation could not be taken back: %s",
-			call->tgid, strerror(-r));
-}
-
 void call_undo(struct cgpud *d, struct exchange *e, int file)
 {
-	u8 top[UNDO_TOP_BYTES] = { 0 };
-	struct cgpu_call undo = { .top = top };
-
-	if (e->undone)
-		return;
-	e->undone = 1;
-	if (cgpu_call_undo(&d->core, &e->call, &undo) == 1)
-		run_free(d, &undo, file);
+	pthread_mutex_lock(engine_order(d, e->call.slot));
+	undo(d, e, file);
+	pthread_mutex_unlock(engine_order(d, e->call.slot));
 }
 
 /* Client and handle that an allocation names itself. Handle 0: the driver was to pick it. */
@@ -213,6 +243,8 @@ u32 call_undo_unsure(struct cgpud *d, struct exchange *e, int file)
 	call.top = top;
 	rm_put32(top, l->hRoot, client);
 	rm_put32(top, l->hObjectOld, handle);
+	pthread_mutex_lock(engine_order(d, call.slot));
 	run_free(d, &call, file);
+	pthread_mutex_unlock(engine_order(d, call.slot));
 	return 1;
 }

@@ -9,7 +9,8 @@
 /* Read the caller's top-level struct into the exchange, out of its envelope if it has one. 0, or the
  * negative errno with which the call must fail. */
 int call_read(struct cgpud *d, struct exchange *e, const struct task *task, u32 cmd, u64 address);
-/* Ask the core, copying nested buffers as it wants them. COPY_IN is never returned. */
+/* Ask the core, copying nested buffers as it wants them. COPY_IN is never returned. After EXECUTE the
+ * container's other calls that change objects wait until call_execute() is through. */
 enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, const struct task *task);
 /* Run it on task->file and settle the charges. */
 void call_execute(struct cgpud *d, struct exchange *e, const struct task *task);

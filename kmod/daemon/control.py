@@ -8,11 +8,12 @@ import json
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.listener import bind, peer_uid
+from cgpu.kmod.daemon.listener import bind, is_privileged
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class ControlSocket:
         with sock:
             sock.settimeout(WAIT_S)
             try:
-                if peer_uid(sock) == 0:
+                if is_privileged(sock):
                     sock.sendall(json.dumps(self._answer(sock)).encode() + b"\n")
             except OSError as error:
                 log.warning("control socket: %s", error)
@@ -69,7 +70,7 @@ class ControlSocket:
 
     def _answer(self, sock: socket.socket) -> dict[str, Any]:
         try:
-            request = parse(_read_line(sock, MAX_LINE))
+            request = parse(_read_line(sock, MAX_LINE, WAIT_S))
             handler = self._commands.get(request["command"])
             if handler is None:
                 raise CgpuError(f"no such command; accepted are {', '.join(self._commands)}")
@@ -88,7 +89,7 @@ def ask(path: str, request: dict[str, Any], wait_s: float = WAIT_S) -> dict[str,
         try:
             sock.connect(path)
             sock.sendall(json.dumps(request).encode() + b"\n")
-            line = _read_line(sock, MAX_ANSWER)
+            line = _read_line(sock, MAX_ANSWER, wait_s)
             answer = json.loads(line) if line else None
         except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
             return None
@@ -97,13 +98,20 @@ def ask(path: str, request: dict[str, Any], wait_s: float = WAIT_S) -> dict[str,
     return answer if isinstance(answer, dict) else None
 
 
-def _read_line(sock: socket.socket, limit: int) -> bytes:
+def _read_line(sock: socket.socket, limit: int, wait_s: float) -> bytes:
+    # For the whole line: one byte now and then must not hold the daemon up.
+    deadline = time.monotonic() + wait_s
     text = b""
     while b"\n" not in text and len(text) <= limit:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the line did not come whole in time")
+        sock.settimeout(left)
         part = sock.recv(1 << 16)
         if not part:
             break
         text += part
+    sock.settimeout(wait_s)
     if len(text) > limit:
         raise CgpuError(f"a line of more than {limit} bytes")
     return text

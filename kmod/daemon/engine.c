@@ -122,6 +122,8 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	int r;
 
 	pthread_mutex_init(&d->core_lock, NULL);
+	for (i = 0; i < CGPU_MAX_CONTAINERS; i++)
+		pthread_mutex_init(&d->order[i], NULL);
 	d->events.fd = o->event_fd;
 	d->ops = (struct cgpu_ops){ core_lock, core_unlock, core_log, core_cgroup_of };
 	d->core.ops = &d->ops;

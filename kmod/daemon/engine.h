@@ -34,6 +34,8 @@ struct cgpud {
 	struct cgpu_core core;
 	struct cgpu_ops ops;
 	pthread_mutex_t core_lock;
+	/* Held from the core's decision until the driver's answer is on the books: see engine_order(). */
+	pthread_mutex_t order[CGPU_MAX_CONTAINERS];
 	struct events events;
 	struct driver driver;
 	struct devices devices;
@@ -49,5 +51,15 @@ struct cgpud {
 	size_t notif_bytes, resp_bytes;
 	struct worker worker[WORKERS_MAX];
 };
+
+/*
+ * The driver and the ledger must see a container's allocations, duplicates and frees in one order. Else a
+ * duplicate made while its source is not on the books yet, or a free that is settled after its handle was
+ * given out again, leaves memory that nobody is charged for.
+ */
+static inline pthread_mutex_t *engine_order(struct cgpud *d, u32 slot)
+{
+	return &d->order[slot % CGPU_MAX_CONTAINERS];
+}
 
 #endif

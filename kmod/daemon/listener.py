@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import process_state
+from cgpu.kmod.daemon.callers import may_write
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
@@ -35,10 +36,11 @@ def store_name(slot: int, generation: int, serial: int) -> str:
     return f"listener-{slot}-{generation}-{serial}"
 
 
-def peer_uid(sock: socket.socket) -> int:
-    """Return the user id at the other end, as the kernel has it."""
+def is_privileged(sock: socket.socket) -> bool:
+    """Tell whether root of this machine, not of a container, is at the other end."""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(credentials)[1])
+    pid, uid, _ = _CREDENTIALS.unpack(credentials)
+    return uid == 0 and may_write(pid)
 
 
 def bind(path: str) -> socket.socket:
@@ -115,7 +117,7 @@ class Listeners:
                 raise CgpuError(f"container {state.container_id}: what came is no seccomp listener")
             name = store_name(container.slot, container.generation, serial)
             # Stored first: if we die in between, our successor has it.
-            self._notify.store(name, fd)
+            self._store(name, fd, state.container_id)
         except (CgpuError, OSError):
             os.close(fd)
             raise
@@ -142,6 +144,17 @@ class Listeners:
         """Take every listener out of the store: no engine will serve them again."""
         for serial in list(self._names):
             self.gone(serial)
+
+    def _store(self, name: str, fd: int, container_id: str) -> None:
+        try:
+            self._notify.store(name, fd)
+        except OSError as error:
+            # Served all the same: without us its calls would fail from the start.
+            log.error(
+                "container %s: its listener cannot be kept beyond this daemon (%s): start cgpud anew",
+                container_id,
+                error.strerror,
+            )
 
     def _attach(self, fd: int, key: tuple[int, int, int], name: str) -> None:
         try:
@@ -196,7 +209,7 @@ class ListenerSocket:
             sock, _ = self.sock.accept()
         except OSError:
             return
-        if peer_uid(sock) != 0:
+        if not is_privileged(sock):
             sock.close()
             return
         sock.setblocking(False)

@@ -213,7 +213,7 @@ def status(places: Places) -> int:
     """Print what the running daemon says. Raises CgpuError when there is none."""
     answer = control.ask(str(places.control), {"command": "status"})
     if answer is None:
-        raise CgpuError("cgpud does not run; start it with: systemctl start cgpud")
+        raise CgpuError(f"cgpud does not run; start it with: {paths.daemon_command('start')}")
     print(json.dumps(answer, indent=1))
     return 0
 

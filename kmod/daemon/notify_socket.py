@@ -37,8 +37,9 @@ class NotifySocket:
         self.send(f"FDSTORE=1\nFDNAME={name}", [fd])
 
     def discard(self, name: str) -> None:
-        """Take a name's descriptors out of the store."""
-        self.send(f"FDSTOREREMOVE=1\nFDNAME={name}")
+        """Take a name's descriptors out of the store; a manager that is dead has none."""
+        with contextlib.suppress(OSError):
+            self.send(f"FDSTOREREMOVE=1\nFDNAME={name}")
 
     def status(self, line: str) -> None:
         """Say in one line what is going on. A dead manager is no reason to fail."""

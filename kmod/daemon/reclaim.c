@@ -11,17 +11,20 @@
 #define CLIENTS_MAX 1024
 
 /* Ask the driver for every client of a process. Returns how many are left. */
-static u32 drop_dead_clients(struct cgpud *d, s32 tgid)
+static u32 drop_dead_clients(struct cgpud *d, u32 slot, s32 tgid)
 {
 	u32 client[CLIENTS_MAX], cursor = 0, n = 0, left = 0, i;
 
 	while (n < CLIENTS_MAX && cgpu_client_next(&d->core, tgid, &cursor, &client[n]) == 0)
 		n++;
 	for (i = 0; i < n; i++) {
+		/* The container must not make it anew between question and consequence. */
+		pthread_mutex_lock(engine_order(d, slot));
 		if (driver_client_gone(&d->driver, client[i]))
 			cgpu_client_gone(&d->core, tgid, client[i]);
 		else
 			left++;
+		pthread_mutex_unlock(engine_order(d, slot));
 	}
 	return left;
 }
@@ -39,17 +42,14 @@ static u32 has_ended(s32 tgid)
 /* The figure counts by the process that made the client, the charge by the one that allocated: after a
  * fork these differ. So a low figure only says where to look, and a charge goes with its client. Returns
  * 1 when the process has ended and the driver has still not let go. */
-static u32 reconcile_one(struct cgpud *d, const struct cgpu_process_charge *charge)
+static u32 reconcile_one(struct cgpud *d, u32 slot, const struct cgpu_process_charge *charge)
 {
 	u64 used = 0;
 	int known = driver_process_bytes(&d->driver, charge->gpu, charge->tgid, &used) == 0;
 
-	if (!known || used < charge->bytes) {
-		if (drop_dead_clients(d, charge->tgid) == 0 && known && used == 0) {
-			cgpu_process_figure(&d->core, charge->tgid, charge->gpu, 0);
-			return 0;
-		}
-	}
+	/* With its clients go their charges. */
+	if ((!known || used < charge->bytes) && drop_dead_clients(d, slot, charge->tgid) == 0)
+		return 0;
 	return has_ended(charge->tgid);
 }
 
@@ -64,7 +64,7 @@ static void drop_idle_clients(struct cgpud *d, u32 slot, u32 of_live_too)
 		n++;
 	for (i = 0; i < n; i++)
 		if (of_live_too || has_ended(tgid[i]))
-			drop_dead_clients(d, tgid[i]);
+			drop_dead_clients(d, slot, tgid[i]);
 }
 
 static u32 reconcile_container(struct cgpud *d, u32 slot, u32 of_live_too)
@@ -75,7 +75,7 @@ static u32 reconcile_container(struct cgpud *d, u32 slot, u32 of_live_too)
 	while (n < CHARGES_MAX && cgpu_process_next(&d->core, slot, &cursor, &charge[n]) == 0)
 		n++;
 	for (i = 0; i < n; i++)
-		late += reconcile_one(d, &charge[i]);
+		late += reconcile_one(d, slot, &charge[i]);
 	drop_idle_clients(d, slot, of_live_too);
 	return late;
 }

@@ -182,7 +182,8 @@ class Service:
             cdi.specification(list(self._engine.gpus()), list(self._engine.nodes())), self._places.cdi
         )
         replace_text(self._places.pid, f"{os.getpid()}\n")
-        for leftover in (self._places.pid, self._places.cdi, self._places.effective):
+        # The settings stay: what they forbid is forbidden while the daemon is down, too.
+        for leftover in (self._places.pid, self._places.cdi):
             self._cleanup.callback(leftover.unlink, missing_ok=True)
 
     # --- run ---
@@ -219,7 +220,7 @@ class Service:
         try:
             config = self._load()
             if (config.tree or paths.TREE_DAEMON) != self._tree_path:
-                raise CgpuError("tree: changes only with a restart: systemctl restart cgpud")
+                raise CgpuError(f"tree: changes only with a restart: {paths.daemon_command('restart')}")
             self._engine.apply(settings_of(config))
             write_effective(config, self._places.effective)
         except OSError as error:

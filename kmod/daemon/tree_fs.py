@@ -177,7 +177,8 @@ class TreeMount:
     def stop(self) -> None:
         """Unmount; readers in between get an error at once."""
         mounts.clear_fuse(self._path)
-        self._thread.join(READY_S)
+        if self._thread.ident is not None:
+            self._thread.join(READY_S)
         # Only an empty directory goes: one that a person put files into stays.
         try:
             Path(self._path).rmdir()

@@ -27,7 +27,7 @@ KIND = "opencgpu.io/gpu"
 VENDOR_TOOLKIT = "opencgpu.io/vendor-toolkit"
 MAX_BYTES = 1 << 20
 EDITS = ("env", "deviceNodes", "mounts", "hooks", "additionalGids")
-RESTART = "write it anew: systemctl restart cgpud"
+RESTART = f"write it anew: {paths.daemon_command('restart')}"
 
 
 class Description:

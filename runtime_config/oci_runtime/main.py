@@ -7,7 +7,7 @@ import os
 
 from cgpu import effective, paths
 from cgpu.errors import CgpuError, show
-from cgpu.request import defers, resolve, wants
+from cgpu.request import defers, is_silent, resolve, wants
 from cgpu.runtime_config.oci_runtime import lowlevel
 from cgpu.runtime_config.oci_runtime.arguments import Call, read
 from cgpu.runtime_config.oci_runtime.bundle import Bundle
@@ -60,6 +60,8 @@ def _start(call: Call, config: Effective, runtime: str, arguments: Sequence[str]
 def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | None:
     """Return the config.json for a call's container, None when it is to be left alone. Raises CgpuError."""
     spec = _parse(raw, call)
+    if not is_silent(spec, config):
+        effective.check_started()
     tree = Tree(paths.tree(config.tree))
     if defers(spec, config):
         config = tree.refresh(config)
@@ -85,7 +87,7 @@ def _node(tree: Tree, config: Effective, runtime: str) -> Node:
     description = cdi.load()
     if listener and (description is None or not os.path.exists(paths.SECCOMP_SOCKET)):
         missing = paths.CDI if description is None else paths.SECCOMP_SOCKET
-        raise CgpuError(f"{missing}: missing, so the engine is not ready: systemctl restart cgpud")
+        raise CgpuError(f"{missing}: missing, so the engine is not ready: {paths.daemon_command('restart')}")
     flags = lowlevel.seccomp_flags(runtime) if listener else []
     return Node(config, description, flags, listener=listener, vendor_runtime=lowlevel.is_vendor(runtime))
 

@@ -216,3 +216,15 @@ def test_under_a_service_manager(base: Path) -> None:
             for fd in message.fds:
                 os.close(fd)
     assert not (base / "tree").exists()
+
+
+def test_keeper_dies_alone(daemon: Daemon) -> None:
+    """The daemon goes on: containers start, are served, and end."""
+    pid = daemon.pid()
+    os.kill(int((daemon.run / "cgpud.lock").read_text()), signal.SIGKILL)
+    for seed in (1, 2):
+        out = daemon.slice(seed, "gpu=0:1073741824", "alloc=1G").finish()
+        assert "status=0x0" in out
+        eventually(lambda: not daemon.instances(), "the container is gone")
+    assert daemon.pid() == pid
+    assert daemon.status()["pid"] == pid

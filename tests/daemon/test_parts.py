@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -161,6 +162,27 @@ def test_control_socket(base: Path) -> None:
     server.join()
     sock.close()
     assert not Path(path).exists()
+
+
+def test_dripping_client_does_not_hold_the_daemon_up(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait is for the whole line, not for each byte of it."""
+    monkeypatch.setattr(control, "WAIT_S", 0.3)
+    path = str(base / "control.sock")
+    sock = control.ControlSocket(path, {})
+    sock.sock.setblocking(True)
+    server = threading.Thread(target=sock.handle)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.connect(path)
+        server.start()
+        sent = 0
+        while server.is_alive() and sent < 50:
+            with contextlib.suppress(OSError):
+                client.send(b" ")
+            sent += 1
+            server.join(0.1)
+        assert sent < 50
+    server.join()
+    sock.close()
 
 
 def test_lock_names_its_holder(tmp_path: Path) -> None:

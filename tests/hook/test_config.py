@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from cgpu import config, effective
+from cgpu import config, effective, paths
 from cgpu.effective import DEFAULTS, Effective
 from cgpu.errors import CgpuError
 
@@ -184,7 +185,7 @@ def test_effective_absent(tmp_path: Path) -> None:
     assert effective.load(str(tmp_path / "none")).to_dict() == DEFAULTS
 
 
-AGAIN = "write it anew: systemctl restart cgpud"
+AGAIN = f"write it anew: {paths.daemon_command('restart')}"
 
 
 @pytest.mark.parametrize(
@@ -222,3 +223,25 @@ def test_effective_is_no_link(tmp_path: Path) -> None:
     (tmp_path / "config.json").symlink_to("/etc/hostname")
     with pytest.raises(CgpuError, match=r"cannot be read \(Too many levels of symbolic links\)"):
         effective.load(str(tmp_path / "config.json"))
+
+
+def test_commands_fit_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages name systemctl only where systemd runs and has the unit; elsewhere cgpud's own commands."""
+    unit = tmp_path / "cgpud.service"
+    monkeypatch.setattr(paths, "SYSTEMD", str(tmp_path))
+    monkeypatch.setattr(paths, "UNITS", (str(unit),))
+    assert paths.daemon_command("start") == "cgpud"
+    assert paths.daemon_command("reload") == "kill -HUP $(cat /run/cgpu/cgpud.pid)"
+    unit.touch()
+    assert paths.daemon_command("restart") == "systemctl restart cgpud"
+
+
+def test_not_started_since_boot(tmp_path: Path) -> None:
+    """A configuration that no engine has read yet stops who speaks of GPUs; without one nothing stops."""
+    source, read = tmp_path / "config.yaml", tmp_path / "config.json"
+    effective.check_started(str(read), str(source))
+    source.touch()
+    with pytest.raises(CgpuError, match=f"^{re.escape(str(source))}: no engine has read it since"):
+        effective.check_started(str(read), str(source))
+    read.touch()
+    effective.check_started(str(read), str(source))

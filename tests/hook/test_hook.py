@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import paths
 from tests.hook.support import CONTAINER, ENV, HOOK, MIB, FakeTree, spec
 
 CREATE = f"create id={CONTAINER} pid=4711 "
@@ -56,7 +57,7 @@ def test_engine_down(tmp_path: Path, stage: str) -> None:
     """A container that asks does not start without an engine, and the line says how to start it."""
     tree = FakeTree(tmp_path)
     tree.bundle(spec(ENV))
-    expected = f"cgpu-hook: {tree.path}: the engine is not running: systemctl start cgpud\n"
+    expected = f"cgpu-hook: {tree.path}: the engine is not running: {paths.daemon_command('start')}\n"
     for arguments in ((stage,), (stage, *GRANT)):
         result = tree.run(*arguments)
         assert (result.status, result.errors) == (1, expected)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import paths
 from cgpu.hook import log
 from cgpu.hook.main import main
 from tests.hook.support import CONTAINER, ENV, MIB, FakeTree, spec
@@ -59,7 +60,7 @@ def test_engine_down(tmp_path: Path, lines: Lines) -> None:
     tree = FakeTree(tmp_path)
     assert run(tree, "prestart", "--grant", "1:1048576:2:1") == 1
     assert run(tree, "poststop") == 0
-    down = f"{tree.path}: the engine is not running: systemctl start cgpud"
+    down = f"{tree.path}: the engine is not running: {paths.daemon_command('start')}"
     assert lines == [
         (log.ERROR, f"container={CONTAINER} {down}"),
         (log.WARNING, f"container={CONTAINER} not removed now, the engine will when it is back: {down}"),

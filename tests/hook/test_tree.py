@@ -190,7 +190,7 @@ def test_engine_down(tmp_path: Path, left: str) -> None:
             continue
         with pytest.raises(EngineDownError) as caught:
             action()
-        assert str(caught.value) == f"{path}: the engine is not running: systemctl start cgpud"
+        assert str(caught.value) == f"{path}: the engine is not running: {paths.daemon_command('start')}"
 
 
 def test_dead_mount(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:

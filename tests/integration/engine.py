@@ -19,6 +19,7 @@ SMI = Path(sys.executable).parent / "cgpu-smi"
 RUN = Path("/run/cgpu")
 TREE = Path("/run/cgpu_km")
 MIB = 1 << 20
+ENFORCE = "CGPU_TEST_ENFORCE"
 
 
 class Engine:
@@ -27,6 +28,8 @@ class Engine:
     def __init__(self, cards: str, config: Mapping[str, object], directory: Path) -> None:
         """Remember how to start it. config holds keys of /etc/cgpu/config.yaml."""
         self.cards = cards
+        if os.environ.get(ENFORCE) == "off":
+            config = {"enforce": False, **config}
         self.config = directory / "config.yaml"
         self.config.write_text(yaml.safe_dump(dict(config)) if config else "{}\n")
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import paths
 from tests.integration.commands import call, eventually
+from tests.integration.conftest import Start
 from tests.integration.engine import CGPUD, MIB, Engine
 from tests.integration.probe import NO_MEMORY, step
 from tests.integration.runtimes import Docker, Runc
@@ -153,10 +155,22 @@ def test_while_the_engine_is_down(engine: Engine, runc: Runc) -> None:
     assert call([CGPUD, "--stop"]).returncode == 0
     refused = runc.run(["/cgpu-probe", "info"], SLICE)
     assert refused.returncode != 0
-    assert "systemctl start cgpud" in refused.text
+    assert f"the engine is not running: {paths.daemon_command('start')}" in refused.text
     assert runc.run(["/cgpu-probe", "--help"], {}).returncode == 0
     engine.start()
     assert runc.run(["/cgpu-probe", "info"], SLICE).returncode == 0
+
+
+def test_settings_hold_while_the_engine_is_down(start: Start, runc: Runc) -> None:
+    """What the node's settings forbid stays forbidden after a clean stop."""
+    engine = start("T4", allow_disable=False, default_memsize=1 << 30)
+    assert call([CGPUD, "--stop"]).returncode == 0
+    for env in ({"CGPU_DISABLE": "1", "NVIDIA_VISIBLE_DEVICES": "0"}, {"NVIDIA_VISIBLE_DEVICES": "0"}):
+        refused = runc.run(["/cgpu-probe", "--help"], env)
+        assert refused.returncode != 0
+        assert "cgpu-container-runtime: " in refused.text
+    assert runc.run(["/cgpu-probe", "--help"], {}).returncode == 0
+    engine.start()
 
 
 def test_stop_and_start_with_containers(engine: Engine, runc: Runc) -> None:

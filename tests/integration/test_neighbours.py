@@ -24,6 +24,7 @@ def first(engine: Engine, runc: Runc) -> Iterator[str]:
     runc.remove("first")
 
 
+@pytest.mark.enforcement
 def test_a_full_neighbour_takes_nothing_away(engine: Engine, runc: Runc, first: str) -> None:
     """Whatever one container holds, the other gets the whole of its own slice and not a page more."""
     outcome = runc.run(["/cgpu-probe", "info", "fill=512M:2m", "fill=1M:64k", "alloc=64K:64k"], SLICE)
@@ -33,6 +34,7 @@ def test_a_full_neighbour_takes_nothing_away(engine: Engine, runc: Runc, first: 
     assert engine.used("0", first) == LIMIT
 
 
+@pytest.mark.enforcement
 def test_a_small_neighbour_does_not_lend(engine: Engine, runc: Runc) -> None:
     """What one container leaves unused is not given to the other."""
     runc.start("idle", ["/cgpu-probe", "alloc=64K", "hold=60"], SLICE)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB, Engine
 from tests.integration.probe import NO_MEMORY, step
@@ -10,6 +12,7 @@ from tests.integration.runtimes import Runtime
 from tests.integration.test_slice import LIMIT, SLICE
 
 
+@pytest.mark.enforcement
 def test_slice(engine: Engine, runtime: Runtime) -> None:
     """Through each runtime the container sees its slice, is refused one byte more, and leaves nothing."""
     words = ["info", "fill=512M:2m", "fill=1M:64k", "expect=0x51", "alloc=64K", "info"]
@@ -20,6 +23,7 @@ def test_slice(engine: Engine, runtime: Runtime) -> None:
     engine.await_empty()
 
 
+@pytest.mark.enforcement
 def test_life(engine: Engine, runtime: Runtime) -> None:
     """Started, joined by exec, killed and removed: the tree follows, and is empty in the end."""
     name = f"life-{runtime.name}"

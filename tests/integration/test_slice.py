@@ -26,6 +26,7 @@ SAMPLES = [
 ]
 
 
+@pytest.mark.enforcement
 def test_docker_slice_is_exact(engine: Engine, docker: Docker) -> None:
     """docker run with 6 of 15 sees 6043 MiB everywhere and gets exactly that many bytes in 64 KiB pages."""
     outcome = docker.run(["/cgpu-probe", "info", "fill=64K:64k", "info"], SIX)
@@ -52,6 +53,7 @@ def test_huge_pages_round_as_the_driver_rounds(engine: Engine, runc: Runc) -> No
     assert step(outcome, "info").number("used") == 4 * MIB
 
 
+@pytest.mark.enforcement
 def test_one_page_more_is_refused_and_freed_memory_comes_back(engine: Engine, runc: Runc) -> None:
     """At the limit one page is refused with out of memory; what is freed can be had again."""
     fill = ["fill=1G:2m", "fill=1M:64k", "fill=64K:64k"]
@@ -72,6 +74,7 @@ def test_one_page_more_is_refused_and_freed_memory_comes_back(engine: Engine, ru
     assert step(outcome, "info").number("free") == 0
 
 
+@pytest.mark.enforcement
 @pytest.mark.parametrize("via", ["rm64", "rm21", "heap"])
 def test_every_way_to_ask_is_held(engine: Engine, runc: Runc, via: str) -> None:
     """Both RM_ALLOC forms and VID_HEAP_CONTROL are held to the same limit."""
@@ -80,6 +83,7 @@ def test_every_way_to_ask_is_held(engine: Engine, runc: Runc, via: str) -> None:
     assert step(outcome, "info").number("free") == 0
 
 
+@pytest.mark.enforcement
 @pytest.mark.parametrize(("cards", "container", "dev", "mib"), SAMPLES)
 def test_published_samples(start: Start, runc: Runc, cards: str, container: int, dev: int, mib: int) -> None:
     """Every published sample of CONTAINER and DEV gives the published size."""
@@ -91,6 +95,7 @@ def test_published_samples(start: Start, runc: Runc, cards: str, container: int,
     engine.await_empty()
 
 
+@pytest.mark.enforcement
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("amounts", ["3", "3,1", "3,4,5,6"])
 def test_list_forms(start: Start, docker: Docker, count: int, amounts: str) -> None:
@@ -126,9 +131,22 @@ def test_not_sliced_forms(start: Start, docker: Docker, amount: str | None) -> N
         docker.remove(name)
 
 
-def test_gpu_not_granted_is_refused(start: Start, runc: Runc) -> None:
-    """On two cards, a container with one of them cannot use the other through nvidiactl either."""
-    start("T4:2")
-    outcome = runc.run(["/cgpu-probe", "gpu=1", "info"], SLICE)
-    assert outcome.returncode != 0
-    assert "total=1584" not in outcome.stdout
+def with_other_card(spec: dict[str, object]) -> dict[str, object]:
+    """Give a container the node of the second card too, as one that can make nodes has it."""
+    mounts = spec["mounts"]
+    assert isinstance(mounts, list)
+    source = "/run/cgpu/sim/nvidia1"
+    mounts.append(
+        {"destination": "/dev/nvidia1", "type": "bind", "source": source, "options": ["bind", "rw"]}
+    )
+    return spec
+
+
+@pytest.mark.parametrize("enforce", [True, False])
+def test_gpu_not_granted_is_refused(start: Start, runc: Runc, *, enforce: bool) -> None:
+    """A container with one of two cards cannot use the other, even with its node; unenforced it can."""
+    start("T4:2", enforce=enforce)
+    words = ["/cgpu-probe", "gpu=1", "alloc=1M"]
+    outcome = runc.run_bundle(runc.bundle(with_other_card(runc.spec(words, SLICE))), "curious")
+    assert (outcome.returncode == 0) is not enforce
+    assert "No such file" not in outcome.text

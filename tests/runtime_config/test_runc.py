@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import paths
 from cgpu.runtime_config.oci_runtime.seccomp import supervise
 from tests.runtime_config.support import ASKING, JsonObject, Launcher
 from tests.runtime_config.wrapper import Wrapper
@@ -242,5 +243,5 @@ def test_a_slice_without_an_engine_is_refused(tmp_path: Path) -> None:
     (place / "config.json").write_text(json.dumps(spec))
     result = wrapper.call("--root", str(tmp_path / "root"), "run", "--bundle", str(place), "c1")
     assert (result.status, result.errors.count("\n")) == (1, 1)
-    assert "the engine is not running: systemctl start cgpud" in result.errors
+    assert f"the engine is not running: {paths.daemon_command('start')}" in result.errors
     assert not (tmp_path / "root").exists()

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import paths
 from tests.runtime_config.support import ASKING, OTHER, UUID, spec
 from tests.runtime_config.wrapper import Wrapper, refusal
 
-START = "systemctl start cgpud"
+START = paths.daemon_command("start")
 
 
 def test_a_sliced_container(wrapper: Wrapper) -> None:
@@ -93,7 +94,10 @@ def test_a_half_started_engine_refuses_slices(wrapper: Wrapper, name: str) -> No
     wrapper.bundle(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0"))
     (wrapper.run_directory / name).unlink()
     missing = wrapper.run_directory / name
-    assert refusal(wrapper) == f"{missing}: missing, so the engine is not ready: systemctl restart cgpud"
+    assert (
+        refusal(wrapper)
+        == f"{missing}: missing, so the engine is not ready: {paths.daemon_command('restart')}"
+    )
 
 
 def test_the_kernel_module_needs_neither(tmp_path: Path) -> None:

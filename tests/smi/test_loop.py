@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import paths
 from cgpu.smi.collect import look
 from cgpu.tree import Tree
 
@@ -74,7 +75,7 @@ def test_engine_goes(tree: Path) -> None:
         (tree / "version").unlink()
         _, error = running.communicate(timeout=30)
     assert running.returncode == 1
-    assert error.endswith("systemctl start cgpud\n")
+    assert error.endswith(f": {paths.daemon_command('start')}\n")
 
 
 @pytest.mark.parametrize("gone", ["memsize", "meminfo", "owner", "usage"])

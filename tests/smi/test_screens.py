@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import paths
 from cgpu.smi import main as smi
 from cgpu.smi import names
 
@@ -69,7 +70,7 @@ def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], left: str
         path.mkdir()
     assert smi.main(["--tree", str(path)]) == 1
     assert capsys.readouterr().err == (
-        f"cgpu-smi: {path}: the engine is not running: systemctl start cgpud\n"
+        f"cgpu-smi: {path}: the engine is not running: {paths.daemon_command('start')}\n"
     )
 
 
