@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -86,20 +87,27 @@ def runc_lives(directory: Path, nvidia: str | None) -> dict[str, Callable[[], ob
 
 
 def parts() -> dict[str, Callable[[], object]]:
-    """Single processes: an empty interpreter, the launcher passing on, the hook's last stage."""
-    state = json.dumps({"ociVersion": "1.0.2", "id": "benchmark-nobody", "status": "stopped", "bundle": "/"})
+    """Single processes: an empty interpreter, the hook's two stages, the launcher passing a call on."""
+    state = {"ociVersion": "1.0.2", "id": "benchmark-life", "pid": os.getpid(), "bundle": "/"}
+    text = json.dumps(state)
 
-    def process(*command: str, text: str = "") -> Callable[[], object]:
-        return lambda: subprocess.run(
-            command, input=text, text=True, capture_output=True, check=False, timeout=30
-        )
+    def process(*command: str) -> Callable[[], object]:
+        return lambda: must_say(command, text)
 
     return {
         "part: empty interpreter": process("/usr/bin/python3", "-IS", "-c", "pass"),
-        "part: hook, poststop": process(str(HOOK), "poststop", text=state),
+        "part: hook, prestart": process(str(HOOK), "prestart", "--grant", f"0:{1 << 20}:1:0"),
+        "part: hook, poststop": process(str(HOOK), "poststop"),
         "part: runc --version": process("runc", "--version"),
         "part: launcher, runc --version": process(str(LAUNCHER), "--version"),
     }
+
+
+def must_say(command: tuple[str, ...], text: str) -> None:
+    """Run a process with a text on standard input; it has to succeed."""
+    done = subprocess.run(command, input=text, text=True, capture_output=True, check=False, timeout=30)
+    if done.returncode != 0:
+        raise SystemExit(f"{command}: {done.stderr}")
 
 
 def report(times: dict[str, list[float]]) -> None:
@@ -112,6 +120,10 @@ def report(times: dict[str, list[float]]) -> None:
             else f"  +{median - base:.1f} ms ({median / base:.2f}x)"
         )
         print(f"{name:42} {median:8.1f} ms{added}")
+    whole = medians["runc run: cgpu, sliced"] - medians["runc run: runc"]
+    hooks = medians["part: hook, prestart"] + medians["part: hook, poststop"]
+    print(f"{'of the added time: both hooks':42} {hooks:8.1f} ms")
+    print(f"{'of the added time: wrapper and listener':42} {whole - hooks:8.1f} ms")
 
 
 def main() -> None:

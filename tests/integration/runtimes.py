@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Protocol
 from tests.integration.commands import Outcome, Server, call, eventually, must
 from tests.integration.images import IMAGE, ROOT, image_tar, make_rootfs, oci_archive
 
+CONFIGURE = Path(sys.executable).parent / "cgpu-runtime-config"
 LAUNCHER = ROOT / "runtime_config" / "launcher" / "cgpu-container-runtime"
 
 Environment = Mapping[str, str] | Sequence[str]
@@ -122,7 +124,7 @@ class Docker:
     def __post_init__(self) -> None:
         self.socket = f"unix://{self.directory}/docker.sock"
         config = self.directory / "daemon.json"
-        config.write_text(json.dumps({"runtimes": {"cgpu": {"path": str(LAUNCHER)}}}))
+        must([CONFIGURE, "docker", "--config", config, "--runtime", LAUNCHER])
         self.server = Server.start(
             ["dockerd", "--config-file", config, "--data-root", self.directory / "root",
              "--exec-root", self.directory / "exec", "--pidfile", self.directory / "pid", "-H", self.socket,
@@ -155,6 +157,8 @@ class Docker:
         return self.docker("rm", "-f", name)
 
     def close(self) -> None:
+        for identity in self.docker("ps", "-aq").stdout.split():
+            self.remove(identity)
         self.server.stop()
 
 
@@ -209,6 +213,8 @@ class Containerd:
         return self.ctr("container", "rm", name)
 
     def close(self) -> None:
+        for name in self.ctr("container", "ls", "-q").stdout.split():
+            self.remove(name)
         self.server.stop()
 
 

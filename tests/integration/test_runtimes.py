@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.integration.commands import eventually
@@ -26,7 +28,7 @@ def test_slice(engine: Engine, runtime: Runtime) -> None:
 @pytest.mark.enforcement
 def test_life(engine: Engine, runtime: Runtime) -> None:
     """Started, joined by exec, killed and removed: the tree follows, and is empty in the end."""
-    name = f"life-{runtime.name}"
+    name = f"life-{runtime.name}-{os.getpid()}"
     started = runtime.start(name, ["/cgpu-probe", "alloc=1G", "hold=60"], SLICE)
     assert started.returncode == 0, started.text
     eventually(lambda: len(engine.instances()) == 1, "the container is in the tree")
