@@ -22,7 +22,9 @@ from .conftest import TRAINER
 
 def start(tree: Path, *options: str) -> subprocess.Popen[str]:
     """Start cgpu-smi as a program of its own that looks ten times a second."""
-    program = "import sys; from cgpu.smi.main import main; sys.exit(main())"
+    # A run in the background of a script has SIGINT ignored, and its children inherit that.
+    program = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program += "; from cgpu.smi.main import main; sys.exit(main())"
     command = [sys.executable, "-c", program, "--tree", str(tree), "-l", "0.1", *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
