@@ -100,10 +100,11 @@ static enum cgpu_verdict by_escape(struct core_frame *frame)
 static enum cgpu_verdict decide(struct core_frame *frame)
 {
 	struct cgpu_call *call = frame->call;
+	u32 claimed;
 
 	frame->container = core_container(frame->state, call->slot, call->generation);
 	/* Freeing what came too late is right for whoever asks. */
-	if (frame->container == NULL && call->opaque[CORE_NOTE_UNDO] == CORE_UNDO && call->nr == NV_ESC_RM_FREE)
+	if (call->opaque[CORE_NOTE_UNDO] == CORE_UNDO && call->nr == NV_ESC_RM_FREE)
 		return core_begin_free(frame);
 	if (frame->container == NULL)
 		return core_refuse(frame, ENODEV);
@@ -113,7 +114,8 @@ static enum cgpu_verdict decide(struct core_frame *frame)
 		return core_refuse(frame, EPERM);
 	if (call->device == CGPU_DEVICE_GPU && core_instance_of(frame->state, call->gpu, call->slot, NULL) == NULL)
 		return core_refuse(frame, EPERM);
-	return by_escape(frame);
+	claimed = core_claimed(frame);
+	return claimed ? core_not_yours(frame, claimed) : by_escape(frame);
 }
 
 /* A class in a fresh log line, once per container until another one comes. */

@@ -86,8 +86,16 @@ static inline enum cgpu_verdict core_answer(struct core_frame *frame, u32 status
 /* Records of what has died may still take the room: the transport can look, and ask again. */
 static inline enum cgpu_verdict core_no_records(struct core_frame *frame)
 {
-	frame->call->no_room = 1;
+	frame->call->no_room = CGPU_NO_ROOM_LEFT;
 	return core_answer(frame, NV_ERR_INSUFFICIENT_RESOURCES);
+}
+
+/* The record may be stale: the transport can look, and ask again. */
+static inline enum cgpu_verdict core_not_yours(struct core_frame *frame, u32 client)
+{
+	frame->call->no_room = CGPU_NO_ROOM_CLAIM;
+	frame->call->client = client;
+	return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 }
 
 static inline enum cgpu_verdict core_refuse(struct core_frame *frame, s32 error)
@@ -118,6 +126,11 @@ enum cgpu_verdict core_begin_heap(struct core_frame *frame);
 enum cgpu_verdict core_begin_control(struct core_frame *frame);
 enum cgpu_verdict core_begin_dup(struct core_frame *frame);
 enum cgpu_verdict core_begin_free(struct core_frame *frame);
+
+/* --- call_claim.c --- */
+
+/* The client that a call names and that another container has on record. 0: none. Sets status_at. */
+u32 core_claimed(struct core_frame *frame);
 
 /* --- call_reserve.c: records for what a call is about to make --- */
 

@@ -2,13 +2,6 @@
 /* NV_ESC_RM_ALLOC in its two forms, and the two older ways to allocate. */
 #include "call.h"
 
-#define FLAGS_FINN_SERIALIZED 0x1u /* NVOS64_FLAGS_FINN_SERIALIZED, src/common/sdk/nvidia/inc/nvos.h:474 */
-#define RIGHTS_BYTES 4u /* RS_ACCESS_MASK, src/common/sdk/nvidia/inc/rs_access.h */
-/* NVOS05_PARAMETERS, src/common/sdk/nvidia/inc/nvos.h:382 */
-#define NVOS05_BYTES 20u
-#define NVOS05_CLASS 12u
-#define NVOS05_STATUS 16u
-
 struct alloc {
 	struct core_handles handles;
 	u32 class;
@@ -55,7 +48,7 @@ static int copy_in(struct core_frame *frame, const struct alloc *alloc, u32 byte
 	}
 	if (alloc->rights_at == NV_ABI_ABSENT || core_get64(frame->call->top, alloc->rights_at) == 0)
 		return 0;
-	return core_segment(frame, index, 0, alloc->rights_at, RIGHTS_BYTES);
+	return core_segment(frame, index, 0, alloc->rights_at, frame->abi->RS_ACCESS_MASK.bytes);
 }
 
 static enum cgpu_verdict copy_in_verdict(struct core_frame *frame, int more)
@@ -169,7 +162,7 @@ enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 	if (alloc.class != NV01_DEVICE_0 && alloc.class != NV20_SUBDEVICE_0 && memory != NV_CLASS_MEMORY_VIDMEM)
 		return alloc_other(frame, alloc.class, memory);
 	/* Another encoding of the parameters, which only the driver's own libraries write. */
-	if (alloc.flags & FLAGS_FINN_SERIALIZED)
+	if (alloc.flags & NVOS64_FLAGS_FINN_SERIALIZED)
 		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
 	if (alloc.class == NV01_DEVICE_0)
 		return alloc_device(frame, &alloc);
@@ -200,12 +193,13 @@ enum cgpu_verdict core_begin_alloc_memory(struct core_frame *frame)
 
 enum cgpu_verdict core_begin_alloc_object(struct core_frame *frame)
 {
+	const struct nv_layout_NVOS05_PARAMETERS *at = &frame->abi->NVOS05_PARAMETERS;
 	u32 class;
 
-	if (frame->call->bytes != NVOS05_BYTES)
+	if (frame->call->bytes != at->bytes)
 		return core_refuse(frame, EINVAL);
-	frame->status_at = NVOS05_STATUS;
-	class = core_get32(frame->call->top, NVOS05_CLASS);
+	frame->status_at = at->status;
+	class = core_get32(frame->call->top, at->hClass);
 	if (class == NV01_DEVICE_0 || class == NV20_SUBDEVICE_0)
 		return core_answer(frame, NV_ERR_INVALID_CLASS);
 	if (core_class_memory(class) == NV_CLASS_MEMORY_NONE)

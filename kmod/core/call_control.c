@@ -2,8 +2,6 @@
 /* NV_ESC_RM_CONTROL: the controls that tell sizes of memory, and those that carry memory elsewhere. */
 #include "call.h"
 
-#define FLAGS_FINN_SERIALIZED 0x4u /* NVOS54_FLAGS_FINN_SERIALIZED, src/common/sdk/nvidia/inc/nvos.h:2226 */
-
 /* Note the GPU that a control is about. -ENOENT: the object is no subdevice that the ledger knows. */
 static int control_gpu(struct core_frame *frame)
 {
@@ -43,7 +41,7 @@ static enum cgpu_verdict info_control(struct core_frame *frame, u32 params_bytes
 
 	if (control_gpu(frame))
 		return core_answer(frame, NV_ERR_INVALID_OBJECT_HANDLE);
-	if (core_get32(top, at->flags) & FLAGS_FINN_SERIALIZED)
+	if (core_get32(top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED)
 		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
 	if (core_get32(top, at->paramsSize) != params_bytes)
 		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);

@@ -50,7 +50,7 @@ static int end_alloc(struct core_frame *frame, enum core_op op, int done)
 	if (!undo)
 		return 0;
 	core_put32(frame->call->top, frame->status_at, NV_ERR_NO_MEMORY);
-	frame->call->no_room = 1;
+	frame->call->no_room = CGPU_NO_ROOM_LEFT;
 	return 1;
 }
 

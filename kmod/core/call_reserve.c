@@ -48,6 +48,9 @@ static u32 reserved(struct core_frame *frame)
 		return CORE_NONE;
 	if (record->serial != frame->call->opaque[CORE_NOTE_SERIAL])
 		return CORE_NONE;
+	/* Its container has been removed since. */
+	if (frame->state->client[record->client].slot == CORE_NONE)
+		return CORE_NONE;
 	return (u32)object;
 }
 
@@ -67,7 +70,7 @@ enum cgpu_verdict core_reserve_memory(
 		return core_answer(frame, NV_ERR_INVALID_ARGUMENT);
 	need = core_round_up(shape->size, unit);
 	if (need > core_memory_room(instance) && frame->state->settings.enforce) {
-		frame->call->no_room = 1;
+		frame->call->no_room = CGPU_NO_ROOM_LEFT;
 		return core_answer(frame, NV_ERR_NO_MEMORY);
 	}
 	if (core_reserve(frame, handles, CORE_OBJECT_MEMORY, gpu))
@@ -129,6 +132,7 @@ int core_settle_done(struct core_frame *frame, const struct core_handles *handle
 	struct cgpu_call *call = frame->call;
 	u32 object = reserved(frame);
 	u32 client, parent;
+	int claimed;
 
 	call->opaque[CORE_NOTE_DONE] = 1;
 	call->opaque[CORE_NOTE_HANDLES] = (u64)handles->client << 32 | handles->object;
@@ -137,11 +141,16 @@ int core_settle_done(struct core_frame *frame, const struct core_handles *handle
 		return 1;
 	client = frame->state->object[object].client;
 	call->opaque[CORE_NOTE_HANDLES] = (u64)frame->state->client[client].handle << 32 | handles->object;
-	frame->state->client[client].confirmed = 1;
+	claimed = core_client_claimed(frame->state, call->slot, frame->state->client[client].handle) != CORE_NONE &&
+		frame->state->settings.enforce;
+	frame->state->client[client].confirmed |= !claimed;
 	replace_stale(frame, client, handles->object);
 	parent = core_object_find(frame->state, client, handles->parent);
 	if (parent != CORE_NONE && frame->state->object[parent].kind >= frame->state->object[object].kind)
 		parent = CORE_NONE;
 	core_object_confirm(frame->state, object, handles->object, parent);
+	/* Another container's first call on this client came to its end while this one was under way. */
+	if (claimed)
+		return 1;
 	return shape ? settle_size(frame, object, shape) : 0;
 }

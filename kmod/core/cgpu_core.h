@@ -35,6 +35,9 @@ struct cgpu_ops {
 	/* Write the cgroup path of a process. -ESRCH when there is no such process. Called without the
 	 * lock held. */
 	int (*cgroup_of)(void *ctx, s32 pid, char *path, size_t bytes);
+	/* Memory that removed containers left behind is in the way of a registration or of more memsize: ask the
+	 * driver about it (cgpu_orphan_next), then the core looks again. Called without the lock held. May be NULL. */
+	void (*orphans)(void *ctx);
 };
 
 struct cgpu_core {
@@ -88,6 +91,8 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts);
 int cgpu_gpu_facts(struct cgpu_core *core, u32 gpu, struct cgpu_gpu_facts *facts);
 /* The card's own free memory as last asked from the driver, in bytes. */
 int cgpu_gpu_set_memfree(struct cgpu_core *core, u32 gpu, u64 bytes);
+/* Bytes that clients of removed containers still hold there. They are promised to nobody. */
+u64 cgpu_gpu_orphaned(struct cgpu_core *core, u32 gpu);
 
 /* --- containers --- */
 
@@ -104,8 +109,9 @@ int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes);
 int cgpu_container_find(struct cgpu_core *core, const char *id, struct cgpu_container_info *info);
 /* Walk: the first registered container at or after slot. -ENOENT at the end. */
 int cgpu_container_next(struct cgpu_core *core, u32 slot, struct cgpu_container_info *info);
-/* Remove a registration and all its charges. Idempotent. Used for reclaim: acts only when the
- * generation still matches. */
+/* Remove a registration and its charges. Idempotent. Used for reclaim: acts only when the generation still
+ * matches. RM clients that hold memory become orphans until the driver has dropped them: a descriptor may
+ * have been handed to a process outside of the container. */
 int cgpu_container_remove(struct cgpu_core *core, u32 slot, u64 generation);
 
 /* --- the tree: paths are relative to its root, "" or "/" is the root itself --- */
@@ -145,6 +151,11 @@ enum cgpu_verdict {
 #define CGPU_MAX_SEGMENTS 3
 #define CGPU_SEGMENT_MAX 16384 /* bytes of one nested buffer that the core ever asks for */
 
+enum cgpu_no_room {
+	CGPU_NO_ROOM_LEFT = 1, /* the limit, or the core's own records, are used up */
+	CGPU_NO_ROOM_CLAIM = 2, /* another container has the client on record: see cgpu_claim_find() */
+};
+
 /* A buffer that a pointer inside the call names. */
 struct cgpu_segment {
 	u32 parent; /* 0: the pointer sits in the top-level struct; n: in segment n-1 */
@@ -168,7 +179,8 @@ struct cgpu_call {
 	u32 segments;
 	struct cgpu_segment segment[CGPU_MAX_SEGMENTS];
 	s32 error; /* positive errno for CGPU_REFUSE */
-	u32 no_room; /* 1 when CGPU_ANSWER says that the limit, or the core's own records, are used up */
+	u32 no_room; /* why CGPU_ANSWER may be other after a look at the driver: enum cgpu_no_room, or 0 */
+	u32 client; /* for CGPU_NO_ROOM_CLAIM: the RM client that another container has on record */
 	u64 opaque[8]; /* the core's notes from begin to end */
 };
 
@@ -204,5 +216,28 @@ int cgpu_client_next(struct cgpu_core *core, s32 tgid, u32 *cursor, u32 *client)
 int cgpu_process_figure(struct cgpu_core *core, s32 tgid, u32 gpu, u64 bytes);
 /* The driver no longer knows this client: drop its objects. */
 int cgpu_client_gone(struct cgpu_core *core, s32 tgid, u32 client);
+/* Walk the clients that removed containers left behind; *cursor starts at 0. -ENOENT at the end. */
+int cgpu_orphan_next(struct cgpu_core *core, u32 *cursor, s32 *tgid, u32 *client);
+/* As cgpu_client_gone, for an orphan only. */
+int cgpu_orphan_gone(struct cgpu_core *core, s32 tgid, u32 client);
+
+/*
+ * An RM client belongs to the container whose call on it succeeded first, for as long as it has objects on
+ * record. Another container's calls on it are answered as not permitted. But the record may be stale, and
+ * the driver may have given the handle out again: then none of the record's objects is in the driver.
+ */
+#define CGPU_CLAIM_HANDLES 64
+struct cgpu_claim {
+	u32 slot; /* of the container; CGPU_NO_SLOT: it was removed */
+	s32 tgid;
+	u32 client;
+	u32 handles; /* 0: none is known */
+	u32 handle[CGPU_CLAIM_HANDLES]; /* objects of it, those that hold the others */
+};
+#define CGPU_NO_SLOT 0xffffffffu
+/* The record that keeps a container (slot) off a client. -ENOENT: there is none. */
+int cgpu_claim_find(struct cgpu_core *core, u32 slot, u32 client, struct cgpu_claim *claim);
+/* It was stale: drop it with all its objects. */
+void cgpu_claim_drop(struct cgpu_core *core, const struct cgpu_claim *claim);
 
 #endif

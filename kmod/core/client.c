@@ -3,11 +3,9 @@
 #include "ledger.h"
 #include "process.h"
 
-static u32 handle_bucket(u32 slot, u32 handle)
+static u32 handle_bucket(u32 handle)
 {
-	u32 mixed = (handle ^ (slot * 0x9e3779b1u)) * 0x85ebca6bu;
-
-	return (mixed >> 16) % CORE_CLIENT_BUCKETS;
+	return ((handle * 0x85ebca6bu) >> 16) % CORE_CLIENT_BUCKETS;
 }
 
 static u32 tgid_bucket(s32 tgid)
@@ -22,17 +20,30 @@ u32 core_client_of_process(const struct cgpu_state *state, s32 tgid)
 
 u32 core_client_find(struct cgpu_state *state, u32 slot, u32 handle)
 {
-	u32 i = state->client_hash[handle_bucket(slot, handle)];
+	u32 i = state->client_hash[handle_bucket(handle)];
 
 	while (i != CORE_NONE && (state->client[i].slot != slot || state->client[i].handle != handle))
 		i = state->client[i].next;
 	return i;
 }
 
+u32 core_client_claimed(const struct cgpu_state *state, u32 slot, u32 handle)
+{
+	u32 i = state->client_hash[handle_bucket(handle)];
+
+	for (; i != CORE_NONE; i = state->client[i].next) {
+		const struct core_client *record = &state->client[i];
+
+		if (record->handle == handle && record->slot != slot && record->confirmed && record->objects)
+			break;
+	}
+	return i;
+}
+
 void core_client_link(struct cgpu_state *state, u32 client)
 {
 	struct core_client *record = &state->client[client];
-	u32 *head = &state->client_hash[handle_bucket(record->slot, record->handle)];
+	u32 *head = &state->client_hash[handle_bucket(record->handle)];
 	u32 *tgid_head = &state->tgid_hash[tgid_bucket(record->tgid)];
 
 	record->next = *head;
@@ -43,13 +54,14 @@ void core_client_link(struct cgpu_state *state, u32 client)
 	record->objects = 0;
 	memset(record->charged, 0, sizeof(record->charged));
 	state->clients++;
-	state->container[record->slot].clients++;
+	if (record->slot != CORE_NONE)
+		state->container[record->slot].clients++;
 }
 
 static void hash_unlink(struct cgpu_state *state, u32 client)
 {
 	struct core_client *record = &state->client[client];
-	u32 *at = &state->client_hash[handle_bucket(record->slot, record->handle)];
+	u32 *at = &state->client_hash[handle_bucket(record->handle)];
 
 	while (*at != CORE_NONE && *at != client)
 		at = &state->client[*at].next;
@@ -123,17 +135,8 @@ void core_client_drop(struct cgpu_state *state, u32 client)
 	hash_unlink(state, client);
 	tgid_unlink(state, client);
 	state->clients--;
-	state->container[record->slot].clients--;
+	if (record->slot != CORE_NONE)
+		state->container[record->slot].clients--;
 	record->next = state->client_free;
 	state->client_free = client;
-}
-
-void core_client_drop_all(struct cgpu_state *state, u32 slot)
-{
-	u32 i;
-
-	for (i = 0; i < CGPU_MAX_CLIENTS; i++) {
-		if (state->client[i].live == CORE_LIVE && state->client[i].slot == slot)
-			core_client_drop(state, i);
-	}
 }

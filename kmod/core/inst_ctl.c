@@ -128,6 +128,16 @@ static void say_registered(struct cgpu_core *core, const struct core_create *cre
 	core->ops->log(core->ctx, 6, line);
 }
 
+static int create_check(struct cgpu_core *core, const struct core_create *create)
+{
+	int err;
+
+	core_lock(core);
+	err = core_create_check(core->state, create);
+	core_unlock(core);
+	return err;
+}
+
 static int create_run(struct cgpu_core *core, struct core_create *create)
 {
 	int err;
@@ -135,9 +145,9 @@ static int create_run(struct cgpu_core *core, struct core_create *create)
 	/* Only here: removing what could never be registered is no error. */
 	if (core_tree_is_node(create->id, strlen(create->id)))
 		return -EINVAL;
-	core_lock(core);
-	err = core_create_check(core->state, create);
-	core_unlock(core);
+	err = create_check(core, create);
+	if (err == -ENOMEM && core_orphans_settle(core))
+		err = create_check(core, create);
 	if (err == 0 && create->pid) {
 		err = core->ops->cgroup_of(core->ctx, create->pid, create->cgroup, sizeof(create->cgroup));
 		create->cgroup[sizeof(create->cgroup) - 1] = 0;

@@ -8,13 +8,14 @@
 /* --- client.c --- */
 
 u32 core_client_find(struct cgpu_state *state, u32 slot, u32 handle);
+/* The record of the same client that belongs to another container, or to none any more. CORE_NONE. */
+u32 core_client_claimed(const struct cgpu_state *state, u32 slot, u32 handle);
 /* Find or make the record of a client. CORE_NONE when there is no room for one. */
 u32 core_client_take(struct cgpu_state *state, u32 slot, u32 handle, s32 tgid);
 /* Drop a record that was made for a call that then failed. */
 void core_client_settle(struct cgpu_state *state, u32 client);
 /* Drop a client with everything it holds. */
 void core_client_drop(struct cgpu_state *state, u32 client);
-void core_client_drop_all(struct cgpu_state *state, u32 slot);
 /* The client goes over to another process. */
 void core_client_adopt(struct cgpu_state *state, u32 client, s32 tgid);
 /* Put a live record into the chains and sums. */
@@ -27,6 +28,8 @@ u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle);
 u32 core_object_begin(struct cgpu_state *state, u32 client, u32 kind, u32 gpu);
 /* The call succeeded: the object has a handle and a parent. */
 void core_object_confirm(struct cgpu_state *state, u32 object, u32 handle, u32 parent);
+/* The object after this one, from the top of a client's tree to its leaves. CORE_NONE at the end. */
+u32 core_object_after(const struct cgpu_state *state, u32 object);
 /* Drop an object with everything below it. */
 void core_object_drop(struct cgpu_state *state, u32 object);
 /* Chains under parent and client; recovery uses them too. */
@@ -44,8 +47,17 @@ void core_memory_share(struct cgpu_state *state, u32 object, u32 memory);
 void core_memory_resize(struct cgpu_state *state, u32 memory, u64 bytes);
 /* A reference goes; the last one takes the charge with it. */
 void core_memory_unref(struct cgpu_state *state, u32 object);
+/* The memory is nobody's from here on. */
+void core_memory_orphan(struct cgpu_state *state, u32 memory);
 /* Put a reference into the chain of its memory; the first one carries the charge. */
 void core_memory_link(struct cgpu_state *state, u32 object);
+
+/* --- orphan.c --- */
+
+/* The container goes. What its clients hold stays on the books, as nobody's, until the driver drops it. */
+void core_clients_orphan(struct cgpu_state *state, u32 slot);
+/* Drop an orphan that holds no memory. */
+void core_orphan_settle(struct cgpu_state *state, u32 client);
 
 /* --- quota.c --- */
 

@@ -7,9 +7,12 @@ static u64 bounded(u64 bytes)
 	return bytes < CORE_BYTES_MAX ? bytes : CORE_BYTES_MAX;
 }
 
-static struct core_instance *instance_of(struct cgpu_state *state, const struct core_memory *memory)
+/* The sum it counts in. */
+static u64 *sum_of(struct cgpu_state *state, const struct core_memory *memory)
 {
-	return &state->gpu[memory->gpu].instance[memory->instance];
+	struct core_gpu *gpu = &state->gpu[memory->gpu];
+
+	return memory->instance == CORE_NONE ? &gpu->orphaned : &gpu->instance[memory->instance].used;
 }
 
 /* Where the charge is shown: the client of the first reference. */
@@ -36,7 +39,7 @@ void core_memory_link(struct cgpu_state *state, u32 object)
 	}
 	record->alias = CORE_NONE;
 	memory->first = object;
-	instance_of(state, memory)->used += memory->bytes;
+	*sum_of(state, memory) += memory->bytes;
 	*shown_at(state, memory) += memory->bytes;
 }
 
@@ -73,8 +76,17 @@ void core_memory_resize(struct cgpu_state *state, u32 memory, u64 bytes)
 	u64 old = record->bytes;
 
 	record->bytes = bounded(bytes);
-	instance_of(state, record)->used += record->bytes - old;
+	*sum_of(state, record) += record->bytes - old;
 	*shown_at(state, record) += record->bytes - old;
+}
+
+void core_memory_orphan(struct cgpu_state *state, u32 memory)
+{
+	struct core_memory *record = &state->memory[memory];
+
+	*sum_of(state, record) -= record->bytes;
+	record->instance = CORE_NONE;
+	*sum_of(state, record) += record->bytes;
 }
 
 void core_memory_unref(struct cgpu_state *state, u32 object)
@@ -99,7 +111,7 @@ void core_memory_unref(struct cgpu_state *state, u32 object)
 	}
 	memory->live = 0;
 	core_barrier();
-	instance_of(state, memory)->used -= memory->bytes;
+	*sum_of(state, memory) -= memory->bytes;
 	memory->first = state->memory_free;
 	state->memory_free = index;
 }

@@ -84,7 +84,8 @@ void core_object_link(struct cgpu_state *state, u32 object)
 	tree_link(state, object);
 	client->objects++;
 	state->objects++;
-	state->container[client->slot].objects++;
+	if (client->slot != CORE_NONE)
+		state->container[client->slot].objects++;
 }
 
 u32 core_object_begin(struct cgpu_state *state, u32 client, u32 kind, u32 gpu)
@@ -124,6 +125,17 @@ void core_object_confirm(struct cgpu_state *state, u32 object, u32 handle, u32 p
 		core_object_hash_link(state, object);
 }
 
+u32 core_object_after(const struct cgpu_state *state, u32 object)
+{
+	u32 at = object;
+
+	if (state->object[at].child != CORE_NONE)
+		return state->object[at].child;
+	while (at != CORE_NONE && state->object[at].after == CORE_NONE)
+		at = state->object[at].parent;
+	return at == CORE_NONE ? CORE_NONE : state->object[at].after;
+}
+
 /* Drop one object that has no children. */
 static void drop_leaf(struct cgpu_state *state, u32 object)
 {
@@ -138,7 +150,8 @@ static void drop_leaf(struct cgpu_state *state, u32 object)
 	tree_unlink(state, object);
 	client->objects--;
 	state->objects--;
-	state->container[client->slot].objects--;
+	if (client->slot != CORE_NONE)
+		state->container[client->slot].objects--;
 	record->next = state->object_free;
 	state->object_free = object;
 }

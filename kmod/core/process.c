@@ -104,16 +104,6 @@ int cgpu_client_next(struct cgpu_core *core, s32 tgid, u32 *cursor, u32 *client)
 	return err;
 }
 
-/* The object after this one, from the top of a client's tree to its leaves. */
-static u32 walk_next(const struct cgpu_state *state, u32 at)
-{
-	if (state->object[at].child != CORE_NONE)
-		return state->object[at].child;
-	while (at != CORE_NONE && state->object[at].after == CORE_NONE)
-		at = state->object[at].parent;
-	return at == CORE_NONE ? CORE_NONE : state->object[at].after;
-}
-
 /* Objects stay that decide where later memory belongs: the process may allocate again. */
 static void drop_memory(struct cgpu_state *state, u32 client, u32 gpu)
 {
@@ -122,7 +112,7 @@ static void drop_memory(struct cgpu_state *state, u32 client, u32 gpu)
 	for (at = state->client[client].first; at != CORE_NONE; at = next) {
 		const struct core_object *object = &state->object[at];
 
-		next = walk_next(state, at);
+		next = core_object_after(state, at);
 		/* A call that is under way settles its own record. */
 		if (object->live == CORE_LIVE && object->kind == CORE_OBJECT_MEMORY && object->gpu == gpu)
 			core_object_drop(state, at);

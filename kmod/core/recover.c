@@ -80,6 +80,7 @@ static int recover_gpu(struct cgpu_state *state, u32 index)
 	u64 promised = 0;
 	u32 i, number;
 
+	gpu->orphaned = 0;
 	for (i = 0; i < CGPU_MAX_INST; i++) {
 		struct core_instance *instance = &gpu->instance[i];
 
@@ -103,8 +104,11 @@ static void recover_client(struct cgpu_state *state, u32 index)
 	if (client->live != CORE_LIVE)
 		return;
 	client->confirmed = 1;
-	if (core_container(state, client->slot, client->generation) == NULL ||
-		core_client_find(state, client->slot, client->handle) != CORE_NONE) {
+	/* Its container was removed, or was being removed when the end came. */
+	if (core_container(state, client->slot, client->generation) == NULL) {
+		client->slot = CORE_NONE;
+		client->generation = 0;
+	} else if (core_client_find(state, client->slot, client->handle) != CORE_NONE) {
 		client->live = 0;
 		return;
 	}
@@ -141,10 +145,18 @@ static int memory_sane(struct cgpu_state *state, const struct core_object *objec
 	if (object->memory >= CGPU_MAX_OBJECTS)
 		return 0;
 	memory = &state->memory[object->memory];
-	if (memory->live != CORE_LIVE || memory->gpu != object->gpu || memory->instance >= CGPU_MAX_INST)
+	if (memory->live != CORE_LIVE || memory->gpu != object->gpu)
 		return 0;
 	if (memory->bytes > state->gpu[memory->gpu].facts.memtotal)
 		memory->bytes = state->gpu[memory->gpu].facts.memtotal;
+	if (client->slot == CORE_NONE) {
+		/* All references are orphans, or none is. */
+		if (memory->first == CORE_NONE)
+			memory->instance = CORE_NONE;
+		return memory->instance == CORE_NONE;
+	}
+	if (memory->instance >= CGPU_MAX_INST)
+		return 0;
 	instance = core_instance(state, memory->gpu, memory->instance);
 	return instance && instance->slot == client->slot;
 }
@@ -198,6 +210,8 @@ static void recover_ledger(struct cgpu_state *state)
 			state->memory[i].live = 0;
 	}
 	core_free_lists(state);
+	for (i = 0; i < CGPU_MAX_CLIENTS; i++)
+		core_orphan_settle(state, i);
 }
 
 int cgpu_state_recover(struct cgpu_state *state)

@@ -116,6 +116,14 @@ u32 core_weights(struct cgpu_state *state, u32 gpu)
 	return sum;
 }
 
+u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own)
+{
+	u64 taken = core_promised(state, gpu) - (own ? own->memsize : 0) + state->gpu[gpu].orphaned;
+	u64 total = state->gpu[gpu].facts.memtotal;
+
+	return taken < total ? total - taken : 0;
+}
+
 u64 core_promised(struct cgpu_state *state, u32 gpu)
 {
 	u64 sum = 0;

@@ -44,6 +44,10 @@ struct core_instance *core_instance_of(struct cgpu_state *state, u32 gpu, u32 sl
 u32 core_instances(struct cgpu_state *state, u32 gpu);
 u32 core_weights(struct cgpu_state *state, u32 gpu);
 u64 core_promised(struct cgpu_state *state, u32 gpu);
+/* Bytes that can still be promised: what orphans hold is not there. own: an instance that does not count, or NULL. */
+u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own);
+/* Let the transport ask the driver about orphans. 1: there were some, so look again. Without the lock. */
+int core_orphans_settle(struct cgpu_core *core);
 
 /* --- transactions: transaction.c --- */
 

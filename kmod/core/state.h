@@ -10,7 +10,7 @@
 #include "cgpu_core.h"
 
 #define CORE_MAGIC 0x3155504743454eull
-#define CORE_VERSION 1u
+#define CORE_VERSION 2u
 #define CORE_NONE 0xffffffffu
 #define CORE_LIVE 0x4c495645u /* mark of a record that counts */
 #define CORE_PENDING 0x50454e44u /* mark of an object whose driver call is still running */
@@ -46,6 +46,7 @@ struct core_gpu {
 	u32 policy, max_inst, prio_ratio;
 	struct cgpu_gpu_facts facts;
 	u64 memfree; /* bytes */
+	u64 orphaned; /* sum: bytes of memory that clients of removed containers hold */
 	struct core_instance instance[CGPU_MAX_INST];
 };
 
@@ -60,11 +61,11 @@ struct core_container {
 	char cgroup[CGPU_CGROUP_BYTES];
 };
 
-/* An RM client that a container used. The same handle in two containers is two records. */
+/* An RM client that a container used. The same handle in two containers is two records, one of them stale. */
 struct core_client {
 	u32 live;
-	u32 slot;
-	u64 generation;
+	u32 slot; /* CORE_NONE: an orphan, its container was removed */
+	u64 generation; /* of the container; 0 for an orphan */
 	u32 handle;
 	s32 tgid; /* the process that used it first */
 	u32 confirmed; /* a call on it has succeeded */
@@ -95,7 +96,7 @@ struct core_memory {
 	u32 live;
 	u32 gpu;
 	u64 bytes;
-	u32 instance; /* number on that GPU */
+	u32 instance; /* number on that GPU; CORE_NONE: of orphans */
 	u32 first; /* link: the reference whose client shows it, then others; or next free record */
 };
 
@@ -110,7 +111,7 @@ struct cgpu_state {
 	struct cgpu_settings settings;
 	u32 containers, clients, objects; /* sums: records in use */
 	u32 client_free, object_free, memory_free; /* links */
-	u32 client_hash[CORE_CLIENT_BUCKETS]; /* links, by container and handle */
+	u32 client_hash[CORE_CLIENT_BUCKETS]; /* links, by handle */
 	u32 tgid_hash[CORE_CLIENT_BUCKETS]; /* links, by process */
 	u32 object_hash[CORE_OBJECT_BUCKETS]; /* links, by client and handle */
 	struct core_gpu gpu[CGPU_MAX_GPUS];

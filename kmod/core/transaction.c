@@ -48,10 +48,7 @@ static int check_weight(struct cgpu_state *state, const struct core_want *want)
 
 static int check_memory(struct cgpu_state *state, const struct core_want *want)
 {
-	u64 promised = core_promised(state, want->gpu);
-	u64 total = state->gpu[want->gpu].facts.memtotal;
-
-	return promised > total || want->memsize > total - promised ? -ENOMEM : 0;
+	return want->memsize > core_unpromised(state, want->gpu, NULL) ? -ENOMEM : 0;
 }
 
 int core_create_check(struct cgpu_state *state, const struct core_create *create)
@@ -170,7 +167,7 @@ void core_container_drop(struct cgpu_state *state, u32 slot)
 	container->live = 0;
 	state->containers--;
 	core_barrier();
-	core_client_drop_all(state, slot);
+	core_clients_orphan(state, slot);
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		for (i = 0; i < CGPU_MAX_INST; i++) {
 			struct core_instance *instance = &state->gpu[gpu].instance[i];

@@ -70,12 +70,10 @@ static int gpu_write(struct cgpu_state *state, struct core_gpu *gpu, u32 kind, u
 static int memsize_write(struct cgpu_state *state, const struct core_place *place, u64 value)
 {
 	struct core_instance *instance = place->instance;
-	u64 total = place->gpu->facts.memtotal;
-	u64 others = core_promised(state, place->gpu->facts.index) - instance->memsize;
 
 	if (value < instance->used)
 		return -EBUSY;
-	if (value > instance->memsize && (others > total || value > total - others))
+	if (value > instance->memsize && value > core_unpromised(state, place->gpu->facts.index, instance))
 		return -ENOMEM;
 	instance->memsize = value;
 	return 0;
@@ -141,6 +139,11 @@ int cgpu_tree_write(struct cgpu_core *core, const struct cgpu_node *node, const 
 		return cgpu_inst_ctl(core, text, bytes);
 	err = value_parse(node->kind, text, bytes, &value);
 	if (err)
+		return err;
+	core_lock(core);
+	err = node_write(core->state, node, value);
+	core_unlock(core);
+	if (err != -ENOMEM || !core_orphans_settle(core))
 		return err;
 	core_lock(core);
 	err = node_write(core->state, node, value);

@@ -4,9 +4,12 @@
 
 #include "answers.h"
 #include "call.h"
+#include "handle.h"
 #include "process.h"
+#include "rm.h"
 
-#define SENT_NS 1000000000ull
+/* From a signal's arrival to the end of its handler. */
+#define SENT_NS 250000000ull
 
 /* The descriptor is not held meanwhile: a copy would keep the memory of a dead process alive. */
 static void take_back(struct cgpud *d, struct task_cache *cache, struct exchange *e)
@@ -75,6 +78,38 @@ static int same_memory(const struct exchange *kept, struct exchange *scratch, in
 	return 1;
 }
 
+/* Nothing has come after the answer that could have undone it. */
+static u32 is_latest(struct cgpud *d, const struct exchange *sent)
+{
+	struct turns *turns = engine_turns(d, sent->call.slot);
+	u32 status;
+
+	return sent->turn == atomic_load(handle_freed(d->core.abi, sent, &status) ? &turns->made : &turns->freed);
+}
+
+int answer_stands(const struct cgpud *d, const struct exchange *e)
+{
+	struct handle_place place;
+	u32 at;
+
+	if (e->result)
+		return 0;
+	if (handle_place(d->core.abi, e, &place))
+		return rm_get32(e->copy[0], place.status) == NV_ERR_INSERT_DUPLICATE_NAME;
+	if (!handle_freed(d->core.abi, e, &at))
+		return 0;
+	switch (rm_get32(e->copy[0], at)) {
+	case NV_ERR_OBJECT_NOT_FOUND:
+	case NV_ERR_INVALID_OBJECT:
+	case NV_ERR_INVALID_OBJECT_HANDLE:
+	case NV_ERR_INVALID_OBJECT_OLD:
+	case NV_ERR_INVALID_CLIENT:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
 static struct exchange *find_sent(struct cgpud *d, struct exchange *e, const struct task *task)
 {
 	struct exchange *sent = exchange_take_sent(&d->exchanges, task->tid);
@@ -91,11 +126,12 @@ static struct exchange *find_sent(struct cgpud *d, struct exchange *e, const str
 	return NULL;
 }
 
-struct exchange *answer_find(struct cgpud *d, struct exchange *e, const struct task *task)
+struct exchange *answer_find(struct cgpud *d, struct exchange *e, const struct task *task, u32 *sure)
 {
 	struct exchange *found = find_sent(d, e, task), *kept;
 	struct task_cache *cache = task->cache;
 
+	*sure = !found || is_latest(d, found);
 	while (!found && (kept = exchange_take_kept(&d->exchanges, task->tid, 0))) {
 		if (kept->started == process_started(task->tid) && same_call(kept, e) && same_memory(kept, e, 1))
 			found = kept;

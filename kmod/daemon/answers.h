@@ -6,7 +6,9 @@
  *
  * An answer that was sent can be lost too: the thread may have left its wait for a signal, and only then
  * see the answer (kernel/seccomp.c, seccomp_do_user_notification). The last answer that changed
- * something is therefore remembered for a second, for a call that repeats it to the last byte.
+ * something is therefore remembered for a moment, for a call that repeats it to the last byte. When the
+ * container has undone meanwhile what the answer tells, or may have, the call is run again: the driver
+ * then says whether it had been done already.
  */
 #ifndef CGPUD_ANSWERS_H
 #define CGPUD_ANSWERS_H
@@ -16,9 +18,12 @@
 
 /* Keep the executed exchange, or take it back at once when its thread has ended. */
 void answer_keep(struct cgpud *d, struct task_cache *cache, struct exchange *e);
-/* If e, which has only just been received, restarts a call with a kept answer, returns the exchange that holds it; the caller has it then.
+/* If e, which has only just been received, restarts a call that has an answer, returns the exchange that
+ * holds it; the caller has it then. sure 0: e is to be run, and the answer counts if answer_stands() says so.
  * Anything else kept for the thread is taken back. */
-struct exchange *answer_find(struct cgpud *d, struct exchange *e, const struct task *task);
+struct exchange *answer_find(struct cgpud *d, struct exchange *e, const struct task *task, u32 *sure);
+/* 1 when the driver's answer to e, run again, shows that its first run is still in force. */
+int answer_stands(const struct cgpud *d, const struct exchange *e);
 /* Let go of an exchange whose answer was sent. */
 void answer_sent(struct cgpud *d, struct exchange *e);
 /* Take back answers whose threads have ended, or (all) the oldest one to make room. */

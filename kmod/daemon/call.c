@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
 #include "call.h"
+#include "handle.h"
 #include "process.h"
 #include "rm.h"
 
 #define UNDO_TOP_BYTES 64
+#define HANDLE_TRIES 8
 
 static int read_envelope(struct cgpud *d, const struct task *task, u32 *nr, u32 *bytes, u64 *address)
 {
@@ -80,8 +82,24 @@ static int is_ordered(const struct cgpu_call *call)
 	return call->nr != NV_ESC_RM_CONTROL;
 }
 
-static enum cgpu_verdict begin_ordered(struct cgpud *d, struct cgpu_call *call)
+/* In the container's order. A continued call runs later, but counts from here on. */
+static void count_turn(struct cgpud *d, struct exchange *e)
 {
+	struct turns *turns = engine_turns(d, e->call.slot);
+	u32 status;
+
+	if (handle_freed(d->core.abi, e, &status)) {
+		e->turn = atomic_load(&turns->made);
+		atomic_fetch_add(&turns->freed, 1);
+	} else {
+		e->turn = atomic_load(&turns->freed);
+		atomic_fetch_add(&turns->made, 1);
+	}
+}
+
+static enum cgpu_verdict begin_ordered(struct cgpud *d, struct exchange *e)
+{
+	struct cgpu_call *call = &e->call;
 	pthread_mutex_t *order = engine_order(d, call->slot);
 	enum cgpu_verdict verdict;
 
@@ -89,6 +107,8 @@ static enum cgpu_verdict begin_ordered(struct cgpud *d, struct cgpu_call *call)
 		return cgpu_call_begin(&d->core, call);
 	pthread_mutex_lock(order);
 	verdict = cgpu_call_begin(&d->core, call);
+	if (verdict == CGPU_EXECUTE || verdict == CGPU_CONTINUE)
+		count_turn(d, e);
 	if (verdict != CGPU_EXECUTE)
 		pthread_mutex_unlock(order);
 	return verdict;
@@ -101,7 +121,7 @@ enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, const struct t
 	int r;
 
 	for (round = 0; round <= CGPU_MAX_SEGMENTS && verdict == CGPU_COPY_IN; round++) {
-		verdict = begin_ordered(d, &e->call);
+		verdict = begin_ordered(d, e);
 		r = verdict == CGPU_COPY_IN ? read_segment(e, task) : 0;
 		if (r < 0) {
 			e->call.error = -r;
@@ -129,15 +149,55 @@ static void set_pointers(struct exchange *e, int ours)
 /* What cannot be found has been freed by the first run of this call. */
 static void forgive_free(const struct nv_abi *abi, struct exchange *e)
 {
-	u8 *top = e->copy[0];
+	u32 status;
 
-	if (e->result != 0)
+	if (e->result == 0 && handle_freed(abi, e, &status))
+		rm_put32(e->copy[0], status, NV_OK);
+}
+
+static void run(struct exchange *e, int file)
+{
+	set_pointers(e, 1);
+	e->result = rm_call(file, e->call.nr, e->copy[0], e->call.bytes);
+	set_pointers(e, 0);
+}
+
+/* One try with this handle. Returns the driver's status. */
+static u32 run_with(struct exchange *e, int file, const struct handle_place *place, u32 handle)
+{
+	u32 n;
+
+	for (n = 0; n <= e->call.segments; n++)
+		memcpy(e->copy[n], e->before[n], exchange_bytes(e, n));
+	handle_put(e, place, handle);
+	run(e, file);
+	handle_hide(e, place);
+	return e->result ? NV_OK : rm_get32(e->copy[0], place->status);
+}
+
+/* Run it with a handle of our choice, where the caller has left that open; at last with none. */
+static void run_named(struct cgpud *d, struct exchange *e, int file)
+{
+	struct handle_place place;
+	u32 tries = HANDLE_TRIES, status;
+
+	if (!handle_place(d->core.abi, e, &place) || handle_given(e, &place)) {
+		run(e, file);
 		return;
-	if (e->call.nr == NV_ESC_RM_FREE && e->call.bytes == abi->NVOS00_PARAMETERS.bytes)
-		rm_put32(top, abi->NVOS00_PARAMETERS.status, NV_OK);
-	else if (e->call.nr == NV_ESC_RM_VID_HEAP_CONTROL && e->call.bytes == abi->NVOS32_PARAMETERS.bytes &&
-		rm_get32(top, abi->NVOS32_PARAMETERS.function) == NVOS32_FUNCTION_FREE)
-		rm_put32(top, abi->NVOS32_PARAMETERS.status, NV_OK);
+	}
+	/* Only the handle that it was given the first time can tell whether there was a first time. */
+	if (e->again && rm_get32(e->before[0], place.handle)) {
+		run_with(e, file, &place, rm_get32(e->before[0], place.handle));
+		return;
+	}
+	while (tries--) {
+		status = run_with(e, file, &place, tries ? handle_next() : 0);
+		/* A client may have been closed for handles that the driver has not made. */
+		if (status == NV_ERR_INVALID_OBJECT_HANDLE && tries)
+			tries = 1;
+		else if (status != NV_ERR_INSERT_DUPLICATE_NAME)
+			return;
+	}
 }
 
 /* Run a call of our own making the way every other runs, so that the charges follow. */
@@ -146,6 +206,7 @@ static void run_free(struct cgpud *d, struct cgpu_call *call, int file)
 	int r = -EPERM;
 
 	if (cgpu_call_begin(&d->core, call) == CGPU_EXECUTE) {
+		atomic_fetch_add(&engine_turns(d, call->slot)->freed, 1);
 		r = rm_call(file, call->nr, call->top, call->bytes);
 		cgpu_call_end(&d->core, call, r);
 	}
@@ -170,9 +231,7 @@ static void undo(struct cgpud *d, struct exchange *e, int file)
 void call_execute(struct cgpud *d, struct exchange *e, const struct task *task)
 {
 	exchange_set_stage(e, STAGE_EXECUTING);
-	set_pointers(e, 1);
-	e->result = rm_call(task->file, e->call.nr, e->copy[0], e->call.bytes);
-	set_pointers(e, 0);
+	run_named(d, e, task->file);
 	if (e->repeated)
 		forgive_free(d->core.abi, e);
 	if (cgpu_call_end(&d->core, &e->call, e->result))
@@ -202,29 +261,6 @@ void call_undo(struct cgpud *d, struct exchange *e, int file)
 	pthread_mutex_unlock(engine_order(d, e->call.slot));
 }
 
-/* Client and handle that an allocation names itself. Handle 0: the driver was to pick it. */
-static void wanted_handle(const struct nv_abi *abi, const struct exchange *e, u32 *client, u32 *handle)
-{
-	const u8 *top = e->before[0];
-
-	*client = *handle = 0;
-	if (e->call.nr == NV_ESC_RM_ALLOC && e->call.bytes >= abi->NVOS21_PARAMETERS.bytes) {
-		*client = rm_get32(top, abi->NVOS21_PARAMETERS.hRoot);
-		*handle = rm_get32(top, abi->NVOS21_PARAMETERS.hObjectNew);
-	} else if (e->call.nr == NV_ESC_RM_DUP_OBJECT && e->call.bytes == abi->NVOS55_PARAMETERS.bytes) {
-		*client = rm_get32(top, abi->NVOS55_PARAMETERS.hClient);
-		*handle = rm_get32(top, abi->NVOS55_PARAMETERS.hObject);
-	} else if (e->call.nr == NV_ESC_RM_VID_HEAP_CONTROL && e->call.bytes == abi->NVOS32_PARAMETERS.bytes) {
-		u32 function = rm_get32(top, abi->NVOS32_PARAMETERS.function);
-
-		if (function != NVOS32_FUNCTION_ALLOC_SIZE && function != NVOS32_FUNCTION_ALLOC_SIZE_RANGE &&
-			function != NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT)
-			return;
-		*client = rm_get32(top, abi->NVOS32_PARAMETERS.hRoot);
-		*handle = rm_get32(top, abi->NVOS32_PARAMETERS.data_AllocSize_hMemory);
-	}
-}
-
 u32 call_undo_unsure(struct cgpud *d, struct exchange *e, int file)
 {
 	const struct nv_layout_NVOS00_PARAMETERS *l = &d->core.abi->NVOS00_PARAMETERS;
@@ -232,8 +268,7 @@ u32 call_undo_unsure(struct cgpud *d, struct exchange *e, int file)
 	struct cgpu_call call = e->call;
 	u32 client, handle;
 
-	wanted_handle(d->core.abi, e, &client, &handle);
-	if (!client || !handle || client == handle)
+	if (!handle_wanted(d->core.abi, e, &client, &handle))
 		return 0;
 	memset(call.opaque, 0, sizeof(call.opaque));
 	call.segments = 0;

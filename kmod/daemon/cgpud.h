@@ -25,6 +25,8 @@ struct cgpud_status {
 	char driver[64]; /* version of the driver that is loaded */
 	char layout[16]; /* "exact" or "nearest" */
 	u32 gpus, workers, listeners, kept_answers, recovered;
+	u32 driver_error; /* errno of the last look at the cards' memory, or 0 */
+	u32 spare;
 	u64 supervised, executed, continued, refused, interrupted, faults, lost_lines;
 };
 
@@ -53,8 +55,10 @@ void cgpud_status(struct cgpud *d, struct cgpud_status *status);
 /* The control node is index 0, the GPUs' nodes follow in the order of the tree, then whatever else the
  * driver root has for containers. -ENOENT past the last one. */
 int cgpud_node(struct cgpud *d, u32 index, struct cgpud_node *node);
-/* Stop threads; calls in flight are finished. The state stays in its memory file. */
-void cgpud_stop(struct cgpud *d);
-void cgpud_close(struct cgpud *d);
+/* 1 while a listener is served: "gone" lines can be lost when the pipe is full. */
+int cgpud_serves(struct cgpud *d, u64 serial);
+/* Stop threads; calls in flight are finished. The state stays in its memory file. -EBUSY: containers keep
+ * threads from ending, and the process has to end as it is; nothing is given back then. */
+int cgpud_close(struct cgpud *d);
 
 #endif

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.listener import bind, is_privileged
+from cgpu.kmod.daemon.callers import may_write
+from cgpu.kmod.daemon.listener import bind, peer
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,8 @@ class ControlSocket:
         with sock:
             sock.settimeout(WAIT_S)
             try:
-                if is_privileged(sock):
+                pid, uid = peer(sock)
+                if uid == 0 and may_write(pid):
                     sock.sendall(json.dumps(self._answer(sock)).encode() + b"\n")
             except OSError as error:
                 log.warning("control socket: %s", error)

@@ -9,8 +9,6 @@
 #include "rm.h"
 
 #define HANDLE_BASE 0xc9d00000u
-/* A handle nobody has: RM's own begin at 0xc1d00000, and a client picks its handles itself. */
-#define HANDLE_IMPOSSIBLE 0xfeedfacfu
 
 static int ask_version(struct driver *driver)
 {
@@ -209,6 +207,7 @@ int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused)
 	r = gpu_control(driver, gpu, NV2080_CTRL_CMD_FB_GET_INFO_V2, buf, l->bytes);
 	*total = (u64)rm_get32(buf, first + entry->data) << 10;
 	*unused = (u64)rm_get32(buf, second + entry->data) << 10;
+	atomic_store(&driver->error, r < 0 ? (u32)-r : 0);
 	return r;
 }
 
@@ -269,27 +268,4 @@ int driver_process_bytes(struct driver *driver, u32 gpu, s32 tgid, u64 *used)
 		rm_get64(at, entry->data_vidMemUsage_memSharedOwned) +
 		rm_get64(at, entry->data_vidMemUsage_memSharedDuped);
 	return 0;
-}
-
-static int probe(struct driver *driver, u32 client)
-{
-	u32 handle = HANDLE_IMPOSSIBLE;
-
-	return rm_dup(driver->fd, driver->abi, driver->client, driver->client, &handle, client, HANDLE_IMPOSSIBLE);
-}
-
-/* The source client is looked up before the source object, and both before any right is judged:
- * src/nvidia/src/libraries/resserv/src/rs_server.c, serverCopyResource. */
-int driver_client_gone(struct driver *driver, u32 client)
-{
-	int gone;
-
-	pthread_mutex_lock(&driver->lock);
-	gone = probe(driver, client);
-	gone = gone == NV_ERR_INVALID_OBJECT_HANDLE || gone == NV_ERR_INVALID_CLIENT;
-	/* The same status would tell of our own client: believe it only while that one answers. */
-	if (gone)
-		gone = probe(driver, driver->client) == NV_ERR_OBJECT_NOT_FOUND;
-	pthread_mutex_unlock(&driver->lock);
-	return gone;
 }

@@ -5,6 +5,7 @@
 #define CGPUD_DRIVER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "cgpu_core.h"
 #include "device.h"
@@ -17,6 +18,7 @@ struct driver {
 	pthread_mutex_t lock;
 	int fd; /* nvidiactl; -1 when there is none */
 	u32 client;
+	atomic_uint error; /* errno of the last look at memory, or 0: the driver answers */
 	u32 exact; /* the layouts are those of this very version */
 	char version[64];
 	const struct nv_abi *abi;
@@ -36,5 +38,7 @@ int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused);
 int driver_process_bytes(struct driver *driver, u32 gpu, s32 tgid, u64 *used);
 /* 1 when the driver surely no longer knows the client, else 0. */
 int driver_client_gone(struct driver *driver, u32 client);
+/* 1 when the driver knows the client, and surely no such object of it. */
+int driver_object_gone(struct driver *driver, u32 client, u32 object);
 
 #endif

@@ -8,6 +8,7 @@
 #include "cgroup.h"
 #include "engine.h"
 #include "process.h"
+#include "reclaim.h"
 #include "supervise.h"
 #include "worker.h"
 
@@ -30,6 +31,11 @@ static int core_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
 {
 	(void)ctx;
 	return cgroup_name(pid, path, bytes);
+}
+
+static void core_orphans(void *ctx)
+{
+	reclaim_orphans(ctx);
 }
 
 static int open_state(struct cgpud *d, int fd, char *error, size_t bytes)
@@ -116,33 +122,46 @@ static u32 worker_count(u32 wanted)
 	return n < 4 && !wanted ? 4 : n > WORKERS_MAX ? WORKERS_MAX : (u32)n;
 }
 
-static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
+static void open_locks(struct cgpud *d)
 {
 	u32 i;
-	int r;
 
 	pthread_mutex_init(&d->core_lock, NULL);
+	pthread_mutex_init(&d->workers_lock, NULL);
 	for (i = 0; i < CGPU_MAX_CONTAINERS; i++)
 		pthread_mutex_init(&d->order[i], NULL);
-	d->events.fd = o->event_fd;
-	d->ops = (struct cgpu_ops){ core_lock, core_unlock, core_log, core_cgroup_of };
-	d->core.ops = &d->ops;
-	d->core.ctx = d;
-	d->workers = worker_count(o->workers);
 	for (i = 0; i < WORKERS_MAX; i++) {
 		d->worker[i].d = d;
 		pthread_mutex_init(&d->worker[i].busy, NULL);
 	}
+}
+
+static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
+{
+	int r, lever;
+
+	open_locks(d);
+	events_open(&d->events, o->event_fd);
+	d->ops = (struct cgpu_ops){
+		.lock = core_lock,
+		.unlock = core_unlock,
+		.log = core_log,
+		.cgroup_of = core_cgroup_of,
+		.orphans = core_orphans,
+	};
+	d->core.ops = &d->ops;
+	d->core.ctx = d;
+	d->workers = worker_count(o->workers);
 	d->pidfd_thread = process_has_thread_pidfd();
 	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	d->driver.fd = d->exchanges.fd = -1;
 	devices_init(&d->devices);
 	r = listeners_open(&d->listeners, d->wake_fd);
-	/* A container whose calls hang must leave workers for the others. */
-	d->listeners.share = d->workers / 2 ? d->workers / 2 : 1;
+	d->listeners.share = WORKERS_SHARE;
+	d->listeners.crowd = WORKERS_MAX / 2;
 	/* Also after a failure: what is not made ready cannot be closed. */
-	i = lever_open(&d->lever) < 0;
-	if (r == 0 && i)
+	lever = lever_open(&d->lever);
+	if (r == 0 && lever < 0)
 		r = -ENFILE;
 	if (r == 0)
 		r = supervise_sizes(d);
@@ -218,7 +237,8 @@ void cgpud_status(struct cgpud *d, struct cgpud_status *s)
 	snprintf(s->driver, sizeof(s->driver), "%s", d->driver.version);
 	snprintf(s->layout, sizeof(s->layout), "%s", d->driver.exact ? "exact" : "nearest");
 	s->gpus = d->driver.gpus;
-	s->workers = d->started;
+	s->workers = atomic_load(&d->started);
+	s->driver_error = atomic_load(&d->driver.error);
 	s->kept_answers = atomic_load(&d->exchanges.kept);
 	s->recovered = atomic_load(&d->counters.recovered);
 	s->supervised = atomic_load(&d->counters.supervised);
@@ -247,16 +267,23 @@ int cgpud_node(struct cgpud *d, u32 index, struct cgpud_node *node)
 	return 0;
 }
 
-void cgpud_stop(struct cgpud *d)
+int cgpud_serves(struct cgpud *d, u64 serial)
 {
-	workers_stop(d);
-	atomic_store(&d->stopping, 1);
-	lever_stop(d);
+	struct listener *one = listener_find(&d->listeners, serial);
+
+	if (one)
+		listener_put(&d->listeners, one);
+	return one != NULL;
 }
 
-void cgpud_close(struct cgpud *d)
+int cgpud_close(struct cgpud *d)
 {
-	cgpud_stop(d);
+	u32 stuck = workers_stop(d);
+
+	lever_stop(d);
+	/* What they use must stay. They end with the process. */
+	if (stuck)
+		return -EBUSY;
 	lever_close(&d->lever);
 	listeners_close(&d->listeners);
 	driver_close(&d->driver);
@@ -266,4 +293,5 @@ void cgpud_close(struct cgpud *d)
 		close(d->wake_fd);
 	pthread_mutex_destroy(&d->core_lock);
 	free(d);
+	return 0;
 }

@@ -15,14 +15,25 @@
 #include "listener.h"
 #include "task_cache.h"
 
-#define WORKERS_MAX 64
+#define WORKERS_MAX 128
+#define WORKERS_SHARE 4 /* that one container may keep busy */
 
 struct worker {
 	struct cgpud *d;
 	pthread_t thread;
+	u32 joined; /* it has ended, and is waited for no more */
 	pthread_mutex_t busy; /* held while it works; the lever thread tidies up behind idle ones */
 	u64 served, tidied; /* calls until now, and until the last look */
 	struct task_cache cache;
+};
+
+/*
+ * Calls of a container that went to the driver, by what they do. An answer that found nobody is believed only
+ * while nothing of the other kind came after it: a free undoes what was made, a new object takes a freed
+ * handle. Counted under the container's order.
+ */
+struct turns {
+	atomic_ullong made, freed;
 };
 
 struct counters {
@@ -36,6 +47,7 @@ struct cgpud {
 	pthread_mutex_t core_lock;
 	/* Held from the core's decision until the driver's answer is on the books: see engine_order(). */
 	pthread_mutex_t order[CGPU_MAX_CONTAINERS];
+	struct turns turns[CGPU_MAX_CONTAINERS];
 	struct events events;
 	struct driver driver;
 	struct devices devices;
@@ -46,7 +58,9 @@ struct cgpud {
 	atomic_uint enforce;
 	atomic_uint stopping;
 	int wake_fd; /* readable: workers have housekeeping to do, or must end */
-	u32 workers, started;
+	u32 workers; /* to begin with */
+	pthread_mutex_t workers_lock; /* of the next one's start */
+	atomic_uint started, idle;
 	u32 pidfd_thread; /* the kernel gives a pidfd for a thread */
 	size_t notif_bytes, resp_bytes;
 	struct worker worker[WORKERS_MAX];
@@ -55,11 +69,17 @@ struct cgpud {
 /*
  * The driver and the ledger must see a container's allocations, duplicates and frees in one order. Else a
  * duplicate made while its source is not on the books yet, or a free that is settled after its handle was
- * given out again, leaves memory that nobody is charged for.
+ * given out again, leaves memory that nobody is charged for. The caller's memory is never touched meanwhile:
+ * that can take for ever.
  */
 static inline pthread_mutex_t *engine_order(struct cgpud *d, u32 slot)
 {
 	return &d->order[slot % CGPU_MAX_CONTAINERS];
+}
+
+static inline struct turns *engine_turns(struct cgpud *d, u32 slot)
+{
+	return &d->turns[slot % CGPU_MAX_CONTAINERS];
 }
 
 #endif

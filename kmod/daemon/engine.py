@@ -161,6 +161,14 @@ class Engine:
         """Change settings. Raises OSError."""
         _checked(self._lib.cgpud_apply(self._handle, byref(_settings(settings))))
 
+    def driver_error(self) -> int:
+        """Return the errno of the driver's last answer to the engine itself; 0 when it is well."""
+        return int(self.status()["driver_error"])
+
+    def serves(self, serial: int) -> bool:
+        """Tell whether a listener still has tasks, as far as that was seen."""
+        return bool(self._lib.cgpud_serves(self._handle, serial))
+
     def kick(self) -> None:
         """Say that registrations may have changed."""
         self._lib.cgpud_kick(self._handle)
@@ -169,7 +177,7 @@ class Engine:
         """Return the driver's version and what was counted since the start."""
         status = CStatus()
         self._lib.cgpud_status(self._handle, byref(status))
-        counted = {name: int(getattr(status, name)) for name in (*COUNTS, *TOTALS)}
+        counted = {name: int(getattr(status, name)) for name in (*COUNTS, *TOTALS) if name != "spare"}
         return {"driver": status.driver.decode(), "layout": status.layout.decode(), **counted}
 
     def nodes(self) -> Iterator[DeviceNode]:
@@ -230,15 +238,14 @@ class Engine:
         """Make one write, whole. Raises OSError with the core's errno."""
         _checked(self._lib.cgpu_tree_write(self._core, byref(node), text, len(text)))
 
-    def stop(self) -> None:
-        """End the threads; calls in flight are finished."""
-        self._lib.cgpud_stop(self._handle)
+    def close(self) -> bool:
+        """Stop and give everything back. The state lives on in copies of its descriptor.
 
-    def close(self) -> None:
-        """Stop and give everything back. The state lives on in copies of its descriptor."""
-        if self._handle.value is not None:
-            self._lib.cgpud_close(self._handle)
-            self._handle = c_void_p()
+        False: containers keep threads from ending; the process has to end as it is.
+        """
+        ended = self._handle.value is None or self._lib.cgpud_close(self._handle) == 0
+        self._handle = c_void_p()
+        return ended
 
 
 def _container(info: CContainer) -> Container:

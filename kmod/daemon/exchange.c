@@ -63,6 +63,9 @@ void exchange_again(struct exchange *e)
 	exchange_rebase(e);
 	e->undone = 0;
 	e->repeated = 0;
+	e->chosen = 0;
+	e->again = 0;
+	e->turn = 0;
 	e->result = 0;
 	e->top_address = 0;
 	exchange_set_stage(e, STAGE_RECEIVING);

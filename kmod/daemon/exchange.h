@@ -15,6 +15,7 @@
 #define EXCHANGES_MAX 256
 #define EXCHANGE_BUFFERS (1 + CGPU_MAX_SEGMENTS) /* the top-level struct, then the segments */
 #define NOTIF_BYTES_MAX 512
+#define TURN_UNKNOWN (~0ull)
 
 enum stage {
 	STAGE_FREE,
@@ -35,6 +36,9 @@ struct exchange {
 	s32 result; /* what the driver's ioctl gave: 0 or negative errno */
 	u32 undone;
 	u32 repeated; /* the engine before may have made this call already */
+	u32 chosen; /* handle that we gave, where the caller left it open; else 0 */
+	u32 again; /* an earlier call like it was answered, and that answer is in the caller's memory */
+	u64 turn; /* of its container when it ran: see struct turns */
 	u64 top_address;
 	u64 age; /* order in which answers were kept or sent */
 	u64 sent; /* nanoseconds of the monotonic clock */

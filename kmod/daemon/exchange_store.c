@@ -8,7 +8,7 @@
 #include "exchange.h"
 
 #define HEADER_MAGIC 0x64757067636d656dull
-#define HEADER_VERSION 1u
+#define HEADER_VERSION 2u
 #define HEADER_BYTES 4096u
 
 struct header {
@@ -78,6 +78,8 @@ static void exchanges_recover(struct exchanges *x)
 		if (e->stage != STAGE_KEPT && e->stage != STAGE_SENT)
 			continue;
 		x->thread[i] = (s32)e->notif.pid;
+		/* What was counted since then is not known. */
+		e->turn = TURN_UNKNOWN;
 		if (e->age >= x->ages)
 			x->ages = e->age + 1;
 		kept += e->stage == STAGE_KEPT;

@@ -33,6 +33,7 @@ RESTART_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # waits between restarts; the l
 SETTLED_S = 60.0  # a daemon that lived this long starts the row over
 START = "CGPU_START"
 END = "CGPU_END"
+LOCK = "lock"  # a copy for the daemon: it may outlive its keeper
 HIGH_FD = 1000
 MODULE = "cgpu.kmod.daemon.main"
 
@@ -80,10 +81,14 @@ class Keeper:
     """Starts, watches and restarts the daemon."""
 
     def __init__(
-        self, places: Places, tree: str, arguments: Sequence[str], report: Callable[[str], None]
+        self, places: Places, tree: str, arguments: Sequence[str], lock: int, report: Callable[[str], None]
     ) -> None:
-        """report gets "ready" once, or one line that says why the first start failed."""
+        """lock: descriptor of the held lock, or -1.
+
+        report gets "ready" once, or one line that says why the first start failed.
+        """
         self._places = places
+        self._lock = [(LOCK, lock)] if lock >= 0 else []
         self._tree = tree
         self._arguments = list(arguments)
         self._report: Callable[[str], None] | None = report
@@ -126,7 +131,7 @@ class Keeper:
             poll.unregister(pidfd)
 
     def _start(self) -> None:
-        entries = self._store.entries()
+        entries = self._lock + self._store.entries()
         self._due = None
         self._status = ""
         pid = os.fork()

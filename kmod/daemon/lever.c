@@ -121,6 +121,8 @@ static void on_event(struct cgpud *d, u64 event, u64 now)
 	if (event == EVENT_KICK) {
 		if (read(lever->kick_fd, &n, sizeof(n)) == sizeof(n))
 			reclaim_containers(d);
+		/* A container that was removed may have left something behind. */
+		look_again(lever, now);
 	} else if (event & EVENT_INIT) {
 		struct init_watch *init = &lever->init[event & 0xffffffff];
 
@@ -148,6 +150,22 @@ int lever_watch_init(struct lever *lever, u32 slot, int pidfd)
 	return 0;
 }
 
+/* A container that was removed in the usual way leaves nothing for longer than milliseconds. */
+static void say_orphaned(struct cgpud *d, u32 gpu)
+{
+	u64 bytes = cgpu_gpu_orphaned(&d->core, gpu);
+	u32 *ticks = &d->lever.orphaned[gpu];
+
+	if (bytes && *ticks == 1)
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"GPU %u: %llu bytes are held through descriptors of containers that were removed; they are not "
+			"promised again until the processes that have these descriptors end",
+			gpu, (unsigned long long)bytes);
+	else if (!bytes && *ticks > 1)
+		events_log(&d->events, LOG_LEVEL_INFO, "GPU %u: nothing is held for removed containers any more", gpu);
+	*ticks = !bytes ? 0 : *ticks < 2 ? *ticks + 1 : 2;
+}
+
 static void tick(struct cgpud *d)
 {
 	u64 total, unused;
@@ -159,6 +177,8 @@ static void tick(struct cgpud *d)
 			cgpu_gpu_set_memfree(&d->core, gpu, unused);
 	lever_reconcile(d, -1);
 	reclaim_containers(d);
+	for (gpu = 0; gpu < d->driver.gpus; gpu++)
+		say_orphaned(d, gpu);
 	workers_tidy(d);
 	if (atomic_load(&d->exchanges.kept))
 		workers_wake(d);
@@ -171,7 +191,8 @@ static void on_time(struct cgpud *d, u64 now)
 
 	if (lever->due && now >= lever->due) {
 		lever_reconcile(d, -1);
-		reclaim_containers(d);
+		if (reclaim_containers(d))
+			lever->attempt = 0;
 		lever->due =
 			lever->attempt < sizeof(wait_ms) / sizeof(wait_ms[0]) ? now + wait_ms[lever->attempt++] : 0;
 	}

@@ -29,6 +29,7 @@ struct lever {
 	u32 running;
 	int epoll, kick_fd;
 	u32 attempt; /* next of the looks that follow an end */
+	u32 orphaned[CGPU_MAX_GPUS]; /* ticks in a row that found orphans there, up to two */
 	u64 due, tick; /* milliseconds of the monotonic clock */
 	struct watch watch[WATCH_MAX];
 	struct init_watch init[CGPU_MAX_CONTAINERS];
@@ -46,5 +47,8 @@ void lever_watch(struct cgpud *d, s32 tgid);
 /* Compare the charges of one container (slot), or of all (-1), with what the driver says. Returns how many
  * are left to processes that have ended: the driver has not cleaned up yet. Any thread. */
 u32 lever_reconcile(struct cgpud *d, s64 slot);
+/* Another container has a client on record that a container (slot) names: drop that record if it is stale.
+ * Any thread. */
+void lever_claims(struct cgpud *d, u32 slot, u32 client);
 
 #endif

@@ -43,7 +43,7 @@ class COptions(ctypes.Structure):
     )
 
 
-COUNTS = ("gpus", "workers", "listeners", "kept_answers", "recovered")
+COUNTS = ("gpus", "workers", "listeners", "kept_answers", "recovered", "driver_error", "spare")
 TOTALS = ("supervised", "executed", "continued", "refused", "interrupted", "faults", "lost_lines")
 
 
@@ -124,8 +124,8 @@ def load_library(path: Path) -> ctypes.CDLL:
         "cgpud_kick": (None, [c_void_p]),
         "cgpud_status": (None, [c_void_p, POINTER(CStatus)]),
         "cgpud_node": (c_int, [c_void_p, c_uint32, POINTER(CDeviceNode)]),
-        "cgpud_stop": (None, [c_void_p]),
-        "cgpud_close": (None, [c_void_p]),
+        "cgpud_serves": (c_int, [c_void_p, c_uint64]),
+        "cgpud_close": (c_int, [c_void_p]),
         "cgpu_gpu_facts": (c_int, [c_void_p, c_uint32, POINTER(CFacts)]),
         "cgpu_container_find": (c_int, [c_void_p, c_char_p, POINTER(CContainer)]),
         "cgpu_container_next": (c_int, [c_void_p, c_uint32, POINTER(CContainer)]),

@@ -35,6 +35,22 @@ void listeners_close(struct listeners *l)
 	pthread_mutex_destroy(&l->lock);
 }
 
+/* The account of a registration: that of its other listeners, or a free one. */
+static u32 account_locked(const struct listeners *l, u32 slot, u64 generation)
+{
+	u32 i, unused = 0;
+
+	for (i = 0; i < LISTENERS_MAX; i++) {
+		const struct listener *other = &l->at[i];
+
+		if (other->fd >= 0 && other->slot == slot && other->generation == generation)
+			return other->account;
+		if (!l->account[i].listeners)
+			unused = i;
+	}
+	return unused;
+}
+
 static struct listener *add_locked(struct listeners *l, u64 serial, int *error)
 {
 	struct listener *unused = NULL;
@@ -64,6 +80,7 @@ int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 seri
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT };
 	struct listener *one;
+	u32 account;
 	int error = 0;
 
 	/* Only faster: older kernels do without. */
@@ -71,13 +88,18 @@ int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 seri
 	pthread_mutex_lock(&l->lock);
 	one = add_locked(l, serial, &error);
 	if (one) {
-		*one = (struct listener){ .fd = fd, .slot = slot, .generation = generation, .serial = serial };
+		account = account_locked(l, slot, generation);
+		*one = (struct listener){
+			.fd = fd, .slot = slot, .generation = generation, .serial = serial, .account = account
+		};
 		event.data.u32 = (u32)(one - l->at);
 		error = epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
-		if (error)
+		if (error) {
 			one->fd = -1;
-		else
+		} else {
 			l->count++;
+			l->account[account].listeners++;
+		}
 	}
 	pthread_mutex_unlock(&l->lock);
 	if (error)
@@ -105,12 +127,39 @@ int listener_arm(struct listeners *l, u32 index)
 	return epoll_ctl(l->epoll, EPOLL_CTL_MOD, l->at[index].fd, &event) < 0 ? -errno : 0;
 }
 
+static u32 may_have_more(const struct listeners *l, const struct listener *one)
+{
+	return l->account[one->account].busy < (l->busy < l->crowd ? l->share : 1);
+}
+
+static void hold_locked(struct listeners *l, struct listener *one)
+{
+	one->held = 1;
+	l->account[one->account].held++;
+}
+
+static void unhold_locked(struct listeners *l, struct listener *one)
+{
+	if (!one->held)
+		return;
+	one->held = 0;
+	l->account[one->account].held--;
+}
+
+static void take_locked(struct listeners *l, struct listener *one)
+{
+	one->users++;
+	l->account[one->account].busy++;
+	l->busy++;
+}
+
 void listener_share(struct listeners *l, struct listener *one)
 {
 	pthread_mutex_lock(&l->lock);
-	one->held = one->users >= l->share;
-	if (!one->held)
+	if (may_have_more(l, one))
 		listener_arm(l, (u32)(one - l->at));
+	else if (!one->held)
+		hold_locked(l, one);
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -121,7 +170,13 @@ struct listener *listener_get(struct listeners *l, u32 index)
 	pthread_mutex_lock(&l->lock);
 	if (index < LISTENERS_MAX && l->at[index].fd >= 0 && !l->at[index].dead) {
 		one = &l->at[index];
-		one->users++;
+		if (may_have_more(l, one)) {
+			take_locked(l, one);
+		} else {
+			if (!one->held)
+				hold_locked(l, one);
+			one = NULL;
+		}
 	}
 	pthread_mutex_unlock(&l->lock);
 	return one;
@@ -137,9 +192,27 @@ struct listener *listener_find(struct listeners *l, u64 serial)
 		if (l->at[i].fd >= 0 && !l->at[i].dead && l->at[i].serial == serial)
 			one = &l->at[i];
 	if (one)
-		one->users++;
+		take_locked(l, one);
 	pthread_mutex_unlock(&l->lock);
 	return one;
+}
+
+/* A worker of this one's container is free again: let the next of its listeners that wait have it. */
+static void rearm_locked(struct listeners *l, const struct listener *one)
+{
+	u32 from = (u32)(one - l->at), i;
+
+	if (!l->account[one->account].held || !may_have_more(l, one))
+		return;
+	for (i = 1; i <= LISTENERS_MAX; i++) {
+		struct listener *next = &l->at[(from + i) % LISTENERS_MAX];
+
+		if (next->fd < 0 || !next->held || next->account != one->account)
+			continue;
+		unhold_locked(l, next);
+		listener_arm(l, (u32)(next - l->at));
+		return;
+	}
 }
 
 void listener_put(struct listeners *l, struct listener *one)
@@ -147,13 +220,14 @@ void listener_put(struct listeners *l, struct listener *one)
 	int fd = -1;
 
 	pthread_mutex_lock(&l->lock);
+	l->account[one->account].busy--;
+	l->busy--;
+	rearm_locked(l, one);
 	if (--one->users == 0 && one->dead) {
 		fd = one->fd;
 		one->fd = -1;
 		l->count--;
-	} else if (one->held && one->users < l->share) {
-		one->held = 0;
-		listener_arm(l, (u32)(one - l->at));
+		l->account[one->account].listeners--;
 	}
 	pthread_mutex_unlock(&l->lock);
 	if (fd >= 0)
@@ -164,6 +238,7 @@ void listener_kill(struct listeners *l, struct listener *one)
 {
 	pthread_mutex_lock(&l->lock);
 	one->dead = 1;
+	unhold_locked(l, one);
 	pthread_mutex_unlock(&l->lock);
 	epoll_ctl(l->epoll, EPOLL_CTL_DEL, one->fd, NULL);
 }

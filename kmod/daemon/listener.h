@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seccomp listeners of containers: several for one container, each served by any worker. */
+/*
+ * The seccomp listeners of containers: several for one container, each served by any worker. A call of a
+ * container can keep its worker for as long as the container likes (memory that is never filled in,
+ * userfaultfd(2)). So each container has at most a share of the workers, over all of its listeners.
+ */
 #ifndef CGPUD_LISTENER_H
 #define CGPUD_LISTENER_H
 
@@ -14,17 +18,28 @@ struct listener {
 	int fd; /* -1: entry is free */
 	u32 slot;
 	u64 generation, serial;
+	u32 account; /* of its container */
 	u32 users; /* workers that hold it */
-	u32 held; /* not armed: enough workers have it */
+	u32 held; /* not armed: its container has its share of the workers */
 	u32 dead; /* closed when the last user lets go */
+};
+
+/* One registration. A new one in the same slot does not pay for what the old one's calls still hold. */
+struct account {
+	u32 listeners; /* 0: free */
+	u32 busy; /* workers */
+	u32 held;
 };
 
 struct listeners {
 	pthread_mutex_t lock;
 	int epoll;
-	u32 share; /* workers that one listener may keep busy */
+	u32 share; /* workers that one container may keep busy */
+	u32 crowd; /* when so many are busy, it may only have one */
+	u32 busy;
 	u32 count;
 	struct listener at[LISTENERS_MAX];
+	struct account account[LISTENERS_MAX];
 };
 
 int listeners_open(struct listeners *l, int wake_fd);
@@ -35,9 +50,11 @@ int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 seri
  * events as epoll(7). It stays silent until listener_arm. */
 s64 listener_wait(struct listeners *l, u32 *events);
 int listener_arm(struct listeners *l, u32 index);
-/* Arm it for the other workers, unless it keeps its share of them busy; listener_put makes up for that. */
+/* Arm it for the other workers, unless its container keeps its share of them busy; listener_put makes up
+ * for that. */
 void listener_share(struct listeners *l, struct listener *one);
-/* Hold an entry, by index or serial, while its descriptor is in use. NULL: gone. */
+/* Hold an entry, by index or serial, while its descriptor is in use. NULL: gone, or (by index) put off
+ * until a worker of its container is done. */
 struct listener *listener_get(struct listeners *l, u32 index);
 struct listener *listener_find(struct listeners *l, u64 serial);
 void listener_put(struct listeners *l, struct listener *one);

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import process_state
-from cgpu.kmod.daemon.callers import may_write
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
@@ -36,11 +35,11 @@ def store_name(slot: int, generation: int, serial: int) -> str:
     return f"listener-{slot}-{generation}-{serial}"
 
 
-def is_privileged(sock: socket.socket) -> bool:
-    """Tell whether root of this machine, not of a container, is at the other end."""
+def peer(sock: socket.socket) -> tuple[int, int]:
+    """Return process and user id at the other end, as they were when it connected."""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(credentials)
-    return uid == 0 and may_write(pid)
+    return int(pid), int(uid)
 
 
 def bind(path: str) -> socket.socket:
@@ -140,6 +139,11 @@ class Listeners:
         if name is not None:
             self._notify.discard(name)
 
+    def drop_gone(self) -> None:
+        """Forget every listener that the engine serves no more: its line may not have come through."""
+        for serial in [serial for serial in self._names if not self._engine.serves(serial)]:
+            self.gone(serial)
+
     def discard_all(self) -> None:
         """Take every listener out of the store: no engine will serve them again."""
         for serial in list(self._names):
@@ -209,7 +213,9 @@ class ListenerSocket:
             sock, _ = self.sock.accept()
         except OSError:
             return
-        if not is_privileged(sock):
+        # Its capabilities cannot be asked for: a runtime may have ended by now. A listener only ever adds
+        # supervision to processes that the sender could have let run without.
+        if peer(sock)[1] != 0:
             sock.close()
             return
         sock.setblocking(False)

@@ -20,6 +20,7 @@ class HeldError(CgpuError):
         """Say who holds it."""
         self.pid = pid
         super().__init__(f"cgpud already runs as process {pid or '?'} ({path}); stop it with: cgpud --stop")
+        self.path = path
 
 
 class Lock:
@@ -38,6 +39,10 @@ class Lock:
             os.close(self._fd)
             raise HeldError(path, int(text) if text.strip().isdigit() else 0) from error
         self.sign()
+
+    def fileno(self) -> int:
+        """A descriptor that holds the lock for as long as any copy of it is open."""
+        return self._fd
 
     def sign(self) -> None:
         """Write this process's id into it, after a fork."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import logging
 import logging.handlers
@@ -21,15 +20,15 @@ from cgpu.config import load
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control, notify_socket
 from cgpu.kmod.daemon.arguments import Arguments
-from cgpu.kmod.daemon.keeper import END, START, Keeper
+from cgpu.kmod.daemon.keeper import LOCK, START, Keeper
 from cgpu.kmod.daemon.lock import HeldError, Lock
+from cgpu.kmod.daemon.manage import status, stop
 from cgpu.kmod.daemon.notify_socket import NotifySocket
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.service import Service
-from cgpu.kmod.daemon.simulate import Simulator, check_cards, start_time
+from cgpu.kmod.daemon.simulate import check_cards
 
 LOG_BYTES = 1 << 20
-STOP_S = 30.0
 WAIT_S = 10.0  # for a daemon that is starting or ending
 
 
@@ -44,10 +43,11 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument(
         "--foreground", action="store_true", help="stay in the foreground, log to standard error"
     )
-    out.add_argument(
+    asked = out.add_mutually_exclusive_group()
+    asked.add_argument(
         "--status", action="store_true", help="print what a running daemon says of itself, as JSON"
     )
-    out.add_argument("--stop", action="store_true", help="stop; containers that run keep their slices")
+    asked.add_argument("--stop", action="store_true", help="stop; containers that run keep their slices")
     out.add_argument("--force", action="store_true", help="with --stop: take the slices away too")
     out.add_argument(
         "--run", metavar="DIR", default=paths.RUN, help=f"sockets and state (default {paths.RUN})"
@@ -99,18 +99,27 @@ def run_worker(arguments: Arguments) -> int:
     """Be the daemon. Its manager is systemd or a keeper."""
     notify = NotifySocket(os.environ.get("NOTIFY_SOCKET"))
     handed = notify_socket.inherited(os.environ, os.getpid())
+    # Open until our end: while we live no other daemon starts, whatever becomes of the keeper.
+    handed = [(name, fd) for name, fd in handed if name != LOCK]
+    service: Service | None = None
+    code = 0
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
         arguments.places.make()
-        Service(arguments, notify, handed).run()
+        service = Service(arguments, notify, handed)
+        service.run()
     except Exception as error:
         line = one_line(str(error) or type(error).__name__)
         logging.getLogger(__name__).error("%s", line, exc_info=not isinstance(error, CgpuError))
         notify.status(line)
-        return 1
-    return 0
+        code = 1
+    if service is not None and service.stuck:
+        # Threads that containers hold use what an orderly end would free. All state is in the memory file.
+        logging.shutdown()
+        os._exit(code)
+    return code
 
 
 def take_lock(arguments: Arguments) -> Lock | None:
@@ -124,10 +133,13 @@ def take_lock(arguments: Arguments) -> Lock | None:
         try:
             return Lock(arguments.places.lock)
         except HeldError as held:
-            answers = control.ask(str(arguments.places.control), {"command": "status"}) is not None
-            if answers and asked:
+            answer = control.ask(str(arguments.places.control), {"command": "status"})
+            if answer is not None and asked:
                 return None
-            if answers or time.monotonic() > deadline:
+            if answer is not None:
+                # The lock names the keeper, which may be dead.
+                raise HeldError(held.path, int(answer.get("pid", held.pid))) from held
+            if time.monotonic() > deadline:
                 raise
             asked = _ask_keeper(arguments, held.pid) or asked
         time.sleep(0.02)
@@ -144,7 +156,7 @@ def _ask_keeper(arguments: Arguments, pid: int) -> bool:
     return pid != 0
 
 
-def run_keeper(arguments: Arguments, report_fd: int, *, foreground: bool) -> int:
+def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: bool) -> int:
     """Be the keeper. report_fd gets one line: "ready" or an error."""
     if foreground:
         log_to_stderr()
@@ -159,7 +171,7 @@ def run_keeper(arguments: Arguments, report_fd: int, *, foreground: bool) -> int
         arguments.tree or load(arguments.config, required=arguments.config_required).tree or paths.TREE_DAEMON
     )
     command = worker_arguments(arguments) + (["--foreground"] if foreground else [])
-    return Keeper(arguments.places, tree, command, report).run()
+    return Keeper(arguments.places, tree, command, lock.fileno(), report).run()
 
 
 def detach() -> None:
@@ -181,7 +193,7 @@ def start(arguments: Arguments, *, foreground: bool) -> int:
         return 0
     reader, writer = os.pipe2(os.O_CLOEXEC)
     if foreground:
-        return run_keeper(arguments, writer, foreground=True)
+        return run_keeper(arguments, lock, writer, foreground=True)
     if os.fork() == 0:
         _background(arguments, lock, writer)
     os.close(writer)
@@ -196,7 +208,7 @@ def _background(arguments: Arguments, lock: Lock, writer: int) -> NoReturn:
     try:
         detach()
         lock.sign()
-        code = run_keeper(arguments, writer, foreground=False)
+        code = run_keeper(arguments, lock, writer, foreground=False)
     except Exception as error:
         logging.getLogger(__name__).exception("keeper")
         os.write(writer, one_line(str(error)).encode() + b"\n")
@@ -207,38 +219,6 @@ def _background(arguments: Arguments, lock: Lock, writer: int) -> NoReturn:
 def _read_report(reader: int) -> str:
     with os.fdopen(reader, "rb") as stream:
         return stream.readline(4096).decode("utf-8", "replace").strip()
-
-
-def status(places: Places) -> int:
-    """Print what the running daemon says. Raises CgpuError when there is none."""
-    answer = control.ask(str(places.control), {"command": "status"})
-    if answer is None:
-        raise CgpuError(f"cgpud does not run; start it with: {paths.daemon_command('start')}")
-    print(json.dumps(answer, indent=1))
-    return 0
-
-
-def stop(places: Places, *, force: bool) -> int:
-    """Stop the daemon and wait until it is gone. Raises CgpuError."""
-    answer = control.ask(str(places.control), {"command": "stop", "force": force})
-    if answer is None:
-        if force and places.keeper.exists():
-            with contextlib.suppress(OSError):
-                NotifySocket(str(places.keeper)).send(f"{END}=1")
-        elif not places.keeper.exists():
-            # A daemon that died without a keeper may have left simulated cards.
-            Simulator(places.sim).stop()
-            return 0
-    held = answer is not None and bool(answer.get("containers")) and not force
-    pid = int(answer["pid"]) if answer is not None else 0
-    started = start_time(pid)
-    deadline = time.monotonic() + STOP_S
-    while time.monotonic() < deadline:
-        gone = not started or start_time(pid) != started
-        if gone and (held or not places.keeper.exists()):
-            return 0
-        time.sleep(0.01)
-    raise CgpuError("the daemon does not stop; its process is named by: cgpud --status")
 
 
 def dispatch(options: argparse.Namespace) -> int:

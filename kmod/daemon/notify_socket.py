@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 FIRST_FD = 3  # SD_LISTEN_FDS_START
 
@@ -20,6 +21,11 @@ class NotifySocket:
     def __init__(self, address: str | None) -> None:
         """Take the address of NOTIFY_SOCKET; a leading @ is the abstract namespace."""
         self._address = "\0" + address[1:] if address and address.startswith("@") else address
+
+    @property
+    def address(self) -> str | None:
+        """Where it sends to."""
+        return self._address
 
     def send(self, text: str, fds: Sequence[int] = ()) -> None:
         """Send one message. Does nothing without an address. Raises OSError when nobody takes it."""
@@ -45,6 +51,16 @@ class NotifySocket:
         """Say in one line what is going on. A dead manager is no reason to fail."""
         with contextlib.suppress(OSError):
             self.send("STATUS=" + line.replace("\n", " "))
+
+
+def is_heard(path: Path) -> bool:
+    """Tell whether somebody listens at a notify socket; its file may have outlived him."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
+        try:
+            out.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 def inherited(environment: Mapping[str, str], pid: int) -> list[tuple[str, int]]:

@@ -9,6 +9,8 @@
 
 #define CHARGES_MAX 1024
 #define CLIENTS_MAX 1024
+#define CLAIMS_MAX 8
+#define ORPHANS_WAIT_US 200000
 
 /* Ask the driver for every client of a process. Returns how many are left. */
 static u32 drop_dead_clients(struct cgpud *d, u32 slot, s32 tgid)
@@ -80,6 +82,22 @@ static u32 reconcile_container(struct cgpud *d, u32 slot, u32 of_live_too)
 	return late;
 }
 
+/* Returns how many clients of removed containers are left. */
+static u32 drop_gone_orphans(struct cgpud *d)
+{
+	u32 cursor = 0, client, left = 0;
+	s32 tgid;
+
+	/* Nobody can make an orphan anew, so no order is needed. */
+	while (cgpu_orphan_next(&d->core, &cursor, &tgid, &client) == 0) {
+		if (driver_client_gone(&d->driver, client))
+			cgpu_orphan_gone(&d->core, tgid, client);
+		else
+			left++;
+	}
+	return left;
+}
+
 u32 lever_reconcile(struct cgpud *d, s64 slot)
 {
 	struct cgpu_container_info info;
@@ -89,7 +107,50 @@ u32 lever_reconcile(struct cgpud *d, s64 slot)
 		return reconcile_container(d, (u32)slot, 1);
 	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1)
 		late += reconcile_container(d, info.slot, 0);
+	drop_gone_orphans(d);
 	return late;
+}
+
+void reclaim_orphans(struct cgpud *d)
+{
+	useconds_t wait_us;
+
+	/* The container has just ended, as a rule, and the driver is about to clean up. */
+	for (wait_us = 500; drop_gone_orphans(d) && wait_us < ORPHANS_WAIT_US; wait_us *= 2)
+		usleep(wait_us);
+}
+
+/* A client that the driver has given out again has none of the objects that its record has. */
+static int is_stale(struct cgpud *d, const struct cgpu_claim *claim)
+{
+	u32 i;
+
+	if (driver_client_gone(&d->driver, claim->client))
+		return 1;
+	for (i = 0; i < claim->handles; i++)
+		if (!driver_object_gone(&d->driver, claim->client, claim->handle[i]))
+			return 0;
+	return claim->handles > 0;
+}
+
+void lever_claims(struct cgpud *d, u32 slot, u32 client)
+{
+	struct cgpu_claim claim;
+	u32 round, owner;
+	int stale = 1;
+
+	for (round = 0; round < CLAIMS_MAX && stale; round++) {
+		if (cgpu_claim_find(&d->core, slot, client, &claim) < 0)
+			return;
+		/* The owner must not change anything between question and consequence. */
+		owner = claim.slot;
+		pthread_mutex_lock(engine_order(d, owner));
+		stale = cgpu_claim_find(&d->core, slot, client, &claim) == 0 && claim.slot == owner &&
+			is_stale(d, &claim);
+		if (stale)
+			cgpu_claim_drop(&d->core, &claim);
+		pthread_mutex_unlock(engine_order(d, owner));
+	}
 }
 
 /* Begin to watch the init process of a registration that is new to us. */
@@ -109,10 +170,10 @@ static void watch_init(struct cgpud *d, const struct cgpu_container_info *info)
 	}
 }
 
-void reclaim_containers(struct cgpud *d)
+u32 reclaim_containers(struct cgpud *d)
 {
 	struct cgpu_container_info info;
-	u32 at;
+	u32 at, removed = 0;
 
 	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
 		/* The old form names no process: such a registration stays until it is destroyed. */
@@ -122,8 +183,10 @@ void reclaim_containers(struct cgpud *d)
 			watch_init(d, &info);
 		if (d->lever.init[info.slot].pidfd >= 0 || cgroup_populated(info.cgroup) == 1)
 			continue;
-		if (cgpu_container_remove(&d->core, info.slot, info.generation) == 0)
-			events_log(
-				&d->events, LOG_LEVEL_INFO, "container %s: reclaimed, its processes are gone", info.id);
+		if (cgpu_container_remove(&d->core, info.slot, info.generation) < 0)
+			continue;
+		removed++;
+		events_log(&d->events, LOG_LEVEL_INFO, "container %s: reclaimed, its processes are gone", info.id);
 	}
+	return removed;
 }

@@ -8,8 +8,11 @@ struct cgpud;
 struct lever;
 
 /* Watch the init process of every registered container; remove a container whose init has ended and
- * whose control group holds no process any more. Lever thread only. */
-void reclaim_containers(struct cgpud *d);
+ * whose control group holds no process any more. Returns how many were removed. Lever thread only. */
+u32 reclaim_containers(struct cgpud *d);
+/* Room is short, and removed containers have left memory behind: drop what the driver has dropped, and
+ * wait a moment for what it is about to drop. Any thread. */
+void reclaim_orphans(struct cgpud *d);
 /* Be told when an init process ends; takes pidfd over when it succeeds. */
 int lever_watch_init(struct lever *lever, u32 slot, int pidfd);
 

@@ -23,6 +23,7 @@ from cgpu.kmod.daemon.listener import Listeners, ListenerSocket
 from cgpu.kmod.daemon.places import replace_text
 from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.tree_fs import TreeFs, TreeMount
+from cgpu.kmod.daemon.watch import Watch
 
 if TYPE_CHECKING:
     from cgpu.effective import Effective
@@ -49,6 +50,7 @@ class Service:
         self._selector = selectors.DefaultSelector()
         self._stopping = False
         self._force = False
+        self.stuck = False  # the engine has threads that do not end
         self._idle = not handed  # no container counts on us: nothing has to stay behind
         self._event_text = b""
         self._cleanup = contextlib.ExitStack()
@@ -122,12 +124,13 @@ class Service:
         for name, fd in self._handed:
             with contextlib.suppress(CgpuError):
                 self._listeners.restore(name, fd)
+        self._watch = Watch(self._engine, self._listeners, self._notify, self._places)
         if len(self._listeners):
             log.info("took up %d listeners", len(self._listeners))
 
     def _close_engine(self) -> None:
         self._idle = next(self._engine.containers(), None) is None
-        self._engine.close()
+        self.stuck = not self._engine.close()
 
     def _end_simulator(self) -> None:
         if self._idle:
@@ -193,6 +196,7 @@ class Service:
             for key, _ in self._selector.select(TICK_S):
                 key.data()
             self._listener_socket.expire()
+            self._watch.look()
             if self._tree.lost.is_set() and not self._stopping:
                 raise CgpuError(f"{self._tree_path}: the tree was unmounted by someone else; start over")
 
@@ -236,6 +240,8 @@ class Service:
         return {}
 
     def _on_stop(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self._watch.managed:
+            raise CgpuError("cgpud is run by systemd: systemctl stop cgpud")
         self._force = request.get("force") is True
         self._stopping = True
         return {"pid": os.getpid(), "containers": [c.id for c in self._engine.containers()]}
@@ -253,6 +259,7 @@ class Service:
             "simulate": self._arguments.simulate,
             "gpus": gpus,
             "containers": containers,
+            "driver_error": self._watch.driver_error(),
             "engine": self._engine.status(),
             "time": time.time(),
         }

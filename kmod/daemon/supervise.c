@@ -74,14 +74,30 @@ static void deliver(struct cgpud *d, const struct listener *one, struct task_cac
 		answer_sent(d, e);
 }
 
-/* Full: what the driver no longer has may still be on the books. Look, and judge once more. Memory of
- * a process that has just ended is about to come back: wait a moment for it. */
+/* Deliver an earlier answer in place of e's own. */
+static void deliver_earlier(struct cgpud *d, const struct listener *one, const struct task *task,
+	struct exchange *earlier, struct exchange *e)
+{
+	earlier->notif = e->notif;
+	earlier->listener = one->serial;
+	exchange_set_stage(earlier, STAGE_EXECUTED);
+	exchange_set_stage(e, STAGE_FREE);
+	deliver(d, one, task->cache, earlier, task->file);
+	/* The claim on the thread lasts until here. */
+	exchange_release(&d->exchanges, e);
+}
+
+/* Full, or a client of another container: what the driver no longer has may still be on the books. Look,
+ * and judge once more. Memory of a process that has just ended is about to come back: wait a moment for it. */
 static enum cgpu_verdict judge_again(struct cgpud *d, struct exchange *e, const struct task *task)
 {
 	useconds_t wait_us;
 
-	for (wait_us = 500; lever_reconcile(d, (s64)e->call.slot) && wait_us < 20000; wait_us *= 2)
-		usleep(wait_us);
+	if (e->call.no_room == CGPU_NO_ROOM_CLAIM)
+		lever_claims(d, e->call.slot, e->call.client);
+	else
+		for (wait_us = 500; lever_reconcile(d, (s64)e->call.slot) && wait_us < 20000; wait_us *= 2)
+			usleep(wait_us);
 	memcpy(e->copy[0], e->before[0], e->call.bytes);
 	e->call.segments = 0;
 	e->call.no_room = 0;
@@ -90,19 +106,37 @@ static enum cgpu_verdict judge_again(struct cgpud *d, struct exchange *e, const 
 	return call_judge(d, e, task);
 }
 
-static void settle(struct cgpud *d, const struct listener *one, struct exchange *e, const struct task *task)
+/* earlier: the answer to the same call a moment ago, or NULL. */
+static void execute(struct cgpud *d, const struct listener *one, struct exchange *e, const struct task *task,
+	struct exchange *earlier)
+{
+	call_execute(d, e, task);
+	lever_watch(d, e->call.tgid);
+	if (earlier && answer_stands(d, e)) {
+		earlier->turn = e->turn;
+		deliver_earlier(d, one, task, earlier, e);
+		return;
+	}
+	if (earlier)
+		exchange_release(&d->exchanges, earlier);
+	deliver(d, one, task->cache, e, task->file);
+}
+
+static void settle(struct cgpud *d, const struct listener *one, struct exchange *e, const struct task *task,
+	struct exchange *earlier)
 {
 	struct reply reply = { 0 };
 	enum cgpu_verdict verdict = call_judge(d, e, task);
 
 	if (verdict == CGPU_ANSWER && e->call.no_room)
 		verdict = judge_again(d, e, task);
-	switch (verdict) {
-	case CGPU_EXECUTE:
-		call_execute(d, e, task);
-		lever_watch(d, e->call.tgid);
-		deliver(d, one, task->cache, e, task->file);
+	if (verdict == CGPU_EXECUTE) {
+		execute(d, one, e, task, earlier);
 		return;
+	}
+	if (earlier)
+		exchange_release(&d->exchanges, earlier);
+	switch (verdict) {
 	case CGPU_CONTINUE:
 		lever_watch(d, e->call.tgid);
 		reply.go_on = 1;
@@ -122,7 +156,8 @@ static void settle(struct cgpud *d, const struct listener *one, struct exchange 
 static void supervise_driver_call(struct cgpud *d, const struct listener *one, struct exchange *e, struct task *task,
 	const struct request *request)
 {
-	struct exchange *kept;
+	struct exchange *earlier;
+	u32 sure;
 	int r;
 
 	atomic_fetch_add(&d->counters.supervised, 1);
@@ -132,25 +167,23 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 		exchange_release(&d->exchanges, e);
 		return;
 	}
-	kept = answer_find(d, e, task);
-	if (kept) {
-		kept->notif = e->notif;
-		kept->listener = one->serial;
-		exchange_set_stage(kept, STAGE_EXECUTED);
-		exchange_set_stage(e, STAGE_FREE);
-		deliver(d, one, task->cache, kept, task->file);
-		/* The claim on the thread lasts until here. */
-		exchange_release(&d->exchanges, e);
+	earlier = answer_find(d, e, task, &sure);
+	if (earlier && sure) {
+		deliver_earlier(d, one, task, earlier, e);
 		return;
 	}
+	e->again = earlier != NULL;
 	e->call.slot = one->slot;
 	e->call.generation = one->generation;
 	e->call.tgid = task_tgid(task);
 	r = e->call.tgid > 0 ? call_read(d, e, task, request->cmd, request->address) : -EPERM;
-	if (r < 0)
-		finish(d, one, e, (struct reply){ .error = r });
-	else
-		settle(d, one, e, task);
+	if (r == 0) {
+		settle(d, one, e, task, earlier);
+		return;
+	}
+	if (earlier)
+		exchange_release(&d->exchanges, earlier);
+	finish(d, one, e, (struct reply){ .error = r });
 }
 
 static void supervise(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct exchange *e)
@@ -207,7 +240,7 @@ void supervise_next(struct cgpud *d, struct listener *one, struct task_cache *ca
 }
 
 /* The engine before us died while it made this call: undo what the driver may have done, as if the call
- * had never been begun. A handle that the driver was to pick is unknown: its charge stays. */
+ * had never been begun. Where its handle is not known, its charge stays. */
 static void unwind_left(struct cgpud *d, struct task_cache *cache, struct exchange *e)
 {
 	struct task task;

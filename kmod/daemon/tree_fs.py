@@ -26,6 +26,7 @@ READY_S = 10.0
 ROOT_MODE = 0o700  # nothing below is reachable for anyone but root
 MAX_OPEN = 65536
 FS_NAME = "cgpud"
+CONTROL = "/inst_ctl"
 
 Caller = Callable[[], int]
 
@@ -115,6 +116,9 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         if not may_write(self._caller()):
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         opened = self._file(fi)
+        # Nothing can be promised of cards that do not answer. What is there may go.
+        if path == CONTROL and not data.lstrip().startswith(b"destroy") and self._engine.driver_error():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         self._engine.write(opened.node, data)
         opened.text = None
         self._changed()

@@ -12,6 +12,10 @@
 #include "supervise.h"
 #include "worker.h"
 
+#define STOP_ROUNDS 3000 /* of about a millisecond */
+
+static int worker_add(struct cgpud *d);
+
 static void housekeeping(struct cgpud *d, struct task_cache *cache)
 {
 	u64 n;
@@ -39,17 +43,31 @@ static void serve(struct cgpud *d, struct task_cache *cache, u32 index, u32 even
 	listener_put(&d->listeners, one);
 }
 
+/* A call can keep its worker: there is always one more that waits for the next call. */
+static void begin(struct worker *worker)
+{
+	pthread_mutex_lock(&worker->busy);
+	if (atomic_fetch_sub(&worker->d->idle, 1) == 1)
+		worker_add(worker->d);
+}
+
+static void end(struct worker *worker)
+{
+	atomic_fetch_add(&worker->d->idle, 1);
+	pthread_mutex_unlock(&worker->busy);
+}
+
 static void work(struct worker *worker, s64 index, u32 events)
 {
 	struct cgpud *d = worker->d;
 
-	pthread_mutex_lock(&worker->busy);
+	begin(worker);
 	worker->served++;
 	if (index == LISTENER_WAKE)
 		housekeeping(d, &worker->cache);
 	else if (index >= 0)
 		serve(d, &worker->cache, (u32)index, events);
-	pthread_mutex_unlock(&worker->busy);
+	end(worker);
 }
 
 static void *worker_main(void *arg)
@@ -65,12 +83,13 @@ static void *worker_main(void *arg)
 	r = privilege_drop();
 	if (r < 0) {
 		events_log(&d->events, LOG_LEVEL_ERROR, "a worker cannot drop its capabilities: %s", strerror(-r));
+		atomic_fetch_sub(&d->idle, 1);
 		return NULL;
 	}
-	pthread_mutex_lock(&worker->busy);
+	begin(worker);
 	while ((left = exchange_take_left(&d->exchanges)))
 		supervise_left(d, &worker->cache, left);
-	pthread_mutex_unlock(&worker->busy);
+	end(worker);
 	while (!atomic_load(&d->stopping)) {
 		index = listener_wait(&d->listeners, &events);
 		work(worker, index, events);
@@ -82,9 +101,9 @@ static void *worker_main(void *arg)
 /* A timeout in the wait would do this too, but arming its timer costs more than the wait itself. */
 void workers_tidy(struct cgpud *d)
 {
-	u32 i;
+	u32 i, started = atomic_load(&d->started);
 
-	for (i = 0; i < d->workers; i++) {
+	for (i = 0; i < started; i++) {
 		struct worker *worker = &d->worker[i];
 
 		if (pthread_mutex_trylock(&worker->busy) != 0)
@@ -96,36 +115,74 @@ void workers_tidy(struct cgpud *d)
 	}
 }
 
+static int worker_add(struct cgpud *d)
+{
+	struct worker *worker;
+	u32 n;
+	int r = 0;
+
+	pthread_mutex_lock(&d->workers_lock);
+	n = atomic_load(&d->started);
+	if (n < WORKERS_MAX && !atomic_load(&d->stopping)) {
+		worker = &d->worker[n];
+		atomic_fetch_add(&d->idle, 1);
+		r = pthread_create(&worker->thread, NULL, worker_main, worker);
+		if (r)
+			atomic_fetch_sub(&d->idle, 1);
+		else
+			atomic_store(&d->started, n + 1);
+	}
+	pthread_mutex_unlock(&d->workers_lock);
+	if (r)
+		events_log(&d->events, LOG_LEVEL_WARNING, "cannot start a worker: %s", strerror(r));
+	return -r;
+}
+
 int workers_start(struct cgpud *d, char *error, size_t bytes)
 {
 	sigset_t all, old;
+	u32 n;
 	int r = 0;
 
 	/* A signal in the middle of a container's call would have to be told from the driver's own answer. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	for (d->started = 0; d->started < d->workers && r == 0; d->started += r == 0)
-		r = pthread_create(&d->worker[d->started].thread, NULL, worker_main, &d->worker[d->started]);
+	for (n = 0; n < d->workers && r == 0; n++)
+		r = worker_add(d);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (r)
-		snprintf(error, bytes, "cannot start %u worker threads: %s", d->workers, strerror(r));
-	return -r;
+		snprintf(error, bytes, "cannot start %u worker threads: %s", d->workers, strerror(-r));
+	return r;
 }
 
-void workers_stop(struct cgpud *d)
+static u32 workers_left(struct cgpud *d)
 {
+	u32 i, left = 0, started;
+
+	pthread_mutex_lock(&d->workers_lock);
+	started = atomic_load(&d->started);
+	pthread_mutex_unlock(&d->workers_lock);
+	for (i = 0; i < started; i++) {
+		if (!d->worker[i].joined)
+			d->worker[i].joined = pthread_tryjoin_np(d->worker[i].thread, NULL) == 0;
+		left += !d->worker[i].joined;
+	}
+	return left;
+}
+
+u32 workers_stop(struct cgpud *d)
+{
+	u32 left, round;
 	u64 n = 1;
 
 	atomic_store(&d->stopping, 1);
-	while (d->started) {
+	for (round = 0; (left = workers_left(d)) && round < STOP_ROUNDS; round++) {
 		/* Each worker may take the event away from the others: write it for every one. */
 		if (write(d->wake_fd, &n, sizeof(n)) != sizeof(n) && errno != EAGAIN)
-			return;
-		if (pthread_tryjoin_np(d->worker[d->started - 1].thread, NULL) == 0)
-			d->started--;
-		else
-			usleep(1000);
+			break;
+		usleep(1000);
 	}
+	return left;
 }
 
 void workers_wake(struct cgpud *d)

@@ -6,8 +6,9 @@
 
 /* Start the threads that answer notified calls. 0, or a negative errno with a line in error. */
 int workers_start(struct cgpud *d, char *error, size_t bytes);
-/* End them: a call in the driver is finished first. */
-void workers_stop(struct cgpud *d);
+/* End them: a call in the driver is finished first. Returns how many have not ended after some seconds:
+ * containers hold them. They still use all of d. */
+u32 workers_stop(struct cgpud *d);
 /* Let go of what workers remember that have had no call since the last time. Lever thread only. */
 void workers_tidy(struct cgpud *d);
 /* Let one of them do housekeeping. Lever thread and workers have different rights. */

@@ -40,6 +40,15 @@ static int on_cgroup(void *ctx, s32 pid, char *path, size_t bytes)
 	return 0;
 }
 
+static void on_orphans(void *ctx)
+{
+	struct bench *bench = ctx;
+
+	CHECK_EQ(bench->locked, 0);
+	if (bench->at_orphans)
+		bench->at_orphans(bench);
+}
+
 static void add_card(struct bench *bench, u32 index)
 {
 	struct cgpu_gpu_facts facts = { .index = index, .minor = index, .gpu_id = 0x100 + index };
@@ -73,6 +82,7 @@ struct bench *bench_new(const char *driver)
 	bench->ops.unlock = on_unlock;
 	bench->ops.log = on_log;
 	bench->ops.cgroup_of = on_cgroup;
+	bench->ops.orphans = on_orphans;
 	bench->core.ops = &bench->ops;
 	bench->core.ctx = bench;
 	bench->core.abi = cgpu_abi_find(driver);
@@ -137,6 +147,15 @@ int bench_is(struct bench *bench, const char *path, const char *text)
 		return 1;
 	fprintf(stderr, "%s is \"%s\" (%ld), not \"%s\"\n", path, found, length, text);
 	return 0;
+}
+
+void bench_orphans_gone(struct bench *bench)
+{
+	u32 cursor = 0, client;
+	s32 tgid;
+
+	while (cgpu_orphan_next(&bench->core, &cursor, &tgid, &client) == 0)
+		CHECK_EQ(cgpu_orphan_gone(&bench->core, tgid, client), 0);
 }
 
 u64 bench_used(struct bench *bench, u32 gpu, u32 slot)

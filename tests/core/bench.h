@@ -34,6 +34,7 @@ struct bench {
 	struct cgpu_ops ops;
 	int locked;
 	int process_missing; /* cgroup_of answers -ESRCH */
+	void (*at_orphans)(struct bench *bench); /* what the transport does about orphans, if anything */
 	void (*at_cgroup)(struct bench *bench); /* something that happens while the lock is not held */
 	char log[512]; /* last line */
 	u32 logged;
@@ -97,6 +98,8 @@ long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32
 	u32 from_object);
 /* Client 0xc1, device 0xd0, subdevice 0xd1 on GPU 0. */
 void bench_cuda_start(struct bench *bench, const struct caller *caller, u32 client);
+/* The driver has dropped every client that a removed container left behind. */
+void bench_orphans_gone(struct bench *bench);
 u64 bench_used(struct bench *bench, u32 gpu, u32 slot);
 
 struct test {

@@ -43,6 +43,7 @@ class Call(ctypes.Structure):
         ("segment", Segment * 3),
         ("error", ctypes.c_int32),
         ("no_room", ctypes.c_uint32),
+        ("client", ctypes.c_uint32),
         ("opaque", ctypes.c_uint64 * 8),
     )
 
@@ -88,7 +89,13 @@ CGROUP = ctypes.CFUNCTYPE(
 
 
 class Ops(ctypes.Structure):
-    _fields_ = (("lock", LOCK), ("unlock", LOCK), ("log", LOG), ("cgroup_of", CGROUP))
+    _fields_ = (
+        ("lock", LOCK),
+        ("unlock", LOCK),
+        ("log", LOG),
+        ("cgroup_of", CGROUP),
+        ("orphans", ctypes.c_void_p),
+    )
 
 
 class Core(ctypes.Structure):
@@ -106,6 +113,7 @@ def load(path: Path) -> ctypes.CDLL:
     library.cgpu_state_bytes.restype = ctypes.c_size_t
     library.cgpu_abi_find.restype = ctypes.c_void_p
     library.cgpu_tree_read.restype = ctypes.c_long
+    library.cgpu_gpu_orphaned.restype = ctypes.c_uint64
     return library
 
 
@@ -138,6 +146,19 @@ class Bench:
     def on_unlock(self, _ctx: object) -> None:
         assert self.depth == 1
         self.depth = 0
+
+    def drop_orphans(self) -> None:
+        """The driver has dropped every client that a removed container left behind."""
+        cursor, tgid, client = ctypes.c_uint32(), ctypes.c_int32(), ctypes.c_uint32()
+        core = ctypes.byref(self.core)
+        walk = self.library.cgpu_orphan_next
+        while walk(core, ctypes.byref(cursor), ctypes.byref(tgid), ctypes.byref(client)) == 0:
+            assert self.library.cgpu_orphan_gone(core, tgid, client) == 0
+
+    def orphaned(self, gpu: int) -> int:
+        """Return the bytes that removed containers left behind on a GPU."""
+        found: int = self.library.cgpu_gpu_orphaned(ctypes.byref(self.core), gpu)
+        return found
 
     def on_cgroup(self, _ctx: object, pid: int, path: ctypes.Array[ctypes.c_char], _bytes: int) -> int:
         for at, byte in enumerate(b"/box/%d\0" % pid):

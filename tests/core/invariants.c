@@ -38,10 +38,11 @@ static void check_objects(const struct cgpu_state *state)
 
 static void check_memory(const struct cgpu_state *state)
 {
-	static u64 used[CGPU_MAX_GPUS][CGPU_MAX_INST];
+	static u64 used[CGPU_MAX_GPUS][CGPU_MAX_INST], orphaned[CGPU_MAX_GPUS];
 	u32 gpu, i;
 
 	memset(used, 0, sizeof(used));
+	memset(orphaned, 0, sizeof(orphaned));
 	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
 		const struct core_memory *memory = &state->memory[i];
 		u32 at, count = 0;
@@ -53,20 +54,42 @@ static void check_memory(const struct cgpu_state *state)
 		CHECK(references[i] > 0);
 		for (at = memory->first; at != CORE_NONE; at = state->object[at].alias) {
 			CHECK_EQ(state->object[at].memory, i);
+			CHECK_EQ(state->client[state->object[at].client].slot == CORE_NONE,
+				memory->instance == CORE_NONE);
 			CHECK(count++ < references[i]);
 		}
 		CHECK_EQ(count, references[i]);
-		used[memory->gpu][memory->instance] += memory->bytes;
+		if (memory->instance == CORE_NONE)
+			orphaned[memory->gpu] += memory->bytes;
+		else
+			used[memory->gpu][memory->instance] += memory->bytes;
 	}
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		CHECK_EQ(state->gpu[gpu].orphaned, orphaned[gpu]);
 		for (i = 0; i < CGPU_MAX_INST; i++)
 			CHECK_EQ(state->gpu[gpu].instance[i].used, used[gpu][i]);
 	}
 }
 
+static void check_owner(const struct cgpu_state *state, u32 index, u32 *clients_of, u32 *objects_of)
+{
+	const struct core_client *client = &state->client[index];
+
+	if (client->slot == CORE_NONE) {
+		CHECK(client->objects > 0);
+		return;
+	}
+	CHECK_EQ(core_client_find((struct cgpu_state *)state, client->slot, client->handle), index);
+	CHECK_EQ(state->container[client->slot].live, CORE_LIVE);
+	CHECK_EQ(state->container[client->slot].generation, client->generation);
+	clients_of[client->slot]++;
+	objects_of[client->slot] += client->objects;
+}
+
 static void check_clients(const struct cgpu_state *state)
 {
 	static u64 charged[CGPU_MAX_CLIENTS][CGPU_MAX_GPUS];
+	u32 clients_of[CGPU_MAX_CONTAINERS] = { 0 }, objects_of[CGPU_MAX_CONTAINERS] = { 0 };
 	u32 clients = 0, gpu, i;
 
 	memset(charged, 0, sizeof(charged));
@@ -82,13 +105,17 @@ static void check_clients(const struct cgpu_state *state)
 		if (client->live != CORE_LIVE)
 			continue;
 		clients++;
-		CHECK_EQ(core_client_find((struct cgpu_state *)state, client->slot, client->handle), i);
-		CHECK_EQ(state->container[client->slot].live, CORE_LIVE);
-		CHECK_EQ(state->container[client->slot].generation, client->generation);
+		check_owner(state, i, clients_of, objects_of);
 		for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++)
 			CHECK_EQ(client->charged[gpu], charged[i][gpu]);
 	}
 	CHECK_EQ(clients, state->clients);
+	for (i = 0; i < CGPU_MAX_CONTAINERS; i++) {
+		if (state->container[i].live != CORE_LIVE)
+			continue;
+		CHECK_EQ(state->container[i].clients, clients_of[i]);
+		CHECK_EQ(state->container[i].objects, objects_of[i]);
+	}
 }
 
 static void check_free_lists(const struct cgpu_state *state)

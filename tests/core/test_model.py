@@ -24,7 +24,8 @@ from tests.core.binding import CARD_BYTES, MIB, NO_MEMORY, OK, Bench, load, new_
 from tests.core.build import build_library
 
 PAGE = 65536
-CLIENT, DEVICE = 0xC0, 0xD0  # handles: one client and one device per GPU, so DEVICE + gpu
+DEVICE = 0xD0  # handles: one device per GPU, so DEVICE + gpu
+FIRST_CLIENT = 0xC100  # handles: one client per container, never given out again
 NAMES = st.sampled_from(["alpha", "beta", "gamma", "delta"])
 GPUS = st.integers(0, 1)
 HANDLES = st.integers(1, 6)
@@ -43,6 +44,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 class Slice:
     """One container as the model knows it: bytes per GPU, and which memory its handles mean."""
 
+    client: int
     memsize: dict[int, int]
     weight: dict[int, int]
     handles: dict[int, int] = field(default_factory=dict)  # handle -> memory
@@ -68,6 +70,12 @@ class Machine(RuleBasedStateMachine):
         self.bench: Bench = new_bench(self.library, self.state)
         self.slices: dict[str, Slice] = {}
         self.made = 0
+        self.clients = FIRST_CLIENT
+        self.orphaned = {0: 0, 1: 0}  # GPU -> bytes that removed containers left behind
+
+    def promised(self, gpu: int) -> int:
+        """Return the bytes that cannot be promised again."""
+        return self.orphaned[gpu] + sum(s.memsize.get(gpu, 0) for s in self.slices.values())
 
     def expect_create(self, name: str, asked: dict[int, tuple[int, int]]) -> int:
         """Return what the documented order of checks gives."""
@@ -76,7 +84,7 @@ class Machine(RuleBasedStateMachine):
         if name in self.slices:
             return -errno.EEXIST
         for gpu, (size, _) in asked.items():
-            if size > CARD_BYTES - sum(s.memsize.get(gpu, 0) for s in self.slices.values()):
+            if size > CARD_BYTES - self.promised(gpu):
                 return -errno.ENOMEM
         for gpu, (_, weight) in asked.items():
             if weight > 20 - sum(s.weight.get(gpu, 0) for s in self.slices.values()):
@@ -90,11 +98,12 @@ class Machine(RuleBasedStateMachine):
         assert self.bench.control(f"create id={name} pid=7 {gpus}\n") == wanted
         if wanted:
             return
+        self.clients += 1
         self.slices[name] = Slice(
-            {g: s for g, (s, _) in asked.items()}, {g: w for g, (_, w) in asked.items()}
+            self.clients, {g: s for g, (s, _) in asked.items()}, {g: w for g, (_, w) in asked.items()}
         )
         for gpu in asked:
-            assert self.bench.device(self.bench.find(name), CLIENT, DEVICE + gpu, gpu) == OK
+            assert self.bench.device(self.bench.find(name), self.clients, DEVICE + gpu, gpu) == OK
 
     @initialize(memsize=SLICES)
     def first(self, memsize: int) -> None:
@@ -111,7 +120,15 @@ class Machine(RuleBasedStateMachine):
         if unlikely:
             return
         assert self.bench.control(f"destroy id={name}") == 0
-        self.slices.pop(name, None)
+        gone = self.slices.pop(name, None)
+        for gpu in gone.memsize if gone else ():
+            self.orphaned[gpu] += gone.used(gpu) if gone else 0
+
+    @rule()
+    def forget(self) -> None:
+        """The driver drops what removed containers left behind."""
+        self.bench.drop_orphans()
+        self.orphaned = {0: 0, 1: 0}
 
     @precondition(lambda self: self.slices)
     @rule(pick=PICK, at=GPUS, handle=HANDLES, size=SIZES)
@@ -121,7 +138,7 @@ class Machine(RuleBasedStateMachine):
             return
         rounded = -(-size // PAGE) * PAGE
         fits = rounded <= found.memsize[gpu] - found.used(gpu)
-        status = self.bench.allocate(self.bench.find(name), CLIENT, DEVICE + gpu, handle, size)
+        status = self.bench.allocate(self.bench.find(name), found.client, DEVICE + gpu, handle, size)
         assert status == (OK if fits else NO_MEMORY)
         if fits:
             self.made += 1
@@ -136,15 +153,15 @@ class Machine(RuleBasedStateMachine):
             return
         source = sorted(found.handles)[which % len(found.handles)]
         gpu = found.memory[found.handles[source]][0]
-        target = (CLIENT, DEVICE + gpu, handle)
-        assert self.bench.dup(self.bench.find(name), target, (CLIENT, source)) == OK
+        target = (found.client, DEVICE + gpu, handle)
+        assert self.bench.dup(self.bench.find(name), target, (found.client, source)) == OK
         found.handles[handle] = found.handles[source]
 
     @precondition(lambda self: self.slices)
     @rule(pick=PICK, handle=HANDLES)
     def free(self, pick: int, handle: int) -> None:
         name, found, _ = self.picked(pick)
-        assert self.bench.free(self.bench.find(name), CLIENT, handle) == OK
+        assert self.bench.free(self.bench.find(name), found.client, handle) == OK
         if handle in found.handles:
             found.drop(handle)
 
@@ -152,7 +169,7 @@ class Machine(RuleBasedStateMachine):
     @rule(pick=PICK, at=GPUS, size=st.one_of(SLICES, st.integers(0, CARD_BYTES)))
     def resize(self, pick: int, at: int, size: int) -> None:
         name, found, gpu = self.picked(pick, at)
-        others = sum(s.memsize.get(gpu, 0) for n, s in self.slices.items() if n != name)
+        others = self.promised(gpu) - found.memsize[gpu]
         wanted = -errno.EBUSY if size < found.used(gpu) else 0
         if wanted == 0 and size > found.memsize[gpu] and size > CARD_BYTES - others:
             wanted = -errno.ENOMEM
@@ -174,6 +191,7 @@ class Machine(RuleBasedStateMachine):
                 process = f"PID: {100 + self.bench.find(name).slot} Mem: {used}\n" if used else ""
                 assert self.bench.read(f"{gpu}/{name}/meminfo") == f"Free: {size - used}\n{process}"
         for gpu in range(2):
+            assert self.bench.orphaned(gpu) == self.orphaned[gpu]
             given = sum(s.weight.get(gpu, 0) for s in self.slices.values())
             assert self.bench.read(f"{gpu}/free_weight") == f"{20 - given}\n"
 
@@ -181,7 +199,7 @@ class Machine(RuleBasedStateMachine):
         """After everything was freed and removed nothing is left."""
         for name, found in self.slices.items():
             for handle in list(found.handles):
-                assert self.bench.free(self.bench.find(name), CLIENT, handle) == OK
+                assert self.bench.free(self.bench.find(name), found.client, handle) == OK
             for gpu, size in found.memsize.items():
                 assert self.bench.read(f"{gpu}/{name}/meminfo") == f"Free: {size}\n"
             assert self.bench.control(f"destroy id={name}") == 0

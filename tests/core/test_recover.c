@@ -54,6 +54,8 @@ static void nothing_changes_in_a_whole_state(void)
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 5), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 18 * MIB);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 18 * MIB);
+	bench_orphans_gone(bench);
 	CHECK_EQ(bench->core.state->objects, 0);
 	bench_free(bench);
 }
@@ -81,6 +83,33 @@ static struct bench *snapshot;
 static void take_snapshot(struct bench *bench)
 {
 	memcpy(snapshot->core.state, bench->core.state, cgpu_state_bytes());
+}
+
+static void orphans_are_taken_up(void)
+{
+	struct bench *bench = bench_new("580.142");
+	struct caller caller;
+
+	fill(bench);
+	caller = bench_caller(bench, "a", 100);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	bench_invariants(bench->core.state);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 18 * MIB);
+	/* The second of two references to one piece. */
+	CHECK_EQ(cgpu_orphan_gone(&bench->core, 100, 0xc1), 0);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
+	bench_orphans_gone(bench);
+	/* As if the end had come while the container was being removed. */
+	fill(bench);
+	caller = bench_caller(bench, "a", 100);
+	bench->core.state->container[caller.slot].live = 0;
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	bench_invariants(bench->core.state);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 18 * MIB);
+	bench_orphans_gone(bench);
+	CHECK_EQ(bench->core.state->clients, 0);
+	bench_free(bench);
 }
 
 /* The daemon dies while the driver works: whether the driver did it is unknown, so it stays charged. */
@@ -122,7 +151,10 @@ static void use(struct bench *bench)
 		snprintf(text, sizeof(text), "0/%.12s/meminfo", info.id);
 		bench_read(bench, text, text, sizeof(text));
 		cgpu_container_remove(&bench->core, info.slot, info.generation);
+		bench_invariants(bench->core.state);
+		bench_orphans_gone(bench);
 	}
+	bench_orphans_gone(bench);
 	bench_invariants(bench->core.state);
 	CHECK_EQ(bench->core.state->objects, 0);
 	CHECK_EQ(bench->core.state->clients, 0);
@@ -208,8 +240,12 @@ static void life(struct bench *bench)
 	bench_dup(bench, &caller, 0xc5, 0xd0, 2, 0xc5, 1);
 	bench_rm_free(bench, &caller, 0xc5, 1);
 	bench_rm_free(bench, &caller, 0xc5, 0xd0);
-	cgpu_client_gone(&bench->core, 400, 0xc5);
+	bench_device(bench, &caller, 0xc5, 0xd0, 0);
+	bench_vidmem(bench, &caller, 1, &ask);
+	bench_dup(bench, &caller, 0xc6, 0xd0, 2, 0xc5, 1);
 	bench_ctl(bench, "destroy id=c");
+	cgpu_orphan_gone(&bench->core, 400, 0xc5);
+	cgpu_orphan_gone(&bench->core, 400, 0xc6);
 }
 
 static void check_dead(struct bench *bench, const struct cgpu_state *shared)
@@ -227,7 +263,7 @@ static void check_dead(struct bench *bench, const struct cgpu_state *shared)
 		CHECK(bench_used(bench, 0, info.slot) <= MIB);
 	} else {
 		CHECK(bench_is(bench, "0/free_weight", "20\n"));
-		CHECK_EQ(bench->core.state->clients, 0);
+		CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), bench->core.state->clients ? MIB : 0);
 	}
 	use(bench);
 }
@@ -284,6 +320,7 @@ int main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(nothing_changes_in_a_whole_state),
 		TEST(another_layout_is_refused),
+		TEST(orphans_are_taken_up),
 		TEST(calls_under_way_stay_charged),
 		TEST(damage_is_repaired_or_refused),
 		TEST(links_and_sums_are_made_anew),

@@ -73,6 +73,7 @@ static void gone_containers_get_nothing(void)
 	bench_cuda_start(bench, &caller, 0xc1);
 	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), 0);
 	CHECK_EQ(bench->core.state->objects, 0);
 	CHECK_EQ(bench->core.state->clients, 0);
 	CHECK_EQ(take(bench, &caller, 1, MIB, 0), -ENODEV);
@@ -159,8 +160,8 @@ static void one_container_cannot_take_all_records(void)
 	CHECK_EQ(client, CGPU_MAX_CLIENTS - CGPU_MAX_CLIENTS / 4 + 1);
 	CHECK_EQ(bench->call.no_room, 1);
 	for (client = 1; client <= CGPU_MAX_CLIENTS / 4; client++)
-		CHECK_EQ(bench_device(bench, &second, client, 0xd0, 0), NV_OK);
-	CHECK_EQ(bench_device(bench, &second, client, 0xd0, 0), NV_ERR_INSUFFICIENT_RESOURCES);
+		CHECK_EQ(bench_device(bench, &second, 0x10000 + client, 0xd0, 0), NV_OK);
+	CHECK_EQ(bench_device(bench, &second, 0x10000 + client, 0xd0, 0), NV_ERR_INSUFFICIENT_RESOURCES);
 	bench_free(bench);
 }
 

@@ -34,6 +34,15 @@ def long_id(seed: int) -> str:
     return f"{seed:012x}" + "5" * 52
 
 
+def built(name: str, directory: Path) -> Path:
+    """Build one of the C programs of these tests into a directory."""
+    program = directory / name
+    sources = [str(Path(__file__).with_name(f"{name}.c")), f"{BUILD}/gen/nv_abi.c"]
+    command = ["gcc", "-O1", "-static", "-pthread", "-I", f"{BUILD}/gen", *sources, "-o", str(program)]
+    subprocess.run(command, check=True)
+    return program
+
+
 class Sliced:
     """A program in a slice."""
 
@@ -119,11 +128,18 @@ class Daemon:
         """Return the containers on a GPU."""
         return sorted(p.name for p in (self.tree / str(gpu)).iterdir() if p.is_dir())
 
+    def is_registered(self, container_id: str) -> bool:
+        """Tell whether a container is registered on any GPU."""
+        return any((gpu / container_id[:12]).exists() for gpu in self.tree.iterdir() if gpu.is_dir())
+
     def slice(
         self, seed: int, gpus: str, *words: str, register: bool = True, program: Path = PROBE
     ) -> Sliced:
         """Start the probe in a slice; gpus is the part of the registration that names GPUs and limits."""
         container_id = long_id(seed)
+        if register:
+            # One that has just ended is reclaimed soon, not at once.
+            eventually(lambda: not self.is_registered(container_id), "the container before it stayed")
         line = ["/usr/bin/python3", "-I", str(SLICED), str(self.run / "seccomp.sock"), container_id]
         line += [str(program), "--dev", str(self.run / "sim"), *words]
         process = subprocess.Popen(

@@ -20,6 +20,8 @@ from tests.daemon.harness import MIB, PAGE, ROOT, Daemon, eventually
 pytestmark = pytest.mark.root
 
 MakeDaemon = Callable[..., Daemon]
+# What the settings forbid stays forbidden while the daemon is down.
+LEFT = ["cgpud.log", "config.json"]
 SIX = f"gpu=0:{6043 * MIB}"
 
 
@@ -35,10 +37,10 @@ def kill(daemon: Daemon) -> None:
 
 
 def test_stop_leaves_nothing(make_daemon: MakeDaemon) -> None:
-    """After a stop there is no mount, socket, process or descriptor left, and it starts again."""
+    """After a stop there is no mount, socket, process or descriptor left, only log and settings."""
     daemon = make_daemon()
     daemon.close()
-    assert sorted(p.name for p in daemon.run.iterdir()) == ["cgpud.log"]
+    assert sorted(p.name for p in daemon.run.iterdir()) == LEFT
     assert not daemon.tree.exists()
     assert mounts.mounted(str(daemon.run / "sim")) == []
     daemon.start()
@@ -113,7 +115,7 @@ def test_forced_stop_ends_all(make_daemon: MakeDaemon) -> None:
     sliced.line("alloc")
     assert daemon.command("--stop", "--force").returncode == 0
     sliced.finish("\n")
-    assert sorted(p.name for p in daemon.run.iterdir()) == ["cgpud.log"]
+    assert sorted(p.name for p in daemon.run.iterdir()) == LEFT
 
 
 def test_leftovers_are_no_obstacle(base: Path, make_daemon: MakeDaemon) -> None:
@@ -206,6 +208,11 @@ def test_under_a_service_manager(base: Path) -> None:
 
         with subprocess.Popen([*line, "--tree", str(base / "tree")], cwd=ROOT, env=environment) as process:
             eventually(lambda: heard("READY"), "it is not ready")
+            stop = subprocess.run(
+                [*line[:5], "--stop"], cwd=ROOT, capture_output=True, text=True, check=False
+            )
+            assert stop.stderr == "cgpud: cgpud is run by systemd: systemctl stop cgpud\n"
+            assert stop.returncode == 1
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
         assert {message.pid for message in seen} == {process.pid}
@@ -228,3 +235,23 @@ def test_keeper_dies_alone(daemon: Daemon) -> None:
         eventually(lambda: not daemon.instances(), "the container is gone")
     assert daemon.pid() == pid
     assert daemon.status()["pid"] == pid
+
+
+def test_second_start_after_the_keepers_death(make_daemon: MakeDaemon) -> None:
+    """The daemon holds the lock: a second start is refused and names it; stop works, then a start."""
+    daemon = make_daemon()
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count")
+    sliced.line("alloc")
+    pid = daemon.pid()
+    os.kill(int((daemon.run / "cgpud.lock").read_text()), signal.SIGKILL)
+    second = daemon.command("--simulate", "T4", "--tree", str(daemon.tree))
+    assert second.returncode == 1
+    assert second.stderr.startswith(f"cgpud: cgpud already runs as process {pid} ")
+    eventually(lambda: "the keeper has died" in daemon.log(), "nobody noticed")
+    assert daemon.used(sliced) == 1024 * MIB
+    assert "bytes=2147483648 " in sliced.finish("\n")
+    assert daemon.command("--stop").returncode == 0
+    assert sorted(p.name for p in daemon.run.iterdir() if p.name != "cgpud.lock") == LEFT
+    daemon.start()
+    assert mounts.mounted(str(daemon.tree)) == ["fuse"]
+    assert "status=0x0" in daemon.slice(2, SIX, "alloc=1G").finish()

@@ -45,10 +45,15 @@ class FakeEngine:
     def __init__(self) -> None:
         """Nothing is attached."""
         self.attached: list[tuple[int, int, int]] = []
+        self.served = True
 
     def find(self, container_id: str) -> Container | None:
         """Find the one."""
         return Container(ID, "/", 7, 4, 99) if container_id == ID else None
+
+    def serves(self, serial: int) -> bool:
+        """Tell of every listener the same."""
+        return self.served
 
     def attach(self, fd: int, slot: int, generation: int, serial: int) -> None:
         """Note what was attached."""
@@ -161,6 +166,17 @@ def test_store_names_come_back(engine: FakeEngine) -> None:
     assert engine.attached == [(4, 99, 12345)]
     listeners.gone(12345)
     listeners.gone(12345)
+    assert len(listeners) == 0
+
+
+def test_lost_lines_lose_no_listener(engine: FakeEngine) -> None:
+    """A listener whose end was never told is forgotten as soon as the engine is asked."""
+    listeners = Listeners(engine, NotifySocket(None))  # type: ignore[arg-type]
+    listeners.restore(store_name(4, 99, 12345), os.open("/dev/null", os.O_RDONLY))
+    listeners.drop_gone()
+    assert len(listeners) == 1
+    engine.served = False
+    listeners.drop_gone()
     assert len(listeners) == 0
 
 

@@ -225,3 +225,17 @@ def test_unit_gives_no_mount_namespace() -> None:
         "Private|Protect|ReadOnly|ReadWrite|Inaccessible|TemporaryFile|BindPaths|MountFlags|Root|Dynamic"
     )
     assert [name for name in options if hiding.match(name)] == []
+
+
+def test_unit_gives_up_on_what_cannot_start() -> None:
+    """A daemon that cannot start is not started for ever."""
+    options = dict(re.findall(r"^([A-Za-z]+)=(.*)$", UNIT.read_text(), re.MULTILINE))
+    assert int(options["StartLimitIntervalSec"]) > 0
+    assert int(options["StartLimitBurst"]) > 0
+
+
+def test_one_question_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """--stop and --status exclude each other."""
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--stop", "--status"])
+    assert "not allowed with argument" in capsys.readouterr().err

@@ -3,29 +3,23 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import BUILD, MIB, Daemon
+from tests.daemon.harness import MIB, Daemon, built
 
 pytestmark = pytest.mark.root
 
 LIMIT = 3000 * MIB
-SOURCE = Path(__file__).with_name("racing.c")
 TICK_S = 1.3  # after this long the tree has the card's own figure
 
 
 @pytest.fixture(scope="module")
 def racing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the program."""
-    program = tmp_path_factory.mktemp("racing") / "racing"
-    include = str(BUILD / "gen")
-    command = ["gcc", "-O1", "-static", "-pthread", "-I", include, str(SOURCE), f"{include}/nv_abi.c"]
-    subprocess.run([*command, "-o", str(program)], check=True)
-    return program
+    return built("racing", tmp_path_factory.mktemp("racing"))
 
 
 @pytest.mark.parametrize("how", ["dup", "free"])

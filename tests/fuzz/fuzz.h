@@ -112,6 +112,23 @@ static inline void fuzz_cards(struct fuzz *fuzz)
 	}
 }
 
+static inline void fuzz_orphans_gone(struct fuzz *fuzz)
+{
+	u32 cursor = 0, client;
+	s32 tgid;
+
+	while (cgpu_orphan_next(&fuzz->core, &cursor, &tgid, &client) == 0)
+		MUST(cgpu_orphan_gone(&fuzz->core, tgid, client) == 0);
+}
+
+static inline void fuzz_orphans(void *ctx)
+{
+	struct fuzz *fuzz = ctx;
+
+	MUST(!fuzz->locked);
+	fuzz_orphans_gone(fuzz);
+}
+
 /* The core of all inputs, as empty as at the start. */
 static inline struct fuzz *fuzz_core(void)
 {
@@ -121,7 +138,7 @@ static inline struct fuzz *fuzz_core(void)
 	u32 i;
 
 	if (fuzz.core.state == NULL) {
-		fuzz.ops = (struct cgpu_ops){ fuzz_lock, fuzz_unlock, fuzz_log, fuzz_cgroup };
+		fuzz.ops = (struct cgpu_ops){ fuzz_lock, fuzz_unlock, fuzz_log, fuzz_cgroup, fuzz_orphans };
 		fuzz.core.ops = &fuzz.ops;
 		fuzz.core.ctx = &fuzz;
 		fuzz.core.abi = cgpu_abi_find("580.142");
@@ -133,6 +150,7 @@ static inline struct fuzz *fuzz_core(void)
 	state = fuzz.core.state;
 	while (cgpu_container_next(&fuzz.core, 0, &info) == 0)
 		MUST(cgpu_container_remove(&fuzz.core, info.slot, info.generation) == 0);
+	fuzz_orphans_gone(&fuzz);
 	state->default_memsize = 0;
 	for (i = 0; i < 2; i++) {
 		state->gpu[i].policy = 1;
@@ -150,7 +168,7 @@ static inline struct fuzz *fuzz_core(void)
 static inline void fuzz_sums(const struct cgpu_state *state)
 {
 	static u32 references[FUZZ_RECORDS];
-	u64 used[2][CGPU_MAX_INST] = { 0 };
+	u64 used[2][CGPU_MAX_INST] = { 0 }, orphaned[2] = { 0 };
 	u32 objects = 0, i;
 
 	memset(references, 0, sizeof(references));
@@ -168,9 +186,12 @@ static inline void fuzz_sums(const struct cgpu_state *state)
 		const struct core_memory *memory = &state->memory[i];
 
 		MUST((memory->live == CORE_LIVE) == (references[i] > 0));
-		if (references[i])
+		if (references[i] && memory->instance == CORE_NONE)
+			orphaned[memory->gpu] += memory->bytes;
+		else if (references[i])
 			used[memory->gpu][memory->instance] += memory->bytes;
 	}
+	MUST(state->gpu[0].orphaned == orphaned[0] && state->gpu[1].orphaned == orphaned[1]);
 	for (i = 0; i < CGPU_MAX_INST; i++)
 		MUST(state->gpu[0].instance[i].used == used[0][i] && state->gpu[1].instance[i].used == used[1][i]);
 }

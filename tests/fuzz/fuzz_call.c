@@ -206,6 +206,16 @@ static void control_call(struct world *world, struct flight *flight)
 	start(world, flight);
 }
 
+static void stale_claim(struct world *world, u32 client)
+{
+	struct cgpu_claim claim;
+
+	if (cgpu_claim_find(&world->fuzz->core, world->info.slot, client, &claim))
+		return;
+	MUST(claim.slot != world->info.slot && claim.client == client && claim.handles <= CGPU_CLAIM_HANDLES);
+	cgpu_claim_drop(&world->fuzz->core, &claim);
+}
+
 /* What may happen between the two halves of a call. */
 static void event(struct world *world)
 {
@@ -219,6 +229,10 @@ static void event(struct world *world)
 		cgpu_process_figure(core, 1 + what / 4 % 3, what >> 7, 0);
 	else if (what < 16)
 		cgpu_inst_ctl(core, "destroy id=box", 14);
+	else if (what < 64)
+		fuzz_orphans_gone(world->fuzz);
+	else if (what < 96)
+		stale_claim(world, 0xc1 + (what & 1));
 	cgpu_inst_ctl(core, create, sizeof(create) - 1);
 	MUST(cgpu_container_find(core, "box", &world->info) == 0);
 }

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from tests.integration.engine import Engine
@@ -20,4 +22,23 @@ def test_exactly_once(engine: Engine, runc: Runc, interval: int) -> None:
     assert storm.number("used") == storm.number("bytes") == 2000 * 65536
     assert storm.number("alarms") > 0
     assert step(outcome, "info").number("used") == 0
+    engine.await_empty()
+
+
+def test_exactly_once_beside_others(engine: Engine, runc: Runc) -> None:
+    """The same, while other processes of the container make and free objects all the time."""
+    runc.start("host", ["/cgpu-probe", "hold=120"], SLICE)
+    neighbour = ["/cgpu-probe", *["alloc=1M", "dup", "free=all"] * 400, "hold=60"]
+    with subprocess.Popen(
+        [*runc.base, "exec", "host", *neighbour], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    ) as busy:
+        outcome = runc.exec("host", ["/cgpu-probe", "storm=1500:64K:50", "free=all", "info"])
+        assert busy.poll() is None
+        runc.kill("host")
+    storm = step(outcome, "storm")
+    assert storm.number("granted") == 1500
+    assert storm.number("bytes") == 1500 * 65536
+    assert step(outcome, "info").number("used") <= 1 << 20
+    assert storm.number("alarms") > 0
+    runc.remove("host")
     engine.await_empty()
