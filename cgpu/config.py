@@ -7,8 +7,6 @@ For the engine and the tools. Programs that must start fast read what the engine
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,7 @@ from cgpu import paths
 from cgpu.effective import Effective
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
+from cgpu.replace import replace_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,17 +109,8 @@ def accepted(key: str) -> str:
 
 def write_effective(config: Effective, path: str | Path = paths.EFFECTIVE) -> None:
     """Put the configuration where hooks read it: all at once, mode 0600. Raises CgpuError."""
-    path = Path(path)
-    text = json.dumps(config.to_dict(), indent=1) + "\n"
     try:
-        fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
-        try:
-            with os.fdopen(fd, "w") as stream:
-                stream.write(text)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        replace_text(Path(path), json.dumps(config.to_dict(), indent=1) + "\n")
     except OSError as error:
         raise CgpuError(f"{path}: cannot be written: {error.strerror}") from error
 

@@ -7,7 +7,7 @@ import json
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from cgpu.kmod.daemon.places import replace_text
+from cgpu.replace import replace_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,16 +71,3 @@ class Places:
             self.run.chmod(0o700)
         except OSError as error:
             raise CgpuError(f"{self.run}: cannot be made: {error.strerror}; cgpud runs as root") from error
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Put a file in place all at once, mode 0600: a reader never sees a part of it. Raises OSError."""
-    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
-    try:
-        with os.fdopen(fd, "w") as stream:
-            stream.write(text)
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise

@@ -20,10 +20,10 @@ from cgpu.kmod.daemon.arguments import Arguments, settings_of
 from cgpu.kmod.daemon.control import ControlSocket, Handler
 from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
 from cgpu.kmod.daemon.listener import Listeners, ListenerSocket
-from cgpu.kmod.daemon.places import replace_text
 from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.tree_fs import TreeFs, TreeMount
 from cgpu.kmod.daemon.watch import Watch
+from cgpu.replace import replace_text
 
 if TYPE_CHECKING:
     from cgpu.effective import Effective

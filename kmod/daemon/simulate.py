@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cgpu.errors import CgpuError, show
 from cgpu.kmod.daemon import mounts
-from cgpu.kmod.daemon.places import replace_text
+from cgpu.replace import replace_text
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "cgpu-sim"
 CARDS = re.compile(r"(T4|V100|A10|H200)(=[1-9][0-9]{0,7})?(:([1-9]|[12][0-9]|3[0-2]))?")

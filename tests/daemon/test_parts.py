@@ -21,7 +21,8 @@ from cgpu.kmod.daemon import callers, cdi, control, mounts, simulate
 from cgpu.kmod.daemon.engine import DeviceNode, Gpu
 from cgpu.kmod.daemon.lock import HeldError, Lock
 from cgpu.kmod.daemon.main import arguments_of, parser, worker_arguments
-from cgpu.kmod.daemon.places import Places, replace_text
+from cgpu.kmod.daemon.places import Places
+from cgpu.replace import replace_text
 
 UNIT = Path(__file__).resolve().parents[2] / "kmod" / "units" / "cgpud.service"
 

@@ -11,7 +11,7 @@ from tests.integration.commands import Outcome, call
 from tests.integration.conftest import Start
 from tests.integration.engine import MIB, TREE, Engine
 from tests.integration.probe import step
-from tests.integration.runtimes import Docker, Runc
+from tests.integration.runtimes import Docker, Runc, Runtime
 from tests.integration.test_slice import SIX, SLICE
 
 WHOLE = "accepted is a whole number or a comma list of them, one for each GPU, such as 6 or 3,1"
@@ -70,10 +70,12 @@ def test_through_docker(start: Start, docker: Docker, change: dict[str, str], li
     assert engine.instances("0") == engine.instances("1") == []
 
 
-def test_last_of_duplicates_wins(engine: Engine, runc: Runc) -> None:
+@pytest.mark.parametrize("name", ["runc", "docker"])
+def test_last_of_duplicates_wins(engine: Engine, request: pytest.FixtureRequest, name: str) -> None:
     """Of a variable that is given twice the last value counts."""
+    runtime: Runtime = request.getfixturevalue(name)
     env = [f"{MEM}=nonsense", f"{MEM}=3", "ALIYUN_COM_GPU_MEM_DEV=15", "NVIDIA_VISIBLE_DEVICES=0"]
-    outcome = runc.run(["/cgpu-probe", "info"], env)
+    outcome = runtime.run(["/cgpu-probe", "info"], env)
     assert step(outcome, "info").number("total") == 15109 * 3 // 15 * MIB
 
 
