@@ -55,6 +55,9 @@ void cgpu_state_init(struct cgpu_state *state);
 /* Accept a state left by a process that may have died inside any function: check magic, version and
  * every bound, drop half-written records, rebuild indexes and sums. -EINVAL when it cannot be used. */
 int cgpu_state_recover(struct cgpu_state *state);
+/* After recovery, once every call that was under way has been dealt with: drop what is still charged for
+ * one of them. */
+void cgpu_recover_finish(struct cgpu_core *core);
 
 /* Layouts of a driver version, exact match only; NULL when the version is unknown. */
 const struct nv_abi *cgpu_abi_find(const char *version);

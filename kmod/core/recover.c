@@ -2,7 +2,7 @@
 /*
  * Taking up a state whose last owner may have died anywhere. Only records are believed, and each only as
  * far as it makes sense; links and sums are made anew from them. An allocation that was under way stays
- * charged without a handle, because the driver may have done it: it goes with its client.
+ * charged without a handle, because the driver may have done it: until cgpu_recover_finish(), or its client goes.
  */
 #include "ledger.h"
 #include "registry.h"
@@ -237,4 +237,21 @@ int cgpu_state_recover(struct cgpu_state *state)
 	}
 	recover_ledger(state);
 	return 0;
+}
+
+void cgpu_recover_finish(struct cgpu_core *core)
+{
+	struct cgpu_state *state = core->state;
+	u32 i, client;
+
+	core_lock(core);
+	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
+		/* Only recovery leaves a live record without a handle. */
+		if (state->object[i].live != CORE_LIVE || state->object[i].handle != 0)
+			continue;
+		client = state->object[i].client;
+		core_object_drop(state, i);
+		core_client_settle(state, client);
+	}
+	core_unlock(core);
 }

@@ -61,6 +61,8 @@ struct cgpud {
 	u32 workers; /* to begin with */
 	pthread_mutex_t workers_lock; /* of the next one's start */
 	atomic_uint started, idle;
+	/* Workers that look for calls of the daemon before, and calls of those whose end nobody knows. */
+	atomic_uint taking_up, unsure;
 	u32 pidfd_thread; /* the kernel gives a pidfd for a thread */
 	size_t notif_bytes, resp_bytes;
 	struct worker worker[WORKERS_MAX];

@@ -249,6 +249,8 @@ static void unwind_left(struct cgpud *d, struct task_cache *cache, struct exchan
 		task_init(&task, cache, (s32)e->notif.pid);
 		if (task_take(d, &task, (int)e->notif.data.args[0], -1, 0) < 0 || !task.driver_node || task.file < 0 ||
 			!call_undo_unsure(d, e, task.file)) {
+			/* The driver may have done it, and nobody knows the handle: it stays charged. */
+			atomic_fetch_add(&d->unsure, 1);
 			task_drop(&task);
 			return;
 		}

@@ -70,11 +70,24 @@ static void work(struct worker *worker, s64 index, u32 events)
 	end(worker);
 }
 
+/* Deal with the calls that the daemon before left. The last one done closes the books on them. */
+static void take_up(struct cgpud *d, struct task_cache *cache)
+{
+	struct exchange *left;
+
+	if (!d->exchanges.recovered)
+		return;
+	atomic_fetch_add(&d->taking_up, 1);
+	while ((left = exchange_take_left(&d->exchanges)))
+		supervise_left(d, cache, left);
+	if (atomic_fetch_sub(&d->taking_up, 1) == 1 && !atomic_load(&d->unsure))
+		cgpu_recover_finish(&d->core);
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *worker = arg;
 	struct cgpud *d = worker->d;
-	struct exchange *left;
 	u32 events = 0;
 	s64 index;
 	int r;
@@ -87,8 +100,7 @@ static void *worker_main(void *arg)
 		return NULL;
 	}
 	begin(worker);
-	while ((left = exchange_take_left(&d->exchanges)))
-		supervise_left(d, &worker->cache, left);
+	take_up(d, &worker->cache);
 	end(worker);
 	while (!atomic_load(&d->stopping)) {
 		index = listener_wait(&d->listeners, &events);
