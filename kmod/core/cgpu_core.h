@@ -55,6 +55,11 @@ void cgpu_state_init(struct cgpu_state *state);
 /* Accept a state left by a process that may have died inside any function: check magic, version and
  * every bound, drop half-written records, rebuild indexes and sums. -EINVAL when it cannot be used. */
 int cgpu_state_recover(struct cgpu_state *state);
+/* The version of the state's layout that this core works on. */
+u32 cgpu_state_version(void);
+/* Take over the records of a state that another version of the core has made; no call may be under way in it.
+ * -EPROTO: not from that version. */
+int cgpu_state_convert(struct cgpu_state *to, const struct cgpu_state *from);
 /* After recovery, once every call that was under way has been dealt with: drop what is still charged for
  * one of them. */
 void cgpu_recover_finish(struct cgpu_core *core);
@@ -175,6 +180,7 @@ struct cgpu_call {
 	enum cgpu_device device;
 	u32 gpu;
 	s32 tgid; /* calling process, host's pid namespace */
+	u64 file; /* the open file the call is made on: a number that is never used again. 0: not known */
 	u32 nr; /* escape number, after unwrapping NV_ESC_IOCTL_XFER_CMD */
 	u32 bytes; /* of top */
 	u8 *top; /* the transport's copy of the top-level struct */
@@ -199,6 +205,32 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result);
  * and ended call allocated. Returns 1 when there is something to free, else 0. The transport runs
  * it by cgpu_call_begin, ioctl, cgpu_call_end like any other. */
 int cgpu_call_undo(struct cgpu_core *core, const struct cgpu_call *call, struct cgpu_call *undo);
+
+/* --- files and holds: for a transport inside the kernel, which sees what others must ask for --- */
+
+/* The last close of a file is done: drop what its clients held, in whichever container. */
+void cgpu_file_closed(struct cgpu_core *core, u64 file);
+
+struct cgpu_hold_request {
+	u32 slot;
+	u64 generation;
+	s32 tgid; /* on whose behalf */
+	u32 client, handle; /* the memory, as the process names it */
+};
+struct cgpu_hold {
+	u32 object;
+	u64 serial; /* 0: of nothing that is charged */
+};
+/* The driver is about to keep memory for itself: its charge stays from now on. -ENODEV: the container is gone;
+ * -EPERM: another container's client; -ENOSPC. */
+int cgpu_hold_begin(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
+/* The driver did it. -ENOENT: the container is gone, and the driver must let go again. */
+int cgpu_hold_confirm(struct cgpu_core *core, const struct cgpu_hold *hold);
+/* The driver has let go, or did not do it. */
+void cgpu_hold_drop(struct cgpu_core *core, const struct cgpu_hold *hold);
+
+/* Whether a container may open a GPU's node. */
+int cgpu_minor_granted(struct cgpu_core *core, u32 slot, u64 generation, u32 minor);
 
 /* --- what the driver says of processes --- */
 

@@ -114,3 +114,21 @@ int cgpu_gpu_set_memfree(struct cgpu_core *core, u32 gpu, u64 bytes)
 	core_unlock(core);
 	return found ? 0 : -ENOENT;
 }
+
+int cgpu_minor_granted(struct cgpu_core *core, u32 slot, u64 generation, u32 minor)
+{
+	struct cgpu_state *state = core->state;
+	int granted;
+	u32 i;
+
+	core_lock(core);
+	granted = !state->settings.enforce;
+	for (i = 0; i < CGPU_MAX_GPUS && !granted; i++) {
+		const struct core_gpu *gpu = core_gpu(state, i);
+
+		granted = gpu && gpu->facts.minor == minor && core_container(state, slot, generation) &&
+			core_instance_of(state, i, slot, NULL);
+	}
+	core_unlock(core);
+	return granted;
+}

@@ -10,7 +10,10 @@
 #include "cgpu_core.h"
 
 #define CORE_MAGIC 0x3155504743454eull
+/* Of the layout below. A test builds a core with another one. */
+#ifndef CORE_VERSION
 #define CORE_VERSION 2u
+#endif
 #define CORE_NONE 0xffffffffu
 #define CORE_LIVE 0x4c495645u /* mark of a record that counts */
 #define CORE_PENDING 0x50454e44u /* mark of an object whose driver call is still running */
@@ -70,6 +73,7 @@ struct core_client {
 	s32 tgid; /* the process that used it first */
 	u32 confirmed; /* a call on it has succeeded */
 	u32 spare;
+	u64 file; /* the open file it lives on, as the transport numbers them; 0: not known */
 	u32 next; /* link: hash chain, or list of free records */
 	u32 tgid_next; /* link */
 	u32 first; /* link: its objects without a known parent */

@@ -60,6 +60,7 @@ struct caller {
 	s32 tgid;
 	enum cgpu_device device;
 	u32 gpu;
+	u64 file;
 };
 
 /* With one card at index 0 and one at index 1, and settings with enforcement. */
@@ -106,6 +107,10 @@ struct test {
 	const char *name;
 	void (*run)(void);
 };
+#define TEST(name)          \
+	{                   \
+#name, name \
+	}
 /* "--list", or the name of one test. */
 int bench_main(int argc, char **argv, const struct test *tests);
 

@@ -91,6 +91,7 @@ long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 by
 	call->tgid = caller->tgid;
 	call->device = caller->device;
 	call->gpu = caller->gpu;
+	call->file = caller->file;
 	call->nr = nr;
 	call->bytes = bytes;
 	call->top = bench->top;

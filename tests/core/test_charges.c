@@ -253,11 +253,6 @@ static void memsize_moves_only_over_what_is_used(void)
 	bench_free(bench);
 }
 
-#define TEST(name)          \
-	{                   \
-#name, name \
-	}
-
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {

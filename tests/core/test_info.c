@@ -249,11 +249,6 @@ static void without_enforcement_nothing_is_rewritten(void)
 	bench_free(bench);
 }
 
-#define TEST(name)          \
-	{                   \
-#name, name \
-	}
-
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {

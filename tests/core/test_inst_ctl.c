@@ -191,11 +191,6 @@ static void twenty_five_fit_and_no_more(void)
 	bench_free(bench);
 }
 
-#define TEST(name)          \
-	{                   \
-#name, name \
-	}
-
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {

@@ -227,11 +227,6 @@ static void the_second_of_two_first_calls_is_taken_back(void)
 	bench_free(bench);
 }
 
-#define TEST(name)          \
-	{                   \
-#name, name \
-	}
-
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {

@@ -310,11 +310,6 @@ static void death_at_any_instruction_is_survived(void)
 	bench_free(heir);
 }
 
-#define TEST(name)          \
-	{                   \
-#name, name \
-	}
-
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {

@@ -169,11 +169,6 @@ static void versions_select_layouts(void)
 	}
 }
 
-#define TEST(name)          \
-	{                   \
-#name, name \
-	}
-
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {

@@ -207,11 +207,6 @@ static void without_enforcement_all_is_counted_and_nothing_refused(void)
 	bench_free(bench);
 }
 
-#define TEST(name)          \
-	{                   \
-#name, name \
-	}
-
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * RM clients and the files they live on. A client belongs to the open file description it was made on for all its life,
+ * and ends with its last close. Only a transport inside the kernel sees files and their end.
+ */
+#include "ledger.h"
+
+void core_client_settle_file(struct cgpu_state *state, u32 client, u64 file)
+{
+	struct core_client *record = &state->client[client];
+	u32 at, next;
+
+	if (file == 0 || record->file == file)
+		return;
+	/* Another file: the handle has been given out anew, and what the client before it held is gone. */
+	for (at = record->first; at != CORE_NONE && record->file; at = next) {
+		next = state->object[at].after;
+		if (state->object[at].live == CORE_LIVE)
+			core_object_drop(state, at);
+	}
+	record->file = file;
+}
+
+void cgpu_file_closed(struct cgpu_core *core, u64 file)
+{
+	struct cgpu_state *state = core->state;
+	u32 i;
+
+	core_lock(core);
+	for (i = 0; i < CGPU_MAX_CLIENTS && file; i++) {
+		if (state->client[i].live == CORE_LIVE && state->client[i].file == file)
+			core_client_drop(state, i);
+	}
+	core_unlock(core);
+}

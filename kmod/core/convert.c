@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* From the layout of one version of the core to that of another. */
+#include "state.h"
+
+u32 cgpu_state_version(void)
+{
+	return CORE_VERSION;
+}
+
+/* Layouts that differ from this one in nothing but their number. */
+static int same_layout(u32 version)
+{
+#ifdef CORE_CONVERTS_FROM
+	if (version == CORE_CONVERTS_FROM)
+		return 1;
+#endif
+	return version == CORE_VERSION;
+}
+
+int cgpu_state_convert(struct cgpu_state *to, const struct cgpu_state *from)
+{
+	if (from->magic != CORE_MAGIC || !same_layout(from->version) || from->bytes != sizeof(*to))
+		return -EPROTO;
+	memcpy(to, from, sizeof(*to));
+	to->version = CORE_VERSION;
+	return 0;
+}

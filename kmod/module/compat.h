@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What differs between kernel releases. Each entry names the release that changed. Tried: 6.1 and 6.12.
+ */
+#ifndef CGPU_KM_COMPAT_H
+#define CGPU_KM_COMPAT_H
+
+#include <linux/kallsyms.h>
+#include <linux/kprobes.h>
+#include <linux/proc_fs.h>
+#include <linux/rcupdate.h>
+#include <linux/version.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
+#error "cgpu_km needs Linux 6.1 or newer: struct cgroup has the pointers to its ancestors since then"
+#endif
+
+/* 5.7: kallsyms_lookup_name() is no longer exported. A probe finds any symbol, so one finds this. */
+typedef unsigned long (*km_lookup_fn)(const char *name);
+
+static inline km_lookup_fn km_find_lookup(void)
+{
+	struct kprobe probe = { .symbol_name = "kallsyms_lookup_name" };
+	unsigned long address;
+
+	if (register_kprobe(&probe))
+		return NULL;
+	address = (unsigned long)probe.addr;
+	unregister_kprobe(&probe);
+#ifdef CONFIG_X86_KERNEL_IBT
+	/* 5.18: a probe sits behind the ENDBR64 of the function; a call must go to it. */
+	if (*(const u32 *)(address - 4) == 0xfa1e0ff3)
+		address -= 4;
+#endif
+	return (km_lookup_fn)address;
+}
+
+/* Wait until no task is inside of a function of ours any more, also where it may have been preempted there. */
+static inline void km_synchronize_tasks(void)
+{
+#ifdef CONFIG_TASKS_RCU
+	synchronize_rcu_tasks();
+#else
+	synchronize_rcu();
+#endif
+}
+
+#endif

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The directories of /proc/cgpu_km: made and removed as GPUs and containers come and go. */
+#include <linux/list.h>
+#include <linux/proc_fs.h>
+#include <linux/slab.h>
+
+#include "km.h"
+#include "tree.h"
+
+#define PATH_BYTES (CGPU_ID_BYTES + 16)
+
+/* A node's path, as its entry's data; the entry's directory keeps it. */
+struct leaf {
+	struct list_head list;
+	char path[];
+};
+
+struct directory {
+	struct list_head list;
+	struct proc_dir_entry *entry;
+	struct list_head leaves;
+	u64 generation; /* of the container; 0 for others */
+	bool seen;
+	char path[PATH_BYTES];
+};
+
+/* Parents before children. */
+static LIST_HEAD(directories);
+static DEFINE_MUTEX(directories_lock);
+
+static void directory_remove(struct directory *directory)
+{
+	struct leaf *leaf, *next;
+
+	if (directory->entry == km_tree_root()) {
+		list_for_each_entry(leaf, &directory->leaves, list) remove_proc_entry(leaf->path, directory->entry);
+	} else {
+		/* Waits for readers; what they hold open reads as gone from then on. */
+		proc_remove(directory->entry);
+	}
+	list_for_each_entry_safe(leaf, next, &directory->leaves, list) kfree(leaf);
+	list_del(&directory->list);
+	kfree(directory);
+}
+
+static int leaf_make(struct directory *directory, const char *name, u32 mode)
+{
+	struct leaf *leaf = kzalloc(sizeof(*leaf) + PATH_BYTES + CGPU_ID_BYTES, GFP_KERNEL);
+
+	if (!leaf)
+		return -ENOMEM;
+	snprintf(
+		leaf->path, PATH_BYTES + CGPU_ID_BYTES, "%s%s%s", directory->path, directory->path[0] ? "/" : "", name);
+	if (!proc_create_data(name, (umode_t)mode, directory->entry, km_tree_node_ops(), leaf->path)) {
+		kfree(leaf);
+		return -ENOMEM;
+	}
+	list_add(&leaf->list, &directory->leaves);
+	return 0;
+}
+
+/* Call visit for every name in a directory, with what it is. */
+static int each_name(struct km_engine *engine, struct directory *directory, char *path, u32 directories_wanted,
+	int (*visit)(struct directory *, const char *path, const char *name, const struct cgpu_node *))
+{
+	struct cgpu_node at, node;
+	char *name;
+	u32 index;
+	int err = engine->logic->tree_lookup(&engine->core, directory->path, &at);
+
+	for (index = 0; err == 0; index++) {
+		name = path + scnprintf(path, PATH_BYTES, "%s%s", directory->path, directory->path[0] ? "/" : "");
+		if (engine->logic->tree_name(&engine->core, &at, index, name, (size_t)(path + PATH_BYTES - name)))
+			break;
+		/* A container may have gone meanwhile. */
+		if (engine->logic->tree_lookup(&engine->core, path, &node))
+			continue;
+		if (node.directory == directories_wanted)
+			err = visit(directory, path, name, &node);
+	}
+	return err;
+}
+
+static struct directory *directory_find(const char *path)
+{
+	struct directory *directory;
+
+	list_for_each_entry(directory, &directories, list)
+	{
+		if (!strcmp(directory->path, path))
+			return directory;
+	}
+	return NULL;
+}
+
+static struct directory *directory_make(struct proc_dir_entry *entry, const char *path, u64 generation)
+{
+	struct directory *directory = kzalloc(sizeof(*directory), GFP_KERNEL);
+
+	if (!directory)
+		return NULL;
+	INIT_LIST_HEAD(&directory->leaves);
+	strscpy(directory->path, path, sizeof(directory->path));
+	directory->entry = entry;
+	directory->generation = generation;
+	directory->seen = true;
+	list_add_tail(&directory->list, &directories);
+	return directory;
+}
+
+static int visit_leaf(struct directory *directory, const char *path, const char *name, const struct cgpu_node *node)
+{
+	return leaf_make(directory, name, node->mode);
+}
+
+static int visit_directory(struct directory *parent, const char *path, const char *name, const struct cgpu_node *node)
+{
+	struct directory *directory = directory_find(path);
+	struct proc_dir_entry *entry;
+
+	if (directory && directory->generation == node->generation) {
+		directory->seen = true;
+		return 0;
+	}
+	if (directory)
+		directory_remove(directory);
+	entry = proc_mkdir_mode(name, (umode_t)node->mode, parent->entry);
+	if (!entry)
+		return -ENOMEM;
+	if (directory_make(entry, path, node->generation))
+		return 0;
+	proc_remove(entry);
+	return -ENOMEM;
+}
+
+/* Walk down: the list grows behind the place where we are. */
+static int grow(struct km_engine *engine, char *path)
+{
+	struct directory *directory;
+	int err = 0;
+
+	list_for_each_entry(directory, &directories, list)
+	{
+		if (err == 0 && directory->seen && list_empty(&directory->leaves))
+			err = each_name(engine, directory, path, 0, visit_leaf);
+		if (err == 0 && directory->seen)
+			err = each_name(engine, directory, path, 1, visit_directory);
+	}
+	return err;
+}
+
+static void shrink(void)
+{
+	struct directory *directory, *next;
+
+	/* Children first. */
+	list_for_each_entry_safe_reverse(directory, next, &directories, list)
+	{
+		if (!directory->seen)
+			directory_remove(directory);
+	}
+}
+
+static int sync_locked(struct km_engine *engine)
+{
+	char *path = engine ? kmalloc(PATH_BYTES, GFP_KERNEL) : NULL;
+	struct directory *directory;
+	int err = engine && !path ? -ENOMEM : 0;
+
+	if (err)
+		return err;
+	list_for_each_entry(directory, &directories, list) directory->seen = false;
+	if (engine) {
+		directory = directory_find("");
+		if (directory)
+			directory->seen = true;
+		else if (!directory_make(km_tree_root(), "", 0))
+			err = -ENOMEM;
+		if (err == 0)
+			err = grow(engine, path);
+	}
+	/* After a failure some may be there that were not looked at: they stay. */
+	if (err == 0)
+		shrink();
+	kfree(path);
+	return err;
+}
+
+int km_tree_sync(struct km_engine *engine)
+{
+	int err;
+
+	mutex_lock(&directories_lock);
+	err = sync_locked(engine);
+	mutex_unlock(&directories_lock);
+	return err;
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Open files of the driver. Each gets a number that the core keeps with the clients that live on it, so that the last
+ * close of the file, whoever does it, ends their charges.
+ */
+#include <linux/fdtable.h>
+#include <linux/fs.h>
+#include <linux/hashtable.h>
+#include <linux/slab.h>
+
+#include "km.h"
+
+#define BUCKETS_BITS 10
+
+struct km_file {
+	struct hlist_node node;
+	const void *nvfp; /* nv_file_private_t: what the driver knows the file by */
+	enum cgpu_device device;
+	u32 gpu;
+	u64 number;
+	bool closing;
+	struct rcu_head rcu;
+};
+
+static struct hlist_head buckets[1 << BUCKETS_BITS];
+static DEFINE_SPINLOCK(files_lock);
+static atomic64_t last_number;
+
+void km_files_init(void)
+{
+	hash_init(buckets);
+}
+
+static struct km_file *file_find(const void *nvfp)
+{
+	struct km_file *file;
+
+	hlist_for_each_entry_rcu(file, &buckets[hash_ptr(nvfp, BUCKETS_BITS)], node)
+	{
+		if (file->nvfp == nvfp && !file->closing)
+			return file;
+	}
+	return NULL;
+}
+
+struct wanted {
+	const void *nvfp;
+	dev_t device;
+};
+
+/* private_data of the driver's files begins with what it hands around (kernel-open/common/inc/nv-linux.h,
+ * nv_linux_file_private_t). */
+static int is_wanted(const void *context, struct file *file, unsigned int fd)
+{
+	struct wanted *wanted = (struct wanted *)context;
+	const struct inode *inode = file_inode(file);
+
+	if (READ_ONCE(file->private_data) != wanted->nvfp || !S_ISCHR(inode->i_mode) ||
+		imajor(inode) != NV_NVIDIA_MAJOR)
+		return 0;
+	wanted->device = inode->i_rdev;
+	return 1;
+}
+
+static u32 gpu_of_minor(struct km_engine *engine, u32 minor)
+{
+	struct cgpu_gpu_facts facts;
+	u32 gpu;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		if (engine->logic->gpu_facts(&engine->core, gpu, &facts) == 0 && facts.minor == minor)
+			break;
+	}
+	return gpu;
+}
+
+static struct km_file *file_make(struct km_engine *engine, const void *nvfp)
+{
+	struct wanted wanted = { .nvfp = nvfp };
+	struct km_file *file, *other;
+
+	if (!iterate_fd(current->files, 0, is_wanted, &wanted))
+		return ERR_PTR(-EBADF);
+	file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
+	if (!file)
+		return ERR_PTR(-ENOMEM);
+	file->nvfp = nvfp;
+	file->number = atomic64_inc_return(&last_number);
+	file->device = MINOR(wanted.device) == NV_NVIDIACTL_MINOR ? CGPU_DEVICE_CTL :
+		MINOR(wanted.device) <= NV_GPU_MINOR_MAX	  ? CGPU_DEVICE_GPU :
+								    CGPU_DEVICE_OTHER;
+	if (file->device == CGPU_DEVICE_GPU)
+		file->gpu = gpu_of_minor(engine, MINOR(wanted.device));
+	spin_lock(&files_lock);
+	other = file_find(nvfp);
+	if (!other)
+		hlist_add_head_rcu(&file->node, &buckets[hash_ptr(nvfp, BUCKETS_BITS)]);
+	spin_unlock(&files_lock);
+	if (!other)
+		return file;
+	kfree(file);
+	return other;
+}
+
+struct km_file *km_file_take(struct km_engine *engine, const void *nvfp)
+{
+	struct km_file *file;
+
+	rcu_read_lock();
+	file = file_find(nvfp);
+	rcu_read_unlock();
+	return file ? file : file_make(engine, nvfp);
+}
+
+enum cgpu_device km_file_device(const struct km_file *file)
+{
+	return file->device;
+}
+
+u32 km_file_gpu(const struct km_file *file)
+{
+	return file->gpu;
+}
+
+u64 km_file_number(const struct km_file *file)
+{
+	return file->number;
+}
+
+static void file_remove(struct km_file *file)
+{
+	spin_lock(&files_lock);
+	hlist_del_rcu(&file->node);
+	spin_unlock(&files_lock);
+	kfree_rcu(file, rcu);
+}
+
+void km_files_clear(void)
+{
+	struct km_file *file;
+	struct hlist_node *next;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(buckets); i++) {
+		hlist_for_each_entry_safe(file, next, &buckets[i], node) file_remove(file);
+	}
+}
+
+static bool cleanup_wants(struct pt_regs *regs)
+{
+	bool known;
+
+	rcu_read_lock();
+	known = file_find((const void *)regs_get_kernel_argument(regs, 2)) != NULL;
+	rcu_read_unlock();
+	return known;
+}
+NOKPROBE_SYMBOL(cleanup_wants);
+
+/* rm_cleanup_file_private(): the last close, in whatever task or thread. */
+static void cleanup(void *sp, void *nv, void *nvfp)
+{
+	void (*original)(void *, void *, void *) = (void *)km_probe_cleanup.original;
+	struct km_engine *engine;
+	struct km_file *file;
+
+	rcu_read_lock();
+	file = file_find(nvfp);
+	rcu_read_unlock();
+	/* The probe lets this one through from here on. */
+	if (file)
+		WRITE_ONCE(file->closing, true);
+	original(sp, nv, nvfp);
+	engine = file ? km_engine_get_surely() : NULL;
+	if (engine) {
+		engine->logic->file_closed(&engine->core, file->number);
+		km_engine_put(engine);
+	}
+	if (file)
+		file_remove(file);
+	km_probe_leave();
+}
+
+struct km_probe km_probe_cleanup = {
+	.module = "nvidia",
+	.symbol = "rm_cleanup_file_private",
+	.replacement = cleanup,
+	.wants = cleanup_wants,
+};

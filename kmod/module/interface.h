@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Between the two modules. cgpu_km.ko stays loaded: it has the state, the tree's files, the probes, and knows who
+ * calls. cgpu_core_<version>.ko is the C core, and what depends on the driver's layouts; another version of it can take
+ * over while containers run. Change CGPU_KM_INTERFACE with anything in here or in cgpu_core.h that both sides see.
+ */
+#ifndef CGPU_KM_INTERFACE_H
+#define CGPU_KM_INTERFACE_H
+
+#include <linux/list.h>
+#include <linux/module.h>
+
+#include "cgpu_core.h"
+
+#define CGPU_KM_INTERFACE 1u
+
+/* A card as the driver lists it, before it is asked for more. */
+struct cgpu_km_card {
+	u32 gpu_id;
+	u32 minor;
+};
+
+/* The driver's interface for other kernel modules (kernel-open/common/inc/nv-modeset-interface.h). */
+struct cgpu_km_rm {
+	int (*open)(u32 gpu_id);
+	void (*close)(u32 gpu_id);
+	/* One nvidia_kernel_rmapi_ops_t of CGPU_KM_RM_BYTES. */
+	void (*op)(void *message);
+	/* The driver's list: up to CGPU_MAX_GPUS records of nv_gpu_info_t. Returns how many. */
+	u32 (*list)(u8 *records);
+	/* The minor of the card at this PCI address. Negative errno. */
+	int (*minor_at)(u32 domain, u32 bus, u32 slot, u32 function);
+};
+#define CGPU_KM_RM_BYTES 256u
+
+/* What cgpu_core_<version>.ko offers. Functions are those of cgpu_core.h unless said otherwise. */
+struct cgpu_km_core {
+	struct list_head list; /* cgpu_km.ko's */
+	struct module *owner;
+	u32 interface;
+	const char *version;
+
+	size_t (*state_bytes)(void);
+	u32 (*state_version)(void);
+	void (*state_init)(struct cgpu_state *state);
+	int (*state_convert)(struct cgpu_state *to, const struct cgpu_state *from);
+	const struct nv_abi *(*abi_find)(const char *version);
+	const struct nv_abi *(*abi_nearest)(const char *version);
+	int (*settings_apply)(struct cgpu_core *core, const struct cgpu_settings *settings);
+
+	int (*gpu_add)(struct cgpu_core *core, const struct cgpu_gpu_facts *facts);
+	int (*gpu_facts)(struct cgpu_core *core, u32 gpu, struct cgpu_gpu_facts *facts);
+	int (*gpu_set_memfree)(struct cgpu_core *core, u32 gpu, u64 bytes);
+	u64 (*gpu_orphaned)(struct cgpu_core *core, u32 gpu);
+	int (*minor_granted)(struct cgpu_core *core, u32 slot, u64 generation, u32 minor);
+
+	int (*container_next)(struct cgpu_core *core, u32 slot, struct cgpu_container_info *info);
+	int (*container_remove)(struct cgpu_core *core, u32 slot, u64 generation);
+	int (*tree_lookup)(struct cgpu_core *core, const char *path, struct cgpu_node *node);
+	int (*tree_name)(
+		struct cgpu_core *core, const struct cgpu_node *directory, u32 index, char *name, size_t bytes);
+	long (*tree_read)(struct cgpu_core *core, const struct cgpu_node *node, char *text, size_t bytes);
+	int (*tree_write)(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes);
+
+	enum cgpu_verdict (*call_begin)(struct cgpu_core *core, struct cgpu_call *call);
+	int (*call_end)(struct cgpu_core *core, struct cgpu_call *call, int result);
+	int (*call_undo)(struct cgpu_core *core, const struct cgpu_call *call, struct cgpu_call *undo);
+	void (*file_closed)(struct cgpu_core *core, u64 file);
+	int (*hold_begin)(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
+	int (*hold_confirm)(struct cgpu_core *core, const struct cgpu_hold *hold);
+	void (*hold_drop)(struct cgpu_core *core, const struct cgpu_hold *hold);
+
+	/* cards.c: what the driver says of its cards. Number of them, or negative errno. */
+	int (*cards_list)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgpu_km_card *cards);
+	int (*card_facts)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
+		struct cgpu_gpu_facts *facts, u64 *free_bytes);
+};
+
+/* Offer a core. The first one becomes the engine at once; a later one waits for a write to the tree's upgrade node.
+ * -EPROTO: another interface; -EEXIST: this version is there already. */
+int cgpu_km_core_register(struct cgpu_km_core *core);
+/* Take it back, on unload: the module's count keeps it while it is in use. */
+void cgpu_km_core_unregister(struct cgpu_km_core *core);
+
+#endif

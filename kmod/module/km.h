@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of cgpu_km.ko share: one section for each file. */
+#ifndef CGPU_KM_H
+#define CGPU_KM_H
+
+#include <linux/kprobes.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/sched.h>
+
+#include "interface.h"
+
+#define pr_fmt_km(fmt) "cgpu_km: " fmt
+#undef pr_fmt
+#define pr_fmt(fmt) pr_fmt_km(fmt)
+
+#define CGPU_KM_VERSION_BYTES 32u
+
+/* --- parameters.c --- */
+
+bool km_enforce(void);
+bool km_allow_unknown_driver(void);
+unsigned int km_upgrade_timeout_ms(void);
+/* What the parameters say, without what depends on the core. */
+void km_settings(struct cgpu_settings *settings);
+
+/* --- engine.c: the core in use, and the state --- */
+
+struct km_engine {
+	struct cgpu_core core;
+	struct cgpu_km_core *logic;
+	refcount_t users;
+	bool pinned; /* holds a reference on the logic's module */
+};
+
+void km_engine_init(void);
+void km_engine_exit(void);
+/* The engine, for as long as it is not put back; NULL when no core is loaded. May sleep while one core hands over to
+ * another; NULL then also when the task is being killed. */
+struct km_engine *km_engine_get(void);
+/* The same for what must be done whatever becomes of the task. NULL only when no core is loaded. */
+struct km_engine *km_engine_get_surely(void);
+void km_engine_put(struct km_engine *engine);
+/* The state and the registry change under this lock: registration, removal, cards, another core. */
+extern struct mutex km_control_lock;
+/* Keep the core's module while containers are registered. Under the control lock. */
+int km_engine_pin(void);
+void km_engine_unpin(void);
+/* Containers' calls that change what they hold, in the driver's order. */
+struct mutex *km_order(u32 slot);
+
+/* Another core that is loaded; NULL: there is none. Under the control lock. */
+struct cgpu_km_core *km_engine_candidate(void);
+/* Whether there is one. */
+bool km_engine_has_candidate(void);
+/* Put another core in use. Where it lays out the state in another way, calls of containers wait meanwhile. Under the
+ * control lock. -EBUSY: a call did not end in time; -EPROTO: it cannot read the state, or does not know the driver. */
+int km_engine_exchange(struct cgpu_km_core *logic);
+
+/* --- upgrade.c --- */
+
+/* A write of 1 to the upgrade node. Under the control lock. */
+int km_upgrade(void);
+
+/* --- identity.c: who calls --- */
+
+struct km_identity {
+	u32 slot;
+	u64 generation;
+};
+/* The container that a task belongs to. Any context. */
+bool km_identity_of(struct task_struct *task, struct km_identity *identity);
+bool km_identity_of_current(struct km_identity *identity);
+/* Registration, in three steps under the control lock: find out what tells the container's tasks, then either make it
+ * count for a container, or forget it. */
+int km_identity_prepare(s32 pid, char *cgroup, size_t bytes);
+int km_identity_commit(u32 slot, u64 generation, const char *id);
+void km_identity_forget(void);
+/* Identities whose container was removed and that have no process left go; containers whose processes have gone are
+ * removed. Under the control lock. Returns 0 when no identity is left. */
+u32 km_identity_sweep(struct km_engine *engine);
+/* Registrations without a process: look whether the current task's cgroup is named after one. May sleep.
+ * -ENOMEM: could not be found out. */
+bool km_identity_unbound(void);
+/* Whether anybody is sliced. */
+bool km_identity_any(void);
+int km_identity_bind_current(void);
+int km_identity_expect(u32 slot, u64 generation, const char *id);
+void km_identity_exit(void);
+
+/* --- cgroups.c: what of a task's cgroups tells its container --- */
+
+#define KM_KEYS 8u
+struct km_keys {
+	u32 count;
+	struct pid *init;
+	struct pid_namespace *pid_ns; /* counted reference, or NULL */
+	struct cgroup *cgroup[KM_KEYS]; /* counted references */
+};
+/* 0 or -ESRCH, -EINVAL: shares everything with the caller. name: the cgroup's path as the owner node shows it. */
+int km_keys_of(s32 pid, struct km_keys *keys, char *name, size_t bytes);
+void km_keys_put(struct km_keys *keys);
+/* Whether any process is left in them. */
+bool km_keys_populated(const struct km_keys *keys);
+/* Call visit for each thing that a task could be known by, innermost first; stops when it returns true. Any context. */
+bool km_keys_walk(struct task_struct *task, bool (*visit)(const void *key, void *context), void *context);
+/* The outermost cgroup of the current task whose name contains a text. A counted reference, or NULL, or -ENOMEM. */
+struct cgroup *km_cgroup_named(const char *part);
+
+/* --- record.c: calls under way, by task --- */
+
+struct km_record {
+	struct hlist_node node;
+	struct task_struct *task;
+	struct cgpu_call call;
+	u32 written; /* bit n: the driver has written into segment n */
+	u32 space_used;
+	bool judged; /* the driver runs it now, on the segments */
+	struct rcu_head rcu;
+	u8 space[1664]; /* for segments; longer ones are allocated */
+};
+int km_record_init(void);
+void km_record_exit(void);
+/* NULL: no memory. */
+struct km_record *km_record_begin(void);
+void km_record_end(struct km_record *record);
+/* Of the current task. Any context. */
+struct km_record *km_record_current(void);
+
+/* --- probe.c: redirecting probes --- */
+
+struct km_probe {
+	struct kprobe kprobe;
+	const char *module; /* NULL: the kernel itself */
+	const char *symbol;
+	void *replacement;
+	/* Whether this call of the current task goes to the replacement. Called from the breakpoint. */
+	bool (*wants)(struct pt_regs *regs);
+	unsigned long original; /* entry of the function, to call it */
+	bool optional;
+	bool attached;
+};
+int km_probes_init(void);
+int km_probe_attach(struct km_probe *probe);
+void km_probe_detach(struct km_probe *probe);
+/* The last thing that a replacement does. */
+void km_probe_leave(void);
+/* After all are detached: wait until no replacement is running. */
+void km_probes_drain(void);
+unsigned long km_symbol(const char *module, const char *name);
+
+/* --- files.c: open files of the driver --- */
+
+struct km_file;
+void km_files_init(void);
+/* Forget all: the driver is gone, or goes. */
+void km_files_clear(void);
+/* The record of an open file, made at the first call on it. The caller is inside of a call on it, so it stays.
+ * -ENOMEM; -EBADF: it is no file of the caller's. */
+struct km_file *km_file_take(struct km_engine *engine, const void *nvfp);
+enum cgpu_device km_file_device(const struct km_file *file);
+/* Index of the GPU in the tree; CGPU_MAX_GPUS for one that is not there. */
+u32 km_file_gpu(const struct km_file *file);
+/* Its number, for the core: no two files ever have the same. */
+u64 km_file_number(const struct km_file *file);
+extern struct km_probe km_probe_cleanup;
+
+/* --- calls.c, copies.c, uvm.c, nodes.c: the replacements --- */
+
+extern struct km_probe km_probe_rm_ioctl;
+extern struct km_probe km_probe_copy_from, km_probe_copy_to;
+extern struct km_probe km_probe_dma_buf;
+extern struct km_probe km_probe_uvm_dup, km_probe_uvm_free, km_probe_uvm_mmap;
+extern struct km_probe km_probe_open;
+
+/* --- driver.c: the NVIDIA driver comes and goes --- */
+
+int km_driver_init(void);
+void km_driver_exit(void);
+/* The first core is there: add the cards of a driver that was waiting for it. Under the control lock. */
+void km_driver_core_came(void);
+/* -EPROTO: a driver is loaded that cannot be enforced upon, so nobody may be registered. Under the control lock. */
+int km_driver_check(void);
+/* Whether a driver is there with its probes. */
+bool km_driver_attached(void);
+/* Wait until its cards have been asked for. Without the control lock. */
+void km_driver_settle(void);
+/* Hold the loaded driver, until module_put(); its version goes to a buffer of CGPU_KM_VERSION_BYTES. NULL: there is none
+ * that can be used, or not now. */
+struct module *km_driver_hold(char *version);
+/* Pick the layouts of the loaded driver for an engine. -EPROTO: its version is unknown. Under the control lock. */
+int km_driver_layouts(struct km_engine *engine);
+
+/* --- rm.c, gpus.c: its interface for other kernel modules, and its cards --- */
+
+/* Begin to use it: for one thread at a time, and with the driver's module held. */
+const struct cgpu_km_rm *km_rm_begin(const struct nv_abi *abi, const char *version);
+void km_rm_end(void);
+/* Ask for the cards and add them. Under the control lock. */
+int km_gpus_add(struct km_engine *engine, const char *version);
+/* Ask for a card's free memory, unless that was done a moment ago. */
+void km_gpu_refresh(struct km_engine *engine, u32 gpu);
+
+/* --- tree.c: /proc/cgpu_km --- */
+
+int km_tree_init(void);
+void km_tree_exit(void);
+/* Make the files what the registry says. Under the control lock. */
+int km_tree_sync(struct km_engine *engine);
+
+/* --- register.c: inst_ctl --- */
+
+int km_inst_ctl(const char *text, size_t bytes);
+/* For the core: see cgpu_ops. */
+int km_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes);
+
+/* --- reclaim.c --- */
+
+void km_reclaim_exit(void);
+/* Containers may have come: look after them from now on. */
+void km_reclaim_start(void);
+void km_orphans_wait(void *ctx);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef CGPU_KM_CARDS_H
+#define CGPU_KM_CARDS_H
+
+#include "interface.h"
+
+int cards_list(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgpu_km_card *cards);
+int card_facts(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
+	struct cgpu_gpu_facts *facts, u64 *free_bytes);
+
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+/* cgpu_core_<version>.ko: the C core as a kernel module. */
+#include <linux/init.h>
+
+#include "cards.h"
+
+static struct cgpu_km_core this_core = {
+	.owner = THIS_MODULE,
+	.interface = CGPU_KM_INTERFACE,
+	.version = CGPU_VERSION,
+
+	.state_bytes = cgpu_state_bytes,
+	.state_version = cgpu_state_version,
+	.state_init = cgpu_state_init,
+	.state_convert = cgpu_state_convert,
+	.abi_find = cgpu_abi_find,
+	.abi_nearest = cgpu_abi_nearest,
+	.settings_apply = cgpu_settings_apply,
+
+	.gpu_add = cgpu_gpu_add,
+	.gpu_facts = cgpu_gpu_facts,
+	.gpu_set_memfree = cgpu_gpu_set_memfree,
+	.gpu_orphaned = cgpu_gpu_orphaned,
+	.minor_granted = cgpu_minor_granted,
+
+	.container_next = cgpu_container_next,
+	.container_remove = cgpu_container_remove,
+	.tree_lookup = cgpu_tree_lookup,
+	.tree_name = cgpu_tree_name,
+	.tree_read = cgpu_tree_read,
+	.tree_write = cgpu_tree_write,
+
+	.call_begin = cgpu_call_begin,
+	.call_end = cgpu_call_end,
+	.call_undo = cgpu_call_undo,
+	.file_closed = cgpu_file_closed,
+	.hold_begin = cgpu_hold_begin,
+	.hold_confirm = cgpu_hold_confirm,
+	.hold_drop = cgpu_hold_drop,
+
+	.cards_list = cards_list,
+	.card_facts = card_facts,
+};
+
+static int __init logic_init(void)
+{
+	return cgpu_km_core_register(&this_core);
+}
+
+static void __exit logic_exit(void)
+{
+	cgpu_km_core_unregister(&this_core);
+}
+
+module_init(logic_init);
+module_exit(logic_exit);
+MODULE_LICENSE("GPL");
+MODULE_AUTHOR("The OpenCGPU authors");
+MODULE_DESCRIPTION("OpenCGPU: the engine's logic, exchangeable while containers run");
+MODULE_VERSION(CGPU_VERSION);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+/* cgpu_km.ko: start and end. */
+#include <linux/init.h>
+
+#include "km.h"
+
+static int __init km_init(void)
+{
+	int err = km_probes_init();
+
+	if (err)
+		return err;
+	km_engine_init();
+	km_files_init();
+	err = km_record_init();
+	if (err)
+		return err;
+	err = km_tree_init();
+	if (err)
+		goto no_tree;
+	err = km_driver_init();
+	if (err)
+		goto no_driver;
+	return 0;
+no_driver:
+	km_tree_exit();
+no_tree:
+	km_record_exit();
+	return err;
+}
+
+/* A core holds this module, and containers hold the core: nobody is registered here. */
+static void __exit km_exit(void)
+{
+	km_reclaim_exit();
+	km_driver_exit();
+	km_identity_exit();
+	km_tree_exit();
+	km_engine_exit();
+	km_record_exit();
+}
+
+module_init(km_init);
+module_exit(km_exit);
+MODULE_LICENSE("GPL");
+MODULE_AUTHOR("The OpenCGPU authors");
+MODULE_DESCRIPTION("OpenCGPU: slices NVIDIA GPUs between containers, at the driver's boundary");
+MODULE_VERSION(CGPU_VERSION);

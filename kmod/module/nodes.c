@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Ways to a card that do not pass the driver's ioctl: they are closed to containers until they are charged. */
+#include <linux/fs.h>
+
+#include "km.h"
+
+#define DRM_MAJOR_NR 226u /* Documentation/admin-guide/devices.txt */
+
+static bool open_wants(struct pt_regs *regs)
+{
+	const struct inode *inode = (const struct inode *)regs_get_kernel_argument(regs, 0);
+	struct km_identity identity;
+
+	if (imajor(inode) != NV_NVIDIA_MAJOR && imajor(inode) != DRM_MAJOR_NR)
+		return false;
+	return km_enforce() && !km_record_current() && km_identity_of_current(&identity);
+}
+NOKPROBE_SYMBOL(open_wants);
+
+static bool may_open(const struct inode *inode)
+{
+	struct km_identity identity;
+	struct km_engine *engine;
+	bool granted;
+
+	/* A driver without its probes would serve whoever comes. */
+	if (imajor(inode) != NV_NVIDIA_MAJOR || !km_driver_attached())
+		return false;
+	if (iminor(inode) == NV_NVIDIACTL_MINOR)
+		return true;
+	if (iminor(inode) > NV_GPU_MINOR_MAX || !km_identity_of_current(&identity))
+		return false;
+	engine = km_engine_get();
+	if (!engine)
+		return false;
+	granted = engine->logic->minor_granted(&engine->core, identity.slot, identity.generation, iminor(inode));
+	km_engine_put(engine);
+	return granted;
+}
+
+/* chrdev_open(): a character device is opened, by whatever name. */
+static int open_node(struct inode *inode, struct file *file)
+{
+	int (*original)(struct inode *, struct file *) = (void *)km_probe_open.original;
+	struct km_record *record;
+	int err = -EPERM;
+
+	if (may_open(inode)) {
+		record = km_record_begin();
+		err = record ? original(inode, file) : -ENOMEM;
+		if (record)
+			km_record_end(record);
+	}
+	km_probe_leave();
+	return err;
+}
+
+static bool dma_buf_wants(struct pt_regs *regs)
+{
+	struct km_identity identity;
+
+	return km_enforce() && km_identity_of_current(&identity);
+}
+NOKPROBE_SYMBOL(dma_buf_wants);
+
+/* nv_dma_buf_export(): the buffer would live on whatever the container frees. */
+static u32 refuse_dma_buf(void *nv, void *params)
+{
+	km_probe_leave();
+	return NV_ERR_NOT_SUPPORTED;
+}
+
+struct km_probe km_probe_open = {
+	.symbol = "chrdev_open",
+	.replacement = open_node,
+	.wants = open_wants,
+};
+
+struct km_probe km_probe_dma_buf = {
+	.module = "nvidia",
+	.symbol = "nv_dma_buf_export",
+	.replacement = refuse_dma_buf,
+	.wants = dma_buf_wants,
+	.optional = true,
+};

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Parameters of the module: docs/cgpu_km.md has them with examples. */
+#include <linux/moduleparam.h>
+
+#include "km.h"
+
+static bool enforce = true;
+module_param(enforce, bool, 0444);
+MODULE_PARM_DESC(enforce, "N: count and report, refuse and rewrite nothing (default Y)");
+
+static bool allow_unknown_driver;
+module_param(allow_unknown_driver, bool, 0444);
+MODULE_PARM_DESC(allow_unknown_driver,
+	"Y: for a driver version that is not in the table take the layouts of the newest older one (default N)");
+
+static bool allow_zero_weight;
+module_param(allow_zero_weight, bool, 0444);
+MODULE_PARM_DESC(allow_zero_weight,
+	"Y: a container that finds too little weight left starts without compute, instead of being refused (default N)");
+
+static unsigned int policy = 1;
+module_param(policy, uint, 0444);
+MODULE_PARM_DESC(policy, "scheduling policy that a GPU starts with, 0 to 5 (default 1)");
+
+static unsigned int max_inst = 20;
+module_param(max_inst, uint, 0444);
+MODULE_PARM_DESC(max_inst, "containers that a GPU takes at first, 1 to 25 (default 20)");
+
+static unsigned int prio_ratio = 80;
+module_param(prio_ratio, uint, 0444);
+MODULE_PARM_DESC(prio_ratio, "share of a container with high priority that a GPU starts with, 20 to 99 (default 80)");
+
+static unsigned long default_memsize;
+module_param(default_memsize, ulong, 0444);
+MODULE_PARM_DESC(
+	default_memsize, "bytes for a container that names a GPU and no amount; 0: it is not sliced (default 0)");
+
+static unsigned int upgrade_timeout_ms = 200;
+module_param(upgrade_timeout_ms, uint, 0644);
+MODULE_PARM_DESC(upgrade_timeout_ms,
+	"how long containers' calls may be kept waiting while one core hands over to one with another layout "
+	"(default 200)");
+
+/* Written and read by cgpu-config-apply alone: a module that was loaded anew has forgotten the configuration. */
+static bool configured;
+module_param(configured, bool, 0644);
+MODULE_PARM_DESC(configured, "set by cgpu-config-apply when the node's configuration is in force");
+
+bool km_enforce(void)
+{
+	return enforce;
+}
+
+bool km_allow_unknown_driver(void)
+{
+	return allow_unknown_driver;
+}
+
+unsigned int km_upgrade_timeout_ms(void)
+{
+	return upgrade_timeout_ms;
+}
+
+void km_settings(struct cgpu_settings *settings)
+{
+	memset(settings, 0, sizeof(*settings));
+	strscpy(settings->engine, "cgpu_km", sizeof(settings->engine));
+	strscpy(settings->memory_backend, "core", sizeof(settings->memory_backend));
+	settings->major = NV_NVIDIA_MAJOR;
+	settings->enforce = enforce;
+	settings->allow_zero_weight = allow_zero_weight;
+	settings->policy = policy;
+	settings->max_inst = max_inst;
+	settings->prio_ratio = prio_ratio;
+	settings->default_memsize = default_memsize;
+}

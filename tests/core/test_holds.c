@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What only an engine inside the kernel sees: memory that UVM keeps, and files that are closed. */
+#include "bench.h"
+
+#define SLICE "6336544768"
+#define FIRST 0xc1
+
+static struct bench *sliced(struct caller *caller)
+{
+	struct bench *bench = bench_new("580.142");
+
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:" SLICE), 0);
+	*caller = bench_caller(bench, "a", 100);
+	caller->file = 1;
+	bench_cuda_start(bench, caller, FIRST);
+	return bench;
+}
+
+static long take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size)
+{
+	struct memory_ask ask = { .client = client, .parent = 0xd0, .object = object, .size = size, .attr = 2u << 23 };
+
+	return bench_vidmem(bench, caller, 1, &ask);
+}
+
+static int hold(struct bench *bench, const struct caller *caller, u32 object, struct cgpu_hold *held)
+{
+	struct cgpu_hold_request request = {
+		.slot = caller->slot, .generation = caller->generation, .tgid = 100, .client = FIRST, .handle = object
+	};
+
+	return cgpu_hold_begin(&bench->core, &request, held);
+}
+
+static void a_held_charge_outlives_the_free(void)
+{
+	struct cgpu_hold first, second;
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+
+	CHECK_EQ(take(bench, &caller, FIRST, 1, 4096 * MIB), NV_OK);
+	CHECK_EQ(hold(bench, &caller, 1, &first), 0);
+	CHECK_EQ(cgpu_hold_confirm(&bench->core, &first), 0);
+	CHECK_EQ(hold(bench, &caller, 1, &second), 0);
+	CHECK_EQ(cgpu_hold_confirm(&bench->core, &second), 0);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
+	CHECK_EQ(take(bench, &caller, FIRST, 2, 2048 * MIB), NV_ERR_NO_MEMORY);
+	bench_invariants(bench->core.state);
+	cgpu_hold_drop(&bench->core, &first);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
+	cgpu_hold_drop(&bench->core, &second);
+	cgpu_hold_drop(&bench->core, &second);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	bench_invariants(bench->core.state);
+	bench_free(bench);
+}
+
+static void a_hold_that_did_not_come_to_be_leaves_nothing(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+	u32 clients = bench->core.state->clients;
+	struct cgpu_hold held;
+
+	CHECK_EQ(take(bench, &caller, FIRST, 1, MIB), NV_OK);
+	CHECK_EQ(hold(bench, &caller, 1, &held), 0);
+	cgpu_hold_drop(&bench->core, &held);
+	CHECK_EQ(bench->core.state->clients, clients);
+	CHECK_EQ(cgpu_hold_confirm(&bench->core, &held), -ENOENT);
+	/* Of nothing that is charged: no record. */
+	CHECK_EQ(hold(bench, &caller, 77, &held), 0);
+	CHECK_EQ(held.serial, 0);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	bench_invariants(bench->core.state);
+	bench_free(bench);
+}
+
+static void what_is_held_for_a_removed_container_is_promised_to_nobody(void)
+{
+	struct cgpu_hold held, under_way;
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+
+	CHECK_EQ(take(bench, &caller, FIRST, 1, 4096 * MIB), NV_OK);
+	CHECK_EQ(hold(bench, &caller, 1, &held), 0);
+	CHECK_EQ(cgpu_hold_confirm(&bench->core, &held), 0);
+	CHECK_EQ(hold(bench, &caller, 1, &under_way), 0);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_hold_confirm(&bench->core, &under_way), -ENOENT);
+	cgpu_hold_drop(&bench->core, &under_way);
+	CHECK_EQ(hold(bench, &caller, 1, &under_way), -ENODEV);
+	/* Its own file is closed. */
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 4096 * MIB);
+	bench_invariants(bench->core.state);
+	cgpu_hold_drop(&bench->core, &held);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+	bench_invariants(bench->core.state);
+	bench_free(bench);
+}
+
+static void memory_of_another_container_is_not_held(void)
+{
+	struct caller caller, other;
+	struct bench *bench = sliced(&caller);
+	struct cgpu_hold held;
+
+	CHECK_EQ(take(bench, &caller, FIRST, 1, MIB), NV_OK);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
+	other = bench_caller(bench, "b", 200);
+	CHECK_EQ(hold(bench, &other, 1, &held), -EPERM);
+	bench_free(bench);
+}
+
+static struct caller on_file(struct caller caller, u64 file)
+{
+	caller.file = file;
+	return caller;
+}
+
+static void a_closed_file_ends_its_clients_charges(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+	struct caller first = on_file(caller, 1);
+
+	CHECK_EQ(take(bench, &first, FIRST, 1, MIB), NV_OK);
+	cgpu_file_closed(&bench->core, 2);
+	cgpu_file_closed(&bench->core, 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+	CHECK_EQ(bench->core.state->objects, 0);
+	bench_invariants(bench->core.state);
+	bench_free(bench);
+}
+
+static void closing_an_old_file_ends_nothing_of_a_new_client(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+	struct caller first = on_file(caller, 1), second = on_file(caller, 2);
+
+	CHECK_EQ(take(bench, &first, FIRST, 1, MIB), NV_OK);
+	/* The client was freed in a way that was not seen, and its handle given out again on another file. */
+	bench_cuda_start(bench, &second, FIRST);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(take(bench, &second, FIRST, 2, 2 * MIB), NV_OK);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * MIB);
+	bench_invariants(bench->core.state);
+	CHECK_EQ(bench_rm_free(bench, &second, FIRST, 2), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	cgpu_file_closed(&bench->core, 2);
+	CHECK_EQ(bench->core.state->clients, 0);
+	bench_free(bench);
+}
+
+static void a_closed_file_ends_what_a_removed_container_left(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+	struct caller first = on_file(caller, 1);
+
+	CHECK_EQ(take(bench, &first, FIRST, 1, MIB), NV_OK);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+	bench_free(bench);
+}
+
+static void a_state_goes_over_to_a_core_of_the_same_layout(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+	struct cgpu_state *fresh = calloc(1, cgpu_state_bytes());
+
+	CHECK(fresh != NULL);
+	CHECK_EQ(take(bench, &caller, FIRST, 1, MIB), NV_OK);
+	CHECK_EQ(cgpu_state_convert(fresh, bench->core.state), 0);
+	CHECK_EQ(fresh->version, cgpu_state_version());
+	bench_invariants(fresh);
+	fresh->version++;
+	CHECK_EQ(cgpu_state_convert(bench->core.state, fresh), -EPROTO);
+	fresh->version--;
+	fresh->bytes--;
+	CHECK_EQ(cgpu_state_convert(bench->core.state, fresh), -EPROTO);
+	fresh->bytes++;
+	fresh->magic = 0;
+	CHECK_EQ(cgpu_state_convert(bench->core.state, fresh), -EPROTO);
+	free(fresh);
+	bench_free(bench);
+}
+
+static void only_granted_minors_may_be_opened(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+	struct cgpu_gpu_facts own, other;
+
+	CHECK_EQ(cgpu_gpu_facts(&bench->core, 0, &own), 0);
+	CHECK_EQ(cgpu_gpu_facts(&bench->core, 1, &other), 0);
+	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, own.minor), 1);
+	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, other.minor), 0);
+	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, 200), 0);
+	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation + 1, own.minor), 0);
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, other.minor), 1);
+	bench_free(bench);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(a_held_charge_outlives_the_free),
+		TEST(a_hold_that_did_not_come_to_be_leaves_nothing),
+		TEST(what_is_held_for_a_removed_container_is_promised_to_nobody),
+		TEST(memory_of_another_container_is_not_held),
+		TEST(a_closed_file_ends_its_clients_charges),
+		TEST(closing_an_old_file_ends_nothing_of_a_new_client),
+		TEST(a_closed_file_ends_what_a_removed_container_left),
+		TEST(a_state_goes_over_to_a_core_of_the_same_layout),
+		TEST(only_granted_minors_may_be_opened),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}
