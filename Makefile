@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, as root, with nothing but git and make.
 
-.PHONY: help demo test build lint format bench clean
+.PHONY: help demo test test-vm test-vm-full test-debug-kernel build lint format bench clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
 	@echo "make test    every check: linters, unit tests, real container runtimes"
+	@echo "make test-vm the kernel module in virtual machines (part of make test); test-vm-full repeats more"
+	@echo "make test-debug-kernel  the same on a kernel that checks itself; builds that kernel first"
 	@echo "make build   virtual environment and C parts only"
 	@echo "make lint    linters only (after make build or make test)"
 	@echo "make format  rewrite Python and C in the project's style"
@@ -17,6 +19,17 @@ demo:
 
 test:
 	@scripts/test
+
+test-vm:
+	@scripts/test tests/vm
+
+test-vm-full:
+	@CGPU_VM_FULL=1 scripts/test tests/vm
+
+# One test may take longer there than pytest's limit for a test allows.
+test-debug-kernel:
+	@scripts/debug-kernel kmod/build/debug-kernel
+	@CGPU_VM_KERNEL=kmod/build/debug-kernel scripts/test tests/vm -o timeout=1500
 
 build:
 	@scripts/bootstrap build

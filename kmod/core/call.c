@@ -2,6 +2,8 @@
 /* What to do with one driver call, before it runs. */
 #include "call.h"
 
+#define UNKNOWN_CLASS_LINES 16u /* for one container */
+
 int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *envelope, u32 bytes, u32 *nr, u32 *inner, u64 *address)
 {
 	const struct nv_layout_nv_ioctl_xfer_t *at = &core->abi->nv_ioctl_xfer_t;
@@ -118,13 +120,15 @@ static enum cgpu_verdict decide(struct core_frame *frame)
 	return claimed ? core_not_yours(frame, claimed) : by_escape(frame);
 }
 
-/* A class in a fresh log line, once per container until another one comes. */
+/* A class in a fresh log line, once until another one comes: and not for ever, as the container chooses them. */
 static int unknown_class_line(struct core_frame *frame, struct core_text *out)
 {
 	if (frame->unknown_class == 0 || frame->container == NULL)
 		return 0;
-	if (frame->container->refused_class == frame->unknown_class)
+	if (frame->container->refused_class == frame->unknown_class ||
+		frame->container->refused_lines >= UNKNOWN_CLASS_LINES)
 		return 0;
+	frame->container->refused_lines++;
 	frame->container->refused_class = frame->unknown_class;
 	core_text_string(out, "container ");
 	core_text_string(out, frame->container->id);

@@ -60,6 +60,7 @@ struct core_container {
 	u32 moved; /* GPUs that an unfinished registration moved to policy 2 */
 	u32 clients, objects; /* sums: records it holds */
 	u32 refused_class; /* the last one that was logged */
+	u32 refused_lines; /* how many were */
 	char id[CGPU_ID_BYTES];
 	char cgroup[CGPU_CGROUP_BYTES];
 };

@@ -22,10 +22,11 @@ static uint32_t alloc_client(struct call *call, struct alloc_request *request)
 {
 	struct sim *sim = call->sim;
 	uint32_t status;
+	bool is_kernel = call_is_kernel(call);
 
-	request->process = caller_process(&call->caller);
+	request->process = is_kernel ? 0 : caller_process(&call->caller);
 	pthread_mutex_lock(&sim->lock);
-	status = client_create(sim, file_owner(sim, call->file), request);
+	status = client_create(sim, is_kernel ? NULL : file_owner(sim, call->file), request);
 	pthread_mutex_unlock(&sim->lock);
 	return status;
 }
@@ -41,7 +42,7 @@ static uint32_t alloc_object(struct call *call, struct alloc_request *request, u
 	status = client_for_call(call, request->client, &client);
 	if (status == NV_OK) {
 		parent = object_find(sim, client, request->parent);
-		status = parent ? class_create(sim, request, parent, params, &created) : NV_ERR_INVALID_OBJECT_PARENT;
+		status = parent ? class_make(sim, request, parent, params, &created) : NV_ERR_INVALID_OBJECT_PARENT;
 	}
 	if (status == NV_OK)
 		request->handle = created->handle;
@@ -98,10 +99,10 @@ int escape_alloc(struct call *call)
 	request.handle = get32(call->data, small->hObjectNew);
 	request.class_id = get32(call->data, small->hClass);
 	request.params = get64(call->data, small->pAllocParms);
-	if (call->file->card != SIM_NO_CARD && !is_event_class(request.class_id))
+	if (!call_is_kernel(call) && call->file->card != SIM_NO_CARD && !is_event_class(request.class_id))
 		return -EINVAL;
 	/* escape.c: a client from user space is always of this class. */
-	if (is_root_class(request.class_id)) {
+	if (!call_is_kernel(call) && is_root_class(request.class_id)) {
 		request.class_id = NV01_ROOT_CLIENT;
 		put32(call->data, small->hClass, NV01_ROOT_CLIENT);
 	}

@@ -164,7 +164,7 @@ static uint32_t create_other_memory(struct sim *sim, const struct alloc_request 
 	return object_create(sim, parent->client, parent, &handle, request->class_id, created);
 }
 
-uint32_t class_create(struct sim *sim, const struct alloc_request *request, struct object *parent, uint8_t *params,
+uint32_t class_make(struct sim *sim, const struct alloc_request *request, struct object *parent, uint8_t *params,
 	struct object **created)
 {
 	struct memory_request memory;

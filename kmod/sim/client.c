@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* RM clients. A client belongs to the open file description that made it, not to a process. */
+/* RM clients. A client belongs to the open file description that made it, not to a process; one of the kernel to none. */
 #include <stdlib.h>
 
 #include "sim.h"
@@ -28,7 +28,7 @@ static uint32_t choose_handle(struct sim *sim)
 	return handle;
 }
 
-uint32_t client_create(struct sim *sim, struct file *owner, struct alloc_request *request)
+uint32_t client_create(struct sim *sim, struct open_file *owner, struct alloc_request *request)
 {
 	struct client *client;
 	uint32_t status;
@@ -70,7 +70,7 @@ void client_free(struct sim *sim, struct client *client)
 	free(client);
 }
 
-void clients_free_of(struct sim *sim, const struct file *owner)
+void clients_free_of(struct sim *sim, const struct open_file *owner)
 {
 	struct client *at = sim->clients, *next;
 
@@ -83,10 +83,12 @@ void clients_free_of(struct sim *sim, const struct file *owner)
 
 uint32_t client_for_call(struct call *call, uint32_t handle, struct client **client)
 {
-	uint64_t identity = file_identity(call->file);
-
 	*client = client_find(call->sim, handle);
 	if (!*client)
 		return NV_ERR_INVALID_OBJECT_HANDLE;
-	return (*client)->owner->id == identity ? NV_OK : NV_ERR_INVALID_CLIENT;
+	if (call_is_kernel(call))
+		return NV_OK;
+	if (!(*client)->owner || (*client)->owner->id != file_identity(call->file))
+		return NV_ERR_INVALID_CLIENT;
+	return NV_OK;
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which processes use a card, and how much of it. */
+#include <stdlib.h>
+
 #include "sim.h"
 
 /* ctrl2080gpu.h NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT */
@@ -23,7 +25,7 @@ static bool uses_card(const struct client *client, uint32_t card, uint32_t class
 	return false;
 }
 
-/* Process numbers in our own namespace, each once; takes the lock. */
+/* Process numbers in our own namespace, each once, and none of the kernel's; takes the lock. */
 static uint32_t collect(struct control *control, uint32_t class_id, pid_t found[MAX_PIDS])
 {
 	struct sim *sim = control->call->sim;
@@ -34,7 +36,7 @@ static uint32_t collect(struct control *control, uint32_t class_id, pid_t found[
 	for (client = sim->clients; client && count < MAX_PIDS; client = client->next) {
 		for (i = 0; i < count && found[i] != client->process; i++)
 			;
-		if (i == count && uses_card(client, control->card_index, class_id))
+		if (i == count && client->process != 0 && uses_card(client, control->card_index, class_id))
 			found[count++] = client->process;
 	}
 	pthread_mutex_unlock(&sim->lock);
@@ -45,12 +47,15 @@ uint32_t control_pids(struct control *control)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at =
 		&control->call->sim->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
-	pid_t found[MAX_PIDS];
 	struct pid_view view;
 	uint32_t count, seen = 0, i, pid;
+	pid_t *found;
 
 	if (get32(control->params, at->idType) != NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS)
 		return NV_ERR_INVALID_ARGUMENT;
+	found = malloc(MAX_PIDS * sizeof(*found));
+	if (!found)
+		return NV_ERR_INSUFFICIENT_RESOURCES;
 	count = collect(control, get32(control->params, at->id), found);
 	pid_view_open(&view, control->call->sim, &control->call->caller);
 	for (i = 0; i < count; i++) {
@@ -58,6 +63,7 @@ uint32_t control_pids(struct control *control)
 		if (pid != 0)
 			put32(control->params + 4 * seen++, at->pidTbl, pid);
 	}
+	free(found);
 	put32(control->params, at->pidTblCount, seen);
 	return NV_OK;
 }
@@ -82,17 +88,21 @@ static void add_usage(const struct client *client, uint32_t card, struct usage *
 /* Number in our namespace of a process that the caller names; 0 when it has no client here. */
 static pid_t find_process(struct control *control, const struct pid_view *view, uint32_t pid)
 {
-	pid_t found[MAX_PIDS];
 	uint32_t count, i;
+	pid_t *found, process = 0;
 
 	if (!view->translate)
 		return (pid_t)pid;
+	found = malloc(MAX_PIDS * sizeof(*found));
+	if (!found)
+		return 0;
 	count = collect(control, NV01_DEVICE_0, found);
-	for (i = 0; i < count; i++) {
+	for (i = 0; i < count && process == 0; i++) {
 		if (pid_view_of(view, found[i]) == pid)
-			return found[i];
+			process = found[i];
 	}
-	return 0;
+	free(found);
+	return process;
 }
 
 static uint32_t usage_of(struct control *control, const struct pid_view *view, uint32_t pid, struct usage *usage)

@@ -115,7 +115,7 @@ static void report(struct card *card, struct memory_request *request, uint64_t p
 }
 
 /* Rounds up; false when the result does not fit 64 bits. */
-static bool round_up(uint64_t *value, uint64_t unit)
+static bool round_to(uint64_t *value, uint64_t unit)
 {
 	if (*value > UINT64_MAX - (unit - 1))
 		return false;
@@ -136,10 +136,10 @@ uint32_t memory_create(struct sim *sim, uint32_t index, struct memory_request *r
 	status = align(request, page);
 	if (status != NV_OK)
 		return status;
-	if (!round_up(&request->size, page))
+	if (!round_to(&request->size, page))
 		return NV_ERR_NO_MEMORY;
 	taken = request->size;
-	if (!round_up(&taken, page < SIM_PAGE_BIG ? SIM_PAGE_BIG : page) || taken > card->bytes - card->used)
+	if (!round_to(&taken, page < SIM_PAGE_BIG ? SIM_PAGE_BIG : page) || taken > card->bytes - card->used)
 		return NV_ERR_NO_MEMORY;
 	*memory = calloc(1, sizeof(**memory));
 	if (!*memory)
@@ -147,6 +147,8 @@ uint32_t memory_create(struct sim *sim, uint32_t index, struct memory_request *r
 	**memory = (struct memory){ .refs = 1, .card = index, .size = request->size, .taken = taken };
 	report(card, request, page);
 	card->used += taken;
+	if (card->used > card->peak)
+		card->peak = card->used;
 	card->next_offset += taken;
 	return NV_OK;
 }

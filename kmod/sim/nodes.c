@@ -144,7 +144,7 @@ static int op_open(const char *path, struct fuse_file_info *info)
 {
 	struct node node = node_of(path);
 	struct sim *sim = this_sim();
-	struct file *file;
+	struct open_file *file;
 
 	info->direct_io = 1;
 	/* close() of our own copies must not wait for ourselves. */
@@ -162,7 +162,7 @@ static int op_release(const char *path, struct fuse_file_info *info)
 {
 	(void)path;
 	if (info->fh != 0)
-		file_release(this_sim(), (struct file *)(uintptr_t)info->fh);
+		file_release(this_sim(), (struct open_file *)(uintptr_t)info->fh);
 	return 0;
 }
 
@@ -199,7 +199,7 @@ static int op_ioctl(const char *path, unsigned int command, void *argument, stru
 {
 	pid_t thread = fuse_get_context()->pid;
 	struct caller caller = { .thread = thread };
-	struct file *file = (struct file *)(uintptr_t)info->fh;
+	struct open_file *file = (struct open_file *)(uintptr_t)info->fh;
 
 	(void)path;
 	(void)flags;

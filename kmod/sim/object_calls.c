@@ -32,11 +32,24 @@ int escape_free(struct call *call)
 	return 0;
 }
 
+uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle)
+{
+	struct object *copy;
+	uint32_t status = object_create(sim, parent->client, parent, handle, source->class_id, &copy);
+
+	if (status != NV_OK)
+		return status;
+	copy->memory = source->memory;
+	if (copy->memory)
+		copy->memory->refs++;
+	return NV_OK;
+}
+
 static uint32_t duplicate(struct call *call, uint32_t *handle)
 {
 	const struct nv_layout_NVOS55_PARAMETERS *at = &call->sim->abi->NVOS55_PARAMETERS;
 	struct sim *sim = call->sim;
-	struct object *parent, *source, *copy;
+	struct object *parent, *source;
 	struct client *client, *from;
 	uint32_t status;
 
@@ -53,15 +66,9 @@ static uint32_t duplicate(struct call *call, uint32_t *handle)
 	if (!class_may_be_duplicated(source->class_id))
 		return NV_ERR_INVALID_ARGUMENT;
 	/* The default right: the same process only (rmapi/sharing.c). */
-	if (from != client && from->process != client->process)
+	if (!call_is_kernel(call) && from != client && from->process != client->process)
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
-	status = object_create(sim, client, parent, handle, source->class_id, &copy);
-	if (status != NV_OK)
-		return status;
-	copy->memory = source->memory;
-	if (copy->memory)
-		copy->memory->refs++;
-	return NV_OK;
+	return object_duplicate(sim, source, parent, handle);
 }
 
 int escape_dup(struct call *call)

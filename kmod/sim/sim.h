@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated NVIDIA cards: one server process that answers the driver's user interface on files of a FUSE mount.
+ * The kernel modules of tests/vm/standin are made of the same files but server.c, nodes.c, ioctl.c, register.c, caller.c,
+ * pid_view.c and user_memory.c.
  * Everything here runs with sim->lock held unless a comment says otherwise; no memory of a caller is touched under it.
  */
 #ifndef CGPU_SIM_H
@@ -38,6 +40,7 @@ struct card {
 	const char *name;
 	uint64_t bytes;
 	uint64_t used;
+	uint64_t peak; /* the most that was ever used */
 	uint64_t next_offset;
 	uint16_t pci_device;
 	bool pages_512m;
@@ -71,11 +74,11 @@ struct object {
 	bool memory_owner;
 };
 
-struct file;
+struct open_file;
 struct client {
 	struct client *next;
 	struct client *prev;
-	struct file *owner;
+	struct open_file *owner;
 	struct object *root;
 	uint32_t handle;
 	uint32_t objects;
@@ -84,14 +87,15 @@ struct client {
 };
 
 /* One open file description. */
-struct file {
-	struct file *next;
-	struct file *prev;
+struct open_file {
+	struct open_file *next;
+	struct open_file *prev;
 	uint64_t id;
 	/* SIM_NO_CARD: nvidiactl. */
 	uint32_t card;
 	uint64_t registered;
-	int registered_fd;
+	/* What keeps that one open (register.c). */
+	intptr_t hold;
 };
 
 struct sim {
@@ -106,7 +110,7 @@ struct sim {
 	struct client *clients;
 	uint32_t client_count;
 	uint32_t next_client;
-	struct file *files;
+	struct open_file *files;
 	uint32_t file_count;
 	uint64_t next_file;
 	uint64_t memblock_size;
@@ -121,10 +125,13 @@ struct caller {
 	pid_t thread;
 };
 
+/* Or the kernel itself: it has no file, its addresses are the kernel's, and it may use the clients of others. */
+#define SIM_KERNEL ((pid_t)-1)
+
 /* One call: the top-level structure is already copied into data. */
 struct call {
 	struct sim *sim;
-	struct file *file;
+	struct open_file *file;
 	struct caller caller;
 	uint32_t nr;
 	uint8_t *data;
@@ -141,6 +148,11 @@ struct alloc_request {
 	bool is_admin;
 	pid_t process;
 };
+
+static inline bool call_is_kernel(const struct call *call)
+{
+	return call->caller.thread == SIM_KERNEL;
+}
 
 /* version.c */
 bool version_select(struct sim *sim, const char *text);
@@ -171,22 +183,25 @@ void pid_view_open(struct pid_view *view, const struct sim *sim, const struct ca
 uint32_t pid_view_of(const struct pid_view *view, pid_t process);
 
 /* file.c */
-struct file *file_open(struct sim *sim, uint32_t card);
+struct open_file *file_open(struct sim *sim, uint32_t card);
 /* Takes the lock itself. */
-void file_release(struct sim *sim, struct file *file);
-uint64_t file_identity(const struct file *file);
+void file_release(struct sim *sim, struct open_file *file);
+uint64_t file_identity(const struct open_file *file);
 /* The description that owns the clients made through this one. */
-struct file *file_owner(struct sim *sim, const struct file *file);
-/* Takes the lock itself; 0 or -errno. */
+struct open_file *file_owner(struct sim *sim, const struct open_file *file);
+/* Ties the file of a call to another one, by number; hold is given up with the file. Takes the lock; 0 or -errno. */
+int file_tie(struct call *call, uint64_t id, intptr_t hold);
+/* register.c. Takes the lock itself; 0 or -errno. */
 int file_register(struct call *call, int ctl_fd);
+void file_let_go(intptr_t hold);
 /* Whether a descriptor of ours leads to an open nvidiactl of this server. */
 #define SIM_IDENTIFY_IOCTL 0xc0104899u
 
 /* client.c */
 struct client *client_find(struct sim *sim, uint32_t handle);
-uint32_t client_create(struct sim *sim, struct file *owner, struct alloc_request *request);
+uint32_t client_create(struct sim *sim, struct open_file *owner, struct alloc_request *request);
 void client_free(struct sim *sim, struct client *client);
-void clients_free_of(struct sim *sim, const struct file *owner);
+void clients_free_of(struct sim *sim, const struct open_file *owner);
 /* Finds a client this description may use: NV_OK, NV_ERR_INVALID_OBJECT_HANDLE or NV_ERR_INVALID_CLIENT. */
 uint32_t client_for_call(struct call *call, uint32_t handle, struct client **client);
 
@@ -221,7 +236,7 @@ void memory_release(struct sim *sim, struct memory *memory);
 int escape_alloc(struct call *call);
 int escape_alloc_memory(struct call *call);
 /* class.c: makes an object of any class but a client; params is a copy of the parameters, or NULL. */
-uint32_t class_create(struct sim *sim, const struct alloc_request *request, struct object *parent, uint8_t *params,
+uint32_t class_make(struct sim *sim, const struct alloc_request *request, struct object *parent, uint8_t *params,
 	struct object **created);
 uint32_t class_check(const struct alloc_request *request);
 /* Bytes of parameters that the class reads; 0: none are looked at. */
@@ -233,6 +248,8 @@ uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint3
 /* object_calls.c */
 int escape_free(struct call *call);
 int escape_dup(struct call *call);
+/* A second handle to what an object stands for; rights are the caller's affair. */
+uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle);
 uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle);
 /* heap_control.c */
 int escape_heap_control(struct call *call);
@@ -265,8 +282,11 @@ int escape_sys_params(struct call *call);
 int escape_register_fd(struct call *call);
 int escape_wait_open(struct call *call);
 
-/* escape.c: one ioctl, without the lock; 0 or -errno. data: the kernel's copy of the structure, if it made one. */
-int escape_ioctl(struct sim *sim, struct file *file, pid_t thread, uint32_t command, uint64_t argument, void *data);
+/* escape.c: one call, without the lock; 0 or -errno. */
+int escape_dispatch(struct call *call);
+/* ioctl.c: one ioctl of a mounted node. data: the kernel's copy of the structure, if it made one. */
+int escape_ioctl(
+	struct sim *sim, struct open_file *file, pid_t thread, uint32_t command, uint64_t argument, void *data);
 
 /* nodes.c */
 struct fuse_operations;

@@ -48,23 +48,27 @@ static void put_pointer(u8 *at, const void *pointer)
 	memcpy(at, &value, sizeof(value));
 }
 
-/* The driver's status. */
+/* The driver's status. The message has the short form of the structure up to 570, and the long one since 575. */
 static u32 rm_alloc(struct asking *asking, u32 parent, u32 *handle, u32 class, u32 bytes)
 {
-	const struct nv_layout_NVOS64_PARAMETERS *at = &asking->abi->NVOS64_PARAMETERS;
+	const struct nv_layout_NVOS21_PARAMETERS *narrow = &asking->abi->NVOS21_PARAMETERS;
+	const struct nv_layout_NVOS64_PARAMETERS *wide = &asking->abi->NVOS64_PARAMETERS;
+	int is_wide = asking->abi->nvidia_kernel_rmapi_ops_t.params_alloc_pRightsRequested != NV_ABI_ABSENT;
+	u32 size_at = is_wide ? wide->paramsSize : narrow->paramsSize;
 	u8 *message = message_start(asking, NV04_ALLOC);
 
-	put32(message + at->hRoot, asking->client);
-	put32(message + at->hObjectParent, parent);
-	put32(message + at->hObjectNew, *handle);
-	put32(message + at->hClass, class);
+	/* Both begin alike. */
+	put32(message + narrow->hRoot, asking->client);
+	put32(message + narrow->hObjectParent, parent);
+	put32(message + narrow->hObjectNew, *handle);
+	put32(message + narrow->hClass, class);
 	if (bytes)
-		put_pointer(message + at->pAllocParms, asking->params);
-	if (at->paramsSize != NV_ABI_ABSENT)
-		put32(message + at->paramsSize, bytes);
+		put_pointer(message + narrow->pAllocParms, asking->params);
+	if (size_at != NV_ABI_ABSENT)
+		put32(message + size_at, bytes);
 	asking->rm->op(asking->message);
-	*handle = get32(message + at->hObjectNew);
-	return get32(message + at->status);
+	*handle = get32(message + narrow->hObjectNew);
+	return get32(message + (is_wide ? wide->status : narrow->status));
 }
 
 static void rm_free(struct asking *asking)

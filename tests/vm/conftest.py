@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Virtual machines for the tests here: one for each file, and more where a test asks for them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.vm.bundles import Containers
+from tests.vm.kernels import Kernel, NoKernelError, choose_kernel
+from tests.vm.machine import QEMU, Machine
+from tests.vm.node import build_engine, build_standin, load_driver, load_engine, unload_driver, unload_engine
+from tests.vm.sliced_node import SlicedNode
+
+Boot = Callable[..., Machine]
+# Each with a command or file that must be there.
+NEEDED = (QEMU, "gcc", "make", "runc", "setpriv", "/bin/busybox")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything below this folder needs root, as the guest reads the host's files."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.vm)
+            item.add_marker(pytest.mark.root)
+
+
+@pytest.fixture(scope="session")
+def kernel() -> Kernel:
+    """Return the kernel under test."""
+    missing = [name for name in NEEDED if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"missing: {', '.join(missing)}; run: scripts/bootstrap test")
+    try:
+        return choose_kernel()
+    except NoKernelError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def machines() -> list[Machine]:
+    """Return the machines that are up, for the check of their logs."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def boot(kernel: Kernel, machines: list[Machine], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boot]:
+    """Boot machines with options of one's choice; they end with the test file."""
+    mine: list[Machine] = []
+
+    def begin(*, wait: bool = True, **options: object) -> Machine:
+        machine = Machine(kernel, tmp_path_factory.mktemp("vm"), **options)  # type: ignore[arg-type]
+        mine.append(machine)
+        machines.append(machine)
+        return machine.wait_ready() if wait else machine
+
+    yield begin
+    for machine in mine:
+        machine.close()
+        machines.remove(machine)
+
+
+@pytest.fixture(scope="module")
+def machine(boot: Boot) -> Machine:
+    """Return a machine that is up, shared by the tests of a file."""
+    return boot()
+
+
+@pytest.fixture(autouse=True)
+def no_kernel_faults(machines: list[Machine]) -> Iterator[None]:
+    """Fail the test in which a kernel warned, oopsed, stalled or ended."""
+    yield
+    found = [problem for machine in machines if machine.ready.is_set() for problem in machine.problems()]
+    if found:
+        pytest.fail("kernel log:\n" + "\n\n".join(found), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def standin(kernel: Kernel) -> Path:
+    """Return the folder with the stand-in driver's modules."""
+    return build_standin(kernel)
+
+
+@pytest.fixture(scope="session")
+def module(kernel: Kernel) -> Path:
+    """Return the folder with the engine's modules."""
+    return build_engine(kernel)
+
+
+@pytest.fixture
+def driver(machine: Machine, standin: Path) -> Iterator[Machine]:
+    """Return the machine with the driver loaded, with one T4."""
+    load_driver(machine)
+    yield machine
+    unload_driver(machine)
+
+
+@pytest.fixture
+def engine(driver: Machine, module: Path) -> Iterator[Machine]:
+    """Return the machine with driver and engine loaded."""
+    load_engine(driver)
+    yield driver
+    unload_engine(driver)
+
+
+@pytest.fixture(scope="module")
+def containers(machine: Machine) -> Containers:
+    """Return runc behind the wrapper, in the machine."""
+    return Containers(machine)
+
+
+@pytest.fixture(scope="module")
+def loaded_node(machine: Machine, containers: Containers, standin: Path, module: Path) -> Iterator[SlicedNode]:
+    """Return the machine of a file with driver and engine, which its tests share."""
+    node = SlicedNode(machine, containers)
+    yield node
+    node.unload()
+
+
+@pytest.fixture
+def node(loaded_node: SlicedNode) -> Iterator[SlicedNode]:
+    """Return the same with one T4 until the test wants others; the test may leave nothing behind."""
+    loaded_node.use()
+    yield loaded_node
+    loaded_node.await_empty()

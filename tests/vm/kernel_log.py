@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a guest's kernel says, and what of it is a fault."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass
+
+SYNC_MARK = "agent: sync"  # the agent's, see there
+CONTEXT = 40  # records after a fault that belong to its report
+
+# First lines of the reports of everything in the kernel that looks for mistakes.
+FAULT = re.compile(
+    r"WARNING: |BUG: |BUG at |BUG \S+ \(|Oops|Kernel panic|(?<!\] )general protection fault|unable to handle"
+    r"|divide error:|invalid opcode:|stack segment:|double fault"
+    r"|rcu: INFO: |rcu_\w+ (?:self-)?detected|INFO: task .* blocked|INFO: possible|INFO: inconsistent"
+    r"|INFO: trying to register|possible \S+ (?:\S+ )?(?:locking|dependency|deadlock)|inconsistent lock state"
+    r"|suspicious RCU usage|KASAN: |UBSAN: |KCSAN: |kmemleak: \d+ new|ODEBUG: |refcount_t: "
+    r"|list_(?:add|del) corruption|soft lockup|hard LOCKUP|sleeping function called|scheduling while atomic"
+    r"|still has locks held|lock held when returning|bad unlock balance|held lock freed|DEBUG_LOCKS_WARN_ON"
+    r"|workqueue: .* leaked|Objects remaining in|Trying to vfree"
+)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One message of the kernel."""
+
+    level: int
+    sequence: int
+    seconds: float
+    text: str
+
+    @classmethod
+    def parse(cls, raw: str) -> Record:
+        """Take apart what /dev/kmsg gives."""
+        head, _, rest = raw.partition(";")
+        priority, sequence, microseconds = head.split(",")[:3]
+        # Lines that start with a space are properties of the device that spoke.
+        text = "\n".join(line for line in rest.splitlines() if not line.startswith(" "))
+        return cls(int(priority) & 7, int(sequence), int(microseconds) / 1e6, text)
+
+    def __str__(self) -> str:
+        """Return it as dmesg prints it."""
+        return f"[{self.seconds:12.6f}] {self.text}"
+
+
+class KernelLog:
+    """All messages of one guest, in order."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.records: list[Record] = []
+        self.lock = threading.Lock()
+        self.checked = 0
+        self.expected: list[re.Pattern[str]] = []
+
+    def add(self, payload: bytes) -> None:
+        """Take the records of one frame."""
+        texts = payload.decode(errors="replace").split("\0")
+        records = [Record.parse(text) for text in texts if text]
+        with self.lock:
+            self.records += [record for record in records if record.text != SYNC_MARK]
+
+    def text(self, start: int = 0) -> str:
+        """Return the messages from the given one on, as dmesg prints them."""
+        with self.lock:
+            return "\n".join(map(str, self.records[start:]))
+
+    def expect(self, pattern: str) -> None:
+        """Let faults with this in their line pass until the next check, which wants at least one."""
+        self.expected.append(re.compile(pattern))
+
+    def check(self) -> list[str]:
+        """Return the faults since the last check, each with its report, and what was expected in vain."""
+        with self.lock:
+            records, self.checked = self.records[self.checked :], len(self.records)
+        expected, self.expected = self.expected, []
+        met: set[re.Pattern[str]] = set()
+        found, after = [], 0
+        for number, record in enumerate(records):
+            wanted = {pattern for pattern in expected if pattern.search(record.text)}
+            met |= wanted
+            if wanted or number < after or not FAULT.search(record.text):
+                continue
+            after = number + CONTEXT
+            found.append("\n".join(map(str, records[number:after])))
+        return found + [
+            f"expected in the kernel log, never came: {p.pattern}" for p in expected if p not in met
+        ]

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an administrator of a GPU node does: load and unload the driver and the engine, make device nodes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from tests.integration.engine import ENFORCE
+from tests.vm.kernels import Kernel
+from tests.vm.machine import Machine
+from tests.vm.process import Finished
+from tests.vm.store import ROOT, STORE
+
+DRIVER_VERSION = "580.142"
+TREE = "/proc/cgpu_km"
+
+# The driver makes no nodes; on a node its own tools do.
+MAKE_NODES = """
+cat /proc/driver/nvidia/gpus/*/information | while read -r key value rest; do
+	[ "$key $value" = "Device Minor:" ] || continue
+	minor=${rest##* }
+	[ -e /dev/nvidia$minor ] || mknod -m 666 /dev/nvidia$minor c 195 $minor
+done
+[ -e /dev/nvidiactl ] || mknod -m 666 /dev/nvidiactl c 195 255
+[ -e /dev/nvidia-modeset ] || mknod -m 666 /dev/nvidia-modeset c 195 254
+while read -r major name; do
+	[ "$name" = nvidia-uvm ] || continue
+	rm -f /dev/nvidia-uvm /dev/nvidia-uvm-tools
+	mknod -m 666 /dev/nvidia-uvm c $major 0
+	mknod -m 666 /dev/nvidia-uvm-tools c $major 1
+done </proc/devices
+"""
+
+
+@cache
+def make(directory: Path, output: Path, *variables: str) -> Path:
+    """Run make once, alone in its output folder; a build that fails fails the test with its last lines."""
+    STORE.mkdir(parents=True, exist_ok=True)
+    command = ["make", "--no-print-directory", "-j2", "-C", str(directory), f"OUT={output}", *variables]
+    with (STORE / f"{output.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    assert done.returncode == 0, f"{' '.join(command)}:\n{(done.stdout + done.stderr)[-6000:]}"
+    return output
+
+
+def flavour(kernel: Kernel) -> str:
+    """Return the kernel's name in the build folders."""
+    return f"{kernel.release}-debug" if kernel.debug else kernel.release
+
+
+def build_standin(kernel: Kernel, version: str = DRIVER_VERSION, without: str = "") -> Path:
+    """Build the stand-in for the NVIDIA driver; return the folder with its modules.
+
+    `without` names functions of the driver, with commas, that this one is to lack.
+    """
+    output = STORE / "-".join(["standin", flavour(kernel), version, *filter(None, [without])])
+    # With the objects in common, each further version costs seconds.
+    objects = f"OBJ={STORE / f'standin-{flavour(kernel)}-obj'}"
+    variables = [f"KDIR={kernel.build}", objects, f"DRIVER_VERSION={version}", f"WITHOUT={without}"]
+    return make(ROOT / "tests" / "vm" / "standin", output, *variables)
+
+
+def build_engine(kernel: Kernel) -> Path:
+    """Build the engine's modules; return the folder with them."""
+    output = ROOT / "kmod" / "build" / "module" / flavour(kernel)
+    return make(ROOT / "kmod" / "module", output, f"KDIR={kernel.build}")
+
+
+def insmod(machine: Machine, module: Path | str, *parameters: str, check: bool = True) -> Finished:
+    """Load a module that lies on the host (a Path) or in the guest (a text)."""
+    path = machine.seen(module) if isinstance(module, Path) else module
+    return machine.run(["/bin/busybox", "insmod", path, *parameters], check=check)
+
+
+def rmmod(machine: Machine, *names: str, check: bool = True) -> Finished:
+    """Unload modules, in this order."""
+    return machine.run(["/bin/busybox", "rmmod", *names], check=check)
+
+
+def loaded(machine: Machine) -> list[str]:
+    """Return the names of the modules in the guest's kernel."""
+    lines = machine.read_file("/proc/modules").decode().splitlines()
+    return [line.split()[0] for line in lines]
+
+
+def words(parameters: dict[str, object]) -> list[str]:
+    """Return module parameters as insmod takes them."""
+    return [f"{name}={value}" for name, value in parameters.items()]
+
+
+def load_driver(
+    machine: Machine,
+    cards: str = "T4:1",
+    version: str = DRIVER_VERSION,
+    without: str = "",
+    **parameters: object,
+) -> None:
+    """Load the stand-in driver with these cards and make its device nodes."""
+    folder = build_standin(machine.kernel, version, without)
+    insmod(machine, folder / "nvidia.ko", f"cards={cards}", *words(parameters))
+    insmod(machine, folder / "nvidia-uvm.ko")
+    insmod(machine, folder / "nvidia-modeset.ko")
+    machine.shell(MAKE_NODES)
+
+
+def unload_driver(machine: Machine) -> None:
+    """Unload the stand-in driver; its nodes go with it."""
+    rmmod(machine, "nvidia_modeset", "nvidia_uvm", "nvidia")
+    machine.shell("rm -f /dev/nvidia*")
+
+
+def load_engine(machine: Machine, core: Path | None = None, **parameters: object) -> None:
+    """Load cgpu_km with these parameters, and a core: the one that was built with it, or another.
+
+    Under CGPU_TEST_ENFORCE=off it enforces nothing, unless a parameter says otherwise.
+    """
+    if os.environ.get(ENFORCE) == "off":
+        parameters = {"enforce": "N", **parameters}
+    folder = build_engine(machine.kernel)
+    if core is None:
+        cores = sorted(folder.glob("cgpu_core_*.ko"))
+        assert len(cores) == 1, (
+            f"{folder}: one cgpu_core_*.ko expected, found {[path.name for path in cores]}"
+        )
+        core = cores[0]
+    insmod(machine, folder / "cgpu_km.ko", *words(parameters))
+    insmod(machine, core)
+
+
+def unload_engine(machine: Machine) -> None:
+    """Unload the engine, cores first."""
+    cores = [name for name in loaded(machine) if name.startswith("cgpu_core_")]
+    rmmod(machine, *cores, "cgpu_km")
+
+
+def read(machine: Machine, node: str) -> str:
+    """Return the text of a node of the tree."""
+    return machine.read_file(f"{TREE}/{node}").decode()
+
+
+def write(machine: Machine, node: str, text: str) -> Finished:
+    """Make one write to a node of the tree; the result says whether it was taken."""
+    return machine.run(
+        ["/bin/busybox", "dd", f"of={TREE}/{node}", "bs=64k", "conv=notrunc"], input=text, check=False
+    )

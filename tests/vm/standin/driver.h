@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The stand-in for nvidia.ko: files of the open half of the driver (kernel-open/nvidia: nv.c, os-interface.c …) call
+ * those of the half that comes as a binary (rm*.c), and that one calls the simulated card (kmod/sim).
+ */
+#ifndef STANDIN_DRIVER_H
+#define STANDIN_DRIVER_H
+
+#include <linux/atomic.h>
+#include <linux/types.h>
+#include <linux/workqueue.h>
+
+#include "sim.h"
+
+struct inode;
+struct file;
+
+#define NV_FLAG_CONTROL 0x1000
+
+/* What the binary half wants as a stack of its own; it has none here. */
+struct nvidia_stack {
+	u32 size;
+	void *top;
+};
+
+/* One device, the control device too. The first fields lie as in the driver's nv_state_t (nv.h). */
+struct nv_state {
+	void *priv;
+	void *os_state;
+	int flags;
+	struct {
+		u32 domain;
+		u8 bus, slot, function;
+		u16 vendor_id, device_id;
+	} pci_info;
+	u16 subsystem_id;
+	u16 subsystem_vendor;
+	u32 gpu_id;
+	u32 card;
+	atomic_t kernel_opens;
+};
+
+/* The binary half's part of an open file. */
+struct nv_file_private {
+	struct open_file *file;
+};
+
+/* file->private_data */
+struct nv_linux_file_private {
+	struct nv_file_private nvfp;
+	struct nv_state *nvptr;
+	struct work_struct close_work;
+	u32 *attached_gpus;
+	size_t num_attached_gpus;
+};
+
+/* card.c */
+extern struct sim *nvidia_card;
+extern const char nvidia_version[];
+
+/* nv.c */
+extern struct nv_state nv_ctl_device;
+struct nv_state *nv_find_device(u32 gpu_id);
+struct nv_state *nv_device(u32 card);
+int nv_kmem_cache_alloc_stack(struct nvidia_stack **sp);
+void nv_kmem_cache_free_stack(struct nvidia_stack *sp);
+struct nv_file_private *nv_get_file_private(int fd, bool ctl, void **os_private);
+void nv_put_file_private(void *os_private);
+int nvidia_dev_get(u32 gpu_id, struct nvidia_stack *sp);
+void nvidia_dev_put(u32 gpu_id, struct nvidia_stack *sp);
+
+/* nv_ioctl.c */
+long nvidia_unlocked_ioctl(struct file *file, unsigned int cmd, unsigned long i_arg);
+
+/* nv_procfs.c */
+int nv_procfs_init(void);
+void nv_procfs_exit(void);
+
+/* nv_dmabuf.c */
+u32 nv_dma_buf_export(struct nv_state *nv, void *params);
+
+/* os_interface.c */
+u32 os_memcpy_from_user(void *to, const void *from, u32 n);
+u32 os_memcpy_to_user(void *to, const void *from, u32 n);
+
+/* rm.c: the binary half's entry points. */
+u32 rm_ioctl(struct nvidia_stack *sp, struct nv_state *nv, struct nv_file_private *nvfp, u32 cmd, void *data, u32 size);
+void rm_cleanup_file_private(struct nvidia_stack *sp, struct nv_state *nv, struct nv_file_private *nvfp);
+void rm_kernel_rmapi_op(struct nvidia_stack *sp, void *ops_cmd);
+
+/* knobs.c: what tests can set. */
+const char *knob_cards(void);
+bool knob_defer_close(void);
+void knob_sleep(void);
+/* Whether the test wants this function to fail. */
+bool knob_fails(const char *function);
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Module parameters: the cards, and what tests set to see what happens. */
+#include <linux/delay.h>
+#include <linux/module.h>
+#include <linux/string.h>
+
+#include "driver.h"
+
+static char *cards = "T4";
+module_param(cards, charp, 0444);
+MODULE_PARM_DESC(cards, "the simulated cards: MODEL[=MIB][:COUNT], MODEL is T4, V100, A10 or H200");
+
+static bool defer_close;
+module_param(defer_close, bool, 0644);
+MODULE_PARM_DESC(defer_close, "for tests: clean up after a closed file in a kernel thread");
+
+static unsigned int test_sleep_ms;
+module_param(test_sleep_ms, uint, 0644);
+MODULE_PARM_DESC(test_sleep_ms, "for tests: rm_ioctl sleeps so long before it works");
+
+static char test_fail[64];
+module_param_string(test_fail, test_fail, sizeof(test_fail), 0644);
+MODULE_PARM_DESC(test_fail,
+	"for tests: the function that fails: rm_ioctl, os_memcpy_from_user, os_memcpy_to_user, nv_dma_buf_export, "
+	"nvidia_get_rm_ops, nvUvmInterfaceDupMemory, nvUvmInterfacePmaAllocPages or nvUvmInterfaceMemoryAllocFB");
+
+const char *knob_cards(void)
+{
+	return cards;
+}
+
+bool knob_defer_close(void)
+{
+	return READ_ONCE(defer_close);
+}
+
+void knob_sleep(void)
+{
+	unsigned int ms = READ_ONCE(test_sleep_ms);
+
+	if (ms > 0)
+		msleep(ms);
+}
+
+bool knob_fails(const char *function)
+{
+	/* A shell's echo ends the name with a line feed. */
+	return test_fail[0] != '\0' && sysfs_streq(test_fail, function);
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The calls, one function each. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "uvm_probe.h"
+
+#define FIRST_BASE 0x300000000000ull
+
+/* A call of nvidia-uvm: a bare number; the status lies in the structure. */
+static uint32_t call(int fd, uint32_t number, uint8_t *params, uint16_t status_at)
+{
+	if (syscall(SYS_ioctl, fd, (unsigned long)number, params) != 0)
+		return PROBE_ERRNO;
+	return get32(params, status_at);
+}
+
+static uint32_t initialize(struct uvm *uvm)
+{
+	const struct nv_abi *abi = uvm->settings.abi;
+	uint8_t params[16] = { 0 };
+	uint32_t status;
+
+	uvm->fd = driver_open(&uvm->settings, "nvidia-uvm");
+	if (uvm->fd < 0)
+		return PROBE_ERRNO;
+	status = call(uvm->fd, UVM_INITIALIZE, params, abi->UVM_INITIALIZE_PARAMS.rmStatus);
+	if (status != NV_OK || abi->UVM_MM_INITIALIZE_PARAMS.bytes == 0)
+		return status;
+	uvm->mm_fd = driver_open(&uvm->settings, "nvidia-uvm");
+	memset(params, 0, sizeof(params));
+	put32(params, abi->UVM_MM_INITIALIZE_PARAMS.uvmFd, (uint32_t)uvm->fd);
+	return call(uvm->mm_fd, UVM_MM_INITIALIZE, params, abi->UVM_MM_INITIALIZE_PARAMS.rmStatus);
+}
+
+static uint32_t read_uuid(struct uvm *uvm)
+{
+	const struct nv_layout_NV2080_CTRL_GPU_GET_GID_INFO_PARAMS *at =
+		&uvm->settings.abi->NV2080_CTRL_GPU_GET_GID_INFO_PARAMS;
+	uint8_t params[512] = { 0 };
+	uint32_t status;
+
+	put32(params, at->flags,
+		NV2080_GPU_CMD_GPU_GET_GID_FLAGS_FORMAT_BINARY << NV2080_GPU_CMD_GPU_GET_GID_FLAGS_FORMAT_SHIFT);
+	status = session_control(
+		&uvm->session, uvm->session.subdevice, NV2080_CTRL_CMD_GPU_GET_GID_INFO, params, at->bytes);
+	memcpy(uvm->uuid, params + at->data, sizeof(uvm->uuid));
+	return status;
+}
+
+static uint32_t register_gpu(struct uvm *uvm)
+{
+	const struct nv_layout_UVM_REGISTER_GPU_PARAMS *at = &uvm->settings.abi->UVM_REGISTER_GPU_PARAMS;
+	uint8_t params[64] = { 0 };
+
+	memcpy(params + at->gpu_uuid, uvm->uuid, sizeof(uvm->uuid));
+	put32(params, at->rmCtrlFd, (uint32_t)uvm->session.ctl);
+	put32(params, at->hClient, uvm->session.client);
+	return call(uvm->fd, UVM_REGISTER_GPU, params, at->rmStatus);
+}
+
+static uint32_t register_va_space(struct uvm *uvm)
+{
+	const struct nv_layout_UVM_REGISTER_GPU_VASPACE_PARAMS *at =
+		&uvm->settings.abi->UVM_REGISTER_GPU_VASPACE_PARAMS;
+	uint8_t params[64] = { 0 }, allocation[64] = { 0 };
+	uint32_t status = session_alloc(
+		&uvm->session, uvm->session.device, FERMI_VASPACE_A, allocation, sizeof(allocation), &uvm->va_space);
+
+	if (status != NV_OK)
+		return status;
+	memcpy(params + at->gpuUuid, uvm->uuid, sizeof(uvm->uuid));
+	put32(params, at->rmCtrlFd, (uint32_t)uvm->session.ctl);
+	put32(params, at->hClient, uvm->session.client);
+	put32(params, at->hVaSpace, uvm->va_space);
+	return call(uvm->fd, UVM_REGISTER_GPU_VASPACE, params, at->rmStatus);
+}
+
+uint32_t uvm_start(struct uvm *uvm)
+{
+	uint32_t status = initialize(uvm);
+
+	if (status == NV_OK)
+		status = read_uuid(uvm);
+	if (status == NV_OK)
+		status = register_gpu(uvm);
+	return status == NV_OK ? register_va_space(uvm) : status;
+}
+
+uint32_t uvm_range(struct uvm *uvm, uint64_t length)
+{
+	const struct nv_layout_UVM_CREATE_EXTERNAL_RANGE_PARAMS *at =
+		&uvm->settings.abi->UVM_CREATE_EXTERNAL_RANGE_PARAMS;
+	struct range *range = &uvm->ranges[uvm->count];
+	uint64_t base = uvm->count == 0 ? FIRST_BASE : range[-1].base + range[-1].length;
+	uint8_t params[32] = { 0 };
+	uint32_t status;
+
+	if (uvm->count == MAX_RANGES)
+		return NV_ERR_INSUFFICIENT_RESOURCES;
+	put64(params, at->base, base);
+	put64(params, at->length, length);
+	status = call(uvm->fd, UVM_CREATE_EXTERNAL_RANGE, params, at->rmStatus);
+	if (status == NV_OK) {
+		*range = (struct range){ .base = base, .length = length };
+		uvm->count++;
+	}
+	return status;
+}
+
+uint32_t uvm_map(struct uvm *uvm, uint32_t handle)
+{
+	const struct nv_abi *abi = uvm->settings.abi;
+	const struct nv_layout_UVM_MAP_EXTERNAL_ALLOCATION_PARAMS *at = &abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS;
+	struct range *range = &uvm->ranges[uvm->count - 1];
+	uint8_t *params;
+	uint32_t status;
+
+	if (uvm->count == 0)
+		return NV_ERR_INVALID_ADDRESS;
+	params = calloc(1, at->bytes);
+	if (!params)
+		return PROBE_ERRNO;
+	put64(params, at->base, range->base);
+	put64(params, at->length, range->length);
+	memcpy(params + at->perGpuAttributes + abi->UvmGpuMappingAttributes.gpuUuid, uvm->uuid, sizeof(uvm->uuid));
+	put64(params, at->gpuAttributesCount, 1);
+	put32(params, at->rmCtrlFd, (uint32_t)uvm->session.ctl);
+	put32(params, at->hClient, uvm->session.client);
+	put32(params, at->hMemory, handle);
+	status = call(uvm->fd, UVM_MAP_EXTERNAL_ALLOCATION, params, at->rmStatus);
+	free(params);
+	return status;
+}
+
+uint32_t uvm_unmap(struct uvm *uvm)
+{
+	const struct nv_layout_UVM_UNMAP_EXTERNAL_PARAMS *at = &uvm->settings.abi->UVM_UNMAP_EXTERNAL_PARAMS;
+	struct range *range = &uvm->ranges[uvm->count - 1];
+	uint8_t params[64] = { 0 };
+
+	if (uvm->count == 0)
+		return NV_ERR_INVALID_ADDRESS;
+	put64(params, at->base, range->base);
+	put64(params, at->length, range->length);
+	memcpy(params + at->gpuUuid, uvm->uuid, sizeof(uvm->uuid));
+	return call(uvm->fd, UVM_UNMAP_EXTERNAL, params, at->rmStatus);
+}
+
+uint32_t uvm_free(struct uvm *uvm)
+{
+	const struct nv_layout_UVM_FREE_PARAMS *at = &uvm->settings.abi->UVM_FREE_PARAMS;
+	uint8_t params[32] = { 0 };
+	uint32_t status;
+
+	if (uvm->count == 0)
+		return NV_ERR_INVALID_ADDRESS;
+	put64(params, at->base, uvm->ranges[uvm->count - 1].base);
+	put64(params, at->length, uvm->ranges[uvm->count - 1].length);
+	status = call(uvm->fd, UVM_FREE, params, at->rmStatus);
+	if (status == NV_OK)
+		uvm->count--;
+	return status;
+}
+
+/* As CUDA does: a place is reserved first, and the offset of the mapping is its address. */
+uint32_t uvm_managed(struct uvm *uvm, uint64_t size)
+{
+	const struct nv_layout_UVM_VALIDATE_VA_RANGE_PARAMS *at = &uvm->settings.abi->UVM_VALIDATE_VA_RANGE_PARAMS;
+	size_t align = (size_t)2 << 20;
+	uint8_t params[32] = { 0 };
+	uint8_t *place = mmap(NULL, size + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (place == MAP_FAILED)
+		return PROBE_ERRNO;
+	place = (uint8_t *)(((uintptr_t)place + align - 1) / align * align);
+	if (mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm->fd, (off_t)(uintptr_t)place) ==
+		MAP_FAILED)
+		return PROBE_ERRNO;
+	uvm->managed = place;
+	uvm->managed_size = size;
+	put_pointer(params, at->base, place);
+	put64(params, at->length, size);
+	return call(uvm->fd, UVM_VALIDATE_VA_RANGE, params, at->rmStatus);
+}
+
+uint32_t dmabuf_export(struct uvm *uvm, uint32_t handle, uint64_t size)
+{
+	const struct nv_layout_nv_ioctl_export_to_dma_buf_fd_t *at =
+		&uvm->settings.abi->nv_ioctl_export_to_dma_buf_fd_t;
+	uint8_t *params = calloc(1, at->bytes);
+	uint32_t status;
+
+	if (!params)
+		return PROBE_ERRNO;
+	put32(params, at->fd, UINT32_MAX);
+	put32(params, at->hClient, uvm->session.client);
+	put32(params, at->totalObjects, 1);
+	put32(params, at->numObjects, 1);
+	put64(params, at->totalSize, size);
+	put32(params, at->handles, handle);
+	put64(params, at->sizes, size);
+	status = driver_call(&uvm->settings, uvm->session.card, NV_ESC_EXPORT_TO_DMABUF_FD, params, at->bytes);
+	if (status == NV_OK)
+		status = get32(params, at->status);
+	if (status == NV_OK)
+		uvm->dmabuf = (int)get32(params, at->fd);
+	free(params);
+	return status;
+}

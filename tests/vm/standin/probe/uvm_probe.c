@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+/* uvm-probe [--dev DIR] STEP… */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "uvm_probe.h"
+
+static const char help[] =
+	"usage: uvm-probe [--dev DIR] STEP...\n"
+	"Uses nvidia-uvm and dma-bufs as CUDA does, and prints one line per step with the driver's status.\n"
+	"  gpu=N       the card, before everything else\n"
+	"  uvm         initialize nvidia-uvm, register the card and an address space\n"
+	"  alloc=SIZE  memory of the card; rm-free gives the handle back, whatever still refers to the memory\n"
+	"  range=SIZE  an external range; map: the last memory into the last range; fork-map: from another process\n"
+	"  unmap       the last range; uvm-free: give the last range back; uvm-close: close nvidia-uvm\n"
+	"  managed=SIZE  managed memory; touch=SIZE writes to so much of it; munmap\n"
+	"  dmabuf      export the last memory; dmabuf-close\n"
+	"  used        bytes used on the card, as the card says\n"
+	"  hold=SECONDS\n"
+	"  expect=STATUS  the next step must answer this; a step that fails with errno N answers 0x80000000+N\n"
+	"exit status: 0 all as expected, 3 not, 2 a step not understood, 1 no driver\n";
+
+/* The name is probe.h's, for memory.c and the rest; steps.c of cgpu-probe is not part of this program. */
+void report(uint32_t status, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vprintf(format, arguments);
+	va_end(arguments);
+	printf(" status=0x%x\n", status);
+}
+
+static uint32_t fork_map(struct uvm *uvm)
+{
+	int result[2];
+	uint32_t status = PROBE_ERRNO;
+	pid_t child;
+
+	if (pipe(result))
+		return PROBE_ERRNO;
+	child = fork();
+	if (child == 0) {
+		status = uvm_map(uvm, uvm->last.handle);
+		if (write(result[1], &status, sizeof(status)) != sizeof(status))
+			_exit(1);
+		_exit(0);
+	}
+	if (child < 0 || read(result[0], &status, sizeof(status)) != sizeof(status))
+		status = PROBE_ERRNO;
+	waitpid(child, NULL, 0);
+	close(result[0]);
+	close(result[1]);
+	return status;
+}
+
+static uint32_t release_managed(struct uvm *uvm)
+{
+	return munmap(uvm->managed, uvm->managed_size) == 0 ? NV_OK : PROBE_ERRNO;
+}
+
+static uint32_t used(struct uvm *uvm)
+{
+	struct sizes sizes = { 0 };
+	uint32_t status = info_v2(&uvm->session, &sizes);
+
+	printf("bytes=%llu ", (unsigned long long)(sizes.total - sizes.free));
+	return status;
+}
+
+static uint32_t close_uvm(struct uvm *uvm)
+{
+	uvm->count = 0;
+	if (uvm->mm_fd >= 0)
+		close(uvm->mm_fd);
+	return close(uvm->fd) == 0 ? NV_OK : PROBE_ERRNO;
+}
+
+static uint32_t run_plain(struct uvm *uvm, const char *name, bool *known)
+{
+	if (strcmp(name, "uvm") == 0)
+		return uvm_start(uvm);
+	if (strcmp(name, "map") == 0)
+		return uvm_map(uvm, uvm->last.handle);
+	if (strcmp(name, "fork-map") == 0)
+		return fork_map(uvm);
+	if (strcmp(name, "unmap") == 0)
+		return uvm_unmap(uvm);
+	if (strcmp(name, "uvm-free") == 0)
+		return uvm_free(uvm);
+	if (strcmp(name, "uvm-close") == 0)
+		return close_uvm(uvm);
+	if (strcmp(name, "rm-free") == 0)
+		return session_free(&uvm->session, uvm->last.handle);
+	if (strcmp(name, "munmap") == 0)
+		return release_managed(uvm);
+	if (strcmp(name, "dmabuf") == 0)
+		return dmabuf_export(uvm, uvm->last.handle, uvm->last.size);
+	if (strcmp(name, "dmabuf-close") == 0)
+		return close(uvm->dmabuf) == 0 ? NV_OK : PROBE_ERRNO;
+	if (strcmp(name, "used") == 0)
+		return used(uvm);
+	*known = false;
+	return NV_OK;
+}
+
+static uint32_t touch(struct uvm *uvm, uint64_t size)
+{
+	volatile uint8_t *at = uvm->managed;
+	uint64_t i;
+
+	for (i = 0; i < size && i < uvm->managed_size; i += 4096)
+		at[i]++;
+	return NV_OK;
+}
+
+static uint32_t run_sized(struct uvm *uvm, const char *name, const char *value, bool *known)
+{
+	uint64_t size;
+
+	*known = parse_size(&value, &size) && *value == '\0';
+	if (!*known)
+		return NV_OK;
+	if (strcmp(name, "alloc") == 0)
+		return memory_alloc(&uvm->session, size, &uvm->last);
+	if (strcmp(name, "range") == 0)
+		return uvm_range(uvm, size);
+	if (strcmp(name, "managed") == 0)
+		return uvm_managed(uvm, size);
+	if (strcmp(name, "touch") == 0)
+		return touch(uvm, size);
+	if (strcmp(name, "hold") == 0)
+		return sleep((unsigned int)size) == 0 ? NV_OK : PROBE_ERRNO;
+	*known = false;
+	return NV_OK;
+}
+
+static bool step(struct uvm *uvm, char *word, uint32_t *status)
+{
+	char *value = strchr(word, '=');
+	bool known = true;
+
+	if (value)
+		*value++ = '\0';
+	*status = session_open(&uvm->session);
+	if (*status == NV_OK)
+		*status = value ? run_sized(uvm, word, value, &known) : run_plain(uvm, word, &known);
+	if (*status == PROBE_ERRNO)
+		*status |= (uint32_t)errno;
+	return known;
+}
+
+static bool start(struct uvm *uvm)
+{
+	int ctl = driver_open(&uvm->settings, "nvidiactl");
+	bool known = ctl >= 0 && driver_version(&uvm->settings, ctl);
+
+	if (ctl >= 0)
+		close(ctl);
+	if (!known)
+		fprintf(stderr, "uvm-probe: %s/nvidiactl: no driver with a known version answers\n", uvm->settings.dev);
+	session_init(&uvm->session, &uvm->settings, 0);
+	return known;
+}
+
+static int run_all(struct uvm *uvm, char **words)
+{
+	uint32_t status, expected = NV_OK;
+	bool failed = false;
+
+	for (; *words; words++) {
+		if (strncmp(*words, "gpu=", 4) == 0) {
+			session_init(&uvm->session, &uvm->settings, (uint32_t)strtoul(*words + 4, NULL, 10));
+			continue;
+		}
+		if (strncmp(*words, "expect=", 7) == 0) {
+			expected = (uint32_t)strtoul(*words + 7, NULL, 0);
+			continue;
+		}
+		if (!step(uvm, *words, &status))
+			return fprintf(stderr, "uvm-probe: %s: not understood; see uvm-probe --help\n", *words), 2;
+		report(status, "%s", *words);
+		failed |= status != expected;
+		expected = NV_OK;
+	}
+	session_close(&uvm->session);
+	return failed ? 3 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct uvm uvm = { .settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true },
+		.fd = -1,
+		.mm_fd = -1,
+		.dmabuf = -1 };
+	int first = 1;
+
+	if (argc > 2 && strcmp(argv[1], "--dev") == 0) {
+		uvm.settings.dev = argv[2];
+		first = 3;
+	}
+	if (first >= argc || strcmp(argv[first], "--help") == 0)
+		return fputs(help, stdout), first >= argc ? 2 : 0;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	return start(&uvm) ? run_all(&uvm, argv + first) : 1;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* uvm-probe: what CUDA does with nvidia-uvm and with dma-bufs, step by step. */
+#ifndef UVM_PROBE_H
+#define UVM_PROBE_H
+
+#include "probe.h"
+
+#define MAX_RANGES 64u
+
+struct range {
+	uint64_t base;
+	uint64_t length;
+	uint32_t handle;
+};
+
+struct uvm {
+	struct settings settings;
+	struct session session;
+	int fd;
+	int mm_fd;
+	uint8_t uuid[16];
+	uint32_t va_space;
+	struct grant last;
+	struct range ranges[MAX_RANGES];
+	unsigned int count;
+	void *managed;
+	size_t managed_size;
+	int dmabuf;
+};
+
+/* uvm_calls.c: all answer NV_OK, a status of the driver, or PROBE_ERRNO with errno set. */
+uint32_t uvm_start(struct uvm *uvm);
+uint32_t uvm_range(struct uvm *uvm, uint64_t length);
+uint32_t uvm_map(struct uvm *uvm, uint32_t handle);
+uint32_t uvm_unmap(struct uvm *uvm);
+uint32_t uvm_free(struct uvm *uvm);
+uint32_t uvm_managed(struct uvm *uvm, uint64_t size);
+uint32_t dmabuf_export(struct uvm *uvm, uint32_t handle, uint64_t size);
+
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The entry points of the binary half. In the driver it is an object without a place for the function tracer in its
+ * functions, so this file, and those of the card, are compiled without one.
+ */
+#include <linux/errno.h>
+#include <linux/sched.h>
+
+#include "driver.h"
+
+noinline u32 rm_ioctl(
+	struct nvidia_stack *sp, struct nv_state *nv, struct nv_file_private *nvfp, u32 cmd, void *data, u32 size)
+{
+	struct call call = {
+		.sim = nvidia_card,
+		.file = nvfp->file,
+		.caller = { .thread = task_pid_nr(current) },
+		.nr = cmd,
+		.data = data,
+		.size = size,
+	};
+
+	knob_sleep();
+	if (knob_fails(__func__))
+		return NV_ERR_GENERIC;
+	return escape_dispatch(&call) == 0 ? NV_OK : NV_ERR_INVALID_ARGUMENT;
+}
+
+noinline void rm_cleanup_file_private(struct nvidia_stack *sp, struct nv_state *nv, struct nv_file_private *nvfp)
+{
+	file_release(nvidia_card, nvfp->file);
+	nvfp->file = NULL;
+}
+
+/* NVOS21 was the form of an allocation here until 570 (nv-kernel-rmapi-ops.h). */
+static size_t alloc_bytes(const struct sim *sim)
+{
+	return version_at_least(sim, 575, 51, 2) ? sim->abi->NVOS64_PARAMETERS.bytes :
+						   sim->abi->NVOS21_PARAMETERS.bytes;
+}
+
+noinline void rm_kernel_rmapi_op(struct nvidia_stack *sp, void *ops_cmd)
+{
+	const struct nv_layout_nvidia_kernel_rmapi_ops_t *at = &nvidia_card->abi->nvidia_kernel_rmapi_ops_t;
+	struct call call = {
+		.sim = nvidia_card,
+		.caller = { .thread = SIM_KERNEL },
+		.data = (u8 *)ops_cmd + at->params,
+	};
+
+	switch (get32(ops_cmd, at->op)) {
+	case NV01_FREE:
+		escape_free(&call);
+		break;
+	case NV04_ALLOC:
+		call.size = alloc_bytes(nvidia_card);
+		escape_alloc(&call);
+		break;
+	case NV04_CONTROL:
+		escape_control(&call);
+		break;
+	default:
+		break;
+	}
+}
+
+bool user_read(const struct caller *caller, uint64_t address, void *out, size_t size)
+{
+	void *from = (void *)(uintptr_t)address;
+
+	if (caller->thread == SIM_KERNEL)
+		return memcpy(out, from, size) == out;
+	return size == 0 || os_memcpy_from_user(out, from, (u32)size) == NV_OK;
+}
+
+bool user_write(const struct caller *caller, uint64_t address, const void *data, size_t size)
+{
+	void *to = (void *)(uintptr_t)address;
+
+	if (caller->thread == SIM_KERNEL)
+		return memcpy(to, data, size) == to;
+	return size == 0 || os_memcpy_to_user(to, data, (u32)size) == NV_OK;
+}
+
+int file_register(struct call *call, int ctl_fd)
+{
+	void *hold;
+	struct nv_file_private *ctl = nv_get_file_private(ctl_fd, true, &hold);
+	int result;
+
+	if (!ctl)
+		return -EINVAL;
+	result = file_tie(call, ctl->file->id, (intptr_t)hold);
+	if (result != 0)
+		nv_put_file_private(hold);
+	return result;
+}
+
+void file_let_go(intptr_t hold)
+{
+	nv_put_file_private((void *)hold);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef STANDIN_STDINT_H
+#define STANDIN_STDINT_H
+
+#include <linux/limits.h>
+#include <linux/types.h>
+
+typedef long intptr_t;
+
+#define UINT32_MAX U32_MAX
+#define UINT64_MAX U64_MAX
+
+#endif

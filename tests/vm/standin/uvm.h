@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The stand-in for nvidia-uvm.ko. */
+#ifndef STANDIN_UVM_H
+#define STANDIN_UVM_H
+
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/types.h>
+
+#include "fields.h"
+#include "nv_uvm_interface.h"
+
+#define UVM_CHUNK_SIZE (2ull << 20)
+
+struct file;
+struct mm_struct;
+struct vm_area_struct;
+
+/* A card in use by anybody: one device for all address spaces, as in uvm_gpu.c. */
+struct uvm_gpu {
+	struct list_head node;
+	NvProcessorUuid uuid;
+	uvmGpuDeviceHandle device;
+	void *pma;
+	unsigned int refs;
+};
+
+struct uvm_va_space {
+	struct mutex lock;
+	u64 flags;
+	/* The process that initialized it; NULL when several may use it. */
+	struct mm_struct *mm;
+	bool mm_file;
+	struct uvm_gpu *gpus[UVM_MAX_CARDS];
+	uvmGpuAddressSpaceHandle address_spaces[UVM_MAX_CARDS];
+	struct list_head external;
+	struct list_head managed;
+};
+
+enum uvm_fd_type { UVM_FD_UNINITIALIZED, UVM_FD_VA_SPACE, UVM_FD_MM };
+
+/* file->private_data */
+struct uvm_file {
+	struct mutex lock;
+	enum uvm_fd_type type;
+	struct uvm_va_space *space;
+	/* Of UVM_FD_MM: the file whose address space it keeps usable. */
+	struct file *target;
+};
+
+/* uvm.c */
+struct uvm_file *uvm_file_of(struct file *file);
+struct uvm_va_space *uvm_va_space_create(u64 flags);
+
+/* uvm_ioctl.c */
+long uvm_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
+
+/* uvm_gpu.c: the registered cards of an address space; its lock is held. */
+struct uvm_gpu *uvm_gpu_get(const NvProcessorUuid *uuid, u32 *status);
+void uvm_gpu_hold(struct uvm_gpu *gpu);
+void uvm_gpu_put(struct uvm_gpu *gpu);
+struct uvm_gpu **uvm_space_gpu(struct uvm_va_space *space, const u8 *uuid);
+u32 uvm_api_register_gpu(struct uvm_va_space *space, u8 *params);
+u32 uvm_api_unregister_gpu(struct uvm_va_space *space, u8 *params);
+u32 uvm_api_register_gpu_va_space(struct uvm_va_space *space, u8 *params);
+u32 uvm_api_unregister_gpu_va_space(struct uvm_va_space *space, u8 *params);
+void uvm_space_drop_gpu(struct uvm_va_space *space, unsigned int slot);
+
+/* uvm_external.c: ranges for memory that a client allocated; the space's lock is held. */
+u32 uvm_api_create_external_range(struct uvm_va_space *space, u8 *params);
+u32 uvm_api_map_external_allocation(struct uvm_va_space *space, u8 *params);
+u32 uvm_api_unmap_external(struct uvm_va_space *space, u8 *params);
+u32 uvm_api_free(struct uvm_va_space *space, u8 *params);
+void uvm_external_free_all(struct uvm_va_space *space);
+void uvm_external_drop_gpu(struct uvm_va_space *space, const struct uvm_gpu *gpu);
+bool uvm_external_overlaps(const struct uvm_va_space *space, u64 base, u64 end);
+
+/* uvm_managed.c */
+int uvm_managed_mmap(struct uvm_va_space *space, struct vm_area_struct *vma);
+/* The space's lock is held. */
+bool uvm_managed_overlaps(const struct uvm_va_space *space, u64 base, u64 end);
+u32 uvm_api_validate_va_range(struct uvm_va_space *space, u8 *params);
+
+#endif

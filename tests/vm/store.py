@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is made once for virtual machines and kept in kmod/build/vm, by the digest of its sources."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+STORE = ROOT / "kmod" / "build" / "vm"
+
+
+def put(path: Path, data: bytes) -> None:
+    """Make a file whole or not at all: another run may look for it meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_bytes(data)
+    part.rename(path)
