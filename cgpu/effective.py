@@ -89,29 +89,43 @@ def load(path: str = paths.EFFECTIVE) -> Effective:
         if error.errno == errno.ENOENT:
             return Effective()
         raise CgpuError(
-            f"{path}: cannot be read ({error.strerror}): {paths.daemon_command('restart')}"
+            f"{path}: cannot be read ({error.strerror}): {paths.config_command('restart')}"
         ) from error
     try:
         document = loads(raw)
     except ValueError as error:
         raise CgpuError(
-            f"{path}: is not JSON ({error}); write it anew: {paths.daemon_command('restart')}"
+            f"{path}: is not JSON ({error}); write it anew: {paths.config_command('restart')}"
         ) from error
     return _from_document(path, document)
 
 
 def check_started(path: str = paths.EFFECTIVE, source: str = paths.CONFIG) -> None:
-    """Raise CgpuError when the node has a configuration that no engine has read since the machine started.
+    """Raise CgpuError when the node has a configuration that no engine has read since it started.
 
     What it forbids is not known then, so a container that says anything about GPUs must not start.
     """
-    if not os.path.exists(path) and os.path.exists(source):
+    if not os.path.exists(source):
+        return
+    if paths.is_module_loaded():
+        # The settings in the tree are those of this very load; the file may be of an engine before it.
+        if not is_configured() or not os.path.exists(path):
+            raise CgpuError(f"{source}: not applied since cgpu_km was loaded: {paths.config_command('')}")
+    elif not os.path.exists(path):
         start = paths.start_command(paths.tree(None))
         raise CgpuError(f"{source}: no engine has read it since this machine started: {start}")
 
 
+def is_configured() -> bool:
+    """Return whether the kernel module has been given a configuration since it was loaded."""
+    try:
+        return read_bounded(paths.CONFIGURED, MAX_BYTES).startswith(b"Y")
+    except OSError:
+        return False
+
+
 def _anew() -> str:
-    return f"write it anew: {paths.daemon_command('restart')}"
+    return f"write it anew: {paths.config_command('restart')}"
 
 
 def _from_document(path: str, document: object) -> Effective:
@@ -127,7 +141,7 @@ def _check(path: str, document: Mapping[str, object]) -> None:
     for key, value in document.items():
         if key not in DEFAULTS or not _fits(key, value):
             accepted = (
-                f"keys and types of docs/configuration.md; write it anew: {paths.daemon_command('restart')}"
+                f"keys and types of docs/configuration.md; write it anew: {paths.config_command('restart')}"
             )
             raise CgpuError(f"{path}: {show(key)}: {show(value)}: accepted are {accepted}")
 

@@ -20,6 +20,11 @@ TREE_MODULE = "/proc/cgpu_km"
 TREE_DAEMON = "/run/cgpu_km"
 TREES = (TREE_MODULE, TREE_DAEMON)
 
+PARAMETERS = "/sys/module/cgpu_km/parameters"
+CONFIGURED = PARAMETERS + "/configured"
+DEVICES = "/proc/devices"
+MODULES = "/lib/modules"
+
 SYSTEMD = "/run/systemd/system"
 UNITS = tuple(folder + "/systemd/system/cgpud.service" for folder in ("/etc", "/usr/lib", "/lib"))
 
@@ -28,12 +33,24 @@ def tree(configured: str | None) -> str:
     """Return the tree's path: the configured one, else the module's when it is loaded, else the daemon's."""
     if configured is not None:
         return configured
-    return TREE_MODULE if os.path.exists(TREE_MODULE + "/version") else TREE_DAEMON
+    return TREE_MODULE if is_module_loaded() else TREE_DAEMON
+
+
+def is_module_loaded() -> bool:
+    """Return whether the kernel module is the engine."""
+    return os.path.exists(TREE_MODULE + "/version")
 
 
 def start_command(tree_path: str) -> str:
     """Return the command that brings back the engine behind a tree."""
-    return "modprobe cgpu_km" if tree_path == TREE_MODULE else daemon_command("start")
+    # Without the module its tree is not there, and the daemon's is looked at in its place.
+    module = tree_path == TREE_MODULE or (tree_path == TREE_DAEMON and _is_module_installed())
+    return "modprobe cgpu_km" if module else daemon_command("start")
+
+
+def config_command(verb: str) -> str:
+    """Return the command that puts the configuration in force; verb is what cgpud would have to do."""
+    return "cgpu-config-apply" if is_module_loaded() else daemon_command(verb)
 
 
 def daemon_command(verb: str) -> str:
@@ -45,3 +62,11 @@ def daemon_command(verb: str) -> str:
         "restart": "cgpud --stop; cgpud",
         "reload": f"kill -HUP $(cat {PID})",
     }[verb]
+
+
+def _is_module_installed() -> bool:
+    try:
+        with open(f"{MODULES}/{os.uname().release}/modules.dep", "rb") as listed:
+            return b"/cgpu_km.ko" in listed.read()
+    except OSError:
+        return False

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ("cgpud", "cgpu-hook", "cgpu-runtime-config", "cgpu-smi")
+COMMANDS = ("cgpud", "cgpu-config-apply", "cgpu-hook", "cgpu-runtime-config", "cgpu-smi")
 PROGRAMS = (
     "hook/cgpu-hook",
     "kmod/build/cgpu-probe",
@@ -108,7 +108,7 @@ def test_install(wheel: Path, venv: Path) -> None:
     packages = site_packages(venv)
     assert not {path.name for path in packages.iterdir()} & set(BARE)
     assert [name for name in BARE if is_reachable(venv, name)] == []
-    for command in ("cgpu-smi", "cgpud", "cgpu-runtime-config"):
+    for command in ("cgpu-smi", "cgpud", "cgpu-runtime-config", "cgpu-config-apply"):
         assert command in run(venv / command, "--help")
     assert [name for name in COMMANDS if not os.access(venv / name, os.X_OK)] == []
     assert [name for name in PROGRAMS if not os.access(packages / "cgpu" / name, os.X_OK)] == []

@@ -31,7 +31,7 @@ VENDOR_HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nv
 class Node:
     """What the edit must know of this node.
 
-    listener: whether the engine takes driver calls through seccomp. description: the engine's CDI.
+    listener: whether the engine takes driver calls through seccomp. description: what a GPU takes.
     flags: seccomp flags the low-level runtime knows. vendor_runtime: whether it is the vendor's.
     """
 
@@ -40,7 +40,7 @@ class Node:
     def __init__(
         self,
         config: Effective,
-        description: cdi.Description | None,
+        description: cdi.Description,
         flags: Sequence[str] = (),
         *,
         listener: bool,
@@ -71,11 +71,10 @@ def edit(spec: Table, container: str, request: Request, node: Node) -> None:
 
 def _add_devices(spec: Table, request: Request, node: Node) -> None:
     description = node.description
-    by_vendor = description is None or (description.vendor_toolkit and node.vendor_runtime)
-    if not by_vendor and description is not None:
+    if not (description.vendor_toolkit and node.vendor_runtime):
         cdi.apply(spec, description.edits(request.uuids))
     # The vendor's programs would look for cards that they cannot provide.
-    idle = not by_vendor and (node.vendor_runtime or _has_vendor_hook(spec))
+    idle = not description.vendor_toolkit and (node.vendor_runtime or _has_vendor_hook(spec))
     set_variable(spec, VENDOR, "void" if idle else ",".join(request.uuids))
 
 

@@ -38,7 +38,7 @@ def find(configured: str | None, *, plain: bool, search: Sequence[str] = SEARCH)
             return configured
         raise CgpuError(
             f"low_level_runtime: {show(configured)}: the absolute path of a program other than this one is "
-            f"accepted; set it in {paths.CONFIG}, then: {paths.daemon_command('reload')}"
+            f"accepted; set it in {paths.CONFIG}, then: {paths.config_command('reload')}"
         )
     for name in ORDER[1:] if plain else ORDER:
         for directory in search:

@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cgpu.effective import Effective
+    from cgpu.request import Request
     from cgpu.runtime_config.oci_runtime.edit import Node
     from cgpu.runtime_config.oci_runtime.fields import Table
+
+DAEMON = "cgpud"
+MODULE = "cgpu_km"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -75,21 +79,29 @@ def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | 
         return None
     from cgpu.runtime_config.oci_runtime.edit import edit
 
-    edit(spec, call.container, request, _node(tree, config, runtime))
+    edit(spec, call.container, request, _node(tree, config, runtime, request))
     return dumps(spec)
 
 
-def _node(tree: Tree, config: Effective, runtime: str) -> Node:
+def _node(tree: Tree, config: Effective, runtime: str, request: Request) -> Node:
     from cgpu.runtime_config.oci_runtime import cdi
     from cgpu.runtime_config.oci_runtime.edit import Node
 
-    listener = tree.read("engine").startswith("cgpud")
+    vendor = lowlevel.is_vendor(runtime)
+    engine = tree.read("engine").partition(" ")[0]
+    if engine == MODULE:
+        from cgpu.runtime_config.oci_runtime.devices import describe
+
+        return Node(config, describe(tree, request), listener=False, vendor_runtime=vendor)
+    # An engine that is not known may need more than is prepared here: the container would be free.
+    if engine != DAEMON:
+        raise CgpuError(f"{tree.path}/engine: {show(engine)}: accepted are {DAEMON} and {MODULE}")
     description = cdi.load()
-    if listener and (description is None or not os.path.exists(paths.SECCOMP_SOCKET)):
+    if description is None or not os.path.exists(paths.SECCOMP_SOCKET):
         missing = paths.CDI if description is None else paths.SECCOMP_SOCKET
         raise CgpuError(f"{missing}: missing, so the engine is not ready: {paths.daemon_command('restart')}")
-    flags = lowlevel.seccomp_flags(runtime) if listener else []
-    return Node(config, description, flags, listener=listener, vendor_runtime=lowlevel.is_vendor(runtime))
+    flags = lowlevel.seccomp_flags(runtime)
+    return Node(config, description, flags, listener=True, vendor_runtime=vendor)
 
 
 def _parse(raw: bytes, call: Call) -> Table:

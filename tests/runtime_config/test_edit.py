@@ -8,7 +8,7 @@ import json
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgpu import paths
@@ -127,6 +127,13 @@ def test_a_vendor_hook_is_kept_idle() -> None:
     assert hook in hooks(after)["prestart"]
 
 
+def test_a_vendor_hook_works_where_it_can() -> None:
+    """The older hook is told for which cards to bring libraries, where it knows them."""
+    hook = {"path": "/usr/bin/nvidia-container-runtime-hook"}
+    after = edited(spec(hooks={"prestart": [hook]}), where=node(description(vendor=True)))
+    assert variable(after, "NVIDIA_VISIBLE_DEVICES") == [UUID]
+
+
 def test_the_tree_is_masked() -> None:
     """The places of the engine and a configured tree are masked, beside what was masked before."""
     where = Node(Effective(tree="/elsewhere"), description(), listener=True)
@@ -143,8 +150,8 @@ def test_a_privileged_container_is_masked_too() -> None:
 
 
 def test_the_kernel_module_needs_no_listener() -> None:
-    """Under the kernel module the profile stays as it is and nothing is mounted."""
-    after = edited(spec(), where=Node(Effective(), None, listener=False))
+    """Under the kernel module the profile stays as it is."""
+    after = edited(spec(), where=node(description(vendor=True), listener=False, vendor_runtime=True))
     assert isinstance(after["linux"], dict)
     assert "seccomp" not in after["linux"]
     assert after["mounts"] == spec()["mounts"]
@@ -198,6 +205,7 @@ def collect(value: object) -> list[str]:
     return own + [text for key, inner in value.items() if key != "futureField" for text in collect(inner)]
 
 
+@settings(deadline=None)
 @given(UNKNOWN)
 def test_unknown_fields_are_kept(future: object) -> None:
     """A field that no one knows yet comes out as it went in, at every level."""
@@ -209,6 +217,7 @@ def test_unknown_fields_are_kept(future: object) -> None:
     assert [key for key in after if key in before] == list(before)
 
 
+@settings(deadline=None)
 @given(UNKNOWN, st.booleans(), st.booleans())
 def test_twice_is_like_once(future: object, vendor_can: bool, vendor_runs: bool) -> None:
     """Editing an edited spec changes nothing, so that a bundle can be started again."""
@@ -236,6 +245,7 @@ def test_another_spelling_of_a_known_field_is_refused(document: JsonObject, name
     assert f"the field {name} could be taken for" in str(caught.value)
 
 
+@settings(deadline=None)
 @given(UNKNOWN)
 def test_spelling_is_checked_without_failing(value: object) -> None:
     """The check of spellings survives any document."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
-from tests.runtime_config.support import ASKING, OTHER, UUID, spec
+from tests.runtime_config.support import ASKING, OTHER, spec
 from tests.runtime_config.wrapper import Wrapper, refusal
 
 START = paths.daemon_command("start")
@@ -100,16 +100,11 @@ def test_a_half_started_engine_refuses_slices(wrapper: Wrapper, name: str) -> No
     )
 
 
-def test_the_kernel_module_needs_neither(tmp_path: Path) -> None:
-    """Under the kernel module there is no listener, and the vendor's toolkit provides the cards."""
-    wrapper = Wrapper(tmp_path / "node").build("cgpu_km 0.1.0 core")
-    for name in ("cdi.json", "seccomp.sock"):
-        (wrapper.run_directory / name).unlink()
+def test_an_unknown_engine_refuses_slices(tmp_path: Path) -> None:
+    """A tree of an engine that is neither of the two gets no container."""
+    wrapper = Wrapper(tmp_path / "node").build("other 1.0")
     wrapper.bundle(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0"))
-    assert wrapper.create().status == 0
-    edited = json.loads(wrapper.config.read_text())
-    assert "seccomp" not in edited["linux"]
-    assert f"NVIDIA_VISIBLE_DEVICES={UUID}" in edited["process"]["env"]
+    assert refusal(wrapper) == f"{wrapper.tree}/engine: other: accepted are cgpud and cgpu_km"
 
 
 REFUSED = [

@@ -15,9 +15,19 @@ RUNNER = """
 import sys
 sys.path.append({root!r})
 from cgpu import paths
-paths.RUN, paths.EFFECTIVE, paths.CDI, paths.SECCOMP_SOCKET = {paths!r}
+for name, path in {paths!r}.items():
+    setattr(paths, name, path)
 from cgpu.runtime_config.oci_runtime.main import main
 sys.exit(main(sys.argv[1:]))
+"""
+
+DEVICES = """Character devices:
+  1 mem
+195 nvidia
+511 nvidia-uvm
+
+Block devices:
+  8 nvidia-uvm
 """
 
 
@@ -34,6 +44,7 @@ class Wrapper:
     """A node with an engine of plain files and a low-level runtime that only notes its arguments."""
 
     base: Path
+    module: bool = False
 
     @property
     def tree(self) -> Path:
@@ -44,6 +55,11 @@ class Wrapper:
     def run_directory(self) -> Path:
         """Return the engine's own directory."""
         return self.base / "run"
+
+    @property
+    def devices(self) -> Path:
+        """Return what stands for /proc/devices."""
+        return self.base / "devices"
 
     @property
     def log(self) -> Path:
@@ -60,19 +76,24 @@ class Wrapper:
         """Return the bundle's config.json."""
         return self.place / "config.json"
 
-    def build(self, engine: str = "cgpud 0.1.0 core") -> Wrapper:
+    def build(self, engine: str | None = None) -> Wrapper:
         """Make the engine, the runtime and an empty bundle."""
+        engine = engine or f"{'cgpu_km' if self.module else 'cgpud'} 0.1.0 core"
         for directory in (self.tree, self.run_directory, self.place):
             directory.mkdir(parents=True)
-        nodes = {"version": "0.1.0", "engine": engine, "default_memsize": 0}
+        major = 195 if self.module else 0
+        nodes = {"version": "0.1.0", "engine": engine, "default_memsize": 0, "major": major}
         for index, name in enumerate((UUID, OTHER)):
             (self.tree / str(index)).mkdir()
             facts = {"uuid": name, "name": "Tesla T4", "memtotal": 15109 * MIB, "max_inst": 20, "policy": 1}
+            facts["minor"] = index
             nodes.update({f"{index}/{node}": value for node, value in facts.items()})
         for node, value in nodes.items():
             (self.tree / node).write_text(f"{value}\n")
-        (self.run_directory / "cdi.json").write_text(json.dumps(cdi_document()))
-        (self.run_directory / "seccomp.sock").touch()
+        if not self.module:
+            (self.run_directory / "cdi.json").write_text(json.dumps(cdi_document()))
+            (self.run_directory / "seccomp.sock").touch()
+        self.devices.write_text(DEVICES)
         note = f'printf "%s\\0" "$@" >{self.base}/calls'
         return self.runtime(f'if [ "$1" = features ]; then echo "{{}}"; else {note}; fi\n')
 
@@ -99,7 +120,18 @@ class Wrapper:
     def command(self, *arguments: str) -> list[str]:
         """Return the command of the wrapper."""
         run = self.run_directory
-        paths = tuple(map(str, (run, run / "config.json", run / "cdi.json", run / "seccomp.sock")))
+        places = {
+            "RUN": run,
+            "EFFECTIVE": run / "config.json",
+            "CDI": run / "cdi.json",
+            "SECCOMP_SOCKET": run / "seccomp.sock",
+            "CONFIG": self.base / "config.yaml",
+            "CONFIGURED": self.base / "configured",
+            "DEVICES": self.devices,
+        }
+        if self.module:
+            places["TREE_MODULE"] = self.tree
+        paths = {name: str(place) for name, place in places.items()}
         return ["/usr/bin/python3", "-IS", "-c", RUNNER.format(root=str(ROOT), paths=paths), *arguments]
 
     def call(self, *arguments: str) -> Result:

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu-config-apply: check the node's configuration and put it in force in a loaded kernel module."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cgpu import __version__, effective, paths
+from cgpu.config import load, write_effective
+from cgpu.errors import CgpuError
+from cgpu.tree import EngineDownError, Tree
+
+if TYPE_CHECKING:
+    from cgpu.effective import Effective
+
+# Keys by where the module has them.
+ROOT_KEYS = ("default_memsize",)
+GPU_KEYS = ("max_inst", "policy", "prio_ratio")
+PARAMETERS = ("enforce", "allow_zero_weight", "allow_unknown_driver")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 0 when the configuration is in force, 1 after one line of error."""
+    options = _parser().parse_args(arguments)
+    try:
+        apply(load(options.config or paths.CONFIG, required=options.config is not None))
+    except CgpuError as error:
+        sys.stderr.write(f"cgpu-config-apply: {error}\n")
+        return 1
+    return 0
+
+
+def apply(config: Effective) -> None:
+    """Give a checked configuration to the module, then to hook and runtime.
+
+    Raises CgpuError; everything is as before then.
+
+    The first time after the module was loaded, everything is written. Later only keys whose value is another
+    one than before: what was written to a node by hand meanwhile stays.
+    """
+    tree = _tree(config)
+    before = effective.load(paths.EFFECTIVE) if effective.is_configured() else None
+    changed = [key for key in effective.DEFAULTS if before is None or _differ(before, config, key)]
+    with contextlib.ExitStack() as undo:
+        for key in PARAMETERS:
+            _set_parameter(key, enabled=bool(getattr(config, key)), undo=undo)
+        for key, node in _nodes(tree, changed):
+            _write(tree, node, str(getattr(config, key)), undo)
+        _write_effective(config)
+        undo.pop_all()
+    _set_configured()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="cgpu-config-apply", description=__doc__.partition(": ")[2])
+    parser.add_argument("--config", type=Path, metavar="FILE", help=f"configuration (default {paths.CONFIG})")
+    parser.add_argument("--version", action="version", version=f"cgpu-config-apply {__version__}")
+    return parser
+
+
+def _tree(config: Effective) -> Tree:
+    if not paths.is_module_loaded():
+        tree = Tree(paths.TREE_DAEMON)
+        with contextlib.suppress(EngineDownError):
+            engine = tree.read("engine").partition(" ")[0]
+            raise CgpuError(
+                f"{tree.path}: {engine} reads its configuration itself: {paths.daemon_command('reload')}"
+            )
+        raise CgpuError(f"{paths.TREE_MODULE}: the kernel module is not loaded: modprobe cgpu_km")
+    if config.tree not in (None, paths.TREE_MODULE):
+        raise CgpuError(
+            f"tree: {config.tree}: the kernel module is loaded; accepted is {paths.TREE_MODULE} or null"
+        )
+    return Tree(paths.TREE_MODULE)
+
+
+def _differ(before: Effective, after: Effective, key: str) -> bool:
+    return bool(getattr(before, key) != getattr(after, key))
+
+
+def _nodes(tree: Tree, keys: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    yield from ((key, (key,)) for key in ROOT_KEYS if key in keys)
+    for gpu in tree.gpus():
+        yield from ((key, (str(gpu.index), key)) for key in GPU_KEYS if key in keys)
+
+
+def _write(tree: Tree, node: tuple[str, ...], value: str, undo: contextlib.ExitStack) -> None:
+    old = tree.read(*node)
+    if old != value:
+        tree.write(value, *node)
+        undo.callback(tree.write, old, *node)
+
+
+def _set_parameter(key: str, *, enabled: bool, undo: contextlib.ExitStack) -> None:
+    """Set a switch of the module. Raises CgpuError where it is another one and cannot be changed any more."""
+    path = Path(paths.PARAMETERS, key)
+    value = "Y" if enabled else "N"
+    try:
+        old = path.read_text().strip()
+        if old != value:
+            path.write_text(value)
+            undo.callback(_restore, path, old)
+    except OSError as error:
+        again = f"unload it, then: modprobe cgpu_km {key}={int(enabled)}; cgpu-config-apply"
+        raise CgpuError(
+            f"{key}: {str(enabled).lower()}: cannot be set in the loaded module ({error.strerror}): {again}"
+        ) from error
+
+
+def _restore(path: Path, text: str) -> None:
+    with contextlib.suppress(OSError):
+        path.write_text(text)
+
+
+def _write_effective(config: Effective) -> None:
+    path = Path(paths.EFFECTIVE)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CgpuError(
+            f"{path.parent}: cannot be made: {error.strerror}; run cgpu-config-apply as root"
+        ) from error
+    write_effective(config, path)
+
+
+def _set_configured() -> None:
+    try:
+        Path(paths.CONFIGURED).write_text("Y")
+    except OSError as error:
+        raise CgpuError(f"{paths.CONFIGURED}: cannot be written: {error.strerror}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

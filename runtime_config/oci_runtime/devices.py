@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a container must be given for its GPUs under the kernel module, which publishes no description.
+
+Worked out from the tree and /proc/devices, in the form of the daemon's description. Nodes are given by
+number: they need not be there on the host, and nothing in a container's file system is looked at.
+"""
+
+from __future__ import annotations
+
+from cgpu import paths
+from cgpu.errors import CgpuError
+from cgpu.files import read_bounded
+from cgpu.runtime_config.oci_runtime.cdi import KIND, VENDOR_TOOLKIT, Description
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cgpu.request import Request
+    from cgpu.runtime_config.oci_runtime.fields import Table
+    from cgpu.tree import Tree
+
+CONTROL_MINOR = 255
+UVM = "nvidia-uvm"
+MAX_BYTES = 1 << 16
+
+
+def describe(tree: Tree, request: Request) -> Description:
+    """Describe the sliced GPUs of a request. Raises CgpuError, also where a part of the driver is missing."""
+    major = tree.read_int("major")
+    if major == 0:
+        raise CgpuError(f"{tree.path}/major: 0: the NVIDIA driver is not loaded: modprobe nvidia")
+    uvm = character_major(UVM)
+    if uvm is None:
+        raise CgpuError(f"{paths.DEVICES}: has no {UVM}, without which CUDA does not work: modprobe {UVM}")
+    common = [_node("nvidiactl", major, CONTROL_MINOR), _node(UVM, uvm, 0), _node(f"{UVM}-tools", uvm, 1)]
+    devices = []
+    for (gpu, *_), uuid in zip(request.grants, request.uuids, strict=False):
+        minor = tree.read_int(str(gpu), "minor")
+        edits = {"deviceNodes": [_node(f"nvidia{minor}", major, minor)]}
+        devices.append({"name": uuid, "containerEdits": edits})
+    return Description(
+        {
+            "kind": KIND,
+            "annotations": {VENDOR_TOOLKIT: "true"},
+            "containerEdits": {"deviceNodes": common},
+            "devices": devices,
+        }
+    )
+
+
+def character_major(name: str) -> int | None:
+    """Return the major number under which a driver has registered character devices. Raises CgpuError."""
+    try:
+        lines = read_bounded(paths.DEVICES, MAX_BYTES).decode("ascii", "replace").split("\n")
+    except OSError as error:
+        raise CgpuError(f"{paths.DEVICES}: cannot be read ({error.strerror})") from error
+    for line in lines:
+        if line.startswith("Block"):
+            break
+        number, _, driver = line.strip().partition(" ")
+        if driver == name and number.isdigit():
+            return int(number)
+    return None
+
+
+def _node(name: str, major: int, minor: int) -> Table:
+    return {"path": f"/dev/{name}", "type": "c", "major": major, "minor": minor, "permissions": "rw"}

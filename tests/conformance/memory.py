@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases about slices: what programs in containers get and are refused, and what the tree says of it."""
+
+from __future__ import annotations
+
+from tests.conformance.steps import (
+    CARD,
+    MIB,
+    PAGE,
+    Case,
+    case,
+    containers,
+    create,
+    destroy,
+    directory,
+    fails,
+    finish,
+    go,
+    kill,
+    line,
+    read,
+    release,
+    sliced,
+    start,
+    write,
+)
+
+LIMIT = 6043 * MIB
+SIX = f"gpu=0:{LIMIT}"
+HOME = directory(1)
+NO_MEMORY = "status=0x51"
+OK = "status=0x0"
+GIB = 1 << 30
+
+
+def answers() -> list[Case]:
+    """What a slice looks like from inside, and where it ends."""
+    totals = [f" {name}={LIMIT} " for name in ("total", "free", "v1_total", "v2_total", "heap_total")]
+    fill = (
+        "fill=64M:2m",
+        "fill=64K:64k",
+        "count",
+        "alloc=64K:64k",
+        "free=last",
+        "alloc=64K:64k",
+        "alloc=64K:64k",
+    )
+    return [
+        case(
+            "info",
+            "Every question for the card's memory is answered with the slice.",
+            sliced("p", 1, SIX, "info"),
+            finish("p", has=[*totals, f" region_total={LIMIT} ", " used=0 "]),
+        ),
+        case(
+            "to-the-page",
+            "The slice can be had to the last page, and no page more; what is freed can be had again.",
+            sliced("p", 1, SIX, *fill),
+            finish("p", has=[f"bytes={LIMIT} "], lines={"alloc": [NO_MEMORY, OK, NO_MEMORY]}),
+        ),
+        *(
+            case(
+                f"{via}-{'-'.join(how) or 'plain'}",
+                "Every form of asking for memory meets the same limit.",
+                sliced("p", 1, SIX, f"via={via}", *how, "alloc=6G", "alloc=1G", "count"),
+                finish("p", has=[f"alloc {6 * GIB} size={6 * GIB} offset=0 limit=0", f"bytes={GIB} "]),
+            )
+            for via in ("rm64", "rm21", "heap")
+            for how in ((), ("xfer",), ("magic=0", "dir=0"), ("magic=0x54", "dir=1"))
+        ),
+        case(
+            "32-bit",
+            "A 32-bit process meets the same limit.",
+            start("p", 1, "probe32", "alloc=6G", "alloc=1G", "count"),
+            create(1, "p", SIX),
+            go("p"),
+            finish("p", has=[NO_MEMORY, f"bytes={GIB} "]),
+        ),
+        case(
+            "other-card",
+            "A sliced container can allocate nothing on another card.",
+            sliced("p", 1, SIX, "gpu=1", "alloc=64K"),
+            finish("p", hasnt=[OK]),
+        ),
+    ]
+
+
+def sharing() -> list[Case]:
+    """Who shares a slice, and who does not."""
+    eight = [OK] * 5 + [NO_MEMORY] * 3
+    return [
+        case(
+            "forks-and-threads",
+            "Eight processes and eight threads that ask at once get what one would.",
+            sliced("p", 1, SIX, "fork=8:1G:nest", "threads=8:1G"),
+            finish("p", lines={"fork": eight, "thread": eight}),
+        ),
+        case(
+            "own-descriptors",
+            "A thread that has unshared its descriptor table is charged like every other.",
+            sliced("p", 1, SIX, "unshare=1G", "unshare=6G"),
+            finish("p", lines={"unshare": [OK, NO_MEMORY]}),
+        ),
+        case(
+            "entered",
+            "What enters a container later, as docker exec does, shares its slice and gives all back.",
+            sliced("p", 1, SIX, "alloc=4G", "hold"),
+            line("p", "alloc", {"has": [OK]}),
+            [start("q", 1, "probe", "alloc=2G", "alloc=1G", "count", beside="p"), go("q")],
+            finish("q", has=[f"alloc {2 * GIB} size={2 * GIB} offset=0 limit=0", f"bytes={GIB} "]),
+            read(f"{HOME}/meminfo", {"has": [f"Free: {LIMIT - 4 * GIB}\n"]}, until=True),
+            release("p"),
+            finish("p"),
+        ),
+        case(
+            "neighbours",
+            "Two containers on one card each get their own, in whatever order they ask.",
+            sliced("p", 1, f"gpu=0:{4 * GIB}", "alloc=1G", "hold", "alloc=3G", "alloc=64K"),
+            sliced("q", 2, f"gpu=0:{8 * GIB}", "alloc=8G", "hold", "alloc=64K"),
+            [line(name, "alloc", {"has": [OK]}) for name in ("p", "q")],
+            [release("p"), release("q")],
+            finish("p", lines={"alloc": [OK, NO_MEMORY]}),
+            finish("q", lines={"alloc": [NO_MEMORY]}),
+        ),
+        case(
+            "copies",
+            "Memory is charged until its last handle goes.",
+            sliced("p", 1, SIX, "alloc=4G", "dup", "free=first", "alloc=4G", "free=all", "alloc=4G"),
+            finish("p", lines={"alloc": [OK, NO_MEMORY, OK]}),
+        ),
+    ]
+
+
+def books() -> list[Case]:
+    """What the tree says of memory in use, and that it comes back."""
+    whole = ("fill=64M", "fill=64K:64k", "count")
+    return [
+        case(
+            "meminfo",
+            "The tree shows what each process has, and a slice does not shrink below what is in use.",
+            sliced("p", 1, SIX, "alloc=1G", "hold", "free=all", "hold=60"),
+            line("p", "alloc", {"has": [OK]}),
+            read(f"{HOME}/meminfo", f"Free: {LIMIT - GIB}\nPID: {{pid:p}} Mem: {GIB}\n"),
+            write(f"{HOME}/memsize", str(GIB - PAGE), fails("EBUSY")),
+            write(f"{HOME}/memsize", str(GIB)),
+            read(f"{HOME}/meminfo", {"has": ["Free: 0\n"]}),
+            release("p"),
+            read(f"{HOME}/meminfo", {"has": [f"Free: {GIB}\n"]}, until=True),
+            kill("p"),
+        ),
+        *(
+            case(
+                f"comes-back-{how[-1]}",
+                "A process that ends in any way gives all memory back, and its container with it.",
+                sliced("p", 1, SIX, "alloc=1G", "alloc=1G", *how),
+                [line("p", "alloc", {"has": [OK]}) for _ in (1, 2)],
+                [kill("p")] if how == ("hold",) else [finish("p")],
+                containers(0, [], until=True),
+                sliced("q", 2, f"gpu=0:{CARD}", *whole),
+                finish("q", has=[f"bytes={CARD} "]),
+            )
+            for how in (("exit-dirty",), ("hold",))
+        ),
+        case(
+            "removed-under-way",
+            "A container that is removed while it runs gets nothing more; what it holds stays taken.",
+            sliced("p", 1, SIX, "alloc=1G", "hold", "alloc=64K"),
+            line("p", "alloc", {"has": [OK]}),
+            destroy(1),
+            containers(0, []),
+            [start("q"), create(2, "q", f"gpu=0:{CARD}", fails("ENOMEM"))],
+            release("p"),
+            finish("p", hasnt=[OK]),
+            create(2, "q", f"gpu=0:{CARD}", None, until=True),
+        ),
+        case(
+            "signals",
+            "Calls that a signal interrupts again and again happen exactly once.",
+            sliced("p", 1, SIX, "storm=600:64K:60", "count"),
+            finish("p", has=["granted=600 refused=0 ", f"used={600 * PAGE} "]),
+        ),
+    ]
+
+
+def cases() -> list[Case]:
+    """Return the cases."""
+    return [*answers(), *sharing(), *books()]

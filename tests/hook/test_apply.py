@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu-config-apply against a stand-in module: a tree and parameters of plain files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cgpu import apply, effective, paths
+from tests.hook.support import T4, FakeTree
+
+Give = Callable[[str], int]
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTree:
+    """Return a loaded module that nobody has configured."""
+    tree = FakeTree(tmp_path).build(T4, T4)
+    for gpu in ("0", "1"):
+        (tree.path / gpu / "prio_ratio").write_text("80\n")
+    parameters = tmp_path / "parameters"
+    parameters.mkdir()
+    defaults = {"enforce": "Y", "allow_zero_weight": "N", "allow_unknown_driver": "N", "configured": "N"}
+    for name, value in defaults.items():
+        (parameters / name).write_text(f"{value}\n")
+    places = {
+        "TREE_MODULE": tree.path,
+        "TREE_DAEMON": tmp_path / "daemon",
+        "PARAMETERS": parameters,
+        "CONFIGURED": parameters / "configured",
+        "EFFECTIVE": tmp_path / "run" / "config.json",
+    }
+    for name, place in places.items():
+        monkeypatch.setattr(paths, name, str(place))
+    return tree
+
+
+@pytest.fixture
+def give(tmp_path: Path) -> Give:
+    """Return the command, given the text of a configuration."""
+
+    def run(text: str) -> int:
+        path = tmp_path / "config.yaml"
+        path.write_text(text)
+        return apply.main(["--config", str(path)])
+
+    return run
+
+
+def values(tree: FakeTree) -> dict[str, str]:
+    """Return what the tree's nodes and the parameters hold."""
+    found = {}
+    for folder in (tree.path, tree.path / "0", tree.path / "1", tree.base / "parameters"):
+        found.update(
+            {str(p.relative_to(tree.base)): p.read_text().strip() for p in folder.iterdir() if p.is_file()}
+        )
+    return found
+
+
+def settings(tree: FakeTree) -> dict[str, object]:
+    """Return what the hook and the runtime will read."""
+    document: dict[str, object] = json.loads((tree.base / "run" / "config.json").read_text())
+    return document
+
+
+def test_the_first_time(module: FakeTree, give: Give) -> None:
+    """Tree, switches, and the file that hook and runtime read get it; then it counts as applied."""
+    text = "policy: 3\nmax_inst: 17\nprio_ratio: 60\ndefault_memsize: 1073741824\nallow_disable: false\n"
+    assert not effective.is_configured()
+    assert give(text + "allow_zero_weight: true\n") == 0
+    found = values(module)
+    for gpu in ("0", "1"):
+        assert [found[f"tree/{gpu}/{node}"] for node in ("policy", "max_inst", "prio_ratio")] == [
+            "3",
+            "17",
+            "60",
+        ]
+    assert found["tree/default_memsize"] == "1073741824"
+    assert [found[f"parameters/{name}"] for name in ("enforce", "allow_zero_weight")] == ["Y", "Y"]
+    assert settings(module)["allow_disable"] is False
+    assert effective.is_configured()
+
+
+def test_a_later_time_writes_what_changed(module: FakeTree, give: Give) -> None:
+    """A node that was written by hand stays, unless its key has another value than before."""
+    assert give("policy: 1\nmax_inst: 19\n") == 0
+    (module.path / "0" / "policy").write_text("2\n")
+    (module.path / "0" / "max_inst").write_text("12\n")
+    assert give("policy: 1\nmax_inst: 10\n") == 0
+    found = values(module)
+    assert (found["tree/0/policy"], found["tree/0/max_inst"]) == ("2", "10")
+
+
+def test_a_module_loaded_anew_gets_everything(module: FakeTree, give: Give) -> None:
+    """After another load the file of the load before says nothing of the tree."""
+    assert give("max_inst: 19\n") == 0
+    (module.base / "parameters" / "configured").write_text("N\n")
+    (module.path / "1" / "max_inst").write_text("20\n")
+    assert give("max_inst: 19\n") == 0
+    assert values(module)["tree/1/max_inst"] == "19"
+
+
+def test_a_mistake_changes_nothing(module: FakeTree, give: Give, capsys: pytest.CaptureFixture[str]) -> None:
+    """A configuration that is wrong is refused as cgpud refuses it."""
+    before = values(module)
+    assert give("policy: 6\n") == 1
+    assert capsys.readouterr().err.endswith("policy: 6: accepted is a whole number from 0 to 5 (default 1)\n")
+    assert values(module) == before
+    assert not (module.base / "run").exists()
+
+
+def test_a_refused_write_is_taken_back(
+    module: FakeTree, give: Give, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """When the engine refuses a value, the nodes written before get back theirs and nothing is in force."""
+    before = values(module)
+    (module.path / "1" / "prio_ratio").unlink()
+    before.pop("tree/1/prio_ratio")
+    assert give("policy: 3\nenforce: false\ndefault_memsize: 1\n") == 1
+    assert "tree/1/prio_ratio: cannot be read" in capsys.readouterr().err
+    assert {key: value.strip() for key, value in values(module).items()} == before
+    assert not (module.base / "run").exists()
+
+
+def test_a_switch_that_the_module_lacks(
+    module: FakeTree, give: Give, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A switch that a loaded module cannot change is refused with the commands that load it so."""
+    (module.base / "parameters" / "enforce").unlink()
+    assert give("enforce: false\n") == 1
+    assert capsys.readouterr().err == (
+        "cgpu-config-apply: enforce: false: cannot be set in the loaded module (No such file or directory): "
+        "unload it, then: modprobe cgpu_km enforce=0; cgpu-config-apply\n"
+    )
+
+
+def test_another_tree_than_the_modules(
+    module: FakeTree, give: Give, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tree elsewhere cannot be served by the module."""
+    assert give("tree: /elsewhere\n") == 1
+    accepted = f"accepted is {module.path} or null"
+    assert capsys.readouterr().err.endswith(f"tree: /elsewhere: the kernel module is loaded; {accepted}\n")
+
+
+def test_without_the_module(module: FakeTree, give: Give, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the module is not loaded the command says what to do: load it, or tell the daemon."""
+    (module.path / "version").unlink()
+    assert give("") == 1
+    assert capsys.readouterr().err == (
+        f"cgpu-config-apply: {module.path}: the kernel module is not loaded: modprobe cgpu_km\n"
+    )
+    daemon = Path(paths.TREE_DAEMON)
+    daemon.mkdir()
+    (daemon / "version").write_text("0.1.0\n")
+    (daemon / "engine").write_text("cgpud 0.1.0 core\n")
+    assert give("") == 1
+    reload = paths.daemon_command("reload")
+    assert capsys.readouterr().err.endswith(f"cgpud reads its configuration itself: {reload}\n")
+
+
+def test_the_engine_that_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the module is installed for the running kernel, and no engine runs, it is the one to load."""
+    monkeypatch.setattr(paths, "MODULES", str(tmp_path))
+    assert paths.start_command(paths.TREE_DAEMON) == paths.daemon_command("start")
+    release = tmp_path / Path("/proc/sys/kernel/osrelease").read_text().strip()
+    release.mkdir()
+    (release / "modules.dep").write_text("updates/dkms/cgpu_km.ko.xz:\n")
+    assert paths.start_command(paths.TREE_DAEMON) == "modprobe cgpu_km"
+    assert paths.start_command("/elsewhere") == paths.daemon_command("start")
