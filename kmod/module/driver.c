@@ -187,7 +187,6 @@ static int came(struct module *module)
 static void went(void)
 {
 	detach_all();
-	km_files_clear();
 	driver = NULL;
 }
 
@@ -227,6 +226,7 @@ static int notified(struct notifier_block *block, unsigned long event, void *dat
 {
 	struct module *module = data;
 	int err = 0;
+	bool gone;
 
 	if (strcmp(module->name, "nvidia") && strcmp(module->name, "nvidia_uvm"))
 		return NOTIFY_DONE;
@@ -235,7 +235,13 @@ static int notified(struct notifier_block *block, unsigned long event, void *dat
 		err = changed(module, event);
 	else
 		err = uvm_changed(module, event);
+	gone = event == MODULE_STATE_GOING && !driver;
 	mutex_unlock(&km_control_lock);
+	/* A thread that closed a file may still be on its way out of here. */
+	if (gone) {
+		km_probes_drain();
+		km_files_clear();
+	}
 	return notifier_from_errno(err);
 }
 

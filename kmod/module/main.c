@@ -46,3 +46,5 @@ MODULE_LICENSE("GPL");
 MODULE_AUTHOR("The OpenCGPU authors");
 MODULE_DESCRIPTION("OpenCGPU: slices NVIDIA GPUs between containers, at the driver's boundary");
 MODULE_VERSION(CGPU_VERSION);
+/* modprobe cgpu_km brings in the core of the same release. */
+MODULE_SOFTDEP("post: " CGPU_CORE_MODULE);
