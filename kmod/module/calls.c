@@ -206,22 +206,11 @@ static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32
 	return status;
 }
 
-/* 1: the caller's container is known; 0: it has none; -ENOMEM: that could not be found out. */
-static int who(struct km_identity *identity)
-{
-	int err;
-
-	if (km_identity_of_current(identity))
-		return 1;
-	err = km_identity_bind_current();
-	return err ? err : km_identity_of_current(identity);
-}
-
 static u32 recorded(struct rm_call *rm, u32 nr, void *data, u32 bytes)
 {
 	struct km_identity identity;
 	u32 status;
-	int known = who(&identity);
+	int known = km_identity_find(&identity);
 
 	if (known <= 0)
 		return known ? NV_ERR_NO_MEMORY : run(rm, nr, data, bytes);

@@ -131,7 +131,8 @@ int km_keys_of(s32 pid, struct km_keys *keys, char *name, size_t bytes)
 	}
 	rcu_read_lock();
 	ns = task_active_pid_ns(task);
-	if (ns && ns->level && !holds_current(ns))
+	/* A namespace that its first process has joined tells nothing: others are in there as well. */
+	if (ns && ns->level && is_child_reaper(keys->init) && !holds_current(ns))
 		keys->pid_ns = get_pid_ns(ns);
 	rcu_read_unlock();
 	take_cgroups(task, keys, name, bytes);

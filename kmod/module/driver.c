@@ -180,6 +180,8 @@ static int came(struct module *module)
 	give_up();
 	if (!km_identity_any())
 		return 0;
+	/* The loader frees it without another word; another module may have its address next. */
+	unfit = NULL;
 	pr_err("driver %s: not let in, since sliced containers are running\n", version);
 	return err;
 }
@@ -217,9 +219,11 @@ static int uvm_changed(struct module *module, unsigned long event)
 	}
 	if (err == 0)
 		return 0;
-	unfit_uvm = module;
 	pr_err("nvidia_uvm: %s cannot be probed (error %d)\n", km_probe_uvm_mmap.symbol, err);
-	return km_identity_any() ? err : 0;
+	if (km_identity_any())
+		return err;
+	unfit_uvm = module;
+	return 0;
 }
 
 static int notified(struct notifier_block *block, unsigned long event, void *data)

@@ -43,6 +43,8 @@ struct expected {
 static struct hlist_head buckets[1 << BUCKETS_BITS];
 static LIST_HEAD(holders);
 static LIST_HEAD(expectations);
+/* Of both lists, inside of the control lock or without it: a node of the tree is opened without. */
+static DEFINE_MUTEX(lists_lock);
 static struct holder *pending;
 static atomic_t keys_known, keys_expected;
 
@@ -207,13 +209,18 @@ static void holder_start(struct holder *holder, u32 slot, u64 generation, const 
 
 int km_identity_commit(u32 slot, u64 generation, const char *id)
 {
-	if (holder_of(slot, generation))
-		return 0;
-	if (!pending)
-		return -ESRCH;
-	holder_start(pending, slot, generation, id);
-	pending = NULL;
-	return 0;
+	int err = 0;
+
+	mutex_lock(&lists_lock);
+	if (!holder_of(slot, generation)) {
+		if (pending)
+			holder_start(pending, slot, generation, id);
+		else
+			err = -ESRCH;
+		pending = NULL;
+	}
+	mutex_unlock(&lists_lock);
+	return err;
 }
 
 void km_identity_forget(void)
@@ -257,12 +264,16 @@ static int expect(u32 slot, u64 generation, const char *id)
 
 int km_identity_expect(u32 slot, u64 generation, const char *id)
 {
-	int err;
+	int err = 0;
 
-	if (holder_of(slot, generation) || expected_of(slot, generation))
-		return 0;
-	err = km_driver_check();
-	return err ? err : expect(slot, generation, id);
+	mutex_lock(&lists_lock);
+	if (!holder_of(slot, generation) && !expected_of(slot, generation)) {
+		err = km_driver_check();
+		if (err == 0)
+			err = expect(slot, generation, id);
+	}
+	mutex_unlock(&lists_lock);
+	return err;
 }
 
 static void expected_remove(struct expected *expected)
@@ -292,20 +303,32 @@ static int bind(struct expected *expected)
 	return 1;
 }
 
-int km_identity_bind_current(void)
+static int bind_current(void)
 {
 	struct expected *expected, *next;
 	int bound = 0;
 
-	mutex_lock(&km_control_lock);
+	mutex_lock(&lists_lock);
 	list_for_each_entry_safe(expected, next, &expectations, list)
 	{
 		bound = bind(expected);
 		if (bound)
 			break;
 	}
-	mutex_unlock(&km_control_lock);
+	mutex_unlock(&lists_lock);
 	return bound < 0 ? bound : 0;
+}
+
+int km_identity_find(struct km_identity *identity)
+{
+	int err;
+
+	if (km_identity_of_current(identity))
+		return 1;
+	if (!km_identity_unbound())
+		return 0;
+	err = bind_current();
+	return err ? err : km_identity_of_current(identity);
 }
 
 /* Its processes have gone. */
@@ -324,32 +347,39 @@ static void holder_end(struct km_engine *engine, struct holder *holder)
 	holder_remove(holder);
 }
 
-u32 km_identity_sweep(struct km_engine *engine)
+static void sweep(struct km_engine *engine)
 {
 	struct expected *expected, *next_expected;
 	struct holder *holder, *next;
 
 	list_for_each_entry_safe(holder, next, &holders, list)
 	{
-		if (km_keys_populated(&holder->keys)) {
+		if (km_keys_populated(&holder->keys))
 			holder->empty = false;
-		} else if (holder->empty || !registered(engine, holder->slot, holder->generation)) {
+		else if (holder->empty || !registered(engine, holder->slot, holder->generation))
 			holder_end(engine, holder);
-		} else {
+		else
 			/* Poststop is on its way, as a rule. */
 			holder->empty = true;
-		}
 	}
 	list_for_each_entry_safe(expected, next_expected, &expectations, list)
 	{
 		if (!registered(engine, expected->slot, expected->generation))
 			expected_remove(expected);
 	}
-	if (list_empty(&holders) && list_empty(&expectations)) {
+}
+
+u32 km_identity_sweep(struct km_engine *engine)
+{
+	u32 left;
+
+	mutex_lock(&lists_lock);
+	sweep(engine);
+	left = !list_empty(&holders) || !list_empty(&expectations);
+	mutex_unlock(&lists_lock);
+	if (!left)
 		km_engine_unpin();
-		return 0;
-	}
-	return 1;
+	return left;
 }
 
 void km_identity_exit(void)

@@ -79,12 +79,13 @@ void km_identity_forget(void);
 /* Identities whose container was removed and that have no process left go; containers whose processes have gone are
  * removed. Under the control lock. Returns 0 when no identity is left. */
 u32 km_identity_sweep(struct km_engine *engine);
-/* Registrations without a process: look whether the current task's cgroup is named after one. May sleep.
- * -ENOMEM: could not be found out. */
+/* Whether there are registrations without a process. Then nobody's container is known before km_identity_find(). */
 bool km_identity_unbound(void);
 /* Whether anybody is sliced. */
 bool km_identity_any(void);
-int km_identity_bind_current(void);
+/* The current task's container; a registration without a process is looked for by the name of the task's cgroup. 1: it
+ * has one; 0: none; -ENOMEM: that could not be found out. May sleep. */
+int km_identity_find(struct km_identity *identity);
 int km_identity_expect(u32 slot, u64 generation, const char *id);
 void km_identity_exit(void);
 

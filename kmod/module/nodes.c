@@ -13,13 +13,14 @@ static bool open_wants(struct pt_regs *regs)
 
 	if (imajor(inode) != NV_NVIDIA_MAJOR && imajor(inode) != DRM_MAJOR_NR)
 		return false;
-	return km_enforce() && !km_record_current() && km_identity_of_current(&identity);
+	if (!km_enforce() || km_record_current())
+		return false;
+	return km_identity_unbound() || km_identity_of_current(&identity);
 }
 NOKPROBE_SYMBOL(open_wants);
 
-static bool may_open(const struct inode *inode)
+static bool may_open(const struct inode *inode, const struct km_identity *identity)
 {
-	struct km_identity identity;
 	struct km_engine *engine;
 	bool granted;
 
@@ -28,29 +29,38 @@ static bool may_open(const struct inode *inode)
 		return false;
 	if (iminor(inode) == NV_NVIDIACTL_MINOR)
 		return true;
-	if (iminor(inode) > NV_GPU_MINOR_MAX || !km_identity_of_current(&identity))
+	if (iminor(inode) > NV_GPU_MINOR_MAX)
 		return false;
 	engine = km_engine_get();
 	if (!engine)
 		return false;
-	granted = engine->logic->minor_granted(&engine->core, identity.slot, identity.generation, iminor(inode));
+	granted = engine->logic->minor_granted(&engine->core, identity->slot, identity->generation, iminor(inode));
 	km_engine_put(engine);
 	return granted;
+}
+
+/* The driver's own open, which the probe lets through. */
+static int run_open(struct inode *inode, struct file *file)
+{
+	int (*original)(struct inode *, struct file *) = (void *)km_probe_open.original;
+	struct km_record *record = km_record_begin();
+	int err;
+
+	if (!record)
+		return -ENOMEM;
+	err = original(inode, file);
+	km_record_end(record);
+	return err;
 }
 
 /* chrdev_open(): a character device is opened, by whatever name. */
 static int open_node(struct inode *inode, struct file *file)
 {
-	int (*original)(struct inode *, struct file *) = (void *)km_probe_open.original;
-	struct km_record *record;
-	int err = -EPERM;
+	struct km_identity identity;
+	int err = km_identity_find(&identity);
 
-	if (may_open(inode)) {
-		record = km_record_begin();
-		err = record ? original(inode, file) : -ENOMEM;
-		if (record)
-			km_record_end(record);
-	}
+	if (err >= 0)
+		err = err == 0 || may_open(inode, &identity) ? run_open(inode, file) : -EPERM;
 	km_probe_leave();
 	return err;
 }

@@ -30,7 +30,7 @@ static int node_open(struct inode *inode, struct file *file)
 	int err;
 
 	/* Containers share the host's /proc entries in a /proc of their own. */
-	if (km_identity_of_current(&identity))
+	if (km_identity_find(&identity))
 		return -EACCES;
 	open = kzalloc(sizeof(*open), GFP_KERNEL);
 	if (!open)

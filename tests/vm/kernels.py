@@ -41,9 +41,8 @@ class Kernel:
 
     def bootable(self) -> Path:
         """Return the image for the emulator: unpacked where possible, which saves the guest seconds."""
-        unpacked = self.build / "vmlinux"
-        if unpacked.is_file():
-            return unpacked
+        if self.debug:
+            return self.image
         data = self.image.read_bytes()
         start = data.find(XZ_MAGIC)
         if start < 0:

@@ -92,6 +92,7 @@ void rm_kernel_rmapi_op(struct nvidia_stack *sp, void *ops_cmd);
 const char *knob_cards(void);
 bool knob_defer_close(void);
 void knob_sleep(void);
+void knob_linger(void);
 /* Whether the test wants this function to fail. */
 bool knob_fails(const char *function);
 

@@ -2,6 +2,7 @@
 /* Module parameters: the cards, and what tests set to see what happens. */
 #include <linux/delay.h>
 #include <linux/module.h>
+#include <linux/random.h>
 #include <linux/string.h>
 
 #include "driver.h"
@@ -17,6 +18,10 @@ MODULE_PARM_DESC(defer_close, "for tests: clean up after a closed file in a kern
 static unsigned int test_sleep_ms;
 module_param(test_sleep_ms, uint, 0644);
 MODULE_PARM_DESC(test_sleep_ms, "for tests: rm_ioctl sleeps so long before it works");
+
+static unsigned int test_late_us;
+module_param(test_late_us, uint, 0644);
+MODULE_PARM_DESC(test_late_us, "for tests: rm_ioctl sleeps up to so long after its work, by chance");
 
 static char test_fail[64];
 module_param_string(test_fail, test_fail, sizeof(test_fail), 0644);
@@ -34,12 +39,26 @@ bool knob_defer_close(void)
 	return READ_ONCE(defer_close);
 }
 
+/* In pieces, so that a shorter time counts for those who sleep already. */
 void knob_sleep(void)
 {
-	unsigned int ms = READ_ONCE(test_sleep_ms);
+	unsigned int slept = 0, ms, piece;
 
-	if (ms > 0)
-		msleep(ms);
+	while ((ms = READ_ONCE(test_sleep_ms)) > slept) {
+		piece = min(500u, ms - slept);
+		msleep(piece);
+		slept += piece;
+	}
+}
+
+void knob_linger(void)
+{
+	unsigned int most = READ_ONCE(test_late_us), us;
+
+	if (most == 0)
+		return;
+	us = get_random_u32() % most;
+	usleep_range(us, us + 50);
 }
 
 bool knob_fails(const char *function)

@@ -19,11 +19,14 @@ noinline u32 rm_ioctl(
 		.data = data,
 		.size = size,
 	};
+	int result;
 
 	knob_sleep();
 	if (knob_fails(__func__))
 		return NV_ERR_GENERIC;
-	return escape_dispatch(&call) == 0 ? NV_OK : NV_ERR_INVALID_ARGUMENT;
+	result = escape_dispatch(&call);
+	knob_linger();
+	return result == 0 ? NV_OK : NV_ERR_INVALID_ARGUMENT;
 }
 
 noinline void rm_cleanup_file_private(struct nvidia_stack *sp, struct nv_state *nv, struct nv_file_private *nvfp)
