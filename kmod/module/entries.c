@@ -33,12 +33,14 @@ static void directory_remove(struct directory *directory)
 	struct leaf *leaf, *next;
 
 	if (directory->entry == km_tree_root()) {
-		list_for_each_entry(leaf, &directory->leaves, list) remove_proc_entry(leaf->path, directory->entry);
+		list_for_each_entry(leaf, &directory->leaves, list)
+			remove_proc_entry(leaf->path, directory->entry);
 	} else {
 		/* Waits for readers; what they hold open reads as gone from then on. */
 		proc_remove(directory->entry);
 	}
-	list_for_each_entry_safe(leaf, next, &directory->leaves, list) kfree(leaf);
+	list_for_each_entry_safe(leaf, next, &directory->leaves, list)
+		kfree(leaf);
 	list_del(&directory->list);
 	kfree(directory);
 }
@@ -85,8 +87,7 @@ static struct directory *directory_find(const char *path)
 {
 	struct directory *directory;
 
-	list_for_each_entry(directory, &directories, list)
-	{
+	list_for_each_entry(directory, &directories, list) {
 		if (!strcmp(directory->path, path))
 			return directory;
 	}
@@ -139,8 +140,7 @@ static int grow(struct km_engine *engine, char *path)
 	struct directory *directory;
 	int err = 0;
 
-	list_for_each_entry(directory, &directories, list)
-	{
+	list_for_each_entry(directory, &directories, list) {
 		if (err == 0 && directory->seen && list_empty(&directory->leaves))
 			err = each_name(engine, directory, path, 0, visit_leaf);
 		if (err == 0 && directory->seen)
@@ -154,8 +154,7 @@ static void shrink(void)
 	struct directory *directory, *next;
 
 	/* Children first. */
-	list_for_each_entry_safe_reverse(directory, next, &directories, list)
-	{
+	list_for_each_entry_safe_reverse(directory, next, &directories, list) {
 		if (!directory->seen)
 			directory_remove(directory);
 	}
@@ -169,7 +168,8 @@ static int sync_locked(struct km_engine *engine)
 
 	if (err)
 		return err;
-	list_for_each_entry(directory, &directories, list) directory->seen = false;
+	list_for_each_entry(directory, &directories, list)
+		directory->seen = false;
 	if (engine) {
 		directory = directory_find("");
 		if (directory)

@@ -35,8 +35,7 @@ static struct km_file *file_find(const void *nvfp)
 {
 	struct km_file *file;
 
-	hlist_for_each_entry_rcu(file, &buckets[hash_ptr(nvfp, BUCKETS_BITS)], node)
-	{
+	hlist_for_each_entry_rcu(file, &buckets[hash_ptr(nvfp, BUCKETS_BITS)], node) {
 		if (file->nvfp == nvfp && !file->closing)
 			return file;
 	}
@@ -142,7 +141,8 @@ void km_files_clear(void)
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(buckets); i++) {
-		hlist_for_each_entry_safe(file, next, &buckets[i], node) file_remove(file);
+		hlist_for_each_entry_safe(file, next, &buckets[i], node)
+			file_remove(file);
 	}
 }
 

@@ -53,8 +53,7 @@ static bool look(const void *key, void *context)
 	struct km_identity *identity = context;
 	const struct entry *entry;
 
-	hlist_for_each_entry_rcu(entry, &buckets[hash_ptr(key, BUCKETS_BITS)], node)
-	{
+	hlist_for_each_entry_rcu(entry, &buckets[hash_ptr(key, BUCKETS_BITS)], node) {
 		if (entry->key != key)
 			continue;
 		identity->slot = entry->slot;
@@ -121,8 +120,7 @@ static struct holder *holder_of(u32 slot, u64 generation)
 {
 	struct holder *holder;
 
-	list_for_each_entry(holder, &holders, list)
-	{
+	list_for_each_entry(holder, &holders, list) {
 		if (holder->slot == slot && holder->generation == generation)
 			return holder;
 	}
@@ -185,8 +183,7 @@ static void replace_same(const struct holder *fresh)
 	u32 i, k;
 	bool same;
 
-	list_for_each_entry_safe(holder, next, &holders, list)
-	{
+	list_for_each_entry_safe(holder, next, &holders, list) {
 		same = fresh->keys.pid_ns && holder->keys.pid_ns == fresh->keys.pid_ns;
 		for (i = 0; i < holder->keys.count; i++) {
 			for (k = 0; k < fresh->keys.count; k++)
@@ -236,8 +233,7 @@ static struct expected *expected_of(u32 slot, u64 generation)
 {
 	struct expected *expected;
 
-	list_for_each_entry(expected, &expectations, list)
-	{
+	list_for_each_entry(expected, &expectations, list) {
 		if (expected->slot == slot && expected->generation == generation)
 			return expected;
 	}
@@ -309,8 +305,7 @@ static int bind_current(void)
 	int bound = 0;
 
 	mutex_lock(&lists_lock);
-	list_for_each_entry_safe(expected, next, &expectations, list)
-	{
+	list_for_each_entry_safe(expected, next, &expectations, list) {
 		bound = bind(expected);
 		if (bound)
 			break;
@@ -352,8 +347,7 @@ static void sweep(struct km_engine *engine)
 	struct expected *expected, *next_expected;
 	struct holder *holder, *next;
 
-	list_for_each_entry_safe(holder, next, &holders, list)
-	{
+	list_for_each_entry_safe(holder, next, &holders, list) {
 		if (km_keys_populated(&holder->keys))
 			holder->empty = false;
 		else if (holder->empty || !registered(engine, holder->slot, holder->generation))
@@ -362,8 +356,7 @@ static void sweep(struct km_engine *engine)
 			/* Poststop is on its way, as a rule. */
 			holder->empty = true;
 	}
-	list_for_each_entry_safe(expected, next_expected, &expectations, list)
-	{
+	list_for_each_entry_safe(expected, next_expected, &expectations, list) {
 		if (!registered(engine, expected->slot, expected->generation))
 			expected_remove(expected);
 	}
@@ -388,6 +381,8 @@ void km_identity_exit(void)
 	struct holder *holder, *next;
 
 	km_identity_forget();
-	list_for_each_entry_safe(holder, next, &holders, list) holder_remove(holder);
-	list_for_each_entry_safe(expected, next_expected, &expectations, list) expected_remove(expected);
+	list_for_each_entry_safe(holder, next, &holders, list)
+		holder_remove(holder);
+	list_for_each_entry_safe(expected, next_expected, &expectations, list)
+		expected_remove(expected);
 }

@@ -34,7 +34,6 @@ struct km_engine {
 };
 
 void km_engine_init(void);
-void km_engine_exit(void);
 /* The engine, for as long as it is not put back; NULL when no core is loaded. May sleep while one core hands over to
  * another; NULL then also when the task is being killed. */
 struct km_engine *km_engine_get(void);
@@ -49,6 +48,8 @@ void km_engine_unpin(void);
 /* Containers' calls that change what they hold, in the driver's order. */
 struct mutex *km_order(u32 slot);
 
+/* --- cores.c --- */
+
 /* Another core that is loaded; NULL: there is none. Under the control lock. */
 struct cgpu_km_core *km_engine_candidate(void);
 /* Whether there is one. */
@@ -56,6 +57,7 @@ bool km_engine_has_candidate(void);
 /* Put another core in use. Where it lays out the state in another way, calls of containers wait meanwhile. Under the
  * control lock. -EBUSY: a call did not end in time; -EPROTO: it cannot read the state, or does not know the driver. */
 int km_engine_exchange(struct cgpu_km_core *logic);
+void km_cores_exit(void);
 
 /* --- upgrade.c --- */
 

@@ -36,7 +36,7 @@ static void __exit km_exit(void)
 	km_driver_exit();
 	km_identity_exit();
 	km_tree_exit();
-	km_engine_exit();
+	km_cores_exit();
 	km_record_exit();
 }
 

@@ -88,7 +88,8 @@ void km_probes_drain(void)
 
 	do {
 		sum = 0;
-		for_each_possible_cpu(cpu) sum += per_cpu(inside, cpu);
+		for_each_possible_cpu(cpu)
+			sum += per_cpu(inside, cpu);
 		if (sum)
 			msleep(1);
 	} while (sum);

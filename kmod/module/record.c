@@ -72,8 +72,7 @@ struct km_record *km_record_current(void)
 	struct km_record *record;
 
 	rcu_read_lock();
-	hlist_for_each_entry_rcu(record, &buckets[bucket_of(current)], node)
-	{
+	hlist_for_each_entry_rcu(record, &buckets[bucket_of(current)], node) {
 		if (record->task == current)
 			break;
 	}

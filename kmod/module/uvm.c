@@ -28,8 +28,7 @@ static struct kept *kept_find(const void *device, u32 handle)
 {
 	struct kept *kept;
 
-	hash_for_each_possible_rcu(table, kept, node, handle)
-	{
+	hash_for_each_possible_rcu(table, kept, node, handle) {
 		if (kept->device == device && kept->handle == handle && !READ_ONCE(kept->releasing))
 			return kept;
 	}

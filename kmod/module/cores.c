@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Cores that are loaded, the state that one of them works on, and the change from one to another. */
+#include <linux/vmalloc.h>
+
+#include "engine.h"
+
+static struct cgpu_state *state;
+static LIST_HEAD(cores);
+static u32 core_count;
+
+static int settings_apply(struct km_engine *engine)
+{
+	struct cgpu_settings settings;
+
+	km_settings(&settings);
+	strscpy(settings.version, engine->logic->version, sizeof(settings.version));
+	return engine->logic->settings_apply(&engine->core, &settings);
+}
+
+static struct cgpu_state *state_make(struct cgpu_km_core *logic)
+{
+	return vzalloc(logic->state_bytes());
+}
+
+/* The first core: on what an earlier one has left, where it can. */
+static int engine_first(struct cgpu_km_core *logic)
+{
+	struct cgpu_state *fresh = state_make(logic);
+	struct km_engine *engine = fresh ? engine_make(logic, fresh) : NULL;
+	int err;
+
+	if (!engine) {
+		vfree(fresh);
+		return -ENOMEM;
+	}
+	/* Nobody is registered while no core is there: nothing is lost with a state that cannot be read. */
+	if (!state || logic->state_convert(fresh, state))
+		logic->state_init(fresh);
+	err = settings_apply(engine);
+	if (err) {
+		pr_err("the parameters are refused: policy is 0 to 5, max_inst 1 to 25, prio_ratio 20 to 99\n");
+		engine_release(engine);
+		vfree(fresh);
+		return err;
+	}
+	vfree(state);
+	state = fresh;
+	engine_use(engine);
+	return 0;
+}
+
+/* A core with another layout of the state: it gets a copy in its own, while no call is under way. */
+static int engine_convert(struct km_engine *old, struct km_engine *fresh)
+{
+	int err = engine_quiesce(old);
+
+	if (err == 0)
+		err = fresh->logic->state_convert(fresh->core.state, state);
+	if (err == 0)
+		err = settings_apply(fresh);
+	if (err == 0) {
+		vfree(state);
+		state = fresh->core.state;
+		engine_use(fresh);
+	}
+	engine_resume();
+	return err;
+}
+
+static bool same_layout(const struct cgpu_km_core *a, const struct cgpu_km_core *b)
+{
+	return a->state_version() == b->state_version() && a->state_bytes() == b->state_bytes();
+}
+
+int km_engine_exchange(struct cgpu_km_core *logic)
+{
+	struct km_engine *old = engine_current();
+	bool same = same_layout(logic, old->logic);
+	struct cgpu_state *on = same ? state : state_make(logic);
+	struct km_engine *fresh = on ? engine_make(logic, on) : NULL;
+	int err = fresh ? 0 : -ENOMEM;
+
+	if (err == 0 && engine_has_containers()) {
+		fresh->pinned = try_module_get(logic->owner);
+		err = fresh->pinned ? 0 : -ENODEV;
+	}
+	if (err == 0)
+		err = km_driver_layouts(fresh);
+	if (err == 0 && !same)
+		err = engine_convert(old, fresh);
+	else if (err == 0 && (err = settings_apply(fresh)) == 0)
+		/* Calls under way end in the core that they began in: both know the same records. */
+		engine_use(fresh);
+	if (err == 0) {
+		engine_leave(old);
+		return 0;
+	}
+	if (fresh)
+		engine_release(fresh);
+	if (!same)
+		vfree(on);
+	return err;
+}
+
+struct cgpu_km_core *km_engine_candidate(void)
+{
+	struct km_engine *engine = engine_current();
+	struct cgpu_km_core *core;
+
+	/* The newest comes first. */
+	list_for_each_entry(core, &cores, list) {
+		if (!engine || core != engine->logic)
+			return core;
+	}
+	return NULL;
+}
+
+bool km_engine_has_candidate(void)
+{
+	return READ_ONCE(core_count) > 1;
+}
+
+static bool version_known(const char *version)
+{
+	struct cgpu_km_core *core;
+
+	list_for_each_entry(core, &cores, list) {
+		if (!strcmp(core->version, version))
+			return true;
+	}
+	return false;
+}
+
+int cgpu_km_core_register(struct cgpu_km_core *core)
+{
+	int err = 0;
+
+	if (core->interface != CGPU_KM_INTERFACE) {
+		pr_err("core %s: made for interface %u, this module has %u; load a cgpu_km of the same release\n",
+			core->version, core->interface, CGPU_KM_INTERFACE);
+		return -EPROTO;
+	}
+	mutex_lock(&km_control_lock);
+	if (version_known(core->version))
+		err = -EEXIST;
+	else if (!engine_current())
+		err = engine_first(core);
+	if (err == 0) {
+		list_add(&core->list, &cores);
+		WRITE_ONCE(core_count, core_count + 1);
+		if (engine_current()->logic == core) {
+			km_driver_core_came();
+			err = km_tree_sync(engine_current());
+		}
+	}
+	mutex_unlock(&km_control_lock);
+	if (err)
+		pr_err("core %s: not taken (error %d)\n", core->version, err);
+	else
+		pr_info("core %s: loaded\n", core->version);
+	if (err == 0)
+		km_driver_settle();
+	return err;
+}
+EXPORT_SYMBOL_GPL(cgpu_km_core_register);
+
+void cgpu_km_core_unregister(struct cgpu_km_core *core)
+{
+	struct km_engine *engine;
+	bool last;
+
+	mutex_lock(&km_control_lock);
+	list_del(&core->list);
+	WRITE_ONCE(core_count, core_count - 1);
+	engine = engine_current();
+	last = engine && engine->logic == core;
+	/* With its module: nobody is registered, or that would be held. */
+	if (last) {
+		engine_use(NULL);
+		engine_leave(engine);
+	}
+	mutex_unlock(&km_control_lock);
+	if (!last)
+		return;
+	/* Without the lock: it waits for those who write into the tree, and they for the lock. */
+	km_tree_sync(NULL);
+	mutex_lock(&km_control_lock);
+	if (engine_current())
+		km_tree_sync(engine_current());
+	mutex_unlock(&km_control_lock);
+}
+EXPORT_SYMBOL_GPL(cgpu_km_core_unregister);
+
+void km_cores_exit(void)
+{
+	vfree(state);
+	state = NULL;
+}
