@@ -108,7 +108,7 @@ def _general(tree: Tree, pid: int, grants: Sequence[Grant], error: OSError) -> s
         errno.EBUSY: f"GPU {gpus} cannot take a container now (the engine is busy); start it again",
         errno.ENOENT: f"there is no GPU {gpus}; cgpu-smi lists them",
         errno.EINVAL: f"the engine does not accept pid {pid} and GPU {gpus}: see its log",
-        errno.EPROTO: "the NVIDIA driver that is loaded cannot be enforced upon: see the engine's log (dmesg)",
+        errno.EPROTO: "the loaded NVIDIA driver cannot be enforced upon: see the engine's log (dmesg)",
         errno.EACCES: "only root of the host may register containers",
         errno.EPERM: "only root of the host may register containers",
     }

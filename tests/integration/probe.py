@@ -5,11 +5,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-
-from tests.integration.commands import Outcome
+from typing import Protocol
 
 NO_MEMORY = 0x51
 FIELD = re.compile(r'(\w+)=("[^"]*"|\S+)')
+
+
+class Printed(Protocol):
+    """A finished command, wherever it ran."""
+
+    @property
+    def returncode(self) -> int: ...
+
+    @property
+    def stdout(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -25,7 +37,7 @@ class Step:
         return int(self.fields[field], 0)
 
 
-def steps(outcome: Outcome) -> list[Step]:
+def steps(outcome: Printed) -> list[Step]:
     """Return the probe's lines in order."""
     found = []
     for line in outcome.stdout.splitlines():
@@ -36,7 +48,7 @@ def steps(outcome: Outcome) -> list[Step]:
     return found
 
 
-def step(outcome: Outcome, name: str, index: int = 0) -> Step:
+def step(outcome: Printed, name: str, index: int = 0) -> Step:
     """Return one step by name; fail with all that was printed when it is not there."""
     found = [one for one in steps(outcome) if one.name == name]
     assert len(found) > index, f"no step {name} number {index}: {outcome.returncode}: {outcome.text}"

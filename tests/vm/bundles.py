@@ -26,7 +26,7 @@ mkdir -p "$1/dev" "$1/proc" "$1/sys" "$1/tmp" "$1/etc" "$1/bin"
 cp "$2" "$1/cgpu-probe"
 [ ! -e "$3" ] || cp "$3" "$1/cgpu-probe32"
 cp /bin/busybox "$1/bin/busybox"
-for name in sh cat sleep ls mknod mkdir mount dd kill id; do ln -sf busybox "$1/bin/$name"; done
+for name in sh cat sleep ls mknod mkdir mount dd kill id pidof; do ln -sf busybox "$1/bin/$name"; done
 """
 # Bundle, rootfs and state lie in memory; one command makes the bundle and becomes the runtime.
 RUN = 'mkdir -p "$1"; cat >"$1/config.json"; shift; exec "$@" </dev/null'

@@ -23,6 +23,10 @@ static unsigned int test_late_us;
 module_param(test_late_us, uint, 0644);
 MODULE_PARM_DESC(test_late_us, "for tests: rm_ioctl sleeps up to so long after its work, by chance");
 
+static unsigned int test_late_ms;
+module_param(test_late_ms, uint, 0644);
+MODULE_PARM_DESC(test_late_ms, "for tests: rm_ioctl sleeps just so long after its work");
+
 static char test_fail[64];
 module_param_string(test_fail, test_fail, sizeof(test_fail), 0644);
 MODULE_PARM_DESC(test_fail,
@@ -53,8 +57,10 @@ void knob_sleep(void)
 
 void knob_linger(void)
 {
-	unsigned int most = READ_ONCE(test_late_us), us;
+	unsigned int most = READ_ONCE(test_late_us), ms = READ_ONCE(test_late_ms), us;
 
+	if (ms)
+		msleep(ms);
 	if (most == 0)
 		return;
 	us = get_random_u32() % most;

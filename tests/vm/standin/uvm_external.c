@@ -29,8 +29,7 @@ static struct external_range *find(const struct uvm_va_space *space, u64 base, u
 {
 	struct external_range *at;
 
-	list_for_each_entry(at, &space->external, node)
-	{
+	list_for_each_entry(at, &space->external, node) {
 		if (at->base <= base && base + length <= at->end)
 			return at;
 	}
@@ -41,8 +40,7 @@ bool uvm_external_overlaps(const struct uvm_va_space *space, u64 base, u64 end)
 {
 	struct external_range *at;
 
-	list_for_each_entry(at, &space->external, node)
-	{
+	list_for_each_entry(at, &space->external, node) {
 		if (at->base < end && base < at->end)
 			return true;
 	}
@@ -62,8 +60,7 @@ static void drop_inside(struct external_range *range, const struct uvm_gpu *gpu,
 {
 	struct mapping *at, *next;
 
-	list_for_each_entry_safe(at, next, &range->mappings, node)
-	{
+	list_for_each_entry_safe(at, next, &range->mappings, node) {
 		if ((!gpu || at->gpu == gpu) && at->base >= base && at->end <= end)
 			drop(at);
 	}
@@ -80,14 +77,16 @@ void uvm_external_free_all(struct uvm_va_space *space)
 {
 	struct external_range *at, *next;
 
-	list_for_each_entry_safe(at, next, &space->external, node) free_range(at);
+	list_for_each_entry_safe(at, next, &space->external, node)
+		free_range(at);
 }
 
 void uvm_external_drop_gpu(struct uvm_va_space *space, const struct uvm_gpu *gpu)
 {
 	struct external_range *at;
 
-	list_for_each_entry(at, &space->external, node) drop_inside(at, gpu, at->base, at->end);
+	list_for_each_entry(at, &space->external, node)
+		drop_inside(at, gpu, at->base, at->end);
 }
 
 u32 uvm_api_create_external_range(struct uvm_va_space *space, u8 *params)

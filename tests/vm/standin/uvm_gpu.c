@@ -39,8 +39,7 @@ struct uvm_gpu *uvm_gpu_get(const NvProcessorUuid *uuid, u32 *status)
 	struct uvm_gpu *at, *found = NULL;
 
 	mutex_lock(&gpus_lock);
-	list_for_each_entry(at, &gpus, node)
-	{
+	list_for_each_entry(at, &gpus, node) {
 		if (memcmp(&at->uuid, uuid, sizeof(*uuid)) == 0)
 			found = at;
 	}

@@ -190,8 +190,7 @@ bool uvm_managed_overlaps(const struct uvm_va_space *space, u64 base, u64 end)
 {
 	struct managed *at;
 
-	list_for_each_entry(at, &space->managed, node)
-	{
+	list_for_each_entry(at, &space->managed, node) {
 		if (at->start < end && base < at->end)
 			return true;
 	}

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel module costs single calls of the driver, for tasks outside and inside of an instance.
+
+Boots a virtual machine with a stand-in driver. Without the module, outside and inside take turns; the medians
+over all rounds are printed, as ratios to the same call without the module. Needs root and what
+`scripts/bootstrap test` installs. Exits with 1 when a task outside pays half of what one inside pays or more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.vm.kernels import choose_kernel
+from tests.vm.machine import QEMU, Machine
+from tests.vm.node import load_driver, load_engine, unload_driver, unload_engine
+from tests.vm.programs import build
+from tests.vm.slices import Slice, await_empty, slice_of
+
+PLACES = ("without", "outside", "inside")
+LIMIT = 1 << 30
+DRIVER_CALLS = ("free-nothing", "fb-info-v2", "alloc-free")
+
+
+@dataclass
+class Costs:
+    """Nanoseconds by call and by place, one figure for each round."""
+
+    times: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+
+    def add(self, place: str, text: str) -> None:
+        """Take what the program printed."""
+        for line in text.splitlines():
+            call, took = line.split()
+            self.times.setdefault(call, {}).setdefault(place, []).append(int(took))
+
+    def median(self, call: str, place: str) -> float:
+        """Return the median over all rounds."""
+        return statistics.median(self.times[call][place])
+
+    def added(self, call: str, place: str) -> float:
+        """Return by how much a call takes longer than without the module."""
+        return self.median(call, place) - self.median(call, "without")
+
+    def lines(self) -> list[str]:
+        """Return the table."""
+        head = (
+            f"{'call':14} {'without ns':>11} {'outside ns':>11} {'ratio':>6} {'inside ns':>11} {'ratio':>6}"
+        )
+        lines = [head]
+        for call in self.times:
+            base, outside, inside = (self.median(call, place) for place in PLACES)
+            ratios = f"{outside:11.0f} {outside / base:6.2f} {inside:11.0f} {inside / base:6.2f}"
+            lines.append(f"{call:14} {base:11.0f} {ratios}")
+        return lines
+
+    def too_dear_outside(self) -> list[str]:
+        """Return the driver's calls that cost a task outside half of what they cost one inside, or more."""
+        return [
+            call for call in DRIVER_CALLS if self.added(call, "outside") >= self.added(call, "inside") / 2
+        ]
+
+
+def once(machine: Machine, costs: Costs, count: int) -> None:
+    """Measure in all three places."""
+    program = build("cost")
+    command = [machine.seen(program), str(count)]
+    costs.add("without", machine.run(command, timeout=300).stdout)
+    load_engine(machine)
+    container: Slice = slice_of(machine, "cost", f"0:{LIMIT}")
+    costs.add("outside", machine.run(command, timeout=300).stdout)
+    costs.add("inside", container.run(program, str(count), timeout=300).check().stdout)
+    container.end()
+    await_empty(machine)
+    unload_engine(machine)
+
+
+def measure(machine: Machine, rounds: int, count: int) -> Costs:
+    """Measure so many rounds, each with the module loaded anew."""
+    costs = Costs()
+    load_driver(machine)
+    for _ in range(rounds):
+        once(machine, costs, count)
+    unload_driver(machine)
+    return costs
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--count", type=int, default=2000)
+    options = parser.parse_args(arguments)
+    kernel = choose_kernel()
+    emulator = subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=True).stdout
+    with (
+        tempfile.TemporaryDirectory(prefix="cgpu-calls-") as directory,
+        Machine(kernel, Path(directory)) as machine,
+    ):
+        machine.wait_ready()
+        costs = measure(machine, options.rounds, options.count)
+    print(f"kernel {kernel.release}, {emulator.splitlines()[0]}, {options.rounds} rounds of {options.count}")
+    print("\n".join(costs.lines()))
+    dear = costs.too_dear_outside()
+    if dear:
+        print(
+            f"{', '.join(dear)}: a task outside pays half of what one inside pays, or more", file=sys.stderr
+        )
+    return 1 if dear else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

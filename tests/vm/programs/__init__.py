@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Static programs for the guest: each is one C file here, with cgpu-probe's way to speak to the driver."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from tests.vm.initramfs import digest
+from tests.vm.store import ROOT, STORE, put
+
+HERE = Path(__file__).resolve().parent
+KMOD = ROOT / "kmod"
+GENERATED = KMOD / "build" / "gen"
+SHARED = [KMOD / "probe" / f"{name}.c" for name in ("driver", "session", "memory", "info", "parse")]
+FLAGS = ("-std=gnu11", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wshadow",
+         "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wno-psabi")  # fmt: skip
+
+
+@cache
+def build(name: str, bits: int = 64) -> Path:
+    """Compile NAME.c, and the files NAME_*.c that belong to it, unless that is done; return the program."""
+    own = [HERE / f"{name}.c", *sorted(HERE.glob(f"{name}_*.c")), HERE / "userfault.c"]
+    sources = [*own, *SHARED, GENERATED / "nv_abi.c"]
+    headers = [*HERE.glob("*.h"), *(KMOD / "probe").glob("*.h"), GENERATED / "nv_abi.h"]
+    flags = [
+        *FLAGS,
+        f"-m{bits}",
+        "-iquote",
+        str(HERE),
+        "-iquote",
+        str(KMOD / "probe"),
+        "-iquote",
+        str(GENERATED),
+    ]
+    contents = [path.read_bytes() for path in [*sources, *sorted(headers)]]
+    program = STORE / "programs" / f"{name}{bits}-{digest([*contents, repr(flags).encode()])}"
+    if not program.exists():
+        with tempfile.TemporaryDirectory() as directory:
+            output = Path(directory) / name
+            subprocess.run(["gcc", *flags, "-o", str(output), *map(str, sources)], check=True)
+            put(program, output.read_bytes())
+            program.chmod(0o755)
+    return program

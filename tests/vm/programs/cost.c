@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cost N: how long calls take: the median in nanoseconds of N of each kind, one line for each. The kinds take turns, so
+ * that what slows the machine down for a while slows all of them.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "probe.h"
+
+#define MOST 100000u
+
+static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3 };
+static struct session session;
+static uint32_t failed;
+
+/* One of the driver's shortest calls: it has nothing to allocate and nothing to copy but the structure itself. */
+static void call_free(void)
+{
+	failed |= session_free(&session, 0xdead);
+}
+
+static void call_info(void)
+{
+	struct sizes sizes;
+
+	failed |= info_v2(&session, &sizes);
+}
+
+static void call_alloc_free(void)
+{
+	struct grant grant;
+
+	failed |= memory_alloc(&session, 65536, &grant);
+	failed |= memory_free_at(&session, session.count - 1);
+}
+
+/* A character device of somebody else. */
+static void call_open(void)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	failed |= fd < 0;
+	close(fd);
+}
+
+/* Comes near no probe: what varies here is the machine. */
+static void call_elsewhere(void)
+{
+	failed |= getppid() < 0;
+}
+
+static const struct kind {
+	const char *name;
+	void (*call)(void);
+} kinds[] = {
+	{ "free-nothing", call_free },
+	{ "fb-info-v2", call_info },
+	{ "alloc-free", call_alloc_free },
+	{ "open-null", call_open },
+	{ "getppid", call_elsewhere },
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+static uint64_t now(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
+}
+
+static int by_value(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+static uint64_t times[KINDS][MOST];
+
+static void measure(uint32_t count)
+{
+	uint32_t i, kind;
+
+	for (i = 0; i < count; i++) {
+		for (kind = 0; kind < KINDS; kind++) {
+			uint64_t start = now();
+
+			kinds[kind].call();
+			times[kind][i] = now() - start;
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t count = argc == 2 ? (uint32_t)strtoul(argv[1], NULL, 0) : 0, kind;
+	int ctl = driver_open(&settings, "nvidiactl");
+
+	session_init(&session, &settings, 0);
+	if (count == 0 || count > MOST || ctl < 0 || !driver_version(&settings, ctl) ||
+		session_open(&session) != NV_OK) {
+		perror("cost N");
+		return 1;
+	}
+	/* Once for what is made at the first call only. */
+	measure(count / 10 + 1);
+	measure(count);
+	for (kind = 0; kind < KINDS; kind++) {
+		qsort(times[kind], count, sizeof(times[kind][0]), by_value);
+		printf("%s %llu\n", kinds[kind].name, (unsigned long long)times[kind][count / 2]);
+	}
+	return failed != 0;
+}

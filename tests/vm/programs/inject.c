@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * inject MIB: makes another process of the container ask for memory by ptrace, until it is refused, and prints how much
+ * that was. The other one has opened the driver, and never asks for anything by itself.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/ioctl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "probe.h"
+
+#define SYSCALL_BYTES 2
+
+void report(uint32_t status, const char *format, ...)
+{
+	(void)status;
+	(void)format;
+}
+
+static uint8_t call[64], params[160];
+
+static void poke(pid_t victim, uint8_t *at, const void *data, size_t bytes)
+{
+	size_t i;
+	long word;
+
+	for (i = 0; i < bytes; i += sizeof(word)) {
+		memcpy(&word, (const uint8_t *)data + i, sizeof(word));
+		ptrace(PTRACE_POKEDATA, victim, at + i, word);
+	}
+}
+
+/* Runs a system call in the victim, which stopped in one: its registers point behind that. */
+static long long run(pid_t victim, const struct user_regs_struct *before, const unsigned long arguments[3])
+{
+	struct user_regs_struct now = *before;
+	int turn;
+
+	now.rip -= SYSCALL_BYTES;
+	now.rax = SYS_ioctl;
+	now.orig_rax = (unsigned long long)-1;
+	now.rdi = arguments[0];
+	now.rsi = arguments[1];
+	now.rdx = arguments[2];
+	ptrace(PTRACE_SETREGS, victim, NULL, &now);
+	/* Into it, and out of it. */
+	for (turn = 0; turn < 2; turn++) {
+		ptrace(PTRACE_SYSCALL, victim, NULL, NULL);
+		waitpid(victim, NULL, 0);
+	}
+	ptrace(PTRACE_GETREGS, victim, NULL, &now);
+	return (long long)now.rax;
+}
+
+static uint32_t ask(pid_t victim, const struct user_regs_struct *registers, const struct session *session,
+	uint32_t handle, uint64_t size)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *memory =
+		&session->settings->abi->NV_MEMORY_ALLOCATION_PARAMS;
+	const struct nv_layout_NVOS64_PARAMETERS *at = &session->settings->abi->NVOS64_PARAMETERS;
+	unsigned long arguments[3] = { (unsigned long)session->ctl,
+		_IOC(3u, NV_IOCTL_MAGIC, NV_ESC_RM_ALLOC, at->bytes), (unsigned long)(uintptr_t)call };
+	uint8_t fresh[sizeof(call)] = { 0 }, fresh_params[sizeof(params)] = { 0 };
+	long word;
+
+	put32(fresh_params, memory->owner, 1);
+	put32(fresh_params, memory->attr, NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT);
+	put64(fresh_params, memory->size, size);
+	put32(fresh, at->hRoot, session->client);
+	put32(fresh, at->hObjectParent, session->device);
+	put32(fresh, at->hObjectNew, handle);
+	put32(fresh, at->hClass, NV01_MEMORY_LOCAL_USER);
+	put_pointer(fresh, at->pAllocParms, params);
+	poke(victim, params, fresh_params, sizeof(params));
+	poke(victim, call, fresh, sizeof(call));
+	if (run(victim, registers, arguments) != 0)
+		return PROBE_ERRNO;
+	word = ptrace(PTRACE_PEEKDATA, victim, call + at->status, NULL);
+	return (uint32_t)word;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
+	uint64_t size = argc > 1 ? strtoull(argv[1], NULL, 10) << 20 : 0;
+	struct user_regs_struct registers;
+	struct session session;
+	uint32_t status, count = 0;
+	int ctl = driver_open(&settings, "nvidiactl");
+	pid_t victim;
+
+	if (!size || ctl < 0 || !driver_version(&settings, ctl))
+		return 2;
+	session_init(&session, &settings, 0);
+	/* Opened before the fork: the client is the same for both. */
+	if (session_open(&session) != NV_OK)
+		return 1;
+	victim = fork();
+	if (victim == 0)
+		for (;;)
+			pause();
+	if (victim < 0 || ptrace(PTRACE_ATTACH, victim, NULL, NULL) || waitpid(victim, NULL, 0) < 0 ||
+		ptrace(PTRACE_SYSCALL, victim, NULL, NULL))
+		return 1;
+	/* It enters pause() again, and is kept from sleeping there. */
+	waitpid(victim, NULL, 0);
+	ptrace(PTRACE_GETREGS, victim, NULL, &registers);
+	registers.orig_rax = (unsigned long long)-1;
+	ptrace(PTRACE_SETREGS, victim, NULL, &registers);
+	ptrace(PTRACE_SYSCALL, victim, NULL, NULL);
+	waitpid(victim, NULL, 0);
+	do {
+		status = ask(victim, &registers, &session, 0x700 + count, size);
+		count += status == NV_OK;
+	} while (status == NV_OK);
+	printf("injected bytes=%llu status=%#x\n", (unsigned long long)(count * size), status);
+	fflush(stdout);
+	kill(victim, SIGKILL);
+	waitpid(victim, NULL, 0);
+	return 0;
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * park: stops a thread in each place where the kernel copies what a call points to, and stays so until it is killed.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "probe.h"
+#include "userfault.h"
+
+enum place { TOP, ENVELOPE, PARAMETERS, RIGHTS, LIST, ANSWER, HOST_ANSWER, QUERY_ANSWER, PLACES };
+
+static const char *const names[PLACES] = { "top", "envelope", "parameters", "rights", "list", "answer", "host-answer",
+	"query-answer" };
+
+static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
+static struct session session;
+static struct trap traps[PLACES];
+
+static void fill_params(uint8_t *params, uint32_t location)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &settings.abi->NV_MEMORY_ALLOCATION_PARAMS;
+
+	memset(params, 0, 256);
+	put32(params, at->owner, 0xcafe0001u);
+	put32(params, at->type, NVOS32_TYPE_IMAGE);
+	put32(params, at->attr, location << NVOS32_ATTR_LOCATION_SHIFT);
+	put64(params, at->size, 65536);
+}
+
+static void alloc_with(enum place place, uint32_t class_id, void *params, void *rights)
+{
+	const struct nv_layout_NVOS64_PARAMETERS *at = &settings.abi->NVOS64_PARAMETERS;
+	uint8_t data[64] = { 0 };
+
+	put32(data, at->hRoot, session.client);
+	put32(data, at->hObjectParent, session.device);
+	put32(data, at->hObjectNew, 0xbeef0000u + place);
+	put32(data, at->hClass, class_id);
+	put_pointer(data, at->pAllocParms, params);
+	put_pointer(data, at->pRightsRequested, rights);
+	driver_call(&settings, session.ctl, NV_ESC_RM_ALLOC, data, at->bytes);
+}
+
+static void query_list(void *list)
+{
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_PARAMS *at = &settings.abi->NV2080_CTRL_FB_GET_INFO_PARAMS;
+	uint8_t params[64] = { 0 };
+
+	put32(params, at->fbInfoListSize, 2);
+	put_pointer(params, at->fbInfoList, list);
+	session_control(&session, session.subdevice, NV2080_CTRL_CMD_FB_GET_INFO, params, at->bytes);
+}
+
+static void call_at(enum place place)
+{
+	uint8_t params[256], envelope[16] = { 0 }, *page = traps[place].page;
+
+	fill_params(params, NVOS32_ATTR_LOCATION_VIDMEM);
+	switch (place) {
+	case TOP:
+		driver_call(&settings, session.ctl, NV_ESC_RM_ALLOC, page, settings.abi->NVOS64_PARAMETERS.bytes);
+		return;
+	case ENVELOPE:
+		put32(envelope, settings.abi->nv_ioctl_xfer_t.cmd, NV_ESC_RM_VID_HEAP_CONTROL);
+		put32(envelope, settings.abi->nv_ioctl_xfer_t.size, settings.abi->NVOS32_PARAMETERS.bytes);
+		put_pointer(envelope, settings.abi->nv_ioctl_xfer_t.ptr, page);
+		driver_call(&settings, session.ctl, NV_ESC_IOCTL_XFER_CMD, envelope, sizeof(envelope));
+		return;
+	case PARAMETERS:
+	case ANSWER:
+		alloc_with(place, NV01_MEMORY_LOCAL_USER, page, NULL);
+		return;
+	case RIGHTS:
+		alloc_with(place, NV01_MEMORY_LOCAL_USER, params, page);
+		return;
+	case HOST_ANSWER:
+		alloc_with(place, NV01_MEMORY_SYSTEM, page, NULL);
+		return;
+	default:
+		query_list(page);
+	}
+}
+
+static void *stop_there(void *argument)
+{
+	call_at((enum place)(uintptr_t)argument);
+	return argument;
+}
+
+static bool start_at(enum place place)
+{
+	bool on_write = place == ANSWER || place == HOST_ANSWER || place == QUERY_ANSWER;
+	uint8_t data[256] = { 0 };
+	pthread_t thread;
+
+	if (place == ANSWER || place == HOST_ANSWER)
+		fill_params(data, place == ANSWER ? NVOS32_ATTR_LOCATION_VIDMEM : NVOS32_ATTR_LOCATION_PCI);
+	return trap_make(&traps[place], on_write, data, sizeof(data)) &&
+		pthread_create(&thread, NULL, stop_there, (void *)(uintptr_t)place) == 0 && trap_wait(&traps[place]);
+}
+
+int main(void)
+{
+	uint32_t place;
+	int ctl = driver_open(&settings, "nvidiactl");
+
+	session_init(&session, &settings, 0);
+	if (ctl < 0 || !driver_version(&settings, ctl) || session_open(&session) != NV_OK) {
+		perror("nvidiactl");
+		return 1;
+	}
+	printf("parked");
+	for (place = 0; place < PLACES; place++) {
+		if (!start_at((enum place)place)) {
+			perror(names[place]);
+			return 1;
+		}
+		printf(" %s", names[place]);
+	}
+	printf(" all\n");
+	fflush(stdout);
+	for (;;)
+		pause();
+}

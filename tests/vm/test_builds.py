@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The modules build without a warning for every kernel whose headers are here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.vm.kernels import Kernel
+from tests.vm.node import make
+from tests.vm.store import ROOT, STORE
+
+SOURCES = Path("/usr/src")
+HEADERS = sorted(path for path in SOURCES.glob("linux-headers-*-amd64") if (path / "Makefile").exists())
+
+
+def releases() -> list[str]:
+    """Return the kernels that there are headers of."""
+    return [path.name.removeprefix("linux-headers-") for path in HEADERS]
+
+
+@pytest.mark.parametrize("release", releases())
+def test_builds_without_warnings(kernel: Kernel, release: str) -> None:
+    """Both modules come out; a warning of compiler or linker would have ended the build."""
+    output = STORE / f"module-{release}"
+    built = make(ROOT / "kmod" / "module", output, f"KDIR={SOURCES / f'linux-headers-{release}'}")
+    names = sorted(path.name.partition("_")[2] for path in built.glob("*.ko"))
+    assert len(names) == 2
+    assert names[-1] == "km.ko"
+
+
+def test_default_kernel_is_among_them(kernel: Kernel) -> None:
+    """The kernel that the tests boot is one of those, unless one was given that is none of Debian's."""
+    assert kernel.debug or kernel.release in releases()

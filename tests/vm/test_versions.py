@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which versions of the driver are sliced, and what becomes of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.vm.machine import Machine
+from tests.vm.node import (
+    DRIVER_VERSION,
+    build_standin,
+    insmod,
+    load_driver,
+    load_engine,
+    rmmod,
+    unload_driver,
+    unload_engine,
+)
+from tests.vm.process import Finished
+from tests.vm.slices import GIB, Slice, await_empty, create, slice_of
+
+UNKNOWN = "999.99"
+# Each lacks a function without which a limit has a hole: the module, the function.
+LACKING = [("nvidia", "rm_ioctl"), ("nvidia-uvm", "uvm_mmap_entry")]
+BESIDE = ["expect=0x51", "alloc=2G", "alloc=1G", "info"]
+
+
+@pytest.fixture
+def bare(machine: Machine, module: Path) -> Iterator[Machine]:
+    """Return the machine with the engine, and no driver before and after."""
+    load_engine(machine)
+    yield machine
+    unload_engine(machine)
+
+
+def try_driver(machine: Machine, version: str = DRIVER_VERSION, without: str = "") -> Finished:
+    """Load only the driver's first module; it may be refused."""
+    return insmod(machine, build_standin(machine.kernel, version, without) / "nvidia.ko", check=False)
+
+
+def gpus(machine: Machine) -> list[str]:
+    """Return the GPUs in the tree."""
+    return [name for name in machine.shell("ls /proc/cgpu_km").stdout.split() if name.isdigit()]
+
+
+def limited(tenant: Slice) -> bool:
+    """Say whether a container with 1 GiB gets that, and no more."""
+    outcome = tenant.probe(*BESIDE)
+    assert outcome.returncode == 0, outcome.text
+    return f"total={GIB} " in outcome.stdout
+
+
+@pytest.mark.enforcement
+def test_container_outlives_the_driver_in_every_known_version(engine: Machine) -> None:
+    """A container keeps its limit when the driver comes back as the oldest or newest known version."""
+    tenant = slice_of(engine, "tenant")
+    for version in ("515.43.04", "595.45.04", DRIVER_VERSION):
+        unload_driver(engine)
+        load_driver(engine, version=version)
+        assert limited(tenant), version
+    tenant.end()
+    await_empty(engine)
+
+
+def test_unknown_version_is_refused_by_name(bare: Machine) -> None:
+    """The GPUs of a driver that is not known are not in the tree, and the log says which version it is."""
+    load_driver(bare, version=UNKNOWN)
+    refused, done = create(bare, "tenant")
+    listed = gpus(bare)
+    refused.end()
+    unload_driver(bare)
+    assert (listed, done.returncode != 0) == ([], True)
+    assert f"driver {UNKNOWN}: unknown version" in bare.dmesg()
+
+
+@pytest.mark.enforcement
+def test_no_container_begins_on_a_driver_without_limits(engine: Machine) -> None:
+    """Where GPUs are known from before, an unknown driver or an incomplete one takes no containers."""
+    for module, version, without in [("nvidia", UNKNOWN, ""), *((one[0], "", one[1]) for one in LACKING)]:
+        unload_driver(engine)
+        load_driver(engine, version=version or DRIVER_VERSION, without=without)
+        refused, done = create(engine, "tenant")
+        refused.end()
+        assert (done.returncode != 0, "Protocol error" in done.text) == (True, True), (module, done.text)
+    unload_driver(engine)
+    load_driver(engine)
+    tenant = slice_of(engine, "tenant")
+    assert limited(tenant)
+    tenant.end()
+    await_empty(engine)
+
+
+@pytest.mark.enforcement
+def test_no_driver_without_limits_comes_while_containers_run(engine: Machine) -> None:
+    """While a container lives an unknown or incomplete driver cannot be loaded; the right one can."""
+    tenant = slice_of(engine, "tenant")
+    unload_driver(engine)
+    unknown = try_driver(engine, UNKNOWN)
+    without_ioctl = try_driver(engine, without="rm_ioctl")
+    assert (unknown.returncode != 0, without_ioctl.returncode != 0) == (True, True)
+    # Not needed: what it would export is refused elsewhere, or not there.
+    assert try_driver(engine, without="nv_dma_buf_export").returncode == 0
+    uvm = build_standin(engine.kernel, DRIVER_VERSION, "uvm_mmap_entry") / "nvidia-uvm.ko"
+    assert insmod(engine, uvm, check=False).returncode != 0
+    rmmod(engine, "nvidia")
+    load_driver(engine)
+    assert limited(tenant)
+    tenant.end()
+    await_empty(engine)
+    assert "not let in, since sliced containers are running" in engine.dmesg()
+
+
+@pytest.mark.enforcement
+def test_unknown_version_when_allowed(machine: Machine, module: Path) -> None:
+    """With allow_unknown_driver=Y an unknown version has the newest known layouts, and limits hold."""
+    load_engine(machine, allow_unknown_driver="Y")
+    load_driver(machine, version=UNKNOWN)
+    tenant = slice_of(machine, "tenant")
+    assert limited(tenant)
+    tenant.end()
+    await_empty(machine)
+    unload_driver(machine)
+    unload_engine(machine)
+
+
+def test_core_that_does_not_know_the_driver_that_is_there(
+    machine: Machine, standin: Path, module: Path
+) -> None:
+    """A core that comes after an unknown driver knows the GPUs of before, and slices none."""
+    load_driver(machine)
+    load_engine(machine)
+    cores = [
+        line for line in machine.shell("cut -d' ' -f1 /proc/modules").stdout.split() if "cgpu_core" in line
+    ]
+    unload_driver(machine)
+    rmmod(machine, *cores)
+    load_driver(machine, version=UNKNOWN)
+    insmod(machine, next(module.glob("cgpu_core_*.ko")))
+    machine.shell("[ ! -e /proc/cgpu_km/0 ] || cat /proc/cgpu_km/0/memfree", check=False)
+    refused, done = create(machine, "tenant")
+    refused.end()
+    assert done.returncode != 0
+    unload_engine(machine)
+    unload_driver(machine)
