@@ -21,15 +21,15 @@ test:
 	@scripts/test
 
 test-vm:
-	@scripts/test tests/vm
+	@scripts/test-vm
 
 test-vm-full:
-	@CGPU_VM_FULL=1 scripts/test tests/vm
+	@CGPU_VM_FULL=1 scripts/test-vm
 
 # One test may take longer there than pytest's limit for a test allows.
 test-debug-kernel:
 	@scripts/debug-kernel kmod/build/debug-kernel
-	@CGPU_VM_KERNEL=kmod/build/debug-kernel scripts/test tests/vm -o timeout=1500
+	@CGPU_VM_KERNEL=kmod/build/debug-kernel scripts/test-vm -o timeout=1500
 
 build:
 	@scripts/bootstrap build

@@ -18,6 +18,18 @@ from tests.vm.store import ROOT, STORE
 DRIVER_VERSION = "580.142"
 TREE = "/proc/cgpu_km"
 
+RECLAIM_TENTHS = 100
+AWAIT_UNUSED = """
+tenths=$1; shift
+while [ "$tenths" -gt 0 ]; do
+	used=
+	for core; do [ "$(cat /sys/module/$core/refcnt)" = 0 ] || used=1; done
+	[ "$used" ] || break
+	sleep 0.1
+	tenths=$((tenths - 1))
+done
+"""
+
 # The driver makes no nodes; on a node its own tools do.
 MAKE_NODES = """
 cat /proc/driver/nvidia/gpus/*/information | while read -r key value rest; do
@@ -133,8 +145,10 @@ def load_engine(machine: Machine, core: Path | None = None, **parameters: object
 
 
 def unload_engine(machine: Machine) -> None:
-    """Unload the engine, cores first."""
+    """Unload the engine, cores first, once it has seen that the last container's processes are gone."""
     cores = [name for name in loaded(machine) if name.startswith("cgpu_core_")]
+    words = [str(int(machine.scaled(RECLAIM_TENTHS))), *cores]
+    machine.run(["/bin/busybox", "sh", "-c", AWAIT_UNUSED, "sh", *words], timeout=120)
     rmmod(machine, *cores, "cgpu_km")
 
 
