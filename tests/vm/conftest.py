@@ -13,7 +13,15 @@ import pytest
 from tests.vm.bundles import Containers
 from tests.vm.kernels import VARIABLE, Kernel, NoKernelError, choose_kernel
 from tests.vm.machine import QEMU, Machine
-from tests.vm.node import build_engine, build_standin, load_driver, load_engine, unload_driver, unload_engine
+from tests.vm.node import (
+    build_engine,
+    build_standin,
+    load_driver,
+    load_engine,
+    loaded,
+    unload_driver,
+    unload_engine,
+)
 from tests.vm.sliced_node import SlicedNode
 
 Boot = Callable[..., Machine]
@@ -71,10 +79,38 @@ def boot(kernel: Kernel, machines: list[Machine], tmp_path_factory: pytest.TempP
         machines.remove(machine)
 
 
+def is_clean(machine: Machine) -> bool:
+    """Say whether a machine is up, and as it was after its boot as far as modules go."""
+    if machine.ended:
+        return False
+    return not [name for name in loaded(machine) if name.startswith(("nvidia", "cgpu"))]
+
+
+@pytest.fixture(scope="session")
+def common(machines: list[Machine]) -> Iterator[list[Machine]]:
+    """Return a place for the machine that test files hand on to each other."""
+    mine: list[Machine] = []
+    yield mine
+    for machine in mine:
+        machine.close()
+        machines.remove(machine)
+
+
 @pytest.fixture(scope="module")
-def machine(boot: Boot) -> Machine:
-    """Return a machine that is up, shared by the tests of a file."""
-    return boot()
+def machine(
+    kernel: Kernel,
+    machines: list[Machine],
+    common: list[Machine],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Machine:
+    """Return a machine that is up: the one of the file before this, if that has left it as it was."""
+    if common and not is_clean(common[0]):
+        machines.remove(common[0])
+        common.pop().close()
+    if not common:
+        common.append(Machine(kernel, tmp_path_factory.mktemp("vm")).wait_ready())
+        machines.append(common[0])
+    return common[0]
 
 
 @pytest.fixture(autouse=True)

@@ -154,12 +154,11 @@ def test_another_layout_takes_over_and_does_not_give_back(
 
 
 def parked(machine: Machine, tenant: Slice) -> Process:
-    """Have a call that sleeps in the driver."""
+    """Have a call that sleeps in the driver until the knob is back at 0."""
     call = tenant.start(PROBE, "info", "hold=1", "alloc=512M", "info", "hold")
     call.await_output("info ")
-    set_knob(machine, "test_sleep_ms", 3000)
-    eventually(lambda: view(machine).used[0, tenant.name] == 512 << 20, "the call is under way", 10)
-    set_knob(machine, "test_sleep_ms", 0)
+    set_knob(machine, "test_sleep_ms", 100_000)
+    eventually(lambda: view(machine).used[0, tenant.name] == 512 << 20, "the call is under way", 20)
     return call
 
 
@@ -171,6 +170,7 @@ def test_parked_call_ends_in_the_core_it_began_in(
     insmod(engine, same_layout)
     assert upgrade(engine) == ""
     refused = rmmod(engine, OLD, check=False)
+    set_knob(engine, "test_sleep_ms", 0)
     call.await_output("alloc ")
     assert refused.returncode != 0
     eventually(lambda: rmmod(engine, OLD, check=False).returncode == 0, "the old core goes", 20)
@@ -187,6 +187,7 @@ def test_parked_call_hinders_another_layout(
     insmod(engine, other_layout)
     assert upgrade(engine) == "Device or resource busy"
     assert read(engine, "version") == "0.1.0\n"
+    set_knob(engine, "test_sleep_ms", 0)
     beside = tenants[1].probe("alloc=1G", "info")
     assert beside.returncode == 0, beside.text
     call.await_output("alloc ")
