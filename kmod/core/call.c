@@ -116,6 +116,8 @@ static enum cgpu_verdict decide(struct core_frame *frame)
 		return core_refuse(frame, EPERM);
 	if (call->device == CGPU_DEVICE_GPU && core_instance_of(frame->state, call->gpu, call->slot, NULL) == NULL)
 		return core_refuse(frame, EPERM);
+	if (core_names_holder(frame))
+		return core_answer(frame, NV_ERR_INVALID_CLIENT);
 	claimed = core_claimed(frame);
 	return claimed ? core_not_yours(frame, claimed) : by_escape(frame);
 }

@@ -131,6 +131,8 @@ enum cgpu_verdict core_begin_free(struct core_frame *frame);
 
 /* The client that a call names and that another container has on record. 0: none. Sets status_at. */
 u32 core_claimed(struct core_frame *frame);
+/* Whether a call names a handle that only the engine's own records have. Sets status_at. */
+int core_names_holder(struct core_frame *frame);
 
 /* --- call_reserve.c: records for what a call is about to make --- */
 

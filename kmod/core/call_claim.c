@@ -21,6 +21,11 @@ static struct named one_client(u32 bytes, u32 client, u32 status)
 	return (struct named){ bytes, client, client, status };
 }
 
+static int is_root(u32 class)
+{
+	return class == NV01_ROOT || class == NV01_ROOT_NON_PRIV || class == NV01_ROOT_CLIENT;
+}
+
 static struct named named_by_alloc(const struct core_frame *frame)
 {
 	const struct nv_layout_NVOS64_PARAMETERS *wide = &frame->abi->NVOS64_PARAMETERS;
@@ -32,7 +37,7 @@ static struct named named_by_alloc(const struct core_frame *frame)
 		return one_client(0, 0, 0);
 	class = core_get32(frame->call->top, is_wide ? wide->hClass : narrow->hClass);
 	/* Makes a client, and names none. */
-	if (class == NV01_ROOT || class == NV01_ROOT_NON_PRIV || class == NV01_ROOT_CLIENT)
+	if (is_root(class))
 		return one_client(0, 0, 0);
 	return is_wide ? one_client(wide->bytes, wide->hRoot, wide->status) :
 			 one_client(narrow->bytes, narrow->hRoot, narrow->status);
@@ -65,6 +70,46 @@ static struct named named_by(const struct core_frame *frame)
 	default:
 		return one_client(0, 0, 0);
 	}
+}
+
+/* A call that makes a client may ask for its handle, in either of two fields. */
+static int makes_holder(struct core_frame *frame)
+{
+	const struct nv_layout_NVOS64_PARAMETERS *wide = &frame->abi->NVOS64_PARAMETERS;
+	const struct nv_layout_NVOS21_PARAMETERS *narrow = &frame->abi->NVOS21_PARAMETERS;
+	const struct nv_layout_NVOS05_PARAMETERS *old = &frame->abi->NVOS05_PARAMETERS;
+	const struct cgpu_call *call = frame->call;
+	u32 root, made, class;
+
+	if (call->nr == NV_ESC_RM_ALLOC && (call->bytes == wide->bytes || call->bytes == narrow->bytes)) {
+		/* Both forms begin alike. */
+		root = core_get32(call->top, narrow->hRoot);
+		made = core_get32(call->top, narrow->hObjectNew);
+		class = core_get32(call->top, narrow->hClass);
+		frame->status_at = call->bytes == wide->bytes ? wide->status : narrow->status;
+	} else if (call->nr == NV_ESC_RM_ALLOC_OBJECT && call->bytes == old->bytes) {
+		root = core_get32(call->top, old->hRoot);
+		made = core_get32(call->top, old->hObjectNew);
+		class = core_get32(call->top, old->hClass);
+		frame->status_at = old->status;
+	} else {
+		return 0;
+	}
+	return is_root(class) && (root >= CORE_HOLDER_BASE || made >= CORE_HOLDER_BASE);
+}
+
+int core_names_holder(struct core_frame *frame)
+{
+	const struct cgpu_call *call = frame->call;
+	struct named named = named_by(frame);
+
+	if (makes_holder(frame))
+		return 1;
+	if (named.bytes == 0 || named.bytes != call->bytes)
+		return 0;
+	frame->status_at = named.status;
+	return core_get32(call->top, named.client) >= CORE_HOLDER_BASE ||
+		core_get32(call->top, named.second) >= CORE_HOLDER_BASE;
 }
 
 u32 core_claimed(struct core_frame *frame)

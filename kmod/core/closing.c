@@ -7,18 +7,10 @@
 
 void core_client_settle_file(struct cgpu_state *state, u32 client, u64 file)
 {
-	struct core_client *record = &state->client[client];
-	u32 at, next;
-
-	if (file == 0 || record->file == file)
-		return;
-	/* Another file: the handle has been given out anew, and what the client before it held is gone. */
-	for (at = record->first; at != CORE_NONE && record->file; at = next) {
-		next = state->object[at].after;
-		if (state->object[at].live == CORE_LIVE)
-			core_object_drop(state, at);
-	}
-	record->file = file;
+	/* Where it was another one, the handle has been given out anew. What the client before it held is dropped when
+	 * the driver gives out its handles again, or with the new file: never because of a mere number. */
+	if (file)
+		state->client[client].file = file;
 }
 
 void cgpu_file_closed(struct cgpu_core *core, u64 file)

@@ -6,12 +6,9 @@
 #include "ledger.h"
 #include "registry.h"
 
-/* No RM client has such a handle: they are above 0xc1d00000 and below 0xd0000000 (rs_client.h, RS_CLIENT_HANDLE_BASE). */
-#define HOLDER_BASE 0xf0000000u
-
 static u32 holder_handle(s32 tgid)
 {
-	return HOLDER_BASE | ((u32)tgid & 0x0fffffffu);
+	return CORE_HOLDER_BASE | ((u32)tgid & 0x0fffffffu);
 }
 
 /* The memory that a container's client names; CORE_NONE for what is not charged. */

@@ -5,6 +5,10 @@
 
 #include "state.h"
 
+/* Handles of the records under which the driver's own holds are kept. The driver gives out none of them by itself
+ * (rs_client.h, RS_CLIENT_HANDLE_BASE), and a container that names one is refused. */
+#define CORE_HOLDER_BASE 0xf0000000u
+
 /* --- client.c --- */
 
 u32 core_client_find(struct cgpu_state *state, u32 slot, u32 handle);

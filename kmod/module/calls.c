@@ -35,6 +35,19 @@ static u32 run(const struct rm_call *rm, u32 nr, void *data, u32 bytes)
 	return original(rm->sp, rm->nv, rm->nvfp, nr, data, bytes);
 }
 
+/* Whether a buffer shares bytes with one before it: what is rewritten in one would be handed out by the other. */
+static bool overlaps(const struct cgpu_call *call, const struct cgpu_segment *segment)
+{
+	const struct cgpu_segment *other;
+
+	for (other = call->segment; other < segment; other++) {
+		if (segment->address < other->address + other->bytes &&
+			other->address < segment->address + segment->bytes)
+			return true;
+	}
+	return false;
+}
+
 /* Room for the nested buffer that the core has just asked for, and what the caller has there. */
 static int fetch_segment(struct km_record *record)
 {
@@ -45,7 +58,7 @@ static int fetch_segment(struct km_record *record)
 	if (!n || n > CGPU_MAX_SEGMENTS)
 		return -EINVAL;
 	segment = &call->segment[n - 1];
-	if (!segment->address || segment->bytes > CGPU_SEGMENT_MAX || segment->parent >= n)
+	if (!segment->address || segment->bytes > CGPU_SEGMENT_MAX || segment->parent >= n || overlaps(call, segment))
 		return -EINVAL;
 	if (segment->bytes <= sizeof(record->space) - record->space_used) {
 		segment->data = record->space + record->space_used;
@@ -151,18 +164,24 @@ static u32 execute(struct rm_call *rm)
 {
 	struct cgpu_call *call = &rm->record->call;
 	u32 status;
+	int undone;
 
 	WRITE_ONCE(rm->record->judged, true);
 	status = run(rm, call->nr, call->top, call->bytes);
 	WRITE_ONCE(rm->record->judged, false);
-	if (rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL))
+	/* Only now: another thread may have linked the file while the driver worked. */
+	call->file = km_file_number(rm->file);
+	undone = rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
+	if (undone)
 		undo(rm);
 	order_give(call);
 	if (deliver(rm->record) == 0)
 		return status;
-	order_take(call);
-	undo(rm);
-	order_give(call);
+	if (!undone) {
+		order_take(call);
+		undo(rm);
+		order_give(call);
+	}
 	return NV_ERR_INVALID_ADDRESS;
 }
 
@@ -195,8 +214,8 @@ static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32
 	call->generation = identity->generation;
 	call->device = km_file_device(rm->file);
 	call->gpu = km_file_gpu(rm->file);
-	/* Clients are made and used on the control node only. */
-	call->file = call->device == CGPU_DEVICE_CTL ? km_file_number(rm->file) : 0;
+	if (nr == NV_ESC_REGISTER_FD)
+		km_file_link(rm->file);
 	call->tgid = task_tgid_nr(current);
 	call->nr = nr;
 	call->bytes = bytes;

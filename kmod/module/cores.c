@@ -4,6 +4,8 @@
 
 #include "engine.h"
 
+/* Around all of a core's coming or going: the tree is taken apart without the control lock. */
+static DEFINE_MUTEX(cores_lock);
 static struct cgpu_state *state;
 static LIST_HEAD(cores);
 static u32 core_count;
@@ -140,6 +142,7 @@ int cgpu_km_core_register(struct cgpu_km_core *core)
 			core->version, core->interface, CGPU_KM_INTERFACE);
 		return -EPROTO;
 	}
+	mutex_lock(&cores_lock);
 	mutex_lock(&km_control_lock);
 	if (version_known(core->version))
 		err = -EEXIST;
@@ -154,6 +157,7 @@ int cgpu_km_core_register(struct cgpu_km_core *core)
 		}
 	}
 	mutex_unlock(&km_control_lock);
+	mutex_unlock(&cores_lock);
 	if (err)
 		pr_err("core %s: not taken (error %d)\n", core->version, err);
 	else
@@ -164,7 +168,8 @@ int cgpu_km_core_register(struct cgpu_km_core *core)
 }
 EXPORT_SYMBOL_GPL(cgpu_km_core_register);
 
-void cgpu_km_core_unregister(struct cgpu_km_core *core)
+/* Returns whether it was the one in use. */
+static bool core_drop(struct cgpu_km_core *core)
 {
 	struct km_engine *engine;
 	bool last;
@@ -180,14 +185,16 @@ void cgpu_km_core_unregister(struct cgpu_km_core *core)
 		engine_leave(engine);
 	}
 	mutex_unlock(&km_control_lock);
-	if (!last)
-		return;
-	/* Without the lock: it waits for those who write into the tree, and they for the lock. */
-	km_tree_sync(NULL);
-	mutex_lock(&km_control_lock);
-	if (engine_current())
-		km_tree_sync(engine_current());
-	mutex_unlock(&km_control_lock);
+	return last;
+}
+
+void cgpu_km_core_unregister(struct cgpu_km_core *core)
+{
+	mutex_lock(&cores_lock);
+	/* Without the control lock: it waits for those who write into the tree, and they for that lock. */
+	if (core_drop(core))
+		km_tree_sync(NULL);
+	mutex_unlock(&cores_lock);
 }
 EXPORT_SYMBOL_GPL(cgpu_km_core_unregister);
 

@@ -18,6 +18,7 @@ struct km_file {
 	enum cgpu_device device;
 	u32 gpu;
 	u64 number;
+	bool linked; /* to another control file, whose clients it uses from then on */
 	bool closing;
 	struct rcu_head rcu;
 };
@@ -121,9 +122,14 @@ u32 km_file_gpu(const struct km_file *file)
 	return file->gpu;
 }
 
+void km_file_link(struct km_file *file)
+{
+	WRITE_ONCE(file->linked, true);
+}
+
 u64 km_file_number(const struct km_file *file)
 {
-	return file->number;
+	return file->device == CGPU_DEVICE_CTL && !READ_ONCE(file->linked) ? file->number : 0;
 }
 
 static void file_remove(struct km_file *file)

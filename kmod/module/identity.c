@@ -176,19 +176,28 @@ int km_identity_prepare(s32 pid, char *cgroup, size_t bytes)
 	return err;
 }
 
-/* What is left of a removed container must not answer for the new one in its cgroup. */
+static bool has_key(const struct holder *holder, const void *key)
+{
+	u32 i;
+
+	for (i = 0; i < ENTRIES; i++) {
+		if (holder->entry[i].key == key)
+			return true;
+	}
+	return false;
+}
+
+/* What is left of a removed container goes when the new one in its cgroup is known by all that it was known by. */
 static void replace_same(const struct holder *fresh)
 {
 	struct holder *holder, *next;
-	u32 i, k;
 	bool same;
+	u32 i;
 
 	list_for_each_entry_safe(holder, next, &holders, list) {
-		same = fresh->keys.pid_ns && holder->keys.pid_ns == fresh->keys.pid_ns;
-		for (i = 0; i < holder->keys.count; i++) {
-			for (k = 0; k < fresh->keys.count; k++)
-				same |= holder->keys.cgroup[i] == fresh->keys.cgroup[k];
-		}
+		same = true;
+		for (i = 0; i < ENTRIES; i++)
+			same &= !holder->entry[i].key || has_key(fresh, holder->entry[i].key);
 		if (same)
 			holder_remove(holder);
 	}
@@ -199,9 +208,10 @@ static void holder_start(struct holder *holder, u32 slot, u64 generation, const 
 	holder->slot = slot;
 	holder->generation = generation;
 	strscpy(holder->id, id, sizeof(holder->id));
+	/* First, so that there is no moment without an identity: the newest of two with one key is the one found. */
+	entries_add(holder);
 	replace_same(holder);
 	list_add(&holder->list, &holders);
-	entries_add(holder);
 }
 
 int km_identity_commit(u32 slot, u64 generation, const char *id)

@@ -164,8 +164,10 @@ struct km_file *km_file_take(struct km_engine *engine, const void *nvfp);
 enum cgpu_device km_file_device(const struct km_file *file);
 /* Index of the GPU in the tree; CGPU_MAX_GPUS for one that is not there. */
 u32 km_file_gpu(const struct km_file *file);
-/* Its number, for the core: no two files ever have the same. */
+/* Its number, for the core: no two files ever have the same. 0: clients used on it need not live on it. */
 u64 km_file_number(const struct km_file *file);
+/* A call is about to link it to another control file. */
+void km_file_link(struct km_file *file);
 extern struct km_probe km_probe_cleanup;
 
 /* --- calls.c, copies.c, uvm.c, nodes.c: the replacements --- */

@@ -29,8 +29,8 @@ static int node_open(struct inode *inode, struct file *file)
 	struct km_engine *engine;
 	int err;
 
-	/* Containers share the host's /proc entries in a /proc of their own. */
-	if (km_identity_find(&identity))
+	/* Containers share the host's /proc entries in a /proc of their own; the root of one is root to file modes. */
+	if (!capable(CAP_SYS_ADMIN) || km_identity_find(&identity))
 		return -EACCES;
 	open = kzalloc(sizeof(*open), GFP_KERNEL);
 	if (!open)
@@ -83,7 +83,11 @@ static int fill(struct km_engine *engine, struct open_node *open)
 	open->bytes = engine->logic->tree_read(&engine->core, &node, open->text, CGPU_TREE_TEXT_MAX);
 	if (open->bytes >= 0 && !strcmp(open->path, "upgrade"))
 		open->bytes = scnprintf(open->text, CGPU_TREE_TEXT_MAX, "%d\n", km_engine_has_candidate());
-	return open->bytes < 0 ? (int)open->bytes : 0;
+	if (open->bytes >= 0)
+		return 0;
+	err = (int)open->bytes;
+	open->bytes = 0;
+	return err;
 }
 
 static ssize_t node_read(struct file *file, char __user *to, size_t bytes, loff_t *at)

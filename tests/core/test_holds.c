@@ -176,6 +176,38 @@ static void a_closed_file_ends_what_a_removed_container_left(void)
 	bench_free(bench);
 }
 
+static void nobody_names_a_client_of_the_engine(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+	u32 holder = 0xf0000000u | 100;
+	struct cgpu_hold held;
+
+	CHECK_EQ(take(bench, &caller, FIRST, 1, MIB), NV_OK);
+	CHECK_EQ(hold(bench, &caller, 1, &held), 0);
+	CHECK_EQ(cgpu_hold_confirm(&bench->core, &held), 0);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_device(bench, &caller, holder, 0xd0, 0), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench_rm_free(bench, &caller, holder, holder), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench_dup(bench, &caller, FIRST, 0xd0, 2, holder, held.object + 1), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	bench_free(bench);
+}
+
+static void a_file_that_is_not_known_changes_nothing(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+	struct caller linked = on_file(caller, 0);
+
+	CHECK_EQ(take(bench, &caller, FIRST, 1, MIB), NV_OK);
+	CHECK_EQ(take(bench, &linked, FIRST, 2, MIB), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * MIB);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	bench_free(bench);
+}
+
 static void a_state_goes_over_to_a_core_of_the_same_layout(void)
 {
 	struct caller caller;
@@ -226,6 +258,8 @@ int main(int argc, char **argv)
 		TEST(a_closed_file_ends_its_clients_charges),
 		TEST(closing_an_old_file_ends_nothing_of_a_new_client),
 		TEST(a_closed_file_ends_what_a_removed_container_left),
+		TEST(nobody_names_a_client_of_the_engine),
+		TEST(a_file_that_is_not_known_changes_nothing),
 		TEST(a_state_goes_over_to_a_core_of_the_same_layout),
 		TEST(only_granted_minors_may_be_opened),
 		{ NULL, NULL },
