@@ -36,6 +36,7 @@ class Call(ctypes.Structure):
         ("device", ctypes.c_int),
         ("gpu", ctypes.c_uint32),
         ("tgid", ctypes.c_int32),
+        ("file", ctypes.c_uint64),
         ("nr", ctypes.c_uint32),
         ("bytes", ctypes.c_uint32),
         ("top", ctypes.c_void_p),
