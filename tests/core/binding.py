@@ -204,7 +204,8 @@ class Bench:
     def call(self, who: Info, nr: int, top: bytearray, params: bytearray | None = None) -> int:
         """Run one call on a driver that always succeeds; return the status in the copy, or -errno."""
         raw = (ctypes.c_char * len(top)).from_buffer(top)
-        call = Call(who.slot, who.generation, 0, 0, 100 + who.slot, nr, len(top), ctypes.addressof(raw))
+        top_at = ctypes.addressof(raw)
+        call = Call(who.slot, who.generation, 0, 0, 100 + who.slot, 0, nr, len(top), top_at)
         verdict = self.library.cgpu_call_begin(ctypes.byref(self.core), ctypes.byref(call))
         if verdict == COPY_IN:
             assert params is not None
