@@ -15,28 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "nv_abi.h"
 
 #define MOST 200000
 
-static uint64_t now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
-}
-
-static int by_value(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-	return a < b ? -1 : a > b;
-}
-
 static void report(const char *kind, uint64_t *times, unsigned int count)
 {
-	qsort(times, count, sizeof(*times), by_value);
+	clock_sort(times, count);
 	printf("%s %llu\n", kind, (unsigned long long)times[count / 2]);
 }
 
@@ -44,10 +30,10 @@ static void time_ioctl(
 	const char *kind, int fd, unsigned long request, void *argument, uint64_t *times, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
-		uint64_t start = now();
+		uint64_t start = clock_now();
 
 		ioctl(fd, request, argument);
-		times[i] = now() - start;
+		times[i] = clock_now() - start;
 	}
 	report(kind, times, count);
 }
@@ -55,10 +41,10 @@ static void time_ioctl(
 static void time_mapping(const char *kind, int flags, int fd, uint64_t *times, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
-		uint64_t start = now();
+		uint64_t start = clock_now();
 		void *page = mmap(NULL, 4096, PROT_READ, flags, fd, 0);
 
-		times[i] = now() - start;
+		times[i] = clock_now() - start;
 		if (page != MAP_FAILED)
 			munmap(page, 4096);
 	}

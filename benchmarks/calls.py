@@ -57,8 +57,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="cgpu-calls-") as name:
         runc = Runc(Path(name))
         program = runc.rootfs / "calls"
-        include = ROOT / "kmod" / "build" / "gen"
-        must(["gcc", "-static", "-O2", "-I", include, ROOT / "benchmarks" / "calls.c", "-o", program])
+        include = [f"-I{ROOT / 'kmod' / folder}" for folder in ("build/gen", "probe")]
+        must(["gcc", "-static", "-O2", *include, ROOT / "benchmarks" / "calls.c", "-o", program])
         command = ["/calls", str(options.count)]
         for turn in range(options.turns):
             for kind, spec in (("plain", plain_spec(runc, command)), ("sliced", runc.spec(command, SLICE))):

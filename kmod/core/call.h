@@ -77,6 +77,12 @@ static inline void core_put64(u8 *data, u32 at, u64 value)
 	memcpy(data + at, &value, sizeof(value));
 }
 
+/* Classes that make a client. */
+static inline int core_is_root(u32 class)
+{
+	return class == NV01_ROOT || class == NV01_ROOT_NON_PRIV || class == NV01_ROOT_CLIENT;
+}
+
 static inline enum cgpu_verdict core_answer(struct core_frame *frame, u32 status)
 {
 	frame->status = status;

@@ -156,7 +156,7 @@ enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 
 	if (decode(frame, &alloc))
 		return core_refuse(frame, EINVAL);
-	if (alloc.class == NV01_ROOT || alloc.class == NV01_ROOT_NON_PRIV || alloc.class == NV01_ROOT_CLIENT)
+	if (core_is_root(alloc.class))
 		return CGPU_CONTINUE;
 	memory = core_class_memory(alloc.class);
 	if (alloc.class != NV01_DEVICE_0 && alloc.class != NV20_SUBDEVICE_0 && memory != NV_CLASS_MEMORY_VIDMEM)

@@ -6,9 +6,6 @@
 #include "call.h"
 #include "process.h"
 
-#define NVOS05_BYTES 20u /* NVOS05_PARAMETERS, src/common/sdk/nvidia/inc/nvos.h:382 */
-#define NVOS05_STATUS 16u
-
 /* Where a call names clients, and where its status sits. */
 struct named {
 	u32 bytes; /* of the form that is known; any other is not looked into. 0: none */
@@ -19,11 +16,6 @@ struct named {
 static struct named one_client(u32 bytes, u32 client, u32 status)
 {
 	return (struct named){ bytes, client, client, status };
-}
-
-static int is_root(u32 class)
-{
-	return class == NV01_ROOT || class == NV01_ROOT_NON_PRIV || class == NV01_ROOT_CLIENT;
 }
 
 static struct named named_by_alloc(const struct core_frame *frame)
@@ -37,7 +29,7 @@ static struct named named_by_alloc(const struct core_frame *frame)
 		return one_client(0, 0, 0);
 	class = core_get32(frame->call->top, is_wide ? wide->hClass : narrow->hClass);
 	/* Makes a client, and names none. */
-	if (is_root(class))
+	if (core_is_root(class))
 		return one_client(0, 0, 0);
 	return is_wide ? one_client(wide->bytes, wide->hRoot, wide->status) :
 			 one_client(narrow->bytes, narrow->hRoot, narrow->status);
@@ -51,6 +43,7 @@ static struct named named_by(const struct core_frame *frame)
 	const struct nv_layout_NVOS54_PARAMETERS *control = &frame->abi->NVOS54_PARAMETERS;
 	const struct nv_layout_NVOS55_PARAMETERS *dup = &frame->abi->NVOS55_PARAMETERS;
 	const struct nv_layout_NVOS00_PARAMETERS *free = &frame->abi->NVOS00_PARAMETERS;
+	const struct nv_layout_NVOS05_PARAMETERS *object = &frame->abi->NVOS05_PARAMETERS;
 
 	switch (frame->call->nr) {
 	case NV_ESC_RM_ALLOC:
@@ -58,7 +51,7 @@ static struct named named_by(const struct core_frame *frame)
 	case NV_ESC_RM_ALLOC_MEMORY:
 		return one_client(memory->bytes, memory->params_hRoot, memory->params_status);
 	case NV_ESC_RM_ALLOC_OBJECT:
-		return one_client(NVOS05_BYTES, 0, NVOS05_STATUS);
+		return one_client(object->bytes, object->hRoot, object->status);
 	case NV_ESC_RM_VID_HEAP_CONTROL:
 		return one_client(heap->bytes, heap->hRoot, heap->status);
 	case NV_ESC_RM_CONTROL:
@@ -95,7 +88,7 @@ static int makes_holder(struct core_frame *frame)
 	} else {
 		return 0;
 	}
-	return is_root(class) && (root >= CORE_HOLDER_BASE || made >= CORE_HOLDER_BASE);
+	return core_is_root(class) && (root >= CORE_HOLDER_BASE || made >= CORE_HOLDER_BASE);
 }
 
 int core_names_holder(struct core_frame *frame)

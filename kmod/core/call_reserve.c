@@ -144,8 +144,10 @@ int core_settle_done(struct core_frame *frame, const struct core_handles *handle
 	claimed = core_client_claimed(frame->state, call->slot, frame->state->client[client].handle) != CORE_NONE &&
 		frame->state->settings.enforce;
 	frame->state->client[client].confirmed |= !claimed;
-	if (!claimed)
-		core_client_settle_file(frame->state, client, call->file);
+	/* Where it was another file, the handle has been given out anew. What the client before it held is dropped when
+	 * the driver gives out its handles again, or with the new file: never because of a mere number. */
+	if (!claimed && call->file)
+		frame->state->client[client].file = call->file;
 	replace_stale(frame, client, handles->object);
 	parent = core_object_find(frame->state, client, handles->parent);
 	if (parent != CORE_NONE && frame->state->object[parent].kind >= frame->state->object[object].kind)

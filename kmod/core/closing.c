@@ -5,14 +5,6 @@
  */
 #include "ledger.h"
 
-void core_client_settle_file(struct cgpu_state *state, u32 client, u64 file)
-{
-	/* Where it was another one, the handle has been given out anew. What the client before it held is dropped when
-	 * the driver gives out its handles again, or with the new file: never because of a mere number. */
-	if (file)
-		state->client[client].file = file;
-}
-
 void cgpu_file_closed(struct cgpu_core *core, u64 file)
 {
 	struct cgpu_state *state = core->state;

@@ -25,11 +25,6 @@ void core_client_adopt(struct cgpu_state *state, u32 client, s32 tgid);
 /* Put a live record into the chains and sums. */
 void core_client_link(struct cgpu_state *state, u32 client);
 
-/* --- closing.c --- */
-
-/* A call on a client has succeeded through this file; 0: not known. Its own record is still a pending one. */
-void core_client_settle_file(struct cgpu_state *state, u32 client, u64 file);
-
 /* --- object.c --- */
 
 u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle);

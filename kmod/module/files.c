@@ -27,11 +27,6 @@ static struct hlist_head buckets[1 << BUCKETS_BITS];
 static DEFINE_SPINLOCK(files_lock);
 static atomic64_t last_number;
 
-void km_files_init(void)
-{
-	hash_init(buckets);
-}
-
 static struct km_file *file_find(const void *nvfp)
 {
 	struct km_file *file;

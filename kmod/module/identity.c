@@ -63,7 +63,7 @@ static bool look(const void *key, void *context)
 	return false;
 }
 
-bool km_identity_of(struct task_struct *task, struct km_identity *identity)
+static bool identity_of(struct task_struct *task, struct km_identity *identity)
 {
 	return atomic_read(&keys_known) && km_keys_walk(task, look, identity);
 }
@@ -71,7 +71,7 @@ bool km_identity_of(struct task_struct *task, struct km_identity *identity)
 bool km_identity_of_current(struct km_identity *identity)
 {
 	/* The driver's own threads work for everybody. */
-	return !(current->flags & PF_KTHREAD) && km_identity_of(current, identity);
+	return !(current->flags & PF_KTHREAD) && identity_of(current, identity);
 }
 
 bool km_identity_unbound(void)
@@ -145,7 +145,7 @@ static int check_free(struct km_engine *engine, const struct km_keys *keys)
 	bool taken = false;
 
 	if (task) {
-		taken = km_identity_of(task, &identity) && registered(engine, identity.slot, identity.generation);
+		taken = identity_of(task, &identity) && registered(engine, identity.slot, identity.generation);
 		put_task_struct(task);
 	}
 	return taken ? -EEXIST : 0;
@@ -337,10 +337,8 @@ int km_identity_find(struct km_identity *identity)
 }
 
 /* Its processes have gone. */
-static void holder_end(struct km_engine *engine, struct holder *holder)
+static void holder_end(struct km_engine *engine, struct holder *holder, bool known)
 {
-	bool known = registered(engine, holder->slot, holder->generation);
-
 	if (known && holder->unnamed) {
 		/* Such a container lives until it is removed; it may start again. Without memory: at the next look. */
 		if (expect(holder->slot, holder->generation, holder->id))
@@ -356,12 +354,16 @@ static void sweep(struct km_engine *engine)
 {
 	struct expected *expected, *next_expected;
 	struct holder *holder, *next;
+	bool known;
 
 	list_for_each_entry_safe(holder, next, &holders, list) {
-		if (km_keys_populated(&holder->keys))
+		if (km_keys_populated(&holder->keys)) {
 			holder->empty = false;
-		else if (holder->empty || !registered(engine, holder->slot, holder->generation))
-			holder_end(engine, holder);
+			continue;
+		}
+		known = registered(engine, holder->slot, holder->generation);
+		if (holder->empty || !known)
+			holder_end(engine, holder, known);
 		else
 			/* Poststop is on its way, as a rule. */
 			holder->empty = true;

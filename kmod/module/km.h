@@ -70,8 +70,7 @@ struct km_identity {
 	u32 slot;
 	u64 generation;
 };
-/* The container that a task belongs to. Any context. */
-bool km_identity_of(struct task_struct *task, struct km_identity *identity);
+/* The container that the current task belongs to. Any context. */
 bool km_identity_of_current(struct km_identity *identity);
 /* Registration, in three steps under the control lock: find out what tells the container's tasks, then either make it
  * count for a container, or forget it. */
@@ -155,7 +154,6 @@ unsigned long km_symbol(const char *module, const char *name);
 /* --- files.c: open files of the driver --- */
 
 struct km_file;
-void km_files_init(void);
 /* Forget all: the driver is gone, or goes. */
 void km_files_clear(void);
 /* The record of an open file, made at the first call on it. The caller is inside of a call on it, so it stays.

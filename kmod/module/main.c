@@ -11,7 +11,6 @@ static int __init km_init(void)
 	if (err)
 		return err;
 	km_engine_init();
-	km_files_init();
 	err = km_record_init();
 	if (err)
 		return err;

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "probe.h"
 
 struct storm {
@@ -161,21 +162,6 @@ uint32_t unshare_run(struct probe *probe, const char *value, bool *understood)
 	return apart.status;
 }
 
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-	return (left > right) - (left < right);
-}
-
 /* N pairs of an allocation and its free; N questions. */
 uint32_t bench_run(struct probe *probe, const char *value, bool *understood)
 {
@@ -194,18 +180,18 @@ uint32_t bench_run(struct probe *probe, const char *value, bool *understood)
 	pair = ask + count;
 	status = session_open(session);
 	for (i = 0; i < count && status == NV_OK; i++) {
-		start = now();
+		start = clock_now();
 		status = info_v2(session, &sizes);
-		ask[i] = now() - start;
-		start = now();
+		ask[i] = clock_now() - start;
+		start = clock_now();
 		if (status == NV_OK)
 			status = memory_alloc(session, 65536, &grant);
 		if (status == NV_OK)
 			status = memory_free_at(session, session->count - 1);
-		pair[i] = now() - start;
+		pair[i] = clock_now() - start;
 	}
-	qsort(ask, i, sizeof(*ask), compare);
-	qsort(pair, i, sizeof(*pair), compare);
+	clock_sort(ask, i);
+	clock_sort(pair, i);
 	if (status == NV_OK)
 		printf("bench n=%llu info_ns=%llu info_p99_ns=%llu alloc_free_ns=%llu alloc_free_p99_ns=%llu\n",
 			(unsigned long long)count, (unsigned long long)ask[count / 2],

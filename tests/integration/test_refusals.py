@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.integration.commands import Outcome, call
+from tests.integration.commands import Outcome, call, without_privilege
 from tests.integration.conftest import Start
 from tests.integration.engine import MIB, TREE, Engine
 from tests.integration.probe import step
@@ -185,16 +185,6 @@ def test_hostile_state(engine: Engine, state: str) -> None:
 
 def test_writes_need_privilege(engine: Engine) -> None:
     """Root without CAP_SYS_ADMIN cannot write to the tree, and another user cannot even look."""
-    for command in (
-        [
-            "setpriv",
-            "--bounding-set=-sys_admin",
-            "--inh-caps=-sys_admin",
-            "sh",
-            "-c",
-            f"echo 3 > {TREE}/0/policy",
-        ],
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "cat", f"{TREE}/version"],
-    ):
+    for command in without_privilege(TREE):
         assert call(command).returncode != 0, command
     assert engine.read("0/policy") == "1\n"

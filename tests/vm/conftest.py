@@ -68,7 +68,7 @@ def boot(kernel: Kernel, machines: list[Machine], tmp_path_factory: pytest.TempP
     mine: list[Machine] = []
 
     def begin(*, wait: bool = True, **options: object) -> Machine:
-        machine = Machine(kernel, tmp_path_factory.mktemp("vm"), **options)  # type: ignore[arg-type]
+        machine = Machine(kernel, tmp_path_factory.mktemp("vm"), **options)  # type: ignore[arg-type]  # the options are Machine's own
         mine.append(machine)
         machines.append(machine)
         return machine.wait_ready() if wait else machine

@@ -114,7 +114,7 @@ class SlicedNode:
     @contextmanager
     def idle(self, name: str, *args: object, **kwargs: object) -> Iterator[str]:
         """Have a container that does nothing, to send commands into. Arguments as of Containers.detach."""
-        started = self.containers.detach(name, IDLE, *args, **kwargs)  # type: ignore[arg-type]
+        started = self.containers.detach(name, IDLE, *args, **kwargs)  # type: ignore[arg-type]  # handed on as they came
         assert started.returncode == 0, started.text
         try:
             yield name

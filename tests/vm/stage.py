@@ -55,7 +55,7 @@ class Stage:
 @contextmanager
 def stage(machine: Machine, **parameters: object) -> Iterator[Stage]:
     """Load the driver, with these parameters, and the engine; unload both at the end."""
-    load_driver(machine, **parameters)  # type: ignore[arg-type]
+    load_driver(machine, **parameters)  # type: ignore[arg-type]  # a module's, by name
     load_engine(machine)
     made = Stage(machine)
     try:

@@ -36,7 +36,7 @@ def test_container_killed(node: SlicedNode) -> None:
         name = f"killed{turn}"
         words = ["/cgpu-probe", *FILL, "fork=3:1M", "hold=600"]
         assert node.containers.detach(name, words, SLICE).returncode == 0
-        eventually(lambda name=name: node.used(name) == LIMIT, "it holds all", 60)  # type: ignore[misc]
+        eventually(lambda name=name: node.used(name) == LIMIT, "it holds all", 60)  # type: ignore[misc]  # mypy cannot infer a default of a lambda
         node.machine.run(["kill", "-9", str(node.containers.pid(name))])
         node.await_empty()
         node.containers.delete(name)

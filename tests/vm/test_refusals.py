@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.integration.commands import without_privilege
 from tests.integration.test_refusals import THROUGH_DOCKER
 from tests.integration.test_slice import SIX, SLICE
 from tests.vm.node import TREE, load_engine, read, rmmod, unload_engine
@@ -94,17 +95,7 @@ def test_writes(node: SlicedNode) -> None:
 
 def test_writes_need_privilege(node: SlicedNode) -> None:
     """Root without CAP_SYS_ADMIN cannot write to the tree, and another user cannot even look."""
-    for command in (
-        [
-            "setpriv",
-            "--bounding-set=-sys_admin",
-            "--inh-caps=-sys_admin",
-            "sh",
-            "-c",
-            f"echo 3 >{TREE}/0/policy",
-        ],
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "cat", f"{TREE}/version"],
-    ):
+    for command in without_privilege(TREE):
         assert node.machine.run(command, check=False).returncode != 0, command
     assert read(node.machine, "0/policy") == "1\n"
 

@@ -61,6 +61,7 @@ static uint64_t lead(uint8_t *area, enum way way, const uint8_t *content, uint32
 	}
 }
 
+/* As session_control(), for addresses that a pointer of a 32-bit program cannot hold. */
 static uint32_t control(struct session *session, uint32_t command, uint64_t params, uint32_t bytes)
 {
 	const struct nv_layout_NVOS54_PARAMETERS *at = &session->settings->abi->NVOS54_PARAMETERS;

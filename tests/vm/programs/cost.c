@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "probe.h"
 
 #define MOST 100000u
@@ -66,21 +67,6 @@ static const struct kind {
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-static uint64_t now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
-}
-
-static int by_value(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-	return (a > b) - (a < b);
-}
-
 static uint64_t times[KINDS][MOST];
 
 static void measure(uint32_t count)
@@ -89,10 +75,10 @@ static void measure(uint32_t count)
 
 	for (i = 0; i < count; i++) {
 		for (kind = 0; kind < KINDS; kind++) {
-			uint64_t start = now();
+			uint64_t start = clock_now();
 
 			kinds[kind].call();
-			times[kind][i] = now() - start;
+			times[kind][i] = clock_now() - start;
 		}
 	}
 }
@@ -112,7 +98,7 @@ int main(int argc, char **argv)
 	measure(count / 10 + 1);
 	measure(count);
 	for (kind = 0; kind < KINDS; kind++) {
-		qsort(times[kind], count, sizeof(times[kind][0]), by_value);
+		clock_sort(times[kind], count);
 		printf("%s %llu\n", kinds[kind].name, (unsigned long long)times[kind][count / 2]);
 	}
 	return failed != 0;
