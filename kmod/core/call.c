@@ -2,8 +2,6 @@
 /* What to do with one driver call, before it runs. */
 #include "call.h"
 
-#define UNKNOWN_CLASS_LINES 16u /* for one container */
-
 int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *envelope, u32 bytes, u32 *nr, u32 *inner, u64 *address)
 {
 	const struct nv_layout_nv_ioctl_xfer_t *at = &core->abi->nv_ioctl_xfer_t;
@@ -56,27 +54,6 @@ int core_segment(struct core_frame *frame, u32 index, u32 parent, u32 pointer, u
 	return 1;
 }
 
-/* Escapes that CUDA does not use and that reach around the driver's own checks or around the charges. */
-static int is_denied(u32 nr)
-{
-	switch (nr) {
-	case NV_ESC_RM_CONFIG_GET:
-	case NV_ESC_RM_CONFIG_SET:
-	case NV_ESC_RM_CONFIG_GET_EX:
-	case NV_ESC_RM_CONFIG_SET_EX:
-	case NV_ESC_RM_I2C_ACCESS:
-	case NV_ESC_RM_ACCESS_REGISTRY:
-	case NV_ESC_RM_ADD_VBLANK_CALLBACK:
-	case NV_ESC_RM_LOCKLESS_DIAGNOSTIC:
-	case NV_ESC_SET_NUMA_STATUS:
-	case NV_ESC_EXPORT_TO_DMABUF_FD:
-	case NV_ESC_IOCTL_XFER_CMD:
-		return 1;
-	default:
-		return 0;
-	}
-}
-
 static enum cgpu_verdict by_escape(struct core_frame *frame)
 {
 	switch (frame->call->nr) {
@@ -95,7 +72,10 @@ static enum cgpu_verdict by_escape(struct core_frame *frame)
 	case NV_ESC_RM_FREE:
 		return core_begin_free(frame);
 	default:
-		return is_denied(frame->call->nr) ? core_refuse(frame, EINVAL) : CGPU_CONTINUE;
+		if (core_escape_passes(frame->call->nr))
+			return CGPU_CONTINUE;
+		frame->unknown_escape = frame->call->nr + 1;
+		return core_refuse(frame, EINVAL);
 	}
 }
 
@@ -122,39 +102,22 @@ static enum cgpu_verdict decide(struct core_frame *frame)
 	return claimed ? core_not_yours(frame, claimed) : by_escape(frame);
 }
 
-/* A class in a fresh log line, once until another one comes: and not for ever, as the container chooses them. */
-static int unknown_class_line(struct core_frame *frame, struct core_text *out)
-{
-	if (frame->unknown_class == 0 || frame->container == NULL)
-		return 0;
-	if (frame->container->refused_class == frame->unknown_class ||
-		frame->container->refused_lines >= UNKNOWN_CLASS_LINES)
-		return 0;
-	frame->container->refused_lines++;
-	frame->container->refused_class = frame->unknown_class;
-	core_text_string(out, "container ");
-	core_text_string(out, frame->container->id);
-	core_text_string(out, ": driver class ");
-	core_text_hex(out, frame->unknown_class);
-	core_text_string(out, " is not known here and was refused");
-	return 1;
-}
-
 enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call)
 {
 	struct core_frame frame = { .core = core, .state = core->state, .abi = core->abi, .call = call };
 	char line[CGPU_ID_BYTES + 96] = "";
 	enum cgpu_verdict verdict;
 	struct core_text out;
-	int say;
+	int refused, say;
 
 	core_text_start(&out, line, sizeof(line) - 1);
 	call->error = 0;
 	call->no_room = 0;
 	core_lock(core);
 	verdict = decide(&frame);
-	say = verdict == CGPU_ANSWER && unknown_class_line(&frame, &out);
-	if ((verdict == CGPU_ANSWER || verdict == CGPU_REFUSE) && !core->state->settings.enforce) {
+	refused = verdict == CGPU_ANSWER || verdict == CGPU_REFUSE;
+	say = refused && core_refusal_line(&frame, &out);
+	if (refused && !core->state->settings.enforce) {
 		call->no_room = 0;
 		verdict = CGPU_CONTINUE;
 	}

@@ -21,12 +21,13 @@ enum core_op {
 	CORE_OP_FB_INFO,
 	CORE_OP_FB_INFO_V2,
 	CORE_OP_FB_REGION,
+	CORE_OP_ROOT, /* continued: a client is made */
 };
 
 enum core_note {
 	CORE_NOTE_OP,
 	CORE_NOTE_OBJECT, /* the pending record */
-	CORE_NOTE_SERIAL, /* of that record */
+	CORE_NOTE_SERIAL, /* of that record; for CORE_OP_ROOT the state's when the call began */
 	CORE_NOTE_UNIT, /* charge unit */
 	CORE_NOTE_GPU,
 	CORE_NOTE_DONE, /* 1: the driver did it; undo has something to free */
@@ -43,7 +44,8 @@ struct core_frame {
 	struct core_container *container;
 	u32 status_at; /* where in top the driver's status sits */
 	u32 status; /* for CGPU_ANSWER */
-	u32 unknown_class;
+	u32 unknown_class; /* 0: none */
+	u32 unknown_escape; /* its number and 1; 0: none */
 };
 
 /* What allocations have in common, wherever their fields sit. */
@@ -122,6 +124,18 @@ static inline enum cgpu_verdict core_execute(struct core_frame *frame, enum core
 int core_segment(struct core_frame *frame, u32 index, u32 parent, u32 pointer, u32 bytes);
 /* What kind of memory a class is about, NV_CLASS_MEMORY_*; -ENOENT for a class nobody knows. */
 int core_class_memory(u32 class);
+
+/* --- call_escape.c --- */
+
+/* Whether an escape goes on as it is. Those that the core judges are not asked for. */
+int core_escape_passes(u32 nr);
+/* What to log of a call that was refused for something unknown. Returns 0 when that was said already. */
+int core_refusal_line(struct core_frame *frame, struct core_text *out);
+
+/* --- call_root.c --- */
+
+enum cgpu_verdict core_begin_root(struct core_frame *frame);
+void core_end_root(struct core_frame *frame);
 
 /* --- one file per escape --- */
 

@@ -157,7 +157,7 @@ enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 	if (decode(frame, &alloc))
 		return core_refuse(frame, EINVAL);
 	if (core_is_root(alloc.class))
-		return CGPU_CONTINUE;
+		return core_begin_root(frame);
 	memory = core_class_memory(alloc.class);
 	if (alloc.class != NV01_DEVICE_0 && alloc.class != NV20_SUBDEVICE_0 && memory != NV_CLASS_MEMORY_VIDMEM)
 		return alloc_other(frame, alloc.class, memory);
@@ -202,6 +202,8 @@ enum cgpu_verdict core_begin_alloc_object(struct core_frame *frame)
 	class = core_get32(frame->call->top, at->hClass);
 	if (class == NV01_DEVICE_0 || class == NV20_SUBDEVICE_0)
 		return core_answer(frame, NV_ERR_INVALID_CLASS);
+	if (core_is_root(class))
+		return core_begin_root(frame);
 	if (core_class_memory(class) == NV_CLASS_MEMORY_NONE)
 		return CGPU_CONTINUE;
 	frame->unknown_class = core_class_memory(class) < 0 ? class : 0;

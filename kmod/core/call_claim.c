@@ -4,7 +4,6 @@
  * another container: without an owner, each of the two could hold what the other one is charged for.
  */
 #include "call.h"
-#include "process.h"
 
 /* Where a call names clients, and where its status sits. */
 struct named {
@@ -133,8 +132,9 @@ int cgpu_claim_find(struct cgpu_core *core, u32 slot, u32 client, struct cgpu_cl
 		claim->tgid = state->client[found].tgid;
 		claim->client = client;
 		claim->handles = 0;
-		for (at = state->client[found].first; at != CORE_NONE; at = state->object[at].after) {
-			if (state->object[at].handle && claim->handles < CGPU_CLAIM_HANDLES)
+		for (at = state->client[found].first; at != CORE_NONE && claim->handles < CGPU_CLAIM_HANDLES;
+			at = state->object[at].after) {
+			if (state->object[at].handle)
 				claim->handle[claim->handles++] = state->object[at].handle;
 		}
 	}
@@ -150,10 +150,10 @@ static int drop(struct cgpu_core *core, u32 slot, s32 tgid, u32 client)
 	u32 i, next;
 
 	core_lock(core);
-	for (i = core_client_of_process(state, tgid); i != CORE_NONE; i = next) {
+	for (i = core_client_of_handle(state, client); i != CORE_NONE; i = next) {
 		const struct core_client *record = &state->client[i];
 
-		next = record->tgid_next;
+		next = record->next;
 		if (record->tgid != tgid || record->handle != client || record->slot != slot)
 			continue;
 		core_client_drop(state, i);

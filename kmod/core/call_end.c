@@ -10,6 +10,8 @@ static u32 status_offset(const struct core_frame *frame)
 	case NV_ESC_RM_ALLOC:
 		return frame->call->bytes == abi->NVOS64_PARAMETERS.bytes ? abi->NVOS64_PARAMETERS.status :
 									    abi->NVOS21_PARAMETERS.status;
+	case NV_ESC_RM_ALLOC_OBJECT:
+		return abi->NVOS05_PARAMETERS.status;
 	case NV_ESC_RM_VID_HEAP_CONTROL:
 		return abi->NVOS32_PARAMETERS.status;
 	case NV_ESC_RM_CONTROL:
@@ -110,6 +112,17 @@ static void end_info(struct core_frame *frame, enum core_op op)
 	}
 }
 
+/* Before the driver says that it has done it, it has copied an allocation's parameters in, or an answer out. */
+static u32 has_fetched(const struct core_frame *frame, int done)
+{
+	const struct cgpu_call *call = frame->call;
+
+	if (!done || call->segments == 0)
+		return 0;
+	/* Without parameters the segment is that of the rights, which not every driver reads. */
+	return call->nr == NV_ESC_RM_CONTROL || call->segment[0].pointer == frame->abi->NVOS21_PARAMETERS.pAllocParms;
+}
+
 static int settle(struct core_frame *frame, enum core_op op, int result)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *heap = &frame->abi->NVOS32_PARAMETERS;
@@ -117,6 +130,7 @@ static int settle(struct core_frame *frame, enum core_op op, int result)
 	const u8 *top = frame->call->top;
 	int done = result == 0 && core_get32(top, frame->status_at) == NV_OK;
 
+	frame->call->fetched = has_fetched(frame, done);
 	switch (op) {
 	case CORE_OP_ALLOC:
 	case CORE_OP_HEAP_ALLOC:
@@ -140,6 +154,10 @@ static int settle(struct core_frame *frame, enum core_op op, int result)
 		if (result == 0)
 			end_info(frame, op);
 		return 0;
+	case CORE_OP_ROOT:
+		if (done)
+			core_end_root(frame);
+		return 0;
 	default:
 		return 0;
 	}
@@ -151,12 +169,14 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result)
 	enum core_op op = (enum core_op)call->opaque[CORE_NOTE_OP];
 	int undo;
 
+	if (op == CORE_OP_NONE)
+		return 0;
 	/* Once only. */
 	call->opaque[CORE_NOTE_OP] = CORE_OP_NONE;
 	core_lock(core);
 	frame.container = core_container(core->state, call->slot, call->generation);
 	frame.status_at = status_offset(&frame);
-	undo = op == CORE_OP_NONE ? 0 : settle(&frame, op, result);
+	undo = settle(&frame, op, result);
 	core_unlock(core);
 	return undo;
 }

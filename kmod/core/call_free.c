@@ -12,13 +12,14 @@ enum cgpu_verdict core_begin_free(struct core_frame *frame)
 	return core_execute(frame, CORE_OP_FREE);
 }
 
-int cgpu_call_undo(struct cgpu_core *core, const struct cgpu_call *call, struct cgpu_call *undo)
+int cgpu_call_undo(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo)
 {
 	const struct nv_layout_NVOS00_PARAMETERS *at = &core->abi->NVOS00_PARAMETERS;
 	u8 *top = undo->top;
 
 	if (!call->opaque[CORE_NOTE_DONE])
 		return 0;
+	call->opaque[CORE_NOTE_DONE] = 0;
 	memset(undo, 0, sizeof(*undo));
 	undo->slot = call->slot;
 	undo->generation = call->generation;

@@ -147,7 +147,9 @@ int core_settle_done(struct core_frame *frame, const struct core_handles *handle
 	/* Where it was another file, the handle has been given out anew. What the client before it held is dropped when
 	 * the driver gives out its handles again, or with the new file: never because of a mere number. */
 	if (!claimed && call->file)
-		frame->state->client[client].file = call->file;
+		core_client_on_file(frame->state, client, call->file);
+	if (!claimed)
+		frame->state->client[client].settled = ++frame->state->serial;
 	replace_stale(frame, client, handles->object);
 	parent = core_object_find(frame->state, client, handles->parent);
 	if (parent != CORE_NONE && frame->state->object[parent].kind >= frame->state->object[object].kind)

@@ -50,8 +50,9 @@ struct cgpu_core {
 /* --- life of the state --- */
 
 size_t cgpu_state_bytes(void);
-/* Make a fresh state with the defaults of the contract: policy 1, max_inst 20, prio_ratio 80. */
-void cgpu_state_init(struct cgpu_state *state);
+/* Make a fresh state with the defaults of the contract: policy 1, max_inst 20, prio_ratio 80. key: random, and known
+ * to nobody else; it stays with the state. */
+void cgpu_state_init(struct cgpu_state *state, u64 key);
 /* Accept a state left by a process that may have died inside any function: check magic, version and
  * every bound, drop half-written records, rebuild indexes and sums. -EINVAL when it cannot be used. */
 int cgpu_state_recover(struct cgpu_state *state);
@@ -134,6 +135,8 @@ struct cgpu_node {
 int cgpu_tree_lookup(struct cgpu_core *core, const char *path, struct cgpu_node *node);
 /* The index-th name in a directory. -ENOENT past the last one. */
 int cgpu_tree_name(struct cgpu_core *core, const struct cgpu_node *directory, u32 index, char *name, size_t bytes);
+/* Differs from what it was before when a name may have come or gone. */
+u32 cgpu_tree_changes(struct cgpu_core *core);
 /* The node's whole text; returns its length. -EBADF for inst_ctl, -ENOENT when its container is gone. */
 long cgpu_tree_read(struct cgpu_core *core, const struct cgpu_node *node, char *text, size_t bytes);
 /* One write, whole. Returns 0 or errno: EINVAL, ERANGE is never used, EBUSY, EDQUOT, ENOMEM, EACCES. */
@@ -150,7 +153,7 @@ enum cgpu_device {
 
 enum cgpu_verdict {
 	CGPU_COPY_IN, /* a segment was added: fill its data, call cgpu_call_begin again */
-	CGPU_CONTINUE, /* not ours: let the caller's own call go on */
+	CGPU_CONTINUE, /* not ours: let the caller's own call go on; then cgpu_call_end, if its end is seen */
 	CGPU_EXECUTE, /* run it on the copies, then cgpu_call_end, whatever came out */
 	CGPU_ANSWER, /* do not run it: copy the top-level struct back, ioctl result 0 */
 	CGPU_REFUSE, /* do not run it: ioctl result is -call->error */
@@ -190,6 +193,7 @@ struct cgpu_call {
 	s32 error; /* positive errno for CGPU_REFUSE */
 	u32 no_room; /* why CGPU_ANSWER may be other after a look at the driver: enum cgpu_no_room, or 0 */
 	u32 client; /* for CGPU_NO_ROOM_CLAIM: the RM client that another container has on record */
+	u32 fetched; /* after the end: the driver did what it cannot do without the contents of segment 0 */
 	u64 opaque[8]; /* the core's notes from begin to end */
 };
 
@@ -197,14 +201,14 @@ struct cgpu_call {
 int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *envelope, u32 bytes, u32 *nr, u32 *inner, u64 *address);
 /* Decide, and reserve what an allocation may take. */
 enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call);
-/* After CGPU_EXECUTE. result: what ioctl gave, 0 or negative errno. Settles charges by the driver's
+/* After CGPU_EXECUTE, and after CGPU_CONTINUE where the transport sees what came out. result: what ioctl gave, 0 or negative errno. Settles charges by the driver's
  * own answer and rewrites sizes in the copies. Returns 1 when the driver's answer breaks the limit:
  * the transport must run the call that cgpu_call_undo builds; the copies already say out of memory. */
 int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result);
 /* Build into undo (its top holds at least 64 bytes) the NV_ESC_RM_FREE that takes back what an executed
- * and ended call allocated. Returns 1 when there is something to free, else 0. The transport runs
- * it by cgpu_call_begin, ioctl, cgpu_call_end like any other. */
-int cgpu_call_undo(struct cgpu_core *core, const struct cgpu_call *call, struct cgpu_call *undo);
+ * and ended call allocated. Returns 1 when there is something to free, else 0, as it does from then on: the
+ * handle may be another thread's. The transport runs it by cgpu_call_begin, ioctl, cgpu_call_end like any other. */
+int cgpu_call_undo(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo);
 
 /* --- files and holds: for a transport inside the kernel, which sees what others must ask for --- */
 

@@ -8,11 +8,14 @@
 void cgpu_file_closed(struct cgpu_core *core, u64 file)
 {
 	struct cgpu_state *state = core->state;
-	u32 i;
+	u32 i, next;
 
+	if (file == 0)
+		return;
 	core_lock(core);
-	for (i = 0; i < CGPU_MAX_CLIENTS && file; i++) {
-		if (state->client[i].live == CORE_LIVE && state->client[i].file == file)
+	for (i = core_client_of_file(state, file); i != CORE_NONE; i = next) {
+		next = state->client[i].file_next;
+		if (state->client[i].file == file)
 			core_client_drop(state, i);
 	}
 	core_unlock(core);

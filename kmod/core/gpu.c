@@ -84,6 +84,7 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 	}
 	if (err == 0) {
 		gpu->facts = *facts;
+		state->tree_changes++;
 		core_barrier();
 		gpu->live = CORE_LIVE;
 	}

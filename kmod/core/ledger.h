@@ -12,6 +12,8 @@
 /* --- client.c --- */
 
 u32 core_client_find(struct cgpu_state *state, u32 slot, u32 handle);
+/* Head of the chain of clients (by next) that has those of a handle among others. */
+u32 core_client_of_handle(const struct cgpu_state *state, u32 handle);
 /* The record of the same client that belongs to another container, or to none any more. CORE_NONE. */
 u32 core_client_claimed(const struct cgpu_state *state, u32 slot, u32 handle);
 /* Find or make the record of a client. CORE_NONE when there is no room for one. */
@@ -22,6 +24,10 @@ void core_client_settle(struct cgpu_state *state, u32 client);
 void core_client_drop(struct cgpu_state *state, u32 client);
 /* The client goes over to another process. */
 void core_client_adopt(struct cgpu_state *state, u32 client, s32 tgid);
+/* It is known by now, or again, which file it lives on. */
+void core_client_on_file(struct cgpu_state *state, u32 client, u64 file);
+/* Head of the chain of clients (by file_next) that has those of a file among others. */
+u32 core_client_of_file(const struct cgpu_state *state, u64 file);
 /* Put a live record into the chains and sums. */
 void core_client_link(struct cgpu_state *state, u32 client);
 

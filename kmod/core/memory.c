@@ -31,13 +31,16 @@ void core_memory_link(struct cgpu_state *state, u32 object)
 	struct core_object *record = &state->object[object];
 	struct core_memory *memory = &state->memory[record->memory];
 
+	record->alias = CORE_NONE;
+	record->alias_before = memory->first;
 	if (memory->first != CORE_NONE) {
 		/* Behind the first one, which stays the one that shows the charge. */
 		record->alias = state->object[memory->first].alias;
+		if (record->alias != CORE_NONE)
+			state->object[record->alias].alias_before = object;
 		state->object[memory->first].alias = object;
 		return;
 	}
-	record->alias = CORE_NONE;
 	memory->first = object;
 	*sum_of(state, memory) += memory->bytes;
 	*shown_at(state, memory) += memory->bytes;
@@ -94,13 +97,12 @@ void core_memory_unref(struct cgpu_state *state, u32 object)
 	struct core_object *record = &state->object[object];
 	struct core_memory *memory = &state->memory[record->memory];
 	u32 index = record->memory;
-	u32 at;
 
 	record->memory = CORE_NONE;
-	if (memory->first != object) {
-		for (at = memory->first; state->object[at].alias != object; at = state->object[at].alias)
-			;
-		state->object[at].alias = record->alias;
+	if (record->alias != CORE_NONE)
+		state->object[record->alias].alias_before = record->alias_before;
+	if (record->alias_before != CORE_NONE) {
+		state->object[record->alias_before].alias = record->alias;
 		return;
 	}
 	*shown_at(state, memory) -= memory->bytes;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* Records of the objects that decide about charges: devices, subdevices, references to video memory. */
+#include "hash.h"
 #include "ledger.h"
 
-static u32 bucket_of(u32 client, u32 handle)
+static u32 bucket_of(const struct cgpu_state *state, u32 client, u32 handle)
 {
-	u32 mixed = (handle ^ (client * 0x9e3779b1u)) * 0x85ebca6bu;
-
-	return (mixed ^ (mixed >> 16)) % CORE_OBJECT_BUCKETS;
+	return core_hash(state->key, client, handle) % CORE_OBJECT_BUCKETS;
 }
 
 u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle)
@@ -15,7 +14,7 @@ u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle)
 
 	if (client == CORE_NONE || handle == 0)
 		return CORE_NONE;
-	i = state->object_hash[bucket_of(client, handle)];
+	i = state->object_hash[bucket_of(state, client, handle)];
 	while (i != CORE_NONE && (state->object[i].client != client || state->object[i].handle != handle))
 		i = state->object[i].next;
 	return i;
@@ -24,7 +23,7 @@ u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle)
 void core_object_hash_link(struct cgpu_state *state, u32 object)
 {
 	struct core_object *record = &state->object[object];
-	u32 *head = &state->object_hash[bucket_of(record->client, record->handle)];
+	u32 *head = &state->object_hash[bucket_of(state, record->client, record->handle)];
 
 	record->next = *head;
 	*head = object;
@@ -33,10 +32,11 @@ void core_object_hash_link(struct cgpu_state *state, u32 object)
 static void hash_unlink(struct cgpu_state *state, u32 object)
 {
 	struct core_object *record = &state->object[object];
-	u32 *at = &state->object_hash[bucket_of(record->client, record->handle)];
+	u32 *at;
 
 	if (record->handle == 0)
 		return;
+	at = &state->object_hash[bucket_of(state, record->client, record->handle)];
 	while (*at != CORE_NONE && *at != object)
 		at = &state->object[*at].next;
 	if (*at == object)
@@ -81,8 +81,10 @@ void core_object_link(struct cgpu_state *state, u32 object)
 
 	record->child = CORE_NONE;
 	record->alias = CORE_NONE;
+	record->alias_before = CORE_NONE;
 	tree_link(state, object);
 	client->objects++;
+	client->memories += record->kind == CORE_OBJECT_MEMORY;
 	state->objects++;
 	if (client->slot != CORE_NONE)
 		state->container[client->slot].objects++;
@@ -149,6 +151,7 @@ static void drop_leaf(struct cgpu_state *state, u32 object)
 	hash_unlink(state, object);
 	tree_unlink(state, object);
 	client->objects--;
+	client->memories -= record->kind == CORE_OBJECT_MEMORY;
 	state->objects--;
 	if (client->slot != CORE_NONE)
 		state->container[client->slot].objects--;

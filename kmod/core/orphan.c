@@ -6,10 +6,9 @@
 #include "ledger.h"
 #include "registry.h"
 
-/* Drop calls under way: they find their record gone and are undone. Returns 1 when memory is left. */
-static int sweep(struct cgpu_state *state, u32 client)
+/* Drop calls under way: they find their record gone and are undone. No others come after it. */
+static void sweep(struct cgpu_state *state, u32 client)
 {
-	int memory = 0;
 	u32 at, next;
 
 	for (at = state->client[client].first; at != CORE_NONE; at = next) {
@@ -17,10 +16,7 @@ static int sweep(struct cgpu_state *state, u32 client)
 		/* A record under way has nothing below it. */
 		if (state->object[at].live == CORE_PENDING)
 			core_object_drop(state, at);
-		else
-			memory |= state->object[at].kind == CORE_OBJECT_MEMORY;
 	}
-	return memory;
 }
 
 static void orphan(struct cgpu_state *state, u32 client)
@@ -29,7 +25,8 @@ static void orphan(struct cgpu_state *state, u32 client)
 	struct core_container *container = &state->container[record->slot];
 	u32 at;
 
-	if (!sweep(state, client)) {
+	sweep(state, client);
+	if (record->memories == 0) {
 		core_client_drop(state, client);
 		return;
 	}
@@ -57,7 +54,7 @@ void core_orphan_settle(struct cgpu_state *state, u32 client)
 {
 	const struct core_client *record = &state->client[client];
 
-	if (record->live == CORE_LIVE && record->slot == CORE_NONE && !sweep(state, client))
+	if (record->live == CORE_LIVE && record->slot == CORE_NONE && record->memories == 0)
 		core_client_drop(state, client);
 }
 

@@ -3,38 +3,45 @@
 #include "ledger.h"
 #include "process.h"
 
-/* Bytes of all clients that a process has in a container; *lowest becomes the first of them. */
-static u64 process_sum(const struct cgpu_state *state, u32 client, u32 gpu, u32 *lowest)
+void core_process_walk(struct cgpu_state *state)
+{
+	state->walk++;
+}
+
+/*
+ * Whether a client is the first of those that its process has in its container; *bytes becomes the sum of all. Each
+ * process is looked at once in a walk: else one with thousands of clients would be looked at for each of them.
+ */
+static int is_first(struct cgpu_state *state, u32 client, u32 gpu, u64 *bytes)
 {
 	const struct core_client *record = &state->client[client];
-	u64 bytes = 0;
-	u32 i;
+	u32 i, lowest = client;
 
-	*lowest = client;
+	*bytes = 0;
+	if (record->walk == state->walk)
+		return 0;
 	for (i = core_client_of_process(state, record->tgid); i != CORE_NONE; i = state->client[i].tgid_next) {
-		const struct core_client *other = &state->client[i];
+		struct core_client *other = &state->client[i];
 
 		if (other->tgid != record->tgid || other->slot != record->slot)
 			continue;
-		bytes += other->charged[gpu];
-		if (i < *lowest)
-			*lowest = i;
+		other->walk = state->walk;
+		*bytes += other->charged[gpu];
+		if (i < lowest)
+			lowest = i;
 	}
-	return bytes;
+	return lowest == client;
 }
 
-int core_process_next(
-	const struct cgpu_state *state, u32 slot, u32 gpu, u32 *cursor, struct cgpu_process_charge *charge)
+int core_process_next(struct cgpu_state *state, u32 slot, u32 gpu, u32 *cursor, struct cgpu_process_charge *charge)
 {
 	for (; *cursor < CGPU_MAX_CLIENTS; (*cursor)++) {
 		const struct core_client *record = &state->client[*cursor];
-		u32 lowest;
 		u64 bytes;
 
 		if (record->live != CORE_LIVE || record->slot != slot)
 			continue;
-		bytes = process_sum(state, *cursor, gpu, &lowest);
-		if (lowest != *cursor || bytes == 0)
+		if (!is_first(state, *cursor, gpu, &bytes) || bytes == 0)
 			continue;
 		charge->tgid = record->tgid;
 		charge->gpu = gpu;
@@ -55,6 +62,7 @@ int cgpu_process_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu
 	for (; gpu < CGPU_MAX_GPUS; gpu++, client = 0) {
 		if (core->state->gpu[gpu].live != CORE_LIVE)
 			continue;
+		core_process_walk(core->state);
 		err = core_process_next(core->state, slot, gpu, &client, charge);
 		if (err == 0)
 			break;
@@ -66,19 +74,19 @@ int cgpu_process_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu
 
 int cgpu_process_known(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid)
 {
-	const struct cgpu_state *state = core->state;
+	struct cgpu_state *state = core->state;
 	int err = -ENOENT;
-	u32 lowest;
+	u64 bytes;
 
 	core_lock(core);
+	core_process_walk(state);
 	for (; err && *cursor < CGPU_MAX_CLIENTS; (*cursor)++) {
 		const struct core_client *record = &state->client[*cursor];
 
 		if (record->live != CORE_LIVE || record->slot != slot)
 			continue;
 		/* Once for each process: at the first of its clients. */
-		process_sum(state, *cursor, 0, &lowest);
-		if (lowest != *cursor)
+		if (!is_first(state, *cursor, 0, &bytes))
 			continue;
 		*tgid = record->tgid;
 		err = 0;
@@ -143,8 +151,8 @@ int cgpu_client_gone(struct cgpu_core *core, s32 tgid, u32 client)
 	u32 i, next;
 
 	core_lock(core);
-	for (i = core_client_of_process(state, tgid); i != CORE_NONE; i = next) {
-		next = state->client[i].tgid_next;
+	for (i = core_client_of_handle(state, client); i != CORE_NONE; i = next) {
+		next = state->client[i].next;
 		if (state->client[i].tgid != tgid || state->client[i].handle != client)
 			continue;
 		core_client_drop(state, i);

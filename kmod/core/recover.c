@@ -104,6 +104,8 @@ static void recover_client(struct cgpu_state *state, u32 index)
 	if (client->live != CORE_LIVE)
 		return;
 	client->confirmed = 1;
+	if (client->settled > state->serial)
+		state->serial = client->settled;
 	/* Its container was removed, or was being removed when the end came. */
 	if (core_container(state, client->slot, client->generation) == NULL) {
 		client->slot = CORE_NONE;

@@ -11,6 +11,7 @@ void core_links_clear(struct cgpu_state *state)
 {
 	memset(state->client_hash, 0xff, sizeof(state->client_hash));
 	memset(state->tgid_hash, 0xff, sizeof(state->tgid_hash));
+	memset(state->file_hash, 0xff, sizeof(state->file_hash));
 	memset(state->object_hash, 0xff, sizeof(state->object_hash));
 	state->clients = 0;
 	state->objects = 0;
@@ -41,9 +42,10 @@ void core_free_lists(struct cgpu_state *state)
 	}
 }
 
-void cgpu_state_init(struct cgpu_state *state)
+void cgpu_state_init(struct cgpu_state *state, u64 key)
 {
 	memset(state, 0, sizeof(*state));
+	state->key = key;
 	core_links_clear(state);
 	core_free_lists(state);
 	state->settings.enforce = 1;

@@ -12,7 +12,7 @@
 #define CORE_MAGIC 0x3155504743454eull
 /* Of the layout below. A test builds a core with another one. */
 #ifndef CORE_VERSION
-#define CORE_VERSION 2u
+#define CORE_VERSION 3u
 #endif
 #define CORE_NONE 0xffffffffu
 #define CORE_LIVE 0x4c495645u /* mark of a record that counts */
@@ -59,8 +59,9 @@ struct core_container {
 	u64 generation;
 	u32 moved; /* GPUs that an unfinished registration moved to policy 2 */
 	u32 clients, objects; /* sums: records it holds */
-	u32 refused_class; /* the last one that was logged */
+	u32 refused_class, refused_escape; /* the last ones that were logged; the escape's number and 1 */
 	u32 refused_lines; /* how many were */
+	u32 spare;
 	char id[CGPU_ID_BYTES];
 	char cgroup[CGPU_CGROUP_BYTES];
 };
@@ -73,12 +74,16 @@ struct core_client {
 	u32 handle;
 	s32 tgid; /* the process that used it first */
 	u32 confirmed; /* a call on it has succeeded */
-	u32 spare;
-	u64 file; /* the open file it lives on, as the transport numbers them; 0: not known */
 	u32 next; /* link: hash chain, or list of free records */
-	u32 tgid_next; /* link */
+	u64 file; /* the open file it lives on, as the transport numbers them; 0: not known */
+	u64 settled; /* the state's serial when a call on it last succeeded */
+	u32 tgid_next, tgid_before; /* links */
+	u32 file_next, file_before; /* links */
 	u32 first; /* link: its objects without a known parent */
 	u32 objects; /* sum */
+	u32 memories; /* sum: its references to memory */
+	u32 spare;
+	u64 walk; /* the last walk over processes that has met it */
 	u64 charged[CGPU_MAX_GPUS]; /* sum: bytes of the memory that is shown as its own */
 };
 
@@ -92,7 +97,8 @@ struct core_object {
 	u32 memory; /* CORE_NONE unless it refers to memory */
 	u32 next; /* link: hash chain, or list of free records */
 	u32 child, after, before; /* links: first child, neighbours under the same parent */
-	u32 alias; /* link: next reference to the same memory */
+	u32 alias, alias_before; /* links: neighbours among the references to the same memory */
+	u32 spare;
 	u64 serial; /* differs for every object ever made */
 };
 
@@ -109,15 +115,18 @@ struct cgpu_state {
 	u64 magic;
 	u64 bytes;
 	u32 version;
-	u32 spare;
+	u32 tree_changes; /* goes up whenever a name in the tree may have come or gone */
 	u64 generation; /* last one given out */
 	u64 serial; /* last one given out */
+	u64 key; /* of the hashes, from the transport */
+	u64 walk; /* number of the last walk over processes */
 	u64 default_memsize;
 	struct cgpu_settings settings;
 	u32 containers, clients, objects; /* sums: records in use */
 	u32 client_free, object_free, memory_free; /* links */
 	u32 client_hash[CORE_CLIENT_BUCKETS]; /* links, by handle */
 	u32 tgid_hash[CORE_CLIENT_BUCKETS]; /* links, by process */
+	u32 file_hash[CORE_CLIENT_BUCKETS]; /* links, by file */
 	u32 object_hash[CORE_OBJECT_BUCKETS]; /* links, by client and handle */
 	struct core_gpu gpu[CGPU_MAX_GPUS];
 	struct core_container container[CGPU_MAX_CONTAINERS];

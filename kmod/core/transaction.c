@@ -144,6 +144,7 @@ u32 core_create_commit(struct cgpu_state *state, const struct core_create *creat
 	container = &state->container[slot];
 	generation = container->generation;
 	state->containers += container->live != CORE_LIVE;
+	state->tree_changes++;
 	policy_moves(state, create, container);
 	for (i = 0; i < create->count; i++)
 		instance_write(state, &create->want[i], slot, generation);
@@ -166,6 +167,7 @@ void core_container_drop(struct cgpu_state *state, u32 slot)
 
 	container->live = 0;
 	state->containers--;
+	state->tree_changes++;
 	core_barrier();
 	core_clients_orphan(state, slot);
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {

@@ -163,3 +163,13 @@ int cgpu_tree_name(struct cgpu_core *core, const struct cgpu_node *directory, u3
 	name[out.length] = 0;
 	return err == 0 && out.full ? -EINVAL : err;
 }
+
+u32 cgpu_tree_changes(struct cgpu_core *core)
+{
+	u32 changes;
+
+	core_lock(core);
+	changes = core->state->tree_changes;
+	core_unlock(core);
+	return changes;
+}

@@ -44,6 +44,7 @@ static void meminfo_text(
 
 	core_text_string(out, "Free: ");
 	line_number(out, core_memory_room(place->instance));
+	core_process_walk(state);
 	while (core_process_next(state, (u32)node->slot, (u32)node->gpu, &cursor, &charge) == 0) {
 		size_t before = out->length;
 

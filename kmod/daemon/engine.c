@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "cgroup.h"
@@ -38,6 +39,16 @@ static void core_orphans(void *ctx)
 	reclaim_orphans(ctx);
 }
 
+static int make_state(struct cgpu_state *state)
+{
+	u64 key;
+
+	if (getrandom(&key, sizeof(key), 0) != sizeof(key))
+		return -errno;
+	cgpu_state_init(state, key);
+	return 0;
+}
+
 static int open_state(struct cgpud *d, int fd, char *error, size_t bytes)
 {
 	int r = exchanges_open(&d->exchanges, fd);
@@ -45,7 +56,7 @@ static int open_state(struct cgpud *d, int fd, char *error, size_t bytes)
 	if (r == 0) {
 		d->core.state = exchanges_state(&d->exchanges);
 		if (!d->exchanges.recovered)
-			cgpu_state_init(d->core.state);
+			r = make_state(d->core.state);
 		else if (cgpu_state_recover(d->core.state) < 0)
 			r = -ESTALE;
 	}

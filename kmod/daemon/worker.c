@@ -75,8 +75,6 @@ static void take_up(struct cgpud *d, struct task_cache *cache)
 {
 	struct exchange *left;
 
-	if (!d->exchanges.recovered)
-		return;
 	atomic_fetch_add(&d->taking_up, 1);
 	while ((left = exchange_take_left(&d->exchanges)))
 		supervise_left(d, cache, left);
@@ -99,9 +97,12 @@ static void *worker_main(void *arg)
 		atomic_fetch_sub(&d->idle, 1);
 		return NULL;
 	}
-	begin(worker);
-	take_up(d, &worker->cache);
-	end(worker);
+	/* Not without need: whoever begins while nobody is idle makes another worker, and that one would begin too. */
+	if (d->exchanges.recovered) {
+		begin(worker);
+		take_up(d, &worker->cache);
+		end(worker);
+	}
 	while (!atomic_load(&d->stopping)) {
 		index = listener_wait(&d->listeners, &events);
 		work(worker, index, events);

@@ -3,19 +3,28 @@
  * rm_ioctl(): the driver's own entry for all that a container can ask of it, called when the top-level structure is in
  * the kernel's memory already. Judged by the core, run on the copies it was judged by, and settled by what came out.
  */
-#include <linux/slab.h>
-#include <linux/uaccess.h>
-
+#include "compat.h"
 #include "km.h"
 
-#define UNDO_BYTES 64
-
 struct rm_call {
-	struct km_engine *engine;
+	struct km_engine *engine; /* NULL while the call waits for its caller's memory */
 	struct km_record *record;
 	struct km_file *file;
+	struct km_order *order; /* NULL: it changes nothing */
 	void *sp, *nv, *nvfp;
 };
+
+static bool calls_bypassed;
+
+bool km_calls_bypassed(void)
+{
+	return READ_ONCE(calls_bypassed);
+}
+
+void km_calls_trust(void)
+{
+	WRITE_ONCE(calls_bypassed, false);
+}
 
 static bool rm_ioctl_wants(struct pt_regs *regs)
 {
@@ -28,178 +37,224 @@ static bool rm_ioctl_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(rm_ioctl_wants);
 
-static u32 run(const struct rm_call *rm, u32 nr, void *data, u32 bytes)
+/* The driver's prototype is another one, and its binary part has no hashes: nothing for CFI to check. */
+static __nocfi u32 run(const struct rm_call *rm, u32 nr, void *data, u32 bytes)
 {
 	u32 (*original)(void *, void *, void *, u32, void *, u32) = (void *)km_probe_rm_ioctl.original;
 
 	return original(rm->sp, rm->nv, rm->nvfp, nr, data, bytes);
 }
 
-/* Whether a buffer shares bytes with one before it: what is rewritten in one would be handed out by the other. */
-static bool overlaps(const struct cgpu_call *call, const struct cgpu_segment *segment)
+/* On the copies that it was judged by. */
+static u32 run_judged(const struct rm_call *rm, const struct cgpu_call *call)
 {
-	const struct cgpu_segment *other;
+	u32 status;
 
-	for (other = call->segment; other < segment; other++) {
-		if (segment->address < other->address + other->bytes &&
-			other->address < segment->address + segment->bytes)
-			return true;
-	}
-	return false;
+	WRITE_ONCE(rm->record->judged, true);
+	status = run(rm, call->nr, call->top, call->bytes);
+	WRITE_ONCE(rm->record->judged, false);
+	return status;
 }
 
-/* Room for the nested buffer that the core has just asked for, and what the caller has there. */
-static int fetch_segment(struct km_record *record)
+static void leave_core(struct rm_call *rm)
+{
+	if (rm->engine)
+		km_engine_put(rm->engine);
+	rm->engine = NULL;
+}
+
+static bool enter_core(struct rm_call *rm)
+{
+	rm->engine = km_engine_get();
+	return rm->engine && rm->engine->core.abi;
+}
+
+/* What another core has noted in the call says nothing to this one. */
+static void forget_judgement(struct km_record *record)
 {
 	struct cgpu_call *call = &record->call;
-	struct cgpu_segment *segment;
-	u32 n = call->segments;
 
-	if (!n || n > CGPU_MAX_SEGMENTS)
-		return -EINVAL;
-	segment = &call->segment[n - 1];
-	if (!segment->address || segment->bytes > CGPU_SEGMENT_MAX || segment->parent >= n || overlaps(call, segment))
-		return -EINVAL;
-	if (segment->bytes <= sizeof(record->space) - record->space_used) {
-		segment->data = record->space + record->space_used;
-		record->space_used += ALIGN(segment->bytes, 8);
-	} else {
-		segment->data = kvmalloc(segment->bytes, GFP_KERNEL_ACCOUNT);
-		if (!segment->data)
-			return -ENOMEM;
-	}
-	if (copy_from_user(segment->data, u64_to_user_ptr(segment->address), segment->bytes))
-		return -EFAULT;
-	return 0;
+	km_segments_free(record);
+	memset_startat(call, 0, segments);
 }
 
-static void free_segments(struct km_record *record)
+/* Get the buffer that the core has asked for. The caller's memory may keep us waiting for as long as the caller likes, so
+ * nothing is held meanwhile; with another core afterwards the call begins anew. */
+static int fetch(struct rm_call *rm)
 {
-	u32 i;
+	u64 number = rm->engine->number;
+	int err;
 
-	for (i = 0; i < record->call.segments; i++) {
-		u8 *data = record->call.segment[i].data;
-
-		if (data && (data < record->space || data >= record->space + sizeof(record->space)))
-			kvfree(data);
-	}
+	leave_core(rm);
+	err = km_segment_fetch(rm->record);
+	if (!enter_core(rm))
+		return -ENODEV;
+	if (rm->engine->number != number)
+		forget_judgement(rm->record);
+	return err;
 }
 
-/* Questions about sizes change nothing, and need no order. What changes something must be in the books in the order in
- * which the driver did it. */
-static bool is_ordered(const struct cgpu_call *call)
+/* A call that has not begun can still be killed. */
+static int order_take(const struct rm_call *rm)
 {
-	return call->nr != NV_ESC_RM_CONTROL;
+	return rm->order ? mutex_lock_killable(&rm->order->lock) : 0;
 }
 
-static void order_take(const struct cgpu_call *call)
+static void order_give(const struct rm_call *rm)
 {
-	if (is_ordered(call))
-		mutex_lock(km_order(call->slot));
-}
-
-static void order_give(const struct cgpu_call *call)
-{
-	if (is_ordered(call))
-		mutex_unlock(km_order(call->slot));
+	if (rm->order)
+		mutex_unlock(&rm->order->lock);
 }
 
 /* Returns with the order held when the verdict is to execute. */
 static enum cgpu_verdict judge(struct rm_call *rm)
 {
-	struct cgpu_call *call = &rm->record->call;
 	enum cgpu_verdict verdict;
-	u32 round;
 
-	for (round = 0; round <= CGPU_MAX_SEGMENTS; round++) {
-		order_take(call);
-		verdict = rm->engine->logic->call_begin(&rm->engine->core, call);
+	/* Each round has one segment more, of which there are few, or another core. */
+	do {
+		if (order_take(rm))
+			return CGPU_REFUSE;
+		verdict = rm->engine->logic->call_begin(&rm->engine->core, &rm->record->call);
 		if (verdict == CGPU_EXECUTE)
 			return verdict;
-		order_give(call);
-		if (verdict != CGPU_COPY_IN)
-			return verdict;
-		/* May take as long as the caller's memory makes it: nothing is held. */
-		if (fetch_segment(rm->record))
-			return CGPU_REFUSE;
-	}
-	return CGPU_REFUSE;
+		order_give(rm);
+	} while (verdict == CGPU_COPY_IN && fetch(rm) == 0);
+	return verdict == CGPU_COPY_IN ? CGPU_REFUSE : verdict;
 }
 
-/* Take back what a call has allocated. */
-static void undo(struct rm_call *rm)
+/* How to take back what the call has allocated, while the core that noted it is there. */
+static bool undo_prepare(struct rm_call *rm)
+{
+	struct km_record *record = rm->record;
+
+	record->undo.top = record->undo_top;
+	return rm->engine->logic->call_undo(&rm->engine->core, &record->call, &record->undo) != 0;
+}
+
+/* Under the order. */
+static void undo_run(struct rm_call *rm)
 {
 	struct cgpu_km_core *logic = rm->engine->logic;
 	struct cgpu_core *core = &rm->engine->core;
-	struct cgpu_call *call = kzalloc(sizeof(*call) + UNDO_BYTES, GFP_KERNEL | __GFP_NOFAIL);
+	struct cgpu_call *undo = &rm->record->undo;
+	u32 status;
 
-	call->top = (u8 *)(call + 1);
-	if (logic->call_undo(core, &rm->record->call, call)) {
-		if (logic->call_begin(core, call) == CGPU_EXECUTE) {
-			u32 status = run(rm, call->nr, call->top, call->bytes);
-
-			logic->call_end(core, call, status == NV_OK ? 0 : -EINVAL);
-		}
-	}
-	kfree(call);
+	if (logic->call_begin(core, undo) != CGPU_EXECUTE)
+		return;
+	status = run_judged(rm, undo);
+	logic->call_end(core, undo, status == NV_OK ? 0 : -EINVAL);
 }
 
-/* What the driver has written, and the core has looked at, goes to the caller. */
-static int deliver(const struct km_record *record)
+/* The caller cannot be told of what it has got. */
+static void undo_late(struct rm_call *rm, u64 number)
 {
-	u32 i;
+	struct cgpu_call *undo = &rm->record->undo;
 
-	for (i = 0; i < record->call.segments; i++) {
-		const struct cgpu_segment *segment = &record->call.segment[i];
-
-		if ((record->written >> i & 1) &&
-			copy_to_user(u64_to_user_ptr(segment->address), segment->data, segment->bytes))
-			return -EFAULT;
-	}
-	return 0;
+	rm->engine = km_engine_get_surely();
+	if (!rm->engine)
+		return;
+	/* To a core that has not built it, it is a free like any other. */
+	if (rm->engine->number != number)
+		memset(undo->opaque, 0, sizeof(undo->opaque));
+	mutex_lock(&rm->order->lock);
+	undo_run(rm);
+	mutex_unlock(&rm->order->lock);
 }
 
-/* Under the order, on the copies. */
+/* Whether the driver did what it could not do without a segment, and has not come by to copy it: then it ran on memory
+ * that nobody has judged. */
+static bool bypassed(const struct rm_call *rm)
+{
+	if (!rm->record->call.fetched || rm->record->copies)
+		return false;
+	if (!xchg(&calls_bypassed, true))
+		pr_err("nvidia: a call was run past the probes on %s and %s: containers are refused until it is loaded anew\n",
+			km_probe_copy_from.symbol, km_probe_copy_to.symbol);
+	return km_enforce();
+}
+
+/* As long as the caller's memory makes it, so without the core. */
+static u32 deliver(struct rm_call *rm, u32 status, bool undoable)
+{
+	u64 number = rm->engine->number;
+
+	if (!rm->record->written)
+		return status;
+	leave_core(rm);
+	if (km_segments_deliver(rm->record) == 0)
+		return status;
+	if (undoable)
+		undo_late(rm, number);
+	return NV_ERR_INVALID_ADDRESS;
+}
+
+/* Under the order, which is given back. */
 static u32 execute(struct rm_call *rm)
 {
 	struct cgpu_call *call = &rm->record->call;
+	bool undoable, undone, stray;
 	u32 status;
-	int undone;
 
-	WRITE_ONCE(rm->record->judged, true);
-	status = run(rm, call->nr, call->top, call->bytes);
-	WRITE_ONCE(rm->record->judged, false);
+	status = run_judged(rm, call);
 	/* Only now: another thread may have linked the file while the driver worked. */
 	call->file = km_file_number(rm->file);
 	undone = rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
-	if (undone)
-		undo(rm);
-	order_give(call);
-	if (deliver(rm->record) == 0)
-		return status;
-	if (!undone) {
-		order_take(call);
-		undo(rm);
-		order_give(call);
+	stray = bypassed(rm);
+	undoable = undo_prepare(rm);
+	if (undoable && (undone || stray)) {
+		undo_run(rm);
+		undoable = false;
 	}
-	return NV_ERR_INVALID_ADDRESS;
+	order_give(rm);
+	return stray ? NV_ERR_INVALID_STATE : deliver(rm, status, undoable);
+}
+
+/* By the caller's memory, which may keep the driver waiting: without the core. */
+static u32 go_on(struct rm_call *rm)
+{
+	struct cgpu_call *call = &rm->record->call;
+	u64 number = rm->engine->number;
+	u32 status;
+
+	leave_core(rm);
+	status = run(rm, call->nr, call->top, call->bytes);
+	rm->engine = km_engine_get_surely();
+	if (rm->engine && rm->engine->number == number)
+		rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
+	return status;
 }
 
 static u32 judged_run(struct rm_call *rm)
 {
-	struct cgpu_call *call = &rm->record->call;
-
 	switch (judge(rm)) {
 	case CGPU_EXECUTE:
 		return execute(rm);
 	case CGPU_CONTINUE:
-		return run(rm, call->nr, call->top, call->bytes);
+		return go_on(rm);
 	case CGPU_ANSWER:
 		return NV_OK;
 	default:
 		/* The driver's ioctl makes EINVAL of any status. */
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	}
+}
+
+/* Questions change nothing, and need no order. What changes something must be in the books in the order in which the
+ * driver did it. */
+static u32 ordered(struct rm_call *rm)
+{
+	const struct cgpu_call *call = &rm->record->call;
+	u32 status;
+
+	if (call->nr == NV_ESC_RM_CONTROL)
+		return judged_run(rm);
+	rm->order = km_order_get(call->slot, call->generation);
+	if (!rm->order)
+		return NV_ERR_NO_MEMORY;
+	status = judged_run(rm);
+	km_order_put(rm->order);
+	return status;
 }
 
 static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32 nr, void *data, u32 bytes)
@@ -220,26 +275,24 @@ static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32
 	call->nr = nr;
 	call->bytes = bytes;
 	call->top = data;
-	status = judged_run(rm);
-	free_segments(rm->record);
+	status = ordered(rm);
+	km_segments_free(rm->record);
 	return status;
 }
 
 static u32 recorded(struct rm_call *rm, u32 nr, void *data, u32 bytes)
 {
 	struct km_identity identity;
-	u32 status;
+	u32 status = NV_ERR_INSUFFICIENT_PERMISSIONS;
 	int known = km_identity_find(&identity);
 
 	if (known <= 0)
 		return known ? NV_ERR_NO_MEMORY : run(rm, nr, data, bytes);
-	rm->engine = km_engine_get();
-	if (!rm->engine)
-		return NV_ERR_INSUFFICIENT_PERMISSIONS;
-	status = NV_ERR_INSUFFICIENT_PERMISSIONS;
-	if (rm->engine->core.abi)
+	if (km_calls_bypassed() && km_enforce())
+		return status;
+	if (enter_core(rm))
 		status = contained(rm, &identity, nr, data, bytes);
-	km_engine_put(rm->engine);
+	leave_core(rm);
 	return status;
 }
 

@@ -29,6 +29,8 @@ static const struct {
 #endif
 };
 
+static_assert(ARRAY_SIZE(controllers) < KM_HIERARCHIES);
+
 /* The task's group where the controller has a hierarchy of its own; NULL in version 2. Under RCU. */
 static struct cgroup *old_cgroup(struct task_struct *task, u32 index)
 {
@@ -37,12 +39,14 @@ static struct cgroup *old_cgroup(struct task_struct *task, u32 index)
 	return cgroup->root == &cgrp_dfl_root ? NULL : cgroup;
 }
 
-static struct cgroup *cgroup_at(struct task_struct *task, u32 index)
+struct cgroup *km_cgroup_in(struct task_struct *task, u32 hierarchy)
 {
-	return index ? old_cgroup(task, index - 1) : task_dfl_cgroup(task);
+	if (hierarchy == 0)
+		return task_dfl_cgroup(task);
+	return hierarchy <= ARRAY_SIZE(controllers) ? old_cgroup(task, hierarchy - 1) : NULL;
 }
 
-static bool walk_up(struct cgroup *cgroup, bool (*visit)(const void *key, void *context), void *context)
+static bool cgroup_walk_up(struct cgroup *cgroup, bool (*visit)(const void *key, void *context), void *context)
 {
 	int level;
 
@@ -63,16 +67,16 @@ bool km_keys_walk(struct task_struct *task, bool (*visit)(const void *key, void 
 	rcu_read_lock();
 	for (ns = task_active_pid_ns(task); ns && ns->level && !found; ns = ns->parent)
 		found = visit(ns, context);
-	for (i = 0; i <= ARRAY_SIZE(controllers) && !found; i++) {
-		cgroup = cgroup_at(task, i);
+	for (i = 0; i < KM_HIERARCHIES && !found; i++) {
+		cgroup = km_cgroup_in(task, i);
 		if (cgroup)
-			found = walk_up(cgroup, visit, context);
+			found = cgroup_walk_up(cgroup, visit, context);
 	}
 	rcu_read_unlock();
 	return found;
 }
 
-static bool holds_current(struct pid_namespace *ns)
+static bool pid_ns_holds_current(struct pid_namespace *ns)
 {
 	struct pid_namespace *own;
 
@@ -83,7 +87,7 @@ static bool holds_current(struct pid_namespace *ns)
 	return false;
 }
 
-static void put_name(char *name, size_t bytes, u32 index, struct cgroup *cgroup)
+static void keys_put_name(char *name, size_t bytes, u32 index, struct cgroup *cgroup)
 {
 	int used = index ? scnprintf(name, bytes, "%s:", controllers[index - 1].name) : 0;
 
@@ -92,22 +96,22 @@ static void put_name(char *name, size_t bytes, u32 index, struct cgroup *cgroup)
 }
 
 /* Groups that the caller is not in as well: where it is, they would slice the caller too. */
-static void take_cgroups(struct task_struct *task, struct km_keys *keys, char *name, size_t bytes)
+static void keys_take_cgroups(struct task_struct *task, struct km_keys *keys, char *name, size_t bytes)
 {
 	struct cgroup *cgroup, *own;
 	u32 i;
 
 	rcu_read_lock();
-	for (i = 0; i <= ARRAY_SIZE(controllers) && keys->count < KM_KEYS; i++) {
-		cgroup = cgroup_at(task, i);
-		own = cgroup_at(current, i);
+	for (i = 0; i < KM_HIERARCHIES && keys->count < KM_KEYS; i++) {
+		cgroup = km_cgroup_in(task, i);
+		own = km_cgroup_in(current, i);
 		if (!cgroup || cgroup->level == 0 || (own && cgroup_is_descendant(own, cgroup)))
 			continue;
 		if (!css_tryget(&cgroup->self))
 			continue;
 		keys->cgroup[keys->count++] = cgroup;
 		if (!name[0])
-			put_name(name, bytes, i, cgroup);
+			keys_put_name(name, bytes, i, cgroup);
 	}
 	rcu_read_unlock();
 }
@@ -132,10 +136,10 @@ int km_keys_of(s32 pid, struct km_keys *keys, char *name, size_t bytes)
 	rcu_read_lock();
 	ns = task_active_pid_ns(task);
 	/* A namespace that its first process has joined tells nothing: others are in there as well. */
-	if (ns && ns->level && is_child_reaper(keys->init) && !holds_current(ns))
+	if (ns && ns->level && is_child_reaper(keys->init) && !pid_ns_holds_current(ns))
 		keys->pid_ns = get_pid_ns(ns);
 	rcu_read_unlock();
-	take_cgroups(task, keys, name, bytes);
+	keys_take_cgroups(task, keys, name, bytes);
 	put_task_struct(task);
 	if (!name[0])
 		strscpy(name, "/", bytes);
@@ -159,7 +163,7 @@ void km_keys_put(struct km_keys *keys)
 	memset(keys, 0, sizeof(*keys));
 }
 
-static bool init_lives(const struct km_keys *keys)
+static bool keys_init_lives(const struct km_keys *keys)
 {
 	struct task_struct *task;
 	bool lives;
@@ -175,7 +179,7 @@ bool km_keys_populated(const struct km_keys *keys)
 {
 	u32 i;
 
-	if (init_lives(keys))
+	if (keys_init_lives(keys))
 		return true;
 	for (i = 0; i < keys->count; i++) {
 		if (cgroup_is_populated(keys->cgroup[i]))
@@ -183,39 +187,4 @@ bool km_keys_populated(const struct km_keys *keys)
 	}
 	/* A namespace ends with its first process; without groups it is all there is to ask. */
 	return keys->count == 0 && keys->pid_ns && (READ_ONCE(keys->pid_ns->pid_allocated) & ~PIDNS_ADDING) > 1;
-}
-
-/* Whether the last part of a group's path contains a text. */
-static bool is_named(struct cgroup *cgroup, const char *part, char *path, size_t bytes)
-{
-	const char *name;
-
-	if (cgroup_path(cgroup, path, bytes) >= (int)bytes)
-		return false;
-	name = strrchr(path, '/');
-	return name && strstr(name, part);
-}
-
-struct cgroup *km_cgroup_named(const char *part)
-{
-	char *path = kmalloc(PATH_MAX, GFP_KERNEL);
-	struct cgroup *cgroup, *found = NULL;
-	int level;
-	u32 i;
-
-	if (!path)
-		return ERR_PTR(-ENOMEM);
-	rcu_read_lock();
-	for (i = 0; i <= ARRAY_SIZE(controllers) && !found; i++) {
-		cgroup = cgroup_at(current, i);
-		for (level = 1; cgroup && level <= cgroup->level && !found; level++) {
-			struct cgroup *at = cgroup->ancestors[level];
-
-			if (is_named(at, part, path, PATH_MAX) && css_tryget(&at->self))
-				found = at;
-		}
-	}
-	rcu_read_unlock();
-	kfree(path);
-	return found;
 }

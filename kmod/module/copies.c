@@ -6,58 +6,50 @@
  */
 #include "km.h"
 
-/* The segment that a range touches; NULL: none. */
-static struct cgpu_segment *touched(struct km_record *record, u64 address, u32 bytes, u32 *index)
+/* All that a judged call fetches is in its segments. What the driver would take from anywhere else of the caller's was
+ * not judged, and could keep it waiting while the container's other calls wait for it. */
+static bool copy_wants(u64 address)
 {
-	u32 i;
+	const struct km_record *record = km_record_current();
 
-	for (i = 0; i < record->call.segments; i++) {
-		struct cgpu_segment *segment = &record->call.segment[i];
-
-		if (segment->data && address < segment->address + segment->bytes &&
-			segment->address < address + bytes) {
-			*index = i;
-			return segment;
-		}
-	}
-	return NULL;
-}
-
-static bool wants(u64 address, u32 bytes)
-{
-	struct km_record *record = km_record_current();
-	u32 index;
-
-	return record && record->judged && touched(record, address, bytes, &index);
+	return record && record->judged && address < TASK_SIZE_MAX;
 }
 
 static bool copy_from_wants(struct pt_regs *regs)
 {
-	return wants(regs_get_kernel_argument(regs, 1), (u32)regs_get_kernel_argument(regs, 2));
+	return copy_wants(regs_get_kernel_argument(regs, 1));
 }
 NOKPROBE_SYMBOL(copy_from_wants);
 
 static bool copy_to_wants(struct pt_regs *regs)
 {
-	return wants(regs_get_kernel_argument(regs, 0), (u32)regs_get_kernel_argument(regs, 2));
+	return copy_wants(regs_get_kernel_argument(regs, 0));
 }
 NOKPROBE_SYMBOL(copy_to_wants);
 
-/* Where in a segment a range lies; NULL when it goes beyond: then the driver reads more than was judged. */
-static u8 *place(u64 address, u32 bytes, struct km_record *record, u32 *index)
+/* Where a range lies in the segments; NULL: not wholly in one. */
+static u8 *place(struct km_record *record, u64 address, u32 bytes, u32 *index)
 {
-	struct cgpu_segment *segment = touched(record, address, bytes, index);
+	u32 i;
 
-	if (!segment || address < segment->address || bytes > segment->bytes - (address - segment->address))
-		return NULL;
-	return segment->data + (address - segment->address);
+	record->copies++;
+	for (i = 0; i < record->call.segments; i++) {
+		const struct cgpu_segment *segment = &record->call.segment[i];
+		u64 at = address - segment->address;
+
+		if (at < segment->bytes && bytes <= segment->bytes - at) {
+			*index = i;
+			return segment->data + at;
+		}
+	}
+	return NULL;
 }
 
 static u32 copy_from(void *to, const void *from, u32 bytes)
 {
 	struct km_record *record = km_record_current();
 	u32 index;
-	const u8 *data = record ? place((uintptr_t)from, bytes, record, &index) : NULL;
+	const u8 *data = record ? place(record, (uintptr_t)from, bytes, &index) : NULL;
 
 	if (data)
 		memcpy(to, data, bytes);
@@ -69,7 +61,7 @@ static u32 copy_to(void *to, const void *from, u32 bytes)
 {
 	struct km_record *record = km_record_current();
 	u32 index;
-	u8 *data = record ? place((uintptr_t)to, bytes, record, &index) : NULL;
+	u8 *data = record ? place(record, (uintptr_t)to, bytes, &index) : NULL;
 
 	if (data) {
 		memcpy(data, from, bytes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Cores that are loaded, the state that one of them works on, and the change from one to another. */
+#include <linux/random.h>
 #include <linux/vmalloc.h>
 
 #include "engine.h"
@@ -35,9 +36,9 @@ static int engine_first(struct cgpu_km_core *logic)
 		vfree(fresh);
 		return -ENOMEM;
 	}
-	/* Nobody is registered while no core is there: nothing is lost with a state that cannot be read. */
+	/* A state that cannot be read has no containers in it: with one registered its core could not have gone. */
 	if (!state || logic->state_convert(fresh, state))
-		logic->state_init(fresh);
+		logic->state_init(fresh, get_random_u64());
 	err = settings_apply(engine);
 	if (err) {
 		pr_err("the parameters are refused: policy is 0 to 5, max_inst 1 to 25, prio_ratio 20 to 99\n");
@@ -69,6 +70,16 @@ static int engine_convert(struct km_engine *old, struct km_engine *fresh)
 	return err;
 }
 
+/* A core with the same layout: calls under way end in the core that they began in, as both know the same records. */
+static int engine_replace(struct km_engine *fresh)
+{
+	int err = settings_apply(fresh);
+
+	if (err == 0)
+		engine_use(fresh);
+	return err;
+}
+
 static bool same_layout(const struct cgpu_km_core *a, const struct cgpu_km_core *b)
 {
 	return a->state_version() == b->state_version() && a->state_bytes() == b->state_bytes();
@@ -88,12 +99,11 @@ int km_engine_exchange(struct cgpu_km_core *logic)
 	}
 	if (err == 0)
 		err = km_driver_layouts(fresh);
-	if (err == 0 && !same)
-		err = engine_convert(old, fresh);
-	else if (err == 0 && (err = settings_apply(fresh)) == 0)
-		/* Calls under way end in the core that they began in: both know the same records. */
-		engine_use(fresh);
+	if (err == 0)
+		err = same ? engine_replace(fresh) : engine_convert(old, fresh);
 	if (err == 0) {
+		/* The new one may have other nodes. What fails here is made up for at the next look. */
+		km_tree_sync(fresh);
 		engine_leave(old);
 		return 0;
 	}

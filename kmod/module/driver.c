@@ -9,46 +9,51 @@
 
 #include "km.h"
 
-static struct km_probe *const probes[] = {
+static struct km_probe *const driver_probes[] = {
 	&km_probe_copy_from,
 	&km_probe_copy_to,
 	&km_probe_cleanup,
 	&km_probe_uvm_dup,
 	&km_probe_uvm_free,
 	&km_probe_dma_buf,
+	&km_probe_dev_get,
 	/* Last: with this one calls begin to be judged. */
 	&km_probe_rm_ioctl,
 };
 
 /* Under the control lock. */
-static struct module *driver; /* with its probes in place */
-static struct module *unfit, *unfit_uvm; /* loaded, and not enforced upon: nobody may be sliced meanwhile */
-static char version[CGPU_KM_VERSION_BYTES];
+static struct module *driver_module; /* with its probes in place */
+static struct module *driver_unfit, *uvm_unfit; /* loaded, and not enforced upon: nobody may be sliced meanwhile */
+static char driver_version[CGPU_KM_VERSION_BYTES];
 
 int km_driver_check(void)
 {
-	if (!unfit && !unfit_uvm)
+	if (km_calls_bypassed()) {
+		pr_warn("nvidia: a call was run past the probes: nobody can be sliced until it is loaded anew\n");
+		return km_enforce() ? -EPROTO : 0;
+	}
+	if (!driver_unfit && !uvm_unfit)
 		return 0;
 	pr_warn("%s: loaded, and cannot be enforced upon: nobody can be sliced; see the line above, or unload it\n",
-		unfit ? unfit->name : unfit_uvm->name);
+		driver_unfit ? driver_unfit->name : uvm_unfit->name);
 	return km_enforce() ? -EPROTO : 0;
 }
 
 bool km_driver_attached(void)
 {
-	return READ_ONCE(driver) != NULL;
+	return READ_ONCE(driver_module) != NULL;
 }
 
 struct module *km_driver_hold(char *own_version)
 {
 	struct module *held = NULL;
 
-	/* Not at any price: who asks may be what the lock's holder waits for. */
+	/* A reader of the tree asks, and km_tree_sync() waits for readers with km_control_lock held. */
 	if (!mutex_trylock(&km_control_lock))
 		return NULL;
-	if (driver && driver->state == MODULE_STATE_LIVE && try_module_get(driver)) {
-		strscpy(own_version, version, CGPU_KM_VERSION_BYTES);
-		held = driver;
+	if (driver_module && driver_module->state == MODULE_STATE_LIVE && try_module_get(driver_module)) {
+		strscpy(own_version, driver_version, CGPU_KM_VERSION_BYTES);
+		held = driver_module;
 	}
 	mutex_unlock(&km_control_lock);
 	return held;
@@ -58,38 +63,38 @@ int km_driver_layouts(struct km_engine *engine)
 {
 	const struct nv_abi *abi;
 
-	if (!driver)
+	if (!driver_module)
 		return 0;
-	abi = engine->logic->abi_find(version);
+	abi = engine->logic->abi_find(driver_version);
 	if (!abi && km_allow_unknown_driver())
-		abi = engine->logic->abi_nearest(version);
+		abi = engine->logic->abi_nearest(driver_version);
 	if (abi) {
 		engine->core.abi = abi;
 		return 0;
 	}
 	pr_err("driver %s: unknown version; accepted are the public versions from 515.43.04 on that core %s knows, "
 	       "or any with the parameter allow_unknown_driver=Y\n",
-		version, engine->logic->version);
+		driver_version, engine->logic->version);
 	return -EPROTO;
 }
 
-static void detach_all(void)
+static void driver_detach(void)
 {
 	u32 i;
 
-	for (i = ARRAY_SIZE(probes); i-- > 0;)
-		km_probe_detach(probes[i]);
+	for (i = ARRAY_SIZE(driver_probes); i-- > 0;)
+		km_probe_detach(driver_probes[i]);
 }
 
 /* The loaded driver cannot be enforced upon. */
-static void give_up(void)
+static void driver_give_up(void)
 {
-	detach_all();
-	unfit = driver;
-	driver = NULL;
+	driver_detach();
+	driver_unfit = driver_module;
+	driver_module = NULL;
 }
 
-static void add_cards(void)
+static void driver_add_cards(void)
 {
 	struct km_engine *engine = km_engine_get();
 	int err;
@@ -98,62 +103,62 @@ static void add_cards(void)
 		return;
 	err = km_driver_layouts(engine);
 	if (err)
-		give_up();
+		driver_give_up();
 	else
-		err = km_gpus_add(engine, version);
+		err = km_gpus_add(engine, driver_version);
 	if (err == 0)
 		err = km_tree_sync(engine);
 	if (err)
-		pr_err("driver %s: its GPUs cannot be sliced (error %d)\n", version, err);
+		pr_err("driver %s: its GPUs cannot be sliced (error %d)\n", driver_version, err);
 	else
-		pr_info("driver %s: in place\n", version);
+		pr_info("driver %s: in place\n", driver_version);
 	km_engine_put(engine);
 }
 
-static void look(struct work_struct *work)
+static void driver_look(struct work_struct *work)
 {
 	struct module *held;
 
 	mutex_lock(&km_control_lock);
-	held = driver;
+	held = driver_module;
 	if (held && held->state == MODULE_STATE_LIVE && try_module_get(held)) {
-		add_cards();
+		driver_add_cards();
 		module_put(held);
 	}
 	mutex_unlock(&km_control_lock);
 }
 /* In a thread of the kernel's own: it has the host's /proc, whoever loads the driver. */
-static DECLARE_WORK(look_work, look);
+static DECLARE_WORK(driver_look_work, driver_look);
 
 void km_driver_core_came(void)
 {
-	schedule_work(&look_work);
+	schedule_work(&driver_look_work);
 }
 
 void km_driver_settle(void)
 {
-	flush_work(&look_work);
+	flush_work(&driver_look_work);
 }
 
-static int attach_all(void)
+static int driver_attach(void)
 {
 	u32 i;
 	int err;
 
-	for (i = 0; i < ARRAY_SIZE(probes); i++) {
-		err = km_probe_attach(probes[i]);
-		if (err == 0 || (err == -ENOENT && probes[i]->optional))
+	for (i = 0; i < ARRAY_SIZE(driver_probes); i++) {
+		err = km_probe_attach(driver_probes[i]);
+		if (err == 0 || (err == -ENOENT && driver_probes[i]->optional))
 			continue;
-		pr_err("driver %s: %s cannot be probed (error %d): this driver cannot be enforced upon\n", version,
-			probes[i]->symbol, err);
-		detach_all();
+		pr_err("driver %s: %s cannot be probed (error %d): this driver cannot be enforced upon\n",
+			driver_version, driver_probes[i]->symbol, err);
+		driver_detach();
 		return err;
 	}
 	return 0;
 }
 
 /* Its version must be known before it may meet a container. */
-static int check_version(void)
+static int driver_check_version(void)
 {
 	struct km_engine *engine = km_engine_get();
 	int err = engine ? km_driver_layouts(engine) : 0;
@@ -164,46 +169,47 @@ static int check_version(void)
 }
 
 /* A driver that cannot be enforced upon is no concern of ours, unless containers are there that it would serve. */
-static int came(struct module *module)
+static int driver_came(struct module *module)
 {
 	int err;
 
-	if (driver)
+	if (driver_module)
 		return 0;
-	strscpy(version, module->version ? module->version : "without a version", sizeof(version));
-	driver = module;
-	err = attach_all();
+	strscpy(driver_version, module->version ? module->version : "without a version", sizeof(driver_version));
+	driver_module = module;
+	err = driver_attach();
 	if (err == 0)
-		err = check_version();
+		err = driver_check_version();
 	if (err == 0)
 		return 0;
-	give_up();
+	driver_give_up();
 	if (!km_identity_any())
 		return 0;
 	/* The loader frees it without another word; another module may have its address next. */
-	unfit = NULL;
-	pr_err("driver %s: not let in, since sliced containers are running\n", version);
+	driver_unfit = NULL;
+	pr_err("driver %s: not let in, since sliced containers are running\n", driver_version);
 	return err;
 }
 
-static void went(void)
+static void driver_went(void)
 {
-	detach_all();
-	driver = NULL;
+	driver_detach();
+	driver_module = NULL;
+	km_calls_trust();
 }
 
-static int changed(struct module *module, unsigned long event)
+static int driver_changed(struct module *module, unsigned long event)
 {
 	int err = 0;
 
-	if (event == MODULE_STATE_GOING && module == unfit)
-		unfit = NULL;
-	else if (event == MODULE_STATE_GOING && module == driver)
-		went();
+	if (event == MODULE_STATE_GOING && module == driver_unfit)
+		driver_unfit = NULL;
+	else if (event == MODULE_STATE_GOING && module == driver_module)
+		driver_went();
 	else if (event == MODULE_STATE_COMING)
-		err = came(module);
-	else if (event == MODULE_STATE_LIVE && module == driver)
-		schedule_work(&look_work);
+		err = driver_came(module);
+	else if (event == MODULE_STATE_LIVE && module == driver_module)
+		schedule_work(&driver_look_work);
 	return err;
 }
 
@@ -212,21 +218,28 @@ static int uvm_changed(struct module *module, unsigned long event)
 	int err = 0;
 
 	if (event == MODULE_STATE_GOING) {
-		km_probe_detach(&km_probe_uvm_mmap);
-		unfit_uvm = NULL;
-	} else if (event == MODULE_STATE_COMING && !km_probe_uvm_mmap.attached) {
-		err = km_probe_attach(&km_probe_uvm_mmap);
+		km_uvm_detach();
+		uvm_unfit = NULL;
+	} else if (event == MODULE_STATE_COMING) {
+		err = km_uvm_attach();
 	}
 	if (err == 0)
 		return 0;
-	pr_err("nvidia_uvm: %s cannot be probed (error %d)\n", km_probe_uvm_mmap.symbol, err);
 	if (km_identity_any())
 		return err;
-	unfit_uvm = module;
+	uvm_unfit = module;
 	return 0;
 }
 
-static int notified(struct notifier_block *block, unsigned long event, void *data)
+static void driver_forget(void)
+{
+	/* A thread that closed a file may still be on its way out of here. */
+	km_probes_drain();
+	km_files_clear();
+	km_uvm_clear();
+}
+
+static int driver_notified(struct notifier_block *block, unsigned long event, void *data)
 {
 	struct module *module = data;
 	int err = 0;
@@ -236,23 +249,20 @@ static int notified(struct notifier_block *block, unsigned long event, void *dat
 		return NOTIFY_DONE;
 	mutex_lock(&km_control_lock);
 	if (!strcmp(module->name, "nvidia"))
-		err = changed(module, event);
+		err = driver_changed(module, event);
 	else
 		err = uvm_changed(module, event);
-	gone = event == MODULE_STATE_GOING && !driver;
+	gone = event == MODULE_STATE_GOING && !driver_module;
 	mutex_unlock(&km_control_lock);
-	/* A thread that closed a file may still be on its way out of here. */
-	if (gone) {
-		km_probes_drain();
-		km_files_clear();
-	}
+	if (gone)
+		driver_forget();
 	return notifier_from_errno(err);
 }
 
-static struct notifier_block block = { .notifier_call = notified };
+static struct notifier_block driver_notifier = { .notifier_call = driver_notified };
 
 /* Modules that were there before us. One that is loading now reaches the notifier. */
-static void find_loaded(void)
+static __nocfi void driver_find_loaded(void)
 {
 	struct module *(*find_module)(const char *) = (void *)km_symbol(NULL, "find_module");
 	struct module *found[2] = { NULL, NULL };
@@ -268,36 +278,35 @@ static void find_loaded(void)
 		preempt_enable();
 		if (!found[i])
 			continue;
-		notified(&block, MODULE_STATE_COMING, found[i]);
+		driver_notified(&driver_notifier, MODULE_STATE_COMING, found[i]);
 		if (found[i]->state == MODULE_STATE_LIVE)
-			notified(&block, MODULE_STATE_LIVE, found[i]);
+			driver_notified(&driver_notifier, MODULE_STATE_LIVE, found[i]);
 		module_put(found[i]);
 	}
 }
 
 int km_driver_init(void)
 {
-	int err = register_module_notifier(&block);
+	int err = register_module_notifier(&driver_notifier);
 
 	if (err)
 		return err;
 	err = km_probe_attach(&km_probe_open);
 	if (err) {
 		pr_err("chrdev_open: cannot be probed (error %d)\n", err);
-		unregister_module_notifier(&block);
+		unregister_module_notifier(&driver_notifier);
 		return err;
 	}
-	find_loaded();
+	driver_find_loaded();
 	return 0;
 }
 
 void km_driver_exit(void)
 {
-	unregister_module_notifier(&block);
-	cancel_work_sync(&look_work);
-	km_probe_detach(&km_probe_uvm_mmap);
-	detach_all();
+	unregister_module_notifier(&driver_notifier);
+	cancel_work_sync(&driver_look_work);
+	km_uvm_detach();
+	driver_detach();
 	km_probe_detach(&km_probe_open);
-	km_probes_drain();
-	km_files_clear();
+	driver_forget();
 }

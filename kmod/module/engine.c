@@ -8,7 +8,6 @@
 
 DEFINE_MUTEX(km_control_lock);
 static DEFINE_MUTEX(state_lock);
-static struct mutex order[CGPU_MAX_CONTAINERS];
 static struct km_engine __rcu *engine_in_use;
 static bool containers_known;
 static bool gate_closed;
@@ -25,23 +24,27 @@ static void state_give(void *ctx)
 	mutex_unlock(&state_lock);
 }
 
-static void say(void *ctx, int level, const char *line)
+static void core_says(void *ctx, int level, const char *line)
 {
-	printk("%c%c" pr_fmt("%s\n"), KERN_SOH_ASCII, '0' + level, line);
+	switch (level) {
+	case 3:
+		pr_err("%s\n", line);
+		break;
+	case 4:
+		pr_warn("%s\n", line);
+		break;
+	default:
+		pr_info("%s\n", line);
+	}
 }
 
 static const struct cgpu_ops ops = {
 	.lock = state_take,
 	.unlock = state_give,
-	.log = say,
+	.log = core_says,
 	.cgroup_of = km_cgroup_of,
 	.orphans = km_orphans_wait,
 };
-
-struct mutex *km_order(u32 slot)
-{
-	return &order[slot % CGPU_MAX_CONTAINERS];
-}
 
 struct km_engine *engine_current(void)
 {
@@ -146,10 +149,12 @@ void km_engine_unpin(void)
 
 struct km_engine *engine_make(struct cgpu_km_core *logic, struct cgpu_state *on)
 {
+	static u64 last_number; /* under the control lock */
 	struct km_engine *engine = kzalloc(sizeof(*engine), GFP_KERNEL);
 
 	if (!engine)
 		return NULL;
+	engine->number = ++last_number;
 	engine->core.state = on;
 	engine->core.ops = &ops;
 	engine->core.ctx = engine;
@@ -191,12 +196,4 @@ void engine_leave(struct km_engine *engine)
 	while (!engine->pinned && refcount_read(&engine->users) > 1)
 		msleep(1);
 	km_engine_put(engine);
-}
-
-void km_engine_init(void)
-{
-	u32 i;
-
-	for (i = 0; i < ARRAY_SIZE(order); i++)
-		mutex_init(&order[i]);
 }

@@ -21,12 +21,16 @@ struct directory {
 	struct list_head leaves;
 	u64 generation; /* of the container; 0 for others */
 	bool seen;
+	bool complete; /* has all of its leaves */
 	char path[PATH_BYTES];
 };
 
 /* Parents before children. */
 static LIST_HEAD(directories);
 static DEFINE_MUTEX(directories_lock);
+/* The core and its count of changes by which all was made last. NULL: not all was. */
+static const struct cgpu_km_core *made_by;
+static u32 made_at;
 
 static void directory_remove(struct directory *directory)
 {
@@ -45,14 +49,24 @@ static void directory_remove(struct directory *directory)
 	kfree(directory);
 }
 
-static int leaf_make(struct directory *directory, const char *name, u32 mode)
+static bool leaf_exists(const struct directory *directory, const char *path)
 {
-	struct leaf *leaf = kzalloc(sizeof(*leaf) + PATH_BYTES + CGPU_ID_BYTES, GFP_KERNEL);
+	const struct leaf *leaf;
+
+	list_for_each_entry(leaf, &directory->leaves, list) {
+		if (!strcmp(leaf->path, path))
+			return true;
+	}
+	return false;
+}
+
+static int leaf_make(struct directory *directory, const char *path, const char *name, u32 mode)
+{
+	struct leaf *leaf = kzalloc(struct_size(leaf, path, strlen(path) + 1), GFP_KERNEL);
 
 	if (!leaf)
 		return -ENOMEM;
-	snprintf(
-		leaf->path, PATH_BYTES + CGPU_ID_BYTES, "%s%s%s", directory->path, directory->path[0] ? "/" : "", name);
+	strcpy(leaf->path, path);
 	if (!proc_create_data(name, (umode_t)mode, directory->entry, km_tree_node_ops(), leaf->path)) {
 		kfree(leaf);
 		return -ENOMEM;
@@ -62,7 +76,8 @@ static int leaf_make(struct directory *directory, const char *name, u32 mode)
 }
 
 /* Call visit for every name in a directory, with what it is. */
-static int each_name(struct km_engine *engine, struct directory *directory, char *path, u32 directories_wanted,
+static int directory_each_name(struct km_engine *engine, struct directory *directory, char *path,
+	u32 directories_wanted,
 	int (*visit)(struct directory *, const char *path, const char *name, const struct cgpu_node *))
 {
 	struct cgpu_node at, node;
@@ -109,12 +124,12 @@ static struct directory *directory_make(struct proc_dir_entry *entry, const char
 	return directory;
 }
 
-static int visit_leaf(struct directory *directory, const char *path, const char *name, const struct cgpu_node *node)
+static int leaf_visit(struct directory *directory, const char *path, const char *name, const struct cgpu_node *node)
 {
-	return leaf_make(directory, name, node->mode);
+	return leaf_exists(directory, path) ? 0 : leaf_make(directory, path, name, node->mode);
 }
 
-static int visit_directory(struct directory *parent, const char *path, const char *name, const struct cgpu_node *node)
+static int directory_visit(struct directory *parent, const char *path, const char *name, const struct cgpu_node *node)
 {
 	struct directory *directory = directory_find(path);
 	struct proc_dir_entry *entry;
@@ -135,21 +150,25 @@ static int visit_directory(struct directory *parent, const char *path, const cha
 }
 
 /* Walk down: the list grows behind the place where we are. */
-static int grow(struct km_engine *engine, char *path)
+static int directories_grow(struct km_engine *engine, char *path)
 {
 	struct directory *directory;
 	int err = 0;
 
 	list_for_each_entry(directory, &directories, list) {
-		if (err == 0 && directory->seen && list_empty(&directory->leaves))
-			err = each_name(engine, directory, path, 0, visit_leaf);
-		if (err == 0 && directory->seen)
-			err = each_name(engine, directory, path, 1, visit_directory);
+		if (!directory->seen)
+			continue;
+		if (err == 0 && !directory->complete) {
+			err = directory_each_name(engine, directory, path, 0, leaf_visit);
+			directory->complete = err == 0;
+		}
+		if (err == 0)
+			err = directory_each_name(engine, directory, path, 1, directory_visit);
 	}
 	return err;
 }
 
-static void shrink(void)
+static void directories_shrink(void)
 {
 	struct directory *directory, *next;
 
@@ -160,30 +179,53 @@ static void shrink(void)
 	}
 }
 
-static int sync_locked(struct km_engine *engine)
+/* All are gone until they are seen again. What another core has made may lack some of this one's nodes. */
+static void directories_forget(const struct km_engine *engine)
 {
-	char *path = engine ? kmalloc(PATH_BYTES, GFP_KERNEL) : NULL;
 	struct directory *directory;
-	int err = engine && !path ? -ENOMEM : 0;
 
-	if (err)
-		return err;
-	list_for_each_entry(directory, &directories, list)
+	list_for_each_entry(directory, &directories, list) {
 		directory->seen = false;
-	if (engine) {
-		directory = directory_find("");
-		if (directory)
-			directory->seen = true;
-		else if (!directory_make(km_tree_root(), "", 0))
-			err = -ENOMEM;
-		if (err == 0)
-			err = grow(engine, path);
+		if (engine && engine->logic != made_by)
+			directory->complete = false;
 	}
-	/* After a failure some may be there that were not looked at: they stay. */
-	if (err == 0)
-		shrink();
+}
+
+static int directories_make(struct km_engine *engine)
+{
+	struct directory *root = directory_find("");
+	char *path = kmalloc(PATH_BYTES, GFP_KERNEL);
+	int err = -ENOMEM;
+
+	if (root)
+		root->seen = true;
+	else
+		root = directory_make(km_tree_root(), "", 0);
+	if (path && root)
+		err = directories_grow(engine, path);
 	kfree(path);
 	return err;
+}
+
+static int directories_sync(struct km_engine *engine)
+{
+	u32 changes = engine ? engine->logic->tree_changes(&engine->core) : 0;
+	int err = 0;
+
+	if (engine && engine->logic == made_by && changes == made_at)
+		return 0;
+	directories_forget(engine);
+	made_by = NULL;
+	if (engine)
+		err = directories_make(engine);
+	/* After a failure some may be there that were not looked at: they stay. */
+	if (err)
+		return err;
+	directories_shrink();
+	if (engine)
+		made_by = engine->logic;
+	made_at = changes;
+	return 0;
 }
 
 int km_tree_sync(struct km_engine *engine)
@@ -191,7 +233,7 @@ int km_tree_sync(struct km_engine *engine)
 	int err;
 
 	mutex_lock(&directories_lock);
-	err = sync_locked(engine);
+	err = directories_sync(engine);
 	mutex_unlock(&directories_lock);
 	return err;
 }

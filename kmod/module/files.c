@@ -16,7 +16,7 @@ struct km_file {
 	struct hlist_node node;
 	const void *nvfp; /* nv_file_private_t: what the driver knows the file by */
 	enum cgpu_device device;
-	u32 gpu;
+	u32 minor, gpu; /* of a card's node */
 	u64 number;
 	bool linked; /* to another control file, whose clients it uses from then on */
 	bool closing;
@@ -26,38 +26,39 @@ struct km_file {
 static struct hlist_head buckets[1 << BUCKETS_BITS];
 static DEFINE_SPINLOCK(files_lock);
 static atomic64_t last_number;
+static atomic_t files_of_card[NV_GPU_MINOR_MAX + 1];
 
 static struct km_file *file_find(const void *nvfp)
 {
 	struct km_file *file;
 
-	hlist_for_each_entry_rcu(file, &buckets[hash_ptr(nvfp, BUCKETS_BITS)], node) {
+	hlist_for_each_entry_rcu(file, &buckets[hash_ptr(nvfp, BUCKETS_BITS)], node, lockdep_is_held(&files_lock)) {
 		if (file->nvfp == nvfp && !file->closing)
 			return file;
 	}
 	return NULL;
 }
 
-struct wanted {
+struct file_wanted {
 	const void *nvfp;
-	dev_t device;
+	dev_t *device;
 };
 
 /* private_data of the driver's files begins with what it hands around (kernel-open/common/inc/nv-linux.h,
  * nv_linux_file_private_t). */
-static int is_wanted(const void *context, struct file *file, unsigned int fd)
+static int file_is_wanted(const void *context, struct file *file, unsigned int fd)
 {
-	struct wanted *wanted = (struct wanted *)context;
+	const struct file_wanted *wanted = context;
 	const struct inode *inode = file_inode(file);
 
 	if (READ_ONCE(file->private_data) != wanted->nvfp || !S_ISCHR(inode->i_mode) ||
 		imajor(inode) != NV_NVIDIA_MAJOR)
 		return 0;
-	wanted->device = inode->i_rdev;
+	*wanted->device = inode->i_rdev;
 	return 1;
 }
 
-static u32 gpu_of_minor(struct km_engine *engine, u32 minor)
+static u32 file_gpu_of_minor(struct km_engine *engine, u32 minor)
 {
 	struct cgpu_gpu_facts facts;
 	u32 gpu;
@@ -69,27 +70,46 @@ static u32 gpu_of_minor(struct km_engine *engine, u32 minor)
 	return gpu;
 }
 
-static struct km_file *file_make(struct km_engine *engine, const void *nvfp)
+static enum cgpu_device file_device_of(dev_t device)
 {
-	struct wanted wanted = { .nvfp = nvfp };
+	if (MINOR(device) == NV_NVIDIACTL_MINOR)
+		return CGPU_DEVICE_CTL;
+	return MINOR(device) <= NV_GPU_MINOR_MAX ? CGPU_DEVICE_GPU : CGPU_DEVICE_OTHER;
+}
+
+static void file_counted(const struct km_file *file, int change)
+{
+	if (file->device == CGPU_DEVICE_GPU)
+		atomic_add(change, &files_of_card[file->minor]);
+}
+
+bool km_file_opened(u32 minor)
+{
+	return minor <= NV_GPU_MINOR_MAX && atomic_read(&files_of_card[minor]) > 0;
+}
+
+static struct km_file *file_make(const void *nvfp)
+{
+	dev_t device;
+	const struct file_wanted wanted = { .nvfp = nvfp, .device = &device };
 	struct km_file *file, *other;
 
-	if (!iterate_fd(current->files, 0, is_wanted, &wanted))
+	if (!iterate_fd(current->files, 0, file_is_wanted, &wanted))
 		return ERR_PTR(-EBADF);
 	file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
 	if (!file)
 		return ERR_PTR(-ENOMEM);
 	file->nvfp = nvfp;
 	file->number = atomic64_inc_return(&last_number);
-	file->device = MINOR(wanted.device) == NV_NVIDIACTL_MINOR ? CGPU_DEVICE_CTL :
-		MINOR(wanted.device) <= NV_GPU_MINOR_MAX	  ? CGPU_DEVICE_GPU :
-								    CGPU_DEVICE_OTHER;
-	if (file->device == CGPU_DEVICE_GPU)
-		file->gpu = gpu_of_minor(engine, MINOR(wanted.device));
+	file->device = file_device_of(device);
+	file->minor = MINOR(device);
+	file->gpu = CGPU_MAX_GPUS;
 	spin_lock(&files_lock);
 	other = file_find(nvfp);
-	if (!other)
+	if (!other) {
 		hlist_add_head_rcu(&file->node, &buckets[hash_ptr(nvfp, BUCKETS_BITS)]);
+		file_counted(file, 1);
+	}
 	spin_unlock(&files_lock);
 	if (!other)
 		return file;
@@ -104,7 +124,12 @@ struct km_file *km_file_take(struct km_engine *engine, const void *nvfp)
 	rcu_read_lock();
 	file = file_find(nvfp);
 	rcu_read_unlock();
-	return file ? file : file_make(engine, nvfp);
+	if (!file)
+		file = file_make(nvfp);
+	/* A card that is there stays as long as its file; one that is not there may come yet. */
+	if (!IS_ERR(file) && file->device == CGPU_DEVICE_GPU && READ_ONCE(file->gpu) == CGPU_MAX_GPUS)
+		WRITE_ONCE(file->gpu, file_gpu_of_minor(engine, file->minor));
+	return file;
 }
 
 enum cgpu_device km_file_device(const struct km_file *file)
@@ -114,7 +139,7 @@ enum cgpu_device km_file_device(const struct km_file *file)
 
 u32 km_file_gpu(const struct km_file *file)
 {
-	return file->gpu;
+	return READ_ONCE(file->gpu);
 }
 
 void km_file_link(struct km_file *file)
@@ -131,6 +156,7 @@ static void file_remove(struct km_file *file)
 {
 	spin_lock(&files_lock);
 	hlist_del_rcu(&file->node);
+	file_counted(file, -1);
 	spin_unlock(&files_lock);
 	kfree_rcu(file, rcu);
 }
@@ -147,7 +173,7 @@ void km_files_clear(void)
 	}
 }
 
-static bool cleanup_wants(struct pt_regs *regs)
+static bool file_cleanup_wants(struct pt_regs *regs)
 {
 	bool known;
 
@@ -156,10 +182,10 @@ static bool cleanup_wants(struct pt_regs *regs)
 	rcu_read_unlock();
 	return known;
 }
-NOKPROBE_SYMBOL(cleanup_wants);
+NOKPROBE_SYMBOL(file_cleanup_wants);
 
 /* rm_cleanup_file_private(): the last close, in whatever task or thread. */
-static void cleanup(void *sp, void *nv, void *nvfp)
+static __nocfi void file_cleanup(void *sp, void *nv, void *nvfp)
 {
 	void (*original)(void *, void *, void *) = (void *)km_probe_cleanup.original;
 	struct km_engine *engine;
@@ -185,6 +211,6 @@ static void cleanup(void *sp, void *nv, void *nvfp)
 struct km_probe km_probe_cleanup = {
 	.module = "nvidia",
 	.symbol = "rm_cleanup_file_private",
-	.replacement = cleanup,
-	.wants = cleanup_wants,
+	.replacement = file_cleanup,
+	.wants = file_cleanup_wants,
 };

@@ -5,10 +5,13 @@
 
 #include "km.h"
 
-static unsigned long asked[CGPU_MAX_GPUS];
+#define ASK_PERIOD HZ
+
+static unsigned long gpus_asked[CGPU_MAX_GPUS];
+static u64 gpus_idle_free[CGPU_MAX_GPUS]; /* bytes, when the card was added */
 
 /* What the driver says of one card, which must be open for it. */
-static int ask(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
+static int gpu_ask(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 	struct cgpu_gpu_facts *facts, u64 *free_bytes)
 {
 	int err = rm->open(card->gpu_id);
@@ -20,11 +23,11 @@ static int ask(struct km_engine *engine, const struct cgpu_km_rm *rm, const stru
 	return err;
 }
 
-static int add(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 index)
+static int gpu_add(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 index)
 {
 	struct cgpu_gpu_facts facts = { .index = index };
 	u64 free_bytes = 0;
-	int err = ask(engine, rm, card, &facts, &free_bytes);
+	int err = gpu_ask(engine, rm, card, &facts, &free_bytes);
 
 	if (err == 0)
 		err = engine->logic->gpu_add(&engine->core, &facts);
@@ -32,7 +35,8 @@ static int add(struct km_engine *engine, const struct cgpu_km_rm *rm, const stru
 		pr_err("GPU %u (/dev/nvidia%u): cannot be added (error %d)\n", index, card->minor, err);
 		return err;
 	}
-	asked[index] = jiffies;
+	gpus_asked[index] = jiffies;
+	gpus_idle_free[index] = free_bytes;
 	return engine->logic->gpu_set_memfree(&engine->core, index, free_bytes);
 }
 
@@ -51,7 +55,7 @@ int km_gpus_add(struct km_engine *engine, const char *version)
 	}
 	count = engine->logic->cards_list(engine->core.abi, rm, cards);
 	for (i = 0; i < count && err == 0; i++)
-		err = add(engine, rm, &cards[i], (u32)i);
+		err = gpu_add(engine, rm, &cards[i], (u32)i);
 	km_rm_end();
 	kfree(cards);
 	return count < 0 ? count : err;
@@ -63,22 +67,27 @@ void km_gpu_refresh(struct km_engine *engine, u32 gpu)
 	struct cgpu_km_card card;
 	const struct cgpu_km_rm *rm;
 	char version[CGPU_KM_VERSION_BYTES];
-	struct module *driver;
+	struct module *held;
 	u64 free_bytes;
 
-	if (gpu >= CGPU_MAX_GPUS || !engine->core.abi || time_before(jiffies, asked[gpu] + HZ / 10) ||
-		engine->logic->gpu_facts(&engine->core, gpu, &facts))
+	if (gpu >= CGPU_MAX_GPUS || !engine->core.abi || engine->logic->gpu_facts(&engine->core, gpu, &facts))
 		return;
-	driver = km_driver_hold(version);
-	if (!driver)
+	if (!km_file_opened(facts.minor)) {
+		engine->logic->gpu_set_memfree(&engine->core, gpu, gpus_idle_free[gpu]);
+		return;
+	}
+	if (time_before(jiffies, gpus_asked[gpu] + ASK_PERIOD))
+		return;
+	held = km_driver_hold(version);
+	if (!held)
 		return;
 	card = (struct cgpu_km_card){ .gpu_id = facts.gpu_id, .minor = facts.minor };
 	rm = km_rm_begin(engine->core.abi, version);
 	if (!IS_ERR(rm)) {
-		if (ask(engine, rm, &card, &facts, &free_bytes) == 0)
+		if (gpu_ask(engine, rm, &card, &facts, &free_bytes) == 0)
 			engine->logic->gpu_set_memfree(&engine->core, gpu, free_bytes);
-		asked[gpu] = jiffies;
+		gpus_asked[gpu] = jiffies;
 		km_rm_end();
 	}
-	module_put(driver);
+	module_put(held);
 }

@@ -12,7 +12,7 @@
 
 #include "cgpu_core.h"
 
-#define CGPU_KM_INTERFACE 1u
+#define CGPU_KM_INTERFACE 2u
 
 /* A card as the driver lists it, before it is asked for more. */
 struct cgpu_km_card {
@@ -42,7 +42,7 @@ struct cgpu_km_core {
 
 	size_t (*state_bytes)(void);
 	u32 (*state_version)(void);
-	void (*state_init)(struct cgpu_state *state);
+	void (*state_init)(struct cgpu_state *state, u64 key);
 	int (*state_convert)(struct cgpu_state *to, const struct cgpu_state *from);
 	const struct nv_abi *(*abi_find)(const char *version);
 	const struct nv_abi *(*abi_nearest)(const char *version);
@@ -59,12 +59,13 @@ struct cgpu_km_core {
 	int (*tree_lookup)(struct cgpu_core *core, const char *path, struct cgpu_node *node);
 	int (*tree_name)(
 		struct cgpu_core *core, const struct cgpu_node *directory, u32 index, char *name, size_t bytes);
+	u32 (*tree_changes)(struct cgpu_core *core);
 	long (*tree_read)(struct cgpu_core *core, const struct cgpu_node *node, char *text, size_t bytes);
 	int (*tree_write)(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes);
 
 	enum cgpu_verdict (*call_begin)(struct cgpu_core *core, struct cgpu_call *call);
 	int (*call_end)(struct cgpu_core *core, struct cgpu_call *call, int result);
-	int (*call_undo)(struct cgpu_core *core, const struct cgpu_call *call, struct cgpu_call *undo);
+	int (*call_undo)(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo);
 	void (*file_closed)(struct cgpu_core *core, u64 file);
 	int (*hold_begin)(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
 	int (*hold_confirm)(struct cgpu_core *core, const struct cgpu_hold *hold);

@@ -4,6 +4,7 @@
 #define CGPU_KM_H
 
 #include <linux/kprobes.h>
+#include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/refcount.h>
 #include <linux/sched.h>
@@ -29,11 +30,11 @@ void km_settings(struct cgpu_settings *settings);
 struct km_engine {
 	struct cgpu_core core;
 	struct cgpu_km_core *logic;
+	u64 number; /* no two engines ever have the same */
 	refcount_t users;
 	bool pinned; /* holds a reference on the logic's module */
 };
 
-void km_engine_init(void);
 /* The engine, for as long as it is not put back; NULL when no core is loaded. May sleep while one core hands over to
  * another; NULL then also when the task is being killed. */
 struct km_engine *km_engine_get(void);
@@ -45,8 +46,19 @@ extern struct mutex km_control_lock;
 /* Keep the core's module while containers are registered. Under the control lock. */
 int km_engine_pin(void);
 void km_engine_unpin(void);
-/* Containers' calls that change what they hold, in the driver's order. */
-struct mutex *km_order(u32 slot);
+
+/* --- order.c: one at a time of a container's calls that change what it holds --- */
+
+struct km_order {
+	struct hlist_node node;
+	u32 slot;
+	u64 generation;
+	u32 users;
+	struct mutex lock;
+};
+/* Of this registration, for as long as it is not put back. NULL: no memory. */
+struct km_order *km_order_get(u32 slot, u64 generation);
+void km_order_put(struct km_order *order);
 
 /* --- cores.c --- */
 
@@ -64,7 +76,7 @@ void km_cores_exit(void);
 /* A write of 1 to the upgrade node. Under the control lock. */
 int km_upgrade(void);
 
-/* --- identity.c: who calls --- */
+/* --- identity.c, holders.c, expected.c: who calls --- */
 
 struct km_identity {
 	u32 slot;
@@ -80,7 +92,8 @@ void km_identity_forget(void);
 /* Identities whose container was removed and that have no process left go; containers whose processes have gone are
  * removed. Under the control lock. Returns 0 when no identity is left. */
 u32 km_identity_sweep(struct km_engine *engine);
-/* Whether there are registrations without a process. Then nobody's container is known before km_identity_find(). */
+/* Whether the current task may belong to a registration without a process, for all that is known without
+ * km_identity_find(). Any context. */
 bool km_identity_unbound(void);
 /* Whether anybody is sliced. */
 bool km_identity_any(void);
@@ -106,19 +119,38 @@ void km_keys_put(struct km_keys *keys);
 bool km_keys_populated(const struct km_keys *keys);
 /* Call visit for each thing that a task could be known by, innermost first; stops when it returns true. Any context. */
 bool km_keys_walk(struct task_struct *task, bool (*visit)(const void *key, void *context), void *context);
-/* The outermost cgroup of the current task whose name contains a text. A counted reference, or NULL, or -ENOMEM. */
-struct cgroup *km_cgroup_named(const char *part);
+/* A task's group in version 2 (0) and where a controller has a hierarchy of version 1; NULL: it has none there. Under
+ * RCU. */
+#define KM_HIERARCHIES 5u
+struct cgroup *km_cgroup_in(struct task_struct *task, u32 hierarchy);
+
+/* --- names.c: groups that are named after a container --- */
+
+struct km_groups {
+	struct cgroup *at[KM_HIERARCHIES];
+};
+void km_names_init(void);
+/* Under RCU, and good as long. */
+void km_groups_of_current(struct km_groups *groups);
+/* One value for all of them and another number; others have another one. Under RCU. */
+u64 km_groups_mark(const struct km_groups *groups, u64 salt);
+/* What tells the current task's container, when one of its groups or of those above is named after it. Under RCU. */
+bool km_keys_named(const struct km_groups *groups, const char *id, struct km_keys *keys);
 
 /* --- record.c: calls under way, by task --- */
 
+#define KM_UNDO_BYTES 64u
+
 struct km_record {
-	struct hlist_node node;
-	struct task_struct *task;
+	struct km_record_node *node;
 	struct cgpu_call call;
 	u32 written; /* bit n: the driver has written into segment n */
+	u32 copies; /* how often it has come by to fetch or write one */
 	u32 space_used;
 	bool judged; /* the driver runs it now, on the segments */
-	struct rcu_head rcu;
+	/* From here on it is not cleared. */
+	struct cgpu_call undo; /* frees what the call has allocated */
+	u8 undo_top[KM_UNDO_BYTES];
 	u8 space[1664]; /* for segments; longer ones are allocated */
 };
 int km_record_init(void);
@@ -128,6 +160,20 @@ struct km_record *km_record_begin(void);
 void km_record_end(struct km_record *record);
 /* Of the current task. Any context. */
 struct km_record *km_record_current(void);
+
+/* --- segments.c: nested buffers of the call of a record --- */
+
+/* Fill the last one that the core has asked for. May take as long as the caller's memory makes it. */
+int km_segment_fetch(struct km_record *record);
+/* Give the caller what the driver has written. As long. */
+int km_segments_deliver(const struct km_record *record);
+void km_segments_free(struct km_record *record);
+
+/* --- ftrace.c --- */
+
+/* Let nobody disarm the probes by kernel.ftrace_enabled. -EBUSY: it is 0. */
+int km_ftrace_hold(void);
+void km_ftrace_release(void);
 
 /* --- probe.c: redirecting probes --- */
 
@@ -141,10 +187,16 @@ struct km_probe {
 	unsigned long original; /* entry of the function, to call it */
 	bool optional;
 	bool attached;
+	struct list_head list; /* of those that are attached */
+	unsigned long missed; /* calls that went by it, as far as that was said */
 };
 int km_probes_init(void);
+/* For those that are there to enforce: tasks of containers, or that may be such, but not calls of our own. */
+bool km_probe_wants_contained(struct pt_regs *regs);
 int km_probe_attach(struct km_probe *probe);
 void km_probe_detach(struct km_probe *probe);
+/* Say which probes calls have gone by since that was said last. Once a minute; more often it does nothing. */
+void km_probes_check(void);
 /* The last thing that a replacement does. */
 void km_probe_leave(void);
 /* After all are detached: wait until no replacement is running. */
@@ -162,19 +214,31 @@ struct km_file *km_file_take(struct km_engine *engine, const void *nvfp);
 enum cgpu_device km_file_device(const struct km_file *file);
 /* Index of the GPU in the tree; CGPU_MAX_GPUS for one that is not there. */
 u32 km_file_gpu(const struct km_file *file);
+/* Whether a container has the node of a card open. */
+bool km_file_opened(u32 minor);
 /* Its number, for the core: no two files ever have the same. 0: clients used on it need not live on it. */
 u64 km_file_number(const struct km_file *file);
 /* A call is about to link it to another control file. */
 void km_file_link(struct km_file *file);
 extern struct km_probe km_probe_cleanup;
 
-/* --- calls.c, copies.c, uvm.c, nodes.c: the replacements --- */
+/* --- calls.c, copies.c, uvm.c, spaces.c, nodes.c, grants.c: the replacements --- */
 
 extern struct km_probe km_probe_rm_ioctl;
+/* Whether the driver was seen to work past the probes: from then on no container's call is let in. */
+bool km_calls_bypassed(void);
+/* Another driver, or the same one loaded anew. */
+void km_calls_trust(void);
 extern struct km_probe km_probe_copy_from, km_probe_copy_to;
 extern struct km_probe km_probe_dma_buf;
-extern struct km_probe km_probe_uvm_dup, km_probe_uvm_free, km_probe_uvm_mmap;
+extern struct km_probe km_probe_uvm_dup, km_probe_uvm_free;
 extern struct km_probe km_probe_open;
+extern struct km_probe km_probe_dev_get, km_probe_uvm_gpu;
+/* The probes of nvidia_uvm, all or none. */
+int km_uvm_attach(void);
+void km_uvm_detach(void);
+/* Let go of what UVM has kept: the driver is gone, or goes. After the probes are drained. */
+void km_uvm_clear(void);
 
 /* --- driver.c: the NVIDIA driver comes and goes --- */
 
@@ -201,7 +265,8 @@ const struct cgpu_km_rm *km_rm_begin(const struct nv_abi *abi, const char *versi
 void km_rm_end(void);
 /* Ask for the cards and add them. Under the control lock. */
 int km_gpus_add(struct km_engine *engine, const char *version);
-/* Ask for a card's free memory, unless that was done a moment ago. */
+/* Ask for a card's free memory, unless that was done a moment ago. A card that no container has open is not asked, as it
+ * would be started and stopped for that: its figure is that of the time when it was added. */
 void km_gpu_refresh(struct km_engine *engine, u32 gpu);
 
 /* --- tree.c: /proc/cgpu_km --- */

@@ -10,10 +10,13 @@ static int __init km_init(void)
 
 	if (err)
 		return err;
-	km_engine_init();
-	err = km_record_init();
+	km_names_init();
+	err = km_ftrace_hold();
 	if (err)
 		return err;
+	err = km_record_init();
+	if (err)
+		goto no_record;
 	err = km_tree_init();
 	if (err)
 		goto no_tree;
@@ -25,6 +28,8 @@ no_driver:
 	km_tree_exit();
 no_tree:
 	km_record_exit();
+no_record:
+	km_ftrace_release();
 	return err;
 }
 
@@ -37,6 +42,7 @@ static void __exit km_exit(void)
 	km_tree_exit();
 	km_cores_exit();
 	km_record_exit();
+	km_ftrace_release();
 }
 
 module_init(km_init);

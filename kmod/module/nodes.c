@@ -6,20 +6,17 @@
 
 #define DRM_MAJOR_NR 226u /* Documentation/admin-guide/devices.txt */
 
-static bool open_wants(struct pt_regs *regs)
+static bool nodes_open_wants(struct pt_regs *regs)
 {
 	const struct inode *inode = (const struct inode *)regs_get_kernel_argument(regs, 0);
-	struct km_identity identity;
 
 	if (imajor(inode) != NV_NVIDIA_MAJOR && imajor(inode) != DRM_MAJOR_NR)
 		return false;
-	if (!km_enforce() || km_record_current())
-		return false;
-	return km_identity_unbound() || km_identity_of_current(&identity);
+	return km_probe_wants_contained(regs);
 }
-NOKPROBE_SYMBOL(open_wants);
+NOKPROBE_SYMBOL(nodes_open_wants);
 
-static bool may_open(const struct inode *inode, const struct km_identity *identity)
+static bool nodes_may_open(const struct inode *inode, const struct km_identity *identity)
 {
 	struct km_engine *engine;
 	bool granted;
@@ -40,7 +37,7 @@ static bool may_open(const struct inode *inode, const struct km_identity *identi
 }
 
 /* The driver's own open, which the probe lets through. */
-static int run_open(struct inode *inode, struct file *file)
+static __nocfi int nodes_run_open(struct inode *inode, struct file *file)
 {
 	int (*original)(struct inode *, struct file *) = (void *)km_probe_open.original;
 	struct km_record *record = km_record_begin();
@@ -54,27 +51,27 @@ static int run_open(struct inode *inode, struct file *file)
 }
 
 /* chrdev_open(): a character device is opened, by whatever name. */
-static int open_node(struct inode *inode, struct file *file)
+static int nodes_open(struct inode *inode, struct file *file)
 {
 	struct km_identity identity;
 	int err = km_identity_find(&identity);
 
 	if (err >= 0)
-		err = err == 0 || may_open(inode, &identity) ? run_open(inode, file) : -EPERM;
+		err = err == 0 || nodes_may_open(inode, &identity) ? nodes_run_open(inode, file) : -EPERM;
 	km_probe_leave();
 	return err;
 }
 
-static bool dma_buf_wants(struct pt_regs *regs)
+static bool nodes_dma_buf_wants(struct pt_regs *regs)
 {
 	struct km_identity identity;
 
 	return km_enforce() && km_identity_of_current(&identity);
 }
-NOKPROBE_SYMBOL(dma_buf_wants);
+NOKPROBE_SYMBOL(nodes_dma_buf_wants);
 
 /* nv_dma_buf_export(): the buffer would live on whatever the container frees. */
-static u32 refuse_dma_buf(void *nv, void *params)
+static u32 nodes_refuse_dma_buf(void *nv, void *params)
 {
 	km_probe_leave();
 	return NV_ERR_NOT_SUPPORTED;
@@ -82,14 +79,14 @@ static u32 refuse_dma_buf(void *nv, void *params)
 
 struct km_probe km_probe_open = {
 	.symbol = "chrdev_open",
-	.replacement = open_node,
-	.wants = open_wants,
+	.replacement = nodes_open,
+	.wants = nodes_open_wants,
 };
 
 struct km_probe km_probe_dma_buf = {
 	.module = "nvidia",
 	.symbol = "nv_dma_buf_export",
-	.replacement = refuse_dma_buf,
-	.wants = dma_buf_wants,
+	.replacement = nodes_refuse_dma_buf,
+	.wants = nodes_dma_buf_wants,
 	.optional = true,
 };

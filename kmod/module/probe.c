@@ -5,50 +5,66 @@
  * instances runs dry when many calls sleep, and each one missed would be a hole.
  */
 #include <linux/delay.h>
+#include <linux/jiffies.h>
 #include <linux/percpu.h>
 
 #include "compat.h"
 #include "km.h"
 
-static DEFINE_PER_CPU(long, inside);
-static km_lookup_fn lookup;
+#define CHECK_PERIOD (60 * HZ)
+
+static DEFINE_PER_CPU(long, probe_inside);
+static km_lookup_fn probe_lookup;
+static LIST_HEAD(probes_attached);
+static DEFINE_MUTEX(probes_lock);
+static unsigned long probes_check_at = INITIAL_JIFFIES;
 
 int km_probes_init(void)
 {
-	lookup = km_find_lookup();
-	if (lookup)
+	probe_lookup = km_find_lookup();
+	if (probe_lookup)
 		return 0;
 	pr_err("kallsyms_lookup_name: not found; the kernel needs CONFIG_KPROBES and CONFIG_KALLSYMS\n");
 	return -ENOENT;
 }
 
-unsigned long km_symbol(const char *module, const char *name)
+__nocfi unsigned long km_symbol(const char *module, const char *name)
 {
 	char full[128];
 
 	if (!module)
-		return lookup(name);
+		return probe_lookup(name);
 	snprintf(full, sizeof(full), "%s:%s", module, name);
-	return lookup(full);
+	return probe_lookup(full);
 }
 
-static int redirect(struct kprobe *kprobe, struct pt_regs *regs)
+static int probe_redirect(struct kprobe *kprobe, struct pt_regs *regs)
 {
 	struct km_probe *probe = container_of(kprobe, struct km_probe, kprobe);
 
 	if (!probe->wants(regs))
 		return 0;
-	this_cpu_inc(inside);
+	this_cpu_inc(probe_inside);
 	instruction_pointer_set(regs, (unsigned long)probe->replacement);
 	return 1;
 }
-NOKPROBE_SYMBOL(redirect);
+NOKPROBE_SYMBOL(probe_redirect);
 
 /* Without one the kernel may turn the probe into a jump, whose handler cannot change where it goes. */
-static void no_jump(struct kprobe *kprobe, struct pt_regs *regs, unsigned long flags)
+static void probe_no_jump(struct kprobe *kprobe, struct pt_regs *regs, unsigned long flags)
 {
 }
-NOKPROBE_SYMBOL(no_jump);
+NOKPROBE_SYMBOL(probe_no_jump);
+
+bool km_probe_wants_contained(struct pt_regs *regs)
+{
+	struct km_identity identity;
+
+	if (!km_enforce() || km_record_current())
+		return false;
+	return km_identity_unbound() || km_identity_of_current(&identity);
+}
+NOKPROBE_SYMBOL(km_probe_wants_contained);
 
 int km_probe_attach(struct km_probe *probe)
 {
@@ -59,11 +75,39 @@ int km_probe_attach(struct km_probe *probe)
 		return -ENOENT;
 	memset(&probe->kprobe, 0, sizeof(probe->kprobe));
 	probe->kprobe.addr = (kprobe_opcode_t *)probe->original;
-	probe->kprobe.pre_handler = redirect;
-	probe->kprobe.post_handler = no_jump;
+	probe->kprobe.pre_handler = probe_redirect;
+	probe->kprobe.post_handler = probe_no_jump;
 	err = register_kprobe(&probe->kprobe);
 	probe->attached = err == 0;
-	return err;
+	probe->missed = 0;
+	if (err)
+		return err;
+	mutex_lock(&probes_lock);
+	list_add(&probe->list, &probes_attached);
+	mutex_unlock(&probes_lock);
+	return 0;
+}
+
+static void probe_tell_missed(struct km_probe *probe)
+{
+	unsigned long missed = probe->kprobe.nmissed;
+
+	if (missed != probe->missed)
+		pr_warn("%s: %lu calls went by its probe\n", probe->symbol, missed - probe->missed);
+	probe->missed = missed;
+}
+
+void km_probes_check(void)
+{
+	struct km_probe *probe;
+
+	mutex_lock(&probes_lock);
+	if (!time_before(jiffies, probes_check_at)) {
+		probes_check_at = jiffies + CHECK_PERIOD;
+		list_for_each_entry(probe, &probes_attached, list)
+			probe_tell_missed(probe);
+	}
+	mutex_unlock(&probes_lock);
 }
 
 void km_probe_detach(struct km_probe *probe)
@@ -72,13 +116,15 @@ void km_probe_detach(struct km_probe *probe)
 		return;
 	unregister_kprobe(&probe->kprobe);
 	probe->attached = false;
-	if (probe->kprobe.nmissed)
-		pr_warn("%s: %lu calls went by its probe\n", probe->symbol, probe->kprobe.nmissed);
+	mutex_lock(&probes_lock);
+	list_del(&probe->list);
+	mutex_unlock(&probes_lock);
+	probe_tell_missed(probe);
 }
 
 void km_probe_leave(void)
 {
-	this_cpu_dec(inside);
+	this_cpu_dec(probe_inside);
 }
 
 void km_probes_drain(void)
@@ -89,7 +135,7 @@ void km_probes_drain(void)
 	do {
 		sum = 0;
 		for_each_possible_cpu(cpu)
-			sum += per_cpu(inside, cpu);
+			sum += per_cpu(probe_inside, cpu);
 		if (sum)
 			msleep(1);
 	} while (sum);

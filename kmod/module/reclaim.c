@@ -8,14 +8,15 @@
 #define PERIOD (HZ / 2)
 #define ORPHANS_WAIT_MS 250
 
-static void look(struct work_struct *work);
-static DECLARE_DELAYED_WORK(look_work, look);
+static void reclaim_look(struct work_struct *work);
+static DECLARE_DELAYED_WORK(reclaim_work, reclaim_look);
 
-static void look(struct work_struct *work)
+static void reclaim_look(struct work_struct *work)
 {
 	struct km_engine *engine;
 	u32 left = 0;
 
+	km_probes_check();
 	mutex_lock(&km_control_lock);
 	engine = km_engine_get();
 	if (engine) {
@@ -25,17 +26,17 @@ static void look(struct work_struct *work)
 	}
 	mutex_unlock(&km_control_lock);
 	if (left)
-		schedule_delayed_work(&look_work, PERIOD);
+		schedule_delayed_work(&reclaim_work, PERIOD);
 }
 
 void km_reclaim_start(void)
 {
-	schedule_delayed_work(&look_work, PERIOD);
+	schedule_delayed_work(&reclaim_work, PERIOD);
 }
 
 void km_reclaim_exit(void)
 {
-	cancel_delayed_work_sync(&look_work);
+	cancel_delayed_work_sync(&reclaim_work);
 }
 
 /* A container that has just ended is cleaned up within milliseconds, as a rule. */

@@ -10,9 +10,19 @@
 
 #define BUCKETS_BITS 10
 
-static struct hlist_head buckets[1 << BUCKETS_BITS];
-static spinlock_t locks[1 << BUCKETS_BITS];
-static struct kmem_cache *cache;
+/* What others see of a record on their way through the chain. RCU frees it, so it is small: a container that makes calls
+ * without a pause has thousands of them waiting. */
+struct km_record_node {
+	struct hlist_node node;
+	const struct task_struct *task;
+	u64 started; /* the task; another one at its address has not taken its record away when it died in the driver */
+	struct km_record *record;
+	struct rcu_head rcu;
+};
+
+static struct hlist_head record_buckets[1 << BUCKETS_BITS];
+static spinlock_t record_locks[1 << BUCKETS_BITS];
+static struct kmem_cache *record_cache;
 
 static u32 bucket_of(const struct task_struct *task)
 {
@@ -23,58 +33,75 @@ int km_record_init(void)
 {
 	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(locks); i++)
-		spin_lock_init(&locks[i]);
+	for (i = 0; i < ARRAY_SIZE(record_locks); i++)
+		spin_lock_init(&record_locks[i]);
 	/* Charged to the container: a thousand sleeping calls are its own memory. */
-	cache = KMEM_CACHE_USERCOPY(km_record, SLAB_ACCOUNT, space);
-	return cache ? 0 : -ENOMEM;
-}
-
-static void free_record(struct rcu_head *head)
-{
-	kmem_cache_free(cache, container_of(head, struct km_record, rcu));
+	record_cache = KMEM_CACHE_USERCOPY(km_record, SLAB_ACCOUNT, space);
+	return record_cache ? 0 : -ENOMEM;
 }
 
 void km_record_exit(void)
 {
-	rcu_barrier();
-	kmem_cache_destroy(cache);
+	kmem_cache_destroy(record_cache);
+}
+
+static void node_add(struct km_record_node *node)
+{
+	u32 bucket = bucket_of(node->task);
+
+	spin_lock(&record_locks[bucket]);
+	hlist_add_head_rcu(&node->node, &record_buckets[bucket]);
+	spin_unlock(&record_locks[bucket]);
+}
+
+static void node_remove(struct km_record_node *node)
+{
+	u32 bucket = bucket_of(node->task);
+
+	spin_lock(&record_locks[bucket]);
+	hlist_del_rcu(&node->node);
+	spin_unlock(&record_locks[bucket]);
+	kfree_rcu(node, rcu);
 }
 
 struct km_record *km_record_begin(void)
 {
-	u32 bucket = bucket_of(current);
-	struct km_record *record = kmem_cache_alloc(cache, GFP_KERNEL);
+	struct km_record_node *node = kmalloc(sizeof(*node), GFP_KERNEL_ACCOUNT);
+	struct km_record *record = kmem_cache_alloc(record_cache, GFP_KERNEL);
 
-	if (!record)
+	if (!node || !record) {
+		kfree(node);
+		if (record)
+			kmem_cache_free(record_cache, record);
 		return NULL;
-	memset(record, 0, offsetof(struct km_record, space));
-	record->task = current;
-	spin_lock(&locks[bucket]);
-	hlist_add_head_rcu(&record->node, &buckets[bucket]);
-	spin_unlock(&locks[bucket]);
+	}
+	memset(record, 0, offsetof(struct km_record, undo));
+	record->node = node;
+	node->task = current;
+	node->started = current->start_boottime;
+	node->record = record;
+	node_add(node);
 	return record;
 }
 
 void km_record_end(struct km_record *record)
 {
-	u32 bucket = bucket_of(record->task);
-
-	spin_lock(&locks[bucket]);
-	hlist_del_rcu(&record->node);
-	spin_unlock(&locks[bucket]);
-	/* A probe of another task may be passing by on its way through the chain. */
-	call_rcu(&record->rcu, free_record);
+	node_remove(record->node);
+	/* Nobody but the task itself looks into it. */
+	kmem_cache_free(record_cache, record);
 }
 
 struct km_record *km_record_current(void)
 {
-	struct km_record *record;
+	struct km_record *record = NULL;
+	struct km_record_node *node;
 
 	rcu_read_lock();
-	hlist_for_each_entry_rcu(record, &buckets[bucket_of(current)], node) {
-		if (record->task == current)
+	hlist_for_each_entry_rcu(node, &record_buckets[bucket_of(current)], node) {
+		if (node->task == current && node->started == current->start_boottime) {
+			record = node->record;
 			break;
+		}
 	}
 	rcu_read_unlock();
 	/* Only the task itself takes it away. */

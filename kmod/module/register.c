@@ -10,7 +10,7 @@ int km_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
 }
 
 /* Give each registered container its identity. Those that have one are passed over. */
-static int bind_all(struct km_engine *engine, struct cgpu_container_info *info)
+static int identities_bind(struct km_engine *engine, struct cgpu_container_info *info)
 {
 	u32 slot;
 	int err;
@@ -24,16 +24,37 @@ static int bind_all(struct km_engine *engine, struct cgpu_container_info *info)
 	return 0;
 }
 
-/* Take back what a line has registered: all that is newer than the generation before it. */
-static void take_back(struct km_engine *engine, struct cgpu_container_info *info, u64 before)
+/* Take back what a line has registered: all that is newer than the generation before it. Returns how many. */
+static u32 registrations_take_back(struct km_engine *engine, struct cgpu_container_info *info, u64 before)
 {
-	u32 slot;
+	u32 slot, count = 0;
 
 	for (slot = 0; engine->logic->container_next(&engine->core, slot, info) == 0; slot = info->slot + 1) {
-		if (info->generation > before)
-			engine->logic->container_remove(&engine->core, info->slot, info->generation);
+		if (info->generation <= before)
+			continue;
+		engine->logic->container_remove(&engine->core, info->slot, info->generation);
+		count++;
 	}
-	km_tree_sync(engine);
+	if (count)
+		km_tree_sync(engine);
+	return count;
+}
+
+/*
+ * A new registration stands when its identity and its files are there. A line that made none stands in any case: it has
+ * removed a container, or added a GPU to one, which has its identity. What is missing of the files then is made by the
+ * next look, half a second later.
+ */
+static int registrations_finish(struct km_engine *engine, struct cgpu_container_info *info, u64 before)
+{
+	int err = identities_bind(engine, info);
+
+	if (err == 0)
+		err = km_tree_sync(engine);
+	if (err == 0 || registrations_take_back(engine, info, before))
+		return err;
+	pr_warn("inst_ctl: done; files of the tree come later (error %d)\n", err);
+	return 0;
 }
 
 static u64 newest_generation(struct km_engine *engine, struct cgpu_container_info *info)
@@ -46,7 +67,7 @@ static u64 newest_generation(struct km_engine *engine, struct cgpu_container_inf
 	return newest;
 }
 
-static int write_locked(struct km_engine *engine, const char *text, size_t bytes, struct cgpu_container_info *info)
+static int inst_ctl_write(struct km_engine *engine, const char *text, size_t bytes, struct cgpu_container_info *info)
 {
 	u64 before = newest_generation(engine, info);
 	struct cgpu_node node;
@@ -55,11 +76,7 @@ static int write_locked(struct km_engine *engine, const char *text, size_t bytes
 	if (err == 0)
 		err = engine->logic->tree_write(&engine->core, &node, text, bytes);
 	if (err == 0)
-		err = bind_all(engine, info);
-	if (err == 0)
-		err = km_tree_sync(engine);
-	if (err)
-		take_back(engine, info, before);
+		err = registrations_finish(engine, info, before);
 	km_identity_forget();
 	/* Processes may be left in what was removed. */
 	km_identity_sweep(engine);
@@ -77,7 +94,7 @@ int km_inst_ctl(const char *text, size_t bytes)
 		return err;
 	mutex_lock(&km_control_lock);
 	engine = km_engine_get();
-	err = engine ? write_locked(engine, text, bytes, info) : -ENODEV;
+	err = engine ? inst_ctl_write(engine, text, bytes, info) : -ENODEV;
 	if (engine)
 		km_engine_put(engine);
 	mutex_unlock(&km_control_lock);

@@ -5,7 +5,8 @@
 
 #include "km.h"
 
-#define OPS_BYTES 128u
+/* The driver writes its whole structure; that of an unknown version may be longer than the layout says. */
+#define OPS_BYTES 512u
 #define INFORMATION_BYTES 4096u
 
 static struct {
@@ -16,32 +17,32 @@ static struct {
 	void (*close_gpu)(u32 gpu_id, void *stack, u8 reset_aware);
 	void (*op)(void *stack, void *message);
 	void *stack;
-} driver;
+} rm_ops;
 /* The driver wants one thread at a time on a stack. */
 static DEFINE_MUTEX(rm_lock);
 
 /* Up to 590 the two take no third argument, and ignore it (nv-modeset-interface.h). */
-static int open_gpu(u32 gpu_id)
+static __nocfi int rm_open_gpu(u32 gpu_id)
 {
-	return driver.open_gpu(gpu_id, driver.stack, 0);
+	return rm_ops.open_gpu(gpu_id, rm_ops.stack, 0);
 }
 
-static void close_gpu(u32 gpu_id)
+static __nocfi void rm_close_gpu(u32 gpu_id)
 {
-	driver.close_gpu(gpu_id, driver.stack, 0);
+	rm_ops.close_gpu(gpu_id, rm_ops.stack, 0);
 }
 
-static void op(void *message)
+static __nocfi void rm_op(void *message)
 {
-	driver.op(driver.stack, message);
+	rm_ops.op(rm_ops.stack, message);
 }
 
-static u32 list(u8 *records)
+static __nocfi u32 rm_list(u8 *records)
 {
-	return driver.enumerate_gpus(records);
+	return rm_ops.enumerate_gpus(records);
 }
 
-static int parse_minor(const char *text)
+static int rm_parse_minor(const char *text)
 {
 	const char *at = strstr(text, "Device Minor:");
 	unsigned int minor;
@@ -52,7 +53,7 @@ static int parse_minor(const char *text)
 }
 
 /* The driver tells a card's minor nowhere but in its proc files (kernel-open/nvidia/nv-procfs.c). */
-static int minor_at(u32 domain, u32 bus, u32 slot, u32 function)
+static int rm_minor_at(u32 domain, u32 bus, u32 slot, u32 function)
 {
 	char path[80], *text = kzalloc(INFORMATION_BYTES, GFP_KERNEL);
 	struct file *file;
@@ -71,20 +72,20 @@ static int minor_at(u32 domain, u32 bus, u32 slot, u32 function)
 	}
 	n = kernel_read(file, text, INFORMATION_BYTES - 1, &at);
 	filp_close(file, NULL);
-	minor = n < 0 ? (int)n : parse_minor(text);
+	minor = n < 0 ? (int)n : rm_parse_minor(text);
 	kfree(text);
 	return minor;
 }
 
-static const struct cgpu_km_rm rm = {
-	.open = open_gpu,
-	.close = close_gpu,
-	.op = op,
-	.list = list,
-	.minor_at = minor_at,
+static const struct cgpu_km_rm rm_interface = {
+	.open = rm_open_gpu,
+	.close = rm_close_gpu,
+	.op = rm_op,
+	.list = rm_list,
+	.minor_at = rm_minor_at,
 };
 
-static void *function_at(const u8 *ops, u32 offset)
+static void *rm_function_at(const u8 *ops, u32 offset)
 {
 	void *function;
 
@@ -92,40 +93,43 @@ static void *function_at(const u8 *ops, u32 offset)
 	return function;
 }
 
-static int take_functions(const struct nv_abi *abi, const char *version)
+static __nocfi int rm_take_functions(const struct nv_abi *abi, const char *version, u8 *ops)
 {
 	const struct nv_layout_nvidia_modeset_rm_ops_t *at = &abi->nvidia_modeset_rm_ops_t;
 	u32 (*get_rm_ops)(void *ops) = (void *)km_symbol("nvidia", "nvidia_get_rm_ops");
-	u8 ops[OPS_BYTES] = { 0 };
 
-	if (!get_rm_ops || at->bytes > sizeof(ops))
+	if (!get_rm_ops || at->bytes > OPS_BYTES)
 		return -ENOENT;
 	memcpy(ops + at->version_string, &version, sizeof(version));
 	if (get_rm_ops(ops) != NV_OK)
 		return -EPROTO;
-	driver.alloc_stack = function_at(ops, at->alloc_stack);
-	driver.free_stack = function_at(ops, at->free_stack);
-	driver.enumerate_gpus = function_at(ops, at->enumerate_gpus);
-	driver.open_gpu = function_at(ops, at->open_gpu);
-	driver.close_gpu = function_at(ops, at->close_gpu);
-	driver.op = function_at(ops, at->op);
-	return driver.alloc_stack(&driver.stack) ? -ENOMEM : 0;
+	rm_ops.alloc_stack = rm_function_at(ops, at->alloc_stack);
+	rm_ops.free_stack = rm_function_at(ops, at->free_stack);
+	rm_ops.enumerate_gpus = rm_function_at(ops, at->enumerate_gpus);
+	rm_ops.open_gpu = rm_function_at(ops, at->open_gpu);
+	rm_ops.close_gpu = rm_function_at(ops, at->close_gpu);
+	rm_ops.op = rm_function_at(ops, at->op);
+	return rm_ops.alloc_stack(&rm_ops.stack) ? -ENOMEM : 0;
 }
 
 const struct cgpu_km_rm *km_rm_begin(const struct nv_abi *abi, const char *version)
 {
+	u8 *ops = kzalloc(OPS_BYTES, GFP_KERNEL);
 	int err;
 
+	if (!ops)
+		return ERR_PTR(-ENOMEM);
 	mutex_lock(&rm_lock);
-	err = take_functions(abi, version);
+	err = rm_take_functions(abi, version, ops);
+	kfree(ops);
 	if (err == 0)
-		return &rm;
+		return &rm_interface;
 	mutex_unlock(&rm_lock);
 	return ERR_PTR(err);
 }
 
-void km_rm_end(void)
+__nocfi void km_rm_end(void)
 {
-	driver.free_stack(driver.stack);
+	rm_ops.free_stack(rm_ops.stack);
 	mutex_unlock(&rm_lock);
 }

@@ -63,10 +63,12 @@ static int node_again(struct km_engine *engine, const struct open_node *open, st
 {
 	int err = engine->logic->tree_lookup(&engine->core, open->path, node);
 
-	return err ? err : node->generation == open->node.generation ? 0 : -ENOENT;
+	if (err == 0 && node->generation != open->node.generation)
+		err = -ENOENT;
+	return err;
 }
 
-static int fill(struct km_engine *engine, struct open_node *open)
+static int node_fill(struct km_engine *engine, struct open_node *open)
 {
 	const char *name = strrchr(open->path, '/');
 	struct cgpu_node node;
@@ -99,7 +101,7 @@ static ssize_t node_read(struct file *file, char __user *to, size_t bytes, loff_
 	mutex_lock(&open->lock);
 	if (!open->text || *at == 0) {
 		engine = km_engine_get();
-		n = engine ? fill(engine, open) : -ENODEV;
+		n = engine ? node_fill(engine, open) : -ENODEV;
 		if (engine)
 			km_engine_put(engine);
 	}
@@ -109,7 +111,7 @@ static ssize_t node_read(struct file *file, char __user *to, size_t bytes, loff_
 	return n;
 }
 
-static int value_write(const struct open_node *open, const char *text, size_t bytes)
+static int node_write_value(const struct open_node *open, const char *text, size_t bytes)
 {
 	struct km_engine *engine = km_engine_get();
 	struct cgpu_node node;
@@ -124,10 +126,10 @@ static int value_write(const struct open_node *open, const char *text, size_t by
 	return err;
 }
 
-static int upgrade_write(const struct open_node *open, const char *text, size_t bytes)
+static int node_write_upgrade(const struct open_node *open, const char *text, size_t bytes)
 {
 	/* The core accepts what can be written there, and has nothing itself that it could exchange. */
-	int err = value_write(open, text, bytes);
+	int err = node_write_value(open, text, bytes);
 
 	if (err != -EBUSY)
 		return err;
@@ -137,13 +139,13 @@ static int upgrade_write(const struct open_node *open, const char *text, size_t 
 	return err;
 }
 
-static int write_text(const struct open_node *open, const char *text, size_t bytes)
+static int node_write_text(const struct open_node *open, const char *text, size_t bytes)
 {
 	if (!strcmp(open->path, "inst_ctl"))
 		return km_inst_ctl(text, bytes);
 	if (!strcmp(open->path, "upgrade"))
-		return upgrade_write(open, text, bytes);
-	return value_write(open, text, bytes);
+		return node_write_upgrade(open, text, bytes);
+	return node_write_value(open, text, bytes);
 }
 
 static ssize_t node_write(struct file *file, const char __user *from, size_t bytes, loff_t *at)
@@ -158,7 +160,7 @@ static ssize_t node_write(struct file *file, const char __user *from, size_t byt
 	text = memdup_user_nul(from, bytes);
 	if (IS_ERR(text))
 		return PTR_ERR(text);
-	err = write_text(file->private_data, text, bytes);
+	err = node_write_text(file->private_data, text, bytes);
 	kfree(text);
 	return err ? err : (ssize_t)bytes;
 }

@@ -3,9 +3,7 @@
  * What UVM keeps. To map a container's memory it makes a duplicate of its own, and lets go of that much later, often
  * after the container has freed what it had. The charge stays as long as the duplicate does.
  */
-#include <linux/fs.h>
 #include <linux/hashtable.h>
-#include <linux/mm.h>
 #include <linux/slab.h>
 
 #include "km.h"
@@ -21,27 +19,27 @@ struct kept {
 	struct rcu_head rcu;
 };
 
-static DEFINE_HASHTABLE(table, BUCKETS_BITS);
-static DEFINE_SPINLOCK(table_lock);
+static DEFINE_HASHTABLE(kept_table, BUCKETS_BITS);
+static DEFINE_SPINLOCK(kept_lock);
 
 static struct kept *kept_find(const void *device, u32 handle)
 {
 	struct kept *kept;
 
-	hash_for_each_possible_rcu(table, kept, node, handle) {
+	hash_for_each_possible_rcu(kept_table, kept, node, handle, lockdep_is_held(&kept_lock)) {
 		if (kept->device == device && kept->handle == handle && !READ_ONCE(kept->releasing))
 			return kept;
 	}
 	return NULL;
 }
 
-static bool dup_wants(struct pt_regs *regs)
+static bool uvm_dup_wants(struct pt_regs *regs)
 {
 	struct km_identity identity;
 
 	return !km_record_current() && km_identity_of_current(&identity);
 }
-NOKPROBE_SYMBOL(dup_wants);
+NOKPROBE_SYMBOL(uvm_dup_wants);
 
 struct dup_call {
 	const void *device;
@@ -50,14 +48,14 @@ struct dup_call {
 	void *info;
 };
 
-static u32 run_dup(const struct dup_call *call)
+static __nocfi u32 uvm_run_dup(const struct dup_call *call)
 {
 	u32 (*original)(const void *, u32, u32, u32 *, void *) = (void *)km_probe_uvm_dup.original;
 
 	return original(call->device, call->client, call->handle, call->dup, call->info);
 }
 
-static u32 run_free(const void *device, u32 handle)
+static __nocfi u32 uvm_run_free(const void *device, u32 handle)
 {
 	u32 (*original)(const void *, u32) = (void *)km_probe_uvm_free.original;
 
@@ -65,36 +63,39 @@ static u32 run_free(const void *device, u32 handle)
 }
 
 /* The driver has made the duplicate: put it on record. */
-static u32 keep(struct km_engine *engine, const struct dup_call *call, struct kept *kept)
+static u32 kept_add(struct km_engine *engine, const struct dup_call *call, struct kept *kept)
 {
 	kept->device = call->device;
 	kept->handle = *call->dup;
 	if (engine->logic->hold_confirm(&engine->core, &kept->hold)) {
-		run_free(kept->device, kept->handle);
+		uvm_run_free(kept->device, kept->handle);
 		kfree(kept);
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	}
-	spin_lock(&table_lock);
-	hash_add_rcu(table, &kept->node, kept->handle);
-	spin_unlock(&table_lock);
+	spin_lock(&kept_lock);
+	hash_add_rcu(kept_table, &kept->node, kept->handle);
+	spin_unlock(&kept_lock);
 	return NV_OK;
 }
 
-static u32 dup_ordered(struct km_engine *engine, const struct cgpu_hold_request *request, const struct dup_call *call,
-	struct kept *kept)
+static u32 uvm_dup_ordered(struct km_engine *engine, const struct cgpu_hold_request *request,
+	const struct dup_call *call, struct kept *kept)
 {
 	int err = engine->logic->hold_begin(&engine->core, request, &kept->hold);
 	u32 status;
 
-	status = err == -ENOSPC ? NV_ERR_INSUFFICIENT_RESOURCES : err ? NV_ERR_INSUFFICIENT_PERMISSIONS : run_dup(call);
+	if (err == 0)
+		status = uvm_run_dup(call);
+	else
+		status = err == -ENOSPC ? NV_ERR_INSUFFICIENT_RESOURCES : NV_ERR_INSUFFICIENT_PERMISSIONS;
 	if (err == 0 && status == NV_OK && kept->hold.serial)
-		return keep(engine, call, kept);
+		return kept_add(engine, call, kept);
 	engine->logic->hold_drop(&engine->core, &kept->hold);
 	kfree(kept);
 	return status;
 }
 
-static u32 dup_contained(struct km_engine *engine, const struct km_identity *identity, const struct dup_call *call)
+static u32 uvm_dup_contained(struct km_engine *engine, const struct km_identity *identity, const struct dup_call *call)
 {
 	struct cgpu_hold_request request = {
 		.slot = identity->slot,
@@ -104,18 +105,22 @@ static u32 dup_contained(struct km_engine *engine, const struct km_identity *ide
 		.handle = call->handle,
 	};
 	struct kept *kept = kzalloc(sizeof(*kept), GFP_KERNEL_ACCOUNT);
-	u32 status;
+	struct km_order *order = km_order_get(identity->slot, identity->generation);
+	u32 status = NV_ERR_NO_MEMORY;
 
-	if (!kept)
-		return NV_ERR_NO_MEMORY;
-	mutex_lock(km_order(identity->slot));
-	status = dup_ordered(engine, &request, call, kept);
-	mutex_unlock(km_order(identity->slot));
+	if (kept && order && mutex_lock_killable(&order->lock) == 0) {
+		status = uvm_dup_ordered(engine, &request, call, kept);
+		mutex_unlock(&order->lock);
+	} else {
+		kfree(kept);
+	}
+	if (order)
+		km_order_put(order);
 	return status;
 }
 
 /* nvUvmInterfaceDupMemory() */
-static u32 dup(const void *device, u32 client, u32 handle, u32 *duplicate, void *info)
+static u32 uvm_dup_memory(const void *device, u32 client, u32 handle, u32 *duplicate, void *info)
 {
 	const struct dup_call call = { device, client, handle, duplicate, info };
 	struct km_record *record = km_record_begin();
@@ -124,9 +129,9 @@ static u32 dup(const void *device, u32 client, u32 handle, u32 *duplicate, void 
 	struct km_identity identity;
 
 	if (record && !km_identity_of_current(&identity))
-		status = run_dup(&call);
+		status = uvm_run_dup(&call);
 	else if (engine)
-		status = dup_contained(engine, &identity, &call);
+		status = uvm_dup_contained(engine, &identity, &call);
 	if (engine)
 		km_engine_put(engine);
 	if (record)
@@ -135,7 +140,7 @@ static u32 dup(const void *device, u32 client, u32 handle, u32 *duplicate, void 
 	return status;
 }
 
-static bool free_wants(struct pt_regs *regs)
+static bool uvm_free_wants(struct pt_regs *regs)
 {
 	bool kept;
 
@@ -145,9 +150,9 @@ static bool free_wants(struct pt_regs *regs)
 	rcu_read_unlock();
 	return kept;
 }
-NOKPROBE_SYMBOL(free_wants);
+NOKPROBE_SYMBOL(uvm_free_wants);
 
-static void drop(struct kept *kept)
+static void kept_drop(struct kept *kept)
 {
 	struct km_engine *engine = km_engine_get_surely();
 
@@ -155,65 +160,52 @@ static void drop(struct kept *kept)
 		engine->logic->hold_drop(&engine->core, &kept->hold);
 		km_engine_put(engine);
 	}
-	spin_lock(&table_lock);
+	spin_lock(&kept_lock);
 	hash_del_rcu(&kept->node);
-	spin_unlock(&table_lock);
+	spin_unlock(&kept_lock);
 	kfree_rcu(kept, rcu);
 }
 
+void km_uvm_clear(void)
+{
+	struct hlist_node *next;
+	struct kept *kept;
+	u32 bucket;
+
+	hash_for_each_safe(kept_table, bucket, next, kept, node) kept_drop(kept);
+}
+
 /* nvUvmInterfaceFreeDupedHandle(), from whatever thread UVM does it */
-static u32 free_dup(const void *device, u32 handle)
+static u32 uvm_free_duped(const void *device, u32 handle)
 {
 	struct kept *kept;
 	u32 status;
 
-	spin_lock(&table_lock);
+	spin_lock(&kept_lock);
 	kept = kept_find(device, handle);
 	/* From here on the probe lets the call through. */
 	if (kept)
 		WRITE_ONCE(kept->releasing, true);
-	spin_unlock(&table_lock);
-	status = run_free(device, handle);
+	spin_unlock(&kept_lock);
+	status = uvm_run_free(device, handle);
 	if (kept && status == NV_OK)
-		drop(kept);
+		kept_drop(kept);
 	else if (kept)
 		WRITE_ONCE(kept->releasing, false);
 	km_probe_leave();
 	return status;
 }
 
-static bool map_wants(struct pt_regs *regs)
-{
-	struct km_identity identity;
-
-	return km_enforce() && km_identity_of_current(&identity);
-}
-NOKPROBE_SYMBOL(map_wants);
-
-/* uvm_mmap_entry(): managed memory shows as a mapping of UVM's node, and is not charged yet. */
-static int refuse_map(struct file *file, struct vm_area_struct *area)
-{
-	km_probe_leave();
-	return -EPERM;
-}
-
 struct km_probe km_probe_uvm_dup = {
 	.module = "nvidia",
 	.symbol = "nvUvmInterfaceDupMemory",
-	.replacement = dup,
-	.wants = dup_wants,
+	.replacement = uvm_dup_memory,
+	.wants = uvm_dup_wants,
 };
 
 struct km_probe km_probe_uvm_free = {
 	.module = "nvidia",
 	.symbol = "nvUvmInterfaceFreeDupedHandle",
-	.replacement = free_dup,
-	.wants = free_wants,
-};
-
-struct km_probe km_probe_uvm_mmap = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_mmap_entry",
-	.replacement = refuse_map,
-	.wants = map_wants,
+	.replacement = uvm_free_duped,
+	.wants = uvm_free_wants,
 };

@@ -7,6 +7,7 @@ from tests.conformance.steps import (
     CARD,
     EINVAL,
     MIB,
+    NOTHING,
     Case,
     Step,
     case,
@@ -64,15 +65,17 @@ MALFORMED = (
     ),
 )
 PAIR = [start("p"), start("q")]
+BEYOND = (1, 4096, 1 << 20, (1 << 63) - (2 << 20))
 
 
 # What a line may look like, and what it does.
 FORMS = [
     case(
         "unreadable",
-        "inst_ctl can be opened for reading, and reading it is EBADF.",
+        "inst_ctl can be opened for reading, and reading it is EBADF; there is nothing behind that.",
         opens("file", "inst_ctl"),
         part("file", 0, 1, fails("EBADF")),
+        [part("file", offset, 1 << 20, NOTHING) for offset in BEYOND],
         read("inst_ctl", fails("EBADF")),
     ),
     case(

@@ -2,9 +2,10 @@
 """Whether a step of a case gave what was expected.
 
 An expectation is the very result, or an object with one or more of these; None is that no error came.
-errno: one of these names, or any for "*". match: a pattern. has, hasnt: words in a text, or names in a list.
-within: names of which some came, and no other. fields: some of an object. lines: for the first word of a
-line, the last words of all such lines in any order. A step that broke (a result with "broken") fits nothing.
+errno: one of these names, or any for "*". nothing: an empty text, or any error. match: a pattern. has, hasnt:
+words in a text, or names in a list. within: names of which some came, and no other. fields: some of an
+object. lines: for the first word of a line, the last words of all such lines in any order. A step that broke
+(a result with "broken") fits nothing.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ def fits(expected: Json, got: Json) -> bool:
         names = expected["errno"] if isinstance(expected["errno"], list) else [expected["errno"]]
         return failed and (got["errno"] in names or names == ["*"])
     if failed:
-        return False
+        return isinstance(expected, dict) and "nothing" in expected
     if not isinstance(expected, dict):
         return expected is None or bool(got == expected)
     checks: dict[str, Callable[[Json], bool]] = {
+        "nothing": lambda _: got == "",
         "match": lambda rule: isinstance(got, str) and re.fullmatch(rule, got) is not None,
         "has": lambda words: all(word in got for word in words),
         "hasnt": lambda words: not any(word in got for word in words),

@@ -14,6 +14,7 @@ MIB = 1 << 20
 PAGE = 64 << 10
 CARD = 15109 * MIB
 EINVAL: Json = {"errno": "EINVAL"}
+NOTHING: Json = {"nothing": True}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.conformance.judge import fits
 from tests.conformance.steps import (
+    NOTHING,
     Case,
     alter,
     attributes,
@@ -42,6 +43,7 @@ ENOENT = {"errno": "ENOENT"}
         (ENOENT, [ENOENT], ["x", None, {"errno": "EIO"}, {"broken": "x"}]),
         (fails("ENOENT", "EIO"), [ENOENT, {"errno": "EIO"}], [None, {"errno": "EPERM"}]),
         (fails("*"), [ENOENT], [None, "x"]),
+        (NOTHING, ["", ENOENT], ["x", None, {"broken": "x"}]),
         ({"match": "[0-9]+\n"}, ["12\n"], ["12", "x12\n", ENOENT, None]),
         ({"has": ["b"]}, ["abc", ["a", "b"]], ["ac", ["ab"], [], ENOENT]),
         ({"hasnt": ["b"]}, ["ac", ["ab"]], ["abc", ["b"], ENOENT]),

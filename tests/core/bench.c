@@ -89,7 +89,7 @@ struct bench *bench_new(const char *driver)
 	CHECK(bench->core.abi);
 	bench->core.state = malloc(cgpu_state_bytes());
 	CHECK(bench->core.state);
-	cgpu_state_init(bench->core.state);
+	cgpu_state_init(bench->core.state, 0x1f2e3d4c5b6a7988ull);
 	bench->driver_page = 65536;
 	bench_settings(bench, 1, 0);
 	add_card(bench, 0);

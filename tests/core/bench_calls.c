@@ -73,6 +73,7 @@ static void take_back(struct bench *bench)
 
 	undo.top = top;
 	CHECK_EQ(cgpu_call_undo(&bench->core, &bench->call, &undo), 1);
+	CHECK_EQ(cgpu_call_undo(&bench->core, &bench->call, &undo), 0);
 	CHECK_EQ(cgpu_call_begin(&bench->core, &undo), CGPU_EXECUTE);
 	core_put32(top, at->status, NV_OK);
 	CHECK_EQ(cgpu_call_end(&bench->core, &undo, 0), 0);

@@ -45,6 +45,7 @@ class Call(ctypes.Structure):
         ("error", ctypes.c_int32),
         ("no_room", ctypes.c_uint32),
         ("client", ctypes.c_uint32),
+        ("fetched", ctypes.c_uint32),
         ("opaque", ctypes.c_uint64 * 8),
     )
 
@@ -130,7 +131,7 @@ class Bench:
 
     def start(self) -> None:
         """Make the state fresh and add the cards."""
-        self.library.cgpu_state_init(self.state)
+        self.library.cgpu_state_init(self.state, ctypes.c_uint64(0x1F2E3D4C5B6A7988))
         ops = Ops(LOCK(self.on_lock), LOCK(self.on_unlock), LOG(lambda *_: None), CGROUP(self.on_cgroup))
         self.keep.append(ops)
         self.core.state = ctypes.addressof(self.state)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Everything that must hold between the records, worked out again from the records alone. */
 #include "bench.h"
+#include "process.h"
 
 static u64 references[CGPU_MAX_OBJECTS];
 
@@ -45,7 +46,7 @@ static void check_memory(const struct cgpu_state *state)
 	memset(orphaned, 0, sizeof(orphaned));
 	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
 		const struct core_memory *memory = &state->memory[i];
-		u32 at, count = 0;
+		u32 at, before = CORE_NONE, count = 0;
 
 		if (memory->live != CORE_LIVE) {
 			CHECK_EQ(references[i], 0);
@@ -54,6 +55,8 @@ static void check_memory(const struct cgpu_state *state)
 		CHECK(references[i] > 0);
 		for (at = memory->first; at != CORE_NONE; at = state->object[at].alias) {
 			CHECK_EQ(state->object[at].memory, i);
+			CHECK_EQ(state->object[at].alias_before, before);
+			before = at;
 			CHECK_EQ(state->client[state->object[at].client].slot == CORE_NONE,
 				memory->instance == CORE_NONE);
 			CHECK(count++ < references[i]);
@@ -89,15 +92,20 @@ static void check_owner(const struct cgpu_state *state, u32 index, u32 *clients_
 static void check_clients(const struct cgpu_state *state)
 {
 	static u64 charged[CGPU_MAX_CLIENTS][CGPU_MAX_GPUS];
+	static u32 memories[CGPU_MAX_CLIENTS];
 	u32 clients_of[CGPU_MAX_CONTAINERS] = { 0 }, objects_of[CGPU_MAX_CONTAINERS] = { 0 };
 	u32 clients = 0, gpu, i;
 
 	memset(charged, 0, sizeof(charged));
+	memset(memories, 0, sizeof(memories));
 	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
 		const struct core_memory *memory = &state->memory[i];
+		const struct core_object *object = &state->object[i];
 
 		if (memory->live == CORE_LIVE)
 			charged[state->object[memory->first].client][memory->gpu] += memory->bytes;
+		if ((object->live == CORE_LIVE || object->live == CORE_PENDING) && object->memory != CORE_NONE)
+			memories[object->client]++;
 	}
 	for (i = 0; i < CGPU_MAX_CLIENTS; i++) {
 		const struct core_client *client = &state->client[i];
@@ -108,6 +116,7 @@ static void check_clients(const struct cgpu_state *state)
 		check_owner(state, i, clients_of, objects_of);
 		for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++)
 			CHECK_EQ(client->charged[gpu], charged[i][gpu]);
+		CHECK_EQ(client->memories, memories[i]);
 	}
 	CHECK_EQ(clients, state->clients);
 	for (i = 0; i < CGPU_MAX_CONTAINERS; i++) {
@@ -116,6 +125,37 @@ static void check_clients(const struct cgpu_state *state)
 		CHECK_EQ(state->container[i].clients, clients_of[i]);
 		CHECK_EQ(state->container[i].objects, objects_of[i]);
 	}
+}
+
+/* Every client is in the chain of its process, and of its file where that is known, and no other is. */
+static void check_chains(const struct cgpu_state *state)
+{
+	u32 on_file = 0, listed = 0, bucket, at, before, i;
+
+	for (bucket = 0; bucket < CORE_CLIENT_BUCKETS; bucket++) {
+		for (at = state->tgid_hash[bucket], before = CORE_NONE; at != CORE_NONE; listed++) {
+			CHECK(listed < state->clients);
+			CHECK_EQ(state->client[at].live, CORE_LIVE);
+			CHECK_EQ(state->client[at].tgid_before, before);
+			CHECK_EQ(core_client_of_process(state, state->client[at].tgid), state->tgid_hash[bucket]);
+			before = at;
+			at = state->client[at].tgid_next;
+		}
+	}
+	CHECK_EQ(listed, state->clients);
+	for (bucket = 0, listed = 0; bucket < CORE_CLIENT_BUCKETS; bucket++) {
+		for (at = state->file_hash[bucket], before = CORE_NONE; at != CORE_NONE; listed++) {
+			CHECK(listed < state->clients);
+			CHECK(state->client[at].live == CORE_LIVE && state->client[at].file != 0);
+			CHECK_EQ(state->client[at].file_before, before);
+			CHECK_EQ(core_client_of_file(state, state->client[at].file), state->file_hash[bucket]);
+			before = at;
+			at = state->client[at].file_next;
+		}
+	}
+	for (i = 0; i < CGPU_MAX_CLIENTS; i++)
+		on_file += state->client[i].live == CORE_LIVE && state->client[i].file != 0;
+	CHECK_EQ(listed, on_file);
 }
 
 static void check_free_lists(const struct cgpu_state *state)
@@ -161,6 +201,7 @@ void bench_invariants(const struct cgpu_state *state)
 	check_objects(state);
 	check_memory(state);
 	check_clients(state);
+	check_chains(state);
 	check_free_lists(state);
 	check_registry(state);
 }

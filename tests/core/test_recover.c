@@ -193,7 +193,7 @@ static void damage_is_repaired_or_refused(void)
 	}
 	CHECK(passed > 15);
 	bench_free(bench);
-	cgpu_state_init(victim->core.state);
+	cgpu_state_init(victim->core.state, 1);
 	bench_free(victim);
 }
 
@@ -206,6 +206,7 @@ static void links_and_sums_are_made_anew(void)
 
 	fill(bench);
 	memset(state->client_hash, 0xa5, sizeof(state->client_hash));
+	memset(state->file_hash, 0xa5, sizeof(state->file_hash));
 	memset(state->tgid_hash, 0xa5, sizeof(state->tgid_hash));
 	memset(state->object_hash, 0xa5, sizeof(state->object_hash));
 	state->clients = state->objects = state->containers = 12345;
@@ -214,10 +215,13 @@ static void links_and_sums_are_made_anew(void)
 		struct core_object *object = &state->object[i];
 
 		object->next = object->child = object->after = object->before = object->alias = 7;
+		object->alias_before = 7;
 		state->memory[i].first = 9;
 	}
 	for (i = 0; i < CGPU_MAX_CLIENTS; i++) {
 		state->client[i].next = state->client[i].tgid_next = state->client[i].first = 11;
+		state->client[i].tgid_before = state->client[i].file_next = state->client[i].file_before = 11;
+		state->client[i].memories = state->client[i].objects = 11;
 		memset(state->client[i].charged, 0x11, sizeof(state->client[i].charged));
 	}
 	CHECK_EQ(cgpu_state_recover(state), 0);

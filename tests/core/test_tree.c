@@ -110,6 +110,40 @@ static void every_name_can_be_looked_up(void)
 	bench_free(bench);
 }
 
+/* Whether the count has moved since the last time. */
+static int names_changed(struct bench *bench, u32 *last)
+{
+	u32 now = cgpu_tree_changes(&bench->core);
+	int changed = now != *last;
+
+	*last = now;
+	return changed;
+}
+
+static void changes_of_names_are_counted(void)
+{
+	struct bench *bench = bench_new("580.142");
+	struct cgpu_gpu_facts facts = { .index = 2, .minor = 2, .memtotal = 1 << 30, .uuid = "GPU-new", .name = "new" };
+	u32 last = cgpu_tree_changes(&bench->core);
+
+	CHECK_EQ(bench_write(bench, "default_memsize", "1048576"), 0);
+	CHECK_EQ(bench_write(bench, "0/policy", "5"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=9:1"), -ENOENT);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK(!names_changed(bench, &last));
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1048576"), 0);
+	CHECK(names_changed(bench, &last));
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK(names_changed(bench, &last));
+	CHECK_EQ(bench_ctl(bench, "0abcdefabcdef"), 0);
+	CHECK(names_changed(bench, &last));
+	CHECK_EQ(bench_ctl(bench, "1abcdefabcdef"), 0);
+	CHECK(names_changed(bench, &last));
+	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
+	CHECK(names_changed(bench, &last));
+	bench_free(bench);
+}
+
 static void a_kept_node_dies_with_its_container(void)
 {
 	struct bench *bench = bench_new("580.142");
@@ -176,6 +210,7 @@ int main(int argc, char **argv)
 		TEST(nodes_change_what_they_say),
 		TEST(root_and_card_facts),
 		TEST(every_name_can_be_looked_up),
+		TEST(changes_of_names_are_counted),
 		TEST(a_kept_node_dies_with_its_container),
 		TEST(cards_keep_their_place),
 		TEST(versions_select_layouts),

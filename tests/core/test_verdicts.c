@@ -65,7 +65,7 @@ static void sizes_and_denied_escapes(void)
 	static const u32 denied[] = { NV_ESC_RM_CONFIG_GET, NV_ESC_RM_CONFIG_SET, NV_ESC_RM_CONFIG_GET_EX,
 		NV_ESC_RM_CONFIG_SET_EX, NV_ESC_RM_I2C_ACCESS, NV_ESC_RM_ACCESS_REGISTRY, NV_ESC_RM_ADD_VBLANK_CALLBACK,
 		NV_ESC_RM_LOCKLESS_DIAGNOSTIC, NV_ESC_SET_NUMA_STATUS, NV_ESC_EXPORT_TO_DMABUF_FD,
-		NV_ESC_IOCTL_XFER_CMD };
+		NV_ESC_RM_EXPORT_OBJECT_TO_FD, NV_ESC_RM_IMPORT_OBJECT_FROM_FD, NV_ESC_IOCTL_XFER_CMD };
 	struct caller caller;
 	struct bench *bench = sliced("580.142", &caller);
 	size_t i;
@@ -79,7 +79,32 @@ static void sizes_and_denied_escapes(void)
 	for (i = 0; i < sizeof(denied) / sizeof(denied[0]); i++)
 		CHECK_EQ(bench_call(bench, &caller, denied[i], 64), -EINVAL);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_MAP_MEMORY, 56), CONTINUED);
-	CHECK_EQ(bench_call(bench, &caller, 0x100002a, 32), CONTINUED);
+	bench_free(bench);
+}
+
+static void escapes_that_nobody_knows_are_refused(void)
+{
+	struct caller caller, other;
+	struct bench *bench = sliced("580.142", &caller);
+	u32 nr, passed = 0, logged;
+
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
+	other = bench_caller(bench, "b", 200);
+	logged = bench->logged;
+	CHECK_EQ(bench_call(bench, &caller, 219, 16), -EINVAL);
+	CHECK(strcmp(bench->log,
+		      "container a: driver escape 219 is none of those that are let through and was refused") == 0);
+	CHECK_EQ(bench_call(bench, &caller, 219, 16), -EINVAL);
+	CHECK_EQ(bench->logged, logged + 1);
+	CHECK_EQ(bench_call(bench, &other, 219, 16), -EINVAL);
+	CHECK_EQ(bench->logged, logged + 2);
+	/* The driver takes the low byte; a transport that hands on more gets no further. */
+	CHECK_EQ(bench_call(bench, &caller, 0x100002a, 32), -EINVAL);
+	CHECK_EQ(bench_call(bench, &caller, 0xffffffff, 32), -EINVAL);
+	for (nr = 0; nr < 1024; nr++)
+		passed += bench_call(bench, &caller, nr, 3) == CONTINUED;
+	CHECK_EQ(passed, 21);
+	CHECK_EQ(bench->logged, logged + 17);
 	bench_free(bench);
 }
 
@@ -213,6 +238,7 @@ int main(int argc, char **argv)
 		TEST(parents_must_be_known),
 		TEST(nodes_that_were_not_granted_are_closed),
 		TEST(sizes_and_denied_escapes),
+		TEST(escapes_that_nobody_knows_are_refused),
 		TEST(classes_by_what_they_hold),
 		TEST(older_ways_to_allocate),
 		TEST(heap_functions),

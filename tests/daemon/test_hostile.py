@@ -18,6 +18,7 @@ pytestmark = pytest.mark.root
 ONE = f"gpu=0:{1024 * MIB}"
 STALLED = 16  # threads, of each process
 WORKERS_SHARE = 4
+SYS_IOCTL = 16
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +44,21 @@ def test_repeated_call_runs_again(daemon: Daemon, repeats: Path) -> None:
     sliced.finish()
 
 
+def in_ioctl(pid: int) -> bool:
+    """Tell whether a process waits for the answer to a driver call."""
+    return Path(f"/proc/{pid}/syscall").read_text().startswith(f"{SYS_IOCTL} ")
+
+
 def test_stalled_calls_hold_up_only_their_own(make_daemon: Callable[..., Daemon], stalling: Path) -> None:
     """Calls that never end take a bounded share of workers: others are served, also by the next daemon."""
     daemon = make_daemon()
     hostile = [daemon.slice(seed, ONE, str(STALLED), program=stalling) for seed in (1, 2, 3)]
-    # A second listener of the same container has no share of its own.
-    hostile.append(
-        daemon.slice(1, "", str(STALLED), register=False, program=stalling),
-    )
-    for one in hostile[:3]:
+    for one in hostile:
         one.line("stalling")
+    # A second listener of the same container has no share of its own: not even its first call is answered.
+    # Started sooner, it could take the share of the first, which would never come to print its line.
+    second = daemon.slice(1, "", str(STALLED), register=False, program=stalling)
+    eventually(lambda: in_ioctl(second.process.pid), "it made no call")
     out = daemon.slice(4, ONE, "alloc=1G", "info").finish()
     assert "status=0x0" in out
     assert daemon.status()["engine"]["workers"] <= 3 * WORKERS_SHARE + 4

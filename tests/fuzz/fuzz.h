@@ -144,7 +144,7 @@ static inline struct fuzz *fuzz_core(void)
 		fuzz.core.abi = cgpu_abi_find("580.142");
 		fuzz.core.state = malloc(cgpu_state_bytes());
 		MUST(fuzz.core.abi && fuzz.core.state);
-		cgpu_state_init(fuzz.core.state);
+		cgpu_state_init(fuzz.core.state, 0x1f2e3d4c5b6a7988ull);
 		fuzz_cards(&fuzz);
 	}
 	state = fuzz.core.state;

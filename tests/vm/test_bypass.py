@@ -14,6 +14,8 @@ from tests.integration.test_bypass import WAYS
 from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.sliced_node import SlicedNode, privileged
 
+pytestmark = pytest.mark.two_cpus
+
 FILL = ("fill=512M:2m", "fill=1M:64k", "fill=64K:64k")
 PROGRAMS = ("/cgpu-probe", "/cgpu-probe32")
 

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from cgpu import paths
+from tests.integration.probe import steps
+from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.bundles import Containers
 from tests.vm.machine import Machine
 from tests.vm.node import load_engine, read, unload_engine, write
 from tests.vm.process import Finished
+from tests.vm.slices import await_empty
 from tests.vm.store import ROOT
 
 CONFIG = "policy: 3\nmax_inst: 7\ndefault_memsize: 1073741824\nmax_mem_container_mib: 4096\n"
@@ -48,6 +51,22 @@ def test_a_configuration_counts_when_it_was_applied(node: Machine, containers: C
     unload_engine(node)
     load_engine(node)
     assert NOT_APPLIED in containers.run(["/cgpu-probe", "info"], FIRST).text
+
+
+@pytest.mark.enforcement
+def test_crun(node: Machine, containers: Containers) -> None:
+    """Under crun, where the configuration names it, a container has its slice, and its exec joins it."""
+    applied = apply(node, "low_level_runtime: /usr/bin/crun\n")
+    assert applied.returncode == 0, applied.text
+    started = containers.detach("by-crun", ["/bin/sleep", "3600"], SLICE)
+    assert started.returncode == 0, started.text
+    state = node.run(["/usr/bin/crun", *containers.base[1:], "state", "by-crun"])
+    first = containers.exec("by-crun", ["/cgpu-probe", "info", "fill=512M:2m", "fill=1M:64k"])
+    containers.delete("by-crun")
+    await_empty(node)
+    assert '"running"' in state.stdout
+    assert sum(one.number("bytes") for one in steps(first) if one.name == "fill") == LIMIT, first.text
+    assert f" total={LIMIT} " in first.stdout
 
 
 def test_a_refused_configuration_changes_nothing(node: Machine) -> None:

@@ -156,17 +156,6 @@ def test_cgroup_is_whole(machine: Machine) -> None:
     assert {"cpu", "cpuset", "memory", "pids"} <= set(controllers)
 
 
-def test_other_cgroup_layouts(boot: Boot) -> None:
-    """A machine has cgroup v1 alone, or v1 with v2 beside it, where a test asks for that."""
-    layouts = {cgroup: boot(cgroup=cgroup, wait=False, memory=512) for cgroup in ("v1", "hybrid")}
-    for cgroup, machine in layouts.items():
-        machine.wait_ready()
-        mounts = [line.split()[1:3] for line in machine.read_file("/proc/mounts").decode().splitlines()]
-        assert ["/sys/fs/cgroup/memory", "cgroup"] in mounts
-        assert (["/sys/fs/cgroup/unified", "cgroup2"] in mounts) == (cgroup == "hybrid")
-        assert ["/sys/fs/cgroup", "cgroup2"] not in mounts
-
-
 def test_panic_is_found(boot: Boot) -> None:
     """A machine whose kernel panics says so, once, with what the console showed; nothing waits for it."""
     machine = boot(memory=512)

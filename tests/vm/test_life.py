@@ -25,6 +25,8 @@ from tests.vm.node import (
 from tests.vm.programs import build
 from tests.vm.slices import GIB, PROBE, Slice, await_empty, create, set_knob, slice_of, view
 
+pytestmark = pytest.mark.two_cpus
+
 BUSY = "Resource temporarily unavailable"
 CORE = "cgpu_core_0_1_0"
 
@@ -216,6 +218,25 @@ def test_memory_that_outlives_its_container_is_promised_to_nobody(engine: Machin
     await_empty(engine)
     whole = slice_of(engine, "whole", f"0:{14 * GIB}")
     whole.end()
+    await_empty(engine)
+
+
+def test_engine_goes_while_uvm_holds_memory(engine: Machine) -> None:
+    """What UVM holds for a container that has ended is given up with the engine, and freed without it."""
+    tenant = slice_of(engine, "tenant", f"0:{8 * GIB}")
+    program = build_standin(engine.kernel) / "uvm-probe"
+    held = tenant.start(program, *KEPT["map"][0], "hold=100")
+    held.await_output("rm-free")
+    pid = engine.shell('/bin/busybox pidof "$1"', program.name).stdout.split()[-1]
+    keeper = engine.start([engine.seen(build("keep_files")), pid], input=None)
+    keeper.await_output("kept ")
+    tenant.end()
+    tenant.await_gone()
+    unload_engine(engine)
+    load_engine(engine)
+    assert view(engine).cards[0]["used"] == 4 * GIB
+    keeper.close_input()
+    keeper.wait()
     await_empty(engine)
 
 

@@ -70,8 +70,7 @@ def start_and_stop(node: SlicedNode) -> None:
         assert view.limits == {(0, name): limit for name in names}
         assert view.used == {(0, name): 64 * MIB for name in names}
         assert view.cards[0]["used"] == FULL * 64 * MIB
-        pids = [str(node.containers.pid(name)) for name in names]
-        node.machine.run(["kill", "-9", *pids])
+        node.machine.shell("for group; do kill -9 $(cat /sys/fs/cgroup/$group/cgroup.procs); done", *names)
         node.await_empty()
         for holder in holders:
             assert holder.wait(120).returncode == 137

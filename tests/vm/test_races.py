@@ -11,6 +11,7 @@ from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.vm.counts import count
 from tests.vm.machine import Machine
+from tests.vm.node import write
 from tests.vm.programs import build
 from tests.vm.sliced_node import CARD, parse
 from tests.vm.slices import set_knob
@@ -23,8 +24,15 @@ WHOLE = 15109 * MIB
 PIECE = 64 * MIB
 BLOCK = 64 * MIB
 LATE_MS = 5000
+STAY_MS = 3_600_000
 
-pytestmark = pytest.mark.timeout(SECONDS + 200)
+pytestmark = [pytest.mark.two_cpus, pytest.mark.timeout(SECONDS + 200)]
+
+
+def held_up(machine: Machine) -> int:
+    """Return how many threads of `order` are in a call that goes no further."""
+    script = 'cat /proc/[0-9]*/task/[0-9]*/stat 2>/dev/null | grep -c "(order.*) D" || true'
+    return int(machine.shell(script).stdout)
 
 
 @pytest.fixture
@@ -75,6 +83,26 @@ def test_a_handle_that_is_taken_while_its_free_comes_back(staged: Stage) -> None
     at_rest = staged.view()
     assert at_rest.cards[0]["used"] == BLOCK
     assert at_rest.used == {(0, "order"): BLOCK}
+
+
+@pytest.mark.enforcement
+def test_a_call_that_is_left_over(staged: Stage) -> None:
+    """A call that stays in the driver holds up no other container; what waits for it can be killed."""
+    machine, program = staged.machine, build("order")
+    gone = staged.slice("gone", LIMIT)
+    staying = staged.start(gone, program, BLOCK)
+    staying.await_output("ready")
+    set_knob(machine, "test_late_ms", STAY_MS)
+    staying.write("\n")
+    eventually(lambda: staged.view().cards[0]["used"] == 0, "the driver has freed", SECONDS)
+    set_knob(machine, "test_late_ms", 0)
+    waiting = staged.start(gone, program, BLOCK)
+    eventually(lambda: held_up(machine) == 2, "another call waits", SECONDS)
+    waiting.stop(SECONDS)
+    write(machine, "inst_ctl", "destroy id=gone").check()
+    after = staged.slice("after", LIMIT).probe("alloc=64M", "info")
+    assert after.returncode == 0, after.text
+    assert held_up(machine) == 1
 
 
 def test_the_same_without_the_module(driver: Machine) -> None:

@@ -21,13 +21,13 @@ LIMIT = FIT * PAGE
 SECONDS = count(60, 600)
 SLEEP_MS = 1000 * SECONDS  # until it is set to less
 
-pytestmark = pytest.mark.timeout(2 * SECONDS + 200)
+pytestmark = [pytest.mark.two_cpus, pytest.mark.timeout(2 * SECONDS + 200)]
 
 
 @pytest.fixture(scope="module")
-def machine(boot: Boot) -> Machine:
+def machine(boot: Boot, cpus: int) -> Machine:
     """Return a machine with room for so many threads."""
-    return boot(memory=count(2048, 6144))
+    return boot(memory=count(2048, 6144)).use_cpus(cpus)
 
 
 def sleeping_tasks(machine: Machine) -> int:

@@ -16,12 +16,18 @@ from tests.vm.counts import count
 from tests.vm.machine import Machine
 from tests.vm.node import insmod, load_engine, loaded, read, rmmod, unload_engine, write
 from tests.vm.process import Process
+from tests.vm.programs import build
 from tests.vm.slices import GIB, PROBE, Slice, await_empty, set_knob, slice_of, view
+from tests.vm.stage import figures
 from tests.vm.store import ROOT, STORE, put
+
+pytestmark = pytest.mark.two_cpus
 
 OLD, NEW = "cgpu_core_0_1_0", "cgpu_core_0_1_1"
 ELF_LIST_AND_OWNER = 24  # bytes before the interface number in struct cgpu_km_core
 STOP = "/tmp/stop"
+# What `park` stops: of its allocations of card memory one has been made, and waits to be told.
+PIECE, STOPPED_ALLOCATIONS, STOPPED_ANSWERS = 64 << 10, 3, 1
 WORK = """
 rounds=0
 until [ -e "$2" ]; do
@@ -69,7 +75,7 @@ def same_layout(engine: Machine) -> Path:
 @pytest.fixture
 def other_layout(engine: Machine) -> Path:
     """Return a core with another layout, which can take over from the one in use, but not give back."""
-    return build_core(engine, "0.2.0", "-DCORE_VERSION=3u -DCORE_CONVERTS_FROM=2u")
+    return build_core(engine, "0.2.0", "-DCORE_VERSION=4u -DCORE_CONVERTS_FROM=3u")
 
 
 @pytest.fixture
@@ -177,6 +183,28 @@ def test_parked_call_ends_in_the_core_it_began_in(
     assert sums_agree(engine, 512 << 20)
     call.stop()
     assert step(call.finished(), "alloc").number("status") == 0
+
+
+@pytest.mark.enforcement
+def test_memory_that_stops_calls_hinders_no_upgrade(engine: Machine, other_layout: Path) -> None:
+    """Calls that wait for their caller's memory hinder no other layout, and go on under it."""
+    engine.shell("echo 1 >/proc/sys/vm/unprivileged_userfaultfd")
+    tenant = slice_of(engine, "stopped", f"0:{GIB}")
+    process = tenant.start(build("park"))
+    process.await_output(" all\n", timeout=engine.scaled(30))
+    assert view(engine).used == {(0, "stopped"): STOPPED_ANSWERS * PIECE}
+    insmod(engine, other_layout)
+    assert upgrade(engine) == ""
+    assert read(engine, "version") == "0.2.0\n"
+    rmmod(engine, OLD)
+    process.write("\n")
+    ended = figures(process, engine.scaled(30))
+    assert set(ended.values()) == {0}, ended
+    assert sums_agree(engine, STOPPED_ALLOCATIONS * PIECE)
+    process.stop()
+    eventually(lambda: sums_agree(engine, 0), "the charges end", engine.scaled(10))
+    tenant.end()
+    await_empty(engine)
 
 
 def test_parked_call_hinders_another_layout(

@@ -49,7 +49,7 @@ static void put_pointer(u8 *at, const void *pointer)
 }
 
 /* The driver's status. The message has the short form of the structure up to 570, and the long one since 575. */
-static u32 rm_alloc(struct asking *asking, u32 parent, u32 *handle, u32 class, u32 bytes)
+static u32 asking_alloc(struct asking *asking, u32 parent, u32 *handle, u32 class, u32 bytes)
 {
 	const struct nv_layout_NVOS21_PARAMETERS *narrow = &asking->abi->NVOS21_PARAMETERS;
 	const struct nv_layout_NVOS64_PARAMETERS *wide = &asking->abi->NVOS64_PARAMETERS;
@@ -71,7 +71,7 @@ static u32 rm_alloc(struct asking *asking, u32 parent, u32 *handle, u32 class, u
 	return get32(message + (is_wide ? wide->status : narrow->status));
 }
 
-static void rm_free(struct asking *asking)
+static void asking_free(struct asking *asking)
 {
 	const struct nv_layout_NVOS00_PARAMETERS *at = &asking->abi->NVOS00_PARAMETERS;
 	u8 *message = message_start(asking, NV01_FREE);
@@ -81,7 +81,7 @@ static void rm_free(struct asking *asking)
 	asking->rm->op(asking->message);
 }
 
-static int rm_control(struct asking *asking, u32 object, u32 cmd, u32 bytes)
+static int asking_control(struct asking *asking, u32 object, u32 cmd, u32 bytes)
 {
 	const struct nv_layout_NVOS54_PARAMETERS *at = &asking->abi->NVOS54_PARAMETERS;
 	u8 *message = message_start(asking, NV04_CONTROL);
@@ -105,7 +105,7 @@ static struct asking *asking_start(const struct nv_abi *abi, const struct cgpu_k
 		return NULL;
 	asking->abi = abi;
 	asking->rm = rm;
-	if (rm_alloc(asking, 0, &asking->client, NV01_ROOT, 0) == NV_OK)
+	if (asking_alloc(asking, 0, &asking->client, NV01_ROOT, 0) == NV_OK)
 		return asking;
 	kfree(asking);
 	return NULL;
@@ -113,7 +113,7 @@ static struct asking *asking_start(const struct nv_abi *abi, const struct cgpu_k
 
 static void asking_end(struct asking *asking)
 {
-	rm_free(asking);
+	asking_free(asking);
 	kfree(asking);
 }
 
@@ -164,16 +164,16 @@ static int card_attach(struct asking *asking, struct cgpu_gpu_facts *facts)
 	int err;
 
 	put32(asking->params + info->gpuId, facts->gpu_id);
-	err = rm_control(asking, asking->client, NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, info->bytes);
+	err = asking_control(asking, asking->client, NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, info->bytes);
 	if (err)
 		return err;
 	facts->device_instance = get32(asking->params + info->deviceInstance);
 	memset(asking->params, 0, sizeof(asking->params));
 	put32(asking->params + device_at->deviceId, facts->device_instance);
-	if (rm_alloc(asking, asking->client, &device, NV01_DEVICE_0, device_at->bytes) != NV_OK)
+	if (asking_alloc(asking, asking->client, &device, NV01_DEVICE_0, device_at->bytes) != NV_OK)
 		return -EIO;
 	memset(asking->params, 0, sizeof(asking->params));
-	return rm_alloc(asking, device, &subdevice, NV20_SUBDEVICE_0, asking->abi->NV2080_ALLOC_PARAMETERS.bytes) ==
+	return asking_alloc(asking, device, &subdevice, NV20_SUBDEVICE_0, asking->abi->NV2080_ALLOC_PARAMETERS.bytes) ==
 			NV_OK ?
 		0 :
 		-EIO;
@@ -188,12 +188,12 @@ static int card_names(struct asking *asking, struct cgpu_gpu_facts *facts)
 	int err;
 
 	memset(asking->params, 0, sizeof(asking->params));
-	err = rm_control(asking, SUBDEVICE_HANDLE, NV2080_CTRL_CMD_GPU_GET_GID_INFO, gid->bytes);
+	err = asking_control(asking, SUBDEVICE_HANDLE, NV2080_CTRL_CMD_GPU_GET_GID_INFO, gid->bytes);
 	if (err)
 		return err;
 	copy_text(facts->uuid, sizeof(facts->uuid), asking->params + gid->data, 64);
 	memset(asking->params, 0, sizeof(asking->params));
-	err = rm_control(asking, SUBDEVICE_HANDLE, NV2080_CTRL_CMD_GPU_GET_NAME_STRING, name->bytes);
+	err = asking_control(asking, SUBDEVICE_HANDLE, NV2080_CTRL_CMD_GPU_GET_NAME_STRING, name->bytes);
 	if (err == 0)
 		copy_text(facts->name, sizeof(facts->name), asking->params + name->gpuNameString, 64);
 	return err;
@@ -211,7 +211,7 @@ static int card_memory(struct asking *asking, u64 *total, u64 *free_bytes)
 	put32(asking->params + list->fbInfoListSize, 2);
 	put32(first + entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
 	put32(second + entry->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
-	err = rm_control(asking, SUBDEVICE_HANDLE, NV2080_CTRL_CMD_FB_GET_INFO_V2, list->bytes);
+	err = asking_control(asking, SUBDEVICE_HANDLE, NV2080_CTRL_CMD_FB_GET_INFO_V2, list->bytes);
 	*total = (u64)get32(first + entry->data) << 10;
 	*free_bytes = (u64)get32(second + entry->data) << 10;
 	return err;

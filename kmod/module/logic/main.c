@@ -27,6 +27,7 @@ static struct cgpu_km_core this_core = {
 	.container_remove = cgpu_container_remove,
 	.tree_lookup = cgpu_tree_lookup,
 	.tree_name = cgpu_tree_name,
+	.tree_changes = cgpu_tree_changes,
 	.tree_read = cgpu_tree_read,
 	.tree_write = cgpu_tree_write,
 

@@ -14,7 +14,10 @@ from tests.vm.store import ROOT, STORE, put
 HERE = Path(__file__).resolve().parent
 KMOD = ROOT / "kmod"
 GENERATED = KMOD / "build" / "gen"
+UVM = HERE.parent / "standin" / "probe"
 SHARED = [KMOD / "probe" / f"{name}.c" for name in ("driver", "session", "memory", "info", "parse")]
+SHARED.append(UVM / "uvm_calls.c")
+PLACES = (HERE, KMOD / "probe", UVM, GENERATED)
 FLAGS = ("-std=gnu11", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wshadow",
          "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wno-psabi")  # fmt: skip
 
@@ -24,17 +27,8 @@ def build(name: str, bits: int = 64) -> Path:
     """Compile NAME.c, and the files NAME_*.c that belong to it, unless that is done; return the program."""
     own = [HERE / f"{name}.c", *sorted(HERE.glob(f"{name}_*.c")), HERE / "userfault.c"]
     sources = [*own, *SHARED, GENERATED / "nv_abi.c"]
-    headers = [*HERE.glob("*.h"), *(KMOD / "probe").glob("*.h"), GENERATED / "nv_abi.h"]
-    flags = [
-        *FLAGS,
-        f"-m{bits}",
-        "-iquote",
-        str(HERE),
-        "-iquote",
-        str(KMOD / "probe"),
-        "-iquote",
-        str(GENERATED),
-    ]
+    headers = [*(path for place in PLACES for path in place.glob("*.h"))]
+    flags = [*FLAGS, f"-m{bits}", *(word for place in PLACES for word in ("-iquote", str(place)))]
     contents = [path.read_bytes() for path in [*sources, *sorted(headers)]]
     program = STORE / "programs" / f"{name}{bits}-{digest([*contents, repr(flags).encode()])}"
     if not program.exists():

@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fail_nth inside | fail_nth outside [NODE...]  carries out steps with the first, the second, the third of the kernel's
- * fallible operations made to fail, each on and on until one passes whole. /proc/thread-self/fail-nth does that:
- * Documentation/fault-injection/fault-injection.rst. Ends with "done" and waits for its standard input to end.
+ * fail_nth inside | fail_nth outside PID [NODE...] | fail_nth load EVERY MODULE...  carries out steps with the first, the
+ * second, the third of the kernel's fallible operations made to fail, each on and on until one passes whole; `load` takes
+ * every so manieth only. /proc/thread-self/fail-nth does that: Documentation/fault-injection/fault-injection.rst. Ends with
+ * "done" and waits for its standard input to end.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "uvm_probe.h"
 
-#define TRIES_MAX 500u
+#define NTH_MAX 500u
+#define NTH_MAX_LOAD 20000u
 #define MEMORY_BYTES 1048576u
 
 static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
-static struct session session;
+static struct uvm uvm;
+static struct session *const session = &uvm.session;
 static struct grant grant;
 static const char *node;
+static char **modules;
 
 void report(uint32_t status, const char *format, ...)
 {
@@ -32,50 +37,106 @@ struct step {
 	enum via via;
 	bool opened; /* the step begins with what an open session has */
 	uint32_t (*run)(void);
+	bool envelope;
+	uint32_t (*prepare)(void); /* what else it begins with */
 };
 
 static uint32_t run_open(void)
 {
-	return session_open(&session);
+	return session_open(session);
 }
 
 static uint32_t run_alloc(void)
 {
-	return memory_alloc(&session, MEMORY_BYTES, &grant);
+	return memory_alloc(session, MEMORY_BYTES, &grant);
 }
 
 static uint32_t run_free(void)
 {
-	uint32_t status = memory_alloc(&session, MEMORY_BYTES, &grant);
+	uint32_t status = memory_alloc(session, MEMORY_BYTES, &grant);
 
-	return status != NV_OK ? status : memory_free_at(&session, session.count - 1);
+	return status != NV_OK ? status : memory_free_at(session, session->count - 1);
 }
 
 static uint32_t run_dup(void)
 {
-	uint32_t status = memory_alloc(&session, MEMORY_BYTES, &grant);
+	uint32_t status = memory_alloc(session, MEMORY_BYTES, &grant);
 
-	return status != NV_OK ? status : memory_dup(&session, &grant);
+	return status != NV_OK ? status : memory_dup(session, &grant);
 }
 
 static uint32_t run_info(void)
 {
 	struct card_info info;
 
-	return info_read(&session, &info);
+	return info_read(session, &info);
 }
 
 static uint32_t run_pids(void)
 {
 	uint32_t pids[950], count;
 
-	return info_pids(&session, pids, 950, &count);
+	return info_pids(session, pids, 950, &count);
 }
 
 static uint32_t run_close(void)
 {
-	session_drop(&session);
+	session_drop(session);
 	return NV_OK;
+}
+
+static uint32_t prepare_map(void)
+{
+	uint32_t status = uvm_start(&uvm);
+
+	if (status == NV_OK)
+		status = memory_alloc(session, MEMORY_BYTES, &grant);
+	return status == NV_OK ? uvm_range(&uvm, MEMORY_BYTES) : status;
+}
+
+static uint32_t run_map(void)
+{
+	return uvm_map(&uvm, grant.handle);
+}
+
+static uint32_t run_unmap(void)
+{
+	uint32_t status = uvm_map(&uvm, grant.handle);
+
+	return status == NV_OK ? uvm_free(&uvm) : status;
+}
+
+static uint32_t run_load(void)
+{
+	char **module;
+	long result = 0;
+	int fd;
+
+	for (module = modules; *module && result == 0; module++) {
+		fd = open(*module, O_RDONLY | O_CLOEXEC);
+		result = fd < 0 ? -1 : syscall(SYS_finit_module, fd, "", 0);
+		if (fd >= 0)
+			close(fd);
+	}
+	return result ? PROBE_ERRNO : NV_OK;
+}
+
+/* The last one first; those that were not loaded are not there. */
+static void unload(void)
+{
+	char **module, *name;
+
+	for (module = modules; *module; module++)
+		;
+	while (module-- != modules) {
+		name = strdup(strrchr(*module, '/') + 1);
+		*strchr(name, '.') = '\0';
+		if (syscall(SYS_delete_module, name, O_NONBLOCK) && errno != ENOENT) {
+			perror(name);
+			exit(4);
+		}
+		free(name);
+	}
 }
 
 static uint32_t run_read(void)
@@ -110,8 +171,15 @@ static uint32_t run_create(void)
 /* What a session leaves when its end was disturbed is closed here. */
 static void clean(void)
 {
-	session_drop(&session);
-	session_init(&session, &settings, 0);
+	if (uvm.fd > 0)
+		close(uvm.fd);
+	if (uvm.mm_fd > 0)
+		close(uvm.mm_fd);
+	session_drop(session);
+	uvm = (struct uvm){ .settings = settings, .fd = -1, .mm_fd = -1, .dmabuf = -1 };
+	session_init(session, &settings, 0);
+	if (modules)
+		unload();
 }
 
 static bool arm(int counter, unsigned int nth)
@@ -145,9 +213,11 @@ static bool try_step(const struct step *step, unsigned int nth, uint32_t *status
 		counter = open("/proc/thread-self/fail-nth", O_RDWR);
 	clean();
 	settings.via = step->via;
-	if (step->opened)
-		*status = session_open(&session);
-	if (step->opened && *status != NV_OK) {
+	settings.envelope = step->envelope;
+	*status = step->opened ? session_open(session) : NV_OK;
+	if (*status == NV_OK && step->prepare)
+		*status = step->prepare();
+	if (*status != NV_OK) {
 		fprintf(stderr, "%s: no session without a failure: %#x: %s\n", step->name, *status, strerror(errno));
 		exit(3);
 	}
@@ -157,54 +227,70 @@ static bool try_step(const struct step *step, unsigned int nth, uint32_t *status
 	return disarm(counter);
 }
 
-static void repeat(const struct step *step)
+static void repeat(const struct step *step, unsigned int every)
 {
-	unsigned int nth, failed = 0;
+	unsigned int nth, tries = 0, failed = 0, most = modules ? NTH_MAX_LOAD : NTH_MAX;
 	uint32_t status = 0;
 	bool whole = false;
 
-	for (nth = 1; nth < TRIES_MAX && !whole; nth++) {
+	for (nth = 1; nth < most && !whole; nth += every) {
 		whole = try_step(step, nth, &status);
+		tries++;
 		failed += status != NV_OK;
 		if (node && strcmp(step->name, "create") == 0)
 			tree_write("destroy id=nth");
 	}
-	printf("step name=%s tries=%u failed=%u whole=%d status=%#x\n", step->name, nth - 1, failed, whole, status);
+	printf("step name=%s tries=%u failed=%u whole=%d status=%#x\n", step->name, tries, failed, whole, status);
 }
 
+#define STEP(title, way, what) .name = title, .via = way, .run = what
 static const struct step inside[] = {
-	{ "open", VIA_RM64, false, run_open },
-	{ "alloc", VIA_RM64, true, run_alloc },
-	{ "alloc-narrow", VIA_RM21, true, run_alloc },
-	{ "heap", VIA_HEAP, true, run_alloc },
-	{ "free", VIA_RM64, true, run_free },
-	{ "heap-free", VIA_HEAP, true, run_free },
-	{ "dup", VIA_RM64, true, run_dup },
-	{ "info", VIA_RM64, true, run_info },
-	{ "pids", VIA_RM64, true, run_pids },
-	{ "close", VIA_RM64, true, run_close },
+	{ STEP("open", VIA_RM64, run_open) },
+	{ STEP("alloc", VIA_RM64, run_alloc), .opened = true },
+	{ STEP("alloc-narrow", VIA_RM21, run_alloc), .opened = true },
+	{ STEP("heap", VIA_HEAP, run_alloc), .opened = true },
+	{ STEP("free", VIA_RM64, run_free), .opened = true },
+	{ STEP("heap-free", VIA_HEAP, run_free), .opened = true },
+	{ STEP("dup", VIA_RM64, run_dup), .opened = true },
+	{ STEP("info", VIA_RM64, run_info), .opened = true },
+	{ STEP("pids", VIA_RM64, run_pids), .opened = true },
+	{ STEP("close", VIA_RM64, run_close), .opened = true },
+	{ STEP("alloc-xfer", VIA_RM64, run_alloc), .opened = true, .envelope = true },
+	{ STEP("heap-xfer", VIA_HEAP, run_alloc), .opened = true, .envelope = true },
+	{ STEP("free-xfer", VIA_RM64, run_free), .opened = true, .envelope = true },
+	{ STEP("dup-xfer", VIA_RM64, run_dup), .opened = true, .envelope = true },
+	{ STEP("info-xfer", VIA_RM64, run_info), .opened = true, .envelope = true },
+	/* nvidia-uvm takes no calls of 32-bit programs. */
+	{ STEP("map", VIA_RM64, run_map), .opened = true, .prepare = prepare_map },
+	{ STEP("unmap", VIA_RM64, run_unmap), .opened = true, .prepare = prepare_map },
 };
-static const struct step create = { "create", VIA_RM64, false, run_create };
+#define INSIDE (sizeof(inside) / sizeof(inside[0]) - (sizeof(void *) == 4 ? 2 : 0))
+static const struct step create = { STEP("create", VIA_RM64, run_create) };
+static const struct step load = { STEP("load", VIA_RM64, run_load) };
 
 int main(int argc, char **argv)
 {
-	static const struct step look = { "read", VIA_RM64, false, run_read };
+	static const struct step look = { STEP("read", VIA_RM64, run_read) };
 	unsigned int i;
 	int ctl, k;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	ctl = driver_open(&settings, "nvidiactl");
 	if (argc < 2 || ctl < 0 || !driver_version(&settings, ctl))
-		return fprintf(stderr, "usage: fail_nth inside | fail_nth outside PID NODE...\n"), 2;
+		return fprintf(stderr, "usage: fail_nth inside | outside PID NODE... | load EVERY MODULE...\n"), 2;
 	close(ctl);
-	session_init(&session, &settings, 0);
+	clean();
 	if (strcmp(argv[1], "inside") == 0) {
-		for (i = 0; i < sizeof(inside) / sizeof(inside[0]); i++)
-			repeat(&inside[i]);
+		for (i = 0; i < INSIDE; i++)
+			repeat(&inside[i], 1);
 	}
-	for (k = 2; k < argc; k++) {
+	if (strcmp(argv[1], "load") == 0 && argc > 3) {
+		modules = argv + 3;
+		repeat(&load, (unsigned int)atoi(argv[2]));
+	}
+	for (k = 2; k < argc && !modules; k++) {
 		node = argv[k];
-		repeat(k == 2 ? &create : &look);
+		repeat(k == 2 ? &create : &look, 1);
 	}
 	clean();
 	printf("done\n");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * park: stops a thread in each place where the kernel copies what a call points to, and stays so until it is killed.
+ * park: stops a thread in each place where the kernel copies what a call points to, and stays so until it is killed, or
+ * has read a line: then it lets them go on, says what became of each call, and rests with what they got.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -13,12 +14,14 @@
 
 enum place { TOP, ENVELOPE, PARAMETERS, RIGHTS, LIST, ANSWER, HOST_ANSWER, QUERY_ANSWER, PLACES };
 
-static const char *const names[PLACES] = { "top", "envelope", "parameters", "rights", "list", "answer", "host-answer",
-	"query-answer" };
+static const char *const names[PLACES] = { "top", "envelope", "parameters", "rights", "list", "answer", "host_answer",
+	"query_answer" };
 
 static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
 static struct session session;
 static struct trap traps[PLACES];
+static pthread_t threads[PLACES];
+static uint32_t statuses[PLACES];
 
 static void fill_params(uint8_t *params, uint32_t location)
 {
@@ -31,7 +34,7 @@ static void fill_params(uint8_t *params, uint32_t location)
 	put64(params, at->size, 65536);
 }
 
-static void alloc_with(enum place place, uint32_t class_id, void *params, void *rights)
+static uint32_t alloc_with(enum place place, uint32_t class_id, void *params, void *rights)
 {
 	const struct nv_layout_NVOS64_PARAMETERS *at = &settings.abi->NVOS64_PARAMETERS;
 	uint8_t data[64] = { 0 };
@@ -42,65 +45,85 @@ static void alloc_with(enum place place, uint32_t class_id, void *params, void *
 	put32(data, at->hClass, class_id);
 	put_pointer(data, at->pAllocParms, params);
 	put_pointer(data, at->pRightsRequested, rights);
-	driver_call(&settings, session.ctl, NV_ESC_RM_ALLOC, data, at->bytes);
+	if (driver_call(&settings, session.ctl, NV_ESC_RM_ALLOC, data, at->bytes) != NV_OK)
+		return NV_ERR_GENERIC;
+	return get32(data, at->status);
 }
 
-static void query_list(void *list)
+static uint32_t query_list(void *list)
 {
 	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_PARAMS *at = &settings.abi->NV2080_CTRL_FB_GET_INFO_PARAMS;
 	uint8_t params[64] = { 0 };
 
 	put32(params, at->fbInfoListSize, 2);
 	put_pointer(params, at->fbInfoList, list);
-	session_control(&session, session.subdevice, NV2080_CTRL_CMD_FB_GET_INFO, params, at->bytes);
+	return session_control(&session, session.subdevice, NV2080_CTRL_CMD_FB_GET_INFO, params, at->bytes);
 }
 
-static void call_at(enum place place)
+static uint32_t call_at(enum place place)
 {
 	uint8_t params[256], envelope[16] = { 0 }, *page = traps[place].page;
 
 	fill_params(params, NVOS32_ATTR_LOCATION_VIDMEM);
 	switch (place) {
 	case TOP:
-		driver_call(&settings, session.ctl, NV_ESC_RM_ALLOC, page, settings.abi->NVOS64_PARAMETERS.bytes);
-		return;
+		return driver_call(
+			&settings, session.ctl, NV_ESC_RM_ALLOC, page, settings.abi->NVOS64_PARAMETERS.bytes);
 	case ENVELOPE:
 		put32(envelope, settings.abi->nv_ioctl_xfer_t.cmd, NV_ESC_RM_VID_HEAP_CONTROL);
 		put32(envelope, settings.abi->nv_ioctl_xfer_t.size, settings.abi->NVOS32_PARAMETERS.bytes);
 		put_pointer(envelope, settings.abi->nv_ioctl_xfer_t.ptr, page);
-		driver_call(&settings, session.ctl, NV_ESC_IOCTL_XFER_CMD, envelope, sizeof(envelope));
-		return;
+		return driver_call(&settings, session.ctl, NV_ESC_IOCTL_XFER_CMD, envelope, sizeof(envelope));
 	case PARAMETERS:
 	case ANSWER:
-		alloc_with(place, NV01_MEMORY_LOCAL_USER, page, NULL);
-		return;
+		return alloc_with(place, NV01_MEMORY_LOCAL_USER, page, NULL);
 	case RIGHTS:
-		alloc_with(place, NV01_MEMORY_LOCAL_USER, params, page);
-		return;
+		return alloc_with(place, NV01_MEMORY_LOCAL_USER, params, page);
 	case HOST_ANSWER:
-		alloc_with(place, NV01_MEMORY_SYSTEM, page, NULL);
-		return;
+		return alloc_with(place, NV01_MEMORY_SYSTEM, page, NULL);
 	default:
-		query_list(page);
+		return query_list(page);
 	}
 }
 
 static void *stop_there(void *argument)
 {
-	call_at((enum place)(uintptr_t)argument);
-	return argument;
+	enum place place = (enum place)(uintptr_t)argument;
+
+	statuses[place] = call_at(place);
+	return NULL;
 }
 
 static bool start_at(enum place place)
 {
 	bool on_write = place == ANSWER || place == HOST_ANSWER || place == QUERY_ANSWER;
 	uint8_t data[256] = { 0 };
-	pthread_t thread;
 
 	if (place == ANSWER || place == HOST_ANSWER)
 		fill_params(data, place == ANSWER ? NVOS32_ATTR_LOCATION_VIDMEM : NVOS32_ATTR_LOCATION_PCI);
 	return trap_make(&traps[place], on_write, data, sizeof(data)) &&
-		pthread_create(&thread, NULL, stop_there, (void *)(uintptr_t)place) == 0 && trap_wait(&traps[place]);
+		pthread_create(&threads[place], NULL, stop_there, (void *)(uintptr_t)place) == 0 &&
+		trap_wait(&traps[place]);
+}
+
+static void let_go(void)
+{
+	uint8_t data[256] = { 0 };
+	uint32_t place;
+
+	for (place = 0; place < PLACES; place++) {
+		memset(data, 0, sizeof(data));
+		if (place == PARAMETERS)
+			fill_params(data, NVOS32_ATTR_LOCATION_VIDMEM);
+		trap_release(&traps[place], data, sizeof(data));
+	}
+	printf("resting");
+	for (place = 0; place < PLACES; place++) {
+		pthread_join(threads[place], NULL);
+		printf(" %s=%u", names[place], statuses[place]);
+	}
+	printf("\n");
+	fflush(stdout);
 }
 
 int main(void)
@@ -123,6 +146,8 @@ int main(void)
 	}
 	printf(" all\n");
 	fflush(stdout);
+	if (getchar() == '\n')
+		let_go();
 	for (;;)
 		pause();
 }

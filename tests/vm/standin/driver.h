@@ -7,6 +7,8 @@
 #define STANDIN_DRIVER_H
 
 #include <linux/atomic.h>
+#include <linux/pid.h>
+#include <linux/sched.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
@@ -38,6 +40,7 @@ struct nv_state {
 	u32 gpu_id;
 	u32 card;
 	atomic_t kernel_opens;
+	atomic_t kernel_opened; /* how often, in all */
 };
 
 /* The binary half's part of an open file. */
@@ -68,6 +71,8 @@ struct nv_file_private *nv_get_file_private(int fd, bool ctl, void **os_private)
 void nv_put_file_private(void *os_private);
 int nvidia_dev_get(u32 gpu_id, struct nvidia_stack *sp);
 void nvidia_dev_put(u32 gpu_id, struct nvidia_stack *sp);
+int nvidia_dev_get_uuid(const u8 *uuid, struct nvidia_stack *sp);
+void nvidia_dev_put_uuid(const u8 *uuid, struct nvidia_stack *sp);
 
 /* nv_ioctl.c */
 long nvidia_unlocked_ioctl(struct file *file, unsigned int cmd, unsigned long i_arg);
@@ -93,6 +98,8 @@ const char *knob_cards(void);
 bool knob_defer_close(void);
 void knob_sleep(void);
 void knob_linger(void);
+/* Whether nested buffers are copied in this way: see the parameter test_copies. */
+bool knob_copies(const char *way);
 /* Whether the test wants this function to fail. */
 bool knob_fails(const char *function);
 

@@ -3,6 +3,7 @@
 #include <linux/delay.h>
 #include <linux/module.h>
 #include <linux/random.h>
+#include <linux/sched.h>
 #include <linux/string.h>
 
 #include "driver.h"
@@ -33,6 +34,12 @@ MODULE_PARM_DESC(test_fail,
 	"for tests: the function that fails: rm_ioctl, os_memcpy_from_user, os_memcpy_to_user, nv_dma_buf_export, "
 	"nvidia_get_rm_ops, nvUvmInterfaceDupMemory, nvUvmInterfacePmaAllocPages or nvUvmInterfaceMemoryAllocFB");
 
+static char test_copies[16];
+module_param_string(test_copies, test_copies, sizeof(test_copies), 0644);
+MODULE_PARM_DESC(test_copies,
+	"for tests: how nested buffers are copied: aside, without os_memcpy_from_user and os_memcpy_to_user; or more, "
+	"with a byte that lies behind each");
+
 const char *knob_cards(void)
 {
 	return cards;
@@ -59,12 +66,18 @@ void knob_linger(void)
 {
 	unsigned int most = READ_ONCE(test_late_us), ms = READ_ONCE(test_late_ms), us;
 
+	/* A test can end it by a kill; the driver's own work would go on. */
 	if (ms)
-		msleep(ms);
+		schedule_timeout_killable(msecs_to_jiffies(ms));
 	if (most == 0)
 		return;
 	us = get_random_u32() % most;
 	usleep_range(us, us + 50);
+}
+
+bool knob_copies(const char *way)
+{
+	return test_copies[0] != '\0' && sysfs_streq(test_copies, way);
 }
 
 bool knob_fails(const char *function)

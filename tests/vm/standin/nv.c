@@ -41,23 +41,52 @@ struct nv_state *nv_find_device(u32 gpu_id)
 	return NULL;
 }
 
-/* What opening the node is to a process (nvidia_dev_get in nv.c). */
-int nvidia_dev_get(u32 gpu_id, struct nvidia_stack *sp)
+static struct nv_state *find_uuid(const u8 *uuid)
 {
-	struct nv_state *nv = nv_find_device(gpu_id);
+	u32 i;
 
+	for (i = 0; i < nvidia_card->card_count; i++) {
+		if (memcmp(nvidia_card->cards[i].uuid, uuid, sizeof(nvidia_card->cards[i].uuid)) == 0)
+			return &devices[i];
+	}
+	return NULL;
+}
+
+static int open_device(struct nv_state *nv)
+{
 	if (!nv)
 		return -ENODEV;
 	atomic_inc(&nv->kernel_opens);
+	atomic_inc(&nv->kernel_opened);
 	return 0;
+}
+
+static void close_device(struct nv_state *nv)
+{
+	if (nv)
+		atomic_dec(&nv->kernel_opens);
+}
+
+/* What opening the node is to a process (nvidia_dev_get in nv.c). */
+int nvidia_dev_get(u32 gpu_id, struct nvidia_stack *sp)
+{
+	return open_device(nv_find_device(gpu_id));
 }
 
 void nvidia_dev_put(u32 gpu_id, struct nvidia_stack *sp)
 {
-	struct nv_state *nv = nv_find_device(gpu_id);
+	close_device(nv_find_device(gpu_id));
+}
 
-	if (nv)
-		atomic_dec(&nv->kernel_opens);
+/* For nvidia-uvm.ko. */
+int nvidia_dev_get_uuid(const u8 *uuid, struct nvidia_stack *sp)
+{
+	return open_device(find_uuid(uuid));
+}
+
+void nvidia_dev_put_uuid(const u8 *uuid, struct nvidia_stack *sp)
+{
+	close_device(find_uuid(uuid));
 }
 
 static int nvidia_open(struct inode *inode, struct file *file)

@@ -63,9 +63,11 @@ static int show_card(struct seq_file *s, void *unused)
 		struct totals one = { 0 };
 
 		count(sim, i, &one);
-		seq_printf(s, "card=%u total=%llu used=%llu clients=%u objects=%u files=%u kernel_opens=%d peak=%llu\n",
+		seq_printf(s,
+			"card=%u total=%llu used=%llu clients=%u objects=%u files=%u kernel_opens=%d peak=%llu kernel_opened=%d\n",
 			i, sim->cards[i].bytes, sim->cards[i].used, one.clients, one.objects, one.files,
-			atomic_read(&nv_device(i)->kernel_opens), sim->cards[i].peak);
+			atomic_read(&nv_device(i)->kernel_opens), sim->cards[i].peak,
+			atomic_read(&nv_device(i)->kernel_opened));
 	}
 	count(sim, SIM_NO_CARD, &all);
 	mutex_unlock(&sim->lock);

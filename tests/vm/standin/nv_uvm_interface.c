@@ -6,20 +6,13 @@
 
 noinline u32 nvUvmInterfaceRegisterGpu(const NvProcessorUuid *gpuUuid, UvmGpuPlatformInfo *gpuInfo)
 {
-	u32 card, status = rm_gpu_ops_find(gpuUuid, &card);
-
-	if (status != NV_OK)
-		return status;
-	return nvidia_dev_get(nvidia_card->cards[card].gpu_id, NULL) == 0 ? NV_OK : NV_ERR_INVALID_DEVICE;
+	return nvidia_dev_get_uuid(gpuUuid->uuid, NULL) == 0 ? NV_OK : NV_ERR_OBJECT_NOT_FOUND;
 }
 EXPORT_SYMBOL(nvUvmInterfaceRegisterGpu);
 
 noinline void nvUvmInterfaceUnregisterGpu(const NvProcessorUuid *gpuUuid)
 {
-	u32 card;
-
-	if (rm_gpu_ops_find(gpuUuid, &card) == NV_OK)
-		nvidia_dev_put(nvidia_card->cards[card].gpu_id, NULL);
+	nvidia_dev_put_uuid(gpuUuid->uuid, NULL);
 }
 EXPORT_SYMBOL(nvUvmInterfaceUnregisterGpu);
 

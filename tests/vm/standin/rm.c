@@ -5,6 +5,7 @@
  */
 #include <linux/errno.h>
 #include <linux/sched.h>
+#include <linux/uaccess.h>
 
 #include "driver.h"
 
@@ -67,13 +68,31 @@ noinline void rm_kernel_rmapi_op(struct nvidia_stack *sp, void *ops_cmd)
 	}
 }
 
+static bool copy_in(void *out, u8 *from, u32 size)
+{
+	u8 more;
+
+	if (knob_copies("aside"))
+		return copy_from_user(out, (const void __user *)from, size) == 0;
+	if (knob_copies("more") && os_memcpy_from_user(&more, from + size, 1) != NV_OK)
+		return false;
+	return os_memcpy_from_user(out, from, size) == NV_OK;
+}
+
+static bool copy_out(u8 *to, const void *data, u32 size)
+{
+	if (knob_copies("aside"))
+		return copy_to_user((void __user *)to, data, size) == 0;
+	return os_memcpy_to_user(to, data, size) == NV_OK;
+}
+
 bool user_read(const struct caller *caller, uint64_t address, void *out, size_t size)
 {
 	void *from = (void *)(uintptr_t)address;
 
 	if (caller->thread == SIM_KERNEL)
 		return memcpy(out, from, size) == out;
-	return size == 0 || os_memcpy_from_user(out, from, (u32)size) == NV_OK;
+	return size == 0 || copy_in(out, from, (u32)size);
 }
 
 bool user_write(const struct caller *caller, uint64_t address, const void *data, size_t size)
@@ -82,7 +101,7 @@ bool user_write(const struct caller *caller, uint64_t address, const void *data,
 
 	if (caller->thread == SIM_KERNEL)
 		return memcpy(to, data, size) == to;
-	return size == 0 || os_memcpy_to_user(to, data, (u32)size) == NV_OK;
+	return size == 0 || copy_out(to, data, (u32)size);
 }
 
 int file_register(struct call *call, int ctl_fd)

@@ -16,7 +16,20 @@
 static dev_t base_dev;
 static struct cdev uvm_cdev;
 
-struct uvm_va_space *uvm_va_space_create(u64 flags)
+extern const char nvidia_version[];
+
+static bool uvm_disable_hmm;
+module_param(uvm_disable_hmm, bool, 0444);
+MODULE_PARM_DESC(uvm_disable_hmm, "no HMM: processes' ordinary memory stays off the cards");
+
+bool uvm_creates_at_once(void)
+{
+	unsigned int major = 0;
+
+	return sscanf(nvidia_version, "%u", &major) == 1 && major >= 530;
+}
+
+struct uvm_va_space *uvm_va_space_open(void)
 {
 	struct uvm_va_space *space = kzalloc(sizeof(*space), GFP_KERNEL);
 
@@ -25,12 +38,44 @@ struct uvm_va_space *uvm_va_space_create(u64 flags)
 	mutex_init(&space->lock);
 	INIT_LIST_HEAD(&space->external);
 	INIT_LIST_HEAD(&space->managed);
+	return space;
+}
+
+static void take_flags(struct uvm_va_space *space, u64 flags)
+{
 	space->flags = flags;
 	if (!(flags & UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE)) {
 		space->mm = current->mm;
 		mmgrab(space->mm);
 	}
-	return space;
+	space->initialized = true;
+}
+
+/* uvm_va_space.c, up to 525 */
+u32 uvm_va_space_initialize(struct uvm_va_space *va_space, u64 flags)
+{
+	if (va_space->initialized)
+		return flags == va_space->flags ? NV_OK : NV_ERR_INVALID_ARGUMENT;
+	take_flags(va_space, flags);
+	return NV_OK;
+}
+
+/* uvm_va_space.c, since 530 */
+u32 uvm_va_space_create(struct address_space *mapping, struct uvm_va_space **va_space_ptr, u64 flags)
+{
+	struct uvm_va_space *space = uvm_va_space_open();
+
+	if (!space)
+		return NV_ERR_NO_MEMORY;
+	take_flags(space, flags);
+	*va_space_ptr = space;
+	return NV_OK;
+}
+
+/* The driver asks for CONFIG_DEVICE_PRIVATE too, and up to 525 it has HMM for its own tests only. */
+bool uvm_hmm_is_enabled(const struct uvm_va_space *va_space)
+{
+	return !uvm_disable_hmm && va_space->mm && !(va_space->flags & UVM_INIT_FLAGS_DISABLE_HMM);
 }
 
 static void destroy_space(struct uvm_va_space *space)

@@ -12,6 +12,7 @@
 
 #define UVM_CHUNK_SIZE (2ull << 20)
 
+struct address_space;
 struct file;
 struct mm_struct;
 struct vm_area_struct;
@@ -31,6 +32,7 @@ struct uvm_va_space {
 	/* The process that initialized it; NULL when several may use it. */
 	struct mm_struct *mm;
 	bool mm_file;
+	bool initialized;
 	struct uvm_gpu *gpus[UVM_MAX_CARDS];
 	uvmGpuAddressSpaceHandle address_spaces[UVM_MAX_CARDS];
 	struct list_head external;
@@ -50,13 +52,18 @@ struct uvm_file {
 
 /* uvm.c */
 struct uvm_file *uvm_file_of(struct file *file);
-struct uvm_va_space *uvm_va_space_create(u64 flags);
+/* How address spaces come to be: in one function since 530, in two before. */
+bool uvm_creates_at_once(void);
+u32 uvm_va_space_create(struct address_space *mapping, struct uvm_va_space **va_space_ptr, u64 flags);
+struct uvm_va_space *uvm_va_space_open(void);
+u32 uvm_va_space_initialize(struct uvm_va_space *va_space, u64 flags);
+bool uvm_hmm_is_enabled(const struct uvm_va_space *va_space);
 
 /* uvm_ioctl.c */
 long uvm_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
 
 /* uvm_gpu.c: the registered cards of an address space; its lock is held. */
-struct uvm_gpu *uvm_gpu_get(const NvProcessorUuid *uuid, u32 *status);
+u32 uvm_gpu_retain_by_uuid(const NvProcessorUuid *gpu_uuid, const void *user_rm_device, struct uvm_gpu **gpu_out);
 void uvm_gpu_hold(struct uvm_gpu *gpu);
 void uvm_gpu_put(struct uvm_gpu *gpu);
 struct uvm_gpu **uvm_space_gpu(struct uvm_va_space *space, const u8 *uuid);

@@ -34,22 +34,25 @@ no_gpu:
 	return NULL;
 }
 
-struct uvm_gpu *uvm_gpu_get(const NvProcessorUuid *uuid, u32 *status)
+/* Not inlined: in the driver the caller is in another file. */
+noinline __noclone u32 uvm_gpu_retain_by_uuid(
+	const NvProcessorUuid *gpu_uuid, const void *user_rm_device, struct uvm_gpu **gpu_out)
 {
 	struct uvm_gpu *at, *found = NULL;
+	u32 status = NV_OK;
 
 	mutex_lock(&gpus_lock);
 	list_for_each_entry(at, &gpus, node) {
-		if (memcmp(&at->uuid, uuid, sizeof(*uuid)) == 0)
+		if (memcmp(&at->uuid, gpu_uuid, sizeof(*gpu_uuid)) == 0)
 			found = at;
 	}
-	*status = NV_OK;
 	if (!found)
-		found = create(uuid, status);
+		found = create(gpu_uuid, &status);
 	if (found)
 		found->refs++;
 	mutex_unlock(&gpus_lock);
-	return found;
+	*gpu_out = found;
+	return status;
 }
 
 void uvm_gpu_hold(struct uvm_gpu *gpu)
@@ -105,7 +108,6 @@ u32 uvm_api_register_gpu(struct uvm_va_space *space, u8 *params)
 	const struct nv_layout_UVM_REGISTER_GPU_PARAMS *at = &standin_abi()->UVM_REGISTER_GPU_PARAMS;
 	NvProcessorUuid uuid;
 	unsigned int slot = 0;
-	u32 status;
 
 	memcpy(&uuid, params + at->gpu_uuid, sizeof(uuid));
 	params[at->numaEnabled] = 0;
@@ -116,8 +118,7 @@ u32 uvm_api_register_gpu(struct uvm_va_space *space, u8 *params)
 		slot++;
 	if (slot == UVM_MAX_CARDS)
 		return NV_ERR_INVALID_DEVICE;
-	space->gpus[slot] = uvm_gpu_get(&uuid, &status);
-	return status;
+	return uvm_gpu_retain_by_uuid(&uuid, NULL, &space->gpus[slot]);
 }
 
 u32 uvm_api_unregister_gpu(struct uvm_va_space *space, u8 *params)

@@ -21,11 +21,18 @@ struct route {
 		cmd, offsetof(struct nv_abi, params.bytes), offsetof(struct nv_abi, params.rmStatus), run \
 	}
 
+static u32 pageable_mem_access(struct uvm_va_space *space, u8 *params)
+{
+	params[standin_abi()->UVM_PAGEABLE_MEM_ACCESS_PARAMS.pageableMemAccess] = uvm_hmm_is_enabled(space);
+	return NV_OK;
+}
+
 /* The first two need no address space, and have functions of another kind. */
 static const struct route routes[] = {
 	ROUTE(UVM_INITIALIZE, UVM_INITIALIZE_PARAMS, NULL),
 	ROUTE(UVM_MM_INITIALIZE, UVM_MM_INITIALIZE_PARAMS, NULL),
 	ROUTE(UVM_REGISTER_GPU, UVM_REGISTER_GPU_PARAMS, uvm_api_register_gpu),
+	ROUTE(UVM_PAGEABLE_MEM_ACCESS, UVM_PAGEABLE_MEM_ACCESS_PARAMS, pageable_mem_access),
 	ROUTE(UVM_UNREGISTER_GPU, UVM_UNREGISTER_GPU_PARAMS, uvm_api_unregister_gpu),
 	ROUTE(UVM_REGISTER_GPU_VASPACE, UVM_REGISTER_GPU_VASPACE_PARAMS, uvm_api_register_gpu_va_space),
 	ROUTE(UVM_UNREGISTER_GPU_VASPACE, UVM_UNREGISTER_GPU_VASPACE_PARAMS, uvm_api_unregister_gpu_va_space),
@@ -41,23 +48,37 @@ static u16 abi_word(size_t at)
 	return *(const u16 *)((const u8 *)standin_abi() + at);
 }
 
-static u32 initialize(struct uvm_file *file, const u8 *params)
+static u32 make_space(struct uvm_file *file, struct file *filp, u64 flags)
+{
+	u32 status;
+
+	if (uvm_creates_at_once()) {
+		status = uvm_va_space_create(filp->f_mapping, &file->space, flags);
+	} else {
+		file->space = uvm_va_space_open();
+		status = file->space ? uvm_va_space_initialize(file->space, flags) : NV_ERR_NO_MEMORY;
+		if (status != NV_OK)
+			kfree(file->space);
+	}
+	if (status == NV_OK)
+		smp_store_release(&file->type, UVM_FD_VA_SPACE);
+	return status;
+}
+
+static u32 initialize(struct uvm_file *file, struct file *filp, const u8 *params)
 {
 	u64 flags = get64(params, standin_abi()->UVM_INITIALIZE_PARAMS.flags);
-	u32 status = NV_OK;
+	u32 status;
 
 	mutex_lock(&file->lock);
-	if (file->type == UVM_FD_MM) {
+	if (file->type == UVM_FD_MM)
 		status = NV_ERR_INVALID_ARGUMENT;
-	} else if (file->type == UVM_FD_VA_SPACE) {
+	else if (file->type != UVM_FD_VA_SPACE)
+		status = make_space(file, filp, flags);
+	else if (uvm_creates_at_once())
 		status = flags == file->space->flags ? NV_OK : NV_ERR_INVALID_ARGUMENT;
-	} else {
-		file->space = uvm_va_space_create(flags);
-		if (file->space)
-			smp_store_release(&file->type, UVM_FD_VA_SPACE);
-		else
-			status = NV_ERR_NO_MEMORY;
-	}
+	else
+		status = uvm_va_space_initialize(file->space, flags);
 	mutex_unlock(&file->lock);
 	return status;
 }
@@ -101,12 +122,13 @@ static u32 mm_initialize(struct uvm_file *file, const u8 *params)
 	return status;
 }
 
-static u32 run(const struct route *route, struct uvm_file *file, u8 *params)
+static u32 run(const struct route *route, struct file *filp, u8 *params)
 {
+	struct uvm_file *file = filp->private_data;
 	u32 status;
 
 	if (route->cmd == UVM_INITIALIZE)
-		return initialize(file, params);
+		return initialize(file, filp, params);
 	if (route->cmd == UVM_MM_INITIALIZE)
 		return mm_initialize(file, params);
 	if (smp_load_acquire(&file->type) != UVM_FD_VA_SPACE)
@@ -117,7 +139,7 @@ static u32 run(const struct route *route, struct uvm_file *file, u8 *params)
 	return status;
 }
 
-static long run_copy(const struct route *route, struct uvm_file *file, unsigned long arg)
+static long run_copy(const struct route *route, struct file *filp, unsigned long arg)
 {
 	size_t bytes = abi_word(route->bytes_at);
 	void __user *address = (void __user *)arg;
@@ -133,7 +155,7 @@ static long run_copy(const struct route *route, struct uvm_file *file, unsigned 
 	if (copy_from_user(params, address, bytes)) {
 		result = -EFAULT;
 	} else {
-		put32(params, abi_word(route->status_at), run(route, file, params));
+		put32(params, abi_word(route->status_at), run(route, filp, params));
 		if (copy_to_user(address, params, bytes))
 			result = -EFAULT;
 	}
@@ -149,7 +171,7 @@ noinline long uvm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return 0;
 	for (i = 0; i < ARRAY_SIZE(routes); i++) {
 		if (routes[i].cmd == cmd)
-			return run_copy(&routes[i], file->private_data, arg);
+			return run_copy(&routes[i], file, arg);
 	}
 	return -EINVAL;
 }

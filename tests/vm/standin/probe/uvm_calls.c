@@ -2,6 +2,7 @@
 /* The calls, one function each. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -78,6 +79,48 @@ static uint32_t register_va_space(struct uvm *uvm)
 	put32(params, at->hClient, uvm->session.client);
 	put32(params, at->hVaSpace, uvm->va_space);
 	return call(uvm->fd, UVM_REGISTER_GPU_VASPACE, params, at->rmStatus);
+}
+
+/* Any card, by its name, without an address space on it. */
+uint32_t uvm_register(struct uvm *uvm, const char *name)
+{
+	uint32_t status;
+	unsigned int i;
+
+	for (i = 0, name += 4; i < sizeof(uvm->uuid); i++, name += 2) {
+		name += *name == '-';
+		if (sscanf(name, "%2hhx", &uvm->uuid[i]) != 1)
+			return NV_ERR_INVALID_ARGUMENT;
+	}
+	status = uvm->fd < 0 ? initialize(uvm) : NV_OK;
+	return status == NV_OK ? register_gpu(uvm) : status;
+}
+
+uint32_t uvm_pageable(struct uvm *uvm, bool *pageable)
+{
+	const struct nv_layout_UVM_PAGEABLE_MEM_ACCESS_PARAMS *at = &uvm->settings.abi->UVM_PAGEABLE_MEM_ACCESS_PARAMS;
+	uint8_t params[16] = { 0 };
+	uint32_t status = uvm->fd < 0 ? initialize(uvm) : NV_OK;
+
+	if (status == NV_OK)
+		status = call(uvm->fd, UVM_PAGEABLE_MEM_ACCESS, params, at->rmStatus);
+	*pageable = params[at->pageableMemAccess];
+	return status;
+}
+
+uint32_t attach_card(struct uvm *uvm, uint32_t card)
+{
+	uint32_t ids[PROBE_MAX_GPUS], count, status = driver_cards(&uvm->settings, uvm->session.ctl, ids, &count);
+	int ctl = driver_open(&uvm->settings, "nvidiactl");
+	uint8_t list[sizeof(ids[0])];
+
+	if (status != NV_OK)
+		return status;
+	if (ctl < 0 || card >= PROBE_MAX_GPUS)
+		return PROBE_ERRNO;
+	/* The file stays open, and the card with it. */
+	put32(list, 0, ids[card]);
+	return driver_call(&uvm->settings, ctl, NV_ESC_ATTACH_GPUS_TO_FD, list, sizeof(list));
 }
 
 uint32_t uvm_start(struct uvm *uvm)

@@ -16,6 +16,8 @@ static const char help[] =
 	"Uses nvidia-uvm and dma-bufs as CUDA does, and prints one line per step with the driver's status.\n"
 	"  gpu=N       the card, before everything else\n"
 	"  uvm         initialize nvidia-uvm, register the card and an address space\n"
+	"  register=UUID  initialize nvidia-uvm and register that card; pageable: whether HMM is on for this process\n"
+	"  attach=N    attach card N to a control file of its own\n"
 	"  alloc=SIZE  memory of the card; rm-free gives the handle back, whatever still refers to the memory\n"
 	"  range=SIZE  an external range; map: the last memory into the last range; fork-map: from another process\n"
 	"  unmap       the last range; uvm-free: give the last range back; uvm-close: close nvidia-uvm\n"
@@ -74,6 +76,15 @@ static uint32_t used(struct uvm *uvm)
 	return status;
 }
 
+static uint32_t pageable(struct uvm *uvm)
+{
+	bool is = false;
+	uint32_t status = uvm_pageable(uvm, &is);
+
+	printf("on=%d ", is);
+	return status;
+}
+
 static uint32_t close_uvm(struct uvm *uvm)
 {
 	uvm->count = 0;
@@ -86,6 +97,8 @@ static uint32_t run_plain(struct uvm *uvm, const char *name, bool *known)
 {
 	if (strcmp(name, "uvm") == 0)
 		return uvm_start(uvm);
+	if (strcmp(name, "pageable") == 0)
+		return pageable(uvm);
 	if (strcmp(name, "map") == 0)
 		return uvm_map(uvm, uvm->last.handle);
 	if (strcmp(name, "fork-map") == 0)
@@ -124,6 +137,8 @@ static uint32_t run_sized(struct uvm *uvm, const char *name, const char *value, 
 {
 	uint64_t size;
 
+	if (strcmp(name, "register") == 0)
+		return uvm_register(uvm, value);
 	*known = parse_size(&value, &size) && *value == '\0';
 	if (!*known)
 		return NV_OK;
@@ -135,6 +150,8 @@ static uint32_t run_sized(struct uvm *uvm, const char *name, const char *value, 
 		return uvm_managed(uvm, size);
 	if (strcmp(name, "touch") == 0)
 		return touch(uvm, size);
+	if (strcmp(name, "attach") == 0)
+		return attach_card(uvm, (uint32_t)size);
 	if (strcmp(name, "hold") == 0)
 		return sleep((unsigned int)size) == 0 ? NV_OK : PROBE_ERRNO;
 	*known = false;

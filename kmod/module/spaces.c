@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * UVM's address spaces. Memory that UVM takes by itself for a process, managed or by HMM, passes nothing that could be
+ * charged: it is closed to containers.
+ */
+#include <linux/fs.h>
+#include <linux/mm.h>
+
+#include "km.h"
+
+static bool spaces_map_wants(struct pt_regs *regs)
+{
+	struct km_identity identity;
+
+	return km_enforce() && km_identity_of_current(&identity);
+}
+NOKPROBE_SYMBOL(spaces_map_wants);
+
+/* uvm_mmap_entry(): managed memory shows as a mapping of UVM's node, and is not charged yet. */
+static int spaces_refuse_map(struct file *file, struct vm_area_struct *area)
+{
+	km_probe_leave();
+	return -EPERM;
+}
+
+static struct km_probe spaces_probe_flags = {
+	.module = "nvidia_uvm",
+	.wants = km_probe_wants_contained,
+};
+
+/* HMM would move ordinary memory of the process to the card, and nothing that passes here would tell of it. */
+static __nocfi u32 spaces_run(unsigned long *arguments, u32 flags)
+{
+	u32 (*original)(unsigned long, unsigned long, unsigned long) = (void *)spaces_probe_flags.original;
+	struct km_record *record = km_record_begin();
+	u32 status = NV_ERR_NO_MEMORY;
+	struct km_identity identity;
+	int known;
+
+	if (record) {
+		known = km_identity_find(&identity);
+		if (known > 0)
+			arguments[flags] |= UVM_INIT_FLAGS_DISABLE_HMM;
+		if (known >= 0)
+			status = original(arguments[0], arguments[1], arguments[2]);
+		km_record_end(record);
+	}
+	km_probe_leave();
+	return status;
+}
+
+/* uvm_va_space_initialize(), up to 525 */
+static u32 spaces_initialize(unsigned long space, unsigned long flags)
+{
+	unsigned long arguments[3] = { space, flags };
+
+	return spaces_run(arguments, 1);
+}
+
+/* uvm_va_space_create(), since 530; before that it has no flags. */
+static u32 spaces_create(unsigned long mapping, unsigned long space, unsigned long flags)
+{
+	unsigned long arguments[3] = { mapping, space, flags };
+
+	return spaces_run(arguments, 2);
+}
+
+static struct km_probe spaces_probe_mmap = {
+	.module = "nvidia_uvm",
+	.symbol = "uvm_mmap_entry",
+	.replacement = spaces_refuse_map,
+	.wants = spaces_map_wants,
+};
+
+void km_uvm_detach(void)
+{
+	km_probe_detach(&spaces_probe_mmap);
+	km_probe_detach(&km_probe_uvm_gpu);
+	km_probe_detach(&spaces_probe_flags);
+}
+
+/* Where an address space gets its flags. */
+static void spaces_choose(void)
+{
+	bool old = km_symbol("nvidia_uvm", "uvm_va_space_initialize") != 0;
+
+	spaces_probe_flags.symbol = old ? "uvm_va_space_initialize" : "uvm_va_space_create";
+	spaces_probe_flags.replacement = old ? (void *)spaces_initialize : (void *)spaces_create;
+}
+
+int km_uvm_attach(void)
+{
+	struct km_probe *const probes[] = { &spaces_probe_mmap, &km_probe_uvm_gpu, &spaces_probe_flags };
+	u32 i;
+	int err;
+
+	if (spaces_probe_mmap.attached)
+		return 0;
+	spaces_choose();
+	for (i = 0; i < ARRAY_SIZE(probes); i++) {
+		err = km_probe_attach(probes[i]);
+		if (err == 0)
+			continue;
+		pr_err("nvidia_uvm: %s cannot be probed (error %d)\n", probes[i]->symbol, err);
+		km_uvm_detach();
+		return err;
+	}
+	return 0;
+}

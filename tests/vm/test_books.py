@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What could be taken for the end of a charge, and is none: the memory is still the container's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.engine import MIB
+from tests.vm.machine import Machine
+from tests.vm.programs import build
+from tests.vm.stage import Stage, figures, stage
+
+LIMIT = 1024 * MIB
+PIECE = 64 * MIB
+SECONDS = 60
+
+
+@pytest.fixture
+def staged(machine: Machine) -> Iterator[Stage]:
+    """Return driver and engine, freshly loaded: what the card remembers is this test's."""
+    with stage(machine) as made:
+        yield made
+
+
+def rest(staged: Stage, *words: object) -> dict[str, int]:
+    """Run the program of these cases in a container until it rests; return its figures."""
+    process = staged.start(staged.slice("books", LIMIT), build("books"), *words)
+    return figures(process, staged.machine.scaled(SECONDS))
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize("way", ["linked", "closed", "holder"])
+def test_charges_outlive(staged: Stage, way: str) -> None:
+    """Control files that are linked or closed, and clients with an engine's own names, end no charge."""
+    told = rest(staged, way, PIECE)
+    seen = staged.view()
+    assert told["before"] + told["after"] == LIMIT, told
+    assert (seen.used[0, "books"], seen.cards[0]["used"], seen.cards[0]["peak"]) == (LIMIT, LIMIT, LIMIT)
+
+
+@pytest.mark.enforcement
+def test_an_answer_inside_of_its_question(staged: Stage) -> None:
+    """A call whose structures overlap tells nothing of the card's true size."""
+    assert rest(staged, "overlap")["told"] in (0, LIMIT)
