@@ -2,7 +2,8 @@
 """What all tests share: who may skip, and where the project lies.
 
 CGPU_TEST_REQUIRE=all turns every skip into a failure that names the reason. Tests marked `gpu` need a machine
-of their own and stay skipped, unless the variable names them too: CGPU_TEST_REQUIRE=all,gpu.
+of their own, and those marked `next_kernel` a kernel; they stay skipped, unless the variable names them too:
+CGPU_TEST_REQUIRE=all,gpu.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-OWN_MACHINE = ("gpu",)
+OWN_MACHINE = ("gpu", "next_kernel")
 
 SetupPhase = Generator[None, pytest.TestReport, pytest.TestReport]
 CollectPhase = Generator[None, pytest.CollectReport, pytest.CollectReport]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.vm.bundles import Containers
+from tests.vm.counts import CPUS
 from tests.vm.kernels import VARIABLE, Kernel, NoKernelError, choose_kernel
 from tests.vm.machine import QEMU, Machine
 from tests.vm.node import (
@@ -25,6 +26,12 @@ from tests.vm.node import (
 from tests.vm.sliced_node import SlicedNode
 
 Boot = Callable[..., Machine]
+# The longest first; the others take less than half a minute each.
+LONG = (
+    "test_upgrade", "test_slice", "test_many", "test_builds", "test_deaths", "test_life", "test_identity",
+    "test_races", "test_install", "test_versions", "test_conformance", "test_next_kernel",
+    "test_neighbours", "test_refusals", "test_standin_versions", "test_config_apply", "test_harness",
+)  # fmt: skip
 # Each with a command or file that must be there.
 NEEDED = (QEMU, "gcc", "make", "runc", "setpriv", "/bin/busybox")
 
@@ -32,8 +39,10 @@ NEEDED = (QEMU, "gcc", "make", "runc", "setpriv", "/bin/busybox")
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Everything below this folder needs root, as the guest reads the host's files.
 
-    What only a kernel that checks itself can tell is not there on others: nothing is skipped.
+    What only a kernel that checks itself can tell is not there on others: nothing is skipped. Files that take
+    long come first, so that all who share the work end at about the same time.
     """
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
     if VARIABLE not in os.environ:
         unsuited = [item for item in items if item.get_closest_marker("debug_kernel")]
         config.hook.pytest_deselected(items=unsuited)
@@ -67,8 +76,8 @@ def boot(kernel: Kernel, machines: list[Machine], tmp_path_factory: pytest.TempP
     """Boot machines with options of one's choice; they end with the test file."""
     mine: list[Machine] = []
 
-    def begin(*, wait: bool = True, **options: object) -> Machine:
-        machine = Machine(kernel, tmp_path_factory.mktemp("vm"), **options)  # type: ignore[arg-type]  # the options are Machine's own
+    def begin(*, wait: bool = True, other: Kernel | None = None, **options: object) -> Machine:
+        machine = Machine(other or kernel, tmp_path_factory.mktemp("vm"), **options)  # type: ignore[arg-type]  # the options are Machine's own
         mine.append(machine)
         machines.append(machine)
         return machine.wait_ready() if wait else machine
@@ -96,9 +105,22 @@ def common(machines: list[Machine]) -> Iterator[list[Machine]]:
         machines.remove(machine)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the marks that only the tests here have."""
+    config.addinivalue_line("markers", "next_kernel: needs the kernel of Debian's next release")
+    config.addinivalue_line("markers", "two_cpus: a file of tests in which two processors must be at work")
+
+
+@pytest.fixture(scope="module")
+def cpus(request: pytest.FixtureRequest) -> int:
+    """Return how many processors the machine of a file has."""
+    return 2 if request.node.get_closest_marker("two_cpus") else CPUS
+
+
 @pytest.fixture(scope="module")
 def machine(
     kernel: Kernel,
+    cpus: int,
     machines: list[Machine],
     common: list[Machine],
     tmp_path_factory: pytest.TempPathFactory,
@@ -110,7 +132,7 @@ def machine(
     if not common:
         common.append(Machine(kernel, tmp_path_factory.mktemp("vm")).wait_ready())
         machines.append(common[0])
-    return common[0]
+    return common[0].use_cpus(cpus)
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,14 @@
 from __future__ import annotations
 
 import os
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def count(ci: int, full: int) -> int:
-    """Return the number that counts today."""
+def count(ci: T, full: T) -> T:
+    """Return what counts today."""
     return full if os.environ.get("CGPU_VM_FULL") == "1" else ci
+
+
+CPUS = count(1, 2)  # of a machine, unless the tests in a file are about what happens at the same time

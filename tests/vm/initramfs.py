@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import stat
 import subprocess
@@ -79,6 +80,14 @@ def module_files(modules: Path) -> list[Path]:
     return [modules / paths[name] for name in order]
 
 
+def module_entry(path: Path) -> Entry:
+    """Return a module as the archive has it: unpacked."""
+    data = path.read_bytes()
+    if path.suffix == ".xz":
+        path, data = path.with_suffix(""), lzma.decompress(data)
+    return Entry(f"modules/{path.name}", stat.S_IFREG | 0o644, data)
+
+
 def archive(entries: Iterable[Entry]) -> bytes:
     """Pack entries in the form that the kernel unpacks (cpio, "newc")."""
     packed = bytearray()
@@ -94,18 +103,18 @@ def archive(entries: Iterable[Entry]) -> bytes:
 
 def contents(kernel: Kernel) -> list[Entry]:
     """Return what the archive holds for a kernel."""
-    loaded = module_files(kernel.modules) if kernel.modules else []
+    loaded = [module_entry(path) for path in module_files(kernel.modules)] if kernel.modules else []
+    order = "".join(f"{Path(entry.name).name}\n" for entry in loaded)
     program = stat.S_IFREG | 0o755
     entries = [Entry(name, stat.S_IFDIR | 0o755) for name in ("bin", "dev", "proc", "sys", "modules")]
     entries += [
         Entry("init", program, (GUEST / "init").read_bytes()),
         Entry("agent", program, build_agent().read_bytes()),
         Entry("bin/busybox", program, BUSYBOX.read_bytes()),
-        Entry("modules/order", stat.S_IFREG | 0o644, "".join(f"{path.name}\n" for path in loaded).encode()),
+        Entry("modules/order", stat.S_IFREG | 0o644, order.encode()),
     ]
     entries += [Entry(f"bin/{name}", stat.S_IFLNK | 0o777, b"busybox") for name in APPLETS]
-    entries += [Entry(f"modules/{path.name}", stat.S_IFREG | 0o644, path.read_bytes()) for path in loaded]
-    return entries
+    return entries + loaded
 
 
 def build_initramfs(kernel: Kernel) -> Path:

@@ -2,7 +2,8 @@
 """The kernels that a machine can be booted with.
 
 CGPU_VM_KERNEL names a directory with bzImage and build/, a kernel that has all it needs built in. Without it
-the newest of Debian's kernels counts that is here with its headers.
+the newest of Debian's kernels counts that is here with its headers. Kernels of the next release, which Debian
+offers beside its own, have tests of their own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tests.vm.store import STORE, put
 
 VARIABLE = "CGPU_VM_KERNEL"
 DEBIAN = re.compile(r"vmlinuz-((\d+)\.(\d+)\.(\d+)-(\d+)-amd64)")
+NEXT_RELEASE = re.compile(r"vmlinuz-((\d+)\.(\d+)\.(\d+)\+deb(\d+)-amd64)")
 XZ_MAGIC = b"\xfd7zXZ\x00"
 
 
@@ -53,20 +55,35 @@ class Kernel:
         return cached
 
 
-def debian_kernel() -> Kernel:
-    """Return the newest kernel of Debian that modules can be built for."""
+def newest(names: re.Pattern[str]) -> Kernel | None:
+    """Return the newest of the kernels with such a name that modules can be built for."""
     found = []
     for image in Path("/boot").glob("vmlinuz-*"):
-        match = DEBIAN.fullmatch(image.name)
+        match = names.fullmatch(image.name)
         if match is None:
             continue
         modules = Path("/lib/modules") / match.group(1)
         if (modules / "build" / "Makefile").exists() and (modules / "modules.dep").exists():
             numbers = tuple(int(number) for number in match.groups()[1:])
             found.append((numbers, Kernel(match.group(1), image, modules / "build", modules)))
-    if not found:
+    return max(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def debian_kernel() -> Kernel:
+    """Return Debian's own kernel."""
+    kernel = newest(DEBIAN)
+    if kernel is None:
         raise NoKernelError("no kernel with headers in /boot and /lib/modules; run: scripts/bootstrap test")
-    return max(found, key=lambda pair: pair[0])[1]
+    return kernel
+
+
+def next_kernel() -> Kernel:
+    """Return the kernel of the next release."""
+    kernel = newest(NEXT_RELEASE)
+    if kernel is None:
+        packages = "linux-image-6.12-amd64 linux-headers-6.12-amd64"
+        raise NoKernelError(f"no kernel of the next release with headers; run: apt-get install {packages}")
+    return kernel
 
 
 def given_kernel(directory: Path) -> Kernel:

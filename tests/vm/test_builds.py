@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.vm.kernels import Kernel
-from tests.vm.node import make
-from tests.vm.store import ROOT, STORE
+from tests.vm.node import ENGINES, make
+from tests.vm.store import ROOT
 
 SOURCES = Path("/usr/src")
 HEADERS = sorted(path for path in SOURCES.glob("linux-headers-*-amd64") if (path / "Makefile").exists())
@@ -23,8 +23,9 @@ def releases() -> list[str]:
 @pytest.mark.parametrize("release", releases())
 def test_builds_without_warnings(kernel: Kernel, release: str) -> None:
     """Both modules come out; a warning of compiler or linker would have ended the build."""
-    output = STORE / f"module-{release}"
-    built = make(ROOT / "kmod" / "module", output, f"KDIR={SOURCES / f'linux-headers-{release}'}")
+    installed = Path("/lib/modules") / release / "build"
+    sources = installed if installed.exists() else SOURCES / f"linux-headers-{release}"
+    built = make(ROOT / "kmod" / "module", ENGINES / release, f"KDIR={sources}")
     names = sorted(path.name.partition("_")[2] for path in built.glob("*.ko"))
     assert len(names) == 2
     assert names[-1] == "km.ko"
