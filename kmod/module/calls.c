@@ -97,13 +97,39 @@ static int fetch(struct rm_call *rm)
 /* A call that has not begun can still be killed. */
 static int order_take(const struct rm_call *rm)
 {
-	return rm->order ? mutex_lock_killable(&rm->order->lock) : 0;
+	if (!rm->order)
+		return 0;
+	if (mutex_lock_killable(&rm->order->lock))
+		return -EINTR;
+	if (km_file_use(rm->file) == 0)
+		return 0;
+	mutex_unlock(&rm->order->lock);
+	return -EINTR;
 }
 
 static void order_give(const struct rm_call *rm)
 {
-	if (rm->order)
-		mutex_unlock(&rm->order->lock);
+	if (!rm->order)
+		return;
+	km_file_leave(rm->file);
+	mutex_unlock(&rm->order->lock);
+}
+
+/* What is made through a linked file lives on another one, and would outlive this one's record or end before it. */
+static bool makes_elsewhere(const struct rm_call *rm)
+{
+	if (!rm->order || !km_file_linked(rm->file) || !km_enforce())
+		return false;
+	switch (rm->record->call.nr) {
+	case NV_ESC_RM_ALLOC:
+	case NV_ESC_RM_ALLOC_MEMORY:
+	case NV_ESC_RM_ALLOC_OBJECT:
+	case NV_ESC_RM_DUP_OBJECT:
+	case NV_ESC_RM_VID_HEAP_CONTROL:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* Returns with the order held when the verdict is to execute. */
@@ -115,7 +141,9 @@ static enum cgpu_verdict judge(struct rm_call *rm)
 	do {
 		if (order_take(rm))
 			return CGPU_REFUSE;
-		verdict = rm->engine->logic->call_begin(&rm->engine->core, &rm->record->call);
+		verdict = CGPU_REFUSE;
+		if (!makes_elsewhere(rm))
+			verdict = rm->engine->logic->call_begin(&rm->engine->core, &rm->record->call);
 		if (verdict == CGPU_EXECUTE)
 			return verdict;
 		order_give(rm);
@@ -197,7 +225,6 @@ static u32 execute(struct rm_call *rm)
 	u32 status;
 
 	status = run_judged(rm, call);
-	/* Only now: another thread may have linked the file while the driver worked. */
 	call->file = km_file_number(rm->file);
 	undone = rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
 	stray = bypassed(rm);
@@ -225,13 +252,26 @@ static u32 go_on(struct rm_call *rm)
 	return status;
 }
 
+/* Nothing in it makes the driver wait for the caller. */
+static u32 link_file(struct rm_call *rm)
+{
+	const struct cgpu_call *call = &rm->record->call;
+	u32 status;
+
+	if (km_file_link_begin(rm->file))
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	status = run(rm, call->nr, call->top, call->bytes);
+	km_file_link_end(rm->file, status == NV_OK);
+	return status;
+}
+
 static u32 judged_run(struct rm_call *rm)
 {
 	switch (judge(rm)) {
 	case CGPU_EXECUTE:
 		return execute(rm);
 	case CGPU_CONTINUE:
-		return go_on(rm);
+		return rm->record->call.nr == NV_ESC_REGISTER_FD ? link_file(rm) : go_on(rm);
 	case CGPU_ANSWER:
 		return NV_OK;
 	default:
@@ -269,8 +309,6 @@ static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32
 	call->generation = identity->generation;
 	call->device = km_file_device(rm->file);
 	call->gpu = km_file_gpu(rm->file);
-	if (nr == NV_ESC_REGISTER_FD)
-		km_file_link(rm->file);
 	call->tgid = task_tgid_nr(current);
 	call->nr = nr;
 	call->bytes = bytes;

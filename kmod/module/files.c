@@ -6,6 +6,7 @@
 #include <linux/fdtable.h>
 #include <linux/fs.h>
 #include <linux/hashtable.h>
+#include <linux/rwsem.h>
 #include <linux/slab.h>
 
 #include "km.h"
@@ -18,6 +19,7 @@ struct km_file {
 	enum cgpu_device device;
 	u32 minor, gpu; /* of a card's node */
 	u64 number;
+	struct rw_semaphore link_lock; /* written while it is being linked */
 	bool linked; /* to another control file, whose clients it uses from then on */
 	bool closing;
 	struct rcu_head rcu;
@@ -104,6 +106,7 @@ static struct km_file *file_make(const void *nvfp)
 	file->device = file_device_of(device);
 	file->minor = MINOR(device);
 	file->gpu = CGPU_MAX_GPUS;
+	init_rwsem(&file->link_lock);
 	spin_lock(&files_lock);
 	other = file_find(nvfp);
 	if (!other) {
@@ -142,14 +145,35 @@ u32 km_file_gpu(const struct km_file *file)
 	return READ_ONCE(file->gpu);
 }
 
-void km_file_link(struct km_file *file)
+int km_file_link_begin(struct km_file *file)
 {
-	WRITE_ONCE(file->linked, true);
+	return down_write_killable(&file->link_lock);
+}
+
+void km_file_link_end(struct km_file *file, bool done)
+{
+	file->linked |= done;
+	up_write(&file->link_lock);
+}
+
+int km_file_use(struct km_file *file)
+{
+	return down_read_killable(&file->link_lock);
+}
+
+void km_file_leave(struct km_file *file)
+{
+	up_read(&file->link_lock);
+}
+
+bool km_file_linked(const struct km_file *file)
+{
+	return file->device == CGPU_DEVICE_CTL && file->linked;
 }
 
 u64 km_file_number(const struct km_file *file)
 {
-	return file->device == CGPU_DEVICE_CTL && !READ_ONCE(file->linked) ? file->number : 0;
+	return file->device == CGPU_DEVICE_CTL && !file->linked ? file->number : 0;
 }
 
 static void file_remove(struct km_file *file)

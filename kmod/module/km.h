@@ -216,10 +216,16 @@ enum cgpu_device km_file_device(const struct km_file *file);
 u32 km_file_gpu(const struct km_file *file);
 /* Whether a container has the node of a card open. */
 bool km_file_opened(u32 minor);
+/* Around a call that changes what a container holds: meanwhile the file is not linked. -EINTR: the task is killed. */
+int km_file_use(struct km_file *file);
+void km_file_leave(struct km_file *file);
 /* Its number, for the core: no two files ever have the same. 0: clients used on it need not live on it. */
 u64 km_file_number(const struct km_file *file);
-/* A call is about to link it to another control file. */
-void km_file_link(struct km_file *file);
+/* Whether it is linked to another control file, and uses that one's clients. */
+bool km_file_linked(const struct km_file *file);
+/* Around a call that links it. -EINTR: the task is killed. */
+int km_file_link_begin(struct km_file *file);
+void km_file_link_end(struct km_file *file, bool done);
 extern struct km_probe km_probe_cleanup;
 
 /* --- calls.c, copies.c, uvm.c, spaces.c, nodes.c, grants.c: the replacements --- */

@@ -35,11 +35,13 @@ module_param(default_memsize, ulong, 0444);
 MODULE_PARM_DESC(
 	default_memsize, "bytes for a container that names a GPU and no amount; 0: it is not sliced (default 0)");
 
+#define UPGRADE_TIMEOUT_MAX_MS 10000u
+
 static unsigned int upgrade_timeout_ms = 200;
 module_param(upgrade_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(upgrade_timeout_ms,
 	"how long containers' calls may be kept waiting while one core hands over to one with another layout "
-	"(default 200)");
+	"(default 200, at most 10000)");
 
 /* Written and read by cgpu-config-apply alone: a module that was loaded anew has forgotten the configuration. */
 static bool configured;
@@ -58,7 +60,7 @@ bool km_allow_unknown_driver(void)
 
 unsigned int km_upgrade_timeout_ms(void)
 {
-	return upgrade_timeout_ms;
+	return min(upgrade_timeout_ms, UPGRADE_TIMEOUT_MAX_MS);
 }
 
 void km_settings(struct cgpu_settings *settings)

@@ -31,7 +31,7 @@ def rest(staged: Stage, *words: object) -> dict[str, int]:
 
 
 @pytest.mark.enforcement
-@pytest.mark.parametrize("way", ["linked", "closed", "holder"])
+@pytest.mark.parametrize("way", ["linked", "closed", "crowd", "holder"])
 def test_charges_outlive(staged: Stage, way: str) -> None:
     """Control files that are linked or closed, and clients with an engine's own names, end no charge."""
     told = rest(staged, way, PIECE)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * books linked|closed|holder BYTES: takes all that it is given, in pieces of BYTES, before and after something that an
+ * books linked|closed|crowd|holder BYTES: takes all that it is given, in pieces of BYTES, before and after something that an
  * engine could take for the end of what it has charged, and rests with all of it.
  *   linked  the client is used through a second control file, which is linked to the client's own
- *   closed  the client was made through a control file that is linked to another one, and that is closed
+ *   closed  a client is made through a control file that is linked to another one, and that is closed; an engine may
+ *           refuse that
+ *   crowd   many files that asked to be linked to themselves, each closed with what was allocated through it
  *   holder  UVM keeps the memory of a freed handle; clients are made by the names under which an engine may keep that
  * books overlap: asks for the card's size with an answer that lies in the question; rests with what it was told.
  */
@@ -44,15 +46,20 @@ static int open_ctl(void)
 	return ctl;
 }
 
-static void link_to(int fd, int ctl)
+static uint32_t try_link(int fd, int ctl)
 {
 	uint8_t data[4] = { 0 };
 
 	put32(data, settings.abi->nv_ioctl_register_fd_t.ctl_fd, (uint32_t)ctl);
-	need("REGISTER_FD", driver_call(&settings, fd, NV_ESC_REGISTER_FD, data, sizeof(data)));
+	return driver_call(&settings, fd, NV_ESC_REGISTER_FD, data, sizeof(data));
 }
 
-/* Something small by this file, so that an engine sees the client there. */
+static void link_to(int fd, int ctl)
+{
+	need("REGISTER_FD", try_link(fd, ctl));
+}
+
+/* Something small by this file, so that an engine sees the client there. It may refuse that. */
 static void touch(const struct session *session, int ctl)
 {
 	struct session through = *session;
@@ -60,10 +67,9 @@ static void touch(const struct session *session, int ctl)
 	uint32_t handle = 0;
 
 	through.ctl = ctl;
-	need("subdevice",
-		session_alloc(&through, session->device, NV20_SUBDEVICE_0, params,
-			settings.abi->NV2080_ALLOC_PARAMETERS.bytes, &handle));
-	need("free", session_free(&through, handle));
+	if (session_alloc(&through, session->device, NV20_SUBDEVICE_0, params,
+		    settings.abi->NV2080_ALLOC_PARAMETERS.bytes, &handle) == NV_OK)
+		need("free", session_free(&through, handle));
 }
 
 static void linked(void)
@@ -82,14 +88,14 @@ static void linked(void)
 	}
 }
 
-static void device_of(struct session *session)
+static bool device_of(struct session *session)
 {
 	uint8_t params[64] = { 0 };
 
-	need("client", session_alloc(session, 0, NV01_ROOT_CLIENT, NULL, 0, &session->client));
-	need("device",
-		session_alloc(session, session->client, NV01_DEVICE_0, params,
-			settings.abi->NV0080_ALLOC_PARAMETERS.bytes, &session->device));
+	if (session_alloc(session, 0, NV01_ROOT_CLIENT, NULL, 0, &session->client) != NV_OK)
+		return false;
+	return session_alloc(session, session->client, NV01_DEVICE_0, params,
+		       settings.abi->NV0080_ALLOC_PARAMETERS.bytes, &session->device) == NV_OK;
 }
 
 static void closed(void)
@@ -102,12 +108,30 @@ static void closed(void)
 	session.card = driver_open(&settings, "nvidia0");
 	link_to(session.card, first);
 	link_to(second, first);
-	device_of(&session);
-	fill(&session, &before);
+	if (device_of(&session))
+		fill(&session, &before);
 	close(second);
 	session_init(&other, &settings, 0);
 	need("another client", session_open(&other));
 	fill(&other, &after);
+}
+
+static void crowd(void)
+{
+	struct session session;
+	struct grant grant;
+	int turn;
+
+	for (turn = 0; turn < 100; turn++) {
+		session_init(&session, &settings, 0);
+		need("client of the crowd", session_open(&session));
+		try_link(session.ctl, session.ctl);
+		need("memory of the crowd", memory_alloc(&session, piece, &grant));
+		session_drop(&session);
+	}
+	session_init(&session, &settings, 0);
+	need("client", session_open(&session));
+	fill(&session, &after);
 }
 
 /* A client of that name, and what would be its objects: each may be refused. */
@@ -167,7 +191,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} ways[] = { { "linked", linked }, { "closed", closed }, { "holder", holder }, { "overlap", overlap } };
+	} ways[] = { { "linked", linked }, { "closed", closed }, { "crowd", crowd }, { "holder", holder },
+		{ "overlap", overlap } };
 	unsigned int i;
 
 	if (argc > 2)
