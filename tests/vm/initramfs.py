@@ -20,7 +20,7 @@ GUEST = Path(__file__).resolve().parent / "guest"
 BUSYBOX = Path("/bin/busybox")
 MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay")
 APPLETS = ("sh", "cat", "cp", "hostname", "insmod", "ip", "ln", "ls", "mkdir", "mount", "reboot", "rmdir",
-           "sed", "sleep", "switch_root")  # fmt: skip
+           "sed", "sleep", "switch_root", "umount")  # fmt: skip
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-s", "-static", "-Wall", "-Wextra", "-Werror", "-Wshadow",
          "-Wstrict-prototypes", "-Wmissing-prototypes")  # fmt: skip
 

@@ -45,6 +45,8 @@ KERNEL_ARGUMENTS = (
     "console=ttyS0", "quiet", "loglevel=5", "panic=-1", "log_buf_len=4M", "printk.devkmsg=on",
     "maxcpus=1", "mitigations=off", "tsc=reliable", "no_timer_check", "random.trust_cpu=on",
     "cryptomgr.notests",
+    # Go's programs set timers of microseconds, which are as dear as work: they come with the next tick.
+    "highres=off",
     # An emulator on a busy host stands still at times.
     "rcupdate.rcu_cpu_stall_timeout=60", "watchdog_thresh=30",
 )  # fmt: skip

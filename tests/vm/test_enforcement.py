@@ -43,5 +43,7 @@ def test_tests_of_the_limit_fail_without_enforcement(tmp_path: Path) -> None:
         timeout=SECONDS,
     )
     cases = list(ET.parse(report).getroot().iter("testcase"))  # noqa: S314 - our own file
-    assert len(cases) >= LEAST
-    assert [case.get("name") for case in cases if case.find("failure") is None] == []
+    # A test that has failed may leave its machine untidy, which is told as a case of its own.
+    failed = {case.get("name") for case in cases if case.find("failure") is not None}
+    assert len(failed) >= LEAST
+    assert [case.get("name") for case in cases if case.get("name") not in failed] == []
