@@ -194,7 +194,7 @@ struct cgpu_call {
 	u32 no_room; /* why CGPU_ANSWER may be other after a look at the driver: enum cgpu_no_room, or 0 */
 	u32 client; /* for CGPU_NO_ROOM_CLAIM: the RM client that another container has on record */
 	u32 fetched; /* after the end: the driver did what it cannot do without the contents of segment 0 */
-	u64 opaque[8]; /* the core's notes from begin to end */
+	u64 opaque[8]; /* the core's notes from begin to end, which another core of the same state version may settle */
 };
 
 /* Take an envelope apart: the inner number, size and address. -EINVAL where the driver says so. */

@@ -241,13 +241,13 @@ static u32 execute(struct rm_call *rm)
 static u32 go_on(struct rm_call *rm)
 {
 	struct cgpu_call *call = &rm->record->call;
-	u64 number = rm->engine->number;
+	u32 version = rm->engine->logic->state_version();
 	u32 status;
 
 	leave_core(rm);
 	status = run(rm, call->nr, call->top, call->bytes);
 	rm->engine = km_engine_get_surely();
-	if (rm->engine && rm->engine->number == number)
+	if (rm->engine && rm->engine->logic->state_version() == version)
 		rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
 	return status;
 }

@@ -40,7 +40,6 @@ def test_charges_outlive(staged: Stage, way: str) -> None:
     assert (seen.used[0, "books"], seen.cards[0]["used"], seen.cards[0]["peak"]) == (LIMIT, LIMIT, LIMIT)
 
 
-@pytest.mark.enforcement
 def test_an_answer_inside_of_its_question(staged: Stage) -> None:
     """A call whose structures overlap tells nothing of the card's true size."""
     assert rest(staged, "overlap")["told"] in (0, LIMIT)

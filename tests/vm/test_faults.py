@@ -74,7 +74,6 @@ def test_bad_pointers(engine: Machine, bits: int) -> None:
     await_empty(engine)
 
 
-@pytest.mark.enforcement
 def test_reads_beyond_what_was_judged(engine: Machine) -> None:
     """A driver that wants more of the caller's memory than was judged gets it in no call that allocates."""
     tenant = slice_of(engine, "tenant")

@@ -69,7 +69,6 @@ def test_a_driver_that_comes_back_late(machine: Machine) -> None:
         assert at_rest.used == {(0, "late"): at_rest.cards[0]["used"]}
 
 
-@pytest.mark.enforcement
 def test_a_handle_that_is_taken_while_its_free_comes_back(staged: Stage) -> None:
     """The driver frees, takes the handle again for another thread, and tells of the free last: it counts."""
     process = staged.start(staged.slice("order", LIMIT), build("order"), BLOCK)
@@ -85,7 +84,6 @@ def test_a_handle_that_is_taken_while_its_free_comes_back(staged: Stage) -> None
     assert at_rest.used == {(0, "order"): BLOCK}
 
 
-@pytest.mark.enforcement
 def test_a_call_that_is_left_over(staged: Stage) -> None:
     """A call that stays in the driver holds up no other container; what waits for it can be killed."""
     machine, program = staged.machine, build("order")

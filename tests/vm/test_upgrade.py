@@ -185,7 +185,6 @@ def test_parked_call_ends_in_the_core_it_began_in(
     assert step(call.finished(), "alloc").number("status") == 0
 
 
-@pytest.mark.enforcement
 def test_memory_that_stops_calls_hinders_no_upgrade(engine: Machine, other_layout: Path) -> None:
     """Calls that wait for their caller's memory hinder no other layout, and go on under it."""
     engine.shell("echo 1 >/proc/sys/vm/unprivileged_userfaultfd")
