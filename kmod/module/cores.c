@@ -62,9 +62,10 @@ static int engine_convert(struct km_engine *old, struct km_engine *fresh)
 	if (err == 0)
 		err = settings_apply(fresh);
 	if (err == 0) {
+		engine_use(fresh);
+		engine_end(old);
 		vfree(state);
 		state = fresh->core.state;
-		engine_use(fresh);
 	}
 	engine_resume();
 	return err;

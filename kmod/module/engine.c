@@ -63,7 +63,7 @@ static struct km_engine *engine_try_get(void)
 	return engine;
 }
 
-/* NULL with again set: the gate is closed. */
+/* NULL with again set: the gate is closed, or was while we were on the way to what is no longer behind it. */
 static struct km_engine *engine_enter(bool *again)
 {
 	struct km_engine *engine = engine_try_get();
@@ -73,7 +73,7 @@ static struct km_engine *engine_enter(bool *again)
 		return NULL;
 	/* Pairs with the one in engine_quiesce(): either it counts us, or we see that it is closed. */
 	smp_mb__after_atomic();
-	if (!READ_ONCE(gate_closed))
+	if (!smp_load_acquire(&gate_closed) && !READ_ONCE(engine->ended))
 		return engine;
 	km_engine_put(engine);
 	*again = true;
@@ -176,13 +176,18 @@ int engine_quiesce(struct km_engine *engine)
 
 void engine_resume(void)
 {
-	WRITE_ONCE(gate_closed, false);
+	smp_store_release(&gate_closed, false); /* who sees it open sees engine_end() too */
 	wake_up_all(&gate);
 }
 
 void engine_use(struct km_engine *engine)
 {
 	rcu_assign_pointer(engine_in_use, engine);
+}
+
+void engine_end(struct km_engine *engine)
+{
+	WRITE_ONCE(engine->ended, true);
 }
 
 bool engine_has_containers(void)

@@ -15,6 +15,8 @@ void engine_use(struct km_engine *engine);
 /* Let no more calls in, and wait until those inside have come out. -EBUSY: they did not in time. Then resume. */
 int engine_quiesce(struct km_engine *engine);
 void engine_resume(void);
+/* While nobody is inside: let nobody in who has found it before and is late. */
+void engine_end(struct km_engine *engine);
 /* It is no longer in use. Calls that began in it end in it, where its module is held for them; else it must be left
  * before the module may go. */
 void engine_leave(struct km_engine *engine);

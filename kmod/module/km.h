@@ -33,6 +33,7 @@ struct km_engine {
 	u64 number; /* no two engines ever have the same */
 	refcount_t users;
 	bool pinned; /* holds a reference on the logic's module */
+	bool ended; /* its state is no longer there */
 };
 
 /* The engine, for as long as it is not put back; NULL when no core is loaded. May sleep while one core hands over to
