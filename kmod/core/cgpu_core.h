@@ -201,9 +201,10 @@ struct cgpu_call {
 int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *envelope, u32 bytes, u32 *nr, u32 *inner, u64 *address);
 /* Decide, and reserve what an allocation may take. */
 enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call);
-/* After CGPU_EXECUTE, and after CGPU_CONTINUE where the transport sees what came out. result: what ioctl gave, 0 or negative errno. Settles charges by the driver's
- * own answer and rewrites sizes in the copies. Returns 1 when the driver's answer breaks the limit:
- * the transport must run the call that cgpu_call_undo builds; the copies already say out of memory. */
+/* After CGPU_EXECUTE, and after CGPU_CONTINUE where the transport sees what came out. result: what ioctl gave, 0 or
+ * negative errno. Settles charges by the driver's own answer and rewrites sizes in the copies. Returns 1 when the
+ * driver's answer breaks the limit: the transport must run the call that cgpu_call_undo builds; the copies already say
+ * out of memory. */
 int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result);
 /* Build into undo (its top holds at least 64 bytes) the NV_ESC_RM_FREE that takes back what an executed
  * and ended call allocated. Returns 1 when there is something to free, else 0, as it does from then on: the

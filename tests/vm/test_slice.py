@@ -9,6 +9,7 @@ from tests.integration.engine import MIB
 from tests.integration.probe import NO_MEMORY, step, steps
 from tests.integration.test_slice import LIMIT, SAMPLES, SIZES, SLICE
 from tests.vm.counts import count as times
+from tests.vm.process import Process
 from tests.vm.sliced_node import SlicedNode
 
 FILL = ("fill=1G:2m", "fill=1M:64k", "fill=64K:64k")
@@ -61,8 +62,9 @@ def test_published_samples(node: SlicedNode, cards: str) -> None:
     """Every published sample of CONTAINER and DEV gives the published size, side by side on one card."""
     node.use(cards)
     samples = {f"sample{number}": sample for number, sample in enumerate(BY_CARD[cards])}
-    holders = {
-        name: node.containers.start(
+    holders: dict[str, Process] = {}
+    for name, (container, dev, _) in samples.items():
+        holders[name] = node.containers.start(
             ["/cgpu-probe", "info", *FILL, "count", "hold=600"],
             {
                 **SLICE,
@@ -71,8 +73,9 @@ def test_published_samples(node: SlicedNode, cards: str) -> None:
             },
             name=name,
         )
-        for name, (container, dev, _) in samples.items()
-    }
+        if node.machine.kernel.debug:
+            # So slow that all hooks at once would take longer than a hook may.
+            holders[name].await_output("count ", timeout=120)
     for holder in holders.values():
         holder.await_output("count ", timeout=120)
     view = node.view()

@@ -42,7 +42,9 @@ echo "rounds=$rounds"
 def build_core(machine: Machine, version: str, flags: str = "") -> Path:
     """Build another version of the core."""
     output = STORE / f"core-{version}-{node.flavour(machine.kernel)}"
-    variables = (f"KDIR={machine.kernel.build}", f"CGPU_VERSION={version}", f"CGPU_CFLAGS={flags}")
+    symbols = node.build_engine(machine.kernel) / "Module.symvers"
+    variables = [f"KDIR={machine.kernel.build}", f"CGPU_SYMBOLS={symbols}"]
+    variables += [f"CGPU_VERSION={version}", f"CGPU_CFLAGS={flags}"]
     built = node.make(ROOT / "kmod" / "module", output, *variables)
     return built / f"cgpu_core_{version.replace('.', '_')}.ko"
 
