@@ -65,7 +65,7 @@ def start_and_stop(node: SlicedNode) -> None:
             node.containers.start(["/cgpu-probe", "alloc=64M", "hold=600"], env, name=name) for name in names
         ]
         for holder in holders:
-            holder.await_output("alloc ", timeout=200)
+            holder.await_output("alloc ", timeout=node.machine.scaled(200))
         view = node.view()
         assert view.limits == {(0, name): limit for name in names}
         assert view.used == {(0, name): 64 * MIB for name in names}

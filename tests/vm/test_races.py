@@ -19,7 +19,7 @@ from tests.vm.stage import Stage, figures, stage
 
 LIMIT = 1000 * MIB
 ATTEMPTS = count(100_000, 10_000_000)
-SECONDS = count(200, 6000)
+SECONDS = count(1000, 6000)
 WHOLE = 15109 * MIB
 PIECE = 64 * MIB
 BLOCK = 64 * MIB
