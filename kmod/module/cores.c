@@ -144,9 +144,61 @@ static bool version_known(const char *version)
 	return false;
 }
 
-int cgpu_km_core_register(struct cgpu_km_core *core)
+/* Under the control lock. */
+static int core_add(struct cgpu_km_core *core)
 {
 	int err = 0;
+
+	if (version_known(core->version))
+		return -EEXIST;
+	if (!engine_current())
+		err = engine_first(core);
+	if (err)
+		return err;
+	list_add(&core->list, &cores);
+	WRITE_ONCE(core_count, core_count + 1);
+	return 0;
+}
+
+/* Under the control lock. Returns whether it was the one in use: then the tree is to be taken apart. */
+static bool core_remove(struct cgpu_km_core *core)
+{
+	struct km_engine *engine = engine_current();
+	bool last = engine && engine->logic == core;
+
+	list_del(&core->list);
+	WRITE_ONCE(core_count, core_count - 1);
+	/* With its module: nobody is registered, or that would be held. */
+	if (last) {
+		engine_use(NULL);
+		engine_leave(engine);
+	}
+	return last;
+}
+
+static int core_take(struct cgpu_km_core *core)
+{
+	bool last = false;
+	int err;
+
+	mutex_lock(&km_control_lock);
+	err = core_add(core);
+	if (err == 0 && engine_current()->logic == core) {
+		err = km_tree_sync(engine_current());
+		if (err)
+			last = core_remove(core);
+		else
+			km_driver_core_came();
+	}
+	mutex_unlock(&km_control_lock);
+	if (last)
+		km_tree_sync(NULL);
+	return err;
+}
+
+int cgpu_km_core_register(struct cgpu_km_core *core)
+{
+	int err;
 
 	if (core->interface != CGPU_KM_INTERFACE) {
 		pr_err("core %s: made for interface %u, this module has %u; load a cgpu_km of the same release\n",
@@ -154,20 +206,7 @@ int cgpu_km_core_register(struct cgpu_km_core *core)
 		return -EPROTO;
 	}
 	mutex_lock(&cores_lock);
-	mutex_lock(&km_control_lock);
-	if (version_known(core->version))
-		err = -EEXIST;
-	else if (!engine_current())
-		err = engine_first(core);
-	if (err == 0) {
-		list_add(&core->list, &cores);
-		WRITE_ONCE(core_count, core_count + 1);
-		if (engine_current()->logic == core) {
-			km_driver_core_came();
-			err = km_tree_sync(engine_current());
-		}
-	}
-	mutex_unlock(&km_control_lock);
+	err = core_take(core);
 	mutex_unlock(&cores_lock);
 	if (err)
 		pr_err("core %s: not taken (error %d)\n", core->version, err);
@@ -179,31 +218,16 @@ int cgpu_km_core_register(struct cgpu_km_core *core)
 }
 EXPORT_SYMBOL_GPL(cgpu_km_core_register);
 
-/* Returns whether it was the one in use. */
-static bool core_drop(struct cgpu_km_core *core)
-{
-	struct km_engine *engine;
-	bool last;
-
-	mutex_lock(&km_control_lock);
-	list_del(&core->list);
-	WRITE_ONCE(core_count, core_count - 1);
-	engine = engine_current();
-	last = engine && engine->logic == core;
-	/* With its module: nobody is registered, or that would be held. */
-	if (last) {
-		engine_use(NULL);
-		engine_leave(engine);
-	}
-	mutex_unlock(&km_control_lock);
-	return last;
-}
-
 void cgpu_km_core_unregister(struct cgpu_km_core *core)
 {
+	bool last;
+
 	mutex_lock(&cores_lock);
+	mutex_lock(&km_control_lock);
+	last = core_remove(core);
+	mutex_unlock(&km_control_lock);
 	/* Without the control lock: it waits for those who write into the tree, and they for that lock. */
-	if (core_drop(core))
+	if (last)
 		km_tree_sync(NULL);
 	mutex_unlock(&cores_lock);
 }
