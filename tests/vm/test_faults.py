@@ -145,9 +145,8 @@ def passed_at_last(machine: Machine, process: Process, expected: int, seconds: f
 
 
 def leaks(machine: Machine) -> str:
-    """Return what kmemleak finds of ours."""
-    found = machine.shell(LEAKS, timeout=120).stdout
-    return found if "cgpu" in found else ""
+    """Return what kmemleak finds: all of it, as it names nothing of a module that is gone."""
+    return machine.shell(LEAKS, timeout=120).stdout
 
 
 @pytest.mark.debug_kernel

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cgpu import paths
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB
@@ -42,6 +44,7 @@ kill -9 $!
 ALLOWED_KIB = 256  # less than a quarter of a KiB for each cycle
 
 
+@pytest.mark.timeout(count(400, 4000))
 def test_twenty_five_at_once(node: SlicedNode) -> None:
     """25 containers on one card start at once and stop at once, and nothing is lost."""
     # Emulated, so many hooks at once take longer than a node's 10 seconds.
