@@ -91,11 +91,11 @@ def test_hook_killed(node: SlicedNode) -> None:
     victim = node.machine.start(["/bin/busybox", "sh", "-euc", script])
     state = {"ociVersion": "1.0.2", "id": "step", "pid": victim.pid, "bundle": "/"}
     victim.await_output("in its cgroup")
-    numbers = range(1, 400, count(60, 4))
+    numbers = range(1, 400, count(16, 2))
     done = node.machine.shell(
         KILLED_HOOK, str(ROOT / "hook" / "cgpu-hook"), json.dumps(state), *map(str, numbers), timeout=250
     )
     victim.stop()
     lived = int(done.stdout.rpartition("lived ")[2])
-    assert lived > 60, "the hook came to its end too early, or never"
+    assert lived > 40, "the hook came to its end too early, or never"
     node.await_empty()

@@ -26,7 +26,7 @@ SOME = (
     "test_books.py::test_charges_outlive",
 )
 CHOSEN = count([f"tests/vm/{name}" for name in SOME], ["tests/vm"])
-LEAST = count(len(SOME), 70)  # tests of the limit there are at least
+LEAST = count(len(SOME), 60)  # tests of the limit there are at least
 SECONDS = count(1200, 7200)
 
 
