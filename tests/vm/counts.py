@@ -7,11 +7,12 @@ import os
 from typing import TypeVar
 
 T = TypeVar("T")
+FULL = "CGPU_VM_FULL"
 
 
 def count(ci: T, full: T) -> T:
     """Return what counts today."""
-    return full if os.environ.get("CGPU_VM_FULL") == "1" else ci
+    return full if os.environ.get(FULL) == "1" else ci
 
 
 CPUS = count(1, 2)  # of a machine, unless the tests in a file are about what happens at the same time
