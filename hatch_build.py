@@ -16,6 +16,8 @@ BINARIES = (
     Path("kmod/build/cgpu-sim"),
     Path("kmod/build/cgpu-probe"),
     Path("kmod/build/cgpu-probe32"),
+    Path("kmod/build/cgpu-recorder"),
+    Path("kmod/build/libcgpu-replay.so"),
     LAUNCHER,
 )
 

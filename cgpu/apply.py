@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 # Keys by where the module has them.
 ROOT_KEYS = ("default_memsize",)
 GPU_KEYS = ("max_inst", "policy", "prio_ratio")
-PARAMETERS = ("enforce", "allow_zero_weight", "allow_unknown_driver")
+SWITCHES = ("enforce", "allow_zero_weight", "allow_unknown_driver", "managed_memory")
+VALUES = ("context_memory", "drift_tolerance", "drift_reaction")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,8 +48,8 @@ def apply(config: Effective) -> None:
     before = effective.load(paths.EFFECTIVE) if effective.is_configured() else None
     changed = [key for key in effective.DEFAULTS if before is None or _differ(before, config, key)]
     with contextlib.ExitStack() as undo:
-        for key in PARAMETERS:
-            _set_parameter(key, enabled=bool(getattr(config, key)), undo=undo)
+        for key in (*SWITCHES, *VALUES):
+            _set_parameter(key, getattr(config, key), undo)
         for key, node in _nodes(tree, changed):
             _write(tree, node, str(getattr(config, key)), undo)
         _write_effective(config)
@@ -96,19 +97,20 @@ def _write(tree: Tree, node: tuple[str, ...], value: str, undo: contextlib.ExitS
         undo.callback(tree.write, old, *node)
 
 
-def _set_parameter(key: str, *, enabled: bool, undo: contextlib.ExitStack) -> None:
-    """Set a switch of the module. Raises CgpuError where it is another one and cannot be changed any more."""
+def _set_parameter(key: str, given: str | int, undo: contextlib.ExitStack) -> None:
+    """Set a parameter of the module. Raises CgpuError where it is another one and cannot be changed."""
     path = Path(paths.PARAMETERS, key)
-    value = "Y" if enabled else "N"
+    value = ("Y" if given else "N") if isinstance(given, bool) else str(given)
     try:
         old = path.read_text().strip()
         if old != value:
             path.write_text(value)
             undo.callback(_restore, path, old)
     except OSError as error:
-        again = f"unload it, then: modprobe cgpu_km {key}={int(enabled)}; cgpu-config-apply"
+        word = int(given) if isinstance(given, bool) else given
+        again = f"unload it, then: modprobe cgpu_km {key}={word}; cgpu-config-apply"
         raise CgpuError(
-            f"{key}: {str(enabled).lower()}: cannot be set in the loaded module ({error.strerror}): {again}"
+            f"{key}: {str(given).lower()}: cannot be set in the loaded module ({error.strerror}): {again}"
         ) from error
 
 

@@ -25,6 +25,7 @@ NAMES = {
 }
 VARIABLES = frozenset(names[0] for names in NAMES.values())
 ANNOTATIONS = frozenset(names[1] for names in NAMES.values())
+MIG_REFUSED = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
 # A pod's sandbox carries the annotations of its pod, but runs only the pause program.
 SANDBOX = ("io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType")
 
@@ -107,6 +108,15 @@ def read(spec: Mapping[str, object], config: Effective) -> Ask:
     return Ask(_environment(spec), _annotations(spec), config)
 
 
+def mig_device(text: str) -> bool:
+    """Return whether one of the names in a list is that of a MIG device: MIG-..., or GPU:INSTANCE."""
+    for name in text.split(","):
+        gpu, colon, instance = name.partition(":")
+        if name[:3].upper() == "MIG" or (colon and gpu.isdigit() and instance.isdigit()):
+            return True
+    return False
+
+
 def _environment(spec: Mapping[str, object]) -> dict[str, str]:
     process = spec.get("process")
     if process is None:
@@ -145,6 +155,8 @@ def _refuse_malformed(environment: dict[str, str], annotations: dict[str, str]) 
     if problem is not None:
         section, name, value, accepted = problem
         label = name if section == "environment" else f"annotation {name}"
+        if name in NAMES["devices"] and mig_device(str(value)):
+            accepted = MIG_REFUSED
         raise CgpuError(f"{label}={show(value)}: {accepted}")
 
 

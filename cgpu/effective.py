@@ -32,12 +32,18 @@ DEFAULTS: dict[str, Value] = {
     "allow_zero_weight": False,
     "enforce": True,
     "allow_unknown_driver": False,
+    "memory_backend": "auto",
+    "nvml_library": None,
+    "managed_memory": True,
+    "context_memory": 100663296,
+    "drift_tolerance": 536870912,
+    "drift_reaction": "report",
     "workers": 0,
     "hook_timeout": 10,
     "log_level": "info",
     "supervise_shared_mappings": True,
 }
-_TEXTS = ("tree", "low_level_runtime")
+_TEXTS = ("tree", "low_level_runtime", "nvml_library")
 _NUMBERS = ("max_mem_container_mib", "max_schd_weight")
 MAX_BYTES = 1 << 16
 
@@ -60,6 +66,12 @@ class Effective:
     allow_zero_weight: bool
     enforce: bool
     allow_unknown_driver: bool
+    memory_backend: str
+    nvml_library: str | None
+    managed_memory: bool
+    context_memory: int
+    drift_tolerance: int
+    drift_reaction: str
     workers: int
     hook_timeout: int
     log_level: str

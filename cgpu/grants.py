@@ -33,5 +33,12 @@ def parse_grant(text: str) -> Grant:
     raise CgpuError(f"--grant {show(text)}: accepted is {FORM}")
 
 
+def parse_index(flag: str, text: str) -> int:
+    """Read the number of a GPU. Raises CgpuError when it is anything else."""
+    if len(text) <= 4 and _is_number(text):
+        return int(text)
+    raise CgpuError(f"{flag} {show(text)}: accepted is the number of a GPU, such as 0")
+
+
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and (text == "0" or text[0] != "0")

@@ -15,6 +15,7 @@ KEEPER_SOCKET = RUN + "/keeper.sock"
 CDI = RUN + "/cdi.json"
 PID = RUN + "/cgpud.pid"
 SIM = RUN + "/sim"
+RUNS_LOCK = RUN + "/runs.lock"
 
 TREE_MODULE = "/proc/cgpu_km"
 TREE_DAEMON = "/run/cgpu_km"

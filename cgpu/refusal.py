@@ -9,7 +9,7 @@ from cgpu.errors import CgpuError, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from cgpu.grants import Grant
     from cgpu.tree import Tree
@@ -18,31 +18,49 @@ MIB = 1 << 20
 FREE_ONE = "ask for less, or stop a container (cgpu-smi lists them)"
 
 
-def explain(tree: Tree, container: str, pid: int, grants: Sequence[Grant], error: OSError) -> str:
+def explain(
+    tree: Tree,
+    container: str,
+    pid: int,
+    grants: Sequence[Grant],
+    natives: Sequence[int],
+    error: OSError,
+) -> str:
     """Return the message for an errno of a create. Never raises: figures that cannot be read are left out."""
     try:
-        why = _from_figures(tree, container, grants, error.errno or 0)
+        why = _from_figures(tree, container, grants, natives, error.errno or 0)
     except CgpuError:
         why = None
-    return f"container {container}: " + (why or _general(tree, pid, grants, error))
+    return f"container {container}: " + (why or _general(tree, pid, grants, natives, error))
 
 
-def _from_figures(tree: Tree, container: str, grants: Sequence[Grant], number: int) -> str | None:
+def _from_figures(
+    tree: Tree, container: str, grants: Sequence[Grant], natives: Sequence[int], number: int
+) -> str | None:
     if number == errno.ENOMEM:
-        return _first(_no_memory(tree, gpu, size) for gpu, size, _, _ in grants)
-    if number == errno.EDQUOT:
-        return _first(_no_weight(tree, gpu, weight) for gpu, _, weight, _ in grants)
-    if number == errno.ENOSPC:
-        return _first(_no_place(tree, gpu) for gpu, _, _, _ in grants)
+        return _first(_no_memory(tree, gpu, size) for gpu, size, _, _ in grants) or _first(
+            _has_slices(tree, gpu) for gpu in natives
+        )
+    reasons: dict[int, Callable[[int, int], str | None]] = {
+        errno.EOPNOTSUPP: lambda gpu, _: _in_mig_mode(tree, gpu),
+        errno.EDQUOT: lambda gpu, weight: _no_weight(tree, gpu, weight),
+        errno.ENOSPC: lambda gpu, _: _no_place(tree, gpu),
+    }
+    if number in reasons:
+        return _first(reasons[number](gpu, weight) for gpu, _, weight, _ in grants)
     if number == errno.EEXIST:
         return _first(_taken(tree, gpu.index, container) for gpu in tree.gpus())
     if number == errno.ENOENT:
         present = [gpu.index for gpu in tree.gpus()]
-        missing = [gpu for gpu, _, _, _ in grants if gpu not in present]
+        missing = [gpu for gpu in _all(grants, natives) if gpu not in present]
         return (
             f"there is no GPU {missing[0]}; accepted are {', '.join(map(str, present))}" if missing else None
         )
     return None
+
+
+def _all(grants: Sequence[Grant], natives: Sequence[int]) -> list[int]:
+    return [*(gpu for gpu, _, _, _ in grants), *natives]
 
 
 def _first(reasons: Iterable[str | None]) -> str | None:
@@ -51,6 +69,11 @@ def _first(reasons: Iterable[str | None]) -> str | None:
 
 def _no_memory(tree: Tree, gpu: int, size: int) -> str | None:
     name = str(gpu)
+    whole = tree.read_int(name, "natives")
+    if whole:
+        return (
+            f"a slice of GPU {gpu} asked for, which {_containers(whole)} whole; stop it, or name another GPU"
+        )
     total = tree.read_int(name, "memtotal")
     promised = sum(tree.read_int(name, other, "memsize") for other in tree.containers(gpu))
     left = max(total - promised, 0)
@@ -59,6 +82,30 @@ def _no_memory(tree: Tree, gpu: int, size: int) -> str | None:
     return (
         f"{_mib(size)} of GPU {gpu} asked for, {_mib(left)} of its {_mib(total)} are not promised to others; "
         + FREE_ONE
+    )
+
+
+def _has_slices(tree: Tree, gpu: int) -> str | None:
+    count = len(tree.containers(gpu))
+    if not count:
+        return None
+    return (
+        f"GPU {gpu} asked for whole (native), of which {_containers(count)} slices; slice it too, or name "
+        "another GPU"
+    )
+
+
+def _containers(count: int) -> str:
+    return "1 container has" if count == 1 else f"{count} containers have"
+
+
+def _in_mig_mode(tree: Tree, gpu: int) -> str | None:
+    return _mig_line(str(gpu)) if tree.read_int(str(gpu), "mig") else None
+
+
+def _mig_line(gpus: str) -> str:
+    return (
+        f"GPU {gpus} is in MIG mode, and cannot be sliced; name another, or end that mode (nvidia-smi -mig 0)"
     )
 
 
@@ -97,8 +144,8 @@ def directory_of(container: str) -> str:
     return container[:12] if short else container
 
 
-def _general(tree: Tree, pid: int, grants: Sequence[Grant], error: OSError) -> str:
-    gpus = ", ".join(str(gpu) for gpu, _, _, _ in grants)
+def _general(tree: Tree, pid: int, grants: Sequence[Grant], natives: Sequence[int], error: OSError) -> str:
+    gpus = ", ".join(map(str, _all(grants, natives)))
     texts = {
         errno.ENOMEM: f"more memory of GPU {gpus} asked for than is not promised to others; {FREE_ONE}",
         errno.EDQUOT: f"more weight of GPU {gpus} asked for than is left; {FREE_ONE}",
@@ -108,6 +155,8 @@ def _general(tree: Tree, pid: int, grants: Sequence[Grant], error: OSError) -> s
         errno.EBUSY: f"GPU {gpus} cannot take a container now (the engine is busy); start it again",
         errno.ENOENT: f"there is no GPU {gpus}; cgpu-smi lists them",
         errno.EINVAL: f"the engine does not accept pid {pid} and GPU {gpus}: see its log",
+        errno.EOPNOTSUPP: _mig_line(gpus),
+        errno.EIO: "the NVIDIA driver does not answer, or refused a limit: see the engine's log",
         errno.EPROTO: "the loaded NVIDIA driver cannot be enforced upon: see the engine's log (dmesg)",
         errno.EACCES: "only root of the host may register containers",
         errno.EPERM: "only root of the host may register containers",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cgpu.ask import VENDOR, VENDOR_NOTHING, Ask, Said, read
+from cgpu.ask import MIG_REFUSED, VENDOR, VENDOR_NOTHING, Ask, Said, mig_device, read
 from cgpu.errors import CgpuError, show
 from cgpu.grants import format_grants, parse_grant
 
@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from cgpu.grants import Grant
     from cgpu.tree import Gpu
 
-__all__ = ["Request", "defers", "format_grants", "is_silent", "parse_grant", "resolve", "wants"]
+__all__ = [
+    "Request",
+    "check_size",
+    "defers",
+    "format_grants",
+    "is_silent",
+    "named",
+    "parse_grant",
+    "resolve",
+    "spread",
+    "wants",
+    "weight_of",
+]
 
 MIB = 1 << 20
 
@@ -71,7 +83,7 @@ def resolve(spec: Mapping[str, object], gpus: Sequence[Gpu], config: Effective) 
     sizes = _sizes(ask, amounts, sliced, config)
     highprio = int(ask.highprio.text) if ask.highprio is not None else 0
     grants = tuple(
-        (gpu.index, size, _weight(ask.weight, gpu, config), highprio)
+        (gpu.index, size, weight_of(ask.weight, gpu, config), highprio)
         for gpu, size in zip(sliced, sizes, strict=True)
     )
     uuids = tuple(gpu.uuid for gpu in (*sliced, *native))
@@ -84,17 +96,25 @@ def resolve(spec: Mapping[str, object], gpus: Sequence[Gpu], config: Effective) 
 def _devices(ask: Ask, gpus: Sequence[Gpu], config: Effective) -> tuple[list[Gpu], list[Gpu]]:
     if ask.devices is None:
         return _fallback(ask, gpus), []
-    sliced = _named(ask.devices, gpus)
+    sliced = named(ask.devices, gpus)
     # A whole GPU beside the slices is given only by the same, accepted voice that named the slices.
-    if ask.devices.trusted or not config.allow_environment or ask.vendor in (*VENDOR_NOTHING, "all"):
+    trusted = ask.devices.trusted or (ask.container is not None and ask.container.trusted)
+    if trusted or not config.allow_environment or ask.vendor in (*VENDOR_NOTHING, "all"):
         return sliced, []
-    vendor = _named(Said(VENDOR, ask.vendor), gpus)
-    return sliced, [gpu for gpu in vendor if gpu not in sliced]
+    said = Said(VENDOR, ask.vendor)
+    native = [gpu for gpu in named(said, gpus) if gpu not in sliced]
+    if native and not config.allow_disable:
+        raise said.refuse(
+            f"GPU {native[0].index} would not be sliced, and slicing cannot be switched off on this node "
+            f"(allow_disable: false in /etc/cgpu/config.yaml); name it in {ask.devices.label} too, or not at "
+            "all"
+        )
+    return sliced, native
 
 
 def _fallback(ask: Ask, gpus: Sequence[Gpu]) -> list[Gpu]:
     if ask.vendor not in VENDOR_NOTHING:
-        return _named(Said(VENDOR, ask.vendor), gpus)
+        return named(Said(VENDOR, ask.vendor), gpus)
     if len(gpus) == 1:
         return list(gpus)
     raise CgpuError(
@@ -103,7 +123,8 @@ def _fallback(ask: Ask, gpus: Sequence[Gpu]) -> list[Gpu]:
     )
 
 
-def _named(said: Said, gpus: Sequence[Gpu]) -> list[Gpu]:
+def named(said: Said, gpus: Sequence[Gpu]) -> list[Gpu]:
+    """Return the GPUs that a list of indexes and UUIDs, or `all`, names. Raises CgpuError."""
     if said.text == "all":
         return list(gpus)
     by_name = {str(gpu.index): gpu for gpu in gpus}
@@ -111,6 +132,8 @@ def _named(said: Said, gpus: Sequence[Gpu]) -> list[Gpu]:
     chosen: list[Gpu] = []
     for name in said.text.split(","):
         gpu = by_name.get(name.lower())
+        if gpu is None and mig_device(name):
+            raise said.refuse(MIG_REFUSED)
         if gpu is None:
             raise said.refuse(f"there is no GPU {_short(name)}; accepted are {_accepted(gpus)}")
         if gpu in chosen:
@@ -137,13 +160,18 @@ def _sizes(ask: Ask, amounts: tuple[int, ...], sliced: list[Gpu], config: Effect
         sizes = [config.default_memsize // MIB] * len(sliced)
     else:
         said = ask.container
-        if len(amounts) > len(sliced):
-            raise said.refuse(f"{len(amounts)} values for {_count(sliced)}; give at most one for each")
-        amounts += amounts[-1:] * (len(sliced) - len(amounts))
+        amounts = spread(said, amounts, sliced)
         sizes = [_mib(said, ask.dev, amount, gpu) for amount, gpu in zip(amounts, sliced, strict=True)]
     for size, gpu in zip(sizes, sliced, strict=True):
-        _check_size(said, size, gpu, config)
+        check_size(said, size, gpu, config)
     return [size * MIB for size in sizes]
+
+
+def spread(said: Said, amounts: tuple[int, ...], sliced: Sequence[Gpu]) -> tuple[int, ...]:
+    """Return one amount for each GPU: they go in order, and the last one repeats. Raises CgpuError."""
+    if len(amounts) > len(sliced):
+        raise said.refuse(f"{len(amounts)} values for {_count(sliced)}; give at most one for each")
+    return amounts + amounts[-1:] * (len(sliced) - len(amounts))
 
 
 def _count(gpus: Sequence[Gpu]) -> str:
@@ -163,7 +191,8 @@ def _mib(said: Said, dev: Said | None, amount: int, gpu: Gpu) -> int:
     return card * amount // whole
 
 
-def _check_size(said: Said, size: int, gpu: Gpu, config: Effective) -> None:
+def check_size(said: Said, size: int, gpu: Gpu, config: Effective) -> None:
+    """Raise CgpuError unless a slice of so many MiB can be one of this GPU and is allowed on this node."""
     card = gpu.memtotal // MIB
     if size == 0:
         raise said.refuse(f"that is less than 1 MiB of GPU {gpu.index} ({card} MiB); ask for more")
@@ -179,7 +208,8 @@ def _check_size(said: Said, size: int, gpu: Gpu, config: Effective) -> None:
 # --- compute ---
 
 
-def _weight(said: Said | None, gpu: Gpu, config: Effective) -> int:
+def weight_of(said: Said | None, gpu: Gpu, config: Effective) -> int:
+    """Return the weight that well-formed text asks for, 1 without one. Raises CgpuError out of bounds."""
     if said is None:
         return 1
     weight = int(said.text)

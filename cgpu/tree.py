@@ -20,14 +20,17 @@ if TYPE_CHECKING:
     from cgpu.effective import Effective
     from cgpu.grants import Grant
 
+PARTLY = errno.EMSGSIZE
 MAX_NODE = 1 << 16
 MAX_CONTROL = 4096
 MAX_ID = 127
 ID_EXTRA = "_.+-"
-_FACTS = ("memfree", "memtotal", "minor", "name", "uuid")
+_FACTS = ("drift", "memfree", "memtotal", "mig", "minor", "name", "natives", "uuid")
 GPU_NODES = (*_FACTS, "free_weight", "major", "max_inst", "policy", "prio_ratio")
 ROOT_NODES = ("default_memsize", "engine", "inst_ctl", "major", "upgrade", "version")
 CONTAINER_NODES = ("highprio", "id", "meminfo", "memsize", "owner", "usage", "weight")
+DAEMON = "cgpud"
+MODULE = "cgpu_km"
 DOWN = (errno.ENOENT, errno.ENOTCONN, errno.ENOTDIR, errno.ENODEV, errno.ECONNABORTED)
 
 
@@ -112,6 +115,16 @@ class Tree:
         """Return the cards in the order of their indexes."""
         return [self._gpu(index) for index in sorted(int(name) for name in self.names() if is_index(name))]
 
+    def kind(self) -> str:
+        """Return which engine is behind the tree, DAEMON or MODULE.
+
+        One that is not known is refused: it may need more than is prepared for these two.
+        """
+        engine = self.read("engine").partition(" ")[0]
+        if engine not in (DAEMON, MODULE):
+            raise CgpuError(f"{self.path}/engine: {show(engine)}: accepted are {DAEMON} and {MODULE}")
+        return engine
+
     def containers(self, gpu: int) -> list[str]:
         """Return the names of the container directories of one GPU."""
         return [name for name in self.names(str(gpu)) if name not in GPU_NODES]
@@ -123,14 +136,19 @@ class Tree:
         except EngineDownError:
             return config
 
-    def register(self, container: str, pid: int, grants: Sequence[Grant]) -> None:
+    def register(
+        self, container: str, pid: int, grants: Sequence[Grant], natives: Sequence[int] = ()
+    ) -> None:
         """Register a container on all GPUs of its grants, or on none. pid is its init process.
+
+        natives: GPUs that it has whole besides.
 
         The message of the CgpuError says what is left where the node has too little.
         """
         check_id(container)
         slices = " ".join(f"gpu={gpu}:{size}:{weight}:{high}" for gpu, size, weight, high in grants)
-        line = f"create id={container} pid={pid} {slices}"
+        whole = "".join(f" native={gpu}" for gpu in natives)
+        line = f"create id={container} pid={pid} {slices}{whole}"
         if len(line) > MAX_CONTROL:
             raise CgpuError(f"container {container}: its request takes {len(line)} bytes, 4096 are accepted")
         try:
@@ -140,10 +158,10 @@ class Tree:
 
             if error.errno in DOWN and not self._is_up():
                 raise self._down() from error
-            if error.errno == errno.EIO:
+            if error.errno in (errno.EIO, PARTLY):
                 # Nobody knows what the engine made of it.
                 self._forget(container)
-            raise CgpuError(explain(self, container, pid, grants, error)) from error
+            raise CgpuError(explain(self, container, pid, grants, natives, error)) from error
 
     def destroy(self, container: str) -> None:
         """Remove a container's registration; nothing happens when there is none."""
@@ -174,7 +192,7 @@ class Tree:
         fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             if os.write(fd, raw) != len(raw):
-                raise OSError(errno.EIO, "only a part was taken")
+                raise OSError(PARTLY, "only a part was taken")
         finally:
             os.close(fd)
 

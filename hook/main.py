@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook: `cgpu-hook STAGE [--grant GPU:BYTES:WEIGHT:PRIORITY]...`, the OCI state on standard input.
+"""The hook: `cgpu-hook STAGE [--grant GPU:BYTES:WEIGHT:PRIORITY]... [--native GPU]...`, OCI state on stdin.
 
 It runs at every start of a container. What it may import is in tests/hook/test_budget.py.
 """
@@ -11,7 +11,7 @@ import sys
 
 from cgpu import effective, paths
 from cgpu.errors import CgpuError, one_line, show
-from cgpu.grants import parse_grant
+from cgpu.grants import parse_grant, parse_index
 from cgpu.hook import log
 from cgpu.hook.register import RegistrationError, register
 from cgpu.hook.state import read_state
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from cgpu.grants import Grant
 
 START = ("prestart", "createRuntime")
-USAGE = "accepted is cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]..."
+USAGE = (
+    "accepted is cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]... "
+    "[--native GPU]..."
+)
 
 
 def main(argv: Sequence[str] | None = None, config_path: str = paths.EFFECTIVE, fd: int = 0) -> int:
@@ -40,7 +43,7 @@ def main(argv: Sequence[str] | None = None, config_path: str = paths.EFFECTIVE, 
     try:
         if stage not in START:
             raise CgpuError(f"stage {show(stage)}: {USAGE}")
-        _start(_grants(arguments[1:]), config_path, fd, seen)
+        _start(*_gpus(arguments[1:]), config_path, fd, seen)
     except RegistrationError as error:
         return _failed(seen[0], str(error), str(error))
     except CgpuError as error:
@@ -52,10 +55,10 @@ def main(argv: Sequence[str] | None = None, config_path: str = paths.EFFECTIVE, 
     return 0
 
 
-def _start(grants: list[Grant], config_path: str, fd: int, seen: list[str]) -> None:
+def _start(grants: list[Grant], natives: list[int], config_path: str, fd: int, seen: list[str]) -> None:
     state = read_state(fd)
     seen[0] = state.id
-    register(state, grants, effective.load(config_path))
+    register(state, grants, natives, effective.load(config_path))
 
 
 def _stop(config_path: str, fd: int) -> int:
@@ -69,13 +72,19 @@ def _stop(config_path: str, fd: int) -> int:
     return 0
 
 
-def _grants(arguments: Sequence[str]) -> list[Grant]:
-    grants = []
+def _gpus(arguments: Sequence[str]) -> tuple[list[Grant], list[int]]:
+    grants: list[Grant] = []
+    natives: list[int] = []
     for flag, text in zip(arguments[::2], [*arguments[1::2], ""], strict=False):
-        if flag != "--grant":
+        if flag == "--grant":
+            grants.append(parse_grant(text))
+        elif flag == "--native":
+            natives.append(parse_index("--native", text))
+        else:
             raise CgpuError(f"argument {show(flag)}: {USAGE}")
-        grants.append(parse_grant(text))
-    return grants
+    if natives and not grants:
+        raise CgpuError(f"argument --native: {USAGE}")
+    return grants, natives
 
 
 def _failed(container: str, message: str, logged: str) -> int:

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ("cgpud", "cgpu-config-apply", "cgpu-hook", "cgpu-runtime-config", "cgpu-smi")
+COMMANDS = ("cgpu", "cgpud", "cgpu-config-apply", "cgpu-hook", "cgpu-runtime-config", "cgpu-smi")
 PROGRAMS = (
     "hook/cgpu-hook",
     "kmod/build/cgpu-probe",
     "kmod/build/cgpu-probe32",
+    "kmod/build/cgpu-recorder",
     "kmod/build/cgpu-sim",
+    "kmod/build/libcgpu-replay.so",
     "kmod/build/libcgpud.so",
     "runtime_config/launcher/cgpu-container-runtime",
 )
@@ -108,7 +110,7 @@ def test_install(wheel: Path, venv: Path) -> None:
     packages = site_packages(venv)
     assert not {path.name for path in packages.iterdir()} & set(BARE)
     assert [name for name in BARE if is_reachable(venv, name)] == []
-    for command in ("cgpu-smi", "cgpud", "cgpu-runtime-config", "cgpu-config-apply"):
+    for command in ("cgpu", "cgpu-smi", "cgpud", "cgpu-runtime-config", "cgpu-config-apply"):
         assert command in run(venv / command, "--help")
     assert [name for name in COMMANDS if not os.access(venv / name, os.X_OK)] == []
     assert [name for name in PROGRAMS if not os.access(packages / "cgpu" / name, os.X_OK)] == []

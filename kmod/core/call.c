@@ -15,7 +15,7 @@ int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *envelope, u32 bytes
 	return *inner > NV_MAX_IOCTL_XFER_SIZE || *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
 }
 
-int core_class_memory(u32 class)
+static const struct nv_class *find_class(u32 class)
 {
 	u32 low = 0, high = nv_class_count;
 
@@ -23,13 +23,27 @@ int core_class_memory(u32 class)
 		u32 middle = low + (high - low) / 2;
 
 		if (nv_classes[middle].id == class)
-			return nv_classes[middle].memory;
+			return &nv_classes[middle];
 		if (nv_classes[middle].id < class)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return -ENOENT;
+	return NULL;
+}
+
+int core_class_memory(u32 class)
+{
+	const struct nv_class *known = find_class(class);
+
+	return known ? known->memory : -ENOENT;
+}
+
+const char *core_class_name(u32 class)
+{
+	const struct nv_class *known = find_class(class);
+
+	return known ? known->name : NULL;
 }
 
 int core_segment(struct core_frame *frame, u32 index, u32 parent, u32 pointer, u32 bytes)
@@ -94,7 +108,7 @@ static enum cgpu_verdict decide(struct core_frame *frame)
 		return CGPU_CONTINUE;
 	if (call->device == CGPU_DEVICE_OTHER)
 		return core_refuse(frame, EPERM);
-	if (call->device == CGPU_DEVICE_GPU && core_instance_of(frame->state, call->gpu, call->slot, NULL) == NULL)
+	if (call->device == CGPU_DEVICE_GPU && !core_has_gpu(frame->state, call->gpu, call->slot))
 		return core_refuse(frame, EPERM);
 	if (core_names_holder(frame))
 		return core_answer(frame, NV_ERR_INVALID_CLIENT);

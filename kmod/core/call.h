@@ -21,20 +21,25 @@ enum core_op {
 	CORE_OP_FB_INFO,
 	CORE_OP_FB_INFO_V2,
 	CORE_OP_FB_REGION,
+	CORE_OP_PIDS,
+	CORE_OP_PID_INFO,
 	CORE_OP_ROOT, /* continued: a client is made */
+	CORE_OP_EXPORT,
+	CORE_OP_IMPORT,
 };
 
 enum core_note {
 	CORE_NOTE_OP,
-	CORE_NOTE_OBJECT, /* the pending record */
+	CORE_NOTE_OBJECT, /* the pending record, or the first of several */
 	CORE_NOTE_SERIAL, /* of that record; for CORE_OP_ROOT the state's when the call began */
-	CORE_NOTE_UNIT, /* charge unit */
-	CORE_NOTE_GPU,
-	CORE_NOTE_DONE, /* 1: the driver did it; undo has something to free */
+	CORE_NOTE_UNIT, /* charge unit; of exports and imports the number of pending records */
+	CORE_NOTE_GPU, /* of exports and imports: see core_transfer_note() */
+	CORE_NOTE_DONE, /* 1: the driver did it; undo has something to free. CORE_DONE_LIST and n: n of a list are */
 	CORE_NOTE_HANDLES, /* client in the upper half, object in the lower */
 	CORE_NOTE_UNDO, /* CORE_UNDO: a free that takes back */
 };
 #define CORE_UNDO 0x554e444full
+#define CORE_DONE_LIST 2u
 
 struct core_frame {
 	struct cgpu_core *core;
@@ -44,7 +49,7 @@ struct core_frame {
 	struct core_container *container;
 	u32 status_at; /* where in top the driver's status sits */
 	u32 status; /* for CGPU_ANSWER */
-	u32 unknown_class; /* 0: none */
+	u32 unknown_class; /* or one that is not charged; 0: none */
 	u32 unknown_escape; /* its number and 1; 0: none */
 };
 
@@ -120,10 +125,18 @@ static inline enum cgpu_verdict core_execute(struct core_frame *frame, enum core
 
 /* --- call.c --- */
 
+/* The driver limits: what allocates goes on in the caller, whose cgroup the driver charges. */
+static inline int core_driver_limits(const struct core_frame *frame)
+{
+	return frame->core->ops->driver_used != NULL;
+}
+
 /* Ask for a nested buffer. 1: it was added and must be filled; 0: it is there; -EINVAL: it cannot be. */
 int core_segment(struct core_frame *frame, u32 index, u32 parent, u32 pointer, u32 bytes);
 /* What kind of memory a class is about, NV_CLASS_MEMORY_*; -ENOENT for a class nobody knows. */
 int core_class_memory(u32 class);
+/* NULL for a class nobody knows. */
+const char *core_class_name(u32 class);
 
 /* --- call_escape.c --- */
 
@@ -131,6 +144,13 @@ int core_class_memory(u32 class);
 int core_escape_passes(u32 nr);
 /* What to log of a call that was refused for something unknown. Returns 0 when that was said already. */
 int core_refusal_line(struct core_frame *frame, struct core_text *out);
+
+/* --- call_pids.c --- */
+
+/* Whether the driver's numbers can be told apart here. */
+int core_pids_judged(const struct core_frame *frame);
+void core_rewrite_pids(struct core_frame *frame);
+void core_rewrite_pid_info(struct core_frame *frame);
 
 /* --- call_root.c --- */
 
@@ -147,6 +167,38 @@ enum cgpu_verdict core_begin_control(struct core_frame *frame);
 enum cgpu_verdict core_begin_dup(struct core_frame *frame);
 enum cgpu_verdict core_begin_free(struct core_frame *frame);
 
+/* --- call_transfer.c: exports and imports --- */
+
+/* Where the parameters of such a call have what. */
+struct core_transfer {
+	u32 bytes;
+	u32 descriptor, objects, parent; /* parent: of imports */
+	u32 most; /* objects that there is room for */
+	u32 command;
+	u32 count, index; /* how many, and the place in the file of the first */
+	int imports;
+};
+/* Keep it for the end: from then on the driver has written into the parameters. */
+void core_transfer_note(struct cgpu_call *call, const struct core_transfer *transfer);
+/* 0, or -ENOENT: there is none. */
+int core_transfer_noted(const struct nv_abi *abi, const struct cgpu_call *call, struct core_transfer *transfer);
+/* The n-th pending record of a call, when at is the one before it; CORE_NONE: it is gone. */
+u32 core_batch_at(const struct cgpu_state *state, const struct cgpu_call *call, u32 n, u32 before);
+/* Make one more of them, a reference to the memory of source. -ENOSPC: all of them are gone. */
+int core_batch_add(struct core_frame *frame, u32 client, u32 source);
+void core_batch_drop(struct core_frame *frame);
+enum cgpu_verdict core_begin_transfer(struct core_frame *frame, u32 command);
+
+/* --- call_export.c, call_import.c --- */
+
+enum cgpu_verdict core_begin_export(struct core_frame *frame, const struct core_transfer *transfer);
+void core_end_export(struct core_frame *frame, int done);
+enum cgpu_verdict core_begin_import(struct core_frame *frame, const struct core_transfer *transfer);
+/* 1: it must be undone. */
+int core_end_import(struct core_frame *frame, int done);
+/* The next handle that undoing the call has to free. 0: there is none. */
+u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call);
+
 /* --- call_claim.c --- */
 
 /* The client that a call names and that another container has on record. 0: none. Sets status_at. */
@@ -154,15 +206,42 @@ u32 core_claimed(struct core_frame *frame);
 /* Whether a call names a handle that only the engine's own records have. Sets status_at. */
 int core_names_holder(struct core_frame *frame);
 
+/* --- call_channel.c: what makes a context --- */
+
+/* What an allocation has in common with others, and where the rest of it sits. */
+struct core_alloc {
+	struct core_handles handles;
+	u32 class;
+	u32 params_at; /* where the pointer to the parameters sits */
+	u32 rights_at; /* NV_ABI_ABSENT in the short form */
+	u32 flags;
+};
+/* Copy the parameters, then the rights where they are asked for. As core_segment(). */
+int core_alloc_copy_in(struct core_frame *frame, const struct core_alloc *alloc, u32 bytes);
+enum cgpu_verdict core_alloc_copy_in_verdict(struct core_frame *frame, int more);
+enum cgpu_verdict core_begin_group(struct core_frame *frame, const struct core_alloc *alloc);
+enum cgpu_verdict core_begin_channel(struct core_frame *frame, const struct core_alloc *alloc);
+/* The record that an object ends with: its parent's, but for a group or channel that of its address space below that. */
+u32 core_space_of(struct core_frame *frame, u32 object, u32 parent);
+
 /* --- call_reserve.c: records for what a call is about to make --- */
 
 /* A device or subdevice of this client. CORE_NONE: the ledger does not know it. */
 u32 core_parent_find(struct core_frame *frame, const struct core_handles *handles);
 /* Make the pending object and note it. 0 or -ENOSPC. */
 int core_reserve(struct core_frame *frame, const struct core_handles *handles, u32 kind, u32 gpu);
+/* An allocation that the driver limits: it goes on, unless the card gives nothing more. */
+enum cgpu_verdict core_leave_to_driver(struct core_frame *frame, u32 parent);
 /* The same with memory, charged. CGPU_EXECUTE stands for done. */
 enum cgpu_verdict core_reserve_memory(
 	struct core_frame *frame, const struct core_handles *handles, u32 parent, const struct core_alloc_shape *shape);
+/* The same with a channel group or channel: charged by the estimate where it makes a context of the graphics engine. */
+enum cgpu_verdict core_reserve_context(
+	struct core_frame *frame, const struct core_handles *handles, u32 parent, u32 kind, u32 engine);
+/* The driver took a handle that the ledger still has: what had it is gone, and was not seen to go. */
+void core_replace_stale(struct core_frame *frame, u32 client, u32 handle);
+/* A call on the client of a pending record succeeded. 1: another container has that client on record. */
+int core_client_done(struct core_frame *frame, u32 client);
 /* The call failed: take the records back. */
 void core_settle_failed(struct core_frame *frame);
 /* It succeeded. shape is what the driver answered, NULL when no new memory came with it. 1: must be undone. */
@@ -178,9 +257,12 @@ void core_rewrite_heap_info(struct core_frame *frame);
 /* --- call_shape.c: where the fields of an allocation sit --- */
 
 void core_alloc_handles(const struct core_frame *frame, struct core_handles *handles);
+/* Of any of the heap's functions that allocate. */
 void core_heap_handles(const struct core_frame *frame, struct core_handles *handles);
 void core_dup_handles(const struct core_frame *frame, struct core_handles *handles);
 void core_alloc_shape_read(const struct core_frame *frame, const u8 *params, struct core_alloc_shape *shape);
 void core_heap_shape_read(const struct core_frame *frame, struct core_alloc_shape *shape);
+/* Before the call: where the size is asked for as height and pitch, it is what the driver will make of them. */
+void core_heap_shape_asked(const struct core_frame *frame, struct core_alloc_shape *shape);
 
 #endif

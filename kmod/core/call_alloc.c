@@ -2,15 +2,7 @@
 /* NV_ESC_RM_ALLOC in its two forms, and the two older ways to allocate. */
 #include "call.h"
 
-struct alloc {
-	struct core_handles handles;
-	u32 class;
-	u32 params_at; /* where the pointer to the parameters sits */
-	u32 rights_at; /* NV_ABI_ABSENT in the short form */
-	u32 flags;
-};
-
-static int decode(struct core_frame *frame, struct alloc *alloc)
+static int decode(struct core_frame *frame, struct core_alloc *alloc)
 {
 	const struct nv_layout_NVOS64_PARAMETERS *wide = &frame->abi->NVOS64_PARAMETERS;
 	const struct nv_layout_NVOS21_PARAMETERS *narrow = &frame->abi->NVOS21_PARAMETERS;
@@ -35,8 +27,7 @@ static int decode(struct core_frame *frame, struct alloc *alloc)
 	return 0;
 }
 
-/* The parameters, then the rights where they are asked for. As core_segment(). */
-static int copy_in(struct core_frame *frame, const struct alloc *alloc, u32 bytes)
+int core_alloc_copy_in(struct core_frame *frame, const struct core_alloc *alloc, u32 bytes)
 {
 	u32 index = 0;
 	int more;
@@ -51,7 +42,7 @@ static int copy_in(struct core_frame *frame, const struct alloc *alloc, u32 byte
 	return core_segment(frame, index, 0, alloc->rights_at, frame->abi->RS_ACCESS_MASK.bytes);
 }
 
-static enum cgpu_verdict copy_in_verdict(struct core_frame *frame, int more)
+enum cgpu_verdict core_alloc_copy_in_verdict(struct core_frame *frame, int more)
 {
 	return more < 0 ? core_refuse(frame, EINVAL) : CGPU_COPY_IN;
 }
@@ -69,44 +60,44 @@ static u32 gpu_of_device(struct core_frame *frame, u32 device_instance)
 	return CORE_NONE;
 }
 
-static enum cgpu_verdict alloc_object(struct core_frame *frame, const struct alloc *alloc, u32 kind, u32 gpu)
+static enum cgpu_verdict alloc_object(struct core_frame *frame, const struct core_alloc *alloc, u32 kind, u32 gpu)
 {
 	if (core_reserve(frame, &alloc->handles, kind, gpu))
 		return core_no_records(frame);
 	return core_execute(frame, CORE_OP_ALLOC);
 }
 
-static enum cgpu_verdict alloc_device(struct core_frame *frame, const struct alloc *alloc)
+static enum cgpu_verdict alloc_device(struct core_frame *frame, const struct core_alloc *alloc)
 {
 	int more;
 	u32 gpu;
 
 	if (core_get64(frame->call->top, alloc->params_at) == 0)
 		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
-	more = copy_in(frame, alloc, frame->abi->NV0080_ALLOC_PARAMETERS.bytes);
+	more = core_alloc_copy_in(frame, alloc, frame->abi->NV0080_ALLOC_PARAMETERS.bytes);
 	if (more)
-		return copy_in_verdict(frame, more);
+		return core_alloc_copy_in_verdict(frame, more);
 	gpu = gpu_of_device(
 		frame, core_get32(frame->call->segment[0].data, frame->abi->NV0080_ALLOC_PARAMETERS.deviceId));
-	if (gpu == CORE_NONE || core_instance_of(frame->state, gpu, frame->call->slot, NULL) == NULL)
+	if (gpu == CORE_NONE || !core_has_gpu(frame->state, gpu, frame->call->slot))
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return alloc_object(frame, alloc, CORE_OBJECT_DEVICE, gpu);
 }
 
-static enum cgpu_verdict alloc_subdevice(struct core_frame *frame, const struct alloc *alloc)
+static enum cgpu_verdict alloc_subdevice(struct core_frame *frame, const struct core_alloc *alloc)
 {
 	u32 parent = core_parent_find(frame, &alloc->handles);
 	int more;
 
 	if (parent == CORE_NONE || frame->state->object[parent].kind != CORE_OBJECT_DEVICE)
 		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
-	more = copy_in(frame, alloc, frame->abi->NV2080_ALLOC_PARAMETERS.bytes);
+	more = core_alloc_copy_in(frame, alloc, frame->abi->NV2080_ALLOC_PARAMETERS.bytes);
 	if (more)
-		return copy_in_verdict(frame, more);
+		return core_alloc_copy_in_verdict(frame, more);
 	return alloc_object(frame, alloc, CORE_OBJECT_SUBDEVICE, frame->state->object[parent].gpu);
 }
 
-static enum cgpu_verdict alloc_vidmem(struct core_frame *frame, const struct alloc *alloc)
+static enum cgpu_verdict alloc_vidmem(struct core_frame *frame, const struct core_alloc *alloc)
 {
 	u32 parent = core_parent_find(frame, &alloc->handles);
 	struct core_alloc_shape shape;
@@ -118,15 +109,74 @@ static enum cgpu_verdict alloc_vidmem(struct core_frame *frame, const struct all
 		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
 	if (core_get64(frame->call->top, alloc->params_at) == 0)
 		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
-	more = copy_in(frame, alloc, frame->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes);
+	if (core_driver_limits(frame))
+		return core_leave_to_driver(frame, parent);
+	more = core_alloc_copy_in(frame, alloc, frame->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes);
 	if (more)
-		return copy_in_verdict(frame, more);
+		return core_alloc_copy_in_verdict(frame, more);
 	core_alloc_shape_read(frame, frame->call->segment[0].data, &shape);
 	location = (shape.attr >> NVOS32_ATTR_LOCATION_SHIFT) & NVOS32_ATTR_LOCATION_MASK;
 	if (location != NVOS32_ATTR_LOCATION_VIDMEM || (shape.flags & NVOS32_ALLOC_FLAGS_VIRTUAL))
 		return core_answer(frame, NV_ERR_INVALID_ARGUMENT);
 	verdict = core_reserve_memory(frame, &alloc->handles, parent, &shape);
 	return verdict == CGPU_EXECUTE ? core_execute(frame, CORE_OP_ALLOC) : verdict;
+}
+
+/* Classes that are about MIG's instances of a card. */
+static int is_mig(u32 class)
+{
+	return class == AMPERE_SMC_PARTITION_REF || class == AMPERE_SMC_EXEC_PARTITION_REF ||
+		class == AMPERE_SMC_CONFIG_SESSION || class == AMPERE_SMC_MONITOR_SESSION;
+}
+
+/* An instance of a card that the container has whole can be used. What configures instances, or looks at those of all
+ * cards, is the node's affair. */
+static enum cgpu_verdict alloc_mig(struct core_frame *frame, const struct core_alloc *alloc)
+{
+	u32 parent = core_parent_find(frame, &alloc->handles);
+
+	/* Below an instance, which is none of the kept objects. */
+	if (alloc->class == AMPERE_SMC_EXEC_PARTITION_REF)
+		return CGPU_CONTINUE;
+	if (alloc->class != AMPERE_SMC_PARTITION_REF || parent == CORE_NONE ||
+		!core_is_native(frame->state, frame->state->object[parent].gpu, frame->call->slot))
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return CGPU_CONTINUE;
+}
+
+/* What it refers to the driver would keep, or pass on, after its charge has ended. */
+static enum cgpu_verdict not_charged(struct core_frame *frame, u32 class)
+{
+	frame->unknown_class = class;
+	return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+}
+
+static int is_charged(struct core_frame *frame, const struct core_alloc *alloc, u32 at)
+{
+	u32 client = core_client_find(frame->state, frame->call->slot, alloc->handles.client);
+	u32 object = core_object_find(frame->state, client, core_get32(frame->call->segment[0].data, at));
+
+	return object != CORE_NONE && frame->state->object[object].kind == CORE_OBJECT_MEMORY;
+}
+
+/* It duplicates the memory that it is made of, and gives handles to that out again (src/nvidia/src/kernel/gpu/mem_mgr/
+ * sem_surf.c): only memory of the host. */
+static enum cgpu_verdict alloc_surface(struct core_frame *frame, const struct core_alloc *alloc)
+{
+	const struct nv_layout_NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS *at =
+		&frame->abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS;
+	int more;
+
+	if (at->hSemaphoreMem == NV_ABI_ABSENT)
+		return core_answer(frame, NV_ERR_INVALID_CLASS);
+	if (core_get64(frame->call->top, alloc->params_at) == 0)
+		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+	more = core_alloc_copy_in(frame, alloc, at->bytes);
+	if (more)
+		return core_alloc_copy_in_verdict(frame, more);
+	if (is_charged(frame, alloc, at->hSemaphoreMem) || is_charged(frame, alloc, at->hMaxSubmittedMem))
+		return not_charged(frame, alloc->class);
+	return core_execute(frame, CORE_OP_PLAIN);
 }
 
 /* By what a class means for video memory. */
@@ -138,28 +188,41 @@ static enum cgpu_verdict alloc_other(struct core_frame *frame, u32 class, int me
 	case NV_CLASS_MEMORY_VIRTUAL:
 	case NV_CLASS_MEMORY_MAPPER:
 		return CGPU_CONTINUE;
+	case NV_CLASS_MEMORY_GROUP:
+	case NV_CLASS_MEMORY_CHANNEL:
+		/* No older call makes one. */
+		return core_answer(frame, NV_ERR_INVALID_CLASS);
 	case NV_CLASS_MEMORY_ALIAS:
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	case NV_CLASS_MEMORY_EXPORT:
 	case NV_CLASS_MEMORY_FABRIC:
-		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	case NV_CLASS_MEMORY_KEEPER:
+		return not_charged(frame, class);
 	default:
 		frame->unknown_class = class;
 		return core_answer(frame, NV_ERR_INVALID_CLASS);
 	}
 }
 
+static int is_judged(int memory)
+{
+	return memory == NV_CLASS_MEMORY_VIDMEM || memory == NV_CLASS_MEMORY_GROUP || memory == NV_CLASS_MEMORY_CHANNEL;
+}
+
 enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 {
-	struct alloc alloc;
+	struct core_alloc alloc;
 	int memory;
 
 	if (decode(frame, &alloc))
 		return core_refuse(frame, EINVAL);
 	if (core_is_root(alloc.class))
 		return core_begin_root(frame);
+	if (is_mig(alloc.class))
+		return alloc_mig(frame, &alloc);
 	memory = core_class_memory(alloc.class);
-	if (alloc.class != NV01_DEVICE_0 && alloc.class != NV20_SUBDEVICE_0 && memory != NV_CLASS_MEMORY_VIDMEM)
+	if (alloc.class != NV01_DEVICE_0 && alloc.class != NV20_SUBDEVICE_0 && alloc.class != NV_SEMAPHORE_SURFACE &&
+		!is_judged(memory))
 		return alloc_other(frame, alloc.class, memory);
 	/* Another encoding of the parameters, which only the driver's own libraries write. */
 	if (alloc.flags & NVOS64_FLAGS_FINN_SERIALIZED)
@@ -168,6 +231,12 @@ enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 		return alloc_device(frame, &alloc);
 	if (alloc.class == NV20_SUBDEVICE_0)
 		return alloc_subdevice(frame, &alloc);
+	if (memory == NV_CLASS_MEMORY_GROUP)
+		return core_begin_group(frame, &alloc);
+	if (memory == NV_CLASS_MEMORY_CHANNEL)
+		return core_begin_channel(frame, &alloc);
+	if (alloc.class == NV_SEMAPHORE_SURFACE)
+		return alloc_surface(frame, &alloc);
 	return alloc_vidmem(frame, &alloc);
 }
 
@@ -200,7 +269,7 @@ enum cgpu_verdict core_begin_alloc_object(struct core_frame *frame)
 		return core_refuse(frame, EINVAL);
 	frame->status_at = at->status;
 	class = core_get32(frame->call->top, at->hClass);
-	if (class == NV01_DEVICE_0 || class == NV20_SUBDEVICE_0)
+	if (class == NV01_DEVICE_0 || class == NV20_SUBDEVICE_0 || is_mig(class))
 		return core_answer(frame, NV_ERR_INVALID_CLASS);
 	if (core_is_root(class))
 		return core_begin_root(frame);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* NV_ESC_RM_CONTROL: the controls that tell sizes of memory, and those that carry memory elsewhere. */
+/* NV_ESC_RM_CONTROL: the controls that tell sizes of memory or of processes, and those that carry memory elsewhere. */
 #include "call.h"
 
 /* Note the GPU that a control is about. -ENOENT: the object is no subdevice that the ledger knows. */
@@ -58,6 +58,11 @@ static enum cgpu_verdict info_control(struct core_frame *frame, u32 params_bytes
 	return core_execute(frame, op);
 }
 
+static enum cgpu_verdict pids_control(struct core_frame *frame, u32 params_bytes, enum core_op op)
+{
+	return core_pids_judged(frame) ? info_control(frame, params_bytes, op) : CGPU_CONTINUE;
+}
+
 enum cgpu_verdict core_begin_control(struct core_frame *frame)
 {
 	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
@@ -73,12 +78,29 @@ enum cgpu_verdict core_begin_control(struct core_frame *frame)
 	case NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO:
 		return info_control(
 			frame, frame->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes, CORE_OP_FB_REGION);
+	case NV2080_CTRL_CMD_GPU_GET_PIDS:
+		return pids_control(frame, frame->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.bytes, CORE_OP_PIDS);
+	case NV2080_CTRL_CMD_GPU_GET_PID_INFO:
+		return pids_control(frame, frame->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes, CORE_OP_PID_INFO);
+	case NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2:
+		/* With the numbers of all processes of the host. */
+		return frame->abi->pids_of_caller ? CGPU_CONTINUE : core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	case NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO:
+	case NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS:
+		/* Of processes that have ended: nobody can tell whose they were. */
+		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	case NV2080_CTRL_CMD_GPU_SET_PARTITIONS:
+	case NV2080_CTRL_CMD_GPU_CONFIGURE_PARTITION:
+	case NV2080_CTRL_CMD_GPU_SET_PARTITIONING_MODE:
+	case NVC637_CTRL_CMD_EXEC_PARTITIONS_CREATE:
+	case NVC637_CTRL_CMD_EXEC_PARTITIONS_DELETE:
+		/* How cards are divided by MIG is the node's affair, whatever rights a container has. */
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
 	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
 	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
 	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
-		/* Memory that leaves this way would lose its charge. */
-		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+		return core_begin_transfer(frame, core_get32(frame->call->top, at->cmd));
 	default:
 		return CGPU_CONTINUE;
 	}

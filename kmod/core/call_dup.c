@@ -2,6 +2,14 @@
 /* NV_ESC_RM_DUP_OBJECT: another reference, under the same charge. */
 #include "call.h"
 
+/* Nothing is kept below its like, or the end of the one would have to look for the other. No program asks for that. */
+static int is_below_its_like(struct cgpu_state *state, u32 client, const struct core_handles *handles, u32 kind)
+{
+	u32 parent = core_object_find(state, client, handles->parent);
+
+	return parent != CORE_NONE && state->object[parent].kind >= kind;
+}
+
 enum cgpu_verdict core_begin_dup(struct core_frame *frame)
 {
 	const struct nv_layout_NVOS55_PARAMETERS *at = &frame->abi->NVOS55_PARAMETERS;
@@ -19,10 +27,13 @@ enum cgpu_verdict core_begin_dup(struct core_frame *frame)
 	if (source == CORE_NONE)
 		return core_execute(frame, CORE_OP_PLAIN);
 	core_dup_handles(frame, &handles);
+	if (is_below_its_like(state, core_client_find(state, frame->call->slot, handles.client), &handles,
+		    state->object[source].kind))
+		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
 	if (core_reserve(frame, &handles, state->object[source].kind, state->object[source].gpu))
 		return core_no_records(frame);
 	/* From now on, so that the charge stays if the source goes meanwhile. */
-	if (state->object[source].kind == CORE_OBJECT_MEMORY)
+	if (state->object[source].memory != CORE_NONE)
 		core_memory_share(state, (u32)frame->call->opaque[CORE_NOTE_OBJECT], state->object[source].memory);
 	return core_execute(frame, CORE_OP_DUP);
 }

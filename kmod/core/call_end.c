@@ -23,6 +23,13 @@ static u32 status_offset(const struct core_frame *frame)
 	}
 }
 
+/* What the caller is told of a call that is taken back. */
+static void say_undone(struct core_frame *frame)
+{
+	core_put32(frame->call->top, frame->status_at, NV_ERR_NO_MEMORY);
+	frame->call->no_room = CGPU_NO_ROOM_LEFT;
+}
+
 /* Settle an allocation. 1: it must be undone. */
 static int end_alloc(struct core_frame *frame, enum core_op op, int done)
 {
@@ -49,11 +56,18 @@ static int end_alloc(struct core_frame *frame, enum core_op op, int done)
 			core_alloc_shape_read(frame, frame->call->segment[0].data, &shape);
 		undo = core_settle_done(frame, &handles, memory ? &shape : NULL);
 	}
-	if (!undo)
-		return 0;
-	core_put32(frame->call->top, frame->status_at, NV_ERR_NO_MEMORY);
-	frame->call->no_room = CGPU_NO_ROOM_LEFT;
-	return 1;
+	if (undo)
+		say_undone(frame);
+	return undo;
+}
+
+static int end_import(struct core_frame *frame, int done)
+{
+	int undo = core_end_import(frame, done);
+
+	if (undo)
+		say_undone(frame);
+	return undo;
 }
 
 /* An undo knows its record, whatever handle the driver gave. */
@@ -95,6 +109,10 @@ static void end_info(struct core_frame *frame, enum core_op op)
 
 	if (!frame->state->settings.enforce)
 		return;
+	/* Its memory is as large as the driver says. Of processes it tells the container's own, as every card. */
+	if (op != CORE_OP_PIDS && op != CORE_OP_PID_INFO && frame->container &&
+		core_is_native(frame->state, (u32)call->opaque[CORE_NOTE_GPU], call->slot))
+		return;
 	switch (op) {
 	case CORE_OP_HEAP_INFO:
 		core_rewrite_heap_info(frame);
@@ -106,6 +124,12 @@ static void end_info(struct core_frame *frame, enum core_op op)
 		/* The whole list, whatever the count says: no entry of it may tell the card's size. */
 		core_rewrite_info_list(
 			frame, call->segment[0].data + v2->fbInfoList, (u32)(v2->bytes - v2->fbInfoList) / entry);
+		return;
+	case CORE_OP_PIDS:
+		core_rewrite_pids(frame);
+		return;
+	case CORE_OP_PID_INFO:
+		core_rewrite_pid_info(frame);
 		return;
 	default:
 		core_rewrite_regions(frame, call->segment[0].data);
@@ -136,6 +160,11 @@ static int settle(struct core_frame *frame, enum core_op op, int result)
 	case CORE_OP_HEAP_ALLOC:
 	case CORE_OP_DUP:
 		return end_alloc(frame, op, done);
+	case CORE_OP_EXPORT:
+		core_end_export(frame, done);
+		return 0;
+	case CORE_OP_IMPORT:
+		return end_import(frame, done);
 	case CORE_OP_FREE:
 		if (done)
 			end_undo(frame);
@@ -150,6 +179,8 @@ static int settle(struct core_frame *frame, enum core_op op, int result)
 	case CORE_OP_FB_INFO:
 	case CORE_OP_FB_INFO_V2:
 	case CORE_OP_FB_REGION:
+	case CORE_OP_PIDS:
+	case CORE_OP_PID_INFO:
 		/* Also after a failure: the driver may have filled in part. */
 		if (result == 0)
 			end_info(frame, op);

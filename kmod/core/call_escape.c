@@ -57,9 +57,16 @@ int core_refusal_line(struct core_frame *frame, struct core_text *out)
 	core_text_string(out, "container ");
 	core_text_string(out, container->id);
 	if (is_news(container, &container->refused_class, frame->unknown_class)) {
+		const char *name = core_class_name(frame->unknown_class);
+
 		core_text_string(out, ": driver class ");
-		core_text_hex(out, frame->unknown_class);
-		core_text_string(out, " is not known here and was refused");
+		if (name)
+			core_text_string(out, name);
+		else
+			core_text_hex(out, frame->unknown_class);
+		core_text_string(out,
+			name ? " keeps memory in a way that is not charged here and was refused" :
+			       " is not known here and was refused");
 		return 1;
 	}
 	if (is_news(container, &container->refused_escape, frame->unknown_escape)) {

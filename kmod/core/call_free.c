@@ -12,14 +12,30 @@ enum cgpu_verdict core_begin_free(struct core_frame *frame)
 	return core_execute(frame, CORE_OP_FREE);
 }
 
+/* What is to be freed next; 0: nothing. */
+static int next_undone(const struct nv_abi *abi, struct cgpu_call *call, u32 *handle)
+{
+	if (call->opaque[CORE_NOTE_DONE] >= CORE_DONE_LIST) {
+		*handle = core_import_undo(abi, call);
+		/* Each is found by its handle: the note is of the first one only. */
+		call->opaque[CORE_NOTE_OBJECT] = CORE_NONE;
+		return *handle != 0;
+	}
+	if (!call->opaque[CORE_NOTE_DONE])
+		return 0;
+	call->opaque[CORE_NOTE_DONE] = 0;
+	*handle = (u32)call->opaque[CORE_NOTE_HANDLES];
+	return 1;
+}
+
 int cgpu_call_undo(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo)
 {
 	const struct nv_layout_NVOS00_PARAMETERS *at = &core->abi->NVOS00_PARAMETERS;
 	u8 *top = undo->top;
+	u32 handle;
 
-	if (!call->opaque[CORE_NOTE_DONE])
+	if (!next_undone(core->abi, call, &handle))
 		return 0;
-	call->opaque[CORE_NOTE_DONE] = 0;
 	memset(undo, 0, sizeof(*undo));
 	undo->slot = call->slot;
 	undo->generation = call->generation;
@@ -34,6 +50,6 @@ int cgpu_call_undo(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_c
 	undo->opaque[CORE_NOTE_SERIAL] = call->opaque[CORE_NOTE_SERIAL];
 	memset(top, 0, at->bytes);
 	core_put32(top, at->hRoot, (u32)(call->opaque[CORE_NOTE_HANDLES] >> 32));
-	core_put32(top, at->hObjectOld, (u32)call->opaque[CORE_NOTE_HANDLES]);
+	core_put32(top, at->hObjectOld, handle);
 	return 1;
 }

@@ -3,13 +3,14 @@
 #include "call.h"
 
 /* Which class an allocation through the heap gets, as _rmVidHeapControlAllocCommon() derives it
- * (src/nvidia/interface/deprecated/rmapi_deprecated_vidheapctrl.c:138). */
-static int is_vidmem(const struct core_alloc_shape *shape)
+ * (src/nvidia/interface/deprecated/rmapi_deprecated_vidheapctrl.c:138). A version that does not know memory of other
+ * sockets gives memory of the card to who asks for that. */
+static int is_vidmem(const struct nv_abi *abi, const struct core_alloc_shape *shape)
 {
 	u32 egm = (shape->attr2 >> NVOS32_ATTR2_USE_EGM_SHIFT) & NVOS32_ATTR2_USE_EGM_MASK;
 	u32 location = (shape->attr >> NVOS32_ATTR_LOCATION_SHIFT) & NVOS32_ATTR_LOCATION_MASK;
 
-	if ((shape->flags & NVOS32_ALLOC_FLAGS_VIRTUAL) || egm == NVOS32_ATTR2_USE_EGM_TRUE)
+	if ((shape->flags & NVOS32_ALLOC_FLAGS_VIRTUAL) || (abi->heap_knows_egm && egm == NVOS32_ATTR2_USE_EGM_TRUE))
 		return 0;
 	return location == NVOS32_ATTR_LOCATION_VIDMEM;
 }
@@ -21,13 +22,15 @@ static enum cgpu_verdict heap_alloc(struct core_frame *frame)
 	enum cgpu_verdict verdict;
 	u32 parent;
 
-	core_heap_shape_read(frame, &shape);
-	if (!is_vidmem(&shape))
+	core_heap_shape_asked(frame, &shape);
+	if (!is_vidmem(frame->abi, &shape))
 		return CGPU_CONTINUE;
 	core_heap_handles(frame, &handles);
 	parent = core_parent_find(frame, &handles);
 	if (parent == CORE_NONE)
 		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
+	if (core_driver_limits(frame))
+		return core_leave_to_driver(frame, parent);
 	verdict = core_reserve_memory(frame, &handles, parent, &shape);
 	return verdict == CGPU_EXECUTE ? core_execute(frame, CORE_OP_HEAP_ALLOC) : verdict;
 }
@@ -54,6 +57,8 @@ enum cgpu_verdict core_begin_heap(struct core_frame *frame)
 	frame->status_at = at->status;
 	switch (core_get32(frame->call->top, at->function)) {
 	case NVOS32_FUNCTION_ALLOC_SIZE:
+	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
+	case NVOS32_FUNCTION_ALLOC_SIZE_RANGE:
 		return heap_alloc(frame);
 	case NVOS32_FUNCTION_FREE:
 		return core_execute(frame, CORE_OP_HEAP_FREE);
@@ -62,6 +67,7 @@ enum cgpu_verdict core_begin_heap(struct core_frame *frame)
 	case NVOS32_FUNCTION_REACQUIRE_COMPR:
 	case NVOS32_FUNCTION_RELEASE_COMPR:
 	case NVOS32_FUNCTION_GET_MEM_ALIGNMENT:
+	/* Of the caller's own memory, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR. */
 	case NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR:
 		return CGPU_CONTINUE;
 	default:

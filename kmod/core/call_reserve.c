@@ -10,7 +10,7 @@ u32 core_parent_find(struct core_frame *frame, const struct core_handles *handle
 	u32 client = core_client_find(frame->state, frame->call->slot, handles->client);
 	u32 parent = core_object_find(frame->state, client, handles->parent);
 
-	if (parent != CORE_NONE && frame->state->object[parent].kind == CORE_OBJECT_MEMORY)
+	if (parent != CORE_NONE && frame->state->object[parent].kind > CORE_OBJECT_SUBDEVICE)
 		return CORE_NONE;
 	return parent;
 }
@@ -54,33 +54,66 @@ static u32 reserved(struct core_frame *frame)
 	return (u32)object;
 }
 
-enum cgpu_verdict core_reserve_memory(
-	struct core_frame *frame, const struct core_handles *handles, u32 parent, const struct core_alloc_shape *shape)
+enum cgpu_verdict core_leave_to_driver(struct core_frame *frame, u32 parent)
 {
 	u32 gpu = frame->state->object[parent].gpu;
-	u64 unit = core_charge_unit(shape);
-	struct core_instance *instance;
-	u32 number;
-	u64 need;
 
-	instance = core_instance_of(frame->state, gpu, frame->call->slot, &number);
-	if (instance == NULL)
+	if (core_drift_refuses(frame->state, gpu) && !core_is_native(frame->state, gpu, frame->call->slot))
+		return core_answer(frame, NV_ERR_NO_MEMORY);
+	return CGPU_CONTINUE;
+}
+
+/* An object with a charge. Of memory there is one even for nothing, as its size is settled by the driver's answer. */
+static enum cgpu_verdict reserve_charged(
+	struct core_frame *frame, const struct core_handles *handles, u32 parent, u32 kind, u64 need)
+{
+	u32 gpu = frame->state->object[parent].gpu;
+	int native = core_is_native(frame->state, gpu, frame->call->slot);
+	struct core_instance *instance;
+	u32 number = CORE_NATIVE;
+
+	instance = core_instance_of(frame->state, gpu, frame->call->slot, native ? NULL : &number);
+	if (instance == NULL && !native)
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	if (unit == 0)
-		return core_answer(frame, NV_ERR_INVALID_ARGUMENT);
-	need = core_round_up(shape->size, unit);
-	if (need > core_memory_room(instance) && frame->state->settings.enforce) {
+	if (instance && core_drift_refuses(frame->state, gpu))
+		return core_answer(frame, NV_ERR_NO_MEMORY);
+	if (instance && need > core_memory_room(instance) && frame->state->settings.enforce) {
 		frame->call->no_room = CGPU_NO_ROOM_LEFT;
 		return core_answer(frame, NV_ERR_NO_MEMORY);
 	}
-	if (core_reserve(frame, handles, CORE_OBJECT_MEMORY, gpu))
+	if (core_reserve(frame, handles, kind, gpu))
 		return core_no_records(frame);
-	frame->call->opaque[CORE_NOTE_UNIT] = unit;
+	if (need == 0 && kind != CORE_OBJECT_MEMORY)
+		return CGPU_EXECUTE;
 	if (core_memory_begin(frame->state, reserved(frame), number, need) == CORE_NONE) {
 		core_settle_failed(frame);
 		return core_no_records(frame);
 	}
 	return CGPU_EXECUTE;
+}
+
+enum cgpu_verdict core_reserve_memory(
+	struct core_frame *frame, const struct core_handles *handles, u32 parent, const struct core_alloc_shape *shape)
+{
+	u64 unit = core_charge_unit(shape);
+
+	if (unit == 0)
+		return core_answer(frame, NV_ERR_INVALID_ARGUMENT);
+	frame->call->opaque[CORE_NOTE_UNIT] = unit;
+	return reserve_charged(frame, handles, parent, CORE_OBJECT_MEMORY, core_round_up(shape->size, unit));
+}
+
+enum cgpu_verdict core_reserve_context(
+	struct core_frame *frame, const struct core_handles *handles, u32 parent, u32 kind, u32 engine)
+{
+	/* None named is the graphics engine on cards that do not have to be told. */
+	int graphics = engine == NV2080_ENGINE_TYPE_NULL ||
+		(engine >= NV2080_ENGINE_TYPE_GR0 && engine <= NV2080_ENGINE_TYPE_GR7);
+
+	/* Beside the driver's own limit there is no charge that it could be taken off. */
+	if (core_driver_limits(frame))
+		graphics = 0;
+	return reserve_charged(frame, handles, parent, kind, graphics ? frame->state->settings.context_memory : 0);
 }
 
 void core_settle_failed(struct core_frame *frame)
@@ -95,8 +128,7 @@ void core_settle_failed(struct core_frame *frame)
 	core_client_settle(frame->state, client);
 }
 
-/* The driver took a handle that the ledger still has: what had it is gone, and was not seen to go. */
-static void replace_stale(struct core_frame *frame, u32 client, u32 handle)
+void core_replace_stale(struct core_frame *frame, u32 client, u32 handle)
 {
 	struct cgpu_state *state = frame->state;
 	u32 stale = core_object_find(state, client, handle);
@@ -110,20 +142,38 @@ static void replace_stale(struct core_frame *frame, u32 client, u32 handle)
 	core_object_drop(state, stale);
 }
 
+int core_client_done(struct core_frame *frame, u32 client)
+{
+	struct cgpu_state *state = frame->state;
+	u64 file = frame->call->file;
+
+	if (core_client_claimed(state, frame->call->slot, state->client[client].handle) != CORE_NONE &&
+		state->settings.enforce)
+		return 1;
+	state->client[client].confirmed = 1;
+	/* Where it was another file, the handle has been given out anew. What the client before it held is dropped when
+	 * the driver gives out its handles again, or with the new file: never because of a mere number. */
+	if (file)
+		core_client_on_file(state, client, file);
+	state->client[client].settled = ++state->serial;
+	return 0;
+}
+
 /* Charge what the driver really took. 1 when that is more than there was room for. */
 static int settle_size(struct core_frame *frame, u32 object, const struct core_alloc_shape *shape)
 {
 	u32 explicit = (shape->attr >> NVOS32_ATTR_PAGE_SIZE_SHIFT) & NVOS32_ATTR_PAGE_SIZE_MASK;
 	u64 unit = explicit ? core_charge_unit(shape) : frame->call->opaque[CORE_NOTE_UNIT];
 	struct core_memory *memory = &frame->state->memory[frame->state->object[object].memory];
-	const struct core_instance *instance = &frame->state->gpu[memory->gpu].instance[memory->instance];
 	u64 before = memory->bytes;
+	const struct core_instance *instance;
 
 	if (unit == 0)
 		unit = frame->call->opaque[CORE_NOTE_UNIT];
 	core_memory_resize(frame->state, frame->state->object[object].memory, core_round_up(shape->size, unit));
-	if (!frame->state->settings.enforce)
+	if (!frame->state->settings.enforce || memory->instance == CORE_NATIVE)
 		return 0;
+	instance = &frame->state->gpu[memory->gpu].instance[memory->instance];
 	return memory->bytes > before && instance->used > instance->memsize;
 }
 
@@ -141,17 +191,10 @@ int core_settle_done(struct core_frame *frame, const struct core_handles *handle
 		return 1;
 	client = frame->state->object[object].client;
 	call->opaque[CORE_NOTE_HANDLES] = (u64)frame->state->client[client].handle << 32 | handles->object;
-	claimed = core_client_claimed(frame->state, call->slot, frame->state->client[client].handle) != CORE_NONE &&
-		frame->state->settings.enforce;
-	frame->state->client[client].confirmed |= !claimed;
-	/* Where it was another file, the handle has been given out anew. What the client before it held is dropped when
-	 * the driver gives out its handles again, or with the new file: never because of a mere number. */
-	if (!claimed && call->file)
-		core_client_on_file(frame->state, client, call->file);
-	if (!claimed)
-		frame->state->client[client].settled = ++frame->state->serial;
-	replace_stale(frame, client, handles->object);
+	claimed = core_client_done(frame, client);
+	core_replace_stale(frame, client, handles->object);
 	parent = core_object_find(frame->state, client, handles->parent);
+	parent = core_space_of(frame, object, parent);
 	if (parent != CORE_NONE && frame->state->object[parent].kind >= frame->state->object[object].kind)
 		parent = CORE_NONE;
 	core_object_confirm(frame->state, object, handles->object, parent);

@@ -12,6 +12,31 @@ void core_alloc_handles(const struct core_frame *frame, struct core_handles *han
 	handles->object = core_get32(top, at->hObjectNew);
 }
 
+/* The heap's functions differ in where their fields sit. */
+struct heap_form {
+	u32 memory, flags, attr, attr2, size, alignment;
+};
+
+static struct heap_form heap_form_of(const struct core_frame *frame)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &frame->abi->NVOS32_PARAMETERS;
+
+	switch (core_get32(frame->call->top, at->function)) {
+	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
+		return (struct heap_form){ at->data_AllocTiledPitchHeight_hMemory, at->data_AllocTiledPitchHeight_flags,
+			at->data_AllocTiledPitchHeight_attr, at->data_AllocTiledPitchHeight_attr2,
+			at->data_AllocTiledPitchHeight_size, at->data_AllocTiledPitchHeight_alignment };
+	case NVOS32_FUNCTION_ALLOC_SIZE_RANGE:
+		return (struct heap_form){ at->data_AllocSizeRange_hMemory, at->data_AllocSizeRange_flags,
+			at->data_AllocSizeRange_attr, at->data_AllocSizeRange_attr2, at->data_AllocSizeRange_size,
+			at->data_AllocSizeRange_alignment };
+	default:
+		return (struct heap_form){ at->data_AllocSize_hMemory, at->data_AllocSize_flags,
+			at->data_AllocSize_attr, at->data_AllocSize_attr2, at->data_AllocSize_size,
+			at->data_AllocSize_alignment };
+	}
+}
+
 void core_heap_handles(const struct core_frame *frame, struct core_handles *handles)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &frame->abi->NVOS32_PARAMETERS;
@@ -19,7 +44,7 @@ void core_heap_handles(const struct core_frame *frame, struct core_handles *hand
 
 	handles->client = core_get32(top, at->hRoot);
 	handles->parent = core_get32(top, at->hObjectParent);
-	handles->object = core_get32(top, at->data_AllocSize_hMemory);
+	handles->object = core_get32(top, heap_form_of(frame).memory);
 }
 
 void core_dup_handles(const struct core_frame *frame, struct core_handles *handles)
@@ -45,12 +70,24 @@ void core_alloc_shape_read(const struct core_frame *frame, const u8 *params, str
 
 void core_heap_shape_read(const struct core_frame *frame, struct core_alloc_shape *shape)
 {
+	const struct heap_form form = heap_form_of(frame);
+	const u8 *top = frame->call->top;
+
+	shape->size = core_get64(top, form.size);
+	shape->alignment = core_get64(top, form.alignment);
+	shape->flags = core_get32(top, form.flags);
+	shape->attr = core_get32(top, form.attr);
+	shape->attr2 = core_get32(top, form.attr2);
+}
+
+void core_heap_shape_asked(const struct core_frame *frame, struct core_alloc_shape *shape)
+{
 	const struct nv_layout_NVOS32_PARAMETERS *at = &frame->abi->NVOS32_PARAMETERS;
 	const u8 *top = frame->call->top;
 
-	shape->size = core_get64(top, at->data_AllocSize_size);
-	shape->alignment = core_get64(top, at->data_AllocSize_alignment);
-	shape->flags = core_get32(top, at->data_AllocSize_flags);
-	shape->attr = core_get32(top, at->data_AllocSize_attr);
-	shape->attr2 = core_get32(top, at->data_AllocSize_attr2);
+	core_heap_shape_read(frame, shape);
+	/* As the driver multiplies: the pitch has a sign. */
+	if (core_get32(top, at->function) == NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT)
+		shape->size = (u64)core_get32(top, at->data_AllocTiledPitchHeight_height) *
+			(u64)(s64)(s32)core_get32(top, at->data_AllocTiledPitchHeight_pitch);
 }

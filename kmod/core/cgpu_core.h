@@ -38,6 +38,16 @@ struct cgpu_ops {
 	/* Memory that removed containers left behind is in the way of a registration or of more memsize: ask the
 	 * driver about it (cgpu_orphan_next), then the core looks again. Called without the lock held. May be NULL. */
 	void (*orphans)(void *ctx);
+	/* The process, in the numbering of tgids, that the task whose call is judged knows by a number; 0: none. With the lock
+	 * held. NULL: calls are not run by the task itself, so its numbers mean nothing to the driver. */
+	s32 (*process_of)(void *ctx, s32 number);
+	/* Containers are about to get slices of these GPUs (bit n: GPU n): ask the driver whether they are in MIG mode
+	 * (cgpu_gpu_set_mig). Called without the lock held. May be NULL. */
+	void (*cards)(void *ctx, u32 gpus);
+	/* The driver limits what a container takes, by its own count: bytes that the container has on a GPU so. The core then
+	 * lets allocations go on, and counts nothing but managed memory, which the driver does not. With the lock held.
+	 * NULL: the core limits. */
+	u64 (*driver_used)(void *ctx, u32 slot, u32 gpu);
 };
 
 struct cgpu_core {
@@ -75,14 +85,20 @@ const struct nv_abi *cgpu_abi_nearest(const char *version);
 struct cgpu_settings {
 	char engine[16]; /* "cgpu_km" or "cgpud" */
 	char version[32]; /* "0.1.0" */
-	char memory_backend[16]; /* "core" */
+	char memory_backend[16]; /* "core" or "driver": who limits */
 	u32 major; /* character device major of the GPU nodes; 0 where they have none */
 	u32 enforce; /* 0: count and report, refuse and rewrite nothing */
 	u32 allow_zero_weight;
 	u32 policy, max_inst, prio_ratio; /* start values of a GPU added later */
 	u64 default_memsize; /* bytes */
+	u64 context_memory; /* bytes that a context of the graphics engine is charged with */
+	u64 drift_tolerance; /* bytes */
+	u32 drift_refuse; /* 1: with more drift than that nothing more is given of the card */
+	u32 spare;
 };
 int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *settings);
+/* Those in force: after recovery, those of the engine before. */
+void cgpu_settings_read(struct cgpu_core *core, struct cgpu_settings *settings);
 
 /* --- GPUs --- */
 
@@ -100,6 +116,18 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts);
 int cgpu_gpu_facts(struct cgpu_core *core, u32 gpu, struct cgpu_gpu_facts *facts);
 /* The card's own free memory as last asked from the driver, in bytes. */
 int cgpu_gpu_set_memfree(struct cgpu_core *core, u32 gpu, u64 bytes);
+/* What the driver says of a card at one moment. */
+struct cgpu_card_view {
+	u64 memfree; /* bytes */
+	/* Of processes that are in no container and have memory there: how many, and their figures' sum. */
+	u64 outside;
+	u32 strangers;
+	u32 users; /* processes with memory, those of containers too */
+};
+/* Compare it with what is charged. Once in a second, or so; a card that cannot be asked has no view (NULL). */
+int cgpu_gpu_look(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *view);
+/* Whether the card is in MIG mode, as last asked from the driver: 1 or 0. New slices of it are refused then. */
+int cgpu_gpu_set_mig(struct cgpu_core *core, u32 gpu, u32 mig);
 /* Bytes that clients of removed containers still hold there. They are promised to nobody. */
 u64 cgpu_gpu_orphaned(struct cgpu_core *core, u32 gpu);
 
@@ -118,6 +146,12 @@ int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes);
 int cgpu_container_find(struct cgpu_core *core, const char *id, struct cgpu_container_info *info);
 /* Walk: the first registered container at or after slot. -ENOENT at the end. */
 int cgpu_container_next(struct cgpu_core *core, u32 slot, struct cgpu_container_info *info);
+/* What a container was promised on a GPU, and what of that its charges take. */
+struct cgpu_instance_info {
+	u64 memsize, charged; /* bytes */
+};
+/* -ENOENT: the container is gone, or has no slice of this GPU. */
+int cgpu_instance_info(struct cgpu_core *core, u32 slot, u64 generation, u32 gpu, struct cgpu_instance_info *info);
 /* Remove a registration and its charges. Idempotent. Used for reclaim: acts only when the generation still
  * matches. RM clients that hold memory become orphans until the driver has dropped them: a descriptor may
  * have been handed to a process outside of the container. */
@@ -157,6 +191,7 @@ enum cgpu_verdict {
 	CGPU_EXECUTE, /* run it on the copies, then cgpu_call_end, whatever came out */
 	CGPU_ANSWER, /* do not run it: copy the top-level struct back, ioctl result 0 */
 	CGPU_REFUSE, /* do not run it: ioctl result is -call->error */
+	CGPU_FIND_FILE, /* look at call->descriptor, set call->target and call->found, call cgpu_call_begin again */
 };
 
 #define CGPU_MAX_SEGMENTS 3
@@ -187,9 +222,15 @@ struct cgpu_call {
 	u32 nr; /* escape number, after unwrapping NV_ESC_IOCTL_XFER_CMD */
 	u32 bytes; /* of top */
 	u8 *top; /* the transport's copy of the top-level struct */
+	/* 1: CGPU_FIND_FILE is understood. The driver must then be given that very file, whatever the descriptor leads to
+	 * by then, and the end of the file told by cgpu_file_closed(). */
+	u32 finds_files;
 	/* Set by the core. */
 	u32 segments;
 	struct cgpu_segment segment[CGPU_MAX_SEGMENTS];
+	s32 descriptor; /* the caller's, for CGPU_FIND_FILE */
+	u32 found; /* set by the transport: it has looked */
+	u64 target; /* set by the transport: the number, as in file, of the nvidiactl that it leads to; 0: of none */
 	s32 error; /* positive errno for CGPU_REFUSE */
 	u32 no_room; /* why CGPU_ANSWER may be other after a look at the driver: enum cgpu_no_room, or 0 */
 	u32 client; /* for CGPU_NO_ROOM_CLAIM: the RM client that another container has on record */
@@ -208,19 +249,44 @@ enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call
 int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result);
 /* Build into undo (its top holds at least 64 bytes) the NV_ESC_RM_FREE that takes back what an executed
  * and ended call allocated. Returns 1 when there is something to free, else 0, as it does from then on: the
- * handle may be another thread's. The transport runs it by cgpu_call_begin, ioctl, cgpu_call_end like any other. */
+ * handle may be another thread's. The transport runs it by cgpu_call_begin, ioctl, cgpu_call_end like any other. A call
+ * that imported several objects gives one after the other: ask again until it returns 0. */
 int cgpu_call_undo(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo);
 
-/* --- files and holds: for a transport inside the kernel, which sees what others must ask for --- */
+/* Whether a call may change what a container holds. The books are right when these calls of one container run one at a
+ * time, from cgpu_call_begin to cgpu_call_end. */
+static inline int cgpu_call_changes(const struct nv_abi *abi, const struct cgpu_call *call)
+{
+	u32 command;
 
-/* The last close of a file is done: drop what its clients held, in whichever container. */
+	if (call->nr != NV_ESC_RM_CONTROL)
+		return 1;
+	if (call->bytes != abi->NVOS54_PARAMETERS.bytes)
+		return 0;
+	memcpy(&command, call->top + abi->NVOS54_PARAMETERS.cmd, sizeof(command));
+	return command == NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD ||
+		command == NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD ||
+		command == NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD ||
+		command == NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD;
+}
+
+/* --- files and holds: for a transport that sees their ends; else nothing tells of these but the driver, when asked --- */
+
+/* The last close of a file is done: drop what its clients held, and what was exported on it, in whichever container. */
 void cgpu_file_closed(struct cgpu_core *core, u64 file);
+/* Walk the files that something is on record for, some more than once; *cursor starts at 0. -ENOENT at the end. */
+int cgpu_file_next(struct cgpu_core *core, u32 *cursor, u64 *file);
+/* Nobody will ever tell of the end of the files that are on record: what is on them stays charged for good. Returns how
+ * many records that are. */
+u32 cgpu_files_lost(struct cgpu_core *core);
 
 struct cgpu_hold_request {
 	u32 slot;
 	u64 generation;
 	s32 tgid; /* on whose behalf */
-	u32 client, handle; /* the memory, as the process names it */
+	u32 client, handle; /* the memory, as the process names it: for cgpu_hold_begin() */
+	u32 gpu; /* and these two for cgpu_hold_charge() */
+	u64 bytes;
 };
 struct cgpu_hold {
 	u32 object;
@@ -229,12 +295,49 @@ struct cgpu_hold {
 /* The driver is about to keep memory for itself: its charge stays from now on. -ENODEV: the container is gone;
  * -EPERM: another container's client; -ENOSPC. */
 int cgpu_hold_begin(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
+/*
+ * For a transport that sees calls on files and not what the driver does: as cgpu_hold_begin(), kept by an open file until
+ * it is dropped, or the file has ended. file: the transport's number of it, below CGPU_MAX_CLIENTS, and nobody else's
+ * before cgpu_hold_file_ended().
+ */
+int cgpu_hold_on_file(
+	struct cgpu_core *core, const struct cgpu_hold_request *request, u32 file, struct cgpu_hold *hold);
+/* 1 when the memory that is held is the one that the process names, else 0. */
+int cgpu_hold_names(struct cgpu_core *core, const struct cgpu_hold *hold, const struct cgpu_hold_request *request);
+/* Drop whatever was held by a file, in whichever container. */
+void cgpu_hold_file_ended(struct cgpu_core *core, u32 file);
+/* The driver may take so much memory by itself, on behalf of a process: it is charged from now on, with nothing to
+ * confirm. -ENODEV: the container is gone; -ENOENT: it has no slice of this GPU; -ENOMEM: its limit; -ENOSPC. */
+int cgpu_hold_charge(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
+/* It has given back a part of what was charged so. */
+void cgpu_hold_shrink(struct cgpu_core *core, const struct cgpu_hold *hold, u64 bytes);
 /* The driver did it. -ENOENT: the container is gone, and the driver must let go again. */
 int cgpu_hold_confirm(struct cgpu_core *core, const struct cgpu_hold *hold);
 /* The driver has let go, or did not do it. */
 void cgpu_hold_drop(struct cgpu_core *core, const struct cgpu_hold *hold);
 
-/* Whether a container may open a GPU's node. */
+/*
+ * Managed memory by the mappings of a process, for a transport that sees nothing else of it. It is charged on each GPU of
+ * the container.
+ */
+struct cgpu_managed {
+	u32 slot;
+	u64 generation;
+	s32 tgid;
+	u32 limited; /* 1: only if the container's limits have room for what is new; 0: it is so */
+	u64 bytes; /* of all its mappings */
+};
+/* -ENODEV: the container is gone; -ENOMEM: its limit; -ENOSPC. Nothing has changed then. */
+int cgpu_managed_set(struct cgpu_core *core, const struct cgpu_managed *wanted);
+#define CGPU_ORPHANS (~0u) /* in place of a slot: of containers that were removed */
+/* The next process that has some. Start with *cursor = 0. -ENOENT past the last one. */
+int cgpu_managed_next(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid);
+/* A process has ended, whosever it was. */
+void cgpu_managed_ended(struct cgpu_core *core, s32 tgid);
+
+/* The GPUs that a container has a slice of: bit n for the GPU n of the tree. Those that it has whole are not among them. */
+u32 cgpu_container_gpus(struct cgpu_core *core, u32 slot, u64 generation);
+/* Whether a container may open a GPU's node: it has a slice of it, or the whole. */
 int cgpu_minor_granted(struct cgpu_core *core, u32 slot, u64 generation, u32 minor);
 
 /* --- what the driver says of processes --- */

@@ -131,12 +131,16 @@ static void hash_unlink(struct cgpu_state *state, u32 client)
 
 u32 core_client_take(struct cgpu_state *state, u32 slot, u32 handle, s32 tgid)
 {
-	struct core_client *record;
 	u32 client = core_client_find(state, slot, handle);
 
-	if (client != CORE_NONE)
-		return client;
-	client = state->client_free;
+	return client != CORE_NONE ? client : core_client_make(state, slot, handle, tgid);
+}
+
+u32 core_client_make(struct cgpu_state *state, u32 slot, u32 handle, s32 tgid)
+{
+	struct core_client *record;
+	u32 client = state->client_free;
+
 	if (client == CORE_NONE || !core_quota_room(state, slot, CORE_POOL_CLIENTS))
 		return CORE_NONE;
 	record = &state->client[client];

@@ -42,6 +42,21 @@ int cgpu_container_next(struct cgpu_core *core, u32 slot, struct cgpu_container_
 	return err;
 }
 
+int cgpu_instance_info(struct cgpu_core *core, u32 slot, u64 generation, u32 gpu, struct cgpu_instance_info *info)
+{
+	const struct core_instance *instance = NULL;
+
+	core_lock(core);
+	if (gpu < CGPU_MAX_GPUS && core_container(core->state, slot, generation))
+		instance = core_instance_of(core->state, gpu, slot, NULL);
+	if (instance) {
+		info->memsize = instance->memsize;
+		info->charged = instance->used;
+	}
+	core_unlock(core);
+	return instance ? 0 : -ENOENT;
+}
+
 static void say_removed(struct cgpu_core *core, const char *id)
 {
 	struct core_text out;

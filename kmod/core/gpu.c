@@ -11,7 +11,7 @@ static int settings_check(const struct cgpu_settings *settings)
 		return -EINVAL;
 	if (settings->prio_ratio < CORE_PRIO_MIN || settings->prio_ratio > CORE_PRIO_MAX)
 		return -EINVAL;
-	return 0;
+	return settings->context_memory > CORE_BYTES_MAX || settings->drift_tolerance > CORE_BYTES_MAX ? -EINVAL : 0;
 }
 
 int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *settings)
@@ -31,6 +31,13 @@ int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *sett
 	own->memory_backend[sizeof(own->memory_backend) - 1] = 0;
 	core_unlock(core);
 	return 0;
+}
+
+void cgpu_settings_read(struct cgpu_core *core, struct cgpu_settings *settings)
+{
+	core_lock(core);
+	*settings = core->state->settings;
+	core_unlock(core);
 }
 
 /* -EEXIST when the place or the card is taken by another; 0 also for the same card again. */
@@ -83,6 +90,9 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 		gpu->memfree = facts->memtotal;
 	}
 	if (err == 0) {
+		/* Another driver may need another amount; with anybody on the card that could not be told apart. */
+		if (core_instances(state, facts->index) == 0 && gpu->orphaned == 0)
+			memset(&gpu->drift, 0, sizeof(gpu->drift));
 		gpu->facts = *facts;
 		state->tree_changes++;
 		core_barrier();
@@ -116,6 +126,31 @@ int cgpu_gpu_set_memfree(struct cgpu_core *core, u32 gpu, u64 bytes)
 	return found ? 0 : -ENOENT;
 }
 
+int cgpu_gpu_set_mig(struct cgpu_core *core, u32 gpu, u32 mig)
+{
+	struct core_gpu *found;
+
+	core_lock(core);
+	found = core_gpu(core->state, gpu);
+	if (found)
+		found->mig = mig != 0;
+	core_unlock(core);
+	return found ? 0 : -ENOENT;
+}
+
+u32 cgpu_container_gpus(struct cgpu_core *core, u32 slot, u64 generation)
+{
+	u32 gpu, found = 0;
+
+	core_lock(core);
+	for (gpu = 0; gpu < CGPU_MAX_GPUS && core_container(core->state, slot, generation); gpu++) {
+		if (core_instance_of(core->state, gpu, slot, NULL))
+			found |= 1u << gpu;
+	}
+	core_unlock(core);
+	return found;
+}
+
 int cgpu_minor_granted(struct cgpu_core *core, u32 slot, u64 generation, u32 minor)
 {
 	struct cgpu_state *state = core->state;
@@ -128,7 +163,7 @@ int cgpu_minor_granted(struct cgpu_core *core, u32 slot, u64 generation, u32 min
 		const struct core_gpu *gpu = core_gpu(state, i);
 
 		granted = gpu && gpu->facts.minor == minor && core_container(state, slot, generation) &&
-			core_instance_of(state, i, slot, NULL);
+			core_has_gpu(state, i, slot);
 	}
 	core_unlock(core);
 	return granted;

@@ -16,7 +16,7 @@ static struct view view_of(struct core_frame *frame)
 	instance = core_instance_of(frame->state, (u32)frame->call->opaque[CORE_NOTE_GPU], frame->call->slot, NULL);
 	if (instance) {
 		view.limit = instance->memsize;
-		view.left = core_memory_room(instance);
+		view.left = core_instance_left(frame->core, instance, (u32)frame->call->opaque[CORE_NOTE_GPU]);
 	}
 	return view;
 }

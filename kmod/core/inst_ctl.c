@@ -63,6 +63,35 @@ static int parse_gpu(const char *text, size_t length, struct core_create *create
 	return 0;
 }
 
+/* "native=1" */
+static int parse_native(const char *text, size_t length, struct core_create *create)
+{
+	u64 gpu;
+
+	if (core_parse_number(text, length, 15, &gpu))
+		return -EINVAL;
+	if (gpu >= CGPU_MAX_GPUS) {
+		create->native_missing = 1;
+		return 0;
+	}
+	if (create->natives >> gpu & 1)
+		return -EINVAL;
+	create->natives |= 1u << gpu;
+	return 0;
+}
+
+/* A GPU is sliced or whole. */
+static int is_both(const struct core_create *create)
+{
+	u32 i;
+
+	for (i = 0; i < create->count; i++) {
+		if (create->want[i].gpu != CORE_NONE && (create->natives >> create->want[i].gpu & 1))
+			return 1;
+	}
+	return 0;
+}
+
 static int parse_id(const char *text, size_t length, struct core_create *create, u32 *seen)
 {
 	if ((*seen & SEEN_ID) || core_id_check(text, length))
@@ -105,6 +134,8 @@ static int parse_keys(struct words *words, struct core_create *create, u32 *seen
 			err = parse_pid(word + 4, length - 4, create, seen);
 		else if (has_key(word, length, "gpu=", 4))
 			err = parse_gpu(word + 4, length - 4, create);
+		else if (has_key(word, length, "native=", 7))
+			err = parse_native(word + 7, length - 7, create);
 		else
 			err = -EINVAL;
 		if (err)
@@ -124,6 +155,8 @@ static void say_registered(struct cgpu_core *core, const struct core_create *cre
 	core_text_number(&out, create->count);
 	core_text_string(&out, create->count == 1 ? " GPU, pid " : " GPUs, pid ");
 	core_text_number(&out, (u64)create->pid);
+	if (create->natives)
+		core_text_string(&out, ", others whole");
 	line[out.length] = 0;
 	core->ops->log(core->ctx, 6, line);
 }
@@ -138,6 +171,20 @@ static int create_check(struct cgpu_core *core, const struct core_create *create
 	return err;
 }
 
+/* Those of the line that there are. */
+static u32 sliced_cards(struct cgpu_core *core, const struct core_create *create)
+{
+	u32 gpus = 0, i;
+
+	core_lock(core);
+	for (i = 0; i < create->count; i++) {
+		if (core_gpu(core->state, create->want[i].gpu))
+			gpus |= 1u << create->want[i].gpu;
+	}
+	core_unlock(core);
+	return gpus;
+}
+
 static int create_run(struct cgpu_core *core, struct core_create *create)
 {
 	int err;
@@ -145,6 +192,8 @@ static int create_run(struct cgpu_core *core, struct core_create *create)
 	/* Only here: removing what could never be registered is no error. */
 	if (core_tree_is_node(create->id, strlen(create->id)))
 		return -EINVAL;
+	if (core->ops->cards)
+		core->ops->cards(core->ctx, sliced_cards(core, create));
 	err = create_check(core, create);
 	if (err == -ENOMEM && core_orphans_settle(core))
 		err = create_check(core, create);
@@ -208,9 +257,12 @@ static int long_form(struct cgpu_core *core, const char *text, size_t bytes)
 	memset(&create, 0, sizeof(create));
 	if (word_next(&words, &verb, &length) || parse_keys(&words, &create, &seen))
 		return -EINVAL;
+	if (is_both(&create))
+		return -EINVAL;
 	if (core_same(verb, length, "create") && seen == (SEEN_ID | SEEN_PID) && create.count)
 		return create_run(core, &create);
-	if (core_same(verb, length, "destroy") && seen == SEEN_ID && create.count == 0)
+	if (core_same(verb, length, "destroy") && seen == SEEN_ID && create.count == 0 && !create.natives &&
+		!create.native_missing)
 		return destroy_run(core, create.id, strlen(create.id), 1);
 	return -EINVAL;
 }

@@ -8,6 +8,27 @@
 /* Handles of the records under which the driver's own holds are kept. The driver gives out none of them by itself
  * (rs_client.h, RS_CLIENT_HANDLE_BASE), and a container that names one is refused. */
 #define CORE_HOLDER_BASE 0xf0000000u
+/* Of these, records of files that memory was exported on: with the record's own number. No process has such a number. */
+#define CORE_EXPORTS_BASE 0xff000000u
+/* And records of UVM's files, where the transport numbers them. */
+#define CORE_FILE_HOLDER_BASE 0xfe000000u
+#define CORE_FILE_HOLDERS CGPU_MAX_CLIENTS
+
+static inline u32 core_file_holder(u32 file)
+{
+	return CORE_FILE_HOLDER_BASE | file;
+}
+
+static inline u32 core_holder_handle(s32 tgid)
+{
+	return CORE_HOLDER_BASE | ((u32)tgid & 0x0fffffffu);
+}
+
+/* Whether it is no client of the driver's, but stands for a process, or a file that has exports or maps. */
+static inline int core_is_holder(const struct core_client *client)
+{
+	return client->handle >= CORE_HOLDER_BASE;
+}
 
 /* --- client.c --- */
 
@@ -18,6 +39,8 @@ u32 core_client_of_handle(const struct cgpu_state *state, u32 handle);
 u32 core_client_claimed(const struct cgpu_state *state, u32 slot, u32 handle);
 /* Find or make the record of a client. CORE_NONE when there is no room for one. */
 u32 core_client_take(struct cgpu_state *state, u32 slot, u32 handle, s32 tgid);
+/* Make one, where there is none. */
+u32 core_client_make(struct cgpu_state *state, u32 slot, u32 handle, s32 tgid);
 /* Drop a record that was made for a call that then failed. */
 void core_client_settle(struct cgpu_state *state, u32 client);
 /* Drop a client with everything it holds. */
@@ -68,6 +91,25 @@ void core_memory_link(struct cgpu_state *state, u32 object);
 void core_clients_orphan(struct cgpu_state *state, u32 slot);
 /* Drop an orphan that holds no memory. */
 void core_orphan_settle(struct cgpu_state *state, u32 client);
+
+/* --- export.c: memory that open files hold --- */
+
+static inline int core_client_exports(const struct core_client *client)
+{
+	return client->handle >= CORE_EXPORTS_BASE;
+}
+/* What a container has exported on a file: the objects of a client, whose handles are places in the file and 1. CORE_NONE:
+ * nothing. others: whether another container has, or one that was removed. */
+u32 core_exports_find(const struct cgpu_state *state, u32 slot, u64 file, int *others);
+/* Find or make it. CORE_NONE when there is no room for one. */
+u32 core_exports_take(struct cgpu_state *state, u32 slot, u64 file, s32 tgid);
+/* Something of it has gone, or did not come. */
+void core_exports_settle(struct cgpu_state *state, u32 client);
+
+/* --- drift.c --- */
+
+/* Whether nothing more is given of a card, because it is short of memory that nobody is charged for. */
+int core_drift_refuses(const struct cgpu_state *state, u32 gpu);
 
 /* --- quota.c --- */
 

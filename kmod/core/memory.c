@@ -12,7 +12,9 @@ static u64 *sum_of(struct cgpu_state *state, const struct core_memory *memory)
 {
 	struct core_gpu *gpu = &state->gpu[memory->gpu];
 
-	return memory->instance == CORE_NONE ? &gpu->orphaned : &gpu->instance[memory->instance].used;
+	if (memory->instance == CORE_NONE)
+		return &gpu->orphaned;
+	return memory->instance == CORE_NATIVE ? &gpu->native : &gpu->instance[memory->instance].used;
 }
 
 /* Where the charge is shown: the client of the first reference. */
@@ -31,6 +33,7 @@ void core_memory_link(struct cgpu_state *state, u32 object)
 	struct core_object *record = &state->object[object];
 	struct core_memory *memory = &state->memory[record->memory];
 
+	state->client[record->client].memories++;
 	record->alias = CORE_NONE;
 	record->alias_before = memory->first;
 	if (memory->first != CORE_NONE) {
@@ -98,6 +101,7 @@ void core_memory_unref(struct cgpu_state *state, u32 object)
 	struct core_memory *memory = &state->memory[record->memory];
 	u32 index = record->memory;
 
+	state->client[record->client].memories--;
 	record->memory = CORE_NONE;
 	if (record->alias != CORE_NONE)
 		state->object[record->alias].alias_before = record->alias_before;

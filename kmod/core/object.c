@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* Records of the objects that decide about charges: devices, subdevices, references to video memory. */
+/* Records of the objects that decide about charges: devices, references to video memory, channel groups. */
 #include "hash.h"
 #include "ledger.h"
 
@@ -84,7 +84,6 @@ void core_object_link(struct cgpu_state *state, u32 object)
 	record->alias_before = CORE_NONE;
 	tree_link(state, object);
 	client->objects++;
-	client->memories += record->kind == CORE_OBJECT_MEMORY;
 	state->objects++;
 	if (client->slot != CORE_NONE)
 		state->container[client->slot].objects++;
@@ -151,7 +150,6 @@ static void drop_leaf(struct cgpu_state *state, u32 object)
 	hash_unlink(state, object);
 	tree_unlink(state, object);
 	client->objects--;
-	client->memories -= record->kind == CORE_OBJECT_MEMORY;
 	state->objects--;
 	if (client->slot != CORE_NONE)
 		state->container[client->slot].objects--;

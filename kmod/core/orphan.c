@@ -13,8 +13,9 @@ static void sweep(struct cgpu_state *state, u32 client)
 
 	for (at = state->client[client].first; at != CORE_NONE; at = next) {
 		next = core_object_after(state, at);
-		/* A record under way has nothing below it. */
-		if (state->object[at].live == CORE_PENDING)
+		/* A record under way has nothing below it. One of an export stays: nothing takes an export back but the end
+		 * of its file. */
+		if (state->object[at].live == CORE_PENDING && !core_client_exports(&state->client[client]))
 			core_object_drop(state, at);
 	}
 }
@@ -31,7 +32,7 @@ static void orphan(struct cgpu_state *state, u32 client)
 		return;
 	}
 	for (at = record->first; at != CORE_NONE; at = core_object_after(state, at)) {
-		if (state->object[at].kind == CORE_OBJECT_MEMORY)
+		if (state->object[at].memory != CORE_NONE)
 			core_memory_orphan(state, state->object[at].memory);
 	}
 	container->clients--;
@@ -91,7 +92,7 @@ int cgpu_orphan_next(struct cgpu_core *core, u32 *cursor, s32 *tgid, u32 *client
 	for (; err && *cursor < CGPU_MAX_CLIENTS; (*cursor)++) {
 		const struct core_client *record = &core->state->client[*cursor];
 
-		if (record->live != CORE_LIVE || record->slot != CORE_NONE)
+		if (record->live != CORE_LIVE || record->slot != CORE_NONE || core_is_holder(record))
 			continue;
 		*tgid = record->tgid;
 		*client = record->handle;

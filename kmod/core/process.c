@@ -103,7 +103,7 @@ int cgpu_client_next(struct cgpu_core *core, s32 tgid, u32 *cursor, u32 *client)
 	for (; err && *cursor < CGPU_MAX_CLIENTS; (*cursor)++) {
 		const struct core_client *record = &core->state->client[*cursor];
 
-		if (record->live != CORE_LIVE || record->tgid != tgid)
+		if (record->live != CORE_LIVE || record->tgid != tgid || core_is_holder(record))
 			continue;
 		*client = record->handle;
 		err = 0;
@@ -137,7 +137,7 @@ int cgpu_process_figure(struct cgpu_core *core, s32 tgid, u32 gpu, u64 bytes)
 	known = core_gpu(state, gpu) != NULL;
 	for (i = core_client_of_process(state, tgid); known && bytes == 0 && i != CORE_NONE;
 		i = state->client[i].tgid_next) {
-		if (state->client[i].tgid == tgid)
+		if (state->client[i].tgid == tgid && !core_is_holder(&state->client[i]))
 			drop_memory(state, i, gpu);
 	}
 	core_unlock(core);

@@ -14,6 +14,8 @@ static int settings_sane(const struct cgpu_settings *settings)
 		return 0;
 	if (settings->prio_ratio < CORE_PRIO_MIN || settings->prio_ratio > CORE_PRIO_MAX)
 		return 0;
+	if (settings->context_memory > CORE_BYTES_MAX || settings->drift_tolerance > CORE_BYTES_MAX)
+		return 0;
 	return settings->engine[sizeof(settings->engine) - 1] == 0 &&
 		settings->version[sizeof(settings->version) - 1] == 0 &&
 		settings->memory_backend[sizeof(settings->memory_backend) - 1] == 0;
@@ -74,6 +76,19 @@ static void recover_names(struct cgpu_state *state)
 		state->containers += state->container[i].live == CORE_LIVE;
 }
 
+/* What a container has whole it has no slice of, and nobody has. */
+static void recover_natives(struct cgpu_state *state)
+{
+	u32 slot, gpu;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		if (state->gpu[gpu].live == CORE_LIVE && core_instances(state, gpu) == 0)
+			continue;
+		for (slot = 0; slot < CGPU_MAX_CONTAINERS; slot++)
+			state->container[slot].natives &= ~(1u << gpu);
+	}
+}
+
 static int recover_gpu(struct cgpu_state *state, u32 index)
 {
 	struct core_gpu *gpu = &state->gpu[index];
@@ -81,6 +96,12 @@ static int recover_gpu(struct cgpu_state *state, u32 index)
 	u32 i, number;
 
 	gpu->orphaned = 0;
+	/* What is the card's own is worth keeping, the rest shows anew. */
+	gpu->drift = (struct core_drift){ .own = gpu->drift.own, .own_known = gpu->drift.own_known == 1 };
+	if (gpu->drift.own > gpu->facts.memtotal)
+		gpu->drift.own_known = 0;
+	gpu->native = 0;
+	gpu->mig = gpu->mig != 0;
 	for (i = 0; i < CGPU_MAX_INST; i++) {
 		struct core_instance *instance = &gpu->instance[i];
 
@@ -122,7 +143,7 @@ static int object_sane(struct cgpu_state *state, const struct core_object *objec
 {
 	const struct core_object *parent;
 
-	if (object->kind < CORE_OBJECT_DEVICE || object->kind > CORE_OBJECT_MEMORY)
+	if (object->kind < CORE_OBJECT_DEVICE || object->kind > CORE_OBJECT_LAST)
 		return 0;
 	if (object->client >= CGPU_MAX_CLIENTS || state->client[object->client].live != CORE_LIVE)
 		return 0;
@@ -142,9 +163,9 @@ static int memory_sane(struct cgpu_state *state, const struct core_object *objec
 	const struct core_instance *instance;
 	struct core_memory *memory;
 
-	if (object->kind != CORE_OBJECT_MEMORY)
-		return object->memory == CORE_NONE;
-	if (object->memory >= CGPU_MAX_OBJECTS)
+	if (object->memory == CORE_NONE)
+		return object->kind != CORE_OBJECT_MEMORY;
+	if (!core_kind_holds(object->kind) || object->memory >= CGPU_MAX_OBJECTS)
 		return 0;
 	memory = &state->memory[object->memory];
 	if (memory->live != CORE_LIVE || memory->gpu != object->gpu)
@@ -157,6 +178,8 @@ static int memory_sane(struct cgpu_state *state, const struct core_object *objec
 			memory->instance = CORE_NONE;
 		return memory->instance == CORE_NONE;
 	}
+	if (memory->instance == CORE_NATIVE)
+		return core_is_native(state, memory->gpu, client->slot);
 	if (memory->instance >= CGPU_MAX_INST)
 		return 0;
 	instance = core_instance(state, memory->gpu, memory->instance);
@@ -183,7 +206,7 @@ static void recover_object(struct cgpu_state *state, u32 index)
 	core_object_link(state, index);
 	if (object->handle)
 		core_object_hash_link(state, index);
-	if (object->kind == CORE_OBJECT_MEMORY)
+	if (object->memory != CORE_NONE)
 		core_memory_link(state, index);
 	if (object->serial > state->serial)
 		state->serial = object->serial;
@@ -199,11 +222,11 @@ static void recover_ledger(struct cgpu_state *state)
 	for (i = 0; i < CGPU_MAX_OBJECTS; i++)
 		state->memory[i].first = CORE_NONE;
 	/* Parents first. Whatever is of no known kind goes with the first pass. */
-	for (kind = CORE_OBJECT_DEVICE; kind <= CORE_OBJECT_MEMORY; kind++) {
+	for (kind = CORE_OBJECT_DEVICE; kind <= CORE_OBJECT_LAST; kind++) {
 		for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
 			u32 own = state->object[i].kind;
 
-			if (own == kind || (kind == CORE_OBJECT_DEVICE && own - 1 >= CORE_OBJECT_MEMORY))
+			if (own == kind || (kind == CORE_OBJECT_DEVICE && own - 1 >= CORE_OBJECT_LAST))
 				recover_object(state, i);
 		}
 	}
@@ -237,6 +260,7 @@ int cgpu_state_recover(struct cgpu_state *state)
 		if (recover_gpu(state, i))
 			return -EINVAL;
 	}
+	recover_natives(state);
 	recover_ledger(state);
 	return 0;
 }

@@ -95,6 +95,43 @@ struct core_instance *core_instance_of(struct cgpu_state *state, u32 gpu, u32 sl
 	return NULL;
 }
 
+int core_is_native(const struct cgpu_state *state, u32 gpu, u32 slot)
+{
+	const struct core_container *container = &state->container[slot];
+
+	if (gpu >= CGPU_MAX_GPUS || state->gpu[gpu].live != CORE_LIVE || container->live != CORE_LIVE)
+		return 0;
+	return (int)(container->natives >> gpu & 1);
+}
+
+int core_has_gpu(struct cgpu_state *state, u32 gpu, u32 slot)
+{
+	return core_is_native(state, gpu, slot) || core_instance_of(state, gpu, slot, NULL) != NULL;
+}
+
+u32 core_natives(const struct cgpu_state *state, u32 gpu)
+{
+	u32 count = 0, slot;
+
+	for (slot = 0; slot < CGPU_MAX_CONTAINERS; slot++)
+		count += (u32)core_is_native(state, gpu, slot);
+	return count;
+}
+
+u64 core_instance_taken(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu)
+{
+	u64 counted = core->ops->driver_used ? core->ops->driver_used(core->ctx, instance->slot, gpu) : 0;
+
+	return instance->used + (counted < CORE_BYTES_MAX ? counted : CORE_BYTES_MAX);
+}
+
+u64 core_instance_left(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu)
+{
+	u64 taken = core_instance_taken(core, instance, gpu);
+
+	return taken < instance->memsize ? instance->memsize - taken : 0;
+}
+
 u32 core_instances(struct cgpu_state *state, u32 gpu)
 {
 	u32 count = 0, i;
@@ -121,6 +158,8 @@ u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instanc
 	u64 taken = core_promised(state, gpu) - (own ? own->memsize : 0) + state->gpu[gpu].orphaned;
 	u64 total = state->gpu[gpu].facts.memtotal;
 
+	if (core_natives(state, gpu))
+		return 0;
 	return taken < total ? total - taken : 0;
 }
 

@@ -12,9 +12,11 @@
 #define CORE_MAGIC 0x3155504743454eull
 /* Of the layout below. A test builds a core with another one. */
 #ifndef CORE_VERSION
-#define CORE_VERSION 3u
+#define CORE_VERSION 4u
 #endif
 #define CORE_NONE 0xffffffffu
+/* In place of an instance: memory of a GPU that its container has whole, which is charged to nobody. */
+#define CORE_NATIVE 0xfffffffeu
 #define CORE_LIVE 0x4c495645u /* mark of a record that counts */
 #define CORE_PENDING 0x50454e44u /* mark of an object whose driver call is still running */
 #define CORE_CLIENT_BUCKETS 4096u
@@ -30,7 +32,17 @@ enum core_object_kind {
 	CORE_OBJECT_DEVICE = 1, /* NV01_DEVICE_0, below the client */
 	CORE_OBJECT_SUBDEVICE = 2, /* NV20_SUBDEVICE_0, below a device */
 	CORE_OBJECT_MEMORY = 3, /* a reference to video memory */
+	CORE_OBJECT_SPACE = 4, /* the address space of a channel group or channel, below a device: these end with it */
+	CORE_OBJECT_CHANNEL_GROUP = 5, /* KEPLER_CHANNEL_GROUP_A, below a device or a space */
+	CORE_OBJECT_CHANNEL = 6, /* a channel outside of any group, for which the driver makes one */
+	CORE_OBJECT_LAST = CORE_OBJECT_CHANNEL,
 };
+
+/* Whether such an object may stand for video memory: of a group or channel, what the driver takes for it by itself. */
+static inline int core_kind_holds(u32 kind)
+{
+	return kind == CORE_OBJECT_MEMORY || kind == CORE_OBJECT_CHANNEL_GROUP || kind == CORE_OBJECT_CHANNEL;
+}
 
 /* One container on one GPU; its place in the array is its instance number. */
 struct core_instance {
@@ -44,12 +56,26 @@ struct core_instance {
 	u64 used; /* sum: bytes of its memory records */
 };
 
+/* What the card is short of and nobody is charged for: drift.c. */
+struct core_drift {
+	s64 bytes; /* at the last look */
+	u64 own; /* bytes that the card needs without anybody, as far as was seen */
+	u32 own_known;
+	u32 strangers; /* processes outside of containers that had memory at the last look */
+	u32 beats; /* looks in a row beyond the tolerance; counted down again by those within it */
+	u32 lasting; /* it was said in the log, and is not over yet */
+};
+
 struct core_gpu {
 	u32 live;
 	u32 policy, max_inst, prio_ratio;
 	struct cgpu_gpu_facts facts;
 	u64 memfree; /* bytes */
 	u64 orphaned; /* sum: bytes of memory that clients of removed containers hold */
+	struct core_drift drift;
+	u64 native; /* sum: bytes that containers hold which have it whole */
+	u32 mig; /* 1: in MIG mode, as last asked from the driver */
+	u32 spare;
 	struct core_instance instance[CGPU_MAX_INST];
 };
 
@@ -61,7 +87,7 @@ struct core_container {
 	u32 clients, objects; /* sums: records it holds */
 	u32 refused_class, refused_escape; /* the last ones that were logged; the escape's number and 1 */
 	u32 refused_lines; /* how many were */
-	u32 spare;
+	u32 natives; /* bit n: it has the GPU n of the tree whole */
 	char id[CGPU_ID_BYTES];
 	char cgroup[CGPU_CGROUP_BYTES];
 };
@@ -94,11 +120,11 @@ struct core_object {
 	u32 client;
 	u32 handle; /* 0 while pending */
 	u32 parent; /* an object, or CORE_NONE: the client itself, or something that is not kept here */
-	u32 memory; /* CORE_NONE unless it refers to memory */
+	u32 memory; /* CORE_NONE unless it refers to memory, or is charged for what the driver takes */
 	u32 next; /* link: hash chain, or list of free records */
 	u32 child, after, before; /* links: first child, neighbours under the same parent */
 	u32 alias, alias_before; /* links: neighbours among the references to the same memory */
-	u32 spare;
+	u32 batch; /* while pending: the next one that the same call makes, as a rule; its serial tells */
 	u64 serial; /* differs for every object ever made */
 };
 
@@ -107,7 +133,7 @@ struct core_memory {
 	u32 live;
 	u32 gpu;
 	u64 bytes;
-	u32 instance; /* number on that GPU; CORE_NONE: of orphans */
+	u32 instance; /* number on that GPU; CORE_NONE: of orphans; CORE_NATIVE */
 	u32 first; /* link: the reference whose client shows it, then others; or next free record */
 };
 

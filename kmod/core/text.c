@@ -36,6 +36,13 @@ void core_text_number(struct core_text *out, u64 number)
 	core_text_bytes(out, digits + at, sizeof(digits) - at);
 }
 
+void core_text_signed(struct core_text *out, s64 number)
+{
+	if (number < 0)
+		core_text_string(out, "-");
+	core_text_number(out, number < 0 ? 0 - (u64)number : (u64)number);
+}
+
 void core_text_hex(struct core_text *out, u32 number)
 {
 	char digits[8];

@@ -17,6 +17,7 @@ void core_text_start(struct core_text *out, char *text, size_t bytes);
 void core_text_bytes(struct core_text *out, const char *text, size_t length);
 void core_text_string(struct core_text *out, const char *text);
 void core_text_number(struct core_text *out, u64 number);
+void core_text_signed(struct core_text *out, s64 number);
 void core_text_hex(struct core_text *out, u32 number);
 /* Take back what was written after a length noted before. */
 void core_text_cut(struct core_text *out, size_t length);

@@ -48,18 +48,53 @@ static int check_weight(struct cgpu_state *state, const struct core_want *want)
 
 static int check_memory(struct cgpu_state *state, const struct core_want *want)
 {
+	/* Also for no memory at all. */
+	if (core_natives(state, want->gpu))
+		return -ENOMEM;
 	return want->memsize > core_unpromised(state, want->gpu, NULL) ? -ENOMEM : 0;
 }
 
-int core_create_check(struct cgpu_state *state, const struct core_create *create)
+static int check_gpus(struct cgpu_state *state, const struct core_create *create)
 {
 	u32 i;
-	int err;
 
 	for (i = 0; i < create->count; i++) {
 		if (core_gpu(state, create->want[i].gpu) == NULL)
 			return -ENOENT;
 	}
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		if ((create->natives >> i & 1) && core_gpu(state, i) == NULL)
+			return -ENOENT;
+	}
+	if (create->native_missing)
+		return -ENOENT;
+	/* Slices of a card in MIG mode would be slices of nothing: its memory is in its instances. */
+	for (i = 0; i < create->count; i++) {
+		if (state->gpu[create->want[i].gpu].mig)
+			return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+/* What is there for slices cannot be given whole as well. */
+static int check_natives(struct cgpu_state *state, const struct core_create *create)
+{
+	u32 gpu;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		if ((create->natives >> gpu & 1) && core_instances(state, gpu))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int core_create_check(struct cgpu_state *state, const struct core_create *create)
+{
+	u32 i;
+	int err = check_gpus(state, create);
+
+	if (err)
+		return err;
 	for (i = 0; i < create->count; i++) {
 		if (check_weight(state, &create->want[i]))
 			return -EINVAL;
@@ -77,6 +112,9 @@ int core_create_check(struct cgpu_state *state, const struct core_create *create
 		if (check_memory(state, &create->want[i]))
 			return -ENOMEM;
 	}
+	err = check_natives(state, create);
+	if (err)
+		return err;
 	for (i = 0; i < create->count; i++) {
 		u32 left = core_sched_free_weight(state, create->want[i].gpu);
 
@@ -138,6 +176,7 @@ u32 core_create_commit(struct cgpu_state *state, const struct core_create *creat
 		memset(container, 0, sizeof(*container));
 		container->generation = ++state->generation;
 		container->pid = create->pid;
+		container->natives = create->natives;
 		memcpy(container->id, create->id, sizeof(container->id));
 		memcpy(container->cgroup, create->cgroup, sizeof(container->cgroup));
 	}

@@ -37,13 +37,14 @@ static void owner_text(const struct core_container *container, struct core_text 
 
 /* Processes beyond what fits are left out, whole lines only. */
 static void meminfo_text(
-	struct cgpu_state *state, const struct cgpu_node *node, const struct core_place *place, struct core_text *out)
+	struct cgpu_core *core, const struct cgpu_node *node, const struct core_place *place, struct core_text *out)
 {
+	struct cgpu_state *state = core->state;
 	struct cgpu_process_charge charge;
 	u32 cursor = 0;
 
 	core_text_string(out, "Free: ");
-	line_number(out, core_memory_room(place->instance));
+	line_number(out, core_instance_left(core, place->instance, (u32)node->gpu));
 	core_process_walk(state);
 	while (core_process_next(state, (u32)node->slot, (u32)node->gpu, &cursor, &charge) == 0) {
 		size_t before = out->length;
@@ -93,6 +94,10 @@ static int gpu_text(struct cgpu_state *state, const struct core_gpu *gpu, u32 ki
 	case CGPU_NODE_KIND_UUID:
 		line_string(out, gpu->facts.uuid);
 		return 0;
+	case CGPU_NODE_KIND_DRIFT:
+		core_text_signed(out, gpu->drift.bytes);
+		core_text_string(out, "\n");
+		return 0;
 	case CGPU_NODE_KIND_FREE_WEIGHT:
 		line_number(out, core_sched_free_weight(state, gpu->facts.index));
 		return 0;
@@ -108,8 +113,14 @@ static int gpu_text(struct cgpu_state *state, const struct core_gpu *gpu, u32 ki
 	case CGPU_NODE_KIND_MEMTOTAL:
 		line_number(out, gpu->facts.memtotal);
 		return 0;
+	case CGPU_NODE_KIND_MIG:
+		line_number(out, gpu->mig);
+		return 0;
 	case CGPU_NODE_KIND_MINOR:
 		line_number(out, gpu->facts.minor);
+		return 0;
+	case CGPU_NODE_KIND_NATIVES:
+		line_number(out, core_natives(state, gpu->facts.index));
 		return 0;
 	case CGPU_NODE_KIND_POLICY:
 		line_number(out, gpu->policy);
@@ -123,7 +134,7 @@ static int gpu_text(struct cgpu_state *state, const struct core_gpu *gpu, u32 ki
 }
 
 static int container_text(
-	struct cgpu_state *state, const struct cgpu_node *node, const struct core_place *place, struct core_text *out)
+	struct cgpu_core *core, const struct cgpu_node *node, const struct core_place *place, struct core_text *out)
 {
 	switch (node->kind) {
 	case CGPU_NODE_KIND_HIGHPRIO:
@@ -133,7 +144,7 @@ static int container_text(
 		line_number(out, place->number);
 		return 0;
 	case CGPU_NODE_KIND_MEMINFO:
-		meminfo_text(state, node, place, out);
+		meminfo_text(core, node, place, out);
 		return 0;
 	case CGPU_NODE_KIND_MEMSIZE:
 		line_number(out, place->instance->memsize);
@@ -164,7 +175,7 @@ long cgpu_tree_read(struct cgpu_core *core, const struct cgpu_node *node, char *
 	core_lock(core);
 	err = core_tree_place(core->state, node, &place);
 	if (err == 0 && place.container)
-		err = container_text(core->state, node, &place, &out);
+		err = container_text(core, node, &place, &out);
 	else if (err == 0 && place.gpu)
 		err = gpu_text(core->state, place.gpu, node->kind, &out);
 	else if (err == 0)

@@ -67,11 +67,12 @@ static int gpu_write(struct cgpu_state *state, struct core_gpu *gpu, u32 kind, u
 	return err;
 }
 
-static int memsize_write(struct cgpu_state *state, const struct core_place *place, u64 value)
+static int memsize_write(struct cgpu_core *core, const struct core_place *place, u64 value)
 {
+	struct cgpu_state *state = core->state;
 	struct core_instance *instance = place->instance;
 
-	if (value < instance->used)
+	if (value < core_instance_taken(core, instance, place->gpu->facts.index))
 		return -EBUSY;
 	if (value > instance->memsize && value > core_unpromised(state, place->gpu->facts.index, instance))
 		return -ENOMEM;
@@ -95,28 +96,29 @@ static int weight_write(struct cgpu_state *state, const struct core_place *place
 	return 0;
 }
 
-static int container_write(struct cgpu_state *state, const struct core_place *place, u32 kind, u64 value)
+static int container_write(struct cgpu_core *core, const struct core_place *place, u32 kind, u64 value)
 {
 	if (kind == CGPU_NODE_KIND_MEMSIZE)
-		return memsize_write(state, place, value);
+		return memsize_write(core, place, value);
 	if (kind == CGPU_NODE_KIND_WEIGHT)
-		return weight_write(state, place, (u32)value);
+		return weight_write(core->state, place, (u32)value);
 	if (kind != CGPU_NODE_KIND_HIGHPRIO)
 		return -EINVAL;
 	place->instance->highprio = (u32)value;
-	core_sched_changed(state, place->gpu->facts.index, place->number);
+	core_sched_changed(core->state, place->gpu->facts.index, place->number);
 	return 0;
 }
 
-static int node_write(struct cgpu_state *state, const struct cgpu_node *node, u64 value)
+static int node_write(struct cgpu_core *core, const struct cgpu_node *node, u64 value)
 {
+	struct cgpu_state *state = core->state;
 	struct core_place place;
 	int err = core_tree_place(state, node, &place);
 
 	if (err)
 		return err;
 	if (place.container)
-		return container_write(state, &place, node->kind, value);
+		return container_write(core, &place, node->kind, value);
 	if (place.gpu)
 		return gpu_write(state, place.gpu, node->kind, (u32)value);
 	/* This engine has no second part that could be exchanged while it runs. */
@@ -141,12 +143,12 @@ int cgpu_tree_write(struct cgpu_core *core, const struct cgpu_node *node, const 
 	if (err)
 		return err;
 	core_lock(core);
-	err = node_write(core->state, node, value);
+	err = node_write(core, node, value);
 	core_unlock(core);
 	if (err != -ENOMEM || !core_orphans_settle(core))
 		return err;
 	core_lock(core);
-	err = node_write(core->state, node, value);
+	err = node_write(core, node, value);
 	core_unlock(core);
 	return err;
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include <time.h>
 
 #include "answers.h"
 #include "call.h"
+#include "clock.h"
 #include "handle.h"
 #include "process.h"
 #include "rm.h"
+#include "target.h"
+#include "uvm.h"
 
 /* From a signal's arrival to the end of its handler. */
 #define SENT_NS 250000000ull
@@ -43,12 +45,19 @@ void answer_keep(struct cgpud *d, struct task_cache *cache, struct exchange *e)
 }
 
 /* Questions may be asked again; what makes or frees an object must not happen twice. */
+static int happens_once(const struct cgpu_call *call)
+{
+	u32 nr = call->nr;
+
+	if (call->device == CGPU_DEVICE_UVM)
+		return nr == UVM_FREE;
+	return nr == NV_ESC_RM_ALLOC || nr == NV_ESC_RM_FREE || nr == NV_ESC_RM_DUP_OBJECT ||
+		nr == NV_ESC_RM_VID_HEAP_CONTROL || call->target;
+}
+
 void answer_sent(struct cgpud *d, struct exchange *e)
 {
-	u32 nr = e->call.nr;
-
-	if (nr == NV_ESC_RM_ALLOC || nr == NV_ESC_RM_FREE || nr == NV_ESC_RM_DUP_OBJECT ||
-		nr == NV_ESC_RM_VID_HEAP_CONTROL)
+	if (happens_once(&e->call))
 		exchange_sent(&d->exchanges, e);
 	else
 		exchange_release(&d->exchanges, e);
@@ -84,6 +93,9 @@ static u32 is_latest(struct cgpud *d, const struct exchange *sent)
 	struct turns *turns = engine_turns(d, sent->call.slot);
 	u32 status;
 
+	/* Mappings are made beside the order. */
+	if (sent->call.device == CGPU_DEVICE_UVM)
+		return 0;
 	return sent->turn == atomic_load(handle_freed(d->core.abi, sent, &status) ? &turns->made : &turns->freed);
 }
 
@@ -94,8 +106,12 @@ int answer_stands(const struct cgpud *d, const struct exchange *e)
 
 	if (e->result)
 		return 0;
+	if (e->call.device == CGPU_DEVICE_UVM)
+		return uvm_stands(d->core.abi, e);
 	if (handle_place(d->core.abi, e, &place))
 		return rm_get32(e->copy[0], place.status) == NV_ERR_INSERT_DUPLICATE_NAME;
+	if (target_is_taken(d->core.abi, e))
+		return 1;
 	if (!handle_freed(d->core.abi, e, &at))
 		return 0;
 	switch (rm_get32(e->copy[0], at)) {
@@ -113,14 +129,10 @@ int answer_stands(const struct cgpud *d, const struct exchange *e)
 static struct exchange *find_sent(struct cgpud *d, struct exchange *e, const struct task *task)
 {
 	struct exchange *sent = exchange_take_sent(&d->exchanges, task->tid);
-	struct timespec now;
-	u64 ns;
 
 	if (!sent)
 		return NULL;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	ns = (u64)now.tv_sec * 1000000000ull + (u64)now.tv_nsec;
-	if (ns - sent->sent < SENT_NS && same_call(sent, e) && same_memory(sent, e, 0))
+	if (clock_ns() - sent->sent < SENT_NS && same_call(sent, e) && same_memory(sent, e, 0))
 		return sent;
 	exchange_release(&d->exchanges, sent);
 	return NULL;
@@ -131,7 +143,7 @@ struct exchange *answer_find(struct cgpud *d, struct exchange *e, const struct t
 	struct exchange *found = find_sent(d, e, task), *kept;
 	struct task_cache *cache = task->cache;
 
-	*sure = !found || is_latest(d, found);
+	*sure = !found || (is_latest(d, found) && !target_is_export(d->core.abi, found));
 	while (!found && (kept = exchange_take_kept(&d->exchanges, task->tid, 0))) {
 		if (kept->started == process_started(task->tid) && same_call(kept, e) && same_memory(kept, e, 1))
 			found = kept;

@@ -24,6 +24,7 @@ class Arguments:
     config: Path = Path(paths.CONFIG)
     config_required: bool = False
     places: Places = field(default_factory=Places)
+    transient: bool = False  # ends when no run and no container needs it
 
 
 def settings_of(config: Effective) -> Settings:
@@ -36,4 +37,7 @@ def settings_of(config: Effective) -> Settings:
         max_inst=config.max_inst,
         prio_ratio=config.prio_ratio,
         default_memsize=config.default_memsize,
+        context_memory=config.context_memory,
+        drift_tolerance=config.drift_tolerance,
+        drift_refuse=config.drift_reaction == "refuse",
     )

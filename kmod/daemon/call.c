@@ -4,6 +4,8 @@
 #include "handle.h"
 #include "process.h"
 #include "rm.h"
+#include "target.h"
+#include "uvm.h"
 
 #define UNDO_TOP_BYTES 64
 #define HANDLE_TRIES 8
@@ -23,6 +25,11 @@ static int read_envelope(struct cgpud *d, const struct task *task, u32 *nr, u32 
 	return r < 0 ? r : *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
 }
 
+static int has_envelopes(enum cgpu_device kind)
+{
+	return kind == CGPU_DEVICE_CTL || kind == CGPU_DEVICE_GPU;
+}
+
 int call_read(struct cgpud *d, struct exchange *e, const struct task *task, u32 cmd, u64 address)
 {
 	struct cgpu_call *call = &e->call;
@@ -32,13 +39,12 @@ int call_read(struct cgpud *d, struct exchange *e, const struct task *task, u32 
 	call->device = task->kind;
 	call->gpu = task->gpu;
 	call->top = e->copy[0];
-	/* UVM's commands are bare numbers without a size: the core knows them by number. */
+	/* UVM's commands are bare numbers without a size. */
 	if (task->kind == CGPU_DEVICE_UVM) {
-		call->nr = cmd;
-		call->bytes = 0;
-		return 0;
+		nr = cmd;
+		bytes = uvm_bytes(d->core.abi, cmd);
 	}
-	if (nr == NV_ESC_IOCTL_XFER_CMD && task->kind != CGPU_DEVICE_OTHER) {
+	if (nr == NV_ESC_IOCTL_XFER_CMD && has_envelopes(task->kind)) {
 		r = read_envelope(d, task, &nr, &bytes, &address);
 		if (r < 0)
 			return r;
@@ -77,9 +83,9 @@ static int read_segment(struct exchange *e, const struct task *task)
 }
 
 /* Questions about sizes change nothing, and need no order. */
-static int is_ordered(const struct cgpu_call *call)
+static int is_ordered(const struct cgpud *d, const struct cgpu_call *call)
 {
-	return call->nr != NV_ESC_RM_CONTROL;
+	return cgpu_call_changes(d->core.abi, call);
 }
 
 /* In the container's order. A continued call runs later, but counts from here on. */
@@ -103,7 +109,7 @@ static enum cgpu_verdict begin_ordered(struct cgpud *d, struct exchange *e)
 	pthread_mutex_t *order = engine_order(d, call->slot);
 	enum cgpu_verdict verdict;
 
-	if (!is_ordered(call))
+	if (!is_ordered(d, call))
 		return cgpu_call_begin(&d->core, call);
 	pthread_mutex_lock(order);
 	verdict = cgpu_call_begin(&d->core, call);
@@ -114,25 +120,36 @@ static enum cgpu_verdict begin_ordered(struct cgpud *d, struct exchange *e)
 	return verdict;
 }
 
-enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, const struct task *task)
+static int is_asked_for(enum cgpu_verdict verdict)
+{
+	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE;
+}
+
+enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, struct task *task)
 {
 	enum cgpu_verdict verdict = CGPU_COPY_IN;
 	u32 round;
 	int r;
 
-	for (round = 0; round <= CGPU_MAX_SEGMENTS && verdict == CGPU_COPY_IN; round++) {
+	for (round = 0; round <= CGPU_MAX_SEGMENTS + 1 && is_asked_for(verdict); round++) {
 		verdict = begin_ordered(d, e);
-		r = verdict == CGPU_COPY_IN ? read_segment(e, task) : 0;
+		r = 0;
+		if (verdict == CGPU_COPY_IN)
+			r = read_segment(e, task);
+		else if (verdict == CGPU_FIND_FILE)
+			r = target_find(d, e, task);
+		if (r == -ENOSPC)
+			return target_no_room(d, e);
 		if (r < 0) {
 			e->call.error = -r;
 			return CGPU_REFUSE;
 		}
 	}
-	if (verdict == CGPU_COPY_IN) {
+	if (is_asked_for(verdict)) {
 		e->call.error = EINVAL;
 		return CGPU_REFUSE;
 	}
-	return verdict;
+	return verdict == CGPU_CONTINUE && e->call.device == CGPU_DEVICE_UVM ? uvm_judge(d, e, task) : verdict;
 }
 
 static void set_pointers(struct exchange *e, int ours)
@@ -155,43 +172,46 @@ static void forgive_free(const struct nv_abi *abi, struct exchange *e)
 		rm_put32(e->copy[0], status, NV_OK);
 }
 
-static void run(struct exchange *e, int file)
+static void run(struct cgpud *d, struct exchange *e, const struct task *task)
 {
 	set_pointers(e, 1);
-	e->result = rm_call(file, e->call.nr, e->copy[0], e->call.bytes);
+	target_put(d->core.abi, e, task->target);
+	e->result = rm_call(task->file, e->call.nr, e->copy[0], e->call.bytes);
+	target_put(d->core.abi, e, e->call.descriptor);
 	set_pointers(e, 0);
 }
 
 /* One try with this handle. Returns the driver's status. */
-static u32 run_with(struct exchange *e, int file, const struct handle_place *place, u32 handle)
+static u32 run_with(
+	struct cgpud *d, struct exchange *e, const struct task *task, const struct handle_place *place, u32 handle)
 {
 	u32 n;
 
 	for (n = 0; n <= e->call.segments; n++)
 		memcpy(e->copy[n], e->before[n], exchange_bytes(e, n));
 	handle_put(e, place, handle);
-	run(e, file);
+	run(d, e, task);
 	handle_hide(e, place);
 	return e->result ? NV_OK : rm_get32(e->copy[0], place->status);
 }
 
 /* Run it with a handle of our choice, where the caller has left that open; at last with none. */
-static void run_named(struct cgpud *d, struct exchange *e, int file)
+static void run_named(struct cgpud *d, struct exchange *e, const struct task *task)
 {
 	struct handle_place place;
 	u32 tries = HANDLE_TRIES, status;
 
 	if (!handle_place(d->core.abi, e, &place) || handle_given(e, &place)) {
-		run(e, file);
+		run(d, e, task);
 		return;
 	}
 	/* Only the handle that it was given the first time can tell whether there was a first time. */
 	if (e->again && rm_get32(e->before[0], place.handle)) {
-		run_with(e, file, &place, rm_get32(e->before[0], place.handle));
+		run_with(d, e, task, &place, rm_get32(e->before[0], place.handle));
 		return;
 	}
 	while (tries--) {
-		status = run_with(e, file, &place, tries ? handle_next() : 0);
+		status = run_with(d, e, task, &place, tries ? handle_next() : 0);
 		/* A client may have been closed for handles that the driver has not made. */
 		if (status == NV_ERR_INVALID_OBJECT_HANDLE && tries)
 			tries = 1;
@@ -224,20 +244,32 @@ static void undo(struct cgpud *d, struct exchange *e, int file)
 	if (e->undone)
 		return;
 	e->undone = 1;
-	if (cgpu_call_undo(&d->core, &e->call, &call) == 1)
+	/* Several, after an import of several. */
+	while (cgpu_call_undo(&d->core, &e->call, &call) == 1)
 		run_free(d, &call, file);
 }
 
-void call_execute(struct cgpud *d, struct exchange *e, const struct task *task)
+static void execute_rm(struct cgpud *d, struct exchange *e, struct task *task)
 {
-	exchange_set_stage(e, STAGE_EXECUTING);
-	run_named(d, e, task->file);
+	int ordered = is_ordered(d, &e->call);
+
+	run_named(d, e, task);
 	if (e->repeated)
 		forgive_free(d->core.abi, e);
 	if (cgpu_call_end(&d->core, &e->call, e->result))
 		undo(d, e, task->file);
-	if (is_ordered(&e->call))
+	if (ordered)
 		pthread_mutex_unlock(engine_order(d, e->call.slot));
+	target_drop(task);
+}
+
+void call_execute(struct cgpud *d, struct exchange *e, struct task *task)
+{
+	exchange_set_stage(e, STAGE_EXECUTING);
+	if (e->call.device == CGPU_DEVICE_UVM)
+		uvm_execute(d, e, task);
+	else
+		execute_rm(d, e, task);
 	exchange_set_stage(e, STAGE_EXECUTED);
 	atomic_fetch_add(&d->counters.executed, 1);
 }

@@ -3,7 +3,8 @@
  * What libcgpud.so offers to the process that loads it. Worker threads answer supervised driver calls
  * and never call back: messages come as lines through a pipe (cgpud_options.event_fd).
  *
- * Lines: "log <level> <text>" (level as in syslog(3)), "gone <serial>" (a listener has no task left).
+ * Lines: "log <level> <text>" (level as in syslog(3)), "gone <serial>" (a listener has no task left), "look <number>
+ * <slot> <generation>" (somebody waits for cgpud_limits_told() of this number or a later one).
  */
 #ifndef CGPUD_H
 #define CGPUD_H
@@ -15,9 +16,11 @@ struct cgpud;
 struct cgpud_options {
 	const char *driver_root; /* directory with nvidiactl and nvidia<minor> */
 	s32 state_fd; /* memory file of the engine before this one, or -1 */
+	s32 files_fd; /* of the engine before this one, see cgpud_files_fd(), or -1; the engine's from here on */
 	s32 event_fd; /* non-blocking write end of a pipe, or -1; stays the caller's */
 	u32 workers; /* 0: by the number of processors */
 	u32 allow_unknown_driver;
+	u32 managed_memory; /* 1: charged; 0: refused */
 	struct cgpu_settings settings;
 };
 
@@ -43,12 +46,22 @@ int cgpud_open(struct cgpud **out, const struct cgpud_options *options, char *er
 struct cgpu_core *cgpud_core(struct cgpud *d);
 /* The memory file that the next engine takes up. Stays the engine's. */
 int cgpud_state_fd(const struct cgpud *d);
+/* What watches open files that memory was exported on: the next engine takes it up. Stays the engine's. Negative: this
+ * kernel cannot do that, and exports are refused. */
+int cgpud_files_fd(const struct cgpud *d);
 /* Take a seccomp listener over; owns fd from here on, also on failure. -ENOSPC, -EEXIST. */
 int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial);
 /* Answer the calls that were in flight when the engine before died, then serve. */
 int cgpud_start(struct cgpud *d, char *error, size_t bytes);
-/* New settings while running. */
+/* New settings while running. An empty memory_backend stays what it is. */
 int cgpud_apply(struct cgpud *d, const struct cgpu_settings *settings);
+/* Whether containers may have managed memory from now on. */
+void cgpud_allow_managed(struct cgpud *d, u32 allowed);
+/* The driver limits memory: allocations go on, and "look" lines come. Before cgpud_start, for good. */
+void cgpud_limits(struct cgpud *d);
+/* What a look at a container came to: 0 with CGPU_MAX_GPUS figures of the driver in bytes, or a negative errno. look 0:
+ * nobody had asked. */
+void cgpud_limits_told(struct cgpud *d, u32 slot, u64 generation, u64 look, s32 result, const u64 *bytes);
 /* A registration may have changed: look at init processes now. */
 void cgpud_kick(struct cgpud *d);
 void cgpud_status(struct cgpud *d, struct cgpud_status *status);

@@ -195,19 +195,41 @@ int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused)
 {
 	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *l = &driver->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
 	const struct nv_layout_NV2080_CTRL_FB_INFO *entry = &driver->abi->NV2080_CTRL_FB_INFO;
-	u8 buf[2048] = { 0 };
-	u32 first = l->fbInfoList, second = first + entry->bytes;
+	u32 first = l->fbInfoList, second = first + entry->bytes, questions;
+	u8 buf[2048];
+	int r = -EPROTO;
+
+	/* Of a card that MIG has divided nobody without an instance is told what is free; how much there is stays known. */
+	for (questions = 2; r < 0 && questions && l->bytes <= sizeof(buf); questions--) {
+		memset(buf, 0, sizeof(buf));
+		rm_put32(buf, l->fbInfoListSize, questions);
+		rm_put32(buf, first + entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
+		rm_put32(buf, second + entry->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
+		r = gpu_control(driver, gpu, NV2080_CTRL_CMD_FB_GET_INFO_V2, buf, l->bytes);
+		*total = (u64)rm_get32(buf, first + entry->data) << 10;
+		*unused = questions == 2 ? (u64)rm_get32(buf, second + entry->data) << 10 : 0;
+	}
+	atomic_store(&driver->error, r < 0 ? (u32)-r : 0);
+	return r;
+}
+
+int driver_gpu_mig(struct driver *driver, u32 gpu, u32 *mig)
+{
+	const struct nv_layout_NV2080_CTRL_GPU_GET_INFO_V2_PARAMS *l = &driver->abi->NV2080_CTRL_GPU_GET_INFO_V2_PARAMS;
+	const struct nv_layout_NV2080_CTRL_GPU_INFO *entry = &driver->abi->NV2080_CTRL_GPU_INFO;
+	u8 buf[1024] = { 0 };
+	u32 mode;
 	int r;
 
 	if (l->bytes > sizeof(buf))
 		return -EPROTO;
-	rm_put32(buf, l->fbInfoListSize, 2);
-	rm_put32(buf, first + entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
-	rm_put32(buf, second + entry->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
-	r = gpu_control(driver, gpu, NV2080_CTRL_CMD_FB_GET_INFO_V2, buf, l->bytes);
-	*total = (u64)rm_get32(buf, first + entry->data) << 10;
-	*unused = (u64)rm_get32(buf, second + entry->data) << 10;
-	atomic_store(&driver->error, r < 0 ? (u32)-r : 0);
+	rm_put32(buf, l->gpuInfoListSize, 1);
+	rm_put32(buf, l->gpuInfoList + entry->index, NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE);
+	r = gpu_control(driver, gpu, NV2080_CTRL_CMD_GPU_GET_INFO_V2, buf, l->bytes);
+	mode = rm_get32(buf, l->gpuInfoList + entry->data);
+	/* src/common/src/nv_smg.c, DeviceInMigMode() */
+	*mig = mode == NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_ENABLED ||
+		mode == NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_DISABLE_PENDING;
 	return r;
 }
 
@@ -268,4 +290,26 @@ int driver_process_bytes(struct driver *driver, u32 gpu, s32 tgid, u64 *used)
 		rm_get64(at, entry->data_vidMemUsage_memSharedOwned) +
 		rm_get64(at, entry->data_vidMemUsage_memSharedDuped);
 	return 0;
+}
+
+int driver_gpu_processes(struct driver *driver, u32 gpu, s32 *tgid, u32 most)
+{
+	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *l = &driver->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
+	u8 buf[4096] = { 0 };
+	u32 count, i;
+	int r;
+
+	if (l->bytes > sizeof(buf))
+		return -EPROTO;
+	rm_put32(buf, l->idType, NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS);
+	rm_put32(buf, l->id, NV20_SUBDEVICE_0);
+	r = gpu_control(driver, gpu, NV2080_CTRL_CMD_GPU_GET_PIDS, buf, l->bytes);
+	if (r < 0)
+		return r;
+	count = rm_get32(buf, l->pidTblCount);
+	if (count > (l->bytes - l->pidTbl) / 4u)
+		count = (l->bytes - l->pidTbl) / 4u;
+	for (i = 0; i < count && i < most; i++)
+		tgid[i] = (s32)rm_get32(buf, l->pidTbl + 4 * i);
+	return (int)i;
 }

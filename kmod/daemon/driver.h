@@ -33,9 +33,14 @@ void driver_close(struct driver *driver);
 int driver_find_gpus(struct driver *driver, const char *root, struct devices *devices, char *error, size_t bytes);
 /* What the driver says of one GPU. Returns 0 or a negative errno. */
 int driver_gpu_facts(struct driver *driver, u32 gpu, struct cgpu_gpu_facts *facts);
+/* unused: 0 where MIG hides it. */
 int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused);
+/* Whether a GPU is in MIG mode: 1 or 0. */
+int driver_gpu_mig(struct driver *driver, u32 gpu, u32 *mig);
 /* Bytes a process holds on a GPU, by the driver's own count. */
 int driver_process_bytes(struct driver *driver, u32 gpu, s32 tgid, u64 *used);
+/* The processes that use a GPU, of all that this daemon's pid namespace shows. Returns how many, or a negative errno. */
+int driver_gpu_processes(struct driver *driver, u32 gpu, s32 *tgid, u32 most);
 /* 1 when the driver surely no longer knows the client, else 0. */
 int driver_client_gone(struct driver *driver, u32 client);
 /* 1 when the driver knows the client, and surely no such object of it. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cgroup.h"
+#include "drift.h"
 #include "engine.h"
 #include "process.h"
 #include "reclaim.h"
@@ -39,6 +40,18 @@ static void core_orphans(void *ctx)
 	reclaim_orphans(ctx);
 }
 
+static void core_cards(void *ctx, u32 gpus)
+{
+	struct cgpud *d = ctx;
+	u32 gpu, mig;
+
+	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
+		/* A card that does not answer stays what it was. */
+		if ((gpus >> gpu & 1) && driver_gpu_mig(&d->driver, gpu, &mig) == 0)
+			cgpu_gpu_set_mig(&d->core, gpu, mig);
+	}
+}
+
 static int make_state(struct cgpu_state *state)
 {
 	u64 key;
@@ -59,7 +72,11 @@ static int open_state(struct cgpud *d, int fd, char *error, size_t bytes)
 			r = make_state(d->core.state);
 		else if (cgpu_state_recover(d->core.state) < 0)
 			r = -ESTALE;
+		else
+			files_recover(d);
 	}
+	if (r == 0)
+		external_open(d, exchanges_external(&d->exchanges));
 	if (r < 0)
 		snprintf(error, bytes, "the state of the engine before this one cannot be used: %s", strerror(-r));
 	return r;
@@ -100,12 +117,12 @@ static int add_gpus(struct cgpud *d, char *error, size_t bytes)
 		if (driver_gpu_memory(&d->driver, gpu, &total, &unused) == 0)
 			cgpu_gpu_set_memfree(&d->core, gpu, unused);
 	}
+	core_cards(d, ~0u);
 	return 0;
 }
 
 static int open_driver(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
 {
-	struct cgpu_settings settings = o->settings;
 	char path[256];
 	int r = driver_open(&d->driver, o->driver_root, o->allow_unknown_driver, error, bytes);
 
@@ -119,11 +136,20 @@ static int open_driver(struct cgpud *d, const struct cgpud_options *o, char *err
 	if (r < 0)
 		return r;
 	find_other_nodes(d, o->driver_root);
-	settings.major = d->devices.at[0].identity.is_char ? d->devices.at[0].identity.major : 0;
-	r = cgpud_apply(d, &settings);
+	r = cgpud_apply(d, &o->settings);
 	if (r < 0)
 		snprintf(error, bytes, "the settings are refused: %s", strerror(-r));
 	return r < 0 ? r : add_gpus(d, error, bytes);
+}
+
+/* Without it nothing else is worse. */
+static void open_files(struct cgpud *d, int fd)
+{
+	int r = files_open(&d->files, fd);
+
+	if (r < 0)
+		events_log(&d->events, LOG_LEVEL_WARNING, "memory cannot be exported: open files cannot be watched: %s",
+			strerror(-r));
 }
 
 static u32 worker_count(u32 wanted)
@@ -152,6 +178,8 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	int r, lever;
 
 	open_locks(d);
+	managed_open(&d->managed, o->managed_memory);
+	limits_open(&d->limits);
 	events_open(&d->events, o->event_fd);
 	d->ops = (struct cgpu_ops){
 		.lock = core_lock,
@@ -159,6 +187,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 		.log = core_log,
 		.cgroup_of = core_cgroup_of,
 		.orphans = core_orphans,
+		.cards = core_cards,
 	};
 	d->core.ops = &d->ops;
 	d->core.ctx = d;
@@ -166,6 +195,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	d->pidfd_thread = process_has_thread_pidfd();
 	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	d->driver.fd = d->exchanges.fd = -1;
+	open_files(d, o->files_fd);
 	devices_init(&d->devices);
 	r = listeners_open(&d->listeners, d->wake_fd);
 	d->listeners.share = WORKERS_SHARE;
@@ -212,6 +242,11 @@ int cgpud_state_fd(const struct cgpud *d)
 	return d->exchanges.fd;
 }
 
+int cgpud_files_fd(const struct cgpud *d)
+{
+	return d->files.epoll;
+}
+
 int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial)
 {
 	return listener_add(&d->listeners, fd, slot, generation, serial);
@@ -221,8 +256,11 @@ int cgpud_start(struct cgpud *d, char *error, size_t bytes)
 {
 	int r;
 
+	external_take_up(d);
 	/* Charges of processes that ended meanwhile would make the first calls seem too much. */
 	lever_reconcile(d, -1);
+	/* Before there are any new ones: what the cards need by themselves. */
+	drift_look(d);
 	r = lever_start(d);
 	if (r < 0) {
 		snprintf(error, bytes, "cannot start a thread: %s", strerror(-r));
@@ -233,8 +271,19 @@ int cgpud_start(struct cgpud *d, char *error, size_t bytes)
 
 int cgpud_apply(struct cgpud *d, const struct cgpu_settings *settings)
 {
-	atomic_store(&d->enforce, settings->enforce);
-	return cgpu_settings_apply(&d->core, settings);
+	struct cgpu_settings own = *settings, before;
+
+	cgpu_settings_read(&d->core, &before);
+	if (!own.memory_backend[0])
+		memcpy(own.memory_backend, before.memory_backend, sizeof(own.memory_backend));
+	own.major = d->devices.at[0].identity.is_char ? d->devices.at[0].identity.major : 0;
+	atomic_store(&d->enforce, own.enforce);
+	return cgpu_settings_apply(&d->core, &own);
+}
+
+void cgpud_allow_managed(struct cgpud *d, u32 allowed)
+{
+	atomic_store(&d->managed.allowed, allowed);
 }
 
 void cgpud_kick(struct cgpud *d)
@@ -296,10 +345,12 @@ int cgpud_close(struct cgpud *d)
 	if (stuck)
 		return -EBUSY;
 	lever_close(&d->lever);
+	external_close(d);
 	listeners_close(&d->listeners);
 	driver_close(&d->driver);
 	devices_close(&d->devices);
 	exchanges_close(&d->exchanges);
+	files_close(&d->files);
 	if (d->wake_fd >= 0)
 		close(d->wake_fd);
 	pthread_mutex_destroy(&d->core_lock);

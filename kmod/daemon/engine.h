@@ -11,8 +11,12 @@
 #include "driver.h"
 #include "events.h"
 #include "exchange.h"
+#include "external.h"
+#include "files.h"
 #include "lever.h"
+#include "limits.h"
 #include "listener.h"
+#include "managed.h"
 #include "task_cache.h"
 
 #define WORKERS_MAX 128
@@ -54,6 +58,10 @@ struct cgpud {
 	struct exchanges exchanges;
 	struct listeners listeners;
 	struct lever lever;
+	struct managed managed;
+	struct external external;
+	struct limits limits;
+	struct files files;
 	struct counters counters;
 	atomic_uint enforce;
 	atomic_uint stopping;

@@ -18,6 +18,7 @@ from cgpu.kmod.daemon.library import (
     CContainer,
     CDeviceNode,
     CFacts,
+    CInstance,
     COptions,
     CSettings,
     CStatus,
@@ -37,7 +38,7 @@ MAX_GPUS = 32
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the core is told. default_memsize is in bytes."""
+    """What the core is told. default_memsize, context_memory and drift_tolerance are in bytes."""
 
     version: str
     enforce: bool = True
@@ -46,22 +47,31 @@ class Settings:
     max_inst: int = 20
     prio_ratio: int = 80
     default_memsize: int = 0
+    context_memory: int = 0
+    drift_tolerance: int = 0
+    drift_refuse: bool = False
+    memory_backend: str = ""  # stays what it is
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How an engine is opened. state_fd -1 begins with an empty state; event_fd is a pipe's write end."""
+    """How an engine is opened. state_fd -1 begins with an empty state; event_fd is a pipe's write end.
+
+    files_fd watched open files for the engine before, or is -1.
+    """
 
     driver_root: str
     settings: Settings
     state_fd: int = -1
+    files_fd: int = -1
     event_fd: int = -1
     workers: int = 0
     allow_unknown_driver: bool = False
+    managed_memory: bool = True
 
     def without_state(self) -> Options:
         """Return the same options for a fresh start."""
-        return replace(self, state_fd=-1)
+        return replace(self, state_fd=-1, files_fd=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +106,14 @@ class Container:
     generation: int
 
 
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A container's slice of one card and what of it is charged, in bytes."""
+
+    memsize: int
+    charged: int
+
+
 class StaleStateError(CgpuError):
     """The state of an earlier engine has another layout or is damaged."""
 
@@ -104,13 +122,16 @@ def _settings(settings: Settings) -> CSettings:
     return CSettings(
         engine=b"cgpud",
         version=settings.version.encode(),
-        memory_backend=b"core",
+        memory_backend=settings.memory_backend.encode(),
         enforce=settings.enforce,
         allow_zero_weight=settings.allow_zero_weight,
         policy=settings.policy,
         max_inst=settings.max_inst,
         prio_ratio=settings.prio_ratio,
         default_memsize=settings.default_memsize,
+        context_memory=settings.context_memory,
+        drift_tolerance=settings.drift_tolerance,
+        drift_refuse=settings.drift_refuse,
     )
 
 
@@ -131,9 +152,11 @@ class Engine:
         given = COptions(
             driver_root=options.driver_root.encode(),
             state_fd=options.state_fd,
+            files_fd=options.files_fd,
             event_fd=options.event_fd,
             workers=options.workers,
             allow_unknown_driver=options.allow_unknown_driver,
+            managed_memory=options.managed_memory,
             settings=_settings(options.settings),
         )
         result = self._lib.cgpud_open(byref(self._handle), byref(given), error, ERROR_BYTES)
@@ -146,6 +169,11 @@ class Engine:
     def state_fd(self) -> int:
         """The memory file with all state; stays the engine's."""
         return int(self._lib.cgpud_state_fd(self._handle))
+
+    @property
+    def files_fd(self) -> int:
+        """What watches open files, or a negative number: this kernel cannot do it. Stays the engine's."""
+        return int(self._lib.cgpud_files_fd(self._handle))
 
     def attach(self, fd: int, slot: int, generation: int, serial: int) -> None:
         """Hand a seccomp listener over; fd is the engine's from here on. Raises OSError."""
@@ -160,6 +188,35 @@ class Engine:
     def apply(self, settings: Settings) -> None:
         """Change settings. Raises OSError."""
         _checked(self._lib.cgpud_apply(self._handle, byref(_settings(settings))))
+
+    def memory_backend(self) -> str:
+        """Return who limits memory: of this engine, or of the one before until that is set."""
+        settings = CSettings()
+        self._lib.cgpu_settings_read(self._core, byref(settings))
+        return str(settings.memory_backend.decode())
+
+    def leave_limits_to_driver(self) -> None:
+        """Let allocations go on, for good; before start. Looks are asked for by the event pipe then."""
+        self._lib.cgpud_limits(self._handle)
+
+    def limits_told(self, slot: int, generation: int, look: int, result: int, used: dict[int, int]) -> None:
+        """Give what a look at a container came to: the driver's figures by card, or a negative errno."""
+        figures = (ctypes.c_uint64 * MAX_GPUS)()
+        for index, figure in used.items():
+            figures[index] = figure
+        self._lib.cgpud_limits_told(self._handle, slot, generation, look, result, figures)
+
+    def instance(self, container: Container, gpu: int) -> Instance | None:
+        """Return a container's slice of a card."""
+        info = CInstance()
+        key = (container.slot, container.generation)
+        if self._lib.cgpu_instance_info(self._core, *key, gpu, byref(info)) < 0:
+            return None
+        return Instance(info.memsize, info.charged)
+
+    def allow_managed_memory(self, *, allowed: bool) -> None:
+        """Let containers have managed memory from now on, or not."""
+        self._lib.cgpud_allow_managed(self._handle, allowed)
 
     def driver_error(self) -> int:
         """Return the errno of the driver's last answer to the engine itself; 0 when it is well."""

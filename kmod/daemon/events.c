@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "events.h"
 
 #define LINE_NS 10000000000ull /* one line in so long a time */
@@ -28,12 +28,9 @@ static u32 bucket_of(const char *text)
 static int bucket_take(struct events *events, const char *text, u32 *left_out)
 {
 	struct event_bucket *bucket = &events->bucket[bucket_of(text)];
-	struct timespec ts;
-	u64 now;
+	u64 now = clock_ns();
 	int ok;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	now = (u64)ts.tv_sec * 1000000000ull + (u64)ts.tv_nsec;
 	pthread_mutex_lock(&events->lock);
 	if (bucket->full_ns < now)
 		bucket->full_ns = now;
@@ -90,6 +87,15 @@ void events_gone(struct events *events, u64 serial)
 {
 	char line[64];
 	int n = snprintf(line, sizeof(line), "gone %llu\n", (unsigned long long)serial);
+
+	events_write(events, line, (size_t)n);
+}
+
+void events_look(struct events *events, u64 look, u32 slot, u64 generation)
+{
+	char line[96];
+	int n = snprintf(line, sizeof(line), "look %llu %u %llu\n", (unsigned long long)look, slot,
+		(unsigned long long)generation);
 
 	events_write(events, line, (size_t)n);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include <time.h>
 
+#include "clock.h"
 #include "exchange.h"
 
 void exchange_set_stage(struct exchange *e, enum stage stage)
@@ -139,11 +139,10 @@ void exchange_return_kept(struct exchanges *x, struct exchange *e)
 
 void exchange_sent(struct exchanges *x, struct exchange *e)
 {
-	struct timespec now;
+	u64 now = clock_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	pthread_mutex_lock(&x->lock);
-	e->sent = (u64)now.tv_sec * 1000000000ull + (u64)now.tv_nsec;
+	e->sent = now;
 	e->age = x->ages++;
 	exchange_set_stage(e, STAGE_SENT);
 	x->thread[e->index] = (s32)e->notif.pid;
@@ -182,8 +181,9 @@ struct exchange *exchange_take_kept(struct exchanges *x, s32 tid, u32 index)
 			e = &x->at[i];
 	if (e) {
 		x->busy[e->index] = 1;
-		/* Its thread is not at work on it: a claim of the same thread must not wait for us. */
-		x->thread[e->index] = 0;
+		/* Who looks for a thread's own has claimed that already. Else the thread waits until it is put back. */
+		if (tid)
+			x->thread[e->index] = 0;
 		atomic_fetch_sub(&x->kept, 1);
 	}
 	pthread_mutex_unlock(&x->lock);

@@ -70,6 +70,8 @@ struct exchanges {
 int exchanges_open(struct exchanges *x, int fd);
 void exchanges_close(struct exchanges *x);
 struct cgpu_state *exchanges_state(const struct exchanges *x);
+struct external_store;
+struct external_store *exchanges_external(const struct exchanges *x);
 
 /* A free one, for a notification about to be received, or the place of the answer sent longest ago; NULL
  * when all are in use. */

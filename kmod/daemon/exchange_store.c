@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The memory file that holds the core's state and the exchanges, made or taken up. */
+/* The memory file that holds the core's state, the exchanges and what UVM maps, made or taken up. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "exchange.h"
+#include "external.h"
 
 #define HEADER_MAGIC 0x64757067636d656dull
-#define HEADER_VERSION 2u
+#define HEADER_VERSION 3u
 #define HEADER_BYTES 4096u
 
 struct header {
 	u64 magic;
-	u32 version, exchange_bytes, exchanges, spare;
+	u32 version, exchange_bytes, exchanges, external_bytes;
 	u64 core_bytes;
 };
 
@@ -25,7 +26,8 @@ static size_t core_space(void)
 static int header_matches(const struct header *h)
 {
 	return h->magic == HEADER_MAGIC && h->version == HEADER_VERSION && h->exchanges == EXCHANGES_MAX &&
-		h->exchange_bytes == sizeof(struct exchange) && h->core_bytes == cgpu_state_bytes();
+		h->exchange_bytes == sizeof(struct exchange) && h->core_bytes == cgpu_state_bytes() &&
+		h->external_bytes == sizeof(struct external_store);
 }
 
 static void header_fill(struct header *h)
@@ -34,6 +36,7 @@ static void header_fill(struct header *h)
 	h->exchanges = EXCHANGES_MAX;
 	h->exchange_bytes = sizeof(struct exchange);
 	h->core_bytes = cgpu_state_bytes();
+	h->external_bytes = sizeof(struct external_store);
 	h->magic = HEADER_MAGIC;
 }
 
@@ -96,7 +99,8 @@ int exchanges_open(struct exchanges *x, int fd)
 	memset(x, 0, sizeof(*x));
 	pthread_mutex_init(&x->lock, NULL);
 	pthread_cond_init(&x->changed, NULL);
-	x->bytes = HEADER_BYTES + core_space() + sizeof(struct exchange) * EXCHANGES_MAX;
+	x->bytes =
+		HEADER_BYTES + core_space() + sizeof(struct exchange) * EXCHANGES_MAX + sizeof(struct external_store);
 	x->recovered = fd >= 0;
 	x->fd = fd >= 0 ? fd : memfd_create("cgpud-state", MFD_CLOEXEC);
 	if (x->fd < 0 || (fd < 0 && ftruncate(x->fd, (off_t)x->bytes) < 0))
@@ -137,4 +141,9 @@ void exchanges_close(struct exchanges *x)
 struct cgpu_state *exchanges_state(const struct exchanges *x)
 {
 	return (struct cgpu_state *)((u8 *)x->map + HEADER_BYTES);
+}
+
+struct external_store *exchanges_external(const struct exchanges *x)
+{
+	return (struct external_store *)(x->at + EXCHANGES_MAX);
 }

@@ -75,7 +75,7 @@ def receive(sock: socket.socket) -> Message | None:
 
 
 class FdStore:
-    """Named descriptors, each watched for its other end's going away."""
+    """Named descriptors, watched for their other end's going away."""
 
     def __init__(self) -> None:
         """Begin empty."""
@@ -90,7 +90,7 @@ class FdStore:
         """A descriptor that is readable when an entry has hung up."""
         return self._poll.fileno()
 
-    def add(self, name: str, fds: tuple[int, ...]) -> bool:
+    def add(self, name: str, fds: tuple[int, ...], *, watched: bool = True) -> bool:
         """Take descriptors over under a name. A bad name, a full store: False, and they are closed."""
         if not NAME.fullmatch(name) or len(self._entries) + len(fds) > MAX_STORED:
             for fd in fds:
@@ -98,6 +98,8 @@ class FdStore:
             return False
         for fd in fds:
             self._entries[fd] = name
+            if not watched:
+                continue
             # Memory files cannot be polled, and never hang up.
             with contextlib.suppress(PermissionError):
                 self._poll.register(fd, 0)

@@ -18,12 +18,35 @@ static int heap_function(const struct nv_abi *abi, const struct exchange *e, u32
 	return 1;
 }
 
+/* Where an allocation through the heap has its handle. */
+static int heap_place(const struct nv_abi *abi, u32 function, struct handle_place *place)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *heap = &abi->NVOS32_PARAMETERS;
+
+	*place = (struct handle_place){ .client = heap->hRoot, .status = heap->status };
+	switch (function) {
+	case NVOS32_FUNCTION_ALLOC_SIZE:
+		place->handle = heap->data_AllocSize_hMemory;
+		place->flags = heap->data_AllocSize_flags;
+		return 1;
+	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
+		place->handle = heap->data_AllocTiledPitchHeight_hMemory;
+		place->flags = heap->data_AllocTiledPitchHeight_flags;
+		return 1;
+	case NVOS32_FUNCTION_ALLOC_SIZE_RANGE:
+		place->handle = heap->data_AllocSizeRange_hMemory;
+		place->flags = heap->data_AllocSizeRange_flags;
+		return 1;
+	default:
+		return 0;
+	}
+}
+
 int handle_place(const struct nv_abi *abi, const struct exchange *e, struct handle_place *place)
 {
 	const struct nv_layout_NVOS21_PARAMETERS *narrow = &abi->NVOS21_PARAMETERS;
 	const struct nv_layout_NVOS64_PARAMETERS *wide = &abi->NVOS64_PARAMETERS;
 	const struct nv_layout_NVOS55_PARAMETERS *dup = &abi->NVOS55_PARAMETERS;
-	const struct nv_layout_NVOS32_PARAMETERS *heap = &abi->NVOS32_PARAMETERS;
 	u32 nr = e->call.nr, bytes = e->call.bytes, function;
 
 	if (nr == NV_ESC_RM_ALLOC && bytes == wide->bytes)
@@ -32,11 +55,8 @@ int handle_place(const struct nv_abi *abi, const struct exchange *e, struct hand
 		*place = (struct handle_place){ narrow->hRoot, narrow->hObjectNew, narrow->status, 0 };
 	else if (nr == NV_ESC_RM_DUP_OBJECT && bytes == dup->bytes)
 		*place = (struct handle_place){ dup->hClient, dup->hObject, dup->status, 0 };
-	else if (heap_function(abi, e, &function) && function == NVOS32_FUNCTION_ALLOC_SIZE)
-		*place = (struct handle_place){ heap->hRoot, heap->data_AllocSize_hMemory, heap->status,
-			heap->data_AllocSize_flags };
 	else
-		return 0;
+		return heap_function(abi, e, &function) && heap_place(abi, function, place);
 	return 1;
 }
 

@@ -13,15 +13,12 @@ import logging
 import os
 import select
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import cgpu
-from cgpu.kmod.daemon import fd_store, mounts
+from cgpu.kmod.daemon import fd_store, mounts, program
 from cgpu.kmod.daemon.notify_socket import FIRST_FD
 
 if TYPE_CHECKING:
@@ -35,7 +32,6 @@ START = "CGPU_START"
 END = "CGPU_END"
 LOCK = "lock"  # a copy for the daemon: it may outlive its keeper
 HIGH_FD = 1000
-MODULE = "cgpu.kmod.daemon.main"
 
 
 @dataclass(slots=True)
@@ -51,15 +47,12 @@ class Child:
 
 def worker_command(arguments: Sequence[str]) -> list[str]:
     """Return the command that runs the daemon itself."""
-    return [sys.executable, "-P", "-m", MODULE, "--worker", *arguments]
+    return program.command("--worker", *arguments)
 
 
 def worker_environment(pid: int, socket: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the environment of the protocol, and of ours only what Python needs to find the package."""
-    keep = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV")
-    environment = {key: os.environ[key] for key in keep if key in os.environ}
-    # The very package that runs here, from wherever it was started.
-    environment["PYTHONPATH"] = str(Path(cgpu.__file__).resolve().parent.parent)
+    """Return the environment of the protocol."""
+    environment = program.environment()
     environment["NOTIFY_SOCKET"] = socket
     environment["LISTEN_PID"] = str(pid)
     environment["LISTEN_FDS"] = str(len(names))
@@ -176,7 +169,7 @@ class Keeper:
         assert child is not None
         name = fields.get("FDNAME", "stored")
         if fields.get("FDSTORE") == "1":
-            if not self._store.add(name, message.fds):
+            if not self._store.add(name, message.fds, watched=fields.get("FDPOLL") != "0"):
                 log.error("the descriptor store takes no more: %s", name)
         else:
             for fd in message.fds:

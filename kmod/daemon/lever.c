@@ -4,9 +4,10 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "drift.h"
 #include "engine.h"
 #include "process.h"
 #include "reclaim.h"
@@ -16,14 +17,6 @@
 #define PROBES 32 /* places where a process may stand in the table */
 #define EVENT_KICK (~0ull)
 #define EVENT_INIT (1ull << 32)
-
-static u64 now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (u64)t.tv_sec * 1000 + (u64)t.tv_nsec / 1000000;
-}
 
 int lever_open(struct lever *lever)
 {
@@ -168,14 +161,13 @@ static void say_orphaned(struct cgpud *d, u32 gpu)
 
 static void tick(struct cgpud *d)
 {
-	u64 total, unused;
 	u32 gpu;
 
+	/* Into the tree; a registration asks by itself. */
+	d->ops.cards(d, ~0u);
 	devices_read_majors(&d->devices);
-	for (gpu = 0; gpu < d->driver.gpus; gpu++)
-		if (driver_gpu_memory(&d->driver, gpu, &total, &unused) == 0)
-			cgpu_gpu_set_memfree(&d->core, gpu, unused);
 	lever_reconcile(d, -1);
+	drift_look(d);
 	reclaim_containers(d);
 	for (gpu = 0; gpu < d->driver.gpus; gpu++)
 		say_orphaned(d, gpu);
@@ -212,12 +204,12 @@ static void *lever_main(void *arg)
 
 	prctl(PR_SET_NAME, "cgpud-lever");
 	while (!atomic_load(&d->stopping)) {
-		now = now_ms();
+		now = clock_ms();
 		on_time(d, now);
 		next = lever->due && lever->due < lever->tick ? lever->due : lever->tick;
 		n = epoll_wait(lever->epoll, events, 64, next > now ? (int)(next - now) : 0);
 		for (i = 0; i < n; i++)
-			on_event(d, events[i].data.u64, now_ms());
+			on_event(d, events[i].data.u64, clock_ms());
 	}
 	return NULL;
 }

@@ -27,6 +27,10 @@ class CSettings(ctypes.Structure):
         ("max_inst", c_uint32),
         ("prio_ratio", c_uint32),
         ("default_memsize", c_uint64),
+        ("context_memory", c_uint64),
+        ("drift_tolerance", c_uint64),
+        ("drift_refuse", c_uint32),
+        ("spare", c_uint32),
     )
 
 
@@ -36,9 +40,11 @@ class COptions(ctypes.Structure):
     _fields_ = (
         ("driver_root", c_char_p),
         ("state_fd", c_int32),
+        ("files_fd", c_int32),
         ("event_fd", c_int32),
         ("workers", c_uint32),
         ("allow_unknown_driver", c_uint32),
+        ("managed_memory", c_uint32),
         ("settings", CSettings),
     )
 
@@ -83,6 +89,12 @@ class CFacts(ctypes.Structure):
     )
 
 
+class CInstance(ctypes.Structure):
+    """struct cgpu_instance_info."""
+
+    _fields_ = (("memsize", c_uint64), ("charged", c_uint64))
+
+
 class CContainer(ctypes.Structure):
     """struct cgpu_container_info."""
 
@@ -118,9 +130,18 @@ def load_library(path: Path) -> ctypes.CDLL:
         "cgpud_open": (c_int, [POINTER(c_void_p), POINTER(COptions), c_char_p, c_size_t]),
         "cgpud_core": (c_void_p, [c_void_p]),
         "cgpud_state_fd": (c_int, [c_void_p]),
+        "cgpud_files_fd": (c_int, [c_void_p]),
         "cgpud_attach": (c_int, [c_void_p, c_int, c_uint32, c_uint64, c_uint64]),
         "cgpud_start": (c_int, [c_void_p, c_char_p, c_size_t]),
         "cgpud_apply": (c_int, [c_void_p, POINTER(CSettings)]),
+        "cgpud_allow_managed": (None, [c_void_p, c_uint32]),
+        "cgpud_limits": (None, [c_void_p]),
+        "cgpud_limits_told": (
+            None,
+            [c_void_p, c_uint32, c_uint64, c_uint64, c_int32, POINTER(c_uint64)],
+        ),
+        "cgpu_settings_read": (None, [c_void_p, POINTER(CSettings)]),
+        "cgpu_instance_info": (c_int, [c_void_p, c_uint32, c_uint64, c_uint32, POINTER(CInstance)]),
         "cgpud_kick": (None, [c_void_p]),
         "cgpud_status": (None, [c_void_p, POINTER(CStatus)]),
         "cgpud_node": (c_int, [c_void_p, c_uint32, POINTER(CDeviceNode)]),

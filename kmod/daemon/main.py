@@ -36,7 +36,9 @@ def parser() -> argparse.ArgumentParser:
     """Return the command line's grammar."""
     out = argparse.ArgumentParser(prog="cgpud", description="The GPU-sharing engine in user space.")
     out.add_argument(
-        "--simulate", metavar="MODEL[=MIB][:COUNT]", help="serve simulated cards: T4, V100, A10, H200"
+        "--simulate",
+        metavar="MODEL[=MIB][:COUNT][/mig=CARD]",
+        help="serve simulated cards: T4, V100, A10, H200",
     )
     out.add_argument("--tree", metavar="DIR", help=f"where the tree is mounted (default {paths.TREE_DAEMON})")
     out.add_argument("--config", metavar="FILE", help=f"configuration (default {paths.CONFIG})")
@@ -52,6 +54,11 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument(
         "--run", metavar="DIR", default=paths.RUN, help=f"sockets and state (default {paths.RUN})"
     )
+    out.add_argument(
+        "--transient",
+        action="store_true",
+        help="end when no `cgpu run` and no container needs the engine; cgpu run starts it so",
+    )
     out.add_argument("--version", action="version", version=f"cgpud {__version__}")
     out.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return out
@@ -65,7 +72,12 @@ def arguments_of(options: argparse.Namespace) -> Arguments:
         raise CgpuError(f"--tree {options.tree}: accepted is an absolute path")
     config = Path(options.config) if options.config is not None else Path(paths.CONFIG)
     return Arguments(
-        options.simulate, options.tree, config, options.config is not None, Places(Path(options.run))
+        options.simulate,
+        options.tree,
+        config,
+        options.config is not None,
+        Places(Path(options.run)),
+        options.transient,
     )
 
 
@@ -78,6 +90,8 @@ def worker_arguments(arguments: Arguments) -> list[str]:
         out += ["--tree", arguments.tree]
     if arguments.config_required:
         out += ["--config", str(arguments.config)]
+    if arguments.transient:
+        out += ["--transient"]
     return out
 
 

@@ -38,9 +38,12 @@ class NotifySocket:
             else:
                 out.send(text.encode())
 
-    def store(self, name: str, fd: int) -> None:
-        """Leave a copy of a descriptor in the store under a name."""
-        self.send(f"FDSTORE=1\nFDNAME={name}", [fd])
+    def store(self, name: str, fd: int, *, watched: bool = True) -> None:
+        """Leave a copy of a descriptor in the store under a name.
+
+        watched: it may be polled there, and is dropped when it hangs up.
+        """
+        self.send(f"FDSTORE=1\nFDNAME={name}" + ("" if watched else "\nFDPOLL=0"), [fd])
 
     def discard(self, name: str) -> None:
         """Take a name's descriptors out of the store; a manager that is dead has none."""

@@ -60,6 +60,11 @@ class Places:
         return self.run / "cgpud.lock"
 
     @property
+    def runs(self) -> Path:
+        """Held by every `cgpu run`."""
+        return self._at(paths.RUNS_LOCK)
+
+    @property
     def log(self) -> Path:
         """Messages of a daemon in the background, in a machine without a journal."""
         return self.run / "cgpud.log"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -16,7 +17,10 @@
 #define CGPU_PIDFD_GET_INFO _IOWR(0xff, 11, struct pidfd_info_v0)
 #define CGPU_PIDFD_INFO_PID 1u
 /* include/uapi/linux/kcmp.h */
+#define CGPU_KCMP_FILE 0
 #define CGPU_KCMP_FILES 2
+
+#define DESCRIPTORS_MAX 4096 /* of one process that are looked at */
 
 struct pidfd_info_v0 {
 	u64 mask;
@@ -55,6 +59,16 @@ int process_ended(int pidfd)
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 
 	return poll(&p, 1, 0) == 1;
+}
+
+int process_has_ended(s32 tgid)
+{
+	int fd = process_open(tgid, 0);
+	int ended = fd == -ESRCH || (fd >= 0 && process_ended(fd));
+
+	if (fd >= 0)
+		close(fd);
+	return ended;
 }
 
 static long read_text(const char *path, char *text, size_t bytes)
@@ -114,6 +128,55 @@ int process_same_files(s32 tid, s32 other)
 		return 1;
 	r = syscall(SYS_kcmp, tid, other, CGPU_KCMP_FILES, 0, 0);
 	return r < 0 ? -errno : r == 0;
+}
+
+int process_same_file(s32 tid, int fd, int ours)
+{
+	long r = syscall(SYS_kcmp, tid ? tid : getpid(), getpid(), CGPU_KCMP_FILE, fd, ours);
+
+	return r < 0 ? -errno : r == 0;
+}
+
+/* Of another user the directory is closed to who has given up its rights. The numbers have no gaps to speak of. */
+static int search_numbers(s32 tgid, int ours, int *number)
+{
+	int at, r = 0;
+
+	for (at = 0; at < DESCRIPTORS_MAX && r == 0; at++) {
+		r = process_same_file(tgid, at, ours);
+		if (r == 1)
+			*number = at;
+		r = r == -EBADF ? 0 : r;
+	}
+	return r == -ESRCH ? 0 : r;
+}
+
+int process_has_file(s32 tgid, int ours, int *number)
+{
+	struct dirent *entry;
+	char path[64];
+	DIR *folder;
+	u32 seen = 0;
+	int r = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", tgid);
+	folder = opendir(path);
+	if (!folder)
+		return errno == ENOENT ? 0 : errno == EACCES ? search_numbers(tgid, ours, number) : -errno;
+	while (r == 0 && (entry = readdir(folder))) {
+		if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
+			continue;
+		if (++seen > DESCRIPTORS_MAX) {
+			r = -E2BIG;
+			break;
+		}
+		*number = (int)strtol(entry->d_name, NULL, 10);
+		r = process_same_file(tgid, *number, ours);
+		/* It has just been closed. */
+		r = r == -EBADF ? 0 : r;
+	}
+	closedir(folder);
+	return r;
 }
 
 int process_read(s32 pid, u64 address, void *data, size_t bytes)

@@ -15,12 +15,19 @@ int process_open(s32 pid, u32 thread);
 int process_take_fd(int pidfd, int fd);
 /* 1 when the pidfd's task has ended. */
 int process_ended(int pidfd);
+/* 1 when a process has ended, by its number; 0 also when nobody can tell. */
+int process_has_ended(s32 tgid);
 /* Process id of a thread. pidfd may be -1. -ESRCH when it has ended. */
 s32 process_tgid(int pidfd, s32 tid);
 /* Clock ticks from boot to the start of the thread; 0 when it has ended. */
 u64 process_started(s32 tid);
 /* 1 when both have one descriptor table, 0 when not, negative errno when nobody can tell. */
 int process_same_files(s32 tid, s32 other);
+/* 1 when a descriptor of a task (0: of ours) leads to the same open file as ours, 0 when not, negative errno when nobody
+ * can tell. */
+int process_same_file(s32 tid, int fd, int ours);
+/* 1 when a process has that open file, by which number; 0 when not, negative errno when nobody can tell. */
+int process_has_file(s32 tgid, int ours, int *number);
 /* Copy between the caller's memory and ours: 0, or -EFAULT when not every byte could be moved. */
 int process_read(s32 pid, u64 address, void *data, size_t bytes);
 int process_write(s32 pid, u64 address, const void *data, size_t bytes);

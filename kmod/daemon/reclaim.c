@@ -31,16 +31,6 @@ static u32 drop_dead_clients(struct cgpud *d, u32 slot, s32 tgid)
 	return left;
 }
 
-static u32 has_ended(s32 tgid)
-{
-	int fd = process_open(tgid, 0);
-	u32 ended = fd == -ESRCH || (fd >= 0 && process_ended(fd));
-
-	if (fd >= 0)
-		close(fd);
-	return ended;
-}
-
 /* The figure counts by the process that made the client, the charge by the one that allocated: after a
  * fork these differ. So a low figure only says where to look, and a charge goes with its client. Returns
  * 1 when the process has ended and the driver has still not let go. */
@@ -52,7 +42,7 @@ static u32 reconcile_one(struct cgpud *d, u32 slot, const struct cgpu_process_ch
 	/* With its clients go their charges. */
 	if ((!known || used < charge->bytes) && drop_dead_clients(d, slot, charge->tgid) == 0)
 		return 0;
-	return has_ended(charge->tgid);
+	return process_has_ended(charge->tgid);
 }
 
 /* Clients without a charge hold records too. Those of a live process are asked for only when room is
@@ -65,7 +55,7 @@ static void drop_idle_clients(struct cgpud *d, u32 slot, u32 of_live_too)
 	while (n < CHARGES_MAX && cgpu_process_known(&d->core, slot, &cursor, &tgid[n]) == 0)
 		n++;
 	for (i = 0; i < n; i++)
-		if (of_live_too || has_ended(tgid[i]))
+		if (of_live_too || process_has_ended(tgid[i]))
 			drop_dead_clients(d, slot, tgid[i]);
 }
 
@@ -79,15 +69,17 @@ static u32 reconcile_container(struct cgpud *d, u32 slot, u32 of_live_too)
 	for (i = 0; i < n; i++)
 		late += reconcile_one(d, slot, &charge[i]);
 	drop_idle_clients(d, slot, of_live_too);
+	managed_drop_ended(d, slot);
 	return late;
 }
 
-/* Returns how many clients of removed containers are left. */
+/* Returns how many clients of removed containers, and files of ended processes, are left. */
 static u32 drop_gone_orphans(struct cgpud *d)
 {
 	u32 cursor = 0, client, left = 0;
 	s32 tgid;
 
+	managed_drop_ended(d, CGPU_ORPHANS);
 	/* Nobody can make an orphan anew, so no order is needed. */
 	while (cgpu_orphan_next(&d->core, &cursor, &tgid, &client) == 0) {
 		if (driver_client_gone(&d->driver, client))
@@ -95,16 +87,16 @@ static u32 drop_gone_orphans(struct cgpud *d)
 		else
 			left++;
 	}
-	return left;
+	return left + external_left(d);
 }
 
 u32 lever_reconcile(struct cgpud *d, s64 slot)
 {
 	struct cgpu_container_info info;
-	u32 at, late = 0;
+	u32 at, late = files_look(d);
 
 	if (slot >= 0)
-		return reconcile_container(d, (u32)slot, 1);
+		return late + reconcile_container(d, (u32)slot, 1);
 	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1)
 		late += reconcile_container(d, info.slot, 0);
 	drop_gone_orphans(d);
@@ -116,7 +108,7 @@ void reclaim_orphans(struct cgpud *d)
 	useconds_t wait_us;
 
 	/* The container has just ended, as a rule, and the driver is about to clean up. */
-	for (wait_us = 500; drop_gone_orphans(d) && wait_us < ORPHANS_WAIT_US; wait_us *= 2)
+	for (wait_us = 500; files_look(d) + drop_gone_orphans(d) && wait_us < ORPHANS_WAIT_US; wait_us *= 2)
 		usleep(wait_us);
 }
 

@@ -16,13 +16,15 @@
 #define I386_MMAP 90
 #define I386_MMAP2 192
 
-static void decode_map(u64 flags, u64 fd, struct request *request)
+static void decode_map(u64 address, u64 bytes, u64 flags, u64 fd, struct request *request)
 {
 	/* MAP_SHARED and MAP_SHARED_VALIDATE both have bit 0; so has nothing private. */
 	if (!(flags & MAP_SHARED) || (flags & MAP_ANONYMOUS))
 		return;
 	request->kind = REQUEST_SHARED_MAP;
 	request->fd = (int)fd;
+	request->address = address;
+	request->bytes = bytes;
 }
 
 /* The old call of 32-bit processes has its six arguments in memory. */
@@ -31,7 +33,7 @@ static void decode_old_map(const struct seccomp_notif *notif, struct request *re
 	u32 args[6];
 
 	if (process_read((s32)notif->pid, (u32)notif->data.args[0], args, sizeof(args)) == 0)
-		decode_map(args[3], args[4], request);
+		decode_map(args[0], args[1], args[3], args[4], request);
 }
 
 void request_decode(const struct seccomp_notif *notif, struct request *request)
@@ -47,7 +49,7 @@ void request_decode(const struct seccomp_notif *notif, struct request *request)
 		request->cmd = (u32)data->args[1];
 		request->address = data->args[2] & mask;
 	} else if ((is_64 && (data->nr == X86_64_MMAP || data->nr == X32_MMAP)) || (is_32 && data->nr == I386_MMAP2)) {
-		decode_map(data->args[3], data->args[4], request);
+		decode_map(data->args[0] & mask, data->args[1] & mask, data->args[3], data->args[4], request);
 	} else if (is_32 && data->nr == I386_MMAP) {
 		decode_old_map(notif, request);
 	}

@@ -14,6 +14,7 @@ struct request {
 	int fd;
 	u32 cmd;
 	u64 address;
+	u64 bytes; /* of a mapping */
 };
 
 void request_decode(const struct seccomp_notif *notif, struct request *request);

@@ -9,18 +9,22 @@ import os
 import selectors
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, paths
 from cgpu.config import load, write_effective
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import cdi
+from cgpu.kmod.daemon import backend, cdi
 from cgpu.kmod.daemon.arguments import Arguments, settings_of
 from cgpu.kmod.daemon.control import ControlSocket, Handler
 from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
+from cgpu.kmod.daemon.limited_tree import LimitedTree
+from cgpu.kmod.daemon.limits import DriverLimits
 from cgpu.kmod.daemon.listener import Listeners, ListenerSocket
 from cgpu.kmod.daemon.simulate import Simulator
+from cgpu.kmod.daemon.transient import Runs
 from cgpu.kmod.daemon.tree_fs import TreeFs, TreeMount
 from cgpu.kmod.daemon.watch import Watch
 from cgpu.replace import replace_text
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STATE = "state"
+FILES = "files"
 DRIVER_ROOT = "/dev"
 TICK_S = 1.0
 EVENT_BYTES = 1 << 16
@@ -44,6 +49,7 @@ class Service:
     def __init__(self, arguments: Arguments, notify: NotifySocket, handed: list[tuple[str, int]]) -> None:
         """handed: descriptors of the daemon before this one, by name; they are ours now."""
         self._arguments = arguments
+        self._runs = Runs(arguments.places.runs) if arguments.transient else None
         self._notify = notify
         self._handed = handed
         self._places = arguments.places
@@ -61,6 +67,7 @@ class Service:
             self._signals()
             self._config = self._load()
             self._open_engine()
+            self._open_limits()
             self._open_tree()
             self._engine.start()
             self._publish()
@@ -105,9 +112,11 @@ class Service:
             driver_root=self._driver_root(),
             settings=settings_of(self._config),
             state_fd=self._handed_state(),
+            files_fd=self._handed_one(FILES),
             event_fd=writer,
             workers=self._config.workers,
             allow_unknown_driver=self._config.allow_unknown_driver,
+            managed_memory=self._config.managed_memory,
         )
         fresh = options.state_fd < 0
         try:
@@ -120,6 +129,8 @@ class Service:
         self._cleanup.callback(self._close_engine)
         if fresh:
             self._notify.store(STATE, self._engine.state_fd)
+        if fresh or self._engine.files_fd != options.files_fd:
+            self._store_files()
         self._listeners = Listeners(self._engine, self._notify)
         for name, fd in self._handed:
             with contextlib.suppress(CgpuError):
@@ -128,31 +139,64 @@ class Service:
         if len(self._listeners):
             log.info("took up %d listeners", len(self._listeners))
 
+    def _open_limits(self) -> None:
+        """Choose who limits memory, and begin with it when it is the driver. Raises CgpuError."""
+        engine = self._engine
+        node = backend.Node(
+            driver=str(engine.status()["driver"]),
+            uuids=tuple(gpu.uuid for gpu in engine.gpus()),
+            simulated=self._arguments.simulate is not None,
+            library=self._config.nvml_library,
+        )
+        registered = next(engine.containers(), None) is not None
+        before = engine.memory_backend() if registered else None
+        self._backend = backend.choose(self._config.memory_backend, before, node)
+        log.info("memory backend: %s (%s)", self._backend.name, self._backend.why)
+        engine.apply(replace(settings_of(self._config), memory_backend=self._backend.name))
+        self._limits: DriverLimits | None = None
+        if self._backend.nvml is not None:
+            engine.leave_limits_to_driver()
+            self._limits = DriverLimits(engine, self._backend.nvml, enforce=self._config.enforce)
+            self._cleanup.callback(self._close_limits)
+            self._limits.adopt()
+
+    def _close_limits(self) -> None:
+        self.stuck = self._limits is not None and not self._limits.close()
+
     def _close_engine(self) -> None:
         self._idle = next(self._engine.containers(), None) is None
-        self.stuck = not self._engine.close()
+        self.stuck = self.stuck or not self._engine.close()
 
     def _end_simulator(self) -> None:
         if self._idle:
             Simulator(self._places.sim).stop()
 
-    def _handed_state(self) -> int:
-        states = [fd for name, fd in self._handed if name == STATE]
-        self._handed = [(name, fd) for name, fd in self._handed if name != STATE]
-        for extra in states[1:]:
+    def _handed_one(self, name: str) -> int:
+        found = [fd for held, fd in self._handed if held == name]
+        self._handed = [(held, fd) for held, fd in self._handed if held != name]
+        for extra in found[1:]:
             os.close(extra)
-        if not states:
-            # Listeners without the state say nothing of what their containers may have.
-            if self._handed:
-                self._drop_handed()
-            return -1
-        return states[0]
+        return found[0] if found else -1
+
+    def _handed_state(self) -> int:
+        state = self._handed_one(STATE)
+        # What else there is says nothing without the state of what containers may have.
+        if state < 0 and self._handed:
+            self._drop_handed()
+        return state
+
+    def _store_files(self) -> None:
+        self._notify.discard(FILES)
+        # Nobody may wait on it: that would take away what the driver has to say to those who have the files.
+        if self._engine.files_fd >= 0:
+            self._notify.store(FILES, self._engine.files_fd, watched=False)
 
     def _drop_handed(self) -> None:
         for name, fd in self._handed:
             os.close(fd)
             self._notify.discard(name)
         self._notify.discard(STATE)
+        self._notify.discard(FILES)
         self._handed = []
 
     def _open_tree(self) -> None:
@@ -161,7 +205,8 @@ class Service:
                 f"{paths.TREE_MODULE}: the kernel module is loaded; unload it with: modprobe -r cgpu_km"
             )
         self._tree_path = self._config.tree or paths.TREE_DAEMON
-        tree = TreeMount(TreeFs(self._engine, self._engine.kick), self._tree_path)
+        limited = None if self._limits is None else LimitedTree(self._engine, self._limits)
+        tree = TreeMount(TreeFs(self._engine, self._engine.kick, limited=limited), self._tree_path)
         self._cleanup.callback(tree.stop)
         tree.start()
         self._tree = tree
@@ -197,8 +242,17 @@ class Service:
                 key.data()
             self._listener_socket.expire()
             self._watch.look()
+            if self._is_not_needed():
+                self._stopping = True
+            if self._limits is not None:
+                self._limits.sweep()
             if self._tree.lost.is_set() and not self._stopping:
                 raise CgpuError(f"{self._tree_path}: the tree was unmounted by someone else; start over")
+
+    def _is_not_needed(self) -> bool:
+        if self._runs is None or next(self._engine.containers(), None) is not None:
+            return False
+        return self._runs.are_over()
 
     def _on_signal(self) -> None:
         numbers = os.read(self._signal_reader, 64)
@@ -216,6 +270,8 @@ class Service:
             kind, _, rest = line.decode("utf-8", "replace").partition(" ")
             if kind == "gone":
                 self._listeners.gone(int(rest))
+            elif kind == "look" and self._limits is not None:
+                self._limits.look(*(int(word) for word in rest.split()))
             elif kind == "log":
                 level, _, text = rest.partition(" ")
                 log.log(LEVELS.get(int(level), logging.INFO), "%s", text)
@@ -225,7 +281,13 @@ class Service:
             config = self._load()
             if (config.tree or paths.TREE_DAEMON) != self._tree_path:
                 raise CgpuError(f"tree: changes only with a restart: {paths.daemon_command('restart')}")
+            for key in ("memory_backend", "nvml_library"):
+                if getattr(config, key) != getattr(self._config, key):
+                    raise CgpuError(f"{key}: changes only with a restart: {paths.daemon_command('restart')}")
             self._engine.apply(settings_of(config))
+            self._engine.allow_managed_memory(allowed=config.managed_memory)
+            if self._limits is not None:
+                self._limits.enforce = config.enforce
             write_effective(config, self._places.effective)
         except OSError as error:
             raise CgpuError(f"the settings are refused: {error.strerror}") from error
@@ -257,8 +319,10 @@ class Service:
             "pid": os.getpid(),
             "tree": self._tree_path,
             "simulate": self._arguments.simulate,
+            "transient": self._arguments.transient,
             "gpus": gpus,
             "containers": containers,
+            "memory_backend": {"name": self._backend.name, "why": self._backend.why},
             "driver_error": self._watch.driver_error(),
             "engine": self._engine.status(),
             "time": time.time(),
@@ -271,6 +335,8 @@ class Service:
         if self._force:
             for container in containers:
                 self._engine.remove(container)
+            if self._limits is not None:
+                self._limits.removed()
             containers = []
         if containers:
             log.info("stopping; %d containers wait for the next start", len(containers))
@@ -278,4 +344,5 @@ class Service:
         # Nothing to hand over: leave nothing behind.
         self._listeners.discard_all()
         self._notify.discard(STATE)
+        self._notify.discard(FILES)
         log.info("stopped")

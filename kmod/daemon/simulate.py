@@ -18,7 +18,8 @@ from cgpu.kmod.daemon import mounts
 from cgpu.replace import replace_text
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "cgpu-sim"
-CARDS = re.compile(r"(T4|V100|A10|H200)(=[1-9][0-9]{0,7})?(:([1-9]|[12][0-9]|3[0-2]))?")
+MODEL = r"(T4|V100|A10|H200)(=[1-9][0-9]{0,7})?"
+CARDS = re.compile(MODEL + r"(:([1-9]|[12][0-9]|3[0-2]))?(/mig=[0-9]{1,2})?")
 START_S = 20.0
 END_S = 5.0
 RECORD_MAX = 4096
@@ -34,9 +35,9 @@ class Server:
 
 
 def check_cards(cards: str) -> str:
-    """Return the cards as given. Raises CgpuError when it is not MODEL[=MIB][:COUNT]."""
+    """Return the cards as given. Raises CgpuError when it is not MODEL[=MIB][:COUNT][/mig=CARD]."""
     if not CARDS.fullmatch(cards):
-        accepted = "MODEL[=MIB][:COUNT], MODEL one of T4, V100, A10, H200, COUNT 1 to 32"
+        accepted = "MODEL[=MIB][:COUNT][/mig=CARD], MODEL one of T4, V100, A10, H200, COUNT 1 to 32"
         raise CgpuError(f"--simulate {show(cards)}: accepted is {accepted}; try: cgpud --simulate T4")
     return cards
 

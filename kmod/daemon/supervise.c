@@ -10,6 +10,7 @@
 #include "process.h"
 #include "request.h"
 #include "supervise.h"
+#include "target.h"
 #include "task.h"
 
 struct reply {
@@ -89,26 +90,32 @@ static void deliver_earlier(struct cgpud *d, const struct listener *one, const s
 
 /* Full, or a client of another container: what the driver no longer has may still be on the books. Look,
  * and judge once more. Memory of a process that has just ended is about to come back: wait a moment for it. */
-static enum cgpu_verdict judge_again(struct cgpud *d, struct exchange *e, const struct task *task)
+static enum cgpu_verdict judge_again(struct cgpud *d, struct exchange *e, struct task *task)
 {
 	useconds_t wait_us;
 
-	if (e->call.no_room == CGPU_NO_ROOM_CLAIM)
+	if (e->call.no_room == CGPU_NO_ROOM_CLAIM) {
 		lever_claims(d, e->call.slot, e->call.client);
-	else
-		for (wait_us = 500; lever_reconcile(d, (s64)e->call.slot) && wait_us < 20000; wait_us *= 2)
+	} else {
+		managed_look(d, e->call.slot, e->call.generation, task->tid);
+		external_look(d, (s64)e->call.slot);
+		for (wait_us = 500; lever_reconcile(d, (s64)e->call.slot) && wait_us < 20000; wait_us *= 2) {
 			usleep(wait_us);
+			external_look(d, (s64)e->call.slot);
+		}
+	}
 	memcpy(e->copy[0], e->before[0], e->call.bytes);
 	e->call.segments = 0;
 	e->call.no_room = 0;
 	e->call.error = 0;
+	e->call.found = 0;
 	memset(e->call.opaque, 0, sizeof(e->call.opaque));
 	return call_judge(d, e, task);
 }
 
 /* earlier: the answer to the same call a moment ago, or NULL. */
-static void execute(struct cgpud *d, const struct listener *one, struct exchange *e, const struct task *task,
-	struct exchange *earlier)
+static void execute(
+	struct cgpud *d, const struct listener *one, struct exchange *e, struct task *task, struct exchange *earlier)
 {
 	call_execute(d, e, task);
 	lever_watch(d, e->call.tgid);
@@ -122,11 +129,14 @@ static void execute(struct cgpud *d, const struct listener *one, struct exchange
 	deliver(d, one, task->cache, e, task->file);
 }
 
-static void settle(struct cgpud *d, const struct listener *one, struct exchange *e, const struct task *task,
-	struct exchange *earlier)
+static void settle(
+	struct cgpud *d, const struct listener *one, struct exchange *e, struct task *task, struct exchange *earlier)
 {
 	struct reply reply = { 0 };
-	enum cgpu_verdict verdict = call_judge(d, e, task);
+	enum cgpu_verdict verdict;
+
+	limits_look_for(d, e, task->tid);
+	verdict = call_judge(d, e, task);
 
 	if (verdict == CGPU_ANSWER && e->call.no_room)
 		verdict = judge_again(d, e, task);
@@ -136,6 +146,7 @@ static void settle(struct cgpud *d, const struct listener *one, struct exchange 
 	}
 	if (earlier)
 		exchange_release(&d->exchanges, earlier);
+	target_drop(task);
 	switch (verdict) {
 	case CGPU_CONTINUE:
 		lever_watch(d, e->call.tgid);
@@ -176,6 +187,8 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 	e->call.slot = one->slot;
 	e->call.generation = one->generation;
 	e->call.tgid = task_tgid(task);
+	e->call.finds_files = d->files.epoll >= 0;
+	managed_look_again(d, one->slot, one->generation, task->tid);
 	r = e->call.tgid > 0 ? call_read(d, e, task, request->cmd, request->address) : -EPERM;
 	if (r == 0) {
 		settle(d, one, e, task, earlier);
@@ -184,6 +197,22 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 	if (earlier)
 		exchange_release(&d->exchanges, earlier);
 	finish(d, one, e, (struct reply){ .error = r });
+}
+
+static struct reply judge_map(
+	struct cgpud *d, const struct listener *one, struct task *task, const struct request *request)
+{
+	struct managed_map map = { .slot = one->slot,
+		.generation = one->generation,
+		.tid = task->tid,
+		.tgid = task_tgid(task),
+		.start = request->address,
+		.bytes = request->bytes };
+	int r = map.tgid > 0 ? managed_map(d, &map) : -EPERM;
+
+	if (r == 0)
+		lever_watch(d, map.tgid);
+	return (struct reply){ .error = r, .go_on = r == 0 };
 }
 
 static void supervise(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct exchange *e)
@@ -207,9 +236,8 @@ static void supervise(struct cgpud *d, const struct listener *one, struct task_c
 		task_drop(&task);
 		finish(d, one, e, reply);
 	} else if (request.kind == REQUEST_SHARED_MAP) {
-		/* Managed memory shows only as a shared mapping, and cannot be charged here. */
-		if (task.kind == CGPU_DEVICE_UVM && atomic_load(&d->enforce))
-			reply = (struct reply){ .error = -EPERM };
+		if (task.kind == CGPU_DEVICE_UVM)
+			reply = judge_map(d, one, &task, &request);
 		task_drop(&task);
 		finish(d, one, e, reply);
 	} else {
@@ -245,7 +273,8 @@ static void unwind_left(struct cgpud *d, struct task_cache *cache, struct exchan
 {
 	struct task task;
 
-	if (e->stage == STAGE_EXECUTING) {
+	/* What UVM has done stays: it is run again, and says so. */
+	if (e->stage == STAGE_EXECUTING && e->call.device != CGPU_DEVICE_UVM) {
 		task_init(&task, cache, (s32)e->notif.pid);
 		if (task_take(d, &task, (int)e->notif.data.args[0], -1, 0) < 0 || !task.driver_node || task.file < 0 ||
 			!call_undo_unsure(d, e, task.file)) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "process.h"
+#include "target.h"
 #include "task.h"
 
 int notif_valid(int listener_fd, u64 id)
@@ -15,7 +16,9 @@ int notif_valid(int listener_fd, u64 id)
 
 void task_init(struct task *task, struct task_cache *cache, s32 tid)
 {
-	*task = (struct task){ .cache = cache, .tid = tid, .pidfd = -1, .file = -1, .kind = CGPU_DEVICE_OTHER };
+	*task = (struct task){
+		.cache = cache, .tid = tid, .pidfd = -1, .file = -1, .target = -1, .kind = CGPU_DEVICE_OTHER
+	};
 }
 
 static void cache_drop(struct task_cache *cache, u32 place)
@@ -54,6 +57,7 @@ s32 task_tgid(struct task *task)
 
 void task_drop(struct task *task)
 {
+	target_drop(task);
 	if (task->file >= 0)
 		close(task->file);
 	if (task->pidfd >= 0 && !is_cached(task))

@@ -11,6 +11,7 @@ struct task {
 	s32 tgid; /* 0 until it is asked for */
 	int pidfd; /* of the thread, in the cache; or our own, of its process, on older kernels; -1 */
 	int file; /* our copy of the descriptor; -1 */
+	int target; /* and of one that the call names in its parameters; -1 */
 	u32 driver_node; /* 1: kind and gpu are set */
 	enum cgpu_device kind;
 	u32 gpu;

@@ -21,6 +21,7 @@ from cgpu.kmod.daemon.callers import may_write
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
     from cgpu.kmod.daemon.library import Node
+    from cgpu.kmod.daemon.limited_tree import LimitedTree
 
 READY_S = 10.0
 ROOT_MODE = 0o700  # nothing below is reachable for anyone but root
@@ -52,9 +53,16 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
 
     use_ns = True
 
-    def __init__(self, engine: Engine, changed: Callable[[], None], caller: Caller = calling_pid) -> None:
-        """Serve an engine's tree. changed is called after a write to inst_ctl."""
+    def __init__(
+        self,
+        engine: Engine,
+        changed: Callable[[], None],
+        caller: Caller = calling_pid,
+        limited: LimitedTree | None = None,
+    ) -> None:
+        """Serve an engine's tree. changed is called after a write; limited stands before the engine."""
         self._engine = engine
+        self._limited = limited
         self._changed = changed
         self._caller = caller
         self._lock = threading.Lock()
@@ -103,11 +111,15 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         fi.direct_io = True
         return 0
 
-    def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:  # noqa: ARG002
+    def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:
         """Read a part. A read from the start takes the text anew, as with procfs."""
         opened = self._file(fi)
         if offset == 0 or opened.text is None:
-            opened.text = self._engine.read(opened.node)
+            opened.text = (
+                self._engine.read(opened.node)
+                if self._limited is None
+                else self._limited.read(path, opened.node)
+            )
         return opened.text[offset : offset + size]
 
     def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:  # noqa: ARG002
@@ -119,7 +131,10 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         # Nothing can be promised of cards that do not answer. What is there may go.
         if path == CONTROL and not data.lstrip().startswith(b"destroy") and self._engine.driver_error():
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        self._engine.write(opened.node, data)
+        if self._limited is None:
+            self._engine.write(opened.node, data)
+        else:
+            self._limited.write(path, opened.node, data)
         opened.text = None
         self._changed()
         return len(data)

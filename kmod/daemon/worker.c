@@ -20,8 +20,10 @@ static void housekeeping(struct cgpud *d, struct task_cache *cache)
 {
 	u64 n;
 
-	if (read(d->wake_fd, &n, sizeof(n)) == sizeof(n))
-		answers_sweep(d, cache, 0);
+	if (read(d->wake_fd, &n, sizeof(n)) != sizeof(n))
+		return;
+	answers_sweep(d, cache, 0);
+	external_look(d, -1);
 }
 
 static void serve(struct cgpud *d, struct task_cache *cache, u32 index, u32 events)

@@ -21,6 +21,13 @@ bool km_calls_bypassed(void)
 	return READ_ONCE(calls_bypassed);
 }
 
+void km_calls_distrust(const char *symbol)
+{
+	if (!xchg(&calls_bypassed, true))
+		pr_err("nvidia: a call was run past the probe on %s: containers are refused until it is loaded anew\n",
+			symbol);
+}
+
 void km_calls_trust(void)
 {
 	WRITE_ONCE(calls_bypassed, false);
@@ -75,6 +82,7 @@ static void forget_judgement(struct km_record *record)
 	struct cgpu_call *call = &record->call;
 
 	km_segments_free(record);
+	km_target_put(record);
 	memset_startat(call, 0, segments);
 }
 
@@ -126,6 +134,8 @@ static bool makes_elsewhere(const struct rm_call *rm)
 	case NV_ESC_RM_ALLOC_OBJECT:
 	case NV_ESC_RM_DUP_OBJECT:
 	case NV_ESC_RM_VID_HEAP_CONTROL:
+	/* Of the controls only those that export and import are put in order. */
+	case NV_ESC_RM_CONTROL:
 		return true;
 	default:
 		return false;
@@ -137,7 +147,7 @@ static enum cgpu_verdict judge(struct rm_call *rm)
 {
 	enum cgpu_verdict verdict;
 
-	/* Each round has one segment more, of which there are few, or another core. */
+	/* Each round has one segment more, of which there are few, or the file of a descriptor, or another core. */
 	do {
 		if (order_take(rm))
 			return CGPU_REFUSE;
@@ -147,8 +157,9 @@ static enum cgpu_verdict judge(struct rm_call *rm)
 		if (verdict == CGPU_EXECUTE)
 			return verdict;
 		order_give(rm);
-	} while (verdict == CGPU_COPY_IN && fetch(rm) == 0);
-	return verdict == CGPU_COPY_IN ? CGPU_REFUSE : verdict;
+	} while ((verdict == CGPU_COPY_IN && fetch(rm) == 0) ||
+		(verdict == CGPU_FIND_FILE && km_target_find(rm->record) == 0));
+	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE ? CGPU_REFUSE : verdict;
 }
 
 /* How to take back what the call has allocated, while the core that noted it is there. */
@@ -190,15 +201,15 @@ static void undo_late(struct rm_call *rm, u64 number)
 	mutex_unlock(&rm->order->lock);
 }
 
-/* Whether the driver did what it could not do without a segment, and has not come by to copy it: then it ran on memory
- * that nobody has judged. */
+/* Whether the driver did what it could not do without a segment, or a file, and has not come by to get it: then it ran on
+ * what nobody has judged. */
 static bool bypassed(const struct rm_call *rm)
 {
-	if (!rm->record->call.fetched || rm->record->copies)
+	const struct km_record *record = rm->record;
+
+	if (!record->call.fetched || (record->copies && !km_target_missed(record)))
 		return false;
-	if (!xchg(&calls_bypassed, true))
-		pr_err("nvidia: a call was run past the probes on %s and %s: containers are refused until it is loaded anew\n",
-			km_probe_copy_from.symbol, km_probe_copy_to.symbol);
+	km_calls_distrust(record->copies ? km_probe_get_file.symbol : km_probe_copy_from.symbol);
 	return km_enforce();
 }
 
@@ -224,15 +235,15 @@ static u32 execute(struct rm_call *rm)
 	bool undoable, undone, stray;
 	u32 status;
 
+	km_target_note(rm->record);
 	status = run_judged(rm, call);
 	call->file = km_file_number(rm->file);
 	undone = rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
 	stray = bypassed(rm);
-	undoable = undo_prepare(rm);
-	if (undoable && (undone || stray)) {
+	while ((undone || stray) && undo_prepare(rm))
 		undo_run(rm);
-		undoable = false;
-	}
+	/* What was imported stays, as the driver leaves it too. */
+	undoable = !undone && !stray && !rm->record->target && undo_prepare(rm);
 	order_give(rm);
 	return stray ? NV_ERR_INVALID_STATE : deliver(rm, status, undoable);
 }
@@ -287,7 +298,7 @@ static u32 ordered(struct rm_call *rm)
 	const struct cgpu_call *call = &rm->record->call;
 	u32 status;
 
-	if (call->nr == NV_ESC_RM_CONTROL)
+	if (!cgpu_call_changes(rm->engine->core.abi, call))
 		return judged_run(rm);
 	rm->order = km_order_get(call->slot, call->generation);
 	if (!rm->order)
@@ -313,8 +324,10 @@ static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32
 	call->nr = nr;
 	call->bytes = bytes;
 	call->top = data;
+	call->finds_files = READ_ONCE(km_probe_get_file.attached);
 	status = ordered(rm);
 	km_segments_free(rm->record);
+	km_target_put(rm->record);
 	return status;
 }
 

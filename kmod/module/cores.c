@@ -20,6 +20,17 @@ static int settings_apply(struct km_engine *engine)
 	return engine->logic->settings_apply(&engine->core, &settings);
 }
 
+void km_engine_settings(void)
+{
+	struct km_engine *engine;
+
+	mutex_lock(&km_control_lock);
+	engine = engine_current();
+	if (engine && settings_apply(engine))
+		pr_err("the parameters are refused\n");
+	mutex_unlock(&km_control_lock);
+}
+
 static struct cgpu_state *state_make(struct cgpu_km_core *logic)
 {
 	return vzalloc(logic->state_bytes());

@@ -12,9 +12,12 @@
 static struct km_probe *const driver_probes[] = {
 	&km_probe_copy_from,
 	&km_probe_copy_to,
+	&km_probe_get_file,
 	&km_probe_cleanup,
 	&km_probe_uvm_dup,
 	&km_probe_uvm_free,
+	&km_probe_dma_buf_dup,
+	&km_probe_dma_buf_undup,
 	&km_probe_dma_buf,
 	&km_probe_dev_get,
 	/* Last: with this one calls begin to be judged. */
@@ -44,17 +47,22 @@ bool km_driver_attached(void)
 	return READ_ONCE(driver_module) != NULL;
 }
 
+struct module *km_driver_hold_locked(char *own_version)
+{
+	if (!driver_module || driver_module->state != MODULE_STATE_LIVE || !try_module_get(driver_module))
+		return NULL;
+	strscpy(own_version, driver_version, CGPU_KM_VERSION_BYTES);
+	return driver_module;
+}
+
 struct module *km_driver_hold(char *own_version)
 {
-	struct module *held = NULL;
+	struct module *held;
 
 	/* A reader of the tree asks, and km_tree_sync() waits for readers with km_control_lock held. */
 	if (!mutex_trylock(&km_control_lock))
 		return NULL;
-	if (driver_module && driver_module->state == MODULE_STATE_LIVE && try_module_get(driver_module)) {
-		strscpy(own_version, driver_version, CGPU_KM_VERSION_BYTES);
-		held = driver_module;
-	}
+	held = km_driver_hold_locked(own_version);
 	mutex_unlock(&km_control_lock);
 	return held;
 }
@@ -236,7 +244,8 @@ static void driver_forget(void)
 	/* A thread that closed a file may still be on its way out of here. */
 	km_probes_drain();
 	km_files_clear();
-	km_uvm_clear();
+	km_kept_clear();
+	km_managed_clear();
 }
 
 static int driver_notified(struct notifier_block *block, unsigned long event, void *data)

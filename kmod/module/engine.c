@@ -44,6 +44,8 @@ static const struct cgpu_ops ops = {
 	.log = core_says,
 	.cgroup_of = km_cgroup_of,
 	.orphans = km_orphans_wait,
+	.process_of = km_process_of,
+	.cards = km_cards_look,
 };
 
 struct km_engine *engine_current(void)

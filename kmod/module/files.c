@@ -21,6 +21,7 @@ struct km_file {
 	u64 number;
 	struct rw_semaphore link_lock; /* written while it is being linked */
 	bool linked; /* to another control file, whose clients it uses from then on */
+	bool exported; /* a container has exported memory on it */
 	bool closing;
 	struct rcu_head rcu;
 };
@@ -29,6 +30,7 @@ static struct hlist_head buckets[1 << BUCKETS_BITS];
 static DEFINE_SPINLOCK(files_lock);
 static atomic64_t last_number;
 static atomic_t files_of_card[NV_GPU_MINOR_MAX + 1];
+static atomic_t files_exported;
 
 static struct km_file *file_find(const void *nvfp)
 {
@@ -90,14 +92,10 @@ bool km_file_opened(u32 minor)
 	return minor <= NV_GPU_MINOR_MAX && atomic_read(&files_of_card[minor]) > 0;
 }
 
-static struct km_file *file_make(const void *nvfp)
+static struct km_file *file_make(const void *nvfp, dev_t device)
 {
-	dev_t device;
-	const struct file_wanted wanted = { .nvfp = nvfp, .device = &device };
 	struct km_file *file, *other;
 
-	if (!iterate_fd(current->files, 0, file_is_wanted, &wanted))
-		return ERR_PTR(-EBADF);
 	file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
 	if (!file)
 		return ERR_PTR(-ENOMEM);
@@ -120,6 +118,27 @@ static struct km_file *file_make(const void *nvfp)
 	return other;
 }
 
+static struct km_file *file_make_callers(const void *nvfp)
+{
+	dev_t device;
+	const struct file_wanted wanted = { .nvfp = nvfp, .device = &device };
+
+	if (!iterate_fd(current->files, 0, file_is_wanted, &wanted))
+		return ERR_PTR(-EBADF);
+	return file_make(nvfp, device);
+}
+
+struct km_file *km_file_take_open(struct file *open)
+{
+	const void *nvfp = READ_ONCE(open->private_data);
+	struct km_file *file;
+
+	rcu_read_lock();
+	file = file_find(nvfp);
+	rcu_read_unlock();
+	return file ? file : file_make(nvfp, file_inode(open)->i_rdev);
+}
+
 struct km_file *km_file_take(struct km_engine *engine, const void *nvfp)
 {
 	struct km_file *file;
@@ -128,7 +147,7 @@ struct km_file *km_file_take(struct km_engine *engine, const void *nvfp)
 	file = file_find(nvfp);
 	rcu_read_unlock();
 	if (!file)
-		file = file_make(nvfp);
+		file = file_make_callers(nvfp);
 	/* A card that is there stays as long as its file; one that is not there may come yet. */
 	if (!IS_ERR(file) && file->device == CGPU_DEVICE_GPU && READ_ONCE(file->gpu) == CGPU_MAX_GPUS)
 		WRITE_ONCE(file->gpu, file_gpu_of_minor(engine, file->minor));
@@ -176,11 +195,48 @@ u64 km_file_number(const struct km_file *file)
 	return file->device == CGPU_DEVICE_CTL && !file->linked ? file->number : 0;
 }
 
+u64 km_file_own_number(const struct km_file *file)
+{
+	return file->number;
+}
+
+void km_file_note_export(const void *nvfp)
+{
+	struct km_file *file;
+
+	spin_lock(&files_lock);
+	file = file_find(nvfp);
+	if (file && !file->exported) {
+		WRITE_ONCE(file->exported, true);
+		atomic_inc(&files_exported);
+	}
+	spin_unlock(&files_lock);
+}
+
+bool km_file_exported(const void *nvfp)
+{
+	const struct km_file *file;
+	bool exported;
+
+	rcu_read_lock();
+	file = file_find(nvfp);
+	exported = file && READ_ONCE(file->exported);
+	rcu_read_unlock();
+	return exported;
+}
+
+bool km_file_any_exported(void)
+{
+	return atomic_read(&files_exported) > 0;
+}
+
 static void file_remove(struct km_file *file)
 {
 	spin_lock(&files_lock);
 	hlist_del_rcu(&file->node);
 	file_counted(file, -1);
+	if (file->exported)
+		atomic_dec(&files_exported);
 	spin_unlock(&files_lock);
 	kfree_rcu(file, rcu);
 }

@@ -9,16 +9,35 @@
 
 static unsigned long gpus_asked[CGPU_MAX_GPUS];
 static u64 gpus_idle_free[CGPU_MAX_GPUS]; /* bytes, when the card was added */
+static u32 gpus_have_mig; /* bit n: GPU n; the others are not started to be asked for it */
 
 /* What the driver says of one card, which must be open for it. */
 static int gpu_ask(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
-	struct cgpu_gpu_facts *facts, u64 *free_bytes)
+	struct cgpu_gpu_facts *facts, struct cgpu_km_card_now *now)
 {
 	int err = rm->open(card->gpu_id);
 
 	if (err)
 		return err;
-	err = engine->logic->card_facts(engine->core.abi, rm, card, facts, free_bytes);
+	err = engine->logic->card_facts(engine->core.abi, rm, card, facts, now);
+	rm->close(card->gpu_id);
+	return err;
+}
+
+static void gpu_set(struct km_engine *engine, u32 gpu, const struct cgpu_km_card_now *now)
+{
+	engine->logic->gpu_set_memfree(&engine->core, gpu, now->free_bytes);
+	engine->logic->gpu_set_mig(&engine->core, gpu, now->mig);
+}
+
+static int gpu_view(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
+	struct cgpu_card_view *view)
+{
+	int err = rm->open(card->gpu_id);
+
+	if (err)
+		return err;
+	err = engine->logic->card_view(engine->core.abi, rm, card, km_identity_of_process, view);
 	rm->close(card->gpu_id);
 	return err;
 }
@@ -26,8 +45,9 @@ static int gpu_ask(struct km_engine *engine, const struct cgpu_km_rm *rm, const 
 static int gpu_add(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 index)
 {
 	struct cgpu_gpu_facts facts = { .index = index };
-	u64 free_bytes = 0;
-	int err = gpu_ask(engine, rm, card, &facts, &free_bytes);
+	struct cgpu_km_card_now now = {};
+	struct cgpu_card_view view;
+	int err = gpu_ask(engine, rm, card, &facts, &now);
 
 	if (err == 0)
 		err = engine->logic->gpu_add(&engine->core, &facts);
@@ -36,8 +56,13 @@ static int gpu_add(struct km_engine *engine, const struct cgpu_km_rm *rm, const 
 		return err;
 	}
 	gpus_asked[index] = jiffies;
-	gpus_idle_free[index] = free_bytes;
-	return engine->logic->gpu_set_memfree(&engine->core, index, free_bytes);
+	gpus_idle_free[index] = now.free_bytes;
+	gpus_have_mig = (gpus_have_mig & ~(1u << index)) | now.has_mig << index;
+	gpu_set(engine, index, &now);
+	/* Nobody is sliced on it yet: what it needs by itself. */
+	if (gpu_view(engine, rm, card, &view) == 0)
+		return engine->logic->gpu_look(&engine->core, index, &view);
+	return 0;
 }
 
 int km_gpus_add(struct km_engine *engine, const char *version)
@@ -61,14 +86,61 @@ int km_gpus_add(struct km_engine *engine, const char *version)
 	return count < 0 ? count : err;
 }
 
+static int gpu_ask_mig(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 *mig)
+{
+	int err = rm->open(card->gpu_id);
+
+	if (err)
+		return err;
+	err = engine->logic->card_mig(engine->core.abi, rm, card, mig);
+	rm->close(card->gpu_id);
+	return err;
+}
+
+/* With the driver held. A card that does not answer stays what it was. */
+static void gpus_ask_mig(struct km_engine *engine, const struct cgpu_km_rm *rm, u32 gpus)
+{
+	struct cgpu_gpu_facts facts;
+	struct cgpu_km_card card;
+	u32 gpu, mig;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		if (!(gpus >> gpu & 1) || engine->logic->gpu_facts(&engine->core, gpu, &facts))
+			continue;
+		card = (struct cgpu_km_card){ .gpu_id = facts.gpu_id, .minor = facts.minor };
+		if (gpu_ask_mig(engine, rm, &card, &mig) == 0)
+			engine->logic->gpu_set_mig(&engine->core, gpu, mig);
+	}
+}
+
+void km_cards_look(void *ctx, u32 gpus)
+{
+	struct km_engine *engine = ctx;
+	char version[CGPU_KM_VERSION_BYTES];
+	const struct cgpu_km_rm *rm;
+	struct module *held;
+
+	lockdep_assert_held(&km_control_lock);
+	gpus &= gpus_have_mig;
+	held = gpus && engine->core.abi ? km_driver_hold_locked(version) : NULL;
+	if (!held)
+		return;
+	rm = km_rm_begin(engine->core.abi, version);
+	if (!IS_ERR(rm)) {
+		gpus_ask_mig(engine, rm, gpus);
+		km_rm_end();
+	}
+	module_put(held);
+}
+
 void km_gpu_refresh(struct km_engine *engine, u32 gpu)
 {
+	struct cgpu_km_card_now now;
 	struct cgpu_gpu_facts facts;
 	struct cgpu_km_card card;
 	const struct cgpu_km_rm *rm;
 	char version[CGPU_KM_VERSION_BYTES];
 	struct module *held;
-	u64 free_bytes;
 
 	if (gpu >= CGPU_MAX_GPUS || !engine->core.abi || engine->logic->gpu_facts(&engine->core, gpu, &facts))
 		return;
@@ -84,10 +156,44 @@ void km_gpu_refresh(struct km_engine *engine, u32 gpu)
 	card = (struct cgpu_km_card){ .gpu_id = facts.gpu_id, .minor = facts.minor };
 	rm = km_rm_begin(engine->core.abi, version);
 	if (!IS_ERR(rm)) {
-		if (gpu_ask(engine, rm, &card, &facts, &free_bytes) == 0)
-			engine->logic->gpu_set_memfree(&engine->core, gpu, free_bytes);
+		if (gpu_ask(engine, rm, &card, &facts, &now) == 0)
+			gpu_set(engine, gpu, &now);
 		gpus_asked[gpu] = jiffies;
 		km_rm_end();
 	}
 	module_put(held);
+}
+
+static void gpu_look(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_facts *facts)
+{
+	struct cgpu_km_card card = { .gpu_id = facts->gpu_id, .minor = facts->minor };
+	char version[CGPU_KM_VERSION_BYTES];
+	struct module *held = km_driver_hold(version);
+	struct cgpu_card_view view;
+	const struct cgpu_km_rm *rm;
+
+	if (!held)
+		return;
+	rm = km_rm_begin(engine->core.abi, version);
+	if (!IS_ERR(rm)) {
+		if (gpu_view(engine, rm, &card, &view) == 0)
+			engine->logic->gpu_look(&engine->core, gpu, &view);
+		km_rm_end();
+	}
+	module_put(held);
+}
+
+void km_gpus_look(struct km_engine *engine)
+{
+	struct cgpu_gpu_facts facts;
+	u32 gpu;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS && engine->core.abi; gpu++) {
+		if (engine->logic->gpu_facts(&engine->core, gpu, &facts))
+			continue;
+		if (km_file_opened(facts.minor))
+			gpu_look(engine, gpu, &facts);
+		else
+			engine->logic->gpu_look(&engine->core, gpu, NULL);
+	}
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* From a task to its container. */
 #include <linux/hashtable.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
 
 #include "identity.h"
 
@@ -27,6 +29,20 @@ static bool identity_match(const void *key, void *context)
 bool identity_of(struct task_struct *task, struct km_identity *identity)
 {
 	return atomic_read(&entries) && km_keys_walk(task, identity_match, identity);
+}
+
+bool km_identity_of_process(s32 tgid)
+{
+	struct km_identity identity;
+	struct task_struct *task;
+	bool found;
+
+	rcu_read_lock();
+	task = pid_task(find_pid_ns(tgid, &init_pid_ns), PIDTYPE_PID);
+	/* One that has ended is nobody else's. */
+	found = !task || identity_of(task, &identity);
+	rcu_read_unlock();
+	return found;
 }
 
 bool km_identity_of_current(struct km_identity *identity)

@@ -12,12 +12,19 @@
 
 #include "cgpu_core.h"
 
-#define CGPU_KM_INTERFACE 2u
+#define CGPU_KM_INTERFACE 6u
 
 /* A card as the driver lists it, before it is asked for more. */
 struct cgpu_km_card {
 	u32 gpu_id;
 	u32 minor;
+};
+
+/* What a card says of itself that changes. */
+struct cgpu_km_card_now {
+	u64 free_bytes; /* 0 where MIG hides it */
+	u32 has_mig; /* 1: it can be in MIG mode at all */
+	u32 mig; /* 1: it is */
 };
 
 /* The driver's interface for other kernel modules (kernel-open/common/inc/nv-modeset-interface.h). */
@@ -51,7 +58,10 @@ struct cgpu_km_core {
 	int (*gpu_add)(struct cgpu_core *core, const struct cgpu_gpu_facts *facts);
 	int (*gpu_facts)(struct cgpu_core *core, u32 gpu, struct cgpu_gpu_facts *facts);
 	int (*gpu_set_memfree)(struct cgpu_core *core, u32 gpu, u64 bytes);
+	int (*gpu_look)(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *view);
+	int (*gpu_set_mig)(struct cgpu_core *core, u32 gpu, u32 mig);
 	u64 (*gpu_orphaned)(struct cgpu_core *core, u32 gpu);
+	u32 (*container_gpus)(struct cgpu_core *core, u32 slot, u64 generation);
 	int (*minor_granted)(struct cgpu_core *core, u32 slot, u64 generation, u32 minor);
 
 	int (*container_next)(struct cgpu_core *core, u32 slot, struct cgpu_container_info *info);
@@ -68,13 +78,20 @@ struct cgpu_km_core {
 	int (*call_undo)(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo);
 	void (*file_closed)(struct cgpu_core *core, u64 file);
 	int (*hold_begin)(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
+	int (*hold_charge)(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
+	void (*hold_shrink)(struct cgpu_core *core, const struct cgpu_hold *hold, u64 bytes);
 	int (*hold_confirm)(struct cgpu_core *core, const struct cgpu_hold *hold);
 	void (*hold_drop)(struct cgpu_core *core, const struct cgpu_hold *hold);
 
 	/* cards.c: what the driver says of its cards. Number of them, or negative errno. */
 	int (*cards_list)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgpu_km_card *cards);
 	int (*card_facts)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
-		struct cgpu_gpu_facts *facts, u64 *free_bytes);
+		struct cgpu_gpu_facts *facts, struct cgpu_km_card_now *now);
+	int (*card_mig)(
+		const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 *mig);
+	/* contained: whether a process, by its number where the caller is, belongs to a container. */
+	int (*card_view)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
+		bool (*contained)(s32 tgid), struct cgpu_card_view *view);
 };
 
 /* Offer a core. The first one becomes the engine at once; a later one waits for a write to the tree's upgrade node.

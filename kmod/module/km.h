@@ -21,6 +21,7 @@
 
 bool km_enforce(void);
 bool km_allow_unknown_driver(void);
+bool km_managed_memory(void);
 unsigned int km_upgrade_timeout_ms(void);
 /* What the parameters say, without what depends on the core. */
 void km_settings(struct cgpu_settings *settings);
@@ -67,6 +68,8 @@ void km_order_put(struct km_order *order);
 struct cgpu_km_core *km_engine_candidate(void);
 /* Whether there is one. */
 bool km_engine_has_candidate(void);
+/* Parameters have been written: have them count. */
+void km_engine_settings(void);
 /* Put another core in use. Where it lays out the state in another way, calls of containers wait meanwhile. Under the
  * control lock. -EBUSY: a call did not end in time; -EPROTO: it cannot read the state, or does not know the driver. */
 int km_engine_exchange(struct cgpu_km_core *logic);
@@ -85,6 +88,8 @@ struct km_identity {
 };
 /* The container that the current task belongs to. Any context. */
 bool km_identity_of_current(struct km_identity *identity);
+/* Whether a process, by its number in the first namespace, is none outside of containers. */
+bool km_identity_of_process(s32 tgid);
 /* Registration, in three steps under the control lock: find out what tells the container's tasks, then either make it
  * count for a container, or forget it. */
 int km_identity_prepare(s32 pid, char *cgroup, size_t bytes);
@@ -149,6 +154,10 @@ struct km_record {
 	u32 copies; /* how often it has come by to fetch or write one */
 	u32 space_used;
 	bool judged; /* the driver runs it now, on the segments */
+	struct file *target; /* what a descriptor inside of it leads to, counted; NULL: nothing was asked for */
+	u32 handed; /* how often the driver has come by to get it */
+	bool looks; /* the driver's own look-up of a descriptor runs */
+	struct km_exporting *exporting; /* a dma-buf is being made */
 	/* From here on it is not cleared. */
 	struct cgpu_call undo; /* frees what the call has allocated */
 	u8 undo_top[KM_UNDO_BYTES];
@@ -158,6 +167,8 @@ int km_record_init(void);
 void km_record_exit(void);
 /* NULL: no memory. */
 struct km_record *km_record_begin(void);
+/* For what must be done whatever becomes of the task. */
+struct km_record *km_record_begin_surely(void);
 void km_record_end(struct km_record *record);
 /* Of the current task. Any context. */
 struct km_record *km_record_current(void);
@@ -224,28 +235,75 @@ void km_file_leave(struct km_file *file);
 u64 km_file_number(const struct km_file *file);
 /* Whether it is linked to another control file, and uses that one's clients. */
 bool km_file_linked(const struct km_file *file);
+/* The same of a file that the caller holds, whoever else has it open. */
+struct km_file *km_file_take_open(struct file *file);
+/* The number of the file itself, also where it is linked: what is exported on it lives on it. */
+u64 km_file_own_number(const struct km_file *file);
+/* A container exports on it. */
+void km_file_note_export(const void *nvfp);
+/* Whether one has, by what the driver knows the file by. */
+bool km_file_exported(const void *nvfp);
+/* Whether there is any such file. Any context. */
+bool km_file_any_exported(void);
 /* Around a call that links it. -EINTR: the task is killed. */
 int km_file_link_begin(struct km_file *file);
 void km_file_link_end(struct km_file *file, bool done);
 extern struct km_probe km_probe_cleanup;
 
-/* --- calls.c, copies.c, uvm.c, spaces.c, nodes.c, grants.c: the replacements --- */
+/* --- exports.c: descriptors inside of calls --- */
+
+extern struct km_probe km_probe_get_file;
+/* Look at the one that the core has asked for. -ENOMEM. */
+int km_target_find(struct km_record *record);
+/* The driver is about to use it. */
+void km_target_note(const struct km_record *record);
+/* Whether the driver did without it what it cannot do without. */
+bool km_target_missed(const struct km_record *record);
+void km_target_put(struct km_record *record);
+
+/* --- kept.c: duplicates that a part of the driver has made for itself --- */
+
+struct km_kept {
+	struct hlist_node node;
+	const void *owner; /* whose duplicate it is, as that part of the driver names it */
+	u32 handle;
+	bool releasing;
+	struct cgpu_hold hold;
+	struct rcu_head rcu;
+};
+/* The driver has made it, and its charge is confirmed. */
+void km_kept_add(struct km_kept *kept, const void *owner, u32 handle);
+/* Whether there is one. Any context. */
+bool km_kept_known(const void *owner, u32 handle);
+/* Around the driver's own release of it. NULL: there is none, or another thread releases it. */
+struct km_kept *km_kept_release(const void *owner, u32 handle);
+void km_kept_released(struct km_kept *kept, bool done);
+/* Let go of all: the driver is gone, or goes. After the probes are drained. */
+void km_kept_clear(void);
+
+/* --- dmabuf.c: exports as dma-bufs --- */
+
+extern struct km_probe km_probe_dma_buf, km_probe_dma_buf_dup, km_probe_dma_buf_undup;
+
+/* --- calls.c, copies.c, uvm.c, managed.c, spaces.c, nodes.c, grants.c: the replacements --- */
 
 extern struct km_probe km_probe_rm_ioctl;
 /* Whether the driver was seen to work past the probes: from then on no container's call is let in. */
 bool km_calls_bypassed(void);
+/* It was, at the probe on this function. */
+void km_calls_distrust(const char *symbol);
 /* Another driver, or the same one loaded anew. */
 void km_calls_trust(void);
 extern struct km_probe km_probe_copy_from, km_probe_copy_to;
-extern struct km_probe km_probe_dma_buf;
 extern struct km_probe km_probe_uvm_dup, km_probe_uvm_free;
+extern struct km_probe km_probe_managed_create, km_probe_managed_destroy;
+/* As km_kept_clear(), for what UVM takes by itself. */
+void km_managed_clear(void);
 extern struct km_probe km_probe_open;
 extern struct km_probe km_probe_dev_get, km_probe_uvm_gpu;
 /* The probes of nvidia_uvm, all or none. */
 int km_uvm_attach(void);
 void km_uvm_detach(void);
-/* Let go of what UVM has kept: the driver is gone, or goes. After the probes are drained. */
-void km_uvm_clear(void);
 
 /* --- driver.c: the NVIDIA driver comes and goes --- */
 
@@ -262,6 +320,8 @@ void km_driver_settle(void);
 /* Hold the loaded driver, until module_put(); its version goes to a buffer of CGPU_KM_VERSION_BYTES. NULL: there is none
  * that can be used, or not now. */
 struct module *km_driver_hold(char *version);
+/* The same under the control lock. */
+struct module *km_driver_hold_locked(char *version);
 /* Pick the layouts of the loaded driver for an engine. -EPROTO: its version is unknown. Under the control lock. */
 int km_driver_layouts(struct km_engine *engine);
 
@@ -272,9 +332,19 @@ const struct cgpu_km_rm *km_rm_begin(const struct nv_abi *abi, const char *versi
 void km_rm_end(void);
 /* Ask for the cards and add them. Under the control lock. */
 int km_gpus_add(struct km_engine *engine, const char *version);
-/* Ask for a card's free memory, unless that was done a moment ago. A card that no container has open is not asked, as it
+/* Ask for a card's free memory and its MIG mode, unless that was done a moment ago. A card that no container has open is not asked, as it
  * would be started and stopped for that: its figure is that of the time when it was added. */
 void km_gpu_refresh(struct km_engine *engine, u32 gpu);
+/* cards() of the core's callbacks: asks these cards at once, also such as are started for it. Under the control lock. */
+void km_cards_look(void *ctx, u32 gpus);
+/* Have the core compare what the cards say with what is charged; those that a container has open are asked. */
+void km_gpus_look(struct km_engine *engine);
+
+/* --- drift.c --- */
+
+/* Containers may have come: look at the cards every second, as long as there are any. */
+void km_drift_start(void);
+void km_drift_exit(void);
 
 /* --- tree.c: /proc/cgpu_km --- */
 
@@ -282,6 +352,10 @@ int km_tree_init(void);
 void km_tree_exit(void);
 /* Make the files what the registry says. Under the control lock. */
 int km_tree_sync(struct km_engine *engine);
+
+/* --- processes.c: for the core, see cgpu_ops --- */
+
+s32 km_process_of(void *ctx, s32 number);
 
 /* --- register.c: inst_ctl --- */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Ways to a card that do not pass the driver's ioctl: they are closed to containers until they are charged. */
+/* Device nodes that are closed to containers, by whatever name: those of cards that were not granted, and the display's. */
 #include <linux/fs.h>
 
 #include "km.h"
@@ -62,31 +62,8 @@ static int nodes_open(struct inode *inode, struct file *file)
 	return err;
 }
 
-static bool nodes_dma_buf_wants(struct pt_regs *regs)
-{
-	struct km_identity identity;
-
-	return km_enforce() && km_identity_of_current(&identity);
-}
-NOKPROBE_SYMBOL(nodes_dma_buf_wants);
-
-/* nv_dma_buf_export(): the buffer would live on whatever the container frees. */
-static u32 nodes_refuse_dma_buf(void *nv, void *params)
-{
-	km_probe_leave();
-	return NV_ERR_NOT_SUPPORTED;
-}
-
 struct km_probe km_probe_open = {
 	.symbol = "chrdev_open",
 	.replacement = nodes_open,
 	.wants = nodes_open_wants,
-};
-
-struct km_probe km_probe_dma_buf = {
-	.module = "nvidia",
-	.symbol = "nv_dma_buf_export",
-	.replacement = nodes_refuse_dma_buf,
-	.wants = nodes_dma_buf_wants,
-	.optional = true,
 };

@@ -13,6 +13,10 @@ module_param(allow_unknown_driver, bool, 0444);
 MODULE_PARM_DESC(allow_unknown_driver,
 	"Y: for a driver version that is not in the table take the layouts of the newest older one (default N)");
 
+static bool managed_memory = true;
+module_param(managed_memory, bool, 0644);
+MODULE_PARM_DESC(managed_memory, "N: containers get no managed memory; what they have of it stays (default Y)");
+
 static bool allow_zero_weight;
 module_param(allow_zero_weight, bool, 0444);
 MODULE_PARM_DESC(allow_zero_weight,
@@ -34,6 +38,57 @@ static unsigned long default_memsize;
 module_param(default_memsize, ulong, 0444);
 MODULE_PARM_DESC(
 	default_memsize, "bytes for a container that names a GPU and no amount; 0: it is not sliced (default 0)");
+
+#define BYTES_MAX (1ul << 40)
+
+/* Those that may be written later. */
+static int bytes_set(const char *text, const struct kernel_param *kp)
+{
+	unsigned long bytes;
+	int err = kstrtoul(text, 10, &bytes);
+
+	if (err == 0 && bytes > BYTES_MAX)
+		err = -EINVAL;
+	if (err)
+		return err;
+	WRITE_ONCE(*(unsigned long *)kp->arg, bytes);
+	km_engine_settings();
+	return 0;
+}
+
+static const struct kernel_param_ops bytes_ops = { .set = bytes_set, .get = param_get_ulong };
+
+static unsigned long context_memory = 96ul << 20;
+module_param_cb(context_memory, &bytes_ops, &context_memory, 0644);
+MODULE_PARM_DESC(context_memory,
+	"bytes that a container is charged with for each context of the graphics engine; 0: none (default 100663296)");
+
+static unsigned long drift_tolerance = 512ul << 20;
+module_param_cb(drift_tolerance, &bytes_ops, &drift_tolerance, 0644);
+MODULE_PARM_DESC(drift_tolerance,
+	"bytes that a GPU may be short of beyond what is charged before that is logged and answered (default 536870912)");
+
+static bool drift_refuse;
+
+static int reaction_set(const char *text, const struct kernel_param *kp)
+{
+	if (!sysfs_streq(text, "report") && !sysfs_streq(text, "refuse"))
+		return -EINVAL;
+	WRITE_ONCE(drift_refuse, sysfs_streq(text, "refuse"));
+	km_engine_settings();
+	return 0;
+}
+
+static int reaction_get(char *text, const struct kernel_param *kp)
+{
+	return sprintf(text, "%s\n", drift_refuse ? "refuse" : "report");
+}
+
+static const struct kernel_param_ops reaction_ops = { .set = reaction_set, .get = reaction_get };
+
+module_param_cb(drift_reaction, &reaction_ops, NULL, 0644);
+MODULE_PARM_DESC(drift_reaction,
+	"what lasting drift leads to: report, or refuse: containers get nothing more of that GPU, too (default report)");
 
 #define UPGRADE_TIMEOUT_MAX_MS 10000u
 
@@ -58,6 +113,11 @@ bool km_allow_unknown_driver(void)
 	return allow_unknown_driver;
 }
 
+bool km_managed_memory(void)
+{
+	return READ_ONCE(managed_memory);
+}
+
 unsigned int km_upgrade_timeout_ms(void)
 {
 	return min(upgrade_timeout_ms, UPGRADE_TIMEOUT_MAX_MS);
@@ -75,4 +135,7 @@ void km_settings(struct cgpu_settings *settings)
 	settings->max_inst = max_inst;
 	settings->prio_ratio = prio_ratio;
 	settings->default_memsize = default_memsize;
+	settings->context_memory = READ_ONCE(context_memory);
+	settings->drift_tolerance = READ_ONCE(drift_tolerance);
+	settings->drift_refuse = READ_ONCE(drift_refuse);
 }

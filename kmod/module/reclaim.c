@@ -32,11 +32,13 @@ static void reclaim_look(struct work_struct *work)
 void km_reclaim_start(void)
 {
 	schedule_delayed_work(&reclaim_work, PERIOD);
+	km_drift_start();
 }
 
 void km_reclaim_exit(void)
 {
 	cancel_delayed_work_sync(&reclaim_work);
+	km_drift_exit();
 }
 
 /* A container that has just ended is cleaned up within milliseconds, as a rule. */

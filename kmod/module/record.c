@@ -64,10 +64,10 @@ static void node_remove(struct km_record_node *node)
 	kfree_rcu(node, rcu);
 }
 
-struct km_record *km_record_begin(void)
+static struct km_record *record_begin(gfp_t flags)
 {
-	struct km_record_node *node = kmalloc(sizeof(*node), GFP_KERNEL_ACCOUNT);
-	struct km_record *record = kmem_cache_alloc(record_cache, GFP_KERNEL);
+	struct km_record_node *node = kmalloc(sizeof(*node), flags | __GFP_ACCOUNT);
+	struct km_record *record = kmem_cache_alloc(record_cache, flags);
 
 	if (!node || !record) {
 		kfree(node);
@@ -82,6 +82,16 @@ struct km_record *km_record_begin(void)
 	node->record = record;
 	node_add(node);
 	return record;
+}
+
+struct km_record *km_record_begin(void)
+{
+	return record_begin(GFP_KERNEL);
+}
+
+struct km_record *km_record_begin_surely(void)
+{
+	return record_begin(GFP_KERNEL | __GFP_NOFAIL);
 }
 
 void km_record_end(struct km_record *record)

@@ -1,27 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * UVM's address spaces. Memory that UVM takes by itself for a process, managed or by HMM, passes nothing that could be
- * charged: it is closed to containers.
+ * UVM's address spaces, and the probes of nvidia_uvm. Memory that UVM takes by itself for a process by HMM passes nothing
+ * that could be charged: it is closed to containers.
  */
-#include <linux/fs.h>
-#include <linux/mm.h>
-
 #include "km.h"
-
-static bool spaces_map_wants(struct pt_regs *regs)
-{
-	struct km_identity identity;
-
-	return km_enforce() && km_identity_of_current(&identity);
-}
-NOKPROBE_SYMBOL(spaces_map_wants);
-
-/* uvm_mmap_entry(): managed memory shows as a mapping of UVM's node, and is not charged yet. */
-static int spaces_refuse_map(struct file *file, struct vm_area_struct *area)
-{
-	km_probe_leave();
-	return -EPERM;
-}
 
 static struct km_probe spaces_probe_flags = {
 	.module = "nvidia_uvm",
@@ -65,18 +47,20 @@ static u32 spaces_create(unsigned long mapping, unsigned long space, unsigned lo
 	return spaces_run(arguments, 2);
 }
 
-static struct km_probe spaces_probe_mmap = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_mmap_entry",
-	.replacement = spaces_refuse_map,
-	.wants = spaces_map_wants,
+/* Destruction first: nothing may be charged whose end would not be seen. */
+static struct km_probe *const uvm_probes[] = {
+	&km_probe_managed_destroy,
+	&km_probe_managed_create,
+	&km_probe_uvm_gpu,
+	&spaces_probe_flags,
 };
 
 void km_uvm_detach(void)
 {
-	km_probe_detach(&spaces_probe_mmap);
-	km_probe_detach(&km_probe_uvm_gpu);
-	km_probe_detach(&spaces_probe_flags);
+	u32 i;
+
+	for (i = ARRAY_SIZE(uvm_probes); i-- > 0;)
+		km_probe_detach(uvm_probes[i]);
 }
 
 /* Where an address space gets its flags. */
@@ -90,18 +74,17 @@ static void spaces_choose(void)
 
 int km_uvm_attach(void)
 {
-	struct km_probe *const probes[] = { &spaces_probe_mmap, &km_probe_uvm_gpu, &spaces_probe_flags };
 	u32 i;
 	int err;
 
-	if (spaces_probe_mmap.attached)
+	if (uvm_probes[0]->attached)
 		return 0;
 	spaces_choose();
-	for (i = 0; i < ARRAY_SIZE(probes); i++) {
-		err = km_probe_attach(probes[i]);
+	for (i = 0; i < ARRAY_SIZE(uvm_probes); i++) {
+		err = km_probe_attach(uvm_probes[i]);
 		if (err == 0)
 			continue;
-		pr_err("nvidia_uvm: %s cannot be probed (error %d)\n", probes[i]->symbol, err);
+		pr_err("nvidia_uvm: %s cannot be probed (error %d)\n", uvm_probes[i]->symbol, err);
 		km_uvm_detach();
 		return err;
 	}

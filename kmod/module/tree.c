@@ -80,7 +80,7 @@ static int node_fill(struct km_engine *engine, struct open_node *open)
 		open->text = kvmalloc(CGPU_TREE_TEXT_MAX, GFP_KERNEL);
 	if (!open->text)
 		return -ENOMEM;
-	if (name && !strcmp(name, "/memfree"))
+	if (name && (!strcmp(name, "/memfree") || !strcmp(name, "/mig")))
 		km_gpu_refresh(engine, (u32)node.gpu);
 	open->bytes = engine->logic->tree_read(&engine->core, &node, open->text, CGPU_TREE_TEXT_MAX);
 	if (open->bytes >= 0 && !strcmp(open->path, "upgrade"))

@@ -3,35 +3,9 @@
  * What UVM keeps. To map a container's memory it makes a duplicate of its own, and lets go of that much later, often
  * after the container has freed what it had. The charge stays as long as the duplicate does.
  */
-#include <linux/hashtable.h>
 #include <linux/slab.h>
 
 #include "km.h"
-
-#define BUCKETS_BITS 10
-
-struct kept {
-	struct hlist_node node;
-	const void *device; /* as UVM names it */
-	u32 handle;
-	bool releasing;
-	struct cgpu_hold hold;
-	struct rcu_head rcu;
-};
-
-static DEFINE_HASHTABLE(kept_table, BUCKETS_BITS);
-static DEFINE_SPINLOCK(kept_lock);
-
-static struct kept *kept_find(const void *device, u32 handle)
-{
-	struct kept *kept;
-
-	hash_for_each_possible_rcu(kept_table, kept, node, handle, lockdep_is_held(&kept_lock)) {
-		if (kept->device == device && kept->handle == handle && !READ_ONCE(kept->releasing))
-			return kept;
-	}
-	return NULL;
-}
 
 static bool uvm_dup_wants(struct pt_regs *regs)
 {
@@ -63,23 +37,19 @@ static __nocfi u32 uvm_run_free(const void *device, u32 handle)
 }
 
 /* The driver has made the duplicate: put it on record. */
-static u32 kept_add(struct km_engine *engine, const struct dup_call *call, struct kept *kept)
+static u32 uvm_keep(struct km_engine *engine, const struct dup_call *call, struct km_kept *kept)
 {
-	kept->device = call->device;
-	kept->handle = *call->dup;
 	if (engine->logic->hold_confirm(&engine->core, &kept->hold)) {
-		uvm_run_free(kept->device, kept->handle);
+		uvm_run_free(call->device, *call->dup);
 		kfree(kept);
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	}
-	spin_lock(&kept_lock);
-	hash_add_rcu(kept_table, &kept->node, kept->handle);
-	spin_unlock(&kept_lock);
+	km_kept_add(kept, call->device, *call->dup);
 	return NV_OK;
 }
 
 static u32 uvm_dup_ordered(struct km_engine *engine, const struct cgpu_hold_request *request,
-	const struct dup_call *call, struct kept *kept)
+	const struct dup_call *call, struct km_kept *kept)
 {
 	int err = engine->logic->hold_begin(&engine->core, request, &kept->hold);
 	u32 status;
@@ -89,7 +59,7 @@ static u32 uvm_dup_ordered(struct km_engine *engine, const struct cgpu_hold_requ
 	else
 		status = err == -ENOSPC ? NV_ERR_INSUFFICIENT_RESOURCES : NV_ERR_INSUFFICIENT_PERMISSIONS;
 	if (err == 0 && status == NV_OK && kept->hold.serial)
-		return kept_add(engine, call, kept);
+		return uvm_keep(engine, call, kept);
 	engine->logic->hold_drop(&engine->core, &kept->hold);
 	kfree(kept);
 	return status;
@@ -104,7 +74,7 @@ static u32 uvm_dup_contained(struct km_engine *engine, const struct km_identity 
 		.client = call->client,
 		.handle = call->handle,
 	};
-	struct kept *kept = kzalloc(sizeof(*kept), GFP_KERNEL_ACCOUNT);
+	struct km_kept *kept = kzalloc(sizeof(*kept), GFP_KERNEL_ACCOUNT);
 	struct km_order *order = km_order_get(identity->slot, identity->generation);
 	u32 status = NV_ERR_NO_MEMORY;
 
@@ -142,56 +112,18 @@ static u32 uvm_dup_memory(const void *device, u32 client, u32 handle, u32 *dupli
 
 static bool uvm_free_wants(struct pt_regs *regs)
 {
-	bool kept;
-
-	rcu_read_lock();
-	kept = kept_find((const void *)regs_get_kernel_argument(regs, 0), (u32)regs_get_kernel_argument(regs, 1)) !=
-		NULL;
-	rcu_read_unlock();
-	return kept;
+	return km_kept_known((const void *)regs_get_kernel_argument(regs, 0), (u32)regs_get_kernel_argument(regs, 1));
 }
 NOKPROBE_SYMBOL(uvm_free_wants);
-
-static void kept_drop(struct kept *kept)
-{
-	struct km_engine *engine = km_engine_get_surely();
-
-	if (engine) {
-		engine->logic->hold_drop(&engine->core, &kept->hold);
-		km_engine_put(engine);
-	}
-	spin_lock(&kept_lock);
-	hash_del_rcu(&kept->node);
-	spin_unlock(&kept_lock);
-	kfree_rcu(kept, rcu);
-}
-
-void km_uvm_clear(void)
-{
-	struct hlist_node *next;
-	struct kept *kept;
-	u32 bucket;
-
-	hash_for_each_safe(kept_table, bucket, next, kept, node) kept_drop(kept);
-}
 
 /* nvUvmInterfaceFreeDupedHandle(), from whatever thread UVM does it */
 static u32 uvm_free_duped(const void *device, u32 handle)
 {
-	struct kept *kept;
-	u32 status;
+	struct km_kept *kept = km_kept_release(device, handle);
+	u32 status = uvm_run_free(device, handle);
 
-	spin_lock(&kept_lock);
-	kept = kept_find(device, handle);
-	/* From here on the probe lets the call through. */
 	if (kept)
-		WRITE_ONCE(kept->releasing, true);
-	spin_unlock(&kept_lock);
-	status = uvm_run_free(device, handle);
-	if (kept && status == NV_OK)
-		kept_drop(kept);
-	else if (kept)
-		WRITE_ONCE(kept->releasing, false);
+		km_kept_released(kept, status == NV_OK);
 	km_probe_leave();
 	return status;
 }

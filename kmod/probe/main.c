@@ -14,7 +14,8 @@ static const char help[] =
 	"\n"
 	"settings, until changed\n"
 	"  gpu=N               the card, by minor number (0)\n"
-	"  via=rm64|rm21|heap  how memory is asked for: RM_ALLOC in either form, or VID_HEAP_CONTROL (rm64)\n"
+	"  via=rm64|rm21|heap|range|tiled   how memory is asked for: RM_ALLOC in either form, or VID_HEAP_CONTROL by size,\n"
+	"                      in a range, or by height and pitch (rm64)\n"
 	"  page=default|4k|64k|2m|512m   page size asked for\n"
 	"  xfer[=off]          wrap every call in the XFER envelope\n"
 	"  magic=BYTE dir=0..3 magic byte and direction bits of the ioctl number (0x46, 3)\n"
@@ -25,9 +26,19 @@ static const char help[] =
 	"  count               cards, and what is held here\n"
 	"  pids                processes on the card and their memory\n"
 	"  alloc=SIZE[:PAGE]   memory of the card; host=SIZE: of the host; class=N: an object of any class\n"
+	"  context[=N]         N channel groups of the graphics engine, held like memory (1)\n"
+	"  pin=SIZE            memory of this process for the card to use, by RM_ALLOC_MEMORY or VID_HEAP_CONTROL\n"
 	"  fill=SIZE[:PAGE]    as often as it goes\n"
 	"  free[=last|first|all|N]\n"
-	"  dup                 a second handle to the last memory\n"
+	"  managed=SIZE        managed memory, mapped and not touched; unmanaged: the last of it unmapped\n"
+	"  dup                 a second handle to the last memory; surface: a semaphore surface of it\n"
+	"  export[=N]          the last memory, or a list of the last N, on a new descriptor (100 and up)\n"
+	"  import[=N]          one from that descriptor, or a list of N\n"
+	"  take=[PID:]FD       a copy of another descriptor in its place\n"
+	"  close-export        close the last descriptor of an export\n"
+	"  borrow=PID:FD:CLIENT:DEVICE:SUBDEVICE   go on with a client of another process\n"
+	"  timeslice=GROUP[:USEC]   of a channel group, set and read; context-bytes=CHANNEL: of its graphics context\n"
+	"  channel-off=CLIENT:CHANNEL   take a channel off its runlist; channel-on=... puts it back\n"
 	"  fork=N:SIZE[:fill][:shared][:nest]   N processes allocate at once and hold; threads=... alike\n"
 	"  unshare=SIZE        from a thread with its own descriptor table\n"
 	"  storm=N:SIZE[:USEC] N allocations while SIGALRM comes every USEC microseconds\n"
@@ -63,7 +74,7 @@ int main(int argc, char **argv)
 	static const struct settings defaults = {
 		.dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true
 	};
-	struct probe probe = { .settings = defaults };
+	struct probe probe = { .settings = defaults, .uvm = -1, .exported = -1 };
 	int i = 1;
 	uint32_t gpu;
 

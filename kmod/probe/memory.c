@@ -51,29 +51,66 @@ static uint32_t alloc_object(
 	return status;
 }
 
+/* The heap's functions have their fields in places of their own, but these four: owner, hMemory, type and flags. */
+struct heap_form {
+	uint32_t function;
+	uint16_t attr, attr2, size, offset, limit;
+};
+
+static struct heap_form heap_form_of(const struct settings *settings)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &settings->abi->NVOS32_PARAMETERS;
+
+	if (settings->via == VIA_RANGE)
+		return (struct heap_form){ NVOS32_FUNCTION_ALLOC_SIZE_RANGE, at->data_AllocSizeRange_attr,
+			at->data_AllocSizeRange_attr2, at->data_AllocSizeRange_size, at->data_AllocSizeRange_offset,
+			at->data_AllocSizeRange_limit };
+	if (settings->via == VIA_TILED)
+		return (struct heap_form){ NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT,
+			at->data_AllocTiledPitchHeight_attr, at->data_AllocTiledPitchHeight_attr2,
+			at->data_AllocTiledPitchHeight_size, at->data_AllocTiledPitchHeight_offset,
+			at->data_AllocTiledPitchHeight_limit };
+	return (struct heap_form){ NVOS32_FUNCTION_ALLOC_SIZE, at->data_AllocSize_attr, at->data_AllocSize_attr2,
+		at->data_AllocSize_size, at->data_AllocSize_offset, at->data_AllocSize_limit };
+}
+
+/* By height and pitch only whole lines can be had. */
+static void put_size(const struct session *session, uint8_t *data, const struct heap_form *form, uint64_t size)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &session->settings->abi->NVOS32_PARAMETERS;
+	uint32_t line = 4096;
+
+	put64(data, form->size, size);
+	if (session->settings->via != VIA_TILED)
+		return;
+	put32(data, at->data_AllocTiledPitchHeight_height, (uint32_t)((size + line - 1) / line));
+	put32(data, at->data_AllocTiledPitchHeight_pitch, line);
+}
+
 static uint32_t alloc_heap(struct session *session, uint64_t size, struct grant *grant)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &session->settings->abi->NVOS32_PARAMETERS;
+	const struct heap_form form = heap_form_of(session->settings);
 	uint8_t data[256] = { 0 };
 	uint32_t status;
 
 	grant->handle = pick_handle(session);
 	put32(data, at->hRoot, session->client);
 	put32(data, at->hObjectParent, session->device);
-	put32(data, at->function, NVOS32_FUNCTION_ALLOC_SIZE);
+	put32(data, at->function, form.function);
 	put32(data, at->data_AllocSize_owner, OWNER);
 	put32(data, at->data_AllocSize_hMemory, grant->handle);
 	put32(data, at->data_AllocSize_flags, grant->handle ? NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED : 0);
-	put32(data, at->data_AllocSize_attr, attr_of(session->settings, NVOS32_ATTR_LOCATION_VIDMEM));
-	put32(data, at->data_AllocSize_attr2, session->settings->huge << NVOS32_ATTR2_PAGE_SIZE_HUGE_SHIFT);
-	put64(data, at->data_AllocSize_size, size);
+	put32(data, form.attr, attr_of(session->settings, NVOS32_ATTR_LOCATION_VIDMEM));
+	put32(data, form.attr2, session->settings->huge << NVOS32_ATTR2_PAGE_SIZE_HUGE_SHIFT);
+	put_size(session, data, &form, size);
 	status = driver_call(session->settings, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes);
 	if (status != NV_OK)
 		return status;
 	grant->handle = get32(data, at->data_AllocSize_hMemory);
-	grant->size = get64(data, at->data_AllocSize_size);
-	grant->offset = get64(data, at->data_AllocSize_offset);
-	grant->limit = get64(data, at->data_AllocSize_limit);
+	grant->size = get64(data, form.size);
+	grant->offset = get64(data, form.offset);
+	grant->limit = get64(data, form.limit);
 	return get32(data, at->status);
 }
 
@@ -82,7 +119,7 @@ uint32_t memory_alloc(struct session *session, uint64_t size, struct grant *gran
 	uint32_t status;
 
 	*grant = (struct grant){ 0 };
-	if (session->settings->via == VIA_HEAP)
+	if (session->settings->via >= VIA_HEAP)
 		status = alloc_heap(session, size, grant);
 	else
 		status = alloc_object(session, NV01_MEMORY_LOCAL_USER, NVOS32_ATTR_LOCATION_VIDMEM, size, grant);
@@ -118,6 +155,20 @@ uint32_t memory_fill(struct session *session, uint64_t size, uint64_t *bytes, ui
 	}
 }
 
+uint32_t memory_context(struct session *session)
+{
+	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
+		&session->settings->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
+	uint32_t handle = pick_handle(session), status;
+	uint8_t params[32] = { 0 };
+
+	put32(params, at->engineType, NV2080_ENGINE_TYPE_GR0);
+	status = session_alloc(session, session->device, KEPLER_CHANNEL_GROUP_A, params, at->bytes, &handle);
+	if (status == NV_OK && !memory_hold(session, handle, 0))
+		return PROBE_ERRNO;
+	return status;
+}
+
 uint32_t memory_dup(struct session *session, struct grant *grant)
 {
 	const struct nv_layout_NVOS55_PARAMETERS *at = &session->settings->abi->NVOS55_PARAMETERS;
@@ -140,6 +191,19 @@ uint32_t memory_dup(struct session *session, struct grant *grant)
 	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
 		return PROBE_ERRNO;
 	return status;
+}
+
+uint32_t memory_surface(struct session *session, uint32_t *handle)
+{
+	const struct nv_layout_NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS *at =
+		&session->settings->abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS;
+	uint8_t params[32] = { 0 };
+
+	*handle = pick_handle(session);
+	if (session->count == 0 || at->hSemaphoreMem == NV_ABI_ABSENT)
+		return NV_ERR_INVALID_OBJECT_HANDLE;
+	put32(params, at->hSemaphoreMem, session->held[session->count - 1].handle);
+	return session_alloc(session, session->subdevice, NV_SEMAPHORE_SURFACE, params, at->bytes, handle);
 }
 
 static uint32_t free_heap(struct session *session, uint32_t handle)
@@ -166,5 +230,5 @@ uint32_t memory_free_at(struct session *session, size_t index)
 	memmove(&session->held[index], &session->held[index + 1],
 		(session->count - index - 1) * sizeof(session->held[0]));
 	session->count--;
-	return session->settings->via == VIA_HEAP ? free_heap(session, handle) : session_free(session, handle);
+	return session->settings->via >= VIA_HEAP ? free_heap(session, handle) : session_free(session, handle);
 }

@@ -12,10 +12,12 @@
 #include "nv_abi.h"
 
 #define PROBE_MAX_GPUS 32u
+#define PROBE_MAX_MAPPINGS 16u
 /* No status of the driver: the call itself failed, and errno says why. */
 #define PROBE_ERRNO 0x80000000u
 
-enum via { VIA_RM64, VIA_RM21, VIA_HEAP };
+/* The heap in three forms: by size, in a range, by height and pitch. */
+enum via { VIA_RM64, VIA_RM21, VIA_HEAP, VIA_RANGE, VIA_TILED };
 
 /* How calls are made; settings stay until the next word that changes them. */
 struct settings {
@@ -43,6 +45,8 @@ struct session {
 	uint32_t gpu;
 	int ctl;
 	int card;
+	/* Client and descriptor are another process's. */
+	bool borrowed;
 	uint32_t client;
 	uint32_t device;
 	uint32_t subdevice;
@@ -52,14 +56,25 @@ struct session {
 	size_t room;
 };
 
+struct mapping {
+	uint8_t *start;
+	uint64_t size;
+};
+
 struct probe {
 	struct settings settings;
 	struct session sessions[PROBE_MAX_GPUS];
 	uint32_t gpu;
+	/* nvidia-uvm, -1 until it is wanted; and what is mapped of it */
+	int uvm;
+	struct mapping mapping[PROBE_MAX_MAPPINGS];
+	size_t mappings;
 	/* What the next step must answer; valid when expecting. */
 	bool expecting;
 	uint32_t expected;
 	bool refused;
+	/* The last descriptor that memory was exported on; -1: none. */
+	int exported;
 };
 
 static inline uint32_t get32(const uint8_t *data, uint16_t at)
@@ -78,6 +93,12 @@ static inline uint64_t get64(const uint8_t *data, uint16_t at)
 	if (at != NV_ABI_ABSENT)
 		memcpy(&value, data + at, sizeof(value));
 	return value;
+}
+
+static inline void put16(uint8_t *data, uint16_t at, uint16_t value)
+{
+	if (at != NV_ABI_ABSENT)
+		memcpy(data + at, &value, sizeof(value));
 }
 
 static inline void put32(uint8_t *data, uint16_t at, uint32_t value)
@@ -126,11 +147,25 @@ struct grant {
 };
 uint32_t memory_alloc(struct session *session, uint64_t size, struct grant *grant);
 uint32_t memory_alloc_host(struct session *session, uint64_t size, struct grant *grant);
+/* A semaphore surface of the last memory, which the driver keeps for it. */
+uint32_t memory_surface(struct session *session, uint32_t *handle);
+/* Memory of this process that the driver makes known to the card: through the heap, or by the older call. */
+uint32_t memory_pin(struct session *session, uint64_t size, struct grant *grant);
 /* Until refused; returns the refusal. */
 uint32_t memory_fill(struct session *session, uint64_t size, uint64_t *bytes, uint64_t *count);
 uint32_t memory_dup(struct session *session, struct grant *grant);
+/* What the driver takes for a context shows nowhere; it is held as nothing. */
+uint32_t memory_context(struct session *session);
 uint32_t memory_free_at(struct session *session, size_t index);
 bool memory_hold(struct session *session, uint32_t handle, uint64_t size);
+
+/* export.c */
+/* The last memory, or so many of the last as a list, on a new descriptor. */
+uint32_t export_memory(struct session *session, uint32_t list, int *descriptor);
+/* So many of the last, as a list, on a descriptor that there is. */
+uint32_t export_list_to(struct session *session, int fd, uint32_t count);
+/* One, or a list of so many. */
+uint32_t import_memory(struct session *session, int fd, uint32_t list);
 
 /* info.c */
 struct sizes {
@@ -150,6 +185,11 @@ uint32_t info_read(struct session *session, struct card_info *info);
 uint32_t info_pids(struct session *session, uint32_t *pids, uint32_t room, uint32_t *count);
 uint32_t info_pid_memory(struct session *session, uint32_t pid, uint64_t *bytes);
 
+/* managed.c */
+uint32_t managed_run(struct probe *probe, const char *value, bool *understood);
+/* The last one; NV_OK when there is none. */
+uint32_t managed_drop(struct probe *probe);
+
 /* parse.c */
 bool parse_size(const char **text, uint64_t *size);
 bool parse_number(const char *text, uint64_t *value);
@@ -160,6 +200,12 @@ uint32_t crowd_run(struct probe *probe, const char *value, bool threads, bool *u
 uint32_t unshare_run(struct probe *probe, const char *value, bool *understood);
 uint32_t storm_run(struct probe *probe, const char *value, bool *understood);
 uint32_t bench_run(struct probe *probe, const char *value, bool *understood);
+/* export_steps.c */
+uint32_t export_run(struct probe *probe, const char *name, const char *value, bool *understood);
+/* borrow.c */
+/* A copy of a descriptor of another process; -1 with errno. */
+int fd_of_process(long pid, long number);
+uint32_t borrow_run(struct probe *probe, const char *name, const char *value, bool *understood);
 /* hold.c */
 void hold_run(const char *value, bool *understood);
 /* settings.c: whether the word is right; *known says whether it is a setting at all. */

@@ -157,7 +157,8 @@ void session_close(struct session *session)
 	if (session->ctl >= 0 && session->client != 0) {
 		while (session->count > 0)
 			memory_free_at(session, session->count - 1);
-		session_free(session, session->client);
+		if (!session->borrowed)
+			session_free(session, session->client);
 	}
 	session_drop(session);
 }

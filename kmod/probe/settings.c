@@ -10,6 +10,10 @@ static bool set_via(struct settings *settings, const char *value)
 		settings->via = VIA_RM21;
 	else if (strcmp(value, "heap") == 0)
 		settings->via = VIA_HEAP;
+	else if (strcmp(value, "range") == 0)
+		settings->via = VIA_RANGE;
+	else if (strcmp(value, "tiled") == 0)
+		settings->via = VIA_TILED;
 	else
 		return false;
 	return true;

@@ -52,7 +52,8 @@ static bool size_and_page(const char *value, uint64_t *size, struct settings *se
 	return *value == '\0' || (*value == ':' && parse_page(value + 1, settings));
 }
 
-static bool do_alloc(struct probe *probe, const char *value, bool host)
+static bool do_alloc(struct probe *probe, const char *name, const char *value,
+	uint32_t (*get)(struct session *session, uint64_t size, struct grant *grant))
 {
 	struct session *session = current(probe);
 	struct settings before = probe->settings;
@@ -64,10 +65,10 @@ static bool do_alloc(struct probe *probe, const char *value, bool host)
 		return false;
 	status = session_open(session);
 	if (status == NV_OK)
-		status = host ? memory_alloc_host(session, size, &grant) : memory_alloc(session, size, &grant);
+		status = get(session, size, &grant);
 	probe->settings = before;
-	report(status, "%s %llu size=%llu offset=%llu limit=%llu handle=0x%x", host ? "host" : "alloc", LLU(size),
-		LLU(grant.size), LLU(grant.offset), LLU(grant.limit), grant.handle);
+	report(status, "%s %llu size=%llu offset=%llu limit=%llu handle=0x%x", name, LLU(size), LLU(grant.size),
+		LLU(grant.offset), LLU(grant.limit), grant.handle);
 	judge(probe, status);
 	return true;
 }
@@ -117,6 +118,22 @@ static bool do_free(struct probe *probe, const char *value)
 	return true;
 }
 
+static bool do_context(struct probe *probe, const char *value)
+{
+	uint32_t status = session_open(current(probe));
+	uint64_t number = 1, made;
+
+	if (value && !parse_number(value, &number))
+		return false;
+	for (made = 0; status == NV_OK && made < number;) {
+		status = memory_context(current(probe));
+		made += status == NV_OK;
+	}
+	report(status, "context count=%llu", LLU(made));
+	judge(probe, status);
+	return true;
+}
+
 static void do_dup(struct probe *probe)
 {
 	struct grant grant = { 0 };
@@ -125,6 +142,16 @@ static void do_dup(struct probe *probe)
 	if (status == NV_OK)
 		status = memory_dup(current(probe), &grant);
 	report(status, "dup size=%llu handle=0x%x", LLU(grant.size), grant.handle);
+	judge(probe, status);
+}
+
+static void do_surface(struct probe *probe)
+{
+	uint32_t handle = 0, status = session_open(current(probe));
+
+	if (status == NV_OK)
+		status = memory_surface(current(probe), &handle);
+	report(status, "surface handle=0x%x", handle);
 	judge(probe, status);
 }
 
@@ -217,6 +244,21 @@ static bool do_class(struct probe *probe, const char *value)
 	return true;
 }
 
+/* The first instance of a card in MIG mode, as CUDA subscribes to it. */
+static void do_instance(struct probe *probe)
+{
+	struct session *session = current(probe);
+	/* NVC637_ALLOCATION_PARAMETERS: a capability's descriptor, and the instance's number. */
+	uint8_t params[16] = { 0 };
+	uint32_t handle = 0, status = session_open(session);
+
+	if (status == NV_OK)
+		status = session_alloc(
+			session, session->subdevice, AMPERE_SMC_PARTITION_REF, params, sizeof(params), &handle);
+	report(status, "instance handle=0x%x", handle);
+	judge(probe, status);
+}
+
 static void do_reopen(struct probe *probe)
 {
 	uint32_t status;
@@ -233,10 +275,16 @@ static bool action(struct probe *probe, const char *name, const char *value)
 
 	if (strcmp(name, "info") == 0)
 		return do_info(probe, value);
-	if (strcmp(name, "alloc") == 0 || strcmp(name, "host") == 0)
-		return do_alloc(probe, value, name[0] == 'h');
+	if (strcmp(name, "alloc") == 0)
+		return do_alloc(probe, name, value, memory_alloc);
+	if (strcmp(name, "host") == 0)
+		return do_alloc(probe, name, value, memory_alloc_host);
+	if (strcmp(name, "pin") == 0)
+		return do_alloc(probe, name, value, memory_pin);
 	if (strcmp(name, "fill") == 0)
 		return do_fill(probe, value);
+	if (strcmp(name, "context") == 0)
+		return do_context(probe, value);
 	if (strcmp(name, "free") == 0)
 		return do_free(probe, value);
 	if (strcmp(name, "class") == 0)
@@ -245,20 +293,35 @@ static bool action(struct probe *probe, const char *name, const char *value)
 		return hold_run(value, &understood), understood;
 	if (value && (strcmp(name, "fork") == 0 || strcmp(name, "threads") == 0))
 		return judge(probe, crowd_run(probe, value, name[0] == 't', &understood)), understood;
+	if (value && strcmp(name, "managed") == 0)
+		return judge(probe, managed_run(probe, value, &understood)), understood;
 	if (value && strcmp(name, "storm") == 0)
 		return judge(probe, storm_run(probe, value, &understood)), understood;
 	if (value && strcmp(name, "unshare") == 0)
 		return judge(probe, unshare_run(probe, value, &understood)), understood;
 	if (value && strcmp(name, "bench") == 0)
 		return judge(probe, bench_run(probe, value, &understood)), understood;
+	if (strcmp(name, "export") == 0 || strcmp(name, "import") == 0 || strcmp(name, "take") == 0 ||
+		strcmp(name, "close-export") == 0)
+		return judge(probe, export_run(probe, name, value, &understood)), understood;
+	if (value &&
+		(strcmp(name, "borrow") == 0 || strcmp(name, "timeslice") == 0 || strcmp(name, "context-bytes") == 0 ||
+			strcmp(name, "channel-on") == 0 || strcmp(name, "channel-off") == 0))
+		return judge(probe, borrow_run(probe, name, value, &understood)), understood;
 	if (value)
 		return false;
 	if (strcmp(name, "dup") == 0)
 		return do_dup(probe), true;
+	if (strcmp(name, "surface") == 0)
+		return do_surface(probe), true;
 	if (strcmp(name, "count") == 0)
 		return do_count(probe), true;
 	if (strcmp(name, "pids") == 0)
 		return do_pids(probe), true;
+	if (strcmp(name, "unmanaged") == 0)
+		return judge(probe, managed_drop(probe)), true;
+	if (strcmp(name, "instance") == 0)
+		return do_instance(probe), true;
 	if (strcmp(name, "reopen") == 0)
 		return do_reopen(probe), true;
 	if (strcmp(name, "close") == 0)

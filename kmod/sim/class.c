@@ -17,6 +17,18 @@ static const struct nv_class *class_find(uint32_t class_id)
 	return low < nv_class_count && nv_classes[low].id == class_id ? &nv_classes[low] : NULL;
 }
 
+bool class_is_channel(uint32_t class_id)
+{
+	const struct nv_class *about = class_find(class_id);
+
+	return about && about->memory == NV_CLASS_MEMORY_CHANNEL;
+}
+
+bool class_is_channel_or_group(uint32_t class_id)
+{
+	return class_id == KEPLER_CHANNEL_GROUP_A || class_is_channel(class_id);
+}
+
 bool class_is_memory_request(uint32_t class_id)
 {
 	return class_id == NV01_MEMORY_LOCAL_USER || class_id == NV01_MEMORY_SYSTEM ||
@@ -30,6 +42,10 @@ uint32_t class_params_size(const struct sim *sim, uint32_t class_id)
 		return sim->abi->NV0080_ALLOC_PARAMETERS.bytes;
 	if (class_id == NV20_SUBDEVICE_0)
 		return sim->abi->NV2080_ALLOC_PARAMETERS.bytes;
+	if (class_is_channel_or_group(class_id))
+		return channel_params_size(sim, class_id);
+	if (class_id == NV_SEMAPHORE_SURFACE)
+		return sim->abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS.bytes;
 	return class_is_memory_request(class_id) ? sim->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes : 0;
 }
 
@@ -37,7 +53,9 @@ bool class_may_be_duplicated(uint32_t class_id)
 {
 	const struct nv_class *about = class_find(class_id);
 
-	return class_id == FERMI_VASPACE_A || (about && about->memory != NV_CLASS_MEMORY_NONE);
+	return class_id == FERMI_VASPACE_A ||
+		(about && about->memory != NV_CLASS_MEMORY_NONE && about->memory != NV_CLASS_MEMORY_CHANNEL &&
+			about->memory != NV_CLASS_MEMORY_KEEPER);
 }
 
 /* Whether the class exists and the caller may have it (resource_list.h, alloc_free.c:600-675). */
@@ -62,16 +80,20 @@ static bool parent_fits(uint32_t class_id, const struct object *parent)
 	case NV01_DEVICE_0:
 	case NV01_MEMORY_DEVICELESS:
 		return parent->parent == NULL;
+	case NV_SEMAPHORE_SURFACE:
+		return parent->class_id == NV20_SUBDEVICE_0;
 	case NV20_SUBDEVICE_0:
 	case NV01_MEMORY_SYSTEM:
 	case NV50_MEMORY_VIRTUAL:
 	case FERMI_VASPACE_A:
+	case KEPLER_CHANNEL_GROUP_A:
 		return parent->class_id == NV01_DEVICE_0;
 	case NV01_MEMORY_LOCAL_USER:
 	case NV_MEMORY_EXTENDED_USER:
 		return parent->class_id == NV01_DEVICE_0 || parent->class_id == NV20_SUBDEVICE_0;
 	default:
-		return true;
+		return !class_is_channel(class_id) || parent->class_id == NV01_DEVICE_0 ||
+			parent->class_id == KEPLER_CHANNEL_GROUP_A;
 	}
 }
 
@@ -97,10 +119,15 @@ uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint3
 	struct memory_request *request, struct object **created)
 {
 	struct memory *memory;
-	uint32_t status = object_create(sim, parent->client, parent, &handle, NV01_MEMORY_LOCAL_USER, created);
+	uint32_t status;
 
+	/* video_mem.c:432: there is no heap for it. */
+	if (mig_denies(sim, parent))
+		return NV_ERR_INVALID_STATE;
+	status = object_create(sim, parent->client, parent, &handle, NV01_MEMORY_LOCAL_USER, created);
 	if (status != NV_OK)
 		return status;
+	request->process = parent->client->process;
 	status = memory_create(sim, parent->card, request, &memory);
 	if (status != NV_OK) {
 		object_free(sim, *created);
@@ -108,6 +135,27 @@ uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint3
 	}
 	(*created)->memory = memory;
 	(*created)->memory_owner = true;
+	return NV_OK;
+}
+
+/* sem_surf.c _semsurfDupMemory(): the memory is there as long as the surface. */
+static uint32_t create_surface(struct sim *sim, const struct alloc_request *request, struct object *parent,
+	const uint8_t *params, struct object **created)
+{
+	const struct object *memory;
+	uint32_t handle = request->handle, status;
+
+	if (!params)
+		return NV_ERR_INVALID_ARGUMENT;
+	memory = object_find(
+		sim, parent->client, get32(params, sim->abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS.hSemaphoreMem));
+	if (!memory || !class_is_memory_request(memory->class_id))
+		return NV_ERR_INVALID_OBJECT_HANDLE;
+	status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
+	if (status != NV_OK || !memory->memory)
+		return status;
+	(*created)->memory = memory->memory;
+	memory->memory->refs++;
 	return NV_OK;
 }
 
@@ -172,11 +220,18 @@ uint32_t class_make(struct sim *sim, const struct alloc_request *request, struct
 
 	if (!parent_fits(request->class_id, parent))
 		return NV_ERR_INVALID_OBJECT_PARENT;
+	status = mig_check(sim, request->class_id, parent);
+	if (status != NV_OK)
+		return status;
 	if (request->class_id == NV01_DEVICE_0)
 		return create_device(sim, request, parent, params, created);
 	if (request->class_id == NV20_SUBDEVICE_0 && params &&
 		get32(params, sim->abi->NV2080_ALLOC_PARAMETERS.subDeviceId) != 0)
 		return NV_ERR_INVALID_ARGUMENT;
+	if (class_is_channel_or_group(request->class_id))
+		return channel_create(sim, request, parent, params, created);
+	if (request->class_id == NV_SEMAPHORE_SURFACE)
+		return create_surface(sim, request, parent, params, created);
 	if (!class_is_memory_request(request->class_id))
 		return object_create(sim, parent->client, parent, &handle, request->class_id, created);
 	if (!params)

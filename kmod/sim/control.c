@@ -24,12 +24,26 @@ static const struct entry entries[] = {
 		control_pid_info },
 	{ NV2080_CTRL_CMD_GPU_GET_GID_INFO, NV20_SUBDEVICE_0, BYTES(NV2080_CTRL_GPU_GET_GID_INFO_PARAMS),
 		control_gid_info },
+	{ NV2080_CTRL_CMD_GPU_GET_INFO_V2, NV20_SUBDEVICE_0, BYTES(NV2080_CTRL_GPU_GET_INFO_V2_PARAMS),
+		control_gpu_info },
 	{ NV2080_CTRL_CMD_GPU_GET_NAME_STRING, NV20_SUBDEVICE_0, BYTES(NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS),
 		control_name },
 	{ NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS, NV01_ROOT_CLIENT, BYTES(NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS),
 		control_attached_ids },
 	{ NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, NV01_ROOT_CLIENT, BYTES(NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS),
 		control_id_info },
+	{ NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, NV01_ROOT_CLIENT,
+		BYTES(NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS), control_export_object },
+	{ NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, NV01_ROOT_CLIENT,
+		BYTES(NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS), control_import_object },
+	{ NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, NV01_ROOT_CLIENT,
+		BYTES(NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS), control_export_info },
+	{ NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD, NV01_ROOT_CLIENT,
+		BYTES(NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS), control_export_create },
+	{ NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, NV01_ROOT_CLIENT,
+		BYTES(NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS), control_export_objects },
+	{ NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, NV01_ROOT_CLIENT,
+		BYTES(NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS), control_import_objects },
 };
 
 static const struct entry *find_entry(uint32_t command)
@@ -66,6 +80,7 @@ static uint32_t resolve(struct control *control, const struct entry *entry, uint
 			control->card_index = object->card;
 		if (status == NV_OK && object->card != SIM_NO_CARD)
 			control->card = sim->cards[object->card];
+		control->denied = status == NV_OK && mig_denies(sim, object);
 	}
 	pthread_mutex_unlock(&sim->lock);
 	return status;

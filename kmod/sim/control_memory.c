@@ -49,6 +49,8 @@ static uint32_t fill(const struct control *control, uint8_t *list, uint32_t coun
 		index = get32(list, at->index);
 		if (index >= most_entries(abi))
 			return NV_ERR_INVALID_ARGUMENT;
+		if (control->denied && !mig_tells_all(index))
+			return NV_ERR_INSUFFICIENT_PERMISSIONS;
 		put32(list, at->data, fb_info_of(&control->card, index));
 	}
 	return NV_OK;

@@ -36,7 +36,8 @@ static uint32_t collect(struct control *control, uint32_t class_id, pid_t found[
 	for (client = sim->clients; client && count < MAX_PIDS; client = client->next) {
 		for (i = 0; i < count && found[i] != client->process; i++)
 			;
-		if (i == count && client->process != 0 && uses_card(client, control->card_index, class_id))
+		if (i == count && client->owner && client->process != 0 &&
+			uses_card(client, control->card_index, class_id))
 			found[count++] = client->process;
 	}
 	pthread_mutex_unlock(&sim->lock);
@@ -118,7 +119,7 @@ static uint32_t usage_of(struct control *control, const struct pid_view *view, u
 		return NV_OK;
 	pthread_mutex_lock(&sim->lock);
 	for (client = sim->clients; client; client = client->next) {
-		if (client->process == process)
+		if (client->owner && client->process == process)
 			add_usage(client, control->card_index, usage);
 	}
 	pthread_mutex_unlock(&sim->lock);

@@ -27,6 +27,7 @@ struct open_file *file_open(struct sim *sim, uint32_t card)
 void file_release(struct sim *sim, struct open_file *file)
 {
 	pthread_mutex_lock(&sim->lock);
+	exports_drop(sim, file);
 	clients_free_of(sim, file);
 	if (file->prev)
 		file->prev->next = file->next;
@@ -46,7 +47,7 @@ uint64_t file_identity(const struct open_file *file)
 	return file->registered ? file->registered : file->id;
 }
 
-static struct open_file *file_find(struct sim *sim, uint64_t id)
+struct open_file *file_find(struct sim *sim, uint64_t id)
 {
 	struct open_file *at = sim->files;
 

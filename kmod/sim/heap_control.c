@@ -4,61 +4,98 @@
 
 #define IVC_HEAP_NONE 0xff
 
-static void read_request(const struct call *call, struct memory_request *request)
+/* Where the parts of the structure that allocate have their fields; 0: they have none. */
+struct part {
+	uint32_t function;
+	uint16_t owner, handle, type, flags, attr, attr2, size, alignment, offset, limit, address, height, pitch;
+};
+
+#define PART(number, name)                                                                                           \
+	.function = NVOS32_FUNCTION_##number, .owner = at->data_##name##_owner, .handle = at->data_##name##_hMemory, \
+	.type = at->data_##name##_type, .flags = at->data_##name##_flags, .attr = at->data_##name##_attr,            \
+	.attr2 = at->data_##name##_attr2, .size = at->data_##name##_size, .alignment = at->data_##name##_alignment,  \
+	.offset = at->data_##name##_offset, .limit = at->data_##name##_limit, .address = at->data_##name##_address
+
+static bool part_of(const struct call *call, struct part *part)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &call->sim->abi->NVOS32_PARAMETERS;
 
-	*request = (struct memory_request){
-		.owner = get32(call->data, at->data_AllocSize_owner),
-		.type = get32(call->data, at->data_AllocSize_type),
-		.flags = get32(call->data, at->data_AllocSize_flags),
-		.attr = get32(call->data, at->data_AllocSize_attr),
-		.attr2 = get32(call->data, at->data_AllocSize_attr2),
-		.va_space = get32(call->data, at->hVASpace),
-		.size = get64(call->data, at->data_AllocSize_size),
-		.alignment = get64(call->data, at->data_AllocSize_alignment),
-		.offset = get64(call->data, at->data_AllocSize_offset),
-	};
+	switch (get32(call->data, at->function)) {
+	case NVOS32_FUNCTION_ALLOC_SIZE:
+		*part = (struct part){ PART(ALLOC_SIZE, AllocSize) };
+		return true;
+	case NVOS32_FUNCTION_ALLOC_SIZE_RANGE:
+		*part = (struct part){ PART(ALLOC_SIZE_RANGE, AllocSizeRange) };
+		return true;
+	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
+		*part = (struct part){ PART(ALLOC_TILED_PITCH_HEIGHT, AllocTiledPitchHeight),
+			.height = at->data_AllocTiledPitchHeight_height,
+			.pitch = at->data_AllocTiledPitchHeight_pitch };
+		return true;
+	default:
+		return false;
+	}
 }
 
-static void write_request(struct call *call, const struct memory_request *request, uint32_t handle)
+static void read_request(const struct call *call, const struct part *part, struct memory_request *request)
 {
-	const struct nv_layout_NVOS32_PARAMETERS *at = &call->sim->abi->NVOS32_PARAMETERS;
+	*request = (struct memory_request){
+		.owner = get32(call->data, part->owner),
+		.type = get32(call->data, part->type),
+		.flags = get32(call->data, part->flags),
+		.attr = get32(call->data, part->attr),
+		.attr2 = get32(call->data, part->attr2),
+		.va_space = get32(call->data, call->sim->abi->NVOS32_PARAMETERS.hVASpace),
+		.size = get64(call->data, part->size),
+		.alignment = get64(call->data, part->alignment),
+		.offset = get64(call->data, part->offset),
+	};
+	/* (NvU64)height * pitch, where the pitch is an NvS32. */
+	if (part->pitch)
+		request->size =
+			get32(call->data, part->height) * (uint64_t)(int64_t)(int32_t)get32(call->data, part->pitch);
+}
 
-	put32(call->data, at->data_AllocSize_hMemory, handle);
-	put32(call->data, at->data_AllocSize_attr, request->attr);
-	put32(call->data, at->data_AllocSize_attr2, request->attr2);
-	put64(call->data, at->data_AllocSize_size, request->size);
-	put64(call->data, at->data_AllocSize_offset, request->offset);
-	put64(call->data, at->data_AllocSize_limit, request->limit);
-	put64(call->data, at->data_AllocSize_address, 0);
+static void write_request(
+	struct call *call, const struct part *part, const struct memory_request *request, uint32_t handle)
+{
+	put32(call->data, part->handle, handle);
+	put32(call->data, part->attr, request->attr);
+	put32(call->data, part->attr2, request->attr2);
+	put64(call->data, part->size, request->size);
+	put64(call->data, part->offset, request->offset);
+	put64(call->data, part->limit, request->limit);
+	put64(call->data, part->address, 0);
 }
 
 /* Which class a request means (the order is the driver's). */
-static uint32_t class_of(const struct memory_request *request)
+static uint32_t class_of(const struct sim *sim, const struct memory_request *request)
 {
+	/* Others do not look at that bit. */
+	bool knows_egm = version_at_least(sim, 550, 40, 7) && !version_at_least(sim, 595, 44, 2);
+
 	if (request->flags & NVOS32_ALLOC_FLAGS_VIRTUAL)
 		return NV50_MEMORY_VIRTUAL;
-	if (request->attr2 >> NVOS32_ATTR2_USE_EGM_SHIFT & NVOS32_ATTR2_USE_EGM_MASK)
+	if (knows_egm && (request->attr2 >> NVOS32_ATTR2_USE_EGM_SHIFT & NVOS32_ATTR2_USE_EGM_MASK))
 		return NV_MEMORY_EXTENDED_USER;
 	if ((request->attr >> NVOS32_ATTR_LOCATION_SHIFT & NVOS32_ATTR_LOCATION_MASK) == NVOS32_ATTR_LOCATION_VIDMEM)
 		return NV01_MEMORY_LOCAL_USER;
 	return NV01_MEMORY_SYSTEM;
 }
 
-static uint32_t alloc_size(struct call *call, struct client *client, struct object *parent)
+static uint32_t alloc_part(struct call *call, const struct part *part, struct client *client, struct object *parent)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &call->sim->abi->NVOS32_PARAMETERS;
 	struct memory_request request;
 	struct object *created;
 	uint32_t handle = 0, status, class_id;
 
-	read_request(call, &request);
+	read_request(call, part, &request);
 	if (request.flags & NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED)
-		handle = get32(call->data, at->data_AllocSize_hMemory);
+		handle = get32(call->data, part->handle);
 	put64(call->data, at->free, 0);
 	put64(call->data, at->total, 0);
-	class_id = class_of(&request);
+	class_id = class_of(call->sim, &request);
 	if (parent->class_id != NV01_DEVICE_0 && parent->class_id != NV20_SUBDEVICE_0)
 		return NV_ERR_INVALID_OBJECT_PARENT;
 	if (request.size == 0 || request.size > UINT64_MAX - SIM_PAGE)
@@ -71,7 +108,26 @@ static uint32_t alloc_size(struct call *call, struct client *client, struct obje
 		status = object_create(call->sim, client, parent, &handle, class_id, &created);
 	}
 	if (status == NV_OK)
-		write_request(call, &request, created->handle);
+		write_request(call, part, &request, created->handle);
+	return status;
+}
+
+/* Memory of the caller's, which the driver makes known to the card (_nvos32FunctionAllocOsDesc). */
+static uint32_t alloc_os_descriptor(struct call *call, struct client *client, struct object *parent)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &call->sim->abi->NVOS32_PARAMETERS;
+	struct object *created;
+	uint32_t handle = 0, status;
+
+	if (get32(call->data, at->data_AllocOsDesc_flags) & NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED)
+		handle = get32(call->data, at->data_AllocOsDesc_hMemory);
+	if (parent->class_id != NV01_DEVICE_0)
+		return NV_ERR_INVALID_OBJECT_PARENT;
+	if (get64(call->data, at->data_AllocOsDesc_descriptor) % SIM_PAGE != 0)
+		return NV_ERR_INVALID_ADDRESS;
+	status = object_create(call->sim, client, parent, &handle, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR, &created);
+	if (status == NV_OK)
+		put32(call->data, at->data_AllocOsDesc_hMemory, created->handle);
 	return status;
 }
 
@@ -105,6 +161,7 @@ static uint32_t answer(struct call *call, uint32_t function)
 	const struct nv_layout_NVOS32_PARAMETERS *at = &call->sim->abi->NVOS32_PARAMETERS;
 	struct client *client;
 	struct object *parent;
+	struct part part;
 	uint32_t status = client_for_call(call, get32(call->data, at->hRoot), &client);
 
 	if (status != NV_OK)
@@ -114,7 +171,11 @@ static uint32_t answer(struct call *call, uint32_t function)
 	parent = object_find(call->sim, client, get32(call->data, at->hObjectParent));
 	if (!parent)
 		return NV_ERR_INVALID_OBJECT_PARENT;
-	return function == NVOS32_FUNCTION_INFO ? heap_info(call, parent) : alloc_size(call, client, parent);
+	if (function == NVOS32_FUNCTION_INFO)
+		return heap_info(call, parent);
+	if (part_of(call, &part))
+		return alloc_part(call, &part, client, parent);
+	return alloc_os_descriptor(call, client, parent);
 }
 
 int escape_heap_control(struct call *call)
@@ -124,14 +185,18 @@ int escape_heap_control(struct call *call)
 	int16_t ivc_heap;
 
 	memcpy(&ivc_heap, call->data + at->ivcHeapNumber, sizeof(ivc_heap));
-	if (ivc_heap > IVC_HEAP_NONE) {
-		status = NV_ERR_NOT_SUPPORTED;
-	} else if (function == NVOS32_FUNCTION_ALLOC_SIZE || function == NVOS32_FUNCTION_FREE ||
-		function == NVOS32_FUNCTION_INFO) {
+	switch (ivc_heap > IVC_HEAP_NONE ? UINT32_MAX : function) {
+	case NVOS32_FUNCTION_ALLOC_SIZE:
+	case NVOS32_FUNCTION_ALLOC_SIZE_RANGE:
+	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
+	case NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR:
+	case NVOS32_FUNCTION_FREE:
+	case NVOS32_FUNCTION_INFO:
 		pthread_mutex_lock(&call->sim->lock);
 		status = answer(call, function);
 		pthread_mutex_unlock(&call->sim->lock);
-	} else {
+		break;
+	default:
 		status = NV_ERR_NOT_SUPPORTED;
 	}
 	put32(call->data, at->status, status);

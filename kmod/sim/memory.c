@@ -123,14 +123,12 @@ static bool round_to(uint64_t *value, uint64_t unit)
 	return true;
 }
 
-uint32_t memory_create(struct sim *sim, uint32_t index, struct memory_request *request, struct memory **memory)
+static uint32_t memory_place(struct sim *sim, uint32_t index, struct memory_request *request, struct memory **memory)
 {
 	struct card *card = &sim->cards[index];
-	uint32_t status = validate(request);
 	uint64_t page = page_size(card, request), taken;
+	uint32_t status;
 
-	if (status != NV_OK)
-		return status;
 	if (page == 0)
 		return NV_ERR_INVALID_STATE;
 	status = align(request, page);
@@ -153,10 +151,50 @@ uint32_t memory_create(struct sim *sim, uint32_t index, struct memory_request *r
 	return NV_OK;
 }
 
+uint32_t memory_set_aside(struct sim *sim, uint32_t index, uint64_t bytes, struct memory **memory)
+{
+	struct card *card = &sim->cards[index];
+
+	if (bytes > card->bytes - card->used)
+		return NV_ERR_NO_MEMORY;
+	*memory = calloc(1, sizeof(**memory));
+	if (!*memory)
+		return NV_ERR_INSUFFICIENT_RESOURCES;
+	**memory = (struct memory){ .refs = 1, .card = index, .taken = bytes };
+	card->used += bytes;
+	if (card->used > card->peak)
+		card->peak = card->used;
+	return NV_OK;
+}
+
+uint32_t memory_create(struct sim *sim, uint32_t index, struct memory_request *request, struct memory **memory)
+{
+	uint64_t charged = request->size;
+	uint32_t charge = 0, status = validate(request);
+
+	if (status != NV_OK)
+		return status;
+	/* video_mem.c of 615.71.09, vidmemConstruct: before sizes are rounded. */
+	if (sim->charge)
+		status = sim->charge(sim, index, request->process, charged, &charge);
+	if (status != NV_OK)
+		return status;
+	status = memory_place(sim, index, request, memory);
+	if (status == NV_OK) {
+		(*memory)->charge = charge;
+		(*memory)->charged = charged;
+	} else if (charge) {
+		sim->uncharge(sim, charge, charged);
+	}
+	return status;
+}
+
 void memory_release(struct sim *sim, struct memory *memory)
 {
 	if (--memory->refs > 0)
 		return;
 	sim->cards[memory->card].used -= memory->taken;
+	if (memory->charge)
+		sim->uncharge(sim, memory->charge, memory->charged);
 	free(memory);
 }

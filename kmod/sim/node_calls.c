@@ -8,11 +8,6 @@
 #define BAR0_BYTES (16ull << 20)
 #define BAR1_BYTES (256ull << 20)
 
-static void put16(uint8_t *data, uint16_t at, uint16_t value)
-{
-	memcpy(data + at, &value, sizeof(value));
-}
-
 int escape_card_info(struct call *call)
 {
 	const struct sim *sim = call->sim;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The mounted files: nvidiactl, nvidia0…, driver/version, driver/gpus/N/information. */
+/* The mounted files: nvidiactl, nvidia-uvm, nvidia0…, driver/version, driver/gpus/N/information, driver/gpus/N/mig. */
 #define _GNU_SOURCE
 #define FUSE_USE_VERSION 312
 #include <errno.h>
@@ -13,7 +13,7 @@
 /* A day: nothing here changes while the server runs. */
 #define KEEP_SECONDS 86400.0
 
-enum kind { NOTHING, ROOT, DRIVER, GPUS, GPU, INFORMATION, VERSION, CTL, CARD };
+enum kind { NOTHING, ROOT, DRIVER, GPUS, GPU, INFORMATION, MIG, VERSION, CTL, UVM, CARD };
 
 struct node {
 	enum kind kind;
@@ -38,6 +38,15 @@ static bool card_number(const char **text, uint32_t *card)
 	return *card < sim->card_count;
 }
 
+static enum kind kind_of_card(const char *rest)
+{
+	if (*rest == '\0')
+		return GPU;
+	if (strcmp(rest, "/mig") == 0)
+		return MIG;
+	return strcmp(rest, "/information") == 0 ? INFORMATION : NOTHING;
+}
+
 static struct node node_of(const char *path)
 {
 	struct node node = { NOTHING, SIM_NO_CARD };
@@ -46,6 +55,8 @@ static struct node node_of(const char *path)
 		node.kind = ROOT;
 	else if (strcmp(path, "/nvidiactl") == 0)
 		node.kind = CTL;
+	else if (strcmp(path, "/nvidia-uvm") == 0)
+		node.kind = UVM;
 	else if (strcmp(path, "/driver") == 0)
 		node.kind = DRIVER;
 	else if (strcmp(path, "/driver/version") == 0)
@@ -55,7 +66,7 @@ static struct node node_of(const char *path)
 	else if (strncmp(path, "/nvidia", 7) == 0 && (path += 7, card_number(&path, &node.card)) && *path == '\0')
 		node.kind = CARD;
 	else if (strncmp(path, "/driver/gpus/", 13) == 0 && (path += 13, card_number(&path, &node.card)))
-		node.kind = *path == '\0' ? GPU : strcmp(path, "/information") == 0 ? INFORMATION : NOTHING;
+		node.kind = kind_of_card(path);
 	return node;
 }
 
@@ -65,6 +76,8 @@ static int text_of(const struct node *node, char *out, size_t room)
 
 	if (node->kind == VERSION)
 		return snprintf(out, room, "%s\n", sim->version);
+	if (node->kind == MIG)
+		return snprintf(out, room, "%d\n", sim->cards[node->card].mig);
 	return card_information(sim, node->card, out, room);
 }
 
@@ -82,12 +95,14 @@ static int op_getattr(const char *path, struct stat *out, struct fuse_file_info 
 	case NOTHING:
 		return -ENOENT;
 	case CTL:
+	case UVM:
 	case CARD:
 		out->st_mode = S_IFREG | 0666;
 		return 0;
 	case VERSION:
 	case INFORMATION:
-		out->st_mode = S_IFREG | 0444;
+	case MIG:
+		out->st_mode = S_IFREG | (node.kind == MIG ? 0644 : 0444);
 		out->st_size = text_of(&node, text, sizeof(text));
 		return 0;
 	default:
@@ -122,6 +137,7 @@ static int op_readdir(const char *path, void *buffer, fuse_fill_dir_t fill, off_
 	switch (node.kind) {
 	case ROOT:
 		fill(buffer, "nvidiactl", NULL, 0, 0);
+		fill(buffer, "nvidia-uvm", NULL, 0, 0);
 		fill(buffer, "driver", NULL, 0, 0);
 		list_cards("nvidia", buffer, fill);
 		return 0;
@@ -134,6 +150,7 @@ static int op_readdir(const char *path, void *buffer, fuse_fill_dir_t fill, off_
 		return 0;
 	case GPU:
 		fill(buffer, "information", NULL, 0, 0);
+		fill(buffer, "mig", NULL, 0, 0);
 		return 0;
 	default:
 		return -ENOTDIR;
@@ -146,9 +163,14 @@ static int op_open(const char *path, struct fuse_file_info *info)
 	struct sim *sim = this_sim();
 	struct open_file *file;
 
-	info->direct_io = 1;
+	/* What is opened so cannot be mapped. */
+	info->direct_io = node.kind != UVM;
 	/* close() of our own copies must not wait for ourselves. */
 	info->noflush = 1;
+	if (node.kind == UVM) {
+		info->fh = (uintptr_t)uvm_open(sim);
+		return info->fh != 0 ? 0 : -ENOMEM;
+	}
 	if (node.kind != CTL && node.kind != CARD)
 		return 0;
 	pthread_mutex_lock(&sim->lock);
@@ -160,8 +182,9 @@ static int op_open(const char *path, struct fuse_file_info *info)
 
 static int op_release(const char *path, struct fuse_file_info *info)
 {
-	(void)path;
-	if (info->fh != 0)
+	if (path && node_of(path).kind == UVM)
+		uvm_release(this_sim(), (struct uvm_file *)(uintptr_t)info->fh);
+	else if (info->fh != 0)
 		file_release(this_sim(), (struct open_file *)(uintptr_t)info->fh);
 	return 0;
 }
@@ -175,6 +198,8 @@ static int op_read(const char *path, char *out, size_t size, off_t offset, struc
 	if (info->fh != 0 || !path)
 		return -EINVAL;
 	node = node_of(path);
+	if (node.kind == UVM)
+		return -EINVAL;
 	length = text_of(&node, text, sizeof(text));
 	if (offset >= length)
 		return 0;
@@ -184,6 +209,22 @@ static int op_read(const char *path, char *out, size_t size, off_t offset, struc
 	return (int)size;
 }
 
+/* MIG is switched on and off here, as nvidia-smi does it by a call that is not public. */
+static int op_write(const char *path, const char *data, size_t size, off_t offset, struct fuse_file_info *info)
+{
+	struct node node = path ? node_of(path) : (struct node){ NOTHING, SIM_NO_CARD };
+	struct sim *sim = this_sim();
+	bool done;
+
+	(void)info;
+	if (node.kind != MIG || offset != 0 || size < 1 || size > 2 || (data[0] != '0' && data[0] != '1'))
+		return -EINVAL;
+	pthread_mutex_lock(&sim->lock);
+	done = card_set_mig(&sim->cards[node.card], data[0] == '1');
+	pthread_mutex_unlock(&sim->lock);
+	return done ? (int)size : -EOPNOTSUPP;
+}
+
 /* open(2) with O_TRUNC is no error on a device node. */
 static int op_truncate(const char *path, off_t size, struct fuse_file_info *info)
 {
@@ -191,7 +232,7 @@ static int op_truncate(const char *path, off_t size, struct fuse_file_info *info
 
 	(void)size;
 	(void)info;
-	return kind == CTL || kind == CARD ? 0 : -EACCES;
+	return kind == CTL || kind == UVM || kind == CARD || kind == MIG ? 0 : -EACCES;
 }
 
 static int op_ioctl(const char *path, unsigned int command, void *argument, struct fuse_file_info *info,
@@ -199,16 +240,21 @@ static int op_ioctl(const char *path, unsigned int command, void *argument, stru
 {
 	pid_t thread = fuse_get_context()->pid;
 	struct caller caller = { .thread = thread };
+	bool is_uvm = path && node_of(path).kind == UVM;
+	struct uvm_file *uvm = (struct uvm_file *)(uintptr_t)info->fh;
 	struct open_file *file = (struct open_file *)(uintptr_t)info->fh;
+	uint64_t id;
 
-	(void)path;
 	(void)flags;
 	if (!file)
 		return -ENOTTY;
 	if (command == SIM_IDENTIFY_IOCTL && data && caller_process(&caller) == getpid()) {
-		memcpy(data, &file->id, sizeof(file->id));
+		id = is_uvm ? uvm_identity(uvm) : file->id;
+		memcpy(data, &id, sizeof(id));
 		return 0;
 	}
+	if (is_uvm)
+		return uvm_ioctl(this_sim(), uvm, thread, command, (uintptr_t)argument);
 	return escape_ioctl(this_sim(), file, thread, command, (uintptr_t)argument, data);
 }
 
@@ -230,6 +276,7 @@ static const struct fuse_operations operations = {
 	.open = op_open,
 	.release = op_release,
 	.read = op_read,
+	.write = op_write,
 	.truncate = op_truncate,
 	.ioctl = op_ioctl,
 	.init = op_init,

@@ -12,8 +12,10 @@ uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle)
 		return NV_OK;
 	}
 	object = object_find(sim, client, handle);
-	if (object)
+	if (object) {
+		channels_free_of(sim, object);
 		object_free(sim, object);
+	}
 	return NV_OK;
 }
 
@@ -39,6 +41,7 @@ uint32_t object_duplicate(struct sim *sim, const struct object *source, struct o
 
 	if (status != NV_OK)
 		return status;
+	copy->space = copy->client == source->client ? source->space : 0;
 	copy->memory = source->memory;
 	if (copy->memory)
 		copy->memory->refs++;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NV_ESC_REGISTER_FD on a mounted node: which open file of ours the caller means. */
+/* Descriptors inside of calls on a mounted node: which open file of ours the caller means. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -36,19 +36,43 @@ void file_let_go(intptr_t hold)
 	close((int)hold);
 }
 
-int file_register(struct call *call, int ctl_fd)
+/* A copy of the caller's descriptor, and the number of the description behind it. 0 or -errno. */
+static int resolve(struct call *call, int descriptor, int *copy, uint64_t *id)
 {
 	struct sim *sim = call->sim;
-	int fd, result;
 
 	if (atomic_fetch_add(&sim->resolving, 1) >= MAX_RESOLVING) {
 		atomic_fetch_sub(&sim->resolving, 1);
 		return -EAGAIN;
 	}
-	fd = caller_descriptor(&call->caller, ctl_fd);
-	result = fd < 0 ? -EINVAL : file_tie(call, identify(sim, fd), fd);
-	if (result != 0 && fd >= 0)
-		close(fd);
+	*copy = caller_descriptor(&call->caller, descriptor);
+	*id = *copy < 0 ? 0 : identify(sim, *copy);
 	atomic_fetch_sub(&sim->resolving, 1);
+	return *copy < 0 ? -EINVAL : 0;
+}
+
+int file_register(struct call *call, int ctl_fd)
+{
+	uint64_t id;
+	int fd, result = resolve(call, ctl_fd, &fd, &id);
+
+	if (result != 0)
+		return result;
+	result = file_tie(call, id, fd);
+	if (result != 0)
+		close(fd);
 	return result;
+}
+
+uint64_t file_resolve(struct call *call, int fd, intptr_t *hold)
+{
+	uint64_t id;
+	int copy;
+
+	if (resolve(call, fd, &copy, &id) != 0)
+		return 0;
+	*hold = copy;
+	if (id == 0)
+		close(copy);
+	return id;
 }

@@ -22,17 +22,27 @@
 #define MAX_THREADS 256
 #define IDLE_THREADS 16
 
-static const char usage[] = "usage: cgpu-sim --mount DIR --cards MODEL[=MIB][:COUNT] [--driver VERSION] [--daemon]\n"
-			    "Serves simulated NVIDIA cards as files: DIR/nvidiactl, DIR/nvidia0 and on, DIR/driver.\n"
-			    "  --cards   MODEL is T4, V100, A10 or H200; MIB another memory size; COUNT 1 to 32\n"
-			    "  --driver  the driver version to answer as (default " DEFAULT_DRIVER ")\n"
-			    "  --daemon  return once the mount answers; without it, serve in the foreground\n"
-			    "SIGTERM unmounts and ends it.\n";
+static const char usage[] =
+	"usage: cgpu-sim --mount DIR --cards MODEL[=MIB][:COUNT][/mig=CARD] [--driver VERSION] [--says VERSION]\n"
+	"       [--context-memory MIB] [--limits FILE] [--daemon]\n"
+	"Serves simulated NVIDIA cards as files: DIR/nvidiactl, DIR/nvidia0 and on, DIR/driver.\n"
+	"  --cards   MODEL is T4, V100, A10 or H200; MIB another memory size; COUNT 1 to 32;\n"
+	"            CARD the number of an H200 that is in MIG mode\n"
+	"  --driver  the driver version to answer as (default " DEFAULT_DRIVER ")\n"
+	"  --says    the version it answers with, where it has the interface of another\n"
+	"  --context-memory  memory that the driver takes for each channel group of the graphics engine,\n"
+	"            and tells of no process (default: by the model)\n"
+	"  --limits  limit cgroups as drivers from 615 on do; FILE is for who sets the limits\n"
+	"  --daemon  return once the mount answers; without it, serve in the foreground\n"
+	"SIGTERM unmounts and ends it.\n";
 
 struct options {
 	const char *mount;
 	const char *cards;
 	const char *driver;
+	const char *context;
+	const char *says;
+	const char *limits;
 	bool daemon;
 };
 
@@ -40,7 +50,9 @@ static int parse(int argc, char **argv, struct options *options)
 {
 	static const struct option names[] = { { "mount", required_argument, NULL, 'm' },
 		{ "cards", required_argument, NULL, 'c' }, { "driver", required_argument, NULL, 'd' },
-		{ "daemon", no_argument, NULL, 'D' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+		{ "context-memory", required_argument, NULL, 'C' }, { "says", required_argument, NULL, 's' },
+		{ "limits", required_argument, NULL, 'l' }, { "daemon", no_argument, NULL, 'D' },
+		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
@@ -50,6 +62,12 @@ static int parse(int argc, char **argv, struct options *options)
 			options->cards = optarg;
 		else if (option == 'd')
 			options->driver = optarg;
+		else if (option == 'C')
+			options->context = optarg;
+		else if (option == 's')
+			options->says = optarg;
+		else if (option == 'l')
+			options->limits = optarg;
 		else if (option == 'D')
 			options->daemon = true;
 		else if (option == 'h')
@@ -93,16 +111,24 @@ static bool prepare(struct sim *sim, const struct options *options)
 
 	if (!version_select(sim, options->driver)) {
 		fprintf(stderr,
-			"cgpu-sim: --driver %s: not a driver version with a known interface (%u.%02u.%02u to "
-			"%u.%02u.%02u); versions are listed in kmod/abi/nvidia.json\n",
-			options->driver, nv_abi_versions[0].major, nv_abi_versions[0].minor, nv_abi_versions[0].patch,
-			nv_abi_versions[nv_abi_version_count - 1].major,
-			nv_abi_versions[nv_abi_version_count - 1].minor,
-			nv_abi_versions[nv_abi_version_count - 1].patch);
+			"cgpu-sim: --driver %s: not a driver version with a known interface (%u.%02u.%02u or newer)\n",
+			options->driver, nv_abi_versions[0].major, nv_abi_versions[0].minor, nv_abi_versions[0].patch);
 		return false;
 	}
 	if (!cards_parse(sim, options->cards, &problem)) {
 		fprintf(stderr, "cgpu-sim: --cards %s: %s\n", options->cards, problem);
+		return false;
+	}
+	if (options->context && !cards_parse_context(sim, options->context, &problem)) {
+		fprintf(stderr, "cgpu-sim: --context-memory %s: %s\n", options->context, problem);
+		return false;
+	}
+	if (options->says && !version_say(sim, options->says)) {
+		fprintf(stderr, "cgpu-sim: --says %s: too long\n", options->says);
+		return false;
+	}
+	if (options->limits && !memacct_open(sim, options->limits)) {
+		fprintf(stderr, "cgpu-sim: --limits %s: %s\n", options->limits, strerror(errno));
 		return false;
 	}
 	return prepare_mount(sim, options->mount);

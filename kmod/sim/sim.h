@@ -2,7 +2,7 @@
 /*
  * The simulated NVIDIA cards: one server process that answers the driver's user interface on files of a FUSE mount.
  * The kernel modules of tests/vm/standin are made of the same files but server.c, nodes.c, ioctl.c, register.c, caller.c,
- * pid_view.c and user_memory.c.
+ * pid_view.c, user_memory.c and memacct.c.
  * Everything here runs with sim->lock held unless a comment says otherwise; no memory of a caller is touched under it.
  */
 #ifndef CGPU_SIM_H
@@ -43,7 +43,10 @@ struct card {
 	uint64_t peak; /* the most that was ever used */
 	uint64_t next_offset;
 	uint16_t pci_device;
+	uint64_t context; /* what a channel group of the graphics engine takes, and no figure of a process has */
 	bool pages_512m;
+	bool has_mig;
+	bool mig; /* divided into instances */
 	uint32_t gpu_id;
 	uint8_t uuid[16];
 	char uuid_text[SIM_UUID_TEXT];
@@ -56,6 +59,9 @@ struct memory {
 	/* What the driver reports, and what the card has given. */
 	uint64_t size;
 	uint64_t taken;
+	/* What a cgroup was charged for it. */
+	uint32_t charge;
+	uint64_t charged;
 };
 
 struct client;
@@ -70,11 +76,13 @@ struct object {
 	uint32_t handle;
 	uint32_t class_id;
 	uint32_t card;
+	uint32_t space; /* of a channel group: the address space that it ends with, or 0 */
 	uint16_t depth;
 	bool memory_owner;
 };
 
 struct open_file;
+struct uvm_file;
 struct client {
 	struct client *next;
 	struct client *prev;
@@ -96,6 +104,8 @@ struct open_file {
 	uint64_t registered;
 	/* What keeps that one open (register.c). */
 	intptr_t hold;
+	/* What was exported on it; NULL: it was never made ready for that. */
+	struct exports *exports;
 };
 
 struct sim {
@@ -108,12 +118,21 @@ struct sim {
 	struct object **buckets;
 	uint32_t object_count;
 	struct client *clients;
+	/* The driver's own client that has what is exported, while there is any (export.c). */
+	struct client *exporter;
+	uint32_t exported;
+	uint32_t next_export;
 	uint32_t client_count;
 	uint32_t next_client;
 	struct open_file *files;
 	uint32_t file_count;
 	uint64_t next_file;
+	struct uvm_file *uvm_files;
 	uint64_t memblock_size;
+	/* Limits on cgroups, where they are served (memacct.c). NULL: the driver is older than that. */
+	struct memacct *memacct;
+	uint32_t (*charge)(struct sim *sim, uint32_t card, pid_t process, uint64_t bytes, uint32_t *charge);
+	void (*uncharge)(struct sim *sim, uint32_t charge, uint64_t bytes);
 	dev_t device;
 	char mount[4096];
 	atomic_uint resolving;
@@ -156,10 +175,16 @@ static inline bool call_is_kernel(const struct call *call)
 
 /* version.c */
 bool version_select(struct sim *sim, const char *text);
+/* Says another one than it has the interface of. False: too long. */
+bool version_say(struct sim *sim, const char *text);
 bool version_at_least(const struct sim *sim, unsigned int major, unsigned int minor, unsigned int patch);
 
 /* card.c */
 bool cards_parse(struct sim *sim, const char *text, const char **problem);
+/* MIB for each channel group of the graphics engine, instead of what is usual for the model. */
+bool cards_parse_context(struct sim *sim, const char *text, const char **problem);
+/* Switches MIG on or off; false where the card cannot be divided. The lock is held. */
+bool card_set_mig(struct card *card, bool on);
 int card_information(const struct sim *sim, uint32_t index, char *out, size_t room);
 
 /* user_memory.c: no lock needed. False when the caller's memory cannot be reached. */
@@ -189,10 +214,14 @@ void file_release(struct sim *sim, struct open_file *file);
 uint64_t file_identity(const struct open_file *file);
 /* The description that owns the clients made through this one. */
 struct open_file *file_owner(struct sim *sim, const struct open_file *file);
+struct open_file *file_find(struct sim *sim, uint64_t id);
 /* Ties the file of a call to another one, by number; hold is given up with the file. Takes the lock; 0 or -errno. */
 int file_tie(struct call *call, uint64_t id, intptr_t hold);
 /* register.c. Takes the lock itself; 0 or -errno. */
 int file_register(struct call *call, int ctl_fd);
+/* The open file of this driver that a descriptor of the caller leads to, by number, kept open until hold is let go; 0:
+ * none. Without the lock. */
+uint64_t file_resolve(struct call *call, int fd, intptr_t *hold);
 void file_let_go(intptr_t hold);
 /* Whether a descriptor of ours leads to an open nvidiactl of this server. */
 #define SIM_IDENTIFY_IOCTL 0xc0104899u
@@ -213,8 +242,19 @@ uint32_t object_create(struct sim *sim, struct client *client, struct object *pa
 void object_free(struct sim *sim, struct object *object);
 struct object *object_next(const struct object *top, struct object *at);
 
+/* mig.c */
+/* Whether a client has nothing of a card, because it has no instance of it. */
+bool mig_denies(const struct sim *sim, const struct object *object);
+/* Whether it is told a size of the whole card all the same. */
+bool mig_tells_all(uint32_t index);
+/* Whether an object of a class of MIG's can be made there; NV_OK for all other classes. */
+uint32_t mig_check(const struct sim *sim, uint32_t class_id, const struct object *parent);
+/* memacct.c: limits on cgroups, in a file. False: it cannot be made. */
+bool memacct_open(struct sim *sim, const char *path);
+
 /* memory.c */
 struct memory_request {
+	pid_t process; /* that made the client */
 	uint32_t owner;
 	uint32_t type;
 	uint32_t flags;
@@ -230,6 +270,8 @@ struct memory_request {
 	uint64_t limit;
 };
 uint32_t memory_create(struct sim *sim, uint32_t card, struct memory_request *request, struct memory **memory);
+/* What the driver takes for itself. */
+uint32_t memory_set_aside(struct sim *sim, uint32_t card, uint64_t bytes, struct memory **memory);
 void memory_release(struct sim *sim, struct memory *memory);
 
 /* alloc.c: each escape_ function answers one call, without the lock; the status goes into the structure. 0 or -errno. */
@@ -243,6 +285,14 @@ uint32_t class_check(const struct alloc_request *request);
 uint32_t class_params_size(const struct sim *sim, uint32_t class_id);
 bool class_is_memory_request(uint32_t class_id);
 bool class_may_be_duplicated(uint32_t class_id);
+bool class_is_channel(uint32_t class_id);
+bool class_is_channel_or_group(uint32_t class_id);
+/* channel.c: channel groups and channels. */
+uint32_t channel_params_size(const struct sim *sim, uint32_t class_id);
+uint32_t channel_create(struct sim *sim, const struct alloc_request *request, struct object *parent,
+	const uint8_t *params, struct object **created);
+/* Those that end with an address space, before it does. */
+void channels_free_of(struct sim *sim, const struct object *space);
 uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,
 	struct memory_request *request, struct object **created);
 /* object_calls.c */
@@ -251,6 +301,26 @@ int escape_dup(struct call *call);
 /* A second handle to what an object stands for; rights are the caller's affair. */
 uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle);
 uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle);
+/* export.c: objects that open files keep, whoever made them (rmobjexportimport.c, os.c:2166) */
+struct exports {
+	/* On which all of them are; NV_MAX_DEVICES: on none. */
+	uint32_t device;
+	uint16_t count;
+	uint8_t metadata[NV0000_OS_UNIX_EXPORT_OBJECT_FD_BUFFER_SIZE];
+	/* Handles in the driver's own client; 0: nothing there. */
+	uint32_t handle[];
+};
+/* Makes a file ready for so many; metadata may be NULL. */
+uint32_t exports_prepare(struct sim *sim, const struct client *client, struct open_file *file, uint32_t device,
+	uint16_t count, const uint8_t *metadata);
+void exports_drop(struct sim *sim, struct open_file *file);
+/* process: who is the owner of the driver's client from now on, if this makes it. */
+uint32_t export_object(struct sim *sim, const struct client *client, uint32_t object, pid_t process, uint32_t *handle,
+	uint32_t *device);
+void export_forget(struct sim *sim, uint32_t handle);
+/* type may be NULL. */
+uint32_t import_object(
+	struct sim *sim, struct client *client, uint32_t parent, uint32_t handle, uint32_t *object, uint8_t *type);
 /* heap_control.c */
 int escape_heap_control(struct call *call);
 /* control.c */
@@ -260,20 +330,29 @@ int escape_control(struct call *call);
 struct control {
 	struct call *call;
 	uint32_t card_index;
+	bool denied; /* mig_denies() */
 	struct card card;
 	uint8_t *params;
 };
-/* control_memory.c, control_identity.c, control_pid.c: run without the lock. */
+/* control_memory.c, control_identity.c, control_pid.c, mig.c: run without the lock. */
 uint32_t control_fb_info_v1(struct control *control);
 uint32_t control_fb_info_v2(struct control *control);
 uint32_t control_fb_regions(struct control *control);
 uint32_t control_attached_ids(struct control *control);
 uint32_t control_id_info(struct control *control);
 uint32_t control_gid_info(struct control *control);
+uint32_t control_gpu_info(struct control *control);
 uint32_t control_name(struct control *control);
 uint32_t control_pids(struct control *control);
 uint32_t control_pid_info(struct control *control);
 uint32_t fb_info_of(const struct card *card, uint32_t index);
+/* control_export.c */
+uint32_t control_export_object(struct control *control);
+uint32_t control_export_objects(struct control *control);
+uint32_t control_export_create(struct control *control);
+uint32_t control_export_info(struct control *control);
+uint32_t control_import_object(struct control *control);
+uint32_t control_import_objects(struct control *control);
 
 /* node_calls.c: calls about the driver rather than its objects. */
 int escape_card_info(struct call *call);
@@ -287,6 +366,14 @@ int escape_dispatch(struct call *call);
 /* ioctl.c: one ioctl of a mounted node. data: the kernel's copy of the structure, if it made one. */
 int escape_ioctl(
 	struct sim *sim, struct open_file *file, pid_t thread, uint32_t command, uint64_t argument, void *data);
+
+/* uvm.c: files of its node, without the lock. NULL: no memory. */
+struct uvm_file *uvm_open(struct sim *sim);
+void uvm_release(struct sim *sim, struct uvm_file *file);
+/* Of the same numbers as file_identity(). */
+uint64_t uvm_identity(const struct uvm_file *file);
+/* One ioctl. 0 or -errno. */
+int uvm_ioctl(struct sim *sim, struct uvm_file *file, pid_t thread, uint32_t command, uint64_t argument);
 
 /* nodes.c */
 struct fuse_operations;

@@ -20,8 +20,18 @@ bool version_at_least(const struct sim *sim, unsigned int major, unsigned int mi
 	return compare(&sim->number, major, minor, patch) >= 0;
 }
 
+bool version_say(struct sim *sim, const char *text)
+{
+	if (strlen(text) >= sizeof(sim->version))
+		return false;
+	snprintf(sim->version, sizeof(sim->version), "%s", text);
+	return true;
+}
+
+/* A version that is not in the tables has the interface of the last one before it. */
 bool version_select(struct sim *sim, const char *text)
 {
+	const struct nv_abi_version *known = NULL;
 	unsigned int major, minor, patch = 0, i;
 	int end = -1;
 
@@ -36,15 +46,15 @@ bool version_select(struct sim *sim, const char *text)
 			return false;
 		end += more;
 	}
-	if (text[end] != '\0')
+	if (text[end] != '\0' || major > UINT16_MAX || minor > UINT16_MAX || patch > UINT16_MAX)
 		return false;
-	for (i = 0; i < nv_abi_version_count; i++) {
-		if (compare(&nv_abi_versions[i], major, minor, patch) == 0) {
-			sim->number = nv_abi_versions[i];
-			sim->abi = &nv_abi_layouts[nv_abi_versions[i].layout];
-			snprintf(sim->version, sizeof(sim->version), "%s", text);
-			return true;
-		}
-	}
-	return false;
+	for (i = 0; i < nv_abi_version_count && compare(&nv_abi_versions[i], major, minor, patch) <= 0; i++)
+		known = &nv_abi_versions[i];
+	if (!known)
+		return false;
+	sim->number =
+		(struct nv_abi_version){ .major = major, .minor = minor, .patch = patch, .layout = known->layout };
+	sim->abi = &nv_abi_layouts[known->layout];
+	snprintf(sim->version, sizeof(sim->version), "%s", text);
+	return true;
 }

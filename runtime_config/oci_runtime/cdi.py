@@ -66,6 +66,15 @@ def load(path: str = paths.CDI) -> Description | None:
         raise CgpuError(f"{path}: {error}; {RESTART}") from error
 
 
+def of_ready_engine() -> Description:
+    """Return the description of a daemon that takes listeners. Raises CgpuError when it is not ready."""
+    description = load(paths.CDI)
+    if description is None or not os.path.exists(paths.SECCOMP_SOCKET):
+        missing = paths.CDI if description is None else paths.SECCOMP_SOCKET
+        raise CgpuError(f"{missing}: missing, so the engine is not ready: {paths.daemon_command('restart')}")
+    return description
+
+
 def apply(spec: Table, edits: Sequence[Table]) -> None:
     """Put edits into a spec. What is at a path already is replaced, so that doing it twice changes nothing.
 

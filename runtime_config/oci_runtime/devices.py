@@ -24,7 +24,7 @@ MAX_BYTES = 1 << 16
 
 
 def describe(tree: Tree, request: Request) -> Description:
-    """Describe the sliced GPUs of a request. Raises CgpuError, also where a part of the driver is missing."""
+    """Describe the GPUs of a request. Raises CgpuError, also where a part of the driver is missing."""
     major = tree.read_int("major")
     if major == 0:
         raise CgpuError(f"{tree.path}/major: 0: the NVIDIA driver is not loaded: modprobe nvidia")
@@ -33,7 +33,8 @@ def describe(tree: Tree, request: Request) -> Description:
         raise CgpuError(f"{paths.DEVICES}: has no {UVM}, without which CUDA does not work: modprobe {UVM}")
     common = [_node("nvidiactl", major, CONTROL_MINOR), _node(UVM, uvm, 0), _node(f"{UVM}-tools", uvm, 1)]
     devices = []
-    for (gpu, *_), uuid in zip(request.grants, request.uuids, strict=False):
+    gpus = [*(grant[0] for grant in request.grants), *request.native]
+    for gpu, uuid in zip(gpus, request.uuids, strict=True):
         minor = tree.read_int(str(gpu), "minor")
         edits = {"deviceNodes": [_node(f"nvidia{minor}", major, minor)]}
         devices.append({"name": uuid, "containerEdits": edits})

@@ -7,7 +7,6 @@ import os
 
 from cgpu import paths
 from cgpu.ask import VENDOR
-from cgpu.errors import CgpuError
 from cgpu.request import format_grants
 from cgpu.runtime_config.oci_runtime import cdi
 from cgpu.runtime_config.oci_runtime.environment import set_variable
@@ -56,11 +55,6 @@ class Node:
 
 def edit(spec: Table, container: str, request: Request, node: Node) -> None:
     """Change a spec so that its container gets its slices. Raises CgpuError; the spec is then half done."""
-    if request.native:
-        raise CgpuError(
-            f"GPU {request.native[0]} is named in {VENDOR} and not among the sliced ones: native GPUs beside "
-            "sliced ones are not supported by this engine yet; name the sliced GPUs only"
-        )
     _add_devices(spec, request, node)
     _add_hooks(spec, request, node.config.hook_timeout)
     if node.listener:
@@ -94,6 +88,7 @@ def _add_hooks(spec: Table, request: Request, timeout: int) -> None:
         if ours:
             hooks[stage] = [hook for hook in objects(hooks, stage) if hook.get("path") != HOOK_PATH]
     grants = [word for grant in format_grants(request.grants) for word in ("--grant", grant)]
+    grants += [word for gpu in request.native for word in ("--native", str(gpu))]
     # First in both lists. A refused container then ends before another hook has done anything, and runc ends
     # the list of poststop hooks at the first that fails.
     _add_hook(hooks, "prestart", ["cgpu-hook", "prestart", *grants], timeout)

@@ -14,7 +14,7 @@ from cgpu.runtime_config.oci_runtime.bundle import Bundle
 from cgpu.runtime_config.oci_runtime.fields import check_spelling
 from cgpu.runtime_config.oci_runtime.report import report
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
-from cgpu.tree import Tree, check_id
+from cgpu.tree import MODULE, Tree, check_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from cgpu.request import Request
     from cgpu.runtime_config.oci_runtime.edit import Node
     from cgpu.runtime_config.oci_runtime.fields import Table
-
-DAEMON = "cgpud"
-MODULE = "cgpu_km"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -88,18 +85,11 @@ def _node(tree: Tree, config: Effective, runtime: str, request: Request) -> Node
     from cgpu.runtime_config.oci_runtime.edit import Node
 
     vendor = lowlevel.is_vendor(runtime)
-    engine = tree.read("engine").partition(" ")[0]
-    if engine == MODULE:
+    if tree.kind() == MODULE:
         from cgpu.runtime_config.oci_runtime.devices import describe
 
         return Node(config, describe(tree, request), listener=False, vendor_runtime=vendor)
-    # An engine that is not known may need more than is prepared here: the container would be free.
-    if engine != DAEMON:
-        raise CgpuError(f"{tree.path}/engine: {show(engine)}: accepted are {DAEMON} and {MODULE}")
-    description = cdi.load()
-    if description is None or not os.path.exists(paths.SECCOMP_SOCKET):
-        missing = paths.CDI if description is None else paths.SECCOMP_SOCKET
-        raise CgpuError(f"{missing}: missing, so the engine is not ready: {paths.daemon_command('restart')}")
+    description = cdi.of_ready_engine()
     flags = lowlevel.seccomp_flags(runtime)
     return Node(config, description, flags, listener=True, vendor_runtime=vendor)
 

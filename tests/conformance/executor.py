@@ -9,11 +9,13 @@ what a started process has. "as" carries a step out as somebody else. "until" re
 is expected.
 
 The place has "tree", "cgroups" (whether each process gets a cgroup of its own), "before" (words in front of a
-program, {id} standing for the container) and "programs" (words that a program's name stands for).
+program, {id} standing for the container), "programs" (words that a program's name stands for) and "reclaims"
+(whether the engine is to find by itself that a case's containers have ended; else they are removed).
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import json
@@ -72,6 +74,8 @@ class Executor:
         finally:
             signal.alarm(0)
             self._clean()
+        if not self._place["reclaims"]:
+            self._remove(self._containers())
         left = self._left()
         for node, text in kept.items():
             write_file(f"{self._tree}/{node}", text)
@@ -226,10 +230,20 @@ class Executor:
         """Return the containers that stay although nothing of theirs is left; remove them."""
         step = {"op": "list", "directories": True, "until": True, "expect": []}
         left = [f"{gpu}/{name}" for gpu in self._gpus() for name in self._insist({**step, "node": gpu})]
-        for node in left:
-            owner = self.op_read({"node": f"{node}/owner"}).split()[0]
-            write_file(f"{self._tree}/inst_ctl", f"destroy id={owner}")
+        self._remove(left)
         return left
+
+    def _containers(self) -> list[str]:
+        """Return the directories of all containers."""
+        step = {"directories": True}
+        return [f"{gpu}/{name}" for gpu in self._gpus() for name in self.op_list({**step, "node": gpu})]
+
+    def _remove(self, nodes: list[str]) -> None:
+        for node in nodes:
+            # It may be another GPU's entry of one that is removed by now, or be reclaimed meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                owner = self.op_read({"node": f"{node}/owner"}).split()[0]
+                write_file(f"{self._tree}/inst_ctl", f"destroy id={owner}")
 
 
 def main() -> None:

@@ -31,6 +31,9 @@ HOME = directory(1)
 NO_MEMORY = "status=0x51"
 OK = "status=0x0"
 GIB = 1 << 30
+CONTEXT = 96 * MIB  # context_memory, where nothing else is configured
+WHOLE = ("gpu=1", "info", "fill=64M:2m", "info")
+GOT, FULL = LIMIT // (64 * MIB) * 64 * MIB, CARD // (64 * MIB) * 64 * MIB
 
 
 def answers() -> list[Case]:
@@ -53,20 +56,23 @@ def answers() -> list[Case]:
             finish("p", has=[*totals, f" region_total={LIMIT} ", " used=0 "]),
         ),
         case(
+            "whole-gpu",
+            "A GPU beside the slice that was named whole is as large as the card, and all of it can be had.",
+            sliced("p", 1, f"{SIX} native=1", "info", "fill=64M:2m", *WHOLE),
+            finish("p", has=[f" total={CARD} ", f" bytes={GOT} ", f" bytes={FULL} "]),
+        ),
+        case(
             "to-the-page",
             "The slice can be had to the last page, and no page more; what is freed can be had again.",
             sliced("p", 1, SIX, *fill),
             finish("p", has=[f"bytes={LIMIT} "], lines={"alloc": [NO_MEMORY, OK, NO_MEMORY]}),
         ),
-        *(
-            case(
-                f"{via}-{'-'.join(how) or 'plain'}",
-                "Every form of asking for memory meets the same limit.",
-                sliced("p", 1, SIX, f"via={via}", *how, "alloc=6G", "alloc=1G", "count"),
-                finish("p", has=[f"alloc {6 * GIB} size={6 * GIB} offset=0 limit=0", f"bytes={GIB} "]),
-            )
-            for via in ("rm64", "rm21", "heap")
-            for how in ((), ("xfer",), ("magic=0", "dir=0"), ("magic=0x54", "dir=1"))
+        *forms(),
+        case(
+            "host-memory",
+            "Memory of the host can be had by every form, and takes nothing of the slice.",
+            sliced("p", 1, SIX, "host=8G", "pin=1M", "via=heap", "pin=1M", f"alloc={LIMIT}:64k", "free=all"),
+            finish("p", lines={"host": [OK], "pin": [OK, OK], "alloc": [OK], "free": [OK]}),
         ),
         case(
             "32-bit",
@@ -82,6 +88,57 @@ def answers() -> list[Case]:
             sliced("p", 1, SIX, "gpu=1", "alloc=64K"),
             finish("p", hasnt=[OK]),
         ),
+    ]
+
+
+def forms() -> list[Case]:
+    """Return a case for each way to ask for memory."""
+    return [
+        case(
+            f"{via}-{'-'.join(how) or 'plain'}",
+            "Every form of asking for memory meets the same limit.",
+            sliced("p", 1, SIX, f"via={via}", *how, "alloc=6G", "alloc=1G", "count"),
+            finish("p", has=[f"alloc {6 * GIB} size={6 * GIB} offset=0 limit=0", f"bytes={GIB} "]),
+        )
+        for via in ("rm64", "rm21", "heap", "range", "tiled")
+        for how in ((), ("xfer",), ("magic=0", "dir=0"), ("magic=0x54", "dir=1"))
+    ]
+
+
+def managed() -> list[Case]:
+    """Memory that is asked for by a mapping."""
+    words = (
+        ("managed=4G", f"alloc={LIMIT - 4 * GIB}:64k"),
+        ("alloc=64K:64k", "managed=2M"),
+        ("unmanaged", "managed=4G", "managed=2M"),
+        ("free=last", "unmanaged", f"alloc={LIMIT}:64k"),
+    )
+    refused = "memory)"  # errno=12 (Cannot allocate memory)
+    answers = [OK, refused, OK, refused]
+    return [
+        case(
+            "managed",
+            "Managed memory and allocations share the limit, and what is unmapped can be had again.",
+            sliced("p", 1, SIX, *(word for part in words for word in part)),
+            finish("p", has=["errno=12 "], lines={"managed": answers, "alloc": [OK, NO_MEMORY, OK]}),
+        )
+    ]
+
+
+def contexts() -> list[Case]:
+    """What the driver takes by itself, by the estimate."""
+    filled = (f"alloc={LIMIT - 2 * CONTEXT - PAGE}:64k", "alloc=1:64k", "alloc=1:64k")
+    return [
+        case(
+            "contexts",
+            "A slice gives all but the estimate for each context, to the last page, and no context more.",
+            sliced("p", 1, SIX, "context=2", "info", *filled, "context", "free=first", "context", "context"),
+            finish(
+                "p",
+                has=[f" used={2 * CONTEXT} "],
+                lines={"alloc": [OK, OK, NO_MEMORY], "context": [OK, NO_MEMORY, OK, NO_MEMORY]},
+            ),
+        )
     ]
 
 
@@ -127,6 +184,12 @@ def sharing() -> list[Case]:
             "Memory is charged until its last handle goes.",
             sliced("p", 1, SIX, "alloc=4G", "dup", "free=first", "alloc=4G", "free=all", "alloc=4G"),
             finish("p", lines={"alloc": [OK, NO_MEMORY, OK]}),
+        ),
+        case(
+            "surfaces",
+            "Memory of the card cannot be kept by a semaphore surface; one of host memory can be had.",
+            sliced("p", 1, SIX, "alloc=4G", "surface", "free", "alloc=4G", "host=1M", "surface", "free=all"),
+            finish("p", lines={"surface": ["status=0x56", OK], "alloc": [OK, OK], "free": [OK, OK]}),
         ),
     ]
 
@@ -182,6 +245,29 @@ def books() -> list[Case]:
     ]
 
 
+def exports() -> list[Case]:
+    """What goes to a descriptor."""
+    take = ("take={pid:p}:100", "import", "import=1")
+    return [
+        case(
+            "exports",
+            "Memory that is exported stays charged until its descriptor is closed and its imports are freed.",
+            sliced("p", 1, SIX, "alloc=4G", "export", "free", "import", "close-export", "alloc=4G"),
+            finish("p", lines={"alloc": [OK, NO_MEMORY]}),
+        ),
+        case(
+            "exports-of-others",
+            "A container imports nothing that another one has exported.",
+            sliced("p", 1, f"gpu=0:{4 * GIB}", "alloc=4G", "export=1", "hold"),
+            line("p", "hold"),
+            sliced("q", 2, f"gpu=0:{4 * GIB}", *take, "alloc=4G", "alloc=64K"),
+            finish("q", lines={"import": ["status=0x1b"] * 2}),
+            release("p"),
+            finish("p"),
+        ),
+    ]
+
+
 def cases() -> list[Case]:
     """Return the cases."""
-    return [*answers(), *sharing(), *books()]
+    return [*answers(), *managed(), *contexts(), *sharing(), *books(), *exports()]

@@ -30,7 +30,8 @@ from tests.conformance.steps import (
 
 ROOT = {"default_memsize": 0o644, "engine": 0o444, "inst_ctl": 0o600, "major": 0o444, "upgrade": 0o644}
 ROOT["version"] = 0o444
-GPU = dict.fromkeys(("free_weight", "major", "memfree", "memtotal", "minor", "name", "uuid"), 0o444)
+GPU = dict.fromkeys(("drift", "free_weight", "major", "memfree", "memtotal", "mig", "minor"), 0o444)
+GPU |= dict.fromkeys(("name", "natives", "uuid"), 0o444)
 GPU |= dict.fromkeys(("max_inst", "policy", "prio_ratio"), 0o644)
 INNER = dict.fromkeys(("id", "meminfo", "owner", "usage"), 0o444)
 INNER |= dict.fromkeys(("highprio", "memsize", "weight"), 0o644)
@@ -103,6 +104,9 @@ def shape() -> list[Case]:
     ]
 
 
+CARD_FACTS = (("name", "Tesla T4\n"), ("memtotal", f"{CARD}\n"))
+
+
 def values(engine: str, major: str, gone: tuple[str, ...]) -> list[Case]:
     """What nodes hold."""
     return [
@@ -112,10 +116,11 @@ def values(engine: str, major: str, gone: tuple[str, ...]) -> list[Case]:
             read("engine", {"match": engine + r" \S+ \S+\n"}),
             read("version", {"match": r"[0-9]+\.[0-9]+\.[0-9]+\S*\n"}),
             [read(node, major + "\n") for node in ("major", "0/major", "1/major")],
-            [read(f"{gpu}/name", "Tesla T4\n") for gpu in (0, 1)],
-            [read(f"{gpu}/memtotal", f"{CARD}\n") for gpu in (0, 1)],
+            [read(f"{gpu}/{node}", text) for gpu in (0, 1) for node, text in CARD_FACTS],
             [read(f"{gpu}/uuid", {"match": r"GPU-[0-9a-f-]{36}\n"}) for gpu in (0, 1)],
             [read(f"{gpu}/minor", f"{gpu}\n") for gpu in (0, 1)],
+            read("0/drift", {"match": "-?[0-9]+\n"}),
+            [read(f"{gpu}/{node}", "0\n") for gpu in (0, 1) for node in ("mig", "natives")],
             [read(f"0/{node}", NUMBER) for node in ("memfree", "max_inst", "policy", "prio_ratio")],
         ),
         case(

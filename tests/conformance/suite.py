@@ -30,6 +30,7 @@ class Place:
 
     tree and devices: the engine's tree and the driver's nodes. cgroups: whether each process gets its own.
     before: what stands in front of a program, {id} for the container. root: where the project is seen.
+    reclaims: whether the engine is to find by itself that a case has ended, which takes a while.
     """
 
     tree: str
@@ -37,6 +38,7 @@ class Place:
     cgroups: bool
     before: tuple[str, ...] = ()
     root: Path = ROOT
+    reclaims: bool = True
 
     def plan(self, cases: list[Case]) -> str:
         """Return what an executor reads."""
@@ -46,6 +48,7 @@ class Place:
             "tree": self.tree,
             "cgroups": self.cgroups,
             "before": self.before,
+            "reclaims": self.reclaims,
             "programs": {name: [f"{build}/cgpu-{name}", "--dev", self.devices] for name in names},
         }
         return json.dumps({"place": place, "cases": [dataclasses.asdict(case) for case in cases]})

@@ -45,12 +45,14 @@ struct bench {
 	u64 driver_page;
 	u32 driver_handle; /* given out when the caller names none */
 	void (*at_execute)(struct bench *bench);
+	u32 keeps_descriptors; /* the transport does not say what a descriptor leads to */
+	u64 target; /* the file that it leads to */
 	/* What the last call came to. */
 	enum cgpu_verdict verdict;
 	struct cgpu_call call;
 	u8 top[256];
 	u8 segment[CGPU_MAX_SEGMENTS][CGPU_SEGMENT_MAX];
-	int undone; /* the last call was taken back */
+	u32 undone; /* how many objects of the last call were taken back */
 };
 
 /* Who calls: a container, a process, a device node. */
@@ -86,17 +88,35 @@ struct memory_ask {
 	u64 size;
 	u32 attr, attr2, flags;
 	u64 alignment;
+	u32 function; /* of the heap; 0: ALLOC_SIZE */
 };
 long bench_root(struct bench *bench, const struct caller *caller);
 long bench_device(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 instance);
+/* A channel group, or a channel of any class. */
+struct channel_ask {
+	u32 client, parent, object, class;
+	u32 engine, space;
+};
+long bench_channel(struct bench *bench, const struct caller *caller, const struct channel_ask *ask);
 long bench_subdevice(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);
 /* RM_ALLOC of class 0x40; wide: NVOS64, else NVOS21. */
 long bench_vidmem(struct bench *bench, const struct caller *caller, int wide, const struct memory_ask *ask);
 long bench_heap(struct bench *bench, const struct caller *caller, const struct memory_ask *ask);
+/* A semaphore surface of one or two memories. */
+long bench_surface(struct bench *bench, const struct caller *caller, u32 client, u32 first, u32 second);
 long bench_class(struct bench *bench, const struct caller *caller, u32 class);
 long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client, u32 object);
 long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 from_client,
 	u32 from_object);
+/* Exports and imports by a descriptor of bench->target: of one, and of a list. */
+long bench_export(struct bench *bench, const struct caller *caller, u32 client, u32 object);
+long bench_import(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);
+struct list_ask {
+	u32 client, parent, index, count;
+	u32 object[512];
+};
+long bench_export_list(struct bench *bench, const struct caller *caller, const struct list_ask *ask);
+long bench_import_list(struct bench *bench, const struct caller *caller, const struct list_ask *ask);
 /* Client 0xc1, device 0xd0, subdevice 0xd1 on GPU 0. */
 void bench_cuda_start(struct bench *bench, const struct caller *caller, u32 client);
 /* The driver has dropped every client that a removed container left behind. */

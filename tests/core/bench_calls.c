@@ -2,6 +2,8 @@
 /* Driver calls as a container makes them, and a driver that answers what the test told it to. */
 #include "bench.h"
 
+#define DESCRIPTOR 9
+
 static u32 status_at(const struct bench *bench)
 {
 	const struct nv_abi *abi = bench->core.abi;
@@ -38,6 +40,54 @@ static void fill_handle(const struct bench *bench, u8 *data, u32 at)
 		core_put32(data, at, bench->driver_handle);
 }
 
+/* What an import gives where the caller has left the handle open. */
+static void fill_imported(const struct bench *bench)
+{
+	const struct nv_abi *abi = bench->core.abi;
+	u8 *params = (u8 *)bench->segment[0];
+	u32 i;
+
+	switch (core_get32(bench->top, abi->NVOS54_PARAMETERS.cmd)) {
+	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
+		fill_handle(bench, params,
+			abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS.object_data_rmObject_hObject);
+		break;
+	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
+		for (i = 0; i < 128; i++)
+			fill_handle(
+				bench, params, abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS.objects + 4 * i);
+		break;
+	default:
+		break;
+	}
+}
+
+static void fill_heap(struct bench *bench)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &bench->core.abi->NVOS32_PARAMETERS;
+	u8 *top = bench->top;
+
+	switch (core_get32(top, at->function)) {
+	case NVOS32_FUNCTION_ALLOC_SIZE:
+		fill_handle(bench, top, at->data_AllocSize_hMemory);
+		fill_size(bench, top, at->data_AllocSize_size);
+		return;
+	case NVOS32_FUNCTION_ALLOC_SIZE_RANGE:
+		fill_handle(bench, top, at->data_AllocSizeRange_hMemory);
+		fill_size(bench, top, at->data_AllocSizeRange_size);
+		return;
+	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
+		core_put64(top, at->data_AllocTiledPitchHeight_size,
+			(u64)core_get32(top, at->data_AllocTiledPitchHeight_height) *
+				(u64)(s64)(s32)core_get32(top, at->data_AllocTiledPitchHeight_pitch));
+		fill_handle(bench, top, at->data_AllocTiledPitchHeight_hMemory);
+		fill_size(bench, top, at->data_AllocTiledPitchHeight_size);
+		return;
+	default:
+		return;
+	}
+}
+
 static int drive(struct bench *bench)
 {
 	const struct nv_abi *abi = bench->core.abi;
@@ -55,13 +105,12 @@ static int drive(struct bench *bench)
 		if (core_get32(top, abi->NVOS64_PARAMETERS.hClass) == NV01_MEMORY_LOCAL_USER)
 			fill_size(bench, bench->segment[0], abi->NV_MEMORY_ALLOCATION_PARAMS.size);
 	}
+	if (bench->call.nr == NV_ESC_RM_CONTROL)
+		fill_imported(bench);
 	if (bench->call.nr == NV_ESC_RM_DUP_OBJECT)
 		fill_handle(bench, top, abi->NVOS55_PARAMETERS.hObject);
-	if (bench->call.nr == NV_ESC_RM_VID_HEAP_CONTROL &&
-		core_get32(top, abi->NVOS32_PARAMETERS.function) == NVOS32_FUNCTION_ALLOC_SIZE) {
-		fill_handle(bench, top, abi->NVOS32_PARAMETERS.data_AllocSize_hMemory);
-		fill_size(bench, top, abi->NVOS32_PARAMETERS.data_AllocSize_size);
-	}
+	if (bench->call.nr == NV_ESC_RM_VID_HEAP_CONTROL)
+		fill_heap(bench);
 	return 0;
 }
 
@@ -72,12 +121,13 @@ static void take_back(struct bench *bench)
 	u8 top[64];
 
 	undo.top = top;
-	CHECK_EQ(cgpu_call_undo(&bench->core, &bench->call, &undo), 1);
-	CHECK_EQ(cgpu_call_undo(&bench->core, &bench->call, &undo), 0);
-	CHECK_EQ(cgpu_call_begin(&bench->core, &undo), CGPU_EXECUTE);
-	core_put32(top, at->status, NV_OK);
-	CHECK_EQ(cgpu_call_end(&bench->core, &undo, 0), 0);
-	bench->undone = 1;
+	while (cgpu_call_undo(&bench->core, &bench->call, &undo)) {
+		CHECK_EQ(cgpu_call_begin(&bench->core, &undo), CGPU_EXECUTE);
+		core_put32(top, at->status, NV_OK);
+		CHECK_EQ(cgpu_call_end(&bench->core, &undo, 0), 0);
+		bench->undone++;
+	}
+	CHECK(bench->undone > 0 && (bench->undone == 1 || bench->call.nr == NV_ESC_RM_CONTROL));
 }
 
 long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 bytes)
@@ -96,8 +146,16 @@ long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 by
 	call->nr = nr;
 	call->bytes = bytes;
 	call->top = bench->top;
+	call->finds_files = !bench->keeps_descriptors;
 	for (;;) {
 		bench->verdict = cgpu_call_begin(&bench->core, call);
+		if (bench->verdict == CGPU_FIND_FILE) {
+			CHECK(call->finds_files && !call->found);
+			CHECK_EQ(call->descriptor, DESCRIPTOR);
+			call->target = bench->target;
+			call->found = 1;
+			continue;
+		}
 		if (bench->verdict != CGPU_COPY_IN)
 			break;
 		CHECK(call->segments >= 1 && call->segments <= CGPU_MAX_SEGMENTS);
@@ -151,6 +209,24 @@ long bench_class(struct bench *bench, const struct caller *caller, u32 class)
 	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
 }
 
+long bench_channel(struct bench *bench, const struct caller *caller, const struct channel_ask *ask)
+{
+	const struct nv_abi *abi = bench->core.abi;
+	int group = ask->class == KEPLER_CHANNEL_GROUP_A;
+
+	alloc_top(bench, 1, ask->client, ask->parent, ask->object, ask->class, OUTSIDE);
+	memset(bench->segment[0], 0, 512);
+	core_put32(bench->segment[0],
+		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.engineType :
+			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.engineType,
+		ask->engine);
+	core_put32(bench->segment[0],
+		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace :
+			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace,
+		ask->space);
+	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
+}
+
 long bench_device(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 instance)
 {
 	alloc_top(bench, 1, client, client, object, NV01_DEVICE_0, OUTSIDE);
@@ -180,6 +256,19 @@ long bench_vidmem(struct bench *bench, const struct caller *caller, int wide, co
 	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, wide));
 }
 
+long bench_surface(struct bench *bench, const struct caller *caller, u32 client, u32 first, u32 second)
+{
+	const struct nv_layout_NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS *at =
+		&bench->core.abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS;
+	u8 *params = bench->segment[0];
+
+	alloc_top(bench, 1, client, 0xd1, 0x77, NV_SEMAPHORE_SURFACE, OUTSIDE);
+	memset(params, 0, 256);
+	core_put32(params, at->hSemaphoreMem, first);
+	core_put32(params, at->hMaxSubmittedMem, second);
+	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
+}
+
 long bench_heap(struct bench *bench, const struct caller *caller, const struct memory_ask *ask)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &bench->core.abi->NVOS32_PARAMETERS;
@@ -188,13 +277,27 @@ long bench_heap(struct bench *bench, const struct caller *caller, const struct m
 	memset(top, 0, sizeof(bench->top));
 	core_put32(top, at->hRoot, ask->client);
 	core_put32(top, at->hObjectParent, ask->parent);
-	core_put32(top, at->function, NVOS32_FUNCTION_ALLOC_SIZE);
+	core_put32(top, at->function, ask->function ? ask->function : NVOS32_FUNCTION_ALLOC_SIZE);
+	/* In all three alike. */
 	core_put32(top, at->data_AllocSize_hMemory, ask->object);
-	core_put64(top, at->data_AllocSize_size, ask->size);
-	core_put64(top, at->data_AllocSize_alignment, ask->alignment);
 	core_put32(top, at->data_AllocSize_flags, ask->flags);
-	core_put32(top, at->data_AllocSize_attr, ask->attr);
-	core_put32(top, at->data_AllocSize_attr2, ask->attr2);
+	if (ask->function == NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT) {
+		core_put32(top, at->data_AllocTiledPitchHeight_height, (u32)(ask->size >> 16));
+		core_put32(top, at->data_AllocTiledPitchHeight_pitch, 1u << 16);
+		core_put64(top, at->data_AllocTiledPitchHeight_alignment, ask->alignment);
+		core_put32(top, at->data_AllocTiledPitchHeight_attr, ask->attr);
+		core_put32(top, at->data_AllocTiledPitchHeight_attr2, ask->attr2);
+	} else if (ask->function == NVOS32_FUNCTION_ALLOC_SIZE_RANGE) {
+		core_put64(top, at->data_AllocSizeRange_size, ask->size);
+		core_put64(top, at->data_AllocSizeRange_alignment, ask->alignment);
+		core_put32(top, at->data_AllocSizeRange_attr, ask->attr);
+		core_put32(top, at->data_AllocSizeRange_attr2, ask->attr2);
+	} else {
+		core_put64(top, at->data_AllocSize_size, ask->size);
+		core_put64(top, at->data_AllocSize_alignment, ask->alignment);
+		core_put32(top, at->data_AllocSize_attr, ask->attr);
+		core_put32(top, at->data_AllocSize_attr2, ask->attr2);
+	}
 	return bench_call(bench, caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes);
 }
 

@@ -12,9 +12,10 @@ from typing import Final
 
 MIB: Final = 1 << 20
 CARD_BYTES: Final = 15109 * MIB
-COPY_IN, CONTINUE, EXECUTE, ANSWER, REFUSE = range(5)
-NV_ESC_RM_FREE, NV_ESC_RM_ALLOC, NV_ESC_RM_DUP_OBJECT = 41, 43, 52
-OK, NO_MEMORY = 0, 0x51
+COPY_IN, CONTINUE, EXECUTE, ANSWER, REFUSE, FIND_FILE = range(6)
+NV_ESC_RM_FREE, NV_ESC_RM_CONTROL, NV_ESC_RM_ALLOC, NV_ESC_RM_DUP_OBJECT = 41, 42, 43, 52
+EXPORT, IMPORT, EXPORTS, IMPORTS = 0x3D05, 0x3D06, 0x3D0B, 0x3D0C
+OK, NOT_PERMITTED, NO_MEMORY, NOT_SUPPORTED = 0, 0x1B, 0x51, 0x56
 DEVICE, MEMORY = 0x80, 0x40
 OUTSIDE: Final = 0x7F0000000000  # an address in the caller; nobody follows it
 
@@ -40,8 +41,12 @@ class Call(ctypes.Structure):
         ("nr", ctypes.c_uint32),
         ("bytes", ctypes.c_uint32),
         ("top", ctypes.c_void_p),
+        ("finds_files", ctypes.c_uint32),
         ("segments", ctypes.c_uint32),
         ("segment", Segment * 3),
+        ("descriptor", ctypes.c_int32),
+        ("found", ctypes.c_uint32),
+        ("target", ctypes.c_uint64),
         ("error", ctypes.c_int32),
         ("no_room", ctypes.c_uint32),
         ("client", ctypes.c_uint32),
@@ -97,6 +102,9 @@ class Ops(ctypes.Structure):
         ("log", LOG),
         ("cgroup_of", CGROUP),
         ("orphans", ctypes.c_void_p),
+        ("process_of", ctypes.c_void_p),
+        ("cards", ctypes.c_void_p),
+        ("driver_used", ctypes.c_void_p),
     )
 
 
@@ -127,6 +135,7 @@ class Bench:
     state: ctypes.Array[ctypes.c_char]
     keep: list[object] = field(default_factory=list)
     depth: int = 0
+    target: int = 0  # the open file that a descriptor inside a call leads to
     core: Core = field(default_factory=Core)
 
     def start(self) -> None:
@@ -206,7 +215,7 @@ class Bench:
         """Run one call on a driver that always succeeds; return the status in the copy, or -errno."""
         raw = (ctypes.c_char * len(top)).from_buffer(top)
         top_at = ctypes.addressof(raw)
-        call = Call(who.slot, who.generation, 0, 0, 100 + who.slot, 0, nr, len(top), top_at)
+        call = Call(who.slot, who.generation, 0, 0, 100 + who.slot, 0, nr, len(top), top_at, 1)
         verdict = self.library.cgpu_call_begin(ctypes.byref(self.core), ctypes.byref(call))
         if verdict == COPY_IN:
             assert params is not None
@@ -214,7 +223,10 @@ class Bench:
             nested = (ctypes.c_char * len(params)).from_buffer(params)
             call.segment[0].data = ctypes.addressof(nested)
             verdict = self.library.cgpu_call_begin(ctypes.byref(self.core), ctypes.byref(call))
-        status = {NV_ESC_RM_ALLOC: 28, NV_ESC_RM_FREE: 12, NV_ESC_RM_DUP_OBJECT: 24}[nr]
+        if verdict == FIND_FILE:
+            call.target, call.found = self.target, 1
+            verdict = self.library.cgpu_call_begin(ctypes.byref(self.core), ctypes.byref(call))
+        status = {NV_ESC_RM_FREE: 12, NV_ESC_RM_DUP_OBJECT: 24}.get(nr, 28)
         if verdict == EXECUTE:
             top[status : status + 4] = struct.pack("<I", OK)
             assert self.library.cgpu_call_end(ctypes.byref(self.core), ctypes.byref(call), 0) == 0
@@ -237,6 +249,42 @@ class Bench:
 
     def free(self, who: Info, client: int, handle: int) -> int:
         return self.call(who, NV_ESC_RM_FREE, bytearray(struct.pack("<IIII", client, 0, handle, 0xFFFF)))
+
+    def rm_control(self, who: Info, client: int, command: int, params: bytearray) -> int:
+        top = struct.pack("<IIIIQII", client, client, command, 0, OUTSIDE, len(params), 0xFFFF)
+        return self.call(who, NV_ESC_RM_CONTROL, bytearray(top), params)
+
+    def export(self, who: Info, client: int, handle: int, file: int) -> int:
+        self.target = file
+        params = struct.pack("<IIIIiI", 1, 0, 0, handle, 9, 0)
+        return self.rm_control(who, client, EXPORT, bytearray(params))
+
+    def export_list(self, who: Info, client: int, handles: list[int], place: tuple[int, int]) -> int:
+        """Export several objects to a file, from a place on."""
+        self.target, index = place
+        params = bytearray(2128)
+        struct.pack_into(f"<{len(handles)}I", params, 76, *handles)
+        struct.pack_into("<HH", params, 2124, len(handles), index)
+        return self.rm_control(who, client, EXPORTS, params)
+
+    def import_(self, who: Info, to: tuple[int, int, int], file: int) -> int:
+        self.target = file
+        client, parent, handle = to
+        params = struct.pack("<iIIII", 9, 1, 0, parent, handle)
+        return self.rm_control(who, client, IMPORT, bytearray(params))
+
+    def import_list(self, who: Info, to: tuple[int, int, list[int]], place: tuple[int, int]) -> int:
+        """Import several objects from a file, from a place on."""
+        self.target, index = place
+        client, parent, handles = to
+        params = bytearray(652)
+        struct.pack_into(f"<iI{len(handles)}I", params, 0, 9, parent, *handles)
+        struct.pack_into("<HH", params, 648, len(handles), index)
+        return self.rm_control(who, client, IMPORTS, params)
+
+    def close(self, file: int) -> None:
+        """The last close of an open file is done."""
+        self.library.cgpu_file_closed(ctypes.byref(self.core), ctypes.c_uint64(file))
 
     def dup(self, who: Info, to: tuple[int, int, int], source: tuple[int, int]) -> int:
         top = bytearray(struct.pack("<IIIIIII", *to, *source, 0, 0xFFFF))

@@ -11,7 +11,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 KMOD = HERE.parent.parent / "kmod"
-SHARED_SOURCES = ("bench.c", "bench_calls.c", "invariants.c")
+SHARED_SOURCES = ("bench.c", "bench_calls.c", "bench_exports.c", "invariants.c")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla")
 

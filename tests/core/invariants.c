@@ -27,9 +27,10 @@ static void check_objects(const struct cgpu_state *state)
 		}
 		if (object->handle)
 			CHECK_EQ(core_object_find((struct cgpu_state *)state, object->client, object->handle), i);
-		CHECK_EQ(object->kind == CORE_OBJECT_MEMORY, object->memory != CORE_NONE);
+		CHECK(object->kind != CORE_OBJECT_MEMORY || object->memory != CORE_NONE);
 		if (object->memory == CORE_NONE)
 			continue;
+		CHECK(core_kind_holds(object->kind));
 		CHECK_EQ(state->memory[object->memory].live, CORE_LIVE);
 		CHECK_EQ(state->memory[object->memory].gpu, object->gpu);
 		references[object->memory]++;
@@ -39,11 +40,12 @@ static void check_objects(const struct cgpu_state *state)
 
 static void check_memory(const struct cgpu_state *state)
 {
-	static u64 used[CGPU_MAX_GPUS][CGPU_MAX_INST], orphaned[CGPU_MAX_GPUS];
+	static u64 used[CGPU_MAX_GPUS][CGPU_MAX_INST], orphaned[CGPU_MAX_GPUS], native[CGPU_MAX_GPUS];
 	u32 gpu, i;
 
 	memset(used, 0, sizeof(used));
 	memset(orphaned, 0, sizeof(orphaned));
+	memset(native, 0, sizeof(native));
 	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
 		const struct core_memory *memory = &state->memory[i];
 		u32 at, before = CORE_NONE, count = 0;
@@ -64,11 +66,14 @@ static void check_memory(const struct cgpu_state *state)
 		CHECK_EQ(count, references[i]);
 		if (memory->instance == CORE_NONE)
 			orphaned[memory->gpu] += memory->bytes;
+		else if (memory->instance == CORE_NATIVE)
+			native[memory->gpu] += memory->bytes;
 		else
 			used[memory->gpu][memory->instance] += memory->bytes;
 	}
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		CHECK_EQ(state->gpu[gpu].orphaned, orphaned[gpu]);
+		CHECK_EQ(state->gpu[gpu].native, native[gpu]);
 		for (i = 0; i < CGPU_MAX_INST; i++)
 			CHECK_EQ(state->gpu[gpu].instance[i].used, used[gpu][i]);
 	}
@@ -113,6 +118,10 @@ static void check_clients(const struct cgpu_state *state)
 		if (client->live != CORE_LIVE)
 			continue;
 		clients++;
+		if (core_client_exports(client)) {
+			CHECK(client->file != 0 && client->objects == client->memories);
+			CHECK_EQ(client->handle, CORE_EXPORTS_BASE | i);
+		}
 		check_owner(state, i, clients_of, objects_of);
 		for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++)
 			CHECK_EQ(client->charged[gpu], charged[i][gpu]);
@@ -186,6 +195,7 @@ static void check_registry(const struct cgpu_state *constant)
 		if (core_gpu(state, gpu) == NULL)
 			continue;
 		CHECK(core_promised(state, gpu) <= state->gpu[gpu].facts.memtotal);
+		CHECK(core_instances(state, gpu) == 0 || core_natives(state, gpu) == 0);
 		for (i = 0; i < CGPU_MAX_INST; i++) {
 			u32 number = CORE_NONE;
 

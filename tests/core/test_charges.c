@@ -93,6 +93,87 @@ static void sizes_round_as_in_the_driver(void)
 	bench_free(bench);
 }
 
+static void each_function_of_the_heap_is_charged(void)
+{
+	static const u32 functions[] = { NVOS32_FUNCTION_ALLOC_SIZE, NVOS32_FUNCTION_ALLOC_SIZE_RANGE,
+		NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT };
+	static const char *const versions[] = { "515.43.04", "535.43.02", "580.142", "595.45.04" };
+	struct caller caller;
+	struct bench *bench;
+	size_t i;
+
+	for (i = 0; i < 12; i++) {
+		struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 5, .function = functions[i % 3] };
+
+		bench = sliced(versions[i / 3], &caller);
+		bench_cuda_start(bench, &caller, 0xc1);
+		ask.size = SLICE + MIB;
+		CHECK_EQ(bench_heap(bench, &caller, &ask), NV_ERR_NO_MEMORY);
+		ask.size = 65 * 65536;
+		CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
+		CHECK_EQ(bench_used(bench, 0, caller.slot), 6 * MIB);
+		/* The driver takes more than was asked for. */
+		bench->driver_size = 100 * MIB;
+		ask.object = 6;
+		CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
+		CHECK_EQ(bench_used(bench, 0, caller.slot), 106 * MIB);
+		ask.flags = NVOS32_ALLOC_FLAGS_VIRTUAL;
+		CHECK_EQ(bench_heap(bench, &caller, &ask), CONTINUED);
+		bench_free(bench);
+	}
+}
+
+/* Memory of another socket is none of the card's; a version that does not know it gives memory of the card. */
+static void memory_of_other_sockets(void)
+{
+	static const struct {
+		const char *version;
+		long result;
+	} rows[] = { { "515.43.04", NV_OK }, { "535.288.01", NV_OK }, { "545.29.06", NV_OK },
+		{ "550.40.07", CONTINUED }, { "580.142", CONTINUED }, { "590.48.01", CONTINUED },
+		{ "595.45.04", NV_OK } };
+	struct memory_ask ask = { .client = 0xc1,
+		.parent = 0xd0,
+		.object = 5,
+		.size = MIB,
+		.attr2 = NVOS32_ATTR2_USE_EGM_TRUE << NVOS32_ATTR2_USE_EGM_SHIFT };
+	struct caller caller;
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct bench *bench = sliced(rows[i].version, &caller);
+
+		bench_cuda_start(bench, &caller, 0xc1);
+		CHECK_EQ(bench_heap(bench, &caller, &ask), rows[i].result);
+		CHECK_EQ(bench_used(bench, 0, caller.slot), rows[i].result == NV_OK ? MIB : 0);
+		CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_EXTENDED_USER), CONTINUED);
+		bench_free(bench);
+	}
+}
+
+/* Height and pitch, as the driver multiplies them. */
+static void a_negative_pitch_is_large(void)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at;
+	struct memory_ask ask = { .client = 0xc1,
+		.parent = 0xd0,
+		.object = 5,
+		.size = MIB,
+		.function = NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT };
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+
+	bench_cuda_start(bench, &caller, 0xc1);
+	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
+	at = &bench->core.abi->NVOS32_PARAMETERS;
+	core_put32(bench->top, at->data_AllocTiledPitchHeight_hMemory, 6);
+	core_put32(bench->top, at->data_AllocTiledPitchHeight_height, 1);
+	core_put32(bench->top, at->data_AllocTiledPitchHeight_pitch, ~0u);
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes), NV_ERR_NO_MEMORY);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	bench_free(bench);
+}
+
 static void huge_sizes_do_not_wrap(void)
 {
 	struct caller caller;
@@ -258,6 +339,9 @@ int main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(the_slice_is_exact),
 		TEST(sizes_round_as_in_the_driver),
+		TEST(each_function_of_the_heap_is_charged),
+		TEST(memory_of_other_sockets),
+		TEST(a_negative_pitch_is_large),
 		TEST(huge_sizes_do_not_wrap),
 		TEST(charges_follow_the_drivers_answer),
 		TEST(failed_calls_charge_nothing),

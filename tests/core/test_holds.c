@@ -231,6 +231,78 @@ static void a_state_goes_over_to_a_core_of_the_same_layout(void)
 	bench_free(bench);
 }
 
+static int charge(struct bench *bench, const struct caller *caller, u32 gpu, u64 bytes, struct cgpu_hold *held)
+{
+	struct cgpu_hold_request request = {
+		.slot = caller->slot, .generation = caller->generation, .tgid = 100, .gpu = gpu, .bytes = bytes
+	};
+
+	return cgpu_hold_charge(&bench->core, &request, held);
+}
+
+static void what_the_driver_takes_by_itself_is_charged(void)
+{
+	struct cgpu_hold first, second;
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+
+	CHECK_EQ(cgpu_container_gpus(&bench->core, caller.slot, caller.generation), 1);
+	CHECK_EQ(cgpu_container_gpus(&bench->core, caller.slot, caller.generation + 1), 0);
+	CHECK_EQ(charge(bench, &caller, 1, MIB, &first), -ENOENT);
+	CHECK_EQ(charge(bench, &caller, 0, 4096 * MIB, &first), 0);
+	CHECK_EQ(cgpu_hold_confirm(&bench->core, &first), -ENOENT);
+	CHECK_EQ(charge(bench, &caller, 0, 2048 * MIB, &second), -ENOMEM);
+	CHECK_EQ(second.serial, 0);
+	CHECK_EQ(take(bench, &caller, FIRST, 1, 2048 * MIB), NV_ERR_NO_MEMORY);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
+	bench_invariants(bench->core.state);
+	cgpu_hold_shrink(&bench->core, &first, 1024 * MIB);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 3072 * MIB);
+	CHECK_EQ(take(bench, &caller, FIRST, 1, 2048 * MIB), NV_OK);
+	cgpu_hold_shrink(&bench->core, &first, 4096 * MIB);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 2048 * MIB);
+	cgpu_hold_shrink(&bench->core, &first, MIB);
+	bench_invariants(bench->core.state);
+	cgpu_hold_drop(&bench->core, &first);
+	cgpu_hold_shrink(&bench->core, &first, MIB);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	bench_invariants(bench->core.state);
+	bench_free(bench);
+}
+
+static void what_the_driver_took_outlives_the_container(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+	struct cgpu_hold held;
+
+	CHECK_EQ(charge(bench, &caller, 0, 4096 * MIB, &held), 0);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 4096 * MIB);
+	cgpu_hold_shrink(&bench->core, &held, 1024 * MIB);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 3072 * MIB);
+	CHECK_EQ(charge(bench, &caller, 0, MIB, &held), -ENODEV);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 3072 * MIB);
+	bench_invariants(bench->core.state);
+	bench_free(bench);
+}
+
+static void nothing_is_too_much_where_nothing_is_enforced(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller);
+	struct cgpu_hold held;
+
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(charge(bench, &caller, 0, 8192 * MIB, &held), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 8192 * MIB);
+	cgpu_hold_drop(&bench->core, &held);
+	bench_invariants(bench->core.state);
+	bench_free(bench);
+}
+
 static void only_granted_minors_may_be_opened(void)
 {
 	struct caller caller;
@@ -255,6 +327,9 @@ int main(int argc, char **argv)
 		TEST(a_hold_that_did_not_come_to_be_leaves_nothing),
 		TEST(what_is_held_for_a_removed_container_is_promised_to_nobody),
 		TEST(memory_of_another_container_is_not_held),
+		TEST(what_the_driver_takes_by_itself_is_charged),
+		TEST(what_the_driver_took_outlives_the_container),
+		TEST(nothing_is_too_much_where_nothing_is_enforced),
 		TEST(a_closed_file_ends_its_clients_charges),
 		TEST(closing_an_old_file_ends_nothing_of_a_new_client),
 		TEST(a_closed_file_ends_what_a_removed_container_left),

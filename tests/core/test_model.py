@@ -20,7 +20,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.core.binding import CARD_BYTES, MIB, NO_MEMORY, OK, Bench, load, new_bench
+from tests.core.binding import (
+    CARD_BYTES,
+    MIB,
+    NO_MEMORY,
+    NOT_PERMITTED,
+    NOT_SUPPORTED,
+    OK,
+    Bench,
+    load,
+    new_bench,
+)
 from tests.core.build import build_library
 
 PAGE = 65536
@@ -30,6 +40,8 @@ NAMES = st.sampled_from(["alpha", "beta", "gamma", "delta"])
 GPUS = st.integers(0, 1)
 HANDLES = st.integers(1, 6)
 PICK = st.integers(0, 11)  # one of the containers that there are
+FILES = st.integers(1, 3)  # open files that memory is exported on
+PLACES = st.integers(0, 2)
 SLICES = st.one_of(st.integers(1, 4 * PAGE), st.integers(1, 6000).map(lambda mib: mib * MIB))
 SIZES = st.one_of(st.integers(1, 4 * PAGE), st.integers(1, 900).map(lambda mib: mib * MIB))
 
@@ -49,14 +61,29 @@ class Slice:
     weight: dict[int, int]
     handles: dict[int, int] = field(default_factory=dict)  # handle -> memory
     memory: dict[int, tuple[int, int]] = field(default_factory=dict)  # memory -> GPU, bytes
+    exports: dict[int, dict[int, int]] = field(default_factory=dict)  # file -> place -> memory
 
     def used(self, gpu: int) -> int:
         return sum(size for at, size in self.memory.values() if at == gpu)
 
+    def settle(self) -> None:
+        """Let go of the memory that nothing refers to."""
+        held = {memory for places in self.exports.values() for memory in places.values()}
+        held.update(self.handles.values())
+        self.memory = {memory: size for memory, size in self.memory.items() if memory in held}
+
     def drop(self, handle: int) -> None:
-        memory = self.handles.pop(handle)
-        if memory not in self.handles.values():
-            del self.memory[memory]
+        del self.handles[handle]
+        self.settle()
+
+    def put(self, file: int, index: int, handles: list[int]) -> None:
+        """Put memory into a file's places; a handle of 0 empties one."""
+        places = self.exports.setdefault(file, {})
+        for place, handle in enumerate(handles, index):
+            places.pop(place, None)
+            if handle:
+                places[place] = self.handles[handle]
+        self.settle()
 
 
 class Machine(RuleBasedStateMachine):
@@ -71,11 +98,15 @@ class Machine(RuleBasedStateMachine):
         self.slices: dict[str, Slice] = {}
         self.made = 0
         self.clients = FIRST_CLIENT
-        self.orphaned = {0: 0, 1: 0}  # GPU -> bytes that removed containers left behind
+        self.gone: list[Slice] = []  # removed containers that left something behind
+
+    def orphaned(self, gpu: int) -> int:
+        """Return the bytes that removed containers left behind."""
+        return sum(gone.used(gpu) for gone in self.gone)
 
     def promised(self, gpu: int) -> int:
         """Return the bytes that cannot be promised again."""
-        return self.orphaned[gpu] + sum(s.memsize.get(gpu, 0) for s in self.slices.values())
+        return self.orphaned(gpu) + sum(s.memsize.get(gpu, 0) for s in self.slices.values())
 
     def expect_create(self, name: str, asked: dict[int, tuple[int, int]]) -> int:
         """Return what the documented order of checks gives."""
@@ -121,14 +152,16 @@ class Machine(RuleBasedStateMachine):
             return
         assert self.bench.control(f"destroy id={name}") == 0
         gone = self.slices.pop(name, None)
-        for gpu in gone.memsize if gone else ():
-            self.orphaned[gpu] += gone.used(gpu) if gone else 0
+        if gone:
+            self.gone.append(gone)
 
     @rule()
     def forget(self) -> None:
-        """The driver drops what removed containers left behind."""
+        """The driver drops the clients of removed containers; files keep what was exported on them."""
         self.bench.drop_orphans()
-        self.orphaned = {0: 0, 1: 0}
+        for gone in self.gone:
+            gone.handles.clear()
+            gone.settle()
 
     @precondition(lambda self: self.slices)
     @rule(pick=PICK, at=GPUS, handle=HANDLES, size=SIZES)
@@ -165,6 +198,61 @@ class Machine(RuleBasedStateMachine):
         if handle in found.handles:
             found.drop(handle)
 
+    def has_others(self, found: Slice, file: int) -> bool:
+        """Say whether another container has something on a file, or one that was removed."""
+        everybody = [*self.slices.values(), *self.gone]
+        return any(other.exports.get(file) for other in everybody if other is not found)
+
+    @precondition(lambda self: self.slices)
+    @rule(pick=PICK, file=FILES, handle=HANDLES)
+    def export(self, pick: int, file: int, handle: int) -> None:
+        name, found, _ = self.picked(pick)
+        wanted = OK if handle in found.handles else NOT_SUPPORTED
+        if self.has_others(found, file):
+            wanted = NOT_PERMITTED
+        assert self.bench.export(self.bench.find(name), found.client, handle, file) == wanted
+        if wanted == OK:
+            found.put(file, 0, [handle])
+
+    @precondition(lambda self: self.slices)
+    @rule(pick=PICK, file=FILES, index=PLACES, handles=st.lists(st.integers(0, 6), max_size=3))
+    def export_list(self, pick: int, file: int, index: int, handles: list[int]) -> None:
+        name, found, _ = self.picked(pick)
+        wanted = OK if set(handles) <= {0, *found.handles} else NOT_SUPPORTED
+        if self.has_others(found, file):
+            wanted = NOT_PERMITTED
+        place = (file, index)
+        assert self.bench.export_list(self.bench.find(name), found.client, handles, place) == wanted
+        if wanted == OK:
+            found.put(file, index, handles)
+
+    @precondition(lambda self: self.slices)
+    @rule(pick=PICK, file=FILES, index=PLACES, handles=st.lists(HANDLES, min_size=1, max_size=3, unique=True))
+    def import_(self, pick: int, file: int, index: int, handles: list[int]) -> None:
+        """One object by the form for one, several by the form for a list."""
+        name, found, gpu = self.picked(pick)
+        if set(handles) & set(found.handles):
+            return
+        index = index if len(handles) > 1 else 0
+        places = found.exports.get(file, {})
+        known = all(place in places for place in range(index, index + len(handles)))
+        wanted = OK if known and not self.has_others(found, file) else NOT_PERMITTED
+        who, to = self.bench.find(name), (found.client, DEVICE + gpu)
+        if len(handles) == 1:
+            assert self.bench.import_(who, (*to, handles[0]), file) == wanted
+        else:
+            assert self.bench.import_list(who, (*to, handles), (file, index)) == wanted
+        if wanted == OK:
+            found.handles |= {handle: places[place] for place, handle in enumerate(handles, index)}
+
+    @rule(file=FILES)
+    def close(self, file: int) -> None:
+        """The file has its last close; the next one under this number is another."""
+        self.bench.close(file)
+        for found in [*self.slices.values(), *self.gone]:
+            found.exports.pop(file, None)
+            found.settle()
+
     @precondition(lambda self: self.slices)
     @rule(pick=PICK, at=GPUS, size=st.one_of(SLICES, st.integers(0, CARD_BYTES)))
     def resize(self, pick: int, at: int, size: int) -> None:
@@ -191,12 +279,14 @@ class Machine(RuleBasedStateMachine):
                 process = f"PID: {100 + self.bench.find(name).slot} Mem: {used}\n" if used else ""
                 assert self.bench.read(f"{gpu}/{name}/meminfo") == f"Free: {size - used}\n{process}"
         for gpu in range(2):
-            assert self.bench.orphaned(gpu) == self.orphaned[gpu]
+            assert self.bench.orphaned(gpu) == self.orphaned(gpu)
             given = sum(s.weight.get(gpu, 0) for s in self.slices.values())
             assert self.bench.read(f"{gpu}/free_weight") == f"{20 - given}\n"
 
     def teardown(self) -> None:
-        """After everything was freed and removed nothing is left."""
+        """After everything was freed, closed and removed nothing is left."""
+        for file in range(1, 4):
+            self.close(file)
         for name, found in self.slices.items():
             for handle in list(found.handles):
                 assert self.bench.free(self.bench.find(name), found.client, handle) == OK

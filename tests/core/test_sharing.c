@@ -31,6 +31,8 @@ static void dups_hold_the_charge(void)
 	bench_cuda_start(bench, &caller, 0xc1);
 	bench_cuda_start(bench, &other, 0xc2);
 	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
+	/* Below the memory itself, with which it would go. */
+	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 1, 3, 0xc1, 1), NV_ERR_INVALID_OBJECT_PARENT);
 	CHECK_EQ(bench_dup(bench, &other, 0xc2, 0xd0, 2, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6335496192\nPID: 100 Mem: 1048576\n"));

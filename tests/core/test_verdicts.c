@@ -120,7 +120,14 @@ static void classes_by_what_they_hold(void)
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_LOCAL_PHYSICAL), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_LIST_FBMEM), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_EXPORT), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_FABRIC_IMPORT_V2), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_FABRIC_IMPORTED_REF), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_MULTICAST_FABRIC), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_class(bench, &caller, NV_EVENT_BUFFER), NV_ERR_NOT_SUPPORTED);
 	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_FABRIC), NV_ERR_NOT_SUPPORTED);
+	CHECK(strcmp(bench->log,
+		      "container a: driver class NV_MEMORY_FABRIC keeps memory in a way that is not charged here and "
+		      "was refused") == 0);
 	logged = bench->logged;
 	CHECK_EQ(bench_class(bench, &caller, 0xbeef), NV_ERR_INVALID_CLASS);
 	CHECK(strcmp(bench->log, "container a: driver class 0xbeef is not known here and was refused") == 0);
@@ -156,14 +163,36 @@ static void older_ways_to_allocate(void)
 	bench_free(bench);
 }
 
+/* The driver duplicates what a surface is made of, and gives it out again. */
+static void surfaces_of_host_memory_only(void)
+{
+	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 3, .size = MIB };
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller), *older;
+
+	bench_cuda_start(bench, &caller, 0xc1);
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
+	CHECK_EQ(bench_surface(bench, &caller, 0xc1, 3, 0), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_surface(bench, &caller, 0xc1, 4, 3), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_surface(bench, &caller, 0xc1, 4, 0), NV_OK);
+	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(bench_surface(bench, &caller, 0xc1, 3, 0), CONTINUED);
+	bench_free(bench);
+	/* It is not there yet. */
+	older = sliced("530.41.03", &caller);
+	CHECK_EQ(bench_class(older, &caller, NV_SEMAPHORE_SURFACE), NV_ERR_INVALID_CLASS);
+	bench_free(older);
+}
+
 static void heap_functions(void)
 {
 	static const struct {
 		u32 function;
 		long result;
-	} rows[] = { { 0, NV_ERR_NOT_SUPPORTED }, { 6, NV_ERR_NOT_SUPPORTED }, { 14, NV_ERR_NOT_SUPPORTED },
-		{ 15, CONTINUED }, { 16, CONTINUED }, { 18, CONTINUED }, { 19, NV_ERR_NOT_SUPPORTED },
-		{ 27, CONTINUED }, { 5, NV_ERR_INVALID_OBJECT_PARENT } };
+	} rows[] = { { 0, NV_ERR_NOT_SUPPORTED }, { 6, NV_ERR_INVALID_OBJECT_PARENT },
+		{ 14, NV_ERR_INVALID_OBJECT_PARENT }, { 15, CONTINUED }, { 16, CONTINUED }, { 18, CONTINUED },
+		{ 19, NV_ERR_NOT_SUPPORTED }, { 27, CONTINUED }, { 5, NV_ERR_INVALID_OBJECT_PARENT } };
 	const struct nv_layout_NVOS32_PARAMETERS *at;
 	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 3, .size = MIB };
 	struct caller caller;
@@ -241,6 +270,7 @@ int main(int argc, char **argv)
 		TEST(escapes_that_nobody_knows_are_refused),
 		TEST(classes_by_what_they_hold),
 		TEST(older_ways_to_allocate),
+		TEST(surfaces_of_host_memory_only),
 		TEST(heap_functions),
 		TEST(envelopes_open_once),
 		TEST(without_enforcement_all_is_counted_and_nothing_refused),

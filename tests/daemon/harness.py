@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.integration.engine import ENFORCE
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "kmod" / "build"
 PROBE = BUILD / "cgpu-probe"
@@ -69,10 +71,12 @@ class Daemon:
     """One daemon in a directory of its own."""
 
     def __init__(self, base: Path, cards: str = "T4", config: str | None = None) -> None:
-        """Start it."""
+        """Start it. Under CGPU_TEST_ENFORCE=off it enforces nothing, unless config says whether."""
         self.run = base / "run"
         self.tree = base / "tree"
         self._options = ["--simulate", cards, "--tree", str(self.tree)]
+        if os.environ.get(ENFORCE) == "off" and "enforce:" not in (config or ""):
+            config = f"enforce: false\n{config or ''}"
         if config is not None:
             file = base / "config.yaml"
             file.write_text(config)
@@ -140,8 +144,12 @@ class Daemon:
         if register:
             # One that has just ended is reclaimed soon, not at once.
             eventually(lambda: not self.is_registered(container_id), "the container before it stayed")
-        line = ["/usr/bin/python3", "-I", str(SLICED), str(self.run / "seccomp.sock"), container_id]
-        line += [str(program), "--dev", str(self.run / "sim"), *words]
+        command = [str(program), "--dev", str(self.run / "sim"), *words]
+        return self._launch(container_id, command, gpus if register else None)
+
+    def _launch(self, container_id: str, command: list[str], gpus: str | None) -> Sliced:
+        """Start a command under a listener, in a process group of its own; gpus: register it first."""
+        line = ["/usr/bin/python3", "-I", str(SLICED), str(self.run / "seccomp.sock"), container_id, *command]
         process = subprocess.Popen(
             line,
             stdin=subprocess.PIPE,
@@ -149,15 +157,24 @@ class Daemon:
             stderr=subprocess.STDOUT,
             text=True,
             env={"SLICED_WAIT": "1", "PATH": os.environ["PATH"]},
+            process_group=0,
         )
         sliced = Sliced(process, container_id)
         self._slices.append(sliced)
-        if register:
+        self.place(sliced)
+        if gpus is not None:
             self.write("inst_ctl", f"create id={container_id} pid={process.pid} {gpus}\n")
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
         return sliced
+
+    def place(self, sliced: Sliced) -> None:
+        """Do what a runtime does with a container's first process before it is registered."""
+
+    def join(self, other: Sliced, *command: str) -> Sliced:
+        """Start any command in the slice of another, as docker exec would."""
+        return self._launch(other.id, list(command), None)
 
     def enter(self, other: Sliced, *words: str) -> Sliced:
         """Start the probe in the slice of another, as docker exec would."""

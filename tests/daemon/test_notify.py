@@ -38,7 +38,11 @@ def test_descriptors_come_through(base: Path, server: socket.socket) -> None:
     assert message.fields == {"FDSTORE": "1", "FDNAME": "listener-1-2-3"}
     os.write(message.fds[0], b"x")
     assert os.read(reader, 1) == b"x"
-    for fd in (reader, *message.fds):
+    notify.store("files", reader, watched=False)
+    unwatched = fd_store.receive(server)
+    assert unwatched is not None
+    assert unwatched.fields == {"FDSTORE": "1", "FDNAME": "files", "FDPOLL": "0"}
+    for fd in (reader, *message.fds, *unwatched.fds):
         os.close(fd)
     notify.discard("listener-1-2-3")
     removal = fd_store.receive(server)
@@ -83,6 +87,17 @@ def test_store_drops_what_hung_up() -> None:
     store.close()
     assert len(store) == 0
     left.close()
+
+
+def test_store_does_not_watch_all() -> None:
+    """What is not to be watched stays, whatever becomes of its other end."""
+    store = FdStore()
+    left, right = socket.socketpair()
+    assert store.add("files", (left.detach(),), watched=False)
+    right.close()
+    store.drop_hung_up()
+    assert [name for name, _ in store.entries()] == ["files"]
+    store.close()
 
 
 def test_store_refuses_bad_names() -> None:

@@ -81,6 +81,8 @@ class FakeTree:
                 "memtotal": size * MIB,
                 "max_inst": 20,
                 "policy": 1,
+                "mig": 0,
+                "natives": 0,
             }
             self.directory(str(index), **nodes, free_weight=20)
         return self

@@ -23,7 +23,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTree:
         (tree.path / gpu / "prio_ratio").write_text("80\n")
     parameters = tmp_path / "parameters"
     parameters.mkdir()
-    defaults = {"enforce": "Y", "allow_zero_weight": "N", "allow_unknown_driver": "N", "configured": "N"}
+    defaults = {"enforce": "Y", "allow_zero_weight": "N", "allow_unknown_driver": "N"}
+    defaults |= {"managed_memory": "Y", "configured": "N"}
+    defaults |= {"context_memory": "100663296", "drift_tolerance": "536870912", "drift_reaction": "report"}
     for name, value in defaults.items():
         (parameters / name).write_text(f"{value}\n")
     places = {
@@ -82,6 +84,15 @@ def test_the_first_time(module: FakeTree, give: Give) -> None:
     assert [found[f"parameters/{name}"] for name in ("enforce", "allow_zero_weight")] == ["Y", "Y"]
     assert settings(module)["allow_disable"] is False
     assert effective.is_configured()
+
+
+def test_values_of_the_module(module: FakeTree, give: Give) -> None:
+    """Numbers and words go to parameters too, at any time."""
+    assert give("context_memory: 0\ndrift_tolerance: 4096\ndrift_reaction: refuse\n") == 0
+    names = ("context_memory", "drift_tolerance", "drift_reaction")
+    assert [values(module)[f"parameters/{name}"] for name in names] == ["0", "4096", "refuse"]
+    assert give("drift_tolerance: 8192\n") == 0
+    assert [values(module)[f"parameters/{name}"] for name in names] == ["100663296", "8192", "report"]
 
 
 def test_a_later_time_writes_what_changed(module: FakeTree, give: Give) -> None:

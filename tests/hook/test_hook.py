@@ -27,6 +27,25 @@ def test_with_grants(tree: FakeTree, stage: str) -> None:
 
 
 @START
+def test_with_a_whole_gpu(tree: FakeTree, stage: str) -> None:
+    """A GPU that stays whole is registered as such, by argument or out of the bundle."""
+    assert tree.run(stage, *GRANT, "--native", "1").written == f"{GRANTED} native=1"
+    tree.inst_ctl.write_text("")
+    vendor = {"ALIYUN_COM_GPU_VISIBLE_DEVICES": "0", "NVIDIA_VISIBLE_DEVICES": "0,1"}
+    tree.bundle(spec({**ENV, **vendor}))
+    assert tree.run(stage).written == f"{GRANTED} native=1"
+
+
+@pytest.mark.parametrize("arguments", [("--native", "x"), (*GRANT, "--native"), ("--native", "1")])
+def test_whole_gpus_are_numbers(tree: FakeTree, arguments: tuple[str, ...]) -> None:
+    """What is no GPU's number, or stands without a slice, ends in one line and registers nothing."""
+    result = tree.run("prestart", *arguments)
+    assert (result.status, result.written) == (1, "")
+    assert "--native" in result.errors
+    assert result.errors.count("\n") == 1
+
+
+@START
 def test_from_bundle(tree: FakeTree, stage: str) -> None:
     """Without grants the request is in the bundle."""
     tree.bundle(spec({**ENV, "NVIDIA_VISIBLE_DEVICES": "all", "ALIYUN_COM_GPU_SCHD_WEIGHT": "2"}))
@@ -149,7 +168,10 @@ def test_bad_state(tree: FakeTree, changes: dict[str, object], line: str) -> Non
     assert (result.status, result.errors, result.written) == (1, f"cgpu-hook: {line}\n", "")
 
 
-USAGE = "accepted is cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]..."
+USAGE = (
+    "accepted is cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]... "
+    "[--native GPU]..."
+)
 FORM = "accepted is GPU:BYTES:WEIGHT:PRIORITY, four whole numbers, such as 0:6336544768:1:0"
 
 

@@ -19,6 +19,7 @@ PRIO = "ALIYUN_COM_GPU_HIGH_PRIO"
 AMOUNT = "accepted is a whole number or a comma list of them, one for each GPU, such as 6 or 3,1"
 WHOLE = "accepted is a whole number from 1 to 999999999 that stands for the whole card, such as 15"
 LIST = "accepted are indexes, UUIDs, both in a comma list, or all, such as 0,1"
+MIG = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
 NAMES = "0, 1, the UUIDs that cgpu-smi --json shows, or all"
 
 
@@ -60,7 +61,10 @@ def refusal(env: dict[str, str], config: Effective | None = None, *mib: int) -> 
         (DEVICES, "0, 1", "0, 1", LIST),
         (DEVICES, "00", "00", LIST),
         (DEVICES, "-1", "-1", LIST),
-        (DEVICES, "MIG-1", "MIG-1", LIST),
+        (DEVICES, "MIG-1", "MIG-1", MIG),
+        (DEVICES, "0,MIG-GPU-1/2/0", "0,MIG-GPU-1/2/0", MIG),
+        (DEVICES, "0:1", "0:1", MIG),
+        (DEVICES, "0:", "0:", LIST),
         (WEIGHT, "1000", "1000", "accepted is a whole number from 1 to the GPU's max_inst"),
         (WEIGHT, "x", "x", "accepted is a whole number from 1 to the GPU's max_inst"),
         (PRIO, "2", "2", "accepted is 0 or 1"),
@@ -97,7 +101,10 @@ def test_malformed(name: str, value: str, shown: str, accepted: str) -> None:
             f"{DEVICES}=1,{uuid(1)}: GPU 1 is named twice; name each GPU once",
         ),
         ({MEM: "1", VENDOR: "9"}, f"{VENDOR}=9: there is no GPU 9; accepted are {NAMES}"),
-        ({MEM: "1", VENDOR: "0:1"}, f"{VENDOR}=0:1: there is no GPU 0:1; accepted are {NAMES}"),
+        ({MEM: "1", VENDOR: "0:1"}, f"{VENDOR}=0:1: {MIG}"),
+        ({MEM: "1", VENDOR: "MIG-b084ae33"}, f"{VENDOR}=MIG-b084ae33: {MIG}"),
+        ({MEM: "1", VENDOR: "MIG-GPU-1/2/0"}, f"{VENDOR}=MIG-GPU-1/2/0: {MIG}"),
+        ({MEM: "1", DEVICES: "0", VENDOR: "0,mig-1"}, f"{VENDOR}=0,mig-1: {MIG}"),
         ({MEM: "1", VENDOR: "0,"}, f"{VENDOR}=0,: there is no GPU with an empty name; accepted are {NAMES}"),
         ({MEM: "1", VENDOR: "0,all"}, f"{VENDOR}=0,all: there is no GPU all; accepted are {NAMES}"),
         ({MEM: "1", DEVICES: "0", VENDOR: "1,5"}, f"{VENDOR}=1,5: there is no GPU 5; accepted are {NAMES}"),

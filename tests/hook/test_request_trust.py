@@ -58,6 +58,27 @@ def test_environment_cannot_add_native() -> None:
     assert request.uuids == (uuid(1),)
 
 
+def test_environment_cannot_add_native_to_a_given_amount() -> None:
+    """With the amount from an annotation, the environment chooses slices and adds nothing whole."""
+    env = {VENDOR: "0,1", "ALIYUN_COM_GPU_VISIBLE_DEVICES": "1"}
+    request = get(env, NOTES, None, T4, T4)
+    assert request is not None
+    assert request.native == ()
+    assert request.uuids == (uuid(1),)
+
+
+def test_native_needs_that_slicing_can_be_switched_off() -> None:
+    """Where slicing cannot be switched off, no GPU is given whole beside slices."""
+    env = {**ENV, VENDOR: "0,1", "ALIYUN_COM_GPU_VISIBLE_DEVICES": "1"}
+    with pytest.raises(CgpuError) as caught:
+        get(env, {}, Effective(allow_disable=False), T4, T4)
+    assert str(caught.value) == (
+        f"{VENDOR}=0,1: GPU 0 would not be sliced, and slicing cannot be switched off on this node "
+        "(allow_disable: false in /etc/cgpu/config.yaml); name it in ALIYUN_COM_GPU_VISIBLE_DEVICES too, or "
+        "not at all"
+    )
+
+
 def test_environment_off() -> None:
     """Where the environment does not count, it neither asks nor is judged."""
     assert get({**ENV, "CGPU_DISABLE": "nonsense"}, {}, ONLY_NOTES) is None

@@ -25,7 +25,9 @@ def client(tree: FakeTree) -> Tree:
     return Tree(str(tree.path))
 
 
-def refused(tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number: int) -> str:
+def refused(
+    tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number: int, natives: tuple[int, ...] = ()
+) -> str:
     """Return the message for a create that the engine answers with this errno."""
 
     def fail(fd: int, raw: bytes) -> int:
@@ -33,7 +35,7 @@ def refused(tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number: int) -> str
 
     monkeypatch.setattr("cgpu.tree.os.write", fail)
     with pytest.raises(CgpuError) as caught:
-        client(tree).register(CONTAINER, 4711, GRANTS)
+        client(tree).register(CONTAINER, 4711, GRANTS, natives)
     return str(caught.value).removeprefix(f"container {CONTAINER}: ")
 
 
@@ -103,6 +105,29 @@ def test_no_memory(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
         "6043 MiB of GPU 0 asked for, 3023 MiB of its 15109 MiB are not promised to others; "
         "ask for less, or stop a container (cgpu-smi lists them)"
     )
+
+
+def test_whole_elsewhere(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENOMEM says when another container has the whole GPU, or slices of one that is asked for whole."""
+    (tree.path / "1" / "natives").write_text("1\n")
+    assert refused(tree, monkeypatch, errno.ENOMEM) == (
+        "a slice of GPU 1 asked for, which 1 container has whole; stop it, or name another GPU"
+    )
+    tree.directory("2", uuid=uuid(2), memtotal=1, max_inst=20, natives=0)
+    tree.directory("2/aaaaaaaaaaaa", memsize=1)
+    (tree.path / "1" / "natives").write_text("0\n")
+    assert refused(tree, monkeypatch, errno.ENOMEM, (2,)) == (
+        "GPU 2 asked for whole (native), of which 1 container has slices; slice it too, or name another GPU"
+    )
+
+
+def test_mig_mode(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EOPNOTSUPP names the GPU that MIG has divided."""
+    line = "is in MIG mode, and cannot be sliced; name another, or end that mode (nvidia-smi -mig 0)"
+    (tree.path / "1" / "mig").write_text("1\n")
+    assert refused(tree, monkeypatch, errno.EOPNOTSUPP) == f"GPU 1 {line}"
+    (tree.path / "1" / "mig").write_text("0\n")
+    assert refused(tree, monkeypatch, errno.EOPNOTSUPP) == f"GPU 0, 1 {line}"
 
 
 def test_no_weight(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,16 @@ def test_every_way_to_ask_is_held(engine: Engine, runc: Runc, via: str) -> None:
 
 
 @pytest.mark.enforcement
+def test_managed_memory_counts(engine: Engine, docker: Docker) -> None:
+    """Managed memory and allocations share the limit, in pieces of 2 MiB."""
+    words = ["managed=4G", "expect-errno=12", "managed=2G", "fill=64M:64k", "fill=64K:64k", "count"]
+    outcome = docker.run(["/cgpu-probe", *words, "unmanaged", "info"], SIX)
+    assert outcome.returncode == 0, outcome.text
+    assert step(outcome, "count").number("bytes") == LIMIT - 4096 * MIB
+    engine.await_empty()
+
+
+@pytest.mark.enforcement
 @pytest.mark.parametrize(("cards", "container", "dev", "mib"), SAMPLES)
 def test_published_samples(start: Start, runc: Runc, cards: str, container: int, dev: int, mib: int) -> None:
     """Every published sample of CONTAINER and DEV gives the published size."""

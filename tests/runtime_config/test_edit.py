@@ -165,14 +165,17 @@ def test_the_engine_gets_the_listener() -> None:
     assert linux["seccomp"]["listenerPath"] == paths.SECCOMP_SOCKET
 
 
-def test_native_cards_beside_slices_are_refused() -> None:
-    """A GPU that would stay whole beside slices refuses the container, by its number."""
-    with pytest.raises(CgpuError) as caught:
-        edited(spec(), Request(REQUEST.grants, (1,), (UUID, OTHER)))
-    assert str(caught.value) == (
-        "GPU 1 is named in NVIDIA_VISIBLE_DEVICES and not among the sliced ones: native GPUs beside sliced "
-        "ones are not supported by this engine yet; name the sliced GPUs only"
-    )
+def test_whole_cards_beside_slices_are_given_alike() -> None:
+    """A GPU that stays whole gets its nodes as a sliced one does, and the hook registers it as such."""
+    after = edited(spec(), Request(REQUEST.grants, (1,), (UUID, OTHER)))
+    arguments = hooks(after)["prestart"][0]["args"]
+    assert isinstance(arguments, list)
+    assert arguments[-2:] == ["--native", "1"]
+    assert isinstance(after["mounts"], list)
+    assert [mount["destination"] for mount in after["mounts"]][-2:] == ["/dev/nvidia0", "/dev/nvidia1"]
+    vendor = node(description(vendor=True), vendor_runtime=True)
+    both = edited(spec(), Request(REQUEST.grants, (1,), (UUID, OTHER)), vendor)
+    assert variable(both, "NVIDIA_VISIBLE_DEVICES") == [f"{UUID},{OTHER}"]
 
 
 UNKNOWN = st.recursive(

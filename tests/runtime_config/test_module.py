@@ -52,6 +52,15 @@ def test_nodes_are_given_by_number(wrapper: Wrapper) -> None:
     assert {(rule["allow"], rule["access"]) for rule in rules} == {(True, "rw")}
 
 
+def test_whole_gpus_get_their_nodes_too(wrapper: Wrapper) -> None:
+    """A GPU that stays whole beside a slice has its node and its rule, and is registered as whole."""
+    wrapper.bundle(spec(*ASKING, "ALIYUN_COM_GPU_VISIBLE_DEVICES=1", "NVIDIA_VISIBLE_DEVICES=0,1"))
+    assert wrapper.create().status == 0
+    assert [node[0] for node in nodes(wrapper)][-2:] == ["/dev/nvidia1", "/dev/nvidia0"]
+    edited = json.loads(wrapper.config.read_text())
+    assert edited["hooks"]["prestart"][0]["args"][-2:] == ["--native", "0"]
+
+
 def test_a_description_that_a_daemon_left_is_not_used(wrapper: Wrapper) -> None:
     """What cgpud published before the module was loaded says nothing any more."""
     (wrapper.run_directory / "cdi.json").write_text("{}")

@@ -115,8 +115,8 @@ REFUSED = [
     ),
     (spec(*ASKING), "a slice is asked for, but none of the 2 GPUs is named"),
     (
-        spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0,1", "ALIYUN_COM_GPU_VISIBLE_DEVICES=0"),
-        "GPU 1 is named in NVIDIA",
+        spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0,1:0", "ALIYUN_COM_GPU_VISIBLE_DEVICES=0"),
+        "NVIDIA_VISIBLE_DEVICES=0,1:0: a MIG device cannot be sliced, nor given beside slices",
     ),
     (
         spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0", linux=[]),

@@ -15,23 +15,23 @@ from tests.sim.support import BUILD, REPOSITORY, Sim
 Start = Callable[..., Sim]
 
 
+def make(*names: str) -> Path:
+    """Build which of these are missing or old, and return the folder."""
+    command: list[str | Path] = [
+        "/usr/bin/make",
+        "-C",
+        REPOSITORY / "kmod",
+        *(BUILD / name for name in names),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    return BUILD
+
+
 @pytest.fixture(scope="session")
 def built() -> Path:
     """Build what is missing or old, and return the folder."""
-    done = subprocess.run(
-        [
-            "/usr/bin/make",
-            "-C",
-            REPOSITORY / "kmod",
-            *(BUILD / name for name in ("cgpu-sim", "cgpu-probe", "cgpu-probe32")),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return BUILD
+    return make("cgpu-sim", "cgpu-probe", "cgpu-probe32")
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +39,10 @@ def start(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
     """Return a function that starts a server with cards and a driver version."""
     started: list[Sim] = []
 
-    def run(cards: str = "T4", version: str = "580.142") -> Sim:
+    def run(cards: str = "T4", version: str = "580.142", *options: str) -> Sim:
         mount = tmp_path_factory.mktemp("sim") / "m"
         process = subprocess.Popen(
-            [built / "cgpu-sim", "--mount", mount, "--cards", cards, "--driver", version]
+            [built / "cgpu-sim", "--mount", mount, "--cards", cards, "--driver", version, *options]
         )
         sim = Sim(mount, process, version)
         started.append(sim)

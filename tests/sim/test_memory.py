@@ -11,7 +11,8 @@ from tests.sim.support import Sim, fields
 
 pytestmark = pytest.mark.root
 SIZE_4K, SIZE_BIG, SIZE_HUGE = 1 << 23, 2 << 23, 3 << 23
-ALLOC_SIZE, FREE, INFO = 2, 3, 5
+ALLOC_SIZE, FREE, INFO, TILED, RANGE, DESCRIPTOR = 2, 3, 5, 6, 14, 27
+SURFACE = 0xDA  # NV_SEMAPHORE_SURFACE
 HUGE_512M = 2 << 20
 HANDLE_PROVIDED = 0x4000
 ALIGNMENT_FORCE = 0x100
@@ -130,8 +131,52 @@ def test_heap_calls(sim: Sim) -> None:
         assert client.heap(FREE, data__Free__hMemory=0x77)[0] == Status.INVALID_ARGUMENT
         assert client.heap(FREE, data__Free__hMemory=0x77, data__Free__flags=1)[0] == Status.OK
         assert sim.used() == 0
-        for function in (0, 6, 14, 15, 16, 18, 19, 20, 27, 99):
+        for function in (0, 15, 16, 18, 19, 20, 99):
             assert client.heap(function)[0] == Status.NOT_SUPPORTED
+
+
+def test_heap_by_other_forms(sim: Sim) -> None:
+    """Memory in a range, and by height and pitch, is rounded like any; memory of the caller takes nothing."""
+    with sim.client() as client:
+        form = sim.layout("NVOS32_PARAMETERS")
+        status, data = client.heap(
+            RANGE, data__AllocSizeRange__owner=1, data__AllocSizeRange__size=PAGE_BIG + 1
+        )
+        assert (status, form.get(data, "data.AllocSizeRange.size")) == (Status.OK, 2 * PAGE_BIG)
+        part = "data__AllocTiledPitchHeight__"
+        status, data = client.heap(
+            TILED, **{f"{part}owner": 1, f"{part}height": 3, f"{part}pitch": PAGE_HUGE}
+        )
+        assert (status, form.get(data, "data.AllocTiledPitchHeight.size")) == (Status.OK, 3 * PAGE_HUGE)
+        assert sim.used() == 2 * PAGE_BIG + 3 * PAGE_HUGE
+        status, data = client.heap(DESCRIPTOR, data__AllocOsDesc__limit=MIB - 1)
+        assert (status, form.get(data, "data.AllocOsDesc.hMemory") != 0) == (Status.OK, True)
+        assert sim.used() == 2 * PAGE_BIG + 3 * PAGE_HUGE
+
+
+@pytest.mark.parametrize(
+    ("version", "taken"),
+    [("545.29.06", PAGE_BIG), ("550.40.07", 0), ("590.48.01", 0), ("595.45.04", PAGE_BIG)],
+)
+def test_heap_and_memory_of_other_sockets(start: Start, version: str, taken: int) -> None:
+    """Versions that do not know that memory give memory of the card instead."""
+    sim = start("T4", version=version)
+    with sim.client() as client:
+        status, _ = client.heap(
+            ALLOC_SIZE, data__AllocSize__owner=1, data__AllocSize__size=1, data__AllocSize__attr2=1 << 24
+        )
+        assert (status, sim.used()) == (Status.OK, taken)
+
+
+def test_surfaces_keep_their_memory(sim: Sim) -> None:
+    """A semaphore surface keeps the memory that it was made of."""
+    with sim.client() as client:
+        status, memory, _ = client.alloc_memory(PAGE_HUGE)
+        params = client.params("NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS", hSemaphoreMem=memory)
+        status, surface = client.alloc(client.subdevice, SURFACE, params)
+        assert status == Status.OK
+        assert (client.free(memory), sim.used()) == (Status.OK, PAGE_HUGE)
+        assert (client.free(surface), sim.used()) == (Status.OK, 0)
 
 
 def test_heap_derives_the_class(sim: Sim) -> None:

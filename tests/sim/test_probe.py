@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.sim.abi import MIB, PAGE_BIG
+from tests.sim.abi import MIB, PAGE_BIG, VIDEO, Status
 from tests.sim.support import BUILD, Sim, fields
 
 pytestmark = pytest.mark.root
@@ -31,6 +32,24 @@ def test_story(sim: Sim, bits: int) -> None:
     assert all(fields(line)["status"] in {"0x0", "0x51"} for line in lines)
 
 
+@pytest.mark.parametrize("bits", [64, 32])
+def test_exports(sim: Sim, bits: int) -> None:
+    """Memory is exported and imported, one and in a list, and its descriptor keeps it."""
+    done = sim.probe(
+        *("alloc=64K", "export", "free", "info", "import", "close-export", "info", "free", "info"),
+        *("alloc=64K", "alloc=64K", "export=2", "free=all", "import=2", "close-export", "free", "info"),
+        *("expect=0x3b", "import", "expect-errno=9", "take=99"),
+        bits=bits,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert [fields(line)["used"] for line in lines if line.startswith("info")] == [
+        *(str(PAGE_BIG), str(PAGE_BIG), "0", str(PAGE_BIG))
+    ]
+    assert sim.probe("alloc=64K", "export", "close", "exit-dirty").returncode == 0
+    assert sim.settles(0, 0)
+
+
 def test_exit_status(sim: Sim) -> None:
     """A refusal is 3, an unexpected success too, a bad word 2, no driver 1, and an expected refusal 0."""
     assert sim.probe("alloc=1T").returncode == 3
@@ -48,6 +67,10 @@ def test_exit_status(sim: Sim) -> None:
         "dup=1",
         "fork=0:1",
         "hold=x",
+        "export=0",
+        "import=x",
+        "take",
+        "close-export=1",
     ):
         done = sim.probe(word)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), word
@@ -132,3 +155,27 @@ def test_probe_is_static(built: Path) -> None:
     """The probe runs in an empty image: no interpreter, no libraries."""
     for name in ("cgpu-probe", "cgpu-probe32"):
         assert b"/ld-linux" not in (built / name).read_bytes()
+
+
+def test_borrow(sim: Sim) -> None:
+    """Calls on another process's client go through a copy of its descriptor, and the client outlives them."""
+    with sim.client() as client, (sim.mount / "nvidiactl").open() as other:
+        numbers = f"{os.getpid()}:{client.ctl}:{client.handle}:{client.device}:{client.subdevice}"
+        done = sim.probe(f"borrow={numbers}", "info", "alloc=64K", "info")
+        assert done.returncode == 0, done.stdout + done.stderr
+        used = [fields(line)["used"] for line in done.stdout.splitlines() if line.startswith("info")]
+        assert used == ["0", str(PAGE_BIG)]
+        assert sim.used() == 0
+        assert client.alloc(client.device, VIDEO, client.memory(PAGE_BIG))[0] == Status.OK
+        stranger = f"{os.getpid()}:{other.fileno()}:{client.handle}:{client.device}:{client.subdevice}"
+        assert sim.probe(f"borrow={stranger}", "alloc=64K").returncode == 3
+
+
+def test_channel_words(sim: Sim) -> None:
+    """Channels are unknown to simulated cards: the words reach the driver and tell its refusal."""
+    for word in ("timeslice=1", "timeslice=1:1000", "context-bytes=1", "channel-off=1:2", "channel-on=1:2"):
+        done = sim.probe(word)
+        assert (done.returncode, fields(done.stdout)["status"] != "0x0") == (3, True), word
+    wrong = ("borrow=1:2", "timeslice=x", "context-bytes=1:2", "channel-off=1", "channel-up=1:2", "timeslice")
+    for word in wrong:
+        assert sim.probe(word).returncode == 2, word

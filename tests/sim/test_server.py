@@ -22,7 +22,7 @@ def mounted(path: Path) -> bool:
 
 def test_nodes_and_texts(sim: Sim) -> None:
     """The mount has the nodes for everyone, and read-only texts about the driver and each card."""
-    assert sorted(os.listdir(sim.mount)) == ["driver", "nvidia0", "nvidia1", "nvidiactl"]
+    assert sorted(os.listdir(sim.mount)) == ["driver", "nvidia-uvm", "nvidia0", "nvidia1", "nvidiactl"]
     assert (sim.mount / "nvidiactl").stat().st_mode & 0o777 == 0o666
     assert (sim.mount / "nvidia1").stat().st_mode & 0o777 == 0o666
     assert (sim.mount / "driver" / "version").read_text() == "580.142\n"

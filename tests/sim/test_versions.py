@@ -41,7 +41,18 @@ def test_layouts_of_a_version(start: Start, version: str) -> None:
     """Memory is had and seen with the layouts of this version, and no other sizes work."""
     sim = start("T4=64", version)
     for words in (["via=rm64"], ["via=rm21"], ["via=heap"], ["xfer"]):
-        done = sim.probe(*words, "info", "alloc=64K", "alloc=2M:huge", "dup", "free=all", "count", "pids")
+        done = sim.probe(
+            *words,
+            "info",
+            "alloc=64K",
+            "alloc=2M:huge",
+            "dup",
+            "export",
+            "import",
+            "free=all",
+            "count",
+            "pids",
+        )
         assert done.returncode == 0, done.stdout + done.stderr
     with sim.client() as client:
         for small in (False, True):

@@ -28,8 +28,9 @@ from tests.vm.sliced_node import SlicedNode
 Boot = Callable[..., Machine]
 # The longest first; the others take less than half a minute each.
 LONG = (
-    "test_upgrade", "test_slice", "test_many", "test_builds", "test_deaths", "test_life", "test_identity",
-    "test_races", "test_install", "test_versions", "test_conformance", "test_next_kernel",
+    "test_upgrade", "test_slice", "test_enforcement", "test_many", "test_builds", "test_deaths", "test_life",
+    "test_identity",
+    "test_run", "test_races", "test_install", "test_versions", "test_conformance", "test_next_kernel",
     "test_neighbours", "test_refusals", "test_standin_versions", "test_config_apply", "test_harness",
 )  # fmt: skip
 # Each with a command or file that must be there.

@@ -47,6 +47,8 @@ KERNEL_ARGUMENTS = (
     "cryptomgr.notests",
     # Go's programs set timers of microseconds, which are as dear as work: they come with the next tick.
     "highres=off",
+    # The emulator keeps what it has translated by virtual address: so each start of a program finds it again.
+    "norandmaps",
     # An emulator on a busy host stands still at times.
     "rcupdate.rcu_cpu_stall_timeout=60", "watchdog_thresh=30",
 )  # fmt: skip

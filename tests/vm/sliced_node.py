@@ -85,6 +85,15 @@ class SlicedNode:
             unload_driver(self.machine)
         self.loaded = None
 
+    @contextmanager
+    def driver(self, version: str) -> Iterator[None]:
+        """Have another version of the driver below the engine, which stays; then the usual one again."""
+        unload_driver(self.machine)
+        load_driver(self.machine, version=version)
+        yield
+        unload_driver(self.machine)
+        load_driver(self.machine)
+
     def view(self) -> View:
         """Look."""
         return parse(self.machine.shell(LOOK).stdout)

@@ -31,9 +31,9 @@ def rest(staged: Stage, *words: object) -> dict[str, int]:
 
 
 @pytest.mark.enforcement
-@pytest.mark.parametrize("way", ["linked", "closed", "crowd", "holder"])
+@pytest.mark.parametrize("way", ["linked", "closed", "crowd", "holder", "exporter"])
 def test_charges_outlive(staged: Stage, way: str) -> None:
-    """Control files that are linked or closed, and clients with an engine's own names, end no charge."""
+    """Linked and closed control files, clients of the engine's and of the driver's own, end no charge."""
     told = rest(staged, way, PIECE)
     seen = staged.view()
     assert told["before"] + told["after"] == LIMIT, told

@@ -22,7 +22,7 @@ def found(machine: Machine) -> Iterator[Answers]:
     load_driver(machine, cards="T4:2")
     load_engine(machine)
     root = type(ROOT)(machine.seen(ROOT))
-    place = Place(TREE, "/dev", cgroups=True, root=root)
+    place = Place(TREE, "/dev", cgroups=True, root=root, reclaims=count(False, True))
     done = machine.run(command(root), input=place.plan(CASES), timeout=count(240, 1200), check=False)
     # A run that broke off has answers up to there: the tests of the cases after it fail, and say so.
     yield answers(done.stdout) if done.returncode == 0 or done.stdout else answers(done.check().stdout)

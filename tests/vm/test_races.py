@@ -19,6 +19,7 @@ from tests.vm.stage import Stage, figures, stage
 
 LIMIT = 1000 * MIB
 ATTEMPTS = count(100_000, 10_000_000)
+ROUNDS = count(60, 5000)
 SECONDS = count(1000, 6000)
 WHOLE = 15109 * MIB
 PIECE = 64 * MIB
@@ -168,4 +169,16 @@ def test_calls_stopped_in_a_copy(staged: Stage) -> None:
         container.await_gone()
     parked.end()
     process.wait(30)
+    staged.clear()
+
+
+def test_descriptors_that_change_under_the_call(staged: Stage) -> None:
+    """The books say what the driver holds, whatever becomes of a descriptor during an export."""
+    process = staged.start(staged.slice("swap", LIMIT), build("swap"), ROUNDS)
+    told = figures(process, SECONDS)
+    seen = staged.view()
+    print(told, seen.cards)
+    assert told["status"] == 0
+    assert told["done"] > ROUNDS
+    assert seen.used[0, "swap"] == seen.cards[0]["used"] > 0
     staged.clear()

@@ -6,12 +6,14 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.commands import without_privilege
+from tests.integration.probe import step
 from tests.integration.test_refusals import THROUGH_DOCKER
 from tests.integration.test_slice import SIX, SLICE
 from tests.vm.bundles import Spec
 from tests.vm.node import TREE, load_engine, read, rmmod, unload_engine
 from tests.vm.process import Finished
 from tests.vm.sliced_node import SlicedNode
+from tests.vm.slices import set_knob
 
 ALL = {**SIX, "NVIDIA_VISIBLE_DEVICES": "all"}
 AT_ONCE = 4
@@ -135,3 +137,21 @@ def test_without_the_driver_or_its_uvm(node: SlicedNode) -> None:
     assert "modprobe nvidia-uvm" in line_of(without_uvm)
     assert "modprobe nvidia" in line_of(without)
     assert node.containers.run(["/cgpu-probe", "info"], SLICE).returncode == 0
+
+
+def test_cards_in_mig_mode(node: SlicedNode) -> None:
+    """A card in MIG mode is refused by name, also when it came to it since the last look; whole it works."""
+    cards = node.use("H200=4096:2/mig=1")
+    assert [read(cards.machine, f"{gpu}/mig") for gpu in (0, 1)] == ["0\n", "1\n"]
+    line = "is in MIG mode, and cannot be sliced; name another, or end that mode (nvidia-smi -mig 0)"
+    sliced = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_VISIBLE_DEVICES": "0"}
+    assert f"GPU 1 {line}" in line_of(
+        cards.containers.run(["/cgpu-probe"], {**sliced, "ALIYUN_COM_GPU_VISIBLE_DEVICES": "1"})
+    )
+    words = ["gpu=1", "instance", "alloc=2G", "info", "gpu=0", "info", "expect=0x1b", "instance"]
+    mixed = cards.containers.run(["/cgpu-probe", *words], {**sliced, "NVIDIA_VISIBLE_DEVICES": "0,1"})
+    assert mixed.returncode == 0, mixed.text
+    assert [step(mixed, "info", index).number("total") >> 30 for index in (0, 1)] == [4, 1]
+    set_knob(cards.machine, "test_mig", "0 1")
+    assert f"GPU 0 {line}" in line_of(cards.containers.run(["/cgpu-probe"], sliced))
+    assert read(cards.machine, "0/mig") == "1\n"

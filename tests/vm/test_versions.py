@@ -27,7 +27,8 @@ UNKNOWN = "999.99"
 LACKING = [
     ("nvidia", "rm_ioctl"),
     ("nvidia", "nvidia_dev_get"),
-    ("nvidia-uvm", "uvm_mmap_entry"),
+    ("nvidia-uvm", "uvm_va_range_create_mmap"),
+    ("nvidia-uvm", "uvm_va_range_destroy"),
     ("nvidia-uvm", "uvm_va_space_create"),
     ("nvidia-uvm", "uvm_gpu_retain_by_uuid"),
 ]
@@ -109,7 +110,7 @@ def test_no_driver_without_limits_comes_while_containers_run(engine: Machine) ->
     assert (unknown.returncode != 0, without_ioctl.returncode != 0) == (True, True)
     # Not needed: what it would export is refused elsewhere, or not there.
     assert try_driver(engine, without="nv_dma_buf_export").returncode == 0
-    uvm = build_standin(engine.kernel, DRIVER_VERSION, "uvm_mmap_entry") / "nvidia-uvm.ko"
+    uvm = build_standin(engine.kernel, DRIVER_VERSION, "uvm_va_range_create_mmap") / "nvidia-uvm.ko"
     assert insmod(engine, uvm, check=False).returncode != 0
     rmmod(engine, "nvidia")
     load_driver(engine)

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from tests.vm.node import DRIVER_VERSION, build_standin, load_driver, read, unload_driver
+from tests.vm.node import DRIVER_VERSION, build_standin, read
 from tests.vm.process import Finished
 from tests.vm.sliced_node import SlicedNode
-from tests.vm.slices import GIB, Slice, slice_of
+from tests.vm.slices import GIB, PROBE, Slice, slice_of
 
 REFUSED = 0x1B  # NV_ERR_INSUFFICIENT_PERMISSIONS
 ERRNO_EINVAL = 0x80000016
@@ -38,17 +38,33 @@ def opened(node: SlicedNode, card: int) -> int:
 def test_hmm_is_off_in_containers(node: SlicedNode, version: str) -> None:
     """Where HMM is on for the node, a container's ordinary memory stays off the card."""
     machine = node.machine
-    unload_driver(machine)
-    load_driver(machine, version=version)
-    tenant = slice_of(machine, "tenant")
-    program = uvm_probe(node, version)
-    inside = tenant.run(program, "pageable", "uvm", "alloc=64M", "range=64M", "map", "pageable")
-    outside = machine.run([program, "pageable"])
-    tenant.end()
-    node.await_empty()
-    assert (pageable(inside), pageable(outside)) == ([0, 0], [1])
-    unload_driver(machine)
-    load_driver(machine)
+    with node.driver(version):
+        tenant = slice_of(machine, "tenant")
+        program = uvm_probe(node, version)
+        inside = tenant.run(program, "pageable", "uvm", "alloc=64M", "range=64M", "map", "pageable")
+        outside = machine.run([program, "pageable"])
+        tenant.end()
+        node.await_empty()
+        assert (pageable(inside), pageable(outside)) == ([0, 0], [1])
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize("version", ["525.147.05", DRIVER_VERSION])
+def test_processes_of_others_are_not_told(node: SlicedNode, version: str) -> None:
+    """Of the processes on a card a container is told its own, with their memory, by any driver's numbers."""
+    machine = node.machine
+    with node.driver(version):
+        first, second = slice_of(machine, "first"), slice_of(machine, "second")
+        held = [first.hold("alloc=64M"), second.hold("alloc=128M")]
+        told = [one.probe("pids").check().stdout for one in (first, second)]
+        outside = machine.run([machine.seen(PROBE), "pids"]).stdout
+        for process, tenant in zip(held, (first, second), strict=True):
+            process.stop()
+            tenant.end()
+        node.await_empty()
+        found = [sorted(map(int, re.findall(r"^pid \d+ bytes=(\d+)$", text, re.MULTILINE))) for text in told]
+        assert found == [[0, 64 << 20], [0, 128 << 20]]
+        assert len(re.findall(r"^pid \d+ bytes=", outside, re.MULTILINE)) == 3
 
 
 @pytest.mark.enforcement

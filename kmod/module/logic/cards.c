@@ -3,11 +3,13 @@
  * What the driver says of its cards, asked as the modeset module asks: with the kernel's privilege, parameters in
  * kernel memory. Every question makes a client of its own and frees it.
  */
+#include <linux/mm.h>
 #include <linux/slab.h>
 
 #include "cards.h"
 
-#define PARAMS_BYTES 4096u
+#define PARAMS_BYTES 16384u
+#define PROCESSES_MAX 950u /* NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT, ctrl2080gpu.h */
 /* Of our own choice: a client's handles are its own affair. */
 #define DEVICE_HANDLE 0xc9d00000u
 #define SUBDEVICE_HANDLE 0xc9d00001u
@@ -99,7 +101,7 @@ static int asking_control(struct asking *asking, u32 object, u32 cmd, u32 bytes)
 
 static struct asking *asking_start(const struct nv_abi *abi, const struct cgpu_km_rm *rm)
 {
-	struct asking *asking = kzalloc(sizeof(*asking), GFP_KERNEL);
+	struct asking *asking = kvzalloc(sizeof(*asking), GFP_KERNEL);
 
 	if (!asking)
 		return NULL;
@@ -107,14 +109,14 @@ static struct asking *asking_start(const struct nv_abi *abi, const struct cgpu_k
 	asking->rm = rm;
 	if (asking_alloc(asking, 0, &asking->client, NV01_ROOT, 0) == NV_OK)
 		return asking;
-	kfree(asking);
+	kvfree(asking);
 	return NULL;
 }
 
 static void asking_end(struct asking *asking)
 {
 	asking_free(asking);
-	kfree(asking);
+	kvfree(asking);
 }
 
 int cards_list(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgpu_km_card *cards)
@@ -199,26 +201,51 @@ static int card_names(struct asking *asking, struct cgpu_gpu_facts *facts)
 	return err;
 }
 
+/* Of a card that MIG has divided nobody without an instance is told what is free; how much there is stays known. */
 static int card_memory(struct asking *asking, u64 *total, u64 *free_bytes)
 {
 	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *list =
 		&asking->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
 	const struct nv_layout_NV2080_CTRL_FB_INFO *entry = &asking->abi->NV2080_CTRL_FB_INFO;
 	u8 *first = asking->params + list->fbInfoList, *second = first + entry->bytes;
+	u32 questions;
+	int err = -EIO;
+
+	for (questions = 2; err && questions; questions--) {
+		memset(asking->params, 0, sizeof(asking->params));
+		put32(asking->params + list->fbInfoListSize, questions);
+		put32(first + entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
+		put32(second + entry->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
+		err = asking_control(asking, SUBDEVICE_HANDLE, NV2080_CTRL_CMD_FB_GET_INFO_V2, list->bytes);
+		*total = (u64)get32(first + entry->data) << 10;
+		*free_bytes = questions == 2 ? (u64)get32(second + entry->data) << 10 : 0;
+	}
+	return err;
+}
+
+static int card_ask_mig(struct asking *asking, u32 *mig, u32 *has_mig)
+{
+	const struct nv_layout_NV2080_CTRL_GPU_GET_INFO_V2_PARAMS *list =
+		&asking->abi->NV2080_CTRL_GPU_GET_INFO_V2_PARAMS;
+	const struct nv_layout_NV2080_CTRL_GPU_INFO *entry = &asking->abi->NV2080_CTRL_GPU_INFO;
+	u8 *first = asking->params + list->gpuInfoList;
 	int err;
+	u32 mode;
 
 	memset(asking->params, 0, sizeof(asking->params));
-	put32(asking->params + list->fbInfoListSize, 2);
-	put32(first + entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
-	put32(second + entry->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
-	err = asking_control(asking, SUBDEVICE_HANDLE, NV2080_CTRL_CMD_FB_GET_INFO_V2, list->bytes);
-	*total = (u64)get32(first + entry->data) << 10;
-	*free_bytes = (u64)get32(second + entry->data) << 10;
+	put32(asking->params + list->gpuInfoListSize, 1);
+	put32(first + entry->index, NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE);
+	err = asking_control(asking, SUBDEVICE_HANDLE, NV2080_CTRL_CMD_GPU_GET_INFO_V2, list->bytes);
+	mode = get32(first + entry->data);
+	*has_mig = mode != NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_UNSUPPORTED;
+	/* src/common/src/nv_smg.c, DeviceInMigMode() */
+	*mig = mode == NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_ENABLED ||
+		mode == NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_DISABLE_PENDING;
 	return err;
 }
 
 int card_facts(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
-	struct cgpu_gpu_facts *facts, u64 *free_bytes)
+	struct cgpu_gpu_facts *facts, struct cgpu_km_card_now *now)
 {
 	struct asking *asking = asking_start(abi, rm);
 	int err;
@@ -231,7 +258,103 @@ int card_facts(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const stru
 	if (err == 0)
 		err = card_names(asking, facts);
 	if (err == 0)
-		err = card_memory(asking, &facts->memtotal, free_bytes);
+		err = card_memory(asking, &facts->memtotal, &now->free_bytes);
+	if (err == 0)
+		err = card_ask_mig(asking, &now->mig, &now->has_mig);
+	asking_end(asking);
+	return err;
+}
+
+int card_mig(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 *mig)
+{
+	struct cgpu_gpu_facts facts = { .gpu_id = card->gpu_id };
+	struct asking *asking = asking_start(abi, rm);
+	u32 has_mig;
+	int err;
+
+	if (!asking)
+		return -ENOMEM;
+	err = card_attach(asking, &facts);
+	if (err == 0)
+		err = card_ask_mig(asking, mig, &has_mig);
+	asking_end(asking);
+	return err;
+}
+
+/* By the driver's own count; one that has ended has nothing. */
+static u64 process_bytes(struct asking *asking, u32 pid)
+{
+	const struct nv_layout_NV2080_CTRL_GPU_GET_PID_INFO_PARAMS *list =
+		&asking->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS;
+	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &asking->abi->NV2080_CTRL_GPU_PID_INFO;
+	u8 *entry = asking->params + list->pidInfoList;
+	u64 part[3];
+
+	memset(asking->params, 0, sizeof(asking->params));
+	put32(asking->params + list->pidInfoListCount, 1);
+	put32(entry + at->pid, pid);
+	put32(entry + at->index, NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE);
+	if (asking_control(asking, SUBDEVICE_HANDLE, NV2080_CTRL_CMD_GPU_GET_PID_INFO, list->bytes))
+		return 0;
+	memcpy(&part[0], entry + at->data_vidMemUsage_memPrivate, sizeof(part[0]));
+	memcpy(&part[1], entry + at->data_vidMemUsage_memSharedOwned, sizeof(part[1]));
+	memcpy(&part[2], entry + at->data_vidMemUsage_memSharedDuped, sizeof(part[2]));
+	return part[0] + part[1] + part[2];
+}
+
+/* The processes that use the card. Number of them, or negative errno. */
+static int processes_list(struct asking *asking, u32 *pids, u32 most)
+{
+	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at = &asking->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
+	u32 count, i;
+	int err;
+
+	memset(asking->params, 0, sizeof(asking->params));
+	put32(asking->params + at->idType, NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS);
+	put32(asking->params + at->id, NV20_SUBDEVICE_0);
+	err = asking_control(asking, SUBDEVICE_HANDLE, NV2080_CTRL_CMD_GPU_GET_PIDS, at->bytes);
+	if (err)
+		return err;
+	count = min3(get32(asking->params + at->pidTblCount), (u32)(at->bytes - at->pidTbl) / 4, most);
+	for (i = 0; i < count; i++)
+		pids[i] = get32(asking->params + at->pidTbl + 4 * i);
+	return (int)count;
+}
+
+static int view_processes(struct asking *asking, bool (*contained)(s32 tgid), struct cgpu_card_view *view)
+{
+	u32 *pids = kcalloc(PROCESSES_MAX, sizeof(*pids), GFP_KERNEL);
+	int count = pids ? processes_list(asking, pids, PROCESSES_MAX) : -ENOMEM, i;
+	u64 bytes;
+
+	for (i = 0; i < count; i++) {
+		bytes = process_bytes(asking, pids[i]);
+		view->users += bytes != 0;
+		if (bytes == 0 || contained((s32)pids[i]))
+			continue;
+		view->strangers++;
+		view->outside += bytes;
+	}
+	kfree(pids);
+	return count < 0 ? count : 0;
+}
+
+int card_view(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
+	bool (*contained)(s32 tgid), struct cgpu_card_view *view)
+{
+	struct asking *asking = asking_start(abi, rm);
+	struct cgpu_gpu_facts facts = { .gpu_id = card->gpu_id };
+	u64 total;
+	int err;
+
+	if (!asking)
+		return -ENOMEM;
+	memset(view, 0, sizeof(*view));
+	err = card_attach(asking, &facts);
+	if (err == 0)
+		err = card_memory(asking, &total, &view->memfree);
+	if (err == 0)
+		err = view_processes(asking, contained, view);
 	asking_end(asking);
 	return err;
 }

@@ -20,7 +20,10 @@ static struct cgpu_km_core this_core = {
 	.gpu_add = cgpu_gpu_add,
 	.gpu_facts = cgpu_gpu_facts,
 	.gpu_set_memfree = cgpu_gpu_set_memfree,
+	.gpu_look = cgpu_gpu_look,
+	.gpu_set_mig = cgpu_gpu_set_mig,
 	.gpu_orphaned = cgpu_gpu_orphaned,
+	.container_gpus = cgpu_container_gpus,
 	.minor_granted = cgpu_minor_granted,
 
 	.container_next = cgpu_container_next,
@@ -36,11 +39,15 @@ static struct cgpu_km_core this_core = {
 	.call_undo = cgpu_call_undo,
 	.file_closed = cgpu_file_closed,
 	.hold_begin = cgpu_hold_begin,
+	.hold_charge = cgpu_hold_charge,
+	.hold_shrink = cgpu_hold_shrink,
 	.hold_confirm = cgpu_hold_confirm,
 	.hold_drop = cgpu_hold_drop,
 
 	.cards_list = cards_list,
 	.card_facts = card_facts,
+	.card_view = card_view,
+	.card_mig = card_mig,
 };
 
 static int __init logic_init(void)

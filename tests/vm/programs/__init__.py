@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 KMOD = ROOT / "kmod"
 GENERATED = KMOD / "build" / "gen"
 UVM = HERE.parent / "standin" / "probe"
-SHARED = [KMOD / "probe" / f"{name}.c" for name in ("driver", "session", "memory", "info", "parse")]
+SHARED = [KMOD / "probe" / f"{name}.c" for name in ("driver", "session", "memory", "export", "info", "parse")]
 SHARED.append(UVM / "uvm_calls.c")
 PLACES = (HERE, KMOD / "probe", UVM, GENERATED)
 FLAGS = ("-std=gnu11", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wshadow",

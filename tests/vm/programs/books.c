@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * books linked|closed|crowd|holder BYTES: takes all that it is given, in pieces of BYTES, before and after something that an
+ * books linked|closed|crowd|holder|exporter BYTES: takes all that it is given, in pieces of BYTES, before and after something that an
  * engine could take for the end of what it has charged, and rests with all of it.
  *   linked  the client is used through a second control file, which is linked to the client's own
  *   closed  a client is made through a control file that is linked to another one, and that is closed; an engine may
  *           refuse that
  *   crowd   many files that asked to be linked to themselves, each closed with what was allocated through it
  *   holder  UVM keeps the memory of a freed handle; clients are made by the names under which an engine may keep that
+ *   exporter  memory is exported, and UVM asked to map it from the driver's own client, under whatever number it has
  * books overlap: asks for the card's size with an answer that lies in the question; rests with what it was told.
  */
 #define _GNU_SOURCE
@@ -17,6 +18,9 @@
 #include "uvm_probe.h"
 
 #define HOLDER_BASE 0xf0000000u
+/* The driver gives out numbers one after the other. */
+#define CLIENTS_NEAR 32u
+#define EXPORTS_NEAR 6u
 
 static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
 static uint64_t piece, before, after, told;
@@ -169,6 +173,31 @@ static void holder(void)
 	fill(&uvm.session, &after);
 }
 
+static void exporter(void)
+{
+	struct uvm uvm = { .settings = settings, .fd = -1, .mm_fd = -1, .dmabuf = -1 };
+	uint32_t own, client, handle;
+	int descriptor;
+
+	session_init(&uvm.session, &settings, 0);
+	need("client", session_open(&uvm.session));
+	need("UVM", uvm_start(&uvm));
+	need("memory", memory_alloc(&uvm.session, piece, &uvm.last));
+	need("export", export_memory(&uvm.session, 0, &descriptor));
+	need("range", uvm_range(&uvm, piece));
+	own = uvm.session.client;
+	/* The first that succeeds is the last: each try takes the place of the one before. */
+	for (client = own - CLIENTS_NEAR; client < own + CLIENTS_NEAR && !told; client++) {
+		uvm.session.client = client;
+		for (handle = 1; handle < EXPORTS_NEAR && client != own && !told; handle++)
+			told += uvm_map(&uvm, handle) == NV_OK;
+	}
+	uvm.session.client = own;
+	need("free", memory_free_at(&uvm.session, 0));
+	close(descriptor);
+	fill(&uvm.session, &after);
+}
+
 /* The question's second field is the list's first: an index that is asked for, and room for the answer. */
 static void overlap(void)
 {
@@ -192,7 +221,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} ways[] = { { "linked", linked }, { "closed", closed }, { "crowd", crowd }, { "holder", holder },
-		{ "overlap", overlap } };
+		{ "exporter", exporter }, { "overlap", overlap } };
 	unsigned int i;
 
 	if (argc > 2)

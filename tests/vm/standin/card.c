@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Makes the simulated card that stands behind the driver, and takes it apart. */
+#include <linux/module.h>
 #include <linux/slab.h>
 
 #include "card.h"
 #include "driver.h"
 
 struct sim *nvidia_card;
+
+/* While the driver is loaded: "CARD 0" or "CARD 1". */
+static int mig_set(const char *text, const struct kernel_param *parameter)
+{
+	unsigned int card, on;
+	bool done = false;
+
+	if (sscanf(text, "%u %u", &card, &on) != 2 || on > 1 || !nvidia_card || card >= nvidia_card->card_count)
+		return -EINVAL;
+	mutex_lock(&nvidia_card->lock);
+	done = card_set_mig(&nvidia_card->cards[card], on);
+	mutex_unlock(&nvidia_card->lock);
+	return done ? 0 : -EOPNOTSUPP;
+}
+static const struct kernel_param_ops mig_ops = { .set = mig_set };
+module_param_cb(test_mig, &mig_ops, NULL, 0200);
+MODULE_PARM_DESC(test_mig, "for tests: CARD 1 switches MIG on for a card, CARD 0 off");
 
 /* A version that nobody knows yet speaks as the newest known one does. */
 static void choose_version(struct sim *sim)

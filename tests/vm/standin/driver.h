@@ -93,6 +93,16 @@ u32 rm_ioctl(struct nvidia_stack *sp, struct nv_state *nv, struct nv_file_privat
 void rm_cleanup_file_private(struct nvidia_stack *sp, struct nv_state *nv, struct nv_file_private *nvfp);
 void rm_kernel_rmapi_op(struct nvidia_stack *sp, void *ops_cmd);
 
+/* rm_dmabuf.c: too. */
+u32 rm_dma_buf_get_client_and_device(
+	struct nvidia_stack *sp, struct nv_state *nv, u32 *client, u32 *device, u32 *subdevice, void **instance);
+void rm_dma_buf_put_client_and_device(
+	struct nvidia_stack *sp, struct nv_state *nv, u32 client, u32 device, u32 subdevice, void *instance);
+u32 rm_dma_buf_dup_mem_handle(struct nvidia_stack *sp, struct nv_state *nv, u32 source, u32 target, u32 device,
+	u32 subdevice, void *instance, u32 handle, u64 offset, u64 size, u32 *duplicate, void **info, u8 *can_mmap,
+	u32 *cache_type, u8 *read_only, u32 *memory_type);
+void rm_dma_buf_undup_mem_handle(struct nvidia_stack *sp, struct nv_state *nv, u32 client, u32 handle);
+
 /* knobs.c: what tests can set. */
 const char *knob_cards(void);
 bool knob_defer_close(void);

@@ -10,7 +10,7 @@
 
 static char *cards = "T4";
 module_param(cards, charp, 0444);
-MODULE_PARM_DESC(cards, "the simulated cards: MODEL[=MIB][:COUNT], MODEL is T4, V100, A10 or H200");
+MODULE_PARM_DESC(cards, "the simulated cards: MODEL[=MIB][:COUNT][/mig=CARD], MODEL is T4, V100, A10 or H200");
 
 static bool defer_close;
 module_param(defer_close, bool, 0644);
@@ -32,13 +32,13 @@ static char test_fail[64];
 module_param_string(test_fail, test_fail, sizeof(test_fail), 0644);
 MODULE_PARM_DESC(test_fail,
 	"for tests: the function that fails: rm_ioctl, os_memcpy_from_user, os_memcpy_to_user, nv_dma_buf_export, "
-	"nvidia_get_rm_ops, nvUvmInterfaceDupMemory, nvUvmInterfacePmaAllocPages or nvUvmInterfaceMemoryAllocFB");
+	"rm_dma_buf_dup_mem_handle, dma_buf_export, dma_buf_fd, nvidia_get_rm_ops, nvUvmInterfaceDupMemory, nvUvmInterfacePmaAllocPages or nvUvmInterfaceMemoryAllocFB");
 
 static char test_copies[16];
 module_param_string(test_copies, test_copies, sizeof(test_copies), 0644);
 MODULE_PARM_DESC(test_copies,
 	"for tests: how nested buffers are copied: aside, without os_memcpy_from_user and os_memcpy_to_user; or more, "
-	"with a byte that lies behind each");
+	"with a byte that lies behind each; descriptors: those of exports are looked up without nv_get_file_private");
 
 const char *knob_cards(void)
 {

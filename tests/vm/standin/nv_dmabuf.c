@@ -2,36 +2,60 @@
 /* Export of video memory as a dma-buf (kernel-open/nvidia/nv-dmabuf.c): it holds the memory until it is closed. */
 #include <linux/dma-buf.h>
 #include <linux/err.h>
-#include <linux/file.h>
 #include <linux/fcntl.h>
+#include <linux/file.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 
-#include "rm_gpu_ops.h"
+#include "driver.h"
 
 #define MAX_HANDLES 128u
 
 struct exported {
-	u32 card;
-	u32 count;
-	u32 room;
-	struct memory *memory[];
+	struct nv_state *nv;
+	u32 client, device, subdevice;
+	void *instance;
+	struct mutex lock;
+	u32 total, count; /* places, and how many are filled */
+	u64 size, attached;
+	struct place {
+		u32 handle;
+		u64 size;
+	} place[];
 };
 
-static void drop(struct exported *exported)
+/* Places without anything are passed over, and count. */
+static void undup(struct exported *exported, u32 first, u32 count)
 {
 	u32 i;
 
-	mutex_lock(&nvidia_card->lock);
-	for (i = 0; i < exported->count; i++)
-		memory_release(nvidia_card, exported->memory[i]);
-	mutex_unlock(&nvidia_card->lock);
+	for (i = first; i < first + count; i++) {
+		struct place *place = &exported->place[i];
+
+		if (place->handle == 0)
+			continue;
+		rm_dma_buf_undup_mem_handle(NULL, exported->nv, exported->client, place->handle);
+		exported->attached -= place->size;
+		*place = (struct place){ 0 };
+		exported->count--;
+	}
+}
+
+static void drop(struct exported *exported)
+{
+	rm_dma_buf_put_client_and_device(
+		NULL, exported->nv, exported->client, exported->device, exported->subdevice, exported->instance);
+	nvidia_dev_put(exported->nv->gpu_id, NULL);
 	kfree(exported);
 }
 
 static void release(struct dma_buf *buffer)
 {
-	drop(buffer->priv);
+	struct exported *exported = buffer->priv;
+
+	/* As the driver has it: with a gap before them the last ones stay for ever. */
+	undup(exported, 0, exported->count);
+	drop(exported);
 }
 
 /* There is no bus between a simulated card and a real importer. */
@@ -50,66 +74,84 @@ static const struct dma_buf_ops operations = {
 	.release = release,
 };
 
-/* All handles or none; the lock is held. */
-static u32 take_locked(struct exported *exported, const u8 *data, u32 count)
+/* With as many arguments as the version has (nv.h). */
+static u32 dup_one(struct exported *exported, u32 client, u32 handle, u64 offset, u64 size, u32 *duplicate)
+{
+	u32 (*first)(struct nvidia_stack *, struct nv_state *, u32, u32, u32, u32, void *, u32, u64, u64, u32 *) =
+		(void *)rm_dma_buf_dup_mem_handle;
+	u32 (*second)(struct nvidia_stack *, struct nv_state *, u32, u32, u32, u32, void *, u32, u64, u64, u32 *,
+		void **) = (void *)rm_dma_buf_dup_mem_handle;
+	void *info;
+	u8 can_mmap, read_only;
+	u32 cache_type, memory_type;
+
+	if (version_at_least(nvidia_card, 580, 65, 6))
+		return rm_dma_buf_dup_mem_handle(NULL, exported->nv, client, exported->client, exported->device,
+			exported->subdevice, exported->instance, handle, offset, size, duplicate, &info, &can_mmap,
+			&cache_type, &read_only, &memory_type);
+	if (version_at_least(nvidia_card, 535, 43, 2))
+		return second(NULL, exported->nv, client, exported->client, exported->device, exported->subdevice,
+			exported->instance, handle, offset, size, duplicate, &info);
+	return first(NULL, exported->nv, client, exported->client, exported->device, exported->subdevice,
+		exported->instance, handle, offset, size, duplicate);
+}
+
+static u32 dup_at(struct exported *exported, const u8 *data, u32 i, struct place *place)
 {
 	const struct nv_layout_nv_ioctl_export_to_dma_buf_fd_t *at = &nvidia_card->abi->nv_ioctl_export_to_dma_buf_fd_t;
-	u32 before = exported->count, i, status = NV_OK;
-	struct object *object;
+	u64 size = get64(data + 8 * i, at->sizes);
+	u32 status;
 
-	for (i = 0; i < count && status == NV_OK; i++) {
-		status = rm_find_user_object(get32(data, at->hClient), get32(data + 4 * i, at->handles), &object);
-		if (status == NV_OK && (!object->memory || object->memory->card != exported->card))
-			status = NV_ERR_INVALID_ARGUMENT;
-		if (status != NV_OK)
-			break;
-		object->memory->refs++;
-		exported->memory[exported->count++] = object->memory;
-	}
-	while (status != NV_OK && exported->count > before)
-		memory_release(nvidia_card, exported->memory[--exported->count]);
+	if (place->handle)
+		return NV_ERR_IN_USE;
+	if (size > exported->size - exported->attached)
+		return NV_ERR_INVALID_ARGUMENT;
+	status = dup_one(exported, get32(data, at->hClient), get32(data + 4 * i, at->handles),
+		get64(data + 8 * i, at->offsets), size, &place->handle);
+	if (status != NV_OK)
+		return status;
+	place->size = size;
+	exported->attached += size;
+	exported->count++;
+	return NV_OK;
+}
+
+/* All of the call or none. */
+static u32 dup_all(struct exported *exported, const u8 *data)
+{
+	const struct nv_layout_nv_ioctl_export_to_dma_buf_fd_t *at = &nvidia_card->abi->nv_ioctl_export_to_dma_buf_fd_t;
+	u32 index = get32(data, at->index), count = get32(data, at->numObjects), i, status = NV_OK;
+
+	for (i = 0; i < count && status == NV_OK; i++)
+		status = dup_at(exported, data, i, &exported->place[index + i]);
+	if (status != NV_OK)
+		i--;
+	else if (exported->count == exported->total && exported->attached != exported->size)
+		status = NV_ERR_INVALID_ARGUMENT;
+	if (status != NV_OK)
+		undup(exported, index, i);
 	return status;
 }
 
-static u32 take(struct exported *exported, const u8 *data, u32 count)
-{
-	u32 status = NV_ERR_INVALID_ARGUMENT;
-
-	mutex_lock(&nvidia_card->lock);
-	if (count <= exported->room - exported->count)
-		status = take_locked(exported, data, count);
-	mutex_unlock(&nvidia_card->lock);
-	return status;
-}
-
-static u32 create(struct nv_state *nv, u8 *data, u32 count, u32 total)
+static u32 give_out(struct exported *exported, u8 *data)
 {
 	const struct nv_layout_nv_ioctl_export_to_dma_buf_fd_t *at = &nvidia_card->abi->nv_ioctl_export_to_dma_buf_fd_t;
-	struct exported *exported = kzalloc(struct_size(exported, memory, total), GFP_KERNEL);
 	DEFINE_DMA_BUF_EXPORT_INFO(info);
 	struct dma_buf *buffer;
-	u32 status;
 	int fd;
 
-	if (!exported)
-		return NV_ERR_NO_MEMORY;
-	exported->card = nv->card;
-	exported->room = total;
-	status = take(exported, data, count);
-	if (status != NV_OK) {
-		kfree(exported);
-		return status;
-	}
 	info.ops = &operations;
-	info.size = PAGE_ALIGN(get64(data, at->totalSize));
+	info.size = PAGE_ALIGN(exported->size);
 	info.flags = O_RDWR | O_CLOEXEC;
 	info.priv = exported;
-	buffer = dma_buf_export(&info);
+	buffer = knob_fails("dma_buf_export") ? ERR_PTR(-ENOMEM) : dma_buf_export(&info);
 	if (IS_ERR(buffer)) {
+		undup(exported, get32(data, at->index), get32(data, at->numObjects));
 		drop(exported);
 		return NV_ERR_OPERATING_SYSTEM;
 	}
-	fd = dma_buf_fd(buffer, O_CLOEXEC);
+	fd = knob_fails("dma_buf_fd") ? -EMFILE : dma_buf_fd(buffer, O_RDWR | O_CLOEXEC);
+	/* What it has goes with it. */
 	if (fd < 0) {
 		dma_buf_put(buffer);
 		return NV_ERR_OPERATING_SYSTEM;
@@ -118,17 +160,55 @@ static u32 create(struct nv_state *nv, u8 *data, u32 count, u32 total)
 	return NV_OK;
 }
 
-static u32 reuse(struct nv_state *nv, const u8 *data, u32 count, int fd)
+static u32 create(struct nv_state *nv, u8 *data, u32 total)
 {
-	struct dma_buf *buffer = dma_buf_get(fd);
+	const struct nv_layout_nv_ioctl_export_to_dma_buf_fd_t *at = &nvidia_card->abi->nv_ioctl_export_to_dma_buf_fd_t;
 	struct exported *exported;
-	u32 status = NV_ERR_INVALID_ARGUMENT;
+	u32 status;
+
+	if (get32(data, at->index) > total - get32(data, at->numObjects))
+		return NV_ERR_INVALID_ARGUMENT;
+	exported = kzalloc(struct_size(exported, place, total), GFP_KERNEL);
+	if (!exported)
+		return NV_ERR_NO_MEMORY;
+	mutex_init(&exported->lock);
+	exported->nv = nv;
+	exported->total = total;
+	exported->size = get64(data, at->totalSize);
+	if (nvidia_dev_get(nv->gpu_id, NULL)) {
+		kfree(exported);
+		return NV_ERR_OPERATING_SYSTEM;
+	}
+	status = rm_dma_buf_get_client_and_device(
+		NULL, nv, &exported->client, &exported->device, &exported->subdevice, &exported->instance);
+	if (status != NV_OK) {
+		nvidia_dev_put(nv->gpu_id, NULL);
+		kfree(exported);
+		return status;
+	}
+	status = dup_all(exported, data);
+	if (status == NV_OK)
+		return give_out(exported, data);
+	drop(exported);
+	return status;
+}
+
+static u32 reuse(const u8 *data, int fd)
+{
+	const struct nv_layout_nv_ioctl_export_to_dma_buf_fd_t *at = &nvidia_card->abi->nv_ioctl_export_to_dma_buf_fd_t;
+	struct dma_buf *buffer = dma_buf_get(fd);
+	u32 count = get32(data, at->numObjects), status = NV_ERR_INVALID_ARGUMENT;
+	struct exported *exported;
 
 	if (IS_ERR(buffer))
 		return NV_ERR_OPERATING_SYSTEM;
 	exported = buffer->priv;
-	if (buffer->ops == &operations && exported->card == nv->card)
-		status = take(exported, data, count);
+	if (buffer->ops == &operations) {
+		mutex_lock(&exported->lock);
+		if (count <= exported->total && get32(data, at->index) <= exported->total - count)
+			status = dup_all(exported, data);
+		mutex_unlock(&exported->lock);
+	}
 	dma_buf_put(buffer);
 	return status;
 }
@@ -146,7 +226,7 @@ noinline u32 nv_dma_buf_export(struct nv_state *nv, void *params)
 	/* As many as a card can have. */
 	if (total > SIM_MAX_OBJECTS)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
-	return fd == -1 ? create(nv, params, count, total) : reuse(nv, params, count, fd);
+	return fd == -1 ? create(nv, params, total) : reuse(params, fd);
 }
 
 MODULE_IMPORT_NS(DMA_BUF);

@@ -4,6 +4,8 @@
  * functions, so this file, and those of the card, are compiled without one.
  */
 #include <linux/errno.h>
+#include <linux/file.h>
+#include <linux/fs.h>
 #include <linux/sched.h>
 #include <linux/uaccess.h>
 
@@ -116,6 +118,26 @@ int file_register(struct call *call, int ctl_fd)
 	if (result != 0)
 		nv_put_file_private(hold);
 	return result;
+}
+
+static struct nv_file_private *look_up_aside(int fd, void **held)
+{
+	struct file *file = fget(fd);
+
+	*held = file;
+	return file ? file->private_data : NULL;
+}
+
+uint64_t file_resolve(struct call *call, int fd, intptr_t *hold)
+{
+	void *held;
+	struct nv_file_private *ctl =
+		knob_copies("descriptors") ? look_up_aside(fd, &held) : nv_get_file_private(fd, true, &held);
+
+	if (!ctl)
+		return 0;
+	*hold = (intptr_t)held;
+	return ctl->file->id;
 }
 
 void file_let_go(intptr_t hold)

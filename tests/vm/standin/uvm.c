@@ -36,8 +36,7 @@ struct uvm_va_space *uvm_va_space_open(void)
 	if (!space)
 		return NULL;
 	mutex_init(&space->lock);
-	INIT_LIST_HEAD(&space->external);
-	INIT_LIST_HEAD(&space->managed);
+	space->ranges = RB_ROOT;
 	return space;
 }
 
@@ -80,15 +79,18 @@ bool uvm_hmm_is_enabled(const struct uvm_va_space *va_space)
 
 static void destroy_space(struct uvm_va_space *space)
 {
+	struct uvm_va_range *range;
 	unsigned int i;
 
 	mutex_lock(&space->lock);
-	uvm_external_free_all(space);
+	while ((range = uvm_va_range_first(space)) != NULL) {
+		/* A mapping holds the file open, so none is left. */
+		WARN_ON(range->type == UVM_VA_RANGE_TYPE_MANAGED);
+		uvm_va_range_destroy(range, NULL);
+	}
 	for (i = 0; i < UVM_MAX_CARDS; i++)
 		uvm_space_drop_gpu(space, i);
 	mutex_unlock(&space->lock);
-	/* A mapping holds the file open, so none is left. */
-	WARN_ON(!list_empty(&space->managed));
 	if (space->mm)
 		mmdrop(space->mm);
 	kfree(space);

@@ -5,6 +5,7 @@
 
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/rbtree.h>
 #include <linux/types.h>
 
 #include "fields.h"
@@ -35,8 +36,31 @@ struct uvm_va_space {
 	bool initialized;
 	struct uvm_gpu *gpus[UVM_MAX_CARDS];
 	uvmGpuAddressSpaceHandle address_spaces[UVM_MAX_CARDS];
-	struct list_head external;
-	struct list_head managed;
+	struct rb_root ranges;
+};
+
+enum uvm_va_range_type {
+	UVM_VA_RANGE_TYPE_MANAGED,
+	UVM_VA_RANGE_TYPE_EXTERNAL,
+	UVM_VA_RANGE_TYPE_SEMAPHORE_POOL,
+};
+
+/* Begins as the driver's: uvm_va_range.h, uvm_range_tree.h. */
+struct uvm_va_range {
+	struct uvm_va_space *va_space;
+	struct {
+		u64 start;
+		u64 end; /* the last byte */
+		struct rb_node rb_node;
+		struct list_head list;
+	} node;
+	enum uvm_va_range_type type;
+};
+
+/* A mapping, as its managed range knows it. */
+struct uvm_vma_wrapper {
+	struct vm_area_struct *vma;
+	struct uvm_va_range *range;
 };
 
 enum uvm_fd_type { UVM_FD_UNINITIALIZED, UVM_FD_VA_SPACE, UVM_FD_MM };
@@ -73,19 +97,36 @@ u32 uvm_api_register_gpu_va_space(struct uvm_va_space *space, u8 *params);
 u32 uvm_api_unregister_gpu_va_space(struct uvm_va_space *space, u8 *params);
 void uvm_space_drop_gpu(struct uvm_va_space *space, unsigned int slot);
 
+/* uvm_range.c: with the space's lock held. */
+bool uvm_span_is_valid(u64 base, u64 length);
+void uvm_va_range_init(
+	struct uvm_va_range *range, struct uvm_va_space *space, u64 start, u64 end, enum uvm_va_range_type type);
+u32 uvm_va_range_add(struct uvm_va_range *range);
+struct uvm_va_range *uvm_va_range_find(const struct uvm_va_space *space, u64 address);
+struct uvm_va_range *uvm_va_range_first(const struct uvm_va_space *space);
+struct uvm_va_range *uvm_va_range_next(const struct uvm_va_range *range);
+void uvm_va_range_destroy(struct uvm_va_range *range, struct list_head *deferred_free_list);
+
 /* uvm_external.c: ranges for memory that a client allocated; the space's lock is held. */
 u32 uvm_api_create_external_range(struct uvm_va_space *space, u8 *params);
 u32 uvm_api_map_external_allocation(struct uvm_va_space *space, u8 *params);
 u32 uvm_api_unmap_external(struct uvm_va_space *space, u8 *params);
 u32 uvm_api_free(struct uvm_va_space *space, u8 *params);
-void uvm_external_free_all(struct uvm_va_space *space);
 void uvm_external_drop_gpu(struct uvm_va_space *space, const struct uvm_gpu *gpu);
-bool uvm_external_overlaps(const struct uvm_va_space *space, u64 base, u64 end);
+void uvm_external_destroy(struct uvm_va_range *range);
+
+/* uvm_semaphore_pool.c: with the space's lock held. */
+u32 uvm_api_alloc_semaphore_pool(struct uvm_va_space *space, u8 *params);
+int uvm_semaphore_pool_map(struct uvm_va_range *range, struct vm_area_struct *vma);
+void uvm_semaphore_pool_destroy(struct uvm_va_range *range);
 
 /* uvm_managed.c */
 int uvm_managed_mmap(struct uvm_va_space *space, struct vm_area_struct *vma);
 /* The space's lock is held. */
-bool uvm_managed_overlaps(const struct uvm_va_space *space, u64 base, u64 end);
+u32 uvm_va_range_create_mmap(struct uvm_va_space *va_space, struct mm_struct *mm, struct uvm_vma_wrapper *vma_wrapper,
+	struct uvm_va_range **out_va_range);
+u32 uvm_va_range_split(struct uvm_va_range *existing, u64 new_end, struct uvm_va_range **new_va_range);
+void uvm_managed_destroy(struct uvm_va_range *range);
 u32 uvm_api_validate_va_range(struct uvm_va_space *space, u8 *params);
 
 #endif

@@ -14,37 +14,22 @@ struct mapping {
 };
 
 struct external_range {
-	struct list_head node;
-	u64 base;
-	u64 end;
+	struct uvm_va_range range;
 	struct list_head mappings;
 };
 
-static bool span_is_valid(u64 base, u64 length)
+static struct external_range *external_of(struct uvm_va_range *range)
 {
-	return base != 0 && length != 0 && PAGE_ALIGNED(base) && PAGE_ALIGNED(length) && base + length > base;
+	return container_of(range, struct external_range, range);
 }
 
 static struct external_range *find(const struct uvm_va_space *space, u64 base, u64 length)
 {
-	struct external_range *at;
+	struct uvm_va_range *range = uvm_va_range_find(space, base);
 
-	list_for_each_entry(at, &space->external, node) {
-		if (at->base <= base && base + length <= at->end)
-			return at;
-	}
-	return NULL;
-}
-
-bool uvm_external_overlaps(const struct uvm_va_space *space, u64 base, u64 end)
-{
-	struct external_range *at;
-
-	list_for_each_entry(at, &space->external, node) {
-		if (at->base < end && base < at->end)
-			return true;
-	}
-	return false;
+	if (!range || range->type != UVM_VA_RANGE_TYPE_EXTERNAL || base + length - 1 > range->node.end)
+		return NULL;
+	return external_of(range);
 }
 
 static void drop(struct mapping *mapping)
@@ -66,47 +51,42 @@ static void drop_inside(struct external_range *range, const struct uvm_gpu *gpu,
 	}
 }
 
-static void free_range(struct external_range *range)
+void uvm_external_destroy(struct uvm_va_range *range)
 {
-	drop_inside(range, NULL, range->base, range->end);
-	list_del(&range->node);
-	kfree(range);
-}
+	struct external_range *external = external_of(range);
 
-void uvm_external_free_all(struct uvm_va_space *space)
-{
-	struct external_range *at, *next;
-
-	list_for_each_entry_safe(at, next, &space->external, node)
-		free_range(at);
+	drop_inside(external, NULL, range->node.start, range->node.end + 1);
+	kfree(external);
 }
 
 void uvm_external_drop_gpu(struct uvm_va_space *space, const struct uvm_gpu *gpu)
 {
-	struct external_range *at;
+	struct uvm_va_range *at;
 
-	list_for_each_entry(at, &space->external, node)
-		drop_inside(at, gpu, at->base, at->end);
+	for (at = uvm_va_range_first(space); at; at = uvm_va_range_next(at)) {
+		if (at->type == UVM_VA_RANGE_TYPE_EXTERNAL)
+			drop_inside(external_of(at), gpu, at->node.start, at->node.end + 1);
+	}
 }
 
 u32 uvm_api_create_external_range(struct uvm_va_space *space, u8 *params)
 {
 	const struct nv_layout_UVM_CREATE_EXTERNAL_RANGE_PARAMS *at = &standin_abi()->UVM_CREATE_EXTERNAL_RANGE_PARAMS;
 	u64 base = get64(params, at->base), length = get64(params, at->length);
-	struct external_range *range;
+	struct external_range *external;
+	u32 status;
 
-	if (!span_is_valid(base, length))
+	if (!uvm_span_is_valid(base, length))
 		return NV_ERR_INVALID_ADDRESS;
-	if (uvm_external_overlaps(space, base, base + length) || uvm_managed_overlaps(space, base, base + length))
-		return NV_ERR_UVM_ADDRESS_IN_USE;
-	range = kzalloc(sizeof(*range), GFP_KERNEL);
-	if (!range)
+	external = kzalloc(sizeof(*external), GFP_KERNEL);
+	if (!external)
 		return NV_ERR_NO_MEMORY;
-	range->base = base;
-	range->end = base + length;
-	INIT_LIST_HEAD(&range->mappings);
-	list_add(&range->node, &space->external);
-	return NV_OK;
+	INIT_LIST_HEAD(&external->mappings);
+	uvm_va_range_init(&external->range, space, base, base + length - 1, UVM_VA_RANGE_TYPE_EXTERNAL);
+	status = uvm_va_range_add(&external->range);
+	if (status != NV_OK)
+		uvm_va_range_destroy(&external->range, NULL);
+	return status;
 }
 
 static u32 map_on(struct external_range *range, struct uvm_gpu *gpu, const u8 *params)
@@ -152,7 +132,7 @@ u32 uvm_api_map_external_allocation(struct uvm_va_space *space, u8 *params)
 	u32 status = NV_OK;
 
 	count = get64(params, at->gpuAttributesCount);
-	if (!span_is_valid(base, length))
+	if (!uvm_span_is_valid(base, length))
 		return NV_ERR_INVALID_ADDRESS;
 	if (count == 0 || count > room)
 		return NV_ERR_INVALID_ARGUMENT;
@@ -179,7 +159,7 @@ u32 uvm_api_unmap_external(struct uvm_va_space *space, u8 *params)
 	struct uvm_gpu **gpu = uvm_space_gpu(space, params + at->gpuUuid);
 	struct external_range *range;
 
-	if (!span_is_valid(base, length))
+	if (!uvm_span_is_valid(base, length))
 		return NV_ERR_INVALID_ADDRESS;
 	if (!gpu || !space->address_spaces[gpu - space->gpus])
 		return NV_ERR_INVALID_DEVICE;
@@ -193,10 +173,10 @@ u32 uvm_api_unmap_external(struct uvm_va_space *space, u8 *params)
 u32 uvm_api_free(struct uvm_va_space *space, u8 *params)
 {
 	u64 base = get64(params, standin_abi()->UVM_FREE_PARAMS.base);
-	struct external_range *range = find(space, base, 1);
+	struct uvm_va_range *range = uvm_va_range_find(space, base);
 
-	if (!range || range->base != base)
+	if (!range || range->type == UVM_VA_RANGE_TYPE_MANAGED || range->node.start != base)
 		return NV_ERR_INVALID_ADDRESS;
-	free_range(range);
+	uvm_va_range_destroy(range, NULL);
 	return NV_OK;
 }

@@ -40,6 +40,7 @@ static const struct route routes[] = {
 	ROUTE(UVM_MAP_EXTERNAL_ALLOCATION, UVM_MAP_EXTERNAL_ALLOCATION_PARAMS, uvm_api_map_external_allocation),
 	ROUTE(UVM_UNMAP_EXTERNAL, UVM_UNMAP_EXTERNAL_PARAMS, uvm_api_unmap_external),
 	ROUTE(UVM_FREE, UVM_FREE_PARAMS, uvm_api_free),
+	ROUTE(UVM_ALLOC_SEMAPHORE_POOL, UVM_ALLOC_SEMAPHORE_POOL_PARAMS, uvm_api_alloc_semaphore_pool),
 	ROUTE(UVM_VALIDATE_VA_RANGE, UVM_VALIDATE_VA_RANGE_PARAMS, uvm_api_validate_va_range),
 };
 

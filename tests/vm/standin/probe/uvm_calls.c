@@ -134,20 +134,26 @@ uint32_t uvm_start(struct uvm *uvm)
 	return status == NV_OK ? register_va_space(uvm) : status;
 }
 
-uint32_t uvm_range(struct uvm *uvm, uint64_t length)
+uint32_t uvm_range_at(struct uvm *uvm, uint64_t base, uint64_t length)
 {
 	const struct nv_layout_UVM_CREATE_EXTERNAL_RANGE_PARAMS *at =
 		&uvm->settings.abi->UVM_CREATE_EXTERNAL_RANGE_PARAMS;
+	uint8_t params[32] = { 0 };
+
+	put64(params, at->base, base);
+	put64(params, at->length, length);
+	return call(uvm->fd, UVM_CREATE_EXTERNAL_RANGE, params, at->rmStatus);
+}
+
+uint32_t uvm_range(struct uvm *uvm, uint64_t length)
+{
 	struct range *range = &uvm->ranges[uvm->count];
 	uint64_t base = uvm->count == 0 ? FIRST_BASE : range[-1].base + range[-1].length;
-	uint8_t params[32] = { 0 };
 	uint32_t status;
 
 	if (uvm->count == MAX_RANGES)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
-	put64(params, at->base, base);
-	put64(params, at->length, length);
-	status = call(uvm->fd, UVM_CREATE_EXTERNAL_RANGE, params, at->rmStatus);
+	status = uvm_range_at(uvm, base, length);
 	if (status == NV_OK) {
 		*range = (struct range){ .base = base, .length = length };
 		uvm->count++;
@@ -177,6 +183,32 @@ uint32_t uvm_map(struct uvm *uvm, uint32_t handle)
 	put32(params, at->hMemory, handle);
 	status = call(uvm->fd, UVM_MAP_EXTERNAL_ALLOCATION, params, at->rmStatus);
 	free(params);
+	return status;
+}
+
+uint32_t uvm_p2p(struct uvm *uvm, uint64_t length, uint32_t handle)
+{
+	const struct nv_layout_UVM_ALLOC_DEVICE_P2P_PARAMS *at = &uvm->settings.abi->UVM_ALLOC_DEVICE_P2P_PARAMS;
+	struct range *range = &uvm->ranges[uvm->count];
+	uint64_t base = uvm->count == 0 ? FIRST_BASE : range[-1].base + range[-1].length;
+	uint8_t params[64] = { 0 };
+	uint32_t status;
+
+	if (at->bytes == 0)
+		return NV_ERR_NOT_SUPPORTED;
+	if (uvm->count == MAX_RANGES)
+		return NV_ERR_INSUFFICIENT_RESOURCES;
+	put64(params, at->base, base);
+	put64(params, at->length, length);
+	memcpy(params + at->gpuUuid, uvm->uuid, sizeof(uvm->uuid));
+	put32(params, at->rmCtrlFd, (uint32_t)uvm->session.ctl);
+	put32(params, at->hClient, uvm->session.client);
+	put32(params, at->hMemory, handle);
+	status = call(uvm->fd, UVM_ALLOC_DEVICE_P2P, params, at->rmStatus);
+	if (status == NV_OK) {
+		*range = (struct range){ .base = base, .length = length };
+		uvm->count++;
+	}
 	return status;
 }
 
@@ -210,19 +242,49 @@ uint32_t uvm_free(struct uvm *uvm)
 	return status;
 }
 
-/* As CUDA does: a place is reserved first, and the offset of the mapping is its address. */
+/* As CUDA does: a place is reserved first. */
+static uint8_t *reserve(uint64_t size)
+{
+	size_t align = (size_t)2 << 20;
+	uint8_t *place = mmap(NULL, size + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return place == MAP_FAILED ? NULL : (uint8_t *)(((uintptr_t)place + align - 1) / align * align);
+}
+
+/* The offset of the mapping is its address. */
+static bool map_at(const struct uvm *uvm, uint8_t *place, uint64_t size)
+{
+	return mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm->fd, (off_t)(uintptr_t)place) !=
+		MAP_FAILED;
+}
+
+uint32_t uvm_pool(struct uvm *uvm, uint64_t size)
+{
+	const struct nv_layout_UVM_ALLOC_SEMAPHORE_POOL_PARAMS *at =
+		&uvm->settings.abi->UVM_ALLOC_SEMAPHORE_POOL_PARAMS;
+	uint8_t *place = reserve(size), *params = calloc(1, at->bytes);
+	uint32_t status = PROBE_ERRNO;
+
+	if (place && params) {
+		put_pointer(params, at->base, place);
+		put64(params, at->length, size);
+		status = call(uvm->fd, UVM_ALLOC_SEMAPHORE_POOL, params, at->rmStatus);
+	}
+	free(params);
+	if (status == NV_OK && !map_at(uvm, place, size))
+		return PROBE_ERRNO;
+	if (status == NV_OK)
+		memset(place, 1, size);
+	return status;
+}
+
 uint32_t uvm_managed(struct uvm *uvm, uint64_t size)
 {
 	const struct nv_layout_UVM_VALIDATE_VA_RANGE_PARAMS *at = &uvm->settings.abi->UVM_VALIDATE_VA_RANGE_PARAMS;
-	size_t align = (size_t)2 << 20;
 	uint8_t params[32] = { 0 };
-	uint8_t *place = mmap(NULL, size + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *place = reserve(size);
 
-	if (place == MAP_FAILED)
-		return PROBE_ERRNO;
-	place = (uint8_t *)(((uintptr_t)place + align - 1) / align * align);
-	if (mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm->fd, (off_t)(uintptr_t)place) ==
-		MAP_FAILED)
+	if (!place || !map_at(uvm, place, size))
 		return PROBE_ERRNO;
 	uvm->managed = place;
 	uvm->managed_size = size;
@@ -231,27 +293,37 @@ uint32_t uvm_managed(struct uvm *uvm, uint64_t size)
 	return call(uvm->fd, UVM_VALIDATE_VA_RANGE, params, at->rmStatus);
 }
 
-uint32_t dmabuf_export(struct uvm *uvm, uint32_t handle, uint64_t size)
+uint32_t dmabuf_export(struct uvm *uvm, const struct buffer *buffer)
 {
 	const struct nv_layout_nv_ioctl_export_to_dma_buf_fd_t *at =
 		&uvm->settings.abi->nv_ioctl_export_to_dma_buf_fd_t;
+	const struct grant *grant = &uvm->granted[MAX_BUFFER - buffer->count];
 	uint8_t *params = calloc(1, at->bytes);
-	uint32_t status;
+	uint64_t size = 0;
+	uint32_t status, i;
 
 	if (!params)
 		return PROBE_ERRNO;
-	put32(params, at->fd, UINT32_MAX);
+	for (i = 0; i < buffer->count; i++) {
+		put32(params + 4 * i, at->handles, grant[i].handle);
+		put64(params + 8 * i, at->sizes, grant[i].size);
+		size += grant[i].size;
+	}
+	put32(params, at->fd, buffer->again ? (uint32_t)uvm->dmabuf : UINT32_MAX);
 	put32(params, at->hClient, uvm->session.client);
-	put32(params, at->totalObjects, 1);
-	put32(params, at->numObjects, 1);
-	put64(params, at->totalSize, size);
-	put32(params, at->handles, handle);
-	put64(params, at->sizes, size);
+	put32(params, at->totalObjects, buffer->total);
+	put32(params, at->numObjects, buffer->count);
+	put32(params, at->index, buffer->index);
+	/* Of a larger buffer the rest is as large as all of these. */
+	put64(params, at->totalSize, buffer->total == buffer->count ? size : 2 * size);
 	status = driver_call(&uvm->settings, uvm->session.card, NV_ESC_EXPORT_TO_DMABUF_FD, params, at->bytes);
 	if (status == NV_OK)
 		status = get32(params, at->status);
-	if (status == NV_OK)
-		uvm->dmabuf = (int)get32(params, at->fd);
+	if (status == NV_OK && !buffer->again) {
+		/* Where tests look for it. */
+		uvm->dmabuf = fcntl((int)get32(params, at->fd), F_DUPFD_CLOEXEC, 100);
+		close((int)get32(params, at->fd));
+	}
 	free(params);
 	return status;
 }

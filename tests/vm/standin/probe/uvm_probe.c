@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,11 +21,19 @@ static const char help[] =
 	"  attach=N    attach card N to a control file of its own\n"
 	"  alloc=SIZE  memory of the card; rm-free gives the handle back, whatever still refers to the memory\n"
 	"  range=SIZE  an external range; map: the last memory into the last range; fork-map: from another process\n"
+	"  map-beside=ROUNDS  maps while another thread unmaps, each time with other memory, and frees its handle\n"
+	"  p2p=SIZE    the last memory for other devices, in a range of its own\n"
+	"  unmap-far free-far  the same calls as unmap and uvm-free for the last range, a page too far\n"
+	"  keep=SECONDS  a child has all files for so long; quit: end at once\n"
 	"  unmap       the last range; uvm-free: give the last range back; uvm-close: close nvidia-uvm\n"
-	"  managed=SIZE  managed memory; touch=SIZE writes to so much of it; munmap\n"
-	"  dmabuf      export the last memory; dmabuf-close\n"
+	"  managed=SIZE  managed memory; touch=SIZE writes to so much of it; munmap=SIZE: unmap its start; munmap\n"
+	"  over-range  an external range in the place of the managed memory\n"
+	"  pool=SIZE   a pool of semaphores, mapped and written to\n"
+	"  dmabuf      export the last memory; dmabuf=N: the last N; dmabuf-first, dmabuf-second: the last one, at that\n"
+	"              place of a buffer for two; dmabuf-add: at the second place of the buffer; dmabuf-close.\n"
+	"              its descriptor is 100\n"
 	"  used        bytes used on the card, as the card says\n"
-	"  hold=SECONDS\n"
+	"  hold=SECONDS; wait: for a line on stdin\n"
 	"  expect=STATUS  the next step must answer this; a step that fails with errno N answers 0x80000000+N\n"
 	"exit status: 0 all as expected, 3 not, 2 a step not understood, 1 no driver\n";
 
@@ -62,9 +71,53 @@ static uint32_t fork_map(struct uvm *uvm)
 	return status;
 }
 
+static uint32_t uvm_far(struct uvm *uvm, bool by_free)
+{
+	struct range last = uvm->ranges[uvm->count - 1];
+	uint32_t status;
+
+	if (uvm->count == 0)
+		return NV_ERR_INVALID_ADDRESS;
+	/* A length counts in all versions of the one call, and an address in all of the other. */
+	if (by_free)
+		uvm->ranges[uvm->count - 1].base += 4096;
+	else
+		uvm->ranges[uvm->count - 1].length += 4096;
+	status = by_free ? uvm_free(uvm) : uvm_unmap(uvm);
+	if (status != NV_OK)
+		uvm->ranges[uvm->count - 1] = last;
+	return status;
+}
+
+/* In a session of its own, without our output. */
+static uint32_t keep(unsigned int seconds)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		setsid();
+		close(STDOUT_FILENO);
+		close(STDERR_FILENO);
+		sleep(seconds);
+		_exit(0);
+	}
+	return child < 0 ? PROBE_ERRNO : NV_OK;
+}
+
 static uint32_t release_managed(struct uvm *uvm)
 {
 	return munmap(uvm->managed, uvm->managed_size) == 0 ? NV_OK : PROBE_ERRNO;
+}
+
+static uint32_t release_start(struct uvm *uvm, uint64_t size)
+{
+	void *start = uvm->managed;
+
+	if (size > uvm->managed_size)
+		return NV_ERR_INVALID_ARGUMENT;
+	uvm->managed = (uint8_t *)start + size;
+	uvm->managed_size -= size;
+	return munmap(start, size) == 0 ? NV_OK : PROBE_ERRNO;
 }
 
 static uint32_t used(struct uvm *uvm)
@@ -93,6 +146,33 @@ static uint32_t close_uvm(struct uvm *uvm)
 	return close(uvm->fd) == 0 ? NV_OK : PROBE_ERRNO;
 }
 
+static uint32_t buffer_step(struct uvm *uvm, const char *which, bool *known)
+{
+	if (strcmp(which, "") == 0)
+		return dmabuf_export(uvm, &(struct buffer){ .count = 1, .total = 1 });
+	if (strcmp(which, "-first") == 0)
+		return dmabuf_export(uvm, &(struct buffer){ .count = 1, .total = 2 });
+	if (strcmp(which, "-second") == 0)
+		return dmabuf_export(uvm, &(struct buffer){ .count = 1, .index = 1, .total = 2 });
+	if (strcmp(which, "-add") == 0)
+		return dmabuf_export(uvm, &(struct buffer){ .count = 1, .index = 1, .total = 2, .again = true });
+	if (strcmp(which, "-close") == 0)
+		return close(uvm->dmabuf) == 0 ? NV_OK : PROBE_ERRNO;
+	*known = false;
+	return NV_OK;
+}
+
+static uint32_t take_memory(struct uvm *uvm, uint64_t size)
+{
+	uint32_t status = memory_alloc(&uvm->session, size, &uvm->last);
+
+	if (status != NV_OK)
+		return status;
+	memmove(uvm->granted, uvm->granted + 1, sizeof(uvm->granted) - sizeof(uvm->granted[0]));
+	uvm->granted[MAX_BUFFER - 1] = uvm->last;
+	return status;
+}
+
 static uint32_t run_plain(struct uvm *uvm, const char *name, bool *known)
 {
 	if (strcmp(name, "uvm") == 0)
@@ -107,18 +187,24 @@ static uint32_t run_plain(struct uvm *uvm, const char *name, bool *known)
 		return uvm_unmap(uvm);
 	if (strcmp(name, "uvm-free") == 0)
 		return uvm_free(uvm);
+	if (strcmp(name, "unmap-far") == 0 || strcmp(name, "free-far") == 0)
+		return uvm_far(uvm, name[0] == 'f');
 	if (strcmp(name, "uvm-close") == 0)
 		return close_uvm(uvm);
 	if (strcmp(name, "rm-free") == 0)
 		return session_free(&uvm->session, uvm->last.handle);
 	if (strcmp(name, "munmap") == 0)
 		return release_managed(uvm);
-	if (strcmp(name, "dmabuf") == 0)
-		return dmabuf_export(uvm, uvm->last.handle, uvm->last.size);
-	if (strcmp(name, "dmabuf-close") == 0)
-		return close(uvm->dmabuf) == 0 ? NV_OK : PROBE_ERRNO;
+	if (strcmp(name, "over-range") == 0)
+		return uvm_range_at(uvm, (uintptr_t)uvm->managed, uvm->managed_size);
+	if (strncmp(name, "dmabuf", 6) == 0)
+		return buffer_step(uvm, name + 6, known);
 	if (strcmp(name, "used") == 0)
 		return used(uvm);
+	if (strcmp(name, "wait") == 0)
+		return getchar() == EOF ? PROBE_ERRNO : NV_OK;
+	if (strcmp(name, "quit") == 0)
+		_exit(0);
 	*known = false;
 	return NV_OK;
 }
@@ -143,15 +229,27 @@ static uint32_t run_sized(struct uvm *uvm, const char *name, const char *value, 
 	if (!*known)
 		return NV_OK;
 	if (strcmp(name, "alloc") == 0)
-		return memory_alloc(&uvm->session, size, &uvm->last);
+		return take_memory(uvm, size);
+	if (strcmp(name, "dmabuf") == 0 && size <= MAX_BUFFER)
+		return dmabuf_export(uvm, &(struct buffer){ .count = (uint32_t)size, .total = (uint32_t)size });
 	if (strcmp(name, "range") == 0)
 		return uvm_range(uvm, size);
+	if (strcmp(name, "map-beside") == 0)
+		return map_beside_unmap(uvm, size);
 	if (strcmp(name, "managed") == 0)
 		return uvm_managed(uvm, size);
 	if (strcmp(name, "touch") == 0)
 		return touch(uvm, size);
+	if (strcmp(name, "munmap") == 0)
+		return release_start(uvm, size);
+	if (strcmp(name, "pool") == 0)
+		return uvm_pool(uvm, size);
 	if (strcmp(name, "attach") == 0)
 		return attach_card(uvm, (uint32_t)size);
+	if (strcmp(name, "p2p") == 0)
+		return uvm_p2p(uvm, size, uvm->last.handle);
+	if (strcmp(name, "keep") == 0)
+		return keep((unsigned int)size);
 	if (strcmp(name, "hold") == 0)
 		return sleep((unsigned int)size) == 0 ? NV_OK : PROBE_ERRNO;
 	*known = false;

@@ -6,6 +6,7 @@
 #include "probe.h"
 
 #define MAX_RANGES 64u
+#define MAX_BUFFER 8u
 
 struct range {
 	uint64_t base;
@@ -21,6 +22,7 @@ struct uvm {
 	uint8_t uuid[16];
 	uint32_t va_space;
 	struct grant last;
+	struct grant granted[MAX_BUFFER]; /* the last ones, the last one last */
 	struct range ranges[MAX_RANGES];
 	unsigned int count;
 	void *managed;
@@ -36,9 +38,20 @@ uint32_t uvm_pageable(struct uvm *uvm, bool *pageable);
 uint32_t attach_card(struct uvm *uvm, uint32_t card);
 uint32_t uvm_range(struct uvm *uvm, uint64_t length);
 uint32_t uvm_map(struct uvm *uvm, uint32_t handle);
+/* Memory of the card for other devices, in a range of its own. */
+uint32_t uvm_p2p(struct uvm *uvm, uint64_t length, uint32_t handle);
 uint32_t uvm_unmap(struct uvm *uvm);
+/* uvm_beside.c: again and again on new memory; what is mapped then stays so. */
+uint32_t map_beside_unmap(struct uvm *uvm, uint64_t rounds);
 uint32_t uvm_free(struct uvm *uvm);
+uint32_t uvm_range_at(struct uvm *uvm, uint64_t base, uint64_t length);
+uint32_t uvm_pool(struct uvm *uvm, uint64_t size);
 uint32_t uvm_managed(struct uvm *uvm, uint64_t size);
-uint32_t dmabuf_export(struct uvm *uvm, uint32_t handle, uint64_t size);
+/* The last memories, at a place in a buffer of so many: a new one, or the one that there is. */
+struct buffer {
+	uint32_t count, index, total;
+	bool again;
+};
+uint32_t dmabuf_export(struct uvm *uvm, const struct buffer *buffer);
 
 #endif

@@ -7,6 +7,7 @@
 
 typedef long intptr_t;
 
+#define UINT16_MAX U16_MAX
 #define UINT32_MAX U32_MAX
 #define UINT64_MAX U64_MAX
 

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * Channel groups and channels. With a group of the graphics engine the driver sets memory of the card aside for the buffers
+ * of a context (kernel_channel_group_api.c, ctxBufPoolReserve), and tells it of no process. For a channel outside of any
+ * group it makes one (kernel_channel.c).
+ */
+#include "call.h"
+
+static enum cgpu_verdict group_or_channel(
+	struct core_frame *frame, const struct core_alloc *alloc, u32 kind, u32 bytes, u32 engine_at)
+{
+	u32 parent = core_parent_find(frame, &alloc->handles);
+	enum cgpu_verdict verdict;
+	int more;
+
+	if (parent == CORE_NONE)
+		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
+	if (core_get64(frame->call->top, alloc->params_at) == 0)
+		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+	more = core_alloc_copy_in(frame, alloc, bytes);
+	if (more)
+		return core_alloc_copy_in_verdict(frame, more);
+	verdict = core_reserve_context(
+		frame, &alloc->handles, parent, kind, core_get32(frame->call->segment[0].data, engine_at));
+	return verdict == CGPU_EXECUTE ? core_execute(frame, CORE_OP_ALLOC) : verdict;
+}
+
+enum cgpu_verdict core_begin_group(struct core_frame *frame, const struct core_alloc *alloc)
+{
+	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
+		&frame->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
+
+	return group_or_channel(frame, alloc, CORE_OBJECT_CHANNEL_GROUP, at->bytes, at->engineType);
+}
+
+enum cgpu_verdict core_begin_channel(struct core_frame *frame, const struct core_alloc *alloc)
+{
+	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
+		&frame->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+	u32 parent = core_parent_find(frame, &alloc->handles);
+
+	/* One in a group has its context. */
+	if (parent == CORE_NONE)
+		return CGPU_CONTINUE;
+	return group_or_channel(frame, alloc, CORE_OBJECT_CHANNEL, at->bytes, at->engineType);
+}
+
+/* The address space that the judged parameters name; 0: that of the device. */
+static u32 named_space(const struct core_frame *frame, u32 kind)
+{
+	const u8 *params = frame->call->segment[0].data;
+
+	if (frame->call->nr != NV_ESC_RM_ALLOC || frame->call->segments == 0)
+		return 0;
+	if (kind == CORE_OBJECT_CHANNEL_GROUP)
+		return core_get32(params, frame->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace);
+	if (kind == CORE_OBJECT_CHANNEL)
+		return core_get32(params, frame->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace);
+	return 0;
+}
+
+u32 core_space_of(struct core_frame *frame, u32 object, u32 parent)
+{
+	struct cgpu_state *state = frame->state;
+	u32 client = state->object[object].client;
+	u32 handle = named_space(frame, state->object[object].kind);
+	u32 space = core_object_find(state, client, handle);
+
+	if (handle == 0 || parent == CORE_NONE || parent == space)
+		return parent;
+	/* What else the ledger has under this handle is out of date, as the driver has a space there; it goes with its like. */
+	if (space != CORE_NONE)
+		return state->object[space].kind == CORE_OBJECT_SPACE ? space : parent;
+	space = core_object_begin(state, client, CORE_OBJECT_SPACE, state->object[object].gpu);
+	if (space == CORE_NONE)
+		return parent;
+	core_object_confirm(state, space, handle, parent);
+	return space;
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include "cgroup.h"
+#include "drift.h"
+#include "engine.h"
+
+#define PROCESSES_MAX 950 /* NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT, ctrl2080gpu.h */
+
+/* Whether what a process has is charged to somebody, or to nobody any more. */
+static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
+{
+	struct cgpu_container_info info;
+	u32 cursor = 0, client, at;
+
+	/* Exported memory is in a client of ours, and is charged. */
+	if (tgid == getpid())
+		return 1;
+	if (cgpu_client_next(&d->core, tgid, &cursor, &client) == 0)
+		return 1;
+	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
+		if (!(cgpu_container_gpus(&d->core, info.slot, info.generation) >> gpu & 1))
+			continue;
+		/* One without a group of its own tells nothing of who belongs to it. */
+		if (strcmp(info.cgroup, "/") != 0 && cgroup_holds(info.cgroup, tgid))
+			return 1;
+	}
+	return 0;
+}
+
+/* Negative: the driver does not say. */
+static int view_processes(struct cgpud *d, u32 gpu, struct cgpu_card_view *view)
+{
+	s32 tgid[PROCESSES_MAX];
+	int n = driver_gpu_processes(&d->driver, gpu, tgid, PROCESSES_MAX), i;
+	u64 bytes;
+
+	for (i = 0; i < n; i++) {
+		/* One that has ended meanwhile has nothing. */
+		if (driver_process_bytes(&d->driver, gpu, tgid[i], &bytes) < 0 || bytes == 0)
+			continue;
+		view->users++;
+		if (is_contained(d, gpu, tgid[i]))
+			continue;
+		view->strangers++;
+		view->outside += bytes;
+	}
+	return n;
+}
+
+void drift_look(struct cgpud *d)
+{
+	u64 total;
+	u32 gpu;
+
+	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
+		struct cgpu_card_view view = { 0 };
+
+		if (driver_gpu_memory(&d->driver, gpu, &total, &view.memfree) < 0)
+			continue;
+		if (view_processes(d, gpu, &view) < 0)
+			cgpu_gpu_set_memfree(&d->core, gpu, view.memfree);
+		else
+			cgpu_gpu_look(&d->core, gpu, &view);
+	}
+}

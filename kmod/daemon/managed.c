@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <unistd.h>
+
+#include "clock.h"
+#include "engine.h"
+#include "managed.h"
+#include "mappings.h"
+#include "process.h"
+
+#define PIECE (2ull << 20) /* UVM_CHUNK_SIZE_MAX, kernel-open/nvidia-uvm/uvm_pmm_gpu.h */
+#define ADDRESS_MAX (1ull << 57)
+#define PENDING_MS 1000
+#define LOOK_MS 100
+#define PROCESSES_MAX 1024
+#define WAIT_S 1
+
+struct sum {
+	struct managed_container *container;
+	s32 tgid;
+	u64 bytes;
+	u64 counted; /* the piece after the last that counts */
+};
+
+static struct managed_container *container_of_slot(struct cgpud *d, u32 slot)
+{
+	return &d->managed.container[slot % CGPU_MAX_CONTAINERS];
+}
+
+void managed_open(struct managed *managed, u32 allowed)
+{
+	u32 i;
+
+	atomic_store(&managed->allowed, allowed);
+	for (i = 0; i < CGPU_MAX_CONTAINERS; i++)
+		pthread_mutex_init(&managed->container[i].order, NULL);
+}
+
+/* Whoever looks may wait for memory that a hostile process keeps locked. Nobody waits for him for long, least of all the
+ * next container in this place. */
+static int begin_look(struct managed_container *container)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += WAIT_S;
+	return pthread_mutex_timedlock(&container->order, &until) == 0 ? 0 : -EAGAIN;
+}
+
+/* A thread that makes another call has done the one before; so has one that had long enough. */
+static void pending_settle(struct managed_container *container, s32 tid)
+{
+	u64 now = clock_ms();
+	u32 i;
+
+	for (i = 0; i < MANAGED_PENDING; i++) {
+		if (container->pending[i].tid == tid || now >= container->pending[i].until)
+			container->pending[i].tid = 0;
+	}
+}
+
+static int pending_add(struct managed_container *container, const struct managed_map *map)
+{
+	u32 i;
+
+	for (i = 0; i < MANAGED_PENDING && container->pending[i].tid; i++)
+		;
+	if (i == MANAGED_PENDING)
+		return -EAGAIN;
+	container->pending[i] = (struct managed_pending){ .tid = map->tid,
+		.tgid = map->tgid,
+		.start = map->start,
+		.end = map->start + map->bytes,
+		.until = clock_ms() + PENDING_MS };
+	return 0;
+}
+
+static u64 pieces(u64 start, u64 end)
+{
+	return (end + PIECE - 1) / PIECE * PIECE - start / PIECE * PIECE;
+}
+
+static u64 pending_bytes(const struct managed_container *container, s32 tgid)
+{
+	u64 bytes = 0;
+	u32 i;
+
+	for (i = 0; i < MANAGED_PENDING; i++) {
+		if (container->pending[i].tid && container->pending[i].tgid == tgid)
+			bytes += pieces(container->pending[i].start, container->pending[i].end);
+	}
+	return bytes;
+}
+
+/* It is there: no longer pending. */
+static void pending_seen(struct managed_container *container, s32 tgid, u64 start, u64 end)
+{
+	u32 i;
+
+	for (i = 0; i < MANAGED_PENDING; i++) {
+		struct managed_pending *p = &container->pending[i];
+
+		if (p->tgid == tgid && start <= p->start && p->end <= end)
+			p->tid = 0;
+	}
+}
+
+/* Neighbours may share a piece. */
+static void add(void *ctx, u64 start, u64 end)
+{
+	struct sum *sum = ctx;
+	u64 from = start > sum->counted ? start : sum->counted;
+
+	pending_seen(sum->container, sum->tgid, start, end);
+	if (end <= from)
+		return;
+	sum->bytes += pieces(from, end);
+	sum->counted = (end + PIECE - 1) / PIECE * PIECE;
+}
+
+/* Bytes that a process has, or is about to have. */
+static int measure(struct managed_container *container, s32 tgid, u64 *bytes)
+{
+	struct sum sum = { .container = container, .tgid = tgid };
+	int r = mappings_walk(tgid, add, &sum);
+
+	*bytes = sum.bytes + pending_bytes(container, tgid);
+	return r;
+}
+
+static int set(struct cgpud *d, const struct managed_map *map, u64 bytes, u32 limited)
+{
+	struct cgpu_managed wanted = {
+		.slot = map->slot, .generation = map->generation, .tgid = map->tgid, .bytes = bytes, .limited = limited
+	};
+
+	return cgpu_managed_set(&d->core, &wanted);
+}
+
+static int charge(struct cgpud *d, struct managed_container *container, const struct managed_map *map)
+{
+	u64 before;
+	int r = measure(container, map->tgid, &before);
+
+	if (r < 0)
+		return r;
+	/* First what is there, whatever the limit; then what is to come. */
+	r = set(d, map, before, 0);
+	if (r == 0)
+		r = set(d, map, before + pieces(map->start, map->start + map->bytes), 1);
+	if (r < 0)
+		return r;
+	/* What the driver limits shrinks by as much: it counts no managed memory. */
+	if (atomic_load(&d->limits.on) && atomic_load(&d->enforce) && limits_look(d, map->slot, map->generation) < 0)
+		r = -ENOMEM;
+	if (r == 0)
+		r = pending_add(container, map);
+	if (r < 0)
+		set(d, map, before, 0);
+	else
+		container->counted += pieces(map->start, map->start + map->bytes);
+	return r;
+}
+
+int managed_map(struct cgpud *d, const struct managed_map *map)
+{
+	struct managed_container *container = container_of_slot(d, map->slot);
+	u32 enforced = atomic_load(&d->enforce);
+	int r;
+
+	if (!atomic_load(&d->managed.allowed))
+		return enforced ? -EPERM : 0;
+	/* No process has such addresses. */
+	if (map->start >= ADDRESS_MAX || map->bytes >= ADDRESS_MAX)
+		return enforced ? -ENOMEM : 0;
+	r = begin_look(container);
+	if (r == 0) {
+		pending_settle(container, map->tid);
+		r = charge(d, container, map);
+		pthread_mutex_unlock(&container->order);
+	}
+	return enforced ? r : 0;
+}
+
+void managed_look(struct cgpud *d, u32 slot, u64 generation, s32 tid)
+{
+	struct managed_container *container = container_of_slot(d, slot);
+	struct managed_map of = { .slot = slot, .generation = generation };
+	s32 tgid[PROCESSES_MAX];
+	u32 cursor = 0, n = 0, i;
+	u64 bytes, sum = 0;
+
+	if (begin_look(container) < 0)
+		return;
+	pending_settle(container, tid);
+	while (n < PROCESSES_MAX && cgpu_managed_next(&d->core, slot, &cursor, &tgid[n]) == 0)
+		n++;
+	for (i = 0; i < n; i++) {
+		of.tgid = tgid[i];
+		if (measure(container, of.tgid, &bytes) == 0 && set(d, &of, bytes, 0) == 0)
+			sum += bytes;
+	}
+	/* What the driver limits is what these leave of the slice. */
+	if (sum != container->counted && atomic_load(&d->limits.on))
+		limits_look(d, slot, generation);
+	container->counted = sum;
+	atomic_store(&container->looked, clock_ms());
+	pthread_mutex_unlock(&container->order);
+}
+
+void managed_look_again(struct cgpud *d, u32 slot, u64 generation, s32 tid)
+{
+	if (clock_ms() >= atomic_load(&container_of_slot(d, slot)->looked) + LOOK_MS)
+		managed_look(d, slot, generation, tid);
+}
+
+void managed_drop_ended(struct cgpud *d, u32 slot)
+{
+	u32 cursor = 0;
+	s32 tgid;
+
+	while (cgpu_managed_next(&d->core, slot, &cursor, &tgid) == 0)
+		if (process_has_ended(tgid))
+			cgpu_managed_ended(&d->core, tgid);
+}

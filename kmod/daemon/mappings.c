@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "mappings.h"
+
+#define CHUNK 65536
+#define PREFIX 96 /* of a line: everything before the name */
+
+/* Names can be long; only what comes before them counts. */
+struct line {
+	char text[PREFIX + 1];
+	u32 length;
+};
+
+/* proc_pid_maps(5): start-end perms offset device inode name */
+static void line_end(struct line *line, mapping_fn each, void *ctx)
+{
+	unsigned long long start, end, offset, inode;
+	char perms[5];
+
+	line->text[line->length] = 0;
+	line->length = 0;
+	if (sscanf(line->text, "%llx-%llx %4s %llx %*x:%*x %llu", &start, &end, perms, &offset, &inode) != 5)
+		return;
+	if (perms[3] == 's' && inode != 0 && offset == start && end > start)
+		each(ctx, start, end);
+}
+
+int mappings_walk(s32 tgid, mapping_fn each, void *ctx)
+{
+	char path[64], chunk[CHUNK];
+	struct line line = { .length = 0 };
+	ssize_t n, i;
+	int fd, r;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", tgid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT || errno == ESRCH ? 0 : -errno;
+	while ((n = read(fd, chunk, sizeof(chunk))) > 0) {
+		for (i = 0; i < n; i++) {
+			if (chunk[i] == '\n')
+				line_end(&line, each, ctx);
+			else if (line.length < PREFIX)
+				line.text[line.length++] = chunk[i];
+		}
+	}
+	r = n < 0 && errno != ESRCH ? -errno : 0;
+	close(fd);
+	return r;
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Memory of this process that the card may use, as cudaMallocHost and cudaHostRegister ask for it. */
+#include <stdlib.h>
+
+#include "probe.h"
+
+#define PAGE 4096u
+
+/* Without a descriptor's type it is an address. */
+static uint32_t pin_by_heap(struct session *session, void *memory, struct grant *grant)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &session->settings->abi->NVOS32_PARAMETERS;
+	uint8_t data[256] = { 0 };
+	uint32_t status;
+
+	put32(data, at->hRoot, session->client);
+	put32(data, at->hObjectParent, session->device);
+	put32(data, at->function, NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR);
+	put64(data, at->data_AllocOsDesc_descriptor, (uintptr_t)memory);
+	put64(data, at->data_AllocOsDesc_limit, grant->size - 1);
+	status = driver_call(session->settings, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes);
+	grant->handle = get32(data, at->data_AllocOsDesc_hMemory);
+	return status != NV_OK ? status : get32(data, at->status);
+}
+
+static uint32_t pin_by_call(struct session *session, void *memory, struct grant *grant)
+{
+	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
+		&session->settings->abi->nv_ioctl_nvos02_parameters_with_fd;
+	uint8_t data[64] = { 0 };
+	uint32_t status;
+
+	grant->handle = session->next_handle++;
+	put32(data, at->params_hRoot, session->client);
+	put32(data, at->params_hObjectParent, session->device);
+	put32(data, at->params_hObjectNew, grant->handle);
+	put32(data, at->params_hClass, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR);
+	put64(data, at->params_pMemory, (uintptr_t)memory);
+	put64(data, at->params_limit, grant->size - 1);
+	put32(data, at->fd, UINT32_MAX);
+	status = driver_call(session->settings, session->card, NV_ESC_RM_ALLOC_MEMORY, data, at->bytes);
+	return status != NV_OK ? status : get32(data, at->params_status);
+}
+
+uint32_t memory_pin(struct session *session, uint64_t size, struct grant *grant)
+{
+	void *memory = aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
+	uint32_t status;
+
+	*grant = (struct grant){ .size = size };
+	/* It is the driver's until this process ends. */
+	if (!memory)
+		return PROBE_ERRNO;
+	status = session->settings->via >= VIA_HEAP ? pin_by_heap(session, memory, grant) :
+						      pin_by_call(session, memory, grant);
+	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
+		return PROBE_ERRNO;
+	return status;
+}

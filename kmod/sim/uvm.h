@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The node nvidia-uvm: open files, what lies where in their address spaces, and memory that is mapped there. */
+#ifndef CGPU_SIM_UVM_H
+#define CGPU_SIM_UVM_H
+
+#include "sim.h"
+
+enum uvm_type { UVM_UNINITIALIZED, UVM_VA_SPACE, UVM_MM };
+
+/* A duplicate of memory: it stays until the last piece of its mapping goes (uvm_map_external.c, mem_handle). */
+struct uvm_hold {
+	uint32_t refs;
+	/* NULL: memory of the host. */
+	struct memory *memory;
+};
+
+struct uvm_mapping {
+	struct uvm_mapping *next;
+	struct uvm_hold *hold;
+	uint64_t start;
+	/* The last byte. */
+	uint64_t end;
+	uint32_t card;
+};
+
+struct uvm_range {
+	struct uvm_range *next;
+	uint64_t start;
+	uint64_t end;
+	/* Of an external range. */
+	struct uvm_mapping *mappings;
+	/* Of memory for other devices: the whole range. */
+	struct uvm_hold *p2p;
+};
+
+/* One open file description. */
+struct uvm_file {
+	struct uvm_file *next;
+	uint64_t id;
+	enum uvm_type type;
+	uint64_t flags;
+	bool registered[SIM_MAX_CARDS];
+	bool has_space[SIM_MAX_CARDS];
+	struct uvm_range *ranges;
+	/* Of UVM_MM: what keeps the other file open. */
+	intptr_t target;
+};
+
+/* A call that has been copied in, with the process that makes it. */
+struct uvm_call {
+	struct sim *sim;
+	struct uvm_file *file;
+	struct caller caller;
+	pid_t process;
+	uint8_t *params;
+};
+
+/* uvm_external.c: with the lock held; each answers with the driver's status. */
+uint32_t uvm_create_external_range(struct uvm_call *call);
+uint32_t uvm_map_external_allocation(struct uvm_call *call);
+uint32_t uvm_unmap_external(struct uvm_call *call);
+uint32_t uvm_free(struct uvm_call *call);
+uint32_t uvm_alloc_device_p2p(struct uvm_call *call);
+void uvm_drop_card(struct sim *sim, struct uvm_file *file, uint32_t card);
+void uvm_drop_all(struct sim *sim, struct uvm_file *file);
+/* uvm.c: the number of a registered card; SIM_NO_CARD: none with this name. */
+uint32_t uvm_card(const struct uvm_call *call, const uint8_t *uuid);
+/* An object as a process of the user names it to UVM (src/nvidia/src/kernel/rmapi/nv_gpu_ops.c, client_resource.c:220). */
+uint32_t uvm_find_object(struct uvm_call *call, uint32_t client, uint32_t handle, struct object **object);
+
+#endif

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Exports and imports by descriptor, as a container makes them. */
+#include "bench.h"
+
+#define DESCRIPTOR 9
+
+static long control(struct bench *bench, const struct caller *caller, u32 client, u32 command, u32 bytes)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
+
+	memset(bench->top, 0, sizeof(bench->top));
+	core_put32(bench->top, at->hClient, client);
+	core_put32(bench->top, at->hObject, client);
+	core_put32(bench->top, at->cmd, command);
+	core_put64(bench->top, at->params, OUTSIDE);
+	core_put32(bench->top, at->paramsSize, bytes);
+	return bench_call(bench, caller, NV_ESC_RM_CONTROL, at->bytes);
+}
+
+long bench_export(struct bench *bench, const struct caller *caller, u32 client, u32 object)
+{
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS *at =
+		&bench->core.abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS;
+	u8 *params = bench->segment[0];
+
+	memset(params, 0, at->bytes);
+	core_put32(params, at->fd, DESCRIPTOR);
+	core_put32(params, at->object_data_rmObject_hObject, object);
+	return control(bench, caller, client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, at->bytes);
+}
+
+long bench_import(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object)
+{
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS *at =
+		&bench->core.abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS;
+	u8 *params = bench->segment[0];
+
+	memset(params, 0, at->bytes);
+	core_put32(params, at->fd, DESCRIPTOR);
+	core_put32(params, at->object_data_rmObject_hParent, parent);
+	core_put32(params, at->object_data_rmObject_hObject, object);
+	return control(bench, caller, client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, at->bytes);
+}
+
+static void put_list(u8 *params, u32 objects_at, u32 count_at, const struct list_ask *ask)
+{
+	u16 numbers[2] = { (u16)ask->count, (u16)ask->index };
+	u32 i;
+
+	for (i = 0; i < ask->count && objects_at + 4 * i + 4 <= count_at; i++)
+		core_put32(params, objects_at + 4 * i, ask->object[i]);
+	memcpy(params + count_at, numbers, sizeof(numbers));
+}
+
+long bench_export_list(struct bench *bench, const struct caller *caller, const struct list_ask *ask)
+{
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *at =
+		&bench->core.abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
+	u8 *params = bench->segment[0];
+
+	memset(params, 0, at->bytes);
+	core_put32(params, at->fd, DESCRIPTOR);
+	put_list(params, at->objects, at->numObjects, ask);
+	return control(bench, caller, ask->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, at->bytes);
+}
+
+long bench_import_list(struct bench *bench, const struct caller *caller, const struct list_ask *ask)
+{
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS *at =
+		&bench->core.abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
+	u8 *params = bench->segment[0];
+
+	memset(params, 0, at->bytes);
+	core_put32(params, at->fd, DESCRIPTOR);
+	core_put32(params, at->hParent, ask->parent);
+	put_list(params, at->objects, at->numObjects, ask);
+	return control(bench, caller, ask->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, at->bytes);
+}

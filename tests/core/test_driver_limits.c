@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The driver limits memory by its own count: what the core still judges, and what it tells. */
+#include "bench.h"
+
+#define LIMIT (6043 * MIB)
+#define COUNTED (1024 * MIB)
+
+static struct caller caller;
+static u64 counted;
+
+static u64 on_driver_used(void *ctx, u32 slot, u32 gpu)
+{
+	CHECK_EQ(((struct bench *)ctx)->locked, 1);
+	return slot == caller.slot && gpu == 0 ? counted : 0;
+}
+
+static struct bench *limited(void)
+{
+	struct bench *bench = bench_new("580.142");
+
+	counted = COUNTED;
+	bench->ops.driver_used = on_driver_used;
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
+	caller = bench_caller(bench, "a", 100);
+	bench_cuda_start(bench, &caller, 0xc1);
+	return bench;
+}
+
+static void allocations_go_on(void)
+{
+	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 1, .size = 2 * LIMIT };
+	struct bench *bench = limited();
+
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), CONTINUED);
+	CHECK_EQ(bench_vidmem(bench, &caller, 0, &ask), CONTINUED);
+	CHECK_EQ(bench_heap(bench, &caller, &ask), CONTINUED);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	bench_free(bench);
+}
+
+static void cards_stay_judged(void)
+{
+	struct memory_ask ask = { .client = 0xc1, .parent = 0xee, .object = 1, .size = MIB };
+	struct bench *bench = limited();
+
+	/* Only a device of the container's own card can be the parent. */
+	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xee, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_INVALID_OBJECT_PARENT);
+	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_ERR_INVALID_OBJECT_PARENT);
+	CHECK_EQ(bench_class(bench, &caller, 0xdead), NV_ERR_INVALID_CLASS);
+	bench_free(bench);
+}
+
+static void figures_are_the_drivers(void)
+{
+	struct bench *bench = limited();
+
+	CHECK(bench_is(bench, "/0/a/meminfo", "Free: 5262802944\n"));
+	counted = 2 * LIMIT;
+	CHECK(bench_is(bench, "/0/a/meminfo", "Free: 0\n"));
+	counted = ~0ull;
+	CHECK(bench_is(bench, "/0/a/meminfo", "Free: 0\n"));
+	bench_free(bench);
+}
+
+static void memsize_holds_what_is_counted(void)
+{
+	struct bench *bench = limited();
+
+	CHECK_EQ(bench_write(bench, "/0/a/memsize", "1073741823"), -EBUSY);
+	CHECK_EQ(bench_write(bench, "/0/a/memsize", "1073741824"), 0);
+	CHECK(bench_is(bench, "/0/a/meminfo", "Free: 0\n"));
+	bench_free(bench);
+}
+
+static void managed_memory_is_counted_here(void)
+{
+	struct bench *bench = limited();
+	struct cgpu_managed wanted = {
+		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .limited = 1
+	};
+	struct cgpu_instance_info info;
+
+	wanted.bytes = 100 * MIB;
+	CHECK_EQ(cgpu_managed_set(&bench->core, &wanted), 0);
+	CHECK_EQ(cgpu_instance_info(&bench->core, caller.slot, caller.generation, 0, &info), 0);
+	CHECK_EQ(info.memsize, LIMIT);
+	CHECK_EQ(info.charged, 100 * MIB);
+	CHECK(bench_is(bench, "/0/a/meminfo", "Free: 5157945344\nPID: 100 Mem: 104857600\n"));
+	wanted.bytes = LIMIT + 1;
+	CHECK_EQ(cgpu_managed_set(&bench->core, &wanted), -ENOMEM);
+	CHECK_EQ(cgpu_instance_info(&bench->core, caller.slot, caller.generation, 1, &info), -ENOENT);
+	CHECK_EQ(cgpu_instance_info(&bench->core, caller.slot, caller.generation + 1, 0, &info), -ENOENT);
+	CHECK_EQ(cgpu_instance_info(&bench->core, caller.slot, caller.generation, ~0u, &info), -ENOENT);
+	bench_free(bench);
+}
+
+static void settings_tell_the_backend(void)
+{
+	struct bench *bench = limited();
+	struct cgpu_settings settings;
+
+	cgpu_settings_read(&bench->core, &settings);
+	CHECK(!strcmp(settings.memory_backend, "core"));
+	memcpy(settings.memory_backend, "driver", sizeof("driver"));
+	CHECK_EQ(cgpu_settings_apply(&bench->core, &settings), 0);
+	CHECK(bench_is(bench, "/engine", "cgpud 0.1.0 driver\n"));
+	bench_free(bench);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(allocations_go_on),
+		TEST(cards_stay_judged),
+		TEST(figures_are_the_drivers),
+		TEST(memsize_holds_what_is_counted),
+		TEST(managed_memory_is_counted_here),
+		TEST(settings_tell_the_backend),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}

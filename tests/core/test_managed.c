@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Managed memory as an engine outside of the kernel counts it: by what each process has mapped. */
+#include "bench.h"
+
+#define SLICE "6336544768" /* 6043 MiB */
+#define LIMIT (6043 * MIB)
+
+static struct bench *sliced(struct caller *caller, const char *gpus)
+{
+	struct bench *bench = bench_new("580.142");
+	char text[256];
+
+	snprintf(text, sizeof(text), "create id=a pid=1 %s", gpus);
+	CHECK_EQ(bench_ctl(bench, text), 0);
+	*caller = bench_caller(bench, "a", 100);
+	return bench;
+}
+
+static int set(struct bench *bench, const struct caller *caller, s32 tgid, u64 bytes, u32 limited)
+{
+	struct cgpu_managed wanted = {
+		.slot = caller->slot, .generation = caller->generation, .tgid = tgid, .bytes = bytes, .limited = limited
+	};
+	int err = cgpu_managed_set(&bench->core, &wanted);
+
+	bench_invariants(bench->core.state);
+	return err;
+}
+
+static u32 processes(struct bench *bench, u32 slot)
+{
+	u32 cursor = 0, found = 0;
+	s32 tgid;
+
+	while (cgpu_managed_next(&bench->core, slot, &cursor, &tgid) == 0)
+		found++;
+	return found;
+}
+
+static void what_is_mapped_is_charged(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller, "gpu=0:" SLICE);
+
+	CHECK_EQ(set(bench, &caller, 100, 4096 * MIB, 1), 0);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
+	CHECK_EQ(set(bench, &caller, 100, LIMIT + 1, 1), -ENOMEM);
+	CHECK_EQ(set(bench, &caller, 101, 2048 * MIB, 1), -ENOMEM);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
+	CHECK_EQ(processes(bench, caller.slot), 1);
+	CHECK_EQ(set(bench, &caller, 101, 1947 * MIB, 1), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), LIMIT);
+	CHECK_EQ(processes(bench, caller.slot), 2);
+	CHECK_EQ(set(bench, &caller, 100, 2 * MIB, 1), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 1949 * MIB);
+	CHECK_EQ(set(bench, &caller, 100, 0, 0), 0);
+	CHECK_EQ(set(bench, &caller, 101, 0, 0), 0);
+	CHECK_EQ(set(bench, &caller, 101, 0, 0), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+	bench_free(bench);
+}
+
+static void what_is_there_is_counted_above_the_limit_too(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller, "gpu=0:" SLICE);
+
+	CHECK_EQ(set(bench, &caller, 100, LIMIT + 4 * MIB, 0), 0);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 0\nPID: 100 Mem: 6340739072\n"));
+	/* Less of it is always fine. */
+	CHECK_EQ(set(bench, &caller, 100, LIMIT + 2 * MIB, 1), 0);
+	CHECK_EQ(set(bench, &caller, 100, LIMIT + 4 * MIB, 1), -ENOMEM);
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(set(bench, &caller, 100, LIMIT + 4 * MIB, 1), 0);
+	CHECK_EQ(set(bench, &caller, 100, 0, 0), 0);
+	bench_free(bench);
+}
+
+static void every_gpu_has_room_for_all_of_it(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller, "gpu=0:" SLICE " gpu=1:67108864");
+
+	CHECK_EQ(set(bench, &caller, 100, 65 * MIB, 1), -ENOMEM);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+	CHECK_EQ(set(bench, &caller, 100, 64 * MIB, 1), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 64 * MIB);
+	CHECK_EQ(bench_used(bench, 1, caller.slot), 64 * MIB);
+	CHECK_EQ(set(bench, &caller, 100, 0, 0), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot) + bench_used(bench, 1, caller.slot), 0);
+	bench_free(bench);
+}
+
+/* The driver is not asked for such a record, which is no client of it, and its figure for a process has none of it. */
+static void the_driver_does_not_know_of_it(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller, "gpu=0:" SLICE);
+	u32 cursor = 0, client;
+
+	CHECK_EQ(set(bench, &caller, 100, MIB, 1), 0);
+	CHECK_EQ(cgpu_client_next(&bench->core, 100, &cursor, &client), -ENOENT);
+	CHECK_EQ(cgpu_process_figure(&bench->core, 100, 0, 0), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	cgpu_managed_ended(&bench->core, 101);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	cgpu_managed_ended(&bench->core, 100);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	bench_invariants(bench->core.state);
+	bench_free(bench);
+}
+
+static void it_outlives_its_container(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller, "gpu=0:" SLICE);
+	u32 slot = caller.slot;
+
+	CHECK_EQ(set(bench, &caller, 100, 64 * MIB, 1), 0);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(set(bench, &caller, 100, 2 * MIB, 1), -ENODEV);
+	CHECK_EQ(processes(bench, slot), 0);
+	CHECK_EQ(processes(bench, CGPU_ORPHANS), 1);
+	bench_orphans_gone(bench);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 64 * MIB);
+	cgpu_managed_ended(&bench->core, 100);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
+	CHECK_EQ(processes(bench, CGPU_ORPHANS), 0);
+	bench_invariants(bench->core.state);
+	bench_free(bench);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(what_is_mapped_is_charged),
+		TEST(what_is_there_is_counted_above_the_limit_too),
+		TEST(every_gpu_has_room_for_all_of_it),
+		TEST(the_driver_does_not_know_of_it),
+		TEST(it_outlives_its_container),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}

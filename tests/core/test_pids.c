@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a container is told about processes. */
+#include "bench.h"
+
+#define OWN 100
+#define FORKED 101
+#define OTHER 200
+#define ENDED 300
+#define INSIDE 7 /* the number of OWN in its namespace */
+
+static struct caller caller;
+
+/* Two processes of one container, and one of another. */
+static struct bench *with_processes(const char *driver)
+{
+	struct bench *bench = bench_new(driver);
+	struct caller other;
+
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1073741824"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
+	caller = bench_caller(bench, "a", FORKED);
+	bench_cuda_start(bench, &caller, 0xc2);
+	caller = bench_caller(bench, "a", OWN);
+	bench_cuda_start(bench, &caller, 0xc1);
+	other = bench_caller(bench, "b", OTHER);
+	bench_cuda_start(bench, &other, 0xc3);
+	return bench;
+}
+
+static long control(struct bench *bench, u32 cmd, u32 bytes)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
+
+	memset(bench->top, 0, sizeof(bench->top));
+	core_put32(bench->top, at->hClient, 0xc1);
+	core_put32(bench->top, at->hObject, 0xd1);
+	core_put32(bench->top, at->cmd, cmd);
+	core_put64(bench->top, at->params, OUTSIDE);
+	core_put32(bench->top, at->paramsSize, bytes);
+	return bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes);
+}
+
+/* The driver's answer is in the buffer from the start. */
+static long list(struct bench *bench, const u32 *pids, u32 count, u32 said)
+{
+	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at = &bench->core.abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
+	u8 *params = bench->segment[0];
+	u32 i;
+
+	memset(params, 0, at->bytes);
+	for (i = 0; i < count; i++)
+		core_put32(params, at->pidTbl + 4 * i, pids[i]);
+	core_put32(params, at->pidTblCount, said);
+	return control(bench, NV2080_CTRL_CMD_GPU_GET_PIDS, at->bytes);
+}
+
+static u32 listed(struct bench *bench, u32 index)
+{
+	return core_get32(bench->segment[0], bench->core.abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTbl + 4 * index);
+}
+
+static u32 count_of(struct bench *bench)
+{
+	return core_get32(bench->segment[0], bench->core.abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTblCount);
+}
+
+static s32 numbers(void *ctx, s32 number)
+{
+	(void)ctx;
+	return number == INSIDE ? OWN : number == INSIDE + 1 ? OTHER : 0;
+}
+
+static void a_list_has_the_containers_own(void)
+{
+	static const u32 pids[] = { OTHER, FORKED, 0, ENDED, OWN, 0xffffffff };
+	struct bench *bench = with_processes("535.104.05");
+	u32 i;
+
+	CHECK_EQ(list(bench, pids, 6, 6), NV_OK);
+	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
+	CHECK_EQ(count_of(bench), 2);
+	CHECK_EQ(listed(bench, 0), FORKED);
+	CHECK_EQ(listed(bench, 1), OWN);
+	for (i = 2; i < 950; i++)
+		CHECK_EQ(listed(bench, i), 0);
+	/* A count beyond the table. */
+	CHECK_EQ(list(bench, pids, 6, 0xffffffff), NV_OK);
+	CHECK_EQ(count_of(bench), 2);
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(list(bench, pids, 6, 6), NV_OK);
+	CHECK_EQ(count_of(bench), 6);
+	bench_free(bench);
+}
+
+static void numbers_of_the_caller_are_understood(void)
+{
+	static const u32 pids[] = { INSIDE + 1, INSIDE, INSIDE + 2, OWN };
+	struct bench *bench = with_processes("535.113.01");
+
+	bench->ops.process_of = numbers;
+	CHECK_EQ(list(bench, pids, 4, 4), NV_OK);
+	CHECK_EQ(count_of(bench), 1);
+	CHECK_EQ(listed(bench, 0), INSIDE);
+	/* Nobody to ask: the driver has left out what the caller cannot see. */
+	bench->ops.process_of = NULL;
+	CHECK_EQ(list(bench, pids, 4, 4), 0x10000);
+	CHECK_EQ(count_of(bench), 4);
+	bench_free(bench);
+}
+
+static void memory_of_others_is_none(void)
+{
+	struct bench *bench = with_processes("525.147.05");
+	const struct nv_abi *abi = bench->core.abi;
+	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &abi->NV2080_CTRL_GPU_PID_INFO;
+	u8 *params = bench->segment[0], *entry = params + abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.pidInfoList;
+	static const u32 pids[] = { OTHER, OWN, ENDED };
+	u32 i;
+
+	memset(params, 0x11, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes);
+	for (i = 0; i < 3; i++)
+		core_put32(entry + i * at->bytes, at->pid, pids[i]);
+	CHECK_EQ(control(bench, NV2080_CTRL_CMD_GPU_GET_PID_INFO, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes),
+		NV_OK);
+	for (i = 0; i < 3; i++) {
+		CHECK_EQ(core_get64(entry + i * at->bytes, at->data_vidMemUsage_memPrivate),
+			i == 1 ? 0x1111111111111111ll : 0);
+		CHECK_EQ(core_get64(entry + i * at->bytes, at->data_vidMemUsage_memSharedDuped),
+			i == 1 ? 0x1111111111111111ll : 0);
+		CHECK_EQ(core_get32(entry + i * at->bytes, at->result), 0x11111111);
+		CHECK_EQ(core_get32(entry + i * at->bytes, at->smcSubscription_gpuInstanceId), 0x11111111);
+	}
+	bench_free(bench);
+}
+
+static void what_cannot_be_told_apart_is_not_told(void)
+{
+	struct bench *bench = with_processes("535.104.05");
+
+	CHECK_EQ(control(bench, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, 34000), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(control(bench, NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS, 16012), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(control(bench, NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO, 48), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(control(bench, NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_STATE, 12), 0x10000);
+	bench_free(bench);
+	bench = with_processes("535.113.01");
+	CHECK_EQ(control(bench, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, 34000), 0x10000);
+	bench_free(bench);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(a_list_has_the_containers_own),
+		TEST(numbers_of_the_caller_are_understood),
+		TEST(memory_of_others_is_none),
+		TEST(what_cannot_be_told_apart_is_not_told),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GPUs that stay whole beside slices, and cards in MIG mode, on cgpud."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.daemon.harness import MIB, Daemon, Sliced, eventually
+from tests.integration.commands import Outcome
+from tests.integration.probe import NO_MEMORY, Step, step, steps
+
+pytestmark = pytest.mark.root
+
+NOT_PERMITTED = 0x1B
+CARD = 4096 * MIB
+LIMIT = 1024 * MIB
+MIXED = f"gpu=0:{LIMIT} native=1"
+
+
+def said(sliced: Sliced, text: str = "") -> Outcome:
+    """Wait for the end of a program in a slice, and return what it has printed."""
+    out = sliced.finish(text)
+    return Outcome(sliced.process.returncode, out, "")
+
+
+@pytest.fixture
+def cards(make_daemon: Callable[..., Daemon]) -> Daemon:
+    """Start a daemon with three cards of 4 GiB, the second of which is in MIG mode."""
+    return make_daemon("H200=4096:3/mig=1")
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Start a daemon with three cards of 4 GiB."""
+    running = Daemon(tmp_path_factory.mktemp("d"), "T4=4096:3")
+    yield running
+    running.close()
+
+
+def switch_mig(daemon: Daemon, card: int, *, on: bool) -> None:
+    """Switch MIG on or off, as an administrator would."""
+    (daemon.run / "sim" / "driver" / "gpus" / str(card) / "mig").write_text(f"{on:d}\n")
+
+
+def refusal(daemon: Daemon, gpus: str) -> int:
+    """Return the errno of a registration of this process."""
+    try:
+        daemon.write("inst_ctl", f"create id=refused pid={os.getpid()} {gpus}")
+    except OSError as error:
+        return error.errno or 0
+    return 0
+
+
+def each(outcome: Outcome, name: str) -> list[Step]:
+    """Return all lines of a step."""
+    return [one for one in steps(outcome) if one.name == name]
+
+
+def test_a_whole_gpu_beside_a_slice(three: Daemon) -> None:
+    """The slice is held to its limit and shows it; the whole GPU gives all it has, and shows that."""
+    words = ("info", "fill=64M:2m", "gpu=1", "info", "fill=512M:2m", "info")
+    sliced = three.slice(1, MIXED, *words, "hold")
+    assert "hold" in sliced.line("hold")
+    assert three.used(sliced) == LIMIT
+    assert three.read("1/natives") == "1\n"
+    assert three.instances(1) == []
+    eventually(lambda: int(three.read("1/memfree")) == 0, "the card is full")
+    outcome = said(sliced, "\n")
+    assert outcome.returncode == 0, outcome.text
+    eventually(lambda: three.read("1/natives") == "0\n", "the registration has gone")
+
+
+@pytest.mark.enforcement
+def test_what_each_gpu_says(three: Daemon) -> None:
+    """Sizes are the slice's on the one and the card's on the other."""
+    words = ("info", "fill=64M:2m", "gpu=1", "info", "fill=512M:2m", "info", "gpu=0", "info")
+    outcome = said(three.slice(2, MIXED, *words))
+    info, fill = each(outcome, "info"), each(outcome, "fill")
+    assert [one.number("total") for one in info] == [LIMIT, CARD, CARD, LIMIT]
+    assert [one.number("free") for one in info] == [LIMIT, CARD, 0, 0]
+    assert [one.number("bytes") for one in fill] == [LIMIT, CARD]
+    assert {one.number("status") for one in fill} == {NO_MEMORY}
+
+
+@pytest.mark.enforcement
+def test_a_third_gpu_stays_out_of_reach(three: Daemon) -> None:
+    """What is neither sliced nor whole cannot be used."""
+    outcome = said(three.slice(3, MIXED, "gpu=2", "info"))
+    assert outcome.returncode != 0
+    assert f"total={CARD}" not in outcome.text
+
+
+@pytest.mark.enforcement
+def test_managed_memory_counts_on_the_slice(three: Daemon) -> None:
+    """Managed memory may move to the sliced card, so the whole one beside it adds nothing."""
+    outcome = said(three.slice(4, MIXED, "gpu=1", "info", "managed=1G", "unmanaged", "managed=1026M"))
+    assert outcome.text.count("errno=12") == 1, outcome.text
+
+
+def test_it_outlives_the_daemon(make_daemon: Callable[..., Daemon]) -> None:
+    """After a crash of the daemon the whole GPU is still whole, and the slice still a slice."""
+    daemon = make_daemon("T4=4096:2", "enforce: true\n")
+    words = ("gpu=1", "alloc=2G", "gpu=0", "alloc=512M", "hold")
+    after = ("gpu=1", "alloc=1G", "info", "gpu=0", "expect=0x51", "alloc=1G", "info")
+    sliced = daemon.slice(1, MIXED, *words, *after)
+    sliced.line("hold")
+    old = daemon.pid()
+    os.kill(old, signal.SIGKILL)
+    eventually(lambda: daemon.command("--status").returncode == 0 and daemon.pid() != old, "it is up again")
+    assert daemon.used(sliced) == 512 * MIB
+    assert daemon.read("1/natives") == "1\n"
+    outcome = said(sliced, "\n")
+    assert outcome.returncode == 0, outcome.text
+    assert step(outcome, "info").number("total") == CARD
+    assert step(outcome, "info").number("free") == 1024 * MIB
+    assert step(outcome, "info", 1).number("total") == LIMIT
+
+
+def test_what_is_promised_is_promised_once(three: Daemon) -> None:
+    """A GPU that one container has whole is sliced for no other, and the other way round."""
+    sliced = three.slice(5, MIXED, "hold")
+    sliced.line("hold")
+    assert refusal(three, f"gpu=1:{MIB}") == errno.ENOMEM
+    assert refusal(three, f"gpu=2:{MIB} native=0") == errno.ENOMEM
+    assert refusal(three, f"gpu=0:{MIB} native=7") == errno.ENOENT
+    assert refusal(three, f"gpu=0:{MIB} native=0") == errno.EINVAL
+    assert said(sliced, "\n").returncode == 0
+
+
+def test_cards_in_mig_mode(cards: Daemon) -> None:
+    """A card in MIG mode is known as such from the start, and refused; its neighbours are not."""
+    assert [cards.read(f"{gpu}/mig") for gpu in range(3)] == ["0\n", "1\n", "0\n"]
+    assert (cards.read("1/memtotal"), cards.read("1/memfree")) == (f"{CARD}\n", "0\n")
+    assert refusal(cards, f"gpu=1:{MIB}") == errno.EOPNOTSUPP
+    assert refusal(cards, f"gpu=0:{MIB} gpu=1:{MIB}") == errno.EOPNOTSUPP
+    assert said(cards.slice(1, f"gpu=0:{MIB} gpu=2:{MIB}", "info")).returncode == 0
+
+
+def test_mig_mode_that_comes_later(cards: Daemon) -> None:
+    """Each registration asks the card: MIG may have been switched on, or off, since the last look."""
+    switch_mig(cards, 2, on=True)
+    assert refusal(cards, f"gpu=2:{MIB}") == errno.EOPNOTSUPP
+    assert cards.read("2/mig") == "1\n"
+    switch_mig(cards, 2, on=False)
+    assert said(cards.slice(1, f"gpu=2:{MIB}", "gpu=2", "info")).returncode == 0
+    switch_mig(cards, 1, on=False)
+    eventually(lambda: cards.read("1/mig") == "0\n", "the tree follows")
+
+
+@pytest.mark.enforcement
+def test_instances_of_a_whole_card_only(cards: Daemon) -> None:
+    """A whole card in MIG mode is used through its instance; a sliced one has none for a container."""
+    words = ("gpu=1", "expect=0x40", "alloc=1M", "instance", "alloc=2G", "info")
+    outcome = said(cards.slice(1, MIXED, *words, "gpu=0", f"expect={NOT_PERMITTED:#x}", "instance"))
+    assert outcome.returncode == 0, outcome.text
+    assert step(outcome, "info").number("total") == CARD
+
+
+def test_mig_under_a_slice_gives_nothing(cards: Daemon) -> None:
+    """Where MIG comes under a slice that is there, its container gets no instance, and so no memory."""
+    sliced = cards.slice(1, f"gpu=2:{LIMIT}", "gpu=2", "alloc=1M", "hold", "instance", "alloc=1M")
+    sliced.line("hold")
+    switch_mig(cards, 2, on=True)
+    outcome = said(sliced, "\n")
+    assert step(outcome, "instance").number("status") == NOT_PERMITTED
+    assert step(outcome, "alloc").number("status") != 0

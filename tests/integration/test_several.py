@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several GPUs in one container: which limit each has, however they are named, and whole ones beside."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.commands import Outcome
+from tests.integration.conftest import Start
+from tests.integration.engine import MIB, Engine
+from tests.integration.probe import NO_MEMORY, Step, step, steps
+from tests.integration.runtimes import Docker, Runc
+
+T4 = 15109
+MEM = "ALIYUN_COM_GPU_MEM_CONTAINER"
+DEVICES = "ALIYUN_COM_GPU_VISIBLE_DEVICES"
+VENDOR = "NVIDIA_VISIBLE_DEVICES"
+DEV = {"ALIYUN_COM_GPU_MEM_DEV": "15"}
+# UUID of each card, in the order of the tree: "{0}" in a value stands for the first.
+ORDERS = [
+    ({MEM: "3,6", DEVICES: "1,0"}, {0: 6, 1: 3}),
+    ({MEM: "3,6", DEVICES: "0,1"}, {0: 3, 1: 6}),
+    ({MEM: "3,6,9", DEVICES: "{2},{0},{1}"}, {0: 6, 1: 9, 2: 3}),
+    ({MEM: "3,6", DEVICES: "{2},1,0"}, {0: 6, 1: 6, 2: 3}),
+    ({MEM: "3,6,9", DEVICES: "all"}, {0: 3, 1: 6, 2: 9}),
+    ({MEM: "3,6", VENDOR: "2,{0}"}, {2: 3, 0: 6}),
+    ({MEM: "6,3", VENDOR: "all"}, {0: 6, 1: 3, 2: 3}),
+]
+
+
+@pytest.fixture
+def three(start: Start) -> Engine:
+    """Return an engine with three simulated T4."""
+    return start("T4:3")
+
+
+def named(engine: Engine, env: dict[str, str]) -> dict[str, str]:
+    """Put the cards' UUIDs into the values."""
+    uuids = [engine.read(f"{gpu}/uuid").strip() for gpu in engine.gpus()]
+    return {**DEV, **{key: value.format(*uuids) for key, value in env.items()}}
+
+
+def limit(units: int) -> int:
+    """Return the bytes of so many of 15."""
+    return T4 * units // 15 * MIB
+
+
+def cards(outcome: Outcome) -> list[Step]:
+    """Return what was said of each card that could be opened."""
+    return [one for one in steps(outcome) if one.name == "info"]
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize(("env", "units"), ORDERS)
+def test_each_card_has_its_own_limit(
+    three: Engine, runc: Runc, env: dict[str, str], units: dict[int, int]
+) -> None:
+    """Amounts go to the cards in the order of their names; a card is known by minor, UUID and bus order."""
+    words = [word for gpu in units for word in (f"gpu={gpu}", "fill=1G:2m")]
+    outcome = runc.run(["/cgpu-probe", "info=all", *words], named(three, env))
+    found = {one.number("gpu"): one for one in cards(outcome)}
+    assert {gpu: one.number("total") for gpu, one in found.items()} == {
+        gpu: limit(amount) for gpu, amount in units.items()
+    }
+    # The index that CUDA_VISIBLE_DEVICES counts by, the UUID and the card that is reached belong together.
+    assert {gpu: one.fields["uuid"] for gpu, one in found.items()} == {
+        gpu: three.read(f"{gpu}/uuid").strip() for gpu in units
+    }
+    filled = [one for one in steps(outcome) if one.name == "fill"]
+    assert [one.number("count") for one in filled] == [limit(amount) >> 30 for amount in units.values()]
+    assert {one.number("status") for one in filled} == {NO_MEMORY}
+
+
+@pytest.mark.enforcement
+def test_the_order_inside_changes_nothing(three: Engine, docker: Docker) -> None:
+    """Programs take the cards in any order, as with CUDA_VISIBLE_DEVICES; each limit stays with its card."""
+    env = {**named(three, {MEM: "3,6", DEVICES: "1,0"}), "CUDA_VISIBLE_DEVICES": "1,0"}
+    outcome = docker.run(
+        ["/cgpu-probe", "gpu=1", "info", "gpu=0", "info", "gpu=1", "fill=1G:2m", "info"], env
+    )
+    assert [(one.number("gpu"), one.number("total")) for one in cards(outcome)] == [
+        (1, limit(3)),
+        (0, limit(6)),
+        (1, limit(3)),
+    ]
+    assert step(outcome, "fill").number("count") == limit(3) >> 30
+    three.await_empty()
+
+
+@pytest.mark.enforcement
+def test_whole_cards_beside_a_slice(three: Engine, docker: Docker) -> None:
+    """GPUs that only the vendor's variable names are whole, in size and memory; the slice stays one."""
+    env = named(three, {MEM: "6", DEVICES: "2", VENDOR: "0,1,2"})
+    words = ["info=all", "gpu=0", "fill=1G:2m", "gpu=2", "fill=1G:2m"]
+    outcome = docker.run(["/cgpu-probe", *words], env)
+    assert [one.number("total") for one in cards(outcome)] == [T4 * MIB, T4 * MIB, limit(6)]
+    assert step(outcome, "fill").number("count") == T4 >> 10
+    assert step(outcome, "fill", 1).number("count") == limit(6) >> 30
+    three.await_empty()
+    assert [three.read(f"{gpu}/natives") for gpu in three.gpus()] == ["0\n"] * 3
+
+
+@pytest.mark.enforcement
+def test_all_adds_nothing_whole(three: Engine, runc: Runc) -> None:
+    """With the vendor's variable at all, as images of CUDA have it, there is the slice and nothing else."""
+    outcome = runc.run(["/cgpu-probe", "info=all"], named(three, {MEM: "6", DEVICES: "2", VENDOR: "all"}))
+    assert [(one.number("gpu"), one.number("total")) for one in cards(outcome)] == [(2, limit(6))]
+
+
+def test_whole_cards_are_promised_to_nobody_else(three: Engine, runc: Runc) -> None:
+    """A card that a container has whole is sliced for no other, which one line says by name."""
+    env = named(three, {MEM: "6", DEVICES: "2", VENDOR: "0,2"})
+    runc.start("holder", ["/cgpu-probe", "info", "hold=60"], env)
+    try:
+        refused = runc.run(["/cgpu-probe", "info"], named(three, {MEM: "6", DEVICES: "0"}))
+        assert refused.returncode != 0
+        assert (
+            "a slice of GPU 0 asked for, which 1 container has whole; stop it, or name another"
+            in refused.text
+        )
+        whole = runc.run(["/cgpu-probe", "info"], named(three, {MEM: "6", DEVICES: "1", VENDOR: "1,2"}))
+        assert "GPU 2 asked for whole (native), of which 1 container has slices" in whole.text
+    finally:
+        runc.remove("holder")
+    three.await_empty()
+
+
+MIG = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
+MODE = "GPU 1 is in MIG mode, and cannot be sliced; name another, or end that mode (nvidia-smi -mig 0)"
+
+
+@pytest.mark.parametrize(
+    ("env", "line"),
+    [
+        ({DEVICES: "1"}, MODE),
+        ({DEVICES: "all"}, MODE),
+        ({VENDOR: "all"}, MODE),
+        ({DEVICES: "MIG-b084ae33-e244-0959-cd97-830000000000"}, f"-830000000000: {MIG}"),
+        ({DEVICES: "1:0"}, f"{DEVICES}=1:0: {MIG}"),
+        ({VENDOR: "MIG-GPU-b084ae33/1/0"}, f"{VENDOR}=MIG-GPU-b084ae33/1/0: {MIG}"),
+        ({DEVICES: "0", VENDOR: "0,1:0"}, f"{VENDOR}=0,1:0: {MIG}"),
+    ],
+)
+def test_mig_is_refused_by_name(start: Start, runc: Runc, env: dict[str, str], line: str) -> None:
+    """Slices of a card in MIG mode, and of MIG's devices, are refused in one line that names them."""
+    start("H200=4096:2/mig=1")
+    outcome = runc.run(["/cgpu-probe", "info"], {MEM: "1", **env})
+    assert outcome.returncode != 0
+    assert [found for found in outcome.stderr.splitlines() if line in found], outcome.text
+
+
+def test_mig_is_passed_through_whole(start: Start, runc: Runc) -> None:
+    """A card in MIG mode beside a slice is passed through whole: its instance can be used as on the host."""
+    engine = start("H200=4096:2/mig=1")
+    env = {MEM: "1", DEVICES: "0", VENDOR: "0,1"}
+    outcome = runc.run(["/cgpu-probe", "gpu=1", "instance", "alloc=2G", "info", "gpu=0", "info"], env)
+    assert outcome.returncode == 0, outcome.text
+    assert [one.number("total") for one in cards(outcome)] == [4096 * MIB, 1024 * MIB]
+    assert engine.instances("1") == []

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory backend "driver": limits are the driver's, set on each container's cgroup.
+
+The library is a stand-in (nvml.c) over simulated cards, which refuse by what it sets. Nothing here has met a
+real card.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.daemon.harness import MIB, Sliced, eventually, long_id
+from tests.nvml.harness import LimitedDaemon
+
+pytestmark = pytest.mark.root
+
+LIMIT = 6043 * MIB
+SLICE = f"gpu=0:{LIMIT}"
+OVER = "expect=0x8d"  # the driver's own status for a hard limit; the core's is 0x51
+WELL = "expect=0"
+NOT_SUPPORTED, NO_PERMISSION, INVALID, GPU_IS_LOST = 3, 4, 2, 15
+
+
+def run(daemon: LimitedDaemon, *words: str, gpus: str = SLICE) -> str:
+    """Run the probe to its end in a slice; every word must answer as it is expected to."""
+    sliced = daemon.slice(1, gpus, *words)
+    out = sliced.finish()
+    assert sliced.process.returncode == 0, out
+    return out
+
+
+def holding(daemon: LimitedDaemon, seed: int, gpus: str, *words: str) -> Sliced:
+    """Start the probe and wait until it holds what it has."""
+    sliced = daemon.slice(seed, gpus, *words, "count", "hold")
+    sliced.line("count")
+    return sliced
+
+
+def register(daemon: LimitedDaemon, seed: int, gpus: str) -> int:
+    """Try to register a sleeping process that has a cgroup; return the errno, or 0."""
+    pid = os.spawnv(os.P_NOWAIT, "/bin/sleep", ["sleep", "60"])
+    group = daemon.groups / long_id(seed)[:12]
+    group.mkdir(exist_ok=True)
+    (group / "cgroup.procs").write_text(str(pid))
+    try:
+        daemon.write("inst_ctl", f"create id={long_id(seed)} pid={pid} {gpus}\n")
+    except OSError as error:
+        return error.errno or -1
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    return 0
+
+
+@contextlib.contextmanager
+def refused(number: int) -> Iterator[None]:
+    """Expect an errno."""
+    with pytest.raises(OSError, match=re.escape(os.strerror(number))):
+        yield
+
+
+@pytest.mark.enforcement
+def test_driver_refuses(limited: LimitedDaemon) -> None:
+    """What goes beyond the slice is let go on, and the driver refuses it by the cgroup's limit."""
+    run(limited, OVER, "alloc=6G", WELL, "alloc=6000M", OVER, "alloc=64M", WELL, "alloc=40M")
+    run(limited, "via=heap", OVER, "alloc=6G", WELL, "alloc=6000M", "via=rm21", OVER, "alloc=64M")
+
+
+@pytest.mark.enforcement
+def test_sizes_are_those_of_the_slice(limited: LimitedDaemon) -> None:
+    """The container sees its slice, and as free what the driver's count leaves of it."""
+    out = run(limited, WELL, "alloc=1000M", "info")
+    for form in ("v1", "v2", "heap"):
+        assert f"{form}_total={LIMIT} {form}_free={LIMIT - 1000 * MIB} " in out, out
+
+
+def test_tree_names_the_backend_and_figures(limited: LimitedDaemon) -> None:
+    """The tree says who limits, and shows as free what the driver's count leaves."""
+    assert limited.backend() == "driver"
+    assert limited.status()["memory_backend"]["name"] == "driver"
+    sliced = holding(limited, 3, SLICE, WELL, "alloc=1000M")
+    assert limited.used(sliced) == 1000 * MIB
+    sliced.process.send_signal(signal.SIGTERM)
+    sliced.finish()
+
+
+def test_limit_on_every_card_and_gone_after(limited: LimitedDaemon) -> None:
+    """Each card has the hard limit of its slice, and none when the container is gone."""
+    sliced = holding(limited, 4, f"{SLICE} gpu=1:{1000 * MIB}")
+    if limited.enforces:
+        assert [limited.limit_of(sliced, card) for card in (0, 1)] == [LIMIT, 1000 * MIB]
+    limited.write("inst_ctl", f"destroy id={sliced.id}\n")
+    assert [limited.limit_of(sliced, card) for card in (0, 1)] == [None, None]
+    sliced.process.kill()
+
+
+def test_reclaim_takes_limits_away(limited: LimitedDaemon) -> None:
+    """A container whose processes are gone loses its limits with its registration."""
+    sliced = holding(limited, 5, SLICE)
+    sliced.process.kill()
+    eventually(lambda: not limited.is_registered(sliced.id), "it was not reclaimed")
+    eventually(lambda: limited.limit_of(sliced) is None, "its limit stayed")
+
+
+def test_all_cards_or_none(limited: LimitedDaemon) -> None:
+    """A card that refuses its limit takes the registration back, and the limits of the other cards."""
+    limited.fault(card=1, set_code=GPU_IS_LOST)
+    try:
+        assert register(limited, 6, f"{SLICE} gpu=1:{1000 * MIB}") == errno.EIO
+    finally:
+        limited.fault(set_code=0)
+    assert not limited.is_registered(long_id(6))
+    assert limited.limit(long_id(6)[:12]) is None
+    assert "GPU is lost" in limited.log()
+
+
+@pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION, INVALID, GPU_IS_LOST])
+@pytest.mark.parametrize("call", ["set_code", "get_code"])
+def test_no_error_means_no_limit(limited: LimitedDaemon, call: str, code: int) -> None:
+    """Whatever the library says no with, the container does not start."""
+    limited.fault(card=0, **{call: code})
+    try:
+        assert register(limited, 7, SLICE) == errno.EIO
+    finally:
+        limited.fault(**{call: 0})
+    assert not limited.is_registered(long_id(7))
+
+
+def test_a_limit_that_does_not_stick(limited: LimitedDaemon) -> None:
+    """Success is believed only when the limit can be read back."""
+    if not limited.enforces:
+        pytest.skip("without enforcement there is no limit to read back")
+    limited.fault(forgetful=1)
+    try:
+        assert register(limited, 8, SLICE) == errno.EIO
+    finally:
+        limited.fault(forgetful=0)
+    assert not limited.is_registered(long_id(8))
+
+
+def test_needs_a_cgroup_of_its_own(limited: LimitedDaemon) -> None:
+    """A container without a cgroup of its own, or below another's, is refused."""
+    with refused(errno.EINVAL):
+        limited.write("inst_ctl", f"create id={long_id(9)} pid={limited.pid()} {SLICE}\n")
+    with refused(errno.EINVAL):
+        limited.write("inst_ctl", "0abcdefabcdef")
+    sliced = holding(limited, 10, SLICE)
+    with refused(errno.EINVAL):
+        limited.write("inst_ctl", f"create id={long_id(11)} pid={sliced.process.pid} {SLICE}\n")
+    assert limited.instances() == [sliced.id[:12]]
+    sliced.process.kill()
+    eventually(lambda: not limited.is_registered(sliced.id), "it was not reclaimed")
+
+
+def test_live_resize(limited: LimitedDaemon) -> None:
+    """A write to memsize changes the driver's limit; less than what is held is EBUSY, and nothing changes."""
+    sliced = holding(limited, 12, SLICE, WELL, "alloc=1000M")
+    node = f"0/{sliced.id[:12]}/memsize"
+    limited.write(node, str(8000 * MIB))
+    assert int(limited.read(node)) == 8000 * MIB
+    if limited.enforces:
+        assert limited.limit_of(sliced) == 8000 * MIB
+    with refused(errno.EBUSY):
+        limited.write(node, str(999 * MIB))
+    assert int(limited.read(node)) == 8000 * MIB
+    sliced.process.kill()
+    eventually(lambda: not limited.is_registered(sliced.id), "it was not reclaimed")
+
+
+def test_resize_that_the_driver_refuses(limited: LimitedDaemon) -> None:
+    """When the driver does not take the new limit, the slice stays what it was."""
+    if not limited.enforces:
+        pytest.skip("without enforcement there is no limit to set")
+    sliced = holding(limited, 13, SLICE)
+    node = f"0/{sliced.id[:12]}/memsize"
+    limited.fault(card=0, set_code=GPU_IS_LOST)
+    try:
+        with refused(errno.EIO):
+            limited.write(node, str(7000 * MIB))
+        assert int(limited.read(node)) == LIMIT
+    finally:
+        limited.fault(set_code=0)
+    eventually(lambda: limited.limit_of(sliced) == LIMIT, "the limit was not put back")
+    sliced.process.kill()
+    eventually(lambda: not limited.is_registered(sliced.id), "it was not reclaimed")
+
+
+@pytest.mark.enforcement
+def test_managed_memory_takes_from_the_limit(limited: LimitedDaemon) -> None:
+    """The driver counts no managed memory: its limit shrinks by what is mapped, so both fit the slice."""
+    sliced = holding(limited, 14, f"gpu=0:{1000 * MIB}", WELL, "alloc=300M", "managed=600M")
+    assert limited.limit_of(sliced) == 400 * MIB
+    assert limited.used(sliced) == 900 * MIB
+    sliced.process.kill()
+    no_room = f"expect-errno={errno.ENOMEM}"
+    run(limited, WELL, "alloc=500M", no_room, "managed=600M", gpus=f"gpu=0:{1000 * MIB}")
+    words = (WELL, "managed=600M", OVER, "alloc=500M", WELL, "unmanaged", "alloc=900M")
+    run(limited, *words, gpus=f"gpu=0:{1000 * MIB}")
+
+
+def test_restart_keeps_limits(make_limited: Callable[..., LimitedDaemon]) -> None:
+    """A new daemon takes up containers with their limits, also one that another configuration asks for."""
+    daemon = make_limited()
+    sliced = holding(daemon, 1, SLICE, WELL, "alloc=1000M")
+    before = daemon.limit_of(sliced)
+    daemon.command("--stop")
+    assert daemon.limit_of(sliced) == before
+    config = daemon.base / "config.yaml"
+    config.write_text(config.read_text() + "memory_backend: core\n")
+    daemon.start()
+    assert daemon.backend() == "driver"
+    assert daemon.limit_of(sliced) == before
+    assert daemon.used(sliced) == 1000 * MIB
+    assert "not while containers are registered" in daemon.log()
+    daemon.write("inst_ctl", f"destroy id={sliced.id}\n")
+    assert daemon.limit_of(sliced) is None
+
+
+@pytest.mark.enforcement
+def test_restart_with_a_failing_card(make_limited: Callable[..., LimitedDaemon]) -> None:
+    """A daemon that cannot set the limits again takes none away; when the card is back all is as it was."""
+    daemon = make_limited("T4:2")
+    sliced = holding(daemon, 1, f"{SLICE} gpu=1:{LIMIT}", WELL, "alloc=1000M")
+    daemon.command("--stop")
+    # Only when it has chosen: a card that fails before that is a reason not to start.
+    daemon.fault(card=1, set_code=GPU_IS_LOST, spared=1)
+    daemon.start()
+    assert [daemon.limit_of(sliced, card) for card in (0, 1)] == [LIMIT, LIMIT]
+    assert "GPU is lost" in daemon.log()
+    daemon.fault(set_code=0)
+    node = f"1/{sliced.id[:12]}/memsize"
+    daemon.write(node, str(LIMIT + MIB))
+    assert daemon.limit_of(sliced, 1) == LIMIT + MIB
+
+
+def test_stop_by_force_takes_limits_away(make_limited: Callable[..., LimitedDaemon]) -> None:
+    """Nothing stays in the driver of slices that were taken away."""
+    daemon = make_limited()
+    sliced = holding(daemon, 1, SLICE)
+    daemon.command("--stop", "--force")
+    assert daemon.limit_of(sliced) is None
+
+
+def test_library_that_hangs(make_limited: Callable[..., LimitedDaemon]) -> None:
+    """A library that does not come back refuses registrations in bounded time, and blocks nothing else."""
+    daemon = make_limited()
+    daemon.fault(delay_ms=7000)
+    begun = time.monotonic()
+    assert register(daemon, 1, SLICE) == errno.EIO
+    assert time.monotonic() - begun < 6.5
+    begun = time.monotonic()
+    assert register(daemon, 2, SLICE) == errno.EIO
+    assert daemon.read("0/policy") == "1\n"
+    assert time.monotonic() - begun < 1
+    daemon.fault(delay_ms=0)
+    eventually(lambda: register(daemon, 3, SLICE) == 0, "it did not come back")
+    eventually(lambda: daemon.limit(long_id(1)[:12]) is None, "a limit that came too late stayed")

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the open half asks for dma-bufs (src/nvidia/arch/nvalloc/unix/src/osapi.c): duplicates in a client of the driver's
+ * own, one for each card. The driver always has it; here it is there while it has anything.
+ */
+#include "rm_gpu_ops.h"
+
+struct keeper {
+	u32 client, device;
+	u32 users;
+};
+
+static struct keeper keepers[SIM_MAX_CARDS];
+
+/* The lock is held. */
+static u32 keeper_make(struct keeper *keeper, u32 card)
+{
+	struct alloc_request request = { .class_id = NV01_ROOT };
+	struct client *client;
+	struct object *device;
+	u32 status = client_create(nvidia_card, NULL, &request);
+
+	if (status != NV_OK)
+		return status;
+	client = client_find(nvidia_card, request.handle);
+	keeper->device = 0;
+	status = object_create(nvidia_card, client, client->root, &keeper->device, NV01_DEVICE_0, &device);
+	if (status != NV_OK) {
+		client_free(nvidia_card, client);
+		return status;
+	}
+	device->card = card;
+	keeper->client = request.handle;
+	return NV_OK;
+}
+
+noinline u32 rm_dma_buf_get_client_and_device(
+	struct nvidia_stack *sp, struct nv_state *nv, u32 *client, u32 *device, u32 *subdevice, void **instance)
+{
+	struct keeper *keeper = &keepers[nv->card];
+	u32 status = NV_OK;
+
+	mutex_lock(&nvidia_card->lock);
+	/* One that was left with something in it is there still. */
+	if (keeper->users == 0 && !client_find(nvidia_card, keeper->client))
+		status = keeper_make(keeper, nv->card);
+	if (status == NV_OK) {
+		keeper->users++;
+		*client = keeper->client;
+		*device = keeper->device;
+		*subdevice = 0;
+		*instance = NULL;
+	}
+	mutex_unlock(&nvidia_card->lock);
+	return status;
+}
+
+noinline void rm_dma_buf_put_client_and_device(
+	struct nvidia_stack *sp, struct nv_state *nv, u32 client, u32 device, u32 subdevice, void *instance)
+{
+	struct keeper *keeper = &keepers[nv->card];
+	struct client *own;
+
+	mutex_lock(&nvidia_card->lock);
+	own = client_find(nvidia_card, keeper->client);
+	/* Nothing here frees what is in it. */
+	if (--keeper->users == 0 && own && !object_find(nvidia_card, own, keeper->device)->child)
+		client_free(nvidia_card, own);
+	mutex_unlock(&nvidia_card->lock);
+}
+
+/* RmDmabufVerifyMemHandle(): whose client it is, is not asked. */
+static u32 verify(
+	const struct nv_state *nv, u32 client_handle, u32 handle, u64 offset, u64 size, struct object **object)
+{
+	struct client *client = client_find(nvidia_card, client_handle);
+	const struct memory *memory;
+
+	if (!client)
+		return NV_ERR_INVALID_CLIENT;
+	*object = object_find(nvidia_card, client, handle);
+	if (!*object)
+		return NV_ERR_OBJECT_NOT_FOUND;
+	memory = (*object)->memory;
+	/* Memory of the host among others. */
+	if (!memory)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (memory->card != nv->card)
+		return NV_ERR_INVALID_OBJECT_PARENT;
+	if (offset % SIM_PAGE || size % SIM_PAGE || size == 0 || size > memory->size || offset > memory->size - size)
+		return NV_ERR_INVALID_ARGUMENT;
+	return NV_OK;
+}
+
+/* The last arguments came with 535.43.02 (info) and 580.65.06 (the others). */
+noinline u32 rm_dma_buf_dup_mem_handle(struct nvidia_stack *sp, struct nv_state *nv, u32 source, u32 target, u32 device,
+	u32 subdevice, void *instance, u32 handle, u64 offset, u64 size, u32 *duplicate, void **info, u8 *can_mmap,
+	u32 *cache_type, u8 *read_only, u32 *memory_type)
+{
+	struct object *object;
+	u32 copy = 0, status;
+
+	if (knob_fails(__func__))
+		return NV_ERR_INSUFFICIENT_RESOURCES;
+	mutex_lock(&nvidia_card->lock);
+	status = verify(nv, source, handle, offset, size, &object);
+	if (status == NV_OK)
+		status = object_duplicate(
+			nvidia_card, object, object_find(nvidia_card, client_find(nvidia_card, target), device), &copy);
+	if (status == NV_OK && version_at_least(nvidia_card, 535, 43, 2))
+		*info = object->memory;
+	mutex_unlock(&nvidia_card->lock);
+	if (status != NV_OK)
+		return status;
+	*duplicate = copy;
+	if (version_at_least(nvidia_card, 580, 65, 6)) {
+		*can_mmap = 0;
+		*cache_type = 0;
+		*read_only = 0;
+		*memory_type = 0;
+	}
+	return NV_OK;
+}
+
+noinline void rm_dma_buf_undup_mem_handle(struct nvidia_stack *sp, struct nv_state *nv, u32 client, u32 handle)
+{
+	struct client *own;
+	struct object *object;
+
+	mutex_lock(&nvidia_card->lock);
+	own = client_find(nvidia_card, client);
+	object = own ? object_find(nvidia_card, own, handle) : NULL;
+	if (object)
+		object_free(nvidia_card, object);
+	mutex_unlock(&nvidia_card->lock);
+}
