@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The group of one slice: a directory in each hierarchy, which tells the engine who belongs to it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cgpu.errors import CgpuError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PREFIX = "cgpu-"
+OURS = re.compile(r"cgpu-run-[0-9a-f]{8}", re.ASCII)
+TRIES = 10
+END_S = 10.0  # for killed processes to be gone
+PAUSE_S = 0.01
+PROCS = "cgroup.procs"
+MAX_PROCS = 4 << 20
+# What ends everything in a group at once, or at least keeps it from growing meanwhile. Which of them is there
+# depends on version and kernel; the loop below needs none.
+LEVERS = (("cgroup.kill", "1"), ("pids.max", "0"))
+
+
+class Group:
+    """One group. Whoever makes it keeps its directories locked: what nobody has locked may be swept away."""
+
+    def __init__(self) -> None:
+        """Begin with no directory."""
+        self._locked: list[tuple[Path, int]] = []
+
+    @property
+    def paths(self) -> list[Path]:
+        """Directories, one in each hierarchy."""
+        return [path for path, _ in self._locked]
+
+    def make(self, container: str, parents: Sequence[Path]) -> None:
+        """Make the directories, after those that killed runs left were taken away. Raises CgpuError."""
+        for parent in parents:
+            sweep(parent)
+            path = parent / (PREFIX + container)
+            try:
+                self._locked.append((path, _make_locked(path)))
+            except OSError as error:
+                raise CgpuError(
+                    f"{path}: the cgroup cannot be made ({error.strerror}); accepted is a cgroup "
+                    "hierarchy that root can write to"
+                ) from error
+
+    def add(self, pid: int) -> None:
+        """Move a process in. Raises CgpuError."""
+        for path in self.paths:
+            try:
+                _write(path / PROCS, str(pid))
+            except OSError as error:
+                raise CgpuError(
+                    f"{path}: process {pid} cannot be put into this cgroup ({error.strerror}); start from "
+                    "another cgroup"
+                ) from error
+
+    def kill(self) -> None:
+        """Kill everything in the group and wait until it is gone, for a while."""
+        for path in self.paths:
+            for name, value in LEVERS:
+                with contextlib.suppress(OSError):
+                    _write(path / name, value)
+        deadline = time.monotonic() + END_S
+        while self._kill_once() and time.monotonic() < deadline:
+            time.sleep(PAUSE_S)
+
+    def remove(self) -> list[str]:
+        """Take the directories away. Returns a line for each that stays because a process does not end."""
+        deadline = time.monotonic() + END_S
+        left = []
+        for path, fd in self._locked:
+            while not _remove_all(path) and time.monotonic() < deadline:
+                time.sleep(PAUSE_S)
+            if path.exists():
+                left.append(f"{path}: a process in it does not end; the next cgpu run takes the cgroup away")
+            os.close(fd)
+        self._locked = []
+        return left
+
+    def _kill_once(self) -> bool:
+        """Kill what is listed now; tell whether that was anything."""
+        handles = {}
+        for pid in self._pids():
+            with contextlib.suppress(OSError):
+                handles[pid] = os.pidfd_open(pid)
+        # A number may have gone to another process before it was opened. That one is not listed.
+        for pid in self._pids() & handles.keys():
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(handles[pid], signal.SIGKILL)
+        for handle in handles.values():
+            os.close(handle)
+        return bool(handles)
+
+    def _pids(self) -> set[int]:
+        return {pid for path in self.paths for pid in _pids_below(path)}
+
+
+def sweep(parent: Path) -> None:
+    """Take away what runs that were killed have left in a group: empty directories that nobody has locked."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(parent):
+            if OURS.fullmatch(name):
+                _sweep_one(parent / name)
+
+
+def _sweep_one(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove_all(path)
+        finally:
+            os.close(fd)
+
+
+def _make_locked(path: Path) -> int:
+    """Make a directory and lock it; return the lock. Raises OSError."""
+    for _ in range(TRIES):
+        path.mkdir(mode=0o755)
+        fd = _lock(path)
+        if fd is not None:
+            return fd
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+
+def _lock(path: Path) -> int | None:
+    """Lock a directory; None when another run has swept it away before that. Raises OSError."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    if path.exists():
+        return fd
+    os.close(fd)
+    return None
+
+
+def _pids_below(path: Path) -> Iterator[int]:
+    for directory, _, _ in os.walk(path):
+        with contextlib.suppress(OSError), open(os.path.join(directory, PROCS), "rb") as stream:
+            yield from (
+                int(word) for word in stream.read(MAX_PROCS).split() if word.isdigit() and word != b"0"
+            )
+
+
+def _remove_all(path: Path) -> bool:
+    """Remove a group and those below it; tell whether nothing is left."""
+    for directory, _, _ in os.walk(path, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+    return not path.exists()
+
+
+def _write(path: Path, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode("ascii"))
+    finally:
+        os.close(fd)

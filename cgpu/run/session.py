@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run: cgroup, process, registration, command, and all of it taken back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cgpu import effective, paths
+from cgpu.errors import CgpuError
+from cgpu.files import read_bounded
+from cgpu.kmod.daemon.simulate import check_cards
+from cgpu.run import child, engine, hierarchies, nodes, signals, supervision
+from cgpu.run.cgroup import Group
+from cgpu.run.resolve import resolve
+from cgpu.runtime_config.oci_runtime import cdi
+from cgpu.tree import DAEMON, Tree
+
+if TYPE_CHECKING:
+    from cgpu.effective import Effective
+    from cgpu.request import Request
+    from cgpu.run.child import Plan
+    from cgpu.run.options import Options
+
+MAX_PROC = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The command's exit status, and a line for each thing that could not be taken back."""
+
+    status: int
+    left: tuple[str, ...]
+
+
+def run(options: Options) -> Outcome:
+    """Run the command in its slice. Raises CgpuError when it has not been started; nothing is left then."""
+    if os.geteuid() != 0:
+        raise CgpuError(f"user {os.geteuid()}: only root may make slices; run it as root, such as by sudo")
+    parents = _parents()
+    if options.simulate is not None:
+        check_cards(options.simulate)
+    with engine.needed(options.simulate):
+        config = effective.load()
+        effective.check_started()
+        tree = Tree(paths.tree(config.tree))
+        config = tree.refresh(config)
+        request = resolve(options, tree.gpus(), config)
+        # 12 characters: cgpu-smi shows the whole of it.
+        container = "run-" + os.urandom(4).hex()
+        plan = _plan(options, container, request, tree, config)
+        return _run(tree, container, request, plan, parents)
+
+
+def _plan(options: Options, container: str, request: Request, tree: Tree, config: Effective) -> Plan:
+    if tree.kind() != DAEMON:
+        return child.Plan(options.command)
+    edits = cdi.of_ready_engine().edits(request.uuids)
+    watched = supervision.plan(container, shared=config.supervise_shared_mappings)
+    return child.Plan(options.command, nodes.binds(edits), watched)
+
+
+def _run(tree: Tree, container: str, request: Request, plan: Plan, parents: list[Path]) -> Outcome:
+    left: list[str] = []
+    before = signals.hold()
+    with contextlib.ExitStack() as undo:
+        group = Group()
+        undo.callback(lambda: left.extend(group.remove()))
+        group.make(container, parents)
+        process = child.start(plan, before)
+        undo.callback(process.close)
+        group.add(process.pid)
+        tree.register(container, process.pid, request.grants)
+        undo.callback(_take_back, tree, container, left)
+        # Whatever the command has left running ends before its slice does.
+        undo.callback(group.kill)
+        process.release()
+        status = process.wait()
+    return Outcome(status, tuple(left))
+
+
+def _take_back(tree: Tree, container: str, left: list[str]) -> None:
+    try:
+        tree.destroy(container)
+    except CgpuError as error:
+        left.append(f"{error}; the engine takes the slice back by itself, since its processes are gone")
+
+
+def _parents() -> list[Path]:
+    try:
+        texts = [read_bounded(f"/proc/self/{name}", MAX_PROC).decode("utf-8", "surrogateescape")
+                 for name in ("cgroup", "mountinfo")]  # fmt: skip
+    except OSError as error:
+        raise CgpuError(f"/proc/self: cannot be read ({error.strerror}): mount -t proc proc /proc") from error
+    return [hierarchies.parent(hierarchy) for hierarchy in hierarchies.find(*texts)]

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that libseccomp makes of a profile, by the calls that runc makes."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+import tempfile
+from typing import Any
+
+import pytest
+
+# include/seccomp.h of libseccomp
+ALLOW, NOTIFY = 0x7FFF0000, 0x7FC00000
+MASKED_EQUAL = 7
+ARCHITECTURES = {"SCMP_ARCH_X86_64": 0xC000003E, "SCMP_ARCH_X86": 0x40000003, "SCMP_ARCH_X32": 0x4000003E}
+ACTIONS = {"SCMP_ACT_ALLOW": ALLOW, "SCMP_ACT_NOTIFY": NOTIFY}
+EEXIST = -17
+
+
+class _Test(ctypes.Structure):
+    _fields_ = (
+        ("index", ctypes.c_uint),
+        ("operator", ctypes.c_int),
+        ("mask", ctypes.c_uint64),
+        ("value", ctypes.c_uint64),
+    )
+
+
+def load() -> ctypes.CDLL:
+    """Return the library that runc and crun use, or skip."""
+    name = ctypes.util.find_library("seccomp")
+    if name is None:
+        pytest.skip("libseccomp is not installed; run: scripts/bootstrap test")
+    library = ctypes.CDLL(name)
+    library.seccomp_init.restype = ctypes.c_void_p
+    return library
+
+
+def compile_profile(profile: Any) -> bytes:
+    """Return the program."""
+    library = load()
+    context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(ACTIONS[profile["defaultAction"]])))
+    for name in profile["architectures"]:
+        assert library.seccomp_arch_add(context, ctypes.c_uint32(ARCHITECTURES[name])) in (0, EEXIST)
+    for rule in profile["syscalls"]:
+        for name in rule["names"]:
+            number = library.seccomp_syscall_resolve_name(name.encode())
+            tests = (_Test * len(rule["args"]))(
+                *(
+                    _Test(test["index"], MASKED_EQUAL, test["value"], test["valueTwo"])
+                    for test in rule["args"]
+                )
+            )
+            action = ctypes.c_uint32(ACTIONS[rule["action"]])
+            assert library.seccomp_rule_add_array(context, action, number, len(rule["args"]), tests) == 0
+    with tempfile.TemporaryFile() as file:
+        assert library.seccomp_export_bpf(context, file.fileno()) == 0
+        library.seccomp_release(context)
+        return os.pread(file.fileno(), 1 << 20, 0)

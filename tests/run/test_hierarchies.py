@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the cgroup of a slice comes to lie."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu.errors import CgpuError
+from cgpu.run.hierarchies import Hierarchy, find, parent
+
+UNIFIED = "31 23 0:26 / /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+OLD = """\
+31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+33 31 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+34 31 0:31 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids
+35 31 0:32 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd
+"""
+OLD_GROUPS = """\
+5:name=systemd:/user.slice
+4:pids:/user.slice/a
+3:memory:/
+2:cpu,cpuacct:/
+0::/user.slice/session-3.scope
+"""
+
+
+def places(cgroups: str, mountinfo: str) -> list[str]:
+    """Return mount and own group of each hierarchy."""
+    return [f"{one.mount} {one.own}" for one in find(cgroups, mountinfo)]
+
+
+def test_version_2() -> None:
+    """The one hierarchy of version 2, with the caller's own group."""
+    assert places("0::/user.slice/session-3.scope\n", UNIFIED) == [
+        "/sys/fs/cgroup /user.slice/session-3.scope"
+    ]
+
+
+def test_version_1() -> None:
+    """Of version 1 those that the engines look at; version 2 is not mounted there."""
+    assert places(OLD_GROUPS, OLD) == ["/sys/fs/cgroup/pids /user.slice/a", "/sys/fs/cgroup/memory /"]
+
+
+def test_hybrid() -> None:
+    """Both where both are mounted."""
+    unified = "36 31 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+    assert places(OLD_GROUPS, OLD + unified)[-1] == "/sys/fs/cgroup/unified /user.slice/session-3.scope"
+
+
+def test_mount_of_a_part() -> None:
+    """A mount of a part of a hierarchy is understood, and one that hides the caller is refused."""
+    part = UNIFIED.replace(" / /sys", " /box\\040one /sys")
+    assert places("0::/box one/app\n", part) == ["/sys/fs/cgroup /app"]
+    assert places("0::/box one/app\n", "30 1 0:26 /other /mnt rw - cgroup2 cgroup2 rw\n" + part) == [
+        "/sys/fs/cgroup /app"
+    ]
+    for outside in ("/", "/other", "/box one/../other", "/../box one"):
+        with pytest.raises(CgpuError, match="accepted is a place where both can be seen"):
+            find(f"0::{outside}\n", part)
+
+
+@pytest.mark.parametrize("mountinfo", ["", OLD.splitlines()[0] + "\n", UNIFIED.replace("cgroup2", "tmpfs")])
+def test_none(mountinfo: str) -> None:
+    """Without a hierarchy there is one line."""
+    with pytest.raises(CgpuError, match="no cgroup hierarchy is mounted; accepted are version 2"):
+        find("0::/\n", mountinfo)
+
+
+@given(st.text(max_size=60), st.text(max_size=120))
+def test_any_text(cgroups: str, mountinfo: str) -> None:
+    """Texts of any form give places or one line."""
+    with contextlib.suppress(CgpuError):
+        assert find(cgroups, mountinfo) != []
+
+
+def make(path: Path, mode: int = 0o755, owner: int = 0) -> Path:
+    """Make a directory that looks like a group."""
+    path.mkdir()
+    procs = path / "cgroup.procs"
+    procs.touch()
+    procs.chmod(0o644)
+    path.chmod(mode)
+    for one in (path, procs):
+        os.chown(one, owner, 0)
+    return path
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("mode", "owner"), [(0o755, 65534), (0o775, 0), (0o777, 0)])
+def test_above_what_users_may_write(tmp_path: Path, mode: int, owner: int) -> None:
+    """The group is made above the first one on the way where another than root may write."""
+    top = make(tmp_path / "top")
+    make(make(make(top / "a") / "b", mode, owner) / "c")
+    assert parent(Hierarchy(top, PurePosixPath("/a/b/c"))) == top / "a"
+    assert parent(Hierarchy(top, PurePosixPath("/a"))) == top / "a"
+    assert parent(Hierarchy(top, PurePosixPath("/"))) == top
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["cgroup.procs", "tasks"])
+def test_files_count_too(tmp_path: Path, name: str) -> None:
+    """A group whose members a user may change is one that a user may write to."""
+    top = make(tmp_path / "top")
+    inner = make(top / "a")
+    (inner / name).touch()
+    os.chown(inner / name, 65534, 0)
+    assert parent(Hierarchy(top, PurePosixPath("/a"))) == top
+
+
+@pytest.mark.root
+def test_no_safe_place(tmp_path: Path) -> None:
+    """Where not even the first group is root's alone, and where there is none, it is refused."""
+    with pytest.raises(CgpuError, match="not only root may write there"):
+        parent(Hierarchy(make(tmp_path / "open", 0o777), PurePosixPath("/")))
+    with pytest.raises(CgpuError, match="cannot be looked at"):
+        parent(Hierarchy(tmp_path, PurePosixPath("/")))

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of cgpu and of `cgpu run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu import main as cgpu
+from cgpu.errors import CgpuError
+from cgpu.run.main import main
+from cgpu.run.options import Options, parse, parser
+
+
+def test_everything() -> None:
+    """All options, and a command with options of its own, which stay its own."""
+    words = ["--mem", "6G", "--weight=3", "--gpus", "0,1", "--high-prio", "--", "train", "--mem", "--", "-x"]
+    assert parse(words) == Options(("train", "--mem", "--", "-x"), "6G", "3", "0,1", high_prio=True)
+
+
+def test_nothing_but_a_command() -> None:
+    """Every option may be left out."""
+    assert parse(["--", "true"]) == Options(("true",))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "there is no command behind --"),
+        (["--mem", "6G", "--"], "there is no command behind --"),
+        (["--mem", "6G", "nvidia-smi", "-L"], "nvidia-smi: stands before --"),
+        (["--memory", "6G", "--", "true"], "--memory: is no option"),
+        (["--me", "6G", "--", "true"], "--me: is no option"),
+        (["--mem", "--", "true"], "argument --mem: expected one argument"),
+        (["--high-prio=1", "--", "true"], "argument --high-prio: ignored explicit argument '1'"),
+    ],
+)
+def test_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong usage is 125 and one line with what is accepted: as of the command, no status is the own."""
+    assert main(words) == 125
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"cgpu run: {message}")
+    assert printed.err.endswith("; accepted is: " + parser().usage + "\n")  # type: ignore[operator]  # it is a text
+
+
+@given(st.lists(st.text(max_size=6) | st.sampled_from(["--", "--mem", "--gpus", "--high-prio"]), max_size=6))
+def test_any_words(words: list[str]) -> None:
+    """Whatever stands behind the first -- is the command, to the letter."""
+    if any(word.startswith("-") and not word.startswith("--") for word in words):
+        return  # -h prints the help and ends
+    try:
+        options = parse(words)
+    except CgpuError:
+        return
+    assert list(options.command) == words[words.index("--") + 1 :]
+
+
+def test_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every subcommand that the help lists can be called, and has a help of its own."""
+    assert cgpu.main(["--help"]) == 0
+    listed = capsys.readouterr().out
+    for name in cgpu.SUBCOMMANDS:
+        assert f"\n  {name} " in listed
+        with pytest.raises(SystemExit) as ended:
+            cgpu.main([name, "--help"])
+        assert ended.value.code == 0
+        assert f"cgpu {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [[], ["rnu", "--", "true"], ["--mem"]])
+def test_no_subcommand(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a known subcommand nothing is done, and one line says what there is."""
+    assert cgpu.main(words) == 2
+    assert "accepted is one of run" in capsys.readouterr().err
+
+
+def test_document(repository: Path) -> None:
+    """The document names every option, and no other."""
+    document = (repository / "docs/cgpu-run.md").read_text()
+    options = [name for action in parser()._actions for name in action.option_strings]
+    assert [name for name in options if f"`{name}" not in document] == ["-h", "--help"]

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the options of `cgpu run` give on a node's GPUs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgpu.effective import Effective
+from cgpu.errors import CgpuError
+from cgpu.run.options import Options
+from cgpu.run.resolve import resolve
+from tests.hook.support import MIB, cards, uuid
+
+ONE = cards(15109)
+THREE = cards(15109, 16130, 23028)
+GIB = 1 << 30
+COMMAND = ("/bin/true",)
+
+
+def options(mem: str | None = "1G", **more: object) -> Options:
+    """Return options for a command."""
+    return Options(COMMAND, mem=mem, **more)  # type: ignore[arg-type]  # as the test gives them
+
+
+def test_defaults() -> None:
+    """Weight 1, no priority, the node's only GPU."""
+    request = resolve(options(), ONE, Effective())
+    assert request.grants == ((0, GIB, 1, 0),)
+    assert request.uuids == (uuid(0),)
+
+
+def test_all_said() -> None:
+    """GPUs come in the order in which they are named, sizes in theirs, and the last size repeats."""
+    asked = options("3G,1G", gpus=f"2,{uuid(0)},1", weight="5", high_prio=True)
+    request = resolve(asked, THREE, Effective())
+    assert request.grants == ((2, 3 * GIB, 5, 1), (0, GIB, 5, 1), (1, GIB, 5, 1))
+    assert request.uuids == (uuid(2), uuid(0), uuid(1))
+
+
+def test_all_gpus() -> None:
+    """`all` is every GPU of the node."""
+    assert [grant[0] for grant in resolve(options(gpus="all"), THREE, Effective()).grants] == [0, 1, 2]
+
+
+def test_default_memsize() -> None:
+    """Without a size the node's default counts, in whole MiB."""
+    request = resolve(options(None), ONE, Effective(default_memsize=5 * GIB + 1))
+    assert request.grants == ((0, 5 * GIB, 1, 0),)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            options(None, gpus="0"),
+            "--mem: not given, and this node has no default_memsize; accepted is a size",
+        ),
+        (options(), "--gpus: not given, and there are 3 GPUs; accepted are indexes, UUIDs or all"),
+        (options(gpus="7"), "--gpus=7: there is no GPU 7; accepted are 0, 1, 2, the UUIDs"),
+        (options(gpus="0,0"), "--gpus=0,0: GPU 0 is named twice"),
+        (options(gpus=""), "--gpus=: accepted are indexes, UUIDs"),
+        (options(gpus="0, 1"), "--gpus=0, 1: accepted are indexes, UUIDs"),
+        (options("1G,2G", gpus="0"), "--mem=1G,2G: 2 values for 1 GPU; give at most one for each"),
+        (options("15G", gpus="0"), "--mem=15G: that is 15360 MiB, and GPU 0 has 15109 MiB"),
+        (options("9G", gpus="0"), "--mem=9G: that is 9216 MiB of GPU 0; this node allows 8192"),
+        (options(gpus="0", weight="0"), "--weight=0: a whole number from 1 to 20"),
+        (options(gpus="0", weight="21"), "--weight=21: a whole number from 1 to 20"),
+        (options(gpus="0", weight=""), "--weight=: accepted is a whole number"),
+        (options(gpus="0", weight="-1"), "--weight=-1: accepted is a whole number"),
+        (options(gpus="0", weight="01"), "--weight=01: accepted is a whole number"),
+    ],
+)
+def test_refused(asked: Options, message: str) -> None:
+    """A value that is malformed, or that the node does not give, is named with what is accepted."""
+    with pytest.raises(CgpuError) as caught:
+        resolve(asked, THREE, Effective(max_mem_container_mib=8192 if asked.mem == "9G" else None))
+    assert str(caught.value).startswith(message)
+
+
+def test_no_gpu() -> None:
+    """Without a GPU there is no slice."""
+    with pytest.raises(CgpuError, match="knows no GPU"):
+        resolve(options(), [], Effective())
+
+
+texts = (
+    st.none() | st.text(max_size=6) | st.sampled_from(["all", "0", "0,1", "2", uuid(1), "1G", "1G,2G", "3"])
+)
+configs = st.builds(
+    Effective,
+    allow_zero_weight=st.booleans(),
+    max_mem_container_mib=st.none() | st.integers(1, 30000),
+    max_schd_weight=st.none() | st.integers(1, 25),
+    default_memsize=st.sampled_from([0, 5 << 30]),
+)
+
+
+@given(st.builds(Options, st.just(COMMAND), texts, texts, texts, st.booleans()), configs)
+@settings(max_examples=500, deadline=None)
+def test_any_options(asked: Options, config: Effective) -> None:
+    """Options give slices within cards and bounds, or are refused: never none and never more."""
+    try:
+        request = resolve(asked, THREE, config)
+    except CgpuError:
+        return
+    indexes = [gpu for gpu, _, _, _ in request.grants]
+    assert 1 <= len(set(indexes)) == len(indexes) == len(request.uuids)
+    assert request.native == ()
+    for gpu, size, weight, highprio in request.grants:
+        assert size % MIB == 0
+        assert 0 < size <= min(THREE[gpu].memtotal, (config.max_mem_container_mib or 1 << 30) * MIB)
+        assert (0 if config.allow_zero_weight else 1) <= weight <= min(20, config.max_schd_weight or 20)
+        assert highprio == int(asked.high_prio)

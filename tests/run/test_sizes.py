@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes as people write them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu.ask import Said
+from cgpu.errors import CgpuError
+from cgpu.run.sizes import parse_sizes
+from cgpu.sizes import MIB
+
+FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """Return the MiB of a value of --mem."""
+    return parse_sizes(Said("--mem", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"),
+    [
+        ("6G", (6144,)),
+        ("6g", (6144,)),
+        ("6GiB", (6144,)),
+        ("6gb", (6144,)),
+        ("512M", (512,)),
+        ("1.5G", (1536,)),
+        ("0.5g", (512,)),
+        ("1T", (1 << 20,)),
+        ("6336544768", (6043,)),
+        ("6336544768b", (6043,)),
+        ("1048577", (1,)),
+        ("2047K", (1,)),
+        ("6043.999999999M", (6043,)),
+        ("3G,1G", (3072, 1024)),
+    ],
+)
+def test_forms(text: str, mib: tuple[int, ...]) -> None:
+    """Units are powers of 1024 in every spelling; what is below a MiB falls off."""
+    assert sizes(text) == mib
+
+
+@pytest.mark.parametrize("text", ["6", "0", "0G", "1023K", "1048575", "0.0001G", "6G,0"])
+def test_too_small(text: str) -> None:
+    """Less than 1 MiB is refused, and the line says what a number alone is."""
+    with pytest.raises(CgpuError, match=r"^--mem=.*less than 1 MiB; a number alone is bytes"):
+        sizes(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ",", "6G,", "6 G", " 6G", "6G\n", "-6G", "+6G", "6X", "6GG", "6iB", "6.G", ".5G", "1e3M", "٦G",
+     "6G;3G", "9" * 16, "0x10M", "6G," * 400],
+)  # fmt: skip
+def test_malformed(text: str) -> None:
+    """Anything else is refused with what is accepted."""
+    with pytest.raises(CgpuError, match=r"^--mem=.*: accepted is a size such as 6G, 512M or bytes"):
+        sizes(text)
+
+
+@given(
+    st.integers(0, 10**15 - 1),
+    st.none() | st.text("0123456789", min_size=1, max_size=9),
+    st.sampled_from(sorted(FACTORS)),
+)
+def test_never_more_than_written(whole: int, fraction: str | None, unit: str) -> None:
+    """A size is the whole MiB of what is written, exactly, however large."""
+    number = f"{whole}" if fraction is None else f"{whole}.{fraction}"
+    mib = int(Fraction(number) * FACTORS[unit] // MIB)
+    if mib == 0:
+        with pytest.raises(CgpuError):
+            sizes(number + unit)
+    else:
+        assert sizes(number + unit) == (mib,)
+
+
+@given(st.text(max_size=30))
+def test_any_text(text: str) -> None:
+    """Any text gives sizes of at least 1 MiB, or one line."""
+    try:
+        found = sizes(text)
+    except CgpuError:
+        return
+    assert len(found) == text.count(",") + 1
+    assert min(found) >= 1

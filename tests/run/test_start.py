@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A command is never started without its slice: the child that waits, the listener that nobody takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cgpu.kmod.daemon import process_state
+from cgpu.run.cgroup import OURS, PREFIX, Group, sweep
+
+# Each in a process of its own: signals are held back, filters stay.
+PARENT = """
+import os, signal, sys
+from cgpu.run import child, signals
+process = child.start(child.Plan(tuple(sys.argv[2:])), signals.hold())
+if sys.argv[1] == "released":
+    process.release()
+elif sys.argv[1] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+elif sys.argv[1] == "close":
+    process.close()
+    sys.exit(0)
+else:
+    os.kill(process.pid, signal.SIGTERM)
+sys.exit(process.wait())
+"""
+SUPERVISED = """
+import os, socket, sys, threading
+from cgpu.errors import CgpuError
+from cgpu.run import supervision
+server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+server.bind(sys.argv[1])
+server.listen()
+def engine():
+    text, fds, _, _ = socket.recv_fds(server.accept()[0], 65536, 8)
+    with open(sys.argv[1] + ".message", "wb") as file:
+        file.write(text)
+    for fd in fds:
+        os.close(fd)
+threading.Thread(target=engine).start()
+plan = supervision.plan("run-00000000", shared=True)
+try:
+    supervision.Supervision(plan.container, plan.program, sys.argv[1]).begin()
+except CgpuError as error:
+    os.write(2, str(error).encode())
+    os._exit(3)
+os._exit(0)
+"""
+
+
+def python(code: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own."""
+    command: Sequence[str | Path] = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_released(tmp_path: Path) -> None:
+    """A child that is released becomes the command."""
+    done = python(PARENT, "released", "/bin/sh", "-c", f"echo ran >{tmp_path}/ran; exit 5")
+    assert (done.returncode, done.stderr) == (5, "")
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(("way", "status"), [("close", 0), ("killed", -9), ("signalled", 143)])
+def test_not_released(tmp_path: Path, way: str, status: int) -> None:
+    """A child that is not released never becomes the command, whatever ends its parent or itself."""
+    done = python(PARENT, way, "/bin/sh", "-c", f"echo ran >{tmp_path}/ran")
+    assert done.returncode == status, done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.root
+def test_listener_that_nobody_takes(tmp_path: Path) -> None:
+    """When the engine closes the listener, the command is not started."""
+    done = python(SUPERVISED, tmp_path / "socket")
+    assert done.returncode == 3, done.stderr
+    assert "the engine did not take the listener of run-00000000: its log says why" in done.stderr
+    state = process_state.parse((tmp_path / "socket.message").read_bytes(), 1)
+    assert state == process_state.ProcessState("run-00000000", 0)
+
+
+def test_message_has_all_fields() -> None:
+    """The message to the engine is a whole OCI container process state."""
+    code = "from cgpu.run import supervision; print(supervision.Supervision('run-0', b'')._state(7).decode())"
+    state = json.loads(python(code).stdout)
+    assert (state["fds"], state["pid"], state["metadata"]) == (["seccompFd"], 7, "run-0")
+    assert set(state["state"]) == {"ociVersion", "id", "status", "pid", "bundle"}
+
+
+def test_group_locks_and_sweeps(tmp_path: Path) -> None:
+    """A group is locked as long as its run lives; one that nobody has locked goes with the next run."""
+    group = Group()
+    group.make("run-0123abcd", [tmp_path])
+    left, other = tmp_path / "cgpu-run-00000000", tmp_path / "somebody-else"
+    left.mkdir()
+    other.mkdir()
+    sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cgpu-run-0123abcd", "somebody-else"]
+    assert group.remove() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["somebody-else"]
+
+
+def test_names_are_swept() -> None:
+    """The names that runs give are those that are swept."""
+    assert OURS.fullmatch(PREFIX + "run-" + os.urandom(4).hex())
+
+
+def test_socket_that_is_not_there(tmp_path: Path) -> None:
+    """Without the engine's socket no filter is put on, and the line says what to start."""
+    code = f"""
+from cgpu.run import supervision
+supervision.Supervision("run-0", b"", "{tmp_path}/none").begin()
+"""
+    done = python(code)
+    assert "CgpuError" in done.stderr
+    assert f"{tmp_path}/none: No such file or directory: " in done.stderr
