@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The slice and the card on the command line of a replay."""
+
+from __future__ import annotations
+
+import re
+
+from cgpu.errors import CgpuError, show
+from cgpu.kmod.daemon.simulate import MODEL
+from cgpu.sizes import ACCEPTED, size_in_bytes
+
+CARD = re.compile(MODEL, re.ASCII)
+MOST = 1 << 50
+
+
+def slice_of(text: str) -> int:
+    """Return bytes. Raises CgpuError."""
+    size = size_in_bytes(text)
+    if size is None or not 0 < size <= MOST:
+        raise CgpuError(f"--mem {show(text)}: accepted is {ACCEPTED}, up to 1024T")
+    return size
+
+
+def card_of(text: str) -> str:
+    """Return the card as given. Raises CgpuError."""
+    if not CARD.fullmatch(text):
+        raise CgpuError(f"--model {show(text)}: accepted is MODEL[=MIB], MODEL one of T4, V100, A10, H200")
+    return text

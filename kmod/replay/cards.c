@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The simulated cards without their file system: who calls, and whose memory it is, is known here. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "inside.h"
+#include "sim.h"
+
+struct sim *cards_new(const char *driver, const char *cards, char error[REPLAY_ERROR_BYTES])
+{
+	struct sim *sim = calloc(1, sizeof(*sim));
+	const char *problem = "out of memory";
+
+	if (sim)
+		sim->buckets = calloc(SIM_BUCKETS, sizeof(struct object *));
+	if (sim && sim->buckets && !version_select(sim, driver))
+		problem = "the driver version is not in the tables";
+	/* The slices here are not charged for contexts, so these take nothing either. */
+	else if (sim && sim->buckets && cards_parse(sim, cards, &problem) && cards_parse_context(sim, "0", &problem))
+		problem = NULL;
+	if (!problem) {
+		pthread_mutex_init(&sim->lock, NULL);
+		return sim;
+	}
+	snprintf(error, REPLAY_ERROR_BYTES, "%s", problem);
+	if (sim)
+		free(sim->buckets);
+	free(sim);
+	return NULL;
+}
+
+void cards_free(struct sim *sim)
+{
+	while (sim->files)
+		file_release(sim, sim->files);
+	pthread_mutex_destroy(&sim->lock);
+	free(sim->buckets);
+	free(sim);
+}
+
+uint32_t cards_count(const struct sim *sim)
+{
+	return sim->card_count;
+}
+
+struct card_facts cards_facts(const struct sim *sim, uint32_t card)
+{
+	const struct card *one = &sim->cards[card];
+
+	return (struct card_facts){ one->gpu_id, one->bytes, one->used, one->uuid_text, one->name };
+}
+
+struct open_file *cards_open(struct sim *sim, int card, uint64_t *id)
+{
+	struct open_file *file;
+
+	pthread_mutex_lock(&sim->lock);
+	file = file_open(sim, card < 0 ? SIM_NO_CARD : (uint32_t)card);
+	pthread_mutex_unlock(&sim->lock);
+	*id = file ? file->id : 0;
+	return file;
+}
+
+void cards_close(struct sim *sim, struct open_file *file)
+{
+	file_release(sim, file);
+}
+
+bool cards_keep(const struct sim *sim, uint64_t id)
+{
+	const struct open_file *file = sim->files;
+
+	while (file && file->registered != id)
+		file = file->next;
+	return file != NULL;
+}
+
+/* The cards know who calls by a member of their call, which is a member of ours. */
+struct played {
+	struct call call;
+	const struct replay_call *given;
+};
+
+static const struct replay_call *given_of(const struct caller *caller)
+{
+	size_t offset = offsetof(struct played, call) + offsetof(struct call, caller);
+
+	return ((const struct played *)(const void *)((const char *)caller - offset))->given;
+}
+
+int cards_call(struct sim *sim, struct open_file *file, const struct replay_call *given)
+{
+	struct played played = {
+		.call = {
+			.sim = sim,
+			.file = file,
+			.caller = { .thread = (pid_t)given->process },
+			.nr = given->nr,
+			.data = given->top,
+			.size = given->bytes,
+		},
+		.given = given,
+	};
+
+	return escape_dispatch(&played.call);
+}
+
+bool user_read(const struct caller *caller, uint64_t address, void *out, size_t size)
+{
+	if (!replay_reaches(given_of(caller), address, size))
+		return false;
+	memcpy(out, (const void *)(uintptr_t)address, size);
+	return true;
+}
+
+bool user_write(const struct caller *caller, uint64_t address, const void *data, size_t size)
+{
+	if (!replay_reaches(given_of(caller), address, size))
+		return false;
+	memcpy((void *)(uintptr_t)address, data, size);
+	return true;
+}
+
+pid_t caller_process(const struct caller *caller)
+{
+	return caller->thread;
+}
+
+bool caller_is_admin(const struct caller *caller)
+{
+	(void)caller;
+	return false;
+}
+
+/* A descriptor in a replayed structure is the number of an open file. */
+int file_register(struct call *call, int ctl_fd)
+{
+	return ctl_fd <= 0 ? -EINVAL : file_tie(call, (uint64_t)ctl_fd, 0);
+}
+
+uint64_t file_resolve(struct call *call, int fd, intptr_t *hold)
+{
+	(void)call;
+	*hold = 0;
+	return fd <= 0 ? 0 : (uint64_t)fd;
+}
+
+void file_let_go(intptr_t hold)
+{
+	(void)hold;
+}
+
+void pid_view_open(struct pid_view *view, const struct sim *sim, const struct caller *caller)
+{
+	(void)sim;
+	(void)caller;
+	memset(view, 0, sizeof(*view));
+}
+
+uint32_t pid_view_of(const struct pid_view *view, pid_t process)
+{
+	(void)view;
+	return (uint32_t)process;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the replay share. */
+#ifndef CGPU_REPLAY_INSIDE_H
+#define CGPU_REPLAY_INSIDE_H
+
+#include <stdbool.h>
+
+#include "replay.h"
+
+struct sim;
+struct open_file;
+
+/* cards.c: the simulated cards. The core's names and theirs are kept apart by the files that include them. */
+struct card_facts {
+	uint32_t gpu_id;
+	uint64_t bytes, used;
+	const char *uuid, *name;
+};
+struct sim *cards_new(const char *driver, const char *cards, char error[REPLAY_ERROR_BYTES]);
+void cards_free(struct sim *sim);
+uint32_t cards_count(const struct sim *sim);
+struct card_facts cards_facts(const struct sim *sim, uint32_t card);
+/* card -1: the control node. NULL: none is left. */
+struct open_file *cards_open(struct sim *sim, int card, uint64_t *id);
+void cards_close(struct sim *sim, struct open_file *file);
+/* Whether an open card was registered with this file, and so keeps it. */
+bool cards_keep(const struct sim *sim, uint64_t id);
+/* Whether bytes at an address are memory of the call. */
+bool replay_reaches(const struct replay_call *call, uint64_t address, uint64_t bytes);
+/* 0 or negative errno. */
+int cards_call(struct sim *sim, struct open_file *file, const struct replay_call *call);
+
+#endif

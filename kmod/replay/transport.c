@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Open files, and the steps of a call: ask the core, copy nothing, run it on the cards, let the core settle it. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "transport.h"
+
+#define UNDO_BYTES 64u
+
+int transport_add_cards(struct transport *transport)
+{
+	uint32_t i;
+	int result = 0;
+
+	for (i = 0; i < cards_count(transport->sim) && result == 0; i++) {
+		struct card_facts card = cards_facts(transport->sim, i);
+		struct cgpu_gpu_facts facts = {
+			.index = i, .minor = i, .gpu_id = card.gpu_id, .device_instance = i, .memtotal = card.bytes
+		};
+
+		snprintf(facts.uuid, sizeof(facts.uuid), "%s", card.uuid);
+		snprintf(facts.name, sizeof(facts.name), "%s", card.name);
+		result = cgpu_gpu_add(&transport->core, &facts);
+	}
+	return result;
+}
+
+const struct file *transport_find(const struct transport *transport, uint64_t id)
+{
+	const struct file *file = transport->files;
+
+	while (file && file->id != id)
+		file = file->next;
+	return file;
+}
+
+const struct file *transport_open(struct transport *transport, enum replay_node node, uint32_t card)
+{
+	bool ours = node == REPLAY_CTL || node == REPLAY_CARD;
+	struct file *file = calloc(1, sizeof(*file));
+
+	if (!file)
+		return NULL;
+	*file = (struct file){ .next = transport->files, .node = node, .card = card };
+	if (ours)
+		file->open = cards_open(transport->sim, node == REPLAY_CARD ? (int)card : -1, &file->id);
+	else
+		file->id = ++transport->last_other | 1ull << 63;
+	if (ours && !file->open) {
+		free(file);
+		return NULL;
+	}
+	transport->files = file;
+	return file;
+}
+
+/* One that is closed and that nothing keeps. */
+static struct file **ended(struct transport *transport)
+{
+	struct file **at = &transport->files;
+
+	while (*at && (!(*at)->closed || ((*at)->open && cards_keep(transport->sim, (*at)->id))))
+		at = &(*at)->next;
+	return at;
+}
+
+void transport_close(struct transport *transport, uint64_t id)
+{
+	struct file *file = transport->files, **at;
+
+	while (file && file->id != id)
+		file = file->next;
+	if (file)
+		file->closed = true;
+	for (at = ended(transport); *at; at = ended(transport)) {
+		file = *at;
+		*at = file->next;
+		if (file->open)
+			cards_close(transport->sim, file->open);
+		cgpu_file_closed(&transport->core, file->id);
+		free(file);
+	}
+}
+
+void transport_forget_files(struct transport *transport)
+{
+	struct file *next;
+
+	for (; transport->files; transport->files = next) {
+		next = transport->files->next;
+		free(transport->files);
+	}
+}
+
+bool replay_reaches(const struct replay_call *call, uint64_t address, uint64_t bytes)
+{
+	uint64_t start = (uintptr_t)call->memory;
+
+	return address >= start && address - start <= call->memory_bytes &&
+		bytes <= call->memory_bytes - (address - start);
+}
+
+struct cgpu_call transport_call(const struct transport *transport, const struct file *file,
+	const struct cgpu_container_info *slice, const struct replay_call *given)
+{
+	static const enum cgpu_device devices[] = { CGPU_DEVICE_CTL, CGPU_DEVICE_GPU, CGPU_DEVICE_UVM,
+		CGPU_DEVICE_OTHER };
+
+	return (struct cgpu_call){
+		.slot = slice->slot,
+		.generation = slice->generation,
+		.device = devices[file->node],
+		.gpu = file->card,
+		.tgid = (s32)given->process,
+		.file = file->id,
+		.nr = given->nr,
+		.bytes = given->bytes,
+		.top = given->top,
+		.finds_files = transport->finds_files,
+	};
+}
+
+/* A descriptor in a structure is the number of an open file. */
+static void find_target(const struct transport *transport, struct cgpu_call *call)
+{
+	const struct file *file = call->descriptor > 0 ? transport_find(transport, (uint64_t)call->descriptor) : NULL;
+
+	call->found = 1;
+	call->target = file && file->node == REPLAY_CTL ? file->id : 0;
+}
+
+/* The core asks for nested buffers by address; in this process they need not be copied. */
+enum cgpu_verdict transport_judge(struct transport *transport, const struct replay_call *given, struct cgpu_call *call)
+{
+	enum cgpu_verdict verdict = CGPU_COPY_IN;
+	struct cgpu_segment *segment;
+	u32 round;
+
+	/* Each has one segment more, or the file of a descriptor. */
+	for (round = 0; round <= CGPU_MAX_SEGMENTS + 1; round++) {
+		verdict = cgpu_call_begin(&transport->core, call);
+		if (verdict == CGPU_FIND_FILE) {
+			find_target(transport, call);
+			continue;
+		}
+		if (verdict != CGPU_COPY_IN)
+			return verdict;
+		segment = &call->segment[call->segments - 1];
+		if (!replay_reaches(given, segment->address, segment->bytes))
+			break;
+		segment->data = (u8 *)(uintptr_t)segment->address;
+	}
+	call->error = EFAULT;
+	return CGPU_REFUSE;
+}
+
+void transport_take_back(struct transport *transport, const struct file *file, struct cgpu_call *done)
+{
+	u8 top[UNDO_BYTES];
+	struct cgpu_call undo = { .top = top };
+	struct replay_call call = { .process = (u32)done->tgid };
+
+	while (cgpu_call_undo(&transport->core, done, &undo) == 1) {
+		if (transport_judge(transport, &call, &undo) != CGPU_EXECUTE)
+			return;
+		call.nr = undo.nr;
+		call.bytes = undo.bytes;
+		call.top = undo.top;
+		cgpu_call_end(&transport->core, &undo, cards_call(transport->sim, file->open, &call));
+	}
+}
+
+void transport_settle(struct transport *transport, const struct file *file, struct cgpu_call *call, int result)
+{
+	/* What the driver gave is more than there was room for. */
+	if (cgpu_call_end(&transport->core, call, result) == 1)
+		transport_take_back(transport, file, call);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stands between the core and the cards: open files, and the steps of a call. Also of tests/layouts. */
+#ifndef CGPU_REPLAY_TRANSPORT_H
+#define CGPU_REPLAY_TRANSPORT_H
+
+#include "cgpu_core.h"
+#include "inside.h"
+
+struct file {
+	struct file *next;
+	uint64_t id;
+	enum replay_node node;
+	uint32_t card;
+	struct open_file *open; /* NULL: not one of the cards' */
+	bool closed; /* but kept by a card's file that was registered with it */
+};
+
+struct transport {
+	struct cgpu_core core;
+	struct sim *sim;
+	struct file *files;
+	uint64_t last_other; /* numbers of files that the cards do not know */
+	bool finds_files; /* as the kernel module does, and the daemon cannot */
+};
+
+/* The core's record of cards for those that there are. 0 or negative errno. */
+int transport_add_cards(struct transport *transport);
+/* NULL: none is left. */
+const struct file *transport_open(struct transport *transport, enum replay_node node, uint32_t card);
+const struct file *transport_find(const struct transport *transport, uint64_t id);
+void transport_close(struct transport *transport, uint64_t id);
+/* Those that are still open go without a word to the core. */
+void transport_forget_files(struct transport *transport);
+
+/* A call as the core wants it. */
+struct cgpu_call transport_call(const struct transport *transport, const struct file *file,
+	const struct cgpu_container_info *slice, const struct replay_call *given);
+enum cgpu_verdict transport_judge(struct transport *transport, const struct replay_call *given, struct cgpu_call *call);
+/* What came out of it: result is what ioctl gave. */
+void transport_settle(struct transport *transport, const struct file *file, struct cgpu_call *call, int result);
+/* Free what a settled call has allocated. */
+void transport_take_back(struct transport *transport, const struct file *file, struct cgpu_call *done);
+
+#endif

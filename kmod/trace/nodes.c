@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Character devices by their numbers; the files of simulated cards by their identity. */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "recorder.h"
+
+#define UVM_TOOLS_MINOR 1u
+
+struct node node_of_name(const char *name)
+{
+	static const struct {
+		const char *name;
+		enum node_kind kind;
+	} plain[] = { { "nvidiactl", NODE_CTL }, { "nvidia-uvm", NODE_UVM }, { "nvidia-uvm-tools", NODE_UVM_TOOLS },
+		{ "nvidia-modeset", NODE_MODESET } };
+	struct node node = { NODE_NONE, 0 };
+	unsigned long card;
+	size_t i;
+	char *end;
+
+	for (i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+		if (strcmp(name, plain[i].name) == 0)
+			node.kind = plain[i].kind;
+	}
+	if (node.kind != NODE_NONE || strncmp(name, "nvidia", 6) != 0 || !isdigit((unsigned char)name[6]))
+		return node;
+	card = strtoul(name + 6, &end, 10);
+	if (*end == '\0' && card <= NV_GPU_MINOR_MAX) {
+		node.kind = NODE_CARD;
+		node.card = (unsigned int)card;
+	}
+	return node;
+}
+
+void node_name(const struct node *node, char name[NODE_NAME_BYTES])
+{
+	static const char *const names[] = { "", "nvidiactl", "nvidia", "nvidia-uvm", "nvidia-uvm-tools",
+		"nvidia-modeset" };
+
+	if (node->kind == NODE_CARD)
+		snprintf(name, NODE_NAME_BYTES, "nvidia%u", node->card);
+	else
+		snprintf(name, NODE_NAME_BYTES, "%s", names[node->kind]);
+}
+
+static bool look(const char *path, struct statx *about)
+{
+	return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, about) == 0;
+}
+
+static uint64_t device_of(const struct statx *about)
+{
+	return (uint64_t)about->stx_dev_major << 32 | about->stx_dev_minor;
+}
+
+static void add_simulated(struct nodes *nodes, const char *dev, const struct node *node)
+{
+	char path[4200], name[NODE_NAME_BYTES];
+	struct statx about;
+
+	node_name(node, name);
+	if (nodes->simulated_count == SIMULATED_MAX ||
+		snprintf(path, sizeof(path), "%s/%s", dev, name) >= (int)sizeof(path))
+		return;
+	if (!look(path, &about) || !S_ISREG(about.stx_mode))
+		return;
+	nodes->simulated[nodes->simulated_count++] =
+		(struct simulated){ .node = *node, .device = device_of(&about), .inode = about.stx_ino };
+}
+
+void nodes_init(struct nodes *nodes, const char *dev)
+{
+	struct node node = { NODE_CTL, 0 };
+
+	memset(nodes, 0, sizeof(*nodes));
+	add_simulated(nodes, dev, &node);
+	for (node.kind = NODE_UVM; node.kind <= NODE_MODESET; node.kind++)
+		add_simulated(nodes, dev, &node);
+	node.kind = NODE_CARD;
+	for (node.card = 0; node.card < 32; node.card++)
+		add_simulated(nodes, dev, &node);
+}
+
+/* The kernel gives nvidia-uvm a number when it is loaded, which may be while we look on. */
+static void find_uvm(struct nodes *nodes)
+{
+	FILE *file = fopen("/proc/devices", "re");
+	char line[128], name[64];
+	unsigned int major;
+
+	while (file && fgets(line, sizeof(line), file) && strncmp(line, "Block", 5) != 0) {
+		if (sscanf(line, "%u %63s", &major, name) == 2 && strcmp(name, "nvidia-uvm") == 0)
+			nodes->uvm_major = major;
+	}
+	if (file)
+		fclose(file);
+}
+
+static struct node of_device(struct nodes *nodes, unsigned int major, unsigned int minor)
+{
+	struct node node = { NODE_NONE, 0 };
+
+	if (major == NV_NVIDIA_MAJOR) {
+		node.kind = minor == NV_NVIDIACTL_MINOR	 ? NODE_CTL :
+			minor == NV_NVIDIA_MODESET_MINOR ? NODE_MODESET :
+			minor <= NV_GPU_MINOR_MAX	 ? NODE_CARD :
+							   NODE_NONE;
+		node.card = node.kind == NODE_CARD ? minor : 0;
+		return node;
+	}
+	if (major < MAJORS && !nodes->asked[major]) {
+		nodes->asked[major] = true;
+		find_uvm(nodes);
+	}
+	if (nodes->uvm_major && major == nodes->uvm_major)
+		node.kind = minor == UVM_TOOLS_MINOR ? NODE_UVM_TOOLS : NODE_UVM;
+	return node;
+}
+
+struct node nodes_identify(struct nodes *nodes, pid_t tid, int fd)
+{
+	struct node none = { NODE_NONE, 0 };
+	struct statx about;
+	char path[64];
+	unsigned int i;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", tid, fd);
+	if (fd < 0 || !look(path, &about))
+		return none;
+	if (S_ISCHR(about.stx_mode))
+		return of_device(nodes, about.stx_rdev_major, about.stx_rdev_minor);
+	for (i = 0; S_ISREG(about.stx_mode) && i < nodes->simulated_count; i++) {
+		if (nodes->simulated[i].device == device_of(&about) && nodes->simulated[i].inode == about.stx_ino)
+			return nodes->simulated[i].node;
+	}
+	return none;
+}
