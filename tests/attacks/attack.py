@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one attack is, and what most of them end with: the slice to the byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.attacks.arena import DAEMON, LIMIT, MODULE, Arena, Running, Seen, Tenant, Word
+from tests.attacks.build import PROBE
+from tests.integration.probe import NO_MEMORY, Printed, steps
+
+FILL = ("fill=64M:2m", "fill=1M:64k", "fill=64K:64k")
+NUMBER = re.compile(r"(\w+)=(0x[0-9a-f]+|\d+)")
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One attack.
+
+    limit: it asks for more than the slice, so it must get that where nothing is enforced.
+    engines: under which it can be tried at all.
+    """
+
+    run: Callable[[Arena], None]
+    limit: bool
+    engines: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Return what the tests call it."""
+        return self.run.__name__
+
+
+def attack(
+    *, limit: bool, engines: tuple[str, ...] = (DAEMON, MODULE)
+) -> Callable[[Callable[[Arena], None]], Attack]:
+    """Make an attack of a function."""
+    return lambda run: Attack(run, limit, engines)
+
+
+def numbers(line: str) -> dict[str, int]:
+    """Return the numbers that a line gives names to."""
+    return {name: int(value, 0) for name, value in NUMBER.findall(line)}
+
+
+def probe(arena: Arena, *words: Word) -> tuple[Word, ...]:
+    """Return the command that runs the static probe there."""
+    return (PROBE, "--dev", arena.dev, *words)
+
+
+def filled(printed: Printed) -> int:
+    """Return how much the fills of a program got; the last one must have met the ordinary refusal."""
+    fills = [one for one in steps(printed) if one.name == "fill"]
+    assert len(fills) == len(FILL), printed.text
+    assert fills[-1].number("status") == NO_MEMORY, printed.text
+    return sum(one.number("bytes") for one in fills)
+
+
+def expect(arena: Arena, tenant: Tenant, charged: int, card: int | None = None) -> None:
+    """Fail unless that much is charged; the card must have given the same, or `card`."""
+    found = arena.seen(tenant)
+    assert found == Seen(charged, charged if card is None else card), found
+
+
+def await_nothing(arena: Arena, tenant: Tenant) -> None:
+    """Wait until nothing is charged or taken any more."""
+    arena.until(lambda: arena.seen(tenant) == Seen(0, 0), "all is given back")
+
+
+def assert_held(arena: Arena, tenant: Tenant, *before: Word, program: tuple[Word, ...] = ()) -> Printed:
+    """Fail unless a program gets the slice to the byte, by the engine and by the card, and gives it back.
+
+    `before` stands in front of the program; `program` is run in the place of the probe, with its words.
+    """
+    own = program or probe(arena)
+    running = tenant.start(*before, *own, *FILL, "count", "hold")
+    running.line("hold")
+    expect(arena, tenant, LIMIT)
+    printed = running.finish()
+    assert filled(printed) == LIMIT, printed.text
+    await_nothing(arena, tenant)
+    return printed
+
+
+def rest(running: Running, word: str = "resting") -> dict[str, int]:
+    """Wait until a program rests; return the numbers it rests with."""
+    return numbers(running.line(word))

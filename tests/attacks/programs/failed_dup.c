@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * failed_dup [--dev DIR] BYTES: duplicates memory in ways that fail, many times, then gives the memory back, then its
+ * client. Rests after each of these with a line that says what it did, until it is sent one. With a second argument,
+ * there is one duplicate only, below the memory itself, so that it goes with it, where the driver lets that be.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client.h"
+
+#define ROUNDS 20u
+#define NOBODY 0x7abcdef0u
+#define COPY 0x6d000000u
+
+static struct settings settings;
+static struct session session, other;
+static uint8_t *page; /* for arguments; some calls find it read-only */
+static unsigned int failed, made;
+
+/* ANSWER_FAILS: the driver makes it, and cannot say so, as its answer has no place. */
+enum way {
+	NO_SOURCE,
+	NO_SOURCE_CLIENT,
+	NO_PARENT,
+	NO_CLIENT,
+	HANDLE_OF_MEMORY,
+	HANDLE_OF_DEVICE,
+	BELOW_SUBDEVICE,
+	ANSWER_FAILS,
+	WAYS
+};
+
+struct dup {
+	uint32_t client, parent, handle, source_client, source;
+};
+
+static void try(const struct dup *dup, bool answer_fails)
+{
+	const struct nv_layout_NVOS55_PARAMETERS *at = &settings.abi->NVOS55_PARAMETERS;
+	uint32_t status;
+
+	memset(page, 0, at->bytes);
+	put32(page, at->hClient, dup->client);
+	put32(page, at->hParent, dup->parent);
+	put32(page, at->hObject, dup->handle);
+	put32(page, at->hClientSrc, dup->source_client);
+	put32(page, at->hObjectSrc, dup->source);
+	if (answer_fails)
+		mprotect(page, 4096, PROT_READ);
+	status = driver_call(&settings, session.ctl, NV_ESC_RM_DUP_OBJECT, page, at->bytes);
+	mprotect(page, 4096, PROT_READ | PROT_WRITE);
+	if (status == NV_OK)
+		status = get32(page, at->status);
+	if (status == NV_OK)
+		made++;
+	else
+		failed++;
+}
+
+/* Each in turn; what can be made has a handle of its own. */
+static void fail_all(uint32_t memory, uint32_t round)
+{
+	const struct dup good = { session.client, session.device, COPY + round, session.client, memory };
+	struct dup dups[] = { good, good, good, good, good, good, good, good };
+	uint32_t way;
+
+	dups[NO_SOURCE].source = NOBODY;
+	dups[NO_SOURCE_CLIENT].source_client = NOBODY;
+	dups[NO_PARENT].parent = NOBODY;
+	dups[NO_CLIENT].client = NOBODY;
+	dups[HANDLE_OF_MEMORY].handle = memory;
+	dups[HANDLE_OF_DEVICE].handle = session.device;
+	dups[BELOW_SUBDEVICE].parent = session.subdevice;
+	for (way = 0; way < WAYS; way++)
+		try(&dups[way], way == ANSWER_FAILS);
+}
+
+/* A client of its own is the target: the copies go with it, and with nothing else. */
+static void through_other(uint32_t memory)
+{
+	struct session keep = session;
+	const struct dup dup = { other.client, NOBODY, COPY, session.client, memory };
+
+	session.ctl = other.ctl;
+	try(&dup, false);
+	session = keep;
+}
+
+static void below_itself(uint32_t memory)
+{
+	const struct dup dup = { session.client, memory, COPY + ROUNDS, session.client, memory };
+
+	try(&dup, false);
+}
+
+int main(int argc, char **argv)
+{
+	struct grant grant;
+	uint32_t round;
+
+	client_begin(&settings, &argc, &argv);
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (argc < 1 || page == MAP_FAILED)
+		return 2;
+	client_open(&session, &settings);
+	client_open(&other, &settings);
+	if (memory_alloc(&session, strtoull(argv[0], NULL, 0), &grant) != NV_OK)
+		return 1;
+	if (argc > 1)
+		below_itself(grant.handle);
+	for (round = 0; argc == 1 && round < ROUNDS; round++) {
+		fail_all(grant.handle, round);
+		through_other(grant.handle);
+	}
+	session_drop(&other);
+	printf("failed=%u made=%u\n", failed, made);
+	client_next();
+	printf("freed status=0x%x\n", session_free(&session, grant.handle));
+	client_next();
+	printf("closed status=0x%x\n", session_free(&session, session.client));
+	client_next();
+	return 0;
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * restarted_mapping [--dev DIR] PIECE: while signals keep coming in the midst of its calls, which the kernel starts anew,
+ * maps memory by UVM and frees its handle, until it is refused; and after a line gives all ranges back.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+
+#include "client.h"
+#include "uvm_probe.h"
+
+#define MICROSECONDS 300
+
+/* A signal handler has no other way to count. */
+static volatile sig_atomic_t alarms;
+
+static void count_alarm(int number)
+{
+	(void)number;
+	alarms++;
+}
+
+static void rain(int microseconds)
+{
+	struct sigaction action = { .sa_handler = count_alarm, .sa_flags = SA_RESTART };
+	struct itimerval timer = { .it_interval.tv_usec = microseconds };
+
+	sigaction(SIGALRM, &action, NULL);
+	timer.it_value = timer.it_interval;
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* Calls that go on reach a simulated driver as requests, which end with EINTR while they wait for their turn. */
+static uint32_t range(struct uvm *uvm, uint64_t size)
+{
+	uint32_t status;
+
+	while ((status = uvm_range(uvm, size)) == PROBE_ERRNO && errno == EINTR)
+		;
+	return status;
+}
+
+static uint32_t map(struct uvm *uvm, uint32_t handle)
+{
+	uint32_t status;
+
+	while ((status = uvm_map(uvm, handle)) == PROBE_ERRNO && errno == EINTR)
+		;
+	return status;
+}
+
+static uint32_t fill(struct uvm *uvm, uint64_t piece)
+{
+	struct grant grant;
+	uint32_t status;
+
+	for (;;) {
+		status = memory_alloc(&uvm->session, piece, &grant);
+		if (status == NV_OK)
+			status = range(uvm, piece);
+		if (status == NV_OK)
+			status = map(uvm, grant.handle);
+		if (status == NV_OK)
+			status = session_free(&uvm->session, grant.handle);
+		if (status != NV_OK)
+			return status;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct uvm uvm = { .fd = -1, .mm_fd = -1 };
+	uint32_t status;
+	uint64_t piece;
+
+	client_begin(&uvm.settings, &argc, &argv);
+	if (argc != 1)
+		return 2;
+	piece = strtoull(argv[0], NULL, 0);
+	client_open(&uvm.session, &uvm.settings);
+	if (uvm_start(&uvm) != NV_OK)
+		return perror("nvidia-uvm"), 1;
+	rain(MICROSECONDS);
+	status = fill(&uvm, piece);
+	rain(0);
+	printf("resting ranges=%u alarms=%ld status=0x%x\n", uvm.count, (long)alarms, status);
+	client_next();
+	rain(MICROSECONDS);
+	for (status = NV_OK; status == NV_OK && uvm.count > 0;)
+		status = uvm_free(&uvm);
+	rain(0);
+	printf("freed left=%u status=0x%x\n", uvm.count, status);
+	client_next();
+	return 0;
+}

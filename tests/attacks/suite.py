@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All attacks, as tests that are given an arena."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.attacks import (
+    deep_bind,
+    docker_in_docker,
+    exported_memory,
+    fork_bomb,
+    kept_descriptor,
+    kept_mapping,
+    later_session,
+    leak_after_failed_dup,
+    leak_after_kill,
+    memory_objects,
+    own_loader,
+    restarted_calls,
+    static_binary,
+    unset_environment,
+)
+from tests.attacks.attack import Attack
+
+FILES = (
+    unset_environment,
+    own_loader,
+    static_binary,
+    deep_bind,
+    docker_in_docker,
+    later_session,
+    memory_objects,
+    exported_memory,
+    leak_after_kill,
+    leak_after_failed_dup,
+    kept_descriptor,
+    kept_mapping,
+    restarted_calls,
+    fork_bomb,
+)
+
+
+def marks(attack: Attack) -> list[pytest.MarkDecorator]:
+    """Return the marks of an attack's test."""
+    return [pytest.mark.enforcement] if attack.limit else []
+
+
+def attacks(engine: str) -> list[object]:
+    """Return the attacks that can be tried on an engine, as parameters of a test."""
+    found = [one for file in FILES for one in vars(file).values() if isinstance(one, Attack)]
+    return [pytest.param(one, id=one.name, marks=marks(one)) for one in found if engine in one.engines]

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The attacks on cgpud, with a simulated card."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.arena import DAEMON
+from tests.attacks.attack import Attack
+from tests.attacks.daemon_arena import DaemonArena
+from tests.attacks.suite import attacks
+from tests.daemon.harness import Daemon
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Daemon]:
+    """Return a daemon with one T4, which the attacks share."""
+    base = Path(tempfile.mkdtemp(prefix="cgpud-"))
+    running = Daemon(base)
+    # Some attacks are another user's. A runtime would bind the nodes into the container.
+    for folder in (base, running.run):
+        folder.chmod(0o755)
+    yield running
+    running.close()
+    shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture
+def arena(daemon: Daemon, tmp_path: Path) -> Iterator[DaemonArena]:
+    """Return a node with one T4; an attack may leave nothing behind."""
+    made = DaemonArena(daemon, tmp_path)
+    yield made
+    made.clear()
+
+
+@pytest.mark.parametrize("attack", attacks(DAEMON))
+def test_attack(arena: DaemonArena, attack: Attack) -> None:
+    """The attack gets its slice and no more, and leaves nothing behind."""
+    attack.run(arena)
