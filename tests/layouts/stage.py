@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stage.h through ctypes: builds the library, and makes its steps."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_bool, c_char_p, c_int, c_int32, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any, Final
+
+from tests.core.build import KMOD, flags, generated, run, sources, tool
+
+HERE = Path(__file__).resolve().parent
+# Of the cards: their file system, and who calls through it (kmod/Makefile, replay_sim_src).
+MOUNT_ONLY = {
+    "server.c",
+    "nodes.c",
+    "ioctl.c",
+    "register.c",
+    "caller.c",
+    "pid_view.c",
+    "user_memory.c",
+    "memacct.c",
+}
+CTL, CARD = 0, 1
+OUTSIDE: Final = 64  # in place of a container
+CONTINUE, EXECUTE, ANSWER, REFUSE = 1, 2, 3, 4
+FINE, STATUS, INTERRUPTED, UNHEARD = range(4)
+PIECE: Final = 2 << 20
+NOTHING = ctypes.CFUNCTYPE(None)
+
+
+class StageCall(ctypes.Structure):
+    """struct stage_call."""
+
+    _fields_ = (
+        ("file", c_uint64),
+        ("process", c_uint32),
+        ("nr", c_uint32),
+        ("bytes", c_uint32),
+        ("ask_only", c_uint32),
+        ("top", c_void_p),
+        ("memory", c_void_p),
+        ("memory_bytes", c_uint64),
+        ("verdict", c_int32),
+        ("result", c_int32),
+        ("container", c_uint32),
+        ("fault", c_uint32),
+        ("status", c_uint32),
+        ("between", NOTHING),
+    )
+
+
+SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "cgpu_state_bytes": (ctypes.c_size_t, []),
+    "stage_new": (c_void_p, [c_void_p, c_char_p, c_char_p, c_uint32, c_uint32]),
+    "stage_free": (None, [c_void_p]),
+    "stage_create": (c_int, [c_void_p, c_char_p, c_char_p]),
+    "stage_destroy": (None, [c_void_p, c_uint32]),
+    "stage_recover": (c_int, [c_void_p]),
+    "stage_open": (c_uint64, [c_void_p, c_uint32, c_uint32, c_uint32]),
+    "stage_close": (None, [c_void_p, c_uint64]),
+    "stage_call": (None, [c_void_p, ctypes.POINTER(StageCall)]),
+    "stage_hold": (c_int, [c_void_p, c_uint32, c_uint32, c_uint32, c_uint32, c_uint32, NOTHING]),
+    "stage_managed": (c_int, [c_void_p, c_uint32, c_uint32, c_uint32]),
+    "stage_shrink": (None, [c_void_p, c_uint32]),
+    "stage_let_go": (None, [c_void_p, c_uint32]),
+    "stage_managed_set": (c_int, [c_void_p, c_uint32, c_uint32, c_uint32]),
+    "stage_managed_ended": (None, [c_void_p, c_uint32, c_uint32]),
+    "stage_agree": (c_bool, [c_void_p, c_uint32, c_uint32]),
+    "stage_charged": (c_uint64, [c_void_p, c_uint32, c_uint32]),
+    "stage_limit": (c_uint64, [c_void_p, c_uint32, c_uint32]),
+    "stage_card_free": (c_uint64, [c_void_p, c_uint32]),
+    "stage_empty": (c_bool, [c_void_p]),
+    "stage_said": (c_char_p, [c_void_p]),
+}
+
+
+def build(output: Path, *defines: str, core: Path = KMOD / "core") -> Path:
+    """Build core, cards and stage as one library. Undefined behaviour ends the process."""
+    gen = generated(output / "gen")
+    cards = [path for path in sorted((KMOD / "sim").glob("*.c")) if path.name not in MOUNT_ONLY]
+    between = [KMOD / "replay" / "transport.c", KMOD / "replay" / "cards.c"]
+    engine = [source for source in sources(gen) if Path(source).parent.name != "core"]
+    engine += map(str, sorted(core.glob("*.c")))
+    library = output / "liblayouts.so"
+    include = [f"-iquote{core}", f"-iquote{KMOD / 'sim'}", f"-iquote{KMOD / 'replay'}", *defines]
+    trap = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-Wl,-Bsymbolic", "-pthread"]
+    stage = [*map(str, between), *map(str, cards), *map(str, sorted(HERE.glob("*.c")))]
+    command = [
+        tool("cc"),
+        *include,
+        *flags(gen),
+        *trap,
+        "-fPIC",
+        "-shared",
+        *engine,
+        *stage,
+        "-o",
+        str(library),
+    ]
+    run(command)
+    return library
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """Load the library and say how its functions are called."""
+    library = ctypes.CDLL(str(path))
+    for name, (result, arguments) in SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class Library:
+    """The library, and memory for one state that one stage after another is made on."""
+
+    def __init__(self, path: Path) -> None:
+        """Load it."""
+        self.c = load(path)
+        self.state = ctypes.create_string_buffer(self.c.cgpu_state_bytes())

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charges are what the cards say, in whatever order memory comes and goes, on every layout there is."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.layouts.rules import Machine
+from tests.layouts.stage import Library, build
+from tests.sim.abi import facts, key, layout
+
+
+def histories() -> int:
+    """Return how many histories each layout gets: CGPU_LAYOUT_HISTORIES, 12 unless told."""
+    return int(os.environ.get("CGPU_LAYOUT_HISTORIES", "12"))
+
+
+def layouts_of(version: str) -> str:
+    """Return all that tells two versions apart: their structs, and how they behave."""
+    rows: list[object] = []
+    for name in facts()["structs"]:
+        try:
+            form = layout(name, version)
+        except KeyError:
+            continue
+        rows.append((name, form.size, form.fields))
+    for name, known in facts()["behaviours"].items():
+        rows.append((name, key(known["first"]) <= key(version) <= key(known["last"])))
+    return json.dumps(rows)
+
+
+def representatives() -> list[str]:
+    """Return the last version of each set of layouts that differs from the others."""
+    found = {layouts_of(version): version for version in sorted(facts()["tags"], key=key)}
+    return sorted(found.values(), key=key)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    """Build core and cards once."""
+    return Library(build(tmp_path_factory.mktemp("layouts")))
+
+
+def run(library: Library, version: str, *, enforce: bool, phases: tuple[Phase, ...] = tuple(Phase)) -> None:
+    """Run random histories on a version."""
+    machine = type("Machine", (Machine,), {"library": library, "version": version, "enforce": enforce})
+    health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=histories(),
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=health,
+            phases=phases,
+            report_multiple_bugs=False,
+        ),
+    )
+
+
+def test_every_layout_is_represented() -> None:
+    """The versions that are tried have each set of layouts that the table knows."""
+    chosen = [layouts_of(version) for version in representatives()]
+    assert set(chosen) == {layouts_of(version) for version in facts()["tags"]}
+    assert len(set(chosen)) == len(chosen) > 1
+
+
+@pytest.mark.enforcement
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("version", representatives())
+def test_charges_are_what_the_cards_say(library: Library, version: str) -> None:
+    """Bytes charged are bytes held, within the limit after every step, and none at the end."""
+    run(library, version, enforce=os.environ.get("CGPU_TEST_ENFORCE") != "off")
+
+
+def test_it_fails_without_enforcement(library: Library) -> None:
+    """An engine that refuses nothing does not pass."""
+    with pytest.raises(AssertionError):
+        run(library, representatives()[-1], enforce=False, phases=(Phase.generate,))
