@@ -3,7 +3,8 @@
  * Driver calls, up to four at a time, with a driver that answers whatever the input says. Half of the
  * calls are made of fields that make sense, the other half of raw bytes.
  */
-#include "fuzz.h"
+#include "answers.h"
+#include "objects.h"
 
 #define FLIGHTS 4
 
@@ -40,12 +41,14 @@ static void run_undo(struct world *world, struct flight *flight)
 {
 	u8 top[64];
 	struct cgpu_call undo = { .top = top };
+	u32 count = 0;
 
-	if (!cgpu_call_undo(&world->fuzz->core, &flight->call, &undo))
-		return;
-	MUST(cgpu_call_begin(&world->fuzz->core, &undo) == CGPU_EXECUTE);
-	core_put32(top, world->fuzz->core.abi->NVOS00_PARAMETERS.status, NV_OK);
-	MUST(cgpu_call_end(&world->fuzz->core, &undo, 0) == 0);
+	while (cgpu_call_undo(&world->fuzz->core, &flight->call, &undo)) {
+		MUST(++count <= 512);
+		MUST(cgpu_call_begin(&world->fuzz->core, &undo) == CGPU_EXECUTE);
+		core_put32(top, world->fuzz->core.abi->NVOS00_PARAMETERS.status, NV_OK);
+		MUST(cgpu_call_end(&world->fuzz->core, &undo, 0) == 0);
+	}
 }
 
 static void land(struct world *world, struct flight *flight, int result)
@@ -71,6 +74,31 @@ static void land(struct world *world, struct flight *flight, int result)
 	flight->busy = 0;
 }
 
+/* Handles of memory, and where there are several, how many and from where. */
+static void fill_transfer(struct world *world, u8 *data, u32 bytes)
+{
+	const struct nv_abi *abi = world->fuzz->core.abi;
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *out =
+		&abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS *in =
+		&abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
+	u32 i;
+
+	if (bytes == abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS.bytes)
+		core_put32(data, abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS.object_data_rmObject_hObject,
+			handle(world, 3, 4));
+	if (bytes == abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS.bytes)
+		core_put32(data, abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS.object_data_rmObject_hObject,
+			handle(world, 3, 4));
+	if (bytes == out->bytes || bytes == in->bytes) {
+		u32 objects = bytes == out->bytes ? out->objects : in->objects, count = take8(world->input) % 4;
+
+		for (i = 0; i < count; i++)
+			core_put32(data, objects + 4 * i, handle(world, 3, 4));
+		data[bytes == out->bytes ? out->numObjects : in->numObjects] = (u8)count;
+	}
+}
+
 /* Zeros, a size where memory is asked for, and a few bytes of the input. */
 static void fill_segment(struct world *world, u8 *data, u32 bytes)
 {
@@ -78,6 +106,8 @@ static void fill_segment(struct world *world, u8 *data, u32 bytes)
 	u32 i;
 
 	memset(data, 0, bytes);
+	fill_transfer(world, data, bytes);
+	fuzz_fill_answer(world->fuzz->core.abi, world->input, data, bytes);
 	if (bytes == at->bytes)
 		core_put64(data, at->size, (u64)take8(world->input) << 16);
 	for (i = take8(world->input) & 7; i > 1; i--)
@@ -93,6 +123,12 @@ static void start(struct world *world, struct flight *flight)
 	flight->call.top = flight->top;
 	for (;;) {
 		verdict = cgpu_call_begin(&world->fuzz->core, &flight->call);
+		if (verdict == CGPU_FIND_FILE) {
+			MUST(flight->call.finds_files && !flight->call.found);
+			flight->call.found = 1;
+			flight->call.target = take8(world->input) % (FUZZ_FILES + 1);
+			continue;
+		}
 		if (verdict != CGPU_COPY_IN)
 			break;
 		MUST(++rounds <= CGPU_MAX_SEGMENTS && flight->call.segments == rounds);
@@ -101,10 +137,13 @@ static void start(struct world *world, struct flight *flight)
 		flight->segment[last] = malloc(flight->call.segment[last].bytes);
 		MUST(flight->segment[last]);
 		fill_segment(world, flight->segment[last], flight->call.segment[last].bytes);
+		if (last == 1)
+			fuzz_fill_infos(world->fuzz->core.abi, world->input, flight->segment[last],
+				flight->call.segment[last].bytes);
 		flight->call.segment[last].data = flight->segment[last];
 	}
 	flight->busy = 1;
-	if (verdict != CGPU_EXECUTE)
+	if (verdict != CGPU_EXECUTE && verdict != CGPU_CONTINUE)
 		land(world, flight, -EIO);
 }
 
@@ -116,18 +155,23 @@ static void prepare(struct world *world, struct flight *flight, u32 nr, u32 byte
 	flight->call.tgid = 1 + take8(world->input) % 3;
 	flight->call.nr = nr;
 	flight->call.bytes = bytes;
+	flight->call.finds_files = 1;
+	flight->call.file = 1;
 }
 
 static void raw_call(struct world *world, struct flight *flight)
 {
-	static const u8 numbers[] = { 39, 40, 41, 42, 43, 52, 74, 211, 217 };
+	static const u8 numbers[] = { 39, 40, 41, 42, 43, 52, 53, 74, 211, 217 };
 	u8 which = take8(world->input);
-	u32 nr = which < sizeof(numbers) ? numbers[which] : take32(world->input);
+	u32 nr = which < sizeof(numbers) ? numbers[which] : take32(world->input), inner;
+	u64 address;
 
 	prepare(world, flight, nr, take8(world->input));
 	flight->call.device = (enum cgpu_device)(take8(world->input) % 4);
 	flight->call.gpu = take8(world->input) % 3;
 	take(world->input, flight->top, sizeof(flight->top));
+	cgpu_call_unwrap(&world->fuzz->core, flight->top, flight->call.bytes, &nr, &inner, &address);
+	cgpu_call_changes(world->fuzz->core.abi, &flight->call);
 	start(world, flight);
 }
 
@@ -189,20 +233,45 @@ static void handle_call(struct world *world, struct flight *flight)
 
 static void control_call(struct world *world, struct flight *flight)
 {
-	static const u32 commands[] = { NV2080_CTRL_CMD_FB_GET_INFO, NV2080_CTRL_CMD_FB_GET_INFO_V2,
-		NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, 0x3d05 };
-	const struct nv_abi *abi = world->fuzz->core.abi;
-	const struct nv_layout_NVOS54_PARAMETERS *at = &abi->NVOS54_PARAMETERS;
-	const u32 bytes[] = { abi->NV2080_CTRL_FB_GET_INFO_PARAMS.bytes, abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.bytes,
-		abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes, 24 };
+	const struct nv_layout_NVOS54_PARAMETERS *at = &world->fuzz->core.abi->NVOS54_PARAMETERS;
 	u8 how = take8(world->input);
+	struct fuzz_control control = fuzz_control(world->fuzz->core.abi, how);
 
 	prepare(world, flight, NV_ESC_RM_CONTROL, at->bytes);
 	core_put32(flight->top, at->hClient, 0xc1 + (how >> 7));
 	core_put32(flight->top, at->hObject, handle(world, 2, 1));
-	core_put32(flight->top, at->cmd, commands[how & 3]);
-	core_put32(flight->top, at->paramsSize, bytes[how & 3]);
+	core_put32(flight->top, at->cmd, control.command);
+	core_put32(flight->top, at->paramsSize, control.bytes);
 	core_put64(flight->top, at->params, 4096);
+	if ((how & 96) == 96)
+		take(world->input, flight->top + at->params, 16);
+	start(world, flight);
+}
+
+/* Clients, and the older ways to make objects. */
+static void old_call(struct world *world, struct flight *flight)
+{
+	static const u32 classes[] = { NV01_ROOT, NV01_ROOT_CLIENT, NV01_DEVICE_0, NV01_MEMORY_LOCAL_USER,
+		NV01_MEMORY_SYSTEM, NV01_EVENT, NV01_MEMORY_LOCAL_PHYSICAL, 0xdead, NV_MEMORY_EXPORT,
+		NV01_MEMORY_VIRTUAL };
+	const struct nv_abi *abi = world->fuzz->core.abi;
+	u8 how = take8(world->input);
+	u32 class = classes[how / 3 % (sizeof(classes) / sizeof(classes[0]))], made = 0xc1 + take8(world->input) % 4;
+
+	if (how % 3 == 0) {
+		prepare(world, flight, NV_ESC_RM_ALLOC_OBJECT, abi->NVOS05_PARAMETERS.bytes);
+		core_put32(flight->top, abi->NVOS05_PARAMETERS.hClass, class);
+		core_put32(flight->top, abi->NVOS05_PARAMETERS.hObjectNew, made);
+	} else if (how % 3 == 1) {
+		prepare(world, flight, NV_ESC_RM_ALLOC, abi->NVOS21_PARAMETERS.bytes);
+		core_put32(flight->top, abi->NVOS21_PARAMETERS.hClass, class);
+		core_put32(flight->top, abi->NVOS21_PARAMETERS.hObjectNew, made);
+	} else {
+		prepare(world, flight, NV_ESC_RM_ALLOC_MEMORY, abi->nv_ioctl_nvos02_parameters_with_fd.bytes);
+		core_put32(flight->top, abi->nv_ioctl_nvos02_parameters_with_fd.params_hClass, class);
+	}
+	if (how >= 240)
+		core_put32(flight->top, 0, CORE_HOLDER_BASE + how);
 	start(world, flight);
 }
 
@@ -219,7 +288,9 @@ static void stale_claim(struct world *world, u32 client)
 /* What may happen between the two halves of a call. */
 static void event(struct world *world)
 {
-	static const char create[] = "create id=box pid=1 gpu=0:1073741824 gpu=1:1048576";
+	static const char *const create[] = { "create id=box pid=1 gpu=0:1073741824 gpu=1:1048576",
+		"create id=box pid=1 gpu=0:1073741824 native=1" };
+	static const char other[] = "create id=other pid=2 gpu=0:1048576";
 	struct cgpu_core *core = &world->fuzz->core;
 	u8 what = take8(world->input);
 
@@ -233,37 +304,38 @@ static void event(struct world *world)
 		fuzz_orphans_gone(world->fuzz);
 	else if (what < 96)
 		stale_claim(world, 0xc1 + (what & 1));
-	cgpu_inst_ctl(core, create, sizeof(create) - 1);
-	MUST(cgpu_container_find(core, "box", &world->info) == 0);
+	else if (what < 128)
+		cgpu_file_closed(core, 1 + what % FUZZ_FILES);
+	else if (what < 160)
+		fuzz_exhaust(world->fuzz, what / 4);
+	else if (what < 192)
+		fuzz_plenty(world->fuzz);
+	cgpu_inst_ctl(core, create[what & 1], strlen(create[what & 1]));
+	cgpu_inst_ctl(core, other, sizeof(other) - 1);
+	MUST(cgpu_container_find(core, what < 192 ? "box" : "other", &world->info) == 0);
 }
 
-/* Two clients with a device each, as every process of CUDA has. */
+/* Two clients with device, subdevice and some memory each, as every process of CUDA has. */
 static void start_clients(struct world *world)
 {
-	static const u8 nothing[16];
-	struct input none = { nothing, 0 };
-	struct input *input = world->input;
-	const struct nv_layout_NVOS64_PARAMETERS *at = &world->fuzz->core.abi->NVOS64_PARAMETERS;
 	u32 client;
 
-	world->input = &none;
 	for (client = 0xc1; client <= 0xc2; client++) {
-		prepare(world, &world->flight[0], NV_ESC_RM_ALLOC, at->bytes);
-		core_put32(world->flight[0].top, at->hRoot, client);
-		core_put32(world->flight[0].top, at->hObjectNew, 1);
-		core_put32(world->flight[0].top, at->hClass, NV01_DEVICE_0);
-		core_put64(world->flight[0].top, at->pAllocParms, 4096);
-		start(world, &world->flight[0]);
-		MUST(world->flight[0].busy);
-		land(world, &world->flight[0], 0);
+		struct fuzz_object device = { 1, 1, client, client, 1, NV01_DEVICE_0, 0 };
+		struct fuzz_object subdevice = { 1, 1, client, 1, 2, NV20_SUBDEVICE_0, 0 };
+		struct fuzz_object memory = { 1, 1, client, 1, 3, NV01_MEMORY_LOCAL_USER, 65536 };
+
+		fuzz_make(world->fuzz, &world->info, &device);
+		fuzz_make(world->fuzz, &world->info, &subdevice);
+		fuzz_make(world->fuzz, &world->info, &memory);
 	}
-	world->input = input;
 }
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 {
 	static void (*const calls[])(struct world *, struct flight *) = { raw_call, alloc_call, alloc_call, heap_call,
-		handle_call, control_call };
+		handle_call, control_call, control_call, old_call };
+	static const char *const versions[] = { "580.142", "515.43.04", "535.43.02", "575.51.02" };
 	struct input input = { data, bytes };
 	struct world world = { .fuzz = fuzz_core(), .input = &input };
 	struct flight *flight;
@@ -271,6 +343,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 
 	MUST(cgpu_inst_ctl(&world.fuzz->core, "create id=box pid=1 gpu=0:1073741824", 36) == 0);
 	MUST(cgpu_container_find(&world.fuzz->core, "box", &world.info) == 0);
+	world.fuzz->core.abi = cgpu_abi_find(versions[take8(&input) % (sizeof(versions) / sizeof(versions[0]))]);
+	world.fuzz->core.state->settings.enforce = take8(&input) < 224;
 	start_clients(&world);
 	while (input.left) {
 		u8 step = take8(&input);

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the fuzz targets: with sanitizers to look for faults, or with counters to see what is reached."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.core.build import flags, generated, run, sources, tool
+
+HERE = Path(__file__).resolve().parent
+CORPUS = HERE / "corpus"
+TARGETS = sorted(HERE.glob("fuzz_*.c"))
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+COUNT = ("-fprofile-instr-generate", "-fcoverage-mapping")
+LIMITS = ("-len_control=0", "-max_len=512", "-rss_limit_mb=2048")
+
+
+def require_fuzzer(output: Path) -> None:
+    """Skip where clang comes without libFuzzer."""
+    probe = output / "probe.c"
+    probe.write_text(
+        "int LLVMFuzzerTestOneInput(const char *data, unsigned long bytes)\n{ return !data && bytes; }\n"
+    )
+    linked = subprocess.run(
+        [tool("clang"), "-fsanitize=fuzzer", str(probe), "-o", str(output / "probe")],
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    if linked.returncode:
+        pytest.skip("clang has no libFuzzer (libclang-rt-14-dev has it)")
+
+
+def build_core(output: Path, extra: tuple[str, ...]) -> tuple[Path, list[str]]:
+    """Compile the core for fuzzing; return the generated tables' folder and the objects."""
+    gen = generated(output / "gen")
+    objects = output / "objects"
+    objects.mkdir()
+    command = [tool("clang"), *flags(gen), *extra, "-fsanitize=fuzzer-no-link", "-c", *sources(gen)]
+    done = subprocess.run(command, cwd=objects, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stderr
+    return gen, sorted(map(str, objects.glob("*.o")))
+
+
+def build_target(target: Path, core: tuple[Path, list[str]], output: Path, extra: tuple[str, ...]) -> Path:
+    """Link one target and return its program."""
+    program = output / target.stem
+    gen, objects = core
+    command = [tool("clang"), *flags(gen), *extra, "-fsanitize=fuzzer", str(target), *objects]
+    run([*command, "-o", str(program)])
+    return program
+
+
+def corpus_of(target: str) -> Path:
+    """Return the folder with a target's inputs; it may not be there yet."""
+    return CORPUS / target.removeprefix("fuzz_")
+
+
+def fuzz(
+    program: Path, corpus: Path, found: Path, seconds: int, findings: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run a target from its corpus on; new inputs go to found, an input that ends it to findings."""
+    found.mkdir()
+    limits = [*LIMITS, f"-max_total_time={seconds}", f"-artifact_prefix={findings}/"]
+    inputs = [str(corpus)] if corpus.is_dir() else []
+    return subprocess.run(
+        [str(program), *limits, str(found), *inputs],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=seconds + 300,
+    )

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which lines of the core the fuzzers' inputs reach, and which the C tests reach besides."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tests.core.build import HERE as CORE_TESTS
+from tests.core.build import KMOD, SHARED_SOURCES, flags, generated, run, sources, tool
+from tests.fuzz.build import CORPUS, COUNT, TARGETS, build_core, build_target, corpus_of
+
+LEAST = 95.0
+# Of the core all but the registry and the tree: what judges calls and keeps the books.
+BOOKS = (
+    *("call", "client", "closing", "export", "hold", "managed", "memory", "object", "orphan"),
+    *("info", "page_size", "process", "quota", "convert", "recover", "state"),
+)
+Lines = Mapping[str, tuple[int, int]]  # file: lines that were reached, and all
+
+
+def fuzz_programs(output: Path) -> list[Path]:
+    """Build the fuzz targets with counters."""
+    core = build_core(output, COUNT)
+    return [build_target(target, core, output, COUNT) for target in TARGETS]
+
+
+def test_programs(output: Path) -> list[Path]:
+    """Build the C tests of the core with counters."""
+    gen = generated(output / "gen")
+    shared = [*sources(gen), *(str(CORE_TESTS / name) for name in SHARED_SOURCES)]
+    (output / "objects").mkdir()
+    command = [tool("clang"), *flags(gen), *COUNT, "-c", *shared]
+    subprocess.run(command, cwd=output / "objects", check=True, timeout=280)
+    objects = sorted(map(str, (output / "objects").glob("*.o")))
+    programs = []
+    for source in sorted(CORE_TESTS.glob("test_*.c")):
+        programs.append(output / source.stem)
+        run([tool("clang"), *flags(gen), *COUNT, str(source), *objects, "-o", str(programs[-1])])
+    return programs
+
+
+def counted(profiles: Path, command: list[str]) -> None:
+    """Run a program that leaves its counters in a folder; what it finds is not asked for here."""
+    environment = os.environ | {"LLVM_PROFILE_FILE": f"{profiles}/%m.profraw"}
+    subprocess.run(command, env=environment, capture_output=True, check=False, timeout=600)
+
+
+def run_corpus(programs: Iterable[Path], corpus: Path, profiles: Path) -> None:
+    """Run every input of the corpus once."""
+    for program in programs:
+        inputs = corpus / corpus_of(program.stem).name
+        counted(profiles, [str(program), "-runs=0", *([str(inputs)] if inputs.is_dir() else [])])
+
+
+def run_tests(programs: Iterable[Path], profiles: Path) -> None:
+    """Run every C test."""
+    for program in programs:
+        listed = subprocess.run(
+            [str(program), "--list"], capture_output=True, text=True, check=True, timeout=60
+        )
+        for name in listed.stdout.split():
+            counted(profiles, [str(program), name])
+
+
+def lines(profiles: Path, programs: list[Path]) -> Lines:
+    """Return what was reached of each file of the core."""
+    merged = profiles / "all.profdata"
+    raw = [str(path) for path in sorted(profiles.glob("*.profraw"))]
+    run([tool("llvm-profdata"), "merge", *raw, "-o", str(merged)])
+    objects = [word for program in programs[1:] for word in ("-object", str(program))]
+    command = [
+        tool("llvm-cov"),
+        "export",
+        "-summary-only",
+        f"-instr-profile={merged}",
+        str(programs[0]),
+        *objects,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
+    found = {}
+    for entry in json.loads(done.stdout)["data"][0]["files"]:
+        path = Path(entry["filename"])
+        if path.parent == KMOD / "core" and path.suffix == ".c":
+            found[path.name] = (entry["summary"]["lines"]["covered"], entry["summary"]["lines"]["count"])
+    return found
+
+
+def percent(found: Lines, files: Iterable[str]) -> float:
+    """Return the share of lines that were reached."""
+    chosen = [found[name] for name in files]
+    return 100.0 * sum(reached for reached, _ in chosen) / sum(count for _, count in chosen)
+
+
+def show(fuzzed: Lines, everything: Lines) -> bool:
+    """Print a table; False where too little is reached."""
+    print(f"{'kmod/core':22} {'lines':>6} {'fuzzers':>8} {'+ tests':>8}")
+    for name in sorted(everything):
+        row = (percent(fuzzed, [name]), percent(everything, [name]))
+        print(f"{name:22} {everything[name][1]:6} {row[0]:7.1f}% {row[1]:7.1f}%")
+    books = [name for name in everything if name.startswith(BOOKS)]
+    figures = {
+        "calls and books, by the fuzzers alone": percent(fuzzed, books),
+        "all of it, by the fuzzers alone": percent(fuzzed, everything),
+        "all of it": percent(everything, everything),
+    }
+    for what, figure in figures.items():
+        print(f"{what}: {figure:.1f} %")
+    wanted = [figures["calls and books, by the fuzzers alone"], figures["all of it"]]
+    return min(wanted) >= LEAST
+
+
+def main(corpus: Path) -> int:
+    """Measure, print, and return the exit status."""
+    with tempfile.TemporaryDirectory(prefix="core-coverage-") as folder:
+        base = Path(folder)
+        for name in ("fuzz", "tests", "fuzzed", "everything"):
+            (base / name).mkdir()
+        fuzzers, tests = fuzz_programs(base / "fuzz"), test_programs(base / "tests")
+        run_corpus(fuzzers, corpus, base / "fuzzed")
+        run_tests(tests, base / "everything")
+        for profile in (base / "fuzzed").glob("*.profraw"):
+            (base / "everything" / f"fuzz-{profile.name}").write_bytes(profile.read_bytes())
+        fuzzed = lines(base / "fuzzed", fuzzers)
+        everything = lines(base / "everything", [*tests, *fuzzers])
+        if show(fuzzed, everything):
+            return 0
+    print(f"core-coverage: less than {LEAST:.0f} % of the lines are reached", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else CORPUS))

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a part of the driver keeps for itself, managed memory, and what the driver says of processes and clients. */
+#include "objects.h"
+
+#define HOLDS 8u
+
+struct world {
+	struct fuzz *fuzz;
+	struct input *input;
+	struct cgpu_container_info info;
+	struct cgpu_hold hold[HOLDS];
+};
+
+static struct cgpu_hold_request request(struct world *world, u8 which)
+{
+	return (struct cgpu_hold_request){
+		.slot = which < 250 ? world->info.slot : which,
+		.generation = world->info.generation,
+		.tgid = 1 + which % 3,
+		.client = 0xc1 + take8(world->input) % 3,
+		.handle = 1 + take8(world->input) % 6,
+		.gpu = take8(world->input) % 3,
+		.bytes = (u64)take8(world->input) << (take8(world->input) % 48),
+	};
+}
+
+static void hold(struct world *world, u8 which)
+{
+	struct cgpu_core *core = &world->fuzz->core;
+	struct cgpu_hold *chosen = &world->hold[which % HOLDS];
+	struct cgpu_hold_request wanted = request(world, which);
+	struct cgpu_hold stray = { which % 16, which };
+
+	switch (which / HOLDS % 6) {
+	case 0:
+		cgpu_hold_drop(core, chosen);
+		cgpu_hold_begin(core, &wanted, chosen);
+		break;
+	case 1:
+		cgpu_hold_drop(core, chosen);
+		cgpu_hold_charge(core, &wanted, chosen);
+		break;
+	case 2:
+		cgpu_hold_shrink(core, chosen, wanted.bytes);
+		break;
+	case 3:
+		cgpu_hold_drop(core, chosen);
+		break;
+	case 4:
+		cgpu_hold_drop(core, &stray);
+		break;
+	default:
+		cgpu_hold_confirm(core, chosen);
+	}
+}
+
+static void managed(struct world *world, u8 which)
+{
+	struct cgpu_core *core = &world->fuzz->core;
+	struct cgpu_managed wanted = { world->info.slot, world->info.generation + (which > 250), 1 + which % 3, 1,
+		(u64)take8(world->input) << (take8(world->input) % 40) };
+	u32 cursor = 0, count = 0;
+	s32 tgid;
+
+	if (which & 64)
+		cgpu_managed_ended(core, 1 + which % 3);
+	else
+		cgpu_managed_set(core, &wanted);
+	while (cgpu_managed_next(core, which & 32 ? CGPU_ORPHANS : wanted.slot, &cursor, &tgid) == 0)
+		MUST(++count <= world->fuzz->core.state->clients);
+}
+
+/* Each walk ends, and a sum over processes is what is charged. */
+static void walk(struct world *world, u8 which)
+{
+	struct cgpu_core *core = &world->fuzz->core;
+	u32 cursor = 0, client, count = 0, slot = world->info.slot;
+	u64 bytes[CGPU_MAX_GPUS] = { 0 }, used = 0;
+	struct cgpu_process_charge charge;
+	s32 tgid;
+
+	while (cgpu_process_known(core, slot, &cursor, &tgid) == 0)
+		MUST(++count <= core->state->clients);
+	for (cursor = 0; cgpu_client_next(core, 1 + which % 3, &cursor, &client) == 0; count++)
+		MUST(client < CORE_HOLDER_BASE && count < 2 * CGPU_MAX_CLIENTS);
+	for (cursor = 0; cgpu_process_next(core, slot, &cursor, &charge) == 0;)
+		bytes[charge.gpu] += charge.bytes;
+	for (cursor = 0; cursor < CGPU_MAX_INST; cursor++) {
+		if (core->state->gpu[0].instance[cursor].live == CORE_LIVE)
+			used += core->state->gpu[0].instance[cursor].used;
+	}
+	MUST(used == bytes[0]);
+	MUST(cgpu_gpu_orphaned(core, which % 3) <= 1ull << 34);
+	cgpu_container_gpus(core, slot, world->info.generation);
+	cgpu_minor_granted(core, slot, world->info.generation, which % 3);
+}
+
+static void gone(struct world *world, u8 which)
+{
+	static const char big[] = "create id=big pid=3 gpu=0:16106127360";
+	struct cgpu_core *core = &world->fuzz->core;
+	struct cgpu_claim claim;
+
+	switch (which / 8 % 8) {
+	case 0:
+		cgpu_inst_ctl(core, "destroy id=box", 14);
+		break;
+	case 1:
+		fuzz_orphans_gone(world->fuzz);
+		break;
+	case 2:
+		cgpu_process_figure(core, 1 + which % 3, which % 4, which >> 7);
+		break;
+	case 3:
+		cgpu_client_gone(core, 1 + which % 3, 0xc1 + which % 2);
+		break;
+	case 4:
+		cgpu_file_closed(core, which % (FUZZ_FILES + 1));
+		break;
+	case 5:
+		if (cgpu_claim_find(core, which & 1 ? world->info.slot : world->info.slot + 1, 0xc1, &claim) == 0 &&
+			which & 2)
+			cgpu_claim_drop(core, &claim);
+		break;
+	case 6:
+		fuzz_exhaust(world->fuzz, which);
+		break;
+	default:
+		/* More than is left, if orphans are in the way. */
+		cgpu_inst_ctl(core, big, sizeof(big) - 1);
+		cgpu_inst_ctl(core, "destroy id=big", 14);
+		fuzz_make_some(world->fuzz, &world->info);
+	}
+	fuzz_box(world->fuzz, &world->info);
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
+{
+	static void (*const steps[])(struct world *, u8) = { hold, hold, managed, walk, gone };
+	struct input input = { data, bytes };
+	struct world world = { .fuzz = fuzz_core(), .input = &input };
+	u32 i;
+
+	fuzz_box(world.fuzz, &world.info);
+	fuzz_make_some(world.fuzz, &world.info);
+	while (input.left) {
+		u8 step = take8(&input), which = take8(&input);
+
+		steps[step % (sizeof(steps) / sizeof(steps[0]))](&world, which);
+		fuzz_check(world.fuzz);
+	}
+	fuzz_plenty(world.fuzz);
+	for (i = 0; i < HOLDS; i++)
+		cgpu_hold_drop(&world.fuzz->core, &world.hold[i]);
+	for (i = 1; i <= 3; i++)
+		cgpu_managed_ended(&world.fuzz->core, (s32)i);
+	fuzz_check(world.fuzz);
+	return 0;
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A state whose owner died anywhere, or that something has written into: it is taken up or refused, and does no harm. */
+#include "objects.h"
+
+#define RECORDS 12u /* of each kind that are written into */
+
+/* A record that the input names, and how long it is. */
+static u8 *record(struct cgpu_state *state, u8 kind, u32 which, size_t *bytes)
+{
+	switch (kind % 8) {
+	case 0:
+		*bytes = sizeof(state->client[0]);
+		return (u8 *)&state->client[which];
+	case 1:
+	case 2:
+		*bytes = sizeof(state->object[0]);
+		return (u8 *)&state->object[which];
+	case 3:
+		*bytes = sizeof(state->memory[0]);
+		return (u8 *)&state->memory[which];
+	case 4:
+		*bytes = sizeof(state->container[0]);
+		return (u8 *)&state->container[which % 3];
+	case 5:
+		*bytes = sizeof(state->gpu[0]);
+		return (u8 *)&state->gpu[which % 2];
+	case 6:
+		*bytes = sizeof(state->gpu[0].instance[0]);
+		return (u8 *)&state->gpu[which % 2].instance[which % 3];
+	default:
+		*bytes = offsetof(struct cgpu_state, containers);
+		return (u8 *)state;
+	}
+}
+
+static void write_into(struct cgpu_state *state, struct input *input)
+{
+	static const u32 values[] = { 0, 1, 2, 3, CORE_LIVE, CORE_PENDING, CORE_NONE, 0xf0000001u };
+	u8 kind = take8(input), which = take8(input), how = take8(input);
+	size_t bytes, at;
+	u8 *to = record(state, kind, which % RECORDS, &bytes);
+	u32 value = how < 128 ? values[how % 8] : take32(input);
+
+	at = (take8(input) | (size_t)(take8(input) & 3) << 8) * sizeof(value) % bytes;
+	if (kind < 192 && how & 64)
+		at %= 40; /* the marks and numbers come first */
+	memcpy(to + at, &value, bytes - at < sizeof(value) ? bytes - at : sizeof(value));
+}
+
+/* What a step leaves in a process that dies in it: a record that is marked as under way. */
+static void die_in_a_call(struct cgpu_state *state, u8 which)
+{
+	struct core_object *object = &state->object[which % RECORDS];
+
+	if (object->live == CORE_LIVE)
+		object->live = CORE_PENDING;
+	if (which & 64)
+		object->handle = 0;
+}
+
+static void use(struct fuzz *fuzz)
+{
+	struct cgpu_container_info info;
+
+	fuzz_sums(fuzz->core.state);
+	cgpu_recover_finish(&fuzz->core);
+	fuzz_sums(fuzz->core.state);
+	if (cgpu_container_find(&fuzz->core, "box", &info) == 0)
+		fuzz_make_some(fuzz, &info);
+	while (cgpu_container_next(&fuzz->core, 0, &info) == 0)
+		MUST(cgpu_container_remove(&fuzz->core, info.slot, info.generation) == 0);
+	fuzz_orphans_gone(fuzz);
+	cgpu_file_closed(&fuzz->core, 1);
+	fuzz_sums(fuzz->core.state);
+}
+
+static void take_up(struct fuzz *fuzz)
+{
+	static struct cgpu_state *other;
+	struct cgpu_state *state = fuzz->core.state;
+
+	if (!other)
+		other = malloc(cgpu_state_bytes());
+	MUST(other && cgpu_state_version() == CORE_VERSION);
+	if (cgpu_state_convert(other, state) == 0) {
+		fuzz->core.state = other;
+		other = state;
+	}
+	if (cgpu_state_recover(fuzz->core.state) == 0)
+		use(fuzz);
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
+{
+	struct input input = { data, bytes };
+	struct fuzz *fuzz = fuzz_fresh();
+	struct cgpu_container_info info;
+	struct cgpu_hold_request request;
+	struct cgpu_hold hold;
+
+	fuzz_box(fuzz, &info);
+	fuzz_make_some(fuzz, &info);
+	request = (struct cgpu_hold_request){ info.slot, info.generation, 1, 0xc1, 3, 0, 65536 };
+	MUST(cgpu_hold_begin(&fuzz->core, &request, &hold) == 0);
+	if (bytes && data[0] & 1)
+		cgpu_inst_ctl(&fuzz->core, "destroy id=box", 14);
+	take8(&input);
+	while (input.left) {
+		if (take8(&input) & 3)
+			write_into(fuzz->core.state, &input);
+		else
+			die_in_a_call(fuzz->core.state, take8(&input));
+	}
+	take_up(fuzz);
+	return 0;
+}
