@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, as root, with nothing but git and make.
 
-.PHONY: help demo test test-vm test-vm-full test-debug-kernel build lint format bench clean
+.PHONY: help demo test test-gpu test-vm test-vm-full test-debug-kernel build lint format fuzz coverage bench clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
 	@echo "make test    every check: linters, unit tests, real container runtimes"
 	@echo "make test-vm the kernel module in virtual machines (part of make test); test-vm-full repeats more"
 	@echo "make test-debug-kernel  the same on a kernel that checks itself; builds that kernel first"
+	@echo "make test-gpu  checks on a real GPU; says so and does nothing where there is none"
 	@echo "make build   virtual environment and C parts only"
 	@echo "make lint    linters only (after make build or make test)"
 	@echo "make format  rewrite Python and C in the project's style"
+	@echo "make fuzz    fuzz the C core for SECONDS (60) each, and keep what was found; coverage: which lines that reaches"
 	@echo "make bench   measure what the parts cost"
 	@echo "make clean   remove everything that was built"
 
@@ -31,6 +33,9 @@ test-debug-kernel:
 	@scripts/debug-kernel kmod/build/debug-kernel
 	@CGPU_VM_KERNEL=kmod/build/debug-kernel scripts/test-vm -o timeout=1500
 
+test-gpu:
+	@scripts/test-gpu
+
 build:
 	@scripts/bootstrap build
 
@@ -41,6 +46,12 @@ format:
 	@.venv/bin/ruff check --quiet --fix-only .
 	@.venv/bin/ruff format .
 	@$(MAKE) --no-print-directory -C kmod format
+
+fuzz:
+	@scripts/fuzz $(or $(SECONDS),60)
+
+coverage:
+	@scripts/core-coverage
 
 bench:
 	@scripts/bench

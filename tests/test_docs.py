@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 from cgpu.smi.main import parser
+from cgpu.trace.format import schema
+from cgpu.trace.main import parser as trace_parser
 
 ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
 NODE = re.compile(r'\{ "(\w+)", CORE_LEVEL_(\w+), (0\d+),')
@@ -54,3 +56,18 @@ def test_smi_options(repository: Path) -> None:
     document = (repository / "docs/cgpu-smi.md").read_text()
     options = [name for action in parser()._actions for name in action.option_strings]
     assert [name for name in options if name not in document] == ["-h", "--help", "--version"]
+
+
+def test_trace_options(repository: Path) -> None:
+    """The document names every option of cgpu trace."""
+    document = (repository / "docs/cgpu-trace.md").read_text()
+    (choices,) = [one.choices for one in trace_parser()._actions if isinstance(one.choices, dict)]
+    options = {name for one in choices.values() for action in one._actions for name in action.option_strings}
+    assert {name for name in options if name not in document} == {"-h", "--help", "--output"}
+
+
+def test_trace_events(repository: Path) -> None:
+    """The document names every kind of event that is no driver call."""
+    document = section((repository / "docs/cgpu-trace.md").read_text(), "What is in a trace, and what is not")
+    rule = schema()["$defs"]["event"]["allOf"][-1]["else"]
+    assert [name for name in rule["properties"]["call"]["enum"] if f"`{name}`" not in document] == []
