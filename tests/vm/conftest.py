@@ -110,6 +110,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Name the marks that only the tests here have."""
     config.addinivalue_line("markers", "next_kernel: needs the kernel of Debian's next release")
     config.addinivalue_line("markers", "two_cpus: a file of tests in which two processors must be at work")
+    config.addinivalue_line("markers", "code_changes: a file of tests in which code changes under busy processors")
 
 
 @pytest.fixture(scope="module")
@@ -119,19 +120,26 @@ def cpus(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="module")
+def alternate(request: pytest.FixtureRequest) -> bool:
+    """Say whether the processors of a file's machine must run in turn."""
+    return request.node.get_closest_marker("code_changes") is not None
+
+
+@pytest.fixture(scope="module")
 def machine(
     kernel: Kernel,
     cpus: int,
+    alternate: bool,
     machines: list[Machine],
     common: list[Machine],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Machine:
     """Return a machine that is up: the one of the file before this, if that has left it as it was."""
-    if common and not is_clean(common[0]):
+    if common and (common[0].alternate != alternate or not is_clean(common[0])):
         machines.remove(common[0])
         common.pop().close()
     if not common:
-        common.append(Machine(kernel, tmp_path_factory.mktemp("vm")).wait_ready())
+        common.append(Machine(kernel, tmp_path_factory.mktemp("vm"), alternate=alternate).wait_ready())
         machines.append(common[0])
     return common[0].use_cpus(cpus)
 

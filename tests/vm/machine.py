@@ -76,9 +76,16 @@ class Machine:
         cgroup: str = "v2",
         memory: int = 2048,
         arguments: Sequence[str] = (),
+        alternate: bool = False,
     ) -> None:
-        """Start the emulator. `cgroup`: v2, v1 or hybrid; `arguments` go on the kernel's command line."""
+        """Start the emulator. `cgroup`: v2, v1 or hybrid; `arguments` go on the kernel's command line.
+
+        With `alternate` the processors run in turn: QEMU before 8.1 translates code without a lock on its page,
+        and one processor may go on running what another has just exchanged, as probes do when they come and go
+        (fixed by "accel/tcg: Always lock pages before translation").
+        """
         self.kernel = kernel
+        self.alternate = alternate
         self.console = directory / "console"
         self.emulator_log = directory / "emulator"
         self.log = KernelLog()
@@ -103,7 +110,7 @@ class Machine:
         """Return the emulator's command line. It may not outlive us, however we end."""
         return [
             "setpriv", "--pdeathsig", "KILL", QEMU,
-            "-accel", "tcg,thread=multi,tb-size=512", "-cpu", MODEL, "-smp", str(CPUS), "-m", str(memory),
+            "-accel", f"tcg,thread={'single' if self.alternate else 'multi'},tb-size=512", "-cpu", MODEL, "-smp", str(CPUS), "-m", str(memory),
             # Nothing that takes time to find; the older chipset's interrupt routing costs a second.
             "-machine", "q35,i8042=off,hpet=off,usb=off,vmport=off,smm=off",
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",

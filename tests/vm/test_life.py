@@ -25,7 +25,7 @@ from tests.vm.node import (
 from tests.vm.programs import build
 from tests.vm.slices import GIB, PROBE, Slice, await_empty, create, set_knob, slice_of, view
 
-pytestmark = pytest.mark.two_cpus
+pytestmark = [pytest.mark.two_cpus, pytest.mark.code_changes]
 
 BUSY = "Resource temporarily unavailable"
 CORE = "cgpu_core_0_1_0"

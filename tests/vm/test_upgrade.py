@@ -21,7 +21,7 @@ from tests.vm.slices import GIB, PROBE, Slice, await_empty, set_knob, slice_of, 
 from tests.vm.stage import figures
 from tests.vm.store import ROOT, STORE, put
 
-pytestmark = pytest.mark.two_cpus
+pytestmark = [pytest.mark.two_cpus, pytest.mark.code_changes]
 
 OLD, NEW = "cgpu_core_0_1_0", "cgpu_core_0_1_1"
 ELF_LIST_AND_OWNER = 24  # bytes before the interface number in struct cgpu_km_core
