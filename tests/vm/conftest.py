@@ -28,7 +28,7 @@ from tests.vm.sliced_node import SlicedNode
 Boot = Callable[..., Machine]
 # The longest first; the others take less than half a minute each.
 LONG = (
-    "test_upgrade", "test_slice", "test_enforcement", "test_many", "test_builds", "test_deaths", "test_life",
+    "test_upgrade", "test_slice", "test_enforcement", "test_many", "test_deaths", "test_life",
     "test_identity",
     "test_run", "test_races", "test_install", "test_versions", "test_conformance", "test_next_kernel",
     "test_neighbours", "test_refusals", "test_standin_versions", "test_config_apply", "test_harness",
@@ -110,7 +110,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Name the marks that only the tests here have."""
     config.addinivalue_line("markers", "next_kernel: needs the kernel of Debian's next release")
     config.addinivalue_line("markers", "two_cpus: a file of tests in which two processors must be at work")
-    config.addinivalue_line("markers", "code_changes: a file of tests in which code changes under busy processors")
+    config.addinivalue_line(
+        "markers", "code_changes: a file of tests in which code changes under busy processors"
+    )
 
 
 @pytest.fixture(scope="module")

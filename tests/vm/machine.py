@@ -80,9 +80,9 @@ class Machine:
     ) -> None:
         """Start the emulator. `cgroup`: v2, v1 or hybrid; `arguments` go on the kernel's command line.
 
-        With `alternate` the processors run in turn: QEMU before 8.1 translates code without a lock on its page,
-        and one processor may go on running what another has just exchanged, as probes do when they come and go
-        (fixed by "accel/tcg: Always lock pages before translation").
+        With `alternate` the processors run in turn. QEMU before 8.1 translates code without a lock on its
+        page, and one processor may run on in what another has just exchanged, as when probes come and go
+        (mended by "accel/tcg: Always lock pages before translation").
         """
         self.kernel = kernel
         self.alternate = alternate
@@ -108,9 +108,10 @@ class Machine:
 
     def command(self, agent: int, memory: int, arguments: str) -> list[str]:
         """Return the emulator's command line. It may not outlive us, however we end."""
+        thread = "single" if self.alternate else "multi"
         return [
             "setpriv", "--pdeathsig", "KILL", QEMU,
-            "-accel", f"tcg,thread={'single' if self.alternate else 'multi'},tb-size=512", "-cpu", MODEL, "-smp", str(CPUS), "-m", str(memory),
+            "-accel", f"tcg,thread={thread},tb-size=512", "-cpu", MODEL, "-smp", str(CPUS), "-m", str(memory),
             # Nothing that takes time to find; the older chipset's interrupt routing costs a second.
             "-machine", "q35,i8042=off,hpet=off,usb=off,vmport=off,smm=off",
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",

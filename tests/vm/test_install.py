@@ -1,21 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules where an administrator puts them: found by modprobe, built by dkms."""
+"""The modules where an administrator puts them, found by modprobe."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.vm.kernels import debian_kernel
 from tests.vm.machine import Machine
 from tests.vm.node import loaded
-from tests.vm.store import ROOT
-
-MODULE = ROOT / "kmod" / "module"
-VERSION = "0.1.0"
 
 # A tree of its own: depmod reads every module there is, and the kernel's own are thousands.
 TREE = "/tmp/root"
@@ -51,21 +44,3 @@ def test_parameters_out_of_range(installed: Machine, parameter: str) -> None:
     assert there.returncode != 0
     assert any("policy is 0 to 5, max_inst 1 to 25" in line for line in installed.dmesg().splitlines())
     installed.run(["/sbin/modprobe", "-d", TREE, "-r", "cgpu_km"])
-
-
-def test_dkms_builds_what_the_makefile_puts_there(tmp_path: Path) -> None:
-    """The tree that dkms-source makes builds by itself, with nothing of the checkout."""
-    if shutil.which("dkms") is None:
-        pytest.skip("missing: dkms; run: scripts/bootstrap test")
-    kernel = debian_kernel()
-    make = ["make", "-s", "-C", str(MODULE), "dkms-source", f"DESTDIR={tmp_path}"]
-    subprocess.run(make, check=True, timeout=60)
-    (tmp_path / "tree").mkdir()
-    places = ["--dkmstree", str(tmp_path / "tree"), "--sourcetree", str(tmp_path / "usr" / "src")]
-    done = subprocess.run(
-        ["dkms", "build", *places, "-m", "opencgpu", "-v", VERSION, "-k", kernel.release],
-        cwd="/", capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    built = {path.name for path in (tmp_path / "tree").rglob("*.ko*")}
-    assert {name.partition(".")[0] for name in built} == {"cgpu_km", "cgpu_core_0_1_0"}

@@ -45,8 +45,8 @@ ALLOWED_KIB = 256  # less than a quarter of a KiB for each cycle
 
 
 @pytest.mark.timeout(count(400, 4000))
-def test_twenty_five_at_once(node: SlicedNode) -> None:
-    """25 containers on one card start at once and stop at once, and nothing is lost."""
+def test_all_at_once(node: SlicedNode) -> None:
+    """A dozen containers (as many as a card takes, in the full run) start and stop at once, without loss."""
     # Emulated, so many hooks at once take longer than a node's 10 seconds.
     applied = apply(node.machine, f"max_inst: {FULL}\nhook_timeout: 120\n")
     assert applied.returncode == 0, applied.text
@@ -62,7 +62,7 @@ def start_and_stop(node: SlicedNode) -> None:
     """Do so, as often as counts today."""
     env = {**SLICE, "ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_DEV": str(FULL)}
     limit = 15109 // FULL * MIB
-    names = [f"one{number}" for number in range(FULL)]
+    names = [f"one{number}" for number in range(count(12, FULL))]
     for _ in range(count(1, 20)):
         holders = [
             node.containers.start(["/cgpu-probe", "alloc=64M", "hold=600"], env, name=name) for name in names
@@ -72,7 +72,7 @@ def start_and_stop(node: SlicedNode) -> None:
         view = node.view()
         assert view.limits == {(0, name): limit for name in names}
         assert view.used == {(0, name): 64 * MIB for name in names}
-        assert view.cards[0]["used"] == FULL * 64 * MIB
+        assert view.cards[0]["used"] == len(names) * 64 * MIB
         node.machine.shell("for group; do kill -9 $(cat /sys/fs/cgroup/$group/cgroup.procs); done", *names)
         node.await_empty()
         for holder in holders:

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel that modules are built for. What is built here is what tests/vm loads."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.vm.kernels import Kernel, NoKernelError, debian_kernel
+
+
+@pytest.fixture(scope="session")
+def kernel() -> Kernel:
+    """Return Debian's own kernel, with its headers."""
+    try:
+        return debian_kernel()
+    except NoKernelError as error:
+        pytest.skip(str(error))
