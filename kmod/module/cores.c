@@ -13,22 +13,31 @@ static u32 core_count;
 
 static int settings_apply(struct km_engine *engine)
 {
+	/* From the reading of the parameters until they are in force: nobody puts older ones over newer ones. */
+	static DEFINE_MUTEX(settings_lock);
 	struct cgpu_settings settings;
+	int err;
 
+	mutex_lock(&settings_lock);
 	km_settings(&settings);
 	strscpy(settings.version, engine->logic->version, sizeof(settings.version));
-	return engine->logic->settings_apply(&engine->core, &settings);
+	err = engine->logic->settings_apply(&engine->core, &settings);
+	mutex_unlock(&settings_lock);
+	return err;
 }
 
+/* Not under the control lock: who writes a parameter holds the lock of all parameters, and readers of sysfs need that. */
 void km_engine_settings(void)
 {
 	struct km_engine *engine;
 
-	mutex_lock(&km_control_lock);
-	engine = engine_current();
-	if (engine && settings_apply(engine))
+	smp_mb(); /* pairs with the one in engine_first(): either it reads what was just written, or we see its engine */
+	engine = km_engine_get_surely();
+	if (!engine)
+		return;
+	if (settings_apply(engine))
 		pr_err("the parameters are refused\n");
-	mutex_unlock(&km_control_lock);
+	km_engine_put(engine);
 }
 
 static struct cgpu_state *state_make(struct cgpu_km_core *logic)
@@ -60,6 +69,9 @@ static int engine_first(struct cgpu_km_core *logic)
 	vfree(state);
 	state = fresh;
 	engine_use(engine);
+	smp_mb(); /* pairs with the one in km_engine_settings() */
+	if (settings_apply(engine))
+		pr_err("the parameters are refused\n");
 	return 0;
 }
 
