@@ -83,6 +83,8 @@ static enum cgpu_verdict by_escape(struct core_frame *frame)
 		return core_begin_control(frame);
 	case NV_ESC_RM_DUP_OBJECT:
 		return core_begin_dup(frame);
+	case NV_ESC_RM_SHARE:
+		return core_begin_share(frame);
 	case NV_ESC_RM_FREE:
 		return core_begin_free(frame);
 	default:

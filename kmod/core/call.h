@@ -165,6 +165,7 @@ enum cgpu_verdict core_begin_alloc_object(struct core_frame *frame);
 enum cgpu_verdict core_begin_heap(struct core_frame *frame);
 enum cgpu_verdict core_begin_control(struct core_frame *frame);
 enum cgpu_verdict core_begin_dup(struct core_frame *frame);
+enum cgpu_verdict core_begin_share(struct core_frame *frame);
 enum cgpu_verdict core_begin_free(struct core_frame *frame);
 
 /* --- call_transfer.c: exports and imports --- */
@@ -184,7 +185,7 @@ void core_transfer_note(struct cgpu_call *call, const struct core_transfer *tran
 int core_transfer_noted(const struct nv_abi *abi, const struct cgpu_call *call, struct core_transfer *transfer);
 /* The n-th pending record of a call, when at is the one before it; CORE_NONE: it is gone. */
 u32 core_batch_at(const struct cgpu_state *state, const struct cgpu_call *call, u32 n, u32 before);
-/* Make one more of them, a reference to the memory of source. -ENOSPC: all of them are gone. */
+/* Make one more of them, a reference to the memory of source, and of its kind. -ENOSPC: all of them are gone. */
 int core_batch_add(struct core_frame *frame, u32 client, u32 source);
 void core_batch_drop(struct core_frame *frame);
 enum cgpu_verdict core_begin_transfer(struct core_frame *frame, u32 command);
@@ -224,6 +225,12 @@ enum cgpu_verdict core_begin_channel(struct core_frame *frame, const struct core
 /* The record that an object ends with: its parent's, but for a group or channel that of its address space below that. */
 u32 core_space_of(struct core_frame *frame, u32 object, u32 parent);
 
+/* --- call_host.c: memory of the host --- */
+
+enum cgpu_verdict core_begin_alloc_host(struct core_frame *frame, const struct core_alloc *alloc);
+/* op: how the call is settled. */
+enum cgpu_verdict core_begin_host(struct core_frame *frame, const struct core_handles *handles, enum core_op op);
+
 /* --- call_reserve.c: records for what a call is about to make --- */
 
 /* A device or subdevice of this client. CORE_NONE: the ledger does not know it. */
@@ -260,6 +267,10 @@ void core_alloc_handles(const struct core_frame *frame, struct core_handles *han
 /* Of any of the heap's functions that allocate. */
 void core_heap_handles(const struct core_frame *frame, struct core_handles *handles);
 void core_dup_handles(const struct core_frame *frame, struct core_handles *handles);
+static inline u32 core_shape_location(const struct core_alloc_shape *shape)
+{
+	return (shape->attr >> NVOS32_ATTR_LOCATION_SHIFT) & NVOS32_ATTR_LOCATION_MASK;
+}
 void core_alloc_shape_read(const struct core_frame *frame, const u8 *params, struct core_alloc_shape *shape);
 void core_heap_shape_read(const struct core_frame *frame, struct core_alloc_shape *shape);
 /* Before the call: where the size is asked for as height and pitch, it is what the driver will make of them. */

@@ -102,7 +102,6 @@ static enum cgpu_verdict alloc_vidmem(struct core_frame *frame, const struct cor
 	u32 parent = core_parent_find(frame, &alloc->handles);
 	struct core_alloc_shape shape;
 	enum cgpu_verdict verdict;
-	u32 location;
 	int more;
 
 	if (parent == CORE_NONE)
@@ -115,8 +114,7 @@ static enum cgpu_verdict alloc_vidmem(struct core_frame *frame, const struct cor
 	if (more)
 		return core_alloc_copy_in_verdict(frame, more);
 	core_alloc_shape_read(frame, frame->call->segment[0].data, &shape);
-	location = (shape.attr >> NVOS32_ATTR_LOCATION_SHIFT) & NVOS32_ATTR_LOCATION_MASK;
-	if (location != NVOS32_ATTR_LOCATION_VIDMEM || (shape.flags & NVOS32_ALLOC_FLAGS_VIRTUAL))
+	if (core_shape_location(&shape) != NVOS32_ATTR_LOCATION_VIDMEM || (shape.flags & NVOS32_ALLOC_FLAGS_VIRTUAL))
 		return core_answer(frame, NV_ERR_INVALID_ARGUMENT);
 	verdict = core_reserve_memory(frame, &alloc->handles, parent, &shape);
 	return verdict == CGPU_EXECUTE ? core_execute(frame, CORE_OP_ALLOC) : verdict;
@@ -204,9 +202,16 @@ static enum cgpu_verdict alloc_other(struct core_frame *frame, u32 class, int me
 	}
 }
 
-static int is_judged(int memory)
+/* What is pinned of the caller's own pages can only be had by the caller. */
+static int is_host(u32 class, int memory)
 {
-	return memory == NV_CLASS_MEMORY_VIDMEM || memory == NV_CLASS_MEMORY_GROUP || memory == NV_CLASS_MEMORY_CHANNEL;
+	return memory == NV_CLASS_MEMORY_HOST && class != NV01_MEMORY_SYSTEM_OS_DESCRIPTOR;
+}
+
+static int is_judged(u32 class, int memory)
+{
+	return memory == NV_CLASS_MEMORY_VIDMEM || memory == NV_CLASS_MEMORY_GROUP ||
+		memory == NV_CLASS_MEMORY_CHANNEL || is_host(class, memory);
 }
 
 enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
@@ -222,7 +227,7 @@ enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 		return alloc_mig(frame, &alloc);
 	memory = core_class_memory(alloc.class);
 	if (alloc.class != NV01_DEVICE_0 && alloc.class != NV20_SUBDEVICE_0 && alloc.class != NV_SEMAPHORE_SURFACE &&
-		!is_judged(memory))
+		!is_judged(alloc.class, memory))
 		return alloc_other(frame, alloc.class, memory);
 	/* Another encoding of the parameters, which only the driver's own libraries write. */
 	if (alloc.flags & NVOS64_FLAGS_FINN_SERIALIZED)
@@ -237,6 +242,8 @@ enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 		return core_begin_channel(frame, &alloc);
 	if (alloc.class == NV_SEMAPHORE_SURFACE)
 		return alloc_surface(frame, &alloc);
+	if (is_host(alloc.class, memory))
+		return core_begin_alloc_host(frame, &alloc);
 	return alloc_vidmem(frame, &alloc);
 }
 

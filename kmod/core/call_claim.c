@@ -41,6 +41,7 @@ static struct named named_by(const struct core_frame *frame)
 	const struct nv_layout_NVOS32_PARAMETERS *heap = &frame->abi->NVOS32_PARAMETERS;
 	const struct nv_layout_NVOS54_PARAMETERS *control = &frame->abi->NVOS54_PARAMETERS;
 	const struct nv_layout_NVOS55_PARAMETERS *dup = &frame->abi->NVOS55_PARAMETERS;
+	const struct nv_layout_NVOS57_PARAMETERS *share = &frame->abi->NVOS57_PARAMETERS;
 	const struct nv_layout_NVOS00_PARAMETERS *free = &frame->abi->NVOS00_PARAMETERS;
 	const struct nv_layout_NVOS05_PARAMETERS *object = &frame->abi->NVOS05_PARAMETERS;
 
@@ -57,6 +58,8 @@ static struct named named_by(const struct core_frame *frame)
 		return one_client(control->bytes, control->hClient, control->status);
 	case NV_ESC_RM_DUP_OBJECT:
 		return (struct named){ dup->bytes, dup->hClient, dup->hClientSrc, dup->status };
+	case NV_ESC_RM_SHARE:
+		return one_client(share->bytes, share->hClient, share->status);
 	case NV_ESC_RM_FREE:
 		return one_client(free->bytes, free->hRoot, free->status);
 	default:

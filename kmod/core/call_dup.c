@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* NV_ESC_RM_DUP_OBJECT: another reference, under the same charge. */
+/* NV_ESC_RM_DUP_OBJECT: another reference, under the same charge. NV_ESC_RM_SHARE: who may make one. */
 #include "call.h"
 
 /* Nothing is kept below its like, or the end of the one would have to look for the other. No program asks for that. */
@@ -36,4 +36,19 @@ enum cgpu_verdict core_begin_dup(struct core_frame *frame)
 	if (state->object[source].memory != CORE_NONE)
 		core_memory_share(state, (u32)frame->call->opaque[CORE_NOTE_OBJECT], state->object[source].memory);
 	return core_execute(frame, CORE_OP_DUP);
+}
+
+/* Whom a container lets duplicate what is its own is its affair: another container's duplicates are judged by the books.
+ * Of clients that it has not used it changes nothing. The driver does not ask everybody whose client it is
+ * (rs_server.c, _serverShareResourceAccessClient), and takes the leave of others away as it gives a new one. */
+enum cgpu_verdict core_begin_share(struct core_frame *frame)
+{
+	const struct nv_layout_NVOS57_PARAMETERS *at = &frame->abi->NVOS57_PARAMETERS;
+
+	if (frame->call->bytes != at->bytes)
+		return core_refuse(frame, EINVAL);
+	frame->status_at = at->status;
+	if (core_client_find(frame->state, frame->call->slot, core_get32(frame->call->top, at->hClient)) == CORE_NONE)
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return core_execute(frame, CORE_OP_PLAIN);
 }

@@ -18,6 +18,8 @@ static u32 status_offset(const struct core_frame *frame)
 		return abi->NVOS54_PARAMETERS.status;
 	case NV_ESC_RM_DUP_OBJECT:
 		return abi->NVOS55_PARAMETERS.status;
+	case NV_ESC_RM_SHARE:
+		return abi->NVOS57_PARAMETERS.status;
 	default:
 		return abi->NVOS00_PARAMETERS.status;
 	}
@@ -33,6 +35,8 @@ static void say_undone(struct core_frame *frame)
 /* Settle an allocation. 1: it must be undone. */
 static int end_alloc(struct core_frame *frame, enum core_op op, int done)
 {
+	/* Of what is charged by its size. */
+	int sized = frame->call->opaque[CORE_NOTE_UNIT] != 0;
 	struct core_alloc_shape shape;
 	struct core_handles handles;
 	int undo;
@@ -46,15 +50,14 @@ static int end_alloc(struct core_frame *frame, enum core_op op, int done)
 		undo = core_settle_done(frame, &handles, NULL);
 	} else if (op == CORE_OP_HEAP_ALLOC) {
 		core_heap_handles(frame, &handles);
-		core_heap_shape_read(frame, &shape);
-		undo = core_settle_done(frame, &handles, &shape);
+		if (sized)
+			core_heap_shape_read(frame, &shape);
+		undo = core_settle_done(frame, &handles, sized ? &shape : NULL);
 	} else {
-		int memory = frame->call->opaque[CORE_NOTE_UNIT] != 0;
-
 		core_alloc_handles(frame, &handles);
-		if (memory)
+		if (sized)
 			core_alloc_shape_read(frame, frame->call->segment[0].data, &shape);
-		undo = core_settle_done(frame, &handles, memory ? &shape : NULL);
+		undo = core_settle_done(frame, &handles, sized ? &shape : NULL);
 	}
 	if (undo)
 		say_undone(frame);

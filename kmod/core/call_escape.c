@@ -11,7 +11,6 @@
 int core_escape_passes(u32 nr)
 {
 	switch (nr) {
-	case NV_ESC_RM_SHARE:
 	case NV_ESC_RM_IDLE_CHANNELS:
 	case NV_ESC_RM_MAP_MEMORY:
 	case NV_ESC_RM_UNMAP_MEMORY:

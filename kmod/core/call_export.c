@@ -2,7 +2,15 @@
 /* Exporting memory: the open file becomes one more that holds it. Of a list all objects are exported, or none. */
 #include "call.h"
 
-/* Nothing is exported that the ledger does not know as video memory of this container. */
+/* Memory of the card, or of the host, by what the ledger says. */
+static int is_memory(const struct cgpu_state *state, u32 object)
+{
+	u32 kind = object == CORE_NONE ? 0 : state->object[object].kind;
+
+	return kind == CORE_OBJECT_MEMORY || kind == CORE_OBJECT_HOST;
+}
+
+/* Nothing is exported that the ledger does not know as memory of this container. */
 static enum cgpu_verdict check(struct core_frame *frame, const struct core_transfer *transfer, u32 client)
 {
 	const u8 *objects = frame->call->segment[0].data + transfer->objects;
@@ -22,7 +30,7 @@ static enum cgpu_verdict check(struct core_frame *frame, const struct core_trans
 		/* In a list, 0 empties a place. */
 		if (handle == 0 && transfer->most > 1)
 			continue;
-		if (object == CORE_NONE || frame->state->object[object].kind != CORE_OBJECT_MEMORY)
+		if (!is_memory(frame->state, object))
 			return core_answer(frame, NV_ERR_NOT_SUPPORTED);
 	}
 	return CGPU_EXECUTE;

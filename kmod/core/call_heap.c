@@ -2,17 +2,16 @@
 /* NV_ESC_RM_VID_HEAP_CONTROL. */
 #include "call.h"
 
-/* Which class an allocation through the heap gets, as _rmVidHeapControlAllocCommon() derives it
+/* Which class an allocation through the heap gets that is not virtual, as _rmVidHeapControlAllocCommon() derives it
  * (src/nvidia/interface/deprecated/rmapi_deprecated_vidheapctrl.c:138). A version that does not know memory of other
  * sockets gives memory of the card to who asks for that. */
 static int is_vidmem(const struct nv_abi *abi, const struct core_alloc_shape *shape)
 {
 	u32 egm = (shape->attr2 >> NVOS32_ATTR2_USE_EGM_SHIFT) & NVOS32_ATTR2_USE_EGM_MASK;
-	u32 location = (shape->attr >> NVOS32_ATTR_LOCATION_SHIFT) & NVOS32_ATTR_LOCATION_MASK;
 
-	if ((shape->flags & NVOS32_ALLOC_FLAGS_VIRTUAL) || (abi->heap_knows_egm && egm == NVOS32_ATTR2_USE_EGM_TRUE))
+	if (abi->heap_knows_egm && egm == NVOS32_ATTR2_USE_EGM_TRUE)
 		return 0;
-	return location == NVOS32_ATTR_LOCATION_VIDMEM;
+	return core_shape_location(shape) == NVOS32_ATTR_LOCATION_VIDMEM;
 }
 
 static enum cgpu_verdict heap_alloc(struct core_frame *frame)
@@ -23,9 +22,11 @@ static enum cgpu_verdict heap_alloc(struct core_frame *frame)
 	u32 parent;
 
 	core_heap_shape_asked(frame, &shape);
-	if (!is_vidmem(frame->abi, &shape))
+	if (shape.flags & NVOS32_ALLOC_FLAGS_VIRTUAL)
 		return CGPU_CONTINUE;
 	core_heap_handles(frame, &handles);
+	if (!is_vidmem(frame->abi, &shape))
+		return core_begin_host(frame, &handles, CORE_OP_HEAP_ALLOC);
 	parent = core_parent_find(frame, &handles);
 	if (parent == CORE_NONE)
 		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
  * Controls that export memory to a descriptor, or import it from one. Both are references to memory that is charged
- * already. What counts is the open file that the descriptor leads to, which the transport has to say, and to hold the
+ * already, or is the host's and never is. What counts is the open file that the descriptor leads to, which the transport has to say, and to hold the
  * driver to: a descriptor can be made to lead elsewhere by another thread at any time.
  */
 #include "call.h"
@@ -104,13 +104,14 @@ int core_batch_add(struct core_frame *frame, u32 client, u32 source)
 {
 	struct cgpu_state *state = frame->state;
 	u64 *notes = frame->call->opaque;
-	u32 object = core_object_begin(state, client, CORE_OBJECT_MEMORY, state->object[source].gpu);
+	u32 object = core_object_begin(state, client, state->object[source].kind, state->object[source].gpu);
 
 	if (object == CORE_NONE) {
 		core_batch_drop(frame);
 		return -ENOSPC;
 	}
-	core_memory_share(state, object, state->object[source].memory);
+	if (state->object[source].memory != CORE_NONE)
+		core_memory_share(state, object, state->object[source].memory);
 	state->object[object].batch = CORE_NONE;
 	/* The last one added, until the call runs. */
 	if (notes[CORE_NOTE_UNIT] == 0) {

@@ -147,7 +147,7 @@ static int object_sane(struct cgpu_state *state, const struct core_object *objec
 		return 0;
 	if (object->client >= CGPU_MAX_CLIENTS || state->client[object->client].live != CORE_LIVE)
 		return 0;
-	if (core_gpu(state, object->gpu) == NULL)
+	if (core_gpu(state, object->gpu) == NULL && (object->kind != CORE_OBJECT_HOST || object->gpu != CORE_NONE))
 		return 0;
 	if (object->parent == CORE_NONE)
 		return 1;
@@ -194,7 +194,9 @@ static void recover_object(struct cgpu_state *state, u32 index)
 		/* With a handle it was done, all but its mark. */
 		if (object->handle == 0)
 			object->parent = CORE_NONE;
-		object->live = object->handle || object->memory != CORE_NONE ? CORE_LIVE : 0;
+		object->live = object->handle || object->memory != CORE_NONE || object->kind == CORE_OBJECT_HOST ?
+			CORE_LIVE :
+			0;
 	}
 	if (object->live != CORE_LIVE)
 		return;

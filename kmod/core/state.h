@@ -35,7 +35,8 @@ enum core_object_kind {
 	CORE_OBJECT_SPACE = 4, /* the address space of a channel group or channel, below a device: these end with it */
 	CORE_OBJECT_CHANNEL_GROUP = 5, /* KEPLER_CHANNEL_GROUP_A, below a device or a space */
 	CORE_OBJECT_CHANNEL = 6, /* a channel outside of any group, for which the driver makes one */
-	CORE_OBJECT_LAST = CORE_OBJECT_CHANNEL,
+	CORE_OBJECT_HOST = 7, /* a reference to memory of the host, below a device, a subdevice or the client */
+	CORE_OBJECT_LAST = CORE_OBJECT_HOST,
 };
 
 /* Whether such an object may stand for video memory: of a group or channel, what the driver takes for it by itself. */
@@ -116,7 +117,7 @@ struct core_client {
 struct core_object {
 	u32 live; /* or pending */
 	u32 kind;
-	u32 gpu;
+	u32 gpu; /* CORE_NONE: of none, which only memory of the host can be */
 	u32 client;
 	u32 handle; /* 0 while pending */
 	u32 parent; /* an object, or CORE_NONE: the client itself, or something that is not kept here */

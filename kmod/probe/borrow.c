@@ -22,26 +22,6 @@ int fd_of_process(long pid, long number)
 	return fd;
 }
 
-/* A:B:C..., at most MAX_NUMBERS. Returns how many, 0 for anything else. */
-static unsigned int numbers_of(const char *text, uint64_t numbers[MAX_NUMBERS])
-{
-	unsigned int count = 0;
-	char *end;
-
-	while (count < MAX_NUMBERS && *text >= '0' && *text <= '9') {
-		errno = 0;
-		numbers[count++] = strtoull(text, &end, 0);
-		if (errno != 0)
-			return 0;
-		if (*end == '\0')
-			return count;
-		if (*end != ':')
-			return 0;
-		text = end + 1;
-	}
-	return 0;
-}
-
 static uint32_t borrow(struct session *session, const uint64_t *numbers)
 {
 	int fd = fd_of_process((long)numbers[0], (long)numbers[1]);
@@ -111,7 +91,7 @@ uint32_t borrow_run(struct probe *probe, const char *name, const char *value, bo
 {
 	struct session *session = &probe->sessions[probe->gpu];
 	uint64_t numbers[MAX_NUMBERS] = { 0 };
-	unsigned int count = numbers_of(value, numbers);
+	unsigned int count = parse_numbers(value, numbers, MAX_NUMBERS);
 	uint32_t status;
 
 	if (strcmp(name, "borrow") == 0) {

@@ -32,6 +32,8 @@ static const char help[] =
 	"  free[=last|first|all|N]\n"
 	"  managed=SIZE        managed memory, mapped and not touched; unmanaged: the last of it unmapped\n"
 	"  dup                 a second handle to the last memory; surface: a semaphore surface of it\n"
+	"  share=TYPE[:TARGET[:CLIENT:HANDLE]]   who may duplicate the last memory, or another: a type of the driver's\n"
+	"  dup-of=CLIENT:HANDLE   a handle to another client's\n"
 	"  export[=N]          the last memory, or a list of the last N, on a new descriptor (100 and up)\n"
 	"  import[=N]          one from that descriptor, or a list of N\n"
 	"  take=[PID:]FD       a copy of another descriptor in its place\n"

@@ -169,28 +169,33 @@ uint32_t memory_context(struct session *session)
 	return status;
 }
 
-uint32_t memory_dup(struct session *session, struct grant *grant)
+uint32_t memory_dup_of(struct session *session, uint32_t client, uint32_t object, struct grant *grant)
 {
 	const struct nv_layout_NVOS55_PARAMETERS *at = &session->settings->abi->NVOS55_PARAMETERS;
 	uint8_t data[64] = { 0 };
 	uint32_t status;
 
-	*grant = (struct grant){ 0 };
-	if (session->count == 0)
-		return NV_ERR_INVALID_OBJECT_HANDLE;
 	put32(data, at->hClient, session->client);
 	put32(data, at->hParent, session->device);
 	put32(data, at->hObject, pick_handle(session));
-	put32(data, at->hClientSrc, session->client);
-	put32(data, at->hObjectSrc, session->held[session->count - 1].handle);
+	put32(data, at->hClientSrc, client);
+	put32(data, at->hObjectSrc, object);
 	status = driver_call(session->settings, session->ctl, NV_ESC_RM_DUP_OBJECT, data, at->bytes);
 	if (status == NV_OK)
 		status = get32(data, at->status);
 	grant->handle = get32(data, at->hObject);
-	grant->size = session->held[session->count - 1].size;
 	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
 		return PROBE_ERRNO;
 	return status;
+}
+
+uint32_t memory_dup(struct session *session, struct grant *grant)
+{
+	*grant = (struct grant){ 0 };
+	if (session->count == 0)
+		return NV_ERR_INVALID_OBJECT_HANDLE;
+	grant->size = session->held[session->count - 1].size;
+	return memory_dup_of(session, session->client, session->held[session->count - 1].handle, grant);
 }
 
 uint32_t memory_surface(struct session *session, uint32_t *handle)

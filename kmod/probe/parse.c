@@ -70,3 +70,22 @@ bool parse_page(const char *text, struct settings *settings)
 	}
 	return false;
 }
+
+unsigned int parse_numbers(const char *text, uint64_t *numbers, unsigned int most)
+{
+	unsigned int count = 0;
+	char *end;
+
+	while (count < most && *text >= '0' && *text <= '9') {
+		errno = 0;
+		numbers[count++] = strtoull(text, &end, 0);
+		if (errno != 0)
+			return 0;
+		if (*end == '\0')
+			return count;
+		if (*end != ':')
+			return 0;
+		text = end + 1;
+	}
+	return 0;
+}

@@ -154,6 +154,8 @@ uint32_t memory_pin(struct session *session, uint64_t size, struct grant *grant)
 /* Until refused; returns the refusal. */
 uint32_t memory_fill(struct session *session, uint64_t size, uint64_t *bytes, uint64_t *count);
 uint32_t memory_dup(struct session *session, struct grant *grant);
+/* Of another client's object. */
+uint32_t memory_dup_of(struct session *session, uint32_t client, uint32_t object, struct grant *grant);
 /* What the driver takes for a context shows nowhere; it is held as nothing. */
 uint32_t memory_context(struct session *session);
 uint32_t memory_free_at(struct session *session, size_t index);
@@ -193,6 +195,8 @@ uint32_t managed_drop(struct probe *probe);
 /* parse.c */
 bool parse_size(const char **text, uint64_t *size);
 bool parse_number(const char *text, uint64_t *value);
+/* A:B:C..., at most so many. Returns how many, 0 for anything else. */
+unsigned int parse_numbers(const char *text, uint64_t *numbers, unsigned int most);
 bool parse_page(const char *text, struct settings *settings);
 
 /* crowd.c: processes and threads; storm.c; steps.c */
@@ -206,6 +210,8 @@ uint32_t export_run(struct probe *probe, const char *name, const char *value, bo
 /* A copy of a descriptor of another process; -1 with errno. */
 int fd_of_process(long pid, long number);
 uint32_t borrow_run(struct probe *probe, const char *name, const char *value, bool *understood);
+/* share.c */
+uint32_t share_run(struct probe *probe, const char *name, const char *value, bool *understood);
 /* hold.c */
 void hold_run(const char *value, bool *understood);
 /* settings.c: whether the word is right; *known says whether it is a setting at all. */

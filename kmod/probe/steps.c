@@ -269,6 +269,13 @@ static void do_reopen(struct probe *probe)
 	judge(probe, status);
 }
 
+/* Those of borrow.c. */
+static bool is_for_channels(const char *name)
+{
+	return strcmp(name, "borrow") == 0 || strcmp(name, "timeslice") == 0 || strcmp(name, "context-bytes") == 0 ||
+		strcmp(name, "channel-on") == 0 || strcmp(name, "channel-off") == 0;
+}
+
 static bool action(struct probe *probe, const char *name, const char *value)
 {
 	bool understood = true;
@@ -304,9 +311,9 @@ static bool action(struct probe *probe, const char *name, const char *value)
 	if (strcmp(name, "export") == 0 || strcmp(name, "import") == 0 || strcmp(name, "take") == 0 ||
 		strcmp(name, "close-export") == 0)
 		return judge(probe, export_run(probe, name, value, &understood)), understood;
-	if (value &&
-		(strcmp(name, "borrow") == 0 || strcmp(name, "timeslice") == 0 || strcmp(name, "context-bytes") == 0 ||
-			strcmp(name, "channel-on") == 0 || strcmp(name, "channel-off") == 0))
+	if (value && (strcmp(name, "share") == 0 || strcmp(name, "dup-of") == 0))
+		return judge(probe, share_run(probe, name, value, &understood)), understood;
+	if (value && is_for_channels(name))
 		return judge(probe, borrow_run(probe, name, value, &understood)), understood;
 	if (value)
 		return false;

@@ -41,6 +41,7 @@ uint32_t client_create(struct sim *sim, struct open_file *owner, struct alloc_re
 	if (!client)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
 	client->handle = request->handle != 0 ? request->handle : choose_handle(sim);
+	client->number = ++sim->last_client;
 	client->owner = owner;
 	client->process = request->process;
 	request->handle = client->handle;

@@ -25,6 +25,7 @@ static const struct entry entries[] = {
 	{ NV_ESC_RM_CONTROL, CTL, BYTES(NVOS54_PARAMETERS), escape_control },
 	{ NV_ESC_RM_VID_HEAP_CONTROL, CTL, BYTES(NVOS32_PARAMETERS), escape_heap_control },
 	{ NV_ESC_RM_DUP_OBJECT, CTL, BYTES(NVOS55_PARAMETERS), escape_dup },
+	{ NV_ESC_RM_SHARE, CTL, BYTES(NVOS57_PARAMETERS), escape_share },
 	{ NV_ESC_RM_ALLOC_MEMORY, CARD, BYTES(nv_ioctl_nvos02_parameters_with_fd), escape_alloc_memory },
 	{ NV_ESC_CARD_INFO, CTL, SIZE_OWN, escape_card_info },
 	{ NV_ESC_REGISTER_FD, ANY, BYTES(nv_ioctl_register_fd_t), escape_register_fd },

@@ -96,6 +96,7 @@ static void remove_leaf(struct sim *sim, struct object *object)
 		object->next->prev = object->prev;
 	if (object->memory)
 		memory_release(sim, object->memory);
+	shares_free(object);
 	sim->object_count--;
 	object->client->objects--;
 	free(object);

@@ -68,8 +68,7 @@ static uint32_t duplicate(struct call *call, uint32_t *handle)
 		return NV_ERR_OBJECT_NOT_FOUND;
 	if (!class_may_be_duplicated(source->class_id))
 		return NV_ERR_INVALID_ARGUMENT;
-	/* The default right: the same process only (rmapi/sharing.c). */
-	if (!call_is_kernel(call) && from != client && from->process != client->process)
+	if (!call_is_kernel(call) && !share_lets_dup(source, client))
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	return object_duplicate(sim, source, parent, handle);
 }

@@ -65,6 +65,7 @@ struct memory {
 };
 
 struct client;
+struct share;
 struct object {
 	struct object *bucket_next;
 	struct object *parent;
@@ -79,6 +80,9 @@ struct object {
 	uint32_t space; /* of a channel group: the address space that it ends with, or 0 */
 	uint16_t depth;
 	bool memory_owner;
+	/* Who may duplicate it, where it was said (share.c); else what is so for its parent. */
+	bool has_shares;
+	struct share *shares;
 };
 
 struct open_file;
@@ -89,6 +93,7 @@ struct client {
 	struct open_file *owner;
 	struct object *root;
 	uint32_t handle;
+	uint64_t number; /* handles come again, this does not */
 	uint32_t objects;
 	uint32_t next_handle;
 	pid_t process;
@@ -124,6 +129,7 @@ struct sim {
 	uint32_t next_export;
 	uint32_t client_count;
 	uint32_t next_client;
+	uint64_t last_client;
 	struct open_file *files;
 	uint32_t file_count;
 	uint64_t next_file;
@@ -300,6 +306,10 @@ int escape_free(struct call *call);
 int escape_dup(struct call *call);
 /* A second handle to what an object stands for; rights are the caller's affair. */
 uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle);
+/* share.c */
+int escape_share(struct call *call);
+bool share_lets_dup(const struct object *object, const struct client *client);
+void shares_free(struct object *object);
 uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle);
 /* export.c: objects that open files keep, whoever made them (rmobjexportimport.c, os.c:2166) */
 struct exports {

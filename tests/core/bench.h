@@ -101,6 +101,8 @@ long bench_channel(struct bench *bench, const struct caller *caller, const struc
 long bench_subdevice(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);
 /* RM_ALLOC of class 0x40; wide: NVOS64, else NVOS21. */
 long bench_vidmem(struct bench *bench, const struct caller *caller, int wide, const struct memory_ask *ask);
+/* The same of class 0x3E, memory of the host. */
+long bench_host(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);
 long bench_heap(struct bench *bench, const struct caller *caller, const struct memory_ask *ask);
 /* A semaphore surface of one or two memories. */
 long bench_surface(struct bench *bench, const struct caller *caller, u32 client, u32 first, u32 second);
@@ -108,6 +110,7 @@ long bench_class(struct bench *bench, const struct caller *caller, u32 class);
 long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client, u32 object);
 long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 from_client,
 	u32 from_object);
+long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object);
 /* Exports and imports by a descriptor of bench->target: of one, and of a list. */
 long bench_export(struct bench *bench, const struct caller *caller, u32 client, u32 object);
 long bench_import(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);

@@ -22,6 +22,8 @@ static u32 status_at(const struct bench *bench)
 		return abi->NVOS54_PARAMETERS.status;
 	case NV_ESC_RM_DUP_OBJECT:
 		return abi->NVOS55_PARAMETERS.status;
+	case NV_ESC_RM_SHARE:
+		return abi->NVOS57_PARAMETERS.status;
 	default:
 		return abi->NVOS00_PARAMETERS.status;
 	}
@@ -256,6 +258,17 @@ long bench_vidmem(struct bench *bench, const struct caller *caller, int wide, co
 	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, wide));
 }
 
+long bench_host(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &bench->core.abi->NV_MEMORY_ALLOCATION_PARAMS;
+
+	alloc_top(bench, 1, client, parent, object, NV01_MEMORY_SYSTEM, OUTSIDE);
+	memset(bench->segment[0], 0, 256);
+	core_put64(bench->segment[0], at->size, MIB);
+	core_put32(bench->segment[0], at->attr, NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT);
+	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
+}
+
 long bench_surface(struct bench *bench, const struct caller *caller, u32 client, u32 first, u32 second)
 {
 	const struct nv_layout_NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS *at =
@@ -323,6 +336,18 @@ long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32
 	core_put32(bench->top, at->hClientSrc, from_client);
 	core_put32(bench->top, at->hObjectSrc, from_object);
 	return bench_call(bench, caller, NV_ESC_RM_DUP_OBJECT, at->bytes);
+}
+
+long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object)
+{
+	const struct nv_layout_NVOS57_PARAMETERS *at = &bench->core.abi->NVOS57_PARAMETERS;
+
+	memset(bench->top, 0, sizeof(bench->top));
+	core_put32(bench->top, at->hClient, client);
+	core_put32(bench->top, at->hObject, object);
+	core_put32(bench->top, at->sharePolicy_accessMask, 1u << RS_ACCESS_DUP_OBJECT);
+	core_put32(bench->top, at->sharePolicy_type, RS_SHARE_TYPE_ALL);
+	return bench_call(bench, caller, NV_ESC_RM_SHARE, at->bytes);
 }
 
 void bench_cuda_start(struct bench *bench, const struct caller *caller, u32 client)

@@ -28,6 +28,7 @@ static void check_objects(const struct cgpu_state *state)
 		if (object->handle)
 			CHECK_EQ(core_object_find((struct cgpu_state *)state, object->client, object->handle), i);
 		CHECK(object->kind != CORE_OBJECT_MEMORY || object->memory != CORE_NONE);
+		CHECK(object->gpu < CGPU_MAX_GPUS || object->kind == CORE_OBJECT_HOST);
 		if (object->memory == CORE_NONE)
 			continue;
 		CHECK(core_kind_holds(object->kind));
@@ -97,12 +98,13 @@ static void check_owner(const struct cgpu_state *state, u32 index, u32 *clients_
 static void check_clients(const struct cgpu_state *state)
 {
 	static u64 charged[CGPU_MAX_CLIENTS][CGPU_MAX_GPUS];
-	static u32 memories[CGPU_MAX_CLIENTS];
+	static u32 memories[CGPU_MAX_CLIENTS], hosts[CGPU_MAX_CLIENTS];
 	u32 clients_of[CGPU_MAX_CONTAINERS] = { 0 }, objects_of[CGPU_MAX_CONTAINERS] = { 0 };
 	u32 clients = 0, gpu, i;
 
 	memset(charged, 0, sizeof(charged));
 	memset(memories, 0, sizeof(memories));
+	memset(hosts, 0, sizeof(hosts));
 	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
 		const struct core_memory *memory = &state->memory[i];
 		const struct core_object *object = &state->object[i];
@@ -111,6 +113,8 @@ static void check_clients(const struct cgpu_state *state)
 			charged[state->object[memory->first].client][memory->gpu] += memory->bytes;
 		if ((object->live == CORE_LIVE || object->live == CORE_PENDING) && object->memory != CORE_NONE)
 			memories[object->client]++;
+		if ((object->live == CORE_LIVE || object->live == CORE_PENDING) && object->kind == CORE_OBJECT_HOST)
+			hosts[object->client]++;
 	}
 	for (i = 0; i < CGPU_MAX_CLIENTS; i++) {
 		const struct core_client *client = &state->client[i];
@@ -119,7 +123,7 @@ static void check_clients(const struct cgpu_state *state)
 			continue;
 		clients++;
 		if (core_client_exports(client)) {
-			CHECK(client->file != 0 && client->objects == client->memories);
+			CHECK(client->file != 0 && client->objects == client->memories + hosts[i]);
 			CHECK_EQ(client->handle, CORE_EXPORTS_BASE | i);
 		}
 		check_owner(state, i, clients_of, objects_of);

@@ -67,6 +67,34 @@ static void dups_stay_inside_the_container(void)
 	bench_free(bench);
 }
 
+/* It gives no leave for what is not its own, and nothing is charged anew. */
+static void who_may_duplicate_is_the_owners_affair(void)
+{
+	struct caller caller, stranger;
+	struct bench *bench = sliced("580.142", &caller);
+
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
+	stranger = bench_caller(bench, "b", 300);
+	bench_cuda_start(bench, &caller, 0xc1);
+	bench_cuda_start(bench, &stranger, 0xc3);
+	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1), NV_OK);
+	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
+	CHECK_EQ(bench_dup(bench, &stranger, 0xc3, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	/* Of a process outside, whose clients are on no books. */
+	CHECK_EQ(bench_share(bench, &stranger, 0xc9, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share(bench, &stranger, 0xff000000, 1), NV_ERR_INVALID_CLIENT);
+	bench->driver_status = NV_ERR_OBJECT_NOT_FOUND;
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 9), NV_ERR_OBJECT_NOT_FOUND);
+	bench->driver_status = NV_OK;
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1), CONTINUED);
+	bench_free(bench);
+}
+
 static void gone_containers_get_nothing(void)
 {
 	struct caller caller;
@@ -196,6 +224,7 @@ int main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(dups_hold_the_charge),
 		TEST(dups_stay_inside_the_container),
+		TEST(who_may_duplicate_is_the_owners_affair),
 		TEST(gone_containers_get_nothing),
 		TEST(processes_leave_all_at_once),
 		TEST(a_client_handle_given_out_again_starts_anew),

@@ -27,6 +27,7 @@ CARD = 15109 * MIB
 FIRST = 100  # the number of the probe's first exported file
 SHARE = 256  # files of one container, kmod/daemon/files.h
 NO_MEMORY, NO_PERMISSION, NO_RECORDS, INVALID = "expect=0x51", "expect=0x1b", "expect=0x1a", "expect=0x3b"
+NOT_SUPPORTED = "expect=0x56"
 PIDFD_GETFD = 438
 MakeDaemon = Callable[..., Daemon]
 
@@ -121,6 +122,27 @@ def test_imports_are_charged_once(daemon: Daemon, holding: Callable[..., Sliced]
     second.process.kill()
     second.process.wait()
     eventually(lambda: taken(daemon) == 0, "it was not given back")
+
+
+@pytest.mark.enforcement
+def test_memory_of_the_host(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
+    """It leaves and comes back at no charge, below the same rules; what is pinned does not leave."""
+    full = [NO_MEMORY, "alloc=64K:64k"]
+    moved = ["host=64M", "export", "free", "import", "dup", "close-export", "export", "export=2"]
+    run(daemon, "alloc=1G", *moved, *full, "free", "free", "free", "alloc=1G")
+    giver = holding("host=64M", "export", "pin=64K", NOT_SUPPORTED, "export")
+    assert (daemon.used(giver), taken(daemon)) == (0, 0)
+    taking = f"take={giver.process.pid}:{FIRST}"
+    run(daemon, taking, NO_PERMISSION, "import", NO_PERMISSION, "import=1", seed=3)
+    enter(daemon, giver, "alloc=1G", taking, "import", *full)
+
+
+@pytest.mark.enforcement
+def test_memory_of_card_and_host_together(daemon: Daemon) -> None:
+    """In one list each stays what it is: the one charged until it is freed, the other never."""
+    words = ["alloc=768M", "host=64M", "export=2", "free=all", NO_MEMORY, "alloc=512M", "import=2"]
+    words += ["close-export", "free", NO_MEMORY, "alloc=512M", "free", "alloc=1G"]
+    run(daemon, *words)
 
 
 @pytest.mark.enforcement

@@ -187,7 +187,7 @@ static void alloc_call(struct world *world, struct flight *flight)
 	core_put32(flight->top, at->hRoot, 0xc1 + (how >> 7));
 	core_put32(flight->top, at->hObjectParent, handle(world, 1, (how & 3) >= 2 ? 2 : 1));
 	core_put32(flight->top, at->hObjectNew, handle(world, lowest[how & 3], (how & 3) >= 2 ? 4 : 1));
-	core_put32(flight->top, at->hClass, classes[how & 3]);
+	core_put32(flight->top, at->hClass, (how & 35) == 35 ? NV01_MEMORY_SYSTEM : classes[how & 3]);
 	core_put64(flight->top, at->pAllocParms, (how & 24) == 24 ? 0 : 4096);
 	start(world, flight);
 }
@@ -195,6 +195,7 @@ static void alloc_call(struct world *world, struct flight *flight)
 static void heap_call(struct world *world, struct flight *flight)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &world->fuzz->core.abi->NVOS32_PARAMETERS;
+	u8 attr;
 
 	prepare(world, flight, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes);
 	core_put32(flight->top, at->hRoot, 0xc1 + (take8(world->input) & 1));
@@ -202,7 +203,9 @@ static void heap_call(struct world *world, struct flight *flight)
 	core_put32(flight->top, at->function, take8(world->input) % 8);
 	core_put32(flight->top, at->data_AllocSize_hMemory, handle(world, 3, 4));
 	core_put64(flight->top, at->data_AllocSize_size, size(world));
-	core_put32(flight->top, at->data_AllocSize_attr, (u32)(take8(world->input) % 4) << NVOS32_ATTR_PAGE_SIZE_SHIFT);
+	attr = take8(world->input);
+	core_put32(flight->top, at->data_AllocSize_attr,
+		(u32)(attr % 4) << NVOS32_ATTR_PAGE_SIZE_SHIFT | (u32)(attr >> 7) << NVOS32_ATTR_LOCATION_SHIFT);
 	if (take8(world->input) & 1) {
 		core_put64(flight->top, at->data_AllocSize_alignment, size(world));
 		core_put32(flight->top, at->data_AllocSize_flags, take32(world->input) & ~NVOS32_ALLOC_FLAGS_VIRTUAL);

@@ -19,7 +19,9 @@ from tests.sim.abi import (
     HEAP,
     HEAP_FREE,
     HEAP_SIZE,
+    HOST,
     ROOT,
+    SHARE,
     SUBDEVICE,
     VIDEO,
     XFER,
@@ -30,7 +32,7 @@ from tests.sim.abi import (
 )
 
 Between = Callable[[], None]
-SHARE: Final = 53
+COMPOSE: Final = 4  # RS_SHARE_ACTION_FLAG_COMPOSE
 EXPORT, IMPORT, EXPORTS, IMPORTS = 0x3D05, 0x3D06, 0x3D0B, 0x3D0C
 ARENA: Final = 16384
 TOP_AT, PARAMS_AT = 64, 1024
@@ -206,6 +208,25 @@ class Driver:
         )
         who = (client.process, client.file)
         return self.call(who, DUP, ("NVOS55_PARAMETERS", ""), top, None, how)
+
+    def host(self, client: Client, parent: int, handle: int, size: int, how: How) -> tuple[Done, int]:
+        """Ask for memory of the host."""
+        attr = bits("NVOS32_ATTR_LOCATION", 1)  # PCI
+        params = self.form("NV_MEMORY_ALLOCATION_PARAMS").pack(owner=1, size=size, attr=attr)
+        return self.alloc(client, parent, handle, HOST, params, how)
+
+    def share(self, client: Client, source: tuple[int, int], policy: tuple[int, int], how: How) -> Done:
+        """Say who may duplicate an object. source: its client and itself. policy: the type, and a target."""
+        top = self.form("NVOS57_PARAMETERS").pack(
+            hClient=source[0],
+            hObject=source[1],
+            sharePolicy__type=policy[0],
+            sharePolicy__target=policy[1],
+            sharePolicy__accessMask=1,
+            sharePolicy__action=COMPOSE,
+        )
+        who = (client.process, client.file)
+        return self.call(who, SHARE, ("NVOS57_PARAMETERS", ""), top, None, how)
 
     def free(self, client: Client, handle: int, how: How) -> Done:
         top = self.form("NVOS00_PARAMETERS").pack(hRoot=client.handle, hObjectOld=handle)

@@ -170,14 +170,14 @@ class Machine(Base):
             return
         if at % 4:
             client = next(c for c in self.clients if c.process is source.process)
-        handles = source.of("memory" if which % 8 else "device")
+        handles = source.of("memory", "host") if which % 8 else source.of("device")
         found = handles[which % len(handles)]
         parent, how = self.parent(client, at), self.how(client, drawn)
         done = self.driver.dup(client, parent, handle, (source.handle, found), how)
         if happened(done, how):
             assert client.process.container == source.process.container
             made = self.driver.form("NVOS55_PARAMETERS").get(done.top, "hObject")
-            client.objects[made] = Object("memory", source.objects[found].gpu, parent)
+            client.objects[made] = Object(source.objects[found].kind, source.objects[found].gpu, parent)
 
     @rule(pick=PICK, which=PICK, often=OFTEN, drawn=HOWS)
     def free(self, pick: int, which: int, often: bool, drawn: Drawn) -> None:
@@ -186,7 +186,7 @@ class Machine(Base):
         if not client:
             return
         above = [*client.of("device", "subdevice"), client.handle, 0x77]
-        handles = client.of("memory") if often else above
+        handles = client.of("memory", "host") if often else above
         handle, how = handles[which % len(handles)], self.how(client, drawn)
         done = self.driver.free(client, handle, how)
         # What was freed stays so, also when the caller is not told.
@@ -220,7 +220,7 @@ class Machine(Base):
         client = self.pick(pick, "memory")
         if not client:
             return
-        memory, how = client.of("memory"), self.how(client, drawn)
+        memory, how = client.of("memory", "host"), self.how(client, drawn)
         memory += [0] if most and file % 8 == 0 else []
         handles = [memory[at % len(memory)] for at in which]
         index = index if most and index + len(handles) <= most else 0
@@ -322,7 +322,7 @@ class Machine(Base):
         client, source = self.pick(pick[0]), self.pick(pick[1], "memory" if which % 8 else "device")
         if not client or not source:
             return
-        handles = source.of("memory" if which % 8 else "device")
+        handles = source.of("memory", "host") if which % 8 else source.of("device")
         handle, process = handles[which % len(handles)], client.process
         # Holds are of an engine in the kernel, which never takes its records up under a call.
         between = None if drawn[-1] == "recover" else self.how(client, drawn).between

@@ -157,6 +157,8 @@ static uint32_t status_at(const struct nv_abi *abi, const struct replay_call *ca
 		return abi->NVOS54_PARAMETERS.status;
 	case NV_ESC_RM_DUP_OBJECT:
 		return abi->NVOS55_PARAMETERS.status;
+	case NV_ESC_RM_SHARE:
+		return abi->NVOS57_PARAMETERS.status;
 	default:
 		return abi->NVOS00_PARAMETERS.status;
 	}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.layouts.rules import Machine
+from tests.layouts.sharing import Sharing
 from tests.layouts.stage import Library, build
 from tests.sim.abi import facts, key, layout
 
@@ -48,7 +48,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
 
 def run(library: Library, version: str, *, enforce: bool, phases: tuple[Phase, ...] = tuple(Phase)) -> None:
     """Run random histories on a version."""
-    machine = type("Machine", (Machine,), {"library": library, "version": version, "enforce": enforce})
+    machine = type("Machine", (Sharing,), {"library": library, "version": version, "enforce": enforce})
     health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     run_state_machine_as_test(
         machine,

@@ -17,6 +17,7 @@ from tests.sim.abi import (
     FREE,
     HEAP,
     ROOT,
+    SHARE,
     SUBDEVICE,
     VIDEO,
     Status,
@@ -132,6 +133,22 @@ class Client:
         self.call(DUP, data)
         form = self.sim.layout("NVOS55_PARAMETERS")
         return form.get(data, "status"), form.get(data, "hObject")
+
+    def share(
+        self, handle: int, share_type: int, target: int = 0, action: int = 0, mask: int = 1, owner: int = 0
+    ) -> int:
+        """Say who may duplicate an object, of this client or of another."""
+        data = self.params(
+            "NVOS57_PARAMETERS",
+            hClient=owner or self.handle,
+            hObject=handle,
+            sharePolicy__target=target,
+            sharePolicy__accessMask=mask,
+            sharePolicy__type=share_type,
+            sharePolicy__action=action,
+        )
+        self.call(SHARE, data)
+        return self.sim.layout("NVOS57_PARAMETERS").get(data, "status")
 
     def control(self, handle: int, number: int, params: bytearray | None) -> int:
         """Make one control call."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -55,6 +56,50 @@ def test_exports_are_charged(staged: Stage, form: str) -> None:
     seen = staged.view()
     assert done.returncode == 0, done.text
     assert seen.cards[0]["peak"] == LIMIT
+
+
+@pytest.mark.enforcement
+def test_memory_of_the_host_is_exported(staged: Stage) -> None:
+    """It leaves and comes back at no charge, alone or beside memory of the card; what is pinned stays."""
+    full = [f"expect={NO_MEMORY:#x}", "alloc=64K:64k"]
+    moved = [
+        "host=16M",
+        "export",
+        "free",
+        "import",
+        "dup",
+        "close-export",
+        "export",
+        "export=2",
+        "free",
+        "free",
+    ]
+    both = ["free", "alloc=768M", "host=16M", "export=2", "free=all", "alloc=256M", *full, "import=2"]
+    both += ["close-export", "free", *full, "free", "alloc=768M", *full]
+    pinned = ["pin=64K", f"expect={NOT_SUPPORTED:#x}", "export"]
+    tenant = staged.slice("tenant", LIMIT)
+    done = tenant.probe("alloc=1G", *moved, *full, *both, *pinned)
+    seen = staged.view()
+    assert done.returncode == 0, done.text
+    assert (seen.cards[0]["peak"], seen.cards[0]["used"], seen.used[0, "tenant"]) == (LIMIT, 0, 0)
+    owner = holding(staged, "giver", "host=16M", "export")
+    taken = tenant.probe(f"take={pid_of(staged, owner)}:100", f"expect={REFUSED:#x}", "import")
+    assert taken.returncode == 0, taken.text
+
+
+@pytest.mark.enforcement
+def test_leave_to_duplicate_stays_in_the_container(staged: Stage) -> None:
+    """Another process needs the owner's leave, at no charge; another container neither gets nor gives any."""
+    owner = holding(staged, "tenant", "alloc=512M", "share=4", "alloc=512M", "share=1")
+    said = re.findall(r"share client=(\S+) handle=(\S+)", owner.finished().text)
+    kept, given = (":".join(names) for names in said)
+    other = staged.slice("other", LIMIT)
+    refused = [f"expect={REFUSED:#x}", f"dup-of={given}", f"expect={REFUSED:#x}", f"share=3:0:{kept}"]
+    across = other.probe("alloc=1M", *refused)
+    inside = staged.slices[0].probe(f"expect={REFUSED:#x}", f"dup-of={kept}", f"dup-of={given}", "dup")
+    assert (across.returncode, inside.returncode) == (0, 0), across.text + inside.text
+    assert staged.view().used[0, "tenant"] == LIMIT
+    owner.stop()
 
 
 def test_processes_of_a_container_share(staged: Stage) -> None:

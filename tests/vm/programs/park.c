@@ -12,10 +12,10 @@
 #include "probe.h"
 #include "userfault.h"
 
-enum place { TOP, ENVELOPE, PARAMETERS, RIGHTS, LIST, ANSWER, HOST_ANSWER, QUERY_ANSWER, PLACES };
+enum place { TOP, ENVELOPE, PARAMETERS, RIGHTS, LIST, ANSWER, VIRTUAL_ANSWER, QUERY_ANSWER, PLACES };
 
-static const char *const names[PLACES] = { "top", "envelope", "parameters", "rights", "list", "answer", "host_answer",
-	"query_answer" };
+static const char *const names[PLACES] = { "top", "envelope", "parameters", "rights", "list", "answer",
+	"virtual_answer", "query_answer" };
 
 static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
 static struct session session;
@@ -79,8 +79,8 @@ static uint32_t call_at(enum place place)
 		return alloc_with(place, NV01_MEMORY_LOCAL_USER, page, NULL);
 	case RIGHTS:
 		return alloc_with(place, NV01_MEMORY_LOCAL_USER, params, page);
-	case HOST_ANSWER:
-		return alloc_with(place, NV01_MEMORY_SYSTEM, page, NULL);
+	case VIRTUAL_ANSWER:
+		return alloc_with(place, NV50_MEMORY_VIRTUAL, page, NULL);
 	default:
 		return query_list(page);
 	}
@@ -96,10 +96,10 @@ static void *stop_there(void *argument)
 
 static bool start_at(enum place place)
 {
-	bool on_write = place == ANSWER || place == HOST_ANSWER || place == QUERY_ANSWER;
+	bool on_write = place == ANSWER || place == VIRTUAL_ANSWER || place == QUERY_ANSWER;
 	uint8_t data[256] = { 0 };
 
-	if (place == ANSWER || place == HOST_ANSWER)
+	if (place == ANSWER || place == VIRTUAL_ANSWER)
 		fill_params(data, place == ANSWER ? NVOS32_ATTR_LOCATION_VIDMEM : NVOS32_ATTR_LOCATION_PCI);
 	return trap_make(&traps[place], on_write, data, sizeof(data)) &&
 		pthread_create(&threads[place], NULL, stop_there, (void *)(uintptr_t)place) == 0 &&

@@ -30,12 +30,12 @@ static uint32_t free_client_as_memory(struct session *session)
 	return driver_call(&settings, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes);
 }
 
-/* Host memory below the client; its answer is stopped on its way out. */
+/* Virtual memory below the client, a call that goes on; its answer is stopped on its way out. */
 static void *late_answer(void *argument)
 {
 	uint32_t handle = 0xbeef;
 
-	session_alloc(&first, first.device, NV01_MEMORY_SYSTEM, trap.page, 0, &handle);
+	session_alloc(&first, first.device, NV50_MEMORY_VIRTUAL, trap.page, 0, &handle);
 	return argument;
 }
 

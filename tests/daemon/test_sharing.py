@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Duplicates by other processes: where the owner gives leave, within one container, under one charge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.daemon.harness import MIB, Daemon, Sliced, eventually
+
+pytestmark = pytest.mark.root
+
+LIMIT = 1024 * MIB
+SLICE = f"gpu=0:{LIMIT}"
+ALL, TO_CLIENT, PID = 1, 3, 4  # RS_SHARE_TYPE_*
+NO_MEMORY, NO_PERMISSION = "expect=0x51", "expect=0x1b"
+
+
+@pytest.fixture
+def started(daemon: Daemon) -> Iterator[Callable[..., Sliced]]:
+    """Return what starts the probe in a slice; all are ended at last."""
+    held: list[Sliced] = []
+
+    def start(*words: str, seed: int = 2, inside: Sliced | None = None) -> Sliced:
+        held.append(daemon.enter(inside, *words) if inside else daemon.slice(seed, SLICE, *words))
+        return held[-1]
+
+    yield start
+    for sliced in held:
+        sliced.finish("\n")
+
+
+def shared(sliced: Sliced) -> str:
+    """Return client and handle of what a probe has just shared."""
+    line = sliced.line("share")
+    found = re.search(r"client=(0x\w+) handle=(0x\w+) .*status=0x0$", line)
+    assert found, line
+    return f"{found[1]}:{found[2]}"
+
+
+def succeeds(sliced: Sliced) -> None:
+    """Wait for the end of a probe whose words must all have answered as they are expected to."""
+    out = sliced.finish()
+    assert sliced.process.returncode == 0, out
+
+
+def test_another_process_needs_leave(daemon: Daemon, started: Callable[..., Sliced]) -> None:
+    """It has none by default; what it then duplicates is charged once, and outlives the original."""
+    base = started("hold")
+    base.line("hold")
+    owner = started("alloc=768M", f"share={PID}", "alloc=256M", f"share={ALL}", "hold", inside=base)
+    kept, given = shared(owner), shared(owner)
+    succeeds(daemon.enter(base, NO_PERMISSION, f"dup-of={kept}"))
+    other = started(f"dup-of={given}", "dup", "count", "hold", inside=base)
+    other.line("count")
+    assert daemon.used(base) == LIMIT
+    owner.process.kill()
+    owner.process.wait()
+    eventually(lambda: daemon.used(base) == 256 * MIB, "what nobody has stayed, or what is held went")
+    succeeds(daemon.enter(base, "alloc=768M", NO_MEMORY, "alloc=64K:64k"))
+
+
+@pytest.mark.enforcement
+def test_no_leave_crosses_containers(daemon: Daemon, started: Callable[..., Sliced]) -> None:
+    """Whatever an owner allows, and whatever another one allows itself in the driver."""
+    owner = started("alloc=512M", f"share={ALL}", "alloc=1M", f"share={PID}", "count", "hold")
+    given, kept = shared(owner), shared(owner)
+    takes = [NO_PERMISSION, f"share={TO_CLIENT}:0:{kept}", NO_PERMISSION, f"share={ALL}:0:{kept}"]
+    succeeds(daemon.slice(3, SLICE, "alloc=1M", NO_PERMISSION, f"dup-of={given}", *takes))
+    # The refused share has changed nothing.
+    succeeds(daemon.enter(owner, NO_PERMISSION, f"dup-of={kept}", f"dup-of={given}"))
