@@ -86,6 +86,7 @@ enum cgpu_verdict core_begin_control(struct core_frame *frame)
 		/* With the numbers of all processes of the host. */
 		return frame->abi->pids_of_caller ? CGPU_CONTINUE : core_answer(frame, NV_ERR_NOT_SUPPORTED);
 	case NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO:
+	case NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO_V2:
 	case NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS:
 		/* Of processes that have ended: nobody can tell whose they were. */
 		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
@@ -95,6 +96,9 @@ enum cgpu_verdict core_begin_control(struct core_frame *frame)
 	case NVC637_CTRL_CMD_EXEC_PARTITIONS_CREATE:
 	case NVC637_CTRL_CMD_EXEC_PARTITIONS_DELETE:
 		/* How cards are divided by MIG is the node's affair, whatever rights a container has. */
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	case NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS:
+		/* The driver's own limits on cgroups, which it lets whoever may administrate the machine set. */
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
 	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:

@@ -50,6 +50,8 @@ static u32 info_value(const struct view *view, u32 index, u32 real)
 		return lower(real, kib(view->left));
 	case NV2080_CTRL_FB_INFO_INDEX_FB_TAX_SIZE_KB:
 	case NV2080_CTRL_FB_INFO_INDEX_HEAP_OFFLINE_SIZE:
+	/* What others could be made to give back is no room of the container's. */
+	case NV2080_CTRL_FB_INFO_INDEX_HEAP_RECLAIMABLE:
 		return 0;
 	default:
 		return real;

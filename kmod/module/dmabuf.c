@@ -53,16 +53,19 @@ static u32 hold(struct km_exporting *exporting, struct cgpu_hold *held)
 }
 
 /*
- * rm_dma_buf_dup_mem_handle(). Its first eleven arguments are the same in all versions; later ones append up to five. What
- * is handed on in place of those that a version does not have is not looked at.
+ * rm_dma_buf_dup_mem_handle(). Its first ten arguments are the same in all versions. Then comes the place of the duplicate's
+ * handle, in some after the kind of mapping, and up to five more. What is handed on in place of those that a version does
+ * not have is not looked at.
  */
 static __nocfi u32 dup_mem_handle(void *sp, void *nv, u64 source, u64 target, u64 device, u64 subdevice, void *instance,
-	u64 handle, u64 offset, u64 size, u32 *duplicate, u64 more1, u64 more2, u64 more3, u64 more4, u64 more5)
+	u64 handle, u64 offset, u64 size, u64 more1, u64 more2, u64 more3, u64 more4, u64 more5, u64 more6, u64 more7)
 {
-	u32 (*original)(void *, void *, u64, u64, u64, u64, void *, u64, u64, u64, u32 *, u64, u64, u64, u64, u64) =
+	u32 (*original)(void *, void *, u64, u64, u64, u64, void *, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) =
 		(void *)km_probe_dma_buf_dup.original;
 	struct km_record *record = km_record_current();
 	struct km_exporting *exporting = record->exporting;
+	bool mapping = exporting->engine->core.abi->dma_buf_dup_names_mapping;
+	const u32 *duplicate = (const u32 *)(unsigned long)(mapping ? more2 : more1);
 	struct km_kept *kept = kzalloc(sizeof(*kept), GFP_KERNEL_ACCOUNT);
 	u32 status = NV_ERR_NO_MEMORY;
 
@@ -73,8 +76,8 @@ static __nocfi u32 dup_mem_handle(void *sp, void *nv, u64 source, u64 target, u6
 	if (status == NV_OK) {
 		/* The probe lets this one through. */
 		record->exporting = NULL;
-		status = original(sp, nv, source, target, device, subdevice, instance, handle, offset, size, duplicate,
-			more1, more2, more3, more4, more5);
+		status = original(sp, nv, source, target, device, subdevice, instance, handle, offset, size, more1,
+			more2, more3, more4, more5, more6, more7);
 		record->exporting = exporting;
 		exporting->duplicates += status == NV_OK;
 	}

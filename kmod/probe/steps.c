@@ -244,6 +244,22 @@ static bool do_class(struct probe *probe, const char *value)
 	return true;
 }
 
+/* The driver's own limit on this process's cgroup. */
+static bool do_limit(struct probe *probe, const char *value)
+{
+	struct session *session = current(probe);
+	uint32_t status = session_open(session);
+	uint64_t bytes;
+
+	if (!value || !parse_size(&value, &bytes) || *value)
+		return false;
+	if (status == NV_OK)
+		status = info_set_limit(session, bytes);
+	report(status, "limit bytes=%llu", LLU(bytes));
+	judge(probe, status);
+	return true;
+}
+
 /* The first instance of a card in MIG mode, as CUDA subscribes to it. */
 static void do_instance(struct probe *probe)
 {
@@ -276,6 +292,30 @@ static bool is_for_channels(const char *name)
 		strcmp(name, "channel-on") == 0 || strcmp(name, "channel-off") == 0;
 }
 
+/* A word that takes no value. */
+static bool plain_action(struct probe *probe, const char *name)
+{
+	if (strcmp(name, "dup") == 0)
+		return do_dup(probe), true;
+	if (strcmp(name, "surface") == 0)
+		return do_surface(probe), true;
+	if (strcmp(name, "count") == 0)
+		return do_count(probe), true;
+	if (strcmp(name, "pids") == 0)
+		return do_pids(probe), true;
+	if (strcmp(name, "unmanaged") == 0)
+		return judge(probe, managed_drop(probe)), true;
+	if (strcmp(name, "instance") == 0)
+		return do_instance(probe), true;
+	if (strcmp(name, "reopen") == 0)
+		return do_reopen(probe), true;
+	if (strcmp(name, "close") == 0)
+		return session_drop(current(probe)), printf("close gpu=%u\n", probe->gpu), true;
+	if (strcmp(name, "exit-dirty") == 0)
+		fflush(stdout), _exit(probe->refused ? 3 : 0);
+	return false;
+}
+
 static bool action(struct probe *probe, const char *name, const char *value)
 {
 	bool understood = true;
@@ -296,6 +336,8 @@ static bool action(struct probe *probe, const char *name, const char *value)
 		return do_free(probe, value);
 	if (strcmp(name, "class") == 0)
 		return do_class(probe, value);
+	if (strcmp(name, "limit") == 0)
+		return do_limit(probe, value);
 	if (strcmp(name, "hold") == 0)
 		return hold_run(value, &understood), understood;
 	if (value && (strcmp(name, "fork") == 0 || strcmp(name, "threads") == 0))
@@ -315,27 +357,7 @@ static bool action(struct probe *probe, const char *name, const char *value)
 		return judge(probe, share_run(probe, name, value, &understood)), understood;
 	if (value && is_for_channels(name))
 		return judge(probe, borrow_run(probe, name, value, &understood)), understood;
-	if (value)
-		return false;
-	if (strcmp(name, "dup") == 0)
-		return do_dup(probe), true;
-	if (strcmp(name, "surface") == 0)
-		return do_surface(probe), true;
-	if (strcmp(name, "count") == 0)
-		return do_count(probe), true;
-	if (strcmp(name, "pids") == 0)
-		return do_pids(probe), true;
-	if (strcmp(name, "unmanaged") == 0)
-		return judge(probe, managed_drop(probe)), true;
-	if (strcmp(name, "instance") == 0)
-		return do_instance(probe), true;
-	if (strcmp(name, "reopen") == 0)
-		return do_reopen(probe), true;
-	if (strcmp(name, "close") == 0)
-		return session_drop(current(probe)), printf("close gpu=%u\n", probe->gpu), true;
-	if (strcmp(name, "exit-dirty") == 0)
-		fflush(stdout), _exit(probe->refused ? 3 : 0);
-	return false;
+	return !value && plain_action(probe, name);
 }
 
 bool step_run(struct probe *probe, const char *word)

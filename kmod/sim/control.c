@@ -32,6 +32,8 @@ static const struct entry entries[] = {
 		control_attached_ids },
 	{ NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, NV01_ROOT_CLIENT, BYTES(NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS),
 		control_id_info },
+	{ NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS, NV01_ROOT_CLIENT,
+		BYTES(NV0000_CTRL_OS_UNIX_MEMACCT_SET_LIMITS_PARAMS), control_set_limits },
 	{ NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, NV01_ROOT_CLIENT,
 		BYTES(NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS), control_export_object },
 	{ NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, NV01_ROOT_CLIENT,
@@ -114,7 +116,10 @@ static uint32_t control(struct call *call)
 		return NV_ERR_INVALID_ARGUMENT;
 	if (entry) {
 		memcpy(&expected, (const uint8_t *)call->sim->abi + entry->bytes_at, sizeof(expected));
-		if (size != expected)
+		/* One that this version does not have. */
+		if (expected == 0)
+			entry = NULL;
+		else if (size != expected)
 			return NV_ERR_INVALID_ARGUMENT;
 	}
 	status = resolve(&control, entry, get32(call->data, at->hClient), get32(call->data, at->hObject));

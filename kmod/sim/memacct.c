@@ -87,6 +87,39 @@ static void release_group(struct sim *sim, uint32_t charge, uint64_t bytes)
 	pthread_mutex_unlock(&sim->memacct->lock);
 }
 
+/* memacctSetLimits() */
+static uint32_t limit_group(struct sim *sim, uint32_t card, pid_t process, uint64_t soft, uint64_t hard)
+{
+	struct memacct_group *group;
+	uint32_t status = NV_OK, i;
+	char path[MEMACCT_PATH];
+	uint64_t used = 0;
+
+	group_of(process, path, sizeof(path));
+	if (!path[0] || !strcmp(path, "/"))
+		return NV_ERR_NOT_SUPPORTED;
+	take(sim->memacct);
+	group = find(sim->memacct, path, card);
+	if (group)
+		used = group->hard - group->available;
+	for (i = 0; !group && i < MEMACCT_GROUPS; i++)
+		if (!sim->memacct->group[i].path[0])
+			group = &sim->memacct->group[i];
+	if (!group) {
+		status = NV_ERR_NO_MEMORY;
+	} else if (used > hard) {
+		status = NV_ERR_INVALID_LIMIT;
+	} else {
+		snprintf(group->path, sizeof(group->path), "%s", path);
+		group->card = card;
+		group->soft = soft;
+		group->hard = hard;
+		group->available = hard - used;
+	}
+	pthread_mutex_unlock(&sim->memacct->lock);
+	return status;
+}
+
 bool memacct_open(struct sim *sim, const char *path)
 {
 	pthread_mutexattr_t attr;
@@ -113,5 +146,6 @@ bool memacct_open(struct sim *sim, const char *path)
 	sim->memacct = table;
 	sim->charge = charge_group;
 	sim->uncharge = release_group;
+	sim->limit = limit_group;
 	return true;
 }

@@ -139,6 +139,7 @@ struct sim {
 	struct memacct *memacct;
 	uint32_t (*charge)(struct sim *sim, uint32_t card, pid_t process, uint64_t bytes, uint32_t *charge);
 	void (*uncharge)(struct sim *sim, uint32_t charge, uint64_t bytes);
+	uint32_t (*limit)(struct sim *sim, uint32_t card, pid_t process, uint64_t soft, uint64_t hard);
 	dev_t device;
 	char mount[4096];
 	atomic_uint resolving;
@@ -356,6 +357,8 @@ uint32_t control_name(struct control *control);
 uint32_t control_pids(struct control *control);
 uint32_t control_pid_info(struct control *control);
 uint32_t fb_info_of(const struct card *card, uint32_t index);
+/* control_limits.c */
+uint32_t control_set_limits(struct control *control);
 /* control_export.c */
 uint32_t control_export_object(struct control *control);
 uint32_t control_export_objects(struct control *control);

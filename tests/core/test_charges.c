@@ -97,7 +97,7 @@ static void each_function_of_the_heap_is_charged(void)
 {
 	static const u32 functions[] = { NVOS32_FUNCTION_ALLOC_SIZE, NVOS32_FUNCTION_ALLOC_SIZE_RANGE,
 		NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT };
-	static const char *const versions[] = { "515.43.04", "535.43.02", "580.142", "595.45.04" };
+	static const char *const versions[] = { "515.43.04", "535.43.02", "580.142", "615.71.09" };
 	struct caller caller;
 	struct bench *bench;
 	size_t i;
@@ -130,7 +130,7 @@ static void memory_of_other_sockets(void)
 		const char *version;
 		u64 charged;
 	} rows[] = { { "515.43.04", MIB }, { "535.288.01", MIB }, { "545.29.06", MIB }, { "550.40.07", 0 },
-		{ "580.142", 0 }, { "590.48.01", 0 }, { "595.45.04", MIB } };
+		{ "580.142", 0 }, { "590.48.01", 0 }, { "595.45.04", MIB }, { "615.71.09", MIB } };
 	struct memory_ask ask = { .client = 0xc1,
 		.parent = 0xd0,
 		.object = 5,

@@ -52,7 +52,7 @@ static u64 charged(struct bench *bench, const struct caller *caller)
 
 static void groups_of_the_graphics_engine_are_charged(void)
 {
-	static const char *const drivers[] = { "515.43.04", "535.54.03", "580.142", "595.45.04" };
+	static const char *const drivers[] = { "515.43.04", "535.54.03", "580.142", "595.45.04", "615.71.09" };
 	struct caller caller;
 	size_t i;
 
@@ -78,7 +78,8 @@ static void groups_of_the_graphics_engine_are_charged(void)
 
 static void channels_outside_of_groups_are_charged(void)
 {
-	static const char *const drivers[] = { "515.43.04", "535.43.08", "535.54.03", "535.86.05", "580.142" };
+	static const char *const drivers[] = { "515.43.04", "535.43.08", "535.54.03", "535.86.05", "580.142",
+		"615.71.09" };
 	struct caller caller;
 	size_t i;
 

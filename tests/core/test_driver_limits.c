@@ -51,6 +51,25 @@ static void cards_stay_judged(void)
 	bench_free(bench);
 }
 
+/* Whatever rights the container has: the driver asks for those of the machine's administrator only. */
+static void limits_are_not_the_containers_to_set(void)
+{
+	struct bench *bench = bench_new("615.71.09");
+	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
+
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
+	caller = bench_caller(bench, "a", 100);
+	bench_cuda_start(bench, &caller, 0xc1);
+	memset(bench->top, 0, sizeof(bench->top));
+	core_put32(bench->top, at->hClient, 0xc1);
+	core_put32(bench->top, at->hObject, 0xc1);
+	core_put32(bench->top, at->cmd, NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS);
+	core_put64(bench->top, at->params, OUTSIDE);
+	core_put32(bench->top, at->paramsSize, 24);
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	bench_free(bench);
+}
+
 static void figures_are_the_drivers(void)
 {
 	struct bench *bench = limited();
@@ -113,6 +132,7 @@ int main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(allocations_go_on),
 		TEST(cards_stay_judged),
+		TEST(limits_are_not_the_containers_to_set),
 		TEST(figures_are_the_drivers),
 		TEST(memsize_holds_what_is_counted),
 		TEST(managed_memory_is_counted_here),

@@ -37,7 +37,7 @@ static u32 list_put(struct bench *bench, u8 *list)
 {
 	static const u32 wanted[][2] = { { 0x07, 15000000 }, { 0x08, 15000000 }, { 0x09, 15000000 }, { 0x0a, 262144 },
 		{ 0x10, 4096 }, { 0x12, 15000000 }, { 0x16, 14000000 }, { 0x20, 15000000 }, { 0x27, 512 },
-		{ 0x05, 262144 }, { 0x33, 0 }, { 0x34, 15000000 } };
+		{ 0x05, 262144 }, { 0x33, 0 }, { 0x34, 15000000 }, { 0x44, 14000000 } };
 	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &bench->core.abi->NV2080_CTRL_FB_INFO;
 	u32 i;
 
@@ -51,7 +51,7 @@ static u32 list_put(struct bench *bench, u8 *list)
 static void list_check(struct bench *bench, const u8 *list)
 {
 	static const u32 wanted[] = { LIMIT >> 10, LIMIT >> 10, LIMIT >> 10, 262144, 0, LEFT >> 10, LEFT >> 10,
-		LIMIT >> 10, 0, 262144, 0, LEFT >> 10 };
+		LIMIT >> 10, 0, 262144, 0, LEFT >> 10, 0 };
 	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &bench->core.abi->NV2080_CTRL_FB_INFO;
 	u32 i;
 
@@ -93,6 +93,7 @@ static void both_forms_tell_the_slice(void)
 	both_forms_in("545.23.06");
 	both_forms_in("560.28.03");
 	both_forms_in("580.142");
+	both_forms_in("615.71.09");
 }
 
 static void long_lists_are_refused(void)

@@ -102,7 +102,7 @@ class LimitedDaemon(Daemon):
         self,
         base: Path,
         cards: str = "T4",
-        config: str = "allow_unknown_driver: true\n",
+        config: str = "",
         *,
         says: str = DRIVER,
         flags: tuple[str, ...] = (),
@@ -141,8 +141,8 @@ class LimitedDaemon(Daemon):
         if Simulator(self.run / "sim").running() is not None:
             return
         place = self.run / "sim"
-        line = [f"{BUILD}/cgpu-sim", "--mount", str(place), "--cards", self._cards, "--driver", "595.45.04"]
-        line += ["--says", self._says, "--limits", str(self.file)]
+        line = [f"{BUILD}/cgpu-sim", "--mount", str(place), "--cards", self._cards]
+        line += ["--driver", self._says, "--limits", str(self.file)]
         child = subprocess.Popen(
             line, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

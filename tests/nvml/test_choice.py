@@ -116,7 +116,7 @@ def test_environment_names_no_library(base: Path) -> None:
         "from pathlib import Path; from cgpu.kmod.daemon.nvml import Nvml\n"
         f"try: Nvml(Path('{library}'))\n"
         "except Exception as error: print(error)\n"
-        "print([l for l in open('/proc/self/maps') if 'bad' in l])\n"
+        "print([l for l in open('/proc/self/maps') if '/bad/' in l])\n"
     )
     (base / "bad").mkdir()
     build_library(base / "bad", base / "other")
@@ -137,8 +137,7 @@ def test_old_driver(make_limited: Callable[..., LimitedDaemon]) -> None:
 @pytest.mark.root
 def test_old_library(make_limited: Callable[..., LimitedDaemon]) -> None:
     """Who asks for the driver's limits, and has a library without them, gets one line and no daemon."""
-    config = "allow_unknown_driver: true\nmemory_backend: driver\n"
-    daemon = make_limited(config=config, flags=("-DOLDER",), starts=False)
+    daemon = make_limited(config="memory_backend: driver\n", flags=("-DOLDER",), starts=False)
     line = f"cgpud: memory_backend: driver: {daemon.library}: has no nvmlDeviceSetMemoryLimits_v1; "
     assert daemon.refusal == line + "drivers from 615 on have it\n"
 
@@ -155,8 +154,22 @@ def test_mixed_cards(make_limited: Callable[..., LimitedDaemon], faults: dict[st
 @pytest.mark.root
 def test_unknown_driver_is_refused(make_limited: Callable[..., LimitedDaemon]) -> None:
     """Limits of the driver's own do not make its calls known: allow_unknown_driver decides as ever."""
-    daemon = make_limited(config="memory_backend: driver\n", starts=False)
-    assert "driver version 615.71.09 is unknown" in daemon.refusal
+    daemon = make_limited(config="memory_backend: driver\n", says="999.99", starts=False)
+    assert "driver version 999.99 is unknown" in daemon.refusal
+
+
+@pytest.mark.root
+def test_unknown_driver_that_is_allowed(make_limited: Callable[..., LimitedDaemon]) -> None:
+    """With allow_unknown_driver a newer one may limit by itself, too."""
+    daemon = make_limited(config="allow_unknown_driver: true\nmemory_backend: driver\n", says="999.99")
+    assert daemon.backend() == "driver"
+
+
+@pytest.mark.root
+def test_known_driver(make_limited: Callable[..., LimitedDaemon]) -> None:
+    """Of a driver in the table nothing has to be allowed."""
+    daemon = make_limited(config="memory_backend: driver\n")
+    assert daemon.status()["memory_backend"]["why"] == "driver 615.71.09 limits on every card"
 
 
 @pytest.mark.root

@@ -26,6 +26,7 @@ LIMIT = 6043 * MIB
 SLICE = f"gpu=0:{LIMIT}"
 OVER = "expect=0x8d"  # the driver's own status for a hard limit; the core's is 0x51
 WELL = "expect=0"
+DENIED = 0x1B  # NV_ERR_INSUFFICIENT_PERMISSIONS
 NOT_SUPPORTED, NO_PERMISSION, INVALID, GPU_IS_LOST = 3, 4, 2, 15
 
 
@@ -72,6 +73,12 @@ def test_driver_refuses(limited: LimitedDaemon) -> None:
     """What goes beyond the slice is let go on, and the driver refuses it by the cgroup's limit."""
     run(limited, OVER, "alloc=6G", WELL, "alloc=6000M", OVER, "alloc=64M", WELL, "alloc=40M")
     run(limited, "via=heap", OVER, "alloc=6G", WELL, "alloc=6000M", "via=rm21", OVER, "alloc=64M")
+
+
+@pytest.mark.enforcement
+def test_container_does_not_set_its_limit(limited: LimitedDaemon) -> None:
+    """A container with all rights of an administrator cannot raise the driver's limit on its cgroup."""
+    run(limited, f"expect={DENIED:#x}", "limit=15G", OVER, "alloc=6G", WELL, "alloc=6000M", OVER, "alloc=64M")
 
 
 @pytest.mark.enforcement

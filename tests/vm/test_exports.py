@@ -22,6 +22,7 @@ REFUSED, NO_MEMORY, INVALID, NOT_SUPPORTED = 0x1B, 0x51, 0x3B, 0x56
 SECONDS = 60
 # The last version that makes dma-bufs of several objects without a risk.
 SEVERAL = "570.211.01"
+NAMES_MAPPING = "615.71.09"
 BYPASSED = "containers are refused until it is loaded anew"
 
 
@@ -183,6 +184,16 @@ def test_dma_bufs_are_charged(staged: Stage) -> None:
     buffers(staged, "tenant", *kept, "dmabuf-close", "alloc=1G")
     seen = staged.view()
     assert (seen.cards[0]["peak"], seen.cards[0]["used"], seen.used[0, "tenant"]) == (LIMIT, 0, 0)
+
+
+@pytest.mark.enforcement
+def test_dma_bufs_of_a_driver_that_names_their_mapping(machine: Machine) -> None:
+    """A driver that is told how a dma-buf is mapped, before where its handle goes, keeps the charge too."""
+    kept = ["alloc=768M", "dmabuf", "rm-free", f"expect={NO_MEMORY:#x}", "alloc=512M"]
+    with stage(machine, version=NAMES_MAPPING) as staged:
+        buffers(staged, "tenant", *kept, "dmabuf-close", "alloc=1G", version=NAMES_MAPPING)
+        seen = staged.view()
+        assert (seen.cards[0]["peak"], seen.cards[0]["used"], seen.used[0, "tenant"]) == (LIMIT, 0, 0)
 
 
 # Not marked: without enforcement the driver does forget it, and the tests after it would find that.

@@ -64,7 +64,7 @@ def limited(tenant: Slice) -> bool:
 def test_container_outlives_the_driver_in_every_known_version(engine: Machine) -> None:
     """A container keeps its limit when the driver comes back as the oldest or newest known version."""
     tenant = slice_of(engine, "tenant")
-    for version in ("515.43.04", "595.45.04", DRIVER_VERSION):
+    for version in ("515.43.04", "615.71.09", DRIVER_VERSION):
         unload_driver(engine)
         load_driver(engine, version=version)
         assert limited(tenant), version

@@ -99,8 +99,8 @@ u32 rm_dma_buf_get_client_and_device(
 void rm_dma_buf_put_client_and_device(
 	struct nvidia_stack *sp, struct nv_state *nv, u32 client, u32 device, u32 subdevice, void *instance);
 u32 rm_dma_buf_dup_mem_handle(struct nvidia_stack *sp, struct nv_state *nv, u32 source, u32 target, u32 device,
-	u32 subdevice, void *instance, u32 handle, u64 offset, u64 size, u32 *duplicate, void **info, u8 *can_mmap,
-	u32 *cache_type, u8 *read_only, u32 *memory_type);
+	u32 subdevice, void *instance, u32 handle, u64 offset, u64 size, u64 rest1, u64 rest2, u64 rest3, u64 rest4,
+	u64 rest5, u64 rest6, u64 rest7);
 void rm_dma_buf_undup_mem_handle(struct nvidia_stack *sp, struct nv_state *nv, u32 client, u32 handle);
 
 /* knobs.c: what tests can set. */

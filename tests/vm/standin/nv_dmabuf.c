@@ -15,6 +15,7 @@ struct exported {
 	struct nv_state *nv;
 	u32 client, device, subdevice;
 	void *instance;
+	u8 mapping; /* its kind, as asked for */
 	struct mutex lock;
 	u32 total, count; /* places, and how many are filled */
 	u64 size, attached;
@@ -81,14 +82,22 @@ static u32 dup_one(struct exported *exported, u32 client, u32 handle, u64 offset
 		(void *)rm_dma_buf_dup_mem_handle;
 	u32 (*second)(struct nvidia_stack *, struct nv_state *, u32, u32, u32, u32, void *, u32, u64, u64, u32 *,
 		void **) = (void *)rm_dma_buf_dup_mem_handle;
+	u32 (*third)(struct nvidia_stack *, struct nv_state *, u32, u32, u32, u32, void *, u32, u64, u64, u32 *,
+		void **, u8 *, u32 *, u8 *, u32 *) = (void *)rm_dma_buf_dup_mem_handle;
+	u32 (*fourth)(struct nvidia_stack *, struct nv_state *, u32, u32, u32, u32, void *, u32, u64, u64, u8, u32 *,
+		void **, u8 *, u32 *, u8 *, u32 *) = (void *)rm_dma_buf_dup_mem_handle;
 	void *info;
 	u8 can_mmap, read_only;
 	u32 cache_type, memory_type;
 
-	if (version_at_least(nvidia_card, 580, 65, 6))
-		return rm_dma_buf_dup_mem_handle(NULL, exported->nv, client, exported->client, exported->device,
-			exported->subdevice, exported->instance, handle, offset, size, duplicate, &info, &can_mmap,
+	if (version_at_least(nvidia_card, 615, 71, 9))
+		return fourth(NULL, exported->nv, client, exported->client, exported->device, exported->subdevice,
+			exported->instance, handle, offset, size, exported->mapping, duplicate, &info, &can_mmap,
 			&cache_type, &read_only, &memory_type);
+	if (version_at_least(nvidia_card, 580, 65, 6))
+		return third(NULL, exported->nv, client, exported->client, exported->device, exported->subdevice,
+			exported->instance, handle, offset, size, duplicate, &info, &can_mmap, &cache_type, &read_only,
+			&memory_type);
 	if (version_at_least(nvidia_card, 535, 43, 2))
 		return second(NULL, exported->nv, client, exported->client, exported->device, exported->subdevice,
 			exported->instance, handle, offset, size, duplicate, &info);
@@ -175,6 +184,8 @@ static u32 create(struct nv_state *nv, u8 *data, u32 total)
 	exported->nv = nv;
 	exported->total = total;
 	exported->size = get64(data, at->totalSize);
+	if (at->mappingType != NV_ABI_ABSENT)
+		exported->mapping = data[at->mappingType];
 	if (nvidia_dev_get(nv->gpu_id, NULL)) {
 		kfree(exported);
 		return NV_ERR_OPERATING_SYSTEM;

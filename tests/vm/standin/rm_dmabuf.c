@@ -5,6 +5,8 @@
  */
 #include "rm_gpu_ops.h"
 
+#define MAPPING_TYPE_MAX 1 /* NV_DMABUF_EXPORT_MAPPING_TYPE_FORCE_PCIE */
+
 struct keeper {
 	u32 client, device;
 	u32 users;
@@ -92,32 +94,39 @@ static u32 verify(
 	return NV_OK;
 }
 
-/* The last arguments came with 535.43.02 (info) and 580.65.06 (the others). */
+/*
+ * rest: the kind of mapping, from 615.71.09 on; where the duplicate's handle goes; the memory, from 535.43.02 on; four more
+ * places from 580.65.06 on.
+ */
 noinline u32 rm_dma_buf_dup_mem_handle(struct nvidia_stack *sp, struct nv_state *nv, u32 source, u32 target, u32 device,
-	u32 subdevice, void *instance, u32 handle, u64 offset, u64 size, u32 *duplicate, void **info, u8 *can_mmap,
-	u32 *cache_type, u8 *read_only, u32 *memory_type)
+	u32 subdevice, void *instance, u32 handle, u64 offset, u64 size, u64 rest1, u64 rest2, u64 rest3, u64 rest4,
+	u64 rest5, u64 rest6, u64 rest7)
 {
+	u64 rest[] = { rest1, rest2, rest3, rest4, rest5, rest6, rest7 };
+	const u64 *at = rest;
 	struct object *object;
 	u32 copy = 0, status;
 
 	if (knob_fails(__func__))
 		return NV_ERR_INSUFFICIENT_RESOURCES;
+	if (version_at_least(nvidia_card, 615, 71, 9) && (u8)*at++ > MAPPING_TYPE_MAX)
+		return NV_ERR_INVALID_ARGUMENT;
 	mutex_lock(&nvidia_card->lock);
 	status = verify(nv, source, handle, offset, size, &object);
 	if (status == NV_OK)
 		status = object_duplicate(
 			nvidia_card, object, object_find(nvidia_card, client_find(nvidia_card, target), device), &copy);
 	if (status == NV_OK && version_at_least(nvidia_card, 535, 43, 2))
-		*info = object->memory;
+		*(void **)at[1] = object->memory;
 	mutex_unlock(&nvidia_card->lock);
 	if (status != NV_OK)
 		return status;
-	*duplicate = copy;
+	*(u32 *)at[0] = copy;
 	if (version_at_least(nvidia_card, 580, 65, 6)) {
-		*can_mmap = 0;
-		*cache_type = 0;
-		*read_only = 0;
-		*memory_type = 0;
+		*(u8 *)at[2] = 0; /* may it be mapped */
+		*(u32 *)at[3] = 0; /* how it is cached */
+		*(u8 *)at[4] = 0; /* is it read only */
+		*(u32 *)at[5] = 0; /* what memory */
 	}
 	return NV_OK;
 }

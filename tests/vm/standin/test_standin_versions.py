@@ -11,7 +11,16 @@ from tests.vm.node import load_driver, unload_driver
 from tests.vm.standin.steps import EMPTY, MAPPED, PROBE, card, uvm
 
 # Versions on both sides of each change of layout that is used here, and one that nobody knows.
-VERSIONS = ("515.43.04", "550.40.07", "570.211.01", "575.51.02", "590.48.01", "595.45.04", "999.99")
+VERSIONS = (
+    "515.43.04",
+    "550.40.07",
+    "570.211.01",
+    "575.51.02",
+    "590.48.01",
+    "595.45.04",
+    "615.71.09",
+    "999.99",
+)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
