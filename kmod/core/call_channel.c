@@ -17,6 +17,9 @@ static enum cgpu_verdict group_or_channel(
 		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
 	if (core_get64(frame->call->top, alloc->params_at) == 0)
 		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+	/* Whatever the driver takes for it is to count where it counts all: at the caller. */
+	if (core_driver_limits(frame))
+		return core_leave_to_driver(frame, parent);
 	more = core_alloc_copy_in(frame, alloc, bytes);
 	if (more)
 		return core_alloc_copy_in_verdict(frame, more);

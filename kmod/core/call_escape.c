@@ -71,7 +71,10 @@ int core_refusal_line(struct core_frame *frame, struct core_text *out)
 	if (is_news(container, &container->refused_escape, frame->unknown_escape)) {
 		core_text_string(out, ": driver escape ");
 		core_text_number(out, frame->unknown_escape - 1);
-		core_text_string(out, " is none of those that are let through and was refused");
+		core_text_string(out,
+			frame->unknown_escape - 1 == NV_ESC_EXPORT_TO_DMABUF_FD ?
+				" exports a dma-buf, which is not charged here, and was refused" :
+				" is none of those that are let through and was refused");
 		return 1;
 	}
 	return 0;

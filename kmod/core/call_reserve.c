@@ -110,9 +110,6 @@ enum cgpu_verdict core_reserve_context(
 	int graphics = engine == NV2080_ENGINE_TYPE_NULL ||
 		(engine >= NV2080_ENGINE_TYPE_GR0 && engine <= NV2080_ENGINE_TYPE_GR7);
 
-	/* Beside the driver's own limit there is no charge that it could be taken off. */
-	if (core_driver_limits(frame))
-		graphics = 0;
 	return reserve_charged(frame, handles, parent, kind, graphics ? frame->state->settings.context_memory : 0);
 }
 

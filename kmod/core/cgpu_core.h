@@ -285,12 +285,14 @@ struct cgpu_hold_request {
 	u64 generation;
 	s32 tgid; /* on whose behalf */
 	u32 client, handle; /* the memory, as the process names it: for cgpu_hold_begin() */
+	u64 of; /* and only if that is what an earlier hold was of; 0: whatever it is */
 	u32 gpu; /* and these two for cgpu_hold_charge() */
 	u64 bytes;
 };
 struct cgpu_hold {
 	u32 object;
 	u64 serial; /* 0: of nothing that is charged */
+	u64 of; /* which object was named, for the same question later */
 };
 /* The driver is about to keep memory for itself: its charge stays from now on. -ENODEV: the container is gone;
  * -EPERM: another container's client; -ENOSPC. */
@@ -304,6 +306,10 @@ int cgpu_hold_on_file(
 	struct cgpu_core *core, const struct cgpu_hold_request *request, u32 file, struct cgpu_hold *hold);
 /* 1 when the memory that is held is the one that the process names, else 0. */
 int cgpu_hold_names(struct cgpu_core *core, const struct cgpu_hold *hold, const struct cgpu_hold_request *request);
+/* After recovery: the hold is there, kept by that file, and stays whether it had been confirmed or not. -ENOENT: it is not. */
+int cgpu_hold_recover(struct cgpu_core *core, const struct cgpu_hold *hold, u32 file);
+/* Walk what files hold, in all containers; *cursor starts at 0. -ENOENT at the end. */
+int cgpu_hold_file_next(struct cgpu_core *core, u32 *cursor, struct cgpu_hold *hold);
 /* Drop whatever was held by a file, in whichever container. */
 void cgpu_hold_file_ended(struct cgpu_core *core, u32 file);
 /* The driver may take so much memory by itself, on behalf of a process: it is charged from now on, with nothing to
@@ -346,6 +352,7 @@ struct cgpu_process_charge {
 	s32 tgid;
 	u32 gpu;
 	u64 bytes;
+	u64 told; /* of these, what the driver's figure for the process has too: memory of its clients, and no estimate */
 };
 /* Walk charged (process, GPU) pairs of one container; *cursor starts at 0. -ENOENT at the end. */
 int cgpu_process_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu_process_charge *charge);

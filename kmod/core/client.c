@@ -113,6 +113,7 @@ void core_client_link(struct cgpu_state *state, u32 client)
 	record->objects = 0;
 	record->memories = 0;
 	memset(record->charged, 0, sizeof(record->charged));
+	memset(record->estimated, 0, sizeof(record->estimated));
 	state->clients++;
 	if (record->slot != CORE_NONE)
 		state->container[record->slot].clients++;

@@ -7,15 +7,16 @@
 #include "ledger.h"
 #include "registry.h"
 
-/* The memory that a container's client names; CORE_NONE for what is not charged. */
-static u32 named_memory(struct cgpu_state *state, u32 slot, u32 client, u32 handle, u32 *gpu)
+/* The memory that a container's client names, as an object; CORE_NONE for what is not charged. */
+static u32 named_memory(struct cgpu_state *state, const struct cgpu_hold_request *request)
 {
-	u32 object = core_object_find(state, core_client_find(state, slot, client), handle);
+	u32 client = core_client_find(state, request->slot, request->client);
+	u32 object = core_object_find(state, client, request->handle);
 
 	if (object == CORE_NONE || state->object[object].kind != CORE_OBJECT_MEMORY)
 		return CORE_NONE;
-	*gpu = state->object[object].gpu;
-	return state->object[object].memory;
+	/* The handle may have been given out anew. */
+	return request->of && request->of != state->object[object].serial ? CORE_NONE : object;
 }
 
 /* A pending reference that refers to nothing yet. CORE_NONE: no room for one. */
@@ -55,16 +56,15 @@ static struct core_object *held(struct cgpu_state *state, const struct cgpu_hold
 static int hold_share(
 	struct cgpu_state *state, const struct cgpu_hold_request *request, u32 holder, struct cgpu_hold *hold)
 {
-	u32 gpu = 0;
-	u32 memory = named_memory(state, request->slot, request->client, request->handle, &gpu);
-	u32 object;
+	u32 named = named_memory(state, request), object;
 
-	if (memory == CORE_NONE)
+	if (named == CORE_NONE)
 		return 0;
-	object = hold_reserve(state, request, holder, gpu, hold);
+	object = hold_reserve(state, request, holder, state->object[named].gpu, hold);
 	if (object == CORE_NONE)
 		return -ENOSPC;
-	core_memory_share(state, object, memory);
+	hold->of = state->object[named].serial;
+	core_memory_share(state, object, state->object[named].memory);
 	return 0;
 }
 
@@ -105,13 +105,13 @@ int cgpu_hold_names(struct cgpu_core *core, const struct cgpu_hold *hold, const 
 {
 	struct cgpu_state *state = core->state;
 	const struct core_object *object;
-	u32 gpu, memory;
+	u32 named;
 	int same;
 
 	core_lock(core);
 	object = held(state, hold);
-	memory = named_memory(state, request->slot, request->client, request->handle, &gpu);
-	same = object && memory != CORE_NONE && object->memory == memory;
+	named = named_memory(state, request);
+	same = object && named != CORE_NONE && object->memory == state->object[named].memory;
 	core_unlock(core);
 	return same;
 }
@@ -165,6 +165,42 @@ int cgpu_hold_confirm(struct cgpu_core *core, const struct cgpu_hold *hold)
 	/* The container may have been removed meanwhile, and what was under way with it. */
 	if (object && object->live == CORE_PENDING) {
 		hold_settle(state, hold->object);
+		err = 0;
+	}
+	core_unlock(core);
+	return err;
+}
+
+int cgpu_hold_recover(struct cgpu_core *core, const struct cgpu_hold *hold, u32 file)
+{
+	struct cgpu_state *state = core->state;
+	const struct core_object *object;
+	int err = -ENOENT;
+
+	core_lock(core);
+	object = held(state, hold);
+	if (object && object->memory != CORE_NONE && state->client[object->client].handle == core_file_holder(file)) {
+		/* Nobody has come to confirm it. */
+		if (object->handle == 0)
+			hold_settle(state, hold->object);
+		err = 0;
+	}
+	core_unlock(core);
+	return err;
+}
+
+int cgpu_hold_file_next(struct cgpu_core *core, u32 *cursor, struct cgpu_hold *hold)
+{
+	struct cgpu_state *state = core->state;
+	int err = -ENOENT;
+
+	core_lock(core);
+	for (; err && *cursor < CGPU_MAX_OBJECTS; (*cursor)++) {
+		const struct core_object *object = &state->object[*cursor];
+
+		if (object->live != CORE_LIVE || !core_holds_for_file(&state->client[object->client]))
+			continue;
+		*hold = (struct cgpu_hold){ .object = *cursor, .serial = object->serial };
 		err = 0;
 	}
 	core_unlock(core);

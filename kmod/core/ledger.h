@@ -19,6 +19,11 @@ static inline u32 core_file_holder(u32 file)
 	return CORE_FILE_HOLDER_BASE | file;
 }
 
+static inline int core_holds_for_file(const struct core_client *client)
+{
+	return client->handle >= CORE_FILE_HOLDER_BASE && client->handle - CORE_FILE_HOLDER_BASE < CORE_FILE_HOLDERS;
+}
+
 static inline u32 core_holder_handle(s32 tgid)
 {
 	return CORE_HOLDER_BASE | ((u32)tgid & 0x0fffffffu);

@@ -17,10 +17,15 @@ static u64 *sum_of(struct cgpu_state *state, const struct core_memory *memory)
 	return memory->instance == CORE_NATIVE ? &gpu->native : &gpu->instance[memory->instance].used;
 }
 
-/* Where the charge is shown: the client of the first reference. */
-static u64 *shown_at(struct cgpu_state *state, const struct core_memory *memory)
+/* The charge is shown at the client of the first reference. bytes: more, or modulo 2^64 less. */
+static void show(struct cgpu_state *state, const struct core_memory *memory, u64 bytes)
 {
-	return &state->client[state->object[memory->first].client].charged[memory->gpu];
+	const struct core_object *first = &state->object[memory->first];
+	struct core_client *client = &state->client[first->client];
+
+	client->charged[memory->gpu] += bytes;
+	if (first->kind != CORE_OBJECT_MEMORY)
+		client->estimated[memory->gpu] += bytes;
 }
 
 u64 core_memory_room(const struct core_instance *instance)
@@ -46,7 +51,7 @@ void core_memory_link(struct cgpu_state *state, u32 object)
 	}
 	memory->first = object;
 	*sum_of(state, memory) += memory->bytes;
-	*shown_at(state, memory) += memory->bytes;
+	show(state, memory, memory->bytes);
 }
 
 u32 core_memory_begin(struct cgpu_state *state, u32 object, u32 instance, u64 bytes)
@@ -83,7 +88,7 @@ void core_memory_resize(struct cgpu_state *state, u32 memory, u64 bytes)
 
 	record->bytes = bounded(bytes);
 	*sum_of(state, record) += record->bytes - old;
-	*shown_at(state, record) += record->bytes - old;
+	show(state, record, record->bytes - old);
 }
 
 void core_memory_orphan(struct cgpu_state *state, u32 memory)
@@ -109,10 +114,10 @@ void core_memory_unref(struct cgpu_state *state, u32 object)
 		state->object[record->alias_before].alias = record->alias;
 		return;
 	}
-	*shown_at(state, memory) -= memory->bytes;
+	show(state, memory, 0 - memory->bytes);
 	memory->first = record->alias;
 	if (memory->first != CORE_NONE) {
-		*shown_at(state, memory) += memory->bytes;
+		show(state, memory, memory->bytes);
 		return;
 	}
 	memory->live = 0;

@@ -9,15 +9,15 @@ void core_process_walk(struct cgpu_state *state)
 }
 
 /*
- * Whether a client is the first of those that its process has in its container; *bytes becomes the sum of all. Each
- * process is looked at once in a walk: else one with thousands of clients would be looked at for each of them.
+ * Whether a client is the first of those that its process has in its container; the sums of *charge become those of all.
+ * Each process is looked at once in a walk: else one with thousands of clients would be looked at for each of them.
  */
-static int is_first(struct cgpu_state *state, u32 client, u32 gpu, u64 *bytes)
+static int is_first(struct cgpu_state *state, u32 client, u32 gpu, struct cgpu_process_charge *charge)
 {
 	const struct core_client *record = &state->client[client];
 	u32 i, lowest = client;
 
-	*bytes = 0;
+	*charge = (struct cgpu_process_charge){ .tgid = record->tgid, .gpu = gpu };
 	if (record->walk == state->walk)
 		return 0;
 	for (i = core_client_of_process(state, record->tgid); i != CORE_NONE; i = state->client[i].tgid_next) {
@@ -26,7 +26,10 @@ static int is_first(struct cgpu_state *state, u32 client, u32 gpu, u64 *bytes)
 		if (other->tgid != record->tgid || other->slot != record->slot)
 			continue;
 		other->walk = state->walk;
-		*bytes += other->charged[gpu];
+		charge->bytes += other->charged[gpu];
+		/* What UVM or a file holds is in no client of the process. */
+		if (!core_is_holder(other))
+			charge->told += other->charged[gpu] - other->estimated[gpu];
 		if (i < lowest)
 			lowest = i;
 	}
@@ -37,15 +40,11 @@ int core_process_next(struct cgpu_state *state, u32 slot, u32 gpu, u32 *cursor, 
 {
 	for (; *cursor < CGPU_MAX_CLIENTS; (*cursor)++) {
 		const struct core_client *record = &state->client[*cursor];
-		u64 bytes;
 
 		if (record->live != CORE_LIVE || record->slot != slot)
 			continue;
-		if (!is_first(state, *cursor, gpu, &bytes) || bytes == 0)
+		if (!is_first(state, *cursor, gpu, charge) || charge->bytes == 0)
 			continue;
-		charge->tgid = record->tgid;
-		charge->gpu = gpu;
-		charge->bytes = bytes;
 		(*cursor)++;
 		return 0;
 	}
@@ -75,8 +74,8 @@ int cgpu_process_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu
 int cgpu_process_known(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid)
 {
 	struct cgpu_state *state = core->state;
+	struct cgpu_process_charge charge;
 	int err = -ENOENT;
-	u64 bytes;
 
 	core_lock(core);
 	core_process_walk(state);
@@ -86,7 +85,7 @@ int cgpu_process_known(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid)
 		if (record->live != CORE_LIVE || record->slot != slot)
 			continue;
 		/* Once for each process: at the first of its clients. */
-		if (!is_first(state, *cursor, 0, &bytes))
+		if (!is_first(state, *cursor, 0, &charge))
 			continue;
 		*tgid = record->tgid;
 		err = 0;

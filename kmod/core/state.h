@@ -12,7 +12,7 @@
 #define CORE_MAGIC 0x3155504743454eull
 /* Of the layout below. A test builds a core with another one. */
 #ifndef CORE_VERSION
-#define CORE_VERSION 4u
+#define CORE_VERSION 5u
 #endif
 #define CORE_NONE 0xffffffffu
 /* In place of an instance: memory of a GPU that its container has whole, which is charged to nobody. */
@@ -112,6 +112,7 @@ struct core_client {
 	u32 spare;
 	u64 walk; /* the last walk over processes that has met it */
 	u64 charged[CGPU_MAX_GPUS]; /* sum: bytes of the memory that is shown as its own */
+	u64 estimated[CGPU_MAX_GPUS]; /* sum: of these, what the driver takes for contexts and tells of no process */
 };
 
 struct core_object {

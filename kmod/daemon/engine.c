@@ -152,6 +152,13 @@ static void open_files(struct cgpud *d, int fd)
 			strerror(-r));
 }
 
+static void check_pagemap(struct cgpud *d)
+{
+	if (atomic_load(&d->managed.allowed) && access("/proc/self/pagemap", F_OK) < 0)
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"managed memory is refused: this kernel has no /proc/PID/pagemap (CONFIG_PROC_PAGE_MONITOR)");
+}
+
 static u32 worker_count(u32 wanted)
 {
 	long n = wanted ? (long)wanted : 2 * sysconf(_SC_NPROCESSORS_ONLN);
@@ -196,6 +203,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	d->driver.fd = d->exchanges.fd = -1;
 	open_files(d, o->files_fd);
+	check_pagemap(d);
 	devices_init(&d->devices);
 	r = listeners_open(&d->listeners, d->wake_fd);
 	d->listeners.share = WORKERS_SHARE;
@@ -257,6 +265,7 @@ int cgpud_start(struct cgpud *d, char *error, size_t bytes)
 	int r;
 
 	external_take_up(d);
+	managed_take_up(d);
 	/* Charges of processes that ended meanwhile would make the first calls seem too much. */
 	lever_reconcile(d, -1);
 	/* Before there are any new ones: what the cards need by themselves. */
@@ -346,6 +355,7 @@ int cgpud_close(struct cgpud *d)
 		return -EBUSY;
 	lever_close(&d->lever);
 	external_close(d);
+	managed_close(&d->managed);
 	listeners_close(&d->listeners);
 	driver_close(&d->driver);
 	devices_close(&d->devices);

@@ -86,8 +86,7 @@ static void file_begin(struct external *x, u32 at, const struct external_caller 
 	atomic_fetch_add(&x->files, 1);
 }
 
-/* Returns our copy, for the caller to close without the lock. */
-static int file_end(struct cgpud *d, u32 at)
+int external_file_end(struct cgpud *d, u32 at)
 {
 	struct external *x = &d->external;
 	int fd = x->fd[at];
@@ -142,7 +141,9 @@ static int add_one(struct cgpud *d, u32 file, const struct external_request *req
 		.file = file,
 		.p2p = request->p2p,
 		.tid = request->caller.user.tid,
-		.since = clock_ms() };
+		.since = clock_ms(),
+		.client = request->client,
+		.handle = request->handle };
 	struct cgpu_hold hold;
 	int r = is_there(d, file, request, &named, uuid);
 
@@ -152,11 +153,12 @@ static int add_one(struct cgpud *d, u32 file, const struct external_request *req
 	if (r < 0 || hold.serial == 0)
 		return r;
 	memcpy(map.uuid, uuid, EXTERNAL_UUID);
+	map.of = hold.of;
 	external_link(&d->external, &hold, &map);
 	return cgpu_hold_confirm(&d->core, &hold) < 0 ? -ENODEV : 0;
 }
 
-static void drop(struct cgpud *d, u32 at)
+void external_drop(struct cgpud *d, u32 at)
 {
 	struct cgpu_hold hold = { .object = at, .serial = d->external.store->map[at].serial };
 
@@ -175,7 +177,7 @@ static int add_all(struct cgpud *d, u32 file, const struct external_request *req
 		r = add_one(d, file, request, request->uuid + (size_t)i * request->stride);
 	/* The newest come first. */
 	while (r < 0 && x->first[file] != EXTERNAL_NONE && x->store->map[x->first[file]].serial > before)
-		drop(d, x->first[file]);
+		external_drop(d, x->first[file]);
 	return r;
 }
 
@@ -199,7 +201,7 @@ int external_add(struct cgpud *d, const struct external_request *request, int *f
 	}
 	r = add_all(d, at, request);
 	if (x->first[at] == EXTERNAL_NONE)
-		unused = file_end(d, at);
+		unused = external_file_end(d, at);
 	else if (x->store->file[at].user[0].tgid != request->caller.user.tgid)
 		x->store->file[at].user[1] = request->caller.user;
 	pthread_mutex_unlock(&x->lock);
@@ -218,8 +220,7 @@ static int is_meant(const struct external_map *map, const struct external_span *
 	return map->start == span->start || (span->start < map->start && map->end <= span->end);
 }
 
-/* Milliseconds for which the mapping may be under way, seen from when the driver is asked. */
-static u32 is_underway(const struct external_map *map, const struct external_span *span)
+u32 external_underway(const struct external_map *map, const struct external_span *span)
 {
 	u64 done = map->since + EXTERNAL_UNDERWAY;
 
@@ -268,7 +269,7 @@ static u32 walk_first(struct walk *walk, const struct external *x, u32 file, con
 	return skip(walk, x->first[file]);
 }
 
-static int is_kept(const struct external *x, u32 file)
+int external_is_kept(const struct external *x, u32 file)
 {
 	return x->store->file[file].live && !x->ending[file];
 }
@@ -280,10 +281,10 @@ u32 external_wait(struct cgpud *d, u32 file, const struct external_span *span)
 	struct walk walk;
 
 	pthread_mutex_lock(&x->lock);
-	if (is_kept(x, file))
+	if (external_is_kept(x, file))
 		at = walk_first(&walk, x, file, span);
 	for (; at != EXTERNAL_NONE; at = walk_next(&walk, at)) {
-		more = is_underway(&x->store->map[at], span);
+		more = external_underway(&x->store->map[at], span);
 		wait = more > wait ? more : wait;
 	}
 	pthread_mutex_unlock(&x->lock);
@@ -298,16 +299,16 @@ void external_gone(struct cgpud *d, u32 file, const struct external_span *span)
 	int unused = -1;
 
 	pthread_mutex_lock(&x->lock);
-	if (is_kept(x, file))
+	if (external_is_kept(x, file))
 		at = walk_first(&walk, x, file, span);
 	for (; at != EXTERNAL_NONE; at = next) {
 		next = walk_next(&walk, at);
 		/* One that another thread has begun anew meanwhile may come to lie there after all. */
-		if (!is_underway(&x->store->map[at], span))
-			drop(d, at);
+		if (!external_underway(&x->store->map[at], span))
+			external_drop(d, at);
 	}
-	if (is_kept(x, file) && x->first[file] == EXTERNAL_NONE)
-		unused = file_end(d, file);
+	if (external_is_kept(x, file) && x->first[file] == EXTERNAL_NONE)
+		unused = external_file_end(d, file);
 	pthread_mutex_unlock(&x->lock);
 	close_copy(unused);
 }

@@ -49,6 +49,8 @@ struct external_map {
 	u32 after, before; /* links: of the file */
 	s32 tid; /* the thread that was last seen to map it so */
 	u64 since; /* when, in milliseconds of the monotonic clock */
+	u32 client, handle; /* the memory, as it was named */
+	u64 of; /* and which object that was to the core */
 };
 
 struct external_store {
@@ -63,8 +65,10 @@ struct external {
 	struct external_store *store;
 	u64 key; /* of the hash */
 	u64 latest; /* serial of the newest mapping */
+	struct external_map *lost; /* after recovery: whose hold is not on the books */
+	u32 losts;
 	atomic_uint top; /* places up to the highest that ever had a file */
-	int fd[EXTERNAL_FILES]; /* our copies; -1: none */
+	int fd[EXTERNAL_FILES]; /* our copies; -1: none, the engine before had one and we could not find it */
 	u32 ending[EXTERNAL_FILES]; /* 1: it is being taken apart, and gets nothing new */
 	u32 first[EXTERNAL_FILES]; /* its mappings */
 	u32 hash[EXTERNAL_BUCKETS]; /* by file and start */
@@ -91,7 +95,8 @@ struct external_request {
 
 /* Use the store of the state; of an engine before this one, too. */
 void external_open(struct cgpud *d, struct external_store *store);
-/* Copies of the files that the engine before had. Before any call is answered. */
+/* Copies of the files that the engine before had, and what of its mappings is not on the books. Before any call is
+ * answered. */
 void external_take_up(struct cgpud *d);
 void external_close(struct cgpud *d);
 /* Memory is about to be mapped. *fd: a copy of the file, taken over when it becomes -1. 0; -EPERM: another container's
@@ -111,10 +116,13 @@ struct external_span {
 u32 external_wait(struct cgpud *d, u32 file, const struct external_span *span);
 /* The driver has done it: drop what was mapped before it was asked. */
 void external_gone(struct cgpud *d, u32 file, const struct external_span *span);
+/* A range was freed whose length the driver tells nobody (590 and newer): look for mappings behind its start that have gone
+ * with it. fd: a copy of the file. */
+void external_rest(struct cgpud *d, u32 file, const struct external_span *span, int fd);
 /* Take apart what processes had that have ended or have closed the file: of a container, or (slot -1) of all. Waits for
  * the driver: for workers only. */
 void external_look(struct cgpud *d, s64 slot);
-/* How many files of ended processes are left to workers, which are told. Any thread. */
+/* How many files whose processes have all ended are left to workers, which are told. Any thread. */
 u32 external_left(struct cgpud *d);
 
 #endif

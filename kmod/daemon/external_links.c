@@ -59,18 +59,13 @@ void external_unlink(struct external *x, u32 at)
 	map->serial = 0;
 }
 
-void external_relink(struct external *x)
+void external_clear(struct external *x)
 {
-	u32 i;
-
 	memset(x->first, 0xff, sizeof(x->first));
 	memset(x->hash, 0xff, sizeof(x->hash));
-	for (i = 0; i < x->store->used && i < CGPU_MAX_OBJECTS; i++) {
-		struct external_map *map = &x->store->map[i];
+}
 
-		if (map->serial && map->file < EXTERNAL_FILES && x->store->file[map->file].live)
-			link_in(x, i);
-		else if (map->serial)
-			map->serial = 0;
-	}
+void external_relink(struct external *x, u32 at)
+{
+	link_in(x, at);
 }

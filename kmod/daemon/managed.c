@@ -17,7 +17,7 @@
 
 struct sum {
 	struct managed_container *container;
-	s32 tgid;
+	u64 space;
 	u64 bytes;
 	u64 counted; /* the piece after the last that counts */
 };
@@ -32,8 +32,14 @@ void managed_open(struct managed *managed, u32 allowed)
 	u32 i;
 
 	atomic_store(&managed->allowed, allowed);
+	spaces_open(&managed->spaces);
 	for (i = 0; i < CGPU_MAX_CONTAINERS; i++)
 		pthread_mutex_init(&managed->container[i].order, NULL);
+}
+
+void managed_close(struct managed *managed)
+{
+	spaces_close(&managed->spaces);
 }
 
 /* Whoever looks may wait for memory that a hostile process keeps locked. Nobody waits for him for long, least of all the
@@ -59,7 +65,7 @@ static void pending_settle(struct managed_container *container, s32 tid)
 	}
 }
 
-static int pending_add(struct managed_container *container, const struct managed_map *map)
+static int pending_add(struct managed_container *container, const struct managed_map *map, u64 space)
 {
 	u32 i;
 
@@ -68,7 +74,7 @@ static int pending_add(struct managed_container *container, const struct managed
 	if (i == MANAGED_PENDING)
 		return -EAGAIN;
 	container->pending[i] = (struct managed_pending){ .tid = map->tid,
-		.tgid = map->tgid,
+		.space = space,
 		.start = map->start,
 		.end = map->start + map->bytes,
 		.until = clock_ms() + PENDING_MS };
@@ -80,27 +86,27 @@ static u64 pieces(u64 start, u64 end)
 	return (end + PIECE - 1) / PIECE * PIECE - start / PIECE * PIECE;
 }
 
-static u64 pending_bytes(const struct managed_container *container, s32 tgid)
+static u64 pending_bytes(const struct managed_container *container, u64 space)
 {
 	u64 bytes = 0;
 	u32 i;
 
 	for (i = 0; i < MANAGED_PENDING; i++) {
-		if (container->pending[i].tid && container->pending[i].tgid == tgid)
+		if (container->pending[i].tid && container->pending[i].space == space)
 			bytes += pieces(container->pending[i].start, container->pending[i].end);
 	}
 	return bytes;
 }
 
 /* It is there: no longer pending. */
-static void pending_seen(struct managed_container *container, s32 tgid, u64 start, u64 end)
+static void pending_seen(struct managed_container *container, u64 space, u64 start, u64 end)
 {
 	u32 i;
 
 	for (i = 0; i < MANAGED_PENDING; i++) {
 		struct managed_pending *p = &container->pending[i];
 
-		if (p->tgid == tgid && start <= p->start && p->end <= end)
+		if (p->space == space && start <= p->start && p->end <= end)
 			p->tid = 0;
 	}
 }
@@ -111,20 +117,40 @@ static void add(void *ctx, u64 start, u64 end)
 	struct sum *sum = ctx;
 	u64 from = start > sum->counted ? start : sum->counted;
 
-	pending_seen(sum->container, sum->tgid, start, end);
+	pending_seen(sum->container, sum->space, start, end);
 	if (end <= from)
 		return;
 	sum->bytes += pieces(from, end);
 	sum->counted = (end + PIECE - 1) / PIECE * PIECE;
 }
 
-/* Bytes that a process has, or is about to have. */
-static int measure(struct managed_container *container, s32 tgid, u64 *bytes)
+/* One that cannot be seen any more has what it had, and was about to have, until nobody uses it. */
+static int measure_space(struct cgpud *d, struct managed_container *container, u32 at)
 {
-	struct sum sum = { .container = container, .tgid = tgid };
-	int r = mappings_walk(tgid, add, &sum);
+	struct space *space = &d->managed.spaces.at[at];
+	struct sum sum = { .container = container, .space = space->serial };
 
-	*bytes = sum.bytes + pending_bytes(container, tgid);
+	if (mappings_walk(space->maps, add, &sum) == 0)
+		space->bytes = sum.bytes + pending_bytes(container, space->serial);
+	else if (!space_lives(space))
+		space->bytes = 0;
+	return space->bytes == SPACE_UNKNOWN ? -EAGAIN : 0;
+}
+
+/* Bytes that a process has, or is about to have. */
+static int measure(struct cgpud *d, struct managed_container *container, s32 tgid, u64 *bytes)
+{
+	struct spaces *spaces = &d->managed.spaces;
+	int r = 0;
+	u32 at;
+
+	*bytes = 0;
+	for (at = spaces_get(spaces, tgid, 0); at < SPACES_MAX; at = spaces_get(spaces, tgid, at + 1)) {
+		if (measure_space(d, container, at) < 0)
+			r = -EAGAIN;
+		*bytes += spaces->at[at].bytes;
+		spaces_put(spaces, at);
+	}
 	return r;
 }
 
@@ -137,28 +163,44 @@ static int set(struct cgpud *d, const struct managed_map *map, u64 bytes, u32 li
 	return cgpu_managed_set(&d->core, &wanted);
 }
 
-static int charge(struct cgpud *d, struct managed_container *container, const struct managed_map *map)
+/* at: its address space. */
+static int charge(struct cgpud *d, struct managed_container *container, const struct managed_map *map, u32 at)
 {
-	u64 before;
-	int r = measure(container, map->tgid, &before);
+	u64 before, more = pieces(map->start, map->start + map->bytes);
+	int r = measure(d, container, map->tgid, &before);
 
 	if (r < 0)
 		return r;
 	/* First what is there, whatever the limit; then what is to come. */
 	r = set(d, map, before, 0);
 	if (r == 0)
-		r = set(d, map, before + pieces(map->start, map->start + map->bytes), 1);
+		r = set(d, map, before + more, 1);
 	if (r < 0)
 		return r;
 	/* What the driver limits shrinks by as much: it counts no managed memory. */
 	if (atomic_load(&d->limits.on) && atomic_load(&d->enforce) && limits_look(d, map->slot, map->generation) < 0)
 		r = -ENOMEM;
 	if (r == 0)
-		r = pending_add(container, map);
-	if (r < 0)
+		r = pending_add(container, map, d->managed.spaces.at[at].serial);
+	if (r < 0) {
 		set(d, map, before, 0);
-	else
-		container->counted += pieces(map->start, map->start + map->bytes);
+		return r;
+	}
+	container->counted += more;
+	/* Its process may end before the next look. */
+	d->managed.spaces.at[at].bytes += more;
+	return 0;
+}
+
+static int take_and_charge(struct cgpud *d, struct managed_container *container, const struct managed_map *map)
+{
+	struct space space = { .tgid = map->tgid, .slot = map->slot, .generation = map->generation };
+	int at = spaces_take(&d->managed.spaces, &space), r;
+
+	if (at < 0)
+		return at == -ENOSPC ? -ENOMEM : at;
+	r = charge(d, container, map, (u32)at);
+	spaces_put(&d->managed.spaces, (u32)at);
 	return r;
 }
 
@@ -176,7 +218,7 @@ int managed_map(struct cgpud *d, const struct managed_map *map)
 	r = begin_look(container);
 	if (r == 0) {
 		pending_settle(container, map->tid);
-		r = charge(d, container, map);
+		r = take_and_charge(d, container, map);
 		pthread_mutex_unlock(&container->order);
 	}
 	return enforced ? r : 0;
@@ -197,7 +239,7 @@ void managed_look(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 		n++;
 	for (i = 0; i < n; i++) {
 		of.tgid = tgid[i];
-		if (measure(container, of.tgid, &bytes) == 0 && set(d, &of, bytes, 0) == 0)
+		if (measure(d, container, of.tgid, &bytes) == 0 && set(d, &of, bytes, 0) == 0)
 			sum += bytes;
 	}
 	/* What the driver limits is what these leave of the slice. */
@@ -220,6 +262,19 @@ void managed_drop_ended(struct cgpud *d, u32 slot)
 	s32 tgid;
 
 	while (cgpu_managed_next(&d->core, slot, &cursor, &tgid) == 0)
-		if (process_has_ended(tgid))
+		if (process_has_ended(tgid) && !spaces_live(&d->managed.spaces, tgid))
 			cgpu_managed_ended(&d->core, tgid);
+}
+
+void managed_take_up(struct cgpud *d)
+{
+	struct cgpu_container_info info;
+	struct space space;
+	u32 at, cursor;
+
+	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
+		space = (struct space){ .slot = info.slot, .generation = info.generation };
+		for (cursor = 0; cgpu_managed_next(&d->core, info.slot, &cursor, &space.tgid) == 0;)
+			spaces_take_up(&d->managed.spaces, &space);
+	}
 }

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "cgpu_core.h"
+#include "spaces.h"
 
 #define MANAGED_PENDING 32 /* of one container at once */
 
@@ -20,7 +21,7 @@ struct cgpud;
 /* A mapping that was let go on, and may not be there yet. */
 struct managed_pending {
 	s32 tid; /* 0: free */
-	s32 tgid;
+	u64 space; /* serial of its address space */
 	u64 start, end;
 	u64 until; /* milliseconds of the monotonic clock: by then it is there, or failed */
 };
@@ -34,6 +35,7 @@ struct managed_container {
 
 struct managed {
 	atomic_uint allowed;
+	struct spaces spaces;
 	struct managed_container container[CGPU_MAX_CONTAINERS];
 };
 
@@ -45,6 +47,9 @@ struct managed_map {
 };
 
 void managed_open(struct managed *managed, u32 allowed);
+void managed_close(struct managed *managed);
+/* What an engine before this one has on its books. Before any call is answered. */
+void managed_take_up(struct cgpud *d);
 /* A thread is about to map UVM's node. 0; -EPERM: not allowed here; -ENOMEM: its container's limit; -EAGAIN: too many at
  * once, or another look does not end. */
 int managed_map(struct cgpud *d, const struct managed_map *map);
@@ -53,7 +58,7 @@ int managed_map(struct cgpud *d, const struct managed_map *map);
 void managed_look(struct cgpud *d, u32 slot, u64 generation, s32 tid);
 /* The same, unless somebody has looked a moment ago. */
 void managed_look_again(struct cgpud *d, u32 slot, u64 generation, s32 tid);
-/* Give back what processes had that have ended. Any thread. */
+/* Give back what processes had that have ended, and whose address spaces nobody else uses. Any thread. */
 void managed_drop_ended(struct cgpud *d, u32 slot);
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -30,18 +29,17 @@ static void line_end(struct line *line, mapping_fn each, void *ctx)
 		each(ctx, start, end);
 }
 
-int mappings_walk(s32 tgid, mapping_fn each, void *ctx)
+int mappings_walk(int fd, mapping_fn each, void *ctx)
 {
-	char path[64], chunk[CHUNK];
 	struct line line = { .length = 0 };
+	char chunk[CHUNK];
+	u64 all = 0;
 	ssize_t n, i;
-	int fd, r;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", tgid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT || errno == ESRCH ? 0 : -errno;
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return -errno;
 	while ((n = read(fd, chunk, sizeof(chunk))) > 0) {
+		all += (u64)n;
 		for (i = 0; i < n; i++) {
 			if (chunk[i] == '\n')
 				line_end(&line, each, ctx);
@@ -49,7 +47,8 @@ int mappings_walk(s32 tgid, mapping_fn each, void *ctx)
 				line.text[line.length++] = chunk[i];
 		}
 	}
-	r = n < 0 && errno != ESRCH ? -errno : 0;
-	close(fd);
-	return r;
+	if (n < 0)
+		return -errno;
+	/* No address space that is in use is empty. */
+	return all ? 0 : -ESRCH;
 }

@@ -10,9 +10,9 @@ typedef void (*mapping_fn)(void *ctx, u64 start, u64 end);
 
 /*
  * Walk the shared mappings of files whose offset is their own address: UVM takes its node's mappings at no other
- * (kernel-open/nvidia-uvm/uvm.c, uvm_mmap), and hardly anything else looks so. 0, also for a process that has ended; or a
- * negative errno.
+ * (kernel-open/nvidia-uvm/uvm.c, uvm_mmap), and hardly anything else looks so. fd: of /proc/PID/maps. -ESRCH: the process has
+ * ended, or had no address space any more when the file was opened.
  */
-int mappings_walk(s32 tgid, mapping_fn each, void *ctx);
+int mappings_walk(int fd, mapping_fn each, void *ctx);
 
 #endif

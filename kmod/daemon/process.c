@@ -151,7 +151,7 @@ static int search_numbers(s32 tgid, int ours, int *number)
 	return r == -ESRCH ? 0 : r;
 }
 
-int process_has_file(s32 tgid, int ours, int *number)
+static int search_thread(s32 tid, int ours, int *number)
 {
 	struct dirent *entry;
 	char path[64];
@@ -159,10 +159,10 @@ int process_has_file(s32 tgid, int ours, int *number)
 	u32 seen = 0;
 	int r = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", tgid);
+	snprintf(path, sizeof(path), "/proc/%d/fd", tid);
 	folder = opendir(path);
 	if (!folder)
-		return errno == ENOENT ? 0 : errno == EACCES ? search_numbers(tgid, ours, number) : -errno;
+		return errno == ENOENT ? 0 : errno == EACCES ? search_numbers(tid, ours, number) : -errno;
 	while (r == 0 && (entry = readdir(folder))) {
 		if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
 			continue;
@@ -171,11 +171,44 @@ int process_has_file(s32 tgid, int ours, int *number)
 			break;
 		}
 		*number = (int)strtol(entry->d_name, NULL, 10);
-		r = process_same_file(tgid, *number, ours);
-		/* It has just been closed. */
-		r = r == -EBADF ? 0 : r;
+		r = process_same_file(tid, *number, ours);
+		/* It has just been closed, or its thread has ended. */
+		r = r == -EBADF || r == -ESRCH ? 0 : r;
 	}
 	closedir(folder);
+	return r;
+}
+
+/* A process outlives the thread that it is named by. */
+static int leader_has_ended(s32 tgid)
+{
+	char path[64], text[1024];
+	const char *at;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", tgid);
+	if (read_text(path, text, sizeof(text)) < 0)
+		return 0;
+	at = strrchr(text, ')');
+	return at && (at[1] == ' ') && (at[2] == 'Z' || at[2] == 'X');
+}
+
+int process_has_file(s32 tgid, int ours, int *number)
+{
+	int r = search_thread(tgid, ours, number);
+	struct dirent *entry;
+	char path[64];
+	DIR *folder;
+
+	if (r || !leader_has_ended(tgid))
+		return r;
+	snprintf(path, sizeof(path), "/proc/%d/task", tgid);
+	folder = opendir(path);
+	while (folder && r == 0 && (entry = readdir(folder))) {
+		if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
+			r = search_thread((s32)strtol(entry->d_name, NULL, 10), ours, number);
+	}
+	if (folder)
+		closedir(folder);
 	return r;
 }
 

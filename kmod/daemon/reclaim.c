@@ -36,13 +36,17 @@ static u32 drop_dead_clients(struct cgpud *d, u32 slot, s32 tgid)
  * 1 when the process has ended and the driver has still not let go. */
 static u32 reconcile_one(struct cgpud *d, u32 slot, const struct cgpu_process_charge *charge)
 {
+	u32 ended = process_has_ended(charge->tgid) ? 1 : 0;
 	u64 used = 0;
-	int known = driver_process_bytes(&d->driver, charge->gpu, charge->tgid, &used) == 0;
 
-	/* With its clients go their charges. */
-	if ((!known || used < charge->bytes) && drop_dead_clients(d, slot, charge->tgid) == 0)
+	/* Of an estimate no figure tells: its client is asked for when room is short. */
+	if (!ended && charge->told == 0)
 		return 0;
-	return process_has_ended(charge->tgid);
+	/* With its clients go their charges. */
+	if ((driver_process_bytes(&d->driver, charge->gpu, charge->tgid, &used) < 0 || used < charge->told || ended) &&
+		drop_dead_clients(d, slot, charge->tgid) == 0)
+		return 0;
+	return ended;
 }
 
 /* Clients without a charge hold records too. Those of a live process are asked for only when room is
@@ -99,6 +103,7 @@ u32 lever_reconcile(struct cgpud *d, s64 slot)
 		return late + reconcile_container(d, (u32)slot, 1);
 	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1)
 		late += reconcile_container(d, info.slot, 0);
+	spaces_sweep(&d->managed.spaces);
 	drop_gone_orphans(d);
 	return late;
 }

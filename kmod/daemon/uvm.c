@@ -5,6 +5,8 @@
  *   belongs to the process that made the client (client_resource.c, cliresShareCallback): they must go on.
  * - UVM_UNMAP_EXTERNAL and UVM_FREE look at the file's address space alone, and at no process. The structs have no
  *   pointers. So they are run here, on a copy of file and arguments.
+ * - UVM_INITIALIZE ties the file to the caller's address space, and must go on. In the sharing mode managed memory outlives
+ *   that (uvm.c, uvm_vm_close_managed), until the last copy of the file goes: nothing would tell of it.
  */
 #define _GNU_SOURCE
 #include <sys/ioctl.h>
@@ -20,6 +22,8 @@
 u32 uvm_bytes(const struct nv_abi *abi, u32 nr)
 {
 	switch (nr) {
+	case UVM_INITIALIZE:
+		return abi->UVM_INITIALIZE_PARAMS.bytes;
 	case UVM_MAP_EXTERNAL_ALLOCATION:
 		return abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS.bytes;
 	case UVM_ALLOC_DEVICE_P2P:
@@ -36,6 +40,8 @@ u32 uvm_bytes(const struct nv_abi *abi, u32 nr)
 static u32 status_at(const struct nv_abi *abi, u32 nr)
 {
 	switch (nr) {
+	case UVM_INITIALIZE:
+		return abi->UVM_INITIALIZE_PARAMS.rmStatus;
 	case UVM_MAP_EXTERNAL_ALLOCATION:
 		return abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS.rmStatus;
 	case UVM_ALLOC_DEVICE_P2P:
@@ -101,6 +107,17 @@ static enum cgpu_verdict judge_map(struct cgpud *d, struct exchange *e, struct t
 	return CGPU_ANSWER;
 }
 
+static enum cgpu_verdict judge_initialize(struct cgpud *d, struct exchange *e)
+{
+	const struct nv_abi *abi = d->core.abi;
+
+	if (!(rm_get64(e->copy[0], abi->UVM_INITIALIZE_PARAMS.flags) & UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE) ||
+		!atomic_load(&d->enforce))
+		return CGPU_CONTINUE;
+	rm_put32(e->copy[0], status_at(abi, e->call.nr), NV_ERR_NOT_SUPPORTED);
+	return CGPU_ANSWER;
+}
+
 enum cgpu_verdict uvm_judge(struct cgpud *d, struct exchange *e, struct task *task)
 {
 	struct external_caller caller;
@@ -108,6 +125,8 @@ enum cgpu_verdict uvm_judge(struct cgpud *d, struct exchange *e, struct task *ta
 
 	if (e->call.bytes == 0)
 		return CGPU_CONTINUE;
+	if (e->call.nr == UVM_INITIALIZE)
+		return judge_initialize(d, e);
 	if (e->call.nr == UVM_MAP_EXTERNAL_ALLOCATION || e->call.nr == UVM_ALLOC_DEVICE_P2P)
 		return judge_map(d, e, task);
 	/* It may have been done before, and the last mapping have gone with it. */
@@ -161,8 +180,11 @@ void uvm_execute(struct cgpud *d, struct exchange *e, const struct task *task)
 	if (file != EXTERNAL_NONE)
 		wait_for_mappings(d, file, &span);
 	e->result = ioctl(task->file, e->call.nr, e->copy[0]) < 0 ? -errno : 0;
-	if (file != EXTERNAL_NONE && e->result == 0 && rm_get32(e->copy[0], at) == NV_OK)
+	if (file != EXTERNAL_NONE && e->result == 0 && rm_get32(e->copy[0], at) == NV_OK) {
 		external_gone(d, file, &span);
+		if (e->call.nr == UVM_FREE && span.end == 0)
+			external_rest(d, file, &span, task->file);
+	}
 	/* The engine before us may have done it. */
 	if (e->repeated && uvm_stands(d->core.abi, e))
 		rm_put32(e->copy[0], at, NV_OK);
@@ -174,24 +196,41 @@ int uvm_stands(const struct nv_abi *abi, const struct exchange *e)
 		rm_get32(e->copy[0], abi->UVM_FREE_PARAMS.rmStatus) == NV_ERR_INVALID_ADDRESS;
 }
 
-int uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status)
+static int unmap(const struct nv_abi *abi, int fd, const struct external_map *map, const u8 *uuid, u32 *status)
 {
-	const struct nv_layout_UVM_UNMAP_EXTERNAL_PARAMS *unmap = &abi->UVM_UNMAP_EXTERNAL_PARAMS;
-	const struct nv_layout_UVM_FREE_PARAMS *free = &abi->UVM_FREE_PARAMS;
+	const struct nv_layout_UVM_UNMAP_EXTERNAL_PARAMS *at = &abi->UVM_UNMAP_EXTERNAL_PARAMS;
 	u8 top[TOP_MAX] = { 0 };
-	u32 nr = map->p2p ? UVM_FREE : UVM_UNMAP_EXTERNAL;
 	int r;
 
-	if (map->p2p) {
-		rm_put64(top, free->base, map->start);
-		if (free->length != NV_ABI_ABSENT)
-			rm_put64(top, free->length, map->end - map->start);
-	} else {
-		rm_put64(top, unmap->base, map->start);
-		rm_put64(top, unmap->length, map->end - map->start);
-		memcpy(top + unmap->gpuUuid, map->uuid, sizeof(map->uuid));
-	}
-	r = ioctl(fd, nr, top) < 0 ? -errno : 0;
-	*status = rm_get32(top, status_at(abi, nr));
+	rm_put64(top, at->base, map->start);
+	rm_put64(top, at->length, map->end - map->start);
+	memcpy(top + at->gpuUuid, uuid, sizeof(map->uuid));
+	r = ioctl(fd, UVM_UNMAP_EXTERNAL, top) < 0 ? -errno : 0;
+	*status = rm_get32(top, at->rmStatus);
+	return r;
+}
+
+int uvm_has_range(const struct nv_abi *abi, int fd, const struct external_map *map)
+{
+	static const u8 nobody[EXTERNAL_UUID];
+	u32 status = NV_OK;
+
+	/* The range is looked for before the GPU is (uvm_map_external.c, uvm_unmap_external): nothing is unmapped. */
+	return unmap(abi, fd, map, nobody, &status) < 0 || status != NV_ERR_INVALID_ADDRESS;
+}
+
+int uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status)
+{
+	const struct nv_layout_UVM_FREE_PARAMS *free = &abi->UVM_FREE_PARAMS;
+	u8 top[TOP_MAX] = { 0 };
+	int r;
+
+	if (!map->p2p)
+		return unmap(abi, fd, map, map->uuid, status);
+	rm_put64(top, free->base, map->start);
+	if (free->length != NV_ABI_ABSENT)
+		rm_put64(top, free->length, map->end - map->start);
+	r = ioctl(fd, UVM_FREE, top) < 0 ? -errno : 0;
+	*status = rm_get32(top, free->rmStatus);
 	return r;
 }

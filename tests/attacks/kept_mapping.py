@@ -7,6 +7,8 @@ Memory that stays after its owner: https://github.com/grgalex/nvshare/issues/23.
 
 from __future__ import annotations
 
+import time
+
 from tests.attacks.arena import DAEMON, LIMIT, MIB, MODULE, Arena, Word
 from tests.attacks.attack import FILL, assert_held, attack, await_nothing, expect, probe, rest
 from tests.attacks.build import client, uvm_client
@@ -33,6 +35,39 @@ def managed_mapping(arena: Arena) -> None:
     assert rest(mapping, "unmapped")["status"] == 0
     assert_held(arena, tenant)
     mapping.finish()
+
+
+def left_by_its_owner(arena: Arena, how: str) -> None:
+    """Map managed memory by a process, or a thread, that leaves the address space to others."""
+    tenant = arena.tenant()
+    mapping = tenant.start(client("other_owner"), "--dev", arena.dev, how, MAPPED)
+    mapping.line("mapped")
+    # Longer than a look at ended processes takes, and a mapping that is on its way.
+    time.sleep(2.5)
+    printed = tenant.run(*probe(arena, *FILL))
+    had = sum(one.number("bytes") for one in steps(printed) if one.name == "fill")
+    assert had == LIMIT - MAPPED, printed.text
+    expect(arena, tenant, MAPPED, card=0)
+    mapping.kill()
+    await_nothing(arena, tenant)
+
+
+@attack(limit=True)
+def managed_mapping_of_a_process_that_has_ended(arena: Arena) -> None:
+    """A process maps in memory that it shares with another one (clone() with CLONE_VM), and ends."""
+    left_by_its_owner(arena, "sharing")
+
+
+@attack(limit=True)
+def managed_mapping_of_another_program(arena: Arena) -> None:
+    """A process maps in memory that it shares with another one, and executes a program."""
+    left_by_its_owner(arena, "exec")
+
+
+@attack(limit=True)
+def managed_mapping_without_a_first_thread(arena: Arena) -> None:
+    """A process goes on when its first thread has ended."""
+    left_by_its_owner(arena, "leader")
 
 
 def uvm(arena: Arena, *words: Word) -> tuple[Word, ...]:

@@ -97,12 +97,13 @@ static void check_owner(const struct cgpu_state *state, u32 index, u32 *clients_
 
 static void check_clients(const struct cgpu_state *state)
 {
-	static u64 charged[CGPU_MAX_CLIENTS][CGPU_MAX_GPUS];
+	static u64 charged[CGPU_MAX_CLIENTS][CGPU_MAX_GPUS], estimated[CGPU_MAX_CLIENTS][CGPU_MAX_GPUS];
 	static u32 memories[CGPU_MAX_CLIENTS], hosts[CGPU_MAX_CLIENTS];
 	u32 clients_of[CGPU_MAX_CONTAINERS] = { 0 }, objects_of[CGPU_MAX_CONTAINERS] = { 0 };
 	u32 clients = 0, gpu, i;
 
 	memset(charged, 0, sizeof(charged));
+	memset(estimated, 0, sizeof(estimated));
 	memset(memories, 0, sizeof(memories));
 	memset(hosts, 0, sizeof(hosts));
 	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
@@ -111,6 +112,8 @@ static void check_clients(const struct cgpu_state *state)
 
 		if (memory->live == CORE_LIVE)
 			charged[state->object[memory->first].client][memory->gpu] += memory->bytes;
+		if (memory->live == CORE_LIVE && state->object[memory->first].kind != CORE_OBJECT_MEMORY)
+			estimated[state->object[memory->first].client][memory->gpu] += memory->bytes;
 		if ((object->live == CORE_LIVE || object->live == CORE_PENDING) && object->memory != CORE_NONE)
 			memories[object->client]++;
 		if ((object->live == CORE_LIVE || object->live == CORE_PENDING) && object->kind == CORE_OBJECT_HOST)
@@ -127,8 +130,10 @@ static void check_clients(const struct cgpu_state *state)
 			CHECK_EQ(client->handle, CORE_EXPORTS_BASE | i);
 		}
 		check_owner(state, i, clients_of, objects_of);
-		for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++)
+		for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 			CHECK_EQ(client->charged[gpu], charged[i][gpu]);
+			CHECK_EQ(client->estimated[gpu], estimated[i][gpu]);
+		}
 		CHECK_EQ(client->memories, memories[i]);
 	}
 	CHECK_EQ(clients, state->clients);

@@ -38,6 +38,23 @@ static void allocations_go_on(void)
 	bench_free(bench);
 }
 
+static void contexts_go_on(void)
+{
+	struct channel_ask group = { 0xc1, 0xd0, 1, KEPLER_CHANNEL_GROUP_A, NV2080_ENGINE_TYPE_GR0, 0 };
+	struct channel_ask channel = { 0xc1, 0xd0, 2, AMPERE_CHANNEL_GPFIFO_A, NV2080_ENGINE_TYPE_GR0, 0 };
+	struct bench *bench = limited();
+	u32 objects = bench->core.state->objects;
+
+	CHECK_EQ(bench_channel(bench, &caller, &group), CONTINUED);
+	CHECK_EQ(bench_channel(bench, &caller, &channel), CONTINUED);
+	channel.parent = 1;
+	CHECK_EQ(bench_channel(bench, &caller, &channel), CONTINUED);
+	group.parent = 0xee;
+	CHECK_EQ(bench_channel(bench, &caller, &group), NV_ERR_INVALID_OBJECT_PARENT);
+	CHECK_EQ(bench->core.state->objects, objects);
+	bench_free(bench);
+}
+
 static void cards_stay_judged(void)
 {
 	struct memory_ask ask = { .client = 0xc1, .parent = 0xee, .object = 1, .size = MIB };
@@ -131,6 +148,7 @@ int main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(allocations_go_on),
+		TEST(contexts_go_on),
 		TEST(cards_stay_judged),
 		TEST(limits_are_not_the_containers_to_set),
 		TEST(figures_are_the_drivers),

@@ -98,6 +98,12 @@ static void escapes_that_nobody_knows_are_refused(void)
 	CHECK_EQ(bench->logged, logged + 1);
 	CHECK_EQ(bench_call(bench, &other, 219, 16), -EINVAL);
 	CHECK_EQ(bench->logged, logged + 2);
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_EXPORT_TO_DMABUF_FD, 2096), -EINVAL);
+	CHECK(strcmp(bench->log,
+		      "container a: driver escape 217 exports a dma-buf, which is not charged here, and was refused") ==
+		0);
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_EXPORT_TO_DMABUF_FD, 2096), -EINVAL);
+	CHECK_EQ(bench->logged, logged + 3);
 	/* The driver takes the low byte; a transport that hands on more gets no further. */
 	CHECK_EQ(bench_call(bench, &caller, 0x100002a, 32), -EINVAL);
 	CHECK_EQ(bench_call(bench, &caller, 0xffffffff, 32), -EINVAL);

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +109,37 @@ def test_charges_survive_a_new_engine(daemon: Daemon, holding: Callable[..., Sli
     assert daemon.used(sliced) == 2 * EACH
     daemon.enter(sliced, "context").finish()
     assert daemon.used(sliced) == 2 * EACH
+
+
+def questions(daemon: Daemon, seconds: float) -> float:
+    """Return how much a second the cards are asked; what they look up for an answer counts too."""
+    server = json.loads((daemon.run / "sim.json").read_text())["pid"]
+
+    def reads() -> int:
+        found = re.search(r"^syscr: (\d+)$", Path(f"/proc/{server}/io").read_text(), re.MULTILINE)
+        assert found is not None
+        return int(found[1])
+
+    before = reads()
+    time.sleep(seconds)
+    return (reads() - before) / seconds
+
+
+def test_idle_contexts_are_not_asked_for(make_daemon: Callable[..., Daemon]) -> None:
+    """Contexts of which no figure tells lead to no question for the clients of their process."""
+    daemon = make_daemon()
+    rates = []
+    for seed, words in enumerate(((), ("context=2",)), start=1):
+        held = daemon.slice(seed, f"gpu=0:{4 * LIMIT}", "alloc=1M:64k", *words, "count", "hold")
+        others = [daemon.enter(held, "alloc=1M:64k", *words, "count", "hold") for _ in range(9)]
+        for one in (held, *others):
+            one.line("count")
+        time.sleep(1.5)
+        rates.append(questions(daemon, 4))
+        for one in (held, *others):
+            one.finish("\n")
+        eventually(lambda: daemon.instances() == [], "the container stayed")
+    assert rates[1] - rates[0] < 5, rates
 
 
 def test_an_estimate_that_is_too_high_shows(daemon: Daemon, holding: Callable[..., Sliced]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ from subprocess import PIPE
 import pytest
 
 from cgpu.kmod.daemon.engine import Engine, Options, Settings
+from tests.attacks.build import uvm_probe
 from tests.daemon.harness import MIB, PROBE, Daemon, Sliced, built, eventually
 
 pytestmark = pytest.mark.root
@@ -338,6 +340,15 @@ def test_lost_watch(make_daemon: MakeDaemon) -> None:
     assert taken(daemon) == 0
     with pytest.raises(OSError, match="memory"):
         daemon.write("inst_ctl", f"create id={'c' * 64} pid={os.getpid()} gpu=0:{CARD}\n")
+
+
+def test_dma_bufs_are_refused(daemon: Daemon) -> None:
+    """None is made, whatever is asked for, and the log says once of each container what was refused."""
+    refused = (f"expect={0x80000000 + errno.EINVAL:#x}", "dmabuf")
+    sliced = daemon.slice(5, SLICE, "alloc=1M", *refused * 2, program=uvm_probe())
+    out = sliced.finish()
+    assert sliced.process.returncode == 0, out
+    assert daemon.log().count(f"container {sliced.id}: driver escape 217 exports a dma-buf") == 1
 
 
 def test_without_enforcement_it_is_only_counted(make_daemon: MakeDaemon) -> None:

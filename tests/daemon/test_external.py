@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.build import uvm_probe
-from tests.daemon.harness import MIB, PROBE, Daemon, Sliced, eventually
+from cgpu.kmod.daemon.simulate import start_time
+from tests.attacks.build import uvm_client, uvm_probe
+from tests.daemon.harness import BUILD, MIB, PROBE, Daemon, Sliced, eventually
 
 pytestmark = pytest.mark.root
 
@@ -174,6 +176,18 @@ def test_process_that_ends(daemon: Daemon, holding: Callable[..., Sliced]) -> No
     gone(daemon, sliced)
 
 
+def test_process_without_its_first_thread(daemon: Daemon, first: Sliced) -> None:
+    """It still has what it has mapped, though the thread that mapped has ended, too."""
+    program = str(uvm_client("first_thread"))
+    sliced = daemon.join(first, program, "--dev", str(daemon.run / "sim"), str(600 * MIB))
+    sliced.line("alone")
+    time.sleep(2.5)
+    assert (daemon.used(first), card(daemon)) == (600 * MIB, 600 * MIB)
+    sliced.process.kill()
+    sliced.process.wait()
+    gone(daemon, first)
+
+
 def test_child_that_maps(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
     """The driver refuses it the memory of its parent; with its end nothing of the parent's goes."""
     refused = ("alloc=64M", "range=64M", "expect=0x1b", "fork-map", "uvm-free", "rm-free")
@@ -209,6 +223,60 @@ def kill(daemon: Daemon, at_once: Callable[[], None] = lambda: None) -> None:
     os.kill(pid, signal.SIGKILL)
     at_once()
     eventually(lambda: daemon.pid() != pid and daemon.read("version") != "", "no new engine came")
+
+
+@pytest.mark.enforcement
+def test_sharing_mode_is_refused(daemon: Daemon) -> None:
+    """Managed memory would outlive its process there; the other modes are the driver's affair."""
+    run(daemon, "initialize=0", "initialize=1", "expect=0x56", "initialize=2", "expect=0x56", "initialize=3")
+
+
+class NewerDriver(Daemon):
+    """A daemon whose cards have a driver that frees ranges by their start alone."""
+
+    def start(self) -> None:
+        """Start the cards, then the daemon."""
+        self.run.mkdir(exist_ok=True)
+        place = self.run / "sim"
+        line = [f"{BUILD}/cgpu-sim", "--mount", str(place), "--cards", "T4", "--driver", "595.45.04"]
+        child = subprocess.Popen(line, start_new_session=True)
+        child.returncode = 0  # its end is not ours to wait for
+        eventually((place / "driver" / "version").exists, "the cards do not answer")
+        record = {"pid": child.pid, "started": start_time(child.pid), "cards": "T4"}
+        (self.run / "sim.json").write_text(json.dumps(record))
+        super().start()
+
+
+@pytest.fixture(scope="module")
+def newer() -> Iterator[Daemon]:
+    """One for all tests of such a driver."""
+    base = Path(tempfile.mkdtemp(prefix="cgpud-"))
+    running = NewerDriver(base, "T4")
+    yield running
+    running.close()
+    shutil.rmtree(base, ignore_errors=True)
+
+
+def pieces(size: int, *offsets: int) -> list[str]:
+    """Map memory into parts of the last range, all sizes in MiB, and free the handles."""
+    return [word for at in offsets for word in (f"alloc={size}M", f"map-at={at}M", "rm-free")]
+
+
+def test_pieces_of_a_range_go_with_it(newer: Daemon) -> None:
+    """Also where the driver tells no length: the next ones are looked for, and found to be gone."""
+    every = pieces(300, 0, 300, 600)
+    run(newer, "uvm", *["range=900M", *every, "uvm-free"] * 3, "alloc=1000M")
+    run(newer, "uvm", "range=900M", *pieces(300, 300, 600), "uvm-free", "alloc=1000M")
+    run(newer, "uvm", "range=500M", *pieces(20, *range(480, -1, -20)), "uvm-free", "alloc=1000M")
+
+
+@pytest.mark.enforcement
+def test_pieces_of_the_next_range_stay(newer: Daemon) -> None:
+    """Ranges above one that is freed keep theirs, whatever they were said to be."""
+    # The probe frees its last range, so the one above comes first.
+    above = ("range=300M", "range=400M", *pieces(200, 0, 200))
+    words = ["uvm", *above, "swap", *pieces(150, 0, 150), "uvm-free", NO_MEMORY, "alloc=602M", "alloc=600M"]
+    run(newer, *words, "rm-free", "uvm-free", "alloc=1000M")
 
 
 def test_without_enforcement_it_is_only_counted(make_daemon: Callable[..., Daemon]) -> None:

@@ -29,7 +29,7 @@ static void hold(struct world *world, u8 which)
 	struct cgpu_core *core = &world->fuzz->core;
 	struct cgpu_hold *chosen = &world->hold[which % HOLDS];
 	struct cgpu_hold_request wanted = request(world, which);
-	struct cgpu_hold stray = { which % 16, which };
+	struct cgpu_hold stray = { .object = which % 16, .serial = which };
 
 	switch (which / HOLDS % 6) {
 	case 0:

@@ -3,6 +3,7 @@
 #include "objects.h"
 
 #define RECORDS 12u /* of each kind that are written into */
+#define FILE_NUMBER 7u /* of one that memory is held by */
 
 /* A record that the input names, and how long it is. */
 static u8 *record(struct cgpu_state *state, u8 kind, u32 which, size_t *bytes)
@@ -74,6 +75,19 @@ static void use(struct fuzz *fuzz)
 	fuzz_sums(fuzz->core.state);
 }
 
+/* What a transport does that keeps holds by files: it believes some, and drops the others. */
+static void take_up_holds(struct fuzz *fuzz)
+{
+	struct cgpu_hold hold;
+	u32 cursor = 0;
+
+	while (cgpu_hold_file_next(&fuzz->core, &cursor, &hold) == 0) {
+		MUST(hold.object < cursor);
+		if (hold.object % 2 || cgpu_hold_recover(&fuzz->core, &hold, FILE_NUMBER) < 0)
+			cgpu_hold_drop(&fuzz->core, &hold);
+	}
+}
+
 static void take_up(struct fuzz *fuzz)
 {
 	static struct cgpu_state *other;
@@ -86,8 +100,10 @@ static void take_up(struct fuzz *fuzz)
 		fuzz->core.state = other;
 		other = state;
 	}
-	if (cgpu_state_recover(fuzz->core.state) == 0)
+	if (cgpu_state_recover(fuzz->core.state) == 0) {
+		take_up_holds(fuzz);
 		use(fuzz);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
@@ -100,8 +116,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 
 	fuzz_box(fuzz, &info);
 	fuzz_make_some(fuzz, &info);
-	request = (struct cgpu_hold_request){ info.slot, info.generation, 1, 0xc1, 3, 0, 65536 };
+	request = (struct cgpu_hold_request){
+		.slot = info.slot, .generation = info.generation, .tgid = 1, .client = 0xc1, .handle = 3, .bytes = 65536
+	};
 	MUST(cgpu_hold_begin(&fuzz->core, &request, &hold) == 0);
+	MUST(cgpu_hold_on_file(&fuzz->core, &request, FILE_NUMBER, &hold) == 0);
 	if (bytes && data[0] & 1)
 		cgpu_inst_ctl(&fuzz->core, "destroy id=box", 14);
 	take8(&input);

@@ -188,6 +188,12 @@ class LimitedDaemon(Daemon):
                 return None if group.hard == NO_LIMIT else int(group.hard)
         return None
 
+    def charged(self, sliced: Sliced, card: int = 0) -> int:
+        """Return what the driver has charged to the cgroup of a slice that has a limit."""
+        wanted = f"/{self.groups.name}/{sliced.id[:12]}".encode()
+        found = [group for group in self.table().group if group.path == wanted and group.card == card]
+        return int(found[0].hard - found[0].available)
+
     def limit_of(self, sliced: Sliced, card: int = 0) -> int | None:
         """Return the hard limit of a slice's cgroup."""
         return self.limit(sliced.id[:12], card)

@@ -99,6 +99,22 @@ def test_tree_names_the_backend_and_figures(limited: LimitedDaemon) -> None:
     sliced.finish()
 
 
+def test_contexts_are_made_by_the_caller(limited: LimitedDaemon) -> None:
+    """What the driver may take for a context counts where the rest does: cgpud makes none itself."""
+    calls = []
+    for words in (("context",), ("context=9",)):
+        before = limited.status()["engine"]
+        sliced = holding(limited, 20, SLICE, *words, WELL, "alloc=1000M")
+        after = limited.status()["engine"]
+        calls.append({name: after[name] - before[name] for name in ("executed", "continued")})
+        if limited.enforces:
+            assert limited.charged(sliced) == 1000 * MIB
+        sliced.process.kill()
+        eventually(lambda: limited.instances() == [], "it was not reclaimed")
+    assert calls[0]["executed"] == calls[1]["executed"], calls
+    assert calls[1]["continued"] - calls[0]["continued"] >= 8, calls
+
+
 def test_limit_on_every_card_and_gone_after(limited: LimitedDaemon) -> None:
     """Each card has the hard limit of its slice, and none when the container is gone."""
     sliced = holding(limited, 4, f"{SLICE} gpu=1:{1000 * MIB}")

@@ -77,7 +77,7 @@ def same_layout(engine: Machine) -> Path:
 @pytest.fixture
 def other_layout(engine: Machine) -> Path:
     """Return a core with another layout, which can take over from the one in use, but not give back."""
-    return build_core(engine, "0.2.0", "-DCORE_VERSION=5u -DCORE_CONVERTS_FROM=4u")
+    return build_core(engine, "0.2.0", "-DCORE_VERSION=6u -DCORE_CONVERTS_FROM=5u")
 
 
 @pytest.fixture

@@ -20,6 +20,20 @@ static uint32_t call(int fd, uint32_t number, uint8_t *params, uint16_t status_a
 	return get32(params, status_at);
 }
 
+uint32_t uvm_initialize(struct uvm *uvm, uint64_t flags)
+{
+	const struct nv_layout_UVM_INITIALIZE_PARAMS *at = &uvm->settings.abi->UVM_INITIALIZE_PARAMS;
+	uint8_t params[16] = { 0 };
+	int fd = driver_open(&uvm->settings, "nvidia-uvm");
+	uint32_t status;
+
+	put64(params, at->flags, flags);
+	status = fd < 0 ? PROBE_ERRNO : call(fd, UVM_INITIALIZE, params, at->rmStatus);
+	if (fd >= 0)
+		close(fd);
+	return status;
+}
+
 static uint32_t initialize(struct uvm *uvm)
 {
 	const struct nv_abi *abi = uvm->settings.abi;
@@ -163,6 +177,11 @@ uint32_t uvm_range(struct uvm *uvm, uint64_t length)
 
 uint32_t uvm_map(struct uvm *uvm, uint32_t handle)
 {
+	return uvm_map_part(uvm, handle, 0, uvm->count ? uvm->ranges[uvm->count - 1].length : 0);
+}
+
+uint32_t uvm_map_part(struct uvm *uvm, uint32_t handle, uint64_t offset, uint64_t length)
+{
 	const struct nv_abi *abi = uvm->settings.abi;
 	const struct nv_layout_UVM_MAP_EXTERNAL_ALLOCATION_PARAMS *at = &abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS;
 	struct range *range = &uvm->ranges[uvm->count - 1];
@@ -174,8 +193,8 @@ uint32_t uvm_map(struct uvm *uvm, uint32_t handle)
 	params = calloc(1, at->bytes);
 	if (!params)
 		return PROBE_ERRNO;
-	put64(params, at->base, range->base);
-	put64(params, at->length, range->length);
+	put64(params, at->base, range->base + offset);
+	put64(params, at->length, length);
 	memcpy(params + at->perGpuAttributes + abi->UvmGpuMappingAttributes.gpuUuid, uvm->uuid, sizeof(uvm->uuid));
 	put64(params, at->gpuAttributesCount, 1);
 	put32(params, at->rmCtrlFd, (uint32_t)uvm->session.ctl);

@@ -17,14 +17,17 @@ static const char help[] =
 	"Uses nvidia-uvm and dma-bufs as CUDA does, and prints one line per step with the driver's status.\n"
 	"  gpu=N       the card, before everything else\n"
 	"  uvm         initialize nvidia-uvm, register the card and an address space\n"
+	"  initialize=FLAGS  another file of nvidia-uvm\n"
 	"  register=UUID  initialize nvidia-uvm and register that card; pageable: whether HMM is on for this process\n"
 	"  attach=N    attach card N to a control file of its own\n"
 	"  alloc=SIZE  memory of the card; rm-free gives the handle back, whatever still refers to the memory\n"
-	"  range=SIZE  an external range; map: the last memory into the last range; fork-map: from another process\n"
+	"  range=SIZE  an external range; map: the last memory into the last range; fork-map: from another process;\n"
+	"              map-at=OFFSET: the whole of the last memory into the last range, there\n"
 	"  map-beside=ROUNDS  maps while another thread unmaps, each time with other memory, and frees its handle\n"
 	"  p2p=SIZE    the last memory for other devices, in a range of its own\n"
 	"  unmap-far free-far  the same calls as unmap and uvm-free for the last range, a page too far\n"
 	"  keep=SECONDS  a child has all files for so long; quit: end at once\n"
+	"  swap        the last range and the one before change places\n"
 	"  unmap       the last range; uvm-free: give the last range back; uvm-close: close nvidia-uvm\n"
 	"  managed=SIZE  managed memory; touch=SIZE writes to so much of it; munmap=SIZE: unmap its start; munmap\n"
 	"  over-range  an external range in the place of the managed memory\n"
@@ -120,6 +123,18 @@ static uint32_t release_start(struct uvm *uvm, uint64_t size)
 	return munmap(start, size) == 0 ? NV_OK : PROBE_ERRNO;
 }
 
+static uint32_t swap_ranges(struct uvm *uvm)
+{
+	struct range *last = &uvm->ranges[uvm->count - 1], held;
+
+	if (uvm->count < 2)
+		return NV_ERR_INVALID_ADDRESS;
+	held = *last;
+	*last = last[-1];
+	last[-1] = held;
+	return NV_OK;
+}
+
 static uint32_t used(struct uvm *uvm)
 {
 	struct sizes sizes = { 0 };
@@ -181,6 +196,8 @@ static uint32_t run_plain(struct uvm *uvm, const char *name, bool *known)
 		return pageable(uvm);
 	if (strcmp(name, "map") == 0)
 		return uvm_map(uvm, uvm->last.handle);
+	if (strcmp(name, "swap") == 0)
+		return swap_ranges(uvm);
 	if (strcmp(name, "fork-map") == 0)
 		return fork_map(uvm);
 	if (strcmp(name, "unmap") == 0)
@@ -234,6 +251,10 @@ static uint32_t run_sized(struct uvm *uvm, const char *name, const char *value, 
 		return dmabuf_export(uvm, &(struct buffer){ .count = (uint32_t)size, .total = (uint32_t)size });
 	if (strcmp(name, "range") == 0)
 		return uvm_range(uvm, size);
+	if (strcmp(name, "initialize") == 0)
+		return uvm_initialize(uvm, size);
+	if (strcmp(name, "map-at") == 0)
+		return uvm_map_part(uvm, uvm->last.handle, size, uvm->last.size);
 	if (strcmp(name, "map-beside") == 0)
 		return map_beside_unmap(uvm, size);
 	if (strcmp(name, "managed") == 0)

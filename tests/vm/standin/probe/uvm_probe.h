@@ -32,12 +32,16 @@ struct uvm {
 
 /* uvm_calls.c: all answer NV_OK, a status of the driver, or PROBE_ERRNO with errno set. */
 uint32_t uvm_start(struct uvm *uvm);
+/* Another file, which is closed again. */
+uint32_t uvm_initialize(struct uvm *uvm, uint64_t flags);
 uint32_t uvm_register(struct uvm *uvm, const char *name);
 /* Whether UVM would move ordinary memory of this process to a card. */
 uint32_t uvm_pageable(struct uvm *uvm, bool *pageable);
 uint32_t attach_card(struct uvm *uvm, uint32_t card);
 uint32_t uvm_range(struct uvm *uvm, uint64_t length);
 uint32_t uvm_map(struct uvm *uvm, uint32_t handle);
+/* Into a part of the last range. */
+uint32_t uvm_map_part(struct uvm *uvm, uint32_t handle, uint64_t offset, uint64_t length);
 /* Memory of the card for other devices, in a range of its own. */
 uint32_t uvm_p2p(struct uvm *uvm, uint64_t length, uint32_t handle);
 uint32_t uvm_unmap(struct uvm *uvm);

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * other_owner [--dev DIR] HOW BYTES: maps managed memory in an address space that the process which has mapped it leaves:
+ *   sharing  a process with the same memory maps, and ends
+ *   exec     it executes another program
+ *   leader   another thread maps, and the first one ends
+ * Prints "mapped", keeps it until a line comes, unmaps it and prints "unmapped".
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client.h"
+
+#define PIECE (2ul << 20)
+#define STACK (1ul << 20)
+
+static struct settings settings;
+static uint8_t *place;
+static uint64_t size;
+static int done[2];
+static const char *how;
+
+static void map(void)
+{
+	const struct nv_layout_UVM_INITIALIZE_PARAMS *at = &settings.abi->UVM_INITIALIZE_PARAMS;
+	uint8_t params[32] = { 0 };
+	int uvm = driver_open(&settings, "nvidia-uvm");
+
+	if (uvm < 0 || ioctl(uvm, UVM_INITIALIZE, params) != 0 || get32(params, at->rmStatus) != NV_OK ||
+		mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm, (off_t)(uintptr_t)place) ==
+			MAP_FAILED) {
+		perror("nvidia-uvm");
+		_exit(1);
+	}
+	close(uvm);
+}
+
+static void rest(void)
+{
+	printf("mapped\n");
+	client_next();
+	munmap(place, size);
+	printf("unmapped\n");
+	client_next();
+	_exit(0);
+}
+
+/* In the other process. */
+static int map_and_leave(void *unused)
+{
+	(void)unused;
+	map();
+	if (write(done[1], "", 1) != 1)
+		return 1;
+	if (strcmp(how, "exec") == 0)
+		execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+	syscall(SYS_exit_group, 0);
+	return 1;
+}
+
+static void *map_and_rest(void *unused)
+{
+	char nothing;
+
+	map();
+	/* The first thread has ended. */
+	while (read(done[0], &nothing, 1) != 1)
+		;
+	usleep(100000);
+	rest();
+	return unused;
+}
+
+static void by_another_process(void)
+{
+	uint8_t *stack = malloc(STACK);
+	char nothing;
+
+	if (!stack || clone(map_and_leave, stack + STACK, CLONE_VM | SIGCHLD, NULL) < 0 ||
+		read(done[0], &nothing, 1) != 1) {
+		perror("clone");
+		exit(1);
+	}
+	usleep(100000);
+	rest();
+}
+
+int main(int argc, char **argv)
+{
+	uint8_t *all;
+	pthread_t thread;
+
+	client_begin(&settings, &argc, &argv);
+	if (argc != 2 || pipe(done) != 0)
+		return 2;
+	how = argv[0];
+	size = strtoull(argv[1], NULL, 0);
+	all = mmap(NULL, size + PIECE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (all == MAP_FAILED)
+		return 1;
+	place = all + (PIECE - (uintptr_t)all % PIECE) % PIECE;
+	/* What is executed ends with us. */
+	signal(SIGCHLD, SIG_IGN);
+	if (strcmp(how, "leader") != 0)
+		by_another_process();
+	if (pthread_create(&thread, NULL, map_and_rest, NULL) != 0 || write(done[1], "", 1) != 1)
+		return 1;
+	syscall(SYS_exit, 0);
+	return 0;
+}
