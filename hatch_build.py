@@ -17,6 +17,7 @@ BINARIES = (
     Path("kmod/build/cgpu-probe"),
     Path("kmod/build/cgpu-probe32"),
     Path("kmod/build/cgpu-recorder"),
+    Path("kmod/build/cgpu-check-driver"),
     Path("kmod/build/libcgpu-replay.so"),
     LAUNCHER,
 )

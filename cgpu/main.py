@@ -26,13 +26,16 @@ SUBCOMMANDS = {
     "run": Subcommand(
         "cgpu.run.main", "run a command and all that it starts in a slice, without a container"
     ),
+    "check-driver": Subcommand(
+        "cgpu.check_driver.main", "check whether the driver understands its calls as the engine takes them"
+    ),
     "trace": Subcommand("cgpu.trace.main", "record the driver calls of a command, show and replay them"),
 }
 
 
 def usage() -> str:
     """Return the help."""
-    lines = [f"  {name:<10}{subcommand.does}" for name, subcommand in SUBCOMMANDS.items()]
+    lines = [f"  {name:<14}{subcommand.does}" for name, subcommand in SUBCOMMANDS.items()]
     return "\n".join(
         ["usage: cgpu [--help | --version] SUBCOMMAND ...", "", *lines, "", "Each has a --help of its own."]
     )

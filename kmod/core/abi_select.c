@@ -45,9 +45,9 @@ static int version_compare(const struct nv_abi_version *known, const u32 part[PA
 	return 0;
 }
 
-static const struct nv_abi *layouts_of(const char *version, int exact)
+static const struct nv_abi_version *entry_of(const char *version, int exact)
 {
-	const struct nv_abi *found = NULL;
+	const struct nv_abi_version *found = NULL;
 	u32 part[PARTS];
 	u32 i;
 
@@ -58,9 +58,21 @@ static const struct nv_abi *layouts_of(const char *version, int exact)
 		int order = version_compare(&nv_abi_versions[i], part);
 
 		if (order == 0 || (order < 0 && !exact))
-			found = &nv_abi_layouts[nv_abi_versions[i].layout];
+			found = &nv_abi_versions[i];
 	}
 	return found;
+}
+
+const struct nv_abi_version *cgpu_abi_nearest_version(const char *version)
+{
+	return entry_of(version, 0);
+}
+
+static const struct nv_abi *layouts_of(const char *version, int exact)
+{
+	const struct nv_abi_version *entry = entry_of(version, exact);
+
+	return entry ? &nv_abi_layouts[entry->layout] : NULL;
 }
 
 const struct nv_abi *cgpu_abi_find(const char *version)

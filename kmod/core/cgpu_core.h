@@ -79,6 +79,8 @@ void cgpu_recover_finish(struct cgpu_core *core);
 const struct nv_abi *cgpu_abi_find(const char *version);
 /* The newest known layouts not newer than the version, for a node that allows unknown drivers. */
 const struct nv_abi *cgpu_abi_nearest(const char *version);
+/* Which version these layouts are of; NULL when all are newer. */
+const struct nv_abi_version *cgpu_abi_nearest_version(const char *version);
 
 /* --- what the engine says of itself, and settings --- */
 

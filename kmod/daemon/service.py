@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cgpu import __version__, paths
 from cgpu.config import load, write_effective
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import backend, cdi
+from cgpu.kmod.daemon import backend, cdi, driver_check
 from cgpu.kmod.daemon.arguments import Arguments, settings_of
 from cgpu.kmod.daemon.control import ControlSocket, Handler
 from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
@@ -108,8 +108,10 @@ class Service:
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._events = reader
         self._selector.register(reader, selectors.EVENT_READ, self._on_events)
+        root = self._driver_root()
+        checked = driver_check.check(root) if self._config.allow_unknown_driver else None
         options = Options(
-            driver_root=self._driver_root(),
+            driver_root=root,
             settings=settings_of(self._config),
             state_fd=self._handed_state(),
             files_fd=self._handed_one(FILES),
@@ -127,6 +129,7 @@ class Service:
             self._engine = Engine(options.without_state())
             fresh = True
         self._cleanup.callback(self._close_engine)
+        driver_check.expect(self._engine.status(), checked)
         if fresh:
             self._notify.store(STATE, self._engine.state_fd)
         if fresh or self._engine.files_fd != options.files_fd:

@@ -81,7 +81,7 @@ int km_driver_layouts(struct km_engine *engine)
 		return 0;
 	}
 	pr_err("driver %s: unknown version; accepted are the public versions from 515.43.04 on that core %s knows, "
-	       "or any with the parameter allow_unknown_driver=Y\n",
+	       "or any that passes cgpu check-driver with the parameter allow_unknown_driver=Y\n",
 		driver_version, engine->logic->version);
 	return -EPROTO;
 }

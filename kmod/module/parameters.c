@@ -11,7 +11,8 @@ MODULE_PARM_DESC(enforce, "N: count and report, refuse and rewrite nothing (defa
 static bool allow_unknown_driver;
 module_param(allow_unknown_driver, bool, 0444);
 MODULE_PARM_DESC(allow_unknown_driver,
-	"Y: for a driver version that is not in the table take the layouts of the newest older one (default N)");
+	"Y: for a driver version that is not in the table take the layouts of the newest older one; run cgpu "
+	"check-driver first (default N)");
 
 static bool managed_memory = true;
 module_param(managed_memory, bool, 0644);

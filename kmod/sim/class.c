@@ -44,6 +44,8 @@ uint32_t class_params_size(const struct sim *sim, uint32_t class_id)
 		return sim->abi->NV2080_ALLOC_PARAMETERS.bytes;
 	if (class_is_channel_or_group(class_id))
 		return channel_params_size(sim, class_id);
+	if (class_id == FERMI_VASPACE_A)
+		return sim->abi->NV_VASPACE_ALLOCATION_PARAMETERS.bytes;
 	if (class_id == NV_SEMAPHORE_SURFACE)
 		return sim->abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS.bytes;
 	return class_is_memory_request(class_id) ? sim->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes : 0;

@@ -87,6 +87,9 @@ static uint32_t initialize(struct uvm_call *call)
 
 	if (call->file->type == UVM_MM)
 		return NV_ERR_INVALID_ARGUMENT;
+	/* uvm_va_space_create(), UVM_INIT_FLAGS_MASK */
+	if (flags & ~(uint64_t)(UVM_INIT_FLAGS_DISABLE_HMM | UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE))
+		return NV_ERR_INVALID_ARGUMENT;
 	if (call->file->type == UVM_VA_SPACE)
 		return call->file->flags == flags ? NV_OK : NV_ERR_INVALID_ARGUMENT;
 	call->file->type = UVM_VA_SPACE;
@@ -189,6 +192,7 @@ static const struct route routes[] = {
 	ROUTE(UVM_MAP_EXTERNAL_ALLOCATION, UVM_MAP_EXTERNAL_ALLOCATION_PARAMS, uvm_map_external_allocation),
 	ROUTE(UVM_UNMAP_EXTERNAL, UVM_UNMAP_EXTERNAL_PARAMS, uvm_unmap_external),
 	ROUTE(UVM_FREE, UVM_FREE_PARAMS, uvm_free),
+	ROUTE(UVM_ALLOC_SEMAPHORE_POOL, UVM_ALLOC_SEMAPHORE_POOL_PARAMS, uvm_alloc_semaphore_pool),
 	ROUTE(UVM_ALLOC_DEVICE_P2P, UVM_ALLOC_DEVICE_P2P_PARAMS, uvm_alloc_device_p2p),
 };
 

@@ -61,6 +61,7 @@ uint32_t uvm_map_external_allocation(struct uvm_call *call);
 uint32_t uvm_unmap_external(struct uvm_call *call);
 uint32_t uvm_free(struct uvm_call *call);
 uint32_t uvm_alloc_device_p2p(struct uvm_call *call);
+uint32_t uvm_alloc_semaphore_pool(struct uvm_call *call);
 void uvm_drop_card(struct sim *sim, struct uvm_file *file, uint32_t card);
 void uvm_drop_all(struct sim *sim, struct uvm_file *file);
 /* uvm.c: the number of a registered card; SIM_NO_CARD: none with this name. */

@@ -79,6 +79,15 @@ uint32_t uvm_create_external_range(struct uvm_call *call)
 	return is_span(base, length) ? range_add(call->file, base, length, &made) : NV_ERR_INVALID_ADDRESS;
 }
 
+/* Memory of the host, below a mapping that the caller has made; attributes of cards change nothing here. */
+uint32_t uvm_alloc_semaphore_pool(struct uvm_call *call)
+{
+	const struct nv_layout_UVM_ALLOC_SEMAPHORE_POOL_PARAMS *at = &call->sim->abi->UVM_ALLOC_SEMAPHORE_POOL_PARAMS;
+	uint64_t base = get64(call->params, at->base), length = get64(call->params, at->length);
+
+	return is_span(base, length) ? NV_OK : NV_ERR_INVALID_ADDRESS;
+}
+
 static void mapping_drop(struct sim *sim, struct uvm_mapping **at)
 {
 	struct uvm_mapping *gone = *at;

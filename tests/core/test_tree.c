@@ -195,6 +195,8 @@ static void versions_select_layouts(void)
 	CHECK(cgpu_abi_find("580.143") == NULL);
 	CHECK(cgpu_abi_nearest("580.143") == cgpu_abi_find("580.142"));
 	CHECK(cgpu_abi_nearest("999.1") != NULL);
+	CHECK(cgpu_abi_nearest_version("580.143")->minor == 142);
+	CHECK(cgpu_abi_nearest_version("515.43.03") == NULL);
 	CHECK(cgpu_abi_nearest("515.43.03") == NULL);
 	CHECK(cgpu_abi_nearest("470.82") == NULL);
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

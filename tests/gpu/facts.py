@@ -2,7 +2,7 @@
 """Facts of a real card and its driver that no source tells, as JSON. No engine may run meanwhile.
 
 usage: python -m tests.gpu.facts [--out FILE] [NAME...]
-NAME is versions, shared, implicit, channels, paths or opaque; without one, all.
+NAME is driver, versions, shared, implicit, channels, paths or opaque; without one, all.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from cgpu.check_driver.run import run as run_check
+from cgpu.errors import CgpuError
 from tests.gpu import calls
 from tests.gpu.node import (
     BUILD,
@@ -284,7 +286,15 @@ def opaque() -> Json:
         return {what: calls.summary(recorded(["nvidia-smi", *words], name)) for what, words in asked.items()}
 
 
+def driver() -> Json:
+    """Return what `cgpu check-driver` finds, on each card."""
+    outcome = run_check(DEV)
+    checks = {f"{one.card}: {one.name}": f"{one.verdict} {one.reason}".strip() for one in outcome.checks}
+    return {"driver": outcome.driver, "layouts": outcome.table, "known": outcome.known, "checks": checks}
+
+
 FACTS: dict[str, Callable[[], Json]] = {
+    "driver": driver,
     "versions": versions,
     "shared": shared,
     "implicit": implicit,
@@ -300,7 +310,7 @@ def gather(names: Sequence[str]) -> Json:
     for name in names:
         try:
             found[name] = FACTS[name]()
-        except (NodeError, OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+        except (CgpuError, NodeError, OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
             found[name] = {"failed": f"{type(error).__name__}: {error}"}
     return found
 

@@ -55,7 +55,9 @@ def test_facts(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "DEV", paths.SIM)
     assert driver_free(paths.SIM) == 15109 * MIB
     assert driver_version(paths.SIM) == "580.142"
-    found = facts.gather(["shared", "versions"])
+    found = facts.gather(["shared", "versions", "driver"])
+    assert found["driver"]["known"]
+    assert found["driver"]["checks"][f"{paths.SIM}/nvidia0: mappings of UVM"] == "passed"
     shared = found["shared"]
     assert [line.split("status=")[1] for line in shared["lines"] if "status" in line] == ["0x0"] * 5
     assert f"pid {shared['owner']} bytes={64 * MIB}" in shared["pids"]

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
 
 from tests.attacks.build import uvm_probe
+from tests.sim.abi import facts, raw_ioctl
 from tests.sim.conftest import Start
 from tests.sim.support import Sim
 
@@ -80,3 +82,25 @@ def test_files_go_with_the_last_who_has_them(sim: Sim) -> None:
     assert used(sim, "uvm", *TAKEN, "keep=1", "used", "quit") == [16]
     assert sim.used(0) == 16 << 20
     assert sim.settles(0, 0)
+
+
+def answer(sim: Sim, fd: int, name: str, **values: int) -> int:
+    """Make one call of nvidia-uvm and return its status."""
+    shape = sim.layout(f"{name}_PARAMS")
+    data = shape.pack(**values)
+    raw_ioctl(fd, int(facts()["constants"][name]["value"], 0), data)
+    return shape.get(data, "rmStatus")
+
+
+def test_initialisation(sim: Sim) -> None:
+    """Flags that there are not are refused, and until it is initialised a file answers nothing else."""
+    fd = sim.open("nvidia-uvm")
+    try:
+        assert answer(sim, fd, "UVM_INITIALIZE", flags=4) == 0x1F
+        assert answer(sim, fd, "UVM_ALLOC_SEMAPHORE_POOL", base=1 << 21, length=1 << 21) == 0x16
+        assert answer(sim, fd, "UVM_INITIALIZE", flags=1) == 0
+        assert answer(sim, fd, "UVM_INITIALIZE", flags=2) == 0x1F
+        assert answer(sim, fd, "UVM_ALLOC_SEMAPHORE_POOL", base=1 << 21, length=1 << 21) == 0
+        assert answer(sim, fd, "UVM_ALLOC_SEMAPHORE_POOL", base=1 << 21, length=5) == 0x1E
+    finally:
+        os.close(fd)

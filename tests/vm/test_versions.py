@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu.check_driver.run import PROGRAM
 from tests.vm.machine import Machine
 from tests.vm.node import (
     DRIVER_VERSION,
@@ -131,6 +132,24 @@ def test_unknown_version_when_allowed(machine: Machine, module: Path) -> None:
     await_empty(machine)
     unload_driver(machine)
     unload_engine(machine)
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["alone", "engine"])
+def test_check_of_the_driver(machine: Machine, module: Path, loaded: bool) -> None:
+    """The check of a driver passes with one in the kernel, with the module loaded and without it."""
+    if loaded:
+        load_engine(machine, allow_unknown_driver="Y")
+    for version in (UNKNOWN, "515.43.04", DRIVER_VERSION):
+        load_driver(machine, version=version)
+        done = machine.run([PROGRAM], check=False)
+        unload_driver(machine)
+        lines = done.stdout.splitlines()
+        known = "unknown" if version == UNKNOWN else "known"
+        assert lines[0].split("\t")[:3] == ["driver", version, known]
+        assert [line for line in lines[1:] if not line.startswith("passed\t")] == [], done.text
+        assert done.returncode == 0, done.text
+    if loaded:
+        unload_engine(machine)
 
 
 def test_core_that_does_not_know_the_driver_that_is_there(

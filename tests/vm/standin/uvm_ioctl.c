@@ -27,6 +27,12 @@ static u32 pageable_mem_access(struct uvm_va_space *space, u8 *params)
 	return NV_OK;
 }
 
+/* No card here can give its memory to other devices. */
+static u32 alloc_device_p2p(struct uvm_va_space *space, u8 *params)
+{
+	return NV_ERR_NOT_SUPPORTED;
+}
+
 /* The first two need no address space, and have functions of another kind. */
 static const struct route routes[] = {
 	ROUTE(UVM_INITIALIZE, UVM_INITIALIZE_PARAMS, NULL),
@@ -41,6 +47,7 @@ static const struct route routes[] = {
 	ROUTE(UVM_UNMAP_EXTERNAL, UVM_UNMAP_EXTERNAL_PARAMS, uvm_api_unmap_external),
 	ROUTE(UVM_FREE, UVM_FREE_PARAMS, uvm_api_free),
 	ROUTE(UVM_ALLOC_SEMAPHORE_POOL, UVM_ALLOC_SEMAPHORE_POOL_PARAMS, uvm_api_alloc_semaphore_pool),
+	ROUTE(UVM_ALLOC_DEVICE_P2P, UVM_ALLOC_DEVICE_P2P_PARAMS, alloc_device_p2p),
 	ROUTE(UVM_VALIDATE_VA_RANGE, UVM_VALIDATE_VA_RANGE_PARAMS, uvm_api_validate_va_range),
 };
 
@@ -71,6 +78,9 @@ static u32 initialize(struct uvm_file *file, struct file *filp, const u8 *params
 	u64 flags = get64(params, standin_abi()->UVM_INITIALIZE_PARAMS.flags);
 	u32 status;
 
+	/* uvm_va_space_create(), UVM_INIT_FLAGS_MASK */
+	if (flags & ~(u64)(UVM_INIT_FLAGS_DISABLE_HMM | UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE))
+		return NV_ERR_INVALID_ARGUMENT;
 	mutex_lock(&file->lock);
 	if (file->type == UVM_FD_MM)
 		status = NV_ERR_INVALID_ARGUMENT;

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the loaded driver understands its calls as the engine takes them."""

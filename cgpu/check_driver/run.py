@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs cgpu-check-driver, which makes the calls, and reads what it found. For the command and for cgpud."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from cgpu.errors import CgpuError, show
+
+PROGRAM = Path(__file__).resolve().parent.parent / "kmod" / "build" / "cgpu-check-driver"
+DEV = "/dev"
+COMMAND = "cgpu check-driver"
+# The program ends itself after 40 seconds. A driver that holds it up in the kernel must not hold us up.
+TIMEOUT_S = 45.0
+END_S = 2.0
+EXIT_FAILED = 1
+VERDICTS = ("passed", "failed", "skipped")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check on one card. reason: why it did not pass, else empty."""
+
+    verdict: str
+    card: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was checked: the driver's version, and that of the table whose layouts were used.
+
+    known: the table has this very version.
+    """
+
+    driver: str
+    known: bool
+    table: str
+    checks: tuple[Check, ...]
+
+    def with_verdict(self, verdict: str) -> list[Check]:
+        """Return the checks that came to it."""
+        return [check for check in self.checks if check.verdict == verdict]
+
+
+def _wait(child: subprocess.Popen[str]) -> tuple[str, str]:
+    try:
+        return child.communicate(timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.communicate(timeout=END_S)
+        raise CgpuError(
+            f"the driver's check did not end within {TIMEOUT_S:.0f} seconds; "
+            "what the driver has to say: dmesg | grep -e NVRM -e nvidia"
+        ) from None
+
+
+def _parsed(output: str, dev: str) -> Outcome:
+    """Return what the program has printed. Raises ValueError where it is anything else."""
+    first, *rest = output.splitlines() or [""]
+    word, driver, known, table = first.split("\t")
+    checks = []
+    for line in rest:
+        verdict, minor, name, reason = line.split("\t")
+        checks.append(Check(verdict, f"{dev}/nvidia{int(minor)}", name, reason))
+    if word != "driver" or any(check.verdict not in VERDICTS for check in checks):
+        raise ValueError(first)
+    return Outcome(driver, known == "known", table, tuple(checks))
+
+
+def run(dev: str = DEV, *, unknown_only: bool = False, program: Path = PROGRAM) -> Outcome:
+    """Check the driver whose nodes are below dev; only one that is not in the table with unknown_only.
+
+    Raises CgpuError when there is no driver, no card, or the program does not come to an end.
+    """
+    command = [str(program), "--dev", dev, *(["--unknown-only"] if unknown_only else [])]
+    try:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            env={},
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        raise CgpuError(f"{program}: cannot be run: {error.strerror}; build it: make -C kmod") from error
+    output, errors = _wait(child)
+    if child.returncode not in (0, EXIT_FAILED):
+        # A negative one is the signal that ended it: SIGALRM after its time.
+        last = show(output.splitlines()[-1]) if output else "nothing"
+        told = f"the driver's check ended with {child.returncode} after: {last}; try: {COMMAND}"
+        raise CgpuError(errors.strip() or told)
+    try:
+        outcome = _parsed(output, dev)
+    except ValueError as error:
+        raise CgpuError(f"{program}: not understood: {error}") from error
+    if (child.returncode == EXIT_FAILED) != bool(outcome.with_verdict("failed")):
+        raise CgpuError(f"{program}: ended with {child.returncode}, and says otherwise")
+    return outcome
+
+
+def assure_unknown(dev: str, program: Path = PROGRAM) -> Outcome:
+    """Check a driver that is not in the table, and nothing of one that is. Raises CgpuError if it fails."""
+    outcome = run(dev, unknown_only=True, program=program)
+    failed = outcome.with_verdict("failed")
+    if failed:
+        first = failed[0]
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise CgpuError(
+            f"driver version {outcome.driver} is unknown and has not the layouts of {outcome.table}: "
+            f"{first.card}: {first.name}: {first.reason}{more}; "
+            "take a driver of the table, or a newer OpenCGPU; "
+            f"all checks: {COMMAND}"
+        )
+    return outcome

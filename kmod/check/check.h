@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cgpu-check-driver: whether a driver understands its calls as the layouts say that the engine would use for its
+ * version. It makes them by itself, outside of any slice, and looks at what the driver wrote and what became of the
+ * card's free memory. What it takes is small, and freed again; the driver takes back the rest when the process ends.
+ */
+#ifndef CGPU_CHECK_H
+#define CGPU_CHECK_H
+
+#include <stdbool.h>
+
+#include "cgpu_core.h"
+
+/* No status of the driver: the call itself failed, with errno in the low bits. */
+#define CALL_ERRNO 0x80000000u
+/* Bytes were written that the driver was not to write; where is in the session. */
+#define CALL_STRANGE 0x40000000u
+/* Something else is not as it has to be; the session has the words. */
+#define CALL_UNLIKE 0x20000000u
+/* What a status field holds before a call; still there when the driver wrote none, or elsewhere. */
+#define CALL_SILENT 0x5e1f7e57u
+
+#define CHECK_MAX_GPUS 32u
+#define DETAIL_BYTES 256u
+
+enum verdict { PASSED, FAILED, SKIPPED };
+
+/* Memory that ends where nothing may be read or written, and begins behind bytes that have to stay. */
+struct guarded {
+	u8 *area, *end;
+	/* What was placed last. */
+	u8 *placed;
+};
+
+/* A part of a structure that the driver may write. */
+struct span {
+	u16 at, bytes;
+};
+
+struct driver {
+	const char *dev;
+	char version[64];
+	const struct nv_abi_version *table;
+	const struct nv_abi *abi;
+	/* How often a check is made whose figures do not agree. */
+	u32 attempts;
+	u32 failures, tested;
+};
+
+/* By size, in a range, by height and pitch: forms of VID_HEAP_CONTROL. */
+enum via { VIA_LONG, VIA_SHORT, VIA_HEAP, VIA_RANGE, VIA_TILED };
+
+/* What is asked for; page: NVOS32_ATTR_PAGE_SIZE_*. */
+struct request {
+	enum via via;
+	u32 page;
+	u64 size;
+};
+
+/* Memory of the card: what was asked for, what came, and what of the card it takes. */
+struct grant {
+	u32 handle;
+	u64 size, charge;
+};
+
+/* One client with a device and a subdevice on one card. */
+struct session {
+	struct driver *driver;
+	const struct nv_abi *abi;
+	u32 minor, gpu_id, client, device, subdevice, next_handle;
+	bool mig;
+	int ctl, card, uvm, uvm_mm;
+	u8 uuid[16];
+	struct guarded top, params, list;
+	u32 strange_at;
+	/* Calls go in the envelope of NV_ESC_IOCTL_XFER_CMD. */
+	bool envelope;
+	char unlike[160];
+	char detail[DETAIL_BYTES];
+	/* What the stages of a check have made; 0 or -1: nothing */
+	struct request request;
+	/* Bytes that more may be gone than has to be. */
+	u64 slack;
+	struct grant memory;
+	u32 copy, space;
+	int exported;
+	u8 *range;
+};
+
+typedef enum verdict (*check_fn)(struct session *session);
+
+static inline u16 get16(const u8 *data, u16 at)
+{
+	u16 value;
+
+	memcpy(&value, data + at, sizeof(value));
+	return value;
+}
+
+static inline u32 get32(const u8 *data, u16 at)
+{
+	u32 value;
+
+	memcpy(&value, data + at, sizeof(value));
+	return value;
+}
+
+static inline u64 get64(const u8 *data, u16 at)
+{
+	u64 value;
+
+	memcpy(&value, data + at, sizeof(value));
+	return value;
+}
+
+/* A field that this version lacks takes nothing. */
+static inline void put16(u8 *data, u16 at, u16 value)
+{
+	if (at != NV_ABI_ABSENT)
+		memcpy(data + at, &value, sizeof(value));
+}
+
+static inline void put32(u8 *data, u16 at, u32 value)
+{
+	if (at != NV_ABI_ABSENT)
+		memcpy(data + at, &value, sizeof(value));
+}
+
+static inline void put64(u8 *data, u16 at, u64 value)
+{
+	if (at != NV_ABI_ABSENT)
+		memcpy(data + at, &value, sizeof(value));
+}
+
+/* guarded.c */
+bool guarded_make(struct guarded *guarded);
+void guarded_drop(struct guarded *guarded);
+/* Room for a structure, zeroed, that ends where the guard begins; its last `cut` bytes would lie in the guard. */
+u8 *guarded_place(struct guarded *guarded, size_t bytes, size_t cut);
+/* Whether all before the structure that was placed last is as it was. */
+bool guarded_intact(const struct guarded *guarded);
+
+/* call.c: each answers NV_OK, a status of the driver, or one of the CALL_ values. */
+u32 call_escape(struct session *session, int fd, u32 nr, u8 *data, size_t bytes, const struct span *written);
+u32 call_uvm(struct session *session, int fd, u32 command, u8 *data, size_t bytes, const struct span *written);
+/* The same with the structure's last byte out of reach. */
+u32 call_uvm_cut(struct session *session, int fd, u32 command, const u8 *data, size_t bytes);
+/* Text of an answer, good until the next one. */
+const char *call_text(const struct session *session, u32 status);
+
+u32 call_unlike(struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* rm.c: calls of the resource manager. Structures behind pointers lie in session->params. VIA_SHORT: as NVOS21. */
+u32 rm_alloc(struct session *session, enum via via, u32 parent, u32 class_id, u32 bytes, u32 *handle);
+u32 rm_control(struct session *session, u32 object, u32 command, u32 bytes);
+u32 rm_free(struct session *session, u32 handle);
+u32 rm_dup(struct session *session, u32 source_client, u32 source, u32 *handle);
+/* Room for what a pointer leads to. */
+u8 *rm_params(struct session *session, size_t bytes);
+u8 *rm_params_cut(struct session *session, size_t bytes);
+
+/* session.c */
+enum verdict check_open(struct session *session);
+void session_close(struct session *session);
+/* Frees what stages have left. */
+void session_clean(struct session *session);
+int node_open(const struct driver *driver, const char *node);
+
+/* stages.c: steps, and what of the card's free memory has to be gone after each */
+struct stage {
+	const char *what;
+	u32 (*run)(struct session *session);
+	/* Whether the memory is taken from here on. */
+	bool held;
+};
+/* Repeated when free memory does not change as it has to, since others use the card too. */
+enum verdict stages_run(struct session *session, const struct stage *stages, size_t count);
+#define STAGES(session, list) stages_run(session, list, sizeof(list) / sizeof((list)[0]))
+/* Says why, for the check's line. */
+enum verdict verdict_failed(struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
+enum verdict verdict_skipped(struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* sizes.c */
+u32 sizes_free(struct session *session, u64 *bytes);
+enum verdict check_sizes(struct session *session);
+enum verdict check_regions(struct session *session);
+
+/* identity.c */
+enum verdict check_identity(struct session *session);
+enum verdict check_short_form(struct session *session);
+enum verdict check_envelope(struct session *session);
+
+/* memory.c: by session->request */
+u32 memory_take(struct session *session);
+u32 memory_give(struct session *session);
+/* Fills in a request as RM_ALLOC takes it, into session->params. */
+u8 *memory_params(struct session *session, size_t cut);
+/* Whether what came is what was asked for; sets the grant's size and charge. */
+u32 memory_judge(struct session *session, u64 size, u64 limit, u32 attr, u32 attr2);
+enum verdict memory_check(struct session *session, enum via via);
+enum verdict check_memory_long(struct session *session);
+enum verdict check_memory_short(struct session *session);
+enum verdict check_memory_cut(struct session *session);
+
+/* heap.c */
+u32 heap_take(struct session *session);
+u32 heap_give(struct session *session);
+enum verdict check_heap_size(struct session *session);
+enum verdict check_heap_range(struct session *session);
+enum verdict check_heap_tiled(struct session *session);
+enum verdict check_heap_egm(struct session *session);
+enum verdict check_heap_refusals(struct session *session);
+
+/* refusals.c */
+enum verdict check_refusals(struct session *session);
+enum verdict check_classes(struct session *session);
+enum verdict check_old_call(struct session *session);
+enum verdict check_group(struct session *session);
+
+/* references.c */
+enum verdict check_process(struct session *session);
+enum verdict check_namespace(struct session *session);
+enum verdict check_duplicate(struct session *session);
+
+/* exports.c */
+enum verdict check_export(struct session *session);
+enum verdict check_export_list(struct session *session);
+enum verdict check_export_room(struct session *session);
+
+/* uvm.c, uvm_map.c */
+enum verdict check_uvm_calls(struct session *session);
+enum verdict check_uvm_map(struct session *session);
+void uvm_clean(struct session *session);
+void uvm_drop_range(struct session *session);
+
+#endif

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Memory on a descriptor, which keeps it, and out of it again. */
+#include <unistd.h>
+
+#include "check.h"
+
+#define KIB 1024ull
+
+static u32 fresh_descriptor(struct session *session)
+{
+	session->exported = node_open(session->driver, "nvidiactl");
+	return session->exported < 0 ? CALL_ERRNO | (u32)errno : NV_OK;
+}
+
+static u32 export_one(struct session *session)
+{
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS *at =
+		&session->abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS;
+	u32 status = fresh_descriptor(session);
+	u8 *params = rm_params(session, at->bytes);
+
+	put32(params, at->object_type, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM);
+	put32(params, at->object_data_rmObject_hDevice, session->device);
+	put32(params, at->object_data_rmObject_hParent, session->device);
+	put32(params, at->object_data_rmObject_hObject, session->memory.handle);
+	put32(params, at->fd, (u32)session->exported);
+	if (status != NV_OK)
+		return status;
+	return rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, at->bytes);
+}
+
+/* What the descriptor says of itself: room for one object. */
+static u32 look(struct session *session)
+{
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS *at =
+		&session->abi->NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS;
+	u8 *params = rm_params(session, at->bytes);
+	u32 status;
+
+	put32(params, at->fd, (u32)session->exported);
+	status = rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, at->bytes);
+	if (status == NV_OK && get16(params, at->maxObjects) != 1)
+		return call_unlike(session, "%u objects where one was exported", get16(params, at->maxObjects));
+	return status;
+}
+
+#define ROOM_FOR 3u
+static const char metadata[] = "check of the driver";
+
+/* A descriptor for several objects, with words of ours that it keeps. */
+static u32 make_room(struct session *session)
+{
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS *at =
+		&session->abi->NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS;
+	u32 status = fresh_descriptor(session);
+	u8 *params = rm_params(session, at->bytes);
+
+	put32(params, at->hDevice, session->device);
+	put16(params, at->maxObjects, ROOM_FOR);
+	memcpy(params + at->metadata, metadata, sizeof(metadata));
+	put32(params, at->fd, (u32)session->exported);
+	if (status != NV_OK)
+		return status;
+	return rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD, at->bytes);
+}
+
+enum verdict check_export_room(struct session *session)
+{
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS *at =
+		&session->abi->NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS;
+	u32 status = make_room(session);
+	u8 *params = rm_params(session, at->bytes);
+
+	put32(params, at->fd, (u32)session->exported);
+	if (status == NV_OK)
+		status =
+			rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, at->bytes);
+	if (status == NV_OK && get16(params, at->maxObjects) != ROOM_FOR)
+		status = call_unlike(session, "room for %u objects, not %u", get16(params, at->maxObjects), ROOM_FOR);
+	if (status == NV_OK && memcmp(params + at->metadata, metadata, sizeof(metadata)) != 0)
+		status = call_unlike(session, "the metadata came back as something else");
+	return status == NV_OK ? PASSED : verdict_failed(session, "%s", call_text(session, status));
+}
+
+static u32 import_one(struct session *session)
+{
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS *at =
+		&session->abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS;
+	u8 *params = rm_params(session, at->bytes);
+	u32 wanted = session->next_handle++, status;
+
+	put32(params, at->fd, (u32)session->exported);
+	put32(params, at->object_type, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM);
+	put32(params, at->object_data_rmObject_hDevice, session->device);
+	put32(params, at->object_data_rmObject_hParent, session->device);
+	put32(params, at->object_data_rmObject_hObject, wanted);
+	status = rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, at->bytes);
+	if (status != NV_OK)
+		return status;
+	session->copy = get32(params, at->object_data_rmObject_hObject);
+	return session->copy == wanted ? NV_OK :
+					 call_unlike(session, "handle 0x%x came for 0x%x", session->copy, wanted);
+}
+
+static u32 export_list(struct session *session)
+{
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *at =
+		&session->abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
+	u32 status = fresh_descriptor(session);
+	u8 *params = rm_params(session, at->bytes);
+
+	put32(params, at->fd, (u32)session->exported);
+	put32(params, at->hDevice, session->device);
+	put16(params, at->maxObjects, 1);
+	put16(params, at->numObjects, 1);
+	put32(params, at->objects, session->memory.handle);
+	if (status != NV_OK)
+		return status;
+	return rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, at->bytes);
+}
+
+static u32 import_list(struct session *session)
+{
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS *at =
+		&session->abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
+	u8 *params = rm_params(session, at->bytes);
+	u32 wanted = session->next_handle++, status;
+
+	put32(params, at->fd, (u32)session->exported);
+	put32(params, at->hParent, session->device);
+	put16(params, at->numObjects, 1);
+	put32(params, at->objects, wanted);
+	status = rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, at->bytes);
+	if (status != NV_OK)
+		return status;
+	session->copy = get32(params, at->objects);
+	return session->copy == wanted ? NV_OK :
+					 call_unlike(session, "handle 0x%x came for 0x%x", session->copy, wanted);
+}
+
+static u32 close_descriptor(struct session *session)
+{
+	int fd = session->exported;
+
+	session->exported = -1;
+	return close(fd) ? CALL_ERRNO | (u32)errno : NV_OK;
+}
+
+static u32 free_copy(struct session *session)
+{
+	u32 handle = session->copy;
+
+	session->copy = 0;
+	return rm_free(session, handle);
+}
+
+enum verdict check_export(struct session *session)
+{
+	static const struct stage stages[] = {
+		{ "the allocation", memory_take, true },
+		{ "the export", export_one, true },
+		{ "a look at the descriptor", look, true },
+		{ "the free of the handle", memory_give, true },
+		{ "the import", import_one, true },
+		{ "the close of the descriptor", close_descriptor, true },
+		{ "the free of the import", free_copy, false },
+	};
+
+	session->request = (struct request){ VIA_LONG, NVOS32_ATTR_PAGE_SIZE_HUGE, 2048 * KIB };
+	return STAGES(session, stages);
+}
+
+enum verdict check_export_list(struct session *session)
+{
+	static const struct stage stages[] = {
+		{ "the allocation", memory_take, true },
+		{ "the export of a list", export_list, true },
+		{ "the import of a list", import_list, true },
+		{ "the free of the handle", memory_give, true },
+		{ "the close of the descriptor", close_descriptor, true },
+		{ "the free of the import", free_copy, false },
+	};
+
+	session->request = (struct request){ VIA_LONG, NVOS32_ATTR_PAGE_SIZE_HUGE, 2048 * KIB };
+	return STAGES(session, stages);
+}

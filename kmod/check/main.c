@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cgpu-check-driver [--dev DIR] [--unknown-only] [--attempts N]: one line for each check, its words apart by tabs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+
+/* Whoever started it waits longer than that. */
+#define SECONDS 40u
+#define ATTEMPTS 6u
+#define EXIT_FAILED 1
+#define EXIT_NO_DRIVER 2
+#define FIRST_HANDLE 0x5c100001u
+#define CARD_INFO_BYTES 72u
+
+static const char help[] =
+	"usage: cgpu-check-driver [--dev DIR] [--unknown-only] [--attempts N]\n"
+	"Checks whether the NVIDIA driver below DIR (/dev) understands its calls as the engine would take them.\n"
+	"  --unknown-only  check nothing when its version is in the table\n"
+	"  --attempts      how often a check is made while others change the card's memory (6)\n"
+	"The first line is: driver, VERSION, known or unknown, TABLE-VERSION; the others: passed, failed or skipped, CARD, CHECK, REASON.\n"
+	"exit status: 0 nothing failed, 1 something did, 2 no driver to check\n";
+
+static const struct {
+	const char *name;
+	check_fn run;
+	/* Asked of a card in MIG mode too. */
+	bool always;
+} checks[] = {
+	{ "client, device and subdevice by NVOS64", check_open, true },
+	{ "client, device and subdevice by NVOS21", check_short_form, true },
+	{ "identity of the card", check_identity, true },
+	{ "envelope of NV_ESC_IOCTL_XFER_CMD", check_envelope, true },
+	{ "parameters of classes", check_classes, true },
+	{ "calls of nvidia-uvm", check_uvm_calls, true },
+	{ "RM_ALLOC_MEMORY", check_old_call, true },
+	{ "FB_GET_INFO, FB_GET_INFO_V2 and VID_HEAP INFO", check_sizes, false },
+	{ "FB_GET_FB_REGION_INFO", check_regions, false },
+	{ "memory by RM_ALLOC with NVOS64", check_memory_long, false },
+	{ "memory by RM_ALLOC with NVOS21", check_memory_short, false },
+	{ "memory by RM_ALLOC, cut short", check_memory_cut, false },
+	{ "memory by VID_HEAP ALLOC_SIZE", check_heap_size, false },
+	{ "memory by VID_HEAP ALLOC_SIZE_RANGE", check_heap_range, false },
+	{ "memory by VID_HEAP ALLOC_TILED_PITCH_HEIGHT", check_heap_tiled, false },
+	{ "USE_EGM by VID_HEAP", check_heap_egm, false },
+	{ "refusals of RM_ALLOC", check_refusals, false },
+	{ "refusals of VID_HEAP", check_heap_refusals, false },
+	{ "GET_PIDS and GET_PID_INFO", check_process, false },
+	{ "GET_PIDS in another pid namespace", check_namespace, true },
+	{ "DUP_OBJECT", check_duplicate, false },
+	{ "export and import", check_export, false },
+	{ "export and import of a list", check_export_list, false },
+	{ "metadata of a descriptor", check_export_room, false },
+	{ "channel group", check_group, false },
+	{ "mappings of UVM", check_uvm_map, false },
+};
+
+static void tell(struct driver *driver, u32 minor, const char *name, enum verdict verdict, const char *detail)
+{
+	static const char *const words[] = { "passed", "failed", "skipped" };
+
+	driver->failures += verdict == FAILED;
+	printf("%s\t%u\t%s\t%s\n", words[verdict], minor, name, verdict == PASSED ? "" : detail);
+}
+
+/* A card without a client has nothing to be asked; one in MIG mode cannot be sliced, and gives nobody memory. */
+static void check_card(struct driver *driver, u32 minor, u32 gpu_id)
+{
+	struct session session = { .driver = driver,
+		.abi = driver->abi,
+		.minor = minor,
+		.gpu_id = gpu_id,
+		.ctl = -1,
+		.card = -1,
+		.uvm = -1,
+		.uvm_mm = -1,
+		.exported = -1,
+		.next_handle = FIRST_HANDLE };
+	enum verdict verdict = PASSED;
+	size_t i;
+
+	for (i = 0; i < sizeof(checks) / sizeof(checks[0]) && (i != 1 || verdict == PASSED); i++) {
+		if (session.mig && !checks[i].always) {
+			tell(driver, minor, checks[i].name, SKIPPED, "the card is in MIG mode");
+			continue;
+		}
+		verdict = checks[i].run(&session);
+		tell(driver, minor, checks[i].name, verdict, session.detail);
+		session_clean(&session);
+	}
+	driver->tested += !session.mig;
+	session_close(&session);
+}
+
+static bool read_version(struct driver *driver, int ctl)
+{
+	/* Read before a layout can be chosen: it is the same in every version. */
+	const struct nv_layout_nv_ioctl_rm_api_version_t *at = &nv_abi_layouts[0].nv_ioctl_rm_api_version_t;
+	const struct span written[] = { { at->reply, 4 }, { at->versionString, 64 }, { 0, 0 } };
+	struct session session = { .driver = driver };
+	u8 data[128] = { 0 };
+	u32 status;
+
+	if (!guarded_make(&session.top))
+		return false;
+	put32(data, at->cmd, NV_RM_API_VERSION_CMD_QUERY);
+	status = call_escape(&session, ctl, NV_ESC_CHECK_VERSION_STR, data, at->bytes, written);
+	guarded_drop(&session.top);
+	memcpy(driver->version, data + at->versionString, sizeof(driver->version) - 1);
+	driver->table = cgpu_abi_nearest_version(driver->version);
+	driver->abi = cgpu_abi_nearest(driver->version);
+	return status == NV_OK;
+}
+
+/* The cards by minor number; 0: none there. */
+static u32 read_cards(struct driver *driver, int ctl, u32 ids[CHECK_MAX_GPUS])
+{
+	const struct nv_layout_nv_ioctl_card_info_t *at = &driver->abi->nv_ioctl_card_info_t;
+	const struct span written[] = { { 0, CARD_INFO_BYTES * CHECK_MAX_GPUS }, { 0, 0 } };
+	u8 data[CARD_INFO_BYTES * CHECK_MAX_GPUS] = { 0 };
+	struct session session = { .driver = driver };
+	u32 found = 0, i, minor, status;
+
+	if (at->bytes > CARD_INFO_BYTES || !guarded_make(&session.top))
+		return 0;
+	status = call_escape(&session, ctl, NV_ESC_CARD_INFO, data, (size_t)at->bytes * CHECK_MAX_GPUS, written);
+	guarded_drop(&session.top);
+	for (i = 0; status == NV_OK && i < CHECK_MAX_GPUS; i++) {
+		minor = get32(data + (size_t)i * at->bytes, at->minor_number);
+		if (!data[(size_t)i * at->bytes + at->valid] || minor >= CHECK_MAX_GPUS)
+			continue;
+		ids[minor] = get32(data + (size_t)i * at->bytes, at->gpu_id);
+		found++;
+	}
+	return found;
+}
+
+static void tell_version(const struct driver *driver)
+{
+	const struct nv_abi_version *table = driver->table;
+
+	printf("driver\t%s\t%s\t%u.%02u", driver->version, cgpu_abi_find(driver->version) ? "known" : "unknown",
+		table->major, table->minor);
+	printf(table->patch ? ".%02u\n" : "\n", table->patch);
+}
+
+static int check_all(struct driver *driver, int ctl, bool unknown_only)
+{
+	u32 ids[CHECK_MAX_GPUS] = { 0 }, minor;
+
+	if (!read_version(driver, ctl))
+		return fprintf(stderr, "%s/nvidiactl does not tell its version\n", driver->dev), EXIT_NO_DRIVER;
+	if (!driver->table)
+		return fprintf(stderr, "driver version %s: is older than all that are known, 515.43.04 and newer\n",
+			       driver->version),
+		       EXIT_NO_DRIVER;
+	tell_version(driver);
+	if (unknown_only && cgpu_abi_find(driver->version))
+		return 0;
+	if (read_cards(driver, ctl, ids) == 0)
+		return fprintf(stderr, "driver version %s: lists no card that could be checked\n", driver->version),
+		       EXIT_NO_DRIVER;
+	for (minor = 0; minor < CHECK_MAX_GPUS; minor++) {
+		if (ids[minor])
+			check_card(driver, minor, ids[minor]);
+	}
+	if (driver->tested == 0)
+		return fprintf(stderr,
+			       "driver version %s: cards in MIG mode tell too little; one outside of it is needed\n",
+			       driver->version),
+		       EXIT_NO_DRIVER;
+	return driver->failures ? EXIT_FAILED : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct driver driver = { .dev = "/dev", .attempts = ATTEMPTS };
+	bool unknown_only = false;
+	char path[4200];
+	int i, ctl;
+
+	for (i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--dev") == 0 && i + 1 < argc)
+			driver.dev = argv[++i];
+		else if (strcmp(argv[i], "--unknown-only") == 0)
+			unknown_only = true;
+		else if (strcmp(argv[i], "--attempts") == 0 && i + 1 < argc && atoi(argv[i + 1]) > 0)
+			driver.attempts = (u32)atoi(argv[++i]);
+		else
+			return fputs(help, stderr), EXIT_NO_DRIVER;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	/* The driver takes back what is left when a process ends. */
+	alarm(SECONDS);
+	ctl = node_open(&driver, "nvidiactl");
+	if (ctl < 0) {
+		snprintf(path, sizeof(path), "%s/nvidiactl", driver.dev);
+		fprintf(stderr, "%s: %s; load the NVIDIA driver\n", path, strerror(errno));
+		return EXIT_NO_DRIVER;
+	}
+	i = check_all(&driver, ctl, unknown_only);
+	close(ctl);
+	return i;
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who has memory by the driver's word, and how long it stays when it has two handles. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define KIB 1024ull
+#define NOBODY 0xdead0001u
+#define NO_INDEX 0xfffeu
+/* The first pid namespace of a machine: PROC_PID_INIT_INO, include/linux/proc_ns.h */
+#define FIRST_PID_NAMESPACE 0xeffffffcu
+
+static u32 listed(struct session *session, pid_t process, bool *found)
+{
+	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at = &session->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
+	u8 *params = rm_params(session, at->bytes);
+	u32 status, count, i;
+
+	put32(params, at->idType, NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS);
+	put32(params, at->id, NV20_SUBDEVICE_0);
+	status = rm_control(session, session->subdevice, NV2080_CTRL_CMD_GPU_GET_PIDS, at->bytes);
+	count = get32(params, at->pidTblCount);
+	*found = false;
+	if (status == NV_OK && count > (u32)(at->bytes - at->pidTbl) / 4)
+		return call_unlike(session, "%u processes, which do not fit into the list", count);
+	for (i = 0; status == NV_OK && i < count && at->pidTbl + 4 * i + 4 <= at->bytes; i++)
+		*found = *found || get32(params + 4 * i, at->pidTbl) == (u32)process;
+	return status;
+}
+
+static u32 held_by_us(struct session *session, u64 *bytes)
+{
+	const struct nv_layout_NV2080_CTRL_GPU_GET_PID_INFO_PARAMS *at =
+		&session->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS;
+	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *entry = &session->abi->NV2080_CTRL_GPU_PID_INFO;
+	u8 *params = rm_params(session, at->bytes), *one = params + at->pidInfoList + entry->bytes;
+	u32 status;
+
+	/* The first is a question that there is not; ours comes second. */
+	put32(params, at->pidInfoListCount, 2);
+	put32(params + at->pidInfoList, entry->pid, (u32)getpid());
+	put32(params + at->pidInfoList, entry->index, NO_INDEX);
+	put32(params + at->pidInfoList, entry->result, CALL_SILENT);
+	put32(one, entry->pid, (u32)getpid());
+	put32(one, entry->index, NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE);
+	put32(one, entry->result, CALL_SILENT);
+	status = rm_control(session, session->subdevice, NV2080_CTRL_CMD_GPU_GET_PID_INFO, at->bytes);
+	*bytes = get64(one, entry->data_vidMemUsage_memPrivate) + get64(one, entry->data_vidMemUsage_memSharedOwned) +
+		get64(one, entry->data_vidMemUsage_memSharedDuped);
+	if (status == NV_OK &&
+		(get32(params + at->pidInfoList, entry->result) == NV_OK ||
+			get32(params + at->pidInfoList, entry->result) == CALL_SILENT))
+		return call_unlike(session, "a question that there is not was answered");
+	return status != NV_OK ? status : get32(one, entry->result);
+}
+
+static bool in_first_namespace(void)
+{
+	struct stat about;
+
+	return stat("/proc/self/ns/pid", &about) == 0 && about.st_ino == FIRST_PID_NAMESPACE;
+}
+
+enum verdict check_process(struct session *session)
+{
+	u64 before = 0, with = 0, after = 0;
+	bool found = false;
+	u32 status;
+
+	session->request = (struct request){ VIA_LONG, NVOS32_ATTR_PAGE_SIZE_BIG, 7 * 64 * KIB };
+	status = held_by_us(session, &before);
+	if (status == NV_OK)
+		status = memory_take(session);
+	if (status == NV_OK)
+		status = listed(session, getpid(), &found);
+	if (status == NV_OK)
+		status = held_by_us(session, &with);
+	if (status == NV_OK)
+		status = memory_give(session);
+	if (status == NV_OK)
+		status = held_by_us(session, &after);
+	if (status != NV_OK)
+		return verdict_failed(session, "%s", call_text(session, status));
+	if (found && with - before == session->memory.size && after == before)
+		return PASSED;
+	if (!in_first_namespace())
+		return verdict_skipped(session, "needs the machine's first pid namespace");
+	return verdict_failed(session,
+		"process %d is %sin the list, with %llu bytes, then %llu, then %llu; %llu were had", getpid(),
+		found ? "" : "not ", (unsigned long long)before, (unsigned long long)with, (unsigned long long)after,
+		(unsigned long long)session->memory.size);
+}
+
+/* In a child that sees no process of ours: 0, or 1 where the list has us all the same; 2: no answer. */
+static int look_from_inside(struct session *session, pid_t us)
+{
+	pid_t child = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
+	bool found = false;
+	int result = 0;
+
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(listed(session, us, &found) != NV_OK ? 2 : found);
+	}
+	if (child < 0)
+		return -1;
+	while (waitpid(child, &result, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(result) ? WEXITSTATUS(result) : 2;
+}
+
+enum verdict check_namespace(struct session *session)
+{
+	bool translated = session->abi->pids_of_caller, found;
+	u32 status = listed(session, getpid(), &found);
+	int inside;
+
+	if (status != NV_OK)
+		return verdict_failed(session, "%s", call_text(session, status));
+	if (!found && !in_first_namespace())
+		return verdict_skipped(session, "needs the machine's first pid namespace");
+	inside = look_from_inside(session, getpid());
+	if (inside < 0)
+		return verdict_skipped(session, "no pid namespace of its own: %s", strerror(errno));
+	if (found && inside == !translated)
+		return PASSED;
+	return verdict_failed(session,
+		inside == 2 ? "no answer" : "a process outside of the caller's namespace is %sin the list",
+		inside ? "" : "not ");
+}
+
+static u32 duplicate(struct session *session)
+{
+	u32 handle = session->next_handle++, wanted = handle, status;
+
+	status = rm_dup(session, session->client, session->memory.handle, &handle);
+	if (status != NV_OK)
+		return status;
+	session->copy = handle;
+	return handle == wanted ? NV_OK : call_unlike(session, "handle 0x%x came for 0x%x", handle, wanted);
+}
+
+static u32 free_copy(struct session *session)
+{
+	u32 handle = session->copy;
+
+	session->copy = 0;
+	return rm_free(session, handle);
+}
+
+/* What the daemon tells from these answers: kmod/daemon/driver_probe.c */
+static enum verdict check_strangers(struct session *session)
+{
+	u32 handle = session->next_handle++, status;
+
+	status = rm_dup(session, session->client, NOBODY, &handle);
+	if (status != NV_ERR_OBJECT_NOT_FOUND)
+		return verdict_failed(session, "of an object that is not there: %s", call_text(session, status));
+	status = rm_dup(session, NOBODY, NOBODY, &handle);
+	if (status != NV_ERR_INVALID_OBJECT_HANDLE && status != NV_ERR_INVALID_CLIENT)
+		return verdict_failed(session, "of a client that is not there: %s", call_text(session, status));
+	return PASSED;
+}
+
+enum verdict check_duplicate(struct session *session)
+{
+	static const struct stage stages[] = {
+		{ "the allocation", memory_take, true },
+		{ "the duplicate", duplicate, true },
+		{ "the free of the first handle", memory_give, true },
+		{ "the free of the second handle", free_copy, false },
+	};
+	enum verdict verdict;
+
+	session->request = (struct request){ VIA_LONG, NVOS32_ATTR_PAGE_SIZE_BIG, 9 * 64 * KIB };
+	verdict = STAGES(session, stages);
+	return verdict == PASSED ? check_strangers(session) : verdict;
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calls that have to fail: each proves where a field is, or how long a structure, and none makes anything. */
+#include <stdio.h>
+
+#include "check.h"
+
+#define KIB 1024ull
+#define ABSURD (1ull << 46)
+#define NOBODY 0xdead0001u
+#define NO_CLASS 0xfffeu
+
+/* A request that is right but for one field. expected 0: any refusal. */
+struct fault {
+	const char *what;
+	u16 at;
+	u32 value;
+	u32 expected;
+};
+
+static bool is_refusal(u32 status, u32 expected)
+{
+	if (status == NV_OK || status == CALL_SILENT || status >= CALL_UNLIKE)
+		return false;
+	return !expected || status == expected;
+}
+
+static enum verdict memory_refused(struct session *session, enum via via, const struct fault *fault)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &session->abi->NV_MEMORY_ALLOCATION_PARAMS;
+	u32 handle = session->next_handle++, status;
+	u8 *params;
+
+	session->request = (struct request){ via, NVOS32_ATTR_PAGE_SIZE_BIG, 64 * KIB };
+	params = memory_params(session, 0);
+	if (fault->at == at->size)
+		put64(params, at->size, ABSURD);
+	else
+		put32(params, fault->at, fault->value);
+	status = rm_alloc(session, via, session->device, NV01_MEMORY_LOCAL_USER, at->bytes, &handle);
+	if (status == NV_OK)
+		rm_free(session, handle);
+	if (is_refusal(status, fault->expected))
+		return PASSED;
+	return verdict_failed(session, "%s: %s, expected was %s0x%x", fault->what, call_text(session, status),
+		fault->expected ? "status " : "a refusal and not ", fault->expected);
+}
+
+/* Of another class, or below an object that is not there. */
+static enum verdict object_refused(struct session *session, enum via via, u32 parent, u32 class_id, u32 expected)
+{
+	u32 handle = session->next_handle++, status = rm_alloc(session, via, parent, class_id, 0, &handle);
+
+	if (status == NV_OK)
+		rm_free(session, handle);
+	if (is_refusal(status, expected))
+		return PASSED;
+	return verdict_failed(session, "class 0x%x below 0x%x: %s, expected was a refusal", class_id, parent,
+		call_text(session, status));
+}
+
+/* A device that is not there. */
+static enum verdict device_refused(struct session *session)
+{
+	const struct nv_layout_NV0080_ALLOC_PARAMETERS *at = &session->abi->NV0080_ALLOC_PARAMETERS;
+	u32 handle = session->next_handle++, status;
+
+	put32(rm_params(session, at->bytes), at->deviceId, NV0000_CTRL_GPU_MAX_ATTACHED_GPUS - 1);
+	status = rm_alloc(session, VIA_LONG, session->client, NV01_DEVICE_0, at->bytes, &handle);
+	if (status == NV_OK)
+		rm_free(session, handle);
+	if (is_refusal(status, 0))
+		return PASSED;
+	return verdict_failed(
+		session, "a device that is not there: %s, expected was a refusal", call_text(session, status));
+}
+
+enum verdict check_refusals(struct session *session)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &session->abi->NV_MEMORY_ALLOCATION_PARAMS;
+	const struct fault faults[] = {
+		{ "without an owner", at->owner, 0, NV_ERR_INVALID_OWNER },
+		{ "an unknown type", at->type, 0xffff, 0 },
+		{ "flags of virtual memory", at->flags, NVOS32_ALLOC_FLAGS_VIRTUAL, NV_ERR_INVALID_ARGUMENT },
+		{ "memory of the host", at->attr, NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT,
+			NV_ERR_INVALID_ARGUMENT },
+		{ "the driver's own flags", at->internalflags, 1, NV_ERR_INVALID_ARGUMENT },
+		{ "an address space", at->hVASpace, NOBODY, 0 },
+		{ "an absurd size", at->size, 0, 0 },
+	};
+	enum verdict verdict = device_refused(session);
+	enum via via;
+	size_t i;
+
+	for (via = VIA_LONG; verdict == PASSED && via <= VIA_SHORT; via++) {
+		for (i = 0; verdict == PASSED && i < sizeof(faults) / sizeof(faults[0]); i++)
+			verdict = memory_refused(session, via, &faults[i]);
+		if (verdict == PASSED)
+			verdict = object_refused(session, via, session->device, NO_CLASS, NV_ERR_INVALID_CLASS);
+		if (verdict == PASSED)
+			verdict = object_refused(session, via, NOBODY, NV20_SUBDEVICE_0, 0);
+	}
+	return verdict;
+}
+
+static u32 make_group(struct session *session, u32 space, u32 *handle)
+{
+	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
+		&session->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
+	u8 *params = rm_params(session, at->bytes);
+
+	*handle = session->next_handle++;
+	put32(params, at->engineType, NV2080_ENGINE_TYPE_GR0);
+	put32(params, at->hVASpace, space);
+	return rm_alloc(session, VIA_LONG, session->device, KEPLER_CHANNEL_GROUP_A, at->bytes, handle);
+}
+
+/* A group without channels, and one in an address space that is not there. */
+enum verdict check_group(struct session *session)
+{
+	u32 handle, status = make_group(session, 0, &handle);
+
+	if (status == NV_OK)
+		status = rm_free(session, handle);
+	if (status != NV_OK)
+		return verdict_failed(session, "%s", call_text(session, status));
+	status = make_group(session, NOBODY, &handle);
+	if (status == NV_OK)
+		rm_free(session, handle);
+	if (is_refusal(status, 0))
+		return PASSED;
+	return verdict_failed(session, "in an address space that is not there: %s, expected was a refusal",
+		call_text(session, status));
+}
+
+/* Below nothing: the driver copies the parameters first (rs_server.c, serverAllocResource). */
+static enum verdict params_are_long(struct session *session, const char *name, u32 class_id, u32 bytes)
+{
+	u32 handle = session->next_handle++, status;
+
+	rm_params(session, bytes);
+	status = rm_alloc(session, VIA_LONG, NOBODY, class_id, bytes, &handle);
+	if (!is_refusal(status, 0) || status == NV_ERR_INVALID_ADDRESS)
+		return verdict_failed(session, "%s: the driver's structure is longer than %u bytes, or not read: %s",
+			name, bytes, call_text(session, status));
+	rm_params_cut(session, bytes);
+	status = rm_alloc(session, VIA_LONG, NOBODY, class_id, bytes, &handle);
+	if (status != NV_ERR_INVALID_ADDRESS)
+		return verdict_failed(session, "%s: the driver's structure is shorter than %u bytes: %s", name, bytes,
+			call_text(session, status));
+	return PASSED;
+}
+
+enum verdict check_classes(struct session *session)
+{
+	const struct nv_abi *abi = session->abi;
+	const struct {
+		const char *name;
+		u32 class_id, bytes;
+	} classes[] = {
+		{ "device", NV01_DEVICE_0, abi->NV0080_ALLOC_PARAMETERS.bytes },
+		{ "subdevice", NV20_SUBDEVICE_0, abi->NV2080_ALLOC_PARAMETERS.bytes },
+		{ "memory of the card", NV01_MEMORY_LOCAL_USER, abi->NV_MEMORY_ALLOCATION_PARAMS.bytes },
+		{ "memory of the host", NV01_MEMORY_SYSTEM, abi->NV_MEMORY_ALLOCATION_PARAMS.bytes },
+		{ "address space", FERMI_VASPACE_A, abi->NV_VASPACE_ALLOCATION_PARAMETERS.bytes },
+		{ "channel group", KEPLER_CHANNEL_GROUP_A, abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.bytes },
+		{ "channel", TURING_CHANNEL_GPFIFO_A, abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.bytes },
+		{ "semaphore surface", NV_SEMAPHORE_SURFACE, abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS.bytes },
+	};
+	enum verdict verdict = PASSED;
+	size_t i;
+
+	for (i = 0; verdict == PASSED && i < sizeof(classes) / sizeof(classes[0]); i++) {
+		if (classes[i].bytes)
+			verdict = params_are_long(session, classes[i].name, classes[i].class_id, classes[i].bytes);
+	}
+	return verdict;
+}
+
+/* RM_ALLOC_MEMORY, which the engines know by its size and refuse by its status. */
+enum verdict check_old_call(struct session *session)
+{
+	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
+		&session->abi->nv_ioctl_nvos02_parameters_with_fd;
+	const struct span written[] = { { at->params_status, 4 }, { 0, 0 } };
+	u8 data[128] = { 0 };
+	u32 status;
+
+	put32(data, at->params_hRoot, session->client);
+	put32(data, at->params_hObjectParent, session->device);
+	put32(data, at->params_hObjectNew, session->next_handle++);
+	put32(data, at->params_hClass, NO_CLASS);
+	put32(data, at->params_status, CALL_SILENT);
+	status = call_escape(session, session->card, NV_ESC_RM_ALLOC_MEMORY, data, at->bytes, written);
+	if (status == NV_OK)
+		status = get32(data, at->params_status);
+	if (is_refusal(status, 0))
+		return PASSED;
+	return verdict_failed(session, "class 0x%x: %s, expected was a refusal", NO_CLASS, call_text(session, status));
+}

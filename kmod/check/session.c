@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A client on one card, as CUDA has it. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "check.h"
+
+int node_open(const struct driver *driver, const char *node)
+{
+	char path[4200];
+
+	snprintf(path, sizeof(path), "%s/%s", driver->dev, node);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+static u32 open_nodes(struct session *session)
+{
+	const struct nv_layout_nv_ioctl_register_fd_t *at = &session->abi->nv_ioctl_register_fd_t;
+	const struct span written[] = { { 0, 0 } };
+	u8 data[16] = { 0 };
+	char node[16];
+
+	snprintf(node, sizeof(node), "nvidia%u", session->minor);
+	session->ctl = node_open(session->driver, "nvidiactl");
+	session->card = node_open(session->driver, node);
+	if (session->ctl < 0 || session->card < 0)
+		return CALL_ERRNO | (u32)errno;
+	put32(data, at->ctl_fd, (u32)session->ctl);
+	return call_escape(session, session->card, NV_ESC_REGISTER_FD, data, at->bytes, written);
+}
+
+/* Which number the driver gives to the card among its devices. */
+static u32 device_number(struct session *session, u32 *number)
+{
+	const struct nv_layout_NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS *at =
+		&session->abi->NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS;
+	u8 *params = rm_params(session, at->bytes);
+	u32 status;
+
+	put32(params, at->gpuId, session->gpu_id);
+	put32(params, at->deviceInstance, UINT32_MAX);
+	status = rm_control(session, session->client, NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, at->bytes);
+	*number = get32(params, at->deviceInstance);
+	return status;
+}
+
+static u32 make_objects(struct session *session, u32 number)
+{
+	const struct nv_abi *abi = session->abi;
+	u32 status;
+
+	session->device = session->next_handle++;
+	session->subdevice = session->next_handle++;
+	put32(rm_params(session, abi->NV0080_ALLOC_PARAMETERS.bytes), abi->NV0080_ALLOC_PARAMETERS.deviceId, number);
+	status = rm_alloc(session, VIA_LONG, session->client, NV01_DEVICE_0, abi->NV0080_ALLOC_PARAMETERS.bytes,
+		&session->device);
+	if (status != NV_OK)
+		return status;
+	rm_params(session, abi->NV2080_ALLOC_PARAMETERS.bytes);
+	return rm_alloc(session, VIA_LONG, session->device, NV20_SUBDEVICE_0, abi->NV2080_ALLOC_PARAMETERS.bytes,
+		&session->subdevice);
+}
+
+enum verdict check_open(struct session *session)
+{
+	u32 number = 0, status;
+
+	if (!guarded_make(&session->top) || !guarded_make(&session->params) || !guarded_make(&session->list))
+		return verdict_failed(session, "no memory: %s", strerror(errno));
+	status = open_nodes(session);
+	if (status != NV_OK)
+		return verdict_failed(session, "nodes: %s", call_text(session, status));
+	status = rm_alloc(session, VIA_LONG, 0, NV01_ROOT_CLIENT, 0, &session->client);
+	if (status != NV_OK)
+		return verdict_failed(session, "client: %s", call_text(session, status));
+	status = device_number(session, &number);
+	if (status != NV_OK || number >= NV0000_CTRL_GPU_MAX_ATTACHED_GPUS)
+		return verdict_failed(session, "number of the device: %s", call_text(session, status));
+	status = make_objects(session, number);
+	if (status != NV_OK)
+		return verdict_failed(session, "device and subdevice: %s", call_text(session, status));
+	return PASSED;
+}
+
+void session_clean(struct session *session)
+{
+	uvm_drop_range(session);
+	if (session->exported >= 0)
+		close(session->exported);
+	session->exported = -1;
+	if (session->copy)
+		rm_free(session, session->copy);
+	if (session->memory.handle)
+		rm_free(session, session->memory.handle);
+	session->copy = session->memory.handle = 0;
+}
+
+void session_close(struct session *session)
+{
+	if (session->client) {
+		session_clean(session);
+		uvm_clean(session);
+		rm_free(session, session->client);
+	}
+	if (session->card >= 0)
+		close(session->card);
+	if (session->ctl >= 0)
+		close(session->ctl);
+	guarded_drop(&session->top);
+	guarded_drop(&session->params);
+	guarded_drop(&session->list);
+}

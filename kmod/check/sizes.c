@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the driver says of a card's memory, by each of its ways. */
+#include "check.h"
+
+#define LLU(value) ((unsigned long long)(value))
+#define LOOKS 8u
+#define MAX_REGIONS 16u
+
+struct sizes {
+	u64 total, unused;
+	/* The largest free region; v1 is not asked for it. */
+	u64 largest;
+};
+
+static void ask(const struct nv_abi *abi, u8 *list)
+{
+	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &abi->NV2080_CTRL_FB_INFO;
+
+	put32(list, at->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE);
+	put32(list + at->bytes, at->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
+}
+
+static void take(const struct nv_abi *abi, const u8 *list, struct sizes *sizes)
+{
+	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &abi->NV2080_CTRL_FB_INFO;
+
+	sizes->total = (u64)get32(list, at->data) << 10;
+	sizes->unused = (u64)get32(list + at->bytes, at->data) << 10;
+}
+
+static u32 by_v2(struct session *session, struct sizes *sizes)
+{
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *at = &session->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
+	const struct nv_layout_NV2080_CTRL_FB_INFO *entry = &session->abi->NV2080_CTRL_FB_INFO;
+	u8 *params = rm_params(session, at->bytes);
+	u32 status;
+
+	put32(params, at->fbInfoListSize, 3);
+	ask(session->abi, params + at->fbInfoList);
+	put32(params + at->fbInfoList + 2 * entry->bytes, entry->index,
+		NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_SIZE_KB);
+	status = rm_control(session, session->subdevice, NV2080_CTRL_CMD_FB_GET_INFO_V2, at->bytes);
+	take(session->abi, params + at->fbInfoList, sizes);
+	sizes->largest = (u64)get32(params + at->fbInfoList + 2 * entry->bytes, entry->data) << 10;
+	return status;
+}
+
+static u32 by_v1(struct session *session, struct sizes *sizes)
+{
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_PARAMS *at = &session->abi->NV2080_CTRL_FB_GET_INFO_PARAMS;
+	u8 *params = rm_params(session, at->bytes);
+	u8 *list = guarded_place(&session->list, 2u * session->abi->NV2080_CTRL_FB_INFO.bytes, 0);
+	u32 status;
+
+	put32(params, at->fbInfoListSize, 2);
+	put64(params, at->fbInfoList, (uintptr_t)list);
+	ask(session->abi, list);
+	status = rm_control(session, session->subdevice, NV2080_CTRL_CMD_FB_GET_INFO, at->bytes);
+	take(session->abi, list, sizes);
+	session->strange_at = 0;
+	return status == NV_OK && !guarded_intact(&session->list) ? CALL_STRANGE : status;
+}
+
+static u32 by_heap(struct session *session, struct sizes *sizes)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &session->abi->NVOS32_PARAMETERS;
+	const struct span written[] = { { at->status, 4 }, { at->total, 8 }, { at->free, 8 }, { at->data, 144 },
+		{ 0, 0 } };
+	u8 data[256] = { 0 };
+	u32 status;
+
+	put32(data, at->hRoot, session->client);
+	put32(data, at->hObjectParent, session->device);
+	put32(data, at->function, NVOS32_FUNCTION_INFO);
+	put32(data, at->status, CALL_SILENT);
+	status = call_escape(session, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes, written);
+	sizes->total = get64(data, at->total);
+	sizes->unused = get64(data, at->free);
+	sizes->largest = get64(data, at->data_Info_size);
+	return status != NV_OK ? status : get32(data, at->status);
+}
+
+u32 sizes_free(struct session *session, u64 *bytes)
+{
+	struct sizes sizes;
+	u32 status = by_v2(session, &sizes);
+
+	*bytes = sizes.unused;
+	return status;
+}
+
+static bool same(const struct sizes *a, const struct sizes *b)
+{
+	return a->total == b->total && a->unused == b->unused;
+}
+
+enum verdict check_sizes(struct session *session)
+{
+	struct sizes v1 = { 0 }, v2 = { 0 }, heap = { 0 };
+	u32 status = NV_OK, i;
+
+	for (i = 0; status == NV_OK && i < LOOKS; i++) {
+		status = by_v1(session, &v1);
+		if (status == NV_OK)
+			status = by_v2(session, &v2);
+		if (status == NV_OK)
+			status = by_heap(session, &heap);
+		if (status == NV_OK && v2.total && v2.unused <= v2.total && same(&v1, &v2) && same(&v1, &heap) &&
+			v2.largest == heap.largest)
+			return PASSED;
+	}
+	if (status != NV_OK)
+		return verdict_failed(session, "%s", call_text(session, status));
+	return verdict_failed(session,
+		"total, free and largest differ: %llu %llu by v1, %llu %llu %llu by V2, %llu %llu %llu by INFO",
+		LLU(v1.total), LLU(v1.unused), LLU(v2.total), LLU(v2.unused), LLU(v2.largest), LLU(heap.total),
+		LLU(heap.unused), LLU(heap.largest));
+}
+
+enum verdict check_regions(struct session *session)
+{
+	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS *at =
+		&session->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS;
+	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO *region =
+		&session->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
+	u8 *params = rm_params(session, at->bytes);
+	u32 status, count, i;
+	u64 from, to;
+
+	status = rm_control(session, session->subdevice, NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, at->bytes);
+	if (status != NV_OK)
+		return verdict_failed(session, "%s", call_text(session, status));
+	count = get32(params, at->numFBRegions);
+	if (count == 0 || count > MAX_REGIONS)
+		return verdict_failed(session, "%u regions; expected are 1 to %u", count, MAX_REGIONS);
+	for (i = 0; i < count; i++) {
+		from = get64(params + i * region->bytes, at->fbRegion + region->base);
+		to = get64(params + i * region->bytes, at->fbRegion + region->limit);
+		if (to <= from || to >> 48)
+			return verdict_failed(session, "region %u is from %llu to %llu", i, LLU(from), LLU(to));
+	}
+	return PASSED;
+}

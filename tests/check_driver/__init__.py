@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of a driver, on simulated cards that play every version, and say another."""

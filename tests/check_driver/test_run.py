@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the program is run: its time, its environment, its leavings, and what is said when it does not work."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cgpu.check_driver import run as run_module
+from cgpu.check_driver.main import main
+from cgpu.check_driver.run import PROGRAM, Outcome, assure_unknown, run
+from cgpu.errors import CgpuError
+from tests.check_driver.tables import mutant
+from tests.sim.conftest import Start
+from tests.sim.support import Sim
+
+UNKNOWN = "580.159.04"
+
+
+def script(directory: Path, text: str) -> Path:
+    """Return a program that is a shell script."""
+    program = directory / "program"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.root
+def test_command(sim: Sim, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command prints the version, a line for each check on each card, and how many passed."""
+    assert main(["--dev", str(sim.mount)]) == 0
+    first, *lines, last = capsys.readouterr().out.splitlines()
+    assert first == "driver 580.142, in the table"
+    assert f"ok      {sim.mount}/nvidia1: mappings of UVM" in lines
+    assert last == f"{len(lines)} passed, 0 failed, 0 skipped"
+
+
+@pytest.mark.root
+def test_command_fails(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    """It exits 1 when a check fails, and the line says which, where and why."""
+    sim = start("T4", "580.142", "--says", "575.99.01")
+    assert main(["--dev", str(sim.mount)]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("driver 575.99.01, not in the table: checked with the layouts of 575.64.05\n")
+    assert f"FAILED  {sim.mount}/nvidia0: identity of the card: MIG mode: status 0x1f\n" in text
+
+
+def test_command_without_a_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a driver it exits 1 after one line that says what is missing."""
+    assert main(["--dev", str(tmp_path)]) == 1
+    line = f"cgpu check-driver: {tmp_path}/nvidiactl: No such file or directory; load the NVIDIA driver\n"
+    assert capsys.readouterr().err == line
+
+
+@pytest.mark.root
+def test_too_old(start: Start) -> None:
+    """A driver older than all known ones has no layouts to be checked with."""
+    sim = start("T4", "515.43.04", "--says", "470.199.02")
+    with pytest.raises(CgpuError, match=r"^driver version 470\.199\.02: is older than all that are known"):
+        run(str(sim.mount))
+
+
+@pytest.mark.root
+def test_instances(start: Start) -> None:
+    """A card in MIG mode is asked what it can answer; only such cards are too few."""
+    outcome = run(str(start("H200:2/mig=1").mount))
+    assert {check.card[-1] for check in outcome.with_verdict("skipped")} == {"1"}
+    assert outcome.with_verdict("failed") == []
+    with pytest.raises(CgpuError, match="cards in MIG mode tell too little; one outside of it is needed"):
+        run(str(start("H200/mig=0").mount))
+
+
+@pytest.mark.root
+def test_only_unknown_ones(start: Start) -> None:
+    """Of a known version nothing is checked; an unknown one that does not fit is told of in one line."""
+    assert assure_unknown(str(start("T4").mount)) == Outcome("580.142", True, "580.142", ())
+    assert len(assure_unknown(str(start("T4", "580.142", "--says", UNKNOWN).mount)).checks) > 20
+    sim = start("T4", "590.44.01", "--says", UNKNOWN)
+    with pytest.raises(CgpuError) as refused:
+        assure_unknown(str(sim.mount))
+    assert str(refused.value) == (
+        f"driver version {UNKNOWN} is unknown and has not the layouts of 580.142: {sim.mount}/nvidia0: "
+        "calls of nvidia-uvm: UVM_FREE of 24 bytes: byte 8 was written and is not the driver's to write "
+        "(and 1 more); take a driver of the table, or a newer OpenCGPU; all checks: cgpu check-driver"
+    )
+
+
+@pytest.mark.root
+def test_beside_others(sim: Sim) -> None:
+    """Others that take and give memory of the card meanwhile do not make it fail."""
+    done = threading.Event()
+
+    def others() -> None:
+        while not done.is_set():
+            sim.probe("alloc=64M", "hold=0.1", "alloc=3M", "free=all", "alloc=7M")
+
+    with_others = threading.Thread(target=others)
+    with_others.start()
+    try:
+        outcomes = [run(str(sim.mount)) for _ in range(8)]
+    finally:
+        done.set()
+        with_others.join()
+    assert [outcome.with_verdict("failed") for outcome in outcomes] == [[]] * 8
+    assert sim.settles(0, 0)
+
+
+@pytest.mark.root
+def test_killed_half_way(sim: Sim) -> None:
+    """Whenever it is killed, nothing of the card stays taken."""
+    for delay in range(12):
+        with subprocess.Popen(
+            [PROGRAM, "--dev", sim.mount], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as child:
+            time.sleep(delay / 400)
+            child.kill()
+        assert child.returncode in (0, -signal.SIGKILL)
+    assert sim.settles(0, 0)
+    assert sim.settles(1, 0)
+
+
+@pytest.mark.root
+def test_failure_leaves_nothing(start: Start, tmp_path: Path) -> None:
+    """Where what it frees is not freed, as with a wrong handle, the end of its client takes it back."""
+    sim = start("T4")
+    program = mutant("NVOS00_PARAMETERS", "hObjectOld", 4, "580.142", tmp_path)
+    assert run(str(sim.mount), program=program).with_verdict("failed")
+    assert sim.settles(0, 0)
+
+
+def test_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program gets nothing of our environment, and no open file but its standard ones."""
+    monkeypatch.setenv("LD_PRELOAD", "/nonexistent.so")
+    said = tmp_path / "said"
+    text = f"/usr/bin/env >{said}; pwd >>{said}; printf 'driver\\t1.1\\tknown\\t1.1\\n'"
+    assert run(program=script(tmp_path, text)).checks == ()
+    lines = [line for line in said.read_text().splitlines() if not line.startswith(("PWD=", "_=", "SHLVL="))]
+    assert lines == ["/"]
+
+
+def test_time_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that holds the program up holds us up for a while only."""
+    monkeypatch.setattr(run_module, "TIMEOUT_S", 0.2)
+    begin = time.monotonic()
+    with pytest.raises(CgpuError, match=r"the driver's check did not end within 0 seconds; .* dmesg"):
+        run(program=script(tmp_path, "exec sleep 30"))
+    assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kill -ALRM $$", "the driver's check ended with -14 after: nothing; try: cgpu check-driver"),
+        ("echo passed; kill -ALRM $$", "the driver's check ended with -14 after: passed; try: "),
+        ("echo 'no driver' >&2; exit 2", "no driver"),
+        ("exit 0", "not understood"),
+        ("echo garbage", "not understood"),
+        ("printf 'driver\\t1.1\\tknown\\t1.1\\nperhaps\\t0\\tname\\t\\n'", "not understood"),
+        ("printf 'driver\\t1.1\\tknown\\t1.1\\nfailed\\t0\\tname\\t\\n'", "ended with 0, and says otherwise"),
+        ("printf 'driver\\t1.1\\tknown\\t1.1\\npassed\\t0\\tname\\t\\n'; exit 1", "ended with 1, and says"),
+    ],
+)
+def test_bad_ends(tmp_path: Path, text: str, message: str) -> None:
+    """What is not a whole answer is none."""
+    with pytest.raises(CgpuError, match=message):
+        run(program=script(tmp_path, text))
+
+
+def test_no_program(tmp_path: Path) -> None:
+    """Where the C parts are not built, the line says how."""
+    with pytest.raises(CgpuError, match="cannot be run: No such file or directory; build it: make -C kmod"):
+        run(program=tmp_path / "none")
