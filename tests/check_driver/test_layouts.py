@@ -32,6 +32,7 @@ CAUGHT = {
     "580.65.06": "identity of the card",
     "590.44.01": "calls of nvidia-uvm",
     "595.44.02": "client, device and subdevice by NVOS21",
+    "615.71.09": "identity of the card",
 }
 
 
@@ -52,7 +53,7 @@ def test_own_version(start: Start, version: str) -> None:
     assert sim.settles(1, 0)
 
 
-@pytest.mark.parametrize(("version", "newer"), [*itertools.pairwise(FIRST), (FIRST[-1], "600.10.01")])
+@pytest.mark.parametrize(("version", "newer"), [*itertools.pairwise(FIRST), (FIRST[-1], "620.10.01")])
 def test_unknown_version_with_the_nearest_layouts(start: Start, version: str, newer: str) -> None:
     """An unknown version that has the layouts of the newest older one passes with them."""
     unknown = version_below(newer)
