@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Whose gates are open now, and until when. */
+#include "sched_turn.h"
+
+/*
+ * Which class has the card. While both want it, one slice at a time, so that the high class is never a slice away from its
+ * part; it comes first where nothing is owed either way.
+ */
+static void choose_class(struct cgpu_sched *sched, const struct core_sched_plan *plan)
+{
+	u32 low = plan[CGPU_SCHED_LOW].members, high = plan[CGPU_SCHED_HIGH].members;
+	u32 phase = high ? CGPU_SCHED_HIGH : CGPU_SCHED_LOW;
+
+	sched->contended = low && high;
+	if (sched->contended) {
+		if (sched->phase_used < sched->settings.slice)
+			return;
+		phase = sched->lag >= 0 ? CGPU_SCHED_HIGH : CGPU_SCHED_LOW;
+		sched->phase_used = 0;
+	}
+	if (phase == sched->phase)
+		return;
+	sched->phase = phase;
+	sched->phase_used = 0;
+	sched->since = sched->now;
+	sched->refunded = 0;
+}
+
+/*
+ * While both classes want the card, gates give turns under each policy: a class has it for a slice at a time, and a card that
+ * begins its runlist anew each time would give all of that to the first group on it.
+ */
+static void choose_turn(struct cgpu_sched *sched, const struct core_sched_plan *plan)
+{
+	u32 turn = CGPU_SCHED_NONE, begun = 0;
+	u32 rounds = (core_sched_turns(sched) || sched->contended) && plan->members;
+
+	sched->lone = plan->members == 1;
+	if (rounds && sched->lone) {
+		turn = core_sched_lone(sched, sched->phase, plan);
+	} else if (rounds) {
+		turn = core_sched_turn(sched, sched->phase, plan, &begun);
+	}
+	if (begun || turn != sched->turn || rounds != sched->rounds) {
+		sched->since = sched->now;
+		sched->refunded = 0;
+	}
+	sched->turn = turn;
+	sched->rounds = rounds;
+}
+
+/* Work that comes to an open gate starts at once, and the caller tells of it; nothing is lost if none comes. */
+static int may_start(const struct cgpu_sched *sched, const struct cgpu_sched_slot *slot)
+{
+	return !core_sched_busy(slot) && (slot->highprio || !core_sched_holds(sched));
+}
+
+static u32 open_gates(const struct cgpu_sched *sched, u32 *there)
+{
+	u32 open = 0, n;
+
+	*there = 0;
+	for (n = 0; n < CGPU_SCHED_SLOTS; n++) {
+		const struct cgpu_sched_slot *slot = &sched->slot[n];
+		int own = sched->rounds ? n == sched->turn : slot->highprio == sched->phase;
+
+		if (!slot->joined)
+			continue;
+		*there |= 1u << n;
+		if (slot->weight && (own || may_start(sched, slot)))
+			open |= 1u << n;
+	}
+	return open;
+}
+
+static u64 end_of_decision(const struct cgpu_sched *sched)
+{
+	u64 left = CGPU_SCHED_FOREVER;
+
+	if (sched->contended)
+		left = sched->settings.slice - sched->phase_used;
+	if (sched->rounds && !sched->lone && (u64)sched->balance[sched->turn] < left)
+		left = (u64)sched->balance[sched->turn];
+	return left < CGPU_SCHED_FOREVER - sched->now ? sched->now + left : CGPU_SCHED_FOREVER;
+}
+
+/* The driver's own scheduling: nothing is touched, and nothing is owed afterwards. */
+static void decide_native(struct cgpu_sched *sched, struct cgpu_sched_decision *decision)
+{
+	memset(sched->balance, 0, sizeof(sched->balance));
+	sched->lag = 0;
+	sched->rounds = 0;
+	sched->contended = 0;
+	sched->phase = CGPU_SCHED_LOW;
+	sched->turn = CGPU_SCHED_NONE;
+	decision->turn = CGPU_SCHED_NONE;
+	decision->until = CGPU_SCHED_FOREVER;
+	open_gates(sched, &decision->open);
+}
+
+void cgpu_sched_decide(struct cgpu_sched *sched, u64 now, struct cgpu_sched_decision *decision)
+{
+	struct core_sched_plan plan[CGPU_SCHED_CLASSES];
+	u32 there;
+
+	core_sched_settle(sched, now);
+	memset(decision, 0, sizeof(*decision));
+	if (sched->settings.policy == CGPU_SCHED_NATIVE) {
+		decide_native(sched, decision);
+		return;
+	}
+	core_sched_plan(sched, CGPU_SCHED_LOW, &plan[CGPU_SCHED_LOW]);
+	core_sched_plan(sched, CGPU_SCHED_HIGH, &plan[CGPU_SCHED_HIGH]);
+	choose_class(sched, plan);
+	choose_turn(sched, &plan[sched->phase]);
+	decision->turn = sched->turn;
+	decision->until = end_of_decision(sched);
+	decision->open = open_gates(sched, &there);
+	decision->gated = decision->open != there || sched->contended || (sched->rounds && !sched->lone);
+}
+
+u64 cgpu_sched_round(const struct cgpu_sched *sched)
+{
+	struct core_sched_plan plan;
+
+	core_sched_plan(sched, CGPU_SCHED_LOW, &plan);
+	return plan.units * sched->settings.slice;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* Turns within a class, and what the parts of the scheduler of a GPU share. */
+#ifndef CGPU_SCHED_TURN_H
+#define CGPU_SCHED_TURN_H
+
+#include "sched_gpu.h"
+
+/* The place behind the slots: time that nobody gets. */
+#define SCHED_IDLE CGPU_SCHED_SLOTS
+#define SCHED_PLACES (CGPU_SCHED_SLOTS + 1)
+
+/* Who takes part in a class at this moment, and with how many units. */
+struct core_sched_plan {
+	u32 unit[SCHED_PLACES];
+	u32 members; /* places with units */
+	u32 units; /* their sum */
+};
+
+/* Policies that hold a slot's time when it does not use it. */
+static inline int core_sched_holds(const struct cgpu_sched *sched)
+{
+	u32 policy = sched->settings.policy;
+
+	return policy == CGPU_SCHED_FAIR || policy == CGPU_SCHED_WEIGHT || policy == CGPU_SCHED_FIXED;
+}
+
+/* Whether gates give turns to slots; else the card's time slices divide the time within a class. */
+static inline int core_sched_turns(const struct cgpu_sched *sched)
+{
+	return core_sched_holds(sched) || !sched->settings.time_slices;
+}
+
+static inline int core_sched_busy(const struct cgpu_sched_slot *slot)
+{
+	return slot->process && slot->work;
+}
+
+/* Units of a slot under the policy, whether or not it takes part; 0: it gets nothing. */
+u32 core_sched_units(const struct cgpu_sched *sched, u32 slot);
+void core_sched_plan(const struct cgpu_sched *sched, u32 class, struct core_sched_plan *plan);
+/* Whose turn it is in a class: a place of the plan, which has members. Begins a new turn where the last is over; *begun
+ * says so. */
+u32 core_sched_turn(struct cgpu_sched *sched, u32 class, const struct core_sched_plan *plan, u32 *begun);
+/* Book the time since the last call. */
+void core_sched_settle(struct cgpu_sched *sched, u64 now);
+/* The same where the plan has one member only. */
+u32 core_sched_lone(struct cgpu_sched *sched, u32 class, const struct core_sched_plan *plan);
+/* Change a balance within its bounds. */
+void core_sched_balance(struct cgpu_sched *sched, u32 place, s64 ns);
+/* Nobody keeps what is left of a turn. */
+void core_sched_forfeit(struct cgpu_sched *sched);
+
+#endif
