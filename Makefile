@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, as root, with nothing but git and make.
 
-.PHONY: help demo test test-gpu test-vm test-vm-full test-debug-kernel build lint format fuzz coverage bench clean
+.PHONY: help demo test test-gpu test-vm test-vm-full test-debug-kernel build lint format fuzz coverage bench bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -14,6 +14,7 @@ help:
 	@echo "make format  rewrite Python and C in the project's style"
 	@echo "make fuzz    fuzz the C core for SECONDS (60) each, and keep what was found; coverage: which lines that reaches"
 	@echo "make bench   measure what the parts cost"
+	@echo "make bench-shares  compare shares of GPU time with what each policy says, on a simulated card"
 	@echo "make clean   remove everything that was built"
 
 demo:
@@ -55,6 +56,11 @@ coverage:
 
 bench:
 	@scripts/bench
+
+# In virtual time: a few seconds. PLOTS=docs/images draws the plots anew.
+bench-shares:
+	@scripts/bootstrap build
+	@.venv/bin/python -m benchmarks.shares $(if $(PLOTS),--plots $(PLOTS))
 
 clean:
 	@$(MAKE) --no-print-directory -C kmod clean

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Shares of GPU time under each policy, on a simulated card and in virtual time.
+
+The core's scheduler decides, the simulated card executes, and what each container had is compared with what
+its policy says. The times of the card (another context, a cut, a lever) are estimates, and the kernels of the
+published tables are assumed: benchmarks/shares/tables.py says how. Exits with 1 when a bound is missed; the
+last line has the worst error of each policy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.shares import cases, plot, tables
+from benchmarks.shares.binding import US, Harness
+from benchmarks.shares.cases import NAMES, POLICIES, Finding
+
+SHARES = (": share", ": 1:2", ": others apart")
+
+
+def about(slice_: int) -> Iterator[str]:
+    costs = cases.COSTS
+    yield (
+        f"slice {slice_ // US} us; estimates for the card: context {costs.switch // US} us, cut of a kernel"
+        f" {costs.save // US} us, lever {costs.command // US} us"
+    )
+
+
+def summary(findings: Sequence[Finding]) -> Iterator[str]:
+    """One line for each policy and kind of figure: the worst."""
+    yield f"{'policy':22} {'worst of':34} {'error':>9} {'bound':>7}  where"
+    for policy in POLICIES:
+        worst: dict[str, Finding] = {}
+        for one in findings:
+            kind = kind_of(one)
+            if one.policy == policy and (kind not in worst or one.error > worst[kind].error):
+                worst[kind] = one
+        for kind, one in worst.items():
+            bound = "-" if one.bound is None else f"{one.bound:.4f}"
+            mark = "  MISSED" if one.missed else ""
+            name = f"{policy} {NAMES[policy]}"
+            yield f"{name:22} {kind:34} {one.error:9.4f} {bound:>7}  {one.what.rsplit(': ', 1)[0]}{mark}"
+
+
+def kind_of(finding: Finding) -> str:
+    """What is compared, without the case."""
+    if ": 1:2" in finding.what:
+        return "1:2 of the published tables"
+    case, figure = finding.what.rsplit(": ", 1)
+    mix = "" if case.startswith("priority") else case.split(" ", 1)[1]
+    return f"{figure}, {mix}" if mix and figure == "share" else figure
+
+
+def last_line(findings: Sequence[Finding]) -> str:
+    """The worst relative error of a share under each policy, of those that have a bound where any has."""
+    parts = []
+    for policy in POLICIES:
+        mine = [one for one in findings if one.policy == policy and one.what.endswith(SHARES)]
+        bounded = [one.error for one in mine if one.bound is not None]
+        worst = max(bounded or [one.error for one in mine])
+        parts.append(f"policy {policy} {worst:.2%}" + ("" if bounded else " (no bound)"))
+    return "worst error: " + ", ".join(parts)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; exit status 1 when a bound is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.shares", description=__doc__)
+    parser.add_argument("--slice", type=int, metavar="US", help="microseconds of one unit of weight")
+    parser.add_argument(
+        "--plots", type=Path, metavar="DIR", help="draw share against time for each policy there"
+    )
+    parser.add_argument(
+        "--no-levers", action="store_true", help="leave the card alone: every bound has to fail then"
+    )
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="cgpu-shares-") as name:
+        harness = Harness(Path(name))
+        slice_ = options.slice * US if options.slice else harness.slice
+        levers = not options.no_levers
+        print("\n".join(about(slice_)))
+        rates = tables.run(harness, slice_, levers=levers)
+        findings = [
+            *cases.mixes(harness, slice_, levers=levers),
+            *cases.priority(harness, slice_, levers=levers),
+            *tables.findings(rates),
+        ]
+        drawn = plot.write(harness, slice_, options.plots) if options.plots else []
+    missed = [
+        f"missed: policy {one.policy}, {one.what}: {one.error:.4f}, not above {one.bound}"
+        for one in findings
+        if one.missed
+    ]
+    drawings = [f"drawn: {path}" for path in drawn]
+    print("\n".join(["", *tables.lines(rates), "", *summary(findings), "", *missed, *drawings]))
+    print(last_line(findings))
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

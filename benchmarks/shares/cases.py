@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mixes of containers, what each policy says of them, and how far a run is from that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from benchmarks.shares.binding import (
+    FAIR,
+    FIXED,
+    INSTRUCTION,
+    MS,
+    NATIVE,
+    PREEMPTIVE,
+    SECOND,
+    SOFT,
+    US,
+    WEIGHT,
+    Case,
+    Container,
+    Costs,
+    Harness,
+    Result,
+    Step,
+)
+
+POLICIES = (FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT, NATIVE)
+NAMES = {
+    FAIR: "fair share",
+    PREEMPTIVE: "preemptive",
+    WEIGHT: "weight preemptive",
+    FIXED: "fixed",
+    SOFT: "soft",
+    NATIVE: "native",
+}
+MAX_INST = 25
+DURATION = 10 * SECOND
+# Estimates: no source has these times.
+COSTS = Costs(switch=30 * US, save=20 * US, command=20 * US)
+RATIOS = (20, 50, 80, 99)
+
+SHARE_BOUND = 0.01
+TABLE_BOUND = 0.02
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One figure of one run: an error, and the bound that it has to keep; None: none, only reported."""
+
+    policy: int
+    what: str
+    error: float
+    bound: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        return self.bound is not None and self.error > self.bound
+
+
+def weights(policy: int, count: int) -> list[int]:
+    """Weights that a card of 25 can give out; policies 0, 1 and 5 know none."""
+    if policy in (FAIR, PREEMPTIVE, NATIVE):
+        return [1] * count
+    if count <= 12:
+        return [1 + index % 3 for index in range(count)]
+    return [1 + (index < MAX_INST - count) for index in range(count)]
+
+
+def greedy(index: int, grain: int = INSTRUCTION) -> tuple[Step, ...]:
+    """A program that always has work: kernels of 100 to 500 us, of another length in each container."""
+    return (Step(100 * US + index * 16 * US, grain, 7), Step(500 * US - index * 9 * US, grain, 3))
+
+
+def bursty(index: int) -> tuple[Step, ...]:
+    """A program that works some milliseconds and then pauses longer."""
+    return (Step(200 * US, INSTRUCTION, 10 + index, (13 + index) * MS),)
+
+
+def mix(kind: str, policy: int, count: int) -> list[Container]:
+    """Containers: all greedy, or every second one idle, bursty, or with kernels that cannot be preempted."""
+    out = []
+    for index, weight in enumerate(weights(policy, count)):
+        steps = greedy(index)
+        if index % 2 and kind == "idle":
+            steps = ()
+        elif index % 2 and kind == "bursty":
+            steps = bursty(index)
+        elif kind == "whole kernels":
+            steps = greedy(index, grain=0)
+        out.append(Container(weight, steps))
+    return out
+
+
+def says(policy: int, containers: Sequence[Container]) -> list[float]:
+    """What a policy gives to each, if it always has work. Who has no process gets nothing."""
+    shared = [1 if policy in (FAIR, PREEMPTIVE, NATIVE) else one.weight for one in containers]
+    if policy in (FAIR, FIXED):
+        whole = MAX_INST
+    elif policy == WEIGHT:
+        whole = sum(shared)
+    else:
+        whole = sum(weight for weight, one in zip(shared, containers, strict=True) if one.steps)
+    return [weight / whole if one.steps else 0.0 for weight, one in zip(shared, containers, strict=True)]
+
+
+def shares(case: Case, result: Result) -> list[float]:
+    """The time each had: of all time where gates divide it, of the kernels' where time slices do."""
+    if case.policy in (FAIR, WEIGHT, FIXED) or (case.policy != NATIVE and not case.time_slices):
+        return [one.used / case.duration for one in result.containers]
+    return [one.busy / result.busy for one in result.containers]
+
+
+def is_greedy(container: Container) -> bool:
+    return bool(container.steps) and all(step.pause == 0 for step in container.steps)
+
+
+def judge(case: Case, result: Result, what: str) -> Iterator[Finding]:
+    """Compare a run with what its policy says."""
+    policy, wanted = case.policy, says(case.policy, case.containers)
+    got = shares(case, result)
+    holds = policy in (FAIR, WEIGHT, FIXED) or not case.time_slices
+    errors = [
+        abs(share / due - 1)
+        for share, due, one in zip(got, wanted, case.containers, strict=True)
+        if is_greedy(one) and (holds or all(map(is_greedy, filter(lambda one: one.steps, case.containers))))
+    ]
+    # The card's own time slices do not make up for a kernel that ran beyond one.
+    unruly = any(step.grain == 0 for one in case.containers for step in one.steps)
+    bound = SHARE_BOUND if policy in (FAIR, WEIGHT, FIXED) or (policy == PREEMPTIVE and not unruly) else None
+    if not case.time_slices:
+        bound = SHARE_BOUND
+    if errors:
+        yield Finding(policy, f"{what}: share", max(errors), bound)
+    if policy in (FAIR, FIXED):
+        slack = case.slice / case.duration
+        over = max(share - due for share, due in zip(got, wanted, strict=True))
+        yield Finding(policy, f"{what}: above the cap", max(0.0, over), slack)
+    if policy in (PREEMPTIVE, SOFT) and case.time_slices:
+        yield Finding(policy, f"{what}: idle while one has work", result.idle_with_work / case.duration, 0.0)
+
+
+def mixes(harness: Harness, slice_: int, *, levers: bool) -> Iterator[Finding]:
+    """Every policy with every number of containers in every mix, and each alone."""
+    for policy in POLICIES:
+        for kind in ("greedy", "idle", "bursty", "whole kernels"):
+            for count in range(1 if kind == "greedy" else 2, MAX_INST + 1):
+                case = Case(
+                    policy, mix(kind, policy, count), DURATION, slice_, MAX_INST, costs=COSTS, levers=levers
+                )
+                yield from judge(case, harness.run(case), f"{count} {kind}")
+                if policy in (PREEMPTIVE, SOFT) and kind == "whole kernels":
+                    by_gates = replace(case, time_slices=False)
+                    yield from judge(by_gates, harness.run(by_gates), f"{count} {kind} by gates")
+
+
+def priority(harness: Harness, slice_: int, *, levers: bool) -> Iterator[Finding]:
+    """One container of high priority beside two others, under every policy that knows priority."""
+    # A slice more or less would drown in what levers take; mixes() has them.
+    costs = replace(COSTS, command=0)
+    for policy in (FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT):
+        for ratio in RATIOS:
+            others = [Container(1, greedy(index)) for index in (1, 2)]
+            case = Case(
+                policy, [Container(1, greedy(0), highprio=True), *others], DURATION, slice_, 3, ratio,
+                costs=costs, levers=levers,
+            )  # fmt: skip
+            result = harness.run(case)
+            high, *low = (one.used for one in result.containers)
+            off = abs(high - DURATION * ratio / 100) / slice_
+            yield Finding(policy, f"priority {ratio}: slices off in 10 s", off, 1.0)
+            apart = abs(low[0] - low[1])
+            excess = max(0.0, apart - 2 * slice_) / max(low)
+            yield Finding(policy, f"priority {ratio}: others apart", excess, SHARE_BOUND)
+            burst = replace(case, containers=[Container(1, bursty(0), highprio=True), *others])
+            waited = harness.run(burst).containers[0].waited
+            limit = (slice_ + costs.switch + costs.save) / slice_
+            yield Finding(policy, f"priority {ratio}: slices waited", waited / slice_, limit)

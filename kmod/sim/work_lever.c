@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The driver's calls on the simulated card's groups and channels. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "work_inside.h"
+
+#define FIRST_ROOM 64u
+
+static struct work_command *command_at(const struct work *work, uint32_t index)
+{
+	return &work->commands[(work->command_first + index) % work->command_room];
+}
+
+static bool make_room(struct work *work, uint32_t more)
+{
+	uint32_t room = work->command_room ? work->command_room : FIRST_ROOM, index;
+	struct work_command *ring;
+
+	while (room < work->command_count + more)
+		room *= 2;
+	if (room == work->command_room)
+		return true;
+	ring = calloc(room, sizeof(*ring));
+	if (!ring)
+		return false;
+	for (index = 0; index < work->command_count; index++)
+		ring[index] = *command_at(work, index);
+	free(work->commands);
+	work->commands = ring;
+	work->command_room = room;
+	work->command_first = 0;
+	return true;
+}
+
+static void push(struct work *work, struct work_command command)
+{
+	command.at = work->now + work->setup.command_ns;
+	*command_at(work, work->command_count++) = command;
+}
+
+static int on_group(struct work *work, uint32_t group, enum work_command_kind kind, uint64_t value)
+{
+	if (!work_group_exists(work, group))
+		return -ENOENT;
+	if (!make_room(work, 1))
+		return -ENOMEM;
+	push(work,
+		(struct work_command){
+			.kind = kind, .target = group, .value = value, .serial = work->group[group].serial });
+	work_settle(work);
+	return 0;
+}
+
+int work_channels_disable(
+	struct work *work, const uint32_t *channels, uint32_t count, bool disable, bool only_scheduling)
+{
+	enum work_command_kind off = only_scheduling ? WORK_COMMAND_DISABLE_SCHEDULING : WORK_COMMAND_DISABLE;
+	uint32_t index;
+
+	if (count > WORK_CHANNELS)
+		return -EINVAL;
+	for (index = 0; index < count; index++) {
+		if (!work_channel_exists(work, channels[index]))
+			return -ENOENT;
+	}
+	if (!make_room(work, count))
+		return -ENOMEM;
+	for (index = 0; index < count; index++)
+		push(work,
+			(struct work_command){ .kind = disable ? off : WORK_COMMAND_ENABLE,
+				.target = channels[index],
+				.serial = work->channel[channels[index]].serial });
+	work_settle(work);
+	return 0;
+}
+
+int work_group_schedule(struct work *work, uint32_t group, bool enable)
+{
+	return on_group(work, group, WORK_COMMAND_SCHEDULE, enable);
+}
+
+int work_group_preempt(struct work *work, uint32_t group)
+{
+	return on_group(work, group, WORK_COMMAND_PREEMPT, 0);
+}
+
+int work_group_timeslice(struct work *work, uint32_t group, uint64_t us)
+{
+	return on_group(work, group, WORK_COMMAND_TIMESLICE, us);
+}
+
+int work_group_level(struct work *work, uint32_t group, uint32_t level)
+{
+	return level > WORK_LEVEL_HIGH ? -EINVAL : on_group(work, group, WORK_COMMAND_LEVEL, level);
+}
+
+int work_group_realtime(struct work *work, uint32_t group, bool realtime)
+{
+	return on_group(work, group, WORK_COMMAND_REALTIME, realtime);
+}
+
+int work_runlist_restart(struct work *work, uint32_t engine)
+{
+	if (engine >= work->setup.engines)
+		return -ENOENT;
+	if (!make_room(work, 1))
+		return -ENOMEM;
+	push(work, (struct work_command){ .kind = WORK_COMMAND_RESTART, .target = engine });
+	work_settle(work);
+	return 0;
+}
+
+int work_runlists_interleave(struct work *work, bool interleave)
+{
+	if (!make_room(work, 1))
+		return -ENOMEM;
+	push(work, (struct work_command){ .kind = WORK_COMMAND_INTERLEAVE, .value = interleave });
+	work_settle(work);
+	return 0;
+}
+
+static void apply_to_channel(struct work *work, const struct work_command *command)
+{
+	struct work_channel *channel = &work->channel[command->target];
+	struct work_engine *engine;
+	bool runs;
+
+	if (!channel->used || channel->serial != command->serial)
+		return;
+	engine = &work->engine[work->group[channel->group].engine];
+	runs = engine->channel == command->target;
+	channel->enabled = command->kind == WORK_COMMAND_ENABLE;
+	if (command->kind == WORK_COMMAND_DISABLE_SCHEDULING) {
+		channel->lingers = runs;
+		return;
+	}
+	channel->lingers = false;
+	if (command->kind == WORK_COMMAND_DISABLE && runs)
+		engine_leave(engine, WORK_FORCED);
+}
+
+static void apply_to_group(struct work *work, const struct work_command *command)
+{
+	struct work_group *group = &work->group[command->target];
+	struct work_engine *engine;
+
+	if (!group->used || group->serial != command->serial)
+		return;
+	engine = &work->engine[group->engine];
+	switch (command->kind) {
+	case WORK_COMMAND_TIMESLICE:
+		group->slice = work_slice(command->value);
+		runlist_restart(engine);
+		return;
+	case WORK_COMMAND_SCHEDULE:
+		group->scheduled = command->value;
+		break;
+	case WORK_COMMAND_LEVEL:
+		group->level = (uint32_t)command->value;
+		break;
+	case WORK_COMMAND_REALTIME:
+		group->realtime = command->value;
+		break;
+	default:
+		break;
+	}
+	if (command->kind != WORK_COMMAND_PREEMPT)
+		runlist_submit(work, group->engine);
+	if (engine->loaded == command->target && (command->kind == WORK_COMMAND_PREEMPT || !group->scheduled))
+		engine_leave(engine, WORK_FORCED);
+}
+
+static void apply(struct work *work, const struct work_command *command)
+{
+	uint32_t index;
+
+	switch (command->kind) {
+	case WORK_COMMAND_ENABLE:
+	case WORK_COMMAND_DISABLE:
+	case WORK_COMMAND_DISABLE_SCHEDULING:
+		apply_to_channel(work, command);
+		return;
+	case WORK_COMMAND_RESTART:
+		runlist_restart(&work->engine[command->target]);
+		return;
+	case WORK_COMMAND_INTERLEAVE:
+		work->interleaved = command->value;
+		for (index = 0; index < work->setup.engines; index++)
+			runlist_submit(work, index);
+		return;
+	default:
+		apply_to_group(work, command);
+		return;
+	}
+}
+
+uint64_t commands_next(const struct work *work)
+{
+	return work->command_count ? command_at(work, 0)->at : WORK_NEVER;
+}
+
+void commands_apply(struct work *work)
+{
+	struct work_command command;
+
+	while (commands_next(work) <= work->now) {
+		command = *command_at(work, 0);
+		work->command_first = (work->command_first + 1) % work->command_room;
+		work->command_count--;
+		apply(work, &command);
+	}
+}
+
+uint32_t work_pending(const struct work *work)
+{
+	uint32_t sum = work->command_count, index;
+
+	for (index = 0; index < work->setup.engines; index++)
+		sum += work->engine[index].leave == WORK_FORCED || work->engine[index].state == WORK_SAVING;
+	return sum;
+}
