@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.integration.commands import eventually
 from tests.vm.conftest import Boot
 from tests.vm.counts import count
 from tests.vm.machine import Machine
@@ -52,12 +53,11 @@ def test_calls_that_sleep_all_at_once(machine: Machine) -> None:
     """However many calls of a container sleep at once, each is judged, and no charge is lost."""
     with stage(machine) as staged:
         process = all_inside(staged)
-        asleep = sleeping_tasks(machine)
+        # Each has begun its call; on a busy host the last ones are some time on their way.
+        eventually(lambda: sleeping_tasks(machine) > SLEEPERS * 9 // 10, "nearly all are asleep", SECONDS)
         set_knob(machine, "test_sleep_ms", 0)
         told = figures(process, SECONDS)
         at_rest = staged.view()
-        print(f"{asleep} of {SLEEPERS} asleep at one time")
-        assert asleep > SLEEPERS * 9 // 10
         assert told == {
             "granted": FIT, "refused": SLEEPERS // 2 - FIT, "told": SLEEPERS // 2, "wrong": 0, "most": LIMIT
         }  # fmt: skip
