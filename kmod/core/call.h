@@ -58,6 +58,14 @@ struct core_handles {
 	u32 client, parent, object;
 };
 
+static inline u32 core_get16(const u8 *data, u32 at)
+{
+	u16 value;
+
+	memcpy(&value, data + at, sizeof(value));
+	return value;
+}
+
 static inline u32 core_get32(const u8 *data, u32 at)
 {
 	u32 value;

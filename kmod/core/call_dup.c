@@ -38,9 +38,15 @@ enum cgpu_verdict core_begin_dup(struct core_frame *frame)
 	return core_execute(frame, CORE_OP_DUP);
 }
 
+static int knows_client(struct core_frame *frame, u32 at)
+{
+	return core_client_find(frame->state, frame->call->slot, core_get32(frame->call->top, at)) != CORE_NONE;
+}
+
 /* Whom a container lets duplicate what is its own is its affair: another container's duplicates are judged by the books.
- * Of clients that it has not used it changes nothing. The driver does not ask everybody whose client it is
- * (rs_server.c, _serverShareResourceAccessClient), and takes the leave of others away as it gives a new one. */
+ * Of clients that it has not used it changes nothing. The driver does not ask everybody whose client it is, neither the
+ * object's nor the one that is given leave, which it locks and notes this in (rs_server.c,
+ * _serverShareResourceAccessClient); and it takes the leave of others away as it gives a new one. */
 enum cgpu_verdict core_begin_share(struct core_frame *frame)
 {
 	const struct nv_layout_NVOS57_PARAMETERS *at = &frame->abi->NVOS57_PARAMETERS;
@@ -48,7 +54,10 @@ enum cgpu_verdict core_begin_share(struct core_frame *frame)
 	if (frame->call->bytes != at->bytes)
 		return core_refuse(frame, EINVAL);
 	frame->status_at = at->status;
-	if (core_client_find(frame->state, frame->call->slot, core_get32(frame->call->top, at->hClient)) == CORE_NONE)
+	if (!knows_client(frame, at->hClient))
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	if (core_get16(frame->call->top, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT &&
+		!knows_client(frame, at->sharePolicy_target))
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return core_execute(frame, CORE_OP_PLAIN);
 }

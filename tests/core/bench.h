@@ -111,6 +111,8 @@ long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client,
 long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 from_client,
 	u32 from_object);
 long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object);
+/* For one client alone. */
+long bench_share_with(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 target);
 /* Exports and imports by a descriptor of bench->target: of one, and of a list. */
 long bench_export(struct bench *bench, const struct caller *caller, u32 client, u32 object);
 long bench_import(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);

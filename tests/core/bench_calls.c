@@ -338,16 +338,27 @@ long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32
 	return bench_call(bench, caller, NV_ESC_RM_DUP_OBJECT, at->bytes);
 }
 
-long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object)
+static long share(struct bench *bench, const struct caller *caller, const u32 *source, u32 type, u32 target)
 {
 	const struct nv_layout_NVOS57_PARAMETERS *at = &bench->core.abi->NVOS57_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hClient, client);
-	core_put32(bench->top, at->hObject, object);
+	core_put32(bench->top, at->hClient, source[0]);
+	core_put32(bench->top, at->hObject, source[1]);
 	core_put32(bench->top, at->sharePolicy_accessMask, 1u << RS_ACCESS_DUP_OBJECT);
-	core_put32(bench->top, at->sharePolicy_type, RS_SHARE_TYPE_ALL);
+	core_put32(bench->top, at->sharePolicy_type, type);
+	core_put32(bench->top, at->sharePolicy_target, target);
 	return bench_call(bench, caller, NV_ESC_RM_SHARE, at->bytes);
+}
+
+long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object)
+{
+	return share(bench, caller, (u32[]){ client, object }, RS_SHARE_TYPE_ALL, 0);
+}
+
+long bench_share_with(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 target)
+{
+	return share(bench, caller, (u32[]){ client, object }, RS_SHARE_TYPE_CLIENT, target);
 }
 
 void bench_cuda_start(struct bench *bench, const struct caller *caller, u32 client)

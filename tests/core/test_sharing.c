@@ -86,6 +86,11 @@ static void who_may_duplicate_is_the_owners_affair(void)
 	/* Of a process outside, whose clients are on no books. */
 	CHECK_EQ(bench_share(bench, &stranger, 0xc9, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_share(bench, &stranger, 0xff000000, 1), NV_ERR_INVALID_CLIENT);
+	/* The driver notes in a client that it is given leave, and asks nobody. */
+	CHECK_EQ(bench_share_with(bench, &caller, 0xc1, 1, 0xc1), NV_OK);
+	CHECK_EQ(bench_share_with(bench, &caller, 0xc1, 1, 0xc3), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share_with(bench, &caller, 0xc1, 1, 0xc9), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
 	bench->driver_status = NV_ERR_OBJECT_NOT_FOUND;
 	CHECK_EQ(bench_share(bench, &caller, 0xc1, 9), NV_ERR_OBJECT_NOT_FOUND);
 	bench->driver_status = NV_OK;
