@@ -324,8 +324,7 @@ class Machine(Base):
             return
         handles = source.of("memory", "host") if which % 8 else source.of("device")
         handle, process = handles[which % len(handles)], client.process
-        # Holds are of an engine in the kernel, which never takes its records up under a call.
-        between = None if drawn[-1] == "recover" else self.how(client, drawn).between
+        between = self.how(client, drawn).between
         number = self.driver.hold(
             process, (source.handle, handle), fail=fail and which % 3 == 0, between=between
         )
