@@ -334,14 +334,15 @@ struct cgpu_managed {
 	s32 tgid;
 	u32 limited; /* 1: only if the container's limits have room for what is new; 0: it is so */
 	u64 bytes; /* of all its mappings */
+	u32 started; /* tells the process from others with its number; 0: not known, or as before */
 };
 /* -ENODEV: the container is gone; -ENOMEM: its limit; -ENOSPC. Nothing has changed then. */
 int cgpu_managed_set(struct cgpu_core *core, const struct cgpu_managed *wanted);
 #define CGPU_ORPHANS (~0u) /* in place of a slot: of containers that were removed */
-/* The next process that has some. Start with *cursor = 0. -ENOENT past the last one. */
-int cgpu_managed_next(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid);
-/* A process has ended, whosever it was. */
-void cgpu_managed_ended(struct cgpu_core *core, s32 tgid);
+/* The next process that has some, but for its bytes. Start with *cursor = 0. -ENOENT past the last one. */
+int cgpu_managed_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu_managed *found);
+/* What was found so is no longer there. */
+void cgpu_managed_ended(struct cgpu_core *core, const struct cgpu_managed *found);
 
 /* The GPUs that a container has a slice of: bit n for the GPU n of the tree. Those that it has whole are not among them. */
 u32 cgpu_container_gpus(struct cgpu_core *core, u32 slot, u64 generation);

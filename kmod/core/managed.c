@@ -93,6 +93,8 @@ static int managed_set(struct cgpu_state *state, const struct cgpu_managed *want
 		return err;
 	}
 	state->client[holder].confirmed = 1;
+	if (wanted->started)
+		state->client[holder].started = wanted->started;
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		object = managed_on(state, holder, gpu);
 		if (object != CORE_NONE)
@@ -112,7 +114,7 @@ int cgpu_managed_set(struct cgpu_core *core, const struct cgpu_managed *wanted)
 	return err;
 }
 
-int cgpu_managed_next(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid)
+int cgpu_managed_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu_managed *found)
 {
 	u32 wanted = slot == CGPU_ORPHANS ? CORE_NONE : slot;
 	int err = -ENOENT;
@@ -124,22 +126,28 @@ int cgpu_managed_next(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid)
 		if (record->live != CORE_LIVE || record->slot != wanted ||
 			record->handle != core_holder_handle(record->tgid))
 			continue;
-		*tgid = record->tgid;
+		*found = (struct cgpu_managed){
+			.slot = slot, .generation = record->generation, .tgid = record->tgid, .started = record->started
+		};
 		err = 0;
 	}
 	core_unlock(core);
 	return err;
 }
 
-void cgpu_managed_ended(struct cgpu_core *core, s32 tgid)
+void cgpu_managed_ended(struct cgpu_core *core, const struct cgpu_managed *found)
 {
 	struct cgpu_state *state = core->state;
-	u32 handle = core_holder_handle(tgid), i, next;
+	u32 slot = found->slot == CGPU_ORPHANS ? CORE_NONE : found->slot;
+	u32 handle = core_holder_handle(found->tgid), i, next;
 
 	core_lock(core);
 	for (i = core_client_of_handle(state, handle); i != CORE_NONE; i = next) {
-		next = state->client[i].next;
-		if (state->client[i].handle == handle && state->client[i].tgid == tgid)
+		const struct core_client *record = &state->client[i];
+
+		next = record->next;
+		if (record->handle == handle && record->tgid == found->tgid && record->slot == slot &&
+			record->generation == found->generation)
 			core_client_drop(state, i);
 	}
 	core_unlock(core);

@@ -109,7 +109,7 @@ struct core_client {
 	u32 first; /* link: its objects without a known parent */
 	u32 objects; /* sum */
 	u32 memories; /* sum: its references to memory */
-	u32 spare;
+	u32 started; /* of a process with managed memory: when it did, as the transport counts; 0: not known */
 	u64 walk; /* the last walk over processes that has met it */
 	u64 charged[CGPU_MAX_GPUS]; /* sum: bytes of the memory that is shown as its own */
 	u64 estimated[CGPU_MAX_GPUS]; /* sum: of these, what the driver takes for contexts and tells of no process */

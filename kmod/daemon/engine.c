@@ -76,7 +76,7 @@ static int open_state(struct cgpud *d, int fd, char *error, size_t bytes)
 			files_recover(d);
 	}
 	if (r == 0)
-		external_open(d, exchanges_external(&d->exchanges));
+		r = external_open(d, exchanges_external(&d->exchanges));
 	if (r < 0)
 		snprintf(error, bytes, "the state of the engine before this one cannot be used: %s", strerror(-r));
 	return r;
@@ -185,9 +185,9 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	int r, lever;
 
 	open_locks(d);
-	managed_open(&d->managed, o->managed_memory);
 	limits_open(&d->limits);
 	events_open(&d->events, o->event_fd);
+	managed_open(d, o->managed_memory);
 	d->ops = (struct cgpu_ops){
 		.lock = core_lock,
 		.unlock = core_unlock,

@@ -13,6 +13,11 @@ static int same_container(const struct external_file *file, const struct externa
 	return file->slot == caller->slot && file->generation == caller->generation;
 }
 
+static int same_process(const struct external_user *one, const struct external_user *other)
+{
+	return one->tgid == other->tgid && (!one->started || !other->started || one->started == other->started);
+}
+
 /* A kernel without kcmp(2): CUDA has one such file in a process. */
 static int is_same(int one, int other, int own)
 {
@@ -202,7 +207,7 @@ int external_add(struct cgpud *d, const struct external_request *request, int *f
 	r = add_all(d, at, request);
 	if (x->first[at] == EXTERNAL_NONE)
 		unused = external_file_end(d, at);
-	else if (x->store->file[at].user[0].tgid != request->caller.user.tgid)
+	else if (!same_process(&x->store->file[at].user[0], &request->caller.user))
 		x->store->file[at].user[1] = request->caller.user;
 	pthread_mutex_unlock(&x->lock);
 	close_copy(unused);

@@ -28,6 +28,7 @@
 struct external_user {
 	s32 tid, tgid; /* tgid 0: nobody */
 	s32 number;
+	u32 started; /* process_mark() */
 };
 
 /* What follows is in the memory file, and outlives the process. */
@@ -93,8 +94,8 @@ struct external_request {
 	const u8 *uuid; /* of the first one */
 };
 
-/* Use the store of the state; of an engine before this one, too. */
-void external_open(struct cgpud *d, struct external_store *store);
+/* Use the store of the state; of an engine before this one, too. -ENOMEM: what that left stays in it. */
+int external_open(struct cgpud *d, struct external_store *store);
 /* Copies of the files that the engine before had, and what of its mappings is not on the books. Before any call is
  * answered. */
 void external_take_up(struct cgpud *d);

@@ -17,19 +17,19 @@ void external_forget(struct cgpud *d, u32 at)
 	memset(&d->external.store->file[at], 0, sizeof(d->external.store->file[at]));
 }
 
+static int has_ended(const struct external_user *user)
+{
+	return !user->tgid || process_has_left(user->tgid, user->started);
+}
+
 /* It counts as there when that cannot be seen. */
 static int has(struct external_user *user, int fd)
 {
-	if (!user->tgid || process_has_ended(user->tgid))
+	if (has_ended(user))
 		return 0;
 	if (process_same_file(user->tid, user->number, fd) == 1)
 		return 1;
 	return process_has_file(user->tgid, fd, &user->number) != 0;
-}
-
-static int has_ended(const struct external_user *user)
-{
-	return !user->tgid || process_has_ended(user->tgid);
 }
 
 static int is_used(struct external_file *file, int fd)

@@ -18,16 +18,18 @@
 #include "external_links.h"
 #include "process.h"
 
-static void lose(struct external *x, struct external_map *map)
+static int lose(struct external *x, struct external_map *map)
 {
 	if (!x->lost)
 		x->lost = calloc(CGPU_MAX_OBJECTS, sizeof(*x->lost));
-	if (x->lost)
-		x->lost[x->losts++] = *map;
+	if (!x->lost)
+		return -ENOMEM;
+	x->lost[x->losts++] = *map;
 	map->serial = 0;
+	return 0;
 }
 
-static void relink(struct cgpud *d)
+static int relink(struct cgpud *d)
 {
 	struct external *x = &d->external;
 	u32 i;
@@ -43,9 +45,10 @@ static void relink(struct cgpud *d)
 			map->serial = 0;
 		else if (cgpu_hold_recover(&d->core, &hold, map->file) == 0)
 			external_relink(x, i);
-		else
-			lose(x, map);
+		else if (lose(x, map) < 0)
+			return -ENOMEM;
 	}
+	return 0;
 }
 
 static void drop_unmapped(struct cgpud *d)
@@ -60,7 +63,7 @@ static void drop_unmapped(struct cgpud *d)
 	}
 }
 
-void external_open(struct cgpud *d, struct external_store *store)
+int external_open(struct cgpud *d, struct external_store *store)
 {
 	struct external *x = &d->external;
 	u32 i;
@@ -71,7 +74,9 @@ void external_open(struct cgpud *d, struct external_store *store)
 	/* Without a number chains can be made long by who guesses it. */
 	if (getrandom(&x->key, sizeof(x->key), GRND_NONBLOCK) != sizeof(x->key))
 		x->key = clock_ns();
-	relink(d);
+	/* The next engine finds it as we did. */
+	if (relink(d) < 0)
+		return -ENOMEM;
 	drop_unmapped(d);
 	for (i = 0; i < EXTERNAL_FILES; i++) {
 		if (!store->file[i].live) {
@@ -81,6 +86,7 @@ void external_open(struct cgpud *d, struct external_store *store)
 		atomic_fetch_add(&x->files, 1);
 		atomic_store(&x->top, i + 1);
 	}
+	return 0;
 }
 
 /* What its process has there under the same number: other files of UVM have other numbers. */
@@ -93,6 +99,10 @@ static int reopen(struct cgpud *d, const struct external_user *user)
 
 	if (pidfd < 0)
 		return -1;
+	if (process_has_left(user->tgid, user->started)) {
+		close(pidfd);
+		return -1;
+	}
 	fd = process_take_fd(pidfd, user->number);
 	close(pidfd);
 	if (fd < 0)

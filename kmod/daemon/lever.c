@@ -151,8 +151,8 @@ static void say_orphaned(struct cgpud *d, u32 gpu)
 
 	if (bytes && *ticks == 1)
 		events_log(&d->events, LOG_LEVEL_WARNING,
-			"GPU %u: %llu bytes are held through descriptors of containers that were removed; they are not "
-			"promised again until the processes that have these descriptors end",
+			"GPU %u: %llu bytes of containers that were removed are still held, by descriptors or as mapped managed "
+			"memory; they are not promised again until the processes that have these end",
 			gpu, (unsigned long long)bytes);
 	else if (!bytes && *ticks > 1)
 		events_log(&d->events, LOG_LEVEL_INFO, "GPU %u: nothing is held for removed containers any more", gpu);

@@ -27,12 +27,18 @@ static struct managed_container *container_of_slot(struct cgpud *d, u32 slot)
 	return &d->managed.container[slot % CGPU_MAX_CONTAINERS];
 }
 
-void managed_open(struct managed *managed, u32 allowed)
+void managed_open(struct cgpud *d, u32 allowed)
 {
+	struct managed *managed = &d->managed;
 	u32 i;
 
 	atomic_store(&managed->allowed, allowed);
-	spaces_open(&managed->spaces);
+	spaces_open(&managed->spaces, &d->core);
+	if (managed->spaces.max < SPACES_MAX)
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"managed memory in at most %u address spaces, not %u: set LimitNOFILE= of cgpud to %u or more "
+			"(systemctl edit cgpud)",
+			managed->spaces.max, SPACES_MAX, 4 * SPACES_MAX);
 	for (i = 0; i < CGPU_MAX_CONTAINERS; i++)
 		pthread_mutex_init(&managed->container[i].order, NULL);
 }
@@ -138,14 +144,15 @@ static int measure_space(struct cgpud *d, struct managed_container *container, u
 }
 
 /* Bytes that a process has, or is about to have. */
-static int measure(struct cgpud *d, struct managed_container *container, s32 tgid, u64 *bytes)
+static int measure(struct cgpud *d, struct managed_container *container, const struct managed_map *map, u64 *bytes)
 {
+	struct space of = { .tgid = map->tgid, .slot = map->slot, .generation = map->generation };
 	struct spaces *spaces = &d->managed.spaces;
 	int r = 0;
 	u32 at;
 
 	*bytes = 0;
-	for (at = spaces_get(spaces, tgid, 0); at < SPACES_MAX; at = spaces_get(spaces, tgid, at + 1)) {
+	for (at = spaces_get(spaces, &of, 0); at < SPACES_MAX; at = spaces_get(spaces, &of, at + 1)) {
 		if (measure_space(d, container, at) < 0)
 			r = -EAGAIN;
 		*bytes += spaces->at[at].bytes;
@@ -160,6 +167,9 @@ static int set(struct cgpud *d, const struct managed_map *map, u64 bytes, u32 li
 		.slot = map->slot, .generation = map->generation, .tgid = map->tgid, .bytes = bytes, .limited = limited
 	};
 
+	/* A thread that maps is there; by a look later another one may have the number. */
+	if (limited)
+		wanted.started = process_mark(map->tgid);
 	return cgpu_managed_set(&d->core, &wanted);
 }
 
@@ -167,7 +177,7 @@ static int set(struct cgpud *d, const struct managed_map *map, u64 bytes, u32 li
 static int charge(struct cgpud *d, struct managed_container *container, const struct managed_map *map, u32 at)
 {
 	u64 before, more = pieces(map->start, map->start + map->bytes);
-	int r = measure(d, container, map->tgid, &before);
+	int r = measure(d, container, map, &before);
 
 	if (r < 0)
 		return r;
@@ -228,6 +238,7 @@ void managed_look(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 {
 	struct managed_container *container = container_of_slot(d, slot);
 	struct managed_map of = { .slot = slot, .generation = generation };
+	struct cgpu_managed found;
 	s32 tgid[PROCESSES_MAX];
 	u32 cursor = 0, n = 0, i;
 	u64 bytes, sum = 0;
@@ -235,11 +246,11 @@ void managed_look(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 	if (begin_look(container) < 0)
 		return;
 	pending_settle(container, tid);
-	while (n < PROCESSES_MAX && cgpu_managed_next(&d->core, slot, &cursor, &tgid[n]) == 0)
-		n++;
+	while (n < PROCESSES_MAX && cgpu_managed_next(&d->core, slot, &cursor, &found) == 0)
+		tgid[n++] = found.tgid;
 	for (i = 0; i < n; i++) {
 		of.tgid = tgid[i];
-		if (measure(d, container, of.tgid, &bytes) == 0 && set(d, &of, bytes, 0) == 0)
+		if (measure(d, container, &of, &bytes) == 0 && set(d, &of, bytes, 0) == 0)
 			sum += bytes;
 	}
 	/* What the driver limits is what these leave of the slice. */
@@ -256,25 +267,49 @@ void managed_look_again(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 		managed_look(d, slot, generation, tid);
 }
 
+/* An address space is without users before it is taken apart, and until then the card has not got its memory back. */
+static int is_ending(const struct cgpu_managed *found)
+{
+	return process_is_exiting(found->tgid) && !process_has_left(found->tgid, found->started);
+}
+
 void managed_drop_ended(struct cgpud *d, u32 slot)
 {
+	struct spaces *spaces = &d->managed.spaces;
+	struct cgpu_managed found;
 	u32 cursor = 0;
-	s32 tgid;
 
-	while (cgpu_managed_next(&d->core, slot, &cursor, &tgid) == 0)
-		if (process_has_ended(tgid) && !spaces_live(&d->managed.spaces, tgid))
-			cgpu_managed_ended(&d->core, tgid);
+	while (cgpu_managed_next(&d->core, slot, &cursor, &found) == 0) {
+		struct space of = { .tgid = found.tgid, .slot = slot, .generation = found.generation };
+
+		/* Whoever maps now is charged after his address space has come to the list. */
+		pthread_mutex_lock(&spaces->lock);
+		if (!spaces_live(spaces, &of) && !is_ending(&found))
+			cgpu_managed_ended(&d->core, &found);
+		pthread_mutex_unlock(&spaces->lock);
+	}
+}
+
+static void take_up(struct cgpud *d, u32 slot)
+{
+	struct cgpu_managed found;
+	u32 cursor = 0;
+
+	while (cgpu_managed_next(&d->core, slot, &cursor, &found) == 0) {
+		struct space space = {
+			.tgid = found.tgid, .started = found.started, .slot = slot, .generation = found.generation
+		};
+
+		spaces_take_up(&d->managed.spaces, &space);
+	}
 }
 
 void managed_take_up(struct cgpud *d)
 {
 	struct cgpu_container_info info;
-	struct space space;
-	u32 at, cursor;
+	u32 at;
 
-	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
-		space = (struct space){ .slot = info.slot, .generation = info.generation };
-		for (cursor = 0; cgpu_managed_next(&d->core, info.slot, &cursor, &space.tgid) == 0;)
-			spaces_take_up(&d->managed.spaces, &space);
-	}
+	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1)
+		take_up(d, info.slot);
+	take_up(d, CGPU_ORPHANS);
 }

@@ -46,7 +46,7 @@ struct managed_map {
 	u64 start, bytes;
 };
 
-void managed_open(struct managed *managed, u32 allowed);
+void managed_open(struct cgpud *d, u32 allowed);
 void managed_close(struct managed *managed);
 /* What an engine before this one has on its books. Before any call is answered. */
 void managed_take_up(struct cgpud *d);
@@ -58,7 +58,7 @@ int managed_map(struct cgpud *d, const struct managed_map *map);
 void managed_look(struct cgpud *d, u32 slot, u64 generation, s32 tid);
 /* The same, unless somebody has looked a moment ago. */
 void managed_look_again(struct cgpud *d, u32 slot, u64 generation, s32 tid);
-/* Give back what processes had that have ended, and whose address spaces nobody else uses. Any thread. */
+/* Give back what lay in address spaces that nobody uses any more. Any thread. */
 void managed_drop_ended(struct cgpud *d, u32 slot);
 
 #endif

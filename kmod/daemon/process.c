@@ -20,6 +20,12 @@
 #define CGPU_KCMP_FILE 0
 #define CGPU_KCMP_FILES 2
 
+/* proc_pid_stat(5) */
+#define STAT_FLAGS 9
+#define STAT_STARTED 22
+/* include/linux/sched.h */
+#define CGPU_PF_EXITING 4u
+
 #define DESCRIPTORS_MAX 4096 /* of one process that are looked at */
 
 struct pidfd_info_v0 {
@@ -104,7 +110,8 @@ s32 process_tgid(int pidfd, s32 tid)
 	return (s32)strtol(at + 6, NULL, 10);
 }
 
-u64 process_started(s32 tid)
+/* A field of proc_pid_stat(5), counted from 1. 0 also when it has ended. */
+static u64 stat_field(s32 tid, int wanted)
 {
 	char path[64], text[1024];
 	const char *at;
@@ -114,10 +121,20 @@ u64 process_started(s32 tid)
 	if (read_text(path, text, sizeof(text)) < 0)
 		return 0;
 	at = strrchr(text, ')');
-	/* After the name: field 3 is the state, field 22 the start time, proc_pid_stat(5). */
-	for (field = 2; at && field < 22; field++)
+	/* After the name: field 3 is the state. */
+	for (field = 2; at && field < wanted; field++)
 		at = strchr(at + 1, ' ');
 	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+u64 process_started(s32 tid)
+{
+	return stat_field(tid, STAT_STARTED);
+}
+
+int process_is_exiting(s32 tid)
+{
+	return (stat_field(tid, STAT_FLAGS) & CGPU_PF_EXITING) != 0;
 }
 
 int process_same_files(s32 tid, s32 other)

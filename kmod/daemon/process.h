@@ -21,8 +21,28 @@ int process_has_ended(s32 tgid);
 s32 process_tgid(int pidfd, s32 tid);
 /* Clock ticks from boot to the start of the thread; 0 when it has ended. */
 u64 process_started(s32 tid);
+/* 1 while the thread is on its way to its end. */
+int process_is_exiting(s32 tid);
 /* 1 when both have one descriptor table, 0 when not, negative errno when nobody can tell. */
 int process_same_files(s32 tid, s32 other);
+
+/* What tells a process from others that get its number later; 0: not known. */
+static inline u32 process_mark(s32 tgid)
+{
+	return (u32)process_started(tgid);
+}
+
+/* 1 when a process has ended, or another one has its number. mark 0: by the number alone. */
+static inline int process_has_left(s32 tgid, u32 mark)
+{
+	u32 now;
+
+	if (process_has_ended(tgid))
+		return 1;
+	now = mark ? process_mark(tgid) : 0;
+	return now && now != mark;
+}
+
 /* 1 when a descriptor of a task (0: of ours) leads to the same open file as ours, 0 when not, negative errno when nobody
  * can tell. */
 int process_same_file(s32 tid, int fd, int ours);

@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "process.h"
 #include "spaces.h"
 
 #define TRIES 8
+#define FILES 2 /* of each */
 
 /* What an address space has mapped, in short. */
 struct sign {
@@ -18,15 +21,29 @@ struct sign {
 	u32 count;
 };
 
-void spaces_open(struct spaces *spaces)
+/* At most half of the descriptors: containers' listeners and files need some, too. */
+static u32 room_for_files(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 2 / FILES >= SPACES_MAX)
+		return SPACES_MAX;
+	return (u32)(limit.rlim_cur / 2 / FILES);
+}
+
+void spaces_open(struct spaces *spaces, struct cgpu_core *core)
 {
 	pthread_mutex_init(&spaces->lock, NULL);
+	spaces->core = core;
+	spaces->max = room_for_files();
 }
 
 int space_lives(const struct space *space)
 {
 	u8 part;
 
+	if (space->life < 0)
+		return !process_has_left(space->tgid, space->started);
 	/* fs/proc/task_mmu.c, pagemap_read(): nothing to read without users; else, as entries are longer, EINVAL. */
 	return pread(space->life, &part, sizeof(part), 0) < 0;
 }
@@ -62,8 +79,10 @@ static int open_of(s32 id, const char *name)
 
 static void close_both(const struct space *space)
 {
-	close(space->maps);
-	close(space->life);
+	if (space->maps >= 0)
+		close(space->maps);
+	if (space->life >= 0)
+		close(space->life);
 }
 
 static int open_both(struct space *space, s32 id)
@@ -72,10 +91,8 @@ static int open_both(struct space *space, s32 id)
 	space->life = space->maps < 0 ? -1 : open_of(id, "pagemap");
 	if (space->life >= 0 && space_lives(space))
 		return 0;
-	if (space->life >= 0)
-		close(space->life);
-	if (space->maps >= 0)
-		close(space->maps);
+	close_both(space);
+	space->maps = space->life = -1;
 	return -EAGAIN;
 }
 
@@ -111,19 +128,28 @@ void spaces_close(struct spaces *spaces)
 			forget(&spaces->at[i]);
 }
 
-static void swap_files(struct space *a, struct space *b)
+/* Not while anybody else looks at it: what it had is closed next. Its place is busy by us. */
+static int swap_files(struct spaces *spaces, struct space *known, struct space *now)
 {
-	int maps = a->maps, life = a->life;
+	int maps, life, r = -EAGAIN;
 
-	a->maps = b->maps;
-	a->life = b->life;
-	b->maps = maps;
-	b->life = life;
+	pthread_mutex_lock(&spaces->lock);
+	if (known->busy == 1) {
+		maps = known->maps;
+		life = known->life;
+		known->maps = now->maps;
+		known->life = now->life;
+		now->maps = maps;
+		now->life = life;
+		r = 0;
+	}
+	pthread_mutex_unlock(&spaces->lock);
+	return r;
 }
 
 /* Whether a known one is that of now: both have the same mappings of the node, which no other one comes to have unseen.
  * 1, 0, or -EAGAIN: it changed under the look. */
-static int is_known(struct space *known, struct space *now, const struct sign *sign)
+static int is_known(struct spaces *spaces, struct space *known, struct space *now, const struct sign *sign)
 {
 	struct sign before, after, again;
 
@@ -131,9 +157,7 @@ static int is_known(struct space *known, struct space *now, const struct sign *s
 		return 0;
 	if (same(&before, sign)) {
 		/* With none it may be another one: what counts is that of now. */
-		if (sign->count == 0)
-			swap_files(known, now);
-		return 1;
+		return sign->count == 0 && swap_files(spaces, known, now) < 0 ? -EAGAIN : 1;
 	}
 	if (sign_of(now, &again) < 0 || sign_of(known, &after) < 0)
 		return -EAGAIN;
@@ -146,8 +170,8 @@ static int find_known(struct spaces *spaces, struct space *now, const struct sig
 	int r = 0;
 	u32 i;
 
-	for (i = spaces_get(spaces, now->tgid, 0); i < SPACES_MAX; i = spaces_get(spaces, now->tgid, i + 1)) {
-		r = is_known(&spaces->at[i], now, sign);
+	for (i = spaces_get(spaces, now, 0); i < SPACES_MAX; i = spaces_get(spaces, now, i + 1)) {
+		r = is_known(spaces, &spaces->at[i], now, sign);
 		if (r > 0)
 			return (int)i;
 		spaces_put(spaces, i);
@@ -157,29 +181,80 @@ static int find_known(struct spaces *spaces, struct space *now, const struct sig
 	return -ENOENT;
 }
 
-/* A free place, if the container may have one more. With the lock. */
-static struct space *place_for(struct spaces *spaces, const struct space *wanted)
+static int is_of(const struct space *space, const struct space *of)
+{
+	return space->tgid == of->tgid && space->slot == of->slot && space->generation == of->generation;
+}
+
+/* Who has how many. */
+struct holders {
+	u64 generation[CGPU_MAX_CONTAINERS]; /* 0: none in this slot */
+	u32 held[CGPU_MAX_CONTAINERS];
+	u32 containers, taken;
+};
+
+static void count(struct spaces *spaces, struct holders *holders)
+{
+	struct cgpu_container_info info;
+	u32 at;
+
+	memset(holders, 0, sizeof(*holders));
+	for (at = 0; cgpu_container_next(spaces->core, at, &info) == 0; at = info.slot + 1) {
+		holders->generation[info.slot] = info.generation;
+		holders->containers++;
+	}
+	for (at = 0; at < SPACES_MAX; at++) {
+		const struct space *one = &spaces->at[at];
+
+		holders->taken += one->tgid != 0;
+		if (one->tgid && one->slot < CGPU_MAX_CONTAINERS && one->generation == holders->generation[one->slot])
+			holders->held[one->slot]++;
+	}
+}
+
+/* The rule of the core's records (kmod/core/quota.c): half of all is kept for equal shares. With the lock. */
+static int has_room(struct spaces *spaces, u32 slot)
+{
+	u32 share, owed = 0, i;
+	struct holders holders;
+
+	count(spaces, &holders);
+	if (holders.taken >= spaces->max || slot >= CGPU_MAX_CONTAINERS || holders.held[slot] >= SPACES_SHARE)
+		return 0;
+	share = spaces->max / 2 / (holders.containers ? holders.containers : 1);
+	if (holders.held[slot] < share)
+		return 1;
+	for (i = 0; i < CGPU_MAX_CONTAINERS; i++) {
+		if (i != slot && holders.generation[i] && holders.held[i] < share)
+			owed += share - holders.held[i];
+	}
+	return spaces->max - holders.taken > owed;
+}
+
+/* That of a process that could not be looked at before, or a free one. With the lock. */
+static struct space *place_for(struct spaces *spaces, const struct space *space)
 {
 	struct space *place = NULL;
-	u32 i, own = 0;
+	u32 i;
 
 	for (i = 0; i < SPACES_MAX; i++) {
 		struct space *one = &spaces->at[i];
 
-		own += one->tgid && one->slot == wanted->slot && one->generation == wanted->generation;
+		if (is_of(one, space) && one->life < 0)
+			return one;
 		if (!one->tgid && !place)
 			place = one;
 	}
-	return own < SPACES_SHARE ? place : NULL;
+	return place;
 }
 
-/* Its place, busy. */
-static int keep(struct spaces *spaces, const struct space *space)
+/* Its place, busy. fairly: if the container may have one more. */
+static int keep(struct spaces *spaces, const struct space *space, int fairly)
 {
 	struct space *place;
 
 	pthread_mutex_lock(&spaces->lock);
-	place = place_for(spaces, space);
+	place = fairly && !has_room(spaces, space->slot) ? NULL : place_for(spaces, space);
 	if (place) {
 		*place = *space;
 		place->serial = ++spaces->latest;
@@ -204,7 +279,7 @@ int spaces_take(struct spaces *spaces, const struct space *wanted)
 			return -EAGAIN;
 		r = sign_of(&now, &sign) < 0 ? -EAGAIN : find_known(spaces, &now, &sign);
 		if (r == -ENOENT)
-			return keep(spaces, &now);
+			return keep(spaces, &now, 1);
 		close_both(&now);
 	}
 	return r;
@@ -215,18 +290,23 @@ void spaces_take_up(struct spaces *spaces, const struct space *wanted)
 	struct space space = *wanted;
 	int at;
 
+	/* Another one has the number. */
+	if (process_has_left(wanted->tgid, wanted->started))
+		return;
 	space.bytes = SPACE_UNKNOWN;
-	at = open_now(&space) < 0 ? -1 : keep(spaces, &space);
+	/* What cannot be opened counts by its process. */
+	open_now(&space);
+	at = keep(spaces, &space, 0);
 	if (at >= 0)
 		spaces_put(spaces, (u32)at);
 }
 
-u32 spaces_get(struct spaces *spaces, s32 tgid, u32 from)
+u32 spaces_get(struct spaces *spaces, const struct space *of, u32 from)
 {
 	u32 i;
 
 	pthread_mutex_lock(&spaces->lock);
-	for (i = from; i < SPACES_MAX && spaces->at[i].tgid != tgid; i++)
+	for (i = from; i < SPACES_MAX && !is_of(&spaces->at[i], of); i++)
 		;
 	if (i < SPACES_MAX)
 		spaces->at[i].busy++;
@@ -241,14 +321,25 @@ void spaces_put(struct spaces *spaces, u32 at)
 	pthread_mutex_unlock(&spaces->lock);
 }
 
-int spaces_live(struct spaces *spaces, s32 tgid)
+/* Generations are never given out again. */
+static int is_orphan(struct spaces *spaces, const struct space *space)
+{
+	struct cgpu_container_info info;
+
+	return space->slot == CGPU_ORPHANS || cgpu_container_next(spaces->core, space->slot, &info) < 0 ||
+		info.slot != space->slot || info.generation != space->generation;
+}
+
+int spaces_live(struct spaces *spaces, const struct space *of)
 {
 	int lives = 0;
 	u32 i;
 
-	for (i = spaces_get(spaces, tgid, 0); i < SPACES_MAX; i = spaces_get(spaces, tgid, i + 1)) {
-		lives |= space_lives(&spaces->at[i]);
-		spaces_put(spaces, i);
+	for (i = 0; i < SPACES_MAX && !lives; i++) {
+		const struct space *one = &spaces->at[i];
+
+		if (of->slot == CGPU_ORPHANS ? one->tgid == of->tgid && is_orphan(spaces, one) : is_of(one, of))
+			lives = space_lives(one);
 	}
 	return lives;
 }

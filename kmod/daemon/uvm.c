@@ -14,6 +14,7 @@
 
 #include "clock.h"
 #include "engine.h"
+#include "process.h"
 #include "rm.h"
 #include "uvm.h"
 
@@ -98,8 +99,10 @@ static enum cgpu_verdict judge_map(struct cgpud *d, struct exchange *e, struct t
 	const struct nv_abi *abi = d->core.abi;
 	int known = e->call.nr == UVM_ALLOC_DEVICE_P2P ? read_p2p(abi, e->copy[0], &request) :
 							 read_map(abi, e->copy[0], &request);
-	int r = known ? external_add(d, &request, &task->file) : 0;
+	int r;
 
+	request.caller.user.started = process_mark(request.caller.user.tgid);
+	r = known ? external_add(d, &request, &task->file) : 0;
 	if (r == 0 || !atomic_load(&d->enforce))
 		return CGPU_CONTINUE;
 	rm_put32(e->copy[0], status_at(abi, e->call.nr),

@@ -68,17 +68,17 @@ static void it_is_neither_the_process_nor_its_managed_memory(void)
 	struct bench *bench = sliced(&caller);
 	struct cgpu_hold held;
 	u32 cursor = 0, client;
-	s32 tgid;
+	struct cgpu_managed found;
 
 	managed.slot = caller.slot;
 	managed.generation = caller.generation;
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	hold(bench, &caller, 7, 1, &held);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
-	CHECK_EQ(cgpu_managed_next(&bench->core, caller.slot, &cursor, &tgid), -ENOENT);
+	CHECK_EQ(cgpu_managed_next(&bench->core, caller.slot, &cursor, &found), -ENOENT);
 	CHECK_EQ(cgpu_managed_set(&bench->core, &managed), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 65 * MIB);
-	cgpu_managed_ended(&bench->core, 100);
+	cgpu_managed_ended(&bench->core, &managed);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	/* No client that the driver could be asked for. */
 	cursor = 0;

@@ -29,12 +29,20 @@ static int set(struct bench *bench, const struct caller *caller, s32 tgid, u64 b
 
 static u32 processes(struct bench *bench, u32 slot)
 {
-	u32 cursor = 0, found = 0;
-	s32 tgid;
+	u32 cursor = 0, count = 0;
+	struct cgpu_managed found;
 
-	while (cgpu_managed_next(&bench->core, slot, &cursor, &tgid) == 0)
-		found++;
-	return found;
+	while (cgpu_managed_next(&bench->core, slot, &cursor, &found) == 0)
+		count++;
+	return count;
+}
+
+static void end(struct bench *bench, u32 slot, u64 generation, s32 tgid)
+{
+	const struct cgpu_managed found = { .slot = slot, .generation = generation, .tgid = tgid };
+
+	cgpu_managed_ended(&bench->core, &found);
+	bench_invariants(bench->core.state);
 }
 
 static void what_is_mapped_is_charged(void)
@@ -104,9 +112,11 @@ static void the_driver_does_not_know_of_it(void)
 	CHECK_EQ(cgpu_client_next(&bench->core, 100, &cursor, &client), -ENOENT);
 	CHECK_EQ(cgpu_process_figure(&bench->core, 100, 0, 0), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
-	cgpu_managed_ended(&bench->core, 101);
+	end(bench, caller.slot, caller.generation, 101);
+	end(bench, caller.slot, caller.generation + 1, 100);
+	end(bench, CGPU_ORPHANS, 0, 100);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
-	cgpu_managed_ended(&bench->core, 100);
+	end(bench, caller.slot, caller.generation, 100);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	bench_invariants(bench->core.state);
 	bench_free(bench);
@@ -125,10 +135,50 @@ static void it_outlives_its_container(void)
 	CHECK_EQ(processes(bench, CGPU_ORPHANS), 1);
 	bench_orphans_gone(bench);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 64 * MIB);
-	cgpu_managed_ended(&bench->core, 100);
+	end(bench, slot, caller.generation, 100);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 64 * MIB);
+	end(bench, CGPU_ORPHANS, 0, 100);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
 	CHECK_EQ(processes(bench, CGPU_ORPHANS), 0);
 	bench_invariants(bench->core.state);
+	bench_free(bench);
+}
+
+/* Address spaces outlive their processes: meanwhile another container's process can have the number. */
+static void one_number_in_two_containers_is_two_records(void)
+{
+	struct caller caller, other;
+	struct bench *bench = sliced(&caller, "gpu=0:" SLICE);
+
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:" SLICE), 0);
+	other = bench_caller(bench, "b", 100);
+	CHECK_EQ(set(bench, &caller, 100, 64 * MIB, 1), 0);
+	CHECK_EQ(set(bench, &other, 100, 32 * MIB, 1), 0);
+	end(bench, other.slot, other.generation, 100);
+	CHECK_EQ(bench_used(bench, 0, other.slot), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 64 * MIB);
+	bench_free(bench);
+}
+
+static void the_start_of_a_process_is_kept_beside_its_number(void)
+{
+	struct caller caller;
+	struct bench *bench = sliced(&caller, "gpu=0:" SLICE);
+	struct cgpu_managed wanted = {
+		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .bytes = MIB
+	};
+	struct cgpu_managed found;
+	u32 cursor = 0;
+
+	wanted.started = 7;
+	CHECK_EQ(cgpu_managed_set(&bench->core, &wanted), 0);
+	/* A later look does not know it. */
+	wanted.started = 0;
+	CHECK_EQ(cgpu_managed_set(&bench->core, &wanted), 0);
+	CHECK_EQ(cgpu_managed_next(&bench->core, caller.slot, &cursor, &found), 0);
+	CHECK_EQ(found.slot, caller.slot);
+	CHECK_EQ(found.generation, caller.generation);
+	CHECK_EQ(found.started, 7);
 	bench_free(bench);
 }
 
@@ -140,6 +190,8 @@ int main(int argc, char **argv)
 		TEST(every_gpu_has_room_for_all_of_it),
 		TEST(the_driver_does_not_know_of_it),
 		TEST(it_outlives_its_container),
+		TEST(one_number_in_two_containers_is_two_records),
+		TEST(the_start_of_a_process_is_kept_beside_its_number),
 		{ NULL, NULL },
 	};
 

@@ -3,121 +3,7 @@
  * What an engine makes of mappings by UVM that the one before left, at each step where that may have died: the parts of
  * cgpud with a core, and without a driver. Linked with --wrap for what asks the driver and the kernel.
  */
-#include <fcntl.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include "bench.h"
-#include "engine.h"
-#include "external.h"
-#include "external_links.h"
-#include "files.h"
-#include "uvm.h"
-
-#define SLICE (6043 * MIB)
-#define CLIENT 0xc1u
-#define HANDLE 0x51u
-#define SIZE (600 * MIB)
-#define BASE 0x300000000000ull
-
-/* What the kernel and the driver say. */
-static s32 alive[4];
-static u32 unmapped;
-static int is_uvm = 1;
-static struct cgpud *watched;
-static u32 asked_with_lock;
-
-int __wrap_process_has_ended(s32 tgid);
-int __wrap_devices_identify(struct devices *devices, const struct identity *identity, enum cgpu_device *kind, u32 *gpu);
-int __wrap_uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status);
-void __wrap_workers_wake(struct cgpud *d);
-
-int __wrap_process_has_ended(s32 tgid)
-{
-	u32 i;
-
-	if (watched && pthread_mutex_trylock(&watched->external.lock))
-		asked_with_lock++;
-	else if (watched)
-		pthread_mutex_unlock(&watched->external.lock);
-	for (i = 0; i < sizeof(alive) / sizeof(alive[0]); i++) {
-		if (alive[i] == tgid)
-			return 0;
-	}
-	return 1;
-}
-
-int __wrap_devices_identify(struct devices *devices, const struct identity *identity, enum cgpu_device *kind, u32 *gpu)
-{
-	(void)devices;
-	(void)identity;
-	*kind = is_uvm ? CGPU_DEVICE_UVM : CGPU_DEVICE_OTHER;
-	*gpu = 0;
-	return 1;
-}
-
-int __wrap_uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status)
-{
-	(void)abi;
-	(void)fd;
-	(void)map;
-	unmapped++;
-	*status = NV_OK;
-	return 0;
-}
-
-void __wrap_workers_wake(struct cgpud *d)
-{
-	(void)d;
-}
-
-struct scene {
-	struct bench *bench;
-	struct cgpud *d;
-	struct external_store *store;
-	struct caller caller;
-	int file; /* what it maps by */
-};
-
-/* An engine on the state and store that there are. */
-static void take_over(struct scene *scene)
-{
-	struct cgpud *before = scene->d;
-
-	scene->d = calloc(1, sizeof(*scene->d));
-	CHECK(scene->d);
-	scene->d->core = scene->bench->core;
-	events_open(&scene->d->events, -1);
-	if (before)
-		CHECK_EQ(cgpu_state_recover(scene->bench->core.state), 0);
-	external_open(scene->d, scene->store);
-	if (before) {
-		external_close(before);
-		free(before);
-	}
-}
-
-static u64 used(const struct scene *scene)
-{
-	return bench_used(scene->bench, 0, scene->caller.slot);
-}
-
-/* Ours is the process that has the file. */
-static struct scene with_memory(void)
-{
-	struct memory_ask ask = { .client = CLIENT, .parent = 0xd0, .object = HANDLE, .size = SIZE, .attr = 2u << 23 };
-	struct scene scene = { .bench = bench_new("580.142"), .file = eventfd(0, EFD_CLOEXEC) };
-
-	CHECK_EQ(bench_ctl(scene.bench, "create id=a pid=1 gpu=0:6336544768"), 0);
-	scene.caller = bench_caller(scene.bench, "a", getpid());
-	bench_cuda_start(scene.bench, &scene.caller, CLIENT);
-	CHECK_EQ(bench_vidmem(scene.bench, &scene.caller, 1, &ask), NV_OK);
-	scene.store = calloc(1, sizeof(*scene.store));
-	CHECK(scene.store && scene.file >= 0);
-	alive[0] = getpid();
-	take_over(&scene);
-	return scene;
-}
+#include "external_scene.h"
 
 static struct external_request request_of(const struct scene *scene)
 {
@@ -125,7 +11,7 @@ static struct external_request request_of(const struct scene *scene)
 
 	return (struct external_request){ .caller = { .slot = scene->caller.slot,
 						  .generation = scene->caller.generation,
-						  .user = { getpid(), getpid(), scene->file } },
+						  .user = { getpid(), getpid(), scene->file, (u32)started } },
 		.client = CLIENT,
 		.handle = HANDLE,
 		.start = BASE,
@@ -324,12 +210,57 @@ static void a_living_process_keeps_what_cannot_be_found(void)
 	end(&scene);
 }
 
+/* Whoever has got its number since has not got the file. */
+static void a_number_in_use_again_keeps_no_file(void)
+{
+	struct scene scene;
+
+	started = 5;
+	scene = with_memory();
+	CHECK_EQ(map(&scene), 0);
+	free_handle(&scene);
+	is_uvm = 0;
+	take_over(&scene);
+	external_take_up(scene.d);
+	external_look(scene.d, -1);
+	CHECK_EQ(used(&scene), SIZE);
+	CHECK_EQ(external_left(scene.d), 0);
+	started = 6;
+	CHECK_EQ(external_left(scene.d), 1);
+	external_look(scene.d, -1);
+	CHECK_EQ(used(&scene), 0);
+	CHECK_EQ(atomic_load(&scene.d->external.files), 0);
+	end(&scene);
+}
+
+static void a_start_without_memory_forgets_nothing(void)
+{
+	struct scene scene = with_memory();
+	struct cgpud *d = calloc(1, sizeof(*d));
+
+	CHECK(d);
+	CHECK_EQ(map(&scene), 0);
+	lose_hold(&scene);
+	d->core = scene.bench->core;
+	no_memory = 1;
+	CHECK_EQ(external_open(d, scene.store), -ENOMEM);
+	no_memory = 0;
+	free(d);
+	take_over(&scene);
+	external_take_up(scene.d);
+	CHECK_EQ(unmapped, 0);
+	free_handle(&scene);
+	CHECK_EQ(used(&scene), SIZE);
+	let_go(&scene);
+	end(&scene);
+}
+
 static void files_are_left_when_all_users_have_ended(void)
 {
 	struct scene scene = with_memory();
 
 	CHECK_EQ(map(&scene), 0);
-	scene.store->file[0].user[1] = (struct external_user){ 7, 7, 3 };
+	scene.store->file[0].user[1] = (struct external_user){ 7, 7, 3, 0 };
 	alive[1] = 7;
 	watched = scene.d;
 	CHECK_EQ(external_left(scene.d), 0);
@@ -353,6 +284,8 @@ int main(int argc, char **argv)
 		TEST(a_mapping_that_cannot_be_held_is_unmapped),
 		TEST(places_are_used_again),
 		TEST(a_living_process_keeps_what_cannot_be_found),
+		TEST(a_number_in_use_again_keeps_no_file),
+		TEST(a_start_without_memory_forgets_nothing),
 		TEST(files_are_left_when_all_users_have_ended),
 		{ NULL, NULL },
 	};

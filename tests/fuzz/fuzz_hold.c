@@ -58,15 +58,15 @@ static void managed(struct world *world, u8 which)
 {
 	struct cgpu_core *core = &world->fuzz->core;
 	struct cgpu_managed wanted = { world->info.slot, world->info.generation + (which > 250), 1 + which % 3, 1,
-		(u64)take8(world->input) << (take8(world->input) % 40) };
+		(u64)take8(world->input) << (take8(world->input) % 40), which % 5 };
 	u32 cursor = 0, count = 0;
-	s32 tgid;
+	struct cgpu_managed found, orphan = { CGPU_ORPHANS, 0, wanted.tgid, 0, 0, 0 };
 
 	if (which & 64)
-		cgpu_managed_ended(core, 1 + which % 3);
+		cgpu_managed_ended(core, which & 32 ? &orphan : &wanted);
 	else
 		cgpu_managed_set(core, &wanted);
-	while (cgpu_managed_next(core, which & 32 ? CGPU_ORPHANS : wanted.slot, &cursor, &tgid) == 0)
+	while (cgpu_managed_next(core, which & 32 ? CGPU_ORPHANS : wanted.slot, &cursor, &found) == 0)
 		MUST(++count <= world->fuzz->core.state->clients);
 }
 
@@ -152,8 +152,13 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	fuzz_plenty(world.fuzz);
 	for (i = 0; i < HOLDS; i++)
 		cgpu_hold_drop(&world.fuzz->core, &world.hold[i]);
-	for (i = 1; i <= 3; i++)
-		cgpu_managed_ended(&world.fuzz->core, (s32)i);
+	for (i = 1; i <= 3; i++) {
+		const struct cgpu_managed own = { world.info.slot, world.info.generation, (s32)i, 0, 0, 0 };
+		const struct cgpu_managed orphan = { CGPU_ORPHANS, 0, (s32)i, 0, 0, 0 };
+
+		cgpu_managed_ended(&world.fuzz->core, &own);
+		cgpu_managed_ended(&world.fuzz->core, &orphan);
+	}
 	fuzz_check(world.fuzz);
 	return 0;
 }

@@ -173,8 +173,8 @@ static void follow(struct stage *stage, struct stage_hold *hold, uint32_t gpus, 
 int stage_managed_set(struct stage *stage, uint32_t container, uint32_t process, uint32_t pieces)
 {
 	const struct cgpu_container_info *info = &stage->container[container];
-	const struct cgpu_managed wanted = { info->slot, info->generation, (s32)process, 1,
-		pieces * STAGE_PIECE_BYTES };
+	const struct cgpu_managed wanted = { info->slot, info->generation, (s32)process, 1, pieces * STAGE_PIECE_BYTES,
+		0 };
 	uint32_t gpus = cgpu_container_gpus(&stage->transport.core, info->slot, info->generation);
 	struct stage_hold *hold = managed_of(stage, container, process);
 	int result = hold && pieces <= STAGE_PIECES ? 0 : -ENFILE;
@@ -192,9 +192,13 @@ int stage_managed_set(struct stage *stage, uint32_t container, uint32_t process,
 
 void stage_managed_ended(struct stage *stage, uint32_t container, uint32_t process)
 {
+	const struct cgpu_container_info *info = &stage->container[container];
+	const struct cgpu_managed found = { info->slot, info->generation, (s32)process, 0, 0, 0 };
+	const struct cgpu_managed orphan = { CGPU_ORPHANS, 0, (s32)process, 0, 0, 0 };
 	struct stage_hold *hold = managed_of(stage, container, process);
 
-	cgpu_managed_ended(&stage->transport.core, (s32)process);
+	cgpu_managed_ended(&stage->transport.core, &found);
+	cgpu_managed_ended(&stage->transport.core, &orphan);
 	if (hold && hold->live)
 		follow(stage, hold, (1u << HOLDINGS_CARDS) - 1, 0);
 	holdings_look(stage->holdings, container);

@@ -4,7 +4,8 @@
  *   sharing  a process with the same memory maps, and ends
  *   exec     it executes another program
  *   leader   another thread maps, and the first one ends
- * Prints "mapped", keeps it until a line comes, unmaps it and prints "unmapped".
+ * The other process prints "mapping" and its number. Prints "mapped", keeps it until a line comes, unmaps it and prints
+ * "unmapped".
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -59,6 +60,7 @@ static void rest(void)
 static int map_and_leave(void *unused)
 {
 	(void)unused;
+	dprintf(STDOUT_FILENO, "mapping %d\n", (int)syscall(SYS_getpid));
 	map();
 	if (write(done[1], "", 1) != 1)
 		return 1;

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links a C test program with the objects of the daemon's library, and the bench of the core's tests."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.daemon.harness import BUILD, ROOT
+
+CORE_TESTS = ROOT / "tests" / "core"
+
+
+def linked(source: Path, wrapped: Sequence[str], output: Path) -> Path:
+    """Return the program; it says itself what the wrapped functions do."""
+    shared = [CORE_TESTS / name for name in ("bench.c", "bench_calls.c", "bench_exports.c", "invariants.c")]
+    folders = [BUILD / "gen", ROOT / "kmod" / "core", ROOT / "kmod" / "daemon", CORE_TESTS]
+    command = ["gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    command += [f"-Wl,--wrap={name}" for name in wrapped]
+    command += [word for folder in folders for word in ("-iquote", str(folder))]
+    objects = sorted((BUILD / "pic").glob("*/*.o"))
+    command += [*map(str, [source, *shared, *objects]), "-o", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return output

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The list of address spaces with managed memory, and when a charge of one ends: the parts of cgpud with a core, without a
+ * driver, on processes of the test's own. Linked with --wrap for what the kernel says of a process number.
+ */
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "engine.h"
+#include "managed.h"
+
+#define SLICE " gpu=0:1048576000"
+#define BYTES (64 * MIB)
+#define ALL 64u
+
+/* What the kernel says of every number. */
+static int has_ended;
+static u64 started = 7;
+
+int __wrap_process_has_ended(s32 tgid);
+u64 __wrap_process_started(s32 tgid);
+
+int __wrap_process_has_ended(s32 tgid)
+{
+	(void)tgid;
+	return has_ended;
+}
+
+u64 __wrap_process_started(s32 tgid)
+{
+	(void)tgid;
+	return started;
+}
+
+struct scene {
+	struct bench *bench;
+	struct cgpud *d;
+	struct caller a, b;
+};
+
+static struct cgpud *engine(struct bench *bench)
+{
+	struct cgpud *d = calloc(1, sizeof(*d));
+
+	CHECK(d);
+	d->core = bench->core;
+	events_open(&d->events, -1);
+	managed_open(d, 1);
+	return d;
+}
+
+static struct scene two_containers(void)
+{
+	struct scene scene = { .bench = bench_new("580.142") };
+
+	CHECK_EQ(bench_ctl(scene.bench, "create id=a pid=1" SLICE), 0);
+	CHECK_EQ(bench_ctl(scene.bench, "create id=b pid=2" SLICE), 0);
+	scene.a = bench_caller(scene.bench, "a", 100);
+	scene.b = bench_caller(scene.bench, "b", 100);
+	scene.d = engine(scene.bench);
+	return scene;
+}
+
+static void end(struct scene *scene)
+{
+	bench_invariants(scene->bench->core.state);
+	managed_close(&scene->d->managed);
+	free(scene->d);
+	bench_free(scene->bench);
+}
+
+static s32 sleeping(void)
+{
+	s32 child = fork();
+
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	CHECK(child > 0);
+	return child;
+}
+
+static void stop(s32 child)
+{
+	kill(child, SIGKILL);
+	CHECK_EQ(waitpid(child, NULL, 0), child);
+}
+
+static int take(struct scene *scene, const struct caller *caller, s32 tgid)
+{
+	struct space wanted = { .tgid = tgid, .slot = caller->slot, .generation = caller->generation };
+	int at = spaces_take(&scene->d->managed.spaces, &wanted);
+
+	if (at >= 0)
+		spaces_put(&scene->d->managed.spaces, (u32)at);
+	return at;
+}
+
+static void charge(struct scene *scene, const struct caller *caller, s32 tgid)
+{
+	struct cgpu_managed wanted = { .slot = caller->slot,
+		.generation = caller->generation,
+		.tgid = tgid,
+		.bytes = BYTES,
+		.started = (u32)started };
+
+	CHECK(take(scene, caller, tgid) >= 0);
+	CHECK_EQ(cgpu_managed_set(&scene->d->core, &wanted), 0);
+}
+
+static u64 used(const struct scene *scene, const struct caller *caller)
+{
+	return bench_used(scene->bench, 0, caller->slot);
+}
+
+static void one_number_in_two_containers_is_two_spaces(void)
+{
+	struct scene scene = two_containers();
+	struct spaces *spaces = &scene.d->managed.spaces;
+	struct space of = { .tgid = sleeping(), .slot = scene.a.slot, .generation = scene.a.generation };
+	int a = take(&scene, &scene.a, of.tgid), b = take(&scene, &scene.b, of.tgid);
+
+	CHECK(a >= 0 && b >= 0 && a != b);
+	CHECK_EQ(take(&scene, &scene.a, of.tgid), a);
+	CHECK_EQ(spaces_get(spaces, &of, 0), a);
+	CHECK_EQ(spaces_get(spaces, &of, (u32)a + 1), SPACES_MAX);
+	of.generation++;
+	CHECK_EQ(spaces_get(spaces, &of, 0), SPACES_MAX);
+	stop(of.tgid);
+	end(&scene);
+}
+
+/* A look is under way: it must not find its files closed, and their numbers in use for others. */
+static void files_are_not_exchanged_under_a_look(void)
+{
+	struct scene scene = two_containers();
+	struct spaces *spaces = &scene.d->managed.spaces;
+	struct space of = { .tgid = sleeping(), .slot = scene.a.slot, .generation = scene.a.generation };
+	int at = take(&scene, &scene.a, of.tgid), maps = spaces->at[at].maps;
+
+	CHECK_EQ(spaces_get(spaces, &of, 0), at);
+	CHECK_EQ(take(&scene, &scene.a, of.tgid), -EAGAIN);
+	CHECK_EQ(spaces->at[at].maps, maps);
+	spaces_put(spaces, (u32)at);
+	CHECK_EQ(take(&scene, &scene.a, of.tgid), at);
+	CHECK(spaces->at[at].maps != maps);
+	stop(of.tgid);
+	end(&scene);
+}
+
+static void a_number_in_use_again_keeps_no_charge(void)
+{
+	struct scene scene = two_containers();
+	s32 child = sleeping();
+
+	charge(&scene, &scene.a, child);
+	managed_drop_ended(scene.d, scene.a.slot);
+	CHECK_EQ(used(&scene, &scene.a), BYTES);
+	stop(child);
+	managed_drop_ended(scene.d, scene.b.slot);
+	CHECK_EQ(used(&scene, &scene.a), BYTES);
+	/* Another one looks for a place first. */
+	spaces_sweep(&scene.d->managed.spaces);
+	managed_drop_ended(scene.d, scene.a.slot);
+	CHECK_EQ(used(&scene, &scene.a), 0);
+	end(&scene);
+}
+
+static void one_that_has_ended_keeps_what_another_one_uses(void)
+{
+	struct scene scene = two_containers();
+	s32 child = sleeping();
+
+	charge(&scene, &scene.a, child);
+	has_ended = 1;
+	managed_drop_ended(scene.d, scene.a.slot);
+	CHECK_EQ(used(&scene, &scene.a), BYTES);
+	stop(child);
+	managed_drop_ended(scene.d, scene.a.slot);
+	CHECK_EQ(used(&scene, &scene.a), 0);
+	end(&scene);
+}
+
+static void a_removed_container_keeps_what_is_used(void)
+{
+	struct scene scene = two_containers();
+	s32 child = sleeping();
+
+	charge(&scene, &scene.a, child);
+	charge(&scene, &scene.b, child);
+	CHECK_EQ(bench_ctl(scene.bench, "destroy id=a"), 0);
+	managed_drop_ended(scene.d, CGPU_ORPHANS);
+	CHECK_EQ(cgpu_gpu_orphaned(&scene.d->core, 0), BYTES);
+	stop(child);
+	managed_drop_ended(scene.d, CGPU_ORPHANS);
+	CHECK_EQ(cgpu_gpu_orphaned(&scene.d->core, 0), 0);
+	CHECK_EQ(used(&scene, &scene.b), BYTES);
+	end(&scene);
+}
+
+/* Its address space is without users before the driver has the memory. */
+static void a_process_on_its_way_out_keeps_its_charge(void)
+{
+	struct scene scene = two_containers();
+	s32 child = sleeping();
+
+	charge(&scene, &scene.a, child);
+	/* It waits for us, as the last of it is still to be done. */
+	kill(child, SIGKILL);
+	CHECK_EQ(waitid(P_PID, (id_t)child, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+	managed_drop_ended(scene.d, scene.a.slot);
+	CHECK_EQ(used(&scene, &scene.a), BYTES);
+	stop(child);
+	managed_drop_ended(scene.d, scene.a.slot);
+	CHECK_EQ(used(&scene, &scene.a), 0);
+	end(&scene);
+}
+
+static void new_engine(struct scene *scene)
+{
+	managed_close(&scene->d->managed);
+	free(scene->d);
+	scene->d = engine(scene->bench);
+	managed_take_up(scene->d);
+}
+
+static void a_new_engine_takes_up_the_process_and_no_other(void)
+{
+	struct scene scene = two_containers();
+	s32 child = sleeping();
+
+	charge(&scene, &scene.a, child);
+	charge(&scene, &scene.b, child);
+	CHECK_EQ(bench_ctl(scene.bench, "destroy id=b"), 0);
+	new_engine(&scene);
+	managed_drop_ended(scene.d, scene.a.slot);
+	managed_drop_ended(scene.d, CGPU_ORPHANS);
+	CHECK_EQ(used(&scene, &scene.a), BYTES);
+	CHECK_EQ(cgpu_gpu_orphaned(&scene.d->core, 0), BYTES);
+	started++;
+	new_engine(&scene);
+	managed_drop_ended(scene.d, scene.a.slot);
+	managed_drop_ended(scene.d, CGPU_ORPHANS);
+	CHECK_EQ(used(&scene, &scene.a), 0);
+	CHECK_EQ(cgpu_gpu_orphaned(&scene.d->core, 0), 0);
+	stop(child);
+	end(&scene);
+}
+
+/* Nothing tells of its mappings: it has what it had until it ends. */
+static void a_process_that_cannot_be_opened_keeps_its_charge(void)
+{
+	struct scene scene = two_containers();
+	s32 child = sleeping();
+
+	charge(&scene, &scene.a, child);
+	stop(child);
+	new_engine(&scene);
+	managed_drop_ended(scene.d, scene.a.slot);
+	CHECK_EQ(used(&scene, &scene.a), BYTES);
+	has_ended = 1;
+	managed_drop_ended(scene.d, scene.a.slot);
+	CHECK_EQ(used(&scene, &scene.a), 0);
+	end(&scene);
+}
+
+static void a_container_leaves_the_others_their_shares(void)
+{
+	struct scene scene = two_containers();
+	s32 child[ALL];
+	u32 i, a = 0, b = 0;
+
+	scene.d->managed.spaces.max = ALL;
+	for (i = 0; i < ALL; i++) {
+		child[i] = sleeping();
+		a += take(&scene, &scene.a, child[i]) >= 0;
+	}
+	/* Half of all is kept for equal shares. */
+	CHECK_EQ(a, ALL - ALL / 4);
+	for (i = 0; i < ALL; i++)
+		b += take(&scene, &scene.b, child[i]) >= 0;
+	CHECK_EQ(b, ALL / 4);
+	CHECK_EQ(take(&scene, &scene.a, getpid()), -ENOSPC);
+	for (i = 0; i < ALL; i++)
+		stop(child[i]);
+	end(&scene);
+}
+
+static void there_are_as_many_as_descriptors_allow(void)
+{
+	struct rlimit limit = { 1000, 1000 };
+	struct scene scene;
+
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	scene = two_containers();
+	CHECK_EQ(scene.d->managed.spaces.max, 250);
+	end(&scene);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(one_number_in_two_containers_is_two_spaces),
+		TEST(files_are_not_exchanged_under_a_look),
+		TEST(a_number_in_use_again_keeps_no_charge),
+		TEST(one_that_has_ended_keeps_what_another_one_uses),
+		TEST(a_removed_container_keeps_what_is_used),
+		TEST(a_process_on_its_way_out_keeps_its_charge),
+		TEST(a_new_engine_takes_up_the_process_and_no_other),
+		TEST(a_process_that_cannot_be_opened_keeps_its_charge),
+		TEST(a_container_leaves_the_others_their_shares),
+		TEST(there_are_as_many_as_descriptors_allow),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}
