@@ -348,7 +348,9 @@ def test_dma_bufs_are_refused(daemon: Daemon) -> None:
     sliced = daemon.slice(5, SLICE, "alloc=1M", *refused * 2, program=uvm_probe())
     out = sliced.finish()
     assert sliced.process.returncode == 0, out
-    assert daemon.log().count(f"container {sliced.id}: driver escape 217 exports a dma-buf") == 1
+    line = f"container {sliced.id}: driver escape 217 exports a dma-buf"
+    eventually(lambda: line in daemon.log(), "the log says nothing")
+    assert daemon.log().count(line) == 1
 
 
 def test_without_enforcement_it_is_only_counted(make_daemon: MakeDaemon) -> None:
