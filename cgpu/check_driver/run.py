@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cgpu.errors import CgpuError, show
@@ -13,8 +14,11 @@ from cgpu.errors import CgpuError, show
 PROGRAM = Path(__file__).resolve().parent.parent / "kmod" / "build" / "cgpu-check-driver"
 DEV = "/dev"
 COMMAND = "cgpu check-driver"
-# The program ends itself after 40 seconds. A driver that holds it up in the kernel must not hold us up.
-TIMEOUT_S = 45.0
+# The program ends itself when it cannot begin within 20 seconds, and with each card when that takes
+# 20 to open or 40 to be checked. A driver that holds it up in the kernel must not hold us up.
+BEGIN_S = 25.0
+CARD_S = 60.0
+NODE = re.compile(r"nvidia[0-9]{1,2}")
 END_S = 2.0
 EXIT_FAILED = 1
 VERDICTS = ("passed", "failed", "skipped")
@@ -47,36 +51,73 @@ class Outcome:
         return [check for check in self.checks if check.verdict == verdict]
 
 
-def _wait(child: subprocess.Popen[str]) -> tuple[str, str]:
+class CheckError(CgpuError):
+    """A driver that did not pass. outcome: its version and what was found, as far as the check came."""
+
+    def __init__(self, message: str, outcome: Outcome | None = None) -> None:
+        """Keep what is known beside the message."""
+        super().__init__(message)
+        self.outcome = outcome
+
+
+def timeout_s(dev: str) -> float:
+    """Return how long the check of the cards below a directory may take."""
     try:
-        return child.communicate(timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.communicate(timeout=END_S)
-        raise CgpuError(
-            f"the driver's check did not end within {TIMEOUT_S:.0f} seconds; "
-            "what the driver has to say: dmesg | grep -e NVRM -e nvidia"
-        ) from None
+        cards = sum(NODE.fullmatch(entry.name) is not None for entry in Path(dev).iterdir())
+    except OSError:
+        cards = 0
+    return BEGIN_S + CARD_S * cards
+
+
+def _wait(child: subprocess.Popen[str], limit_s: float) -> tuple[str, str]:
+    try:
+        return child.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired as expired:
+        so_far = expired.output or b""
+    child.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.communicate(timeout=END_S)
+    text = so_far.decode(errors="replace") if isinstance(so_far, bytes) else so_far
+    raise CheckError(
+        f"the driver's check did not end within {limit_s:.0f} seconds; "
+        "what the driver has to say: dmesg | grep -e NVRM -e nvidia",
+        _begun(text),
+    )
+
+
+def _version(line: str) -> Outcome:
+    word, driver, known, table = line.split("\t")
+    if word != "driver":
+        raise ValueError(line)
+    return Outcome(driver, known == "known", table, ())
+
+
+def _begun(output: str) -> Outcome | None:
+    """Return the version of a check that did not come to its end, if it was told."""
+    first, end, _ = output.partition("\n")
+    try:
+        return _version(first) if end else None
+    except ValueError:
+        return None
 
 
 def _parsed(output: str, dev: str) -> Outcome:
     """Return what the program has printed. Raises ValueError where it is anything else."""
     first, *rest = output.splitlines() or [""]
-    word, driver, known, table = first.split("\t")
+    version = _version(first)
     checks = []
     for line in rest:
         verdict, minor, name, reason = line.split("\t")
         checks.append(Check(verdict, f"{dev}/nvidia{int(minor)}", name, reason))
-    if word != "driver" or any(check.verdict not in VERDICTS for check in checks):
+    if any(check.verdict not in VERDICTS for check in checks):
         raise ValueError(first)
-    return Outcome(driver, known == "known", table, tuple(checks))
+    return replace(version, checks=tuple(checks))
 
 
 def run(dev: str = DEV, *, unknown_only: bool = False, program: Path = PROGRAM) -> Outcome:
     """Check the driver whose nodes are below dev; only one that is not in the table with unknown_only.
 
-    Raises CgpuError when there is no driver, no card, or the program does not come to an end.
+    Raises CheckError when there is no driver, no card, or the program does not come to an end.
     """
     command = [str(program), "--dev", dev, *(["--unknown-only"] if unknown_only else [])]
     try:
@@ -92,12 +133,12 @@ def run(dev: str = DEV, *, unknown_only: bool = False, program: Path = PROGRAM) 
         )
     except OSError as error:
         raise CgpuError(f"{program}: cannot be run: {error.strerror}; build it: make -C kmod") from error
-    output, errors = _wait(child)
+    output, errors = _wait(child, timeout_s(dev))
     if child.returncode not in (0, EXIT_FAILED):
         # A negative one is the signal that ended it: SIGALRM after its time.
         last = show(output.splitlines()[-1]) if output else "nothing"
         told = f"the driver's check ended with {child.returncode} after: {last}; try: {COMMAND}"
-        raise CgpuError(errors.strip() or told)
+        raise CheckError(errors.strip() or told, _begun(output))
     try:
         outcome = _parsed(output, dev)
     except ValueError as error:
@@ -108,16 +149,17 @@ def run(dev: str = DEV, *, unknown_only: bool = False, program: Path = PROGRAM) 
 
 
 def assure_unknown(dev: str, program: Path = PROGRAM) -> Outcome:
-    """Check a driver that is not in the table, and nothing of one that is. Raises CgpuError if it fails."""
+    """Check a driver that is not in the table, and nothing of one that is. Raises CheckError if it fails."""
     outcome = run(dev, unknown_only=True, program=program)
     failed = outcome.with_verdict("failed")
     if failed:
         first = failed[0]
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise CgpuError(
+        raise CheckError(
             f"driver version {outcome.driver} is unknown and has not the layouts of {outcome.table}: "
             f"{first.card}: {first.name}: {first.reason}{more}; "
             "take a driver of the table, or a newer OpenCGPU; "
-            f"all checks: {COMMAND}"
+            f"all checks: {COMMAND}",
+            outcome,
         )
     return outcome

@@ -42,6 +42,8 @@ struct driver {
 	char version[64];
 	const struct nv_abi_version *table;
 	const struct nv_abi *abi;
+	/* Kept open all the time: a card without an open node ends, and begins anew, which takes seconds. */
+	int nodes[CHECK_MAX_GPUS];
 	/* How often a check is made whose figures do not agree. */
 	u32 attempts;
 	u32 failures, tested;
@@ -67,7 +69,8 @@ struct grant {
 struct session {
 	struct driver *driver;
 	const struct nv_abi *abi;
-	u32 minor, gpu_id, client, device, subdevice, next_handle;
+	/* number: the driver's for the card among its devices */
+	u32 minor, gpu_id, number, client, device, subdevice, next_handle;
 	bool mig;
 	int ctl, card, uvm, uvm_mm;
 	u8 uuid[16];
@@ -165,6 +168,7 @@ void session_close(struct session *session);
 /* Frees what stages have left. */
 void session_clean(struct session *session);
 int node_open(const struct driver *driver, const char *node);
+int node_open_card(const struct driver *driver, u32 minor);
 
 /* stages.c: steps, and what of the card's free memory has to be gone after each */
 struct stage {

@@ -125,7 +125,8 @@ static u32 short_objects(struct session *other)
 		return status;
 	other->device = other->next_handle++;
 	other->subdevice = other->next_handle++;
-	rm_params(other, abi->NV0080_ALLOC_PARAMETERS.bytes);
+	put32(rm_params(other, abi->NV0080_ALLOC_PARAMETERS.bytes), abi->NV0080_ALLOC_PARAMETERS.deviceId,
+		other->number);
 	status = rm_alloc(
 		other, VIA_SHORT, other->client, NV01_DEVICE_0, abi->NV0080_ALLOC_PARAMETERS.bytes, &other->device);
 	if (status != NV_OK)
@@ -136,6 +137,18 @@ static u32 short_objects(struct session *other)
 	return status != NV_OK ? status : read_name(other);
 }
 
+/* The device's number leads both clients to one card. */
+static u32 same_card(struct session *session, struct session *other)
+{
+	u32 status = read_uuid(session);
+
+	if (status == NV_OK)
+		status = read_uuid(other);
+	if (status == NV_OK && memcmp(session->uuid, other->uuid, sizeof(session->uuid)) != 0)
+		return call_unlike(other, "another card than by NVOS64");
+	return status;
+}
+
 enum verdict check_short_form(struct session *session)
 {
 	struct session other = *session;
@@ -143,6 +156,8 @@ enum verdict check_short_form(struct session *session)
 
 	other.client = other.device = other.subdevice = 0;
 	status = short_objects(&other);
+	if (status == NV_OK)
+		status = same_card(session, &other);
 	if (other.client)
 		freed = rm_free(&other, other.client);
 	session->next_handle = other.next_handle;

@@ -7,8 +7,9 @@
 
 #include "check.h"
 
-/* Whoever started it waits longer than that. */
-#define SECONDS 40u
+/* For each card, to begin and to be checked; whoever started it waits longer than that (cgpu/check_driver/run.py). */
+#define OPEN_SECONDS 20u
+#define CARD_SECONDS 40u
 #define ATTEMPTS 6u
 #define EXIT_FAILED 1
 #define EXIT_NO_DRIVER 2
@@ -81,6 +82,7 @@ static void check_card(struct driver *driver, u32 minor, u32 gpu_id)
 	enum verdict verdict = PASSED;
 	size_t i;
 
+	alarm(CARD_SECONDS);
 	for (i = 0; i < sizeof(checks) / sizeof(checks[0]) && (i != 1 || verdict == PASSED); i++) {
 		if (session.mig && !checks[i].always) {
 			tell(driver, minor, checks[i].name, SKIPPED, "the card is in MIG mode");
@@ -137,6 +139,32 @@ static u32 read_cards(struct driver *driver, int ctl, u32 ids[CHECK_MAX_GPUS])
 	return found;
 }
 
+/* One that cannot be opened is told of by its own check. */
+static void hold_cards(struct driver *driver, const u32 ids[CHECK_MAX_GPUS])
+{
+	u32 minor;
+
+	for (minor = 0; minor < CHECK_MAX_GPUS; minor++) {
+		alarm(OPEN_SECONDS);
+		driver->nodes[minor] = ids[minor] ? node_open_card(driver, minor) : -1;
+	}
+}
+
+static void check_cards(struct driver *driver, const u32 ids[CHECK_MAX_GPUS])
+{
+	u32 minor;
+
+	hold_cards(driver, ids);
+	for (minor = 0; minor < CHECK_MAX_GPUS; minor++) {
+		if (ids[minor])
+			check_card(driver, minor, ids[minor]);
+	}
+	for (minor = 0; minor < CHECK_MAX_GPUS; minor++) {
+		if (driver->nodes[minor] >= 0)
+			close(driver->nodes[minor]);
+	}
+}
+
 static void tell_version(const struct driver *driver)
 {
 	const struct nv_abi_version *table = driver->table;
@@ -148,7 +176,7 @@ static void tell_version(const struct driver *driver)
 
 static int check_all(struct driver *driver, int ctl, bool unknown_only)
 {
-	u32 ids[CHECK_MAX_GPUS] = { 0 }, minor;
+	u32 ids[CHECK_MAX_GPUS] = { 0 };
 
 	if (!read_version(driver, ctl))
 		return fprintf(stderr, "%s/nvidiactl does not tell its version\n", driver->dev), EXIT_NO_DRIVER;
@@ -162,10 +190,7 @@ static int check_all(struct driver *driver, int ctl, bool unknown_only)
 	if (read_cards(driver, ctl, ids) == 0)
 		return fprintf(stderr, "driver version %s: lists no card that could be checked\n", driver->version),
 		       EXIT_NO_DRIVER;
-	for (minor = 0; minor < CHECK_MAX_GPUS; minor++) {
-		if (ids[minor])
-			check_card(driver, minor, ids[minor]);
-	}
+	check_cards(driver, ids);
 	if (driver->tested == 0)
 		return fprintf(stderr,
 			       "driver version %s: cards in MIG mode tell too little; one outside of it is needed\n",
@@ -193,7 +218,7 @@ int main(int argc, char **argv)
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	/* The driver takes back what is left when a process ends. */
-	alarm(SECONDS);
+	alarm(OPEN_SECONDS);
 	ctl = node_open(&driver, "nvidiactl");
 	if (ctl < 0) {
 		snprintf(path, sizeof(path), "%s/nvidiactl", driver.dev);

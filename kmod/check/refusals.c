@@ -64,7 +64,7 @@ static enum verdict device_refused(struct session *session)
 	const struct nv_layout_NV0080_ALLOC_PARAMETERS *at = &session->abi->NV0080_ALLOC_PARAMETERS;
 	u32 handle = session->next_handle++, status;
 
-	put32(rm_params(session, at->bytes), at->deviceId, NV0000_CTRL_GPU_MAX_ATTACHED_GPUS - 1);
+	put32(rm_params(session, at->bytes), at->deviceId, NV0000_CTRL_GPU_MAX_ATTACHED_GPUS);
 	status = rm_alloc(session, VIA_LONG, session->client, NV01_DEVICE_0, at->bytes, &handle);
 	if (status == NV_OK)
 		rm_free(session, handle);

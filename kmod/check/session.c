@@ -14,24 +14,30 @@ int node_open(const struct driver *driver, const char *node)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
+int node_open_card(const struct driver *driver, u32 minor)
+{
+	char node[32];
+
+	snprintf(node, sizeof(node), "nvidia%u", minor);
+	return node_open(driver, node);
+}
+
 static u32 open_nodes(struct session *session)
 {
 	const struct nv_layout_nv_ioctl_register_fd_t *at = &session->abi->nv_ioctl_register_fd_t;
 	const struct span written[] = { { 0, 0 } };
 	u8 data[16] = { 0 };
-	char node[16];
 
-	snprintf(node, sizeof(node), "nvidia%u", session->minor);
 	session->ctl = node_open(session->driver, "nvidiactl");
-	session->card = node_open(session->driver, node);
+	session->card = node_open_card(session->driver, session->minor);
 	if (session->ctl < 0 || session->card < 0)
 		return CALL_ERRNO | (u32)errno;
 	put32(data, at->ctl_fd, (u32)session->ctl);
 	return call_escape(session, session->card, NV_ESC_REGISTER_FD, data, at->bytes, written);
 }
 
-/* Which number the driver gives to the card among its devices. */
-static u32 device_number(struct session *session, u32 *number)
+/* Numbers are given out as cards are attached, the first that is free: no card has one for good. */
+static u32 device_number(struct session *session)
 {
 	const struct nv_layout_NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS *at =
 		&session->abi->NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS;
@@ -41,18 +47,19 @@ static u32 device_number(struct session *session, u32 *number)
 	put32(params, at->gpuId, session->gpu_id);
 	put32(params, at->deviceInstance, UINT32_MAX);
 	status = rm_control(session, session->client, NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, at->bytes);
-	*number = get32(params, at->deviceInstance);
+	session->number = get32(params, at->deviceInstance);
 	return status;
 }
 
-static u32 make_objects(struct session *session, u32 number)
+static u32 make_objects(struct session *session)
 {
 	const struct nv_abi *abi = session->abi;
 	u32 status;
 
 	session->device = session->next_handle++;
 	session->subdevice = session->next_handle++;
-	put32(rm_params(session, abi->NV0080_ALLOC_PARAMETERS.bytes), abi->NV0080_ALLOC_PARAMETERS.deviceId, number);
+	put32(rm_params(session, abi->NV0080_ALLOC_PARAMETERS.bytes), abi->NV0080_ALLOC_PARAMETERS.deviceId,
+		session->number);
 	status = rm_alloc(session, VIA_LONG, session->client, NV01_DEVICE_0, abi->NV0080_ALLOC_PARAMETERS.bytes,
 		&session->device);
 	if (status != NV_OK)
@@ -64,7 +71,7 @@ static u32 make_objects(struct session *session, u32 number)
 
 enum verdict check_open(struct session *session)
 {
-	u32 number = 0, status;
+	u32 status;
 
 	if (!guarded_make(&session->top) || !guarded_make(&session->params) || !guarded_make(&session->list))
 		return verdict_failed(session, "no memory: %s", strerror(errno));
@@ -74,10 +81,10 @@ enum verdict check_open(struct session *session)
 	status = rm_alloc(session, VIA_LONG, 0, NV01_ROOT_CLIENT, 0, &session->client);
 	if (status != NV_OK)
 		return verdict_failed(session, "client: %s", call_text(session, status));
-	status = device_number(session, &number);
-	if (status != NV_OK || number >= NV0000_CTRL_GPU_MAX_ATTACHED_GPUS)
+	status = device_number(session);
+	if (status != NV_OK || session->number >= NV0000_CTRL_GPU_MAX_ATTACHED_GPUS)
 		return verdict_failed(session, "number of the device: %s", call_text(session, status));
-	status = make_objects(session, number);
+	status = make_objects(session);
 	if (status != NV_OK)
 		return verdict_failed(session, "device and subdevice: %s", call_text(session, status));
 	return PASSED;

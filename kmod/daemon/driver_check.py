@@ -1,21 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The self-test of a driver that is not in the table, at each start of the daemon. Nothing is remembered."""
+"""The self-test of a driver that is not in the table, at each start of the daemon.
+
+What has passed is kept beside the daemon's state. It counts for containers that run already, and for nothing
+else: what they hold on a card can make a check fail that has passed, and their calls would wait for good.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import stat
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from cgpu import paths
-from cgpu.check_driver.run import assure_unknown
+from cgpu.check_driver.run import CheckError, Outcome, assure_unknown
 from cgpu.errors import CgpuError
+from cgpu.replace import replace_text
 
 log = logging.getLogger(__name__)
 
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+RECORD_MAX = 1024
+FOREIGN = stat.S_IWGRP | stat.S_IWOTH
 
-def check(root: str) -> str | None:
-    """Return the version of an unknown driver that has passed; None: it is in the table. Raises CgpuError."""
-    outcome = assure_unknown(root)
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A driver that has passed: its version, the table's whose layouts it has, its nodes, and the boot."""
+
+    driver: str
+    table: str
+    dev: str
+    boot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An unknown driver that may be used.
+
+    failure: why it does not pass now, where it did before; then only for containers that run already.
+    """
+
+    driver: str
+    failure: CheckError | None = None
+
+
+def check(root: str, record: Path, *, taken_up: bool) -> Checked | None:
+    """Return the unknown driver that may be used; None: it is in the table. Raises CgpuError.
+
+    record: where it is kept what has passed. taken_up: there is a state with containers that count on us.
+    """
+    try:
+        outcome = assure_unknown(root)
+    except CheckError as error:
+        found = None if error.outcome is None else _passed(error.outcome, root)
+        if not taken_up or found is None or _kept(record) != found:
+            raise
+        return Checked(found.driver, error)
     if outcome.known:
         return None
     skipped = ", ".join(f"{one.card}: {one.name}" for one in outcome.with_verdict("skipped"))
@@ -26,13 +70,50 @@ def check(root: str) -> str | None:
         outcome.table,
         f"; skipped: {skipped}" if skipped else "",
     )
-    return outcome.driver
+    replace_text(record, json.dumps(asdict(_passed(outcome, root))) + "\n")
+    return Checked(outcome.driver)
 
 
-def expect(status: Mapping[str, str | int], checked: str | None) -> None:
-    """Raise CgpuError when the engine has met an unknown driver that is not the one checked."""
-    if status["layout"] == "nearest" and status["driver"] != checked:
+def expect(status: Mapping[str, str | int], checked: Checked | None, *, containers: int) -> None:
+    """Raise CgpuError when the engine has met an unknown driver that is not the one checked.
+
+    Also when that one failed and there is no container to serve.
+    """
+    if status["layout"] == "nearest" and (checked is None or status["driver"] != checked.driver):
         raise CgpuError(
             f"driver version {status['driver']} is unknown and was loaded after the check; "
             f"start anew: {paths.daemon_command('start')}"
         )
+    if checked is None or checked.failure is None:
+        return
+    if containers == 0:
+        raise checked.failure
+    log.warning(
+        "%s; serving all the same: it passed earlier in this boot, and %d containers count on it",
+        checked.failure,
+        containers,
+    )
+
+
+def _passed(outcome: Outcome, root: str) -> Passed:
+    return Passed(outcome.driver, outcome.table, root, BOOT.read_text().strip())
+
+
+def _kept(record: Path) -> Passed | None:
+    """Return what is kept; None where it is anything but what was written."""
+    try:
+        fd = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb") as stream:
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & FOREIGN:
+            return None
+        text = stream.read(RECORD_MAX + 1)
+    try:
+        found = json.loads(text) if len(text) <= RECORD_MAX else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        return None
+    return Passed(**found) if set(found) == set(Passed.__slots__) else None

@@ -55,6 +55,11 @@ class Places:
         return self._at(paths.SIM)
 
     @property
+    def driver(self) -> Path:
+        """Which unknown driver has passed its check."""
+        return self.run / "driver-passed.json"
+
+    @property
     def lock(self) -> Path:
         """Held by the one daemon or keeper."""
         return self.run / "cgpud.lock"

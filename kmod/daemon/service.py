@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, paths
+from cgpu.check_driver.run import timeout_s
 from cgpu.config import load, write_effective
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import backend, cdi, driver_check
@@ -39,6 +40,7 @@ STATE = "state"
 FILES = "files"
 DRIVER_ROOT = "/dev"
 TICK_S = 1.0
+START_S = 60.0  # of what comes after the driver's check
 EVENT_BYTES = 1 << 16
 LEVELS = {3: logging.ERROR, 4: logging.WARNING, 6: logging.INFO}
 
@@ -109,11 +111,12 @@ class Service:
         self._events = reader
         self._selector.register(reader, selectors.EVENT_READ, self._on_events)
         root = self._driver_root()
-        checked = driver_check.check(root) if self._config.allow_unknown_driver else None
+        state_fd = self._handed_state()
+        checked = self._check_driver(root, taken_up=state_fd >= 0)
         options = Options(
             driver_root=root,
             settings=settings_of(self._config),
-            state_fd=self._handed_state(),
+            state_fd=state_fd,
             files_fd=self._handed_one(FILES),
             event_fd=writer,
             workers=self._config.workers,
@@ -129,7 +132,8 @@ class Service:
             self._engine = Engine(options.without_state())
             fresh = True
         self._cleanup.callback(self._close_engine)
-        driver_check.expect(self._engine.status(), checked)
+        containers = sum(1 for _ in self._engine.containers())
+        driver_check.expect(self._engine.status(), checked, containers=containers)
         if fresh:
             self._notify.store(STATE, self._engine.state_fd)
         if fresh or self._engine.files_fd != options.files_fd:
@@ -141,6 +145,14 @@ class Service:
         self._watch = Watch(self._engine, self._listeners, self._notify, self._places)
         if len(self._listeners):
             log.info("took up %d listeners", len(self._listeners))
+
+    def _check_driver(self, root: str, *, taken_up: bool) -> driver_check.Checked | None:
+        if not self._config.allow_unknown_driver:
+            return None
+        # systemd gives up on a start that takes longer than its limit, unless it is told.
+        wait_s = timeout_s(root) + START_S
+        self._notify.send(f"EXTEND_TIMEOUT_USEC={wait_s * 1e6:.0f}")
+        return driver_check.check(root, self._places.driver, taken_up=taken_up)
 
     def _open_limits(self) -> None:
         """Choose who limits memory, and begin with it when it is the driver. Raises CgpuError."""
@@ -348,4 +360,5 @@ class Service:
         self._listeners.discard_all()
         self._notify.discard(STATE)
         self._notify.discard(FILES)
+        self._places.driver.unlink(missing_ok=True)
         log.info("stopped")

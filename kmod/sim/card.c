@@ -122,6 +122,7 @@ bool cards_parse(struct sim *sim, const char *text, const char **problem)
 		card->pages_512m = model->pages_512m;
 		card->context = (uint64_t)model->context_mib << 20;
 		card->has_mig = model->has_mig;
+		card->instance = i;
 		name_card(card, i);
 	}
 	sim->card_count = (uint32_t)count;
@@ -139,6 +140,42 @@ bool cards_parse_context(struct sim *sim, const char *text, const char **problem
 	for (i = 0; i < sim->card_count; i++)
 		sim->cards[i].context = (uint64_t)mib << 20;
 	return true;
+}
+
+void cards_detach(struct sim *sim)
+{
+	uint32_t i;
+
+	for (i = 0; i < sim->card_count; i++)
+		sim->cards[i].instance = SIM_NO_CARD;
+}
+
+uint32_t card_at(const struct sim *sim, uint32_t instance)
+{
+	uint32_t i = 0;
+
+	while (i < sim->card_count && (instance == SIM_NO_CARD || sim->cards[i].instance != instance))
+		i++;
+	return i < sim->card_count ? i : SIM_NO_CARD;
+}
+
+/* The first number that is free (gpu_mgr.c, gpumgrAllocDeviceInstance()). */
+void card_attach(struct sim *sim, uint32_t index)
+{
+	struct card *card = &sim->cards[index];
+	uint32_t instance = 0;
+
+	if (card->opens++ != 0)
+		return;
+	while (card_at(sim, instance) != SIM_NO_CARD)
+		instance++;
+	card->instance = instance;
+}
+
+void card_release(struct sim *sim, uint32_t index)
+{
+	if (--sim->cards[index].opens == 0)
+		sim->cards[index].instance = SIM_NO_CARD;
 }
 
 int card_information(const struct sim *sim, uint32_t index, char *out, size_t room)

@@ -102,18 +102,17 @@ static bool parent_fits(uint32_t class_id, const struct object *parent)
 static uint32_t create_device(struct sim *sim, const struct alloc_request *request, struct object *parent,
 	const uint8_t *params, struct object **created)
 {
-	uint32_t handle = request->handle, status, device;
+	uint32_t handle = request->handle, status, card;
 
 	if (!params)
 		return NV_ERR_INVALID_ARGUMENT;
-	device = get32(params, sim->abi->NV0080_ALLOC_PARAMETERS.deviceId);
-	if (device >= NV0000_CTRL_GPU_MAX_ATTACHED_GPUS)
-		return NV_ERR_INVALID_ARGUMENT;
-	if (device >= sim->card_count)
-		return NV_ERR_INVALID_STATE;
+	card = card_at(sim, get32(params, sim->abi->NV0080_ALLOC_PARAMETERS.deviceId));
+	/* device.c, deviceConstruct_IMPL() */
+	if (card == SIM_NO_CARD)
+		return NV_ERR_INVALID_CLASS;
 	status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
 	if (status == NV_OK)
-		(*created)->card = device;
+		(*created)->card = card;
 	return status;
 }
 

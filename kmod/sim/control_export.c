@@ -160,7 +160,8 @@ static uint32_t tell(struct subject *subject)
 	if (!exports)
 		return NV_ERR_INVALID_PARAMETER;
 	put16(params, at->maxObjects, exports->count);
-	put32(params, at->deviceInstance, exports->device);
+	put32(params, at->deviceInstance,
+		exports->device < SIM_MAX_CARDS ? subject->sim->cards[exports->device].instance : exports->device);
 	put32(params, at->gpuInstanceId, UINT32_MAX);
 	memcpy(params + at->metadata, exports->metadata, sizeof(exports->metadata));
 	return NV_OK;

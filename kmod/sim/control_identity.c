@@ -10,29 +10,39 @@
 
 uint32_t control_attached_ids(struct control *control)
 {
-	const struct sim *sim = control->call->sim;
+	struct sim *sim = control->call->sim;
 	uint16_t at = sim->abi->NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS.gpuIds;
-	uint32_t i;
+	uint32_t i, count = 0;
 
-	for (i = 0; i < NV0000_CTRL_GPU_MAX_ATTACHED_GPUS; i++)
-		put32(control->params + 4 * i, at,
-			i < sim->card_count ? sim->cards[i].gpu_id : NV0000_CTRL_GPU_INVALID_ID);
+	pthread_mutex_lock(&sim->lock);
+	for (i = 0; i < sim->card_count; i++) {
+		if (sim->cards[i].instance != SIM_NO_CARD)
+			put32(control->params + 4 * count++, at, sim->cards[i].gpu_id);
+	}
+	pthread_mutex_unlock(&sim->lock);
+	for (; count < NV0000_CTRL_GPU_MAX_ATTACHED_GPUS; count++)
+		put32(control->params + 4 * count, at, NV0000_CTRL_GPU_INVALID_ID);
 	return NV_OK;
 }
 
 uint32_t control_id_info(struct control *control)
 {
-	const struct sim *sim = control->call->sim;
+	struct sim *sim = control->call->sim;
 	const struct nv_layout_NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS *at =
 		&sim->abi->NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS;
-	uint32_t id = get32(control->params, at->gpuId), i = 0;
+	uint32_t id = get32(control->params, at->gpuId), i = 0, instance;
 
 	while (i < sim->card_count && sim->cards[i].gpu_id != id)
 		i++;
 	if (i == sim->card_count)
 		return NV_ERR_INVALID_ARGUMENT;
+	pthread_mutex_lock(&sim->lock);
+	instance = sim->cards[i].instance;
+	pthread_mutex_unlock(&sim->lock);
+	if (instance == SIM_NO_CARD)
+		return NV_ERR_INVALID_ARGUMENT;
 	put32(control->params, at->gpuFlags, 0);
-	put32(control->params, at->deviceInstance, i);
+	put32(control->params, at->deviceInstance, instance);
 	put32(control->params, at->subDeviceInstance, 0);
 	put32(control->params, at->sliStatus, 0);
 	put32(control->params, at->boardId, id);

@@ -175,9 +175,23 @@ static int op_open(const char *path, struct fuse_file_info *info)
 		return 0;
 	pthread_mutex_lock(&sim->lock);
 	file = file_open(sim, node.card);
+	if (file && node.kind == CARD)
+		card_attach(sim, node.card);
 	pthread_mutex_unlock(&sim->lock);
 	info->fh = (uintptr_t)file;
 	return file ? 0 : -ENFILE;
+}
+
+static void release_file(struct sim *sim, struct open_file *file)
+{
+	uint32_t card = file->card;
+
+	file_release(sim, file);
+	if (card == SIM_NO_CARD)
+		return;
+	pthread_mutex_lock(&sim->lock);
+	card_release(sim, card);
+	pthread_mutex_unlock(&sim->lock);
 }
 
 static int op_release(const char *path, struct fuse_file_info *info)
@@ -185,7 +199,7 @@ static int op_release(const char *path, struct fuse_file_info *info)
 	if (path && node_of(path).kind == UVM)
 		uvm_release(this_sim(), (struct uvm_file *)(uintptr_t)info->fh);
 	else if (info->fh != 0)
-		file_release(this_sim(), (struct open_file *)(uintptr_t)info->fh);
+		release_file(this_sim(), (struct open_file *)(uintptr_t)info->fh);
 	return 0;
 }
 

@@ -119,6 +119,7 @@ static bool prepare(struct sim *sim, const struct options *options)
 		fprintf(stderr, "cgpu-sim: --cards %s: %s\n", options->cards, problem);
 		return false;
 	}
+	cards_detach(sim);
 	if (options->context && !cards_parse_context(sim, options->context, &problem)) {
 		fprintf(stderr, "cgpu-sim: --context-memory %s: %s\n", options->context, problem);
 		return false;

@@ -48,6 +48,8 @@ struct card {
 	bool has_mig;
 	bool mig; /* divided into instances */
 	uint32_t gpu_id;
+	uint32_t instance; /* the driver's number for it while it is attached, else SIM_NO_CARD */
+	uint32_t opens; /* of its node */
 	uint8_t uuid[16];
 	char uuid_text[SIM_UUID_TEXT];
 };
@@ -59,8 +61,7 @@ struct memory {
 	/* What the driver reports, and what the card has given. */
 	uint64_t size;
 	uint64_t taken;
-	/* What a cgroup was charged for it. */
-	uint32_t charge;
+	uint32_t charge; /* what a cgroup was charged for it */
 	uint64_t charged;
 };
 
@@ -104,11 +105,9 @@ struct open_file {
 	struct open_file *next;
 	struct open_file *prev;
 	uint64_t id;
-	/* SIM_NO_CARD: nvidiactl. */
-	uint32_t card;
+	uint32_t card; /* SIM_NO_CARD: nvidiactl */
 	uint64_t registered;
-	/* What keeps that one open (register.c). */
-	intptr_t hold;
+	intptr_t hold; /* what keeps that one open (register.c) */
 	/* What was exported on it; NULL: it was never made ready for that. */
 	struct exports *exports;
 };
@@ -192,6 +191,12 @@ bool cards_parse(struct sim *sim, const char *text, const char **problem);
 bool cards_parse_context(struct sim *sim, const char *text, const char **problem);
 /* Switches MIG on or off; false where the card cannot be divided. The lock is held. */
 bool card_set_mig(struct card *card, bool on);
+/* A card is attached while its node is open; for the kernel, which never detaches them, always. The lock is held. */
+void cards_detach(struct sim *sim);
+void card_attach(struct sim *sim, uint32_t index);
+void card_release(struct sim *sim, uint32_t index);
+/* The card that is attached under a number, or SIM_NO_CARD. */
+uint32_t card_at(const struct sim *sim, uint32_t instance);
 int card_information(const struct sim *sim, uint32_t index, char *out, size_t room);
 
 /* user_memory.c: no lock needed. False when the caller's memory cannot be reached. */

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import subprocess
 import threading
@@ -13,9 +15,10 @@ import pytest
 
 from cgpu.check_driver import run as run_module
 from cgpu.check_driver.main import main
-from cgpu.check_driver.run import PROGRAM, Outcome, assure_unknown, run
+from cgpu.check_driver.run import PROGRAM, CheckError, Outcome, assure_unknown, run, timeout_s
 from cgpu.errors import CgpuError
 from tests.check_driver.tables import mutant
+from tests.daemon.harness import eventually
 from tests.sim.conftest import Start
 from tests.sim.support import Sim
 
@@ -145,11 +148,68 @@ def test_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_time_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver that holds the program up holds us up for a while only."""
-    monkeypatch.setattr(run_module, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(run_module, "BEGIN_S", 1.0)
     begin = time.monotonic()
-    with pytest.raises(CgpuError, match=r"the driver's check did not end within 0 seconds; .* dmesg"):
-        run(program=script(tmp_path, "exec sleep 30"))
+    text = "printf 'driver\\t1.1\\tunknown\\t1.0\\npassed\\t0\\t'; exec sleep 30"
+    with pytest.raises(
+        CheckError, match=r"the driver's check did not end within 1 seconds; .* dmesg"
+    ) as late:
+        run(str(tmp_path), program=script(tmp_path, text))
     assert time.monotonic() - begin < 10
+    assert late.value.outcome == Outcome("1.1", False, "1.0", ())
+
+
+def test_each_card_has_its_time(tmp_path: Path) -> None:
+    """The more cards there are, the longer it may take; other nodes do not count."""
+    nodes = ("nvidia0", "nvidia1", "nvidia15", "nvidiactl", "nvidia-uvm", "nvidia-caps")
+    for node in nodes:
+        (tmp_path / node).touch()
+    assert timeout_s(str(tmp_path)) == run_module.BEGIN_S + 3 * run_module.CARD_S
+    assert timeout_s(str(tmp_path / "none")) == run_module.BEGIN_S
+
+
+def nodes_of(pid: int) -> set[str]:
+    """Return the nodes of cards that a process has open."""
+    found = {Path(os.readlink(entry)).name for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    return {name for name in found if re.fullmatch("nvidia[0-9]+", name)}
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("card", [0, 2])
+def test_cards_stay_open(start: Start, card: int) -> None:
+    """All cards are open while one is asked: a driver ends one that nobody has open."""
+    sim = start("T4:3")
+    command: list[str | Path] = [PROGRAM, "--dev", sim.mount]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert any(line.startswith(f"passed\t{card}\t") for line in child.stdout)
+        child.send_signal(signal.SIGSTOP)
+        opened = nodes_of(child.pid)
+        child.send_signal(signal.SIGCONT)
+        child.stdout.read()
+    assert (opened, child.returncode) == ({"nvidia0", "nvidia1", "nvidia2"}, 0)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("hidden", [False, True])
+def test_numbers_of_devices(start: Start, tmp_path: Path, *, hidden: bool) -> None:
+    """A card is checked by the number that the driver gave it, whatever card was there first, or has gone."""
+    sim = start("T4:2")
+    first = sim.open("nvidia1")
+    with sim.client(0) as client:
+        assert client.number(0) == 1
+        for node in ("nvidiactl", "nvidia-uvm", "nvidia0", *(() if hidden else ("nvidia1",))):
+            (tmp_path / node).symlink_to(sim.mount / node)
+        if hidden:
+            os.close(first)
+            eventually(lambda: client.number(1) is None, "the card is still attached")
+        found = run(str(tmp_path))
+        assert [one for one in found.checks if one.card.endswith("0") and one.verdict != "passed"] == []
+        assert {one.card for one in found.with_verdict("failed")} == (
+            {f"{tmp_path}/nvidia1"} if hidden else set()
+        )
+    if not hidden:
+        os.close(first)
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import Daemon
+from cgpu.kmod.daemon.simulate import start_time
+from tests.daemon.harness import BUILD, Daemon, eventually
+
+Drive = Callable[..., None]
 
 
 @pytest.fixture
@@ -43,3 +48,23 @@ def daemon() -> Iterator[Daemon]:
     yield running
     running.close()
     shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture
+def drive(base: Path) -> Iterator[Drive]:
+    """Return a function that has a simulated card where the daemon finds its own: version, layouts, card."""
+    servers: list[subprocess.Popen[bytes]] = []
+
+    def serve(version: str, layouts: str = "580.142", cards: str = "T4") -> None:
+        mount = base / "run" / "sim"
+        mount.parent.mkdir(exist_ok=True)
+        command: list[str | Path] = [BUILD / "cgpu-sim", "--mount", mount, "--cards", cards]
+        servers.append(subprocess.Popen([*command, "--driver", layouts, "--says", version]))
+        record = {"pid": servers[-1].pid, "started": start_time(servers[-1].pid), "cards": cards}
+        mount.with_name("sim.json").write_text(json.dumps(record))
+        eventually((mount / "nvidiactl").exists, "the card is served")
+
+    yield serve
+    for server in servers:
+        server.terminate()
+        server.wait()

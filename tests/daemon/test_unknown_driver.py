@@ -10,35 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.simulate import start_time
-from tests.daemon.harness import BUILD, MIB, Daemon, eventually
+from cgpu.check_driver import run as run_module
+from cgpu.check_driver.run import CheckError, assure_unknown
+from cgpu.kmod.daemon import driver_check
+from tests.daemon.conftest import Drive
+from tests.daemon.harness import BUILD, MIB, Daemon
 
 VERSION = "580.159.04"
 ALLOW = "allow_unknown_driver: true\n"
+RECORD = "driver-passed.json"
+FILL = ("fill=64M", "fill=2M", "fill=64K")
 MakeDaemon = Callable[..., Daemon]
-Drive = Callable[..., None]
 
 pytestmark = pytest.mark.root
-
-
-@pytest.fixture
-def drive(base: Path) -> Iterator[Drive]:
-    """Return a function that has a simulated card where the daemon finds its own: version, layouts, card."""
-    servers: list[subprocess.Popen[bytes]] = []
-
-    def serve(version: str, layouts: str = "580.142", cards: str = "T4") -> None:
-        mount = base / "run" / "sim"
-        mount.parent.mkdir(exist_ok=True)
-        command: list[str | Path] = [BUILD / "cgpu-sim", "--mount", mount, "--cards", cards]
-        servers.append(subprocess.Popen([*command, "--driver", layouts, "--says", version]))
-        record = {"pid": servers[-1].pid, "started": start_time(servers[-1].pid), "cards": cards}
-        mount.with_name("sim.json").write_text(json.dumps(record))
-        eventually((mount / "nvidiactl").exists, "the card is served")
-
-    yield serve
-    for server in servers:
-        server.terminate()
-        server.wait()
 
 
 def test_refused_by_name(base: Path, drive: Drive) -> None:
@@ -80,6 +64,132 @@ def test_known_versions_are_not_tested(make_daemon: MakeDaemon, drive: Drive) ->
     daemon = make_daemon("T4", ALLOW)
     assert "is not in the table" not in daemon.log()
     assert daemon.status()["engine"]["layout"] == "exact"
+
+
+class Full:
+    """A daemon that serves a container, on a card of which another process then has all the rest."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        """Start all three, and stop the daemon; its check finds no memory at the next start."""
+        self.daemon = daemon
+        self.container = daemon.slice(1, f"gpu=0:{64 * MIB}", "alloc=2M", "hold", "free=all", "alloc=2M")
+        self.container.line("alloc")
+        self.record = daemon.run / RECORD
+        assert self.record.stat().st_mode & 0o777 == 0o600
+        assert daemon.command("--stop").returncode == 0
+        self.other = subprocess.Popen(
+            [BUILD / "cgpu-probe", "--dev", daemon.run / "sim", *FILL, "hold"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.other.stdout is not None
+        for _ in FILL:
+            assert self.other.stdout.readline().startswith("fill")
+
+    def end(self) -> None:
+        """End the other process."""
+        self.other.communicate("\n", timeout=60)
+
+    def refusal(self) -> str:
+        """Start the daemon in vain and return why."""
+        with pytest.raises(AssertionError) as refused:
+            self.daemon.start()
+        return str(refused.value).splitlines()[0]
+
+
+@pytest.fixture
+def full(make_daemon: MakeDaemon, drive: Drive) -> Iterator[Full]:
+    """Return a daemon whose driver was checked, and does not pass again."""
+    drive(VERSION, cards="T4=1024")
+    found = Full(make_daemon("T4=1024", ALLOW))
+    yield found
+    found.end()
+
+
+def test_containers_are_served_on(full: Full) -> None:
+    """What has passed counts for containers that run: a check that fails at a restart is logged."""
+    full.daemon.start()
+    assert full.daemon.used(full.container) == 2 * MIB
+    full.container.finish("\n")
+    assert full.container.process.returncode == 0
+    (line,) = [line for line in full.daemon.log().splitlines() if "serving all the same" in line]
+    assert f"driver version {VERSION} is unknown and has not the layouts of 580.142: " in line
+    assert line.endswith("it passed earlier in this boot, and 1 containers count on it")
+
+
+def test_nobody_to_serve(full: Full) -> None:
+    """Without containers a check that fails is a refusal, whatever passed before."""
+    full.container.process.kill()
+    full.container.process.wait()
+    assert full.record.exists()
+    assert "has not the layouts of 580.142" in full.refusal()
+
+
+def test_another_version_before(full: Full) -> None:
+    """Containers that ran with another version do not count for this one."""
+    full.record.write_text(full.record.read_text().replace(VERSION, "580.159.05"))
+    full.refusal()
+    assert "has not the layouts of 580.142" in full.daemon.log().splitlines()[-1]
+    assert "serving all the same" not in full.daemon.log()
+
+
+def test_stop_forgets(make_daemon: MakeDaemon, drive: Drive) -> None:
+    """A daemon that stops with nothing to hand over leaves nothing of what has passed."""
+    drive(VERSION)
+    daemon = make_daemon("T4", ALLOW)
+    assert (daemon.run / RECORD).exists()
+    assert daemon.command("--stop").returncode == 0
+    assert not (daemon.run / RECORD).exists()
+
+
+WRONG: list[Callable[[dict[str, str]], str]] = [
+    lambda record: json.dumps({**record, "driver": "580.159.05"}),
+    lambda record: json.dumps({**record, "table": "580.126.09"}),
+    lambda record: json.dumps({**record, "boot": "0" * 36}),
+    lambda record: json.dumps({**record, "dev": "/dev"}),
+    lambda record: json.dumps({**record, "more": ""}),
+    lambda record: json.dumps({**record, "table": None}),
+    lambda record: json.dumps(record) + " " * 1024,
+    lambda record: json.dumps(record)[:-1],
+    lambda _: "[" * 1000,
+    lambda _: "",
+]
+
+
+def test_only_what_passed_counts(full: Full) -> None:
+    """With another version, table, boot or card kept, or what is not a whole record, it refuses."""
+    root, text = str(full.daemon.run / "sim"), full.record.read_text()
+    for wrong in WRONG:
+        full.record.write_text(wrong(json.loads(text)))
+        with pytest.raises(CheckError, match="has not the layouts of 580"):
+            driver_check.check(root, full.record, taken_up=True)
+    full.record.write_text(text)
+    full.record.chmod(0o620)
+    with pytest.raises(CheckError, match="has not the layouts of 580"):
+        driver_check.check(root, full.record, taken_up=True)
+    full.record.chmod(0o600)
+    checked = driver_check.check(root, full.record, taken_up=True)
+    assert checked is not None
+    assert checked.driver == VERSION
+
+
+def test_containers_and_a_check_without_end(full: Full, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the check does not end, as when the driver is busy, the version that it told counts as well."""
+    monkeypatch.setattr(run_module, "BEGIN_S", 0.5)
+    monkeypatch.setattr(run_module, "CARD_S", 0.0)
+    program = full.daemon.run / "program"
+    program.write_text(f"#!/bin/sh\nprintf 'driver\\t{VERSION}\\tunknown\\t580.142\\n'; exec sleep 30\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(driver_check, "assure_unknown", lambda dev: assure_unknown(dev, program))
+    root = str(full.daemon.run / "sim")
+    checked = driver_check.check(root, full.record, taken_up=True)
+    assert checked is not None
+    assert (checked.driver, str(checked.failure)[:33]) == (VERSION, "the driver's check did not end wi")
+    with pytest.raises(CheckError, match="did not end"):
+        driver_check.expect({"driver": VERSION, "layout": "nearest"}, checked, containers=0)
+    with pytest.raises(CheckError, match="did not end"):
+        driver_check.check(root, full.record, taken_up=False)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tests.sim.abi import (
     FB_INFO_V2,
     FREE,
     HEAP,
+    ID_INFO,
     ROOT,
     SHARE,
     SUBDEVICE,
@@ -38,11 +39,11 @@ class Client:
         self.sim = sim
         self.ctl = ctl
         self.handle = 0
+        self._nodes: list[int] = []
         status, self.handle = self.alloc(0, ROOT)
         assert status == Status.OK
-        status, self.device = self.alloc(
-            self.handle, DEVICE, self.params("NV0080_ALLOC_PARAMETERS", deviceId=card)
-        )
+        number = self.params("NV0080_ALLOC_PARAMETERS", deviceId=self.attach(card))
+        status, self.device = self.alloc(self.handle, DEVICE, number)
         assert status == Status.OK
         status, self.subdevice = self.alloc(self.device, SUBDEVICE, self.params("NV2080_ALLOC_PARAMETERS"))
         assert status == Status.OK
@@ -60,10 +61,28 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close nvidiactl, freeing nothing by hand."""
+        """Close nvidiactl and the cards, freeing nothing by hand."""
         if self.ctl >= 0:
             os.close(self.ctl)
             self.ctl = -1
+        for node in self._nodes:
+            os.close(node)
+        self._nodes = []
+
+    def attach(self, card: int) -> int:
+        """Open a card's node until the client is closed; return the driver's number for its device."""
+        self._nodes.append(self.sim.open(f"nvidia{card}"))
+        number = self.number(card)
+        assert number is not None
+        return number
+
+    def number(self, card: int) -> int | None:
+        """Return the driver's number for a card's device; None: it is not attached."""
+        form = self.sim.layout("NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS")
+        params = form.pack(gpuId=(card + 1) << 8)
+        status = self.control(self.handle, ID_INFO, params)
+        assert status in (Status.OK, Status.INVALID_ARGUMENT)
+        return form.get(params, "deviceInstance") if status == Status.OK else None
 
     def params(self, name: str, **values: int) -> bytearray:
         """Return a structure of this driver version."""

@@ -96,7 +96,8 @@ def test_control_checks(sim: Sim) -> None:
 
 def test_cards(sim: Sim) -> None:
     """The list of cards, their numbers, UUIDs in both forms, and names."""
-    with sim.client(1) as client:
+    with sim.client(0) as client:
+        client.attach(1)
         ids = client.params("NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS")
         assert client.control(client.handle, ATTACHED, ids) == Status.OK
         numbers = [int.from_bytes(ids[i : i + 4], "little") for i in range(0, 128, 4)]

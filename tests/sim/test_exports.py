@@ -192,7 +192,7 @@ def test_objects_of_another_device(sim: Sim) -> None:
     """A file for several is for one device."""
     fd = sim.open()
     with sim.client() as client:
-        params = client.params("NV0080_ALLOC_PARAMETERS", deviceId=1)
+        params = client.params("NV0080_ALLOC_PARAMETERS", deviceId=client.attach(1))
         status, device = client.alloc(client.handle, 0x80, params)
         assert status == Status.OK
         status, handle = client.alloc(device, VIDEO, client.memory(PAGE_BIG))

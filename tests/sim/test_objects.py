@@ -8,6 +8,7 @@ import socket
 
 import pytest
 
+from tests.daemon.harness import eventually
 from tests.sim.abi import DEVICE, FB_INFO_V2, HOST, PAGE_BIG, ROOT, SUBDEVICE, VIDEO, Status
 from tests.sim.client import Client
 from tests.sim.support import Sim, receive_fd, send_fd
@@ -81,7 +82,23 @@ def test_parents(sim: Sim) -> None:
         assert client.alloc(client.device, DEVICE, device)[0] == Status.INVALID_PARENT
         assert client.alloc(client.handle, DEVICE)[0] == Status.INVALID_ARGUMENT
         device = client.params("NV0080_ALLOC_PARAMETERS", deviceId=2)
-        assert client.alloc(client.handle, DEVICE, device)[0] == Status.INVALID_STATE
+        assert client.alloc(client.handle, DEVICE, device)[0] == Status.INVALID_CLASS
+
+
+def test_numbers_of_devices(sim: Sim) -> None:
+    """A card has the first number that was free when its node was opened, until the last close."""
+    with sim.client(1) as first:
+        assert (first.number(0), first.number(1)) == (None, 0)
+        taken = first.params("NV0080_ALLOC_PARAMETERS", deviceId=1)
+        assert first.alloc(first.handle, DEVICE, taken)[0] == Status.INVALID_CLASS
+        with sim.client(0) as second:
+            assert (second.number(0), second.number(1)) == (1, 0)
+            assert second.alloc_memory(PAGE_BIG)[0] == Status.OK
+            assert (sim.used(0), sim.used(1)) == (PAGE_BIG, 0)
+            first.close()
+            eventually(lambda: second.number(1) is None, "the card is still attached")
+            assert second.number(0) == 1
+            assert second.attach(1) == 0
 
 
 def test_known_and_unknown_classes(sim: Sim) -> None:
