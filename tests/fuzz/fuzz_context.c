@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Objects of every kind, contexts of channel groups and channels among them; files that end or are lost sight of; and
+ * what a card says beside what is charged. Calls end at once, as the input says.
+ */
+#include "objects.h"
+
+struct world {
+	struct fuzz *fuzz;
+	struct input *input;
+	struct cgpu_container_info info;
+};
+
+static u64 driver_used(void *ctx, u32 slot, u32 gpu)
+{
+	MUST(((struct fuzz *)ctx)->locked);
+	return (u64)(slot + gpu) << 16;
+}
+
+/* 1: devices; 2: subdevices; 3 to 6: what lies below; rarely a handle that makes no sense. */
+static u32 handle(struct world *world)
+{
+	u8 value = take8(world->input);
+
+	return value < 240 ? 1 + value % 6 : value % 8;
+}
+
+static u32 client(u8 how)
+{
+	return 0xc1 + (how >> 7);
+}
+
+static struct cgpu_call call_of(struct world *world, u8 *top, u32 nr, u32 bytes)
+{
+	struct cgpu_call call = { .slot = world->info.slot,
+		.generation = world->info.generation,
+		.tgid = 1,
+		.nr = nr,
+		.bytes = bytes,
+		.top = top,
+		.finds_files = 1,
+		.file = 1 };
+
+	call.tgid += take8(world->input) % 3;
+	call.file += call.tgid % FUZZ_FILES;
+	return call;
+}
+
+/* Each segment is as long as was asked for, so that touching more is seen. */
+static void run(struct world *world, struct cgpu_call *call, u32 status_at)
+{
+	enum cgpu_verdict verdict = cgpu_call_begin(&world->fuzz->core, call);
+	u8 *segment[CGPU_MAX_SEGMENTS] = { NULL };
+	struct cgpu_call undo = { .top = (u8[64]){ 0 } };
+	u32 rounds = 0, i;
+
+	while (verdict == CGPU_COPY_IN) {
+		u32 bytes = call->segment[rounds].bytes;
+
+		MUST(rounds < CGPU_MAX_SEGMENTS && call->segments == rounds + 1 && bytes <= CGPU_SEGMENT_MAX);
+		segment[rounds] = calloc(1, bytes);
+		MUST(segment[rounds]);
+		for (i = 0; i < bytes && i < 64; i += 4)
+			segment[rounds][i] = take8(world->input);
+		call->segment[rounds].data = segment[rounds];
+		rounds++;
+		verdict = cgpu_call_begin(&world->fuzz->core, call);
+	}
+	if (verdict == CGPU_EXECUTE && take8(world->input) > 224)
+		core_put32(call->top, status_at, NV_ERR_INVALID_ARGUMENT);
+	if (cgpu_call_end(&world->fuzz->core, call, verdict == CGPU_EXECUTE || verdict == CGPU_CONTINUE ? 0 : -EIO)) {
+		while (cgpu_call_undo(&world->fuzz->core, call, &undo)) {
+			MUST(cgpu_call_begin(&world->fuzz->core, &undo) == CGPU_EXECUTE);
+			MUST(cgpu_call_end(&world->fuzz->core, &undo, 0) == 0);
+		}
+	}
+	for (i = 0; i < rounds; i++)
+		free(segment[i]);
+}
+
+static void alloc(struct world *world, u8 how)
+{
+	static const u32 classes[] = { KEPLER_CHANNEL_GROUP_A, AMPERE_CHANNEL_GPFIFO_A, HOPPER_CHANNEL_GPFIFO_A,
+		NV01_DEVICE_0, NV20_SUBDEVICE_0, NV01_MEMORY_LOCAL_USER, NV01_MEMORY_SYSTEM, NV_SEMAPHORE_SURFACE,
+		AMPERE_SMC_PARTITION_REF, AMPERE_SMC_EXEC_PARTITION_REF, AMPERE_SMC_CONFIG_SESSION, NV_MEMORY_FABRIC,
+		NV01_MEMORY_VIRTUAL, NV_EVENT_BUFFER, NV01_ROOT_CLIENT, KEPLER_CHANNEL_GROUP_A };
+	const struct nv_layout_NVOS64_PARAMETERS *at = &world->fuzz->core.abi->NVOS64_PARAMETERS;
+	u32 narrow = world->fuzz->core.abi->NVOS21_PARAMETERS.bytes;
+	u8 top[128] = { 0 };
+	struct cgpu_call call = call_of(world, top, NV_ESC_RM_ALLOC, how & 16 ? at->bytes : narrow);
+
+	core_put32(top, at->hRoot, client(how));
+	core_put32(top, at->hObjectParent, handle(world));
+	core_put32(top, at->hObjectNew, handle(world));
+	core_put32(top, at->hClass, classes[how % 16]);
+	core_put64(top, at->pAllocParms, (how & 96) == 96 ? 0 : 4096);
+	if ((how & 48) == 48)
+		core_put64(top, at->pRightsRequested, 8192);
+	run(world, &call, how & 16 ? at->status : world->fuzz->core.abi->NVOS21_PARAMETERS.status);
+}
+
+static void old_alloc(struct world *world, u8 how)
+{
+	static const u32 classes[] = { NV01_ROOT_CLIENT, NV01_EVENT, NV01_DEVICE_0, NV_MEMORY_EXPORT };
+	const struct nv_layout_NVOS05_PARAMETERS *at = &world->fuzz->core.abi->NVOS05_PARAMETERS;
+	u8 top[128] = { 0 };
+	struct cgpu_call call = call_of(world, top, NV_ESC_RM_ALLOC_OBJECT, at->bytes);
+
+	core_put32(top, at->hRoot, client(how));
+	core_put32(top, at->hObjectNew, handle(world));
+	core_put32(top, at->hClass, classes[how % 4]);
+	run(world, &call, at->status);
+}
+
+static void dup(struct world *world, u8 how)
+{
+	const struct nv_layout_NVOS55_PARAMETERS *at = &world->fuzz->core.abi->NVOS55_PARAMETERS;
+	u8 top[128] = { 0 };
+	struct cgpu_call call = call_of(world, top, NV_ESC_RM_DUP_OBJECT, at->bytes - ((how & 7) == 7));
+
+	core_put32(top, at->hClient, client(how));
+	core_put32(top, at->hParent, handle(world));
+	core_put32(top, at->hObject, handle(world));
+	core_put32(top, at->hClientSrc, (how & 24) == 24 ? 0xc9 : client((u8)(how << 1)));
+	core_put32(top, at->hObjectSrc, handle(world));
+	run(world, &call, at->status);
+}
+
+static void share(struct world *world, u8 how)
+{
+	const struct nv_layout_NVOS57_PARAMETERS *at = &world->fuzz->core.abi->NVOS57_PARAMETERS;
+	u8 top[128] = { 0 };
+	struct cgpu_call call = call_of(world, top, NV_ESC_RM_SHARE, at->bytes - ((how & 7) == 7));
+
+	core_put32(top, at->hClient, client(how));
+	core_put32(top, at->hObject, handle(world));
+	core_put32(top, at->sharePolicy_type, how & 8 ? RS_SHARE_TYPE_CLIENT : RS_SHARE_TYPE_ALL);
+	core_put32(top, at->sharePolicy_target, 0xc0 + take8(world->input) % 4);
+	run(world, &call, at->status);
+}
+
+static void drop(struct world *world, u8 how)
+{
+	const struct nv_layout_NVOS00_PARAMETERS *at = &world->fuzz->core.abi->NVOS00_PARAMETERS;
+	u8 top[128] = { 0 };
+	struct cgpu_call call = call_of(world, top, NV_ESC_RM_FREE, at->bytes);
+
+	core_put32(top, at->hRoot, client(how));
+	core_put32(top, at->hObjectOld, (how & 112) == 112 ? client(how) : handle(world));
+	run(world, &call, at->status);
+}
+
+static void files(struct world *world, u8 how)
+{
+	struct cgpu_core *core = &world->fuzz->core;
+	u32 cursor = 0, count = 0;
+	u64 file;
+
+	while (cgpu_file_next(core, &cursor, &file) == 0)
+		MUST(file >= 1 && file <= FUZZ_FILES && ++count <= core->state->clients);
+	if (how % 8 == 0) {
+		MUST(cgpu_files_lost(core) == count);
+		MUST(cgpu_files_lost(core) == 0);
+	} else {
+		cgpu_file_closed(core, how % (FUZZ_FILES + 1));
+	}
+}
+
+static void look(struct world *world, u8 how)
+{
+	struct cgpu_core *core = &world->fuzz->core;
+	struct cgpu_card_view view = { .memfree = take64(world->input) >> (how & 63),
+		.outside = (u64)how << 20,
+		.strangers = take8(world->input) % 3,
+		.users = take8(world->input) % 3 };
+	u32 beats;
+
+	core->state->settings.drift_refuse = how >> 7;
+	core->state->settings.drift_tolerance = (u64)(how & 15) << 24;
+	for (beats = how % 8; beats; beats--)
+		cgpu_gpu_look(core, how & 1, &view);
+	if ((how & 112) == 112)
+		cgpu_gpu_look(core, how & 3, NULL);
+	cgpu_gpu_set_mig(core, how & 3, how >> 6);
+	cgpu_gpu_orphaned(core, how & 3);
+	cgpu_minor_granted(core, world->info.slot, world->info.generation, how);
+}
+
+static void change(struct world *world, u8 how)
+{
+	static const char *const create[] = { FUZZ_BOX, "create id=box pid=1 gpu=0:1073741824 native=1" };
+	struct cgpu_core *core = &world->fuzz->core;
+
+	if (how & 1)
+		cgpu_inst_ctl(core, "destroy id=box", 14);
+	if (how & 2)
+		core->state->settings.context_memory = (u64)take8(world->input) << 20;
+	if (how & 4)
+		world->fuzz->ops.driver_used = how & 8 ? driver_used : NULL;
+	if ((how & 48) == 48)
+		fuzz_orphans_gone(world->fuzz);
+	if ((how & 192) == 192)
+		fuzz_exhaust(world->fuzz, take8(world->input));
+	else
+		fuzz_plenty(world->fuzz);
+	cgpu_inst_ctl(core, create[how >> 3 & 1], strlen(create[how >> 3 & 1]));
+	if (cgpu_container_find(core, "box", &world->info)) {
+		/* A card in MIG mode, or what others hold, is in its way. */
+		cgpu_gpu_set_mig(core, 0, 0);
+		cgpu_gpu_set_mig(core, 1, 0);
+		fuzz_orphans_gone(world->fuzz);
+		fuzz_box(world->fuzz, &world->info);
+	}
+}
+
+static void begin(struct world *world)
+{
+	static const char *const versions[] = { "580.142", "515.43.04", "535.43.02", "615.71.09" };
+	struct fuzz *fuzz = world->fuzz;
+	u32 gpu;
+
+	fuzz->core.abi = cgpu_abi_find(versions[take8(world->input) % 4]);
+	fuzz->ops.driver_used = NULL;
+	fuzz->core.state->settings.context_memory = 1ull << 20;
+	for (gpu = 0; gpu < 2; gpu++) {
+		cgpu_gpu_set_mig(&fuzz->core, gpu, 0);
+		fuzz->core.state->gpu[gpu].drift = (struct core_drift){ 0 };
+	}
+	fuzz_box(fuzz, &world->info);
+	fuzz_make_some(fuzz, &world->info);
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
+{
+	static void (*const steps[])(
+		struct world *, u8) = { alloc, alloc, alloc, old_alloc, dup, share, drop, drop, files, look, change };
+	struct input input = { data, bytes };
+	struct world world = { .fuzz = fuzz_core(), .input = &input };
+
+	begin(&world);
+	while (input.left) {
+		u8 step = take8(&input);
+
+		steps[step % (sizeof(steps) / sizeof(steps[0]))](&world, take8(&input));
+		fuzz_check(world.fuzz);
+	}
+	return 0;
+}
