@@ -64,7 +64,8 @@ class LimitedTree:
         except LimitError as error:
             log.error("container %s: is not registered: %s", container.id, error)
             self._engine.remove(container)
-            self._limits.sweep()
+            # A regular look may have come between and limited the cards that could be.
+            self._limits.removed()
             raise OSError(error.number, os.strerror(error.number)) from error
 
     def _resize(self, node: Node, container: Container, text: bytes) -> None:
@@ -76,7 +77,7 @@ class LimitedTree:
         except LimitError as error:
             log.error("container %s: memsize stays %s: %s", container.id, before.decode().strip(), error)
             self._engine.write(node, before)
-            self._limits.sweep()
+            self._limits.take_figures(container)
             raise OSError(error.number, os.strerror(error.number)) from error
 
     def _container(self, node: Node) -> Container | None:
