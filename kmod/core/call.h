@@ -26,6 +26,8 @@ enum core_op {
 	CORE_OP_ROOT, /* continued: a client is made */
 	CORE_OP_EXPORT,
 	CORE_OP_IMPORT,
+	CORE_OP_POLICY, /* the compute policy */
+	CORE_OP_SCHEDULE, /* a group or channel goes on its runlist, or off it */
 };
 
 enum core_note {
@@ -164,6 +166,16 @@ void core_rewrite_pid_info(struct core_frame *frame);
 
 enum cgpu_verdict core_begin_root(struct core_frame *frame);
 void core_end_root(struct core_frame *frame);
+
+/* --- call_sched.c: what divides GPU time --- */
+
+/* Whether a control is about that. */
+int core_control_schedules(u32 command);
+enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command);
+/* A control's own parameters of a known size, copied in. As core_segment(); *verdict is set where it is not 0. */
+int core_control_params(struct core_frame *frame, u32 bytes, enum cgpu_verdict *verdict);
+void core_rewrite_policy(struct core_frame *frame);
+void core_end_schedule(struct core_frame *frame);
 
 /* --- one file per escape --- */
 

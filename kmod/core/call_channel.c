@@ -36,15 +36,32 @@ enum cgpu_verdict core_begin_group(struct core_frame *frame, const struct core_a
 	return group_or_channel(frame, alloc, CORE_OBJECT_CHANNEL_GROUP, at->bytes, at->engineType);
 }
 
+/* One in a group has its context, and is kept for its gate. */
+static enum cgpu_verdict channel_of_group(
+	struct core_frame *frame, const struct core_alloc *alloc, u32 group, u32 params_bytes)
+{
+	int more = core_alloc_copy_in(frame, alloc, params_bytes);
+
+	if (more)
+		return core_alloc_copy_in_verdict(frame, more);
+	if (core_reserve(frame, &alloc->handles, CORE_OBJECT_CHANNEL, frame->state->object[group].gpu))
+		return core_no_records(frame);
+	frame->state->object[frame->call->opaque[CORE_NOTE_OBJECT]].runlist = frame->state->object[group].runlist;
+	return core_execute(frame, CORE_OP_ALLOC);
+}
+
 enum cgpu_verdict core_begin_channel(struct core_frame *frame, const struct core_alloc *alloc)
 {
 	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
 		&frame->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
-	u32 parent = core_parent_find(frame, &alloc->handles);
+	u32 client = core_client_find(frame->state, frame->call->slot, alloc->handles.client);
+	u32 parent = core_object_find(frame->state, client, alloc->handles.parent);
 
-	/* One in a group has its context. */
-	if (parent == CORE_NONE)
+	/* Its group was left to the driver too. */
+	if (core_driver_limits(frame) && core_parent_find(frame, &alloc->handles) == CORE_NONE)
 		return CGPU_CONTINUE;
+	if (parent != CORE_NONE && frame->state->object[parent].kind == CORE_OBJECT_CHANNEL_GROUP)
+		return channel_of_group(frame, alloc, parent, at->bytes);
 	return group_or_channel(frame, alloc, CORE_OBJECT_CHANNEL, at->bytes, at->engineType);
 }
 
@@ -70,6 +87,9 @@ u32 core_space_of(struct core_frame *frame, u32 object, u32 parent)
 	u32 space = core_object_find(state, client, handle);
 
 	if (handle == 0 || parent == CORE_NONE || parent == space)
+		return parent;
+	/* A channel in a group uses the group's. */
+	if (state->object[parent].kind == CORE_OBJECT_CHANNEL_GROUP)
 		return parent;
 	/* What else the ledger has under this handle is out of date, as the driver has a space there; it goes with its like. */
 	if (space != CORE_NONE)

@@ -32,24 +32,35 @@ static int info_list(struct core_frame *frame, u32 *count)
 	return core_segment(frame, 1, 1, at->fbInfoList, *count * entry);
 }
 
-static enum cgpu_verdict info_control(struct core_frame *frame, u32 params_bytes, enum core_op op)
+int core_control_params(struct core_frame *frame, u32 bytes, enum cgpu_verdict *verdict)
 {
 	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
 	const u8 *top = frame->call->top;
+	int more = 1;
+
+	if (core_get32(top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED) {
+		*verdict = core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	} else if (core_get32(top, at->paramsSize) != bytes) {
+		*verdict = core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+	} else if (core_get64(top, at->params) == 0) {
+		*verdict = core_answer(frame, NV_ERR_INVALID_ARGUMENT);
+	} else {
+		more = core_segment(frame, 0, 0, at->params, bytes);
+		*verdict = more < 0 ? core_refuse(frame, EINVAL) : CGPU_COPY_IN;
+	}
+	return more;
+}
+
+static enum cgpu_verdict info_control(struct core_frame *frame, u32 params_bytes, enum core_op op)
+{
 	u32 count;
+	enum cgpu_verdict verdict;
 	int more;
 
 	if (control_gpu(frame))
 		return core_answer(frame, NV_ERR_INVALID_OBJECT_HANDLE);
-	if (core_get32(top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED)
-		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
-	if (core_get32(top, at->paramsSize) != params_bytes)
-		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
-	if (core_get64(top, at->params) == 0)
-		return core_answer(frame, NV_ERR_INVALID_ARGUMENT);
-	more = core_segment(frame, 0, 0, at->params, params_bytes);
-	if (more)
-		return more < 0 ? core_refuse(frame, EINVAL) : CGPU_COPY_IN;
+	if (core_control_params(frame, params_bytes, &verdict))
+		return verdict;
 	if (op == CORE_OP_FB_INFO) {
 		more = info_list(frame, &count);
 		if (more)
@@ -70,6 +81,8 @@ enum cgpu_verdict core_begin_control(struct core_frame *frame)
 	if (frame->call->bytes != at->bytes)
 		return core_refuse(frame, EINVAL);
 	frame->status_at = at->status;
+	if (core_control_schedules(core_get32(frame->call->top, at->cmd)))
+		return core_begin_sched(frame, core_get32(frame->call->top, at->cmd));
 	switch (core_get32(frame->call->top, at->cmd)) {
 	case NV2080_CTRL_CMD_FB_GET_INFO:
 		return info_control(frame, frame->abi->NV2080_CTRL_FB_GET_INFO_PARAMS.bytes, CORE_OP_FB_INFO);

@@ -32,6 +32,7 @@ enum cgpu_verdict core_begin_dup(struct core_frame *frame)
 		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
 	if (core_reserve(frame, &handles, state->object[source].kind, state->object[source].gpu))
 		return core_no_records(frame);
+	state->object[frame->call->opaque[CORE_NOTE_OBJECT]].runlist = state->object[source].runlist;
 	/* From now on, so that the charge stays if the source goes meanwhile. */
 	if (state->object[source].memory != CORE_NONE)
 		core_memory_share(state, (u32)frame->call->opaque[CORE_NOTE_OBJECT], state->object[source].memory);

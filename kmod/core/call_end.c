@@ -188,6 +188,13 @@ static int settle(struct core_frame *frame, enum core_op op, int result)
 		if (result == 0)
 			end_info(frame, op);
 		return 0;
+	case CORE_OP_POLICY:
+		if (done && frame->state->settings.enforce)
+			core_rewrite_policy(frame);
+		return 0;
+	case CORE_OP_SCHEDULE:
+		core_end_schedule(frame);
+		return 0;
 	case CORE_OP_ROOT:
 		if (done)
 			core_end_root(frame);

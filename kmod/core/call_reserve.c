@@ -106,11 +106,13 @@ enum cgpu_verdict core_reserve_memory(
 enum cgpu_verdict core_reserve_context(
 	struct core_frame *frame, const struct core_handles *handles, u32 parent, u32 kind, u32 engine)
 {
-	/* None named is the graphics engine on cards that do not have to be told. */
-	int graphics = engine == NV2080_ENGINE_TYPE_NULL ||
-		(engine >= NV2080_ENGINE_TYPE_GR0 && engine <= NV2080_ENGINE_TYPE_GR7);
+	int graphics = core_runlist_of(engine) == 0;
+	enum cgpu_verdict verdict;
 
-	return reserve_charged(frame, handles, parent, kind, graphics ? frame->state->settings.context_memory : 0);
+	verdict = reserve_charged(frame, handles, parent, kind, graphics ? frame->state->settings.context_memory : 0);
+	if (verdict == CGPU_EXECUTE)
+		frame->state->object[reserved(frame)].runlist = core_runlist_of(engine);
+	return verdict;
 }
 
 void core_settle_failed(struct core_frame *frame)
@@ -195,6 +197,8 @@ int core_settle_done(struct core_frame *frame, const struct core_handles *handle
 	if (parent != CORE_NONE && frame->state->object[parent].kind >= frame->state->object[object].kind)
 		parent = CORE_NONE;
 	core_object_confirm(frame->state, object, handles->object, parent);
+	if (frame->state->object[object].lane != CORE_NONE)
+		call->turn = frame->state->object[object].gpu + 1;
 	/* Another container's first call on this client came to its end while this one was under way. */
 	if (claimed)
 		return 1;

@@ -23,8 +23,7 @@
 #define CGPU_INST_CTL_MAX 4096 /* longest accepted write to inst_ctl */
 #define CGPU_TREE_TEXT_MAX 65536 /* longest content of a node */
 
-/* All that must outlive the engine's process. Holds indexes, never pointers, so that it can live in a
- * memory file and be mapped by the next process at another address. */
+/* All that must outlive the engine's process: indexes, no pointers, so that the next one can map it at another address. */
 struct cgpu_state;
 
 struct cgpu_ops {
@@ -32,8 +31,7 @@ struct cgpu_ops {
 	void (*unlock)(void *ctx);
 	/* One line, no newline. level: 3 error, 4 warning, 6 info, as syslog(3). */
 	void (*log)(void *ctx, int level, const char *line);
-	/* Write the cgroup path of a process. -ESRCH when there is no such process. Called without the
-	 * lock held. */
+	/* Write the cgroup path of a process. -ESRCH when there is no such process. Called without the lock held. */
 	int (*cgroup_of)(void *ctx, s32 pid, char *path, size_t bytes);
 	/* Memory that removed containers left behind is in the way of a registration or of more memsize: ask the
 	 * driver about it (cgpu_orphan_next), then the core looks again. Called without the lock held. May be NULL. */
@@ -48,6 +46,10 @@ struct cgpu_ops {
 	 * lets allocations go on, and counts nothing but managed memory, which the driver does not. With the lock held.
 	 * NULL: the core limits. */
 	u64 (*driver_used)(void *ctx, u32 slot, u32 gpu);
+	/* ns of a clock that does not go back, also over restarts of the engine. NULL: GPU time is not divided. */
+	u64 (*clock)(void *ctx);
+	/* What was decided for a GPU is out of date: cgpu_turn() soon. With the lock held. May be NULL. */
+	void (*turn)(void *ctx, u32 gpu);
 };
 
 struct cgpu_core {
@@ -95,6 +97,7 @@ struct cgpu_settings {
 	u64 default_memsize; /* bytes */
 	u64 context_memory; /* bytes that a context of the graphics engine is charged with */
 	u64 drift_tolerance; /* bytes */
+	u64 slice; /* ns of GPU time of one unit of weight; 0: the default */
 	u32 drift_refuse; /* 1: with more drift than that nothing more is given of the card */
 	u32 spare;
 };
@@ -236,6 +239,7 @@ struct cgpu_call {
 	s32 error; /* positive errno for CGPU_REFUSE */
 	u32 no_room; /* why CGPU_ANSWER may be other after a look at the driver: enum cgpu_no_room, or 0 */
 	u32 client; /* for CGPU_NO_ROOM_CLAIM: the RM client that another container has on record */
+	u32 turn; /* after the end: of the GPU turn - 1 gates and slices are to be set before the caller goes on; 0: none */
 	u32 fetched; /* after the end: the driver did what it cannot do without the contents of segment 0 */
 	u64 opaque[8]; /* the core's notes from begin to end, which another core of the same state version may settle */
 };

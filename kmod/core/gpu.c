@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* Settings and GPUs, as the transports give them. */
 #include "registry.h"
+#include "sched.h"
 #include "text.h"
 
 static int settings_check(const struct cgpu_settings *settings)
@@ -11,6 +12,8 @@ static int settings_check(const struct cgpu_settings *settings)
 		return -EINVAL;
 	if (settings->prio_ratio < CORE_PRIO_MIN || settings->prio_ratio > CORE_PRIO_MAX)
 		return -EINVAL;
+	if (settings->slice && (settings->slice < CGPU_SCHED_SLICE_MIN || settings->slice > CGPU_SCHED_SLICE_MAX))
+		return -EINVAL;
 	return settings->context_memory > CORE_BYTES_MAX || settings->drift_tolerance > CORE_BYTES_MAX ? -EINVAL : 0;
 }
 
@@ -18,6 +21,7 @@ int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *sett
 {
 	struct cgpu_state *state = core->state;
 	struct cgpu_settings *own = &state->settings;
+	u32 gpu;
 
 	if (settings_check(settings))
 		return -EINVAL;
@@ -26,6 +30,10 @@ int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *sett
 	if (own->default_memsize != settings->default_memsize)
 		state->default_memsize = settings->default_memsize;
 	*own = *settings;
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		if (core_gpu(state, gpu))
+			core_sched_policy(state, gpu);
+	}
 	own->engine[sizeof(own->engine) - 1] = 0;
 	own->version[sizeof(own->version) - 1] = 0;
 	own->memory_backend[sizeof(own->memory_backend) - 1] = 0;
@@ -88,12 +96,17 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 		gpu->max_inst = state->settings.max_inst;
 		gpu->prio_ratio = state->settings.prio_ratio;
 		gpu->memfree = facts->memtotal;
+		core_sched_begin(state, facts->index);
 	}
 	if (err == 0) {
 		/* Another driver may need another amount; with anybody on the card that could not be told apart. */
 		if (core_instances(state, facts->index) == 0 && gpu->orphaned == 0)
 			memset(&gpu->drift, 0, sizeof(gpu->drift));
 		gpu->facts = *facts;
+		/* Another driver may have the levers that the one before had not. */
+		gpu->share.gates_fail = 0;
+		gpu->share.slices_fail = 0;
+		core_sched_policy(state, facts->index);
 		state->tree_changes++;
 		core_barrier();
 		gpu->live = CORE_LIVE;

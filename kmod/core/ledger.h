@@ -90,6 +90,18 @@ void core_memory_orphan(struct cgpu_state *state, u32 memory);
 /* Put a reference into the chain of its memory; the first one carries the charge. */
 void core_memory_link(struct cgpu_state *state, u32 object);
 
+/* --- lane.c: channel groups and channels by instance --- */
+
+/* Where a group of this engine runs. */
+u32 core_runlist_of(u32 engine);
+/* A group or channel is there, or goes; nothing happens for objects of other kinds. */
+void core_lane_link(struct cgpu_state *state, u32 object);
+void core_lane_unlink(struct cgpu_state *state, u32 object);
+/* The instance goes, its channels do not. */
+void core_lane_stray(struct cgpu_state *state, u32 gpu, u32 number);
+/* The driver may have changed the gate of a channel, or of those of a group. */
+void core_lane_doubt(struct cgpu_state *state, u32 object);
+
 /* --- orphan.c --- */
 
 /* The container goes. What its clients hold stays on the books, as nobody's, until the driver drops it. */

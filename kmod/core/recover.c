@@ -6,6 +6,7 @@
  */
 #include "ledger.h"
 #include "registry.h"
+#include "sched.h"
 #include "text.h"
 
 static int settings_sane(const struct cgpu_settings *settings)
@@ -15,6 +16,8 @@ static int settings_sane(const struct cgpu_settings *settings)
 	if (settings->prio_ratio < CORE_PRIO_MIN || settings->prio_ratio > CORE_PRIO_MAX)
 		return 0;
 	if (settings->context_memory > CORE_BYTES_MAX || settings->drift_tolerance > CORE_BYTES_MAX)
+		return 0;
+	if (settings->slice && (settings->slice < CGPU_SCHED_SLICE_MIN || settings->slice > CGPU_SCHED_SLICE_MAX))
 		return 0;
 	return settings->engine[sizeof(settings->engine) - 1] == 0 &&
 		settings->version[sizeof(settings->version) - 1] == 0 &&
@@ -206,8 +209,14 @@ static void recover_object(struct cgpu_state *state, u32 index)
 		return;
 	}
 	core_object_link(state, index);
-	if (object->handle)
+	object->lane = CORE_NONE;
+	object->told = 0;
+	if (object->runlist >= CORE_RUNLISTS)
+		object->runlist = 0;
+	if (object->handle) {
 		core_object_hash_link(state, index);
+		core_lane_link(state, index);
+	}
 	if (object->memory != CORE_NONE)
 		core_memory_link(state, index);
 	if (object->serial > state->serial)
@@ -263,6 +272,10 @@ int cgpu_state_recover(struct cgpu_state *state)
 			return -EINVAL;
 	}
 	recover_natives(state);
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		if (state->gpu[i].live == CORE_LIVE)
+			core_sched_begin(state, i);
+	}
 	recover_ledger(state);
 	return 0;
 }

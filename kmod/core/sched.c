@@ -1,32 +1,107 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* What the scheduler of a GPU is told of the registry and of channels. */
+#include "ledger.h"
 #include "registry.h"
 #include "sched.h"
 
-#define POLICY_PREEMPTIVE 1u
+/* In the scheduler's time: what happened since it was asked last counts as of then. */
+#define LATEST(share) ((share)->sched.now)
 
-void core_sched_added(struct cgpu_state *state, u32 gpu, u32 number)
+static void due(struct cgpu_state *state, u32 gpu)
 {
-	state->gpu[gpu].instance[number].usage = 0;
+	state->gpu[gpu].share.slices_due = 1;
+	state->turns_due |= 1u << gpu;
 }
 
-void core_sched_removed(struct cgpu_state *state, u32 gpu, u32 number)
+static void settings_of(const struct cgpu_state *state, u32 gpu, struct cgpu_sched_settings *settings)
 {
-	(void)state;
-	(void)gpu;
-	(void)number;
-}
+	const struct core_gpu *of = &state->gpu[gpu];
 
-void core_sched_changed(struct cgpu_state *state, u32 gpu, u32 number)
-{
-	(void)state;
-	(void)gpu;
-	(void)number;
+	cgpu_sched_defaults(settings);
+	settings->policy = of->policy;
+	settings->max_inst = of->max_inst;
+	settings->prio_ratio = of->prio_ratio;
+	if (state->settings.slice)
+		settings->slice = state->settings.slice;
+	/* The group of a bare channel has no handle. */
+	settings->time_slices = !of->share.slices_fail && !of->share.bare;
+	if (!state->settings.enforce)
+		settings->policy = CGPU_SCHED_NATIVE;
 }
 
 void core_sched_policy(struct cgpu_state *state, u32 gpu)
 {
-	(void)state;
-	(void)gpu;
+	struct core_share *share = &state->gpu[gpu].share;
+	struct cgpu_sched_settings settings;
+
+	settings_of(state, gpu, &settings);
+	cgpu_sched_set(&share->sched, &settings, LATEST(share));
+	due(state, gpu);
+}
+
+static void join(struct cgpu_state *state, u32 gpu, u32 number)
+{
+	const struct core_instance *instance = &state->gpu[gpu].instance[number];
+	struct core_share *share = &state->gpu[gpu].share;
+
+	cgpu_sched_join(&share->sched, number, instance->weight, instance->highprio, LATEST(share));
+	share->lane[number].granted = 0;
+}
+
+void core_sched_begin(struct cgpu_state *state, u32 gpu)
+{
+	struct core_share *share = &state->gpu[gpu].share;
+	struct cgpu_sched_settings settings;
+	u32 number;
+
+	memset(share, 0, sizeof(*share));
+	for (number = 0; number <= CORE_STRAYS; number++)
+		share->lane[number].first = CORE_NONE;
+	settings_of(state, gpu, &settings);
+	cgpu_sched_init(&share->sched, &settings, 0);
+	share->asleep = 1;
+	for (number = 0; number < CGPU_MAX_INST; number++) {
+		if (core_instance(state, gpu, number))
+			join(state, gpu, number);
+	}
+	due(state, gpu);
+}
+
+void core_sched_added(struct cgpu_state *state, u32 gpu, u32 number)
+{
+	state->gpu[gpu].instance[number].usage = 0;
+	join(state, gpu, number);
+	due(state, gpu);
+}
+
+void core_sched_removed(struct cgpu_state *state, u32 gpu, u32 number)
+{
+	struct core_share *share = &state->gpu[gpu].share;
+
+	core_lane_stray(state, gpu, number);
+	cgpu_sched_leave(&share->sched, number, LATEST(share));
+	due(state, gpu);
+}
+
+void core_sched_changed(struct cgpu_state *state, u32 gpu, u32 number)
+{
+	const struct core_instance *instance = &state->gpu[gpu].instance[number];
+	struct core_share *share = &state->gpu[gpu].share;
+
+	/* A weight may have moved the policy as well. */
+	core_sched_policy(state, gpu);
+	cgpu_sched_change(&share->sched, number, instance->weight, instance->highprio, LATEST(share));
+}
+
+void core_sched_channels(struct cgpu_state *state, u32 gpu, u32 number)
+{
+	struct core_share *share = &state->gpu[gpu].share;
+
+	if (number < CGPU_MAX_INST)
+		cgpu_sched_process(&share->sched, number, share->lane[number].channels != 0, LATEST(share));
+	if (share->sched.settings.time_slices != (!share->slices_fail && !share->bare))
+		core_sched_policy(state, gpu);
+	due(state, gpu);
 }
 
 u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu)
@@ -39,5 +114,5 @@ u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu)
 
 int core_sched_moves_policy(const struct core_gpu *gpu, u32 weight)
 {
-	return weight > 1 && gpu->policy == POLICY_PREEMPTIVE;
+	return weight > 1 && gpu->policy == CGPU_SCHED_PREEMPTIVE;
 }

@@ -1,23 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * The seam between the registry and whoever shares out compute time. The registry calls these under the
- * lock, after the record has changed. For now policies and weights are only kept, and limited to what a
- * GPU has to give.
+ * Between registry and ledger on one side and the scheduler of each GPU (sched_gpu.h) on the other. All is called under the
+ * lock, after the record has changed.
  */
 #ifndef CGPU_SCHED_H
 #define CGPU_SCHED_H
 
 #include "state.h"
 
+/* --- sched.c --- */
+
+/* A GPU is new, or found again by recovery with the instances that it has. Its lanes are empty. */
+void core_sched_begin(struct cgpu_state *state, u32 gpu);
 void core_sched_added(struct cgpu_state *state, u32 gpu, u32 number);
 void core_sched_removed(struct cgpu_state *state, u32 gpu, u32 number);
 /* Weight or priority of one instance. */
 void core_sched_changed(struct cgpu_state *state, u32 gpu, u32 number);
-/* policy, max_inst or prio_ratio of a GPU. */
+/* policy, max_inst or prio_ratio of a GPU, or what the engine can do there. */
 void core_sched_policy(struct cgpu_state *state, u32 gpu);
+/* The groups or channels of one instance. */
+void core_sched_channels(struct cgpu_state *state, u32 gpu, u32 number);
 /* Weight that is left to give out: max_inst minus the weights of all instances. */
 u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu);
 /* A container above weight 1 takes a GPU from policy 1 to policy 2, and from no other policy. */
 int core_sched_moves_policy(const struct core_gpu *gpu, u32 weight);
+
+/* --- turn.c --- */
+
+/* Log that a lever does not work. Without the lock. */
+void core_lever_line(struct cgpu_core *core, u32 gpu, const char *lever, u32 status, const char *follows);
+/* How the time of a GPU is divided, for the tree. */
+const char *core_sched_divided_by(const struct cgpu_state *state, u32 gpu);
+const char *core_sched_usage_from(const struct cgpu_state *state, u32 gpu);
+
+/* --- slices.c --- */
+
+void core_slices_work_out(struct cgpu_state *state, u32 gpu);
 
 #endif

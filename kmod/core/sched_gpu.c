@@ -197,6 +197,12 @@ int cgpu_sched_work(struct cgpu_sched *sched, u32 slot, u32 work, u64 now)
 	return 0;
 }
 
+void cgpu_sched_skip(struct cgpu_sched *sched, u64 now)
+{
+	if (now > sched->now)
+		sched->now = now;
+}
+
 /* A slot ran in the other class's phase. */
 static void move_lag(struct cgpu_sched *sched, u32 highprio, u64 ns, u64 back)
 {

@@ -115,6 +115,9 @@ int cgpu_sched_work(struct cgpu_sched *sched, u32 slot, u32 work, u64 now);
  */
 int cgpu_sched_ran(struct cgpu_sched *sched, u32 slot, u64 ns, u64 now);
 
+/* Nobody could have used the card until now: that time counts for nobody. */
+void cgpu_sched_skip(struct cgpu_sched *sched, u64 now);
+
 /* --- what is to be done --- */
 
 void cgpu_sched_decide(struct cgpu_sched *sched, u64 now, struct cgpu_sched_decision *decision);

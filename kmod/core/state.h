@@ -7,12 +7,13 @@
 #ifndef CGPU_STATE_H
 #define CGPU_STATE_H
 
-#include "cgpu_core.h"
+#include "cgpu_turn.h"
+#include "sched_gpu.h"
 
 #define CORE_MAGIC 0x3155504743454eull
 /* Of the layout below. A test builds a core with another one. */
 #ifndef CORE_VERSION
-#define CORE_VERSION 5u
+#define CORE_VERSION 6u
 #endif
 #define CORE_NONE 0xffffffffu
 /* In place of an instance: memory of a GPU that its container has whole, which is charged to nobody. */
@@ -34,7 +35,7 @@ enum core_object_kind {
 	CORE_OBJECT_MEMORY = 3, /* a reference to video memory */
 	CORE_OBJECT_SPACE = 4, /* the address space of a channel group or channel, below a device: these end with it */
 	CORE_OBJECT_CHANNEL_GROUP = 5, /* KEPLER_CHANNEL_GROUP_A, below a device or a space */
-	CORE_OBJECT_CHANNEL = 6, /* a channel outside of any group, for which the driver makes one */
+	CORE_OBJECT_CHANNEL = 6, /* a channel, in a group or outside of any: then the driver makes one */
 	CORE_OBJECT_HOST = 7, /* a reference to memory of the host, below a device, a subdevice or the client */
 	CORE_OBJECT_LAST = CORE_OBJECT_HOST,
 };
@@ -67,6 +68,35 @@ struct core_drift {
 	u32 lasting; /* it was said in the log, and is not over yet */
 };
 
+/* Channel groups by where they run. Engines of other kinds share the last one. */
+#define CORE_RUNLISTS 16u
+/* In place of an instance: channels of removed containers. */
+#define CORE_STRAYS CGPU_MAX_INST
+
+/* The channel groups and channels of one instance. */
+struct core_lane {
+	u32 first; /* link */
+	u32 channels; /* sum */
+	u32 open; /* as was decided last */
+	u32 told; /* 1: the driver was told for all of them */
+	u64 granted; /* of the scheduler's, what is in the instance's usage */
+	u32 slice[CORE_RUNLISTS]; /* us of each of its groups there; 0: as it is */
+};
+
+/* How the time of a GPU is divided. All but the marks of what the driver cannot do is made anew by recovery. */
+struct core_share {
+	u32 gates_fail, slices_fail; /* the driver's status that said so */
+	u32 one_by_one; /* so many batches have one channel: another one failed as a whole */
+	u32 slices_told; /* 1: all groups have theirs */
+	u32 slices_due; /* 1: a number, a weight or the policy has changed since they were worked out */
+	u32 sampled; /* number of the last look at samples */
+	u32 samples; /* 1: there was one */
+	u32 bare; /* sum: groups and channels whose time slice cannot be set: gates divide the time meanwhile */
+	u32 asleep; /* 1: nobody has channels, so that nobody could use the card */
+	struct cgpu_sched sched;
+	struct core_lane lane[CGPU_MAX_INST + 1];
+};
+
 struct core_gpu {
 	u32 live;
 	u32 policy, max_inst, prio_ratio;
@@ -78,6 +108,7 @@ struct core_gpu {
 	u32 mig; /* 1: in MIG mode, as last asked from the driver */
 	u32 spare;
 	struct core_instance instance[CGPU_MAX_INST];
+	struct core_share share;
 };
 
 struct core_container {
@@ -104,6 +135,7 @@ struct core_client {
 	u32 next; /* link: hash chain, or list of free records */
 	u64 file; /* the open file it lives on, as the transport numbers them; 0: not known */
 	u64 settled; /* the state's serial when a call on it last succeeded */
+	u32 sampled[CGPU_MAX_GPUS]; /* the look at samples that last saw its process at work, or before which it came */
 	u32 tgid_next, tgid_before; /* links */
 	u32 file_next, file_before; /* links */
 	u32 first; /* link: its objects without a known parent */
@@ -123,12 +155,20 @@ struct core_object {
 	u32 handle; /* 0 while pending */
 	u32 parent; /* an object, or CORE_NONE: the client itself, or something that is not kept here */
 	u32 memory; /* CORE_NONE unless it refers to memory, or is charged for what the driver takes */
+	u32 runlist; /* of groups and channels */
+	u32 lane; /* sum: whose group or channel it is: an instance, CORE_STRAYS, or CORE_NONE */
+	u32 lane_after, lane_before; /* links */
+	u32 bare; /* sum: 1: its time slice cannot be set: a channel in no group, a group that nobody could reach */
+	u32 left; /* 1: of a group that nobody could reach: not tried again until slices are worked out anew */
+	u32 told; /* of a channel: CORE_GATE_*; of a group: its time slice in us; 0: not known */
 	u32 next; /* link: hash chain, or list of free records */
 	u32 child, after, before; /* links: first child, neighbours under the same parent */
 	u32 alias, alias_before; /* links: neighbours among the references to the same memory */
 	u32 batch; /* while pending: the next one that the same call makes, as a rule; its serial tells */
 	u64 serial; /* differs for every object ever made */
 };
+
+enum core_gate { CORE_GATE_UNKNOWN, CORE_GATE_OPEN, CORE_GATE_CLOSED };
 
 /* Video memory, charged once however many references it has. */
 struct core_memory {
@@ -150,6 +190,7 @@ struct cgpu_state {
 	u64 walk; /* number of the last walk over processes */
 	u64 default_memsize;
 	struct cgpu_settings settings;
+	u32 turns_due; /* GPUs that ops->turn is to be called for */
 	u32 containers, clients, objects; /* sums: records in use */
 	u32 client_free, object_free, memory_free; /* links */
 	u32 client_hash[CORE_CLIENT_BUCKETS]; /* links, by handle */
@@ -170,6 +211,13 @@ static inline void core_lock(struct cgpu_core *core)
 
 static inline void core_unlock(struct cgpu_core *core)
 {
+	u32 due = core->state->turns_due, gpu;
+
+	core->state->turns_due = 0;
+	for (gpu = 0; due && core->ops->turn; gpu++, due >>= 1) {
+		if (due & 1)
+			core->ops->turn(core->ctx, gpu);
+	}
 	core->ops->unlock(core->ctx);
 }
 

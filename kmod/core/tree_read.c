@@ -85,6 +85,22 @@ static int root_text(struct cgpu_state *state, u32 kind, struct core_text *out)
 	}
 }
 
+static void sched_text(const struct cgpu_state *state, u32 gpu, struct core_text *out)
+{
+	const struct cgpu_sched_settings *settings = &state->gpu[gpu].share.sched.settings;
+	const char *from = core_sched_usage_from(state, gpu);
+
+	core_text_string(out, "divided_by=");
+	core_text_string(out, core_sched_divided_by(state, gpu));
+	core_text_string(out, " usage_from=");
+	core_text_string(out, from);
+	core_text_string(out, " resolution=");
+	/* A gate's clock is read at each change of gates; samples come once in a look. */
+	core_text_number(out, core_same(from, 5, "gates") ? settings->slice : CGPU_SAMPLES_NS);
+	core_text_string(out, " slice=");
+	line_number(out, settings->slice);
+}
+
 static int gpu_text(struct cgpu_state *state, const struct core_gpu *gpu, u32 kind, struct core_text *out)
 {
 	switch (kind) {
@@ -127,6 +143,9 @@ static int gpu_text(struct cgpu_state *state, const struct core_gpu *gpu, u32 ki
 		return 0;
 	case CGPU_NODE_KIND_PRIO_RATIO:
 		line_number(out, gpu->prio_ratio);
+		return 0;
+	case CGPU_NODE_KIND_SCHED:
+		sched_text(state, gpu->facts.index, out);
 		return 0;
 	default:
 		return -EINVAL;

@@ -40,6 +40,19 @@ static int on_cgroup(void *ctx, s32 pid, char *path, size_t bytes)
 	return 0;
 }
 
+static u64 on_clock(void *ctx)
+{
+	return ((struct bench *)ctx)->now;
+}
+
+static void on_turn(void *ctx, u32 gpu)
+{
+	struct bench *bench = ctx;
+
+	CHECK_EQ(bench->locked, 1);
+	bench->turned |= 1u << gpu;
+}
+
 static void on_orphans(void *ctx)
 {
 	struct bench *bench = ctx;
@@ -83,6 +96,8 @@ struct bench *bench_new(const char *driver)
 	bench->ops.log = on_log;
 	bench->ops.cgroup_of = on_cgroup;
 	bench->ops.orphans = on_orphans;
+	bench->ops.clock = on_clock;
+	bench->ops.turn = on_turn;
 	bench->core.ops = &bench->ops;
 	bench->core.ctx = bench;
 	bench->core.abi = cgpu_abi_find(driver);

@@ -38,6 +38,8 @@ struct bench {
 	void (*at_cgroup)(struct bench *bench); /* something that happens while the lock is not held */
 	char log[512]; /* last line */
 	u32 logged;
+	u64 now; /* of ops->clock */
+	u32 turned; /* GPUs that a turn was asked for, until a test clears it */
 	/* What the driver will answer to the next call. */
 	u32 driver_status;
 	int driver_result;
@@ -107,6 +109,8 @@ long bench_heap(struct bench *bench, const struct caller *caller, const struct m
 /* A semaphore surface of one or two memories. */
 long bench_surface(struct bench *bench, const struct caller *caller, u32 client, u32 first, u32 second);
 long bench_class(struct bench *bench, const struct caller *caller, u32 class);
+/* A control without parameters that matter, on any object. */
+long bench_control(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 cmd, u32 bytes);
 long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client, u32 object);
 long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 from_client,
 	u32 from_object);

@@ -211,6 +211,19 @@ long bench_class(struct bench *bench, const struct caller *caller, u32 class)
 	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
 }
 
+long bench_control(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 cmd, u32 bytes)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
+
+	memset(bench->top, 0, sizeof(bench->top));
+	core_put32(bench->top, at->hClient, client);
+	core_put32(bench->top, at->hObject, object);
+	core_put32(bench->top, at->cmd, cmd);
+	core_put64(bench->top, at->params, OUTSIDE);
+	core_put32(bench->top, at->paramsSize, bytes);
+	return bench_call(bench, caller, NV_ESC_RM_CONTROL, at->bytes);
+}
+
 long bench_channel(struct bench *bench, const struct caller *caller, const struct channel_ask *ask)
 {
 	const struct nv_abi *abi = bench->core.abi;

@@ -50,6 +50,7 @@ class Call(ctypes.Structure):
         ("error", ctypes.c_int32),
         ("no_room", ctypes.c_uint32),
         ("client", ctypes.c_uint32),
+        ("turn", ctypes.c_uint32),
         ("fetched", ctypes.c_uint32),
         ("opaque", ctypes.c_uint64 * 8),
     )
@@ -105,6 +106,8 @@ class Ops(ctypes.Structure):
         ("process_of", ctypes.c_void_p),
         ("cards", ctypes.c_void_p),
         ("driver_used", ctypes.c_void_p),
+        ("clock", ctypes.c_void_p),
+        ("turn", ctypes.c_void_p),
     )
 
 

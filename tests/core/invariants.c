@@ -145,6 +145,42 @@ static void check_clients(const struct cgpu_state *state)
 	}
 }
 
+/* Every group and channel of an instance is in its lane, and no other is. */
+static void check_lanes(const struct cgpu_state *state)
+{
+	u32 gpu, number, at, i, linked = 0, marked = 0;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		const struct core_share *share = &state->gpu[gpu].share;
+		u32 bare = 0;
+
+		for (number = 0; state->gpu[gpu].live == CORE_LIVE && number <= CORE_STRAYS; number++) {
+			u32 channels = 0, before = CORE_NONE;
+
+			for (at = share->lane[number].first; at != CORE_NONE; at = state->object[at].lane_after) {
+				const struct core_object *object = &state->object[at];
+
+				CHECK_EQ(object->live, CORE_LIVE);
+				CHECK_EQ(object->gpu, gpu);
+				CHECK_EQ(object->lane, number);
+				CHECK_EQ(object->lane_before, before);
+				CHECK_EQ(state->client[object->client].slot == CORE_NONE, number == CORE_STRAYS);
+				before = at;
+				channels += object->kind == CORE_OBJECT_CHANNEL;
+				bare += object->bare;
+				CHECK(linked++ < CGPU_MAX_OBJECTS);
+			}
+			CHECK_EQ(channels, share->lane[number].channels);
+			if (number < CGPU_MAX_INST && share->sched.slot[number].joined)
+				CHECK_EQ(share->sched.slot[number].process, channels != 0);
+		}
+		CHECK_EQ(bare, share->bare);
+	}
+	for (i = 0; i < CGPU_MAX_OBJECTS; i++)
+		marked += state->object[i].live == CORE_LIVE && state->object[i].lane != CORE_NONE;
+	CHECK_EQ(linked, marked);
+}
+
 /* Every client is in the chain of its process, and of its file where that is known, and no other is. */
 static void check_chains(const struct cgpu_state *state)
 {
@@ -223,4 +259,5 @@ void bench_invariants(const struct cgpu_state *state)
 	check_chains(state);
 	check_free_lists(state);
 	check_registry(state);
+	check_lanes(state);
 }

@@ -91,7 +91,7 @@ static void channels_outside_of_groups_are_charged(void)
 		CHECK_EQ(channel(bench, &caller, DEVICE, 0x21, COPY), NV_OK);
 		CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
 		/* Those of a group share its context. */
-		CHECK_EQ(channel(bench, &caller, 0x10, 0x22, NV2080_ENGINE_TYPE_GR0), CONTINUED);
+		CHECK_EQ(channel(bench, &caller, 0x10, 0x22, NV2080_ENGINE_TYPE_GR0), NV_OK);
 		CHECK_EQ(charged(bench, &caller), 2 * EACH);
 		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x20), NV_OK);
 		CHECK_EQ(charged(bench, &caller), EACH);

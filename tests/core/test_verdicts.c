@@ -124,7 +124,7 @@ static void classes_by_what_they_hold(void)
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_SYSTEM), NV_ERR_INVALID_ARGUMENT);
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR), CONTINUED);
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_VIRTUAL), CONTINUED);
-	CHECK_EQ(bench_class(bench, &caller, AMPERE_CHANNEL_GPFIFO_A), CONTINUED);
+	CHECK_EQ(bench_class(bench, &caller, AMPERE_CHANNEL_GPFIFO_A), NV_ERR_INVALID_OBJECT_PARENT);
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_LOCAL_PHYSICAL), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_LIST_FBMEM), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_EXPORT), NV_ERR_NOT_SUPPORTED);

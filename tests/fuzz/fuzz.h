@@ -169,8 +169,13 @@ static inline void fuzz_plenty(struct fuzz *fuzz)
 
 static inline void fuzz_start(struct fuzz *fuzz)
 {
-	fuzz->ops = (struct cgpu_ops){ fuzz_lock, fuzz_unlock, fuzz_log, fuzz_cgroup, fuzz_orphans, fuzz_process_of,
-		fuzz_look, NULL };
+	fuzz->ops = (struct cgpu_ops){ .lock = fuzz_lock,
+		.unlock = fuzz_unlock,
+		.log = fuzz_log,
+		.cgroup_of = fuzz_cgroup,
+		.orphans = fuzz_orphans,
+		.process_of = fuzz_process_of,
+		.cards = fuzz_look };
 	fuzz->core.ops = &fuzz->ops;
 	fuzz->core.ctx = fuzz;
 	fuzz->core.abi = cgpu_abi_find("580.142");

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * Controls that divide GPU time. That is the engine's affair: a container's own time slices are taken for done and left as
+ * they are, and nothing reaches levels, real time, gates or runlists, whatever rights its process has.
+ */
+#include "call.h"
+
+int core_control_schedules(u32 command)
+{
+	switch (command) {
+	case NVA06C_CTRL_CMD_SET_TIMESLICE:
+	case NVA06C_CTRL_CMD_GPFIFO_SCHEDULE:
+	case NVA06F_CTRL_CMD_GPFIFO_SCHEDULE:
+	case NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG:
+	case NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL:
+	case NVA06C_CTRL_CMD_MAKE_REALTIME:
+	case NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL:
+	case NVA06F_CTRL_CMD_RESTART_RUNLIST:
+	case NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES:
+	case NV0080_CTRL_CMD_FIFO_STOP_RUNLIST:
+	case NV0080_CTRL_CMD_FIFO_START_RUNLIST:
+	case NV2080_CTRL_CMD_GPU_SET_COMPUTE_POLICY_CONFIG:
+	case NV2080_CTRL_CMD_FIFO_CONFIG_CTXSW_TIMEOUT:
+	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS:
+	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION:
+	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION_V2:
+	case NV2080_CTRL_CMD_FIFO_DISABLE_USERMODE_CHANNELS:
+	case NV2080_CTRL_CMD_FIFO_OBJSCHED_SET_STATE:
+	case NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+/* The object that a control is about; CORE_NONE: none on record. */
+static u32 subject(struct core_frame *frame)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
+	u32 client = core_client_find(frame->state, frame->call->slot, core_get32(frame->call->top, at->hClient));
+
+	return core_object_find(frame->state, client, core_get32(frame->call->top, at->hObject));
+}
+
+/* libcuda sets time slices of its own accord, by the compute policy, and must not fail with it. */
+static enum cgpu_verdict set_time_slice(struct core_frame *frame)
+{
+	u32 object = subject(frame);
+
+	if (object == CORE_NONE || frame->state->object[object].lane == CORE_NONE)
+		return CGPU_CONTINUE;
+	if (frame->state->gpu[frame->state->object[object].gpu].share.sched.settings.policy == CGPU_SCHED_NATIVE) {
+		/* Another policy sets it anew. */
+		frame->state->object[object].told = 0;
+		return CGPU_CONTINUE;
+	}
+	return core_answer(frame, NV_OK);
+}
+
+/* What the driver does with the gates of channels then is not known, so they are set again behind it. */
+static enum cgpu_verdict schedule(struct core_frame *frame)
+{
+	u32 object = subject(frame);
+	enum cgpu_verdict verdict;
+
+	if (object == CORE_NONE || frame->state->object[object].lane == CORE_NONE)
+		return CGPU_CONTINUE;
+	if (core_control_params(frame, frame->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, &verdict))
+		return verdict;
+	frame->call->opaque[CORE_NOTE_OBJECT] = object;
+	frame->call->opaque[CORE_NOTE_SERIAL] = frame->state->object[object].serial;
+	return core_execute(frame, CORE_OP_SCHEDULE);
+}
+
+void core_end_schedule(struct core_frame *frame)
+{
+	u64 object = frame->call->opaque[CORE_NOTE_OBJECT];
+	const struct core_object *record;
+
+	if (object >= CGPU_MAX_OBJECTS)
+		return;
+	record = &frame->state->object[object];
+	if (record->live != CORE_LIVE || record->serial != frame->call->opaque[CORE_NOTE_SERIAL] ||
+		record->lane == CORE_NONE || frame->state->gpu[record->gpu].share.lane[record->lane].open)
+		return;
+	core_lane_doubt(frame->state, (u32)object);
+	frame->call->turn = record->gpu + 1;
+}
+
+static enum cgpu_verdict get_policy(struct core_frame *frame)
+{
+	enum cgpu_verdict verdict;
+
+	if (core_control_params(frame, frame->abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS.bytes, &verdict))
+		return verdict;
+	return core_execute(frame, CORE_OP_POLICY);
+}
+
+/* The node's own choice of time slices is not the container's. */
+void core_rewrite_policy(struct core_frame *frame)
+{
+	const struct nv_layout_NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS *at =
+		&frame->abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS;
+	const struct nv_layout_NV2080_CTRL_GPU_COMPUTE_POLICY_CONFIG *entry =
+		&frame->abi->NV2080_CTRL_GPU_COMPUTE_POLICY_CONFIG;
+	u8 *list = frame->call->segment[0].data + at->configList;
+	u32 i;
+
+	for (i = 0; i < (u32)(at->bytes - at->configList) / entry->bytes; i++) {
+		if (core_get32(list, i * entry->bytes + entry->type) == NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE)
+			core_put32(list, i * entry->bytes + entry->data_timeslice,
+				NV2080_CTRL_CMD_GPU_COMPUTE_TIMESLICE_DEFAULT);
+	}
+}
+
+enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command)
+{
+	u32 object = subject(frame);
+
+	/* Who has the card whole divides its time as it likes. */
+	if (object != CORE_NONE && core_is_native(frame->state, frame->state->object[object].gpu, frame->call->slot))
+		return CGPU_CONTINUE;
+	switch (command) {
+	case NVA06C_CTRL_CMD_SET_TIMESLICE:
+		return set_time_slice(frame);
+	case NVA06C_CTRL_CMD_GPFIFO_SCHEDULE:
+	case NVA06F_CTRL_CMD_GPFIFO_SCHEDULE:
+		return schedule(frame);
+	case NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG:
+		return get_policy(frame);
+	default:
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	}
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * GPU time: what the engine has to do on a card so that containers get the shares that the policy says. The core decides
+ * (docs/scheduling.md) and says which of the driver's levers to pull; the transport pulls them and says what came out.
+ *
+ * In a loop, for each GPU: cgpu_turn(); then all of cgpu_gates_next() and cgpu_slices_next(), each told by its _done();
+ * then sleep until turn.until, or until ops->turn says that something has changed. One thread at a time does this for a
+ * GPU, but for the calls that the end of a driver call asks for (call->turn).
+ */
+#ifndef CGPU_TURN_H
+#define CGPU_TURN_H
+
+#include "cgpu_core.h"
+
+#define CGPU_TURN_NEVER (~0ull)
+
+struct cgpu_turn {
+	u64 now, until; /* ns of ops->clock; CGPU_TURN_NEVER: until something changes */
+	u32 gates, slices; /* 1: there are some to be set */
+	u32 samples; /* 1: GPU time is to be had from the driver's samples of utilisation: cgpu_ran() */
+};
+/* Decide. -ENOENT: no such GPU. Without ops->clock nothing is ever to be done. */
+int cgpu_turn(struct cgpu_core *core, u32 gpu, struct cgpu_turn *turn);
+
+/* Channels for one NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS. */
+#define CGPU_GATES 64
+struct cgpu_gates {
+	u32 gpu;
+	u32 disable; /* 1: stop them, 0: let them run */
+	u32 count;
+	u32 client[CGPU_GATES], channel[CGPU_GATES]; /* handles */
+	u32 object[CGPU_GATES]; /* the core's own, as serial */
+	u64 serial[CGPU_GATES];
+};
+/* What is to be told next: first all that must stop. -ENOENT: all channels are as was decided. */
+int cgpu_gates_next(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates);
+/* The driver's status, or CGPU_LEVER_FAILED where it could not be asked. What it did not do is tried channel by channel;
+ * a driver that does it for none leaves the GPU undivided, and the log says so. */
+#define CGPU_LEVER_FAILED 0xffffffffu
+void cgpu_gates_done(struct cgpu_core *core, const struct cgpu_gates *gates, u32 status);
+
+/* One NVA06C_CTRL_CMD_SET_TIMESLICE. */
+struct cgpu_time_slice {
+	u32 gpu;
+	u32 client, group; /* handles */
+	s32 tgid; /* of the process that the client is of */
+	u32 us;
+	u32 object; /* the core's own, as serial */
+	u64 serial;
+};
+/* The next channel group that has another time slice than it should. client: only of this RM client; 0: of any. Start
+ * with *cursor = 0. -ENOENT: there is none. */
+int cgpu_slices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, struct cgpu_time_slice *slice);
+/* The driver's status. CGPU_LEVER_FAILED: nobody could reach the group. It stays to be done, by the next walk over its client
+ * or when slices are worked out anew; until then gates divide the time. */
+void cgpu_slices_done(struct cgpu_core *core, const struct cgpu_time_slice *slice, u32 status);
+
+#define CGPU_SAMPLES_NS 1000000000ull /* how often to look */
+/* A look at the driver's samples begins. Processes that have none until the next look count as idle. */
+void cgpu_samples_begin(struct cgpu_core *core, u32 gpu);
+/* A process has used so much GPU time since the last look. */
+void cgpu_ran(struct cgpu_core *core, u32 gpu, s32 tgid, u64 ns);
+
+#endif

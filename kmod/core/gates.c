@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Which channels must be stopped, and which may run: the decision, channel by channel, and what the driver was told. */
+#include "ledger.h"
+#include "sched.h"
+
+static u32 wanted(const struct core_lane *lane)
+{
+	return lane->open ? CORE_GATE_OPEN : CORE_GATE_CLOSED;
+}
+
+static void collect(struct cgpu_state *state, const struct core_lane *lane, u32 most, struct cgpu_gates *gates)
+{
+	u32 at;
+
+	for (at = lane->first; at != CORE_NONE && gates->count < most; at = state->object[at].lane_after) {
+		const struct core_object *record = &state->object[at];
+		u32 n = gates->count;
+
+		if (record->kind != CORE_OBJECT_CHANNEL || record->told == wanted(lane))
+			continue;
+		gates->client[n] = state->client[record->client].handle;
+		gates->channel[n] = record->handle;
+		gates->object[n] = at;
+		gates->serial[n] = record->serial;
+		gates->count++;
+	}
+}
+
+/* All lanes that are to be closed, or all that are to be opened. */
+static void gather(struct cgpu_state *state, struct core_share *share, u32 disable, struct cgpu_gates *gates)
+{
+	u32 most = share->one_by_one ? 1 : CGPU_GATES;
+	u32 number;
+
+	gates->disable = disable;
+	for (number = 0; number <= CORE_STRAYS && gates->count < most; number++) {
+		struct core_lane *lane = &share->lane[number];
+		u32 before = gates->count;
+
+		if (lane->told || lane->open == disable)
+			continue;
+		collect(state, lane, most, gates);
+		if (gates->count == before)
+			lane->told = 1;
+	}
+}
+
+int cgpu_gates_next(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates)
+{
+	struct core_gpu *found;
+
+	memset(gates, 0, sizeof(*gates));
+	gates->gpu = gpu;
+	core_lock(core);
+	found = core_gpu(core->state, gpu);
+	if (found && !found->share.gates_fail) {
+		gather(core->state, &found->share, 1, gates);
+		if (gates->count == 0)
+			gather(core->state, &found->share, 0, gates);
+	}
+	core_unlock(core);
+	return gates->count ? 0 : -ENOENT;
+}
+
+static int says_never(u32 status)
+{
+	return status == CGPU_LEVER_FAILED || status == NV_ERR_NOT_SUPPORTED ||
+		status == NV_ERR_INSUFFICIENT_PERMISSIONS;
+}
+
+static void set(struct cgpu_state *state, const struct cgpu_gates *gates)
+{
+	u32 n;
+
+	for (n = 0; n < gates->count && n < CGPU_GATES; n++) {
+		struct core_object *record;
+
+		if (gates->object[n] >= CGPU_MAX_OBJECTS)
+			continue;
+		record = &state->object[gates->object[n]];
+		if (record->live == CORE_LIVE && record->serial == gates->serial[n])
+			record->told = gates->disable ? CORE_GATE_CLOSED : CORE_GATE_OPEN;
+	}
+}
+
+void cgpu_gates_done(struct cgpu_core *core, const struct cgpu_gates *gates, u32 status)
+{
+	struct core_gpu *found;
+	int failed = 0;
+
+	core_lock(core);
+	found = core_gpu(core->state, gates->gpu);
+	if (found && says_never(status)) {
+		failed = !found->share.gates_fail;
+		found->share.gates_fail = status;
+		core_sched_policy(core->state, gates->gpu);
+	} else if (found) {
+		/* One of several may have gone: which, shows when they are told one by one. Alone there is nothing left to try:
+		 * it has gone, and its record follows. */
+		if (status != NV_OK && gates->count > 1)
+			found->share.one_by_one = gates->count;
+		else
+			set(core->state, gates);
+		if (found->share.one_by_one && gates->count == 1)
+			found->share.one_by_one--;
+	}
+	core_unlock(core);
+	if (failed)
+		core_lever_line(core, gates->gpu, "FIFO_DISABLE_CHANNELS", status,
+			"only policies 1, 4 and 5, without high priority, are enforced");
+}

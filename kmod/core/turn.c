@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* The decision of a moment for one GPU, and the books of GPU time. */
+#include "ledger.h"
+#include "process.h"
+#include "registry.h"
+#include "sched.h"
+#include "text.h"
+
+static int anyone_has_channels(const struct core_share *share)
+{
+	u32 number;
+
+	for (number = 0; number <= CORE_STRAYS; number++) {
+		if (share->lane[number].first != CORE_NONE)
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether the gates' own clock tells the GPU time at this moment. */
+static int gates_tell(const struct core_share *share)
+{
+	return share->sched.rounds && !share->gates_fail;
+}
+
+static void book(struct core_gpu *gpu)
+{
+	struct core_share *share = &gpu->share;
+	u32 number;
+
+	for (number = 0; number < CGPU_MAX_INST; number++) {
+		const struct cgpu_sched_slot *slot = &share->sched.slot[number];
+		struct core_lane *lane = &share->lane[number];
+		u64 *usage = &gpu->instance[number].usage;
+
+		if (!slot->joined)
+			continue;
+		/* The gate of one without a process is open for nothing. What others ran in its time it is given back. */
+		if (slot->process && !share->gates_fail) {
+			if (slot->granted >= lane->granted)
+				*usage += slot->granted - lane->granted;
+			else
+				*usage -=
+					lane->granted - slot->granted < *usage ? lane->granted - slot->granted : *usage;
+		}
+		lane->granted = slot->granted;
+	}
+}
+
+static void set_gates(struct core_share *share, const struct cgpu_sched_decision *decision)
+{
+	int native = share->sched.settings.policy == CGPU_SCHED_NATIVE || share->gates_fail;
+	u32 number;
+
+	for (number = 0; number <= CORE_STRAYS; number++) {
+		struct core_lane *lane = &share->lane[number];
+		u32 open = native || (number < CGPU_MAX_INST && (!decision->gated || (decision->open >> number & 1)));
+
+		if (lane->open != open)
+			lane->told = 0;
+		lane->open = open;
+	}
+}
+
+static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn *turn)
+{
+	struct core_share *share = &state->gpu[gpu].share;
+	struct cgpu_sched_decision decision;
+	u32 number;
+
+	/* While nobody could use the card, time passed for nobody. */
+	if (share->asleep)
+		cgpu_sched_skip(&share->sched, now);
+	cgpu_sched_decide(&share->sched, now, &decision);
+	share->asleep = !anyone_has_channels(share);
+	book(&state->gpu[gpu]);
+	set_gates(share, &decision);
+	if (share->slices_due)
+		core_slices_work_out(state, gpu);
+	turn->now = now;
+	turn->until = share->asleep ? CGPU_TURN_NEVER : decision.until;
+	for (number = 0; number <= CORE_STRAYS && !share->gates_fail; number++)
+		turn->gates |= !share->lane[number].told && share->lane[number].first != CORE_NONE;
+	turn->slices = !share->slices_told && !share->slices_fail;
+	turn->samples = !share->asleep && !gates_tell(share);
+}
+
+int cgpu_turn(struct cgpu_core *core, u32 gpu, struct cgpu_turn *turn)
+{
+	struct core_gpu *found;
+
+	memset(turn, 0, sizeof(*turn));
+	turn->until = CGPU_TURN_NEVER;
+	core_lock(core);
+	found = core_gpu(core->state, gpu);
+	if (found && core->ops->clock)
+		decide(core->state, gpu, core->ops->clock(core->ctx), turn);
+	core_unlock(core);
+	return found ? 0 : -ENOENT;
+}
+
+void cgpu_samples_begin(struct cgpu_core *core, u32 gpu)
+{
+	struct core_gpu *found;
+
+	core_lock(core);
+	found = core_gpu(core->state, gpu);
+	if (found) {
+		found->share.sampled++;
+		found->share.samples = 1;
+		found->share.slices_due = 1;
+	}
+	core_unlock(core);
+}
+
+/* The time counts once, however many clients its process has. */
+static void ran(struct cgpu_state *state, u32 gpu, s32 tgid, u64 ns)
+{
+	struct core_share *share = &state->gpu[gpu].share;
+	u32 at = core_client_of_process(state, tgid), number = CORE_NONE;
+
+	for (; at != CORE_NONE; at = state->client[at].tgid_next) {
+		struct core_client *client = &state->client[at];
+
+		if (client->tgid != tgid || client->slot == CORE_NONE)
+			continue;
+		client->sampled[gpu] = share->sampled;
+		if (number == CORE_NONE && core_instance_of(state, gpu, client->slot, &number) && !gates_tell(share))
+			state->gpu[gpu].instance[number].usage += ns;
+	}
+}
+
+void cgpu_ran(struct cgpu_core *core, u32 gpu, s32 tgid, u64 ns)
+{
+	core_lock(core);
+	if (core_gpu(core->state, gpu) && ns)
+		ran(core->state, gpu, tgid, ns);
+	core_unlock(core);
+}
+
+const char *core_sched_divided_by(const struct cgpu_state *state, u32 gpu)
+{
+	const struct core_share *share = &state->gpu[gpu].share;
+	const struct cgpu_sched_settings *settings = &share->sched.settings;
+
+	if (settings->policy == CGPU_SCHED_NATIVE)
+		return "driver";
+	if (settings->policy == CGPU_SCHED_PREEMPTIVE || settings->policy == CGPU_SCHED_SOFT) {
+		if (settings->time_slices && !share->sched.contended)
+			return "time_slices";
+	}
+	return share->gates_fail ? "nobody" : "gates";
+}
+
+const char *core_sched_usage_from(const struct cgpu_state *state, u32 gpu)
+{
+	const struct core_share *share = &state->gpu[gpu].share;
+
+	if (gates_tell(share))
+		return "gates";
+	return share->samples ? "samples" : "none";
+}
+
+void core_lever_line(struct cgpu_core *core, u32 gpu, const char *lever, u32 status, const char *follows)
+{
+	char line[160] = "";
+	struct core_text out;
+
+	core_text_start(&out, line, sizeof(line) - 1);
+	core_text_string(&out, "GPU ");
+	core_text_number(&out, gpu);
+	core_text_string(&out, ": the driver does not do ");
+	core_text_string(&out, lever);
+	core_text_string(&out, " (status ");
+	core_text_hex(&out, status);
+	core_text_string(&out, "): ");
+	core_text_string(&out, follows);
+	core->ops->log(core->ctx, 4, line);
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Time slices of channel groups, and what a container may not set by itself. */
+#include "turns_bench.h"
+
+static void time_slices_follow_weights_and_groups(void)
+{
+	struct bench *bench = fresh(4);
+	struct caller first = busy(bench, 1, ":1", 1);
+	u32 one;
+
+	busy(bench, 2, ":2", 1);
+	apply(bench);
+	CHECK(!driver.stopped[101] && !driver.stopped[201]);
+	one = driver.us[100];
+	CHECK(one * 1024ull > SLICE * 99 / 100 && one * 1024ull < SLICE * 101 / 100);
+	CHECK(driver.us[200] > one * 199 / 100 && driver.us[200] < one * 201 / 100);
+	CHECK(bench_is(
+		bench, "0/sched", "divided_by=time_slices usage_from=none resolution=1000000000 slice=2000000\n"));
+	/* Two groups share what one had. */
+	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 150, GROUP), NV_OK);
+	CHECK_EQ(make(bench, &first, 0xc001, 150, 151, CHANNEL), NV_OK);
+	apply(bench);
+	CHECK_EQ(driver.us[100], driver.us[150]);
+	CHECK(driver.us[100] > one * 48 / 100 && driver.us[100] <= one / 2);
+	CHECK_EQ(bench_write(bench, "0/c1/weight", "4"), 0);
+	apply(bench);
+	CHECK(driver.us[100] > one * 198 / 100 && driver.us[100] <= one * 2);
+	bench_free(bench);
+}
+
+static void idle_groups_take_nothing(void)
+{
+	struct bench *bench = fresh(1);
+	struct caller first = busy(bench, 1, "", 1), other = first;
+	u32 one;
+
+	apply(bench);
+	one = driver.us[100];
+	other.tgid = 2000;
+	bench_cuda_start(bench, &other, 0xcf00);
+	CHECK_EQ(make(bench, &other, 0xcf00, DEVICE, 150, GROUP), NV_OK);
+	apply(bench);
+	CHECK(driver.us[100] <= one / 2);
+	cgpu_samples_begin(&bench->core, 0);
+	cgpu_ran(&bench->core, 0, 1001, 500 * MS);
+	cgpu_samples_begin(&bench->core, 0);
+	cgpu_ran(&bench->core, 0, 1001, 500 * MS);
+	apply(bench);
+	CHECK_EQ(driver.us[100], one);
+	CHECK_EQ(usage(bench, "0/c1/usage"), 1000 * MS);
+	cgpu_ran(&bench->core, 0, 2000, 1);
+	cgpu_samples_begin(&bench->core, 0);
+	apply(bench);
+	CHECK(driver.us[100] <= one / 2);
+	bench_free(bench);
+}
+
+/* The driver makes a group for it, which has no handle. */
+static void a_bare_channel_brings_gates(void)
+{
+	struct bench *bench = fresh(1);
+	struct caller first = busy(bench, 1, "", 1);
+	u64 ran[16];
+
+	busy(bench, 2, "", 1);
+	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 160, CHANNEL), NV_OK);
+	run(bench, 400 * MS, ran);
+	CHECK_EQ(ran[1], ran[2]);
+	CHECK_EQ(ran[1] + ran[2], 400 * MS);
+	CHECK_EQ(bench_rm_free(bench, &first, 0xc001, 160), NV_OK);
+	apply(bench);
+	CHECK(!driver.stopped[101] && !driver.stopped[201]);
+	bench_free(bench);
+}
+
+/* A container keeps the descriptor of its group's client from everybody, and makes another. */
+static void a_group_that_nobody_reaches_brings_gates(void)
+{
+	struct bench *bench = fresh(1);
+	struct cgpu_time_slice slice;
+	struct cgpu_turn turn;
+	u64 ran[16];
+	u32 cursor = 0;
+
+	busy(bench, 1, "", 1);
+	busy(bench, 2, "", 1);
+	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	CHECK(turn.slices);
+	while (cgpu_slices_next(&bench->core, 0, 0, &cursor, &slice) == 0)
+		cgpu_slices_done(&bench->core, &slice, slice.client == 0xc001 ? CGPU_LEVER_FAILED : NV_OK);
+	CHECK_EQ(bench->turned, 1);
+	bench_invariants(bench->core.state);
+	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	CHECK(turn.gates);
+	/* It comes back with a call of its own. */
+	cursor = 0;
+	CHECK_EQ(cgpu_slices_next(&bench->core, 0, 0xc001, &cursor, &slice), 0);
+	cgpu_slices_done(&bench->core, &slice, NV_OK);
+	run(bench, 20 * MS, ran);
+	CHECK_EQ(ran[1], 20 * MS);
+	CHECK_EQ(ran[2], 20 * MS);
+	bench_free(bench);
+}
+
+static void a_container_does_not_divide(void)
+{
+	static const u32 refused[] = { NVA06C_CTRL_CMD_MAKE_REALTIME, NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL,
+		NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, NVA06F_CTRL_CMD_RESTART_RUNLIST,
+		NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES, NV0080_CTRL_CMD_FIFO_STOP_RUNLIST,
+		NV0080_CTRL_CMD_FIFO_START_RUNLIST, NV2080_CTRL_CMD_GPU_SET_COMPUTE_POLICY_CONFIG,
+		NV2080_CTRL_CMD_FIFO_CONFIG_CTXSW_TIMEOUT, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS,
+		NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION,
+		NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION_V2,
+		NV2080_CTRL_CMD_FIFO_DISABLE_USERMODE_CHANNELS, NV2080_CTRL_CMD_FIFO_OBJSCHED_SET_STATE,
+		NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY };
+	struct bench *bench = fresh(1);
+	struct caller caller = busy(bench, 1, "", 1);
+	size_t i;
+
+	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+		CHECK_EQ(bench_control(bench, &caller, 0xc001, 100, refused[i], 8), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	apply(bench);
+	/* Taken for done, and left as it is. */
+	CHECK_EQ(bench_control(bench, &caller, 0xc001, 100, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), NV_OK);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	CHECK_EQ(bench_control(bench, &caller, 0xc001, 999, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), CONTINUED);
+	driver.calls = 0;
+	CHECK_EQ(bench_write(bench, "0/policy", "5"), 0);
+	CHECK_EQ(bench_control(bench, &caller, 0xc001, 100, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), CONTINUED);
+	CHECK_EQ(bench_write(bench, "0/policy", "1"), 0);
+	apply(bench);
+	CHECK_EQ(driver.calls, 1);
+	bench_free(bench);
+}
+
+static void the_compute_policy_is_the_default(void)
+{
+	struct bench *bench = fresh(1);
+	const struct nv_layout_NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS *at =
+		&bench->core.abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS;
+	struct caller caller = busy(bench, 1, "", 1);
+
+	memset(bench->segment[0], 0, at->bytes);
+	core_put32(bench->segment[0], at->numConfigs, 1);
+	core_put32(bench->segment[0], at->configList + 4, 3);
+	CHECK_EQ(bench_control(bench, &caller, 0xc001, 0xd1, NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, at->bytes),
+		NV_OK);
+	CHECK_EQ(core_get32(bench->segment[0], at->configList + 4), 0);
+	CHECK_EQ(core_get32(bench->segment[0], at->numConfigs), 1);
+	CHECK_EQ(bench_control(bench, &caller, 0xc001, 0xd1, NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, 8),
+		NV_ERR_INVALID_PARAM_STRUCT);
+	bench_free(bench);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(time_slices_follow_weights_and_groups),
+		TEST(idle_groups_take_nothing),
+		TEST(a_bare_channel_brings_gates),
+		TEST(a_group_that_nobody_reaches_brings_gates),
+		TEST(a_container_does_not_divide),
+		TEST(the_compute_policy_is_the_default),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}

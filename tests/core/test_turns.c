@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the core says is to be done on a card: gates of channels. */
+#include "turns_bench.h"
+
+static void gates_divide_by_weight(void)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 3);
+	busy(bench, 2, ":2", 1);
+	CHECK_EQ(bench->turned, 1);
+	run(bench, 600 * MS, ran);
+	CHECK_EQ(ran[1], 200 * MS);
+	CHECK_EQ(ran[2], 400 * MS);
+	CHECK_EQ(driver.stopped[101], driver.stopped[103]);
+	CHECK_EQ(usage(bench, "0/c1/usage") / MS, 200);
+	CHECK(bench_is(bench, "0/sched", "divided_by=gates usage_from=gates resolution=2000000 slice=2000000\n"));
+	bench_free(bench);
+}
+
+static void a_lone_container_has_its_cap(void)
+{
+	struct bench *bench = fresh(3);
+	u64 ran[16];
+
+	CHECK_EQ(bench_write(bench, "0/max_inst", "4"), 0);
+	busy(bench, 1, ":1", 1);
+	run(bench, 800 * MS, ran);
+	CHECK_EQ(ran[1], 200 * MS);
+	bench_free(bench);
+}
+
+static void changes_count_at_once(void)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	run(bench, 50 * MS, ran);
+	CHECK_EQ(ran[1], 50 * MS);
+	busy(bench, 2, ":1", 1);
+	run(bench, 4 * SLICE, ran);
+	run(bench, 400 * MS, ran);
+	CHECK_EQ(ran[1], ran[2]);
+	CHECK_EQ(bench_write(bench, "0/c2/weight", "3"), 0);
+	CHECK_EQ(bench->turned, 1);
+	run(bench, 8 * SLICE, ran);
+	run(bench, 400 * MS, ran);
+	CHECK_EQ(ran[2], 3 * ran[1]);
+	CHECK_EQ(bench_write(bench, "0/policy", "5"), 0);
+	apply(bench);
+	CHECK(!driver.stopped[101] && !driver.stopped[201]);
+	CHECK(bench_is(bench, "0/sched", "divided_by=driver usage_from=none resolution=1000000000 slice=2000000\n"));
+	bench_free(bench);
+}
+
+static void an_idle_card_needs_no_turns(void)
+{
+	struct bench *bench = fresh(0);
+	struct caller caller;
+	u64 ran[16], until;
+
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1048576"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
+	CHECK(apply(bench) == CGPU_TURN_NEVER);
+	bench->now += 3600 * 1000 * MS;
+	caller = busy(bench, 3, "", 1);
+	/* The hour without anybody is nobody's debt. */
+	run(bench, 400 * MS, ran);
+	CHECK_EQ(ran[3], 20 * MS);
+	CHECK_EQ(usage(bench, "0/a/usage"), 0);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc003, DEVICE), NV_OK);
+	CHECK_EQ(bench->turned, 1);
+	until = apply(bench);
+	CHECK(until == CGPU_TURN_NEVER);
+	bench_free(bench);
+}
+
+static void batches_have_a_bound(void)
+{
+	struct bench *bench = fresh(2);
+
+	busy(bench, 1, ":1", 90);
+	busy(bench, 2, ":1", 1);
+	bench->now += SLICE;
+	apply(bench);
+	bench->now += SLICE;
+	apply(bench);
+	CHECK_EQ(driver.most, CGPU_GATES);
+	bench_free(bench);
+}
+
+static void a_channel_of_a_closed_container_is_closed(void)
+{
+	struct bench *bench = fresh(2);
+	struct caller first, second;
+	u32 n;
+
+	first = busy(bench, 1, ":1", 1);
+	second = busy(bench, 2, ":1", 1);
+	apply(bench);
+	CHECK(driver.stopped[101] != driver.stopped[201]);
+	n = driver.stopped[101] ? 1 : 2;
+	CHECK_EQ(make(bench, n == 1 ? &first : &second, 0xc000 + n, 100 * n, 100 * n + 2, CHANNEL), NV_OK);
+	apply(bench);
+	CHECK_EQ(driver.stopped[100 * n + 2], 1);
+	/* The driver may have opened it. */
+	driver.stopped[100 * n + 1] = 0;
+	CHECK_EQ(bench_control(bench, n == 1 ? &first : &second, 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE,
+			 bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes),
+		NV_OK);
+	CHECK_EQ(bench->call.turn, 1);
+	apply(bench);
+	CHECK_EQ(driver.stopped[100 * n + 1], 1);
+	bench_free(bench);
+}
+
+static void what_a_removed_container_left_stays_closed(void)
+{
+	struct bench *bench = fresh(2);
+
+	bench->core.state->settings.context_memory = MIB;
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	apply(bench);
+	CHECK_EQ(bench_ctl(bench, "destroy id=c1"), 0);
+	CHECK_EQ(bench_ctl(bench, "destroy id=c2"), 0);
+	apply(bench);
+	CHECK(driver.stopped[101] && driver.stopped[201]);
+	bench_free(bench);
+}
+
+static void a_driver_without_the_lever_is_told_of(void)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	driver.status = NV_ERR_NOT_SUPPORTED;
+	run(bench, 20 * MS, ran);
+	CHECK_EQ(ran[1], ran[2]);
+	CHECK_EQ(driver.batches, 1);
+	CHECK(strstr(bench->log, "GPU 0: the driver does not do FIFO_DISABLE_CHANNELS (status 0x56): only"));
+	CHECK(bench_is(bench, "0/sched", "divided_by=nobody usage_from=none resolution=1000000000 slice=2000000\n"));
+	bench_free(bench);
+}
+
+static void one_that_has_gone_holds_up_no_other(void)
+{
+	struct bench *bench = fresh(2);
+	struct cgpu_gates gates;
+	struct cgpu_turn turn;
+	u32 told = 0;
+
+	busy(bench, 1, ":1", 6);
+	busy(bench, 2, ":1", 6);
+	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	while (cgpu_gates_next(&bench->core, 0, &gates) == 0) {
+		CHECK(told++ < 64);
+		cgpu_gates_done(&bench->core, &gates,
+			gates.count > 1 || gates.channel[0] % 100 == 3 ? NV_ERR_INVALID_OBJECT_HANDLE : NV_OK);
+	}
+	CHECK_EQ(told, 7);
+	CHECK(bench_is(bench, "0/sched", "divided_by=gates usage_from=gates resolution=2000000 slice=2000000\n"));
+	bench_free(bench);
+}
+
+static void a_new_engine_tells_all_again(void)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":2", 1);
+	run(bench, 60 * MS, ran);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	bench_invariants(bench->core.state);
+	memset(driver.stopped, 0, sizeof(driver.stopped));
+	run(bench, 600 * MS, ran);
+	CHECK_EQ(ran[1], 200 * MS);
+	CHECK_EQ(ran[2], 400 * MS);
+	bench_free(bench);
+}
+
+static void without_enforcement_nothing_is_gated(void)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":2", 1);
+	apply(bench);
+	bench_settings(bench, 0, 0);
+	apply(bench);
+	run(bench, 20 * MS, ran);
+	CHECK_EQ(ran[1], 20 * MS);
+	CHECK_EQ(ran[2], 20 * MS);
+	bench_free(bench);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(gates_divide_by_weight),
+		TEST(a_lone_container_has_its_cap),
+		TEST(changes_count_at_once),
+		TEST(an_idle_card_needs_no_turns),
+		TEST(batches_have_a_bound),
+		TEST(a_channel_of_a_closed_container_is_closed),
+		TEST(what_a_removed_container_left_stays_closed),
+		TEST(a_driver_without_the_lever_is_told_of),
+		TEST(one_that_has_gone_holds_up_no_other),
+		TEST(a_new_engine_tells_all_again),
+		TEST(without_enforcement_nothing_is_gated),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Busy containers on a card whose levers are noted, and a transport that pulls them. For one test program each. */
+#ifndef CGPU_TEST_TURNS_BENCH_H
+#define CGPU_TEST_TURNS_BENCH_H
+
+#include "bench.h"
+
+#define MS 1000000ull
+#define SLICE (2 * MS)
+#define DEVICE 0xd0
+#define GROUP KEPLER_CHANNEL_GROUP_A
+#define CHANNEL AMPERE_CHANNEL_GPFIFO_A
+#define GR NV2080_ENGINE_TYPE_GR0
+
+/* The driver: which channels are stopped, by handle, and the time slice of each group. */
+static struct {
+	u32 status; /* of the levers */
+	u32 stopped[4096], us[4096];
+	u32 calls, batches, most;
+} driver;
+
+static __attribute__((unused)) long make(
+	struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 class)
+{
+	struct channel_ask ask = { client, parent, object, class, GR, 0 };
+	long status = bench_channel(bench, caller, &ask);
+
+	bench_invariants(bench->core.state);
+	return status;
+}
+
+/* A container with a client, one group and its channels; handles by its number. */
+static __attribute__((unused)) struct caller busy(struct bench *bench, u32 number, const char *tail, u32 channels)
+{
+	struct caller caller;
+	char line[160], id[8];
+	u32 n;
+
+	snprintf(id, sizeof(id), "c%u", number);
+	snprintf(line, sizeof(line), "create id=%s pid=%u gpu=0:268435456%s", id, number, tail);
+	CHECK_EQ(bench_ctl(bench, line), 0);
+	caller = bench_caller(bench, id, (s32)(1000 + number));
+	bench_cuda_start(bench, &caller, 0xc000 + number);
+	CHECK_EQ(make(bench, &caller, 0xc000 + number, DEVICE, 100 * number, GROUP), NV_OK);
+	for (n = 1; n <= channels; n++) {
+		CHECK_EQ(make(bench, &caller, 0xc000 + number, 100 * number, 100 * number + n, CHANNEL), NV_OK);
+		CHECK_EQ(bench->call.turn, 1);
+	}
+	return caller;
+}
+
+/* What a transport does: all of it, in its order. Returns when to come back. */
+static __attribute__((unused)) u64 apply(struct bench *bench)
+{
+	struct cgpu_time_slice slice;
+	struct cgpu_gates gates;
+	struct cgpu_turn turn;
+	u32 n, cursor = 0, opened = 0;
+
+	bench->turned = 0;
+	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	CHECK_EQ(turn.now, bench->now);
+	while (cgpu_gates_next(&bench->core, 0, &gates) == 0) {
+		CHECK(gates.count >= 1 && gates.count <= CGPU_GATES);
+		driver.batches++;
+		driver.most = gates.count > driver.most ? gates.count : driver.most;
+		/* Nobody starts before all who must stop have stopped. */
+		CHECK(!(gates.disable && opened));
+		opened |= !gates.disable;
+		for (n = 0; n < gates.count && driver.status == NV_OK; n++)
+			driver.stopped[gates.channel[n]] = gates.disable;
+		cgpu_gates_done(&bench->core, &gates, driver.status);
+	}
+	while (cgpu_slices_next(&bench->core, 0, 0, &cursor, &slice) == 0) {
+		driver.calls++;
+		driver.us[slice.group] = slice.us;
+		cgpu_slices_done(&bench->core, &slice, NV_OK);
+	}
+	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	CHECK_EQ(turn.gates && driver.status == NV_OK, 0);
+	CHECK_EQ(turn.slices && driver.status == NV_OK, 0);
+	return turn.until;
+}
+
+/* ns in so long that the first channel of each container may run. */
+static __attribute__((unused)) void run(struct bench *bench, u64 ns, u64 ran[16])
+{
+	u64 end = bench->now + ns, until;
+	u32 n;
+
+	memset(ran, 0, 16 * sizeof(*ran));
+	while (bench->now < end) {
+		until = apply(bench);
+		if (until > end)
+			until = end;
+		for (n = 0; n < 16; n++)
+			ran[n] += driver.stopped[100 * n + 1] ? 0 : until - bench->now;
+		bench->now = until;
+	}
+}
+
+static __attribute__((unused)) struct bench *fresh(u32 policy)
+{
+	struct bench *bench = bench_new("580.142");
+	char number[2] = { (char)('0' + policy), 0 };
+
+	memset(&driver, 0, sizeof(driver));
+	bench->now = 77 * MS;
+	CHECK_EQ(bench_write(bench, "0/policy", number), 0);
+	bench->turned = 0;
+	return bench;
+}
+
+static __attribute__((unused)) u64 usage(struct bench *bench, const char *path)
+{
+	char text[64];
+
+	CHECK(bench_read(bench, path, text, sizeof(text)) > 0);
+	return strtoull(text, NULL, 10);
+}
+
+#endif
