@@ -55,17 +55,19 @@ static int may_start(const struct cgpu_sched *sched, const struct cgpu_sched_slo
 	return !core_sched_busy(slot) && (slot->highprio || !core_sched_holds(sched));
 }
 
-static u32 open_gates(const struct cgpu_sched *sched, u32 *there)
+static u32 open_gates(struct cgpu_sched *sched, u32 *there)
 {
 	u32 open = 0, n;
 
 	*there = 0;
 	for (n = 0; n < CGPU_SCHED_SLOTS; n++) {
-		const struct cgpu_sched_slot *slot = &sched->slot[n];
+		struct cgpu_sched_slot *slot = &sched->slot[n];
 		int own = sched->rounds ? n == sched->turn : slot->highprio == sched->phase;
 
 		if (!slot->joined)
 			continue;
+		/* Without classes nobody runs in the other one's phase. */
+		slot->class = sched->settings.policy == CGPU_SCHED_NATIVE ? sched->phase : slot->highprio;
 		*there |= 1u << n;
 		if (slot->weight && (own || may_start(sched, slot)))
 			open |= 1u << n;

@@ -141,6 +141,7 @@ int cgpu_sched_join(struct cgpu_sched *sched, u32 slot, u32 weight, u32 highprio
 	found->weight = weight;
 	found->highprio = highprio;
 	found->work = 1;
+	found->class = highprio;
 	sched->balance[slot] = 0;
 	return 0;
 }
@@ -235,7 +236,7 @@ int cgpu_sched_ran(struct cgpu_sched *sched, u32 slot, u64 ns, u64 now)
 		return -EINVAL;
 	core_sched_settle(sched, now);
 	found->ran = ns > ~0ull - found->ran ? ~0ull : found->ran + ns;
-	if (sched->rounds ? slot == sched->turn : found->highprio == sched->phase)
+	if (sched->rounds ? slot == sched->turn : found->class == sched->phase)
 		return 0;
 	if (sched->settings.policy == CGPU_SCHED_NATIVE)
 		return 0;
@@ -246,7 +247,7 @@ int cgpu_sched_ran(struct cgpu_sched *sched, u32 slot, u64 ns, u64 now)
 	if (back > ns)
 		back = ns;
 	sched->refunded += back;
-	move_lag(sched, found->highprio, ns, back);
+	move_lag(sched, found->class, ns, back);
 	if (sched->rounds)
 		move_turn(sched, slot, ns, back);
 	return 0;

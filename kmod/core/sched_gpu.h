@@ -48,7 +48,7 @@ struct cgpu_sched_slot {
 	u32 joined, weight, highprio;
 	u32 process; /* it has an open GPU process */
 	u32 work; /* as long as nothing else is known, who has a process has work */
-	u32 spare;
+	u32 class; /* as of the last decision: what is reported after a change was used before it */
 	u64 granted; /* ns that it was given the card alone, less what others ran in them, more what it ran beyond them */
 	u64 ran; /* ns of GPU time, as reported */
 };

@@ -36,7 +36,7 @@ class Slot(ctypes.Structure):
         ("highprio", U32),
         ("process", U32),
         ("work", U32),
-        ("spare", U32),
+        ("class", U32),
         ("granted", U64),
         ("ran", U64),
     )

@@ -14,6 +14,7 @@ from tests.core.sched_binding import (
     FAIR,
     FIXED,
     MS,
+    NATIVE,
     NONE,
     PREEMPTIVE,
     SECOND,
@@ -144,3 +145,24 @@ def test_a_weight_of_0_is_no_priority(library: ctypes.CDLL) -> None:
     card.sched.must("change", 0, 0, 1, card.now)
     assert card.shares(SECOND)[0] == 0
     assert card.decision.turn != NONE
+
+
+@pytest.mark.parametrize("quiet", [1, 8])
+@pytest.mark.parametrize("policy", [*ANY, NATIVE])
+def test_what_ran_before_a_change_is_not_owed_after_it(library: ctypes.CDLL, policy: int, quiet: int) -> None:
+    """A report that comes after a change, of time before it, takes nothing from whom the change made high."""
+    sched = Sched(library, policy, 3)
+    for slot in range(3):
+        sched.must("join", slot, 1, int(policy == NATIVE and slot == 0), 0)
+        sched.must("process", slot, 1, 0)
+    sched.decide(0)
+    now = quiet * SECOND
+    if policy == NATIVE:
+        sched.set(now, policy=WEIGHT)
+    else:
+        sched.must("change", 0, 1, 1, now)
+    for slot in range(3):
+        sched.must("ran", slot, now // 3, now)
+    decision = sched.decide(now)
+    assert decision.open & 1, "high priority waits"
+    assert int(sched.state.lag) >= 0
