@@ -19,6 +19,25 @@ static void gates_divide_by_weight(void)
 	bench_free(bench);
 }
 
+/* Kernels that cannot be interrupted: the call that closes a gate takes as long as they do. */
+static void who_runs_on_owes_it(void)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16], begin, extra = 0;
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	driver.takes = 5 * MS;
+	begin = bench->now;
+	run(bench, 4000 * MS, ran);
+	/* What passed in calls was all the second one's. */
+	extra = bench->now - begin - ran[1] - ran[2];
+	CHECK(extra > 1000 * MS);
+	CHECK(ran[1] > (ran[2] + extra) * 99 / 100 && ran[1] < (ran[2] + extra) * 101 / 100);
+	CHECK(usage(bench, "0/c1/usage") > ran[1] * 99 / 100 && usage(bench, "0/c1/usage") < ran[1] * 101 / 100);
+	bench_free(bench);
+}
+
 static void a_lone_container_has_its_cap(void)
 {
 	struct bench *bench = fresh(3);
@@ -204,6 +223,7 @@ int main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(gates_divide_by_weight),
+		TEST(who_runs_on_owes_it),
 		TEST(a_lone_container_has_its_cap),
 		TEST(changes_count_at_once),
 		TEST(an_idle_card_needs_no_turns),
