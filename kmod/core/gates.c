@@ -83,28 +83,42 @@ static void set(struct cgpu_state *state, const struct cgpu_gates *gates)
 	}
 }
 
-/* The driver answers when what could not be interrupted has ended. Until then those who were to stop have used the card: they
- * owe that time, and whose turn it is gets it back. */
-static void book_overrun(struct cgpu_core *core, const struct cgpu_gates *gates, struct core_share *share)
+/* The instances that a batch is of, as bits. */
+static u32 lanes_of(const struct cgpu_state *state, const struct cgpu_gates *gates, u32 *count)
 {
-	u64 now = core->ops->clock ? core->ops->clock(core->ctx) : 0;
-	u32 lanes = 0, count = 0, n;
+	u32 lanes = 0, n;
 
-	if (!gates->disable || now <= share->stopped)
-		return;
+	*count = 0;
 	for (n = 0; n < gates->count && n < CGPU_GATES; n++) {
-		const struct core_object *record = &core->state->object[gates->object[n] % CGPU_MAX_OBJECTS];
+		const struct core_object *record = &state->object[gates->object[n] % CGPU_MAX_OBJECTS];
 		u32 bit = record->lane < CGPU_MAX_INST ? 1u << record->lane : 0;
 
 		if (record->live != CORE_LIVE || record->serial != gates->serial[n])
 			continue;
-		count += bit && !(lanes & bit);
+		*count += bit && !(lanes & bit);
 		lanes |= bit;
 	}
-	for (n = 0; n < CGPU_MAX_INST; n++) {
+	return lanes;
+}
+
+/*
+ * The driver answers when what could not be interrupted has ended. Until then those who were to stop have used the card: they
+ * owe that time, and whose turn it is gets it back. Until the first one may run nobody can: that time is nobody's.
+ */
+static void book_change(struct cgpu_core *core, const struct cgpu_gates *gates, struct core_share *share)
+{
+	u64 now = core->ops->clock ? core->ops->clock(core->ctx) : 0;
+	u32 count, lanes = lanes_of(core->state, gates, &count), n;
+
+	if (now <= share->stopped)
+		return;
+	for (n = 0; gates->disable && n < CGPU_MAX_INST; n++) {
 		if (lanes >> n & 1)
 			cgpu_sched_ran(&share->sched, n, (now - share->stopped) / count, now);
 	}
+	if (!gates->disable && !share->opened)
+		cgpu_sched_skip(&share->sched, now);
+	share->opened |= !gates->disable;
 	share->stopped = now;
 }
 
@@ -126,7 +140,7 @@ void cgpu_gates_done(struct cgpu_core *core, const struct cgpu_gates *gates, u32
 			found->share.one_by_one = gates->count;
 		else
 			set(core->state, gates);
-		book_overrun(core, gates, &found->share);
+		book_change(core, gates, &found->share);
 		if (found->share.one_by_one && gates->count == 1)
 			found->share.one_by_one--;
 	}

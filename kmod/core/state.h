@@ -93,6 +93,7 @@ struct core_share {
 	u32 samples; /* 1: there was one */
 	u32 bare; /* sum: groups and channels whose time slice cannot be set: gates divide the time meanwhile */
 	u64 stopped; /* until when what has run beyond a decision is on the books */
+	u32 opened; /* 1: since the decision somebody was let run */
 	u32 asleep; /* 1: nobody has channels, so that nobody could use the card */
 	struct cgpu_sched sched;
 	struct core_lane lane[CGPU_MAX_INST + 1];

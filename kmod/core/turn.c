@@ -73,6 +73,7 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn 
 		cgpu_sched_skip(&share->sched, now);
 	cgpu_sched_decide(&share->sched, now, &decision);
 	share->stopped = now;
+	share->opened = 0;
 	share->asleep = !anyone_has_channels(share);
 	book(&state->gpu[gpu]);
 	set_gates(share, &decision);
