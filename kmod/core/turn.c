@@ -111,6 +111,7 @@ void cgpu_samples_begin(struct cgpu_core *core, u32 gpu)
 		found->share.sampled++;
 		found->share.samples = 1;
 		found->share.slices_due = 1;
+		core->state->turns_due |= 1u << gpu;
 	}
 	core_unlock(core);
 }

@@ -100,11 +100,12 @@ def driver_free(dev: str = DEV) -> int:
 class Slice:
     """A shell in a slice, which runs one program after another. What they print is read line by line."""
 
-    def __init__(self, node: Node, mem: str) -> None:
+    def __init__(self, node: Node, mem: str, weight: int = 1) -> None:
         """Start it. Raises NodeError with what `cgpu run` said."""
         before = set(node.instances())
         self._node = node
-        command = ours("cgpu.main", "run", "--mem", mem, "--gpus", GPU, "--", "/bin/sh", "-c", SHELL)
+        words = ("--mem", mem, "--weight", str(weight), "--gpus", GPU, "--", "/bin/sh", "-c", SHELL)
+        command = ours("cgpu.main", "run", *words)
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -237,6 +238,15 @@ class Node:
     def _number(self, node: str) -> int:
         return int((self.tree / GPU / node).read_text().split("\n", 1)[0].removeprefix("Free: "))
 
+    def set(self, node: str, value: int) -> None:
+        """Write a node of the card."""
+        (self.tree / GPU / node).write_text(f"{value}\n")
+
+    def divided_by(self) -> str:
+        """Return how the card's time is divided at this moment."""
+        words = (self.tree / GPU / "sched").read_text().split()
+        return dict(word.split("=", 1) for word in words)["divided_by"]
+
     def instances(self) -> list[str]:
         """Return the names of the slices."""
         return sorted(entry.name for entry in (self.tree / GPU).iterdir() if entry.is_dir())
@@ -250,7 +260,7 @@ class Node:
         return self._number(f"{instance}/meminfo")
 
     @contextmanager
-    def slice(self, mem: str) -> Iterator[Slice]:
+    def slice(self, mem: str, weight: int = 1) -> Iterator[Slice]:
         """Have a slice. Raises NodeError."""
-        with Slice(self, mem) as found:
+        with Slice(self, mem, weight) as found:
             yield found
