@@ -214,6 +214,8 @@ int fd_of_process(long pid, long number);
 uint32_t borrow_run(struct probe *probe, const char *name, const char *value, bool *understood);
 /* share.c */
 uint32_t share_run(struct probe *probe, const char *name, const char *value, bool *understood);
+/* work.c, levers.c: whether the name is one of theirs */
+bool work_run(struct probe *probe, const char *name, const char *value, uint32_t *status, bool *understood);
 /* hold.c */
 void hold_run(const char *value, bool *understood);
 /* settings.c: whether the word is right; *known says whether it is a setting at all. */

@@ -319,6 +319,7 @@ static bool plain_action(struct probe *probe, const char *name)
 static bool action(struct probe *probe, const char *name, const char *value)
 {
 	bool understood = true;
+	uint32_t status = NV_OK;
 
 	if (strcmp(name, "info") == 0)
 		return do_info(probe, value);
@@ -355,6 +356,8 @@ static bool action(struct probe *probe, const char *name, const char *value)
 		return judge(probe, export_run(probe, name, value, &understood)), understood;
 	if (value && (strcmp(name, "share") == 0 || strcmp(name, "dup-of") == 0))
 		return judge(probe, share_run(probe, name, value, &understood)), understood;
+	if (work_run(probe, name, value, &status, &understood))
+		return understood && (judge(probe, status), true);
 	if (value && is_for_channels(name))
 		return judge(probe, borrow_run(probe, name, value, &understood)), understood;
 	return !value && plain_action(probe, name);

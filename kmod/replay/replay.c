@@ -155,6 +155,32 @@ int cgpu_replay_call(struct replay *replay, struct replay_call *given)
 	return 0;
 }
 
+void cgpu_replay_set_time(struct replay *replay, uint64_t now)
+{
+	cards_set_time(replay->transport.sim, now);
+}
+
+static struct open_file *card_file(struct replay *replay, uint64_t id)
+{
+	const struct file *file = transport_find(&replay->transport, id);
+
+	return file && file->node == REPLAY_CARD ? file->open : NULL;
+}
+
+int cgpu_replay_write(struct replay *replay, uint64_t file, const void *records, size_t bytes)
+{
+	struct open_file *open = card_file(replay, file);
+
+	return open ? cards_ring(replay->transport.sim, open, records, bytes) : -EBADF;
+}
+
+int cgpu_replay_read(struct replay *replay, uint64_t file, void *figures, size_t bytes)
+{
+	struct open_file *open = card_file(replay, file);
+
+	return open ? cards_figures(replay->transport.sim, open, figures, bytes) : -EBADF;
+}
+
 uint32_t cgpu_replay_cards(const struct replay *replay)
 {
 	return cards_count(replay->transport.sim);

@@ -41,6 +41,12 @@ REPLAY_API uint64_t cgpu_replay_open(struct replay *replay, uint32_t node, uint3
 REPLAY_API void cgpu_replay_close(struct replay *replay, uint64_t file);
 /* -1: there is no such file. */
 REPLAY_API int cgpu_replay_call(struct replay *replay, struct replay_call *call);
+/* The time of the cards' engines in nanoseconds; 0 at first. It never goes back. */
+REPLAY_API void cgpu_replay_set_time(struct replay *replay, uint64_t now);
+/* The doorbell of channels, and their figures: write(2) and read(2) of a card's node (kmod/sim/doorbell.h). -EBADF: the
+ * file is none of a card. */
+REPLAY_API int cgpu_replay_write(struct replay *replay, uint64_t file, const void *records, size_t bytes);
+REPLAY_API int cgpu_replay_read(struct replay *replay, uint64_t file, void *figures, size_t bytes);
 REPLAY_API uint32_t cgpu_replay_cards(const struct replay *replay);
 /* Bytes that a card says are taken, and bytes that the core has charged on it. */
 REPLAY_API uint64_t cgpu_replay_taken(struct replay *replay, uint32_t card);

@@ -56,20 +56,31 @@ pid_t caller_process(const struct caller *caller)
 	return (pid_t)strtol(line, NULL, 10);
 }
 
-/* The driver asks capable(CAP_SYS_ADMIN): the initial user namespace, and the effective set of the task. */
-bool caller_is_admin(const struct caller *caller)
+/* The driver asks capable(): the initial user namespace, and the effective set of the task. */
+static bool has_any(const struct caller *caller, uint64_t capabilities)
 {
 	char line[64], path[48];
 	struct stat theirs, ours;
 
 	if (!status_line(caller->thread, "\nCapEff:", line, sizeof(line)))
 		return false;
-	if (!(strtoull(line, NULL, 16) >> CAP_SYS_ADMIN & 1))
+	if (!(strtoull(line, NULL, 16) & capabilities))
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", caller->thread);
 	if (stat(path, &theirs) || stat("/proc/self/ns/user", &ours))
 		return false;
 	return theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
+}
+
+bool caller_is_admin(const struct caller *caller)
+{
+	return has_any(caller, 1ull << CAP_SYS_ADMIN);
+}
+
+/* rs_access_rights.c:46, os-interface.c:383 */
+bool caller_is_nice(const struct caller *caller)
+{
+	return has_any(caller, 1ull << CAP_SYS_NICE | 1ull << CAP_SYS_ADMIN);
 }
 
 int caller_descriptor(const struct caller *caller, int fd)

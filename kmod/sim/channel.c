@@ -5,7 +5,7 @@
  * group it makes one (kernel_channel.c:366). A group ends with the address space that it was made for
  * (kernel_channel_group_api.c:287).
  */
-#include "sim.h"
+#include "engines.h"
 
 uint32_t channel_params_size(const struct sim *sim, uint32_t class_id)
 {
@@ -33,7 +33,7 @@ static uint32_t check(const struct sim *sim, const struct object *parent, uint32
 }
 
 static uint32_t create_with_context(struct sim *sim, const struct alloc_request *request, struct object *parent,
-	uint32_t engine, uint32_t space, struct object **created)
+	uint32_t engine, uint32_t space, uint32_t entries, struct object **created)
 {
 	uint32_t handle = request->handle, status = check(sim, parent, engine, space);
 
@@ -42,9 +42,26 @@ static uint32_t create_with_context(struct sim *sim, const struct alloc_request 
 	if (status != NV_OK)
 		return status;
 	(*created)->space = space;
-	if (engine != NV2080_ENGINE_TYPE_NULL && !is_graphics(engine))
-		return NV_OK;
-	status = memory_set_aside(sim, parent->card, sim->cards[parent->card].context, &(*created)->memory);
+	if (engine == NV2080_ENGINE_TYPE_NULL || is_graphics(engine))
+		status = memory_set_aside(sim, parent->card, sim->cards[parent->card].context, &(*created)->memory);
+	if (status == NV_OK)
+		status = request->class_id == KEPLER_CHANNEL_GROUP_A ?
+			engines_group_add(sim, *created, engine) :
+			engines_channel_add(sim, *created, NULL, engine, entries);
+	if (status != NV_OK)
+		object_free(sim, *created);
+	return status;
+}
+
+static uint32_t create_in_group(struct sim *sim, const struct alloc_request *request, struct object *parent,
+	uint32_t entries, struct object **created)
+{
+	uint32_t handle = request->handle, status;
+
+	status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
+	if (status != NV_OK)
+		return status;
+	status = engines_channel_add(sim, *created, parent->group, NV2080_ENGINE_TYPE_NULL, entries);
 	if (status != NV_OK)
 		object_free(sim, *created);
 	return status;
@@ -57,17 +74,16 @@ uint32_t channel_create(struct sim *sim, const struct alloc_request *request, st
 		&sim->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
 	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *channel =
 		&sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
-	uint32_t handle = request->handle;
 
 	if (!params)
 		return NV_ERR_INVALID_ARGUMENT;
 	if (request->class_id == KEPLER_CHANNEL_GROUP_A)
 		return create_with_context(sim, request, parent, get32(params, group->engineType),
-			get32(params, group->hVASpace), created);
+			get32(params, group->hVASpace), 0, created);
 	if (parent->class_id == KEPLER_CHANNEL_GROUP_A)
-		return object_create(sim, parent->client, parent, &handle, request->class_id, created);
-	return create_with_context(
-		sim, request, parent, get32(params, channel->engineType), get32(params, channel->hVASpace), created);
+		return create_in_group(sim, request, parent, get32(params, channel->gpFifoEntries), created);
+	return create_with_context(sim, request, parent, get32(params, channel->engineType),
+		get32(params, channel->hVASpace), get32(params, channel->gpFifoEntries), created);
 }
 
 static struct object *dependant(const struct object *space)

@@ -2,7 +2,7 @@
 /* Objects that go to other processes by way of a descriptor (arch/nvalloc/unix/src/os.c:2238-2670). */
 #include <stdlib.h>
 
-#include "sim.h"
+#include "control.h"
 
 /* What these controls work on; the lock is held. */
 struct subject {

@@ -2,7 +2,7 @@
 /* Which cards there are, their UUIDs and names. */
 #include <stdio.h>
 
-#include "sim.h"
+#include "control.h"
 
 /* ctrl2080gpu.h NV2080_GPU_MAX_NAME_STRING_LENGTH, NV2080_CTRL_GPU_GET_NAME_STRING_FLAGS_TYPE */
 #define NAME_LENGTH 64u

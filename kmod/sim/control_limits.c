@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The limits on cgroups as NVML sets them (src/nvidia/arch/nvalloc/unix/src/os.c, 615.71.09): of the caller's own cgroup. */
-#include "sim.h"
+#include "control.h"
 
 #define CURRENT_PROCESS UINT32_MAX /* NV0000_CTRL_CMD_OS_UNIX_MEMACCT_CURRENT_PROCESS */
 

@@ -2,7 +2,7 @@
 /* What the card says about its memory; sizes are KiB as in ctrl2080fb.h. */
 #include <stdlib.h>
 
-#include "sim.h"
+#include "control.h"
 
 #define BAR1_KIB (256u << 10)
 

@@ -2,7 +2,7 @@
 /* Which processes use a card, and how much of it. */
 #include <stdlib.h>
 
-#include "sim.h"
+#include "control.h"
 
 /* ctrl2080gpu.h NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT */
 #define MAX_PIDS 950u

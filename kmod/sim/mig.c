@@ -3,7 +3,7 @@
  * Cards in MIG mode. Such a card has one instance here, of all its memory. A client has nothing of it before it has
  * subscribed to the instance, by an object below its subdevice (gpu_instance_subscription.c, kernel_mig_manager.c).
  */
-#include "sim.h"
+#include "control.h"
 
 static bool is_below(const struct object *object, const struct object *top)
 {

@@ -209,10 +209,12 @@ static int op_read(const char *path, char *out, size_t size, off_t offset, struc
 	char text[1024];
 	int length;
 
-	if (info->fh != 0 || !path)
+	if (!path)
 		return -EINVAL;
 	node = node_of(path);
-	if (node.kind == UVM)
+	if (node.kind == CARD)
+		return doorbell_read(this_sim(), (struct open_file *)(uintptr_t)info->fh, out, size);
+	if (info->fh != 0)
 		return -EINVAL;
 	length = text_of(&node, text, sizeof(text));
 	if (offset >= length)
@@ -223,14 +225,15 @@ static int op_read(const char *path, char *out, size_t size, off_t offset, struc
 	return (int)size;
 }
 
-/* MIG is switched on and off here, as nvidia-smi does it by a call that is not public. */
+/* Doorbells; and MIG is switched on and off so, as nvidia-smi does it by a call that is not public. */
 static int op_write(const char *path, const char *data, size_t size, off_t offset, struct fuse_file_info *info)
 {
 	struct node node = path ? node_of(path) : (struct node){ NOTHING, SIM_NO_CARD };
 	struct sim *sim = this_sim();
 	bool done;
 
-	(void)info;
+	if (node.kind == CARD)
+		return doorbell_write(sim, (struct open_file *)(uintptr_t)info->fh, data, size);
 	if (node.kind != MIG || offset != 0 || size < 1 || size > 2 || (data[0] != '0' && data[0] != '1'))
 		return -EINVAL;
 	pthread_mutex_lock(&sim->lock);

@@ -2,7 +2,7 @@
 /* Objects of all clients: one hash table by client and handle, and a tree in each client. */
 #include <stdlib.h>
 
-#include "sim.h"
+#include "engines.h"
 
 /* Where the driver's own choice of handles begins (rs_client.h RS_UNIQUE_HANDLE_BASE). */
 #define HANDLE_BASE 0xcaf00000u
@@ -97,6 +97,7 @@ static void remove_leaf(struct sim *sim, struct object *object)
 	if (object->memory)
 		memory_release(sim, object->memory);
 	shares_free(object);
+	engines_leave(sim, object);
 	sim->object_count--;
 	object->client->objects--;
 	free(object);

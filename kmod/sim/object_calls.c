@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* NV_ESC_RM_FREE and NV_ESC_RM_DUP_OBJECT. */
-#include "sim.h"
+#include "engines.h"
 
 /* A handle that is not there counts as freed (rs_server.c:1163, built with RS_COMPATABILITY_MODE). */
 uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle)
@@ -45,6 +45,7 @@ uint32_t object_duplicate(struct sim *sim, const struct object *source, struct o
 	copy->memory = source->memory;
 	if (copy->memory)
 		copy->memory->refs++;
+	engines_share(source, copy);
 	return NV_OK;
 }
 

@@ -24,7 +24,7 @@
 
 static const char usage[] =
 	"usage: cgpu-sim --mount DIR --cards MODEL[=MIB][:COUNT][/mig=CARD] [--driver VERSION] [--says VERSION]\n"
-	"       [--context-memory MIB] [--limits FILE] [--daemon]\n"
+	"       [--context-memory MIB] [--limits FILE] [--without-gsp] [--daemon]\n"
 	"Serves simulated NVIDIA cards as files: DIR/nvidiactl, DIR/nvidia0 and on, DIR/driver.\n"
 	"  --cards   MODEL is T4, V100, A10 or H200; MIB another memory size; COUNT 1 to 32;\n"
 	"            CARD the number of an H200 that is in MIG mode\n"
@@ -33,6 +33,7 @@ static const char usage[] =
 	"  --context-memory  memory that the driver takes for each channel group of the graphics engine,\n"
 	"            and tells of no process (default: by the model)\n"
 	"  --limits  limit cgroups as drivers from 615 on do; FILE is for who sets the limits\n"
+	"  --without-gsp  as cards without that processor: no channel can be disabled by FIFO_DISABLE_CHANNELS\n"
 	"  --daemon  return once the mount answers; without it, serve in the foreground\n"
 	"SIGTERM unmounts and ends it.\n";
 
@@ -43,6 +44,7 @@ struct options {
 	const char *context;
 	const char *says;
 	const char *limits;
+	bool without_gsp;
 	bool daemon;
 };
 
@@ -51,8 +53,8 @@ static int parse(int argc, char **argv, struct options *options)
 	static const struct option names[] = { { "mount", required_argument, NULL, 'm' },
 		{ "cards", required_argument, NULL, 'c' }, { "driver", required_argument, NULL, 'd' },
 		{ "context-memory", required_argument, NULL, 'C' }, { "says", required_argument, NULL, 's' },
-		{ "limits", required_argument, NULL, 'l' }, { "daemon", no_argument, NULL, 'D' },
-		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+		{ "limits", required_argument, NULL, 'l' }, { "without-gsp", no_argument, NULL, 'g' },
+		{ "daemon", no_argument, NULL, 'D' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
@@ -68,6 +70,8 @@ static int parse(int argc, char **argv, struct options *options)
 			options->says = optarg;
 		else if (option == 'l')
 			options->limits = optarg;
+		else if (option == 'g')
+			options->without_gsp = true;
 		else if (option == 'D')
 			options->daemon = true;
 		else if (option == 'h')
@@ -120,6 +124,8 @@ static bool prepare(struct sim *sim, const struct options *options)
 		return false;
 	}
 	cards_detach(sim);
+	sim->follows_clock = true;
+	sim->lacks_gsp = options->without_gsp;
 	if (options->context && !cards_parse_context(sim, options->context, &problem)) {
 		fprintf(stderr, "cgpu-sim: --context-memory %s: %s\n", options->context, problem);
 		return false;

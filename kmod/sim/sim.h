@@ -2,7 +2,7 @@
 /*
  * The simulated NVIDIA cards: one server process that answers the driver's user interface on files of a FUSE mount.
  * The kernel modules of tests/vm/standin are made of the same files but server.c, nodes.c, ioctl.c, register.c, caller.c,
- * pid_view.c, user_memory.c, memacct.c and work*.c, the engines (work.h), which no call of the driver reaches yet.
+ * pid_view.c, user_memory.c and memacct.c. What has control calls is in control.h, what has the engines in engines.h.
  * Everything here runs with sim->lock held unless a comment says otherwise; no memory of a caller is touched under it.
  */
 #ifndef CGPU_SIM_H
@@ -50,6 +50,9 @@ struct card {
 	uint32_t gpu_id;
 	uint32_t instance; /* the driver's number for it while it is attached, else SIM_NO_CARD */
 	uint32_t opens; /* of its node */
+	struct engines *engines; /* NULL: no channel group was ever made on it */
+	uint32_t compute_timeslice; /* the compute policy, which the driver only keeps */
+	uint64_t policy_client; /* which has set the policy of the runlists, by number */
 	uint8_t uuid[16];
 	char uuid_text[SIM_UUID_TEXT];
 };
@@ -67,6 +70,9 @@ struct memory {
 
 struct client;
 struct share;
+struct engines;
+struct engine_group;
+struct engine_channel;
 struct object {
 	struct object *bucket_next;
 	struct object *parent;
@@ -84,6 +90,8 @@ struct object {
 	/* Who may duplicate it, where it was said (share.c); else what is so for its parent. */
 	bool has_shares;
 	struct share *shares;
+	struct engine_group *group; /* of a channel group, and of a channel */
+	struct engine_channel *channel;
 };
 
 struct open_file;
@@ -110,6 +118,9 @@ struct open_file {
 	intptr_t hold; /* what keeps that one open (register.c) */
 	/* What was exported on it; NULL: it was never made ready for that. */
 	struct exports *exports;
+	/* Whose doorbell was rung last (doorbell.h). */
+	uint32_t rung_client;
+	uint32_t rung_channel;
 };
 
 struct sim {
@@ -134,6 +145,10 @@ struct sim {
 	uint64_t next_file;
 	struct uvm_file *uvm_files;
 	uint64_t memblock_size;
+	/* The time that the engines have: of the machine's clock, or what is set here. */
+	bool follows_clock;
+	uint64_t time;
+	bool lacks_gsp; /* cards without it can have no channels disabled */
 	/* Limits on cgroups, where they are served (memacct.c). NULL: the driver is older than that. */
 	struct memacct *memacct;
 	uint32_t (*charge)(struct sim *sim, uint32_t card, pid_t process, uint64_t bytes, uint32_t *charge);
@@ -206,6 +221,8 @@ bool user_write(const struct caller *caller, uint64_t address, const void *data,
 /* caller.c: no lock needed. */
 pid_t caller_process(const struct caller *caller);
 bool caller_is_admin(const struct caller *caller);
+/* Whether it may have what is only for those who may raise priorities. */
+bool caller_is_nice(const struct caller *caller);
 /* A descriptor of the caller as one of our own, or -1. */
 int caller_descriptor(const struct caller *caller, int fd);
 
@@ -342,36 +359,6 @@ int escape_heap_control(struct call *call);
 /* control.c */
 int escape_control(struct call *call);
 
-/* A control call; card is a copy, and SIM_NO_CARD stands for the client object. */
-struct control {
-	struct call *call;
-	uint32_t card_index;
-	bool denied; /* mig_denies() */
-	struct card card;
-	uint8_t *params;
-};
-/* control_memory.c, control_identity.c, control_pid.c, mig.c: run without the lock. */
-uint32_t control_fb_info_v1(struct control *control);
-uint32_t control_fb_info_v2(struct control *control);
-uint32_t control_fb_regions(struct control *control);
-uint32_t control_attached_ids(struct control *control);
-uint32_t control_id_info(struct control *control);
-uint32_t control_gid_info(struct control *control);
-uint32_t control_gpu_info(struct control *control);
-uint32_t control_name(struct control *control);
-uint32_t control_pids(struct control *control);
-uint32_t control_pid_info(struct control *control);
-uint32_t fb_info_of(const struct card *card, uint32_t index);
-/* control_limits.c */
-uint32_t control_set_limits(struct control *control);
-/* control_export.c */
-uint32_t control_export_object(struct control *control);
-uint32_t control_export_objects(struct control *control);
-uint32_t control_export_create(struct control *control);
-uint32_t control_export_info(struct control *control);
-uint32_t control_import_object(struct control *control);
-uint32_t control_import_objects(struct control *control);
-
 /* node_calls.c: calls about the driver rather than its objects. */
 int escape_card_info(struct call *call);
 int escape_check_version(struct call *call);
@@ -384,6 +371,10 @@ int escape_dispatch(struct call *call);
 /* ioctl.c: one ioctl of a mounted node. data: the kernel's copy of the structure, if it made one. */
 int escape_ioctl(
 	struct sim *sim, struct open_file *file, pid_t thread, uint32_t command, uint64_t argument, void *data);
+
+/* doorbell.c: write(2) and read(2) of a card's node, without the lock. Bytes or -errno. */
+int doorbell_write(struct sim *sim, struct open_file *file, const void *data, size_t size);
+int doorbell_read(struct sim *sim, struct open_file *file, void *out, size_t size);
 
 /* uvm.c: files of its node, without the lock. NULL: no memory. */
 struct uvm_file *uvm_open(struct sim *sim);

@@ -40,7 +40,7 @@ void work_on_done(struct work *work, work_done_fn done, void *ctx)
 	work->done_ctx = ctx;
 }
 
-uint32_t work_group_add(struct work *work, uint32_t engine)
+static uint32_t add_group(struct work *work, uint32_t engine, bool scheduled, enum work_level level)
 {
 	uint32_t index = 0;
 
@@ -50,9 +50,9 @@ uint32_t work_group_add(struct work *work, uint32_t engine)
 		return WORK_NONE;
 	work->group[index] = (struct work_group){
 		.used = true,
-		.scheduled = true,
+		.scheduled = scheduled,
 		.engine = engine,
-		.level = WORK_LEVEL_LOW,
+		.level = level,
 		.serial = ++work->serial,
 		.slice = work_slice(WORK_SLICE_DEFAULT),
 		.turn = WORK_NONE,
@@ -60,6 +60,24 @@ uint32_t work_group_add(struct work *work, uint32_t engine)
 	if (index >= work->groups)
 		work->groups = index + 1;
 	return index;
+}
+
+uint32_t work_group_add(struct work *work, uint32_t engine)
+{
+	return add_group(work, engine, true, WORK_LEVEL_LOW);
+}
+
+uint32_t work_group_add_idle(struct work *work, uint32_t engine)
+{
+	return add_group(work, engine, false, WORK_LEVEL_MEDIUM);
+}
+
+/* A runlist is made anew for what is on it. */
+static void changed(struct work *work, uint32_t group)
+{
+	if (work->group[group].scheduled)
+		runlist_submit(work, work->group[group].engine);
+	work_settle(work);
 }
 
 static void join(struct work *work, uint32_t index, uint32_t number)
@@ -78,31 +96,35 @@ static void join(struct work *work, uint32_t index, uint32_t number)
 	group->channels++;
 }
 
-uint32_t work_channel_add(struct work *work, uint32_t group, uint32_t queue)
+static uint32_t add_channel(struct work *work, uint32_t group, uint32_t queue, bool enabled)
 {
 	uint32_t index = 0;
-	struct work_item *items;
 
 	while (index < WORK_CHANNELS && work->channel[index].used)
 		index++;
 	if (!work_group_exists(work, group) || work->group[group].channels == WORK_GROUP_CHANNELS ||
 		index == WORK_CHANNELS || !queue || queue > WORK_QUEUE_MAX)
 		return WORK_NONE;
-	items = calloc(queue, sizeof(*items));
-	if (!items)
-		return WORK_NONE;
 	work->channel[index] = (struct work_channel){
 		.used = true,
-		.enabled = true,
+		.enabled = enabled,
 		.group = group,
 		.serial = ++work->serial,
-		.items = items,
 		.size = queue,
 	};
 	join(work, index, group);
-	runlist_submit(work, work->group[group].engine);
-	work_settle(work);
+	changed(work, group);
 	return index;
+}
+
+uint32_t work_channel_add(struct work *work, uint32_t group, uint32_t queue)
+{
+	return add_channel(work, group, queue, true);
+}
+
+uint32_t work_channel_add_idle(struct work *work, uint32_t group, uint32_t queue)
+{
+	return add_channel(work, group, queue, false);
 }
 
 static void leave_group(struct work *work, uint32_t index)
@@ -134,13 +156,28 @@ static void remove_channel(struct work *work, uint32_t index)
 
 int work_channel_remove(struct work *work, uint32_t channel)
 {
-	uint32_t engine;
+	uint32_t group;
 
 	if (!work_channel_exists(work, channel))
 		return -ENOENT;
-	engine = work->group[work->channel[channel].group].engine;
+	group = work->channel[channel].group;
 	remove_channel(work, channel);
-	runlist_submit(work, engine);
+	changed(work, group);
+	return 0;
+}
+
+int work_channel_rewind(struct work *work, uint32_t number)
+{
+	struct work_channel *channel;
+	bool is_on, has_begun;
+
+	if (!work_channel_exists(work, number))
+		return -ENOENT;
+	channel = &work->channel[number];
+	is_on = work->engine[work->group[channel->group].engine].channel == number;
+	has_begun = channel->count && (is_on || work_head(channel)->progress);
+	work->group[channel->group].cancelled += channel->count - has_begun;
+	channel->count = has_begun;
 	work_settle(work);
 	return 0;
 }
@@ -159,9 +196,15 @@ int work_group_remove(struct work *work, uint32_t group)
 	if (engine->for_group == group)
 		engine->for_group = WORK_NONE;
 	work->group[group].used = false;
-	runlist_submit(work, work->group[group].engine);
-	work_settle(work);
+	changed(work, group);
 	return 0;
+}
+
+static bool has_queue(struct work_channel *channel)
+{
+	if (!channel->items)
+		channel->items = calloc(channel->size, sizeof(*channel->items));
+	return channel->items != NULL;
 }
 
 int work_submit(struct work *work, uint32_t number, const struct work_kernel *kernel)
@@ -175,6 +218,8 @@ int work_submit(struct work *work, uint32_t number, const struct work_kernel *ke
 	channel = &work->channel[number];
 	if (channel->count == channel->size)
 		return -EAGAIN;
+	if (!has_queue(channel))
+		return -ENOMEM;
 	channel->items[(channel->first + channel->count) % channel->size] = (struct work_item){
 		.kernel = *kernel,
 		.submitted = work->now,

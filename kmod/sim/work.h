@@ -82,7 +82,7 @@ struct work_group_figures {
 	uint64_t loads;
 	uint64_t submitted; /* completed, cancelled and queued together */
 	uint64_t completed;
-	uint64_t cancelled; /* of channels that were removed with work in them */
+	uint64_t cancelled; /* of channels that were removed, or rewound, with work in them */
 	uint64_t queued;
 	uint64_t slice; /* as the card has it */
 };
@@ -101,13 +101,18 @@ struct work;
 struct work *work_create(const struct work_setup *setup);
 void work_destroy(struct work *work);
 void work_on_done(struct work *work, work_done_fn done, void *ctx);
-/* An identifier; WORK_NONE: no such engine or group, none left, or no memory. A group is scheduled, a channel enabled. */
+/* An identifier; WORK_NONE: no such engine or group, or none left. A group is scheduled, a channel enabled. */
 uint32_t work_group_add(struct work *work, uint32_t engine);
 uint32_t work_channel_add(struct work *work, uint32_t group, uint32_t queue);
+/* As the driver does: neither, and the group's level is MEDIUM (kernel_channel_group_api.c). */
+uint32_t work_group_add_idle(struct work *work, uint32_t engine);
+uint32_t work_channel_add_idle(struct work *work, uint32_t group, uint32_t queue);
 /* Removes the group with its channels. Work that is left in them is lost, as on a card. 0, or -ENOENT. */
 int work_group_remove(struct work *work, uint32_t group);
 int work_channel_remove(struct work *work, uint32_t channel);
-/* The doorbell. 0, -ENOENT, -EAGAIN (the queue is full), -EINVAL. */
+/* Throws away what is in the queue and has not begun (FIFO_DISABLE_CHANNELS, bRewindGpPut). 0, or -ENOENT. */
+int work_channel_rewind(struct work *work, uint32_t channel);
+/* The doorbell. 0, -ENOENT, -EAGAIN (the queue is full), -EINVAL, -ENOMEM. */
 int work_submit(struct work *work, uint32_t channel, const struct work_kernel *kernel);
 
 /* work_time.c */

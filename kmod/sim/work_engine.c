@@ -114,7 +114,7 @@ static uint32_t next_channel(const struct work *work, const struct work_engine *
 	return WORK_NONE;
 }
 
-static void complete(struct work *work, struct work_engine *engine)
+static void finish(struct work *work, struct work_engine *engine)
 {
 	struct work_channel *channel = &work->channel[engine->channel];
 	struct work_group *group = &work->group[channel->group];
@@ -190,7 +190,7 @@ static bool settle_running(struct work *work, struct work_engine *engine)
 	if (engine->channel != WORK_NONE) {
 		item = work_head(&work->channel[engine->channel]);
 		if (item->progress == item->kernel.length) {
-			complete(work, engine);
+			finish(work, engine);
 			return true;
 		}
 	} else {

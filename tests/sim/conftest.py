@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.layouts.stage import build
 from tests.sim.support import BUILD, REPOSITORY, Sim
+from tests.sim.virtual import Cards, load
 
 Start = Callable[..., Sim]
 
@@ -62,3 +65,17 @@ def start(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
 def sim(start: Start) -> Sim:
     """Return a server with two T4, shared by the tests of a file; each test leaves its cards empty."""
     return start("T4:2")
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """Build the cards as a library, once."""
+    return load(build(tmp_path_factory.mktemp("cards")))
+
+
+@pytest.fixture
+def cards(library: ctypes.CDLL) -> Iterator[Cards]:
+    """Return two T4 whose time the test sets."""
+    made = Cards(library, "T4:2")
+    yield made
+    made.end()

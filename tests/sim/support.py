@@ -46,6 +46,14 @@ class Sim:
             [program, "--dev", self.mount, *words], capture_output=True, text=True, timeout=120, check=False
         )
 
+    def command(self, *words: str) -> list[str]:
+        """Return the command of the probe with these words."""
+        return [str(BUILD / "cgpu-probe"), "--dev", str(self.mount), *words]
+
+    def run_command(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
     def used(self, card: int = 0) -> int:
         """Return the bytes a card has given out, asked by a client of its own."""
         with self.client(card) as client:

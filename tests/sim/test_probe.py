@@ -172,7 +172,7 @@ def test_borrow(sim: Sim) -> None:
 
 
 def test_channel_words(sim: Sim) -> None:
-    """Channels are unknown to simulated cards: the words reach the driver and tell its refusal."""
+    """What is no group and no channel: the words reach the driver and tell its refusal."""
     for word in ("timeslice=1", "timeslice=1:1000", "context-bytes=1", "channel-off=1:2", "channel-on=1:2"):
         done = sim.probe(word)
         assert (done.returncode, fields(done.stdout)["status"] != "0x0") == (3, True), word

@@ -5,6 +5,7 @@
 
 #include "card.h"
 #include "driver.h"
+#include "engines.h"
 
 struct sim *nvidia_card;
 
@@ -24,6 +25,22 @@ static int mig_set(const char *text, const struct kernel_param *parameter)
 static const struct kernel_param_ops mig_ops = { .set = mig_set };
 module_param_cb(test_mig, &mig_ops, NULL, 0200);
 MODULE_PARM_DESC(test_mig, "for tests: CARD 1 switches MIG on for a card, CARD 0 off");
+
+static int gsp_set(const char *text, const struct kernel_param *parameter)
+{
+	bool lacks;
+	int result = kstrtobool(text, &lacks);
+
+	if (result != 0 || !nvidia_card)
+		return result != 0 ? result : -ENODEV;
+	mutex_lock(&nvidia_card->lock);
+	nvidia_card->lacks_gsp = lacks;
+	mutex_unlock(&nvidia_card->lock);
+	return 0;
+}
+static const struct kernel_param_ops gsp_ops = { .set = gsp_set };
+module_param_cb(test_without_gsp, &gsp_ops, NULL, 0200);
+MODULE_PARM_DESC(test_without_gsp, "for tests: channels cannot be disabled, as on cards without that processor");
 
 /* A version that nobody knows yet speaks as the newest known one does. */
 static void choose_version(struct sim *sim)
@@ -48,6 +65,7 @@ int card_create(void)
 	}
 	mutex_init(&sim->lock);
 	choose_version(sim);
+	sim->follows_clock = true;
 	if (!cards_parse(sim, knob_cards(), &problem)) {
 		pr_err("nvidia: cards=%s: %s\n", knob_cards(), problem);
 		kvfree(sim->buckets);
@@ -61,6 +79,7 @@ int card_create(void)
 void card_destroy(void)
 {
 	struct sim *sim = nvidia_card;
+	u32 i;
 
 	/* What is left now are clients of the kernel: every open file holds a reference to this module. */
 	while (sim->clients) {
@@ -68,6 +87,8 @@ void card_destroy(void)
 		client_free(sim, sim->clients);
 	}
 	WARN_ON(sim->files || sim->object_count);
+	for (i = 0; i < sim->card_count; i++)
+		engines_destroy(&sim->cards[i]);
 	kvfree(sim->buckets);
 	kvfree(sim);
 	nvidia_card = NULL;

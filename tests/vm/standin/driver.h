@@ -77,6 +77,10 @@ void nvidia_dev_put_uuid(const u8 *uuid, struct nvidia_stack *sp);
 /* nv_ioctl.c */
 long nvidia_unlocked_ioctl(struct file *file, unsigned int cmd, unsigned long i_arg);
 
+/* nv_doorbell.c */
+ssize_t nvidia_write(struct file *file, const char __user *data, size_t size, loff_t *at);
+ssize_t nvidia_read(struct file *file, char __user *out, size_t size, loff_t *at);
+
 /* nv_procfs.c */
 int nv_procfs_init(void);
 void nv_procfs_exit(void);

@@ -152,6 +152,8 @@ static const struct file_operations nvidia_fops = {
 	.owner = THIS_MODULE,
 	.open = nvidia_open,
 	.release = nvidia_close,
+	.read = nvidia_read,
+	.write = nvidia_write,
 	.unlocked_ioctl = nvidia_unlocked_ioctl,
 	.compat_ioctl = nvidia_unlocked_ioctl,
 };

@@ -33,6 +33,11 @@ bool caller_is_admin(const struct caller *caller)
 	return caller->thread == SIM_KERNEL || capable(CAP_SYS_ADMIN);
 }
 
+bool caller_is_nice(const struct caller *caller)
+{
+	return caller->thread == SIM_KERNEL || capable(CAP_SYS_NICE) || capable(CAP_SYS_ADMIN);
+}
+
 void pid_view_open(struct pid_view *view, const struct sim *sim, const struct caller *caller)
 {
 	view->translate = version_at_least(sim, 535, 113, 1);

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.commands import eventually
+from tests.sim.support import fields
 from tests.vm.machine import Machine
 from tests.vm.node import build_standin, insmod, load_driver, rmmod, unload_driver
 from tests.vm.standin.steps import EMPTY, MAPPED, PROBE, PROBE32, card, used, uvm, uvm_command
@@ -127,3 +128,57 @@ def test_two_versions_do_not_mix(loaded: Machine) -> None:
     other = build_standin(loaded.kernel, "999.99") / "nvidia-modeset.ko"
     assert insmod(loaded, other, check=False).returncode != 0
     insmod(loaded, build_standin(loaded.kernel) / "nvidia-modeset.ko")
+
+
+def test_work(loaded: Machine) -> None:
+    """Channels run what is written to the card's node, when they are scheduled and not disabled."""
+    steps = ("submit=20:1ms", "expect-errno=62", "drain=50ms", "schedule=1", "drain=60s", "figures")
+    done = loaded.run([loaded.seen(PROBE), "idle-group=2", *steps])
+    figures = next(fields(line) for line in done.stdout.splitlines() if line.startswith("figures"))
+    assert (figures["completed"], figures["busy"]) == ("40", "40000000")
+    held = ("submit=5:1ms", "expect-errno=62", "drain=50ms", "schedule=1", "expect-errno=62", "drain=50ms")
+    loaded.run([loaded.seen(PROBE32), "group", "disable", *held, "enable", "drain=60s", "slice=5", "levers"])
+
+
+def test_work_shares_the_card(loaded: Machine) -> None:
+    """Two groups have their parts by their time slices, and the driver's samples name the process."""
+    done = loaded.run([loaded.seen(PROBE), "group", "group", "slice=3072", "busy=2s:1ms", "samples"])
+    small, large = (int(fields(line)["busy"]) for line in done.stdout.splitlines() if line.startswith("busy"))
+    assert large / small == pytest.approx(3, rel=0.05)
+    pid = next(fields(line)["pid"] for line in done.stdout.splitlines() if line.startswith("busy"))
+    last = [fields(line) for line in done.stdout.splitlines() if line.startswith("sample ")][-3:]
+    assert {sample["pid"] for sample in last} == {pid}
+
+
+def test_rights_of_levers(loaded: Machine) -> None:
+    """What can starve others is for those who may raise priorities; the driver's own callers may do all."""
+    words = (
+        "interleave=2",
+        "realtime=1",
+        "restart",
+        "runlist-policy=1",
+        "runlist-policy=0:1",
+        "compute-policy=1",
+    )
+    loaded.run([loaded.seen(PROBE), "group", *words])
+    refused = [word for name in words for word in ("expect=0x1b", name)]
+    loaded.run(
+        ["/usr/bin/setpriv", "--bounding-set=-sys_nice,-sys_admin", loaded.seen(PROBE), "group", *refused]
+    )
+
+
+def test_without_gsp(loaded: Machine) -> None:
+    """Cards without that processor have no channels disabled."""
+    knob(loaded, "test_without_gsp", "1")
+    loaded.run([loaded.seen(PROBE), "group", "expect=0x56", "disable"])
+    knob(loaded, "test_without_gsp", "0")
+    loaded.run([loaded.seen(PROBE), "group", "disable", "enable"])
+
+
+def test_groups_end_with_their_process(loaded: Machine) -> None:
+    """A killed process leaves nothing on the runlist."""
+    process = loaded.start([loaded.seen(PROBE), "group", "submit=1000:1s:0", "hold"], input=None)
+    process.await_output("hold")
+    process.kill()
+    process.wait()
+    loaded.run([loaded.seen(PROBE), "group", "submit=5:1ms", "drain=60s"])

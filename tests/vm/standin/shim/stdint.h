@@ -4,6 +4,10 @@
 
 #include <linux/limits.h>
 #include <linux/types.h>
+#include <linux/workqueue.h>
+
+/* The card has a function of this name. */
+#undef work_pending
 
 typedef long intptr_t;
 

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Channel groups with work in them. Only simulated cards take work so (kmod/sim/doorbell.h); on real ones it is EINVAL. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "../sim/doorbell.h"
+#include "work.h"
+
+#define LLU(value) ((unsigned long long)(value))
+#define MAX_PROCESSES 256u
+/* How far ahead of the card a program stays that keeps it busy, and how often it looks at most, and at least. */
+#define AHEAD_NS 200000000ull
+#define LOOK_NS 100000ull
+#define LOOK_MOST_NS 10000000ull
+
+static struct work_group groups[WORK_MAX_GROUPS];
+static uint32_t group_count;
+
+struct load {
+	uint64_t length;
+	uint64_t grain;
+};
+
+static struct session *current(struct probe *probe)
+{
+	return &probe->sessions[probe->gpu];
+}
+
+struct work_group *work_last(struct probe *probe)
+{
+	uint32_t i = group_count;
+
+	while (i > 0 && groups[i - 1].gpu != probe->gpu)
+		i--;
+	return i ? &groups[i - 1] : NULL;
+}
+
+/* A number with ns, us, ms or s behind it, as nanoseconds; advances text. */
+static bool parse_time(const char **text, uint64_t *ns)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
+	double value;
+	char *end;
+	size_t i;
+
+	if (**text < '0' || **text > '9')
+		return false;
+	value = strtod(*text, &end);
+	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		size_t length = strlen(units[i].name);
+
+		if (strncmp(end, units[i].name, length) == 0 && (end[length] == ':' || end[length] == '\0')) {
+			value *= units[i].ns;
+			end += length;
+			break;
+		}
+	}
+	if ((*end != ':' && *end != '\0') || value > 1e18)
+		return false;
+	*ns = (uint64_t)value;
+	*text = end;
+	return true;
+}
+
+/* LENGTH[:GRAIN], with more behind a colon or nothing. */
+static bool parse_load(const char **text, struct load *load)
+{
+	load->grain = 1;
+	if (!parse_time(text, &load->length))
+		return false;
+	return **text != ':' || (++*text, parse_time(text, &load->grain));
+}
+
+static uint32_t new_handle(struct session *session)
+{
+	return session->settings->own_handles ? session->next_handle++ : 0;
+}
+
+static uint32_t make_group(struct session *session, uint32_t engine, uint32_t channels, struct work_group *group)
+{
+	const struct nv_abi *abi = session->settings->abi;
+	uint8_t params[64] = { 0 }, channel[512] = { 0 };
+	uint32_t status, handle;
+
+	*group = (struct work_group){ .gpu = session->gpu, .handle = new_handle(session) };
+	put32(params, abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.engineType, engine);
+	status = session_alloc(session, session->device, KEPLER_CHANNEL_GROUP_A, params,
+		abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.bytes, &group->handle);
+	if (status != NV_OK)
+		return status;
+	if (!memory_hold(session, group->handle, 0))
+		return PROBE_ERRNO;
+	put32(channel, abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.engineType, engine);
+	put32(channel, abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.gpFifoEntries, DOORBELL_QUEUE);
+	while (status == NV_OK && group->channels < channels) {
+		handle = new_handle(session);
+		status = session_alloc(session, group->handle, TURING_CHANNEL_GPFIFO_A, channel,
+			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.bytes, &handle);
+		if (status == NV_OK)
+			group->channel[group->channels++] = handle;
+	}
+	return status;
+}
+
+/* [CHANNELS[:ENGINE]] */
+static uint32_t do_group(struct probe *probe, const char *value, bool scheduled, bool *understood)
+{
+	uint64_t numbers[2] = { 1, NV2080_ENGINE_TYPE_GR0 };
+	struct session *session = current(probe);
+	struct work_group group = { 0 };
+	uint32_t status, i;
+
+	*understood = (!value || parse_numbers(value, numbers, 2)) && numbers[0] <= WORK_MAX_CHANNELS;
+	if (!*understood)
+		return NV_OK;
+	status = group_count < WORK_MAX_GROUPS ? session_open(session) : NV_ERR_INSUFFICIENT_RESOURCES;
+	if (status == NV_OK)
+		status = make_group(session, (uint32_t)numbers[1], (uint32_t)numbers[0], &group);
+	if (status == NV_OK && scheduled)
+		status = lever_schedule(session, &group, true);
+	if (group.handle && group_count < WORK_MAX_GROUPS)
+		groups[group_count++] = group;
+	printf("%s client=0x%x handle=0x%x channels=", scheduled ? "group" : "idle-group", session->client,
+		group.handle);
+	for (i = 0; i < group.channels; i++)
+		printf("%s0x%x", i ? "," : "", group.channel[i]);
+	report(status, "%s", "");
+	return status;
+}
+
+static uint32_t launch(struct session *session, uint32_t channel, const struct load *load, uint32_t count)
+{
+	struct doorbell record = {
+		.client = session->client,
+		.channel = channel,
+		.length = load->length,
+		.grain = load->grain,
+		.count = count,
+	};
+
+	return pwrite(session->card, &record, sizeof(record), 0) == sizeof(record) ? NV_OK : PROBE_ERRNO;
+}
+
+static uint32_t read_channel(struct session *session, uint32_t channel, struct doorbell_figures *figures)
+{
+	static const struct load none;
+	uint32_t status = launch(session, channel, &none, 0);
+
+	if (status == NV_OK && pread(session->card, figures, sizeof(*figures), 0) != sizeof(*figures))
+		return PROBE_ERRNO;
+	return status;
+}
+
+/* Of all channels of a group together. */
+static uint32_t read_group(struct probe *probe, const struct work_group *group, struct doorbell_figures *sum)
+{
+	struct doorbell_figures one;
+	uint32_t i, status = NV_OK;
+
+	memset(sum, 0, sizeof(*sum));
+	for (i = 0; i < group->channels && status == NV_OK; i++) {
+		status = read_channel(&probe->sessions[group->gpu], group->channel[i], &one);
+		if (status != NV_OK)
+			break;
+		sum->submitted += one.submitted;
+		sum->completed += one.completed;
+		sum->queued += one.queued;
+		sum->busy += one.busy;
+		sum->now = one.now;
+	}
+	return status;
+}
+
+/* COUNT:LENGTH[:GRAIN], in each channel of the last group */
+static uint32_t do_submit(struct probe *probe, const char *value, bool *understood)
+{
+	const struct work_group *group = work_last(probe);
+	uint32_t i, status = group ? NV_OK : NV_ERR_INVALID_OBJECT_HANDLE;
+	struct load load;
+	uint64_t count;
+
+	*understood = value && parse_size(&value, &count) && *value++ == ':' && parse_load(&value, &load) &&
+		*value == '\0' && count <= UINT32_MAX;
+	if (!*understood)
+		return NV_OK;
+	for (i = 0; group && i < group->channels && status == NV_OK; i++)
+		status = launch(current(probe), group->channel[i], &load, (uint32_t)count);
+	report(status, "submit count=%llu length=%llu grain=%llu channels=%u", LLU(count), LLU(load.length),
+		LLU(load.grain), i);
+	return status;
+}
+
+static uint32_t do_figures(struct probe *probe)
+{
+	struct doorbell_figures sum;
+	uint32_t i, status = NV_OK, one;
+
+	for (i = 0; i < group_count; i++) {
+		one = read_group(probe, &groups[i], &sum);
+		report(one, "figures group=0x%x submitted=%llu completed=%llu queued=%llu busy=%llu now=%llu",
+			groups[i].handle, LLU(sum.submitted), LLU(sum.completed), LLU(sum.queued), LLU(sum.busy),
+			LLU(sum.now));
+		status = one != NV_OK ? one : status;
+	}
+	return status;
+}
+
+static void pause_ns(uint64_t ns)
+{
+	struct timespec time = { .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
+
+	nanosleep(&time, NULL);
+}
+
+/* SECONDS: waits until no channel has anything in its queue, so long at most. */
+static uint32_t do_drain(struct probe *probe, const char *value, bool *understood)
+{
+	uint64_t limit, start = clock_now(), queued = 0;
+	struct doorbell_figures sum;
+	uint32_t i, status = NV_OK;
+
+	*understood = value && parse_time(&value, &limit) && *value == '\0';
+	if (!*understood)
+		return NV_OK;
+	do {
+		if (queued)
+			pause_ns(1000000);
+		for (queued = i = 0; i < group_count && status == NV_OK; i++) {
+			status = read_group(probe, &groups[i], &sum);
+			queued += sum.queued;
+		}
+	} while (queued && status == NV_OK && clock_now() - start < limit);
+	if (queued && status == NV_OK) {
+		errno = ETIME;
+		status = PROBE_ERRNO;
+	}
+	report(status, "drain queued=%llu waited=%llu", LLU(queued), LLU(clock_now() - start));
+	return status;
+}
+
+/* Kernels that are so far ahead, or fill a queue. */
+static uint64_t depth_of(const struct load *load)
+{
+	uint64_t depth = AHEAD_NS / load->length;
+
+	return depth < 2 ? 2 : depth > DOORBELL_QUEUE ? DOORBELL_QUEUE : depth;
+}
+
+/* Launches what is missing. */
+static uint32_t refill(struct probe *probe, const struct work_group *group, const struct load *load)
+{
+	struct session *session = &probe->sessions[group->gpu];
+	uint64_t depth = depth_of(load);
+	struct doorbell_figures figures;
+	uint32_t i, status = NV_OK;
+
+	for (i = 0; i < group->channels && status == NV_OK; i++) {
+		status = read_channel(session, group->channel[i], &figures);
+		if (status == NV_OK && figures.queued < depth)
+			status = launch(session, group->channel[i], load, (uint32_t)(depth - figures.queued));
+	}
+	return status;
+}
+
+/* All groups that there are, for so long. */
+static uint32_t keep_busy(struct probe *probe, uint64_t time, const struct load *load)
+{
+	struct doorbell_figures before[WORK_MAX_GROUPS], after;
+	uint64_t start = clock_now(), look = depth_of(load) * load->length / 4;
+	uint32_t i, status = NV_OK;
+
+	look = look < LOOK_NS ? LOOK_NS : look > LOOK_MOST_NS ? LOOK_MOST_NS : look;
+	for (i = 0; i < group_count && status == NV_OK; i++)
+		status = read_group(probe, &groups[i], &before[i]);
+	while (status == NV_OK && clock_now() - start < time) {
+		for (i = 0; i < group_count && status == NV_OK; i++)
+			status = refill(probe, &groups[i], load);
+		pause_ns(look);
+	}
+	for (i = 0; i < group_count && status == NV_OK; i++) {
+		status = read_group(probe, &groups[i], &after);
+		report(status, "busy pid=%d group=0x%x completed=%llu busy=%llu elapsed=%llu", getpid(),
+			groups[i].handle, LLU(after.completed - before[i].completed), LLU(after.busy - before[i].busy),
+			LLU(after.now - before[i].now));
+	}
+	if (status != NV_OK || !group_count)
+		report(status, "busy pid=%d groups=%u", getpid(), group_count);
+	return status;
+}
+
+/* A process with a client of its own, and one group. */
+static void child(const struct probe *parent, uint64_t time, const struct load *load)
+{
+	struct probe own = { .settings = parent->settings, .gpu = parent->gpu };
+	struct session *session = &own.sessions[own.gpu];
+	uint32_t status;
+
+	session_init(session, &own.settings, own.gpu);
+	group_count = 0;
+	status = session_open(session);
+	if (status == NV_OK)
+		status = make_group(session, NV2080_ENGINE_TYPE_GR0, 1, &groups[0]);
+	if (status == NV_OK)
+		status = lever_schedule(session, &groups[0], true);
+	group_count = status == NV_OK;
+	if (status == NV_OK)
+		status = keep_busy(&own, time, load);
+	else
+		report(status, "busy pid=%d", getpid());
+	session_close(session);
+	_exit(status != NV_OK);
+}
+
+static uint32_t in_processes(struct probe *probe, uint64_t time, const struct load *load, uint32_t count)
+{
+	uint32_t i, started, failed = 0;
+	int result;
+
+	fflush(stdout);
+	for (started = 0; started < count; started++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			child(probe, time, load);
+		if (pid < 0)
+			break;
+	}
+	for (i = 0; i < started; i++)
+		failed += wait(&result) < 0 || result != 0;
+	return failed || started < count ? NV_ERR_GENERIC : NV_OK;
+}
+
+/* SECONDS:LENGTH[:GRAIN[:PROCESSES]] */
+static uint32_t do_busy(struct probe *probe, const char *value, bool *understood)
+{
+	uint64_t time, processes = 0;
+	struct load load;
+
+	*understood = value && parse_time(&value, &time) && *value++ == ':' && parse_load(&value, &load) &&
+		(*value == '\0' || parse_number(value + 1, &processes)) && load.length && processes <= MAX_PROCESSES;
+	if (!*understood)
+		return NV_OK;
+	return processes ? in_processes(probe, time, &load, (uint32_t)processes) : keep_busy(probe, time, &load);
+}
+
+bool work_run(struct probe *probe, const char *name, const char *value, uint32_t *status, bool *understood)
+{
+	*understood = true;
+	if (strcmp(name, "group") == 0 || strcmp(name, "idle-group") == 0)
+		*status = do_group(probe, value, name[0] == 'g', understood);
+	else if (strcmp(name, "submit") == 0)
+		*status = do_submit(probe, value, understood);
+	else if (strcmp(name, "busy") == 0)
+		*status = do_busy(probe, value, understood);
+	else if (strcmp(name, "drain") == 0)
+		*status = do_drain(probe, value, understood);
+	else if (strcmp(name, "figures") == 0 && !value)
+		*status = do_figures(probe);
+	else
+		return lever_run(probe, name, value, status, understood);
+	return true;
+}

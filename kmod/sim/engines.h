@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engines of the simulated cards (work.h) as the driver has them: its channel groups and channels, and the samples of
+ * how busy they were. Everything here runs with sim->lock held.
+ *
+ * A card's engines are brought to the present whenever somebody asks for something of them; nothing runs by itself. Their
+ * time is that of the machine's clock, in nanoseconds, or what was set.
+ */
+#ifndef CGPU_SIM_ENGINES_H
+#define CGPU_SIM_ENGINES_H
+
+#include "sim.h"
+#include "work.h"
+
+/* At most as many as the driver has places for in what it answers. */
+#define ENGINES_SAMPLES 72u
+/* Six in a second. */
+#define ENGINES_SAMPLE_NS 166666667ull
+
+/* KernelChannelGroup: what a channel group's object, and each duplicate of it, stands for. */
+struct engine_group {
+	struct engine_group *next; /* of the card */
+	struct engine_group *prev;
+	struct engine_channel *channels;
+	uint32_t count; /* of these */
+	uint32_t refs; /* objects, and channels */
+	uint32_t card;
+	uint32_t id; /* of the engines */
+	uint32_t engine;
+	pid_t process; /* that made the client */
+	bool is_bound; /* its engine cannot become another one any more */
+	uint64_t timeslice; /* as it was asked for */
+	uint64_t sampled; /* what of its time is in samples already */
+};
+
+struct engine_channel {
+	struct engine_channel *next; /* of the group */
+	struct engine_channel *prev;
+	struct engine_group *group;
+	uint32_t id;
+	uint32_t queue;
+	/* It runs when neither holds: not scheduled, or no more (GPFIFO_SCHEDULE); FIFO_DISABLE_CHANNELS. */
+	bool is_stopped;
+	bool is_disabled;
+};
+
+/* How busy the graphics engine was with a process, in a time that ended then. */
+struct engine_sample {
+	uint64_t ended;
+	uint64_t busy;
+	pid_t process; /* 0: it was idle */
+};
+
+struct engines {
+	struct work *work;
+	struct engine_group *groups;
+	/* A ring, and what belongs into its next entries: `busy` of the time that has not ended. */
+	struct engine_sample sample[ENGINES_SAMPLES];
+	uint32_t samples;
+	uint32_t tail;
+	uint64_t next_sample;
+	struct engine_sample open[ENGINES_SAMPLES];
+	uint32_t opened;
+};
+
+/* engines.c */
+/* What the driver answers for a result of work.h. */
+uint32_t engines_status(int result);
+/* Makes a card's engines, unless it has them. */
+uint32_t engines_need(struct sim *sim, uint32_t card);
+void engines_destroy(struct card *card);
+/* Brings a card's engines to the present, if it has any. */
+void engines_advance(struct sim *sim, uint32_t card);
+/* For the new object of a channel group. engine: of NV2080_ENGINE_TYPE_*. */
+uint32_t engines_group_add(struct sim *sim, struct object *object, uint32_t engine);
+/* For the new object of a channel, in a group or, where that is NULL, in one of its own. */
+uint32_t engines_channel_add(
+	struct sim *sim, struct object *object, struct engine_group *group, uint32_t engine, uint32_t entries);
+void engines_share(const struct object *source, struct object *copy);
+/* Before an object goes. */
+void engines_leave(struct sim *sim, struct object *object);
+/* Takes an unbound group to another engine, with its channels. */
+uint32_t engines_bind(struct sim *sim, struct engine_group *group, uint32_t engine);
+
+/* engines_samples.c */
+/* To a time: with a sample whenever one is due. */
+void samples_advance(struct engines *engines, uint64_t until);
+/* A group's time that is in no sample yet, before it goes. */
+void samples_keep(struct engines *engines, struct engine_group *group);
+
+#endif
