@@ -166,6 +166,8 @@ static uint32_t pull(struct control *control, const struct entry *entry)
 		status = entry->lever(control, object);
 	}
 	pthread_mutex_unlock(&call->sim->lock);
+	if (control->waits)
+		engines_wait(call->sim, control->card_index);
 	return status;
 }
 

@@ -7,6 +7,7 @@
 
 /* A control call; card is a copy, and SIM_NO_CARD stands for the client object. */
 struct control {
+	bool waits; /* before it returns, for what it has asked of the engines */
 	struct call *call;
 	uint32_t card_index;
 	bool denied; /* mig_denies() */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Controls on a subdevice and a device that are about their channels (kernel_fifo_ctrl.c, ctrl2080fifo.h, ctrl0080fifo.h)
- * or about how compute is to be divided (subdevice_ctrl_gpu_kernel.c). Nobody waits here for channels to leave: they have
- * left when the card's time is that far.
+ * or about how compute is to be divided (subdevice_ctrl_gpu_kernel.c). FIFO_DISABLE_CHANNELS returns
+ * when the channels have left, unless it is about scheduling only; where time is set, they have when that is so far.
  */
 #include "control.h"
 #include "engines.h"
@@ -63,6 +63,7 @@ uint32_t lever_disable_channels(struct control *control, struct object *object)
 		if (disable && params[at->bRewindGpPut])
 			work_channel_rewind(work, channels[i]->id);
 	}
+	control->waits = !params[at->bOnlyDisableScheduling];
 	return engines_status(work_channels_disable(work, ids, count, disable, params[at->bOnlyDisableScheduling]));
 }
 

@@ -15,6 +15,8 @@
 #define SWITCH_NS 30000u
 #define SAVE_NS 20000u
 #define COMMAND_NS 20000u
+#define WAIT_STEP_NS 1000000u
+#define WAIT_MOST_NS 1000000000u
 
 static uint64_t present(const struct sim *sim)
 {
@@ -81,6 +83,34 @@ void engines_advance(struct sim *sim, uint32_t card)
 
 	if (engines)
 		samples_advance(engines, present(sim));
+}
+
+/* Nanoseconds until it may be over; 0: it is. */
+static uint64_t pending(struct sim *sim, uint32_t card)
+{
+	const struct work *work;
+	uint64_t left = 0;
+
+	pthread_mutex_lock(&sim->lock);
+	engines_advance(sim, card);
+	work = sim->cards[card].engines ? sim->cards[card].engines->work : NULL;
+	if (work && work_pending(work))
+		left = work_next(work) - work_now(work);
+	pthread_mutex_unlock(&sim->lock);
+	return left < WAIT_STEP_NS ? left : WAIT_STEP_NS;
+}
+
+void engines_wait(struct sim *sim, uint32_t card)
+{
+	uint64_t begun = present(sim), left = 1;
+	struct timespec rest = { 0 };
+
+	while (sim->follows_clock && left && present(sim) - begun < WAIT_MOST_NS) {
+		left = pending(sim, card);
+		rest.tv_nsec = (long)left;
+		if (left)
+			nanosleep(&rest, NULL);
+	}
 }
 
 static uint32_t engine_of(uint32_t type)

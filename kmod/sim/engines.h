@@ -71,6 +71,9 @@ uint32_t engines_need(struct sim *sim, uint32_t card);
 void engines_destroy(struct card *card);
 /* Brings a card's engines to the present, if it has any. */
 void engines_advance(struct sim *sim, uint32_t card);
+/* Without the lock: waits until what was asked for has acted, and who was to leave has left; a second at most. Where the time
+ * is set it does nothing. */
+void engines_wait(struct sim *sim, uint32_t card);
 /* For the new object of a channel group. engine: of NV2080_ENGINE_TYPE_*. */
 uint32_t engines_group_add(struct sim *sim, struct object *object, uint32_t engine);
 /* For the new object of a channel, in a group or, where that is NULL, in one of its own. */

@@ -76,17 +76,23 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-def build(output: Path, *defines: str, core: Path = KMOD / "core") -> Path:
-    """Build core, cards and stage as one library. Undefined behaviour ends the process."""
+def build(output: Path, *defines: str, core: Path = KMOD / "core", more: tuple[Path, ...] = ()) -> Path:
+    """Build core, cards and stage as one library, with more sources. Undefined behaviour ends the process."""
     gen = generated(output / "gen")
     cards = [path for path in sorted((KMOD / "sim").glob("*.c")) if path.name not in MOUNT_ONLY]
     between = [KMOD / "replay" / "transport.c", KMOD / "replay" / "cards.c"]
     engine = [source for source in sources(gen) if Path(source).parent.name != "core"]
     engine += map(str, sorted(core.glob("*.c")))
     library = output / "liblayouts.so"
-    include = [f"-iquote{core}", f"-iquote{KMOD / 'sim'}", f"-iquote{KMOD / 'replay'}", *defines]
+    include = [
+        f"-iquote{core}",
+        f"-iquote{KMOD / 'sim'}",
+        f"-iquote{KMOD / 'replay'}",
+        f"-iquote{HERE}",
+        *defines,
+    ]
     trap = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-Wl,-Bsymbolic", "-pthread"]
-    stage = [*map(str, between), *map(str, cards), *map(str, sorted(HERE.glob("*.c")))]
+    stage = [*map(str, between), *map(str, cards), *map(str, sorted(HERE.glob("*.c"))), *map(str, more)]
     command = [
         tool("cc"),
         *include,

@@ -74,6 +74,19 @@ def test_the_card_follows_the_clock(worker: Worker) -> None:
     assert shares(worker, busy_group(worker))[0] == pytest.approx(0.49, abs=0.03)
 
 
+def test_stopping_waits_for_the_kernel(worker: Worker) -> None:
+    """A call that stops a channel returns when what could not be interrupted has ended, and nothing runs after it."""
+    group = worker.group()
+    worker.ring(group.channel, 20, 30 * MS, 0)
+    time.sleep(0.01)
+    assert worker.disable(group.channel) == Status.OK
+    stopped = worker.figures(group.channel)
+    assert stopped.completed >= 1
+    assert stopped.busy == stopped.completed * 30 * MS
+    time.sleep(0.05)
+    assert worker.figures(group.channel).busy == stopped.busy
+
+
 def set_policy(worker: Worker, policy: int, flags: int = 0) -> int:
     """Set the policy of the card's runlists."""
     return worker.lever(worker.client.subdevice, RUNLIST_POLICY, POLICY_FORM, schedPolicy=policy, flags=flags)

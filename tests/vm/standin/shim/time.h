@@ -2,6 +2,7 @@
 #ifndef STANDIN_TIME_H
 #define STANDIN_TIME_H
 
+#include <linux/delay.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
 
@@ -20,5 +21,14 @@ static inline void standin_clock(struct timespec *now)
 	now->tv_sec = (long)div_u64_rem(ktime_get_ns(), NSEC_PER_SEC, &rest);
 	now->tv_nsec = rest;
 }
+
+/* To wait for the card: nobody counts on more than that time passes. */
+static inline void standin_sleep(const struct timespec *rest)
+{
+	unsigned long us = (unsigned long)rest->tv_nsec / NSEC_PER_USEC + 1;
+
+	usleep_range(us, us + 50);
+}
+#define nanosleep(rest, left) standin_sleep(rest)
 
 #endif
