@@ -120,7 +120,8 @@ int cgpu_sched_set(struct cgpu_sched *sched, const struct cgpu_sched_settings *s
 	if (!valid(settings))
 		return -EINVAL;
 	core_sched_settle(sched, now);
-	if (settings->policy != sched->settings.policy || settings->time_slices != sched->settings.time_slices)
+	/* Only the node changes a policy. What a container can bring about must not end another one's turn. */
+	if (settings->policy != sched->settings.policy)
 		core_sched_forfeit(sched);
 	sched->settings = *settings;
 	return 0;

@@ -73,6 +73,34 @@ static void a_bare_channel_brings_gates(void)
 	bench_free(bench);
 }
 
+/* Made and freed in the middle of another one's turn, again and again. */
+static void a_bare_channel_ends_no_turn(void)
+{
+	struct bench *bench = fresh(2);
+	struct caller first = busy(bench, 1, ":1", 1);
+	u64 ran[3] = { 0 }, end, until;
+	u32 bare = 0, was = 1;
+
+	busy(bench, 2, ":1", 1);
+	for (end = bench->now + 2000 * MS; bench->now < end; bench->now = until) {
+		until = apply(bench);
+		if (!driver.stopped[201] && was && until > bench->now + MS / 5)
+			until = bench->now + MS / 5;
+		ran[1] += driver.stopped[101] ? 0 : until - bench->now;
+		ran[2] += driver.stopped[201] ? 0 : until - bench->now;
+		was = driver.stopped[201];
+		if (was)
+			continue;
+		if (bare)
+			CHECK_EQ(bench_rm_free(bench, &first, 0xc001, 160), NV_OK);
+		else
+			CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 160, CHANNEL), NV_OK);
+		bare = !bare;
+	}
+	CHECK(ran[1] > ran[2] * 98 / 100 && ran[1] < ran[2] * 102 / 100);
+	bench_free(bench);
+}
+
 /* A container keeps the descriptor of its group's client from everybody, and makes another. */
 static void a_group_that_nobody_reaches_brings_gates(void)
 {
@@ -158,6 +186,7 @@ int main(int argc, char **argv)
 		TEST(time_slices_follow_weights_and_groups),
 		TEST(idle_groups_take_nothing),
 		TEST(a_bare_channel_brings_gates),
+		TEST(a_bare_channel_ends_no_turn),
 		TEST(a_group_that_nobody_reaches_brings_gates),
 		TEST(a_container_does_not_divide),
 		TEST(the_compute_policy_is_the_default),

@@ -75,7 +75,7 @@ def test_the_card_follows_the_clock(worker: Worker) -> None:
 
 
 def test_stopping_waits_for_the_kernel(worker: Worker) -> None:
-    """A call that stops a channel returns when what could not be interrupted has ended, and nothing runs after it."""
+    """A call that stops a channel returns when what cannot be interrupted has ended; nothing runs after."""
     group = worker.group()
     worker.ring(group.channel, 20, 30 * MS, 0)
     time.sleep(0.01)
