@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOT_KEYS = ("default_memsize",)
 GPU_KEYS = ("max_inst", "policy", "prio_ratio")
 SWITCHES = ("enforce", "allow_zero_weight", "allow_unknown_driver", "managed_memory")
-VALUES = ("context_memory", "drift_tolerance", "drift_reaction")
+VALUES = ("context_memory", "drift_tolerance", "drift_reaction", "slice_us")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Value] = {
     "policy": 1,
     "max_inst": 20,
     "prio_ratio": 80,
+    "slice_us": 2000,
     "allow_zero_weight": False,
     "enforce": True,
     "allow_unknown_driver": False,
@@ -63,6 +64,7 @@ class Effective:
     policy: int
     max_inst: int
     prio_ratio: int
+    slice_us: int
     allow_zero_weight: bool
     enforce: bool
     allow_unknown_driver: bool

@@ -3,9 +3,9 @@
 Shares of GPU time under each policy, on a simulated card and in virtual time.
 
 The core's scheduler decides, the simulated card executes, and what each container had is compared with what
-its policy says. The times of the card (another context, a cut, a lever) are estimates, and the kernels of the
-published tables are assumed: benchmarks/shares/tables.py says how. Exits with 1 when a bound is missed; the
-last line has the worst error of each policy.
+its policy says, also while containers come, go and change. The times of the card (another context, a cut,
+a lever) are estimates, and the kernels of the published tables are assumed: benchmarks/shares/tables.py says
+how. Exits with 1 when a bound is missed; the last line has the worst error of each policy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.shares import cases, plot, tables
+from benchmarks.shares import cases, changes, plot, tables
 from benchmarks.shares.binding import US, Harness
 from benchmarks.shares.cases import NAMES, POLICIES, Finding
 
@@ -87,6 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         findings = [
             *cases.mixes(harness, slice_, levers=levers),
             *cases.priority(harness, slice_, levers=levers),
+            *changes.findings(harness, slice_, levers=levers),
             *tables.findings(rates),
         ]
         drawn = plot.write(harness, slice_, options.plots) if options.plots else []

@@ -44,6 +44,10 @@ class CStep(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("length", "grain", "pause", "count"))
 
 
+class CKernel(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("length", "grain", "tag"))
+
+
 class CProgram(ctypes.Structure):
     _fields_ = (
         ("channel", ctypes.c_uint32),
@@ -68,22 +72,31 @@ class CContainer(ctypes.Structure):
     )
 
 
-class CCase(ctypes.Structure):
+class CShares(ctypes.Structure):
     _fields_ = (
         ("settings", CSettings),
         ("card", CSetup),
+        ("levers", ctypes.c_uint32),
+        ("tells", ctypes.c_uint32),
+    )
+
+
+class CCase(ctypes.Structure):
+    _fields_ = (
+        ("setup", CShares),
         ("duration", ctypes.c_uint64),
         ("sample", ctypes.c_uint64),
         ("containers", ctypes.c_uint32),
-        ("levers", ctypes.c_uint32),
-        ("tells", ctypes.c_uint32),
         ("spare", ctypes.c_uint32),
         ("container", CContainer * CONTAINERS),
     )
 
 
+FIGURES: Final = ("busy", "switching", "submitted", "completed", "queued", "cancelled", "waited", "starved")
+
+
 class CFigures(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("busy", "switching", "completed", "waited"))
+    _fields_ = tuple((name, ctypes.c_uint64) for name in FIGURES)
 
 
 class CResult(ctypes.Structure):
@@ -117,7 +130,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Container:
-    """What takes part. Without steps it is there and has no process on the card."""
+    """What takes part. Without steps it has no process on the card, unless its work comes by hand."""
 
     weight: int = 1
     steps: tuple[Step, ...] = ()
@@ -128,6 +141,7 @@ class Container:
     leave: int = NEVER
     start: int = 0
     end: int = NEVER
+    by_hand: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,12 +163,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one container had, in nanoseconds."""
+    """What one container had: times in nanoseconds, and numbers of kernels (harness.h)."""
 
     busy: int
     switching: int
+    submitted: int
     completed: int
+    queued: int
+    cancelled: int
     waited: int
+    starved: int
 
     @property
     def used(self) -> int:
@@ -185,7 +203,7 @@ class Harness:
         library = output / "libshares.so"
         kmod = ROOT / "kmod"
         sources = [
-            Path(__file__).with_name("harness.c"),
+            *sorted(Path(__file__).parent.glob("*.c")),
             *sorted((kmod / "sim").glob("work*.c")),
             *sorted((kmod / "core").glob("sched_*.c")),
         ]
@@ -205,6 +223,9 @@ class Harness:
                 f"the harness does not compile; install gcc: scripts/bootstrap build\n{done.stderr}"
             )
         self.library = ctypes.CDLL(str(library))
+        self.library.shares_open.restype = ctypes.c_void_p
+        for name in ("shares_owed", "shares_round"):
+            getattr(self.library, name).restype = ctypes.c_uint64
         defaults = CSettings()
         self.library.cgpu_sched_defaults(ctypes.byref(defaults))
         self.slice = int(defaults.slice)
@@ -218,9 +239,7 @@ class Harness:
         if self.library.shares_run(ctypes.byref(c), ctypes.byref(result), pointer) != 0:
             raise ValueError(f"a case that cannot be run: {case}")
         count = len(case.containers)
-        figures = [
-            Figures(one.busy, one.switching, one.completed, one.waited) for one in result.container[:count]
-        ]
+        figures = [figures_of(one) for one in result.container[:count]]
         return Result(
             figures,
             result.busy,
@@ -234,23 +253,40 @@ class Harness:
         )
 
 
-def c_case(case: Case) -> CCase:
-    """Return the structure that the harness takes."""
-    out = CCase(
+def figures_of(figures: CFigures) -> Figures:
+    """Return what a structure says."""
+    return Figures(**{name: getattr(figures, name) for name in FIGURES})
+
+
+def c_setup(case: Case) -> CShares:
+    """Return scheduler and card of a case."""
+    return CShares(
         settings=CSettings(case.policy, case.max_inst, case.prio_ratio, int(case.time_slices), case.slice),
         card=CSetup(1, case.costs.switch, case.costs.save, case.costs.command),
-        duration=case.duration,
-        sample=case.sample,
-        containers=len(case.containers),
         levers=int(case.levers),
         tells=int(case.tells),
     )
+
+
+def c_container(one: Container) -> CContainer:
+    """Return the structure of a container."""
+    program = CProgram(0, one.depth, len(one.steps), 0, one.start, one.end)
+    for number, step in enumerate(one.steps):
+        program.step[number] = CStep(step.length, step.grain, step.pause, step.count)
+    groups = one.groups if one.steps or one.by_hand else 0
+    return CContainer(one.weight, int(one.highprio), groups, 0, one.join, one.leave, program)
+
+
+def c_kernel(step: Step) -> CKernel:
+    """Return one kernel of a step."""
+    return CKernel(step.length, step.grain, 0)
+
+
+def c_case(case: Case) -> CCase:
+    """Return the structure that the harness takes."""
+    out = CCase(
+        setup=c_setup(case), duration=case.duration, sample=case.sample, containers=len(case.containers)
+    )
     for index, one in enumerate(case.containers):
-        groups = one.groups if one.steps else 0
-        program = CProgram(0, one.depth, len(one.steps), 0, one.start, one.end)
-        for number, step in enumerate(one.steps):
-            program.step[number] = CStep(step.length, step.grain, step.pause, step.count)
-        out.container[index] = CContainer(
-            one.weight, int(one.highprio), groups, 0, one.join, one.leave, program
-        )
+        out.container[index] = c_container(one)
     return out

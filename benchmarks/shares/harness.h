@@ -20,17 +20,22 @@ struct shares_container {
 	uint32_t spare;
 	uint64_t join;
 	uint64_t leave; /* WORK_NEVER */
-	struct work_program program; /* its times count from `join` */
+	/* Its times count from `join`. Without steps: work comes by shares_submit(), `depth` kernels at most. */
+	struct work_program program;
+};
+
+struct shares_setup {
+	struct cgpu_sched_settings settings;
+	struct work_setup card;
+	uint32_t levers; /* 0: nothing is done with the card, which is native scheduling */
+	uint32_t tells; /* the scheduler is told when a container's work begins and ends */
 };
 
 struct shares_case {
-	struct cgpu_sched_settings settings;
-	struct work_setup card;
+	struct shares_setup setup;
 	uint64_t duration;
 	uint64_t sample; /* a sample of each container's time after each so many ns; 0: none */
 	uint32_t containers;
-	uint32_t levers; /* 0: nothing is done with the card, which is native scheduling */
-	uint32_t tells; /* the scheduler is told when a container's work begins and ends */
 	uint32_t spare;
 	struct shares_container container[SHARES_CONTAINERS];
 };
@@ -38,8 +43,12 @@ struct shares_case {
 struct shares_figures {
 	uint64_t busy; /* ns of kernels */
 	uint64_t switching; /* ns of loading and saving the container's contexts */
-	uint64_t completed; /* kernels */
+	uint64_t submitted; /* kernels: completed, queued and cancelled together */
+	uint64_t completed;
+	uint64_t queued;
+	uint64_t cancelled; /* by its leave */
 	uint64_t waited; /* the longest time from a launch to an idle container's first ns on the card */
+	uint64_t starved; /* the longest time with work and not on the card */
 };
 
 struct shares_result {
@@ -53,7 +62,27 @@ struct shares_result {
 	uint64_t levers; /* calls of the driver */
 };
 
-/* samples: room for duration / sample times the containers, or NULL. 0, or -1: a case that cannot be run. */
+/* run.c. samples: room for duration / sample times the containers, or NULL. 0, or -1: a case that cannot be run. */
 int shares_run(const struct shares_case *what, struct shares_result *result, uint64_t *samples);
+
+/* live.c: the same step by step, from outside. 0, or -1: what cannot be done, and then nothing has happened. */
+struct shares;
+/* NULL: a setup that cannot be run, or no memory. */
+struct shares *shares_open(const struct shares_setup *setup);
+void shares_close(struct shares *shares);
+/* `join` and `leave` of the container count for nothing here. */
+int shares_join(struct shares *shares, uint32_t slot, const struct shares_container *container);
+int shares_leave(struct shares *shares, uint32_t slot);
+int shares_change(struct shares *shares, uint32_t slot, uint32_t weight, uint32_t highprio);
+int shares_set(struct shares *shares, const struct cgpu_sched_settings *settings);
+/* So many kernels into the slot's first channel. -1: not all had room. */
+int shares_submit(struct shares *shares, uint32_t slot, const struct work_kernel *kernel, uint32_t count);
+void shares_advance(struct shares *shares, uint64_t until);
+/* Of who is in the slot, or was last. */
+void shares_figures(const struct shares *shares, uint32_t slot, struct shares_figures *figures);
+/* ns that it ran on in other's turns and has not paid back. */
+uint64_t shares_owed(const struct shares *shares, uint32_t slot);
+/* cgpu_sched_round() */
+uint64_t shares_round(const struct shares *shares);
 
 #endif

@@ -4,23 +4,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.shares.binding import (
+    FIXED,
     INSTRUCTION,
     MS,
     SECOND,
     SOFT,
     US,
+    WEIGHT,
     Case,
     Container,
     Harness,
-    Result,
     Step,
 )
 from benchmarks.shares.cases import COSTS, NAMES, POLICIES
+from benchmarks.shares.changes import Apply, to_policy
+from benchmarks.shares.running import Running
 
+Samples = Sequence[Sequence[int]]
+"""Time used by each container, after each window."""
 WINDOW = 100 * MS
 DURATION = 8 * SECOND
 MAX_INST = 8
@@ -40,9 +46,38 @@ def scene(*, high: bool = False) -> list[tuple[str, Container]]:
     ]
 
 
-def windows(result: Result, index: int) -> list[float]:
+LIVE: tuple[tuple[str, Apply], ...] = (
+    ("C joins", lambda on: on.join(2, Container(2, KERNELS))),
+    ("A: weight 4", lambda on: on.change(0, 4, highprio=False)),
+    ("policy 3", to_policy(FIXED)),
+    ("policy 4", to_policy(SOFT)),
+    ("C: high prio", lambda on: on.change(2, 2, highprio=True)),
+    ("prio_ratio 50", lambda on: on.set(replace(on.case, prio_ratio=50))),
+    ("B leaves", lambda on: on.leave(1)),
+)
+"""What happens at each full second, from policy 2 with A of weight 1 and B of weight 2 on."""
+
+
+def live(harness: Harness, slice_: int) -> str:
+    """Return a plot of changes under load."""
+    case = Case(WEIGHT, [], DURATION, slice_, 10, costs=COSTS)
+    samples: list[list[int]] = []
+    with Running(harness, case) as running:
+        running.join(0, Container(1, KERNELS))
+        running.join(1, Container(2, KERNELS))
+        for _, apply in (*LIVE, ("", None)):
+            for _ in range(SECOND // WINDOW):
+                running.advance(WINDOW)
+                samples.append([running.figures(slot).used for slot in range(3)])
+            if apply:
+                apply(running)
+    marks = [name for name, _ in LIVE]
+    return draw("Policy 2, then changes under load: share of the GPU", ("A", "B", "C"), samples, marks)
+
+
+def windows(samples: Samples, index: int) -> list[float]:
     """The share of one container in each window."""
-    total = [0, *(row[index] for row in result.samples)]
+    total = [0, *(row[index] for row in samples)]
     return [(after - before) / WINDOW for before, after in pairwise(total)]
 
 
@@ -82,8 +117,8 @@ def grid() -> Iterator[str]:
         yield text(f"{x(second * SECOND):.1f}", HEIGHT - BOTTOM + 16, f"{second} s", 'text-anchor="middle"')
 
 
-def draw(title: str, names: Sequence[str], result: Result) -> str:
-    """Return a plot."""
+def draw(title: str, names: Sequence[str], samples: Samples, marks: Sequence[str] = ()) -> str:
+    """Return a plot; marks: what happens at 1 s, 2 s and so on."""
     box = f"0 0 {WIDTH} {HEIGHT}"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" font-family="sans-serif" font-size="11">',
@@ -91,9 +126,15 @@ def draw(title: str, names: Sequence[str], result: Result) -> str:
         text(LEFT, 20, title, 'font-size="14"'),
         *grid(),
     ]
+    for second, mark in enumerate(marks, 1):
+        at = f"{x(second * SECOND):.1f}"
+        lines += [
+            f'<path d="M{at} {TOP}V{HEIGHT - BOTTOM}" stroke="#999" stroke-dasharray="3 3"/>',
+            text(at, TOP - 3, mark, 'text-anchor="middle" font-size="9" fill="#555"'),
+        ]
     for index, name in enumerate(names):
         colour, height = COLOURS[index], TOP + 12 + 18 * index
-        line = steps(windows(result, index))
+        line = steps(windows(samples, index))
         lines += [
             f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.8"/>',
             f'<path d="M{WIDTH - RIGHT + 12} {height}h18" stroke="{colour}" stroke-width="3"/>',
@@ -108,7 +149,7 @@ def plots(harness: Harness, slice_: int) -> Iterator[tuple[str, str]]:
     def one(policy: int, title: str, *, high: bool = False) -> str:
         names, containers = zip(*scene(high=high), strict=True)
         case = Case(policy, containers, DURATION, slice_, MAX_INST, costs=COSTS, sample=WINDOW)
-        return draw(title, names, harness.run(case))
+        return draw(title, names, harness.run(case).samples)
 
     for policy in POLICIES:
         yield (
@@ -117,8 +158,9 @@ def plots(harness: Harness, slice_: int) -> Iterator[tuple[str, str]]:
         )
     yield (
         "shares-priority.svg",
-        one(SOFT - 2, "Policy 2 with a container of high priority (prio_ratio 80)", high=True),
+        one(WEIGHT, "Policy 2 with a container of high priority (prio_ratio 80)", high=True),
     )
+    yield "shares-changes.svg", live(harness, slice_)
 
 
 def write(harness: Harness, slice_: int, directory: Path) -> list[Path]:

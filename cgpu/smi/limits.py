@@ -1,34 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute limits and utilisation, worked out from what the tree says."""
+"""Compute limits and utilisation, worked out from what the tree says. docs/scheduling.md has the policies."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cgpu.smi.model import Container, Gpu
 
 WHOLE = 100.0
+FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT, NATIVE = range(6)
+BY_NUMBER = (FAIR, PREEMPTIVE)
+"""Policies under which each container counts once, whatever its weight."""
+BY_PRESENCE = (FAIR, WEIGHT, FIXED)
+"""Policies that keep the time of a container without work."""
+OF_ALL_PLACES = (FAIR, FIXED)
+"""Policies that keep the time of places that nobody has."""
 
 
-def compute_limit(gpu: Gpu, container: Container) -> float:
-    """Return the most GPU time that policy and weights leave a container, in percent.
+def compute_limit(gpu: Gpu, container: Container) -> float | None:
+    """Return the share that a container gets while it and all others with processes have work, in percent.
 
-    Under policies 1 and 4 it falls as more containers open the GPU; one that holds nothing there yet sees
-    what it would get.
+    One that has no process yet sees what it would get. None where something that it depends on is not known.
     """
+    if gpu.policy == NATIVE:
+        return WHOLE
+    if gpu.policy is None or gpu.max_inst is None or gpu.prio_ratio is None or gpu.policy > NATIVE:
+        return None
+    if any(one.weight is None or one.high_prio is None for one in gpu.containers):
+        return None
+    if not container.weight:
+        return 0.0
+    present = [one for one in gpu.containers if one.weight]
+    high, low = ([one for one in present if one.high_prio is side] for side in (True, False))
+    high = [one for one in high if one.has_process or one is container]
+    if gpu.policy not in BY_PRESENCE:
+        low = [one for one in low if one.has_process or one is container]
+    # Time that nobody has counts as somebody who wants it.
+    kept = max(0, gpu.max_inst - units(gpu.policy, low)) if gpu.policy in OF_ALL_PLACES else 0
     if container.high_prio:
-        return gpu.prio_ratio / sum(other.high_prio for other in gpu.containers)
-    if gpu.policy == 0:
-        return WHOLE / gpu.max_inst
-    if gpu.policy in (1, 4):
-        others = sum(bool(other.pids) for other in gpu.containers if other is not container)
-        return WHOLE / (others + 1)
-    if gpu.policy == 2:
-        weights = sum(other.weight for other in gpu.containers)
-        return WHOLE * container.weight / weights if weights else 0.0
-    if gpu.policy == 3:
-        return WHOLE * container.weight / gpu.max_inst
-    return WHOLE
+        part = gpu.prio_ratio if low or kept else WHOLE
+        return part * units(gpu.policy, [container]) / units(gpu.policy, high)
+    part = WHOLE - gpu.prio_ratio if high else WHOLE
+    return part * units(gpu.policy, [container]) / (units(gpu.policy, low) + kept)
+
+
+def units(policy: int, containers: Sequence[Container]) -> int:
+    """Return the sum of what containers count under a policy."""
+    return sum(1 if policy in BY_NUMBER else one.weight or 0 for one in containers)
 
 
 def with_limits(gpu: Gpu) -> Gpu:
@@ -37,29 +56,38 @@ def with_limits(gpu: Gpu) -> Gpu:
     return replace(gpu, containers=tuple(containers))
 
 
-def utilisation(before: Container, after: Container, elapsed: float) -> float | None:
-    """Return the share of GPU time between two looks that lie elapsed seconds apart, in percent.
+def is_counted(gpu: Gpu, container: Container) -> bool:
+    """Say whether `usage` means anything. Where the engine does not say: when it is not 0."""
+    if container.engine_time is None or gpu.scheduling.measures is False:
+        return False
+    return gpu.scheduling.measures is True or container.engine_time > 0
 
-    None when the engine has counted nothing since the container's registration: it may not count at all.
-    """
-    if not before.engine_time or not after.engine_time or elapsed <= 0:
+
+def utilisation(before: Container, after: Container) -> float | None:
+    """Return the share of GPU time between two looks, in percent."""
+    elapsed = after.read_at - before.read_at
+    if before.engine_time is None or after.engine_time is None or elapsed <= 0:
         return None
     if before.id != after.id or after.engine_time < before.engine_time:
         return None
     return min(WHOLE, WHOLE * (after.engine_time - before.engine_time) / (elapsed * 1e9))
 
 
-def with_utilisation(before: tuple[Gpu, ...], after: tuple[Gpu, ...], elapsed: float) -> tuple[Gpu, ...]:
+def with_utilisation(before: tuple[Gpu, ...], after: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     """Return the later look with the utilisation of every container that is in both."""
-    known = {(gpu.index, one.directory): one for gpu in before for one in gpu.containers}
-    return tuple(
-        replace(
-            gpu,
-            containers=tuple(
-                replace(one, utilisation=utilisation(known[key], one, elapsed)) if key in known else one
-                for one in gpu.containers
-                for key in [(gpu.index, one.directory)]
-            ),
-        )
-        for gpu in after
-    )
+    known = {
+        (gpu.index, one.directory): one for gpu in before for one in gpu.containers if is_counted(gpu, one)
+    }
+    return tuple(measured(gpu, known) for gpu in after)
+
+
+def measured(gpu: Gpu, known: dict[tuple[int, str], Container]) -> Gpu:
+    """Return a GPU with what its containers had since they were seen before, and how long that is."""
+    containers, spans = [], []
+    for one in gpu.containers:
+        before = known.get((gpu.index, one.directory))
+        share = None if before is None else utilisation(before, one)
+        if before is not None and share is not None:
+            spans.append(one.read_at - before.read_at)
+        containers.append(replace(one, utilisation=share))
+    return replace(gpu, containers=tuple(containers), interval=max(spans, default=None))

@@ -6,20 +6,23 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from time import sleep
 
 from cgpu import __version__, effective, paths
 from cgpu.errors import CgpuError, show
 from cgpu.smi import render
 from cgpu.smi.collect import look
-from cgpu.smi.limits import with_utilisation
+from cgpu.smi.limits import is_counted, with_utilisation
 from cgpu.smi.model import Gpu
 from cgpu.smi.names import Directory
+from cgpu.smi.notes import UNKNOWN
 from cgpu.tree import Tree
 
-FIRST_INTERVAL = 0.2  # seconds between the two looks that a utilisation needs
+# Seconds between the two looks that a utilisation needs: more where the engine measures less exactly.
+FIRST_INTERVAL = 0.5
+LONGEST_INTERVAL = 2.0
 EXIT_FAILED = 1
 
 
@@ -57,9 +60,9 @@ def chosen(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[Gpu, ...]:
         return gpus
     found = tuple(gpu for gpu in gpus if wanted == str(gpu.index))
     if not found and len(wanted) >= 4:
-        found = tuple(gpu for gpu in gpus if gpu.uuid.startswith(wanted))
+        found = tuple(gpu for gpu in gpus if gpu.uuid and gpu.uuid.startswith(wanted))
     if len(found) != 1:
-        known = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in gpus) or "none"
+        known = ", ".join(f"{gpu.index} ({gpu.uuid or UNKNOWN})" for gpu in gpus) or "none"
         raise CgpuError(f"GPU {show(wanted)}: names {len(found)} GPUs; there are: {known}")
     return found
 
@@ -74,22 +77,29 @@ def formatted(options: argparse.Namespace, gpus: tuple[Gpu, ...], *, first: bool
     return render.table(gpus) if first else "\n" + render.table(gpus)
 
 
+def first_interval(gpus: tuple[Gpu, ...]) -> float:
+    """Return how long to wait for the second look; 0 where no utilisation can be had."""
+    metered = [gpu for gpu in gpus if any(is_counted(gpu, one) for one in gpu.containers)]
+    if not metered:
+        return 0.0
+    exact = max(gpu.scheduling.resolution or 0 for gpu in metered) / 1e9
+    return min(LONGEST_INTERVAL, max(FIRST_INTERVAL, 2 * exact))
+
+
 def watch(options: argparse.Namespace, tree: Tree) -> None:
     """Look and print, once or until interrupted. Raises CgpuError."""
     names = Directory()
-    before, then = chosen(look(tree), options.gpu), time.monotonic()
-    if any(one.engine_time for gpu in before for one in gpu.containers):
-        time.sleep(FIRST_INTERVAL)
-    first = True
+    before, first = chosen(look(tree), options.gpu), True
+    sleep(first_interval(before))
     while True:
-        after, now = chosen(look(tree), options.gpu), time.monotonic()
-        shown = names.named(with_utilisation(before, after, now - then))
+        after = chosen(look(tree), options.gpu)
+        shown = names.named(with_utilisation(before, after))
         sys.stdout.write(formatted(options, shown, first=first))
         sys.stdout.flush()
         if options.loop is None:
             return
-        before, then, first = after, now, False
-        time.sleep(options.loop)
+        before, first = after, False
+        sleep(options.loop)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cgpu-smi knows: plain records, sizes in bytes, shares in percent of one GPU."""
+"""
+What cgpu-smi knows: plain records, sizes in bytes, shares in percent of one GPU.
+
+None stands for what a node should say that is not there or reads wrong.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from cgpu.smi.scheduling import Scheduling
 
 POLICIES = (
     "fair share",
@@ -23,22 +29,29 @@ class Container:
     """Name in the tree: the first 12 characters of a 64-digit id, the whole id otherwise."""
     id: str
     """The whole id, or the directory's name where the engine does not tell."""
-    weight: int
-    high_prio: bool
-    allocated: int
+    weight: int | None
+    high_prio: bool | None
+    allocated: int | None
     """What the slice promises, in bytes."""
-    used: int
+    used: int | None
     """What is charged to the container, in bytes."""
     pids: tuple[int, ...]
     """Processes that hold memory on this GPU, as the reader of the tree sees them."""
-    engine_time: int
+    engine_time: int | None
     """GPU time since registration in nanoseconds; stays 0 where the engine does not count."""
-    limit: float = 100.0
-    """Compute limit that follows from policy and weights."""
+    read_at: float = 0.0
+    """When that was read, in seconds of the monotonic clock."""
+    limit: float | None = None
+    """Share that policy, weights and priorities promise, if it has work."""
     utilisation: float | None = None
-    """Share of GPU time between two looks; None when it is not known."""
+    """Share of GPU time between two looks."""
     name: str | None = None
     """What the container engine calls it."""
+
+    @property
+    def has_process(self) -> bool:
+        """Whether it is known to use the GPU."""
+        return bool(self.pids)
 
 
 @dataclass(frozen=True)
@@ -46,21 +59,24 @@ class Gpu:
     """One GPU and the slices on it."""
 
     index: int
-    uuid: str
-    model: str
-    policy: int
-    max_inst: int
-    prio_ratio: int
-    total: int
+    uuid: str | None
+    model: str | None
+    policy: int | None
+    max_inst: int | None
+    prio_ratio: int | None
+    total: int | None
     """Memory of the card, in bytes."""
     containers: tuple[Container, ...]
+    scheduling: Scheduling = field(default_factory=Scheduling)
+    interval: float | None = None
+    """Seconds between the two looks that utilisation is from."""
 
     @property
     def promised(self) -> int:
-        """Bytes given out to containers."""
-        return sum(container.allocated for container in self.containers)
+        """Bytes given out to containers, as far as known."""
+        return sum(container.allocated or 0 for container in self.containers)
 
     @property
     def policy_name(self) -> str:
         """The policy in words."""
-        return POLICIES[self.policy] if 0 <= self.policy < len(POLICIES) else "unknown"
+        return dict(enumerate(POLICIES)).get(-1 if self.policy is None else self.policy, "unknown")

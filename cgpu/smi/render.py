@@ -9,7 +9,9 @@ import json
 from collections.abc import Iterator
 
 from cgpu.errors import one_line
+from cgpu.smi import notes
 from cgpu.smi.model import Container, Gpu
+from cgpu.smi.notes import UNKNOWN, division
 
 MIB = 1 << 20
 WIDTHS = (12, 24, 8, 6, 10, 10)
@@ -35,12 +37,13 @@ def table(gpus: tuple[Gpu, ...]) -> str:
 
 def block(gpu: Gpu) -> str:
     """Return the lines about one GPU."""
-    card = f"GPU {gpu.index}: {one_line(gpu.model)} ({short_uuid(gpu.uuid)})"
-    policy = f"policy {gpu.policy} ({gpu.policy_name})"
+    card = f"GPU {gpu.index}: {one_line(gpu.model or UNKNOWN)} ({short_uuid(gpu.uuid)})"
+    number = UNKNOWN if gpu.policy is None else gpu.policy
+    policy = f"policy {number} ({gpu.policy_name}{division(gpu.scheduling)})"
     head = f"{card}, {policy}, {mib(gpu.promised)} of {mib(gpu.total)} MiB promised"
     rows = [row(container) for container in gpu.containers]
-    lines = [head, line(HEADINGS), *(line(one) for one in rows)] if rows else [head, "no containers"]
-    return "".join(f"{one}\n" for one in lines)
+    body = [line(HEADINGS), *(line(one) for one in rows), *notes.lines(gpu)] if rows else ["no containers"]
+    return "".join(f"{one}\n" for one in [head, *body])
 
 
 def row(container: Container) -> tuple[str, ...]:
@@ -50,8 +53,8 @@ def row(container: Container) -> tuple[str, ...]:
         cut(container.name or "-", WIDTHS[1]),
         percent(container.utilisation),
         percent(container.limit),
-        f"{mib(container.used)} MiB",
-        f"{mib(container.allocated)} MiB",
+        memory(container.used),
+        memory(container.allocated),
     )
 
 
@@ -70,19 +73,24 @@ def cut(text: str, width: int) -> str:
     return safe if len(safe) <= width else safe[: width - 3] + "..."
 
 
-def short_uuid(uuid: str) -> str:
+def short_uuid(uuid: str | None) -> str:
     """Return a UUID up to its first group."""
-    return one_line("-".join(uuid.split("-")[:2]))
+    return UNKNOWN if uuid is None else one_line("-".join(uuid.split("-")[:2]))
 
 
-def mib(size: int) -> int:
+def mib(size: int | None) -> str:
     """Return bytes as MiB, rounded up: one page in use must not show as nothing."""
-    return -(-size // MIB)
+    return UNKNOWN if size is None else str(-(-size // MIB))
+
+
+def memory(size: int | None) -> str:
+    """Return a cell with bytes in MiB."""
+    return UNKNOWN if size is None else f"{mib(size)} MiB"
 
 
 def percent(share: float | None) -> str:
     """Return a share in whole percent."""
-    return "-" if share is None else f"{share:.0f}%"
+    return UNKNOWN if share is None else f"{share:.0f}%"
 
 
 def document(gpus: tuple[Gpu, ...], time: str) -> dict[str, object]:
@@ -98,6 +106,7 @@ def gpu_object(gpu: Gpu) -> dict[str, object]:
         "uuid": gpu.uuid,
         "policy": gpu.policy,
         "policy_name": gpu.policy_name,
+        **notes.fields(gpu),
         "memory_total_bytes": gpu.total,
         "memory_promised_bytes": gpu.promised,
         "containers": [container_object(container) for container in gpu.containers],

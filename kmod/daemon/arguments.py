@@ -14,6 +14,8 @@ from cgpu.kmod.daemon.places import Places
 if TYPE_CHECKING:
     from cgpu.effective import Effective
 
+NS_PER_US = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
@@ -40,4 +42,5 @@ def settings_of(config: Effective) -> Settings:
         context_memory=config.context_memory,
         drift_tolerance=config.drift_tolerance,
         drift_refuse=config.drift_reaction == "refuse",
+        slice_ns=config.slice_us * NS_PER_US,
     )

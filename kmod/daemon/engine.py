@@ -50,6 +50,7 @@ class Settings:
     context_memory: int = 0
     drift_tolerance: int = 0
     drift_refuse: bool = False
+    slice_ns: int = 2_000_000
     memory_backend: str = ""  # stays what it is
 
 
@@ -131,6 +132,7 @@ def _settings(settings: Settings) -> CSettings:
         default_memsize=settings.default_memsize,
         context_memory=settings.context_memory,
         drift_tolerance=settings.drift_tolerance,
+        slice=settings.slice_ns,
         drift_refuse=settings.drift_refuse,
     )
 

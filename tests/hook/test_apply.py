@@ -26,6 +26,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTree:
     defaults = {"enforce": "Y", "allow_zero_weight": "N", "allow_unknown_driver": "N"}
     defaults |= {"managed_memory": "Y", "configured": "N"}
     defaults |= {"context_memory": "100663296", "drift_tolerance": "536870912", "drift_reaction": "report"}
+    defaults |= {"slice_us": "2000"}
     for name, value in defaults.items():
         (parameters / name).write_text(f"{value}\n")
     places = {
@@ -88,11 +89,11 @@ def test_the_first_time(module: FakeTree, give: Give) -> None:
 
 def test_values_of_the_module(module: FakeTree, give: Give) -> None:
     """Numbers and words go to parameters too, at any time."""
-    assert give("context_memory: 0\ndrift_tolerance: 4096\ndrift_reaction: refuse\n") == 0
-    names = ("context_memory", "drift_tolerance", "drift_reaction")
-    assert [values(module)[f"parameters/{name}"] for name in names] == ["0", "4096", "refuse"]
+    assert give("context_memory: 0\ndrift_tolerance: 4096\ndrift_reaction: refuse\nslice_us: 500\n") == 0
+    names = ("context_memory", "drift_tolerance", "drift_reaction", "slice_us")
+    assert [values(module)[f"parameters/{name}"] for name in names] == ["0", "4096", "refuse", "500"]
     assert give("drift_tolerance: 8192\n") == 0
-    assert [values(module)[f"parameters/{name}"] for name in names] == ["100663296", "8192", "report"]
+    assert [values(module)[f"parameters/{name}"] for name in names] == ["100663296", "8192", "report", "2000"]
 
 
 def test_a_later_time_writes_what_changed(module: FakeTree, give: Give) -> None:

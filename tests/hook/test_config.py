@@ -86,6 +86,12 @@ def test_values(tmp_path: Path) -> None:
         ("max_inst: true", "max_inst: True: accepted is a whole number from 1 to 25 (default 20)"),
         ("max_inst:", "max_inst: None: accepted is a whole number from 1 to 25 (default 20)"),
         ("prio_ratio: 100", "prio_ratio: 100: accepted is a whole number from 20 to 99 (default 80)"),
+        ("slice_us: 99", "slice_us: 99: accepted is a whole number from 100 to 100000 (default 2000)"),
+        (
+            "slice_us: 100001",
+            "slice_us: 100001: accepted is a whole number from 100 to 100000 (default 2000)",
+        ),
+        ("slice_us: 0.1", "slice_us: 0.1: accepted is a whole number from 100 to 100000 (default 2000)"),
         ("policy: 6", "policy: 6: accepted is a whole number from 0 to 5 (default 1)"),
         ("enforce: 1", "enforce: 1: accepted is true or false (default true)"),
         ("tree: run/x", "tree: run/x: accepted is an absolute path or null (default null)"),

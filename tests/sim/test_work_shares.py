@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from benchmarks.shares import __main__ as program
-from benchmarks.shares import cases, plot, tables
+from benchmarks.shares import cases, changes, plot, tables
 from benchmarks.shares.binding import (
     FAIR,
     FIXED,
@@ -23,8 +24,10 @@ from benchmarks.shares.binding import (
     Container,
     Costs,
     Harness,
+    Step,
 )
 from benchmarks.shares.cases import Finding
+from benchmarks.shares.running import Running
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -98,13 +101,79 @@ def test_one_to_two(harness: Harness) -> None:
 def test_plots(harness: Harness) -> None:
     """Each policy has a plot with a line for each container; who has no time is at the bottom."""
     drawn = dict(plot.plots(harness, harness.slice))
-    assert len(drawn) == len(cases.POLICIES) + 1
+    assert len(drawn) == len(cases.POLICIES) + 2
+    drawn.pop("shares-changes.svg")
     for name, text in drawn.items():
         assert len(text) < 10_000, name
         lines = ET.fromstring(text).findall(f"{SVG}polyline")  # noqa: S314
         assert len(lines) == 3
         for line in lines[1:]:
             assert line.get("points", "").endswith(f",{plot.y(0):.1f}")
+
+
+def test_plot_of_changes(harness: Harness) -> None:
+    """What happens is written above its second, and the lines follow."""
+    drawing = ET.fromstring(plot.live(harness, harness.slice))  # noqa: S314
+    words = [one.text for one in drawing.findall(f"{SVG}text")]
+    assert [mark for mark, _ in plot.LIVE if mark not in words] == []
+    _, left, joined = (one.get("points", "") for one in drawing.findall(f"{SVG}polyline"))
+    assert left.endswith(f",{plot.y(0):.1f}")
+    assert joined.split()[:2] == [f"{plot.x(0):.1f},{plot.y(0):.1f}", f"{plot.x(SECOND):.1f},{plot.y(0):.1f}"]
+
+
+@pytest.mark.parametrize(("policy", "time_slices"), changes.MODES)
+def test_changes_under_load(harness: Harness, policy: int, *, time_slices: bool) -> None:
+    """Every kind of change keeps its bounds; where nothing is enforced, a share is off."""
+    case = Case(
+        policy, changes.containers(policy, 7), 0, harness.slice, 25, 80, time_slices, costs=cases.COSTS
+    )
+    kinds = {what: (before, apply) for what, before, apply in changes.changes(case)}
+    assert {"join", "leave", "prio_ratio", "priority", "slice", "from policy 5"} < set(kinds)
+    assert ("weight" in kinds) == (policy not in (FAIR, PREEMPTIVE))
+    for what, (before, apply) in kinds.items():
+        findings = list(changes.run(harness, changes.Scenario(what, before, apply, 3)))
+        assert [one for one in findings if one.missed] == []
+    high = kinds["prio_ratio"]
+    bare = changes.Scenario("prio_ratio", replace(high[0], levers=False), high[1], 3)
+    assert next(changes.run(harness, bare)).missed
+
+
+def test_lost_work_is_seen(harness: Harness) -> None:
+    """Kernels that do not end are counted: here, of a container that loses its weight."""
+    case = Case(WEIGHT, changes.containers(WEIGHT, 2), 0, harness.slice)
+    stuck = changes.Scenario("weight 0", case, lambda on: on.change(0, 0, highprio=False), 3)
+    *_, wait, lost = changes.run(harness, stuck)
+    assert lost.what.endswith("kernels lost in a change")
+    assert lost.missed
+    assert wait.missed
+
+
+def test_steps_from_outside(harness: Harness) -> None:
+    """What cannot be done is refused; a place that is taken again begins at 0."""
+    case = Case(WEIGHT, [], 0, harness.slice)
+    with Running(harness, case) as running:
+        running.join(0, Container(1, by_hand=True))
+        refused: list[Callable[[], None]] = [
+            lambda: running.join(0, Container()),
+            lambda: running.leave(1),
+            lambda: running.change(1, 1, highprio=False),
+            lambda: running.change(0, 26, highprio=False),
+            lambda: running.set(replace(case, prio_ratio=100)),
+            lambda: running.submit(1, Step(MS, 1)),
+            lambda: running.submit(0, Step(MS, 1, 17)),
+        ]
+        for wrong in refused:
+            with pytest.raises(ValueError, match="refused"):
+                wrong()
+        running.advance(SECOND)
+        assert (running.figures(0).completed, running.figures(0).busy) == (16, 16 * MS)
+        running.submit(0, Step(SECOND, 1))
+        running.leave(0)
+        assert (running.figures(0).cancelled, running.figures(0).submitted) == (1, 17)
+        running.join(0, Container(1, by_hand=True))
+        assert running.figures(0).submitted == 0
+    with pytest.raises(ValueError, match="cannot be run"):
+        Running(harness, replace(case, slice=1))
 
 
 def test_exit_status_and_last_line(
@@ -115,6 +184,7 @@ def test_exit_status_and_last_line(
     rates = [tables.Rates(row, kind, policy, 1, 2) for row, kind, policy in every]
     monkeypatch.setattr(tables, "run", lambda *_, **__: rates)
     monkeypatch.setattr(cases, "priority", lambda *_, **__: [])
+    monkeypatch.setattr(changes, "findings", lambda *_, **__: [])
     fine = [Finding(policy, "3 greedy: share", 0.005, 0.01) for policy in cases.POLICIES if policy != NATIVE]
     fine.append(Finding(NATIVE, "3 greedy: share", 0.5))
     monkeypatch.setattr(cases, "mixes", lambda *_, **__: fine)

@@ -9,6 +9,7 @@ import pytest
 
 MIB = 1 << 20
 TRAINER = "0123456789ab" + "c" * 52
+SCHED = "divided_by=time_slices usage_from=gates resolution=50000 slice=2000000 later=1"
 SERVER = "fedcba987654" + "3" * 52
 NodeValue = int | str
 
@@ -56,10 +57,14 @@ def add_container(gpu: Path, name: str, owner: str, *pids: int, **changed: NodeV
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Return a tree: two containers on the first card, one of them idle, nothing on the second."""
+    """
+    Return a tree: two containers on the first card, one of them idle, nothing on the second.
+
+    The engine says of the first card how it divides its time.
+    """
     root = tmp_path / "cgpu_km"
     write(root, {"version": "0.1.0", "engine": "cgpud 0.1.0 core", "default_memsize": 0})
-    gpu = add_gpu(root, 0)
+    gpu = add_gpu(root, 0, sched=SCHED)
     add_gpu(root, 1, policy=2)
     add_container(gpu, TRAINER[:12], TRAINER, 4711, 4712)
     add_container(gpu, "web", "web")

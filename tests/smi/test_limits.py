@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from cgpu.smi.limits import utilisation, with_limits, with_utilisation
+from cgpu.smi.limits import with_limits, with_utilisation
 from cgpu.smi.model import Container, Gpu
+from cgpu.smi.scheduling import Scheduling
 
 IDLE = Container("a", "a", weight=1, high_prio=False, allocated=1, used=0, pids=(), engine_time=0)
 BUSY = replace(IDLE, directory="b", id="b", weight=3, pids=(7,))
-HIGH = replace(IDLE, directory="c", id="c", high_prio=True)
+HIGH = replace(IDLE, directory="c", id="c", high_prio=True, pids=(8,))
 CARD = Gpu(0, "GPU-1", "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=10, containers=(IDLE, BUSY))
 
 
@@ -23,55 +24,131 @@ CARD = Gpu(0, "GPU-1", "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=1
         (1, [50.0, 100.0]),
         (2, [25.0, 75.0]),
         (3, [5.0, 15.0]),
-        (4, [50.0, 100.0]),
+        (4, [25.0, 100.0]),
         (5, [100.0, 100.0]),
-        (9, [100.0, 100.0]),
+        (9, [None, None]),
     ],
 )
-def test_policies(policy: int, limits: list[float]) -> None:
+def test_policies(policy: int, limits: list[float | None]) -> None:
     """Each policy gives an idle container of weight 1 and a busy one of weight 3 its share."""
     shown = with_limits(replace(CARD, policy=policy))
     assert [one.limit for one in shown.containers] == limits
 
 
-def test_high_priority() -> None:
-    """Containers of high priority share prio_ratio percent, whatever the policy."""
-    shown = with_limits(replace(CARD, containers=(IDLE, HIGH, replace(HIGH, directory="d", id="d"))))
-    assert [one.limit for one in shown.containers][1:] == [40.0, 40.0]
+@pytest.mark.parametrize(
+    ("policy", "limits"),
+    [
+        (0, [1.0, 80 / 2, 80 / 2]),
+        (1, [20.0, 40.0, 40.0]),
+        (2, [20.0, 80 / 3, 160 / 3]),
+        (3, [1.0, 80 / 3, 160 / 3]),
+        (4, [20.0, 80 / 3, 160 / 3]),
+        (5, [100.0, 100.0, 100.0]),
+    ],
+)
+def test_high_priority(policy: int, limits: list[float]) -> None:
+    """Containers of high priority divide prio_ratio percent by the policy, the others the rest."""
+    second = replace(HIGH, directory="d", id="d", weight=2)
+    shown = with_limits(replace(CARD, policy=policy, containers=(replace(IDLE, pids=(1,)), HIGH, second)))
+    assert [one.limit for one in shown.containers] == pytest.approx(limits)
 
 
-def test_no_weight() -> None:
-    """A container of weight 0 that is alone has no compute."""
-    shown = with_limits(replace(CARD, policy=2, containers=(replace(IDLE, weight=0),)))
+@pytest.mark.parametrize(("policy", "limit"), [(0, 80.0), (1, 100.0), (2, 100.0), (3, 80.0), (4, 100.0)])
+def test_high_priority_alone(policy: int, limit: float) -> None:
+    """Alone it has the card, but for the policies that keep time for nobody."""
+    shown = with_limits(replace(CARD, policy=policy, containers=(HIGH,)))
+    assert shown.containers[0].limit == limit
+
+
+def test_idle_high_priority() -> None:
+    """One without a process takes nothing from the others."""
+    shown = with_limits(replace(CARD, policy=2, containers=(BUSY, replace(HIGH, pids=()))))
+    assert shown.containers[0].limit == 100.0
+
+
+@pytest.mark.parametrize("policy", range(5))
+def test_no_weight(policy: int) -> None:
+    """A container of weight 0 has no compute, also alone, and counts for nobody else."""
+    shown = with_limits(replace(CARD, policy=policy, containers=(replace(IDLE, weight=0, pids=(1,)),)))
     assert shown.containers[0].limit == 0.0
+    both = with_limits(replace(CARD, policy=policy, containers=(replace(IDLE, weight=0, pids=(1,)), BUSY)))
+    alone = with_limits(replace(CARD, policy=policy, containers=(BUSY,)))
+    assert both.containers[1].limit == alone.containers[0].limit
+
+
+@pytest.mark.parametrize("policy", [0, 3])
+def test_more_weight_than_places(policy: int) -> None:
+    """Where more is given out than max_inst each has its part of the sum."""
+    shown = with_limits(replace(CARD, policy=policy, max_inst=1, containers=(BUSY, replace(BUSY, id="z"))))
+    assert [one.limit for one in shown.containers] == [50.0, 50.0]
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "elapsed", "share"),
+    "card",
     [
-        (1_000, 500_001_000, 1.0, 50.0),
-        (1_000, 1_000, 1.0, 0.0),
-        (1, 3_000_000_000, 1.0, 100.0),
-        (0, 500, 1.0, None),
-        (0, 0, 1.0, None),
-        (500, 400, 1.0, None),
-        (1, 2, 0.0, None),
+        replace(CARD, max_inst=None),
+        replace(CARD, prio_ratio=None),
+        replace(CARD, policy=None),
+        replace(CARD, containers=(IDLE, replace(BUSY, weight=None))),
+        replace(CARD, containers=(IDLE, replace(BUSY, high_prio=None))),
     ],
 )
-def test_utilisation(before: int, after: int, elapsed: float, share: float | None) -> None:
-    """Utilisation is the counter's growth over time, and unknown where nothing was counted."""
-    looks = (replace(IDLE, engine_time=before), replace(IDLE, engine_time=after))
-    assert utilisation(*looks, elapsed) == share
+def test_unknown_settings(card: Gpu) -> None:
+    """A limit that depends on what is not known is not known."""
+    assert [one.limit for one in with_limits(card).containers] == [None, None]
+
+
+COUNTED = replace(CARD, scheduling=Scheduling(usage_from="gates"))
+
+
+def share(gpu: Gpu, before: int | None, after: int | None, elapsed: float) -> float | None:
+    """Return the utilisation of a container with such counters, at such a distance."""
+    looks = [
+        replace(gpu, containers=(replace(IDLE, engine_time=time, read_at=at),))
+        for time, at in ((before, 7.0), (after, 7.0 + elapsed))
+    ]
+    return with_utilisation((looks[0],), (looks[1],))[0].containers[0].utilisation
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "elapsed", "expected"),
+    [
+        (1_000, 500_001_000, 1.0, 50.0),
+        (0, 500_000_000, 2.0, 25.0),
+        (1_000, 1_000, 1.0, 0.0),
+        (0, 0, 1.0, 0.0),
+        (1, 3_000_000_000, 1.0, 100.0),
+        (500, 400, 1.0, None),
+        (1, 2, 0.0, None),
+        (None, 2, 1.0, None),
+        (1, None, 1.0, None),
+    ],
+)
+def test_utilisation(before: int | None, after: int | None, elapsed: float, expected: float | None) -> None:
+    """Utilisation is the counter's growth over the time between its two reads."""
+    assert share(COUNTED, before, after, elapsed) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "before", "expected"),
+    [(None, 0, None), (None, 1, 50.0), ("none", 1, None), ("samples", 0, 50.0)],
+)
+def test_who_counts(source: str | None, before: int, expected: float | None) -> None:
+    """A counter is believed where the engine measures, and where it does not say so, when it is not 0."""
+    gpu = replace(CARD, scheduling=Scheduling(usage_from=source))
+    assert share(gpu, before, before + 500_000_000, 1.0) == expected
 
 
 def test_another_container() -> None:
     """A directory that another container has taken over shows no utilisation."""
     first = replace(IDLE, engine_time=5)
-    looks = [(replace(CARD, containers=(one,)),) for one in (first, replace(first, id="z", engine_time=9))]
-    assert with_utilisation(looks[0], looks[1], 1.0)[0].containers[0].utilisation is None
+    other = replace(first, id="z", engine_time=9, read_at=1.0)
+    looks = [(replace(COUNTED, containers=(one,)),) for one in (first, other)]
+    shown = with_utilisation(looks[0], looks[1])[0]
+    assert (shown.containers[0].utilisation, shown.interval) == (None, None)
 
 
 def test_new_container() -> None:
     """A container that only the second look shows has no utilisation yet."""
-    shown = with_utilisation((replace(CARD, containers=()),), (CARD,), 1.0)
+    shown = with_utilisation((replace(COUNTED, containers=()),), (COUNTED,))
     assert [one.utilisation for one in shown[0].containers] == [None, None]

@@ -80,10 +80,18 @@ def test_engine_goes(tree: Path) -> None:
     assert error.endswith(f": {paths.daemon_command('start')}\n")
 
 
-@pytest.mark.parametrize("gone", ["memsize", "meminfo", "owner", "usage"])
-def test_container_stops_meanwhile(tree: Path, gone: str) -> None:
-    """A container whose nodes go while they are read is left out."""
-    (tree / "0" / TRAINER[:12] / gone).unlink()
+@pytest.mark.parametrize("last", ["memsize", "meminfo", "owner", "usage", "weight"])
+def test_container_stops_meanwhile(tree: Path, monkeypatch: pytest.MonkeyPatch, last: str) -> None:
+    """A container that goes while it is read is left out."""
+    read = Tree.read
+
+    def stops(self: Tree, *parts: str) -> str:
+        text = read(self, *parts)
+        if parts[-1] == last and parts[1] == TRAINER[:12]:
+            shutil.rmtree(tree / "0" / TRAINER[:12])
+        return text
+
+    monkeypatch.setattr(Tree, "read", stops)
     assert [one.directory for one in look(Tree(str(tree)))[0].containers] == ["web"]
 
 
@@ -95,6 +103,8 @@ def test_no_gpus(tree: Path) -> None:
 
 
 def test_names_of_other_nodes(tree: Path) -> None:
-    """What is no number in the root of the tree is no GPU."""
+    """What is no number in the root of the tree is no GPU; a file in a GPU's directory is no container."""
     os.mkdir(tree / "policy")
+    (tree / "0" / "node_of_a_newer_engine").write_text("1\n")
     assert [gpu.index for gpu in look(Tree(str(tree)))] == [0, 1]
+    assert len(look(Tree(str(tree)))[0].containers) == 2

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes under load: containers come and go, weights, priorities and settings change while all have work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from benchmarks.shares.binding import (
+    FAIR,
+    FIXED,
+    NATIVE,
+    PREEMPTIVE,
+    SOFT,
+    US,
+    WEIGHT,
+    Case,
+    Container,
+    Harness,
+)
+from benchmarks.shares.cases import COSTS, MAX_INST, Finding, greedy, weights
+from benchmarks.shares.running import Running
+
+POLICIES = (FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT)
+BY_NUMBER = (FAIR, PREEMPTIVE)
+COUNTS = range(2, MAX_INST + 1)
+RATIO, OTHER_RATIO = 80, 50
+MODES = (
+    (FAIR, True),
+    (PREEMPTIVE, True),
+    (PREEMPTIVE, False),
+    (WEIGHT, True),
+    (FIXED, True),
+    (SOFT, True),
+    (SOFT, False),
+)
+WARM = 3  # rounds before a change
+PHASES = (1, 3, 6)  # sevenths of a round, after which it comes: somewhere in a turn
+ROUNDS = 10  # in which shares are compared
+LONG_ENOUGH = 200  # rounds
+SETTLING = 2  # rounds after a change that may be as they are
+
+# In turns of the container, over ROUNDS: 1 % of the share. The card's own time slices begin and end anywhere
+# within the window; high priority may be a slice behind at its begin and a slice ahead at its end.
+GATES_BOUND, SLICES_BOUND, PRIORITY_BOUND = 0.1, 1.0, 2.0
+MARKS = {GATES_BOUND: "", SLICES_BOUND: ", card", PRIORITY_BOUND: ", priority"}
+# In rounds, the longer of those before and after: a change delays nobody's turn by more than a round.
+WAIT_BOUND = 2.0
+
+Apply = Callable[[Running], None]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is there at first, and what changes."""
+
+    what: str
+    case: Case
+    apply: Apply
+    phase: int
+
+
+def units(policy: int, one: Container) -> int:
+    return min(1, one.weight) if policy in BY_NUMBER else one.weight
+
+
+def kept(running: Running) -> int:
+    """Units that nobody gets: their places are not given out."""
+    policy = running.case.policy
+    low = sum(units(policy, one) for one in running.members.values() if not one.highprio)
+    return max(0, running.case.max_inst - low) if policy in (FAIR, FIXED) else 0
+
+
+def dues(running: Running) -> dict[int, float]:
+    """What a policy gives to each while all have work."""
+    policy, idle = running.case.policy, kept(running)
+    sides = {
+        side: {slot: units(policy, one) for slot, one in running.members.items() if one.highprio is side}
+        for side in (True, False)
+    }
+    out: dict[int, float] = {}
+    for high, members in sides.items():
+        other = any(sides[not high].values()) or (high and idle)
+        ratio = running.case.prio_ratio / 100
+        part = (ratio if high else 1 - ratio) if other else 1.0
+        whole = sum(members.values()) + (0 if high else idle)
+        out |= {slot: part * unit / whole if unit else 0.0 for slot, unit in members.items()}
+    return out
+
+
+def round_of(running: Running) -> int:
+    """How long a round takes, of the side that is served more slowly."""
+    longest = 0.0
+    shares = dues(running)
+    for slot, one in running.members.items():
+        if shares[slot]:
+            longest = max(longest, units(running.case.policy, one) * running.case.slice / shares[slot])
+    return round(longest)
+
+
+def by_card(running: Running) -> bool:
+    """Whether the card's own time slices divide the time: not beside high priority."""
+    members = running.members.values()
+    by_slices = running.case.policy in (PREEMPTIVE, SOFT) and running.case.time_slices
+    return by_slices and not any(one.highprio for one in members)
+
+
+def used(running: Running) -> dict[int, int]:
+    """The time each has had: its kernels' where the card's time slices divide it, else its contexts' too."""
+    figures = {slot: running.figures(slot) for slot in running.members}
+    return {slot: one.busy if by_card(running) else one.used for slot, one in figures.items()}
+
+
+def run(harness: Harness, scenario: Scenario) -> Iterator[Finding]:
+    """Run one scenario and say how it went."""
+    with Running(harness, scenario.case) as running:
+        for slot, one in enumerate(scenario.case.containers):
+            running.join(slot, one)
+        before = round_of(running)
+        running.advance(WARM * before + before * scenario.phase // 7)
+        launched = {slot: running.figures(slot).submitted for slot in running.members}
+        scenario.apply(running)
+        after = round_of(running)
+        running.advance(SETTLING * after)
+        off = turns_off(running, ROUNDS * after)
+        waited = max(running.figures(slot).starved for slot in running.members) / max(before, after)
+        left = lost(running, launched, after)
+        policy, bound = running.case.policy, bound_of(running)
+    yield Finding(policy, f"{scenario.what}: turns off after a change{MARKS[bound]}", off, bound)
+    yield Finding(policy, f"{scenario.what}: rounds waited in a change", waited, WAIT_BOUND)
+    yield Finding(policy, f"{scenario.what}: kernels lost in a change", float(left), 0.0)
+
+
+def turns_off(running: Running, window: int) -> float:
+    """How far anyone is from its share in a window, in turns of its own."""
+    start = used(running)
+    running.advance(window)
+    had = {slot: end - start[slot] for slot, end in used(running).items()}
+    whole = sum(had.values()) if by_card(running) else window
+    turn = {
+        slot: units(running.case.policy, one) * running.case.slice for slot, one in running.members.items()
+    }
+    # Who has no turn has to have had nothing.
+    return max(abs(had[slot] - whole * due) / (turn[slot] or 1) for slot, due in dues(running).items())
+
+
+def bound_of(running: Running) -> float:
+    if any(one.highprio for one in running.members.values()):
+        return PRIORITY_BOUND
+    return SLICES_BOUND if by_card(running) else GATES_BOUND
+
+
+def lost(running: Running, launched: dict[int, int], round_: int) -> int:
+    """Kernels from before a change that never end. A channel's kernels end in their order."""
+    for _ in range(LONG_ENOUGH):
+        figures = {slot: running.figures(slot) for slot in running.members}
+        missing = sum(max(0, launched.get(slot, 0) - one.completed) for slot, one in figures.items())
+        if not missing:
+            break
+        running.advance(round_)
+    return missing + sum(one.cancelled for one in figures.values())
+
+
+def containers(policy: int, count: int) -> list[Container]:
+    return [Container(weight, greedy(index)) for index, weight in enumerate(weights(policy, count))]
+
+
+def other_weight(members: list[Container]) -> int | None:
+    """Return another weight for the first one, that the card can give out; None: there is none."""
+    left = MAX_INST - sum(one.weight for one in members)
+    if left:
+        return members[0].weight + min(3, left)
+    return members[0].weight - 1 or None
+
+
+def other_slice(slice_: int) -> int:
+    """Return half of it, where the scheduler takes that."""
+    return slice_ // 2 if slice_ >= 200 * US else slice_ * 2
+
+
+def changes(case: Case) -> Iterator[tuple[str, Case, Apply]]:
+    """Each kind of change: what it is, the case before it, and what is done."""
+    members = list(case.containers)
+    last, weight = len(members) - 1, other_weight(members)
+    yield "join", replace(case, containers=members[:-1]), lambda on: on.join(last, members[-1])
+    yield "leave", case, lambda on: on.leave(last)
+    if case.policy not in BY_NUMBER and weight is not None:
+        yield "weight", case, lambda on: on.change(0, weight, highprio=False)
+    high = replace(case, containers=[replace(members[0], highprio=True), *members[1:]])
+    yield "prio_ratio", high, lambda on: on.set(replace(on.case, prio_ratio=OTHER_RATIO))
+    yield "priority", case, lambda on: on.change(0, members[0].weight, highprio=True)
+    yield "slice", case, lambda on: on.set(replace(on.case, slice=other_slice(case.slice)))
+    for policy in POLICIES:
+        if policy != case.policy:
+            yield f"from policy {case.policy}", case, to_policy(policy)
+    yield "from policy 5", replace(case, policy=NATIVE), to_policy(case.policy)
+
+
+def to_policy(policy: int) -> Apply:
+    return lambda on: on.set(replace(on.case, policy=policy))
+
+
+def findings(harness: Harness, slice_: int, *, levers: bool) -> Iterator[Finding]:
+    """Every change, under every policy that divides time, with 2 to 25 containers."""
+    for policy, time_slices in MODES:
+        for count in COUNTS:
+            case = Case(
+                policy,
+                containers(policy, count),
+                0,
+                slice_,
+                MAX_INST,
+                RATIO,
+                time_slices,
+                COSTS,
+                levers=levers,
+            )
+            by_gates = " by gates" if policy in (PREEMPTIVE, SOFT) and not time_slices else ""
+            for what, before, apply in changes(case):
+                for phase in PHASES:
+                    yield from run(harness, Scenario(f"{count} {what}{by_gates}", before, apply, phase))

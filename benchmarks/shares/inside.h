@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the harness share. */
+#ifndef BENCH_SHARES_INSIDE_H
+#define BENCH_SHARES_INSIDE_H
+
+#include "harness.h"
+
+struct member {
+	struct shares_container of;
+	uint32_t group[SHARES_GROUPS];
+	uint32_t channel[SHARES_GROUPS];
+	uint64_t slice[SHARES_GROUPS]; /* us, as set last */
+	uint64_t reported; /* ns of GPU time */
+	uint64_t closes; /* when the call acts that closes its gate; WORK_NEVER: none is on its way */
+	uint64_t idle_until; /* when it had no work last */
+	uint64_t served; /* when it was on the card last, or had no work */
+	struct shares_figures figures; /* of the groups that are gone; waited and starved of all */
+	bool here, open, has_work, waits;
+};
+
+struct shares {
+	struct shares_setup setup;
+	struct shares_result result;
+	struct work *work;
+	struct work_play *play;
+	struct cgpu_sched sched;
+	struct member member[SHARES_CONTAINERS];
+	uint64_t wake; /* the scheduler wants to be asked again then */
+	bool changed;
+};
+
+uint64_t shares_used(const struct shares *shares, uint32_t slot);
+/* Tell the scheduler what ran until now. */
+void shares_report(struct shares *shares);
+
+#endif

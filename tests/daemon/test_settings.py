@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration reaches the core: each key in its field, and Python's struct is C's."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from cgpu.config import schema
+from cgpu.effective import Effective
+from cgpu.kmod.daemon import engine
+from cgpu.kmod.daemon.arguments import settings_of
+from cgpu.kmod.daemon.library import CSettings
+from tests.core.build import flags, generated, run, tool
+
+CORE = Path(__file__).resolve().parents[2] / "kmod" / "core"
+PROGRAM = """
+#include <stdio.h>
+#include <stddef.h>
+#include "cgpu_core.h"
+typedef struct cgpu_settings S;
+int main(void)
+{
+%s
+	printf("%%zu\\n", sizeof(S));
+	return 0;
+}
+"""
+OFFSET = '\tprintf("%%zu %%zu\\n", offsetof(S, %s), sizeof(((S *)0)->%s));'
+NAMES = [str(field[0]) for field in CSettings._fields_]
+
+
+def test_the_struct_is_that_of_the_header(tmp_path: Path) -> None:
+    """Each field of the mirror lies where the compiler has it, and both are of one size."""
+    source, program = tmp_path / "settings.c", tmp_path / "settings"
+    source.write_text(PROGRAM % "\n".join(OFFSET % (name, name) for name in NAMES))
+    run([tool("cc"), *flags(generated(tmp_path / "gen")), str(source), "-o", str(program)])
+    printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
+    *fields, size = printed.splitlines()
+    mirrored = [getattr(CSettings, name) for name in NAMES]
+    assert fields == [f"{field.offset} {field.size}" for field in mirrored]
+    assert int(size) == CSettings.drift_refuse.offset + 8
+
+
+def test_every_key_of_the_core_is_passed_on() -> None:
+    """A configuration without defaults has each of its values in the struct; slice_us becomes nanoseconds."""
+    config = Effective(
+        policy=3,
+        max_inst=7,
+        prio_ratio=60,
+        slice_us=500,
+        default_memsize=1,
+        context_memory=2,
+        drift_tolerance=3,
+        drift_reaction="refuse",
+        enforce=False,
+        allow_zero_weight=True,
+    )
+    passed = engine._settings(settings_of(config))
+    assert passed.slice == 500_000
+    numbers = [getattr(passed, name) for name in ("policy", "max_inst", "prio_ratio")]
+    assert numbers == [3, 7, 60]
+    assert [passed.default_memsize, passed.context_memory, passed.drift_tolerance] == [1, 2, 3]
+    assert [passed.drift_refuse, passed.enforce, passed.allow_zero_weight] == [1, 0, 1]
+
+
+def test_the_default_slice_is_the_schedulers() -> None:
+    """Default and bounds of the key are those of the core."""
+    header, rule = (CORE / "sched_gpu.h").read_text(), schema()["properties"]["slice_us"]
+    for name, microseconds in (("MIN", "minimum"), ("MAX", "maximum"), ("DEFAULT", "default")):
+        assert f"CGPU_SCHED_SLICE_{name} {rule[microseconds] * 1000}ull\n" in header
+    assert engine.Settings("1").slice_ns == settings_of(Effective()).slice_ns
