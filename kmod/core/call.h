@@ -27,6 +27,7 @@ enum core_op {
 	CORE_OP_EXPORT,
 	CORE_OP_IMPORT,
 	CORE_OP_POLICY, /* the compute policy */
+	CORE_OP_BIND, /* a group or channel gets its engine */
 	CORE_OP_SCHEDULE, /* a group or channel goes on its runlist, or off it */
 };
 
@@ -175,7 +176,8 @@ enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command);
 /* A control's own parameters of a known size, copied in. As core_segment(); *verdict is set where it is not 0. */
 int core_control_params(struct core_frame *frame, u32 bytes, enum cgpu_verdict *verdict);
 void core_rewrite_policy(struct core_frame *frame);
-void core_end_schedule(struct core_frame *frame);
+void core_end_schedule(struct core_frame *frame, int done);
+void core_end_bind(struct core_frame *frame);
 
 /* --- one file per escape --- */
 

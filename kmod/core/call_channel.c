@@ -17,6 +17,9 @@ static enum cgpu_verdict group_or_channel(
 		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
 	if (core_get64(frame->call->top, alloc->params_at) == 0)
 		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+	if (kind == CORE_OBJECT_CHANNEL_GROUP &&
+		core_lane_full(frame->state, frame->state->object[parent].gpu, frame->call->slot))
+		return core_answer(frame, NV_ERR_INSUFFICIENT_RESOURCES);
 	/* Whatever the driver takes for it is to count where it counts all: at the caller. */
 	if (core_driver_limits(frame))
 		return core_leave_to_driver(frame, parent);
@@ -46,6 +49,9 @@ static enum cgpu_verdict channel_of_group(
 		return core_alloc_copy_in_verdict(frame, more);
 	if (core_reserve(frame, &alloc->handles, CORE_OBJECT_CHANNEL, frame->state->object[group].gpu))
 		return core_no_records(frame);
+	/* Before Ampere a group may run elsewhere than it says. */
+	if (alloc->class < AMPERE_CHANNEL_GPFIFO_A)
+		frame->state->object[group].runlist = 0;
 	frame->state->object[frame->call->opaque[CORE_NOTE_OBJECT]].runlist = frame->state->object[group].runlist;
 	return core_execute(frame, CORE_OP_ALLOC);
 }

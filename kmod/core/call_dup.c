@@ -30,6 +30,9 @@ enum cgpu_verdict core_begin_dup(struct core_frame *frame)
 	if (is_below_its_like(state, core_client_find(state, frame->call->slot, handles.client), &handles,
 		    state->object[source].kind))
 		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
+	if (state->object[source].kind == CORE_OBJECT_CHANNEL_GROUP &&
+		core_lane_full(state, state->object[source].gpu, frame->call->slot))
+		return core_answer(frame, NV_ERR_INSUFFICIENT_RESOURCES);
 	if (core_reserve(frame, &handles, state->object[source].kind, state->object[source].gpu))
 		return core_no_records(frame);
 	state->object[frame->call->opaque[CORE_NOTE_OBJECT]].runlist = state->object[source].runlist;

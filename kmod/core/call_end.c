@@ -193,7 +193,11 @@ static int settle(struct core_frame *frame, enum core_op op, int result)
 			core_rewrite_policy(frame);
 		return 0;
 	case CORE_OP_SCHEDULE:
-		core_end_schedule(frame);
+		core_end_schedule(frame, done);
+		return 0;
+	case CORE_OP_BIND:
+		if (done)
+			core_end_bind(frame);
 		return 0;
 	case CORE_OP_ROOT:
 		if (done)

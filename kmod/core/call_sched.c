@@ -4,11 +4,14 @@
  * they are, and nothing reaches levels, real time, gates or runlists, whatever rights its process has.
  */
 #include "call.h"
+#include "sched.h"
 
 int core_control_schedules(u32 command)
 {
 	switch (command) {
 	case NVA06C_CTRL_CMD_SET_TIMESLICE:
+	case NVA06C_CTRL_CMD_BIND:
+	case NVA06F_CTRL_CMD_BIND:
 	case NVA06C_CTRL_CMD_GPFIFO_SCHEDULE:
 	case NVA06F_CTRL_CMD_GPFIFO_SCHEDULE:
 	case NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG:
@@ -47,6 +50,9 @@ static enum cgpu_verdict set_time_slice(struct core_frame *frame)
 {
 	u32 object = subject(frame);
 
+	/* Where the driver limits memory, groups are not on record. */
+	if (object == CORE_NONE && core_driver_limits(frame) && frame->container->natives == 0)
+		return core_answer(frame, NV_OK);
 	if (object == CORE_NONE || frame->state->object[object].lane == CORE_NONE)
 		return CGPU_CONTINUE;
 	if (frame->state->gpu[frame->state->object[object].gpu].share.sched.settings.policy == CGPU_SCHED_NATIVE) {
@@ -57,33 +63,88 @@ static enum cgpu_verdict set_time_slice(struct core_frame *frame)
 	return core_answer(frame, NV_OK);
 }
 
-/* What the driver does with the gates of channels then is not known, so they are set again behind it. */
-static enum cgpu_verdict schedule(struct core_frame *frame)
+/* A group or channel of a slice; where it is none the driver is asked. */
+static enum cgpu_verdict on_group(struct core_frame *frame, u32 bytes, enum core_op op)
 {
 	u32 object = subject(frame);
 	enum cgpu_verdict verdict;
 
 	if (object == CORE_NONE || frame->state->object[object].lane == CORE_NONE)
 		return CGPU_CONTINUE;
-	if (core_control_params(frame, frame->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, &verdict))
+	if (core_control_params(frame, bytes, &verdict))
 		return verdict;
 	frame->call->opaque[CORE_NOTE_OBJECT] = object;
 	frame->call->opaque[CORE_NOTE_SERIAL] = frame->state->object[object].serial;
-	return core_execute(frame, CORE_OP_SCHEDULE);
+	return core_execute(frame, op);
 }
 
-void core_end_schedule(struct core_frame *frame)
+/* The record that on_group() has noted; NULL: it has gone. */
+static struct core_object *noted(struct core_frame *frame)
 {
 	u64 object = frame->call->opaque[CORE_NOTE_OBJECT];
-	const struct core_object *record;
+	struct core_object *record;
 
 	if (object >= CGPU_MAX_OBJECTS)
-		return;
+		return NULL;
 	record = &frame->state->object[object];
-	if (record->live != CORE_LIVE || record->serial != frame->call->opaque[CORE_NOTE_SERIAL] ||
-		record->lane == CORE_NONE || frame->state->gpu[record->gpu].share.lane[record->lane].open)
+	if (record->live != CORE_LIVE || record->serial != frame->call->opaque[CORE_NOTE_SERIAL])
+		return NULL;
+	return record->lane == CORE_NONE ? NULL : record;
+}
+
+/*
+ * What the driver does with the gates of channels then is not known, so they are set again behind it. Who does it again and
+ * again in others' turns could have a little of each: once between two turns of its own has to do.
+ */
+static enum cgpu_verdict schedule(struct core_frame *frame)
+{
+	enum cgpu_verdict verdict =
+		on_group(frame, frame->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, CORE_OP_SCHEDULE);
+	struct core_object *record = verdict == CGPU_EXECUTE ? noted(frame) : NULL;
+	struct core_lane *lane;
+
+	if (record == NULL)
+		return verdict;
+	lane = &frame->state->gpu[record->gpu].share.lane[record->lane];
+	if (lane->open || !record->scheduled)
+		return verdict;
+	if (lane->again)
+		return core_answer(frame, NV_ERR_BUSY_RETRY);
+	lane->again = 1;
+	return verdict;
+}
+
+void core_end_schedule(struct core_frame *frame, int done)
+{
+	struct core_object *record = noted(frame);
+
+	if (record == NULL || !done)
 		return;
-	core_lane_doubt(frame->state, (u32)object);
+	record->scheduled = 1;
+	if (frame->state->gpu[record->gpu].share.lane[record->lane].open)
+		return;
+	core_lane_doubt(frame->state, (u32)(record - frame->state->object));
+	frame->call->turn = record->gpu + 1;
+}
+
+static enum cgpu_verdict bind(struct core_frame *frame)
+{
+	return on_group(frame, frame->abi->NVA06F_CTRL_BIND_PARAMS.bytes, CORE_OP_BIND);
+}
+
+/* A group runs where it, or a channel of it, was bound last. */
+void core_end_bind(struct core_frame *frame)
+{
+	u32 engine = core_get32(frame->call->segment[0].data, frame->abi->NVA06F_CTRL_BIND_PARAMS.engineType);
+	struct core_object *record = noted(frame);
+
+	if (record && record->kind == CORE_OBJECT_CHANNEL && record->parent != CORE_NONE)
+		record = &frame->state->object[record->parent];
+	/* That of a card before Ampere is not told apart again. */
+	if (record == NULL || record->lane == CORE_NONE || record->runlist == 0)
+		return;
+	record->runlist = core_runlist_of(engine);
+	core_sched_channels(frame->state, record->gpu, record->lane);
 	frame->call->turn = record->gpu + 1;
 }
 
@@ -123,6 +184,9 @@ enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command)
 	switch (command) {
 	case NVA06C_CTRL_CMD_SET_TIMESLICE:
 		return set_time_slice(frame);
+	case NVA06C_CTRL_CMD_BIND:
+	case NVA06F_CTRL_CMD_BIND:
+		return bind(frame);
 	case NVA06C_CTRL_CMD_GPFIFO_SCHEDULE:
 	case NVA06F_CTRL_CMD_GPFIFO_SCHEDULE:
 		return schedule(frame);

@@ -4,8 +4,9 @@
  * (docs/scheduling.md) and says which of the driver's levers to pull; the transport pulls them and says what came out.
  *
  * In a loop, for each GPU: cgpu_turn(); then all of cgpu_gates_next() and cgpu_slices_next(), each told by its _done();
- * then sleep until turn.until, or until ops->turn says that something has changed. One thread at a time does this for a
- * GPU, but for the calls that the end of a driver call asks for (call->turn).
+ * then sleep until turn.until, or until ops->turn says that something has changed. Where the end of a driver call asks for
+ * it (call->turn), its own thread does the same. All of it, from cgpu_turn() to the last _done(), is under one lock of the
+ * transport's for the GPU: else what one thread has decided another one would undo.
  */
 #ifndef CGPU_TURN_H
 #define CGPU_TURN_H
@@ -31,11 +32,13 @@ struct cgpu_gates {
 	u32 client[CGPU_GATES], channel[CGPU_GATES]; /* handles */
 	u32 object[CGPU_GATES]; /* the core's own, as serial */
 	u64 serial[CGPU_GATES];
+	u32 doubts[CGPU_GATES];
 };
 /* What is to be told next: first all that must stop. -ENOENT: all channels are as was decided. */
 int cgpu_gates_next(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates);
-/* The driver's status, or CGPU_LEVER_FAILED where it could not be asked. What it did not do is tried channel by channel;
- * a driver that does it for none leaves the GPU undivided, and the log says so. */
+/* The driver's status, or CGPU_LEVER_FAILED where it could not be asked: then there is nothing more to do until the next
+ * cgpu_turn(). What it did not do is tried channel by channel; a driver that says of the first ones that it never does leaves
+ * the GPU undivided, and the log says so. */
 #define CGPU_LEVER_FAILED 0xffffffffu
 void cgpu_gates_done(struct cgpu_core *core, const struct cgpu_gates *gates, u32 status);
 

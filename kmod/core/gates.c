@@ -22,6 +22,7 @@ static void collect(struct cgpu_state *state, const struct core_lane *lane, u32 
 		gates->channel[n] = record->handle;
 		gates->object[n] = at;
 		gates->serial[n] = record->serial;
+		gates->doubts[n] = record->doubts;
 		gates->count++;
 	}
 }
@@ -33,15 +34,18 @@ static void gather(struct cgpu_state *state, struct core_share *share, u32 disab
 	u32 number;
 
 	gates->disable = disable;
-	for (number = 0; number <= CORE_STRAYS && gates->count < most; number++) {
+	/* Who is stopped is stopped alone: what runs on is his. */
+	for (number = 0; number <= CORE_STRAYS && gates->count < (disable ? 1 : most); number++) {
 		struct core_lane *lane = &share->lane[number];
 		u32 before = gates->count;
 
 		if (lane->told || lane->open == disable)
 			continue;
 		collect(state, lane, most, gates);
-		if (gates->count == before)
+		if (gates->count == before) {
 			lane->told = 1;
+			lane->closing = 0;
+		}
 	}
 }
 
@@ -53,7 +57,7 @@ int cgpu_gates_next(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates)
 	gates->gpu = gpu;
 	core_lock(core);
 	found = core_gpu(core->state, gpu);
-	if (found && !found->share.gates_fail) {
+	if (found && !found->share.gates_fail && !found->share.paused) {
 		gather(core->state, &found->share, 1, gates);
 		if (gates->count == 0)
 			gather(core->state, &found->share, 0, gates);
@@ -62,10 +66,12 @@ int cgpu_gates_next(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates)
 	return gates->count ? 0 : -ENOENT;
 }
 
-static int says_never(u32 status)
+/* A driver that has done it before has nothing against it but for these channels, or at this moment. */
+static int says_never(const struct core_share *share, const struct cgpu_gates *gates, u32 status)
 {
-	return status == CGPU_LEVER_FAILED || status == NV_ERR_NOT_SUPPORTED ||
-		status == NV_ERR_INSUFFICIENT_PERMISSIONS;
+	if (share->gates_work || gates->count > 1)
+		return 0;
+	return status == NV_ERR_NOT_SUPPORTED || status == NV_ERR_INSUFFICIENT_PERMISSIONS;
 }
 
 static void set(struct cgpu_state *state, const struct cgpu_gates *gates)
@@ -73,19 +79,26 @@ static void set(struct cgpu_state *state, const struct cgpu_gates *gates)
 	u32 n;
 
 	for (n = 0; n < gates->count && n < CGPU_GATES; n++) {
-		struct core_object *record;
+		struct core_object *record = &state->object[gates->object[n] % CGPU_MAX_OBJECTS];
 
-		if (gates->object[n] >= CGPU_MAX_OBJECTS)
+		/* What the driver has done since may have been behind this, so it stays in doubt. */
+		if (record->live != CORE_LIVE || record->serial != gates->serial[n] ||
+			record->doubts != gates->doubts[n])
 			continue;
-		record = &state->object[gates->object[n]];
-		if (record->live == CORE_LIVE && record->serial == gates->serial[n])
-			record->told = gates->disable ? CORE_GATE_CLOSED : CORE_GATE_OPEN;
+		record->told = gates->disable ? CORE_GATE_CLOSED : CORE_GATE_OPEN;
+		if (record->lane == CORE_NONE ||
+			record->told == wanted(&state->gpu[gates->gpu].share.lane[record->lane]))
+			continue;
+		state->gpu[gates->gpu].share.lane[record->lane].told = 0;
+		state->turns_due |= 1u << gates->gpu;
 	}
 }
 
-/* The instances that a batch is of, as bits. */
+/* The instances that a batch takes the card from, as bits. What comes while its gate is closed is stopped as well, but it has
+ * had no turn that it could overrun. */
 static u32 lanes_of(const struct cgpu_state *state, const struct cgpu_gates *gates, u32 *count)
 {
+	const struct core_share *share = &state->gpu[gates->gpu].share;
 	u32 lanes = 0, n;
 
 	*count = 0;
@@ -93,9 +106,10 @@ static u32 lanes_of(const struct cgpu_state *state, const struct cgpu_gates *gat
 		const struct core_object *record = &state->object[gates->object[n] % CGPU_MAX_OBJECTS];
 		u32 bit = record->lane < CGPU_MAX_INST ? 1u << record->lane : 0;
 
-		if (record->live != CORE_LIVE || record->serial != gates->serial[n])
+		if (record->live != CORE_LIVE || record->serial != gates->serial[n] || !bit ||
+			!share->lane[record->lane].closing)
 			continue;
-		*count += bit && !(lanes & bit);
+		*count += !(lanes & bit);
 		lanes |= bit;
 	}
 	return lanes;
@@ -129,7 +143,11 @@ void cgpu_gates_done(struct cgpu_core *core, const struct cgpu_gates *gates, u32
 
 	core_lock(core);
 	found = core_gpu(core->state, gates->gpu);
-	if (found && says_never(status)) {
+	if (found)
+		found->share.gates_work |= status == NV_OK;
+	if (found && status == CGPU_LEVER_FAILED) {
+		found->share.paused = 1;
+	} else if (found && says_never(&found->share, gates, status)) {
 		failed = !found->share.gates_fail;
 		found->share.gates_fail = status;
 		core_sched_policy(core->state, gates->gpu);

@@ -106,6 +106,8 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 		/* Another driver may have the levers that the one before had not. */
 		gpu->share.gates_fail = 0;
 		gpu->share.slices_fail = 0;
+		gpu->share.gates_work = 0;
+		gpu->share.slices_work = 0;
 		core_sched_policy(state, facts->index);
 		state->tree_changes++;
 		core_barrier();

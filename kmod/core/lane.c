@@ -42,6 +42,7 @@ static void put(struct cgpu_state *state, u32 object, u32 number)
 	lane->first = object;
 	lane->told = 0;
 	lane->channels += record->kind == CORE_OBJECT_CHANNEL;
+	lane->groups += record->kind == CORE_OBJECT_CHANNEL_GROUP;
 }
 
 static void take(struct cgpu_state *state, u32 object)
@@ -56,7 +57,16 @@ static void take(struct cgpu_state *state, u32 object)
 	else
 		lane->first = record->lane_after;
 	lane->channels -= record->kind == CORE_OBJECT_CHANNEL;
+	lane->groups -= record->kind == CORE_OBJECT_CHANNEL_GROUP;
 	record->lane = CORE_NONE;
+}
+
+int core_lane_full(struct cgpu_state *state, u32 gpu, u32 slot)
+{
+	u32 number;
+
+	return core_instance_of(state, gpu, slot, &number) &&
+		state->gpu[gpu].share.lane[number].groups >= CORE_GROUPS_MAX;
 }
 
 void core_lane_link(struct cgpu_state *state, u32 object)
@@ -72,7 +82,7 @@ void core_lane_link(struct cgpu_state *state, u32 object)
 	put(state, object, number);
 	/* It counts as busy until the samples of a whole look were without it. */
 	state->client[record->client].sampled[record->gpu] = state->gpu[record->gpu].share.sampled;
-	record->bare = (u32)is_bare(state, record);
+	record->bare = number != CORE_STRAYS && is_bare(state, record);
 	state->gpu[record->gpu].share.bare += record->bare;
 	core_sched_channels(state, record->gpu, number);
 }
@@ -98,7 +108,17 @@ void core_lane_stray(struct cgpu_state *state, u32 gpu, u32 number)
 
 		take(state, object);
 		put(state, object, CORE_STRAYS);
+		state->gpu[gpu].share.bare -= state->object[object].bare;
+		state->object[object].bare = 0;
 	}
+}
+
+static void doubt(struct core_object *record)
+{
+	if (record->kind != CORE_OBJECT_CHANNEL)
+		return;
+	record->doubts++;
+	record->told = CORE_GATE_UNKNOWN;
 }
 
 void core_lane_doubt(struct cgpu_state *state, u32 object)
@@ -109,10 +129,7 @@ void core_lane_doubt(struct cgpu_state *state, u32 object)
 	if (record->lane == CORE_NONE)
 		return;
 	lane_of(state, record)->told = 0;
-	if (record->kind == CORE_OBJECT_CHANNEL)
-		record->told = CORE_GATE_UNKNOWN;
-	for (at = record->child; at != CORE_NONE; at = state->object[at].after) {
-		if (state->object[at].kind == CORE_OBJECT_CHANNEL)
-			state->object[at].told = CORE_GATE_UNKNOWN;
-	}
+	doubt(record);
+	for (at = record->child; at != CORE_NONE; at = state->object[at].after)
+		doubt(&state->object[at]);
 }

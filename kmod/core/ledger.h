@@ -94,6 +94,8 @@ void core_memory_link(struct cgpu_state *state, u32 object);
 
 /* Where a group of this engine runs. */
 u32 core_runlist_of(u32 engine);
+/* Whether a container has as many groups on a GPU as are kept. */
+int core_lane_full(struct cgpu_state *state, u32 gpu, u32 slot);
 /* A group or channel is there, or goes; nothing happens for objects of other kinds. */
 void core_lane_link(struct cgpu_state *state, u32 object);
 void core_lane_unlink(struct cgpu_state *state, u32 object);

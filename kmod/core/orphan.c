@@ -20,6 +20,20 @@ static void sweep(struct cgpu_state *state, u32 client)
 	}
 }
 
+/* Whether groups or channels are on record: what runs on must be kept from the card. */
+static int has_lanes(const struct cgpu_state *state, u32 client)
+{
+	u32 at;
+
+	for (at = state->client[client].first; at != CORE_NONE; at = core_object_after(state, at)) {
+		u32 kind = state->object[at].kind;
+
+		if (kind == CORE_OBJECT_CHANNEL_GROUP || kind == CORE_OBJECT_CHANNEL)
+			return 1;
+	}
+	return 0;
+}
+
 static void orphan(struct cgpu_state *state, u32 client)
 {
 	struct core_client *record = &state->client[client];
@@ -27,7 +41,7 @@ static void orphan(struct cgpu_state *state, u32 client)
 	u32 at;
 
 	sweep(state, client);
-	if (record->memories == 0) {
+	if (record->memories == 0 && !has_lanes(state, client)) {
 		core_client_drop(state, client);
 		return;
 	}
@@ -39,6 +53,11 @@ static void orphan(struct cgpu_state *state, u32 client)
 	container->objects -= record->objects;
 	record->slot = CORE_NONE;
 	record->generation = 0;
+	/* Those of a GPU that it had whole were in no lane. */
+	for (at = record->first; at != CORE_NONE; at = core_object_after(state, at)) {
+		if (state->object[at].live == CORE_LIVE && state->object[at].lane == CORE_NONE)
+			core_lane_link(state, at);
+	}
 }
 
 void core_clients_orphan(struct cgpu_state *state, u32 slot)
@@ -55,7 +74,8 @@ void core_orphan_settle(struct cgpu_state *state, u32 client)
 {
 	const struct core_client *record = &state->client[client];
 
-	if (record->live == CORE_LIVE && record->slot == CORE_NONE && record->memories == 0)
+	if (record->live == CORE_LIVE && record->slot == CORE_NONE && record->memories == 0 &&
+		!has_lanes(state, client))
 		core_client_drop(state, client);
 }
 

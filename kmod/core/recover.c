@@ -272,6 +272,7 @@ int cgpu_state_recover(struct cgpu_state *state)
 			return -EINVAL;
 	}
 	recover_natives(state);
+	state->turns_due = 0;
 	for (i = 0; i < CGPU_MAX_GPUS; i++) {
 		if (state->gpu[i].live == CORE_LIVE)
 			core_sched_begin(state, i);

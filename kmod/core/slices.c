@@ -3,7 +3,14 @@
 #include "ledger.h"
 #include "sched.h"
 
-/* A group whose process was not at work in the last look at samples takes nothing from its like. */
+/* What groups that seem to be idle have of their container's part, all together, while others of it are at work. The driver
+ * does not tell of every process, and not at once. */
+#define IDLE_PART 256u
+
+/* The driver's own, 128 << 3 (src/nvidia/src/kernel/gpu/fifo/arch/volta/kernel_fifo_gv100.c:46). */
+#define SLICE_DEFAULT_US 1024u
+
+/* Whether its process was at work in the last look at samples, or the one before. */
 static int is_active(const struct cgpu_state *state, const struct core_object *record)
 {
 	const struct core_share *share = &state->gpu[record->gpu].share;
@@ -11,76 +18,133 @@ static int is_active(const struct cgpu_state *state, const struct core_object *r
 	return share->sampled - state->client[record->client].sampled[record->gpu] < 2;
 }
 
-static u32 count_groups(const struct cgpu_state *state, const struct core_lane *lane, u32 runlist)
+/* Active groups of a lane on a runlist; where there is none, all of them count as active. */
+static u32 count_groups(const struct cgpu_state *state, const struct core_lane *lane, u32 runlist, u32 *idle)
 {
 	u32 active = 0, at;
 
+	*idle = 0;
 	for (at = lane->first; at != CORE_NONE; at = state->object[at].lane_after) {
 		const struct core_object *record = &state->object[at];
 
-		if (record->kind == CORE_OBJECT_CHANNEL_GROUP && record->runlist == runlist)
-			active += (u32)is_active(state, record);
+		if (record->kind != CORE_OBJECT_CHANNEL_GROUP || record->runlist != runlist)
+			continue;
+		active += (u32)is_active(state, record);
+		*idle += (u32)!is_active(state, record);
 	}
-	if (active == 0)
-		return 1;
+	if (active == 0) {
+		active = *idle;
+		*idle = 0;
+	}
 	return active < CGPU_SCHED_GROUPS_MAX ? active : CGPU_SCHED_GROUPS_MAX;
 }
 
-static void forget_left(struct cgpu_state *state, const struct core_lane *lane)
+static void set_slices(struct core_lane *lane, u32 runlist, u64 us, u32 active, u32 idle)
 {
-	u32 at;
+	struct cgpu_sched_time_slice slice;
 
-	for (at = lane->first; at != CORE_NONE; at = state->object[at].lane_after)
+	lane->slice[runlist] = (u32)us;
+	lane->idle_slice[runlist] = (u32)us;
+	if (us == 0 || idle == 0)
+		return;
+	lane->slice[runlist] = (u32)(us - us / IDLE_PART);
+	cgpu_sched_quantise(us * active * 1024 / (IDLE_PART * idle), &slice);
+	lane->idle_slice[runlist] = (u32)slice.us;
+}
+
+/* What a group should have. */
+static u32 slice_of(const struct cgpu_state *state, const struct core_lane *lane, const struct core_object *record)
+{
+	u32 us = is_active(state, record) ? lane->slice[record->runlist] : lane->idle_slice[record->runlist];
+
+	/* What was set before does not outlast the policy. */
+	return us == 0 && record->told ? SLICE_DEFAULT_US : us;
+}
+
+/* The runlists that the groups of a lane are on, as bits. What nobody could reach is tried again. */
+static u32 runlists_of(struct cgpu_state *state, const struct core_lane *lane)
+{
+	u32 used = 0, at;
+
+	for (at = lane->first; at != CORE_NONE; at = state->object[at].lane_after) {
 		state->object[at].left = 0;
+		used |= 1u << state->object[at].runlist;
+	}
+	return used;
 }
 
 void core_slices_work_out(struct cgpu_state *state, u32 gpu)
 {
 	struct core_share *share = &state->gpu[gpu].share;
 	struct cgpu_sched_time_slice slices[CGPU_SCHED_SLOTS];
-	u32 groups[CGPU_SCHED_SLOTS];
+	u32 groups[CGPU_SCHED_SLOTS], idle[CGPU_SCHED_SLOTS];
 	u32 own = share->sched.settings.time_slices;
-	u32 runlist, number;
+	u32 runlist, number, used = 0;
 
 	share->slices_due = 0;
+	for (number = 0; number < CGPU_MAX_INST; number++)
+		used |= runlists_of(state, &share->lane[number]);
 	share->slices_told = 0;
 	/* Also while gates divide the time because of what could not be reached: it may be by now. */
 	share->sched.settings.time_slices = !share->slices_fail;
 	for (runlist = 0; runlist < CORE_RUNLISTS; runlist++) {
+		/* Of those that nobody uses the numbers do not matter. */
+		if (runlist && !(used >> runlist & 1))
+			continue;
 		for (number = 0; number < CGPU_SCHED_SLOTS; number++) {
 			const struct core_lane *lane = &share->lane[number];
 
-			if (runlist == 0)
-				forget_left(state, lane);
-			groups[number] = lane->first == CORE_NONE ? 0 : count_groups(state, lane, runlist);
+			groups[number] = count_groups(state, lane, runlist, &idle[number]);
 		}
 		if (cgpu_sched_time_slices(&share->sched, groups, slices))
 			memset(slices, 0, sizeof(slices));
 		for (number = 0; number < CGPU_SCHED_SLOTS; number++)
-			share->lane[number].slice[runlist] = (u32)slices[number].us;
+			set_slices(&share->lane[number], runlist, slices[number].us, groups[number], idle[number]);
 	}
 	share->sched.settings.time_slices = own;
 }
 
-static int is_due(const struct core_lane *lane, const struct core_object *record)
+static int is_due(const struct cgpu_state *state, const struct core_lane *lane, const struct core_object *record)
 {
-	u32 us = lane->slice[record->runlist];
+	u32 us;
 
-	return record->kind == CORE_OBJECT_CHANNEL_GROUP && us && record->told != us;
+	if (record->kind != CORE_OBJECT_CHANNEL_GROUP)
+		return 0;
+	us = slice_of(state, lane, record);
+	return us && record->told != us;
 }
 
-/* The next one in any lane, from where the cursor says: the lane, and how many of it were passed over. */
+/* Of a cursor: the walk has begun. The rest of it is the lane. */
+#define BEGUN (1u << 31)
+
+/* A walk over one client tries once more what nobody could reach, and each of them once. */
+static void begin_walk(struct cgpu_state *state, const struct core_share *share, u32 client, u32 *cursor)
+{
+	u32 number, at;
+
+	if (*cursor & BEGUN)
+		return;
+	*cursor = BEGUN;
+	for (number = 0; client && number < CGPU_MAX_INST; number++) {
+		for (at = share->lane[number].first; at != CORE_NONE; at = state->object[at].lane_after) {
+			if (state->client[state->object[at].client].handle == client)
+				state->object[at].left = 0;
+		}
+	}
+}
+
 static u32 find_due(struct cgpu_state *state, struct core_share *share, u32 client, u32 *cursor)
 {
 	u32 at;
 
-	for (; *cursor < CGPU_MAX_INST; ++*cursor) {
-		const struct core_lane *lane = &share->lane[*cursor];
+	begin_walk(state, share, client, cursor);
+	for (; (*cursor & ~BEGUN) < CGPU_MAX_INST; ++*cursor) {
+		const struct core_lane *lane = &share->lane[*cursor & ~BEGUN];
 
 		for (at = lane->first; at != CORE_NONE; at = state->object[at].lane_after) {
 			const struct core_object *record = &state->object[at];
 
-			if (!is_due(lane, record) || (client == 0 && record->left))
+			if (!is_due(state, lane, record) || record->left)
 				continue;
 			if (client == 0 || state->client[record->client].handle == client)
 				return at;
@@ -106,7 +170,7 @@ int cgpu_slices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, s
 		slice->client = core->state->client[record->client].handle;
 		slice->tgid = core->state->client[record->client].tgid;
 		slice->group = record->handle;
-		slice->us = found->share.lane[*cursor].slice[record->runlist];
+		slice->us = slice_of(core->state, &found->share.lane[*cursor & ~BEGUN], record);
 		slice->object = at;
 		slice->serial = record->serial;
 	} else if (found && client == 0) {
@@ -116,17 +180,22 @@ int cgpu_slices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, s
 	return at != CORE_NONE ? 0 : -ENOENT;
 }
 
-/* A container can keep everybody from a descriptor. Then gates divide the time, until the group is reached or gone. */
+static int has_gone(u32 status)
+{
+	return status == NV_ERR_OBJECT_NOT_FOUND || status == NV_ERR_INVALID_OBJECT_HANDLE;
+}
+
+/* A container can keep everybody from a descriptor, and a group may be in a state in which the driver sets nothing. Then gates
+ * divide the time, until it is done or the group has gone. */
 static void note(struct cgpu_state *state, const struct cgpu_time_slice *slice, u32 status)
 {
 	struct core_object *record = &state->object[slice->object];
 	struct core_share *share = &state->gpu[slice->gpu].share;
-	u32 bare = status == CGPU_LEVER_FAILED;
+	u32 bare = status != NV_OK && !has_gone(status);
 
 	share->bare += bare - record->bare;
 	record->bare = bare;
 	record->left = bare;
-	/* Whatever else the driver said, it will say again: the group has gone, and its record follows. */
 	record->told = bare ? 0 : slice->us;
 	if (share->sched.settings.time_slices != (!share->slices_fail && !share->bare))
 		core_sched_policy(state, slice->gpu);
@@ -141,13 +210,15 @@ void cgpu_slices_done(struct cgpu_core *core, const struct cgpu_time_slice *slic
 
 	core_lock(core);
 	found = core_gpu(state, slice->gpu);
-	if (found && status == NV_ERR_NOT_SUPPORTED) {
+	if (found)
+		found->share.slices_work |= status == NV_OK;
+	if (found && status == NV_ERR_NOT_SUPPORTED && !found->share.slices_work) {
 		failed = !found->share.slices_fail;
 		found->share.slices_fail = status;
 		core_sched_policy(state, slice->gpu);
 	} else if (found && slice->object < CGPU_MAX_OBJECTS) {
 		record = &state->object[slice->object];
-		if (record->live == CORE_LIVE && record->serial == slice->serial && record->lane != CORE_NONE)
+		if (record->live == CORE_LIVE && record->serial == slice->serial && record->lane < CGPU_MAX_INST)
 			note(state, slice, status);
 	}
 	core_unlock(core);

@@ -72,20 +72,27 @@ struct core_drift {
 #define CORE_RUNLISTS 16u
 /* In place of an instance: channels of removed containers. */
 #define CORE_STRAYS CGPU_MAX_INST
+/* Groups of one container on one GPU; more than that no card has (NV_RAMRL_ENTRY_TSG_TSGID_MAX, dev_ram.ref.txt). */
+#define CORE_GROUPS_MAX 2048u
 
 /* The channel groups and channels of one instance. */
 struct core_lane {
 	u32 first; /* link */
-	u32 channels; /* sum */
+	u32 channels, groups; /* sums */
 	u32 open; /* as was decided last */
 	u32 told; /* 1: the driver was told for all of them */
 	u64 granted; /* of the scheduler's, what is in the instance's usage */
+	u32 closing; /* 1: it was open until the last decision, and some of it may still run */
+	u32 again; /* 1: since its last turn something was put on its runlist again */
 	u32 slice[CORE_RUNLISTS]; /* us of each of its groups there; 0: as it is */
+	u32 idle_slice[CORE_RUNLISTS]; /* the same of those that seem to be idle beside others */
 };
 
-/* How the time of a GPU is divided. All but the marks of what the driver cannot do is made anew by recovery. */
+/* How the time of a GPU is divided. All of it is made anew by recovery. */
 struct core_share {
 	u32 gates_fail, slices_fail; /* the driver's status that said so */
+	u32 gates_work, slices_work; /* 1: the driver has done it before */
+	u32 paused; /* 1: it could not be asked; until the next decision it is not tried again */
 	u32 one_by_one; /* so many batches have one channel: another one failed as a whole */
 	u32 slices_told; /* 1: all groups have theirs */
 	u32 slices_due; /* 1: a number, a weight or the policy has changed since they were worked out */
@@ -162,6 +169,8 @@ struct core_object {
 	u32 lane_after, lane_before; /* links */
 	u32 bare; /* sum: 1: its time slice cannot be set: a channel in no group, a group that nobody could reach */
 	u32 left; /* 1: of a group that nobody could reach: not tried again until slices are worked out anew */
+	u32 doubts; /* how often the driver may have changed its gate by itself */
+	u32 scheduled; /* 1: it was put on its runlist before */
 	u32 told; /* of a channel: CORE_GATE_*; of a group: its time slice in us; 0: not known */
 	u32 next; /* link: hash chain, or list of free records */
 	u32 child, after, before; /* links: first child, neighbours under the same parent */

@@ -56,8 +56,11 @@ static void set_gates(struct core_share *share, const struct cgpu_sched_decision
 		struct core_lane *lane = &share->lane[number];
 		u32 open = native || (number < CGPU_MAX_INST && (!decision->gated || (decision->open >> number & 1)));
 
-		if (lane->open != open)
+		if (lane->open != open) {
 			lane->told = 0;
+			lane->closing = !open;
+			lane->again = 0;
+		}
 		lane->open = open;
 	}
 }
@@ -74,6 +77,7 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn 
 	cgpu_sched_decide(&share->sched, now, &decision);
 	share->stopped = now;
 	share->opened = 0;
+	share->paused = 0;
 	share->asleep = !anyone_has_channels(share);
 	book(&state->gpu[gpu]);
 	set_gates(share, &decision);
@@ -148,6 +152,9 @@ const char *core_sched_divided_by(const struct cgpu_state *state, u32 gpu)
 
 	if (settings->policy == CGPU_SCHED_NATIVE)
 		return "driver";
+	/* Groups and channels are left to the driver then, and not on record. */
+	if (core_same("driver", 6, state->settings.memory_backend))
+		return "nobody";
 	if (settings->policy == CGPU_SCHED_PREEMPTIVE || settings->policy == CGPU_SCHED_SOFT) {
 		if (settings->time_slices && !share->sched.contended)
 			return "time_slices";

@@ -155,7 +155,7 @@ static void check_lanes(const struct cgpu_state *state)
 		u32 bare = 0;
 
 		for (number = 0; state->gpu[gpu].live == CORE_LIVE && number <= CORE_STRAYS; number++) {
-			u32 channels = 0, before = CORE_NONE;
+			u32 channels = 0, groups = 0, before = CORE_NONE;
 
 			for (at = share->lane[number].first; at != CORE_NONE; at = state->object[at].lane_after) {
 				const struct core_object *object = &state->object[at];
@@ -167,10 +167,12 @@ static void check_lanes(const struct cgpu_state *state)
 				CHECK_EQ(state->client[object->client].slot == CORE_NONE, number == CORE_STRAYS);
 				before = at;
 				channels += object->kind == CORE_OBJECT_CHANNEL;
+				groups += object->kind == CORE_OBJECT_CHANNEL_GROUP;
 				bare += object->bare;
 				CHECK(linked++ < CGPU_MAX_OBJECTS);
 			}
 			CHECK_EQ(channels, share->lane[number].channels);
+			CHECK_EQ(groups, share->lane[number].groups);
 			if (number < CGPU_MAX_INST && share->sched.slot[number].joined)
 				CHECK_EQ(share->sched.slot[number].process, channels != 0);
 		}

@@ -46,12 +46,119 @@ static void idle_groups_take_nothing(void)
 	cgpu_samples_begin(&bench->core, 0);
 	cgpu_ran(&bench->core, 0, 1001, 500 * MS);
 	apply(bench);
-	CHECK_EQ(driver.us[100], one);
+	CHECK(driver.us[100] > one * 99 / 100 && driver.us[100] < one);
+	CHECK(driver.us[150] > 0 && driver.us[150] <= one / 200);
 	CHECK_EQ(usage(bench, "0/c1/usage"), 1000 * MS);
 	cgpu_ran(&bench->core, 0, 2000, 1);
 	cgpu_samples_begin(&bench->core, 0);
 	apply(bench);
 	CHECK(driver.us[100] <= one / 2);
+	CHECK_EQ(driver.us[150], driver.us[100]);
+	/* Where none is at work, none is taken for idle. */
+	cgpu_samples_begin(&bench->core, 0);
+	cgpu_samples_begin(&bench->core, 0);
+	apply(bench);
+	CHECK(driver.us[100] <= one / 2 && driver.us[150] <= one / 2);
+	bench_free(bench);
+}
+
+/* Groups of a process that the driver's samples do not name, as its parent made the client. */
+static void an_unreached_group_ends_every_walk(void)
+{
+	struct bench *bench = fresh(1);
+	struct cgpu_time_slice slice;
+	struct cgpu_turn turn;
+	u32 cursor, rounds, n;
+
+	busy(bench, 1, "", 1);
+	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	for (n = 0; n < 4; n++) {
+		cursor = rounds = 0;
+		while (cgpu_slices_next(&bench->core, 0, n & 1 ? 0xc001 : 0, &cursor, &slice) == 0) {
+			CHECK(rounds++ < 4);
+			cgpu_slices_done(&bench->core, &slice, n & 2 ? NV_ERR_INVALID_STATE : CGPU_LEVER_FAILED);
+		}
+		CHECK_EQ(rounds, n == 0 || n & 1);
+	}
+	bench_free(bench);
+}
+
+static void groups_have_a_bound(void)
+{
+	struct bench *bench = fresh(1);
+	struct caller caller = busy(bench, 1, "", 1);
+	u32 n;
+
+	for (n = 1; n < CORE_GROUPS_MAX; n++)
+		CHECK_EQ(bench_dup(bench, &caller, 0xc001, DEVICE, 100000 + n, 0xc001, 100), NV_OK);
+	CHECK_EQ(bench_dup(bench, &caller, 0xc001, DEVICE, 200000, 0xc001, 100), NV_ERR_INSUFFICIENT_RESOURCES);
+	CHECK_EQ(make(bench, &caller, 0xc001, DEVICE, 200000, GROUP), NV_ERR_INSUFFICIENT_RESOURCES);
+	bench_free(bench);
+}
+
+static void what_the_driver_had_comes_back(void)
+{
+	struct bench *bench = fresh(1);
+
+	busy(bench, 1, "", 1);
+	apply(bench);
+	CHECK(driver.us[100] > 1024);
+	CHECK_EQ(bench_write(bench, "0/policy", "5"), 0);
+	apply(bench);
+	CHECK_EQ(driver.us[100], 1024);
+	bench_free(bench);
+}
+
+static void hidden_groups_win_nothing(void)
+{
+	struct bench *bench = fresh(1);
+	struct caller first = busy(bench, 1, "", 1), other = first;
+	u32 one, n, sum = 0;
+
+	apply(bench);
+	one = driver.us[100];
+	other.tgid = 2000;
+	bench_cuda_start(bench, &other, 0xcf00);
+	for (n = 0; n < 40; n++) {
+		CHECK_EQ(make(bench, &other, 0xcf00, DEVICE, 1000 + 2 * n, GROUP), NV_OK);
+		CHECK_EQ(make(bench, &other, 0xcf00, 1000 + 2 * n, 1001 + 2 * n, CHANNEL), NV_OK);
+	}
+	for (n = 0; n < 3; n++) {
+		cgpu_samples_begin(&bench->core, 0);
+		cgpu_ran(&bench->core, 0, 1001, MS);
+		apply(bench);
+	}
+	for (n = 0; n < 40; n++)
+		sum += driver.us[1000 + 2 * n];
+	CHECK(sum + driver.us[100] <= one + 40);
+	bench_free(bench);
+}
+
+static void a_bound_group_is_where_it_was_bound(void)
+{
+	struct bench *bench = fresh(1);
+	struct caller caller = busy(bench, 1, "", 1);
+	struct channel_ask ask = { 0xc001, DEVICE, 170, GROUP, NV2080_ENGINE_TYPE_COPY0, 0 };
+	u32 bytes = bench->core.abi->NVA06F_CTRL_BIND_PARAMS.bytes, one;
+
+	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_OK);
+	apply(bench);
+	one = driver.us[100];
+	CHECK_EQ(driver.us[170], one);
+	core_put32(bench->segment[0], 0, GR);
+	CHECK_EQ(bench_control(bench, &caller, 0xc001, 170, NVA06C_CTRL_CMD_BIND, bytes), NV_OK);
+	CHECK_EQ(bench->call.turn, 1);
+	apply(bench);
+	CHECK(driver.us[170] <= one / 2 && driver.us[100] <= one / 2);
+	/* Cards before Ampere do not hold a group to what it names. */
+	ask.object = 180;
+	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_OK);
+	apply(bench);
+	CHECK_EQ(driver.us[180], one);
+	ask = (struct channel_ask){ 0xc001, 180, 181, TURING_CHANNEL_GPFIFO_A, NV2080_ENGINE_TYPE_COPY0, 0 };
+	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_OK);
+	apply(bench);
+	CHECK(driver.us[180] <= one / 3 + 1);
 	bench_free(bench);
 }
 
@@ -152,8 +259,9 @@ static void a_container_does_not_divide(void)
 	CHECK_EQ(bench_control(bench, &caller, 0xc001, 100, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), NV_OK);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
 	CHECK_EQ(bench_control(bench, &caller, 0xc001, 999, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), CONTINUED);
-	driver.calls = 0;
 	CHECK_EQ(bench_write(bench, "0/policy", "5"), 0);
+	apply(bench);
+	driver.calls = 0;
 	CHECK_EQ(bench_control(bench, &caller, 0xc001, 100, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), CONTINUED);
 	CHECK_EQ(bench_write(bench, "0/policy", "1"), 0);
 	apply(bench);
@@ -185,6 +293,11 @@ int main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(time_slices_follow_weights_and_groups),
 		TEST(idle_groups_take_nothing),
+		TEST(an_unreached_group_ends_every_walk),
+		TEST(groups_have_a_bound),
+		TEST(what_the_driver_had_comes_back),
+		TEST(hidden_groups_win_nothing),
+		TEST(a_bound_group_is_where_it_was_bound),
 		TEST(a_bare_channel_brings_gates),
 		TEST(a_bare_channel_ends_no_turn),
 		TEST(a_group_that_nobody_reaches_brings_gates),

@@ -135,11 +135,85 @@ static void a_channel_of_a_closed_container_is_closed(void)
 	bench_free(bench);
 }
 
+/* Else calls in others' turns would each give a little of them. */
+static void scheduling_again_has_to_wait(void)
+{
+	struct bench *bench = fresh(2);
+	u32 bytes = bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, n, passed = 0;
+	struct caller caller[3];
+	u64 ran[16];
+
+	caller[1] = busy(bench, 1, ":1", 1);
+	caller[2] = busy(bench, 2, ":1", 1);
+	apply(bench);
+	n = driver.stopped[101] ? 1 : 2;
+	/* The first time is how every group begins. */
+	CHECK_EQ(bench_control(bench, &caller[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, bytes), NV_OK);
+	while (passed < 8 &&
+		bench_control(bench, &caller[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, bytes) == NV_OK)
+		passed++;
+	CHECK_EQ(passed, 1);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	run(bench, 2 * SLICE, ran);
+	CHECK_EQ(bench_control(bench, &caller[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, bytes), NV_OK);
+	bench_free(bench);
+}
+
+/* What the driver does between the engine's question and its answer is not taken for what was asked. */
+static void a_doubt_meanwhile_stays(void)
+{
+	struct bench *bench = fresh(2);
+	u32 bytes = bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, n;
+	struct caller caller[3];
+	struct cgpu_gates gates;
+	struct cgpu_turn turn;
+
+	caller[1] = busy(bench, 1, ":1", 1);
+	caller[2] = busy(bench, 2, ":1", 1);
+	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	CHECK_EQ(cgpu_gates_next(&bench->core, 0, &gates), 0);
+	CHECK_EQ(gates.disable, 1);
+	n = gates.channel[0] / 100;
+	CHECK_EQ(bench_control(bench, &caller[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, bytes), NV_OK);
+	cgpu_gates_done(&bench->core, &gates, NV_OK);
+	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	CHECK_EQ(turn.gates, 1);
+	CHECK_EQ(cgpu_gates_next(&bench->core, 0, &gates), 0);
+	CHECK_EQ(gates.channel[0], 100 * n + 1);
+	cgpu_gates_done(&bench->core, &gates, NV_OK);
+	bench_free(bench);
+}
+
+/* New channels of a container that must wait cost nobody's turn anything. */
+static void stopping_what_is_new_prolongs_no_turn(void)
+{
+	struct bench *bench = fresh(2);
+	struct caller second;
+	u64 ran[16], until;
+	u32 n;
+
+	busy(bench, 1, ":1", 1);
+	second = busy(bench, 2, ":1", 1);
+	busy(bench, 3, ":1", 1);
+	run(bench, 3 * SLICE, ran);
+	until = apply(bench);
+	while (driver.stopped[101]) {
+		bench->now = until;
+		until = apply(bench);
+	}
+	driver.takes = MS / 10;
+	for (n = 0; n < 100 && !driver.stopped[101]; n++) {
+		CHECK_EQ(make(bench, &second, 0xc002, 200, 210 + n, CHANNEL), NV_OK);
+		apply(bench);
+	}
+	CHECK(n <= SLICE / driver.takes + 1);
+	bench_free(bench);
+}
+
 static void what_a_removed_container_left_stays_closed(void)
 {
 	struct bench *bench = fresh(2);
 
-	bench->core.state->settings.context_memory = MIB;
 	busy(bench, 1, ":1", 1);
 	busy(bench, 2, ":1", 1);
 	apply(bench);
@@ -163,6 +237,31 @@ static void a_driver_without_the_lever_is_told_of(void)
 	CHECK_EQ(driver.batches, 1);
 	CHECK(strstr(bench->log, "GPU 0: the driver does not do FIFO_DISABLE_CHANNELS (status 0x56): only"));
 	CHECK(bench_is(bench, "0/sched", "divided_by=nobody usage_from=none resolution=1000000000 slice=2000000\n"));
+	bench_free(bench);
+}
+
+static void a_failure_of_a_moment_ends_nothing(void)
+{
+	struct bench *bench = fresh(2);
+	struct cgpu_gates gates;
+	struct cgpu_turn turn;
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	CHECK_EQ(cgpu_gates_next(&bench->core, 0, &gates), 0);
+	cgpu_gates_done(&bench->core, &gates, CGPU_LEVER_FAILED);
+	CHECK_EQ(cgpu_gates_next(&bench->core, 0, &gates), -ENOENT);
+	run(bench, 400 * MS, ran);
+	CHECK_EQ(ran[1], ran[2]);
+	/* What it has done before it can do. */
+	driver.status = NV_ERR_INSUFFICIENT_PERMISSIONS;
+	bench->now += SLICE;
+	apply(bench);
+	driver.status = NV_OK;
+	run(bench, 400 * MS, ran);
+	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
 	bench_free(bench);
 }
 
@@ -229,8 +328,12 @@ int main(int argc, char **argv)
 		TEST(an_idle_card_needs_no_turns),
 		TEST(batches_have_a_bound),
 		TEST(a_channel_of_a_closed_container_is_closed),
+		TEST(scheduling_again_has_to_wait),
+		TEST(a_doubt_meanwhile_stays),
+		TEST(stopping_what_is_new_prolongs_no_turn),
 		TEST(what_a_removed_container_left_stays_closed),
 		TEST(a_driver_without_the_lever_is_told_of),
+		TEST(a_failure_of_a_moment_ends_nothing),
 		TEST(one_that_has_gone_holds_up_no_other),
 		TEST(a_new_engine_tells_all_again),
 		TEST(without_enforcement_nothing_is_gated),

@@ -80,7 +80,7 @@ static __attribute__((unused)) u64 apply(struct bench *bench)
 		cgpu_slices_done(&bench->core, &slice, NV_OK);
 	}
 	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
-	CHECK_EQ(turn.gates && driver.status == NV_OK, 0);
+	CHECK_EQ(turn.gates && driver.status == NV_OK && driver.takes == 0, 0);
 	CHECK_EQ(turn.slices && driver.status == NV_OK, 0);
 	return turn.until;
 }

@@ -148,11 +148,9 @@ static void apply(struct world *world, u8 how)
 	}
 	while (cgpu_slices_next(core, 0, how & 1 ? 0xc1 : 0, &cursor, &slice) == 0) {
 		MUST(slice.us && rounds++ < 1000);
-		if (how & 1 && how >= 240)
-			break;
 		cgpu_slices_done(core, &slice, status(world, how));
 	}
-	for (number = 0; number <= CORE_STRAYS && !share->gates_fail; number++) {
+	for (number = 0; number <= CORE_STRAYS && !share->gates_fail && !share->paused; number++) {
 		for (at = share->lane[number].first; at != CORE_NONE; at = core->state->object[at].lane_after) {
 			const struct core_object *object = &core->state->object[at];
 
