@@ -106,7 +106,9 @@ static enum cgpu_verdict schedule(struct core_frame *frame)
 	if (record == NULL)
 		return verdict;
 	lane = &frame->state->gpu[record->gpu].share.lane[record->lane];
-	if (lane->open || !record->scheduled)
+	/* To be taken off is free. */
+	if (lane->open || !record->scheduled ||
+		!frame->call->segment[0].data[frame->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bEnable])
 		return verdict;
 	if (lane->again)
 		return core_answer(frame, NV_ERR_BUSY_RETRY);

@@ -259,23 +259,6 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result);
  * that imported several objects gives one after the other: ask again until it returns 0. */
 int cgpu_call_undo(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo);
 
-/* Whether a call may change what a container holds. The books are right when these calls of one container run one at a
- * time, from cgpu_call_begin to cgpu_call_end. */
-static inline int cgpu_call_changes(const struct nv_abi *abi, const struct cgpu_call *call)
-{
-	u32 command;
-
-	if (call->nr != NV_ESC_RM_CONTROL)
-		return 1;
-	if (call->bytes != abi->NVOS54_PARAMETERS.bytes)
-		return 0;
-	memcpy(&command, call->top + abi->NVOS54_PARAMETERS.cmd, sizeof(command));
-	return command == NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD ||
-		command == NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD ||
-		command == NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD ||
-		command == NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD;
-}
-
 /* --- files and holds: for a transport that sees their ends; else nothing tells of these but the driver, when asked --- */
 
 /* The last close of a file is done: drop what its clients held, and what was exported on it, in whichever container. */
@@ -396,5 +379,7 @@ struct cgpu_claim {
 int cgpu_claim_find(struct cgpu_core *core, u32 slot, u32 client, struct cgpu_claim *claim);
 /* It was stale: drop it with all its objects. */
 void cgpu_claim_drop(struct cgpu_core *core, const struct cgpu_claim *claim);
+
+#include "cgpu_changes.h"
 
 #endif

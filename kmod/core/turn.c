@@ -84,7 +84,7 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn 
 	if (share->slices_due)
 		core_slices_work_out(state, gpu);
 	turn->now = now;
-	turn->until = share->asleep ? CGPU_TURN_NEVER : decision.until;
+	turn->until = share->asleep || share->gates_fail ? CGPU_TURN_NEVER : decision.until;
 	for (number = 0; number <= CORE_STRAYS && !share->gates_fail; number++)
 		turn->gates |= !share->lane[number].told && share->lane[number].first != CORE_NONE;
 	turn->slices = !share->slices_told && !share->slices_fail;

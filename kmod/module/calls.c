@@ -213,11 +213,19 @@ static bool bypassed(const struct rm_call *rm)
 	return km_enforce();
 }
 
-/* As long as the caller's memory makes it, so without the core. */
-static u32 deliver(struct rm_call *rm, u32 status, bool undoable)
+/* Before the caller knows that it has a channel, its gate is set. By another thread, so that no container can keep the
+ * others from their turns, whatever its tasks may run; and with nothing held that this one could need. */
+static void await_turn(struct rm_call *rm)
 {
-	u64 number = rm->engine->number;
+	if (!rm->record->call.turn)
+		return;
+	leave_core(rm);
+	km_turns_await(rm->record->call.turn - 1);
+}
 
+/* As long as the caller's memory makes it, so without the core, whose number is for an undo. */
+static u32 deliver(struct rm_call *rm, u32 status, u64 number, bool undoable)
+{
 	if (!rm->record->written)
 		return status;
 	leave_core(rm);
@@ -232,6 +240,7 @@ static u32 deliver(struct rm_call *rm, u32 status, bool undoable)
 static u32 execute(struct rm_call *rm)
 {
 	struct cgpu_call *call = &rm->record->call;
+	u64 number = rm->engine->number;
 	bool undoable, undone, stray;
 	u32 status;
 
@@ -245,7 +254,8 @@ static u32 execute(struct rm_call *rm)
 	/* What was imported stays, as the driver leaves it too. */
 	undoable = !undone && !stray && !rm->record->target && undo_prepare(rm);
 	order_give(rm);
-	return stray ? NV_ERR_INVALID_STATE : deliver(rm, status, undoable);
+	await_turn(rm);
+	return stray ? NV_ERR_INVALID_STATE : deliver(rm, status, number, undoable);
 }
 
 /* By the caller's memory, which may keep the driver waiting: without the core. */

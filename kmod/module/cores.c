@@ -11,7 +11,7 @@ static struct cgpu_state *state;
 static LIST_HEAD(cores);
 static u32 core_count;
 
-static int settings_apply(struct km_engine *engine)
+static int settings_apply(struct km_engine *engine, bool enforce)
 {
 	/* From the reading of the parameters until they are in force: nobody puts older ones over newer ones. */
 	static DEFINE_MUTEX(settings_lock);
@@ -20,6 +20,7 @@ static int settings_apply(struct km_engine *engine)
 
 	mutex_lock(&settings_lock);
 	km_settings(&settings);
+	settings.enforce &= enforce;
 	strscpy(settings.version, engine->logic->version, sizeof(settings.version));
 	err = engine->logic->settings_apply(&engine->core, &settings);
 	mutex_unlock(&settings_lock);
@@ -35,7 +36,7 @@ void km_engine_settings(void)
 	engine = km_engine_get_surely();
 	if (!engine)
 		return;
-	if (settings_apply(engine))
+	if (settings_apply(engine, true))
 		pr_err("the parameters are refused\n");
 	km_engine_put(engine);
 }
@@ -59,7 +60,7 @@ static int engine_first(struct cgpu_km_core *logic)
 	/* A state that cannot be read has no containers in it: with one registered its core could not have gone. */
 	if (!state || logic->state_convert(fresh, state))
 		logic->state_init(fresh, get_random_u64());
-	err = settings_apply(engine);
+	err = settings_apply(engine, true);
 	if (err) {
 		pr_err("the parameters are refused: policy is 0 to 5, max_inst 1 to 25, prio_ratio 20 to 99\n");
 		engine_release(engine);
@@ -69,8 +70,9 @@ static int engine_first(struct cgpu_km_core *logic)
 	vfree(state);
 	state = fresh;
 	engine_use(engine);
+	km_turns_begin();
 	smp_mb(); /* pairs with the one in km_engine_settings() */
-	if (settings_apply(engine))
+	if (settings_apply(engine, true))
 		pr_err("the parameters are refused\n");
 	return 0;
 }
@@ -83,7 +85,7 @@ static int engine_convert(struct km_engine *old, struct km_engine *fresh)
 	if (err == 0)
 		err = fresh->logic->state_convert(fresh->core.state, state);
 	if (err == 0)
-		err = settings_apply(fresh);
+		err = settings_apply(fresh, true);
 	if (err == 0) {
 		engine_use(fresh);
 		engine_end(old);
@@ -97,7 +99,7 @@ static int engine_convert(struct km_engine *old, struct km_engine *fresh)
 /* A core with the same layout: calls under way end in the core that they began in, as both know the same records. */
 static int engine_replace(struct km_engine *fresh)
 {
-	int err = settings_apply(fresh);
+	int err = settings_apply(fresh, true);
 
 	if (err == 0)
 		engine_use(fresh);
@@ -191,8 +193,12 @@ static bool core_remove(struct cgpu_km_core *core)
 
 	list_del(&core->list);
 	WRITE_ONCE(core_count, core_count - 1);
-	/* With its module: nobody is registered, or that would be held. */
+	/* With its module: nobody is registered, or that would be held. But somebody may have channels of a container that
+	 * was, and nobody else opens their gates again. */
 	if (last) {
+		if (settings_apply(engine, false))
+			pr_err("the parameters are refused\n");
+		km_turns_end(engine);
 		engine_use(NULL);
 		engine_leave(engine);
 	}

@@ -24,10 +24,22 @@ static struct km_probe *const driver_probes[] = {
 	&km_probe_rm_ioctl,
 };
 
-/* Under the control lock. */
+/* Under the control lock; the first and the last are changed under the driver lock, too. */
 static struct module *driver_module; /* with its probes in place */
 static struct module *driver_unfit, *uvm_unfit; /* loaded, and not enforced upon: nobody may be sliced meanwhile */
 static char driver_version[CGPU_KM_VERSION_BYTES];
+/* For who must not wait for the control lock: under that one cards are started. */
+static DEFINE_SPINLOCK(driver_lock);
+
+static void driver_set(struct module *module)
+{
+	spin_lock(&driver_lock);
+	if (module)
+		strscpy(driver_version, module->version ? module->version : "without a version",
+			sizeof(driver_version));
+	driver_module = module;
+	spin_unlock(&driver_lock);
+}
 
 int km_driver_check(void)
 {
@@ -47,23 +59,16 @@ bool km_driver_attached(void)
 	return READ_ONCE(driver_module) != NULL;
 }
 
-struct module *km_driver_hold_locked(char *own_version)
-{
-	if (!driver_module || driver_module->state != MODULE_STATE_LIVE || !try_module_get(driver_module))
-		return NULL;
-	strscpy(own_version, driver_version, CGPU_KM_VERSION_BYTES);
-	return driver_module;
-}
-
 struct module *km_driver_hold(char *own_version)
 {
-	struct module *held;
+	struct module *held = NULL;
 
-	/* A reader of the tree asks, and km_tree_sync() waits for readers with km_control_lock held. */
-	if (!mutex_trylock(&km_control_lock))
-		return NULL;
-	held = km_driver_hold_locked(own_version);
-	mutex_unlock(&km_control_lock);
+	spin_lock(&driver_lock);
+	if (driver_module && driver_module->state == MODULE_STATE_LIVE && try_module_get(driver_module)) {
+		held = driver_module;
+		strscpy(own_version, driver_version, CGPU_KM_VERSION_BYTES);
+	}
+	spin_unlock(&driver_lock);
 	return held;
 }
 
@@ -99,7 +104,7 @@ static void driver_give_up(void)
 {
 	driver_detach();
 	driver_unfit = driver_module;
-	driver_module = NULL;
+	driver_set(NULL);
 }
 
 static void driver_add_cards(void)
@@ -113,7 +118,7 @@ static void driver_add_cards(void)
 	if (err)
 		driver_give_up();
 	else
-		err = km_gpus_add(engine, driver_version);
+		err = km_gpus_add(engine);
 	if (err == 0)
 		err = km_tree_sync(engine);
 	if (err)
@@ -183,8 +188,7 @@ static int driver_came(struct module *module)
 
 	if (driver_module)
 		return 0;
-	strscpy(driver_version, module->version ? module->version : "without a version", sizeof(driver_version));
-	driver_module = module;
+	driver_set(module);
 	err = driver_attach();
 	if (err == 0)
 		err = driver_check_version();
@@ -202,7 +206,8 @@ static int driver_came(struct module *module)
 static void driver_went(void)
 {
 	driver_detach();
-	driver_module = NULL;
+	driver_set(NULL);
+	km_rm_forget();
 	km_calls_trust();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The core in use, and who is inside of it. */
 #include <linux/delay.h>
+#include <linux/ktime.h>
 #include <linux/slab.h>
 #include <linux/wait.h>
 
@@ -38,6 +39,11 @@ static void core_says(void *ctx, int level, const char *line)
 	}
 }
 
+static u64 engine_clock(void *ctx)
+{
+	return ktime_get_ns();
+}
+
 static const struct cgpu_ops ops = {
 	.lock = state_take,
 	.unlock = state_give,
@@ -46,6 +52,8 @@ static const struct cgpu_ops ops = {
 	.orphans = km_orphans_wait,
 	.process_of = km_process_of,
 	.cards = km_cards_look,
+	.clock = engine_clock,
+	.turn = km_turns_due,
 };
 
 struct km_engine *engine_current(void)

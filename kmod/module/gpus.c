@@ -9,18 +9,19 @@
 
 static unsigned long gpus_asked[CGPU_MAX_GPUS];
 static u64 gpus_idle_free[CGPU_MAX_GPUS]; /* bytes, when the card was added */
+static u64 gpus_sampled[CGPU_MAX_GPUS]; /* the driver's time of the last sample that was counted */
 static u32 gpus_have_mig; /* bit n: GPU n; the others are not started to be asked for it */
 
 /* What the driver says of one card, which must be open for it. */
 static int gpu_ask(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 	struct cgpu_gpu_facts *facts, struct cgpu_km_card_now *now)
 {
-	int err = rm->open(card->gpu_id);
+	int err = rm->open(rm, card->gpu_id);
 
 	if (err)
 		return err;
 	err = engine->logic->card_facts(engine->core.abi, rm, card, facts, now);
-	rm->close(card->gpu_id);
+	rm->close(rm, card->gpu_id);
 	return err;
 }
 
@@ -33,12 +34,12 @@ static void gpu_set(struct km_engine *engine, u32 gpu, const struct cgpu_km_card
 static int gpu_view(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 	struct cgpu_card_view *view)
 {
-	int err = rm->open(card->gpu_id);
+	int err = rm->open(rm, card->gpu_id);
 
 	if (err)
 		return err;
 	err = engine->logic->card_view(engine->core.abi, rm, card, km_identity_of_process, view);
-	rm->close(card->gpu_id);
+	rm->close(rm, card->gpu_id);
 	return err;
 }
 
@@ -57,6 +58,7 @@ static int gpu_add(struct km_engine *engine, const struct cgpu_km_rm *rm, const 
 	}
 	gpus_asked[index] = jiffies;
 	gpus_idle_free[index] = now.free_bytes;
+	gpus_sampled[index] = 0;
 	gpus_have_mig = (gpus_have_mig & ~(1u << index)) | now.has_mig << index;
 	gpu_set(engine, index, &now);
 	/* Nobody is sliced on it yet: what it needs by itself. */
@@ -65,7 +67,7 @@ static int gpu_add(struct km_engine *engine, const struct cgpu_km_rm *rm, const 
 	return 0;
 }
 
-int km_gpus_add(struct km_engine *engine, const char *version)
+int km_gpus_add(struct km_engine *engine)
 {
 	struct cgpu_km_card *cards = kcalloc(CGPU_MAX_GPUS, sizeof(*cards), GFP_KERNEL);
 	const struct cgpu_km_rm *rm;
@@ -73,7 +75,7 @@ int km_gpus_add(struct km_engine *engine, const char *version)
 
 	if (!cards)
 		return -ENOMEM;
-	rm = km_rm_begin(engine->core.abi, version);
+	rm = km_rm_begin(engine);
 	if (IS_ERR(rm)) {
 		kfree(cards);
 		return PTR_ERR(rm);
@@ -81,19 +83,19 @@ int km_gpus_add(struct km_engine *engine, const char *version)
 	count = engine->logic->cards_list(engine->core.abi, rm, cards);
 	for (i = 0; i < count && err == 0; i++)
 		err = gpu_add(engine, rm, &cards[i], (u32)i);
-	km_rm_end();
+	km_rm_end(rm);
 	kfree(cards);
 	return count < 0 ? count : err;
 }
 
 static int gpu_ask_mig(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 *mig)
 {
-	int err = rm->open(card->gpu_id);
+	int err = rm->open(rm, card->gpu_id);
 
 	if (err)
 		return err;
 	err = engine->logic->card_mig(engine->core.abi, rm, card, mig);
-	rm->close(card->gpu_id);
+	rm->close(rm, card->gpu_id);
 	return err;
 }
 
@@ -116,21 +118,15 @@ static void gpus_ask_mig(struct km_engine *engine, const struct cgpu_km_rm *rm, 
 void km_cards_look(void *ctx, u32 gpus)
 {
 	struct km_engine *engine = ctx;
-	char version[CGPU_KM_VERSION_BYTES];
 	const struct cgpu_km_rm *rm;
-	struct module *held;
 
 	lockdep_assert_held(&km_control_lock);
 	gpus &= gpus_have_mig;
-	held = gpus && engine->core.abi ? km_driver_hold_locked(version) : NULL;
-	if (!held)
+	rm = gpus ? km_rm_begin(engine) : NULL;
+	if (IS_ERR_OR_NULL(rm))
 		return;
-	rm = km_rm_begin(engine->core.abi, version);
-	if (!IS_ERR(rm)) {
-		gpus_ask_mig(engine, rm, gpus);
-		km_rm_end();
-	}
-	module_put(held);
+	gpus_ask_mig(engine, rm, gpus);
+	km_rm_end(rm);
 }
 
 void km_gpu_refresh(struct km_engine *engine, u32 gpu)
@@ -139,8 +135,6 @@ void km_gpu_refresh(struct km_engine *engine, u32 gpu)
 	struct cgpu_gpu_facts facts;
 	struct cgpu_km_card card;
 	const struct cgpu_km_rm *rm;
-	char version[CGPU_KM_VERSION_BYTES];
-	struct module *held;
 
 	if (gpu >= CGPU_MAX_GPUS || !engine->core.abi || engine->logic->gpu_facts(&engine->core, gpu, &facts))
 		return;
@@ -150,37 +144,38 @@ void km_gpu_refresh(struct km_engine *engine, u32 gpu)
 	}
 	if (time_before(jiffies, gpus_asked[gpu] + ASK_PERIOD))
 		return;
-	held = km_driver_hold(version);
-	if (!held)
+	rm = km_rm_begin(engine);
+	if (IS_ERR(rm))
 		return;
 	card = (struct cgpu_km_card){ .gpu_id = facts.gpu_id, .minor = facts.minor };
-	rm = km_rm_begin(engine->core.abi, version);
-	if (!IS_ERR(rm)) {
-		if (gpu_ask(engine, rm, &card, &facts, &now) == 0)
-			gpu_set(engine, gpu, &now);
-		gpus_asked[gpu] = jiffies;
-		km_rm_end();
-	}
-	module_put(held);
+	if (gpu_ask(engine, rm, &card, &facts, &now) == 0)
+		gpu_set(engine, gpu, &now);
+	gpus_asked[gpu] = jiffies;
+	km_rm_end(rm);
+}
+
+/* How long its processes were at work, where nothing else tells. */
+static void gpu_sample(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 gpu)
+{
+	if (!km_turns_wants_samples(gpu) || rm->open(rm, card->gpu_id))
+		return;
+	if (engine->logic->card_samples(&engine->core, rm, card, gpu, &gpus_sampled[gpu]) == 0)
+		km_turns_due(NULL, gpu);
+	rm->close(rm, card->gpu_id);
 }
 
 static void gpu_look(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_facts *facts)
 {
 	struct cgpu_km_card card = { .gpu_id = facts->gpu_id, .minor = facts->minor };
-	char version[CGPU_KM_VERSION_BYTES];
-	struct module *held = km_driver_hold(version);
+	const struct cgpu_km_rm *rm = km_rm_begin(engine);
 	struct cgpu_card_view view;
-	const struct cgpu_km_rm *rm;
 
-	if (!held)
+	if (IS_ERR(rm))
 		return;
-	rm = km_rm_begin(engine->core.abi, version);
-	if (!IS_ERR(rm)) {
-		if (gpu_view(engine, rm, &card, &view) == 0)
-			engine->logic->gpu_look(&engine->core, gpu, &view);
-		km_rm_end();
-	}
-	module_put(held);
+	if (gpu_view(engine, rm, &card, &view) == 0)
+		engine->logic->gpu_look(&engine->core, gpu, &view);
+	gpu_sample(engine, rm, &card, gpu);
+	km_rm_end(rm);
 }
 
 void km_gpus_look(struct km_engine *engine)

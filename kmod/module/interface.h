@@ -2,7 +2,8 @@
 /*
  * Between the two modules. cgpu_km.ko stays loaded: it has the state, the tree's files, the probes, and knows who
  * calls. cgpu_core_<version>.ko is the C core, and what depends on the driver's layouts; another version of it can take
- * over while containers run. Change CGPU_KM_INTERFACE with anything in here or in cgpu_core.h that both sides see.
+ * over while containers run. Change CGPU_KM_INTERFACE with anything in here, in cgpu_core.h or in cgpu_turn.h that both
+ * sides see.
  */
 #ifndef CGPU_KM_INTERFACE_H
 #define CGPU_KM_INTERFACE_H
@@ -10,9 +11,9 @@
 #include <linux/list.h>
 #include <linux/module.h>
 
-#include "cgpu_core.h"
+#include "cgpu_turn.h"
 
-#define CGPU_KM_INTERFACE 6u
+#define CGPU_KM_INTERFACE 7u
 
 /* A card as the driver lists it, before it is asked for more. */
 struct cgpu_km_card {
@@ -27,18 +28,27 @@ struct cgpu_km_card_now {
 	u32 mig; /* 1: it is */
 };
 
-/* The driver's interface for other kernel modules (kernel-open/common/inc/nv-modeset-interface.h). */
+/* The driver's interface for other kernel modules (kernel-open/common/inc/nv-modeset-interface.h), for one thread at a
+ * time. */
 struct cgpu_km_rm {
-	int (*open)(u32 gpu_id);
-	void (*close)(u32 gpu_id);
+	int (*open)(const struct cgpu_km_rm *rm, u32 gpu_id);
+	void (*close)(const struct cgpu_km_rm *rm, u32 gpu_id);
 	/* One nvidia_kernel_rmapi_ops_t of CGPU_KM_RM_BYTES. */
-	void (*op)(void *message);
+	void (*op)(const struct cgpu_km_rm *rm, void *message);
 	/* The driver's list: up to CGPU_MAX_GPUS records of nv_gpu_info_t. Returns how many. */
-	u32 (*list)(u8 *records);
+	u32 (*list)(const struct cgpu_km_rm *rm, u8 *records);
 	/* The minor of the card at this PCI address. Negative errno. */
 	int (*minor_at)(u32 domain, u32 bus, u32 slot, u32 function);
 };
 #define CGPU_KM_RM_BYTES 256u
+
+/* By which GPU time is divided: what is kept open in the driver from turn to turn. */
+struct cgpu_km_levers {
+	const struct cgpu_km_rm *rm;
+	u32 gpu_id[CGPU_MAX_GPUS];
+	u32 client[CGPU_MAX_GPUS]; /* of our own, on a card that is open; 0: none */
+	u8 room[1024]; /* for the parameters of one call */
+};
 
 /* What cgpu_core_<version>.ko offers. Functions are those of cgpu_core.h unless said otherwise. */
 struct cgpu_km_core {
@@ -76,6 +86,11 @@ struct cgpu_km_core {
 	enum cgpu_verdict (*call_begin)(struct cgpu_core *core, struct cgpu_call *call);
 	int (*call_end)(struct cgpu_core *core, struct cgpu_call *call, int result);
 	int (*call_undo)(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo);
+	int (*turn)(struct cgpu_core *core, u32 gpu, struct cgpu_turn *turn);
+	int (*gates_next)(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates);
+	void (*gates_done)(struct cgpu_core *core, const struct cgpu_gates *gates, u32 status);
+	int (*slices_next)(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, struct cgpu_time_slice *slice);
+	void (*slices_done)(struct cgpu_core *core, const struct cgpu_time_slice *slice, u32 status);
 	void (*file_closed)(struct cgpu_core *core, u64 file);
 	int (*hold_begin)(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
 	int (*hold_charge)(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
@@ -92,6 +107,19 @@ struct cgpu_km_core {
 	/* contained: whether a process, by its number where the caller is, belongs to a container. */
 	int (*card_view)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 		bool (*contained)(s32 tgid), struct cgpu_card_view *view);
+
+	/* samples.c: have the core know how long processes were at work on a card since the last look. since: the driver's
+	 * time of that, 0 at first. -EOPNOTSUPP: this driver does not tell. */
+	int (*card_samples)(struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
+		u32 gpu, u64 *since);
+
+	/* levers.c: a client on a card, whose gpu_id is set and which is open; and two levers, which give the driver's
+	 * status or CGPU_LEVER_FAILED. Gates need the client. */
+	int (*levers_open)(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
+	void (*levers_close)(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
+	u32 (*levers_gates)(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_gates *gates);
+	u32 (*levers_slice)(
+		const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_time_slice *slice);
 };
 
 /* Offer a core. The first one becomes the engine at once; a later one waits for a write to the tree's upgrade node.

@@ -320,18 +320,18 @@ void km_driver_settle(void);
 /* Hold the loaded driver, until module_put(); its version goes to a buffer of CGPU_KM_VERSION_BYTES. NULL: there is none
  * that can be used, or not now. */
 struct module *km_driver_hold(char *version);
-/* The same under the control lock. */
-struct module *km_driver_hold_locked(char *version);
 /* Pick the layouts of the loaded driver for an engine. -EPROTO: its version is unknown. Under the control lock. */
 int km_driver_layouts(struct km_engine *engine);
 
 /* --- rm.c, gpus.c: its interface for other kernel modules, and its cards --- */
 
-/* Begin to use it: for one thread at a time, and with the driver's module held. */
-const struct cgpu_km_rm *km_rm_begin(const struct nv_abi *abi, const char *version);
-void km_rm_end(void);
+/* Begin to use it: for one thread at a time. The driver stays as long. -ENODEV: there is none. */
+const struct cgpu_km_rm *km_rm_begin(const struct km_engine *engine);
+void km_rm_end(const struct cgpu_km_rm *rm);
+/* The driver is gone. */
+void km_rm_forget(void);
 /* Ask for the cards and add them. Under the control lock. */
-int km_gpus_add(struct km_engine *engine, const char *version);
+int km_gpus_add(struct km_engine *engine);
 /* Ask for a card's free memory and its MIG mode, unless that was done a moment ago. A card that no container has open is not asked, as it
  * would be started and stopped for that: its figure is that of the time when it was added. */
 void km_gpu_refresh(struct km_engine *engine, u32 gpu);
@@ -339,6 +339,30 @@ void km_gpu_refresh(struct km_engine *engine, u32 gpu);
 void km_cards_look(void *ctx, u32 gpus);
 /* Have the core compare what the cards say with what is charged; those that a container has open are asked. */
 void km_gpus_look(struct km_engine *engine);
+
+/* --- levers.c: the driver's levers, for turns.c alone --- */
+
+/* Set all gates and time slices of a GPU that are to be set. -EAGAIN: not all of it; again soon. Other errors: later. */
+int km_levers_pull(struct km_engine *engine, u32 gpu);
+/* Let go of a card whose turns are over, and of the driver with the last one. */
+void km_levers_close(struct km_engine *engine, u32 gpu);
+/* Let go of the driver, unless a card is held. */
+void km_levers_rest(void);
+
+/* --- turns.c: GPU time --- */
+
+int km_turns_init(void);
+void km_turns_exit(void);
+/* There is an engine again. */
+void km_turns_begin(void);
+/* There will be none: set what its core still wants, and let go of the driver. Under the control lock. */
+void km_turns_end(struct km_engine *engine);
+/* For the core, see cgpu_ops; also when samples have come. Any context that may sleep or not. */
+void km_turns_due(void *ctx, u32 gpu);
+/* Wait until all that is due by now on a GPU has been done, or the task is killed. Without the engine. */
+void km_turns_await(u32 gpu);
+/* Whether GPU time is to be had from samples. */
+bool km_turns_wants_samples(u32 gpu);
 
 /* --- drift.c --- */
 

@@ -17,6 +17,9 @@ static int __init km_init(void)
 	err = km_record_init();
 	if (err)
 		goto no_record;
+	err = km_turns_init();
+	if (err)
+		goto no_turns;
 	err = km_tree_init();
 	if (err)
 		goto no_tree;
@@ -27,6 +30,8 @@ static int __init km_init(void)
 no_driver:
 	km_tree_exit();
 no_tree:
+	km_turns_exit();
+no_turns:
 	km_record_exit();
 no_record:
 	km_ftrace_release();
@@ -40,6 +45,7 @@ static void __exit km_exit(void)
 	km_driver_exit();
 	km_identity_exit();
 	km_tree_exit();
+	km_turns_exit();
 	km_cores_exit();
 	km_record_exit();
 	km_ftrace_release();

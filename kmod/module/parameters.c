@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Parameters of the module: docs/cgpu_km.md has them with examples. */
 #include <linux/moduleparam.h>
+#include <linux/time64.h>
 
 #include "km.h"
 
@@ -68,6 +69,32 @@ static unsigned long drift_tolerance = 512ul << 20;
 module_param_cb(drift_tolerance, &bytes_ops, &drift_tolerance, 0644);
 MODULE_PARM_DESC(drift_tolerance,
 	"bytes that a GPU may be short of beyond what is charged before that is logged and answered (default 536870912)");
+
+/* As sched_gpu.h has them. */
+#define SLICE_MIN_US 100u
+#define SLICE_MAX_US 100000u
+
+static unsigned int slice_us = 2000;
+
+static int slice_set(const char *text, const struct kernel_param *kp)
+{
+	unsigned int us;
+	int err = kstrtouint(text, 10, &us);
+
+	if (err == 0 && (us < SLICE_MIN_US || us > SLICE_MAX_US))
+		err = -EINVAL;
+	if (err)
+		return err;
+	WRITE_ONCE(slice_us, us);
+	km_engine_settings();
+	return 0;
+}
+
+static const struct kernel_param_ops slice_ops = { .set = slice_set, .get = param_get_uint };
+
+module_param_cb(slice_us, &slice_ops, &slice_us, 0644);
+MODULE_PARM_DESC(
+	slice_us, "microseconds of GPU time of one unit of weight in each round, 100 to 100000 (default 2000)");
 
 static bool drift_refuse;
 
@@ -138,5 +165,6 @@ void km_settings(struct cgpu_settings *settings)
 	settings->default_memsize = default_memsize;
 	settings->context_memory = READ_ONCE(context_memory);
 	settings->drift_tolerance = READ_ONCE(drift_tolerance);
+	settings->slice = READ_ONCE(slice_us) * (u64)NSEC_PER_USEC;
 	settings->drift_refuse = READ_ONCE(drift_refuse);
 }

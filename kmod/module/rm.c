@@ -9,7 +9,10 @@
 #define OPS_BYTES 512u
 #define INFORMATION_BYTES 4096u
 
-static struct {
+/* One user's: the driver wants one thread at a time on a stack. */
+struct rm_session {
+	struct cgpu_km_rm rm;
+	struct module *driver;
 	int (*alloc_stack)(void **stack);
 	void (*free_stack)(void *stack);
 	u32 (*enumerate_gpus)(void *records);
@@ -17,29 +20,40 @@ static struct {
 	void (*close_gpu)(u32 gpu_id, void *stack, u8 reset_aware);
 	void (*op)(void *stack, void *message);
 	void *stack;
-} rm_ops;
-/* The driver wants one thread at a time on a stack. */
-static DEFINE_MUTEX(rm_lock);
+};
+
+/* Looked up once in a driver's life: that takes milliseconds. */
+static unsigned long rm_get_ops;
+
+void km_rm_forget(void)
+{
+	WRITE_ONCE(rm_get_ops, 0);
+}
+
+static const struct rm_session *session_of(const struct cgpu_km_rm *rm)
+{
+	return container_of(rm, struct rm_session, rm);
+}
 
 /* Up to 590 the two take no third argument, and ignore it (nv-modeset-interface.h). */
-static __nocfi int rm_open_gpu(u32 gpu_id)
+static __nocfi int rm_open_gpu(const struct cgpu_km_rm *rm, u32 gpu_id)
 {
-	return rm_ops.open_gpu(gpu_id, rm_ops.stack, 0);
+	return session_of(rm)->open_gpu(gpu_id, session_of(rm)->stack, 0);
 }
 
-static __nocfi void rm_close_gpu(u32 gpu_id)
+static __nocfi void rm_close_gpu(const struct cgpu_km_rm *rm, u32 gpu_id)
 {
-	rm_ops.close_gpu(gpu_id, rm_ops.stack, 0);
+	session_of(rm)->close_gpu(gpu_id, session_of(rm)->stack, 0);
 }
 
-static __nocfi void rm_op(void *message)
+static __nocfi void rm_op(const struct cgpu_km_rm *rm, void *message)
 {
-	rm_ops.op(rm_ops.stack, message);
+	session_of(rm)->op(session_of(rm)->stack, message);
 }
 
-static __nocfi u32 rm_list(u8 *records)
+static __nocfi u32 rm_list(const struct cgpu_km_rm *rm, u8 *records)
 {
-	return rm_ops.enumerate_gpus(records);
+	return session_of(rm)->enumerate_gpus(records);
 }
 
 static int rm_parse_minor(const char *text)
@@ -93,43 +107,72 @@ static void *rm_function_at(const u8 *ops, u32 offset)
 	return function;
 }
 
-static __nocfi int rm_take_functions(const struct nv_abi *abi, const char *version, u8 *ops)
+static __nocfi int rm_take_functions(struct rm_session *session, const struct nv_abi *abi, const char *version, u8 *ops)
 {
 	const struct nv_layout_nvidia_modeset_rm_ops_t *at = &abi->nvidia_modeset_rm_ops_t;
-	u32 (*get_rm_ops)(void *ops) = (void *)km_symbol("nvidia", "nvidia_get_rm_ops");
+	u32 (*get_rm_ops)(void *ops) = (void *)READ_ONCE(rm_get_ops);
 
+	if (!get_rm_ops) {
+		get_rm_ops = (void *)km_symbol("nvidia", "nvidia_get_rm_ops");
+		WRITE_ONCE(rm_get_ops, (unsigned long)get_rm_ops);
+	}
 	if (!get_rm_ops || at->bytes > OPS_BYTES)
 		return -ENOENT;
 	memcpy(ops + at->version_string, &version, sizeof(version));
 	if (get_rm_ops(ops) != NV_OK)
 		return -EPROTO;
-	rm_ops.alloc_stack = rm_function_at(ops, at->alloc_stack);
-	rm_ops.free_stack = rm_function_at(ops, at->free_stack);
-	rm_ops.enumerate_gpus = rm_function_at(ops, at->enumerate_gpus);
-	rm_ops.open_gpu = rm_function_at(ops, at->open_gpu);
-	rm_ops.close_gpu = rm_function_at(ops, at->close_gpu);
-	rm_ops.op = rm_function_at(ops, at->op);
-	return rm_ops.alloc_stack(&rm_ops.stack) ? -ENOMEM : 0;
+	session->alloc_stack = rm_function_at(ops, at->alloc_stack);
+	session->free_stack = rm_function_at(ops, at->free_stack);
+	session->enumerate_gpus = rm_function_at(ops, at->enumerate_gpus);
+	session->open_gpu = rm_function_at(ops, at->open_gpu);
+	session->close_gpu = rm_function_at(ops, at->close_gpu);
+	session->op = rm_function_at(ops, at->op);
+	return session->alloc_stack(&session->stack) ? -ENOMEM : 0;
 }
 
-const struct cgpu_km_rm *km_rm_begin(const struct nv_abi *abi, const char *version)
+static int rm_start(struct rm_session *session, const struct nv_abi *abi, const char *version)
 {
 	u8 *ops = kzalloc(OPS_BYTES, GFP_KERNEL);
 	int err;
 
 	if (!ops)
-		return ERR_PTR(-ENOMEM);
-	mutex_lock(&rm_lock);
-	err = rm_take_functions(abi, version, ops);
+		return -ENOMEM;
+	session->rm = rm_interface;
+	err = rm_take_functions(session, abi, version, ops);
 	kfree(ops);
-	if (err == 0)
-		return &rm_interface;
-	mutex_unlock(&rm_lock);
-	return ERR_PTR(err);
+	return err;
 }
 
-__nocfi void km_rm_end(void)
+const struct cgpu_km_rm *km_rm_begin(const struct km_engine *engine)
 {
-	rm_ops.free_stack(rm_ops.stack);
-	mutex_unlock(&rm_lock);
+	char version[CGPU_KM_VERSION_BYTES];
+	struct rm_session *session;
+	struct module *driver = km_driver_hold(version);
+	const struct nv_abi *abi;
+	int err = -ENOMEM;
+
+	if (!driver)
+		return ERR_PTR(-ENODEV);
+	/* Of a driver that is held. */
+	abi = READ_ONCE(engine->core.abi);
+	session = kzalloc(sizeof(*session), GFP_KERNEL);
+	if (session && abi)
+		err = rm_start(session, abi, version);
+	if (session && err == 0) {
+		session->driver = driver;
+		return &session->rm;
+	}
+	kfree(session);
+	module_put(driver);
+	return ERR_PTR(abi ? err : -ENODEV);
+}
+
+__nocfi void km_rm_end(const struct cgpu_km_rm *rm)
+{
+	struct rm_session *session = container_of(rm, struct rm_session, rm);
+	struct module *driver = session->driver;
+
+	session->free_stack(session->stack);
+	kfree(session);
+	module_put(driver);
 }

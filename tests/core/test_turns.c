@@ -135,12 +135,21 @@ static void a_channel_of_a_closed_container_is_closed(void)
 	bench_free(bench);
 }
 
+static long schedule(struct bench *bench, const struct caller *caller, u32 n, u8 enable)
+{
+	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at =
+		&bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
+
+	bench->segment[0][at->bEnable] = enable;
+	return bench_control(bench, caller, 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, at->bytes);
+}
+
 /* Else calls in others' turns would each give a little of them. */
 static void scheduling_again_has_to_wait(void)
 {
 	struct bench *bench = fresh(2);
-	u32 bytes = bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, n, passed = 0;
 	struct caller caller[3];
+	u32 n, passed = 0;
 	u64 ran[16];
 
 	caller[1] = busy(bench, 1, ":1", 1);
@@ -148,14 +157,15 @@ static void scheduling_again_has_to_wait(void)
 	apply(bench);
 	n = driver.stopped[101] ? 1 : 2;
 	/* The first time is how every group begins. */
-	CHECK_EQ(bench_control(bench, &caller[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, bytes), NV_OK);
-	while (passed < 8 &&
-		bench_control(bench, &caller[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, bytes) == NV_OK)
+	CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
+	CHECK_EQ(schedule(bench, &caller[n], n, 0), NV_OK);
+	while (passed < 8 && schedule(bench, &caller[n], n, 1) == NV_OK)
 		passed++;
 	CHECK_EQ(passed, 1);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	CHECK_EQ(schedule(bench, &caller[n], n, 0), NV_OK);
 	run(bench, 2 * SLICE, ran);
-	CHECK_EQ(bench_control(bench, &caller[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, bytes), NV_OK);
+	CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
 	bench_free(bench);
 }
 

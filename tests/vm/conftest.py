@@ -31,7 +31,8 @@ LONG = (
     "test_upgrade", "test_slice", "test_enforcement", "test_many", "test_deaths", "test_life",
     "test_identity",
     "test_run", "test_races", "test_install", "test_versions", "test_conformance", "test_next_kernel",
-    "test_neighbours", "test_refusals", "test_standin_versions", "test_config_apply", "test_harness",
+    "test_shares", "test_neighbours", "test_refusals", "test_standin_versions", "test_config_apply",
+    "test_harness",
 )  # fmt: skip
 # Each with a command or file that must be there.
 NEEDED = (QEMU, "gcc", "make", "runc", "setpriv", "/bin/busybox")

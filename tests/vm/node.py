@@ -85,6 +85,16 @@ def build_engine(kernel: Kernel) -> Path:
     return make(ROOT / "kmod" / "module", ENGINES / flavour(kernel), f"KDIR={kernel.build}")
 
 
+def build_core(machine: Machine, version: str, flags: str = "") -> Path:
+    """Build another version of the core, for the engine that is loaded; return its module."""
+    output = STORE / f"core-{version}-{flavour(machine.kernel)}"
+    symbols = build_engine(machine.kernel) / "Module.symvers"
+    variables = [f"KDIR={machine.kernel.build}", f"CGPU_SYMBOLS={symbols}"]
+    variables += [f"CGPU_VERSION={version}", f"CGPU_CFLAGS={flags}"]
+    built = make(ROOT / "kmod" / "module", output, *variables)
+    return built / f"cgpu_core_{version.replace('.', '_')}.ko"
+
+
 def insmod(machine: Machine, module: Path | str, *parameters: str, check: bool = True) -> Finished:
     """Load a module that lies on the host (a Path) or in the guest (a text)."""
     path = machine.seen(module) if isinstance(module, Path) else module

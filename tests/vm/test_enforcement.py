@@ -23,6 +23,7 @@ SOME = (
     "test_ways.py::test_cards_of_others_are_not_started",
     "test_races.py::test_a_handle_that_comes_again",
     "test_books.py::test_charges_outlive",
+    "test_shares.py::test_channels_do_not_run_before_their_turn",
     "test_attacks.py::test_attack[docker_in_docker]",
 )
 CHOSEN = count([f"tests/vm/{name}" for name in SOME], ["tests/vm"])

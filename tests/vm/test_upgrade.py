@@ -11,15 +11,14 @@ import pytest
 
 from tests.integration.commands import eventually
 from tests.integration.probe import step
-from tests.vm import node
 from tests.vm.counts import count
 from tests.vm.machine import Machine
-from tests.vm.node import insmod, load_engine, loaded, read, rmmod, unload_engine, write
+from tests.vm.node import build_core, insmod, load_engine, loaded, read, rmmod, unload_engine, write
 from tests.vm.process import Process
 from tests.vm.programs import build
 from tests.vm.slices import GIB, PROBE, Slice, await_empty, set_knob, slice_of, view
 from tests.vm.stage import figures
-from tests.vm.store import ROOT, STORE, put
+from tests.vm.store import put
 
 pytestmark = [pytest.mark.two_cpus, pytest.mark.code_changes]
 
@@ -37,16 +36,6 @@ until [ -e "$2" ]; do
 done
 echo "rounds=$rounds"
 """
-
-
-def build_core(machine: Machine, version: str, flags: str = "") -> Path:
-    """Build another version of the core."""
-    output = STORE / f"core-{version}-{node.flavour(machine.kernel)}"
-    symbols = node.build_engine(machine.kernel) / "Module.symvers"
-    variables = [f"KDIR={machine.kernel.build}", f"CGPU_SYMBOLS={symbols}"]
-    variables += [f"CGPU_VERSION={version}", f"CGPU_CFLAGS={flags}"]
-    built = node.make(ROOT / "kmod" / "module", output, *variables)
-    return built / f"cgpu_core_{version.replace('.', '_')}.ko"
 
 
 def section_offset(module: Path, section: str) -> int:
@@ -77,7 +66,7 @@ def same_layout(engine: Machine) -> Path:
 @pytest.fixture
 def other_layout(engine: Machine) -> Path:
     """Return a core with another layout, which can take over from the one in use, but not give back."""
-    return build_core(engine, "0.2.0", "-DCORE_VERSION=6u -DCORE_CONVERTS_FROM=5u")
+    return build_core(engine, "0.2.0", "-DCORE_VERSION=7u -DCORE_CONVERTS_FROM=6u")
 
 
 @pytest.fixture

@@ -37,6 +37,11 @@ static struct cgpu_km_core this_core = {
 	.call_begin = cgpu_call_begin,
 	.call_end = cgpu_call_end,
 	.call_undo = cgpu_call_undo,
+	.turn = cgpu_turn,
+	.gates_next = cgpu_gates_next,
+	.gates_done = cgpu_gates_done,
+	.slices_next = cgpu_slices_next,
+	.slices_done = cgpu_slices_done,
 	.file_closed = cgpu_file_closed,
 	.hold_begin = cgpu_hold_begin,
 	.hold_charge = cgpu_hold_charge,
@@ -48,6 +53,11 @@ static struct cgpu_km_core this_core = {
 	.card_facts = card_facts,
 	.card_view = card_view,
 	.card_mig = card_mig,
+	.card_samples = card_samples,
+	.levers_open = levers_open,
+	.levers_close = levers_close,
+	.levers_gates = levers_gates,
+	.levers_slice = levers_slice,
 };
 
 static int __init logic_init(void)

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The driver's levers. A client of our own on each card whose gates are set stays from turn to turn, with the card open and
+ * the driver held; that is as long as a container has channels there, which hold both anyway. With the last turn all of it
+ * goes, so that the driver can. All here is for one thread at a time.
+ */
+#include <linux/slab.h>
+
+#include "km.h"
+
+/* In one go: then it is time to see who else wants something. */
+#define BATCHES 64u
+
+/* NULL: the driver is not held. */
+static struct cgpu_km_levers *levers;
+
+static int levers_start(const struct km_engine *engine)
+{
+	const struct cgpu_km_rm *rm;
+
+	if (levers)
+		return 0;
+	levers = kzalloc(sizeof(*levers), GFP_KERNEL);
+	if (!levers)
+		return -ENOMEM;
+	rm = km_rm_begin(engine);
+	if (IS_ERR(rm)) {
+		kfree(levers);
+		levers = NULL;
+		return PTR_ERR(rm);
+	}
+	levers->rm = rm;
+	return 0;
+}
+
+void km_levers_rest(void)
+{
+	u32 gpu;
+
+	if (!levers)
+		return;
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		if (levers->client[gpu])
+			return;
+	}
+	km_rm_end(levers->rm);
+	kfree(levers);
+	levers = NULL;
+}
+
+static int card_open(struct km_engine *engine, u32 gpu)
+{
+	struct cgpu_gpu_facts facts;
+	int err;
+
+	if (levers->client[gpu])
+		return 0;
+	err = engine->logic->gpu_facts(&engine->core, gpu, &facts);
+	if (err)
+		return err;
+	err = levers->rm->open(levers->rm, facts.gpu_id);
+	if (err)
+		return err;
+	levers->gpu_id[gpu] = facts.gpu_id;
+	err = engine->logic->levers_open(engine->core.abi, levers, gpu);
+	if (err)
+		levers->rm->close(levers->rm, facts.gpu_id);
+	return err;
+}
+
+void km_levers_close(struct km_engine *engine, u32 gpu)
+{
+	if (levers && levers->client[gpu]) {
+		engine->logic->levers_close(engine->core.abi, levers, gpu);
+		levers->rm->close(levers->rm, levers->gpu_id[gpu]);
+	}
+	km_levers_rest();
+}
+
+static int gates_pull(struct km_engine *engine, u32 gpu)
+{
+	static struct cgpu_gates gates;
+	u32 batch, status;
+	int err;
+
+	for (batch = 0; engine->logic->gates_next(&engine->core, gpu, &gates) == 0; batch++) {
+		if (batch == BATCHES)
+			return -EAGAIN;
+		err = card_open(engine, gpu);
+		if (err)
+			return err;
+		status = engine->logic->levers_gates(engine->core.abi, levers, &gates);
+		engine->logic->gates_done(&engine->core, &gates, status);
+	}
+	return 0;
+}
+
+static int slices_pull(struct km_engine *engine, u32 gpu)
+{
+	struct cgpu_time_slice slice;
+	u32 count, cursor = 0, status;
+
+	for (count = 0; engine->logic->slices_next(&engine->core, gpu, 0, &cursor, &slice) == 0; count++) {
+		if (count == BATCHES * CGPU_GATES)
+			return -EAGAIN;
+		status = engine->logic->levers_slice(engine->core.abi, levers, &slice);
+		engine->logic->slices_done(&engine->core, &slice, status);
+	}
+	return 0;
+}
+
+int km_levers_pull(struct km_engine *engine, u32 gpu)
+{
+	int err = levers_start(engine), more;
+
+	if (err)
+		return err;
+	err = gates_pull(engine, gpu);
+	more = slices_pull(engine, gpu);
+	return err ? err : more;
+}
