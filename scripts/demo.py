@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two containers share a simulated Tesla T4: each inside its slice, one refused beyond it, nothing left."""
+"""Containers share a simulated Tesla T4: memory inside slices, compute by weight, and nothing left."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from tests.integration.commands import Outcome, eventually
@@ -16,6 +17,10 @@ from tests.integration.runtimes import Docker
 
 MIB = 1 << 20
 SIX = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15"}
+SMALL = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_DEV": "15"}
+WEIGHT = "ALIYUN_COM_GPU_SCHD_WEIGHT"
+WORK_S = 6  # of which half is measured
+NEAR = 0.1  # of shares: other programs of the machine may be at work too
 RUN = "docker run --runtime=cgpu -e ALIYUN_COM_GPU_MEM_CONTAINER=6 -e ALIYUN_COM_GPU_MEM_DEV=15 probe"
 
 
@@ -59,6 +64,32 @@ class Story:
         assert outcome.returncode != 0
         print(indent(last_line(outcome)))
 
+    def work(self) -> None:
+        """Let two containers with weights 1 and 2 compute in the same seconds."""
+        say("Two containers compute in the same seconds, with weights 1 and 2")
+        words = ["/cgpu-probe", "group", f"busy={WORK_S}s:1ms"]
+        weights = {"light": 1, "heavy": 2}
+        for name, weight in weights.items():
+            env = {**SMALL, WEIGHT: str(weight)}
+            print(f"$ docker run -d --name {name} --runtime=cgpu -e {WEIGHT}={weight} … probe busy")
+            done = self.docker.start(name, words, env)
+            assert done.returncode == 0, done.text
+        policy = (TREE / "0/policy").read_text().strip()
+        eventually(lambda: len(usages()) == len(weights), "both are registered")
+        time.sleep(1)
+        before = usages()
+        time.sleep(WORK_S / 2)
+        used = {name: usage - before[name] for name, usage in usages().items()}
+        for name, weight in weights.items():
+            identity = self.docker.docker("inspect", "-f", "{{.Id}}", name).stdout.strip()[:12]
+            part = used[identity] / sum(used.values())
+            print(f"  {name}: weight {weight}, {100 * part:.0f} % of the GPU time")
+            assert abs(part - weight / sum(weights.values())) < NEAR
+        print(f"  the tree says how: policy {policy}, {(TREE / '0/sched').read_text().split()[0]}")
+        for name in weights:
+            self.docker.remove(name)
+        self.engine.await_empty()
+
     def end(self) -> None:
         """Stop the containers; the tree is empty."""
         say("Stopped, one of them by SIGKILL: everything is given back")
@@ -71,6 +102,11 @@ class Story:
         print(indent(" ".join(sorted(path.name for path in (TREE / "0").iterdir()))))
         free = int((TREE / "0/memfree").read_text())
         print(f"  no container directory is left; {free // MIB} MiB of the card are free")
+
+
+def usages() -> dict[str, int]:
+    """Return the GPU time of each container in nanoseconds."""
+    return {path.parent.name: int(path.read_text()) for path in (TREE / "0").glob("*/usage")}
 
 
 def say(text: str) -> None:
@@ -112,11 +148,12 @@ def tell(directory: Path) -> None:
             print(indent(table.stdout))
             story.third()
             story.end()
+            story.work()
         finally:
             docker.close()
     finally:
         engine.stop()
-    print("\nDone. Compute is not divided yet: the shares in the table are only recorded.")
+    print("\nDone.")
 
 
 def main() -> None:

@@ -260,6 +260,7 @@ static void execute_rm(struct cgpud *d, struct exchange *e, struct task *task)
 		undo(d, e, task->file);
 	if (ordered)
 		pthread_mutex_unlock(engine_order(d, e->call.slot));
+	sharing_after_call(d, e, task);
 	target_drop(task);
 }
 

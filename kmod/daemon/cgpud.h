@@ -31,6 +31,9 @@ struct cgpud_status {
 	u32 driver_error; /* errno of the last look at the cards' memory, or 0 */
 	u32 spare;
 	u64 supervised, executed, continued, refused, interrupted, faults, lost_lines;
+	/* GPU time: decisions carried out; channels stopped and let run; attempts at that which found no driver; time slices
+	 * of channel groups that were set; clients whose next call is waited for to set theirs. */
+	u64 turns, gates, gates_failed, time_slices, time_slices_left;
 };
 
 /* A GPU's node, for whoever has to hand it to a container. */

@@ -122,7 +122,6 @@ static int attach_gpu(struct driver *driver, u32 index)
 	const struct nv_layout_NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS *info =
 		&driver->abi->NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS;
 	struct driver_gpu *gpu = &driver->gpu[index];
-	u32 device = HANDLE_BASE + 2 * index, subdevice = device + 1;
 	u8 buf[256] = { 0 };
 	int r;
 
@@ -132,17 +131,9 @@ static int attach_gpu(struct driver *driver, u32 index)
 	if (r)
 		return r;
 	gpu->device_instance = rm_get32(buf, info->deviceInstance);
-	memset(buf, 0, sizeof(buf));
-	rm_put32(buf, driver->abi->NV0080_ALLOC_PARAMETERS.deviceId, gpu->device_instance);
-	r = rm_alloc(driver->fd, driver->abi, driver->client, driver->client, &device, NV01_DEVICE_0, buf,
-		driver->abi->NV0080_ALLOC_PARAMETERS.bytes);
-	if (r)
-		return r;
-	memset(buf, 0, sizeof(buf));
-	r = rm_alloc(driver->fd, driver->abi, driver->client, device, &subdevice, NV20_SUBDEVICE_0, buf,
-		driver->abi->NV2080_ALLOC_PARAMETERS.bytes);
-	gpu->subdevice = subdevice;
-	return r;
+	gpu->subdevice = HANDLE_BASE + 2 * index + 1;
+	return rm_subdevice(
+		driver->fd, driver->abi, driver->client, gpu->device_instance, HANDLE_BASE + 2 * index, gpu->subdevice);
 }
 
 int driver_find_gpus(struct driver *driver, const char *root, struct devices *devices, char *error, size_t bytes)

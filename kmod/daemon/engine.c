@@ -185,6 +185,8 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	int r, lever;
 
 	open_locks(d);
+	sharing_init(d);
+	slicing_init(d);
 	limits_open(&d->limits);
 	events_open(&d->events, o->event_fd);
 	managed_open(d, o->managed_memory);
@@ -195,6 +197,8 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 		.cgroup_of = core_cgroup_of,
 		.orphans = core_orphans,
 		.cards = core_cards,
+		.clock = sharing_clock,
+		.turn = sharing_wake,
 	};
 	d->core.ops = &d->ops;
 	d->core.ctx = d;
@@ -271,6 +275,8 @@ int cgpud_start(struct cgpud *d, char *error, size_t bytes)
 	/* Before there are any new ones: what the cards need by themselves. */
 	drift_look(d);
 	r = lever_start(d);
+	if (r == 0)
+		r = sharing_start(d);
 	if (r < 0) {
 		snprintf(error, bytes, "cannot start a thread: %s", strerror(-r));
 		return r;
@@ -317,6 +323,11 @@ void cgpud_status(struct cgpud *d, struct cgpud_status *s)
 	s->interrupted = atomic_load(&d->counters.interrupted);
 	s->faults = atomic_load(&d->counters.faults);
 	s->lost_lines = atomic_load(&d->events.lost);
+	s->turns = atomic_load(&d->sharing.turns);
+	s->gates = atomic_load(&d->sharing.gates);
+	s->gates_failed = atomic_load(&d->sharing.failed);
+	s->time_slices = atomic_load(&d->slicing.set);
+	s->time_slices_left = atomic_load(&d->slicing.left);
 	pthread_mutex_lock(&d->listeners.lock);
 	s->listeners = d->listeners.count;
 	pthread_mutex_unlock(&d->listeners.lock);
@@ -349,12 +360,14 @@ int cgpud_close(struct cgpud *d)
 {
 	u32 stuck = workers_stop(d);
 
+	stuck += sharing_stop(d);
 	lever_stop(d);
 	/* What they use must stay. They end with the process. */
 	if (stuck)
 		return -EBUSY;
 	lever_close(&d->lever);
 	external_close(d);
+	sharing_close(d);
 	managed_close(&d->managed);
 	listeners_close(&d->listeners);
 	driver_close(&d->driver);

@@ -17,6 +17,8 @@
 #include "limits.h"
 #include "listener.h"
 #include "managed.h"
+#include "sharing.h"
+#include "slicing.h"
 #include "task_cache.h"
 
 #define WORKERS_MAX 128
@@ -62,6 +64,8 @@ struct cgpud {
 	struct external external;
 	struct limits limits;
 	struct files files;
+	struct sharing sharing;
+	struct slicing slicing;
 	struct counters counters;
 	atomic_uint enforce;
 	atomic_uint stopping;

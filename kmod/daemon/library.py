@@ -51,7 +51,10 @@ class COptions(ctypes.Structure):
 
 
 COUNTS = ("gpus", "workers", "listeners", "kept_answers", "recovered", "driver_error", "spare")
-TOTALS = ("supervised", "executed", "continued", "refused", "interrupted", "faults", "lost_lines")
+TOTALS = (
+    *("supervised", "executed", "continued", "refused", "interrupted", "faults", "lost_lines"),
+    *("turns", "gates", "gates_failed", "time_slices", "time_slices_left"),
+)
 
 
 class CStatus(ctypes.Structure):

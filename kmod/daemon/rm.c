@@ -46,6 +46,19 @@ int rm_control(int fd, const struct nv_abi *abi, u32 client, u32 object, u32 cmd
 	return r < 0 ? r : (int)rm_get32(top, l->status);
 }
 
+int rm_subdevice(int fd, const struct nv_abi *abi, u32 client, u32 device_instance, u32 device, u32 subdevice)
+{
+	u8 buf[RM_TOP_MAX] = { 0 };
+	int r;
+
+	rm_put32(buf, abi->NV0080_ALLOC_PARAMETERS.deviceId, device_instance);
+	r = rm_alloc(fd, abi, client, client, &device, NV01_DEVICE_0, buf, abi->NV0080_ALLOC_PARAMETERS.bytes);
+	if (r)
+		return r;
+	memset(buf, 0, sizeof(buf));
+	return rm_alloc(fd, abi, client, device, &subdevice, NV20_SUBDEVICE_0, buf, abi->NV2080_ALLOC_PARAMETERS.bytes);
+}
+
 int rm_dup(int fd, const struct nv_abi *abi, u32 client, u32 parent, u32 *handle, u32 source, u32 object)
 {
 	const struct nv_layout_NVOS55_PARAMETERS *l = &abi->NVOS55_PARAMETERS;

@@ -136,6 +136,7 @@ static void settle(
 	enum cgpu_verdict verdict;
 
 	limits_look_for(d, e, task->tid);
+	slicing_before_call(d, e, task);
 	verdict = call_judge(d, e, task);
 
 	if (verdict == CGPU_ANSWER && e->call.no_room)

@@ -38,7 +38,7 @@ static int is_export(u32 command)
 		command == NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD;
 }
 
-static int is_control_node(struct cgpud *d, int fd)
+int target_is_control_node(struct cgpud *d, int fd)
 {
 	struct identity identity;
 	enum cgpu_device kind;
@@ -58,7 +58,7 @@ int target_find(struct cgpud *d, struct exchange *e, struct task *task)
 	e->call.target = 0;
 	if (fd < 0)
 		return fd == -EBADF ? 0 : fd == -ESRCH ? -ENOENT : -EPERM;
-	if (is_control_node(d, fd))
+	if (target_is_control_node(d, fd))
 		r = files_number(d, fd, is_export(command), e->call.generation, &e->call.target);
 	if (r == 0) {
 		task->target = fd;

@@ -22,6 +22,7 @@ static void housekeeping(struct cgpud *d, struct task_cache *cache)
 
 	if (read(d->wake_fd, &n, sizeof(n)) != sizeof(n))
 		return;
+	slicing_serve(d);
 	answers_sweep(d, cache, 0);
 	external_look(d, -1);
 }

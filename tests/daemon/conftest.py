@@ -52,14 +52,16 @@ def daemon() -> Iterator[Daemon]:
 
 @pytest.fixture
 def drive(base: Path) -> Iterator[Drive]:
-    """Return a function that has a simulated card where the daemon finds its own: version, layouts, card."""
+    """Return a function that has a simulated card of a version where the daemon finds its own."""
     servers: list[subprocess.Popen[bytes]] = []
 
-    def serve(version: str, layouts: str = "580.142", cards: str = "T4") -> None:
+    def serve(
+        version: str, layouts: str = "580.142", cards: str = "T4", options: tuple[str, ...] = ()
+    ) -> None:
         mount = base / "run" / "sim"
         mount.parent.mkdir(exist_ok=True)
         command: list[str | Path] = [BUILD / "cgpu-sim", "--mount", mount, "--cards", cards]
-        servers.append(subprocess.Popen([*command, "--driver", layouts, "--says", version]))
+        servers.append(subprocess.Popen([*command, "--driver", layouts, "--says", version, *options]))
         record = {"pid": servers[-1].pid, "started": start_time(servers[-1].pid), "cards": cards}
         mount.with_name("sim.json").write_text(json.dumps(record))
         eventually((mount / "nvidiactl").exists, "the card is served")

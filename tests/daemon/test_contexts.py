@@ -139,7 +139,8 @@ def test_idle_contexts_are_not_asked_for(make_daemon: Callable[..., Daemon]) -> 
         for one in (held, *others):
             one.finish("\n")
         eventually(lambda: daemon.instances() == [], "the container stayed")
-    assert rates[1] - rates[0] < 5, rates
+    # With channels there is a look at samples of who is at work, which is one question; clients would be ten.
+    assert rates[1] - rates[0] < 20, rates
 
 
 def test_an_estimate_that_is_too_high_shows(daemon: Daemon, holding: Callable[..., Sliced]) -> None:

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "clock.h"
+#include "engine.h"
+#include "sharing.h"
+#include "slicing.h"
+#include "task.h"
+
+#define SECOND 1000000000ull
+/* Changes that come faster are dealt with together: a container can cause them by its calls. */
+#define GAP_NS 200000ull
+/* A turn is longer. */
+#define LEAST_NS 10000ull
+#define ROUNDS 4 /* changes of gates in a row, where one takes longer than a turn */
+#define STOP_S 3
+#define NICE_MOST (-20)
+
+static u64 earlier(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+u64 sharing_clock(void *ctx)
+{
+	(void)ctx;
+	return clock_ns();
+}
+
+static void wake(struct sharing_gpu *own)
+{
+	pthread_mutex_lock(&own->wake_lock);
+	own->due = 1;
+	pthread_cond_signal(&own->wake);
+	pthread_mutex_unlock(&own->wake_lock);
+}
+
+void sharing_wake(void *ctx, u32 gpu)
+{
+	struct cgpud *d = ctx;
+
+	if (gpu < CGPU_MAX_GPUS)
+		wake(&d->sharing.at[gpu]);
+}
+
+void sharing_init(struct cgpud *d)
+{
+	pthread_condattr_t monotonic;
+	u32 gpu;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		struct sharing_gpu *own = &d->sharing.at[gpu];
+
+		own->d = d;
+		own->gpu = gpu;
+		own->due = 1;
+		gating_init(&own->gating);
+		pthread_mutex_init(&own->door, NULL);
+		pthread_mutex_init(&own->lock, NULL);
+		pthread_mutex_init(&own->wake_lock, NULL);
+		pthread_cond_init(&own->wake, &monotonic);
+	}
+	pthread_condattr_destroy(&monotonic);
+}
+
+static void lock(struct sharing_gpu *own)
+{
+	pthread_mutex_lock(&own->door);
+	pthread_mutex_lock(&own->lock);
+	pthread_mutex_unlock(&own->door);
+}
+
+/* The driver is gone, or says what nobody understands: what is to be done stays to be done. */
+static void give_up(struct sharing_gpu *own, u64 now, int error)
+{
+	own->retry = now + SECOND;
+	atomic_fetch_add(&own->d->sharing.failed, 1);
+	events_log(&own->d->events, LOG_LEVEL_WARNING,
+		"GPU %u: gates cannot be set, they stay as they are: %s; tried again each second", own->gpu,
+		strerror(-error));
+}
+
+static void set_gates(struct sharing_gpu *own, u64 now)
+{
+	struct cgpud *d = own->d;
+	struct cgpu_gates gates;
+	int r = gating_open(d, &own->gating, own->gpu);
+
+	while (r >= 0 && cgpu_gates_next(&d->core, own->gpu, &gates) == 0) {
+		r = gating_tell(d, &own->gating, &gates);
+		if (r < 0)
+			break;
+		cgpu_gates_done(&d->core, &gates, (u32)r);
+		atomic_fetch_add(&d->sharing.gates, gates.count);
+	}
+	if (r < 0)
+		give_up(own, now, r);
+	else
+		own->retry = 0;
+}
+
+/* Under the lock. Returns when to try again what could not be done; CGPU_TURN_NEVER: all is. */
+static u64 apply(struct sharing_gpu *own, struct cgpu_turn *turn)
+{
+	if (cgpu_turn(&own->d->core, own->gpu, turn) < 0)
+		return CGPU_TURN_NEVER;
+	atomic_fetch_add(&own->d->sharing.turns, 1);
+	if (!turn->gates)
+		own->retry = 0;
+	else if (turn->now >= own->retry)
+		set_gates(own, turn->now);
+	return own->retry ? own->retry : CGPU_TURN_NEVER;
+}
+
+static void look_at_samples(struct sharing_gpu *own)
+{
+	struct gating_use use[GATING_PROCESSES];
+	struct cgpud *d = own->d;
+	int n, i;
+
+	/* Not under the lock: a gate is not to wait for it. */
+	n = gating_sample(d, &own->gating, use);
+	if (n < 0) {
+		pthread_mutex_lock(&own->lock);
+		gating_close(&own->gating);
+		pthread_mutex_unlock(&own->lock);
+		return;
+	}
+	cgpu_samples_begin(&d->core, own->gpu);
+	for (i = 0; i < n; i++)
+		cgpu_ran(&d->core, own->gpu, use[i].tgid, use[i].ns);
+}
+
+/* Returns when to look again. */
+static u64 sample(struct sharing_gpu *own, u64 now)
+{
+	int r;
+
+	if (own->gating.no_samples)
+		return CGPU_TURN_NEVER;
+	if (now < own->look)
+		return own->look;
+	pthread_mutex_lock(&own->lock);
+	r = gating_open(own->d, &own->gating, own->gpu);
+	pthread_mutex_unlock(&own->lock);
+	if (r == 0)
+		look_at_samples(own);
+	own->look = now + CGPU_SAMPLES_NS;
+	return own->look;
+}
+
+/* Time slices are a worker's work. One that a container holds up is not waited for. Returns when to look after it. */
+static u64 leave_slices(struct sharing_gpu *own, u64 now)
+{
+	struct cgpu_time_slice slice;
+	u32 cursor = 0;
+
+	if (slicing_is_posted(own->d, own->gpu) && now < own->posted + SECOND)
+		return own->posted + SECOND;
+	if (cgpu_slices_next(&own->d->core, own->gpu, 0, &cursor, &slice) < 0) {
+		slicing_prune(own->d, own->gpu);
+		return CGPU_TURN_NEVER;
+	}
+	own->posted = now;
+	slicing_post(own->d, own->gpu);
+	return now + SECOND;
+}
+
+/* Do what is to be done. Returns when to come back. */
+static u64 go(struct sharing_gpu *own)
+{
+	struct cgpu_turn turn = { .gates = 1 };
+	u64 retry = CGPU_TURN_NEVER, until;
+	u32 round;
+
+	pthread_mutex_lock(&own->lock);
+	if (own->retry)
+		gating_close(&own->gating);
+	/* A change of gates takes time, which the turn gets on top: its end is known after it. */
+	for (round = 0; round < ROUNDS && turn.gates && retry == CGPU_TURN_NEVER; round++)
+		retry = apply(own, &turn);
+	pthread_mutex_unlock(&own->lock);
+	/* Without gates the turns mean nothing. */
+	until = retry == CGPU_TURN_NEVER ? turn.until : retry;
+	if (turn.slices)
+		until = earlier(until, leave_slices(own, turn.now));
+	if (turn.samples)
+		until = earlier(until, sample(own, turn.now));
+	return until;
+}
+
+static struct timespec timespec_of(u64 ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND) };
+}
+
+static void sleep_until(struct sharing_gpu *own, u64 until)
+{
+	u64 now = clock_ns(), least = now + LEAST_NS, gap = earlier(until, now + GAP_NS);
+	struct timespec at = timespec_of(until > least ? until : least);
+	int r = 0;
+
+	pthread_mutex_lock(&own->wake_lock);
+	while (!own->due && r == 0)
+		r = until == CGPU_TURN_NEVER ? pthread_cond_wait(&own->wake, &own->wake_lock) :
+					       pthread_cond_timedwait(&own->wake, &own->wake_lock, &at);
+	pthread_mutex_unlock(&own->wake_lock);
+	if (r == 0 && gap > clock_ns() && !atomic_load(&own->d->stopping)) {
+		at = timespec_of(gap);
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+	}
+	pthread_mutex_lock(&own->wake_lock);
+	own->due = 0;
+	pthread_mutex_unlock(&own->wake_lock);
+}
+
+static void *turns_main(void *arg)
+{
+	struct sharing_gpu *own = arg;
+
+	prctl(PR_SET_NAME, "cgpud-turns");
+	/* To the nanosecond; 50 us late is the default. */
+	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	/* Soon after its time also where all processors are busy. No real-time class: the driver waits for the card's firmware
+	 * in a loop, and one that hangs would take a processor from everybody. Without the right it is as any thread. */
+	setpriority(PRIO_PROCESS, 0, NICE_MOST);
+	while (!atomic_load(&own->d->stopping))
+		sleep_until(own, go(own));
+	return NULL;
+}
+
+int sharing_start(struct cgpud *d)
+{
+	sigset_t all, old;
+	struct cgpu_turn turn;
+	int r = 0;
+	u32 gpu;
+
+	/* What the engine before told the driver is not known, and no call is answered before it is told anew. */
+	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
+		lock(&d->sharing.at[gpu]);
+		apply(&d->sharing.at[gpu], &turn);
+		pthread_mutex_unlock(&d->sharing.at[gpu].lock);
+	}
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (gpu = 0; gpu < d->driver.gpus && r == 0; gpu++) {
+		struct sharing_gpu *own = &d->sharing.at[gpu];
+
+		r = pthread_create(&own->thread, NULL, turns_main, own);
+		own->running = r == 0;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -r;
+}
+
+u32 sharing_stop(struct cgpud *d)
+{
+	struct timespec until;
+	u32 gpu, stuck = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += STOP_S;
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		struct sharing_gpu *own = &d->sharing.at[gpu];
+
+		if (!own->running)
+			continue;
+		wake(own);
+		own->running = pthread_timedjoin_np(own->thread, NULL, &until) != 0;
+		stuck += own->running;
+	}
+	return stuck;
+}
+
+void sharing_close(struct cgpud *d)
+{
+	u32 gpu;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		struct sharing_gpu *own = &d->sharing.at[gpu];
+
+		gating_close(&own->gating);
+		free(own->gating.samples);
+		pthread_mutex_destroy(&own->door);
+		pthread_mutex_destroy(&own->lock);
+		pthread_mutex_destroy(&own->wake_lock);
+		pthread_cond_destroy(&own->wake);
+	}
+}
+
+void sharing_after_call(struct cgpud *d, const struct exchange *e, struct task *task)
+{
+	struct sharing_gpu *own;
+	struct cgpu_turn turn;
+
+	if (e->call.turn == 0 || e->call.turn > d->driver.gpus)
+		return;
+	own = &d->sharing.at[e->call.turn - 1];
+	lock(own);
+	apply(own, &turn);
+	pthread_mutex_unlock(&own->lock);
+	slicing_after_call(d, e, task);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Time slices of channel groups. The driver takes them only by the open file that the group's client lives on, so each is set
+ * by a copy of its process's descriptor: by the worker that has just made the group on the one it has at hand, and later by
+ * any worker, on one that it takes for this moment; a copy that is kept would keep what the client has alive. Workers have no
+ * rights that a container could borrow, and one whose copy cannot be closed, as the container has put a file of its own there,
+ * holds up nothing but that container.
+ */
+#ifndef CGPUD_SLICING_H
+#define CGPUD_SLICING_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cgpu_core.h"
+
+#define SLICING_CLIENTS CGPU_MAX_CLIENTS
+
+/* How a client with channel groups was last reached. */
+struct slicing_client {
+	u32 client; /* handle; 0: free */
+	s32 tid, tgid;
+	s32 number; /* of the descriptor */
+	u32 slot;
+	u32 mark; /* process_mark() of the thread */
+	u32 left; /* bit n: on GPU n its slices are for the next worker that serves it */
+	u64 searched; /* ns: when its processes' descriptors were gone through last; 0: never */
+};
+
+struct slicing {
+	pthread_mutex_t lock; /* of at */
+	u32 seed;
+	struct slicing_client at[SLICING_CLIENTS];
+	/* Of each container: held while slices of its clients are set. */
+	pthread_mutex_t busy[CGPU_MAX_CONTAINERS];
+	atomic_uint posted; /* bit n: GPU n has slices to be set, or a worker is at it */
+	atomic_uint wanted; /* bit n: and no worker has begun */
+	atomic_uint left; /* clients that have some left */
+	atomic_ullong set;
+};
+
+struct cgpud;
+struct exchange;
+struct task;
+
+void slicing_init(struct cgpud *d);
+/* Have a worker set all that are due on a GPU. */
+void slicing_post(struct cgpud *d, u32 gpu);
+int slicing_is_posted(struct cgpud *d, u32 gpu);
+/* A worker does what was posted. */
+void slicing_serve(struct cgpud *d);
+/* Forget what was left on a GPU and is no longer due. */
+void slicing_prune(struct cgpud *d, u32 gpu);
+/* A group, or a channel of it, was made or scheduled by a call: set the slices of that client on the call's descriptor. */
+void slicing_after_call(struct cgpud *d, const struct exchange *e, struct task *task);
+/* A call has come: if its client has slices left, set them on its descriptor. */
+void slicing_before_call(struct cgpud *d, const struct exchange *e, struct task *task);
+
+#endif

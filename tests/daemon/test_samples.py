@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs samples.c: what GPU time cgpud makes of the driver's samples of utilisation."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.linked import linked
+
+SOURCE = Path(__file__).with_name("samples.c")
+NAMES = re.findall(r"\bTEST\((\w+)\),", SOURCE.read_text())
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build it."""
+    return linked(SOURCE, ("rm_control",), tmp_path_factory.mktemp("samples") / "samples")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fact(program: Path, name: str) -> None:
+    """The fact that a C test is named after holds."""
+    done = subprocess.run([program, name], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
