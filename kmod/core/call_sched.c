@@ -92,6 +92,9 @@ static struct core_object *noted(struct core_frame *frame)
 	return record->lane == CORE_NONE ? NULL : record;
 }
 
+/* New groups and channels between two turns: as many as some dozens of programs have that start at once. */
+#define BEGUN_MAX 512u
+
 /*
  * What the driver does with the gates of channels then is not known, so they are set again behind it. Who does it again and
  * again in others' turns could have a little of each: once between two turns of its own has to do.
@@ -107,12 +110,12 @@ static enum cgpu_verdict schedule(struct core_frame *frame)
 		return verdict;
 	lane = &frame->state->gpu[record->gpu].share.lane[record->lane];
 	/* To be taken off is free. */
-	if (lane->open || !record->scheduled ||
-		!frame->call->segment[0].data[frame->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bEnable])
+	if (lane->open || !frame->call->segment[0].data[frame->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bEnable])
 		return verdict;
-	if (lane->again)
+	if (record->scheduled ? lane->again : lane->begun >= BEGUN_MAX)
 		return core_answer(frame, NV_ERR_BUSY_RETRY);
-	lane->again = 1;
+	lane->again |= record->scheduled;
+	lane->begun += !record->scheduled;
 	return verdict;
 }
 
@@ -126,6 +129,8 @@ void core_end_schedule(struct core_frame *frame, int done)
 	if (frame->state->gpu[record->gpu].share.lane[record->lane].open)
 		return;
 	core_lane_doubt(frame->state, (u32)(record - frame->state->object));
+	/* It may run until it is stopped, which is its container's time. */
+	frame->state->gpu[record->gpu].share.lane[record->lane].closing = 1;
 	frame->call->turn = record->gpu + 1;
 }
 

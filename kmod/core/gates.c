@@ -94,8 +94,8 @@ static void set(struct cgpu_state *state, const struct cgpu_gates *gates)
 	}
 }
 
-/* The instances that a batch takes the card from, as bits. What comes while its gate is closed is stopped as well, but it has
- * had no turn that it could overrun. */
+/* The instances that a batch takes the card from, as bits. A channel that is made while its gate is closed is stopped as
+ * well, but nothing of it runs before it is scheduled. */
 static u32 lanes_of(const struct cgpu_state *state, const struct cgpu_gates *gates, u32 *count)
 {
 	const struct core_share *share = &state->gpu[gates->gpu].share;

@@ -83,6 +83,7 @@ struct core_lane {
 	u32 told; /* 1: the driver was told for all of them */
 	u64 granted; /* of the scheduler's, what is in the instance's usage */
 	u32 closing; /* 1: it was open until the last decision, and some of it may still run */
+	u32 begun; /* how many were put there for the first time since */
 	u32 again; /* 1: since its last turn something was put on its runlist again */
 	u32 slice[CORE_RUNLISTS]; /* us of each of its groups there; 0: as it is */
 	u32 idle_slice[CORE_RUNLISTS]; /* the same of those that seem to be idle beside others */

@@ -60,6 +60,7 @@ static void set_gates(struct core_share *share, const struct cgpu_sched_decision
 			lane->told = 0;
 			lane->closing = !open;
 			lane->again = 0;
+			lane->begun = 0;
 		}
 		lane->open = open;
 	}

@@ -142,7 +142,7 @@ int gating_sample(struct cgpud *d, struct gating *gating, struct gating_use *use
 	r = ask(d, gating);
 	if (r) {
 		gating->no_samples = r == NV_ERR_NOT_SUPPORTED;
-		return r < 0 ? r : -EIO;
+		return r < 0 && r != -ENOMEM ? r : -EAGAIN;
 	}
 	n = sort_new(d->core.abi, gating, sample);
 	for (i = 0; i < n; i++) {

@@ -95,8 +95,10 @@ static void set_gates(struct sharing_gpu *own, u64 now)
 
 	while (r >= 0 && cgpu_gates_next(&d->core, own->gpu, &gates) == 0) {
 		r = gating_tell(d, &own->gating, &gates);
-		if (r < 0)
+		if (r < 0) {
+			cgpu_gates_done(&d->core, &gates, CGPU_LEVER_FAILED);
 			break;
+		}
 		cgpu_gates_done(&d->core, &gates, (u32)r);
 		atomic_fetch_add(&d->sharing.gates, gates.count);
 	}
@@ -127,6 +129,9 @@ static void look_at_samples(struct sharing_gpu *own)
 
 	/* Not under the lock: a gate is not to wait for it. */
 	n = gating_sample(d, &own->gating, use);
+	/* The driver is there, and says nothing now. */
+	if (n == -EAGAIN)
+		return;
 	if (n < 0) {
 		pthread_mutex_lock(&own->lock);
 		gating_close(&own->gating);
@@ -165,8 +170,11 @@ static u64 leave_slices(struct sharing_gpu *own, u64 now)
 	if (slicing_is_posted(own->d, own->gpu) && now < own->posted + SECOND)
 		return own->posted + SECOND;
 	if (cgpu_slices_next(&own->d->core, own->gpu, 0, &cursor, &slice) < 0) {
-		slicing_prune(own->d, own->gpu);
-		return CGPU_TURN_NEVER;
+		if (!atomic_load(&own->d->slicing.left))
+			return CGPU_TURN_NEVER;
+		/* A worker sees to what is left. */
+		if (now < own->posted + SECOND)
+			return own->posted + SECOND;
 	}
 	own->posted = now;
 	slicing_post(own->d, own->gpu);

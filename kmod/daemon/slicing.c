@@ -88,6 +88,18 @@ static void not_left(struct slicing *slicing, u32 client, u32 gpus)
 	pthread_mutex_unlock(&slicing->lock);
 }
 
+/* Its own workers have the lock for no longer than the driver takes; a container can keep one of ours for ever. */
+static int lock_container(struct cgpud *d, u32 slot)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += LOCK_NS;
+	until.tv_sec += until.tv_nsec / SECOND;
+	until.tv_nsec %= SECOND;
+	return -pthread_mutex_timedlock(&d->slicing.busy[slot % CGPU_MAX_CONTAINERS], &until);
+}
+
 /* All of a client that are due, on a file that may be the one that it lives on. Under its container's lock. 0, or what came
  * in place of an answer. */
 static int set_all(struct cgpud *d, u32 gpu, u32 client, int file)
@@ -184,18 +196,6 @@ static int reach(struct cgpud *d, const struct cgpu_time_slice *slice, struct sl
 	return r;
 }
 
-/* Its own workers have the lock for no longer than the driver takes; a container can keep one of ours for ever. */
-static int lock_container(struct cgpud *d, u32 slot)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += LOCK_NS;
-	until.tv_sec += until.tv_nsec / SECOND;
-	until.tv_nsec %= SECOND;
-	return -pthread_mutex_timedlock(&d->slicing.busy[slot % CGPU_MAX_CONTAINERS], &until);
-}
-
 /* stuck: a container that holds up this walk; it is passed over from then on. */
 static void serve_client(struct cgpud *d, const struct cgpu_time_slice *slice, u32 *stuck)
 {
@@ -231,7 +231,20 @@ static void serve_gpu(struct cgpud *d, u32 gpu)
 		serve_client(d, &slice, &stuck);
 }
 
-void slicing_prune(struct cgpud *d, u32 gpu)
+void slicing_post(struct cgpud *d, u32 gpu)
+{
+	atomic_fetch_or(&d->slicing.posted, 1u << gpu);
+	atomic_fetch_or(&d->slicing.wanted, 1u << gpu);
+	workers_wake(d);
+}
+
+int slicing_is_posted(struct cgpud *d, u32 gpu)
+{
+	return (atomic_load(&d->slicing.posted) >> gpu & 1) != 0;
+}
+
+/* What is no longer due, or has gone, is not left any more. */
+static void prune(struct cgpud *d, u32 gpu)
 {
 	struct cgpu_time_slice slice;
 	u32 i, client, cursor;
@@ -246,18 +259,6 @@ void slicing_prune(struct cgpud *d, u32 gpu)
 	}
 }
 
-void slicing_post(struct cgpud *d, u32 gpu)
-{
-	atomic_fetch_or(&d->slicing.posted, 1u << gpu);
-	atomic_fetch_or(&d->slicing.wanted, 1u << gpu);
-	workers_wake(d);
-}
-
-int slicing_is_posted(struct cgpud *d, u32 gpu)
-{
-	return (atomic_load(&d->slicing.posted) >> gpu & 1) != 0;
-}
-
 void slicing_serve(struct cgpud *d)
 {
 	u32 wanted = atomic_exchange(&d->slicing.wanted, 0), gpu;
@@ -266,6 +267,7 @@ void slicing_serve(struct cgpud *d)
 		if (!(wanted & 1))
 			continue;
 		serve_gpu(d, gpu);
+		prune(d, gpu);
 		atomic_fetch_and(&d->slicing.posted, ~(1u << gpu));
 	}
 }
@@ -315,12 +317,13 @@ static void note(struct cgpud *d, const struct exchange *e, const struct task *t
 
 static int on_call(struct cgpud *d, const struct exchange *e, const struct task *task, u32 gpu, u32 client)
 {
-	pthread_mutex_t *busy = &d->slicing.busy[e->call.slot % CGPU_MAX_CONTAINERS];
-	int r;
+	/* Who had the place before may keep it for ever. What is not set now stays due, and gates divide meanwhile. */
+	int r = lock_container(d, e->call.slot);
 
-	pthread_mutex_lock(busy);
+	if (r < 0)
+		return r;
 	r = set_all(d, gpu, client, task->file);
-	pthread_mutex_unlock(busy);
+	pthread_mutex_unlock(&d->slicing.busy[e->call.slot % CGPU_MAX_CONTAINERS]);
 	return r;
 }
 

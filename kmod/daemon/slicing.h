@@ -49,8 +49,6 @@ void slicing_post(struct cgpud *d, u32 gpu);
 int slicing_is_posted(struct cgpud *d, u32 gpu);
 /* A worker does what was posted. */
 void slicing_serve(struct cgpud *d);
-/* Forget what was left on a GPU and is no longer due. */
-void slicing_prune(struct cgpud *d, u32 gpu);
 /* A group, or a channel of it, was made or scheduled by a call: set the slices of that client on the call's descriptor. */
 void slicing_after_call(struct cgpud *d, const struct exchange *e, struct task *task);
 /* A call has come: if its client has slices left, set them on its descriptor. */

@@ -22,9 +22,10 @@ static void housekeeping(struct cgpud *d, struct task_cache *cache)
 
 	if (read(d->wake_fd, &n, sizeof(n)) != sizeof(n))
 		return;
-	slicing_serve(d);
 	answers_sweep(d, cache, 0);
 	external_look(d, -1);
+	/* Last: a container can keep us here. */
+	slicing_serve(d);
 }
 
 static void serve(struct cgpud *d, struct task_cache *cache, u32 index, u32 events)

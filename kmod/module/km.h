@@ -342,7 +342,10 @@ void km_gpus_look(struct km_engine *engine);
 
 /* --- levers.c: the driver's levers, for turns.c alone --- */
 
-/* Set all gates and time slices of a GPU that are to be set. -EAGAIN: not all of it; again soon. Other errors: later. */
+int km_levers_init(void);
+void km_levers_exit(void);
+/* Set gates and time slices of a GPU that are to be set. -EAGAIN: gates are left, 1: time slices are; again soon. Other errors:
+ * later. */
 int km_levers_pull(struct km_engine *engine, u32 gpu);
 /* Let go of a card whose turns are over, and of the driver with the last one. */
 void km_levers_close(struct km_engine *engine, u32 gpu);

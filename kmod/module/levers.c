@@ -5,14 +5,44 @@
  * goes, so that the driver can. All here is for one thread at a time.
  */
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
 #include "km.h"
 
 /* In one go: then it is time to see who else wants something. */
-#define BATCHES 64u
+#define BATCHES 8u
+#define SLICES 64u
+
+/* A card that is given back. The last close stops it, which takes seconds: not in the thread that serves all cards. */
+struct card_rest {
+	struct work_struct work;
+	const struct cgpu_km_rm *rm;
+	u32 gpu_id;
+};
 
 /* NULL: the driver is not held. */
 static struct cgpu_km_levers *levers;
+static struct workqueue_struct *levers_queue;
+
+int km_levers_init(void)
+{
+	levers_queue = alloc_workqueue("cgpu_levers", WQ_UNBOUND, 0);
+	return levers_queue ? 0 : -ENOMEM;
+}
+
+void km_levers_exit(void)
+{
+	destroy_workqueue(levers_queue);
+}
+
+static void card_rest(struct work_struct *work)
+{
+	struct card_rest *rest = container_of(work, struct card_rest, work);
+
+	rest->rm->close(rest->rm, rest->gpu_id);
+	km_rm_end(rest->rm);
+	kfree(rest);
+}
 
 static int levers_start(const struct km_engine *engine)
 {
@@ -68,11 +98,27 @@ static int card_open(struct km_engine *engine, u32 gpu)
 	return err;
 }
 
+static void card_give(const struct km_engine *engine, u32 gpu)
+{
+	struct card_rest *rest = kzalloc(sizeof(*rest), GFP_KERNEL);
+	const struct cgpu_km_rm *rm = rest ? km_rm_begin(engine) : ERR_PTR(-ENOMEM);
+
+	if (IS_ERR(rm)) {
+		kfree(rest);
+		levers->rm->close(levers->rm, levers->gpu_id[gpu]);
+		return;
+	}
+	rest->rm = rm;
+	rest->gpu_id = levers->gpu_id[gpu];
+	INIT_WORK(&rest->work, card_rest);
+	queue_work(levers_queue, &rest->work);
+}
+
 void km_levers_close(struct km_engine *engine, u32 gpu)
 {
 	if (levers && levers->client[gpu]) {
 		engine->logic->levers_close(engine->core.abi, levers, gpu);
-		levers->rm->close(levers->rm, levers->gpu_id[gpu]);
+		card_give(engine, gpu);
 	}
 	km_levers_rest();
 }
@@ -101,8 +147,8 @@ static int slices_pull(struct km_engine *engine, u32 gpu)
 	u32 count, cursor = 0, status;
 
 	for (count = 0; engine->logic->slices_next(&engine->core, gpu, 0, &cursor, &slice) == 0; count++) {
-		if (count == BATCHES * CGPU_GATES)
-			return -EAGAIN;
+		if (count == SLICES)
+			return 1;
 		status = engine->logic->levers_slice(engine->core.abi, levers, &slice);
 		engine->logic->slices_done(&engine->core, &slice, status);
 	}

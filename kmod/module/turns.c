@@ -6,6 +6,7 @@
  * What it holds: turns_lock, then the engine while it works, then the core's lock or the driver's. The control lock comes
  * before all of these. Calls of containers wait for the thread with nothing of that held.
  */
+#include <linux/delay.h>
 #include <linux/freezer.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
@@ -15,6 +16,10 @@
 
 /* After a failure that may pass. */
 #define AGAIN_NS (100ull * NSEC_PER_MSEC)
+/* Changes that come faster are dealt with together: a container can cause them by its calls. */
+#define GAP_US 50u
+/* ... for as long as dealing with them has taken, so that they take half of a processor at most. */
+#define GAP_MOST_US 1000u
 /* Whatever is decided, others run in between. */
 #define LEAST_NS (20ull * NSEC_PER_USEC)
 
@@ -23,6 +28,7 @@ static struct task_struct *turns_thread;
 static DEFINE_MUTEX(turns_lock);
 static bool turns_ended = true; /* no engine is there, or will be soon */
 static u64 turns_until[CGPU_MAX_GPUS];
+static u64 turns_again[CGPU_MAX_GPUS]; /* not before then: its channels cannot be reached */
 static unsigned long turns_due; /* bit n: GPU n */
 static unsigned long turns_samples, turns_failing; /* the same */
 static atomic_t turns_asked[CGPU_MAX_GPUS];
@@ -67,34 +73,42 @@ static void gpu_tell_failure(u32 gpu, int err)
 		clear_bit(gpu, &turns_failing);
 }
 
-/* Returns when to come back. */
-static u64 gpu_decide(struct km_engine *engine, u32 gpu)
+/* Returns when to come back. *more: there are gates left to be set. */
+static u64 gpu_decide(struct km_engine *engine, u32 gpu, bool *more)
 {
 	struct cgpu_turn turn;
 	int err = 0;
 
 	if (engine->logic->turn(&engine->core, gpu, &turn))
 		return CGPU_TURN_NEVER;
+	if ((turn.gates || turn.slices) && turn.now < turns_again[gpu])
+		return turns_again[gpu];
 	if (turn.gates || turn.slices)
 		err = km_levers_pull(engine, gpu);
 	assign_bit(gpu, &turns_samples, turn.samples);
+	*more = err == -EAGAIN;
+	if (err == -EAGAIN || err > 0)
+		return turn.now;
 	if (turn.until == CGPU_TURN_NEVER)
 		km_levers_close(engine, gpu);
-	if (err == -EAGAIN)
-		return turn.now;
+	turns_again[gpu] = 0;
 	/* With the driver channels went, too; it brings its cards when it comes back. */
 	if (!km_driver_attached())
 		return turn.until;
 	gpu_tell_failure(gpu, err);
-	return err ? min(turn.until, turn.now + AGAIN_NS) : turn.until;
+	/* From now on: what has failed may have taken long. */
+	turns_again[gpu] = err ? ktime_get_ns() + AGAIN_NS : 0;
+	return err ? turns_again[gpu] : turn.until;
 }
 
 static void gpu_serve(struct km_engine *engine, u32 gpu)
 {
 	int asked = atomic_read(&turns_asked[gpu]);
+	bool more = false;
 
-	turns_until[gpu] = engine ? gpu_decide(engine, gpu) : CGPU_TURN_NEVER;
-	turns_tell(gpu, asked);
+	turns_until[gpu] = engine ? gpu_decide(engine, gpu, &more) : CGPU_TURN_NEVER;
+	if (!more)
+		turns_tell(gpu, asked);
 }
 
 /* Under the lock. */
@@ -123,15 +137,18 @@ static u64 turns_earliest(void)
 	return earliest;
 }
 
-static void turns_sleep(u64 until)
+static void turns_sleep(u64 until, u64 took)
 {
+	unsigned long gap = clamp_t(u64, took / NSEC_PER_USEC, GAP_US, GAP_MOST_US);
 	ktime_t at = ns_to_ktime(max(until, ktime_get_ns() + LEAST_NS));
 
 	set_current_state(TASK_IDLE);
-	if (READ_ONCE(turns_due) || kthread_should_stop())
-		__set_current_state(TASK_RUNNING);
-	else
+	if (!READ_ONCE(turns_due) && !kthread_should_stop()) {
 		schedule_hrtimeout(until < KTIME_MAX ? &at : NULL, HRTIMER_MODE_ABS);
+		return;
+	}
+	__set_current_state(TASK_RUNNING);
+	usleep_range(gap / 2, gap);
 }
 
 static int turns_run(void *unused)
@@ -141,11 +158,13 @@ static int turns_run(void *unused)
 	/* Nobody's turn should be longer because the processors are busy. */
 	set_user_nice(current, MIN_NICE);
 	while (!kthread_should_stop()) {
+		u64 begun = ktime_get_ns();
+
 		try_to_freeze();
 		mutex_lock(&turns_lock);
 		turns_serve();
 		mutex_unlock(&turns_lock);
-		turns_sleep(turns_earliest());
+		turns_sleep(turns_earliest(), ktime_get_ns() - begun);
 	}
 	return 0;
 }
@@ -167,7 +186,9 @@ static void gpu_finish(struct km_engine *engine, u32 gpu)
 	if (engine->logic->turn(&engine->core, gpu, &turn))
 		return;
 	for (tries = 0; (turn.gates || turn.slices) && tries < CGPU_MAX_OBJECTS / CGPU_GATES; tries++) {
-		if (km_levers_pull(engine, gpu) != -EAGAIN)
+		int err = km_levers_pull(engine, gpu);
+
+		if (err != -EAGAIN && err <= 0)
 			break;
 	}
 	km_levers_close(engine, gpu);
@@ -187,11 +208,16 @@ void km_turns_end(struct km_engine *engine)
 int km_turns_init(void)
 {
 	memset(turns_until, 0xff, sizeof(turns_until));
+	if (km_levers_init())
+		return -ENOMEM;
 	turns_thread = kthread_run(turns_run, NULL, "cgpu_turns");
+	if (IS_ERR(turns_thread))
+		km_levers_exit();
 	return PTR_ERR_OR_ZERO(turns_thread);
 }
 
 void km_turns_exit(void)
 {
 	kthread_stop(turns_thread);
+	km_levers_exit();
 }

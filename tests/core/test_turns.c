@@ -220,6 +220,30 @@ static void stopping_what_is_new_prolongs_no_turn(void)
 	bench_free(bench);
 }
 
+/* A group that begins in others' turns may run a kernel that cannot be stopped. */
+static void beginning_in_others_turns_is_paid(void)
+{
+	struct bench *bench = fresh(2);
+	struct caller second;
+	s64 before;
+	u64 until;
+
+	busy(bench, 1, ":1", 1);
+	second = busy(bench, 2, ":1", 1);
+	until = apply(bench);
+	while (driver.stopped[101]) {
+		bench->now = until;
+		until = apply(bench);
+	}
+	apply(bench);
+	before = bench->core.state->gpu[0].share.sched.balance[1];
+	driver.takes = 5 * MS;
+	CHECK_EQ(schedule(bench, &second, 2, 1), NV_OK);
+	apply(bench);
+	CHECK(bench->core.state->gpu[0].share.sched.balance[1] <= before - (s64)(5 * MS));
+	bench_free(bench);
+}
+
 static void what_a_removed_container_left_stays_closed(void)
 {
 	struct bench *bench = fresh(2);
@@ -341,6 +365,7 @@ int main(int argc, char **argv)
 		TEST(scheduling_again_has_to_wait),
 		TEST(a_doubt_meanwhile_stays),
 		TEST(stopping_what_is_new_prolongs_no_turn),
+		TEST(beginning_in_others_turns_is_paid),
 		TEST(what_a_removed_container_left_stays_closed),
 		TEST(a_driver_without_the_lever_is_told_of),
 		TEST(a_failure_of_a_moment_ends_nothing),
