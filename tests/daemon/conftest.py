@@ -17,6 +17,9 @@ from tests.daemon.harness import BUILD, Daemon, eventually
 
 Drive = Callable[..., None]
 
+# Long enough that a machine with more to do changes gates in a small part of a turn.
+SLICES = "slice_us: 10000\n"
+
 
 @pytest.fixture
 def base() -> Iterator[Path]:
@@ -44,7 +47,7 @@ def make_daemon(base: Path) -> Iterator[Callable[..., Daemon]]:
 def daemon() -> Iterator[Daemon]:
     """A daemon with two T4, for tests that leave it as they found it."""
     base = Path(tempfile.mkdtemp(prefix="cgpud-"))
-    running = Daemon(base, "T4:2")
+    running = Daemon(base, "T4:2", SLICES)
     yield running
     running.close()
     shutil.rmtree(base, ignore_errors=True)
