@@ -20,9 +20,6 @@ static enum cgpu_verdict group_or_channel(
 	if (kind == CORE_OBJECT_CHANNEL_GROUP &&
 		core_lane_full(frame->state, frame->state->object[parent].gpu, frame->call->slot))
 		return core_answer(frame, NV_ERR_INSUFFICIENT_RESOURCES);
-	/* Whatever the driver takes for it is to count where it counts all: at the caller. */
-	if (core_driver_limits(frame))
-		return core_leave_to_driver(frame, parent);
 	more = core_alloc_copy_in(frame, alloc, bytes);
 	if (more)
 		return core_alloc_copy_in_verdict(frame, more);
@@ -63,9 +60,6 @@ enum cgpu_verdict core_begin_channel(struct core_frame *frame, const struct core
 	u32 client = core_client_find(frame->state, frame->call->slot, alloc->handles.client);
 	u32 parent = core_object_find(frame->state, client, alloc->handles.parent);
 
-	/* Its group was left to the driver too. */
-	if (core_driver_limits(frame) && core_parent_find(frame, &alloc->handles) == CORE_NONE)
-		return CGPU_CONTINUE;
 	if (parent != CORE_NONE && frame->state->object[parent].kind == CORE_OBJECT_CHANNEL_GROUP)
 		return channel_of_group(frame, alloc, parent, at->bytes);
 	return group_or_channel(frame, alloc, CORE_OBJECT_CHANNEL, at->bytes, at->engineType);

@@ -106,10 +106,11 @@ enum cgpu_verdict core_reserve_memory(
 enum cgpu_verdict core_reserve_context(
 	struct core_frame *frame, const struct core_handles *handles, u32 parent, u32 kind, u32 engine)
 {
-	int graphics = core_runlist_of(engine) == 0;
+	/* Limits of the driver's own leave contexts out (615.71.09, video_mem.c alone charges), and its count is the slice's. */
+	int estimated = core_runlist_of(engine) == 0 && !core_driver_limits(frame);
 	enum cgpu_verdict verdict;
 
-	verdict = reserve_charged(frame, handles, parent, kind, graphics ? frame->state->settings.context_memory : 0);
+	verdict = reserve_charged(frame, handles, parent, kind, estimated ? frame->state->settings.context_memory : 0);
 	if (verdict == CGPU_EXECUTE)
 		frame->state->object[reserved(frame)].runlist = core_runlist_of(engine);
 	return verdict;

@@ -50,9 +50,6 @@ static enum cgpu_verdict set_time_slice(struct core_frame *frame)
 {
 	u32 object = subject(frame);
 
-	/* Where the driver limits memory, groups are not on record. */
-	if (object == CORE_NONE && core_driver_limits(frame) && frame->container->natives == 0)
-		return core_answer(frame, NV_OK);
 	if (object == CORE_NONE || frame->state->object[object].lane == CORE_NONE)
 		return CGPU_CONTINUE;
 	if (frame->state->gpu[frame->state->object[object].gpu].share.sched.settings.policy == CGPU_SCHED_NATIVE) {

@@ -153,9 +153,6 @@ const char *core_sched_divided_by(const struct cgpu_state *state, u32 gpu)
 
 	if (settings->policy == CGPU_SCHED_NATIVE)
 		return "driver";
-	/* Groups and channels are left to the driver then, and not on record. */
-	if (core_same("driver", 6, state->settings.memory_backend))
-		return "nobody";
 	if (settings->policy == CGPU_SCHED_PREEMPTIVE || settings->policy == CGPU_SCHED_SOFT) {
 		if (settings->time_slices && !share->sched.contended)
 			return "time_slices";
