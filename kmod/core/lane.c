@@ -61,6 +61,11 @@ static void take(struct cgpu_state *state, u32 object)
 	record->lane = CORE_NONE;
 }
 
+int core_lane_active(const struct cgpu_state *state, const struct core_object *record)
+{
+	return state->gpu[record->gpu].share.sampled - state->client[record->client].sampled[record->gpu] < 2;
+}
+
 int core_lane_full(struct cgpu_state *state, u32 gpu, u32 slot)
 {
 	u32 number;
@@ -85,6 +90,8 @@ void core_lane_link(struct cgpu_state *state, u32 object)
 	record->bare = number != CORE_STRAYS && is_bare(state, record);
 	state->gpu[record->gpu].share.bare += record->bare;
 	core_sched_channels(state, record->gpu, number);
+	if (number != CORE_STRAYS)
+		core_sched_seen(state, record->gpu, number, 1);
 }
 
 void core_lane_unlink(struct cgpu_state *state, u32 object)

@@ -99,6 +99,8 @@ int core_lane_full(struct cgpu_state *state, u32 gpu, u32 slot);
 /* A group or channel is there, or goes; nothing happens for objects of other kinds. */
 void core_lane_link(struct cgpu_state *state, u32 object);
 void core_lane_unlink(struct cgpu_state *state, u32 object);
+/* Whether the process of a group or channel was at work in the last look at samples, or the one before. */
+int core_lane_active(const struct cgpu_state *state, const struct core_object *record);
 /* The instance goes, its channels do not. */
 void core_lane_stray(struct cgpu_state *state, u32 gpu, u32 number);
 /* The driver may have changed the gate of a channel, or of those of a group. */

@@ -39,12 +39,19 @@ void core_sched_policy(struct cgpu_state *state, u32 gpu)
 	due(state, gpu);
 }
 
+/* Gates would keep its part for it while it does nothing, and the card does not tell who has work. */
+static u32 priority_of(const struct cgpu_state *state, u32 gpu, u32 number)
+{
+	return state->gpu[gpu].instance[number].highprio && !state->gpu[gpu].share.lane[number].idle;
+}
+
 static void join(struct cgpu_state *state, u32 gpu, u32 number)
 {
 	const struct core_instance *instance = &state->gpu[gpu].instance[number];
 	struct core_share *share = &state->gpu[gpu].share;
 
-	cgpu_sched_join(&share->sched, number, instance->weight, instance->highprio, LATEST(share));
+	share->lane[number].idle = 0;
+	cgpu_sched_join(&share->sched, number, instance->weight, priority_of(state, gpu, number), LATEST(share));
 	share->lane[number].granted = 0;
 }
 
@@ -90,7 +97,22 @@ void core_sched_changed(struct cgpu_state *state, u32 gpu, u32 number)
 
 	/* A weight may have moved the policy as well. */
 	core_sched_policy(state, gpu);
-	cgpu_sched_change(&share->sched, number, instance->weight, instance->highprio, LATEST(share));
+	if (!instance->highprio)
+		share->lane[number].idle = 0;
+	cgpu_sched_change(&share->sched, number, instance->weight, priority_of(state, gpu, number), LATEST(share));
+}
+
+void core_sched_seen(struct cgpu_state *state, u32 gpu, u32 number, u32 at_work)
+{
+	const struct core_instance *instance = &state->gpu[gpu].instance[number];
+	struct core_share *share = &state->gpu[gpu].share;
+	struct core_lane *lane = &share->lane[number];
+
+	if (!instance->highprio || lane->idle == !at_work)
+		return;
+	lane->idle = !at_work;
+	cgpu_sched_change(&share->sched, number, instance->weight, priority_of(state, gpu, number), LATEST(share));
+	due(state, gpu);
 }
 
 void core_sched_channels(struct cgpu_state *state, u32 gpu, u32 number)

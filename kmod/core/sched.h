@@ -20,6 +20,8 @@ void core_sched_changed(struct cgpu_state *state, u32 gpu, u32 number);
 void core_sched_policy(struct cgpu_state *state, u32 gpu);
 /* The groups or channels of one instance. */
 void core_sched_channels(struct cgpu_state *state, u32 gpu, u32 number);
+/* Whether an instance that asked for priority was seen at work. Nothing happens to others. */
+void core_sched_seen(struct cgpu_state *state, u32 gpu, u32 number, u32 at_work);
 /* Weight that is left to give out: max_inst minus the weights of all instances. */
 u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu);
 /* A container above weight 1 takes a GPU from policy 1 to policy 2, and from no other policy. */

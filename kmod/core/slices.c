@@ -10,14 +10,6 @@
 /* The driver's own, 128 << 3 (src/nvidia/src/kernel/gpu/fifo/arch/volta/kernel_fifo_gv100.c:46). */
 #define SLICE_DEFAULT_US 1024u
 
-/* Whether its process was at work in the last look at samples, or the one before. */
-static int is_active(const struct cgpu_state *state, const struct core_object *record)
-{
-	const struct core_share *share = &state->gpu[record->gpu].share;
-
-	return share->sampled - state->client[record->client].sampled[record->gpu] < 2;
-}
-
 /* Active groups of a lane on a runlist; where there is none, all of them count as active. */
 static u32 count_groups(const struct cgpu_state *state, const struct core_lane *lane, u32 runlist, u32 *idle)
 {
@@ -29,8 +21,8 @@ static u32 count_groups(const struct cgpu_state *state, const struct core_lane *
 
 		if (record->kind != CORE_OBJECT_CHANNEL_GROUP || record->runlist != runlist)
 			continue;
-		active += (u32)is_active(state, record);
-		*idle += (u32)!is_active(state, record);
+		active += (u32)core_lane_active(state, record);
+		*idle += (u32)!core_lane_active(state, record);
 	}
 	if (active == 0) {
 		active = *idle;
@@ -55,7 +47,7 @@ static void set_slices(struct core_lane *lane, u32 runlist, u64 us, u32 active, 
 /* What a group should have. */
 static u32 slice_of(const struct cgpu_state *state, const struct core_lane *lane, const struct core_object *record)
 {
-	u32 us = is_active(state, record) ? lane->slice[record->runlist] : lane->idle_slice[record->runlist];
+	u32 us = core_lane_active(state, record) ? lane->slice[record->runlist] : lane->idle_slice[record->runlist];
 
 	/* What was set before does not outlast the policy. */
 	return us == 0 && record->told ? SLICE_DEFAULT_US : us;

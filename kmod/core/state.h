@@ -13,7 +13,7 @@
 #define CORE_MAGIC 0x3155504743454eull
 /* Of the layout below. A test builds a core with another one. */
 #ifndef CORE_VERSION
-#define CORE_VERSION 6u
+#define CORE_VERSION 7u
 #endif
 #define CORE_NONE 0xffffffffu
 /* In place of an instance: memory of a GPU that its container has whole, which is charged to nobody. */
@@ -85,6 +85,7 @@ struct core_lane {
 	u32 closing; /* 1: it was open until the last decision, and some of it may still run */
 	u32 begun; /* how many were put there for the first time since */
 	u32 again; /* 1: since its last turn something was put on its runlist again */
+	u32 idle; /* 1: it asked for priority, and was not seen at work: it has none meanwhile */
 	u32 slice[CORE_RUNLISTS]; /* us of each of its groups there; 0: as it is */
 	u32 idle_slice[CORE_RUNLISTS]; /* the same of those that seem to be idle beside others */
 };

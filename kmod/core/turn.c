@@ -66,6 +66,17 @@ static void set_gates(struct core_share *share, const struct cgpu_sched_decision
 	}
 }
 
+static int wants_priority(const struct core_gpu *gpu)
+{
+	u32 number;
+
+	for (number = 0; number < CGPU_MAX_INST; number++) {
+		if (gpu->share.sched.slot[number].process && gpu->instance[number].highprio)
+			return 1;
+	}
+	return 0;
+}
+
 static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn *turn)
 {
 	struct core_share *share = &state->gpu[gpu].share;
@@ -89,7 +100,7 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn 
 	for (number = 0; number <= CORE_STRAYS && !share->gates_fail; number++)
 		turn->gates |= !share->lane[number].told && share->lane[number].first != CORE_NONE;
 	turn->slices = !share->slices_told && !share->slices_fail;
-	turn->samples = !share->asleep && !gates_tell(share);
+	turn->samples = !share->asleep && (!gates_tell(share) || wants_priority(&state->gpu[gpu]));
 }
 
 int cgpu_turn(struct cgpu_core *core, u32 gpu, struct cgpu_turn *turn)
@@ -106,6 +117,21 @@ int cgpu_turn(struct cgpu_core *core, u32 gpu, struct cgpu_turn *turn)
 	return found ? 0 : -ENOENT;
 }
 
+/* Who has asked for priority, by the looks that are over. */
+static void see_priorities(struct cgpu_state *state, u32 gpu)
+{
+	u32 number, at;
+
+	for (number = 0; number < CGPU_MAX_INST; number++) {
+		at = state->gpu[gpu].share.lane[number].first;
+		if (at == CORE_NONE || !state->gpu[gpu].instance[number].highprio)
+			continue;
+		while (at != CORE_NONE && !core_lane_active(state, &state->object[at]))
+			at = state->object[at].lane_after;
+		core_sched_seen(state, gpu, number, at != CORE_NONE);
+	}
+}
+
 void cgpu_samples_begin(struct cgpu_core *core, u32 gpu)
 {
 	struct core_gpu *found;
@@ -113,6 +139,7 @@ void cgpu_samples_begin(struct cgpu_core *core, u32 gpu)
 	core_lock(core);
 	found = core_gpu(core->state, gpu);
 	if (found) {
+		see_priorities(core->state, gpu);
 		found->share.sampled++;
 		found->share.samples = 1;
 		found->share.slices_due = 1;
@@ -133,7 +160,10 @@ static void ran(struct cgpu_state *state, u32 gpu, s32 tgid, u64 ns)
 		if (client->tgid != tgid || client->slot == CORE_NONE)
 			continue;
 		client->sampled[gpu] = share->sampled;
-		if (number == CORE_NONE && core_instance_of(state, gpu, client->slot, &number) && !gates_tell(share))
+		if (number != CORE_NONE || !core_instance_of(state, gpu, client->slot, &number))
+			continue;
+		core_sched_seen(state, gpu, number, 1);
+		if (!gates_tell(share))
 			state->gpu[gpu].instance[number].usage += ns;
 	}
 }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.daemon.harness import MIB, eventually
-from tests.daemon.work import Crew, Hand, near
+from tests.daemon.work import KERNEL, Crew, Hand, near, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +70,23 @@ def test_high_priority_has_its_ratio(daemon: Daemon, policy: int) -> None:
     crew.add(1, high=True)
     crew.begin()
     assert crew.shares() == [near(0.2), near(0.8)]
+
+
+@pytest.mark.slow
+@pytest.mark.enforcement
+def test_priority_is_not_kept_for_the_idle(daemon: Daemon) -> None:
+    """Who has it and does nothing leaves the card to others, and has its ratio soon after it begins."""
+    crew = Crew(daemon, PREEMPTIVE, phases=4, seconds=2.5)
+    crew.add(1)
+    idle = daemon.slice(40, f"gpu=0:{2048 * MIB}:1:1", "group", "hold", f"busy=9s:{KERNEL}")
+    idle.line("hold")
+    crew.begin()
+    crew.shares()
+    assert crew.shares() == [near(1.0)]
+    release(idle)
+    crew.shares()
+    assert crew.shares() == [near(0.2)]
+    idle.process.kill()
 
 
 @pytest.mark.enforcement
