@@ -55,8 +55,8 @@ def limit(said: Scheduling) -> str:
 
 
 def milliseconds(ns: int) -> str:
-    """Return a time with three digits."""
-    return f"{ns / MS:.3g} ms"
+    """Return a time with three digits, or whole milliseconds where these are more."""
+    return f"{ns / MS:.3g} ms" if ns < 1000 * MS else f"{ns // MS} ms"
 
 
 def fields(gpu: Gpu) -> dict[str, object]:

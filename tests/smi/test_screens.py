@@ -185,6 +185,14 @@ def test_not_available(tree: Path, capsys: pytest.CaptureFixture[str], node: str
             ),
         ),
         (
+            "divided_by=time_slices usage_from=samples resolution=1000000000 slice=99950000",
+            "(preemptive, by time slices)",
+            (
+                "GPU-UTIL  from the driver's samples, exact to 1000 ms, over 2.0 s\n"
+                "LIMIT     by policy and weights, kept by the card's time slices; a slice is 100 ms\n"
+            ),
+        ),
+        (
             "divided_by=driver usage_from=none resolution=0 slice=2000000",
             "(preemptive, by the driver)",
             "GPU-UTIL  not measured\nLIMIT     the driver's own scheduling, as without slices\n",
