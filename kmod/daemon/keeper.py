@@ -16,9 +16,11 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cgpu.kmod.daemon import fd_store, mounts, program
+from cgpu.kmod.daemon.keeper_orders import END, START, STOP
 from cgpu.kmod.daemon.notify_socket import FIRST_FD
 
 if TYPE_CHECKING:
@@ -28,8 +30,6 @@ log = logging.getLogger(__name__)
 
 RESTART_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # waits between restarts; the last one repeats
 SETTLED_S = 60.0  # a daemon that lived this long starts the row over
-START = "CGPU_START"
-END = "CGPU_END"
 LOCK = "lock"  # a copy for the daemon: it may outlive its keeper
 HIGH_FD = 1000
 
@@ -70,21 +70,31 @@ def place_fds(fds: Sequence[int]) -> None:
         os.dup2(fd, number, inheritable=True)
 
 
+def report(fd: int, line: str) -> None:
+    """Say how a start came out to whoever waits for it, if he still does."""
+    with contextlib.suppress(OSError):
+        os.write(fd, line.encode() + b"\n")
+    os.close(fd)
+
+
 class Keeper:
     """Starts, watches and restarts the daemon."""
 
     def __init__(
-        self, places: Places, tree: str, arguments: Sequence[str], lock: int, report: Callable[[str], None]
+        self, places: Places, tree: str, arguments: Sequence[str], lock: int, report_fd: int
     ) -> None:
         """lock: descriptor of the held lock, or -1.
 
-        report gets "ready" once, or one line that says why the first start failed.
+        report_fd gets "ready", or one line that says why the first start failed, and is closed.
         """
         self._places = places
         self._lock = [(LOCK, lock)] if lock >= 0 else []
         self._tree = tree
         self._arguments = list(arguments)
-        self._report: Callable[[str], None] | None = report
+        self._report: Callable[[str], None] | None = partial(report, report_fd)
+        self._repeat = False  # one that ends before it was ready is started again
+        self._before: list[str] | None = None  # arguments to go back to when these are refused
+        self._told: list[int] = []  # closed when no daemon runs any more
         self._store = fd_store.FdStore()
         self._socket = fd_store.bind(str(places.keeper))
         self._child: Child | None = None
@@ -159,10 +169,12 @@ class Keeper:
             if self._child is not None and message.pid == self._child.pid:
                 self._on_worker(message)
                 continue
-            for fd in message.fds:
-                os.close(fd)
+            # Closed at once where an order is not heeded, so that nobody waits for it.
+            fds = list(message.fds)
             if message.uid == 0:
-                self._on_command(message.fields)
+                self._on_order(message.fields, fds)
+            for fd in fds:
+                os.close(fd)
 
     def _on_worker(self, message: fd_store.Message) -> None:
         fields, child = message.fields, self._child
@@ -180,18 +192,35 @@ class Keeper:
         child.stopping = child.stopping or fields.get("STOPPING") == "1"
         if fields.get("READY") == "1":
             child.ready = True
+            self._repeat = not self._end
+            self._before = None
             self._tell("ready")
 
-    def _on_command(self, fields: dict[str, str]) -> None:
-        if END in fields and self._child is None:
-            self._end = True
+    def _on_order(self, fields: dict[str, str], fds: list[int]) -> None:
+        """Do what another cgpud asks for. Descriptors that are kept are taken out of fds."""
         if START in fields and self._child is None:
             with contextlib.suppress(ValueError):
                 arguments = json.loads(fields[START])
                 if isinstance(arguments, list) and all(isinstance(a, str) for a in arguments):
-                    self._arguments = arguments
-                    self._failures = 0
-                    self._start()
+                    self._start_anew(arguments, fds)
+        if STOP in fields or END in fields:
+            self._end = self._end or END in fields
+            self._repeat = False
+            self._due = None
+            if self._child is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._child.pidfd, signal.SIGTERM)
+                self._told += fds
+                fds.clear()
+
+    def _start_anew(self, arguments: list[str], fds: list[int]) -> None:
+        if fds:
+            self._report = partial(report, fds.pop(0))
+        # Asked for once. Only where it is tried again and again already it is so from then on, too.
+        self._repeat = self._due is not None
+        self._before, self._arguments = self._arguments, arguments
+        self._failures = 0
+        self._start()
 
     def _check(self) -> int | None:
         if self._child is not None and self._ended():
@@ -218,11 +247,18 @@ class Keeper:
         # Readers of a dead daemon's tree must not wait for anyone.
         mounts.clear_fuse(self._tree)
         code = os.waitstatus_to_exitcode(wait)
+        for fd in self._told:
+            os.close(fd)
+        self._told = []
+        if self._end:
+            return 0
         if child.stopping and code == 0:
             return None if self._holds() else 0
-        if self._report is not None:
+        if not child.ready:
             self._tell(self._status or f"cgpud ended with status {code} before it was ready")
-            return 1
+            self._arguments, self._before = self._before or self._arguments, None
+        if not self._repeat:
+            return None if self._holds() else 1
         lived = time.monotonic() - child.started
         self._failures = 0 if lived > SETTLED_S else self._failures + 1
         wait_s = RESTART_S[min(self._failures, len(RESTART_S)) - 1] if self._failures else 0.0
@@ -236,7 +272,7 @@ class Keeper:
     def _tell(self, line: str) -> None:
         if self._report is not None:
             self._report(line)
-            self._report = None
+        self._report = None
 
     def _close(self) -> None:
         self._store.close()

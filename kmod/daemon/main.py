@@ -20,7 +20,8 @@ from cgpu.config import load
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control, notify_socket
 from cgpu.kmod.daemon.arguments import Arguments
-from cgpu.kmod.daemon.keeper import LOCK, START, Keeper
+from cgpu.kmod.daemon.keeper import LOCK, Keeper, report
+from cgpu.kmod.daemon.keeper_orders import START, order
 from cgpu.kmod.daemon.lock import HeldError, Lock
 from cgpu.kmod.daemon.manage import status, stop
 from cgpu.kmod.daemon.notify_socket import NotifySocket
@@ -139,7 +140,8 @@ def run_worker(arguments: Arguments) -> int:
 def take_lock(arguments: Arguments) -> Lock | None:
     """Take the daemon's lock; wait for one that is ending.
 
-    None: a keeper that only held containers' descriptors has started the daemon anew. Raises CgpuError.
+    None: a keeper that only held containers' descriptors has started the daemon anew. Raises CgpuError, also
+    when that daemon was refused.
     """
     asked = False
     deadline = time.monotonic() + WAIT_S
@@ -155,19 +157,19 @@ def take_lock(arguments: Arguments) -> Lock | None:
                 raise HeldError(held.path, int(answer.get("pid", held.pid))) from held
             if time.monotonic() > deadline:
                 raise
-            asked = _ask_keeper(arguments, held.pid) or asked
+            line = _ask_keeper(arguments)
+            if line == "ready":
+                return None
+            if line:
+                raise CgpuError(line) from held
+            # A keeper of an earlier version starts it without an answer.
+            asked = asked or (line is not None and held.pid != 0)
         time.sleep(0.02)
 
 
-def _ask_keeper(arguments: Arguments, pid: int) -> bool:
+def _ask_keeper(arguments: Arguments) -> str | None:
     # Heeded only while no daemon runs below it.
-    if not arguments.places.keeper.exists():
-        return False
-    try:
-        NotifySocket(str(arguments.places.keeper)).send(f"{START}={json.dumps(worker_arguments(arguments))}")
-    except OSError:
-        return False
-    return pid != 0
+    return order(arguments.places.keeper, f"{START}={json.dumps(worker_arguments(arguments))}")
 
 
 def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: bool) -> int:
@@ -177,15 +179,11 @@ def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: 
     else:
         log_to_file(arguments.places.log)
 
-    def report(line: str) -> None:
-        os.write(report_fd, line.encode() + b"\n")
-        os.close(report_fd)
-
     tree = (
         arguments.tree or load(arguments.config, required=arguments.config_required).tree or paths.TREE_DAEMON
     )
     command = worker_arguments(arguments) + (["--foreground"] if foreground else [])
-    return Keeper(arguments.places, tree, command, lock.fileno(), report).run()
+    return Keeper(arguments.places, tree, command, lock.fileno(), report_fd).run()
 
 
 def detach() -> None:
@@ -225,7 +223,7 @@ def _background(arguments: Arguments, lock: Lock, writer: int) -> NoReturn:
         code = run_keeper(arguments, lock, writer, foreground=False)
     except Exception as error:
         logging.getLogger(__name__).exception("keeper")
-        os.write(writer, one_line(str(error)).encode() + b"\n")
+        report(writer, one_line(str(error)))
     finally:
         os._exit(code)
 

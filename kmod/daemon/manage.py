@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from typing import TYPE_CHECKING
@@ -11,14 +10,14 @@ from typing import TYPE_CHECKING
 from cgpu import paths
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import control, notify_socket
-from cgpu.kmod.daemon.keeper import END
-from cgpu.kmod.daemon.notify_socket import NotifySocket
+from cgpu.kmod.daemon.keeper_orders import END, STOP, order
 from cgpu.kmod.daemon.simulate import Simulator, start_time
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.places import Places
 
 STOP_S = 30.0
+LATE = "the daemon does not stop; its process is named by: cgpud --status"
 
 
 def status(places: Places) -> int:
@@ -36,17 +35,21 @@ def stop(places: Places, *, force: bool) -> int:
     if answer is not None and "error" in answer:
         raise CgpuError(str(answer["error"]))
     keeper = notify_socket.is_heard(places.keeper)
-    if answer is None:
-        if force and keeper:
-            with contextlib.suppress(OSError):
-                NotifySocket(str(places.keeper)).send(f"{END}=1")
-        elif not keeper:
-            # A daemon that died without a keeper may have left simulated cards.
-            Simulator(places.sim).stop()
-            places.keeper.unlink(missing_ok=True)
-            return 0
-    held = answer is not None and bool(answer.get("containers")) and not force
+    if answer is None and keeper:
+        # None runs, or it is just being started, or cannot be.
+        line = order(places.keeper, f"{END if force else STOP}=1", STOP_S)
+        if line is None and notify_socket.is_heard(places.keeper):
+            raise CgpuError(LATE)
+    elif answer is None:
+        # A daemon that died without a keeper may have left simulated cards.
+        Simulator(places.sim).stop()
+        places.keeper.unlink(missing_ok=True)
+        return 0
+    held = not force and (answer is None or bool(answer.get("containers")))
     _await_end(places, int(answer["pid"]) if answer is not None else 0, keeper=keeper and not held)
+    if force:
+        # One that did not come up, or died, has left them.
+        Simulator(places.sim).stop()
     if not keeper:
         places.keeper.unlink(missing_ok=True)
     return 0
@@ -61,4 +64,4 @@ def _await_end(places: Places, pid: int, *, keeper: bool) -> None:
         if gone and not (keeper and places.keeper.exists()):
             return
         time.sleep(0.01)
-    raise CgpuError("the daemon does not stop; its process is named by: cgpud --status")
+    raise CgpuError(LATE)

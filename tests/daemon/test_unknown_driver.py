@@ -129,8 +129,7 @@ def test_nobody_to_serve(full: Full) -> None:
 def test_another_version_before(full: Full) -> None:
     """Containers that ran with another version do not count for this one."""
     full.record.write_text(full.record.read_text().replace(VERSION, "580.159.05"))
-    full.refusal()
-    assert "has not the layouts of 580.142" in full.daemon.log().splitlines()[-1]
+    assert "has not the layouts of 580.142" in full.refusal()
     assert "serving all the same" not in full.daemon.log()
 
 
