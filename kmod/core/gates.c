@@ -57,7 +57,7 @@ int cgpu_gates_next(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates)
 	gates->gpu = gpu;
 	core_lock(core);
 	found = core_gpu(core->state, gpu);
-	if (found && !found->share.gates_fail && !found->share.paused) {
+	if (found && !found->share.gates_fail && found->share.paused != CORE_PAUSE) {
 		gather(core->state, &found->share, 1, gates);
 		if (gates->count == 0)
 			gather(core->state, &found->share, 0, gates);
@@ -143,10 +143,12 @@ void cgpu_gates_done(struct cgpu_core *core, const struct cgpu_gates *gates, u32
 
 	core_lock(core);
 	found = core_gpu(core->state, gates->gpu);
-	if (found)
+	if (found) {
 		found->share.gates_work |= status == NV_OK;
-	if (found && status == CGPU_LEVER_FAILED) {
-		found->share.paused = 1;
+		found->share.paused = status == CGPU_LEVER_FAILED ? CORE_PAUSE : CORE_PAUSE_NONE;
+	}
+	if (found && found->share.paused) {
+		/* Nothing has changed. */
 	} else if (found && says_never(&found->share, gates, status)) {
 		failed = !found->share.gates_fail;
 		found->share.gates_fail = status;

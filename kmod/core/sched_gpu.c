@@ -120,9 +120,7 @@ int cgpu_sched_set(struct cgpu_sched *sched, const struct cgpu_sched_settings *s
 	if (!valid(settings))
 		return -EINVAL;
 	core_sched_settle(sched, now);
-	/* Only the node changes a policy. What a container can bring about must not end another one's turn. */
-	if (settings->policy != sched->settings.policy)
-		core_sched_forfeit(sched);
+	/* A turn goes on, and is no longer than one of the new settings: nobody loses his however often they change. */
 	sched->settings = *settings;
 	return 0;
 }

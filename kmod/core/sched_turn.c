@@ -59,14 +59,6 @@ static void give_up(struct cgpu_sched *sched, u32 place)
 		sched->balance[place] = 0;
 }
 
-void core_sched_forfeit(struct cgpu_sched *sched)
-{
-	u32 n;
-
-	for (n = 0; n < SCHED_PLACES; n++)
-		give_up(sched, n);
-}
-
 /* One place's share of so many rounds. Who takes no part pays off what it owes, and gets nothing. */
 static void credit(struct cgpu_sched *sched, const struct core_sched_plan *plan, u32 place, u64 rounds)
 {

@@ -47,7 +47,5 @@ void core_sched_settle(struct cgpu_sched *sched, u64 now);
 u32 core_sched_lone(struct cgpu_sched *sched, u32 class, const struct core_sched_plan *plan);
 /* Change a balance within its bounds. */
 void core_sched_balance(struct cgpu_sched *sched, u32 place, s64 ns);
-/* Nobody keeps what is left of a turn. */
-void core_sched_forfeit(struct cgpu_sched *sched);
 
 #endif

@@ -94,7 +94,7 @@ struct core_lane {
 struct core_share {
 	u32 gates_fail, slices_fail; /* the driver's status that said so */
 	u32 gates_work, slices_work; /* 1: the driver has done it before */
-	u32 paused; /* 1: it could not be asked; until the next decision it is not tried again */
+	u32 paused; /* enum core_pause */
 	u32 one_by_one; /* so many batches have one channel: another one failed as a whole */
 	u32 slices_told; /* 1: all groups have theirs */
 	u32 slices_due; /* 1: a number, a weight or the policy has changed since they were worked out */
@@ -182,6 +182,8 @@ struct core_object {
 };
 
 enum core_gate { CORE_GATE_UNKNOWN, CORE_GATE_OPEN, CORE_GATE_CLOSED };
+/* The driver could not be asked: until the next decision it is not tried again, and no turns pass until it was. */
+enum core_pause { CORE_PAUSE_NONE, CORE_PAUSE, CORE_PAUSE_OVER };
 
 /* Video memory, charged once however many references it has. */
 struct core_memory {

@@ -83,13 +83,12 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn 
 	struct cgpu_sched_decision decision;
 	u32 number;
 
-	/* While nobody could use the card, time passed for nobody. */
-	if (share->asleep)
+	/* While nobody could use the card, or gates could not be set, time passed for nobody. */
+	if (share->asleep || share->paused)
 		cgpu_sched_skip(&share->sched, now);
 	cgpu_sched_decide(&share->sched, now, &decision);
 	share->stopped = now;
 	share->opened = 0;
-	share->paused = 0;
 	share->asleep = !anyone_has_channels(share);
 	book(&state->gpu[gpu]);
 	set_gates(share, &decision);
@@ -99,6 +98,7 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn 
 	turn->until = share->asleep || share->gates_fail ? CGPU_TURN_NEVER : decision.until;
 	for (number = 0; number <= CORE_STRAYS && !share->gates_fail; number++)
 		turn->gates |= !share->lane[number].told && share->lane[number].first != CORE_NONE;
+	share->paused = turn->gates && share->paused ? CORE_PAUSE_OVER : CORE_PAUSE_NONE;
 	turn->slices = !share->slices_told && !share->slices_fail;
 	turn->samples = !share->asleep && (!gates_tell(share) || wants_priority(&state->gpu[gpu]));
 }

@@ -54,9 +54,9 @@ static int begin_look(struct managed_container *container)
 {
 	struct timespec until;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += WAIT_S;
-	return pthread_mutex_timedlock(&container->order, &until) == 0 ? 0 : -EAGAIN;
+	return pthread_mutex_clocklock(&container->order, CLOCK_MONOTONIC, &until) == 0 ? 0 : -EAGAIN;
 }
 
 /* A thread that makes another call has done the one before; so has one that had long enough. */

@@ -15,9 +15,14 @@
 #define SECOND 1000000000ull
 /* Changes that come faster are dealt with together: a container can cause them by its calls. */
 #define GAP_NS 200000ull
+/* ... and for as long as dealing with them has taken, so that they take half of a processor at most. */
+#define GAP_MOST_NS 1000000ull
+/* Who waits for the lock has it before the thread takes it again. */
+#define MANNERS_NS 50000ull
 /* A turn is longer. */
 #define LEAST_NS 10000ull
 #define ROUNDS 4 /* changes of gates in a row, where one takes longer than a turn */
+#define START_S 3
 #define STOP_S 3
 #define NICE_MOST (-20)
 
@@ -55,6 +60,7 @@ void sharing_init(struct cgpud *d)
 
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	sem_init(&d->sharing.begun, 0, 0);
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		struct sharing_gpu *own = &d->sharing.at[gpu];
 
@@ -72,9 +78,11 @@ void sharing_init(struct cgpud *d)
 
 static void lock(struct sharing_gpu *own)
 {
+	atomic_fetch_add(&own->waiting, 1);
 	pthread_mutex_lock(&own->door);
 	pthread_mutex_lock(&own->lock);
 	pthread_mutex_unlock(&own->door);
+	atomic_fetch_sub(&own->waiting, 1);
 }
 
 /* The driver is gone, or says what nobody understands: what is to be done stays to be done. */
@@ -87,6 +95,15 @@ static void give_up(struct sharing_gpu *own, u64 now, int error)
 		strerror(-error));
 }
 
+/* They stay as they are, and the core knows. */
+static void leave_gates(struct sharing_gpu *own)
+{
+	struct cgpu_gates gates;
+
+	if (cgpu_gates_next(&own->d->core, own->gpu, &gates) == 0)
+		cgpu_gates_done(&own->d->core, &gates, CGPU_LEVER_FAILED);
+}
+
 static void set_gates(struct sharing_gpu *own, u64 now)
 {
 	struct cgpud *d = own->d;
@@ -95,17 +112,17 @@ static void set_gates(struct sharing_gpu *own, u64 now)
 
 	while (r >= 0 && cgpu_gates_next(&d->core, own->gpu, &gates) == 0) {
 		r = gating_tell(d, &own->gating, &gates);
-		if (r < 0) {
-			cgpu_gates_done(&d->core, &gates, CGPU_LEVER_FAILED);
+		if (r < 0)
 			break;
-		}
 		cgpu_gates_done(&d->core, &gates, (u32)r);
 		atomic_fetch_add(&d->sharing.gates, gates.count);
 	}
-	if (r < 0)
+	if (r < 0) {
+		leave_gates(own);
 		give_up(own, now, r);
-	else
+	} else {
 		own->retry = 0;
+	}
 }
 
 /* Under the lock. Returns when to try again what could not be done; CGPU_TURN_NEVER: all is. */
@@ -209,9 +226,18 @@ static struct timespec timespec_of(u64 ns)
 	return (struct timespec){ .tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND) };
 }
 
-static void sleep_until(struct sharing_gpu *own, u64 until)
+static void sleep_for(u64 ns)
 {
-	u64 now = clock_ns(), least = now + LEAST_NS, gap = earlier(until, now + GAP_NS);
+	struct timespec at = timespec_of(clock_ns() + ns);
+
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+/* took: ns that the work before has taken. */
+static void sleep_until(struct sharing_gpu *own, u64 until, u64 took)
+{
+	u64 now = clock_ns(), least = now + LEAST_NS, pause = earlier(took > GAP_NS ? took : GAP_NS, GAP_MOST_NS);
+	u64 gap = earlier(until, now + pause);
 	struct timespec at = timespec_of(until > least ? until : least);
 	int r = 0;
 
@@ -227,6 +253,20 @@ static void sleep_until(struct sharing_gpu *own, u64 until)
 	pthread_mutex_lock(&own->wake_lock);
 	own->due = 0;
 	pthread_mutex_unlock(&own->wake_lock);
+	if (atomic_load(&own->waiting))
+		sleep_for(MANNERS_NS);
+}
+
+/* What the engine before told the driver is not known. */
+static void begin(struct sharing_gpu *own)
+{
+	struct cgpu_turn turn;
+
+	lock(own);
+	apply(own, &turn);
+	pthread_mutex_unlock(&own->lock);
+	atomic_store(&own->begun, 1);
+	sem_post(&own->d->sharing.begun);
 }
 
 static void *turns_main(void *arg)
@@ -239,24 +279,46 @@ static void *turns_main(void *arg)
 	/* Soon after its time also where all processors are busy. No real-time class: the driver waits for the card's firmware
 	 * in a loop, and one that hangs would take a processor from everybody. Without the right it is as any thread. */
 	setpriority(PRIO_PROCESS, 0, NICE_MOST);
-	while (!atomic_load(&own->d->stopping))
-		sleep_until(own, go(own));
+	begin(own);
+	while (!atomic_load(&own->d->stopping)) {
+		u64 began = clock_ns(), until = go(own);
+
+		sleep_until(own, until, clock_ns() - began);
+	}
 	return NULL;
+}
+
+static struct timespec seconds_from_now(u32 seconds)
+{
+	return timespec_of(clock_ns() + seconds * SECOND);
+}
+
+/* No call is answered before the gates are told anew; but one card that hangs does not keep the others from all calls. */
+static void await_begun(struct cgpud *d)
+{
+	struct timespec until = seconds_from_now(START_S);
+	u32 gpu, begun = 0;
+
+	while (begun < d->driver.gpus) {
+		if (sem_clockwait(&d->sharing.begun, CLOCK_MONOTONIC, &until) == 0)
+			begun++;
+		else if (errno != EINTR)
+			break;
+	}
+	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
+		if (!atomic_load(&d->sharing.at[gpu].begun))
+			events_log(&d->events, LOG_LEVEL_WARNING,
+				"GPU %u: its gates are not set, the driver has not answered for %u seconds; not waited for",
+				gpu, START_S);
+	}
 }
 
 int sharing_start(struct cgpud *d)
 {
 	sigset_t all, old;
-	struct cgpu_turn turn;
 	int r = 0;
 	u32 gpu;
 
-	/* What the engine before told the driver is not known, and no call is answered before it is told anew. */
-	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
-		lock(&d->sharing.at[gpu]);
-		apply(&d->sharing.at[gpu], &turn);
-		pthread_mutex_unlock(&d->sharing.at[gpu].lock);
-	}
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (gpu = 0; gpu < d->driver.gpus && r == 0; gpu++) {
@@ -266,23 +328,23 @@ int sharing_start(struct cgpud *d)
 		own->running = r == 0;
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r == 0)
+		await_begun(d);
 	return -r;
 }
 
 u32 sharing_stop(struct cgpud *d)
 {
-	struct timespec until;
+	struct timespec until = seconds_from_now(STOP_S);
 	u32 gpu, stuck = 0;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += STOP_S;
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		struct sharing_gpu *own = &d->sharing.at[gpu];
 
 		if (!own->running)
 			continue;
 		wake(own);
-		own->running = pthread_timedjoin_np(own->thread, NULL, &until) != 0;
+		own->running = pthread_clockjoin_np(own->thread, NULL, CLOCK_MONOTONIC, &until) != 0;
 		stuck += own->running;
 	}
 	return stuck;
@@ -292,6 +354,7 @@ void sharing_close(struct cgpud *d)
 {
 	u32 gpu;
 
+	sem_destroy(&d->sharing.begun);
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		struct sharing_gpu *own = &d->sharing.at[gpu];
 

@@ -8,6 +8,7 @@
 #define CGPUD_SHARING_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "gating.h"
@@ -24,6 +25,8 @@ struct sharing_gpu {
 	/* Held while gates are set. A worker that wants it waits at the door first, so that the thread has one of them
 	 * before it at most. */
 	pthread_mutex_t door, lock;
+	atomic_uint waiting; /* workers that want the lock */
+	atomic_uint begun; /* 1: gates have been set, or could not be */
 	struct gating gating; /* opened under the lock, closed by the thread under the lock */
 	u64 retry; /* ns: not before then, as the driver is gone; 0: it is there */
 	/* Of the thread alone. */
@@ -36,6 +39,7 @@ struct sharing_gpu {
 
 struct sharing {
 	struct sharing_gpu at[CGPU_MAX_GPUS];
+	sem_t begun; /* one for each thread that has begun */
 	atomic_ullong turns, gates, failed;
 };
 
@@ -43,7 +47,8 @@ void sharing_init(struct cgpud *d);
 /* For the core. */
 u64 sharing_clock(void *ctx);
 void sharing_wake(void *ctx, u32 gpu);
-/* Start the threads. 0 or a negative errno. */
+/* Start the threads, and wait until they have set all gates; not for long, where a card does not answer. 0 or a negative
+ * errno. */
 int sharing_start(struct cgpud *d);
 /* Returns how many threads a driver keeps from ending. */
 u32 sharing_stop(struct cgpud *d);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "cgpu_turn.h"
+#include "cgroup.h"
 #include "clock.h"
 #include "engine.h"
 #include "process.h"
@@ -20,84 +20,16 @@
 #define SECOND 1000000000
 #define LOCK_NS 100000000
 
-void slicing_init(struct cgpud *d)
-{
-	struct slicing *slicing = &d->slicing;
-	u32 i;
-
-	pthread_mutex_init(&slicing->lock, NULL);
-	for (i = 0; i < CGPU_MAX_CONTAINERS; i++)
-		pthread_mutex_init(&slicing->busy[i], NULL);
-	/* Containers may choose handles: which ones share a place is not theirs to know. */
-	if (getrandom(&slicing->seed, sizeof(slicing->seed), GRND_NONBLOCK) != sizeof(slicing->seed))
-		slicing->seed = 0;
-}
-
-static struct slicing_client *place_of(struct slicing *slicing, u32 client)
-{
-	return &slicing->at[((client ^ slicing->seed) * 2654435761u >> 16) % SLICING_CLIENTS];
-}
-
-static void set_left(struct slicing *slicing, struct slicing_client *place, u32 left)
-{
-	if (!place->left && left)
-		atomic_fetch_add(&slicing->left, 1);
-	if (place->left && !left)
-		atomic_fetch_sub(&slicing->left, 1);
-	place->left = left;
-}
-
-static int find(struct slicing *slicing, u32 client, struct slicing_client *found)
-{
-	struct slicing_client *place = place_of(slicing, client);
-	int r = 0;
-
-	pthread_mutex_lock(&slicing->lock);
-	if (client && place->client == client) {
-		*found = *place;
-		r = 1;
-	}
-	pthread_mutex_unlock(&slicing->lock);
-	return r;
-}
-
-/* Who has the place loses it: its descriptor is then searched for. */
-static void remember(struct slicing *slicing, const struct slicing_client *one)
-{
-	struct slicing_client *place = place_of(slicing, one->client);
-
-	pthread_mutex_lock(&slicing->lock);
-	set_left(slicing, place, place->client == one->client ? place->left | one->left : one->left);
-	place->client = one->client;
-	place->tid = one->tid;
-	place->tgid = one->tgid;
-	place->number = one->number;
-	place->slot = one->slot;
-	place->mark = one->mark;
-	place->searched = one->searched;
-	pthread_mutex_unlock(&slicing->lock);
-}
-
-static void not_left(struct slicing *slicing, u32 client, u32 gpus)
-{
-	struct slicing_client *place = place_of(slicing, client);
-
-	pthread_mutex_lock(&slicing->lock);
-	if (place->client == client)
-		set_left(slicing, place, place->left & ~gpus);
-	pthread_mutex_unlock(&slicing->lock);
-}
-
 /* Its own workers have the lock for no longer than the driver takes; a container can keep one of ours for ever. */
 static int lock_container(struct cgpud *d, u32 slot)
 {
 	struct timespec until;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_nsec += LOCK_NS;
 	until.tv_sec += until.tv_nsec / SECOND;
 	until.tv_nsec %= SECOND;
-	return -pthread_mutex_timedlock(&d->slicing.busy[slot % CGPU_MAX_CONTAINERS], &until);
+	return -pthread_mutex_clocklock(&d->slicing.busy[slot % CGPU_MAX_CONTAINERS], CLOCK_MONOTONIC, &until);
 }
 
 /* All of a client that are due, on a file that may be the one that it lives on. Under its container's lock. 0, or what came
@@ -144,20 +76,42 @@ static int try_known(struct cgpud *d, u32 gpu, const struct slicing_client *know
 	if (pidfd < 0)
 		return pidfd;
 	/* Another one may have its number by now. */
-	if (!d->pidfd_thread || known->mark == process_mark(known->tid))
+	if (d->pidfd_thread ? known->mark == process_mark(known->tid) : known->started == process_mark(known->tgid))
 		r = try_number(d, gpu, known->client, pidfd, known->number);
 	close(pidfd);
 	return r;
 }
 
-static int search(struct cgpud *d, u32 gpu, u32 client, s32 tgid)
+/*
+ * A client outlives its process where another one has its file. Its number may then be that of a process outside of the
+ * container, whose files are none of ours to take. Where the container's cgroup does not tell, it must be the very process
+ * that made the client's calls, if that is known: it is not after a restart.
+ */
+static int is_of_container(struct cgpud *d, const struct slicing_client *known, s32 tgid, int pidfd)
+{
+	struct cgpu_container_info info;
+	int r = 1;
+
+	if (known->tgid == tgid && known->started)
+		r = known->started == process_mark(tgid);
+	if (cgpu_container_next(&d->core, known->slot, &info) < 0 || info.slot != known->slot)
+		return 0;
+	if (strlen(info.cgroup) > 1)
+		r = cgroup_holds(info.cgroup, tgid) || (r && known->tgid == tgid && known->started);
+	/* While it has not ended the number is its own. */
+	return r && !process_ended(pidfd);
+}
+
+static int search(struct cgpud *d, u32 gpu, const struct slicing_client *known, s32 tgid)
 {
 	int pidfd = process_open(tgid, 0), number, r = -EBADF;
 
 	if (pidfd < 0)
 		return pidfd;
+	if (!is_of_container(d, known, tgid, pidfd))
+		r = -ESRCH;
 	for (number = 0; number < DESCRIPTORS_MAX && r != 0 && r != -ESRCH && r != -EPERM; number++)
-		r = try_number(d, gpu, client, pidfd, number);
+		r = try_number(d, gpu, known->client, pidfd, number);
 	close(pidfd);
 	return r;
 }
@@ -190,9 +144,9 @@ static int reach(struct cgpud *d, const struct cgpu_time_slice *slice, struct sl
 	if (r == 0 || (known->searched && clock_ns() - known->searched < SEARCH_NS))
 		return r;
 	known->searched = clock_ns();
-	r = search(d, slice->gpu, slice->client, known->tgid);
+	r = search(d, slice->gpu, known, known->tgid);
 	if (r != 0 && known->tgid != slice->tgid)
-		r = search(d, slice->gpu, slice->client, slice->tgid);
+		r = search(d, slice->gpu, known, slice->tgid);
 	return r;
 }
 
@@ -201,7 +155,7 @@ static void serve_client(struct cgpud *d, const struct cgpu_time_slice *slice, u
 {
 	struct slicing *slicing = &d->slicing;
 	struct slicing_client known = { .client = slice->client, .tid = slice->tgid, .tgid = slice->tgid };
-	int is_known = find(slicing, slice->client, &known), r = -EBUSY;
+	int is_known = slicing_find(slicing, slice->client, &known), r = -EBUSY;
 
 	if (!is_known && slot_of(d, slice->tgid, &known.slot) < 0) {
 		cgpu_slices_done(&d->core, slice, CGPU_LEVER_FAILED);
@@ -214,12 +168,12 @@ static void serve_client(struct cgpud *d, const struct cgpu_time_slice *slice, u
 		*stuck = known.slot;
 	}
 	if (r == 0) {
-		not_left(slicing, slice->client, 1u << slice->gpu);
+		slicing_not_left(slicing, slice->client, 1u << slice->gpu);
 		return;
 	}
 	cgpu_slices_done(&d->core, slice, CGPU_LEVER_FAILED);
 	known.left = 1u << slice->gpu;
-	remember(slicing, &known);
+	slicing_remember(slicing, &known);
 }
 
 static void serve_gpu(struct cgpud *d, u32 gpu)
@@ -255,7 +209,7 @@ static void prune(struct cgpud *d, u32 gpu)
 		pthread_mutex_unlock(&d->slicing.lock);
 		cursor = 0;
 		if (client && cgpu_slices_next(&d->core, gpu, client, &cursor, &slice) < 0)
-			not_left(&d->slicing, client, 1u << gpu);
+			slicing_not_left(&d->slicing, client, 1u << gpu);
 	}
 }
 
@@ -308,11 +262,12 @@ static void note(struct cgpud *d, const struct exchange *e, const struct task *t
 		.slot = e->call.slot },
 			      known;
 
-	if (find(&d->slicing, client, &known) && known.tid == one.tid && known.tgid == one.tgid &&
+	if (slicing_find(&d->slicing, client, &known) && known.tid == one.tid && known.tgid == one.tgid &&
 		known.number == one.number && known.slot == one.slot)
 		return;
 	one.mark = process_mark(one.tid);
-	remember(&d->slicing, &one);
+	one.started = one.tid == one.tgid ? one.mark : process_mark(one.tgid);
+	slicing_remember(&d->slicing, &one);
 }
 
 static int on_call(struct cgpud *d, const struct exchange *e, const struct task *task, u32 gpu, u32 client)
@@ -345,11 +300,11 @@ void slicing_before_call(struct cgpud *d, const struct exchange *e, struct task 
 	if (atomic_load(&d->slicing.left) == 0 || task->kind != CGPU_DEVICE_CTL || task->file < 0)
 		return;
 	client = client_of(d, e);
-	if (!find(&d->slicing, client, &known) || known.left == 0 || known.slot != e->call.slot)
+	if (!slicing_find(&d->slicing, client, &known) || known.left == 0 || known.slot != e->call.slot)
 		return;
 	note(d, e, task, client);
 	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
 		if ((known.left >> gpu & 1) && on_call(d, e, task, gpu, client) == 0)
-			not_left(&d->slicing, client, 1u << gpu);
+			slicing_not_left(&d->slicing, client, 1u << gpu);
 	}
 }

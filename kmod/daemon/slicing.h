@@ -15,6 +15,8 @@
 #include "cgpu_core.h"
 
 #define SLICING_CLIENTS CGPU_MAX_CLIENTS
+/* Places that a client may have. */
+#define SLICING_PROBES 8
 
 /* How a client with channel groups was last reached. */
 struct slicing_client {
@@ -22,14 +24,16 @@ struct slicing_client {
 	s32 tid, tgid;
 	s32 number; /* of the descriptor */
 	u32 slot;
-	u32 mark; /* process_mark() of the thread */
+	u32 mark, started; /* process_mark() of the thread, and of the process; 0: not known */
 	u32 left; /* bit n: on GPU n its slices are for the next worker that serves it */
+	u64 order; /* in which it was told of */
 	u64 searched; /* ns: when its processes' descriptors were gone through last; 0: never */
 };
 
 struct slicing {
 	pthread_mutex_t lock; /* of at */
 	u32 seed;
+	u64 order; /* the last one */
 	struct slicing_client at[SLICING_CLIENTS];
 	/* Of each container: held while slices of its clients are set. */
 	pthread_mutex_t busy[CGPU_MAX_CONTAINERS];
@@ -44,6 +48,12 @@ struct exchange;
 struct task;
 
 void slicing_init(struct cgpud *d);
+/* How a client was last reached. 1: it is known. */
+int slicing_find(struct slicing *slicing, u32 client, struct slicing_client *found);
+/* What is left adds up. Where all of its places are taken, one that has nothing left is forgotten, or the one that was told of
+ * first: its descriptor is then searched for. */
+void slicing_remember(struct slicing *slicing, const struct slicing_client *one);
+void slicing_not_left(struct slicing *slicing, u32 client, u32 gpus);
 /* Have a worker set all that are due on a GPU. */
 void slicing_post(struct cgpud *d, u32 gpu);
 int slicing_is_posted(struct cgpud *d, u32 gpu);

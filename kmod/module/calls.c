@@ -214,7 +214,8 @@ static bool bypassed(const struct rm_call *rm)
 }
 
 /* Before the caller knows that it has a channel, its gate is set. By another thread, so that no container can keep the
- * others from their turns, whatever its tasks may run; and with nothing held that this one could need. */
+ * others from their turns, whatever its tasks may run; and with nothing held that this one could need: of what the
+ * driver holds for reading around a call (nv_system_pm_lock) its interface for kernel modules takes nothing. */
 static void await_turn(struct rm_call *rm)
 {
 	if (!rm->record->call.turn)

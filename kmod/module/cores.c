@@ -11,20 +11,30 @@ static struct cgpu_state *state;
 static LIST_HEAD(cores);
 static u32 core_count;
 
-static int settings_apply(struct km_engine *engine, bool enforce)
+static DEFINE_MUTEX(settings_lock);
+static bool settings_off; /* the last engine ends: whatever the parameters say, it enforces nothing any more */
+
+static int settings_apply(struct km_engine *engine)
 {
-	/* From the reading of the parameters until they are in force: nobody puts older ones over newer ones. */
-	static DEFINE_MUTEX(settings_lock);
 	struct cgpu_settings settings;
 	int err;
 
+	/* From the reading of the parameters until they are in force: nobody puts older ones over newer ones. */
 	mutex_lock(&settings_lock);
 	km_settings(&settings);
-	settings.enforce &= enforce;
+	settings.enforce &= !settings_off;
 	strscpy(settings.version, engine->logic->version, sizeof(settings.version));
 	err = engine->logic->settings_apply(&engine->core, &settings);
 	mutex_unlock(&settings_lock);
 	return err;
+}
+
+/* Whoever writes a parameter takes no lock but this one: gates that have been opened for good stay open. */
+static void settings_turn_off(bool off)
+{
+	mutex_lock(&settings_lock);
+	settings_off = off;
+	mutex_unlock(&settings_lock);
 }
 
 /* Not under the control lock: who writes a parameter holds the lock of all parameters, and readers of sysfs need that. */
@@ -36,7 +46,7 @@ void km_engine_settings(void)
 	engine = km_engine_get_surely();
 	if (!engine)
 		return;
-	if (settings_apply(engine, true))
+	if (settings_apply(engine))
 		pr_err("the parameters are refused\n");
 	km_engine_put(engine);
 }
@@ -60,7 +70,8 @@ static int engine_first(struct cgpu_km_core *logic)
 	/* A state that cannot be read has no containers in it: with one registered its core could not have gone. */
 	if (!state || logic->state_convert(fresh, state))
 		logic->state_init(fresh, get_random_u64());
-	err = settings_apply(engine, true);
+	settings_turn_off(false);
+	err = settings_apply(engine);
 	if (err) {
 		pr_err("the parameters are refused: policy is 0 to 5, max_inst 1 to 25, prio_ratio 20 to 99\n");
 		engine_release(engine);
@@ -72,7 +83,7 @@ static int engine_first(struct cgpu_km_core *logic)
 	engine_use(engine);
 	km_turns_begin();
 	smp_mb(); /* pairs with the one in km_engine_settings() */
-	if (settings_apply(engine, true))
+	if (settings_apply(engine))
 		pr_err("the parameters are refused\n");
 	return 0;
 }
@@ -85,7 +96,7 @@ static int engine_convert(struct km_engine *old, struct km_engine *fresh)
 	if (err == 0)
 		err = fresh->logic->state_convert(fresh->core.state, state);
 	if (err == 0)
-		err = settings_apply(fresh, true);
+		err = settings_apply(fresh);
 	if (err == 0) {
 		engine_use(fresh);
 		engine_end(old);
@@ -99,7 +110,7 @@ static int engine_convert(struct km_engine *old, struct km_engine *fresh)
 /* A core with the same layout: calls under way end in the core that they began in, as both know the same records. */
 static int engine_replace(struct km_engine *fresh)
 {
-	int err = settings_apply(fresh, true);
+	int err = settings_apply(fresh);
 
 	if (err == 0)
 		engine_use(fresh);
@@ -196,7 +207,8 @@ static bool core_remove(struct cgpu_km_core *core)
 	/* With its module: nobody is registered, or that would be held. But somebody may have channels of a container that
 	 * was, and nobody else opens their gates again. */
 	if (last) {
-		if (settings_apply(engine, false))
+		settings_turn_off(true);
+		if (settings_apply(engine))
 			pr_err("the parameters are refused\n");
 		km_turns_end(engine);
 		engine_use(NULL);

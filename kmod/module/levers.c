@@ -123,9 +123,17 @@ void km_levers_close(struct km_engine *engine, u32 gpu)
 	km_levers_rest();
 }
 
+static struct cgpu_gates gates;
+
+/* They stay as they are, and the core knows. */
+static void gates_leave(struct km_engine *engine, u32 gpu)
+{
+	if (engine->logic->gates_next(&engine->core, gpu, &gates) == 0)
+		engine->logic->gates_done(&engine->core, &gates, CGPU_LEVER_FAILED);
+}
+
 static int gates_pull(struct km_engine *engine, u32 gpu)
 {
-	static struct cgpu_gates gates;
 	u32 batch, status;
 	int err;
 
@@ -133,10 +141,14 @@ static int gates_pull(struct km_engine *engine, u32 gpu)
 		if (batch == BATCHES)
 			return -EAGAIN;
 		err = card_open(engine, gpu);
-		if (err)
+		if (err) {
+			engine->logic->gates_done(&engine->core, &gates, CGPU_LEVER_FAILED);
 			return err;
+		}
 		status = engine->logic->levers_gates(engine->core.abi, levers, &gates);
 		engine->logic->gates_done(&engine->core, &gates, status);
+		if (status == CGPU_LEVER_FAILED)
+			return -EIO;
 	}
 	return 0;
 }
@@ -159,8 +171,10 @@ int km_levers_pull(struct km_engine *engine, u32 gpu)
 {
 	int err = levers_start(engine), more;
 
-	if (err)
+	if (err) {
+		gates_leave(engine, gpu);
 		return err;
+	}
 	err = gates_pull(engine, gpu);
 	more = slices_pull(engine, gpu);
 	return err ? err : more;

@@ -115,13 +115,61 @@ static void what_is_left_of_a_turn_is_no_credit(void)
 	turn_is(SLICE, 0, 2 * SLICE + SLICE / 8);
 	settings = sched.settings;
 	settings.policy = CGPU_SCHED_FIXED;
-	CHECK_EQ(cgpu_sched_set(&sched, &settings, SLICE), 0);
-	turn_is(SLICE, 1, 2 * SLICE);
-	turn_is(2 * SLICE, CGPU_SCHED_NONE, 20 * SLICE);
+	CHECK_EQ(cgpu_sched_set(&sched, &settings, 2 * SLICE), 0);
+	turn_is(2 * SLICE, 0, 2 * SLICE + SLICE / 8);
+	turn_is(2 * SLICE + SLICE / 8, 1, 3 * SLICE + SLICE / 8);
+	turn_is(3 * SLICE + SLICE / 8, CGPU_SCHED_NONE, 21 * SLICE + SLICE / 8);
 	/* So with a change of class. */
-	turn_is(20 * SLICE, 0, 21 * SLICE);
-	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 1, 20 * SLICE), 0);
+	turn_is(21 * SLICE + SLICE / 8, 0, 22 * SLICE + SLICE / 8);
+	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 1, 21 * SLICE + SLICE / 8), 0);
 	CHECK_EQ(sched.balance[0], 0);
+}
+
+/* What is left of the turn is neither lost nor more than a turn of the new policy. */
+static void a_turn_outlasts_a_change_of_policy(void)
+{
+	struct cgpu_sched_settings weight, fair;
+
+	start(CGPU_SCHED_WEIGHT, 0);
+	join(0, 4, 0);
+	join(1, 4, 0);
+	weight = fair = sched.settings;
+	fair.policy = CGPU_SCHED_FAIR;
+	turn_is(0, 0, 4 * SLICE);
+	CHECK_EQ(cgpu_sched_set(&sched, &fair, 3 * SLICE), 0);
+	turn_is(3 * SLICE, 0, 4 * SLICE);
+	CHECK_EQ(cgpu_sched_set(&sched, &weight, 3 * SLICE), 0);
+	turn_is(3 * SLICE, 0, 4 * SLICE);
+	turn_is(4 * SLICE, 1, 8 * SLICE);
+	/* A longer one ends with a turn of the new policy. */
+	CHECK_EQ(cgpu_sched_set(&sched, &fair, 4 * SLICE), 0);
+	turn_is(4 * SLICE, 1, 5 * SLICE + SLICE / 8);
+	turn_is(5 * SLICE + SLICE / 8, CGPU_SCHED_NONE, 23 * SLICE + SLICE / 8);
+	/* Time that nobody gets is not kept for anybody. */
+	CHECK_EQ(cgpu_sched_set(&sched, &weight, 6 * SLICE), 0);
+	turn_is(6 * SLICE, 0, 10 * SLICE);
+}
+
+static void changes_of_policy_keep_nobody_from_his_turn(void)
+{
+	struct cgpu_sched_settings settings;
+	u64 now, had[3] = { 0 };
+
+	start(CGPU_SCHED_WEIGHT, 0);
+	for (now = 0; now < 3; now++)
+		join((u32)now, 2, 0);
+	settings = sched.settings;
+	for (now = 0; now < 600 * SLICE; now += SLICE / 4) {
+		settings.policy = settings.policy == CGPU_SCHED_WEIGHT ? CGPU_SCHED_SOFT : CGPU_SCHED_WEIGHT;
+		settings.time_slices = 0;
+		CHECK_EQ(cgpu_sched_set(&sched, &settings, now), 0);
+		cgpu_sched_decide(&sched, now, &decision);
+		CHECK(decision.turn < 3);
+		had[decision.turn] += SLICE / 4;
+	}
+	CHECK_EQ(had[0], 200 * SLICE);
+	CHECK_EQ(had[1], 200 * SLICE);
+	CHECK_EQ(had[2], 200 * SLICE);
 }
 
 static void a_pause_ends_the_turn(void)
@@ -203,6 +251,8 @@ int main(int argc, char **argv)
 		TEST(turns_go_round_by_weight),
 		TEST(unused_parts_are_nobodys),
 		TEST(what_is_left_of_a_turn_is_no_credit),
+		TEST(a_turn_outlasts_a_change_of_policy),
+		TEST(changes_of_policy_keep_nobody_from_his_turn),
 		TEST(a_pause_ends_the_turn),
 		TEST(priority_takes_turns_where_the_card_divides),
 		TEST(native_forgets),

@@ -258,67 +258,6 @@ static void what_a_removed_container_left_stays_closed(void)
 	bench_free(bench);
 }
 
-static void a_driver_without_the_lever_is_told_of(void)
-{
-	struct bench *bench = fresh(2);
-	u64 ran[16];
-
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1", 1);
-	driver.status = NV_ERR_NOT_SUPPORTED;
-	run(bench, 20 * MS, ran);
-	CHECK_EQ(ran[1], ran[2]);
-	CHECK_EQ(driver.batches, 1);
-	CHECK(strstr(bench->log, "GPU 0: the driver does not do FIFO_DISABLE_CHANNELS (status 0x56): only"));
-	CHECK(bench_is(bench, "0/sched", "divided_by=nobody usage_from=none resolution=1000000000 slice=2000000\n"));
-	bench_free(bench);
-}
-
-static void a_failure_of_a_moment_ends_nothing(void)
-{
-	struct bench *bench = fresh(2);
-	struct cgpu_gates gates;
-	struct cgpu_turn turn;
-	u64 ran[16];
-
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1", 1);
-	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
-	CHECK_EQ(cgpu_gates_next(&bench->core, 0, &gates), 0);
-	cgpu_gates_done(&bench->core, &gates, CGPU_LEVER_FAILED);
-	CHECK_EQ(cgpu_gates_next(&bench->core, 0, &gates), -ENOENT);
-	run(bench, 400 * MS, ran);
-	CHECK_EQ(ran[1], ran[2]);
-	/* What it has done before it can do. */
-	driver.status = NV_ERR_INSUFFICIENT_PERMISSIONS;
-	bench->now += SLICE;
-	apply(bench);
-	driver.status = NV_OK;
-	run(bench, 400 * MS, ran);
-	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
-	bench_free(bench);
-}
-
-static void one_that_has_gone_holds_up_no_other(void)
-{
-	struct bench *bench = fresh(2);
-	struct cgpu_gates gates;
-	struct cgpu_turn turn;
-	u32 told = 0;
-
-	busy(bench, 1, ":1", 6);
-	busy(bench, 2, ":1", 6);
-	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
-	while (cgpu_gates_next(&bench->core, 0, &gates) == 0) {
-		CHECK(told++ < 64);
-		cgpu_gates_done(&bench->core, &gates,
-			gates.count > 1 || gates.channel[0] % 100 == 3 ? NV_ERR_INVALID_OBJECT_HANDLE : NV_OK);
-	}
-	CHECK_EQ(told, 7);
-	CHECK(bench_is(bench, "0/sched", "divided_by=gates usage_from=gates resolution=2000000 slice=2000000\n"));
-	bench_free(bench);
-}
-
 static void a_new_engine_tells_all_again(void)
 {
 	struct bench *bench = fresh(2);
@@ -367,9 +306,6 @@ int main(int argc, char **argv)
 		TEST(stopping_what_is_new_prolongs_no_turn),
 		TEST(beginning_in_others_turns_is_paid),
 		TEST(what_a_removed_container_left_stays_closed),
-		TEST(a_driver_without_the_lever_is_told_of),
-		TEST(a_failure_of_a_moment_ends_nothing),
-		TEST(one_that_has_gone_holds_up_no_other),
 		TEST(a_new_engine_tells_all_again),
 		TEST(without_enforcement_nothing_is_gated),
 		{ NULL, NULL },

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,6 +78,41 @@ def test_schedule_calls_open_no_gate(daemon: Daemon) -> None:
     assert hand.share() > 0.65
 
 
+@pytest.fixture
+def forks(base: Path) -> Path:
+    """A program whose processes come and go, each with a channel group at work, until its input ends."""
+    script = base / "forks"
+    script.write_text(
+        "#!/bin/sh\n"
+        f'storm() {{ while :; do {PROBE} "$@" >/dev/null & {PROBE} "$@" >/dev/null & wait; done; }}\n'
+        "echo begun; read -r line\n"
+        'for _ in 1 2 3; do storm "$@" group busy=60ms:300us & done\n'
+        "cat; kill 0\n"
+    )
+    script.chmod(0o755)
+    return script
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize("policy", [PREEMPTIVE, WEIGHT])
+def test_a_fork_storm_is_not_more_time(daemon: Daemon, policy: int, forks: Path) -> None:
+    """One that starts process after process, six at a time, takes nothing from one with a single group."""
+    crew = Crew(daemon, policy, phases=2)
+    hand = crew.add(1)
+    storm = daemon.slice(8, "gpu=0:1073741824:1", program=forks)
+    storm.line("begun")
+    assert storm.process.stdin is not None
+    storm.process.stdin.write("\n")
+    storm.process.stdin.flush()
+    crew.begin()
+    hand.share()
+    had = hand.share()
+    # Before anything can fail: only its own end ends all of it.
+    release(storm)
+    storm.finish()
+    assert 0.4 < had < 0.8
+
+
 @pytest.mark.enforcement
 def test_more_groups_later_take_nothing_back(daemon: Daemon) -> None:
     """Groups that are made while the first works share its time with it; their end gives it back."""
@@ -109,11 +145,30 @@ def test_a_crash_of_the_daemon(make_daemon: Callable[..., Daemon], policy: int) 
     assert one.sliced.process.wait(10) == 0
 
 
+def test_a_card_that_hangs_holds_up_no_start(make_daemon: Callable[..., Daemon]) -> None:
+    """A kernel that nobody can interrupt keeps one card's gates; the daemon starts without it, and says so.
+
+    The simulated card answers after a second at the latest, here for each of those who are to be stopped.
+    """
+    daemon = make_daemon("T4:2", f"policy: {WEIGHT}\nenforce: true\n")
+    for seed in range(1, 7):
+        daemon.slice(seed, "gpu=0:1073741824:1", "group", "submit=1:20s:0", "hold").line("hold")
+    other = daemon.slice(7, "gpu=1:1073741824:1", "gpu=1", "hold", "alloc=2M", "group")
+    other.line("hold")
+    crash(daemon)
+    line = "GPU 0: its gates are not set, the driver has not answered for 3 seconds; not waited for"
+    eventually(lambda: line in daemon.log(), "the log does not name the card")
+    assert "GPU 1: its gates" not in daemon.log()
+    began = time.monotonic()
+    assert other.finish("").count("status=0x0") == 2
+    assert time.monotonic() - began < 1.0
+
+
 @pytest.mark.enforcement
 def test_a_stop_leaves_gates_as_they_are(make_daemon: Callable[..., Daemon]) -> None:
     """While nobody gives turns, who had one goes on and the others stand still; the next start goes on."""
     daemon = make_daemon()
-    crew = Crew(daemon, WEIGHT, phases=3, seconds=2.5)
+    crew = Crew(daemon, WEIGHT, phases=4, seconds=2.5)
     crew.add(1)
     crew.add(1)
     crew.begin()
@@ -122,8 +177,8 @@ def test_a_stop_leaves_gates_as_they_are(make_daemon: Callable[..., Daemon]) -> 
     had = sorted(crew.shares())
     assert had == [0.0, near(1.0)]
     daemon.start()
-    had = crew.shares()
-    assert min(had) > 0.2
+    crew.shares()
+    assert min(crew.shares()) > 0.2
 
 
 @pytest.mark.enforcement

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Managed memory whose process has ended, and whose process number another one has got."""
+"""What a process has left that has ended, and whose number another one has got."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 from tests.attacks.build import client
 from tests.daemon.harness import MIB, Daemon, Sliced, eventually
+from tests.daemon.test_exports import copied
 
 LAST = Path("/proc/sys/kernel/ns_last_pid")
 TRIES = 60
@@ -83,6 +85,44 @@ def test_a_process_outside_keeps_nothing(make_daemon: Callable[..., Daemon]) -> 
         done = daemon.slice(70, f"gpu=0:{15109 * MIB}", "fill=1M")
         out = done.finish()
         assert done.process.returncode == 0, out
+    finally:
+        stranger.kill()
+        stranger.communicate()
+
+
+SOFT = 4
+
+
+def control_node(process: int) -> int:
+    """Return the number of a process's descriptor of the driver's control node."""
+    files = Path(f"/proc/{process}/fd")
+    return next(int(fd.name) for fd in files.iterdir() if os.readlink(fd).endswith("/nvidiactl"))
+
+
+def test_files_of_a_stranger_are_not_taken(make_daemon: Callable[..., Daemon]) -> None:
+    """Whoever slices cannot be set by is not sought in a process outside that has its number.
+
+    That one has the very file that the client lives on: a search among its descriptors would find it.
+    """
+    daemon = make_daemon()
+    daemon.write("0/policy", f"{SOFT}\n")
+    stays = daemon.slice(1, f"gpu=0:{1024 * MIB}:1", "hold")
+    stays.line("hold")
+    dies = daemon.enter(stays, "group", "hold")
+    dies.line("hold")
+    number = dies.process.pid
+    client = copied(number, control_node(number))
+    dies.process.kill()
+    dies.process.communicate()
+    stranger = with_number(
+        number, lambda _: subprocess.Popen(["sleep", "1000"], pass_fds=[client], text=True)
+    )
+    os.close(client)
+    try:
+        before = daemon.status()["engine"]["time_slices"]
+        daemon.write(f"0/{stays.id[:12]}/weight", "3\n")
+        eventually(lambda: daemon.status()["engine"]["time_slices_left"] == 1, "the group is not missed")
+        assert daemon.status()["engine"]["time_slices"] == before
     finally:
         stranger.kill()
         stranger.communicate()

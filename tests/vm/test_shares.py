@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.commands import eventually
-from tests.vm.busy import Load, load, near, shares
+from tests.vm.busy import TOLERANCE, Load, load, near, shares
 from tests.vm.machine import Machine
 from tests.vm.node import (
     build_core,
@@ -21,7 +21,7 @@ from tests.vm.node import (
     unload_engine,
     write,
 )
-from tests.vm.slices import GIB, Slice, await_empty, set_knob, slice_of, view
+from tests.vm.slices import GIB, PROBE, Slice, await_empty, set_knob, slice_of, view
 
 pytestmark = [pytest.mark.two_cpus, pytest.mark.code_changes]
 
@@ -30,6 +30,12 @@ SET_SLICE = 'cd /sys/module/cgpu_km/parameters; echo "$1" >slice_us || :; cat sl
 # The thread gets no processor but from those who have nothing to do.
 STARVE = "for at in /proc/[0-9]*; do [ $(cat $at/comm) != cgpu_turns ] || chrt -i -p 0 ${at#/proc/}; done"
 HOG = ["/bin/busybox", "sh", "-c", "while :; do :; done"]
+FORKS = """
+while :; do
+  for one in 1 2 3 4 5 6; do "$0" group submit=40:5ms hold=0.1 >/dev/null & done
+  wait
+done
+"""
 TO_ROOT = 'echo "$1" >/sys/fs/cgroup/cgroup.procs'
 # What a container may try to have more: it is told that its own slice is set, and no to all else.
 TRIES = (
@@ -102,6 +108,33 @@ def test_time_follows_policy_and_weight(sliced: Machine, tenants: tuple[Slice, S
     measure(sliced, loads[:1], 1 / 8)
     assert loads[0].process.running, loads[0].process.finished().text
     loads[0].process.stop()
+
+
+@pytest.mark.enforcement
+def test_more_processes_are_not_more_time(sliced: Machine, tenants: tuple[Slice, Slice]) -> None:
+    """Four processes, each with a group, have what one has, by gates and by time slices."""
+    light, heavy = tenants
+    loads = [*(load(light) for _ in range(4)), load(heavy)]
+    for policy, wanted in ((2, [1 / 3, 2 / 3]), (1, [1 / 2, 1 / 2])):
+        put(sliced, "0/policy", policy)
+        found = shares(sliced, loads)
+        assert near([sum(found[:4]), found[4]], wanted), (policy, found)
+    for one in loads:
+        one.process.stop()
+
+
+@pytest.mark.enforcement
+def test_a_fork_storm_is_not_more_time(sliced: Machine, tenants: tuple[Slice, Slice]) -> None:
+    """One that starts process after process, six at a time, takes nothing from one with a single group."""
+    light, heavy = tenants
+    storm = light.start("/bin/busybox", "sh", "-c", FORKS, PROBE)
+    one = load(heavy)
+    for policy, least in ((2, 2 / 3), (1, 1 / 2)):
+        put(sliced, "0/policy", policy)
+        (found,) = shares(sliced, [one])
+        assert found > least * (1 - TOLERANCE), (policy, found)
+    one.process.stop()
+    storm.stop()
 
 
 @pytest.mark.enforcement

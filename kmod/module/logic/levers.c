@@ -47,8 +47,8 @@ u32 levers_gates(const struct nv_abi *abi, struct cgpu_km_levers *levers, const 
 	struct asking asking;
 	u32 i;
 
-	if (at->bytes > sizeof(levers->room) || gates->count > CGPU_GATES)
-		return CGPU_LEVER_FAILED;
+	if (at->bytes == 0 || at->bytes > sizeof(levers->room) || gates->count > (at->bytes - at->hChannelList) / 4u)
+		return NV_ERR_NOT_SUPPORTED;
 	asking_with(&asking, abi, levers, client);
 	asking.params[at->bDisable] = gates->disable != 0;
 	put32(asking.params + at->numChannels, gates->count);

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Gates that cannot be set: never, for a moment, or those of one channel. */
+#include "turns_bench.h"
+
+static void a_driver_without_the_lever_is_told_of(void)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	driver.status = NV_ERR_NOT_SUPPORTED;
+	run(bench, 20 * MS, ran);
+	CHECK_EQ(ran[1], ran[2]);
+	CHECK_EQ(driver.batches, 1);
+	CHECK(strstr(bench->log, "GPU 0: the driver does not do FIFO_DISABLE_CHANNELS (status 0x56): only"));
+	CHECK(bench_is(bench, "0/sched", "divided_by=nobody usage_from=none resolution=1000000000 slice=2000000\n"));
+	bench_free(bench);
+}
+
+static void a_failure_of_a_moment_ends_nothing(void)
+{
+	struct bench *bench = fresh(2);
+	struct cgpu_gates gates;
+	struct cgpu_turn turn;
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	CHECK_EQ(cgpu_gates_next(&bench->core, 0, &gates), 0);
+	cgpu_gates_done(&bench->core, &gates, CGPU_LEVER_FAILED);
+	CHECK_EQ(cgpu_gates_next(&bench->core, 0, &gates), -ENOENT);
+	run(bench, 400 * MS, ran);
+	CHECK_EQ(ran[1], ran[2]);
+	/* What it has done before it can do. */
+	driver.status = NV_ERR_INSUFFICIENT_PERMISSIONS;
+	bench->now += SLICE;
+	apply(bench);
+	driver.status = NV_OK;
+	run(bench, 400 * MS, ran);
+	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
+	bench_free(bench);
+}
+
+/* Nobody's gate is changed, so no turns pass: who had one has the rest of it when gates can be set again. */
+static void while_gates_cannot_be_set_time_is_nobodys(void)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16], first, second;
+	u32 n;
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	run(bench, 400 * MS, ran);
+	driver.status = CGPU_LEVER_FAILED;
+	apply(bench);
+	first = usage(bench, "0/c1/usage");
+	second = usage(bench, "0/c2/usage");
+	for (n = 0; n < 60; n++) {
+		bench->now += 1000 * MS;
+		apply(bench);
+	}
+	CHECK(usage(bench, "0/c1/usage") - first <= SLICE);
+	CHECK(usage(bench, "0/c2/usage") - second <= SLICE);
+	driver.status = NV_OK;
+	run(bench, 400 * MS, ran);
+	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
+	bench_free(bench);
+}
+
+static void one_that_has_gone_holds_up_no_other(void)
+{
+	struct bench *bench = fresh(2);
+	struct cgpu_gates gates;
+	struct cgpu_turn turn;
+	u32 told = 0;
+
+	busy(bench, 1, ":1", 6);
+	busy(bench, 2, ":1", 6);
+	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	while (cgpu_gates_next(&bench->core, 0, &gates) == 0) {
+		CHECK(told++ < 64);
+		cgpu_gates_done(&bench->core, &gates,
+			gates.count > 1 || gates.channel[0] % 100 == 3 ? NV_ERR_INVALID_OBJECT_HANDLE : NV_OK);
+	}
+	CHECK_EQ(told, 7);
+	CHECK(bench_is(bench, "0/sched", "divided_by=gates usage_from=gates resolution=2000000 slice=2000000\n"));
+	bench_free(bench);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(a_driver_without_the_lever_is_told_of),
+		TEST(a_failure_of_a_moment_ends_nothing),
+		TEST(while_gates_cannot_be_set_time_is_nobodys),
+		TEST(one_that_has_gone_holds_up_no_other),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs slicing_places.c: where cgpud remembers how clients were reached."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.linked import linked
+
+SOURCE = Path(__file__).with_name("slicing_places.c")
+NAMES = re.findall(r"\bTEST\((\w+)\),", SOURCE.read_text())
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build it."""
+    return linked(SOURCE, (), tmp_path_factory.mktemp("places") / "slicing_places")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fact(program: Path, name: str) -> None:
+    """The fact that a C test is named after holds."""
+    done = subprocess.run([program, name], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_program_lists_its_tests(program: Path) -> None:
+    """What it says it holds is what was run."""
+    listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True, timeout=60)
+    assert listed.stdout.split() == NAMES
