@@ -109,8 +109,10 @@ static enum cgpu_verdict schedule(struct core_frame *frame)
 	/* To be taken off is free. */
 	if (lane->open || !frame->call->segment[0].data[frame->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bEnable])
 		return verdict;
-	if (record->scheduled ? lane->again : lane->begun >= BEGUN_MAX)
+	if (record->scheduled ? lane->again : lane->begun >= BEGUN_MAX) {
+		core_sched_stirred(frame->state, record->gpu);
 		return core_answer(frame, NV_ERR_BUSY_RETRY);
+	}
 	lane->again |= record->scheduled;
 	lane->begun += !record->scheduled;
 	return verdict;
@@ -123,6 +125,7 @@ void core_end_schedule(struct core_frame *frame, int done)
 	if (record == NULL || !done)
 		return;
 	record->scheduled = 1;
+	core_sched_stirred(frame->state, record->gpu);
 	if (frame->state->gpu[record->gpu].share.lane[record->lane].open)
 		return;
 	core_lane_doubt(frame->state, (u32)(record - frame->state->object));

@@ -59,8 +59,13 @@ int cgpu_slices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, s
 void cgpu_slices_done(struct cgpu_core *core, const struct cgpu_time_slice *slice, u32 status);
 
 #define CGPU_SAMPLES_NS 1000000000ull /* how often to look */
-/* A look at the driver's samples begins. Processes that have none until the next look count as idle. */
-void cgpu_samples_begin(struct cgpu_core *core, u32 gpu);
+enum cgpu_look {
+	CGPU_LOOK_WHOLE, /* all samples since the look before */
+	CGPU_LOOK_PART, /* it is not known since when */
+	CGPU_LOOK_LOST, /* there were more of them than the driver keeps */
+};
+/* A look at the driver's samples begins. Processes that have none in two whole looks count as idle. */
+void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_look look);
 /* A process has used so much GPU time since the last look. */
 void cgpu_ran(struct cgpu_core *core, u32 gpu, s32 tgid, u64 ns);
 

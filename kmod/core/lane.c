@@ -85,6 +85,7 @@ void core_lane_link(struct cgpu_state *state, u32 object)
 	if (slot != CORE_NONE && core_instance_of(state, record->gpu, slot, &number) == NULL)
 		return;
 	put(state, object, number);
+	core_sched_stirred(state, record->gpu);
 	/* It counts as busy until the samples of a whole look were without it. */
 	state->client[record->client].sampled[record->gpu] = state->gpu[record->gpu].share.sampled;
 	record->bare = number != CORE_STRAYS && is_bare(state, record);
@@ -102,6 +103,7 @@ void core_lane_unlink(struct cgpu_state *state, u32 object)
 	if (number == CORE_NONE)
 		return;
 	take(state, object);
+	core_sched_stirred(state, record->gpu);
 	state->gpu[record->gpu].share.bare -= record->bare;
 	core_sched_channels(state, record->gpu, number);
 }

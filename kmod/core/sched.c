@@ -13,6 +13,19 @@ static void due(struct cgpu_state *state, u32 gpu)
 	state->turns_due |= 1u << gpu;
 }
 
+void core_sched_stirred(struct cgpu_state *state, u32 gpu)
+{
+	state->gpu[gpu].share.stirred++;
+	if (state->gpu[gpu].share.stirred > CORE_STIRS)
+		state->turns_due |= 1u << gpu;
+}
+
+u32 core_sched_by_slices(const struct core_share *share)
+{
+	/* The group of a bare channel has no handle. */
+	return !share->slices_fail && !share->bare && !(share->restless && !share->gates_fail);
+}
+
 static void settings_of(const struct cgpu_state *state, u32 gpu, struct cgpu_sched_settings *settings)
 {
 	const struct core_gpu *of = &state->gpu[gpu];
@@ -23,8 +36,7 @@ static void settings_of(const struct cgpu_state *state, u32 gpu, struct cgpu_sch
 	settings->prio_ratio = of->prio_ratio;
 	if (state->settings.slice)
 		settings->slice = state->settings.slice;
-	/* The group of a bare channel has no handle. */
-	settings->time_slices = !of->share.slices_fail && !of->share.bare;
+	settings->time_slices = core_sched_by_slices(&of->share);
 	if (!state->settings.enforce)
 		settings->policy = CGPU_SCHED_NATIVE;
 }
@@ -121,7 +133,7 @@ void core_sched_channels(struct cgpu_state *state, u32 gpu, u32 number)
 
 	if (number < CGPU_MAX_INST)
 		cgpu_sched_process(&share->sched, number, share->lane[number].channels != 0, LATEST(share));
-	if (share->sched.settings.time_slices != (!share->slices_fail && !share->bare))
+	if (share->sched.settings.time_slices != core_sched_by_slices(share))
 		core_sched_policy(state, gpu);
 	due(state, gpu);
 }

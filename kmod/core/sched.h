@@ -22,6 +22,12 @@ void core_sched_policy(struct cgpu_state *state, u32 gpu);
 void core_sched_channels(struct cgpu_state *state, u32 gpu, u32 number);
 /* Whether an instance that asked for priority was seen at work. Nothing happens to others. */
 void core_sched_seen(struct cgpu_state *state, u32 gpu, u32 number, u32 at_work);
+/* Each change of a runlist may have the card begin it anew, which gives all of it to who is first there. Programs that start
+ * make so many in a second; more would be a way to win time. */
+#define CORE_STIRS 64u
+void core_sched_stirred(struct cgpu_state *state, u32 gpu);
+/* Whether the card's own time slices can divide the time of a GPU. */
+u32 core_sched_by_slices(const struct core_share *share);
 /* Weight that is left to give out: max_inst minus the weights of all instances. */
 u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu);
 /* A container above weight 1 takes a GPU from policy 1 to policy 2, and from no other policy. */

@@ -189,7 +189,7 @@ static void note(struct cgpu_state *state, const struct cgpu_time_slice *slice, 
 	record->bare = bare;
 	record->left = bare;
 	record->told = bare ? 0 : slice->us;
-	if (share->sched.settings.time_slices != (!share->slices_fail && !share->bare))
+	if (share->sched.settings.time_slices != core_sched_by_slices(share))
 		core_sched_policy(state, slice->gpu);
 }
 

@@ -102,6 +102,11 @@ struct core_share {
 	u32 samples; /* 1: there was one */
 	u32 bare; /* sum: groups and channels whose time slice cannot be set: gates divide the time meanwhile */
 	u64 stopped; /* until when what has run beyond a decision is on the books */
+	u64 looked; /* when that was */
+	u64 watched; /* since when changes of runlists are counted */
+	u64 calm; /* until then gates divide the time, whatever the policy */
+	u32 stirred; /* how many there were */
+	u32 restless; /* 1: that time is not over */
 	u32 opened; /* 1: since the decision somebody was let run */
 	u32 asleep; /* 1: nobody has channels, so that nobody could use the card */
 	struct cgpu_sched sched;

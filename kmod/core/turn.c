@@ -66,6 +66,31 @@ static void set_gates(struct core_share *share, const struct cgpu_sched_decision
 	}
 }
 
+#define CALM_NS (2 * CGPU_SAMPLES_NS)
+/* Where the driver's samples are more than it keeps, others are not seen: the gates' own clock tells then. */
+#define LOST_NS (10 * CGPU_SAMPLES_NS)
+
+static void be_calm_at(struct core_share *share, u64 time)
+{
+	if (time > share->calm)
+		share->calm = time;
+}
+
+static void watch(struct cgpu_state *state, u32 gpu, u64 now)
+{
+	struct core_share *share = &state->gpu[gpu].share;
+
+	if (share->stirred > CORE_STIRS)
+		be_calm_at(share, now + CALM_NS);
+	if (share->stirred > CORE_STIRS || now - share->watched >= CGPU_SAMPLES_NS) {
+		share->watched = now;
+		share->stirred = 0;
+	}
+	share->restless = now < share->calm;
+	if (share->sched.settings.time_slices != core_sched_by_slices(share))
+		core_sched_policy(state, gpu);
+}
+
 static int wants_priority(const struct core_gpu *gpu)
 {
 	u32 number;
@@ -86,6 +111,7 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn 
 	/* While nobody could use the card, or gates could not be set, time passed for nobody. */
 	if (share->asleep || share->paused)
 		cgpu_sched_skip(&share->sched, now);
+	watch(state, gpu, now);
 	cgpu_sched_decide(&share->sched, now, &decision);
 	share->stopped = now;
 	share->opened = 0;
@@ -96,6 +122,8 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn 
 		core_slices_work_out(state, gpu);
 	turn->now = now;
 	turn->until = share->asleep || share->gates_fail ? CGPU_TURN_NEVER : decision.until;
+	if (share->restless && !share->asleep && share->calm < turn->until)
+		turn->until = share->calm;
 	for (number = 0; number <= CORE_STRAYS && !share->gates_fail; number++)
 		turn->gates |= !share->lane[number].told && share->lane[number].first != CORE_NONE;
 	share->paused = turn->gates && share->paused ? CORE_PAUSE_OVER : CORE_PAUSE_NONE;
@@ -132,15 +160,22 @@ static void see_priorities(struct cgpu_state *state, u32 gpu)
 	}
 }
 
-void cgpu_samples_begin(struct cgpu_core *core, u32 gpu)
+void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_look look)
 {
+	u64 now = core->ops->clock ? core->ops->clock(core->ctx) : 0;
 	struct core_gpu *found;
 
 	core_lock(core);
 	found = core_gpu(core->state, gpu);
 	if (found) {
-		see_priorities(core->state, gpu);
-		found->share.sampled++;
+		/* Whose samples are missing may have been at work. */
+		if (look == CGPU_LOOK_WHOLE) {
+			see_priorities(core->state, gpu);
+			found->share.sampled++;
+		} else if (look == CGPU_LOOK_LOST && now - found->share.looked < CALM_NS) {
+			be_calm_at(&found->share, now + LOST_NS);
+		}
+		found->share.looked = now;
 		found->share.samples = 1;
 		found->share.slices_due = 1;
 		core->state->turns_due |= 1u << gpu;

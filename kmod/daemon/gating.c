@@ -130,7 +130,18 @@ static u32 add(struct gating_use *use, u32 count, const struct sample *sample, u
 	return count;
 }
 
-int gating_sample(struct cgpud *d, struct gating *gating, struct gating_use *use)
+static enum cgpu_look look_of(const struct nv_abi *abi, u64 before, u32 n)
+{
+	u32 places = (u32)(abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.bytes -
+			     abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.samples) /
+		abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.bytes;
+
+	if (before == 0)
+		return CGPU_LOOK_PART;
+	return n < places && n < SAMPLES_MAX ? CGPU_LOOK_WHOLE : CGPU_LOOK_LOST;
+}
+
+int gating_sample(struct cgpud *d, struct gating *gating, struct gating_use *use, enum cgpu_look *look)
 {
 	struct sample sample[SAMPLES_MAX];
 	u64 before = gating->sampled, ns = 0;
@@ -145,6 +156,7 @@ int gating_sample(struct cgpud *d, struct gating *gating, struct gating_use *use
 		return r < 0 && r != -ENOMEM ? r : -EAGAIN;
 	}
 	n = sort_new(d->core.abi, gating, sample);
+	*look = look_of(d->core.abi, before, n);
 	for (i = 0; i < n; i++) {
 		/* Those of one moment stand for the same time. Since when the first of all counts is not known. */
 		if (sample[i].at != gating->sampled) {

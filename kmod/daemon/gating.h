@@ -39,6 +39,6 @@ int gating_tell(struct cgpud *d, const struct gating *gating, const struct cgpu_
  * What processes have used of the GPU since the last look, GATING_PROCESSES at most. Returns how many, or a negative errno:
  * the driver does not say. May go on beside gating_tell().
  */
-int gating_sample(struct cgpud *d, struct gating *gating, struct gating_use *use);
+int gating_sample(struct cgpud *d, struct gating *gating, struct gating_use *use, enum cgpu_look *look);
 
 #endif

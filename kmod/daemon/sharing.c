@@ -142,10 +142,11 @@ static void look_at_samples(struct sharing_gpu *own)
 {
 	struct gating_use use[GATING_PROCESSES];
 	struct cgpud *d = own->d;
+	enum cgpu_look look;
 	int n, i;
 
 	/* Not under the lock: a gate is not to wait for it. */
-	n = gating_sample(d, &own->gating, use);
+	n = gating_sample(d, &own->gating, use, &look);
 	/* The driver is there, and says nothing now. */
 	if (n == -EAGAIN)
 		return;
@@ -155,7 +156,7 @@ static void look_at_samples(struct sharing_gpu *own)
 		pthread_mutex_unlock(&own->lock);
 		return;
 	}
-	cgpu_samples_begin(&d->core, own->gpu);
+	cgpu_samples_begin(&d->core, own->gpu, look);
 	for (i = 0; i < n; i++)
 		cgpu_ran(&d->core, own->gpu, use[i].tgid, use[i].ns);
 }

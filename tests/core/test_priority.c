@@ -4,7 +4,7 @@
 
 static void look(struct bench *bench, s32 tgid)
 {
-	cgpu_samples_begin(&bench->core, 0);
+	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
 	if (tgid)
 		cgpu_ran(&bench->core, 0, tgid, MS);
 }
@@ -73,11 +73,30 @@ static void without_looks_priority_stays(void)
 	bench_free(bench);
 }
 
+/* Others' samples may have pushed its own out. */
+static void what_was_lost_takes_no_priority(void)
+{
+	struct bench *bench = fresh(1);
+	u64 ran[16];
+	u32 n;
+
+	busy(bench, 1, "", 1);
+	busy(bench, 2, ":1:1", 1);
+	for (n = 0; n < 8; n++) {
+		cgpu_samples_begin(&bench->core, 0, n % 2 ? CGPU_LOOK_LOST : CGPU_LOOK_PART);
+		cgpu_ran(&bench->core, 0, 1001, MS);
+		run(bench, 1000 * MS, ran);
+	}
+	CHECK(ran[2] >= 798 * MS && ran[2] <= 802 * MS);
+	bench_free(bench);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(priority_is_for_who_is_at_work),
 		TEST(without_looks_priority_stays),
+		TEST(what_was_lost_takes_no_priority),
 		{ NULL, NULL },
 	};
 

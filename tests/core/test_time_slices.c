@@ -41,22 +41,22 @@ static void idle_groups_take_nothing(void)
 	CHECK_EQ(make(bench, &other, 0xcf00, DEVICE, 150, GROUP), NV_OK);
 	apply(bench);
 	CHECK(driver.us[100] <= one / 2);
-	cgpu_samples_begin(&bench->core, 0);
+	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
 	cgpu_ran(&bench->core, 0, 1001, 500 * MS);
-	cgpu_samples_begin(&bench->core, 0);
+	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
 	cgpu_ran(&bench->core, 0, 1001, 500 * MS);
 	apply(bench);
 	CHECK(driver.us[100] > one * 99 / 100 && driver.us[100] < one);
 	CHECK(driver.us[150] > 0 && driver.us[150] <= one / 200);
 	CHECK_EQ(usage(bench, "0/c1/usage"), 1000 * MS);
 	cgpu_ran(&bench->core, 0, 2000, 1);
-	cgpu_samples_begin(&bench->core, 0);
+	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
 	apply(bench);
 	CHECK(driver.us[100] <= one / 2);
 	CHECK_EQ(driver.us[150], driver.us[100]);
 	/* Where none is at work, none is taken for idle. */
-	cgpu_samples_begin(&bench->core, 0);
-	cgpu_samples_begin(&bench->core, 0);
+	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
+	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
 	apply(bench);
 	CHECK(driver.us[100] <= one / 2 && driver.us[150] <= one / 2);
 	bench_free(bench);
@@ -124,7 +124,7 @@ static void hidden_groups_win_nothing(void)
 		CHECK_EQ(make(bench, &other, 0xcf00, 1000 + 2 * n, 1001 + 2 * n, CHANNEL), NV_OK);
 	}
 	for (n = 0; n < 3; n++) {
-		cgpu_samples_begin(&bench->core, 0);
+		cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
 		cgpu_ran(&bench->core, 0, 1001, MS);
 		apply(bench);
 	}

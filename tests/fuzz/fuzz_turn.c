@@ -165,7 +165,7 @@ static void samples(struct world *world, u8 how)
 {
 	struct cgpu_core *core = &world->fuzz->core;
 
-	cgpu_samples_begin(core, how & 1);
+	cgpu_samples_begin(core, how & 1, (enum cgpu_look)(how >> 6));
 	cgpu_ran(core, 0, 10 + how % 8, (u64)how << 20);
 	if (how >= 250)
 		MUST(cgpu_state_recover(core->state) == 0);

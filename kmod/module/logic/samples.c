@@ -76,6 +76,20 @@ static u64 ring_newest(const struct ring *ring)
 	return newest;
 }
 
+/* As long as one is left that was counted before, none was lost. */
+static enum cgpu_look ring_look(const struct ring *ring)
+{
+	u32 i;
+
+	if (ring->since == 0)
+		return CGPU_LOOK_PART;
+	for (i = 0; i < ring->length; i++) {
+		if (ring_time(ring, i) <= ring->since)
+			return CGPU_LOOK_WHOLE;
+	}
+	return CGPU_LOOK_LOST;
+}
+
 static int samples_ask(struct asking *asking, const struct cgpu_km_card *card, struct ring *ring)
 {
 	const struct nv_layout_NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS *at =
@@ -115,7 +129,7 @@ int card_samples(
 	if (err == 0) {
 		/* A card that was started anew may count from another time. */
 		ring.since = *since <= ring_newest(&ring) ? *since : 0;
-		cgpu_samples_begin(core, gpu);
+		cgpu_samples_begin(core, gpu, ring_look(&ring));
 		ring_take(&ring, core, gpu);
 		*since = ring.since;
 	}
