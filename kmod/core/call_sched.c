@@ -101,13 +101,16 @@ static enum cgpu_verdict schedule(struct core_frame *frame)
 	enum cgpu_verdict verdict =
 		on_group(frame, frame->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, CORE_OP_SCHEDULE);
 	struct core_object *record = verdict == CGPU_EXECUTE ? noted(frame) : NULL;
+	struct core_share *share;
 	struct core_lane *lane;
 
 	if (record == NULL)
 		return verdict;
-	lane = &frame->state->gpu[record->gpu].share.lane[record->lane];
+	share = &frame->state->gpu[record->gpu].share;
+	lane = &share->lane[record->lane];
 	/* To be taken off is free. */
-	if (lane->open || !frame->call->segment[0].data[frame->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bEnable])
+	if (share->open >> record->lane & 1 ||
+		!frame->call->segment[0].data[frame->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bEnable])
 		return verdict;
 	if (record->scheduled ? lane->again : lane->begun >= BEGUN_MAX) {
 		core_sched_stirred(frame->state, record->gpu);
@@ -126,7 +129,7 @@ void core_end_schedule(struct core_frame *frame, int done)
 		return;
 	record->scheduled = 1;
 	core_sched_stirred(frame->state, record->gpu);
-	if (frame->state->gpu[record->gpu].share.lane[record->lane].open)
+	if (frame->state->gpu[record->gpu].share.open >> record->lane & 1)
 		return;
 	core_lane_doubt(frame->state, (u32)(record - frame->state->object));
 	/* It may run until it is stopped, which is its container's time. */

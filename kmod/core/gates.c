@@ -3,20 +3,21 @@
 #include "ledger.h"
 #include "sched.h"
 
-static u32 wanted(const struct core_lane *lane)
+static u32 wanted(const struct core_share *share, u32 lane)
 {
-	return lane->open ? CORE_GATE_OPEN : CORE_GATE_CLOSED;
+	return share->open >> lane & 1 ? CORE_GATE_OPEN : CORE_GATE_CLOSED;
 }
 
-static void collect(struct cgpu_state *state, const struct core_lane *lane, u32 most, struct cgpu_gates *gates)
+static void collect(
+	struct cgpu_state *state, const struct core_share *share, u32 lane, u32 most, struct cgpu_gates *gates)
 {
 	u32 at;
 
-	for (at = lane->first; at != CORE_NONE && gates->count < most; at = state->object[at].lane_after) {
+	for (at = share->lane[lane].first; at != CORE_NONE && gates->count < most; at = state->object[at].lane_after) {
 		const struct core_object *record = &state->object[at];
 		u32 n = gates->count;
 
-		if (record->kind != CORE_OBJECT_CHANNEL || record->told == wanted(lane))
+		if (record->kind != CORE_OBJECT_CHANNEL || record->told == wanted(share, lane))
 			continue;
 		gates->client[n] = state->client[record->client].handle;
 		gates->channel[n] = record->handle;
@@ -31,20 +32,17 @@ static void collect(struct cgpu_state *state, const struct core_lane *lane, u32 
 static void gather(struct cgpu_state *state, struct core_share *share, u32 disable, struct cgpu_gates *gates)
 {
 	u32 most = share->one_by_one ? 1 : CGPU_GATES;
-	u32 number;
+	u32 bits = share->untold & (disable ? ~share->open : share->open);
 
 	gates->disable = disable;
 	/* Who is stopped is stopped alone: what runs on is his. */
-	for (number = 0; number <= CORE_STRAYS && gates->count < (disable ? 1 : most); number++) {
-		struct core_lane *lane = &share->lane[number];
-		u32 before = gates->count;
+	for (; bits && gates->count < (disable ? 1 : most); bits &= bits - 1) {
+		u32 lane = core_first(bits), before = gates->count;
 
-		if (lane->told || lane->open == disable)
-			continue;
-		collect(state, lane, most, gates);
+		collect(state, share, lane, most, gates);
 		if (gates->count == before) {
-			lane->told = 1;
-			lane->closing = 0;
+			share->untold &= ~(1u << lane);
+			share->lane[lane].closing = 0;
 		}
 	}
 }
@@ -53,8 +51,9 @@ int cgpu_gates_next(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates)
 {
 	struct core_gpu *found;
 
-	memset(gates, 0, sizeof(*gates));
+	/* The lists are as long as the count says. */
 	gates->gpu = gpu;
+	gates->count = 0;
 	core_lock(core);
 	found = core_gpu(core->state, gpu);
 	if (found && !found->share.gates_fail && found->share.paused != CORE_PAUSE) {
@@ -76,6 +75,7 @@ static int says_never(const struct core_share *share, const struct cgpu_gates *g
 
 static void set(struct cgpu_state *state, const struct cgpu_gates *gates)
 {
+	struct core_share *share = &state->gpu[gates->gpu].share;
 	u32 n;
 
 	for (n = 0; n < gates->count && n < CGPU_GATES; n++) {
@@ -86,10 +86,9 @@ static void set(struct cgpu_state *state, const struct cgpu_gates *gates)
 			record->doubts != gates->doubts[n])
 			continue;
 		record->told = gates->disable ? CORE_GATE_CLOSED : CORE_GATE_OPEN;
-		if (record->lane == CORE_NONE ||
-			record->told == wanted(&state->gpu[gates->gpu].share.lane[record->lane]))
+		if (record->lane == CORE_NONE || record->told == wanted(share, record->lane))
 			continue;
-		state->gpu[gates->gpu].share.lane[record->lane].told = 0;
+		share->untold |= 1u << record->lane;
 		state->turns_due |= 1u << gates->gpu;
 	}
 }
@@ -122,14 +121,12 @@ static u32 lanes_of(const struct cgpu_state *state, const struct cgpu_gates *gat
 static void book_change(struct cgpu_core *core, const struct cgpu_gates *gates, struct core_share *share)
 {
 	u64 now = core->ops->clock ? core->ops->clock(core->ctx) : 0;
-	u32 count, lanes = lanes_of(core->state, gates, &count), n;
+	u32 count, lanes = gates->disable ? lanes_of(core->state, gates, &count) : 0;
 
 	if (now <= share->stopped)
 		return;
-	for (n = 0; gates->disable && n < CGPU_MAX_INST; n++) {
-		if (lanes >> n & 1)
-			cgpu_sched_ran(&share->sched, n, (now - share->stopped) / count, now);
-	}
+	for (; lanes; lanes &= lanes - 1)
+		cgpu_sched_ran(&share->sched, core_first(lanes), (now - share->stopped) / count, now);
 	if (!gates->disable && !share->opened)
 		cgpu_sched_skip(&share->sched, now);
 	share->opened |= !gates->disable;

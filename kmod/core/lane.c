@@ -40,7 +40,7 @@ static void put(struct cgpu_state *state, u32 object, u32 number)
 	if (lane->first != CORE_NONE)
 		state->object[lane->first].lane_before = object;
 	lane->first = object;
-	lane->told = 0;
+	state->gpu[record->gpu].share.untold |= 1u << number;
 	lane->channels += record->kind == CORE_OBJECT_CHANNEL;
 	lane->groups += record->kind == CORE_OBJECT_CHANNEL_GROUP;
 }
@@ -137,7 +137,7 @@ void core_lane_doubt(struct cgpu_state *state, u32 object)
 
 	if (record->lane == CORE_NONE)
 		return;
-	lane_of(state, record)->told = 0;
+	state->gpu[record->gpu].share.untold |= 1u << record->lane;
 	doubt(record);
 	for (at = record->child; at != CORE_NONE; at = state->object[at].after)
 		doubt(&state->object[at]);

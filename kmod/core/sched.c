@@ -57,12 +57,23 @@ static u32 priority_of(const struct cgpu_state *state, u32 gpu, u32 number)
 	return state->gpu[gpu].instance[number].highprio && !state->gpu[gpu].share.lane[number].idle;
 }
 
+static void note_priority(struct cgpu_state *state, u32 gpu, u32 number)
+{
+	struct core_share *share = &state->gpu[gpu].share;
+
+	share->prioritised &= ~(1u << number);
+	share->prioritised |= (u32)(state->gpu[gpu].instance[number].highprio != 0) << number;
+	if (!state->gpu[gpu].instance[number].highprio)
+		share->lane[number].idle = 0;
+}
+
 static void join(struct cgpu_state *state, u32 gpu, u32 number)
 {
 	const struct core_instance *instance = &state->gpu[gpu].instance[number];
 	struct core_share *share = &state->gpu[gpu].share;
 
 	share->lane[number].idle = 0;
+	note_priority(state, gpu, number);
 	cgpu_sched_join(&share->sched, number, instance->weight, priority_of(state, gpu, number), LATEST(share));
 	share->lane[number].granted = 0;
 }
@@ -74,8 +85,10 @@ void core_sched_begin(struct cgpu_state *state, u32 gpu)
 	u32 number;
 
 	memset(share, 0, sizeof(*share));
-	for (number = 0; number <= CORE_STRAYS; number++)
+	for (number = 0; number <= CORE_STRAYS; number++) {
 		share->lane[number].first = CORE_NONE;
+		share->untold |= 1u << number;
+	}
 	settings_of(state, gpu, &settings);
 	cgpu_sched_init(&share->sched, &settings, 0);
 	share->asleep = 1;
@@ -99,6 +112,7 @@ void core_sched_removed(struct cgpu_state *state, u32 gpu, u32 number)
 
 	core_lane_stray(state, gpu, number);
 	cgpu_sched_leave(&share->sched, number, LATEST(share));
+	share->prioritised &= ~(1u << number);
 	due(state, gpu);
 }
 
@@ -109,8 +123,7 @@ void core_sched_changed(struct cgpu_state *state, u32 gpu, u32 number)
 
 	/* A weight may have moved the policy as well. */
 	core_sched_policy(state, gpu);
-	if (!instance->highprio)
-		share->lane[number].idle = 0;
+	note_priority(state, gpu, number);
 	cgpu_sched_change(&share->sched, number, instance->weight, priority_of(state, gpu, number), LATEST(share));
 }
 

@@ -6,7 +6,7 @@
  * Which class has the card. While both want it, one slice at a time, so that the high class is never a slice away from its
  * part; it comes first where nothing is owed either way.
  */
-static void choose_class(struct cgpu_sched *sched, const struct core_sched_plan *plan)
+static void choose_class(struct cgpu_sched *sched, const struct cgpu_sched_plan *plan)
 {
 	u32 low = plan[CGPU_SCHED_LOW].members, high = plan[CGPU_SCHED_HIGH].members;
 	u32 phase = high ? CGPU_SCHED_HIGH : CGPU_SCHED_LOW;
@@ -30,7 +30,7 @@ static void choose_class(struct cgpu_sched *sched, const struct core_sched_plan 
  * While both classes want the card, gates give turns under each policy: a class has it for a slice at a time, and a card that
  * begins its runlist anew each time would give all of that to the first group on it.
  */
-static void choose_turn(struct cgpu_sched *sched, const struct core_sched_plan *plan)
+static void choose_turn(struct cgpu_sched *sched, const struct cgpu_sched_plan *plan)
 {
 	u32 turn = CGPU_SCHED_NONE, begun = 0;
 	u32 rounds = (core_sched_turns(sched) || sched->contended) && plan->members;
@@ -49,30 +49,13 @@ static void choose_turn(struct cgpu_sched *sched, const struct core_sched_plan *
 	sched->rounds = rounds;
 }
 
-/* Work that comes to an open gate starts at once, and the caller tells of it; nothing is lost if none comes. */
-static int may_start(const struct cgpu_sched *sched, const struct cgpu_sched_slot *slot)
+static u32 open_gates(const struct cgpu_sched *sched)
 {
-	return !core_sched_busy(slot) && (slot->highprio || !core_sched_holds(sched));
-}
+	u32 own = sched->plans.of[sched->phase].slots;
 
-static u32 open_gates(struct cgpu_sched *sched, u32 *there)
-{
-	u32 open = 0, n;
-
-	*there = 0;
-	for (n = 0; n < CGPU_SCHED_SLOTS; n++) {
-		struct cgpu_sched_slot *slot = &sched->slot[n];
-		int own = sched->rounds ? n == sched->turn : slot->highprio == sched->phase;
-
-		if (!slot->joined)
-			continue;
-		/* Without classes nobody runs in the other one's phase. */
-		slot->class = sched->settings.policy == CGPU_SCHED_NATIVE ? sched->phase : slot->highprio;
-		*there |= 1u << n;
-		if (slot->weight && (own || may_start(sched, slot)))
-			open |= 1u << n;
-	}
-	return open;
+	if (sched->rounds)
+		own = sched->turn < CGPU_SCHED_SLOTS ? 1u << sched->turn : 0;
+	return own | sched->plans.free;
 }
 
 static u64 end_of_decision(const struct cgpu_sched *sched)
@@ -97,34 +80,41 @@ static void decide_native(struct cgpu_sched *sched, struct cgpu_sched_decision *
 	sched->turn = CGPU_SCHED_NONE;
 	decision->turn = CGPU_SCHED_NONE;
 	decision->until = CGPU_SCHED_FOREVER;
-	open_gates(sched, &decision->open);
+	decision->open = sched->plans.there;
+}
+
+static void plan(struct cgpu_sched *sched)
+{
+	u32 native = sched->settings.policy == CGPU_SCHED_NATIVE, n;
+
+	core_sched_plan(sched, &sched->plans);
+	/* Without classes nobody runs in the other one's phase. */
+	for (n = 0; n < CGPU_SCHED_SLOTS; n++)
+		sched->slot[n].class = native ? CGPU_SCHED_LOW : sched->slot[n].highprio;
 }
 
 void cgpu_sched_decide(struct cgpu_sched *sched, u64 now, struct cgpu_sched_decision *decision)
 {
-	struct core_sched_plan plan[CGPU_SCHED_CLASSES];
-	u32 there;
-
 	core_sched_settle(sched, now);
+	if (!sched->plans.made)
+		plan(sched);
 	memset(decision, 0, sizeof(*decision));
 	if (sched->settings.policy == CGPU_SCHED_NATIVE) {
 		decide_native(sched, decision);
 		return;
 	}
-	core_sched_plan(sched, CGPU_SCHED_LOW, &plan[CGPU_SCHED_LOW]);
-	core_sched_plan(sched, CGPU_SCHED_HIGH, &plan[CGPU_SCHED_HIGH]);
-	choose_class(sched, plan);
-	choose_turn(sched, &plan[sched->phase]);
+	choose_class(sched, sched->plans.of);
+	choose_turn(sched, &sched->plans.of[sched->phase]);
 	decision->turn = sched->turn;
 	decision->until = end_of_decision(sched);
-	decision->open = open_gates(sched, &there);
-	decision->gated = decision->open != there || sched->contended || (sched->rounds && !sched->lone);
+	decision->open = open_gates(sched);
+	decision->gated = decision->open != sched->plans.there || sched->contended || (sched->rounds && !sched->lone);
 }
 
 u64 cgpu_sched_round(const struct cgpu_sched *sched)
 {
-	struct core_sched_plan plan;
+	struct cgpu_sched_plans plans;
 
-	core_sched_plan(sched, CGPU_SCHED_LOW, &plan);
-	return plan.units * sched->settings.slice;
+	core_sched_plan(sched, &plans);
+	return plans.of[CGPU_SCHED_LOW].units * sched->settings.slice;
 }

@@ -122,6 +122,7 @@ int cgpu_sched_set(struct cgpu_sched *sched, const struct cgpu_sched_settings *s
 	core_sched_settle(sched, now);
 	/* A turn goes on, and is no longer than one of the new settings: nobody loses his however often they change. */
 	sched->settings = *settings;
+	sched->plans.made = 0;
 	return 0;
 }
 
@@ -142,6 +143,7 @@ int cgpu_sched_join(struct cgpu_sched *sched, u32 slot, u32 weight, u32 highprio
 	found->work = 1;
 	found->class = highprio;
 	sched->balance[slot] = 0;
+	sched->plans.made = 0;
 	return 0;
 }
 
@@ -154,6 +156,7 @@ int cgpu_sched_leave(struct cgpu_sched *sched, u32 slot, u64 now)
 	core_sched_settle(sched, now);
 	memset(found, 0, sizeof(*found));
 	sched->balance[slot] = 0;
+	sched->plans.made = 0;
 	/* Whoever comes next to this place is not charged for the rest of the turn. */
 	if (sched->turn == slot)
 		sched->rounds = 0;
@@ -172,6 +175,7 @@ int cgpu_sched_change(struct cgpu_sched *sched, u32 slot, u32 weight, u32 highpr
 		sched->balance[slot] = 0;
 	found->weight = weight;
 	found->highprio = highprio;
+	sched->plans.made = 0;
 	return 0;
 }
 
@@ -183,6 +187,7 @@ int cgpu_sched_process(struct cgpu_sched *sched, u32 slot, u32 open, u64 now)
 		return -EINVAL;
 	core_sched_settle(sched, now);
 	found->process = open != 0;
+	sched->plans.made = 0;
 	return 0;
 }
 
@@ -194,6 +199,7 @@ int cgpu_sched_work(struct cgpu_sched *sched, u32 slot, u32 work, u64 now)
 		return -EINVAL;
 	core_sched_settle(sched, now);
 	found->work = work != 0;
+	sched->plans.made = 0;
 	return 0;
 }
 

@@ -65,6 +65,22 @@ struct cgpu_sched_decision {
 /* Work is shared out in two classes: high priority and the others. */
 enum { CGPU_SCHED_LOW, CGPU_SCHED_HIGH, CGPU_SCHED_CLASSES };
 
+/* Who takes part in a class at this moment, and with how many units. Last: the time that nobody gets. */
+struct cgpu_sched_plan {
+	u32 unit[CGPU_SCHED_SLOTS + 1];
+	u32 members; /* places with units */
+	u32 units; /* their sum */
+	u32 slots; /* bit n: slot n is of this class and has a weight, whether or not it takes part */
+};
+
+/* What follows from settings and slots alone: it stays from decision to decision. */
+struct cgpu_sched_plans {
+	u32 made; /* 0: one of them has changed since */
+	u32 there; /* bit n: slot n is there */
+	u32 free; /* bit n: the gate of slot n may be open whoever's turn it is */
+	struct cgpu_sched_plan of[CGPU_SCHED_CLASSES];
+};
+
 /* Read fields, but let only the functions below write them. */
 struct cgpu_sched {
 	struct cgpu_sched_settings settings;
@@ -82,6 +98,7 @@ struct cgpu_sched {
 	/* ns left of the turn; below 0: owed, from a kernel that ran on. Last: the time that nobody gets. */
 	s64 balance[CGPU_SCHED_SLOTS + 1];
 	struct cgpu_sched_slot slot[CGPU_SCHED_SLOTS];
+	struct cgpu_sched_plans plans;
 };
 
 /* Time slice of each active channel group of a slot. */

@@ -8,38 +8,48 @@
 /* A turn shorter than this part of a slice is not worth the switch: it is kept for the next round. */
 #define WORTH(slice) ((s64)((slice) / 8))
 
-u32 core_sched_units(const struct cgpu_sched *sched, u32 slot)
+static inline u32 units_of(u32 policy, const struct cgpu_sched_slot *slot)
 {
-	const struct cgpu_sched_slot *found = &sched->slot[slot];
-	u32 policy = sched->settings.policy;
-
-	if (!found->joined || found->weight == 0)
+	if (!slot->joined || slot->weight == 0)
 		return 0;
-	return policy == CGPU_SCHED_FAIR || policy == CGPU_SCHED_PREEMPTIVE ? 1 : found->weight;
+	return policy == CGPU_SCHED_FAIR || policy == CGPU_SCHED_PREEMPTIVE ? 1 : slot->weight;
 }
 
-void core_sched_plan(const struct cgpu_sched *sched, u32 class, struct core_sched_plan *plan)
+u32 core_sched_units(const struct cgpu_sched *sched, u32 slot)
 {
-	u32 policy = sched->settings.policy;
-	int held = core_sched_holds(sched) && class == CGPU_SCHED_LOW;
-	u32 n;
+	return units_of(sched->settings.policy, &sched->slot[slot]);
+}
 
-	memset(plan, 0, sizeof(*plan));
+void core_sched_plan(const struct cgpu_sched *sched, struct cgpu_sched_plans *plans)
+{
+	struct cgpu_sched_plan *low = &plans->of[CGPU_SCHED_LOW];
+	u32 policy = sched->settings.policy, n;
+	int holds = core_sched_holds(sched);
+
+	memset(plans, 0, sizeof(*plans));
+	plans->made = 1;
 	for (n = 0; n < CGPU_SCHED_SLOTS; n++) {
 		const struct cgpu_sched_slot *slot = &sched->slot[n];
+		struct cgpu_sched_plan *of = slot->highprio ? &plans->of[CGPU_SCHED_HIGH] : low;
+		u32 unit = units_of(policy, slot), busy = core_sched_busy(slot), held = holds && of == low;
 
-		if (!!slot->highprio != (class == CGPU_SCHED_HIGH) || !(held || core_sched_busy(slot)))
+		plans->there |= slot->joined << n;
+		if (unit == 0)
 			continue;
-		plan->unit[n] = core_sched_units(sched, n);
-		plan->members += plan->unit[n] != 0;
-		plan->units += plan->unit[n];
+		of->slots |= 1u << n;
+		/* Work that comes to an open gate starts at once, and the caller tells of it; nothing is lost if none comes. */
+		if (!busy && !held) {
+			plans->free |= 1u << n;
+			continue;
+		}
+		of->unit[n] = unit;
+		of->members++;
+		of->units += unit;
 	}
-	if (class != CGPU_SCHED_LOW || (policy != CGPU_SCHED_FAIR && policy != CGPU_SCHED_FIXED))
-		return;
-	if (plan->units < sched->settings.max_inst) {
-		plan->unit[SCHED_IDLE] = sched->settings.max_inst - plan->units;
-		plan->members++;
-		plan->units = sched->settings.max_inst;
+	if ((policy == CGPU_SCHED_FAIR || policy == CGPU_SCHED_FIXED) && low->units < sched->settings.max_inst) {
+		low->unit[SCHED_IDLE] = sched->settings.max_inst - low->units;
+		low->members++;
+		low->units = sched->settings.max_inst;
 	}
 }
 
@@ -60,7 +70,7 @@ static void give_up(struct cgpu_sched *sched, u32 place)
 }
 
 /* One place's share of so many rounds. Who takes no part pays off what it owes, and gets nothing. */
-static void credit(struct cgpu_sched *sched, const struct core_sched_plan *plan, u32 place, u64 rounds)
+static void credit(struct cgpu_sched *sched, const struct cgpu_sched_plan *plan, u32 place, u64 rounds)
 {
 	u32 unit = plan->unit[place];
 	s64 balance = sched->balance[place];
@@ -82,7 +92,7 @@ static int belongs(const struct cgpu_sched *sched, u32 class, u32 place)
 }
 
 /* Go round once, from the place after the last turn. 1: somebody's turn begins. */
-static int go_round(struct cgpu_sched *sched, u32 class, const struct core_sched_plan *plan)
+static int go_round(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan)
 {
 	u32 place = sched->current[class];
 	u32 n;
@@ -101,7 +111,7 @@ static int go_round(struct cgpu_sched *sched, u32 class, const struct core_sched
 }
 
 /* All members owe more than a round gives. Pass over the rounds in which none of them would get a turn. */
-static void skip_rounds(struct cgpu_sched *sched, u32 class, const struct core_sched_plan *plan)
+static void skip_rounds(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan)
 {
 	u64 fewest = ~0ull;
 	u32 n;
@@ -133,7 +143,7 @@ static void trim(struct cgpu_sched *sched, u32 place, u32 unit)
 		sched->balance[place] = most;
 }
 
-u32 core_sched_turn(struct cgpu_sched *sched, u32 class, const struct core_sched_plan *plan, u32 *begun)
+u32 core_sched_turn(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan, u32 *begun)
 {
 	u32 place = sched->current[class];
 
@@ -154,7 +164,7 @@ u32 core_sched_turn(struct cgpu_sched *sched, u32 class, const struct core_sched
  * It has a turn as well, which it keeps when another one comes. Else a short pause of the other one would end the round, and
  * who pauses in each of its turns would have nearly all turns.
  */
-u32 core_sched_lone(struct cgpu_sched *sched, u32 class, const struct core_sched_plan *plan)
+u32 core_sched_lone(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan)
 {
 	u32 place = sched->current[class];
 

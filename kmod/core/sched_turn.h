@@ -9,13 +9,6 @@
 #define SCHED_IDLE CGPU_SCHED_SLOTS
 #define SCHED_PLACES (CGPU_SCHED_SLOTS + 1)
 
-/* Who takes part in a class at this moment, and with how many units. */
-struct core_sched_plan {
-	u32 unit[SCHED_PLACES];
-	u32 members; /* places with units */
-	u32 units; /* their sum */
-};
-
 /* Policies that hold a slot's time when it does not use it. */
 static inline int core_sched_holds(const struct cgpu_sched *sched)
 {
@@ -37,14 +30,14 @@ static inline int core_sched_busy(const struct cgpu_sched_slot *slot)
 
 /* Units of a slot under the policy, whether or not it takes part; 0: it gets nothing. */
 u32 core_sched_units(const struct cgpu_sched *sched, u32 slot);
-void core_sched_plan(const struct cgpu_sched *sched, u32 class, struct core_sched_plan *plan);
+void core_sched_plan(const struct cgpu_sched *sched, struct cgpu_sched_plans *plans);
 /* Whose turn it is in a class: a place of the plan, which has members. Begins a new turn where the last is over; *begun
  * says so. */
-u32 core_sched_turn(struct cgpu_sched *sched, u32 class, const struct core_sched_plan *plan, u32 *begun);
+u32 core_sched_turn(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan, u32 *begun);
 /* Book the time since the last call. */
 void core_sched_settle(struct cgpu_sched *sched, u64 now);
 /* The same where the plan has one member only. */
-u32 core_sched_lone(struct cgpu_sched *sched, u32 class, const struct core_sched_plan *plan);
+u32 core_sched_lone(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan);
 /* Change a balance within its bounds. */
 void core_sched_balance(struct cgpu_sched *sched, u32 place, s64 ns);
 

@@ -79,8 +79,6 @@ struct core_drift {
 struct core_lane {
 	u32 first; /* link */
 	u32 channels, groups; /* sums */
-	u32 open; /* as was decided last */
-	u32 told; /* 1: the driver was told for all of them */
 	u64 granted; /* of the scheduler's, what is in the instance's usage */
 	u32 closing; /* 1: it was open until the last decision, and some of it may still run */
 	u32 begun; /* how many were put there for the first time since */
@@ -109,6 +107,10 @@ struct core_share {
 	u32 restless; /* 1: that time is not over */
 	u32 opened; /* 1: since the decision somebody was let run */
 	u32 asleep; /* 1: nobody has channels, so that nobody could use the card */
+	/* Bit n: of lane n. Bits, as each turn asks all of them and changes two. */
+	u32 open; /* its gate is, as was decided last */
+	u32 prioritised; /* it asked for high priority */
+	u32 untold; /* the driver was not told for all of its channels */
 	struct cgpu_sched sched;
 	struct core_lane lane[CGPU_MAX_INST + 1];
 };
@@ -239,6 +241,12 @@ static inline void core_unlock(struct cgpu_core *core)
 			core->ops->turn(core->ctx, gpu);
 	}
 	core->ops->unlock(core->ctx);
+}
+
+/* The number of the lowest bit. There must be one. */
+static inline u32 core_first(u32 bits)
+{
+	return (u32)__builtin_ctz(bits);
 }
 
 /* Make every chain and sum empty. */

@@ -33,7 +33,8 @@ static void book(struct core_gpu *gpu)
 		struct core_lane *lane = &share->lane[number];
 		u64 *usage = &gpu->instance[number].usage;
 
-		if (!slot->joined)
+		/* In most turns one or two have had any. */
+		if (slot->granted == lane->granted || !slot->joined)
 			continue;
 		/* The gate of one without a process is open for nothing. What others ran in its time it is given back. */
 		if (slot->process && !share->gates_fail) {
@@ -47,23 +48,28 @@ static void book(struct core_gpu *gpu)
 	}
 }
 
-static void set_gates(struct core_share *share, const struct cgpu_sched_decision *decision)
+/* Returns whether the driver has to be told of any. */
+static u32 set_gates(struct core_share *share, const struct cgpu_sched_decision *decision)
 {
-	int native = share->sched.settings.policy == CGPU_SCHED_NATIVE || share->gates_fail;
-	u32 number;
+	u32 all = (1u << CGPU_MAX_INST) - 1, open = decision->gated ? decision->open & all : all;
+	u32 bits;
 
-	for (number = 0; number <= CORE_STRAYS; number++) {
-		struct core_lane *lane = &share->lane[number];
-		u32 open = native || (number < CGPU_MAX_INST && (!decision->gated || (decision->open >> number & 1)));
+	if (share->sched.settings.policy == CGPU_SCHED_NATIVE || share->gates_fail)
+		open = all | 1u << CORE_STRAYS;
+	for (bits = share->open ^ open; bits; bits &= bits - 1) {
+		struct core_lane *lane = &share->lane[core_first(bits)];
 
-		if (lane->open != open) {
-			lane->told = 0;
-			lane->closing = !open;
-			lane->again = 0;
-			lane->begun = 0;
-		}
-		lane->open = open;
+		lane->closing = !(open >> core_first(bits) & 1);
+		lane->again = 0;
+		lane->begun = 0;
 	}
+	share->untold |= share->open ^ open;
+	share->open = open;
+	for (bits = share->gates_fail ? 0 : share->untold; bits; bits &= bits - 1) {
+		if (share->lane[core_first(bits)].first != CORE_NONE)
+			return 1;
+	}
+	return 0;
 }
 
 #define CALM_NS (2 * CGPU_SAMPLES_NS)
@@ -93,10 +99,10 @@ static void watch(struct cgpu_state *state, u32 gpu, u64 now)
 
 static int wants_priority(const struct core_gpu *gpu)
 {
-	u32 number;
+	u32 bits;
 
-	for (number = 0; number < CGPU_MAX_INST; number++) {
-		if (gpu->share.sched.slot[number].process && gpu->instance[number].highprio)
+	for (bits = gpu->share.prioritised; bits; bits &= bits - 1) {
+		if (gpu->share.sched.slot[core_first(bits)].process)
 			return 1;
 	}
 	return 0;
@@ -106,7 +112,6 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn 
 {
 	struct core_share *share = &state->gpu[gpu].share;
 	struct cgpu_sched_decision decision;
-	u32 number;
 
 	/* While nobody could use the card, or gates could not be set, time passed for nobody. */
 	if (share->asleep || share->paused)
@@ -117,15 +122,13 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn 
 	share->opened = 0;
 	share->asleep = !anyone_has_channels(share);
 	book(&state->gpu[gpu]);
-	set_gates(share, &decision);
+	turn->gates = set_gates(share, &decision);
 	if (share->slices_due)
 		core_slices_work_out(state, gpu);
 	turn->now = now;
 	turn->until = share->asleep || share->gates_fail ? CGPU_TURN_NEVER : decision.until;
 	if (share->restless && !share->asleep && share->calm < turn->until)
 		turn->until = share->calm;
-	for (number = 0; number <= CORE_STRAYS && !share->gates_fail; number++)
-		turn->gates |= !share->lane[number].told && share->lane[number].first != CORE_NONE;
 	share->paused = turn->gates && share->paused ? CORE_PAUSE_OVER : CORE_PAUSE_NONE;
 	turn->slices = !share->slices_told && !share->slices_fail;
 	turn->samples = !share->asleep && (!gates_tell(share) || wants_priority(&state->gpu[gpu]));

@@ -58,11 +58,12 @@ int gating_tell(struct cgpud *d, const struct gating *gating, const struct cgpu_
 {
 	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *l =
 		&d->core.abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
-	u8 buf[1024] = { 0 };
+	u8 buf[1024];
 	u32 i;
 
 	if (l->bytes == 0 || l->bytes > sizeof(buf) || gates->count > (l->bytes - l->hChannelList) / 4u)
 		return NV_ERR_NOT_SUPPORTED;
+	memset(buf, 0, l->bytes);
 	buf[l->bDisable] = gates->disable != 0;
 	rm_put32(buf, l->numChannels, gates->count);
 	for (i = 0; i < gates->count; i++) {

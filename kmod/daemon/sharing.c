@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "engine.h"
@@ -39,10 +42,21 @@ u64 sharing_clock(void *ctx)
 
 static void wake(struct sharing_gpu *own)
 {
-	pthread_mutex_lock(&own->wake_lock);
-	own->due = 1;
-	pthread_cond_signal(&own->wake);
-	pthread_mutex_unlock(&own->wake_lock);
+	if (!atomic_exchange(&own->due, 1))
+		syscall(SYS_futex, &own->due, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* With a condition variable each turn has a second call of the kernel: its mutex counts as contended after a timeout.
+ * Returns whether there is something to do before the time. at: NULL is never. */
+static int await_due(struct sharing_gpu *own, const struct timespec *at)
+{
+	while (!atomic_load(&own->due)) {
+		long r = syscall(SYS_futex, &own->due, FUTEX_WAIT_BITSET_PRIVATE, 0, at, NULL, FUTEX_BITSET_MATCH_ANY);
+
+		if (r < 0 && errno == ETIMEDOUT)
+			return 0;
+	}
+	return 1;
 }
 
 void sharing_wake(void *ctx, u32 gpu)
@@ -55,25 +69,19 @@ void sharing_wake(void *ctx, u32 gpu)
 
 void sharing_init(struct cgpud *d)
 {
-	pthread_condattr_t monotonic;
 	u32 gpu;
 
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	sem_init(&d->sharing.begun, 0, 0);
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		struct sharing_gpu *own = &d->sharing.at[gpu];
 
 		own->d = d;
 		own->gpu = gpu;
-		own->due = 1;
+		atomic_init(&own->due, 1);
 		gating_init(&own->gating);
 		pthread_mutex_init(&own->door, NULL);
 		pthread_mutex_init(&own->lock, NULL);
-		pthread_mutex_init(&own->wake_lock, NULL);
-		pthread_cond_init(&own->wake, &monotonic);
 	}
-	pthread_condattr_destroy(&monotonic);
 }
 
 static void lock(struct sharing_gpu *own)
@@ -240,20 +248,13 @@ static void sleep_until(struct sharing_gpu *own, u64 until, u64 took)
 	u64 now = clock_ns(), least = now + LEAST_NS, pause = earlier(took > GAP_NS ? took : GAP_NS, GAP_MOST_NS);
 	u64 gap = earlier(until, now + pause);
 	struct timespec at = timespec_of(until > least ? until : least);
-	int r = 0;
+	int is_due = await_due(own, until == CGPU_TURN_NEVER ? NULL : &at);
 
-	pthread_mutex_lock(&own->wake_lock);
-	while (!own->due && r == 0)
-		r = until == CGPU_TURN_NEVER ? pthread_cond_wait(&own->wake, &own->wake_lock) :
-					       pthread_cond_timedwait(&own->wake, &own->wake_lock, &at);
-	pthread_mutex_unlock(&own->wake_lock);
-	if (r == 0 && gap > clock_ns() && !atomic_load(&own->d->stopping)) {
+	if (is_due && gap > clock_ns() && !atomic_load(&own->d->stopping)) {
 		at = timespec_of(gap);
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 	}
-	pthread_mutex_lock(&own->wake_lock);
-	own->due = 0;
-	pthread_mutex_unlock(&own->wake_lock);
+	atomic_store(&own->due, 0);
 	if (atomic_load(&own->waiting))
 		sleep_for(MANNERS_NS);
 }
@@ -363,8 +364,6 @@ void sharing_close(struct cgpud *d)
 		free(own->gating.samples);
 		pthread_mutex_destroy(&own->door);
 		pthread_mutex_destroy(&own->lock);
-		pthread_mutex_destroy(&own->wake_lock);
-		pthread_cond_destroy(&own->wake);
 	}
 }
 

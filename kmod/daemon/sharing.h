@@ -32,9 +32,7 @@ struct sharing_gpu {
 	/* Of the thread alone. */
 	u64 look; /* ns: the next look at samples */
 	u64 posted; /* ns: when time slices were left to a worker last */
-	pthread_mutex_t wake_lock; /* taken below the core's */
-	pthread_cond_t wake;
-	u32 due; /* 1: something has changed */
+	atomic_uint due; /* 1: something has changed; the thread waits for it by a futex */
 };
 
 struct sharing {

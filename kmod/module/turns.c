@@ -30,6 +30,7 @@ static bool turns_ended = true; /* no engine is there, or will be soon */
 static u64 turns_until[CGPU_MAX_GPUS];
 static u64 turns_again[CGPU_MAX_GPUS]; /* not before then: its channels cannot be reached */
 static unsigned long turns_due; /* bit n: GPU n */
+static unsigned long turns_known; /* the same: it was due at least once; the others are not there */
 static unsigned long turns_samples, turns_failing; /* the same */
 static atomic_t turns_asked[CGPU_MAX_GPUS];
 static int turns_served[CGPU_MAX_GPUS]; /* what was asked until then has been done */
@@ -37,6 +38,8 @@ static DECLARE_WAIT_QUEUE_HEAD(turns_done);
 
 void km_turns_due(void *ctx, u32 gpu)
 {
+	if (!test_bit(gpu, &turns_known))
+		set_bit(gpu, &turns_known);
 	set_bit(gpu, &turns_due);
 	wake_up_process(turns_thread);
 }
@@ -85,6 +88,11 @@ static u64 gpu_decide(struct km_engine *engine, u32 gpu, bool *more)
 		return turns_again[gpu];
 	if (turn.gates || turn.slices)
 		err = km_levers_pull(engine, gpu);
+	/* A change of gates takes time, which the turn gets on top: its end is known after it. */
+	if (err == 0 && turn.gates && engine->logic->turn(&engine->core, gpu, &turn))
+		return CGPU_TURN_NEVER;
+	if (err == 0 && turn.gates)
+		err = -EAGAIN;
 	assign_bit(gpu, &turns_samples, turn.samples);
 	*more = err == -EAGAIN;
 	if (err == -EAGAIN || err > 0)
@@ -117,7 +125,7 @@ static void turns_serve(void)
 	struct km_engine *engine = turns_ended ? NULL : km_engine_get_surely();
 	u32 gpu;
 
-	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+	for_each_set_bit(gpu, &turns_known, CGPU_MAX_GPUS) {
 		/* The bit first: what comes after that is for the next time. */
 		if (test_and_clear_bit(gpu, &turns_due) || turns_until[gpu] <= ktime_get_ns())
 			gpu_serve(engine, gpu);
@@ -132,7 +140,7 @@ static u64 turns_earliest(void)
 	u64 earliest = CGPU_TURN_NEVER;
 	u32 gpu;
 
-	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++)
+	for_each_set_bit(gpu, &turns_known, CGPU_MAX_GPUS)
 		earliest = min(earliest, turns_until[gpu]);
 	return earliest;
 }

@@ -50,6 +50,14 @@ class TimeSlice(ctypes.Structure):
     _fields_ = (("us", U64), ("ns", U64))
 
 
+class Plan(ctypes.Structure):
+    _fields_ = (("unit", U32 * (SLOTS + 1)), ("members", U32), ("units", U32), ("slots", U32))
+
+
+class Plans(ctypes.Structure):
+    _fields_ = (("made", U32), ("there", U32), ("free", U32), ("of", Plan * 2))
+
+
 class State(ctypes.Structure):
     _fields_ = (
         ("settings", Settings),
@@ -66,6 +74,7 @@ class State(ctypes.Structure):
         ("current", U32 * 2),
         ("balance", S64 * (SLOTS + 1)),
         ("slot", Slot * SLOTS),
+        ("plans", Plans),
     )
 
 

@@ -41,6 +41,8 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
+# Where instructions are counted: idle time passes at once, and timers come when they are due.
+COUNTED_ARGUMENTS = ("highres=on", "tsc_early_khz=1000000")
 KERNEL_ARGUMENTS = (
     "console=ttyS0", "quiet", "loglevel=5", "panic=-1", "log_buf_len=4M", "printk.devkmsg=on",
     "maxcpus=1", "mitigations=off", "tsc=reliable", "no_timer_check", "random.trust_cpu=on",
@@ -77,15 +79,20 @@ class Machine:
         memory: int = 2048,
         arguments: Sequence[str] = (),
         alternate: bool = False,
+        counted: bool = False,
     ) -> None:
         """Start the emulator. `cgroup`: v2, v1 or hybrid; `arguments` go on the kernel's command line.
 
         With `alternate` the processors run in turn. QEMU before 8.1 translates code without a lock on its
         page, and one processor may run on in what another has just exchanged, as when probes come and go
         (mended by "accel/tcg: Always lock pages before translation").
+
+        With `counted` the guest's clock goes by a nanosecond with each instruction of its one processor: the
+        time that a thread runs is the number of its instructions, whatever else the host does.
         """
         self.kernel = kernel
-        self.alternate = alternate
+        self.alternate = alternate or counted
+        self.counted = counted
         self.console = directory / "console"
         self.emulator_log = directory / "emulator"
         self.log = KernelLog()
@@ -97,7 +104,8 @@ class Machine:
         self.syncs: dict[int, threading.Event] = {}
         self.numbers = itertools.count(1)
         self.began = time.monotonic()
-        line = [*KERNEL_ARGUMENTS, f"cgpu.cgroup={cgroup}", f"cgpu.checkout={ROOT}", *arguments]
+        line = [*KERNEL_ARGUMENTS, f"cgpu.cgroup={cgroup}", f"cgpu.checkout={ROOT}"]
+        line += [*(COUNTED_ARGUMENTS if counted else ()), *arguments]
         ours, theirs = socket.socketpair()
         with theirs, self.emulator_log.open("wb") as errors:
             command = self.command(theirs.fileno(), memory, " ".join(line))
@@ -111,7 +119,8 @@ class Machine:
         thread = "single" if self.alternate else "multi"
         return [
             "setpriv", "--pdeathsig", "KILL", QEMU,
-            "-accel", f"tcg,thread={thread},tb-size=512", "-cpu", MODEL, "-smp", str(CPUS), "-m", str(memory),
+            "-accel", f"tcg,thread={thread},tb-size=512", "-cpu", MODEL, "-m", str(memory),
+            *(("-smp", "1", "-icount", "shift=0,sleep=off") if self.counted else ("-smp", str(CPUS))),
             # Nothing that takes time to find; the older chipset's interrupt routing costs a second.
             "-machine", "q35,i8042=off,hpet=off,usb=off,vmport=off,smm=off",
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",

@@ -116,5 +116,7 @@ void knob_linger(void);
 bool knob_copies(const char *way);
 /* Whether the test wants this function to fail. */
 bool knob_fails(const char *function);
+/* Whether stopping channels costs nothing, as nothing comes of it. */
+bool knob_free_gates(void);
 
 #endif

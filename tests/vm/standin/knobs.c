@@ -40,6 +40,10 @@ MODULE_PARM_DESC(test_copies,
 	"for tests: how nested buffers are copied: aside, without os_memcpy_from_user and os_memcpy_to_user; or more, "
 	"with a byte that lies behind each; descriptors: those of exports are looked up without nv_get_file_private");
 
+static bool test_free_gates;
+module_param(test_free_gates, bool, 0644);
+MODULE_PARM_DESC(test_free_gates, "for tests: FIFO_DISABLE_CHANNELS is answered at once, and not done");
+
 const char *knob_cards(void)
 {
 	return cards;
@@ -84,4 +88,9 @@ bool knob_fails(const char *function)
 {
 	/* A shell's echo ends the name with a line feed. */
 	return test_fail[0] != '\0' && sysfs_streq(test_fail, function);
+}
+
+bool knob_free_gates(void)
+{
+	return READ_ONCE(test_free_gates);
 }

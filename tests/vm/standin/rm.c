@@ -11,6 +11,16 @@
 
 #include "driver.h"
 
+static bool answer_gates(const struct call *call)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &nvidia_card->abi->NVOS54_PARAMETERS;
+
+	if (!knob_free_gates() || get32(call->data, at->cmd) != NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS)
+		return false;
+	put32(call->data, at->status, NV_OK);
+	return true;
+}
+
 noinline u32 rm_ioctl(
 	struct nvidia_stack *sp, struct nv_state *nv, struct nv_file_private *nvfp, u32 cmd, void *data, u32 size)
 {
@@ -27,6 +37,8 @@ noinline u32 rm_ioctl(
 	knob_sleep();
 	if (knob_fails(__func__))
 		return NV_ERR_GENERIC;
+	if (cmd == NV_ESC_RM_CONTROL && size == nvidia_card->abi->NVOS54_PARAMETERS.bytes && answer_gates(&call))
+		return NV_OK;
 	result = escape_dispatch(&call);
 	knob_linger();
 	return result == 0 ? NV_OK : NV_ERR_INVALID_ARGUMENT;
@@ -63,7 +75,8 @@ noinline void rm_kernel_rmapi_op(struct nvidia_stack *sp, void *ops_cmd)
 		escape_alloc(&call);
 		break;
 	case NV04_CONTROL:
-		escape_control(&call);
+		if (!answer_gates(&call))
+			escape_control(&call);
 		break;
 	default:
 		break;
