@@ -165,12 +165,13 @@ static void see_priorities(struct cgpu_state *state, u32 gpu)
 
 void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_look look)
 {
-	u64 now = core->ops->clock ? core->ops->clock(core->ctx) : 0;
 	struct core_gpu *found;
+	u64 now;
 
 	core_lock(core);
 	found = core_gpu(core->state, gpu);
 	if (found) {
+		now = core->ops->clock ? core->ops->clock(core->ctx) : 0;
 		/* Whose samples are missing may have been at work. */
 		if (look == CGPU_LOOK_WHOLE) {
 			see_priorities(core->state, gpu);

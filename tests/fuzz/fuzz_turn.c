@@ -156,7 +156,7 @@ static void apply(struct world *world, u8 how)
 
 			MUST(object->live == CORE_LIVE && object->lane == number);
 			if (object->kind == CORE_OBJECT_CHANNEL)
-				MUST(object->told == (share->lane[number].open ? CORE_GATE_OPEN : CORE_GATE_CLOSED));
+				MUST(object->told == (share->open >> number & 1 ? CORE_GATE_OPEN : CORE_GATE_CLOSED));
 		}
 	}
 }
