@@ -50,7 +50,7 @@ def apply(config: Effective) -> None:
     with contextlib.ExitStack() as undo:
         for key in (*SWITCHES, *VALUES):
             _set_parameter(key, getattr(config, key), undo)
-        for key, node in _nodes(tree, changed):
+        for key, node in nodes(tree, changed):
             _write(tree, node, str(getattr(config, key)), undo)
         _write_effective(config)
         undo.pop_all()
@@ -84,7 +84,8 @@ def _differ(before: Effective, after: Effective, key: str) -> bool:
     return bool(getattr(before, key) != getattr(after, key))
 
 
-def _nodes(tree: Tree, keys: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def nodes(tree: Tree, keys: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield those of the keys that the tree has nodes for, each with every node."""
     yield from ((key, (key,)) for key in ROOT_KEYS if key in keys)
     for gpu in tree.gpus():
         yield from ((key, (str(gpu.index), key)) for key in GPU_KEYS if key in keys)

@@ -66,7 +66,7 @@ def load(path: str | Path = paths.CONFIG, *, required: bool = False) -> Effectiv
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "links go in a circle"
         raise CgpuError(f"{path}: cannot be read: {reason}") from error
-    return check(_parse(raw, str(path)), str(path))
+    return check(parse(raw, str(path)), str(path))
 
 
 def check(document: object, source: str) -> Effective:
@@ -120,7 +120,8 @@ def _misfit(source: str, key: str, value: object) -> CgpuError:
     return CgpuError(f"{source}: {key}: {show(value)}: accepted is {accepted(key)} (default {default})")
 
 
-def _parse(raw: bytes, source: str) -> object:
+def parse(raw: bytes, source: str) -> object:
+    """Return what a configuration file's bytes say, unchecked. Raises CgpuError for what is not YAML."""
     loader = None
     try:
         loader = _Loader(raw)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from cgpu import __version__
 from cgpu.errors import show
 
 EXIT_USAGE = 2
+EXIT_PIPE = 141  # as of a program that SIGPIPE has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +31,38 @@ SUBCOMMANDS = {
     "check-driver": Subcommand(
         "cgpu.check_driver.main", "check whether the driver understands its calls as the engine takes them"
     ),
+    "status": Subcommand(
+        "cgpu.install.status.main", "show the engine, its GPUs, and whether containers can start"
+    ),
+    "doctor": Subcommand("cgpu.install.doctor.main", "check this node, and say which command helps"),
+    "gc": Subcommand("cgpu.install.gc.main", "remove registrations whose container is gone"),
+    "config": Subcommand(
+        "cgpu.install.config_command.main", "show, check, set and explain the configuration"
+    ),
+    "support-bundle": Subcommand(
+        "cgpu.install.support_bundle.main", "pack what support needs to see, without secrets"
+    ),
     "trace": Subcommand("cgpu.trace.main", "record the driver calls of a command, show and replay them"),
 }
 
 
 def usage() -> str:
     """Return the help."""
-    lines = [f"  {name:<14}{subcommand.does}" for name, subcommand in SUBCOMMANDS.items()]
+    lines = [f"  {name:<16}{subcommand.does}" for name, subcommand in SUBCOMMANDS.items()]
     return "\n".join(
         ["usage: cgpu [--help | --version] SUBCOMMAND ...", "", *lines, "", "Each has a --help of its own."]
     )
+
+
+def _run(module: str, words: list[str]) -> int:
+    try:
+        status: int = importlib.import_module(module).main(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough. Python must not fail again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
+    return status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,8 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     name = words[0] if words else ""
     if name in SUBCOMMANDS:
-        status: int = importlib.import_module(SUBCOMMANDS[name].module).main(words[1:])
-        return status
+        return _run(SUBCOMMANDS[name].module, words[1:])
     if name in ("-h", "--help"):
         print(usage())
         return 0

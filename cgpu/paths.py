@@ -16,6 +16,7 @@ CDI = RUN + "/cdi.json"
 PID = RUN + "/cgpud.pid"
 SIM = RUN + "/sim"
 RUNS_LOCK = RUN + "/runs.lock"
+DRAINING = "/run/cgpu-draining"  # not in RUN, which an engine makes and owns
 
 TREE_MODULE = "/proc/cgpu_km"
 TREE_DAEMON = "/run/cgpu_km"

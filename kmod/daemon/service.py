@@ -333,6 +333,7 @@ class Service:
             "version": __version__,
             "pid": os.getpid(),
             "tree": self._tree_path,
+            "config": str(self._arguments.config),
             "simulate": self._arguments.simulate,
             "transient": self._arguments.transient,
             "gpus": gpus,

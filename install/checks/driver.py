@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver and its cards."""
+
+from __future__ import annotations
+
+from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
+from cgpu.install.facts.programs import numbers
+from cgpu.install.node import Node
+
+FIRST = 515
+
+
+def version(node: Node, *, allow_unknown: bool = False) -> list[Finding]:
+    """Whether a driver is loaded whose calls are known."""
+    driver = node.driver
+    if driver.loaded is None:
+        if driver.installed:
+            return problem(
+                "driver", "NVIDIA's driver is installed and not loaded", "modprobe nvidia nvidia-uvm"
+            )
+        fix = "install NVIDIA's driver; to try without a GPU: cgpud --simulate T4"
+        return warning("driver", "NVIDIA's driver is not there", fix)
+    if driver.known:
+        return ok("driver", f"NVIDIA {driver.loaded}, {driver.kind}")
+    if numbers(driver.loaded)[:1] < (FIRST,):
+        return problem(
+            "driver",
+            f"NVIDIA {driver.loaded}: accepted are versions from {FIRST} on",
+            "install a newer driver",
+        )
+    if allow_unknown:
+        return warning(
+            "driver", f"NVIDIA {driver.loaded} is not in the table, and allowed", "cgpu check-driver"
+        )
+    return problem(
+        "driver",
+        f"NVIDIA {driver.loaded} is not in the table of known drivers",
+        "install a version of the table or a newer OpenCGPU; or run cgpu check-driver, then: "
+        "cgpu config set allow_unknown_driver true --apply",
+    )
+
+
+def managed(node: Node) -> list[Finding]:
+    """The driver's part that CUDA cannot do without."""
+    if node.driver.loaded is None:
+        return skipped("driver-uvm", "no driver is loaded")
+    if node.driver.uvm:
+        return ok("driver-uvm", "nvidia-uvm is loaded")
+    return problem(
+        "driver-uvm",
+        "nvidia-uvm is not loaded: CUDA does not start",
+        "modprobe nvidia-uvm; nvidia-modprobe -u -c=0",
+    )
+
+
+def firmware(node: Node) -> list[Finding]:
+    """Whether the driver can divide GPU time."""
+    cards = node.driver.cards
+    if not cards:
+        return skipped("driver-gsp", "the driver shows no card")
+    without = [f"{card.bus} ({card.model})" for card in cards if card.firmware is None]
+    if without:
+        return warning(
+            "driver-gsp",
+            f"{', '.join(without)}: runs without GSP firmware, which gates that divide GPU time need; "
+            "memory is limited all the same",
+            "load the driver with NVreg_EnableGpuFirmware=1, on Turing cards and newer",
+        )
+    return ok("driver-gsp", f"GSP firmware {', '.join(sorted({card.firmware or '' for card in cards}))}")
+
+
+def mig(node: Node) -> list[Finding]:
+    """Cards that are cut into MIG devices."""
+    cards = node.driver.cards
+    if not cards:
+        return skipped("mig", "the driver shows no card")
+    cut = [card for card in cards if card.mig]
+    if cut:
+        named = ", ".join(f"{card.bus} ({card.model})" for card in cut)
+        fix = "; ".join(f"nvidia-smi -i {card.uuid or card.bus} -mig 0" for card in cut)
+        text = f"{named}: in MIG mode, cannot be sliced"
+        if len(cut) == len(cards):
+            return problem("mig", text, fix)
+        return warning("mig", f"{text}; the other cards can", fix)
+    unknown = [card.bus for card in cards if card.mig is None]
+    if unknown:
+        why = node.driver.library_problem or "NVIDIA's library was not asked"
+        return skipped("mig", f"{', '.join(unknown)}: whether MIG is on is not known ({why})")
+    return ok("mig", "no card is in MIG mode")

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine that runs, and what it needs around it."""
+
+from __future__ import annotations
+
+import re
+
+from cgpu import paths
+from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
+from cgpu.install.checks.software import STORE_KEPT
+from cgpu.install.facts import files
+from cgpu.install.situation import Situation
+from cgpu.tree import DAEMON
+
+ACCEPTS = 0x10000  # flag of a listening socket in /proc/net/unix
+FILES_WANTED = 8192
+OPEN_FILES = re.compile(r"^Max open files\s+(\d+|unlimited)", re.MULTILINE)
+
+
+def running(now: Situation) -> list[Finding]:
+    """Whether an engine answers."""
+    ours = now.node.ours
+    start = paths.start_command(ours.tree)
+    if ours.engine is None:
+        if now.node.ours.daemon_running and ours.problem is not None:
+            return problem("engine", f"cgpud runs and does not answer ({ours.problem})", _restart(now))
+        if now.mounted:
+            text = f"{ours.tree}: the tree of an engine that is gone is still mounted ({ours.problem})"
+            return problem("engine", text, f"cgpu doctor --fix, then: {start}")
+        return problem("engine", ours.problem or f"{ours.tree}: no engine is running", start)
+    if now.status_problem is not None:
+        return problem("engine", now.status_problem, paths.daemon_command("restart"))
+    return ok("engine", f"{ours.engine} {ours.version} answers at {ours.tree}, memory backend {ours.backend}")
+
+
+def versions(now: Situation) -> list[Finding]:
+    """Whether engine and commands are of one release."""
+    ours = now.node.ours
+    if ours.engine is None:
+        return skipped("versions", "no engine answers")
+    if ours.version == ours.commands:
+        return ok("versions", f"engine and commands are {ours.commands}")
+    text = f"{ours.engine} is {ours.version}, the commands are {ours.commands}"
+    return warning("versions", text, "cgpu upgrade")
+
+
+def enforcing(now: Situation) -> list[Finding]:
+    """Whether limits are held at all."""
+    if now.node.ours.engine is None:
+        return skipped("enforce", "no engine answers")
+    if now.node.ours.enforces:
+        return ok("enforce", "limits are held")
+    return problem("enforce", "the engine counts and refuses nothing", "cgpu config set enforce true --apply")
+
+
+def driver(now: Situation) -> list[Finding]:
+    """What cgpud says of its driver."""
+    if now.status is None:
+        return skipped("engine-driver", "cgpud does not run")
+    error = now.status.get("driver_error")
+    if error:
+        return problem("engine-driver", f"{error}", "nvidia-smi; the driver's own lines: dmesg | grep NVRM")
+    return ok("engine-driver", "cgpud's driver answers")
+
+
+def tree(now: Situation) -> list[Finding]:
+    """Whether every node can be read."""
+    found = now.snapshot
+    if found is None:
+        if now.node.ours.engine is None:
+            return skipped("tree", "no engine answers")
+        return problem("tree", now.tree_problem or "the tree cannot be read", _restart(now))
+    if found.unreadable:
+        more = f" (and {len(found.unreadable) - 1} more)" if len(found.unreadable) > 1 else ""
+        return problem("tree", f"{found.unreadable[0]}{more}", "see the engine's log")
+    if not found.cards:
+        return problem("tree", "the engine has no GPU", "ls -l /dev/nvidia*; modprobe nvidia nvidia-uvm")
+    return ok("tree", f"{len(found.cards)} GPUs")
+
+
+def listener(now: Situation) -> list[Finding]:
+    """Whether runtimes can hand containers' listeners over to cgpud."""
+    if now.node.ours.engine != DAEMON:
+        return skipped("listener", "only cgpud has one")
+    if paths.SECCOMP_SOCKET in listening(files.text(now.node.root, "/proc/net/unix", 1 << 24) or ""):
+        return ok("listener", f"{paths.SECCOMP_SOCKET} accepts connections")
+    return problem("listener", f"{paths.SECCOMP_SOCKET}: nobody listens there", _restart(now))
+
+
+def listening(table: str) -> set[str]:
+    """Return the paths of sockets that accept, out of /proc/net/unix."""
+    found = set()
+    for line in table.splitlines()[1:]:
+        fields = line.split(maxsplit=7)
+        if len(fields) == 8 and re.fullmatch(r"[0-9A-Fa-f]{8}", fields[3]) and int(fields[3], 16) & ACCEPTS:
+            found.add(fields[7])
+    return found
+
+
+def descriptor_store(now: Situation) -> list[Finding]:
+    """Who keeps the descriptors of containers while cgpud is away."""
+    name = "descriptor-store"
+    if now.node.ours.engine != DAEMON:
+        return skipped(name, "only cgpud needs one")
+    if now.unit.get("ActiveState") != "active":
+        return _keeper(now)
+    version = now.node.software.systemd_version
+    if version is not None and version < STORE_KEPT:
+        text = f"systemd {version}: `systemctl stop cgpud` would take running containers' GPUs away"
+        return warning(name, text, "use systemctl restart cgpud, never stop, while sliced containers run")
+    if now.unit.get("FileDescriptorStorePreserve") != "yes":
+        text = f"{now.node.ours.unit}: FileDescriptorStorePreserve is not yes"
+        return problem(name, text, "cgpu install --engine daemon")
+    held, most = now.unit.get("NFileDescriptorStore", "?"), now.unit.get("FileDescriptorStoreMax", "?")
+    if held == most:
+        return problem(name, f"all {most} places are taken", "raise FileDescriptorStoreMax in the unit")
+    return ok(name, f"systemd holds {held} of {most} descriptors")
+
+
+def _keeper(now: Situation) -> list[Finding]:
+    name = "descriptor-store"
+    table = files.text(now.node.root, "/proc/net/unix", 1 << 24) or ""
+    if any(line.endswith(" " + paths.KEEPER_SOCKET) for line in table.splitlines()):
+        return ok(name, "cgpud's keeper holds them")
+    if now.status is not None and now.status.get("transient"):
+        return ok(name, "not needed: cgpud was started by cgpu run and ends with it")
+    text = "nobody holds the descriptors of running containers: an end of cgpud would be that of their GPUs"
+    return warning(name, text, "end the sliced containers, then: " + paths.daemon_command("restart"))
+
+
+def limits(now: Situation) -> list[Finding]:
+    """How many files cgpud may have open."""
+    pid = (now.status or {}).get("pid")
+    text = files.text(now.node.root, f"/proc/{pid}/limits") if isinstance(pid, int) else None
+    if text is None:
+        return skipped("limits", "cgpud does not run")
+    allowed = open_files(text)
+    if allowed is None or allowed >= FILES_WANTED:
+        return ok("limits", f"cgpud may have {'any number of' if allowed is None else allowed} files open")
+    return warning(
+        "limits",
+        f"cgpud may have {allowed} files open: below {FILES_WANTED} managed memory or exports run short",
+        f"LimitNOFILE=65536 in the unit, or ulimit -n 65536 before cgpud; then: {_restart(now)}",
+    )
+
+
+def open_files(text: str) -> int | None:
+    """Return the soft limit of open files out of /proc/PID/limits; None: no limit, or not told."""
+    found = OPEN_FILES.search(text)
+    return int(found[1]) if found and found[1] != "unlimited" else None
+
+
+def start_at_boot(now: Situation) -> list[Finding]:
+    """Whether the engine comes back after a boot."""
+    node, name = now.node, "start-at-boot"
+    if not node.software.systemd:
+        return skipped(name, "systemd does not run here")
+    if now.kind == "module":
+        if any(
+            "cgpu_km" in (files.text(node.root, f"/etc/modules-load.d/{one}") or "").split()
+            for one in files.names(node.root, "/etc/modules-load.d")
+        ):
+            return ok(name, "cgpu_km is loaded at boot")
+        return warning(
+            name, "/etc/modules-load.d: cgpu_km is not loaded at boot", "cgpu install --engine module"
+        )
+    if node.ours.unit is None:
+        return warning(name, "cgpud has no unit: it does not start at boot", "cgpu install --engine daemon")
+    if now.unit.get("UnitFileState") in ("enabled", "enabled-runtime", "static", "alias"):
+        return ok(name, f"{node.ours.unit} is enabled")
+    return warning(name, f"{node.ours.unit} is not enabled", "systemctl enable cgpud")
+
+
+def _restart(now: Situation) -> str:
+    return (
+        paths.daemon_command("restart") if now.kind == "daemon" else "modprobe -r cgpu_km; modprobe cgpu_km"
+    )

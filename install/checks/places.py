@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our own files and folders: who may read and write them, and what a killed installation left."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+from cgpu import paths
+from cgpu.errors import CgpuError
+from cgpu.install.checks.finding import Finding, ok, problem, skipped
+from cgpu.install.facts import files
+from cgpu.install.facts.ours import RECORD
+from cgpu.install.situation import Situation
+
+# Each with the bits that nobody but root may have.
+PRIVATE = {paths.RUN: 0o077, RECORD: 0o077, "/etc/cgpu": 0o022, paths.CONFIG: 0o022, paths.EFFECTIVE: 0o077}
+ROOM = 1 << 20
+
+
+def permissions(now: Situation) -> list[Finding]:
+    """Whether only root reaches what only root may."""
+    wrong = [line for path, bits in PRIVATE.items() for line in _too_open(now, path, bits)]
+    wrong += _tree(now)
+    if not wrong:
+        return ok("permissions", "only root reaches sockets, settings and tree")
+    fix = "; ".join(
+        f"chown root:root {path}; chmod go-{_letters(PRIVATE.get(path, 0o077))} {path}" for path, _ in wrong
+    )
+    return problem("permissions", "; ".join(text for _, text in wrong), fix)
+
+
+def room(now: Situation) -> list[Finding]:
+    """Whether /run takes what engine and runtime have to write."""
+    try:
+        about = os.statvfs(files.below(now.node.root, "/run"))
+    except OSError:
+        return skipped("room", "/run cannot be looked at")
+    left = about.f_bavail * about.f_frsize
+    if left < ROOM:
+        return problem(
+            "room", f"/run: {left} bytes are left, {ROOM} are needed", "df -h /run; remove what fills it"
+        )
+    return ok("room", "/run has room")
+
+
+def leftovers(now: Situation) -> list[Finding]:
+    """Whether an installation, upgrade or removal was killed in the middle."""
+    if now.node.ours.record is None:
+        return ok("leftovers", "no installation is under way")
+    recover = recovery()
+    if recover is None:
+        return skipped("leftovers", f"{RECORD}: this release cannot read it", "cgpu upgrade")
+    try:
+        left = recover.is_needed(now.node.root)
+    except CgpuError as error:
+        return problem("leftovers", str(error), "cgpu support-bundle, and report it")
+    if left:
+        text = f"{RECORD}: an installation, upgrade or removal was ended in the middle"
+        return problem("leftovers", text, "cgpu doctor --fix")
+    return ok("leftovers", "no installation is under way")
+
+
+def draining(now: Situation) -> list[Finding]:
+    """Whether slices are refused because somebody empties the node."""
+    if not files.below(now.node.root, paths.DRAINING).exists():
+        return ok("draining", "slices are given out")
+    text = f"{paths.DRAINING}: no slices are given out while OpenCGPU is removed from this node"
+    return problem("draining", text, "wait for cgpu uninstall; if nobody does that: cgpu doctor --fix")
+
+
+def recovery() -> Any:
+    """Return what takes a killed installation back or to its end; None where this release has none."""
+    try:
+        return importlib.import_module("cgpu.install.recover")
+    except ModuleNotFoundError:
+        return None
+
+
+def _too_open(now: Situation, path: str, bits: int) -> Iterator[tuple[str, str]]:
+    try:
+        about = files.below(now.node.root, path).stat()
+    except OSError:
+        return
+    if about.st_uid != 0 or about.st_mode & bits:
+        mode = stat.S_IMODE(about.st_mode)
+        yield path, f"{path}: owner {about.st_uid}, mode {mode:04o}: others than root get in"
+
+
+def _tree(now: Situation) -> list[tuple[str, str]]:
+    if now.snapshot is None:
+        return []
+    path = f"{now.node.ours.tree}/inst_ctl"
+    return list(_too_open(now, path, 0o077))
+
+
+def _letters(bits: int) -> str:
+    return "rwx" if bits == 0o077 else "w"

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs that run once per container: hook, launcher, interpreter."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+import cgpu
+from cgpu.install.checks.finding import Finding, ok, problem
+from cgpu.install.facts import programs
+from cgpu.runtime_config.oci_runtime.edit import HOOK_PATH
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
+
+INTERPRETER = "/usr/bin/python3"  # as in launcher/launcher.h and the hook's first line
+FIRST_PYTHON = (3, 11)
+OTHERS = stat.S_IWGRP | stat.S_IWOTH
+BUILD = "install the package again, or in a checkout: make build"
+SHEBANG = re.compile(rb"#!\s*(/\S+)")
+START_S = 10.0
+
+
+def interpreter(path: str = INTERPRETER) -> list[Finding]:
+    """Whether hook and runtime find a Python that can run them."""
+    said = programs.output(path, "-IS", "-c", "import sys; print(*sys.version_info[:3], sep='.')")
+    if said is None:
+        return problem("interpreter", f"{path} does not run", "apt-get install python3")
+    if programs.numbers(said) < FIRST_PYTHON:
+        accepted = ".".join(map(str, FIRST_PYTHON))
+        fix = f"install Python {accepted} or newer as {path}"
+        return problem("interpreter", f"{path}: Python {said.strip()}: {accepted} or newer is accepted", fix)
+    return ok("interpreter", f"{path}: Python {said.strip()}")
+
+
+def launcher(path: str = LAUNCHER) -> list[Finding]:
+    """Whether the runtime is there and reaches the one below it."""
+    if not _is_program(path):
+        return problem("runtime", f"{path}: is not there, or no program", BUILD)
+    if programs.output(path, "--version", timeout_s=START_S) is None:
+        return problem(
+            "runtime",
+            f"{path}: does not start a low-level runtime",
+            f"{path} --version; apt-get install runc",
+        )
+    return ok("runtime", f"{path} starts its low-level runtime")
+
+
+def hook(path: str = HOOK_PATH) -> list[Finding]:
+    """Whether the hook is there, and names its interpreter by an absolute path."""
+    if not _is_program(path):
+        return problem("hook", f"{path}: is not there, or no program", BUILD)
+    with open(path, "rb") as stream:
+        named = SHEBANG.match(stream.readline(256))
+    if named is None or os.path.basename(named[1]) == b"env":
+        return problem("hook", f"{path}: its first line names no interpreter by an absolute path", BUILD)
+    if not os.access(named[1], os.X_OK):
+        text = f"{path}: its interpreter {named[1].decode('utf-8', 'replace')} is not there"
+        return problem("hook", text, "apt-get install python3")
+    return ok("hook", path)
+
+
+def ownership(files: tuple[str, ...] = (), top: str = "/") -> list[Finding]:
+    """Whether only root can change what root runs for each container."""
+    package = Path(cgpu.__file__).resolve().parent
+    looked_at = files or (LAUNCHER, HOOK_PATH, INTERPRETER, str(package / "effective.py"))
+    open_to = sorted({str(path) for file in looked_at for path in _writable(Path(file), Path(top))})
+    if open_to:
+        fix = f"chown root:root {' '.join(open_to)}; chmod go-w {' '.join(open_to)}"
+        return problem("ownership", f"{', '.join(open_to)}: others than root may write there", fix)
+    return ok("ownership", "only root can change hook, runtime and interpreter")
+
+
+def _writable(file: Path, top: Path) -> list[Path]:
+    """Return what on the way to a file, links resolved, others than root may write."""
+    found: list[Path] = []
+    path = file.resolve()
+    while path not in (top, path.parent):
+        try:
+            about = path.stat()
+        except OSError:
+            return found
+        shared = stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX
+        if about.st_uid != 0 or (about.st_mode & OTHERS and not shared):
+            found.append(path)
+        path = path.parent
+    return found
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)

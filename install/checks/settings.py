@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of the container engines: whether each finds our runtime."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+
+from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
+from cgpu.install.facts.settings import NAME, Entry
+from cgpu.install.situation import Situation
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
+
+NVIDIA = "nvidia"  # NVIDIA's runtime has a list of paths, not of names
+
+
+def registered(now: Situation) -> list[Finding]:
+    """One finding for each engine that is there."""
+    names = [one.name for one in now.node.software.engines]
+    names += [NVIDIA] if any(one.engine == NVIDIA for one in now.settings) else []
+    if not names:
+        return skipped("settings", "there is no container engine")
+    return [finding for name in names for finding in _engine(name, now)]
+
+
+def _engine(name: str, now: Situation) -> list[Finding]:
+    check, install = f"settings-{name}", f"cgpu install --runtimes {name}"
+    entries = [one for one in now.settings if one.engine == name]
+    for one in entries:
+        if one.problem is not None:
+            text = f"{one.file}: {one.problem}: {name} does not start with it"
+            return problem(check, text, f"mend {one.file}")
+    # Of several files the last one counts.
+    runtime = next((one for one in reversed(entries) if one.runtime is not None), None)
+    default = next((one.default for one in reversed(entries) if one.default is not None), None)
+    if runtime is not None and runtime.runtime is not None:
+        return _defined(check, runtime.file, runtime.runtime, install)
+    if default == NAME:
+        text = f"the default runtime is {NAME}, which is not defined: {name} starts no container"
+        return problem(check, text, install)
+    if any(one.runtime is not None for one in now.settings):
+        return skipped(check, f"{name} does not know the runtime {NAME}; others do", install)
+    return warning(check, f"{name} does not know the runtime {NAME}", install)
+
+
+def _defined(check: str, file: str, runtime: str, install: str) -> list[Finding]:
+    if not (os.path.isfile(runtime) and os.access(runtime, os.X_OK)):
+        return problem(check, f"{file}: {runtime}: there is no such program", install)
+    if not _is_ours(runtime):
+        text = f"{file}: {runtime}: is not this release's {os.path.basename(LAUNCHER)}"
+        return warning(check, text, install)
+    return ok(check, f"{file}: {runtime}")
+
+
+def _is_ours(path: str) -> bool:
+    """Tell whether a program is our launcher, or a copy of it."""
+    return not os.path.exists(LAUNCHER) or filecmp.cmp(path, LAUNCHER, shallow=False)
+
+
+def default(now: Situation) -> list[Finding]:
+    """Whether what docker and Kubernetes take by default is the same."""
+    chosen = {one.engine: one.default == NAME for one in _with_default(now.settings)}
+    if len(set(chosen.values())) > 1:
+        ours = ", ".join(name for name, is_ours in chosen.items() if is_ours)
+        others = ", ".join(name for name, is_ours in chosen.items() if not is_ours)
+        text = f"{NAME} is the default runtime of {ours} and not of {others}"
+        return warning("default-runtime", text, "cgpu install --default-runtime, or name the runtime")
+    return ok(
+        "default-runtime",
+        f"{NAME} is the default" if True in chosen.values() else f"{NAME} is named by who wants it",
+    )
+
+
+def _with_default(entries: tuple[Entry, ...]) -> list[Entry]:
+    """Return for each engine the entry that decides, of those with our runtime."""
+    ours = {one.engine for one in entries if one.runtime is not None}
+    last = {one.engine: one for one in entries if one.engine in ours and one.engine != NVIDIA}
+    last |= {one.engine: one for one in entries if one.engine in ours and one.default is not None}
+    return list(last.values())
