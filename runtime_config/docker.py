@@ -1,50 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Docker's daemon.json: a runtime called cgpu. Text in, text out; all other keys keep value and place."""
+"""Docker's daemon.json as text: a runtime called cgpu comes in and goes out, and nothing else changes.
+
+JSON has no comments in which to keep what was there before, and an uninstall may have no other record of it.
+So the default runtime that ours stands in for is kept in our own entry, where dockerd overlooks keys that it
+does not know; and white space tells an object or a file that was empty before from one that we have made.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError, show
-from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
+from cgpu.runtime_config import json_text, programs
+from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config.files import below, changes, read_bytes, read_text, runtime_path, text_of
+from cgpu.runtime_config.oci_runtime.spec_json import loads
 
 PATH = "/etc/docker/daemon.json"
-RESTART = "systemctl reload docker"
 NAME = "cgpu"
+DEFAULT = "default-runtime"
+STOCK = '"runc"'
+#: in our entry, when we have set the default runtime: a list of the one before, empty for none
+KEPT = "default-runtime-before"
+INDENT = " " * 4
+WAS_EMPTY = " "
+#: what may give dockerd options, below the root
+STARTED_BY = (
+    "etc/default/docker",
+    "etc/sysconfig/docker",
+    "etc/systemd/system/docker.service",
+    "etc/systemd/system/docker.service.d/*.conf",
+    "usr/lib/systemd/system/docker.service",
+    "usr/lib/systemd/system/docker.service.d/*.conf",
+)
 
 
-def add(text: str, runtime: str) -> str:
-    """Return the settings with the runtime at that path. Raises CgpuError for text that is no JSON object."""
-    settings = _parse(text)
-    runtimes = settings.setdefault("runtimes", {})
-    if not isinstance(runtimes, dict):
-        raise CgpuError(f"daemon.json: runtimes: {show(runtimes)}: an object is accepted")
+def add(text: str, runtime: str, *, default: bool = False) -> str:
+    """Return the settings with the runtime at that path, and as the default. Raises CgpuError.
+
+    An empty text is that of an empty file; for a new file see new().
+    """
+    settings = parse(text)
+    runtimes = _table(settings, "runtimes")
     entry = runtimes.get(NAME)
-    if isinstance(entry, dict) and entry.get("path") == runtime:
-        return text
-    runtimes[NAME] = {"path": runtime}
-    return _write(settings, text)
-
-
-def remove(text: str) -> str:
-    """Return the settings without the runtime; unchanged when it is not there. Raises CgpuError."""
-    settings = _parse(text)
-    runtimes = settings.get("runtimes")
-    if not isinstance(runtimes, dict) or NAME not in runtimes:
-        return text
-    if settings.get("default-runtime") == NAME:
+    if entry is not None and not (isinstance(entry, dict) and isinstance(entry.get("path"), str)):
         raise CgpuError(
-            f"daemon.json: default-runtime: {NAME}: set another one before the runtime is removed"
+            f"daemon.json: runtimes.{NAME}: {show(entry)}: was not added by this command: remove it first"
         )
-    del runtimes[NAME]
-    if not runtimes:
-        del settings["runtimes"]
-    return _write(settings, text)
+    kept = _kept(text, settings) if default and settings.get(DEFAULT) != NAME else None
+    text = _add_entry(text, runtime, kept) if entry is None else _update_entry(text, runtime, kept)
+    return text if kept is None else _set_default(text, json.dumps(NAME))
 
 
-def _parse(text: str) -> dict[str, object]:
-    if not text.strip():
+def new(runtime: str, *, default: bool = False) -> str:
+    """Return the settings where there are none. An end of line tells them from a file that was empty."""
+    return add("", runtime, default=default) + "\n"
+
+
+def remove(text: str) -> str | None:
+    """Return the settings without the runtime; None when there was no file before. Raises CgpuError."""
+    settings = parse(text)
+    entry = _table(settings, "runtimes").get(NAME)
+    if entry is None:
+        return text
+    if settings.get(DEFAULT) == NAME:
+        if not _is_kept(entry.get(KEPT) if isinstance(entry, dict) else None):
+            raise CgpuError(
+                f"daemon.json: {DEFAULT}: {NAME}: which one it was before is not known: set another "
+                "one, or take that line out, then remove the runtime"
+            )
+        text = _restore_default(text)
+    return _remove_entry(text)
+
+
+def release(text: str) -> str:
+    """Return settings by which a running dockerd lets go of the runtime; unchanged where it is not there.
+
+    Over a reload dockerd keeps its default runtime, and its runtimes, where the file names none. When its
+    default is no longer among them, 28.5 refuses the reload, and 20.10 ends. So both are named. Raises
+    CgpuError.
+    """
+    settings = parse(text)
+    if NAME not in _table(settings, "runtimes"):
+        return text
+    bare = remove(text) or ""
+    left = parse(bare)
+    bare = bare if bare.strip() else bare + "{}"
+    if settings.get(DEFAULT) == NAME and not left.get(DEFAULT):
+        bare = _set_default(bare, STOCK)
+    if "runtimes" not in left:
+        bare = json_text.add(bare, json_text.read(bare), '"runtimes": {}')
+    return bare
+
+
+def parse(text: str) -> dict[str, object]:
+    """Parse the settings; an empty text has none. Raises CgpuError."""
+    if not text.strip(" \t\r\n"):
         return {}
     try:
-        settings = loads(text.encode("utf-8"))
+        settings = loads(text.removeprefix("\ufeff").encode("utf-8"))  # dockerd takes the mark since 23.0
     except ValueError as error:
         raise CgpuError(f"daemon.json: {error}; one JSON object is accepted") from error
     if not isinstance(settings, dict):
@@ -52,14 +111,178 @@ def _parse(text: str) -> dict[str, object]:
     return settings
 
 
-def _write(settings: dict[str, object], like: str) -> str:
-    return dumps(settings, _indent(like)).decode("ascii") if settings else ""
+def _table(settings: dict[str, object], name: str) -> dict[str, object]:
+    table = settings.get(name, {})
+    if not isinstance(table, dict):
+        raise CgpuError(f"daemon.json: {name}: {show(table)}: an object is accepted")
+    return table
 
 
-def _indent(text: str) -> str | int:
-    """Return how the text indents its first member; four spaces where it does not."""
-    for line in text.splitlines()[1:]:
-        stripped = line.lstrip(" \t")
-        if stripped.startswith('"'):
-            return line[: len(line) - len(stripped)] or 0
-    return 4
+def _kept(text: str, settings: dict[str, object]) -> str:
+    """Return the list with the default runtime as it is spelled now."""
+    value = settings.get(DEFAULT)
+    if value is not None and not isinstance(value, str):
+        raise CgpuError(f"daemon.json: {DEFAULT}: {show(value)}: the name of a runtime is accepted")
+    if DEFAULT not in settings:
+        return "[]"
+    member = _member(json_text.read(text), DEFAULT)
+    return f"[{text[member.value : member.end]}]"
+
+
+def _is_kept(value: object) -> bool:
+    """Return whether a value is a list as _kept() writes it: of no default runtime, or of one."""
+    return value == [] or (isinstance(value, list) and len(value) == 1 and isinstance(value[0], str | None))
+
+
+def _add_entry(text: str, runtime: str, kept: str | None) -> str:
+    members = [f'"path": {json.dumps(runtime)}', *([] if kept is None else [f'"{KEPT}": {kept}'])]
+    if not text.strip(" \t\r\n"):
+        return text + _made(members)
+    top = json_text.read(text)
+    there = top.get("runtimes")
+    if there is None:
+        outer, unit = json_text.layout(text, top)
+        return json_text.add(text, top, _runtimes(members, outer, unit))
+    place = json_text.read(text, there.value)
+    outer, unit = json_text.layout(text, place)
+    entry = f'"{NAME}": {json_text.write(members, outer, unit)}'
+    return json_text.add(text, place, entry, mark=WAS_EMPTY)
+
+
+def _made(members: list[str]) -> str:
+    """Return a whole document with nothing but ours."""
+    return json_text.write([_runtimes(members, "\n" + INDENT, INDENT)], "\n", INDENT)
+
+
+def _runtimes(members: list[str], outer: str, unit: str) -> str:
+    entry = f'"{NAME}": {json_text.write(members, outer + unit, unit)}'
+    return f'"runtimes": {json_text.write([entry], outer, unit)}'
+
+
+def _update_entry(text: str, runtime: str, kept: str | None) -> str:
+    path = _member(_entry(text), "path")
+    if json.loads(text[path.value : path.end]) != runtime:
+        text = text[: path.value] + json.dumps(runtime) + text[path.end :]
+    if kept is None:
+        return text
+    entry = _entry(text)
+    old = entry.get(KEPT)
+    if old is not None:
+        return text[: old.value] + kept + text[old.end :]
+    return json_text.add(text, entry, f'"{KEPT}": {kept}')
+
+
+def _remove_entry(text: str) -> str | None:
+    top = json_text.read(text)
+    there = _member(top, "runtimes")
+    place = json_text.read(text, there.value)
+    ours = _member(place, NAME)
+    if len(place.members) > 1 or text[place.opens + 1 : ours.start] == WAS_EMPTY:
+        return json_text.remove(text, place, ours)
+    if len(top.members) == 1:
+        made = _made([text[member.start : member.end] for member in _entry(text).members])
+        if text == made + "\n":
+            return None
+        if text.endswith(made):
+            return text.removesuffix(made)
+    return json_text.remove(text, top, there)
+
+
+def _set_default(text: str, value: str) -> str:
+    top = json_text.read(text)
+    there = top.get(DEFAULT)
+    if there is None:
+        return json_text.add(text, top, f'"{DEFAULT}": {value}')
+    return text[: there.value] + value + text[there.end :]
+
+
+def _restore_default(text: str) -> str:
+    """Take back what _set_default() has changed, by what our entry has kept."""
+    entry = _entry(text)
+    kept = _member(entry, KEPT)
+    before = text[kept.value + 1 : kept.end - 1].strip()
+    text = json_text.remove(text, entry, kept)
+    if before:
+        return _set_default(text, before)
+    top = json_text.read(text)
+    return json_text.remove(text, top, _member(top, DEFAULT))
+
+
+def _entry(text: str) -> json_text.Object:
+    runtimes = _member(json_text.read(text), "runtimes")
+    return json_text.read(text, _member(json_text.read(text, runtimes.value), NAME).value)
+
+
+def _member(place: json_text.Object, name: str) -> json_text.Member:
+    found = place.get(name)
+    assert found is not None, name
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Docker:
+    """The editor of daemon.json."""
+
+    name: str = "docker"
+    path: str = PATH
+    search: Sequence[str] = programs.SEARCH
+
+    def is_present(self, root: Path) -> bool:
+        """Return whether dockerd or its settings are there."""
+        return programs.find("dockerd", self.search) is not None or below(root, self.path).exists()
+
+    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+        """Return the edit that adds the runtime. Raises CgpuError."""
+        path = below(root, self.path)
+        before = read_bytes(path, root)
+        refuse_flags(root, default=wish.default)
+        runtime = runtime_path(wish)
+        text = text_of(path, before)
+        after = (
+            new(runtime, default=wish.default) if before is None else add(text, runtime, default=wish.default)
+        )
+        return changes(path, before, after)
+
+    def plan_remove(self, root: Path) -> Sequence[FileEdit]:
+        """Return the edit that takes the runtime out. Raises CgpuError."""
+        path = below(root, self.path)
+        before = read_bytes(path, root)
+        return [] if before is None else changes(path, before, remove(text_of(path, before)))
+
+    def plan_release(self, root: Path) -> Sequence[FileEdit]:
+        """Return the edit that makes a running dockerd forget the runtime over a reload. Raises CgpuError."""
+        path = below(root, self.path)
+        before = read_bytes(path, root)
+        return [] if before is None else changes(path, before, release(text_of(path, before)))
+
+    def check(self, root: Path) -> None:
+        """Let dockerd look at the file, which it can since 23.0. Raises CgpuError with what it said."""
+        path = below(root, self.path)
+        dockerd = programs.find("dockerd", self.search)
+        if dockerd is None or not path.exists():
+            return
+        if "--validate" not in programs.ask([dockerd, "--help"]).output:
+            return
+        answer = programs.ask([dockerd, "--validate", "--config-file", str(path)])
+        if answer.status:
+            raise CgpuError(
+                f"{path}: dockerd: {answer.last_line()}; see: dockerd --validate --config-file {path}"
+            )
+
+    def reload(self, root: Path) -> Reload:
+        """Return the command by which dockerd reads the file again: SIGHUP; nothing where it does not run."""
+        return Reload(("systemctl", "try-reload-or-restart", "docker"))
+
+
+def refuse_flags(root: Path, *, default: bool) -> None:
+    """Raise CgpuError where dockerd is started with options that it does not take beside the file's keys."""
+    flags = re.compile(r"--(?:add|default)-runtime\b" if default else r"--add-runtime\b")
+    for place in STARTED_BY:
+        for path in sorted(below(root, "/").glob(place)):
+            for line in read_text(path, root).splitlines():
+                flag = flags.search(line)
+                if flag and not line.lstrip().startswith(("#", ";")):
+                    raise CgpuError(
+                        f"{path}: {flag[0]}: dockerd does not start with this and the same in daemon.json: "
+                        "move it there, then: systemctl daemon-reload"
+                    )

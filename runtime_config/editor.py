@@ -46,6 +46,13 @@ class Editor(Protocol):
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edits that take out only what plan_add() has put in. Raises CgpuError."""
 
+    def plan_release(self, root: Path) -> Sequence[FileEdit]:
+        """Return edits after which a reload makes a running engine let go of the runtime. Raises CgpuError.
+
+        They come before those of plan_remove(), or before the original bytes are put back; none for an engine
+        that forgets by itself what its settings no longer name.
+        """
+
     def check(self, root: Path) -> None:
         """Let the engine itself check its settings where it can. Raises CgpuError with what it said."""
 

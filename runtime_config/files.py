@@ -1,75 +1,178 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings files of container engines: read, and replaced as a whole after a copy of the original is made."""
+"""Settings files of container engines: read within bounds, and replaced as a whole by cgpu-runtime-config."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
+from cgpu.files import read_fd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cgpu.runtime_config.editor import Wish
 
 BACKUP_SUFFIX = ".before-cgpu"
 MAX_BYTES = 4 << 20
+MARKS = (b"cgpu-runtime-config: added", b"cgpu-container-runtime", b"cgpu-hook")
 
 
-def read_text(path: Path) -> str:
-    """Return a file's text, empty when it does not exist. Raises CgpuError."""
+def below(root: Path, path: str | Path) -> Path:
+    """Return where an absolute path lies below a root folder."""
+    return root / str(path).lstrip("/")
+
+
+def read_bytes(path: Path, root: Path = Path("/")) -> bytes | None:
+    """Return what a plain file holds, also through links; None when it is not there. Raises CgpuError."""
     try:
-        if path.exists() and path.stat().st_size > MAX_BYTES:
-            raise CgpuError(f"{path}: at most {MAX_BYTES} bytes are accepted")
-        return _read(path)
-    except FileNotFoundError:
-        return ""
-    except UnicodeDecodeError as error:
-        raise CgpuError(f"{path}: UTF-8 is accepted ({error.reason})") from error
+        target = _target(path, root)
+        # O_NONBLOCK: a named pipe in the file's place must not hold us.
+        fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError as error:
+        if path.is_symlink():
+            raise CgpuError(
+                f"{path}: is a link to nothing: make its target, or remove it: rm {path}"
+            ) from error
+        return None
     except OSError as error:
         raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Replace a file's text with its owner and mode kept; an empty text removes the file. Raises CgpuError.
-
-    The first time, what was there is kept beside it under BACKUP_SUFFIX. A link stays a link.
-    """
-    target = Path(os.path.realpath(path))
     try:
-        _back_up(target)
-        if text:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _write(target, text)
-        else:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise CgpuError(f"{path}: a plain file is accepted; look: ls -ld {path}")
+        return read_fd(fd, MAX_BYTES)
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise CgpuError(f"{path}: at most {MAX_BYTES} bytes are accepted") from error
+        raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
+    finally:
+        os.close(fd)
+
+
+def text_of(path: Path, raw: bytes | None) -> str:
+    """Return a file's text, empty when it is not there. Raises CgpuError for what is not UTF-8."""
+    try:
+        return (raw or b"").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CgpuError(
+            f"{path}: byte {error.start}: UTF-8 is accepted ({error.reason}); look: file {path}"
+        ) from error
+
+
+def read_text(path: Path, root: Path = Path("/")) -> str:
+    """Return a file's text, empty when it is not there. Raises CgpuError."""
+    return text_of(path, read_bytes(path, root))
+
+
+def changes(path: Path, before: bytes | None, after: str | None) -> list[FileEdit]:
+    """Return the edit from what is there to a text, None for no file; nothing when they are the same."""
+    wanted = None if after is None else after.encode("utf-8")
+    return [] if wanted == before else [FileEdit(path, before, wanted)]
+
+
+def runtime_path(wish: Wish) -> str:
+    """Return the runtime's path as settings name it. Raises CgpuError."""
+    text = str(wish.runtime)
+    if not wish.runtime.is_absolute() or not text.isprintable():  # not printable: bytes that are no text, too
+        raise CgpuError(f"runtime {text}: the absolute path of cgpu-container-runtime is accepted")
+    return text
+
+
+def apply(edits: Iterable[FileEdit]) -> None:
+    """Make edits, each file all at once; after a failure those made before are taken back. Raises CgpuError.
+
+    A file that is changed for the first time is kept beside itself under BACKUP_SUFFIX.
+    """
+    made: list[FileEdit] = []
+    try:
+        for edit in edits:
+            if read_bytes(edit.path) != edit.before:
+                raise CgpuError(f"{edit.path}: was changed by another program meanwhile: run this again")
+            _back_up(edit)
+            _put(edit, edit.after)
+            made.append(edit)
+    except BaseException:
+        take_back(made)
+        raise
+
+
+def take_back(edits: Sequence[FileEdit]) -> None:
+    """Put back what was there before edits. Raises CgpuError."""
+    for edit in reversed(edits):
+        _put(edit, edit.before)
+
+
+def _target(path: Path, root: Path) -> Path:
+    target = Path(os.path.realpath(path))
+    top = Path(os.path.realpath(root))
+    if not target.is_relative_to(top):
+        raise CgpuError(f"{path}: is a link out of {root}, to {target}: copy the file there instead")
+    return target
+
+
+def _back_up(edit: FileEdit) -> None:
+    target = Path(os.path.realpath(edit.path))
+    backup = target.with_name(target.name + BACKUP_SUFFIX)
+    # One that has our mark is our own, or was kept when it got it; CRI-O would read a copy beside its own.
+    ours = edit.before is None or any(mark in edit.before for mark in MARKS)
+    if ours or backup.exists():
+        return
+    try:
+        _write(backup, edit.before or b"", like=target, mode=edit.mode)
+    except OSError as error:
+        raise CgpuError(f"{backup}: cannot be written ({error.strerror})") from error
+
+
+def _put(edit: FileEdit, content: bytes | None) -> None:
+    target = Path(os.path.realpath(edit.path))
+    try:
+        if content is None:
             target.unlink(missing_ok=True)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _write(target, content, like=target, mode=edit.mode)
     except OSError as error:
         raise CgpuError(f"{target}: cannot be replaced ({error.strerror})") from error
 
 
-def _read(path: Path) -> str:
-    with path.open(encoding="utf-8", newline="") as file:  # line ends stay as they are
-        return file.read()
-
-
-def _back_up(target: Path) -> None:
-    backup = target.with_name(target.name + BACKUP_SUFFIX)
-    if target.exists() and not backup.exists():
-        _write(backup, _read(target), like=target)
-
-
-def _write(target: Path, text: str, like: Path | None = None) -> None:
-    model = like or target
-    with tempfile.NamedTemporaryFile("wb", dir=target.parent, delete=False) as file:
-        temporary = Path(file.name)
-        try:
-            file.write(text.encode("utf-8"))
+def _write(target: Path, content: bytes, like: Path, mode: int) -> None:
+    fd, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(content)
             file.flush()
-            if model.exists():
-                status = model.stat()
-                os.fchown(file.fileno(), status.st_uid, status.st_gid)
-                os.fchmod(file.fileno(), status.st_mode & 0o7777)
-            else:
-                os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+            _take_after(fd, like, mode)
+            os.fsync(fd)
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    _sync(target.parent)
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _take_after(fd: int, like: Path, mode: int) -> None:
+    """Give a file owner, mode and extended attributes of another one."""
+    if not like.exists():
+        os.fchmod(fd, mode)
+        return
+    status = like.stat()
+    os.fchown(fd, status.st_uid, status.st_gid)
+    os.fchmod(fd, status.st_mode & 0o7777)
+    for name in os.listxattr(like):
+        with contextlib.suppress(OSError):  # a file system may keep some to itself
+            os.setxattr(fd, name, os.getxattr(like, name))

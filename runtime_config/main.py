@@ -1,45 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu-runtime-config: tell docker, containerd or podman about the runtime."""
+"""cgpu-runtime-config: tell a container engine about the runtime."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import difflib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
+from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.runtime_config import containerd, docker, podman
-from cgpu.runtime_config.files import read_text, replace_text
+from cgpu.runtime_config import files, programs, toml_block
+from cgpu.runtime_config.containerd_files import Containerd
+from cgpu.runtime_config.crio import Crio
+from cgpu.runtime_config.docker import Docker
+from cgpu.runtime_config.editor import Editor, Wish
+from cgpu.runtime_config.editors import EDITORS
+from cgpu.runtime_config.nvidia import Nvidia
+from cgpu.runtime_config.podman import Podman
 
 LAUNCHER = Path(__file__).resolve().parent / "launcher" / "cgpu-container-runtime"
-
-
-@dataclass(frozen=True)
-class Engine:
-    """How one container engine is told. restart is the command after which it knows, empty for none."""
-
-    path: str
-    restart: str
-    add: Callable[[str, str], str]
-    remove: Callable[[str], str]
-
-
-ENGINES = {
-    "docker": Engine(docker.PATH, docker.RESTART, docker.add, docker.remove),
-    "containerd": Engine(containerd.PATH, containerd.RESTART, containerd.add, containerd.remove),
-    "podman": Engine(podman.PATH, podman.RESTART, podman.add, podman.remove),
-}
+ROOT = Path("/")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when the settings are as asked, 1 after one line of error."""
     options = _parser().parse_args(arguments)
     try:
-        _configure(options)
+        _configure(options, _editor(options.engine, options.config))
     except CgpuError as error:
         sys.stderr.write(f"cgpu-runtime-config: {error}\n")
         return 1
@@ -48,36 +39,107 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="cgpu-runtime-config", description=__doc__)
-    parser.add_argument("engine", choices=tuple(ENGINES))
+    parser.add_argument("engine", choices=tuple(EDITORS))
     parser.add_argument("--config", type=Path, metavar="PATH", help="the engine's settings file")
     parser.add_argument(
         "--runtime", type=Path, metavar="PATH", default=LAUNCHER, help="cgpu-container-runtime"
     )
+    parser.add_argument("--default-runtime", action="store_true", help="use it where none is named")
     parser.add_argument("--remove", action="store_true", help="take the runtime out again")
     parser.add_argument("--dry-run", action="store_true", help="only show what would change")
+    parser.add_argument("--reload", action="store_true", help="let a running engine know; containers go on")
     return parser
 
 
-def _configure(options: argparse.Namespace) -> None:
-    engine = ENGINES[options.engine]
-    path = options.config or Path(engine.path)
-    before = read_text(path)
-    after = engine.remove(before) if options.remove else engine.add(before, _runtime(options.runtime))
-    if after == before:
-        sys.stdout.write(f"{path}: nothing to change\n")
-        return
-    if options.dry_run:
-        old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-        sys.stdout.writelines(difflib.unified_diff(old, new, str(path), str(path)))
-        return
-    replace_text(path, after)
-    advice = f"; now: {engine.restart}" if engine.restart else ""
-    sys.stdout.write(f"{path}: runtime cgpu {'removed' if options.remove else 'added'}{advice}\n")
+def _editor(name: str, config: Path | None) -> Editor:
+    editor = EDITORS[name]
+    if config is None:
+        return editor
+    path = os.path.abspath(config)
+    if isinstance(editor, (Containerd, Podman)):  # the drop-ins are those of the settings in /etc
+        return dataclasses.replace(editor, path=path, drop_in=None)
+    if isinstance(editor, (Docker, Crio, Nvidia)):
+        return dataclasses.replace(editor, path=path)
+    raise CgpuError(f"--config {path}: {name} has no settings file to choose: leave it out")
 
 
-def _runtime(path: Path) -> str:
+def _configure(options: argparse.Namespace, editor: Editor) -> None:
+    if options.remove:
+        edits = editor.plan_remove(ROOT)
+        release = editor.plan_release(ROOT) if edits else ()
+    else:
+        edits = editor.plan_add(ROOT, Wish(_runtime(options.runtime), default=options.default_runtime))
+        release = ()
+    if not edits:
+        sys.stdout.write(f"{options.config or editor.name}: nothing to change\n")
+    elif options.dry_run:
+        for edit in edits:
+            sys.stdout.writelines(_diff(edit))
+    else:
+        _make(editor, edits, release if options.reload else (), reload=options.reload)
+        _tell(editor, edits, options, restart=bool(release))
+
+
+def _make(editor: Editor, edits: Sequence[FileEdit], release: Sequence[FileEdit], *, reload: bool) -> None:
+    """Make edits, with the engine's word on them; after a failure all is as it was. Raises CgpuError."""
+    steps = [list(release), _after(edits, release)] if release else [list(edits)]
+    made: list[FileEdit] = []
+    try:
+        for number, step in enumerate(steps):
+            files.apply(step)
+            made += step
+            editor.check(ROOT)
+            if reload and number == 0:
+                _reload(editor)
+    except BaseException:
+        files.take_back(made)
+        raise
+
+
+def _after(edits: Sequence[FileEdit], release: Sequence[FileEdit]) -> list[FileEdit]:
+    """Return the edits as they are once those of the release are made."""
+    now = {edit.path: edit.after for edit in release}
+    return [dataclasses.replace(edit, before=now.get(edit.path, edit.before)) for edit in edits]
+
+
+def _reload(editor: Editor) -> None:
+    command = editor.reload(ROOT).command
+    if not command:
+        return
+    program = programs.find(command[0])
+    if program is None:
+        raise CgpuError(
+            f"{command[0]}: is not there: leave --reload out, and let {editor.name} read its settings"
+        )
+    answer = programs.ask([program, *command[1:]])
+    if answer.status:
+        raise CgpuError(f"{' '.join(command)}: {answer.last_line()}")
+
+
+def _tell(editor: Editor, edits: Sequence[FileEdit], options: argparse.Namespace, *, restart: bool) -> None:
+    command = " ".join(editor.reload(ROOT).command)
+    if restart:
+        # A reload alone would leave the runtime in the engine, and may end it (plan_release).
+        command = command.replace("try-reload-or-restart", "restart")
+    advice = f"; now: {command}" if command and not options.reload else ""
+    done = "removed" if options.remove else "added"
+    for edit in edits:
+        sys.stdout.write(f"{edit.path}: runtime cgpu {done}{advice}\n")
+
+
+def _diff(edit: FileEdit) -> list[str]:
+    old, new = (
+        toml_block.lines_of(files.text_of(edit.path, content)) for content in (edit.before, edit.after)
+    )
+    before = "/dev/null" if edit.before is None else str(edit.path)
+    after = "/dev/null" if edit.after is None else str(edit.path)
+    lines = difflib.unified_diff(old, new, before, after)
+    return [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
+
+
+def _runtime(path: Path) -> Path:
     if path.is_absolute() and path.is_file() and os.access(path, os.X_OK):
-        return str(path)
+        return path
     raise CgpuError(
         f"--runtime {path}: the absolute path of cgpu-container-runtime is accepted; build it: make build"
     )

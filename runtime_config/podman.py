@@ -1,46 +1,106 @@
 # SPDX-License-Identifier: Apache-2.0
-"""podman's containers.conf: a runtime called cgpu. Text in, text out."""
+"""podman: a runtime called cgpu in containers.conf, or in a drop-in beside it."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.toml_block import check, child, insert, parse, strip
+from cgpu.runtime_config import conf_d, programs, toml_files
+from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config.files import below, runtime_path
+from cgpu.runtime_config.toml_block import strip
+from cgpu.runtime_config.toml_edit import child, parse, put
+from cgpu.runtime_config.toml_files import Layer
 
 PATH = "/etc/containers/containers.conf"
-RESTART = ""  # podman reads the file at each call
+DROP_IN = "/etc/containers/containers.conf.d/99-cgpu.conf"
+SHIPPED = "/usr/share/containers/containers.conf"
 NAME = "cgpu"
-TABLE = "engine.runtimes"
+RUNTIMES = ("engine", "runtimes")
+DEFAULT = ("engine", "runtime")
+#: reads /etc/containers/containers.conf.d
+DROP_INS = (4, 0)
 
 
-def add(text: str, runtime: str) -> str:
-    """Return the settings with the runtime at that path. Raises CgpuError when the file cannot take it."""
+def add(text: str, runtime: str, *, default: bool = False) -> str:
+    """Return containers.conf with the runtime at that path. Raises CgpuError when the file cannot take it."""
     bare = strip("containers.conf", text)
     settings = parse("containers.conf", bare)
-    present = child(settings, "engine", "runtimes", NAME)
-    if present == [runtime]:
-        return bare
-    if present is not None:
+    present = child(settings, *RUNTIMES, NAME)
+    if present not in (None, [runtime]):
         raise CgpuError(
-            f"containers.conf: [{TABLE}] {NAME} is there and was not added by this command: remove it first"
+            f"containers.conf: [engine.runtimes] {NAME} is there and was not added by this command: "
+            "remove it first"
         )
-    header = _header(bare)
-    lines = [f"{NAME} = [{json.dumps(runtime)}]"]
-    edited = insert(bare, lines, header) if header else insert(bare, [f"[{TABLE}]", *lines])
-    check("containers.conf", edited, ("engine", "runtimes", NAME), [runtime])
-    return edited
+    edited = bare if present else put("containers.conf", bare, (*RUNTIMES, NAME), [runtime])
+    wanted = default and child(settings, *DEFAULT) != NAME
+    return put("containers.conf", edited, DEFAULT, NAME) if wanted else edited
 
 
 def remove(text: str) -> str:
-    """Return the settings without what add() put in. Raises CgpuError."""
+    """Return containers.conf without what add() put in. Raises CgpuError."""
     return strip("containers.conf", text)
 
 
-def _header(text: str) -> int:
-    """Return the number of the line that opens the table of runtimes; 0 when there is none."""
-    for number, line in enumerate(text.splitlines(), 1):
-        name = line.partition("#")[0].strip()
-        if name.startswith("[") and name.endswith("]") and name[1:-1].replace(" ", "") == TABLE:
-            return number
-    return 0
+@dataclass(frozen=True, slots=True)
+class Podman:
+    """The editor of containers.conf. drop_in: None where only the main file is to be edited."""
+
+    name: str = "podman"
+    path: str = PATH
+    drop_in: str | None = DROP_IN
+    search: Sequence[str] = programs.SEARCH
+
+    def is_present(self, root: Path) -> bool:
+        """Return whether podman is there; containers.conf alone may be that of other tools."""
+        return programs.find("podman", self.search) is not None
+
+    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+        """Return the edits that add the runtime. Raises CgpuError."""
+        runtime = runtime_path(wish)
+        files = self._files(root)
+        version = programs.version("podman", self.search) if self.drop_in else None
+        if self.drop_in and version and version >= DROP_INS:
+            tables: dict[tuple[str, ...], dict[str, object]] = {RUNTIMES: {NAME: [runtime]}}
+            if wish.default:
+                tables = {("engine",): {"runtime": NAME}, **tables}
+            return conf_d.plan(files, below(root, self.drop_in), tables)
+        main = below(root, self.path)
+        edited = [
+            file.saying(add(file.text, runtime, default=wish.default)) if file.path == main else file
+            for file in files
+        ]
+        return toml_files.edits(edited)
+
+    def plan_remove(self, root: Path) -> Sequence[FileEdit]:
+        """Return the edits that take the runtime out. Raises CgpuError."""
+        return toml_files.edits(self._files(root))
+
+    def plan_release(self, root: Path) -> Sequence[FileEdit]:
+        """Return nothing: podman reads its settings at each call."""
+        return []
+
+    def check(self, root: Path) -> None:
+        """Let podman read its settings, which every call of it does. Raises CgpuError with what it said."""
+        podman = programs.find("podman", self.search)
+        if podman is None or root != Path("/") or not (self.drop_in or Path(self.path).exists()):
+            return  # it looks below / only
+        answer = programs.ask(
+            [podman, "--version"], {"CONTAINERS_CONF": self.path} if not self.drop_in else None
+        )
+        if answer.status or "containers.conf" in answer.errors:
+            raise CgpuError(f"{self.path}: podman: {answer.last_line()}; see: podman --version")
+
+    def reload(self, root: Path) -> Reload:
+        """Return nothing: podman reads its settings at each call."""
+        return Reload(())
+
+    def _files(self, root: Path) -> list[Layer]:
+        main = below(root, self.path)
+        if not self.drop_in:
+            return [toml_files.load(main, root)]
+        return conf_d.read([below(root, SHIPPED), main], below(root, self.drop_in), root, suffix=".conf")

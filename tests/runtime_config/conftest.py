@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.runtime_config.nodes import Machine
 from tests.runtime_config.support import Launcher
 from tests.runtime_config.wrapper import Wrapper
 
@@ -42,3 +43,10 @@ def bundle(tmp_path: Path) -> Path:
 def wrapper(tmp_path: Path) -> Wrapper:
     """Return a node whose engine runs."""
     return Wrapper(tmp_path / "node").build()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Return a machine with nothing on it."""
+    (tmp_path / "root").mkdir()
+    return Machine(tmp_path)

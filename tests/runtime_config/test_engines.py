@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of docker, containerd and podman: the runtime comes in, goes out, and nothing else changes."""
+"""The settings of docker, containerd and podman as texts: what they say, and what is refused."""
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -13,38 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.runtime_config import containerd, docker, podman
-from cgpu.runtime_config.main import main
+from cgpu.runtime_config import containerd, docker, nvidia, podman, programs
 
 RUNTIME = "/usr/lib/cgpu/cgpu-container-runtime"
 CRI = 'plugins."io.containerd.grpc.v1.cri".containerd'
 V2 = f'version = 2\n\n[plugins]\n  [{CRI}]\n    snapshotter = "native" # why\n'
 ENGINE = "[engine]\n# kept\nruntime = 'crun'\n"
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
-SETTINGS = st.dictionaries(
-    st.text().filter(lambda key: key not in ("runtimes", "default-runtime")), VALUES, max_size=4
-)
-RUNTIMES = st.dictionaries(st.text().filter(lambda key: key != "cgpu"), VALUES, min_size=1, max_size=2)
-
-
-@given(SETTINGS, st.none() | RUNTIMES, st.sampled_from([None, 2, 4, "\t"]))
-def test_docker_add_and_remove(settings: dict[str, object], runtimes: object, indent: int | None) -> None:
-    """Adding keeps every other key in place; removing gives the first settings back; twice is as once."""
-    document = settings if runtimes is None else {**settings, "runtimes": runtimes}
-    text = json.dumps(document, indent=indent)
-    added = docker.add(text, RUNTIME)
-    seen = json.loads(added)
-    assert seen["runtimes"].pop("cgpu") == {"path": RUNTIME}
-    assert list(seen.items()) == list(document.items()) or (runtimes is None and seen.pop("runtimes") == {})
-    assert docker.add(added, RUNTIME) == added
-    removed = docker.remove(added)
-    assert json.loads(removed or "{}") == document
-    assert docker.remove(removed) == removed
 
 
 def test_docker_in_full() -> None:
@@ -55,13 +28,36 @@ def test_docker_in_full() -> None:
     assert added == text.removesuffix("\n}\n") + block
     assert docker.remove(added) == text
     assert docker.remove(docker.add("", RUNTIME)) == ""
+    assert docker.remove(docker.new(RUNTIME)) is None
 
 
-def test_docker_default_runtime_is_not_pulled_away() -> None:
-    """The runtime is not removed while new containers use it by default."""
+def test_a_default_that_somebody_set_is_not_pulled_away() -> None:
+    """The runtime is not removed while it is the default and nothing tells which one was before."""
     added = docker.add('{"default-runtime": "cgpu"}', RUNTIME)
-    with pytest.raises(CgpuError, match="default-runtime: cgpu: set another one"):
+    with pytest.raises(CgpuError, match="default-runtime: cgpu: which one it was before is not known"):
         docker.remove(added)
+
+
+@pytest.mark.parametrize("kept", ['["a", "b"]', "[1]", '"nvidia"', "null"])
+def test_a_note_that_somebody_changed_is_not_believed(kept: str) -> None:
+    """What our entry keeps is put back only where it is a default runtime, or none."""
+    entry = '{"path": "/x", "default-runtime-before": ' + kept + "}"
+    with pytest.raises(CgpuError, match="which one it was before is not known"):
+        docker.remove('{"default-runtime": "cgpu", "runtimes": {"cgpu": ' + entry + "}}")
+
+
+def test_a_byte_order_mark_stays() -> None:
+    """dockerd 23.0 takes a mark in front of the file; it stays there."""
+    added = docker.add('\ufeff{"debug": true}', RUNTIME)
+    assert added.startswith('\ufeff{"debug": true, ')
+    assert docker.remove(added) == '\ufeff{"debug": true}'
+
+
+def test_a_default_that_somebody_changed_stays() -> None:
+    """Another default, set after ours, is left as it is when the runtime goes."""
+    added = docker.add('{"default-runtime": "nvidia"}', RUNTIME, default=True)
+    changed = added.replace('"default-runtime": "cgpu"', '"default-runtime": "crun"')
+    assert docker.remove(changed) == '{"default-runtime": "crun"}'
 
 
 def test_a_moved_runtime_is_updated() -> None:
@@ -144,12 +140,36 @@ def test_podman_joins_the_runtimes_that_are_there() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3", (1, 6)),
+        ("containerd containerd.io 1.7.27 05044ec0a9a75232cad458027ca83437aae3f4da", (1, 7)),
+        (
+            "containerd github.com/containerd/containerd/v2 v2.1.3 c787fb98911740dd3ff2d0e4",
+            (2, 1),
+        ),
+        ("podman version 4.3.1", (4, 3)),
+        ("podman version 5.0.0-rc1", (5, 0)),
+        ("no idea", None),
+    ],
+)
+def test_versions(tmp_path: Path, said: str, version: tuple[int, int] | None) -> None:
+    """What engines print of themselves is understood."""
+    program = tmp_path / "engine"
+    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.chmod(0o755)
+    assert programs.version("engine", (str(tmp_path),)) == version
+    assert programs.version("gone", (str(tmp_path),)) is None
+
+
+@pytest.mark.parametrize(
     ("engine", "text", "message"),
     [
         (docker, "{", "daemon.json: "),
         (docker, "[]", "one JSON object is accepted"),
         (docker, '{"runtimes": []}', "runtimes: a list: an object is accepted"),
         (docker, '{"a": 1, "a": 2}', "appears twice"),
+        (docker, '{"runtimes": {"cgpu": 1}}', "runtimes.cgpu: 1: was not added by this command"),
         (containerd, "version = 9", "version: 9: accepted are 1, 2, 3, 4"),
         (containerd, "version = ", "TOML is accepted"),
         (
@@ -157,7 +177,9 @@ def test_podman_joins_the_runtimes_that_are_there() -> None:
             '[plugins.cri.containerd.runtimes.cgpu]\nruntime_type = "x"',
             "was not added by this command",
         ),
-        (containerd, "plugins = {cri = {}}", "cannot be added"),
+        (containerd, "plugins = {cri = {}}", "plugins.cri.containerd.runtimes.cgpu cannot be added"),
+        (containerd, "version = 1.0", "version: 1.0: accepted are 1, 2, 3, 4"),
+        (nvidia, "[nvidia-container-runtime]\nruntimes = 'runc'", "runtimes: runc: a list of programs"),
         (podman, "[engine.runtimes]\ncgpu = ['/x']", "was not added by this command"),
         (podman, "engine = {runtimes = {}}", "cannot be added"),
         (podman, "# >>> cgpu-runtime-config: added, do not edit\n", "is missing after"),
@@ -168,69 +190,3 @@ def test_what_cannot_be_edited_is_refused(engine: ModuleType, text: str, message
     with pytest.raises(CgpuError) as caught:
         engine.add(text, RUNTIME)
     assert message in str(caught.value)
-
-
-@pytest.fixture
-def runtime(tmp_path: Path) -> Path:
-    """Return a program to configure."""
-    path = tmp_path / "cgpu-container-runtime"
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
-    return path
-
-
-@pytest.mark.parametrize("engine", ["docker", "containerd", "podman"])
-def test_the_command(tmp_path: Path, runtime: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command shows, adds, does nothing the second time, and removes; a file it made goes again."""
-    config = tmp_path / "etc" / "settings"
-    common = [engine, "--config", str(config), "--runtime", str(runtime)]
-    assert main([*common, "--dry-run"]) == 0
-    assert str(runtime) in capsys.readouterr().out
-    assert not config.exists()
-    assert main(common) == 0
-    assert str(runtime) in config.read_text()
-    assert "runtime cgpu added" in capsys.readouterr().out
-    assert main(common) == 0
-    assert "nothing to change" in capsys.readouterr().out
-    assert main([*common, "--remove"]) == 0
-    assert not config.exists()
-    assert main([*common, "--remove"]) == 0
-
-
-def test_the_first_original_is_kept(tmp_path: Path, runtime: Path) -> None:
-    """A copy of the file as it was before the first change stays beside it; mode and link are kept."""
-    target, link = tmp_path / "daemon.json", tmp_path / "link.json"
-    target.write_text('{"debug": true}\n')
-    target.chmod(0o640)
-    link.symlink_to(target)
-    for arguments in (["--runtime", str(runtime)], ["--remove"]):
-        assert main(["docker", "--config", str(link), *arguments]) == 0
-        assert (link.is_symlink(), target.stat().st_mode & 0o777) == (True, 0o640)
-    backup = tmp_path / "daemon.json.before-cgpu"
-    assert (backup.read_text(), backup.stat().st_mode & 0o777) == ('{"debug": true}\n', 0o640)
-    assert json.loads(target.read_text()) == {"debug": True}
-    assert sorted(path.name for path in tmp_path.iterdir() if path != runtime) == [
-        "daemon.json",
-        "daemon.json.before-cgpu",
-        "link.json",
-    ]
-
-
-@pytest.mark.parametrize("path", ["relative", "/does/not/exist", "/etc/passwd"])
-def test_a_runtime_that_is_no_program(tmp_path: Path, path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Only the absolute path of a program is written into settings."""
-    assert main(["docker", "--config", str(tmp_path / "d"), "--runtime", path]) == 1
-    assert capsys.readouterr().err.startswith(f"cgpu-runtime-config: --runtime {path}: the absolute path")
-    assert not (tmp_path / "d").exists()
-
-
-def test_a_broken_file_is_left_alone(
-    tmp_path: Path, runtime: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A file that cannot be read is named and not touched."""
-    config = tmp_path / "daemon.json"
-    for raw in (b"{", b"\xff"):
-        config.write_bytes(raw)
-        assert main(["docker", "--config", str(config), "--runtime", str(runtime)]) == 1
-        assert capsys.readouterr().err.count("\n") == 1
-        assert config.read_bytes() == raw

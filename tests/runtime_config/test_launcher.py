@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import tempfile
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from cgpu.effective import DEFAULTS, Effective
 from cgpu.errors import CgpuError
 from cgpu.request import defers, wants
+from cgpu.runtime_config import nvidia
 from tests.runtime_config.support import Launcher, spec
 
 PYTHON = ["python", "-IS"]
@@ -195,6 +197,24 @@ def test_the_vendors_runtime_may_call_back(launcher: Launcher) -> None:
     launcher.config.write_text(json.dumps({**DEFAULTS, "low_level_runtime": str(vendor)}))
     assert launcher.run("state", "id") == ["runc", "state", "id"]
     assert launcher.run("create", "-b", str(place), "id")[:2] == PYTHON
+
+
+@pytest.mark.parametrize(("configured", "passes"), [(False, 2), (True, 1)])
+def test_first_in_the_vendors_list(launcher: Launcher, configured: bool, passes: int) -> None:
+    """--runtime=nvidia with ours first in its list ends in runc; in one pass if low_level_runtime says so."""
+    runc = launcher.tool("runc")
+    text = nvidia.add('[nvidia-container-runtime]\nruntimes = ["runc"]\n', str(launcher.program))
+    first = tomllib.loads(text)["nvidia-container-runtime"]["runtimes"][0]
+    vendor = launcher.bin / "nvidia-container-runtime"
+    vendor.write_text(f'#!/bin/sh\necho pass >>{launcher.base}/passes\nexec {first} "$@"\n')
+    vendor.chmod(0o755)
+    (launcher.base / "passes").unlink(missing_ok=True)
+    if configured:
+        launcher.config.write_text(json.dumps({**DEFAULTS, "low_level_runtime": str(runc)}))
+    (launcher.base / "calls").unlink(missing_ok=True)
+    subprocess.run([str(vendor), "state", "id"], check=True, timeout=60)
+    assert (launcher.base / "calls").read_text().split("\0")[:3] == ["runc", "state", "id"]
+    assert (launcher.base / "passes").read_text().split() == ["pass"] * passes
 
 
 def test_a_mark_of_another_process_means_nothing(launcher: Launcher) -> None:

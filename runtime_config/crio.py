@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CRI-O: a runtime called cgpu in a drop-in of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError
+from cgpu.runtime_config import conf_d, programs, toml_files
+from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config.files import below, runtime_path
+from cgpu.runtime_config.toml_files import Layer
+
+PATH = "/etc/crio/crio.conf.d/99-cgpu.conf"
+MAIN = "/etc/crio/crio.conf"
+NAME = "cgpu"
+RUNTIME = ("crio", "runtime")
+# What belongs to the other runtime's program, and not to how its containers are kept.
+NOT_COPIED = (
+    "runtime_path",
+    "runtime_type",
+    "runtime_config_path",
+    "platform_runtime_paths",
+    "inherit_default_runtime",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Crio:
+    """The editor of CRI-O's drop-ins."""
+
+    name: str = "crio"
+    path: str = PATH
+    main: str = MAIN
+    search: Sequence[str] = programs.SEARCH
+
+    def is_present(self, root: Path) -> bool:
+        """Return whether crio or its settings are there."""
+        places = (self.main, str(Path(self.path).parent))
+        return programs.find("crio", self.search) is not None or any(
+            below(root, one).exists() for one in places
+        )
+
+    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+        """Return the edit that adds the runtime. Raises CgpuError."""
+        files = self._files(root)
+        runtime = runtime_path(wish)
+        ours = {"runtime_path": runtime, "runtime_type": "oci", **_like(files)}
+        tables: dict[tuple[str, ...], dict[str, object]] = {(*RUNTIME, "runtimes", NAME): ours}
+        if wish.default:
+            tables = {RUNTIME: {"default_runtime": NAME}, **tables}
+        return conf_d.plan(files, below(root, self.path), tables)
+
+    def plan_remove(self, root: Path) -> Sequence[FileEdit]:
+        """Return the edit that takes the drop-in away. Raises CgpuError."""
+        return toml_files.edits(self._files(root))
+
+    def plan_release(self, root: Path) -> Sequence[FileEdit]:
+        """Return nothing: CRI-O reads all anew when it is restarted."""
+        return []
+
+    def check(self, root: Path) -> None:
+        """Let CRI-O read its settings, which `crio config` checks as it prints them. Raises CgpuError."""
+        crio = programs.find("crio", self.search)
+        folder = below(root, self.path).parent
+        if crio is None or not folder.exists():
+            return
+        main = below(root, self.main)  # which it must find where it is named, and packages have none
+        config = str(main) if main.exists() else os.devnull
+        command = [crio, "--config", config, "--config-dir", str(folder), "config"]
+        answer = programs.ask(command)
+        if answer.status:
+            raise CgpuError(f"{folder}: crio: {answer.last_line()}; see: {' '.join(command)}")
+
+    def reload(self, root: Path) -> Reload:
+        """Return the restart, which conmon and the containers outlive; nothing where it does not run.
+
+        Not SIGHUP: it came with 1.26 for runtimes, and takes conmon's path, which CRI-O fills in only as it
+        starts, from every runtime that does not name it: seen with 1.34.0.
+        """
+        return Reload(("systemctl", "try-restart", "crio"))
+
+    def _files(self, root: Path) -> list[Layer]:
+        return conf_d.read([below(root, self.main)], below(root, self.path), root)
+
+
+def _like(files: list[Layer]) -> dict[str, object]:
+    """Return what ours takes over from the runtime that pods get now, as nvidia-ctk does."""
+    default = conf_d.last(files, *RUNTIME, "default_runtime")
+    names = [default] if isinstance(default, str) and not default.startswith("nvidia") else []
+    for name in (*names, "runc", "crun"):
+        table = conf_d.last(files, *RUNTIME, "runtimes", name)
+        if isinstance(table, dict) and table.get("runtime_type", "oci") in ("", "oci"):
+            return {key: value for key, value in table.items() if key not in NOT_COPIED}
+    return {}

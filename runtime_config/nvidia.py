@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVIDIA's runtime: ours is first in its list of low-level runtimes, so that --runtime=nvidia reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError, show
+from cgpu.runtime_config import programs, toml_files
+from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config.files import below, runtime_path
+from cgpu.runtime_config.toml_block import strip
+from cgpu.runtime_config.toml_edit import child, parse, put
+
+PATH = "/etc/nvidia-container-runtime/config.toml"
+PROGRAM = "nvidia-container-runtime"
+FILE = "nvidia-container-runtime/config.toml"
+LIST = (PROGRAM, "runtimes")
+#: what it uses where its settings have no list
+STOCK = ["runc", "crun"]
+
+
+def add(text: str, runtime: str) -> str:
+    """Return the settings with our runtime first in the list. Raises CgpuError when that cannot be."""
+    bare = strip(FILE, text)
+    present = child(parse(FILE, bare), *LIST)
+    if present is None:
+        present = STOCK
+    if not isinstance(present, list) or not all(isinstance(name, str) for name in present):
+        raise CgpuError(f"{FILE}: [{PROGRAM}] runtimes: {show(present)}: a list of programs is accepted")
+    if present[:1] == [runtime]:
+        return bare
+    return put(FILE, bare, LIST, [runtime, *(name for name in present if name != runtime)])
+
+
+def remove(text: str) -> str:
+    """Return the settings without what add() put in. Raises CgpuError."""
+    return strip(FILE, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Nvidia:
+    """The editor of NVIDIA's list of low-level runtimes. It has no default runtime."""
+
+    name: str = "nvidia"
+    path: str = PATH
+    search: Sequence[str] = programs.SEARCH
+
+    def is_present(self, root: Path) -> bool:
+        """Return whether NVIDIA's runtime is there; its settings may outlive it, and mean nothing then."""
+        return programs.find(PROGRAM, self.search) is not None
+
+    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+        """Return the edit that puts our runtime first. Raises CgpuError."""
+        file = toml_files.load(below(root, self.path), root)
+        return toml_files.edits([file.saying(add(file.text, runtime_path(wish)))])
+
+    def plan_remove(self, root: Path) -> Sequence[FileEdit]:
+        """Return the edit that takes our runtime out of the list. Raises CgpuError."""
+        return toml_files.edits([toml_files.load(below(root, self.path), root)])
+
+    def plan_release(self, root: Path) -> Sequence[FileEdit]:
+        """Return nothing: the list is read at each call."""
+        return []
+
+    def check(self, root: Path) -> None:
+        """Let NVIDIA's own tool read the file. Raises CgpuError with what it said."""
+        path = below(root, self.path)
+        tool = programs.find("nvidia-ctk", self.search)
+        if tool is None or not path.exists():
+            return
+        command = [tool, "config", "--config-file", str(path)]
+        answer = programs.ask(command)
+        if answer.status:
+            raise CgpuError(f"{path}: nvidia-ctk: {answer.last_line()}; see: {' '.join(command)}")
+
+    def reload(self, root: Path) -> Reload:
+        """Return nothing: the list is read at each call."""
+        return Reload(())

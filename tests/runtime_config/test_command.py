@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command cgpu-runtime-config."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError
+from cgpu.runtime_config import files
+from cgpu.runtime_config.docker import Docker
+from cgpu.runtime_config.editors import EDITORS
+from cgpu.runtime_config.main import main
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Path:
+    """Return a program to configure."""
+    path = tmp_path / "cgpu-container-runtime"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("engine", ["docker", "containerd", "crio", "podman", "nvidia"])
+def test_the_command(tmp_path: Path, runtime: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command shows, adds, does nothing the second time, and removes; a file it made goes again."""
+    config = tmp_path / "etc" / "settings"
+    common = [engine, "--config", str(config), "--runtime", str(runtime)]
+    assert main([*common, "--dry-run"]) == 0
+    assert str(runtime) in capsys.readouterr().out
+    assert not config.exists()
+    assert main(common) == 0
+    assert str(runtime) in config.read_text()
+    assert "runtime cgpu added" in capsys.readouterr().out
+    assert main(common) == 0
+    assert "nothing to change" in capsys.readouterr().out
+    assert main([*common, "--remove"]) == 0
+    assert not config.exists()
+    assert main([*common, "--remove"]) == 0
+
+
+def test_a_default_runtime(tmp_path: Path, runtime: Path) -> None:
+    """The runtime becomes the default where that is asked for."""
+    config = tmp_path / "daemon.json"
+    assert main(["docker", "--config", str(config), "--runtime", str(runtime), "--default-runtime"]) == 0
+    assert json.loads(config.read_text())["default-runtime"] == "cgpu"
+
+
+def test_the_diff_is_exact(tmp_path: Path, runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What --dry-run prints is a patch, also for files that come or go and for a last line without an end."""
+    config = tmp_path / "daemon.json"
+    common = ["docker", "--config", str(config), "--runtime", str(runtime)]
+    entry = f'"runtimes": {{"cgpu": {{"path": "{runtime}"}}}}'
+    config.write_text('{"a": 1}')
+    main([*common, "--dry-run"])
+    no_end = "\\ No newline at end of file\n"
+    heads = f"--- {config}\n+++ {config}\n@@ -1 +1 @@\n"
+    assert capsys.readouterr().out == f'{heads}-{{"a": 1}}\n{no_end}+{{"a": 1, {entry}}}\n{no_end}'
+    config.unlink()
+    main(common)
+    added = config.read_text().splitlines()
+    config.unlink()
+    capsys.readouterr()
+    main([*common, "--dry-run"])
+    new = "".join(f"+{line}\n" for line in added)
+    assert capsys.readouterr().out == f"--- /dev/null\n+++ {config}\n@@ -0,0 +1,{len(added)} @@\n{new}"
+    main(common)
+    capsys.readouterr()
+    main([*common, "--remove", "--dry-run"])
+    old = new.replace("+", "-")
+    assert capsys.readouterr().out == f"--- {config}\n+++ /dev/null\n@@ -1,{len(added)} +0,0 @@\n{old}"
+
+
+def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Put another program in systemctl's place, and no dockerd."""
+    program = tmp_path / "systemctl"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    found = {"systemctl": str(program)}
+    monkeypatch.setattr("cgpu.runtime_config.programs.find", lambda name, *_: found.get(name))
+
+
+def test_reloading(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dockerd reads the runtime; and before it goes, settings without it that still name a default."""
+    config = tmp_path / "daemon.json"
+    config.write_text('{"debug": true}')
+    systemctl(
+        tmp_path,
+        monkeypatch,
+        f'echo "$*" >>{tmp_path}/calls; cat {config} >>{tmp_path}/seen; echo >>{tmp_path}/seen',
+    )
+    common = ["docker", "--config", str(config), "--runtime", str(runtime), "--reload"]
+    assert main([*common, "--default-runtime"]) == 0
+    assert main([*common, "--remove"]) == 0
+    assert (tmp_path / "calls").read_text().splitlines() == ["try-reload-or-restart docker"] * 2
+    first, second = (json.loads(line) for line in (tmp_path / "seen").read_text().splitlines())
+    assert first["default-runtime"] == "cgpu"
+    assert second == {"debug": True, "default-runtime": "runc", "runtimes": {}}
+    assert config.read_text() == '{"debug": true}'
+
+
+@pytest.mark.parametrize("script", ["echo 'no such unit' >&2; exit 1", None])
+def test_a_failed_reload_changes_nothing(
+    tmp_path: Path,
+    runtime: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    script: str | None,
+) -> None:
+    """Where the engine cannot be told, its settings are as before."""
+    config = tmp_path / "daemon.json"
+    config.write_text("{}")
+    systemctl(tmp_path, monkeypatch, script or "")
+    if script is None:
+        monkeypatch.setattr("cgpu.runtime_config.programs.find", lambda *_: None)
+    assert main(["docker", "--config", str(config), "--runtime", str(runtime), "--reload"]) == 1
+    errors = capsys.readouterr().err
+    assert ("no such unit" if script else "systemctl: is not there") in errors
+    assert config.read_text() == "{}"
+
+
+def test_what_the_engine_refuses_is_taken_back(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Settings that the engine's own checker refuses do not stay."""
+    (tmp_path / "bin").mkdir()
+    dockerd = tmp_path / "bin" / "dockerd"
+    dockerd.write_text("#!/bin/sh\necho '--validate: bad'; [ $1 = --help ]\n")
+    dockerd.chmod(0o755)
+    monkeypatch.setitem(EDITORS, "docker", Docker(search=(str(tmp_path / "bin"),)))
+    config = tmp_path / "etc" / "daemon.json"
+    assert main(["docker", "--config", str(config), "--runtime", str(runtime)]) == 1
+    assert "daemon.json: dockerd: --validate: bad" in capsys.readouterr().err
+    assert not config.exists()
+
+
+def test_advice_does_not_end_dockerd(
+    tmp_path: Path, runtime: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a removal a restart is advised: a reload would leave the runtime in dockerd, or end it."""
+    common = ["docker", "--config", str(tmp_path / "d"), "--runtime", str(runtime)]
+    main(common)
+    assert capsys.readouterr().out.endswith("added; now: systemctl try-reload-or-restart docker\n")
+    main([*common, "--remove"])
+    assert capsys.readouterr().out.endswith("removed; now: systemctl restart docker\n")
+
+
+def test_hooks_have_no_file_to_choose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--config is refused where an engine's settings are files of ours."""
+    assert main(["hooks", "--config", str(tmp_path / "x")]) == 1
+    assert "hooks has no settings file to choose" in capsys.readouterr().err
+
+
+def test_the_first_original_is_kept(tmp_path: Path, runtime: Path) -> None:
+    """A copy of the file as it was before the first change stays beside it; mode and link are kept."""
+    target, link = tmp_path / "daemon.json", tmp_path / "link.json"
+    target.write_text('{"debug": true}\n')
+    target.chmod(0o640)
+    link.symlink_to(target)
+    for arguments in (["--runtime", str(runtime)], ["--remove"]):
+        assert main(["docker", "--config", str(link), *arguments]) == 0
+        assert (link.is_symlink(), target.stat().st_mode & 0o777) == (True, 0o640)
+    backup = tmp_path / "daemon.json.before-cgpu"
+    assert (backup.read_text(), backup.stat().st_mode & 0o777) == ('{"debug": true}\n', 0o640)
+    assert json.loads(target.read_text()) == {"debug": True}
+    assert sorted(path.name for path in tmp_path.iterdir() if path != runtime) == [
+        "daemon.json",
+        "daemon.json.before-cgpu",
+        "link.json",
+    ]
+
+
+@pytest.mark.parametrize("path", ["relative", "/does/not/exist", "/etc/passwd"])
+def test_a_runtime_that_is_no_program(tmp_path: Path, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the absolute path of a program is written into settings."""
+    assert main(["docker", "--config", str(tmp_path / "d"), "--runtime", path]) == 1
+    assert capsys.readouterr().err.startswith(f"cgpu-runtime-config: --runtime {path}: the absolute path")
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_broken_file_is_left_alone(
+    tmp_path: Path, runtime: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that cannot be read is named and not touched."""
+    config = tmp_path / "daemon.json"
+    for raw in (b"{", b"\xff"):
+        config.write_bytes(raw)
+        assert main(["docker", "--config", str(config), "--runtime", str(runtime)]) == 1
+        assert capsys.readouterr().err.count("\n") == 1
+        assert config.read_bytes() == raw
+
+
+def test_a_folder_that_takes_no_copy(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the copy of the original cannot be made, nothing is changed, and one line says why."""
+    config = tmp_path / "daemon.json"
+    config.write_text("{}")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("cgpu.runtime_config.files.tempfile.mkstemp", full)
+    assert main(["docker", "--config", str(config), "--runtime", str(runtime)]) == 1
+    expected = f"cgpu-runtime-config: {config}.before-cgpu: cannot be written (No space left on device)\n"
+    assert capsys.readouterr().err == expected
+    assert config.read_text() == "{}"
+
+
+def test_a_later_failure_takes_the_former_edits_back(tmp_path: Path) -> None:
+    """Of several files all are changed or none; one that somebody has changed meanwhile stays."""
+    first, second = tmp_path / "first", tmp_path / "new" / "second"
+    first.write_text("1")
+    edits = [FileEdit(first, b"1", b"2"), FileEdit(second, b"gone", b"2")]
+    with pytest.raises(CgpuError, match="second: was changed by another program meanwhile"):
+        files.apply(edits)
+    assert (first.read_text(), second.exists()) == ("1", False)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all editors do alike: files that come and go, engines that are not there, files that are wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cgpu.errors import CgpuError
+from cgpu.runtime_config.editor import Wish
+from cgpu.runtime_config.editors import EDITORS
+from cgpu.runtime_config.files import MAX_BYTES
+from tests.runtime_config.nodes import CONFIG_TOML, DAEMON_JSON, DEFAULT, MAIN, RUNTIME, WISH, Machine
+
+
+def test_names() -> None:
+    """Each editor stands under its own name."""
+    assert {name: editor.name for name, editor in EDITORS.items()} == {name: name for name in EDITORS}
+    assert list(EDITORS) == ["docker", "containerd", "crio", "podman", "nvidia", "hooks"]
+
+
+@pytest.mark.parametrize("wish", [WISH, DEFAULT])
+@pytest.mark.parametrize("before", [None, "", "\n", "# words"])
+@pytest.mark.parametrize("name", list(MAIN))
+def test_no_file_and_an_empty_one_are_told_apart(
+    machine: Machine, name: str, before: str | None, wish: Wish
+) -> None:
+    """A file that was not there goes again, one that was empty stays empty; twice is like once."""
+    path, version = MAIN[name]
+    if name == "docker" and before and before.strip():
+        before = "{ }"
+    if before is not None:
+        machine.write(path, before)
+    was = machine.state()
+    editor = machine.editor(name, version)
+    machine.add(editor, wish)
+    assert any(str(RUNTIME).encode() in content for content in machine.state().values())
+    assert editor.plan_add(machine.root, wish) == []
+    machine.remove(editor)
+    assert machine.state() == was
+    assert list(editor.plan_remove(machine.root)) == []
+
+
+@pytest.mark.parametrize("name", list(EDITORS))
+def test_a_machine_without_the_engine(machine: Machine, name: str) -> None:
+    """An engine that is not there is not present, has nothing to remove or release, and passes its check."""
+    editor = machine.editor(name)
+    assert not editor.is_present(machine.root)
+    assert list(editor.plan_remove(machine.root)) == []
+    assert list(editor.plan_release(machine.root)) == []
+    editor.check(machine.root)
+
+
+@pytest.mark.parametrize("name", list(MAIN))
+def test_present(machine: Machine, name: str) -> None:
+    """An engine whose program is there is present."""
+    assert machine.editor(name, "1.0").is_present(machine.root)
+
+
+def test_settings_make_an_engine_present(machine: Machine) -> None:
+    """Settings alone do, where only this engine has them; containerd with CRI switched off is not present."""
+    machine.write(DAEMON_JSON, "{}")
+    assert machine.editor("docker").is_present(machine.root)
+    machine.write(CONFIG_TOML, 'disabled_plugins = ["cri"]\n')
+    assert not machine.editor("containerd", "1.6.20").is_present(machine.root)
+    machine.write(CONFIG_TOML, "version = 2\n")
+    assert machine.editor("containerd").is_present(machine.root)
+
+
+@pytest.mark.parametrize("name", list(MAIN))
+def test_reloading_ends_no_container(machine: Machine, name: str) -> None:
+    """No engine's reload stops containers."""
+    assert not machine.editor(name).reload(machine.root).stops_containers
+
+
+@pytest.mark.parametrize("name", list(MAIN))
+@pytest.mark.parametrize("wrong", ["latin", "large", "pipe", "folder", "dangling", "outside", "broken"])
+def test_wrong_files(machine: Machine, tmp_path: Path, name: str, wrong: str) -> None:
+    """Each is refused in one line that names the file, and nothing is written."""
+    path, version = MAIN[name]
+    place = machine.write(path, b"\xff" if wrong == "latin" else b"[{")
+    if wrong == "large":
+        os.truncate(place, MAX_BYTES + 1)
+    elif wrong not in ("latin", "broken"):
+        place.unlink()
+        (tmp_path / "outside").write_text("")
+        make: dict[str, Callable[[], None]] = {
+            "pipe": lambda: os.mkfifo(place),
+            "folder": place.mkdir,
+            "dangling": lambda: place.symlink_to("nothing"),
+            "outside": lambda: place.symlink_to(tmp_path / "outside"),
+        }
+        make[wrong]()
+    with pytest.raises(CgpuError) as caught:
+        machine.editor(name, version).plan_add(machine.root, WISH)
+    message = str(caught.value)
+    assert place.name in message or "crio.conf" in message
+    assert "accepted" in message or wrong in ("dangling", "outside")
+    assert not (tmp_path / "outside").exists() or (tmp_path / "outside").read_text() == ""
+
+
+@pytest.mark.parametrize("runtime", ["cgpu-container-runtime", "/usr/lib/\udcff", "/a\nb"])
+def test_a_path_that_cannot_be_written(machine: Machine, runtime: str) -> None:
+    """A relative path, one that is no text, and one with a line break are refused."""
+    wish = Wish(Path(runtime))
+    for name, (_, version) in MAIN.items():
+        with pytest.raises(CgpuError, match="the absolute path of cgpu-container-runtime is accepted"):
+            machine.editor(name, version).plan_add(machine.root, wish)

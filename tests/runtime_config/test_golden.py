@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings as administrators have them, and what they become: every character is in the folder golden.
+
+NAME.before.txt is what was there, NAME.after.txt has the runtime, NAME.default.txt has it as the default;
+NAME.drop-in.txt and NAME.drop-in-default.txt are the files beside it, where an engine reads such.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cgpu.runtime_config import containerd, docker, nvidia, podman
+from tests.runtime_config import nodes
+from tests.runtime_config.nodes import RUNTIME
+
+GOLDEN = Path(__file__).with_name("golden")
+NAMES = sorted(path.name.removesuffix(".before.txt") for path in GOLDEN.glob("*.before.txt"))
+
+
+def edited(name: str, text: str, *, default: bool) -> str:
+    """Return what an engine's editor makes of a text."""
+    engine = name.partition("-")[0]
+    if engine == "nvidia":
+        return nvidia.add(text, str(RUNTIME))
+    add = {"docker": docker.add, "containerd": containerd.add, "podman": podman.add}[engine]
+    return add(text, str(RUNTIME), default=default)
+
+
+def restored(name: str, text: str) -> str | None:
+    """Return what the editor leaves of it."""
+    module = {"docker": docker, "containerd": containerd, "podman": podman, "nvidia": nvidia}[
+        name.partition("-")[0]
+    ]
+    result: str | None = module.remove(text)
+    return result
+
+
+def read(name: str) -> str:
+    """Return a golden text with its ends of lines."""
+    return (GOLDEN / f"{name}.txt").read_bytes().decode()
+
+
+def cases() -> list[tuple[str, str]]:
+    """Return each text and what becomes of it."""
+    return [
+        (name, kind)
+        for name in NAMES
+        for kind in ("after", "default")
+        if (GOLDEN / f"{name}.{kind}.txt").exists()
+    ]
+
+
+@pytest.mark.parametrize(("name", "kind"), cases())
+def test_golden(name: str, kind: str) -> None:
+    """The edited text is the golden one, and taking the runtime out gives the text of before."""
+    before = read(f"{name}.before")
+    after = edited(name, before, default=kind == "default")
+    assert after == read(f"{name}.{kind}")
+    assert edited(name, after, default=kind == "default") == after
+    assert restored(name, after) == before
+
+
+DROP_INS = [
+    ("crio-packages", "1.30.0", "etc/crio/crio.conf.d/10-crio.conf", nodes.CRIO),
+    ("podman-ordinary", "4.3.1", nodes.CONTAINERS_CONF, nodes.PODMAN_DROP_IN),
+    ("containerd-2-imports", "2.1.0", nodes.CONFIG_TOML, nodes.DROP_IN),
+    ("containerd-3", "2.1.0", nodes.CONFIG_TOML, nodes.DROP_IN),
+    ("containerd-4-imports", "2.3.1", nodes.CONFIG_TOML, nodes.DROP_IN),
+]
+
+
+@pytest.mark.parametrize("kind", ["drop-in", "drop-in-default"])
+@pytest.mark.parametrize(("name", "version", "main", "drop_in"), DROP_INS)
+def test_drop_ins(
+    machine: nodes.Machine, name: str, version: str, main: str, drop_in: str, kind: str
+) -> None:
+    """The drop-in is the golden one, the main file stays, and nothing is left when ours is taken out."""
+    machine.write(main, read(f"{name}.before"))
+    was = machine.state()
+    editor = machine.editor(name.partition("-")[0], version)
+    machine.add(editor, nodes.DEFAULT if kind.endswith("default") else nodes.WISH)
+    assert machine.read(drop_in) == read(f"{name}.{kind}")
+    assert {path: content for path, content in machine.state().items() if path != drop_in} == was
+    machine.remove(editor)
+    assert machine.state() == was
+
+
+def test_every_version_of_containerd_has_one() -> None:
+    """Each version of containerd's file is among them."""
+    assert {int(name.split("-")[1]) for name in NAMES if name.startswith("containerd-")} == set(
+        containerd.PLUGINS
+    )
