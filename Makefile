@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, as root, with nothing but git and make.
 
-.PHONY: help demo test test-gpu test-vm test-vm-full test-debug-kernel build lint format fuzz coverage bench bench-shares clean
+.PHONY: help demo test test-gpu test-vm test-vm-full test-debug-kernel build deb lint format fuzz coverage bench bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -10,6 +10,7 @@ help:
 	@echo "make test-debug-kernel  the same on a kernel that checks itself; builds that kernel first"
 	@echo "make test-gpu  checks on a real GPU; says so and does nothing where there is none"
 	@echo "make build   virtual environment and C parts only"
+	@echo "make deb     Debian packages, into dist/"
 	@echo "make lint    linters only (after make build or make test)"
 	@echo "make format  rewrite Python and C in the project's style"
 	@echo "make fuzz    fuzz the C core for SECONDS (60) each, and keep what was found; coverage: which lines that reaches"
@@ -39,6 +40,9 @@ test-gpu:
 
 build:
 	@scripts/bootstrap build
+
+deb:
+	@scripts/build-deb
 
 lint:
 	@scripts/lint

@@ -25,9 +25,17 @@ SWITCHES = ("enforce", "allow_zero_weight", "allow_unknown_driver", "managed_mem
 VALUES = ("context_memory", "drift_tolerance", "drift_reaction", "slice_us")
 
 
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    made = argparse.ArgumentParser(prog="cgpu-config-apply", description=__doc__.partition(": ")[2])
+    made.add_argument("--config", type=Path, metavar="FILE", help=f"configuration (default {paths.CONFIG})")
+    made.add_argument("--version", action="version", version=f"cgpu-config-apply {__version__}")
+    return made
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when the configuration is in force, 1 after one line of error."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         apply(load(options.config or paths.CONFIG, required=options.config is not None))
     except CgpuError as error:
@@ -55,13 +63,6 @@ def apply(config: Effective) -> None:
         _write_effective(config)
         undo.pop_all()
     _set_configured()
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="cgpu-config-apply", description=__doc__.partition(": ")[2])
-    parser.add_argument("--config", type=Path, metavar="FILE", help=f"configuration (default {paths.CONFIG})")
-    parser.add_argument("--version", action="version", version=f"cgpu-config-apply {__version__}")
-    return parser
 
 
 def _tree(config: Effective) -> Tree:

@@ -18,7 +18,11 @@ EXIT_PIPE = 141  # as of a program that SIGPIPE has ended
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """module: it has `main(arguments)`, which returns the exit status. does: one line for the help."""
+    """One part of the command.
+
+    module: it has `main(arguments)`, which returns the exit status, and `parser()`, of which the manual page
+    and the completion of the shells are made. does: one line for the help.
+    """
 
     module: str
     does: str

@@ -28,7 +28,7 @@ ROOT = Path("/")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when the settings are as asked, 1 after one line of error."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         _configure(options, _editor(options.engine, options.config))
     except CgpuError as error:
@@ -37,18 +37,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="cgpu-runtime-config", description=__doc__)
-    parser.add_argument("engine", choices=tuple(EDITORS))
-    parser.add_argument("--config", type=Path, metavar="PATH", help="the engine's settings file")
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    made = argparse.ArgumentParser(prog="cgpu-runtime-config", description=__doc__)
+    made.add_argument("engine", choices=tuple(EDITORS), help="the container engine")
+    made.add_argument("--config", type=Path, metavar="PATH", help="the engine's settings file")
+    made.add_argument(
         "--runtime", type=Path, metavar="PATH", default=LAUNCHER, help="cgpu-container-runtime"
     )
-    parser.add_argument("--default-runtime", action="store_true", help="use it where none is named")
-    parser.add_argument("--remove", action="store_true", help="take the runtime out again")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would change")
-    parser.add_argument("--reload", action="store_true", help="let a running engine know; containers go on")
-    return parser
+    made.add_argument("--default-runtime", action="store_true", help="use it where none is named")
+    made.add_argument("--remove", action="store_true", help="take the runtime out again")
+    made.add_argument("--dry-run", action="store_true", help="only show what would change")
+    made.add_argument("--reload", action="store_true", help="let a running engine know; containers go on")
+    return made
 
 
 def _editor(name: str, config: Path | None) -> Editor:

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 
 from cgpu.errors import CgpuError, one_line
 from cgpu.run.child import FAILED, StartError
-from cgpu.run.options import parse
+from cgpu.run.options import parse, parser
 from cgpu.run.session import run
 
 INTERRUPTED = 130
+
+__all__ = ["main", "parser"]
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -48,7 +48,7 @@ def parser() -> Parser:
     recorded.add_argument("argv", metavar="COMMAND", nargs=argparse.REMAINDER, help="after --")
     shown = commands.add_parser("show", help="print a trace as a table")
     shown.add_argument("--summary", action="store_true", help="counts by call and status alone")
-    shown.add_argument("file", type=Path, metavar="FILE")
+    shown.add_argument("file", type=Path, metavar="FILE", help="the trace")
     replayed = commands.add_parser("replay", help="run a trace through the engine and a simulated card")
     replayed.add_argument(
         "--model", metavar="MODEL[=MIB]", default="T4", help="the card: T4, V100, A10, H200 (default T4)"
@@ -56,7 +56,7 @@ def parser() -> Parser:
     replayed.add_argument(
         "--mem", metavar="SIZE", help="the slice: bytes, or 512M, 6G (default the whole card)"
     )
-    replayed.add_argument("file", type=Path, metavar="FILE")
+    replayed.add_argument("file", type=Path, metavar="FILE", help="the trace")
     return made
 
 

@@ -14,8 +14,12 @@ KEPT = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV")
 
 
 def command(*arguments: str) -> list[str]:
-    """Return the command line of cgpud with these arguments."""
-    return [sys.executable, "-P", "-m", MODULE, *arguments]
+    """Return the command line of cgpud with these arguments.
+
+    Who runs without site packages, as the commands of the Debian package do, starts the daemon so too.
+    """
+    isolated = ["-S"] if sys.flags.no_site else []
+    return [sys.executable, "-P", *isolated, "-m", MODULE, *arguments]
 
 
 def environment() -> dict[str, str]:

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write the commands of the Debian package: launchers.py OUTDIR.
+
+Each starts Debian's Python with the package's folder in front of the standard library, and with nothing else:
+no site packages, no PYTHON variables, no folder of the caller's. cgpu-hook is its own launcher.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+
+FOLDER = "/usr/lib/opencgpu"
+TEXT = """#!/usr/bin/python3 -IS
+import sys
+sys.path.insert(0, "{folder}")
+from {module} import {function}
+sys.exit({function}())
+"""
+
+
+def main(target: Path) -> None:
+    """Write one file for each command of the distribution."""
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in distribution("opencgpu").entry_points:
+        if entry.name == "cgpu-hook":
+            continue
+        made = target / entry.name
+        made.write_text(TEXT.format(folder=FOLDER, module=entry.module, function=entry.attr))
+        made.chmod(0o755)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write the manual pages as Markdown for go-md2man: man.py PAGES OUTDIR DATE.
+
+PAGES (docs/man) has the pages' texts. In them @SYNOPSIS@, @OPTIONS@, @SUBCOMMANDS@ and @KEYS@ stand for what
+the parsers and the schema say. A subcommand without a text gets a page of its help alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from cgpu import __version__
+from cgpu.config import SCHEMA
+from cgpu.install.packaging.parsers import nested, programs, subcommands
+from cgpu.main import SUBCOMMANDS
+
+SUBCOMMAND_SECTION = 1
+PLAIN = """# NAME
+
+{name} - {does}
+
+# SYNOPSIS
+
+@SYNOPSIS@
+
+# DESCRIPTION
+
+{description}
+
+# OPTIONS
+
+@OPTIONS@
+{notes}
+# SEE ALSO
+
+**cgpu**(1)
+"""
+
+
+def escaped(text: str) -> str:
+    """Return text in which nothing is Markdown."""
+    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", text)
+
+
+def synopsis(parser: argparse.ArgumentParser) -> str:
+    """Return what a command line looks like, one line for each of its subcommands."""
+    usages = [_usage(inner) for inner in nested(parser).values()] or [_usage(parser)]
+    return "\n\n".join(usages)
+
+
+def _usage(parser: argparse.ArgumentParser) -> str:
+    parser.formatter_class = functools.partial(argparse.HelpFormatter, width=10000)
+    usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+    return f"**{parser.prog}** {escaped(usage.removeprefix(parser.prog).strip())}"
+
+
+def options(parser: argparse.ArgumentParser) -> str:
+    """Return what each option and argument means, those of subcommands below a heading of their own."""
+    parts = [*_definitions(parser)]
+    for name, inner in nested(parser).items():
+        does = inner.description or _help_of(parser, name)
+        parts += [f"## {inner.prog}", f"{_sentence(does)}", *_definitions(inner)]
+    return "\n\n".join(parts)
+
+
+def _definitions(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        if action.help == argparse.SUPPRESS or isinstance(action, argparse._SubParsersAction):
+            continue
+        if action.dest == "help" and parser.prog.count(" ") > 1:
+            continue  # said once, of the command itself
+        text = parser._get_formatter()._expand_help(action) if action.help else ""
+        yield f"{_head(action)}\n: {_sentence(text)}"
+
+
+def _head(action: argparse.Action) -> str:
+    metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    if action.choices is not None and action.metavar is None:
+        metavar = "|".join(map(str, action.choices))
+    value = f"*{escaped(metavar)}*"
+    if not action.option_strings:
+        return value
+    takes = "" if action.nargs == 0 else f" {value}"
+    return ", ".join(f"**{name}**{takes}" for name in action.option_strings)
+
+
+def _help_of(parser: argparse.ArgumentParser, name: str) -> str:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for choice in action._choices_actions:
+                if choice.dest == name:
+                    return choice.help or name
+    return name
+
+
+def _sentence(text: str) -> str:
+    text = escaped(" ".join(text.split()))
+    if not text:
+        return "Said above."
+    return text[0].upper() + text[1:] + ("" if text.endswith((".", ":")) else ".")
+
+
+def subcommand_list() -> str:
+    """Return the subcommands with what each does and the page that says more."""
+    return "\n\n".join(
+        f"**cgpu {name}**\n: {_sentence(one.does)} See **cgpu-{name}**({SUBCOMMAND_SECTION})."
+        for name, one in SUBCOMMANDS.items()
+    )
+
+
+def keys() -> str:
+    """Return the keys of the configuration, out of its schema."""
+    schema = json.loads(SCHEMA.read_text())
+    return "\n\n".join(
+        f"**{name}**: {escaped(_accepted(rule))}; default {escaped(json.dumps(rule['default']))}\n"
+        f": {escaped(rule['description'])}"
+        for name, rule in schema["properties"].items()
+    )
+
+
+def _accepted(rule: dict[str, object]) -> str:
+    if isinstance(rule.get("enum"), list):
+        return ", ".join(str(value) for value in _list(rule["enum"]))
+    kinds = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
+    words = {"string": "an absolute path" if "pattern" in rule else "text", "boolean": "true or false"}
+    words["integer"] = f"{rule.get('minimum', '')} to {rule.get('maximum', '')}"
+    return " or ".join(words.get(str(kind), str(kind)) for kind in kinds)
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def texts(pages: Path) -> dict[str, str]:
+    """Return the source of each page by its file name, without .md."""
+    found = {path.name.removesuffix(".md"): path.read_text() for path in sorted(pages.glob("*.md"))}
+    for name, parser in subcommands().items():
+        page = f"cgpu-{name}.{SUBCOMMAND_SECTION}"
+        notes = f"\n# NOTES\n\n{escaped(parser.epilog)}\n" if parser.epilog else ""
+        described = _sentence(parser.description or SUBCOMMANDS[name].does)
+        filled = {"name": f"cgpu-{name}", "does": SUBCOMMANDS[name].does, "notes": notes}
+        found.setdefault(page, PLAIN.format(description=described, **filled))
+    return found
+
+
+def page(name: str, text: str, date: str) -> str:
+    """Return a page's Markdown: with its title, and what the parsers say in place of the words for it."""
+    program, _, section = name.rpartition(".")
+    known = {**programs(), **{f"cgpu-{one}": parser for one, parser in subcommands().items()}}
+    for word, made in (("@SUBCOMMANDS@", subcommand_list), ("@KEYS@", keys)):
+        text = text.replace(word, made()) if word in text else text
+    if program in known:
+        text = text.replace("@SYNOPSIS@", synopsis(known[program]))
+        text = text.replace("@OPTIONS@", options(known[program]))
+    return f'% {program.upper()} {section} "{date}" "OpenCGPU {__version__}" "OpenCGPU"\n\n{text}'
+
+
+def main(pages: Path, target: Path, date: str) -> None:
+    """Write all pages."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name, text in texts(pages).items():
+        (target / f"{name}.md").write_text(page(name, text, date))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Completion: what the tab key gives in bash and zsh."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cgpu.install.packaging.completion import write
+from cgpu.install.packaging.parsers import programs, subcommands
+from tests.packaging.shell import Shell
+
+SAYS = "cgpu() { echo GOT:$*; }; cgpud() { echo GOT:$*; }; "
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the files for both shells."""
+    made = tmp_path_factory.mktemp("completion")
+    write(made / "bash", made / "zsh")
+    return made
+
+
+@pytest.fixture(params=["bash", "zsh"])
+def shell(request: pytest.FixtureRequest, folder: Path) -> Iterator[Shell]:
+    """Start a shell that has the completion as it is installed."""
+    if shutil.which(request.param) is None:
+        pytest.skip(f"{request.param} is not installed; run: scripts/bootstrap test")
+    if request.param == "bash":
+        setup = f"{SAYS} for file in {folder}/bash/*; do . $file; done"
+        made = Shell(["bash", "--norc", "--noprofile", "-i"], setup)
+    else:
+        setup = f"{SAYS} fpath=({folder}/zsh $fpath); autoload -Uz compinit; compinit -u -D"
+        made = Shell(["zsh", "-f", "-i"], setup)
+    yield made
+    made.end()
+
+
+def test_files(folder: Path) -> None:
+    """Each command that people call has a file for each shell."""
+    assert sorted(path.name for path in (folder / "bash").iterdir()) == sorted(programs())
+    assert sorted(path.name for path in (folder / "zsh").iterdir()) == sorted(
+        f"_{name}" for name in programs()
+    )
+
+
+@pytest.mark.parametrize("name", list(subcommands()))
+def test_subcommand(shell: Shell, name: str) -> None:
+    """Each subcommand of cgpu is completed from all letters but its last."""
+    assert shell.completed(f"cgpu {name[:-1]}") == name
+
+
+def test_options(shell: Shell) -> None:
+    """Options of subcommands, of subcommands of those and of other commands are completed."""
+    assert shell.completed("cgpu run --hi") == "run --high-prio"
+    assert shell.completed("cgpu trace rec") == "trace record"
+    assert shell.completed("cgpu trace show --s") == "trace show --summary"
+    assert shell.completed("cgpud --foreg") == "--foreground"
+
+
+def test_files_are_completed(shell: Shell, tmp_path: Path) -> None:
+    """A file is completed where an option takes one."""
+    (tmp_path / "unusual-name.yaml").touch()
+    assert shell.completed(f"cgpud --config {tmp_path}/unus") == f"--config {tmp_path}/unusual-name.yaml"

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Debian packages, really installed, used and removed on a copy of this machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.packaging.conftest import Packages
+from tests.packaging.machine import Machine
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
+FOLDER = "/usr/lib/opencgpu"
+PROBE = f"{FOLDER}/cgpu/kmod/build/cgpu-probe"
+UNIT_STATE = "var/lib/systemd/deb-systemd-helper-enabled/cgpud.service.dsh-also"
+DAEMON_JSON = "/etc/docker/daemon.json"
+
+
+@pytest.fixture
+def engine(node: Machine) -> Iterator[Machine]:
+    """Run cgpud with a simulated card."""
+    node.run("cgpud", "--simulate", "T4")
+    yield node
+    node.attempt("cgpud", "--stop", "--force")
+
+
+@pytest.fixture
+def sliced(engine: Machine) -> Iterator[subprocess.Popen[str]]:
+    """Run a command in a slice that lasts."""
+    process = engine.start(
+        "cgpu", "run", "--mem", "1G", "--", "/bin/sh", "-c", "echo started; exec sleep 200"
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+    yield process
+    process.terminate()
+    process.communicate()
+
+
+def pid_of(machine: Machine) -> int:
+    """Return the pid of the daemon."""
+    return int(json.loads(machine.run("cgpud", "--status"))["pid"])
+
+
+def test_starts_nothing(packages: Packages, machine: Machine) -> None:
+    """The installation starts no engine, enables no unit and writes nothing to /etc."""
+    machine.install(packages.daemon)
+    assert not machine.path("/run/cgpu").exists()
+    changed = machine.changes()
+    assert "usr/bin/cgpu" in changed
+    assert [name for name in changed if name.startswith("etc/")] == []
+
+
+def test_nothing_left(packages: Packages, machine: Machine) -> None:
+    """After use and removal only a note of systemd's helper is left, and nothing after the purge."""
+    shutil.copy(packages.daemon, machine.path("tmp"))
+    machine.run("apt-get", "-q", "-y", "install", f"/tmp/{packages.daemon.name}")
+    machine.run("cgpud", "--simulate", "T4")
+    machine.run("cgpu", "run", "--mem", "1G", "--", PROBE, "info")
+    machine.run("cgpu-smi")
+    assert machine.remove("opencgpu").returncode == 0
+    assert not machine.path("/run/cgpu/control.sock").exists()
+    assert machine.changes() == [UNIT_STATE]
+    assert machine.remove("opencgpu", purge=True).returncode == 0
+    assert machine.changes() == []
+
+
+def test_purge_keeps_what_somebody_wrote(packages: Packages, machine: Machine) -> None:
+    """A purge leaves a configuration that a person wrote, and takes empty folders."""
+    machine.install(packages.daemon)
+    machine.run("mkdir", "-p", "/etc/cgpu", "/var/lib/cgpu/install")
+    machine.path("/etc/cgpu/config.yaml").write_text("policy: 2\n")
+    assert machine.remove("opencgpu", purge=True).returncode == 0
+    assert machine.changes() == ["etc/cgpu", "etc/cgpu/config.yaml"]
+
+
+@pytest.mark.parametrize("command", ["cgpu", "cgpud", "cgpu-smi", "cgpu-config-apply"])
+def test_isolated(node: Machine, command: str) -> None:
+    """Neither Python's variables nor modules in the caller's folder change what a command runs."""
+    node.run("mkdir", "-p", "/tmp/evil/cgpu")
+    node.path("/tmp/evil/cgpu/__init__.py").write_text("raise SystemExit('evil')")
+    node.path("/tmp/evil/sitecustomize.py").write_text("raise SystemExit('evil')")
+    hostile = {"PYTHONPATH": "/tmp/evil", "PYTHONSTARTUP": "/tmp/evil/sitecustomize.py", "PYTHONHOME": "/tmp"}
+    shown = node.run(command, "--version", cwd="/tmp/evil", **hostile)
+    assert shown.startswith(f"{command} ")
+
+
+def test_no_site_packages(node: Machine) -> None:
+    """What other packages have every Python run at its start is run by no command, nor by the daemon."""
+    folder = node.path("/usr/local/lib/python3.11/dist-packages")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "marker.pth").write_text("import os; open('/tmp/marker', 'w').close()\n")
+    node.run("/usr/bin/python3", "-c", "0")
+    marker = node.path("/tmp/marker")
+    marker.unlink()
+    node.run("cgpud", "--simulate", "T4")
+    node.run("cgpu-smi")
+    node.run("cgpud", "--stop")
+    node.run("cgpu", "run", "--simulate", "T4", "--mem", "1G", "--", PROBE, "info")
+    node.run("cgpud", "--stop")
+    (folder / "marker.pth").unlink()
+    assert not marker.exists()
+
+
+def test_bytecode_is_used(node: Machine) -> None:
+    """The hook runs from the package's bytecode, every module of it."""
+    code = (
+        f"import sys; sys.path.append({FOLDER!r}); import cgpu.hook.main; "
+        "print(*(m.__cached__ for n, m in sys.modules.items() if n.partition('.')[0] == 'cgpu'))"
+    )
+    files = node.run("/usr/bin/python3", "-IS", "-c", code).split()
+    assert len(files) > 10
+    owned = set(node.run("dpkg", "--listfiles", "opencgpu").split("\n"))
+    assert [name for name in files if name not in owned] == []
+    verbose = node.attempt("/usr/bin/python3", "-ISv", f"{FOLDER}/cgpu/hook/cgpu-hook", "poststop").stdout
+    compiled = [line for line in verbose.splitlines() if line.startswith(f"# code object from '{FOLDER}")]
+    assert len(compiled) == len(files)
+    assert [line for line in compiled if not line.endswith(".cpython-311.pyc'")] == []
+
+
+def test_files_are_the_packages(engine: Machine) -> None:
+    """Use changes no file of the package and adds none beside them."""
+    engine.run("cgpu", "run", "--mem", "1G", "--", PROBE, "info")
+    assert engine.run("dpkg", "--verify", "opencgpu") == ""
+    owned = set(engine.run("dpkg", "--listfiles", "opencgpu").split("\n"))
+    found = engine.run("find", FOLDER).split()
+    assert [name for name in found if name not in owned] == []
+
+
+def test_slice(engine: Machine) -> None:
+    """A command in a slice sees its slice, gets that and not a byte more."""
+    run = ("cgpu", "run", "--mem", "1G", "--", PROBE)
+    assert "total=1073741824 " in engine.run(*run, "info")
+    assert "status=0x0" in engine.run(*run, "alloc=1024M")
+    assert "status=0x51" in engine.attempt(*run, "alloc=1025M").stdout
+
+
+def test_runtime(engine: Machine) -> None:
+    """The container engines are told of the runtime inside the package, which runs."""
+    engine.run("cgpu-runtime-config", "docker", "--config", "/tmp/daemon.json")
+    settings = json.loads(engine.path("/tmp/daemon.json").read_text())
+    path = settings["runtimes"]["cgpu"]["path"]
+    assert path == f"{FOLDER}/cgpu/runtime_config/launcher/cgpu-container-runtime"
+    assert engine.run(path, "--version") == engine.run("/usr/bin/cgpu-container-runtime", "--version")
+
+
+def test_removal_refused(engine: Machine, sliced: subprocess.Popen[str]) -> None:
+    """While a slice is in use the package stays, and the slice goes on."""
+    done = engine.remove("opencgpu")
+    assert done.returncode != 0
+    assert "opencgpu: not removed: 1 slices are in use; stop their containers: cgpu-smi" in done.stdout
+    assert sliced.poll() is None
+    engine.run("cgpu-smi")
+    assert engine.run("dpkg", "--verify", "opencgpu") == ""
+
+
+def test_removal_refused_by_settings(node: Machine) -> None:
+    """While a container engine names the runtime the package stays."""
+    node.run("cgpu-runtime-config", "docker")
+    done = node.remove("opencgpu")
+    node.run("cgpu-runtime-config", "docker", "--remove")
+    assert done.returncode != 0
+    said = f"opencgpu: not removed: {DAEMON_JSON} name its runtime; take it out: cgpu-runtime-config ENGINE"
+    assert said in done.stdout
+
+
+def test_removal_takes_the_node_back(packages: Packages, machine: Machine) -> None:
+    """Where the node was set up, removal calls `cgpu uninstall`, and does not go on when that fails."""
+    machine.install(packages.daemon)
+    machine.run("mkdir", "-p", "/var/lib/cgpu/install")
+    machine.path("/var/lib/cgpu/install/journal.jsonl").write_text("this is no journal\n")
+    done = machine.remove("opencgpu")
+    assert done.returncode != 0
+    assert "opencgpu: not removed: the node is still set up; see above, then: cgpu uninstall" in done.stdout
+    machine.path("/var/lib/cgpu/install/journal.jsonl").unlink()
+    assert machine.remove("opencgpu").returncode == 0
+
+
+def test_replaced_while_it_runs(packages: Packages, engine: Machine, sliced: subprocess.Popen[str]) -> None:
+    """A newly installed package leaves engine and slices alone, and says how to exchange the engine."""
+    before = pid_of(engine)
+    said = engine.install(packages.daemon)
+    assert "to exchange it: cgpu upgrade" in said
+    assert pid_of(engine) == before
+    assert sliced.poll() is None
+
+
+def test_module_package(packages: Packages, machine: Machine) -> None:
+    """The module's package gives its sources to dkms, and takes them back."""
+    # Without kernels there is nothing to build; tests/module builds the same sources.
+    machine.run("mount", "-t", "tmpfs", "tmpfs", "/lib/modules")
+    machine.install(packages.module)
+    assert machine.run("dkms", "status", "opencgpu").startswith("opencgpu/0.1.0: added")
+    assert machine.remove("opencgpu-dkms", purge=True).returncode == 0
+    assert machine.changes() == []
