@@ -47,6 +47,8 @@ SUBCOMMANDS = {
         "cgpu.install.support_bundle.main", "pack what support needs to see, without secrets"
     ),
     "trace": Subcommand("cgpu.trace.main", "record the driver calls of a command, show and replay them"),
+    "install": Subcommand("cgpu.install.install_command", "make this machine a node that slices GPUs"),
+    "uninstall": Subcommand("cgpu.install.uninstall_command", "take back what install has done"),
 }
 
 

@@ -146,6 +146,11 @@ class Tree:
         The message of the CgpuError says what is left where the node has too little.
         """
         check_id(container)
+        if os.path.exists(paths.DRAINING):
+            raise CgpuError(
+                f"container {container}: no slices are given out while OpenCGPU is removed from this node; "
+                "if nobody does that: cgpu doctor --fix"
+            )
         slices = " ".join(f"gpu={gpu}:{size}:{weight}:{high}" for gpu, size, weight, high in grants)
         whole = "".join(f" native={gpu}" for gpu in natives)
         line = f"create id={container} pid={pid} {slices}{whole}"

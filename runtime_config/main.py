@@ -42,9 +42,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="cgpu-runtime-config", description=__doc__)
     made.add_argument("engine", choices=tuple(EDITORS), help="the container engine")
     made.add_argument("--config", type=Path, metavar="PATH", help="the engine's settings file")
-    made.add_argument(
-        "--runtime", type=Path, metavar="PATH", default=LAUNCHER, help="cgpu-container-runtime"
-    )
+    made.add_argument("--runtime", type=Path, metavar="PATH", default=LAUNCHER, help="cgpu-container-runtime")
     made.add_argument("--default-runtime", action="store_true", help="use it where none is named")
     made.add_argument("--remove", action="store_true", help="take the runtime out again")
     made.add_argument("--dry-run", action="store_true", help="only show what would change")

@@ -6,6 +6,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from cgpu import paths
+from cgpu.install import places
+from cgpu.install.install_command import parser as install_parser
+from cgpu.install.uninstall_command import parser as uninstall_parser
 from cgpu.smi.main import parser
 from cgpu.trace.format import schema
 from cgpu.trace.main import parser as trace_parser
@@ -64,6 +68,16 @@ def test_trace_options(repository: Path) -> None:
     (choices,) = [one.choices for one in trace_parser()._actions if isinstance(one.choices, dict)]
     options = {name for one in choices.values() for action in one._actions for name in action.option_strings}
     assert {name for name in options if name not in document} == {"-h", "--help", "--output"}
+
+
+def test_install_options(repository: Path) -> None:
+    """The document names every option of cgpu install and cgpu uninstall, and each file they make."""
+    document = (repository / "docs/install.md").read_text()
+    for one in (install_parser(), uninstall_parser()):
+        options = {name for action in one._actions for name in action.option_strings}
+        assert {name for name in options if name not in document} == {"-h", "--help"}
+    named = (places.UNITS, places.MODULES_LOAD, places.MODPROBE, places.RECORD, paths.CONFIG, paths.DRAINING)
+    assert [path for path in named if path not in document] == []
 
 
 def test_trace_events(repository: Path) -> None:

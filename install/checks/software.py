@@ -10,7 +10,7 @@ from cgpu.install.node import Node
 STORE_KEPT = 254
 FIRST_LOW_LEVEL = {"runc": (1, 1), "crun": (1, 8)}
 # Runtimes that are no engine of their own: settings of something else.
-NO_PROGRAM = ("nvidia", "cdi")
+NO_PROGRAM = ("nvidia", "hooks")
 
 
 def dkms(node: Node) -> list[Finding]:

@@ -17,7 +17,10 @@ pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 FOLDER = "/usr/lib/opencgpu"
 PROBE = f"{FOLDER}/cgpu/kmod/build/cgpu-probe"
-UNIT_STATE = "var/lib/systemd/deb-systemd-helper-enabled/cgpud.service.dsh-also"
+UNIT_STATES = [
+    f"var/lib/systemd/deb-systemd-helper-enabled/{unit}.service.dsh-also"
+    for unit in ("cgpu-config-apply", "cgpud")
+]
 DAEMON_JSON = "/etc/docker/daemon.json"
 
 
@@ -57,7 +60,7 @@ def test_starts_nothing(packages: Packages, machine: Machine) -> None:
 
 
 def test_nothing_left(packages: Packages, machine: Machine) -> None:
-    """After use and removal only a note of systemd's helper is left, and nothing after the purge."""
+    """After use and removal only notes of systemd's helper are left, and nothing after the purge."""
     shutil.copy(packages.daemon, machine.path("tmp"))
     machine.run("apt-get", "-q", "-y", "install", f"/tmp/{packages.daemon.name}")
     machine.run("cgpud", "--simulate", "T4")
@@ -65,7 +68,7 @@ def test_nothing_left(packages: Packages, machine: Machine) -> None:
     machine.run("cgpu-smi")
     assert machine.remove("opencgpu").returncode == 0
     assert not machine.path("/run/cgpu/control.sock").exists()
-    assert machine.changes() == [UNIT_STATE]
+    assert machine.changes() == UNIT_STATES
     assert machine.remove("opencgpu", purge=True).returncode == 0
     assert machine.changes() == []
 
@@ -173,12 +176,15 @@ def test_removal_takes_the_node_back(packages: Packages, machine: Machine) -> No
     """Where the node was set up, removal calls `cgpu uninstall`, and does not go on when that fails."""
     machine.install(packages.daemon)
     machine.run("mkdir", "-p", "/var/lib/cgpu/install")
-    machine.path("/var/lib/cgpu/install/journal.jsonl").write_text("this is no journal\n")
+    machine.path("/var/lib/cgpu/install/journal.json").write_text("this is no journal\n")
     done = machine.remove("opencgpu")
     assert done.returncode != 0
     assert "opencgpu: not removed: the node is still set up; see above, then: cgpu uninstall" in done.stdout
-    machine.path("/var/lib/cgpu/install/journal.jsonl").unlink()
+    machine.path("/var/lib/cgpu/install/journal.json").unlink()
+    machine.run("cgpu", "install", "--engine", "daemon", "--runtimes", "docker")
+    assert "/usr/lib/opencgpu/" in machine.path(DAEMON_JSON).read_text()
     assert machine.remove("opencgpu").returncode == 0
+    assert [name for name in machine.changes() if name.startswith("etc/")] == []
 
 
 def test_replaced_while_it_runs(packages: Packages, engine: Machine, sliced: subprocess.Popen[str]) -> None:

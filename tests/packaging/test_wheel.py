@@ -22,7 +22,15 @@ PROGRAMS = (
     "kmod/build/libcgpud.so",
     "runtime_config/launcher/cgpu-container-runtime",
 )
-DATA = ("kmod/Makefile", "kmod/abi/nvidia.json", "kmod/core/cgpu_core.h", "py.typed")
+DATA = (
+    "kmod/Makefile",
+    "kmod/abi/nvidia.json",
+    "kmod/core/cgpu_core.h",
+    "kmod/module/dkms.conf",
+    "kmod/units/cgpu-config-apply.service",
+    "kmod/units/cgpud.service",
+    "py.typed",
+)
 BARE = ("hook", "install", "kmod", "runtime_config", "tests")
 
 
@@ -94,6 +102,23 @@ def test_wheel_content(wheel: Path) -> None:
     assert [name for name in modes if name.endswith((".o", ".d", ".a", ".pyc"))] == []
     assert not {f"cgpu/{name}" for name in (*PROGRAMS, *DATA)} - modes.keys()
     assert [name for name in PROGRAMS if not modes[f"cgpu/{name}"] & 0o100] == []
+
+
+def dkms_source(module: Path, target: Path) -> dict[str, bytes]:
+    """Return the files that dkms is given, by the Makefile of a module's folder."""
+    run("make", "-s", "-C", module, "dkms-source", f"DESTDIR={target}")
+    files = (path for path in target.rglob("*") if path.is_file())
+    return {str(path.relative_to(target)): path.read_bytes() for path in files}
+
+
+def test_module_sources(wheel: Path, repository: Path, tmp_path: Path) -> None:
+    """What dkms builds the module from is the same out of an installed wheel as out of the checkout."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "wheel")
+    shipped = dkms_source(tmp_path / "wheel/cgpu/kmod/module", tmp_path / "shipped")
+    assert shipped == dkms_source(repository / "kmod/module", tmp_path / "checkout")
+    assert "usr/src/opencgpu-0.1.0/dkms.conf" in shipped
+    assert len(shipped) > 80
 
 
 @pytest.mark.slow

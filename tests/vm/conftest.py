@@ -28,8 +28,8 @@ from tests.vm.sliced_node import SlicedNode
 Boot = Callable[..., Machine]
 # The longest first; the others take less than half a minute each.
 LONG = (
-    "test_upgrade", "test_slice", "test_enforcement", "test_many", "test_deaths", "test_life",
-    "test_identity",
+    "test_installer", "test_upgrade", "test_slice", "test_enforcement", "test_many", "test_deaths",
+    "test_life", "test_identity",
     "test_run", "test_races", "test_install", "test_versions", "test_conformance", "test_next_kernel",
     "test_shares", "test_neighbours", "test_refusals", "test_standin_versions", "test_config_apply",
     "test_harness",

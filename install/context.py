@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What steps work with: the root, commands, the record's store of contents, and who edits which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cgpu.install.runner import Runner
+from cgpu.install.store import Store
+from cgpu.runtime_config.editor import Editor
+
+
+@dataclass(slots=True)
+class Context:
+    """One run of install or uninstall.
+
+    notes: what is left to the user, or worth to know, in the order it came up; each once.
+    """
+
+    root: Path
+    runner: Runner
+    store: Store
+    editors: Mapping[str, Editor]
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Keep a line for the end."""
+        if text not in self.notes:
+            self.notes.append(text)

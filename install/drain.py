@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No new slices, and waiting for the end of those that there are.
+
+While the file MARK is there, whoever registers a container by the tree's client (the hook, cgpu run) refuses
+it. It lies in /run: a reboot forgets it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from cgpu import paths
+from cgpu.errors import CgpuError
+from cgpu.install.places import below
+from cgpu.install.runner import Runner
+from cgpu.kmod.daemon import notify_socket
+from cgpu.tree import EngineDownError, Tree
+
+MARK = paths.DRAINING
+POLL_S = 0.5
+SETTLE_S = 0.5  # a hook that has passed the mark before it was there comes up meanwhile
+
+
+def begin(root: Path) -> None:
+    """Have new slices refused. Raises CgpuError."""
+    path = below(root, MARK)
+    try:
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise CgpuError(f"{path}: cannot be made: {error.strerror}; run it as root") from error
+
+
+def end(root: Path) -> bool:
+    """Have slices given out again; return whether they were refused."""
+    try:
+        below(root, MARK).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def sliced(root: Path) -> list[str]:
+    """Return the containers that the engine knows, none where no engine runs. Raises CgpuError."""
+    found: set[str] = set()
+    for path in paths.TREES:
+        tree = Tree(str(below(root, path)))
+        try:
+            # The daemon's folder is there without it too.
+            if os.path.exists(f"{tree.path}/version"):
+                found |= {name for gpu in tree.gpus() for name in tree.containers(gpu.index)}
+        except EngineDownError:
+            continue
+    return sorted(found)
+
+
+def check_engine(root: Path, runner: Runner) -> None:
+    """Raise CgpuError where an engine is down whose containers may run: nobody can count them."""
+    if any(os.path.exists(below(root, f"{path}/version")) for path in paths.TREES):
+        return
+    keeper = below(root, paths.KEEPER_SOCKET)
+    if keeper.exists() and notify_socket.is_heard(keeper):
+        raise CgpuError(
+            "cgpud is down and its keeper may hold containers: start it with cgpud, or give them up with "
+            "cgpud --stop --force"
+        )
+    if below(root, paths.SYSTEMD).is_dir():
+        said = runner.run(
+            ("systemctl", "show", "--property=NFileDescriptorStore", "--value", "cgpud.service")
+        )
+        if said.status == 0 and said.output.strip() not in ("", "0", "[not set]"):
+            raise CgpuError(
+                "cgpud is down and systemd may hold its containers: systemctl start cgpud, or give them up "
+                "with systemctl clean --what=fdstore cgpud"
+            )
+
+
+def wait(root: Path, seconds: float, say: Callable[[str], None]) -> None:
+    """Wait until no sliced container is left. Raises CgpuError with their names when time is up."""
+    deadline = time.monotonic() + seconds
+    told: list[str] = []
+    while True:
+        names = sliced(root)
+        if not names:
+            time.sleep(SETTLE_S)
+            names = sliced(root)
+        if not names:
+            return
+        if time.monotonic() > deadline:
+            raise CgpuError(
+                f"after {seconds:.0f} s these containers still have a slice: {', '.join(names)}; end them"
+            )
+        if names != told:
+            say(f"waits for the end of {', '.join(names)}")
+            told = names
+        time.sleep(POLL_S)

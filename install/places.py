@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the installer puts things. Each is a path on the node, to be hung below a root."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from cgpu.errors import CgpuError
+
+HOME = "/var/lib/cgpu"
+RECORD = HOME + "/install"
+LOCK = "/run/cgpu-install.lock"
+
+UNITS = "/etc/systemd/system"
+PACKAGE_UNITS = ("/usr/lib/systemd/system", "/lib/systemd/system")
+MODULES_LOAD = "/etc/modules-load.d/cgpu.conf"
+MODPROBE = "/etc/modprobe.d/cgpu.conf"
+SOURCES = "/usr/src"
+
+PACKAGE = Path(__file__).resolve().parent.parent
+# In a checkout this file lies beside the package, and not in it.
+KMOD = PACKAGE / "kmod"
+LAUNCHER = PACKAGE / "runtime_config" / "launcher" / "cgpu-container-runtime"
+
+
+def below(root: Path, path: str | Path) -> Path:
+    """Return where a path of the node lies below a root."""
+    return root / str(path).lstrip("/")
+
+
+def on_node(root: Path, path: Path) -> str:
+    """Return the node's name of a path below a root. Raises CgpuError for one that is not below."""
+    try:
+        return "/" + str(path.relative_to(root))
+    except ValueError as error:
+        raise CgpuError(f"{path}: is not below {root}") from error
+
+
+def target(root: Path, path: str | Path) -> Path:
+    """Return the file that a path of the node is, with all links followed. Raises CgpuError.
+
+    A link that leads out of a root other than / is refused: below it lies a copy, outside of it the machine.
+    """
+    real = Path(os.path.realpath(below(root, path)))
+    top = Path(os.path.realpath(root))
+    if real != top and top not in real.parents:
+        raise CgpuError(f"{path}: is a link that leads out of {root}; only files below it are edited")
+    return real
+
+
+def program(name: str) -> Path:
+    """Return the path of one of our own commands: the one beside this interpreter. Raises CgpuError."""
+    path = Path(sys.executable).parent / name
+    if not os.access(path, os.X_OK):
+        raise CgpuError(f"{path}: is not there: install the package with the Python that runs this command")
+    return path

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of the module engine. Real dkms and modprobe run in tests/vm/test_installer.py."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cgpu import __version__
+from cgpu.errors import CgpuError
+from cgpu.install import recover
+from cgpu.install.installation import Installer, Request
+from cgpu.install.node import Node
+from cgpu.install.places import program
+from cgpu.install.runner import TIMEOUT_S, Done, SystemRunner
+from tests.installer import faults
+from tests.installer.settings import ENGINES
+from tests.installer.support import System, installer, make_node, snapshot
+
+MODULE = Request("module", ("seal",))
+CORE = f"cgpu_core_{__version__.replace('.', '_')}"
+SOURCES = f"usr/src/opencgpu-{__version__}"
+
+
+class Kernel(System):
+    """The same node with dkms and a kernel that loads what dkms has built."""
+
+    def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
+        """Do what the command does."""
+        built = self.root / "var/lib/dkms/opencgpu" / __version__
+        loaded = [self.root / "sys/module" / name for name in ("cgpu_km", CORE)]
+        if words[0] == "make":
+            return SystemRunner().run(words)
+        if words[0] not in ("dkms", "modprobe", "rmmod", str(program("cgpu-config-apply"))):
+            return super().run(words)
+        line = " ".join(words)
+        self.commands.append(line)
+        if self.refuses and self.refuses in line:
+            return Done(1, f"{line}: does not work today\n")
+        match words[:2]:
+            case ("dkms", "install"):
+                assert (self.root / SOURCES / "dkms.conf").exists()
+                built.mkdir(parents=True)
+            case ("dkms", "remove"):
+                shutil.rmtree(built.parent)
+            case ("modprobe", _):
+                assert built.exists()
+                for path in loaded:
+                    path.mkdir(parents=True)
+            case ("rmmod", name):
+                (self.root / "sys/module" / name).rmdir()
+        return Done(0, "")
+
+
+def module_installer(root: Path, kernel: Kernel | None = None, *, systemd: bool = True) -> Installer:
+    """Return the installer of a node that can take the module."""
+    one = installer(root, kernel or Kernel(root), systemd=systemd)
+    gather = one.gather
+
+    def facts_now() -> Node:
+        node = gather()
+        found = replace(
+            node.kernel, secure_boot=False, lockdown=None, enforces_signatures=False, options=None,
+            kprobes=None, ftrace=True,
+        )  # fmt: skip
+        loaded = (root / "sys/module/cgpu_km").exists()
+        kernels = ("6.1.0-56-amd64",) if (root / "var/lib/dkms/opencgpu").exists() else ()
+        return replace(
+            node, kernel=found, ours=replace(node.ours, module_loaded=loaded, module_kernels=kernels)
+        )
+
+    one.gather = facts_now
+    return one
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a node's root."""
+    root = make_node(tmp_path / "node")
+    for name in ("usr/src", "sys/module", "etc/modprobe.d", "etc/modules-load.d", "var/lib/dkms"):
+        (root / name).mkdir(parents=True)
+    return root
+
+
+def test_all_steps_and_back(root: Path) -> None:
+    """Sources, build, settings, load, configuration, runtime, in this order; and all of it back."""
+    before = snapshot(root)
+    kernel = Kernel(root)
+    assert module_installer(root, kernel).install(MODULE)
+    done = [line for line in kernel.commands if " is-" not in line]
+    assert done == [
+        f"dkms install -m opencgpu -v {__version__} -k 6.1.0-56-amd64",
+        "systemctl daemon-reload",
+        "modprobe cgpu_km",
+        "systemctl enable --now cgpu-config-apply.service",
+    ]
+    assert (root / SOURCES / "module/main.c").exists()
+    assert (root / "etc/modules-load.d/cgpu.conf").read_text().endswith("\ncgpu_km\n")
+    unit = (root / "etc/systemd/system/cgpu-config-apply.service").read_text()
+    assert f"ExecStart={program('cgpu-config-apply')}\n" in unit
+    assert (root / "var/lib/cgpu/install").stat().st_mode & 0o777 == 0o700
+    installed = snapshot(root)
+    assert not module_installer(root).install(MODULE)
+    assert snapshot(root) == installed
+    kernel.commands.clear()
+    module_installer(root, kernel).uninstall(None)
+    assert [line for line in kernel.commands if " is-" not in line and " show " not in line] == [
+        "systemctl disable --now cgpu-config-apply.service",
+        f"rmmod {CORE}",
+        "rmmod cgpu_km",
+        "systemctl daemon-reload",
+        f"dkms remove -m opencgpu -v {__version__} --all",
+    ]
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("command", ["dkms install", "modprobe", "enable"])
+def test_a_failure(root: Path, command: str) -> None:
+    """Where the build, the load or the configuration fails, nothing is left, and the line says why."""
+    before = snapshot(root)
+    with pytest.raises(CgpuError, match=f"{command}.*does not work today"):
+        module_installer(root, Kernel(root, command)).install(MODULE)
+    assert snapshot(root) == before
+
+
+def test_killed_at_some_calls(root: Path) -> None:
+    """Killed while it copies, builds or loads: the next command takes it back."""
+    before = snapshot(root)
+    for at in (5, 40, 150, 330, 480, 497, 505, 520, 540, 560):
+        assert faults.in_child(lambda: module_installer(root).install(MODULE), at)
+        recover.mend(root, Kernel(root), ENGINES)
+        assert snapshot(root) == before, f"call {at}"
+
+
+def test_without_systemd(root: Path) -> None:
+    """The module is loaded and configured at once, and what each boot takes is said."""
+    kernel = Kernel(root)
+    one = module_installer(root, kernel, systemd=False)
+    one.install(MODULE)
+    apply = str(program("cgpu-config-apply"))
+    assert kernel.commands[-2:] == ["modprobe cgpu_km", apply]
+    assert f"left to you: load the engine after each boot: modprobe cgpu_km && {apply}" in one.notes
+    assert not (root / "etc/modules-load.d/cgpu.conf").exists()

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program: a running dockerd learns of the runtime as its default, and lets go of it again.
+
+Run by test_install.py as install_trial.py is. No systemd runs where tests do: a script does of systemctl what
+docker needs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.integration.commands import Server, call, eventually, must
+
+CGPU = Path(sys.executable).parent / "cgpu"
+SETTINGS = Path("/etc/docker/daemon.json")
+BEFORE = '{"debug": false}\n'
+PID = "/run/dockerd-trial.pid"
+SYSTEMCTL = f"""#!/bin/sh
+case "$1 $2" in
+"try-reload-or-restart docker") kill -HUP "$(cat {PID})" ;;
+is-*) exit 3 ;;
+esac
+"""
+
+
+def default_runtime() -> str:
+    """Return what dockerd itself says."""
+    return call(["docker", "info", "--format", "{{.DefaultRuntime}}"]).stdout.strip()
+
+
+def main() -> None:
+    """Do all of it."""
+    Path("/run/systemd/system").mkdir(parents=True)
+    systemctl = Path("/usr/local/sbin/systemctl")
+    systemctl.write_text(SYSTEMCTL)
+    systemctl.chmod(0o755)
+    SETTINGS.parent.mkdir(exist_ok=True)
+    SETTINGS.write_text(BEFORE)
+    folder = Path(tempfile.mkdtemp())
+    options = ["--iptables=false", "--bridge=none", "--storage-driver=vfs", "--data-root", f"{folder}/docker"]
+    server = Server.start(["dockerd", *options, "--pidfile", PID], folder / "log")
+    try:
+        eventually(lambda: default_runtime() == "runc", f"dockerd answers, see {folder}/log")
+        must([CGPU, "install", "--engine", "daemon", "--runtimes", "docker", "--default-runtime"])
+        eventually(lambda: default_runtime() == "cgpu", "the new default is in force")
+        must([CGPU, "uninstall"])
+        eventually(lambda: default_runtime() == "runc", "the old default is in force")
+        assert SETTINGS.read_text() == BEFORE
+        must([systemctl, "try-reload-or-restart", "docker"])
+        eventually(
+            lambda: (folder / "log").read_text().count("Got signal to reload") >= 3, "it has read them"
+        )
+        assert default_runtime() == "runc"
+        assert server.process.poll() is None
+    finally:
+        server.stop()
+    assert not os.path.exists("/etc/systemd/system/cgpud.service")
+    print("dockerd has let go")
+
+
+if __name__ == "__main__":
+    main()
