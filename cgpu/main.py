@@ -32,6 +32,9 @@ SUBCOMMANDS = {
     "run": Subcommand(
         "cgpu.run.main", "run a command and all that it starts in a slice, without a container"
     ),
+    "upgrade": Subcommand(
+        "cgpu.install.upgrade_command", "have the installed version take over from the engine that runs"
+    ),
     "check-driver": Subcommand(
         "cgpu.check_driver.main", "check whether the driver understands its calls as the engine takes them"
     ),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from cgpu import paths
 from cgpu.install import places
 from cgpu.install.install_command import parser as install_parser
 from cgpu.install.uninstall_command import parser as uninstall_parser
+from cgpu.install.upgrade_command import parser as upgrade_parser
 from cgpu.smi.main import parser
 from cgpu.trace.format import schema
 from cgpu.trace.main import parser as trace_parser
@@ -60,6 +62,14 @@ def test_smi_options(repository: Path) -> None:
     document = (repository / "docs/cgpu-smi.md").read_text()
     options = [name for action in parser()._actions for name in action.option_strings]
     assert [name for name in options if name not in document] == ["-h", "--help", "--version"]
+
+
+def test_upgrade_options(repository: Path) -> None:
+    """The document names every option of cgpu upgrade that its help names."""
+    document = (repository / "docs/upgrade.md").read_text()
+    shown = [action for action in upgrade_parser()._actions if action.help != argparse.SUPPRESS]
+    options = {name for action in shown for name in action.option_strings if name.startswith("--")}
+    assert {name for name in options if name not in document} == {"--help"}
 
 
 def test_trace_options(repository: Path) -> None:

@@ -73,6 +73,9 @@ u32 cgpu_state_version(void);
 /* Take over the records of a state that another version of the core has made; no call may be under way in it.
  * -EPROTO: not from that version. */
 int cgpu_state_convert(struct cgpu_state *to, const struct cgpu_state *from);
+enum cgpu_state_kind { CGPU_STATE_FOREIGN, CGPU_STATE_OWN, CGPU_STATE_CONVERTS };
+/* Whether it is of this core's layout, or of one that it converts, or of neither. Also while others work on it. */
+enum cgpu_state_kind cgpu_state_converts(const struct cgpu_state *from);
 /* After recovery, once every call that was under way has been dealt with: drop what is still charged for
  * one of them. */
 void cgpu_recover_finish(struct cgpu_core *core);

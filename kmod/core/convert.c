@@ -17,9 +17,16 @@ static int same_layout(u32 version)
 	return version == CORE_VERSION;
 }
 
+enum cgpu_state_kind cgpu_state_converts(const struct cgpu_state *from)
+{
+	if (from->magic != CORE_MAGIC || !same_layout(from->version) || from->bytes != sizeof(*from))
+		return CGPU_STATE_FOREIGN;
+	return from->version == CORE_VERSION ? CGPU_STATE_OWN : CGPU_STATE_CONVERTS;
+}
+
 int cgpu_state_convert(struct cgpu_state *to, const struct cgpu_state *from)
 {
-	if (from->magic != CORE_MAGIC || !same_layout(from->version) || from->bytes != sizeof(*to))
+	if (cgpu_state_converts(from) == CGPU_STATE_FOREIGN)
 		return -EPROTO;
 	memcpy(to, from, sizeof(*to));
 	to->version = CORE_VERSION;

@@ -27,6 +27,23 @@ class Arguments:
     config_required: bool = False
     places: Places = field(default_factory=Places)
     transient: bool = False  # ends when no run and no container needs it
+    foreground: bool = False  # logs to standard error
+
+
+def worker_arguments(arguments: Arguments) -> list[str]:
+    """Return the command line of the daemon itself."""
+    out = ["--run", str(arguments.places.run)]
+    if arguments.simulate is not None:
+        out += ["--simulate", arguments.simulate]
+    if arguments.tree is not None:
+        out += ["--tree", arguments.tree]
+    if arguments.config_required:
+        out += ["--config", str(arguments.config)]
+    if arguments.transient:
+        out += ["--transient"]
+    if arguments.foreground:
+        out += ["--foreground"]
+    return out
 
 
 def settings_of(config: Effective) -> Settings:

@@ -20,4 +20,13 @@ static inline u64 clock_ms(void)
 	return clock_ns() / 1000000;
 }
 
+/* So many milliseconds from now, as pthread_clockjoin_np() and its like want it. */
+static inline void clock_until(struct timespec *until, u32 ms)
+{
+	u64 ns = clock_ns() + ms * 1000000ull;
+
+	until->tv_sec = (time_t)(ns / 1000000000ull);
+	until->tv_nsec = (long)(ns % 1000000000ull);
+}
+
 #endif

@@ -39,11 +39,11 @@ def parse(line: bytes) -> dict[str, Any]:
 class ControlSocket:
     """Answers requests one after the other; they are short and rare."""
 
-    def __init__(self, path: str, commands: dict[str, Handler]) -> None:
-        """Bind. Raises OSError."""
+    def __init__(self, path: str, commands: dict[str, Handler], sock: socket.socket | None = None) -> None:
+        """Bind, unless an earlier daemon's socket is there. Raises OSError."""
         self._path = path
         self._commands = commands
-        self.sock = bind(path)
+        self.sock = sock or bind(path)
 
     def fileno(self) -> int:
         """A descriptor that is readable when a request comes."""

@@ -63,6 +63,22 @@ int devices_add(struct devices *devices, const char *path, int fd, enum cgpu_dev
 	return 0;
 }
 
+void devices_find_others(struct devices *devices, const char *root)
+{
+	static const struct {
+		const char *name;
+		enum cgpu_device kind;
+	} nodes[] = { { "nvidia-uvm", CGPU_DEVICE_UVM }, { "nvidia-uvm-tools", CGPU_DEVICE_UVM },
+		{ "nvidia-modeset", CGPU_DEVICE_OTHER } };
+	char path[256];
+	size_t i;
+
+	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", root, nodes[i].name);
+		devices_add(devices, path, -1, nodes[i].kind, 0);
+	}
+}
+
 static int major_kind(const char *name, enum cgpu_device *kind)
 {
 	if (!strcmp(name, "nvidia-uvm"))

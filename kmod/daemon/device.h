@@ -40,6 +40,8 @@ void devices_init(struct devices *devices);
 void devices_close(struct devices *devices);
 /* Learn a node. Owns fd (may be -1: looked at by path only). -ENOENT, -ENOSPC. */
 int devices_add(struct devices *devices, const char *path, int fd, enum cgpu_device kind, u32 gpu);
+/* Learn the nodes that have to be known besides control node and GPUs. A missing one is no error. */
+void devices_find_others(struct devices *devices, const char *root);
 /* Read the driver's character majors anew: modules may be loaded later. */
 void devices_read_majors(struct devices *devices);
 /* Look at a descriptor (fd, path ""), or at a path (fd AT_FDCWD), without asking whoever serves the file:

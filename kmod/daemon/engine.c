@@ -62,10 +62,9 @@ static int make_state(struct cgpu_state *state)
 	return 0;
 }
 
-static int open_state(struct cgpud *d, int fd, char *error, size_t bytes)
+/* r: what came of opening it. */
+static int open_state(struct cgpud *d, int r, char *error, size_t bytes)
 {
-	int r = exchanges_open(&d->exchanges, fd);
-
 	if (r == 0) {
 		d->core.state = exchanges_state(&d->exchanges);
 		if (!d->exchanges.recovered)
@@ -80,23 +79,6 @@ static int open_state(struct cgpud *d, int fd, char *error, size_t bytes)
 	if (r < 0)
 		snprintf(error, bytes, "the state of the engine before this one cannot be used: %s", strerror(-r));
 	return r;
-}
-
-/* Nodes that have to be known besides control node and GPUs. A missing one is no error. */
-static void find_other_nodes(struct cgpud *d, const char *root)
-{
-	static const struct {
-		const char *name;
-		enum cgpu_device kind;
-	} nodes[] = { { "nvidia-uvm", CGPU_DEVICE_UVM }, { "nvidia-uvm-tools", CGPU_DEVICE_UVM },
-		{ "nvidia-modeset", CGPU_DEVICE_OTHER } };
-	char path[256];
-	size_t i;
-
-	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
-		snprintf(path, sizeof(path), "%s/%s", root, nodes[i].name);
-		devices_add(&d->devices, path, -1, nodes[i].kind, 0);
-	}
 }
 
 static int add_gpus(struct cgpud *d, char *error, size_t bytes)
@@ -135,8 +117,14 @@ static int open_driver(struct cgpud *d, const struct cgpud_options *o, char *err
 		r = driver_find_gpus(&d->driver, o->driver_root, &d->devices, error, bytes);
 	if (r < 0)
 		return r;
-	find_other_nodes(d, o->driver_root);
-	r = cgpud_apply(d, &o->settings);
+	devices_find_others(&d->devices, o->driver_root);
+	return 0;
+}
+
+static int open_books(struct cgpud *d, const struct cgpu_settings *settings, char *error, size_t bytes)
+{
+	int r = cgpud_apply(d, settings);
+
 	if (r < 0)
 		snprintf(error, bytes, "the settings are refused: %s", strerror(-r));
 	return r < 0 ? r : add_gpus(d, error, bytes);
@@ -150,6 +138,18 @@ static void open_files(struct cgpud *d, int fd)
 	if (r < 0)
 		events_log(&d->events, LOG_LEVEL_WARNING, "memory cannot be exported: open files cannot be watched: %s",
 			strerror(-r));
+}
+
+int cgpud_take_over(struct cgpud *d, s32 files_fd, const struct cgpu_settings *settings, char *error, size_t bytes)
+{
+	int r;
+
+	snprintf(error, bytes, "cannot take over");
+	open_files(d, files_fd);
+	r = open_state(d, exchanges_take_over(&d->exchanges), error, bytes);
+	/* No call was under way, so workers have none to deal with. */
+	d->exchanges.recovered = 0;
+	return r < 0 ? r : open_books(d, settings, error, bytes);
 }
 
 static void check_pagemap(struct cgpud *d)
@@ -205,8 +205,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	d->workers = worker_count(o->workers);
 	d->pidfd_thread = process_has_thread_pidfd();
 	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	d->driver.fd = d->exchanges.fd = -1;
-	open_files(d, o->files_fd);
+	d->driver.fd = d->exchanges.fd = d->files.epoll = -1;
 	check_pagemap(d);
 	devices_init(&d->devices);
 	r = listeners_open(&d->listeners, d->wake_fd);
@@ -223,8 +222,18 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 			strerror(-r));
 		return r;
 	}
-	r = open_state(d, o->state_fd, error, bytes);
-	return r < 0 ? r : open_driver(d, o, error, bytes);
+	if (o->succeeds) {
+		r = exchanges_prepare(&d->exchanges, o->state_fd);
+		if (r < 0)
+			snprintf(error, bytes, "the state of the engine that runs cannot be taken over: %s",
+				strerror(-r));
+		return r < 0 ? r : open_driver(d, o, error, bytes);
+	}
+	open_files(d, o->files_fd);
+	r = open_state(d, exchanges_open(&d->exchanges, o->state_fd), error, bytes);
+	if (r == 0)
+		r = open_driver(d, o, error, bytes);
+	return r < 0 ? r : open_books(d, &o->settings, error, bytes);
 }
 
 int cgpud_open(struct cgpud **out, const struct cgpud_options *options, char *error, size_t bytes)
@@ -358,9 +367,9 @@ int cgpud_serves(struct cgpud *d, u64 serial)
 
 int cgpud_close(struct cgpud *d)
 {
-	u32 stuck = workers_stop(d);
+	u32 stuck = workers_stop(d, WORKERS_STOP_ROUNDS);
 
-	stuck += sharing_stop(d);
+	stuck += sharing_stop(d, SHARING_STOP_MS);
 	lever_stop(d);
 	/* What they use must stay. They end with the process. */
 	if (stuck)

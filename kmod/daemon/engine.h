@@ -28,6 +28,7 @@ struct worker {
 	struct cgpud *d;
 	pthread_t thread;
 	u32 joined; /* it has ended, and is waited for no more */
+	u32 ending; /* engine_must_end() */
 	pthread_mutex_t busy; /* held while it works; the lever thread tidies up behind idle ones */
 	u64 served, tidied; /* calls until now, and until the last look */
 	struct task_cache cache;
@@ -71,7 +72,7 @@ struct cgpud {
 	atomic_uint stopping;
 	int wake_fd; /* readable: workers have housekeeping to do, or must end */
 	u32 workers; /* to begin with */
-	pthread_mutex_t workers_lock; /* of the next one's start */
+	pthread_mutex_t workers_lock; /* of the next one's start, and of what threads are told of their end */
 	atomic_uint started, idle;
 	/* Workers that look for calls of the daemon before, and calls of those whose end nobody knows. */
 	atomic_uint taking_up, unsure;
@@ -89,6 +90,17 @@ struct cgpud {
 static inline pthread_mutex_t *engine_order(struct cgpud *d, u32 slot)
 {
 	return &d->order[slot % CGPU_MAX_CONTAINERS];
+}
+
+/* Asked by each thread of the engine. Once told that it must, it ends, whatever comes of the stop: then *ending says so. */
+static inline u32 engine_must_end(struct cgpud *d, u32 *ending)
+{
+	if (!atomic_load(&d->stopping))
+		return 0;
+	pthread_mutex_lock(&d->workers_lock);
+	*ending = atomic_load(&d->stopping);
+	pthread_mutex_unlock(&d->workers_lock);
+	return *ending;
 }
 
 static inline struct turns *engine_turns(struct cgpud *d, u32 slot)

@@ -22,6 +22,7 @@ from cgpu.kmod.daemon.library import (
     COptions,
     CSettings,
     CStatus,
+    CSums,
     Node,
     load_library,
 )
@@ -58,7 +59,8 @@ class Settings:
 class Options:
     """How an engine is opened. state_fd -1 begins with an empty state; event_fd is a pipe's write end.
 
-    files_fd watched open files for the engine before, or is -1.
+    files_fd watched open files for the engine before, or is -1. succeeds: the engine of state_fd still works;
+    take_over() follows.
     """
 
     driver_root: str
@@ -69,6 +71,7 @@ class Options:
     workers: int = 0
     allow_unknown_driver: bool = False
     managed_memory: bool = True
+    succeeds: bool = False
 
     def without_state(self) -> Options:
         """Return the same options for a fresh start."""
@@ -159,6 +162,7 @@ class Engine:
             workers=options.workers,
             allow_unknown_driver=options.allow_unknown_driver,
             managed_memory=options.managed_memory,
+            succeeds=options.succeeds,
             settings=_settings(options.settings),
         )
         result = self._lib.cgpud_open(byref(self._handle), byref(given), error, ERROR_BYTES)
@@ -176,6 +180,31 @@ class Engine:
     def files_fd(self) -> int:
         """What watches open files, or a negative number: this kernel cannot do it. Stays the engine's."""
         return int(self._lib.cgpud_files_fd(self._handle))
+
+    def take_over(self, files_fd: int, settings: Settings) -> None:
+        """Take the books from the engine before, which pauses; owns files_fd. Raises CgpuError."""
+        error = ctypes.create_string_buffer(ERROR_BYTES)
+        given = _settings(settings)
+        if self._lib.cgpud_take_over(self._handle, files_fd, byref(given), error, ERROR_BYTES) < 0:
+            raise CgpuError(error.value.decode(errors="replace"))
+
+    def pause(self, wait_ms: int) -> bool:
+        """End the threads as calls end. True: nothing changes any more; False: resume, or go on with it."""
+        return int(self._lib.cgpud_pause(self._handle, wait_ms)) == 0
+
+    def sums(self) -> dict[str, int]:
+        """Return what the books come to: containers, and bytes that are promised and charged."""
+        sums = CSums()
+        self._lib.cgpud_sums(self._handle, byref(sums))
+        return {"containers": sums.containers, "promised": sums.promised, "charged": sums.charged}
+
+    def resume(self) -> None:
+        """Go on after a pause. Raises OSError."""
+        _checked(self._lib.cgpud_resume(self._handle))
+
+    def listener_fd(self, serial: int) -> int:
+        """Return a listener's descriptor, which stays the engine's; -1 when it is gone. While it pauses."""
+        return max(-1, int(self._lib.cgpud_listener_fd(self._handle, serial)))
 
     def attach(self, fd: int, slot: int, generation: int, serial: int) -> None:
         """Hand a seccomp listener over; fd is the engine's from here on. Raises OSError."""
@@ -305,6 +334,16 @@ class Engine:
         ended = self._handle.value is None or self._lib.cgpud_close(self._handle) == 0
         self._handle = c_void_p()
         return ended
+
+
+def can_take_up(state_fd: int, library: Path = LIBRARY) -> bool:
+    """Tell whether this version can read a state's layout, in use or not."""
+    return int(load_library(library).cgpud_state_check(state_fd)) == 0
+
+
+def give_up(state_fd: int, library: Path = LIBRARY) -> None:
+    """Have no engine take up this state any more: another one is in the store."""
+    load_library(library).cgpud_state_give_up(state_fd)
 
 
 def _container(info: CContainer) -> Container:

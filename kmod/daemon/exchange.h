@@ -57,6 +57,8 @@ struct exchanges {
 	int fd;
 	void *map;
 	size_t bytes;
+	void *from; /* the memory file of the engine that we take over from, until that is done */
+	size_t from_bytes;
 	struct exchange *at; /* EXCHANGES_MAX of them */
 	u32 recovered; /* the state came from an engine before this one */
 	u64 ages;
@@ -66,8 +68,17 @@ struct exchanges {
 	atomic_uint kept;
 };
 
-/* Make or map the memory file. fd -1 makes one. -ESTALE when it was written by another layout. */
+/* Make or map the memory file; owns fd from here on. fd -1 makes one. -ESTALE when it was written by another layout; one
+ * that the core can convert is given up for a copy. */
 int exchanges_open(struct exchanges *x, int fd);
+/* 0 when exchanges_open() would take it as far as layouts go, else -ESTALE. fd stays the caller's. */
+int exchanges_can_take(int fd);
+/* Make a memory file for a copy of another engine's, which still works on its own; fd stays the caller's. */
+int exchanges_prepare(struct exchanges *x, int fd);
+/* Take the copy. The other one has stopped: no call is under way in it. It stays as it is. */
+int exchanges_take_over(struct exchanges *x);
+/* No engine takes this memory file up any more. */
+void exchanges_give_up(int fd);
 void exchanges_close(struct exchanges *x);
 struct cgpu_state *exchanges_state(const struct exchanges *x);
 struct external_store;

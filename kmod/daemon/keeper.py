@@ -8,6 +8,7 @@ so that the daemon has one code path.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import fd_store, mounts, program
 from cgpu.kmod.daemon.keeper_orders import END, START, STOP
 from cgpu.kmod.daemon.notify_socket import FIRST_FD
@@ -30,8 +32,11 @@ log = logging.getLogger(__name__)
 
 RESTART_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # waits between restarts; the last one repeats
 SETTLED_S = 60.0  # a daemon that lived this long starts the row over
+PROGRAM = "CGPU_PROGRAM"  # with MAINPID: what its successor was started by; with START: what to start
 LOCK = "lock"  # a copy for the daemon: it may outlive its keeper
 HIGH_FD = 1000
+PR_SET_CHILD_SUBREAPER = 36
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 
 @dataclass(slots=True)
@@ -45,14 +50,11 @@ class Child:
     stopping: bool = False
 
 
-def worker_command(arguments: Sequence[str]) -> list[str]:
-    """Return the command that runs the daemon itself."""
-    return program.command("--worker", *arguments)
-
-
-def worker_environment(pid: int, socket: str, names: Sequence[str]) -> dict[str, str]:
+def worker_environment(
+    pid: int, socket: str, names: Sequence[str], started_by: program.Program | None = None
+) -> dict[str, str]:
     """Return the environment of the protocol."""
-    environment = program.environment()
+    environment = (started_by or program.own()).environment()
     environment["NOTIFY_SOCKET"] = socket
     environment["LISTEN_PID"] = str(pid)
     environment["LISTEN_FDS"] = str(len(names))
@@ -93,8 +95,9 @@ class Keeper:
         self._arguments = list(arguments)
         self._report: Callable[[str], None] | None = partial(report, report_fd)
         self._repeat = False  # one that ends before it was ready is started again
-        self._before: list[str] | None = None  # arguments to go back to when these are refused
+        self._before: tuple[list[str], program.Program] | None = None  # to go back to when these are refused
         self._told: list[int] = []  # closed when no daemon runs any more
+        self._program = program.own()
         self._store = fd_store.FdStore()
         self._socket = fd_store.bind(str(places.keeper))
         self._child: Child | None = None
@@ -106,9 +109,11 @@ class Keeper:
     def run(self) -> int:
         """Keep the daemon up until it stops and nothing is left to hold. Returns the exit status."""
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in SIGNALS:
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        # A daemon's successor becomes ours, as it would become systemd's.
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._start()
         poll = select.poll()
         for fd in (reader, self._socket.fileno(), self._store.fileno()):
@@ -121,6 +126,7 @@ class Keeper:
             self._on_messages()
             self._store.drop_hung_up()
             status = self._check()
+            self._reap()
         self._close()
         return status
 
@@ -145,19 +151,21 @@ class Keeper:
     def _become_worker(self, entries: list[tuple[str, int]]) -> None:
         try:
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            for number in SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
             environment = worker_environment(
-                os.getpid(), str(self._places.keeper), [name for name, _ in entries]
+                os.getpid(), str(self._places.keeper), [name for name, _ in entries], self._program
             )
             place_fds([fd for _, fd in entries])
-            command = worker_command(self._arguments)
+            command = self._program.command("--worker", *self._arguments)
             os.execve(command[0], command, environment)
         finally:
             os._exit(127)
 
     def _on_signals(self, numbers: bytes) -> None:
         for number in numbers:
+            if number == signal.SIGCHLD:
+                continue
             if self._child is not None:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(self._child.pidfd, number)
@@ -195,14 +203,31 @@ class Keeper:
             self._repeat = not self._end
             self._before = None
             self._tell("ready")
+        if fields.get("MAINPID", str(child.pid)) != str(child.pid):
+            self._succeed(fields)
+
+    def _succeed(self, fields: dict[str, str]) -> None:
+        """Another process is the daemon from now on. It has come to be ours, or will when its parent ends."""
+        try:
+            pid = int(fields["MAINPID"])
+            pidfd = os.pidfd_open(pid)
+            started_by = program.parse(fields[PROGRAM])
+        except (KeyError, ValueError, OSError, CgpuError) as error:
+            log.error("no other process takes over: %s", error)
+            return
+        assert self._child is not None
+        os.close(self._child.pidfd)
+        self._child = Child(pid, pidfd, time.monotonic())
+        self._program = started_by
 
     def _on_order(self, fields: dict[str, str], fds: list[int]) -> None:
         """Do what another cgpud asks for. Descriptors that are kept are taken out of fds."""
         if START in fields and self._child is None:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, CgpuError):
                 arguments = json.loads(fields[START])
                 if isinstance(arguments, list) and all(isinstance(a, str) for a in arguments):
-                    self._start_anew(arguments, fds)
+                    started_by = program.parse(fields[PROGRAM]) if PROGRAM in fields else self._program
+                    self._start_anew(arguments, started_by, fds)
         if STOP in fields or END in fields:
             self._end = self._end or END in fields
             self._repeat = False
@@ -213,12 +238,13 @@ class Keeper:
                 self._told += fds
                 fds.clear()
 
-    def _start_anew(self, arguments: list[str], fds: list[int]) -> None:
+    def _start_anew(self, arguments: list[str], started_by: program.Program, fds: list[int]) -> None:
         if fds:
             self._report = partial(report, fds.pop(0))
         # Asked for once. Only where it is tried again and again already it is so from then on, too.
         self._repeat = self._due is not None
-        self._before, self._arguments = self._arguments, arguments
+        self._before = (self._arguments, self._program)
+        self._arguments, self._program = arguments, started_by
         self._failures = 0
         self._start()
 
@@ -241,12 +267,14 @@ class Keeper:
     def _after_end(self, child: Child) -> int | None:
         # What it sent before its end still counts.
         self._on_messages()
-        _, wait = os.waitpid(child.pid, 0)
+        try:
+            code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+        except ChildProcessError:
+            code = 0  # not ours yet: its parent lives
         os.close(child.pidfd)
         self._child = None
         # Readers of a dead daemon's tree must not wait for anyone.
         mounts.clear_fuse(self._tree)
-        code = os.waitstatus_to_exitcode(wait)
         for fd in self._told:
             os.close(fd)
         self._told = []
@@ -256,7 +284,8 @@ class Keeper:
             return None if self._holds() else 0
         if not child.ready:
             self._tell(self._status or f"cgpud ended with status {code} before it was ready")
-            self._arguments, self._before = self._before or self._arguments, None
+            self._arguments, self._program = self._before or (self._arguments, self._program)
+            self._before = None
         if not self._repeat:
             return None if self._holds() else 1
         lived = time.monotonic() - child.started
@@ -265,6 +294,14 @@ class Keeper:
         log.error("cgpud ended with status %d: %s; starting it again", code, self._status or "no message")
         self._due = time.monotonic() + wait_s
         return None
+
+    def _reap(self) -> None:
+        """Let go of processes that others have left to us; the daemon's own end is dealt with above."""
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                if self._child is not None and found.si_pid == self._child.pid:
+                    return
+                os.waitpid(found.si_pid, 0)
 
     def _holds(self) -> bool:
         return any(name.startswith("listener-") for name, _ in self._store.entries())

@@ -203,7 +203,7 @@ static void *lever_main(void *arg)
 	int i, n;
 
 	prctl(PR_SET_NAME, "cgpud-lever");
-	while (!atomic_load(&d->stopping)) {
+	while (!engine_must_end(d, &lever->ending)) {
 		now = clock_ms();
 		on_time(d, now);
 		next = lever->due && lever->due < lever->tick ? lever->due : lever->tick;
@@ -219,6 +219,11 @@ int lever_start(struct cgpud *d)
 	sigset_t all, old;
 	int r;
 
+	if (d->lever.ending && d->lever.running)
+		d->lever.running = pthread_join(d->lever.thread, NULL) != 0;
+	if (d->lever.running)
+		return 0;
+	d->lever.ending = 0;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	r = pthread_create(&d->lever.thread, NULL, lever_main, d);
@@ -234,4 +239,16 @@ void lever_stop(struct cgpud *d)
 	lever_kick(d);
 	pthread_join(d->lever.thread, NULL);
 	d->lever.running = 0;
+}
+
+u32 lever_pause(struct cgpud *d, u32 ms)
+{
+	struct timespec until;
+
+	if (!d->lever.running)
+		return 0;
+	lever_kick(d);
+	clock_until(&until, ms);
+	d->lever.running = pthread_clockjoin_np(d->lever.thread, NULL, CLOCK_MONOTONIC, &until) != 0;
+	return d->lever.running;
 }

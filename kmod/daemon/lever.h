@@ -26,7 +26,7 @@ struct init_watch {
 struct lever {
 	pthread_t thread;
 	pthread_mutex_t lock; /* of watch */
-	u32 running;
+	u32 running, ending;
 	int epoll, kick_fd;
 	u32 attempt; /* next of the looks that follow an end */
 	u32 orphaned[CGPU_MAX_GPUS]; /* ticks in a row that found orphans there, up to two */
@@ -40,6 +40,8 @@ struct cgpud;
 int lever_open(struct lever *lever);
 int lever_start(struct cgpud *d);
 void lever_stop(struct cgpud *d);
+/* As lever_stop(), for a time: 1 when it has not ended by then. */
+u32 lever_pause(struct cgpud *d, u32 ms);
 void lever_close(struct lever *lever);
 void lever_kick(struct cgpud *d);
 /* A process has made a driver call: be told when it ends. Any thread. */

@@ -105,6 +105,10 @@ class Listeners:
         """Return how many there are."""
         return len(self._names)
 
+    def names(self) -> dict[int, str]:
+        """Return under which name each is stored, by its serial."""
+        return dict(self._names)
+
     def accept(self, state: process_state.ProcessState, fd: int) -> None:
         """Attach a new listener to its container; closes fd when it is refused. Raises CgpuError."""
         serial = secrets.randbits(62) + 1
@@ -172,11 +176,11 @@ class Listeners:
 class ListenerSocket:
     """The socket runtimes send listeners to."""
 
-    def __init__(self, path: str, listeners: Listeners) -> None:
-        """Bind. Raises OSError."""
+    def __init__(self, path: str, listeners: Listeners, sock: socket.socket | None = None) -> None:
+        """Bind, unless an earlier daemon's socket is there. Raises OSError."""
         self._path = path
         self._listeners = listeners
-        self.sock = bind(path)
+        self.sock = sock or bind(path)
         self._poll = select.epoll()
         self._poll.register(self.sock, select.EPOLLIN)
         self._deliveries: dict[int, Delivery] = {}
@@ -192,6 +196,10 @@ class ListenerSocket:
                 self._connect()
             else:
                 self._receive(fd)
+
+    def is_idle(self) -> bool:
+        """Tell whether no message has begun to come."""
+        return not self._deliveries
 
     def expire(self) -> None:
         """Close connections whose message never came whole."""

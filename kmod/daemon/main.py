@@ -12,6 +12,7 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,15 +20,17 @@ from cgpu import __version__, paths
 from cgpu.config import load
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control, notify_socket
-from cgpu.kmod.daemon.arguments import Arguments
-from cgpu.kmod.daemon.keeper import LOCK, Keeper, report
+from cgpu.kmod.daemon.arguments import Arguments, worker_arguments
+from cgpu.kmod.daemon.keeper import LOCK, PROGRAM, Keeper, report
 from cgpu.kmod.daemon.keeper_orders import START, order
 from cgpu.kmod.daemon.lock import HeldError, Lock
 from cgpu.kmod.daemon.manage import status, stop
 from cgpu.kmod.daemon.notify_socket import NotifySocket
 from cgpu.kmod.daemon.places import Places
+from cgpu.kmod.daemon.program import own
 from cgpu.kmod.daemon.service import Service
 from cgpu.kmod.daemon.simulate import check_cards
+from cgpu.kmod.daemon.taking import run_successor
 
 LOG_BYTES = 1 << 20
 WAIT_S = 10.0  # for a daemon that is starting or ending
@@ -62,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     )
     out.add_argument("--version", action="version", version=f"cgpud {__version__}")
     out.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    out.add_argument("--successor", metavar="FD", type=int, help=argparse.SUPPRESS)
     return out
 
 
@@ -79,21 +83,8 @@ def arguments_of(options: argparse.Namespace) -> Arguments:
         options.config is not None,
         Places(Path(options.run)),
         options.transient,
+        options.foreground,
     )
-
-
-def worker_arguments(arguments: Arguments) -> list[str]:
-    """Return the command line of the daemon itself."""
-    out = ["--run", str(arguments.places.run)]
-    if arguments.simulate is not None:
-        out += ["--simulate", arguments.simulate]
-    if arguments.tree is not None:
-        out += ["--tree", arguments.tree]
-    if arguments.config_required:
-        out += ["--config", str(arguments.config)]
-    if arguments.transient:
-        out += ["--transient"]
-    return out
 
 
 def log_to_stderr() -> None:
@@ -110,11 +101,12 @@ def log_to_file(path: Path) -> None:
     logging.basicConfig(level=logging.INFO, format=style, handlers=handlers, force=True)
 
 
-def run_worker(arguments: Arguments) -> int:
-    """Be the daemon. Its manager is systemd or a keeper."""
+def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
+    """Be the daemon. Its manager is systemd, which leaves the lock to us, or a keeper."""
     notify = NotifySocket(os.environ.get("NOTIFY_SOCKET"))
     handed = notify_socket.inherited(os.environ, os.getpid())
     # Open until our end: while we live no other daemon starts, whatever becomes of the keeper.
+    held = lock.fileno() if lock is not None else next((fd for name, fd in handed if name == LOCK), -1)
     handed = [(name, fd) for name, fd in handed if name != LOCK]
     service: Service | None = None
     code = 0
@@ -123,7 +115,7 @@ def run_worker(arguments: Arguments) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
         arguments.places.make()
-        service = Service(arguments, notify, handed)
+        service = Service(arguments, notify, handed, held)
         service.run()
     except Exception as error:
         line = one_line(str(error) or type(error).__name__)
@@ -169,7 +161,8 @@ def take_lock(arguments: Arguments) -> Lock | None:
 
 def _ask_keeper(arguments: Arguments) -> str | None:
     # Heeded only while no daemon runs below it.
-    return order(arguments.places.keeper, f"{START}={json.dumps(worker_arguments(arguments))}")
+    what = f"{START}={json.dumps(worker_arguments(arguments))}\n{PROGRAM}={own().text()}"
+    return order(arguments.places.keeper, what)
 
 
 def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: bool) -> int:
@@ -182,8 +175,7 @@ def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: 
     tree = (
         arguments.tree or load(arguments.config, required=arguments.config_required).tree or paths.TREE_DAEMON
     )
-    command = worker_arguments(arguments) + (["--foreground"] if foreground else [])
-    return Keeper(arguments.places, tree, command, lock.fileno(), report_fd).run()
+    return Keeper(arguments.places, tree, worker_arguments(arguments), lock.fileno(), report_fd).run()
 
 
 def detach() -> None:
@@ -250,6 +242,8 @@ def dispatch(options: argparse.Namespace) -> int:
             log_to_stderr()
         else:
             log_to_file(places.log)
+        if options.successor is not None:
+            return run_successor(arguments, NotifySocket(os.environ.get("NOTIFY_SOCKET")), options.successor)
         return run_worker(arguments)
     if os.geteuid() != 0:
         raise CgpuError("cgpud runs as root: sudo cgpud")
@@ -257,7 +251,7 @@ def dispatch(options: argparse.Namespace) -> int:
         log_to_stderr()
         places.make()
         lock = Lock(places.lock)
-        code = run_worker(arguments)
+        code = run_worker(replace(arguments, foreground=True), lock)
         lock.release()
         return code
     return start(arguments, foreground=options.foreground)

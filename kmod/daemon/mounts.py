@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 MNT_DETACH = 2
+MS_BIND = 4096
 MOUNTINFO = Path("/proc/self/mountinfo")
 MOUNTINFO_MAX = 16 << 20
 
@@ -43,6 +44,14 @@ def mounted(path: str, mountinfo: Path = MOUNTINFO) -> list[str]:
     return found
 
 
+def bind(source: str, target: str) -> None:
+    """Have what is mounted on a path on another one, too. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(os.fsencode(source), os.fsencode(target), None, MS_BIND, None) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), target)
+
+
 def detach(path: str) -> None:
     """Take a mount off a path, in use or not. Nothing mounted there is fine. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -50,6 +59,13 @@ def detach(path: str) -> None:
         code = ctypes.get_errno()
         if code not in (errno.EINVAL, errno.ENOENT):
             raise OSError(code, os.strerror(code), path)
+
+
+def remove(path: str) -> None:
+    """Take every FUSE mount off a path, and the empty directory away: one with files of others stays."""
+    clear_fuse(path)
+    with contextlib.suppress(OSError):
+        Path(path).rmdir()
 
 
 def clear_fuse(path: str) -> None:

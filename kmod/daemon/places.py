@@ -55,6 +55,11 @@ class Places:
         return self._at(paths.SIM)
 
     @property
+    def next_tree(self) -> Path:
+        """Where a daemon that takes over prepares its tree."""
+        return self.run / "next-tree"
+
+    @property
     def driver(self) -> Path:
         """Which unknown driver has passed its check."""
         return self.run / "driver-passed.json"

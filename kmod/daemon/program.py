@@ -3,27 +3,77 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import cgpu
+from cgpu.errors import CgpuError
 
 MODULE = "cgpu.kmod.daemon.main"
 KEPT = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV")
 
 
-def command(*arguments: str) -> list[str]:
-    """Return the command line of cgpud with these arguments.
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A cgpud, of this version or another: its command line, and where its Python finds the package."""
+
+    argv: tuple[str, ...]
+    python_path: str | None = None
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the command line with these arguments."""
+        return [*self.argv, *arguments]
+
+    def environment(self) -> dict[str, str]:
+        """Return of our environment only what Python needs to find the package."""
+        kept = {key: os.environ[key] for key in KEPT if key in os.environ}
+        return kept if self.python_path is None else {**kept, "PYTHONPATH": self.python_path}
+
+    def text(self) -> str:
+        """Return it as one line, for parse()."""
+        return json.dumps(asdict(self))
+
+
+def own() -> Program:
+    """Return the very package that runs here, from wherever it was started.
 
     Who runs without site packages, as the commands of the Debian package do, starts the daemon so too.
     """
-    isolated = ["-S"] if sys.flags.no_site else []
-    return [sys.executable, "-P", *isolated, "-m", MODULE, *arguments]
+    path = str(Path(cgpu.__file__).resolve().parent.parent)
+    isolated = ("-S",) if sys.flags.no_site else ()
+    return Program((sys.executable, "-P", *isolated, "-m", MODULE), path)
+
+
+def parse(text: str) -> Program:
+    """Read a program's one line. Raises CgpuError."""
+    try:
+        return of(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise CgpuError("a program is not given as JSON") from error
+
+
+def of(found: Any) -> Program:
+    """Check what a message says of a program. Raises CgpuError."""
+    argv = found.get("argv") if isinstance(found, dict) else None
+    path = found.get("python_path") if isinstance(found, dict) else None
+    if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
+        raise CgpuError("a program is given without its command line")
+    if not Path(argv[0]).is_absolute() or not os.access(argv[0], os.X_OK) or Path(argv[0]).is_dir():
+        raise CgpuError(f"{argv[0]}: accepted is the absolute path of a cgpud that can be executed")
+    if path is not None and not isinstance(path, str):
+        raise CgpuError("a program is given with a search path that is none")
+    return Program(tuple(argv), path)
+
+
+def command(*arguments: str) -> list[str]:
+    """Return the command line of cgpud with these arguments."""
+    return own().command(*arguments)
 
 
 def environment() -> dict[str, str]:
     """Return of our environment only what Python needs to find the package."""
-    kept = {key: os.environ[key] for key in KEPT if key in os.environ}
-    # The very package that runs here, from wherever it was started.
-    return {**kept, "PYTHONPATH": str(Path(cgpu.__file__).resolve().parent.parent)}
+    return own().environment()

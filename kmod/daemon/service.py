@@ -8,25 +8,29 @@ import logging
 import os
 import selectors
 import signal
-import time
+import socket
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, paths
 from cgpu.check_driver.run import timeout_s
-from cgpu.config import load, write_effective
+from cgpu.config import write_effective
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import backend, cdi, driver_check
+from cgpu.kmod.daemon import backend, cdi, driver_check, node_settings
+from cgpu.kmod.daemon import program as programs
 from cgpu.kmod.daemon.arguments import Arguments, settings_of
 from cgpu.kmod.daemon.control import ControlSocket, Handler
 from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
+from cgpu.kmod.daemon.giving import Estate, Giving, State
 from cgpu.kmod.daemon.limited_tree import LimitedTree
 from cgpu.kmod.daemon.limits import DriverLimits
 from cgpu.kmod.daemon.listener import Listeners, ListenerSocket
+from cgpu.kmod.daemon.report import report
 from cgpu.kmod.daemon.simulate import Simulator
+from cgpu.kmod.daemon.stored import FILES, Stored
 from cgpu.kmod.daemon.transient import Runs
 from cgpu.kmod.daemon.tree_fs import TreeFs, TreeMount
+from cgpu.kmod.daemon.tree_gate import Gate, GatedFs
 from cgpu.kmod.daemon.watch import Watch
 from cgpu.replace import replace_text
 
@@ -36,8 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-STATE = "state"
-FILES = "files"
 DRIVER_ROOT = "/dev"
 TICK_S = 1.0
 START_S = 60.0  # of what comes after the driver's check
@@ -48,18 +50,28 @@ LEVELS = {3: logging.ERROR, 4: logging.WARNING, 6: logging.INFO}
 class Service:
     """One daemon, from start to stop."""
 
-    def __init__(self, arguments: Arguments, notify: NotifySocket, handed: list[tuple[str, int]]) -> None:
-        """handed: descriptors of the daemon before this one, by name; they are ours now."""
+    def __init__(
+        self, arguments: Arguments, notify: NotifySocket, handed: list[tuple[str, int]], lock: int = -1
+    ) -> None:
+        """handed: descriptors of the daemon before this one, by name; they are ours now.
+
+        lock: of the one daemon there is; ours to the end.
+        """
         self._arguments = arguments
         self._runs = Runs(arguments.places.runs) if arguments.transient else None
         self._notify = notify
-        self._handed = handed
+        self._stored = Stored(notify, handed)
         self._places = arguments.places
         self._selector = selectors.DefaultSelector()
         self._stopping = False
         self._force = False
         self.stuck = False  # the engine has threads that do not end
         self._idle = not handed  # no container counts on us: nothing has to stay behind
+        self._lock = lock
+        self._limits: DriverLimits | None = None
+        self._gate = Gate()
+        self._giving: Giving | None = None
+        self._upgrade: dict[str, Any] | None = None  # how the last one went
         self._event_text = b""
         self._cleanup = contextlib.ExitStack()
 
@@ -73,12 +85,17 @@ class Service:
             self._open_tree()
             self._engine.start()
             self._publish()
-            self._open_sockets()
-            self._notify.send(f"READY=1\nMAINPID={os.getpid()}")
+            self._open_sockets({})
+            self._notify.send("READY=1")
             log.info("ready: %d GPUs, tree at %s", len(list(self._engine.gpus())), self._tree_path)
-            self._loop()
-            self._notify.send("STOPPING=1")
-            self._end()
+            self._serve()
+
+    def _serve(self) -> None:
+        self._loop()
+        if self._giving is not None:
+            self._giving.abandon()
+        self._notify.send("STOPPING=1")
+        self._end()
 
     # --- start ---
 
@@ -90,11 +107,7 @@ class Service:
         self._selector.register(self._signal_reader, selectors.EVENT_READ, self._on_signal)
 
     def _load(self) -> Effective:
-        config = load(self._arguments.config, required=self._arguments.config_required)
-        if self._arguments.tree is not None:
-            config = config.replace(tree=self._arguments.tree)
-        if config.tree == paths.TREE_MODULE:
-            raise CgpuError(f"tree: {config.tree}: is the kernel module's; accepted is another path or null")
+        config = node_settings.read(self._arguments)
         logging.getLogger().setLevel(config.log_level.upper())
         return config
 
@@ -102,44 +115,53 @@ class Service:
         if self._arguments.simulate is None:
             return DRIVER_ROOT
         # Cards under a running container must stay what they are.
-        held = any(name.startswith("listener-") for name, _ in self._handed)
+        held = self._stored.has_listeners()
         self._cleanup.callback(self._end_simulator)
         return Simulator(self._places.sim).ensure(self._arguments.simulate, may_replace=not held)
 
-    def _open_engine(self) -> None:
+    def _options(self, root: str, state_fd: int, files_fd: int, *, succeeds: bool = False) -> Options:
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._events = reader
         self._selector.register(reader, selectors.EVENT_READ, self._on_events)
-        root = self._driver_root()
-        state_fd = self._handed_state()
-        checked = self._check_driver(root, taken_up=state_fd >= 0)
-        options = Options(
+        return Options(
             driver_root=root,
             settings=settings_of(self._config),
             state_fd=state_fd,
-            files_fd=self._handed_one(FILES),
+            files_fd=files_fd,
             event_fd=writer,
             workers=self._config.workers,
             allow_unknown_driver=self._config.allow_unknown_driver,
             managed_memory=self._config.managed_memory,
+            succeeds=succeeds,
         )
+
+    def _open_engine(self) -> None:
+        root = self._driver_root()
+        state_fd = self._stored.take_state()
+        checked = self._check_driver(root, taken_up=state_fd >= 0)
+        options = self._options(root, state_fd, self._stored.take(FILES))
         fresh = options.state_fd < 0
         try:
             self._engine = Engine(options)
         except StaleStateError as error:
             log.error("%s; starting without it, running containers lose their GPUs", error)
-            self._drop_handed()
+            self._stored.drop()
             self._engine = Engine(options.without_state())
             fresh = True
         self._cleanup.callback(self._close_engine)
         containers = sum(1 for _ in self._engine.containers())
         driver_check.expect(self._engine.status(), checked, containers=containers)
         if fresh:
-            self._notify.store(STATE, self._engine.state_fd)
+            self._stored.keep_state(self._engine)
+        elif self._engine.state_fd != state_fd:
+            self._stored.replace_state(self._engine)
         if fresh or self._engine.files_fd != options.files_fd:
-            self._store_files()
+            self._stored.keep_files(self._engine)
+        self._restore_listeners()
+
+    def _restore_listeners(self) -> None:
         self._listeners = Listeners(self._engine, self._notify)
-        for name, fd in self._handed:
+        for name, fd in self._stored.take_rest():
             with contextlib.suppress(CgpuError):
                 self._listeners.restore(name, fd)
         self._watch = Watch(self._engine, self._listeners, self._notify, self._places)
@@ -157,18 +179,24 @@ class Service:
     def _open_limits(self) -> None:
         """Choose who limits memory, and begin with it when it is the driver. Raises CgpuError."""
         engine = self._engine
+        registered = next(engine.containers(), None) is not None
+        before = engine.memory_backend() if registered else None
+        self._choose_backend(before, tuple(gpu.uuid for gpu in engine.gpus()))
+        self._begin_limits()
+
+    def _choose_backend(self, before: str | None, uuids: tuple[str, ...]) -> None:
         node = backend.Node(
-            driver=str(engine.status()["driver"]),
-            uuids=tuple(gpu.uuid for gpu in engine.gpus()),
+            driver=str(self._engine.status()["driver"]),
+            uuids=uuids,
             simulated=self._arguments.simulate is not None,
             library=self._config.nvml_library,
         )
-        registered = next(engine.containers(), None) is not None
-        before = engine.memory_backend() if registered else None
         self._backend = backend.choose(self._config.memory_backend, before, node)
+
+    def _begin_limits(self) -> None:
+        engine = self._engine
         log.info("memory backend: %s (%s)", self._backend.name, self._backend.why)
         engine.apply(replace(settings_of(self._config), memory_backend=self._backend.name))
-        self._limits: DriverLimits | None = None
         if self._backend.nvml is not None:
             engine.leave_limits_to_driver()
             self._limits = DriverLimits(engine, self._backend.nvml, enforce=self._config.enforce)
@@ -186,55 +214,36 @@ class Service:
         if self._idle:
             Simulator(self._places.sim).stop()
 
-    def _handed_one(self, name: str) -> int:
-        found = [fd for held, fd in self._handed if held == name]
-        self._handed = [(held, fd) for held, fd in self._handed if held != name]
-        for extra in found[1:]:
-            os.close(extra)
-        return found[0] if found else -1
-
-    def _handed_state(self) -> int:
-        state = self._handed_one(STATE)
-        # What else there is says nothing without the state of what containers may have.
-        if state < 0 and self._handed:
-            self._drop_handed()
-        return state
-
-    def _store_files(self) -> None:
-        self._notify.discard(FILES)
-        # Nobody may wait on it: that would take away what the driver has to say to those who have the files.
-        if self._engine.files_fd >= 0:
-            self._notify.store(FILES, self._engine.files_fd, watched=False)
-
-    def _drop_handed(self) -> None:
-        for name, fd in self._handed:
-            os.close(fd)
-            self._notify.discard(name)
-        self._notify.discard(STATE)
-        self._notify.discard(FILES)
-        self._handed = []
-
     def _open_tree(self) -> None:
-        if Path(paths.TREE_MODULE, "version").exists():
-            raise CgpuError(
-                f"{paths.TREE_MODULE}: the kernel module is loaded; unload it with: modprobe -r cgpu_km"
-            )
+        node_settings.check_module()
         self._tree_path = self._config.tree or paths.TREE_DAEMON
-        limited = None if self._limits is None else LimitedTree(self._engine, self._limits)
-        tree = TreeMount(TreeFs(self._engine, self._engine.kick, limited=limited), self._tree_path)
-        self._cleanup.callback(tree.stop)
-        tree.start()
-        self._tree = tree
+        self._mount_tree(None)
+        self._limit_tree()
 
-    def _open_sockets(self) -> None:
+    def _mount_tree(self, first: str | None) -> None:
+        self._tree_fs = TreeFs(self._engine, self._engine.kick)
+        gated = GatedFs(self._tree_fs, self._gate)
+        self._tree = TreeMount(gated, gated.ready, self._tree_path, first)
+        self._cleanup.callback(self._tree.stop)
+        self._tree.start()
+
+    def _limit_tree(self) -> None:
+        self._tree_fs.limited = None if self._limits is None else LimitedTree(self._engine, self._limits)
+
+    def _open_sockets(self, taken: dict[str, socket.socket]) -> None:
+        """taken: of the daemon before, by name."""
         commands: dict[str, Handler] = {
             "status": self._on_status,
             "stop": self._on_stop,
             "reload": self._on_reload,
+            "upgrade": self._on_upgrade,
         }
-        self._listener_socket = ListenerSocket(str(self._places.seccomp), self._listeners)
+        self._listener_socket = ListenerSocket(
+            str(self._places.seccomp), self._listeners, taken.get("seccomp")
+        )
         self._cleanup.callback(self._listener_socket.close)
-        control = ControlSocket(str(self._places.control), commands)
+        control = ControlSocket(str(self._places.control), commands, taken.get("control"))
+        self._control = control
         self._cleanup.callback(control.close)
         self._selector.register(self._listener_socket, selectors.EVENT_READ, self._listener_socket.handle)
         self._selector.register(control, selectors.EVENT_READ, control.handle)
@@ -253,9 +262,11 @@ class Service:
 
     def _loop(self) -> None:
         while not self._stopping:
-            for key, _ in self._selector.select(TICK_S):
+            wait_s = TICK_S if self._giving is None else min(TICK_S, self._giving.wait_s())
+            for key, _ in self._selector.select(wait_s):
                 key.data()
             self._listener_socket.expire()
+            self._look_at_upgrade()
             self._watch.look()
             if self._is_not_needed():
                 self._stopping = True
@@ -265,9 +276,8 @@ class Service:
                 raise CgpuError(f"{self._tree_path}: the tree was unmounted by someone else; start over")
 
     def _is_not_needed(self) -> bool:
-        if self._runs is None or next(self._engine.containers(), None) is not None:
-            return False
-        return self._runs.are_over()
+        needed = self._runs is None or next(self._engine.containers(), None) is not None
+        return not needed and self._runs is not None and self._runs.are_over()
 
     def _on_signal(self) -> None:
         numbers = os.read(self._signal_reader, 64)
@@ -294,11 +304,7 @@ class Service:
     def _reload(self) -> None:
         try:
             config = self._load()
-            if (config.tree or paths.TREE_DAEMON) != self._tree_path:
-                raise CgpuError(f"tree: changes only with a restart: {paths.daemon_command('restart')}")
-            for key in ("memory_backend", "nvml_library"):
-                if getattr(config, key) != getattr(self._config, key):
-                    raise CgpuError(f"{key}: changes only with a restart: {paths.daemon_command('restart')}")
+            node_settings.check_change(self._config, config)
             self._engine.apply(settings_of(config))
             self._engine.allow_managed_memory(allowed=config.managed_memory)
             if self._limits is not None:
@@ -312,6 +318,47 @@ class Service:
         self._config = config
         log.info("configuration reloaded")
 
+    def _on_upgrade(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self._giving is not None:
+            raise CgpuError("another upgrade is under way; see: cgpu upgrade --dry-run")
+        number = str(request.get("number", ""))
+        program, rehearse = programs.of(request), request.get("rehearse") is True
+        self._giving = Giving(self._estate(), program, number, rehearse=rehearse)
+        self._selector.register(self._giving, selectors.EVENT_READ, self._giving.on_message)
+        return {"version": __version__}
+
+    def _estate(self) -> Estate:
+        return Estate(
+            arguments=self._arguments,
+            notify=self._notify,
+            engine=self._engine,
+            listeners=self._listeners,
+            tree=self._tree_fs,
+            gate=self._gate,
+            tree_path=self._tree_path,
+            state_name=self._stored.state_name,
+            sockets={
+                "seccomp": self._listener_socket.sock.fileno(),
+                "control": self._control.fileno(),
+                "lock": self._lock,
+            },
+            managed=self._watch.managed,
+            backend=self._backend.name,
+            is_quiet=self._listener_socket.is_idle,
+            events=self._on_events,
+        )
+
+    def _look_at_upgrade(self) -> None:
+        giving = self._giving
+        if giving is None:
+            return
+        giving.look()
+        if giving.state is State.ENDED:
+            self._upgrade = giving.result
+            self._selector.unregister(giving)
+            giving.close()
+            self._giving = None
+
     def _on_reload(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         self._reload()
         return {}
@@ -324,24 +371,12 @@ class Service:
         return {"pid": os.getpid(), "containers": [c.id for c in self._engine.containers()]}
 
     def _on_status(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        gpus = [
-            {"index": g.index, "uuid": g.uuid, "name": g.name, "memtotal": g.memtotal}
-            for g in self._engine.gpus()
-        ]
-        containers = [{"id": c.id, "pid": c.pid, "cgroup": c.cgroup} for c in self._engine.containers()]
         return {
-            "version": __version__,
-            "pid": os.getpid(),
-            "tree": self._tree_path,
-            "config": str(self._arguments.config),
-            "simulate": self._arguments.simulate,
-            "transient": self._arguments.transient,
-            "gpus": gpus,
-            "containers": containers,
-            "memory_backend": {"name": self._backend.name, "why": self._backend.why},
+            **report(self._engine, self._arguments, self._tree_path, self._backend),
+            "upgrading": self._giving is not None,
+            "upgrade": self._upgrade,
+            "managed": self._watch.managed,
             "driver_error": self._watch.driver_error(),
-            "engine": self._engine.status(),
-            "time": time.time(),
         }
 
     # --- stop ---
@@ -359,7 +394,6 @@ class Service:
             return
         # Nothing to hand over: leave nothing behind.
         self._listeners.discard_all()
-        self._notify.discard(STATE)
-        self._notify.discard(FILES)
+        self._stored.discard()
         self._places.driver.unlink(missing_ok=True)
         log.info("stopped")

@@ -25,8 +25,7 @@
 /* A turn is longer. */
 #define LEAST_NS 10000ull
 #define ROUNDS 4 /* changes of gates in a row, where one takes longer than a turn */
-#define START_S 3
-#define STOP_S 3
+#define START_MS 3000
 #define NICE_MOST (-20)
 
 static u64 earlier(u64 a, u64 b)
@@ -282,7 +281,7 @@ static void *turns_main(void *arg)
 	 * in a loop, and one that hangs would take a processor from everybody. Without the right it is as any thread. */
 	setpriority(PRIO_PROCESS, 0, NICE_MOST);
 	begin(own);
-	while (!atomic_load(&own->d->stopping)) {
+	while (!engine_must_end(own->d, &own->ending)) {
 		u64 began = clock_ns(), until = go(own);
 
 		sleep_until(own, until, clock_ns() - began);
@@ -290,18 +289,14 @@ static void *turns_main(void *arg)
 	return NULL;
 }
 
-static struct timespec seconds_from_now(u32 seconds)
-{
-	return timespec_of(clock_ns() + seconds * SECOND);
-}
-
 /* No call is answered before the gates are told anew; but one card that hangs does not keep the others from all calls. */
-static void await_begun(struct cgpud *d)
+static void await_begun(struct cgpud *d, u32 started)
 {
-	struct timespec until = seconds_from_now(START_S);
+	struct timespec until;
 	u32 gpu, begun = 0;
 
-	while (begun < d->driver.gpus) {
+	clock_until(&until, START_MS);
+	while (begun < started) {
 		if (sem_clockwait(&d->sharing.begun, CLOCK_MONOTONIC, &until) == 0)
 			begun++;
 		else if (errno != EINTR)
@@ -311,35 +306,47 @@ static void await_begun(struct cgpud *d)
 		if (!atomic_load(&d->sharing.at[gpu].begun))
 			events_log(&d->events, LOG_LEVEL_WARNING,
 				"GPU %u: its gates are not set, the driver has not answered for %u seconds; not waited for",
-				gpu, START_S);
+				gpu, START_MS / 1000);
 	}
 }
 
 int sharing_start(struct cgpud *d)
 {
 	sigset_t all, old;
+	u32 gpu, started = 0;
 	int r = 0;
-	u32 gpu;
 
+	/* Of a thread that came late the last time. */
+	while (sem_trywait(&d->sharing.begun) == 0)
+		;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (gpu = 0; gpu < d->driver.gpus && r == 0; gpu++) {
 		struct sharing_gpu *own = &d->sharing.at[gpu];
 
+		if (own->running && own->ending)
+			own->running = pthread_join(own->thread, NULL) != 0;
+		/* It was never stopped: after a pause that came to nothing. */
+		if (own->running)
+			continue;
+		own->ending = 0;
+		atomic_store(&own->begun, 0);
 		r = pthread_create(&own->thread, NULL, turns_main, own);
 		own->running = r == 0;
+		started += own->running;
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (r == 0)
-		await_begun(d);
+		await_begun(d, started);
 	return -r;
 }
 
-u32 sharing_stop(struct cgpud *d)
+u32 sharing_stop(struct cgpud *d, u32 ms)
 {
-	struct timespec until = seconds_from_now(STOP_S);
+	struct timespec until;
 	u32 gpu, stuck = 0;
 
+	clock_until(&until, ms);
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		struct sharing_gpu *own = &d->sharing.at[gpu];
 

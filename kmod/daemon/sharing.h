@@ -21,7 +21,7 @@ struct sharing_gpu {
 	struct cgpud *d;
 	u32 gpu;
 	pthread_t thread;
-	u32 running;
+	u32 running, ending;
 	/* Held while gates are set. A worker that wants it waits at the door first, so that the thread has one of them
 	 * before it at most. */
 	pthread_mutex_t door, lock;
@@ -48,8 +48,9 @@ void sharing_wake(void *ctx, u32 gpu);
 /* Start the threads, and wait until they have set all gates; not for long, where a card does not answer. 0 or a negative
  * errno. */
 int sharing_start(struct cgpud *d);
-/* Returns how many threads a driver keeps from ending. */
-u32 sharing_stop(struct cgpud *d);
+#define SHARING_STOP_MS 3000
+/* Returns how many threads a driver keeps from ending in this time. */
+u32 sharing_stop(struct cgpud *d, u32 ms);
 void sharing_close(struct cgpud *d);
 /* The driver has done a call: set what it asks for before its caller goes on. */
 void sharing_after_call(struct cgpud *d, const struct exchange *e, struct task *task);

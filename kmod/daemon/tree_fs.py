@@ -62,18 +62,18 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
     ) -> None:
         """Serve an engine's tree. changed is called after a write; limited stands before the engine."""
         self._engine = engine
-        self._limited = limited
+        self.limited = limited
         self._changed = changed
         self._caller = caller
         self._lock = threading.Lock()
         self._open: dict[int, OpenFile] = {}
         self._next = 1
         self._born = time.time_ns()
-        self.ready = threading.Event()
 
-    def init_with_config(self, conn_info: Any, config_3: Any) -> None:  # noqa: ARG002
-        """Say that the kernel has the mount."""
-        self.ready.set()
+    def open_files(self) -> int:
+        """Return how many there are."""
+        with self._lock:
+            return len(self._open)
 
     def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:  # noqa: ARG002
         """Give a node's attributes; like procfs, files have no size."""
@@ -117,8 +117,8 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         if offset == 0 or opened.text is None:
             opened.text = (
                 self._engine.read(opened.node)
-                if self._limited is None
-                else self._limited.read(path, opened.node)
+                if self.limited is None
+                else self.limited.read(path, opened.node)
             )
         return opened.text[offset : offset + size]
 
@@ -131,10 +131,10 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         # Nothing can be promised of cards that do not answer. What is there may go.
         if path == CONTROL and not data.lstrip().startswith(b"destroy") and self._engine.driver_error():
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        if self._limited is None:
+        if self.limited is None:
             self._engine.write(opened.node, data)
         else:
-            self._limited.write(path, opened.node, data)
+            self.limited.write(path, opened.node, data)
         opened.text = None
         self._changed()
         return len(data)
@@ -173,36 +173,51 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
 class TreeMount:
     """The mounted tree, served by a thread of its own."""
 
-    def __init__(self, tree: TreeFs, path: str) -> None:
-        """Prepare; nothing is mounted yet."""
+    def __init__(
+        self, tree: mfusepy.Operations, ready: threading.Event, path: str, first: str | None = None
+    ) -> None:
+        """Prepare; nothing is mounted yet. ready: the kernel has the mount.
+
+        first: where it is mounted until appear(), as there is another one at path.
+        """
         self._tree = tree
+        self._ready = ready
         self._path = path
+        self._first = first
         self._thread = threading.Thread(target=self._serve, name="cgpud-tree", daemon=True)
         self._error: Exception | None = None
         self.lost = threading.Event()
 
     def start(self) -> None:
         """Mount, over leftovers of a daemon that died. Raises CgpuError."""
-        mounts.clear_fuse(self._path)
+        path = self._mountpoint()
+        mounts.clear_fuse(path)
         try:
-            Path(self._path).mkdir(mode=0o755, parents=True, exist_ok=True)
+            Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
         except OSError as error:
-            raise CgpuError(f"{self._path}: cannot be made: {error.strerror}") from error
+            raise CgpuError(f"{path}: cannot be made: {error.strerror}") from error
         self._thread.start()
-        if not self._tree.ready.wait(READY_S):
+        if not self._ready.wait(READY_S):
             reason = self._error or "the kernel did not answer"
-            raise CgpuError(f"{self._path}: the tree cannot be mounted: {reason}; it takes /dev/fuse")
+            raise CgpuError(f"{path}: the tree cannot be mounted: {reason}; it takes /dev/fuse")
+
+    def appear(self) -> None:
+        """Cover the tree of the daemon before at once: no reader finds none. Raises OSError."""
+        assert self._first is not None
+        mounts.bind(self._first, self._path)
+        mounts.remove(self._first)
+        self._first = None
 
     def stop(self) -> None:
         """Unmount; readers in between get an error at once."""
-        mounts.clear_fuse(self._path)
+        path = self._mountpoint()
+        mounts.clear_fuse(path)
         if self._thread.ident is not None:
             self._thread.join(READY_S)
-        # Only an empty directory goes: one that a person put files into stays.
-        try:
-            Path(self._path).rmdir()
-        except OSError:
-            return
+        mounts.remove(path)
+
+    def _mountpoint(self) -> str:
+        return self._first or self._path
 
     def _serve(self) -> None:
         options = {
@@ -217,7 +232,9 @@ class TreeMount:
             "negative_timeout": 0,
         }
         try:
-            mfusepy.FUSE(self._tree, self._path, raw_fi=True, foreground=True, nothreads=True, **options)
+            mfusepy.FUSE(
+                self._tree, self._mountpoint(), raw_fi=True, foreground=True, nothreads=True, **options
+            )
         except RuntimeError as error:
             self._error = error
         finally:

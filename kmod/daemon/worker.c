@@ -12,8 +12,6 @@
 #include "supervise.h"
 #include "worker.h"
 
-#define STOP_ROUNDS 3000 /* of about a millisecond */
-
 static int worker_add(struct cgpud *d);
 
 static void housekeeping(struct cgpud *d, struct task_cache *cache)
@@ -82,7 +80,11 @@ static void take_up(struct cgpud *d, struct task_cache *cache)
 	atomic_fetch_add(&d->taking_up, 1);
 	while ((left = exchange_take_left(&d->exchanges)))
 		supervise_left(d, cache, left);
-	if (atomic_fetch_sub(&d->taking_up, 1) == 1 && !atomic_load(&d->unsure))
+	if (atomic_fetch_sub(&d->taking_up, 1) != 1)
+		return;
+	/* Workers that come later find nothing. */
+	d->exchanges.recovered = 0;
+	if (!atomic_load(&d->unsure))
 		cgpu_recover_finish(&d->core);
 }
 
@@ -107,7 +109,7 @@ static void *worker_main(void *arg)
 		take_up(d, &worker->cache);
 		end(worker);
 	}
-	while (!atomic_load(&d->stopping)) {
+	while (!engine_must_end(d, &worker->ending)) {
 		index = listener_wait(&d->listeners, &events);
 		work(worker, index, events);
 	}
@@ -187,19 +189,44 @@ static u32 workers_left(struct cgpud *d)
 	return left;
 }
 
-u32 workers_stop(struct cgpud *d)
+u32 workers_stop(struct cgpud *d, u32 rounds)
 {
 	u32 left, round;
 	u64 n = 1;
 
 	atomic_store(&d->stopping, 1);
-	for (round = 0; (left = workers_left(d)) && round < STOP_ROUNDS; round++) {
+	for (round = 0; (left = workers_left(d)) && round < rounds; round++) {
 		/* Each worker may take the event away from the others: write it for every one. */
 		if (write(d->wake_fd, &n, sizeof(n)) != sizeof(n) && errno != EAGAIN)
 			break;
 		usleep(1000);
 	}
 	return left;
+}
+
+void workers_resume(struct cgpud *d)
+{
+	sigset_t all, old;
+	u32 i, started;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pthread_mutex_lock(&d->workers_lock);
+	started = atomic_load(&d->started);
+	atomic_store(&d->stopping, 0);
+	for (i = 0; i < started; i++) {
+		struct worker *worker = &d->worker[i];
+
+		if (worker->ending && !worker->joined)
+			worker->joined = pthread_join(worker->thread, NULL) == 0;
+		if (!worker->joined)
+			continue;
+		worker->ending = 0;
+		/* It counts as idle since before its end. */
+		worker->joined = pthread_create(&worker->thread, NULL, worker_main, worker) != 0;
+	}
+	pthread_mutex_unlock(&d->workers_lock);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 void workers_wake(struct cgpud *d)

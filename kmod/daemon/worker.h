@@ -6,9 +6,12 @@
 
 /* Start the threads that answer notified calls. 0, or a negative errno with a line in error. */
 int workers_start(struct cgpud *d, char *error, size_t bytes);
-/* End them: a call in the driver is finished first. Returns how many have not ended after some seconds:
- * containers hold them. They still use all of d. */
-u32 workers_stop(struct cgpud *d);
+#define WORKERS_STOP_ROUNDS 3000
+/* End them: a call in the driver is finished first. Returns how many have not ended after so many rounds of about a
+ * millisecond: containers hold them. They still use all of d. */
+u32 workers_stop(struct cgpud *d, u32 rounds);
+/* d is stopping no more: those that have ended go on. */
+void workers_resume(struct cgpud *d);
 /* Let go of what workers remember that have had no call since the last time. Lever thread only. */
 void workers_tidy(struct cgpud *d);
 /* Let one of them do housekeeping. Lever thread and workers have different rights. */

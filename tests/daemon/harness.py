@@ -89,6 +89,10 @@ class Daemon:
         line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(self.run), *options]
         return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
+    def options(self) -> list[str]:
+        """Return what it is started with."""
+        return ["--run", str(self.run), *self._options]
+
     def start(self) -> None:
         """Start it again, as before."""
         done = self.command(*self._options)

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from cgpu import paths
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import callers, cdi, control, mounts, simulate
+from cgpu.kmod.daemon.arguments import worker_arguments
 from cgpu.kmod.daemon.engine import DeviceNode, Gpu
 from cgpu.kmod.daemon.lock import HeldError, Lock
-from cgpu.kmod.daemon.main import arguments_of, parser, worker_arguments
+from cgpu.kmod.daemon.main import arguments_of, parser
 from cgpu.kmod.daemon.places import Places
 from cgpu.replace import replace_text
 

@@ -27,8 +27,9 @@ def keeper_of(daemon: Daemon) -> int:
 
 
 def workers_of(keeper: int) -> list[str]:
-    """Return the processes that a keeper has started and not yet waited for."""
-    return Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+    """Return the daemons below a keeper; simulated cards come to be its children as well."""
+    children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+    return [one for one in children if "cgpu-sim" not in Path(f"/proc/{one}/cmdline").read_text()]
 
 
 def refuse(daemon: Daemon) -> str:

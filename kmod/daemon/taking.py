@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon that follows another one while containers run: the side of the successor."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import resource
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from cgpu import __version__, paths
+from cgpu.errors import CgpuError, one_line
+from cgpu.kmod.daemon import driver_check, node_settings
+from cgpu.kmod.daemon.arguments import settings_of
+from cgpu.kmod.daemon.channel import PROTOCOL, Channel, ChannelError, first
+from cgpu.kmod.daemon.engine import Engine, StaleStateError
+from cgpu.kmod.daemon.service import Service
+from cgpu.kmod.daemon.stored import FILES, STATES, Stored
+
+if TYPE_CHECKING:
+    from cgpu.kmod.daemon.arguments import Arguments
+    from cgpu.kmod.daemon.notify_socket import NotifySocket
+
+log = logging.getLogger(__name__)
+
+HELLO_S = 10.0
+WAIT_S = 600.0  # for the one that runs to find its moment
+COMMIT_S = 10.0
+SOCKETS = ("seccomp", "control")
+LOCK = "lock"
+
+
+class Successor(Service):
+    """A daemon that makes all ready beside another one, and then is the daemon."""
+
+    def __init__(self, arguments: Arguments, notify: NotifySocket, channel: Channel) -> None:
+        """channel: to the daemon that runs."""
+        super().__init__(arguments, notify, [])
+        self._channel = channel
+        self._owns_books = False
+        self._files_are_new = False
+        self._taken: dict[str, socket.socket] = {}
+        self._idle = False  # until we are the daemon, nothing is ours to take away
+
+    def run(self) -> None:
+        """Take over, and serve until told to stop. Raises CgpuError."""
+        with self._cleanup:
+            try:
+                hello, before = self._greet()
+                self._prepare(hello, before)
+                self._channel.send({"say": "prepared", "pid": os.getpid(), "version": __version__})
+                with first():
+                    since = self._take()
+                    self._channel.send({"say": "ready"})
+                    self._channel.expect("commit", COMMIT_S)
+                    self._replace_state(hello, before)
+            except CgpuError as error:
+                with contextlib.suppress(ChannelError):
+                    self._channel.send({"say": "refused", "why": str(error)})
+                raise
+            self._begin(hello, since)
+            self._serve()
+
+    # --- while the other one serves ---
+
+    def _greet(self) -> tuple[dict[str, Any], int]:
+        hello, fds = self._channel.receive(HELLO_S)
+        if hello.get("protocol") != PROTOCOL or len(fds) != 1 or hello.get("state_name") not in STATES:
+            raise CgpuError(
+                f"version {hello.get('version')} hands over by another protocol than version {__version__}; "
+                "when no sliced container runs: cgpu upgrade --cold"
+            )
+        return hello, fds[0]
+
+    def _prepare(self, hello: dict[str, Any], before: int) -> None:
+        self._signals()
+        self._config = self._load()
+        self._tree_path = self._config.tree or paths.TREE_DAEMON
+        if self._tree_path != hello["tree"]:
+            raise CgpuError(
+                f"tree: {self._tree_path}: the daemon that runs has {hello['tree']}; "
+                f"it changes only with a restart: {paths.daemon_command('restart')}"
+            )
+        node_settings.check_module()
+        root = self._driver_root()
+        checked = (
+            driver_check.check(root, self._places.driver, taken_up=True)
+            if self._config.allow_unknown_driver
+            else None
+        )
+        try:
+            self._engine = Engine(self._options(root, before, -1, succeeds=True))
+        except StaleStateError as error:
+            raise CgpuError(
+                f"version {__version__} cannot read the state of version {hello['version']}; "
+                "when no sliced container runs: cgpu upgrade --cold"
+            ) from error
+        self._cleanup.callback(self._close_engine)
+        self._check_driver_is(str(hello["driver"]))
+        driver_check.expect(self._engine.status(), checked, containers=int(hello["containers"]))
+        self._choose_backend(str(hello["backend"]) if hello["containers"] else None, tuple(hello["uuids"]))
+        self._gate.shut(0)
+        self._mount_tree(str(self._places.next_tree))
+
+    def _check_driver_is(self, driver: str) -> None:
+        found = self._engine.status()["driver"]
+        if found != driver:
+            raise CgpuError(
+                f"driver {found}: the daemon that runs speaks to driver {driver}; stop it and start anew"
+            )
+
+    # --- while nobody serves ---
+
+    def _take(self) -> float:
+        things: dict[str, int] = {}
+        more, wait_s, since, sums = True, WAIT_S, 0.0, {}
+        while more:
+            message, fds = self._channel.receive(wait_s)
+            names = message.get("names")
+            if message.get("say") != "take" or not isinstance(names, list) or len(names) != len(fds):
+                raise CgpuError(f"what is handed over is not understood: {message.get('say')}")
+            things.update(zip(names, fds, strict=True))
+            more, wait_s, since, sums = message["more"], COMMIT_S, float(message["since"]), message["sums"]
+        files = things.pop(FILES, -1)
+        self._engine.take_over(files, settings_of(self._config))
+        self._owns_books = True
+        found = self._engine.sums()
+        if found != sums:
+            raise CgpuError(f"the books are {found} after they were taken over, and were {sums} before")
+        self._files_are_new = self._engine.files_fd != files
+        self._lock = things.pop(LOCK, -1)
+        self._taken = {name: socket.socket(fileno=things.pop(name)) for name in SOCKETS}
+        self._stored = Stored(self._notify, list(things.items()))
+        self._restore_listeners()
+        if (
+            next(self._engine.containers(), None) is not None
+            and self._engine.memory_backend() != self._backend.name
+        ):
+            raise CgpuError(
+                f"memory_backend: {self._backend.name}: not while containers are registered; try again"
+            )
+        self._begin_limits()
+        self._limit_tree()
+        return since
+
+    # --- from here on this is the daemon ---
+
+    def _replace_state(self, hello: dict[str, Any], before: int) -> None:
+        self._stored.state_name = hello["state_name"]
+        self._stored.replace_state(self._engine, before)
+        os.close(before)
+        if self._files_are_new:
+            self._stored.keep_files(self._engine)
+
+    def _begin(self, hello: dict[str, Any], since: float) -> None:
+        self._engine.start()
+        pause_ms = round((time.monotonic() - since) * 1000, 1)
+        self._gate.open()
+        self._tree.appear()
+        self._upgrade = {
+            "number": hello["number"],
+            "done": True,
+            "from": hello["version"],
+            "pause_ms": pause_ms,
+        }
+        self._publish()
+        self._open_sockets(self._taken)
+        if hello["managed"]:
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+        self._notify.send(f"READY=1\nSTATUS=version {__version__}")
+        self._channel.send({"say": "serving", "pause_ms": pause_ms})
+        self._channel.close()
+        log.info(
+            "version %s goes on for version %s with %d listeners; calls waited %.1f ms",
+            __version__,
+            hello["version"],
+            len(self._listeners),
+            pause_ms,
+        )
+
+    def _close_engine(self) -> None:
+        if self._owns_books and self._upgrade is not None:
+            super()._close_engine()
+        else:
+            self._engine.close()
+
+
+def run_successor(arguments: Arguments, notify: NotifySocket, fd: int) -> int:
+    """Be the daemon after the one at the other end of a socket. Returns the exit status."""
+    if os.fork() > 0:
+        # Its parent is then who watches over the daemon.
+        os._exit(0)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    channel = Channel(socket.socket(fileno=fd))
+    service = Successor(arguments, notify, channel)
+    code = 0
+    try:
+        service.run()
+    except (CgpuError, OSError) as error:
+        log.error("upgrade: version %s does not take over: %s", __version__, one_line(str(error)))
+        code = 1
+    if service.stuck:
+        logging.shutdown()
+        os._exit(code)
+    return code

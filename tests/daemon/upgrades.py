@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Upgrades of a daemon of one's own, and programs that allocate throughout."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cgpu.install import upgrade_daemon
+from cgpu.kmod.daemon.places import Places
+from cgpu.kmod.daemon.program import Program, own
+from tests.daemon.harness import Daemon, Sliced
+
+FIGURES = re.compile(r"steady calls=(\d+) failed=(\d+) longest_us=(\d+)")
+
+
+def upgrade(daemon: Daemon, program: Program | None = None, *, rehearse: bool = False) -> dict[str, Any]:
+    """Have a program take over, this version's unless one is given. Raises CgpuError with the reason."""
+    places = Places(daemon.run)
+    running = upgrade_daemon.running(places)
+    assert running is not None
+    return upgrade_daemon.hot(places, running, program or own(), rehearse=rehearse)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Calls since the last look, how many failed, and how long the longest took."""
+
+    calls: int
+    failed: int
+    longest_ms: float
+
+
+class Steady:
+    """A program that allocates and frees without an end."""
+
+    def __init__(self, daemon: Daemon, program: Path, seed: int, slices: str, every_us: int) -> None:
+        """Start it in a slice of its own."""
+        self.sliced: Sliced = daemon.slice(seed, slices, str(every_us), program=program)
+        self.sliced.line("steady begins")
+
+    def look(self) -> Figures:
+        """Return what happened since the last look."""
+        stdin = self.sliced.process.stdin
+        assert stdin is not None
+        stdin.write("\n")
+        stdin.flush()
+        found = FIGURES.match(self.sliced.line("steady calls"))
+        assert found is not None
+        calls, failed, longest = (int(one) for one in found.groups())
+        return Figures(calls, failed, longest / 1000)
