@@ -100,7 +100,6 @@ struct core_share {
 	u32 samples; /* 1: there was one */
 	u32 bare; /* sum: groups and channels whose time slice cannot be set: gates divide the time meanwhile */
 	u64 stopped; /* until when what has run beyond a decision is on the books */
-	u64 looked; /* when that was */
 	u64 watched; /* since when changes of runlists are counted */
 	u64 calm; /* until then gates divide the time, whatever the policy */
 	u32 stirred; /* how many there were */

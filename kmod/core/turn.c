@@ -73,21 +73,13 @@ static u32 set_gates(struct core_share *share, const struct cgpu_sched_decision 
 }
 
 #define CALM_NS (2 * CGPU_SAMPLES_NS)
-/* Where the driver's samples are more than it keeps, others are not seen: the gates' own clock tells then. */
-#define LOST_NS (10 * CGPU_SAMPLES_NS)
-
-static void be_calm_at(struct core_share *share, u64 time)
-{
-	if (time > share->calm)
-		share->calm = time;
-}
 
 static void watch(struct cgpu_state *state, u32 gpu, u64 now)
 {
 	struct core_share *share = &state->gpu[gpu].share;
 
 	if (share->stirred > CORE_STIRS)
-		be_calm_at(share, now + CALM_NS);
+		share->calm = now + CALM_NS;
 	if (share->stirred > CORE_STIRS || now - share->watched >= CGPU_SAMPLES_NS) {
 		share->watched = now;
 		share->stirred = 0;
@@ -166,20 +158,15 @@ static void see_priorities(struct cgpu_state *state, u32 gpu)
 void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_look look)
 {
 	struct core_gpu *found;
-	u64 now;
 
 	core_lock(core);
 	found = core_gpu(core->state, gpu);
 	if (found) {
-		now = core->ops->clock ? core->ops->clock(core->ctx) : 0;
 		/* Whose samples are missing may have been at work. */
 		if (look == CGPU_LOOK_WHOLE) {
 			see_priorities(core->state, gpu);
 			found->share.sampled++;
-		} else if (look == CGPU_LOOK_LOST && now - found->share.looked < CALM_NS) {
-			be_calm_at(&found->share, now + LOST_NS);
 		}
-		found->share.looked = now;
 		found->share.samples = 1;
 		found->share.slices_due = 1;
 		core->state->turns_due |= 1u << gpu;

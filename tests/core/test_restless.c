@@ -82,29 +82,6 @@ static void a_storm_of_channels_counts_too(void)
 	bench_free(bench);
 }
 
-static void lost_samples_are_met_with_gates(void)
-{
-	struct caller caller[3];
-	struct bench *bench = two(caller);
-	u64 ran[16];
-
-	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
-	/* A look that comes late has lost some without anybody's doing. */
-	bench->now += 5000 * MS;
-	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_LOST);
-	apply(bench);
-	CHECK(divided_by(bench, "divided_by=time_slices"));
-	bench->now += 1000 * MS;
-	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_LOST);
-	apply(bench);
-	CHECK(divided_by(bench, "divided_by=gates usage_from=gates"));
-	run(bench, 9000 * MS, ran);
-	CHECK(divided_by(bench, "divided_by=gates"));
-	run(bench, 2000 * MS, ran);
-	CHECK(divided_by(bench, "divided_by=time_slices"));
-	bench_free(bench);
-}
-
 /* Without gates time slices are all there is. */
 static void not_where_gates_do_not_work(void)
 {
@@ -131,7 +108,6 @@ int main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(a_storm_on_a_runlist_is_met_with_gates),
 		TEST(a_storm_of_channels_counts_too),
-		TEST(lost_samples_are_met_with_gates),
 		TEST(not_where_gates_do_not_work),
 		{ NULL, NULL },
 	};
