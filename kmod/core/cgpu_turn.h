@@ -58,12 +58,22 @@ int cgpu_slices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, s
  * or when slices are worked out anew; until then gates divide the time. */
 void cgpu_slices_done(struct cgpu_core *core, const struct cgpu_time_slice *slice, u32 status);
 
-#define CGPU_SAMPLES_NS 1000000000ull /* how often to look */
+#define CGPU_SAMPLES_NS 1000000000ull /* how often to look, as long as none are lost */
 enum cgpu_look {
 	CGPU_LOOK_WHOLE, /* all samples since the look before */
-	CGPU_LOOK_PART, /* it is not known since when */
+	CGPU_LOOK_PART, /* less than a second's, or it is not known since when */
 	CGPU_LOOK_LOST, /* there were more of them than the driver keeps */
 };
+/* The looks at one GPU. The driver keeps few samples, so where some were lost looks follow each other sooner. Zeroes at first. */
+struct cgpu_looks {
+	u64 since; /* the driver's time of the newest sample that was counted; 0: none was seen */
+	u64 after; /* ns until the next look */
+	/* Of cgpu_looks_add(). */
+	u64 whole, hurry;
+	enum cgpu_look missed;
+};
+/* One more look. What the core is to be told of it: whole are those alone that end a second of which nothing is missing. */
+enum cgpu_look cgpu_looks_add(struct cgpu_looks *looks, enum cgpu_look look, u64 now);
 /* A look at the driver's samples begins. Processes that have none in two whole looks count as idle. */
 void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_look look);
 /* A process has used so much GPU time since the last look. */

@@ -36,7 +36,7 @@ int gating_open(struct cgpud *d, struct gating *gating, u32 gpu)
 	if (gating->fd < 0)
 		return -errno;
 	gating->client = 0;
-	gating->sampled = 0;
+	gating->looks.since = 0;
 	gating->subdevice = HANDLE_SUBDEVICE;
 	r = rm_alloc(gating->fd, abi, 0, 0, &gating->client, NV01_ROOT_CLIENT, NULL, 0);
 	if (r == 0)
@@ -110,7 +110,7 @@ static u32 sort_new(const struct nv_abi *abi, const struct gating *gating, struc
 			.process = rm_get32(from, one->gr + engine->procId),
 			.busy = rm_get32(from, one->gr + engine->util) };
 
-		if (found.at <= gating->sampled)
+		if (found.at <= gating->looks.since)
 			continue;
 		for (k = n++; k && sample[k - 1].at > found.at; k--)
 			sample[k] = sample[k - 1];
@@ -145,7 +145,7 @@ static enum cgpu_look look_of(const struct nv_abi *abi, u64 before, u32 n)
 int gating_sample(struct cgpud *d, struct gating *gating, struct gating_use *use, enum cgpu_look *look)
 {
 	struct sample sample[SAMPLES_MAX];
-	u64 before = gating->sampled, ns = 0;
+	u64 before = gating->looks.since, ns = 0;
 	u32 i, n, count = 0;
 	int r;
 
@@ -160,9 +160,9 @@ int gating_sample(struct cgpud *d, struct gating *gating, struct gating_use *use
 	*look = look_of(d->core.abi, before, n);
 	for (i = 0; i < n; i++) {
 		/* Those of one moment stand for the same time. Since when the first of all counts is not known. */
-		if (sample[i].at != gating->sampled) {
-			ns = gating->sampled ? sample[i].at - gating->sampled : 0;
-			gating->sampled = sample[i].at;
+		if (sample[i].at != gating->looks.since) {
+			ns = gating->looks.since ? sample[i].at - gating->looks.since : 0;
+			gating->looks.since = sample[i].at;
 		}
 		if (ns > SAMPLE_NS)
 			ns = SAMPLE_NS;

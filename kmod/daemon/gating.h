@@ -18,7 +18,7 @@ struct gating {
 	u32 client, subdevice;
 	/* The rest is of who asks for samples. */
 	u8 *samples; /* the driver's answer */
-	u64 sampled; /* time of the newest sample that was counted; 0: none was seen */
+	struct cgpu_looks looks;
 	u32 no_samples; /* 1: this driver has none */
 };
 

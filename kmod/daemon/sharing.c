@@ -145,7 +145,7 @@ static u64 apply(struct sharing_gpu *own, struct cgpu_turn *turn)
 	return own->retry ? own->retry : CGPU_TURN_NEVER;
 }
 
-static void look_at_samples(struct sharing_gpu *own)
+static void look_at_samples(struct sharing_gpu *own, u64 now)
 {
 	struct gating_use use[GATING_PROCESSES];
 	struct cgpud *d = own->d;
@@ -163,7 +163,8 @@ static void look_at_samples(struct sharing_gpu *own)
 		pthread_mutex_unlock(&own->lock);
 		return;
 	}
-	cgpu_samples_begin(&d->core, own->gpu, look);
+	cgpu_samples_begin(&d->core, own->gpu, cgpu_looks_add(&own->gating.looks, look, now));
+	own->look = now + own->gating.looks.after;
 	for (i = 0; i < n; i++)
 		cgpu_ran(&d->core, own->gpu, use[i].tgid, use[i].ns);
 }
@@ -180,9 +181,9 @@ static u64 sample(struct sharing_gpu *own, u64 now)
 	pthread_mutex_lock(&own->lock);
 	r = gating_open(own->d, &own->gating, own->gpu);
 	pthread_mutex_unlock(&own->lock);
-	if (r == 0)
-		look_at_samples(own);
 	own->look = now + CGPU_SAMPLES_NS;
+	if (r == 0)
+		look_at_samples(own, now);
 	return own->look;
 }
 

@@ -9,7 +9,7 @@
 
 static unsigned long gpus_asked[CGPU_MAX_GPUS];
 static u64 gpus_idle_free[CGPU_MAX_GPUS]; /* bytes, when the card was added */
-static u64 gpus_sampled[CGPU_MAX_GPUS]; /* the driver's time of the last sample that was counted */
+static struct cgpu_looks gpus_looks[CGPU_MAX_GPUS];
 static u32 gpus_have_mig; /* bit n: GPU n; the others are not started to be asked for it */
 
 /* What the driver says of one card, which must be open for it. */
@@ -58,7 +58,7 @@ static int gpu_add(struct km_engine *engine, const struct cgpu_km_rm *rm, const 
 	}
 	gpus_asked[index] = jiffies;
 	gpus_idle_free[index] = now.free_bytes;
-	gpus_sampled[index] = 0;
+	memset(&gpus_looks[index], 0, sizeof(gpus_looks[index]));
 	gpus_have_mig = (gpus_have_mig & ~(1u << index)) | now.has_mig << index;
 	gpu_set(engine, index, &now);
 	/* Nobody is sliced on it yet: what it needs by itself. */
@@ -154,16 +154,6 @@ void km_gpu_refresh(struct km_engine *engine, u32 gpu)
 	km_rm_end(rm);
 }
 
-/* How long its processes were at work, where nothing else tells. */
-static void gpu_sample(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 gpu)
-{
-	if (!km_turns_wants_samples(gpu) || rm->open(rm, card->gpu_id))
-		return;
-	if (engine->logic->card_samples(&engine->core, rm, card, gpu, &gpus_sampled[gpu]) == 0)
-		km_turns_due(NULL, gpu);
-	rm->close(rm, card->gpu_id);
-}
-
 static void gpu_look(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_facts *facts)
 {
 	struct cgpu_km_card card = { .gpu_id = facts->gpu_id, .minor = facts->minor };
@@ -174,7 +164,6 @@ static void gpu_look(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_fa
 		return;
 	if (gpu_view(engine, rm, &card, &view) == 0)
 		engine->logic->gpu_look(&engine->core, gpu, &view);
-	gpu_sample(engine, rm, &card, gpu);
 	km_rm_end(rm);
 }
 
@@ -191,4 +180,39 @@ void km_gpus_look(struct km_engine *engine)
 		else
 			engine->logic->gpu_look(&engine->core, gpu, NULL);
 	}
+}
+
+/* How long its processes were at work. Returns ns until the next look. */
+static u64 gpu_sample(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_facts *facts)
+{
+	struct cgpu_km_card card = { .gpu_id = facts->gpu_id, .minor = facts->minor };
+	const struct cgpu_km_rm *rm = km_rm_begin(engine);
+	u64 after = CGPU_SAMPLES_NS;
+
+	if (IS_ERR(rm))
+		return after;
+	if (rm->open(rm, card.gpu_id) == 0) {
+		if (engine->logic->card_samples(&engine->core, rm, &card, gpu, &gpus_looks[gpu]) == 0) {
+			after = gpus_looks[gpu].after;
+			km_turns_due(NULL, gpu);
+		}
+		rm->close(rm, card.gpu_id);
+	}
+	km_rm_end(rm);
+	return after;
+}
+
+u64 km_gpus_sample(struct km_engine *engine)
+{
+	struct cgpu_gpu_facts facts;
+	u64 after = CGPU_SAMPLES_NS;
+	u32 gpu;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS && engine->core.abi; gpu++) {
+		if (engine->logic->gpu_facts(&engine->core, gpu, &facts))
+			continue;
+		if (km_file_opened(facts.minor) && km_turns_wants_samples(gpu))
+			after = min(after, gpu_sample(engine, gpu, &facts));
+	}
+	return after;
 }

@@ -13,7 +13,7 @@
 
 #include "cgpu_turn.h"
 
-#define CGPU_KM_INTERFACE 7u
+#define CGPU_KM_INTERFACE 8u
 
 /* A card as the driver lists it, before it is asked for more. */
 struct cgpu_km_card {
@@ -108,10 +108,10 @@ struct cgpu_km_core {
 	int (*card_view)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 		bool (*contained)(s32 tgid), struct cgpu_card_view *view);
 
-	/* samples.c: have the core know how long processes were at work on a card since the last look. since: the driver's
-	 * time of that, 0 at first. -EOPNOTSUPP: this driver does not tell. */
+	/* samples.c: have the core know how long processes were at work on a card since the last look. -EOPNOTSUPP: this
+	 * driver does not tell. */
 	int (*card_samples)(struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
-		u32 gpu, u64 *since);
+		u32 gpu, struct cgpu_looks *looks);
 
 	/* levers.c: a client on a card, whose gpu_id is set and which is open; and two levers, which give the driver's
 	 * status or CGPU_LEVER_FAILED. Gates need the client. */

@@ -332,20 +332,20 @@ void km_rm_end(const struct cgpu_km_rm *rm);
 void km_rm_forget(void);
 /* Ask for the cards and add them. Under the control lock. */
 int km_gpus_add(struct km_engine *engine);
-/* Ask for a card's free memory and its MIG mode, unless that was done a moment ago. A card that no container has open is not asked, as it
- * would be started and stopped for that: its figure is that of the time when it was added. */
+/* Ask for a card's free memory and its MIG mode, unless that was just done, or no container has it open: to ask would start it. */
 void km_gpu_refresh(struct km_engine *engine, u32 gpu);
 /* cards() of the core's callbacks: asks these cards at once, also such as are started for it. Under the control lock. */
 void km_cards_look(void *ctx, u32 gpus);
 /* Have the core compare what the cards say with what is charged; those that a container has open are asked. */
 void km_gpus_look(struct km_engine *engine);
+/* Have it know who was at work, where nothing else tells. Returns ns until the next time. */
+u64 km_gpus_sample(struct km_engine *engine);
 
 /* --- levers.c: the driver's levers, for turns.c alone --- */
 
 int km_levers_init(void);
 void km_levers_exit(void);
-/* Set gates and time slices of a GPU that are to be set. -EAGAIN: gates are left, 1: time slices are; again soon. Other errors:
- * later. */
+/* Set gates and time slices of a GPU that are due. -EAGAIN: gates are left, 1: time slices are; again soon. Others: later. */
 int km_levers_pull(struct km_engine *engine, u32 gpu);
 /* Let go of a card whose turns are over, and of the driver with the last one. */
 void km_levers_close(struct km_engine *engine, u32 gpu);
@@ -369,7 +369,7 @@ bool km_turns_wants_samples(u32 gpu);
 
 /* --- drift.c --- */
 
-/* Containers may have come: look at the cards every second, as long as there are any. */
+/* Containers may have come: look at the cards, as long as there are any. */
 void km_drift_start(void);
 void km_drift_exit(void);
 

@@ -103,7 +103,7 @@ static void time_is_busyness_between_two_samples(void)
 static void more_samples_than_places_are_bounded(void)
 {
 	const struct nv_abi *abi = cgpu_abi_find(VERSION);
-	struct gating gating = { .fd = 0, .sampled = 1 };
+	struct gating gating = { .fd = 0, .looks = { .since = 1 } };
 	struct cgpud *d = engine(VERSION);
 	struct gating_use use[GATING_PROCESSES];
 	enum cgpu_look look;

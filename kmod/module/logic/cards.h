@@ -11,8 +11,8 @@ int card_mig(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct
 int card_view(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 	bool (*contained)(s32 tgid), struct cgpu_card_view *view);
 
-int card_samples(
-	struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 gpu, u64 *since);
+int card_samples(struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 gpu,
+	struct cgpu_looks *looks);
 
 int levers_open(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
 void levers_close(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);

@@ -111,8 +111,8 @@ static int samples_ask(struct asking *asking, const struct cgpu_km_card *card, s
 	return err;
 }
 
-int card_samples(
-	struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 gpu, u64 *since)
+int card_samples(struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 gpu,
+	struct cgpu_looks *looks)
 {
 	u32 bytes = core->abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.bytes;
 	struct ring ring = {};
@@ -128,10 +128,10 @@ int card_samples(
 	err = samples_ask(asking, card, &ring);
 	if (err == 0) {
 		/* A card that was started anew may count from another time. */
-		ring.since = *since <= ring_newest(&ring) ? *since : 0;
-		cgpu_samples_begin(core, gpu, ring_look(&ring));
+		ring.since = looks->since <= ring_newest(&ring) ? looks->since : 0;
+		cgpu_samples_begin(core, gpu, cgpu_looks_add(looks, ring_look(&ring), core->ops->clock(core->ctx)));
 		ring_take(&ring, core, gpu);
-		*since = ring.since;
+		looks->since = ring.since;
 	}
 	asking_end(asking);
 	return err;
