@@ -20,6 +20,7 @@ BINARIES = (
     Path("kmod/build/cgpu-check-driver"),
     Path("kmod/build/libcgpu-replay.so"),
     LAUNCHER,
+    LAUNCHER.with_name(LAUNCHER.name + ".low-level"),  # a link; a wheel has a copy in its place
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from cgpu import __version__
 from cgpu.errors import CgpuError
-from cgpu.install import drain, journal, transaction
+from cgpu.install import drain, in_use, journal, transaction
 from cgpu.install.checks import Finding, Wish, preflight
 from cgpu.install.context import Context
 from cgpu.install.journal import Journal
@@ -99,6 +99,8 @@ class Installer:
         drain.begin(self.root)
         try:
             self._await_none(drain_s)
+            for line in self._in_use(record):
+                self.say(line)
             transaction.take_back(record, context, self.say)
         finally:
             drain.end(self.root)
@@ -114,6 +116,7 @@ class Installer:
             yield "nothing to do: cgpu install has not run here, or all is taken back"
             return
         context = Context(self.root, self.runner, record.store, self.editors)
+        yield from self._in_use(record)
         for step in reversed(record.steps):
             lines = list(step.undo_show(context))
             if lines and step.undo_title:
@@ -121,6 +124,9 @@ class Installer:
             yield from lines
         yield from context.notes
         yield f"# removes {record.folder}"
+
+    def _in_use(self, record: Journal) -> Iterator[str]:
+        return in_use.lines(self.root, self.runner, record.facts.get("runtimes", []))
 
     def _site(self, record: Journal, staging: Path) -> Site:
         return Site(self.root, self.gather(), record, self.editors, staging)

@@ -20,6 +20,7 @@ from cgpu.runtime_config.docker import Docker
 from cgpu.runtime_config.editor import Editor, Wish
 from cgpu.runtime_config.editors import EDITORS
 from cgpu.runtime_config.nvidia import Nvidia
+from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from cgpu.runtime_config.podman import Podman
 
 LAUNCHER = Path(__file__).resolve().parent / "launcher" / "cgpu-container-runtime"
@@ -67,7 +68,10 @@ def _configure(options: argparse.Namespace, editor: Editor) -> None:
         edits = editor.plan_remove(ROOT)
         release = editor.plan_release(ROOT) if edits else ()
     else:
-        edits = editor.plan_add(ROOT, Wish(_runtime(options.runtime), default=options.default_runtime))
+        runtime = _runtime(options.runtime)
+        if isinstance(editor, Nvidia):
+            _runtime(Path(low_level(str(runtime))))
+        edits = editor.plan_add(ROOT, Wish(runtime, default=options.default_runtime))
         release = ()
     if not edits:
         sys.stdout.write(f"{options.config or editor.name}: nothing to change\n")

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's runtime: ours is first in its list of low-level runtimes, so that --runtime=nvidia reaches it."""
+"""NVIDIA's runtime: ours is first in its list of low-level runtimes, so that --runtime=nvidia reaches it.
+
+It has a name of its own there (LOW_LEVEL), by which it knows that NVIDIA's runtime has had its turn.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +16,7 @@ from cgpu.errors import CgpuError, show
 from cgpu.runtime_config import programs, toml_files
 from cgpu.runtime_config.editor import Reload, Wish
 from cgpu.runtime_config.files import below, runtime_path
+from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME, low_level
 from cgpu.runtime_config.toml_block import strip
 from cgpu.runtime_config.toml_edit import child, parse, put
 
@@ -24,16 +29,19 @@ STOCK = ["runc", "crun"]
 
 
 def add(text: str, runtime: str) -> str:
-    """Return the settings with our runtime first in the list. Raises CgpuError when that cannot be."""
+    """Return the settings with our runtime first in the list, and only there.
+
+    runtime: its path by the name for engines. Raises CgpuError when that cannot be.
+    """
     bare = strip(FILE, text)
     present = child(parse(FILE, bare), *LIST)
     if present is None:
         present = STOCK
     if not isinstance(present, list) or not all(isinstance(name, str) for name in present):
         raise CgpuError(f"{FILE}: [{PROGRAM}] runtimes: {show(present)}: a list of programs is accepted")
-    if present[:1] == [runtime]:
-        return bare
-    return put(FILE, bare, LIST, [runtime, *(name for name in present if name != runtime)])
+    ours = low_level(runtime)
+    wanted = [ours, *(name for name in present if os.path.basename(name) not in (NAME, LOW_LEVEL))]
+    return bare if present == wanted else put(FILE, bare, LIST, wanted)
 
 
 def remove(text: str) -> str:

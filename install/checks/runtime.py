@@ -12,7 +12,7 @@ import cgpu
 from cgpu.install.checks.finding import Finding, ok, problem
 from cgpu.install.facts import programs
 from cgpu.runtime_config.oci_runtime.edit import HOOK_PATH
-from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, low_level
 
 INTERPRETER = "/usr/bin/python3"  # as in launcher/launcher.h and the hook's first line
 FIRST_PYTHON = (3, 11)
@@ -36,8 +36,9 @@ def interpreter(path: str = INTERPRETER) -> list[Finding]:
 
 def launcher(path: str = LAUNCHER) -> list[Finding]:
     """Whether the runtime is there and reaches the one below it."""
-    if not _is_program(path):
-        return problem("runtime", f"{path}: is not there, or no program", BUILD)
+    for one in (path, low_level(path)):
+        if not _is_program(one):
+            return problem("runtime", f"{one}: is not there, or no program", BUILD)
     if programs.output(path, "--version", timeout_s=START_S) is None:
         return problem(
             "runtime",
@@ -64,7 +65,13 @@ def hook(path: str = HOOK_PATH) -> list[Finding]:
 def ownership(files: tuple[str, ...] = (), top: str = "/") -> list[Finding]:
     """Whether only root can change what root runs for each container."""
     package = Path(cgpu.__file__).resolve().parent
-    looked_at = files or (LAUNCHER, HOOK_PATH, INTERPRETER, str(package / "effective.py"))
+    looked_at = files or (
+        LAUNCHER,
+        low_level(LAUNCHER),
+        HOOK_PATH,
+        INTERPRETER,
+        str(package / "effective.py"),
+    )
     open_to = sorted({str(path) for file in looked_at for path in _writable(Path(file), Path(top))})
     if open_to:
         fix = f"chown root:root {' '.join(open_to)}; chmod go-w {' '.join(open_to)}"

@@ -9,7 +9,7 @@ import os
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.facts.settings import NAME, Entry
 from cgpu.install.situation import Situation
-from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL
 
 NVIDIA = "nvidia"  # NVIDIA's runtime has a list of paths, not of names
 
@@ -48,6 +48,11 @@ def _defined(check: str, file: str, runtime: str, install: str) -> list[Finding]
         return problem(check, f"{file}: {runtime}: there is no such program", install)
     if not _is_ours(runtime):
         text = f"{file}: {runtime}: is not this release's {os.path.basename(LAUNCHER)}"
+        return warning(check, text, install)
+    if check == f"settings-{NVIDIA}" and os.path.basename(runtime) != LOW_LEVEL:
+        text = (
+            f"{file}: {runtime}: makes NVIDIA's runtime work twice for each container; {LOW_LEVEL} does not"
+        )
         return warning(check, text, install)
     return ok(check, f"{file}: {runtime}")
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu.install.facts import files
+from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL
+from cgpu.runtime_config.oci_runtime.lowlevel import NAME as LAUNCHER
 
 NAME = "cgpu"
-LAUNCHER = "cgpu-container-runtime"
 MAX_FILES = 64
 DOCKER = "/etc/docker/daemon.json"
 CONTAINERD = ("/etc/containerd/config.toml", "/etc/containerd/conf.d")
@@ -140,7 +141,7 @@ def _child(parent: object, *names: str) -> object:
 
 
 def _is_ours(path: object) -> bool:
-    return isinstance(path, str) and path.rpartition("/")[2] == LAUNCHER
+    return isinstance(path, str) and path.rpartition("/")[2] in (LAUNCHER, LOW_LEVEL)
 
 
 def _first(values: list[object]) -> object:

@@ -17,6 +17,12 @@
 #define CGPU_PYTHON "/usr/bin/python3"
 #endif
 
+/* Our names: the one for engines, and the one for the vendor's list of low-level runtimes, below which only runc or
+ * crun comes. */
+#define LAUNCHER_NAME "cgpu-container-runtime"
+#define LAUNCHER_LOW_LEVEL LAUNCHER_NAME ".low-level"
+/* Set to our pid for Python when we were called by the second of these names. */
+#define LAUNCHER_BELOW "CGPU_RUNTIME_BELOW"
 /* Set to our pid when a runtime is started that may call us again in this very process. */
 #define LAUNCHER_AGAIN "CGPU_RUNTIME_AGAIN"
 /* LD_ variables must not reach Python, but belong to the low-level runtime: they travel under this prefix. */
@@ -49,6 +55,9 @@ bool launcher_asks_nothing(const char *bundle);
 
 /* Whether a low-level runtime may call us again: the vendor's wrapper does. */
 bool launcher_may_return(const char *path);
+
+/* The last part of a path. */
+const char *launcher_base_name(const char *path);
 
 /* Find the low-level runtime; plain: only runtimes that never come back to us. False: none found. */
 bool launcher_find_runtime(const struct launcher_settings *settings, bool plain, char path[PATH_MAX]);

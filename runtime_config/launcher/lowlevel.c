@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which low-level runtime does the work: the configured one, else the first found, never this program itself. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,12 +10,25 @@
 
 #define VENDOR_RUNTIME "nvidia-container-runtime"
 
-bool launcher_may_return(const char *path)
+const char *launcher_base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
 
-	return strncmp(name, VENDOR_RUNTIME, strlen(VENDOR_RUNTIME)) == 0;
+	return slash ? slash + 1 : path;
+}
+
+bool launcher_may_return(const char *path)
+{
+	return strncmp(launcher_base_name(path), VENDOR_RUNTIME, strlen(VENDOR_RUNTIME)) == 0;
+}
+
+/* Whether a path leads to a program of our names: this one, or another copy of it, as a wheel brings it. */
+static bool is_ours(const char *path)
+{
+	char real[PATH_MAX];
+	const char *name = realpath(path, real) ? launcher_base_name(real) : "";
+
+	return strcmp(name, LAUNCHER_NAME) == 0 || strcmp(name, LAUNCHER_LOW_LEVEL) == 0;
 }
 
 static bool usable(const char *path)
@@ -22,7 +36,7 @@ static bool usable(const char *path)
 	struct stat status;
 	struct stat self;
 
-	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || access(path, X_OK) != 0)
+	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || access(path, X_OK) != 0 || is_ours(path))
 		return false;
 	if (stat("/proc/self/exe", &self) != 0)
 		return false;

@@ -75,21 +75,27 @@ static void exec_python(int argc, char **argv)
 	execve(CGPU_PYTHON, arguments, environment);
 }
 
-static bool came_back(void)
+/* Leave a mark that means something to this very process only. */
+static bool mark(const char *name)
 {
-	const char *mark = getenv(LAUNCHER_AGAIN);
 	char pid[32];
 
 	snprintf(pid, sizeof(pid), "%ld", (long)getpid());
-	return mark && strcmp(mark, pid) == 0;
+	return setenv(name, pid, 1) == 0;
+}
+
+static bool came_back(void)
+{
+	const char *again = getenv(LAUNCHER_AGAIN);
+	char pid[32];
+
+	snprintf(pid, sizeof(pid), "%ld", (long)getpid());
+	return again && strcmp(again, pid) == 0;
 }
 
 static void exec_runtime(char *path, char **argv)
 {
-	char pid[32];
-
-	snprintf(pid, sizeof(pid), "%ld", (long)getpid());
-	if (launcher_may_return(path) && setenv(LAUNCHER_AGAIN, pid, 1) != 0)
+	if (launcher_may_return(path) && !mark(LAUNCHER_AGAIN))
 		return;
 	argv[0] = path;
 	execv(path, argv);
@@ -103,18 +109,22 @@ int main(int argc, char **argv)
 	/* Called by the runtime we started ourselves: the bundle has been dealt with. */
 	bool again = came_back();
 	bool direct = again;
+	bool below;
 
 	if (argc < 1)
 		return 1;
+	/* Called by the vendor's runtime, which has dealt with the bundle and is not to be started once more. */
+	below = strcmp(launcher_base_name(argv[0]), LAUNCHER_LOW_LEVEL) == 0;
 	launcher_parse(argc, argv, &call);
 	launcher_read_settings(CGPU_CONFIG_PATH, &settings);
 	if (call.kind == LAUNCHER_PASS)
 		direct = true;
 	if (call.kind == LAUNCHER_START && launcher_asks_nothing(call.bundle))
 		direct = true;
-	if (direct && settings.known && launcher_find_runtime(&settings, again, runtime))
+	if (direct && settings.known && launcher_find_runtime(&settings, again || below, runtime))
 		exec_runtime(runtime, argv);
-	exec_python(argc, argv);
+	if (!below || mark(LAUNCHER_BELOW))
+		exec_python(argc, argv);
 	fprintf(stderr, "cgpu-container-runtime: cannot start " CGPU_PYTHON ": %s; install python3\n", strerror(errno));
 	return 1;
 }

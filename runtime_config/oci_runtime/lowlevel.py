@@ -18,12 +18,20 @@ VENDOR = "nvidia-container-runtime"
 ORDER = (VENDOR, "runc", "crun")
 LAUNCHER = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + "/launcher/cgpu-container-runtime"
 # As in launcher/launcher.h.
+NAME = "cgpu-container-runtime"
+LOW_LEVEL = NAME + ".low-level"
+BELOW = "CGPU_RUNTIME_BELOW"
 AGAIN = "CGPU_RUNTIME_AGAIN"
 KEPT = "CGPU_KEPT_"
 CACHE = paths.RUN + "/runtime-features"
 FEATURES_MAX_BYTES = 1 << 18
 FEATURES_TIMEOUT_MS = 5000
 SIGKILL = 9  # the signal module is dear to import
+
+
+def low_level(path: str) -> str:
+    """Return the path of our runtime by its name for the vendor's list of low-level runtimes."""
+    return os.path.join(os.path.dirname(path), LOW_LEVEL)
 
 
 def is_vendor(path: str) -> bool:
@@ -52,6 +60,8 @@ def find(configured: str | None, *, plain: bool, search: Sequence[str] = SEARCH)
 def _usable(path: str) -> bool:
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
         return False
+    if os.path.basename(os.path.realpath(path)) in (NAME, LOW_LEVEL):
+        return False
     return not os.path.exists(LAUNCHER) or not os.path.samefile(path, LAUNCHER)
 
 
@@ -60,9 +70,14 @@ def came_back(environment: Mapping[str, str]) -> bool:
     return environment.get(AGAIN) == str(os.getpid())
 
 
+def is_below(environment: Mapping[str, str]) -> bool:
+    """Return whether the vendor's wrapper has called us out of its list of low-level runtimes."""
+    return environment.get(BELOW) == str(os.getpid())
+
+
 def execute(path: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
     """Become the low-level runtime. Raises CgpuError."""
-    handed = {name.removeprefix(KEPT): value for name, value in environment.items()}
+    handed = {name.removeprefix(KEPT): value for name, value in environment.items() if name != BELOW}
     if is_vendor(path):
         handed[AGAIN] = str(os.getpid())
     try:

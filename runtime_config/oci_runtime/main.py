@@ -33,7 +33,8 @@ def main(arguments: Sequence[str]) -> int:
         read(arguments, call)
         config = effective.load()
         again = lowlevel.came_back(os.environ)
-        runtime = lowlevel.find(config.low_level_runtime, plain=again)
+        plain = again or lowlevel.is_below(os.environ)
+        runtime = lowlevel.find(config.low_level_runtime, plain=plain)
         if call.command and not again:
             _start(call, config, runtime, arguments)
         lowlevel.execute(runtime, arguments, os.environ)

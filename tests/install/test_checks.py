@@ -26,7 +26,7 @@ from cgpu.install.checks.finding import Finding
 from cgpu.install.facts.settings import Entry
 from cgpu.install.situation import Situation
 from cgpu.install.snapshot import Card, Slice, Snapshot
-from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL, low_level
 from tests.install.machine import card, node, situation, tool, write
 
 MODULE, DAEMON = Wish("module", ("docker",)), Wish("daemon", ("docker",))
@@ -285,6 +285,17 @@ def test_settings(tmp_path: Path, given: tuple[Entry, ...], wanted: set[tuple[st
     assert bad(settings.registered(situation(tmp_path, **entries(*given)))) == wanted
 
 
+def test_the_name_in_nvidias_list(tmp_path: Path) -> None:
+    """By its name for engines the runtime would have NVIDIA's work twice; that is an older release's."""
+    for path, wanted in ((LAUNCHER, "warning"), (low_level(LAUNCHER), "ok")):
+        found = settings.registered(situation(tmp_path, **entries(Entry("nvidia", "n", path))))
+        (last,) = (one for one in found if one.name == "settings-nvidia")
+        assert (last.verdict, last.fix) == (
+            wanted,
+            "cgpu install --runtimes nvidia" if wanted == "warning" else "",
+        )
+
+
 def test_default_runtime(tmp_path: Path) -> None:
     """A default that one engine has and another one has not is pointed out; a later file decides."""
     both = (Entry("docker", "d", "/bin/sh", "cgpu"), Entry("podman", "a", "/bin/sh"))
@@ -337,6 +348,8 @@ def test_hook_and_launcher(tmp_path: Path) -> None:
     assert verdict(runtime.hook(str(script))) == "ok"
     assert verdict(runtime.launcher(str(script))) == "problem"
     script.write_text("#!/bin/sh\nexit 0\n")
+    assert runtime.launcher(str(script))[0].text == f"{tmp_path}/{LOW_LEVEL}: is not there, or no program"
+    (tmp_path / LOW_LEVEL).symlink_to(script)
     assert verdict(runtime.launcher(str(script))) == "ok"
     assert verdict(runtime.launcher(str(tmp_path / "nothing"))) == "problem"
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cgpu.install.facts import settings
 from cgpu.install.facts.settings import Entry
+from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from tests.install.machine import write
 
 RUNTIME = "/opt/cgpu/cgpu-container-runtime"
@@ -39,7 +40,8 @@ def test_others() -> None:
     assert settings.parse_docker(json.dumps(document)) == Entry("docker", settings.DOCKER, RUNTIME, "cgpu")
     assert settings.parse_toml("podman", "f", f'[engine.runtimes]\ncgpu = ["{RUNTIME}"]\n').runtime == RUNTIME
     assert settings.parse_toml("crio", "f", CRIO) == Entry("crio", "f", RUNTIME, "cgpu")
-    assert settings.parse_toml("nvidia", "f", NVIDIA).runtime == RUNTIME
+    for path in (RUNTIME, low_level(RUNTIME)):
+        assert settings.parse_toml("nvidia", "f", NVIDIA.replace(RUNTIME, path)).runtime == path
 
 
 def test_files_of_a_machine(tmp_path: Path) -> None:

@@ -21,7 +21,10 @@ from cgpu.install.places import LAUNCHER, program
 from cgpu.install.plans import Site
 from cgpu.install.plans.module import modprobe_settings
 from cgpu.install.plans.own_files import first_configuration, unit
+from cgpu.runtime_config import nvidia
 from cgpu.runtime_config.editors import EDITORS
+from cgpu.runtime_config.nvidia import Nvidia
+from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from tests.installer import faults
 from tests.installer.settings import ENGINES, Lines
 from tests.installer.support import DAEMON, System, facts, installer, make_node, snapshot
@@ -330,4 +333,24 @@ def test_an_interrupted_removal_waits_for_slices(root: Path) -> None:
         recover.mend(root, System(root), ENGINES)
     shutil.rmtree(tree)
     installer(root).uninstall(5)
+    assert snapshot(root) == before
+
+
+def test_the_former_name_in_nvidias_list(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older release's name in NVIDIA's list gives way to today's, and uninstall restores the bytes."""
+    program = tmp_path / "nvidia-container-runtime"
+    program.touch(mode=0o755)
+    editors = {"nvidia": Nvidia(search=[str(tmp_path)])}
+    file = root / nvidia.PATH.lstrip("/")
+    file.parent.mkdir(parents=True)
+    file.write_text('[nvidia-container-runtime]\nruntimes = ["crun"] # ours\n')
+    before = snapshot(root)
+    with monkeypatch.context() as older:
+        older.setattr(nvidia, "low_level", str)
+        assert installer(root, editors=editors).install(DAEMON)
+    assert f'\nruntimes = ["{LAUNCHER}", "crun"]\n' in file.read_text()
+    assert installer(root, editors=editors).install(DAEMON)
+    assert f'\nruntimes = ["{low_level(str(LAUNCHER))}", "crun"]\n' in file.read_text()
+    assert not installer(root, editors=editors).install(DAEMON)
+    installer(root, editors=editors).uninstall(None)
     assert snapshot(root) == before

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.integration.commands import must
@@ -33,7 +34,7 @@ def image_tar(directory: Path) -> Path:
     return tar
 
 
-def oci_archive(layer: Path, directory: Path) -> Path:
+def oci_archive(layer: Path, directory: Path, command: Sequence[str] = ()) -> Path:
     """Wrap one layer into the archive format of `docker save`, which containerd imports."""
     data = layer.read_bytes()
     diff = "sha256:" + hashlib.sha256(data).hexdigest()
@@ -41,7 +42,7 @@ def oci_archive(layer: Path, directory: Path) -> Path:
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {},
+            "config": {"Cmd": list(command)},
             "rootfs": {"type": "layers", "diff_ids": [diff]},
         }
     ).encode()

@@ -23,6 +23,12 @@ from tests.integration.test_slice import LIMIT, SIX
 CGPU = Path(sys.executable).parent / "cgpu"
 PLACES = ("etc", "var/lib/cgpu", "usr/src", "usr/lib/systemd")
 ENGINES = "docker,containerd,podman"
+# Layers over layers cannot be.
+STORAGE = """[storage]
+driver = "vfs"
+runroot = "/run/containers/storage"
+graphroot = "/var/lib/containers/storage"
+"""
 FOREIGN = {"log-level": "warn"}
 
 
@@ -53,13 +59,13 @@ def sliced(*words: str, name: str = "") -> Outcome:
 
 
 def in_podman(folder: Path) -> Outcome:
-    """Run the same through podman."""
-    base = ["podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--storage-driver", "vfs"]
-    must([*base, "import", folder / "image.tar", f"localhost/{IMAGE}"], timeout=120)
+    """Run the same through podman, and leave a container that asks for nothing."""
+    must(["podman", "import", folder / "image.tar", f"localhost/{IMAGE}"], timeout=120)
     variables = [word for key, value in SIX.items() for word in ("-e", f"{key}={value}")]
     limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
     how = ["--runtime", "cgpu", "--cgroup-manager", "cgroupfs", "run", "--rm", "--network", "none", *limits]
-    return call([*base, *how, *variables, f"localhost/{IMAGE}", "/cgpu-probe", "info"])
+    must(["podman", "--runtime", "cgpu", "create", "--name", "left", *limits, f"localhost/{IMAGE}", "/x"])
+    return call(["podman", *how, *variables, f"localhost/{IMAGE}", "/cgpu-probe", "info"])
 
 
 def check_containers(folder: Path) -> None:
@@ -91,6 +97,9 @@ def check_refusals() -> None:
     docker("rm", "-f", "holder")
     waits.join(60)
     assert done[0].returncode == 0, done[0].text
+    assert "warning: podman: left with the runtime cgpu: podman can no longer" in done[0].stdout
+    assert "runtime cgpu is missing" in call(["podman", "start", "left"]).text
+    must(["podman", "rm", "left"])
     assert "cgpud still runs: cgpud --stop" in done[0].stdout
 
 
@@ -110,6 +119,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp())
     image_tar(folder)
     Path("/etc/docker").mkdir(exist_ok=True)
+    Path("/etc/containers/storage.conf").write_text(STORAGE)
     before = state()
     must([CGPU, "install", "--dry-run", "--engine", "daemon", "--runtimes", ENGINES])
     check_same(before)

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tests.integration.commands import Server, call, eventually, must
+from tests.integration.images import IMAGE, image_tar
 
 CGPU = Path(sys.executable).parent / "cgpu"
 SETTINGS = Path("/etc/docker/daemon.json")
@@ -46,9 +47,14 @@ def main() -> None:
         eventually(lambda: default_runtime() == "runc", f"dockerd answers, see {folder}/log")
         must([CGPU, "install", "--engine", "daemon", "--runtimes", "docker", "--default-runtime"])
         eventually(lambda: default_runtime() == "cgpu", "the new default is in force")
-        must([CGPU, "uninstall"])
+        image_tar(folder)
+        must(["docker", "import", folder / "image.tar", IMAGE], timeout=120)
+        must(["docker", "create", "--name", "left", IMAGE, "/cgpu-probe"])
+        said = must([CGPU, "uninstall"]).stdout
+        assert "warning: docker: left with the runtime cgpu: they run on, and cannot be started again" in said
         eventually(lambda: default_runtime() == "runc", "the old default is in force")
         assert SETTINGS.read_text() == BEFORE
+        assert "Unknown runtime specified cgpu" in call(["docker", "start", "left"]).stderr
         must([systemctl, "try-reload-or-restart", "docker"])
         eventually(
             lambda: (folder / "log").read_text().count("Got signal to reload") >= 3, "it has read them"

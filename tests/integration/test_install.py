@@ -51,3 +51,9 @@ def test_a_node_and_back(tmp_path: Path) -> None:
 def test_docker_lets_go(tmp_path: Path) -> None:
     """A running dockerd takes the runtime as its default, gives it up at uninstall, and lives on."""
     assert trial("reload_trial", tmp_path) == "dockerd has let go"
+
+
+@pytest.mark.slow
+def test_pods_of_containerd(tmp_path: Path) -> None:
+    """Pods of the handler cgpu are sliced through containerd's CRI; all others live on through it all."""
+    assert trial("containerd_trial", tmp_path) == "pods as before; the slice had 6043 MiB"

@@ -53,6 +53,8 @@ def test_commands(tree: Path, repository: Path) -> None:
     assert found == sorted([*scripts, "cgpu-container-runtime"])
     for name in ("cgpu-hook", "cgpu-container-runtime"):
         assert Path(tree, "usr/bin", name).resolve(strict=True).stat().st_mode & 0o111 == 0o111
+    runtime = tree / "usr/lib/opencgpu/cgpu/runtime_config/launcher/cgpu-container-runtime"
+    assert runtime.with_name(f"{runtime.name}.low-level").readlink() == Path(runtime.name)
 
 
 def test_places(tree: Path) -> None:

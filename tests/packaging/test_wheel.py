@@ -21,6 +21,7 @@ PROGRAMS = (
     "kmod/build/libcgpu-replay.so",
     "kmod/build/libcgpud.so",
     "runtime_config/launcher/cgpu-container-runtime",
+    "runtime_config/launcher/cgpu-container-runtime.low-level",
 )
 DATA = (
     "kmod/Makefile",

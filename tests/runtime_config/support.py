@@ -13,6 +13,7 @@ from cgpu.effective import Effective
 from cgpu.request import Request
 from cgpu.runtime_config.oci_runtime.cdi import Description
 from cgpu.runtime_config.oci_runtime.edit import Node
+from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "runtime_config" / "launcher"
@@ -81,6 +82,11 @@ class Launcher:
         return self.base / "package" / "launcher" / "cgpu-container-runtime"
 
     @property
+    def low_level(self) -> Path:
+        """Return the launcher by its name for NVIDIA's list."""
+        return Path(low_level(str(self.program)))
+
+    @property
     def config(self) -> Path:
         """Return the place of the engine's settings."""
         return self.base / "config.json"
@@ -94,6 +100,7 @@ class Launcher:
         """Compile the launcher; python is what it starts in Python's place."""
         self.program.parent.mkdir(parents=True)
         self.bin.mkdir()
+        self.low_level.symlink_to(self.program.name)
         (self.program.parent.parent / "oci_runtime").symlink_to(OCI_RUNTIME)
         if python is None:
             python = str(self.tool("python", self.base / "bin"))

@@ -16,6 +16,7 @@ from cgpu.runtime_config import files
 from cgpu.runtime_config.docker import Docker
 from cgpu.runtime_config.editors import EDITORS
 from cgpu.runtime_config.main import main
+from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME
 
 
 @pytest.fixture
@@ -24,6 +25,7 @@ def runtime(tmp_path: Path) -> Path:
     path = tmp_path / "cgpu-container-runtime"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
+    (tmp_path / LOW_LEVEL).symlink_to(path)
     return path
 
 
@@ -43,6 +45,17 @@ def test_the_command(tmp_path: Path, runtime: Path, engine: str, capsys: pytest.
     assert main([*common, "--remove"]) == 0
     assert not config.exists()
     assert main([*common, "--remove"]) == 0
+
+
+def test_a_runtime_without_its_second_name(
+    tmp_path: Path, runtime: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """NVIDIA's list is not given a name that is not there: NVIDIA's runtime would go on to the next one."""
+    runtime.with_name(LOW_LEVEL).unlink()
+    config = tmp_path / "config.toml"
+    assert main(["nvidia", "--config", str(config), "--runtime", str(runtime)]) == 1
+    assert f"--runtime {runtime}.low-level: " in capsys.readouterr().err
+    assert not config.exists()
 
 
 def test_a_default_runtime(tmp_path: Path, runtime: Path) -> None:
@@ -169,7 +182,7 @@ def test_the_first_original_is_kept(tmp_path: Path, runtime: Path) -> None:
     backup = tmp_path / "daemon.json.before-cgpu"
     assert (backup.read_text(), backup.stat().st_mode & 0o777) == ('{"debug": true}\n', 0o640)
     assert json.loads(target.read_text()) == {"debug": True}
-    assert sorted(path.name for path in tmp_path.iterdir() if path != runtime) == [
+    assert sorted(path.name for path in tmp_path.iterdir() if NAME not in path.name) == [
         "daemon.json",
         "daemon.json.before-cgpu",
         "link.json",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import tomllib
@@ -18,6 +19,7 @@ from cgpu.effective import DEFAULTS, Effective
 from cgpu.errors import CgpuError
 from cgpu.request import defers, wants
 from cgpu.runtime_config import nvidia
+from cgpu.runtime_config.oci_runtime.lowlevel import BELOW, LOW_LEVEL, NAME
 from tests.runtime_config.support import Launcher, spec
 
 PYTHON = ["python", "-IS"]
@@ -199,22 +201,49 @@ def test_the_vendors_runtime_may_call_back(launcher: Launcher) -> None:
     assert launcher.run("create", "-b", str(place), "id")[:2] == PYTHON
 
 
-@pytest.mark.parametrize(("configured", "passes"), [(False, 2), (True, 1)])
-def test_first_in_the_vendors_list(launcher: Launcher, configured: bool, passes: int) -> None:
-    """--runtime=nvidia with ours first in its list ends in runc; in one pass if low_level_runtime says so."""
-    runc = launcher.tool("runc")
+@pytest.mark.parametrize("variables", [(), ("ALIYUN_COM_GPU_MEM_CONTAINER=6",)])
+@pytest.mark.parametrize("entry", ["vendor", "launcher"])
+@pytest.mark.parametrize("configured", [None, "vendor", "other"])
+def test_first_in_the_vendors_list(
+    launcher: Launcher, variables: tuple[str, ...], entry: str, configured: str | None
+) -> None:
+    """NVIDIA's runtime with ours first in its list works once, whichever of the two is named."""
+    vendor = launcher.bin / "nvidia-container-runtime"
     text = nvidia.add('[nvidia-container-runtime]\nruntimes = ["runc"]\n', str(launcher.program))
     first = tomllib.loads(text)["nvidia-container-runtime"]["runtimes"][0]
-    vendor = launcher.bin / "nvidia-container-runtime"
     vendor.write_text(f'#!/bin/sh\necho pass >>{launcher.base}/passes\nexec {first} "$@"\n')
     vendor.chmod(0o755)
-    (launcher.base / "passes").unlink(missing_ok=True)
-    if configured:
-        launcher.config.write_text(json.dumps({**DEFAULTS, "low_level_runtime": str(runc)}))
-    (launcher.base / "calls").unlink(missing_ok=True)
-    subprocess.run([str(vendor), "state", "id"], check=True, timeout=60)
-    assert (launcher.base / "calls").read_text().split("\0")[:3] == ["runc", "state", "id"]
-    assert (launcher.base / "passes").read_text().split() == ["pass"] * passes
+    other = launcher.tool("other")
+    if configured is not None:
+        path = {"vendor": vendor, "other": other}[configured]
+        launcher.config.write_text(json.dumps({**DEFAULTS, "low_level_runtime": str(path)}))
+    place = launcher.bundle(spec(*variables))
+    for name in ("calls", "passes"):
+        (launcher.base / name).unlink(missing_ok=True)
+    start = {"vendor": vendor, "launcher": launcher.program}[entry]
+    subprocess.run([str(start), "create", "-b", str(place), "id"], check=True, timeout=60)
+    called = (launcher.base / "calls").read_text().split("\0")[0]
+    if variables:
+        assert called == "python"
+        marked = any(one.startswith(f"{BELOW}=") for one in launcher.environment())
+        assert marked == (entry == "vendor")
+    else:
+        assert called == ("other" if configured == "other" else "runc")
+    passes = (launcher.base / "passes").read_text().split() if (launcher.base / "passes").exists() else []
+    # Python goes on to it by itself, and there is no need where another runtime is named.
+    needed = entry == "vendor" or (not variables and configured != "other")
+    assert passes == ["pass"] * needed
+
+
+def test_a_copy_of_the_launcher_is_never_started(launcher: Launcher, tmp_path: Path) -> None:
+    """A copy under either of its names, as a wheel brings it, counts as the launcher itself."""
+    (launcher.bin / "runc").unlink()
+    launcher.tool("crun")
+    for name in (NAME, LOW_LEVEL):
+        shutil.copy2(launcher.program, tmp_path / name)
+        (launcher.bin / "runc").symlink_to(tmp_path / name)
+        assert launcher.run("state", "id")[0] == "crun"
+        (launcher.bin / "runc").unlink()
 
 
 def test_a_mark_of_another_process_means_nothing(launcher: Launcher) -> None:

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.oci_runtime.lowlevel import AGAIN, KEPT, SEARCH, find, seccomp_flags
+from cgpu.runtime_config.oci_runtime.lowlevel import (
+    AGAIN,
+    BELOW,
+    KEPT,
+    LOW_LEVEL,
+    NAME,
+    SEARCH,
+    find,
+    is_below,
+    seccomp_flags,
+)
 from tests.runtime_config.support import SOURCES, spec
 from tests.runtime_config.wrapper import Wrapper
 
@@ -37,6 +47,19 @@ def test_the_order(tmp_path: Path) -> None:
     assert find(vendor + ".cdi", plain=True, search=search) == runc
 
 
+def test_never_itself(tmp_path: Path) -> None:
+    """A copy of the launcher under either of its names is passed over, and refused where it is named."""
+    for name in (NAME, LOW_LEVEL):
+        copy = program(tmp_path / "copy", name)
+        (tmp_path / "1").mkdir(exist_ok=True)
+        (tmp_path / "1/runc").unlink(missing_ok=True)
+        (tmp_path / "1/runc").symlink_to(copy)
+        crun = program(tmp_path / "2", "crun")
+        assert find(None, plain=True, search=(str(tmp_path / "1"), str(tmp_path / "2"))) == crun
+        with pytest.raises(CgpuError, match="a program other than this one"):
+            find(copy, plain=False)
+
+
 def test_nothing_found(tmp_path: Path) -> None:
     """Without any runtime the message names those that are looked for, and a package."""
     with pytest.raises(CgpuError, match="nvidia-container-runtime, runc, crun; apt install runc"):
@@ -54,6 +77,9 @@ def test_launcher_and_python_share_their_constants() -> None:
     """What the launcher and Python must agree on has the same value in both."""
     header = (SOURCES / "launcher.h").read_text()
     assert f'"{":".join(SEARCH)}"' in header
+    assert f'LAUNCHER_NAME "{NAME}"' in header
+    assert f'LAUNCHER_LOW_LEVEL LAUNCHER_NAME "{LOW_LEVEL.removeprefix(NAME)}"' in header
+    assert f'LAUNCHER_BELOW "{BELOW}"' in header
     assert f'LAUNCHER_AGAIN "{AGAIN}"' in header
     assert f'LAUNCHER_KEPT "{KEPT}"' in header
 
@@ -61,12 +87,20 @@ def test_launcher_and_python_share_their_constants() -> None:
 def test_the_environment_is_given_back(wrapper: Wrapper) -> None:
     """The low-level runtime gets the loader's variables back under their names, and all others unchanged."""
     wrapper.runtime(f"env -0 >{wrapper.base}/env\n").bundle(spec())
-    given = {"PATH": os.environ["PATH"], KEPT + "LD_BIND_NOW": "1", "NOTIFY_SOCKET": "/n"}
+    given = {"PATH": os.environ["PATH"], KEPT + "LD_BIND_NOW": "1", "NOTIFY_SOCKET": "/n", BELOW: "7"}
     subprocess.run(
         wrapper.command("create", "-b", str(wrapper.place), "c1"), env=given, check=True, timeout=60
     )
     seen = dict(entry.split("=", 1) for entry in (wrapper.base / "env").read_text().rstrip("\0").split("\0"))
     assert (seen["LD_BIND_NOW"], seen["NOTIFY_SOCKET"], KEPT + "LD_BIND_NOW" in seen) == ("1", "/n", False)
+    assert BELOW not in seen
+
+
+def test_a_mark_counts_in_its_own_process() -> None:
+    """Called out of the vendor's list: only by the mark that this process was given."""
+    assert is_below({BELOW: str(os.getpid())})
+    assert not is_below({BELOW: "1"})
+    assert not is_below({})
 
 
 def test_the_script_finds_its_package() -> None:

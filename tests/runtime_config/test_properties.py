@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgpu.runtime_config import containerd, docker, nvidia, podman, toml_block
+from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
 from cgpu.runtime_config.toml_edit import child, parse, same
 from cgpu.runtime_config.toml_lines import statements
@@ -125,7 +126,7 @@ def test_nvidia(text: str) -> None:
     added = nvidia.add(text, PATH)
     list_before = child(parse("", text), *nvidia.LIST)
     old = list_before if isinstance(list_before, list) else nvidia.STOCK
-    assert child(parse("", added), *nvidia.LIST) == [PATH, *old]
+    assert child(parse("", added), *nvidia.LIST) == [low_level(PATH), *old]
     assert says_the_same(text, added, ours=("runtimes",))
     assert nvidia.add(added, PATH) == added
     assert nvidia.remove(added) == text
