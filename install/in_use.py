@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Containers that have the runtime cgpu, when no slice is left: what becomes of them when engines forget it.
 
-Engines are asked, within bounds of time, and what is found is said; it never keeps anything from going on.
+Engines are asked, within bounds of time, and what is found is said. Only podman's that run keep anything from
+going on: nothing could end them any more but a signal. An engine that does not answer never does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,10 +26,7 @@ FORMATS = {"docker": "{{.HostConfig.Runtime}}|{{.Name}}", "podman": "{{.OCIRunti
 # What becomes of them, and what helps.
 ADVICE = {
     "docker": "they run on, and cannot be started again; to remove them, now or later: docker rm -f {names}",
-    "podman": (
-        "podman can no longer exec into, stop or start them, and its rm -f leaves their processes behind; to "
-        "remove them: cgpu-runtime-config podman; podman rm -f {names}; cgpu-runtime-config podman --remove"
-    ),
+    "podman": "they cannot be started again; to remove them, now or later: podman rm {names}",
     "containerd": (
         "they run on, and pods of them get no further container, after a crash too; to remove a pod: kubectl "
         "delete pod, or crictl rmp -f"
@@ -53,15 +52,22 @@ def lines(root: Path, runner: Runner, engines: Sequence[str]) -> Iterator[str]:
             continue
         if names:
             found = True
-            advice = ADVICE[engine].format(names=_shown(names, " "))
-            yield f"warning: {engine}: {_shown(names, ', ')} with the runtime {NAME}: {advice}"
+            advice = ADVICE[engine].format(names=shown(names, " "))
+            yield f"warning: {engine}: {shown(names, ', ')} with the runtime {NAME}: {advice}"
     if found:
         yield f"warning: {KEEPS}"
 
 
-def _asked(engine: str, runner: Runner) -> list[str]:
-    """Return the containers, also those that do not run, which an engine knows. Raises CgpuError."""
-    listed = runner.run((engine, "ps", "--all", "--quiet"), TIMEOUT_S)
+def stuck(runner: Runner, engines: Sequence[str]) -> list[str]:
+    """Return containers that run, and which their engine could not stop without the runtime."""
+    with contextlib.suppress(CgpuError, OSError):
+        return _asked("podman", runner, "--filter=status=running") if "podman" in engines else []
+    return []
+
+
+def _asked(engine: str, runner: Runner, which: str = "--all") -> list[str]:
+    """Return the containers that an engine knows, also those that do not run. Raises CgpuError."""
+    listed = runner.run((engine, "ps", which, "--quiet"), TIMEOUT_S)
     if listed.status != 0:
         raise CgpuError(listed.last_line())
     # What it says of its own troubles comes with them.
@@ -103,6 +109,7 @@ def is_ours(runtime: str) -> bool:
     return runtime == NAME or runtime.rpartition("/")[2] == LAUNCHER.name
 
 
-def _shown(names: Sequence[str], between: str) -> str:
+def shown(names: Sequence[str], between: str) -> str:
+    """Return the first names for a line."""
     more = ["..."] if len(names) > NAMED else []
     return between.join([*(one_line(name) for name in names[:NAMED]), *more])

@@ -99,6 +99,7 @@ class Installer:
         drain.begin(self.root)
         try:
             self._await_none(drain_s)
+            self._refuse_stuck(record)
             for line in self._in_use(record):
                 self.say(line)
             transaction.take_back(record, context, self.say)
@@ -165,6 +166,14 @@ class Installer:
         if names:
             raise CgpuError(
                 f"sliced containers run: {', '.join(names)}: end them, or: cgpu uninstall --drain"
+            )
+
+    def _refuse_stuck(self, record: Journal) -> None:
+        names = in_use.stuck(self.runner, record.facts.get("runtimes", []))
+        if names:
+            raise CgpuError(
+                f"podman containers with the runtime cgpu run: {in_use.shown(names, ', ')}: without it "
+                f"podman cannot stop them; first: podman rm -f {in_use.shown(names, ' ')}"
             )
 
 

@@ -61,7 +61,10 @@ def test_podman(tmp_path: Path) -> None:
     def answer(line: str) -> Done:
         return Done(0, "a\nb\nc\n" if " ps " in line else f"{LAUNCHER}|p\ncrun|q\ncgpu|r\n")
 
-    assert "podman: p, r with the runtime cgpu: podman can no longer" in lines(tmp_path, answer, "podman")[0]
+    assert (
+        "podman: p, r with the runtime cgpu: they cannot be started again"
+        in lines(tmp_path, answer, "podman")[0]
+    )
 
 
 def test_many(tmp_path: Path) -> None:
@@ -157,3 +160,28 @@ def test_uninstall_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert one.notes[0] == "warning: these"
     assert asked == [("whale", "crate", "seal")] * 2
     assert snapshot(root) == before
+
+
+def test_uninstall_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container that podman could not stop any more keeps everything as it is."""
+    root = make_node(tmp_path / "node")
+    installer(root, System(root)).install(DAEMON)
+    before = snapshot(root)
+    monkeypatch.setattr(in_use, "stuck", lambda _runner, _engines: ["one", "two"])
+    with pytest.raises(CgpuError, match=r"one, two: without it podman cannot stop them; first: podman rm -f"):
+        installer(root, System(root)).uninstall(None)
+    assert snapshot(root) == before
+
+
+def test_stuck(tmp_path: Path) -> None:
+    """Those are podman's that run, where podman answers."""
+
+    def answer(line: str) -> Done:
+        if " ps " in line:
+            assert "--filter=status=running" in line
+            return Done(0, "a\nb\n")
+        return Done(0, f"{LAUNCHER}|p\ncrun|q\n")
+
+    assert in_use.stuck(Said(answer), ENGINES) == ["p"]
+    assert in_use.stuck(Said(answer), ["docker"]) == []
+    assert in_use.stuck(Said(no_answer), ENGINES) == []

@@ -76,6 +76,20 @@ def check_containers(folder: Path) -> None:
     assert plain.returncode == 0, plain.text
 
 
+def check_stuck() -> None:
+    """While podman runs a container that it could not stop without the runtime, nothing is taken back."""
+    how = ["--runtime", "cgpu", "--cgroup-manager", "cgroupfs", "run", "-d", "--name", "runs"]
+    limits = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
+    program = ["-v", "/bin/busybox:/busybox:ro", f"localhost/{IMAGE}", "/busybox", "sleep", "60"]
+    must(["podman", *how, *limits, *program])
+    before = state()
+    refused = call([CGPU, "uninstall"])
+    assert refused.returncode == 1
+    assert "podman containers with the runtime cgpu run: runs: " in refused.stderr
+    check_same(before)
+    must(["podman", "rm", "-f", "runs"])
+
+
 def check_refusals() -> None:
     """While a sliced container runs nothing is taken back, and while it is waited for no other one starts."""
     assert sliced("/cgpu-probe", "alloc=1G", "hold=60", name="holder").returncode == 0
@@ -97,7 +111,7 @@ def check_refusals() -> None:
     docker("rm", "-f", "holder")
     waits.join(60)
     assert done[0].returncode == 0, done[0].text
-    assert "warning: podman: left with the runtime cgpu: podman can no longer" in done[0].stdout
+    assert "warning: podman: left with the runtime cgpu: they cannot be started" in done[0].stdout
     assert "runtime cgpu is missing" in call(["podman", "start", "left"]).text
     must(["podman", "rm", "left"])
     assert "cgpud still runs: cgpud --stop" in done[0].stdout
@@ -137,6 +151,7 @@ def main() -> None:
         eventually(lambda: docker("version").returncode == 0, f"dockerd answers, see {folder}/log")
         must(["docker", "import", folder / "image.tar", IMAGE], timeout=120)
         check_containers(folder)
+        check_stuck()
         check_refusals()
         check_same(before)
         plain = docker("run", "--rm", "--network", "none", IMAGE, "/cgpu-probe", "--help")

@@ -134,8 +134,9 @@ def test_not_sliced_forms(start: Start, docker: Docker, amount: str | None) -> N
     if amount is not None:
         env["ALIYUN_COM_GPU_MEM_CONTAINER"] = amount
     name = f"plain{abs(hash(amount))}"
-    docker.start(name, ["/cgpu-probe", "--dev", "/nowhere", "hold=20"], env)
+    docker.start(name, ["/busybox", "sleep", "60"], env, "-v", "/bin/busybox:/busybox:ro")
     try:
+        assert docker.exec(name, ["/busybox", "true"]).returncode == 0
         assert all(engine.instances(gpu) == [] for gpu in engine.gpus())
     finally:
         docker.remove(name)
