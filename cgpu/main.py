@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +16,8 @@ from cgpu.errors import show
 
 EXIT_USAGE = 2
 EXIT_PIPE = 141  # as of a program that SIGPIPE has ended
+EXIT_OUTPUT = 1
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +72,44 @@ def _run(module: str, words: list[str]) -> int:
         status: int = importlib.import_module(module).main(words)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough. Python must not fail again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_PIPE
+        return _hushed(EXIT_PIPE)
+    except OSError as error:
+        if error.filename is not None or error.errno not in NO_ROOM:
+            raise
+        print(f"cgpu: standard output: {error.strerror}", file=sys.stderr)
+        return _hushed(EXIT_OUTPUT)
     return status
+
+
+def _hushed(status: int) -> int:
+    """Return a status. Nobody reads any more, and Python must not fail again when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), sys.stdout.fileno())
+    return status
+
+
+def _streams() -> None:
+    """Have all three standard streams, which print whatever comes.
+
+    One that the caller has closed is None to Python, and its number is given to the next file that is opened:
+    the lock, a record. A locale that lacks a character must not end a command in the middle of its work.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        fd = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        if fd != number:
+            os.dup2(fd, number)
+            os.close(fd)
+        os.set_inheritable(number, True)
+        setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the subcommand and return its exit status; 2 after one line on stderr when there is none."""
+    _streams()
     words = sys.argv[1:] if arguments is None else list(arguments)
     name = words[0] if words else ""
     if name in SUBCOMMANDS:

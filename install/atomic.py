@@ -76,10 +76,17 @@ def write(path: Path, content: bytes, meta: Meta) -> None:
 
 def remove(path: Path) -> None:
     """Remove a file, and what a killed write has left of it. Raises OSError."""
-    temporary(path).unlink(missing_ok=True)
+    tidy(path)
     path.unlink(missing_ok=True)
     if path.parent.is_dir():
         sync_folder(path.parent)
+
+
+def tidy(path: Path) -> None:
+    """Remove what a killed write has left. Raises OSError."""
+    # A file system that is read-only refuses to remove even what is not there.
+    if os.path.lexists(temporary(path)):
+        temporary(path).unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cgpu.errors import CgpuError, show
 from cgpu.install.runner import Runner
 from cgpu.install.store import Store
 from cgpu.runtime_config.editor import Editor
@@ -24,6 +25,13 @@ class Context:
     store: Store
     editors: Mapping[str, Editor]
     notes: list[str] = field(default_factory=list)
+
+    def editor(self, name: str) -> Editor:
+        """Return the editor of an engine. Raises CgpuError for one that only another version has."""
+        found = self.editors.get(name)
+        if found is None:
+            raise CgpuError(f"engine {show(name)}: is in the record, and this version does not know it")
+        return found
 
     def note(self, text: str) -> None:
         """Keep a line for the end."""

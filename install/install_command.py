@@ -6,14 +6,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 
 from cgpu.errors import CgpuError
-from cgpu.install import lock
+from cgpu.install import lock, signals
 from cgpu.install.installation import Installer, Request
 from cgpu.install.node import gather
 from cgpu.install.runner import SystemRunner
@@ -21,7 +19,6 @@ from cgpu.runtime_config.editors import EDITORS
 
 ROOT = Path("/")
 PROGRAM = "cgpu install"
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +62,7 @@ def run(program: str, work: Callable[[Installer], None], *, dry_run: bool) -> in
             raise CgpuError(
                 f"user {os.geteuid()}: only root may change a node; run it as root, such as by sudo"
             )
-        with _interruptible(), _alone(dry_run=dry_run) as held:
+        with signals.interrupting(), _alone(dry_run=dry_run) as held:
             work(Installer(ROOT, SystemRunner(held), EDITORS, lambda: gather(ROOT), say))
     except CgpuError as error:
         sys.stderr.write(f"{program}: {error}\n")
@@ -83,9 +80,10 @@ def run(program: str, work: Callable[[Installer], None], *, dry_run: bool) -> in
 
 
 def say(line: str) -> None:
-    """Print a line of progress; a reader who has gone stops nothing."""
+    """Print a line of progress or a diff; a reader who has gone stops nothing, no terminal is steered."""
+    shown = "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in line)
     with contextlib.suppress(OSError):
-        print(line, flush=True)
+        print(shown, flush=True)
 
 
 def _install(installer: Installer, request: Request, *, dry_run: bool) -> None:
@@ -106,23 +104,6 @@ def _alone(*, dry_run: bool) -> Iterator[tuple[int, ...]]:
         return
     with lock.held(ROOT, say) as held:
         yield (held,)
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Have the first signal end the work as a failure does; further ones must not end the taking back."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        for other in SIGNALS:
-            signal.signal(other, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

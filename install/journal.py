@@ -16,6 +16,7 @@ from typing import Any
 
 from cgpu import __version__
 from cgpu.errors import CgpuError
+from cgpu.files import read_bounded
 from cgpu.install import atomic, places, steps
 from cgpu.install.places import below
 from cgpu.install.steps import Step
@@ -25,6 +26,7 @@ FORMAT = 1
 NAME = "journal.json"
 CONTENTS = "before"
 STAGING = "staging"
+MAX_BYTES = 16 << 20
 
 # What is going on. CHANGING: steps from `committed` on are not all done.
 CHANGING = "changing"
@@ -88,11 +90,11 @@ def load(root: Path) -> Journal | None:
     folder = below(root, places.RECORD)
     path = folder / NAME
     try:
-        raw = path.read_bytes()
+        raw = _trusted(path)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise CgpuError(f"{path}: cannot be read ({error.strerror}); run it as root") from error
+        raise CgpuError(f"{path}: cannot be read ({error.strerror or error}); run it as root") from error
     try:
         return _parse(folder, json.loads(raw))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -125,6 +127,24 @@ def clear_staging(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
+def _trusted(path: Path) -> bytes:
+    """Return what the record holds. Raises OSError; CgpuError where somebody else may have written it.
+
+    Root runs the commands that it names, and writes the files.
+    """
+    raw = read_bounded(str(path), MAX_BYTES)
+    home = path.parent.parent
+    for place in (home, path.parent, path):
+        about = place.stat()
+        if about.st_uid not in (0, os.geteuid()) or about.st_mode & 0o022:
+            raise CgpuError(
+                f"{place}: owner {about.st_uid}, mode {about.st_mode & 0o7777:04o}: others than root may "
+                f"have written what root is to do: look at {path}, then: "
+                f"chown -R root:root {home}; chmod -R go-w {home}"
+            )
+    return raw
+
+
 def _parse(folder: Path, document: Mapping[str, Any]) -> Journal:
     if document["format"] != FORMAT:
         raise ValueError(f"format {document['format']}, {FORMAT} is accepted")
@@ -135,12 +155,15 @@ def _parse(folder: Path, document: Mapping[str, Any]) -> Journal:
     committed = int(document["committed"])
     if not 0 <= committed <= len(kept):
         raise ValueError(f"committed {committed} of {len(kept)} steps")
+    facts = dict(document["facts"])
+    if not isinstance(facts.get("runtimes", []), list):
+        raise TypeError("facts: runtimes: a list is accepted")
     return Journal(
         folder,
         state,
         str(document["operation"]),
         committed,
         kept,
-        dict(document["facts"]),
-        document["version"],
+        facts,
+        str(document["version"]),
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from cgpu.errors import CgpuError
 from cgpu.install import journal as journals
+from cgpu.install import signals
 from cgpu.install.context import Context
 from cgpu.install.journal import CHANGING, INSTALLED, REMOVING, Journal
 from cgpu.install.steps import Plan
@@ -59,8 +60,14 @@ def run(
 def roll_back(journal: Journal, context: Context, say: Say) -> list[str]:
     """Take back the steps of the transaction that did not come to its end; return a line for each that stays.
 
-    One that fails keeps no other from being taken back, and stays in the record for another attempt.
+    One that fails keeps no other from being taken back, and stays in the record for another attempt. No
+    signal that a person sends ends it.
     """
+    with signals.ignored():
+        return _roll_back(journal, context, say)
+
+
+def _roll_back(journal: Journal, context: Context, say: Say) -> list[str]:
     left: list[str] = []
     for index in range(len(journal.steps) - 1, journal.committed - 1, -1):
         step = journal.steps[index]

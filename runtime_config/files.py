@@ -136,10 +136,19 @@ def _put(edit: FileEdit, content: bytes | None) -> None:
         if content is None:
             target.unlink(missing_ok=True)
         else:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            _make_folders(target.parent)
             _write(target, content, like=target, mode=edit.mode)
     except OSError as error:
         raise CgpuError(f"{target}: cannot be replaced ({error.strerror})") from error
+
+
+def _make_folders(folder: Path) -> None:
+    """Make a folder and those above it, which others than root cannot write whatever the umask is."""
+    if folder.is_dir():
+        return
+    _make_folders(folder.parent)
+    folder.mkdir()
+    folder.chmod(0o755)
 
 
 def _write(target: Path, content: bytes, like: Path, mode: int) -> None:

@@ -55,7 +55,10 @@ def _editor(name: str, config: Path | None) -> Editor:
     editor = EDITORS[name]
     if config is None:
         return editor
-    path = os.path.abspath(config)
+    try:
+        path = os.path.abspath(config)
+    except OSError as error:
+        raise CgpuError(f"--config {config}: the folder that this is in is gone: cd /") from error
     if isinstance(editor, (Containerd, Podman)):  # the drop-ins are those of the settings in /etc
         return dataclasses.replace(editor, path=path, drop_in=None)
     if isinstance(editor, (Docker, Crio, Nvidia)):

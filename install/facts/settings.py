@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import tomllib
 from collections.abc import Iterator
@@ -103,8 +104,10 @@ def _imports(root: Path, known: list[str]) -> set[str]:
             continue
         patterns = document.get("imports")
         for pattern in patterns if isinstance(patterns, list) else []:
-            found = sorted(root.glob(str(pattern).lstrip("/"))) if str(pattern).startswith("/") else []
-            imported |= {f"/{path.relative_to(root)}" for path in found[:MAX_FILES]}
+            # Not Path.glob(): it refuses forms that containerd takes, such as conf.d/**.toml.
+            inner = str(pattern).lstrip("/") if str(pattern).startswith("/") else ""
+            found = sorted(glob.glob(inner, root_dir=root, include_hidden=True)) if "\0" not in inner else []
+            imported |= {f"/{name}" for name in found[:MAX_FILES]}
     return imported - set(known)
 
 

@@ -22,15 +22,19 @@ BY_REQUEST = ("hooks",)
 
 def choose(site: Site, given: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names that --runtimes gives, all engines that are here without it. Raises CgpuError."""
-    here = [name for name, editor in site.editors.items() if editor.is_present(site.root)]
     if given is None:
-        return engines(here)
+        return engines(_here(site))
     for name in given:
         if name not in site.editors:
             raise CgpuError(f"--runtimes {name}: accepted are {shown(list(site.editors))}")
-        if name not in here:
-            raise CgpuError(f"--runtimes {name}: is not on this machine; here are {shown(here)}")
+        # Settings of an engine that is not named may be as broken as they like.
+        if not site.editors[name].is_present(site.root):
+            raise CgpuError(f"--runtimes {name}: is not on this machine; here are {shown(_here(site))}")
     return tuple(dict.fromkeys(given))
+
+
+def _here(site: Site) -> list[str]:
+    return [name for name, editor in site.editors.items() if editor.is_present(site.root)]
 
 
 def engines(names: Sequence[str]) -> tuple[str, ...]:

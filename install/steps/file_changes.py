@@ -52,7 +52,10 @@ class Change:
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Return what was kept."""
         meta = None if document["meta"] is None else atomic.meta_from_json(document["meta"])
-        return cls(document["path"], document["before"], document["after"], int(document["mode"]), meta)
+        path = document["path"]
+        if not isinstance(path, str) or not path.startswith("/"):
+            raise ValueError(f"path {path!r}: an absolute one is accepted")
+        return cls(path, document["before"], document["after"], int(document["mode"]), meta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +147,7 @@ class FileChanges:
         for change in self.changes:
             with Named(change.path):
                 path = target(context.root, change.path)
-                if path.parent.is_dir():
-                    atomic.temporary(path).unlink(missing_ok=True)
+                atomic.tidy(path)
 
     def finals(self, context: Context) -> list[Final]:
         """Return what has yet to be put in place for all to be as before. Raises CgpuError."""
@@ -187,7 +189,7 @@ class FileChanges:
     def _without_our_keys(self, context: Context, change: Change) -> list[FileEdit]:
         if not self.owner:
             return []
-        edits = context.editors[self.owner].plan_remove(context.root)
+        edits = context.editor(self.owner).plan_remove(context.root)
         return [edit for edit in edits if on_node(context.root, edit.path) == change.path]
 
 
@@ -287,6 +289,8 @@ def _make_folder(path: Path) -> None:
 
 def _remove_folder(context: Context, folder: str) -> None:
     path = below(context.root, folder)
+    if not path.exists():  # a file system that is read-only refuses to remove even what is not there
+        return
     with Named(folder):
         try:
             path.rmdir()

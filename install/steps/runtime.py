@@ -56,7 +56,7 @@ class Runtime:
     def apply(self, context: Context) -> None:
         """Edit, check, reload. Raises CgpuError with what the engine said."""
         self.files.apply(context)
-        context.editors[self.files.owner].check(context.root)
+        context.editor(self.files.owner).check(context.root)
         if self.reload:
             must(context.runner, self.reload)
 
@@ -99,7 +99,7 @@ class Runtime:
 
     def _let_go(self, context: Context, finals: list[Final]) -> bool:
         """Put settings in between in place, if there are any; return whether there are."""
-        planned = context.editors[self.files.owner].plan_release(context.root)
+        planned = context.editor(self.files.owner).plan_release(context.root)
         named = {on_node(context.root, edit.path): edit for edit in planned}
         pairs = [(last, named[last.name]) for last in finals if last.name in named]
         if not pairs:

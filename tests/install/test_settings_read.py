@@ -66,6 +66,16 @@ def test_files_of_a_machine(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("pattern", ["/", "//", "/etc/extra/**.toml", "/etc/[", "/etc/a\\u0000b", "**", ""])
+def test_any_import(tmp_path: Path, pattern: str) -> None:
+    """Whatever a file imports, the rest is read: containerd's patterns are not Python's."""
+    text = CONTAINERD.replace("PLUGIN", "io.containerd.grpc.v1.cri")
+    first = f'version = 2\nimports = ["{pattern}"]\n'
+    write(tmp_path, {"etc/containerd/config.toml": first, "etc/extra/cgpu.toml": text})
+    found = [one.file for one in settings.gather(tmp_path) if one.runtime is not None]
+    assert found == (["/etc/extra/cgpu.toml"] if "extra" in pattern else [])
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
     lambda inner: (

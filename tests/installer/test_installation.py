@@ -188,6 +188,22 @@ def test_refusals(root: Path, request_: Request, message: str) -> None:
     assert snapshot(root) == before
 
 
+def test_settings_of_engines_that_are_not_named(root: Path) -> None:
+    """An engine whose settings cannot be read keeps no other from being told."""
+
+    class Broken(Lines):
+        def is_present(self, root: Path) -> bool:
+            raise CgpuError(f"{self.path}: a plain file is accepted")
+
+    editors = {**ENGINES, "broken": Broken("broken", "etc/broken")}
+    with pytest.raises(CgpuError, match="etc/broken: a plain file"):
+        installer(root, editors=editors).install(DAEMON)
+    name = next(iter(ENGINES))
+    assert installer(root, editors=editors).install(Request("daemon", (name,)))
+    with pytest.raises(CgpuError, match="etc/broken: a plain file"):
+        installer(root, editors=editors).install(Request("daemon", ("broken",)))
+
+
 def test_hooks_are_for_who_names_them(root: Path) -> None:
     """Without --runtimes all engines are told, and hooks are left alone; by name they are taken."""
     editors = {**ENGINES, "hooks": Lines("hooks", "etc/hooks.d/cgpu")}

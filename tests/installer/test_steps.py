@@ -188,6 +188,15 @@ def test_a_damaged_record_is_refused(node: Node) -> None:
         journal.load(node.root)
 
 
+def test_an_engine_of_another_version(node: Node) -> None:
+    """A record of settings that this version cannot edit is named in one line."""
+    plan = FilesPlan("edits", (FileEdit(node.root / "etc/first", None, b"1\n"),), "later")
+    node.do(plan)
+    (node.root / "etc/first").write_text("2\n")
+    with pytest.raises(CgpuError, match="engine later: is in the record, and this version"):
+        node.undo()
+
+
 def test_a_damaged_content_is_not_put_back(node: Node) -> None:
     """A kept content that has changed on the disk is named, and not written anywhere."""
     node.do(node.edit(WHALE.path, (node.root / WHALE.path).read_bytes(), b"edited=yes\n"))

@@ -211,11 +211,17 @@ def test_life_of_a_node(pod: Pod) -> None:
     assert pod.calls() == ["install --engine auto --runtimes containerd,docker"]
     assert "OF_THE_POD" not in pod.node.path(f"{CALLS}.environment").read_text()
     assert pod.run("install").returncode == 0
-    assert pod.calls() == ["install --engine auto --runtimes containerd"]
+    assert pod.calls() == ["upgrade", "install --engine auto --runtimes containerd"]
+    older = (pod.packages / "opencgpu.deb").read_bytes()
     newer(pod.packages / "opencgpu.deb")
     assert pod.run("install").returncode == 0
     assert pod.calls() == ["upgrade", "install --engine auto --runtimes containerd"]
     assert version(pod.node) == "installed 99.0"
+    (pod.packages / "opencgpu.deb").write_bytes(older)
+    done = pod.run("install")
+    assert done.returncode == 0, done.stdout
+    assert version(pod.node) == f"installed {__version__}"
+    assert pod.calls() == ["upgrade", "install --engine auto --runtimes containerd"]
     done = pod.run("uninstall", CGPU_DRAIN="1")
     assert done.returncode == 0, done.stdout
     assert pod.calls() == ["uninstall --drain"]

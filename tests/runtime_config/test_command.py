@@ -58,6 +58,22 @@ def test_a_runtime_without_its_second_name(
     assert not config.exists()
 
 
+def test_folders_that_are_made(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else can write into a folder of settings, whatever the umask is."""
+    before = os.umask(0)
+    try:
+        config = tmp_path / "etc/deep/daemon.json"
+        assert main(["docker", "--config", str(config), "--runtime", str(runtime)]) == 0
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o7777 for path in (config.parent, config.parent.parent)} == {0o755}
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["docker", "--config", "daemon.json", "--runtime", str(runtime)]) == 1
+
+
 def test_a_default_runtime(tmp_path: Path, runtime: Path) -> None:
     """The runtime becomes the default where that is asked for."""
     config = tmp_path / "daemon.json"

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose record is believed, and steps on file systems and under signals that are against them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cgpu.errors import CgpuError
+from cgpu.install import journal, signals
+from cgpu.install.runner import Done
+from cgpu.install.steps.commands import Command, Commands
+from tests.installer.support import System, snapshot
+from tests.installer.test_steps import Node
+
+HEAD = '{"format": 1, "version": "1", "state": "installed", "operation": "", "committed": 0,'
+CHANGE = '{"path": 5, "before": null, "after": null, "mode": 1, "meta": null}'
+FILES = f'{{"kind": "files", "title": "", "owner": "", "folders": [], "changes": [{CHANGE}]}}'
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """Return a node."""
+    return Node(tmp_path / "node")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{HEAD} "facts": {{"runtimes": 7}}, "steps": []}}',
+        f'{HEAD} "facts": {{}}, "steps": [{FILES}]}}',
+    ],
+)
+def test_a_record_with_other_types_is_refused(node: Node, text: str) -> None:
+    """What would end a command in its middle is seen when the record is read."""
+    node.do(node.edit("etc/first", None, b"1\n"))
+    (node.root / "var/lib/cgpu/install/journal.json").write_text(text)
+    with pytest.raises(CgpuError, match="is not a record of this version"):
+        journal.load(node.root)
+
+
+def test_a_record_that_holds_nobody_up(node: Node) -> None:
+    """A pipe or something without end in the record's place is refused at once."""
+    place = node.root / "var/lib/cgpu/install/journal.json"
+    place.parent.mkdir(parents=True)
+    os.mkfifo(place)
+    with pytest.raises(CgpuError, match="is not a record of this version"):
+        journal.load(node.root)
+    place.unlink()
+    place.touch()
+    os.truncate(place, 1 << 40)
+    with pytest.raises(CgpuError, match="cannot be read"):
+        journal.load(node.root)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["", "install", "install/journal.json"])
+@pytest.mark.parametrize("owner", [True, False])
+def test_a_record_that_others_may_have_written(node: Node, name: str, *, owner: bool) -> None:
+    """Root runs what a record says: one that is open to others is refused, with the fix."""
+    node.do(node.edit("etc/first", None, b"1\n"))
+    assert journal.load(node.root) is not None
+    place = node.root / "var/lib/cgpu" / name
+    if owner:
+        os.chown(place, 1000, 1000)
+    else:
+        place.chmod(0o722)
+    with pytest.raises(CgpuError, match=r"others than root may have written.* chown -R root:root /.*/cgpu"):
+        journal.load(node.root)
+
+
+@pytest.mark.root
+def test_read_only_settings(node: Node) -> None:
+    """Where nothing can be written all is as before, and no record of it is left."""
+    before = snapshot(node.root)
+    script = """
+mount --make-rprivate /
+mount --bind "$1/etc" "$1/etc"
+mount -o remount,bind,ro "$1/etc"
+exec "$2" -c "$3" "$1"
+"""
+    work = """
+import sys
+from pathlib import Path
+from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError
+from cgpu.install import journal, transaction
+from cgpu.install.context import Context
+from cgpu.install.steps.file_changes import FilesPlan
+root = Path(sys.argv[1])
+hosts = root / "etc/hosts"
+for edit in FileEdit(hosts, hosts.read_bytes(), b""), FileEdit(root / "etc/new/x", None, b""):
+    record = journal.at(root)
+    try:
+        context = Context(root, None, record.store, {})
+        transaction.run(record, context, "", [FilesPlan("x", (edit,))], {}, print)
+    except CgpuError as error:
+        print(error)
+"""
+    words = ["unshare", "-m", "bash", "-c", script, "x", str(node.root), sys.executable, work]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.count("Read-only file system") == 4  # each said while it works, and at the end
+    assert "not all could be taken back" not in done.stdout
+    assert snapshot(node.root) == before
+
+
+def test_signals_do_not_end_the_taking_back(node: Node) -> None:
+    """Who presses Ctrl-C while a failed step is taken back interrupts nothing."""
+
+    class Fails(System):
+        def run(self, words: Sequence[str], timeout: float = 0) -> Done:
+            if words[1] == "stop":
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                    os.kill(os.getpid(), number)
+            return Done(int(words[1] == "start"), "")
+
+    before, handler = snapshot(node.root), signal.getsignal(signal.SIGTERM)
+    node.system = Fails(node.root)
+    start, stop = (Command(("systemctl", word)) for word in ("start", "stop"))
+    with signals.interrupting(), pytest.raises(CgpuError, match="systemctl start"):
+        node.do(node.edit("etc/first", None, b"1\n"), Commands("starts", do=(start,), undo=(stop,)))
+    assert snapshot(node.root) == before
+    assert signal.getsignal(signal.SIGTERM) == handler
