@@ -49,12 +49,12 @@ def _acquire(path: Path, say: Callable[[str], None], deadline: float) -> int:
                 return fd
         except BlockingIOError:
             if not said:
-                say("waits for another cgpu install or uninstall, or for a command that it has started")
+                say("waits for another cgpu command that changes this node, or for one that it has started")
                 said = True
             if time.monotonic() > deadline:
                 os.close(fd)
                 raise CgpuError(
-                    f"{path}: another cgpu install or uninstall works, or a command that it has started: "
+                    f"{path}: another cgpu command changes this node, or one that it has started: "
                     f"fuser -v {path}"
                 ) from None
         except BaseException:

@@ -15,7 +15,8 @@ from typing import Protocol
 from cgpu.errors import CgpuError, one_line
 
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-ENVIRONMENT = {"PATH": ":".join(FOLDERS), "HOME": "/root", "LC_ALL": "C.UTF-8"}
+# Not whichever machine root's docker client was told to talk to.
+ENVIRONMENT = {"PATH": ":".join(FOLDERS), "HOME": "/root", "LC_ALL": "C.UTF-8", "DOCKER_CONTEXT": "default"}
 TIMEOUT_S = 120.0
 SHOWN = 300
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cgpu import config, effective, paths
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
+from cgpu.install import atomic, lock
 from cgpu.install.checks.configuration import differences
 from cgpu.install.config_command import edit
 from cgpu.install.config_command.apply import apply, check_file, command
-from cgpu.replace import replace_kept
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,10 +94,11 @@ def _set(options: argparse.Namespace) -> None:
     config.check({key: value}, paths.CONFIG)
     if options.apply:
         check_file()
-    before = _read(path)
-    after = edit.with_value(before, key, value, paths.CONFIG)
-    if after != before:
-        _write(path, after)
+    with lock.held(Path("/"), lambda line: print(line, file=sys.stderr)):
+        before = _read(path)
+        after = edit.with_value(before, key, value, paths.CONFIG)
+        if after != before:
+            _write(path, after)
     print(f"{path}: {key}: {json.dumps(value)}")
     if options.apply:
         print(f"{key}: {apply((key,))}")
@@ -142,6 +145,9 @@ def _read(path: Path) -> str:
 def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        replace_kept(path, text.encode())
+        real = path.resolve()
+        now = atomic.read(real)
+        meta = replace(now[1], mtime_ns=None) if now else atomic.Meta(0o644, os.geteuid(), os.getegid())
+        atomic.write(real, text.encode(), meta)
     except OSError as error:
         raise CgpuError(f"{path}: cannot be written: {error.strerror}") from error

@@ -48,7 +48,7 @@ def gather(root: Path) -> tuple[Entry, ...]:
 
 def parse_docker(text: str) -> Entry:
     """Read a daemon.json."""
-    document: object = json.loads(text) if text.strip() else {}
+    document: object = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
     runtime = _child(document, "runtimes", NAME, "path")
     return Entry("docker", DOCKER, _word(runtime), _word(_child(document, "default-runtime")))
 

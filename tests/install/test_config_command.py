@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from cgpu import config, paths
 from cgpu.errors import CgpuError
+from cgpu.install import places
 from cgpu.install.config_command import edit
 from cgpu.install.config_command.main import explanation, main
 
@@ -56,6 +59,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the path of this test's configuration."""
     path = tmp_path / "etc" / "config.yaml"
     monkeypatch.setattr(paths, "CONFIG", str(path))
+    monkeypatch.setattr(places, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(paths, "EFFECTIVE", str(tmp_path / "config.json"))
     monkeypatch.setattr(paths, "CONTROL_SOCKET", str(tmp_path / "control.sock"))
     return path
@@ -238,3 +242,19 @@ def test_explain(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert rule["description"] in explanation(key)
         assert json.dumps(rule["default"]) in explanation(key)
     assert main(["explain", "nothing"]) == 1
+
+
+def test_several_at_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them undoes what another one sets."""
+    wanted = {"policy": 2, "hook_timeout": 3, "max_inst": 7, "allow_disable": True}
+    real = edit.with_value
+
+    def slowly(text: str, key: str, value: object, source: str) -> str:
+        time.sleep(0.05)
+        return real(text, key, value, source)
+
+    monkeypatch.setattr(edit, "with_value", slowly)
+    words = [["set", key, json.dumps(value)] for key, value in wanted.items()]
+    with ThreadPoolExecutor(len(words)) as pool:
+        assert list(pool.map(main, words)) == [0] * len(words)
+    assert yaml.safe_load(file.read_text()) == wanted

@@ -38,6 +38,7 @@ def test_others() -> None:
     """Each engine has it in a place of its own."""
     document = {"default-runtime": "cgpu", "runtimes": {"cgpu": {"path": RUNTIME}, "x": {"path": "/x"}}}
     assert settings.parse_docker(json.dumps(document)) == Entry("docker", settings.DOCKER, RUNTIME, "cgpu")
+    assert settings.parse_docker("\ufeff" + json.dumps(document)).runtime == RUNTIME
     assert settings.parse_toml("podman", "f", f'[engine.runtimes]\ncgpu = ["{RUNTIME}"]\n').runtime == RUNTIME
     assert settings.parse_toml("crio", "f", CRIO) == Entry("crio", "f", RUNTIME, "cgpu")
     for path in (RUNTIME, low_level(RUNTIME)):
