@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ BINARIES = (
     LAUNCHER,
     LAUNCHER.with_name(LAUNCHER.name + ".low-level"),  # a link; a wheel has a copy in its place
 )
+TOOLS = ("make", "gcc", "pkg-config")
+NEEDED = "on Debian 12: apt-get install make gcc gcc-multilib libfuse3-dev pkg-config"
 
 
 class CompileHook(BuildHookInterface[Any]):
@@ -31,12 +35,17 @@ class CompileHook(BuildHookInterface[Any]):
         """Compile, then name the binaries and the platform of the wheel.
 
         An editable install compiles too, and finds the binaries where make leaves them.
-        Raises subprocess.CalledProcessError when a compiler or a library is missing.
+        Where a compiler or a library is missing it ends with one line: a traceback would hide it.
         """
         if self.target_name != "wheel":
             return
         package = Path(self.root) / "cgpu"
-        subprocess.run(["/usr/bin/make", "--no-print-directory", "-C", str(package / "kmod")], check=True)
+        missing = [name for name in TOOLS if shutil.which(name) is None]
+        if missing:
+            sys.exit(f"opencgpu: to build its C parts {', '.join(missing)}: not there; {NEEDED}")
+        command = [shutil.which("make") or "make", "--no-print-directory", "-C", str(package / "kmod")]
+        if subprocess.run(command, check=False).returncode:
+            sys.exit(f"opencgpu: its C parts cannot be built, see above; {NEEDED}")
         if version == "editable":
             return
         build_data["pure_python"] = False

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cgpu import __version__, effective, paths
+from cgpu.arguments import Parser
 from cgpu.config import load, write_effective
 from cgpu.errors import CgpuError
 from cgpu.tree import EngineDownError, Tree
@@ -27,7 +28,7 @@ VALUES = ("context_memory", "drift_tolerance", "drift_reaction", "slice_us")
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = argparse.ArgumentParser(prog="cgpu-config-apply", description=__doc__.partition(": ")[2])
+    made = Parser(prog="cgpu-config-apply", description=__doc__.partition(": ")[2])
     made.add_argument("--config", type=Path, metavar="FILE", help=f"configuration (default {paths.CONFIG})")
     made.add_argument("--version", action="version", version=f"cgpu-config-apply {__version__}")
     return made

@@ -102,9 +102,10 @@ def load(path: str = paths.EFFECTIVE) -> Effective:
     except OSError as error:
         if error.errno == errno.ENOENT:
             return Effective()
-        raise CgpuError(
-            f"{path}: cannot be read ({error.strerror}): {paths.config_command('restart')}"
-        ) from error
+        denied = error.errno == errno.EACCES
+        as_root = "only root reaches the engine; run it as root, such as by sudo"
+        advice = as_root if denied else paths.config_command("restart")
+        raise CgpuError(f"{path}: cannot be read ({error.strerror}): {advice}") from error
     try:
         document = loads(raw)
     except ValueError as error:

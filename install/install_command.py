@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
 from cgpu.install import lock, signals
 from cgpu.install.installation import Installer, Request
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return what understands the command line."""
-    found = argparse.ArgumentParser(
+    found = Parser(
         prog="cgpu install",
         description="Make this machine a node that slices GPUs. What it changes, cgpu uninstall takes back.",
     )

@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from cgpu.arguments import Parser
 from cgpu.install.install_command import run, say
 from cgpu.install.installation import DRAIN_S, Installer
 
@@ -24,9 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return what understands the command line."""
-    found = argparse.ArgumentParser(
-        prog="cgpu uninstall", description="Take back what cgpu install has done to this machine."
-    )
+    found = Parser(prog="cgpu uninstall", description="Take back what cgpu install has done to this machine.")
     found.add_argument(
         "--drain",
         action="store_true",
@@ -43,9 +42,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value <= 1e6:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r}: seconds between 0 and 1000000 are accepted")
     return value
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cgpu import __version__, apply, config, paths
+from cgpu.arguments import Parser
 from cgpu.errors import CgpuError, one_line
 from cgpu.install import upgrade_daemon as daemon
 from cgpu.install import upgrade_module as module
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line's grammar."""
-    out = argparse.ArgumentParser(
+    out = Parser(
         prog="cgpu upgrade",
         description="Have the installed version take over from the engine that runs. Without an option: "
         "while containers go on where that is possible, else when no sliced container runs.",

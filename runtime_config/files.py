@@ -139,7 +139,10 @@ def _put(edit: FileEdit, content: bytes | None) -> None:
             _make_folders(target.parent)
             _write(target, content, like=target, mode=edit.mode)
     except OSError as error:
-        raise CgpuError(f"{target}: cannot be replaced ({error.strerror})") from error
+        advice = (
+            "; run it as root, such as by sudo" if isinstance(error, PermissionError) and os.geteuid() else ""
+        )
+        raise CgpuError(f"{target}: cannot be replaced ({error.strerror}){advice}") from error
 
 
 def _make_folders(folder: Path) -> None:

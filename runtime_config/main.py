@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cgpu.arguments import Parser
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.runtime_config import files, programs, toml_block
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = argparse.ArgumentParser(prog="cgpu-runtime-config", description=__doc__)
+    made = Parser(prog="cgpu-runtime-config", description=__doc__)
     made.add_argument("engine", choices=tuple(EDITORS), help="the container engine")
     made.add_argument("--config", type=Path, metavar="PATH", help="the engine's settings file")
     made.add_argument("--runtime", type=Path, metavar="PATH", default=LAUNCHER, help="cgpu-container-runtime")

@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
+from cgpu.arguments import Parser
 from cgpu.check_driver.run import DEV, Outcome, run
 from cgpu.errors import CgpuError, one_line
 
@@ -16,7 +17,7 @@ WORDS = {"passed": "ok", "failed": "FAILED", "skipped": "skipped"}
 
 def parser() -> argparse.ArgumentParser:
     """Return the grammar of the command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="cgpu check-driver",
         description="Check whether the driver understands its calls as the engine takes them.",
         epilog="Exit status: 0 when no check failed, else 1.",

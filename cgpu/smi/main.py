@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from time import sleep
 
 from cgpu import __version__, effective, paths
+from cgpu.arguments import Parser
 from cgpu.errors import CgpuError, show
 from cgpu.smi import render
 from cgpu.smi.collect import look
@@ -39,9 +40,7 @@ def positive(text: str) -> float:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = argparse.ArgumentParser(
-        prog="cgpu-smi", description="Show which containers have slices of the GPUs."
-    )
+    made = Parser(prog="cgpu-smi", description="Show which containers have slices of the GPUs.")
     made.add_argument("--version", action="version", version=f"cgpu-smi {__version__}")
     form = made.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="JSON; with -l one line per look")

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cgpu import config, effective, paths
+from cgpu.arguments import Parser
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.install import atomic, lock
@@ -20,12 +21,12 @@ from cgpu.install.checks.configuration import differences
 from cgpu.install.config_command import edit
 from cgpu.install.config_command.apply import apply, check_file, command
 
+AS_ROOT = "; run it as root, such as by sudo"
+
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line's grammar."""
-    out = argparse.ArgumentParser(
-        prog="cgpu config", description="Show, check, set and explain the configuration."
-    )
+    out = Parser(prog="cgpu config", description="Show, check, set and explain the configuration.")
     actions = out.add_subparsers(dest="action", required=True)
     shown = actions.add_parser("show", help="every key: its value, and where that comes from")
     shown.add_argument("--json", action="store_true", help="one JSON document")
@@ -150,4 +151,5 @@ def _write(path: Path, text: str) -> None:
         meta = replace(now[1], mtime_ns=None) if now else atomic.Meta(0o644, os.geteuid(), os.getegid())
         atomic.write(real, text.encode(), meta)
     except OSError as error:
-        raise CgpuError(f"{path}: cannot be written: {error.strerror}") from error
+        advice = AS_ROOT if isinstance(error, PermissionError) and os.geteuid() else ""
+        raise CgpuError(f"{path}: cannot be written: {error.strerror}{advice}") from error

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
 from cgpu.install.doctor import fixes, report
 from cgpu.install.doctor.examine import examine
@@ -18,7 +19,7 @@ EXIT_PROBLEM = 1
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line's grammar."""
-    out = argparse.ArgumentParser(
+    out = Parser(
         prog="cgpu doctor",
         description="Check this node, and say what helps. Exits 0 when there is no problem.",
     )

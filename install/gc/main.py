@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from cgpu import effective, paths
+from cgpu.arguments import Parser
 from cgpu.errors import CgpuError, one_line
 from cgpu.install.gc.collect import Outcome, collect
 from cgpu.tree import Tree
@@ -18,7 +19,7 @@ from cgpu.tree import Tree
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line's grammar."""
-    out = argparse.ArgumentParser(
+    out = Parser(
         prog="cgpu gc",
         description="Remove registrations whose container is gone; never one whose processes live.",
     )

@@ -2,7 +2,7 @@
 """Write the manual pages as Markdown for go-md2man: man.py PAGES OUTDIR DATE.
 
 PAGES (docs/man) has the pages' texts. In them @SYNOPSIS@, @OPTIONS@, @SUBCOMMANDS@ and @KEYS@ stand for what
-the parsers and the schema say. A subcommand without a text gets a page of its help alone.
+the parsers and the schema say.
 """
 
 from __future__ import annotations
@@ -21,26 +21,6 @@ from cgpu.install.packaging.parsers import nested, programs, subcommands
 from cgpu.main import SUBCOMMANDS
 
 SUBCOMMAND_SECTION = 1
-PLAIN = """# NAME
-
-{name} - {does}
-
-# SYNOPSIS
-
-@SYNOPSIS@
-
-# DESCRIPTION
-
-{description}
-
-# OPTIONS
-
-@OPTIONS@
-{notes}
-# SEE ALSO
-
-**cgpu**(1)
-"""
 
 
 def escaped(text: str) -> str:
@@ -139,14 +119,7 @@ def _list(value: object) -> list[object]:
 
 def texts(pages: Path) -> dict[str, str]:
     """Return the source of each page by its file name, without .md."""
-    found = {path.name.removesuffix(".md"): path.read_text() for path in sorted(pages.glob("*.md"))}
-    for name, parser in subcommands().items():
-        page = f"cgpu-{name}.{SUBCOMMAND_SECTION}"
-        notes = f"\n# NOTES\n\n{escaped(parser.epilog)}\n" if parser.epilog else ""
-        described = _sentence(parser.description or SUBCOMMANDS[name].does)
-        filled = {"name": f"cgpu-{name}", "does": SUBCOMMANDS[name].does, "notes": notes}
-        found.setdefault(page, PLAIN.format(description=described, **filled))
-    return found
+    return {path.name.removesuffix(".md"): path.read_text() for path in sorted(pages.glob("*.md"))}
 
 
 def page(name: str, text: str, date: str) -> str:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
 from cgpu.install.situation import look
 from cgpu.install.status import show
@@ -16,7 +17,7 @@ from cgpu.install.status.ready import Exit, judge
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line's grammar."""
-    out = argparse.ArgumentParser(
+    out = Parser(
         prog="cgpu status",
         description="Show the engine and its GPUs. Exits 0 when sliced containers can start, 1 when not, "
         "3 when no container engine knows the runtime, 4 when every GPU is full.",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
 from cgpu.install.situation import look
 from cgpu.install.support_bundle.gather import gather, manifest
@@ -18,7 +19,7 @@ from cgpu.install.support_bundle.pack import pack
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line's grammar."""
-    out = argparse.ArgumentParser(
+    out = Parser(
         prog="cgpu support-bundle",
         description="Pack what support needs to see of this node: no secrets, no environment values.",
     )

@@ -95,6 +95,10 @@ def ask(path: str, request: dict[str, Any], wait_s: float = WAIT_S) -> dict[str,
             answer = json.loads(line) if line else None
         except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
             return None
+        except PermissionError as error:
+            raise CgpuError(
+                f"{path}: only root reaches the daemon; run it as root, such as by sudo"
+            ) from error
         except (OSError, ValueError) as error:
             raise CgpuError(f"{path}: the daemon does not answer: {error}") from error
     return answer if isinstance(answer, dict) else None

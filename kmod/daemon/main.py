@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from cgpu import __version__, paths
+from cgpu.arguments import Parser
 from cgpu.config import load
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control, notify_socket
@@ -38,7 +39,7 @@ WAIT_S = 10.0  # for a daemon that is starting or ending
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line's grammar."""
-    out = argparse.ArgumentParser(prog="cgpud", description="The GPU-sharing engine in user space.")
+    out = Parser(prog="cgpud", description="The GPU-sharing engine in user space.")
     out.add_argument(
         "--simulate",
         metavar="MODEL[=MIB][:COUNT][/mig=CARD]",

@@ -61,6 +61,12 @@ def test_runtime_class(folder: Path) -> None:
     assert all(isinstance(one["value"], str) for one in pod["spec"]["containers"][0]["env"])
 
 
+def test_documented_pod(folder: Path, repository: Path) -> None:
+    """The pod that the document shows is the example."""
+    (shown,) = re.findall(r"```yaml\n(.*?)```", (repository / "docs/kubernetes.md").read_text(), re.DOTALL)
+    assert [yaml.safe_load(shown)] == documents(folder / "example-pod.yaml")
+
+
 def test_daemon_sets(folder: Path) -> None:
     """Installer and remover run on nodes by a label's value, with the rights that other namespaces take."""
     found = daemon_sets(folder)

@@ -20,6 +20,8 @@ from cgpu.install.packaging.man import main, texts
 from cgpu.install.packaging.parsers import nested, programs, subcommands
 from cgpu.main import SUBCOMMANDS
 
+PARTS = ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "FILES", "EXAMPLES", "SEE ALSO")
+
 
 @pytest.fixture(scope="module")
 def pages(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
@@ -84,6 +86,21 @@ def test_options(pages: dict[str, str], name: str) -> None:
     """A page has an entry for every option that its command has, and for no other."""
     (page,) = (text for key, text in pages.items() if key.rpartition(".")[0] == name)
     assert defined(page) == set(option_names(with_parsers()[name]))
+
+
+@pytest.mark.parametrize("name", [*with_parsers(), "cgpu"])
+def test_parts(pages: dict[str, str], name: str) -> None:
+    """The page of a command says what it does, its exit status, files and examples, and what else to read."""
+    (page,) = (text for key, text in pages.items() if key.rpartition(".")[0] == name)
+    parts = re.findall(r"^([A-Z][A-Z ]+)$", page, re.MULTILINE)
+    assert [part for part in PARTS if part not in parts] == []
+    assert len(section(page, "DESCRIPTION").split()) > 40
+    assert name.removeprefix("cgpu-").split("-", maxsplit=1)[0] in section(page, "EXAMPLES")
+
+
+def section(page: str, heading: str) -> str:
+    """Return the text below a heading of a page as man shows it."""
+    return re.split(r"^[A-Z]", page.split(f"\n{heading}\n")[1], maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def test_written_pages_take_options_from_the_parser(repository: Path) -> None:

@@ -122,6 +122,22 @@ def test_module_sources(wheel: Path, repository: Path, tmp_path: Path) -> None:
     assert len(shipped) > 80
 
 
+def test_missing_compiler(repository: Path, tmp_path: Path) -> None:
+    """Without a compiler pip says in one line what to install, and shows no traceback."""
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
+    environment = os.environ | {"PATH": str(tmp_path)}
+    done = subprocess.run(
+        [*pip, str(repository)], cwd="/", env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert (
+        "opencgpu: to build its C parts make, gcc, pkg-config: not there; on Debian 12: apt-get install"
+        in said
+    )
+    assert "Traceback" not in said
+
+
 @pytest.mark.slow
 def test_sdist(wheel: Path, sdist: Path, tmp_path: Path) -> None:
     """A wheel built from the source distribution holds the same files as one built from the checkout."""

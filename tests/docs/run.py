@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Type a document's commands on a node, in their order, and look at what comes of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tests.docs.commands import Command, Document
+from tests.docs.elsewhere import ELSEWHERE, REASONS
+from tests.docs.node import Node
+from tests.docs.scenarios import LENT, Expect, Scenario
+
+
+def typed(found: Document, scenario: Scenario) -> list[Command]:
+    """Return the commands of a document that its scenario types, in order."""
+    chosen = [one for one in found.commands if one.heading not in scenario.skipped]
+    chosen = [
+        one
+        for one in chosen
+        if one.text not in scenario.earlier and one.text in (scenario.only or (one.text,))
+    ]
+    chosen += [next(one for one in found.inline if one.text == text) for text in scenario.inline]
+    return [one for one in chosen if one.text not in ELSEWHERE and one.text not in REASONS]
+
+
+def carry_out(node: Node, found: Document, scenario: Scenario) -> list[str]:
+    """Type them; return what is not as the document has it, one entry for each such command."""
+    wrong = []
+    waiting = dict(scenario.before)
+    for command in typed(found, scenario):
+        for line in waiting.pop(command.text, ()):
+            node.lend_packages() if line == LENT else node.shell(line)
+        text = replaced(scenario.typed.get(command.text, command.text), scenario.words)
+        done = node.type(text)
+        expected = scenario.expect.get(command.text, Expect())
+        shows = tuple(replaced(line, scenario.shown) for line in command.shows)
+        fault = judged(expected, shows, done.returncode, done.stdout)
+        if fault:
+            wrong.append(f"{command.place}\n  typed: {text}\n  {fault}\n{done.stdout}")
+    return wrong
+
+
+def replaced(text: str, words: Mapping[str, str]) -> str:
+    """Return a command with other words in place of those that stand for the reader's."""
+    for word, other in words.items():
+        text = re.sub(rf"(?<![\w/.]){re.escape(word)}(?![A-Za-z_.])", other.replace("\\", r"\\"), text)
+    return text
+
+
+def judged(expected: Expect, shows: tuple[str, ...], status: int, printed: str) -> str:
+    """Return what is wrong with what a command came to; nothing when all is as it should be."""
+    if status != expected.status:
+        return f"exit status {status}, expected {expected.status}"
+    if expected.prints and not re.search(expected.prints, printed):
+        return f"its output has no {expected.prints!r}"
+    missing = not_shown(shows, printed)
+    return f"the document shows, and it does not print: {missing}" if missing else ""
+
+
+def not_shown(shows: tuple[str, ...], printed: str) -> str:
+    """Return the first line of a document's output whose form no further line has."""
+    lines = iter([form(line) for line in printed.splitlines()])
+    for line in shows:
+        wanted = form(line)
+        if wanted and not any(has_form(one, wanted) for one in lines):
+            return line
+    return ""
+
+
+def form(line: str) -> str:
+    """Return a line with ids and numbers as signs for them, and one blank between words."""
+    line = re.sub(r"\b(?:GPU-)?[0-9a-f]{8,64}\b", "ID", line)
+    return " ".join(re.sub(r"\d+(?:\.\d+)*", "N", line).split())
+
+
+def has_form(line: str, wanted: str) -> bool:
+    """Say whether a line has a form; three dots stand for any rest."""
+    if wanted.endswith(("…", "...")):
+        return line.startswith(wanted.rstrip("….").rstrip())
+    return line == wanted

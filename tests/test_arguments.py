@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a command line is said in one line, which names the command that helps."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cgpu.install.packaging.parsers import programs
+from cgpu.main import SUBCOMMANDS, main
+
+WRONG = [[name, "--no-such-option"] for name in SUBCOMMANDS] + [
+    ["install", "--engine", "fast"],
+    ["uninstall", "--timeout", "-3"],
+    ["uninstall", "--timeout", "soon"],
+    ["config", "set"],
+    ["config", "explain", "--x"],
+    ["status", "more"],
+    ["gc", "evil\nline"],
+]
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_subcommands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong option or value of a subcommand ends in one line, and nothing is done."""
+    try:
+        status = main(words)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    assert status in (2, 125)
+    line = capsys.readouterr().err
+    assert line.startswith(f"cgpu {words[0]}")
+    assert line.count("\n") == 1
+    assert "--help" in line or "accepted is: " in line
+
+
+@pytest.mark.parametrize("name", [name for name in programs() if name != "cgpu"])
+def test_programs(name: str) -> None:
+    """A wrong option of a command ends in one line."""
+    program = Path(sys.executable).parent / name
+    done = subprocess.run(
+        [program, "--no-such-option"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"{name}: ")
+    assert done.stderr.endswith(f"; see: {name} --help\n")
+
+
+def test_values(capsys: pytest.CaptureFixture[str]) -> None:
+    """The line names the argument, its value and what is accepted."""
+    with pytest.raises(SystemExit):
+        main(["uninstall", "--timeout", "soon"])
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "cgpu uninstall: argument --timeout: 'soon': seconds between 0 and 1000000 are accepted; "
+    )
+
+
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+LOAD = """
+import sys
+from cgpu import effective
+from cgpu.errors import CgpuError
+try:
+    effective.load(sys.argv[1])
+except CgpuError as error:
+    sys.exit(str(error))
+"""
+
+
+@pytest.fixture
+def open_folder(tmp_path: Path) -> Path:
+    """Return a folder that everybody may enter, and only root may write to."""
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["cgpu", "config", "set", "max_inst", "9"], "cannot be written: Permission denied"),
+        (["cgpu-runtime-config", "nvidia", "--config", "PATH"], "cannot be replaced (Permission denied)"),
+    ],
+)
+def test_settings_without_root(open_folder: Path, command: list[str], said: str) -> None:
+    """Who may not write a file is told so, and to be root, in one line."""
+    path = str(open_folder / "config.toml")
+    program = Path(sys.executable).parent / command[0]
+    words = [str(program), *(path if word == "PATH" else word for word in command[1:])]
+    done = subprocess.run([*NOBODY, *words], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith(f"{said}; run it as root, such as by sudo\n")
+
+
+@pytest.mark.root
+def test_engine_without_root(open_folder: Path) -> None:
+    """Who may not reach a running engine is not told to restart it."""
+    run = open_folder / "run"
+    run.mkdir(mode=0o700)
+    (run / "config.json").write_text("{}")
+    status = [str(Path(sys.executable).parent / "cgpud"), "--status", "--run", str(run)]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(run / "control.sock"))
+        listener.listen()
+        for command in (status, [sys.executable, "-c", LOAD, str(run / "config.json")]):
+            done = subprocess.run(
+                [*NOBODY, *command], capture_output=True, text=True, timeout=60, check=False
+            )
+            assert done.returncode == 1
+            assert "only root reaches the " in done.stderr
+            assert done.stderr.count("\n") == 1
+            assert "cgpud --stop" not in done.stderr
