@@ -17,6 +17,7 @@ PID = RUN + "/cgpud.pid"
 SIM = RUN + "/sim"
 RUNS_LOCK = RUN + "/runs.lock"
 DRAINING = "/run/cgpu-draining"  # not in RUN, which an engine makes and owns
+UPGRADING = "/run/cgpu-upgrading"  # while the module is loaded anew
 
 TREE_MODULE = "/proc/cgpu_km"
 TREE_DAEMON = "/run/cgpu_km"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from cgpu import __version__, paths
 from cgpu.errors import CgpuError
 from cgpu.install import drain, journal, lock, places, transaction
 from cgpu.install.context import Context
@@ -30,9 +31,9 @@ def recover(root: Path = Path("/")) -> list[str]:
 
 
 def is_needed(root: Path) -> bool:
-    """Return whether a killed installer has left something. Raises CgpuError for a damaged record."""
+    """Return whether something killed has left something. Raises CgpuError for a damaged record."""
     record = journal.load(root)
-    return record is not None and is_open(record)
+    return (record is not None and is_open(record)) or below(root, paths.UPGRADING).exists()
 
 
 def mend(
@@ -55,12 +56,22 @@ def mend(
 
     if drain.end(root):
         tell(f"{drain.MARK}: removed: slices are given out again")
+    if removes:
+        _finish_upgrade(root, runner, tell)
     record = journal.load(root)
     if record is None:
         journal.sweep(below(root, places.RECORD))
     elif is_open(record) and (removes or record.state != REMOVING):
         _finish(record, Context(root, runner, record.store, editors), tell)
     return done
+
+
+def _finish_upgrade(root: Path, runner: Runner, tell: Say) -> None:
+    if not below(root, paths.UPGRADING).exists():
+        return
+    from cgpu.install import upgrade_module
+
+    upgrade_module.finish(runner, __version__, tell)
 
 
 def is_open(record: Journal) -> bool:

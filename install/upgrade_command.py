@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgpu import __version__, apply, config, paths
+from cgpu import __version__, config, paths
 from cgpu.arguments import Parser
 from cgpu.errors import CgpuError, one_line
+from cgpu.install import lock
 from cgpu.install import upgrade_daemon as daemon
 from cgpu.install import upgrade_module as module
+from cgpu.install.runner import Runner, SystemRunner
 from cgpu.kmod.daemon.places import Places
 
 if TYPE_CHECKING:
@@ -48,15 +51,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if os.geteuid() != 0:
             raise CgpuError("it takes root: sudo cgpu upgrade")
-        tree = module.module_tree()
-        if tree is not None:
-            _module(tree, options)
-        else:
-            _daemon(Places(Path(options.run)), options)
+        with _alone(options) as runner:
+            if not options.dry_run:
+                module.finish(runner, __version__, print)
+            tree = module.module_tree()
+            if tree is not None:
+                _module(runner, tree, options)
+            else:
+                _daemon(runner, Places(Path(options.run)), options)
     except (CgpuError, OSError) as error:
         print(f"cgpu upgrade: {one_line(str(error))}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("cgpu upgrade: interrupted; ask again: what was begun comes to its end", file=sys.stderr)
+        return 1
     return 0
+
+
+@contextlib.contextmanager
+def _alone(options: argparse.Namespace) -> Iterator[Runner]:
+    """Keep others off who load and unload modules; a daemon sees to that itself."""
+    if options.dry_run or not module.is_concerned():
+        yield SystemRunner()
+        return
+    with lock.held(Path("/"), print) as held:
+        yield SystemRunner((held,))
 
 
 def _count(containers: int) -> str:
@@ -73,8 +92,8 @@ def _refuse_cold(containers: int, why: str) -> CgpuError:
 # --- the daemon ---
 
 
-def _daemon(places: Places, options: argparse.Namespace) -> None:
-    program, version = daemon.installed(options.program)
+def _daemon(runner: Runner, places: Places, options: argparse.Namespace) -> None:
+    program, version = daemon.installed(runner, options.program)
     running = daemon.running(places)
     if running is None:
         print(f"no engine runs: there is nothing to do; version {version} is the next to start")
@@ -87,7 +106,7 @@ def _daemon(places: Places, options: argparse.Namespace) -> None:
     if running.managed and options.program is not None:
         print("systemd starts what its unit names the next time: see ExecStart= of cgpud.service")
     if options.cold:
-        _daemon_cold(places, running, program, version, options)
+        _daemon_cold(runner, places, running, program, version, options)
         return
     try:
         _daemon_hot(places, running, program, version, options)
@@ -99,7 +118,7 @@ def _daemon(places: Places, options: argparse.Namespace) -> None:
         if running.containers:
             raise _refuse_cold(running.containers, str(error)) from error
         print(f"not while it runs: {error}")
-        _daemon_cold(places, running, program, version, options)
+        _daemon_cold(runner, places, running, program, version, options)
 
 
 def _daemon_hot(
@@ -114,20 +133,25 @@ def _daemon_hot(
 
 
 def _daemon_cold(
-    places: Places, running: daemon.Running, program: Program, version: str, options: argparse.Namespace
+    runner: Runner,
+    places: Places,
+    running: daemon.Running,
+    program: Program,
+    version: str,
+    options: argparse.Namespace,
 ) -> None:
     if running.containers:
         raise _refuse_cold(running.containers, "")
     print(f"cgpud {running.version} stops, and cgpud {version} starts")
     if not options.dry_run:
-        daemon.cold(places, running, program)
+        daemon.cold(runner, places, running, program)
         print(f"cgpud {version} runs")
 
 
 # --- the kernel module ---
 
 
-def _module(tree: Tree, options: argparse.Namespace) -> None:
+def _module(runner: Runner, tree: Tree, options: argparse.Namespace) -> None:
     if options.program is not None:
         raise CgpuError(
             f"--program {options.program}: accepted where cgpud is the engine; here it is cgpu_km"
@@ -136,13 +160,13 @@ def _module(tree: Tree, options: argparse.Namespace) -> None:
     containers = len({name for _, name in running.containers})
     print(f"cgpu_km runs with core {running.version}, with {_count(containers)}")
     if running.version == __version__ and not options.cold:
-        left = "" if options.dry_run else module.tidy(__version__)
+        left = "" if options.dry_run else module.tidy(runner, __version__)
         print(f"version {__version__} is what is installed: there is nothing to do{left}")
         return
-    module.find(__version__)
     if options.cold:
-        _module_cold(containers, "", options)
+        _module_cold(runner, running, "", options)
         return
+    module.find(runner, __version__)
     print(f"core {__version__} takes over while containers go on")
     if options.dry_run:
         print(f"modprobe {module.core_of(__version__)}")
@@ -150,24 +174,26 @@ def _module(tree: Tree, options: argparse.Namespace) -> None:
         print(f"rmmod {module.core_of(running.version)}")
         return
     try:
-        left = module.hot(tree, running, __version__)
+        left = module.hot(runner, tree, running, __version__)
     except CgpuError as error:
         if options.hot or containers:
             raise _refuse_cold(containers, str(error)) if containers and not options.hot else error from None
         print(f"not while it runs: {error}")
-        _module_cold(containers, str(error), options)
+        _module_cold(runner, running, str(error), options)
         return
     print(f"core {__version__} runs{left}")
 
 
-def _module_cold(containers: int, why: str, options: argparse.Namespace) -> None:
+def _module_cold(runner: Runner, running: module.Running, why: str, options: argparse.Namespace) -> None:
+    containers = len({name for _, name in running.containers})
     if containers:
         raise _refuse_cold(containers, why)
+    wanted = config.load(paths.CONFIG, required=False)
     print(f"cgpu_km and its cores are unloaded, and those of version {__version__} are loaded")
     if options.dry_run:
+        module.find(runner, __version__, whole=True)
         return
-    module.cold(__version__)
-    apply.apply(config.load(paths.CONFIG, required=False))
+    module.cold(runner, running, __version__, wanted)
     print(f"core {__version__} runs")
 
 

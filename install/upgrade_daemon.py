@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import secrets
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, paths
-from cgpu.errors import CgpuError, one_line
+from cgpu.errors import CgpuError
+from cgpu.install.runner import Done, Runner
 from cgpu.kmod.daemon import control, manage
 from cgpu.kmod.daemon.program import Program, of, own
 
@@ -54,14 +54,14 @@ def running(places: Places) -> Running | None:
     )
 
 
-def installed(path: str | None) -> tuple[Program, str]:
+def installed(runner: Runner, path: str | None) -> tuple[Program, str]:
     """Return the cgpud that is to run and its version: of a path, or of this package. Raises CgpuError."""
     if path is None:
         return own(), __version__
     program = of({"argv": [str(Path(path).absolute())]})
-    done = _run(program, "--version")
-    words = done.stdout.split()
-    if done.returncode != 0 or len(words) != 2 or words[0] != "cgpud":
+    done = _run(runner, program, "--version")
+    words = done.output.split()
+    if done.status != 0 or len(words) != 2 or words[0] != "cgpud":
         raise CgpuError(f"--program {path}: is no cgpud")
     return program, words[1]
 
@@ -88,16 +88,16 @@ def hot(places: Places, before: Running, program: Program, *, rehearse: bool = F
     return result
 
 
-def cold(places: Places, before: Running, program: Program) -> None:
+def cold(runner: Runner, places: Places, before: Running, program: Program) -> None:
     """Stop the one that runs and start the other.
 
     Raises CgpuError; the old one runs again then, if it can.
     """
     if before.managed:
-        _restart_unit()
+        _restart_unit(runner)
     else:
         manage.stop(places, force=False)
-        _start(before, program)
+        _start(runner, before, program)
     _await_running(places)
 
 
@@ -131,42 +131,26 @@ def _verify(before: Running, said: dict[str, Any], result: dict[str, Any]) -> No
         )
 
 
-def _run(program: Program, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _run(runner: Runner, program: Program, *arguments: str) -> Done:
+    path = () if program.python_path is None else (f"PYTHONPATH={program.python_path}",)
+    return runner.run(("/usr/bin/env", *path, *program.command(*arguments)), PROGRAM_S)
+
+
+def _restart_unit(runner: Runner) -> None:
+    done = runner.run(("systemctl", "restart", "cgpud"), PROGRAM_S)
+    if done.status != 0:
+        raise CgpuError(f"cgpud is not restarted: {done.last_line()}; see: journalctl -u cgpud")
+
+
+def _start(runner: Runner, before: Running, program: Program) -> None:
     try:
-        return subprocess.run(
-            program.command(*arguments),
-            env=program.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PROGRAM_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CgpuError(f"{program.argv[0]}: {one_line(str(error))}") from error
-
-
-def _restart_unit() -> None:
-    done = subprocess.run(
-        ["/usr/bin/systemctl", "restart", "cgpud"],
-        capture_output=True,
-        text=True,
-        timeout=PROGRAM_S,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise CgpuError(f"cgpud is not restarted: {one_line(done.stderr.strip())}; see: journalctl -u cgpud")
-
-
-def _start(before: Running, program: Program) -> None:
-    try:
-        done = _run(program, *before.arguments)
-        why = one_line(done.stderr.strip().removeprefix("cgpud: ")) if done.returncode != 0 else None
+        done = _run(runner, program, *before.arguments)
+        why = done.last_line().removeprefix("cgpud: ") if done.status != 0 else None
     except CgpuError as error:
         why = str(error)
     if why is None:
         return
-    if before.program is None or _run(before.program, *before.arguments).returncode != 0:
+    if before.program is None or _run(runner, before.program, *before.arguments).status != 0:
         raise CgpuError(f"{why}; cgpud does not run now; start it with: {paths.daemon_command('start')}")
     raise CgpuError(f"{why}; cgpud {before.version} runs again")
 

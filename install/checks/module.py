@@ -69,10 +69,13 @@ def judge(said: str) -> list[Finding]:
             "dkms does not know the module: it is not built for new kernels",
             "cgpu install --engine module",
         )
-    broken = [(version, kernel, state) for version, kernel, state in states if state != "installed"]
+    # Of another version than the one that is installed for a kernel it is enough that it was built.
+    there = {kernel for _, kernel, state in states if state == "installed"}
+    broken = [one for one in states if not (one[1] in there or (there and not one[1]))]
     if broken:
         version, kernel, state = broken[0]
         where = f" -k {kernel}" if kernel else ""
         text = f"{PACKAGE}/{version}{f' for {kernel}' if kernel else ''}: {state}, not installed"
         return problem("module-dkms", text, f"dkms install {PACKAGE}/{version}{where}")
-    return ok("module-dkms", ", ".join(f"{version} for {kernel}" for version, kernel, _ in states))
+    installed = [f"{version} for {kernel}" for version, kernel, state in states if state == "installed"]
+    return ok("module-dkms", ", ".join(installed))

@@ -49,6 +49,9 @@ def room(now: Situation) -> list[Finding]:
 
 def leftovers(now: Situation) -> list[Finding]:
     """Whether an installation, upgrade or removal was killed in the middle."""
+    if files.below(now.node.root, paths.UPGRADING).exists():
+        text = f"{paths.UPGRADING}: cgpu_km is loaded anew, or that was ended in the middle"
+        return problem("leftovers", text, "cgpu doctor --fix")
     if now.node.ours.record is None:
         return ok("leftovers", "no installation is under way")
     recover = recovery()

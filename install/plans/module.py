@@ -19,12 +19,12 @@ from cgpu.install.runner import Runner, must
 from cgpu.install.steps import Plan
 from cgpu.install.steps.commands import Command, Commands
 from cgpu.install.steps.file_changes import FilesPlan
+from cgpu.install.steps.module import LoadModule
 from cgpu.install.steps.notes import Note
 
 APPLY = "cgpu-config-apply"
 PACKAGE = "opencgpu"
-CORE = f"cgpu_core_{__version__.replace('.', '_')}"
-LOADED = "/sys/module"
+DKMS = f"/var/lib/dkms/{PACKAGE}"
 BUILD_S = 1800.0
 # Given at load; cgpu-config-apply cannot set them later.
 AT_LOAD = ("enforce", "allow_zero_weight", "allow_unknown_driver")
@@ -58,15 +58,13 @@ def modprobe_settings(root: Path) -> str:
     """Return what modprobe has to know. Raises CgpuError for a configuration with a mistake."""
     path = below(root, paths.CONFIG)
     config = load(path)
-    lines = [
-        "# Made by cgpu install. NVIDIA's driver comes first: its cards are there when the configuration is",
-        "# put in force. Without it cgpu_km is loaded all the same.",
-        f"softdep cgpu_km pre: nvidia nvidia-uvm post: {CORE}",
-    ]
+    # Which core comes with cgpu_km, and that NVIDIA's driver comes first, cgpu_km.ko says itself: a softdep
+    # here would take the place of that, and name another core than an upgrade has brought.
+    lines = ["# Made by cgpu install: what of the configuration can be given to cgpu_km at load only."]
     given = {key: getattr(config, key) for key in AT_LOAD if getattr(config, key) != effective.DEFAULTS[key]}
     if given:
         words = " ".join(f"{key}={int(value)}" for key, value in given.items())
-        lines += [f"# From {paths.CONFIG}.", f"options cgpu_km {words}"]
+        lines += [f"options cgpu_km {words}"]
     return "\n".join(lines) + "\n"
 
 
@@ -101,24 +99,42 @@ def _sources(site: Site, runner: Runner) -> list[Plan]:
 
 def _build(site: Site) -> list[Plan]:
     release = site.node.kernel.release or ""
-    tree = f"/var/lib/dkms/{PACKAGE}/{__version__}"
+    tree = f"{DKMS}/{__version__}"
     if release in site.node.ours.module_kernels and below(site.root, tree).exists():
         return []
     named = ("-m", PACKAGE, "-v", __version__)
     return [
+        *(_other_out(version, release) for version in _others(site, release)),
         Commands(
             f"dkms builds the module for {release} (about a minute)",
             do=(Command(("dkms", "install", *named, "-k", release), timeout=BUILD_S),),
             undo=(Command(("dkms", "remove", *named, "--all"), where=tree, timeout=BUILD_S),),
             undo_title="dkms removes the module",
-        )
+        ),
     ]
+
+
+def _others(site: Site, release: str) -> list[str]:
+    folder = below(site.root, DKMS)
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    return [name for name in names if name != __version__ and (folder / name / release).is_dir()]
+
+
+def _other_out(version: str, release: str) -> Plan:
+    """Return the step that makes place for ours. Over it, dkms would forget its core, and leave it there.
+
+    What is loaded stays, and what was built.
+    """
+    named = ("-m", PACKAGE, "-v", version, "-k", release)
+    return Commands(
+        f"dkms takes version {version} out of {release}; what is loaded stays",
+        do=(Command(("dkms", "uninstall", *named), needed=False),),
+        undo=(Command(("dkms", "install", *named), where=f"{DKMS}/{version}", timeout=BUILD_S),),
+        undo_title=f"dkms puts version {version} back",
+    )
 
 
 def _load(site: Site) -> list[Plan]:
     if site.node.ours.module_loaded:
         return []
-    # Not modprobe -r: it would unload NVIDIA's driver too, where nobody uses it.
-    undo = tuple(Command(("rmmod", name), where=f"{LOADED}/{name}") for name in (CORE, "cgpu_km"))
-    load_it = Command(("modprobe", "cgpu_km"))
-    return [Commands("loads cgpu_km", do=(load_it,), undo=undo, undo_title="unloads cgpu_km")]
+    return [LoadModule()]

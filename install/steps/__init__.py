@@ -54,12 +54,14 @@ def load(document: Mapping[str, Any]) -> Step:
     """Return the step that was kept. Raises KeyError, TypeError or ValueError for another document."""
     from cgpu.install.steps.commands import Commands
     from cgpu.install.steps.file_changes import FileChanges
+    from cgpu.install.steps.module import LoadModule
     from cgpu.install.steps.notes import Note
     from cgpu.install.steps.runtime import Runtime
 
-    kinds: dict[str, type[Commands | FileChanges | Note | Runtime]] = {
+    kinds: dict[str, type[Commands | FileChanges | LoadModule | Note | Runtime]] = {
         "commands": Commands,
         "files": FileChanges,
+        "module": LoadModule,
         "note": Note,
         "runtime": Runtime,
     }

@@ -73,6 +73,9 @@ u32 cgpu_state_version(void);
 /* Take over the records of a state that another version of the core has made; no call may be under way in it.
  * -EPROTO: not from that version. */
 int cgpu_state_convert(struct cgpu_state *to, const struct cgpu_state *from);
+/* The same, and cgpu_state_recover() of what was taken over, in the time that the records in use take. to: as
+ * cgpu_state_init() leaves it. -EINVAL: what it says cannot be. */
+int cgpu_state_take_over(struct cgpu_state *to, const struct cgpu_state *from);
 enum cgpu_state_kind { CGPU_STATE_FOREIGN, CGPU_STATE_OWN, CGPU_STATE_CONVERTS };
 /* Whether it is of this core's layout, or of one that it converts, or of neither. Also while others work on it. */
 enum cgpu_state_kind cgpu_state_converts(const struct cgpu_state *from);

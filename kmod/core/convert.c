@@ -32,3 +32,21 @@ int cgpu_state_convert(struct cgpu_state *to, const struct cgpu_state *from)
 	to->version = CORE_VERSION;
 	return 0;
 }
+
+int cgpu_state_take_over(struct cgpu_state *to, const struct cgpu_state *from)
+{
+	u32 used;
+
+	if (cgpu_state_converts(from) == CGPU_STATE_FOREIGN)
+		return -EPROTO;
+	used = core_objects_used(from);
+	/* Links are made anew, and what nobody uses is there already. */
+	memcpy(to, from, offsetof(struct cgpu_state, client_hash));
+	memcpy(to->gpu, from->gpu, sizeof(to->gpu));
+	memcpy(to->container, from->container, sizeof(to->container));
+	memcpy(to->client, from->client, sizeof(to->client));
+	memcpy(to->object, from->object, used * sizeof(to->object[0]));
+	memcpy(to->memory, from->memory, used * sizeof(to->memory[0]));
+	to->version = CORE_VERSION;
+	return core_recover(to, used);
+}

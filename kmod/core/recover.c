@@ -223,34 +223,35 @@ static void recover_object(struct cgpu_state *state, u32 index)
 		state->serial = object->serial;
 }
 
-static void recover_ledger(struct cgpu_state *state)
+/* used: no record counts from there on. clean: from there on free ones are in their lists. */
+static void recover_ledger(struct cgpu_state *state, u32 used, u32 clean)
 {
 	u32 kind, i;
 
 	core_links_clear(state);
 	for (i = 0; i < CGPU_MAX_CLIENTS; i++)
 		recover_client(state, i);
-	for (i = 0; i < CGPU_MAX_OBJECTS; i++)
+	for (i = 0; i < used; i++)
 		state->memory[i].first = CORE_NONE;
 	/* Parents first. Whatever is of no known kind goes with the first pass. */
 	for (kind = CORE_OBJECT_DEVICE; kind <= CORE_OBJECT_LAST; kind++) {
-		for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
+		for (i = 0; i < used; i++) {
 			u32 own = state->object[i].kind;
 
 			if (own == kind || (kind == CORE_OBJECT_DEVICE && own - 1 >= CORE_OBJECT_LAST))
 				recover_object(state, i);
 		}
 	}
-	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
+	for (i = 0; i < used; i++) {
 		if (state->memory[i].live == CORE_LIVE && state->memory[i].first == CORE_NONE)
 			state->memory[i].live = 0;
 	}
-	core_free_lists(state);
+	core_free_lists(state, clean);
 	for (i = 0; i < CGPU_MAX_CLIENTS; i++)
 		core_orphan_settle(state, i);
 }
 
-int cgpu_state_recover(struct cgpu_state *state)
+static int recover(struct cgpu_state *state, u32 used, u32 clean)
 {
 	u32 i;
 
@@ -277,8 +278,18 @@ int cgpu_state_recover(struct cgpu_state *state)
 		if (state->gpu[i].live == CORE_LIVE)
 			core_sched_begin(state, i);
 	}
-	recover_ledger(state);
+	recover_ledger(state, used, clean);
 	return 0;
+}
+
+int cgpu_state_recover(struct cgpu_state *state)
+{
+	return recover(state, core_objects_used(state), CGPU_MAX_OBJECTS);
+}
+
+int core_recover(struct cgpu_state *state, u32 used)
+{
+	return recover(state, used, used);
 }
 
 void cgpu_recover_finish(struct cgpu_core *core)

@@ -17,20 +17,29 @@ void core_links_clear(struct cgpu_state *state)
 	state->objects = 0;
 }
 
-void core_free_lists(struct cgpu_state *state)
+u32 core_objects_used(const struct cgpu_state *state)
+{
+	u32 used = CGPU_MAX_OBJECTS;
+
+	while (used && !state->object[used - 1].live && !state->memory[used - 1].live)
+		used--;
+	return used;
+}
+
+void core_free_lists(struct cgpu_state *state, u32 used)
 {
 	u32 i;
 
 	state->client_free = CORE_NONE;
-	state->object_free = CORE_NONE;
-	state->memory_free = CORE_NONE;
+	state->object_free = used < CGPU_MAX_OBJECTS ? used : CORE_NONE;
+	state->memory_free = state->object_free;
 	for (i = CGPU_MAX_CLIENTS; i-- > 0;) {
 		if (state->client[i].live == CORE_LIVE)
 			continue;
 		state->client[i].next = state->client_free;
 		state->client_free = i;
 	}
-	for (i = CGPU_MAX_OBJECTS; i-- > 0;) {
+	for (i = used; i-- > 0;) {
 		if (state->object[i].live != CORE_LIVE && state->object[i].live != CORE_PENDING) {
 			state->object[i].next = state->object_free;
 			state->object_free = i;
@@ -47,7 +56,7 @@ void cgpu_state_init(struct cgpu_state *state, u64 key)
 	memset(state, 0, sizeof(*state));
 	state->key = key;
 	core_links_clear(state);
-	core_free_lists(state);
+	core_free_lists(state, CGPU_MAX_OBJECTS);
 	state->settings.enforce = 1;
 	state->settings.policy = 1;
 	state->settings.max_inst = 20;

@@ -12,6 +12,7 @@
 #include "process.h"
 #include "reclaim.h"
 #include "supervise.h"
+#include "watched.h"
 #include "worker.h"
 
 static void core_lock(void *ctx)
@@ -69,8 +70,6 @@ static int open_state(struct cgpud *d, int r, char *error, size_t bytes)
 		d->core.state = exchanges_state(&d->exchanges);
 		if (!d->exchanges.recovered)
 			r = make_state(d->core.state);
-		else if (cgpu_state_recover(d->core.state) < 0)
-			r = -ESTALE;
 		else
 			files_recover(d);
 	}
@@ -81,26 +80,40 @@ static int open_state(struct cgpud *d, int r, char *error, size_t bytes)
 	return r;
 }
 
-static int add_gpus(struct cgpud *d, char *error, size_t bytes)
+static int ask_gpus(struct cgpud *d, char *error, size_t bytes)
 {
-	struct cgpu_gpu_facts facts;
-	u64 total, unused;
+	u64 total;
 	u32 gpu;
 	int r;
 
 	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
-		r = driver_gpu_facts(&d->driver, gpu, &facts);
-		if (r == 0)
-			r = cgpu_gpu_add(&d->core, &facts);
+		r = driver_gpu_facts(&d->driver, gpu, &d->facts[gpu]);
 		if (r < 0) {
-			snprintf(error, bytes, "GPU %u: cannot be added: %s", gpu, strerror(-r));
+			snprintf(error, bytes, "GPU %u: does not answer: %s", gpu, strerror(-r));
 			return r;
 		}
-		if (driver_gpu_memory(&d->driver, gpu, &total, &unused) == 0)
-			cgpu_gpu_set_memfree(&d->core, gpu, unused);
+		d->memfree[gpu] = d->facts[gpu].memtotal;
+		driver_gpu_memory(&d->driver, gpu, &total, &d->memfree[gpu]);
 	}
-	core_cards(d, ~0u);
 	return 0;
+}
+
+/* Asks the driver nothing: containers may wait. */
+static int open_books(struct cgpud *d, const struct cgpu_settings *settings, char *error, size_t bytes)
+{
+	int r = cgpud_apply(d, settings);
+	u32 gpu;
+
+	if (r < 0)
+		snprintf(error, bytes, "the settings are refused: %s", strerror(-r));
+	for (gpu = 0; gpu < d->driver.gpus && r == 0; gpu++) {
+		r = cgpu_gpu_add(&d->core, &d->facts[gpu]);
+		if (r < 0)
+			snprintf(error, bytes, "GPU %u: cannot be added: %s", gpu, strerror(-r));
+		else
+			cgpu_gpu_set_memfree(&d->core, gpu, d->memfree[gpu]);
+	}
+	return r;
 }
 
 static int open_driver(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
@@ -118,16 +131,7 @@ static int open_driver(struct cgpud *d, const struct cgpud_options *o, char *err
 	if (r < 0)
 		return r;
 	devices_find_others(&d->devices, o->driver_root);
-	return 0;
-}
-
-static int open_books(struct cgpud *d, const struct cgpu_settings *settings, char *error, size_t bytes)
-{
-	int r = cgpud_apply(d, settings);
-
-	if (r < 0)
-		snprintf(error, bytes, "the settings are refused: %s", strerror(-r));
-	return r < 0 ? r : add_gpus(d, error, bytes);
+	return ask_gpus(d, error, bytes);
 }
 
 /* Without it nothing else is worse. */
@@ -149,6 +153,7 @@ int cgpud_take_over(struct cgpud *d, s32 files_fd, const struct cgpu_settings *s
 	r = open_state(d, exchanges_take_over(&d->exchanges), error, bytes);
 	/* No call was under way, so workers have none to deal with. */
 	d->exchanges.recovered = 0;
+	d->taken_over = 1;
 	return r < 0 ? r : open_books(d, settings, error, bytes);
 }
 
@@ -178,6 +183,16 @@ static void open_locks(struct cgpud *d)
 		d->worker[i].d = d;
 		pthread_mutex_init(&d->worker[i].busy, NULL);
 	}
+}
+
+/* Beside an engine that works. The table of descriptors grows first, for which the kernel waits for all processors. */
+static int open_beside(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
+{
+	int r = (watched_try(), exchanges_prepare(&d->exchanges, o->state_fd));
+
+	if (r < 0)
+		snprintf(error, bytes, "the state of the engine that runs cannot be taken over: %s", strerror(-r));
+	return r < 0 ? r : open_driver(d, o, error, bytes);
 }
 
 static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
@@ -222,18 +237,16 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 			strerror(-r));
 		return r;
 	}
-	if (o->succeeds) {
-		r = exchanges_prepare(&d->exchanges, o->state_fd);
-		if (r < 0)
-			snprintf(error, bytes, "the state of the engine that runs cannot be taken over: %s",
-				strerror(-r));
-		return r < 0 ? r : open_driver(d, o, error, bytes);
-	}
+	if (o->succeeds)
+		return open_beside(d, o, error, bytes);
 	open_files(d, o->files_fd);
 	r = open_state(d, exchanges_open(&d->exchanges, o->state_fd), error, bytes);
 	if (r == 0)
 		r = open_driver(d, o, error, bytes);
-	return r < 0 ? r : open_books(d, &o->settings, error, bytes);
+	r = r < 0 ? r : open_books(d, &o->settings, error, bytes);
+	if (r == 0)
+		core_cards(d, ~0u);
+	return r;
 }
 
 int cgpud_open(struct cgpud **out, const struct cgpud_options *options, char *error, size_t bytes)
@@ -258,16 +271,6 @@ struct cgpu_core *cgpud_core(struct cgpud *d)
 	return &d->core;
 }
 
-int cgpud_state_fd(const struct cgpud *d)
-{
-	return d->exchanges.fd;
-}
-
-int cgpud_files_fd(const struct cgpud *d)
-{
-	return d->files.epoll;
-}
-
 int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial)
 {
 	return listener_add(&d->listeners, fd, slot, generation, serial);
@@ -281,16 +284,18 @@ int cgpud_start(struct cgpud *d, char *error, size_t bytes)
 	managed_take_up(d);
 	/* Charges of processes that ended meanwhile would make the first calls seem too much. */
 	lever_reconcile(d, -1);
-	/* Before there are any new ones: what the cards need by themselves. */
-	drift_look(d);
-	r = lever_start(d);
+	/* Before there are any new ones: what the cards need by themselves. Else that is known, and callers wait. */
+	if (!d->taken_over)
+		drift_look(d);
+	r = sharing_start(d);
 	if (r == 0)
-		r = sharing_start(d);
-	if (r < 0) {
+		r = workers_start(d, error, bytes);
+	/* Last: what it looks at first takes locks that calls need. */
+	if (r == 0)
+		r = lever_start(d);
+	if (r < 0)
 		snprintf(error, bytes, "cannot start a thread: %s", strerror(-r));
-		return r;
-	}
-	return workers_start(d, error, bytes);
+	return r;
 }
 
 int cgpud_apply(struct cgpud *d, const struct cgpu_settings *settings)

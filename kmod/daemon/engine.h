@@ -57,6 +57,8 @@ struct cgpud {
 	struct turns turns[CGPU_MAX_CONTAINERS];
 	struct events events;
 	struct driver driver;
+	struct cgpu_gpu_facts facts[CGPU_MAX_GPUS]; /* of the cards, as asked before they are on the books */
+	u64 memfree[CGPU_MAX_GPUS];
 	struct devices devices;
 	struct exchanges exchanges;
 	struct listeners listeners;
@@ -76,6 +78,7 @@ struct cgpud {
 	atomic_uint started, idle;
 	/* Workers that look for calls of the daemon before, and calls of those whose end nobody knows. */
 	atomic_uint taking_up, unsure;
+	u32 taken_over; /* from an engine that went on until then: its containers wait */
 	u32 pidfd_thread; /* the kernel gives a pidfd for a thread */
 	size_t notif_bytes, resp_bytes;
 	struct worker worker[WORKERS_MAX];

@@ -168,15 +168,20 @@ static void open_locks(struct exchanges *x)
 	x->fd = -1;
 }
 
-/* All pages of both are there before anybody waits for the copy. */
-static void warm(struct exchanges *x)
+/* A state as cgpu_state_take_over() wants it; all pages of both are there then, before anybody waits for the copy. */
+static int make_copy(struct exchanges *x)
 {
 	const volatile u8 *theirs = (const volatile u8 *)core_of(x->from);
+	int r = make_own(x);
 	u64 at;
 
+	if (r < 0)
+		return r;
 	for (at = 0; at < cgpu_state_bytes(); at += HEADER_BYTES)
 		(void)theirs[at];
-	memset(exchanges_state(x), 0, cgpu_state_bytes());
+	/* The key is taken over. */
+	cgpu_state_init(exchanges_state(x), 0);
+	return 0;
 }
 
 int exchanges_prepare(struct exchanges *x, int fd)
@@ -185,11 +190,7 @@ int exchanges_prepare(struct exchanges *x, int fd)
 
 	open_locks(x);
 	r = map_from(x, fd);
-	if (r == 0)
-		r = make_own(x);
-	if (r == 0)
-		warm(x);
-	return r;
+	return r < 0 ? r : make_copy(x);
 }
 
 /* Of a sane one, and no more than it uses: as a rule that is little. */
@@ -211,9 +212,8 @@ int exchanges_take_over(struct exchanges *x)
 	const struct external_store *mapped = (const struct external_store *)(left + EXCHANGES_MAX);
 	struct external_store *own = exchanges_external(x);
 	u32 i;
-	int r = cgpu_state_convert(exchanges_state(x), core_of(header));
 
-	if (r < 0)
+	if (cgpu_state_take_over(exchanges_state(x), core_of(header)) < 0)
 		return -ESTALE;
 	for (i = 0; i < EXCHANGES_MAX; i++) {
 		if (exchange_sane(&left[i]))
@@ -258,13 +258,15 @@ static int take_up(struct exchanges *x, int fd)
 	if (r < 0)
 		return r;
 	if (cgpu_state_converts(core_of(x->from)) != CGPU_STATE_OWN) {
-		r = make_own(x);
+		r = make_copy(x);
 		return r < 0 ? r : exchanges_take_over(x);
 	}
 	unmap_from(x);
 	x->fd = fd;
 	r = map_own(x);
 	x->recovered = r == 0;
+	if (r == 0 && cgpu_state_recover(exchanges_state(x)) < 0)
+		r = -ESTALE;
 	if (r == 0)
 		exchanges_recover(x);
 	return r;

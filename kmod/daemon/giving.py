@@ -24,12 +24,14 @@ from cgpu import __version__
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import mounts
 from cgpu.kmod.daemon.arguments import Arguments, worker_arguments
-from cgpu.kmod.daemon.channel import MAX_FDS, PROTOCOL, Channel, ChannelError, first
+from cgpu.kmod.daemon.channel import MAX_FDS, PROTOCOL, Channel, ChannelError
 from cgpu.kmod.daemon.keeper import PROGRAM
 from cgpu.kmod.daemon.tree_gate import ElsewhereFs
+from cgpu.kmod.daemon.urgency import urgent
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
+    from cgpu.kmod.daemon.limits import DriverLimits
     from cgpu.kmod.daemon.listener import Listeners
     from cgpu.kmod.daemon.notify_socket import NotifySocket
     from cgpu.kmod.daemon.program import Program
@@ -40,7 +42,7 @@ log = logging.getLogger(__name__)
 
 PREPARE_S = 120.0  # a driver that is not in the table is checked in this time
 TAKE_S = 2.0  # containers wait meanwhile
-SERVE_S = 30.0
+SERVE_S = 10.0
 PAUSE_MS = 60  # for calls that are under way
 STEP_MS = 10
 PATIENCE_S = 15.0  # for a moment in which no call takes longer than that
@@ -73,7 +75,9 @@ class Estate:
     sockets: dict[str, int]  # descriptors by name, and the lock
     managed: bool  # by systemd
     backend: str  # who limits memory
+    limits: DriverLimits | None
     is_quiet: Callable[[], bool]  # nothing has come in half
+    must_stop: Callable[[], bool]  # somebody has told the daemon to end
     events: Callable[[], None]  # answers what a worker waits for
 
 
@@ -141,10 +145,15 @@ class Giving:
         """Hear the successor out."""
         try:
             said = self._channel.expect("prepared", 0)
-            self._pid = int(said["pid"])
+            if self.state is not State.PREPARING:
+                raise ChannelError("it says twice that it is ready")
+            # Whom we name the daemon, or kill, is who the kernel says that it is.
+            self._pid = self._channel.sender
             self._pidfd = os.pidfd_open(self._pid)
-            version = str(said["version"])
-        except (ChannelError, KeyError, ValueError, OSError) as error:
+            if said.get("pid") != self._pid:
+                raise ChannelError(f"process {self._pid} says that it is {said.get('pid')}")
+            version = one_line(str(said.get("version")))
+        except (ChannelError, OSError) as error:
             self._fail(self._ended_early() or one_line(str(error)))
             return
         log.info("upgrade: version %s is ready to take over", version)
@@ -158,7 +167,6 @@ class Giving:
 
     def look(self) -> None:
         """Do what is due. Does not return when the successor has taken over."""
-        self._started.poll()
         now = time.monotonic()
         if self.state is State.WAITING and now >= self._next:
             self._next = now + RETRY_S
@@ -187,23 +195,33 @@ class Giving:
         since = time.monotonic()
         if not estate.is_quiet() or not estate.gate.shut(STEP_MS / 1000):
             return
-        with first():
-            if self._hand_over(since):
-                self._pass_on()
-        estate.engine.resume()
-        estate.gate.open()
+        with urgent():
+            served = self._hand_over(since)
+            if served is None:
+                estate.engine.resume()
+                estate.gate.open()
+        if served is not None:
+            self._pass_on(served)
 
-    def _hand_over(self, since: float) -> bool:
-        """Return whether another process is the daemon now."""
+    def _hand_over(self, since: float) -> dict[str, Any] | None:
+        """Return what another process says that is the daemon now and serves; None: we go on."""
         try:
             if not self._pause(since):
-                return False
+                return None
             self._give(since)
             self._channel.expect("ready", TAKE_S)
+            # From here on it would be the successor who is to be told.
+            if self._estate.must_stop():
+                raise CgpuError("cgpud stops")
         except (CgpuError, OSError) as error:
             self._fail(one_line(str(error)))
-            return False
-        return self._appoint()
+            return None
+        if not self._appoint():
+            return None
+        try:
+            return self._channel.expect("serving", SERVE_S)
+        except ChannelError as error:
+            self._give_way(error)
 
     def _pause(self, since: float) -> bool:
         while not self._estate.engine.pause(STEP_MS):
@@ -211,11 +229,13 @@ class Giving:
             self._estate.events()
             if time.monotonic() - since > PAUSE_MS / 1000:
                 return False
-        return True
+        limits = self._estate.limits
+        return limits is None or limits.is_idle(STEP_MS / 1000)
 
     def _give(self, since: float) -> None:
         estate = self._estate
-        things = dict(estate.sockets)
+        # A keeper of an earlier version has given no lock.
+        things = {name: fd for name, fd in estate.sockets.items() if fd >= 0}
         if estate.engine.files_fd >= 0:
             things["files"] = estate.engine.files_fd
         for serial, name in estate.listeners.names().items():
@@ -226,13 +246,10 @@ class Giving:
         for at in range(0, len(names), MAX_FDS):
             part = names[at : at + MAX_FDS]
             more = at + MAX_FDS < len(names)
-            message = {
-                "say": "take",
-                "names": part,
-                "more": more,
-                "since": since,
-                "sums": sums,
-            }
+            message: dict[str, Any] = {"say": "take", "names": part, "more": more}
+            if not more:
+                limits = None if estate.limits is None else estate.limits.legacy()
+                message |= {"since": since, "sums": sums, "limits": limits}
             self._channel.send(message, [things[name] for name in part])
 
     def _appoint(self) -> bool:
@@ -253,14 +270,14 @@ class Giving:
             return False
         return True
 
-    def _pass_on(self) -> NoReturn:
+    def _pass_on(self, served: dict[str, Any]) -> NoReturn:
         """End, when nobody needs our tree any more."""
         estate = self._estate
-        try:
-            served = self._channel.expect("serving", SERVE_S)
-        except ChannelError as error:
-            self._give_way(error)
         log.info("upgrade: process %d goes on; calls waited %s ms", self._pid, served.get("pause_ms", "?"))
+        if estate.must_stop():
+            # We were told, as we were the daemon.
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGTERM)
         elsewhere = ElsewhereFs(estate.tree_path)
         estate.gate.open(elsewhere)
         begun = time.monotonic()
@@ -289,19 +306,26 @@ class Giving:
         mounts.remove(str(self._estate.arguments.places.next_tree))
 
     def _kill(self) -> None:
-        if self._pidfd < 0:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-        os.close(self._pidfd)
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            os.close(self._pidfd)
         self._pidfd = -1
+        # Also one that has not said who it is, and what it has started. The group's number is nobody else's
+        # until its first process has been waited for.
+        if self._started.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._started.pid, signal.SIGKILL)
+            self._started.wait()
 
     def _ended_early(self) -> str:
-        try:
-            code = self._started.wait(ENDING_S)
-        except subprocess.TimeoutExpired:
-            return ""
-        if code == 0:
+        until = time.monotonic() + ENDING_S
+        look = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        while (ended := os.waitid(os.P_PID, self._started.pid, look)) is None:
+            if time.monotonic() > until:
+                return ""
+            time.sleep(0.01)
+        if (code := ended.si_status) == 0:
             return ""
         where = (
             ""

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.backend import CGROUPS
@@ -56,6 +56,7 @@ class Group:
     container: str
     directory: str
     hard: dict[int, int | None] = field(default_factory=dict)
+    used: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -100,10 +101,44 @@ class DriverLimits:
 
     # --- what others ask for ---
 
-    def adopt(self) -> None:
-        """Take up what an engine before has registered: its limits are in the driver still."""
+    def adopt(self, legacy: list[dict[str, Any]] | None = None) -> None:
+        """Take up what an engine before has registered: its limits are in the driver still.
+
+        legacy: what it knows of them, while containers wait: the driver is asked later. Raises CgpuError.
+        """
+        if legacy is not None:
+            self._inherit(legacy)
+            self.sweep()
+            return
         with contextlib.suppress(LimitError):
             self._do(self._sweep, WAIT_S)
+
+    def is_idle(self, wait_s: float) -> bool:
+        """Tell whether all that was asked for is done, or is soon."""
+        try:
+            self._do(lambda: None, wait_s)
+        except LimitError:
+            return False
+        return True
+
+    def legacy(self) -> list[dict[str, Any]]:
+        """Return what is known, for the adopt() of the next one. Nothing may be asked for meanwhile."""
+        return [
+            {"key": key, "hard": list(one.hard.items()), "used": list(one.used.items())}
+            for key, one in self._groups.items()
+        ]
+
+    def _inherit(self, legacy: list[dict[str, Any]]) -> None:
+        registered = {(c.slot, c.generation): c for c in self._engine.containers()}
+        try:
+            known = {tuple(one["key"]): (dict(one["hard"]), dict(one["used"])) for one in legacy}
+            for key in registered.keys() & known.keys():
+                hard, used = known[key]
+                container = registered[key]
+                self._groups[key] = Group(container.id, directory_of(container), hard, used)
+                self._engine.limits_told(*key, 0, 0, used)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CgpuError("limits that are handed over are not understood") from error
 
     def imposed(self, container: Container) -> None:
         """Have the limits of a new registration, on all of its cards or on none. Raises LimitError.
@@ -203,6 +238,7 @@ class DriverLimits:
             self._impose(container)
             directory = self._groups[key].directory
             used = {n: self._nvml.limits(self._uuids[n], directory).used for n in self._groups[key].hard}
+            self._groups[key].used = used
             self._said.pop(key, None)
         except (LimitError, NvmlError) as error:
             result = -error.number if isinstance(error, LimitError) else -errno.EIO

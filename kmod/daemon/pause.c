@@ -53,6 +53,16 @@ int cgpud_listener_fd(struct cgpud *d, u64 serial)
 	return fd;
 }
 
+int cgpud_state_fd(const struct cgpud *d)
+{
+	return d->exchanges.fd;
+}
+
+int cgpud_files_fd(const struct cgpud *d)
+{
+	return d->files.epoll;
+}
+
 int cgpud_state_check(s32 state_fd)
 {
 	return exchanges_can_take(state_fd);

@@ -193,7 +193,7 @@ class Service:
         )
         self._backend = backend.choose(self._config.memory_backend, before, node)
 
-    def _begin_limits(self) -> None:
+    def _begin_limits(self, legacy: list[dict[str, Any]] | None = None) -> None:
         engine = self._engine
         log.info("memory backend: %s (%s)", self._backend.name, self._backend.why)
         engine.apply(replace(settings_of(self._config), memory_backend=self._backend.name))
@@ -201,7 +201,7 @@ class Service:
             engine.leave_limits_to_driver()
             self._limits = DriverLimits(engine, self._backend.nvml, enforce=self._config.enforce)
             self._cleanup.callback(self._close_limits)
-            self._limits.adopt()
+            self._limits.adopt(legacy)
 
     def _close_limits(self) -> None:
         self.stuck = self._limits is not None and not self._limits.close()
@@ -238,21 +238,18 @@ class Service:
             "reload": self._on_reload,
             "upgrade": self._on_upgrade,
         }
-        self._listener_socket = ListenerSocket(
-            str(self._places.seccomp), self._listeners, taken.get("seccomp")
-        )
+        path = str(self._places.seccomp)
+        self._listener_socket = ListenerSocket(path, self._listeners, taken.get("seccomp"))
         self._cleanup.callback(self._listener_socket.close)
-        control = ControlSocket(str(self._places.control), commands, taken.get("control"))
-        self._control = control
+        self._control = control = ControlSocket(str(self._places.control), commands, taken.get("control"))
         self._cleanup.callback(control.close)
         self._selector.register(self._listener_socket, selectors.EVENT_READ, self._listener_socket.handle)
         self._selector.register(control, selectors.EVENT_READ, control.handle)
 
     def _publish(self) -> None:
         write_effective(self._config, self._places.effective)
-        cdi.publish(
-            cdi.specification(list(self._engine.gpus()), list(self._engine.nodes())), self._places.cdi
-        )
+        specification = cdi.specification(list(self._engine.gpus()), list(self._engine.nodes()))
+        cdi.publish(specification, self._places.cdi)
         replace_text(self._places.pid, f"{os.getpid()}\n")
         # The settings stay: what they forbid is forbidden while the daemon is down, too.
         for leftover in (self._places.pid, self._places.cdi):
@@ -270,22 +267,24 @@ class Service:
             self._watch.look()
             if self._is_not_needed():
                 self._stopping = True
-            if self._limits is not None:
+            if self._limits is not None and self._giving is None:
                 self._limits.sweep()
             if self._tree.lost.is_set() and not self._stopping:
                 raise CgpuError(f"{self._tree_path}: the tree was unmounted by someone else; start over")
 
     def _is_not_needed(self) -> bool:
-        needed = self._runs is None or next(self._engine.containers(), None) is not None
-        return not needed and self._runs is not None and self._runs.are_over()
+        return self._runs is not None and not any(self._engine.containers()) and self._runs.are_over()
 
-    def _on_signal(self) -> None:
-        numbers = os.read(self._signal_reader, 64)
+    def _on_signal(self) -> bool:
+        numbers = b""
+        with contextlib.suppress(BlockingIOError):
+            numbers = os.read(self._signal_reader, 64)
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
             self._stopping = True
         if signal.SIGHUP in numbers:
             with contextlib.suppress(CgpuError):
                 self._reload()
+        return self._stopping
 
     def _on_events(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -344,7 +343,9 @@ class Service:
             },
             managed=self._watch.managed,
             backend=self._backend.name,
+            limits=self._limits,
             is_quiet=self._listener_socket.is_idle,
+            must_stop=self._on_signal,
             events=self._on_events,
         )
 

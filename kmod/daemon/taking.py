@@ -15,10 +15,11 @@ from cgpu import __version__, paths
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import driver_check, node_settings
 from cgpu.kmod.daemon.arguments import settings_of
-from cgpu.kmod.daemon.channel import PROTOCOL, Channel, ChannelError, first
+from cgpu.kmod.daemon.channel import PROTOCOL, Channel, ChannelError
 from cgpu.kmod.daemon.engine import Engine, StaleStateError
 from cgpu.kmod.daemon.service import Service
 from cgpu.kmod.daemon.stored import FILES, STATES, Stored
+from cgpu.kmod.daemon.urgency import urgent
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.arguments import Arguments
@@ -52,16 +53,17 @@ class Successor(Service):
                 hello, before = self._greet()
                 self._prepare(hello, before)
                 self._channel.send({"say": "prepared", "pid": os.getpid(), "version": __version__})
-                with first():
+                with urgent():
                     since = self._take()
                     self._channel.send({"say": "ready"})
                     self._channel.expect("commit", COMMIT_S)
                     self._replace_state(hello, before)
+                    pause_ms = self._go_on(since)
             except CgpuError as error:
                 with contextlib.suppress(ChannelError):
                     self._channel.send({"say": "refused", "why": str(error)})
                 raise
-            self._begin(hello, since)
+            self._begin(hello, pause_ms)
             self._serve()
 
     # --- while the other one serves ---
@@ -115,15 +117,10 @@ class Successor(Service):
     # --- while nobody serves ---
 
     def _take(self) -> float:
-        things: dict[str, int] = {}
-        more, wait_s, since, sums = True, WAIT_S, 0.0, {}
-        while more:
-            message, fds = self._channel.receive(wait_s)
-            names = message.get("names")
-            if message.get("say") != "take" or not isinstance(names, list) or len(names) != len(fds):
-                raise CgpuError(f"what is handed over is not understood: {message.get('say')}")
-            things.update(zip(names, fds, strict=True))
-            more, wait_s, since, sums = message["more"], COMMIT_S, float(message["since"]), message["sums"]
+        message, things = self._receive()
+        since, sums = float(message["since"]), message["sums"]
+        if missing := [name for name in SOCKETS if name not in things]:
+            raise CgpuError(f"what is handed over lacks {', '.join(missing)}")
         files = things.pop(FILES, -1)
         self._engine.take_over(files, settings_of(self._config))
         self._owns_books = True
@@ -142,9 +139,25 @@ class Successor(Service):
             raise CgpuError(
                 f"memory_backend: {self._backend.name}: not while containers are registered; try again"
             )
-        self._begin_limits()
+        self._begin_limits(message.get("limits"))
         self._limit_tree()
         return since
+
+    def _receive(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """Return the last of the messages by which all is handed over, and the descriptors by name."""
+        things: dict[str, int] = {}
+        message: dict[str, Any] = {}
+        more, wait_s = True, WAIT_S
+        while more:
+            message, fds = self._channel.receive(wait_s)
+            names = message.get("names")
+            more, wait_s = bool(message.get("more")), COMMIT_S
+            if message.get("say") != "take" or not isinstance(names, list) or len(names) != len(fds):
+                raise CgpuError(f"what is handed over is not understood: {message.get('say')}")
+            if not more and not {"since", "sums"} <= message.keys():
+                raise CgpuError("what is handed over comes without its sums")
+            things.update(zip(names, fds, strict=True))
+        return message, things
 
     # --- from here on this is the daemon ---
 
@@ -155,10 +168,14 @@ class Successor(Service):
         if self._files_are_new:
             self._stored.keep_files(self._engine)
 
-    def _begin(self, hello: dict[str, Any], since: float) -> None:
+    def _go_on(self, since: float) -> float:
+        """Answer calls; return for how long none was, in milliseconds."""
         self._engine.start()
         pause_ms = round((time.monotonic() - since) * 1000, 1)
         self._gate.open()
+        return pause_ms
+
+    def _begin(self, hello: dict[str, Any], pause_ms: float) -> None:
         self._tree.appear()
         self._upgrade = {
             "number": hello["number"],
@@ -168,12 +185,15 @@ class Successor(Service):
         }
         self._publish()
         self._open_sockets(self._taken)
-        if hello["managed"]:
+        if hello["managed"] and self._lock >= 0:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
         self._notify.send(f"READY=1\nSTATUS=version {__version__}")
         self._channel.send({"say": "serving", "pause_ms": pause_ms})
         self._channel.close()
+        # It may have changed since it was read, and the one before have been told to read it anew.
+        with contextlib.suppress(CgpuError):
+            self._reload()
         log.info(
             "version %s goes on for version %s with %d listeners; calls waited %.1f ms",
             __version__,

@@ -12,6 +12,9 @@
 #include "supervise.h"
 #include "worker.h"
 
+/* How often workers that are to end are looked for: containers may wait. */
+#define ROUNDS_PER_MS 4
+
 static int worker_add(struct cgpud *d);
 
 static void housekeeping(struct cgpud *d, struct task_cache *cache)
@@ -195,11 +198,11 @@ u32 workers_stop(struct cgpud *d, u32 rounds)
 	u64 n = 1;
 
 	atomic_store(&d->stopping, 1);
-	for (round = 0; (left = workers_left(d)) && round < rounds; round++) {
+	for (round = 0; (left = workers_left(d)) && round < rounds * ROUNDS_PER_MS; round++) {
 		/* Each worker may take the event away from the others: write it for every one. */
 		if (write(d->wake_fd, &n, sizeof(n)) != sizeof(n) && errno != EAGAIN)
 			break;
-		usleep(1000);
+		usleep(1000 / ROUNDS_PER_MS);
 	}
 	return left;
 }

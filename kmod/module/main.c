@@ -57,5 +57,6 @@ MODULE_LICENSE("GPL");
 MODULE_AUTHOR("The OpenCGPU authors");
 MODULE_DESCRIPTION("OpenCGPU: slices NVIDIA GPUs between containers, at the driver's boundary");
 MODULE_VERSION(CGPU_VERSION);
-/* modprobe cgpu_km brings in the core of the same release. */
-MODULE_SOFTDEP("post: " CGPU_CORE_MODULE);
+/* modprobe cgpu_km brings in the core of the same release; and NVIDIA's driver first, whose cards are there then when the
+ * configuration is put in force. Without a driver it is loaded all the same. */
+MODULE_SOFTDEP("pre: nvidia nvidia-uvm post: " CGPU_CORE_MODULE);

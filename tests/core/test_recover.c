@@ -112,6 +112,39 @@ static void orphans_are_taken_up(void)
 	bench_free(bench);
 }
 
+/* The same as to convert and then recover, also where records in the middle are free. */
+static void a_state_is_taken_over_by_what_is_in_use(void)
+{
+	struct bench *bench = bench_new("580.142");
+	size_t bytes = cgpu_state_bytes();
+	struct cgpu_state *taken = calloc(1, bytes), *converted = calloc(1, bytes);
+	u32 used, i;
+
+	CHECK(taken && converted);
+	fill(bench);
+	/* Its duplicate, which came last, stays. */
+	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), 0);
+	cgpu_state_init(taken, 0);
+	CHECK_EQ(cgpu_state_take_over(taken, bench->core.state), 0);
+	CHECK_EQ(cgpu_state_convert(converted, bench->core.state), 0);
+	CHECK_EQ(cgpu_state_recover(converted), 0);
+	bench_invariants(taken);
+	used = core_objects_used(converted);
+	CHECK(used > 0 && used == core_objects_used(taken));
+	CHECK_EQ(memcmp(taken, converted, offsetof(struct cgpu_state, object)), 0);
+	CHECK_EQ(memcmp(taken->object, converted->object, used * sizeof(taken->object[0])), 0);
+	CHECK_EQ(memcmp(taken->memory, converted->memory, used * sizeof(taken->memory[0])), 0);
+	/* Every other record is in a list of free ones. */
+	for (i = taken->object_free, used = 0; i != CORE_NONE; i = taken->object[i].next)
+		used++;
+	CHECK_EQ(used, CGPU_MAX_OBJECTS - taken->objects);
+	taken->bytes++;
+	CHECK_EQ(cgpu_state_take_over(converted, taken), -EPROTO);
+	free(taken);
+	free(converted);
+	bench_free(bench);
+}
+
 /* The daemon dies while the driver works: whether the driver did it is unknown, so it stays charged. */
 static void calls_under_way_stay_charged(void)
 {
@@ -319,6 +352,7 @@ int main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(nothing_changes_in_a_whole_state),
 		TEST(another_layout_is_refused),
+		TEST(a_state_is_taken_over_by_what_is_in_use),
 		TEST(orphans_are_taken_up),
 		TEST(calls_under_way_stay_charged),
 		TEST(damage_is_repaired_or_refused),

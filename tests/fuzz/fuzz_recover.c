@@ -88,6 +88,19 @@ static void take_up_holds(struct fuzz *fuzz)
 	}
 }
 
+/* Only what is in use comes over, and whoever takes it up believes as much of it. */
+static void take_over(const struct cgpu_state *state)
+{
+	static struct cgpu_state *taken;
+
+	if (!taken)
+		taken = malloc(cgpu_state_bytes());
+	MUST(taken);
+	cgpu_state_init(taken, 0);
+	if (cgpu_state_take_over(taken, state) == 0)
+		fuzz_sums(taken);
+}
+
 static void take_up(struct fuzz *fuzz)
 {
 	static struct cgpu_state *other;
@@ -96,6 +109,7 @@ static void take_up(struct fuzz *fuzz)
 	if (!other)
 		other = malloc(cgpu_state_bytes());
 	MUST(other && cgpu_state_version() == CORE_VERSION);
+	take_over(state);
 	if (cgpu_state_convert(other, state) == 0) {
 		fuzz->core.state = other;
 		other = state;

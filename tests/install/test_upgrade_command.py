@@ -6,15 +6,15 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from cgpu import __version__
 from cgpu.install import upgrade_command, upgrade_module
+from cgpu.install.runner import TIMEOUT_S, Done
 from cgpu.kmod.daemon.program import Program
 from cgpu.tree import Tree
 from tests.daemon import versions
@@ -176,16 +176,16 @@ class Kernel:
         ):
             (tree / node).write_text(text + "\n")
 
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+    def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
         """Load and unload by name."""
-        line = " ".join(command)
+        line = " ".join(words)
         self.commands.append(line)
         why = self.refusals.get(line, "")
-        if not why and command[0] == "modprobe":
-            self.modules.add(command[1])
-        if not why and command[0] == "rmmod":
-            self.modules.discard(command[1])
-        return subprocess.CompletedProcess(command, bool(why), "", why)
+        if not why and words[0] == "modprobe":
+            self.modules.add(words[1])
+        if not why and words[0] == "rmmod":
+            self.modules.discard(words[1])
+        return Done(bool(why), why or f"{__version__}\n")
 
     def exchange(self, tree: Tree) -> None:
         """Take the newest core that is not in use."""
@@ -201,7 +201,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     """A kernel with the module loaded."""
     made = Kernel(tmp_path / "tree")
     monkeypatch.setattr(upgrade_module, "module_tree", lambda: Tree(str(made.tree)))
-    monkeypatch.setattr(upgrade_module, "_run", made.run)
+    monkeypatch.setattr(upgrade_command, "SystemRunner", lambda _held=(): made)
     monkeypatch.setattr(upgrade_module, "_loaded", lambda: set(made.modules))
     monkeypatch.setattr(upgrade_module, "_ask_to_exchange", made.exchange)
     monkeypatch.setattr(upgrade_module, "UNLOAD_S", 0.0)
@@ -209,7 +209,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 
 NEW = upgrade_module.core_of(__version__)
-STEPS = [f"modinfo -n {NEW}", f"modprobe {NEW}", "exchange", "rmmod cgpu_core_0_0_9"]
+STEPS = [f"modinfo -F version {NEW}", f"modprobe {NEW}", "exchange", "rmmod cgpu_core_0_0_9"]
 
 
 def test_module_core_takes_over(kernel: Kernel, capsys: Captured) -> None:
@@ -251,8 +251,16 @@ def test_module_that_is_not_installed(kernel: Kernel, capsys: Captured) -> None:
     """Without the installed core nothing is tried, and the message names the command that brings it."""
     kernel.refusals[STEPS[0]] = "modinfo: ERROR: Module not found."
     assert upgrade_command.main([]) == 1
-    assert capsys.readouterr().err.endswith(f"install it with: dkms install opencgpu/{__version__}\n")
+    assert capsys.readouterr().err.endswith("install it with: cgpu install --engine module\n")
     assert kernel.commands == STEPS[:1]
+
+
+def test_module_core_of_an_upgrade_before(kernel: Kernel) -> None:
+    """A core that an attempt before this one has left goes first: the kernel would take it for ours."""
+    kernel.modules.add("cgpu_core_0_0_8")
+    assert upgrade_command.main([]) == 0
+    assert kernel.commands == [STEPS[0], "rmmod cgpu_core_0_0_8", *STEPS[1:]]
+    assert kernel.modules == {"cgpu_km", NEW}
 
 
 def test_calls_in_the_old_core(kernel: Kernel, capsys: Captured) -> None:

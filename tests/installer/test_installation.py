@@ -243,9 +243,8 @@ def test_auto_takes_the_module_where_it_can(root: Path) -> None:
 
 
 def test_settings_of_modprobe(root: Path) -> None:
-    """What is given at load comes from the configuration; the core is named, which the line would hide."""
-    core = f"cgpu_core_{__version__.replace('.', '_')}"
-    assert modprobe_settings(root).endswith(f"softdep cgpu_km pre: nvidia nvidia-uvm post: {core}\n")
+    """What is given at load comes from the configuration; what the module says of itself is not hidden."""
+    assert all(line.startswith("#") for line in modprobe_settings(root).splitlines())
     (root / "etc/cgpu").mkdir()
     (root / "etc/cgpu/config.yaml").write_text("allow_unknown_driver: true\nenforce: false\npolicy: 2\n")
     assert modprobe_settings(root).endswith("options cgpu_km enforce=0 allow_unknown_driver=1\n")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,11 +43,13 @@ class Kernel(System):
         if self.refuses and self.refuses in line:
             return Done(1, f"{line}: does not work today\n")
         match words[:2]:
-            case ("dkms", "install"):
+            case ("dkms", "install") if words[5] == __version__:
                 assert (self.root / SOURCES / "dkms.conf").exists()
                 built.mkdir(parents=True)
             case ("dkms", "remove"):
-                shutil.rmtree(built.parent)
+                shutil.rmtree(built.parent / words[5])
+                if not os.listdir(built.parent):
+                    built.parent.rmdir()
             case ("modprobe", _):
                 assert built.exists()
                 for path in loaded:
@@ -114,6 +117,42 @@ def test_all_steps_and_back(root: Path) -> None:
         "rmmod cgpu_km",
         "systemctl daemon-reload",
         f"dkms remove -m opencgpu -v {__version__} --all",
+    ]
+    assert snapshot(root) == before
+
+
+def test_uninstall_after_an_upgrade(root: Path) -> None:
+    """The core that is loaded by now is unloaded, whatever version it has, and no mark is left."""
+    before = snapshot(root)
+    kernel = Kernel(root)
+    module_installer(root, kernel).install(MODULE)
+    (root / "sys/module" / CORE).rename(root / "sys/module/cgpu_core_9_9_9")
+    (root / "run/cgpu-upgrading").touch()
+    module_installer(root, kernel).uninstall(None)
+    assert [line for line in kernel.commands if line.startswith("rmmod")] == [
+        "rmmod cgpu_core_9_9_9",
+        "rmmod cgpu_km",
+    ]
+    assert snapshot(root) == before
+
+
+def test_over_an_earlier_version(root: Path) -> None:
+    """Another version that dkms has is taken out before ours is built, and put back by an uninstallation."""
+    (root / "var/lib/dkms/opencgpu/0.0.9/6.1.0-56-amd64").mkdir(parents=True)
+    (root / "var/lib/dkms/opencgpu/0.0.9/5.0").mkdir()
+    before = snapshot(root)
+    kernel = Kernel(root)
+    module_installer(root, kernel).install(MODULE)
+    old, new = (f"-m opencgpu -v {version} -k 6.1.0-56-amd64" for version in ("0.0.9", __version__))
+    assert [line for line in kernel.commands if line.startswith("dkms")] == [
+        f"dkms uninstall {old}",
+        f"dkms install {new}",
+    ]
+    kernel.commands.clear()
+    module_installer(root, kernel).uninstall(None)
+    assert [line for line in kernel.commands if line.startswith("dkms")] == [
+        f"dkms remove -m opencgpu -v {__version__} --all",
+        f"dkms install {old}",
     ]
     assert snapshot(root) == before
 

@@ -79,7 +79,8 @@ def test_the_module_and_back(node: Machine, containers: Containers) -> None:
     assert "engine: module; runtimes: podman" in said.stdout
     assert {"cgpu_km", "cgpu_core_0_1_0"} <= set(loaded(node))
     assert node.read_file("/sys/module/cgpu_km/parameters/configured") == b"Y\n"
-    assert "softdep cgpu_km pre: nvidia" in node.read_file("/etc/modprobe.d/cgpu.conf").decode()
+    softdep = "softdep cgpu_km pre: nvidia nvidia-uvm post: cgpu_core_0_1_0\n"
+    assert softdep in node.run(["modprobe", "--showconfig"]).stdout
     seen = step(containers.run(["/cgpu-probe", "info"], SLICE), "info")
     assert seen.number("total") == LIMIT
     again = node.run([CGPU, "install", "--runtimes", "podman"], timeout=120)
