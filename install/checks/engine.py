@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from cgpu import paths
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
@@ -14,6 +15,9 @@ from cgpu.tree import DAEMON
 
 ACCEPTS = 0x10000  # flag of a listening socket in /proc/net/unix
 FILES_WANTED = 8192
+LOADED_AT_BOOT = "/etc/modules-load.d"
+STARTED_AT_BOOT = "/etc/systemd/system/multi-user.target.wants"
+APPLY_UNIT = "cgpu-config-apply.service"
 OPEN_FILES = re.compile(r"^Max open files\s+(\d+|unlimited)", re.MULTILINE)
 
 
@@ -156,19 +160,24 @@ def start_at_boot(now: Situation) -> list[Finding]:
     if not node.software.systemd:
         return skipped(name, "systemd does not run here")
     if now.kind == "module":
-        if any(
-            "cgpu_km" in (files.text(node.root, f"/etc/modules-load.d/{one}") or "").split()
-            for one in files.names(node.root, "/etc/modules-load.d")
-        ):
-            return ok(name, "cgpu_km is loaded at boot")
-        return warning(
-            name, "/etc/modules-load.d: cgpu_km is not loaded at boot", "cgpu install --engine module"
-        )
+        return _module_at_boot(node.root, name)
     if node.ours.unit is None:
         return warning(name, "cgpud has no unit: it does not start at boot", "cgpu install --engine daemon")
     if now.unit.get("UnitFileState") in ("enabled", "enabled-runtime", "static", "alias"):
         return ok(name, f"{node.ours.unit} is enabled")
     return warning(name, f"{node.ours.unit} is not enabled", "systemctl enable cgpud")
+
+
+def _module_at_boot(root: Path, name: str) -> list[Finding]:
+    loaded = (files.text(root, f"{LOADED_AT_BOOT}/{one}") or "" for one in files.names(root, LOADED_AT_BOOT))
+    if not any("cgpu_km" in text.split() for text in loaded):
+        return warning(
+            name, f"{LOADED_AT_BOOT}: cgpu_km is not loaded at boot", "cgpu install --engine module"
+        )
+    if APPLY_UNIT not in files.names(root, STARTED_AT_BOOT):
+        text = f"{APPLY_UNIT} is not enabled: cgpu_km refuses slices after a boot, until cgpu-config-apply"
+        return warning(name, text, f"systemctl enable {APPLY_UNIT}")
+    return ok(name, "cgpu_km is loaded and configured at boot")
 
 
 def _restart(now: Situation) -> str:

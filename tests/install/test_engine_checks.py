@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is checked of the engine, by files of a machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cgpu.install.checks import engine
+from tests.install.machine import situation, write
+
+
+def test_a_module_at_boot(tmp_path: Path) -> None:
+    """It is loaded, and configured by its unit: without the latter it refuses slices after a boot."""
+    now = situation(tmp_path, kind="module")
+    assert engine.start_at_boot(now)[0].verdict == "warning"
+    write(tmp_path, {"etc/modules-load.d/cgpu.conf": "# ours\ncgpu_km\n"})
+    (found,) = engine.start_at_boot(now)
+    assert (found.verdict, found.fix) == ("warning", "systemctl enable cgpu-config-apply.service")
+    write(tmp_path, {"etc/systemd/system/multi-user.target.wants/cgpu-config-apply.service": ""})
+    assert engine.start_at_boot(now)[0].verdict == "ok"
