@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.packaging.conftest import Packages
+from tests.packages import Packages
 
 UNCHECKED = (1).to_bytes(4, "little")
 

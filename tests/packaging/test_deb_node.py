@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.packaging.conftest import Packages
+from tests.packages import Packages
 from tests.packaging.machine import Machine
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]

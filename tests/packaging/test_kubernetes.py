@@ -15,7 +15,7 @@ import yaml
 
 from cgpu import __version__
 from cgpu.runtime_config.docker import NAME
-from tests.packaging.conftest import Packages
+from tests.packages import Packages
 from tests.packaging.machine import Machine
 
 LABEL = "opencgpu.io/node"

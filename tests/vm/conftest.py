@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.images import PROBE
+from tests.packages import Packages, older
+from tests.packages import packages as built_packages
+from tests.vm import debian
 from tests.vm.bundles import Containers
-from tests.vm.counts import CPUS
+from tests.vm.counts import CPUS, count
 from tests.vm.kernels import VARIABLE, Kernel, NoKernelError, choose_kernel
 from tests.vm.machine import QEMU, Machine
 from tests.vm.node import (
@@ -23,17 +27,21 @@ from tests.vm.node import (
     unload_driver,
     unload_engine,
 )
+from tests.vm.packaged_node import PackagedNode
 from tests.vm.sliced_node import SlicedNode
 
 Boot = Callable[..., Machine]
 # The longest first; the others take less than half a minute each.
 LONG = (
+    "test_package", "test_package_daemon",
     "test_installer", "test_upgrade", "test_slice", "test_enforcement", "test_many", "test_deaths",
     "test_life", "test_identity",
     "test_run", "test_races", "test_install", "test_versions", "test_conformance", "test_next_kernel",
     "test_shares", "test_neighbours", "test_refusals", "test_standin_versions", "test_config_apply",
     "test_harness",
 )  # fmt: skip
+# Set to 1, the tests with a disk of their own run without full counts, too: they take ten minutes.
+PACKAGE = "CGPU_VM_PACKAGE"
 # Each with a command or file that must be there.
 NEEDED = (QEMU, "gcc", "make", "runc", "setpriv", "/bin/busybox")
 
@@ -45,10 +53,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long come first, so that all who share the work end at about the same time.
     """
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
-    if VARIABLE not in os.environ:
-        unsuited = [item for item in items if item.get_closest_marker("debug_kernel")]
-        config.hook.pytest_deselected(items=unsuited)
-        items[:] = [item for item in items if item not in unsuited]
+    leave_out = [] if VARIABLE in os.environ else ["debug_kernel"]
+    if VARIABLE in os.environ or not (count(False, True) or os.environ.get(PACKAGE) == "1"):
+        leave_out.append("own_disk")
+    unsuited = [item for item in items if any(map(item.get_closest_marker, leave_out))]
+    config.hook.pytest_deselected(items=unsuited)
+    items[:] = [item for item in items if item not in unsuited]
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.vm)
@@ -109,6 +119,7 @@ def common(machines: list[Machine]) -> Iterator[list[Machine]]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marks that only the tests here have."""
+    config.addinivalue_line("markers", "own_disk: boots Debian's kernel from a disk, and no other kernel")
     config.addinivalue_line("markers", "next_kernel: needs the kernel of Debian's next release")
     config.addinivalue_line("markers", "two_cpus: a file of tests in which two processors must be at work")
     config.addinivalue_line(
@@ -206,3 +217,22 @@ def node(loaded_node: SlicedNode) -> Iterator[SlicedNode]:
     loaded_node.use()
     yield loaded_node
     loaded_node.await_empty()
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Packages, Packages]:
+    """Return the Debian packages, as those of a version before and as they are."""
+    new = built_packages()
+    return older(new, tmp_path_factory.mktemp("older")), new
+
+
+@pytest.fixture
+def debian_node(kernel: Kernel, boot: Boot, tmp_path: Path) -> Iterator[PackagedNode]:
+    """Return a node with a disk of its own: a clean Debian with NVIDIA's driver and docker."""
+    if shutil.which("mmdebstrap") is None:
+        pytest.skip("missing: mmdebstrap; run: scripts/bootstrap test")
+    disk = debian.new_disk(kernel, tmp_path)
+    node = PackagedNode(lambda: boot(wait=False, disk=disk))
+    node.make_image(PROBE)
+    yield node
+    disk.unlink()

@@ -18,11 +18,23 @@ from tests.vm.store import STORE, put
 
 GUEST = Path(__file__).resolve().parent / "guest"
 BUSYBOX = Path("/bin/busybox")
-MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay")
+MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p")
 APPLETS = ("sh", "cat", "cp", "hostname", "insmod", "ip", "ln", "ls", "mkdir", "mount", "reboot", "rmdir",
            "sed", "sleep", "switch_root", "umount")  # fmt: skip
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-s", "-static", "-Wall", "-Wextra", "-Werror", "-Wshadow",
          "-Wstrict-prototypes", "-Wmissing-prototypes")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a guest starts: its first script, and the modules that this needs beside MODULES."""
+
+    script: str
+    modules: tuple[str, ...]
+
+
+FROM_HOST = Start("init", ("overlay",))
+FROM_DISK = Start("init-systemd", ("virtio_blk", "ext4", "crc32c_generic"))
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,7 @@ def build_agent() -> Path:
     return agent
 
 
-def module_files(modules: Path) -> list[Path]:
+def module_files(modules: Path, wanted: Iterable[str]) -> list[Path]:
     """Return the modules to load, each after those that it needs."""
     needs: dict[str, list[str]] = {}
     paths: dict[str, str] = {}
@@ -75,7 +87,7 @@ def module_files(modules: Path) -> list[Path]:
             add(need)
         order.append(name)
 
-    for name in MODULES:
+    for name in wanted:
         add(name)
     return [modules / paths[name] for name in order]
 
@@ -101,14 +113,15 @@ def archive(entries: Iterable[Entry]) -> bytes:
     return bytes(packed)
 
 
-def contents(kernel: Kernel) -> list[Entry]:
+def contents(kernel: Kernel, start: Start) -> list[Entry]:
     """Return what the archive holds for a kernel."""
-    loaded = [module_entry(path) for path in module_files(kernel.modules)] if kernel.modules else []
+    wanted = (*MODULES, *start.modules)
+    loaded = [module_entry(path) for path in module_files(kernel.modules, wanted)] if kernel.modules else []
     order = "".join(f"{Path(entry.name).name}\n" for entry in loaded)
     program = stat.S_IFREG | 0o755
     entries = [Entry(name, stat.S_IFDIR | 0o755) for name in ("bin", "dev", "proc", "sys", "modules")]
     entries += [
-        Entry("init", program, (GUEST / "init").read_bytes()),
+        Entry("init", program, (GUEST / start.script).read_bytes()),
         Entry("agent", program, build_agent().read_bytes()),
         Entry("bin/busybox", program, BUSYBOX.read_bytes()),
         Entry("modules/order", stat.S_IFREG | 0o644, order.encode()),
@@ -117,12 +130,13 @@ def contents(kernel: Kernel) -> list[Entry]:
     return entries + loaded
 
 
-def build_initramfs(kernel: Kernel) -> Path:
+def build_initramfs(kernel: Kernel, start: Start = FROM_HOST) -> Path:
     """Return the initramfs for a kernel; made anew when anything in it has changed."""
-    data = archive(contents(kernel))
-    path = STORE / f"initramfs-{kernel.release}-{digest([data])}"
+    data = archive(contents(kernel, start))
+    name = f"initramfs-{start.script}-{kernel.release}"
+    path = STORE / f"{name}-{digest([data])}"
     if not path.exists():
-        for old in path.parent.glob(f"initramfs-{kernel.release}-*"):
+        for old in path.parent.glob(f"{name}-*"):
             old.unlink(missing_ok=True)
         put(path, data)
     os.utime(path)

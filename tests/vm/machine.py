@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A virtual machine with the host's files in it: emulated in software, so that it runs wherever the tests do.
 
-The guest sees the host's root read-only below a layer in its own memory. That view is cached: what the host
-makes after the boot is to be reached by `seen(path)`.
+Without a disk the guest sees the host's root read-only below a layer in its own memory. That view is cached:
+what the host makes after the boot is to be reached by `seen(path)`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Self
 
 from tests.vm import channel
 from tests.vm.channel import Channel
-from tests.vm.initramfs import build_initramfs
+from tests.vm.initramfs import FROM_DISK, FROM_HOST, build_initramfs
 from tests.vm.kernel_log import FAULT, KernelLog
 from tests.vm.kernels import Kernel
 from tests.vm.process import CommandError, Finished, MachineDiedError, Process
@@ -64,6 +64,11 @@ def share(name: str) -> list[str]:
     ]  # fmt: skip
 
 
+def drive(disk: Path) -> list[str]:
+    """Return the options that give the guest a disk. What it holds is lost when the host goes down."""
+    return ["-drive", f"file={disk},format=raw,if=virtio,cache=unsafe"]
+
+
 class Machine:
     """One guest. Starts when it is made; `wait_ready` ends the start. A context manager that ends it.
 
@@ -80,6 +85,7 @@ class Machine:
         arguments: Sequence[str] = (),
         alternate: bool = False,
         counted: bool = False,
+        disk: Path | None = None,
     ) -> None:
         """Start the emulator. `cgroup`: v2, v1 or hybrid; `arguments` go on the kernel's command line.
 
@@ -89,10 +95,14 @@ class Machine:
 
         With `counted` the guest's clock goes by a nanosecond with each instruction of its one processor: the
         time that a thread runs is the number of its instructions, whatever else the host does.
+
+        With a `disk` the guest has the system on that, which starts by its own systemd, and writes to it. The
+        host's files are at LIVE_VIEW.
         """
         self.kernel = kernel
         self.alternate = alternate or counted
         self.counted = counted
+        self.disk = disk
         self.console = directory / "console"
         self.emulator_log = directory / "emulator"
         self.log = KernelLog()
@@ -117,6 +127,7 @@ class Machine:
     def command(self, agent: int, memory: int, arguments: str) -> list[str]:
         """Return the emulator's command line. It may not outlive us, however we end."""
         thread = "single" if self.alternate else "multi"
+        start = FROM_DISK if self.disk else FROM_HOST
         return [
             "setpriv", "--pdeathsig", "KILL", QEMU,
             "-accel", f"tcg,thread={thread},tb-size=512", "-cpu", MODEL, "-m", str(memory),
@@ -124,11 +135,11 @@ class Machine:
             # Nothing that takes time to find; the older chipset's interrupt routing costs a second.
             "-machine", "q35,i8042=off,hpet=off,usb=off,vmport=off,smm=off",
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            "-kernel", str(self.kernel.bootable()), "-initrd", str(build_initramfs(self.kernel)),
+            "-kernel", str(self.kernel.bootable()), "-initrd", str(build_initramfs(self.kernel, start)),
             "-append", arguments, "-serial", f"file:{self.console}",
             "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={agent}",
             "-device", "virtserialport,chardev=agent,name=agent",
-            *share("host"), *share("live"),
+            *share("live"), *(drive(self.disk) if self.disk else share("host")),
         ]  # fmt: skip
 
     # --- frames, in the channel's thread ---

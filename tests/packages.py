@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Debian packages of the checkout, made once for its contents, and the same as another version."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import py_compile
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from cgpu import __version__
+
+ROOT = Path(__file__).resolve().parents[1]
+STORE = ROOT / "kmod" / "build" / "packages"
+# Of the same length, so that it can be put into what was compiled, too.
+OLD = re.sub(r"\d", "0", __version__)
+UNPACKAGED = ("tests/", "benchmarks/", ".github/")
+COMPILED = py_compile.PycInvalidationMode.UNCHECKED_HASH
+
+
+class Packages(NamedTuple):
+    """The Debian packages."""
+
+    daemon: Path
+    module: Path
+
+
+def digest() -> str:
+    """Return a short name for all that the packages may be made of."""
+    git = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-co", "--exclude-standard", "-z"]
+    listed = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    whole = hashlib.sha256()
+    for name in sorted(set(listed.split("\0"))):
+        if name and not name.startswith(UNPACKAGED) and (ROOT / name).is_file():
+            whole.update(name.encode() + b"\0" + hashlib.sha256((ROOT / name).read_bytes()).digest())
+    return whole.hexdigest()[:16]
+
+
+def packages() -> Packages:
+    """Return the packages of the checkout."""
+    folder = STORE / digest()
+    STORE.mkdir(parents=True, exist_ok=True)
+    with (STORE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            for old in STORE.glob("????????????????"):
+                shutil.rmtree(old)
+            part = STORE / "part"
+            shutil.rmtree(part, ignore_errors=True)
+            build(part)
+            part.rename(folder)
+    return found(folder)
+
+
+def build(target: Path) -> None:
+    """Build the packages into a folder."""
+    environment = os.environ | {"DEB_BUILD_OPTIONS": "noautodbgsym"}
+    command = [str(ROOT / "scripts/build-deb"), str(target)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+
+
+def found(folder: Path) -> Packages:
+    """Return the packages in a folder."""
+    (daemon,) = folder.glob("opencgpu_*.deb")
+    (module,) = folder.glob("opencgpu-dkms_*.deb")
+    return Packages(daemon, module)
+
+
+def older(new: Packages, target: Path) -> Packages:
+    """Return packages as those of the release before might be: the same, with another version."""
+    for package in new:
+        tree = target / f"{package.stem}.tree"
+        subprocess.run(["dpkg-deb", "-R", str(package), str(tree)], check=True, timeout=60)
+        for path in (
+            *tree.glob("DEBIAN/*"),
+            *tree.glob("usr/src/*/dkms.conf"),
+            *tree.rglob("cgpu/__init__.py"),
+        ):
+            renumber(path)
+        for path in (*tree.glob("usr/src/*"), *tree.rglob(f"opencgpu-{__version__}.dist-info")):
+            path.rename(path.with_name(path.name.replace(__version__, OLD)))
+        for path in tree.rglob("cgpu/__init__.py"):
+            py_compile.compile(str(path), dfile=f"/{path.relative_to(tree)}", invalidation_mode=COMPILED)
+        made = target / package.name.replace(__version__, OLD)
+        command = ["dpkg-deb", "-Zgzip", "--root-owner-group", "-b", str(tree), str(made)]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return found(target)
+
+
+def renumber(path: Path) -> None:
+    """Put the other version into a file, in each of the forms that it has."""
+    data = path.read_bytes()
+    for separator in ".", "_":
+        new, old = (text.replace(".", separator).encode() for text in (__version__, OLD))
+        data = data.replace(new, old)
+    path.write_bytes(data)
