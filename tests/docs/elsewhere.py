@@ -41,7 +41,10 @@ HOOKED = (
 
 ELSEWHERE: Mapping[str, By] = {
     "make deb": By(
-        "tests/packaging/conftest.py", ("scripts/build-deb",), how="calls what the Makefile calls"
+        "tests/packaging/conftest.py",
+        ("scripts/build-deb",),
+        programs=("tests/packages.py",),
+        how="calls what the Makefile calls",
     ),
     "make deb && apt-get install ./dist/opencgpu_*_amd64.deb": APT,
     "apt-get install ./dist/opencgpu_*_amd64.deb": APT,
