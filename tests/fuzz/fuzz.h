@@ -163,7 +163,7 @@ static inline void fuzz_exhaust(struct fuzz *fuzz, u32 kinds)
 static inline void fuzz_plenty(struct fuzz *fuzz)
 {
 	if (fuzz->exhausted)
-		core_free_lists(fuzz->core.state);
+		core_free_lists(fuzz->core.state, CGPU_MAX_OBJECTS);
 	fuzz->exhausted = 0;
 }
 
