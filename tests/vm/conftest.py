@@ -56,6 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     leave_out = [] if VARIABLE in os.environ else ["debug_kernel"]
     if VARIABLE in os.environ or not (count(False, True) or os.environ.get(PACKAGE) == "1"):
         leave_out.append("own_disk")
+    if not count(False, True):
+        leave_out.append("full_counts")
     unsuited = [item for item in items if any(map(item.get_closest_marker, leave_out))]
     config.hook.pytest_deselected(items=unsuited)
     items[:] = [item for item in items if item not in unsuited]
@@ -119,6 +121,7 @@ def common(machines: list[Machine]) -> Iterator[list[Machine]]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marks that only the tests here have."""
+    config.addinivalue_line("markers", "full_counts: takes long, and runs with full counts only")
     config.addinivalue_line("markers", "own_disk: boots Debian's kernel from a disk, and no other kernel")
     config.addinivalue_line("markers", "next_kernel: needs the kernel of Debian's next release")
     config.addinivalue_line("markers", "two_cpus: a file of tests in which two processors must be at work")

@@ -247,6 +247,7 @@ def leave(machine: Machine, tenants: list[Slice]) -> None:
     await_empty(machine)
 
 
+@pytest.mark.full_counts
 @pytest.mark.enforcement
 @pytest.mark.usefixtures("installed")
 def test_hot_killed_and_failing(node: Machine, upgrades: Upgrades, before: Path) -> None:
@@ -276,6 +277,7 @@ def test_hot_killed_and_failing(node: Machine, upgrades: Upgrades, before: Path)
     leave(node, [tenant])
 
 
+@pytest.mark.full_counts
 @pytest.mark.usefixtures("installed")
 def test_cores_that_do_not_take_over(node: Machine, upgrades: Upgrades, modules: Path) -> None:
     """Another interface, a damaged file, a state that cannot be read: refused beside a container."""
@@ -311,6 +313,7 @@ def test_cores_that_do_not_take_over(node: Machine, upgrades: Upgrades, modules:
     assert (read(node, "version"), cores(node)) == (f"{__version__}\n", [NEW])
 
 
+@pytest.mark.full_counts
 @pytest.mark.usefixtures("installed")
 def test_cold(node: Machine, upgrades: Upgrades, modules: Path, before: Path) -> None:
     """Cold loads all anew, with the configuration in force; killed at a step, the next attempt ends well."""
@@ -335,6 +338,7 @@ def test_cold(node: Machine, upgrades: Upgrades, modules: Path, before: Path) ->
         assert node.shell("ls /run").stdout.count("cgpu-upgrading") == 0
 
 
+@pytest.mark.full_counts
 @pytest.mark.usefixtures("installed")
 def test_cold_that_fails(node: Machine, upgrades: Upgrades, modules: Path, before: Path) -> None:
     """Where the new one does not load, or takes no configuration, the one before runs again."""
@@ -360,6 +364,7 @@ def test_cold_that_fails(node: Machine, upgrades: Upgrades, modules: Path, befor
     assert (read(node, "version"), cores(node)) == (f"{BEFORE}\n", [OLD])
 
 
+@pytest.mark.full_counts
 @pytest.mark.usefixtures("installed")
 def test_dkms_takes_both_back(machine: Machine) -> None:
     """What the version before has installed goes with it, though another one was installed over it."""
