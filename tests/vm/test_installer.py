@@ -19,7 +19,7 @@ from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.bundles import Containers
 from tests.vm.counts import count
 from tests.vm.machine import Machine
-from tests.vm.node import load_driver, loaded, unload_driver
+from tests.vm.node import FEW_MODULES, load_driver, loaded, unload_driver
 from tests.vm.store import ROOT
 
 CGPU = Path(sys.executable).parent / "cgpu"
@@ -64,10 +64,15 @@ def built(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 def node(machine: Machine, standin: Path, request: pytest.FixtureRequest) -> Iterator[Machine]:
     """Return the machine as an administrator finds it who has installed NVIDIA's driver."""
     if count(True, False):
+        machine.shell(FEW_MODULES)
+        # dkms would remove these folders with the last module in them.
+        machine.shell('cd "/lib/modules/$(uname -r)" && rmdir updates/dkms updates')
         machine.shell(SEED, machine.seen(request.getfixturevalue("built")), VERSION)
     load_driver(machine)
     yield machine
     unload_driver(machine)
+    if count(True, False):
+        machine.shell('umount "/lib/modules/$(uname -r)"')
 
 
 @pytest.mark.slow

@@ -18,7 +18,17 @@ from tests.daemon.upgrades import FIGURES
 from tests.integration.commands import eventually
 from tests.vm.counts import count
 from tests.vm.machine import Machine
-from tests.vm.node import build_core, build_engine, insmod, loaded, read, rmmod, unload_engine, write
+from tests.vm.node import (
+    FEW_MODULES,
+    build_core,
+    build_engine,
+    insmod,
+    loaded,
+    read,
+    rmmod,
+    unload_engine,
+    write,
+)
 from tests.vm.process import Process
 from tests.vm.slices import GIB, Slice, await_empty, slice_of, view
 from tests.vm.store import ROOT
@@ -35,15 +45,6 @@ TIMEOUT = 120
 # Of a call through an upgrade, by the guest's clock. The bound is 200 ms on a real machine; an emulated one
 # on a busy host stands still for longer than that at times.
 PAUSE_MS = 2000.0
-# The kernel's modules are thousands, and none of them is needed here.
-FEW_MODULES = """
-few=/tmp/few-modules real=/lib/modules/$(uname -r)
-mkdir -p $few/updates/dkms
-cp $real/modules.builtin $real/modules.order $few
-cp -P $real/build $few
-mount --bind $few $real
-depmod
-"""
 # As `dkms build` leaves it: $1 version, $2 folder with modules, $3 core, $4 sources.
 SEED = """
 built=/var/lib/dkms/opencgpu/$1/$(uname -r)/$(uname -m)
