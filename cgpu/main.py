@@ -101,6 +101,7 @@ def _streams() -> None:
             os.dup2(fd, number)
             os.close(fd)
         os.set_inheritable(number, True)
+        # Open for as long as the process lives, as the stream that it stands for.
         setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cgpu.replace import sync_folder
+
 MAX_BYTES = 4 << 20
 SUFFIX = ".cgpu-new"
 # Made by the kernel for a content, and not to be given to another one.
@@ -87,15 +89,6 @@ def tidy(path: Path) -> None:
     # A file system that is read-only refuses to remove even what is not there.
     if os.path.lexists(temporary(path)):
         temporary(path).unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have a folder's names on the disk. Raises OSError."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _dress(fd: int, meta: Meta) -> None:

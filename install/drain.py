@@ -14,9 +14,9 @@ from pathlib import Path
 
 from cgpu import paths
 from cgpu.errors import CgpuError
-from cgpu.install.places import below
 from cgpu.install.runner import Runner
 from cgpu.kmod.daemon import notify_socket
+from cgpu.roots import below
 from cgpu.tree import EngineDownError, Tree
 
 MARK = paths.DRAINING

@@ -18,9 +18,9 @@ from cgpu import __version__
 from cgpu.errors import CgpuError
 from cgpu.files import read_bounded
 from cgpu.install import atomic, places, steps
-from cgpu.install.places import below
 from cgpu.install.steps import Step
 from cgpu.install.store import RELEASED, Store
+from cgpu.roots import below
 
 FORMAT = 1
 NAME = "journal.json"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cgpu.errors import CgpuError
 from cgpu.install import places
-from cgpu.install.places import below
+from cgpu.roots import below
 
 WAIT_S = 60.0
 STEP_S = 0.1

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from cgpu.errors import CgpuError
+from cgpu.roots import below
 
 HOME = "/var/lib/cgpu"
 RECORD = HOME + "/install"
@@ -23,11 +24,6 @@ PACKAGE = Path(__file__).resolve().parent.parent
 # In a checkout this file lies beside the package, and not in it.
 KMOD = PACKAGE / "kmod"
 LAUNCHER = PACKAGE / "runtime_config" / "launcher" / "cgpu-container-runtime"
-
-
-def below(root: Path, path: str | Path) -> Path:
-    """Return where a path of the node lies below a root."""
-    return root / str(path).lstrip("/")
 
 
 def on_node(root: Path, path: Path) -> str:

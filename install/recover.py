@@ -11,8 +11,8 @@ from cgpu.errors import CgpuError
 from cgpu.install import drain, journal, lock, places, transaction
 from cgpu.install.context import Context
 from cgpu.install.journal import CHANGING, REMOVING, Journal
-from cgpu.install.places import below
 from cgpu.install.runner import Runner, SystemRunner
+from cgpu.roots import below
 from cgpu.runtime_config.editor import Editor
 
 Say = Callable[[str], None]

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cgpu.errors import CgpuError, one_line
+from cgpu.runtime_config import programs
 
-FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+FOLDERS = programs.SEARCH
 # Not whichever machine root's docker client was told to talk to.
 ENVIRONMENT = {"PATH": ":".join(FOLDERS), "HOME": "/root", "LC_ALL": "C.UTF-8", "DOCKER_CONTEXT": "default"}
 TIMEOUT_S = 120.0
@@ -77,9 +78,9 @@ def find(name: str) -> str:
     """Return a command's absolute path. Raises CgpuError."""
     if name.startswith("/"):
         return name
-    for folder in FOLDERS:
-        if os.access(f"{folder}/{name}", os.X_OK):
-            return f"{folder}/{name}"
+    found = programs.find(name, FOLDERS)
+    if found is not None:
+        return found
     raise CgpuError(f"{name}: is in none of {', '.join(FOLDERS)}; install it")
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
+from cgpu.roots import below
 from cgpu.runtime_config import containerd, programs, toml_files
 from cgpu.runtime_config.editor import Reload, Wish
-from cgpu.runtime_config.files import below, runtime_path
+from cgpu.runtime_config.files import runtime_path
 from cgpu.runtime_config.toml_edit import child, parse
 from cgpu.runtime_config.toml_files import Layer
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.files import read_fd
+from cgpu.replace import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
 BACKUP_SUFFIX = ".before-cgpu"
 MAX_BYTES = 4 << 20
 MARKS = (b"cgpu-runtime-config: added", b"cgpu-container-runtime", b"cgpu-hook")
-
-
-def below(root: Path, path: str | Path) -> Path:
-    """Return where an absolute path lies below a root folder."""
-    return root / str(path).lstrip("/")
 
 
 def read_bytes(path: Path, root: Path = Path("/")) -> bytes | None:
@@ -166,15 +162,7 @@ def _write(target: Path, content: bytes, like: Path, mode: int) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _sync(target.parent)
-
-
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_folder(target.parent)
 
 
 def _take_after(fd: int, like: Path, mode: int) -> None:

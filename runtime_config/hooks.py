@@ -15,9 +15,10 @@ from pathlib import Path
 from cgpu import paths
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
+from cgpu.roots import below
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.editor import Reload, Wish
-from cgpu.runtime_config.files import below, changes, read_bytes
+from cgpu.runtime_config.files import changes, read_bytes
 from cgpu.runtime_config.oci_runtime.edit import HOOK_ENV, HOOK_PATH
 
 #: the one folder that both read without being told

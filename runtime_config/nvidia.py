@@ -13,9 +13,10 @@ from pathlib import Path
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError, show
+from cgpu.roots import below
 from cgpu.runtime_config import programs, toml_files
 from cgpu.runtime_config.editor import Reload, Wish
-from cgpu.runtime_config.files import below, runtime_path
+from cgpu.runtime_config.files import runtime_path
 from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME, low_level
 from cgpu.runtime_config.toml_block import strip
 from cgpu.runtime_config.toml_edit import child, parse, put

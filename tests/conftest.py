@@ -9,7 +9,9 @@ CGPU_TEST_REQUIRE=all,gpu.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def repository() -> Path:
     """Return the root of the checkout."""
     return REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def others() -> Iterator[Path]:
+    """A folder for other versions of the daemon, which a file of tests makes once."""
+    directory = Path(tempfile.mkdtemp(prefix="versions-"))
+    yield directory
+    shutil.rmtree(directory)

@@ -12,9 +12,9 @@ from typing import Any
 from cgpu import paths
 from cgpu.errors import CgpuError
 from cgpu.install.checks.finding import Finding, ok, problem, skipped
-from cgpu.install.facts import files
 from cgpu.install.facts.ours import RECORD
 from cgpu.install.situation import Situation
+from cgpu.roots import below
 
 # Each with the bits that nobody but root may have.
 PRIVATE = {paths.RUN: 0o077, RECORD: 0o077, "/etc/cgpu": 0o022, paths.CONFIG: 0o022, paths.EFFECTIVE: 0o077}
@@ -36,7 +36,7 @@ def permissions(now: Situation) -> list[Finding]:
 def room(now: Situation) -> list[Finding]:
     """Whether /run takes what engine and runtime have to write."""
     try:
-        about = os.statvfs(files.below(now.node.root, "/run"))
+        about = os.statvfs(below(now.node.root, "/run"))
     except OSError:
         return skipped("room", "/run cannot be looked at")
     left = about.f_bavail * about.f_frsize
@@ -49,7 +49,7 @@ def room(now: Situation) -> list[Finding]:
 
 def leftovers(now: Situation) -> list[Finding]:
     """Whether an installation, upgrade or removal was killed in the middle."""
-    if files.below(now.node.root, paths.UPGRADING).exists():
+    if below(now.node.root, paths.UPGRADING).exists():
         text = f"{paths.UPGRADING}: cgpu_km is loaded anew, or that was ended in the middle"
         return problem("leftovers", text, "cgpu doctor --fix")
     if now.node.ours.record is None:
@@ -69,7 +69,7 @@ def leftovers(now: Situation) -> list[Finding]:
 
 def draining(now: Situation) -> list[Finding]:
     """Whether slices are refused because somebody empties the node."""
-    if not files.below(now.node.root, paths.DRAINING).exists():
+    if not below(now.node.root, paths.DRAINING).exists():
         return ok("draining", "slices are given out")
     text = f"{paths.DRAINING}: no slices are given out while OpenCGPU is removed from this node"
     return problem("draining", text, "wait for cgpu uninstall; if nobody does that: cgpu doctor --fix")
@@ -85,7 +85,7 @@ def recovery() -> Any:
 
 def _too_open(now: Situation, path: str, bits: int) -> Iterator[tuple[str, str]]:
     try:
-        about = files.below(now.node.root, path).stat()
+        about = below(now.node.root, path).stat()
     except OSError:
         return
     if about.st_uid != 0 or about.st_mode & bits:

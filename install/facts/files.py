@@ -8,14 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cgpu.files import read_fd
+from cgpu.roots import below
 
 MAX_BYTES = 1 << 20
 MAX_LINKS = 16
-
-
-def below(root: Path, path: str | Path) -> Path:
-    """Return where an absolute path lies below the root."""
-    return root / str(path).lstrip("/")
 
 
 def text(root: Path, path: str | Path, limit: int = MAX_BYTES) -> str | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu.install.facts import files
+from cgpu.roots import below
 
 VARIABLES = "/sys/firmware/efi/efivars"
 SECURE_BOOT = f"{VARIABLES}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -68,7 +69,7 @@ def gather(root: Path) -> Kernel:
         ftrace=_switch(root, f"{SYSCTL}/ftrace_enabled"),
         kprobes=_switch(root, "/sys/kernel/debug/kprobes/enabled"),
         seccomp_notify="user_notif" in (files.line(root, f"{SYSCTL}/seccomp/actions_avail") or "").split(),
-        fuse=files.below(root, "/dev/fuse").exists(),
+        fuse=below(root, "/dev/fuse").exists(),
         ptrace_scope=_number(files.line(root, f"{SYSCTL}/yama/ptrace_scope")),
         cgroups=cgroup_mode(
             files.text(root, "/proc/1/mountinfo") or files.text(root, "/proc/self/mountinfo") or ""
@@ -122,9 +123,9 @@ def _secure_boot(root: Path) -> bool | None:
     raw = files.content(root, SECURE_BOOT)
     if raw is not None:
         return raw[4:5] == b"\x01"
-    if files.below(root, "/sys/firmware/efi").exists():
+    if below(root, "/sys/firmware/efi").exists():
         return None
-    return False if files.below(root, "/sys/firmware").is_dir() else None
+    return False if below(root, "/sys/firmware").is_dir() else None
 
 
 def _is_enrolled(root: Path, key: Path | None) -> bool | None:

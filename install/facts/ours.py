@@ -13,6 +13,7 @@ from cgpu.errors import CgpuError
 from cgpu.install.facts import bounded, files
 from cgpu.install.facts.programs import Process
 from cgpu.kmod.daemon.mounts import mounted
+from cgpu.roots import below
 from cgpu.tree import DAEMON, MODULE, Tree
 
 RECORD = "/var/lib/cgpu/install"
@@ -82,7 +83,7 @@ def _ask_engine(root: Path, tree: str) -> tuple[list[str], str | None]:
     """Return the words of the node `engine`, and why there are none where a tree is there."""
     if str(root) == "/" and tree != paths.TREE_MODULE and not mounted(tree):
         return [], None
-    at = Tree(str(files.below(root, tree)))
+    at = Tree(str(below(root, tree)))
     if str(root) != "/" and not _exists(root, f"{tree}/engine"):
         return [], None
     try:

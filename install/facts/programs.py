@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu.install.facts import files
+from cgpu.roots import below
+from cgpu.runtime_config.programs import SEARCH
 
-FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
-ENVIRONMENT = {"PATH": ":".join("/" + folder for folder in FOLDERS), "LC_ALL": "C", "HOME": "/"}
+ENVIRONMENT = {"PATH": ":".join(SEARCH), "LC_ALL": "C", "HOME": "/"}
 TIMEOUT_S = 5.0
 MAX_OUTPUT = 1 << 20
 VERSION = re.compile(r"\d+(?:\.\d+)+|\d+")
@@ -29,10 +30,10 @@ class Process:
 
 def find(root: Path, name: str) -> Path | None:
     """Return the program's absolute path on the machine below the root."""
-    for folder in FOLDERS:
-        path = files.follow(root, f"/{folder}/{name}")
+    for folder in SEARCH:
+        path = files.follow(root, f"{folder}/{name}")
         if path.is_file() and os.access(path, os.X_OK):
-            return Path("/", folder, name)
+            return Path(folder, name)
     return None
 
 
@@ -88,7 +89,7 @@ def pids(root: Path) -> list[int]:
 
 def _program(root: Path, pid: int) -> str:
     try:
-        with files.below(root, f"/proc/{pid}/cmdline").open("rb") as stream:
+        with below(root, f"/proc/{pid}/cmdline").open("rb") as stream:
             first = stream.read(MAX_ARGUMENT).partition(b"\0")[0]
     except OSError:
         return ""

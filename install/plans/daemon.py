@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cgpu.errors import CgpuError
-from cgpu.install.places import PACKAGE_UNITS, UNITS, below, program
+from cgpu.install.places import PACKAGE_UNITS, UNITS, program
 from cgpu.install.plans import Site
 from cgpu.install.plans.own_files import plan as own_file
 from cgpu.install.plans.own_files import unit as unit_text
@@ -14,6 +14,7 @@ from cgpu.install.runner import Runner
 from cgpu.install.steps import Plan
 from cgpu.install.steps.commands import Command, Commands
 from cgpu.install.steps.notes import Note
+from cgpu.roots import below
 
 UNIT = "cgpud.service"
 RELOAD = Command(("systemctl", "daemon-reload"))

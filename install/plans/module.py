@@ -11,7 +11,7 @@ from cgpu.config import load
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install import atomic
-from cgpu.install.places import KMOD, MODPROBE, MODULES_LOAD, SOURCES, below, program
+from cgpu.install.places import KMOD, MODPROBE, MODULES_LOAD, SOURCES, program
 from cgpu.install.plans import Site
 from cgpu.install.plans.daemon import starts, unit
 from cgpu.install.plans.own_files import plan as own_file
@@ -21,6 +21,7 @@ from cgpu.install.steps.commands import Command, Commands
 from cgpu.install.steps.file_changes import FilesPlan
 from cgpu.install.steps.module import LoadModule
 from cgpu.install.steps.notes import Note
+from cgpu.roots import below
 
 APPLY = "cgpu-config-apply"
 PACKAGE = "opencgpu"

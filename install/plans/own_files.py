@@ -12,11 +12,12 @@ from cgpu.config import accepted, schema
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install import atomic
-from cgpu.install.places import KMOD, below, target
+from cgpu.install.places import KMOD, target
 from cgpu.install.plans import Site
 from cgpu.install.steps import Plan
 from cgpu.install.steps.file_changes import FilesPlan
 from cgpu.install.store import digest
+from cgpu.roots import below
 
 COLUMNS = 100
 HEAD = """\

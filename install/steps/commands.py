@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from cgpu.errors import CgpuError
 from cgpu.install.context import Context
-from cgpu.install.places import below
 from cgpu.install.runner import TIMEOUT_S, must
+from cgpu.roots import below
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,11 @@ from cgpu.errors import CgpuError
 from cgpu.install import atomic
 from cgpu.install.atomic import Meta
 from cgpu.install.context import Context
-from cgpu.install.places import below, on_node, target
+from cgpu.install.places import on_node, target
 from cgpu.install.steps.diffs import diff
 from cgpu.install.store import digest
+from cgpu.replace import sync_folder
+from cgpu.roots import below
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
@@ -284,7 +286,7 @@ def _make_folder(path: Path) -> None:
         except FileExistsError:
             return
         path.chmod(FOLDER_MODE)  # whatever the umask is
-        atomic.sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def _remove_folder(context: Context, folder: str) -> None:
@@ -301,4 +303,4 @@ def _remove_folder(context: Context, folder: str) -> None:
                 raise
             context.note(f"{folder}: is not empty; it stays")
             return
-        atomic.sync_folder(path.parent)
+        sync_folder(path.parent)

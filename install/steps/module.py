@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from cgpu import paths
 from cgpu.install.context import Context
-from cgpu.install.places import below
 from cgpu.install.runner import must
+from cgpu.roots import below
 
 MODULE = "cgpu_km"
 CORE = "cgpu_core_"

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,14 +32,6 @@ SIX = f"gpu=0:{6043 * MIB}"
 PAUSE_MS = 2000.0
 CONVERTS = "-DCORE_VERSION=8u -DCORE_CONVERTS_FROM=7u"
 FOREIGN = "-DCORE_VERSION=9u"
-
-
-@pytest.fixture(scope="module")
-def others() -> Iterator[Path]:
-    """A folder for other versions, which are made once."""
-    directory = Path(tempfile.mkdtemp(prefix="versions-"))
-    yield directory
-    shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="module")

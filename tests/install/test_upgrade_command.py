@@ -29,14 +29,6 @@ Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
-def others() -> Iterator[Path]:
-    """A folder for other versions, which are made once."""
-    directory = Path(tempfile.mkdtemp(prefix="versions-"))
-    yield directory
-    shutil.rmtree(directory)
-
-
-@pytest.fixture(scope="module")
 def newer(others: Path) -> Program:
     """A newer version."""
     return versions.build(others, "0.2.0")
