@@ -197,21 +197,23 @@ struct listener *listener_find(struct listeners *l, u64 serial)
 	return one;
 }
 
-/* A worker of this one's container is free again: let the next of its listeners that wait have it. */
+/* A worker of this one's container is free again: let the next of its listeners that wait have it. What one waited
+ * with may be gone (a signal): when no other worker's end would follow, all of them are asked. */
 static void rearm_locked(struct listeners *l, const struct listener *one)
 {
-	u32 from = (u32)(one - l->at), i;
+	struct account *account = &l->account[one->account];
+	u32 from = (u32)(one - l->at), i, asked = 0;
 
-	if (!l->account[one->account].held || !may_have_more(l, one))
+	if (!may_have_more(l, one))
 		return;
-	for (i = 1; i <= LISTENERS_MAX; i++) {
+	for (i = 1; i <= LISTENERS_MAX && account->held && !(asked && account->busy); i++) {
 		struct listener *next = &l->at[(from + i) % LISTENERS_MAX];
 
 		if (next->fd < 0 || !next->held || next->account != one->account)
 			continue;
 		unhold_locked(l, next);
 		listener_arm(l, (u32)(next - l->at));
-		return;
+		asked++;
 	}
 }
 

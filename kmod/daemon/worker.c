@@ -39,10 +39,11 @@ static void serve(struct cgpud *d, struct task_cache *cache, u32 index, u32 even
 	serial = one->serial;
 	if (events & EPOLLIN) {
 		supervise_next(d, one, cache);
-	} else if (events & (EPOLLHUP | EPOLLERR)) {
+	} else if (events & EPOLLHUP) {
 		listener_kill(&d->listeners, one);
 		events_gone(&d->events, serial);
 	} else {
+		/* EPOLLERR: the look at it was interrupted (kernel/seccomp.c, seccomp_notify_poll). */
 		listener_arm(&d->listeners, index);
 	}
 	listener_put(&d->listeners, one);
