@@ -67,6 +67,10 @@ class Installer:
             journal.sweep(record.folder)
         self.notes += context.notes
         self.say(f"engine: {engine}; runtimes: {', '.join(facts['runtimes']) or 'none'}")
+        if request.runtimes is None and not facts["runtimes"]:
+            self.notes.append(
+                "left to you: there is no container engine yet; once there is one: cgpu install"
+            )
         return bool(steps)
 
     def show_install(self, request: Request) -> Iterator[str]:

@@ -98,6 +98,14 @@ def test_what_is_left_to_the_user(root: Path) -> None:
     assert not (root / "etc/systemd/system/cgpud.service").exists()
 
 
+def test_no_container_engine(root: Path) -> None:
+    """One that comes later is told by another install."""
+    one = installer(root, System(root), editors={})
+    one.install(DAEMON)
+    said = "left to you: there is no container engine yet; once there is one: cgpu install"
+    assert one.notes[-1] == said
+
+
 def test_no_driver_yet(root: Path) -> None:
     """With systemd and without a driver the unit is there, and is not started."""
     one = installer(root, driver=None)
