@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.attacks.arena import DAEMON, LIMIT, Seen, Tenant, Word
 from tests.attacks.attack import numbers
 from tests.attacks.build import uvm_probe
+from tests.daemon.hangs import no_silence
 from tests.daemon.harness import PROBE, Daemon, Sliced, eventually
 from tests.integration.commands import Outcome
 
@@ -30,10 +31,11 @@ class DaemonRunning:
     def line(self, start: str) -> str:
         """Wait for its next line that begins so."""
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._printed.append(line)
-            if line.startswith(start):
-                return line
+        with no_silence(self._process):
+            for line in self._process.stdout:
+                self._printed.append(line)
+                if line.startswith(start):
+                    return line
         raise AssertionError(f"ended without {start!r}: {''.join(self._printed)}")
 
     def go_on(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.daemon.hangs import no_silence
 from tests.integration.engine import ENFORCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,9 +62,10 @@ class Sliced:
     def line(self, start: str) -> str:
         """Return the next line that begins so."""
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith(start):
-                return line
+        with no_silence(self.process):
+            for line in self.process.stdout:
+                if line.startswith(start):
+                    return line
         raise AssertionError(f"the program ended before it printed {start!r}")
 
 
