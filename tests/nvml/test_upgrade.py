@@ -16,8 +16,8 @@ from tests.nvml.test_limits import LIMIT, OVER, SLICE, WELL, holding
 
 pytestmark = pytest.mark.root
 
-PAUSE_MS = 2000.0
-SLOW_MS = 100
+PAUSE_MS = 10_000.0  # as in tests/daemon/test_upgrade.py
+SLOW_MS = 300
 
 
 @pytest.mark.enforcement
