@@ -13,18 +13,19 @@
 /* From a signal's arrival to the end of its handler. */
 #define SENT_NS 250000000ull
 
-/* The descriptor is not held meanwhile: a copy would keep the memory of a dead process alive. */
-static void take_back(struct cgpud *d, struct task_cache *cache, struct exchange *e)
+/* The descriptor is not held meanwhile: a copy would keep the memory of a dead process alive. The worker's cache may be
+ * in use for the call that brought us here. */
+static void take_back(struct cgpud *d, struct exchange *e)
 {
 	int fd = (int)e->notif.data.args[0];
 	struct task task;
 	int r;
 
-	task_init(&task, cache, (s32)e->notif.pid);
+	task_init(&task, NULL, (s32)e->notif.pid);
 	r = task_take(d, &task, fd, -1, 0);
 	if (r == -ENOENT && e->call.tgid != task.tid) {
 		task_drop(&task);
-		task_init(&task, cache, e->call.tgid);
+		task_init(&task, NULL, e->call.tgid);
 		r = task_take(d, &task, fd, -1, 0);
 	}
 	/* Where the process is gone, the driver has freed what it had. */
@@ -34,12 +35,12 @@ static void take_back(struct cgpud *d, struct task_cache *cache, struct exchange
 	exchange_release(&d->exchanges, e);
 }
 
-void answer_keep(struct cgpud *d, struct task_cache *cache, struct exchange *e)
+void answer_keep(struct cgpud *d, struct exchange *e)
 {
 	atomic_fetch_add(&d->counters.interrupted, 1);
 	e->started = process_started((s32)e->notif.pid);
 	if (!e->started)
-		take_back(d, cache, e);
+		take_back(d, e);
 	else
 		exchange_keep(&d->exchanges, e);
 }
@@ -141,14 +142,13 @@ static struct exchange *find_sent(struct cgpud *d, struct exchange *e, const str
 struct exchange *answer_find(struct cgpud *d, struct exchange *e, const struct task *task, u32 *sure)
 {
 	struct exchange *found = find_sent(d, e, task), *kept;
-	struct task_cache *cache = task->cache;
 
 	*sure = !found || (is_latest(d, found) && !target_is_export(d->core.abi, found));
 	while (!found && (kept = exchange_take_kept(&d->exchanges, task->tid, 0))) {
 		if (kept->started == process_started(task->tid) && same_call(kept, e) && same_memory(kept, e, 1))
 			found = kept;
 		else
-			take_back(d, cache, kept);
+			take_back(d, kept);
 	}
 	return found;
 }
@@ -174,7 +174,7 @@ static struct exchange *take_oldest(struct exchanges *x)
 	return oldest;
 }
 
-void answers_sweep(struct cgpud *d, struct task_cache *cache, u32 all)
+void answers_sweep(struct cgpud *d, u32 all)
 {
 	struct exchange *kept;
 	u32 i;
@@ -182,7 +182,7 @@ void answers_sweep(struct cgpud *d, struct task_cache *cache, u32 all)
 	if (all) {
 		kept = take_oldest(&d->exchanges);
 		if (kept)
-			take_back(d, cache, kept);
+			take_back(d, kept);
 		return;
 	}
 	for (i = 0; i < EXCHANGES_MAX; i++) {
@@ -193,6 +193,6 @@ void answers_sweep(struct cgpud *d, struct task_cache *cache, u32 all)
 		if (process_started((s32)kept->notif.pid) == kept->started)
 			exchange_return_kept(&d->exchanges, kept);
 		else
-			take_back(d, cache, kept);
+			take_back(d, kept);
 	}
 }

@@ -17,7 +17,7 @@
 #include "task.h"
 
 /* Keep the executed exchange, or take it back at once when its thread has ended. */
-void answer_keep(struct cgpud *d, struct task_cache *cache, struct exchange *e);
+void answer_keep(struct cgpud *d, struct exchange *e);
 /* If e, which has only just been received, restarts a call that has an answer, returns the exchange that
  * holds it; the caller has it then. sure 0: e is to be run, and the answer counts if answer_stands() says so.
  * Anything else kept for the thread is taken back. */
@@ -27,6 +27,6 @@ int answer_stands(const struct cgpud *d, const struct exchange *e);
 /* Let go of an exchange whose answer was sent. */
 void answer_sent(struct cgpud *d, struct exchange *e);
 /* Take back answers whose threads have ended, or (all) the oldest one to make room. */
-void answers_sweep(struct cgpud *d, struct task_cache *cache, u32 all);
+void answers_sweep(struct cgpud *d, u32 all);
 
 #endif

@@ -158,7 +158,7 @@ void listener_share(struct listeners *l, struct listener *one)
 	pthread_mutex_lock(&l->lock);
 	if (may_have_more(l, one))
 		listener_arm(l, (u32)(one - l->at));
-	else if (!one->held)
+	else if (!one->held && !one->dead)
 		hold_locked(l, one);
 	pthread_mutex_unlock(&l->lock);
 }

@@ -53,12 +53,12 @@ static void finish(struct cgpud *d, const struct listener *one, struct exchange 
 }
 
 /* Hand an executed call's answer over, and let go of the exchange. file: -1 when it is not at hand. */
-static void deliver(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct exchange *e, int file)
+static void deliver(struct cgpud *d, const struct listener *one, struct exchange *e, int file)
 {
 	struct reply reply = { .error = e->result };
 
 	if (!notif_valid(one->fd, e->notif.id)) {
-		answer_keep(d, cache, e);
+		answer_keep(d, e);
 		return;
 	}
 	exchange_set_stage(e, STAGE_ANSWERING);
@@ -70,7 +70,7 @@ static void deliver(struct cgpud *d, const struct listener *one, struct task_cac
 		reply.error = e->result = -EFAULT;
 	}
 	if (answer(one, e, reply) == -ENOENT)
-		answer_keep(d, cache, e);
+		answer_keep(d, e);
 	else
 		answer_sent(d, e);
 }
@@ -83,7 +83,7 @@ static void deliver_earlier(struct cgpud *d, const struct listener *one, const s
 	earlier->listener = one->serial;
 	exchange_set_stage(earlier, STAGE_EXECUTED);
 	exchange_set_stage(e, STAGE_FREE);
-	deliver(d, one, task->cache, earlier, task->file);
+	deliver(d, one, earlier, task->file);
 	/* The claim on the thread lasts until here. */
 	exchange_release(&d->exchanges, e);
 }
@@ -126,7 +126,7 @@ static void execute(
 	}
 	if (earlier)
 		exchange_release(&d->exchanges, earlier);
-	deliver(d, one, task->cache, e, task->file);
+	deliver(d, one, e, task->file);
 }
 
 static void settle(
@@ -253,7 +253,7 @@ void supervise_next(struct cgpud *d, struct listener *one, struct task_cache *ca
 	int r;
 
 	if (!e) {
-		answers_sweep(d, cache, 1);
+		answers_sweep(d, 1);
 		listener_share(&d->listeners, one);
 		return;
 	}
@@ -299,7 +299,7 @@ void supervise_left(struct cgpud *d, struct task_cache *cache, struct exchange *
 	if (!one || (stage == STAGE_ANSWERING && !notif_valid(one->fd, e->notif.id))) {
 		exchange_release(&d->exchanges, e);
 	} else if (stage == STAGE_EXECUTED || stage == STAGE_ANSWERING) {
-		deliver(d, one, cache, e, -1);
+		deliver(d, one, e, -1);
 	} else {
 		exchange_again(e);
 		e->repeated = stage == STAGE_EXECUTING;

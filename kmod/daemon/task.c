@@ -40,7 +40,7 @@ static int is_cached(const struct task *task)
 {
 	u32 place = (u32)task->tid % TASK_CACHE;
 
-	return task->cache->at[place].tid == task->tid && task->cache->at[place].pidfd == task->pidfd;
+	return task->cache && task->cache->at[place].tid == task->tid && task->cache->at[place].pidfd == task->pidfd;
 }
 
 s32 task_tgid(struct task *task)
@@ -121,26 +121,39 @@ static int take_from_leader(struct cgpud *d, struct task *task, int fd, int list
 	return 0;
 }
 
+static int open_thread(struct task *task, int listener_fd, u64 id)
+{
+	u32 place = (u32)task->tid % TASK_CACHE;
+
+	if (task->cache)
+		cache_drop(task->cache, place);
+	task->pidfd = process_open(task->tid, 1);
+	if (task->pidfd < 0)
+		return file_error(task->pidfd);
+	/* As above. */
+	if (listener_fd >= 0 && !notif_valid(listener_fd, id))
+		return -ENOENT;
+	if (task->cache) {
+		task->cache->at[place].tid = task->tid;
+		task->cache->at[place].tgid = 0;
+		task->cache->at[place].pidfd = task->pidfd;
+	}
+	return 0;
+}
+
 static int take_from_thread(struct task *task, int fd, int listener_fd, u64 id)
 {
 	u32 place = (u32)task->tid % TASK_CACHE;
 	int r = -ESRCH;
 
-	if (task->cache->at[place].tid == task->tid) {
+	if (task->cache && task->cache->at[place].tid == task->tid) {
 		task->pidfd = task->cache->at[place].pidfd;
 		r = process_take_fd(task->pidfd, fd);
 	}
 	if (r == -ESRCH) {
-		cache_drop(task->cache, place);
-		task->pidfd = process_open(task->tid, 1);
-		if (task->pidfd < 0)
-			return file_error(task->pidfd);
-		/* As above. */
-		if (listener_fd >= 0 && !notif_valid(listener_fd, id))
-			return -ENOENT;
-		task->cache->at[place].tid = task->tid;
-		task->cache->at[place].tgid = 0;
-		task->cache->at[place].pidfd = task->pidfd;
+		r = open_thread(task, listener_fd, id);
+		if (r < 0)
+			return r;
 		r = process_take_fd(task->pidfd, fd);
 	}
 	if (r < 0)

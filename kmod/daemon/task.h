@@ -6,7 +6,7 @@
 #include "engine.h"
 
 struct task {
-	struct task_cache *cache;
+	struct task_cache *cache; /* NULL: its pidfd is its own */
 	s32 tid;
 	s32 tgid; /* 0 until it is asked for */
 	int pidfd; /* of the thread, in the cache; or our own, of its process, on older kernels; -1 */

@@ -7,7 +7,8 @@
 #define TASK_CACHE 64
 
 /* Threads that one worker has lately served. A pidfd names its thread until that is reaped, and the
- * number is given to no other task before: no entry can mean the wrong one. */
+ * number is given to no other task before: no entry can mean the wrong one. Only for one task at a time: to find a
+ * place for a second may close what the first has. */
 struct task_cache {
 	struct {
 		s32 tid; /* 0: free */

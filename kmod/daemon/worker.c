@@ -17,13 +17,13 @@
 
 static int worker_add(struct cgpud *d);
 
-static void housekeeping(struct cgpud *d, struct task_cache *cache)
+static void housekeeping(struct cgpud *d)
 {
 	u64 n;
 
 	if (read(d->wake_fd, &n, sizeof(n)) != sizeof(n))
 		return;
-	answers_sweep(d, cache, 0);
+	answers_sweep(d, 0);
 	external_look(d, -1);
 	/* Last: a container can keep us here. */
 	slicing_serve(d);
@@ -70,7 +70,7 @@ static void work(struct worker *worker, s64 index, u32 events)
 	begin(worker);
 	worker->served++;
 	if (index == LISTENER_WAKE)
-		housekeeping(d, &worker->cache);
+		housekeeping(d);
 	else if (index >= 0)
 		serve(d, &worker->cache, (u32)index, events);
 	end(worker);
