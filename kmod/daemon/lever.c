@@ -119,8 +119,11 @@ static void on_event(struct cgpud *d, u64 event, u64 now)
 	} else if (event & EVENT_INIT) {
 		struct init_watch *init = &lever->init[event & 0xffffffff];
 
-		close(init->pidfd);
-		init->pidfd = -1;
+		/* It may be heard of after the next registration in its place, which has a process of its own. */
+		if (init->pidfd >= 0 && process_ended(init->pidfd)) {
+			close(init->pidfd);
+			init->pidfd = -1;
+		}
 		look_again(lever, now);
 	} else {
 		struct watch *w = &lever->watch[event];
