@@ -10,7 +10,7 @@
 
 int listeners_open(struct listeners *l, int wake_fd)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u32 = LISTENER_WAKE };
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = LISTENER_WAKE };
 	u32 i;
 
 	memset(l, 0, sizeof(*l));
@@ -33,6 +33,12 @@ void listeners_close(struct listeners *l)
 	if (l->epoll >= 0)
 		close(l->epoll);
 	pthread_mutex_destroy(&l->lock);
+}
+
+/* Its place, and what tells it from others that have that place before or after it. Never negative. */
+static u64 event_of(const struct listeners *l, const struct listener *one)
+{
+	return (one->serial & 0x7fffffff) << 32 | (u64)(one - l->at);
 }
 
 /* The account of a registration: that of its other listeners, or a free one. */
@@ -92,7 +98,7 @@ int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 seri
 		*one = (struct listener){
 			.fd = fd, .slot = slot, .generation = generation, .serial = serial, .account = account
 		};
-		event.data.u32 = (u32)(one - l->at);
+		event.data.u64 = event_of(l, one);
 		error = epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 		if (error) {
 			one->fd = -1;
@@ -117,14 +123,14 @@ s64 listener_wait(struct listeners *l, u32 *events)
 	if (n == 0)
 		return -EAGAIN;
 	*events = event.events;
-	return event.data.u32;
+	return (s64)event.data.u64;
 }
 
-int listener_arm(struct listeners *l, u32 index)
+int listener_arm(struct listeners *l, const struct listener *one)
 {
-	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u32 = index };
+	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = event_of(l, one) };
 
-	return epoll_ctl(l->epoll, EPOLL_CTL_MOD, l->at[index].fd, &event) < 0 ? -errno : 0;
+	return epoll_ctl(l->epoll, EPOLL_CTL_MOD, one->fd, &event) < 0 ? -errno : 0;
 }
 
 static u32 may_have_more(const struct listeners *l, const struct listener *one)
@@ -157,19 +163,21 @@ void listener_share(struct listeners *l, struct listener *one)
 {
 	pthread_mutex_lock(&l->lock);
 	if (may_have_more(l, one))
-		listener_arm(l, (u32)(one - l->at));
+		listener_arm(l, one);
 	else if (!one->held && !one->dead)
 		hold_locked(l, one);
 	pthread_mutex_unlock(&l->lock);
 }
 
-struct listener *listener_get(struct listeners *l, u32 index)
+struct listener *listener_get(struct listeners *l, u64 event)
 {
-	struct listener *one = NULL;
+	u32 index = (u32)event;
+	struct listener *one = index < LISTENERS_MAX ? &l->at[index] : NULL;
 
 	pthread_mutex_lock(&l->lock);
-	if (index < LISTENERS_MAX && l->at[index].fd >= 0 && !l->at[index].dead) {
-		one = &l->at[index];
+	if (one && (one->fd < 0 || one->dead || event_of(l, one) != event))
+		one = NULL;
+	if (one) {
 		if (may_have_more(l, one)) {
 			take_locked(l, one);
 		} else {
@@ -212,7 +220,7 @@ static void rearm_locked(struct listeners *l, const struct listener *one)
 		if (next->fd < 0 || !next->held || next->account != one->account)
 			continue;
 		unhold_locked(l, next);
-		listener_arm(l, (u32)(next - l->at));
+		listener_arm(l, next);
 		asked++;
 	}
 }

@@ -46,16 +46,16 @@ int listeners_open(struct listeners *l, int wake_fd);
 void listeners_close(struct listeners *l);
 /* Takes fd over. -ENOSPC, -EEXIST (a serial twice), or what epoll says. */
 int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 serial);
-/* Wait for one that has something to say. Returns its index, LISTENER_WAKE, or a negative errno;
+/* Wait for one that has something to say. Returns what listener_get takes, LISTENER_WAKE, or a negative errno;
  * events as epoll(7). It stays silent until listener_arm. */
 s64 listener_wait(struct listeners *l, u32 *events);
-int listener_arm(struct listeners *l, u32 index);
+int listener_arm(struct listeners *l, const struct listener *one);
 /* Arm it for the other workers, unless its container keeps its share of them busy; listener_put makes up
  * for that. */
 void listener_share(struct listeners *l, struct listener *one);
-/* Hold an entry, by index or serial, while its descriptor is in use. NULL: gone, or (by index) put off
- * until a worker of its container is done. */
-struct listener *listener_get(struct listeners *l, u32 index);
+/* Hold an entry, by what was waited for or by serial, while its descriptor is in use. NULL: gone, or (by what was
+ * waited for) put off until a worker of its container is done. */
+struct listener *listener_get(struct listeners *l, u64 event);
 struct listener *listener_find(struct listeners *l, u64 serial);
 void listener_put(struct listeners *l, struct listener *one);
 /* No task uses the filter any more. Call while holding it. */

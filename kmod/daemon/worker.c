@@ -29,9 +29,9 @@ static void housekeeping(struct cgpud *d)
 	slicing_serve(d);
 }
 
-static void serve(struct cgpud *d, struct task_cache *cache, u32 index, u32 events)
+static void serve(struct cgpud *d, struct task_cache *cache, u64 event, u32 events)
 {
-	struct listener *one = listener_get(&d->listeners, index);
+	struct listener *one = listener_get(&d->listeners, event);
 	u64 serial;
 
 	if (!one)
@@ -44,7 +44,7 @@ static void serve(struct cgpud *d, struct task_cache *cache, u32 index, u32 even
 		events_gone(&d->events, serial);
 	} else {
 		/* EPOLLERR: the look at it was interrupted (kernel/seccomp.c, seccomp_notify_poll). */
-		listener_arm(&d->listeners, index);
+		listener_arm(&d->listeners, one);
 	}
 	listener_put(&d->listeners, one);
 }
@@ -63,16 +63,16 @@ static void end(struct worker *worker)
 	pthread_mutex_unlock(&worker->busy);
 }
 
-static void work(struct worker *worker, s64 index, u32 events)
+static void work(struct worker *worker, s64 event, u32 events)
 {
 	struct cgpud *d = worker->d;
 
 	begin(worker);
 	worker->served++;
-	if (index == LISTENER_WAKE)
+	if (event == LISTENER_WAKE)
 		housekeeping(d);
-	else if (index >= 0)
-		serve(d, &worker->cache, (u32)index, events);
+	else if (event >= 0)
+		serve(d, &worker->cache, (u64)event, events);
 	end(worker);
 }
 
@@ -97,7 +97,7 @@ static void *worker_main(void *arg)
 	struct worker *worker = arg;
 	struct cgpud *d = worker->d;
 	u32 events = 0;
-	s64 index;
+	s64 event;
 	int r;
 
 	prctl(PR_SET_NAME, "cgpud-worker");
@@ -114,8 +114,8 @@ static void *worker_main(void *arg)
 		end(worker);
 	}
 	while (!engine_must_end(d, &worker->ending)) {
-		index = listener_wait(&d->listeners, &events);
-		work(worker, index, events);
+		event = listener_wait(&d->listeners, &events);
+		work(worker, event, events);
 	}
 	task_cache_clear(&worker->cache);
 	return NULL;
