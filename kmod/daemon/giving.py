@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cgpu import __version__
@@ -26,6 +27,7 @@ from cgpu.kmod.daemon import mounts
 from cgpu.kmod.daemon.arguments import Arguments, worker_arguments
 from cgpu.kmod.daemon.channel import MAX_FDS, PROTOCOL, Channel, ChannelError
 from cgpu.kmod.daemon.keeper import PROGRAM
+from cgpu.kmod.daemon.notify_socket import is_heard
 from cgpu.kmod.daemon.tree_gate import ElsewhereFs
 from cgpu.kmod.daemon.urgency import urgent
 
@@ -50,6 +52,10 @@ RETRY_S = 0.25
 LINGER_S = 10.0  # for who has a node of our tree open
 ENDING_S = 1.0
 ARRIVE_S = 0.2  # for who was on his way to it
+NO_KEEPER = (
+    "the keeper of cgpud has died, so no other cgpud can hold what containers need; "
+    "when no sliced container runs: cgpud --stop, then cgpud"
+)
 
 
 class State(Enum):
@@ -86,6 +92,9 @@ class Giving:
 
     def __init__(self, estate: Estate, program: Program, number: str, *, rehearse: bool) -> None:
         """Start the successor. number: of this attempt. rehearse: only to see it ready. Raises CgpuError."""
+        keeper = None if estate.managed else estate.notify.address
+        if keeper is not None and not is_heard(Path(keeper)):
+            raise CgpuError(NO_KEEPER)
         self.state = State.PREPARING
         self.result: dict[str, Any] = {"number": number, "done": False}
         self._rehearse = rehearse
@@ -254,20 +263,17 @@ class Giving:
 
     def _appoint(self) -> bool:
         """Say that the successor is the daemon: first to who would start another one. False: it is not."""
-        heard = True
         try:
             program = f"{PROGRAM}={self._program.text()}"
             self._estate.notify.send(f"MAINPID={self._pid}\n{program}")
         except OSError:
-            # Without a keeper nobody would start another one.
-            heard = False
+            # It would have nobody to keep its state.
+            self._fail(NO_KEEPER)
+            return False
         try:
             self._channel.send({"say": "commit"})
         except ChannelError as error:
-            if heard:
-                self._give_way(error)
-            self._fail(str(error))
-            return False
+            self._give_way(error)
         return True
 
     def _pass_on(self, served: dict[str, Any]) -> NoReturn:

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RESTART_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # waits between restarts; the last one repeats
+RETRY_S = 1.0  # where none can be begun at all
 SETTLED_S = 60.0  # a daemon that lived this long starts the row over
 PROGRAM = "CGPU_PROGRAM"  # with MAINPID: what its successor was started by; with START: what to start
 LOCK = "lock"  # a copy for the daemon: it may outlive its keeper
-HIGH_FD = 1000
 PR_SET_CHILD_SUBREAPER = 36
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
@@ -67,7 +67,7 @@ def place_fds(fds: Sequence[int]) -> None:
     # First out of the way of their targets, or one would overwrite another.
     import fcntl
 
-    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(HIGH_FD, FIRST_FD + len(fds))) for fd in fds]
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FD + len(fds)) for fd in fds]
     for number, fd in enumerate(high, FIRST_FD):
         os.dup2(fd, number, inheritable=True)
 
@@ -143,10 +143,23 @@ class Keeper:
         entries = self._lock + self._store.entries()
         self._due = None
         self._status = ""
+        try:
+            self._child = self._begin(entries)
+        except OSError as error:
+            # Of memory or processes there are too few for a moment: what is held must not go with that.
+            log.error("cgpud cannot be started: %s; trying again", error.strerror)
+            self._due = time.monotonic() + RETRY_S
+
+    def _begin(self, entries: list[tuple[str, int]]) -> Child:
         pid = os.fork()
         if pid == 0:
             self._become_worker(entries)
-        self._child = Child(pid, os.pidfd_open(pid), time.monotonic())
+        try:
+            return Child(pid, os.pidfd_open(pid), time.monotonic())
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
 
     def _become_worker(self, entries: list[tuple[str, int]]) -> None:
         try:
@@ -274,7 +287,10 @@ class Keeper:
         os.close(child.pidfd)
         self._child = None
         # Readers of a dead daemon's tree must not wait for anyone.
-        mounts.clear_fuse(self._tree)
+        try:
+            mounts.clear_fuse(self._tree)
+        except OSError as error:
+            log.error("%s: cannot be unmounted: %s", self._tree, error.strerror)
         for fd in self._told:
             os.close(fd)
         self._told = []

@@ -172,7 +172,9 @@ def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: 
         log_to_stderr()
     else:
         log_to_file(arguments.places.log)
-
+    # It holds the listeners of all containers.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     tree = (
         arguments.tree or load(arguments.config, required=arguments.config_required).tree or paths.TREE_DAEMON
     )

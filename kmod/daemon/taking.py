@@ -20,6 +20,7 @@ from cgpu.kmod.daemon.engine import Engine, StaleStateError
 from cgpu.kmod.daemon.service import Service
 from cgpu.kmod.daemon.stored import FILES, STATES, Stored
 from cgpu.kmod.daemon.urgency import urgent
+from cgpu.replace import replace_text
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.arguments import Arguments
@@ -31,6 +32,7 @@ HELLO_S = 10.0
 WAIT_S = 600.0  # for the one that runs to find its moment
 COMMIT_S = 10.0
 SOCKETS = ("seccomp", "control")
+ROOM_BYTES = 1 << 16  # for any of the files that a daemon writes when it starts
 LOCK = "lock"
 
 
@@ -104,6 +106,7 @@ class Successor(Service):
         self._check_driver_is(str(hello["driver"]))
         driver_check.expect(self._engine.status(), checked, containers=int(hello["containers"]))
         self._choose_backend(str(hello["backend"]) if hello["containers"] else None, tuple(hello["uuids"]))
+        self._see_room()
         self._gate.shut(0)
         self._mount_tree(str(self._places.next_tree))
 
@@ -113,6 +116,19 @@ class Successor(Service):
             raise CgpuError(
                 f"driver {found}: the daemon that runs speaks to driver {driver}; stop it and start anew"
             )
+
+    def _see_room(self) -> None:
+        for path in (self._places.effective, self._places.cdi, self._places.pid):
+            trial = path.with_name(f"{path.name}.room")
+            try:
+                replace_text(trial, " " * ROOM_BYTES)
+            except OSError as error:
+                raise CgpuError(
+                    f"{path.parent}: {error.strerror}: a daemon writes some files there when it starts; "
+                    "make room, then: cgpu upgrade"
+                ) from error
+            finally:
+                trial.unlink(missing_ok=True)
 
     # --- while nobody serves ---
 
@@ -183,13 +199,20 @@ class Successor(Service):
             "from": hello["version"],
             "pause_ms": pause_ms,
         }
-        self._publish()
         self._open_sockets(self._taken)
-        if hello["managed"] and self._lock >= 0:
-            os.ftruncate(self._lock, 0)
-            os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
-        self._notify.send(f"READY=1\nSTATUS=version {__version__}")
-        self._channel.send({"say": "serving", "pause_ms": pause_ms})
+        try:
+            self._publish()
+            if hello["managed"] and self._lock >= 0:
+                os.ftruncate(self._lock, 0)
+                os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+        except (CgpuError, OSError) as error:
+            # Containers are served already. The files are those of the one before.
+            log.error("upgrade: %s", one_line(str(error)))
+        with contextlib.suppress(OSError):
+            self._notify.send(f"READY=1\nSTATUS=version {__version__}")
+        # The one before may be dead: nobody needs it any more.
+        with contextlib.suppress(ChannelError):
+            self._channel.send({"say": "serving", "pause_ms": pause_ms})
         self._channel.close()
         # It may have changed since it was read, and the one before have been told to read it anew.
         with contextlib.suppress(CgpuError):

@@ -24,12 +24,19 @@ pytestmark = pytest.mark.root
 
 # What runs in the successor before all else. The same program started anew is no successor, and left alone.
 KILLS = """
-import os, signal, socket, struct
+import os, select, signal, socket, struct
 STEP, WHOM = {step!r}, {whom!r}
 OLD = []
 def strike(step):
-    if step == STEP and OLD:
-        os.kill(OLD[0] if WHOM == "old" else os.getpid(), signal.SIGKILL)
+    if step != STEP or not OLD:
+        return
+    if WHOM != "old":
+        os.kill(os.getpid(), signal.SIGKILL)
+    pidfd, poll = os.pidfd_open(OLD[0]), select.poll()
+    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    poll.register(pidfd, select.POLLIN)
+    poll.poll()
+    os.close(pidfd)
 def wrap(cls, name, step):
     inner = getattr(cls, name)
     def outer(self, *rest, **more):
@@ -121,6 +128,8 @@ def test_killed_at_a_step(
     after = await_one(daemon)
     if whom == "old":
         assert after != before
+        # Once it is the daemon, the death of the one before is nothing to it.
+        assert ("does not take over" in daemon.log()) == (step in (*BEFORE, "sent ready"))
     elif step in BEFORE:
         assert after == before
     assert daemon.used(sliced) == 1024 * MIB

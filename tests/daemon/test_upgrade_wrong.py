@@ -259,3 +259,18 @@ def test_nothing_grows(make_daemon: MakeDaemon, steady_program: Path) -> None:
     tasks = [int(name) for name in os.listdir(f"/proc/{daemon.pid()}/task")]
     assert {os.sched_getscheduler(tid) for tid in tasks} == {os.SCHED_OTHER}
     assert len(re.findall("listener-", daemon.log())) == 0
+
+
+def test_without_a_keeper(make_daemon: MakeDaemon) -> None:
+    """Nobody could keep what a successor needs: it is refused, and the one that runs goes on."""
+    daemon = make_daemon()
+    sliced = daemon.slice(1, f"gpu=0:{6043 * MIB}", "alloc=1G", "hold", "alloc=1G", "count")
+    sliced.line("alloc")
+    pid = daemon.pid()
+    os.kill(int((daemon.run / "cgpud.lock").read_text()), signal.SIGKILL)
+    eventually(lambda: "the keeper has died" in daemon.log(), "nobody noticed")
+    with pytest.raises(CgpuError, match="the keeper of cgpud has died"):
+        upgrade(daemon)
+    assert daemon.pid() == pid
+    assert daemon.used(sliced) == 1024 * MIB
+    assert "bytes=2147483648 " in sliced.finish("\n")
