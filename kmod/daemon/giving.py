@@ -266,9 +266,10 @@ class Giving:
         try:
             program = f"{PROGRAM}={self._program.text()}"
             self._estate.notify.send(f"MAINPID={self._pid}\n{program}")
-        except OSError:
-            # It would have nobody to keep its state.
-            self._fail(NO_KEEPER)
+        except OSError as error:
+            # Nobody would keep its state, or start another one.
+            untold = f"systemd cannot be told of it: {error.strerror}; try again"
+            self._fail(untold if self._estate.managed else NO_KEEPER)
             return False
         try:
             self._channel.send({"say": "commit"})
