@@ -56,6 +56,15 @@ def sliced(root: Path) -> list[str]:
     return sorted(found)
 
 
+def settled(root: Path) -> list[str]:
+    """Return the same, none only after those had time who were on their way when begin() was called."""
+    names = sliced(root)
+    if not names:
+        time.sleep(SETTLE_S)
+        names = sliced(root)
+    return names
+
+
 def check_engine(root: Path, runner: Runner) -> None:
     """Raise CgpuError where an engine is down whose containers may run: nobody can count them."""
     if any(os.path.exists(below(root, f"{path}/version")) for path in paths.TREES):
@@ -82,10 +91,7 @@ def wait(root: Path, seconds: float, say: Callable[[str], None]) -> None:
     deadline = time.monotonic() + seconds
     told: list[str] = []
     while True:
-        names = sliced(root)
-        if not names:
-            time.sleep(SETTLE_S)
-            names = sliced(root)
+        names = settled(root)
         if not names:
             return
         if time.monotonic() > deadline:

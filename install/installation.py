@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from cgpu import __version__
 from cgpu.errors import CgpuError
-from cgpu.install import drain, in_use, journal, transaction
+from cgpu.install import in_use, journal, transaction
 from cgpu.install.checks import Finding, Wish, preflight
 from cgpu.install.context import Context
 from cgpu.install.journal import Journal
@@ -19,6 +19,7 @@ from cgpu.install.node import Node
 from cgpu.install.plans import EngineKind, Site, daemon, module, runtimes
 from cgpu.install.plans.own_files import configuration
 from cgpu.install.recover import is_open, mend
+from cgpu.install.removal import remove
 from cgpu.install.runner import Runner
 from cgpu.install.steps import Plan
 from cgpu.runtime_config.editor import Editor
@@ -100,15 +101,7 @@ class Installer:
         if record is None:
             return bool(mended)
         context = Context(self.root, self.runner, record.store, self.editors)
-        drain.begin(self.root)
-        try:
-            self._await_none(drain_s)
-            self._refuse_stuck(record)
-            for line in self._in_use(record):
-                self.say(line)
-            transaction.take_back(record, context, self.say)
-        finally:
-            drain.end(self.root)
+        remove(record, context, self.say, drain_s)
         self.notes += context.notes
         if self.gather().ours.daemon_running:
             self.notes.append("left to you: cgpud still runs: cgpud --stop")
@@ -121,7 +114,7 @@ class Installer:
             yield "nothing to do: cgpu install has not run here, or all is taken back"
             return
         context = Context(self.root, self.runner, record.store, self.editors)
-        yield from self._in_use(record)
+        yield from in_use.lines(self.root, self.runner, record.facts.get("runtimes", []))
         for step in reversed(record.steps):
             lines = list(step.undo_show(context))
             if lines and step.undo_title:
@@ -129,9 +122,6 @@ class Installer:
             yield from lines
         yield from context.notes
         yield f"# removes {record.folder}"
-
-    def _in_use(self, record: Journal) -> Iterator[str]:
-        return in_use.lines(self.root, self.runner, record.facts.get("runtimes", []))
 
     def _site(self, record: Journal, staging: Path) -> Site:
         return Site(self.root, self.gather(), record, self.editors, staging)
@@ -160,25 +150,6 @@ class Installer:
         problems = [finding.name for finding in findings if finding.verdict == "problem"]
         if problems:
             raise CgpuError(f"{', '.join(problems)}: not on this node as it is; nothing was changed")
-
-    def _await_none(self, drain_s: float | None) -> None:
-        drain.check_engine(self.root, self.runner)
-        if drain_s is not None:
-            drain.wait(self.root, drain_s, self.say)
-            return
-        names = drain.sliced(self.root)
-        if names:
-            raise CgpuError(
-                f"sliced containers run: {', '.join(names)}: end them, or: cgpu uninstall --drain"
-            )
-
-    def _refuse_stuck(self, record: Journal) -> None:
-        names = in_use.stuck(self.runner, record.facts.get("runtimes", []))
-        if names:
-            raise CgpuError(
-                f"podman containers with the runtime cgpu run: {in_use.shown(names, ', ')}: without it "
-                f"podman cannot stop them; first: podman rm -f {in_use.shown(names, ' ')}"
-            )
 
 
 def choose_engine(site: Site, given: str, names: Sequence[str]) -> EngineKind:

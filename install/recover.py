@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError
-from cgpu.install import drain, journal, lock, places, transaction
+from cgpu.install import drain, journal, lock, places, removal, transaction
 from cgpu.install.context import Context
 from cgpu.install.journal import CHANGING, REMOVING, Journal
 from cgpu.install.runner import Runner, SystemRunner
@@ -81,14 +81,11 @@ def is_open(record: Journal) -> bool:
 
 def _finish(record: Journal, context: Context, tell: Say) -> None:
     if record.state == REMOVING:
-        names = drain.sliced(context.root)
-        if names:
-            raise CgpuError(
-                f"an uninstallation was interrupted, and sliced containers run: {', '.join(names)}: "
-                "cgpu uninstall --drain"
-            )
         tell("an uninstallation was interrupted: goes on with it")
-        transaction.take_back(record, context, tell)
+        try:
+            removal.remove(record, context, tell)
+        except CgpuError as error:
+            raise CgpuError(f"an uninstallation was interrupted, and {error}") from error
     else:
         tell(f"an interrupted {record.operation or 'install'} is taken back")
         left = transaction.roll_back(record, context, tell)

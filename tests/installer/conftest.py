@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cgpu.install import drain
 from cgpu.install.steps import letting_go
 
 if TYPE_CHECKING:
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_power_cut() -> None:
-    """Let nothing wait for the disk, as no test here cuts the power, nor for engines that do not run."""
+    """Let nothing wait for the disk, as no test here cuts the power, nor for what does not run."""
     os.fsync = nothing
     letting_go.BLIND_S = 0
+    drain.SETTLE_S = 0
 
 
 def nothing(fd: int | HasFileno) -> None:

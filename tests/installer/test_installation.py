@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from cgpu import __version__
 from cgpu.config import check
 from cgpu.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.install import drain, journal, recover
+from cgpu.install import drain, journal
 from cgpu.install.installation import Request, choose_engine
 from cgpu.install.node import Node
 from cgpu.install.places import LAUNCHER, program
@@ -25,7 +24,6 @@ from cgpu.runtime_config import nvidia
 from cgpu.runtime_config.editors import EDITORS
 from cgpu.runtime_config.nvidia import Nvidia
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
-from tests.installer import faults
 from tests.installer.settings import ENGINES, Lines
 from tests.installer.support import DAEMON, System, facts, installer, make_node, snapshot
 
@@ -338,24 +336,6 @@ def test_a_unit_that_the_user_has_started(root: Path) -> None:
     installer(root, driver=None).install(DAEMON)
     System(root).run(("systemctl", "enable", "--now", "cgpud.service"))
     installer(root).uninstall(None)
-    assert snapshot(root) == before
-
-
-def test_an_interrupted_removal_waits_for_slices(root: Path) -> None:
-    """Containers that have come up since an uninstall was killed keep their engine until they are drained."""
-    before = snapshot(root)
-    installer(root).install(DAEMON)
-    faults.in_child(lambda: installer(root).uninstall(None), 30)
-    record = journal.load(root)
-    assert record is not None
-    assert record.state == journal.REMOVING
-    tree = a_tree(root, "3f2a")
-    with pytest.raises(
-        CgpuError, match="interrupted, and sliced containers run: 3f2a: cgpu uninstall --drain"
-    ):
-        recover.mend(root, System(root), ENGINES)
-    shutil.rmtree(tree)
-    installer(root).uninstall(5)
     assert snapshot(root) == before
 
 
