@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError
-from cgpu.install.facts import bounded, files
+from cgpu.install.facts import bounded, files, trees
 from cgpu.install.facts.programs import Process
 from cgpu.kmod.daemon.mounts import mounted
 from cgpu.roots import below
@@ -71,12 +70,7 @@ def _tree(root: Path) -> str:
     """Return the tree's path: the module's where it is loaded, else the one in force for cgpud."""
     if _exists(root, f"{paths.TREE_MODULE}/version"):
         return paths.TREE_MODULE
-    try:
-        document = json.loads(files.text(root, paths.EFFECTIVE) or "{}")
-    except ValueError:
-        return paths.TREE_DAEMON
-    named = document.get("tree") if isinstance(document, dict) else None
-    return named if isinstance(named, str) and named.startswith("/") else paths.TREE_DAEMON
+    return trees.of_daemon(root)
 
 
 def _ask_engine(root: Path, tree: str) -> tuple[list[str], str | None]:

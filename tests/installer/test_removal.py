@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,6 +58,14 @@ def interrupted(root: Path) -> Path:
             break
     assert (root / ENABLED).exists()
     return root
+
+
+def move_tree(root: Path) -> None:
+    """Have the tree where a configuration in force names it, and not at its usual place."""
+    (root / "srv").mkdir()
+    (root / "run/cgpu_km").rename(root / "srv/gpus")
+    (root / "run/cgpu").mkdir()
+    (root / "run/cgpu/config.json").write_text(json.dumps({"tree": "/srv/gpus"}))
 
 
 def test_it_waits_for_slices(interrupted: Path) -> None:
@@ -129,3 +138,45 @@ def test_a_hook_on_its_way(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         installer(root).uninstall(None)
     shutil.rmtree(tree)
     assert snapshot(root) == before
+
+
+def test_a_tree_elsewhere(root: Path) -> None:
+    """An engine whose tree the configuration names is not taken for one that is down."""
+    before = snapshot(root)
+    installer(root).install(DAEMON)
+    (a_tree(root, "3f2a") / "0/3f2a").rmdir()
+    move_tree(root)
+    assert installer(root, Holding(root)).uninstall(None)
+    for name in ("srv", "run/cgpu"):
+        shutil.rmtree(root / name)
+    assert snapshot(root) == before
+
+
+def test_containers_in_a_tree_elsewhere(root: Path) -> None:
+    """Its containers are counted."""
+    installer(root).install(DAEMON)
+    a_tree(root, "3f2a")
+    move_tree(root)
+    with pytest.raises(CgpuError, match="sliced containers run: 3f2a"):
+        installer(root).uninstall(None)
+
+
+def test_containers_in_a_tree_elsewhere_after_a_kill(interrupted: Path) -> None:
+    """So they are by who finishes a removal."""
+    a_tree(interrupted, "3f2a")
+    move_tree(interrupted)
+    with pytest.raises(CgpuError, match="sliced containers run: 3f2a"):
+        recover.mend(interrupted, System(interrupted), PODMAN)
+    assert (interrupted / ENABLED).exists()
+
+
+@pytest.mark.parametrize("text", ['{"tree": null}', '{"tree": 7}', '{"tree": "srv"}', "[", "7", None])
+def test_a_configuration_that_names_no_tree(root: Path, text: str | None) -> None:
+    """Then it is one of the usual two."""
+    installer(root).install(DAEMON)
+    a_tree(root, "3f2a")
+    if text is not None:
+        (root / "run/cgpu").mkdir()
+        (root / "run/cgpu/config.json").write_text(text)
+    with pytest.raises(CgpuError, match="sliced containers run: 3f2a"):
+        installer(root).uninstall(None)

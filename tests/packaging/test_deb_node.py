@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -35,7 +36,14 @@ def engine(node: Machine) -> Iterator[Machine]:
 @pytest.fixture
 def sliced(engine: Machine) -> Iterator[subprocess.Popen[str]]:
     """Run a command in a slice that lasts."""
-    process = engine.start(
+    with lasting_slice(engine) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def lasting_slice(machine: Machine) -> Iterator[subprocess.Popen[str]]:
+    """Run such a command where an engine runs."""
+    process = machine.start(
         "cgpu", "run", "--mem", "1G", "--", "/bin/sh", "-c", "echo started; exec sleep 200"
     )
     assert process.stdout is not None
@@ -160,6 +168,29 @@ def test_removal_refused(engine: Machine, sliced: subprocess.Popen[str]) -> None
     assert sliced.poll() is None
     engine.run("cgpu-smi")
     assert engine.run("dpkg", "--verify", "opencgpu") == ""
+
+
+def test_removal_refused_without_python(engine: Machine, sliced: subprocess.Popen[str]) -> None:
+    """Slices in the usual tree are seen also where Python cannot say which one is in use."""
+    python = engine.path("/usr/bin/python3")
+    python.rename(python.with_name("away"))
+    done = engine.remove("opencgpu")
+    python.with_name("away").rename(python)
+    assert done.returncode != 0
+    assert "opencgpu: not removed: 1 slices are in use" in done.stdout
+    assert sliced.poll() is None
+
+
+def test_removal_refused_by_a_tree_elsewhere(node: Machine) -> None:
+    """Slices are seen where the configuration in force has the tree."""
+    node.run("cgpud", "--simulate", "T4", "--tree", "/run/gpus")
+    with lasting_slice(node) as process:
+        done = node.remove("opencgpu")
+        still = process.poll()
+    node.run("cgpud", "--stop", "--force")
+    assert done.returncode != 0
+    assert "opencgpu: not removed: 1 slices are in use" in done.stdout
+    assert still is None
 
 
 def test_removal_refused_by_settings(node: Machine) -> None:
