@@ -18,6 +18,7 @@ from cgpu.install import signals
 from cgpu.install.context import Context
 from cgpu.install.journal import CHANGING, INSTALLED, REMOVING, Journal
 from cgpu.install.steps import Plan
+from cgpu.install.steps.notes import Note
 
 Say = Callable[[str], None]
 
@@ -47,7 +48,10 @@ def run(
         _commit(journal, facts)
     except BaseException as error:
         say(f"failed: {_words(error)}")
+        _forget_notes(journal, context)
         left = roll_back(journal, context, say)
+        for note in context.notes:
+            say(note)
         if left:
             raise CgpuError(
                 f"{_words(error)}; not all could be taken back: {'; '.join(left)}; see: cgpu doctor"
@@ -109,6 +113,13 @@ def take_back(journal: Journal, context: Context, say: Say) -> None:
         _end(journal)
     except OSError as error:
         raise CgpuError(f"{_words(error)}; run the same command again") from error
+
+
+def _forget_notes(journal: Journal, context: Context) -> None:
+    """Forget what would be left to the user: he has done nothing of it yet."""
+    context.notes.clear()
+    begun = journal.steps[journal.committed :]
+    journal.steps[journal.committed :] = [step for step in begun if not isinstance(step, Note)]
 
 
 def _commit(journal: Journal, facts: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from cgpu.install.runner import Runner
 from cgpu.install.steps import Plan
 from cgpu.install.steps.commands import Command, Commands
 from cgpu.install.steps.notes import Note
+from cgpu.install.steps.units import Unit
 from cgpu.roots import below
 
 UNIT = "cgpud.service"
@@ -33,7 +34,7 @@ def plan(site: Site, runner: Runner) -> list[Plan]:
     steps = unit(site, "cgpud", cgpud)
     if not has_driver:
         when = "once NVIDIA's driver is installed: systemctl enable --now cgpud"
-        stops = Commands("", undo=starts("cgpud", "").undo, undo_title="cgpud stops for good")
+        stops = replace(starts("cgpud", ""), starts=False)
         return [*steps, *([stops] if steps else []), Note(f"start the engine {when}{trial}")]
     is_active = runner.run(("systemctl", "is-active", "--quiet", UNIT)).status == 0
     if site.node.ours.engine == "cgpud" and not is_active:
@@ -59,8 +60,6 @@ def unit(site: Site, name: str, command: str) -> list[Plan]:
     return [forget, *files, Commands("systemd reads its units", do=(RELOAD,))]
 
 
-def starts(name: str, title: str) -> Commands:
+def starts(name: str, title: str) -> Unit:
     """Return the step that starts a unit for good."""
-    enable = Command(("systemctl", "enable", "--now", f"{name}.service"))
-    disable = Command(("systemctl", "disable", "--now", f"{name}.service"))
-    return Commands(title, do=(enable,), undo=(disable,), undo_title=f"{name} stops for good")
+    return Unit(name, title, f"{name} stops for good")

@@ -127,10 +127,12 @@ def _other_out(version: str, release: str) -> Plan:
     What is loaded stays, and what was built.
     """
     named = ("-m", PACKAGE, "-v", version, "-k", release)
+    again = Command(("dkms", "install", *named), where=f"{DKMS}/{version}", needed=False, timeout=BUILD_S)
     return Commands(
         f"dkms takes version {version} out of {release}; what is loaded stays",
         do=(Command(("dkms", "uninstall", *named), needed=False),),
-        undo=(Command(("dkms", "install", *named), where=f"{DKMS}/{version}", timeout=BUILD_S),),
+        # Its kernel's headers may be gone by then, and would never come back.
+        undo=(again,),
         undo_title=f"dkms puts version {version} back",
     )
 

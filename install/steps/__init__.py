@@ -57,12 +57,14 @@ def load(document: Mapping[str, Any]) -> Step:
     from cgpu.install.steps.module import LoadModule
     from cgpu.install.steps.notes import Note
     from cgpu.install.steps.runtime import Runtime
+    from cgpu.install.steps.units import Unit
 
-    kinds: dict[str, type[Commands | FileChanges | LoadModule | Note | Runtime]] = {
+    kinds: dict[str, type[Commands | FileChanges | LoadModule | Note | Runtime | Unit]] = {
         "commands": Commands,
         "files": FileChanges,
         "module": LoadModule,
         "note": Note,
         "runtime": Runtime,
+        "unit": Unit,
     }
     return kinds[document["kind"]].from_json(document)

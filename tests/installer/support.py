@@ -21,6 +21,7 @@ OLD = 1_600_000_000_000_000_000
 Entry = tuple[str, int, int, int, bytes, tuple[tuple[str, bytes], ...], int]
 DAEMON = Request("daemon")
 DRIVER = "580.142"
+UNIT_FOLDERS = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
 
 
 def make_node(root: Path) -> Path:
@@ -94,14 +95,18 @@ class System:
             case "is-active" | "is-enabled":
                 return Done(0 if enabled.exists() else 3, "")
             case "enable":
-                if not (self.root / "etc/systemd/system" / unit).exists():
+                if not self.has_file(unit):
                     return Done(1, f"Unit file {unit} does not exist.\n")
                 enabled.touch()
             case "disable":
-                if not (self.root / "etc/systemd/system" / unit).exists():
+                if not self.has_file(unit):
                     return Done(1, f"Unit file {unit} does not exist.\n")
                 enabled.unlink(missing_ok=True)
         return Done(0, "")
+
+    def has_file(self, unit: str) -> bool:
+        """Return whether systemd finds a unit."""
+        return any((self.root / folder / unit).exists() for folder in UNIT_FOLDERS)
 
 
 def facts(

@@ -157,6 +157,29 @@ def test_over_an_earlier_version(root: Path) -> None:
     assert snapshot(root) == before
 
 
+def test_an_earlier_version_that_cannot_be_built_any_more(root: Path) -> None:
+    """Without the headers of that kernel the earlier version is left to the user, and all else comes back."""
+    (root / "var/lib/dkms/opencgpu/0.0.9/6.1.0-56-amd64").mkdir(parents=True)
+    before = snapshot(root)
+    module_installer(root).install(MODULE)
+    again = "dkms install -m opencgpu -v 0.0.9 -k 6.1.0-56-amd64"
+    one = module_installer(root, Kernel(root, again))
+    one.uninstall(None)
+    assert [line for line in one.notes if line.startswith(f"left to you: {again} (")]
+    assert snapshot(root) == before
+
+
+def test_an_earlier_version_after_a_failure(root: Path) -> None:
+    """Where the build fails, and the earlier version does not come back either, both are said."""
+    (root / "var/lib/dkms/opencgpu/0.0.9/6.1.0-56-amd64").mkdir(parents=True)
+    before = snapshot(root)
+    one = module_installer(root, Kernel(root, "dkms install"))
+    with pytest.raises(CgpuError, match=f"dkms install -m opencgpu -v {__version__} .*does not work today"):
+        one.install(MODULE)
+    assert any(line.startswith("left to you: dkms install -m opencgpu -v 0.0.9 ") for line in one.notes)
+    assert snapshot(root) == before
+
+
 @pytest.mark.parametrize("command", ["dkms install", "modprobe", "enable"])
 def test_a_failure(root: Path, command: str) -> None:
     """Where the build, the load or the configuration fails, nothing is left, and the line says why."""
