@@ -16,8 +16,7 @@ from typing import Any
 
 from cgpu import __version__
 from cgpu.errors import CgpuError
-from cgpu.files import read_bounded
-from cgpu.install import atomic, places, steps
+from cgpu.install import atomic, owned, places, steps
 from cgpu.install.steps import Step
 from cgpu.install.store import RELEASED, Store
 from cgpu.roots import below
@@ -26,7 +25,6 @@ FORMAT = 1
 NAME = "journal.json"
 CONTENTS = "before"
 STAGING = "staging"
-MAX_BYTES = 16 << 20
 
 # What is going on. CHANGING: steps from `committed` on are not all done.
 CHANGING = "changing"
@@ -128,20 +126,14 @@ def clear_staging(folder: Path) -> None:
 
 
 def _trusted(path: Path) -> bytes:
-    """Return what the record holds. Raises OSError; CgpuError where somebody else may have written it.
-
-    Root runs the commands that it names, and writes the files.
-    """
-    raw = read_bounded(str(path), MAX_BYTES)
-    home = path.parent.parent
-    for place in (home, path.parent, path):
-        about = place.stat()
-        if about.st_uid not in (0, os.geteuid()) or about.st_mode & 0o022:
-            raise CgpuError(
-                f"{place}: owner {about.st_uid}, mode {about.st_mode & 0o7777:04o}: others than root may "
-                f"have written what root is to do: look at {path}, then: "
-                f"chown -R root:root {home}; chmod -R go-w {home}"
-            )
+    """Return what the record holds. Raises OSError; CgpuError where somebody else may have written it."""
+    folder, home = path.parent, path.parent.parent
+    raw = owned.read(path, home)
+    for place in (home, folder):
+        owned.check(place, place.stat(), home)
+    for name in (CONTENTS, RELEASED):
+        with contextlib.suppress(FileNotFoundError):
+            owned.check(folder / name, (folder / name).lstat(), home)
     return raw
 
 

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from cgpu.errors import CgpuError
-from cgpu.install import atomic
+from cgpu.install import atomic, owned
 
 RELEASED = "released.json"  # beside the store: settings in between, see steps/runtime.py
 FILE_MODE = 0o600
@@ -30,17 +31,18 @@ class Store:
         """Keep a content, on the disk when this returns; return its name. Raises OSError."""
         name = digest(content)
         path = self.folder / name
-        if not path.exists():
+        try:
+            self.get(name)
+        except CgpuError:
             self.folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-            status = self.folder.stat()
-            atomic.write(path, content, atomic.Meta(FILE_MODE, status.st_uid, status.st_gid))
+            atomic.write(path, content, atomic.Meta(FILE_MODE, os.geteuid(), os.getegid()))
         return name
 
     def get(self, name: str) -> bytes:
-        """Return a content. Raises CgpuError when it is not there, or is not what its name says."""
+        """Return a content. Raises CgpuError when it is not there, not root's, or not what its name says."""
         path = self.folder / name
         try:
-            content = path.read_bytes()
+            content = owned.read(path, self.folder.parent.parent)
         except OSError as error:
             raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
         if digest(content) != name:
@@ -49,7 +51,9 @@ class Store:
 
     def clear(self) -> None:
         """Remove all contents and the folder. Raises OSError."""
-        if self.folder.is_dir():
+        if self.folder.is_symlink():
+            self.folder.unlink()
+        elif self.folder.is_dir():
             for path in self.folder.iterdir():
                 path.unlink(missing_ok=True)
             self.folder.rmdir()

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.install import atomic
+from cgpu.install import atomic, owned
 from cgpu.install.context import Context
 from cgpu.install.places import on_node
 from cgpu.install.runner import must
@@ -150,7 +150,8 @@ def _record(context: Context) -> Path:
 
 def _recorded(context: Context) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(_record(context).read_bytes())
+        path = _record(context)
+        found: dict[str, Any] = json.loads(owned.read(path, path.parent.parent))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,9 +15,11 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.install import journal, signals
+from cgpu.install.installation import Request
 from cgpu.install.runner import Done
 from cgpu.install.steps.commands import Command, Commands
-from tests.installer.support import System, snapshot
+from cgpu.install.store import digest
+from tests.installer.support import System, installer, make_node, snapshot
 from tests.installer.test_steps import Node
 
 HEAD = '{"format": 1, "version": "1", "state": "installed", "operation": "", "committed": 0,'
@@ -73,6 +76,81 @@ def test_a_record_that_others_may_have_written(node: Node, name: str, *, owner: 
         place.chmod(0o722)
     with pytest.raises(CgpuError, match=r"others than root may have written.* chown -R root:root /.*/cgpu"):
         journal.load(node.root)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["before", "released.json"])
+@pytest.mark.parametrize("how", ["owner", "mode", "link"])
+def test_what_others_may_have_put_beside_a_record(node: Node, name: str, how: str) -> None:
+    """The contents, and the settings in between, are believed as little when they are open or a link."""
+    node.do(node.edit("etc/first", None, b"1\n"))
+    place = node.root / "var/lib/cgpu/install" / name
+    if name == "before":
+        place.mkdir(mode=0o700, exist_ok=True)
+    else:
+        place.touch(mode=0o600)
+    message = r"others than root may have written.* chown -R root:root /.*/cgpu"
+    match how:
+        case "owner":
+            os.chown(place, 1000, 1000)
+        case "mode":
+            place.chmod(0o722)
+        case "link":
+            place.rename(node.root / "elsewhere")
+            place.symlink_to(node.root / "elsewhere")
+            message = "is a link, and none of the record is"
+    with pytest.raises(CgpuError, match=message):
+        journal.load(node.root)
+
+
+@pytest.mark.root
+def test_a_content_of_others(node: Node) -> None:
+    """A content that others own is not put in a file's place, and is written anew when it is needed."""
+    store = journal.at(node.root).store
+    name = store.put(b"1\n")
+    os.chown(store.folder / name, 1000, 1000)
+    with pytest.raises(CgpuError, match="owner 1000, mode 0600: others than root may have written"):
+        store.get(name)
+    assert store.put(b"1\n") == name
+    assert store.get(name) == b"1\n"
+    (store.folder / name).rename(node.root / "content")
+    (store.folder / name).symlink_to(node.root / "content")
+    with pytest.raises(CgpuError, match="cannot be read"):
+        store.get(name)
+
+
+def test_a_link_in_place_of_the_contents(node: Node) -> None:
+    """Where there is no record, what is left of one is removed, and nothing that a link leads to."""
+    folder = node.root / "var/lib/cgpu/install"
+    folder.mkdir(parents=True)
+    (folder / "before").symlink_to(node.root / "etc")
+    before = snapshot(node.root / "etc")
+    journal.sweep(folder)
+    assert snapshot(node.root / "etc") == before
+    assert not folder.exists()
+
+
+@pytest.mark.root
+def test_planted_settings_in_between(tmp_path: Path) -> None:
+    """What somebody has put beside the record while it was open writes no file once it is closed."""
+    root = make_node(tmp_path / "machine")
+    installer(root).install(Request("daemon", ("whale",)))
+    folder, hosts, planted = root / "var/lib/cgpu/install", root / "etc/hosts", b"192.0.2.1 localhost\n"
+    (folder / "before" / digest(planted)).write_bytes(planted)
+    meta = {"mode": 0o666, "uid": 1000, "gid": 1000, "xattrs": {}, "mtime_ns": None}
+    states = {
+        "file": str(hosts),
+        "between": digest(hosts.read_bytes()),
+        "after": digest(planted),
+        "meta": meta,
+    }
+    (folder / "released.json").write_text(json.dumps({"/etc/hosts": states}))
+    os.chown(folder / "released.json", 1000, 1000)
+    os.chown(folder / "before" / digest(planted), 1000, 1000)
+    before = snapshot(root)
+    with pytest.raises(CgpuError, match=r"released\.json: owner 1000, .*others than root may have written"):
+        installer(root).uninstall(None)
+    assert snapshot(root) == before
 
 
 @pytest.mark.root

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether others than root may have written what the record holds: root does what it says."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from cgpu.errors import CgpuError
+from cgpu.files import read_fd
+
+MAX_BYTES = 16 << 20
+OTHERS_WRITE = 0o022
+
+
+def read(path: Path, home: Path) -> bytes:
+    """Return what a file holds. Raises OSError; CgpuError where somebody else may have written it.
+
+    home: the folder that the advice is about.
+    """
+    # O_NONBLOCK: a named pipe put in the file's place must not hold us up.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        check(path, os.fstat(fd), home)
+        return read_fd(fd, MAX_BYTES)
+    finally:
+        os.close(fd)
+
+
+def check(path: Path, about: os.stat_result, home: Path) -> None:
+    """Raise CgpuError where somebody else may have written it, or where it is a link."""
+    if stat.S_ISLNK(about.st_mode):
+        raise CgpuError(f"{path}: is a link, and none of the record is: look where it leads, then: rm {path}")
+    if about.st_uid not in (0, os.geteuid()) or about.st_mode & OTHERS_WRITE:
+        raise CgpuError(
+            f"{path}: owner {about.st_uid}, mode {about.st_mode & 0o7777:04o}: others than root may have "
+            f"written what root is to do: look at {path}, then: "
+            f"chown -R root:root {home}; chmod -R go-w {home}"
+        )
