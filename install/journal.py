@@ -57,9 +57,8 @@ class Journal:
 
     def save(self) -> None:
         """Have the record on the disk. Raises OSError."""
-        self.folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        self.folder.chmod(0o700)  # it may have been made with less care, for `staging`
+        _make(self.folder)
+        self.folder.chmod(0o700)
         document = {
             "format": FORMAT,
             "version": self.version,
@@ -117,12 +116,25 @@ def sweep(folder: Path) -> None:
             path.rmdir()
 
 
+def make_staging(folder: Path) -> None:
+    """Have an empty folder for files on their way to the node. Raises OSError."""
+    clear_staging(folder)
+    _make(folder.parent)
+    folder.mkdir(mode=0o700)
+
+
 def clear_staging(folder: Path) -> None:
     """Remove the files on their way to the node. Raises OSError."""
     import shutil
 
     if folder.exists():
         shutil.rmtree(folder)
+
+
+def _make(folder: Path) -> None:
+    """Make a record's folder. Others write neither there nor beside it, whatever the umask is."""
+    folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _trusted(path: Path) -> bytes:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from cgpu import __version__, effective, paths
@@ -11,6 +10,7 @@ from cgpu.config import load
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install import atomic
+from cgpu.install.journal import make_staging
 from cgpu.install.places import KMOD, MODPROBE, MODULES_LOAD, SOURCES, program
 from cgpu.install.plans import Site
 from cgpu.install.plans.daemon import starts, unit
@@ -79,8 +79,7 @@ def _sources(site: Site, runner: Runner) -> list[Plan]:
         if below(site.root, packaged).exists():
             return []
         raise CgpuError(f"{packaged}: the module's sources are not there: apt-get install opencgpu-dkms")
-    shutil.rmtree(site.staging, ignore_errors=True)
-    site.staging.mkdir(mode=0o700, parents=True)
+    make_staging(site.staging)
     made = site.staging / f"usr/src/{PACKAGE}-{__version__}"
     must(runner, ("make", "-s", "-C", str(KMOD / "module"), "dkms-source", f"DESTDIR={site.staging}"))
     names = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())

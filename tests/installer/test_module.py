@@ -180,6 +180,18 @@ def test_an_earlier_version_after_a_failure(root: Path) -> None:
     assert snapshot(root) == before
 
 
+@pytest.mark.parametrize("mask", [0o002, 0o000, 0o077])
+def test_any_umask(root: Path, mask: int) -> None:
+    """Whatever root's umask is, the record is one that the next command believes."""
+    before, umask = snapshot(root), os.umask(mask)
+    try:
+        module_installer(root).install(MODULE)
+        module_installer(root).uninstall(None)
+    finally:
+        os.umask(umask)
+    assert snapshot(root) == before
+
+
 @pytest.mark.parametrize("command", ["dkms install", "modprobe", "enable"])
 def test_a_failure(root: Path, command: str) -> None:
     """Where the build, the load or the configuration fails, nothing is left, and the line says why."""
