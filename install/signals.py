@@ -16,14 +16,18 @@ ALL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def interrupting() -> Iterator[None]:
-    """Have the first signal end the work as a failure does; further ones must not end the taking back."""
+    """Have the first signal end the work as a failure does; further ones must not end the taking back.
+
+    One that is ignored stays so: who ran the command by nohup wants that.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         for other in ALL:
             signal.signal(other, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in ALL}
+    heard = [number for number in ALL if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:

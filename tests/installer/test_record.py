@@ -205,3 +205,17 @@ def test_signals_do_not_end_the_taking_back(node: Node) -> None:
         node.do(node.edit("etc/first", None, b"1\n"), Commands("starts", do=(start,), undo=(stop,)))
     assert snapshot(node.root) == before
     assert signal.getsignal(signal.SIGTERM) == handler
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    """Who runs a command by nohup, and closes the terminal, does not end it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals.interrupting():
+            os.kill(os.getpid(), signal.SIGHUP)
+            with signals.ignored():
+                os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
