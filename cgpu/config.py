@@ -27,6 +27,17 @@ if TYPE_CHECKING:
 
 SCHEMA = Path(__file__).resolve().parent / "schema" / "config.schema.json"
 MAX_BYTES = 1 << 20
+MAX_BITS = 128
+# PyYAML raises more than its own: for a tag whose value does not fit, a date that is none, depth without end.
+NOT_YAML = (
+    yaml.YAMLError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
 class _Loader(yaml.SafeLoader):
@@ -82,8 +93,7 @@ def check(document: object, source: str) -> Effective:
             raise CgpuError(
                 f"{source}: {show(key)}: {show(value)}: there is no such key; accepted are {accepted}"
             )
-        # Before the validator sees it: a list of lists by reference is small here and endless when shown.
-        if isinstance(value, (dict, list, set, tuple)):
+        if _is_unfit(value):
             raise _misfit(source, key, value)
     problem: ValidationError | None = next(iter(Draft202012Validator(schema()).iter_errors(document)), None)
     if problem is not None:
@@ -115,6 +125,17 @@ def write_effective(config: Effective, path: str | Path = paths.EFFECTIVE) -> No
         raise CgpuError(f"{path}: cannot be written: {error.strerror}") from error
 
 
+def _is_unfit(value: object) -> bool:
+    """Tell whether no key takes such a value, and the validator had better not see it."""
+    if isinstance(value, str):
+        # Halves of characters are in no path.
+        return any("\ud800" <= letter <= "\udfff" for letter in value)
+    if isinstance(value, int):
+        return value.bit_length() > MAX_BITS
+    # The validator shows all of it. A list of lists by reference is small here and endless then.
+    return isinstance(value, (dict, list, set, tuple))
+
+
 def _misfit(source: str, key: str, value: object) -> CgpuError:
     default = json.dumps(schema()["properties"][key]["default"])
     return CgpuError(f"{source}: {key}: {show(value)}: accepted is {accepted(key)} (default {default})")
@@ -127,7 +148,7 @@ def parse(raw: bytes, source: str) -> object:
         loader = _Loader(raw)
         loader.name = source
         return loader.get_single_data()
-    except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
+    except NOT_YAML as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark is not None else ""
         why = getattr(error, "problem", None) or "see yaml.org"

@@ -13,7 +13,7 @@ import re
 
 import yaml
 
-from cgpu.config import check, parse
+from cgpu.config import NOT_YAML, check, parse
 from cgpu.errors import CgpuError, show
 
 PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
@@ -39,7 +39,7 @@ def value_of(word: str, key: str) -> object:
     """Return the value that a word of the command line means. Raises CgpuError for one that is no value."""
     try:
         value: object = yaml.safe_load(word)
-    except yaml.YAMLError as error:
+    except NOT_YAML as error:
         raise CgpuError(f"{key}: {show(word)}: is no value; see: cgpu config explain {key}") from error
     return value
 

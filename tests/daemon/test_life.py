@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,11 @@ def test_leftovers_are_no_obstacle(base: Path, make_daemon: MakeDaemon) -> None:
     assert daemon.instances() == []
 
 
+def is_logged(daemon: Daemon, text: str, times: int) -> bool:
+    """Tell whether a daemon has logged something so often."""
+    return daemon.log().count(text) == times
+
+
 def test_reload(make_daemon: MakeDaemon) -> None:
     """SIGHUP reads the configuration again; a wrong one changes nothing and is logged."""
     daemon = make_daemon("T4", "enforce: false\n")
@@ -140,11 +146,19 @@ def test_reload(make_daemon: MakeDaemon) -> None:
     config.write_text("enforce: maybe\n")
     os.kill(daemon.pid(), signal.SIGHUP)
     eventually(lambda: "not reloaded" in daemon.log(), "the wrong configuration was not logged")
+    # What the reader of YAML itself comes to grief with.
+    pid = daemon.pid()
+    for text in ("enforce: !!bool maybe", f"policy: 0x{'f' * 5000}"):
+        refused = daemon.log().count("not reloaded") + 1
+        config.write_text(text)
+        os.kill(pid, signal.SIGHUP)
+        eventually(partial(is_logged, daemon, "not reloaded", refused), f"not logged: {text[:40]}")
     config.write_text("enforce: true\n")
     os.kill(daemon.pid(), signal.SIGHUP)
     eventually(lambda: "configuration reloaded" in daemon.log(), "the right one was not taken")
     assert '"enforce": true' in (daemon.run / "config.json").read_text()
     assert "enforce=off" not in daemon.read("engine")
+    assert daemon.pid() == pid
 
 
 @pytest.mark.parametrize(

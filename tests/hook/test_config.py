@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -106,6 +107,16 @@ def test_values(tmp_path: Path) -> None:
         ("workers: .nan", "workers: nan: accepted is a whole number from 0 to 64 (default 0)"),
         ("workers: 1e400", "workers: 1e400: accepted is a whole number from 0 to 64 (default 0)"),
         ("workers: 2020-01-01", "workers: an object: accepted is a whole number from 0 to 64 (default 0)"),
+        (
+            f"policy: 0x{'f' * 5000}",
+            "policy: a very large number: accepted is a whole number from 0 to 5 (default 1)",
+        ),
+        ('tree: "/\\ud800"', "tree: /\\ud800: accepted is an absolute path or null (default null)"),
+        ("enforce: !!bool maybe", f"is not YAML (see yaml.org){YAML}"),
+        ("policy: !!int ''", f"is not YAML (see yaml.org){YAML}"),
+        ("tree: !!timestamp x", f"is not YAML (see yaml.org){YAML}"),
+        ("tree: 2026-13-45", f"is not YAML (see yaml.org){YAML}"),
+        (f"workers: {'59:' * 200}59.5", f"is not YAML (see yaml.org){YAML}"),
         ("- 1", "a list: accepted are lines of the form KEY: VALUE"),
         ("max_inst", "max_inst: accepted are lines of the form KEY: VALUE"),
         ("policy: 1\npolicy: 2", "policy: given twice (line 2); keep one"),
@@ -141,6 +152,41 @@ def test_circular_link(tmp_path: Path) -> None:
     (tmp_path / "c").symlink_to(tmp_path / "c")
     with pytest.raises(CgpuError, match=r"c: cannot be read: "):
         config.load(tmp_path / "c")
+
+
+KINDS = "bool int float null str binary timestamp merge value map seq set omap pairs python/name:os"
+tags = st.sampled_from(["", "! ", "!x ", *(f"!!{kind} " for kind in KINDS.split())])
+words = st.one_of(
+    st.text("0123456789abefxTZ_.:+-~ \"'\\/[]{}?&*<=,", max_size=12),
+    st.text(max_size=6),
+    st.sampled_from(["maybe", "2026-13-45", "0001-01-01 00:00:00 +23:00", '"/\\ud800"']),
+    st.sampled_from([1, 33, 4400]).map(lambda digits: "0x" + "f" * digits),
+    st.integers(0, 300).map(lambda parts: "59" + ":59" * parts + ".5"),
+)
+keys = st.one_of(st.sampled_from([*DEFAULTS, "<<", "="]), words)
+lines = st.builds("{}{}: {}{}".format, st.one_of(st.just(""), tags), keys, tags, words)
+texts = st.one_of(st.text(), tags.flatmap(lambda tag: words.map(lambda word: tag + word)), lines)
+
+
+@given(st.lists(texts, max_size=3).map("\n".join))
+@example("enforce: !!bool maybe")
+@example("policy: !!int ''")
+@example("tree: !!timestamp x")
+@example("[" * 3000)
+@example(f"policy: 0x{'f' * 5000}")
+@settings(max_examples=300, deadline=None)
+def test_any_text(text: str) -> None:
+    """Whatever a file says, it is a configuration or refused with one line."""
+    try:
+        loaded = config.check(config.parse(text.encode("utf-8", "surrogatepass"), "x"), "x")
+    except CgpuError as error:
+        said = str(error)
+    else:
+        said = ""
+        written = json.dumps(loaded.to_dict())
+        assert effective._from_document("x", json.loads(written)).to_dict() == loaded.to_dict()
+        os.fsencode(f"{loaded.tree}{loaded.low_level_runtime}")
+    assert said.isprintable()
 
 
 values = st.one_of(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cgpu import config, paths
@@ -164,6 +164,14 @@ def test_set_through_a_link(file: Path, tmp_path: Path) -> None:
         (["allow_disable", "maybe"], "allow_disable: maybe: accepted is true or false (default true)"),
         (["nothing", "1"], "nothing: there is no such key; accepted are allow_disable, "),
         (["tree", "[a"], "tree: [a: is no value; see: cgpu config explain tree"),
+        (["tree", "2026-13-45"], "tree: 2026-13-45: is no value; see: cgpu config explain tree"),
+        (["tree", "0b_"], "tree: 0b_: is no value; see: cgpu config explain tree"),
+        (["tree", "[" * 3000], f"tree: {'[' * 64}...: is no value; see: cgpu config explain tree"),
+        (["policy", "!!int x"], "policy: !!int x: is no value; see: cgpu config explain policy"),
+        (
+            ["policy", "0x" + "f" * 5000],
+            "policy: a very large number: accepted is a whole number from 0 to 5",
+        ),
         (["tree", "relative"], "tree: relative: accepted is an absolute path or null"),
     ],
 )
@@ -174,6 +182,24 @@ def test_refused(file: Path, capsys: pytest.CaptureFixture[str], words: list[str
     assert line in said
     assert said.count("\n") == 1
     assert not file.exists()
+
+
+TAGS = r"(!!(bool|int|float|null|binary|timestamp|merge|value|map|seq|set|omap|pairs) )?"
+
+
+@given(
+    word=st.one_of(st.text(), st.from_regex(TAGS + r"[0-9a-fxTZ_:.+'\"\[\]{}&*<=\\ -]{0,9}", fullmatch=True))
+)
+@settings(max_examples=500, deadline=None)
+def test_any_word(word: str) -> None:
+    """Whatever stands for a value is one, or refused with one line."""
+    try:
+        config.check({"tree": edit.value_of(word, "tree")}, "file")
+    except CgpuError as error:
+        said = str(error)
+    else:
+        said = "valid"
+    assert said.isprintable()
 
 
 def test_a_broken_file_is_not_touched(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,6 +257,16 @@ def test_check(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["check", str(other)]) == 1
     assert capsys.readouterr().err.count("\n") == 1
     assert main(["check", str(tmp_path / "none.yaml")]) == 1
+    capsys.readouterr()
+    for text in (
+        "enforce: !!bool maybe",
+        "policy: !!int ''",
+        "tree: !!timestamp x",
+        f"policy: 0x{'f' * 5000}",
+    ):
+        other.write_text(text)
+        assert main(["check", str(other)]) == 1
+        assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_explain(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
