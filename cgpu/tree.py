@@ -148,8 +148,8 @@ class Tree:
         check_id(container)
         if os.path.exists(paths.DRAINING):
             raise CgpuError(
-                f"container {container}: no slices are given out while OpenCGPU is removed from this node; "
-                "if nobody does that: cgpu doctor --fix"
+                f"container {container}: no slices are given out while OpenCGPU is removed from this node or "
+                "upgraded; if nobody does that: cgpu doctor --fix"
             )
         slices = " ".join(f"gpu={gpu}:{size}:{weight}:{high}" for gpu, size, weight, high in grants)
         whole = "".join(f" native={gpu}" for gpu in natives)

@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from cgpu import __version__, config, paths
 from cgpu.arguments import Parser
 from cgpu.errors import CgpuError, one_line
-from cgpu.install import lock
+from cgpu.install import drain, lock, signals
 from cgpu.install import upgrade_daemon as daemon
 from cgpu.install import upgrade_module as module
 from cgpu.install.runner import Runner, SystemRunner
@@ -23,6 +24,8 @@ from cgpu.kmod.daemon.places import Places
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.program import Program
     from cgpu.tree import Tree
+
+ROOT = Path("/")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -58,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if tree is not None:
                 _module(runner, tree, options)
             else:
-                _daemon(runner, Places(Path(options.run)), options)
+                _daemon(Places(Path(options.run)), options)
     except (CgpuError, OSError) as error:
         print(f"cgpu upgrade: {one_line(str(error))}", file=sys.stderr)
         return 1
@@ -70,12 +73,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _alone(options: argparse.Namespace) -> Iterator[Runner]:
-    """Keep others off who load and unload modules; a daemon sees to that itself."""
-    if options.dry_run or not module.is_concerned():
+    """Keep others off who change this node; a mark that is there then is of one that was killed."""
+    if options.dry_run:
         yield SystemRunner()
         return
-    with lock.held(Path("/"), print) as held:
+    with lock.held(ROOT, print) as held:
+        if drain.end(ROOT):
+            print(f"{drain.MARK}: removed: slices are given out again")
         yield SystemRunner((held,))
+
+
+@contextlib.contextmanager
+def _drained() -> Iterator[None]:
+    """Have no slices given out meanwhile; whoever has one is known by then."""
+    with signals.interrupting():
+        try:
+            drain.begin(ROOT)
+            time.sleep(drain.SETTLE_S)
+            yield
+        finally:
+            drain.end(ROOT)
 
 
 def _count(containers: int) -> str:
@@ -92,8 +109,8 @@ def _refuse_cold(containers: int, why: str) -> CgpuError:
 # --- the daemon ---
 
 
-def _daemon(runner: Runner, places: Places, options: argparse.Namespace) -> None:
-    program, version = daemon.installed(runner, options.program)
+def _daemon(places: Places, options: argparse.Namespace) -> None:
+    program, version = daemon.installed(SystemRunner(), options.program)
     running = daemon.running(places)
     if running is None:
         print(f"no engine runs: there is nothing to do; version {version} is the next to start")
@@ -106,7 +123,7 @@ def _daemon(runner: Runner, places: Places, options: argparse.Namespace) -> None
     if running.managed and options.program is not None:
         print("systemd starts what its unit names the next time: see ExecStart= of cgpud.service")
     if options.cold:
-        _daemon_cold(runner, places, running, program, version, options)
+        _daemon_cold(places, running, program, version, "", options)
         return
     try:
         _daemon_hot(places, running, program, version, options)
@@ -115,10 +132,10 @@ def _daemon(runner: Runner, places: Places, options: argparse.Namespace) -> None
         now = daemon.running(places)
         if options.hot or now is None or now.pid != running.pid:
             raise
-        if running.containers:
-            raise _refuse_cold(running.containers, str(error)) from error
+        if now.containers:
+            raise _refuse_cold(now.containers, str(error)) from error
         print(f"not while it runs: {error}")
-        _daemon_cold(runner, places, running, program, version, options)
+        _daemon_cold(places, now, program, version, str(error), options)
 
 
 def _daemon_hot(
@@ -133,19 +150,28 @@ def _daemon_hot(
 
 
 def _daemon_cold(
-    runner: Runner,
     places: Places,
     running: daemon.Running,
     program: Program,
     version: str,
+    why: str,
     options: argparse.Namespace,
 ) -> None:
     if running.containers:
-        raise _refuse_cold(running.containers, "")
+        raise _refuse_cold(running.containers, why)
     print(f"cgpud {running.version} stops, and cgpud {version} starts")
-    if not options.dry_run:
-        daemon.cold(runner, places, running, program)
-        print(f"cgpud {version} runs")
+    if options.dry_run:
+        return
+    with _drained():
+        now = daemon.running(places)
+        if now is None:
+            raise daemon.gone()
+        if now.containers:
+            raise _refuse_cold(now.containers, why)
+        # What is stopped has to be started again. Not with the lock: what is started keeps it.
+        with signals.ignored():
+            daemon.cold(SystemRunner(), places, now, program)
+    print(f"cgpud {version} runs")
 
 
 # --- the kernel module ---
@@ -157,14 +183,13 @@ def _module(runner: Runner, tree: Tree, options: argparse.Namespace) -> None:
             f"--program {options.program}: accepted where cgpud is the engine; here it is cgpu_km"
         )
     running = module.running(tree)
-    containers = len({name for _, name in running.containers})
-    print(f"cgpu_km runs with core {running.version}, with {_count(containers)}")
+    print(f"cgpu_km runs with core {running.version}, with {_count(len(running.names()))}")
     if running.version == __version__ and not options.cold:
         left = "" if options.dry_run else module.tidy(runner, __version__)
         print(f"version {__version__} is what is installed: there is nothing to do{left}")
         return
     if options.cold:
-        _module_cold(runner, running, "", options)
+        _module_cold(runner, tree, running, "", options)
         return
     module.find(runner, __version__)
     print(f"core {__version__} takes over while containers go on")
@@ -176,24 +201,31 @@ def _module(runner: Runner, tree: Tree, options: argparse.Namespace) -> None:
     try:
         left = module.hot(runner, tree, running, __version__)
     except CgpuError as error:
-        if options.hot or containers:
-            raise _refuse_cold(containers, str(error)) if containers and not options.hot else error from None
-        print(f"not while it runs: {error}")
-        _module_cold(runner, running, str(error), options)
+        if options.hot:
+            raise
+        running = module.running(tree)
+        if not running.names():
+            print(f"not while it runs: {error}")
+        _module_cold(runner, tree, running, str(error), options)
         return
     print(f"core {__version__} runs{left}")
 
 
-def _module_cold(runner: Runner, running: module.Running, why: str, options: argparse.Namespace) -> None:
-    containers = len({name for _, name in running.containers})
-    if containers:
-        raise _refuse_cold(containers, why)
+def _module_cold(
+    runner: Runner, tree: Tree, running: module.Running, why: str, options: argparse.Namespace
+) -> None:
+    if running.names():
+        raise _refuse_cold(len(running.names()), why)
     wanted = config.load(paths.CONFIG, required=False)
     print(f"cgpu_km and its cores are unloaded, and those of version {__version__} are loaded")
     if options.dry_run:
         module.find(runner, __version__, whole=True)
         return
-    module.cold(runner, running, __version__, wanted)
+    with _drained():
+        now = module.running(tree)
+        if now.names():
+            raise _refuse_cold(len(now.names()), why)
+        module.cold(runner, now, __version__, wanted)
     print(f"core {__version__} runs")
 
 

@@ -89,16 +89,27 @@ def hot(places: Places, before: Running, program: Program, *, rehearse: bool = F
 
 
 def cold(runner: Runner, places: Places, before: Running, program: Program) -> None:
-    """Stop the one that runs and start the other.
+    """Stop the one that runs and start the other. Nobody is registered, and slices are refused.
 
     Raises CgpuError; the old one runs again then, if it can.
     """
     if before.managed:
         _restart_unit(runner)
     else:
-        manage.stop(places, force=False)
+        # Whoever writes to the tree by hand is refused by nobody. The other one may not know their state.
+        left = manage.end(places, force=False)
+        if left is None:
+            raise _go_back(runner, before, "cgpud has ended meanwhile")
+        if left:
+            count = f"{len(left)} sliced container{'' if len(left) == 1 else 's'}"
+            raise _go_back(runner, before, f"{count} came while cgpud stopped; stop them first")
         _start(runner, before, program)
     _await_running(places)
+
+
+def gone() -> CgpuError:
+    """Return what to say when none runs where one has."""
+    return CgpuError(f"cgpud does not run any more; start it with: {paths.daemon_command('start')}")
 
 
 def _await_result(places: Places, number: str) -> dict[str, Any]:
@@ -117,7 +128,7 @@ def _await_result(places: Places, number: str) -> dict[str, Any]:
                     f"process {said['pid']}; what was charged is kept; try again: cgpu upgrade"
                 )
         elif time.monotonic() > seen + GONE_S:
-            raise CgpuError(f"cgpud does not run any more; start it with: {paths.daemon_command('start')}")
+            raise gone()
         time.sleep(POLL_S)
     raise CgpuError(f"the upgrade has not ended within {UPGRADE_S:g} s; see: cgpud --status")
 
@@ -148,11 +159,15 @@ def _start(runner: Runner, before: Running, program: Program) -> None:
         why = done.last_line().removeprefix("cgpud: ") if done.status != 0 else None
     except CgpuError as error:
         why = str(error)
-    if why is None:
-        return
+    if why is not None:
+        raise _go_back(runner, before, why)
+
+
+def _go_back(runner: Runner, before: Running, why: str) -> CgpuError:
+    """Have the one before again; return what to say."""
     if before.program is None or _run(runner, before.program, *before.arguments).status != 0:
-        raise CgpuError(f"{why}; cgpud does not run now; start it with: {paths.daemon_command('start')}")
-    raise CgpuError(f"{why}; cgpud {before.version} runs again")
+        return CgpuError(f"{why}; cgpud does not run now; start it with: {paths.daemon_command('start')}")
+    return CgpuError(f"{why}; cgpud {before.version} runs again")
 
 
 def _await_running(places: Places) -> Running:

@@ -47,6 +47,10 @@ class Running:
     version: str
     containers: frozenset[tuple[int, str]]
 
+    def names(self) -> set[str]:
+        """Return the containers, each once."""
+        return {name for _, name in self.containers}
+
 
 def core_of(version: str) -> str:
     """Return the name of a version's core."""
@@ -240,8 +244,3 @@ def _loaded() -> set[str]:
 def module_tree() -> Tree | None:
     """Return the module's tree; None when it is not loaded."""
     return Tree(paths.TREE_MODULE) if paths.is_module_loaded() else None
-
-
-def is_concerned() -> bool:
-    """Tell whether the module is loaded, or was to be."""
-    return MARK.exists() or MODULE in _loaded()

@@ -71,8 +71,10 @@ def draining(now: Situation) -> list[Finding]:
     """Whether slices are refused because somebody empties the node."""
     if not below(now.node.root, paths.DRAINING).exists():
         return ok("draining", "slices are given out")
-    text = f"{paths.DRAINING}: no slices are given out while OpenCGPU is removed from this node"
-    return problem("draining", text, "wait for cgpu uninstall; if nobody does that: cgpu doctor --fix")
+    text = f"{paths.DRAINING}: no slices are given out while OpenCGPU is removed from this node or upgraded"
+    return problem(
+        "draining", text, "wait for cgpu uninstall or upgrade; if nobody does that: cgpu doctor --fix"
+    )
 
 
 def recovery() -> Any:

@@ -30,7 +30,16 @@ def status(places: Places) -> int:
 
 
 def stop(places: Places, *, force: bool) -> int:
-    """Stop the daemon and wait until it is gone. Raises CgpuError."""
+    """Stop the daemon and wait until it is gone; 0. Raises CgpuError."""
+    end(places, force=force)
+    return 0
+
+
+def end(places: Places, *, force: bool) -> list[str] | None:
+    """Stop the daemon and wait until it is gone; return the containers that it had.
+
+    None: no daemon has answered. Raises CgpuError.
+    """
     answer = control.ask(str(places.control), {"command": "stop", "force": force})
     if answer is not None and "error" in answer:
         raise CgpuError(str(answer["error"]))
@@ -44,7 +53,7 @@ def stop(places: Places, *, force: bool) -> int:
         # A daemon that died without a keeper may have left simulated cards.
         Simulator(places.sim).stop()
         places.keeper.unlink(missing_ok=True)
-        return 0
+        return None
     held = not force and (answer is None or bool(answer.get("containers")))
     _await_end(places, int(answer["pid"]) if answer is not None else 0, keeper=keeper and not held)
     if force:
@@ -52,7 +61,7 @@ def stop(places: Places, *, force: bool) -> int:
         Simulator(places.sim).stop()
     if not keeper:
         places.keeper.unlink(missing_ok=True)
-    return 0
+    return None if answer is None else list(answer.get("containers", []))
 
 
 def _await_end(places: Places, pid: int, *, keeper: bool) -> None:

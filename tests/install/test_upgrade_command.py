@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu upgrade against real daemons with simulated cards, and a kernel that only has modules' names."""
+"""cgpu upgrade against real daemons with simulated cards."""
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
+import signal
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cgpu import __version__
-from cgpu.install import upgrade_command, upgrade_module
-from cgpu.install.runner import TIMEOUT_S, Done
+from cgpu.errors import CgpuError
+from cgpu.install import drain, upgrade_command, upgrade_daemon
+from cgpu.kmod.daemon import manage
 from cgpu.kmod.daemon.program import Program
 from cgpu.tree import Tree
 from tests.daemon import versions
-from tests.daemon.harness import MIB, ROOT, Daemon
+from tests.daemon.harness import MIB, ROOT, Daemon, Sliced
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("mark")]
 
 SIX = f"gpu=0:{6043 * MIB}"
 # Says its version, and starts only to fail.
@@ -148,115 +150,139 @@ def test_what_does_not_start(daemon: Daemon, ask: Ask, others: Path) -> None:
     assert daemon.read("version") == "0.1.0\n"
 
 
-class Kernel:
-    """Modules by name, and the core in use; what cannot be tried here without a virtual machine."""
+def comes(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, at: object, name: str) -> list[Sliced]:
+    """Have a container registered as soon as a function has ended; return where it will be."""
+    made: list[Sliced] = []
+    real = getattr(at, name)
 
-    def __init__(self, tree: Path) -> None:
-        """Begin with an older version's modules."""
-        self.tree = tree
-        self.modules = {"cgpu_km", "cgpu_core_0_0_9"}
-        self.commands: list[str] = []
-        self.refusals: dict[str, str] = {}
-        self.error = 0
-        for directory in ("0/abc",):
-            (tree / directory).mkdir(parents=True)
-        for node, text in (
-            ("version", "0.0.9"),
-            ("0/uuid", "GPU-1"),
-            ("0/memtotal", "1024"),
-            ("0/max_inst", "20"),
-        ):
-            (tree / node).write_text(text + "\n")
+    def then(*words: Any, **more: Any) -> Any:
+        try:
+            return real(*words, **more)
+        finally:
+            if not made:
+                made.append(daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G"))
+                made[0].line("alloc")
 
-    def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-        """Load and unload by name."""
-        line = " ".join(words)
-        self.commands.append(line)
-        why = self.refusals.get(line, "")
-        if not why and words[0] == "modprobe":
-            self.modules.add(words[1])
-        if not why and words[0] == "rmmod":
-            self.modules.discard(words[1])
-        return Done(bool(why), why or f"{__version__}\n")
-
-    def exchange(self, tree: Tree) -> None:
-        """Take the newest core that is not in use."""
-        assert tree.path == str(self.tree)
-        self.commands.append("exchange")
-        if self.error:
-            raise OSError(self.error, os.strerror(self.error))
-        (self.tree / "version").write_text(__version__ + "\n")
-
-
-@pytest.fixture
-def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    """A kernel with the module loaded."""
-    made = Kernel(tmp_path / "tree")
-    monkeypatch.setattr(upgrade_module, "module_tree", lambda: Tree(str(made.tree)))
-    monkeypatch.setattr(upgrade_command, "SystemRunner", lambda _held=(): made)
-    monkeypatch.setattr(upgrade_module, "_loaded", lambda: set(made.modules))
-    monkeypatch.setattr(upgrade_module, "_ask_to_exchange", made.exchange)
-    monkeypatch.setattr(upgrade_module, "UNLOAD_S", 0.0)
+    monkeypatch.setattr(at, name, then)
     return made
 
 
-NEW = upgrade_module.core_of(__version__)
-STEPS = [f"modinfo -F version {NEW}", f"modprobe {NEW}", "exchange", "rmmod cgpu_core_0_0_9"]
-
-
-def test_module_core_takes_over(kernel: Kernel, capsys: Captured) -> None:
-    """The installed core is loaded, takes over, and the old one goes; then there is nothing to do."""
-    assert upgrade_command.main(["--dry-run"]) == 0
-    assert kernel.commands == STEPS[:1]
-    assert upgrade_command.main([]) == 0
-    assert kernel.commands[1:] == STEPS
-    assert capsys.readouterr().out.endswith(f"core {__version__} runs\n")
-    kernel.modules.add("cgpu_core_0_0_9")
-    assert upgrade_command.main([]) == 0
-    assert kernel.modules == {"cgpu_km", NEW}
-
-
 @pytest.mark.parametrize(
-    ("number", "why"), [(errno.EBUSY, "did not end in time"), (errno.EPROTO, "cannot read the state")]
+    ("at", "name", "words"),
+    [(upgrade_daemon, "hot", ()), (drain, "begin", ()), (drain, "begin", ("--cold",))],
 )
-def test_module_core_is_refused(kernel: Kernel, capsys: Captured, number: int, why: str) -> None:
-    """Where the exchange fails, the core that was loaded for it goes, and the one in use stays."""
-    kernel.error = number
-    assert upgrade_command.main(["--hot"]) == 1
-    error = capsys.readouterr().err
-    assert why in error
-    assert error.count("\n") == 1
-    assert kernel.modules == {"cgpu_km", "cgpu_core_0_0_9"}
-
-
-def test_module_of_another_interface(kernel: Kernel, capsys: Captured) -> None:
-    """A core for another cgpu_km is refused beside containers."""
-    kernel.refusals[STEPS[1]] = "modprobe: ERROR: could not insert: Protocol error"
-    assert upgrade_command.main([]) == 1
-    error = capsys.readouterr().err
-    assert "was made for another cgpu_km" in error
+def test_cold_beside_one_that_came_meanwhile(
+    daemon: Daemon,
+    ask: Ask,
+    foreign: Program,
+    mark: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    at: object,
+    name: str,
+    words: tuple[str, ...],
+) -> None:
+    """Who is registered during the hot attempt, or before slices are refused, keeps what he has."""
+    made = comes(daemon, monkeypatch, at, name)
+    pid = daemon.pid()
+    status, _, error = ask("--program", foreign.argv[0], *words)
+    assert (status, daemon.pid(), mark.exists()) == (1, pid, False)
     assert error.endswith("--cold: 1 sliced container runs; stop them first\n")
-    assert kernel.modules == {"cgpu_km", "cgpu_core_0_0_9"}
+    assert error.count("\n") == 1
+    assert daemon.used(made[0]) == 1024 * MIB
+    assert "alloc 1073741824 size=1073741824" in made[0].finish("\n")
 
 
-def test_module_that_is_not_installed(kernel: Kernel, capsys: Captured) -> None:
-    """Without the installed core nothing is tried, and the message names the command that brings it."""
-    kernel.refusals[STEPS[0]] = "modinfo: ERROR: Module not found."
-    assert upgrade_command.main([]) == 1
-    assert capsys.readouterr().err.endswith("install it with: cgpu install --engine module\n")
-    assert kernel.commands == STEPS[:1]
+def test_cold_beside_one_that_comes_at_the_stop(
+    daemon: Daemon, ask: Ask, foreign: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is registered past the mark is found in the answer to the stop: the one before runs again."""
+    made: list[Sliced] = []
+    real = manage.end
+
+    def end(*words: Any, **more: Any) -> Any:
+        made.append(daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G"))
+        made[0].line("alloc")
+        return real(*words, **more)
+
+    monkeypatch.setattr(manage, "end", end)
+    status, _, error = ask("--cold", "--program", foreign.argv[0])
+    assert status == 1
+    assert error == (
+        "cgpu upgrade: 1 sliced container came while cgpud stopped; stop them first; cgpud 0.1.0 runs again\n"
+    )
+    assert daemon.read("version") == "0.1.0\n"
+    assert daemon.used(made[0]) == 1024 * MIB
+    assert "alloc 1073741824 size=1073741824" in made[0].finish("\n")
 
 
-def test_module_core_of_an_upgrade_before(kernel: Kernel) -> None:
-    """A core that an attempt before this one has left goes first: the kernel would take it for ours."""
-    kernel.modules.add("cgpu_core_0_0_8")
-    assert upgrade_command.main([]) == 0
-    assert kernel.commands == [STEPS[0], "rmmod cgpu_core_0_0_8", *STEPS[1:]]
-    assert kernel.modules == {"cgpu_km", NEW}
+def test_cold_that_finds_nobody_to_stop(
+    daemon: Daemon, ask: Ask, newer: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a daemon that ends by itself nobody knows what it had: it is started again, and no other one."""
+    real = manage.end
+
+    def end(*words: Any, **more: Any) -> Any:
+        real(*words, **more)
+        return real(*words, **more)
+
+    monkeypatch.setattr(manage, "end", end)
+    status, _, error = ask("--cold", "--program", newer.argv[0])
+    assert (status, error) == (1, "cgpu upgrade: cgpud has ended meanwhile; cgpud 0.1.0 runs again\n")
+    assert daemon.read("version") == "0.1.0\n"
 
 
-def test_calls_in_the_old_core(kernel: Kernel, capsys: Captured) -> None:
-    """An old core whose calls have not ended stays, and the message says how it goes later."""
-    kernel.refusals[STEPS[3]] = "rmmod: ERROR: Module is in use"
-    assert upgrade_command.main([]) == 0
-    assert capsys.readouterr().out.endswith("unload it later: rmmod cgpu_core_0_0_9\n")
+def test_no_slices_while_cold(
+    daemon: Daemon, ask: Ask, newer: Program, mark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the stop and the start slices are refused; then, and where it fails, they are given out."""
+    seen: list[bool] = []
+    real = upgrade_daemon.cold
+
+    def cold(*words: Any) -> None:
+        seen.append(mark.exists())
+        with pytest.raises(
+            CgpuError, match=r"no slices are given out while OpenCGPU is removed .* or upgraded"
+        ):
+            Tree(str(daemon.tree)).register("abc", 1, [])
+        real(*words)
+
+    monkeypatch.setattr(upgrade_daemon, "cold", cold)
+    assert ask("--cold", "--dry-run", "--program", newer.argv[0])[0] == 0
+    assert seen == []
+    assert ask("--cold", "--program", newer.argv[0])[0] == 0
+    assert (seen, mark.exists()) == ([True], False)
+
+
+@pytest.mark.parametrize("how", ["fails", "interrupted"])
+def test_the_mark_of_a_cold_one_that_ends(
+    daemon: Daemon, ask: Ask, mark: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Where it fails, or a signal ends it before the stop, slices are given out again."""
+    real = drain.begin
+
+    def begin(root: Path) -> None:
+        real(root)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def cold(*_: object) -> None:
+        raise CgpuError("it fails today")
+
+    pid = daemon.pid()
+    monkeypatch.setattr(upgrade_daemon, "cold", cold)
+    if how == "interrupted":
+        monkeypatch.setattr(drain, "begin", begin)
+    status, _, error = ask("--cold")
+    assert (status, error.count("\n"), mark.exists()) == (1, 1, False)
+    assert ("interrupted" in error) == (how == "interrupted")
+    assert daemon.pid() == pid
+
+
+def test_a_killed_cold_one_has_left_its_mark(daemon: Daemon, ask: Ask, mark: Path) -> None:
+    """What has been killed refuses slices until somebody asks again."""
+    mark.touch()
+    assert ask("--dry-run")[0] == 0
+    assert mark.exists()
+    status, out, _ = ask()
+    assert (status, mark.exists()) == (0, False)
+    assert f"{mark}: removed: slices are given out again\n" in out
