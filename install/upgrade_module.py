@@ -165,6 +165,12 @@ def cold(runner: Runner, before: Running, version: str, wanted: Effective) -> No
     MARK.touch(mode=0o600)
     try:
         _unload_all(runner)
+    except CgpuError as error:
+        tree = module_tree()
+        # The core in use is held by whoever is registered past the mark.
+        on = tree is not None and tree.read("version").strip() == before.version
+        raise CgpuError(f"{error}; {_go_on(before) if on else _go_back(runner, before, given)}") from error
+    try:
         _load(runner, version, wanted)
     except CgpuError as error:
         raise CgpuError(f"{error}; {_go_back(runner, before, given)}") from error
@@ -208,12 +214,13 @@ def _load(runner: Runner, version: str, wanted: Effective) -> None:
     apply.apply(wanted)
 
 
+def _go_on(before: Running) -> str:
+    MARK.unlink()
+    return f"core {before.version} goes on"
+
+
 def _go_back(runner: Runner, before: Running, given: Sequence[str]) -> str:
     """Have the one before again, by the files that dkms keeps of it; return how that went."""
-    tree = module_tree()
-    if tree is not None and tree.read("version").strip() == before.version:
-        MARK.unlink()
-        return f"core {before.version} goes on"
     uname = os.uname()
     kept = Path(DKMS) / before.version / uname.release / uname.machine / "module"
     try:

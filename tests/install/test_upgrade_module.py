@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cgpu import __version__, paths
+from cgpu import __version__, apply, paths
+from cgpu.errors import CgpuError
 from cgpu.install import drain, upgrade_command, upgrade_module
 from cgpu.install.plans.module import AT_LOAD
 from cgpu.install.runner import TIMEOUT_S, Done
@@ -156,6 +157,37 @@ def test_module_cold_beside_one_that_came_meanwhile(
     assert upgrade_command.main(["--cold"]) == 1
     assert capsys.readouterr().err == "cgpu upgrade: --cold: 1 sliced container runs; stop them first\n"
     assert kernel.commands == []
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("version", [__version__, "0.0.9"])
+def test_module_cold_that_takes_no_configuration(
+    kernel: Kernel,
+    tmp_path: Path,
+    mark: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Captured,
+    version: str,
+) -> None:
+    """Of a core that was loaded anew it is not said that it goes on, whichever version it is."""
+    none_registered(kernel, tmp_path, monkeypatch, version)
+    draining: list[bool] = []
+
+    def refuse(_: object) -> None:
+        draining.append(mark.exists())
+        raise CgpuError("context_memory: 5: cannot be set in the loaded module (Invalid argument)")
+
+    monkeypatch.setattr(apply, "apply", refuse)
+    assert upgrade_command.main(["--cold"]) == 1
+    error = capsys.readouterr().err
+    assert f"; core {version} runs again, without the configuration: context_memory: 5: " in error
+    assert error.count("\n") == 1
+    given = " ".join(f"{key}=Y" for key in AT_LOAD)
+    assert kernel.commands[-2:] == [
+        f"modprobe cgpu_km {given}",
+        f"modprobe {upgrade_module.core_of(version)}",
+    ]
+    assert draining == [True, True]
     assert not mark.exists()
 
 
