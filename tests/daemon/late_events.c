@@ -4,13 +4,9 @@
  * one stays watched, and registered as long as its own process runs.
  */
 #include <semaphore.h>
-#include <signal.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "bench.h"
+#include "child.h"
 #include "cgroup.h"
 #include "engine.h"
 #include "lever.h"
@@ -52,25 +48,6 @@ u32 __wrap_lever_reconcile(struct cgpud *d, s64 slot)
 	return 0;
 }
 
-static pid_t begin(void)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
-	CHECK(pid > 0);
-	return pid;
-}
-
-static void end(pid_t pid)
-{
-	CHECK_EQ(kill(pid, SIGKILL), 0);
-	CHECK_EQ(waitpid(pid, NULL, 0), pid);
-}
-
 /* Let the thread deal with what has come, until it is about to look again. */
 static void look(void)
 {
@@ -95,7 +72,7 @@ int main(void)
 {
 	struct bench *bench = bench_new("580.142");
 	struct cgpud *d = calloc(1, sizeof(*d));
-	pid_t first = begin(), second = begin();
+	pid_t first = child_begin(), second = child_begin();
 	struct cgpu_container_info info;
 	u32 slot;
 
@@ -114,7 +91,7 @@ int main(void)
 	CHECK(d->lever.init[slot].pidfd >= 0);
 
 	lever_kick(d);
-	end(first);
+	child_end(first);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	create(bench, "b", second);
 	look();
@@ -122,7 +99,7 @@ int main(void)
 	CHECK_EQ(info.slot, slot);
 	CHECK(d->lever.init[slot].pidfd >= 0);
 
-	end(second);
+	child_end(second);
 	look();
 	CHECK(!registered(bench, &info));
 	atomic_store(&d->stopping, 1);

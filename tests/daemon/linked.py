@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links a C test program with the objects of the daemon's library, and the bench of the core's tests."""
+"""Links a C test program with the objects of the daemon's library and the core's test bench, and runs it."""
 
 from __future__ import annotations
 
@@ -24,3 +24,9 @@ def linked(source: Path, wrapped: Sequence[str], output: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return output
+
+
+def succeeds(program: Path, *arguments: str) -> None:
+    """Fail with what the program says unless it ends well."""
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr

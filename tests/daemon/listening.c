@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who is served, with eventfds in the place of listeners. */
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "listener.h"
 
 #define SHARE 2
@@ -14,14 +12,6 @@
 #define WAITING 3
 
 static struct listeners listeners;
-
-static void check(int holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "not so: %s\n", what);
-	exit(1);
-}
 
 static int is_ready(void)
 {
@@ -36,9 +26,9 @@ static u64 next(void)
 	u32 events;
 	s64 event;
 
-	check(is_ready(), "somebody is to be served");
+	CHECK(is_ready());
 	event = listener_wait(&listeners, &events);
-	check(event >= 0 && event != LISTENER_WAKE, "it is a listener");
+	CHECK(event >= 0 && event != LISTENER_WAKE);
 	return (u64)event;
 }
 
@@ -46,7 +36,7 @@ static int add(u64 serial)
 {
 	int fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
 
-	check(listener_add(&listeners, fd, 0, 1, serial) == 0, "it is added");
+	CHECK(listener_add(&listeners, fd, 0, 1, serial) == 0);
 	return fd;
 }
 
@@ -55,12 +45,12 @@ static void silence(int fd)
 {
 	u64 n;
 
-	check(read(fd, &n, sizeof(n)) == sizeof(n), "it had a call");
+	CHECK(read(fd, &n, sizeof(n)) == sizeof(n));
 }
 
 static void open_all(void)
 {
-	check(listeners_open(&listeners, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) == 0, "epoll works");
+	CHECK(listeners_open(&listeners, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) == 0);
 	listeners.share = SHARE;
 	listeners.crowd = CROWD;
 }
@@ -76,21 +66,21 @@ static void interrupted_calls_hold_nobody_up(void)
 		int call = add(1 + i);
 
 		busy[i] = listener_get(&listeners, next());
-		check(busy[i] != NULL, "the container has workers left");
+		CHECK(busy[i] != NULL);
 		silence(call);
 	}
 	for (i = 0; i < WAITING; i++)
 		fd[i] = add(100 + i);
 	for (i = 0; i < WAITING; i++)
-		check(!listener_get(&listeners, next()), "the container has no worker left");
-	check(!is_ready(), "they wait");
+		CHECK(!listener_get(&listeners, next()));
+	CHECK(!is_ready());
 
 	for (i = 0; i < WAITING - 1; i++)
 		silence(fd[i]);
 	for (i = 0; i < SHARE; i++)
 		listener_put(&listeners, busy[i]);
 	busy[0] = listener_get(&listeners, next());
-	check(busy[0] && busy[0]->serial == 100 + WAITING - 1, "the one that still waits is served");
+	CHECK(busy[0] && busy[0]->serial == 100 + WAITING - 1);
 	listener_put(&listeners, busy[0]);
 }
 
@@ -103,25 +93,25 @@ static void a_late_worker_leaves_the_next_alone(void)
 	add(1);
 	event = next();
 	one = listener_find(&listeners, 1);
-	check(one != NULL, "it is there");
+	CHECK(one != NULL);
 	listener_kill(&listeners, one);
 	listener_put(&listeners, one);
 	add(2);
-	check(listener_find(&listeners, 2) == one, "the next has its place");
+	CHECK(listener_find(&listeners, 2) == one);
 	listener_put(&listeners, one);
-	check(!listener_get(&listeners, event), "what was heard does not mean it");
+	CHECK(!listener_get(&listeners, event));
 	event = next();
-	check(listener_get(&listeners, event) == one, "it is heard by itself");
+	CHECK(listener_get(&listeners, event) == one);
 }
 
 int main(int argc, char **argv)
 {
+	static const struct test tests[] = {
+		TEST(interrupted_calls_hold_nobody_up),
+		TEST(a_late_worker_leaves_the_next_alone),
+		{ NULL, NULL },
+	};
+
 	open_all();
-	if (argc > 1 && !strcmp(argv[1], "interrupted"))
-		interrupted_calls_hold_nobody_up();
-	else if (argc > 1 && !strcmp(argv[1], "late"))
-		a_late_worker_leaves_the_next_alone();
-	else
-		return 2;
-	return 0;
+	return bench_main(argc, argv, tests);
 }

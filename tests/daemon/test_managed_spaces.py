@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.linked import linked
+from tests.daemon.linked import linked, succeeds
 
 SOURCE = Path(__file__).with_name("managed_spaces.c")
 NAMES = re.findall(r"\bTEST\((\w+)\),", SOURCE.read_text())
@@ -25,8 +25,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", NAMES)
 def test_fact(program: Path, name: str) -> None:
     """The fact that a C test is named after holds."""
-    done = subprocess.run([program, name], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
+    succeeds(program, name)
 
 
 def test_program_lists_its_tests(program: Path) -> None:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.daemon.linked import linked
+from tests.daemon.linked import linked, succeeds
 
 SOURCE = Path(__file__).with_name("samples.c")
 NAMES = re.findall(r"\bTEST\((\w+)\),", SOURCE.read_text())
@@ -24,5 +23,4 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", NAMES)
 def test_fact(program: Path, name: str) -> None:
     """The fact that a C test is named after holds."""
-    done = subprocess.run([program, name], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
+    succeeds(program, name)

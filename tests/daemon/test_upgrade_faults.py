@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,14 +59,6 @@ if "--successor" in sys.argv:
 BEFORE = ("got hello", "sent prepared", "got take", "copied")
 # Once it was ready, the one before may have named it the daemon: then it is started anew.
 AFTER = ("sent ready", "got commit", "stored", "started", "appeared", "sent serving")
-
-
-@pytest.fixture(scope="module")
-def others() -> Iterator[Path]:
-    """A folder for programs that are made once."""
-    directory = Path(tempfile.mkdtemp(prefix="faults-"))
-    yield directory
-    shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="module")

@@ -86,14 +86,6 @@ if "--successor" in sys.argv:
 
 
 @pytest.fixture(scope="module")
-def others() -> Iterator[Path]:
-    """A folder for programs that are made once."""
-    directory = Path(tempfile.mkdtemp(prefix="wrong-"))
-    yield directory
-    shutil.rmtree(directory)
-
-
-@pytest.fixture(scope="module")
 def steady_program(others: Path) -> Path:
     """A program that allocates without an end."""
     return built("steady", others)

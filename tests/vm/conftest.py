@@ -53,10 +53,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long come first, so that all who share the work end at about the same time.
     """
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+    is_full = count(False, True)
     leave_out = [] if VARIABLE in os.environ else ["debug_kernel"]
-    if VARIABLE in os.environ or not (count(False, True) or os.environ.get(PACKAGE) == "1"):
+    if VARIABLE in os.environ or not (is_full or os.environ.get(PACKAGE) == "1"):
         leave_out.append("own_disk")
-    if not count(False, True):
+    if not is_full:
         leave_out += ["full_counts", *(["next_kernel"] if os.environ.get("CI") else [])]
     unsuited = [item for item in items if any(map(item.get_closest_marker, leave_out))]
     config.hook.pytest_deselected(items=unsuited)

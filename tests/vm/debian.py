@@ -11,7 +11,6 @@ headers are there, and this version of the module is compiled in the machine.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -22,7 +21,7 @@ from tests.packages import OLD, renumber
 from tests.vm.counts import count
 from tests.vm.kernels import Kernel
 from tests.vm.node import MAKE_NODES, build_engine, build_standin
-from tests.vm.store import STORE
+from tests.vm.store import STORE, digest
 
 SUITE = "bookworm"
 DISK_SIZE = "6G"
@@ -182,12 +181,9 @@ def image(kernel: Kernel) -> Path:
     """Return a disk with the system; made once for this file's contents, for it takes most of a minute."""
     packages = packages_for(kernel)
     parts = [Path(__file__).read_text(), sources(), *packages, MAKE_NODES]
-    parts += [
-        hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(build_standin(kernel).glob("*.ko"))
-    ]
-    made = (
-        STORE / f"debian-{count('quick', 'full')}-{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:16]}"
-    )
+    modules = sorted(build_standin(kernel).glob("*.ko"))
+    name = digest([*(part.encode() for part in parts), *(path.read_bytes() for path in modules)])
+    made = STORE / f"debian-{count('quick', 'full')}-{name}"
     STORE.mkdir(parents=True, exist_ok=True)
     with (STORE / "debian.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import lzma
 import os
 import stat
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.vm.kernels import Kernel
-from tests.vm.store import STORE, put
+from tests.vm.store import STORE, digest, put
 
 GUEST = Path(__file__).resolve().parent / "guest"
 BUSYBOX = Path("/bin/busybox")
@@ -44,14 +43,6 @@ class Entry:
     name: str
     mode: int
     data: bytes = b""
-
-
-def digest(parts: Iterable[bytes]) -> str:
-    """Return a short name for contents."""
-    whole = hashlib.sha256()
-    for part in parts:
-        whole.update(hashlib.sha256(part).digest())
-    return whole.hexdigest()[:16]
 
 
 def build_agent() -> Path:

@@ -3,11 +3,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 STORE = ROOT / "kmod" / "build" / "vm"
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """Return a short name for contents."""
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(hashlib.sha256(part).digest())
+    return whole.hexdigest()[:16]
 
 
 def put(path: Path, data: bytes) -> None:

@@ -8,8 +8,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests.vm.initramfs import digest
-from tests.vm.store import ROOT, STORE, put
+from tests.vm.store import ROOT, STORE, digest, put
 
 HERE = Path(__file__).resolve().parent
 KMOD = ROOT / "kmod"
