@@ -7,9 +7,10 @@ it. It lies in /run: a reboot forgets it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cgpu import paths
@@ -41,6 +42,21 @@ def end(root: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def refusing(root: Path) -> Iterator[None]:
+    """Have no slices given out meanwhile. Raises CgpuError."""
+    try:
+        begin(root)
+        yield
+    finally:
+        end(root)
+
+
+def count(containers: int) -> str:
+    """Return so many in words."""
+    return f"{containers or 'no'} sliced container{'' if containers == 1 else 's'}"
 
 
 def sliced(root: Path) -> list[str]:

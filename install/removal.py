@@ -19,15 +19,12 @@ def remove(record: Journal, context: Context, say: Say, drain_s: float | None = 
     drain_s: how long to wait for the end of sliced containers; None: refuse while there are any.
     """
     engines = record.facts.get("runtimes", [])
-    drain.begin(context.root)
-    try:
+    with drain.refusing(context.root):
         _await_none(context, say, drain_s)
         _refuse_stuck(context, engines)
         for line in in_use.lines(context.root, context.runner, engines):
             say(line)
         transaction.take_back(record, context, say)
-    finally:
-        drain.end(context.root)
 
 
 def _await_none(context: Context, say: Say, drain_s: float | None) -> None:

@@ -86,23 +86,15 @@ def _alone(options: argparse.Namespace) -> Iterator[Runner]:
 @contextlib.contextmanager
 def _drained() -> Iterator[None]:
     """Have no slices given out meanwhile; whoever has one is known by then."""
-    with signals.interrupting():
-        try:
-            drain.begin(ROOT)
-            time.sleep(drain.SETTLE_S)
-            yield
-        finally:
-            drain.end(ROOT)
-
-
-def _count(containers: int) -> str:
-    return f"{containers or 'no'} sliced container{'' if containers == 1 else 's'}"
+    with signals.interrupting(), drain.refusing(ROOT):
+        time.sleep(drain.SETTLE_S)
+        yield
 
 
 def _refuse_cold(containers: int, why: str) -> CgpuError:
     reason = f"{why}; " if why else ""
     return CgpuError(
-        f"{reason}--cold: {_count(containers)} {'runs' if containers == 1 else 'run'}; stop them first"
+        f"{reason}--cold: {drain.count(containers)} {'runs' if containers == 1 else 'run'}; stop them first"
     )
 
 
@@ -115,7 +107,7 @@ def _daemon(places: Places, options: argparse.Namespace) -> None:
     if running is None:
         print(f"no engine runs: there is nothing to do; version {version} is the next to start")
         return
-    print(f"cgpud {running.version} runs as process {running.pid}, with {_count(running.containers)}")
+    print(f"cgpud {running.version} runs as process {running.pid}, with {drain.count(running.containers)}")
     asked = options.hot or options.cold or options.program is not None
     if running.version == version and not asked:
         print(f"version {version} is what is installed: there is nothing to do")
@@ -183,7 +175,7 @@ def _module(runner: Runner, tree: Tree, options: argparse.Namespace) -> None:
             f"--program {options.program}: accepted where cgpud is the engine; here it is cgpu_km"
         )
     running = module.running(tree)
-    print(f"cgpu_km runs with core {running.version}, with {_count(len(running.names()))}")
+    print(f"cgpu_km runs with core {running.version}, with {drain.count(len(running.names()))}")
     if running.version == __version__ and not options.cold:
         left = "" if options.dry_run else module.tidy(runner, __version__)
         print(f"version {__version__} is what is installed: there is nothing to do{left}")

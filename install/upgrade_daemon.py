@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError
+from cgpu.install import drain
 from cgpu.install.runner import Done, Runner
 from cgpu.kmod.daemon import control, manage
 from cgpu.kmod.daemon.program import Program, of, own
@@ -101,8 +102,8 @@ def cold(runner: Runner, places: Places, before: Running, program: Program) -> N
         if left is None:
             raise _go_back(runner, before, "cgpud has ended meanwhile")
         if left:
-            count = f"{len(left)} sliced container{'' if len(left) == 1 else 's'}"
-            raise _go_back(runner, before, f"{count} came while cgpud stopped; stop them first")
+            came = f"{drain.count(len(left))} came while cgpud stopped; stop them first"
+            raise _go_back(runner, before, came)
         _start(runner, before, program)
     _await_running(places)
 

@@ -8,7 +8,6 @@ import json
 import logging
 import logging.handlers
 import os
-import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from cgpu import __version__, paths
 from cgpu.arguments import Parser
 from cgpu.config import load
 from cgpu.errors import CgpuError, one_line
-from cgpu.kmod.daemon import control, notify_socket
+from cgpu.kmod.daemon import control, descriptors, notify_socket
 from cgpu.kmod.daemon.arguments import Arguments, worker_arguments
 from cgpu.kmod.daemon.keeper import LOCK, PROGRAM, Keeper, report
 from cgpu.kmod.daemon.keeper_orders import START, order
@@ -111,9 +110,7 @@ def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
     handed = [(name, fd) for name, fd in handed if name != LOCK]
     service: Service | None = None
     code = 0
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    descriptors.allow_all()
     try:
         arguments.places.make()
         service = Service(arguments, notify, handed, held)
@@ -172,9 +169,7 @@ def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: 
         log_to_stderr()
     else:
         log_to_file(arguments.places.log)
-    # It holds the listeners of all containers.
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    descriptors.allow_all()
     tree = (
         arguments.tree or load(arguments.config, required=arguments.config_required).tree or paths.TREE_DAEMON
     )

@@ -6,14 +6,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import resource
 import socket
 import time
 from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError, one_line
-from cgpu.kmod.daemon import driver_check, node_settings
+from cgpu.kmod.daemon import descriptors, driver_check, node_settings
 from cgpu.kmod.daemon.arguments import settings_of
 from cgpu.kmod.daemon.channel import PROTOCOL, Channel, ChannelError
 from cgpu.kmod.daemon.engine import Engine, StaleStateError
@@ -237,8 +236,7 @@ def run_successor(arguments: Arguments, notify: NotifySocket, fd: int) -> int:
     if os.fork() > 0:
         # Its parent is then who watches over the daemon.
         os._exit(0)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    descriptors.allow_all()
     channel = Channel(socket.socket(fileno=fd))
     service = Successor(arguments, notify, channel)
     code = 0
