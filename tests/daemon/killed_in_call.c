@@ -13,20 +13,20 @@
 #define OPENED 8
 
 static struct cgpud daemon_state;
-static struct task_cache cache;
 static struct exchange exchange;
 
 int main(void)
 {
 	int opened[OPENED], null = open("/dev/null", O_RDWR | O_CLOEXEC), i;
 	struct cgpud *d = &daemon_state;
+	struct task_cache *cache = &d->worker[0].cache;
 	struct task task;
 	pid_t pid;
 
 	devices_init(&d->devices);
 	d->pidfd_thread = process_has_thread_pidfd();
 	pid = child_begin();
-	task_init(&task, &cache, pid);
+	task_init(&task, cache, pid);
 	CHECK_EQ(task_take(d, &task, null, -1, 0), 0);
 	child_end(pid);
 
@@ -40,7 +40,7 @@ int main(void)
 	for (i = 0; i < OPENED; i++)
 		opened[i] = fcntl(null, F_DUPFD_CLOEXEC, 0);
 	task_drop(&task);
-	task_cache_clear(&cache);
+	task_cache_clear(cache);
 	for (i = 0; i < OPENED; i++)
 		CHECK(fcntl(opened[i], F_GETFD) >= 0);
 	return 0;
