@@ -14,6 +14,7 @@
 #define KIB 1024ull
 #define NOBODY 0xdead0001u
 #define NO_INDEX 0xfffeu
+#define NO_PROCESS 0xffffffffu
 /* The first pid namespace of a machine: PROC_PID_INIT_INO, include/linux/proc_ns.h */
 #define FIRST_PID_NAMESPACE 0xeffffffcu
 
@@ -21,17 +22,24 @@ static u32 listed(struct session *session, pid_t process, bool *found)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at = &session->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
 	u8 *params = rm_params(session, at->bytes);
-	u32 status, count, i;
+	u32 room = (u32)(at->bytes - at->pidTbl) / 4, status, count, one, i;
 
+	/* The number of a process, taken for the count, would otherwise pass where it is small. */
+	for (i = 0; i < room; i++)
+		put32(params + 4 * i, at->pidTbl, NO_PROCESS);
 	put32(params, at->idType, NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS);
 	put32(params, at->id, NV20_SUBDEVICE_0);
 	status = rm_control(session, session->subdevice, NV2080_CTRL_CMD_GPU_GET_PIDS, at->bytes);
 	count = get32(params, at->pidTblCount);
 	*found = false;
-	if (status == NV_OK && count > (u32)(at->bytes - at->pidTbl) / 4)
+	if (status == NV_OK && count > room)
 		return call_unlike(session, "%u processes, which do not fit into the list", count);
-	for (i = 0; status == NV_OK && i < count && at->pidTbl + 4 * i + 4 <= at->bytes; i++)
-		*found = *found || get32(params + 4 * i, at->pidTbl) == (u32)process;
+	for (i = 0; status == NV_OK && i < count; i++) {
+		one = get32(params + 4 * i, at->pidTbl);
+		if (one == NO_PROCESS)
+			return call_unlike(session, "%u processes, but the list has %u", count, i);
+		*found = *found || one == (u32)process;
+	}
 	return status;
 }
 

@@ -72,6 +72,8 @@ PROVEN = {
     "UVM_ALLOC_DEVICE_P2P_PARAMS": "bytes rmStatus",
     "UVM_ALLOC_SEMAPHORE_POOL_PARAMS": "bytes rmStatus",
 }
+# Runs a program as the second process of a pid namespace: a number as small as a count.
+SMALL_PID = ("/usr/bin/unshare", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", '"$0" "$@"; exit $?')
 HEAP = {
     "AllocSize": "owner hMemory type flags attr attr2 size limit",
     "AllocSizeRange": "owner hMemory type flags attr attr2 size limit",
@@ -85,9 +87,9 @@ FIELDS += [
 ]
 
 
-def passes(program: Path, mount: Path) -> bool:
+def passes(program: Path, mount: Path, runner: tuple[str, ...] = ()) -> bool:
     """Tell whether a program finds nothing; one that fails, or ends by itself, does not pass."""
-    command: list[str | Path] = [program, "--dev", mount, "--attempts", "1"]
+    command: list[str | Path] = [*runner, program, "--dev", mount, "--attempts", "1"]
     return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
 
 
@@ -115,3 +117,11 @@ def test_each_field(start: Start, tmp_path: Path, version: str) -> None:
             for number, mount in enumerate(mounts)
         ]
     assert [line for part in parts for line in part.result()] == []
+
+
+def test_process_number_for_count(start: Start, tmp_path: Path) -> None:
+    """The number of a process in the place of the count is no count, however small it is."""
+    mount, version, name = start("T4", "580.142").mount, "580.142", "NV2080_CTRL_GPU_GET_PIDS_PARAMS"
+    assert passes(PROGRAM, mount, SMALL_PID)
+    late = max(moved(name, "pidTblCount", version))
+    assert not passes(mutant(name, "pidTblCount", late, version, tmp_path), mount, SMALL_PID)
