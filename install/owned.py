@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from cgpu.errors import CgpuError
-from cgpu.files import read_fd
+from cgpu.files import open_nofollow, read_fd
 
 MAX_BYTES = 16 << 20
 OTHERS_WRITE = 0o022
@@ -19,8 +19,7 @@ def read(path: Path, home: Path) -> bytes:
 
     home: the folder that the advice is about.
     """
-    # O_NONBLOCK: a named pipe put in the file's place must not hold us up.
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    fd = open_nofollow(path)
     try:
         check(path, os.fstat(fd), home)
         return read_fd(fd, MAX_BYTES)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from cgpu.errors import CgpuError
+from cgpu.files import open_nofollow
 from cgpu.install.checks.configuration import differences
 from cgpu.install.checks.finding import Finding
 from cgpu.install.checks.places import PRIVATE, recovery
@@ -55,7 +56,7 @@ def _close(name: str, bits: int) -> bool:
     """Take a file or folder to root, without these bits; return whether it was otherwise."""
     try:
         # By its descriptor, and not through a link: what others could put in its place is not changed.
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = open_nofollow(name)
     except FileNotFoundError:
         return False
     try:

@@ -18,6 +18,7 @@ from pathlib import Path
 from cgpu import paths
 from cgpu.check_driver.run import CheckError, Outcome, assure_unknown
 from cgpu.errors import CgpuError
+from cgpu.files import open_nofollow
 from cgpu.replace import replace_text
 
 log = logging.getLogger(__name__)
@@ -102,7 +103,7 @@ def _passed(outcome: Outcome, root: str) -> Passed:
 def _kept(record: Path) -> Passed | None:
     """Return what is kept; None where it is anything but what was written."""
     try:
-        fd = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = open_nofollow(record)
     except OSError:
         return None
     with os.fdopen(fd, "rb") as stream:
