@@ -44,6 +44,12 @@ def end(root: Path) -> bool:
     return True
 
 
+def clear(root: Path, say: Callable[[str], None]) -> None:
+    """Remove the mark of one that was killed, and say so. Raises OSError."""
+    if end(root):
+        say(f"{MARK}: removed: slices are given out again")
+
+
 @contextlib.contextmanager
 def refusing(root: Path) -> Iterator[None]:
     """Have no slices given out meanwhile. Raises CgpuError."""

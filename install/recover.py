@@ -54,8 +54,7 @@ def mend(
         done.append(line)
         say(line)
 
-    if drain.end(root):
-        tell(f"{drain.MARK}: removed: slices are given out again")
+    drain.clear(root, tell)
     if removes:
         _finish_upgrade(root, runner, tell)
     record = journal.load(root)

@@ -78,8 +78,7 @@ def _alone(options: argparse.Namespace) -> Iterator[Runner]:
         yield SystemRunner()
         return
     with lock.held(ROOT, print) as held:
-        if drain.end(ROOT):
-            print(f"{drain.MARK}: removed: slices are given out again")
+        drain.clear(ROOT, print)
         yield SystemRunner((held,))
 
 
