@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the C tests of the daemon, each in a process of its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.linked import linked, succeeds
+
+HERE = Path(__file__).resolve().parent
+# By their names, with the functions that each has its own of.
+WRAPPED = {
+    "external_books": (
+        "process_has_ended",
+        "process_started",
+        "devices_identify",
+        "uvm_take_away",
+        "workers_wake",
+        "calloc",
+    ),
+    "listening": (),
+    "managed_spaces": ("process_has_ended", "process_started"),
+    "samples": ("rm_control",),
+    "slicing_places": (),
+}
+TESTS = [
+    (stem, name)
+    for stem in WRAPPED
+    for name in re.findall(r"\bTEST\((\w+)\),", (HERE / f"{stem}.c").read_text())
+]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Build every one once."""
+    output = tmp_path_factory.mktemp("programs")
+    return {stem: linked(HERE / f"{stem}.c", names, output / stem) for stem, names in WRAPPED.items()}
+
+
+@pytest.mark.parametrize(("stem", "name"), TESTS)
+def test_fact(programs: dict[str, Path], stem: str, name: str) -> None:
+    """The fact that a C test is named after holds."""
+    succeeds(programs[stem], name)
+
+
+@pytest.mark.parametrize("stem", WRAPPED)
+def test_program_lists_its_tests(programs: dict[str, Path], stem: str) -> None:
+    """What it says it holds is what was run."""
+    listed = subprocess.run(
+        [programs[stem], "--list"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert listed.stdout.split() == [name for one, name in TESTS if one == stem]
