@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.attacks.arena import DAEMON, LIMIT, Seen, Tenant, Word
 from tests.attacks.attack import numbers
 from tests.attacks.build import uvm_probe
-from tests.daemon.hangs import no_silence
+from tests.daemon.hangs import next_line
 from tests.daemon.harness import PROBE, Daemon, Sliced, eventually
 from tests.integration.commands import Outcome
 
@@ -30,13 +30,7 @@ class DaemonRunning:
 
     def line(self, start: str) -> str:
         """Wait for its next line that begins so."""
-        assert self._process.stdout is not None
-        with no_silence(self._process):
-            for line in self._process.stdout:
-                self._printed.append(line)
-                if line.startswith(start):
-                    return line
-        raise AssertionError(f"ended without {start!r}: {''.join(self._printed)}")
+        return next_line(self._process, start, self._printed)
 
     def go_on(self) -> None:
         """Send it a line."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.kmod.daemon.simulate import start_time
-from tests.daemon.harness import BUILD, Daemon, eventually
+from tests.daemon.harness import BUILD, Daemon, built, eventually
 
 Drive = Callable[..., None]
 
@@ -51,6 +51,12 @@ def daemon() -> Iterator[Daemon]:
     yield running
     running.close()
     shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def steady_program(others: Path) -> Path:
+    """A program that allocates without an end."""
+    return built("steady", others)
 
 
 @pytest.fixture

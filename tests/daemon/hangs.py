@@ -54,3 +54,14 @@ def no_silence(process: subprocess.Popen[str]) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+def next_line(process: subprocess.Popen[str], start: str, printed: list[str]) -> str:
+    """Wait for the next line that begins so, and keep all that came until then."""
+    assert process.stdout is not None
+    with no_silence(process):
+        for line in process.stdout:
+            printed.append(line)
+            if line.startswith(start):
+                return line
+    raise AssertionError(f"the program ended before it printed {start!r}: {''.join(printed)}")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.daemon.hangs import no_silence
+from tests.daemon.hangs import next_line
 from tests.integration.engine import ENFORCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,12 +61,7 @@ class Sliced:
 
     def line(self, start: str) -> str:
         """Return the next line that begins so."""
-        assert self.process.stdout is not None
-        with no_silence(self.process):
-            for line in self.process.stdout:
-                if line.startswith(start):
-                    return line
-        raise AssertionError(f"the program ended before it printed {start!r}")
+        return next_line(self.process, start, [])
 
 
 class Daemon:

@@ -21,7 +21,7 @@ from cgpu.kmod.daemon.notify_socket import NotifySocket
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
-from tests.daemon.harness import MIB, ROOT, Daemon, built, eventually, long_id
+from tests.daemon.harness import MIB, ROOT, Daemon, eventually, long_id
 from tests.daemon.upgrades import Steady, upgrade
 
 pytestmark = pytest.mark.root
@@ -51,12 +51,6 @@ def converting(others: Path) -> Program:
 def foreign(others: Path) -> Program:
     """A version with a layout that has nothing to do with ours."""
     return versions.build(others, "0.4.0", FOREIGN)
-
-
-@pytest.fixture(scope="module")
-def steady_program(others: Path) -> Path:
-    """A program that allocates without an end."""
-    return built("steady", others)
 
 
 def test_successor_serves_with_all_charges(make_daemon: MakeDaemon, newer: Program) -> None:

@@ -15,7 +15,7 @@ from cgpu.install import upgrade_daemon
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
-from tests.daemon.harness import MIB, ROOT, Daemon, built, eventually
+from tests.daemon.harness import MIB, ROOT, Daemon, eventually
 from tests.daemon.upgrades import Steady, upgrade
 
 pytestmark = pytest.mark.root
@@ -59,12 +59,6 @@ if "--successor" in sys.argv:
 BEFORE = ("got hello", "sent prepared", "got take", "copied")
 # Once it was ready, the one before may have named it the daemon: then it is started anew.
 AFTER = ("sent ready", "got commit", "stored", "started", "appeared", "sent serving")
-
-
-@pytest.fixture(scope="module")
-def steady_program(others: Path) -> Path:
-    """A program that allocates without an end."""
-    return built("steady", others)
 
 
 def faulty(directory: Path, step: str, whom: str) -> Program:

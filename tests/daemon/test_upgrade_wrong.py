@@ -23,7 +23,7 @@ from cgpu.kmod.daemon import mounts
 from cgpu.kmod.daemon.channel import MAX_FDS, Channel, ChannelError
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
-from tests.daemon.harness import MIB, ROOT, Daemon, built, eventually
+from tests.daemon.harness import MIB, ROOT, Daemon, eventually
 from tests.daemon.test_upgrade_faults import await_one, pids_of
 from tests.daemon.upgrades import Steady, upgrade
 
@@ -83,12 +83,6 @@ if "--successor" in sys.argv:
         return inner(*rest, **more)
     where.{name} = slowly
 """
-
-
-@pytest.fixture(scope="module")
-def steady_program(others: Path) -> Path:
-    """A program that allocates without an end."""
-    return built("steady", others)
 
 
 @pytest.fixture(scope="module")

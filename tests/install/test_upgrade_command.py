@@ -67,6 +67,13 @@ def ask(daemon: Daemon, capsys: Captured) -> Callable[..., tuple[int, str, str]]
 Ask = Callable[..., tuple[int, str, str]]
 
 
+def holding(daemon: Daemon) -> Sliced:
+    """Start a container that holds 1 GiB and asks for another in the end."""
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G")
+    sliced.line("alloc")
+    return sliced
+
+
 def test_without_an_engine(tmp_path: Path, capsys: Captured) -> None:
     """Where no engine runs there is nothing to do, and that is said."""
     assert upgrade_command.main(["--run", str(tmp_path)]) == 0
@@ -88,8 +95,7 @@ def test_same_version(daemon: Daemon, ask: Ask) -> None:
 
 def test_newer_version_takes_over(daemon: Daemon, ask: Ask, newer: Program) -> None:
     """A dry run changes nothing; then the newer one takes over while a container goes on."""
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G")
-    sliced.line("alloc")
+    sliced = holding(daemon)
     pid = daemon.pid()
     status, out, _ = ask("--program", newer.argv[0], "--dry-run")
     assert (status, daemon.pid()) == (0, pid)
@@ -160,8 +166,7 @@ def comes(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, at: object, name: str
             return real(*words, **more)
         finally:
             if not made:
-                made.append(daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G"))
-                made[0].line("alloc")
+                made.append(holding(daemon))
 
     monkeypatch.setattr(at, name, then)
     return made
@@ -201,8 +206,7 @@ def test_cold_beside_one_that_comes_at_the_stop(
     real = manage.end
 
     def end(*words: Any, **more: Any) -> Any:
-        made.append(daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G"))
-        made[0].line("alloc")
+        made.append(holding(daemon))
         return real(*words, **more)
 
     monkeypatch.setattr(manage, "end", end)

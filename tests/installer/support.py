@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from cgpu.install import drain
 from cgpu.install.facts.software import Program
 from cgpu.install.installation import Installer, Request
 from cgpu.install.node import Node, gather
 from cgpu.install.runner import TIMEOUT_S, Done
+from cgpu.roots import below
 from cgpu.runtime_config.editor import Editor
 from tests.installer.settings import ENGINES
 
@@ -49,6 +51,11 @@ def make_node(root: Path) -> Path:
     for path in root.rglob("*"):
         os.utime(path, ns=(OLD, OLD), follow_symlinks=False)
     return root
+
+
+def is_draining(root: Path) -> bool:
+    """Tell whether no slices are given out."""
+    return below(root, drain.MARK).exists()
 
 
 def snapshot(root: Path) -> dict[str, Entry]:

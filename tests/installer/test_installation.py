@@ -13,7 +13,7 @@ from cgpu import __version__
 from cgpu.config import check
 from cgpu.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.install import drain, journal
+from cgpu.install import journal
 from cgpu.install.installation import Request, choose_engine
 from cgpu.install.node import Node
 from cgpu.install.places import LAUNCHER, program
@@ -25,7 +25,7 @@ from cgpu.runtime_config.editors import EDITORS
 from cgpu.runtime_config.nvidia import Nvidia
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from tests.installer.settings import ENGINES, Lines
-from tests.installer.support import DAEMON, System, facts, installer, make_node, snapshot
+from tests.installer.support import DAEMON, System, facts, installer, is_draining, make_node, snapshot
 
 
 @pytest.fixture
@@ -287,7 +287,7 @@ def test_draining(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     marks: list[bool] = []
 
     def pass_time(seconds: float) -> None:
-        marks.append((root / drain.MARK.lstrip("/")).exists())
+        marks.append(is_draining(root))
         if len(marks) == 3:
             (tree / "0/3f2a").rmdir()
 
@@ -297,7 +297,7 @@ def test_draining(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(marks) >= 4
     assert all(marks)
     assert one.notes.count("waits for the end of 3f2a") == 1
-    assert not (root / drain.MARK.lstrip("/")).exists()
+    assert not is_draining(root)
 
 
 def test_the_editors_of_all_engines(root: Path) -> None:

@@ -15,7 +15,7 @@ from cgpu.install import drain, journal, recover
 from cgpu.install.runner import TIMEOUT_S, Done
 from tests.installer import faults
 from tests.installer.settings import ENGINES, Lines
-from tests.installer.support import DAEMON, System, installer, make_node, snapshot
+from tests.installer.support import DAEMON, System, installer, is_draining, make_node, snapshot
 from tests.installer.test_installation import a_tree
 
 ENABLED = "system/enabled/cgpud.service"
@@ -60,6 +60,14 @@ def interrupted(root: Path) -> Path:
     return root
 
 
+def both_refuse(system: System, expected: str) -> None:
+    """Neither who asks for the removal nor who finishes it gets on with it."""
+    with pytest.raises(CgpuError, match=expected):
+        installer(system.root, system, PODMAN).uninstall(None)
+    with pytest.raises(CgpuError, match=expected):
+        recover.mend(system.root, system, PODMAN)
+
+
 def move_tree(root: Path) -> None:
     """Have the tree where a configuration in force names it, and not at its usual place."""
     (root / "srv").mkdir()
@@ -74,7 +82,7 @@ def test_it_waits_for_slices(interrupted: Path) -> None:
     expected = "interrupted, and sliced containers run: 3f2a: end them, or: cgpu uninstall --drain"
     with pytest.raises(CgpuError, match=expected):
         recover.mend(interrupted, System(interrupted), PODMAN)
-    assert not (interrupted / drain.MARK.lstrip("/")).exists()
+    assert not is_draining(interrupted)
     assert (interrupted / ENABLED).exists()
     shutil.rmtree(tree)
     installer(interrupted, editors=PODMAN).uninstall(5)
@@ -84,10 +92,7 @@ def test_it_waits_for_slices(interrupted: Path) -> None:
 def test_an_engine_that_is_down(interrupted: Path) -> None:
     """Nobody knows which containers it has: the removal neither begins nor goes on."""
     expected = "cgpud is down and systemd may hold"
-    with pytest.raises(CgpuError, match=expected):
-        installer(interrupted, Holding(interrupted), PODMAN).uninstall(None)
-    with pytest.raises(CgpuError, match=expected):
-        recover.mend(interrupted, Holding(interrupted), PODMAN)
+    both_refuse(Holding(interrupted), expected)
     with pytest.raises(CgpuError, match=expected):
         installer(interrupted, Holding(interrupted), PODMAN).install(DAEMON)
     assert (interrupted / ENABLED).exists()
@@ -99,7 +104,7 @@ def test_no_slices_are_given_out_meanwhile(interrupted: Path) -> None:
 
     class Watching(System):
         def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-            marks.append((interrupted / drain.MARK.lstrip("/")).exists())
+            marks.append(is_draining(interrupted))
             return super().run(words, timeout)
 
     system = Watching(interrupted)
@@ -107,16 +112,13 @@ def test_no_slices_are_given_out_meanwhile(interrupted: Path) -> None:
     assert any(line.startswith("systemctl show") for line in system.commands)
     assert "systemctl disable --now cgpud.service" in system.commands
     assert all(marks)
-    assert not (interrupted / drain.MARK.lstrip("/")).exists()
+    assert not is_draining(interrupted)
 
 
 def test_podman_runs_a_container(interrupted: Path) -> None:
     """What podman could not stop any more keeps the rest from being removed, too."""
     expected = "podman containers with the runtime cgpu run: runs: .* podman rm -f runs"
-    with pytest.raises(CgpuError, match=expected):
-        installer(interrupted, Podman(interrupted), PODMAN).uninstall(None)
-    with pytest.raises(CgpuError, match=expected):
-        recover.mend(interrupted, Podman(interrupted), PODMAN)
+    both_refuse(Podman(interrupted), expected)
     assert (interrupted / ENABLED).exists()
 
 
