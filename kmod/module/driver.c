@@ -140,7 +140,7 @@ static void driver_look(struct work_struct *work)
 	}
 	mutex_unlock(&km_control_lock);
 }
-/* In a thread of the kernel's own: it has the host's /proc, whoever loads the driver. */
+/* In a thread of its own: the loader holds locks of the kernel's, and its cards take seconds to start. */
 static DECLARE_WORK(driver_look_work, driver_look);
 
 void km_driver_core_came(void)

@@ -80,9 +80,11 @@ int km_gpus_add(struct km_engine *engine)
 		kfree(cards);
 		return PTR_ERR(rm);
 	}
-	count = engine->logic->cards_list(engine->core.abi, rm, cards);
+	count = engine->logic->cards_open(engine->core.abi, rm, cards);
 	for (i = 0; i < count && err == 0; i++)
 		err = gpu_add(engine, rm, &cards[i], (u32)i);
+	for (i = 0; i < count; i++)
+		rm->close(rm, cards[i].gpu_id);
 	km_rm_end(rm);
 	kfree(cards);
 	return count < 0 ? count : err;

@@ -13,7 +13,7 @@
 
 #include "cgpu_turn.h"
 
-#define CGPU_KM_INTERFACE 8u
+#define CGPU_KM_INTERFACE 9u
 
 /* A card as the driver lists it, before it is asked for more. */
 struct cgpu_km_card {
@@ -37,8 +37,8 @@ struct cgpu_km_rm {
 	void (*op)(const struct cgpu_km_rm *rm, void *message);
 	/* The driver's list: up to CGPU_MAX_GPUS records of nv_gpu_info_t. Returns how many. */
 	u32 (*list)(const struct cgpu_km_rm *rm, u8 *records);
-	/* The minor of the card at this PCI address. Negative errno. */
-	int (*minor_at)(u32 domain, u32 bus, u32 slot, u32 function);
+	/* The minor of the card at this PCI address, which is open. Negative errno. */
+	int (*minor_at)(u32 domain, u32 bus, u32 slot);
 };
 #define CGPU_KM_RM_BYTES 256u
 
@@ -99,7 +99,8 @@ struct cgpu_km_core {
 	void (*hold_drop)(struct cgpu_core *core, const struct cgpu_hold *hold);
 
 	/* cards.c: what the driver says of its cards. Number of them, or negative errno. */
-	int (*cards_list)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgpu_km_card *cards);
+	/* In the order of their minors; all are open then, for the caller to close. Returns how many, or negative errno. */
+	int (*cards_open)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgpu_km_card *cards);
 	int (*card_facts)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 		struct cgpu_gpu_facts *facts, struct cgpu_km_card_now *now);
 	int (*card_mig)(

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The driver's interface for other kernel modules, by which the modeset module asks it too. */
-#include <linux/fs.h>
 #include <linux/slab.h>
 
 #include "km.h"
 
 /* The driver writes its whole structure; that of an unknown version may be longer than the layout says. */
 #define OPS_BYTES 512u
-#define INFORMATION_BYTES 4096u
 
 /* One user's: the driver wants one thread at a time on a stack. */
 struct rm_session {
@@ -56,39 +54,24 @@ static __nocfi u32 rm_list(const struct cgpu_km_rm *rm, u8 *records)
 	return session_of(rm)->enumerate_gpus(records);
 }
 
-static int rm_parse_minor(const char *text)
+/*
+ * By the functions through which the driver's core asks its open part of devices (nv.h; the same in all public versions,
+ * 515.43.04 to 595.45.04). The card must be open: then the driver keeps its state. No card is two functions of a slot.
+ */
+static __nocfi int rm_minor_at(u32 domain, u32 bus, u32 slot)
 {
-	const char *at = strstr(text, "Device Minor:");
-	unsigned int minor;
+	void *(*get_state)(u32 domain, u8 bus, u8 slot) = (void *)km_symbol("nvidia", "nv_get_adapter_state");
+	u32 (*get_minor)(void *state) = (void *)km_symbol("nvidia", "nv_get_dev_minor");
+	void *state;
+	u32 minor;
 
-	if (!at || sscanf(at, "Device Minor: %u", &minor) != 1 || minor > NV_GPU_MINOR_MAX)
-		return -EPROTO;
-	return (int)minor;
-}
-
-/* The driver tells a card's minor nowhere but in its proc files (kernel-open/nvidia/nv-procfs.c). */
-static int rm_minor_at(u32 domain, u32 bus, u32 slot, u32 function)
-{
-	char path[80], *text = kzalloc(INFORMATION_BYTES, GFP_KERNEL);
-	struct file *file;
-	loff_t at = 0;
-	ssize_t n;
-	int minor;
-
-	if (!text)
-		return -ENOMEM;
-	snprintf(path, sizeof(path), "/proc/driver/nvidia/gpus/%04x:%02x:%02x.%x/information", domain, bus, slot,
-		function);
-	file = filp_open(path, O_RDONLY, 0);
-	if (IS_ERR(file)) {
-		kfree(text);
-		return PTR_ERR(file);
-	}
-	n = kernel_read(file, text, INFORMATION_BYTES - 1, &at);
-	filp_close(file, NULL);
-	minor = n < 0 ? (int)n : rm_parse_minor(text);
-	kfree(text);
-	return minor;
+	if (!get_state || !get_minor)
+		return -ENOENT;
+	state = get_state(domain, (u8)bus, (u8)slot);
+	if (!state)
+		return -ENODEV;
+	minor = get_minor(state);
+	return minor > NV_GPU_MINOR_MAX ? -EPROTO : (int)minor;
 }
 
 static const struct cgpu_km_rm rm_interface = {

@@ -9,32 +9,55 @@
 #include "cards.h"
 
 #define PROCESSES_MAX 950u /* NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT, ctrl2080gpu.h */
-int cards_list(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgpu_km_card *cards)
+
+/* The card of a record, open. */
+static int card_open(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const u8 *record, struct cgpu_km_card *card)
 {
 	const struct nv_layout_nv_gpu_info_t *at = &abi->nv_gpu_info_t;
-	u8 *records = kcalloc(CGPU_MAX_GPUS, at->bytes, GFP_KERNEL);
-	u32 count, i, k;
-	int minor;
+	int minor, err;
+
+	card->gpu_id = get32(record + at->gpu_id);
+	err = rm->open(rm, card->gpu_id);
+	if (err)
+		return err;
+	minor = rm->minor_at(get32(record + at->pci_info_domain), record[at->pci_info_bus], record[at->pci_info_slot]);
+	if (minor < 0) {
+		rm->close(rm, card->gpu_id);
+		return minor;
+	}
+	card->minor = (u32)minor;
+	return 0;
+}
+
+static void cards_insert(struct cgpu_km_card *cards, u32 count, const struct cgpu_km_card *card)
+{
+	for (; count && cards[count - 1].minor > card->minor; count--)
+		cards[count] = cards[count - 1];
+	cards[count] = *card;
+}
+
+int cards_open(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgpu_km_card *cards)
+{
+	u8 *records = kcalloc(CGPU_MAX_GPUS, abi->nv_gpu_info_t.bytes, GFP_KERNEL);
+	struct cgpu_km_card card;
+	u32 count, i;
+	int err = 0;
 
 	if (!records)
 		return -ENOMEM;
 	count = min_t(u32, rm->list(rm, records), CGPU_MAX_GPUS);
 	for (i = 0; i < count; i++) {
-		const u8 *record = records + (size_t)i * at->bytes;
-
-		minor = rm->minor_at(get32(record + at->pci_info_domain), record[at->pci_info_bus],
-			record[at->pci_info_slot], record[at->pci_info_function]);
-		if (minor < 0) {
-			kfree(records);
-			return minor;
-		}
-		/* In the order of their minors. */
-		for (k = i; k && cards[k - 1].minor > (u32)minor; k--)
-			cards[k] = cards[k - 1];
-		cards[k] = (struct cgpu_km_card){ .gpu_id = get32(record + at->gpu_id), .minor = (u32)minor };
+		err = card_open(abi, rm, records + (size_t)i * abi->nv_gpu_info_t.bytes, &card);
+		if (err)
+			break;
+		cards_insert(cards, i, &card);
 	}
 	kfree(records);
-	return (int)count;
+	if (!err)
+		return (int)count;
+	while (i)
+		rm->close(rm, cards[--i].gpu_id);
+	return err;
 }
 
 static void copy_text(char *to, size_t bytes, const u8 *from, size_t from_bytes)

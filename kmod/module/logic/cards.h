@@ -4,7 +4,7 @@
 
 #include "interface.h"
 
-int cards_list(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgpu_km_card *cards);
+int cards_open(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgpu_km_card *cards);
 int card_facts(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 	struct cgpu_gpu_facts *facts, struct cgpu_km_card_now *now);
 int card_mig(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 *mig);

@@ -49,7 +49,7 @@ static struct cgpu_km_core this_core = {
 	.hold_confirm = cgpu_hold_confirm,
 	.hold_drop = cgpu_hold_drop,
 
-	.cards_list = cards_list,
+	.cards_open = cards_open,
 	.card_facts = card_facts,
 	.card_view = card_view,
 	.card_mig = card_mig,

@@ -65,6 +65,8 @@ extern const char nvidia_version[];
 extern struct nv_state nv_ctl_device;
 struct nv_state *nv_find_device(u32 gpu_id);
 struct nv_state *nv_device(u32 card);
+struct nv_state *nv_get_adapter_state(u32 domain, u8 bus, u8 slot);
+u32 nv_get_dev_minor(struct nv_state *nv);
 int nv_kmem_cache_alloc_stack(struct nvidia_stack **sp);
 void nv_kmem_cache_free_stack(struct nvidia_stack *sp);
 struct nv_file_private *nv_get_file_private(int fd, bool ctl, void **os_private);

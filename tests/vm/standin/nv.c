@@ -41,6 +41,25 @@ struct nv_state *nv_find_device(u32 gpu_id)
 	return NULL;
 }
 
+/* For the binary half (nv.h). */
+noinline struct nv_state *nv_get_adapter_state(u32 domain, u8 bus, u8 slot)
+{
+	u32 i;
+
+	for (i = 0; i < nvidia_card->card_count; i++) {
+		const struct nv_state *nv = &devices[i];
+
+		if (nv->pci_info.domain == domain && nv->pci_info.bus == bus && nv->pci_info.slot == slot)
+			return &devices[i];
+	}
+	return NULL;
+}
+
+noinline u32 nv_get_dev_minor(struct nv_state *nv)
+{
+	return (u32)((struct nv_state *)nv->os_state - devices);
+}
+
 static struct nv_state *find_uuid(const u8 *uuid)
 {
 	u32 i;

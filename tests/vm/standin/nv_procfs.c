@@ -75,6 +75,26 @@ static int show_card(struct seq_file *s, void *unused)
 	return 0;
 }
 
+/*
+ * As NVIDIA's files are (nv-procfs-utils.h): read by seq_read(), which a kernel module's kernel_read() cannot call.
+ * proc_create_single() would make files that it can.
+ */
+#define FILE_OF(name)                                                   \
+	static int open_##name(struct inode *inode, struct file *file)  \
+	{                                                               \
+		return single_open(file, show_##name, pde_data(inode)); \
+	}                                                               \
+	static const struct proc_ops name##_ops = {                     \
+		.proc_open = open_##name,                               \
+		.proc_read = seq_read,                                  \
+		.proc_lseek = seq_lseek,                                \
+		.proc_release = single_release,                         \
+	}
+
+FILE_OF(version);
+FILE_OF(information);
+FILE_OF(card);
+
 static bool make_gpu(struct proc_dir_entry *gpus, u32 card)
 {
 	struct proc_dir_entry *gpu;
@@ -82,7 +102,7 @@ static bool make_gpu(struct proc_dir_entry *gpus, u32 card)
 
 	snprintf(name, sizeof(name), "%04x:%02x:00.0", 0, nv_device(card)->pci_info.bus);
 	gpu = proc_mkdir(name, gpus);
-	return gpu && proc_create_single_data("information", 0444, gpu, show_information, (void *)(uintptr_t)card);
+	return gpu && proc_create_data("information", 0444, gpu, &information_ops, (void *)(uintptr_t)card);
 }
 
 int nv_procfs_init(void)
@@ -92,8 +112,7 @@ int nv_procfs_init(void)
 
 	if (!root)
 		return -ENOMEM;
-	if (!proc_create_single("version", 0444, root, show_version) ||
-		!proc_create_single("opencgpu_card", 0444, root, show_card))
+	if (!proc_create("version", 0444, root, &version_ops) || !proc_create("opencgpu_card", 0444, root, &card_ops))
 		goto undo;
 	gpus = proc_mkdir("gpus", root);
 	if (!gpus)
