@@ -24,9 +24,11 @@ from tests.vm.node import (
     load_driver,
     load_engine,
     loaded,
+    real_driver,
     unload_driver,
     unload_engine,
 )
+from tests.vm.nvidia.driver import BOOT_ARGUMENTS
 from tests.vm.packaged_node import PackagedNode
 from tests.vm.sliced_node import SlicedNode
 
@@ -57,6 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     leave_out = [] if VARIABLE in os.environ else ["debug_kernel"]
     if VARIABLE in os.environ or not (is_full or os.environ.get(PACKAGE) == "1"):
         leave_out.append("own_disk")
+    if real_driver() is not None:
+        leave_out.append("fake_driver")
     if not is_full:
         leave_out += ["full_counts", *(["next_kernel"] if os.environ.get("CI") else [])]
     unsuited = [item for item in items if any(map(item.get_closest_marker, leave_out))]
@@ -86,12 +90,18 @@ def machines() -> list[Machine]:
     return []
 
 
+def boot_arguments() -> tuple[str, ...]:
+    """Return what the kernel must be told for the driver under test."""
+    return BOOT_ARGUMENTS if real_driver() is not None else ()
+
+
 @pytest.fixture(scope="module")
 def boot(kernel: Kernel, machines: list[Machine], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boot]:
     """Boot machines with options of one's choice; they end with the test file."""
     mine: list[Machine] = []
 
     def begin(*, wait: bool = True, other: Kernel | None = None, **options: object) -> Machine:
+        options["arguments"] = (*boot_arguments(), *options.get("arguments", ()))  # type: ignore[misc]  # words
         machine = Machine(other or kernel, tmp_path_factory.mktemp("vm"), **options)  # type: ignore[arg-type]  # the options are Machine's own
         mine.append(machine)
         machines.append(machine)
@@ -122,6 +132,7 @@ def common(machines: list[Machine]) -> Iterator[list[Machine]]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marks that only the tests here have."""
+    config.addinivalue_line("markers", "fake_driver: needs what only the fake driver has; the text says what")
     config.addinivalue_line("markers", "full_counts: takes long, and runs with full counts only")
     config.addinivalue_line("markers", "own_disk: boots Debian's kernel from a disk, and no other kernel")
     config.addinivalue_line("markers", "next_kernel: needs the kernel of Debian's next release")
@@ -157,7 +168,10 @@ def machine(
         machines.remove(common[0])
         common.pop().close()
     if not common:
-        common.append(Machine(kernel, tmp_path_factory.mktemp("vm"), alternate=alternate).wait_ready())
+        machine = Machine(
+            kernel, tmp_path_factory.mktemp("vm"), alternate=alternate, arguments=boot_arguments()
+        )
+        common.append(machine.wait_ready())
         machines.append(common[0])
     return common[0].use_cpus(cpus)
 

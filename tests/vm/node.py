@@ -10,12 +10,15 @@ from functools import cache
 from pathlib import Path
 
 from tests.integration.engine import ENFORCE
+from tests.nvidia.archive import Release, release
 from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine
+from tests.vm.nvidia import driver as nvidia
 from tests.vm.process import Finished
 from tests.vm.store import ROOT, STORE
 
 DRIVER_VERSION = "580.142"
+REAL_DRIVER = "CGPU_VM_DRIVER"  # the version of NVIDIA's driver to load in place of the fake one
 TREE = "/proc/cgpu_km"
 ENGINES = ROOT / "kmod" / "build" / "module"
 
@@ -126,6 +129,21 @@ def words(parameters: dict[str, object]) -> list[str]:
     return [f"{name}={value}" for name, value in parameters.items()]
 
 
+def real_driver() -> Release | None:
+    """Return the release of NVIDIA's driver that CGPU_VM_DRIVER names; None: the fake driver is meant."""
+    named = os.environ.get(REAL_DRIVER)
+    return release(named) if named else None
+
+
+def load_real_driver(machine: Machine, version: str) -> None:
+    """Load NVIDIA's driver, on a card in software with a fake GSP, and make its device nodes."""
+    nvidia.put_card_in(machine)
+    nvidia.load(machine, version)
+    nvidia.load_gsp(machine, version)
+    machine.shell(MAKE_NODES)
+    nvidia.keep_started(machine)
+
+
 def load_driver(
     machine: Machine,
     cards: str = "T4:1",
@@ -133,7 +151,13 @@ def load_driver(
     without: str = "",
     **parameters: object,
 ) -> None:
-    """Load the stand-in driver with these cards and make its device nodes."""
+    """Load the fake driver with these cards, or NVIDIA's where that is tested; make its device nodes."""
+    real = real_driver()
+    if real is not None:
+        # Tests that want more are marked fake_driver.
+        assert (cards.removesuffix(":1"), version, without, parameters) == ("T4", DRIVER_VERSION, "", {})
+        load_real_driver(machine, real.version)
+        return
     folder = build_standin(machine.kernel, version, without)
     insmod(machine, folder / "nvidia.ko", f"cards={cards}", *words(parameters))
     insmod(machine, folder / "nvidia-uvm.ko")
@@ -142,7 +166,10 @@ def load_driver(
 
 
 def unload_driver(machine: Machine) -> None:
-    """Unload the stand-in driver; its nodes go with it."""
+    """Unload the driver; its nodes go with it."""
+    if real_driver() is not None:
+        nvidia.unload(machine)
+        return
     rmmod(machine, "nvidia_modeset", "nvidia_uvm", "nvidia")
     machine.shell("rm -f /dev/nvidia*")
 

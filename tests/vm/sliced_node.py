@@ -12,10 +12,19 @@ from pathlib import Path
 from tests.integration.commands import eventually
 from tests.vm.bundles import Containers, Spec
 from tests.vm.machine import Machine
-from tests.vm.node import TREE, load_driver, load_engine, unload_driver, unload_engine, write
+from tests.vm.node import (
+    TREE,
+    load_driver,
+    load_engine,
+    real_driver,
+    unload_driver,
+    unload_engine,
+    write,
+)
 from tests.vm.process import Finished, Process
 
-CARD = "/proc/driver/nvidia/opencgpu_card"  # the stand-in's own view
+# What the card itself has given out: the fake driver's own view, or the witness below NVIDIA's.
+CARD = "/proc/opencgpu_card" if real_driver() else "/proc/driver/nvidia/opencgpu_card"
 NUMBER = re.compile(r"(\w+)=(-?\d+)")
 SECONDS = 60.0
 IDLE = ("/bin/sleep", "3600")
@@ -44,7 +53,7 @@ class View:
     def empty(self) -> bool:
         """Say whether nothing is held, open or registered."""
         left = ("used", "clients", "objects", "files")
-        return not self.limits and not any(card[name] for card in self.cards for name in left)
+        return not self.limits and not any(card.get(name, 0) for card in self.cards for name in left)
 
 
 def parse(text: str) -> View:

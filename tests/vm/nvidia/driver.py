@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVIDIA's open kernel driver from Debian's source package: built for a kernel once, loaded, unloaded.
+
+The driver finds a PCI card made in software (hardware/pci_card.c). Without firmware that card cannot be
+started. With the fake GSP (hardware/gsp.c) it starts: the driver's resource manager then runs as on a card,
+and what it asks of its GSP is answered, and kept for tests to read. The firmware it loads then is an
+image without code (firmware.py).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.nvidia import archive
+from tests.nvidia.archive import Release
+from tests.vm.kernels import Kernel
+from tests.vm.machine import Machine
+from tests.vm.nvidia.firmware import image
+from tests.vm.store import ROOT, STORE, digest
+
+HARDWARE = ROOT / "tests" / "vm" / "nvidia" / "hardware"
+# 128 MiB that the kernel leaves to the card (hardware/pci_card.c).
+BOOT_ARGUMENTS = ("memmap=128M$0x70000000",)
+BUILD_SECONDS = 1500
+MODULES = ("nvidia", "nvidia-uvm")
+# What needs a copy engine at work; and the driver's own tests of the card.
+REGISTRY = "RMDisableScrubOnFree=1;RmDisableGlobalCeUtils=1"
+PARAMETERS = f"NVreg_RegistryDwords={REGISTRY}"
+ORDERS = "/proc/opencgpu_gsp"
+ORDER = re.compile(
+    r"command=0x(?P<command>\w+) client=0x(?P<client>\w+) object=0x(?P<object>\w+) "
+    r"bytes=\d+ params=(?P<params>\w*)"
+)
+# Debian's kernel 6.1 has come to have a fourth argument; these drivers know three.
+RESIZE = "pci_resize_resource(pci_dev, NV_GPU_BAR1, requested_size)"
+FILES_OF_HARDWARE = ("opencgpu_pci_card.ko", "opencgpu_gsp.ko", "opencgpu_witness.ko")
+
+
+CARD_BYTES = 15109 << 20  # as gsp_answers.c says
+KEEP_STARTED = """
+keep='exec 9<>/dev/nvidia0 && echo $$ >/run/nvidia-keeper && exec /bin/busybox sleep 1000000'
+/bin/busybox sh -c "$keep" </dev/null >/dev/null 2>&1 &
+until [ -s /run/nvidia-keeper ]; do kill -0 $!; /bin/busybox sleep 0.05; done
+echo >/proc/opencgpu_card
+"""
+UNLOAD = """
+if [ -s /run/nvidia-keeper ]; then
+	keeper=$(cat /run/nvidia-keeper)
+	kill "$keeper"
+	while kill -0 "$keeper" 2>/dev/null; do /bin/busybox sleep 0.05; done
+	rm /run/nvidia-keeper
+fi
+for name in opencgpu_witness opencgpu_gsp nvidia_uvm nvidia opencgpu_pci_card; do
+	[ ! -d /sys/module/$name ] || /bin/busybox rmmod $name
+done
+rm -f /dev/nvidia*
+"""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A control that the driver has handed to its GSP."""
+
+    command: int
+    client: int
+    object: int
+    params: bytes  # the first 64
+
+    def number(self, at: int, size: int = 4) -> int:
+        """Return a number of the parameters."""
+        return int.from_bytes(self.params[at : at + size], "little")
+
+
+def flavour(kernel: Kernel) -> str:
+    """Return the kernel's name in the build folders."""
+    return f"{kernel.release}-debug" if kernel.debug else kernel.release
+
+
+def _make(folder: Path, *words: str) -> None:
+    command = ["make", "--no-print-directory", "-j2", "-C", str(folder), *words]
+    command += ["KCFLAGS=-g0", "CONFIG_DEBUG_INFO_BTF_MODULES="]
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=False, timeout=BUILD_SECONDS
+    )
+    assert done.returncode == 0, f"{' '.join(command)}:\n{(done.stdout + done.stderr)[-6000:]}"
+
+
+def _suit_kernel(source: Path, kernel: Kernel) -> None:
+    """Change what the driver's sources call that this kernel has otherwise."""
+    headers = [kernel.build / "include/linux/pci.h", *kernel.build.glob("source/include/linux/pci.h")]
+    common = re.sub(r"-amd64$", "-common", str(kernel.build.resolve()))
+    headers.append(Path(common) / "include/linux/pci.h")
+    text = next(path.read_text() for path in headers if path.is_file())
+    if re.search(r"pci_resize_resource\([^)]*int exclude_bars\)", text):
+        file = source / "nvidia" / "nv-pci.c"
+        file.write_text(file.read_text().replace(RESIZE, RESIZE.replace(")", ", 0)")))
+
+
+def _unpack(release: Release, work: Path, kernel: Kernel) -> Path:
+    """Unpack the driver's sources; return the folder with its Makefile."""
+    package = archive.package("nvidia-open-kernel-source", release.debian)
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    tarball = package / "usr/src/nvidia-open-kernel.tar.xz"
+    subprocess.run(["tar", "-C", str(work), "-xf", str(tarball)], check=True)
+    source = work / "modules" / "nvidia-open-kernel"
+    _suit_kernel(source, kernel)
+    return source
+
+
+def build_driver(kernel: Kernel, version: str) -> Path:
+    """Return the folder with the driver's modules; built at most once for a kernel, in two to four minutes.
+
+    Raises NotInArchiveError where Debian's archive has not its sources.
+    """
+    release = archive.release(version)
+    output = STORE / f"nvidia-{release.version}-{flavour(kernel)}"
+    with (STORE / f"{output.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not output.exists():
+            work = STORE / f".{output.name}.build"
+            source = _unpack(release, work, kernel)
+            objects = kernel.build.resolve()
+            folders = (
+                [f"SYSSRC={objects}", f"SYSOUT={objects}"]
+                if kernel.debug
+                else [f"KERNEL_UNAME={kernel.release}"]
+            )
+            _make(source, "modules", *folders, f"NV_KERNEL_MODULES={' '.join(MODULES)}")
+            part = work / "modules-stripped"
+            part.mkdir()
+            for name in MODULES:
+                # Nine tenths of it tell a debugger of the driver's core.
+                command = [
+                    "strip",
+                    "--strip-debug",
+                    "-o",
+                    str(part / f"{name}.ko"),
+                    str(source / f"{name}.ko"),
+                ]
+                subprocess.run(command, check=True)
+            part.rename(output)
+            shutil.rmtree(work)
+    return output
+
+
+def build_hardware(kernel: Kernel) -> Path:
+    """Return the folder with the modules that stand in for hardware."""
+    sources = sorted([*HARDWARE.iterdir(), ROOT / "kmod/abi/nvidia.json", ROOT / "kmod/abi/generate.py"])
+    name = digest(path.read_bytes() for path in sources if path.is_file())
+    output = STORE / f"hardware-{flavour(kernel)}-{name}"
+    with (STORE / f"hardware-{flavour(kernel)}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not all((output / file).exists() for file in FILES_OF_HARDWARE):
+            _make(HARDWARE, f"KDIR={kernel.build}", f"OUT={output}")
+    return output
+
+
+def _insmod(machine: Machine, module: Path, *parameters: str) -> None:
+    machine.run(["/bin/busybox", "insmod", machine.seen(module), *parameters])
+
+
+def put_card_in(machine: Machine) -> None:
+    """Put the card in; the machine must have been booted with BOOT_ARGUMENTS."""
+    _insmod(machine, build_hardware(machine.kernel) / "opencgpu_pci_card.ko")
+
+
+def load(machine: Machine, version: str) -> None:
+    """Load the driver's modules; a card that is there is found, and cannot be started yet."""
+    modules = build_driver(machine.kernel, version)
+    machine.shell("/sbin/modprobe -a drm drm_kms_helper 2>/dev/null || true")
+    _insmod(machine, modules / "nvidia.ko", PARAMETERS)
+    _insmod(machine, modules / "nvidia-uvm.ko")
+
+
+def load_gsp(machine: Machine, version: str) -> None:
+    """Have a fake GSP, so that the card can be started, and a witness of what its memory is given to."""
+    for name, data in firmware_files(version).items():
+        machine.write_file(name, data)
+    hardware = build_hardware(machine.kernel)
+    _insmod(machine, hardware / "opencgpu_gsp.ko", f"version={version}")
+    _insmod(machine, hardware / "opencgpu_witness.ko", f"total={CARD_BYTES}")
+
+
+def keep_started(machine: Machine) -> None:
+    """Keep the card started, as nvidia-persistenced does; its device nodes must be there."""
+    machine.shell(KEEP_STARTED, timeout=60)
+
+
+def unload(machine: Machine) -> None:
+    """Take away the driver, and all that was put below it."""
+    machine.shell(UNLOAD, timeout=60)
+
+
+def orders(machine: Machine) -> list[Order]:
+    """Return the controls that the driver has handed to its GSP since `forget_orders`."""
+    return parse_orders(machine.read_file(ORDERS).decode())
+
+
+def forget_orders(machine: Machine) -> None:
+    """Begin anew."""
+    machine.shell(f"echo >{ORDERS}")
+
+
+def firmware_files(version: str) -> Mapping[str, bytes]:
+    """Return the files that the driver asks the kernel for."""
+    return {f"/lib/firmware/nvidia/{version}/gsp_tu10x.bin": image(version)}
+
+
+def parse_orders(text: str) -> list[Order]:
+    """Read what the fake GSP tells. Fails where it has lost some."""
+    first, *lines = text.splitlines()
+    assert first.endswith("lost=0"), first
+    found = [ORDER.fullmatch(line) for line in lines]
+    assert all(found), text
+    return [
+        Order(
+            int(each["command"], 16),
+            int(each["client"], 16),
+            int(each["object"], 16),
+            bytes.fromhex(each["params"]),
+        )
+        for each in found
+        if each
+    ]

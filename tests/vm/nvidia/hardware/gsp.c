@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A fake GSP for NVIDIA's real driver: loaded after nvidia.ko and before the first open of a card. A card's own processor
+ * runs most of the resource manager; without a card nothing can. Here the driver's messages to it are answered in the
+ * function that sends them, and the functions that wait for hardware return at once. All else of the driver runs as it
+ * is: clients, objects, memory management, UVM, and its interfaces.
+ */
+#include <linux/kprobes.h>
+#include <linux/module.h>
+
+#include "gsp.h"
+#include "nv_abi.h"
+
+static char *version = "";
+module_param(version, charp, 0444);
+MODULE_PARM_DESC(version, "the driver's version");
+
+struct stub {
+	const char *symbol;
+	u32 result;
+	bool (*run)(struct pt_regs *regs); /* whether the call is over with that */
+	bool optional; /* the name that it has in some versions only */
+	struct kprobe kprobe;
+};
+
+static u32 gsp_layout;
+
+/* NV_STATUS _issueRpcAndWait(OBJGPU *, OBJRPC *) */
+static bool run_message(struct pt_regs *regs)
+{
+	gsp_answer(gsp_layout, gsp_message_of(gsp_layout, (u8 *)regs->si));
+	return true;
+}
+
+static struct stub stubs[] = {
+	/* No ROM, no firmware that boots, no protected region, nobody to wait for. */
+	{ "kgspExtractVbiosFromRom_TU102", NV_ERR_NOT_SUPPORTED },
+	{ "kgspWaitForGfwBootOk_TU102" },
+	{ "kgspIsWpr2Up_TU102" },
+	{ "kgspCalculateFbLayout_TU102" },
+	{ "kgspBootstrapRiscvOSEarly_TU102", .optional = true },
+	{ "kgspPrepareForBootstrap_TU102", .optional = true },
+	{ "kgspBootstrap_TU102", .optional = true },
+	{ "kgspWaitForRmInitDone_IMPL" },
+	{ "kgspHealthCheck_TU102" },
+	{ "kgspUnloadRm_IMPL" },
+	/* Messages. */
+	{ "_issueRpcAndWait", .run = run_message },
+	{ "_issueRpcAsync" },
+	{ "_issueRpcLarge" },
+	{ "RmRpcSetGuestSystemInfo" },
+	/* Registers and video memory behind the BARs. */
+	{ "tmrSetCurrentTime_GV100" },
+	{ "osVerifySystemEnvironment" },
+	{ "krcWatchdogInit_IMPL", NV_ERR_NOT_SUPPORTED },
+	{ "kfifoGetUserdBar1MapInfo_GM107", NV_ERR_NOT_SUPPORTED },
+	{ "kbusVerifyBar2_GM107" },
+	{ "kmemsysDoCacheOp_GM107" },
+	{ "kgmmuInvalidateTlb_GM107" },
+};
+
+static int stub_hit(struct kprobe *kprobe, struct pt_regs *regs)
+{
+	const struct stub *stub = container_of(kprobe, struct stub, kprobe);
+
+	if (stub->run && !stub->run(regs))
+		return 0;
+	regs->ax = stub->result;
+	regs->ip = *(unsigned long *)regs->sp;
+	regs->sp += sizeof(unsigned long);
+	return 1;
+}
+NOKPROBE_SYMBOL(stub_hit);
+
+/* Without one the kernel may turn the probe into a jump, which cannot return for its function. */
+static void stub_after(struct kprobe *kprobe, struct pt_regs *regs, unsigned long flags)
+{
+}
+NOKPROBE_SYMBOL(stub_after);
+
+static void stubs_remove(u32 count)
+{
+	while (count) {
+		if (stubs[--count].kprobe.addr)
+			unregister_kprobe(&stubs[count].kprobe);
+	}
+}
+
+static int stubs_place(void)
+{
+	u32 i;
+	int err;
+
+	for (i = 0; i < ARRAY_SIZE(stubs); i++) {
+		stubs[i].kprobe.symbol_name = stubs[i].symbol;
+		stubs[i].kprobe.pre_handler = stub_hit;
+		stubs[i].kprobe.post_handler = stub_after;
+		err = register_kprobe(&stubs[i].kprobe);
+		if (err == 0)
+			continue;
+		stubs[i].kprobe.addr = NULL;
+		if (err == -ENOENT && stubs[i].optional)
+			continue;
+		pr_err("gsp: %s: cannot be probed (error %d)\n", stubs[i].symbol, err);
+		stubs_remove(i);
+		return err;
+	}
+	return 0;
+}
+
+static int __init gsp_init(void)
+{
+	int layout = gsp_layout_of(version), err;
+
+	if (layout < 0) {
+		pr_err("gsp: version=%s: no layouts of this driver version\n", version);
+		return -EINVAL;
+	}
+	gsp_layout = (u32)layout;
+	err = gsp_orders_init();
+	if (err)
+		return err;
+	err = stubs_place();
+	if (err)
+		gsp_orders_exit();
+	return err;
+}
+
+static void __exit gsp_exit(void)
+{
+	stubs_remove(ARRAY_SIZE(stubs));
+	gsp_orders_exit();
+}
+
+module_init(gsp_init);
+module_exit(gsp_exit);
+MODULE_DESCRIPTION("A fake GSP for NVIDIA's driver, for tests");
+MODULE_LICENSE("GPL");

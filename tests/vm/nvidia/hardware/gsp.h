@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A fake GSP: what answers the driver's messages to the processor on the card that runs most of its resource manager. */
+#ifndef GSP_H
+#define GSP_H
+
+#include <linux/types.h>
+
+/* One control that the driver hands to its GSP. */
+struct gsp_order {
+	u32 client;
+	u32 object;
+	u32 command;
+	u32 bytes; /* of parameters, all of them */
+	u8 params[64];
+};
+
+/* gsp_answers.c: fills in a message's result, in the driver's own buffer. Called where nothing may sleep. */
+void gsp_answer(u32 layout, u8 *message);
+/* Which row of the layouts is a driver version's; negative: none. */
+int gsp_layout_of(const char *version);
+u8 *gsp_message_of(u32 layout, u8 *rpc);
+
+/* gsp_orders.c: /proc/opencgpu_gsp, a line for each control since the last write to it. */
+int gsp_orders_init(void);
+void gsp_orders_exit(void);
+void gsp_orders_add(const struct gsp_order *order);
+
+#endif

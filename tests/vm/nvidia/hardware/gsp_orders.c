@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What the driver has asked of its GSP, for tests to read: /proc/opencgpu_gsp. A write to it forgets all. */
+#include <linux/proc_fs.h>
+#include <linux/seq_file.h>
+#include <linux/spinlock.h>
+#include <linux/vmalloc.h>
+
+#include "gsp.h"
+
+#define PROC_NAME "opencgpu_gsp"
+#define ORDERS 4096u
+
+static DEFINE_SPINLOCK(orders_lock);
+static struct gsp_order *orders;
+static u64 orders_count; /* since the last write; the oldest are lost beyond ORDERS */
+
+void gsp_orders_add(const struct gsp_order *order)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&orders_lock, flags);
+	orders[orders_count++ % ORDERS] = *order;
+	spin_unlock_irqrestore(&orders_lock, flags);
+}
+
+static bool order_at(u64 number, struct gsp_order *order)
+{
+	unsigned long flags;
+	bool there;
+
+	spin_lock_irqsave(&orders_lock, flags);
+	there = number < orders_count && number + ORDERS >= orders_count;
+	if (there)
+		*order = orders[number % ORDERS];
+	spin_unlock_irqrestore(&orders_lock, flags);
+	return there;
+}
+
+static int show_orders(struct seq_file *s, void *unused)
+{
+	u64 count = READ_ONCE(orders_count), i;
+	struct gsp_order order;
+
+	seq_printf(s, "orders=%llu lost=%llu\n", count, count > ORDERS ? count - ORDERS : 0);
+	for (i = count > ORDERS ? count - ORDERS : 0; order_at(i, &order); i++)
+		seq_printf(s, "command=%#x client=%#x object=%#x bytes=%u params=%*phN\n", order.command, order.client,
+			order.object, order.bytes, (int)min_t(size_t, order.bytes, sizeof(order.params)), order.params);
+	return 0;
+}
+
+static int open_orders(struct inode *inode, struct file *file)
+{
+	return single_open(file, show_orders, NULL);
+}
+
+static ssize_t forget_orders(struct file *file, const char __user *text, size_t bytes, loff_t *at)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&orders_lock, flags);
+	orders_count = 0;
+	spin_unlock_irqrestore(&orders_lock, flags);
+	return (ssize_t)bytes;
+}
+
+static const struct proc_ops orders_ops = {
+	.proc_open = open_orders,
+	.proc_read = seq_read,
+	.proc_lseek = seq_lseek,
+	.proc_release = single_release,
+	.proc_write = forget_orders,
+};
+
+int gsp_orders_init(void)
+{
+	orders = vzalloc(array_size(ORDERS, sizeof(*orders)));
+	if (!orders)
+		return -ENOMEM;
+	if (proc_create(PROC_NAME, 0600, NULL, &orders_ops))
+		return 0;
+	vfree(orders);
+	return -ENOMEM;
+}
+
+void gsp_orders_exit(void)
+{
+	remove_proc_entry(PROC_NAME, NULL);
+	vfree(orders);
+}

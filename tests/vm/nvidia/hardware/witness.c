@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How much of the card's memory NVIDIA's own page allocator (PMA) has given out, and the most it ever had: what a test of
+ * a limit believes, since neither engine has a part in it. /proc/opencgpu_card has it as the fake driver tells it; a
+ * write to it takes what is used now as the driver's own, and forgets the peak.
+ */
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <linux/proc_fs.h>
+#include <linux/seq_file.h>
+#include <linux/spinlock.h>
+
+#define PROC_NAME "opencgpu_card"
+#define CALLS_AT_ONCE 128
+
+static DEFINE_SPINLOCK(witness_lock);
+static s64 witness_used, witness_own, witness_peak; /* bytes */
+static u64 witness_total;
+
+/* What a call asks for, until it is known whether it got that. */
+struct asked {
+	u64 bytes;
+};
+
+static void witness_add(s64 bytes)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&witness_lock, flags);
+	witness_used += bytes;
+	if (witness_used > witness_peak)
+		witness_peak = witness_used;
+	spin_unlock_irqrestore(&witness_lock, flags);
+}
+
+/* NV_STATUS pmaAllocatePages(PMA *, NvLength count, NvU64 pageSize, PMA_ALLOCATION_OPTIONS *, NvU64 *pages) */
+static int allocate_begin(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	((struct asked *)instance->data)->bytes = regs->si * regs->dx;
+	return 0;
+}
+
+static int allocate_end(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	if ((u32)regs->ax == 0)
+		witness_add((s64)((struct asked *)instance->data)->bytes);
+	return 0;
+}
+
+/* void pmaFreePages(PMA *, NvU64 *pages, NvU64 count, NvU64 pageSize, NvU32 flag) */
+static int free_begin(struct kprobe *kprobe, struct pt_regs *regs)
+{
+	witness_add(-(s64)(regs->dx * regs->cx));
+	return 0;
+}
+
+/* A card that starts has all of its memory: NV_STATUS pmaInitialize(PMA *, NvU32 flags) */
+static int start_begin(struct kprobe *kprobe, struct pt_regs *regs)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&witness_lock, flags);
+	witness_used = 0;
+	spin_unlock_irqrestore(&witness_lock, flags);
+	return 0;
+}
+
+static struct kretprobe allocate_probe = {
+	.kp.symbol_name = "pmaAllocatePages",
+	.entry_handler = allocate_begin,
+	.handler = allocate_end,
+	.data_size = sizeof(struct asked),
+	.maxactive = CALLS_AT_ONCE,
+};
+static struct kprobe free_probe = { .symbol_name = "pmaFreePages", .pre_handler = free_begin };
+static struct kprobe start_probe = { .symbol_name = "pmaInitialize", .pre_handler = start_begin };
+
+static int show_card(struct seq_file *s, void *unused)
+{
+	s64 used, peak;
+
+	spin_lock_irq(&witness_lock);
+	used = witness_used - witness_own;
+	peak = witness_peak - witness_own;
+	spin_unlock_irq(&witness_lock);
+	/* A call that was missed would be memory unseen: better no answer. */
+	if (allocate_probe.nmissed)
+		return -EIO;
+	seq_printf(s, "card=0 used=%lld peak=%lld total=%llu\n", used, peak, witness_total);
+	return 0;
+}
+
+static int open_card(struct inode *inode, struct file *file)
+{
+	return single_open(file, show_card, NULL);
+}
+
+static ssize_t begin_anew(struct file *file, const char __user *text, size_t bytes, loff_t *at)
+{
+	spin_lock_irq(&witness_lock);
+	witness_own = witness_used;
+	witness_peak = witness_used;
+	spin_unlock_irq(&witness_lock);
+	return (ssize_t)bytes;
+}
+
+static const struct proc_ops card_ops = {
+	.proc_open = open_card,
+	.proc_read = seq_read,
+	.proc_lseek = seq_lseek,
+	.proc_release = single_release,
+	.proc_write = begin_anew,
+};
+
+static int __init witness_init(void)
+{
+	int err = register_kretprobe(&allocate_probe);
+
+	if (err)
+		return err;
+	err = register_kprobe(&free_probe);
+	if (err)
+		goto no_free;
+	err = register_kprobe(&start_probe);
+	if (err)
+		goto no_start;
+	if (proc_create(PROC_NAME, 0600, NULL, &card_ops))
+		return 0;
+	err = -ENOMEM;
+	unregister_kprobe(&start_probe);
+no_start:
+	unregister_kprobe(&free_probe);
+no_free:
+	unregister_kretprobe(&allocate_probe);
+	return err;
+}
+
+static void __exit witness_exit(void)
+{
+	remove_proc_entry(PROC_NAME, NULL);
+	unregister_kprobe(&start_probe);
+	unregister_kprobe(&free_probe);
+	unregister_kretprobe(&allocate_probe);
+}
+
+module_param_named(total, witness_total, ullong, 0444);
+MODULE_PARM_DESC(total, "the card's memory in bytes");
+module_init(witness_init);
+module_exit(witness_exit);
+MODULE_DESCRIPTION("What NVIDIA's allocator of video memory has given out, for tests");
+MODULE_LICENSE("GPL");
