@@ -227,10 +227,11 @@ static void do_pids(struct probe *probe)
 	judge(probe, status);
 }
 
-/* Any class by number, under the device, without parameters. */
+/* Any class by number, under the device. Most want parameters: zeros, where a size of 0 stands for that of the class. */
 static bool do_class(struct probe *probe, const char *value)
 {
 	struct session *session = current(probe);
+	uint8_t params[1024] = { 0 };
 	uint32_t handle = 0, status;
 	uint64_t number;
 
@@ -238,7 +239,7 @@ static bool do_class(struct probe *probe, const char *value)
 		return false;
 	status = session_open(session);
 	if (status == NV_OK)
-		status = session_alloc(session, session->device, (uint32_t)number, NULL, 0, &handle);
+		status = session_alloc(session, session->device, (uint32_t)number, params, 0, &handle);
 	report(status, "class 0x%llx handle=0x%x", LLU(number), handle);
 	judge(probe, status);
 	return true;

@@ -40,6 +40,9 @@ static uint32_t alloc_object(struct call *call, struct alloc_request *request, u
 
 	pthread_mutex_lock(&sim->lock);
 	status = client_for_call(call, request->client, &client);
+	/* Before the parent is looked for (serverAllocResource() in rs_server.c). */
+	if (status == NV_OK && !params && class_requires_params(request->class_id))
+		status = NV_ERR_INVALID_ARGUMENT;
 	if (status == NV_OK) {
 		parent = object_find(sim, client, request->parent);
 		status = parent ? class_make(sim, request, parent, params, &created) : NV_ERR_INVALID_OBJECT_PARENT;
@@ -62,7 +65,7 @@ static void forget_object(struct call *call, const struct alloc_request *request
 
 static uint32_t alloc_any(struct call *call, struct alloc_request *request)
 {
-	uint8_t params[PARAMS_ROOM];
+	uint8_t params[PARAMS_ROOM] = { 0 };
 	uint32_t size = class_params_size(call->sim, request->class_id);
 	uint32_t status = class_check(request);
 
@@ -72,8 +75,11 @@ static uint32_t alloc_any(struct call *call, struct alloc_request *request)
 		return alloc_client(call, request);
 	if (size > PARAMS_ROOM)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
-	if (request->params == 0 || size == 0)
+	if (request->params == 0)
 		return alloc_object(call, request, NULL);
+	/* What it holds is not asked of the card here. */
+	if (size == 0)
+		return alloc_object(call, request, params);
 	if (!user_read(&call->caller, request->params, params, size))
 		return NV_ERR_INVALID_ADDRESS;
 	status = alloc_object(call, request, params);

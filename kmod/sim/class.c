@@ -51,6 +51,23 @@ uint32_t class_params_size(const struct sim *sim, uint32_t class_id)
 	return class_is_memory_request(class_id) ? sim->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes : 0;
 }
 
+/* Which are RS_REQUIRED in resource_list.h (535.261.03, 550.163.01), of those that are known here. */
+bool class_requires_params(uint32_t class_id)
+{
+	switch (class_id) {
+	case NV01_MEMORY_LOCAL_PHYSICAL:
+	case NV01_MEMORY_LIST_SYSTEM:
+	case NV01_MEMORY_LIST_FBMEM:
+	case NV01_MEMORY_LIST_OBJECT:
+	case FERMI_VASPACE_A:
+	case FERMI_CONTEXT_SHARE_A:
+	case NV_SEMAPHORE_SURFACE:
+		return true;
+	default:
+		return class_is_memory_request(class_id) || class_is_channel_or_group(class_id);
+	}
+}
+
 bool class_may_be_duplicated(uint32_t class_id)
 {
 	const struct nv_class *about = class_find(class_id);

@@ -312,6 +312,7 @@ uint32_t class_make(struct sim *sim, const struct alloc_request *request, struct
 uint32_t class_check(const struct alloc_request *request);
 /* Bytes of parameters that the class reads; 0: none are looked at. */
 uint32_t class_params_size(const struct sim *sim, uint32_t class_id);
+bool class_requires_params(uint32_t class_id);
 bool class_is_memory_request(uint32_t class_id);
 bool class_may_be_duplicated(uint32_t class_id);
 bool class_is_channel(uint32_t class_id);

@@ -135,5 +135,5 @@ class ModuleArena:
 
     def _is_empty(self) -> bool:
         view = self._stage.view()
-        left = [view.cards[0][name] for name in ("used", "clients", "objects", "files")]
+        left = [view.cards[0].get(name, 0) for name in ("used", "clients", "objects", "files")]
         return not any([*left, *view.used.values()])

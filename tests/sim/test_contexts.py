@@ -92,7 +92,7 @@ def test_wrong_requests(sim: Sim) -> None:
 def test_a_group_ends_with_its_address_space(sim: Sim) -> None:
     """As everything does that the driver made for one."""
     with sim.client() as client:
-        _, space = client.alloc(client.device, SPACE)
+        _, space = client.alloc(client.device, SPACE, bytearray(64))
         assert group(client, GRAPHICS, space)[0] == Status.OK
         assert group(client, GRAPHICS, space)[0] == Status.OK
         assert group(client, GRAPHICS)[0] == Status.OK

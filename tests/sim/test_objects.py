@@ -104,9 +104,9 @@ def test_numbers_of_devices(sim: Sim) -> None:
 def test_known_and_unknown_classes(sim: Sim) -> None:
     """Known classes are plain objects, others are refused; host memory takes nothing from the card."""
     with sim.client() as client:
-        status, space = client.alloc(client.device, 0x90F1)
+        status, space = client.alloc(client.device, 0x90F1, bytearray(64))
         assert status == Status.OK
-        assert client.alloc(space, 0x9067)[0] == Status.OK
+        assert client.alloc(space, 0x9067, bytearray(64))[0] == Status.OK
         assert client.alloc(client.device, 0x7777)[0] == Status.INVALID_CLASS
         host = client.memory(12345, attr=1 << 25)
         assert client.alloc(client.device, HOST, host)[0] == Status.OK
@@ -132,7 +132,8 @@ def test_privileged_classes(sim: Sim) -> None:
     """Classes that alias the whole card need CAP_SYS_ADMIN of the calling task; the console's never opens."""
     with sim.client() as client:
         for class_id in (0xC2, 0x81, 0x82, 0x83):
-            assert client.alloc(client.device, class_id)[0] == Status.OK
+            assert client.alloc(client.device, class_id, bytearray(512))[0] == Status.OK
+            assert client.alloc(client.device, class_id)[0] == Status.INVALID_ARGUMENT
         assert client.alloc(client.device, 0x76)[0] == Status.INSUFFICIENT_PERMISSIONS
 
         def without_rights() -> int:

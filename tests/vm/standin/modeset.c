@@ -118,10 +118,18 @@ static const struct file_operations nvkms_fops = {
 	.compat_ioctl = nvkms_unlocked_ioctl,
 };
 
+/* Up to 535 its minor is one of those that nvidia.ko has registered, as nvidia-frontend. */
+static bool has_own_region(void)
+{
+	unsigned int major = 0;
+
+	return sscanf(nvidia_version, "%u.", &major) == 1 && major >= 545;
+}
+
 static int __init nvkms_init(void)
 {
 	dev_t node = MKDEV(NV_NVIDIA_MAJOR, NV_NVIDIA_MODESET_MINOR);
-	int result = register_chrdev_region(node, 1, "nvidia-modeset");
+	int result = has_own_region() ? register_chrdev_region(node, 1, "nvidia-modeset") : 0;
 
 	if (result != 0)
 		return result;
@@ -140,14 +148,16 @@ static int __init nvkms_init(void)
 		return 0;
 	free_client();
 no_client:
-	unregister_chrdev_region(node, 1);
+	if (has_own_region())
+		unregister_chrdev_region(node, 1);
 	return result;
 }
 
 static void __exit nvkms_exit(void)
 {
 	cdev_del(&cdev);
-	unregister_chrdev_region(MKDEV(NV_NVIDIA_MAJOR, NV_NVIDIA_MODESET_MINOR), 1);
+	if (has_own_region())
+		unregister_chrdev_region(MKDEV(NV_NVIDIA_MAJOR, NV_NVIDIA_MODESET_MINOR), 1);
 	free_client();
 }
 

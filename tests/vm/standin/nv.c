@@ -3,7 +3,9 @@
 #include <linux/cdev.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/poll.h>
 #include <linux/slab.h>
 
 #include "card.h"
@@ -167,6 +169,18 @@ static int nvidia_close(struct inode *inode, struct file *file)
 	return 0;
 }
 
+/* Only what RM has made a mapping context for can be mapped; nothing here asks for one. */
+static int nvidia_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	return -EINVAL;
+}
+
+/* No events come. */
+static __poll_t nvidia_poll(struct file *file, poll_table *wait)
+{
+	return 0;
+}
+
 static const struct file_operations nvidia_fops = {
 	.owner = THIS_MODULE,
 	.open = nvidia_open,
@@ -175,6 +189,8 @@ static const struct file_operations nvidia_fops = {
 	.write = nvidia_write,
 	.unlocked_ioctl = nvidia_unlocked_ioctl,
 	.compat_ioctl = nvidia_unlocked_ioctl,
+	.mmap = nvidia_mmap,
+	.poll = nvidia_poll,
 };
 
 struct nv_file_private *nv_get_file_private(int fd, bool ctl, void **os_private)
@@ -219,6 +235,37 @@ static void unregister_nodes(struct cdev *cdev, unsigned int minor, unsigned int
 	unregister_chrdev_region(MKDEV(NV_NVIDIA_MAJOR, minor), count);
 }
 
+/* Up to 535 all minors were one device's, nv-frontend.c; then each kind has its own. */
+static bool has_frontend(void)
+{
+	return !version_at_least(nvidia_card, 545, 0, 0);
+}
+
+static int register_all_nodes(void)
+{
+	int result;
+
+	if (has_frontend())
+		return register_nodes(&regular_cdev, 0, NV_NVIDIACTL_MINOR + 1, "nvidia-frontend");
+	result = register_nodes(&regular_cdev, 0, NV_GPU_MINOR_MAX + 1, "nvidia");
+	if (result != 0)
+		return result;
+	result = register_nodes(&ctl_cdev, NV_NVIDIACTL_MINOR, 1, "nvidiactl");
+	if (result != 0)
+		unregister_nodes(&regular_cdev, 0, NV_GPU_MINOR_MAX + 1);
+	return result;
+}
+
+static void unregister_all_nodes(void)
+{
+	if (has_frontend()) {
+		unregister_nodes(&regular_cdev, 0, NV_NVIDIACTL_MINOR + 1);
+		return;
+	}
+	unregister_nodes(&ctl_cdev, NV_NVIDIACTL_MINOR, 1);
+	unregister_nodes(&regular_cdev, 0, NV_GPU_MINOR_MAX + 1);
+}
+
 static void init_devices(void)
 {
 	u32 i;
@@ -252,14 +299,9 @@ static int __init nvidia_init_module(void)
 	result = nv_procfs_init();
 	if (result != 0)
 		goto no_procfs;
-	result = register_nodes(&regular_cdev, 0, NV_GPU_MINOR_MAX + 1, "nvidia");
-	if (result != 0)
-		goto no_regular;
-	result = register_nodes(&ctl_cdev, NV_NVIDIACTL_MINOR, 1, "nvidiactl");
+	result = register_all_nodes();
 	if (result == 0)
 		return 0;
-	unregister_nodes(&regular_cdev, 0, NV_GPU_MINOR_MAX + 1);
-no_regular:
 	nv_procfs_exit();
 no_procfs:
 	destroy_workqueue(deferred_close);
@@ -270,8 +312,7 @@ no_queue:
 
 static void __exit nvidia_exit_module(void)
 {
-	unregister_nodes(&ctl_cdev, NV_NVIDIACTL_MINOR, 1);
-	unregister_nodes(&regular_cdev, 0, NV_GPU_MINOR_MAX + 1);
+	unregister_all_nodes();
 	destroy_workqueue(deferred_close);
 	nv_procfs_exit();
 	card_destroy();
