@@ -4,6 +4,9 @@
 The sections contrib, non-free and non-free-firmware are not in a plain installation's sources. A private apt
 configuration reaches them by the mirrors that apt has here; the machine's own configuration stays as it is.
 What was fetched is kept in kmod/build/nvidia, by package and version.
+
+usage: python -m tests.nvidia.archive PACKAGE VERSION
+prints the folder with the package's files.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -148,3 +152,17 @@ def _fetch(name: str, debian_version: str, folder: Path) -> None:
     subprocess.run(["dpkg-deb", "-x", str(found[0]), str(files)], check=True, timeout=SECONDS)
     files.rename(folder)
     shutil.rmtree(part)
+
+
+def main(name: str, version: str) -> int:
+    """Print where a package's files are; say on standard error why they cannot be had."""
+    try:
+        print(package(name, release(version).debian))
+    except (NotInArchiveError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

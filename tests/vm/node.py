@@ -138,8 +138,8 @@ def real_driver() -> Release | None:
 def load_real_driver(machine: Machine, version: str) -> None:
     """Load NVIDIA's driver, on a card in software with a fake GSP, and make its device nodes."""
     nvidia.put_card_in(machine)
+    nvidia.put_gsp_in(machine, version)
     nvidia.load(machine, version)
-    nvidia.load_gsp(machine, version)
     machine.shell(MAKE_NODES)
     nvidia.keep_started(machine)
 

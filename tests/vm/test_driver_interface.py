@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fake driver is to the outside what NVIDIA's driver is: one suite for both.
 
-With CGPU_VM_DRIVER the tests here run on NVIDIA's driver of that version, otherwise on the fake one as each version
-whose answers are known. What NVIDIA's driver has answered lies in tests/vm/nvidia/answers.
+With CGPU_VM_DRIVER the tests here run on NVIDIA's driver of that version, otherwise on the fake one as each
+version whose answers are known. What NVIDIA's driver has answered lies in tests/vm/nvidia/answers.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def test_device_numbers(machine: Machine, version: str) -> None:
     """The kernel's list names the devices by the names of that version."""
     listed = machine.read_file("/proc/devices").decode()
     names = re.findall(r"^ *195 (\S+)$", listed, re.MULTILINE)
-    has_frontend = int(version.split(".")[0]) < FRONTEND_UNTIL
-    # Modesetting, which is not loaded on NVIDIA's driver here, has a minor of its own where there is no frontend.
+    has_frontend = int(version.split(".", maxsplit=1)[0]) < FRONTEND_UNTIL
+    # Modesetting, not loaded with NVIDIA's driver here, has a minor of its own where there is no frontend.
     expected = ["nvidia-frontend"] if has_frontend else ["nvidia", "nvidiactl"]
     assert [name for name in names if name != "nvidia-modeset"] == expected
     assert re.findall(r"^ *\d+ nvidia-uvm$", listed, re.MULTILINE)

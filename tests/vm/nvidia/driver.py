@@ -39,7 +39,7 @@ ORDER = re.compile(
 )
 # Debian's kernel 6.1 has come to have a fourth argument; these drivers know three.
 RESIZE = "pci_resize_resource(pci_dev, NV_GPU_BAR1, requested_size)"
-FILES_OF_HARDWARE = ("opencgpu_pci_card.ko", "opencgpu_gsp.ko", "opencgpu_witness.ko")
+FILES_OF_HARDWARE = ("opencgpu_pci_card.ko", "opencgpu_gsp.ko")
 
 
 CARD_BYTES = 15109 << 20  # as gsp_answers.c says
@@ -56,7 +56,7 @@ if [ -s /run/nvidia-keeper ]; then
 	while kill -0 "$keeper" 2>/dev/null; do /bin/busybox sleep 0.05; done
 	rm /run/nvidia-keeper
 fi
-for name in opencgpu_witness opencgpu_gsp nvidia_uvm nvidia opencgpu_pci_card; do
+for name in nvidia_uvm nvidia opencgpu_gsp opencgpu_pci_card; do
 	[ ! -d /sys/module/$name ] || /bin/busybox rmmod $name
 done
 rm -f /dev/nvidia*
@@ -172,20 +172,18 @@ def put_card_in(machine: Machine) -> None:
 
 
 def load(machine: Machine, version: str) -> None:
-    """Load the driver's modules; a card that is there is found, and cannot be started yet."""
+    """Load the driver's modules; they find the card that is there."""
     modules = build_driver(machine.kernel, version)
     machine.shell("/sbin/modprobe -a drm drm_kms_helper 2>/dev/null || true")
     _insmod(machine, modules / "nvidia.ko", PARAMETERS)
     _insmod(machine, modules / "nvidia-uvm.ko")
 
 
-def load_gsp(machine: Machine, version: str) -> None:
-    """Have a fake GSP, so that the card can be started, and a witness of what its memory is given to."""
+def put_gsp_in(machine: Machine, version: str) -> None:
+    """Have a fake GSP, by which a driver that is loaded then starts the card; and a witness of its memory."""
     for name, data in firmware_files(version).items():
         machine.write_file(name, data)
-    hardware = build_hardware(machine.kernel)
-    _insmod(machine, hardware / "opencgpu_gsp.ko", f"version={version}")
-    _insmod(machine, hardware / "opencgpu_witness.ko", f"total={CARD_BYTES}")
+    _insmod(machine, build_hardware(machine.kernel) / "opencgpu_gsp.ko", f"total={CARD_BYTES}")
 
 
 def keep_started(machine: Machine) -> None:

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A fake GSP for NVIDIA's real driver: loaded after nvidia.ko and before the first open of a card. A card's own processor
- * runs most of the resource manager; without a card nothing can. Here the driver's messages to it are answered in the
- * function that sends them, and the functions that wait for hardware return at once. All else of the driver runs as it
- * is: clients, objects, memory management, UVM, and its interfaces.
+ * A fake GSP for NVIDIA's real driver, loaded before nvidia.ko. A card's own processor runs most of the resource manager;
+ * without a card nothing can. Here the driver's messages to it are answered in the function that sends them, and the
+ * functions that wait for hardware return at once. All else of the driver runs as it is: clients, objects, memory
+ * management, UVM, and its interfaces.
  */
 #include <linux/kprobes.h>
 #include <linux/module.h>
+#include <linux/notifier.h>
 
 #include "gsp.h"
 #include "nv_abi.h"
-
-static char *version = "";
-module_param(version, charp, 0444);
-MODULE_PARM_DESC(version, "the driver's version");
 
 struct stub {
 	const char *symbol;
@@ -92,9 +89,9 @@ static int stubs_place(void)
 	int err;
 
 	for (i = 0; i < ARRAY_SIZE(stubs); i++) {
-		stubs[i].kprobe.symbol_name = stubs[i].symbol;
-		stubs[i].kprobe.pre_handler = stub_hit;
-		stubs[i].kprobe.post_handler = stub_after;
+		stubs[i].kprobe = (struct kprobe){
+			.symbol_name = stubs[i].symbol, .pre_handler = stub_hit, .post_handler = stub_after
+		};
 		err = register_kprobe(&stubs[i].kprobe);
 		if (err == 0)
 			continue;
@@ -108,27 +105,74 @@ static int stubs_place(void)
 	return 0;
 }
 
-static int __init gsp_init(void)
+static bool gsp_in_place;
+
+static int driver_came(const struct module *driver)
 {
-	int layout = gsp_layout_of(version), err;
+	int layout = gsp_layout_of(driver->version ? driver->version : ""), err;
 
 	if (layout < 0) {
-		pr_err("gsp: version=%s: no layouts of this driver version\n", version);
+		pr_err("gsp: nvidia: no layouts of its version\n");
 		return -EINVAL;
 	}
 	gsp_layout = (u32)layout;
-	err = gsp_orders_init();
-	if (err)
-		return err;
 	err = stubs_place();
 	if (err)
-		gsp_orders_exit();
+		return err;
+	err = witness_place();
+	if (err)
+		stubs_remove(ARRAY_SIZE(stubs));
+	gsp_in_place = err == 0;
+	return err;
+}
+
+static void driver_went(void)
+{
+	if (!gsp_in_place)
+		return;
+	gsp_in_place = false;
+	witness_remove();
+	stubs_remove(ARRAY_SIZE(stubs));
+}
+
+static int driver_notified(struct notifier_block *block, unsigned long event, void *data)
+{
+	const struct module *module = data;
+
+	if (strcmp(module->name, "nvidia"))
+		return NOTIFY_DONE;
+	if (event == MODULE_STATE_COMING)
+		return notifier_from_errno(driver_came(module));
+	if (event == MODULE_STATE_GOING)
+		driver_went();
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block driver_notifier = { .notifier_call = driver_notified };
+
+static int __init gsp_init(void)
+{
+	int err = gsp_orders_init();
+
+	if (err)
+		return err;
+	err = witness_init();
+	if (err)
+		goto no_witness;
+	err = register_module_notifier(&driver_notifier);
+	if (err == 0)
+		return 0;
+	witness_exit();
+no_witness:
+	gsp_orders_exit();
 	return err;
 }
 
 static void __exit gsp_exit(void)
 {
-	stubs_remove(ARRAY_SIZE(stubs));
+	unregister_module_notifier(&driver_notifier);
+	driver_went();
+	witness_exit();
 	gsp_orders_exit();
 }
 

@@ -25,4 +25,10 @@ int gsp_orders_init(void);
 void gsp_orders_exit(void);
 void gsp_orders_add(const struct gsp_order *order);
 
+/* witness.c: /proc/opencgpu_card, while the module is loaded; and what it looks at, while the driver is. */
+int witness_init(void);
+void witness_exit(void);
+int witness_place(void);
+void witness_remove(void);
+
 #endif

@@ -10,12 +10,16 @@
 #include <linux/seq_file.h>
 #include <linux/spinlock.h>
 
+#include "gsp.h"
+
 #define PROC_NAME "opencgpu_card"
 #define CALLS_AT_ONCE 128
 
 static DEFINE_SPINLOCK(witness_lock);
 static s64 witness_used, witness_own, witness_peak; /* bytes */
 static u64 witness_total;
+module_param_named(total, witness_total, ullong, 0444);
+MODULE_PARM_DESC(total, "the card's memory in bytes");
 
 /* What a call asks for, until it is known whether it got that. */
 struct asked {
@@ -66,14 +70,12 @@ static int start_begin(struct kprobe *kprobe, struct pt_regs *regs)
 }
 
 static struct kretprobe allocate_probe = {
-	.kp.symbol_name = "pmaAllocatePages",
 	.entry_handler = allocate_begin,
 	.handler = allocate_end,
 	.data_size = sizeof(struct asked),
 	.maxactive = CALLS_AT_ONCE,
 };
-static struct kprobe free_probe = { .symbol_name = "pmaFreePages", .pre_handler = free_begin };
-static struct kprobe start_probe = { .symbol_name = "pmaInitialize", .pre_handler = start_begin };
+static struct kprobe free_probe, start_probe;
 
 static int show_card(struct seq_file *s, void *unused)
 {
@@ -112,40 +114,43 @@ static const struct proc_ops card_ops = {
 	.proc_write = begin_anew,
 };
 
-static int __init witness_init(void)
+int witness_place(void)
 {
-	int err = register_kretprobe(&allocate_probe);
+	int err;
 
+	/* From the life of a driver before: a probe is registered as if it were new. */
+	allocate_probe.kp = (struct kprobe){ .symbol_name = "pmaAllocatePages" };
+	free_probe = (struct kprobe){ .symbol_name = "pmaFreePages", .pre_handler = free_begin };
+	start_probe = (struct kprobe){ .symbol_name = "pmaInitialize", .pre_handler = start_begin };
+	witness_used = witness_own = witness_peak = 0;
+	err = register_kretprobe(&allocate_probe);
 	if (err)
 		return err;
 	err = register_kprobe(&free_probe);
 	if (err)
 		goto no_free;
 	err = register_kprobe(&start_probe);
-	if (err)
-		goto no_start;
-	if (proc_create(PROC_NAME, 0600, NULL, &card_ops))
+	if (err == 0)
 		return 0;
-	err = -ENOMEM;
-	unregister_kprobe(&start_probe);
-no_start:
 	unregister_kprobe(&free_probe);
 no_free:
 	unregister_kretprobe(&allocate_probe);
 	return err;
 }
 
-static void __exit witness_exit(void)
+void witness_remove(void)
 {
-	remove_proc_entry(PROC_NAME, NULL);
 	unregister_kprobe(&start_probe);
 	unregister_kprobe(&free_probe);
 	unregister_kretprobe(&allocate_probe);
 }
 
-module_param_named(total, witness_total, ullong, 0444);
-MODULE_PARM_DESC(total, "the card's memory in bytes");
-module_init(witness_init);
-module_exit(witness_exit);
-MODULE_DESCRIPTION("What NVIDIA's allocator of video memory has given out, for tests");
-MODULE_LICENSE("GPL");
+int witness_init(void)
+{
+	return proc_create(PROC_NAME, 0600, NULL, &card_ops) ? 0 : -ENOMEM;
+}
+
+void witness_exit(void)
+{
+	remove_proc_entry(PROC_NAME, NULL);
+}
