@@ -157,6 +157,7 @@ def test_what_outlives_its_container_is_promised_to_nobody(staged: Stage) -> Non
     staged.slice("whole", CARD)
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 @pytest.mark.enforcement
 def test_descriptors_that_are_looked_up_past_the_probe(staged: Stage) -> None:
     """A driver that was seen to find a descriptor's file by another way serves no container any more."""
@@ -186,6 +187,7 @@ def test_dma_bufs_are_charged(staged: Stage) -> None:
     assert (seen.cards[0]["peak"], seen.cards[0]["used"], seen.used[0, "tenant"]) == (LIMIT, 0, 0)
 
 
+@pytest.mark.fake_driver("another version of the driver")
 @pytest.mark.enforcement
 def test_dma_bufs_of_a_driver_that_names_their_mapping(machine: Machine) -> None:
     """A driver that is told how a dma-buf is mapped, before where its handle goes, keeps the charge too."""
@@ -205,6 +207,7 @@ def test_dma_bufs_are_made_whole(staged: Stage) -> None:
     assert (staged.view().cards[0]["used"], staged.view().used[0, "tenant"]) == (0, 0)
 
 
+@pytest.mark.fake_driver("another version of the driver")
 @pytest.mark.enforcement
 def test_dma_bufs_of_several_objects(machine: Machine) -> None:
     """A dma-buf keeps each of its objects, or none when the driver refuses one of them."""
@@ -219,6 +222,7 @@ def test_dma_bufs_of_several_objects(machine: Machine) -> None:
         assert (seen.cards[0]["peak"], seen.cards[0]["used"], seen.used[0, "tenant"]) == (LIMIT, 0, 0)
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 @pytest.mark.parametrize("function", ["rm_dma_buf_dup_mem_handle", "dma_buf_export", "dma_buf_fd"])
 def test_dma_bufs_that_fail(staged: Stage, function: str) -> None:
     """Wherever the driver fails to make one, nothing stays charged."""
@@ -229,6 +233,7 @@ def test_dma_bufs_that_fail(staged: Stage, function: str) -> None:
     assert (staged.view().used[0, "tenant"], staged.view().cards[0]["used"]) == (0, 0)
 
 
+@pytest.mark.fake_driver("a driver that lacks a function")
 @pytest.mark.enforcement
 def test_dma_bufs_where_a_probe_is_missing(machine: Machine) -> None:
     """A driver whose duplicates cannot be seen to go makes no dma-bufs for containers."""

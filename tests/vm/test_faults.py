@@ -75,6 +75,7 @@ def test_bad_pointers(engine: Machine, bits: int) -> None:
     await_empty(engine)
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 def test_reads_beyond_what_was_judged(engine: Machine) -> None:
     """A driver that wants more of the caller's memory than was judged gets it in no call that allocates."""
     tenant = slice_of(engine, "tenant")
@@ -90,6 +91,7 @@ def test_reads_beyond_what_was_judged(engine: Machine) -> None:
     await_empty(engine)
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 @pytest.mark.enforcement
 def test_copies_that_go_past_the_probes(machine: Machine) -> None:
     """A driver that was seen to copy past the probes serves no container until it is loaded anew."""

@@ -240,6 +240,7 @@ def test_engine_goes_while_uvm_holds_memory(engine: Machine) -> None:
     await_empty(engine)
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 def test_charges_end_with_a_close_in_another_thread(engine: Machine) -> None:
     """A driver that cleans up after a close in a thread of its own leaves no charge."""
     set_knob(engine, "defer_close", "Y")
@@ -252,6 +253,7 @@ def test_charges_end_with_a_close_in_another_thread(engine: Machine) -> None:
     await_empty(engine)
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 def test_death_in_a_sleeping_call(engine: Machine) -> None:
     """A process that is killed while its call sleeps in the driver leaves no charge."""
     tenant = slice_of(engine, "tenant")
@@ -267,6 +269,7 @@ def test_death_in_a_sleeping_call(engine: Machine) -> None:
     await_empty(engine)
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 @pytest.mark.parametrize("function", ["rm_ioctl", "os_memcpy_from_user", "os_memcpy_to_user"])
 def test_failure_of_the_driver_undoes_the_charge(engine: Machine, function: str) -> None:
     """Where the driver fails on its way, card and tree agree on what is held."""
@@ -288,6 +291,7 @@ def test_failure_of_the_driver_undoes_the_charge(engine: Machine, function: str)
     await_empty(engine)
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 def test_failed_duplicate_of_uvm_is_not_charged(engine: Machine) -> None:
     """A mapping that UVM could not make keeps nothing when the memory itself is freed."""
     tenant = slice_of(engine, "tenant")

@@ -111,6 +111,7 @@ def test_pools_of_semaphores_are_mapped(tenant: Tenant) -> None:
     tenant.run("pool=2M", "managed=2M")
 
 
+@pytest.mark.fake_driver("two cards")
 @pytest.mark.enforcement
 def test_each_card_of_the_container_is_charged(node: SlicedNode) -> None:
     """It can go to each of them: the smallest slice is its limit."""

@@ -58,6 +58,7 @@ def test_arguments_that_change_under_the_call(staged: Stage) -> None:
     staged.clear()
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 @pytest.mark.enforcement
 def test_a_driver_that_comes_back_late(machine: Machine) -> None:
     """Where the driver returns long after its work, by chance, the books still follow its order."""
@@ -70,6 +71,7 @@ def test_a_driver_that_comes_back_late(machine: Machine) -> None:
         assert at_rest.used == {(0, "late"): at_rest.cards[0]["used"]}
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 def test_a_handle_that_is_taken_while_its_free_comes_back(staged: Stage) -> None:
     """The driver frees, takes the handle again for another thread, and tells of the free last: it counts."""
     process = staged.start(staged.slice("order", LIMIT), build("order"), BLOCK)
@@ -85,6 +87,7 @@ def test_a_handle_that_is_taken_while_its_free_comes_back(staged: Stage) -> None
     assert at_rest.used == {(0, "order"): BLOCK}
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 def test_a_call_that_is_left_over(staged: Stage) -> None:
     """A call that stays in the driver holds up no other container; what waits for it can be killed."""
     machine, program = staged.machine, build("order")
@@ -114,6 +117,7 @@ def test_the_same_without_the_module(driver: Machine) -> None:
     assert told["leaks"] > 0
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 @pytest.mark.enforcement
 @pytest.mark.parametrize("deferred", [0, 1])
 def test_processes_that_die_in_a_call(machine: Machine, deferred: int) -> None:

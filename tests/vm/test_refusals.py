@@ -139,6 +139,7 @@ def test_without_the_driver_or_its_uvm(node: SlicedNode) -> None:
     assert node.containers.run(["/cgpu-probe", "info"], SLICE).returncode == 0
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 def test_cards_in_mig_mode(node: SlicedNode) -> None:
     """A card in MIG mode is refused by name, also when it came to it since the last look; whole it works."""
     cards = node.use("H200=4096:2/mig=1")

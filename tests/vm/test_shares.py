@@ -206,6 +206,7 @@ def test_channels_do_not_run_before_their_turn(starved: Machine) -> None:
     assert busy == ["0"] * 8
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 def test_a_driver_without_the_lever_is_named(sliced: Machine, tenants: tuple[Slice, Slice]) -> None:
     """Where channels cannot be stopped the log and the tree say so, and policy 1 divides all the same."""
     set_knob(sliced, "test_without_gsp", 1)

@@ -48,6 +48,7 @@ def all_inside(staged: Stage) -> Process:
     return process
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 @pytest.mark.enforcement
 def test_calls_that_sleep_all_at_once(machine: Machine) -> None:
     """However many calls of a container sleep at once, each is judged, and no charge is lost."""
@@ -68,6 +69,7 @@ def test_calls_that_sleep_all_at_once(machine: Machine) -> None:
     assert "calls went by its probe" not in machine.dmesg()
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 def test_killed_while_asleep(machine: Machine) -> None:
     """A container that is killed while all its calls sleep leaves neither charge nor memory."""
     with stage(machine) as staged:

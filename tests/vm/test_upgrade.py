@@ -159,6 +159,7 @@ def parked(machine: Machine, tenant: Slice) -> Process:
     return call
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 def test_parked_call_ends_in_the_core_it_began_in(
     engine: Machine, same_layout: Path, tenants: tuple[Slice, Slice]
 ) -> None:
@@ -197,6 +198,7 @@ def test_memory_that_stops_calls_hinders_no_upgrade(engine: Machine, other_layou
     await_empty(engine)
 
 
+@pytest.mark.fake_driver("a knob of the driver")
 def test_parked_call_hinders_another_layout(
     engine: Machine, other_layout: Path, tenants: tuple[Slice, Slice]
 ) -> None:

@@ -67,6 +67,7 @@ def test_processes_of_others_are_not_told(node: SlicedNode, version: str) -> Non
         assert len(re.findall(r"^pid \d+ bytes=", outside, re.MULTILINE)) == 3
 
 
+@pytest.mark.fake_driver("two cards")
 @pytest.mark.enforcement
 def test_cards_of_others_are_not_started(node: SlicedNode) -> None:
     """A container neither attaches nor registers a card that it was not granted, whoever else uses it."""

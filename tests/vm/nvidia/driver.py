@@ -59,7 +59,7 @@ fi
 for name in nvidia_uvm nvidia opencgpu_gsp opencgpu_pci_card; do
 	[ ! -d /sys/module/$name ] || /bin/busybox rmmod $name
 done
-rm -f /dev/nvidia*
+rm -rf /dev/nvidia*
 """
 
 
