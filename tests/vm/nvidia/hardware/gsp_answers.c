@@ -17,6 +17,7 @@
 #define UUID_FIRST 0x10u
 #define UUID_TEXT "GPU-10111213-1415-1617-1819-1a1b1c1d1e1f"
 #define CHANNELS 2048u
+#define SUBCONTEXTS 64u
 #define FAULT_METHOD_BUFFER_BYTES 0x5000u
 /* The resource manager's numbers of its first graphics and copy engine (g_eng_desc_nvoc.h). */
 #define ENGINE_GRAPHICS 0xd334df00u
@@ -201,6 +202,12 @@ static u32 answer_channels(u8 *params)
 	return NV_OK;
 }
 
+static u32 answer_graphics(u8 *params)
+{
+	put32(params + GSP_gr_info_subcontexts, SUBCONTEXTS);
+	return NV_OK;
+}
+
 static u32 answer_none(u8 *params)
 {
 	return NV_ERR_NOT_SUPPORTED;
@@ -214,6 +221,7 @@ static const struct {
 	{ GSP_CMD_DISPLAY_GET_IP_VERSION, answer_none },
 	{ GSP_CMD_INTR_GET_KERNEL_TABLE, answer_interrupts },
 	{ GSP_CMD_FIFO_GET_NUM_CHANNELS, answer_channels },
+	{ GSP_CMD_KGR_GET_INFO, answer_graphics },
 	{ GSP_CMD_GPU_GET_NAME_STRING, answer_name },
 	{ GSP_CMD_GPU_GET_GID_INFO, answer_gid },
 	{ GSP_CMD_FIFO_GET_DEVICE_INFO_TABLE, answer_devices },
