@@ -4,6 +4,7 @@
  * ours and say nothing of a card. What the driver does with them is NVIDIA's.
  */
 #include <linux/kernel.h>
+#include <linux/ktime.h>
 #include <linux/string.h>
 
 #include "gsp.h"
@@ -232,6 +233,7 @@ static const struct {
 static void answer_control(u8 *body)
 {
 	struct gsp_order order = {
+		.time = ktime_get_ns(),
 		.client = get32(body + GSP_control_hClient),
 		.object = get32(body + GSP_control_hObject),
 		.command = get32(body + GSP_control_cmd),
