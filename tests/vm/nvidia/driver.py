@@ -32,6 +32,8 @@ MODULES = ("nvidia", "nvidia-uvm")
 # What needs a copy engine at work; and the driver's own tests of the card.
 REGISTRY = "RMDisableScrubOnFree=1;RmDisableGlobalCeUtils=1"
 PARAMETERS = f"NVreg_RegistryDwords={REGISTRY}"
+# Where the fake copy engine finds what UVM writes: in memory of the machine.
+UVM_PARAMETERS = ("uvm_channel_gpfifo_loc=sys", "uvm_channel_gpput_loc=sys", "uvm_channel_pushbuffer_loc=sys")
 ORDERS = "/proc/opencgpu_gsp"
 ORDER = re.compile(
     r"time=(?P<time>\d+) command=0x(?P<command>\w+) client=0x(?P<client>\w+) object=0x(?P<object>\w+) "
@@ -181,7 +183,7 @@ def load(machine: Machine, version: str) -> None:
     modules = build_driver(machine.kernel, version)
     machine.shell("/sbin/modprobe -a drm drm_kms_helper 2>/dev/null || true")
     _insmod(machine, modules / "nvidia.ko", PARAMETERS)
-    _insmod(machine, modules / "nvidia-uvm.ko")
+    _insmod(machine, modules / "nvidia-uvm.ko", *UVM_PARAMETERS)
 
 
 def load_gsp(machine: Machine, version: str) -> None:
