@@ -5,6 +5,16 @@
 #include "probe.h"
 
 #define PAGE 4096u
+/* The driver pins nothing but pages that a processor caches, wherever they lie, and maps them nowhere by itself. */
+#define HEAP_ATTR                                                                        \
+	(NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT |                        \
+		NVOS32_ATTR_PHYSICALITY_NONCONTIGUOUS << NVOS32_ATTR_PHYSICALITY_SHIFT | \
+		NVOS32_ATTR_COHERENCY_CACHED << NVOS32_ATTR_COHERENCY_SHIFT)
+#define CALL_FLAGS                                                                         \
+	(NVOS02_FLAGS_LOCATION_PCI << NVOS02_FLAGS_LOCATION_SHIFT |                        \
+		NVOS02_FLAGS_PHYSICALITY_NONCONTIGUOUS << NVOS02_FLAGS_PHYSICALITY_SHIFT | \
+		NVOS02_FLAGS_COHERENCY_CACHED << NVOS02_FLAGS_COHERENCY_SHIFT |            \
+		NVOS02_FLAGS_MAPPING_NO_MAP << NVOS02_FLAGS_MAPPING_SHIFT)
 
 /* Without a descriptor's type it is an address. */
 static uint32_t pin_by_heap(struct session *session, void *memory, struct grant *grant)
@@ -16,6 +26,7 @@ static uint32_t pin_by_heap(struct session *session, void *memory, struct grant 
 	put32(data, at->hRoot, session->client);
 	put32(data, at->hObjectParent, session->device);
 	put32(data, at->function, NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR);
+	put32(data, at->data_AllocOsDesc_attr, HEAP_ATTR);
 	put64(data, at->data_AllocOsDesc_descriptor, (uintptr_t)memory);
 	put64(data, at->data_AllocOsDesc_limit, grant->size - 1);
 	status = driver_call(session->settings, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes);
@@ -35,6 +46,7 @@ static uint32_t pin_by_call(struct session *session, void *memory, struct grant 
 	put32(data, at->params_hObjectParent, session->device);
 	put32(data, at->params_hObjectNew, grant->handle);
 	put32(data, at->params_hClass, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR);
+	put32(data, at->params_flags, CALL_FLAGS);
 	put64(data, at->params_pMemory, (uintptr_t)memory);
 	put64(data, at->params_limit, grant->size - 1);
 	put32(data, at->fd, UINT32_MAX);

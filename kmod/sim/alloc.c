@@ -121,6 +121,17 @@ int escape_alloc(struct call *call)
 	return 0;
 }
 
+static uint32_t check_pinned(const struct call *call)
+{
+	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
+		&call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
+	uint32_t status = pinned_check_flags(get32(call->data, at->params_flags));
+
+	if (status == NV_OK)
+		status = pinned_check_range(get64(call->data, at->params_pMemory), get64(call->data, at->params_limit));
+	return status;
+}
+
 /*
  * The old call. Class 0x40 means something else here: an object over the card's whole range that takes no memory, and
  * whose limit tells the size of the card (rmapi_deprecated_allocmemory.c:287-360).
@@ -134,7 +145,7 @@ int escape_alloc_memory(struct call *call)
 		.parent = get32(call->data, at->params_hObjectParent),
 		.handle = get32(call->data, at->params_hObjectNew),
 	};
-	uint32_t class_id = get32(call->data, at->params_hClass), status, card = SIM_NO_CARD;
+	uint32_t class_id = get32(call->data, at->params_hClass), status = NV_OK, card = SIM_NO_CARD;
 
 	if (class_id == NV01_MEMORY_LOCAL_USER) {
 		request.class_id = NV01_MEMORY_VIRTUAL;
@@ -144,7 +155,10 @@ int escape_alloc_memory(struct call *call)
 		put32(call->data, at->params_status, NV_ERR_INVALID_CLASS);
 		return 0;
 	}
-	status = alloc_object(call, &request, NULL);
+	if (class_id == NV01_MEMORY_SYSTEM_OS_DESCRIPTOR)
+		status = check_pinned(call);
+	if (status == NV_OK)
+		status = alloc_object(call, &request, NULL);
 	card = call->file->card;
 	if (status == NV_OK)
 		put32(call->data, at->params_hObjectNew, request.handle);

@@ -123,8 +123,12 @@ static uint32_t alloc_os_descriptor(struct call *call, struct client *client, st
 		handle = get32(call->data, at->data_AllocOsDesc_hMemory);
 	if (parent->class_id != NV01_DEVICE_0)
 		return NV_ERR_INVALID_OBJECT_PARENT;
-	if (get64(call->data, at->data_AllocOsDesc_descriptor) % SIM_PAGE != 0)
-		return NV_ERR_INVALID_ADDRESS;
+	status = pinned_check_range(
+		get64(call->data, at->data_AllocOsDesc_descriptor), get64(call->data, at->data_AllocOsDesc_limit));
+	if (status == NV_OK)
+		status = pinned_check_attr(get32(call->data, at->data_AllocOsDesc_attr));
+	if (status != NV_OK)
+		return status;
 	status = object_create(call->sim, client, parent, &handle, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR, &created);
 	if (status == NV_OK)
 		put32(call->data, at->data_AllocOsDesc_hMemory, created->handle);

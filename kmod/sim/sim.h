@@ -306,6 +306,10 @@ void memory_release(struct sim *sim, struct memory *memory);
 /* alloc.c: each escape_ function answers one call, without the lock; the status goes into the structure. 0 or -errno. */
 int escape_alloc(struct call *call);
 int escape_alloc_memory(struct call *call);
+/* pinned.c: what is wrong with a caller's memory, by the old call's flags, the heap's attributes, its address and last byte. */
+uint32_t pinned_check_flags(uint32_t flags);
+uint32_t pinned_check_attr(uint32_t attr);
+uint32_t pinned_check_range(uint64_t address, uint64_t limit);
 /* class.c: makes an object of any class but a client; params is a copy of the parameters, or NULL. */
 uint32_t class_make(struct sim *sim, const struct alloc_request *request, struct object *parent, uint8_t *params,
 	struct object **created);

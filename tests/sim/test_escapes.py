@@ -24,6 +24,7 @@ from tests.sim.abi import (
     HOST,
     MIB,
     PAGE_BIG,
+    PINNED,
     REGISTER_FD,
     SYS_PARAMS,
     VERSION,
@@ -140,6 +141,37 @@ def test_old_memory_call(sim: Sim) -> None:
             assert form.get(data, "params.status") == Status.OK
             assert form.get(data, "params.limit") == limit
         assert sim.used() == 0
+        os.close(card)
+
+
+# Cached pages, anywhere, that are not mapped again: fields of NVOS02_FLAGS.
+PINNED_FLAGS = 1 << 30 | 1 << 12 | 1 << 4
+
+
+@pytest.mark.parametrize(
+    ("flags", "at", "limit", "status"),
+    [
+        (PINNED_FLAGS, 0x10000, 0xFFFF, Status.OK),
+        (PINNED_FLAGS & ~(1 << 30), 0x10000, 0xFFFF, Status.INVALID_FLAGS),
+        (PINNED_FLAGS & ~(1 << 12), 0x10000, 0xFFFF, Status.INVALID_FLAGS),
+        (PINNED_FLAGS & ~(1 << 4), 0x10000, 0xFFFF, Status.INVALID_FLAGS),
+        (PINNED_FLAGS | 2 << 8, 0x10000, 0xFFFF, Status.INVALID_FLAGS),
+        (PINNED_FLAGS, 0x10010, 0xFFFF, Status.NOT_SUPPORTED),
+        (PINNED_FLAGS, 0x10000, 2**64 - 1, Status.INVALID_LIMIT),
+    ],
+)
+def test_own_memory_by_the_old_call(sim: Sim, flags: int, at: int, limit: int, status: int) -> None:
+    """Own memory is pinned with what NVIDIA's driver takes as flags, address and size, and nothing else."""
+    with sim.client() as client:
+        card = sim.open("nvidia0")
+        raw_ioctl(card, command(REGISTER_FD, 4), bytearray(client.ctl.to_bytes(4, "little")))
+        form = sim.layout("nv_ioctl_nvos02_parameters_with_fd")
+        data = form.pack(
+            params__hRoot=client.handle, params__hObjectParent=client.device, params__hClass=PINNED,
+            params__flags=flags, params__pMemory=at, params__limit=limit,
+        )  # fmt: skip
+        raw_ioctl(card, command(ALLOC_MEMORY, 56), data)
+        assert form.get(data, "params.status") == status
         os.close(card)
 
 

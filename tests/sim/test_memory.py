@@ -10,6 +10,8 @@ from tests.sim.conftest import Start
 from tests.sim.support import Sim, fields
 
 pytestmark = pytest.mark.root
+# Cached pages, anywhere: fields of NVOS32_ATTR.
+PINNED_ATTR = 1 << 29 | 1 << 27 | 1 << 25
 SIZE_4K, SIZE_BIG, SIZE_HUGE = 1 << 23, 2 << 23, 3 << 23
 ALLOC_SIZE, FREE, INFO, TILED, RANGE, DESCRIPTOR = 2, 3, 5, 6, 14, 27
 SURFACE = 0xDA  # NV_SEMAPHORE_SURFACE
@@ -149,9 +151,31 @@ def test_heap_by_other_forms(sim: Sim) -> None:
         )
         assert (status, form.get(data, "data.AllocTiledPitchHeight.size")) == (Status.OK, 3 * PAGE_HUGE)
         assert sim.used() == 2 * PAGE_BIG + 3 * PAGE_HUGE
-        status, data = client.heap(DESCRIPTOR, data__AllocOsDesc__limit=MIB - 1)
+        status, data = client.heap(
+            DESCRIPTOR, data__AllocOsDesc__attr=PINNED_ATTR, data__AllocOsDesc__limit=MIB - 1
+        )
         assert (status, form.get(data, "data.AllocOsDesc.hMemory") != 0) == (Status.OK, True)
         assert sim.used() == 2 * PAGE_BIG + 3 * PAGE_HUGE
+
+
+@pytest.mark.parametrize(
+    ("attr", "status"),
+    [
+        (PINNED_ATTR, Status.OK),
+        (PINNED_ATTR & ~(1 << 29), Status.INVALID_FLAGS),
+        (PINNED_ATTR & ~(1 << 27), Status.INVALID_FLAGS),
+    ],
+)
+def test_own_memory_by_the_heap(sim: Sim, attr: int, status: int) -> None:
+    """The heap's function for own memory wants it cached, and not in one piece."""
+    with sim.client() as client:
+        told, _ = client.heap(
+            DESCRIPTOR,
+            data__AllocOsDesc__attr=attr,
+            data__AllocOsDesc__descriptor=0x10000,
+            data__AllocOsDesc__limit=0xFFFF,
+        )
+        assert told == status
 
 
 @pytest.mark.parametrize(

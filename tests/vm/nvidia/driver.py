@@ -32,9 +32,11 @@ MODULES = ("nvidia", "nvidia-uvm")
 # What needs a copy engine at work; and the driver's own tests of the card.
 REGISTRY = "RMDisableScrubOnFree=1;RmDisableGlobalCeUtils=1"
 PARAMETERS = f"NVreg_RegistryDwords={REGISTRY}"
+# Where the fake copy engine finds what UVM writes: in memory of the machine.
+UVM_PARAMETERS = ("uvm_channel_gpfifo_loc=sys", "uvm_channel_gpput_loc=sys", "uvm_channel_pushbuffer_loc=sys")
 ORDERS = "/proc/opencgpu_gsp"
 ORDER = re.compile(
-    r"command=0x(?P<command>\w+) client=0x(?P<client>\w+) object=0x(?P<object>\w+) "
+    r"time=(?P<time>\d+) command=0x(?P<command>\w+) client=0x(?P<client>\w+) object=0x(?P<object>\w+) "
     r"bytes=\d+ params=(?P<params>\w*)"
 )
 # Debian's kernel 6.1 has come to have a fourth argument; these drivers know three.
@@ -67,14 +69,19 @@ rm -rf /dev/nvidia*
 class Order:
     """A control that the driver has handed to its GSP."""
 
+    time: int  # nanoseconds of the guest's monotonic clock
     command: int
     client: int
     object: int
-    params: bytes  # the first 64
+    params: bytes  # without the zeroes at the end
 
     def number(self, at: int, size: int = 4) -> int:
         """Return a number of the parameters."""
         return int.from_bytes(self.params[at : at + size], "little")
+
+    def numbers(self, at: int, count: int) -> tuple[int, ...]:
+        """Return so many numbers of four bytes that stand one behind the other."""
+        return tuple(self.number(at + 4 * i) for i in range(count))
 
 
 def flavour(kernel: Kernel) -> str:
@@ -176,7 +183,7 @@ def load(machine: Machine, version: str) -> None:
     modules = build_driver(machine.kernel, version)
     machine.shell("/sbin/modprobe -a drm drm_kms_helper 2>/dev/null || true")
     _insmod(machine, modules / "nvidia.ko", PARAMETERS)
-    _insmod(machine, modules / "nvidia-uvm.ko")
+    _insmod(machine, modules / "nvidia-uvm.ko", *UVM_PARAMETERS)
 
 
 def put_gsp_in(machine: Machine, version: str) -> None:
@@ -219,6 +226,7 @@ def parse_orders(text: str) -> list[Order]:
     assert all(found), text
     return [
         Order(
+            int(each["time"]),
             int(each["command"], 16),
             int(each["client"], 16),
             int(each["object"], 16),

@@ -5,13 +5,17 @@
 
 #include <linux/types.h>
 
+/* As many bytes of parameters are kept: FIFO_DISABLE_CHANNELS has 536. */
+#define GSP_PARAMS_KEPT 544u
+
 /* One control that the driver hands to its GSP. */
 struct gsp_order {
+	u64 time; /* ns of the monotonic clock */
 	u32 client;
 	u32 object;
 	u32 command;
 	u32 bytes; /* of parameters, all of them */
-	u8 params[64];
+	u8 params[GSP_PARAMS_KEPT];
 };
 
 /* gsp_answers.c: fills in a message's result, in the driver's own buffer. Called where nothing may sleep. */

@@ -4,6 +4,7 @@
  * ours and say nothing of a card. What the driver does with them is NVIDIA's.
  */
 #include <linux/kernel.h>
+#include <linux/ktime.h>
 #include <linux/string.h>
 
 #include "gsp.h"
@@ -17,7 +18,12 @@
 #define UUID_FIRST 0x10u
 #define UUID_TEXT "GPU-10111213-1415-1617-1819-1a1b1c1d1e1f"
 #define CHANNELS 2048u
+#define SUBCONTEXTS 64u
+#define FAULT_BUFFER_BYTES 0x20000u
 #define FAULT_METHOD_BUFFER_BYTES 0x5000u
+/* NV2080_CTRL_CE_CAPS_CE_* (ctrl2080ce.h): of byte 0 */
+#define CE_CAPS_SYSMEM 0x20u
+#define CE_CAPS_P2P 0x40u
 /* The resource manager's numbers of its first graphics and copy engine (g_eng_desc_nvoc.h). */
 #define ENGINE_GRAPHICS 0xd334df00u
 #define ENGINE_COPY 0x793ceb00u
@@ -87,6 +93,7 @@ static void answer_static_info(const struct gsp_layout *at, u8 *info)
 	info[at->static_region_compressed] = 1;
 	info[at->static_region_iso] = 1;
 	put64(info + at->static_fb_length, CARD_BYTES);
+	put32(info + at->static_engineCaps, 1u << NV2080_ENGINE_TYPE_GR0 | 1u << NV2080_ENGINE_TYPE_COPY0);
 	if (at->static_computeBranding != GSP_ABSENT)
 		put32(info + at->static_computeBranding, 1);
 	if (at->static_fbio_mask != GSP_ABSENT)
@@ -201,6 +208,31 @@ static u32 answer_channels(u8 *params)
 	return NV_OK;
 }
 
+static u32 answer_graphics(u8 *params)
+{
+	put32(params + GSP_gr_info_subcontexts, SUBCONTEXTS);
+	return NV_OK;
+}
+
+static u32 answer_faults(u8 *params)
+{
+	put32(params + GSP_gmmu_replayableFaultBufferSize, FAULT_BUFFER_BYTES);
+	put32(params + GSP_gmmu_nonReplayableFaultBufferSize, FAULT_BUFFER_BYTES);
+	return NV_OK;
+}
+
+static u32 answer_copy_caps(u8 *params)
+{
+	params[GSP_ce_capsTbl] = CE_CAPS_SYSMEM | CE_CAPS_P2P;
+	return NV_OK;
+}
+
+static u32 answer_copy_mask(u8 *params)
+{
+	put32(params + GSP_ce_pceMask, 1);
+	return NV_OK;
+}
+
 static u32 answer_none(u8 *params)
 {
 	return NV_ERR_NOT_SUPPORTED;
@@ -214,6 +246,10 @@ static const struct {
 	{ GSP_CMD_DISPLAY_GET_IP_VERSION, answer_none },
 	{ GSP_CMD_INTR_GET_KERNEL_TABLE, answer_interrupts },
 	{ GSP_CMD_FIFO_GET_NUM_CHANNELS, answer_channels },
+	{ GSP_CMD_GMMU_GET_STATIC_INFO, answer_faults },
+	{ GSP_CMD_CE_GET_PHYSICAL_CAPS, answer_copy_caps },
+	{ GSP_CMD_CE_GET_CE_PCE_MASK, answer_copy_mask },
+	{ GSP_CMD_KGR_GET_INFO, answer_graphics },
 	{ GSP_CMD_GPU_GET_NAME_STRING, answer_name },
 	{ GSP_CMD_GPU_GET_GID_INFO, answer_gid },
 	{ GSP_CMD_FIFO_GET_DEVICE_INFO_TABLE, answer_devices },
@@ -224,6 +260,7 @@ static const struct {
 static void answer_control(u8 *body)
 {
 	struct gsp_order order = {
+		.time = ktime_get_ns(),
 		.client = get32(body + GSP_control_hClient),
 		.object = get32(body + GSP_control_hObject),
 		.command = get32(body + GSP_control_cmd),

@@ -36,15 +36,29 @@ static bool order_at(u64 number, struct gsp_order *order)
 	return there;
 }
 
+/* Zeroes at the end are left out. */
+static void show_params(struct seq_file *s, const struct gsp_order *order)
+{
+	u32 bytes = min_t(u32, order->bytes, GSP_PARAMS_KEPT), i;
+
+	while (bytes && order->params[bytes - 1] == 0)
+		bytes--;
+	for (i = 0; i < bytes; i++)
+		seq_printf(s, "%02x", order->params[i]);
+}
+
 static int show_orders(struct seq_file *s, void *unused)
 {
 	u64 count = READ_ONCE(orders_count), i;
 	struct gsp_order order;
 
 	seq_printf(s, "orders=%llu lost=%llu\n", count, count > ORDERS ? count - ORDERS : 0);
-	for (i = count > ORDERS ? count - ORDERS : 0; order_at(i, &order); i++)
-		seq_printf(s, "command=%#x client=%#x object=%#x bytes=%u params=%*phN\n", order.command, order.client,
-			order.object, order.bytes, (int)min_t(size_t, order.bytes, sizeof(order.params)), order.params);
+	for (i = count > ORDERS ? count - ORDERS : 0; order_at(i, &order); i++) {
+		seq_printf(s, "time=%llu command=%#x client=%#x object=%#x bytes=%u params=", order.time, order.command,
+			order.client, order.object, order.bytes);
+		show_params(s, &order);
+		seq_putc(s, '\n');
+	}
 	return 0;
 }
 

@@ -25,6 +25,9 @@
 #define NV_PMC_BOOT_0_TU104 0x164000a1u
 #define NV_PMC_BOOT_42 0xa00u
 #define NV_PMC_BOOT_42_TU104 0x164a1000u
+/* dev_vm.h of TU102: entries of the buffer in which a card tells of accesses. */
+#define NV_VIRTUAL_FUNCTION_PRIV_ACCESS_COUNTER_NOTIFY_BUFFER_SIZE (0xb80000u + 0x3110u)
+#define ACCESS_COUNTER_ENTRIES 4096u
 #define NV_XVE_REGISTERS 0x88000u /* the configuration space, mirrored */
 #define NV_XVE_LINK_CAPABILITIES 0x84u
 
@@ -113,6 +116,7 @@ static void fill_registers(void)
 	writel(NV_PMC_BOOT_0_TU104, registers + NV_PMC_BOOT_0);
 	writel(NV_PMC_BOOT_42_TU104, registers + NV_PMC_BOOT_42);
 	writel(VENDOR_NVIDIA | DEVICE_T4 << 16, registers + NV_XVE_REGISTERS);
+	writel(ACCESS_COUNTER_ENTRIES, registers + NV_VIRTUAL_FUNCTION_PRIV_ACCESS_COUNTER_NOTIFY_BUFFER_SIZE);
 	writel(0x00457d03, registers + NV_XVE_REGISTERS + NV_XVE_LINK_CAPABILITIES);
 }
 
