@@ -61,6 +61,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         leave_out.append("own_disk")
     if real_driver() is not None:
         leave_out.append("fake_driver")
+    else:
+        leave_out.append("real_driver")
     if not is_full:
         leave_out += ["full_counts", *(["next_kernel"] if os.environ.get("CI") else [])]
     unsuited = [item for item in items if any(map(item.get_closest_marker, leave_out))]
@@ -133,6 +135,9 @@ def common(machines: list[Machine]) -> Iterator[list[Machine]]:
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marks that only the tests here have."""
     config.addinivalue_line("markers", "fake_driver: needs what only the fake driver has; the text says what")
+    config.addinivalue_line(
+        "markers", "real_driver: needs NVIDIA's driver: CGPU_VM_DRIVER names its version"
+    )
     config.addinivalue_line("markers", "full_counts: takes long, and runs with full counts only")
     config.addinivalue_line("markers", "own_disk: boots Debian's kernel from a disk, and no other kernel")
     config.addinivalue_line("markers", "next_kernel: needs the kernel of Debian's next release")
