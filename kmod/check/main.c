@@ -49,7 +49,7 @@ static const struct {
 	{ "refusals of RM_ALLOC", check_refusals, false },
 	{ "refusals of VID_HEAP", check_heap_refusals, false },
 	{ "GET_PIDS and GET_PID_INFO", check_process, false },
-	{ "GET_PIDS in another pid namespace", check_namespace, true },
+	{ "GET_PIDS and GET_PID_INFO in another pid namespace", check_namespace, true },
 	{ "DUP_OBJECT", check_duplicate, false },
 	{ "export and import", check_export, false },
 	{ "export and import of a list", check_export_list, false },

@@ -15,6 +15,10 @@
 #define NOBODY 0xdead0001u
 #define NO_INDEX 0xfffeu
 #define NO_PROCESS 0xffffffffu
+/* What a process is told of another one. */
+#define IN_THE_LIST 1
+#define WITH_MEMORY 2
+#define NO_ANSWER 4
 /* The first pid namespace of a machine: PROC_PID_INIT_INO, include/linux/proc_ns.h */
 #define FIRST_PID_NAMESPACE 0xeffffffcu
 
@@ -43,7 +47,7 @@ static u32 listed(struct session *session, pid_t process, bool *found)
 	return status;
 }
 
-static u32 held_by_us(struct session *session, u64 *bytes)
+static u32 held_by(struct session *session, pid_t process, u64 *bytes)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_PID_INFO_PARAMS *at =
 		&session->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS;
@@ -53,10 +57,10 @@ static u32 held_by_us(struct session *session, u64 *bytes)
 
 	/* The first is a question that there is not; ours comes second. */
 	put32(params, at->pidInfoListCount, 2);
-	put32(params + at->pidInfoList, entry->pid, (u32)getpid());
+	put32(params + at->pidInfoList, entry->pid, (u32)process);
 	put32(params + at->pidInfoList, entry->index, NO_INDEX);
 	put32(params + at->pidInfoList, entry->result, CALL_SILENT);
-	put32(one, entry->pid, (u32)getpid());
+	put32(one, entry->pid, (u32)process);
 	put32(one, entry->index, NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE);
 	put32(one, entry->result, CALL_SILENT);
 	status = rm_control(session, session->subdevice, NV2080_CTRL_CMD_GPU_GET_PID_INFO, at->bytes);
@@ -83,17 +87,17 @@ enum verdict check_process(struct session *session)
 	u32 status;
 
 	session->request = (struct request){ VIA_LONG, NVOS32_ATTR_PAGE_SIZE_BIG, 7 * 64 * KIB };
-	status = held_by_us(session, &before);
+	status = held_by(session, getpid(), &before);
 	if (status == NV_OK)
 		status = memory_take(session);
 	if (status == NV_OK)
 		status = listed(session, getpid(), &found);
 	if (status == NV_OK)
-		status = held_by_us(session, &with);
+		status = held_by(session, getpid(), &with);
 	if (status == NV_OK)
 		status = memory_give(session);
 	if (status == NV_OK)
-		status = held_by_us(session, &after);
+		status = held_by(session, getpid(), &after);
 	if (status != NV_OK)
 		return verdict_failed(session, "%s", call_text(session, status));
 	if (found && with - before == session->memory.size && after == before)
@@ -106,42 +110,62 @@ enum verdict check_process(struct session *session)
 		(unsigned long long)session->memory.size);
 }
 
-/* In a child that sees no process of ours: 0, or 1 where the list has us all the same; 2: no answer. */
+static int told_of(struct session *session, pid_t process)
+{
+	bool found = false;
+	u64 bytes = 0;
+
+	if (listed(session, process, &found) != NV_OK)
+		return NO_ANSWER;
+	if (!session->mig && held_by(session, process, &bytes) != NV_OK)
+		return NO_ANSWER;
+	return (found ? IN_THE_LIST : 0) | (bytes ? WITH_MEMORY : 0);
+}
+
+/* What a child is told of us that sees no process of ours. */
 static int look_from_inside(struct session *session, pid_t us)
 {
 	pid_t child = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
-	bool found = false;
 	int result = 0;
 
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		_exit(listed(session, us, &found) != NV_OK ? 2 : found);
+		_exit(told_of(session, us));
 	}
 	if (child < 0)
 		return -1;
 	while (waitpid(child, &result, 0) < 0 && errno == EINTR)
 		;
-	return WIFEXITED(result) ? WEXITSTATUS(result) : 2;
+	return WIFEXITED(result) ? WEXITSTATUS(result) : NO_ANSWER;
 }
 
 enum verdict check_namespace(struct session *session)
 {
-	bool translated = session->abi->pids_of_caller, found;
-	u32 status = listed(session, getpid(), &found);
-	int inside;
+	int wanted = session->abi->pids_of_caller ? 0 : IN_THE_LIST, inside;
+	bool found = false;
+	u32 status;
 
+	session->request = (struct request){ VIA_LONG, NVOS32_ATTR_PAGE_SIZE_BIG, 7 * 64 * KIB };
+	/* A card in MIG mode gives nobody memory. */
+	status = session->mig ? NV_OK : memory_take(session);
+	if (status == NV_OK)
+		status = listed(session, getpid(), &found);
 	if (status != NV_OK)
 		return verdict_failed(session, "%s", call_text(session, status));
+	if (!session->abi->pid_info_of_caller && !session->mig)
+		wanted |= WITH_MEMORY;
 	if (!found && !in_first_namespace())
 		return verdict_skipped(session, "needs the machine's first pid namespace");
 	inside = look_from_inside(session, getpid());
 	if (inside < 0)
 		return verdict_skipped(session, "no pid namespace of its own: %s", strerror(errno));
-	if (found && inside == !translated)
+	if (found && inside == wanted)
 		return PASSED;
+	if (inside == NO_ANSWER)
+		return verdict_failed(session, "no answer");
 	return verdict_failed(session,
-		inside == 2 ? "no answer" : "a process outside of the caller's namespace is %sin the list",
-		inside ? "" : "not ");
+		"a process outside of the caller's namespace is %sin the list, and has %s memory",
+		inside & IN_THE_LIST ? "" : "not ", inside & WITH_MEMORY ? "its" : "no");
 }
 
 static u32 duplicate(struct session *session)

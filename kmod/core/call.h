@@ -158,8 +158,8 @@ int core_refusal_line(struct core_frame *frame, struct core_text *out);
 
 /* --- call_pids.c --- */
 
-/* Whether the driver's numbers can be told apart here. */
-int core_pids_judged(const struct core_frame *frame);
+/* Whether the numbers of a control can be told apart here. of_caller: the driver takes them for the caller's. */
+int core_pids_judged(const struct core_frame *frame, u32 of_caller);
 void core_rewrite_pids(struct core_frame *frame);
 void core_rewrite_pid_info(struct core_frame *frame);
 

@@ -69,9 +69,9 @@ static enum cgpu_verdict info_control(struct core_frame *frame, u32 params_bytes
 	return core_execute(frame, op);
 }
 
-static enum cgpu_verdict pids_control(struct core_frame *frame, u32 params_bytes, enum core_op op)
+static enum cgpu_verdict pids_control(struct core_frame *frame, u32 params_bytes, enum core_op op, u32 of_caller)
 {
-	return core_pids_judged(frame) ? info_control(frame, params_bytes, op) : CGPU_CONTINUE;
+	return core_pids_judged(frame, of_caller) ? info_control(frame, params_bytes, op) : CGPU_CONTINUE;
 }
 
 enum cgpu_verdict core_begin_control(struct core_frame *frame)
@@ -92,9 +92,11 @@ enum cgpu_verdict core_begin_control(struct core_frame *frame)
 		return info_control(
 			frame, frame->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes, CORE_OP_FB_REGION);
 	case NV2080_CTRL_CMD_GPU_GET_PIDS:
-		return pids_control(frame, frame->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.bytes, CORE_OP_PIDS);
+		return pids_control(frame, frame->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.bytes, CORE_OP_PIDS,
+			frame->abi->pids_of_caller);
 	case NV2080_CTRL_CMD_GPU_GET_PID_INFO:
-		return pids_control(frame, frame->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes, CORE_OP_PID_INFO);
+		return pids_control(frame, frame->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes, CORE_OP_PID_INFO,
+			frame->abi->pid_info_of_caller);
 	case NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2:
 		/* With the numbers of all processes of the host. */
 		return frame->abi->pids_of_caller ? CGPU_CONTINUE : core_answer(frame, NV_ERR_NOT_SUPPORTED);

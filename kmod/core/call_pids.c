@@ -2,27 +2,28 @@
 /*
  * Controls that tell of processes: which use a card, and how much memory each has. A container is told of its own only.
  *
- * Drivers give numbers of the host's, and from 535.113.01 on those of the caller's pid namespace, without the processes
- * that it cannot see (src/nvidia/src/kernel/gpu/gpu_rmapi.c). A transport that runs calls in another namespace cannot ask
- * such a driver for the caller: there the call goes on.
+ * Drivers list numbers of the host's, and from 535.113.01 on those of the caller's pid namespace, without the processes
+ * that it cannot see (src/nvidia/src/kernel/gpu/gpu_rmapi.c). What a process holds they tell by the host's number until
+ * 560, and by the caller's from 565.57.01 on. A transport that runs calls in another namespace cannot ask a driver that
+ * knows the caller's: there the call goes on.
  */
 #include "call.h"
 #include "process.h"
 
 /* The process that the driver means; 0: nobody. */
-static s32 process_of(const struct core_frame *frame, u32 number)
+static s32 process_of(const struct core_frame *frame, u32 number, u32 of_caller)
 {
 	if (number == 0 || number > 0x7fffffff)
 		return 0;
-	if (!frame->abi->pids_of_caller)
+	if (!of_caller)
 		return (s32)number;
 	return frame->core->ops->process_of(frame->core->ctx, (s32)number);
 }
 
-static int is_own(const struct core_frame *frame, u32 number)
+static int is_own(const struct core_frame *frame, u32 number, u32 of_caller)
 {
 	const struct cgpu_state *state = frame->state;
-	s32 tgid = process_of(frame, number);
+	s32 tgid = process_of(frame, number, of_caller);
 	u32 at = core_client_of_process(state, tgid);
 
 	for (; tgid != 0 && at != CORE_NONE; at = state->client[at].tgid_next) {
@@ -32,9 +33,9 @@ static int is_own(const struct core_frame *frame, u32 number)
 	return 0;
 }
 
-int core_pids_judged(const struct core_frame *frame)
+int core_pids_judged(const struct core_frame *frame, u32 of_caller)
 {
-	return !frame->abi->pids_of_caller || frame->core->ops->process_of != NULL;
+	return !of_caller || frame->core->ops->process_of != NULL;
 }
 
 void core_rewrite_pids(struct core_frame *frame)
@@ -45,7 +46,7 @@ void core_rewrite_pids(struct core_frame *frame)
 
 	for (i = 0; i < count && i < most; i++) {
 		pid = core_get32(params, at->pidTbl + 4 * i);
-		if (is_own(frame, pid))
+		if (is_own(frame, pid, frame->abi->pids_of_caller))
 			core_put32(params, at->pidTbl + 4 * own++, pid);
 	}
 	memset(params + at->pidTbl + 4 * own, 0, 4 * (most - own));
@@ -62,7 +63,7 @@ void core_rewrite_pid_info(struct core_frame *frame)
 	u32 most = (u32)(list->bytes - list->pidInfoList) / at->bytes, i;
 
 	for (i = 0; i < most; i++, entry += at->bytes) {
-		if (!is_own(frame, core_get32(entry, at->pid)))
+		if (!is_own(frame, core_get32(entry, at->pid), frame->abi->pid_info_of_caller))
 			memset(entry + at->data, 0, at->smcSubscription_computeInstanceId - at->data);
 	}
 }

@@ -86,13 +86,16 @@ static void add_usage(const struct client *client, uint32_t card, struct usage *
 	}
 }
 
-/* Number in our namespace of a process that the caller names; 0 when it has no client here. */
+/*
+ * Number in our namespace of a process that the caller names; 0 when it has no client here. The list has numbers of the
+ * caller's since 535.113.01, this question since 565.57.01 (gpu_rmapi.c:981 there).
+ */
 static pid_t find_process(struct control *control, const struct pid_view *view, uint32_t pid)
 {
 	uint32_t count, i;
 	pid_t *found, process = 0;
 
-	if (!view->translate)
+	if (!version_at_least(control->call->sim, 565, 57, 1))
 		return (pid_t)pid;
 	found = malloc(MAX_PIDS * sizeof(*found));
 	if (!found)

@@ -21,7 +21,7 @@ CAUGHT = {
     "530.30.02": "identity of the card",
     "535.43.02": "client, device and subdevice by NVOS64",
     "535.43.08": "parameters of classes",
-    "535.113.01": "GET_PIDS in another pid namespace",
+    "535.113.01": "GET_PIDS and GET_PID_INFO in another pid namespace",
     "545.23.06": "identity of the card",
     "550.40.07": "USE_EGM by VID_HEAP",
     "550.40.53": "calls of nvidia-uvm",

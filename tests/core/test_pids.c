@@ -133,6 +133,40 @@ static void memory_of_others_is_none(void)
 	bench_free(bench);
 }
 
+/* Of a number that the driver takes for the host's, whatever the caller means by it. */
+static int tells(struct bench *bench, u32 pid)
+{
+	const struct nv_abi *abi = bench->core.abi;
+	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &abi->NV2080_CTRL_GPU_PID_INFO;
+	u8 *params = bench->segment[0], *entry = params + abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.pidInfoList;
+
+	memset(params, 0x11, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes);
+	core_put32(entry, at->pid, pid);
+	CHECK_EQ(control(bench, NV2080_CTRL_CMD_GPU_GET_PID_INFO, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes),
+		NV_OK);
+	return core_get64(entry, at->data_vidMemUsage_memPrivate) != 0;
+}
+
+static void memory_is_asked_by_the_hosts_number_until_560(void)
+{
+	static const char *const drivers[] = { "535.261.03", "560.35.03", "565.57.01" };
+	struct bench *bench;
+	u32 i;
+
+	for (i = 0; i < 3; i++) {
+		bench = with_processes(drivers[i]);
+		bench->ops.process_of = numbers;
+		CHECK_EQ(tells(bench, OWN), i < 2);
+		CHECK_EQ(tells(bench, OTHER), 0);
+		CHECK_EQ(tells(bench, INSIDE), i == 2);
+		/* Run by another process the numbers still are the host's, or mean nothing. */
+		bench->ops.process_of = NULL;
+		if (i < 2)
+			CHECK_EQ(tells(bench, OTHER), 0);
+		bench_free(bench);
+	}
+}
+
 static void what_cannot_be_told_apart_is_not_told(void)
 {
 	struct bench *bench = with_processes("535.104.05");
@@ -154,6 +188,7 @@ int main(int argc, char **argv)
 		TEST(a_list_has_the_containers_own),
 		TEST(numbers_of_the_caller_are_understood),
 		TEST(memory_of_others_is_none),
+		TEST(memory_is_asked_by_the_hosts_number_until_560),
 		TEST(what_cannot_be_told_apart_is_not_told),
 		{ NULL, NULL },
 	};

@@ -169,6 +169,16 @@ def test_process_numbers_of_the_caller(sim: Sim) -> None:
     assert fields(lines[2])["count"] == "1"
 
 
+def test_memory_by_the_hosts_number(start: Start) -> None:
+    """Before 565.57.01 the list has numbers of the caller's, and memory is asked for by those of the host."""
+    sim = start("T4", "560.35.03")
+    lines = in_namespace(sim, "alloc=128K", "pids").splitlines()
+    assert lines[1:2] == ["pid 1 bytes=0"]
+    with sim.client() as client:
+        client.alloc_memory(PAGE_BIG)
+        assert pid_memory(client, os.getpid()) == (PAGE_BIG, 0, 0)
+
+
 def test_process_numbers_before_535_113(start: Start) -> None:
     """Drivers before 535.113.01 told the numbers of the initial namespace to everyone."""
     sim = start("T4", "535.104.05")

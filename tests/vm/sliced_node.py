@@ -30,15 +30,16 @@ SECONDS = 60.0
 IDLE = ("/bin/sleep", "3600")
 
 # One start of a shell for all of it.
-LOOK = f"""
+LOOK_AT = f"""
 cat {CARD}
-cd {TREE}
+cd "$1"
 for instance in [0-9]*/*/; do
 	[ -e "$instance/memsize" ] || continue
 	{{ read -r size <$instance/memsize && read -r word free <$instance/meminfo; }} 2>/dev/null || continue
 	echo "$instance size=$size free=$free"
 done
 """
+LOOK = LOOK_AT.replace("$1", TREE)
 
 
 @dataclass(frozen=True)

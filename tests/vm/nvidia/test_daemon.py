@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpud over NVIDIA's own driver: what a slice is, and that the driver's allocator never gives more.
+
+The card is one in software, with a fake GSP; clients, objects and memory are the driver's. What was given out
+is told by a witness below the driver's allocator, which no engine has a part in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.commands import eventually
+from tests.integration.engine import MIB
+from tests.integration.probe import NO_MEMORY, Step, step, steps
+from tests.integration.test_slice import SIZES
+from tests.vm.bundles import Containers
+from tests.vm.machine import Machine
+from tests.vm.node import real_driver
+from tests.vm.nvidia.daemon import PROBE, SECONDS, GuestDaemon, begin, end
+from tests.vm.nvidia.driver import CARD_BYTES
+from tests.vm.process import Finished
+from tests.vm.slices import GIB
+
+pytestmark = pytest.mark.real_driver
+
+LIMIT = GIB
+PAGE = 64 << 10
+CONTEXT = 96 * MIB  # context_memory, where nothing else is configured
+SLICE = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_DEV": "15", "NVIDIA_VISIBLE_DEVICES": "0"}
+SLICE_BYTES = 15109 // 15 * MIB
+WAYS = ("rm64", "rm21", "heap", "range", "tiled")
+
+
+@pytest.fixture(scope="module")
+def running(machine: Machine) -> Iterator[GuestDaemon]:
+    """Return cgpud over the driver, for all tests of this file."""
+    made = begin(machine)
+    yield made
+    end(made)
+
+
+@pytest.fixture
+def daemon(running: GuestDaemon) -> Iterator[GuestDaemon]:
+    """Return the same with nothing in use; a test may leave nothing behind."""
+    running.await_empty()
+    running.forget_peak()
+    yield running
+    running.clear()
+
+
+def statuses(outcome: Finished, *names: str) -> list[int]:
+    """Return the driver's answers to steps of these names, in order."""
+    return [one.number("status") for one in steps(outcome) if one.name in names]
+
+
+def peak(daemon: GuestDaemon) -> int:
+    """Return the most that the driver's allocator has had given out at once."""
+    return daemon.view().cards[0]["peak"]
+
+
+def got(found: list[Step]) -> int:
+    """Return the bytes of steps that fill."""
+    return sum(one.number("bytes") for one in found if one.name == "fill")
+
+
+def test_the_driver_is_found(daemon: GuestDaemon) -> None:
+    """Version, card and nodes are what the driver tells, and its layouts are those of its very version."""
+    status = daemon.status()
+    release = real_driver()
+    assert release is not None
+    assert (status["engine"]["driver"], status["engine"]["layout"]) == (release.version, "exact")
+    assert [(gpu["name"], gpu["memtotal"]) for gpu in status["gpus"]] == [("Tesla T4", CARD_BYTES)]
+    assert status["simulate"] is None
+    assert [daemon.read(f"0/{node}") for node in ("minor", "major", "drift")] == ["0\n", "195\n", "0\n"]
+    assert "cannot be exported" not in daemon.log()
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize("way", WAYS)
+def test_ways(daemon: GuestDaemon, way: str) -> None:
+    """Each way to ask for memory, with and without the envelope, has the one limit."""
+    words = ("alloc=2G", "alloc=512M", "alloc=512M", "alloc=64K:64k", "free=all")
+    outcome = daemon.probe(f"via={way}", *words, "xfer", *words)
+    assert statuses(outcome, "alloc") == [NO_MEMORY, 0, 0, NO_MEMORY] * 2, outcome.text
+    assert peak(daemon) == LIMIT
+
+
+@pytest.mark.enforcement
+def test_to_the_page(daemon: GuestDaemon) -> None:
+    """A slice can be had to the last page and no further; what is freed can be had again."""
+    refused = ("alloc=64K:64k", "free=last", "alloc=64K:64k", "alloc=64K:64k")
+    outcome = daemon.probe("fill=64M:2m", "free=last", "fill=64K:64k", *refused)
+    assert got(steps(outcome)) - 64 * MIB == LIMIT, outcome.text
+    assert statuses(outcome, "alloc") == [NO_MEMORY, 0, NO_MEMORY]
+    assert peak(daemon) == LIMIT
+
+
+@pytest.mark.enforcement
+def test_sizes(daemon: GuestDaemon) -> None:
+    """Every question for the card's memory is answered with the slice, and what is left of it."""
+    outcome = daemon.probe("info", "alloc=256M", "info")
+    first, then = step(outcome, "info"), step(outcome, "info", 1)
+    assert {first.number(size) for size in SIZES} == {LIMIT}, outcome.text
+    assert [then.number(size) for size in ("free", "used")] == [LIMIT - 256 * MIB, 256 * MIB]
+
+
+@pytest.mark.enforcement
+def test_sharing(daemon: GuestDaemon) -> None:
+    """Eight processes, and then eight threads, that ask at once get together what one would."""
+    outcome = daemon.probe("fork=8:256M:nest", "threads=8:256M")
+    for name in ("fork", "thread"):
+        assert sorted(statuses(outcome, name)) == [0] * 4 + [NO_MEMORY] * 4, outcome.text
+    assert peak(daemon) == LIMIT
+
+
+@pytest.mark.enforcement
+def test_last_reference(daemon: GuestDaemon) -> None:
+    """Memory is charged until its last handle goes, in whatever order the handles go."""
+    outcome = daemon.probe("alloc=512M", "dup", "free=first", "alloc=768M", "free=all", "alloc=768M")
+    assert statuses(outcome, "dup", "alloc") == [0, 0, NO_MEMORY, 0], outcome.text
+    assert peak(daemon) == 768 * MIB
+
+
+@pytest.mark.enforcement
+def test_exports(daemon: GuestDaemon) -> None:
+    """What was exported stays charged until its descriptor is closed and its import is freed."""
+    ended = ("close-export", "alloc=768M", "free=all", "alloc=768M")
+    outcome = daemon.probe("alloc=512M", "export", "free", "alloc=768M", "import", *ended)
+    assert statuses(outcome, "export", "import", "close-export") == [0, 0, 0], outcome.text
+    assert statuses(outcome, "alloc") == [0, NO_MEMORY, NO_MEMORY, 0]
+    assert peak(daemon) == 768 * MIB
+
+
+@pytest.mark.enforcement
+def test_managed(daemon: GuestDaemon) -> None:
+    """Managed memory and allocations share the limit, and what is unmapped can be had again."""
+    outcome = daemon.probe("managed=512M", "alloc=768M", "unmanaged", "alloc=768M", "managed=512M")
+    assert statuses(outcome, "alloc") == [NO_MEMORY, 0], outcome.text
+    assert [one.fields.get("errno") for one in steps(outcome) if one.name == "managed"] == [None, "12"]
+
+
+@pytest.mark.enforcement
+def test_contexts(daemon: GuestDaemon) -> None:
+    """A channel group costs the estimate for a context, and there are no more than fit."""
+    outcome = daemon.probe("context=1", "info", f"alloc={LIMIT - CONTEXT}:64k", "context=1")
+    assert step(outcome, "info").number("used") == CONTEXT, outcome.text
+    assert [one.number("status") for one in steps(outcome) if one.name == "alloc"] == [0]
+    assert step(outcome, "context", 1).number("status") == NO_MEMORY
+
+
+def test_signals(daemon: GuestDaemon) -> None:
+    """Calls that signals interrupt again and again reach the driver exactly once."""
+    outcome = daemon.probe("storm=200:64K:500", "info")
+    storm = step(outcome, "storm")
+    assert [storm.number(name) for name in ("granted", "refused")] == [200, 0], outcome.text
+    assert storm.number("alarms") > 0
+    assert storm.number("used") == step(outcome, "info").number("used") == peak(daemon) == 200 * PAGE
+
+
+@pytest.mark.parametrize("how", ["exit-dirty", "killed"])
+def test_comes_back(daemon: GuestDaemon, how: str) -> None:
+    """A process that ends in any way gives all memory back, and the whole card can be had by the next."""
+    words = ("alloc=512M", "dup", "alloc=256M", "export", "managed=64M")
+    if how == "killed":
+        daemon.hold(*words).stop()
+    else:
+        assert daemon.probe(*words, how).returncode == 0
+    daemon.await_empty()
+    outcome = daemon.probe("fill=64M:2m", "fill=1M", "fill=64K:64k", size=CARD_BYTES)
+    assert peak(daemon) == got(steps(outcome)), outcome.text
+    # All but what the driver keeps for itself.
+    assert CARD_BYTES - got(steps(outcome)) < 512 * MIB
+
+
+@pytest.mark.enforcement
+def test_neighbours(daemon: GuestDaemon) -> None:
+    """Two containers on the card get each its own, and one that joins shares it."""
+    daemon.hold("alloc=1G", name="first")
+    daemon.hold("alloc=512M", size=2 * GIB, name="second")
+    joined = daemon.join("second", ["alloc=2G", "alloc=1536M", "info"])
+    assert statuses(joined, "alloc") == [NO_MEMORY, 0], joined.text
+    assert step(joined, "info").number("total") == 2 * GIB
+    eventually(lambda: daemon.view().used[0, "second"] == 512 * MIB, "what has ended gave back", SECONDS)
+    seen = daemon.view()
+    assert seen.used == {(0, "first"): GIB, (0, "second"): 512 * MIB}
+    assert (seen.cards[0]["used"], seen.cards[0]["peak"]) == (GIB + 512 * MIB, 3 * GIB)
+    assert int(daemon.read("0/drift")) == 0
+
+
+@pytest.mark.enforcement
+def test_restart(daemon: GuestDaemon) -> None:
+    """A cgpud that is started again takes containers up with their charges, and the limit holds."""
+    holder = daemon.start_program(
+        "kept", PROBE, "alloc=512M", "hold", "alloc=768M", "alloc=512M", register=LIMIT
+    )
+    holder.await_output("alloc ", timeout=SECONDS)
+    daemon.command("--stop")
+    daemon.start()
+    assert daemon.view().used == {(0, "kept"): 512 * MIB}
+    holder.close_input()
+    outcome = holder.wait(SECONDS)
+    assert statuses(outcome, "alloc") == [0, NO_MEMORY, 0], outcome.text
+    assert peak(daemon) == LIMIT
+
+
+@pytest.mark.enforcement
+def test_container(daemon: GuestDaemon) -> None:
+    """runc behind the wrapper: its container sees its slice and its own processes, and gets no page more."""
+    containers = Containers(daemon.machine)
+    words = ["info", "fill=16M:2m", "fill=64K:64k", "alloc=64K:64k", "pids"]
+    outcome = containers.run(["/cgpu-probe", *words], SLICE)
+    assert step(outcome, "info").number("total") == SLICE_BYTES, outcome.text
+    assert got(steps(outcome)) == SLICE_BYTES == peak(daemon)
+    assert step(outcome, "alloc").number("status") == NO_MEMORY
+    assert step(outcome, "pids").number("count") == 1
