@@ -68,7 +68,7 @@ static void name_card(struct card *card, uint32_t index)
 	snprintf(card->uuid_text, sizeof(card->uuid_text),
 		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3],
 		u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
-	card->gpu_id = (index + 1) << 8;
+	card->gpu_id = (uint32_t)card_bus(index) << 8;
 }
 
 bool card_set_mig(struct card *card, bool on)
@@ -194,5 +194,5 @@ int card_information(const struct sim *sim, uint32_t index, char *out, size_t ro
 		"Device Minor: \t %u\n"
 		"GPU Firmware: \t %s\n"
 		"GPU Excluded:\t No\n",
-		card->name, 16 + index, card->uuid_text, index + 1, index, sim->version);
+		card->name, 16 + index, card->uuid_text, card_bus(index), index, sim->version);
 }

@@ -52,7 +52,7 @@ uint32_t mig_check(const struct sim *sim, uint32_t class_id, const struct object
 }
 
 /* subdevice_ctrl_gpu_kernel.c, getGpuInfos(); of all that it tells only the mode. */
-uint32_t control_gpu_info(struct control *control)
+static uint32_t control_gpu_info(struct control *control)
 {
 	const struct nv_abi *abi = control->call->sim->abi;
 	const struct nv_layout_NV2080_CTRL_GPU_GET_INFO_V2_PARAMS *at = &abi->NV2080_CTRL_GPU_GET_INFO_V2_PARAMS;
@@ -74,3 +74,10 @@ uint32_t control_gpu_info(struct control *control)
 	}
 	return NV_OK;
 }
+
+static const struct control_entry entries[] = {
+	{ NV2080_CTRL_CMD_GPU_GET_INFO_V2, NV20_SUBDEVICE_0, NV_PARAMS(NV2080_CTRL_GPU_GET_INFO_V2_PARAMS),
+		ANSWER(control_gpu_info, RIGHTS_NONE) },
+};
+
+const struct control_set controls_mig = CONTROL_SET(entries);

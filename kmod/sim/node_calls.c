@@ -22,7 +22,7 @@ int escape_card_info(struct call *call)
 		uint8_t *entry = call->data + (size_t)i * at->bytes;
 
 		entry[at->valid] = 1;
-		entry[at->pci_info_bus] = (uint8_t)(i + 1);
+		entry[at->pci_info_bus] = card_bus(i);
 		put16(entry, at->pci_info_vendor_id, VENDOR_NVIDIA);
 		put16(entry, at->pci_info_device_id, sim->cards[i].pci_device);
 		put32(entry, at->gpu_id, sim->cards[i].gpu_id);

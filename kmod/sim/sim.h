@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "nv_abi.h"
+#include "card_abi.h"
 #include "fields.h"
 
 #define SIM_MAX_CARDS 32u
@@ -126,6 +127,7 @@ struct open_file {
 struct sim {
 	pthread_mutex_t lock;
 	const struct nv_abi *abi;
+	const struct card_abi *card_abi; /* what the core does not know */
 	char version[NV_RM_API_VERSION_STRING_LENGTH];
 	struct nv_abi_version number;
 	struct card cards[SIM_MAX_CARDS];
@@ -212,6 +214,11 @@ void card_attach(struct sim *sim, uint32_t index);
 void card_release(struct sim *sim, uint32_t index);
 /* The card that is attached under a number, or SIM_NO_CARD. */
 uint32_t card_at(const struct sim *sim, uint32_t instance);
+/* Its PCI bus; the driver's number for the card is made of it. */
+static inline uint8_t card_bus(uint32_t index)
+{
+	return (uint8_t)(index + 1);
+}
 int card_information(const struct sim *sim, uint32_t index, char *out, size_t room);
 
 /* user_memory.c: no lock needed. False when the caller's memory cannot be reached. */
