@@ -6,6 +6,8 @@
 #include "engines.h"
 
 static const struct control_set *const sets[] = {
+	&controls_timer,
+	&controls_board,
 	&controls_memory,
 	&controls_pid,
 	&controls_identity,

@@ -47,6 +47,8 @@ struct control_set {
 		entries, sizeof(entries) / sizeof((entries)[0]) \
 	}
 extern const struct control_set controls_memory;
+extern const struct control_set controls_timer;
+extern const struct control_set controls_board;
 extern const struct control_set controls_pid;
 extern const struct control_set controls_identity;
 extern const struct control_set controls_mig;

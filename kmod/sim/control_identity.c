@@ -120,12 +120,15 @@ static uint32_t control_attached_ids(struct control *control)
 	return NV_OK;
 }
 
-static uint32_t control_id_info(struct control *control)
+/* Both forms of the call tell the same. */
+struct id_places {
+	uint16_t id, flags, device, subdevice, sli, board, gpu, numa;
+};
+
+static uint32_t id_info(struct control *control, const struct id_places *at)
 {
 	struct sim *sim = control->call->sim;
-	const struct nv_layout_NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS *at =
-		&sim->abi->NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS;
-	uint32_t id = get32(control->params, at->gpuId), i = card_of_id(sim, id), instance;
+	uint32_t id = get32(control->params, at->id), i = card_of_id(sim, id), instance;
 
 	if (i == SIM_NO_CARD)
 		return NV_ERR_INVALID_ARGUMENT;
@@ -134,14 +137,35 @@ static uint32_t control_id_info(struct control *control)
 	pthread_mutex_unlock(&sim->lock);
 	if (instance == SIM_NO_CARD)
 		return NV_ERR_INVALID_ARGUMENT;
-	put32(control->params, at->gpuFlags, 0);
-	put32(control->params, at->deviceInstance, instance);
-	put32(control->params, at->subDeviceInstance, 0);
-	put32(control->params, at->sliStatus, 0);
-	put32(control->params, at->boardId, id);
-	put32(control->params, at->gpuInstance, i);
-	put32(control->params, at->numaId, UINT32_MAX);
+	put32(control->params, at->flags, 0);
+	put32(control->params, at->device, instance);
+	put32(control->params, at->subdevice, 0);
+	put32(control->params, at->sli, 0);
+	put32(control->params, at->board, id);
+	put32(control->params, at->gpu, i);
+	put32(control->params, at->numa, UINT32_MAX);
 	return NV_OK;
+}
+
+static uint32_t control_id_info_v2(struct control *control)
+{
+	const struct nv_layout_NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS *at =
+		&control->call->sim->abi->NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS;
+	const struct id_places places = { at->gpuId, at->gpuFlags, at->deviceInstance, at->subDeviceInstance,
+		at->sliStatus, at->boardId, at->gpuInstance, at->numaId };
+
+	return id_info(control, &places);
+}
+
+/* The place for a name, which the driver does not fill. */
+static uint32_t control_id_info(struct control *control)
+{
+	const struct card_layout_NV0000_CTRL_GPU_GET_ID_INFO_PARAMS *at =
+		&control->call->sim->card_abi->NV0000_CTRL_GPU_GET_ID_INFO_PARAMS;
+	const struct id_places places = { at->gpuId, at->gpuFlags, at->deviceInstance, at->subDeviceInstance,
+		at->sliStatus, at->boardId, at->gpuInstance, at->numaId };
+
+	return id_info(control, &places);
 }
 
 /* Text counts its terminating NUL, as the driver's does. */
@@ -194,8 +218,10 @@ static const struct control_entry entries[] = {
 		ANSWER(control_detach_ids, RIGHTS_NONE) },
 	{ NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS, NV01_ROOT_CLIENT, NV_PARAMS(NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS),
 		ANSWER(control_attached_ids, RIGHTS_NONE) },
-	{ NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, NV01_ROOT_CLIENT, NV_PARAMS(NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS),
+	{ NV0000_CTRL_CMD_GPU_GET_ID_INFO, NV01_ROOT_CLIENT, CARD_PARAMS(NV0000_CTRL_GPU_GET_ID_INFO_PARAMS),
 		ANSWER(control_id_info, RIGHTS_NONE) },
+	{ NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, NV01_ROOT_CLIENT, NV_PARAMS(NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS),
+		ANSWER(control_id_info_v2, RIGHTS_NONE) },
 };
 
 const struct control_set controls_identity = CONTROL_SET(entries);

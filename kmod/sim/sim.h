@@ -37,7 +37,26 @@
 #define SIM_PAGE_HUGE (2ull << 20)
 #define SIM_PAGE_512M (512ull << 20)
 
+/* What is the same of all cards of a model. */
+struct model {
+	const char *key;
+	const char *name;
+	uint32_t mib;
+	uint16_t pci_device;
+	uint16_t pci_subsystem; /* of NVIDIA's, as its vendor */
+	uint16_t architecture;
+	uint8_t implementation;
+	uint8_t revision; /* major and minor, as of its PCI function */
+	/* For a context of the graphics engine: registers and first-level cache of all multiprocessors, which are saved when
+	 * it has to make room, and 8 MiB for the rest. Not measured. */
+	uint16_t context_mib;
+	/* Ampere and later have 512 MiB pages (generated/g_kern_gmmu_nvoc.c bPageSize512mbSupported). */
+	bool pages_512m;
+	bool has_mig;
+};
+
 struct card {
+	const struct model *model;
 	const char *name;
 	uint64_t bytes;
 	uint64_t used;
