@@ -11,13 +11,14 @@
  * memory as nvidia-smi has it there.
  */
 static const struct model models[] = {
-	{ "T4", "Tesla T4", 15109, 0x1eb8, 0x12a2, GPU_ARCHITECTURE_TURING, GPU_IMPLEMENTATION_TU104, 0xa1, 22, false, false },
-	{ "V100", "Tesla V100-SXM2-16GB", 16130, 0x1db1, 0x1212, GPU_ARCHITECTURE_VOLTA, GPU_IMPLEMENTATION_GV100, 0xa1, 38,
+	{ "T4", "Tesla T4", 15109, 0x1eb8, 0x12a2, GPU_ARCHITECTURE_TURING, GPU_IMPLEMENTATION_TU104, 0xa1, 3, 22,
 		false, false },
-	{ "A10", "NVIDIA A10", 23028, 0x2236, 0x1482, GPU_ARCHITECTURE_AMPERE, GPU_IMPLEMENTATION_GA102, 0xa1, 35, true,
-		false },
-	{ "H200", "NVIDIA H200", 143771, 0x2335, 0x18be, GPU_ARCHITECTURE_HOPPER, GPU_IMPLEMENTATION_GH100, 0xa1, 74, true,
-		true },
+	{ "V100", "Tesla V100-SXM2-16GB", 16130, 0x1db1, 0x1212, GPU_ARCHITECTURE_VOLTA, GPU_IMPLEMENTATION_GV100, 0xa1,
+		3, 38, false, false },
+	{ "A10", "NVIDIA A10", 23028, 0x2236, 0x1482, GPU_ARCHITECTURE_AMPERE, GPU_IMPLEMENTATION_GA102, 0xa1, 4, 35,
+		true, false },
+	{ "H200", "NVIDIA H200", 143771, 0x2335, 0x18be, GPU_ARCHITECTURE_HOPPER, GPU_IMPLEMENTATION_GH100, 0xa1, 5, 74,
+		true, true },
 };
 
 static const struct model *model_of(const char *key, size_t length)
@@ -189,5 +190,5 @@ int card_information(const struct sim *sim, uint32_t index, char *out, size_t ro
 		"Device Minor: \t %u\n"
 		"GPU Firmware: \t %s\n"
 		"GPU Excluded:\t No\n",
-		card->name, 16 + index, card->uuid_text, card_bus(index), index, sim->version);
+		card->name, card_irq(index), card->uuid_text, card_bus(index), index, sim->version);
 }

@@ -37,7 +37,7 @@ struct control_entry {
 /* Stands for channels of all generations. */
 #define ANY_CHANNEL KEPLER_CHANNEL_GPFIFO_A
 
-/* The controls of one subject, each in the file of that name; mig.c has those of MIG. */
+/* The controls of one subject, each in the file of that name. */
 struct control_set {
 	const struct control_entry *entries;
 	size_t count;
@@ -51,12 +51,22 @@ extern const struct control_set controls_timer;
 extern const struct control_set controls_board;
 extern const struct control_set controls_pid;
 extern const struct control_set controls_identity;
-extern const struct control_set controls_mig;
+extern const struct control_set controls_bus;
+extern const struct control_set controls_classes;
+extern const struct control_set controls_state;
+extern const struct control_set controls_system;
 extern const struct control_set controls_limits;
 extern const struct control_set controls_export;
 extern const struct control_set controls_samples;
 extern const struct control_set controls_fifo;
 extern const struct control_set controls_group;
+
+/* info_list.c: lists of NVXXXX_CTRL_XXX_INFO. The value of an index, or why there is none: that ends the call. */
+typedef uint32_t (*info_value)(const struct control *control, uint32_t index, uint32_t *value);
+uint32_t info_list_fill(struct control *control, uint8_t *list, uint32_t count, info_value value);
+/* In the parameters, or in the caller's memory; at most so many. */
+uint32_t info_list_inside(struct control *control, uint16_t list, uint32_t count, uint32_t most, info_value value);
+uint32_t info_list_outside(struct control *control, uint64_t address, uint32_t count, uint32_t most, info_value value);
 
 /* control_memory.c */
 uint32_t fb_info_of(const struct card *card, uint32_t index);

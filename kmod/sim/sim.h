@@ -31,6 +31,7 @@
 /* The driver copies at most 1 MiB of nested parameters (rmapi/param_copy.h). */
 #define SIM_MAX_PARAMS (1u << 20)
 #define SIM_UUID_TEXT 41u
+#define SIM_PCI_VENDOR 0x10deu
 #define SIM_NO_CARD UINT32_MAX
 #define SIM_PAGE 4096ull
 #define SIM_PAGE_BIG 65536ull
@@ -47,6 +48,7 @@ struct model {
 	uint16_t architecture;
 	uint8_t implementation;
 	uint8_t revision; /* major and minor, as of its PCI function */
+	uint8_t pcie; /* generation of its link, of 16 lanes */
 	/* For a context of the graphics engine: registers and first-level cache of all multiprocessors, which are saved when
 	 * it has to make room, and 8 MiB for the rest. Not measured. */
 	uint16_t context_mib;
@@ -238,6 +240,13 @@ static inline uint8_t card_bus(uint32_t index)
 {
 	return (uint8_t)(index + 1);
 }
+static inline uint8_t card_irq(uint32_t index)
+{
+	return (uint8_t)(16 + index);
+}
+/* pci_config.c */
+#define SIM_PCI_CONFIG 64u
+void card_pci_config(const struct sim *sim, uint32_t index, uint8_t out[SIM_PCI_CONFIG]);
 int card_information(const struct sim *sim, uint32_t index, char *out, size_t room);
 
 /* user_memory.c: no lock needed. False when the caller's memory cannot be reached. */
@@ -300,6 +309,8 @@ struct object *object_next(const struct object *top, struct object *at);
 /* mig.c */
 /* Whether a client has nothing of a card, because it has no instance of it. */
 bool mig_denies(const struct sim *sim, const struct object *object);
+/* NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_* of a card. */
+uint32_t mig_mode(const struct card *card);
 /* Whether it is told a size of the whole card all the same. */
 bool mig_tells_all(uint32_t index);
 /* Whether an object of a class of MIG's can be made there; NV_OK for all other classes. */
@@ -391,6 +402,7 @@ int escape_check_version(struct call *call);
 int escape_sys_params(struct call *call);
 int escape_register_fd(struct call *call);
 int escape_wait_open(struct call *call);
+int escape_numa_info(struct call *call);
 
 /* escape.c: one call, without the lock; 0 or -errno. */
 int escape_dispatch(struct call *call);

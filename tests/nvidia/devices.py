@@ -8,6 +8,7 @@ look so and leads /proc and /sys to the files written here. Where nodes are devi
 from __future__ import annotations
 
 import fcntl
+import struct
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,10 +82,29 @@ def bus_of(information: str) -> str:
     return line.split()[-1]
 
 
-def files(mount: Path) -> dict[str, str]:
-    """Return path and text of each file that the driver of simulated cards would have in /proc and /sys."""
+def pci(config: bytes) -> dict[str, str | bytes]:
+    """Return what Linux has of a PCI function, out of its configuration space (PCI Local Bus 3.0, 6.1)."""
+    vendor, device = struct.unpack_from("<HH", config, 0)
+    subsystem = struct.unpack_from("<HH", config, 0x2C)
+    (kind,) = struct.unpack_from("<I", config, 8)
+    return {
+        "config": config,
+        "vendor": f"{vendor:#06x}\n",
+        "device": f"{device:#06x}\n",
+        "subsystem_vendor": f"{subsystem[0]:#06x}\n",
+        "subsystem_device": f"{subsystem[1]:#06x}\n",
+        "class": f"{kind >> 8:#08x}\n",
+        "revision": f"{kind & 0xFF:#04x}\n",
+        "numa_node": "0\n",
+        "local_cpus": Path("/sys/devices/system/node/node0/cpumap").read_text(),
+        "local_cpulist": Path("/sys/devices/system/node/node0/cpulist").read_text(),
+    }
+
+
+def files(mount: Path) -> dict[str, str | bytes]:
+    """Return path and content of each file that the driver of simulated cards would have in /proc and /sys."""
     version = (mount / "driver" / "version").read_text().strip()
-    found = {
+    found: dict[str, str | bytes] = {
         "proc/devices": MAJORS,
         "proc/driver/nvidia/params": PARAMS,
         "proc/driver/nvidia/version": VERSION.format(version),
@@ -94,13 +114,16 @@ def files(mount: Path) -> dict[str, str]:
     }
     for card in (mount / "driver" / "gpus").iterdir():
         information = (card / "information").read_text()
-        found[f"proc/driver/nvidia/gpus/{bus_of(information)}/information"] = information
+        bus = bus_of(information)
+        found[f"proc/driver/nvidia/gpus/{bus}/information"] = information
+        for name, content in pci((card / "config").read_bytes()).items():
+            found[f"sys/bus/pci/devices/{bus}/{name}"] = content
     return found
 
 
 def place(mount: Path, folder: Path) -> Devices:
     """Write the files for simulated cards into a folder."""
-    for name, text in files(mount).items():
+    for name, content in files(mount).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     return Devices(library(), folder)
