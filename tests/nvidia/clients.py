@@ -24,12 +24,13 @@ SECONDS = 60.0
 GIVE = """
 set -e
 mount -t tmpfs -o mode=0755,size=1m none /mnt
-cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/fd /mnt/
+cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/ptmx /dev/fd /mnt/
+mkdir /mnt/shm /mnt/pts
+mount --rbind /dev/pts /mnt/pts
 for node in "$1"/nvidia*; do
 	: > "/mnt/${node##*/}"
 	mount --bind "$node" "/mnt/${node##*/}"
 done
-mkdir /mnt/shm /mnt/pts
 mount --rbind /mnt /dev
 shift
 exec "$@"
