@@ -82,7 +82,9 @@ class ClientRunc(Runc):
         return self.run(["/bin/sh", "-c", script], env or {})
 
 
-def _runc(base: Path, cards: Cards, launcher: Path, nodes: Sequence[Path] = (), more: Sequence[Path] = ()) -> ClientRunc:
+def _runc(
+    base: Path, cards: Cards, launcher: Path, nodes: Sequence[Path] = (), more: Sequence[Path] = ()
+) -> ClientRunc:
     base.mkdir()
     folders = (STORE, cards.devices.folder, *more)
     return ClientRunc(base, launcher=launcher, cards=cards, folders=folders, nodes=tuple(nodes))
@@ -105,7 +107,9 @@ def _record(server: subprocess.Popen[bytes], cards: str) -> None:
 
 
 @contextmanager
-def node(base: Path, version: str, cards: str = "T4", more: Sequence[Path] = (), **config: object) -> Iterator[Node]:
+def node(
+    base: Path, version: str, cards: str = "T4", more: Sequence[Path] = (), **config: object
+) -> Iterator[Node]:
     """Have such a machine, on the engine's default paths. Raises NotInArchiveError.
 
     more: further folders that the containers have. config: keys of the engine's configuration.
