@@ -94,7 +94,7 @@ static uint32_t control_bus_info_v2(struct control *control)
 	const struct card_layout_NV2080_CTRL_BUS_GET_INFO_V2_PARAMS *at = &abi->NV2080_CTRL_BUS_GET_INFO_V2_PARAMS;
 
 	return info_list_inside(control, at->busInfoList, get32(control->params, at->busInfoListSize),
-		(uint32_t)(at->bytes - at->busInfoList) / abi->NVXXXX_CTRL_XXX_INFO.bytes, bus_value);
+		(uint32_t)(at->bytes - at->busInfoList) / abi->NV2080_CTRL_BUS_INFO.bytes, bus_value);
 }
 
 static const struct control_entry entries[] = {
