@@ -74,6 +74,11 @@ static enum cgpu_verdict pids_control(struct core_frame *frame, u32 params_bytes
 	return core_pids_judged(frame, of_caller) ? info_control(frame, params_bytes, op) : CGPU_CONTINUE;
 }
 
+static int samples_are_translated(const struct core_frame *frame)
+{
+	return frame->abi->NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE.pOsPidInfo != NV_ABI_ABSENT;
+}
+
 enum cgpu_verdict core_begin_control(struct core_frame *frame)
 {
 	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
@@ -98,8 +103,8 @@ enum cgpu_verdict core_begin_control(struct core_frame *frame)
 		return pids_control(frame, frame->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes, CORE_OP_PID_INFO,
 			frame->abi->pid_info_of_caller);
 	case NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2:
-		/* With the numbers of all processes of the host. */
-		return frame->abi->pids_of_caller ? CGPU_CONTINUE : core_answer(frame, NV_ERR_NOT_SUPPORTED);
+		/* Before it had the field, the driver gave the host's numbers of all processes (kern_perf_ctrl.c). */
+		return samples_are_translated(frame) ? CGPU_CONTINUE : core_answer(frame, NV_ERR_NOT_SUPPORTED);
 	case NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO:
 	case NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO_V2:
 	case NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS:

@@ -6,24 +6,19 @@
 
 #include "sim.h"
 
-struct model {
-	const char *key;
-	const char *name;
-	uint32_t mib;
-	uint16_t pci_device;
-	/* For a context of the graphics engine: registers and first-level cache of all multiprocessors, which are saved when
-	 * it has to make room, and 8 MiB for the rest. Not measured. */
-	uint16_t context_mib;
-	/* Ampere and later have 512 MiB pages (generated/g_kern_gmmu_nvoc.c bPageSize512mbSupported). */
-	bool pages_512m;
-	bool has_mig;
-};
-
+/*
+ * Device and subsystem numbers as NVIDIA's boards have them (the list of supported products in the README of each driver);
+ * memory as nvidia-smi has it there.
+ */
 static const struct model models[] = {
-	{ "T4", "Tesla T4", 15109, 0x1eb8, 22, false, false },
-	{ "V100", "Tesla V100-SXM2-16GB", 16130, 0x1db1, 38, false, false },
-	{ "A10", "NVIDIA A10", 23028, 0x2236, 35, true, false },
-	{ "H200", "NVIDIA H200", 143771, 0x2335, 74, true, true },
+	{ "T4", "Tesla T4", 15109, 0x1eb8, 0x12a2, GPU_ARCHITECTURE_TURING, GPU_IMPLEMENTATION_TU104, 0xa1, 3, 22,
+		false, false },
+	{ "V100", "Tesla V100-SXM2-16GB", 16130, 0x1db1, 0x1212, GPU_ARCHITECTURE_VOLTA, GPU_IMPLEMENTATION_GV100, 0xa1,
+		3, 38, false, false },
+	{ "A10", "NVIDIA A10", 23028, 0x2236, 0x1482, GPU_ARCHITECTURE_AMPERE, GPU_IMPLEMENTATION_GA102, 0xa1, 4, 35,
+		true, false },
+	{ "H200", "NVIDIA H200", 143771, 0x2335, 0x18be, GPU_ARCHITECTURE_HOPPER, GPU_IMPLEMENTATION_GH100, 0xa1, 5, 74,
+		true, true },
 };
 
 static const struct model *model_of(const char *key, size_t length)
@@ -68,7 +63,7 @@ static void name_card(struct card *card, uint32_t index)
 	snprintf(card->uuid_text, sizeof(card->uuid_text),
 		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3],
 		u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
-	card->gpu_id = (index + 1) << 8;
+	card->gpu_id = (uint32_t)card_bus(index) << 8;
 }
 
 bool card_set_mig(struct card *card, bool on)
@@ -116,6 +111,7 @@ bool cards_parse(struct sim *sim, const char *text, const char **problem)
 	for (i = 0; i < count; i++) {
 		struct card *card = &sim->cards[i];
 
+		card->model = model;
 		card->name = model->name;
 		card->bytes = (uint64_t)mib << 20;
 		card->pci_device = model->pci_device;
@@ -194,5 +190,5 @@ int card_information(const struct sim *sim, uint32_t index, char *out, size_t ro
 		"Device Minor: \t %u\n"
 		"GPU Firmware: \t %s\n"
 		"GPU Excluded:\t No\n",
-		card->name, 16 + index, card->uuid_text, index + 1, index, sim->version);
+		card->name, card_irq(index), card->uuid_text, card_bus(index), index, sim->version);
 }

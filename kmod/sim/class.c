@@ -86,6 +86,10 @@ uint32_t class_check(const struct alloc_request *request)
 	case NV01_MEMORY_LIST_FBMEM:
 	case NV01_MEMORY_LIST_OBJECT:
 		return request->is_admin ? NV_OK : NV_ERR_INSUFFICIENT_PERMISSIONS;
+	case NV04_DISPLAY_COMMON:
+	case NVA083_GRID_DISPLAYLESS:
+		/* No card here has a display, and none is a guest's of vGPU. */
+		return NV_ERR_INVALID_CLASS;
 	case NV01_MEMORY_FRAMEBUFFER_CONSOLE:
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	default:

@@ -18,45 +18,57 @@ struct control {
 /* What the caller has to be allowed (g_*_nvoc.c, flags and access rights of each control). The kernel may do all. */
 enum rights { RIGHTS_NONE, RIGHTS_NICE, RIGHTS_ADMIN };
 
-/* control_memory.c, control_identity.c, control_pid.c, mig.c: run without the lock. */
-uint32_t control_fb_info_v1(struct control *control);
-uint32_t control_fb_info_v2(struct control *control);
-uint32_t control_fb_regions(struct control *control);
-uint32_t control_attached_ids(struct control *control);
-uint32_t control_id_info(struct control *control);
-uint32_t control_gid_info(struct control *control);
-uint32_t control_gpu_info(struct control *control);
-uint32_t control_name(struct control *control);
-uint32_t control_pids(struct control *control);
-uint32_t control_pid_info(struct control *control);
-uint32_t fb_info_of(const struct card *card, uint32_t index);
-/* control_limits.c */
-uint32_t control_set_limits(struct control *control);
-/* control_export.c */
-uint32_t control_export_object(struct control *control);
-uint32_t control_export_objects(struct control *control);
-uint32_t control_export_create(struct control *control);
-uint32_t control_export_info(struct control *control);
-uint32_t control_import_object(struct control *control);
-uint32_t control_import_objects(struct control *control);
-/* control_samples.c */
-uint32_t control_samples(struct control *control);
+/* One control: on which class of object, how its parameters lie, and one function that answers it. */
+struct control_entry {
+	uint32_t command;
+	uint32_t class_id;
+	bool of_card; /* the parameters' layout is in struct card_abi, else in struct nv_abi */
+	size_t bytes_at;
+	/* Runs without the lock. */
+	uint32_t (*answer)(struct control *control);
+	/* Or this, with the lock held, and the engines at the time of the call. */
+	uint32_t (*lever)(struct control *control, struct object *object);
+	enum rights rights;
+};
+#define NV_PARAMS(name) false, offsetof(struct nv_abi, name.bytes)
+#define CARD_PARAMS(name) true, offsetof(struct card_abi, name.bytes)
+#define ANSWER(function, rights) function, NULL, rights
+#define LEVER(function, rights) NULL, function, rights
+/* Stands for channels of all generations. */
+#define ANY_CHANNEL KEPLER_CHANNEL_GPFIFO_A
 
-/* Those on a card's engines run with the lock held, and the engines are at the time of the call. */
-/* control_group.c: on a channel group, or on a channel */
-uint32_t lever_schedule(struct control *control, struct object *object);
-uint32_t lever_bind(struct control *control, struct object *object);
-uint32_t lever_set_timeslice(struct control *control, struct object *object);
-uint32_t lever_get_timeslice(struct control *control, struct object *object);
-uint32_t lever_preempt(struct control *control, struct object *object);
-uint32_t lever_interleave(struct control *control, struct object *object);
-uint32_t lever_realtime(struct control *control, struct object *object);
-uint32_t lever_restart(struct control *control, struct object *object);
-/* control_fifo.c: on a subdevice, the last one on a device */
-uint32_t lever_disable_channels(struct control *control, struct object *object);
-uint32_t lever_policy_of_runlists(struct control *control, struct object *object);
-uint32_t lever_set_compute_policy(struct control *control, struct object *object);
-uint32_t lever_get_compute_policy(struct control *control, struct object *object);
-uint32_t lever_channel_properties(struct control *control, struct object *object);
+/* The controls of one subject, each in the file of that name. */
+struct control_set {
+	const struct control_entry *entries;
+	size_t count;
+};
+#define CONTROL_SET(entries)                                    \
+	{                                                       \
+		entries, sizeof(entries) / sizeof((entries)[0]) \
+	}
+extern const struct control_set controls_memory;
+extern const struct control_set controls_timer;
+extern const struct control_set controls_board;
+extern const struct control_set controls_pid;
+extern const struct control_set controls_identity;
+extern const struct control_set controls_bus;
+extern const struct control_set controls_classes;
+extern const struct control_set controls_state;
+extern const struct control_set controls_system;
+extern const struct control_set controls_limits;
+extern const struct control_set controls_export;
+extern const struct control_set controls_samples;
+extern const struct control_set controls_fifo;
+extern const struct control_set controls_group;
+
+/* info_list.c: lists of NVXXXX_CTRL_XXX_INFO, which has other names too. The value of an index, or why there is none: that ends the call. */
+typedef uint32_t (*info_value)(const struct control *control, uint32_t index, uint32_t *value);
+uint32_t info_list_fill(struct control *control, uint8_t *list, uint32_t count, info_value value);
+/* In the parameters, or in the caller's memory; at most so many. */
+uint32_t info_list_inside(struct control *control, uint16_t list, uint32_t count, uint32_t most, info_value value);
+uint32_t info_list_outside(struct control *control, uint64_t address, uint32_t count, uint32_t most, info_value value);
+
+/* control_memory.c */
+uint32_t fb_info_of(const struct card *card, uint32_t index);
 
 #endif

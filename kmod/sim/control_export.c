@@ -58,7 +58,7 @@ static uint32_t export_one(struct subject *subject)
 	return status;
 }
 
-uint32_t control_export_object(struct control *control)
+static uint32_t control_export_object(struct control *control)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS *at =
 		&control->call->sim->abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS;
@@ -126,7 +126,7 @@ static uint32_t export_many(struct subject *subject)
 	return status;
 }
 
-uint32_t control_export_objects(struct control *control)
+static uint32_t control_export_objects(struct control *control)
 {
 	return with_file(
 		control, control->call->sim->abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS.fd, export_many);
@@ -144,7 +144,7 @@ static uint32_t create(struct subject *subject)
 		get16(params, at->maxObjects), params + at->metadata);
 }
 
-uint32_t control_export_create(struct control *control)
+static uint32_t control_export_create(struct control *control)
 {
 	return with_file(
 		control, control->call->sim->abi->NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS.fd, create);
@@ -167,7 +167,7 @@ static uint32_t tell(struct subject *subject)
 	return NV_OK;
 }
 
-uint32_t control_export_info(struct control *control)
+static uint32_t control_export_info(struct control *control)
 {
 	return with_file(control, control->call->sim->abi->NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS.fd, tell);
 }
@@ -191,7 +191,7 @@ static uint32_t import_one(struct subject *subject)
 	return status;
 }
 
-uint32_t control_import_object(struct control *control)
+static uint32_t control_import_object(struct control *control)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS *at =
 		&control->call->sim->abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS;
@@ -256,8 +256,30 @@ static uint32_t import_many(struct subject *subject)
 	return status;
 }
 
-uint32_t control_import_objects(struct control *control)
+static uint32_t control_import_objects(struct control *control)
 {
 	return with_file(
 		control, control->call->sim->abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS.fd, import_many);
 }
+
+static const struct control_entry entries[] = {
+	{ NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, NV01_ROOT_CLIENT,
+		NV_PARAMS(NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS), ANSWER(control_export_object, RIGHTS_NONE) },
+	{ NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, NV01_ROOT_CLIENT,
+		NV_PARAMS(NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS),
+		ANSWER(control_import_object, RIGHTS_NONE) },
+	{ NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, NV01_ROOT_CLIENT,
+		NV_PARAMS(NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS),
+		ANSWER(control_export_info, RIGHTS_NONE) },
+	{ NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD, NV01_ROOT_CLIENT,
+		NV_PARAMS(NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS),
+		ANSWER(control_export_create, RIGHTS_NONE) },
+	{ NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, NV01_ROOT_CLIENT,
+		NV_PARAMS(NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS),
+		ANSWER(control_export_objects, RIGHTS_NONE) },
+	{ NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, NV01_ROOT_CLIENT,
+		NV_PARAMS(NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS),
+		ANSWER(control_import_objects, RIGHTS_NONE) },
+};
+
+const struct control_set controls_export = CONTROL_SET(entries);

@@ -5,7 +5,7 @@
 #define CURRENT_PROCESS UINT32_MAX /* NV0000_CTRL_CMD_OS_UNIX_MEMACCT_CURRENT_PROCESS */
 
 /* g_client_resource_nvoc.c: only for who may administrate the machine. Another cgroup's descriptor is not followed here. */
-uint32_t control_set_limits(struct control *control)
+static uint32_t control_set_limits(struct control *control)
 {
 	struct sim *sim = control->call->sim;
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_MEMACCT_SET_LIMITS_PARAMS *at =
@@ -23,3 +23,10 @@ uint32_t control_set_limits(struct control *control)
 	return sim->limit(sim, card, caller_process(&control->call->caller), get64(control->params, at->softLimit),
 		get64(control->params, at->hardLimit));
 }
+
+static const struct control_entry entries[] = {
+	{ NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS, NV01_ROOT_CLIENT,
+		NV_PARAMS(NV0000_CTRL_OS_UNIX_MEMACCT_SET_LIMITS_PARAMS), ANSWER(control_set_limits, RIGHTS_NONE) },
+};
+
+const struct control_set controls_limits = CONTROL_SET(entries);

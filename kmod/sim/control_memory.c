@@ -56,7 +56,7 @@ static uint32_t fill(const struct control *control, uint8_t *list, uint32_t coun
 	return NV_OK;
 }
 
-uint32_t control_fb_info_v2(struct control *control)
+static uint32_t control_fb_info_v2(struct control *control)
 {
 	const struct nv_abi *abi = control->call->sim->abi;
 	uint32_t count = get32(control->params, abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoListSize);
@@ -66,7 +66,7 @@ uint32_t control_fb_info_v2(struct control *control)
 	return fill(control, control->params + abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoList, count);
 }
 
-uint32_t control_fb_info_v1(struct control *control)
+static uint32_t control_fb_info_v1(struct control *control)
 {
 	const struct nv_abi *abi = control->call->sim->abi;
 	const struct caller *caller = &control->call->caller;
@@ -87,7 +87,7 @@ uint32_t control_fb_info_v1(struct control *control)
 	return status;
 }
 
-uint32_t control_fb_regions(struct control *control)
+static uint32_t control_fb_regions(struct control *control)
 {
 	const struct nv_abi *abi = control->call->sim->abi;
 	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO *at =
@@ -104,3 +104,14 @@ uint32_t control_fb_regions(struct control *control)
 	region[at->supportISO] = 1;
 	return NV_OK;
 }
+
+static const struct control_entry entries[] = {
+	{ NV2080_CTRL_CMD_FB_GET_INFO, NV20_SUBDEVICE_0, NV_PARAMS(NV2080_CTRL_FB_GET_INFO_PARAMS),
+		ANSWER(control_fb_info_v1, RIGHTS_NONE) },
+	{ NV2080_CTRL_CMD_FB_GET_INFO_V2, NV20_SUBDEVICE_0, NV_PARAMS(NV2080_CTRL_FB_GET_INFO_V2_PARAMS),
+		ANSWER(control_fb_info_v2, RIGHTS_NONE) },
+	{ NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, NV20_SUBDEVICE_0,
+		NV_PARAMS(NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS), ANSWER(control_fb_regions, RIGHTS_NONE) },
+};
+
+const struct control_set controls_memory = CONTROL_SET(entries);

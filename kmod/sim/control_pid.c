@@ -44,7 +44,7 @@ static uint32_t collect(struct control *control, uint32_t class_id, pid_t found[
 	return count;
 }
 
-uint32_t control_pids(struct control *control)
+static uint32_t control_pids(struct control *control)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at =
 		&control->call->sim->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
@@ -129,7 +129,7 @@ static uint32_t usage_of(struct control *control, const struct pid_view *view, u
 	return NV_OK;
 }
 
-uint32_t control_pid_info(struct control *control)
+static uint32_t control_pid_info(struct control *control)
 {
 	const struct nv_abi *abi = control->call->sim->abi;
 	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &abi->NV2080_CTRL_GPU_PID_INFO;
@@ -155,3 +155,12 @@ uint32_t control_pid_info(struct control *control)
 	}
 	return NV_OK;
 }
+
+static const struct control_entry entries[] = {
+	{ NV2080_CTRL_CMD_GPU_GET_PIDS, NV20_SUBDEVICE_0, NV_PARAMS(NV2080_CTRL_GPU_GET_PIDS_PARAMS),
+		ANSWER(control_pids, RIGHTS_NONE) },
+	{ NV2080_CTRL_CMD_GPU_GET_PID_INFO, NV20_SUBDEVICE_0, NV_PARAMS(NV2080_CTRL_GPU_GET_PID_INFO_PARAMS),
+		ANSWER(control_pid_info, RIGHTS_NONE) },
+};
+
+const struct control_set controls_pid = CONTROL_SET(entries);

@@ -49,7 +49,7 @@ static void put_sample(
 	put32(entry + parts->fb, at->procId, NV2080_GPUMON_PID_INVALID);
 }
 
-uint32_t control_samples(struct control *control)
+static uint32_t control_samples(struct control *control)
 {
 	const struct nv_abi *abi = control->call->sim->abi;
 	const struct nv_layout_NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS *at =
@@ -75,3 +75,11 @@ uint32_t control_samples(struct control *control)
 	free(ring);
 	return NV_OK;
 }
+
+static const struct control_entry entries[] = {
+	{ NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, NV20_SUBDEVICE_0,
+		NV_PARAMS(NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS),
+		ANSWER(control_samples, RIGHTS_NONE) },
+};
+
+const struct control_set controls_samples = CONTROL_SET(entries);

@@ -18,7 +18,7 @@
 #define WAIT_STEP_NS 1000000u
 #define WAIT_MOST_NS 1000000000u
 
-static uint64_t present(const struct sim *sim)
+uint64_t engines_time(const struct sim *sim)
 {
 	struct timespec now;
 
@@ -56,7 +56,7 @@ static struct engines *create(struct sim *sim)
 		free(engines);
 		return NULL;
 	}
-	work_advance(engines->work, present(sim));
+	work_advance(engines->work, engines_time(sim));
 	engines->next_sample = work_now(engines->work) + ENGINES_SAMPLE_NS;
 	return engines;
 }
@@ -82,7 +82,7 @@ void engines_advance(struct sim *sim, uint32_t card)
 	struct engines *engines = card == SIM_NO_CARD ? NULL : sim->cards[card].engines;
 
 	if (engines)
-		samples_advance(engines, present(sim));
+		samples_advance(engines, engines_time(sim));
 }
 
 /* Nanoseconds until it may be over; 0: it is. */
@@ -102,10 +102,10 @@ static uint64_t pending(struct sim *sim, uint32_t card)
 
 void engines_wait(struct sim *sim, uint32_t card)
 {
-	uint64_t begun = present(sim), left = 1;
+	uint64_t begun = engines_time(sim), left = 1;
 	struct timespec rest = { 0 };
 
-	while (sim->follows_clock && left && present(sim) - begun < WAIT_MOST_NS) {
+	while (sim->follows_clock && left && engines_time(sim) - begun < WAIT_MOST_NS) {
 		left = pending(sim, card);
 		rest.tv_nsec = (long)left;
 		if (left)

@@ -69,6 +69,8 @@ uint32_t engines_status(int result);
 /* Makes a card's engines, unless it has them. */
 uint32_t engines_need(struct sim *sim, uint32_t card);
 void engines_destroy(struct card *card);
+/* The cards' clock, in nanoseconds: of the machine, or what is set. */
+uint64_t engines_time(const struct sim *sim);
 /* Brings a card's engines to the present, if it has any. */
 void engines_advance(struct sim *sim, uint32_t card);
 /* Without the lock: waits until what was asked for has acted, and who was to leave has left; a second at most. Where the time

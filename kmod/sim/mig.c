@@ -51,26 +51,9 @@ uint32_t mig_check(const struct sim *sim, uint32_t class_id, const struct object
 	return sim->cards[parent->card].mig ? NV_OK : NV_ERR_NOT_SUPPORTED;
 }
 
-/* subdevice_ctrl_gpu_kernel.c, getGpuInfos(); of all that it tells only the mode. */
-uint32_t control_gpu_info(struct control *control)
+uint32_t mig_mode(const struct card *card)
 {
-	const struct nv_abi *abi = control->call->sim->abi;
-	const struct nv_layout_NV2080_CTRL_GPU_GET_INFO_V2_PARAMS *at = &abi->NV2080_CTRL_GPU_GET_INFO_V2_PARAMS;
-	const struct nv_layout_NV2080_CTRL_GPU_INFO *entry = &abi->NV2080_CTRL_GPU_INFO;
-	uint32_t count = get32(control->params, at->gpuInfoListSize), i;
-	uint8_t *list = control->params + at->gpuInfoList;
-
-	if (count > (uint32_t)(at->bytes - at->gpuInfoList) / entry->bytes)
-		return NV_ERR_INVALID_ARGUMENT;
-	for (i = 0; i < count; i++, list += entry->bytes) {
-		uint32_t mode = NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_UNSUPPORTED;
-
-		if (get32(list, entry->index) != NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE)
-			return NV_ERR_INVALID_ARGUMENT;
-		if (control->card.has_mig)
-			mode = control->card.mig ? NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_ENABLED :
-						   NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_DISABLED;
-		put32(list, entry->data, mode);
-	}
-	return NV_OK;
+	if (!card->has_mig)
+		return NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_UNSUPPORTED;
+	return card->mig ? NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_ENABLED : NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_DISABLED;
 }

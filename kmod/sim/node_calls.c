@@ -4,7 +4,6 @@
 
 #include "sim.h"
 
-#define VENDOR_NVIDIA 0x10de
 #define BAR0_BYTES (16ull << 20)
 #define BAR1_BYTES (256ull << 20)
 
@@ -22,11 +21,11 @@ int escape_card_info(struct call *call)
 		uint8_t *entry = call->data + (size_t)i * at->bytes;
 
 		entry[at->valid] = 1;
-		entry[at->pci_info_bus] = (uint8_t)(i + 1);
-		put16(entry, at->pci_info_vendor_id, VENDOR_NVIDIA);
+		entry[at->pci_info_bus] = card_bus(i);
+		put16(entry, at->pci_info_vendor_id, SIM_PCI_VENDOR);
 		put16(entry, at->pci_info_device_id, sim->cards[i].pci_device);
 		put32(entry, at->gpu_id, sim->cards[i].gpu_id);
-		put16(entry, at->interrupt_line, (uint16_t)(16 + i));
+		put16(entry, at->interrupt_line, card_irq(i));
 		put64(entry, at->reg_address, 0xc0000000ull + i * BAR0_BYTES);
 		put64(entry, at->reg_size, BAR0_BYTES);
 		put64(entry, at->fb_address, 0x100000000ull + i * BAR1_BYTES);
@@ -80,6 +79,24 @@ int escape_sys_params(struct call *call)
 int escape_register_fd(struct call *call)
 {
 	return file_register(call, (int)get32(call->data, call->sim->abi->nv_ioctl_register_fd_t.ctl_fd));
+}
+
+/* Of a card whose memory is no node of the machine's (nv.c, osapi.c rm_get_gpu_numa_info()). */
+int escape_numa_info(struct call *call)
+{
+	const struct card_layout_nv_ioctl_numa_info_t *at = &call->sim->card_abi->nv_ioctl_numa_info_t;
+
+	if (call->size != at->bytes)
+		return -EINVAL;
+	put32(call->data, at->nid, UINT32_MAX);
+	put32(call->data, at->status, NV_IOCTL_NUMA_STATUS_DISABLED);
+	put64(call->data, at->memblock_size, call->sim->memblock_size);
+	put64(call->data, at->numa_mem_addr, 0);
+	put64(call->data, at->numa_mem_size, 0);
+	if (at->use_auto_online != NV_ABI_ABSENT)
+		call->data[at->use_auto_online] = 0;
+	put32(call->data, at->offline_addresses_numEntries, 0);
+	return 0;
 }
 
 /* Cards open at once here: result 0, adapter status NV_OK. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The mounted files: nvidiactl, nvidia-uvm, nvidia0…, driver/version, driver/gpus/N/information, driver/gpus/N/mig. */
+/* The mounted files: nvidiactl, nvidia-uvm, nvidia0…, driver/version, driver/gpus/N/information, driver/gpus/N/mig and config. */
 #define _GNU_SOURCE
 #define FUSE_USE_VERSION 312
 #include <errno.h>
@@ -13,7 +13,7 @@
 /* A day: nothing here changes while the server runs. */
 #define KEEP_SECONDS 86400.0
 
-enum kind { NOTHING, ROOT, DRIVER, GPUS, GPU, INFORMATION, MIG, VERSION, CTL, UVM, CARD };
+enum kind { NOTHING, ROOT, DRIVER, GPUS, GPU, INFORMATION, MIG, CONFIG, VERSION, CTL, UVM, CARD };
 
 struct node {
 	enum kind kind;
@@ -44,6 +44,8 @@ static enum kind kind_of_card(const char *rest)
 		return GPU;
 	if (strcmp(rest, "/mig") == 0)
 		return MIG;
+	if (strcmp(rest, "/config") == 0)
+		return CONFIG;
 	return strcmp(rest, "/information") == 0 ? INFORMATION : NOTHING;
 }
 
@@ -70,6 +72,7 @@ static struct node node_of(const char *path)
 	return node;
 }
 
+/* What a file of facts has, which need be no text. */
 static int text_of(const struct node *node, char *out, size_t room)
 {
 	const struct sim *sim = this_sim();
@@ -78,6 +81,10 @@ static int text_of(const struct node *node, char *out, size_t room)
 		return snprintf(out, room, "%s\n", sim->version);
 	if (node->kind == MIG)
 		return snprintf(out, room, "%d\n", sim->cards[node->card].mig);
+	if (node->kind == CONFIG) {
+		card_pci_config(sim, node->card, (uint8_t *)out);
+		return SIM_PCI_CONFIG;
+	}
 	return card_information(sim, node->card, out, room);
 }
 
@@ -102,6 +109,7 @@ static int op_getattr(const char *path, struct stat *out, struct fuse_file_info 
 	case VERSION:
 	case INFORMATION:
 	case MIG:
+	case CONFIG:
 		out->st_mode = S_IFREG | (node.kind == MIG ? 0644 : 0444);
 		out->st_size = text_of(&node, text, sizeof(text));
 		return 0;
@@ -151,6 +159,7 @@ static int op_readdir(const char *path, void *buffer, fuse_fill_dir_t fill, off_
 	case GPU:
 		fill(buffer, "information", NULL, 0, 0);
 		fill(buffer, "mig", NULL, 0, 0);
+		fill(buffer, "config", NULL, 0, 0);
 		return 0;
 	default:
 		return -ENOTDIR;

@@ -17,7 +17,9 @@
 #include <sys/types.h>
 
 #include "nv_abi.h"
+#include "card_abi.h"
 #include "fields.h"
+#include "cards.h"
 
 #define SIM_MAX_CARDS 32u
 #define SIM_MAX_CLIENTS 65536u
@@ -29,33 +31,10 @@
 #define SIM_BUCKETS (1u << 18)
 /* The driver copies at most 1 MiB of nested parameters (rmapi/param_copy.h). */
 #define SIM_MAX_PARAMS (1u << 20)
-#define SIM_UUID_TEXT 41u
-#define SIM_NO_CARD UINT32_MAX
 #define SIM_PAGE 4096ull
 #define SIM_PAGE_BIG 65536ull
 #define SIM_PAGE_HUGE (2ull << 20)
 #define SIM_PAGE_512M (512ull << 20)
-
-struct card {
-	const char *name;
-	uint64_t bytes;
-	uint64_t used;
-	uint64_t peak; /* the most that was ever used */
-	uint64_t next_offset;
-	uint16_t pci_device;
-	uint64_t context; /* what a channel group of the graphics engine takes, and no figure of a process has */
-	bool pages_512m;
-	bool has_mig;
-	bool mig; /* divided into instances */
-	uint32_t gpu_id;
-	uint32_t instance; /* the driver's number for it while it is attached, else SIM_NO_CARD */
-	uint32_t opens; /* of its node */
-	struct engines *engines; /* NULL: no channel group was ever made on it */
-	uint32_t compute_timeslice; /* the compute policy, which the driver only keeps */
-	uint64_t policy_client; /* which has set the policy of the runlists, by number */
-	uint8_t uuid[16];
-	char uuid_text[SIM_UUID_TEXT];
-};
 
 /* Video memory; alive as long as one object refers to it. */
 struct memory {
@@ -126,6 +105,7 @@ struct open_file {
 struct sim {
 	pthread_mutex_t lock;
 	const struct nv_abi *abi;
+	const struct card_abi *card_abi; /* what the core does not know */
 	char version[NV_RM_API_VERSION_STRING_LENGTH];
 	struct nv_abi_version number;
 	struct card cards[SIM_MAX_CARDS];
@@ -200,20 +180,6 @@ bool version_select(struct sim *sim, const char *text);
 bool version_say(struct sim *sim, const char *text);
 bool version_at_least(const struct sim *sim, unsigned int major, unsigned int minor, unsigned int patch);
 
-/* card.c */
-bool cards_parse(struct sim *sim, const char *text, const char **problem);
-/* MIB for each channel group of the graphics engine, instead of what is usual for the model. */
-bool cards_parse_context(struct sim *sim, const char *text, const char **problem);
-/* Switches MIG on or off; false where the card cannot be divided. The lock is held. */
-bool card_set_mig(struct card *card, bool on);
-/* A card is attached while its node is open; for the kernel, which never detaches them, always. The lock is held. */
-void cards_detach(struct sim *sim);
-void card_attach(struct sim *sim, uint32_t index);
-void card_release(struct sim *sim, uint32_t index);
-/* The card that is attached under a number, or SIM_NO_CARD. */
-uint32_t card_at(const struct sim *sim, uint32_t instance);
-int card_information(const struct sim *sim, uint32_t index, char *out, size_t room);
-
 /* user_memory.c: no lock needed. False when the caller's memory cannot be reached. */
 bool user_read(const struct caller *caller, uint64_t address, void *out, size_t size);
 bool user_write(const struct caller *caller, uint64_t address, const void *data, size_t size);
@@ -274,6 +240,8 @@ struct object *object_next(const struct object *top, struct object *at);
 /* mig.c */
 /* Whether a client has nothing of a card, because it has no instance of it. */
 bool mig_denies(const struct sim *sim, const struct object *object);
+/* NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_* of a card. */
+uint32_t mig_mode(const struct card *card);
 /* Whether it is told a size of the whole card all the same. */
 bool mig_tells_all(uint32_t index);
 /* Whether an object of a class of MIG's can be made there; NV_OK for all other classes. */
@@ -370,6 +338,7 @@ int escape_check_version(struct call *call);
 int escape_sys_params(struct call *call);
 int escape_register_fd(struct call *call);
 int escape_wait_open(struct call *call);
+int escape_numa_info(struct call *call);
 
 /* escape.c: one call, without the lock; 0 or -errno. */
 int escape_dispatch(struct call *call);

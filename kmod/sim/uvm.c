@@ -181,6 +181,13 @@ static uint32_t unregister_gpu_va_space(struct uvm_call *call)
 	return NV_OK;
 }
 
+/* Memory that is not the driver's is out of the cards' reach: no HMM, no ATS. */
+static uint32_t pageable_access(struct uvm_call *call)
+{
+	call->params[call->sim->abi->UVM_PAGEABLE_MEM_ACCESS_PARAMS.pageableMemAccess] = 0;
+	return NV_OK;
+}
+
 static const struct route routes[] = {
 	ROUTE(UVM_INITIALIZE, UVM_INITIALIZE_PARAMS, initialize),
 	ROUTE(UVM_MM_INITIALIZE, UVM_MM_INITIALIZE_PARAMS, mm_initialize),
@@ -188,6 +195,7 @@ static const struct route routes[] = {
 	ROUTE(UVM_UNREGISTER_GPU, UVM_UNREGISTER_GPU_PARAMS, unregister_gpu),
 	ROUTE(UVM_REGISTER_GPU_VASPACE, UVM_REGISTER_GPU_VASPACE_PARAMS, register_gpu_va_space),
 	ROUTE(UVM_UNREGISTER_GPU_VASPACE, UVM_UNREGISTER_GPU_VASPACE_PARAMS, unregister_gpu_va_space),
+	ROUTE(UVM_PAGEABLE_MEM_ACCESS, UVM_PAGEABLE_MEM_ACCESS_PARAMS, pageable_access),
 	ROUTE(UVM_CREATE_EXTERNAL_RANGE, UVM_CREATE_EXTERNAL_RANGE_PARAMS, uvm_create_external_range),
 	ROUTE(UVM_MAP_EXTERNAL_ALLOCATION, UVM_MAP_EXTERNAL_ALLOCATION_PARAMS, uvm_map_external_allocation),
 	ROUTE(UVM_UNMAP_EXTERNAL, UVM_UNMAP_EXTERNAL_PARAMS, uvm_unmap_external),

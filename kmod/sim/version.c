@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "sim.h"
+#include "card_abi_rows.h"
 
 static int compare(const struct nv_abi_version *a, unsigned int major, unsigned int minor, unsigned int patch)
 {
@@ -55,6 +56,7 @@ bool version_select(struct sim *sim, const char *text)
 	sim->number =
 		(struct nv_abi_version){ .major = major, .minor = minor, .patch = patch, .layout = known->layout };
 	sim->abi = &nv_abi_layouts[known->layout];
+	sim->card_abi = &card_abi_layouts[card_abi_of_version[known - nv_abi_versions]];
 	snprintf(sim->version, sizeof(sim->version), "%s", text);
 	return true;
 }

@@ -32,7 +32,7 @@ def run(command: list[str]) -> None:
 
 def generated(output: Path) -> Path:
     """Generate the driver's tables into a folder of their own and return it."""
-    run([tool("python3"), "-I", str(KMOD / "abi" / "generate.py"), str(output)])
+    run([tool("python3"), "-I", str(KMOD / "abi" / "generate.py"), str(output), "card"])
     return output
 
 

@@ -177,7 +177,11 @@ static void what_cannot_be_told_apart_is_not_told(void)
 	CHECK_EQ(control(bench, NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO_V2, 64), NV_ERR_NOT_SUPPORTED);
 	CHECK_EQ(control(bench, NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_STATE, 12), 0x10000);
 	bench_free(bench);
+	/* From here on it translates the numbers of GET_PIDS, but not those of samples. */
 	bench = with_processes("535.113.01");
+	CHECK_EQ(control(bench, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, 34000), NV_ERR_NOT_SUPPORTED);
+	bench_free(bench);
+	bench = with_processes("570.86.15");
 	CHECK_EQ(control(bench, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, 34000), 0x10000);
 	bench_free(bench);
 }

@@ -6,19 +6,19 @@
 #include <linux/ktime.h>
 #include <linux/math64.h>
 
-/* Of the clocks, the monotonic one only. */
 struct timespec {
 	long tv_sec;
 	long tv_nsec;
 };
 
-#define clock_gettime(clock, now) standin_clock(now)
+#define clock_gettime(clock, now) standin_clock((clock), (now))
 
-static inline void standin_clock(struct timespec *now)
+static inline void standin_clock(clockid_t clock, struct timespec *now)
 {
 	u32 rest;
 
-	now->tv_sec = (long)div_u64_rem(ktime_get_ns(), NSEC_PER_SEC, &rest);
+	now->tv_sec =
+		(long)div_u64_rem(clock == CLOCK_REALTIME ? ktime_get_real_ns() : ktime_get_ns(), NSEC_PER_SEC, &rest);
 	now->tv_nsec = rest;
 }
 

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVIDIA's clients on simulated cards: without a slice, in a mount namespace that has the nodes in /dev.
+
+`python -m tests.nvidia.clients VERSION [CARDS] -- COMMAND…` runs one command so.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.integration.commands import Outcome, eventually
+from tests.nvidia.devices import Devices, place
+from tests.nvidia.software import PACKAGES, Software, software
+from tests.sim.support import BUILD
+
+SECONDS = 60.0
+# A /dev of its own: links and nodes that programs need, and the cards' files. $1: their folder.
+GIVE = """
+set -e
+mount -t tmpfs -o mode=0755,size=1m none /mnt
+cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/ptmx /dev/fd /mnt/
+mkdir /mnt/shm /mnt/pts
+mount --rbind /dev/pts /mnt/pts
+for node in "$1"/nvidia*; do
+	: > "/mnt/${node##*/}"
+	mount --bind "$node" "/mnt/${node##*/}"
+done
+mount --rbind /mnt /dev
+shift
+exec "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Cards:
+    """Simulated cards of a driver version, and NVIDIA's software of the same one."""
+
+    mount: Path
+    software: Software
+    devices: Devices
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables of a program that uses them."""
+        return {**self.software.environment(), **self.devices.environment()}
+
+    def command(self, words: Sequence[str | Path], extra: Mapping[str, str] | None = None) -> list[str]:
+        """Return the command line that runs a command on the cards, without a slice."""
+        variables = [f"{name}={value}" for name, value in {**self.environment(), **(extra or {})}.items()]
+        inside = ["/usr/bin/env", *variables, *map(str, words)]
+        return ["unshare", "--mount", "/bin/sh", "-c", GIVE, "sh", str(self.mount), *inside]
+
+    def run(self, *words: str | Path, extra: Mapping[str, str] | None = None) -> Outcome:
+        """Run a command on the cards, without a slice, to its end."""
+        done = subprocess.run(
+            self.command(words, extra),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            check=False,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@contextmanager
+def served(mount: Path, version: str, cards: str = "T4") -> Iterator[subprocess.Popen[bytes]]:
+    """Serve simulated cards of a driver version for as long as this lasts."""
+    server = subprocess.Popen([BUILD / "cgpu-sim", "--mount", mount, "--cards", cards, "--driver", version])
+    try:
+        eventually((mount / "nvidiactl").exists, "the cards are served")
+        yield server
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+@contextmanager
+def alone(version: str, cards: str = "T4", packages: tuple[str, ...] = PACKAGES) -> Iterator[Cards]:
+    """Have cards of a release, and its software, with no engine. Raises NotInArchiveError."""
+    found = software(version, packages)
+    with tempfile.TemporaryDirectory(prefix="clients-") as name:
+        base = Path(name)
+        with served(base / "sim", found.release.version, cards):
+            yield Cards(base / "sim", found, place(base / "sim", base / "files"))
+
+
+def main(words: Sequence[str]) -> int:
+    """Run a command; with `strace` and the like it shows what a client asks for."""
+    own, command = list(words[: words.index("--")]), words[words.index("--") + 1 :]
+    with alone(own[0], own[1] if len(own) > 1 else "T4", (*PACKAGES, "libcuda1")) as cards:
+        return subprocess.run(cards.command(command), check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of clients share: machines of each release, and processes that hold memory in a container."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.nvidia.archive import RELEASES
+from tests.nvidia.containers import SLICE, ClientRunc, Node, node
+from tests.nvidia.software import software
+from tests.sim.abi import facts
+
+COMPUTE = facts()["classes"]["TURING_COMPUTE_A"]["id"]
+LIMIT = 6043  # MiB of SLICE
+WHOLE = 15109
+OWN = 100  # MiB that the process of `beside` holds
+OTHERS = 700  # and another container
+VERSIONS = tuple(each.version for each in RELEASES)
+
+
+def packages() -> None:
+    """Fetch what nvidia-smi takes, of each release. Raises NotInArchiveError."""
+    for version in VERSIONS:
+        software(version)
+
+
+def holding(mib: int) -> str:
+    """Return the probe's words to hold so much, as a process that computes."""
+    return f"/cgpu-probe alloc={mib}M class={COMPUTE:#x} hold=100"
+
+
+def alongside(words: str, script: str) -> str:
+    """Return lines of shell that run a script once the probe, with these words, holds what it could have."""
+    held = "/dev/shm/held"
+    return f"{words} >{held} & until grep -q ^hold {held}; do sleep 0.02; done; {script}"
+
+
+def beside(script: str, mib: int = OWN) -> str:
+    """Return lines of shell that run a script while a process of the same container holds memory."""
+    return alongside(holding(mib), script)
+
+
+def run(runc: ClientRunc, script: str) -> str:
+    """Run lines of shell in a container of a kind; they must end well. Returns what was printed."""
+    outcome = runc.shell(script, SLICE if runc.directory.name == "sliced" else {})
+    assert outcome.returncode == 0, outcome.text
+    return outcome.stdout
+
+
+@contextmanager
+def machine(version: str, cards: str = "T4", more: Sequence[Path] = (), **config: object) -> Iterator[Node]:
+    """Have a machine of a release, on which a container without a slice holds memory."""
+    base = Path(tempfile.mkdtemp(prefix="nvidia-"))
+    try:
+        with node(base, version, cards, more, **config) as made:
+            started = made.plain.start("other", ["/bin/sh", "-c", holding(OTHERS)], {})
+            assert started.returncode == 0, started.text
+            yield made
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def box(request: pytest.FixtureRequest) -> Iterator[Node]:
+    """Return a machine of each release in turn."""
+    with machine(request.param) as made:
+        yield made

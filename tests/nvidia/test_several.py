@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nvidia-smi on several cards, and on a card whose slices are not enforced."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.nvidia.containers import SLICE
+from tests.nvidia.machines import LIMIT, VERSIONS, WHOLE, machine, packages, run
+from tests.nvidia.reading import rows
+
+pytestmark = pytest.mark.root
+needs = packages
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("gpus", ["1", "0,2"])
+def test_granted_cards(version: str, gpus: str) -> None:
+    """Of several cards a slice lists those that it was granted, with its limit on each."""
+    with machine(version, "T4:3") as box:
+        outcome = box.sliced.shell(
+            "nvidia-smi --query-gpu=uuid,memory.total --format=csv,noheader,nounits",
+            {**SLICE, "NVIDIA_VISIBLE_DEVICES": gpus},
+        )
+        expected = [f"{box.engine.read(f'{gpu}/uuid').strip()}, {LIMIT}" for gpu in gpus.split(",")]
+        assert outcome.stdout.splitlines() == expected
+
+
+def test_without_enforcement() -> None:
+    """With enforcement off the same question has the whole card: the tests of the limit do test something."""
+    version = VERSIONS[0]
+    with machine(version, enforce=False) as box:
+        (row,) = rows(run(box.sliced, "nvidia-smi --query-gpu=memory.total --format=csv,nounits"))
+        assert row["memory.total [MiB]"] == str(WHOLE)

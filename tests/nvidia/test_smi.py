@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nvidia-smi of Debian's packages in a slice of a simulated card."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.integration.engine import RUN
+from tests.nvidia.containers import Node
+from tests.nvidia.machines import LIMIT, OWN, alongside, beside, box, packages, run
+from tests.nvidia.reading import details, rows
+
+__all__ = ["box"]
+
+pytestmark = pytest.mark.root
+needs = packages
+
+MEMORY = "memory.total,memory.used,memory.free"
+SCREENS = ("", "-q", "-L", "topo -m", "dmon -c 1", "pmon -c 1", f"--query-gpu={MEMORY} --format=csv")
+
+
+def smi(box: Node, words: str) -> str:
+    """Run nvidia-smi in a slice, beside a process that holds memory."""
+    return run(box.sliced, beside(f"nvidia-smi {words}"))
+
+
+@pytest.mark.enforcement
+def test_screen(box: Node) -> None:
+    """The screen has the driver's version, and memory as the slice has it: its process, and its limit."""
+    screen = smi(box, "")
+    assert f"Driver Version: {box.cards.software.release.version} " in screen
+    assert re.search(rf" {OWN}MiB / +{LIMIT}MiB ", screen)
+    assert re.search(rf" C +/cgpu-probe +{OWN}MiB ", screen)
+
+
+@pytest.mark.enforcement
+def test_details(box: Node) -> None:
+    """The details have memory as the slice has it, and the card's name, address and kind."""
+    found = details(smi(box, "-q"))
+    memory = [found[f"FB Memory Usage/{name}"] for name in ("Total", "Used", "Free")]
+    assert memory == [f"{LIMIT} MiB", f"{OWN} MiB", f"{LIMIT - OWN} MiB"]
+    assert (found["Product Name"], found["Product Architecture"]) == ("Tesla T4", "Turing")
+    assert found["PCI/Bus Id"] == "00000000:01:00.0"
+
+
+def test_list(box: Node) -> None:
+    """The list has the card under the UUID that the engine has for it."""
+    uuid = box.engine.read("0/uuid").strip()
+    assert smi(box, "-L") == f"GPU 0: Tesla T4 (UUID: {uuid})\n"
+
+
+@pytest.mark.enforcement
+def test_query(box: Node) -> None:
+    """A query has memory as the slice has it."""
+    (row,) = rows(smi(box, f"--query-gpu={MEMORY} --format=csv,nounits"))
+    assert list(row.values()) == [str(LIMIT), str(OWN), str(LIMIT - OWN)]
+
+
+@pytest.mark.enforcement
+def test_full(box: Node) -> None:
+    """What a process could have of the slice is all of it, and then nothing is free."""
+    fill = "/cgpu-probe fill=1M fill=64K:64k hold=100"
+    query = f"nvidia-smi --query-gpu={MEMORY} --format=csv,nounits"
+    (row,) = rows(run(box.sliced, alongside(fill, query)))
+    assert list(row.values()) == [str(LIMIT), str(LIMIT), "0"]
+
+
+def test_processes(box: Node) -> None:
+    """The list of processes has the container's own, by its numbers there, and not another one's."""
+    script = beside("echo $!; nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader")
+    number, *listed = run(box.sliced, script).splitlines()
+    assert listed == [f"{number}, /cgpu-probe, {OWN} MiB"]
+
+
+def test_monitors(box: Node) -> None:
+    """dmon has a row for the card, pmon one for the process, and topo the card's affinity."""
+    device, process, topology = (
+        smi(box, words).splitlines() for words in ("dmon -c 1", "pmon -c 1", "topo -m")
+    )
+    assert device[2].split()[0] == "0"
+    assert re.match(r" +0 +\d+ +C .*cgpu-probe", process[2])
+    assert re.search(r"GPU0\t X \t\d", "\n".join(topology))
+
+
+def test_nothing_refused(box: Node) -> None:
+    """Nothing that these screens ask the driver for is refused by the engine, or unknown to it."""
+    before = box.engine.status()["engine"]
+    for words in SCREENS:
+        smi(box, words)
+    after = box.engine.status()["engine"]
+    assert isinstance(before, dict)
+    assert isinstance(after, dict)
+    assert after["refused"] == before["refused"]
+    assert after["supervised"] > before["supervised"]
+    assert "refused" not in (RUN / "cgpud.log").read_text()
