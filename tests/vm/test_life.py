@@ -105,6 +105,7 @@ def test_engine_does_not_go_before_the_containers(engine: Machine) -> None:
     load_engine(engine)
 
 
+@pytest.mark.fake_driver("a count of open files")
 @pytest.mark.enforcement
 def test_driver_goes_before_the_engine_unless_it_is_open(engine: Machine) -> None:
     """Only open files hold the driver; a container finds its limit again in the next one."""

@@ -68,6 +68,7 @@ def line_of(outcome: Finished) -> str:
     return lines[-1]
 
 
+@pytest.mark.fake_driver("two cards")
 def test_variables(two: SlicedNode) -> None:
     """Each bad value is shown with its variable and what is accepted; nothing is registered."""
     for at in range(0, len(THROUGH_DOCKER), AT_ONCE):

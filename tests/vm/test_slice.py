@@ -56,6 +56,7 @@ def test_pages_and_ways(node: SlicedNode) -> None:
     assert statuses == [0, NO_MEMORY, 0, NO_MEMORY]
 
 
+@pytest.mark.fake_driver("other cards")
 @pytest.mark.enforcement
 @pytest.mark.parametrize("cards", BY_CARD)
 def test_published_samples(node: SlicedNode, cards: str) -> None:
@@ -88,6 +89,7 @@ def test_published_samples(node: SlicedNode, cards: str) -> None:
     assert view.cards[0]["used"] == sum(sizes.values())
 
 
+@pytest.mark.fake_driver("other cards")
 @pytest.mark.enforcement
 @pytest.mark.parametrize("count", [2, 4])
 def test_list_forms(node: SlicedNode, count: int) -> None:
