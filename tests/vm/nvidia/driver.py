@@ -41,7 +41,9 @@ ORDER = re.compile(
 )
 # Debian's kernel 6.1 has come to have a fourth argument; these drivers know three.
 RESIZE = "pci_resize_resource(pci_dev, NV_GPU_BAR1, requested_size)"
-FILES_OF_HARDWARE = ("opencgpu_pci_card.ko", "opencgpu_gsp.ko", "opencgpu_witness.ko")
+FILES_OF_HARDWARE = tuple(
+    f"opencgpu_{name}.ko" for name in ("pci_card", "gsp", "witness", "copy_engine")
+)
 
 
 CARD_BYTES = 15109 << 20  # as gsp_answers.c says
@@ -58,7 +60,7 @@ if [ -s /run/nvidia-keeper ]; then
 	while kill -0 "$keeper" 2>/dev/null; do /bin/busybox sleep 0.05; done
 	rm /run/nvidia-keeper
 fi
-for name in opencgpu_witness opencgpu_gsp nvidia_uvm nvidia opencgpu_pci_card; do
+for name in opencgpu_copy_engine opencgpu_witness opencgpu_gsp nvidia_uvm nvidia opencgpu_pci_card; do
 	[ ! -d /sys/module/$name ] || /bin/busybox rmmod $name
 done
 rm -f /dev/nvidia*
@@ -193,6 +195,7 @@ def load_gsp(machine: Machine, version: str) -> None:
     hardware = build_hardware(machine.kernel)
     _insmod(machine, hardware / "opencgpu_gsp.ko", f"version={version}")
     _insmod(machine, hardware / "opencgpu_witness.ko", f"total={CARD_BYTES}")
+    _insmod(machine, hardware / "opencgpu_copy_engine.ko")
 
 
 def keep_started(machine: Machine) -> None:
