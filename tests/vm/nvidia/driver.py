@@ -22,6 +22,7 @@ from tests.nvidia.archive import Release
 from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine
 from tests.vm.nvidia.firmware import image
+from tests.vm.programs import build
 from tests.vm.store import ROOT, STORE, digest
 
 HARDWARE = ROOT / "tests" / "vm" / "nvidia" / "hardware"
@@ -41,15 +42,12 @@ ORDER = re.compile(
 )
 # Debian's kernel 6.1 has come to have a fourth argument; these drivers know three.
 RESIZE = "pci_resize_resource(pci_dev, NV_GPU_BAR1, requested_size)"
-FILES_OF_HARDWARE = tuple(
-    f"opencgpu_{name}.ko" for name in ("pci_card", "gsp", "witness", "copy_engine")
-)
+FILES_OF_HARDWARE = tuple(f"opencgpu_{name}.ko" for name in ("pci_card", "gsp", "witness", "copy_engine"))
 
 
 CARD_BYTES = 15109 << 20  # as gsp_answers.c says
 KEEP_STARTED = """
-keep='exec 9<>/dev/nvidia0 && echo $$ >/run/nvidia-keeper && exec /bin/busybox sleep 1000000'
-/bin/busybox sh -c "$keep" </dev/null >/dev/null 2>&1 &
+"$1" /run/nvidia-keeper </dev/null >/dev/null 2>&1 &
 until [ -s /run/nvidia-keeper ]; do kill -0 $!; /bin/busybox sleep 0.05; done
 echo >/proc/opencgpu_card
 """
@@ -199,8 +197,11 @@ def load_gsp(machine: Machine, version: str) -> None:
 
 
 def keep_started(machine: Machine) -> None:
-    """Keep the card started, as nvidia-persistenced does; its device nodes must be there."""
-    machine.shell(KEEP_STARTED, timeout=60)
+    """Keep the card started, and known to UVM, as nvidia-persistenced does; its device nodes must be there.
+
+    What the driver and UVM take for themselves is no container's.
+    """
+    machine.shell(KEEP_STARTED, machine.seen(build("keeper")), timeout=60)
 
 
 def unload(machine: Machine) -> None:
