@@ -42,6 +42,10 @@ LONG = (
     "test_shares", "test_neighbours", "test_refusals", "test_standin_versions", "test_config_apply",
     "test_harness",
 )  # fmt: skip
+# Set to 1, only these files run on NVIDIA's driver, and those in nvidia/: make test does so.
+SHORT = "CGPU_VM_DRIVER_SHORT"
+ON_NVIDIA_DRIVER = ("test_driver_interface", "test_driver_observed", "test_slice", "test_bypass",
+                    "test_managed", "test_exports")  # fmt: skip
 # Set to 1, the tests with a disk of their own run without full counts, too: they take ten minutes.
 PACKAGE = "CGPU_VM_PACKAGE"
 # Each with a command or file that must be there.
@@ -63,12 +67,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not is_full:
         leave_out += ["full_counts", *(["next_kernel"] if os.environ.get("CI") else [])]
     unsuited = [item for item in items if any(map(item.get_closest_marker, leave_out))]
+    if real_driver() is not None and os.environ.get(SHORT) == "1":
+        unsuited += [item for item in items if not is_of_short_run(item) and item not in unsuited]
     config.hook.pytest_deselected(items=unsuited)
     items[:] = [item for item in items if item not in unsuited]
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.vm)
             item.add_marker(pytest.mark.root)
+
+
+def is_of_short_run(item: pytest.Item) -> bool:
+    """Say whether a test runs on NVIDIA's driver where not all do."""
+    return item.path.parent.name == "nvidia" or item.path.stem in ON_NVIDIA_DRIVER
 
 
 @pytest.fixture(scope="session")

@@ -140,6 +140,7 @@ def load_real_driver(machine: Machine, version: str) -> None:
     nvidia.put_card_in(machine)
     nvidia.put_gsp_in(machine, version)
     nvidia.load(machine, version)
+    nvidia.put_copy_engine_in(machine)
     machine.shell(MAKE_NODES)
     nvidia.keep_started(machine)
 

@@ -22,6 +22,7 @@ from tests.nvidia.archive import Release
 from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine
 from tests.vm.nvidia.firmware import image
+from tests.vm.programs import build
 from tests.vm.store import ROOT, STORE, digest
 
 HARDWARE = ROOT / "tests" / "vm" / "nvidia" / "hardware"
@@ -41,13 +42,14 @@ ORDER = re.compile(
 )
 # Debian's kernel 6.1 has come to have a fourth argument; these drivers know three.
 RESIZE = "pci_resize_resource(pci_dev, NV_GPU_BAR1, requested_size)"
-FILES_OF_HARDWARE = ("opencgpu_pci_card.ko", "opencgpu_gsp.ko")
+FILES_OF_HARDWARE = tuple(
+    f"opencgpu_{name}.ko" for name in ("pci_card", "gsp", "copy_engine", "observer")
+)
 
 
 CARD_BYTES = 15109 << 20  # as gsp_answers.c says
 KEEP_STARTED = """
-keep='exec 9<>/dev/nvidia0 && echo $$ >/run/nvidia-keeper && exec /bin/busybox sleep 1000000'
-/bin/busybox sh -c "$keep" </dev/null >/dev/null 2>&1 &
+"$1" /run/nvidia-keeper </dev/null >/dev/null 2>&1 &
 until [ -s /run/nvidia-keeper ]; do kill -0 $!; /bin/busybox sleep 0.05; done
 echo >/proc/opencgpu_card
 """
@@ -58,7 +60,11 @@ if [ -s /run/nvidia-keeper ]; then
 	while kill -0 "$keeper" 2>/dev/null; do /bin/busybox sleep 0.05; done
 	rm /run/nvidia-keeper
 fi
+<<<<<<< HEAD
 for name in nvidia_uvm nvidia opencgpu_gsp opencgpu_pci_card; do
+=======
+for name in opencgpu_copy_engine opencgpu_witness opencgpu_gsp nvidia_uvm nvidia opencgpu_pci_card; do
+>>>>>>> gsp
 	[ ! -d /sys/module/$name ] || /bin/busybox rmmod $name
 done
 rm -rf /dev/nvidia*
@@ -193,9 +199,17 @@ def put_gsp_in(machine: Machine, version: str) -> None:
     _insmod(machine, build_hardware(machine.kernel) / "opencgpu_gsp.ko", f"total={CARD_BYTES}")
 
 
+def put_copy_engine_in(machine: Machine) -> None:
+    """Have a fake copy engine, by which UVM can register the card. The driver's modules must be there."""
+    _insmod(machine, build_hardware(machine.kernel) / "opencgpu_copy_engine.ko")
+
+
 def keep_started(machine: Machine) -> None:
-    """Keep the card started, as nvidia-persistenced does; its device nodes must be there."""
-    machine.shell(KEEP_STARTED, timeout=60)
+    """Keep the card started, and known to UVM, as nvidia-persistenced does; its device nodes must be there.
+
+    What the driver and UVM take for themselves is no container's.
+    """
+    machine.shell(KEEP_STARTED, machine.seen(build("keeper")), timeout=60)
 
 
 def unload(machine: Machine) -> None:

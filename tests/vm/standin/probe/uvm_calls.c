@@ -83,9 +83,13 @@ static uint32_t register_va_space(struct uvm *uvm)
 	const struct nv_layout_UVM_REGISTER_GPU_VASPACE_PARAMS *at =
 		&uvm->settings.abi->UVM_REGISTER_GPU_VASPACE_PARAMS;
 	uint8_t params[64] = { 0 }, allocation[64] = { 0 };
-	uint32_t status = session_alloc(
-		&uvm->session, uvm->session.device, FERMI_VASPACE_A, allocation, sizeof(allocation), &uvm->va_space);
+	uint32_t status;
 
+	/* The driver gives UVM no others. */
+	put32(allocation, uvm->settings.abi->NV_VASPACE_ALLOCATION_PARAMETERS.flags,
+		NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED | NV_VASPACE_ALLOCATION_FLAGS_ENABLE_PAGE_FAULTING);
+	status = session_alloc(
+		&uvm->session, uvm->session.device, FERMI_VASPACE_A, allocation, sizeof(allocation), &uvm->va_space);
 	if (status != NV_OK)
 		return status;
 	memcpy(params + at->gpuUuid, uvm->uuid, sizeof(uvm->uuid));

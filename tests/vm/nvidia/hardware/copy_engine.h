@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A fake copy engine: what of UVM's work is done, so that UVM need not wait for it for ever. */
+#ifndef COPY_ENGINE_H
+#define COPY_ENGINE_H
+
+#include <linux/types.h>
+
+/* What methods have set in a channel. */
+struct copy_state {
+	u32 host_address[2], host_payload[2]; /* low, high */
+	u32 copy_address[2], copy_payload;
+};
+
+/* copy_engine.c: where the processors have memory that UVM knows by an address of the card; NULL: nowhere. Locked. */
+void *copy_memory_at(u64 address, u32 bytes);
+/* copy_methods.c: does what a pushbuffer says. False: it waits for a semaphore, and is to be begun anew later. */
+bool copy_run(struct copy_state *state, const u32 *words, u32 count);
+
+#endif
