@@ -88,7 +88,8 @@ def _runc(
     base: Path, cards: Cards, launcher: Path, nodes: Sequence[Path] = (), more: Sequence[Path] = ()
 ) -> ClientRunc:
     base.mkdir()
-    folders = (STORE, cards.devices.folder, *more)
+    files = (cards.devices.folder,) if cards.devices else ()
+    folders = (STORE, *files, *more)
     return ClientRunc(base, launcher=launcher, cards=cards, folders=folders, nodes=tuple(nodes))
 
 
