@@ -60,11 +60,7 @@ if [ -s /run/nvidia-keeper ]; then
 	while kill -0 "$keeper" 2>/dev/null; do /bin/busybox sleep 0.05; done
 	rm /run/nvidia-keeper
 fi
-<<<<<<< HEAD
-for name in nvidia_uvm nvidia opencgpu_gsp opencgpu_pci_card; do
-=======
-for name in opencgpu_copy_engine opencgpu_witness opencgpu_gsp nvidia_uvm nvidia opencgpu_pci_card; do
->>>>>>> gsp
+for name in opencgpu_copy_engine nvidia_uvm nvidia opencgpu_gsp opencgpu_pci_card; do
 	[ ! -d /sys/module/$name ] || /bin/busybox rmmod $name
 done
 rm -rf /dev/nvidia*
