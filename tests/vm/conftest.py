@@ -135,9 +135,7 @@ def common(machines: list[Machine]) -> Iterator[list[Machine]]:
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marks that only the tests here have."""
     config.addinivalue_line("markers", "fake_driver: needs what only the fake driver has; the text says what")
-    config.addinivalue_line(
-        "markers", "real_driver: needs NVIDIA's driver: CGPU_VM_DRIVER names its version"
-    )
+    config.addinivalue_line("markers", "real_driver: needs NVIDIA's driver: CGPU_VM_DRIVER names its version")
     config.addinivalue_line("markers", "full_counts: takes long, and runs with full counts only")
     config.addinivalue_line("markers", "own_disk: boots Debian's kernel from a disk, and no other kernel")
     config.addinivalue_line("markers", "next_kernel: needs the kernel of Debian's next release")

@@ -18,10 +18,10 @@ from tests.integration.test_slice import SIZES
 from tests.vm.bundles import Containers
 from tests.vm.machine import Machine
 from tests.vm.node import real_driver
-from tests.vm.nvidia.daemon import PROBE, SECONDS, GuestDaemon, begin, end
+from tests.vm.nvidia.daemon import SECONDS, GuestDaemon, begin, end
 from tests.vm.nvidia.driver import CARD_BYTES
 from tests.vm.process import Finished
-from tests.vm.slices import GIB
+from tests.vm.slices import GIB, PROBE
 
 pytestmark = pytest.mark.real_driver
 
