@@ -145,6 +145,9 @@ static uint32_t control(struct call *call)
 		/* One that this version does not have. */
 		if (expected == 0)
 			entry = NULL;
+		else if (entry->command == NV2080_CTRL_CMD_FB_GET_INFO)
+			/* It takes its structure whatever the size says (rmapi_deprecated_control.c, ctrlparamAcquire()). */
+			size = expected;
 		else if (size != expected)
 			return NV_ERR_INVALID_ARGUMENT;
 	}

@@ -33,7 +33,7 @@ PROVEN = {
     "NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS": "bytes",
     "NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS": "bytes",
     "NV2080_CTRL_FB_INFO": "bytes index data",
-    "NV2080_CTRL_FB_GET_INFO_PARAMS": "bytes fbInfoListSize fbInfoList",
+    "NV2080_CTRL_FB_GET_INFO_PARAMS": "fbInfoListSize fbInfoList",
     "NV2080_CTRL_FB_GET_INFO_V2_PARAMS": "bytes fbInfoListSize fbInfoList",
     "NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS": "bytes numFBRegions fbRegion",
     "NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO": "base limit",

@@ -94,6 +94,15 @@ def test_control_checks(sim: Sim) -> None:
         assert client.control(client.subdevice, 0x20807FFF, bytearray(MIB + 1)) == Status.INVALID_ARGUMENT
 
 
+def test_size_of_the_old_form(sim: Sim) -> None:
+    """The older FB_GET_INFO takes its structure whatever size is named, as seen on the real 550.163.01."""
+    with sim.client() as client:
+        wanted = bytearray((0x9).to_bytes(4, "little") + bytes(4))
+        params = client.params("NV2080_CTRL_FB_GET_INFO_PARAMS", fbInfoListSize=1, fbInfoList=address(wanted))
+        assert client.control(client.subdevice, FB_INFO_V1, params + bytes(4)) == Status.OK
+        assert int.from_bytes(wanted[4:], "little") == T4 >> 10
+
+
 def test_cards(sim: Sim) -> None:
     """The list of cards, their numbers, UUIDs in both forms, and names."""
     with sim.client(0) as client:

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a real driver has confirmed: the page is that of the evidence, and that speaks of the table."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from cgpu.kmod.abi.confirmed import (
+    EVIDENCE,
+    PAGE,
+    SIZE,
+    Confirmed,
+    fields_at,
+    page,
+    read,
+    totals,
+    unconfirmed,
+    uvm_commands,
+    written,
+)
+from tests.check_driver.tables import TABLE
+
+DRIVERS = read()
+
+
+def test_page_is_up_to_date() -> None:
+    """docs/driver-facts.md is what the table and the evidence give."""
+    help_text = "run: .venv/bin/python -m cgpu.kmod.abi.confirmed"
+    assert PAGE.read_text() == page(TABLE, DRIVERS), help_text
+
+
+def test_evidence_is_kept_as_it_is_written() -> None:
+    """Reading and writing the evidence changes nothing."""
+    assert written(DRIVERS) == EVIDENCE.read_text()
+
+
+@pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.driver)
+def test_evidence_is_of_the_table(driver: Confirmed) -> None:
+    """All that is said to be confirmed is in the table, at that version."""
+    assert driver.driver in TABLE["tags"]
+    for name, fields in driver.fields.items():
+        assert set(fields) <= set(fields_at(TABLE, name, driver.driver)), name
+    assert set(driver.structures) <= set(TABLE["structs"])
+    assert set(driver.forwarded) <= set(driver.controls)
+    assert set(driver.controls) <= set(TABLE["controls"])
+    assert set(driver.classes) <= set(TABLE["classes"])
+    assert set(driver.calls) <= {*TABLE["escapes"], *uvm_commands(TABLE)}
+
+
+def test_what_is_not_proven_is_marked() -> None:
+    """Without evidence every field counts as not confirmed; with it those that are proven do not."""
+    everything = [SIZE, "hRoot", "hObjectParent", "hObjectOld", "status"]
+    assert unconfirmed(TABLE, "NVOS00_PARAMETERS", []) == everything
+    some = dataclasses.replace(DRIVERS[0], fields={"NVOS00_PARAMETERS": ("bytes", "status")})
+    assert unconfirmed(TABLE, "NVOS00_PARAMETERS", [some]) == ["hRoot", "hObjectParent", "hObjectOld"]
+    assert "| `NVOS00_PARAMETERS` | 2 of 5 |" in page(TABLE, [some])
+    assert totals(TABLE, some)[0][1] == 2
+
+
+def test_a_field_of_another_version_is_not_asked_for() -> None:
+    """A field that none of the versions has is not missed."""
+    first = dataclasses.replace(DRIVERS[0], fields={})
+    listed = unconfirmed(TABLE, "NV_MEMORY_ALLOCATION_PARAMS", [first])
+    assert listed == fields_at(TABLE, "NV_MEMORY_ALLOCATION_PARAMS", first.driver)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conformance suite over both engines on NVIDIA's own driver, with one card in software."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.conformance.select import with_one_card
+from tests.conformance.steps import Case
+from tests.conformance.suite import ROOT, Answers, Place, answers, command, suite, verify
+from tests.vm import node
+from tests.vm.counts import count
+from tests.vm.machine import Machine
+from tests.vm.nvidia import daemon
+from tests.vm.nvidia.out_of_reach import reason, runs
+
+MODULE, DAEMON = "cgpu_km", "cgpud"
+SECONDS = count(400, 1500)
+TIMES = count(10, 300)
+pytestmark = [pytest.mark.real_driver, pytest.mark.timeout(SECONDS + 180)]
+
+CASES = {engine: with_one_card(suite(engine, "195", times=TIMES)) for engine in (MODULE, DAEMON)}
+
+
+@contextmanager
+def module(machine: Machine) -> Iterator[Place]:
+    """Have the kernel module over the driver."""
+    node.load_driver(machine)
+    node.load_engine(machine)
+    root = type(ROOT)(machine.seen(ROOT))
+    yield Place(node.TREE, "/dev", cgroups=True, root=root, reclaims=count(False, True))
+    node.unload_engine(machine)
+    node.unload_driver(machine)
+
+
+@contextmanager
+def cgpud(machine: Machine) -> Iterator[Place]:
+    """Have cgpud over the driver."""
+    running = daemon.begin(machine)
+    root = type(ROOT)(machine.seen(ROOT))
+    before = tuple(daemon.sliced_command("{id}"))
+    yield Place(daemon.TREE, "/dev", cgroups=True, before=before, root=root, reclaims=count(False, True))
+    daemon.end(running)
+
+
+ENGINES = {MODULE: module, DAEMON: cgpud}
+Found = Callable[[str], Answers]
+
+
+def carry_out(machine: Machine, place: Place, cases: list[Case]) -> Answers:
+    """Carry out cases in one executor."""
+    done = machine.run(command(place.root), input=place.plan(cases), timeout=SECONDS, check=False)
+    # A run that broke off has answers up to there: the tests of the cases after it fail, and say so.
+    return answers(done.stdout) if done.returncode == 0 or done.stdout else answers(done.check().stdout)
+
+
+@pytest.fixture(scope="module")
+def found(machine: Machine) -> Found:
+    """Return what an engine answers, which is loaded and asked once, and gone then."""
+    known: dict[str, Answers] = {}
+
+    def of(engine: str) -> Answers:
+        if engine not in known:
+            with ENGINES[engine](machine) as place:
+                cases = [case for case in CASES[engine] if runs(engine, case.name)]
+                known[engine] = carry_out(machine, place, cases)
+        return known[engine]
+
+    return of
+
+
+def cases() -> Iterator[object]:
+    """Give each engine's cases; those that cannot pass have to fail, or are not run."""
+    for engine, fitting in CASES.items():
+        for case in fitting:
+            why = reason(engine, case.name)
+            marks = [pytest.mark.xfail(reason=why, strict=runs(engine, case.name))] if why else []
+            yield pytest.param(engine, case, id=f"{engine}-{case.name}", marks=marks)
+
+
+@pytest.mark.parametrize(("engine", "case"), list(cases()))
+def test_conformance(found: Found, engine: str, case: Case) -> None:
+    """The engine does over NVIDIA's driver what the case says of every engine."""
+    verify(case, found(engine))
