@@ -23,10 +23,12 @@ int main(int argc, char **argv)
 	status = session_open(&uvm.session);
 	if (status == NV_OK)
 		status = uvm_start(&uvm);
-	if (status != NV_OK) {
+	if (status != NV_OK || driver_open(&uvm.settings, "nvidia0") < 0) {
 		fprintf(stderr, "keeper: status 0x%x\n", status);
 		return 1;
 	}
+	/* Of the driver's clients it is none. */
+	session_drop(&uvm.session);
 	file = fopen(argv[1], "w");
 	if (!file || fprintf(file, "%d\n", getpid()) < 0 || fclose(file) != 0)
 		return 1;
