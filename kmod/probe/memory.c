@@ -28,7 +28,11 @@ bool memory_hold(struct session *session, uint32_t handle, uint64_t size)
 
 static uint32_t attr_of(const struct settings *settings, uint32_t location)
 {
-	return settings->page << NVOS32_ATTR_PAGE_SIZE_SHIFT | location << NVOS32_ATTR_LOCATION_SHIFT;
+	/* Memory of the host's as a semaphore surface wants it. */
+	uint32_t coherency = location == NVOS32_ATTR_LOCATION_PCI ? NVOS32_ATTR_COHERENCY_CACHED : 0;
+
+	return settings->page << NVOS32_ATTR_PAGE_SIZE_SHIFT | location << NVOS32_ATTR_LOCATION_SHIFT |
+		coherency << NVOS32_ATTR_COHERENCY_SHIFT;
 }
 
 static uint32_t alloc_object(
@@ -203,11 +207,19 @@ uint32_t memory_surface(struct session *session, uint32_t *handle)
 	const struct nv_layout_NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS *at =
 		&session->settings->abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS;
 	uint8_t params[32] = { 0 };
+	uint32_t memory, status;
 
 	*handle = pick_handle(session);
 	if (session->count == 0 || at->hSemaphoreMem == NV_ABI_ABSENT)
 		return NV_ERR_INVALID_OBJECT_HANDLE;
-	put32(params, at->hSemaphoreMem, session->held[session->count - 1].handle);
+	memory = session->held[session->count - 1].handle;
+	put32(params, at->hSemaphoreMem, memory);
+	status = session_alloc(session, session->subdevice, NV_SEMAPHORE_SURFACE, params, at->bytes, handle);
+	if (status != NV_ERR_OBJECT_NOT_FOUND)
+		return status;
+	/* Where semaphores have 32 bits, the highest value submitted has to be kept too, in the same memory or in another
+	 * (sem_surf.c, semsurfConstruct_IMPL()). */
+	put32(params, at->hMaxSubmittedMem, memory);
 	return session_alloc(session, session->subdevice, NV_SEMAPHORE_SURFACE, params, at->bytes, handle);
 }
 

@@ -54,6 +54,7 @@ PROVEN = {
     "NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS": "bytes fd maxObjects metadata",
     "NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS": "bytes fd hDevice maxObjects objects numObjects",
     "NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS": "bytes fd hParent objects numObjects",
+    "nv_ioctl_card_info_t": "valid gpu_id",
     "nv_ioctl_register_fd_t": "bytes",
     "nv_ioctl_nvos02_parameters_with_fd": "bytes params.status",
     "UVM_INITIALIZE_PARAMS": "bytes flags rmStatus",

@@ -99,7 +99,8 @@ def proven(machine: Machine, fields: Sequence[Field], version: str) -> list[Fiel
         ]
         unseen = _unseen(machine, [program for program, _ in programs], usual)
     missed = {field for program, field in programs if program.name in unseen}
-    return [field for field in fields if field not in missed]
+    tried = {field for _, field in programs}
+    return [field for field in fields if field in tried - missed]
 
 
 def _unseen(machine: Machine, programs: Sequence[Path], usual: Checked) -> set[str]:

@@ -33,7 +33,6 @@ REASONS = (
         ("own-descriptors",),
         engine="cgpud",
     ),
-    Reason("the driver answers 0x57 for a surface of the host's memory, with the fake GSP", ("surfaces",)),
     Reason("8 GiB of the host's memory, and the machine has two", ("host-memory",), run=False),
 )
 
