@@ -26,7 +26,7 @@ def staged(machine: Machine) -> Iterator[Stage]:
 
 @pytest.mark.enforcement
 def test_pinned_memory_is_not_charged(staged: Stage) -> None:
-    """It is pinned by both calls beside a full slice, takes nothing of the card, and does not leave by export."""
+    """Both calls pin it beside a full slice; it takes nothing of the card, and does not leave by export."""
     words = ["alloc=1G", "pin=4M", "via=heap", "pin=4M", f"expect={NOT_SUPPORTED:#x}", "export"]
     words += ["via=rm64", f"expect={NO_MEMORY:#x}", "alloc=2M", "free=all"]
     done = staged.slice("tenant", LIMIT).probe(*words)
