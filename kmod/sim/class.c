@@ -234,6 +234,18 @@ static uint32_t create_other_memory(struct sim *sim, const struct alloc_request 
 	return object_create(sim, parent->client, parent, &handle, request->class_id, created);
 }
 
+static uint32_t create_va_space(struct sim *sim, const struct alloc_request *request, struct object *parent,
+	const uint8_t *params, struct object **created)
+{
+	uint32_t handle = request->handle;
+	uint32_t status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
+
+	if (status == NV_OK && params)
+		(*created)->external = get32(params, sim->abi->NV_VASPACE_ALLOCATION_PARAMETERS.flags) &
+			NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED;
+	return status;
+}
+
 uint32_t class_make(struct sim *sim, const struct alloc_request *request, struct object *parent, uint8_t *params,
 	struct object **created)
 {
@@ -252,6 +264,8 @@ uint32_t class_make(struct sim *sim, const struct alloc_request *request, struct
 		return NV_ERR_INVALID_ARGUMENT;
 	if (class_is_channel_or_group(request->class_id))
 		return channel_create(sim, request, parent, params, created);
+	if (request->class_id == FERMI_VASPACE_A)
+		return create_va_space(sim, request, parent, params, created);
 	if (request->class_id == NV_SEMAPHORE_SURFACE)
 		return create_surface(sim, request, parent, params, created);
 	if (!class_is_memory_request(request->class_id))

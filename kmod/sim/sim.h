@@ -66,6 +66,7 @@ struct object {
 	uint32_t space; /* of a channel group: the address space that it ends with, or 0 */
 	uint16_t depth;
 	bool memory_owner;
+	bool external; /* of an address space: who made it has its tables, as UVM wants it */
 	/* Who may duplicate it, where it was said (share.c); else what is so for its parent. */
 	bool has_shares;
 	struct share *shares;

@@ -165,6 +165,9 @@ static uint32_t register_gpu_va_space(struct uvm_call *call)
 	status = uvm_find_object(call, get32(call->params, at->hClient), get32(call->params, at->hVaSpace), &object);
 	if (status == NV_OK && object->class_id != FERMI_VASPACE_A)
 		status = NV_ERR_INVALID_ARGUMENT;
+	/* nvGpuOpsDupAddressSpace() */
+	if (status == NV_OK && !object->external)
+		status = NV_ERR_INVALID_FLAGS;
 	if (status == NV_OK)
 		call->file->has_space[card] = true;
 	return status;

@@ -100,6 +100,9 @@ u32 rm_gpu_ops_dup_address_space(struct uvmGpuDevice *device, u32 client, u32 ha
 	status = rm_find_user_object(client, handle, &source);
 	if (status == NV_OK && source->class_id != FERMI_VASPACE_A)
 		status = NV_ERR_INVALID_ARGUMENT;
+	/* nvGpuOpsDupAddressSpace() */
+	if (status == NV_OK && !source->external)
+		status = NV_ERR_INVALID_FLAGS;
 	if (status == NV_OK)
 		status = object_duplicate(nvidia_card, source,
 			object_find(nvidia_card, client_find(nvidia_card, device->client), device->device),
