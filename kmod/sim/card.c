@@ -7,8 +7,8 @@
 #include "sim.h"
 
 /*
- * Device and subsystem numbers as NVIDIA's boards have them (the list of supported products in the README of each driver);
- * memory as nvidia-smi has it there.
+ * Device numbers and names as NVIDIA's boards have them, memory as nvidia-smi shows it there. Numbers of subsystems, and
+ * what links and interrupts are told, are plausible and were compared with no board.
  */
 static const struct model models[] = {
 	{ "T4", "Tesla T4", 15109, 0x1eb8, 0x12a2, GPU_ARCHITECTURE_TURING, GPU_IMPLEMENTATION_TU104, 0xa1, 3, 22,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.images import PROBE
+from tests.nvidia.archive import RELEASES
 from tests.packages import Packages, older
 from tests.packages import packages as built_packages
 from tests.vm import debian
@@ -42,10 +43,10 @@ LONG = (
     "test_shares", "test_neighbours", "test_refusals", "test_standin_versions", "test_config_apply",
     "test_harness",
 )  # fmt: skip
-# Set to 1, only these files run on NVIDIA's driver, and those in nvidia/: make test does so.
+# Set to 1, not all that could run on NVIDIA's driver does: make test does so.
 SHORT = "CGPU_VM_DRIVER_SHORT"
-ON_NVIDIA_DRIVER = ("test_driver_interface", "test_driver_observed", "test_slice", "test_bypass",
-                    "test_managed", "test_exports")  # fmt: skip
+ON_EACH_DRIVER = ("test_driver_interface", "test_driver_observed", "test_attach", "test_tools", "test_slice")
+ON_NEWEST_DRIVER = ("test_bypass", "test_managed", "test_exports")  # and all of nvidia/
 # Set to 1, the tests with a disk of their own run without full counts, too: they take ten minutes.
 PACKAGE = "CGPU_VM_PACKAGE"
 # Each with a command or file that must be there.
@@ -79,7 +80,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def is_of_short_run(item: pytest.Item) -> bool:
     """Say whether a test runs on NVIDIA's driver where not all do."""
-    return item.path.parent.name == "nvidia" or item.path.stem in ON_NVIDIA_DRIVER
+    if item.path.stem in ON_EACH_DRIVER:
+        return True
+    is_newest = real_driver() == RELEASES[-1]
+    return is_newest and (item.path.parent.name == "nvidia" or item.path.stem in ON_NEWEST_DRIVER)
 
 
 @pytest.fixture(scope="session")
