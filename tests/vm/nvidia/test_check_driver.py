@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's interface is what the project's table of it says, by the project's own check on NVIDIA's driver."""
+"""NVIDIA's driver has the interface that the project's table of it tells, by the project's own check."""
 
 from __future__ import annotations
 
