@@ -4,7 +4,8 @@
 The driver finds a PCI card made in software (hardware/pci_card.c). Without firmware that card cannot be
 started. With the fake GSP (hardware/gsp.c) it starts: the driver's resource manager then runs as on a card,
 and what it asks of its GSP is answered, and kept for tests to read. The firmware it loads then is an
-image without code (firmware.py).
+image without code (firmware.py). UVM has its channels, whose semaphores a fake copy engine releases
+(hardware/copy_engine.c): UVM_REGISTER_GPU, external mappings and migration work, and nothing is copied.
 """
 
 from __future__ import annotations

@@ -316,6 +316,17 @@ uint32_t uvm_managed(struct uvm *uvm, uint64_t size)
 	return call(uvm->fd, UVM_VALIDATE_VA_RANGE, params, at->rmStatus);
 }
 
+uint32_t uvm_migrate(struct uvm *uvm)
+{
+	const struct nv_layout_UVM_MIGRATE_PARAMS *at = &uvm->settings.abi->UVM_MIGRATE_PARAMS;
+	uint8_t params[96] = { 0 };
+
+	put_pointer(params, at->base, uvm->managed);
+	put64(params, at->length, uvm->managed_size);
+	memcpy(params + at->destinationUuid, uvm->uuid, sizeof(uvm->uuid));
+	return call(uvm->fd, UVM_MIGRATE, params, at->rmStatus);
+}
+
 uint32_t dmabuf_export(struct uvm *uvm, const struct buffer *buffer)
 {
 	const struct nv_layout_nv_ioctl_export_to_dma_buf_fd_t *at =

@@ -29,7 +29,8 @@ static const char help[] =
 	"  keep=SECONDS  a child has all files for so long; quit: end at once\n"
 	"  swap        the last range and the one before change places\n"
 	"  unmap       the last range; uvm-free: give the last range back; uvm-close: close nvidia-uvm\n"
-	"  managed=SIZE  managed memory; touch=SIZE writes to so much of it; munmap=SIZE: unmap its start; munmap\n"
+	"  managed=SIZE  managed memory; touch=SIZE writes to so much of it; munmap=SIZE: unmap its start; munmap;\n"
+	"              migrate: to the card, with NVIDIA's driver only\n"
 	"  over-range  an external range in the place of the managed memory\n"
 	"  pool=SIZE   a pool of semaphores, mapped and written to\n"
 	"  dmabuf      export the last memory; dmabuf=N: the last N; dmabuf-first, dmabuf-second: the last one, at that\n"
@@ -210,6 +211,8 @@ static uint32_t run_plain(struct uvm *uvm, const char *name, bool *known)
 		return close_uvm(uvm);
 	if (strcmp(name, "rm-free") == 0)
 		return session_free(&uvm->session, uvm->last.handle);
+	if (strcmp(name, "migrate") == 0)
+		return uvm_migrate(uvm);
 	if (strcmp(name, "munmap") == 0)
 		return release_managed(uvm);
 	if (strcmp(name, "over-range") == 0)

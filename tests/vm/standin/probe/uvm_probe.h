@@ -51,6 +51,8 @@ uint32_t uvm_free(struct uvm *uvm);
 uint32_t uvm_range_at(struct uvm *uvm, uint64_t base, uint64_t length);
 uint32_t uvm_pool(struct uvm *uvm, uint64_t size);
 uint32_t uvm_managed(struct uvm *uvm, uint64_t size);
+/* The managed memory, to the card. */
+uint32_t uvm_migrate(struct uvm *uvm);
 /* The last memories, at a place in a buffer of so many: a new one, or the one that there is. */
 struct buffer {
 	uint32_t count, index, total;
