@@ -72,6 +72,7 @@ def tenant(node: SlicedNode) -> Iterator[Tenant]:
     made.end()
 
 
+@pytest.mark.fake_driver("memory of the card for managed memory without work on the card")
 @pytest.mark.enforcement
 def test_managed_memory_has_the_limit(tenant: Tenant) -> None:
     """It is charged before it is touched, beside ordinary memory, and not a byte above the limit is had."""
@@ -82,6 +83,7 @@ def test_managed_memory_has_the_limit(tenant: Tenant) -> None:
     tenant.run(NO_MEMORY, f"managed={GIB + 4096}", "managed=1G", "munmap", "alloc=1G")
 
 
+@pytest.mark.fake_driver("other versions of the driver")
 @pytest.mark.parametrize("version", count(["515.105.01"], ["515.105.01", DRIVER_VERSION]))
 def test_parts_of_a_mapping(node: SlicedNode, version: str) -> None:
     """What is unmapped is given back in whole pieces; the last byte gives back the rest."""

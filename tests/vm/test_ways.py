@@ -33,6 +33,7 @@ def opened(node: SlicedNode, card: int) -> int:
     return node.view().cards[card]["kernel_opened"]
 
 
+@pytest.mark.fake_driver("other versions of the driver")
 @pytest.mark.enforcement
 @pytest.mark.parametrize("version", ["525.147.05", DRIVER_VERSION])
 def test_hmm_is_off_in_containers(node: SlicedNode, version: str) -> None:
@@ -48,6 +49,7 @@ def test_hmm_is_off_in_containers(node: SlicedNode, version: str) -> None:
         assert (pageable(inside), pageable(outside)) == ([0, 0], [1])
 
 
+@pytest.mark.fake_driver("other versions of the driver")
 @pytest.mark.enforcement
 @pytest.mark.parametrize("version", ["525.147.05", DRIVER_VERSION])
 def test_processes_of_others_are_not_told(node: SlicedNode, version: str) -> None:
@@ -90,6 +92,7 @@ def test_cards_of_others_are_not_started(node: SlicedNode) -> None:
     assert after == before
 
 
+@pytest.mark.fake_driver("a count of starts of the card")
 def test_free_memory_is_not_asked_of_an_idle_card(node: SlicedNode) -> None:
     """Reading memfree starts no card; while a container uses one the card itself is asked."""
     total = node.view().cards[0]["total"]
