@@ -244,6 +244,16 @@ static inline uint8_t card_irq(uint32_t index)
 {
 	return (uint8_t)(16 + index);
 }
+/* Windows of its PCI function: registers, and its memory. */
+#define SIM_BARS 2u
+static inline uint64_t card_bar_bytes(uint32_t bar)
+{
+	return bar == 0 ? 16ull << 20 : 256ull << 20;
+}
+static inline uint64_t card_bar(uint32_t index, uint32_t bar)
+{
+	return (bar == 0 ? 0xc0000000ull : 0x100000000ull) + index * card_bar_bytes(bar);
+}
 /* pci_config.c */
 #define SIM_PCI_CONFIG 64u
 void card_pci_config(const struct sim *sim, uint32_t index, uint8_t out[SIM_PCI_CONFIG]);
@@ -368,6 +378,9 @@ int escape_dup(struct call *call);
 uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle);
 /* share.c */
 int escape_share(struct call *call);
+/* For a client's objects that have nothing of their own. */
+uint32_t share_root(
+	struct sim *sim, struct object *root, uint16_t type, uint8_t action, uint32_t target, uint32_t rights);
 bool share_lets_dup(const struct object *object, const struct client *client);
 void shares_free(struct object *object);
 uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle);
