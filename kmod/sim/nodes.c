@@ -221,6 +221,8 @@ static int op_read(const char *path, char *out, size_t size, off_t offset, struc
 	if (!path)
 		return -EINVAL;
 	node = node_of(path);
+	if (offset == MAPPING_AT && (node.kind == CARD || node.kind == CTL))
+		return mapping_read(this_sim(), (struct open_file *)(uintptr_t)info->fh, out, size);
 	if (node.kind == CARD)
 		return doorbell_read(this_sim(), (struct open_file *)(uintptr_t)info->fh, out, size);
 	if (info->fh != 0)

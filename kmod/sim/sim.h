@@ -19,6 +19,7 @@
 #include "nv_abi.h"
 #include "card_abi.h"
 #include "fields.h"
+#include "mapping.h"
 
 #define SIM_MAX_CARDS 32u
 #define SIM_MAX_CLIENTS 65536u
@@ -33,6 +34,9 @@
 #define SIM_UUID_TEXT 41u
 #define SIM_PCI_VENDOR 0x10deu
 #define SIM_NO_CARD UINT32_MAX
+/* What of its registers a client maps (clc461.h, from the page of the doorbell on). */
+#define SIM_USERMODE_BYTES 65536ull
+#define SIM_VIRTUAL_BASE (1ull << 46)
 #define SIM_PAGE 4096ull
 #define SIM_PAGE_BIG 65536ull
 #define SIM_PAGE_HUGE (2ull << 20)
@@ -72,6 +76,7 @@ struct card {
 	uint32_t gpu_id;
 	uint32_t instance; /* the driver's number for it while it is attached, else SIM_NO_CARD */
 	uint32_t opens; /* of its node */
+	struct backing *registers; /* those that clients map */
 	struct engines *engines; /* NULL: no channel group was ever made on it */
 	uint32_t compute_timeslice; /* the compute policy, which the driver only keeps */
 	uint64_t policy_client; /* which has set the policy of the runlists, by number */
@@ -86,11 +91,15 @@ struct memory {
 	/* What the driver reports, and what the card has given. */
 	uint64_t size;
 	uint64_t taken;
+	struct backing *backing; /* NULL: nobody has looked into it */
 	uint32_t charge; /* what a cgroup was charged for it */
 	uint64_t charged;
 };
 
 struct client;
+struct backing;
+struct gpu_map;
+struct gpu_channel;
 struct share;
 struct engines;
 struct engine_group;
@@ -114,6 +123,13 @@ struct object {
 	struct share *shares;
 	struct engine_group *group; /* of a channel group, and of a channel */
 	struct engine_channel *channel;
+	/* Of the host's memory; card's memory has it in `memory`. */
+	struct backing *backing;
+	/* Of virtual memory: in which address space, and where. */
+	uint32_t virtual_space;
+	uint64_t virtual_address;
+	struct gpu_map *maps; /* of an address space */
+	struct gpu_channel *work; /* of a channel that reads pushbuffers */
 };
 
 struct open_file;
@@ -143,6 +159,7 @@ struct open_file {
 	/* Whose doorbell was rung last (doorbell.h). */
 	uint32_t rung_client;
 	uint32_t rung_channel;
+	struct mapping mapping; /* of mmap(2) */
 };
 
 struct sim {
@@ -179,6 +196,15 @@ struct sim {
 	uint32_t (*limit)(struct sim *sim, uint32_t card, pid_t process, uint64_t soft, uint64_t hard);
 	dev_t device;
 	char mount[4096];
+	/* For the cards' memory (backing.h). Empty: it has no contents. */
+	char memory_folder[4096];
+	uint64_t last_memory;
+	uint64_t next_virtual; /* addresses that were given out */
+	/* Of what only cards with such a folder have (gpu.h). */
+	void (*forget_maps)(struct sim *sim, struct object *space);
+	void (*forget_work)(struct sim *sim, struct object *channel);
+	uint32_t (*add_work)(struct sim *sim, struct object *channel, const uint8_t *params);
+	struct gpu_channel *work;
 	atomic_uint resolving;
 	int ready_fd;
 };
@@ -369,6 +395,8 @@ uint32_t channel_create(struct sim *sim, const struct alloc_request *request, st
 	const uint8_t *params, struct object **created);
 /* Those that end with an address space, before it does. */
 void channels_free_of(struct sim *sim, const struct object *space);
+/* Where virtual memory is, and what the host's memory consists of; a new object goes again where that fails. */
+uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request);
 uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,
 	struct memory_request *request, struct object **created);
 /* object_calls.c */
@@ -415,6 +443,11 @@ int escape_check_version(struct call *call);
 int escape_sys_params(struct call *call);
 int escape_register_fd(struct call *call);
 int escape_wait_open(struct call *call);
+/* mapping.c */
+int escape_map_memory(struct call *call);
+int escape_unmap_memory(struct call *call);
+/* The answer of pread(2) at MAPPING_AT, without the lock. */
+int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size);
 int escape_numa_info(struct call *call);
 
 /* escape.c: one call, without the lock; 0 or -errno. */

@@ -165,8 +165,11 @@ static uint32_t register_gpu_va_space(struct uvm_call *call)
 	status = uvm_find_object(call, get32(call->params, at->hClient), get32(call->params, at->hVaSpace), &object);
 	if (status == NV_OK && object->class_id != FERMI_VASPACE_A)
 		status = NV_ERR_INVALID_ARGUMENT;
-	if (status == NV_OK)
+	if (status == NV_OK) {
 		call->file->has_space[card] = true;
+		call->file->space_client[card] = object->client->number;
+		call->file->space[card] = object->handle;
+	}
 	return status;
 }
 
