@@ -23,6 +23,7 @@ static const struct control_set *const sets[] = {
 	&controls_nothing,
 	&controls_graphics,
 	&controls_client,
+	&controls_channel,
 };
 
 static const struct control_entry *find_entry(uint32_t command)

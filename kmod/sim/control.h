@@ -65,6 +65,7 @@ extern const struct control_set controls_group;
 extern const struct control_set controls_nothing;
 extern const struct control_set controls_graphics;
 extern const struct control_set controls_client;
+extern const struct control_set controls_channel;
 
 /* info_list.c: lists of NVXXXX_CTRL_XXX_INFO. The value of an index, or why there is none: that ends the call. */
 typedef uint32_t (*info_value)(const struct control *control, uint32_t index, uint32_t *value);

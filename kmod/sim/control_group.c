@@ -119,28 +119,7 @@ static uint32_t lever_restart(struct control *control, struct object *object)
 	return engines_status(work_runlist_restart(work, object->group->engine));
 }
 
-/* What a client writes to the doorbell; the card finds out by itself (gpu_channel.c). */
-static uint32_t lever_work_token(struct control *control, struct object *object)
-{
-	put32(control->params,
-		control->call->sim->card_abi->NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS.workSubmitToken,
-		object->channel->id);
-	return NV_OK;
-}
-
-static uint32_t control_token_index(struct control *control)
-{
-	(void)control;
-	return NV_OK;
-}
-
 static const struct control_entry entries[] = {
-	{ NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, ANY_CHANNEL,
-		CARD_PARAMS(NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS),
-		LEVER(lever_work_token, RIGHTS_NONE) },
-	{ NVC36F_CTRL_CMD_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX, ANY_CHANNEL,
-		CARD_PARAMS(NVC36F_CTRL_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX_PARAMS),
-		ANSWER(control_token_index, RIGHTS_NONE) },
 	{ NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, KEPLER_CHANNEL_GROUP_A, NV_PARAMS(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS),
 		LEVER(lever_schedule, RIGHTS_NONE) },
 	{ NVA06C_CTRL_CMD_BIND, KEPLER_CHANNEL_GROUP_A, NV_PARAMS(NVA06F_CTRL_BIND_PARAMS),

@@ -96,6 +96,27 @@ int escape_numa_info(struct call *call)
 	return 0;
 }
 
+/* An open file that poll(2) would wake for events. No event of an object ever comes here. */
+int escape_alloc_event(struct call *call)
+{
+	const struct card_layout_nv_ioctl_alloc_os_event_t *at = &call->sim->card_abi->nv_ioctl_alloc_os_event_t;
+
+	if (call->size != at->bytes)
+		return -EINVAL;
+	put32(call->data, at->Status, NV_OK);
+	return 0;
+}
+
+int escape_free_event(struct call *call)
+{
+	const struct card_layout_nv_ioctl_free_os_event_t *at = &call->sim->card_abi->nv_ioctl_free_os_event_t;
+
+	if (call->size != at->bytes)
+		return -EINVAL;
+	put32(call->data, at->Status, NV_OK);
+	return 0;
+}
+
 /* Cards open at once here: result 0, adapter status NV_OK. */
 int escape_wait_open(struct call *call)
 {

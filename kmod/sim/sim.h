@@ -448,6 +448,8 @@ int escape_map_memory(struct call *call);
 int escape_unmap_memory(struct call *call);
 /* The answer of pread(2) at MAPPING_AT, without the lock. */
 int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size);
+int escape_alloc_event(struct call *call);
+int escape_free_event(struct call *call);
 int escape_numa_info(struct call *call);
 
 /* escape.c: one call, without the lock; 0 or -errno. */
