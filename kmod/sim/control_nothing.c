@@ -56,6 +56,11 @@ static const struct control_entry entries[] = {
 	{ NV2080_CTRL_CMD_GPU_RELEASE_COMPUTE_MODE_RESERVATION, NV20_SUBDEVICE_0, NO_PARAMS,
 		ANSWER(control_granted, RIGHTS_NONE) },
 	/* Of the card's firmware, and without a public name: answered, and left as it is (card.json has who saw that). */
+	/* Clocks stay as they are whether a program computes or not. */
+	{ NV0080_CTRL_CMD_PERF_CUDA_LIMIT_SET_CONTROL, NV01_DEVICE_0,
+		CARD_PARAMS(NV0080_CTRL_PERF_CUDA_LIMIT_CONTROL_PARAMS), ANSWER(control_granted, RIGHTS_NONE) },
+	{ CARD_CONTROL_9909, NV01_DEVICE_0, CARD_PARAMS(CARD_CONTROL_9909_PARAMS),
+		ANSWER(control_granted, RIGHTS_NONE) },
 	{ CARD_CONTROL_8159, NV20_SUBDEVICE_0, CARD_PARAMS(CARD_CONTROL_8159_PARAMS),
 		ANSWER(control_granted, RIGHTS_NONE) },
 };
