@@ -57,7 +57,18 @@ static uint32_t lever_register_space(struct control *control, struct object *obj
 	return NV_OK;
 }
 
-static uint32_t control_unregister_space(struct control *control)
+/* Nor does anybody ask for the memory that is made known. */
+static uint32_t lever_register_memory(struct control *control, struct object *object)
+{
+	struct sim *sim = control->call->sim;
+	const struct card_layout_NV503C_CTRL_REGISTER_VIDMEM_PARAMS *at =
+		&sim->card_abi->NV503C_CTRL_REGISTER_VIDMEM_PARAMS;
+	const struct object *memory = object_find(sim, object->client, get32(control->params, at->hMemory));
+
+	return memory && memory->memory ? NV_OK : NV_ERR_INVALID_OBJECT_HANDLE;
+}
+
+static uint32_t control_unregister(struct control *control)
 {
 	(void)control;
 	return NV_OK;
@@ -74,7 +85,11 @@ static const struct control_entry entries[] = {
 	{ NV503C_CTRL_CMD_REGISTER_VA_SPACE, NV50_THIRD_PARTY_P2P, CARD_PARAMS(NV503C_CTRL_REGISTER_VA_SPACE_PARAMS),
 		LEVER(lever_register_space, RIGHTS_NONE) },
 	{ NV503C_CTRL_CMD_UNREGISTER_VA_SPACE, NV50_THIRD_PARTY_P2P,
-		CARD_PARAMS(NV503C_CTRL_UNREGISTER_VA_SPACE_PARAMS), ANSWER(control_unregister_space, RIGHTS_NONE) },
+		CARD_PARAMS(NV503C_CTRL_UNREGISTER_VA_SPACE_PARAMS), ANSWER(control_unregister, RIGHTS_NONE) },
+	{ NV503C_CTRL_CMD_REGISTER_VIDMEM, NV50_THIRD_PARTY_P2P, CARD_PARAMS(NV503C_CTRL_REGISTER_VIDMEM_PARAMS),
+		LEVER(lever_register_memory, RIGHTS_NONE) },
+	{ NV503C_CTRL_CMD_UNREGISTER_VIDMEM, NV50_THIRD_PARTY_P2P,
+		CARD_PARAMS(NV503C_CTRL_UNREGISTER_VIDMEM_PARAMS), ANSWER(control_unregister, RIGHTS_NONE) },
 };
 
 const struct control_set controls_client = CONTROL_SET(entries);
