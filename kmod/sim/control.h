@@ -67,9 +67,8 @@ extern const struct control_set controls_graphics;
 extern const struct control_set controls_client;
 extern const struct control_set controls_channel;
 
-/* info_list.c: lists of NVXXXX_CTRL_XXX_INFO. The value of an index, or why there is none: that ends the call. */
+/* info_list.c: lists of NVXXXX_CTRL_XXX_INFO, which has other names too. The value of an index, or why there is none: that ends the call. */
 typedef uint32_t (*info_value)(const struct control *control, uint32_t index, uint32_t *value);
-uint32_t info_list_fill(struct control *control, uint8_t *list, uint32_t count, info_value value);
 /* In the parameters, or in the caller's memory; at most so many. */
 uint32_t info_list_inside(struct control *control, uint16_t list, uint32_t count, uint32_t most, info_value value);
 uint32_t info_list_outside(struct control *control, uint64_t address, uint32_t count, uint32_t most, info_value value);

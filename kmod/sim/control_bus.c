@@ -2,8 +2,6 @@
 /* Where the card is on its bus. Nothing goes over its link, so that has no errors, and always its full speed. */
 #include "control.h"
 
-#define MOST_INDEXES 0x40u
-
 static uint32_t control_bus_pci(struct control *control)
 {
 	const struct card_layout_NV2080_CTRL_BUS_GET_PCI_INFO_PARAMS *at =
@@ -82,13 +80,21 @@ static uint32_t bus_value(const struct control *control, uint32_t index, uint32_
 	}
 }
 
+/* The driver turns one form of the question into the other, so their lists are equally long. */
+static uint32_t most_entries(const struct card_abi *abi)
+{
+	const struct card_layout_NV2080_CTRL_BUS_GET_INFO_V2_PARAMS *at = &abi->NV2080_CTRL_BUS_GET_INFO_V2_PARAMS;
+
+	return (uint32_t)(at->bytes - at->busInfoList) / abi->NV2080_CTRL_BUS_INFO.bytes;
+}
+
 static uint32_t control_bus_info(struct control *control)
 {
 	const struct card_layout_NV2080_CTRL_BUS_GET_INFO_PARAMS *at =
 		&control->call->sim->card_abi->NV2080_CTRL_BUS_GET_INFO_PARAMS;
 
 	return info_list_outside(control, get64(control->params, at->busInfoList),
-		get32(control->params, at->busInfoListSize), MOST_INDEXES, bus_value);
+		get32(control->params, at->busInfoListSize), most_entries(control->call->sim->card_abi), bus_value);
 }
 
 static uint32_t control_bus_info_v2(struct control *control)
@@ -96,8 +102,8 @@ static uint32_t control_bus_info_v2(struct control *control)
 	const struct card_abi *abi = control->call->sim->card_abi;
 	const struct card_layout_NV2080_CTRL_BUS_GET_INFO_V2_PARAMS *at = &abi->NV2080_CTRL_BUS_GET_INFO_V2_PARAMS;
 
-	return info_list_inside(control, at->busInfoList, get32(control->params, at->busInfoListSize),
-		(uint32_t)(at->bytes - at->busInfoList) / abi->NVXXXX_CTRL_XXX_INFO.bytes, bus_value);
+	return info_list_inside(
+		control, at->busInfoList, get32(control->params, at->busInfoListSize), most_entries(abi), bus_value);
 }
 
 /* As the addresses in NV_ESC_CARD_INFO: registers, and the window to the card's memory. */

@@ -4,9 +4,9 @@
 
 #include "control.h"
 
-uint32_t info_list_fill(struct control *control, uint8_t *list, uint32_t count, info_value value)
+static uint32_t fill(struct control *control, uint8_t *list, uint32_t count, info_value value)
 {
-	const struct card_layout_NVXXXX_CTRL_XXX_INFO *at = &control->call->sim->card_abi->NVXXXX_CTRL_XXX_INFO;
+	const struct card_layout_NV2080_CTRL_BUS_INFO *at = &control->call->sim->card_abi->NV2080_CTRL_BUS_INFO;
 	uint32_t i, data, status;
 
 	for (i = 0; i < count; i++, list += at->bytes) {
@@ -22,13 +22,13 @@ uint32_t info_list_inside(struct control *control, uint16_t list, uint32_t count
 {
 	if (count == 0 || count > most)
 		return NV_ERR_INVALID_ARGUMENT;
-	return info_list_fill(control, control->params + list, count, value);
+	return fill(control, control->params + list, count, value);
 }
 
 uint32_t info_list_outside(struct control *control, uint64_t address, uint32_t count, uint32_t most, info_value value)
 {
 	const struct caller *caller = &control->call->caller;
-	size_t bytes = (size_t)count * control->call->sim->card_abi->NVXXXX_CTRL_XXX_INFO.bytes;
+	size_t bytes = (size_t)count * control->call->sim->card_abi->NV2080_CTRL_BUS_INFO.bytes;
 	uint32_t status;
 	uint8_t *list;
 
@@ -37,8 +37,7 @@ uint32_t info_list_outside(struct control *control, uint64_t address, uint32_t c
 	list = malloc(bytes);
 	if (!list)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
-	status = user_read(caller, address, list, bytes) ? info_list_fill(control, list, count, value) :
-							   NV_ERR_INVALID_ADDRESS;
+	status = user_read(caller, address, list, bytes) ? fill(control, list, count, value) : NV_ERR_INVALID_ADDRESS;
 	if (status == NV_OK && !user_write(caller, address, list, bytes))
 		status = NV_ERR_INVALID_ADDRESS;
 	free(list);

@@ -144,6 +144,27 @@ static void classes_by_what_they_hold(void)
 	bench_free(bench);
 }
 
+/* What computes, draws, copies and codes on a GPU holds no memory: of every generation that the drivers serve. */
+static void engines_of_all_generations(void)
+{
+	static const u32 classes[] = { MAXWELL_COMPUTE_A, MAXWELL_COMPUTE_B, PASCAL_COMPUTE_A, PASCAL_COMPUTE_B,
+		VOLTA_COMPUTE_A, TURING_COMPUTE_A, AMPERE_COMPUTE_A, AMPERE_COMPUTE_B, ADA_COMPUTE_A, HOPPER_COMPUTE_A,
+		BLACKWELL_COMPUTE_A, BLACKWELL_COMPUTE_B, MAXWELL_A, MAXWELL_B, PASCAL_A, PASCAL_B, VOLTA_A,
+		MAXWELL_DMA_COPY_A, PASCAL_DMA_COPY_A, PASCAL_DMA_COPY_B, VOLTA_DMA_COPY_A, TURING_DMA_COPY_A,
+		NVC3B0_VIDEO_DECODER, NVC3B7_VIDEO_ENCODER };
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	u32 logged = bench->logged;
+	size_t i;
+
+	for (i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+		CHECK_EQ(bench_class(bench, &caller, classes[i]), CONTINUED);
+	/* nvidia-smi asks for it, and the driver has none on a card of its own. */
+	CHECK_EQ(bench_class(bench, &caller, NVA083_GRID_DISPLAYLESS), CONTINUED);
+	CHECK_EQ(bench->logged, logged);
+	bench_free(bench);
+}
+
 static void older_ways_to_allocate(void)
 {
 	static const struct {
@@ -277,6 +298,7 @@ int main(int argc, char **argv)
 		TEST(sizes_and_denied_escapes),
 		TEST(escapes_that_nobody_knows_are_refused),
 		TEST(classes_by_what_they_hold),
+		TEST(engines_of_all_generations),
 		TEST(older_ways_to_allocate),
 		TEST(surfaces_of_host_memory_only),
 		TEST(heap_functions),

@@ -45,11 +45,12 @@ class Cards:
 
     mount: Path
     software: Software
-    devices: Devices
+    devices: Devices | None = None  # where the nodes are no devices
 
     def environment(self) -> dict[str, str]:
         """Return the variables of a program that uses them."""
-        return {**self.software.environment(), **self.devices.environment()}
+        own = self.devices.environment() if self.devices else {}
+        return {**self.software.environment(), **own}
 
     def command(self, words: Sequence[str | Path], extra: Mapping[str, str] | None = None) -> list[str]:
         """Return the command line that runs a command on the cards, without a slice."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of others' software: a file is left out, and the reason told, where what it needs is not in the archive.
+"""Tests of others' software: a file is left out, with a reason, where the archive has not what it needs.
 
 A file says what that is in its function `needs`, which raises NotInArchiveError.
 """

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's clients in containers on simulated cards of a driver version: in a slice of cgpud, and without any engine.
+"""NVIDIA's clients in containers on simulated cards: in a slice of cgpud, and without any engine.
 
-The containers have the host's programs, NVIDIA's packages and the files for the preloaded library, all under the
-paths that they have on the host.
+The containers have the host's programs, NVIDIA's packages and the files for the preloaded library, all under
+the paths that they have on the host.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +43,10 @@ def bind(source: Path, target: Path | None = None, mode: str = "ro") -> dict[str
 
 @dataclass
 class ClientRunc(Runc):
-    """runc whose containers have what clients need; with nodes: the cards' nodes too, which no engine gives."""
+    """runc whose containers have what clients need.
+
+    nodes: the cards' nodes, where no engine gives them.
+    """
 
     cards: Cards | None = None
     folders: tuple[Path, ...] = ()
@@ -86,13 +88,14 @@ def _runc(
     base: Path, cards: Cards, launcher: Path, nodes: Sequence[Path] = (), more: Sequence[Path] = ()
 ) -> ClientRunc:
     base.mkdir()
-    folders = (STORE, cards.devices.folder, *more)
+    files = (cards.devices.folder,) if cards.devices else ()
+    folders = (STORE, *files, *more)
     return ClientRunc(base, launcher=launcher, cards=cards, folders=folders, nodes=tuple(nodes))
 
 
 @dataclass(frozen=True)
 class Node:
-    """A machine with simulated cards of one driver version, an engine, and containers with and without a slice."""
+    """A machine with simulated cards of one driver version, an engine, and both kinds of containers."""
 
     engine: Engine
     cards: Cards
@@ -133,8 +136,3 @@ def node(
                 plain.close()
         finally:
             engine.stop()
-
-
-def started(path: Path) -> bool:
-    """Tell whether a file has come that a container writes."""
-    return path.exists() and os.stat(path).st_size > 0

@@ -105,7 +105,7 @@ def pci(config: bytes) -> dict[str, str | bytes]:
 
 
 def files(mount: Path) -> dict[str, str | bytes]:
-    """Return path and content of each file that the driver of simulated cards would have in /proc and /sys."""
+    """Return path and content of each file that a driver of these cards would have in /proc and /sys."""
     version = (mount / "driver" / "version").read_text().strip()
     found: dict[str, str | bytes] = {
         "proc/devices": MAJORS,

@@ -35,10 +35,15 @@ def holding(mib: int) -> str:
     return f"/cgpu-probe alloc={mib}M class={COMPUTE:#x} hold=100"
 
 
+def alongside(words: str, script: str) -> str:
+    """Return lines of shell that run a script once the probe, with these words, holds what it could have."""
+    held = "/dev/shm/held"
+    return f"{words} >{held} & until grep -q ^hold {held}; do sleep 0.02; done; {script}"
+
+
 def beside(script: str, mib: int = OWN) -> str:
     """Return lines of shell that run a script while a process of the same container holds memory."""
-    held = "/dev/shm/held"  # noqa: S108 - of the container
-    return f"{holding(mib)} >{held} & until grep -q ^hold {held}; do sleep 0.02; done; {script}"
+    return alongside(holding(mib), script)
 
 
 def run(runc: ClientRunc, script: str) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import pytest
 
+from tests.integration.commands import must
+from tests.integration.engine import CGPUD
 from tests.nvidia.containers import SLICE
 from tests.nvidia.machines import LIMIT, VERSIONS, WHOLE, machine, packages, run
 from tests.nvidia.reading import rows
 
 pytestmark = pytest.mark.root
 needs = packages
+CGPU = CGPUD.with_name("cgpu")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -24,6 +27,15 @@ def test_granted_cards(version: str, gpus: str) -> None:
         )
         expected = [f"{box.engine.read(f'{gpu}/uuid').strip()}, {LIMIT}" for gpu in gpus.split(",")]
         assert outcome.stdout.splitlines() == expected
+
+
+def test_cgpu_run() -> None:
+    """A command of `cgpu run`, which is in no container, has the slice too."""
+    query = "nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits"
+    with machine(VERSIONS[0]) as box:
+        variables = [f"{name}={value}" for name, value in box.cards.environment().items()]
+        outcome = must([CGPU, "run", "--mem", "1G", "--", "/usr/bin/env", *variables, "/bin/sh", "-c", query])
+        assert outcome.stdout == "1024\n"
 
 
 def test_without_enforcement() -> None:

@@ -7,8 +7,9 @@ import re
 
 import pytest
 
-from tests.nvidia.containers import RUN, Node
-from tests.nvidia.machines import LIMIT, OWN, beside, box, packages, run
+from tests.integration.engine import RUN
+from tests.nvidia.containers import Node
+from tests.nvidia.machines import LIMIT, OWN, alongside, beside, box, packages, run
 from tests.nvidia.reading import details, rows
 
 __all__ = ["box"]
@@ -27,7 +28,7 @@ def smi(box: Node, words: str) -> str:
 
 @pytest.mark.enforcement
 def test_screen(box: Node) -> None:
-    """The screen has the driver's version, and memory as the slice has it: of its own process, and its limit."""
+    """The screen has the driver's version, and memory as the slice has it: its process, and its limit."""
     screen = smi(box, "")
     assert f"Driver Version: {box.cards.software.release.version} " in screen
     assert re.search(rf" {OWN}MiB / +{LIMIT}MiB ", screen)
@@ -60,13 +61,14 @@ def test_query(box: Node) -> None:
 @pytest.mark.enforcement
 def test_full(box: Node) -> None:
     """What a process could have of the slice is all of it, and then nothing is free."""
-    fill = "/cgpu-probe fill=1M fill=64K:64k hold=20 >/dev/shm/f & until grep -q ^hold /dev/shm/f; do sleep 0.02; done"
-    (row,) = rows(run(box.sliced, f"{fill}; nvidia-smi --query-gpu={MEMORY} --format=csv,nounits"))
+    fill = "/cgpu-probe fill=1M fill=64K:64k hold=100"
+    query = f"nvidia-smi --query-gpu={MEMORY} --format=csv,nounits"
+    (row,) = rows(run(box.sliced, alongside(fill, query)))
     assert list(row.values()) == [str(LIMIT), str(LIMIT), "0"]
 
 
 def test_processes(box: Node) -> None:
-    """The list of processes has the container's own, by its numbers there, and not that of another container."""
+    """The list of processes has the container's own, by its numbers there, and not another one's."""
     script = beside("echo $!; nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader")
     number, *listed = run(box.sliced, script).splitlines()
     assert listed == [f"{number}, /cgpu-probe, {OWN} MiB"]

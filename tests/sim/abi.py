@@ -87,9 +87,17 @@ def key(tag: str) -> tuple[int, ...]:
 
 
 @cache
+def card_facts() -> dict[str, Any]:
+    """Return the data file of what the simulated cards alone know."""
+    loaded: dict[str, Any] = json.loads(ABI.with_name("card.json").read_text())
+    return loaded
+
+
+@cache
 def layout(name: str, version: str) -> Layout:
     """Return a structure's layout in a driver version."""
-    for entry in facts()["structs"][name]["layouts"]:
+    structs = facts()["structs"] if name in facts()["structs"] else card_facts()["structs"]
+    for entry in structs[name]["layouts"]:
         if key(entry["first"]) <= key(version) <= key(entry["last"]):
             return Layout(entry["size"], {k: (v[0], v[1]) for k, v in entry["fields"].items()})
     raise KeyError(f"{name} in {version}")

@@ -17,7 +17,8 @@ static inline void standin_clock(clockid_t clock, struct timespec *now)
 {
 	u32 rest;
 
-	now->tv_sec = (long)div_u64_rem(clock == CLOCK_REALTIME ? ktime_get_real_ns() : ktime_get_ns(), NSEC_PER_SEC, &rest);
+	now->tv_sec =
+		(long)div_u64_rem(clock == CLOCK_REALTIME ? ktime_get_real_ns() : ktime_get_ns(), NSEC_PER_SEC, &rest);
 	now->tv_nsec = rest;
 }
 

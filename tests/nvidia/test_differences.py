@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What NVIDIA's clients print in a slice and without one differs only as docs/nvidia-clients.md says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.integration.commands import eventually
+from tests.integration.engine import MIB
+from tests.nvidia.containers import Node
+from tests.nvidia.machines import LIMIT, OTHERS, OWN, WHOLE, beside, box, packages, run
+from tests.nvidia.reading import details, rows
+
+__all__ = ["box"]
+
+pytestmark = pytest.mark.root
+needs = packages
+
+# Every field that nvidia-smi knows, but the time.
+NAMES = r"sed -n 's/^\"\([a-z][a-z._0-9]*\)\".*/\1/p' | grep -v timestamp | paste -sd,"
+FIELDS = f"$(nvidia-smi --help-query-gpu | {NAMES})"
+ALIKE = ("-L", "topo -m", "topo -p2p r", "dmon -c 1", "pmon -c 1", "nvlink -s", "mig -lgip", "-B", "vgpu")
+
+
+def both(box: Node, script: str) -> tuple[str, str]:
+    """Return what a script prints without a slice and in one, each beside a process that holds memory."""
+    # The card has back what containers before had a moment after they have ended.
+    eventually(lambda: box.engine.card_used() == OTHERS * MIB, "only the other container has memory")
+    whole = run(box.plain, beside(script))
+    return whole, run(box.sliced, beside(script))
+
+
+def told(repository: Path, heading: str) -> dict[str, tuple[str, str]]:
+    """Return the table below a heading of the document: what it is, without a slice and in one."""
+    text = (repository / "docs" / "nvidia-clients.md").read_text()
+    section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    table = re.findall(r"^\| `(.+?)` \| `(.+?)` \| `(.+?)` \|", section, re.MULTILINE)
+    assert table, heading
+    return {name: (whole, sliced) for name, whole, sliced in table}
+
+
+def test_details(box: Node, repository: Path) -> None:
+    """`nvidia-smi -q` differs in the figures of memory, and in nothing else."""
+    whole, sliced = (details(text) for text in both(box, "nvidia-smi -q"))
+    assert whole.keys() == sliced.keys()
+    differ = {name: (whole[name], sliced[name]) for name in whole if whole[name] != sliced[name]}
+    assert differ == told(repository, "nvidia-smi -q")
+
+
+def test_queries(box: Node, repository: Path) -> None:
+    """Of all fields that can be queried those of memory differ, and no others."""
+    (whole,), (sliced,) = (rows(text) for text in both(box, f"nvidia-smi --query-gpu={FIELDS} --format=csv"))
+    assert len(whole) > len(ALIKE)
+    differ = {name: (whole[name], sliced[name]) for name in whole if whole[name] != sliced[name]}
+    assert differ == told(repository, "nvidia-smi --query-gpu")
+
+
+@pytest.mark.parametrize("words", ALIKE)
+def test_alike(box: Node, words: str) -> None:
+    """What is not about memory is the same: the UUID, the bus, affinity, what the card has not."""
+    # With its exit status; the process may have another number.
+    whole, sliced = (
+        re.sub(r"  \d+  +C ", " N C ", text) for text in both(box, f"nvidia-smi {words}; echo $?")
+    )
+    assert whole == sliced
+
+
+def test_figures(repository: Path) -> None:
+    """The document's figures are those of these tests: a T4, 100 MiB of its own, 700 of another one."""
+    figures = told(repository, "nvidia-smi --query-gpu")
+    expected = {
+        "total": (WHOLE, LIMIT),
+        "used": (OWN + OTHERS, OWN),
+        "free": (WHOLE - OWN - OTHERS, LIMIT - OWN),
+    }
+    for name, values in expected.items():
+        assert figures[f"memory.{name} [MiB]"] == tuple(f"{value} MiB" for value in values)
+
+
+@pytest.mark.parametrize("words", ["-mig 1", "-mig 0"])
+def test_refused(box: Node, words: str) -> None:
+    """How a card is divided by MIG is refused to a slice, whatever the card says to others."""
+    outcome = box.sliced.shell(
+        f"nvidia-smi {words}", {"NVIDIA_VISIBLE_DEVICES": "0", "ALIYUN_COM_GPU_MEM_CONTAINER": "6"}
+    )
+    assert "Insufficient Permissions" in outcome.text
