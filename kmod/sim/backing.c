@@ -47,6 +47,9 @@ struct backing *backing_of(struct sim *sim, struct object *object)
 			card->registers = backing_make(SIM_USERMODE_BYTES);
 		return card->registers;
 	}
+	/* An engine's object has a page of its own (kernel_graphics_object.c, kgrobjGetMemInterMapParams). */
+	if (!object->backing && object->parent && class_is_channel(object->parent->class_id))
+		object->backing = backing_make(SIM_PAGE);
 	if (!object->memory)
 		return object->backing;
 	if (!object->memory->backing && object->memory->size)

@@ -38,6 +38,7 @@ struct gpu_channel {
 	uint32_t space;
 	uint64_t fifo; /* address of its ring */
 	uint32_t entries;
+	struct backing *error; /* where it says why it is read no further; or NULL */
 	struct backing *user; /* where the client and the card tell each other how far they are */
 	uint64_t user_at;
 	/* The pushbuffer that is being read, and the method that it is at. */
@@ -62,7 +63,7 @@ void gpu_channel_forget(struct sim *sim, struct object *object);
 /* Reads on in all channels. True: some of them have more. */
 bool gpu_advance(struct sim *sim);
 /* Says why a channel is read no further. */
-void gpu_fail(struct gpu_channel *channel, const char *why, uint64_t what);
+void gpu_fail(struct sim *sim, struct gpu_channel *channel, const char *why, uint64_t what);
 /* gpu_host.c: with the lock held. False: it waits for a semaphore. */
 bool gpu_method(struct sim *sim, struct gpu_channel *channel, uint32_t subchannel, uint32_t method, uint32_t data);
 /* gpu_copy.c */

@@ -32,6 +32,7 @@ uint32_t gpu_channel_add(struct sim *sim, struct object *object, const uint8_t *
 		&sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
 	struct object *memory = object_find(sim, object->client, get32(params, at->hUserdMemory));
 	struct backing *user = memory ? backing_of(sim, memory) : NULL;
+	struct object *error = object_find(sim, object->client, get32(params, at->hObjectError));
 	struct gpu_channel *made;
 
 	/* One whose client rings by write(2) instead (doorbell.h). */
@@ -48,6 +49,9 @@ uint32_t gpu_channel_add(struct sim *sim, struct object *object, const uint8_t *
 	made->user = user;
 	made->user_at = get64(params, at->userdOffset);
 	user->refs++;
+	made->error = error ? backing_of(sim, error) : NULL;
+	if (made->error)
+		made->error->refs++;
 	made->next = sim->work;
 	sim->work = made;
 	object->work = made;
@@ -61,12 +65,28 @@ void gpu_channel_forget(struct sim *sim, struct object *object)
 	while (*at != gone)
 		at = &(*at)->next;
 	*at = gone->next;
+	backing_put(sim, gone->error);
 	backing_put(sim, gone->user);
 	free(gone);
 }
 
-void gpu_fail(struct gpu_channel *channel, const char *why, uint64_t what)
+/* As the driver reports an error of a channel: a notification of the graphics engine's exception (nvlimits.h, nverror.h). */
+static void notify(struct sim *sim, struct gpu_channel *channel)
 {
+	const struct card_layout_NvNotification *at = &sim->card_abi->NvNotification;
+	uint8_t notification[32] = { 0 };
+
+	if (!channel->error || at->bytes > sizeof(notification))
+		return;
+	put32(notification, at->info32, ROBUST_CHANNEL_GR_EXCEPTION);
+	put16(notification, at->status, 0xffff);
+	backing_write(sim, channel->error, 0, notification, at->bytes);
+}
+
+void gpu_fail(struct sim *sim, struct gpu_channel *channel, const char *why, uint64_t what)
+{
+	if (!channel->failed)
+		notify(sim, channel);
 	if (!channel->failed)
 		fprintf(stderr, "cgpu-sim: channel %#x of client %#x: %s: %#llx\n", channel->object->handle,
 			channel->object->client->handle, why, (unsigned long long)what);
@@ -78,7 +98,7 @@ static uint32_t user_word(struct sim *sim, struct gpu_channel *channel, uint16_t
 	uint32_t word = 0;
 
 	if (!backing_read(sim, channel->user, channel->user_at + at, &word, sizeof(word)))
-		gpu_fail(channel, "no user memory", at);
+		gpu_fail(sim, channel, "no user memory", at);
 	return word;
 }
 
@@ -92,7 +112,7 @@ static bool next_buffer(struct sim *sim, struct gpu_channel *channel)
 		return false;
 	if (!gpu_read(sim, channel->client, channel->space, channel->fifo + (uint64_t)get * NVC46F_GP_ENTRY__SIZE,
 		    entry, sizeof(entry))) {
-		gpu_fail(channel, "no memory at its ring", channel->fifo);
+		gpu_fail(sim, channel, "no memory at its ring", channel->fifo);
 		return false;
 	}
 	channel->at = (uint64_t)GPU_FIELD(entry[1], NVC46F_GP_ENTRY1_GET_HI) << 32 | (entry[0] & ~3u);
@@ -153,7 +173,7 @@ static bool run_word(struct sim *sim, struct gpu_channel *channel, uint32_t word
 		channel->words = 1;
 		return true;
 	default:
-		gpu_fail(channel, "a word that it cannot read", word);
+		gpu_fail(sim, channel, "a word that it cannot read", word);
 		return false;
 	}
 }
@@ -170,7 +190,7 @@ static bool advance(struct sim *sim, struct gpu_channel *channel)
 			continue;
 		}
 		if (!gpu_read(sim, channel->client, channel->space, channel->at, &word, sizeof(word))) {
-			gpu_fail(channel, "no memory at its pushbuffer", channel->at);
+			gpu_fail(sim, channel, "no memory at its pushbuffer", channel->at);
 			return false;
 		}
 		if (!run_word(sim, channel, word))

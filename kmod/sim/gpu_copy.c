@@ -71,7 +71,7 @@ static bool copy_lines(struct sim *sim, struct gpu_channel *channel, const uint3
 	if (remaps)
 		size = pixel_of(value, pixel);
 	if (size == 0)
-		return gpu_fail(channel, "a copy that rearranges components", data), true;
+		return gpu_fail(sim, channel, "a copy that rearranges components", data), true;
 	for (i = 0; i < lines && done; i++) {
 		done = remaps ? fill(sim, channel, to, pixel, size, length) :
 				gpu_copy(sim, channel->client, channel->space, from, to, length);
@@ -91,9 +91,9 @@ void gpu_copy_launch(struct sim *sim, struct gpu_channel *channel, const uint32_
 		if (GPU_FIELD(data, NVC5B5_LAUNCH_DMA_SRC_TYPE) || GPU_FIELD(data, NVC5B5_LAUNCH_DMA_DST_TYPE) ||
 			!GPU_FIELD(data, NVC5B5_LAUNCH_DMA_SRC_MEMORY_LAYOUT) ||
 			!GPU_FIELD(data, NVC5B5_LAUNCH_DMA_DST_MEMORY_LAYOUT))
-			return gpu_fail(channel, "a copy of blocks, or by physical addresses", data);
+			return gpu_fail(sim, channel, "a copy of blocks, or by physical addresses", data);
 		if (!copy_lines(sim, channel, value, data))
-			return gpu_fail(channel, "no memory at what it copies", data);
+			return gpu_fail(sim, channel, "no memory at what it copies", data);
 	}
 	if (type == NVC5B5_LAUNCH_DMA_SEMAPHORE_TYPE_RELEASE_ONE_WORD_SEMAPHORE ||
 		type == NVC5B5_LAUNCH_DMA_SEMAPHORE_TYPE_RELEASE_FOUR_WORD_SEMAPHORE)
@@ -105,14 +105,13 @@ void gpu_inline_launch(struct sim *sim, struct gpu_channel *channel, const uint3
 {
 	uint64_t length = value[NVC5C0_LINE_LENGTH_IN / 4], lines = value[NVC5C0_LINE_COUNT / 4];
 
-	(void)sim;
 	if (GPU_FIELD(data, NVC5C0_LAUNCH_DMA_DST_MEMORY_LAYOUT) != NVC5C0_LAUNCH_DMA_DST_MEMORY_LAYOUT_PITCH)
-		return gpu_fail(channel, "inline data into blocks", data);
+		return gpu_fail(sim, channel, "inline data into blocks", data);
 	channel->inline_at =
 		GPU_ADDRESS(value, NVC5C0_OFFSET_OUT_UPPER, NVC5C0_OFFSET_OUT_UPPER_VALUE_MASK, NVC5C0_OFFSET_OUT);
 	/* Lines one behind the other, or one line. */
 	if (lines > 1 && value[NVC5C0_PITCH_OUT / 4] != length)
-		return gpu_fail(channel, "inline data of lines with gaps", lines);
+		return gpu_fail(sim, channel, "inline data of lines with gaps", lines);
 	channel->inline_left = length * lines;
 }
 
@@ -135,7 +134,7 @@ void gpu_inline_data(struct sim *sim, struct gpu_channel *channel, const uint32_
 	if (now == 0)
 		return;
 	if (!gpu_write(sim, channel->client, channel->space, channel->inline_at, &data, now))
-		return gpu_fail(channel, "no memory at its inline data", channel->inline_at);
+		return gpu_fail(sim, channel, "no memory at its inline data", channel->inline_at);
 	channel->inline_at += now;
 	channel->inline_left -= now;
 	if (channel->inline_left == 0)

@@ -16,7 +16,7 @@ bool gpu_release(
 		words[0] &= UINT32_MAX;
 	if (gpu_write(sim, channel->client, channel->space, address, words, size))
 		return true;
-	gpu_fail(channel, "no memory at its semaphore", address);
+	gpu_fail(sim, channel, "no memory at its semaphore", address);
 	return false;
 }
 
@@ -45,7 +45,7 @@ static bool acquire(struct sim *sim, struct gpu_channel *channel, uint32_t opera
 	uint64_t now = 0;
 
 	if (!gpu_read(sim, channel->client, channel->space, address, &now, is_long ? 8 : 4)) {
-		gpu_fail(channel, "no memory at its semaphore", address);
+		gpu_fail(sim, channel, "no memory at its semaphore", address);
 		return false;
 	}
 	return acquired(operation, now, wanted, is_long);
@@ -65,7 +65,7 @@ static bool semaphore(struct sim *sim, struct gpu_channel *channel, const uint32
 		return gpu_release(sim, channel, address, payload, is_long,
 			GPU_FIELD(data, NVC46F_SEM_EXECUTE_RELEASE_TIMESTAMP) != 0);
 	if (operation > NVC46F_SEM_EXECUTE_OPERATION_ACQ_NOR) {
-		gpu_fail(channel, "a reduction on a semaphore, which this card does not do", data);
+		gpu_fail(sim, channel, "a reduction on a semaphore, which this card does not do", data);
 		return false;
 	}
 	return acquire(sim, channel, operation, address, payload, is_long);
@@ -89,7 +89,7 @@ static bool old_semaphore(struct sim *sim, struct gpu_channel *channel, const ui
 	case NVC46F_SEMAPHORED_OPERATION_ACQ_AND:
 		return acquire(sim, channel, NVC46F_SEM_EXECUTE_OPERATION_ACQ_AND, address, payload, false);
 	default:
-		gpu_fail(channel, "a reduction on a semaphore, which this card does not do", data);
+		gpu_fail(sim, channel, "a reduction on a semaphore, which this card does not do", data);
 		return false;
 	}
 }
@@ -134,7 +134,8 @@ static void compute_method(
 		report(sim, channel, value, data);
 		break;
 	case NVC5C0_SEND_PCAS_A:
-		gpu_fail(channel, "a launch of a kernel, which a simulated card cannot run", data);
+	case NVC5C0_SET_INLINE_QMD_ADDRESS_A:
+		gpu_fail(sim, channel, "a launch of a kernel, which a simulated card cannot run", data);
 		break;
 	default:
 		/* State for kernels, which none here has. */

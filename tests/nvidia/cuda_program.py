@@ -111,8 +111,8 @@ def copies() -> Found:
     call("cuMemcpyHtoD_v2", address, data, ctypes.c_size_t(len(data)))
     call("cuMemcpyDtoH_v2", back, address, ctypes.c_size_t(len(data)))
     large = back.raw == data
-    call("cuMemcpyHtoD_v2", address, b"a few bytes", ctypes.c_size_t(11))
-    call("cuMemsetD8_v2", ctypes.c_uint64(address.value + 11), 7, ctypes.c_size_t(5))
+    call("cuMemcpyHtoD_v2", address, b"a few bytes.", ctypes.c_size_t(12))
+    call("cuMemsetD32_v2", ctypes.c_uint64(address.value + 12), 0x07070707, ctypes.c_size_t(1))
     second = ctypes.c_uint64(address.value + 2 * MIB)
     call("cuMemcpyDtoD_v2", second, address, ctypes.c_size_t(16))
     call("cuMemcpyDtoH_v2", back, second, ctypes.c_size_t(16))
