@@ -128,8 +128,8 @@ static void describe_process_memory(struct call *call, const struct alloc_reques
 	if (client_for_call(call, request->client, &client) == NV_OK) {
 		object = object_find(call->sim, client, request->handle);
 		if (object && !object->backing)
-			object->backing = backing_of_process(client->process,
-				get64(call->data, at->params_pMemory), get64(call->data, at->params_limit) + 1);
+			object->backing = backing_of_process(client->process, get64(call->data, at->params_pMemory),
+				get64(call->data, at->params_limit) + 1);
 	}
 	pthread_mutex_unlock(&call->sim->lock);
 }

@@ -76,7 +76,6 @@ bool gpu_release(
 
 /* A field of a method's data, and the address in two methods. */
 #define GPU_FIELD(data, name) ((data) >> name##_SHIFT & name##_MASK)
-#define GPU_ADDRESS(value, upper, mask, lower) \
-	((uint64_t)((value)[(upper) / 4] & (mask)) << 32 | (value)[(lower) / 4])
+#define GPU_ADDRESS(value, upper, mask, lower) ((uint64_t)((value)[(upper) / 4] & (mask)) << 32 | (value)[(lower) / 4])
 
 #endif

@@ -40,8 +40,8 @@ static uint32_t pixel_of(const uint32_t *value, uint8_t pixel[16])
 	return size * count;
 }
 
-static bool fill(struct sim *sim, struct gpu_channel *channel, uint64_t to, const uint8_t *pixel, uint32_t size,
-	uint64_t pixels)
+static bool fill(
+	struct sim *sim, struct gpu_channel *channel, uint64_t to, const uint8_t *pixel, uint32_t size, uint64_t pixels)
 {
 	uint8_t bytes[16 * 256];
 	uint64_t now, i;
@@ -58,10 +58,10 @@ static bool fill(struct sim *sim, struct gpu_channel *channel, uint64_t to, cons
 
 static bool copy_lines(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data)
 {
-	uint64_t from = GPU_ADDRESS(
-		value, NVC5B5_OFFSET_IN_UPPER, NVC5B5_OFFSET_IN_UPPER_UPPER_MASK, NVC5B5_OFFSET_IN_LOWER);
-	uint64_t to = GPU_ADDRESS(
-		value, NVC5B5_OFFSET_OUT_UPPER, NVC5B5_OFFSET_IN_UPPER_UPPER_MASK, NVC5B5_OFFSET_OUT_LOWER);
+	uint64_t from =
+		GPU_ADDRESS(value, NVC5B5_OFFSET_IN_UPPER, NVC5B5_OFFSET_IN_UPPER_UPPER_MASK, NVC5B5_OFFSET_IN_LOWER);
+	uint64_t to =
+		GPU_ADDRESS(value, NVC5B5_OFFSET_OUT_UPPER, NVC5B5_OFFSET_IN_UPPER_UPPER_MASK, NVC5B5_OFFSET_OUT_LOWER);
 	uint32_t length = value[NVC5B5_LINE_LENGTH_IN / 4], lines = 1, size = 1, i;
 	bool remaps = GPU_FIELD(data, NVC5B5_LAUNCH_DMA_REMAP_ENABLE) != 0, done = true;
 	uint8_t pixel[16];
@@ -84,8 +84,8 @@ static bool copy_lines(struct sim *sim, struct gpu_channel *channel, const uint3
 void gpu_copy_launch(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data)
 {
 	uint32_t type = GPU_FIELD(data, NVC5B5_LAUNCH_DMA_SEMAPHORE_TYPE);
-	uint64_t semaphore = GPU_ADDRESS(
-		value, NVC5B5_SET_SEMAPHORE_A, NVC5B5_SET_SEMAPHORE_A_UPPER_MASK, NVC5B5_SET_SEMAPHORE_B);
+	uint64_t semaphore =
+		GPU_ADDRESS(value, NVC5B5_SET_SEMAPHORE_A, NVC5B5_SET_SEMAPHORE_A_UPPER_MASK, NVC5B5_SET_SEMAPHORE_B);
 
 	if (GPU_FIELD(data, NVC5B5_LAUNCH_DMA_DATA_TRANSFER_TYPE)) {
 		if (GPU_FIELD(data, NVC5B5_LAUNCH_DMA_SRC_TYPE) || GPU_FIELD(data, NVC5B5_LAUNCH_DMA_DST_TYPE) ||

@@ -55,8 +55,8 @@ static bool semaphore(struct sim *sim, struct gpu_channel *channel, const uint32
 {
 	uint32_t operation = GPU_FIELD(data, NVC46F_SEM_EXECUTE_OPERATION);
 	bool is_long = GPU_FIELD(data, NVC46F_SEM_EXECUTE_PAYLOAD_SIZE) == NVC46F_SEM_EXECUTE_PAYLOAD_SIZE_64BIT;
-	uint64_t address = GPU_ADDRESS(
-		value, NVC46F_SEM_ADDR_HI, NVC46F_SEM_ADDR_HI_OFFSET_MASK, NVC46F_SEM_ADDR_LO) & ~3ull;
+	uint64_t address =
+		GPU_ADDRESS(value, NVC46F_SEM_ADDR_HI, NVC46F_SEM_ADDR_HI_OFFSET_MASK, NVC46F_SEM_ADDR_LO) & ~3ull;
 	uint64_t payload = value[NVC46F_SEM_PAYLOAD_LO / 4];
 
 	if (is_long)
@@ -94,7 +94,8 @@ static bool old_semaphore(struct sim *sim, struct gpu_channel *channel, const ui
 	}
 }
 
-static bool host_method(struct sim *sim, struct gpu_channel *channel, uint32_t subchannel, uint32_t method, uint32_t data)
+static bool host_method(
+	struct sim *sim, struct gpu_channel *channel, uint32_t subchannel, uint32_t method, uint32_t data)
 {
 	/* One set of these for all subchannels. */
 	uint32_t *value = channel->value[0];

@@ -48,9 +48,9 @@ static bool find_map(const struct object *space, uint64_t address, struct piece 
 		at = at->next;
 	if (!at)
 		return false;
-	*piece = (struct piece){ .backing = at->backing,
-		.offset = at->offset + (address - at->start),
-		.room = at->end - address + 1 };
+	*piece = (struct piece){
+		.backing = at->backing, .offset = at->offset + (address - at->start), .room = at->end - address + 1
+	};
 	return true;
 }
 
@@ -159,9 +159,8 @@ bool gpu_copy(struct sim *sim, uint64_t client, uint32_t space, uint64_t from, u
 /* The address space that a piece of virtual memory, or the space itself, stands for. */
 static struct object *space_of(struct sim *sim, struct object *dma)
 {
-	struct object *space = dma->class_id == FERMI_VASPACE_A ?
-		dma :
-		object_find(sim, dma->client, dma->virtual_space);
+	struct object *space =
+		dma->class_id == FERMI_VASPACE_A ? dma : object_find(sim, dma->client, dma->virtual_space);
 
 	return space && space->class_id == FERMI_VASPACE_A ? space : NULL;
 }
@@ -199,7 +198,8 @@ static uint32_t map_dma(struct call *call)
 	space = dma ? space_of(call->sim, dma) : NULL;
 	if (!space || !memory)
 		return NV_ERR_OBJECT_NOT_FOUND;
-	if (!(get32(call->data, at->flags) & NVOS46_FLAGS_DMA_OFFSET_FIXED_MASK << NVOS46_FLAGS_DMA_OFFSET_FIXED_SHIFT)) {
+	if (!(get32(call->data, at->flags) &
+		    NVOS46_FLAGS_DMA_OFFSET_FIXED_MASK << NVOS46_FLAGS_DMA_OFFSET_FIXED_SHIFT)) {
 		address = dma->virtual_address + offset;
 		put64(call->data, at->dmaOffset, address);
 	}

@@ -58,8 +58,9 @@ static int parse(int argc, char **argv, struct options *options)
 	static const struct option names[] = { { "mount", required_argument, NULL, 'm' },
 		{ "cards", required_argument, NULL, 'c' }, { "driver", required_argument, NULL, 'd' },
 		{ "context-memory", required_argument, NULL, 'C' }, { "says", required_argument, NULL, 's' },
-		{ "limits", required_argument, NULL, 'l' }, { "memory", required_argument, NULL, 'M' }, { "without-gsp", no_argument, NULL, 'g' },
-		{ "daemon", no_argument, NULL, 'D' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+		{ "limits", required_argument, NULL, 'l' }, { "memory", required_argument, NULL, 'M' },
+		{ "without-gsp", no_argument, NULL, 'g' }, { "daemon", no_argument, NULL, 'D' },
+		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {

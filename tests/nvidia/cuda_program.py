@@ -112,11 +112,23 @@ def copies() -> Found:
     call("cuMemcpyDtoH_v2", back, address, ctypes.c_size_t(len(data)))
     large = back.raw == data
     call("cuMemcpyHtoD_v2", address, b"a few bytes.", ctypes.c_size_t(12))
-    call("cuMemsetD32_v2", ctypes.c_uint64(address.value + 12), 0x07070707, ctypes.c_size_t(1))
-    second = ctypes.c_uint64(address.value + 2 * MIB)
-    call("cuMemcpyDtoD_v2", second, address, ctypes.c_size_t(16))
-    call("cuMemcpyDtoH_v2", back, second, ctypes.c_size_t(16))
-    return {"large": large, "small": back.raw[:16].hex()}
+    call("cuMemsetD8_v2", ctypes.c_uint64(address.value + 12), 7, ctypes.c_size_t(5))
+    call("cuMemsetD32_v2", ctypes.c_uint64(address.value + 4096), 0x01020304, ctypes.c_size_t(1024))
+    call("cuMemcpyDtoH_v2", back, address, ctypes.c_size_t(8192))
+    return {
+        "large": large,
+        "small": back.raw[:18].hex(),
+        "set": back.raw[4096:8192] == bytes((4, 3, 2, 1)) * 1024,
+    }
+
+
+def kernel() -> Found:
+    """Copy within the card, for which libcuda launches a kernel of its own. Returns what the wait for it comes to."""
+    context()
+    address = allocated(4 * MIB)
+    second = ctypes.c_uint64(address + 2 * MIB)
+    call("cuMemcpyDtoD_v2", second, ctypes.c_uint64(address), ctypes.c_size_t(MIB))
+    return {"result": CUDA.cuCtxSynchronize()}
 
 
 def streams() -> Found:
@@ -140,7 +152,7 @@ def streams() -> Found:
 
 
 STEPS: dict[str, Callable[[], Found]] = {
-    each.__name__: each for each in (describe, fill, copies, streams)
+    each.__name__: each for each in (describe, fill, copies, streams, kernel)
 }
 
 

@@ -73,13 +73,18 @@ def test_card(cards: Cards) -> None:
 
 def test_copies(cards: Cards) -> None:
     """Data comes back from the card as it went there, small and large, and memory is set there."""
-    expected = (b"a few bytes." + b"\x07" * 4).hex()
-    assert whole(cards, "copies") == {"large": True, "small": expected}
+    small = (b"a few bytes." + b"\x07" * 5 + b"\x11").hex()
+    assert whole(cards, "copies") == {"large": True, "small": small, "set": True}
 
 
 def test_streams(cards: Cards) -> None:
     """A stream waits for an event of another one, and then the copy from pinned memory has been made."""
     assert whole(cards, "streams") == {"copied": True}
+
+
+def test_kernel(cards: Cards) -> None:
+    """A simulated card runs no kernels: libcuda is told of an error of its channel, and has CUDA_ERROR_LAUNCH_FAILED."""
+    assert whole(cards, "kernel") == {"result": 719}
 
 
 def test_fill(cards: Cards) -> None:
