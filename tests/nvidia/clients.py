@@ -77,8 +77,9 @@ def served(
     mount: Path, version: str, cards: str = "T4", memory: Path | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Serve simulated cards of a driver version for as long as this lasts."""
-    words = ["--mount", mount, "--cards", cards, "--driver", version]
-    server = subprocess.Popen([BUILD / "cgpu-sim", *words, *(["--memory", memory] if memory else [])])
+    words: list[str | Path] = ["--mount", mount, "--cards", cards, "--driver", version]
+    words += ["--memory", memory] if memory else []
+    server = subprocess.Popen([BUILD / "cgpu-sim", *words])
     try:
         eventually((mount / "nvidiactl").exists, "the cards are served")
         yield server

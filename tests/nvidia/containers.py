@@ -76,12 +76,16 @@ class ClientRunc(Runc):
         assert isinstance(process, dict)
         assert isinstance(mounts, list)
         inside = {"CGPU_MEMORY": str(MEMORY)}
-        variables = {**self.cards.environment(), **inside, **dict(v.split("=", 1) for v in process["env"][1:])}
+        variables = {
+            **self.cards.environment(),
+            **inside,
+            **dict(v.split("=", 1) for v in process["env"][1:]),
+        }
         process["env"] = [f"{name}={value}" for name, value in variables.items()]
         mounts += [bind(source) for source in (*HOST, *self.folders)]
         mounts += [bind(node, Path("/dev", node.name), "rw") for node in self.nodes]
-        if self.cards.devices.memory:
-            mounts.append(bind(self.cards.devices.memory, MEMORY, "rw"))
+        memory = self.cards.devices.memory if self.cards.devices else None
+        mounts += [bind(memory, MEMORY, "rw")] if memory else []
         return spec
 
     def shell(self, script: str, env: Mapping[str, str] | None = None) -> Outcome:

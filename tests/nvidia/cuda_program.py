@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests have NVIDIA's libcuda do: `python3 cuda_program.py STEP…` prints one JSON object with what came of it.
+"""What tests have NVIDIA's libcuda do: `python3 cuda_program.py STEP…` prints what came of it as JSON.
 
 It runs by itself, also in containers, so it uses nothing but the standard library.
 """
@@ -56,7 +56,12 @@ def describe() -> Found:
     call("cuDeviceGetName", name, 100, first)
     call("cuDeviceGetUuid", uuid, first)
     call("cuDeviceTotalMem_v2", ctypes.byref(total), first)
-    found: Found = {"count": count.value, "name": name.value.decode(), "uuid": uuid.raw.hex(), "total": total.value}
+    found: Found = {
+        "count": count.value,
+        "name": name.value.decode(),
+        "uuid": uuid.raw.hex(),
+        "total": total.value,
+    }
     for key, number in ATTRIBUTES.items():
         value = ctypes.c_int()
         call("cuDeviceGetAttribute", ctypes.byref(value), number, first)
@@ -71,7 +76,7 @@ def free_and_total() -> tuple[int, int]:
 
 
 def allocated(amount: int) -> int:
-    """Return the address of new memory of the card, or 0 when there is no more. Any other failure is an error."""
+    """Return the address of new memory of the card, or 0 when there is no more."""
     address = ctypes.c_uint64()
     result = CUDA.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(amount))
     if result not in (SUCCESS, OUT_OF_MEMORY):
@@ -123,7 +128,7 @@ def copies() -> Found:
 
 
 def kernel() -> Found:
-    """Copy within the card, for which libcuda launches a kernel of its own. Returns what the wait for it comes to."""
+    """Copy within the card, for which libcuda launches a kernel. Returns what the wait for it comes to."""
     context()
     address = allocated(4 * MIB)
     second = ctypes.c_uint64(address + 2 * MIB)

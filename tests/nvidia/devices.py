@@ -74,7 +74,9 @@ def library() -> Path:
                 "-shared",
                 "-fvisibility=hidden",
             ]
-            subprocess.run(["gcc", *words, f"-iquote{MAPPING}", "-o", part, *SOURCES, "-ldl"], check=True, timeout=60)
+            subprocess.run(
+                ["gcc", *words, f"-iquote{MAPPING}", "-o", part, *SOURCES, "-ldl"], check=True, timeout=60
+            )
             part.rename(target)
     return target
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's libcuda of Debian's packages on a simulated T4: what it finds, allocates and copies, whole and in a slice."""
+"""NVIDIA's libcuda of Debian's packages on a simulated T4: what it finds, allocates and copies."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.engine import RUN
 from tests.nvidia.clients import Cards, alone
-from tests.nvidia.containers import RUN, Node
+from tests.nvidia.containers import Node
 from tests.nvidia.machines import LIMIT, VERSIONS, WHOLE, machine, run
 from tests.nvidia.software import PACKAGES, software
 
@@ -83,12 +84,12 @@ def test_streams(cards: Cards) -> None:
 
 
 def test_kernel(cards: Cards) -> None:
-    """A simulated card runs no kernels: libcuda is told of an error of its channel, and has CUDA_ERROR_LAUNCH_FAILED."""
+    """A simulated card runs no kernels: libcuda finds an error of its channel: CUDA_ERROR_LAUNCH_FAILED."""
     assert whole(cards, "kernel") == {"result": 719}
 
 
 def test_fill(cards: Cards) -> None:
-    """Without a slice all memory but the context's can be had, then CUDA is out of memory, and freeing gives it back."""
+    """Without a slice all memory but the context's can be had, no more, and freeing gives it back."""
     found = whole(cards, "fill")
     assert found["total"] == WHOLE * MIB
     assert found["more"] == 0
@@ -107,7 +108,7 @@ def test_slice(box: Node) -> None:
 
 @pytest.mark.enforcement
 def test_slice_fill(box: Node) -> None:
-    """In a slice memory ends with the slice, as an ordinary CUDA_ERROR_OUT_OF_MEMORY; cuMemGetInfo has it so too."""
+    """In a slice memory ends with the slice: CUDA_ERROR_OUT_OF_MEMORY; cuMemGetInfo has it so too."""
     found = sliced(box, "fill")
     filled, before, left = (int(str(found[name])) for name in ("filled", "before", "left"))
     assert found["total"] == LIMIT * MIB
@@ -119,7 +120,7 @@ def test_slice_fill(box: Node) -> None:
 
 
 def test_slice_work(box: Node) -> None:
-    """In a slice copies and streams do what they do without one, and the engine refuses nothing of libcuda's."""
+    """In a slice copies and streams are as without one, and the engine refuses nothing of libcuda's."""
     before = box.engine.status()["engine"]
     assert sliced(box, "copies")["large"] is True
     assert sliced(box, "streams") == {"copied": True}
