@@ -2,6 +2,7 @@
 /* NV_ESC_RM_ALLOC in both its forms, and the older NV_ESC_RM_ALLOC_MEMORY. */
 #include <errno.h>
 
+#include "backing.h"
 #include "sim.h"
 
 /* Enough for every parameter structure that class_params_size() names. */
@@ -132,6 +133,24 @@ static uint32_t check_pinned(const struct call *call)
 	return status;
 }
 
+/* Memory of the client's process. */
+static void describe_process_memory(struct call *call, const struct alloc_request *request)
+{
+	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
+		&call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
+	struct client *client;
+	struct object *object;
+
+	pthread_mutex_lock(&call->sim->lock);
+	if (client_for_call(call, request->client, &client) == NV_OK) {
+		object = object_find(call->sim, client, request->handle);
+		if (object && !object->backing)
+			object->backing = backing_of_process(client->process, get64(call->data, at->params_pMemory),
+				get64(call->data, at->params_limit) + 1);
+	}
+	pthread_mutex_unlock(&call->sim->lock);
+}
+
 /*
  * The old call. Class 0x40 means something else here: an object over the card's whole range that takes no memory, and
  * whose limit tells the size of the card (rmapi_deprecated_allocmemory.c:287-360).
@@ -160,6 +179,8 @@ int escape_alloc_memory(struct call *call)
 	if (status == NV_OK)
 		status = alloc_object(call, &request, NULL);
 	card = call->file->card;
+	if (status == NV_OK && request.class_id == NV01_MEMORY_SYSTEM_OS_DESCRIPTOR)
+		describe_process_memory(call, &request);
 	if (status == NV_OK)
 		put32(call->data, at->params_hObjectNew, request.handle);
 	if (status == NV_OK && class_id == NV01_MEMORY_LOCAL_USER)

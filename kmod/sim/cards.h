@@ -13,6 +13,7 @@
 
 struct sim;
 struct engines;
+struct backing;
 
 /* What is the same of all cards of a model. */
 struct model {
@@ -48,6 +49,7 @@ struct card {
 	uint32_t gpu_id;
 	uint32_t instance; /* the driver's number for it while it is attached, else SIM_NO_CARD */
 	uint32_t opens; /* of its node */
+	struct backing *registers; /* those that clients map */
 	struct engines *engines; /* NULL: no channel group was ever made on it */
 	uint32_t compute_timeslice; /* the compute policy, which the driver only keeps */
 	uint64_t policy_client; /* which has set the policy of the runlists, by number */
@@ -75,6 +77,16 @@ static inline uint8_t card_bus(uint32_t index)
 static inline uint8_t card_irq(uint32_t index)
 {
 	return (uint8_t)(16 + index);
+}
+/* Windows of its PCI function: registers, and its memory. */
+#define SIM_BARS 2u
+static inline uint64_t card_bar_bytes(uint32_t bar)
+{
+	return bar == 0 ? 16ull << 20 : 256ull << 20;
+}
+static inline uint64_t card_bar(uint32_t index, uint32_t bar)
+{
+	return (bar == 0 ? 0xc0000000ull : 0x100000000ull) + index * card_bar_bytes(bar);
 }
 /* pci_config.c */
 #define SIM_PCI_CONFIG 64u

@@ -67,7 +67,7 @@ static uint32_t create_in_group(struct sim *sim, const struct alloc_request *req
 	return status;
 }
 
-uint32_t channel_create(struct sim *sim, const struct alloc_request *request, struct object *parent,
+static uint32_t channel_make(struct sim *sim, const struct alloc_request *request, struct object *parent,
 	const uint8_t *params, struct object **created)
 {
 	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *group =
@@ -84,6 +84,19 @@ uint32_t channel_create(struct sim *sim, const struct alloc_request *request, st
 		return create_in_group(sim, request, parent, get32(params, channel->gpFifoEntries), created);
 	return create_with_context(sim, request, parent, get32(params, channel->engineType),
 		get32(params, channel->hVASpace), get32(params, channel->gpFifoEntries), created);
+}
+
+uint32_t channel_create(struct sim *sim, const struct alloc_request *request, struct object *parent,
+	const uint8_t *params, struct object **created)
+{
+	uint32_t status = channel_make(sim, request, parent, params, created);
+
+	if (status == NV_OK && sim->add_work && request->class_id != KEPLER_CHANNEL_GROUP_A) {
+		status = sim->add_work(sim, *created, params);
+		if (status != NV_OK)
+			object_free(sim, *created);
+	}
+	return status;
 }
 
 static struct object *dependant(const struct object *space)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What each class needs to come into being. */
+#include "backing.h"
 #include "sim.h"
 
 static const struct nv_class *class_find(uint32_t class_id)
@@ -46,6 +47,8 @@ uint32_t class_params_size(const struct sim *sim, uint32_t class_id)
 		return channel_params_size(sim, class_id);
 	if (class_id == FERMI_VASPACE_A)
 		return sim->abi->NV_VASPACE_ALLOCATION_PARAMETERS.bytes;
+	if (class_id == FERMI_CONTEXT_SHARE_A)
+		return sim->card_abi->NV_CTXSHARE_ALLOCATION_PARAMETERS.bytes;
 	if (class_id == NV_SEMAPHORE_SURFACE)
 		return sim->abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS.bytes;
 	return class_is_memory_request(class_id) ? sim->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes : 0;
@@ -215,11 +218,30 @@ static void write_request(const struct sim *sim, uint8_t *params, const struct m
 	put64(params, at->address, 0);
 }
 
+uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request)
+{
+	if (object->class_id == NV50_MEMORY_VIRTUAL) {
+		if (!(request->flags & NVOS32_ALLOC_FLAGS_FIXED_ADDRESS_ALLOCATE)) {
+			/* Addresses from the middle of a space on; libraries choose their own below. */
+			request->offset = SIM_VIRTUAL_BASE + sim->next_virtual;
+			sim->next_virtual += (request->size + SIM_PAGE_HUGE - 1) / SIM_PAGE_HUGE * SIM_PAGE_HUGE;
+		}
+		object->virtual_space = request->va_space;
+		object->virtual_address = request->offset;
+		return NV_OK;
+	}
+	object->backing = backing_make(request->size);
+	if (object->backing)
+		return NV_OK;
+	object_free(sim, object);
+	return NV_ERR_NO_MEMORY;
+}
+
 /* Host and virtual memory: an object that takes nothing from the card. */
 static uint32_t create_other_memory(struct sim *sim, const struct alloc_request *request, struct object *parent,
 	struct memory_request *memory, struct object **created)
 {
-	uint32_t handle = request->handle;
+	uint32_t handle = request->handle, status;
 	uint32_t place = memory->attr >> NVOS32_ATTR_LOCATION_SHIFT & NVOS32_ATTR_LOCATION_MASK;
 
 	if (memory->size == 0 || memory->size > UINT64_MAX - SIM_PAGE || memory->internal_flags != 0)
@@ -231,7 +253,8 @@ static uint32_t create_other_memory(struct sim *sim, const struct alloc_request 
 		return NV_ERR_INVALID_ARGUMENT;
 	memory->size = (memory->size + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE;
 	memory->limit = memory->size - 1;
-	return object_create(sim, parent->client, parent, &handle, request->class_id, created);
+	status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
+	return status == NV_OK ? memory_describe(sim, *created, memory) : status;
 }
 
 static uint32_t create_va_space(struct sim *sim, const struct alloc_request *request, struct object *parent,
@@ -268,8 +291,13 @@ uint32_t class_make(struct sim *sim, const struct alloc_request *request, struct
 		return create_va_space(sim, request, parent, params, created);
 	if (request->class_id == NV_SEMAPHORE_SURFACE)
 		return create_surface(sim, request, parent, params, created);
-	if (!class_is_memory_request(request->class_id))
-		return object_create(sim, parent->client, parent, &handle, request->class_id, created);
+	if (!class_is_memory_request(request->class_id)) {
+		status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
+		if (status == NV_OK && request->class_id == FERMI_CONTEXT_SHARE_A && params)
+			(*created)->virtual_space =
+				get32(params, sim->card_abi->NV_CTXSHARE_ALLOCATION_PARAMETERS.hVASpace);
+		return status;
+	}
 	if (!params)
 		return NV_ERR_INVALID_ARGUMENT;
 	read_request(sim, params, &memory);

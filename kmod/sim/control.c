@@ -20,6 +20,10 @@ static const struct control_set *const sets[] = {
 	&controls_samples,
 	&controls_fifo,
 	&controls_group,
+	&controls_nothing,
+	&controls_graphics,
+	&controls_client,
+	&controls_channel,
 };
 
 static const struct control_entry *find_entry(uint32_t command)
@@ -109,7 +113,8 @@ static uint32_t run(struct control *control, const struct control_entry *entry, 
 
 	if (!allows(control->call, entry->rights))
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
-	control->params = malloc(size);
+	control->size = size;
+	control->params = malloc(size ? size : 1);
 	if (!control->params)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
 	if (user_read(&control->call->caller, address, control->params, size))
@@ -123,8 +128,10 @@ static uint32_t run(struct control *control, const struct control_entry *entry, 
 static uint16_t params_bytes(const struct sim *sim, const struct control_entry *entry)
 {
 	const void *layouts = entry->of_card ? (const void *)sim->card_abi : sim->abi;
-	uint16_t bytes;
+	uint16_t bytes = 0;
 
+	if (entry->bytes_at == SIZE_MAX)
+		return 0;
 	memcpy(&bytes, (const uint8_t *)layouts + entry->bytes_at, sizeof(bytes));
 	return bytes;
 }
@@ -143,7 +150,7 @@ static uint32_t control(struct call *call)
 	if (entry) {
 		expected = params_bytes(call->sim, entry);
 		/* One that this version does not have. */
-		if (expected == 0)
+		if (expected == 0 && entry->bytes_at != SIZE_MAX)
 			entry = NULL;
 		else if (entry->command == NV2080_CTRL_CMD_FB_GET_INFO)
 			/* It takes its structure whatever the size says (rmapi_deprecated_control.c, ctrlparamAcquire()). */

@@ -13,6 +13,7 @@ struct control {
 	bool denied; /* mig_denies() */
 	struct card card;
 	uint8_t *params;
+	uint32_t size; /* of these */
 };
 
 /* What the caller has to be allowed (g_*_nvoc.c, flags and access rights of each control). The kernel may do all. */
@@ -31,6 +32,7 @@ struct control_entry {
 	enum rights rights;
 };
 #define NV_PARAMS(name) false, offsetof(struct nv_abi, name.bytes)
+#define NO_PARAMS false, SIZE_MAX
 #define CARD_PARAMS(name) true, offsetof(struct card_abi, name.bytes)
 #define ANSWER(function, rights) function, NULL, rights
 #define LEVER(function, rights) NULL, function, rights
@@ -60,6 +62,10 @@ extern const struct control_set controls_export;
 extern const struct control_set controls_samples;
 extern const struct control_set controls_fifo;
 extern const struct control_set controls_group;
+extern const struct control_set controls_nothing;
+extern const struct control_set controls_graphics;
+extern const struct control_set controls_client;
+extern const struct control_set controls_channel;
 
 /* info_list.c: lists of NVXXXX_CTRL_XXX_INFO, which has other names too. The value of an index, or why there is none: that ends the call. */
 typedef uint32_t (*info_value)(const struct control *control, uint32_t index, uint32_t *value);

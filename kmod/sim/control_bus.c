@@ -69,6 +69,9 @@ static uint32_t bus_value(const struct control *control, uint32_t index, uint32_
 	case NV2080_CTRL_BUS_INFO_INDEX_PCIE_BOARD_LINK_CTRL_STATUS:
 		*value = link_status(control->card.model);
 		return NV_OK;
+	case NV2080_CTRL_BUS_INFO_INDEX_COHERENT_DMA_FLAGS:
+		*value = BUS_INFO_COHERENT_DMA_GPUGART;
+		return NV_OK;
 	case NV2080_CTRL_BUS_INFO_INDEX_SYSMEM_CONNECTION_TYPE:
 		*value = NV2080_CTRL_BUS_INFO_INDEX_SYSMEM_CONNECTION_TYPE_PCIE;
 		return NV_OK;
@@ -103,7 +106,27 @@ static uint32_t control_bus_info_v2(struct control *control)
 		control, at->busInfoList, get32(control->params, at->busInfoListSize), most_entries(abi), bus_value);
 }
 
+/* As the addresses in NV_ESC_CARD_INFO: registers, and the window to the card's memory. */
+static uint32_t control_bars(struct control *control)
+{
+	const struct card_abi *abi = control->call->sim->card_abi;
+	const struct card_layout_NV2080_CTRL_BUS_PCI_BAR_INFO *at = &abi->NV2080_CTRL_BUS_PCI_BAR_INFO;
+	uint8_t *bar = control->params + abi->NV2080_CTRL_BUS_GET_PCI_BAR_INFO_PARAMS.pciBarInfo;
+	uint32_t i;
+
+	memset(control->params, 0, control->size);
+	put32(control->params, abi->NV2080_CTRL_BUS_GET_PCI_BAR_INFO_PARAMS.pciBarCount, SIM_BARS);
+	for (i = 0; i < SIM_BARS; i++, bar += at->bytes) {
+		put32(bar, at->barSize, (uint32_t)(card_bar_bytes(i) >> 20));
+		put64(bar, at->barSizeBytes, card_bar_bytes(i));
+		put64(bar, at->barOffset, card_bar(control->card_index, i));
+	}
+	return NV_OK;
+}
+
 static const struct control_entry entries[] = {
+	{ NV2080_CTRL_CMD_BUS_GET_PCI_BAR_INFO, NV20_SUBDEVICE_0, CARD_PARAMS(NV2080_CTRL_BUS_GET_PCI_BAR_INFO_PARAMS),
+		ANSWER(control_bars, RIGHTS_NONE) },
 	{ NV2080_CTRL_CMD_BUS_GET_PCI_INFO, NV20_SUBDEVICE_0, CARD_PARAMS(NV2080_CTRL_BUS_GET_PCI_INFO_PARAMS),
 		ANSWER(control_bus_pci, RIGHTS_NONE) },
 	{ NV2080_CTRL_CMD_BUS_GET_INFO, NV20_SUBDEVICE_0, CARD_PARAMS(NV2080_CTRL_BUS_GET_INFO_PARAMS),

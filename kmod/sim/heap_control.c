@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* NV_ESC_RM_VID_HEAP_CONTROL: the older way to memory (rmapi_deprecated_vidheapctrl.c). */
+#include "backing.h"
 #include "sim.h"
 
 #define IVC_HEAP_NONE 0xff
@@ -106,6 +107,8 @@ static uint32_t alloc_part(struct call *call, const struct part *part, struct cl
 		request.size = (request.size + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE;
 		request.limit = request.size - 1;
 		status = object_create(call->sim, client, parent, &handle, class_id, &created);
+		if (status == NV_OK)
+			status = memory_describe(call->sim, created, &request);
 	}
 	if (status == NV_OK)
 		write_request(call, part, &request, created->handle);
@@ -130,8 +133,11 @@ static uint32_t alloc_os_descriptor(struct call *call, struct client *client, st
 	if (status != NV_OK)
 		return status;
 	status = object_create(call->sim, client, parent, &handle, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR, &created);
-	if (status == NV_OK)
-		put32(call->data, at->data_AllocOsDesc_hMemory, created->handle);
+	if (status != NV_OK)
+		return status;
+	created->backing = backing_of_process(client->process, get64(call->data, at->data_AllocOsDesc_descriptor),
+		get64(call->data, at->data_AllocOsDesc_limit) + 1);
+	put32(call->data, at->data_AllocOsDesc_hMemory, created->handle);
 	return status;
 }
 

@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "backing.h"
 #include "sim.h"
 
 #define MEMORY_TYPES 18u
@@ -193,6 +194,7 @@ void memory_release(struct sim *sim, struct memory *memory)
 {
 	if (--memory->refs > 0)
 		return;
+	backing_put(sim, memory->backing);
 	sim->cards[memory->card].used -= memory->taken;
 	if (memory->charge)
 		sim->uncharge(sim, memory->charge, memory->charged);

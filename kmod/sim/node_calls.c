@@ -4,9 +4,6 @@
 
 #include "sim.h"
 
-#define BAR0_BYTES (16ull << 20)
-#define BAR1_BYTES (256ull << 20)
-
 int escape_card_info(struct call *call)
 {
 	const struct sim *sim = call->sim;
@@ -26,10 +23,10 @@ int escape_card_info(struct call *call)
 		put16(entry, at->pci_info_device_id, sim->cards[i].pci_device);
 		put32(entry, at->gpu_id, sim->cards[i].gpu_id);
 		put16(entry, at->interrupt_line, card_irq(i));
-		put64(entry, at->reg_address, 0xc0000000ull + i * BAR0_BYTES);
-		put64(entry, at->reg_size, BAR0_BYTES);
-		put64(entry, at->fb_address, 0x100000000ull + i * BAR1_BYTES);
-		put64(entry, at->fb_size, BAR1_BYTES);
+		put64(entry, at->reg_address, card_bar(i, 0));
+		put64(entry, at->reg_size, card_bar_bytes(0));
+		put64(entry, at->fb_address, card_bar(i, 1));
+		put64(entry, at->fb_size, card_bar_bytes(1));
 		put32(entry, at->minor_number, i);
 	}
 	return 0;
@@ -96,6 +93,27 @@ int escape_numa_info(struct call *call)
 	if (at->use_auto_online != NV_ABI_ABSENT)
 		call->data[at->use_auto_online] = 0;
 	put32(call->data, at->offline_addresses_numEntries, 0);
+	return 0;
+}
+
+/* An open file that poll(2) would wake for events. No event of an object ever comes here. */
+int escape_alloc_event(struct call *call)
+{
+	const struct card_layout_nv_ioctl_alloc_os_event_t *at = &call->sim->card_abi->nv_ioctl_alloc_os_event_t;
+
+	if (call->size != at->bytes)
+		return -EINVAL;
+	put32(call->data, at->Status, NV_OK);
+	return 0;
+}
+
+int escape_free_event(struct call *call)
+{
+	const struct card_layout_nv_ioctl_free_os_event_t *at = &call->sim->card_abi->nv_ioctl_free_os_event_t;
+
+	if (call->size != at->bytes)
+		return -EINVAL;
+	put32(call->data, at->Status, NV_OK);
 	return 0;
 }
 

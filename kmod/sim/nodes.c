@@ -221,6 +221,8 @@ static int op_read(const char *path, char *out, size_t size, off_t offset, struc
 	if (!path)
 		return -EINVAL;
 	node = node_of(path);
+	if (offset == MAPPING_AT && (node.kind == CARD || node.kind == CTL))
+		return mapping_read(this_sim(), (struct open_file *)(uintptr_t)info->fh, out, size);
 	if (node.kind == CARD)
 		return doorbell_read(this_sim(), (struct open_file *)(uintptr_t)info->fh, out, size);
 	if (info->fh != 0)
@@ -284,6 +286,17 @@ static int op_ioctl(const char *path, unsigned int command, void *argument, stru
 	return escape_ioctl(this_sim(), file, thread, command, (uintptr_t)argument, data);
 }
 
+/* Events of the driver's: none ever comes. Without an answer poll(2) would find the file ready. */
+static int op_poll(const char *path, struct fuse_file_info *info, struct fuse_pollhandle *handle, unsigned int *events)
+{
+	(void)path;
+	(void)info;
+	if (handle)
+		fuse_pollhandle_destroy(handle);
+	*events = 0;
+	return 0;
+}
+
 /* The first request of the kernel: from here on the mount answers. */
 static void *op_init(struct fuse_conn_info *connection, struct fuse_config *config)
 {
@@ -305,6 +318,7 @@ static const struct fuse_operations operations = {
 	.write = op_write,
 	.truncate = op_truncate,
 	.ioctl = op_ioctl,
+	.poll = op_poll,
 	.init = op_init,
 };
 

@@ -2,6 +2,7 @@
 /* Objects of all clients: one hash table by client and handle, and a tree in each client. */
 #include <stdlib.h>
 
+#include "backing.h"
 #include "engines.h"
 
 /* Where the driver's own choice of handles begins (rs_client.h RS_UNIQUE_HANDLE_BASE). */
@@ -96,6 +97,11 @@ static void remove_leaf(struct sim *sim, struct object *object)
 		object->next->prev = object->prev;
 	if (object->memory)
 		memory_release(sim, object->memory);
+	backing_put(sim, object->backing);
+	if (object->maps)
+		sim->forget_maps(sim, object);
+	if (object->work)
+		sim->forget_work(sim, object);
 	shares_free(object);
 	engines_leave(sim, object);
 	sim->object_count--;

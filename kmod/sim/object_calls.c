@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* NV_ESC_RM_FREE and NV_ESC_RM_DUP_OBJECT. */
+#include "backing.h"
 #include "engines.h"
 
 /* A handle that is not there counts as freed (rs_server.c:1163, built with RS_COMPATABILITY_MODE). */
@@ -46,6 +47,9 @@ uint32_t object_duplicate(struct sim *sim, const struct object *source, struct o
 	copy->memory = source->memory;
 	if (copy->memory)
 		copy->memory->refs++;
+	copy->backing = source->backing;
+	if (copy->backing)
+		copy->backing->refs++;
 	engines_share(source, copy);
 	return NV_OK;
 }

@@ -13,8 +13,10 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "gpu.h"
 #include "sim.h"
 
 #define DEFAULT_DRIVER "580.142"
@@ -24,7 +26,7 @@
 
 static const char usage[] =
 	"usage: cgpu-sim --mount DIR --cards MODEL[=MIB][:COUNT][/mig=CARD] [--driver VERSION] [--says VERSION]\n"
-	"       [--context-memory MIB] [--limits FILE] [--without-gsp] [--daemon]\n"
+	"       [--context-memory MIB] [--limits FILE] [--memory DIR] [--without-gsp] [--daemon]\n"
 	"Serves simulated NVIDIA cards as files: DIR/nvidiactl, DIR/nvidia0 and on, DIR/driver.\n"
 	"  --cards   MODEL is T4, V100, A10 or H200; MIB another memory size; COUNT 1 to 32;\n"
 	"            CARD the number of an H200 that is in MIG mode\n"
@@ -33,6 +35,8 @@ static const char usage[] =
 	"  --context-memory  memory that the driver takes for each channel group of the graphics engine,\n"
 	"            and tells of no process (default: by the model)\n"
 	"  --limits  limit cgroups as drivers from 615 on do; FILE is for who sets the limits\n"
+	"  --memory  a folder for what lies in memory: clients can map it, and what they write to pushbuffers is\n"
+	"            read and done, as far as it copies and signals; without it memory has no contents\n"
 	"  --without-gsp  as cards without that processor: no channel can be disabled by FIFO_DISABLE_CHANNELS\n"
 	"  --daemon  return once the mount answers; without it, serve in the foreground\n"
 	"SIGTERM unmounts and ends it.\n";
@@ -44,6 +48,7 @@ struct options {
 	const char *context;
 	const char *says;
 	const char *limits;
+	const char *memory;
 	bool without_gsp;
 	bool daemon;
 };
@@ -53,8 +58,9 @@ static int parse(int argc, char **argv, struct options *options)
 	static const struct option names[] = { { "mount", required_argument, NULL, 'm' },
 		{ "cards", required_argument, NULL, 'c' }, { "driver", required_argument, NULL, 'd' },
 		{ "context-memory", required_argument, NULL, 'C' }, { "says", required_argument, NULL, 's' },
-		{ "limits", required_argument, NULL, 'l' }, { "without-gsp", no_argument, NULL, 'g' },
-		{ "daemon", no_argument, NULL, 'D' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+		{ "limits", required_argument, NULL, 'l' }, { "memory", required_argument, NULL, 'M' },
+		{ "without-gsp", no_argument, NULL, 'g' }, { "daemon", no_argument, NULL, 'D' },
+		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
@@ -70,6 +76,8 @@ static int parse(int argc, char **argv, struct options *options)
 			options->says = optarg;
 		else if (option == 'l')
 			options->limits = optarg;
+		else if (option == 'M')
+			options->memory = optarg;
 		else if (option == 'g')
 			options->without_gsp = true;
 		else if (option == 'D')
@@ -109,6 +117,18 @@ static bool prepare_mount(struct sim *sim, const char *path)
 	return true;
 }
 
+static bool prepare_memory(struct sim *sim, const char *folder)
+{
+	if (!realpath(folder, sim->memory_folder)) {
+		fprintf(stderr, "cgpu-sim: --memory %s: %s\n", folder, strerror(errno));
+		return false;
+	}
+	sim->forget_maps = gpu_maps_free;
+	sim->forget_work = gpu_channel_forget;
+	sim->add_work = gpu_channel_add;
+	return true;
+}
+
 static bool prepare(struct sim *sim, const struct options *options)
 {
 	const char *problem;
@@ -138,6 +158,8 @@ static bool prepare(struct sim *sim, const struct options *options)
 		fprintf(stderr, "cgpu-sim: --limits %s: %s\n", options->limits, strerror(errno));
 		return false;
 	}
+	if (options->memory && !prepare_memory(sim, options->memory))
+		return false;
 	return prepare_mount(sim, options->mount);
 }
 
@@ -158,6 +180,23 @@ static void *wait_for_stop(void *argument)
 	sigwait(&set, &number);
 	umount2(sim->mount, MNT_DETACH);
 	_exit(0);
+}
+
+/* Reads pushbuffers: at once while there is something to do, else some thousand times a second. */
+static void *work(void *argument)
+{
+	const struct timespec pause = { .tv_nsec = 200000 };
+	struct sim *sim = argument;
+	bool more;
+
+	for (;;) {
+		pthread_mutex_lock(&sim->lock);
+		more = sim->work && gpu_advance(sim);
+		pthread_mutex_unlock(&sim->lock);
+		if (!more)
+			nanosleep(&pause, NULL);
+	}
+	return NULL;
 }
 
 /* Which device number the mount has, asked without a request to ourselves. */
@@ -188,7 +227,7 @@ static int serve(struct sim *sim)
 	struct fuse_args args = FUSE_ARGS_INIT(2, words);
 	struct fuse_loop_config *config = fuse_loop_cfg_create();
 	struct fuse *fuse = fuse_new(&args, node_operations(), sizeof(*node_operations()), sim);
-	pthread_t stopper;
+	pthread_t stopper, worker;
 	sigset_t set;
 	int result = 1;
 
@@ -200,6 +239,8 @@ static int serve(struct sim *sim)
 	sigaddset(&set, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	if (learn_device(sim) && pthread_create(&stopper, NULL, wait_for_stop, sim) == 0) {
+		if (sim->memory_folder[0] != '\0')
+			pthread_create(&worker, NULL, work, sim);
 		announce(sim);
 		fuse_loop_cfg_set_max_threads(config, MAX_THREADS);
 		fuse_loop_cfg_set_idle_threads(config, IDLE_THREADS);

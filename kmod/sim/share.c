@@ -169,6 +169,26 @@ static uint32_t share_object(struct call *call, struct share *share, uint32_t ri
 	return change(object, share, rights);
 }
 
+uint32_t share_root(
+	struct sim *sim, struct object *root, uint16_t type, uint8_t action, uint32_t target, uint32_t rights)
+{
+	struct share share = { .type = type, .action = action };
+	const struct client *client;
+
+	if (type >= RS_SHARE_TYPE_MAX)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (type == RS_SHARE_TYPE_CLIENT) {
+		client = client_find(sim, target);
+		if (!client)
+			return NV_ERR_INVALID_CLIENT;
+		share.target = target;
+		share.target_number = client->number;
+	}
+	if ((rights & ~OWNER_RIGHTS) && !(action & RS_SHARE_ACTION_FLAG_REVOKE))
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	return change(root, &share, rights);
+}
+
 int escape_share(struct call *call)
 {
 	const struct nv_layout_NVOS57_PARAMETERS *at = &call->sim->abi->NVOS57_PARAMETERS;

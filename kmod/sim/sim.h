@@ -19,6 +19,7 @@
 #include "nv_abi.h"
 #include "card_abi.h"
 #include "fields.h"
+#include "mapping.h"
 #include "cards.h"
 
 #define SIM_MAX_CARDS 32u
@@ -31,6 +32,9 @@
 #define SIM_BUCKETS (1u << 18)
 /* The driver copies at most 1 MiB of nested parameters (rmapi/param_copy.h). */
 #define SIM_MAX_PARAMS (1u << 20)
+/* What of its registers a client maps (clc461.h, from the page of the doorbell on). */
+#define SIM_USERMODE_BYTES 65536ull
+#define SIM_VIRTUAL_BASE (1ull << 46)
 #define SIM_PAGE 4096ull
 #define SIM_PAGE_BIG 65536ull
 #define SIM_PAGE_HUGE (2ull << 20)
@@ -43,11 +47,15 @@ struct memory {
 	/* What the driver reports, and what the card has given. */
 	uint64_t size;
 	uint64_t taken;
+	struct backing *backing; /* NULL: nobody has looked into it */
 	uint32_t charge; /* what a cgroup was charged for it */
 	uint64_t charged;
 };
 
 struct client;
+struct backing;
+struct gpu_map;
+struct gpu_channel;
 struct share;
 struct engines;
 struct engine_group;
@@ -72,6 +80,13 @@ struct object {
 	struct share *shares;
 	struct engine_group *group; /* of a channel group, and of a channel */
 	struct engine_channel *channel;
+	/* Of the host's memory; card's memory has it in `memory`. */
+	struct backing *backing;
+	/* Of virtual memory: in which address space, and where. */
+	uint32_t virtual_space;
+	uint64_t virtual_address;
+	struct gpu_map *maps; /* of an address space */
+	struct gpu_channel *work; /* of a channel that reads pushbuffers */
 };
 
 struct open_file;
@@ -101,6 +116,7 @@ struct open_file {
 	/* Whose doorbell was rung last (doorbell.h). */
 	uint32_t rung_client;
 	uint32_t rung_channel;
+	struct mapping mapping; /* of mmap(2) */
 };
 
 struct sim {
@@ -137,6 +153,15 @@ struct sim {
 	uint32_t (*limit)(struct sim *sim, uint32_t card, pid_t process, uint64_t soft, uint64_t hard);
 	dev_t device;
 	char mount[4096];
+	/* For the cards' memory (backing.h). Empty: it has no contents. */
+	char memory_folder[4096];
+	uint64_t last_memory;
+	uint64_t next_virtual; /* addresses that were given out */
+	/* Of what only cards with such a folder have (gpu.h). */
+	void (*forget_maps)(struct sim *sim, struct object *space);
+	void (*forget_work)(struct sim *sim, struct object *channel);
+	uint32_t (*add_work)(struct sim *sim, struct object *channel, const uint8_t *params);
+	struct gpu_channel *work;
 	atomic_uint resolving;
 	int ready_fd;
 };
@@ -296,6 +321,8 @@ uint32_t channel_create(struct sim *sim, const struct alloc_request *request, st
 	const uint8_t *params, struct object **created);
 /* Those that end with an address space, before it does. */
 void channels_free_of(struct sim *sim, const struct object *space);
+/* Where virtual memory is, and what the host's memory consists of; a new object goes again where that fails. */
+uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request);
 uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,
 	struct memory_request *request, struct object **created);
 /* object_calls.c */
@@ -305,6 +332,9 @@ int escape_dup(struct call *call);
 uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle);
 /* share.c */
 int escape_share(struct call *call);
+/* For a client's objects that have nothing of their own. */
+uint32_t share_root(
+	struct sim *sim, struct object *root, uint16_t type, uint8_t action, uint32_t target, uint32_t rights);
 bool share_lets_dup(const struct object *object, const struct client *client);
 void shares_free(struct object *object);
 uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle);
@@ -339,6 +369,13 @@ int escape_check_version(struct call *call);
 int escape_sys_params(struct call *call);
 int escape_register_fd(struct call *call);
 int escape_wait_open(struct call *call);
+/* mapping.c */
+int escape_map_memory(struct call *call);
+int escape_unmap_memory(struct call *call);
+/* The answer of pread(2) at MAPPING_AT, without the lock. */
+int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size);
+int escape_alloc_event(struct call *call);
+int escape_free_event(struct call *call);
 int escape_numa_info(struct call *call);
 
 /* escape.c: one call, without the lock; 0 or -errno. */

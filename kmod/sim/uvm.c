@@ -168,8 +168,11 @@ static uint32_t register_gpu_va_space(struct uvm_call *call)
 	/* nvGpuOpsDupAddressSpace() */
 	if (status == NV_OK && !object->external)
 		status = NV_ERR_INVALID_FLAGS;
-	if (status == NV_OK)
+	if (status == NV_OK) {
 		call->file->has_space[card] = true;
+		call->file->space_client[card] = object->client->number;
+		call->file->space[card] = object->handle;
+	}
 	return status;
 }
 

@@ -12,6 +12,7 @@ struct uvm_hold {
 	uint32_t refs;
 	/* NULL: memory of the host. */
 	struct memory *memory;
+	struct backing *backing;
 };
 
 struct uvm_mapping {
@@ -20,6 +21,7 @@ struct uvm_mapping {
 	uint64_t start;
 	/* The last byte. */
 	uint64_t end;
+	uint64_t offset; /* in the memory */
 	uint32_t card;
 };
 
@@ -41,6 +43,8 @@ struct uvm_file {
 	uint64_t flags;
 	bool registered[SIM_MAX_CARDS];
 	bool has_space[SIM_MAX_CARDS];
+	uint64_t space_client[SIM_MAX_CARDS]; /* by number */
+	uint32_t space[SIM_MAX_CARDS];
 	struct uvm_range *ranges;
 	/* Of UVM_MM: what keeps the other file open. */
 	intptr_t target;

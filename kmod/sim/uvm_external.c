@@ -6,12 +6,14 @@
  */
 #include <stdlib.h>
 
+#include "backing.h"
 #include "uvm.h"
 
 static void hold_put(struct sim *sim, struct uvm_hold *hold)
 {
 	if (--hold->refs > 0)
 		return;
+	backing_put(sim, hold->backing);
 	if (hold->memory)
 		memory_release(sim, hold->memory);
 	free(hold);
@@ -33,6 +35,9 @@ static uint32_t hold_make(struct uvm_call *call, uint32_t client, uint32_t handl
 	**hold = (struct uvm_hold){ .refs = 1, .memory = object->memory };
 	if (object->memory)
 		object->memory->refs++;
+	(*hold)->backing = backing_of(call->sim, object);
+	if ((*hold)->backing)
+		(*hold)->backing->refs++;
 	return NV_OK;
 }
 
@@ -106,6 +111,7 @@ static uint32_t split(struct uvm_mapping *mapping, uint64_t start)
 		return NV_ERR_NO_MEMORY;
 	*rest = *mapping;
 	rest->start = start;
+	rest->offset += start - mapping->start;
 	mapping->end = start - 1;
 	mapping->next = rest;
 	rest->hold->refs++;
@@ -156,6 +162,7 @@ static uint32_t map_on(struct uvm_call *call, struct uvm_range *range, uint32_t 
 	}
 	made->start = base;
 	made->end = base + length - 1;
+	made->offset = offset;
 	made->card = card;
 	made->next = range->mappings;
 	range->mappings = made;

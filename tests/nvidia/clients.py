@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ set -e
 mount -t tmpfs -o mode=0755,size=1m none /mnt
 cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/ptmx /dev/fd /mnt/
 mkdir /mnt/shm /mnt/pts
+mount --rbind /dev/shm /mnt/shm
 mount --rbind /dev/pts /mnt/pts
 for node in "$1"/nvidia*; do
 	: > "/mnt/${node##*/}"
@@ -71,9 +73,13 @@ class Cards:
 
 
 @contextmanager
-def served(mount: Path, version: str, cards: str = "T4") -> Iterator[subprocess.Popen[bytes]]:
+def served(
+    mount: Path, version: str, cards: str = "T4", memory: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Serve simulated cards of a driver version for as long as this lasts."""
-    server = subprocess.Popen([BUILD / "cgpu-sim", "--mount", mount, "--cards", cards, "--driver", version])
+    words: list[str | Path] = ["--mount", mount, "--cards", cards, "--driver", version]
+    words += ["--memory", memory] if memory else []
+    server = subprocess.Popen([BUILD / "cgpu-sim", *words])
     try:
         eventually((mount / "nvidiactl").exists, "the cards are served")
         yield server
@@ -82,14 +88,23 @@ def served(mount: Path, version: str, cards: str = "T4") -> Iterator[subprocess.
         server.wait(timeout=20)
 
 
+def memory_folder(base: Path) -> Path:
+    """Make a folder for cards' memory, where that is in memory too and not on a disk."""
+    return Path(tempfile.mkdtemp(prefix=f"{base.name}-", dir="/dev/shm"))
+
+
 @contextmanager
 def alone(version: str, cards: str = "T4", packages: tuple[str, ...] = PACKAGES) -> Iterator[Cards]:
     """Have cards of a release, and its software, with no engine. Raises NotInArchiveError."""
     found = software(version, packages)
     with tempfile.TemporaryDirectory(prefix="clients-") as name:
         base = Path(name)
-        with served(base / "sim", found.release.version, cards):
-            yield Cards(base / "sim", found, place(base / "sim", base / "files"))
+        memory = memory_folder(base)
+        try:
+            with served(base / "sim", found.release.version, cards, memory):
+                yield Cards(base / "sim", found, place(base / "sim", base / "files", memory))
+        finally:
+            shutil.rmtree(memory)
 
 
 def main(words: Sequence[str]) -> int:

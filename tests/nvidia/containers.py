@@ -11,7 +11,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,12 +20,13 @@ from tests.integration.commands import Outcome
 from tests.integration.engine import RUN, Engine
 from tests.integration.runtimes import LAUNCHER, Environment, Runc
 from tests.nvidia.archive import STORE
-from tests.nvidia.clients import Cards, served
+from tests.nvidia.clients import Cards, memory_folder, served
 from tests.nvidia.devices import place
 from tests.nvidia.software import PACKAGES, software
 
 LINKS = ("bin", "sbin", "lib", "lib64")
 HOST = (Path("/usr"), Path("/etc/ld.so.cache"))
+MEMORY = Path("/memory")  # of the cards, in containers
 # 6 of 15 parts of a T4: 6043 MiB of 15109.
 SLICE = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15", "NVIDIA_VISIBLE_DEVICES": "0"}
 
@@ -55,6 +56,7 @@ class ClientRunc(Runc):
     def __post_init__(self) -> None:
         """Make the root file system, with a place for each mount."""
         super().__post_init__()
+        self.rootfs.joinpath(MEMORY.relative_to("/")).mkdir()
         for name in LINKS:
             if Path("/", name).is_symlink():
                 (self.rootfs / name).symlink_to(Path("/", name).readlink())
@@ -73,10 +75,17 @@ class ClientRunc(Runc):
         process, mounts = spec["process"], spec["mounts"]
         assert isinstance(process, dict)
         assert isinstance(mounts, list)
-        variables = {**self.cards.environment(), **dict(v.split("=", 1) for v in process["env"][1:])}
+        inside = {"CGPU_MEMORY": str(MEMORY)}
+        variables = {
+            **self.cards.environment(),
+            **inside,
+            **dict(v.split("=", 1) for v in process["env"][1:]),
+        }
         process["env"] = [f"{name}={value}" for name, value in variables.items()]
         mounts += [bind(source) for source in (*HOST, *self.folders)]
         mounts += [bind(node, Path("/dev", node.name), "rw") for node in self.nodes]
+        memory = self.cards.devices.memory if self.cards.devices else None
+        mounts += [bind(memory, MEMORY, "rw")] if memory else []
         return spec
 
     def shell(self, script: str, env: Mapping[str, str] | None = None) -> Outcome:
@@ -119,12 +128,15 @@ def node(
     """
     found = software(version, PACKAGES)
     RUN.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with served(RUN / "sim", found.release.version, cards) as server:
+    memory = memory_folder(base)
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, memory)
+        server = stack.enter_context(served(RUN / "sim", found.release.version, cards, memory))
         _record(server, cards)
         engine = Engine(cards, config, base)
         engine.start()
         try:
-            own = Cards(RUN / "sim", found, place(RUN / "sim", base / "files"))
+            own = Cards(RUN / "sim", found, place(RUN / "sim", base / "files", memory))
             runc = Path(shutil.which("runc") or "/usr/sbin/runc")
             nodes = sorted(path for path in own.mount.iterdir() if path.name.startswith("nvidia"))
             sliced = _runc(base / "sliced", own, LAUNCHER, more=more)

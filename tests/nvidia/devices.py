@@ -15,7 +15,8 @@ from pathlib import Path
 
 from tests.nvidia.archive import STORE
 
-SOURCE = Path(__file__).parent / "preload" / "devices.c"
+SOURCES = tuple(Path(__file__).parent / "preload" / name for name in ("devices.c", "mappings.c"))
+MAPPING = Path(__file__).resolve().parents[2] / "kmod" / "sim"  # mapping.h
 UVM_MAJOR = 511  # any that no driver of this machine has
 VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  simulated\n"
 PARAMS = """\
@@ -43,14 +44,16 @@ class Devices:
 
     library: Path
     folder: Path
+    memory: Path | None = None  # of the cards, where clients map it
 
     def environment(self) -> dict[str, str]:
         """Return the variables that a program needs."""
-        return {
+        found = {
             "LD_PRELOAD": str(self.library),
             "CGPU_DEVICES": str(self.folder),
             "CGPU_UVM_MAJOR": str(UVM_MAJOR),
         }
+        return found | ({"CGPU_MEMORY": str(self.memory)} if self.memory else {})
 
 
 def library() -> Path:
@@ -59,7 +62,7 @@ def library() -> Path:
     target = STORE / "libdevices.so"
     with (STORE / "devices.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.exists() or target.stat().st_mtime < SOURCE.stat().st_mtime:
+        if not target.exists() or target.stat().st_mtime < max(each.stat().st_mtime for each in SOURCES):
             part = target.with_suffix(".part")
             words = [
                 "-std=gnu11",
@@ -71,7 +74,9 @@ def library() -> Path:
                 "-shared",
                 "-fvisibility=hidden",
             ]
-            subprocess.run(["gcc", *words, "-o", part, SOURCE, "-ldl"], check=True, timeout=60)
+            subprocess.run(
+                ["gcc", *words, f"-iquote{MAPPING}", "-o", part, *SOURCES, "-ldl"], check=True, timeout=60
+            )
             part.rename(target)
     return target
 
@@ -121,9 +126,9 @@ def files(mount: Path) -> dict[str, str | bytes]:
     return found
 
 
-def place(mount: Path, folder: Path) -> Devices:
+def place(mount: Path, folder: Path, memory: Path | None = None) -> Devices:
     """Write the files for simulated cards into a folder."""
     for name, content in files(mount).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return Devices(library(), folder)
+    return Devices(library(), folder, memory)

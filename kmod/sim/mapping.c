@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/* NV_ESC_RM_MAP_MEMORY and NV_ESC_RM_UNMAP_MEMORY, where cards have a folder for their memory. */
+#include <errno.h>
+
+#include "sim.h"
+#include "backing.h"
+#include "gpu.h"
+#include "mapping.h"
+
+static uint32_t ready(struct call *call, uint64_t id)
+{
+	const struct card_layout_nv_ioctl_nvos33_parameters_with_fd *at =
+		&call->sim->card_abi->nv_ioctl_nvos33_parameters_with_fd;
+	uint64_t offset = get64(call->data, at->params_offset), length = get64(call->data, at->params_length);
+	struct open_file *file = file_find(call->sim, id);
+	struct backing *backing;
+	struct client *client;
+	struct object *object;
+	uint32_t status = client_for_call(call, get32(call->data, at->params_hClient), &client);
+
+	if (status != NV_OK)
+		return status;
+	object = object_find(call->sim, client, get32(call->data, at->params_hMemory));
+	if (!object)
+		return NV_ERR_OBJECT_NOT_FOUND;
+	backing = backing_of(call->sim, object);
+	if (!backing || backing->process || !file || !backing_need(call->sim, backing))
+		return NV_ERR_NOT_SUPPORTED;
+	if (length == 0 || offset > backing->size || length > backing->size - offset)
+		return NV_ERR_INVALID_LIMIT;
+	file->mapping = (struct mapping){ .number = backing->number, .offset = offset, .length = length };
+	/* No address of the machine's: what it maps is known by the file. */
+	put64(call->data, at->params_pLinearAddress, 0);
+	return NV_OK;
+}
+
+int escape_map_memory(struct call *call)
+{
+	const struct card_layout_nv_ioctl_nvos33_parameters_with_fd *at =
+		&call->sim->card_abi->nv_ioctl_nvos33_parameters_with_fd;
+	intptr_t hold = -1;
+	uint64_t id;
+
+	if (call->size != at->bytes || call->sim->memory_folder[0] == '\0')
+		return -EINVAL;
+	id = file_resolve(call, (int)get32(call->data, at->fd), &hold);
+	if (id == 0)
+		return -EINVAL;
+	pthread_mutex_lock(&call->sim->lock);
+	put32(call->data, at->params_status, ready(call, id));
+	pthread_mutex_unlock(&call->sim->lock);
+	file_let_go(hold);
+	return 0;
+}
+
+/* The process unmaps; nothing is kept here for it. */
+int escape_unmap_memory(struct call *call)
+{
+	const struct card_layout_NVOS34_PARAMETERS *at = &call->sim->card_abi->NVOS34_PARAMETERS;
+
+	if (call->size != at->bytes || call->sim->memory_folder[0] == '\0')
+		return -EINVAL;
+	put32(call->data, at->status, NV_OK);
+	return 0;
+}
+
+int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size)
+{
+	int result = -EINVAL;
+
+	pthread_mutex_lock(&sim->lock);
+	if (size >= sizeof(file->mapping) && file->mapping.length != 0) {
+		memcpy(out, &file->mapping, sizeof(file->mapping));
+		result = sizeof(file->mapping);
+	}
+	pthread_mutex_unlock(&sim->lock);
+	return result;
+}

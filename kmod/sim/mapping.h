@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mappings of memory into a client's process. NV_ESC_RM_MAP_MEMORY readies an open file, and mmap(2) of that maps it.
+ * Files of FUSE cannot be mapped as a card's memory, so who maps them (tests/nvidia/preload) asks with pread(2) at
+ * MAPPING_AT which file of the folder --memory to map instead, and where. This is the simulation's own.
+ */
+#ifndef CGPU_SIM_MAPPING_H
+#define CGPU_SIM_MAPPING_H
+
+#include <stdint.h>
+
+#define MAPPING_AT (1ll << 40)
+
+struct mapping {
+	uint64_t number; /* the name of the file */
+	uint64_t offset;
+	uint64_t length;
+};
+
+#endif

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVIDIA's libcuda of Debian's packages on a simulated T4: what it finds, allocates and copies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.engine import RUN
+from tests.nvidia.clients import Cards, alone
+from tests.nvidia.containers import Node
+from tests.nvidia.machines import LIMIT, VERSIONS, WHOLE, machine, run
+from tests.nvidia.software import PACKAGES, software
+
+pytestmark = pytest.mark.root
+
+PROGRAM = Path(__file__).parent / "cuda_program.py"
+CUDA = (*PACKAGES, "libcuda1")
+MIB = 1 << 20
+Found = dict[str, dict[str, object]]
+
+
+def needs() -> None:
+    """Fetch libcuda of each release. Raises NotInArchiveError."""
+    for version in VERSIONS:
+        software(version, CUDA)
+
+
+def read(text: str) -> Found:
+    """Return what the program printed."""
+    found: Found = json.loads(text.splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def cards(request: pytest.FixtureRequest) -> Iterator[Cards]:
+    """Return cards of each release in turn, without any engine."""
+    with alone(request.param, "T4", CUDA) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def box(request: pytest.FixtureRequest) -> Iterator[Node]:
+    """Return a machine of each release in turn, with the program in its containers."""
+    software(request.param, CUDA)
+    with machine(request.param, more=[PROGRAM.parent]) as made:
+        yield made
+
+
+def whole(cards: Cards, step: str) -> dict[str, object]:
+    """Return what a step comes to without a slice."""
+    outcome = cards.run("python3", PROGRAM, step)
+    assert outcome.returncode == 0, outcome.text
+    return read(outcome.stdout)[step]
+
+
+def sliced(box: Node, step: str) -> dict[str, object]:
+    """Return what a step comes to in a slice."""
+    return read(run(box.sliced, f"python3 {PROGRAM} {step}"))[step]
+
+
+def test_card(cards: Cards) -> None:
+    """Without a slice libcuda has the card as it is: name, UUID, multiprocessors, and all of its memory."""
+    found = whole(cards, "describe")
+    uuid = (cards.mount / "driver" / "gpus" / "0" / "information").read_text()
+    assert found["name"] == "Tesla T4"
+    assert found["total"] == WHOLE * MIB
+    assert (found["major"], found["minor"], found["processors"]) == (7, 5, 40)
+    assert str(found["uuid"]) in uuid.replace("-", "")
+
+
+def test_copies(cards: Cards) -> None:
+    """Data comes back from the card as it went there, small and large, and memory is set there."""
+    small = (b"a few bytes." + b"\x07" * 5 + b"\x11").hex()
+    assert whole(cards, "copies") == {"large": True, "small": small, "set": True}
+
+
+def test_streams(cards: Cards) -> None:
+    """A stream waits for an event of another one, and then the copy from pinned memory has been made."""
+    assert whole(cards, "streams") == {"copied": True}
+
+
+def test_kernel(cards: Cards) -> None:
+    """A simulated card runs no kernels: libcuda finds an error of its channel: CUDA_ERROR_LAUNCH_FAILED."""
+    assert whole(cards, "kernel") == {"result": 719}
+
+
+def test_fill(cards: Cards) -> None:
+    """Without a slice all memory but the context's can be had, no more, and freeing gives it back."""
+    found = whole(cards, "fill")
+    assert found["total"] == WHOLE * MIB
+    assert found["more"] == 0
+    assert found["left"] < 2 * MIB  # type: ignore[operator]
+    assert found["again"] == 64 * MIB
+
+
+@pytest.mark.enforcement
+def test_slice(box: Node) -> None:
+    """In a slice the card has as much memory as the slice, under its own name and UUID."""
+    found = sliced(box, "describe")
+    assert found["total"] == LIMIT * MIB
+    assert found["name"] == "Tesla T4"
+    assert str(found["uuid"]) in box.engine.read("0/uuid").replace("-", "")
+
+
+@pytest.mark.enforcement
+def test_slice_fill(box: Node) -> None:
+    """In a slice memory ends with the slice: CUDA_ERROR_OUT_OF_MEMORY; cuMemGetInfo has it so too."""
+    found = sliced(box, "fill")
+    filled, before, left = (int(str(found[name])) for name in ("filled", "before", "left"))
+    assert found["total"] == LIMIT * MIB
+    assert before < LIMIT * MIB
+    assert before - 4 * MIB <= filled <= before
+    assert found["more"] == 0
+    assert left < 4 * MIB
+    assert found["again"] == 64 * MIB
+
+
+def test_slice_work(box: Node) -> None:
+    """In a slice copies and streams are as without one, and the engine refuses nothing of libcuda's."""
+    before = box.engine.status()["engine"]
+    assert sliced(box, "copies")["large"] is True
+    assert sliced(box, "streams") == {"copied": True}
+    after = box.engine.status()["engine"]
+    assert isinstance(before, dict)
+    assert isinstance(after, dict)
+    assert after["refused"] == before["refused"]
+    assert after["supervised"] > before["supervised"]
+    assert "unknown" not in (RUN / "cgpud.log").read_text()
