@@ -9,6 +9,10 @@
 
 #include <stdint.h>
 
+/* What of its registers a client maps (clc461.h, from the page of the doorbell on). */
+#define SIM_USERMODE_BYTES 65536ull
+#define SIM_VIRTUAL_BASE (1ull << 46)
+
 #define MAPPING_AT (1ll << 40)
 
 struct mapping {

@@ -32,9 +32,6 @@
 #define SIM_BUCKETS (1u << 18)
 /* The driver copies at most 1 MiB of nested parameters (rmapi/param_copy.h). */
 #define SIM_MAX_PARAMS (1u << 20)
-/* What of its registers a client maps (clc461.h, from the page of the doorbell on). */
-#define SIM_USERMODE_BYTES 65536ull
-#define SIM_VIRTUAL_BASE (1ull << 46)
 #define SIM_PAGE 4096ull
 #define SIM_PAGE_BIG 65536ull
 #define SIM_PAGE_HUGE (2ull << 20)
