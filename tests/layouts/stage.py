@@ -21,6 +21,12 @@ MOUNT_ONLY = {
     "pid_view.c",
     "user_memory.c",
     "memacct.c",
+    "backing_file.c",
+    "mapping.c",
+    "gpu_space.c",
+    "gpu_channel.c",
+    "gpu_host.c",
+    "gpu_copy.c",
 }
 CTL, CARD = 0, 1
 OUTSIDE: Final = 64  # in place of a container

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 
@@ -156,13 +157,51 @@ def streams() -> Found:
     return {"copied": back.raw == b"\x5a" * 64}
 
 
+class IpcHandle(ctypes.Structure):
+    """CUipcMemHandle, which is passed by value."""
+
+    _fields_ = (("reserved", ctypes.c_ubyte * 64),)
+
+
+def imported(handle: str) -> Found:
+    """Open memory of another process, and read it."""
+    context()
+    address, back = ctypes.c_uint64(), ctypes.create_string_buffer(16)
+    CUDA.cuIpcOpenMemHandle_v2.argtypes = (ctypes.c_void_p, IpcHandle, ctypes.c_uint)
+    call(
+        "cuIpcOpenMemHandle_v2",
+        ctypes.byref(address),
+        IpcHandle.from_buffer_copy(bytes.fromhex(handle)),
+        1,
+    )
+    call("cuMemcpyDtoH_v2", back, address, ctypes.c_size_t(16))
+    return {"read": back.raw.decode(), "free": free_and_total()[0]}
+
+
+def ipc() -> Found:
+    """Let another process open memory of this one: both count it once, with a context each."""
+    context()
+    before = free_and_total()[0]
+    address, handle = ctypes.c_uint64(allocated(512 * MIB)), IpcHandle()
+    call("cuMemcpyHtoD_v2", address, b"0123456789abcdef", ctypes.c_size_t(16))
+    call("cuIpcGetMemHandle", ctypes.byref(handle), address)
+    after = free_and_total()[0]
+    command = [sys.executable, __file__, "imported", bytes(handle.reserved).hex()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: Found = json.loads(done.stdout)["imported"]
+    return {"before": before, "after": after, **found}
+
+
 STEPS: dict[str, Callable[[], Found]] = {
-    each.__name__: each for each in (describe, fill, copies, streams, kernel)
+    each.__name__: each for each in (describe, fill, copies, streams, kernel, ipc)
 }
 
 
 def main() -> int:
     """Run steps, each in a context of its own."""
+    if sys.argv[1] == "imported":
+        print(json.dumps({"imported": imported(sys.argv[2])}))
+        return 0
     found = {name: STEPS[name]() for name in sys.argv[1:]}
     print(json.dumps(found))
     return 0

@@ -83,6 +83,19 @@ def test_streams(cards: Cards) -> None:
     assert whole(cards, "streams") == {"copied": True}
 
 
+def counts_once(found: dict[str, object]) -> bool:
+    """Return whether memory that two processes have was taken once, and the second context beside it."""
+    before, after, other = (int(str(found[name])) for name in ("before", "after", "free"))
+    return before - after == 512 * MIB and after - 256 * MIB < other < after
+
+
+def test_ipc(cards: Cards) -> None:
+    """Another process opens memory by CUDA's handle, reads what is there, and it is no second piece of memory."""
+    found = whole(cards, "ipc")
+    assert found["read"] == "0123456789abcdef"
+    assert counts_once(found)
+
+
 def test_kernel(cards: Cards) -> None:
     """A simulated card runs no kernels: libcuda finds an error of its channel: CUDA_ERROR_LAUNCH_FAILED."""
     assert whole(cards, "kernel") == {"result": 719}
@@ -117,6 +130,13 @@ def test_slice_fill(box: Node) -> None:
     assert found["more"] == 0
     assert left < 4 * MIB
     assert found["again"] == 64 * MIB
+
+
+def test_slice_ipc(box: Node) -> None:
+    """In a slice memory that two of its processes have is charged once."""
+    found = sliced(box, "ipc")
+    assert found["read"] == "0123456789abcdef"
+    assert counts_once(found)
 
 
 def test_slice_work(box: Node) -> None:
