@@ -68,7 +68,7 @@ static uint32_t control_channel_list(struct control *control)
 	for (i = 0; i < count; i++) {
 		if (!user_read(&call->caller, handles + 4ull * i, &handle, sizeof(handle)))
 			return NV_ERR_INVALID_ADDRESS;
-		/* fifo_ctrl: what is no channel has this number. */
+		/* NV0080_CTRL_FIFO_GET_CHANNELLIST_INVALID_CHANNEL */
 		if (!number_of(control, client, handle, &number))
 			number = UINT32_MAX;
 		if (!user_write(&call->caller, numbers + 4ull * i, &number, sizeof(number)))

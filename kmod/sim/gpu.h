@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a simulated card does with the work that clients write to memory: it reads the pushbuffers of channels and does
- * what host and copy engines do. It launches no kernels. Everything here runs with sim->lock held.
+ * what host and copy engines do. It launches no kernels. Everything here runs with sim->lock held, also what
+ * reads and writes memory of a client's process that the client has made known to the card: who holds that up holds up
+ * all cards.
  */
 #ifndef CGPU_SIM_GPU_H
 #define CGPU_SIM_GPU_H

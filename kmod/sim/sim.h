@@ -2,7 +2,7 @@
 /*
  * The simulated NVIDIA cards: one server process that answers the driver's user interface on files of a FUSE mount.
  * The kernel modules of tests/vm/standin are made of the same files but server.c, nodes.c, ioctl.c, register.c, caller.c,
- * pid_view.c, user_memory.c and memacct.c. What has control calls is in control.h, what has the engines in engines.h.
+ * pid_view.c, user_memory.c, memacct.c, backing_file.c, mapping.c and gpu_*.c. What has control calls is in control.h, what has the engines in engines.h.
  * Everything here runs with sim->lock held unless a comment says otherwise; no memory of a caller is touched under it.
  */
 #ifndef CGPU_SIM_H

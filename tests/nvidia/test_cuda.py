@@ -90,7 +90,7 @@ def counts_once(found: dict[str, object]) -> bool:
 
 
 def test_ipc(cards: Cards) -> None:
-    """Another process opens memory by CUDA's handle, reads what is there, and it is no second piece of memory."""
+    """Another process opens memory by CUDA's handle, reads what is there, and it is the same memory."""
     found = whole(cards, "ipc")
     assert found["read"] == "0123456789abcdef"
     assert counts_once(found)
