@@ -94,6 +94,16 @@ static bool old_semaphore(struct sim *sim, struct gpu_channel *channel, const ui
 	}
 }
 
+/* Of other generations the methods may be others. */
+static bool set_object(struct sim *sim, struct gpu_channel *channel, uint32_t subchannel, uint32_t class_id)
+{
+	channel->class_id[subchannel] = class_id;
+	if (class_id == TURING_COMPUTE_A || class_id == TURING_DMA_COPY_A)
+		return true;
+	gpu_fail(sim, channel, "a class whose methods it does not know", class_id);
+	return false;
+}
+
 static bool host_method(
 	struct sim *sim, struct gpu_channel *channel, uint32_t subchannel, uint32_t method, uint32_t data)
 {
@@ -102,8 +112,8 @@ static bool host_method(
 
 	value[method / 4] = data;
 	if (method == NVC46F_SET_OBJECT)
-		channel->class_id[subchannel] = GPU_FIELD(data, NVC46F_SET_OBJECT_NVCLASS);
-	else if (method == NVC46F_SEM_EXECUTE)
+		return set_object(sim, channel, subchannel, GPU_FIELD(data, NVC46F_SET_OBJECT_NVCLASS));
+	if (method == NVC46F_SEM_EXECUTE)
 		return semaphore(sim, channel, value, data);
 	else if (method == NVC46F_SEMAPHORED)
 		return old_semaphore(sim, channel, value, data);
