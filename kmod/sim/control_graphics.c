@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What the graphics engine is made of, which programs that compute lay their work out by. The multiprocessors are those
- * of each board (NVIDIA's architecture white papers); which parts of the chip are switched off differs from board to
+ * that each board is known for (compared with no board, nor with its data sheet); which parts of the chip are switched off differs from board to
  * board, so they are dealt out evenly here.
  */
 #include "control.h"
