@@ -40,6 +40,16 @@ def version_key(tag: str) -> Version:
     return (parts[0], parts[1], parts[2] if len(parts) > 2 else 0)
 
 
+def once(pairs: list[tuple[str, Any]]) -> Json:
+    """Return an object of JSON. Raises ValueError for a name that it has twice."""
+    found: Json = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name}: is there twice")
+        found[name] = value
+    return found
+
+
 def c_name(field: str) -> str:
     return field.replace(".", "_")
 
@@ -206,13 +216,13 @@ def card_rows(data: Json, card: Json) -> str:
 def main() -> None:
     if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["card"]):
         sys.exit("usage: generate.py OUTPUT_DIRECTORY [card]")
-    data: Json = json.loads(DATA.read_text())
+    data: Json = json.loads(DATA.read_text(), object_pairs_hook=once)
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
     (target / "nv_abi.h").write_text(header(data))
     (target / "nv_abi.c").write_text(source(data))
     if len(sys.argv) == 3:
-        card: Json = json.loads(CARD_DATA.read_text())
+        card: Json = json.loads(CARD_DATA.read_text(), object_pairs_hook=once)
         (target / "card_abi.h").write_text(card_header(card))
         (target / "card_abi_rows.h").write_text(card_rows(data, card))
 

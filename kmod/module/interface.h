@@ -99,7 +99,8 @@ struct cgpu_km_core {
 	void (*hold_drop)(struct cgpu_core *core, const struct cgpu_hold *hold);
 
 	/* cards.c: what the driver says of its cards. Number of them, or negative errno. */
-	/* In the order of their minors; all are open then, for the caller to close. Returns how many, or negative errno. */
+	/* Those that start, in the order of their minors; all are open then, for the caller to close. Returns how many, or
+	 * negative errno where there are cards and none starts. */
 	int (*cards_open)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgpu_km_card *cards);
 	int (*card_facts)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 		struct cgpu_gpu_facts *facts, struct cgpu_km_card_now *now);

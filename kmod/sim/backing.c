@@ -41,7 +41,12 @@ struct backing *backing_of(struct sim *sim, struct object *object)
 	/* Registers are the card's, whoever maps them. */
 	if (object->class_id == VOLTA_USERMODE_A || object->class_id == TURING_USERMODE_A ||
 		object->class_id == AMPERE_USERMODE_A || object->class_id == HOPPER_USERMODE_A) {
-		struct card *card = &sim->cards[object->card];
+		struct card *card;
+
+		/* One that was made below its client is of no card. */
+		if (object->card == SIM_NO_CARD)
+			return NULL;
+		card = &sim->cards[object->card];
 
 		if (!card->registers)
 			card->registers = backing_make(SIM_USERMODE_BYTES);

@@ -108,8 +108,12 @@ static bool next_buffer(struct sim *sim, struct gpu_channel *channel)
 	const struct card_layout_Nvc46fControl *at = &sim->card_abi->Nvc46fControl;
 	uint32_t get = user_word(sim, channel, at->GPGet), put = user_word(sim, channel, at->GPPut), entry[2];
 
-	if (channel->failed || get == put || get >= channel->entries)
+	if (channel->failed || get == put)
 		return false;
+	if (get >= channel->entries || put >= channel->entries) {
+		gpu_fail(sim, channel, "a place beyond its ring", get >= channel->entries ? get : put);
+		return false;
+	}
 	if (!gpu_read(sim, channel->client, channel->space, channel->fifo + (uint64_t)get * NVC46F_GP_ENTRY__SIZE,
 		    entry, sizeof(entry))) {
 		gpu_fail(sim, channel, "no memory at its ring", channel->fifo);

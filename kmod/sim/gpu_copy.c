@@ -2,6 +2,7 @@
 /* What copies: the copy engine (clc5b5.h), and data in the pushbuffer itself (clc5c0.h). */
 #include "gpu.h"
 
+#define MOST_BYTES (1ull << 36) /* of one launch */
 #define COMPONENTS 4u
 
 /* Four components of a pixel of the copy engine, each of which comes from somewhere. */
@@ -72,6 +73,9 @@ static bool copy_lines(struct sim *sim, struct gpu_channel *channel, const uint3
 		size = pixel_of(value, pixel);
 	if (size == 0)
 		return gpu_fail(sim, channel, "a copy that rearranges components", data), true;
+	/* The card is nobody else's meanwhile. */
+	if (length && lines > MOST_BYTES / length / size)
+		return gpu_fail(sim, channel, "a copy of more than a simulated card does at once", data), true;
 	for (i = 0; i < lines && done; i++) {
 		done = remaps ? fill(sim, channel, to, pixel, size, length) :
 				gpu_copy(sim, channel->client, channel->space, from, to, length);

@@ -158,6 +158,11 @@ bool gpu_method(struct sim *sim, struct gpu_channel *channel, uint32_t subchanne
 {
 	uint32_t *value = channel->value[subchannel];
 
+	/* A run of methods that each follow the one before can lead beyond the last one. */
+	if (method / 4 >= GPU_METHODS) {
+		gpu_fail(sim, channel, "no such method", method);
+		return false;
+	}
 	if (method < FIRST_OF_CLASS)
 		return host_method(sim, channel, subchannel, method, data);
 	value[method / 4] = data;

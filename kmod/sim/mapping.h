@@ -3,6 +3,9 @@
  * Mappings of memory into a client's process. NV_ESC_RM_MAP_MEMORY readies an open file, and mmap(2) of that maps it.
  * Files of FUSE cannot be mapped as a card's memory, so who maps them (tests/nvidia/preload) asks with pread(2) at
  * MAPPING_AT which file of the folder --memory to map instead, and where. This is the simulation's own.
+ *
+ * Such a card is for tests of programs, not of attackers: clients can open and shorten each other's files, and memory of a
+ * client's process is reached by the process's number.
  */
 #ifndef CGPU_SIM_MAPPING_H
 #define CGPU_SIM_MAPPING_H

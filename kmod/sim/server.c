@@ -36,7 +36,8 @@ static const char usage[] =
 	"            and tells of no process (default: by the model)\n"
 	"  --limits  limit cgroups as drivers from 615 on do; FILE is for who sets the limits\n"
 	"  --memory  a folder for what lies in memory: clients can map it, and what they write to pushbuffers is\n"
-	"            read and done, as far as it copies and signals; without it memory has no contents\n"
+	"            read and done, as far as it copies and signals; without it memory has no contents;\n"
+	"            for programs that are trusted\n"
 	"  --without-gsp  as cards without that processor: no channel can be disabled by FIFO_DISABLE_CHANNELS\n"
 	"  --daemon  return once the mount answers; without it, serve in the foreground\n"
 	"SIGTERM unmounts and ends it.\n";

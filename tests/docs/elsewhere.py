@@ -110,7 +110,7 @@ LONG = "builds or runs for longer than all that make test does"
 REASONS: Mapping[str, str] = {
     "make test": "it is what runs this test",
     "make test-vm": "a part of make test",
-    "make test-driver": "a part of make test",
+    "make test-driver": "make test runs a part of it",
     "make test-package": LONG,
     "make test-vm-full": LONG,
     "make test-debug-kernel": LONG,

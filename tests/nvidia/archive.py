@@ -26,6 +26,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SECTIONS = "contrib non-free non-free-firmware"
 HERE = "bookworm"
 SECONDS = 300
+NOT_THERE = 3  # exit status
 
 
 class NotInArchiveError(Exception):
@@ -107,12 +108,12 @@ def _apt(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=SECONDS)
 
 
-def _update() -> None:
-    """Read the sections' lists, unless that was done for the same sources."""
+def _update(*, again: bool = False) -> None:
+    """Read the sections' lists, unless that was done for the same sources and is not wanted again."""
     etc = STORE / "apt"
     wanted = sources()
     stamp = etc / "read"
-    if stamp.exists() and stamp.read_text() == wanted:
+    if not again and stamp.exists() and stamp.read_text() == wanted:
         return
     for name in ("lists/partial", "cache/archives/partial"):
         (etc / name).mkdir(parents=True, exist_ok=True)
@@ -142,6 +143,10 @@ def _fetch(name: str, debian_version: str, folder: Path) -> None:
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     done = _apt("download", f"{name}={debian_version}", cwd=part)
+    if done.returncode != 0:
+        # The lists may be of before a release of Debian's.
+        _update(again=True)
+        done = _apt("download", f"{name}={debian_version}", cwd=part)
     found = list(part.glob("*.deb"))
     if done.returncode != 0 or len(found) != 1:
         shutil.rmtree(part)
@@ -155,12 +160,15 @@ def _fetch(name: str, debian_version: str, folder: Path) -> None:
 
 
 def main(name: str, version: str) -> int:
-    """Print where a package's files are; say on standard error why they cannot be had."""
+    """Print where a package's files are. Returns NOT_THERE, and says why, where the archive has it not."""
     try:
         print(package(name, release(version).debian))
-    except (NotInArchiveError, ValueError) as error:
+    except NotInArchiveError as error:
         print(error, file=sys.stderr)
-        return 1
+        return NOT_THERE
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
     return 0
 
 

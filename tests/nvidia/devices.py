@@ -62,7 +62,9 @@ def library() -> Path:
     target = STORE / "libdevices.so"
     with (STORE / "devices.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.exists() or target.stat().st_mtime < max(each.stat().st_mtime for each in SOURCES):
+        if not target.exists() or target.stat().st_mtime < max(
+            each.stat().st_mtime for each in (*SOURCES, MAPPING / "mapping.h")
+        ):
             part = target.with_suffix(".part")
             words = [
                 "-std=gnu11",

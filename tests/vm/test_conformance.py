@@ -13,6 +13,8 @@ from tests.vm.counts import count
 from tests.vm.machine import Machine
 from tests.vm.node import TREE, load_driver, load_engine, unload_driver, unload_engine
 
+pytestmark = pytest.mark.fake_driver("two cards; nvidia/test_conformance.py has what suits one")
+
 CASES = suite("cgpu_km", "195", times=count(10, 300))
 
 

@@ -23,6 +23,8 @@ from tests.vm.node import (
 from tests.vm.process import Finished
 from tests.vm.slices import GIB, Slice, await_empty, create, slice_of
 
+pytestmark = pytest.mark.fake_driver("other versions of the driver")
+
 UNKNOWN = "999.99"
 # Each lacks a function without which a limit has a hole: the module, the function.
 LACKING = [

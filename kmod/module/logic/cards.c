@@ -40,24 +40,23 @@ int cards_open(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgp
 {
 	u8 *records = kcalloc(CGPU_MAX_GPUS, abi->nv_gpu_info_t.bytes, GFP_KERNEL);
 	struct cgpu_km_card card;
-	u32 count, i;
-	int err = 0;
+	u32 count, i, opened = 0;
+	int err, failed = 0;
 
 	if (!records)
 		return -ENOMEM;
 	count = min_t(u32, rm->list(rm, records), CGPU_MAX_GPUS);
 	for (i = 0; i < count; i++) {
 		err = card_open(abi, rm, records + (size_t)i * abi->nv_gpu_info_t.bytes, &card);
-		if (err)
-			break;
-		cards_insert(cards, i, &card);
+		if (err == 0) {
+			cards_insert(cards, opened++, &card);
+			continue;
+		}
+		pr_err("card with GPU id %#x: does not start (error %d), and is left out\n", card.gpu_id, err);
+		failed = err;
 	}
 	kfree(records);
-	if (!err)
-		return (int)count;
-	while (i)
-		rm->close(rm, cards[--i].gpu_id);
-	return err;
+	return opened ? (int)opened : failed;
 }
 
 static void copy_text(char *to, size_t bytes, const u8 *from, size_t from_bytes)

@@ -159,7 +159,7 @@ def build_driver(kernel: Kernel, version: str) -> Path:
 
 
 def build_hardware(kernel: Kernel) -> Path:
-    """Return the folder with the modules that stand in for hardware."""
+    """Return the folder with the modules that take the place of hardware."""
     sources = sorted([*HARDWARE.iterdir(), ROOT / "kmod/abi/nvidia.json", ROOT / "kmod/abi/generate.py"])
     name = digest(path.read_bytes() for path in sources if path.is_file())
     output = STORE / f"hardware-{flavour(kernel)}-{name}"

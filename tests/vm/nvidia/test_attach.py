@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -167,6 +168,7 @@ def test_card_that_does_not_start(machine: Machine, version: str) -> None:
         "the engine says why there is no card",
         SECONDS,
     )
+    assert re.search(r"card with GPU id 0x\w+: does not start \(error -5\), and is left out", machine.dmesg())
     refused = write(machine, "inst_ctl", f"create id=tenant pid=1 gpu=0:{LIMIT}")
     assert (refused.returncode != 0, "No such file" in refused.text) == (True, True), refused.text
     # What needs no card is as it was.

@@ -13,6 +13,8 @@ from tests.vm.machine import Machine
 from tests.vm.node import build_standin, insmod, load_driver, rmmod, unload_driver
 from tests.vm.standin.steps import EMPTY, MAPPED, PROBE, PROBE32, card, used, uvm, uvm_command
 
+pytestmark = pytest.mark.fake_driver("it is what is tested")
+
 KNOBS = "/sys/module/nvidia/parameters"
 
 

@@ -10,6 +10,8 @@ from tests.vm.machine import Machine
 from tests.vm.node import load_driver, unload_driver
 from tests.vm.standin.steps import EMPTY, MAPPED, PROBE, card, uvm
 
+pytestmark = pytest.mark.fake_driver("it is what is tested")
+
 # Versions on both sides of each change of layout that is used here, and one that nobody knows.
 VERSIONS = (
     "515.43.04",
