@@ -20,6 +20,9 @@ COMPUTE = facts()["classes"]["TURING_COMPUTE_A"]["id"]
 LIMIT = 6043  # MiB of SLICE
 WHOLE = 15109
 OWN = 100  # MiB that the process of `beside` holds
+# MiB that clients have for it in a container, in a slice and without one: drivers before 565.57.01 take the
+# host's number of a process when they are asked what it holds, and list the container's.
+BY_PROCESS = 0
 OTHERS = 700  # and another container
 VERSIONS = tuple(each.version for each in RELEASES)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.engine import RUN
 from tests.nvidia.containers import Node
-from tests.nvidia.machines import LIMIT, OWN, alongside, beside, box, packages, run
+from tests.nvidia.machines import BY_PROCESS, LIMIT, OWN, alongside, beside, box, packages, run
 from tests.nvidia.reading import details, rows
 
 __all__ = ["box"]
@@ -32,7 +32,7 @@ def test_screen(box: Node) -> None:
     screen = smi(box, "")
     assert f"Driver Version: {box.cards.software.release.version} " in screen
     assert re.search(rf" {OWN}MiB / +{LIMIT}MiB ", screen)
-    assert re.search(rf" C +/cgpu-probe +{OWN}MiB ", screen)
+    assert re.search(rf" C +/cgpu-probe +{BY_PROCESS}MiB ", screen)
 
 
 @pytest.mark.enforcement
@@ -71,7 +71,7 @@ def test_processes(box: Node) -> None:
     """The list of processes has the container's own, by its numbers there, and not another one's."""
     script = beside("echo $!; nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader")
     number, *listed = run(box.sliced, script).splitlines()
-    assert listed == [f"{number}, /cgpu-probe, {OWN} MiB"]
+    assert listed == [f"{number}, /cgpu-probe, {BY_PROCESS} MiB"]
 
 
 def test_monitors(box: Node) -> None:
