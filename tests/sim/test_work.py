@@ -209,7 +209,8 @@ def test_slices_are_respected(
     for index, group in enumerate(groups):
         card.program(card.channel(group), [(lengths[index], grains[index], 0, 1)])
     card.advance(costs["command"])
-    stints = joined(card.trace(card.now + 6 * sum(card.of_group(group).slice for group in groups)))
+    each = costs["switch"] + costs["save"]  # which may be longer than all slices
+    stints = joined(card.trace(card.now + 6 * sum(card.of_group(group).slice + each for group in groups)))
     order = [stint.group for stint in stints]
     first = groups.index(order[0] or 0)
     assert order == [groups[(first + step) % len(groups)] for step in range(len(order))]
