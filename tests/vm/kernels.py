@@ -55,6 +55,11 @@ class Kernel:
         return cached
 
 
+def flavour(kernel: Kernel) -> str:
+    """Return the kernel's name in the build folders."""
+    return f"{kernel.release}-debug" if kernel.debug else kernel.release
+
+
 def newest(names: re.Pattern[str]) -> Kernel | None:
     """Return the newest of the kernels with such a name that modules can be built for."""
     found = []

@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-import subprocess
 from functools import cache
 from pathlib import Path
 
 from tests.integration.engine import ENFORCE
 from tests.nvidia.archive import Release, release
-from tests.vm.kernels import Kernel
+from tests.vm.kernels import Kernel, flavour
 from tests.vm.machine import Machine
 from tests.vm.nvidia import driver as nvidia
 from tests.vm.process import Finished
-from tests.vm.store import ROOT, STORE
+from tests.vm.store import ROOT, STORE, run_make
 
 DRIVER_VERSION = "580.142"
 REAL_DRIVER = "CGPU_VM_DRIVER"  # the version of NVIDIA's driver to load in place of the fake one
@@ -65,19 +64,10 @@ done </proc/devices
 def make(directory: Path, output: Path, *variables: str) -> Path:
     """Run make once, alone in its output folder; a build that fails fails the test with its last lines."""
     STORE.mkdir(parents=True, exist_ok=True)
-    # Debugging information makes a module twenty times as long to load.
-    options = ["--no-print-directory", "-j2", "KCFLAGS=-g0", "CONFIG_DEBUG_INFO_BTF_MODULES="]
-    command = ["make", *options, "-C", str(directory), f"OUT={output}", *variables]
     with (STORE / f"{output.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    assert done.returncode == 0, f"{' '.join(command)}:\n{(done.stdout + done.stderr)[-6000:]}"
+        run_make(directory, f"OUT={output}", *variables)
     return output
-
-
-def flavour(kernel: Kernel) -> str:
-    """Return the kernel's name in the build folders."""
-    return f"{kernel.release}-debug" if kernel.debug else kernel.release
 
 
 def build_standin(kernel: Kernel, version: str = DRIVER_VERSION, without: str = "") -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,6 +19,17 @@ def digest(parts: Iterable[bytes]) -> str:
     for part in parts:
         whole.update(hashlib.sha256(part).digest())
     return whole.hexdigest()[:16]
+
+
+def run_make(folder: Path, *words: str, timeout: float | None = None) -> None:
+    """Build kernel modules in a folder; a build that fails fails the test with its last lines."""
+    # Debugging information makes a module twenty times as long to load.
+    options = ["--no-print-directory", "-j2", "KCFLAGS=-g0", "CONFIG_DEBUG_INFO_BTF_MODULES="]
+    command = ["make", *options, "-C", str(folder), *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=False, timeout=timeout
+    )
+    assert done.returncode == 0, f"{' '.join(command)}:\n{(done.stdout + done.stderr)[-6000:]}"
 
 
 def put(path: Path, data: bytes) -> None:

@@ -20,11 +20,11 @@ from pathlib import Path
 
 from tests.nvidia import archive
 from tests.nvidia.archive import Release
-from tests.vm.kernels import Kernel
+from tests.vm.kernels import Kernel, flavour
 from tests.vm.machine import Machine
 from tests.vm.nvidia.firmware import image
 from tests.vm.programs import build
-from tests.vm.store import ROOT, STORE, digest
+from tests.vm.store import ROOT, STORE, digest, run_make
 
 HARDWARE = ROOT / "tests" / "vm" / "nvidia" / "hardware"
 # 128 MiB that the kernel leaves to the card (hardware/pci_card.c).
@@ -85,20 +85,6 @@ class Order:
         return tuple(self.number(at + 4 * i) for i in range(count))
 
 
-def flavour(kernel: Kernel) -> str:
-    """Return the kernel's name in the build folders."""
-    return f"{kernel.release}-debug" if kernel.debug else kernel.release
-
-
-def _make(folder: Path, *words: str) -> None:
-    command = ["make", "--no-print-directory", "-j2", "-C", str(folder), *words]
-    command += ["KCFLAGS=-g0", "CONFIG_DEBUG_INFO_BTF_MODULES="]
-    done = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", check=False, timeout=BUILD_SECONDS
-    )
-    assert done.returncode == 0, f"{' '.join(command)}:\n{(done.stdout + done.stderr)[-6000:]}"
-
-
 def _suit_kernel(source: Path, kernel: Kernel) -> None:
     """Change what the driver's sources call that this kernel has otherwise."""
     headers = [kernel.build / "include/linux/pci.h", *kernel.build.glob("source/include/linux/pci.h")]
@@ -140,7 +126,8 @@ def build_driver(kernel: Kernel, version: str) -> Path:
                 if kernel.debug
                 else [f"KERNEL_UNAME={kernel.release}"]
             )
-            _make(source, "modules", *folders, f"NV_KERNEL_MODULES={' '.join(MODULES)}")
+            words = ["modules", *folders, f"NV_KERNEL_MODULES={' '.join(MODULES)}"]
+            run_make(source, *words, timeout=BUILD_SECONDS)
             part = work / "modules-stripped"
             part.mkdir()
             for name in MODULES:
@@ -166,7 +153,7 @@ def build_hardware(kernel: Kernel) -> Path:
     with (STORE / f"hardware-{flavour(kernel)}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not all((output / file).exists() for file in FILES_OF_HARDWARE):
-            _make(HARDWARE, f"KDIR={kernel.build}", f"OUT={output}")
+            run_make(HARDWARE, f"KDIR={kernel.build}", f"OUT={output}", timeout=BUILD_SECONDS)
     return output
 
 
