@@ -30,17 +30,18 @@ static uint32_t choose_handle(struct sim *sim)
 
 uint32_t client_create(struct sim *sim, struct open_file *owner, struct alloc_request *request)
 {
+	/* The driver takes the handle from where others name their client, and not from that of a new object. */
+	uint32_t chosen = request->client, status;
 	struct client *client;
-	uint32_t status;
 
-	if (request->handle != 0 && client_find(sim, request->handle))
+	if (chosen != 0 && client_find(sim, chosen))
 		return NV_ERR_INSERT_DUPLICATE_NAME;
 	if (sim->client_count >= SIM_MAX_CLIENTS)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
 	client = calloc(1, sizeof(*client));
 	if (!client)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
-	client->handle = request->handle != 0 ? request->handle : choose_handle(sim);
+	client->handle = chosen != 0 ? chosen : choose_handle(sim);
 	client->number = ++sim->last_client;
 	client->owner = owner;
 	client->process = request->process;

@@ -9,6 +9,7 @@
  */
 #include <fcntl.h>
 #include <linux/ioctl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +110,19 @@ static int unix_socket(const char *path, struct sockaddr_un *address)
 	return socket(AF_UNIX, SOCK_STREAM, 0);
 }
 
+/* The driver makes a device of a card only for who has that card open; the descriptor stays open until the end. */
+static bool open_card(const char *folder, int ctl)
+{
+	uint8_t data[4] = { 0 };
+	char path[4096];
+	int card;
+
+	snprintf(path, sizeof(path), "%s/nvidia0", folder);
+	card = open(path, O_RDWR | O_CLOEXEC);
+	put32(data, abi->nv_ioctl_register_fd_t.ctl_fd, (uint32_t)ctl);
+	return card >= 0 && ioctl(card, _IOC(3u, NV_IOCTL_MAGIC, NV_ESC_REGISTER_FD, sizeof(data)), data) >= 0;
+}
+
 /* One descriptor and one handle, in either direction. */
 static int pass(int sock, int *fd, uint32_t *client, int send)
 {
@@ -179,7 +193,9 @@ int main(int argc, char **argv)
 		client = (uint32_t)strtoul(argv[4], NULL, 0);
 	snprintf(path, sizeof(path), "%s/nvidiactl", argv[2]);
 	ctl = open(path, O_RDWR | O_CLOEXEC);
-	status = ctl < 0 ? ~0u : alloc(ctl, 0, 0, &client, NV01_ROOT_CLIENT, NULL);
+	status = ctl < 0 || (!by_handle && !open_card(argv[2], ctl)) ?
+		~0u :
+		alloc(ctl, client, 0, &client, NV01_ROOT_CLIENT, NULL);
 	if (status == NV_OK)
 		status = make_device(ctl, client, DEVICE);
 	if (by_handle && !strcmp(argv[3], "squat"))

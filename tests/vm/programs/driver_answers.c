@@ -212,6 +212,29 @@ static void release(const char *name, int fd, uint32_t client, uint32_t object)
 	say_status(name, result, get32(data, at->status));
 }
 
+/* A handle of one's own for a new client, as an object's and as the client's; is it the client's then? */
+static void try_chosen_clients(int fd)
+{
+	static const struct {
+		const char *name;
+		uint32_t client, handle;
+	} ways[] = { { "client by an object's handle", 0, 0xc1d77701 }, { "client by its own", 0xc1d77702, 0 },
+		{ "client by both", 0xc1d77703, 0xc1d77704 }, { "client again", 0xc1d77702, 0xc1d77702 },
+		{ "client out of range", 0x00077705, 0x00077705 } };
+	uint32_t status, chosen;
+	int result;
+	size_t i;
+
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		status = allocate(fd, ways[i].client, 0, ways[i].handle, NV01_ROOT_CLIENT, &result);
+		say_status(ways[i].name, result, status);
+		chosen = ways[i].client ? ways[i].client : ways[i].handle;
+		if (result > 0)
+			printf("%s: %s handle\n", ways[i].name,
+				result == (int)(chosen & 0x7fffffff) ? "that" : "another");
+	}
+}
+
 /* Objects and controls with names that are nobody's, on a session that is as it should be. */
 static void try_objects(struct session *own, int other)
 {
@@ -287,6 +310,7 @@ int main(void)
 	if (session_open(&session) != NV_OK)
 		return 1;
 	try_objects(&session, ctl);
+	try_chosen_clients(ctl);
 	try_uvm();
 	return 0;
 }

