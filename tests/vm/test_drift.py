@@ -13,7 +13,7 @@ from tests.vm.sliced_node import SlicedNode
 from tests.vm.slices import PROBE, slice_of
 
 MIB = 1 << 20
-REAL = 22 * MIB  # what the stand-in's T4 takes for a context
+REAL = 22 * MIB  # what the fake driver's T4 takes for a context
 PARAMETERS = {"context_memory": 96 * MIB, "drift_tolerance": 512 * MIB, "drift_reaction": "report"}
 SET = 'cd /sys/module/cgpu_km/parameters; echo "$2" >"$1"; cat "$1"'
 
@@ -26,6 +26,7 @@ def settings(node: SlicedNode) -> Iterator[SlicedNode]:
         node.machine.shell(SET, name, str(value))
 
 
+@pytest.mark.fake_driver("memory of the card for a context, which the firmware takes")
 @pytest.mark.enforcement
 def test_lasting_drift(settings: SlicedNode) -> None:
     """Contexts that are not charged are drift, which is logged and, where that is asked for, answered."""

@@ -10,7 +10,7 @@ from tests.integration.probe import step
 from tests.integration.test_refusals import THROUGH_DOCKER
 from tests.integration.test_slice import SIX, SLICE
 from tests.vm.bundles import Spec
-from tests.vm.node import TREE, load_engine, read, rmmod, unload_engine
+from tests.vm.node import TREE, load_engine, loaded, read, rmmod, unload_engine
 from tests.vm.process import Finished
 from tests.vm.sliced_node import SlicedNode
 from tests.vm.slices import set_knob
@@ -127,7 +127,7 @@ def test_without_the_module(node: SlicedNode) -> None:
 
 def test_without_the_driver_or_its_uvm(node: SlicedNode) -> None:
     """Where the driver or its UVM part is not loaded the message says which command loads it."""
-    rmmod(node.machine, "nvidia_modeset", "nvidia_uvm")
+    rmmod(node.machine, *[name for name in loaded(node.machine) if name in ("nvidia_modeset", "nvidia_uvm")])
     without_uvm = node.containers.run(["/cgpu-probe"], SLICE)
     rmmod(node.machine, "nvidia")
     without = node.containers.run(["/cgpu-probe"], SLICE)

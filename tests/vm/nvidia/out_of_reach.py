@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of the conformance suite that cannot pass on NVIDIA's driver with a card in software, and why.
+"""Cases of the conformance suite, and attacks, that cannot pass on NVIDIA's driver with a card in software, and why.
 
 They are carried out all the same, and have to fail: one that passes has to be taken out of here. Those that
 need a second card are left out by what their steps name (tests/conformance/select.py).
@@ -30,7 +30,7 @@ REASONS = (
     ),
     Reason(
         "before Linux 6.9 nobody can be given a descriptor of such a thread: cgpud refuses its calls (EPERM)",
-        ("own-descriptors",),
+        ("own-descriptors", "managed_mapping_without_a_first_thread"),
         engine="cgpud",
     ),
     Reason("8 GiB of the host's memory, and the machine has two", ("host-memory",), run=False),

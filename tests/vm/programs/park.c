@@ -30,6 +30,7 @@ static void fill_params(uint8_t *params, uint32_t location)
 	memset(params, 0, 256);
 	put32(params, at->owner, 0xcafe0001u);
 	put32(params, at->type, NVOS32_TYPE_IMAGE);
+	put32(params, at->flags, location == NVOS32_ATTR_LOCATION_PCI ? NVOS32_ALLOC_FLAGS_VIRTUAL : 0);
 	put32(params, at->attr, location << NVOS32_ATTR_LOCATION_SHIFT);
 	put64(params, at->size, 65536);
 }

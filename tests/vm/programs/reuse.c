@@ -47,6 +47,7 @@ static bool start_late_answer(pthread_t *thread)
 	put32(params, at->owner, 0xcafe0001u);
 	put32(params, at->type, NVOS32_TYPE_IMAGE);
 	put32(params, at->attr, NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT);
+	put32(params, at->flags, NVOS32_ALLOC_FLAGS_VIRTUAL);
 	put64(params, at->size, 65536);
 	return trap_make(&trap, true, params, sizeof(params)) && pthread_create(thread, NULL, late_answer, NULL) == 0 &&
 		trap_wait(&trap);
