@@ -157,6 +157,7 @@ struct km_record {
 	struct file *target; /* what a descriptor inside of it leads to, counted; NULL: nothing was asked for */
 	u32 handed; /* how often the driver has come by to get it */
 	bool looks; /* the driver's own look-up of a descriptor runs */
+	bool ends_space; /* UVM takes an address space apart */
 	struct km_exporting *exporting; /* a dma-buf is being made */
 	/* From here on it is not cleared. */
 	struct cgpu_call undo; /* frees what the call has allocated */
@@ -296,11 +297,10 @@ void km_calls_distrust(const char *symbol);
 void km_calls_trust(void);
 extern struct km_probe km_probe_copy_from, km_probe_copy_to;
 extern struct km_probe km_probe_uvm_dup, km_probe_uvm_free;
-extern struct km_probe km_probe_managed_create, km_probe_managed_destroy;
+extern struct km_probe km_probe_managed_create, km_probe_managed_destroy, km_probe_managed_space;
 /* As km_kept_clear(), for what UVM takes by itself. */
 void km_managed_clear(void);
-extern struct km_probe km_probe_open;
-extern struct km_probe km_probe_dev_get, km_probe_uvm_gpu;
+extern struct km_probe km_probe_open, km_probe_dev_get, km_probe_uvm_gpu;
 /* The probes of nvidia_uvm, all or none. */
 int km_uvm_attach(void);
 void km_uvm_detach(void);

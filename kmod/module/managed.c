@@ -8,8 +8,7 @@
 #include <linux/slab.h>
 
 #include "km.h"
-
-#define CHUNK_BYTES (2ull << 20) /* UVM_CHUNK_SIZE_MAX, kernel-open/nvidia-uvm/uvm_pmm_gpu.h */
+#include "live.h"
 
 /* How uvm_va_range_t begins (uvm_va_range.h, uvm_range_tree.h), in all public versions from 515 to 595. */
 struct uvm_range {
@@ -18,60 +17,19 @@ struct uvm_range {
 	struct rb_node node; /* cleared until it has its place in the address space */
 };
 
-/* One mapping. A part of it that goes may be a range of its own by then. */
+/* One mapping. What is left of it is in the tree, but for what is lost there. */
 struct managed {
-	struct rb_node node;
-	const void *space;
-	u64 start, end; /* the last byte */
-	u64 left; /* bytes of it that are still there */
+	struct live_mapping live;
+	struct list_head lost; /* once a part of it is */
 	u32 holds;
 	struct cgpu_hold hold[];
 };
 
 static struct rb_root managed_tree = RB_ROOT;
+static LIST_HEAD(managed_lost);
+/* Of both. UVM's lock on an address space keeps the parts of that as they are. */
 static DEFINE_SPINLOCK(managed_lock);
 static atomic_t managed_count;
-
-/* By address space, and in it by place. */
-static bool lies_before(const void *space, u64 start, const struct managed *managed)
-{
-	return space != managed->space ? space < managed->space : start < managed->start;
-}
-
-static void managed_add(struct managed *managed)
-{
-	struct rb_node **at = &managed_tree.rb_node, *above = NULL;
-	const struct managed *other;
-
-	spin_lock(&managed_lock);
-	while (*at) {
-		above = *at;
-		other = rb_entry(above, struct managed, node);
-		at = lies_before(managed->space, managed->start, other) ? &above->rb_left : &above->rb_right;
-	}
-	rb_link_node(&managed->node, above, at);
-	rb_insert_color(&managed->node, &managed_tree);
-	atomic_inc(&managed_count);
-	spin_unlock(&managed_lock);
-}
-
-/* The mapping that a part of an address space is of; NULL: none of a container. Under the lock. */
-static struct managed *managed_find(const void *space, u64 start, u64 end)
-{
-	struct managed *best = NULL, *managed;
-	struct rb_node *at = managed_tree.rb_node;
-
-	while (at) {
-		managed = rb_entry(at, struct managed, node);
-		if (lies_before(space, start, managed)) {
-			at = at->rb_left;
-		} else {
-			best = managed;
-			at = at->rb_right;
-		}
-	}
-	return best && best->space == space && end <= best->end ? best : NULL;
-}
 
 static void managed_drop(struct managed *managed)
 {
@@ -82,6 +40,7 @@ static void managed_drop(struct managed *managed)
 		engine->logic->hold_drop(&engine->core, &managed->hold[i]);
 	if (engine)
 		km_engine_put(engine);
+	atomic_dec(&managed_count);
 	kfree(managed);
 }
 
@@ -103,35 +62,47 @@ static u32 charge(struct km_engine *engine, struct cgpu_hold_request *request, u
 	return err == -ENOMEM ? NV_ERR_NO_MEMORY : NV_ERR_INSUFFICIENT_RESOURCES;
 }
 
-/* Of the whole pieces that a range may come to take. */
-static u64 piece_bytes(const struct uvm_range *range)
+/* Put a mapping that is charged on record. */
+static u32 managed_add(struct managed *managed, struct live_part *part)
 {
-	return round_up(range->end + 1, CHUNK_BYTES) - round_down(range->start, CHUNK_BYTES);
+	bool added;
+
+	atomic_inc(&managed_count);
+	spin_lock(&managed_lock);
+	added = live_add(&managed_tree, &managed->live, part);
+	spin_unlock(&managed_lock);
+	if (added)
+		return NV_OK;
+	/* A range that was there went by its probe: what became of it is not known. */
+	managed_drop(managed);
+	kfree(part);
+	return NV_ERR_INSUFFICIENT_RESOURCES;
 }
 
-static u32 managed_charge(struct km_engine *engine, const struct km_identity *identity, const struct uvm_range *range)
+static u32 managed_begin(struct km_engine *engine, const struct km_identity *identity, const struct uvm_range *range)
 {
 	struct cgpu_hold_request request = {
 		.slot = identity->slot,
 		.generation = identity->generation,
 		.tgid = task_tgid_nr(current),
-		.bytes = piece_bytes(range),
+		.bytes = live_chunk_bytes(range->start, range->end),
 	};
 	u32 gpus = engine->logic->container_gpus(&engine->core, identity->slot, identity->generation);
 	struct managed *managed = kzalloc(struct_size(managed, hold, hweight32(gpus)), GFP_KERNEL_ACCOUNT);
-	u32 status;
+	struct live_part *part = kzalloc(sizeof(*part), GFP_KERNEL_ACCOUNT);
+	u32 status = NV_ERR_NO_MEMORY;
 
-	if (!managed)
-		return NV_ERR_NO_MEMORY;
-	managed->space = range->space;
-	managed->start = range->start;
-	managed->end = range->end;
-	managed->left = range->end - range->start + 1;
-	status = gpus ? charge(engine, &request, gpus, managed) : NV_ERR_INSUFFICIENT_PERMISSIONS;
+	if (part && managed) {
+		part->start = range->start;
+		part->end = range->end;
+		managed->live.space = range->space;
+		INIT_LIST_HEAD(&managed->lost);
+		status = gpus ? charge(engine, &request, gpus, managed) : NV_ERR_INSUFFICIENT_PERMISSIONS;
+	}
 	if (status == NV_OK)
-		managed_add(managed);
-	else
-		kfree(managed);
+		return managed_add(managed, part);
+	kfree(managed);
+	kfree(part);
 	return status;
 }
 
@@ -145,7 +116,7 @@ static u32 managed_judge(const struct km_identity *identity, const struct uvm_ra
 	engine = km_engine_get();
 	if (!engine)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
-	status = managed_charge(engine, identity, range);
+	status = managed_begin(engine, identity, range);
 	km_engine_put(engine);
 	return km_enforce() ? status : NV_OK;
 }
@@ -197,25 +168,6 @@ static bool managed_create_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(managed_create_wants);
 
-/* Take a part off. Returns the mapping that it was of, with last set when nothing of that is left. */
-static struct managed *managed_take(const void *space, u64 start, u64 end, bool *last)
-{
-	struct managed *managed;
-
-	spin_lock(&managed_lock);
-	managed = managed_find(space, start, end);
-	if (managed) {
-		managed->left -= min(managed->left, end - start + 1);
-		*last = managed->left == 0;
-		if (*last) {
-			rb_erase(&managed->node, &managed_tree);
-			atomic_dec(&managed_count);
-		}
-	}
-	spin_unlock(&managed_lock);
-	return managed;
-}
-
 static void managed_shrink(const struct managed *managed, u64 bytes)
 {
 	struct km_engine *engine = km_engine_get_surely();
@@ -227,23 +179,51 @@ static void managed_shrink(const struct managed *managed, u64 bytes)
 		km_engine_put(engine);
 }
 
+/* Take a piece off what is live. Returns the mapping that it was of, with last set when nothing of that is left; NULL: it
+ * was of none, as a range that was put into a hole of a mapping. */
+static struct managed *managed_take(const void *space, u64 start, u64 end, bool *last)
+{
+	struct live_part *part, *spare = NULL;
+	struct managed *managed;
+
+	spin_lock(&managed_lock);
+	part = live_find(&managed_tree, space, start, end);
+	spin_unlock(&managed_lock);
+	if (!part)
+		return NULL;
+	managed = container_of(part->of, struct managed, live);
+	if (live_splits(part, start, end))
+		spare = kmalloc(sizeof(*spare), GFP_KERNEL_ACCOUNT);
+	spin_lock(&managed_lock);
+	part = live_take(&managed_tree, part, start, end, spare);
+	if (managed->live.lost && list_empty(&managed->lost))
+		list_add(&managed->lost, &managed_lost);
+	*last = managed->live.parts == 0 && !managed->live.lost;
+	spin_unlock(&managed_lock);
+	kfree(part);
+	return managed;
+}
+
 static void managed_part_gone(const void *space, u64 start, u64 end)
 {
-	u64 first = round_up(start, CHUNK_BYTES), after = round_down(end + 1, CHUNK_BYTES);
 	bool last = false;
 	struct managed *managed = managed_take(space, start, end, &last);
+	u64 bytes = live_chunk_bytes_inside(start, end);
 
-	if (!managed)
-		return;
-	if (last)
+	if (managed && last)
 		managed_drop(managed);
-	else if (after > first)
-		managed_shrink(managed, after - first);
+	else if (managed && bytes)
+		managed_shrink(managed, bytes);
 }
 
 static bool managed_destroy_wants(struct pt_regs *regs)
 {
-	return atomic_read(&managed_count) && !km_record_current();
+	const struct km_record *record;
+
+	if (!atomic_read(&managed_count))
+		return false;
+	record = km_record_current();
+	return !record || READ_ONCE(record->ends_space);
 }
 NOKPROBE_SYMBOL(managed_destroy_wants);
 
@@ -267,13 +247,64 @@ static __nocfi void managed_destroy(const struct uvm_range *range, void *deferre
 	km_probe_leave();
 }
 
+/* A mapping that is still on record of an address space, or of any for NULL; it is no longer. Under the lock. */
+static struct managed *managed_left(const void *space)
+{
+	struct managed *managed;
+	struct live_part *part;
+
+	while ((part = live_any(&managed_tree, space))) {
+		managed = container_of(part->of, struct managed, live);
+		kfree(live_take(&managed_tree, part, part->start, part->end, NULL));
+		/* Those of which something is lost are on the list. */
+		if (!managed->live.parts && !managed->live.lost)
+			return managed;
+	}
+	list_for_each_entry(managed, &managed_lost, lost) {
+		if (space && managed->live.space != space)
+			continue;
+		list_del(&managed->lost);
+		return managed;
+	}
+	return NULL;
+}
+
+/* No range is there any more: what could not be followed to its end has ended, too. */
+static void managed_space_ended(const void *space)
+{
+	struct managed *managed;
+
+	do {
+		spin_lock(&managed_lock);
+		managed = managed_left(space);
+		spin_unlock(&managed_lock);
+		if (managed)
+			managed_drop(managed);
+	} while (managed);
+}
+
+static bool managed_space_wants(struct pt_regs *regs)
+{
+	return atomic_read(&managed_count) && !km_record_current();
+}
+NOKPROBE_SYMBOL(managed_space_wants);
+
+/* uvm_va_space_destroy(), in whatever task or thread. It has its ranges destroyed, which that probe sees. */
+static __nocfi void managed_space_destroy(const void *space)
+{
+	void (*original)(const void *) = (void *)km_probe_managed_space.original;
+	struct km_record *record = km_record_begin_surely();
+
+	WRITE_ONCE(record->ends_space, true);
+	original(space);
+	managed_space_ended(space);
+	km_record_end(record);
+	km_probe_leave();
+}
+
 void km_managed_clear(void)
 {
-	struct managed *managed, *next;
-
-	rbtree_postorder_for_each_entry_safe(managed, next, &managed_tree, node) managed_drop(managed);
-	managed_tree = RB_ROOT;
-	atomic_set(&managed_count, 0);
+	managed_space_ended(NULL);
 }
 
 struct km_probe km_probe_managed_create = {
@@ -288,4 +319,11 @@ struct km_probe km_probe_managed_destroy = {
 	.symbol = "uvm_va_range_destroy",
 	.replacement = managed_destroy,
 	.wants = managed_destroy_wants,
+};
+
+struct km_probe km_probe_managed_space = {
+	.module = "nvidia_uvm",
+	.symbol = "uvm_va_space_destroy",
+	.replacement = managed_space_destroy,
+	.wants = managed_space_wants,
 };

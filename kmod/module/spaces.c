@@ -49,6 +49,7 @@ static u32 spaces_create(unsigned long mapping, unsigned long space, unsigned lo
 
 /* Destruction first: nothing may be charged whose end would not be seen. */
 static struct km_probe *const uvm_probes[] = {
+	&km_probe_managed_space,
 	&km_probe_managed_destroy,
 	&km_probe_managed_create,
 	&km_probe_uvm_gpu,

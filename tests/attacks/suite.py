@@ -9,6 +9,7 @@ from tests.attacks import (
     deep_bind,
     docker_in_docker,
     exported_memory,
+    filled_hole,
     fork_bomb,
     kept_descriptor,
     kept_mapping,
@@ -36,6 +37,7 @@ FILES = (
     leak_after_failed_dup,
     kept_descriptor,
     kept_mapping,
+    filled_hole,
     restarted_calls,
     fork_bomb,
 )

@@ -32,6 +32,7 @@ LACKING = [
     ("nvidia", "nvidia_dev_get"),
     ("nvidia-uvm", "uvm_va_range_create_mmap"),
     ("nvidia-uvm", "uvm_va_range_destroy"),
+    ("nvidia-uvm", "uvm_va_space_destroy"),
     ("nvidia-uvm", "uvm_va_space_create"),
     ("nvidia-uvm", "uvm_gpu_retain_by_uuid"),
 ]

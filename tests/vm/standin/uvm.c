@@ -77,7 +77,8 @@ bool uvm_hmm_is_enabled(const struct uvm_va_space *va_space)
 	return !uvm_disable_hmm && va_space->mm && !(va_space->flags & UVM_INIT_FLAGS_DISABLE_HMM);
 }
 
-static void destroy_space(struct uvm_va_space *space)
+/* uvm_va_space.c */
+noinline void uvm_va_space_destroy(struct uvm_va_space *space)
 {
 	struct uvm_va_range *range;
 	unsigned int i;
@@ -117,7 +118,7 @@ static noinline __noclone int uvm_release(struct inode *inode, struct file *filp
 	struct uvm_file *file = filp->private_data;
 
 	if (file->type == UVM_FD_VA_SPACE)
-		destroy_space(file->space);
+		uvm_va_space_destroy(file->space);
 	if (file->type == UVM_FD_MM)
 		fput(file->target);
 	kfree(file);

@@ -81,6 +81,7 @@ bool uvm_creates_at_once(void);
 u32 uvm_va_space_create(struct address_space *mapping, struct uvm_va_space **va_space_ptr, u64 flags);
 struct uvm_va_space *uvm_va_space_open(void);
 u32 uvm_va_space_initialize(struct uvm_va_space *va_space, u64 flags);
+void uvm_va_space_destroy(struct uvm_va_space *space);
 bool uvm_hmm_is_enabled(const struct uvm_va_space *va_space);
 
 /* uvm_ioctl.c */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel's names of types, for files of the module that run on the host. */
+#ifndef SHIM_TYPES_H
+#define SHIM_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint32_t u32;
+typedef uint64_t u64;
+#define U64_MAX UINT64_MAX
+
+#endif
