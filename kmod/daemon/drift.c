@@ -4,6 +4,7 @@
 #include "cgroup.h"
 #include "drift.h"
 #include "engine.h"
+#include "handed.h"
 
 #define PROCESSES_MAX 950 /* NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT, ctrl2080gpu.h */
 
@@ -28,6 +29,18 @@ static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
 	return 0;
 }
 
+/* Of what a container has handed out nobody is charged for the memory: it is drift, and not what others may have. */
+static int is_handed(struct cgpud *d, u32 gpu, s32 tgid, u64 bytes)
+{
+	if (!handed_files(&d->devices, tgid))
+		return 0;
+	events_log(&d->events, LOG_LEVEL_WARNING,
+		"process %d: has %llu bytes of GPU %u, and is in no slice, by files of the driver that were opened in "
+		"another container: they count as drift",
+		tgid, (unsigned long long)bytes, gpu);
+	return 1;
+}
+
 /* Negative: the driver does not say. */
 static int view_processes(struct cgpud *d, u32 gpu, struct cgpu_card_view *view)
 {
@@ -40,7 +53,7 @@ static int view_processes(struct cgpud *d, u32 gpu, struct cgpu_card_view *view)
 		if (driver_process_bytes(&d->driver, gpu, tgid[i], &bytes) < 0 || bytes == 0)
 			continue;
 		view->users++;
-		if (is_contained(d, gpu, tgid[i]))
+		if (is_contained(d, gpu, tgid[i]) || is_handed(d, gpu, tgid[i], bytes))
 			continue;
 		view->strangers++;
 		view->outside += bytes;

@@ -7,7 +7,7 @@
 #include <linux/notifier.h>
 #include <linux/workqueue.h>
 
-#include "km.h"
+#include "openers.h"
 
 static struct km_probe *const driver_probes[] = {
 	&km_probe_copy_from,
@@ -20,6 +20,8 @@ static struct km_probe *const driver_probes[] = {
 	&km_probe_dma_buf_undup,
 	&km_probe_dma_buf,
 	&km_probe_dev_get,
+	&km_probe_opened_close,
+	&km_probe_opened_ioctl,
 	/* Last: with this one calls begin to be judged. */
 	&km_probe_rm_ioctl,
 };
@@ -158,6 +160,7 @@ static int driver_attach(void)
 	u32 i;
 	int err;
 
+	km_openers_choose();
 	for (i = 0; i < ARRAY_SIZE(driver_probes); i++) {
 		err = km_probe_attach(driver_probes[i]);
 		if (err == 0 || (err == -ENOENT && driver_probes[i]->optional))
@@ -249,6 +252,7 @@ static void driver_forget(void)
 	/* A thread that closed a file may still be on its way out of here. */
 	km_probes_drain();
 	km_files_clear();
+	km_openers_clear();
 	km_kept_clear();
 	km_managed_clear();
 }

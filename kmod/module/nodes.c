@@ -2,7 +2,7 @@
 /* Device nodes that are closed to containers, by whatever name: those of cards that were not granted, and the display's. */
 #include <linux/fs.h>
 
-#include "km.h"
+#include "openers.h"
 
 #define DRM_MAJOR_NR 226u /* Documentation/admin-guide/devices.txt */
 
@@ -50,6 +50,11 @@ static __nocfi int nodes_run_open(struct inode *inode, struct file *file)
 	return err;
 }
 
+static int nodes_open_contained(struct inode *inode, struct file *file, const struct km_identity *identity)
+{
+	return nodes_may_open(inode, identity) ? km_openers_open(nodes_run_open, inode, file) : -EPERM;
+}
+
 /* chrdev_open(): a character device is opened, by whatever name. */
 static int nodes_open(struct inode *inode, struct file *file)
 {
@@ -57,7 +62,7 @@ static int nodes_open(struct inode *inode, struct file *file)
 	int err = km_identity_find(&identity);
 
 	if (err >= 0)
-		err = err == 0 || nodes_may_open(inode, &identity) ? nodes_run_open(inode, file) : -EPERM;
+		err = err ? nodes_open_contained(inode, file, &identity) : nodes_run_open(inode, file);
 	km_probe_leave();
 	return err;
 }

@@ -3,7 +3,7 @@
  * UVM's address spaces, and the probes of nvidia_uvm. Memory that UVM takes by itself for a process by HMM passes nothing
  * that could be charged: it is closed to containers.
  */
-#include "km.h"
+#include "openers.h"
 
 static struct km_probe spaces_probe_flags = {
 	.module = "nvidia_uvm",
@@ -53,6 +53,10 @@ static struct km_probe *const uvm_probes[] = {
 	&km_probe_managed_destroy,
 	&km_probe_managed_create,
 	&km_probe_uvm_gpu,
+	&km_probe_uvm_close,
+	&km_probe_uvm_open,
+	&km_probe_uvm_ioctl,
+	&km_probe_uvm_mmap,
 	&spaces_probe_flags,
 };
 

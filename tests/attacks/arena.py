@@ -65,8 +65,17 @@ class Arena(Protocol):
     def tenant(self) -> Tenant:
         """Return a slice of LIMIT bytes, another one each time."""
 
+    def outside(self, *command: Word) -> Running:
+        """Start a command that is in no slice."""
+
     def seen(self, tenant: Tenant) -> Seen:
         """Look at engine and card at once."""
+
+    def drift(self) -> int:
+        """Return what the engine says that the card is short of beyond what is charged, in bytes."""
+
+    def log(self) -> str:
+        """Return what the engine has logged."""
 
     def path(self, path: Path) -> str:
         """Return where a file of this machine lies there."""

@@ -14,7 +14,7 @@ from tests.attacks.arena import DAEMON, LIMIT, Seen, Tenant, Word
 from tests.attacks.attack import numbers
 from tests.attacks.build import uvm_probe
 from tests.daemon.hangs import next_line
-from tests.daemon.harness import PROBE, Daemon, Sliced, eventually
+from tests.daemon.harness import PROBE, Daemon, eventually
 from tests.integration.commands import Outcome
 
 SECONDS = 60
@@ -23,9 +23,9 @@ SECONDS = 60
 class DaemonRunning:
     """A program under a listener."""
 
-    def __init__(self, sliced: Sliced) -> None:
+    def __init__(self, process: subprocess.Popen[str]) -> None:
         """Keep it."""
-        self._process = sliced.process
+        self._process = process
         self._printed: list[str] = []
 
     def line(self, start: str) -> str:
@@ -62,7 +62,7 @@ class DaemonTenant:
     def start(self, *command: Word) -> DaemonRunning:
         """Start a command in it."""
         words = [str(word) for word in command]
-        self._running.append(DaemonRunning(self._daemon.join(self.first, *words)))
+        self._running.append(DaemonRunning(self._daemon.join(self.first, *words).process))
         return self._running[-1]
 
     def run(self, *command: Word) -> Outcome:
@@ -86,6 +86,7 @@ class DaemonArena:
         """Use a daemon that has one T4."""
         self._daemon = daemon
         self._tenants: list[DaemonTenant] = []
+        self._outside: list[DaemonRunning] = []
         self.dev = str(daemon.run / "sim")
         self.scratch = str(scratch)
 
@@ -93,6 +94,20 @@ class DaemonArena:
         """Make a slice."""
         self._tenants.append(DaemonTenant(self._daemon, len(self._tenants) + 1))
         return self._tenants[-1]
+
+    def outside(self, *command: Word) -> DaemonRunning:
+        """Start a command without a listener."""
+        words = [str(word) for word in command]
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
+        )
+        self._outside.append(DaemonRunning(process))
+        return self._outside[-1]
 
     def seen(self, tenant: Tenant) -> Seen:
         """Look."""
@@ -104,6 +119,14 @@ class DaemonArena:
         command = [str(PROBE), "--dev", self.dev, "info"]
         printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return numbers(printed)["used"]
+
+    def drift(self) -> int:
+        """Read it."""
+        return int(self._daemon.read("0/drift"))
+
+    def log(self) -> str:
+        """Return the daemon's."""
+        return self._daemon.log()
 
     def path(self, path: Path) -> str:
         """Return it as it is: the same machine."""
@@ -118,7 +141,11 @@ class DaemonArena:
         eventually(condition, what)
 
     def clear(self) -> None:
-        """End all slices, and wait until nothing is left of them."""
+        """End all slices and what runs outside, and wait until nothing is left of them."""
+        for running in self._outside:
+            running.kill()
+            running.finish()
+        self._outside.clear()
         for tenant in self._tenants:
             tenant.end()
         self._tenants.clear()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Managed memory with a hole, and what is put into the hole.
 
-Who gives back by the places of what UVM takes apart gives back for whatever lies there: with ranges that cost
-nothing, made and freed in the hole again and again, all of a mapping's charge is gone while the mapping is there.
+Who gives back by the places of what UVM takes apart gives back for whatever lies there: with ranges that
+cost nothing, made and freed in the hole again and again, all of a mapping's charge is gone while it is there.
 """
 
 from __future__ import annotations

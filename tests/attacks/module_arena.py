@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.attacks.arena import LIMIT, MODULE, Seen, Tenant, Word
 from tests.integration.commands import eventually
-from tests.vm.node import build_standin
+from tests.vm.node import TREE, build_standin
 from tests.vm.process import Finished, Process
 from tests.vm.slices import Slice
 from tests.vm.stage import Stage
@@ -104,11 +104,27 @@ class ModuleArena:
         self._handed_out += 1
         return ModuleTenant(self._stage, self._stage.slices[self._handed_out - 1])
 
+    def outside(self, *command: Word) -> ModuleRunning:
+        """Start a command in no container."""
+        machine = self._stage.machine
+        words = [machine.seen(word) if isinstance(word, Path) else str(word) for word in command]
+        process = machine.start(words, input=None)
+        self._stage.processes.append(process)
+        return ModuleRunning(process, machine.scaled(SECONDS))
+
     def seen(self, tenant: Tenant) -> Seen:
         """Look."""
         assert isinstance(tenant, ModuleTenant)
         view = self._stage.view()
         return Seen(view.used[0, tenant.container.name], view.cards[0]["used"])
+
+    def drift(self) -> int:
+        """Read it."""
+        return int(self._stage.machine.read_file(f"{TREE}/0/drift"))
+
+    def log(self) -> str:
+        """Return the kernel's."""
+        return self._stage.machine.dmesg()
 
     def path(self, path: Path) -> str:
         """Return where the guest has it."""

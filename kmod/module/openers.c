@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files of nvidia and nvidia_uvm that a container's tasks have opened. A container can send one to a process outside of
+ * all slices, which has no other way to the card, and whose calls nobody would judge: a call on such a file by a task of
+ * no container is refused. Those of another sliced container are judged as that one's. Who has a way to the card opens
+ * files of its own. As the file is known at the driver's entry points, this holds for all calls on it: dma-bufs, and
+ * whatever of UVM is not looked at elsewhere.
+ */
+#include <linux/fs.h>
+#include <linux/hashtable.h>
+#include <linux/slab.h>
+
+#include "openers.h"
+
+#define BUCKETS_BITS 10
+
+struct opened {
+	struct hlist_node node;
+	const struct file *file; /* only compared */
+	struct rcu_head rcu;
+};
+
+static DEFINE_HASHTABLE(opened_table, BUCKETS_BITS);
+/* Also taken by probes. */
+static DEFINE_RAW_SPINLOCK(opened_lock);
+static atomic_t opened_count;
+
+static struct opened *opened_find(const struct file *file)
+{
+	struct opened *opened;
+
+	hash_for_each_possible_rcu(opened_table, opened, node, (unsigned long)file, lockdep_is_held(&opened_lock)) {
+		if (opened->file == file)
+			return opened;
+	}
+	return NULL;
+}
+
+static bool opened_has(const struct file *file)
+{
+	bool has;
+
+	if (!atomic_read(&opened_count))
+		return false;
+	rcu_read_lock();
+	has = opened_find(file) != NULL;
+	rcu_read_unlock();
+	return has;
+}
+
+static void opened_add(struct opened *opened, const struct file *file)
+{
+	unsigned long flags;
+
+	opened->file = file;
+	raw_spin_lock_irqsave(&opened_lock, flags);
+	hash_add_rcu(opened_table, &opened->node, (unsigned long)file);
+	atomic_inc(&opened_count);
+	raw_spin_unlock_irqrestore(&opened_lock, flags);
+}
+
+/* Nobody has the file before this returns, so no call on it comes too early. */
+int km_openers_open(int (*open)(struct inode *inode, struct file *file), struct inode *inode, struct file *file)
+{
+	struct opened *opened = kmalloc(sizeof(*opened), GFP_KERNEL_ACCOUNT);
+	int err = opened ? open(inode, file) : -ENOMEM;
+
+	if (err == 0)
+		opened_add(opened, file);
+	else
+		kfree(opened);
+	return err;
+}
+
+/* Its last reference is gone. Any context. */
+static void opened_remove(const struct file *file)
+{
+	struct opened *opened;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&opened_lock, flags);
+	opened = opened_find(file);
+	if (opened) {
+		hash_del_rcu(&opened->node);
+		atomic_dec(&opened_count);
+	}
+	raw_spin_unlock_irqrestore(&opened_lock, flags);
+	if (opened)
+		kfree_rcu(opened, rcu);
+}
+NOKPROBE_SYMBOL(opened_remove);
+
+void km_openers_clear(void)
+{
+	struct opened *opened;
+	struct hlist_node *next;
+	u32 bucket;
+
+	hash_for_each_safe(opened_table, bucket, next, opened, node) opened_remove(opened->file);
+}
+
+/* Whether the current task is none of a container, for all that is known without km_identity_find(). */
+static bool opened_by_others(const struct file *file)
+{
+	struct km_identity identity;
+
+	return km_enforce() && opened_has(file) && !km_identity_of_current(&identity);
+}
+NOKPROBE_SYMBOL(opened_by_others);
+
+/* Its container is known from here on: the probes further in judge the call. */
+static bool openers_may_call(void)
+{
+	struct km_identity identity;
+
+	if (km_identity_find(&identity) > 0)
+		return true;
+	pr_warn_ratelimited(
+		"%s (pid %d): is in no sliced container, and used a file of the driver that one has opened: "
+		"refused\n",
+		current->comm, task_tgid_nr(current));
+	return false;
+}
+
+/* --- nvidia --- */
+
+static bool opened_close_wants(struct pt_regs *regs)
+{
+	const struct file *file = (const struct file *)regs_get_kernel_argument(regs, 1);
+
+	if (opened_has(file))
+		opened_remove(file);
+	return false;
+}
+NOKPROBE_SYMBOL(opened_close_wants);
+
+static bool first_is_opened(struct pt_regs *regs)
+{
+	return opened_by_others((const struct file *)regs_get_kernel_argument(regs, 0));
+}
+NOKPROBE_SYMBOL(first_is_opened);
+
+static bool second_is_opened(struct pt_regs *regs)
+{
+	return opened_by_others((const struct file *)regs_get_kernel_argument(regs, 1));
+}
+NOKPROBE_SYMBOL(second_is_opened);
+
+/* nvidia_unlocked_ioctl(), since 545. */
+static __nocfi long opened_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+	long (*original)(struct file *, unsigned int, unsigned long) = (void *)km_probe_opened_ioctl.original;
+	long result = openers_may_call() ? original(file, command, argument) : -EPERM;
+
+	km_probe_leave();
+	return result;
+}
+
+/* nvidia_ioctl(), up to 535: what its callers have in common. */
+static __nocfi int opened_ioctl_old(
+	struct inode *inode, struct file *file, unsigned int command, unsigned long argument)
+{
+	int (*original)(struct inode *, struct file *, unsigned int, unsigned long) =
+		(void *)km_probe_opened_ioctl.original;
+	int result = openers_may_call() ? original(inode, file, command, argument) : -EPERM;
+
+	km_probe_leave();
+	return result;
+}
+
+void km_openers_choose(void)
+{
+	bool old = !km_symbol("nvidia", "nvidia_unlocked_ioctl");
+
+	km_probe_opened_ioctl.symbol = old ? "nvidia_ioctl" : "nvidia_unlocked_ioctl";
+	km_probe_opened_ioctl.replacement = old ? (void *)opened_ioctl_old : (void *)opened_ioctl;
+	km_probe_opened_ioctl.wants = old ? second_is_opened : first_is_opened;
+}
+
+struct km_probe km_probe_opened_ioctl = { .module = "nvidia" };
+
+/* The probe alone does it. */
+struct km_probe km_probe_opened_close = {
+	.module = "nvidia",
+	.symbol = "nvidia_close",
+	.wants = opened_close_wants,
+};
+
+/* --- nvidia_uvm --- */
+
+static __nocfi int uvm_run_open(struct inode *inode, struct file *file)
+{
+	int (*original)(struct inode *, struct file *) = (void *)km_probe_uvm_open.original;
+	struct km_record *record = km_record_begin();
+	int err;
+
+	if (!record)
+		return -ENOMEM;
+	err = original(inode, file);
+	km_record_end(record);
+	return err;
+}
+
+/* uvm_open_entry() */
+static int uvm_open(struct inode *inode, struct file *file)
+{
+	struct km_identity identity;
+	int err = km_identity_find(&identity);
+
+	if (err >= 0)
+		err = err ? km_openers_open(uvm_run_open, inode, file) : uvm_run_open(inode, file);
+	km_probe_leave();
+	return err;
+}
+
+/* uvm_unlocked_ioctl_entry() */
+static __nocfi long uvm_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+	long (*original)(struct file *, unsigned int, unsigned long) = (void *)km_probe_uvm_ioctl.original;
+	long result = openers_may_call() ? original(file, command, argument) : -EPERM;
+
+	km_probe_leave();
+	return result;
+}
+
+/* uvm_mmap_entry(): managed memory */
+static __nocfi int uvm_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	int (*original)(struct file *, struct vm_area_struct *) = (void *)km_probe_uvm_mmap.original;
+	int result = openers_may_call() ? original(file, vma) : -EPERM;
+
+	km_probe_leave();
+	return result;
+}
+
+struct km_probe km_probe_uvm_open = {
+	.module = "nvidia_uvm",
+	.symbol = "uvm_open_entry",
+	.replacement = uvm_open,
+	.wants = km_probe_wants_contained,
+};
+
+struct km_probe km_probe_uvm_close = {
+	.module = "nvidia_uvm",
+	.symbol = "uvm_release_entry",
+	.wants = opened_close_wants,
+};
+
+struct km_probe km_probe_uvm_ioctl = {
+	.module = "nvidia_uvm",
+	.symbol = "uvm_unlocked_ioctl_entry",
+	.replacement = uvm_ioctl,
+	.wants = first_is_opened,
+};
+
+struct km_probe km_probe_uvm_mmap = {
+	.module = "nvidia_uvm",
+	.symbol = "uvm_mmap_entry",
+	.replacement = uvm_mmap,
+	.wants = first_is_opened,
+};
