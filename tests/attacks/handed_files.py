@@ -35,7 +35,9 @@ def files_handed_to_a_process_outside(arena: Arena) -> None:
     assert took["status"] & OUT, took
     expect(arena, tenant, 0)
     giver.finish()
-    # The files are still open there.
+    # The files are still open there, and nobody's who opened them.
+    taker.go_on()
+    assert rest(taker, "again")["status"] & OUT
     assert_held(arena, tenant)
     taker.finish()
     await_nothing(arena, tenant)

@@ -92,6 +92,16 @@ static u32 tail(u32 space, u32 page)
 	return last;
 }
 
+static bool is_live(u32 space, u32 first, u32 last)
+{
+	u32 page;
+
+	for (page = first; page <= last; page++)
+		if (live_find(&root, space_of(space), start_of(page), end_of(page)))
+			return true;
+	return false;
+}
+
 static void map(u32 space, u32 first, u32 last)
 {
 	struct live_part *part;
@@ -106,7 +116,8 @@ static void map(u32 space, u32 first, u32 last)
 	part->end = end_of(last);
 	mappings[i] = (struct mapping){ .live.space = space_of(space), .used = is_free(space, first, last) };
 	if (!mappings[i].used) {
-		/* UVM refuses a range where one is. */
+		/* UVM refuses a range where one is, and so is it refused here. */
+		CHECK(!is_live(space, first, last) || !live_add(&root, &mappings[i].live, part));
 		free(part);
 		return;
 	}

@@ -3,7 +3,8 @@
  * hand_out [--dev DIR] give SOCKET            opens the driver's files as a container does, in a mount namespace of its own,
  *                                             and sends them to whoever connects; ends with standard input
  * hand_out [--dev DIR] take SOCKET PIECE MORE makes a client on what it receives and fills the card in pieces; and maps MORE
- *                                             bytes of managed memory. Prints "took", and keeps it until a line comes.
+ *                                             bytes of managed memory. Prints "took", keeps it until a line comes, and
+ *                                             then begins once more: "again"
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -123,6 +124,8 @@ static int take(const struct settings *settings, const char *path, uint64_t piec
 	mapped = map(settings, files[2], more);
 	printf("took status=0x%x bytes=%llu mapped=%llu\n", status, (unsigned long long)bytes,
 		(unsigned long long)mapped);
+	client_next();
+	printf("again status=0x%x\n", begin(&session));
 	client_next();
 	return 0;
 }

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's open files, sent by a container to a process without a slice: what is said of its memory."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.build import client
+from tests.daemon.harness import MIB, PROBE, Daemon, eventually
+
+pytestmark = pytest.mark.root
+
+LIMIT = 1000 * MIB
+PIECE = 8 << 30  # once on the card
+REFUSE = "context_memory: 0\ndrift_reaction: refuse\n"
+SAID = "and is in no slice, by files of the driver that were opened in another container"
+
+
+@contextmanager
+def outside(*command: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """Run a program in no slice until it has taken what it can."""
+    with subprocess.Popen(
+        list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        while line := process.stdout.readline():
+            if line.startswith(("took", "count")):
+                break
+        assert line, "it ended before it had anything"
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.mark.enforcement
+def test_memory_by_files_of_a_container_is_drift(make_daemon: Callable[..., Daemon], base: Path) -> None:
+    """With drift_reaction: refuse nothing more is given of the card while somebody has such memory."""
+    daemon = make_daemon(config=REFUSE)
+    place = base / "handed"
+    giver = daemon.slice(1, f"gpu=0:{LIMIT}", "give", str(place), program=client("hand_out"))
+    giver.line("giving")
+    other = daemon.slice(2, f"gpu=0:{LIMIT}", "alloc=1M", "count", "hold")
+    other.line("count")
+    with outside(client("hand_out"), "--dev", daemon.run / "sim", "take", place, str(PIECE), "4096") as taker:
+        eventually(lambda: "nothing more is given of it" in daemon.log(), "nothing was said")
+        assert f"process {taker.pid}: has {PIECE} bytes of GPU 0, {SAID}" in daemon.log()
+        assert "0 processes outside of containers; nothing more is given" in daemon.log()
+        refused = daemon.enter(other, "expect=0x51", "alloc=1M")
+        out = refused.finish()
+        assert refused.process.returncode == 0, out
+    # The files keep it until the last of both has closed them.
+    giver.finish("\n")
+    eventually(lambda: "within drift_tolerance again" in daemon.log(), "it does not end")
+    other.finish("\n")
+
+
+def test_files_of_its_own_are_no_drift(make_daemon: Callable[..., Daemon]) -> None:
+    """A process outside that has opened its files itself is not named, and its memory is its own."""
+    daemon = make_daemon(config=REFUSE)
+    held = daemon.slice(1, f"gpu=0:{LIMIT}", "alloc=1M", "count", "hold")
+    held.line("count")
+    with outside(PROBE, "--dev", daemon.run / "sim", "alloc=8G", "count", "hold"):
+        eventually(lambda: int(daemon.read("0/memfree")) < PIECE, "nobody has looked")
+        eventually(lambda: int(daemon.read("0/drift")) == 0, "it is drift")
+    held.finish("\n")
+    assert SAID not in daemon.log()
