@@ -30,11 +30,13 @@ UNKNOWN = "999.99"
 LACKING = [
     ("nvidia", "rm_ioctl"),
     ("nvidia", "nvidia_dev_get"),
+    ("nvidia", "nvidia_close"),
     ("nvidia-uvm", "uvm_va_range_create_mmap"),
     ("nvidia-uvm", "uvm_va_range_destroy"),
     ("nvidia-uvm", "uvm_va_space_destroy"),
     ("nvidia-uvm", "uvm_va_space_create"),
     ("nvidia-uvm", "uvm_gpu_retain_by_uuid"),
+    ("nvidia-uvm", "uvm_unlocked_ioctl_entry"),
 ]
 BESIDE = ["expect=0x51", "alloc=2G", "alloc=1G", "info"]
 
