@@ -26,6 +26,12 @@ CONTEXTS = {
     "rm_cleanup_file_private": "called",
     "uvm_va_range_create_mmap": "called mmap-locked",
     "uvm_va_range_destroy": "called mmap-locked",
+    "uvm_va_space_destroy": "called kernel",
+    "uvm_open_entry": "called",
+    "uvm_unlocked_ioctl_entry": "called",
+    "uvm_mmap_entry": "called mmap-locked",
+    "uvm_release_entry": "called kernel",
+    "nvidia_close": "called",
     "nvUvmInterfaceDupMemory": "",
     "nv_dma_buf_export": "",
 }
