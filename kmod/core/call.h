@@ -54,6 +54,7 @@ struct core_frame {
 	u32 status; /* for CGPU_ANSWER */
 	u32 unknown_class; /* or one that is not charged; 0: none */
 	u32 unknown_escape; /* its number and 1; 0: none */
+	u32 unknown_control; /* 0: none */
 };
 
 /* What allocations have in common, wherever their fields sit. */
@@ -155,6 +156,13 @@ const char *core_class_name(u32 class);
 int core_escape_passes(u32 nr);
 /* What to log of a call that was refused for something unknown. Returns 0 when that was said already. */
 int core_refusal_line(struct core_frame *frame, struct core_text *out);
+
+/* --- call_naming.c --- */
+
+/* What was judged of a control by its number: NV_CONTROL_*. */
+u32 core_control_verdict(u32 command);
+/* Those whose parameters name a client. Any other one is refused. */
+enum cgpu_verdict core_begin_naming(struct core_frame *frame, u32 command);
 
 /* --- call_pids.c --- */
 

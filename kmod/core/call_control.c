@@ -79,16 +79,10 @@ static int samples_are_translated(const struct core_frame *frame)
 	return frame->abi->NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE.pOsPidInfo != NV_ABI_ABSENT;
 }
 
-enum cgpu_verdict core_begin_control(struct core_frame *frame)
+/* A control for which the table says that it is judged here. */
+static enum cgpu_verdict judge(struct core_frame *frame, u32 command)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
-
-	if (frame->call->bytes != at->bytes)
-		return core_refuse(frame, EINVAL);
-	frame->status_at = at->status;
-	if (core_control_schedules(core_get32(frame->call->top, at->cmd)))
-		return core_begin_sched(frame, core_get32(frame->call->top, at->cmd));
-	switch (core_get32(frame->call->top, at->cmd)) {
+	switch (command) {
 	case NV2080_CTRL_CMD_FB_GET_INFO:
 		return info_control(frame, frame->abi->NV2080_CTRL_FB_GET_INFO_PARAMS.bytes, CORE_OP_FB_INFO);
 	case NV2080_CTRL_CMD_FB_GET_INFO_V2:
@@ -110,6 +104,11 @@ enum cgpu_verdict core_begin_control(struct core_frame *frame)
 	case NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS:
 		/* Of processes that have ended: nobody can tell whose they were. */
 		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
+	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
+	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
+	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
+		return core_begin_transfer(frame, command);
 	case NV2080_CTRL_CMD_GPU_SET_PARTITIONS:
 	case NV2080_CTRL_CMD_GPU_CONFIGURE_PARTITION:
 	case NV2080_CTRL_CMD_GPU_SET_PARTITIONING_MODE:
@@ -120,12 +119,30 @@ enum cgpu_verdict core_begin_control(struct core_frame *frame)
 	case NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS:
 		/* The driver's own limits on cgroups, which it lets whoever may administrate the machine set. */
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
-	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
-	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
-	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
-		return core_begin_transfer(frame, core_get32(frame->call->top, at->cmd));
 	default:
+		return core_control_schedules(command) ? core_begin_sched(frame, command) :
+							 core_begin_naming(frame, command);
+	}
+}
+
+enum cgpu_verdict core_begin_control(struct core_frame *frame)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
+	u32 command;
+
+	if (frame->call->bytes != at->bytes)
+		return core_refuse(frame, EINVAL);
+	frame->status_at = at->status;
+	command = core_get32(frame->call->top, at->cmd);
+	switch (core_control_verdict(command)) {
+	case NV_CONTROL_PASS:
 		return CGPU_CONTINUE;
+	case NV_CONTROL_JUDGE:
+		return judge(frame, command);
+	case NV_CONTROL_REFUSE:
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	default:
+		frame->unknown_control = command;
+		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
 	}
 }

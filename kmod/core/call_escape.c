@@ -68,6 +68,13 @@ int core_refusal_line(struct core_frame *frame, struct core_text *out)
 			       " is not known here and was refused");
 		return 1;
 	}
+	/* Beside the classes: their numbers do not meet, but for the first few. */
+	if (is_news(container, &container->refused_class, frame->unknown_control)) {
+		core_text_string(out, ": driver control ");
+		core_text_hex(out, frame->unknown_control);
+		core_text_string(out, " is not known here and was refused");
+		return 1;
+	}
 	if (is_news(container, &container->refused_escape, frame->unknown_escape)) {
 		core_text_string(out, ": driver escape ");
 		core_text_number(out, frame->unknown_escape - 1);

@@ -28,8 +28,8 @@ static uint32_t lever_address_type(struct control *control, struct object *root)
 static uint32_t lever_share_policy(struct control *control, struct object *root)
 {
 	struct sim *sim = control->call->sim;
-	const struct card_layout_NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS *at =
-		&sim->card_abi->NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS;
+	const struct nv_layout_NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS *at =
+		&sim->abi->NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS;
 	const uint8_t *params = control->params;
 
 	return share_root(sim, root, get16(params, at->sharePolicy_type), params[at->sharePolicy_action],
@@ -78,7 +78,7 @@ static const struct control_entry entries[] = {
 	{ NV0000_CTRL_CMD_CLIENT_GET_ADDR_SPACE_TYPE, NV01_ROOT_CLIENT,
 		CARD_PARAMS(NV0000_CTRL_CLIENT_GET_ADDR_SPACE_TYPE_PARAMS), LEVER(lever_address_type, RIGHTS_NONE) },
 	{ NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY, NV01_ROOT_CLIENT,
-		CARD_PARAMS(NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS),
+		NV_PARAMS(NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS),
 		LEVER(lever_share_policy, RIGHTS_NONE) },
 	{ NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES, NV01_DEVICE_0, CARD_PARAMS(NV0080_CTRL_GPU_GET_NUM_SUBDEVICES_PARAMS),
 		ANSWER(control_subdevices, RIGHTS_NONE) },

@@ -21,11 +21,13 @@ from tests.attacks import (
     own_loader,
     restarted_calls,
     static_binary,
+    unjudged_controls,
     unset_environment,
 )
 from tests.attacks.attack import Attack
 
 FILES = (
+    unjudged_controls,
     unset_environment,
     own_loader,
     static_binary,

@@ -141,7 +141,7 @@ static void controls_need_a_known_subdevice(void)
 	CHECK_EQ(control(bench, 0xd0, NV2080_CTRL_CMD_FB_GET_INFO_V2, bytes), NV_ERR_INVALID_OBJECT_HANDLE);
 	CHECK_EQ(control(bench, 0x99, NV2080_CTRL_CMD_FB_GET_INFO_V2, bytes), NV_ERR_INVALID_OBJECT_HANDLE);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO_V2, bytes - 4), NV_ERR_INVALID_PARAM_STRUCT);
-	CHECK_EQ(control(bench, 0xd1, 0x20801101, 8), CONTINUED);
+	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_GPU_GET_NAME_STRING, 8), CONTINUED);
 	core_put64(bench->top, at->params, 0);
 	core_put32(bench->top, at->cmd, NV2080_CTRL_CMD_FB_GET_INFO_V2);
 	core_put32(bench->top, at->paramsSize, bytes);

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* What is judged of a control by its number, and the controls whose parameters name a client. */
+#include "call.h"
+
+static const struct nv_control *find_control(const struct nv_control *table, u32 count, u32 number)
+{
+	u32 low = 0, high = count;
+
+	while (low < high) {
+		u32 middle = low + (high - low) / 2;
+
+		if (table[middle].number == number)
+			return &table[middle];
+		if (table[middle].number < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+u32 core_control_verdict(u32 command)
+{
+	const struct nv_control *known = find_control(nv_controls, nv_controls_count, command);
+
+	if (known == NULL)
+		known = find_control(
+			nv_control_families, nv_control_families_count, command & ~(NV_CONTROL_FAMILY - 1));
+	return known ? known->verdict : NV_CONTROL_UNKNOWN;
+}
+
+static int is_own(struct core_frame *frame, u32 client)
+{
+	return core_client_find(frame->state, frame->call->slot, client) != CORE_NONE;
+}
+
+/* Channels are looked for in whatever client the parameters name, with no question whose it is. */
+static enum cgpu_verdict of_client(struct core_frame *frame, u32 bytes, u32 client_at)
+{
+	enum cgpu_verdict verdict;
+
+	if (bytes == 0)
+		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	if (core_control_params(frame, bytes, &verdict))
+		return verdict;
+	if (!is_own(frame, core_get32(frame->call->segment[0].data, client_at)))
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return core_execute(frame, CORE_OP_PLAIN);
+}
+
+/* As core_begin_share(): the driver does the same for both. */
+static enum cgpu_verdict share_policy(struct core_frame *frame)
+{
+	const struct nv_layout_NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS *at =
+		&frame->abi->NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS;
+	enum cgpu_verdict verdict;
+	const u8 *params;
+
+	if (!is_own(frame, core_get32(frame->call->top, frame->abi->NVOS54_PARAMETERS.hClient)))
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	if (core_control_params(frame, at->bytes, &verdict))
+		return verdict;
+	params = frame->call->segment[0].data;
+	if (core_get16(params, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT &&
+		!is_own(frame, core_get32(params, at->sharePolicy_target)))
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return core_execute(frame, CORE_OP_PLAIN);
+}
+
+enum cgpu_verdict core_begin_naming(struct core_frame *frame, u32 command)
+{
+	const struct nv_abi *abi = frame->abi;
+
+	switch (command) {
+	case NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY:
+		return share_policy(frame);
+	case NV2080_CTRL_CMD_GR_CTXSW_ZCULL_BIND:
+		return of_client(frame, abi->NV2080_CTRL_GR_CTXSW_ZCULL_BIND_PARAMS.bytes,
+			abi->NV2080_CTRL_GR_CTXSW_ZCULL_BIND_PARAMS.hClient);
+	case NV2080_CTRL_CMD_GR_CTXSW_PREEMPTION_BIND:
+		return of_client(frame, abi->NV2080_CTRL_GR_CTXSW_PREEMPTION_BIND_PARAMS.bytes,
+			abi->NV2080_CTRL_GR_CTXSW_PREEMPTION_BIND_PARAMS.hClient);
+	case NV2080_CTRL_CMD_GR_CTXSW_SETUP_BIND:
+		return of_client(frame, abi->NV2080_CTRL_GR_CTXSW_SETUP_BIND_PARAMS.bytes,
+			abi->NV2080_CTRL_GR_CTXSW_SETUP_BIND_PARAMS.hClient);
+	default:
+		/* The table says that it is judged, and nobody does. */
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	}
+}
