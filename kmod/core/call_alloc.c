@@ -67,18 +67,30 @@ static enum cgpu_verdict alloc_object(struct core_frame *frame, const struct cor
 	return core_execute(frame, CORE_OP_ALLOC);
 }
 
+/* 0: none is named. The driver asks nobody whose client it is (device_share.c, deviceInitClientShare). */
+static int names_other(struct core_frame *frame, const struct core_alloc *alloc, u32 at)
+{
+	u32 client = core_get32(frame->call->segment[0].data, at);
+
+	return client && client != alloc->handles.client &&
+		core_client_find(frame->state, frame->call->slot, client) == CORE_NONE;
+}
+
 static enum cgpu_verdict alloc_device(struct core_frame *frame, const struct core_alloc *alloc)
 {
+	const struct nv_layout_NV0080_ALLOC_PARAMETERS *at = &frame->abi->NV0080_ALLOC_PARAMETERS;
 	int more;
 	u32 gpu;
 
 	if (core_get64(frame->call->top, alloc->params_at) == 0)
 		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
-	more = core_alloc_copy_in(frame, alloc, frame->abi->NV0080_ALLOC_PARAMETERS.bytes);
+	more = core_alloc_copy_in(frame, alloc, at->bytes);
 	if (more)
 		return core_alloc_copy_in_verdict(frame, more);
-	gpu = gpu_of_device(
-		frame, core_get32(frame->call->segment[0].data, frame->abi->NV0080_ALLOC_PARAMETERS.deviceId));
+	/* It would have the other one's address space, with all that is mapped there. */
+	if (names_other(frame, alloc, at->hClientShare) || names_other(frame, alloc, at->hTargetClient))
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	gpu = gpu_of_device(frame, core_get32(frame->call->segment[0].data, at->deviceId));
 	if (gpu == CORE_NONE || !core_has_gpu(frame->state, gpu, frame->call->slot))
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return alloc_object(frame, alloc, CORE_OBJECT_DEVICE, gpu);
@@ -177,6 +189,22 @@ static enum cgpu_verdict alloc_surface(struct core_frame *frame, const struct co
 	return core_execute(frame, CORE_OP_PLAIN);
 }
 
+/* It stops and reads what another client has on the card. */
+static enum cgpu_verdict alloc_debugger(struct core_frame *frame, const struct core_alloc *alloc)
+{
+	const struct nv_layout_NV83DE_ALLOC_PARAMETERS *at = &frame->abi->NV83DE_ALLOC_PARAMETERS;
+	int more;
+
+	if (core_get64(frame->call->top, alloc->params_at) == 0)
+		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+	more = core_alloc_copy_in(frame, alloc, at->bytes);
+	if (more)
+		return core_alloc_copy_in_verdict(frame, more);
+	if (names_other(frame, alloc, at->hAppClient))
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return core_execute(frame, CORE_OP_PLAIN);
+}
+
 /* By what a class means for video memory. */
 static enum cgpu_verdict alloc_other(struct core_frame *frame, u32 class, int memory)
 {
@@ -210,7 +238,8 @@ static int is_host(u32 class, int memory)
 
 static int is_judged(u32 class, int memory)
 {
-	return memory == NV_CLASS_MEMORY_VIDMEM || memory == NV_CLASS_MEMORY_GROUP ||
+	return class == NV01_DEVICE_0 || class == NV20_SUBDEVICE_0 || class == NV_SEMAPHORE_SURFACE ||
+		class == GT200_DEBUGGER || memory == NV_CLASS_MEMORY_VIDMEM || memory == NV_CLASS_MEMORY_GROUP ||
 		memory == NV_CLASS_MEMORY_CHANNEL || is_host(class, memory);
 }
 
@@ -226,8 +255,7 @@ enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 	if (is_mig(alloc.class))
 		return alloc_mig(frame, &alloc);
 	memory = core_class_memory(alloc.class);
-	if (alloc.class != NV01_DEVICE_0 && alloc.class != NV20_SUBDEVICE_0 && alloc.class != NV_SEMAPHORE_SURFACE &&
-		!is_judged(alloc.class, memory))
+	if (!is_judged(alloc.class, memory))
 		return alloc_other(frame, alloc.class, memory);
 	/* Another encoding of the parameters, which only the driver's own libraries write. */
 	if (alloc.flags & NVOS64_FLAGS_FINN_SERIALIZED)
@@ -242,6 +270,8 @@ enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 		return core_begin_channel(frame, &alloc);
 	if (alloc.class == NV_SEMAPHORE_SURFACE)
 		return alloc_surface(frame, &alloc);
+	if (alloc.class == GT200_DEBUGGER)
+		return alloc_debugger(frame, &alloc);
 	if (is_host(alloc.class, memory))
 		return core_begin_alloc_host(frame, &alloc);
 	return alloc_vidmem(frame, &alloc);
@@ -276,7 +306,7 @@ enum cgpu_verdict core_begin_alloc_object(struct core_frame *frame)
 		return core_refuse(frame, EINVAL);
 	frame->status_at = at->status;
 	class = core_get32(frame->call->top, at->hClass);
-	if (class == NV01_DEVICE_0 || class == NV20_SUBDEVICE_0 || is_mig(class))
+	if (class == NV01_DEVICE_0 || class == NV20_SUBDEVICE_0 || class == GT200_DEBUGGER || is_mig(class))
 		return core_answer(frame, NV_ERR_INVALID_CLASS);
 	if (core_is_root(class))
 		return core_begin_root(frame);

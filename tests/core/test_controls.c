@@ -168,6 +168,34 @@ static void leave_is_given_to_ones_own_clients(void)
 	bench_free(bench);
 }
 
+static long made(struct bench *bench, const struct caller *caller, u32 class, u32 at, u32 client)
+{
+	memset(bench->segment[0], 0, 256);
+	core_put32(bench->segment[0], at, client);
+	return bench_class(bench, caller, class);
+}
+
+/* A device has the address space of the client that it names, a debugger its context. */
+static void objects_are_made_of_ones_own_clients(void)
+{
+	struct caller caller, other;
+	struct bench *bench = two("550.163.01", &caller, &other);
+	const struct nv_layout_NV0080_ALLOC_PARAMETERS *device = &bench->core.abi->NV0080_ALLOC_PARAMETERS;
+	u32 app = bench->core.abi->NV83DE_ALLOC_PARAMETERS.hAppClient, client;
+
+	for (client = CLIENT + 1; client < CLIENT + 3; client++) {
+		CHECK_EQ(made(bench, &caller, NV01_DEVICE_0, device->hClientShare, client),
+			NV_ERR_INSUFFICIENT_PERMISSIONS);
+		CHECK_EQ(made(bench, &caller, NV01_DEVICE_0, device->hTargetClient, client),
+			NV_ERR_INSUFFICIENT_PERMISSIONS);
+		CHECK_EQ(made(bench, &caller, GT200_DEBUGGER, app, client), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	}
+	CHECK_EQ(made(bench, &caller, NV01_DEVICE_0, device->hClientShare, CLIENT), NV_OK);
+	CHECK_EQ(made(bench, &caller, GT200_DEBUGGER, app, CLIENT), NV_OK);
+	CHECK_EQ(made(bench, &caller, GT200_DEBUGGER, app, 0), NV_OK);
+	bench_free(bench);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {
@@ -178,6 +206,7 @@ int main(int argc, char **argv)
 		TEST(older_numbers_of_scheduling_are_judged_as_the_newest),
 		TEST(clients_in_parameters_are_ones_own),
 		TEST(leave_is_given_to_ones_own_clients),
+		TEST(objects_are_made_of_ones_own_clients),
 		{ NULL, NULL },
 	};
 
