@@ -48,21 +48,21 @@ static enum cgpu_verdict of_client(struct core_frame *frame, u32 bytes, u32 clie
 	return core_execute(frame, CORE_OP_PLAIN);
 }
 
-/* As core_begin_share(): the driver does the same for both. */
+/* As core_begin_share(), but that the driver looks whose the client is: a client without objects has no record. */
 static enum cgpu_verdict share_policy(struct core_frame *frame)
 {
 	const struct nv_layout_NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS *at =
 		&frame->abi->NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS;
 	enum cgpu_verdict verdict;
 	const u8 *params;
+	u32 target;
 
-	if (!is_own(frame, core_get32(frame->call->top, frame->abi->NVOS54_PARAMETERS.hClient)))
-		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	if (core_control_params(frame, at->bytes, &verdict))
 		return verdict;
 	params = frame->call->segment[0].data;
-	if (core_get16(params, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT &&
-		!is_own(frame, core_get32(params, at->sharePolicy_target)))
+	target = core_get32(params, at->sharePolicy_target);
+	if (core_get16(params, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT && !is_own(frame, target) &&
+		target != core_get32(frame->call->top, frame->abi->NVOS54_PARAMETERS.hClient))
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return core_execute(frame, CORE_OP_PLAIN);
 }

@@ -162,7 +162,10 @@ static void leave_is_given_to_ones_own_clients(void)
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, CLIENT, command, at->bytes), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	core_put32(bench->segment[0], at->sharePolicy_target, CLIENT);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, CLIENT, command, at->bytes), NV_OK);
-	CHECK_EQ(bench_control(bench, &caller, 0x77, 0x77, command, at->bytes), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	/* Of a client that has nothing yet, as libcuda does; and of another container's. */
+	CHECK_EQ(bench_control(bench, &caller, 0x77, 0x77, command, at->bytes), NV_OK);
+	CHECK_EQ(bench_control(bench, &caller, CLIENT + 1, CLIENT + 1, command, at->bytes),
+		NV_ERR_INSUFFICIENT_PERMISSIONS);
 	/* The older form of the same. */
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, CLIENT, 0xd06, 16), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	bench_free(bench);

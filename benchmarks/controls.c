@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/* controls ROUNDS: what it takes to look up the verdict of a control, in ns: of each known one, of a family, of none. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "call.h"
+
+#define FAMILY 0x20808159u
+#define NOBODY 0x7fffffffu
+
+static double nanoseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+static double each(u32 rounds, u32 one)
+{
+	volatile u32 sum = 0;
+	double start = nanoseconds();
+	u32 i, j;
+
+	for (i = 0; i < rounds; i++) {
+		/* In an order that a processor cannot guess. */
+		for (j = 0; j < nv_controls_count; j++)
+			sum += core_control_verdict(one ? one : nv_controls[j * 769u % nv_controls_count].number);
+	}
+	return (nanoseconds() - start) / ((double)rounds * nv_controls_count);
+}
+
+int main(int argc, char **argv)
+{
+	u32 rounds = argc > 1 ? (u32)strtoul(argv[1], NULL, 0) : 10000;
+
+	printf("known %.1f family %.1f none %.1f controls %u bytes %zu\n", each(rounds, 0), each(rounds, FAMILY),
+		each(rounds, NOBODY), nv_controls_count, nv_controls_count * sizeof(nv_controls[0]));
+	return 0;
+}

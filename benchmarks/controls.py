@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the table of judged controls costs each NV_ESC_RM_CONTROL: one search, in both engines.
+
+`python -m benchmarks.controls [ROUNDS]` prints nanoseconds for each look-up: of known ones in mixed order, of one
+of the firmware's, which is looked for twice, and of one that nobody judged. Needs a compiler.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+KMOD = HERE.parent / "kmod"
+
+
+def main() -> None:
+    compiler = shutil.which("cc") or sys.exit("cc: not found; apt install gcc")
+    with tempfile.TemporaryDirectory() as name:
+        gen, program = Path(name) / "gen", Path(name) / "controls"
+        subprocess.run([sys.executable, "-I", KMOD / "abi" / "generate.py", gen], check=True)
+        sources = [HERE / "controls.c", *sorted((KMOD / "core").glob("*.c")), gen / "nv_abi.c"]
+        flags = ("-std=gnu11", "-O2", "-iquote", str(KMOD / "core"), "-iquote", str(gen))
+        subprocess.run([compiler, *flags, *map(str, sources), "-o", str(program)], check=True)
+        subprocess.run([program, *sys.argv[1:]], check=True)
+
+
+if __name__ == "__main__":
+    main()
