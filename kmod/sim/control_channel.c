@@ -53,6 +53,23 @@ static bool number_of(struct control *control, uint32_t client_handle, uint32_t 
 	return channel && class_is_channel(channel->class_id);
 }
 
+/*
+ * How much room in an address space a channel's context takes (kernel_graphics.c,
+ * subdeviceCtrlCmdKGrGetCtxBufferSize_IMPL). There are no contexts here; a client keeps a piece free for one.
+ */
+static uint32_t control_context_size(struct control *control)
+{
+	struct call *call = control->call;
+	const struct nv_layout_NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS *at =
+		&call->sim->abi->NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS;
+	uint32_t client = get32(call->data, call->sim->abi->NVOS54_PARAMETERS.hClient), number;
+
+	if (!number_of(control, client, get32(control->params, at->hChannel), &number))
+		return NV_ERR_INVALID_CHANNEL;
+	put64(control->params, at->totalBufferSize, SIM_PAGE_HUGE);
+	return NV_OK;
+}
+
 static uint32_t control_channel_list(struct control *control)
 {
 	struct call *call = control->call;
@@ -78,6 +95,8 @@ static uint32_t control_channel_list(struct control *control)
 }
 
 static const struct control_entry entries[] = {
+	{ NV2080_CTRL_CMD_GR_GET_CTX_BUFFER_SIZE, NV20_SUBDEVICE_0,
+		NV_PARAMS(NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS), ANSWER(control_context_size, RIGHTS_NONE) },
 	{ NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, ANY_CHANNEL,
 		CARD_PARAMS(NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS),
 		LEVER(lever_work_token, RIGHTS_NONE) },

@@ -32,7 +32,10 @@ static uint32_t control_drain_status(struct control *control)
 	return NV_OK;
 }
 
-/* The processor that runs the driver's firmware, from Turing on (g_kernel_gsp_nvoc.h). */
+/*
+ * The processor that runs the driver's firmware, from Turing on (g_kernel_gsp_nvoc.h). Without the flag of UVM libcuda
+ * (535.261.03, 550.163.01) uses none: it has no managed memory, and maps what it allocates by RM.
+ */
 static uint32_t control_gsp_features(struct control *control)
 {
 	struct sim *sim = control->call->sim;
@@ -42,8 +45,11 @@ static uint32_t control_gsp_features(struct control *control)
 
 	memset(control->params, 0, at->bytes);
 	control->params[at->bValid] = has;
-	if (has)
-		memcpy(control->params + at->firmwareVersion, sim->version, strlen(sim->version) + 1);
+	if (!has)
+		return NV_OK;
+	put32(control->params, at->gspFeatures,
+		NV2080_CTRL_GSP_GET_FEATURES_UVM_ENABLED_TRUE << NV2080_CTRL_GSP_GET_FEATURES_UVM_ENABLED_SHIFT);
+	memcpy(control->params + at->firmwareVersion, sim->version, strlen(sim->version) + 1);
 	return NV_OK;
 }
 

@@ -29,6 +29,9 @@ bool gpu_copy(struct sim *sim, uint64_t client, uint32_t space, uint64_t from, u
 int escape_map_dma(struct call *call);
 int escape_unmap_dma(struct call *call);
 
+/* mapping.c */
+int escape_move_mapping(struct call *call);
+
 #define GPU_SUBCHANNELS NVC46F_NUMBER_OF_SUBCHANNELS
 #define GPU_METHODS 4096u
 

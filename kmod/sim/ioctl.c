@@ -35,6 +35,8 @@ static int dispatch(struct call *call)
 		return escape_map_memory(call);
 	case NV_ESC_RM_UNMAP_MEMORY:
 		return escape_unmap_memory(call);
+	case NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
+		return escape_move_mapping(call);
 	case NV_ESC_RM_MAP_MEMORY_DMA:
 		return call->sim->memory_folder[0] ? escape_map_dma(call) : -EINVAL;
 	case NV_ESC_RM_UNMAP_MEMORY_DMA:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NV_ESC_RM_MAP_MEMORY and NV_ESC_RM_UNMAP_MEMORY, where cards have a folder for their memory. */
+/* NV_ESC_RM_MAP_MEMORY and what comes after it, where cards have a folder for their memory. */
 #include <errno.h>
 
 #include "sim.h"
@@ -61,6 +61,24 @@ int escape_unmap_memory(struct call *call)
 	if (call->size != at->bytes || call->sim->memory_folder[0] == '\0')
 		return -EINVAL;
 	put32(call->data, at->status, NV_OK);
+	return 0;
+}
+
+/* It has moved within the process, of which nothing is kept here either (rmapi/mapping_cpu.c). */
+int escape_move_mapping(struct call *call)
+{
+	const struct card_layout_NVOS56_PARAMETERS *at = &call->sim->card_abi->NVOS56_PARAMETERS;
+	struct client *client;
+	uint32_t status;
+
+	if (call->size != at->bytes || call->sim->memory_folder[0] == '\0')
+		return -EINVAL;
+	pthread_mutex_lock(&call->sim->lock);
+	status = client_for_call(call, get32(call->data, at->hClient), &client);
+	if (status == NV_OK && !object_find(call->sim, client, get32(call->data, at->hMemory)))
+		status = NV_ERR_OBJECT_NOT_FOUND;
+	put32(call->data, at->status, status);
+	pthread_mutex_unlock(&call->sim->lock);
 	return 0;
 }
 

@@ -12,14 +12,20 @@
 
 struct route {
 	uint32_t command;
+	bool of_card; /* the layout is in struct card_abi, else in struct nv_abi */
 	size_t bytes_at;
 	size_t status_at;
 	uint32_t (*run)(struct uvm_call *call);
 };
 
-#define ROUTE(command, params, run)                                                                           \
-	{                                                                                                     \
-		command, offsetof(struct nv_abi, params.bytes), offsetof(struct nv_abi, params.rmStatus), run \
+#define LAYOUT(of_card, abi, params) of_card, offsetof(struct abi, params.bytes), offsetof(struct abi, params.rmStatus)
+#define ROUTE(command, run)                                           \
+	{                                                             \
+		command, LAYOUT(false, nv_abi, command##_PARAMS), run \
+	}
+#define CARD_ROUTE(command, run)                                       \
+	{                                                              \
+		command, LAYOUT(true, card_abi, command##_PARAMS), run \
 	}
 
 struct uvm_file *uvm_open(struct sim *sim)
@@ -47,6 +53,8 @@ void uvm_release(struct sim *sim, struct uvm_file *file)
 
 	pthread_mutex_lock(&sim->lock);
 	uvm_drop_all(sim, file);
+	uvm_drop_groups(file);
+	uvm_drop_channels(file, SIM_NO_CARD);
 	while (*at != file)
 		at = &(*at)->next;
 	*at = file->next;
@@ -150,6 +158,7 @@ static uint32_t unregister_gpu(struct uvm_call *call)
 	if (card == SIM_NO_CARD)
 		return NV_ERR_INVALID_DEVICE;
 	uvm_drop_card(call->sim, call->file, card);
+	uvm_drop_channels(call->file, card);
 	call->file->registered[card] = call->file->has_space[card] = false;
 	return NV_OK;
 }
@@ -183,6 +192,7 @@ static uint32_t unregister_gpu_va_space(struct uvm_call *call)
 	if (card == SIM_NO_CARD || !call->file->has_space[card])
 		return NV_ERR_INVALID_DEVICE;
 	uvm_drop_card(call->sim, call->file, card);
+	uvm_drop_channels(call->file, card);
 	call->file->has_space[card] = false;
 	return NV_OK;
 }
@@ -195,32 +205,49 @@ static uint32_t pageable_access(struct uvm_call *call)
 }
 
 static const struct route routes[] = {
-	ROUTE(UVM_INITIALIZE, UVM_INITIALIZE_PARAMS, initialize),
-	ROUTE(UVM_MM_INITIALIZE, UVM_MM_INITIALIZE_PARAMS, mm_initialize),
-	ROUTE(UVM_REGISTER_GPU, UVM_REGISTER_GPU_PARAMS, register_gpu),
-	ROUTE(UVM_UNREGISTER_GPU, UVM_UNREGISTER_GPU_PARAMS, unregister_gpu),
-	ROUTE(UVM_REGISTER_GPU_VASPACE, UVM_REGISTER_GPU_VASPACE_PARAMS, register_gpu_va_space),
-	ROUTE(UVM_UNREGISTER_GPU_VASPACE, UVM_UNREGISTER_GPU_VASPACE_PARAMS, unregister_gpu_va_space),
-	ROUTE(UVM_PAGEABLE_MEM_ACCESS, UVM_PAGEABLE_MEM_ACCESS_PARAMS, pageable_access),
-	ROUTE(UVM_CREATE_EXTERNAL_RANGE, UVM_CREATE_EXTERNAL_RANGE_PARAMS, uvm_create_external_range),
-	ROUTE(UVM_MAP_EXTERNAL_ALLOCATION, UVM_MAP_EXTERNAL_ALLOCATION_PARAMS, uvm_map_external_allocation),
-	ROUTE(UVM_UNMAP_EXTERNAL, UVM_UNMAP_EXTERNAL_PARAMS, uvm_unmap_external),
-	ROUTE(UVM_FREE, UVM_FREE_PARAMS, uvm_free),
-	ROUTE(UVM_ALLOC_SEMAPHORE_POOL, UVM_ALLOC_SEMAPHORE_POOL_PARAMS, uvm_alloc_semaphore_pool),
-	ROUTE(UVM_ALLOC_DEVICE_P2P, UVM_ALLOC_DEVICE_P2P_PARAMS, uvm_alloc_device_p2p),
+	ROUTE(UVM_INITIALIZE, initialize),
+	ROUTE(UVM_MM_INITIALIZE, mm_initialize),
+	ROUTE(UVM_REGISTER_GPU, register_gpu),
+	ROUTE(UVM_UNREGISTER_GPU, unregister_gpu),
+	ROUTE(UVM_REGISTER_GPU_VASPACE, register_gpu_va_space),
+	ROUTE(UVM_UNREGISTER_GPU_VASPACE, unregister_gpu_va_space),
+	ROUTE(UVM_PAGEABLE_MEM_ACCESS, pageable_access),
+	ROUTE(UVM_CREATE_EXTERNAL_RANGE, uvm_create_external_range),
+	ROUTE(UVM_MAP_EXTERNAL_ALLOCATION, uvm_map_external_allocation),
+	ROUTE(UVM_UNMAP_EXTERNAL, uvm_unmap_external),
+	ROUTE(UVM_FREE, uvm_free),
+	ROUTE(UVM_ALLOC_SEMAPHORE_POOL, uvm_alloc_semaphore_pool),
+	ROUTE(UVM_ALLOC_DEVICE_P2P, uvm_alloc_device_p2p),
+	ROUTE(UVM_VALIDATE_VA_RANGE, uvm_validate_va_range),
+	ROUTE(UVM_MIGRATE, uvm_migrate),
+	CARD_ROUTE(UVM_MAP_DYNAMIC_PARALLELISM_REGION, uvm_map_window),
+	CARD_ROUTE(UVM_REGISTER_CHANNEL, uvm_register_channel),
+	CARD_ROUTE(UVM_UNREGISTER_CHANNEL, uvm_unregister_channel),
+	CARD_ROUTE(UVM_PAGEABLE_MEM_ACCESS_ON_GPU, uvm_pageable_access_on_gpu),
+	CARD_ROUTE(UVM_CREATE_RANGE_GROUP, uvm_create_range_group),
+	CARD_ROUTE(UVM_DESTROY_RANGE_GROUP, uvm_destroy_range_group),
+	CARD_ROUTE(UVM_SET_RANGE_GROUP, uvm_set_range_group),
+	CARD_ROUTE(UVM_SET_PREFERRED_LOCATION, uvm_set_preferred_location),
+	CARD_ROUTE(UVM_UNSET_PREFERRED_LOCATION, uvm_unset_preferred_location),
+	CARD_ROUTE(UVM_ENABLE_READ_DUPLICATION, uvm_enable_read_duplication),
+	CARD_ROUTE(UVM_DISABLE_READ_DUPLICATION, uvm_disable_read_duplication),
+	CARD_ROUTE(UVM_SET_ACCESSED_BY, uvm_set_accessed_by),
+	CARD_ROUTE(UVM_UNSET_ACCESSED_BY, uvm_unset_accessed_by),
 };
 
-static uint16_t word_at(const struct nv_abi *abi, size_t at)
+static uint16_t word_at(const struct sim *sim, const struct route *route, size_t at)
 {
-	return *(const uint16_t *)((const uint8_t *)abi + at);
+	const void *layouts = route->of_card ? (const void *)sim->card_abi : sim->abi;
+
+	return *(const uint16_t *)((const uint8_t *)layouts + at);
 }
 
 static uint32_t run(const struct route *route, struct uvm_call *call)
 {
 	uint32_t status = NV_ERR_ILLEGAL_ACTION;
 
-	if (route->run == mm_initialize)
-		return mm_initialize(call);
+	if (route->run == mm_initialize || route->run == uvm_migrate)
+		return route->run(call);
 	pthread_mutex_lock(&call->sim->lock);
 	if (route->run == initialize || call->file->type == UVM_VA_SPACE)
 		status = route->run(call);
@@ -230,7 +257,7 @@ static uint32_t run(const struct route *route, struct uvm_call *call)
 
 static int run_copy(const struct route *route, struct uvm_call *call, uint64_t argument)
 {
-	uint16_t bytes = word_at(call->sim->abi, route->bytes_at);
+	uint16_t bytes = word_at(call->sim, route, route->bytes_at);
 	uint8_t params[PARAMS_MAX];
 
 	/* A call that this version of the driver does not have. */
@@ -240,7 +267,7 @@ static int run_copy(const struct route *route, struct uvm_call *call, uint64_t a
 	call->process = caller_process(&call->caller);
 	if (!user_read(&call->caller, argument, params, bytes))
 		return -EFAULT;
-	put32(params, word_at(call->sim->abi, route->status_at), run(route, call));
+	put32(params, word_at(call->sim, route, route->status_at), run(route, call));
 	return user_write(&call->caller, argument, params, bytes) ? 0 : -EFAULT;
 }
 

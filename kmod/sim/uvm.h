@@ -25,6 +25,12 @@ struct uvm_mapping {
 	uint32_t card;
 };
 
+/*
+ * What a range is for. A pool of semaphores is memory of the host, in the process that asked for it; windows are the
+ * graphics engine's own, with nothing in them.
+ */
+enum uvm_kind { UVM_EXTERNAL, UVM_P2P, UVM_POOL, UVM_WINDOW };
+
 struct uvm_range {
 	struct uvm_range *next;
 	uint64_t start;
@@ -33,7 +39,11 @@ struct uvm_range {
 	struct uvm_mapping *mappings;
 	/* Of memory for other devices: the whole range. */
 	struct uvm_hold *p2p;
+	enum uvm_kind kind;
 };
+
+struct uvm_group;
+struct uvm_channel;
 
 /* One open file description. */
 struct uvm_file {
@@ -46,6 +56,9 @@ struct uvm_file {
 	uint64_t space_client[SIM_MAX_CARDS]; /* by number */
 	uint32_t space[SIM_MAX_CARDS];
 	struct uvm_range *ranges;
+	struct uvm_group *groups;
+	uint64_t last_group;
+	struct uvm_channel *channels;
 	/* Of UVM_MM: what keeps the other file open. */
 	intptr_t target;
 };
@@ -66,8 +79,33 @@ uint32_t uvm_unmap_external(struct uvm_call *call);
 uint32_t uvm_free(struct uvm_call *call);
 uint32_t uvm_alloc_device_p2p(struct uvm_call *call);
 uint32_t uvm_alloc_semaphore_pool(struct uvm_call *call);
+uint32_t uvm_map_window(struct uvm_call *call);
+/* uvm_api_range_invalid_4k() */
+bool uvm_is_span(uint64_t base, uint64_t length);
+bool uvm_is_pool(const struct uvm_file *file, uint64_t address);
 void uvm_drop_card(struct sim *sim, struct uvm_file *file, uint32_t card);
 void uvm_drop_all(struct sim *sim, struct uvm_file *file);
+
+/* uvm_managed.c: with the lock held, but uvm_migrate() */
+uint32_t uvm_create_range_group(struct uvm_call *call);
+uint32_t uvm_destroy_range_group(struct uvm_call *call);
+uint32_t uvm_set_range_group(struct uvm_call *call);
+uint32_t uvm_set_preferred_location(struct uvm_call *call);
+uint32_t uvm_unset_preferred_location(struct uvm_call *call);
+uint32_t uvm_enable_read_duplication(struct uvm_call *call);
+uint32_t uvm_disable_read_duplication(struct uvm_call *call);
+uint32_t uvm_set_accessed_by(struct uvm_call *call);
+uint32_t uvm_unset_accessed_by(struct uvm_call *call);
+uint32_t uvm_validate_va_range(struct uvm_call *call);
+uint32_t uvm_pageable_access_on_gpu(struct uvm_call *call);
+uint32_t uvm_migrate(struct uvm_call *call);
+void uvm_drop_groups(struct uvm_file *file);
+
+/* uvm_channel.c: with the lock held. All cards: SIM_NO_CARD. */
+uint32_t uvm_register_channel(struct uvm_call *call);
+uint32_t uvm_unregister_channel(struct uvm_call *call);
+void uvm_drop_channels(struct uvm_file *file, uint32_t card);
+
 /* uvm.c: the number of a registered card; SIM_NO_CARD: none with this name. */
 uint32_t uvm_card(const struct uvm_call *call, const uint8_t *uuid);
 /* An object as a process of the user names it to UVM (src/nvidia/src/kernel/rmapi/nv_gpu_ops.c, client_resource.c:220). */

@@ -27,7 +27,7 @@ static uint32_t hold_make(struct uvm_call *call, uint32_t client, uint32_t handl
 
 	if (status != NV_OK)
 		return status;
-	if (!class_is_memory_request(object->class_id))
+	if (!class_is_memory_request(object->class_id) && object->class_id != NV01_MEMORY_SYSTEM_OS_DESCRIPTOR)
 		return NV_ERR_INVALID_ARGUMENT;
 	*hold = calloc(1, sizeof(**hold));
 	if (!*hold)
@@ -41,8 +41,7 @@ static uint32_t hold_make(struct uvm_call *call, uint32_t client, uint32_t handl
 	return NV_OK;
 }
 
-/* uvm_api_range_invalid_4k() */
-static bool is_span(uint64_t base, uint64_t length)
+bool uvm_is_span(uint64_t base, uint64_t length)
 {
 	return base != 0 && length != 0 && base % SIM_PAGE == 0 && length % SIM_PAGE == 0 && base + length > base;
 }
@@ -56,7 +55,8 @@ static struct uvm_range **range_at(struct uvm_file *file, uint64_t address)
 	return at;
 }
 
-static uint32_t range_add(struct uvm_file *file, uint64_t base, uint64_t length, struct uvm_range **made)
+static uint32_t range_add(
+	struct uvm_file *file, enum uvm_kind kind, uint64_t base, uint64_t length, struct uvm_range **made)
 {
 	struct uvm_range *at;
 
@@ -69,6 +69,7 @@ static uint32_t range_add(struct uvm_file *file, uint64_t base, uint64_t length,
 		return NV_ERR_NO_MEMORY;
 	at->start = base;
 	at->end = base + length - 1;
+	at->kind = kind;
 	at->next = file->ranges;
 	file->ranges = at;
 	*made = at;
@@ -81,7 +82,8 @@ uint32_t uvm_create_external_range(struct uvm_call *call)
 	uint64_t base = get64(call->params, at->base), length = get64(call->params, at->length);
 	struct uvm_range *made;
 
-	return is_span(base, length) ? range_add(call->file, base, length, &made) : NV_ERR_INVALID_ADDRESS;
+	return uvm_is_span(base, length) ? range_add(call->file, UVM_EXTERNAL, base, length, &made) :
+					   NV_ERR_INVALID_ADDRESS;
 }
 
 /* Memory of the host, below a mapping that the caller has made; attributes of cards change nothing here. */
@@ -89,8 +91,35 @@ uint32_t uvm_alloc_semaphore_pool(struct uvm_call *call)
 {
 	const struct nv_layout_UVM_ALLOC_SEMAPHORE_POOL_PARAMS *at = &call->sim->abi->UVM_ALLOC_SEMAPHORE_POOL_PARAMS;
 	uint64_t base = get64(call->params, at->base), length = get64(call->params, at->length);
+	struct uvm_range *made;
 
-	return is_span(base, length) ? NV_OK : NV_ERR_INVALID_ADDRESS;
+	return uvm_is_span(base, length) ? range_add(call->file, UVM_POOL, base, length, &made) :
+					   NV_ERR_INVALID_ADDRESS;
+}
+
+/* UVM_MAP_DYNAMIC_PARALLELISM_REGION: where a card's kernels launch others. */
+uint32_t uvm_map_window(struct uvm_call *call)
+{
+	const struct card_layout_UVM_MAP_DYNAMIC_PARALLELISM_REGION_PARAMS *at =
+		&call->sim->card_abi->UVM_MAP_DYNAMIC_PARALLELISM_REGION_PARAMS;
+	uint64_t base = get64(call->params, at->base), length = get64(call->params, at->length);
+	uint32_t card = uvm_card(call, call->params + at->gpuUuid);
+	struct uvm_range *made;
+
+	if (!uvm_is_span(base, length))
+		return NV_ERR_INVALID_ADDRESS;
+	if (card == SIM_NO_CARD || !call->file->has_space[card])
+		return NV_ERR_INVALID_DEVICE;
+	return range_add(call->file, UVM_WINDOW, base, length, &made);
+}
+
+bool uvm_is_pool(const struct uvm_file *file, uint64_t address)
+{
+	const struct uvm_range *at = file->ranges;
+
+	while (at && (address < at->start || address > at->end))
+		at = at->next;
+	return at && at->kind == UVM_POOL;
 }
 
 static void mapping_drop(struct sim *sim, struct uvm_mapping **at)
@@ -196,12 +225,12 @@ uint32_t uvm_map_external_allocation(struct uvm_call *call)
 	const uint8_t *attributes = call->params + at->perGpuAttributes;
 	struct uvm_range *range;
 
-	if (!is_span(base, length))
+	if (!uvm_is_span(base, length))
 		return NV_ERR_INVALID_ADDRESS;
 	if (count == 0 || count > (uint64_t)(at->gpuAttributesCount - at->perGpuAttributes) / each)
 		return NV_ERR_INVALID_ARGUMENT;
 	range = *range_at(call->file, base);
-	if (!range || range->p2p || range->end < base + length - 1)
+	if (!range || range->kind != UVM_EXTERNAL || range->end < base + length - 1)
 		return NV_ERR_INVALID_ADDRESS;
 	for (i = 0; i < count && status == NV_OK; i++) {
 		card = uvm_card(call, attributes + i * each + abi->UvmGpuMappingAttributes.gpuUuid);
@@ -222,10 +251,10 @@ uint32_t uvm_unmap_external(struct uvm_call *call)
 	uint32_t card = uvm_card(call, call->params + at->gpuUuid);
 	struct uvm_range *range;
 
-	if (!is_span(base, length))
+	if (!uvm_is_span(base, length))
 		return NV_ERR_INVALID_ADDRESS;
 	range = *range_at(call->file, base);
-	if (!range || range->p2p || range->end < base + length - 1)
+	if (!range || range->kind != UVM_EXTERNAL || range->end < base + length - 1)
 		return NV_ERR_INVALID_ADDRESS;
 	if (card == SIM_NO_CARD)
 		return NV_ERR_INVALID_DEVICE;
@@ -269,7 +298,7 @@ uint32_t uvm_alloc_device_p2p(struct uvm_call *call)
 	struct uvm_hold *hold;
 	uint32_t status;
 
-	if (!is_span(base + offset, length))
+	if (!uvm_is_span(base + offset, length))
 		return NV_ERR_INVALID_ARGUMENT;
 	if (uvm_card(call, call->params + at->gpuUuid) == SIM_NO_CARD)
 		return NV_ERR_INVALID_DEVICE;
@@ -279,7 +308,7 @@ uint32_t uvm_alloc_device_p2p(struct uvm_call *call)
 	if (!hold->memory || offset + length > hold->memory->size)
 		status = NV_ERR_INVALID_ARGUMENT;
 	else
-		status = range_add(call->file, base, length, &made);
+		status = range_add(call->file, UVM_P2P, base, length, &made);
 	if (status == NV_OK)
 		made->p2p = hold;
 	else

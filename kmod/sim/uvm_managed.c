@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What programs say of managed memory: groups of ranges, where it shall lie, and that it shall go there
+ * (uvm_range_group.c, uvm_policy.c, uvm_migrate.c). Managed memory of a simulated card stays in the process, where the card
+ * reads it, wherever it is told to lie. FUSE does not tell of mappings, so no call knows whether there is any at an address.
+ */
+#include <stdlib.h>
+
+#include "uvm.h"
+
+struct uvm_group {
+	struct uvm_group *next;
+	uint64_t id;
+};
+
+static struct uvm_group **group_at(struct uvm_file *file, uint64_t id)
+{
+	struct uvm_group **at = &file->groups;
+
+	while (*at && (*at)->id != id)
+		at = &(*at)->next;
+	return at;
+}
+
+static void group_drop(struct uvm_group **at)
+{
+	struct uvm_group *gone = *at;
+
+	*at = gone->next;
+	free(gone);
+}
+
+void uvm_drop_groups(struct uvm_file *file)
+{
+	while (file->groups)
+		group_drop(&file->groups);
+}
+
+uint32_t uvm_create_range_group(struct uvm_call *call)
+{
+	struct uvm_group *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return NV_ERR_NO_MEMORY;
+	made->id = ++call->file->last_group;
+	made->next = call->file->groups;
+	call->file->groups = made;
+	put64(call->params, call->sim->card_abi->UVM_CREATE_RANGE_GROUP_PARAMS.rangeGroupId, made->id);
+	return NV_OK;
+}
+
+uint32_t uvm_destroy_range_group(struct uvm_call *call)
+{
+	uint64_t id = get64(call->params, call->sim->card_abi->UVM_DESTROY_RANGE_GROUP_PARAMS.rangeGroupId);
+	struct uvm_group **at = group_at(call->file, id);
+
+	if (!*at)
+		return NV_ERR_OBJECT_NOT_FOUND;
+	group_drop(at);
+	return NV_OK;
+}
+
+static uint32_t span_at(const struct uvm_call *call, uint16_t base, uint16_t length)
+{
+	return uvm_is_span(get64(call->params, base), get64(call->params, length)) ? NV_OK : NV_ERR_INVALID_ADDRESS;
+}
+
+/* No number: out of its group. */
+uint32_t uvm_set_range_group(struct uvm_call *call)
+{
+	const struct card_layout_UVM_SET_RANGE_GROUP_PARAMS *at = &call->sim->card_abi->UVM_SET_RANGE_GROUP_PARAMS;
+	uint64_t id = get64(call->params, at->rangeGroupId);
+	uint32_t status = span_at(call, at->requestedBase, at->length);
+
+	if (status != NV_OK)
+		return status;
+	return id == 0 || *group_at(call->file, id) ? NV_OK : NV_ERR_OBJECT_NOT_FOUND;
+}
+
+/* The processor, or a card that is registered. */
+static uint32_t place_at(const struct uvm_call *call, uint16_t uuid)
+{
+	uint32_t i;
+
+	if (uvm_card(call, call->params + uuid) != SIM_NO_CARD)
+		return NV_OK;
+	for (i = 0; i < call->sim->card_count; i++) {
+		const struct card *card = &call->sim->cards[i];
+
+		if (memcmp(card->uuid, call->params + uuid, sizeof(card->uuid)) == 0)
+			return NV_ERR_INVALID_DEVICE;
+	}
+	return NV_OK;
+}
+
+uint32_t uvm_set_preferred_location(struct uvm_call *call)
+{
+	const struct card_layout_UVM_SET_PREFERRED_LOCATION_PARAMS *at =
+		&call->sim->card_abi->UVM_SET_PREFERRED_LOCATION_PARAMS;
+	uint32_t status = span_at(call, at->requestedBase, at->length);
+
+	return status == NV_OK ? place_at(call, at->preferredLocation) : status;
+}
+
+uint32_t uvm_unset_preferred_location(struct uvm_call *call)
+{
+	const struct card_layout_UVM_UNSET_PREFERRED_LOCATION_PARAMS *at =
+		&call->sim->card_abi->UVM_UNSET_PREFERRED_LOCATION_PARAMS;
+
+	return span_at(call, at->requestedBase, at->length);
+}
+
+uint32_t uvm_enable_read_duplication(struct uvm_call *call)
+{
+	const struct card_layout_UVM_ENABLE_READ_DUPLICATION_PARAMS *at =
+		&call->sim->card_abi->UVM_ENABLE_READ_DUPLICATION_PARAMS;
+
+	return span_at(call, at->requestedBase, at->length);
+}
+
+uint32_t uvm_disable_read_duplication(struct uvm_call *call)
+{
+	const struct card_layout_UVM_DISABLE_READ_DUPLICATION_PARAMS *at =
+		&call->sim->card_abi->UVM_DISABLE_READ_DUPLICATION_PARAMS;
+
+	return span_at(call, at->requestedBase, at->length);
+}
+
+uint32_t uvm_set_accessed_by(struct uvm_call *call)
+{
+	const struct card_layout_UVM_SET_ACCESSED_BY_PARAMS *at = &call->sim->card_abi->UVM_SET_ACCESSED_BY_PARAMS;
+	uint32_t status = span_at(call, at->requestedBase, at->length);
+
+	return status == NV_OK ? place_at(call, at->accessedByUuid) : status;
+}
+
+uint32_t uvm_unset_accessed_by(struct uvm_call *call)
+{
+	const struct card_layout_UVM_UNSET_ACCESSED_BY_PARAMS *at = &call->sim->card_abi->UVM_UNSET_ACCESSED_BY_PARAMS;
+	uint32_t status = span_at(call, at->requestedBase, at->length);
+
+	return status == NV_OK ? place_at(call, at->accessedByUuid) : status;
+}
+
+/* A whole range of these; managed ones are not known. */
+uint32_t uvm_validate_va_range(struct uvm_call *call)
+{
+	const struct nv_layout_UVM_VALIDATE_VA_RANGE_PARAMS *at = &call->sim->abi->UVM_VALIDATE_VA_RANGE_PARAMS;
+	uint64_t base = get64(call->params, at->base), length = get64(call->params, at->length);
+	const struct uvm_range *range;
+
+	if (!uvm_is_span(base, length))
+		return NV_ERR_INVALID_ADDRESS;
+	for (range = call->file->ranges; range; range = range->next) {
+		if (base <= range->end && range->start <= base + length - 1)
+			return range->start == base && range->end == base + length - 1 ? NV_OK : NV_ERR_INVALID_ADDRESS;
+	}
+	return NV_OK;
+}
+
+/* With the processor's tables (ATS) alone: no card that is simulated has them. */
+uint32_t uvm_pageable_access_on_gpu(struct uvm_call *call)
+{
+	const struct card_layout_UVM_PAGEABLE_MEM_ACCESS_ON_GPU_PARAMS *at =
+		&call->sim->card_abi->UVM_PAGEABLE_MEM_ACCESS_ON_GPU_PARAMS;
+
+	call->params[at->pageableMemAccess] = 0;
+	return uvm_card(call, call->params + at->gpu_uuid) == SIM_NO_CARD ? NV_ERR_INVALID_DEVICE : NV_OK;
+}
+
+static uint32_t migrate_check(struct uvm_call *call, const struct nv_layout_UVM_MIGRATE_PARAMS *at)
+{
+	uint64_t length = get64(call->params, at->length), semaphore = get64(call->params, at->semaphoreAddress);
+	bool waits = !(get32(call->params, at->flags) & UVM_MIGRATE_FLAG_ASYNC);
+
+	if ((length > 0 || waits || semaphore == 0) && !uvm_is_span(get64(call->params, at->base), length))
+		return NV_ERR_INVALID_ADDRESS;
+	if (waits ? semaphore != 0 : semaphore == 0 && get32(call->params, at->semaphorePayload) != 0)
+		return NV_ERR_INVALID_ARGUMENT;
+	return place_at(call, at->destinationUuid);
+}
+
+/* Takes the lock by itself: the semaphore lies in the caller's memory, where the migration ends at once. */
+uint32_t uvm_migrate(struct uvm_call *call)
+{
+	const struct nv_layout_UVM_MIGRATE_PARAMS *at = &call->sim->abi->UVM_MIGRATE_PARAMS;
+	uint64_t semaphore = get64(call->params, at->semaphoreAddress);
+	uint32_t status = NV_ERR_ILLEGAL_ACTION;
+
+	pthread_mutex_lock(&call->sim->lock);
+	if (call->file->type == UVM_VA_SPACE)
+		status = migrate_check(call, at);
+	if (status == NV_OK && semaphore != 0 && !uvm_is_pool(call->file, semaphore))
+		status = NV_ERR_INVALID_ADDRESS;
+	pthread_mutex_unlock(&call->sim->lock);
+	if (status == NV_OK && semaphore != 0 &&
+		!user_write(&call->caller, semaphore, call->params + at->semaphorePayload, sizeof(uint32_t)))
+		status = NV_ERR_INVALID_ADDRESS;
+	return status;
+}
