@@ -4,6 +4,9 @@
 
 #include "control.h"
 
+/* More than there are indexes (ctrl0041.h). */
+#define MOST_SURFACE_INFO 16u
+
 #define BAR1_KIB (256u << 10)
 
 uint32_t fb_info_of(const struct card *card, uint32_t index)
@@ -105,7 +108,51 @@ static uint32_t control_fb_regions(struct control *control)
 	return NV_OK;
 }
 
+/* Memory of the card, by its handle; 0: it has gone. */
+static uint64_t surface_size(const struct control *control)
+{
+	struct call *call = control->call;
+	const struct nv_layout_NVOS54_PARAMETERS *at = &call->sim->abi->NVOS54_PARAMETERS;
+	const struct client *client;
+	const struct object *object;
+	uint64_t size;
+
+	pthread_mutex_lock(&call->sim->lock);
+	client = client_find(call->sim, get32(call->data, at->hClient));
+	object = client ? object_find(call->sim, client, get32(call->data, at->hObject)) : NULL;
+	size = object && object->memory ? object->memory->size : 0;
+	pthread_mutex_unlock(&call->sim->lock);
+	return size;
+}
+
+/* What a process asks of memory that it was handed (mem_ctrl.c, memCtrlCmdGetSurfaceInfoLvm_IMPL). */
+static uint32_t surface_value(const struct control *control, uint32_t index, uint32_t *value)
+{
+	switch (index) {
+	case NV0041_CTRL_SURFACE_INFO_INDEX_ATTRS:
+		return *value = 0, NV_OK; /* neither compressed nor of depths */
+	case NV0041_CTRL_SURFACE_INFO_INDEX_PHYS_SIZE:
+		*value = (uint32_t)(surface_size(control) / NV0041_CTRL_SURFACE_INFO_PHYS_SIZE_SCALE_FACTOR);
+		return NV_OK;
+	case NV0041_CTRL_SURFACE_INFO_INDEX_ADDR_SPACE_TYPE:
+		return *value = NV0000_CTRL_CMD_CLIENT_GET_ADDR_SPACE_TYPE_VIDMEM, NV_OK;
+	default:
+		return NV_ERR_NOT_SUPPORTED;
+	}
+}
+
+static uint32_t control_surface_info(struct control *control)
+{
+	const struct card_layout_NV0041_CTRL_GET_SURFACE_INFO_PARAMS *at =
+		&control->call->sim->card_abi->NV0041_CTRL_GET_SURFACE_INFO_PARAMS;
+
+	return info_list_outside(control, get64(control->params, at->surfaceInfoList),
+		get32(control->params, at->surfaceInfoListSize), MOST_SURFACE_INFO, surface_value);
+}
+
 static const struct control_entry entries[] = {
+	{ NV0041_CTRL_CMD_GET_SURFACE_INFO, NV01_MEMORY_LOCAL_USER, CARD_PARAMS(NV0041_CTRL_GET_SURFACE_INFO_PARAMS),
+		ANSWER(control_surface_info, RIGHTS_NONE) },
 	{ NV2080_CTRL_CMD_FB_GET_INFO, NV20_SUBDEVICE_0, NV_PARAMS(NV2080_CTRL_FB_GET_INFO_PARAMS),
 		ANSWER(control_fb_info_v1, RIGHTS_NONE) },
 	{ NV2080_CTRL_CMD_FB_GET_INFO_V2, NV20_SUBDEVICE_0, NV_PARAMS(NV2080_CTRL_FB_GET_INFO_V2_PARAMS),

@@ -32,6 +32,7 @@ static const struct entry entries[] = {
 	{ NV_ESC_CHECK_VERSION_STR, CTL, BYTES(nv_ioctl_rm_api_version_t), escape_check_version },
 	{ NV_ESC_SYS_PARAMS, CTL, BYTES(nv_ioctl_sys_params_t), escape_sys_params },
 	{ NV_ESC_NUMA_INFO, CARD, SIZE_OWN, escape_numa_info },
+	{ NV_ESC_ATTACH_GPUS_TO_FD, CTL, SIZE_OWN, escape_attach_cards },
 	{ NV_ESC_ALLOC_OS_EVENT, ANY, SIZE_OWN, escape_alloc_event },
 	{ NV_ESC_FREE_OS_EVENT, ANY, SIZE_OWN, escape_free_event },
 	{ NV_ESC_WAIT_OPEN_COMPLETE, ANY, SIZE_OWN, escape_wait_open },

@@ -26,6 +26,8 @@ struct open_file *file_open(struct sim *sim, uint32_t card)
 
 void file_release(struct sim *sim, struct open_file *file)
 {
+	uint32_t i;
+
 	pthread_mutex_lock(&sim->lock);
 	exports_drop(sim, file);
 	clients_free_of(sim, file);
@@ -36,6 +38,9 @@ void file_release(struct sim *sim, struct open_file *file)
 	if (file->next)
 		file->next->prev = file->prev;
 	sim->file_count--;
+	for (i = 0; i < sim->card_count; i++)
+		if (file->cards & 1u << i)
+			card_release(sim, i);
 	pthread_mutex_unlock(&sim->lock);
 	if (file->registered)
 		file_let_go(file->hold);

@@ -78,6 +78,47 @@ int escape_register_fd(struct call *call)
 	return file_register(call, (int)get32(call->data, call->sim->abi->nv_ioctl_register_fd_t.ctl_fd));
 }
 
+static uint32_t card_of_id(const struct sim *sim, uint32_t id)
+{
+	uint32_t i = 0;
+
+	while (i < sim->card_count && sim->cards[i].gpu_id != id)
+		i++;
+	return i < sim->card_count ? i : SIM_NO_CARD;
+}
+
+/* Once for a file, which then keeps these cards open: whoever is handed what is exported on it needs them. */
+int escape_attach_cards(struct call *call)
+{
+	uint32_t count = call->size / sizeof(uint32_t), cards = 0, i;
+	struct sim *sim = call->sim;
+	int result = 0;
+
+	if (count == 0 || call->size % sizeof(uint32_t) != 0)
+		return -EINVAL;
+	pthread_mutex_lock(&sim->lock);
+	if (call->file->has_cards)
+		result = -EINVAL;
+	for (i = 0; i < count && result == 0; i++) {
+		uint32_t id = get32(call->data, (uint16_t)(i * sizeof(uint32_t)));
+		uint32_t card = card_of_id(sim, id);
+
+		if (id != 0 && card == SIM_NO_CARD)
+			result = -EINVAL;
+		else if (id != 0)
+			cards |= 1u << card;
+	}
+	if (result == 0) {
+		call->file->has_cards = true;
+		call->file->cards = cards;
+		for (i = 0; i < sim->card_count; i++)
+			if (cards & 1u << i)
+				card_attach(sim, i);
+	}
+	pthread_mutex_unlock(&sim->lock);
+	return result;
+}
+
 /* Of a card whose memory is no node of the machine's (nv.c, osapi.c rm_get_gpu_numa_info()). */
 int escape_numa_info(struct call *call)
 {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "sim.h"
+#include "uvm.h"
 
 /* A day: nothing here changes while the server runs. */
 #define KEEP_SECONDS 86400.0

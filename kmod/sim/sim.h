@@ -108,6 +108,8 @@ struct open_file {
 	uint32_t card; /* SIM_NO_CARD: nvidiactl */
 	uint64_t registered;
 	intptr_t hold; /* what keeps that one open (register.c) */
+	bool has_cards; /* NV_ESC_ATTACH_GPUS_TO_FD: */
+	uint32_t cards; /* bits by number */
 	/* What was exported on it; NULL: it was never made ready for that. */
 	struct exports *exports;
 	/* Whose doorbell was rung last (doorbell.h). */
@@ -374,6 +376,7 @@ int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size
 int escape_alloc_event(struct call *call);
 int escape_free_event(struct call *call);
 int escape_numa_info(struct call *call);
+int escape_attach_cards(struct call *call);
 
 /* escape.c: one call, without the lock; 0 or -errno. */
 int escape_dispatch(struct call *call);
@@ -384,14 +387,6 @@ int escape_ioctl(
 /* doorbell.c: write(2) and read(2) of a card's node, without the lock. Bytes or -errno. */
 int doorbell_write(struct sim *sim, struct open_file *file, const void *data, size_t size);
 int doorbell_read(struct sim *sim, struct open_file *file, void *out, size_t size);
-
-/* uvm.c: files of its node, without the lock. NULL: no memory. */
-struct uvm_file *uvm_open(struct sim *sim);
-void uvm_release(struct sim *sim, struct uvm_file *file);
-/* Of the same numbers as file_identity(). */
-uint64_t uvm_identity(const struct uvm_file *file);
-/* One ioctl. 0 or -errno. */
-int uvm_ioctl(struct sim *sim, struct uvm_file *file, pid_t thread, uint32_t command, uint64_t argument);
 
 /* nodes.c */
 struct fuse_operations;

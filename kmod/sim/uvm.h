@@ -111,4 +111,12 @@ uint32_t uvm_card(const struct uvm_call *call, const uint8_t *uuid);
 /* An object as a process of the user names it to UVM (src/nvidia/src/kernel/rmapi/nv_gpu_ops.c, client_resource.c:220). */
 uint32_t uvm_find_object(struct uvm_call *call, uint32_t client, uint32_t handle, struct object **object);
 
+/* uvm.c: files of its node, without the lock. NULL: no memory. */
+struct uvm_file *uvm_open(struct sim *sim);
+void uvm_release(struct sim *sim, struct uvm_file *file);
+/* Of the same numbers as file_identity(). */
+uint64_t uvm_identity(const struct uvm_file *file);
+/* One ioctl. 0 or -errno. */
+int uvm_ioctl(struct sim *sim, struct uvm_file *file, pid_t thread, uint32_t command, uint64_t argument);
+
 #endif

@@ -16,7 +16,10 @@ CUDA = ctypes.CDLL("libcuda.so.1")
 MIB = 1 << 20
 SUCCESS, OUT_OF_MEMORY = 0, 2
 # Of cuda.h: CUdevice_attribute.
-ATTRIBUTES = {"processors": 16, "major": 75, "minor": 76, "warp": 10, "unified": 41, "bus": 33}
+ATTRIBUTES = {
+    "processors": 16, "major": 75, "minor": 76, "warp": 10, "unified": 41, "bus": 33,
+    "managed": 83, "concurrent": 89, "virtual": 102, "descriptors": 103, "pools": 115,
+}  # fmt: skip
 Found = dict[str, object]
 
 
@@ -192,8 +195,125 @@ def ipc() -> Found:
     return {"before": before, "after": after, **found}
 
 
+class Place(ctypes.Structure):
+    """CUmemLocation: CU_MEM_LOCATION_TYPE_DEVICE, and which."""
+
+    _fields_ = (("kind", ctypes.c_int), ("number", ctypes.c_int))
+
+
+class Properties(ctypes.Structure):
+    """CUmemAllocationProp: pinned memory of a card, for POSIX file descriptors."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int), ("handles", ctypes.c_int), ("place", Place), ("win32", ctypes.c_void_p),
+        ("flags", ctypes.c_ubyte * 8),
+    )  # fmt: skip
+
+
+class Access(ctypes.Structure):
+    """CUmemAccessDesc: to be read and written by a card."""
+
+    _fields_ = (("place", Place), ("flags", ctypes.c_int))
+
+
+DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+
+
+def created(amount: int) -> int:
+    """Return the handle of new memory without an address, or 0 when there is no more."""
+    handle, wanted = ctypes.c_uint64(), Properties(1, DESCRIPTOR, Place(1, 0))
+    result = CUDA.cuMemCreate(
+        ctypes.byref(handle), ctypes.c_size_t(amount), ctypes.byref(wanted), ctypes.c_uint64(0)
+    )
+    if result not in (SUCCESS, OUT_OF_MEMORY):
+        raise CudaError(f"cuMemCreate: {result}")
+    return handle.value if result == SUCCESS else 0
+
+
+def mapped(handle: int, amount: int) -> ctypes.c_uint64:
+    """Map memory at an address where the card may use it."""
+    address, none = ctypes.c_uint64(), ctypes.c_uint64(0)
+    call("cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(amount), none, none, none)
+    call("cuMemMap", address, ctypes.c_size_t(amount), none, ctypes.c_uint64(handle), none)
+    access = Access(Place(1, 0), 3)
+    call(
+        "cuMemSetAccess",
+        address,
+        ctypes.c_size_t(amount),
+        ctypes.byref(access),
+        ctypes.c_size_t(1),
+    )
+    return address
+
+
+def virtual() -> Found:
+    """Map, export and import memory by CUDA's virtual memory management; then take all that there is."""
+    context()
+    before, amount, back = free_and_total()[0], 64 * MIB, ctypes.create_string_buffer(16)
+    handle, descriptor, again = created(amount), ctypes.c_int(), ctypes.c_uint64()
+    call("cuMemcpyHtoD_v2", mapped(handle, amount), b"0123456789abcdef", ctypes.c_size_t(16))
+    none = ctypes.c_uint64(0)
+    call("cuMemExportToShareableHandle", ctypes.byref(descriptor), ctypes.c_uint64(handle), DESCRIPTOR, none)
+    call("cuMemImportFromShareableHandle", ctypes.byref(again), ctypes.c_void_p(descriptor.value), DESCRIPTOR)
+    taken = before - free_and_total()[0]
+    call("cuMemcpyDtoH_v2", back, mapped(again.value, amount), ctypes.c_size_t(16))
+    pieces, size = amount, 1 << 30
+    while size >= 2 * MIB:
+        if created(size):
+            pieces += size
+        else:
+            size //= 2
+    return {"before": before, "taken": taken, "read": back.raw.decode(), "filled": pieces}
+
+
+def pooled(amount: int, stream: ctypes.c_void_p) -> int:
+    """Return the address of new memory of the card's pool, or 0 when there is no more."""
+    address = ctypes.c_uint64()
+    result = CUDA.cuMemAllocAsync(ctypes.byref(address), ctypes.c_size_t(amount), stream)
+    if result not in (SUCCESS, OUT_OF_MEMORY):
+        raise CudaError(f"cuMemAllocAsync: {result}")
+    return address.value if result == SUCCESS else 0
+
+
+def pool() -> Found:
+    """Use memory of the card's pool, and then as much as there is."""
+    context()
+    stream, back = ctypes.c_void_p(), ctypes.create_string_buffer(16)
+    call("cuStreamCreate", ctypes.byref(stream), 1)
+    before, amount = free_and_total()[0], 64 * MIB
+    address = ctypes.c_uint64(pooled(amount, stream))
+    call("cuMemcpyHtoDAsync_v2", address, b"0123456789abcdef", ctypes.c_size_t(16), stream)
+    call("cuMemcpyDtoHAsync_v2", back, address, ctypes.c_size_t(16), stream)
+    call("cuStreamSynchronize", stream)
+    filled, size = amount, 1 << 30
+    while size >= 32 * MIB:
+        if pooled(size, stream):
+            filled += size
+        else:
+            size //= 2
+    return {"before": before, "read": back.raw.decode(), "filled": filled}
+
+
+def managed() -> Found:
+    """Use managed memory by the processor, have it go to the card, and then ask for more than there is."""
+    context()
+    address, before = ctypes.c_uint64(), free_and_total()[0]
+    call("cuMemAllocManaged", ctypes.byref(address), ctypes.c_size_t(64 * MIB), 1)
+    ctypes.memmove(address.value, b"0123456789abcdef", 16)
+    call("cuMemAdvise", address, ctypes.c_size_t(64 * MIB), 3, 0)
+    call("cuMemPrefetchAsync", address, ctypes.c_size_t(64 * MIB), 0, None)
+    call("cuCtxSynchronize")
+    more, filled, size = ctypes.c_uint64(), 64 * MIB, 1 << 30
+    while size >= 32 * MIB and filled < 2 * free_and_total()[1]:
+        if CUDA.cuMemAllocManaged(ctypes.byref(more), ctypes.c_size_t(size), 1) == SUCCESS:
+            filled += size
+        else:
+            size //= 2
+    return {"before": before, "read": ctypes.string_at(address.value, 16).decode(), "filled": filled}
+
+
 STEPS: dict[str, Callable[[], Found]] = {
-    each.__name__: each for each in (describe, fill, copies, streams, kernel, ipc)
+    each.__name__: each for each in (describe, fill, copies, streams, kernel, ipc, virtual, pool, managed)
 }
 
 

@@ -70,6 +70,7 @@ def test_card(cards: Cards) -> None:
     assert found["total"] == WHOLE * MIB
     assert (found["major"], found["minor"], found["processors"]) == (7, 5, 40)
     assert str(found["uuid"]) in uuid.replace("-", "")
+    assert {found[name] for name in ("managed", "concurrent", "virtual", "descriptors", "pools")} == {1}
 
 
 def test_copies(cards: Cards) -> None:
@@ -110,6 +111,37 @@ def test_fill(cards: Cards) -> None:
     assert found["again"] == 64 * MIB
 
 
+def number(found: dict[str, object], name: str) -> int:
+    return int(str(found[name]))
+
+
+def is_all(found: dict[str, object], step: int) -> bool:
+    """Return whether all memory that there was could be had, in pieces of so many MiB, and no more."""
+    return number(found, "before") - 2 * step * MIB < number(found, "filled") <= number(found, "before")
+
+
+def test_virtual(cards: Cards) -> None:
+    """cuMemCreate gives all memory, and no more; what is exported and imported again counts once."""
+    found = whole(cards, "virtual")
+    assert found["read"] == "0123456789abcdef"
+    assert found["taken"] == 64 * MIB
+    assert is_all(found, 2)
+
+
+def test_pool(cards: Cards) -> None:
+    """A memory pool gives all memory, and no more."""
+    found = whole(cards, "pool")
+    assert found["read"] == "0123456789abcdef"
+    assert is_all(found, 32)
+
+
+def test_managed(cards: Cards) -> None:
+    """Without a slice there can be more managed memory than the card has."""
+    found = whole(cards, "managed")
+    assert found["read"] == "0123456789abcdef"
+    assert number(found, "filled") > WHOLE * MIB
+
+
 @pytest.mark.enforcement
 def test_slice(box: Node) -> None:
     """In a slice the card has as much memory as the slice, under its own name and UUID."""
@@ -130,6 +162,34 @@ def test_slice_fill(box: Node) -> None:
     assert found["more"] == 0
     assert left < 4 * MIB
     assert found["again"] == 64 * MIB
+
+
+@pytest.mark.enforcement
+def test_slice_virtual(box: Node) -> None:
+    """In a slice cuMemCreate ends with the slice, and what was exported and imported is charged once."""
+    found = sliced(box, "virtual")
+    assert found["read"] == "0123456789abcdef"
+    assert found["taken"] == 64 * MIB
+    assert number(found, "before") < LIMIT * MIB
+    assert is_all(found, 2)
+
+
+@pytest.mark.enforcement
+def test_slice_pool(box: Node) -> None:
+    """In a slice a memory pool ends with the slice."""
+    found = sliced(box, "pool")
+    assert found["read"] == "0123456789abcdef"
+    assert number(found, "before") < LIMIT * MIB
+    assert is_all(found, 32)
+
+
+@pytest.mark.enforcement
+def test_slice_managed(box: Node) -> None:
+    """In a slice managed memory ends with the slice too: it is charged when it is mapped."""
+    found = sliced(box, "managed")
+    assert found["read"] == "0123456789abcdef"
+    assert number(found, "before") < LIMIT * MIB
+    assert is_all(found, 32)
 
 
 def test_slice_ipc(box: Node) -> None:

@@ -16,7 +16,7 @@ from tests.nvidia.machines import VERSIONS, packages
 
 pytestmark = pytest.mark.root
 needs = packages
-LEAST = 8  # for each release
+LEAST = 11  # for each release
 
 
 def test_each_fails_without_enforcement(repository: Path, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 /*
  * Preloaded with devices.c: mappings of a simulated card's nodes. A file of FUSE cannot be mapped as the driver's nodes are,
  * so the card keeps memory in files below $CGPU_MEMORY, and pread(2) on its node says which one a mapping is to have
- * (kmod/sim/mapping.h). What is mapped of nvidia-uvm is shared memory of the process: the card reads it there.
+ * (kmod/sim/mapping.h). What is mapped of nvidia-uvm is memory of the process, which the card reads there: shared, of a
+ * file of its own, at the place in it that the address is, as cgpud knows managed memory (kmod/daemon/mappings.c).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -52,6 +53,27 @@ static void *map_file(void *address, size_t length, int protection, int flags, i
 	return found;
 }
 
+/* The node itself comes first: whoever supervises mappings of it allows this one, or does not. */
+static void *map_uvm(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+{
+	void *found = plain_mmap(address, length, protection, flags, fd, offset), *memory = MAP_FAILED;
+	int file;
+
+	if (found == MAP_FAILED)
+		return found;
+	file = memfd_create("nvidia-uvm", MFD_CLOEXEC);
+	if (file >= 0 && ftruncate(file, offset + (off_t)length) == 0)
+		memory = plain_mmap(found, length, protection, MAP_SHARED | MAP_FIXED, file, offset);
+	if (file >= 0)
+		close(file);
+	/* As the driver's own (kernel-open/nvidia-uvm/uvm.c, uvm_mmap). */
+	if (memory != MAP_FAILED && madvise(memory, length, MADV_DONTFORK) == 0)
+		return memory;
+	munmap(found, length);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
 PUBLIC void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
 	const char *uvm = getenv(UVM_MAJOR);
@@ -64,7 +86,7 @@ PUBLIC void *mmap(void *address, size_t length, int protection, int flags, int f
 		return plain_mmap(address, length, protection, flags, fd, offset);
 	}
 	if (uvm && major(about.st_rdev) == (unsigned int)atoi(uvm))
-		return plain_mmap(address, length, protection, flags | MAP_ANONYMOUS, -1, 0);
+		return map_uvm(address, length, protection, flags, fd, offset);
 	if (major(about.st_rdev) == NVIDIA_MAJOR)
 		return map_file(address, length, protection, flags, fd);
 	errno = error;
