@@ -18,16 +18,21 @@ from tests.nvidia import pypi
 from tests.nvidia.archive import RELEASES
 from tests.nvidia.clients import Cards, alone
 from tests.nvidia.programs import ML
+from tests.nvidia.software import PACKAGES
 from tests.sim.support import BUILD
 
 FOLDER = Path(__file__).resolve().parents[1] / "trace" / "real_library"
 ORIGIN = "real library, simulated card"
+CUDA = Path(__file__).parent / "cuda_program.py"
+# Not those that fill the card, nor those that hand memory on by descriptors, which a replay has not.
+STEPS = ("describe", "copies", "managed")
 
 
 def programs() -> dict[str, list[str]]:
     """Return the command of each recording by its name."""
     python = ["/usr/bin/env", f"PYTHONPATH={pypi.clients()}", "/usr/bin/python3", "-c", ML]
-    return {"nvidia-smi": ["nvidia-smi"], "nvidia-smi-q": ["nvidia-smi", "-q"], "nvidia-ml-py": python}
+    cuda = {f"cuda-{step}": ["/usr/bin/python3", str(CUDA), step] for step in STEPS}
+    return {"nvidia-smi": ["nvidia-smi"], "nvidia-smi-q": ["nvidia-smi", "-q"], "nvidia-ml-py": python} | cuda
 
 
 def record(cards: Cards, command: list[str], file: Path) -> None:
@@ -61,7 +66,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "trace.jsonl"
         for release in RELEASES:
-            with alone(release.version) as cards:
+            with alone(release.version, packages=(*PACKAGES, "libcuda1")) as cards:
                 for program, command in programs().items():
                     record(cards, command, file)
                     # Without a time in it, what is recorded alike is packed alike.
