@@ -94,11 +94,22 @@ static bool old_semaphore(struct sim *sim, struct gpu_channel *channel, const ui
 	}
 }
 
-/* Of other generations the methods may be others. */
+/* The methods that are read here are alike in Volta, Turing and Ampere (clc3b5.h, clc5b5.h, clc7b5.h); not in Hopper. */
+static bool is_copy(uint32_t class_id)
+{
+	return class_id == VOLTA_DMA_COPY_A || class_id == TURING_DMA_COPY_A || class_id == AMPERE_DMA_COPY_B;
+}
+
+/* And these (clc3c0.h, clc5c0.h, clc7c0.h). */
+static bool is_compute(uint32_t class_id)
+{
+	return class_id == VOLTA_COMPUTE_A || class_id == TURING_COMPUTE_A || class_id == AMPERE_COMPUTE_B;
+}
+
 static bool set_object(struct sim *sim, struct gpu_channel *channel, uint32_t subchannel, uint32_t class_id)
 {
 	channel->class_id[subchannel] = class_id;
-	if (class_id == TURING_COMPUTE_A || class_id == TURING_DMA_COPY_A)
+	if (is_copy(class_id) || is_compute(class_id))
 		return true;
 	gpu_fail(sim, channel, "a class whose methods it does not know", class_id);
 	return false;
@@ -166,9 +177,9 @@ bool gpu_method(struct sim *sim, struct gpu_channel *channel, uint32_t subchanne
 	if (method < FIRST_OF_CLASS)
 		return host_method(sim, channel, subchannel, method, data);
 	value[method / 4] = data;
-	if (channel->class_id[subchannel] == TURING_DMA_COPY_A && method == NVC5B5_LAUNCH_DMA)
+	if (is_copy(channel->class_id[subchannel]) && method == NVC5B5_LAUNCH_DMA)
 		gpu_copy_launch(sim, channel, value, data);
-	else if (channel->class_id[subchannel] == TURING_COMPUTE_A)
+	else if (is_compute(channel->class_id[subchannel]))
 		compute_method(sim, channel, value, method, data);
 	return !channel->failed;
 }

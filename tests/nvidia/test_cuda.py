@@ -42,6 +42,16 @@ def cards(request: pytest.FixtureRequest) -> Iterator[Cards]:
         yield made
 
 
+@pytest.fixture(
+    scope="module", params=[(version, model) for version in VERSIONS for model in ("A10", "V100")]
+)
+def others(request: pytest.FixtureRequest) -> Iterator[Cards]:
+    """Return cards of other generations in turn, without any engine: Ampere's, and one without firmware."""
+    version, model = request.param
+    with alone(version, model, CUDA) as made:
+        yield made
+
+
 @pytest.fixture(scope="module", params=VERSIONS)
 def box(request: pytest.FixtureRequest) -> Iterator[Node]:
     """Return a machine of each release in turn, with the program in its containers."""
@@ -140,6 +150,22 @@ def test_managed(cards: Cards) -> None:
     found = whole(cards, "managed")
     assert found["read"] == "0123456789abcdef"
     assert number(found, "filled") > WHOLE * MIB
+
+
+@pytest.mark.parametrize("step", ["virtual", "pool", "ipc"])
+def test_other_cards(others: Cards, step: str) -> None:
+    """On other cards memory of these kinds is copied to and from as on a T4."""
+    assert whole(others, step)["read"] == "0123456789abcdef"
+    assert whole(others, "copies")["large"] is True
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hopper(version: str) -> None:
+    """An H200 is described; work for it is not done."""
+    with alone(version, "H200", CUDA) as cards:
+        found = whole(cards, "describe")
+    assert (found["major"], found["minor"], found["processors"]) == (9, 0, 132)
+    assert found["managed"] == 1
 
 
 @pytest.mark.enforcement
