@@ -54,11 +54,27 @@ class GuestDaemonArena:
         first.await_output("hold", timeout=self._daemon.machine.scaled(SECONDS))
         return GuestTenant(self._daemon, name, first)
 
+    def outside(self, *command: Word) -> ModuleRunning:
+        """Start a command without a listener."""
+        machine = self._daemon.machine
+        words = [machine.seen(word) if isinstance(word, Path) else str(word) for word in command]
+        process = machine.start(words, input=None)
+        self._daemon.processes.append(process)
+        return ModuleRunning(process, machine.scaled(SECONDS))
+
     def seen(self, tenant: Tenant) -> Seen:
         """Look."""
         assert isinstance(tenant, GuestTenant)
         view = self._daemon.view()
         return Seen(view.used[0, tenant.name], view.cards[0]["used"])
+
+    def drift(self) -> int:
+        """Read it."""
+        return int(self._daemon.read("0/drift"))
+
+    def log(self) -> str:
+        """Return the daemon's."""
+        return self._daemon.log()
 
     def path(self, path: Path) -> str:
         """Return where the guest has it."""
