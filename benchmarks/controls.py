@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the table of judged controls costs each NV_ESC_RM_CONTROL: one search, in both engines.
 
-`python -m benchmarks.controls [ROUNDS]` prints nanoseconds for each look-up: of known ones in mixed order, of
-one of the firmware's, which is looked for twice, and of one that nobody judged. Needs a compiler.
+`python -m benchmarks.controls [ROUNDS]` prints nanoseconds for each look-up: of known ones in mixed order,
+of one of the firmware's, which is looked for twice, and of one that nobody judged. Needs a compiler.
 """
 
 from __future__ import annotations

@@ -156,6 +156,9 @@ def header(data: Json) -> str:
         "struct nv_control { uint32_t number; uint8_t verdict; };",
         "/* Sorted by number; a family has the first of its numbers. */",
         "extern const struct nv_control nv_controls[], nv_control_families[];",
+        "/* And the calls of nvidia-uvm, in the same way. */",
+        "extern const struct nv_control nv_judged_uvm[];",
+        "extern const unsigned int nv_judged_uvm_count;",
         "extern const unsigned int nv_controls_count, nv_control_families_count;",
         "#endif",
     ]
@@ -218,6 +221,7 @@ def source(data: Json, judged: Json) -> str:
     out.append(f"const unsigned int nv_class_count = {len(rows)};")
     out += control_table("nv_controls", control_rows(judged["controls"], 1))
     out += control_table("nv_control_families", control_rows(judged["families"], FAMILY))
+    out += control_table("nv_judged_uvm", control_rows(judged["uvm"], 1))
     return "\n".join(out) + "\n"
 
 

@@ -95,6 +95,14 @@ static enum cgpu_verdict by_escape(struct core_frame *frame)
 	}
 }
 
+static enum cgpu_verdict by_uvm(struct core_frame *frame)
+{
+	if (core_uvm_is_known(frame->call->nr))
+		return CGPU_CONTINUE;
+	frame->unknown_uvm = frame->call->nr + 1;
+	return core_refuse(frame, EINVAL);
+}
+
 static enum cgpu_verdict decide(struct core_frame *frame)
 {
 	struct cgpu_call *call = frame->call;
@@ -107,7 +115,7 @@ static enum cgpu_verdict decide(struct core_frame *frame)
 	if (frame->container == NULL)
 		return core_refuse(frame, ENODEV);
 	if (call->device == CGPU_DEVICE_UVM)
-		return CGPU_CONTINUE;
+		return by_uvm(frame);
 	if (call->device == CGPU_DEVICE_OTHER)
 		return core_refuse(frame, EPERM);
 	if (call->device == CGPU_DEVICE_GPU && !core_has_gpu(frame->state, call->gpu, call->slot))

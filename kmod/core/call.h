@@ -55,6 +55,7 @@ struct core_frame {
 	u32 unknown_class; /* or one that is not charged; 0: none */
 	u32 unknown_escape; /* its number and 1; 0: none */
 	u32 unknown_control; /* 0: none */
+	u32 unknown_uvm; /* its number and 1; 0: none */
 };
 
 /* What allocations have in common, wherever their fields sit. */
@@ -161,6 +162,8 @@ int core_refusal_line(struct core_frame *frame, struct core_text *out);
 
 /* What was judged of a control by its number: NV_CONTROL_*. */
 u32 core_control_verdict(u32 command);
+/* Whether a call of nvidia-uvm is one that its driver serves. The transport judges those that map memory. */
+int core_uvm_is_known(u32 nr);
 /* Those whose parameters name a client. Any other one is refused. */
 enum cgpu_verdict core_begin_naming(struct core_frame *frame, u32 command);
 

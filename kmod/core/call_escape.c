@@ -75,6 +75,12 @@ int core_refusal_line(struct core_frame *frame, struct core_text *out)
 		core_text_string(out, " is not known here and was refused");
 		return 1;
 	}
+	if (is_news(container, &container->refused_escape, frame->unknown_uvm)) {
+		core_text_string(out, ": call ");
+		core_text_hex(out, frame->unknown_uvm - 1);
+		core_text_string(out, " of nvidia-uvm is not known here and was refused");
+		return 1;
+	}
 	if (is_news(container, &container->refused_escape, frame->unknown_escape)) {
 		core_text_string(out, ": driver escape ");
 		core_text_number(out, frame->unknown_escape - 1);

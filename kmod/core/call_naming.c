@@ -29,6 +29,13 @@ u32 core_control_verdict(u32 command)
 	return known ? known->verdict : NV_CONTROL_UNKNOWN;
 }
 
+int core_uvm_is_known(u32 nr)
+{
+	const struct nv_control *known = find_control(nv_judged_uvm, nv_judged_uvm_count, nr);
+
+	return known && known->verdict != NV_CONTROL_REFUSE;
+}
+
 static int is_own(struct core_frame *frame, u32 client)
 {
 	return core_client_find(frame->state, frame->call->slot, client) != CORE_NONE;

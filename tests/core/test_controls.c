@@ -75,6 +75,28 @@ static void controls_of_the_firmware_go_by_their_family(void)
 	bench_free(bench);
 }
 
+static void calls_of_uvm_are_those_that_it_serves(void)
+{
+	struct caller caller, other;
+	struct bench *bench = two("580.142", &caller, &other);
+	u32 nr, passed = 0, logged;
+
+	caller.device = CGPU_DEVICE_UVM;
+	CHECK_EQ(bench_call(bench, &caller, UVM_INITIALIZE, 16), CONTINUED);
+	CHECK_EQ(bench_call(bench, &caller, UVM_MIGRATE, 0), CONTINUED);
+	logged = bench->logged;
+	/* A test of its driver's. */
+	CHECK_EQ(bench_call(bench, &caller, 200, 0), -EINVAL);
+	CHECK(strcmp(bench->log, "container a: call 0xc8 of nvidia-uvm is not known here and was refused") == 0);
+	CHECK_EQ(bench_call(bench, &caller, 200, 0), -EINVAL);
+	CHECK_EQ(bench_call(bench, &caller, 0xffffffff, 0), -EINVAL);
+	CHECK_EQ(bench->logged, logged + 1);
+	for (nr = 0; nr < 4096; nr++)
+		passed += bench_call(bench, &caller, nr, 0) == CONTINUED;
+	CHECK_EQ(passed, nv_judged_uvm_count - 2);
+	bench_free(bench);
+}
+
 static void enforcement_that_is_off_lets_all_go_on(void)
 {
 	struct caller caller, other;
@@ -205,6 +227,7 @@ int main(int argc, char **argv)
 		TEST(controls_have_the_verdict_of_the_table),
 		TEST(controls_that_nobody_judged_are_refused_and_said_once),
 		TEST(controls_of_the_firmware_go_by_their_family),
+		TEST(calls_of_uvm_are_those_that_it_serves),
 		TEST(enforcement_that_is_off_lets_all_go_on),
 		TEST(older_numbers_of_scheduling_are_judged_as_the_newest),
 		TEST(clients_in_parameters_are_ones_own),

@@ -52,12 +52,12 @@ def test_every_known_control_has_a_verdict() -> None:
 
 def test_verdicts_have_reasons_and_sources() -> None:
     """Each verdict is one of three and has a known reason; what no header has names its source."""
-    for rows in ("controls", "families"):
+    for rows in ("controls", "families", "uvm"):
         for number, row in JUDGED[rows].items():
             assert row["verdict"] in {"pass", "judge", "refuse"}, number
             assert row["why"] in JUDGED["reasons"], number
             assert number in FACTS["controls"] or row["source"], number
-    used = {row["why"] for rows in ("controls", "families") for row in JUDGED[rows].values()}
+    used = {row["why"] for rows in ("controls", "families", "uvm") for row in JUDGED[rows].values()}
     assert used == set(JUDGED["reasons"])
 
 
