@@ -15,7 +15,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from cgpu import paths
-from cgpu.effective import Effective
+from cgpu.effective import CLOSED, Effective
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.replace import replace_text
@@ -95,6 +95,7 @@ def check(document: object, source: str) -> Effective:
             )
         if _is_unfit(value):
             raise _misfit(source, key, value)
+    _refuse_contradiction(document, source)
     problem: ValidationError | None = next(iter(Draft202012Validator(schema()).iter_errors(document)), None)
     if problem is not None:
         key = str(problem.absolute_path[0])
@@ -134,6 +135,15 @@ def _is_unfit(value: object) -> bool:
         return value.bit_length() > MAX_BITS
     # The validator shows all of it. A list of lists by reference is small here and endless then.
     return isinstance(value, (dict, list, set, tuple))
+
+
+def _refuse_contradiction(document: Mapping[str, Any], source: str) -> None:
+    opened = next((key for key in CLOSED if document.get(key) is True), None)
+    if document.get("shared_node") is True and opened is not None:
+        raise CgpuError(
+            f"{source}: {opened}: true: shared_node: true forbids it; accepted is one of them: "
+            "leave out the other"
+        )
 
 
 def _misfit(source: str, key: str, value: object) -> CgpuError:

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 DEFAULTS: dict[str, Value] = {
     "tree": None,
     "low_level_runtime": None,
+    "shared_node": False,
     "allow_environment": True,
+    "trust_annotations": "auto",
     "allow_disable": True,
+    "allow_privileged": False,
     "max_mem_container_mib": None,
     "max_schd_weight": None,
     "default_memsize": 0,
@@ -46,6 +49,8 @@ DEFAULTS: dict[str, Value] = {
 }
 _TEXTS = ("tree", "low_level_runtime", "nvml_library")
 _NUMBERS = ("max_mem_container_mib", "max_schd_weight")
+# What shared_node forbids, whatever else is said.
+CLOSED = ("allow_environment", "allow_disable")
 MAX_BYTES = 1 << 16
 
 
@@ -56,8 +61,11 @@ class Effective:
 
     tree: str | None
     low_level_runtime: str | None
+    shared_node: bool
     allow_environment: bool
+    trust_annotations: str
     allow_disable: bool
+    allow_privileged: bool
     max_mem_container_mib: int | None
     max_schd_weight: int | None
     default_memsize: int
@@ -85,6 +93,9 @@ class Effective:
             setattr(self, key, values.pop(key, default))
         if values:
             raise TypeError(f"no such configuration key: {next(iter(values))}")
+        if self.shared_node:
+            for key in CLOSED:
+                setattr(self, key, False)
 
     def to_dict(self) -> dict[str, Value]:
         """Return all keys with their values."""

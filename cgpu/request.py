@@ -115,6 +115,8 @@ def _devices(ask: Ask, gpus: Sequence[Gpu], config: Effective) -> tuple[list[Gpu
 def _fallback(ask: Ask, gpus: Sequence[Gpu]) -> list[Gpu]:
     if ask.vendor not in VENDOR_NOTHING:
         return named(Said(VENDOR, ask.vendor), gpus)
+    if ask.nodes is not None and (ask.container is None or ask.nodes.minors is not None):
+        return ask.nodes.pick(gpus)
     if len(gpus) == 1:
         return list(gpus)
     raise CgpuError(

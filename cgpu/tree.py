@@ -59,6 +59,11 @@ class Gpu:
         return self._read("name") if self._read is not None else ""
 
     @property
+    def minor(self) -> int:
+        """The minor number of its node; the index when there is no tree behind. Raises CgpuError."""
+        return int(self._read("minor")) if self._read is not None else self.index
+
+    @property
     def policy(self) -> int:
         """The scheduling policy, 0 to 5; 1 when there is no tree behind. Raises CgpuError."""
         return int(self._read("policy")) if self._read is not None else 1

@@ -18,6 +18,7 @@ MET = (
     "cgpu/apply.py",
     "cgpu/ask.py",
     "cgpu/config.py",
+    "cgpu/device_nodes.py",
     "cgpu/effective.py",
     "cgpu/refusal.py",
     "cgpu/request.py",

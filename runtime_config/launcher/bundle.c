@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A quick look at a bundle's config.json. Every request for a slice has one of these strings in it (a GPU that is
- * only named may be sliced by the node's default), so a file with none of them asks for nothing and needs no Python.
- * The look never grants: in doubt the answer is "may ask".
+ * only named may be sliced by the node's default), or gives nodes of the driver (devices.c), so a file with neither
+ * asks for nothing and needs no Python. The look never grants: in doubt the answer is "may ask".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -87,7 +87,7 @@ static bool has_hidden_letters(const char *text, size_t size)
 bool launcher_asks_nothing(const char *bundle)
 {
 	static const char *const traces[] = { "ALIYUN_COM_GPU_", "NVIDIA_VISIBLE_DEVICES", "CGPU_DISABLE",
-		"opencgpu.io", NULL };
+		"opencgpu.io", "nvidia", "CUDA_VERSION", NULL };
 	char path[PATH_MAX];
 	char *text = NULL;
 	bool nothing = true;
@@ -100,7 +100,7 @@ bool launcher_asks_nothing(const char *bundle)
 		return false;
 	for (int i = 0; traces[i] && nothing; i++)
 		nothing = !memmem(text, (size_t)size, traces[i], strlen(traces[i]));
-	nothing = nothing && !has_hidden_letters(text, (size_t)size);
+	nothing = nothing && !has_hidden_letters(text, (size_t)size) && !launcher_may_open_driver(text, (size_t)size);
 	free(text);
 	return nothing;
 }

@@ -10,6 +10,9 @@
 #ifndef CGPU_CONFIG_PATH
 #define CGPU_CONFIG_PATH "/run/cgpu/config.json"
 #endif
+#ifndef CGPU_DEVICES_PATH
+#define CGPU_DEVICES_PATH "/proc/devices"
+#endif
 #ifndef CGPU_SEARCH_PATH
 #define CGPU_SEARCH_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #endif
@@ -52,6 +55,9 @@ void launcher_read_settings(const char *path, struct launcher_settings *settings
 
 /* Whether a bundle's config.json certainly holds no request for a slice. False when in doubt. */
 bool launcher_asks_nothing(const char *bundle);
+
+/* Whether a config.json may give a container nodes of the driver, or leave to open every node. */
+bool launcher_may_open_driver(const char *text, size_t size);
 
 /* Whether a low-level runtime may call us again: the vendor's wrapper does. */
 bool launcher_may_return(const char *path);

@@ -35,6 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         again = lowlevel.came_back(os.environ)
         plain = again or lowlevel.is_below(os.environ)
         runtime = lowlevel.find(config.low_level_runtime, plain=plain)
+        config = config.replace(low_level_runtime=runtime)  # found or set, it is this one
         if call.command and not again:
             _start(call, config, runtime, arguments)
         lowlevel.execute(runtime, arguments, os.environ)

@@ -33,13 +33,15 @@ def cards(*mib: int, max_inst: int = 20) -> list[Gpu]:
     return [Gpu(index, uuid(index), size * MIB, max_inst) for index, size in enumerate(mib)]
 
 
-def spec(env: dict[str, str] | None = None, annotations: dict[str, str] | None = None) -> dict[str, object]:
-    """Return a specification with these variables and annotations."""
+def spec(
+    env: dict[str, str] | None = None, annotations: dict[str, str] | None = None, **members: object
+) -> dict[str, object]:
+    """Return a specification with these variables, annotations and other members."""
     entries = ["PATH=/bin", *(f"{name}={value}" for name, value in (env or {}).items())]
     document: dict[str, object] = {"ociVersion": "1.0.2", "process": {"args": ["/x"], "env": entries}}
     if annotations is not None:
         document["annotations"] = annotations
-    return document
+    return {**document, **members}
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,23 @@ def test_absent(tmp_path: Path) -> None:
     assert str(caught.value) == f"{tmp_path}/none: there is no such file; without --config the defaults hold"
 
 
+def test_shared_node(tmp_path: Path) -> None:
+    """shared_node switches off what it closes, also where the hook reads it, and refuses the opposite."""
+    path = tmp_path / "config.yaml"
+    path.write_text("shared_node: true\n")
+    loaded = config.load(path)
+    assert not loaded.allow_environment
+    assert not loaded.allow_disable
+    assert not loaded.replace(allow_environment=True, allow_disable=True).allow_disable
+    assert not effective._from_document("x", {"shared_node": True, "allow_disable": True}).allow_disable
+    for key in effective.CLOSED:
+        assert line_for(f"{key}: true\nshared_node: true\n", tmp_path) == (
+            f"{key}: true: shared_node: true forbids it; accepted is one of them: leave out the other"
+        )
+        path.write_text(f"{key}: false\nshared_node: true\n")
+        assert config.load(path) is not None
+
+
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "{}"])
 def test_empty(text: str, tmp_path: Path) -> None:
     """An empty file is the defaults."""
@@ -205,7 +222,8 @@ def test_agrees_with_schema(document: dict[str, Any]) -> None:
         assert not valid
     else:
         assert valid
-        assert loaded.to_dict() == {**DEFAULTS, **document}
+        closed = dict.fromkeys(effective.CLOSED, False) if document.get("shared_node") else {}
+        assert loaded.to_dict() == {**DEFAULTS, **document, **closed}
         assert (
             effective._from_document("x", json.loads(json.dumps(loaded.to_dict()))).to_dict()
             == loaded.to_dict()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgpu.ask import NAMES, VENDOR
+from cgpu.ask import NAMES, VENDOR, VENDOR_NOTHING
 from cgpu.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request import defers, format_grants, parse_grant, resolve, wants
@@ -22,7 +22,26 @@ values = st.one_of(
 )
 variables = [variable for variable, _ in NAMES.values()]
 entries = st.tuples(st.sampled_from([*variables, VENDOR, "PATH"]), values).map("=".join)
-notes = st.dictionaries(st.sampled_from([note for _, note in NAMES.values()]), values, max_size=3)
+marks = {
+    "io.podman.annotations.init": st.just("FALSE"),
+    "io.container.manager": st.sampled_from(["cri-o", "libpod"]),
+    "io.kubernetes.cri-o.MountPoint": st.sampled_from(["/c", "/d"]),
+    "io.kubernetes.cri.container-type": st.sampled_from(["sandbox", "container"]),
+}
+notes = st.builds(
+    lambda ours, marked: {**ours, **marked},
+    st.dictionaries(st.sampled_from([note for _, note in NAMES.values()]), values, max_size=3),
+    st.fixed_dictionaries({}, optional=marks),
+)
+nodes = st.lists(
+    st.fixed_dictionaries(
+        {"type": st.just("c"), "major": st.sampled_from([1, 195]), "minor": st.integers(0, 4)}
+    ),
+    max_size=2,
+)
+rules = st.lists(
+    st.sampled_from([{"allow": False}, {"allow": True}, {"allow": True, "major": 195}]), max_size=3
+)
 configs = st.builds(
     Effective,
     allow_environment=st.booleans(),
@@ -31,6 +50,9 @@ configs = st.builds(
     max_mem_container_mib=st.none() | st.integers(1, 30000),
     max_schd_weight=st.none() | st.integers(1, 25),
     default_memsize=st.sampled_from([0, 5 << 30]),
+    shared_node=st.booleans(),
+    allow_privileged=st.booleans(),
+    trust_annotations=st.sampled_from(["auto", "always", "never"]),
 )
 hostile = st.recursive(
     st.none() | st.integers() | st.text(max_size=20),
@@ -39,17 +61,26 @@ hostile = st.recursive(
 )
 
 
-@given(st.lists(entries, max_size=8), notes, configs)
+@given(st.lists(entries, max_size=8), notes, nodes, rules, configs)
 @settings(max_examples=500, deadline=None)
-def test_any_request(env: list[str], annotations: dict[str, str], config: Effective) -> None:
+def test_any_request(
+    env: list[str],
+    annotations: dict[str, str],
+    given_nodes: list[dict[str, object]],
+    given_rules: list[dict[str, object]],
+    config: Effective,
+) -> None:
     """A request is refused, is for nothing, or gives slices within cards and bounds."""
-    document = {"process": {"env": env}, "annotations": annotations}
+    linux = {"devices": given_nodes, "resources": {"devices": given_rules}}
+    document = {"process": {"env": env}, "annotations": annotations, "root": {"path": "/c"}, "linux": linux}
     try:
         request = resolve(document, GPUS, config)
     except CgpuError:
         return
     assert wants(document, config) == (request is not None)
     if request is None:
+        # On a shared node only who has no GPU in any way is not sliced.
+        assert not config.shared_node or _has_none(env, given_nodes, given_rules, config)
         return
     indexes = [gpu for gpu, _, _, _ in request.grants]
     assert indexes
@@ -63,9 +94,24 @@ def test_any_request(env: list[str], annotations: dict[str, str], config: Effect
     assert tuple(map(parse_grant, format_grants(request.grants))) == request.grants
 
 
+def _has_none(
+    env: list[str],
+    given_nodes: list[dict[str, object]],
+    given_rules: list[dict[str, object]],
+    config: Effective,
+) -> bool:
+    """Return whether neither the vendor's variable nor a node nor a rule gives a GPU."""
+    said = {name: value for name, _, value in (entry.partition("=") for entry in env)}
+    last = given_rules[-1] if given_rules else {}
+    wide = last == {"allow": True}
+    noded = any(node["major"] == 195 for node in given_nodes) and not (wide and config.allow_privileged)
+    return said.get(VENDOR, "") in VENDOR_NOTHING and not noded and (not wide or config.allow_privileged)
+
+
 @given(
     st.dictionaries(
-        st.sampled_from(["process", "annotations"]), hostile | st.dictionaries(st.just("env"), hostile)
+        st.sampled_from(["process", "annotations", "linux", "mounts", "root"]),
+        hostile | st.dictionaries(st.just("env"), hostile),
     )
 )
 @settings(deadline=None)

@@ -106,6 +106,99 @@ def test_sandbox(name: str) -> None:
     assert get({}, {**NOTES, name: "container"}) is not None
 
 
+@pytest.mark.parametrize("name", ["io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"])
+def test_sandbox_keeps_the_environment(name: str) -> None:
+    """What a sandbox's environment asks for counts, beside annotations that do not."""
+    request = get(ENV, {**NOTES, name: "sandbox"})
+    assert request is not None
+    assert request.grants[0][1] == T4 * 6 // 15 * MIB
+    default = get({VENDOR: "0"}, {name: "sandbox"}, Effective(default_memsize=1 << 30))
+    assert default is not None
+
+
+@pytest.mark.parametrize("env", [{VENDOR: "0"}, {"ALIYUN_COM_GPU_VISIBLE_DEVICES": "0"}])
+def test_sandbox_with_a_gpu_where_slicing_stays_on(env: dict[str, str]) -> None:
+    """Where slicing cannot be switched off, a sandbox that names a GPU is refused."""
+    mark = {"io.kubernetes.cri.container-type": "sandbox"}
+    with pytest.raises(
+        CgpuError, match=r"=0: a pod's sandbox is not sliced, and slicing cannot be switched off"
+    ):
+        get(env, mark, Effective(allow_disable=False))
+    assert get({}, {**NOTES, **mark}, Effective(allow_disable=False)) is None
+
+
+PODMAN = {"io.podman.annotations.init": "FALSE"}
+CRIO = {"io.container.manager": "cri-o", "io.kubernetes.cri-o.MountPoint": "/c/1/merged"}
+
+
+def by(
+    marks: dict[str, str], env: dict[str, str], config: Effective, root: str = "/c/1/merged"
+) -> Request | None:
+    """Resolve a request by annotation in the specification of an engine that leaves these marks."""
+    document = spec(env, {**NOTES, **marks}, root={"path": root})
+    return resolve(document, cards(T4), config)
+
+
+@pytest.mark.parametrize("marks", [{}, CRIO, {"io.kubernetes.cri.container-type": "container"}])
+def test_writers_that_are_known(marks: dict[str, str]) -> None:
+    """Annotations of docker, containerd and CRI-O are those of who starts the container."""
+    request = by(marks, ENV, ONLY_NOTES)
+    assert request is not None
+    assert request.grants[0][1] == T4 * 3 // 15 * MIB
+
+
+UNKNOWN = [
+    PODMAN,
+    {"io.container.manager": "libpod"},
+    {"io.container.manager": "cri-o"},
+    {"io.container.manager": "docker"},
+    {**CRIO, **PODMAN},
+    {**CRIO, "io.kubernetes.cri-o.MountPoint": "/guessed"},
+]
+
+
+@pytest.mark.parametrize("marks", UNKNOWN)
+def test_writers_that_are_not_known(marks: dict[str, str]) -> None:
+    """Annotations that podman may have copied are refused beside an environment, or without one."""
+    for env, config, why in (
+        (ENV, Effective(), "ALIYUN_COM_GPU_MEM_CONTAINER is set too"),
+        ({}, ONLY_NOTES, "allow_environment is false"),
+        ({}, Effective(shared_node=True), "allow_environment is false"),
+    ):
+        with pytest.raises(CgpuError) as caught:
+            by(marks, env, config)
+        assert str(caught.value) == (
+            f"annotation opencgpu.io/mem-container=3: it may come from the image, and {why}; accepted where "
+            "trust_annotations: always (podman from 4.6 on copies none of an image)"
+        )
+    assert by(marks, {}, Effective()) is not None
+
+
+@pytest.mark.parametrize("marks", UNKNOWN)
+def test_writers_by_the_nodes_word(marks: dict[str, str]) -> None:
+    """always takes all engines' annotations, never takes none for more than an environment."""
+    assert by(marks, ENV, Effective(trust_annotations="always")) is not None
+    with pytest.raises(CgpuError, match="it may come from the image"):
+        by({}, ENV, Effective(trust_annotations="never"))
+
+
+def test_annotations_of_unknown_writers_are_no_trusted_voice() -> None:
+    """Beside them the vendor's variable adds whole GPUs, as beside an environment."""
+    document = spec({VENDOR: "0,1"}, {**NOTES, **PODMAN, "opencgpu.io/visible-devices": "1"})
+    request = resolve(document, cards(T4, T4), Effective())
+    assert request is not None
+    assert request.native == (0,)
+
+
+def test_empty_root_is_no_proof() -> None:
+    """A specification without a root file system proves nothing of CRI-O."""
+    roots: tuple[object, ...] = (None, {}, {"path": ""}, [])
+    for root in roots:
+        document = spec(ENV, {**NOTES, **CRIO, "io.kubernetes.cri-o.MountPoint": ""}, root=root)
+        with pytest.raises(CgpuError, match="it may come from the image"):
+            resolve(document, cards(T4), Effective())
+
+
 def test_default_memsize() -> None:
     """The node's default slices a container that names a GPU and no amount, and no other."""
     config = Effective(default_memsize=4 << 30)

@@ -26,6 +26,15 @@ def environment_list(env: Environment) -> list[str]:
     return [f"{key}={value}" for key, value in env.items()] if isinstance(env, Mapping) else list(env)
 
 
+def crun_here(directory: Path) -> Path:
+    """Make a crun that sees version 1 of this machine's cgroups only: it refuses both together."""
+    path = directory / "crun"
+    hidden = "umount /sys/fs/cgroup/unified 2>/dev/null"
+    path.write_text(f'#!/bin/sh\nexec unshare -m sh -c \'{hidden}; exec /usr/bin/crun "$@"\' crun "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
 class Runtime(Protocol):
     """What every engine can do here."""
 

@@ -68,6 +68,44 @@ def test_what_holds_no_request_passes(launcher: Launcher, text: str) -> None:
     assert start(launcher, text) == "runc"
 
 
+NODES = [
+    '{"linux":{"devices":[{"path":"/dev/x","type":"c","major":195,"minor":0}]}}',
+    '{"linux":{"devices":[{"major" :\n\t195}]}}',
+    '{"linux":{"devices":[{"major":226,"minor":128}]}}',
+    '{"linux":{"devices":[{"major":1,"minor":3},{"major":195}]}}',
+    '{"linux":{"devices":[{"major":1.95e2}]}}',
+    '{"linux":{"devices":[{"major":null}]}}',
+    '{"linux":{"devices":[{"major":-1}]}}',
+    '{"linux":{"devices":[{"major":1',
+    '{"linux":{"resources":{"devices":[{"allow":true,"access":"rwm"}]}}}',
+    '{"linux":{"resources":{"devices":[{"access":"rw","allow" : true}]}}}',
+    '{"linux":{"resources":{"devices":[{"allow":false,"access":"rwm"},{"allow":true,"type":"c"}]}}}',
+    '{"linux":{"resources":{"devices":[{"allow":tr',
+    '{"annotations":{"cdi.k8s.io/x":"nvidia.com/gpu=0"}}',
+    '{"process":{"env":["CUDA_VERSION=8.0"]}}',
+]
+
+
+@pytest.mark.parametrize("text", NODES)
+def test_nodes_of_the_driver_are_seen(launcher: Launcher, text: str) -> None:
+    """A node or rule of the driver, of the DRM, of every device, or one that is not plain goes to Python."""
+    assert start(launcher, text) == "python"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"linux":{"devices":[{"major":1,"minor":195},{"path":"major"}]}}',
+        '{"linux":{"resources":{"devices":[{"allow":false,"access":"rwm"},{"allow":true,"type":"c","major":1}]}}}',
+        '{"linux":{"resources":{"devices":[{"allow":true,"type":"c","access":"m"},{"type":"b","allow":true}]}}}',
+        '{"linux":{"resources":{"devices":[{"allow":true,"type":"c","major":1950,"access":"rwm"}]}}}',
+    ],
+)
+def test_other_nodes_pass(launcher: Launcher, text: str) -> None:
+    """The nodes and rules that every container has need no Python."""
+    assert start(launcher, text) == "runc"
+
+
 def test_a_missing_bundle_goes_to_python(launcher: Launcher) -> None:
     """A bundle that cannot be read is Python's to explain."""
     assert launcher.run("create", "--bundle", "/does/not/exist", "id")[:2] == PYTHON
@@ -84,16 +122,38 @@ def test_a_pipe_in_the_place_of_the_spec_does_not_hold_the_launcher(
 TRACES = st.sampled_from(
     ["ALIYUN_COM_GPU_MEM_CONTAINER=6", "NVIDIA_VISIBLE_DEVICES=0", "CGPU_DISABLE=x", "A=<b>", "ALIYUN_COM=1"]
 )
-NOTES = st.dictionaries(st.sampled_from(["opencgpu.io/mem-container", "opencgpu.io", "a/b"]), st.just("6"))
+NOTES = st.dictionaries(
+    st.sampled_from(["opencgpu.io/mem-container", "opencgpu.io", "a/b", "cdi.k8s.io/x"]),
+    st.sampled_from(["6", "nvidia.com/gpu=all"]),
+)
+RULES = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "allow": st.booleans() | st.none(),
+            "type": st.sampled_from(["c", "u", "b", "a", "", None]),
+            "major": st.sampled_from([195, 226, 1, 19, 1950, -1, None, "195"]),
+            "minor": st.sampled_from([0, 255, -1, None]),
+            "access": st.sampled_from(["rwm", "rw", "r", "m", "", None]),
+        },
+    ),
+    max_size=3,
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
-@given(st.lists(TRACES | st.text(), max_size=3), NOTES, st.booleans())
+@given(st.lists(TRACES | st.text(), max_size=3), NOTES, RULES, RULES, st.booleans())
 def test_the_launcher_never_passes_a_request(
-    launcher: Launcher, variables: list[str], notes: dict[str, str], plain: bool
+    launcher: Launcher,
+    variables: list[str],
+    notes: dict[str, str],
+    nodes: list[dict[str, object]],
+    rules: list[dict[str, object]],
+    plain: bool,
 ) -> None:
     """Whatever Python would slice, or refuse, goes through Python."""
-    document = spec(*variables, annotations=notes)
+    linux = {"devices": nodes, "resources": {"devices": rules}}
+    document = spec(*variables, annotations=notes, linux=linux)
     config = Effective(default_memsize=1 << 30)
     try:
         concerns = wants(document, config) or defers(document, config)

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a specification gives of the NVIDIA driver without a variable: nodes, rights to open them, CDI names.
+
+Engines put nodes there for --device, for CDI devices and for --privileged. Looked at are linux.devices and
+the device cgroup's rules: without a rule no node can be opened, also where /dev of the host is mounted.
+"""
+
+from __future__ import annotations
+
+import os
+
+from cgpu import paths
+from cgpu.errors import CgpuError, show
+from cgpu.files import read_bounded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from cgpu.effective import Effective
+    from cgpu.tree import Gpu
+
+# Linux, Documentation/admin-guide/devices.txt; the driver's other numbers are those of the day.
+MAJOR = 195
+DRM_MAJOR = 226
+LAST_CARD_MINOR = 247  # above are control nodes
+DRIVER = "nvidia"
+VENDOR_RUNTIME = "nvidia-container-runtime"
+CDI_PREFIX = "cdi.k8s.io/"
+# Where NVIDIA's runtime looks for names of GPUs among the mounts of /dev/null.
+VOLUMES = "/var/run/nvidia-container-devices"
+CHARACTER = ("c", "u")
+MAX_BYTES = 1 << 16
+SYSFS = "/sys/dev/char"
+ANY = -1
+LIST = "a list of objects is accepted"
+
+
+class Named:
+    """What gives a GPU, for messages, and which: minors of the cards' nodes, None for all.
+
+    by_privilege: the container may open every node there is, and nothing else names a GPU.
+    """
+
+    __slots__ = ("by_privilege", "label", "minors", "text")
+
+    def __init__(
+        self, label: str, text: str, minors: frozenset[int] | None, *, by_privilege: bool = False
+    ) -> None:
+        """Keep the four."""
+        self.label = label
+        self.text = text
+        self.minors = minors
+        self.by_privilege = by_privilege
+
+    def pick(self, gpus: Sequence[Gpu]) -> list[Gpu]:
+        """Return the cards. Raises CgpuError for a node of none of them."""
+        if self.minors is None:
+            return list(gpus)
+        by_minor = {gpu.minor: gpu for gpu in gpus}
+        unknown = sorted(self.minors - by_minor.keys())
+        if unknown:
+            raise CgpuError(
+                f"{self.label}={self.text}: the engine has no GPU of minor {unknown[0]}: see cgpu-smi"
+            )
+        return [gpu for gpu in gpus if gpu.minor in self.minors]
+
+
+def find(spec: Mapping[str, object], config: Effective, *, legacy: bool = False) -> Named | None:
+    """Return what gives the container a GPU, None where nothing does. Raises CgpuError for a wrong type.
+
+    legacy: whether NVIDIA's runtime would take the environment for one that names all GPUs.
+    """
+    linux = _table(spec, "linux")
+    rules = list(_objects(_table(linux, "resources"), "linux.resources.devices", "devices"))
+    nodes = list(_objects(linux, "linux.devices", "devices"))
+    vendor = _by_vendor(spec, config, legacy=legacy)
+    if not rules and not nodes:
+        return vendor
+    majors = _majors()
+    privileged = _is_open(rules)
+    if not privileged:
+        return _by_nodes(nodes, majors) or _by_rules(rules, majors) or vendor
+    if vendor is None and not config.allow_privileged:
+        return Named("device rule", "all devices", None, by_privilege=True)
+    return vendor
+
+
+def _by_vendor(spec: Mapping[str, object], config: Effective, *, legacy: bool) -> Named | None:
+    """Return what NVIDIA's runtime, where it comes after us, would take for a GPU's name."""
+    for name, value in _table(spec, "annotations").items():
+        if name.startswith(CDI_PREFIX) and DRIVER in str(value):
+            return Named(f"annotation {show(name)}", show(value), None)
+    for mount in _objects(spec, "mounts", "mounts"):
+        destination = os.path.normpath(str(mount.get("destination")))
+        if destination.startswith(VOLUMES + "/"):
+            return Named("mount", show(destination), None)
+    runtime = os.path.basename(config.low_level_runtime or "")
+    if legacy and runtime.startswith(VENDOR_RUNTIME):
+        return Named("CUDA_VERSION", "set", None)
+    return None
+
+
+def _by_nodes(nodes: Iterable[Mapping[str, object]], majors: frozenset[int]) -> Named | None:
+    label = ""
+    minors: set[int] = set()
+    for node in nodes:
+        major, minor = node.get("major"), node.get("minor")
+        if node.get("type") not in CHARACTER or not _is_driver(major, minor, majors):
+            continue
+        label = label or show(node.get("path"))
+        card = _card(major, minor)
+        if card is not None:
+            minors.add(card)
+    return Named("device", label, frozenset(minors) or None) if label else None
+
+
+def _card(major: object, minor: object) -> int | None:
+    """Return the minor of a card's own node, None for others."""
+    return minor if major == MAJOR and type(minor) is int and 0 <= minor <= LAST_CARD_MINOR else None
+
+
+def _by_rules(rules: Iterable[Mapping[str, object]], majors: frozenset[int]) -> Named | None:
+    for rule in rules:
+        major, minor = rule.get("major"), rule.get("minor")
+        if rule.get("allow") and _opens(rule) and not _every(major) and _is_driver(major, minor, majors):
+            card = _card(major, minor)
+            return Named("device rule", f"{major}:{show(minor)}", None if card is None else frozenset({card}))
+    return None
+
+
+def _is_open(rules: Iterable[Mapping[str, object]]) -> bool:
+    """Return whether the rules let every character device be opened: what --privileged means."""
+    opened = False
+    for rule in rules:
+        if rule.get("type") not in (*CHARACTER, "a", "", None) or not _every(rule.get("major")):
+            continue
+        if rule.get("allow"):
+            opened = opened or _opens(rule)
+        elif _every(rule.get("minor")) and _opens(rule):
+            opened = False
+    return opened
+
+
+def _every(number: object) -> bool:
+    return number is None or number == ANY
+
+
+def _opens(rule: Mapping[str, object]) -> bool:
+    access = rule.get("access")
+    return not access or not isinstance(access, str) or "r" in access or "w" in access
+
+
+def _is_driver(major: object, minor: object, majors: frozenset[int]) -> bool:
+    if type(major) is not int:
+        return False
+    return major in majors or (major == DRM_MAJOR and _is_driver_drm(minor))
+
+
+def _is_driver_drm(minor: object) -> bool:
+    """Return whether a node of the DRM, or one of all of them, is that of an NVIDIA card."""
+    try:
+        nodes = os.listdir(SYSFS) if _every(minor) else [f"{DRM_MAJOR}:{minor}"]
+    except OSError:
+        return False
+    return any(_driver_of(node) == DRIVER for node in nodes if node.startswith(f"{DRM_MAJOR}:"))
+
+
+def _driver_of(node: str) -> str:
+    try:
+        return os.path.basename(os.readlink(f"{SYSFS}/{node}/device/driver"))
+    except (OSError, ValueError):
+        return ""
+
+
+def _majors() -> frozenset[int]:
+    """Return the major numbers of the driver's character devices. Raises CgpuError."""
+    try:
+        lines = read_bounded(paths.DEVICES, MAX_BYTES).decode("ascii", "replace").split("\n")
+    except OSError as error:
+        raise CgpuError(f"{paths.DEVICES}: cannot be read ({error.strerror})") from error
+    found = {MAJOR}
+    for line in lines:
+        if line.startswith("Block"):
+            break
+        number, _, name = line.strip().partition(" ")
+        if name.startswith(DRIVER) and number.isdigit():
+            found.add(int(number))
+    return frozenset(found)
+
+
+def _table(parent: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = parent.get(name)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise CgpuError(f"config.json: {name}: {show(found)}: an object is accepted")
+    return found
+
+
+def _objects(parent: Mapping[str, object], label: str, name: str) -> Iterator[Mapping[str, object]]:
+    found = parent.get(name)
+    if found is None:
+        return
+    if not isinstance(found, list):
+        raise CgpuError(f"config.json: {label}: {show(found)}: {LIST}")
+    for entry in found:
+        if not isinstance(entry, dict):
+            raise CgpuError(f"config.json: {label}: {show(entry)}: {LIST}")
+        yield entry

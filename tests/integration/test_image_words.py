@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An image's own annotations, through engines that copy them into the specification and others."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.integration.commands import Outcome, must
+from tests.integration.conftest import Start
+from tests.integration.engine import Engine
+from tests.integration.images import image_tar, oci_archive, oci_layout
+from tests.integration.probe import step
+from tests.integration.runtimes import Containerd, Docker, Podman, Runc, crun_here
+from tests.integration.test_refusals import message
+from tests.integration.test_slice import LIMIT, SIX, SLICE
+
+SANDBOX = {"io.kubernetes.cri.container-type": "sandbox"}
+WHOLE = {"opencgpu.io/mem-container": "15", "opencgpu.io/mem-dev": "15"}
+#: what an image can write to look as if another engine had made the specification (podman 4.3.1 keeps it)
+FORGED = {
+    "io.container.manager": "cri-o",
+    "io.kubernetes.cri-o.MountPoint": "/var/lib/containers/storage/overlay/x/merged",
+    "io.podman.annotations.autoremove": "x",
+}
+INFO = ["/cgpu-probe", "info"]
+VENDOR = {"NVIDIA_VISIBLE_DEVICES": "all"}
+Load = Callable[[Mapping[str, str]], str]
+
+
+@pytest.fixture
+def load(podman: Podman, tmp_path: Path) -> Iterator[Load]:
+    """Give podman an image whose manifest has annotations; return its id."""
+    loaded: list[str] = []
+
+    def put(annotations: Mapping[str, str]) -> str:
+        place = tmp_path / f"image{len(loaded)}"
+        place.mkdir()
+        layout = oci_layout(image_tar(place), place, annotations)
+        image = must([*podman.base, "pull", "-q", f"oci:{layout}:latest"], timeout=120).stdout.strip()
+        loaded.append(image)
+        return image
+
+    yield put
+    for image in loaded:
+        podman.podman("rmi", "-f", image)
+
+
+def run(podman: Podman, image: str, env: Mapping[str, str], *extra: str) -> Outcome:
+    """Run the probe in that image, under the wrapper."""
+    variables = [word for name, value in env.items() for word in ("-e", f"{name}={value}")]
+    words = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000", *variables]
+    return podman.podman("run", "--rm", *words, *extra, image, *INFO)
+
+
+@pytest.mark.enforcement
+def test_an_image_that_says_it_is_a_sandbox_is_sliced(engine: Engine, podman: Podman, load: Load) -> None:
+    """A sandbox's annotation, which podman copies from the image, takes nothing from the operator."""
+    outcome = run(podman, load(SANDBOX), SLICE)
+    assert step(outcome, "info").number("total") == LIMIT
+
+
+def test_a_sandbox_that_names_a_gpu_is_refused(start: Start, podman: Podman, load: Load) -> None:
+    """Where slicing cannot be switched off, a sandbox that names a GPU does not start."""
+    start("T4", allow_disable=False)
+    outcome = run(podman, load(SANDBOX), VENDOR)
+    assert "NVIDIA_VISIBLE_DEVICES=all: a pod's sandbox is not sliced, and slicing cannot be" in message(
+        outcome
+    )
+
+
+@pytest.mark.parametrize("forged", [{}, FORGED], ids=["plain", "forged"])
+def test_an_image_does_not_beat_the_operator(
+    engine: Engine, podman: Podman, load: Load, forged: dict[str, str]
+) -> None:
+    """An amount in the image's manifest is refused beside the operator's variable, whatever it forges."""
+    outcome = run(podman, load({**WHOLE, **forged}), SIX)
+    assert "annotation opencgpu.io/mem-container=15: it may come from the image" in message(outcome)
+    assert engine.instances() == []
+
+
+def test_an_image_is_no_annotation_where_the_environment_is_off(
+    start: Start, podman: Podman, load: Load
+) -> None:
+    """With allow_environment: false an annotation that may be the image's is refused too."""
+    start("T4", allow_environment=False)
+    outcome = run(podman, load(WHOLE), VENDOR)
+    assert "annotation opencgpu.io/mem-container=15: it may come from the image" in message(outcome)
+
+
+def test_a_podman_that_copies_nothing_may_be_trusted(start: Start, podman: Podman) -> None:
+    """With trust_annotations: always the operator's annotations count under podman as well."""
+    start("T4", allow_environment=False, trust_annotations="always")
+    notes = ("opencgpu.io/mem-container=6", "opencgpu.io/mem-dev=15")
+    outcome = podman.run(INFO, {}, *(word for note in notes for word in ("--annotation", note)))
+    assert step(outcome, "info").number("total") == LIMIT
+
+
+def test_podman_annotations_alone_count_as_an_environment(engine: Engine, podman: Podman) -> None:
+    """Where the image's environment counts, annotations under podman do, if the environment says nothing."""
+    notes = ("opencgpu.io/mem-container=6", "opencgpu.io/mem-dev=15")
+    outcome = podman.run(INFO, {}, *(word for note in notes for word in ("--annotation", note)))
+    assert step(outcome, "info").number("total") == LIMIT
+
+
+def test_docker_takes_no_annotation_from_an_image(engine: Engine, docker: Docker, tmp_path: Path) -> None:
+    """docker copies nothing of an image's configuration into annotations: the operator's variables count."""
+    words = {**WHOLE, **SANDBOX}
+    archive = oci_archive(image_tar(tmp_path), tmp_path, INFO, Labels=words, Annotations=words)
+    loaded = must(["docker", "-H", docker.socket, "load", "-i", archive], timeout=120).stdout
+    image = loaded.rpartition(": ")[2].strip()
+    variables = [word for name, value in SIX.items() for word in ("-e", f"{name}={value}")]
+    try:
+        outcome = docker.docker(
+            "run", "--rm", "--runtime", "cgpu", "--network", "none", *variables, image, *INFO
+        )
+    finally:
+        # It has the name of the other tests' image.
+        docker.docker("import", str(tmp_path / "image.tar"), image)
+    assert step(outcome, "info").number("total") == LIMIT
+
+
+def test_containerd_takes_no_annotation_from_an_image(
+    engine: Engine, containerd: Containerd, tmp_path: Path
+) -> None:
+    """containerd copies none of an image's manifest and labels either."""
+    layout = oci_layout(image_tar(tmp_path), tmp_path, {**WHOLE, **SANDBOX})
+    tar = tmp_path / "noted.tar"
+    must(["tar", "-C", layout, "-cf", tar, "."])
+    must([*containerd.base, "image", "import", "--snapshotter", "native", tar], timeout=120)
+    variables = [word for name, value in SLICE.items() for word in ("--env", f"{name}={value}")]
+    words = ["--snapshotter", "native", "--runc-binary", str(containerd.runc_binary), *variables]
+    outcome = containerd.ctr("run", "--rm", *words, "docker.io/library/noted:latest", "noted", *INFO)
+    assert step(outcome, "info").number("total") == LIMIT
+
+
+def allow_all() -> str:
+    """Return a seccomp filter that allows every call, as run.oci.seccomp_bpf_data has it."""
+    ret_allow = struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000)
+    return base64.b64encode(ret_allow).decode()
+
+
+@pytest.fixture
+def crun(start: Start, tmp_path: Path) -> Engine:
+    """Return an engine below whose wrapper crun comes."""
+    return start("T4", low_level_runtime=str(crun_here(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "note",
+    [f"run.oci.seccomp_bpf_data={allow_all()}", "run.oci.handler=wasm", "module.wasm.image/variant=compat"],
+)
+def test_annotations_that_change_the_runtime_are_refused(
+    crun: Engine, podman: Podman, load: Load, note: str
+) -> None:
+    """What makes crun leave out the filter, or run another program, is refused in a slice."""
+    name, _, value = note.partition("=")
+    outcome = run(podman, load({name: value}), SLICE)
+    assert f"annotation {name}=" in message(outcome)
+    assert crun.instances() == []
+
+
+@pytest.mark.enforcement
+def test_an_annotation_that_changes_no_filter_passes(crun: Engine, runc: Runc) -> None:
+    """Annotations of crun that leave filter and program alone are not refused."""
+    spec = {**runc.spec(INFO, SLICE), "annotations": {"run.oci.keep_original_groups": "1"}}
+    outcome = runc.run_bundle(runc.bundle(spec), "harmless")
+    assert step(outcome, "info").number("total") == LIMIT
