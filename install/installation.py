@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from cgpu import __version__
+from cgpu import __version__, paths
+from cgpu.config import load
 from cgpu.errors import CgpuError
 from cgpu.install import in_use, journal, transaction
 from cgpu.install.checks import Finding, Wish, preflight
@@ -22,10 +23,16 @@ from cgpu.install.recover import is_open, mend
 from cgpu.install.removal import remove
 from cgpu.install.runner import Runner
 from cgpu.install.steps import Plan
+from cgpu.roots import below
 from cgpu.runtime_config.editor import Editor
 
 Say = Callable[[str], None]
 DRAIN_S = 600.0
+
+OPEN = (
+    "left to you: this node is as for one owner: images, and whoever starts containers, can have a whole "
+    "GPU. Where people share it who do not trust each other: cgpu config set shared_node true --apply"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,8 @@ class Installer:
             self.notes.append(
                 "left to you: there is no container engine yet; once there is one: cgpu install"
             )
+        if steps and not _is_shared(self.root):
+            self.notes.append(OPEN)
         return bool(steps)
 
     def show_install(self, request: Request) -> Iterator[str]:
@@ -150,6 +159,13 @@ class Installer:
         problems = [finding.name for finding in findings if finding.verdict == "problem"]
         if problems:
             raise CgpuError(f"{', '.join(problems)}: not on this node as it is; nothing was changed")
+
+
+def _is_shared(root: Path) -> bool:
+    try:
+        return load(below(root, paths.CONFIG)).shared_node
+    except CgpuError:
+        return True  # what is wrong with it others say
 
 
 def choose_engine(site: Site, given: str, names: Sequence[str]) -> EngineKind:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from cgpu.errors import one_line
 from cgpu.install.checks import (
     Wish,
+    closed,
     configuration,
     engine,
     gpus,
@@ -34,6 +35,7 @@ CHECKS: tuple[Check, ...] = (
     engine.start_at_boot,
     configuration.valid,
     configuration.in_force,
+    closed.closed,
     places.permissions,
     places.room,
     places.leftovers,

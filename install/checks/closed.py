@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a container can have more of a GPU than who runs the node has given it."""
+
+from __future__ import annotations
+
+from cgpu.effective import Effective
+from cgpu.install.checks.finding import Finding, ok, skipped, warning
+from cgpu.install.situation import Situation
+
+NAME = "shared-node"
+CLOSE = "cgpu config set shared_node true --apply"
+#: podman from here on copies no annotation of an image
+PODMAN = (4, 6)
+
+
+def closed(now: Situation) -> list[Finding]:
+    """Whether images and users get slices only, on a node that is shared."""
+    config = now.in_force if now.in_force is not None and now.configured else now.wanted
+    if config is None:
+        return skipped(NAME, "the configuration cannot be read")
+    ways = [*_ways(config), *_copied(now, config)]
+    if not ways:
+        return ok(NAME, "whoever has a GPU here has a slice of it")
+    if config.shared_node:
+        text = f"shared_node is true, and yet {'; '.join(ways)}"
+        return warning(NAME, text, "cgpu config explain shared_node")
+    text = f"open, as for one owner: {'; '.join(ways)}"
+    return warning(NAME, text, f"where people share this node who do not trust each other: {CLOSE}")
+
+
+def _ways(config: Effective) -> list[str]:
+    """Return the ways past a slice that the configuration leaves."""
+    whole = not config.default_memsize and not config.shared_node
+    found = {
+        "an image's environment asks for its slice (allow_environment)": config.allow_environment,
+        "a container can switch slicing off (allow_disable)": config.allow_disable,
+        "who names a GPU and no amount has it whole (default_memsize: 0)": whole,
+        "privileged containers have GPUs whole (allow_privileged)": config.allow_privileged,
+        "limits do not hold (enforce: false)": not config.enforce,
+    }
+    return [way for way, is_open in found.items() if is_open]
+
+
+def _copied(now: Situation, config: Effective) -> list[str]:
+    podman = now.node.software.engine("podman")
+    if config.trust_annotations != "always" or podman is None:
+        return []
+    version = _version(podman.version or "")
+    if version is not None and version >= PODMAN:
+        return []
+    which = podman.version or "of a version not known"
+    return [f"podman {which} copies annotations of images (trust_annotations)"]
+
+
+def _version(text: str) -> tuple[int, int] | None:
+    numbers = text.split(".")[:2]
+    if len(numbers) == 2 and all(number.isdigit() for number in numbers):
+        return int(numbers[0]), int(numbers[1])
+    return None
