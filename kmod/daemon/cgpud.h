@@ -98,6 +98,12 @@ void cgpud_status(struct cgpud *d, struct cgpud_status *status);
 int cgpud_node(struct cgpud *d, u32 index, struct cgpud_node *node);
 /* 1 while a listener is served: "gone" lines can be lost when the pipe is full. */
 int cgpud_serves(struct cgpud *d, u64 serial);
+/*
+ * Look at a process, for half a second at most: 1 when its filters hold; 0 when they do not, and then it is killed; or
+ * a negative errno when nobody can tell: -EACCES where this process has a filter itself. The process is stopped for a
+ * moment; calls of it that wait are restarted.
+ */
+int cgpud_filtered(s32 pid);
 /* Stop threads; calls in flight are finished. The state stays in its memory file. -EBUSY: containers keep
  * threads from ending, and the process has to end as it is; nothing is given back then. */
 int cgpud_close(struct cgpud *d);

@@ -257,6 +257,10 @@ class Engine:
         """Tell whether a listener still has tasks, as far as that was seen."""
         return bool(self._lib.cgpud_serves(self._handle, serial))
 
+    def is_filtered(self, pid: int) -> bool:
+        """Tell whether a process's filters hold; else it is killed. Raises OSError when nobody can tell."""
+        return bool(_checked(self._lib.cgpud_filtered(pid)))
+
     def kick(self) -> None:
         """Say that registrations may have changed."""
         self._lib.cgpud_kick(self._handle)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -100,6 +101,7 @@ class Listeners:
         self._engine = engine
         self._notify = notify
         self._names: dict[int, str] = {}
+        self._blind = False  # it was said that filters cannot be looked at
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -126,6 +128,32 @@ class Listeners:
             raise
         self._attach(fd, (container.slot, container.generation, serial), name)
         log.info("container %s: listener attached", state.container_id)
+        if state.pid == container.pid:
+            self._check_filter(state)
+
+    def _check_filter(self, state: process_state.ProcessState) -> None:
+        """Look whether a container's first process has the filter: a runtime may have put another one there.
+
+        After the listener is attached: a call that waits for an answer keeps the process from standing still.
+        """
+        try:
+            if self._engine.is_filtered(state.pid):
+                return
+        except OSError as error:
+            self._say_unknown(state.container_id, error)
+            return
+        log.error(
+            "container %s: its first process does not have the engine's filter, and was ended: the low-level "
+            "runtime has put another one there",
+            state.container_id,
+        )
+
+    def _say_unknown(self, container_id: str, error: OSError) -> None:
+        if error.errno == errno.ESRCH or (error.errno == errno.EACCES and self._blind):
+            return
+        self._blind = self._blind or error.errno == errno.EACCES
+        why = "cgpud has a filter itself" if error.errno == errno.EACCES else error.strerror
+        log.warning("container %s: its filter cannot be looked at (%s)", container_id, why)
 
     def restore(self, name: str, fd: int) -> None:
         """Take up a listener that an earlier engine left in the store; one that fits nothing is closed."""

@@ -15,15 +15,20 @@ from cgpu.errors import CgpuError, show
 
 MAX_BYTES = 1 << 20
 FD_NAME = "seccompFd"
+MAX_PID = 1 << 22
 ID = re.compile(r"[A-Za-z0-9_+.-]{1,127}")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """The container a listener belongs to, and which of the descriptors sent along is the listener."""
+    """The container a listener belongs to, and which of the descriptors sent along is the listener.
+
+    pid: of the process that has the filter; 0 where the message does not say.
+    """
 
     container_id: str
     listener: int
+    pid: int = 0
 
 
 def parse(text: bytes, descriptors: int) -> ProcessState:
@@ -38,7 +43,10 @@ def parse(text: bytes, descriptors: int) -> ProcessState:
     container_id = state.get("id") if isinstance(state, dict) else None
     if not isinstance(container_id, str) or not ID.fullmatch(container_id):
         raise CgpuError(f"the listener's message names no container: {show(container_id)}")
-    return ProcessState(container_id, _index(names, descriptors))
+    pid = document.get("pid")
+    if not isinstance(pid, int) or not 0 < pid <= MAX_PID:
+        pid = 0
+    return ProcessState(container_id, _index(names, descriptors), int(pid))
 
 
 def complete(text: bytes) -> bool:

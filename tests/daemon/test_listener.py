@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -46,10 +47,19 @@ class FakeEngine:
         """Nothing is attached."""
         self.attached: list[tuple[int, int, int]] = []
         self.served = True
+        self.filtered: bool | OSError = True
+        self.looked: list[int] = []
 
     def find(self, container_id: str) -> Container | None:
         """Find the one."""
         return Container(ID, "/", 7, 4, 99) if container_id == ID else None
+
+    def is_filtered(self, pid: int) -> bool:
+        """Tell of every process the same."""
+        self.looked.append(pid)
+        if isinstance(self.filtered, OSError):
+            raise self.filtered
+        return self.filtered
 
     def serves(self, serial: int) -> bool:
         """Tell of every listener the same."""
@@ -97,6 +107,38 @@ def test_registered_container(sock: ListenerSocket, base: Path, engine: FakeEngi
     """The listener of a registered container is attached to its very registration."""
     send(sock, base, message()).close()
     assert [entry[:2] for entry in engine.attached] == [(4, 99)]
+
+
+def test_the_first_process_is_looked_at(
+    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first process is looked at once its listener is attached, others not; what is wrong is said."""
+    send(sock, base, message()).close()
+    engine.filtered = False
+    send(sock, base, message()).close()
+    (said,) = (record.message for record in caplog.records if record.levelname == "ERROR")
+    assert said.startswith(
+        f"container {ID}: its first process does not have the engine's filter, and was ended"
+    )
+    other = message().replace(b'"pid": 7}', b'"pid": 8}').replace(b'"pid": 7, "state"', b'"pid": 8, "state"')
+    send(sock, base, other).close()
+    assert engine.looked == [7, 7]
+    assert len(engine.attached) == 3
+
+
+def test_filters_that_cannot_be_looked_at(
+    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process that has ended is no matter; that cgpud cannot look is said once, other reasons each time."""
+    for number in (errno.ESRCH, errno.EACCES, errno.EACCES, errno.EPERM, errno.EPERM):
+        engine.filtered = OSError(number, os.strerror(number))
+        send(sock, base, message()).close()
+    said = [
+        record.message.partition("looked at ")[2]
+        for record in caplog.records
+        if record.levelname == "WARNING"
+    ]
+    assert said == ["(cgpud has a filter itself)", *["(Operation not permitted)"] * 2]
 
 
 def test_message_in_parts(sock: ListenerSocket, base: Path, engine: FakeEngine) -> None:

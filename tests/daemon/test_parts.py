@@ -229,6 +229,13 @@ def test_unit_gives_no_mount_namespace() -> None:
     assert [name for name in options if hiding.match(name)] == []
 
 
+def test_unit_gives_no_seccomp_filter() -> None:
+    """Nothing in the unit gives the daemon a filter: with one the kernel shows it none of containers."""
+    options = dict(re.findall(r"^([A-Za-z]+)=(.*)$", UNIT.read_text(), re.MULTILINE))
+    filtering = re.compile("SystemCall|Restrict(?!ed)|LockPersonality|MemoryDeny|NoNewPrivileges")
+    assert [name for name in options if filtering.match(name) and name != "RestartSec"] == []
+
+
 def test_unit_gives_up_on_what_cannot_start() -> None:
     """A daemon that cannot start is not started for ever."""
     options = dict(re.findall(r"^([A-Za-z]+)=(.*)$", UNIT.read_text(), re.MULTILINE))

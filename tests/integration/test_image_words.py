@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import Outcome, must
+from tests.integration.commands import Outcome, eventually, must
 from tests.integration.conftest import Start
-from tests.integration.engine import Engine
+from tests.integration.engine import RUN, Engine
 from tests.integration.images import image_tar, oci_archive, oci_layout
 from tests.integration.probe import step
 from tests.integration.runtimes import Containerd, Docker, Podman, Runc, crun_here
@@ -28,6 +28,7 @@ FORGED = {
     "io.podman.annotations.autoremove": "x",
 }
 INFO = ["/cgpu-probe", "info"]
+LOG = RUN / "cgpud.log"
 VENDOR = {"NVIDIA_VISIBLE_DEVICES": "all"}
 Load = Callable[[Mapping[str, str]], str]
 
@@ -148,6 +149,53 @@ def allow_all() -> str:
 def crun(start: Start, tmp_path: Path) -> Engine:
     """Return an engine below whose wrapper crun comes."""
     return start("T4", low_level_runtime=str(crun_here(tmp_path)))
+
+
+LEAVING_OUT = """#!/usr/bin/python3 -IS
+import json, os, sys
+bundle = sys.argv[sys.argv.index("--bundle") + 1] if "--bundle" in sys.argv else None
+if bundle is not None:
+    with open(f"{bundle}/config.json") as file:
+        spec = json.load(file)
+    spec.setdefault("annotations", {})["run.oci.seccomp_bpf_data"] = "%s"
+    with open(f"{bundle}/config.json", "w") as file:
+        json.dump(spec, file)
+os.execv("%s", sys.argv)
+"""
+
+
+@pytest.mark.parametrize("leaves_out", [False, True])
+def test_the_first_process_has_the_filter(
+    start: Start, runc: Runc, tmp_path: Path, *, leaves_out: bool
+) -> None:
+    """Where the low-level runtime has put another filter there, cgpud ends the container and says so."""
+    runtime = crun_here(tmp_path)
+    if leaves_out:
+        runtime = tmp_path / "leaving-out"
+        runtime.write_text(LEAVING_OUT % (allow_all(), tmp_path / "crun"))
+        runtime.chmod(0o755)
+    engine = start("T4", low_level_runtime=str(runtime))
+    before = log_size()
+    runc.start("filtered", ["/cgpu-probe", "info", "hold=60"], SLICE)
+    if leaves_out:
+        eventually(
+            lambda: "filtered: its first process does not have the engine's filter" in log(before), "said"
+        )
+        engine.await_empty()
+    else:
+        eventually(lambda: "filtered: listener attached" in log(before), "attached")
+        assert "cannot be looked at" not in log(before)
+        assert engine.instances() == ["filtered"]
+
+
+def log_size() -> int:
+    """Return how long the engine's log is."""
+    return LOG.stat().st_size if LOG.exists() else 0
+
+
+def log(after: int) -> str:
+    """Return the engine's log from there on."""
+    return LOG.read_bytes()[after:].decode(errors="replace") if LOG.exists() else ""
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Gets the filters of a process from the kernel, by tracing it for a moment from a thread that ends with that. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cgpud.h"
+#include "filter.h"
+
+#define WAIT_MS 500
+
+struct look {
+	s32 pid;
+	int result;
+};
+
+/* Until it stands. Returns the signal that it is to get when it goes on, or a negative errno. */
+static int await_stop(s32 pid)
+{
+	struct timespec pause = { .tv_nsec = 1000000 };
+	int status, ms;
+
+	for (ms = 0; ms < WAIT_MS; ms++) {
+		pid_t r = waitpid(pid, &status, __WALL | WNOHANG);
+
+		if (r < 0)
+			return -errno;
+		if (r == pid && !WIFSTOPPED(status))
+			return -ESRCH;
+		if (r == pid)
+			return status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+		nanosleep(&pause, NULL);
+	}
+	return -ETIMEDOUT;
+}
+
+static int get_filters(s32 pid, struct filter **filters, u32 *count)
+{
+	for (*count = 0; *count < FILTERS_MAX; (*count)++) {
+		struct filter *one = calloc(1, sizeof(*one));
+		long n;
+
+		if (!one)
+			return -ENOMEM;
+		n = ptrace(PTRACE_SECCOMP_GET_FILTER, pid, (void *)(long)*count, one->code);
+		if (n < 0) {
+			int error = errno;
+
+			free(one);
+			/* EINVAL: it has none at all. */
+			return error == ENOENT || error == EINVAL ? 0 : -error;
+		}
+		one->count = (u32)n;
+		filters[*count] = one;
+	}
+	return 0;
+}
+
+/* While it stands. A process without its filter is not let go on. */
+static int judge(s32 pid)
+{
+	struct filter *filters[FILTERS_MAX];
+	u32 count, i;
+	u64 salt = 0;
+	int r = get_filters(pid, filters, &count);
+
+	if (getrandom(&salt, sizeof(salt), GRND_NONBLOCK) < 0)
+		salt = (u64)pid;
+	if (r == 0)
+		r = filters_hold((const struct filter *const *)filters, count, salt);
+	for (i = 0; i < count; i++)
+		free(filters[i]);
+	if (r == 0)
+		kill(pid, SIGKILL);
+	return r;
+}
+
+static void *look_at(void *argument)
+{
+	struct look *look = argument;
+	int signal;
+
+	if (ptrace(PTRACE_SEIZE, look->pid, NULL, NULL) < 0 || ptrace(PTRACE_INTERRUPT, look->pid, NULL, NULL) < 0) {
+		look->result = -errno;
+		return NULL;
+	}
+	signal = await_stop(look->pid);
+	look->result = signal < 0 ? signal : judge(look->pid);
+	if (signal >= 0)
+		ptrace(PTRACE_DETACH, look->pid, NULL, (void *)(long)signal);
+	return NULL;
+}
+
+int cgpud_filtered(s32 pid)
+{
+	struct look look = { .pid = pid, .result = -EAGAIN };
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, look_at, &look) != 0)
+		return -EAGAIN;
+	pthread_join(thread, NULL);
+	return look.result;
+}
