@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # Linux, Documentation/admin-guide/devices.txt; the driver's other numbers are those of the day.
 MAJOR = 195
 DRM_MAJOR = 226
+FIRST_DYNAMIC = 234
 LAST_CARD_MINOR = 247  # above are control nodes
 DRIVER = "nvidia"
 VENDOR_RUNTIME = "nvidia-container-runtime"
@@ -77,10 +78,8 @@ def find(spec: Mapping[str, object], config: Effective, *, legacy: bool = False)
     vendor = _by_vendor(spec, config, legacy=legacy)
     if not rules and not nodes:
         return vendor
-    majors = _majors()
-    privileged = _is_open(rules)
-    if not privileged:
-        return _by_nodes(nodes, majors) or _by_rules(rules, majors) or vendor
+    if not _is_open(rules):
+        return _by_nodes(nodes) or _by_rules(rules) or vendor
     if vendor is None and not config.allow_privileged:
         return Named("device rule", "all devices", None, by_privilege=True)
     return vendor
@@ -101,12 +100,12 @@ def _by_vendor(spec: Mapping[str, object], config: Effective, *, legacy: bool) -
     return None
 
 
-def _by_nodes(nodes: Iterable[Mapping[str, object]], majors: frozenset[int]) -> Named | None:
+def _by_nodes(nodes: Iterable[Mapping[str, object]]) -> Named | None:
     label = ""
     minors: set[int] = set()
     for node in nodes:
         major, minor = node.get("major"), node.get("minor")
-        if node.get("type") not in CHARACTER or not _is_driver(major, minor, majors):
+        if node.get("type") not in CHARACTER or not _is_driver(major, minor):
             continue
         label = label or show(node.get("path"))
         card = _card(major, minor)
@@ -120,10 +119,10 @@ def _card(major: object, minor: object) -> int | None:
     return minor if major == MAJOR and type(minor) is int and 0 <= minor <= LAST_CARD_MINOR else None
 
 
-def _by_rules(rules: Iterable[Mapping[str, object]], majors: frozenset[int]) -> Named | None:
+def _by_rules(rules: Iterable[Mapping[str, object]]) -> Named | None:
     for rule in rules:
         major, minor = rule.get("major"), rule.get("minor")
-        if rule.get("allow") and _opens(rule) and not _every(major) and _is_driver(major, minor, majors):
+        if rule.get("allow") and _opens(rule) and not _every(major) and _is_driver(major, minor):
             card = _card(major, minor)
             return Named("device rule", f"{major}:{show(minor)}", None if card is None else frozenset({card}))
     return None
@@ -151,10 +150,12 @@ def _opens(rule: Mapping[str, object]) -> bool:
     return not access or not isinstance(access, str) or "r" in access or "w" in access
 
 
-def _is_driver(major: object, minor: object, majors: frozenset[int]) -> bool:
+def _is_driver(major: object, minor: object) -> bool:
     if type(major) is not int:
         return False
-    return major in majors or (major == DRM_MAJOR and _is_driver_drm(minor))
+    if major == DRM_MAJOR:
+        return _is_driver_drm(minor)
+    return major == MAJOR or (major >= FIRST_DYNAMIC and major in _majors())
 
 
 def _is_driver_drm(minor: object) -> bool:
@@ -179,7 +180,7 @@ def _majors() -> frozenset[int]:
         lines = read_bounded(paths.DEVICES, MAX_BYTES).decode("ascii", "replace").split("\n")
     except OSError as error:
         raise CgpuError(f"{paths.DEVICES}: cannot be read ({error.strerror})") from error
-    found = {MAJOR}
+    found = set()
     for line in lines:
         if line.startswith("Block"):
             break

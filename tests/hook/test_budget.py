@@ -70,6 +70,23 @@ def test_imports(tree: FakeTree, arguments: tuple[str, ...], expected: set[str])
     assert not found & {"json", "re", "enum", "typing", "dataclasses", "pathlib", "subprocess", "logging"}
 
 
+def test_imports_for_a_specification_with_devices(tree: FakeTree) -> None:
+    """What an engine writes costs one module more, and only where the hook has to read the request itself."""
+    rules = [{"allow": False, "access": "rwm"}]
+    asking = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all"}
+    document = spec(asking, linux={"resources": {"devices": rules}})
+    tree.bundle(document)
+    config = tree.base / "effective.json"
+    config.write_text(json.dumps({"tree": str(tree.path)}))
+    code = CODE.format(root=str(HOOK.parent.parent), config=str(config))
+    for arguments, expected in (
+        (("prestart", "--grant", "0:1048576:1:0"), OURS),
+        (("createRuntime",), OURS | FROM_BUNDLE | {"cgpu.device_nodes"}),
+    ):
+        found = modules("/usr/bin/python3", "-IS", "-c", code, *arguments, stdin=tree.state())
+        assert found - interpreter() == expected
+
+
 def test_launcher_is_isolated() -> None:
     """The launcher names its interpreter absolutely and starts it without site and environment."""
     assert HOOK.read_text().splitlines()[0] == "#!/usr/bin/python3 -IS"
