@@ -7,6 +7,7 @@ import os
 
 from cgpu import paths
 from cgpu.ask import VENDOR
+from cgpu.errors import CgpuError, show
 from cgpu.request import format_grants
 from cgpu.runtime_config.oci_runtime import cdi
 from cgpu.runtime_config.oci_runtime.environment import set_variable
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
 HOOK_PATH = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))) + "/hook/cgpu-hook"
 HOOK_ENV = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 MASKED = (paths.TREE_MODULE, paths.TREE_DAEMON, paths.RUN)
+# Annotations of crun (its manual, and the list of unsafe ones in its source) that leave out the filter, take
+# another program, or write to files of the host. A new one is refused until it is listed here as harmless.
+RUNTIME_PREFIXES = ("run.oci.", "module.wasm.", "krun.")
+HARMLESS = (
+    "run.oci.keep_original_groups",
+    "run.oci.mount_context_type",
+    "run.oci.seccomp_fail_unknown_syscall",
+    "run.oci.systemd.force_cgroup_v1",
+    "run.oci.systemd.subgroup",
+    "run.oci.timens_offset",
+)
 VENDOR_HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-cdi-hook", "nvidia-ctk")
 
 
@@ -55,12 +67,24 @@ class Node:
 
 def edit(spec: Table, container: str, request: Request, node: Node) -> None:
     """Change a spec so that its container gets its slices. Raises CgpuError; the spec is then half done."""
+    _refuse_other_runtime(spec)
     _add_devices(spec, request, node)
     _add_hooks(spec, request, node.config.hook_timeout)
     if node.listener:
         shared = node.config.supervise_shared_mappings
         supervise(table(spec, "linux"), container, node.flags, shared=shared)
     _mask(spec, node.config.tree)
+
+
+def _refuse_other_runtime(spec: Table) -> None:
+    annotations = spec.get("annotations")
+    for name, value in annotations.items() if isinstance(annotations, dict) else ():
+        if name.startswith(RUNTIME_PREFIXES) and name not in HARMLESS:
+            raise CgpuError(
+                f"annotation {show(name)}={show(value)}: it may change what the low-level runtime runs or "
+                "filters; accepted in a slice is a container without it (podman before 4.6 copies those of "
+                "the image)"
+            )
 
 
 def _add_devices(spec: Table, request: Request, node: Node) -> None:

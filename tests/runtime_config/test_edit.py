@@ -15,7 +15,7 @@ from cgpu import paths
 from cgpu.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request import Request
-from cgpu.runtime_config.oci_runtime.edit import HOOK_PATH, Node, edit
+from cgpu.runtime_config.oci_runtime.edit import HARMLESS, HOOK_PATH, Node, edit
 from cgpu.runtime_config.oci_runtime.fields import check_spelling
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
 from tests.runtime_config.support import (
@@ -53,6 +53,34 @@ def variable(document: JsonObject, name: str) -> list[str]:
     process = document["process"]
     assert isinstance(process, dict)
     return [entry.partition("=")[2] for entry in process["env"] if entry.partition("=")[0] == name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run.oci.seccomp_bpf_data",
+        "run.oci.seccomp.receiver",
+        "run.oci.seccomp.plugins",
+        "run.oci.handler",
+        "run.oci.hooks.stdout",
+        "run.oci.delegate-cgroup",
+        "run.oci.of-tomorrow",
+        "module.wasm.image/variant",
+        "krun.variant",
+    ],
+)
+def test_annotations_for_crun_are_refused(name: str) -> None:
+    """Annotations that make crun filter, run or write something else are refused, and new ones with them."""
+    with pytest.raises(
+        CgpuError, match=rf"^annotation {name}=x: it may change what the low-level runtime runs"
+    ):
+        edited(spec(annotations={name: "x"}))
+
+
+def test_annotations_that_change_no_filter_stay() -> None:
+    """Other annotations stay as they are, those of crun that are harmless among them."""
+    notes = dict.fromkeys([*HARMLESS, "io.kubernetes.cri.container-type", "run.ocicle"], "1")
+    assert edited(spec(annotations=notes))["annotations"] == notes
 
 
 def test_hooks_of_a_slice() -> None:
