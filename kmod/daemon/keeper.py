@@ -24,6 +24,7 @@ from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import fd_store, mounts, program
 from cgpu.kmod.daemon.keeper_orders import END, START, STOP
 from cgpu.kmod.daemon.notify_socket import FIRST_FD
+from cgpu.kmod.daemon.unkillable import UNKILLABLE_S, is_unkillable
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.places import Places
@@ -48,6 +49,7 @@ class Child:
     started: float
     ready: bool = False
     stopping: bool = False
+    killed: float | None = None  # since when its first thread has ended
 
 
 def worker_environment(
@@ -134,7 +136,9 @@ class Keeper:
         pidfd = self._child.pidfd if self._child else None
         if pidfd is not None:
             poll.register(pidfd, select.POLLIN)
-        timeout = None if self._due is None else max(0.0, self._due - time.monotonic()) * 1000
+        timeout = None if pidfd is None else UNKILLABLE_S * 1000 / 2
+        if self._due is not None:
+            timeout = max(0.0, self._due - time.monotonic()) * 1000
         poll.poll(timeout)
         if pidfd is not None:
             poll.unregister(pidfd)
@@ -275,20 +279,24 @@ class Keeper:
         assert self._child is not None
         poll = select.poll()
         poll.register(self._child.pidfd, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(poll.poll(0)) or self._cannot_end(self._child)
+
+    def _cannot_end(self, child: Child) -> bool:
+        """Tell whether the daemon was killed long ago, and has threads that cannot end."""
+        if not is_unkillable(child.pid):
+            return False
+        child.killed = child.killed or time.monotonic()
+        return time.monotonic() - child.killed > UNKILLABLE_S
 
     def _after_end(self, child: Child) -> int | None:
         # What it sent before its end still counts.
         self._on_messages()
-        try:
-            code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
-        except ChildProcessError:
-            code = 0  # not ours yet: its parent lives
+        code = self._exit_code(child)
         os.close(child.pidfd)
         self._child = None
         # Readers of a dead daemon's tree must not wait for anyone.
         try:
-            mounts.clear_fuse(self._tree)
+            mounts.clear_fuse(self._tree, unkillable=is_unkillable(child.pid))
         except OSError as error:
             log.error("%s: cannot be unmounted: %s", self._tree, error.strerror)
         for fd in self._told:
@@ -310,6 +318,18 @@ class Keeper:
         log.error("cgpud ended with status %d: %s; starting it again", code, self._status or "no message")
         self._due = time.monotonic() + wait_s
         return None
+
+    def _exit_code(self, child: Child) -> int:
+        try:
+            pid, status = os.waitpid(child.pid, os.WNOHANG)
+        except ChildProcessError:
+            return 0  # not ours yet: its parent lives
+        if pid == 0:
+            log.error(
+                "cgpud has threads that cannot end: process %d stays, and does nothing any more", child.pid
+            )
+            return 0 if child.stopping else -signal.SIGKILL
+        return os.waitstatus_to_exitcode(status)
 
     def _reap(self) -> None:
         """Let go of processes that others have left to us; the daemon's own end is dealt with above."""

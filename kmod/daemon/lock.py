@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One daemon on a node: a lock that the kernel drops when its holder dies."""
+"""One daemon on a node: a lock that the kernel drops with its holder; one that cannot end loses it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
+from cgpu.kmod.daemon.unkillable import is_unkillable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,21 +24,25 @@ class HeldError(CgpuError):
         self.path = path
 
 
+def _number(text: bytes) -> int:
+    return int(text) if text.strip().isdigit() else 0
+
+
 class Lock:
     """A lock file that names its holder."""
 
-    def __init__(self, path: Path) -> None:
-        """Take the lock. Raises HeldError, CgpuError."""
+    def __init__(self, path: Path, daemon: Path | None = None) -> None:
+        """Take the lock; daemon: the file that names the daemon's process. Raises HeldError, CgpuError."""
+        self._daemon = daemon
+        self._fd = self._open(path)
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise CgpuError(f"{path}: cannot be opened: {error.strerror}; cgpud runs as root") from error
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            text = os.pread(self._fd, 16, 0)
+            if not self._try():
+                pid = self._break(path)
+                if pid is not None:
+                    raise HeldError(path, pid)
+        except BaseException:
             os.close(self._fd)
-            raise HeldError(path, int(text) if text.strip().isdigit() else 0) from error
+            raise
         self.sign()
 
     def fileno(self) -> int:
@@ -52,3 +57,42 @@ class Lock:
     def release(self) -> None:
         """Let it go."""
         os.close(self._fd)
+
+    def _open(self, path: Path) -> int:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise CgpuError(f"{path}: cannot be opened: {error.strerror}; cgpud runs as root") from error
+
+    def _try(self) -> bool:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _break(self, path: Path) -> int | None:
+        """Put another file in its place if its holder cannot end. Returns a holder that lives."""
+        holder = _number(os.pread(self._fd, 16, 0))
+        if not is_unkillable(holder) and not self._is_killed_daemon():
+            return holder
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            # One at a time: the second one finds the file of the first.
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            held, found = os.fstat(self._fd), path.stat()
+            if (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino):
+                path.unlink()
+            fresh = self._open(path)
+            os.dup2(fresh, self._fd, inheritable=False)
+            os.close(fresh)
+            return None if self._try() else _number(os.pread(self._fd, 16, 0))
+        finally:
+            os.close(folder)
+
+    def _is_killed_daemon(self) -> bool:
+        """Tell of a daemon whose keeper is dead, and had the lock."""
+        try:
+            return self._daemon is not None and is_unkillable(_number(self._daemon.read_bytes()))
+        except OSError:
+            return False

@@ -12,6 +12,7 @@ from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import control, notify_socket
 from cgpu.kmod.daemon.keeper_orders import END, STOP, order
 from cgpu.kmod.daemon.simulate import Simulator, start_time
+from cgpu.kmod.daemon.unkillable import UNKILLABLE_S, is_unkillable
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.places import Places
@@ -68,8 +69,13 @@ def _await_end(places: Places, pid: int, *, keeper: bool) -> None:
     """Wait for the daemon's end, and for its keeper's. Raises CgpuError."""
     started = start_time(pid)
     deadline = time.monotonic() + STOP_S
+    killed: float | None = None
     while time.monotonic() < deadline:
         gone = not started or start_time(pid) != started
+        if is_unkillable(pid):
+            killed = killed or time.monotonic()
+        # It has threads that cannot end, and does nothing any more.
+        gone = gone or (killed is not None and time.monotonic() - killed > UNKILLABLE_S)
         if gone and not (keeper and places.keeper.exists()):
             return
         time.sleep(0.01)

@@ -9,6 +9,7 @@ import errno
 import os
 from pathlib import Path
 
+MNT_FORCE = 1
 MNT_DETACH = 2
 MS_BIND = 4096
 MOUNTINFO = Path("/proc/self/mountinfo")
@@ -52,10 +53,10 @@ def bind(source: str, target: str) -> None:
         raise OSError(code, os.strerror(code), target)
 
 
-def detach(path: str) -> None:
+def detach(path: str, how: int = 0) -> None:
     """Take a mount off a path, in use or not. Nothing mounted there is fine. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.umount2(os.fsencode(path), MNT_DETACH) != 0:
+    if libc.umount2(os.fsencode(path), MNT_DETACH | how) != 0:
         code = ctypes.get_errno()
         if code not in (errno.EINVAL, errno.ENOENT):
             raise OSError(code, os.strerror(code), path)
@@ -68,9 +69,12 @@ def remove(path: str) -> None:
         Path(path).rmdir()
 
 
-def clear_fuse(path: str) -> None:
-    """Take every FUSE mount off a path: one that a dead daemon left makes its readers fail."""
+def clear_fuse(path: str, *, unkillable: bool = False) -> None:
+    """Take every FUSE mount off a path: one that a dead daemon left makes its readers fail.
+
+    unkillable: what is left of a daemon still has it; only this ends what is asked of it.
+    """
     for kind in mounted(path):
         if kind.startswith("fuse"):
             with contextlib.suppress(OSError):
-                detach(path)
+                detach(path, MNT_FORCE if unkillable else 0)

@@ -8,6 +8,8 @@ import json
 import os
 import re
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -23,7 +25,9 @@ from cgpu.kmod.daemon.engine import DeviceNode, Gpu
 from cgpu.kmod.daemon.lock import HeldError, Lock
 from cgpu.kmod.daemon.main import arguments_of, parser
 from cgpu.kmod.daemon.places import Places
+from cgpu.kmod.daemon.unkillable import is_unkillable
 from cgpu.replace import replace_text
+from tests.daemon.harness import eventually
 
 UNIT = Path(__file__).resolve().parents[2] / "kmod" / "units" / "cgpud.service"
 
@@ -194,6 +198,40 @@ def test_lock_names_its_holder(tmp_path: Path) -> None:
         Lock(tmp_path / "lock")
     lock.release()
     Lock(tmp_path / "lock").release()
+
+
+# The first thread ends, and another one keeps the process; so does a thread that no signal reaches.
+HOLDING = """
+import ctypes, os, sys, threading, time
+from pathlib import Path
+from cgpu.kmod.daemon.lock import Lock
+lock = Lock(Path(sys.argv[1]))
+threading.Thread(target=time.sleep, args=(60,)).start()
+print("locked", flush=True)
+sys.stdin.readline()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+
+def test_lock_of_a_daemon_that_cannot_end(tmp_path: Path) -> None:
+    """A killed holder that threads keep from ending is no holder; while its first thread lives it is."""
+    path, pipe = tmp_path / "lock", subprocess.PIPE
+    command = [sys.executable, "-c", HOLDING, str(path)]
+    holder = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=Path(__file__).parents[2])
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "locked\n"
+    with pytest.raises(HeldError, match=f"already runs as process {holder.pid} "):
+        Lock(path)
+    holder.stdin.write("\n")
+    holder.stdin.flush()
+    eventually(lambda: is_unkillable(holder.pid), "its first thread goes on")
+    lock = Lock(path)
+    with pytest.raises(HeldError, match=f"already runs as process {os.getpid()} "):
+        Lock(path)
+    lock.release()
+    holder.kill()
+    holder.communicate()
 
 
 def test_arguments_come_through() -> None:
