@@ -271,9 +271,12 @@ struct cgpu_core *cgpud_core(struct cgpud *d)
 	return &d->core;
 }
 
-int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial)
+int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial, u32 kept)
 {
-	return listener_add(&d->listeners, fd, slot, generation, serial);
+	struct fair fair;
+
+	fair_begin(&fair, &d->core);
+	return listener_add(&d->listeners, fd, slot, generation, serial, kept ? NULL : &fair);
 }
 
 int cgpud_start(struct cgpud *d, char *error, size_t bytes)

@@ -206,9 +206,12 @@ class Engine:
         """Return a listener's descriptor, which stays the engine's; -1 when it is gone. While it pauses."""
         return max(-1, int(self._lib.cgpud_listener_fd(self._handle, serial)))
 
-    def attach(self, fd: int, slot: int, generation: int, serial: int) -> None:
-        """Hand a seccomp listener over; fd is the engine's from here on. Raises OSError."""
-        _checked(self._lib.cgpud_attach(self._handle, fd, slot, generation, serial))
+    def attach(self, fd: int, slot: int, generation: int, serial: int, *, kept: bool = False) -> None:
+        """Hand a seccomp listener over; fd is the engine's from here on. Raises OSError.
+
+        kept: an engine before this one has served it, so it counts whatever its container has.
+        """
+        _checked(self._lib.cgpud_attach(self._handle, fd, slot, generation, serial, kept))
 
     def start(self) -> None:
         """Begin to answer calls. Raises CgpuError."""

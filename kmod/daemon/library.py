@@ -142,7 +142,7 @@ def load_library(path: Path) -> ctypes.CDLL:
         "cgpud_core": (c_void_p, [c_void_p]),
         "cgpud_state_fd": (c_int, [c_void_p]),
         "cgpud_files_fd": (c_int, [c_void_p]),
-        "cgpud_attach": (c_int, [c_void_p, c_int, c_uint32, c_uint64, c_uint64]),
+        "cgpud_attach": (c_int, [c_void_p, c_int, c_uint32, c_uint64, c_uint64, c_uint32]),
         "cgpud_start": (c_int, [c_void_p, c_char_p, c_size_t]),
         "cgpud_apply": (c_int, [c_void_p, POINTER(CSettings)]),
         "cgpud_allow_managed": (None, [c_void_p, c_uint32]),

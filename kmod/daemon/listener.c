@@ -82,7 +82,19 @@ static struct listener *add_locked(struct listeners *l, u64 serial, int *error)
 #define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1ul << 0)
 #endif
 
-int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 serial)
+/* Each exec by a runtime makes one, which lives as long as what that leaves behind. */
+static int has_room_locked(const struct listeners *l, u32 slot, struct fair *fair)
+{
+	u32 i;
+
+	for (i = 0; i < LISTENERS_MAX; i++) {
+		if (l->at[i].fd >= 0)
+			fair_count(fair, l->at[i].slot, l->at[i].generation);
+	}
+	return fair_has_room(fair, slot, LISTENERS_NEW, LISTENERS_SHARE);
+}
+
+int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 serial, struct fair *fair)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT };
 	struct listener *one;
@@ -93,6 +105,10 @@ int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 seri
 	ioctl(fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
 	pthread_mutex_lock(&l->lock);
 	one = add_locked(l, serial, &error);
+	if (one && fair && !has_room_locked(l, slot, fair)) {
+		one = NULL;
+		error = -EDQUOT;
+	}
 	if (one) {
 		account = account_locked(l, slot, generation);
 		*one = (struct listener){

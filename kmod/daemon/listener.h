@@ -10,8 +10,12 @@
 #include <pthread.h>
 
 #include "cgpu_types.h"
+#include "fair.h"
 
 #define LISTENERS_MAX 4096
+#define LISTENERS_NEW \
+	4032 /* beyond that no new one: the descriptor store has room for 4096, and holds other things too */
+#define LISTENERS_SHARE 256 /* of one container, where the others have left their fair shares */
 #define LISTENER_WAKE 0xffffffffu /* the event of wake_fd */
 
 struct listener {
@@ -44,8 +48,9 @@ struct listeners {
 
 int listeners_open(struct listeners *l, int wake_fd);
 void listeners_close(struct listeners *l);
-/* Takes fd over. -ENOSPC, -EEXIST (a serial twice), or what epoll says. */
-int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 serial);
+/* Takes fd over. fair: the containers that there are; NULL: an engine before this one has served it, so it stays. -EDQUOT:
+ * its container has its share; -ENOSPC, -EEXIST (a serial twice), or what epoll says. */
+int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 serial, struct fair *fair);
 /* Wait for one that has something to say. Returns what listener_get takes, LISTENER_WAKE, or a negative errno;
  * events as epoll(7). It stays silent until listener_arm. */
 s64 listener_wait(struct listeners *l, u32 *events);

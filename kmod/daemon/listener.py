@@ -28,7 +28,15 @@ MAX_FDS = 8
 WAIT_S = 5.0  # for the rest of one message
 NAME = re.compile(r"listener-([0-9]{1,4})-([0-9]{1,20})-([0-9]{1,20})")
 ANON_LINK = "anon_inode:seccomp notify"
+SHARE_USED = (
+    "container {id}: it has as many seccomp listeners as one container may: what was started now gets no "
+    "driver call; end processes that exec or a probe has left behind in it"
+)
 _CREDENTIALS = struct.Struct("iII")
+
+
+class QuotaError(CgpuError):
+    """A container has its share of the listeners."""
 
 
 def store_name(slot: int, generation: int, serial: int) -> str:
@@ -126,7 +134,10 @@ class Listeners:
         except (CgpuError, OSError):
             os.close(fd)
             raise
-        self._attach(fd, (container.slot, container.generation, serial), name)
+        try:
+            self._attach(fd, (container.slot, container.generation, serial), name)
+        except QuotaError as error:
+            raise CgpuError(SHARE_USED.format(id=state.container_id)) from error
         log.info("container %s: listener attached", state.container_id)
         if state.pid == container.pid:
             self._check_filter(state)
@@ -163,7 +174,7 @@ class Listeners:
             self._notify.discard(name)
             return
         slot, generation, serial = (int(part) for part in found.groups())
-        self._attach(fd, (slot, generation, serial), name)
+        self._attach(fd, (slot, generation, serial), name, kept=True)
 
     def gone(self, serial: int) -> None:
         """Forget a listener that has no task left."""
@@ -192,11 +203,13 @@ class Listeners:
                 error.strerror,
             )
 
-    def _attach(self, fd: int, key: tuple[int, int, int], name: str) -> None:
+    def _attach(self, fd: int, key: tuple[int, int, int], name: str, *, kept: bool = False) -> None:
         try:
-            self._engine.attach(fd, *key)
+            self._engine.attach(fd, *key, kept=kept)
         except OSError as error:
             self._notify.discard(name)
+            if error.errno == errno.EDQUOT:
+                raise QuotaError(name) from error
             raise CgpuError(f"listener {name}: cannot be attached: {error.strerror}") from error
         self._names[key[2]] = name
 

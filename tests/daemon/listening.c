@@ -36,7 +36,7 @@ static int add(u64 serial)
 {
 	int fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
 
-	CHECK(listener_add(&listeners, fd, 0, 1, serial) == 0);
+	CHECK(listener_add(&listeners, fd, 0, 1, serial, NULL) == 0);
 	return fd;
 }
 
@@ -104,11 +104,52 @@ static void a_late_worker_leaves_the_next_alone(void)
 	CHECK(listener_get(&listeners, event) == one);
 }
 
+static int add_new(struct fair fair, u32 slot, u64 serial)
+{
+	return listener_add(&listeners, eventfd(0, EFD_CLOEXEC), slot, slot + 1, serial, &fair);
+}
+
+/* What others have not taken is not theirs alone. */
+static void nobody_has_more_than_a_share(void)
+{
+	struct fair fair = { .containers = 2 };
+	u64 serial = 1000;
+	u32 n;
+
+	for (n = 0; n < 2; n++)
+		fair.generation[n] = n + 1;
+	for (n = 0; n < LISTENERS_SHARE; n++)
+		CHECK(add_new(fair, 0, serial++) == 0);
+	CHECK(add_new(fair, 0, serial++) == -EDQUOT);
+	CHECK(add_new(fair, 1, serial++) == 0);
+	/* One that the engine before has served stays. */
+	CHECK(listener_add(&listeners, eventfd(0, EFD_CLOEXEC), 0, 1, serial++, NULL) == 0);
+}
+
+/* With many containers, each gets its part of half of the table, whatever the others do. */
+static void crowded_out_is_nobody(void)
+{
+	struct fair fair = { .containers = CGPU_MAX_CONTAINERS };
+	u32 share = LISTENERS_NEW / 2 / CGPU_MAX_CONTAINERS, n, slot;
+	u64 serial = 1000;
+
+	for (n = 0; n < CGPU_MAX_CONTAINERS; n++)
+		fair.generation[n] = n + 1;
+	for (slot = 0; slot < 64; slot++)
+		for (n = 0; n < LISTENERS_SHARE; n++)
+			add_new(fair, slot, serial++);
+	for (slot = 64; slot < CGPU_MAX_CONTAINERS; slot++)
+		for (n = 0; n < share; n++)
+			CHECK(add_new(fair, slot, serial++) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(interrupted_calls_hold_nobody_up),
 		TEST(a_late_worker_leaves_the_next_alone),
+		TEST(nobody_has_more_than_a_share),
+		TEST(crowded_out_is_nobody),
 		{ NULL, NULL },
 	};
 

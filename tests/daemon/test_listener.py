@@ -65,7 +65,7 @@ class FakeEngine:
         """Tell of every listener the same."""
         return self.served
 
-    def attach(self, fd: int, slot: int, generation: int, serial: int) -> None:
+    def attach(self, fd: int, slot: int, generation: int, serial: int, *, kept: bool = False) -> None:
         """Note what was attached."""
         os.close(fd)
         self.attached.append((slot, generation, serial))
