@@ -22,14 +22,15 @@ static void take_back(struct cgpud *d, struct exchange *e)
 	int r;
 
 	task_init(&task, NULL, (s32)e->notif.pid);
-	r = task_take(d, &task, fd, -1, 0);
-	if (r == -ENOENT && e->call.tgid != task.tid) {
+	/* Another one may have its number by now. */
+	r = e->started && process_started(task.tid) == e->started ? task_take(d, &task, fd) : -ENOENT;
+	if (r < 0 && e->call.tgid != task.tid) {
 		task_drop(&task);
 		task_init(&task, NULL, e->call.tgid);
-		r = task_take(d, &task, fd, -1, 0);
+		r = task_take(d, &task, fd);
 	}
 	/* Where the process is gone, the driver has freed what it had. */
-	if (r == 0 && task.driver_node && task.file >= 0)
+	if (r == 0)
 		call_undo(d, e, task.file);
 	task_drop(&task);
 	exchange_release(&d->exchanges, e);
@@ -73,13 +74,13 @@ static int same_call(const struct exchange *kept, const struct exchange *e)
 
 /* The caller's memory holds already the answer, or (or_before) what it held before. scratch: its copies
  * are free. */
-static int same_memory(const struct exchange *kept, struct exchange *scratch, int or_before)
+static int same_memory(const struct exchange *kept, struct exchange *scratch, const struct task *task, int or_before)
 {
 	u32 n, bytes;
 
 	for (n = 0; n <= kept->call.segments; n++) {
 		bytes = exchange_bytes(kept, n);
-		if (process_read((s32)kept->notif.pid, exchange_address(kept, n), scratch->copy[n], bytes) < 0)
+		if (process_read(task->memory, exchange_address(kept, n), scratch->copy[n], bytes) < 0)
 			return 0;
 		if (memcmp(scratch->copy[n], kept->copy[n], bytes) &&
 			(!or_before || memcmp(scratch->copy[n], kept->before[n], bytes)))
@@ -133,7 +134,7 @@ static struct exchange *find_sent(struct cgpud *d, struct exchange *e, const str
 
 	if (!sent)
 		return NULL;
-	if (clock_ns() - sent->sent < SENT_NS && same_call(sent, e) && same_memory(sent, e, 0))
+	if (clock_ns() - sent->sent < SENT_NS && same_call(sent, e) && same_memory(sent, e, task, 0))
 		return sent;
 	exchange_release(&d->exchanges, sent);
 	return NULL;
@@ -145,33 +146,12 @@ struct exchange *answer_find(struct cgpud *d, struct exchange *e, const struct t
 
 	*sure = !found || (is_latest(d, found) && !target_is_export(d->core.abi, found));
 	while (!found && (kept = exchange_take_kept(&d->exchanges, task->tid, 0))) {
-		if (kept->started == process_started(task->tid) && same_call(kept, e) && same_memory(kept, e, 1))
+		if (kept->started == process_started(task->tid) && same_call(kept, e) && same_memory(kept, e, task, 1))
 			found = kept;
 		else
 			take_back(d, kept);
 	}
 	return found;
-}
-
-static struct exchange *take_oldest(struct exchanges *x)
-{
-	struct exchange *oldest = NULL, *kept;
-	u32 i;
-
-	for (i = 0; i < EXCHANGES_MAX; i++) {
-		kept = exchange_take_kept(x, 0, i);
-		if (!kept)
-			break;
-		i = kept->index;
-		if (oldest && oldest->age < kept->age) {
-			exchange_return_kept(x, kept);
-			continue;
-		}
-		if (oldest)
-			exchange_return_kept(x, oldest);
-		oldest = kept;
-	}
-	return oldest;
 }
 
 void answers_sweep(struct cgpud *d, u32 all)
@@ -180,7 +160,7 @@ void answers_sweep(struct cgpud *d, u32 all)
 	u32 i;
 
 	if (all) {
-		kept = take_oldest(&d->exchanges);
+		kept = exchange_take_oldest_kept(&d->exchanges);
 		if (kept)
 			take_back(d, kept);
 		return;

@@ -17,7 +17,7 @@ static int read_envelope(struct cgpud *d, const struct task *task, u32 *nr, u32 
 
 	if (*bytes != d->core.abi->nv_ioctl_xfer_t.bytes || *bytes > sizeof(envelope))
 		return -EINVAL;
-	r = process_read(task->tid, *address, envelope, *bytes);
+	r = process_read(task->memory, *address, envelope, *bytes);
 	if (r < 0)
 		return r;
 	r = cgpu_call_unwrap(&d->core, envelope, *bytes, nr, bytes, address);
@@ -54,7 +54,7 @@ int call_read(struct cgpud *d, struct exchange *e, const struct task *task, u32 
 	call->nr = nr;
 	call->bytes = bytes;
 	e->top_address = address;
-	r = process_read(task->tid, address, e->copy[0], bytes);
+	r = process_read(task->memory, address, e->copy[0], bytes);
 	if (r == 0)
 		memcpy(e->before[0], e->copy[0], bytes);
 	return r;
@@ -76,7 +76,7 @@ static int read_segment(struct exchange *e, const struct task *task)
 	if (room < sizeof(u64) || s->pointer > room - sizeof(u64))
 		return -EINVAL;
 	s->data = e->copy[n];
-	r = process_read(task->tid, s->address, s->data, s->bytes);
+	r = process_read(task->memory, s->address, s->data, s->bytes);
 	if (r == 0)
 		memcpy(e->before[n], s->data, s->bytes);
 	return r;
@@ -125,7 +125,7 @@ static int is_asked_for(enum cgpu_verdict verdict)
 	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE;
 }
 
-enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, struct task *task)
+static enum cgpu_verdict judge(struct cgpud *d, struct exchange *e, struct task *task)
 {
 	enum cgpu_verdict verdict = CGPU_COPY_IN;
 	u32 round;
@@ -150,6 +150,45 @@ enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, struct task *t
 		return CGPU_REFUSE;
 	}
 	return verdict == CGPU_CONTINUE && e->call.device == CGPU_DEVICE_UVM ? uvm_judge(d, e, task) : verdict;
+}
+
+/* Nearly all of these are run here, or need to know the very file. Of the others most go on without a copy. */
+static int is_made_on_a_copy(const struct cgpu_call *call)
+{
+	if (call->device == CGPU_DEVICE_UVM)
+		return uvm_needs_file(call);
+	return call->nr == NV_ESC_RM_ALLOC || call->nr == NV_ESC_RM_FREE || call->nr == NV_ESC_RM_DUP_OBJECT ||
+		call->nr == NV_ESC_RM_VID_HEAP_CONTROL;
+}
+
+static enum cgpu_verdict without_copy(struct exchange *e, int r)
+{
+	e->call.error = -r;
+	return CGPU_REFUSE;
+}
+
+/* Nobody waits for a copy with a lock: the call is taken back, and judged again when there is one. */
+static void take_back(struct cgpud *d, struct exchange *e)
+{
+	cgpu_call_end(&d->core, &e->call, -EINTR);
+	if (is_ordered(d, &e->call))
+		pthread_mutex_unlock(engine_order(d, e->call.slot));
+	exchange_unjudge(e);
+}
+
+enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, struct task *task)
+{
+	int r = is_made_on_a_copy(&e->call) ? task_copy(d, task) : 0;
+	enum cgpu_verdict verdict;
+
+	if (r < 0)
+		return without_copy(e, r);
+	verdict = judge(d, e, task);
+	if (verdict != CGPU_EXECUTE || task->file >= 0)
+		return verdict;
+	take_back(d, e);
+	r = task_copy(d, task);
+	return r < 0 ? without_copy(e, r) : judge(d, e, task);
 }
 
 static void set_pointers(struct exchange *e, int ours)
@@ -275,15 +314,14 @@ void call_execute(struct cgpud *d, struct exchange *e, struct task *task)
 	atomic_fetch_add(&d->counters.executed, 1);
 }
 
-int call_write(const struct exchange *e, u32 count)
+int call_write(const struct exchange *e, const struct task *task, u32 count)
 {
 	u32 n;
 	int r = 0;
 
 	/* The top-level struct last, as the driver does it: its status says that the rest is there. */
 	for (n = count; n > 0 && r == 0; n--)
-		r = process_write(
-			(s32)e->notif.pid, exchange_address(e, n - 1), e->copy[n - 1], exchange_bytes(e, n - 1));
+		r = process_write(task->memory, exchange_address(e, n - 1), e->copy[n - 1], exchange_bytes(e, n - 1));
 	return r;
 }
 

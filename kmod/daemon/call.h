@@ -10,12 +10,13 @@
  * negative errno with which the call must fail. */
 int call_read(struct cgpud *d, struct exchange *e, const struct task *task, u32 cmd, u64 address);
 /* Ask the core, copying nested buffers as it wants them. COPY_IN and FIND_FILE are never returned. After EXECUTE the
- * container's other calls that change objects wait until call_execute() is through; UVM's do not. May keep task->file. */
+ * container's other calls that change objects wait until call_execute() is through; UVM's do not. Then there is a copy of the
+ * descriptor, task->file; else there may be, and it may be kept. */
 enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, struct task *task);
 /* Run it on task->file and settle the charges. */
 void call_execute(struct cgpud *d, struct exchange *e, struct task *task);
 /* Write the copies back to the caller: buffers 0 to count-1. 0 or -EFAULT. */
-int call_write(const struct exchange *e, u32 count);
+int call_write(const struct exchange *e, const struct task *task, u32 count);
 /* Take back what an executed call allocated; at most once. file: copy of the caller's descriptor. */
 void call_undo(struct cgpud *d, struct exchange *e, int file);
 /* The engine died while the driver may have run this call: free what it may have made. 0 when the handle

@@ -7,6 +7,8 @@
 
 #include "device.h"
 
+#define DRM_MAJOR_NR 226u /* Documentation/admin-guide/devices.txt */
+
 void devices_init(struct devices *devices)
 {
 	memset(devices, 0, sizeof(*devices));
@@ -99,6 +101,9 @@ void devices_read_majors(struct devices *devices)
 	pthread_mutex_lock(&devices->lock);
 	devices->major[count].major = NV_NVIDIA_MAJOR;
 	devices->major[count++].kind = CGPU_DEVICE_OTHER;
+	/* /dev/dri: memory of the card can be had there, too. Whose card a node is, it does not say. */
+	devices->major[count].major = DRM_MAJOR_NR;
+	devices->major[count++].kind = CGPU_DEVICE_OTHER;
 	while (file && count < DEVICE_MAJORS_MAX && fgets(line, sizeof(line), file)) {
 		enum cgpu_device kind;
 
@@ -132,7 +137,7 @@ static int identify_major(struct devices *devices, u32 major, enum cgpu_device *
 	return found;
 }
 
-static int same_file(const struct identity *a, const struct identity *b)
+int identity_same(const struct identity *a, const struct identity *b)
 {
 	if (a->is_char != b->is_char)
 		return 0;
@@ -147,7 +152,7 @@ int devices_identify(struct devices *devices, const struct identity *identity, e
 
 	*gpu = 0;
 	for (i = 0; i < devices->count; i++) {
-		if (!same_file(&devices->at[i].identity, identity))
+		if (!identity_same(&devices->at[i].identity, identity))
 			continue;
 		*kind = devices->at[i].kind;
 		*gpu = devices->at[i].gpu;

@@ -8,7 +8,7 @@
 #include "cgpu_core.h"
 
 #define DEVICES_MAX (CGPU_MAX_GPUS + 8)
-#define DEVICE_MAJORS_MAX 8
+#define DEVICE_MAJORS_MAX 16
 
 /* Which file it is, and which device if it is one. */
 struct identity {
@@ -44,6 +44,8 @@ int devices_add(struct devices *devices, const char *path, int fd, enum cgpu_dev
 void devices_find_others(struct devices *devices, const char *root);
 /* Read the driver's character majors anew: modules may be loaded later. */
 void devices_read_majors(struct devices *devices);
+/* 1 when both are the same file, or the same character device. */
+int identity_same(const struct identity *a, const struct identity *b);
 /* Look at a descriptor (fd, path ""), or at a path (fd AT_FDCWD), without asking whoever serves the file:
  * it may be a container's own file system, that never answers. 0 or negative errno. */
 int identity_of(int fd, const char *path, struct identity *identity);

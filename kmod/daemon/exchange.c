@@ -20,22 +20,38 @@ u32 exchange_bytes(const struct exchange *e, u32 n)
 	return n ? e->call.segment[n - 1].bytes : e->call.bytes;
 }
 
-static struct exchange *find_place(struct exchanges *x)
+/* The oldest of the container that has most in this stage: nobody's answers are forgotten for those of another one. */
+static struct exchange *oldest_of_most(const struct exchanges *x, enum stage stage)
 {
+	u16 held[CGPU_MAX_CONTAINERS] = { 0 }, most = 0;
 	struct exchange *oldest = NULL;
 	u32 i;
 
 	for (i = 0; i < EXCHANGES_MAX; i++) {
+		u32 slot = x->at[i].call.slot % CGPU_MAX_CONTAINERS;
+
+		if (!x->busy[i] && x->at[i].stage == stage && ++held[slot] > most)
+			most = held[slot];
+	}
+	for (i = 0; i < EXCHANGES_MAX; i++) {
 		struct exchange *e = &x->at[i];
 
-		if (x->busy[i])
-			continue;
-		if (e->stage == STAGE_FREE)
-			return e;
-		if (e->stage == STAGE_SENT && (!oldest || e->age < oldest->age))
+		if (!x->busy[i] && e->stage == stage && held[e->call.slot % CGPU_MAX_CONTAINERS] == most &&
+			(!oldest || e->age < oldest->age))
 			oldest = e;
 	}
 	return oldest;
+}
+
+static struct exchange *find_place(const struct exchanges *x)
+{
+	u32 i;
+
+	for (i = 0; i < EXCHANGES_MAX; i++) {
+		if (!x->busy[i] && x->at[i].stage == STAGE_FREE)
+			return &x->at[i];
+	}
+	return oldest_of_most(x, STAGE_SENT);
 }
 
 struct exchange *exchange_take(struct exchanges *x)
@@ -69,6 +85,16 @@ void exchange_again(struct exchange *e)
 	e->result = 0;
 	e->top_address = 0;
 	exchange_set_stage(e, STAGE_RECEIVING);
+}
+
+void exchange_unjudge(struct exchange *e)
+{
+	memcpy(e->copy[0], e->before[0], e->call.bytes);
+	e->call.segments = 0;
+	e->call.no_room = 0;
+	e->call.error = 0;
+	e->call.found = 0;
+	memset(e->call.opaque, 0, sizeof(e->call.opaque));
 }
 
 struct exchange *exchange_take_left(struct exchanges *x)
@@ -184,6 +210,20 @@ struct exchange *exchange_take_kept(struct exchanges *x, s32 tid, u32 index)
 		/* Who looks for a thread's own has claimed that already. Else the thread waits until it is put back. */
 		if (tid)
 			x->thread[e->index] = 0;
+		atomic_fetch_sub(&x->kept, 1);
+	}
+	pthread_mutex_unlock(&x->lock);
+	return e;
+}
+
+struct exchange *exchange_take_oldest_kept(struct exchanges *x)
+{
+	struct exchange *e;
+
+	pthread_mutex_lock(&x->lock);
+	e = oldest_of_most(x, STAGE_KEPT);
+	if (e) {
+		x->busy[e->index] = 1;
 		atomic_fetch_sub(&x->kept, 1);
 	}
 	pthread_mutex_unlock(&x->lock);

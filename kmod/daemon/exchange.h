@@ -84,8 +84,8 @@ struct cgpu_state *exchanges_state(const struct exchanges *x);
 struct external_store;
 struct external_store *exchanges_external(const struct exchanges *x);
 
-/* A free one, for a notification about to be received, or the place of the answer sent longest ago; NULL
- * when all are in use. */
+/* A free one, for a notification about to be received, or the place of an answer that was sent long ago, by the container
+ * that has most of them; NULL when all are in use. */
 struct exchange *exchange_take(struct exchanges *x);
 /* An exchange that an engine before this one left unanswered; NULL when there is none left. */
 struct exchange *exchange_take_left(struct exchanges *x);
@@ -97,6 +97,8 @@ void exchange_claim(struct exchanges *x, struct exchange *e);
 void exchange_keep(struct exchanges *x, struct exchange *e);
 /* Take a kept answer out again: of one thread, or (tid 0) the first at or after index. NULL: none. */
 struct exchange *exchange_take_kept(struct exchanges *x, s32 tid, u32 index);
+/* The oldest kept answer of the container that has most of them. NULL: none. */
+struct exchange *exchange_take_oldest_kept(struct exchanges *x);
 /* Leave an answer that was sent behind until the thread's next call, or until its place is needed. */
 void exchange_sent(struct exchanges *x, struct exchange *e);
 /* Take the last sent answer of a thread out again. NULL: none. */
@@ -106,6 +108,8 @@ void exchange_return_kept(struct exchanges *x, struct exchange *e);
 
 /* Point the call at this exchange's own copies. */
 void exchange_rebase(struct exchange *e);
+/* As it was before it was judged. */
+void exchange_unjudge(struct exchange *e);
 /* Forget everything but the notification. */
 void exchange_again(struct exchange *e);
 void exchange_set_stage(struct exchange *e, enum stage stage);

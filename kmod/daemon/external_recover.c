@@ -13,10 +13,14 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "copies.h"
 #include "engine.h"
 #include "external.h"
 #include "external_links.h"
 #include "process.h"
+#include "task.h"
+
+#define REOPEN_MS 1000
 
 static int lose(struct external *x, struct external_map *map)
 {
@@ -89,29 +93,33 @@ int external_open(struct cgpud *d, struct external_store *store)
 	return 0;
 }
 
-/* What its process has there under the same number: other files of UVM have other numbers. */
+/* What its process has there under the same number: other files of UVM have other numbers. -ETIMEDOUT: it keeps us waiting. */
 static int reopen(struct cgpud *d, const struct external_user *user)
 {
-	struct identity identity;
-	enum cgpu_device kind;
-	int pidfd = user->tgid ? process_open(user->tgid, 0) : -1, fd;
-	u32 gpu;
+	int pidfd = user->tgid ? process_open(user->tgid, 0) : -1, fd = -1;
+	struct task task;
 
 	if (pidfd < 0)
 		return -1;
-	if (process_has_left(user->tgid, user->started)) {
-		close(pidfd);
-		return -1;
-	}
-	fd = process_take_fd(pidfd, user->number);
+	task_init(&task, NULL, user->tgid);
+	if (!process_has_left(user->tgid, user->started) && task_look(d, &task, user->number) == 0 &&
+		task.driver_node && task.kind == CGPU_DEVICE_UVM)
+		fd = copies_take(pidfd, user->number, &task.identity, &d->stopping, REOPEN_MS);
 	close(pidfd);
-	if (fd < 0)
-		return -1;
-	if (identity_of(fd, "", &identity) == 0 && devices_identify(&d->devices, &identity, &kind, &gpu) &&
-		kind == CGPU_DEVICE_UVM)
-		return fd;
-	close(fd);
-	return -1;
+	return fd;
+}
+
+/* A start waits for no container for long: the first file that keeps it waiting is the last that is looked for. */
+static int reopen_any(struct cgpud *d, const struct external_file *file, u8 *late)
+{
+	u32 i;
+	int fd = -1;
+
+	for (i = 0; i < 2 && fd < 0 && !late[file->slot % CGPU_MAX_CONTAINERS]; i++) {
+		fd = reopen(d, &file->user[i]);
+		late[file->slot % CGPU_MAX_CONTAINERS] = fd == -ETIMEDOUT;
+	}
+	return fd < 0 ? -1 : fd;
 }
 
 static int hold_again(struct cgpud *d, const struct external_map *map)
@@ -157,16 +165,14 @@ static void restore_lost(struct cgpud *d)
 void external_take_up(struct cgpud *d)
 {
 	struct external *x = &d->external;
+	u8 late[CGPU_MAX_CONTAINERS] = { 0 };
 	u32 i;
 
 	for (i = 0; i < EXTERNAL_FILES; i++) {
-		const struct external_file *file = &x->store->file[i];
-
-		if (file->live)
-			x->fd[i] = reopen(d, &file->user[0]);
-		if (file->live && x->fd[i] < 0)
-			x->fd[i] = reopen(d, &file->user[1]);
+		if (x->store->file[i].live)
+			x->fd[i] = reopen_any(d, &x->store->file[i], late);
 	}
+	copies_end();
 	restore_lost(d);
 	for (i = 0; i < EXTERNAL_FILES; i++) {
 		if (!x->store->file[i].live || x->first[i] != EXTERNAL_NONE)

@@ -76,7 +76,7 @@ static struct watch *watch_find(struct lever *lever, s32 tgid)
 	return place;
 }
 
-void lever_watch(struct cgpud *d, s32 tgid)
+void lever_watch(struct cgpud *d, u32 slot, s32 tgid)
 {
 	struct lever *lever = &d->lever;
 	struct epoll_event event = { .events = EPOLLIN };
@@ -85,7 +85,8 @@ void lever_watch(struct cgpud *d, s32 tgid)
 
 	pthread_mutex_lock(&lever->lock);
 	w = watch_find(lever, tgid);
-	if (w && w->tgid != tgid) {
+	slot %= CGPU_MAX_CONTAINERS;
+	if (w && w->tgid != tgid && lever->watched[slot] < WATCH_SHARE) {
 		fd = process_open(tgid, 0);
 		event.data.u64 = (u64)(w - lever->watch);
 		if (fd >= 0 && epoll_ctl(lever->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
@@ -93,8 +94,10 @@ void lever_watch(struct cgpud *d, s32 tgid)
 			fd = -1;
 		}
 		/* Not watched: the periodic look finds its end, a second later. */
-		if (fd >= 0)
-			*w = (struct watch){ .tgid = tgid, .pidfd = fd };
+		if (fd >= 0) {
+			*w = (struct watch){ .tgid = tgid, .pidfd = fd, .slot = slot };
+			lever->watched[slot]++;
+		}
 	}
 	pthread_mutex_unlock(&lever->lock);
 }
@@ -130,6 +133,7 @@ static void on_event(struct cgpud *d, u64 event, u64 now)
 
 		pthread_mutex_lock(&lever->lock);
 		close(w->pidfd);
+		lever->watched[w->slot]--;
 		*w = (struct watch){ 0 };
 		pthread_mutex_unlock(&lever->lock);
 		look_again(lever, now);

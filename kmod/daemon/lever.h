@@ -12,10 +12,12 @@
 #include "cgpu_core.h"
 
 #define WATCH_MAX 8192
+#define WATCH_SHARE 1024 /* of one container: the ends of more of its processes are found a second later */
 
 struct watch {
 	s32 tgid; /* 0: free */
 	int pidfd;
+	u32 slot; /* who pays for the place */
 };
 
 struct init_watch {
@@ -32,6 +34,7 @@ struct lever {
 	u32 orphaned[CGPU_MAX_GPUS]; /* ticks in a row that found orphans there, up to two */
 	u64 due, tick; /* milliseconds of the monotonic clock */
 	struct watch watch[WATCH_MAX];
+	u32 watched[CGPU_MAX_CONTAINERS]; /* places of each slot */
 	struct init_watch init[CGPU_MAX_CONTAINERS];
 };
 
@@ -45,7 +48,7 @@ u32 lever_pause(struct cgpud *d, u32 ms);
 void lever_close(struct lever *lever);
 void lever_kick(struct cgpud *d);
 /* A process has made a driver call: be told when it ends. Any thread. */
-void lever_watch(struct cgpud *d, s32 tgid);
+void lever_watch(struct cgpud *d, u32 slot, s32 tgid);
 /* Compare the charges of one container (slot), or of all (-1), with what the driver says. Returns how many
  * are left to processes that have ended: the driver has not cleaned up yet. Any thread. */
 u32 lever_reconcile(struct cgpud *d, s64 slot);

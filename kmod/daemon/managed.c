@@ -205,7 +205,7 @@ static int charge(struct cgpud *d, struct managed_container *container, const st
 static int take_and_charge(struct cgpud *d, struct managed_container *container, const struct managed_map *map)
 {
 	struct space space = { .tgid = map->tgid, .slot = map->slot, .generation = map->generation };
-	int at = spaces_take(&d->managed.spaces, &space), r;
+	int at = spaces_take(&d->managed.spaces, &space, &map->notice), r;
 
 	if (at < 0)
 		return at == -ENOSPC ? -ENOMEM : at;

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "cgpu_core.h"
+#include "process.h"
 #include "spaces.h"
 
 #define MANAGED_PENDING 32 /* of one container at once */
@@ -40,6 +41,7 @@ struct managed {
 };
 
 struct managed_map {
+	struct notice notice; /* of the thread that maps */
 	u32 slot;
 	u64 generation;
 	s32 tid, tgid;

@@ -3,9 +3,18 @@
 #ifndef CGPUD_PROCESS_H
 #define CGPUD_PROCESS_H
 
+#include <fcntl.h>
 #include <sys/types.h>
 
 #include "cgpu_types.h"
+
+/* A notification of a listener. */
+struct notice {
+	int listener;
+	u64 id;
+};
+/* 1 while its thread still waits for the answer: then the number that it tells is that thread's. */
+int notice_stands(const struct notice *notice);
 
 /* 1 when this kernel gives a pidfd for a thread that leads no process (6.9 and newer). */
 u32 process_has_thread_pidfd(void);
@@ -48,8 +57,16 @@ static inline int process_has_left(s32 tgid, u32 mark)
 int process_same_file(s32 tid, int fd, int ours);
 /* 1 when a process has that open file, by which number; 0 when not, negative errno when nobody can tell. */
 int process_has_file(s32 tgid, int ours, int *number);
-/* Copy between the caller's memory and ours: 0, or -EFAULT when not every byte could be moved. */
-int process_read(s32 pid, u64 address, void *data, size_t bytes);
-int process_write(s32 pid, u64 address, const void *data, size_t bytes);
+/* Open a file below /proc/TID, also of another user's thread. Negative errno. It is that of the number: whoever has it by
+ * then. */
+int process_open_file(s32 tid, const char *name, int flags);
+/* The memory of a thread's address space: what executes a program, or gets the number later, has another one. */
+static inline int process_open_memory(s32 tid)
+{
+	return process_open_file(tid, "mem", O_RDWR);
+}
+/* Copy between that memory and ours: 0, or -EFAULT when not every byte could be moved. */
+int process_read(int memory, u64 address, void *data, size_t bytes);
+int process_write(int memory, u64 address, const void *data, size_t bytes);
 
 #endif

@@ -3,7 +3,6 @@
 #include <linux/audit.h>
 #include <sys/mman.h>
 
-#include "process.h"
 #include "request.h"
 
 /* arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl */
@@ -19,6 +18,7 @@
 static void decode_map(u64 address, u64 bytes, u64 flags, u64 fd, struct request *request)
 {
 	/* MAP_SHARED and MAP_SHARED_VALIDATE both have bit 0; so has nothing private. */
+	request->kind = REQUEST_HARMLESS;
 	if (!(flags & MAP_SHARED) || (flags & MAP_ANONYMOUS))
 		return;
 	request->kind = REQUEST_SHARED_MAP;
@@ -27,13 +27,9 @@ static void decode_map(u64 address, u64 bytes, u64 flags, u64 fd, struct request
 	request->bytes = bytes;
 }
 
-/* The old call of 32-bit processes has its six arguments in memory. */
-static void decode_old_map(const struct seccomp_notif *notif, struct request *request)
+void request_decode_old(const u32 args[REQUEST_OLD_ARGS], struct request *request)
 {
-	u32 args[6];
-
-	if (process_read((s32)notif->pid, (u32)notif->data.args[0], args, sizeof(args)) == 0)
-		decode_map(args[0], args[1], args[3], args[4], request);
+	decode_map(args[0], args[1], args[3], args[4], request);
 }
 
 void request_decode(const struct seccomp_notif *notif, struct request *request)
@@ -42,7 +38,7 @@ void request_decode(const struct seccomp_notif *notif, struct request *request)
 	int is_64 = data->arch == AUDIT_ARCH_X86_64, is_32 = data->arch == AUDIT_ARCH_I386;
 	u64 mask = is_32 ? 0xffffffffull : ~0ull;
 
-	*request = (struct request){ .kind = REQUEST_OTHER, .fd = -1 };
+	*request = (struct request){ .kind = REQUEST_UNKNOWN, .fd = -1 };
 	if ((is_64 && (data->nr == X86_64_IOCTL || data->nr == X32_IOCTL)) || (is_32 && data->nr == I386_IOCTL)) {
 		request->kind = REQUEST_IOCTL;
 		request->fd = (int)data->args[0];
@@ -51,6 +47,7 @@ void request_decode(const struct seccomp_notif *notif, struct request *request)
 	} else if ((is_64 && (data->nr == X86_64_MMAP || data->nr == X32_MMAP)) || (is_32 && data->nr == I386_MMAP2)) {
 		decode_map(data->args[0] & mask, data->args[1] & mask, data->args[3], data->args[4], request);
 	} else if (is_32 && data->nr == I386_MMAP) {
-		decode_old_map(notif, request);
+		request->kind = REQUEST_OLD_MAP;
+		request->address = (u32)data->args[0];
 	}
 }

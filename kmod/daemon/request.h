@@ -7,16 +7,26 @@
 
 #include "cgpu_types.h"
 
-enum request_kind { REQUEST_OTHER, REQUEST_IOCTL, REQUEST_SHARED_MAP };
+enum request_kind {
+	REQUEST_UNKNOWN, /* an architecture or a call that nobody here knows: what it does cannot be judged */
+	REQUEST_HARMLESS,
+	REQUEST_IOCTL,
+	REQUEST_SHARED_MAP,
+	REQUEST_OLD_MAP, /* its arguments are in memory */
+};
 
 struct request {
 	enum request_kind kind;
 	int fd;
 	u32 cmd;
-	u64 address;
+	u64 address; /* of the arguments, or of the mapping */
 	u64 bytes; /* of a mapping */
 };
 
+#define REQUEST_OLD_ARGS 6
+
 void request_decode(const struct seccomp_notif *notif, struct request *request);
+/* The arguments of REQUEST_OLD_MAP. */
+void request_decode_old(const u32 args[REQUEST_OLD_ARGS], struct request *request);
 
 #endif

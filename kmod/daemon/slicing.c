@@ -5,6 +5,7 @@
 #include "cgpu_turn.h"
 #include "cgroup.h"
 #include "clock.h"
+#include "copies.h"
 #include "engine.h"
 #include "process.h"
 #include "rm.h"
@@ -56,28 +57,34 @@ static int set_all(struct cgpud *d, u32 gpu, u32 client, int file)
 
 /* --- on a descriptor that is searched for --- */
 
-/* One descriptor of a process, taken for this moment. -ESRCH: the process has ended. */
-static int try_number(struct cgpud *d, u32 gpu, u32 client, int pidfd, int number)
+/* One descriptor of a task, taken for this moment if it is the control node. */
+static int try_number(struct cgpud *d, u32 gpu, u32 client, s32 tid, int pidfd, int number)
 {
-	int fd = process_take_fd(pidfd, number), r = -EBADF;
+	struct task task;
+	int fd, r;
 
+	task_init(&task, NULL, tid);
+	r = task_look_at(&task, number, &task.identity);
+	if (r < 0 || !target_is_control_node(d, &task.identity))
+		return -EBADF;
+	fd = copies_take(pidfd, number, &task.identity, &d->stopping, 0);
 	if (fd < 0)
 		return fd;
-	if (target_is_control_node(d, fd))
-		r = set_all(d, gpu, client, fd);
+	r = set_all(d, gpu, client, fd);
 	close(fd);
 	return r;
 }
 
 static int try_known(struct cgpud *d, u32 gpu, const struct slicing_client *known)
 {
-	int pidfd = process_open(d->pidfd_thread ? known->tid : known->tgid, d->pidfd_thread), r = -EBADF;
+	s32 tid = d->pidfd_thread ? known->tid : known->tgid;
+	int pidfd = process_open(tid, d->pidfd_thread), r = -EBADF;
 
 	if (pidfd < 0)
 		return pidfd;
 	/* Another one may have its number by now. */
 	if (d->pidfd_thread ? known->mark == process_mark(known->tid) : known->started == process_mark(known->tgid))
-		r = try_number(d, gpu, known->client, pidfd, known->number);
+		r = try_number(d, gpu, known->client, tid, pidfd, known->number);
 	close(pidfd);
 	return r;
 }
@@ -110,8 +117,8 @@ static int search(struct cgpud *d, u32 gpu, const struct slicing_client *known, 
 		return pidfd;
 	if (!is_of_container(d, known, tgid, pidfd))
 		r = -ESRCH;
-	for (number = 0; number < DESCRIPTORS_MAX && r != 0 && r != -ESRCH && r != -EPERM; number++)
-		r = try_number(d, gpu, known->client, pidfd, number);
+	for (number = 0; number < DESCRIPTORS_MAX && r != 0 && r != -ESRCH && r != -EPERM && r != -EINTR; number++)
+		r = try_number(d, gpu, known->client, tgid, pidfd, number);
 	close(pidfd);
 	return r;
 }
@@ -297,10 +304,11 @@ void slicing_before_call(struct cgpud *d, const struct exchange *e, struct task 
 	struct slicing_client known;
 	u32 client, gpu;
 
-	if (atomic_load(&d->slicing.left) == 0 || task->kind != CGPU_DEVICE_CTL || task->file < 0)
+	if (atomic_load(&d->slicing.left) == 0 || task->kind != CGPU_DEVICE_CTL)
 		return;
 	client = client_of(d, e);
-	if (!slicing_find(&d->slicing, client, &known) || known.left == 0 || known.slot != e->call.slot)
+	if (!slicing_find(&d->slicing, client, &known) || known.left == 0 || known.slot != e->call.slot ||
+		task_copy(d, task) < 0)
 		return;
 	note(d, e, task, client);
 	for (gpu = 0; gpu < d->driver.gpus; gpu++) {

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "fair.h"
 #include "process.h"
 #include "spaces.h"
 
@@ -69,14 +70,6 @@ static int same(const struct sign *a, const struct sign *b)
 	return a->hash == b->hash && a->count == b->count;
 }
 
-static int open_of(s32 id, const char *name)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", id, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 static void close_both(const struct space *space)
 {
 	if (space->maps >= 0)
@@ -87,8 +80,8 @@ static void close_both(const struct space *space)
 
 static int open_both(struct space *space, s32 id)
 {
-	space->maps = open_of(id, "maps");
-	space->life = space->maps < 0 ? -1 : open_of(id, "pagemap");
+	space->maps = process_open_file(id, "maps", O_RDONLY);
+	space->life = space->maps < 0 ? -1 : process_open_file(id, "pagemap", O_RDONLY);
 	if (space->life >= 0 && space_lives(space))
 		return 0;
 	close_both(space);
@@ -186,49 +179,18 @@ static int is_of(const struct space *space, const struct space *of)
 	return space->tgid == of->tgid && space->slot == of->slot && space->generation == of->generation;
 }
 
-/* Who has how many. */
-struct holders {
-	u64 generation[CGPU_MAX_CONTAINERS]; /* 0: none in this slot */
-	u32 held[CGPU_MAX_CONTAINERS];
-	u32 containers, taken;
-};
-
-static void count(struct spaces *spaces, struct holders *holders)
-{
-	struct cgpu_container_info info;
-	u32 at;
-
-	memset(holders, 0, sizeof(*holders));
-	for (at = 0; cgpu_container_next(spaces->core, at, &info) == 0; at = info.slot + 1) {
-		holders->generation[info.slot] = info.generation;
-		holders->containers++;
-	}
-	for (at = 0; at < SPACES_MAX; at++) {
-		const struct space *one = &spaces->at[at];
-
-		holders->taken += one->tgid != 0;
-		if (one->tgid && one->slot < CGPU_MAX_CONTAINERS && one->generation == holders->generation[one->slot])
-			holders->held[one->slot]++;
-	}
-}
-
-/* The rule of the core's records (kmod/core/quota.c): half of all is kept for equal shares. With the lock. */
+/* With the lock. */
 static int has_room(struct spaces *spaces, u32 slot)
 {
-	u32 share, owed = 0, i;
-	struct holders holders;
+	struct fair fair;
+	u32 at;
 
-	count(spaces, &holders);
-	if (holders.taken >= spaces->max || slot >= CGPU_MAX_CONTAINERS || holders.held[slot] >= SPACES_SHARE)
-		return 0;
-	share = spaces->max / 2 / (holders.containers ? holders.containers : 1);
-	if (holders.held[slot] < share)
-		return 1;
-	for (i = 0; i < CGPU_MAX_CONTAINERS; i++) {
-		if (i != slot && holders.generation[i] && holders.held[i] < share)
-			owed += share - holders.held[i];
+	fair_begin(&fair, spaces->core);
+	for (at = 0; at < SPACES_MAX; at++) {
+		if (spaces->at[at].tgid)
+			fair_count(&fair, spaces->at[at].slot, spaces->at[at].generation);
 	}
-	return spaces->max - holders.taken > owed;
+	return fair_has_room(&fair, slot, spaces->max, SPACES_SHARE);
 }
 
 /* That of a process that could not be looked at before, or a free one. With the lock. */
@@ -267,7 +229,7 @@ static int keep(struct spaces *spaces, const struct space *space, int fairly)
 	return -ENOSPC;
 }
 
-int spaces_take(struct spaces *spaces, const struct space *wanted)
+int spaces_take(struct spaces *spaces, const struct space *wanted, const struct notice *notice)
 {
 	struct space now = *wanted;
 	int r = -EAGAIN, tries;
@@ -277,6 +239,11 @@ int spaces_take(struct spaces *spaces, const struct space *wanted)
 	for (tries = 0; tries < TRIES && r == -EAGAIN; tries++) {
 		if (open_now(&now) < 0)
 			return -EAGAIN;
+		/* Another process may have had the number when it was opened. */
+		if (!notice_stands(notice)) {
+			close_both(&now);
+			return -ENOENT;
+		}
 		r = sign_of(&now, &sign) < 0 ? -EAGAIN : find_known(spaces, &now, &sign);
 		if (r == -ENOENT)
 			return keep(spaces, &now, 1);
@@ -296,6 +263,10 @@ void spaces_take_up(struct spaces *spaces, const struct space *wanted)
 	space.bytes = SPACE_UNKNOWN;
 	/* What cannot be opened counts by its process. */
 	open_now(&space);
+	if (process_has_left(wanted->tgid, wanted->started)) {
+		close_both(&space);
+		return;
+	}
 	at = keep(spaces, &space, 0);
 	if (at >= 0)
 		spaces_put(spaces, (u32)at);

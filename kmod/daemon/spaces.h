@@ -12,6 +12,7 @@
 
 #include "cgpu_core.h"
 #include "mappings.h"
+#include "process.h"
 
 #define SPACES_MAX 2048
 #define SPACES_SHARE 256 /* of one container, where the others have left their fair shares */
@@ -38,9 +39,9 @@ struct spaces {
 
 void spaces_open(struct spaces *spaces, struct cgpu_core *core);
 void spaces_close(struct spaces *spaces);
-/* The address space of a process is known from now on. May wait for the process. Its place, busy until it is put back;
- * -EAGAIN: it changes too fast, or cannot be looked at; -ENOSPC. */
-int spaces_take(struct spaces *spaces, const struct space *wanted);
+/* The address space of a process is known from now on. May wait for the process. notice: of its thread. Its place, busy until
+ * it is put back; -EAGAIN: it changes too fast, or cannot be looked at; -ENOENT: its thread waits no longer; -ENOSPC. */
+int spaces_take(struct spaces *spaces, const struct space *wanted, const struct notice *notice);
 /* What an engine before this one had on its books: without a look. */
 void spaces_take_up(struct spaces *spaces, const struct space *wanted);
 /* The next one of a container's process number at or after a place; busy until it is put back. SPACES_MAX: none. */

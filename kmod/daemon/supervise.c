@@ -29,6 +29,18 @@ int supervise_sizes(struct cgpud *d)
 	return d->notif_bytes > NOTIF_BYTES_MAX || d->resp_bytes > NOTIF_BYTES_MAX ? -EPROTO : 0;
 }
 
+static struct notice notice_of(const struct listener *one, const struct exchange *e)
+{
+	return (struct notice){ .listener = one->fd, .id = e->notif.id };
+}
+
+static int is_waited_for(const struct listener *one, const struct exchange *e)
+{
+	struct notice notice = notice_of(one, e);
+
+	return notice_stands(&notice);
+}
+
 /* 0, or -ENOENT when the thread no longer waits. */
 static int answer(const struct listener *one, const struct exchange *e, struct reply reply)
 {
@@ -52,21 +64,29 @@ static void finish(struct cgpud *d, const struct listener *one, struct exchange 
 	exchange_release(&d->exchanges, e);
 }
 
-/* Hand an executed call's answer over, and let go of the exchange. file: -1 when it is not at hand. */
-static void deliver(struct cgpud *d, const struct listener *one, struct exchange *e, int file)
+/* The caller cannot be told what was made: take it back, if that can be done. */
+static void undo_unheard(struct cgpud *d, struct exchange *e, struct task *task)
+{
+	if (task->file >= 0 || (task->driver_node && task_copy(d, task) == 0))
+		call_undo(d, e, task->file);
+}
+
+/* Hand an executed call's answer over, and let go of the exchange. */
+static void deliver(struct cgpud *d, const struct listener *one, struct exchange *e, struct task *task)
 {
 	struct reply reply = { .error = e->result };
 
-	if (!notif_valid(one->fd, e->notif.id)) {
+	/* Before it is asked whether the thread still waits: what is written to is its memory then. */
+	task_open_memory(task);
+	if (!is_waited_for(one, e)) {
 		answer_keep(d, e);
 		return;
 	}
 	exchange_set_stage(e, STAGE_ANSWERING);
 	/* The driver copies out also when it says EINVAL (kernel-open/nvidia/nv.c, nvidia_ioctl). */
-	if ((e->result == 0 || e->result == -EINVAL) && call_write(e, 1 + e->call.segments) < 0) {
+	if ((e->result == 0 || e->result == -EINVAL) && call_write(e, task, 1 + e->call.segments) < 0) {
 		atomic_fetch_add(&d->counters.faults, 1);
-		if (file >= 0)
-			call_undo(d, e, file);
+		undo_unheard(d, e, task);
 		reply.error = e->result = -EFAULT;
 	}
 	if (answer(one, e, reply) == -ENOENT)
@@ -76,14 +96,14 @@ static void deliver(struct cgpud *d, const struct listener *one, struct exchange
 }
 
 /* Deliver an earlier answer in place of e's own. */
-static void deliver_earlier(struct cgpud *d, const struct listener *one, const struct task *task,
-	struct exchange *earlier, struct exchange *e)
+static void deliver_earlier(
+	struct cgpud *d, const struct listener *one, struct task *task, struct exchange *earlier, struct exchange *e)
 {
 	earlier->notif = e->notif;
 	earlier->listener = one->serial;
 	exchange_set_stage(earlier, STAGE_EXECUTED);
 	exchange_set_stage(e, STAGE_FREE);
-	deliver(d, one, earlier, task->file);
+	deliver(d, one, earlier, task);
 	/* The claim on the thread lasts until here. */
 	exchange_release(&d->exchanges, e);
 }
@@ -104,12 +124,7 @@ static enum cgpu_verdict judge_again(struct cgpud *d, struct exchange *e, struct
 			external_look(d, (s64)e->call.slot);
 		}
 	}
-	memcpy(e->copy[0], e->before[0], e->call.bytes);
-	e->call.segments = 0;
-	e->call.no_room = 0;
-	e->call.error = 0;
-	e->call.found = 0;
-	memset(e->call.opaque, 0, sizeof(e->call.opaque));
+	exchange_unjudge(e);
 	return call_judge(d, e, task);
 }
 
@@ -118,7 +133,7 @@ static void execute(
 	struct cgpud *d, const struct listener *one, struct exchange *e, struct task *task, struct exchange *earlier)
 {
 	call_execute(d, e, task);
-	lever_watch(d, e->call.tgid);
+	lever_watch(d, e->call.slot, e->call.tgid);
 	if (earlier && answer_stands(d, e)) {
 		earlier->turn = e->turn;
 		deliver_earlier(d, one, task, earlier, e);
@@ -126,7 +141,7 @@ static void execute(
 	}
 	if (earlier)
 		exchange_release(&d->exchanges, earlier);
-	deliver(d, one, e, task->file);
+	deliver(d, one, e, task);
 }
 
 static void settle(
@@ -150,11 +165,11 @@ static void settle(
 	target_drop(task);
 	switch (verdict) {
 	case CGPU_CONTINUE:
-		lever_watch(d, e->call.tgid);
+		lever_watch(d, e->call.slot, e->call.tgid);
 		reply.go_on = 1;
 		break;
 	case CGPU_ANSWER:
-		if (notif_valid(one->fd, e->notif.id) && call_write(e, 1) < 0)
+		if (is_waited_for(one, e) && call_write(e, task, 1) < 0)
 			reply.error = -EFAULT;
 		break;
 	default:
@@ -162,6 +177,28 @@ static void settle(
 		break;
 	}
 	finish(d, one, e, reply);
+}
+
+/* As often as the log lets warnings of one container through. */
+static void say_unknown(struct cgpud *d, const struct listener *one, const struct exchange *e)
+{
+	struct cgpu_container_info info;
+
+	if (cgpu_container_next(&d->core, one->slot, &info) == 0 && info.slot == one->slot)
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"container %s: system call %d of architecture 0x%x is not known here and was refused", info.id,
+			e->notif.data.nr, e->notif.data.arch);
+}
+
+/* As above. */
+static void say_refused_node(struct cgpud *d, const struct listener *one, const struct task *task)
+{
+	struct cgpu_container_info info;
+
+	if (cgpu_container_next(&d->core, one->slot, &info) == 0 && info.slot == one->slot)
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"container %s: calls on device %u:%u are refused: memory that they allocate would be charged to nobody",
+			info.id, task->identity.major, task->identity.minor);
 }
 
 /* An ioctl on one of the driver's nodes. */
@@ -174,9 +211,14 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 
 	atomic_fetch_add(&d->counters.supervised, 1);
 	exchange_claim(&d->exchanges, e);
-	/* Interrupted while we waited: its restarted call may have been answered by now. */
-	if (!notif_valid(one->fd, e->notif.id)) {
+	r = task_open(d, task);
+	/* Of another task that has the number, or interrupted while we waited: its restarted call may have been answered. */
+	if (!is_waited_for(one, e)) {
 		exchange_release(&d->exchanges, e);
+		return;
+	}
+	if (r < 0) {
+		finish(d, one, e, (struct reply){ .error = r });
 		return;
 	}
 	earlier = answer_find(d, e, task, &sure);
@@ -184,13 +226,15 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 		deliver_earlier(d, one, task, earlier, e);
 		return;
 	}
+	if (task->kind == CGPU_DEVICE_OTHER && atomic_load(&d->enforce))
+		say_refused_node(d, one, task);
 	e->again = earlier != NULL;
 	e->call.slot = one->slot;
 	e->call.generation = one->generation;
-	e->call.tgid = task_tgid(task);
+	e->call.tgid = task->tgid;
 	e->call.finds_files = d->files.epoll >= 0;
 	managed_look_again(d, one->slot, one->generation, task->tid);
-	r = e->call.tgid > 0 ? call_read(d, e, task, request->cmd, request->address) : -EPERM;
+	r = call_read(d, e, task, request->cmd, request->address);
 	if (r == 0) {
 		settle(d, one, e, task, earlier);
 		return;
@@ -200,50 +244,83 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 	finish(d, one, e, (struct reply){ .error = r });
 }
 
-static struct reply judge_map(
-	struct cgpud *d, const struct listener *one, struct task *task, const struct request *request)
+static struct reply judge_managed(struct cgpud *d, const struct listener *one, const struct exchange *e,
+	struct task *task, const struct request *request)
 {
 	struct managed_map map = { .slot = one->slot,
 		.generation = one->generation,
+		.notice = notice_of(one, e),
 		.tid = task->tid,
-		.tgid = task_tgid(task),
 		.start = request->address,
 		.bytes = request->bytes };
-	int r = map.tgid > 0 ? managed_map(d, &map) : -EPERM;
+	int r = task_open(d, task);
 
+	map.tgid = task->tgid;
 	if (r == 0)
-		lever_watch(d, map.tgid);
+		r = managed_map(d, &map);
+	if (r == 0)
+		lever_watch(d, map.slot, map.tgid);
 	return (struct reply){ .error = r, .go_on = r == 0 };
+}
+
+static struct reply judge_map(struct cgpud *d, const struct listener *one, const struct exchange *e, struct task *task,
+	const struct request *request)
+{
+	if (task->kind == CGPU_DEVICE_UVM)
+		return judge_managed(d, one, e, task, request);
+	/* Nothing is done on these nodes, so there is nothing to map. */
+	if (task->kind == CGPU_DEVICE_OTHER && atomic_load(&d->enforce))
+		return (struct reply){ .error = -EPERM };
+	return (struct reply){ .go_on = 1 };
+}
+
+static int read_old_map(
+	const struct listener *one, const struct exchange *e, struct task *task, struct request *request)
+{
+	u32 args[REQUEST_OLD_ARGS];
+	int r = task_open_memory(task);
+
+	if (r == 0 && !is_waited_for(one, e))
+		r = -ENOENT;
+	if (r == 0)
+		r = process_read(task->memory, request->address, args, sizeof(args));
+	if (r == 0)
+		request_decode_old(args, request);
+	return r;
+}
+
+/* What the call is about. 0, or the negative errno with which it must fail. */
+static int look(struct cgpud *d, const struct listener *one, const struct exchange *e, struct task *task,
+	struct request *request)
+{
+	int r = 0;
+
+	request_decode(&e->notif, request);
+	if (request->kind == REQUEST_OLD_MAP)
+		r = read_old_map(one, e, task, request);
+	if (r == 0 && request->kind == REQUEST_UNKNOWN && atomic_load(&d->enforce)) {
+		say_unknown(d, one, e);
+		return -ENOSYS;
+	}
+	return r == 0 && request->kind >= REQUEST_IOCTL ? task_look(d, task, request->fd) : r;
 }
 
 static void supervise(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct exchange *e)
 {
-	struct reply reply = { .go_on = 1 };
 	struct request request;
 	struct task task;
 	int r;
 
 	task_init(&task, cache, (s32)e->notif.pid);
-	request_decode(&e->notif, &request);
-	if (request.kind == REQUEST_OTHER) {
-		finish(d, one, e, reply);
-		return;
-	}
-	r = task_take(d, &task, request.fd, one->fd, e->notif.id);
-	if (r < 0) {
+	r = look(d, one, e, &task, &request);
+	if (r < 0)
 		finish(d, one, e, (struct reply){ .error = r });
-	} else if (!task.driver_node) {
-		/* Our copy goes first: the thread may count on being the last to close the file. */
-		task_drop(&task);
-		finish(d, one, e, reply);
-	} else if (request.kind == REQUEST_SHARED_MAP) {
-		if (task.kind == CGPU_DEVICE_UVM)
-			reply = judge_map(d, one, &task, &request);
-		task_drop(&task);
-		finish(d, one, e, reply);
-	} else {
+	else if (!task.driver_node)
+		finish(d, one, e, (struct reply){ .go_on = 1 });
+	else if (request.kind == REQUEST_SHARED_MAP)
+		finish(d, one, e, judge_map(d, one, e, &task, &request));
+	else
 		supervise_driver_call(d, one, e, &task, &request);
-	}
 	task_drop(&task);
 }
 
@@ -277,8 +354,7 @@ static void unwind_left(struct cgpud *d, struct task_cache *cache, struct exchan
 	/* What UVM has done stays: it is run again, and says so. */
 	if (e->stage == STAGE_EXECUTING && e->call.device != CGPU_DEVICE_UVM) {
 		task_init(&task, cache, (s32)e->notif.pid);
-		if (task_take(d, &task, (int)e->notif.data.args[0], -1, 0) < 0 || !task.driver_node || task.file < 0 ||
-			!call_undo_unsure(d, e, task.file)) {
+		if (task_take(d, &task, (int)e->notif.data.args[0]) < 0 || !call_undo_unsure(d, e, task.file)) {
 			/* The driver may have done it, and nobody knows the handle: it stays charged. */
 			atomic_fetch_add(&d->unsure, 1);
 			task_drop(&task);
@@ -289,6 +365,15 @@ static void unwind_left(struct cgpud *d, struct task_cache *cache, struct exchan
 	cgpu_call_end(&d->core, &e->call, -EINTR);
 }
 
+static void deliver_left(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct exchange *e)
+{
+	struct task task;
+
+	task_init(&task, cache, (s32)e->notif.pid);
+	deliver(d, one, e, &task);
+	task_drop(&task);
+}
+
 void supervise_left(struct cgpud *d, struct task_cache *cache, struct exchange *e)
 {
 	struct listener *one = listener_find(&d->listeners, e->listener);
@@ -296,10 +381,10 @@ void supervise_left(struct cgpud *d, struct task_cache *cache, struct exchange *
 
 	if (stage == STAGE_RECEIVING || stage == STAGE_EXECUTING)
 		unwind_left(d, cache, e);
-	if (!one || (stage == STAGE_ANSWERING && !notif_valid(one->fd, e->notif.id))) {
+	if (!one || (stage == STAGE_ANSWERING && !is_waited_for(one, e))) {
 		exchange_release(&d->exchanges, e);
 	} else if (stage == STAGE_EXECUTED || stage == STAGE_ANSWERING) {
-		deliver(d, one, e, -1);
+		deliver_left(d, one, cache, e);
 	} else {
 		exchange_again(e);
 		e->repeated = stage == STAGE_EXECUTING;

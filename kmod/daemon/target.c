@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include <unistd.h>
 
-#include "process.h"
+#include "copies.h"
 #include "rm.h"
 #include "target.h"
 
@@ -38,28 +38,32 @@ static int is_export(u32 command)
 		command == NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD;
 }
 
-int target_is_control_node(struct cgpud *d, int fd)
+int target_is_control_node(struct cgpud *d, const struct identity *identity)
 {
-	struct identity identity;
 	enum cgpu_device kind;
 	u32 gpu;
 
-	return identity_of(fd, "", &identity) == 0 && devices_identify(&d->devices, &identity, &kind, &gpu) &&
-		kind == CGPU_DEVICE_CTL;
+	return devices_identify(&d->devices, identity, &kind, &gpu) && kind == CGPU_DEVICE_CTL;
 }
 
 int target_find(struct cgpud *d, struct exchange *e, struct task *task)
 {
 	u32 place, command = place_of(d->core.abi, e, &place);
-	int fd = process_take_fd(task->pidfd, e->call.descriptor), r = -EBADF;
+	struct identity identity;
+	int fd, r;
 
 	target_drop(task);
 	e->call.found = 1;
 	e->call.target = 0;
+	r = task_look_at(task, e->call.descriptor, &identity);
+	if (r < 0)
+		return r == -EBADF ? 0 : r;
+	if (!target_is_control_node(d, &identity))
+		return 0;
+	fd = copies_take(task->pidfd, e->call.descriptor, &identity, &d->stopping, 0);
 	if (fd < 0)
 		return fd == -EBADF ? 0 : fd == -ESRCH ? -ENOENT : -EPERM;
-	if (target_is_control_node(d, fd))
-		r = files_number(d, fd, is_export(command), e->call.generation, &e->call.target);
+	r = files_number(d, fd, is_export(command), e->call.generation, &e->call.target);
 	if (r == 0) {
 		task->target = fd;
 		return 0;

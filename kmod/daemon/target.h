@@ -9,8 +9,8 @@
 #include "engine.h"
 #include "task.h"
 
-/* 1 when a descriptor of ours is the driver's control node. */
-int target_is_control_node(struct cgpud *d, int fd);
+/* 1 when what was looked at is the driver's control node. */
+int target_is_control_node(struct cgpud *d, const struct identity *identity);
 /* Look at call->descriptor for the core. 0, or the negative errno with which the call must fail; -ENOSPC: no more files
  * can be watched. */
 int target_find(struct cgpud *d, struct exchange *e, struct task *task);

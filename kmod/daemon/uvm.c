@@ -38,6 +38,11 @@ u32 uvm_bytes(const struct nv_abi *abi, u32 nr)
 	}
 }
 
+int uvm_needs_file(const struct cgpu_call *call)
+{
+	return call->bytes != 0 && call->nr != UVM_INITIALIZE;
+}
+
 static u32 status_at(const struct nv_abi *abi, u32 nr)
 {
 	switch (nr) {

@@ -8,6 +8,8 @@
 
 /* Length of the struct of a call that matters here; 0: of another one, or none of this driver's. */
 u32 uvm_bytes(const struct nv_abi *abi, u32 nr);
+/* Whether uvm_judge() or uvm_execute() need a copy of the file. */
+int uvm_needs_file(const struct cgpu_call *call);
 /* The container may make the call; what it reads is in the exchange. */
 enum cgpu_verdict uvm_judge(struct cgpud *d, struct exchange *e, struct task *task);
 /* Run it on task->file. */

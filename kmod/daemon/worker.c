@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "answers.h"
+#include "copies.h"
 #include "privilege.h"
 #include "supervise.h"
 #include "worker.h"
@@ -118,6 +119,7 @@ static void *worker_main(void *arg)
 		work(worker, event, events);
 	}
 	task_cache_clear(&worker->cache);
+	copies_end();
 	return NULL;
 }
 

@@ -127,6 +127,14 @@ class DaemonArena:
     def log(self) -> str:
         """Return the daemon's."""
         return self._daemon.log()
+    def kill_engine(self, *, ends: bool) -> None:
+        """Kill cgpud, which has to end at once unless it cannot, and wait for the next one."""
+        pid = self._daemon.pid()
+        os.kill(pid, signal.SIGKILL)
+        if ends:
+            eventually(lambda: not Path(f"/proc/{pid}").exists(), "cgpud cannot be killed")
+        eventually(lambda: self._daemon.pid() != pid, "cgpud does not come back")
+        eventually((self._daemon.tree / "version").exists, "the tree does not come back")
 
     def path(self, path: Path) -> str:
         """Return it as it is: the same machine."""

@@ -12,6 +12,7 @@ import time
 from tests.attacks.arena import DAEMON, LIMIT, MIB, MODULE, Arena, Word
 from tests.attacks.attack import FILL, assert_held, attack, await_nothing, expect, probe, rest
 from tests.attacks.build import client, uvm_client
+from tests.attacks.later_session import NOBODY
 from tests.integration.probe import steps
 
 MAPPED = 900 * MIB
@@ -35,6 +36,22 @@ def managed_mapping(arena: Arena) -> None:
     assert rest(mapping, "unmapped")["status"] == 0
     assert_held(arena, tenant)
     mapping.finish()
+
+
+@attack(limit=False, engines=(DAEMON,))
+def managed_mapping_of_another_user(arena: Arena) -> None:
+    """A process that is not root's has its managed memory charged as any; its files in /proc are not root's.
+
+    The module asks no files.
+    """
+    tenant = arena.tenant()
+    mapping = tenant.start(*NOBODY, client("keep_mapping"), "--dev", arena.dev, MAPPED)
+    mapping.line("mapped")
+    expect(arena, tenant, MAPPED, card=0)
+    mapping.go_on()
+    assert rest(mapping, "unmapped")["status"] == 0
+    mapping.finish()
+    await_nothing(arena, tenant)
 
 
 def left_by_its_owner(arena: Arena, how: str) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 from tests.attacks import (
@@ -10,6 +12,7 @@ from tests.attacks import (
     docker_in_docker,
     exported_memory,
     filled_hole,
+    foreign_files,
     fork_bomb,
     handed_files,
     kept_descriptor,
@@ -18,6 +21,7 @@ from tests.attacks import (
     leak_after_failed_dup,
     leak_after_kill,
     memory_objects,
+    other_program,
     own_loader,
     restarted_calls,
     static_binary,
@@ -43,6 +47,8 @@ FILES = (
     kept_mapping,
     filled_hole,
     restarted_calls,
+    other_program,
+    foreign_files,
     fork_bomb,
 )
 
@@ -52,7 +58,8 @@ def marks(attack: Attack) -> list[pytest.MarkDecorator]:
     return [pytest.mark.enforcement] if attack.limit else []
 
 
-def attacks(engine: str) -> list[object]:
+def attacks(engine: str, without: ModuleType | None = None) -> list[object]:
     """Return the attacks that can be tried on an engine, as parameters of a test."""
-    found = [one for file in FILES for one in vars(file).values() if isinstance(one, Attack)]
+    files = [file for file in FILES if file is not without]
+    found = [one for file in files for one in vars(file).values() if isinstance(one, Attack)]
     return [pytest.param(one, id=one.name, marks=marks(one)) for one in found if engine in one.engines]

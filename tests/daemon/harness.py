@@ -157,7 +157,10 @@ class Daemon:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={"SLICED_WAIT": "1", "PATH": os.environ["PATH"]},
+            env={
+                "SLICED_WAIT": "1",
+                **{k: os.environ[k] for k in ("PATH", "SLICED_ALSO") if k in os.environ},
+            },
             process_group=0,
         )
         sliced = Sliced(process, container_id)

@@ -27,7 +27,7 @@ int main(void)
 	d->pidfd_thread = process_has_thread_pidfd();
 	pid = child_begin();
 	task_init(&task, cache, pid);
-	CHECK_EQ(task_take(d, &task, null, -1, 0), 0);
+	CHECK_EQ(task_open(d, &task), 0);
 	child_end(pid);
 
 	exchange.notif.pid = (u32)pid;

@@ -19,9 +19,17 @@
 /* What the kernel says of every number. */
 static int has_ended;
 static u64 started = 7;
+static int stands = 1;
 
+int __wrap_notice_stands(const struct notice *notice);
 int __wrap_process_has_ended(s32 tgid);
 u64 __wrap_process_started(s32 tgid);
+
+int __wrap_notice_stands(const struct notice *notice)
+{
+	(void)notice;
+	return stands;
+}
 
 int __wrap_process_has_ended(s32 tgid)
 {
@@ -93,7 +101,8 @@ static void stop(s32 child)
 static int take(struct scene *scene, const struct caller *caller, s32 tgid)
 {
 	struct space wanted = { .tgid = tgid, .slot = caller->slot, .generation = caller->generation };
-	int at = spaces_take(&scene->d->managed.spaces, &wanted);
+	struct notice notice = { .listener = -1 };
+	int at = spaces_take(&scene->d->managed.spaces, &wanted, &notice);
 
 	if (at >= 0)
 		spaces_put(&scene->d->managed.spaces, (u32)at);
@@ -301,6 +310,20 @@ static void there_are_as_many_as_descriptors_allow(void)
 	end(&scene);
 }
 
+/* Whoever has its number by then is another one. */
+static void a_caller_that_waits_no_longer_is_not_looked_at(void)
+{
+	struct scene scene = two_containers();
+	s32 child = sleeping();
+
+	stands = 0;
+	CHECK_EQ(take(&scene, &scene.a, child), -ENOENT);
+	stands = 1;
+	CHECK(take(&scene, &scene.a, child) >= 0);
+	stop(child);
+	end(&scene);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {
@@ -314,6 +337,7 @@ int main(int argc, char **argv)
 		TEST(a_process_that_cannot_be_opened_keeps_its_charge),
 		TEST(a_container_leaves_the_others_their_shares),
 		TEST(there_are_as_many_as_descriptors_allow),
+		TEST(a_caller_that_waits_no_longer_is_not_looked_at),
 		{ NULL, NULL },
 	};
 

@@ -14,6 +14,7 @@ from tests.daemon.linked import linked, succeeds
 HERE = Path(__file__).resolve().parent
 # By their names, with the functions that each has its own of.
 WRAPPED = {
+    "architectures": (),
     "external_books": (
         "process_has_ended",
         "process_started",
@@ -23,7 +24,7 @@ WRAPPED = {
         "calloc",
     ),
     "listening": (),
-    "managed_spaces": ("process_has_ended", "process_started"),
+    "managed_spaces": ("process_has_ended", "process_started", "notice_stands"),
     "samples": ("rm_control",),
     "slicing_places": (),
 }

@@ -67,12 +67,15 @@ def faulty(directory: Path, step: str, whom: str) -> Program:
 
 
 def pids_of(daemon: Daemon) -> list[int]:
-    """Return the processes of daemons that run in this directory; not of their keeper."""
+    """Return the processes of daemons that run in this directory; not of their keeper, nor their helpers."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            copies = entry.name.isdigit() and (entry / "comm").read_text() == "cgpud-copies\n"
         except OSError:
+            continue
+        if copies:
             continue
         if b"--worker" in words and str(daemon.run).encode() in words:
             found.append(int(entry.name))

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of the container's own file system where the engine expects a driver's node.
+
+FUSE asks its server at each close, and no signal ends that wait (fs/fuse/file.c, fuse_flush); the same goes
+for memory that such a file is mapped to. An engine that waits so could be killed by nobody, nor replaced.
+Nobody has reported it of a tool for GPUs; servers that never answer are an old trouble of all who look at
+others' files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.attacks.arena import DAEMON, Arena
+from tests.attacks.attack import attack, await_nothing, probe, rest
+from tests.attacks.build import alone, client
+from tests.attacks.daemon_arena import DaemonArena
+
+SECONDS = 3
+
+
+@contextmanager
+def silent_files(arena: Arena) -> Iterator[str]:
+    """Serve a file system that never answers; give the name of its file."""
+    assert isinstance(arena, DaemonArena)
+    folder = f"{arena.scratch}/silent"
+    Path(folder).mkdir()
+    server = arena.outside(alone("silent_files", "-static"), folder)
+    server.line("serving")
+    try:
+        yield f"{folder}/file"
+    finally:
+        server.finish()
+
+
+def meets(arena: Arena, how: str, *, ends: bool = True) -> None:
+    """Have cgpud meet such a file, and kill it: it must end at once, and another one serve containers."""
+    assert isinstance(arena, DaemonArena)
+    tenant = arena.tenant()
+    with silent_files(arena) as file:
+        running = tenant.start(client("foreign_file"), "--dev", arena.dev, file, how, SECONDS)
+        rest(running)
+        arena.kill_engine(ends=ends)
+        assert "status=0x0" in arena.tenant().run(*probe(arena, "alloc=2M")).text
+        running.finish()
+    await_nothing(arena, tenant)
+
+
+@attack(limit=False, engines=(DAEMON,))
+def file_that_cannot_be_closed(arena: Arena) -> None:
+    """A call with a size on such a file leaves nothing in cgpud that has to be closed."""
+    meets(arena, "once")
+
+
+@attack(limit=False, engines=(DAEMON,))
+def file_exchanged_for_one_that_cannot_be_closed(arena: Arena) -> None:
+    """Nor does one whose descriptor is exchanged for such a file in the midst of the call."""
+    meets(arena, "exchange")
+
+
+@attack(limit=False, engines=(DAEMON,))
+def memory_that_is_never_filled_in(arena: Arena) -> None:
+    """A call with arguments in memory of such a file does not keep cgpud from being replaced."""
+    meets(arena, "memory", ends=False)

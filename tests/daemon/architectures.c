@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What notified calls are taken for: a part of cgpud without a listener. */
+#include <linux/audit.h>
+
+#include "bench.h"
+#include "request.h"
+
+#define KNOWN_CALLS 600
+
+static enum request_kind kind_of(u32 arch, int nr)
+{
+	struct seccomp_notif notif = { .data = { .arch = arch, .nr = nr } };
+	struct request request;
+
+	request_decode(&notif, &request);
+	return request.kind;
+}
+
+static void no_other_architecture_is_known(void)
+{
+	static const u32 others[] = { AUDIT_ARCH_AARCH64, AUDIT_ARCH_ARM, AUDIT_ARCH_PPC64LE, AUDIT_ARCH_RISCV64, 0,
+		~0u };
+	u32 i;
+	int nr;
+
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		for (nr = 0; nr < KNOWN_CALLS; nr++)
+			CHECK_EQ(kind_of(others[i], nr), REQUEST_UNKNOWN);
+}
+
+static void few_calls_are_known(void)
+{
+	u32 known = 0;
+	int nr;
+
+	CHECK_EQ(kind_of(AUDIT_ARCH_X86_64, 16), REQUEST_IOCTL);
+	CHECK_EQ(kind_of(AUDIT_ARCH_I386, 54), REQUEST_IOCTL);
+	for (nr = 0; nr < KNOWN_CALLS; nr++)
+		known += kind_of(AUDIT_ARCH_X86_64, nr) != REQUEST_UNKNOWN;
+	CHECK_EQ(known, 2);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(no_other_architecture_is_known),
+		TEST(few_calls_are_known),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}
