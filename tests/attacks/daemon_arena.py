@@ -127,6 +127,7 @@ class DaemonArena:
     def log(self) -> str:
         """Return the daemon's."""
         return self._daemon.log()
+
     def kill_engine(self, *, ends: bool) -> None:
         """Kill cgpud, which has to end at once unless it cannot, and wait for the next one."""
         pid = self._daemon.pid()

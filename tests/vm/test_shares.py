@@ -23,7 +23,11 @@ from tests.vm.node import (
 )
 from tests.vm.slices import GIB, PROBE, Slice, await_empty, set_knob, slice_of, view
 
-pytestmark = [pytest.mark.two_cpus, pytest.mark.code_changes]
+pytestmark = [
+    pytest.mark.two_cpus,
+    pytest.mark.code_changes,
+    pytest.mark.fake_driver("work on the card, which channels of a card in software do not do"),
+]
 
 SLICE_US = 20_000  # the emulated machine's timers come every 4 ms
 SET_SLICE = 'cd /sys/module/cgpu_km/parameters; echo "$1" >slice_us || :; cat slice_us'
