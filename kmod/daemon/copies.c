@@ -15,6 +15,8 @@
 
 /* How often a thread that waits looks whether it has to end. */
 #define LOOK_MS 100
+/* So many looks after it was told to end it gives up: a machine with much to do may need a moment for an honest copy. */
+#define LAST_LOOKS 10
 /* Of the other process: its end of the socket. */
 #define PEER 0
 
@@ -168,6 +170,7 @@ static int give_up(int error)
 static int await(const atomic_uint *stopping, u32 wait_ms)
 {
 	u64 until = clock_ms() + wait_ms;
+	u32 looks = 0;
 	s32 result;
 	int fd;
 
@@ -178,7 +181,7 @@ static int await(const atomic_uint *stopping, u32 wait_ms)
 			return result < 0 ? result : fd < 0 ? -EMFILE : fd;
 		if (n >= 0 || (errno != EAGAIN && errno != EINTR))
 			return give_up(-EPIPE);
-		if (atomic_load(stopping))
+		if (atomic_load(stopping) && ++looks >= LAST_LOOKS)
 			return give_up(-EINTR);
 		if (wait_ms && clock_ms() >= until)
 			return give_up(-ETIMEDOUT);

@@ -17,7 +17,7 @@
 
 /*
  * A copy of a descriptor of the pidfd's task, which has to lead to the node that was looked at. -EBADF: it leads nowhere, or
- * elsewhere; -EINTR: *stopping is set; -ETIMEDOUT: after wait_ms (0: never); other negative errno. Without locks that others
+ * elsewhere; -EINTR: *stopping has been set for a second; -ETIMEDOUT: after wait_ms (0: never); other negative errno. Without locks that others
  * wait for.
  */
 int copies_take(int pidfd, int number, const struct identity *node, const atomic_uint *stopping, u32 wait_ms);

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -95,9 +96,20 @@ def served() -> Iterator[Daemon]:
     shutil.rmtree(base, ignore_errors=True)
 
 
+def copying(pid: int) -> int:
+    """Return how many processes copy descriptors for a daemon: to each it has a socket."""
+    command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    found = 0
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            copies = entry.name.isdigit() and (entry / "comm").read_text() == "cgpud-copies\n"
+            found += copies and (entry / "cmdline").read_bytes() == command
+    return found
+
+
 def held(pid: int) -> tuple[int, int]:
-    """Return how many descriptors and threads a process has."""
-    return len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task"))
+    """Return how many descriptors a process has, but for those sockets, and how many threads."""
+    return len(os.listdir(f"/proc/{pid}/fd")) - copying(pid), len(os.listdir(f"/proc/{pid}/task"))
 
 
 @pytest.mark.parametrize("name", WRONG)
