@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The threat model names tests that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+SECTION = re.compile(r"^## Ways out that are known of other tools\n(.*?)^## ", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"`([a-z_/]+\.py)(?:::(\w+))?`")
+WAYS = (
+    "LD_PRELOAD", "static binaries", "environment", "exec", "device nodes", "descriptors", "races",
+    "managed memory", "IPC", "VMM", "dma-buf", "CDI", "annotations", "runtime flags",
+)  # fmt: skip
+
+
+def rows(repository: Path) -> list[list[str]]:
+    """Return the cells of the table's rows."""
+    found = SECTION.search((repository / "docs/threat-model.md").read_text())
+    assert found is not None
+    lines = [line for line in found.group(1).splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
+
+
+def functions(path: Path) -> set[str]:
+    """Return the names of a file's functions."""
+    return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_way_has_a_row(repository: Path) -> None:
+    """Each way out that is known of other tools has a row of its own."""
+    ways = [row[0] for row in rows(repository)]
+    assert [way for way in WAYS if not any(one.startswith(way) for one in ways)] == []
+
+
+def test_named_tests_exist(repository: Path) -> None:
+    """Each row names tests, and each of these is there."""
+    missing = []
+    for way, _, _, _, tests in rows(repository):
+        named = NAMED.findall(tests)
+        assert named, way
+        for name, function in named:
+            path = repository / "tests" / name
+            if not path.is_file() or (function and function not in functions(path)):
+                missing.append(f"{way}: {name}::{function}")
+    assert missing == []
