@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cgpu.trace import names
+from cgpu.trace.kinds import root_classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,9 @@ def _keep_handle(event: Event, layout: names.Layout, top: bytearray) -> None:
     if event.status != 0 or event.given.get(name) != 0 or not event.out.get(name):
         return
     layout.put(top, name, int(event.out[name] or 0))
+    # A new client is named where other calls name theirs, not as an object (rs_server.c, serverAllocClient).
+    if event.given.get("hClass") in root_classes() and not event.given.get("hRoot"):
+        layout.put(top, "hRoot", int(event.out[name] or 0))
     if part:
         flags = f"{part}.flags"
         given = names.constant("NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED")

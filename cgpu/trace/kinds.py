@@ -31,8 +31,14 @@ def _numbers(group: str) -> frozenset[int]:
 
 
 @cache
+def root_classes() -> frozenset[int]:
+    """Return the classes of RM clients."""
+    return frozenset(names.constant(name) for name in ROOTS)
+
+
+@cache
 def _plain_classes() -> frozenset[int]:
-    return frozenset(names.constant(name) for name in (*ROOTS, *PLAIN))
+    return root_classes() | {names.constant(name) for name in PLAIN}
 
 
 @cache
