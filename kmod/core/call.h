@@ -35,7 +35,7 @@ enum core_note {
 	CORE_NOTE_OP,
 	CORE_NOTE_OBJECT, /* the pending record, or the first of several */
 	CORE_NOTE_SERIAL, /* of that record; for CORE_OP_ROOT the state's when the call began */
-	CORE_NOTE_UNIT, /* charge unit; of exports and imports the number of pending records */
+	CORE_NOTE_UNIT, /* charge unit; of exports and imports the number of pending records; see schedule() */
 	CORE_NOTE_GPU, /* of exports and imports: see core_transfer_note() */
 	CORE_NOTE_DONE, /* 1: the driver did it; undo has something to free. CORE_DONE_LIST and n: n of a list are */
 	CORE_NOTE_HANDLES, /* client in the upper half, object in the lower */
@@ -187,7 +187,7 @@ enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command);
 /* A control's own parameters of a known size, copied in. As core_segment(); *verdict is set where it is not 0. */
 int core_control_params(struct core_frame *frame, u32 bytes, enum cgpu_verdict *verdict);
 void core_rewrite_policy(struct core_frame *frame);
-void core_end_schedule(struct core_frame *frame, int done);
+void core_end_schedule(struct core_frame *frame, int result, int done);
 void core_end_bind(struct core_frame *frame);
 
 /* --- one file per escape --- */

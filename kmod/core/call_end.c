@@ -193,7 +193,7 @@ static int settle(struct core_frame *frame, enum core_op op, int result)
 			core_rewrite_policy(frame);
 		return 0;
 	case CORE_OP_SCHEDULE:
-		core_end_schedule(frame, done);
+		core_end_schedule(frame, result, done);
 		return 0;
 	case CORE_OP_BIND:
 		if (done)

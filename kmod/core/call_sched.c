@@ -102,6 +102,9 @@ static struct core_object *noted(struct core_frame *frame)
 /* New groups and channels between two turns: as many as some dozens of programs have that start at once. */
 #define BEGUN_MAX 512u
 
+/* What of a group's or channel's lane a call was counted in. */
+enum counted { COUNTED_NOWHERE, COUNTED_AGAIN, COUNTED_BEGUN };
+
 /*
  * What the driver does with the gates of channels then is not known, so they are set again behind it. Who does it again and
  * again in others' turns could have a little of each: once between two turns of its own has to do.
@@ -128,13 +131,27 @@ static enum cgpu_verdict schedule(struct core_frame *frame)
 	}
 	lane->again |= record->scheduled;
 	lane->begun += !record->scheduled;
+	frame->call->opaque[CORE_NOTE_UNIT] = record->scheduled ? COUNTED_AGAIN : COUNTED_BEGUN;
 	return verdict;
 }
 
-void core_end_schedule(struct core_frame *frame, int done)
+/* The driver was never asked: the call comes again, and counts then. */
+static void uncount(struct core_frame *frame, const struct core_object *record)
+{
+	struct core_lane *lane = &frame->state->gpu[record->gpu].share.lane[record->lane];
+
+	if (frame->call->opaque[CORE_NOTE_UNIT] == COUNTED_AGAIN)
+		lane->again = 0;
+	if (frame->call->opaque[CORE_NOTE_UNIT] == COUNTED_BEGUN && lane->begun)
+		lane->begun--;
+}
+
+void core_end_schedule(struct core_frame *frame, int result, int done)
 {
 	struct core_object *record = noted(frame);
 
+	if (record != NULL && result < 0)
+		uncount(frame, record);
 	if (record == NULL || !done)
 		return;
 	record->scheduled = 1;

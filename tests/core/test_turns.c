@@ -169,6 +169,31 @@ static void scheduling_again_has_to_wait(void)
 	bench_free(bench);
 }
 
+/* The transport may take a call back and make it anew: it is the same one. */
+static void scheduling_that_was_taken_back_has_not_to_wait(void)
+{
+	struct bench *bench = fresh(2);
+	struct caller caller[3];
+	u32 n, tries;
+
+	caller[1] = busy(bench, 1, ":1", 1);
+	caller[2] = busy(bench, 2, ":1", 1);
+	apply(bench);
+	n = driver.stopped[101] ? 1 : 2;
+	for (tries = 0; tries < 3; tries++) {
+		bench->driver_result = -EINTR;
+		CHECK_EQ(schedule(bench, &caller[n], n, 1), -EINTR);
+		CHECK_EQ(bench->verdict, CGPU_EXECUTE);
+		bench->driver_result = 0;
+		if (tries == 0)
+			CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
+	}
+	CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
+	schedule(bench, &caller[n], n, 1);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	bench_free(bench);
+}
+
 /* What the driver does between the engine's question and its answer is not taken for what was asked. */
 static void a_doubt_meanwhile_stays(void)
 {
@@ -302,6 +327,7 @@ int main(int argc, char **argv)
 		TEST(batches_have_a_bound),
 		TEST(a_channel_of_a_closed_container_is_closed),
 		TEST(scheduling_again_has_to_wait),
+		TEST(scheduling_that_was_taken_back_has_not_to_wait),
 		TEST(a_doubt_meanwhile_stays),
 		TEST(stopping_what_is_new_prolongs_no_turn),
 		TEST(beginning_in_others_turns_is_paid),
