@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, as root, with nothing but git and make.
 
-.PHONY: help demo test test-gpu test-vm test-driver test-package test-vm-full test-debug-kernel build deb lint format fuzz coverage bench bench-shares clean
+.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-vm-full test-debug-kernel build deb lint format fuzz coverage bench bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
 	@echo "make test    every check: linters, unit tests, real container runtimes"
 	@echo "make test-vm the kernel module in virtual machines (part of make test); test-vm-full repeats more"
 	@echo "make test-driver  the kernel module on NVIDIA's own driver, on a card made in software (a part of it in make test)"
+	@echo "make test-frameworks  PyTorch and CuPy fill slices of a simulated card; downloads 3 GB"
 	@echo "make test-package  a node's life with the Debian packages: a clean Debian with systemd in a virtual machine"
 	@echo "make test-debug-kernel  the same on a kernel that checks itself; builds that kernel first"
 	@echo "make test-gpu  checks on a real GPU; says so and does nothing where there is none"
@@ -31,6 +32,10 @@ test-vm:
 
 test-driver:
 	@scripts/test-driver
+
+# 3 GB from PyPI: not a part of make test.
+test-frameworks:
+	@scripts/test-frameworks
 
 # Ten minutes, and a few hundred megabytes from Debian's archive: not a part of make test.
 test-package:

@@ -26,6 +26,15 @@ static uint32_t control_granted(struct control *control)
 	return NV_OK;
 }
 
+/* Nothing ends what runs long. */
+static uint32_t control_watchdog(struct control *control)
+{
+	put32(control->params,
+		control->call->sim->card_abi->NV2080_CTRL_RC_GET_WATCHDOG_INFO_PARAMS.watchdogStatusFlags,
+		NV2080_CTRL_RC_GET_WATCHDOG_INFO_FLAGS_DISABLED);
+	return NV_OK;
+}
+
 #define ZEROS(command, class, params)                                                   \
 	{                                                                               \
 		command, class, CARD_PARAMS(params), ANSWER(control_zeros, RIGHTS_NONE) \
@@ -58,6 +67,8 @@ static const struct control_entry entries[] = {
 		ANSWER(control_granted, RIGHTS_NONE) },
 	{ NV2080_CTRL_CMD_GPU_RELEASE_COMPUTE_MODE_RESERVATION, NV20_SUBDEVICE_0, NO_PARAMS,
 		ANSWER(control_granted, RIGHTS_NONE) },
+	{ NV2080_CTRL_CMD_RC_GET_WATCHDOG_INFO, NV20_SUBDEVICE_0, CARD_PARAMS(NV2080_CTRL_RC_GET_WATCHDOG_INFO_PARAMS),
+		ANSWER(control_watchdog, RIGHTS_NONE) },
 	/* Of the card's firmware, and without a public name: answered, and left as it is (card.json has who saw that). */
 	/* Clocks stay as they are whether a program computes or not. */
 	{ NV0080_CTRL_CMD_PERF_CUDA_LIMIT_SET_CONTROL, NV01_DEVICE_0,

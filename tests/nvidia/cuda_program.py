@@ -17,7 +17,7 @@ MIB = 1 << 20
 SUCCESS, OUT_OF_MEMORY = 0, 2
 # Of cuda.h: CUdevice_attribute.
 ATTRIBUTES = {
-    "processors": 16, "major": 75, "minor": 76, "warp": 10, "unified": 41, "bus": 33,
+    "processors": 16, "major": 75, "minor": 76, "warp": 10, "timeout": 17, "unified": 41, "bus": 33,
     "managed": 83, "concurrent": 89, "virtual": 102, "descriptors": 103, "pools": 115,
 }  # fmt: skip
 Found = dict[str, object]

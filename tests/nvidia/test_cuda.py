@@ -80,6 +80,7 @@ def test_card(cards: Cards) -> None:
     assert found["total"] == WHOLE * MIB
     assert (found["major"], found["minor"], found["processors"]) == (7, 5, 40)
     assert str(found["uuid"]) in uuid.replace("-", "")
+    assert found["timeout"] == 0
     assert {found[name] for name in ("managed", "concurrent", "virtual", "descriptors", "pools")} == {1}
 
 
