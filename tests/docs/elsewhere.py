@@ -111,6 +111,7 @@ REASONS: Mapping[str, str] = {
     "make test": "it is what runs this test",
     "make test-vm": "a part of make test",
     "make test-driver": "make test runs a part of it",
+    "make test-frameworks": "downloads 3 GB",
     "make test-package": LONG,
     "make test-vm-full": LONG,
     "make test-debug-kernel": LONG,
