@@ -15,6 +15,7 @@ import pytest
 from tests.sim.abi import (
     ALLOC,
     ALLOC_MEMORY,
+    ATTACH,
     CARD_INFO,
     CONTROL,
     DUP,
@@ -102,7 +103,7 @@ def test_sizes(sim: Sim) -> None:
                 assert errno_of(client.ctl, command(nr, wrong), bytearray(256)) == errno.EINVAL
         for size in (0, 16, 40, 64):
             assert errno_of(client.ctl, command(ALLOC, size), bytearray(64)) == errno.EINVAL
-        known = {*SIZES, ALLOC, ALLOC_MEMORY, CARD_INFO, REGISTER_FD, WAIT_OPEN, XFER}
+        known = {*SIZES, ALLOC, ALLOC_MEMORY, ATTACH, CARD_INFO, REGISTER_FD, WAIT_OPEN, XFER}
         for nr in range(256):
             if nr not in known:
                 assert errno_of(client.ctl, command(nr, 32), bytearray(32)) == errno.EINVAL
