@@ -154,6 +154,17 @@ static enum cgpu_verdict alloc_mig(struct core_frame *frame, const struct core_a
 	return CGPU_CONTINUE;
 }
 
+/* In it the driver tells how much of the card is free, and which processes of the host use it: nothing that could be rewritten,
+ * as clients map it (src/common/sdk/nvidia/inc/class/cl00de.h). Where it has none itself it gives this answer. */
+static enum cgpu_verdict alloc_shared_data(struct core_frame *frame, const struct core_alloc *alloc)
+{
+	u32 parent = core_parent_find(frame, &alloc->handles);
+
+	if (parent == CORE_NONE || !core_is_native(frame->state, frame->state->object[parent].gpu, frame->call->slot))
+		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	return CGPU_CONTINUE;
+}
+
 /* What it refers to the driver would keep, or pass on, after its charge has ended. */
 static enum cgpu_verdict not_charged(struct core_frame *frame, u32 class)
 {
@@ -208,6 +219,9 @@ static enum cgpu_verdict alloc_debugger(struct core_frame *frame, const struct c
 /* By what a class means for video memory. */
 static enum cgpu_verdict alloc_other(struct core_frame *frame, u32 class, int memory)
 {
+	/* By an older call, of whatever card. */
+	if (class == RM_USER_SHARED_DATA)
+		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
 	switch (memory) {
 	case NV_CLASS_MEMORY_NONE:
 	case NV_CLASS_MEMORY_HOST:
@@ -254,6 +268,8 @@ enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 		return core_begin_root(frame);
 	if (is_mig(alloc.class))
 		return alloc_mig(frame, &alloc);
+	if (alloc.class == RM_USER_SHARED_DATA)
+		return alloc_shared_data(frame, &alloc);
 	memory = core_class_memory(alloc.class);
 	if (!is_judged(alloc.class, memory))
 		return alloc_other(frame, alloc.class, memory);
@@ -311,7 +327,7 @@ enum cgpu_verdict core_begin_alloc_object(struct core_frame *frame)
 	if (core_is_root(class))
 		return core_begin_root(frame);
 	if (core_class_memory(class) == NV_CLASS_MEMORY_NONE)
-		return CGPU_CONTINUE;
+		return alloc_other(frame, class, NV_CLASS_MEMORY_NONE);
 	frame->unknown_class = core_class_memory(class) < 0 ? class : 0;
 	return core_answer(frame, NV_ERR_INVALID_CLASS);
 }

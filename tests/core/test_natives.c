@@ -367,6 +367,15 @@ static void mig_is_used_but_not_configured(void)
 	bench_free(bench);
 }
 
+static void data_that_the_driver_shares_is_that_of_a_whole_gpu(void)
+{
+	struct bench *bench = mixed();
+
+	CHECK_EQ(instance(bench, RM_USER_SHARED_DATA, 0xd1), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(instance(bench, RM_USER_SHARED_DATA, NATIVE_SUB), CONTINUED);
+	bench_free(bench);
+}
+
 static const struct test tests[] = {
 	TEST(the_line_names_whole_gpus),
 	TEST(what_is_promised_in_slices_is_not_given_whole),
@@ -381,6 +390,7 @@ static const struct test tests[] = {
 	TEST(whole_and_sliced_at_once_is_not_believed),
 	TEST(cards_in_mig_mode_are_not_sliced),
 	TEST(mig_is_used_but_not_configured),
+	TEST(data_that_the_driver_shares_is_that_of_a_whole_gpu),
 	{ NULL, NULL },
 };
 
