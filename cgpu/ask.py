@@ -220,7 +220,7 @@ def _is_known(spec: Mapping[str, object], annotations: Mapping[str, str], config
 
 
 def _nodes(spec: Mapping[str, object], environment: dict[str, str], config: Effective) -> Named | None:
-    if not any(spec.get(member) for member in ("linux", "mounts", "annotations")):
+    if not any(spec.get(member) for member in ("linux", "mounts", "annotations", "hooks")):
         return None
     from cgpu.device_nodes import find
 

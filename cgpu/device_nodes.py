@@ -27,6 +27,7 @@ FIRST_DYNAMIC = 234
 LAST_CARD_MINOR = 247  # above are control nodes
 DRIVER = "nvidia"
 VENDOR_RUNTIME = "nvidia-container-runtime"
+VENDOR_HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-cdi-hook", "nvidia-ctk")
 CDI_PREFIX = "cdi.k8s.io/"
 # Where NVIDIA's runtime looks for names of GPUs among the mounts of /dev/null.
 VOLUMES = "/var/run/nvidia-container-devices"
@@ -85,8 +86,18 @@ def find(spec: Mapping[str, object], config: Effective, *, legacy: bool = False)
     return vendor
 
 
+def has_vendor_hook(spec: Mapping[str, object]) -> bool:
+    """Return whether a program of NVIDIA's toolkit is a hook. Raises CgpuError for a wrong type."""
+    hooks = _table(spec, "hooks")
+    return any(
+        os.path.basename(str(hook.get("path"))).startswith(VENDOR_HOOKS)
+        for stage in hooks
+        for hook in _objects(hooks, f"hooks.{stage}", stage)
+    )
+
+
 def _by_vendor(spec: Mapping[str, object], config: Effective, *, legacy: bool) -> Named | None:
-    """Return what NVIDIA's runtime, where it comes after us, would take for a GPU's name."""
+    """Return what NVIDIA's runtime or its hook, where one comes after us, would take for a GPU's name."""
     for name, value in _table(spec, "annotations").items():
         if name.startswith(CDI_PREFIX) and DRIVER in str(value):
             return Named(f"annotation {show(name)}", show(value), None)
@@ -95,7 +106,7 @@ def _by_vendor(spec: Mapping[str, object], config: Effective, *, legacy: bool) -
         if destination.startswith(VOLUMES + "/"):
             return Named("mount", show(destination), None)
     runtime = os.path.basename(config.low_level_runtime or "")
-    if legacy and runtime.startswith(VENDOR_RUNTIME):
+    if legacy and (runtime.startswith(VENDOR_RUNTIME) or has_vendor_hook(spec)):
         return Named("CUDA_VERSION", "set", None)
     return None
 

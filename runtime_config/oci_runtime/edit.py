@@ -7,6 +7,7 @@ import os
 
 from cgpu import paths
 from cgpu.ask import VENDOR
+from cgpu.device_nodes import has_vendor_hook
 from cgpu.errors import CgpuError, show
 from cgpu.request import format_grants
 from cgpu.runtime_config.oci_runtime import cdi
@@ -36,7 +37,6 @@ HARMLESS = (
     "run.oci.systemd.subgroup",
     "run.oci.timens_offset",
 )
-VENDOR_HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-cdi-hook", "nvidia-ctk")
 
 
 class Node:
@@ -92,17 +92,8 @@ def _add_devices(spec: Table, request: Request, node: Node) -> None:
     if not (description.vendor_toolkit and node.vendor_runtime):
         cdi.apply(spec, description.edits(request.uuids))
     # The vendor's programs would look for cards that they cannot provide.
-    idle = not description.vendor_toolkit and (node.vendor_runtime or _has_vendor_hook(spec))
+    idle = not description.vendor_toolkit and (node.vendor_runtime or has_vendor_hook(spec))
     set_variable(spec, VENDOR, "void" if idle else ",".join(request.uuids))
-
-
-def _has_vendor_hook(spec: Table) -> bool:
-    hooks = table(spec, "hooks")
-    return any(
-        os.path.basename(str(hook.get("path"))).startswith(VENDOR_HOOKS)
-        for stage in hooks
-        for hook in objects(hooks, stage)
-    )
 
 
 def _add_hooks(spec: Table, request: Request, timeout: int) -> None:

@@ -187,6 +187,21 @@ def test_old_images_below_nvidias_runtime() -> None:
         assert indexes(spec({"CUDA_VERSION": "8.0", **more}, linux={"x": 1}), below) == []
 
 
+@pytest.mark.parametrize("stage", ["prestart", "createRuntime"])
+def test_old_images_with_nvidias_hook(stage: str) -> None:
+    """NVIDIA's hook gives what its runtime does, which puts it there and goes on to ours."""
+    hooks: dict[str, object] = {
+        stage: [{"path": "/bin/x"}, {"path": "/usr/bin/nvidia-container-runtime-hook"}]
+    }
+    document = spec({"CUDA_VERSION": "8.0"}, hooks=hooks)
+    assert indexes(document) == [0, 1, 2]
+    with pytest.raises(CgpuError, match="CUDA_VERSION=set: a GPU without an amount"):
+        wants(document, SHARED)
+    assert indexes(spec({"CUDA_VERSION": "8.0", "NVIDIA_VISIBLE_DEVICES": "void"}, hooks=hooks)) == []
+    assert indexes(spec({}, hooks=hooks)) == []
+    assert indexes(spec({"CUDA_VERSION": "8.0"}, hooks={stage: [{"path": "/bin/x"}, {}]})) == []
+
+
 @pytest.mark.parametrize(
     ("members", "line"),
     [
