@@ -102,8 +102,7 @@ def _has_none(
 ) -> bool:
     """Return whether neither the vendor's variable nor a node nor a rule gives a GPU."""
     said = {name: value for name, _, value in (entry.partition("=") for entry in env)}
-    last = given_rules[-1] if given_rules else {}
-    wide = last == {"allow": True}
+    wide = [rule for rule in given_rules if "major" not in rule][-1:] == [{"allow": True}]
     noded = any(node["major"] == 195 for node in given_nodes) and not (wide and config.allow_privileged)
     return said.get(VENDOR, "") in VENDOR_NOTHING and not noded and (not wide or config.allow_privileged)
 
