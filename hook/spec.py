@@ -8,7 +8,7 @@ from cgpu.fastjson import loads
 from cgpu.files import read_bounded
 
 MAX_SPEC = 16 << 20
-MEMBERS = ("process", "annotations", "linux", "mounts", "root")
+MEMBERS = ("process", "annotations", "linux", "mounts", "root", "hooks")
 
 
 def read_spec(bundle: str) -> dict[str, object]:
