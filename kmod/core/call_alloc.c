@@ -216,6 +216,23 @@ static enum cgpu_verdict alloc_debugger(struct core_frame *frame, const struct c
 	return core_execute(frame, CORE_OP_PLAIN);
 }
 
+/* The driver asks nobody whose object it is that an event is for (src/nvidia/src/kernel/rmapi/event.c, eventInit): it would tell
+ * when another container's work is done, and each one makes the driver's answer to an interrupt longer. */
+static enum cgpu_verdict alloc_event(struct core_frame *frame, const struct core_alloc *alloc)
+{
+	const struct nv_layout_NV0005_ALLOC_PARAMETERS *at = &frame->abi->NV0005_ALLOC_PARAMETERS;
+	int more;
+
+	if (core_get64(frame->call->top, alloc->params_at) == 0)
+		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+	more = core_alloc_copy_in(frame, alloc, at->bytes);
+	if (more)
+		return core_alloc_copy_in_verdict(frame, more);
+	if (names_other(frame, alloc, at->hParentClient))
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return core_execute(frame, CORE_OP_PLAIN);
+}
+
 /* By what a class means for video memory. */
 static enum cgpu_verdict alloc_other(struct core_frame *frame, u32 class, int memory)
 {
@@ -250,11 +267,18 @@ static int is_host(u32 class, int memory)
 	return memory == NV_CLASS_MEMORY_HOST && class != NV01_MEMORY_SYSTEM_OS_DESCRIPTOR;
 }
 
+/* By the first one the parameters say which of the others is meant. */
+static int is_event(u32 class)
+{
+	return class == NV01_EVENT || class == NV01_EVENT_OS_EVENT || class == NV01_EVENT_KERNEL_CALLBACK ||
+		class == NV01_EVENT_KERNEL_CALLBACK_EX;
+}
+
 static int is_judged(u32 class, int memory)
 {
-	return class == NV01_DEVICE_0 || class == NV20_SUBDEVICE_0 || class == NV_SEMAPHORE_SURFACE ||
-		class == GT200_DEBUGGER || memory == NV_CLASS_MEMORY_VIDMEM || memory == NV_CLASS_MEMORY_GROUP ||
-		memory == NV_CLASS_MEMORY_CHANNEL || is_host(class, memory);
+	return is_event(class) || class == NV01_DEVICE_0 || class == NV20_SUBDEVICE_0 ||
+		class == NV_SEMAPHORE_SURFACE || class == GT200_DEBUGGER || memory == NV_CLASS_MEMORY_VIDMEM ||
+		memory == NV_CLASS_MEMORY_GROUP || memory == NV_CLASS_MEMORY_CHANNEL || is_host(class, memory);
 }
 
 enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
@@ -288,6 +312,8 @@ enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 		return alloc_surface(frame, &alloc);
 	if (alloc.class == GT200_DEBUGGER)
 		return alloc_debugger(frame, &alloc);
+	if (is_event(alloc.class))
+		return alloc_event(frame, &alloc);
 	if (is_host(alloc.class, memory))
 		return core_begin_alloc_host(frame, &alloc);
 	return alloc_vidmem(frame, &alloc);

@@ -200,6 +200,25 @@ static long made(struct bench *bench, const struct caller *caller, u32 class, u3
 	return bench_class(bench, caller, class);
 }
 
+/* An event tells of an object of the client that it names. */
+static void events_are_of_ones_own_clients(void)
+{
+	static const u32 classes[] = { NV01_EVENT, NV01_EVENT_OS_EVENT, NV01_EVENT_KERNEL_CALLBACK,
+		NV01_EVENT_KERNEL_CALLBACK_EX };
+	struct caller caller, other;
+	struct bench *bench = two("550.163.01", &caller, &other);
+	u32 at = bench->core.abi->NV0005_ALLOC_PARAMETERS.hParentClient, i;
+
+	for (i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+		CHECK_EQ(made(bench, &caller, classes[i], at, CLIENT + 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+		CHECK_EQ(made(bench, &caller, classes[i], at, CLIENT + 2), NV_ERR_INSUFFICIENT_PERMISSIONS);
+		CHECK_EQ(made(bench, &caller, classes[i], at, CLIENT), NV_OK);
+		CHECK_EQ(made(bench, &caller, classes[i], at, 0), NV_OK);
+		CHECK_EQ(bench->verdict, CGPU_EXECUTE);
+	}
+	bench_free(bench);
+}
+
 /* A device has the address space of the client that it names, a debugger its context. */
 static void objects_are_made_of_ones_own_clients(void)
 {
@@ -233,6 +252,7 @@ int main(int argc, char **argv)
 		TEST(clients_in_parameters_are_ones_own),
 		TEST(leave_is_given_to_ones_own_clients),
 		TEST(objects_are_made_of_ones_own_clients),
+		TEST(events_are_of_ones_own_clients),
 		{ NULL, NULL },
 	};
 
