@@ -125,6 +125,7 @@ def test_without_the_module(node: SlicedNode) -> None:
     assert native.returncode == 0
 
 
+@pytest.mark.fake_driver("the card in software holds nvidia_uvm")
 def test_without_the_driver_or_its_uvm(node: SlicedNode) -> None:
     """Where the driver or its UVM part is not loaded the message says which command loads it."""
     rmmod(node.machine, *[name for name in loaded(node.machine) if name in ("nvidia_modeset", "nvidia_uvm")])
