@@ -17,7 +17,7 @@ FILE_LINES = 400
 FUNCTION_LINES = 60
 SOURCE = (".py", ".c", ".h")
 # Files that are texts of others, or tables and captures that a program reads.
-NOT_OURS = ("LICENSES/", "kmod/abi/nvidia.json", "tests/fuzz/corpus/")
+NOT_OURS = ("LICENSES/", "kmod/abi/nvidia.json")
 TEXT = (*SOURCE, ".md", ".toml", ".json", ".yaml", ".service", ".socket", "")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|Users|work)/\w")
 ISSUE_NUMBER = re.compile(r"\bissue #?\d", re.IGNORECASE)

@@ -11,7 +11,6 @@ import pytest
 from tests.core.build import flags, generated, run, sources, tool
 
 HERE = Path(__file__).resolve().parent
-CORPUS = HERE / "corpus"
 TARGETS = sorted(HERE.glob("fuzz_*.c"))
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 COUNT = ("-fprofile-instr-generate", "-fcoverage-mapping")
@@ -52,11 +51,6 @@ def build_target(target: Path, core: tuple[Path, list[str]], output: Path, extra
     command = [tool("clang"), *flags(gen), *extra, "-fsanitize=fuzzer", str(target), *objects]
     run([*command, "-o", str(program)])
     return program
-
-
-def corpus_of(target: str) -> Path:
-    """Return the folder with a target's inputs; it may not be there yet."""
-    return CORPUS / target.removeprefix("fuzz_")
 
 
 def fuzz(

@@ -9,18 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.fuzz.build import (
-    CORPUS,
-    LIMITS,
-    SANITIZE,
-    TARGETS,
-    build_core,
-    build_target,
-    corpus_of,
-    fuzz,
-)
-
-MOST_BYTES = 1 << 20  # of all targets' inputs
+from tests.fuzz.build import LIMITS, SANITIZE, TARGETS, build_core, build_target, fuzz
+from tests.fuzz.corpus import ARCHIVE, MOST_BYTES, pack, size, target_name, unpack
 
 
 def minimise(program: Path, corpus: Path, found: Path, output: Path) -> None:
@@ -37,20 +27,23 @@ def main(seconds: int) -> int:
     """Fuzz, merge, and return the exit status; what ends a target is left in the current folder."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         base = Path(folder)
+        inputs = unpack(base / "corpus")
         core = build_core(base, SANITIZE)
         for target in TARGETS:
             program = build_target(target, core, base, SANITIZE)
-            corpus, found = corpus_of(target.stem), base / f"{target.stem}-found"
+            corpus, found = inputs / target_name(target.stem), base / f"{target.stem}-found"
             done = fuzz(program, corpus, found, seconds, Path.cwd())
             if done.returncode:
                 print(f"{target.stem}: {done.stderr[-6000:]}", file=sys.stderr)
                 return 1
             minimise(program, corpus, found, base / f"{target.stem}-merged")
             print(f"{target.stem}: {len(list(corpus.iterdir()))} inputs", flush=True)
-    total = sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file())
+        total = size(inputs)
+        pack(inputs)
     if total > MOST_BYTES:
         print(
-            f"{CORPUS}: {total} bytes, more than {MOST_BYTES}: merge with a smaller -max_len", file=sys.stderr
+            f"{ARCHIVE}: {total} bytes of inputs, more than {MOST_BYTES}: merge with a smaller -max_len",
+            file=sys.stderr,
         )
     return int(total > MOST_BYTES)
 

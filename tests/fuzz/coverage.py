@@ -13,7 +13,8 @@ from pathlib import Path
 
 from tests.core.build import HERE as CORE_TESTS
 from tests.core.build import KMOD, SHARED_SOURCES, flags, generated, run, sources, tool
-from tests.fuzz.build import CORPUS, COUNT, TARGETS, build_core, build_target, corpus_of
+from tests.fuzz.build import COUNT, TARGETS, build_core, build_target
+from tests.fuzz.corpus import ARCHIVE, target_name, unpack
 
 LEAST = 95.0
 # Of the core all but the registry and the tree: what judges calls and keeps the books.
@@ -54,7 +55,7 @@ def counted(profiles: Path, command: list[str]) -> None:
 def run_corpus(programs: Iterable[Path], corpus: Path, profiles: Path) -> None:
     """Run every input of the corpus once."""
     for program in programs:
-        inputs = corpus / corpus_of(program.stem).name
+        inputs = corpus / target_name(program.stem)
         counted(profiles, [str(program), "-runs=0", *([str(inputs)] if inputs.is_dir() else [])])
 
 
@@ -115,14 +116,14 @@ def show(fuzzed: Lines, everything: Lines) -> bool:
     return min(wanted) >= LEAST
 
 
-def main(corpus: Path) -> int:
+def main(archive: Path) -> int:
     """Measure, print, and return the exit status."""
     with tempfile.TemporaryDirectory(prefix="core-coverage-") as folder:
         base = Path(folder)
         for name in ("fuzz", "tests", "fuzzed", "everything"):
             (base / name).mkdir()
         fuzzers, tests = fuzz_programs(base / "fuzz"), test_programs(base / "tests")
-        run_corpus(fuzzers, corpus, base / "fuzzed")
+        run_corpus(fuzzers, unpack(base / "corpus", archive), base / "fuzzed")
         run_tests(tests, base / "everything")
         for profile in (base / "fuzzed").glob("*.profraw"):
             (base / "everything" / f"fuzz-{profile.name}").write_bytes(profile.read_bytes())
@@ -135,4 +136,4 @@ def main(corpus: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else CORPUS))
+    sys.exit(main(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ARCHIVE))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs each fuzz target for CGPU_FUZZ_SECONDS (5 unless told), from the inputs in tests/fuzz/corpus on."""
+"""Runs each fuzz target for CGPU_FUZZ_SECONDS (5 unless told), from the inputs in corpus.tar.xz on."""
 
 from __future__ import annotations
 
@@ -8,17 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.build import (
-    CORPUS,
-    SANITIZE,
-    TARGETS,
-    build_core,
-    build_target,
-    corpus_of,
-    fuzz,
-    require_fuzzer,
-)
-from tests.fuzz.campaign import MOST_BYTES
+from tests.fuzz.build import SANITIZE, TARGETS, build_core, build_target, fuzz, require_fuzzer
+from tests.fuzz.corpus import MOST_BYTES, pack, size, target_name, unpack
 
 
 def seconds() -> int:
@@ -33,16 +24,30 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     return build_core(output, SANITIZE)
 
 
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Unpack the kept inputs once."""
+    return unpack(tmp_path_factory.mktemp("corpus"))
+
+
 @pytest.mark.parametrize("target", TARGETS, ids=[target.stem for target in TARGETS])
 @pytest.mark.timeout(0)
-def test_no_finding(target: Path, core: tuple[Path, list[str]], tmp_path: Path) -> None:
+def test_no_finding(target: Path, core: tuple[Path, list[str]], corpus: Path, tmp_path: Path) -> None:
     """Inputs that libFuzzer makes up, and those that it kept, do no harm to the core."""
     program = build_target(target, core, tmp_path, SANITIZE)
-    done = fuzz(program, corpus_of(target.stem), tmp_path / "found", seconds(), tmp_path)
+    done = fuzz(program, corpus / target_name(target.stem), tmp_path / "found", seconds(), tmp_path)
     assert done.returncode == 0, done.stderr[-6000:]
 
 
-def test_corpus_is_small_and_of_targets() -> None:
+def test_corpus_is_small_and_of_targets(corpus: Path) -> None:
     """Every folder of inputs belongs to a target, and all of them together are small."""
-    assert {path.name for path in CORPUS.iterdir()} == {corpus_of(target.stem).name for target in TARGETS}
-    assert sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file()) <= MOST_BYTES
+    assert {path.name for path in corpus.iterdir()} == {target_name(target.stem) for target in TARGETS}
+    assert size(corpus) <= MOST_BYTES
+
+
+def test_equal_inputs_make_equal_archives(corpus: Path, tmp_path: Path) -> None:
+    """What was packed comes back, and packs to the same bytes again."""
+    pack(corpus, tmp_path / "first.tar.xz")
+    pack(unpack(tmp_path / "again", tmp_path / "first.tar.xz"), tmp_path / "second.tar.xz")
+    assert (tmp_path / "first.tar.xz").read_bytes() == (tmp_path / "second.tar.xz").read_bytes()
+    assert size(tmp_path / "again") == size(corpus) > 0
