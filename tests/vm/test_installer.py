@@ -20,6 +20,7 @@ from tests.vm.bundles import Containers
 from tests.vm.counts import count
 from tests.vm.machine import Machine
 from tests.vm.node import FEW_MODULES, load_driver, loaded, unload_driver
+from tests.vm.nvidia.driver import load_needed
 from tests.vm.store import ROOT
 
 CGPU = Path(sys.executable).parent / "cgpu"
@@ -61,18 +62,28 @@ def built(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 
 
 @pytest.fixture
-def node(machine: Machine, standin: Path, request: pytest.FixtureRequest) -> Iterator[Machine]:
-    """Return the machine as an administrator finds it who has installed NVIDIA's driver."""
-    if count(True, False):
-        machine.shell(FEW_MODULES)
+def few_modules(machine: Machine, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have few of the kernel's modules, and what dkms has built; but for full counts."""
+    if not count(True, False):
+        yield
+        return
+    load_needed(machine)
+    machine.shell(FEW_MODULES)
+    try:
         # dkms would remove these folders with the last module in them.
         machine.shell('cd "/lib/modules/$(uname -r)" && rmdir updates/dkms updates')
         machine.shell(SEED, machine.seen(request.getfixturevalue("built")), VERSION)
+        yield
+    finally:
+        machine.shell('umount "/lib/modules/$(uname -r)"')
+
+
+@pytest.fixture
+def node(machine: Machine, standin: Path, few_modules: None) -> Iterator[Machine]:
+    """Return the machine as an administrator finds it who has installed NVIDIA's driver."""
     load_driver(machine)
     yield machine
     unload_driver(machine)
-    if count(True, False):
-        machine.shell('umount "/lib/modules/$(uname -r)"')
 
 
 @pytest.mark.slow

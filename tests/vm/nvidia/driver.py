@@ -167,10 +167,15 @@ def put_card_in(machine: Machine) -> None:
     _insmod(machine, build_hardware(machine.kernel) / "opencgpu_pci_card.ko")
 
 
+def load_needed(machine: Machine) -> None:
+    """Load the kernel's own modules that the driver's need, where they are modules."""
+    machine.shell("/sbin/modprobe -a drm drm_kms_helper 2>/dev/null || true")
+
+
 def load(machine: Machine, version: str) -> None:
     """Load the driver's modules; they find the card that is there."""
     modules = build_driver(machine.kernel, version)
-    machine.shell("/sbin/modprobe -a drm drm_kms_helper 2>/dev/null || true")
+    load_needed(machine)
     _insmod(machine, modules / "nvidia.ko", PARAMETERS)
     _insmod(machine, modules / "nvidia-uvm.ko", *UVM_PARAMETERS)
 
