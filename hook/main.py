@@ -9,19 +9,20 @@ from __future__ import annotations
 import os
 import sys
 
-from cgpu import effective, paths
+from cgpu import paths
+from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line, show
-from cgpu.grants import parse_grant, parse_index
 from cgpu.hook import log
 from cgpu.hook.register import RegistrationError, register
 from cgpu.hook.state import read_state
 from cgpu.hook.unregister import unregister
+from cgpu.request.grants import parse_grant, parse_index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cgpu.grants import Grant
+    from cgpu.request.grants import Grant
 
 START = ("prestart", "createRuntime")
 USAGE = (
@@ -55,10 +56,10 @@ def main(argv: Sequence[str] | None = None, config_path: str = paths.EFFECTIVE, 
     return 0
 
 
-def _start(grants: list[Grant], natives: list[int], config_path: str, fd: int, seen: list[str]) -> None:
+def _start(grants: list[Grant], passthrough: list[int], config_path: str, fd: int, seen: list[str]) -> None:
     state = read_state(fd)
     seen[0] = state.id
-    register(state, grants, natives, effective.load(config_path))
+    register(state, grants, passthrough, effective.load(config_path))
 
 
 def _stop(config_path: str, fd: int) -> int:
@@ -74,17 +75,17 @@ def _stop(config_path: str, fd: int) -> int:
 
 def _gpus(arguments: Sequence[str]) -> tuple[list[Grant], list[int]]:
     grants: list[Grant] = []
-    natives: list[int] = []
+    passthrough: list[int] = []
     for flag, text in zip(arguments[::2], [*arguments[1::2], ""], strict=False):
         if flag == "--grant":
             grants.append(parse_grant(text))
         elif flag == "--native":
-            natives.append(parse_index("--native", text))
+            passthrough.append(parse_index("--native", text))
         else:
             raise CgpuError(f"argument {show(flag)}: {USAGE}")
-    if natives and not grants:
+    if passthrough and not grants:
         raise CgpuError(f"argument --native: {USAGE}")
-    return grants, natives
+    return grants, passthrough
 
 
 def _failed(container: str, message: str, logged: str) -> int:

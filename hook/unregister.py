@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from cgpu import paths
+from cgpu.client.tree import EngineDownError, Tree
 from cgpu.hook import log
-from cgpu.tree import EngineDownError, Tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cgpu.effective import Effective
+    from cgpu.config.effective import Effective
 
 
 def unregister(container: str, config: Effective) -> None:

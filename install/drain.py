@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cgpu import paths
+from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.install.facts import trees
 from cgpu.install.runner import Runner
 from cgpu.kmod.daemon import notify_socket
 from cgpu.roots import below
-from cgpu.tree import EngineDownError, Tree
 
 MARK = paths.DRAINING
 POLL_S = 0.5

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cgpu import __version__, paths
-from cgpu.config import load
+from cgpu.config.load import load
 from cgpu.errors import CgpuError
 from cgpu.install import in_use, journal, transaction
 from cgpu.install.checks import Finding, Wish, preflight

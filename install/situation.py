@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cgpu import config, effective, paths
-from cgpu.effective import Effective
+from cgpu import paths
+from cgpu.config import effective
+from cgpu.config import load as config
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.install import node as facts
 from cgpu.install import snapshot

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from cgpu.client.tree import CONTAINER_NODES, EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
 from cgpu.install.facts import bounded
-from cgpu.tree import CONTAINER_NODES, EngineDownError, Tree, is_index
 
 READ_S = 10.0
 MAX_TEXT = 4096

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgpu import __version__, config, paths
+from cgpu import __version__, paths
 from cgpu.arguments import Parser
+from cgpu.config import load as config
 from cgpu.errors import CgpuError, one_line
 from cgpu.install import drain, lock, signals
 from cgpu.install import upgrade_daemon as daemon
@@ -22,8 +23,8 @@ from cgpu.install.runner import Runner, SystemRunner
 from cgpu.kmod.daemon.places import Places
 
 if TYPE_CHECKING:
+    from cgpu.client.tree import Tree
     from cgpu.kmod.daemon.program import Program
-    from cgpu.tree import Tree
 
 ROOT = Path("/")
 

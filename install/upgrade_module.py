@@ -14,13 +14,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgpu import apply, config, effective, paths
-from cgpu.effective import Effective
+from cgpu import paths
+from cgpu.client.tree import Tree
+from cgpu.config import apply, effective
+from cgpu.config import load as config
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.install import places
 from cgpu.install.plans.module import AT_LOAD, DKMS, PACKAGE
 from cgpu.install.runner import Runner, must
-from cgpu.tree import Tree
 
 MODULES = Path("/proc/modules")
 MODULE = "cgpu_km"

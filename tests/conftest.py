@@ -15,9 +15,13 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 OWN_MACHINE = ("gpu", "next_kernel")
+# How long one example takes says more of the machine than of the code.
+settings.register_profile("opencgpu", deadline=None)
+settings.load_profile("opencgpu")
 
 SetupPhase = Generator[None, pytest.TestReport, pytest.TestReport]
 CollectPhase = Generator[None, pytest.CollectReport, pytest.CollectReport]

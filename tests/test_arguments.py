@@ -64,7 +64,7 @@ def test_values(capsys: pytest.CaptureFixture[str]) -> None:
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 LOAD = """
 import sys
-from cgpu import effective
+from cgpu.config import effective
 from cgpu.errors import CgpuError
 try:
     effective.load(sys.argv[1])

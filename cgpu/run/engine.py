@@ -9,10 +9,11 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from cgpu import effective, paths
+from cgpu import paths
+from cgpu.client.tree import Tree
+from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control, program
-from cgpu.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

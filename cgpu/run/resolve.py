@@ -5,24 +5,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cgpu.ask import NAMES, Said
 from cgpu.errors import CgpuError
-from cgpu.request import Request, check_size, named, spread, weight_of
+from cgpu.request.resolve import Allocation, check_size, named_gpus, spread, weight_of
+from cgpu.request.spec import SourcedValue
+from cgpu.request.validate import expected
 from cgpu.run.sizes import parse_sizes
-from cgpu.schema.request_validator import check
 from cgpu.sizes import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cgpu.effective import Effective
+    from cgpu.client.tree import Gpu
+    from cgpu.config.effective import Effective
     from cgpu.run.options import Options
-    from cgpu.tree import Gpu
 
 LIST = "see: cgpu-smi"
 
 
-def resolve(options: Options, gpus: Sequence[Gpu], config: Effective) -> Request:
+def resolve(options: Options, gpus: Sequence[Gpu], config: Effective) -> Allocation:
     """Work out the slices. Raises CgpuError: whoever asks here is sliced, or is refused."""
     if not gpus:
         raise CgpuError(f"the engine knows no GPU: {LIST}")
@@ -33,14 +33,14 @@ def resolve(options: Options, gpus: Sequence[Gpu], config: Effective) -> Request
         (gpu.index, size * MIB, weight_of(weight, gpu, config), int(options.high_prio))
         for gpu, size in zip(sliced, sizes, strict=True)
     )
-    return Request(grants, (), tuple(gpu.uuid for gpu in sliced))
+    return Allocation(grants, (), tuple(gpu.uuid for gpu in sliced))
 
 
 def _gpus(text: str | None, gpus: Sequence[Gpu]) -> list[Gpu]:
     if text is not None:
-        said = Said("--gpus", text)
-        _check_form(said, "devices")
-        return named(said, gpus)
+        value = SourcedValue("--gpus", text)
+        _check_form(value, "devices")
+        return named_gpus(value, gpus)
     if len(gpus) == 1:
         return list(gpus)
     raise CgpuError(
@@ -50,34 +50,33 @@ def _gpus(text: str | None, gpus: Sequence[Gpu]) -> list[Gpu]:
 
 def _sizes(text: str | None, sliced: Sequence[Gpu], config: Effective) -> tuple[int, ...]:
     if text is not None:
-        said = Said("--mem", text)
-        amounts = parse_sizes(said)
+        value = SourcedValue("--mem", text)
+        amounts = parse_sizes(value)
     elif config.default_memsize:
-        said = Said("default_memsize", str(config.default_memsize))
+        value = SourcedValue("default_memsize", str(config.default_memsize))
         amounts = (config.default_memsize // MIB,)
     else:
         raise CgpuError(
             "--mem: not given, and this node has no default_memsize; accepted is a size such as 6G"
         )
-    sizes = spread(said, amounts, sliced)
+    sizes = spread(value, amounts, sliced)
     for size, gpu in zip(sizes, sliced, strict=True):
-        check_size(said, size, gpu, config)
+        check_size(value, size, gpu, config)
     return sizes
 
 
-def _weight(text: str | None) -> Said | None:
+def _weight(text: str | None) -> SourcedValue | None:
     if text is None:
         return None
-    said = Said("--weight", text)
-    _check_form(said, "weight")
-    return said
+    value = SourcedValue("--weight", text)
+    _check_form(value, "weight")
+    return value
 
 
-def _check_form(said: Said, key: str) -> None:
+def _check_form(value: SourcedValue, key: str) -> None:
     """Refuse what a container's variable of the same meaning does not take, and an empty text."""
-    variable = NAMES[key][0]
     # An empty variable is none. An empty argument is somebody's mistake: a blank stands for it, which never
     # fits.
-    problem = check({"environment": {variable: said.text or " "}, "annotations": {}})
-    if problem is not None:
-        raise said.refuse(problem[3])
+    wanted = expected(key, value.text or " ")
+    if wanted is not None:
+        raise value.refuse(wanted)

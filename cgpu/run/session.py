@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgpu import effective, paths
+from cgpu import paths
+from cgpu.client.tree import DAEMON, Tree
+from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.files import read_bounded
 from cgpu.kmod.daemon.simulate import check_cards
@@ -17,11 +19,10 @@ from cgpu.run import child, engine, hierarchies, nodes, signals, supervision
 from cgpu.run.cgroup import Group
 from cgpu.run.resolve import resolve
 from cgpu.runtime_config.oci_runtime import cdi
-from cgpu.tree import DAEMON, Tree
 
 if TYPE_CHECKING:
-    from cgpu.effective import Effective
-    from cgpu.request import Request
+    from cgpu.config.effective import Effective
+    from cgpu.request.resolve import Allocation
     from cgpu.run.child import Plan
     from cgpu.run.options import Options
 
@@ -48,22 +49,22 @@ def run(options: Options) -> Outcome:
         effective.check_started()
         tree = Tree(paths.tree(config.tree))
         config = tree.refresh(config)
-        request = resolve(options, tree.gpus(), config)
+        allocation = resolve(options, tree.gpus(), config)
         # 12 characters: cgpu-smi shows the whole of it.
         container = "run-" + os.urandom(4).hex()
-        plan = _plan(options, container, request, tree, config)
-        return _run(tree, container, request, plan, parents)
+        plan = _plan(options, container, allocation, tree, config)
+        return _run(tree, container, allocation, plan, parents)
 
 
-def _plan(options: Options, container: str, request: Request, tree: Tree, config: Effective) -> Plan:
+def _plan(options: Options, container: str, allocation: Allocation, tree: Tree, config: Effective) -> Plan:
     if tree.kind() != DAEMON:
         return child.Plan(options.command)
-    edits = cdi.of_ready_engine().edits(request.uuids)
+    edits = cdi.of_ready_engine().edits(allocation.uuids)
     watched = supervision.plan(container, shared=config.supervise_shared_mappings)
     return child.Plan(options.command, nodes.binds(edits), watched)
 
 
-def _run(tree: Tree, container: str, request: Request, plan: Plan, parents: list[Path]) -> Outcome:
+def _run(tree: Tree, container: str, allocation: Allocation, plan: Plan, parents: list[Path]) -> Outcome:
     left: list[str] = []
     before = signals.hold()
     with contextlib.ExitStack() as undo:
@@ -73,7 +74,7 @@ def _run(tree: Tree, container: str, request: Request, plan: Plan, parents: list
         process = child.start(plan, before)
         undo.callback(process.close)
         group.add(process.pid)
-        tree.register(container, process.pid, request.grants)
+        tree.register(container, process.pid, allocation.grants)
         undo.callback(_take_back, tree, container, left)
         # Whatever the command has left running ends before its slice does.
         undo.callback(group.kill)

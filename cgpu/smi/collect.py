@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from time import monotonic
 
+from cgpu.client.tree import EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
 from cgpu.smi.limits import with_limits
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.scheduling import is_number, parse
-from cgpu.tree import EngineDownError, Tree, is_index
 
 Memory = tuple[int | None, tuple[int, ...]]
 

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from time import sleep
 
-from cgpu import __version__, effective, paths
+from cgpu import __version__, paths
 from cgpu.arguments import Parser
+from cgpu.client.tree import Tree
+from cgpu.config import effective
 from cgpu.errors import CgpuError, show
 from cgpu.smi import render
 from cgpu.smi.collect import look
@@ -19,7 +21,6 @@ from cgpu.smi.limits import is_counted, with_utilisation
 from cgpu.smi.model import Gpu
 from cgpu.smi.names import Directory
 from cgpu.smi.notes import UNKNOWN
-from cgpu.tree import Tree
 
 # Seconds between the two looks that a utilisation needs: more where the engine measures less exactly.
 FIRST_INTERVAL = 0.5

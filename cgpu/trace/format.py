@@ -15,7 +15,7 @@ from cgpu.trace.shapes import Shapes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-SCHEMA = Path(__file__).resolve().parent.parent / "schema" / "trace.schema.json"
+SCHEMA = Path(__file__).resolve().parent / "schema.json"
 MAX_LINE = 1 << 16  # bytes
 MAX_EVENTS = 1_000_000
 

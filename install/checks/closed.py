@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cgpu.effective import Effective
+from cgpu.config.effective import Effective
 from cgpu.install.checks.finding import Finding, ok, skipped, warning
 from cgpu.install.situation import Situation
 

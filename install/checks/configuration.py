@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from cgpu import paths
-from cgpu.apply import GPU_KEYS, ROOT_KEYS
-from cgpu.effective import DEFAULTS, Effective
+from cgpu.config.apply import GPU_KEYS, ROOT_KEYS
+from cgpu.config.effective import DEFAULTS, Effective
 from cgpu.install.checks.finding import Finding, ok, problem, skipped
 from cgpu.install.situation import Situation
 

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 from cgpu import paths
+from cgpu.client.tree import DAEMON
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.checks.software import STORE_KEPT
 from cgpu.install.facts import files
 from cgpu.install.situation import Situation
-from cgpu.tree import DAEMON
 
 ACCEPTS = 0x10000  # flag of a listening socket in /proc/net/unix
 FILES_WANTED = 8192

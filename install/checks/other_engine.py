@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from cgpu.client.tree import DAEMON, MODULE
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem
 from cgpu.install.node import Node
-from cgpu.tree import DAEMON, MODULE
 
 NAMES: dict[EngineKind, str] = {"module": MODULE, "daemon": DAEMON}
 

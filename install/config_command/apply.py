@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cgpu import apply as module
-from cgpu import config, effective, paths
+from cgpu import paths
+from cgpu.client.tree import Tree
+from cgpu.config import apply as module
+from cgpu.config import effective
+from cgpu.config import load as config
 from cgpu.errors import CgpuError
 from cgpu.install.checks.configuration import AT_START, FIRST
 from cgpu.kmod.daemon import control
-from cgpu.tree import Tree
 
 RELOAD_S = 10.0
 

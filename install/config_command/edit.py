@@ -13,7 +13,7 @@ import re
 
 import yaml
 
-from cgpu.config import NOT_YAML, check, parse
+from cgpu.config.load import NOT_YAML, check, parse
 from cgpu.errors import CgpuError, show
 
 PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cgpu import config, effective, paths
+from cgpu import paths
 from cgpu.arguments import Parser
+from cgpu.config import effective
+from cgpu.config import load as config
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.install import atomic, lock

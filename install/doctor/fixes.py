@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
+from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.files import open_nofollow
 from cgpu.install.checks.configuration import differences
@@ -15,7 +16,6 @@ from cgpu.install.config_command.apply import apply
 from cgpu.install.gc.collect import collect
 from cgpu.install.situation import Situation
 from cgpu.kmod.daemon.mounts import clear_fuse
-from cgpu.tree import Tree
 
 Fix = Callable[[Situation], str]
 

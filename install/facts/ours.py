@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu import __version__, paths
+from cgpu.client.tree import DAEMON, MODULE, Tree
 from cgpu.errors import CgpuError
 from cgpu.install.facts import bounded, files, trees
 from cgpu.install.facts.programs import Process
 from cgpu.kmod.daemon.mounts import mounted
 from cgpu.roots import below
-from cgpu.tree import DAEMON, MODULE, Tree
 
 RECORD = "/var/lib/cgpu/install"
 TREE_S = 5.0

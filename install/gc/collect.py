@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu import paths
+from cgpu.client.tree import MODULE, Tree
 from cgpu.errors import CgpuError
 from cgpu.install import snapshot
 from cgpu.install.gc import processes
@@ -15,7 +16,6 @@ from cgpu.install.gc.sources import Said, Source, sources
 from cgpu.install.situation import cgroups_in_use
 from cgpu.install.snapshot import Slice, Snapshot
 from cgpu.kmod.daemon import control
-from cgpu.tree import MODULE, Tree
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 

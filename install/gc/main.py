@@ -10,11 +10,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from cgpu import effective, paths
+from cgpu import paths
 from cgpu.arguments import Parser
+from cgpu.client.tree import Tree
+from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
 from cgpu.install.gc.collect import Outcome, collect
-from cgpu.tree import Tree
 
 
 def parser() -> argparse.ArgumentParser:

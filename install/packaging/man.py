@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cgpu import __version__
-from cgpu.config import SCHEMA
+from cgpu.config.load import SCHEMA
 from cgpu.install.packaging.parsers import nested, programs, subcommands
 from cgpu.main import SUBCOMMANDS
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cgpu import __version__, effective, paths
-from cgpu.config import load
+from cgpu import __version__, paths
+from cgpu.config import effective
+from cgpu.config.load import load
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install import atomic

@@ -8,7 +8,7 @@ import textwrap
 from typing import Any
 
 from cgpu import paths
-from cgpu.config import accepted, schema
+from cgpu.config.load import accepted, schema
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install import atomic

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from cgpu import effective
+from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.install.checks import engine, gpus, places, runtime
 from cgpu.install.checks.finding import Finding

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cgpu import __version__, paths
-from cgpu.effective import DEFAULTS
+from cgpu.config.effective import DEFAULTS
 from cgpu.files import read_bounded
 from cgpu.install.checks.finding import Finding
 from cgpu.install.doctor import report

@@ -12,7 +12,7 @@ from cgpu.kmod.daemon.engine import Settings
 from cgpu.kmod.daemon.places import Places
 
 if TYPE_CHECKING:
-    from cgpu.effective import Effective
+    from cgpu.config.effective import Effective
 
 NS_PER_US = 1000
 

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from cgpu import __version__, paths
 from cgpu.arguments import Parser
-from cgpu.config import load
+from cgpu.config.load import load
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control, descriptors, notify_socket
 from cgpu.kmod.daemon.arguments import Arguments, worker_arguments

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cgpu import paths
-from cgpu.config import load
+from cgpu.config.load import load
 from cgpu.errors import CgpuError
 
 if TYPE_CHECKING:
-    from cgpu.effective import Effective
+    from cgpu.config.effective import Effective
     from cgpu.kmod.daemon.arguments import Arguments
 
 FIXED = ("memory_backend", "nvml_library")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, paths
 from cgpu.check_driver.run import timeout_s
-from cgpu.config import write_effective
+from cgpu.config.load import write_effective
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import backend, cdi, driver_check, node_settings
 from cgpu.kmod.daemon import program as programs
@@ -35,7 +35,7 @@ from cgpu.kmod.daemon.watch import Watch
 from cgpu.replace import replace_text
 
 if TYPE_CHECKING:
-    from cgpu.effective import Effective
+    from cgpu.config.effective import Effective
     from cgpu.kmod.daemon.notify_socket import NotifySocket
 
 log = logging.getLogger(__name__)

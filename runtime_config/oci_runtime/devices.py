@@ -14,16 +14,16 @@ from cgpu.runtime_config.oci_runtime.cdi import KIND, VENDOR_TOOLKIT, Descriptio
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cgpu.request import Request
+    from cgpu.client.tree import Tree
+    from cgpu.request.resolve import Allocation
     from cgpu.runtime_config.oci_runtime.fields import Table
-    from cgpu.tree import Tree
 
 CONTROL_MINOR = 255
 UVM = "nvidia-uvm"
 MAX_BYTES = 1 << 16
 
 
-def describe(tree: Tree, request: Request) -> Description:
+def describe(tree: Tree, allocation: Allocation) -> Description:
     """Describe the GPUs of a request. Raises CgpuError, also where a part of the driver is missing."""
     major = tree.read_int("major")
     if major == 0:
@@ -33,8 +33,8 @@ def describe(tree: Tree, request: Request) -> Description:
         raise CgpuError(f"{paths.DEVICES}: has no {UVM}, without which CUDA does not work: modprobe {UVM}")
     common = [_node("nvidiactl", major, CONTROL_MINOR), _node(UVM, uvm, 0), _node(f"{UVM}-tools", uvm, 1)]
     devices = []
-    gpus = [*(grant[0] for grant in request.grants), *request.native]
-    for gpu, uuid in zip(gpus, request.uuids, strict=True):
+    gpus = [*(grant[0] for grant in allocation.grants), *allocation.passthrough]
+    for gpu, uuid in zip(gpus, allocation.uuids, strict=True):
         minor = tree.read_int(str(gpu), "minor")
         edits = {"deviceNodes": [_node(f"nvidia{minor}", major, minor)]}
         devices.append({"name": uuid, "containerEdits": edits})

@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 
 from cgpu import paths
-from cgpu.ask import VENDOR
-from cgpu.device_nodes import has_vendor_hook
 from cgpu.errors import CgpuError, show
-from cgpu.request import format_grants
+from cgpu.request.device_nodes import has_vendor_hook
+from cgpu.request.grants import format_grants
+from cgpu.request.spec import VENDOR
 from cgpu.runtime_config.oci_runtime import cdi
 from cgpu.runtime_config.oci_runtime.environment import set_variable
 from cgpu.runtime_config.oci_runtime.fields import entries, objects, table
@@ -19,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cgpu.effective import Effective
-    from cgpu.request import Request
+    from cgpu.config.effective import Effective
+    from cgpu.request.resolve import Allocation
     from cgpu.runtime_config.oci_runtime.fields import Table
 
 HOOK_PATH = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))) + "/hook/cgpu-hook"
@@ -65,11 +65,11 @@ class Node:
         self.vendor_runtime = vendor_runtime
 
 
-def edit(spec: Table, container: str, request: Request, node: Node) -> None:
+def edit(spec: Table, container: str, allocation: Allocation, node: Node) -> None:
     """Change a spec so that its container gets its slices. Raises CgpuError; the spec is then half done."""
     _refuse_other_runtime(spec)
-    _add_devices(spec, request, node)
-    _add_hooks(spec, request, node.config.hook_timeout)
+    _add_devices(spec, allocation, node)
+    _add_hooks(spec, allocation, node.config.hook_timeout)
     if node.listener:
         shared = node.config.supervise_shared_mappings
         supervise(table(spec, "linux"), container, node.flags, shared=shared)
@@ -87,23 +87,23 @@ def _refuse_other_runtime(spec: Table) -> None:
             )
 
 
-def _add_devices(spec: Table, request: Request, node: Node) -> None:
+def _add_devices(spec: Table, allocation: Allocation, node: Node) -> None:
     description = node.description
     if not (description.vendor_toolkit and node.vendor_runtime):
-        cdi.apply(spec, description.edits(request.uuids))
+        cdi.apply(spec, description.edits(allocation.uuids))
     # The vendor's programs would look for cards that they cannot provide.
     idle = not description.vendor_toolkit and (node.vendor_runtime or has_vendor_hook(spec))
-    set_variable(spec, VENDOR, "void" if idle else ",".join(request.uuids))
+    set_variable(spec, VENDOR, "void" if idle else ",".join(allocation.uuids))
 
 
-def _add_hooks(spec: Table, request: Request, timeout: int) -> None:
+def _add_hooks(spec: Table, allocation: Allocation, timeout: int) -> None:
     hooks = table(spec, "hooks")
     for stage in hooks:
         ours = [hook for hook in objects(hooks, stage) if hook.get("path") == HOOK_PATH]
         if ours:
             hooks[stage] = [hook for hook in objects(hooks, stage) if hook.get("path") != HOOK_PATH]
-    grants = [word for grant in format_grants(request.grants) for word in ("--grant", grant)]
-    grants += [word for gpu in request.native for word in ("--native", str(gpu))]
+    grants = [word for grant in format_grants(allocation.grants) for word in ("--grant", grant)]
+    grants += [word for gpu in allocation.passthrough for word in ("--native", str(gpu))]
     # First in both lists. A refused container then ends before another hook has done anything, and runc ends
     # the list of poststop hooks at the first that fails.
     _add_hook(hooks, "prestart", ["cgpu-hook", "prestart", *grants], timeout)

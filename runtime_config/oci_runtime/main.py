@@ -5,23 +5,25 @@ from __future__ import annotations
 
 import os
 
-from cgpu import effective, paths
+from cgpu import paths
+from cgpu.client.tree import MODULE, Tree, check_id
+from cgpu.config import effective
 from cgpu.errors import CgpuError, show
-from cgpu.request import defers, is_silent, resolve, wants
+from cgpu.request.resolve import resolve
+from cgpu.request.spec import read as read_request
 from cgpu.runtime_config.oci_runtime import lowlevel
 from cgpu.runtime_config.oci_runtime.arguments import Call, read
 from cgpu.runtime_config.oci_runtime.bundle import Bundle
 from cgpu.runtime_config.oci_runtime.fields import check_spelling
 from cgpu.runtime_config.oci_runtime.report import report
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
-from cgpu.tree import MODULE, Tree, check_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cgpu.effective import Effective
-    from cgpu.request import Request
+    from cgpu.config.effective import Effective
+    from cgpu.request.resolve import Allocation
     from cgpu.runtime_config.oci_runtime.edit import Node
     from cgpu.runtime_config.oci_runtime.fields import Table
 
@@ -63,26 +65,26 @@ def _start(call: Call, config: Effective, runtime: str, arguments: Sequence[str]
 def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | None:
     """Return the config.json for a call's container, None when it is to be left alone. Raises CgpuError."""
     spec = _parse(raw, call)
-    if not is_silent(spec, config):
+    request = read_request(spec, config)
+    if not request.is_silent():
         effective.check_started()
     tree = Tree(paths.tree(config.tree))
-    if defers(spec, config):
+    if request.defers(config):
         config = tree.refresh(config)
-    if not wants(spec, config):
+    amounts = request.amounts(config)
+    if amounts is None:
         return None
     if call.command == "restore":
         raise CgpuError("a container with a slice cannot be restored from a checkpoint: create it anew")
     check_id(call.container)
-    request = resolve(spec, tree.gpus(), config)
-    if request is None:
-        return None
+    allocation = resolve(request, amounts, tree.gpus(), config)
     from cgpu.runtime_config.oci_runtime.edit import edit
 
-    edit(spec, call.container, request, _node(tree, config, runtime, request))
+    edit(spec, call.container, allocation, _node(tree, config, runtime, allocation))
     return dumps(spec)
 
 
-def _node(tree: Tree, config: Effective, runtime: str, request: Request) -> Node:
+def _node(tree: Tree, config: Effective, runtime: str, allocation: Allocation) -> Node:
     from cgpu.runtime_config.oci_runtime import cdi
     from cgpu.runtime_config.oci_runtime.edit import Node
 
@@ -90,7 +92,7 @@ def _node(tree: Tree, config: Effective, runtime: str, request: Request) -> Node
     if tree.kind() == MODULE:
         from cgpu.runtime_config.oci_runtime.devices import describe
 
-        return Node(config, describe(tree, request), listener=False, vendor_runtime=vendor)
+        return Node(config, describe(tree, allocation), listener=False, vendor_runtime=vendor)
     description = cdi.of_ready_engine()
     flags = lowlevel.seccomp_flags(runtime)
     return Node(config, description, flags, listener=True, vendor_runtime=vendor)

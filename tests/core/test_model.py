@@ -304,9 +304,7 @@ def test_core_agrees_with_the_model(library: ctypes.CDLL) -> None:
     health = [HealthCheck.too_slow, HealthCheck.data_too_large]
     run_state_machine_as_test(
         Machine,
-        settings=settings(
-            max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=health
-        ),
+        settings=settings(max_examples=60, stateful_step_count=30, suppress_health_check=health),
     )
 
 

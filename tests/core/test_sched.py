@@ -31,7 +31,7 @@ WORKING = (PREEMPTIVE, SOFT)
 ANY = (*GATED, *WORKING)
 COUNTS = (2, 3, 5, 8, 13, 20, 25)
 ERROR = 0.01
-FEW = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=10, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="session")

@@ -217,7 +217,6 @@ def test_shares_hold_in_random_histories(tmp_path_factory: pytest.TempPathFactor
         settings=settings(
             max_examples=80,
             stateful_step_count=30,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -29,7 +29,7 @@ from tests.core.sched_binding import (
 
 ANY = (FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT)
 RATIOS = (20, 37, 80, 99)
-FEW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="session")

@@ -165,7 +165,7 @@ def test_a_profile_without_the_engines_rules(judge: Path, tmp_path: Path) -> Non
         max_size=40,
     )
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 def test_any_instructions(judge: Path, tmp_path: Path, instructions: Code) -> None:
     """Instructions of any kind are judged without a fault, and do not hold behind one that allows."""
     holds(judge, tmp_path, code(*instructions))

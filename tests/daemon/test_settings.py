@@ -6,8 +6,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from cgpu.config import schema
-from cgpu.effective import Effective
+from cgpu.config.effective import Effective
+from cgpu.config.load import schema
 from cgpu.kmod.daemon import engine
 from cgpu.kmod.daemon.arguments import settings_of
 from cgpu.kmod.daemon.library import CSettings

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cgpu.tree import Gpu
+from cgpu.client.tree import Gpu
+from cgpu.config.effective import Effective
+from cgpu.request.resolve import Allocation, resolve
+from cgpu.request.spec import read
 
 MIB = 1 << 20
 T4 = 15109
@@ -42,6 +46,18 @@ def spec(
     if annotations is not None:
         document["annotations"] = annotations
     return {**document, **members}
+
+
+def wants(document: Mapping[str, object], config: Effective) -> bool:
+    """Return whether a container is to be sliced."""
+    return read(document, config).amounts(config) is not None
+
+
+def allocate(document: Mapping[str, object], gpus: Sequence[Gpu], config: Effective) -> Allocation | None:
+    """Return what a container gets on these cards, None when it is not to be sliced."""
+    request = read(document, config)
+    amounts = request.amounts(config)
+    return None if amounts is None else resolve(request, amounts, gpus, config)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cgpu import apply, effective, paths
+from cgpu import paths
+from cgpu.config import apply, effective
 from tests.hook.support import T4, FakeTree
 
 Give = Callable[[str], int]

@@ -14,11 +14,11 @@ from tests.hook.support import HOOK, FakeTree, spec
 STANDARD = {"__future__", "errno", "os", "sys", "syslog", "_json"}
 OURS = {
     "cgpu",
-    "cgpu.effective",
+    "cgpu.config.effective",
     "cgpu.errors",
     "cgpu.fastjson",
     "cgpu.files",
-    "cgpu.grants",
+    "cgpu.request.grants",
     "cgpu.hook",
     "cgpu.hook.log",
     "cgpu.hook.main",
@@ -26,9 +26,17 @@ OURS = {
     "cgpu.hook.state",
     "cgpu.hook.unregister",
     "cgpu.paths",
-    "cgpu.tree",
+    "cgpu.client.tree",
+    "cgpu.client",
+    "cgpu.config",
+    "cgpu.request",
 }
-FROM_BUNDLE = {"cgpu.ask", "cgpu.hook.spec", "cgpu.request", "cgpu.schema", "cgpu.schema.request_validator"}
+FROM_BUNDLE = {
+    "cgpu.request.spec",
+    "cgpu.hook.spec",
+    "cgpu.request.resolve",
+    "cgpu.request.validate",
+}
 CODE = """
 import os, sys
 sys.path.append({root!r})
@@ -81,7 +89,7 @@ def test_imports_for_a_specification_with_devices(tree: FakeTree) -> None:
     code = CODE.format(root=str(HOOK.parent.parent), config=str(config))
     for arguments, expected in (
         (("prestart", "--grant", "0:1048576:1:0"), OURS),
-        (("createRuntime",), OURS | FROM_BUNDLE | {"cgpu.device_nodes"}),
+        (("createRuntime",), OURS | FROM_BUNDLE | {"cgpu.request.device_nodes"}),
     ):
         found = modules("/usr/bin/python3", "-IS", "-c", code, *arguments, stdin=tree.state())
         assert found - interpreter() == expected

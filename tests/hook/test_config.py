@@ -15,8 +15,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from cgpu import config, effective, paths
-from cgpu.effective import DEFAULTS, Effective
+from cgpu import paths
+from cgpu.config import effective
+from cgpu.config import load as config
+from cgpu.config.effective import DEFAULTS, Effective
 from cgpu.errors import CgpuError
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
@@ -191,7 +193,7 @@ texts = st.one_of(st.text(), tags.flatmap(lambda tag: words.map(lambda word: tag
 @example("tree: !!timestamp x")
 @example("[" * 3000)
 @example(f"policy: 0x{'f' * 5000}")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text(text: str) -> None:
     """Whatever a file says, it is a configuration or refused with one line."""
     try:
@@ -212,7 +214,6 @@ values = st.one_of(
 
 
 @given(st.dictionaries(st.sampled_from([*DEFAULTS, "other"]), values, max_size=6))
-@settings(deadline=None)
 def test_agrees_with_schema(document: dict[str, Any]) -> None:
     """What the schema accepts is loaded, comes back from the hook's reader the same, and nothing else is."""
     valid = Draft202012Validator(config.schema()).is_valid(document)

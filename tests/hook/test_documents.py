@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.ask import ANNOTATIONS, VARIABLES
-from cgpu.effective import Effective
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.request import resolve
-from tests.hook.support import T4, cards, spec
+from cgpu.request.spec import NAMES
+from tests.hook.support import T4, allocate, cards, spec
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "variables.md").read_text()
 LINES = re.findall(r"^\| `((?:ALIYUN|CGPU)\w+)=([^:]*)(: [^`]+)` \|", TEXT, re.MULTILINE)
@@ -20,7 +19,7 @@ LINES = re.findall(r"^\| `((?:ALIYUN|CGPU)\w+)=([^:]*)(: [^`]+)` \|", TEXT, re.M
 
 def test_names() -> None:
     """Every variable and annotation is documented."""
-    assert {name for name in VARIABLES | ANNOTATIONS if f"`{name}`" not in TEXT} == set()
+    assert {name for names in NAMES.values() for name in names if f"`{name}`" not in TEXT} == set()
 
 
 def test_lines_are_found() -> None:
@@ -35,5 +34,5 @@ def test_lines(name: str, value: str, rest: str) -> None:
     if "MEM_DEV=15" in rest:
         env["ALIYUN_COM_GPU_MEM_DEV"] = "15"
     with pytest.raises(CgpuError) as caught:
-        resolve(spec(env), cards(T4, T4), Effective())
+        allocate(spec(env), cards(T4, T4), Effective())
     assert str(caught.value) == f"{name}={value}{rest}"

@@ -240,10 +240,8 @@ def test_launcher(way: str, tmp_path: Path) -> None:
     elif way == "site-packages":
         package = tmp_path / "cgpu"
         package.mkdir()
-        for path in [
-            *HOOK.parent.parent.joinpath("cgpu").glob("*.py"),
-            HOOK.parent.parent / "cgpu" / "schema",
-        ]:
+        source = HOOK.parent.parent / "cgpu"
+        for path in [*source.glob("*.py"), *(source / name for name in ("client", "config", "request"))]:
             (package / path.name).symlink_to(path)
         (package / "hook").mkdir()
         for path in HOOK.parent.iterdir():

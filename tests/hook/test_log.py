@@ -95,7 +95,7 @@ def test_unexpected(
     def fail(path: str) -> None:
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr("cgpu.effective.load", fail)
+    monkeypatch.setattr("cgpu.config.effective.load", fail)
     assert run(tree, "prestart", "--grant", "0:1:1:0") == 1
     assert capfd.readouterr().err == "cgpu-hook: unexpected RuntimeError: two\\nlines\n"
     assert run(tree, "poststop") == 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from cgpu.effective import Effective
-from cgpu.request import Request, resolve, wants
-from tests.hook.support import ENV, MIB, T4, cards, spec, uuid
+from cgpu.config.effective import Effective
+from cgpu.request.resolve import Allocation
+from tests.hook.support import ENV, MIB, T4, allocate, cards, spec, uuid, wants
 
 DEFAULTS = Effective()
 FOUR = cards(23028, 23028, 23028, 23028)
@@ -17,12 +17,12 @@ DEVICES = "ALIYUN_COM_GPU_VISIBLE_DEVICES"
 VENDOR = "NVIDIA_VISIBLE_DEVICES"
 
 
-def get(env: dict[str, str], *mib: int, config: Effective = DEFAULTS) -> Request | None:
+def get(env: dict[str, str], *mib: int, config: Effective = DEFAULTS) -> Allocation | None:
     """Resolve on cards of these sizes."""
-    return resolve(spec(env), cards(*(mib or (T4,))), config)
+    return allocate(spec(env), cards(*(mib or (T4,))), config)
 
 
-def sizes(request: Request | None) -> list[int]:
+def sizes(request: Allocation | None) -> list[int]:
     """Return the MiB of each grant."""
     assert request is not None
     return [size // MIB for _, size, _, _ in request.grants]
@@ -60,7 +60,7 @@ def test_published_bytes() -> None:
 )
 def test_list_forms(text: str, units: list[int]) -> None:
     """A list gives each GPU its amount, and the last amount repeats."""
-    request = resolve(spec({MEM: text, DEV: "23", VENDOR: "0,1,2,3"}), FOUR, DEFAULTS)
+    request = allocate(spec({MEM: text, DEV: "23", VENDOR: "0,1,2,3"}), FOUR, DEFAULTS)
     assert sizes(request) == [23028 * unit // 23 for unit in units]
 
 
@@ -77,7 +77,7 @@ def test_list_forms_on_two_cards(text: str) -> None:
 def test_not_sliced(env: dict[str, str]) -> None:
     """Unset, empty, or any zero in the list: not sliced."""
     given = spec({**env, DEV: "23", VENDOR: "0,1,2,3"})
-    assert resolve(given, FOUR, DEFAULTS) is None
+    assert allocate(given, FOUR, DEFAULTS) is None
     assert not wants(given, DEFAULTS)
 
 
@@ -106,44 +106,44 @@ def test_unit_is_ignored() -> None:
 def test_last_duplicate_wins() -> None:
     """Of a variable given twice the last value counts."""
     document = {"process": {"env": [f"{MEM}=x", f"{MEM}=6", f"{DEV}=15"]}}
-    assert sizes(resolve(document, cards(T4), DEFAULTS)) == [6043]
+    assert sizes(allocate(document, cards(T4), DEFAULTS)) == [6043]
 
 
 def test_devices_order() -> None:
     """Amounts go to GPUs in the order they are named, by index or UUID in any case of letters."""
     named = f"2,GPU-{uuid(0)[4:].upper()}"
-    request = resolve(spec({MEM: "3,4", DEV: "23", DEVICES: named}), FOUR, DEFAULTS)
+    request = allocate(spec({MEM: "3,4", DEV: "23", DEVICES: named}), FOUR, DEFAULTS)
     assert request is not None
     assert [gpu for gpu, _, _, _ in request.grants] == [2, 0]
     assert sizes(request) == [3003, 4004]
     assert request.uuids == (uuid(2), uuid(0))
-    assert request.native == ()
+    assert request.passthrough == ()
 
 
 @pytest.mark.parametrize("vendor", ["", "void", "none", "all"])
 def test_vendor_adds_nothing(vendor: str) -> None:
     """With ALIYUN_COM_GPU_VISIBLE_DEVICES set, these values of the vendor's variable add no GPU."""
-    request = resolve(spec({MEM: "3", DEVICES: "1", VENDOR: vendor}), FOUR, DEFAULTS)
+    request = allocate(spec({MEM: "3", DEVICES: "1", VENDOR: vendor}), FOUR, DEFAULTS)
     assert request is not None
     assert [gpu for gpu, _, _, _ in request.grants] == [1]
-    assert request.native == ()
+    assert request.passthrough == ()
 
 
 def test_mixed_mode() -> None:
     """A GPU that only the vendor's variable names stays native."""
-    request = resolve(spec({MEM: "3", DEVICES: "2", VENDOR: "0,1,2"}), FOUR, DEFAULTS)
+    request = allocate(spec({MEM: "3", DEVICES: "2", VENDOR: "0,1,2"}), FOUR, DEFAULTS)
     assert request is not None
     assert [gpu for gpu, _, _, _ in request.grants] == [2]
-    assert request.native == (0, 1)
+    assert request.passthrough == (0, 1)
     assert request.uuids == (uuid(2), uuid(0), uuid(1))
 
 
 def test_all_sliced() -> None:
     """All sliced leaves nothing native."""
-    request = resolve(spec({MEM: "3", DEVICES: "all", VENDOR: "0,1"}), FOUR, DEFAULTS)
+    request = allocate(spec({MEM: "3", DEVICES: "all", VENDOR: "0,1"}), FOUR, DEFAULTS)
     assert request is not None
     assert len(request.grants) == 4
-    assert request.native == ()
+    assert request.passthrough == ()
 
 
 @pytest.mark.parametrize("vendor", ["", "void", "none"])
@@ -154,7 +154,7 @@ def test_only_gpu(vendor: str) -> None:
 
 def test_weight_and_priority() -> None:
     """Weight and priority hold on every GPU."""
-    request = resolve(
+    request = allocate(
         spec({MEM: "3", VENDOR: "0,1", "ALIYUN_COM_GPU_SCHD_WEIGHT": "20", "ALIYUN_COM_GPU_HIGH_PRIO": "1"}),
         FOUR,
         DEFAULTS,

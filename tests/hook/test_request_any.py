@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgpu.ask import NAMES, VENDOR, VENDOR_NOTHING
-from cgpu.effective import Effective
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.request import defers, format_grants, parse_grant, resolve, wants
-from tests.hook.support import MIB, cards, uuid
+from cgpu.request.grants import format_grants, parse_grant
+from cgpu.request.spec import NAMES, VENDOR, VENDOR_NOTHING, read
+from tests.hook.support import MIB, allocate, cards, uuid, wants
 
 GPUS = cards(15109, 16130, 23028)
 numbers = st.integers(-1, 40).map(str)
@@ -62,7 +64,7 @@ hostile = st.recursive(
 
 
 @given(st.lists(entries, max_size=8), notes, nodes, rules, configs)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_any_request(
     env: list[str],
     annotations: dict[str, str],
@@ -74,24 +76,28 @@ def test_any_request(
     linux = {"devices": given_nodes, "resources": {"devices": given_rules}}
     document = {"process": {"env": env}, "annotations": annotations, "root": {"path": "/c"}, "linux": linux}
     try:
-        request = resolve(document, GPUS, config)
+        allocation = allocate(document, GPUS, config)
     except CgpuError:
         return
-    assert wants(document, config) == (request is not None)
-    if request is None:
+    assert wants(document, config) == (allocation is not None)
+    if allocation is None:
         # On a shared node only who has no GPU in any way is not sliced.
         assert not config.shared_node or _has_none(env, given_nodes, given_rules, config)
         return
-    indexes = [gpu for gpu, _, _, _ in request.grants]
+    indexes = [gpu for gpu, _, _, _ in allocation.grants]
     assert indexes
-    assert len({*indexes, *request.native}) == len(indexes) + len(request.native) == len(request.uuids)
-    for gpu, size, weight, highprio in request.grants:
+    assert (
+        len({*indexes, *allocation.passthrough})
+        == len(indexes) + len(allocation.passthrough)
+        == len(allocation.uuids)
+    )
+    for gpu, size, weight, highprio in allocation.grants:
         assert size % MIB == 0
         assert 0 < size <= min(GPUS[gpu].memtotal, (config.max_mem_container_mib or 1 << 30) * MIB)
         assert weight <= min(20, config.max_schd_weight or 20)
         assert weight >= (0 if config.allow_zero_weight else 1)
         assert highprio in (0, 1)
-    assert tuple(map(parse_grant, format_grants(request.grants))) == request.grants
+    assert tuple(map(parse_grant, format_grants(allocation.grants))) == allocation.grants
 
 
 def _has_none(
@@ -107,16 +113,19 @@ def _has_none(
     return said.get(VENDOR, "") in VENDOR_NOTHING and not noded and (not wide or config.allow_privileged)
 
 
+def _defers(document: Mapping[str, object], config: Effective) -> bool:
+    return read(document, config).defers(config)
+
+
 @given(
     st.dictionaries(
         st.sampled_from(["process", "annotations", "linux", "mounts", "root"]),
         hostile | st.dictionaries(st.just("env"), hostile),
     )
 )
-@settings(deadline=None)
 def test_any_specification(document: dict[str, object]) -> None:
     """A specification of any shape is read or refused, and nothing else happens."""
-    for question in (wants, defers):
+    for question in (wants, _defers):
         try:
             assert question(document, Effective()) in (True, False)
         except CgpuError:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cgpu import device_nodes, paths
-from cgpu.effective import Effective
+from cgpu import paths
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.request import Request, defers, is_silent, resolve, wants
-from tests.hook.support import ENV, T4, cards, spec
+from cgpu.request import device_nodes
+from cgpu.request.resolve import Allocation
+from cgpu.request.spec import read
+from tests.hook.support import ENV, T4, allocate, cards, spec, wants
 
 DEFAULT = Effective(default_memsize=1 << 30)
 SHARED = Effective(shared_node=True)
@@ -45,7 +47,7 @@ def given(devices: object = (), rules: object = (DENY,), **members: object) -> d
 
 def indexes(document: dict[str, object], config: Effective = DEFAULT, count: int = 3) -> list[int]:
     """Return the GPUs of which the default makes slices."""
-    request: Request | None = resolve(document, cards(*[T4] * count), config)
+    request: Allocation | None = allocate(document, cards(*[T4] * count), config)
     return [grant[0] for grant in request.grants] if request is not None else []
 
 
@@ -96,8 +98,8 @@ def test_numbers() -> None:
 def test_what_names_a_gpu(document: dict[str, object], expected: list[int]) -> None:
     """Each way to have a node of the driver opened counts as a name, of that card or of all."""
     assert indexes(document) == expected
-    assert defers(document, Effective())
-    assert resolve(document, cards(T4), Effective()) is None
+    assert read(document, Effective()).defers(Effective())
+    assert allocate(document, cards(T4), Effective()) is None
     with pytest.raises(CgpuError, match="a GPU without an amount, and this node has no default"):
         wants(document, SHARED)
 
@@ -119,8 +121,8 @@ def test_what_names_a_gpu(document: dict[str, object], expected: list[int]) -> N
 )
 def test_what_names_none(document: dict[str, object]) -> None:
     """Other devices, rules that are taken back, and mounts that no rule lets be opened name no GPU."""
-    assert is_silent(document, Effective())
-    assert resolve(document, cards(T4), DEFAULT) is None
+    assert read(document, Effective()).is_silent()
+    assert allocate(document, cards(T4), DEFAULT) is None
     assert not wants(document, SHARED)
 
 
@@ -173,8 +175,8 @@ def test_privileged_may_be_left_alone() -> None:
 
 def test_privilege_alone_is_silent() -> None:
     """A privileged container starts before an engine has read the configuration: it may be the installer."""
-    assert is_silent(given((), (ALL,)), Effective())
-    assert not is_silent(given((node(0),)), Effective())
+    assert read(given((), (ALL,)), Effective()).is_silent()
+    assert not read(given((node(0),)), Effective()).is_silent()
 
 
 def test_old_images_below_nvidias_runtime() -> None:
@@ -215,6 +217,6 @@ def test_old_images_with_nvidias_hook(stage: str) -> None:
 def test_wrong_types(members: dict[str, object], line: str | None) -> None:
     """A member of the wrong type refuses the container."""
     with pytest.raises(CgpuError) as caught:
-        is_silent({**spec(), **members}, Effective())
+        read({**spec(), **members}, Effective()).is_silent()
     if line is not None:
         assert str(caught.value) == line

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from cgpu.effective import Effective
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.request import resolve, wants
-from tests.hook.support import ENV, MIB, T4, cards, spec, uuid
+from tests.hook.support import ENV, MIB, T4, allocate, cards, spec, uuid, wants
 
 MEM = "ALIYUN_COM_GPU_MEM_CONTAINER"
 DEV = "ALIYUN_COM_GPU_MEM_DEV"
@@ -26,7 +25,7 @@ NAMES = "0, 1, the UUIDs that cgpu-smi --json shows, or all"
 def refusal(env: dict[str, str], config: Effective | None = None, *mib: int) -> str:
     """Return the line with which a request is refused on two T4 cards."""
     with pytest.raises(CgpuError) as caught:
-        resolve(spec(env), cards(*(mib or (T4, T4))), config or Effective())
+        allocate(spec(env), cards(*(mib or (T4, T4))), config or Effective())
     return str(caught.value)
 
 
@@ -135,7 +134,7 @@ def test_none_named() -> None:
 def test_no_gpu() -> None:
     """A node without GPUs gives no slice."""
     with pytest.raises(CgpuError, match=r"^a slice is asked for, but the engine knows no GPU: see cgpu-smi$"):
-        resolve(spec(ENV), [], Effective())
+        allocate(spec(ENV), [], Effective())
 
 
 def test_small_card() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from cgpu.effective import Effective
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.request import Request, defers, resolve, wants
-from tests.hook.support import ENV, MIB, T4, cards, spec, uuid
+from cgpu.request.resolve import Allocation
+from cgpu.request.spec import read
+from tests.hook.support import ENV, MIB, T4, allocate, cards, spec, uuid, wants
 
 NOTES = {"opencgpu.io/mem-container": "3", "opencgpu.io/mem-dev": "15"}
 VENDOR = "NVIDIA_VISIBLE_DEVICES"
@@ -17,9 +18,9 @@ ONLY_NOTES = Effective(allow_environment=False)
 
 def get(
     env: dict[str, str], notes: dict[str, str], config: Effective | None = None, *mib: int
-) -> Request | None:
+) -> Allocation | None:
     """Resolve on cards of these sizes."""
-    return resolve(spec(env, notes), cards(*(mib or (T4,))), config or Effective())
+    return allocate(spec(env, notes), cards(*(mib or (T4,))), config or Effective())
 
 
 def test_annotation_wins() -> None:
@@ -54,7 +55,7 @@ def test_environment_cannot_add_native() -> None:
     """With the GPUs from an annotation, the vendor's variable adds none."""
     request = get({VENDOR: "0,1"}, {**NOTES, "opencgpu.io/visible-devices": "1"}, None, T4, T4)
     assert request is not None
-    assert request.native == ()
+    assert request.passthrough == ()
     assert request.uuids == (uuid(1),)
 
 
@@ -63,7 +64,7 @@ def test_environment_cannot_add_native_to_a_given_amount() -> None:
     env = {VENDOR: "0,1", "ALIYUN_COM_GPU_VISIBLE_DEVICES": "1"}
     request = get(env, NOTES, None, T4, T4)
     assert request is not None
-    assert request.native == ()
+    assert request.passthrough == ()
     assert request.uuids == (uuid(1),)
 
 
@@ -133,10 +134,10 @@ CRIO = {"io.container.manager": "cri-o", "io.kubernetes.cri-o.MountPoint": "/c/1
 
 def by(
     marks: dict[str, str], env: dict[str, str], config: Effective, root: str = "/c/1/merged"
-) -> Request | None:
+) -> Allocation | None:
     """Resolve a request by annotation in the specification of an engine that leaves these marks."""
     document = spec(env, {**NOTES, **marks}, root={"path": root})
-    return resolve(document, cards(T4), config)
+    return allocate(document, cards(T4), config)
 
 
 @pytest.mark.parametrize("marks", [{}, CRIO, {"io.kubernetes.cri.container-type": "container"}])
@@ -185,9 +186,9 @@ def test_writers_by_the_nodes_word(marks: dict[str, str]) -> None:
 def test_annotations_of_unknown_writers_are_no_trusted_voice() -> None:
     """Beside them the vendor's variable adds whole GPUs, as beside an environment."""
     document = spec({VENDOR: "0,1"}, {**NOTES, **PODMAN, "opencgpu.io/visible-devices": "1"})
-    request = resolve(document, cards(T4, T4), Effective())
+    request = allocate(document, cards(T4, T4), Effective())
     assert request is not None
-    assert request.native == (0,)
+    assert request.passthrough == (0,)
 
 
 def test_empty_root_is_no_proof() -> None:
@@ -196,7 +197,7 @@ def test_empty_root_is_no_proof() -> None:
     for root in roots:
         document = spec(ENV, {**NOTES, **CRIO, "io.kubernetes.cri-o.MountPoint": ""}, root=root)
         with pytest.raises(CgpuError, match="it may come from the image"):
-            resolve(document, cards(T4), Effective())
+            allocate(document, cards(T4), Effective())
 
 
 def test_default_memsize() -> None:
@@ -231,7 +232,7 @@ def test_default_memsize_is_whole_mib() -> None:
 )
 def test_defers(env: dict[str, str], expected: bool) -> None:
     """Only a container that names a GPU and no amount depends on the tree's default."""
-    assert defers(spec(env), Effective()) is expected
+    assert read(spec(env), Effective()).defers(Effective()) is expected
 
 
 def test_forbidden_switch_off_with_default() -> None:

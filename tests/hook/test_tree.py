@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
-from cgpu.effective import Effective
+from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES, EngineDownError, Tree, check_id
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES, EngineDownError, Tree, check_id
 from tests.hook.support import CONTAINER, MIB, T4, FakeTree, uuid
 
 GRANTS = ((0, 6043 * MIB, 5, 0), (1, 100 * MIB, 1, 1))
@@ -26,16 +26,16 @@ def client(tree: FakeTree) -> Tree:
 
 
 def refused(
-    tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number: int, natives: tuple[int, ...] = ()
+    tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number: int, passthrough: tuple[int, ...] = ()
 ) -> str:
     """Return the message for a create that the engine answers with this errno."""
 
     def fail(fd: int, raw: bytes) -> int:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("cgpu.tree.os.write", fail)
+    monkeypatch.setattr("cgpu.client.tree.os.write", fail)
     with pytest.raises(CgpuError) as caught:
-        client(tree).register(CONTAINER, 4711, GRANTS, natives)
+        client(tree).register(CONTAINER, 4711, GRANTS, passthrough)
     return str(caught.value).removeprefix(f"container {CONTAINER}: ")
 
 
@@ -84,7 +84,7 @@ def test_half_a_write(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
         written.append(raw)
         return len(raw) // 2
 
-    monkeypatch.setattr("cgpu.tree.os.write", half)
+    monkeypatch.setattr("cgpu.client.tree.os.write", half)
     with pytest.raises(CgpuError, match="only a part was taken"):
         client(tree).register(CONTAINER, 4711, GRANTS)
     assert written[-1] == f"destroy id={CONTAINER}".encode()
@@ -225,7 +225,7 @@ def test_dead_mount(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> int:
         raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
 
-    monkeypatch.setattr("cgpu.tree.os.open", fail)
+    monkeypatch.setattr("cgpu.client.tree.os.open", fail)
     with pytest.raises(EngineDownError):
         client(tree).register(CONTAINER, 1, GRANTS)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cgpu.effective import Effective
+from cgpu.config.effective import Effective
 from cgpu.install.checks import (
     Wish,
     configuration,

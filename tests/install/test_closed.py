@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.effective import Effective
+from cgpu.config.effective import Effective
 from cgpu.install.checks.closed import CLOSE, closed
 from tests.install.machine import situation, tool
 

@@ -14,8 +14,9 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cgpu import config, paths
-from cgpu.effective import CLOSED
+from cgpu import paths
+from cgpu.config import load as config
+from cgpu.config.effective import CLOSED
 from cgpu.errors import CgpuError
 from cgpu.install import places
 from cgpu.install.config_command import edit
@@ -193,7 +194,7 @@ TAGS = r"(!!(bool|int|float|null|binary|timestamp|merge|value|map|seq|set|omap|p
 @given(
     word=st.one_of(st.text(), st.from_regex(TAGS + r"[0-9a-fxTZ_:.+'\"\[\]{}&*<=\\ -]{0,9}", fullmatch=True))
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_any_word(word: str) -> None:
     """Whatever stands for a value is one, or refused with one line."""
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.effective import DEFAULTS
+from cgpu.config.effective import DEFAULTS
 from cgpu.install.checks import Wish, preflight
 from cgpu.install.config_command.main import parser as config_parser
 from cgpu.install.doctor import fixes

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from cgpu import __version__
+from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.install import drain, upgrade_command, upgrade_daemon
 from cgpu.kmod.daemon import manage
 from cgpu.kmod.daemon.program import Program
-from cgpu.tree import Tree
 from tests.daemon import versions
 from tests.daemon.harness import MIB, ROOT, Daemon, Sliced
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from cgpu import __version__, apply, paths
+from cgpu import __version__, paths
+from cgpu.client.tree import Tree
+from cgpu.config import apply
 from cgpu.errors import CgpuError
 from cgpu.install import drain, upgrade_command, upgrade_module
 from cgpu.install.plans.module import AT_LOAD
 from cgpu.install.runner import TIMEOUT_S, Done
-from cgpu.tree import Tree
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("mark")]
 

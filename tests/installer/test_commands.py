@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
+from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.install import install_command, lock, uninstall_command
 from cgpu.install.places import LOCK
 from cgpu.install.runner import SystemRunner, must
 from cgpu.roots import below
-from cgpu.tree import Tree
 
 SLEEPER = "import subprocess, time; subprocess.Popen(['/bin/sleep', '60']); time.sleep(60)"
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from cgpu import __version__, paths
-from cgpu.config import check
-from cgpu.effective import Effective
+from cgpu.config.effective import Effective
+from cgpu.config.load import check
 from cgpu.errors import CgpuError
 from cgpu.install import journal
 from cgpu.install.installation import OPEN, Request, choose_engine

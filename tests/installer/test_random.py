@@ -65,7 +65,7 @@ class History:
         self.foreign[name].append(line)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEP, max_size=8))
 def test_any_history_comes_back(steps: list[Step]) -> None:
     """After any history one uninstall leaves what was there before, and what others have written since."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.device_nodes import MAJOR
+from cgpu.request.device_nodes import MAJOR
 from tests.integration.commands import Outcome
 from tests.integration.conftest import Start
 from tests.integration.engine import MIB, Engine

@@ -55,7 +55,6 @@ def run(library: Library, version: str, *, enforce: bool, phases: tuple[Phase, .
         settings=settings(
             max_examples=histories(),
             stateful_step_count=40,
-            deadline=None,
             suppress_health_check=health,
             phases=phases,
             report_multiple_bugs=False,

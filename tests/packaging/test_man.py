@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.config import SCHEMA
+from cgpu.config.load import SCHEMA
 from cgpu.hook.main import USAGE
 from cgpu.install.packaging.man import main, texts
 from cgpu.install.packaging.parsers import nested, programs, subcommands

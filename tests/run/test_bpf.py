@@ -47,7 +47,7 @@ def test_same_as_of_containers(*, shared: bool) -> None:
     ours, theirs = assemble(asked), compile_profile(asked)
 
     @given(calls)
-    @settings(max_examples=1000, deadline=None)
+    @settings(max_examples=1000)
     @example(Call(X86_64, 16, (3, 0xC020462A, 0, 0, 0, 0)))
     @example(Call(X86_64, 0x40000000 + 514, (3, 1 << 16, 0, 0, 0, 0)))
     @example(Call(I386, 90, (0, 0, 0, 1, 0, 0)))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgpu.effective import Effective
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.run.options import Options
 from cgpu.run.resolve import resolve
@@ -98,7 +98,7 @@ configs = st.builds(
 
 
 @given(st.builds(Options, st.just(COMMAND), texts, texts, texts, st.booleans()), configs)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_any_options(asked: Options, config: Effective) -> None:
     """Options give slices within cards and bounds, or are refused: never none and never more."""
     try:
@@ -107,7 +107,7 @@ def test_any_options(asked: Options, config: Effective) -> None:
         return
     indexes = [gpu for gpu, _, _, _ in request.grants]
     assert 1 <= len(set(indexes)) == len(indexes) == len(request.uuids)
-    assert request.native == ()
+    assert request.passthrough == ()
     for gpu, size, weight, highprio in request.grants:
         assert size % MIB == 0
         assert 0 < size <= min(THREE[gpu].memtotal, (config.max_mem_container_mib or 1 << 30) * MIB)

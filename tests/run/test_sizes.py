@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgpu.ask import Said
 from cgpu.errors import CgpuError
+from cgpu.request.spec import SourcedValue
 from cgpu.run.sizes import parse_sizes
 from cgpu.sizes import MIB
 
@@ -19,7 +19,7 @@ FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 def sizes(text: str) -> tuple[int, ...]:
     """Return the MiB of a value of --mem."""
-    return parse_sizes(Said("--mem", text))
+    return parse_sizes(SourcedValue("--mem", text))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgpu.effective import Effective
-from cgpu.request import Request
+from cgpu.config.effective import Effective
+from cgpu.request.resolve import Allocation
 from cgpu.runtime_config.oci_runtime.cdi import Description
 from cgpu.runtime_config.oci_runtime.edit import Node
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
@@ -21,7 +21,7 @@ OCI_RUNTIME = ROOT / "runtime_config" / "oci_runtime"
 MIB = 1 << 20
 UUID = "GPU-b084ae33-e244-0959-cd97-830000000000"
 OTHER = "GPU-b084ae33-e244-0959-cd97-830000000001"
-REQUEST = Request(((0, 6043 * MIB, 1, 0),), (), (UUID,))
+REQUEST = Allocation(((0, 6043 * MIB, 1, 0),), (), (UUID,))
 ASKING = ("ALIYUN_COM_GPU_MEM_CONTAINER=6", "ALIYUN_COM_GPU_MEM_DEV=15")
 
 JsonObject = dict[str, object]

@@ -132,7 +132,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.lists(WORDS, max_size=6))
 def test_launcher_and_python_agree(launcher: Launcher, arguments: list[str]) -> None:
     """The launcher goes past Python only where Python would start nothing or find the same bundle."""

@@ -8,13 +8,13 @@ import json
 import os
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu import paths
-from cgpu.effective import Effective
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.request import Request
+from cgpu.request.resolve import Allocation
 from cgpu.runtime_config.oci_runtime.edit import HARMLESS, HOOK_PATH, Node, edit
 from cgpu.runtime_config.oci_runtime.fields import check_spelling
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
@@ -34,7 +34,7 @@ from tests.runtime_config.support import (
 HOOK_ENV = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]
 
 
-def edited(document: JsonObject, request: Request = REQUEST, where: Node | None = None) -> JsonObject:
+def edited(document: JsonObject, request: Allocation = REQUEST, where: Node | None = None) -> JsonObject:
     """Return a copy of a spec, edited for a request."""
     result = copy.deepcopy(document)
     edit(result, "id", request, where or node())
@@ -85,7 +85,7 @@ def test_annotations_that_change_no_filter_stay() -> None:
 
 def test_hooks_of_a_slice() -> None:
     """Both hooks have an absolute path, their own environment and a timeout; the first has the grants."""
-    request = Request(((0, 6043 * MIB, 2, 1), (1, 3 * MIB, 1, 0)), (), (UUID, OTHER))
+    request = Allocation(((0, 6043 * MIB, 2, 1), (1, 3 * MIB, 1, 0)), (), (UUID, OTHER))
     grants = ["--grant", "0:6336544768:2:1", "--grant", "1:3145728:1:0"]
     common = {"path": HOOK_PATH, "env": HOOK_ENV, "timeout": 10}
     assert hooks(edited(spec(), request)) == {
@@ -195,14 +195,14 @@ def test_the_engine_gets_the_listener() -> None:
 
 def test_whole_cards_beside_slices_are_given_alike() -> None:
     """A GPU that stays whole gets its nodes as a sliced one does, and the hook registers it as such."""
-    after = edited(spec(), Request(REQUEST.grants, (1,), (UUID, OTHER)))
+    after = edited(spec(), Allocation(REQUEST.grants, (1,), (UUID, OTHER)))
     arguments = hooks(after)["prestart"][0]["args"]
     assert isinstance(arguments, list)
     assert arguments[-2:] == ["--native", "1"]
     assert isinstance(after["mounts"], list)
     assert [mount["destination"] for mount in after["mounts"]][-2:] == ["/dev/nvidia0", "/dev/nvidia1"]
     vendor = node(description(vendor=True), vendor_runtime=True)
-    both = edited(spec(), Request(REQUEST.grants, (1,), (UUID, OTHER)), vendor)
+    both = edited(spec(), Allocation(REQUEST.grants, (1,), (UUID, OTHER)), vendor)
     assert variable(both, "NVIDIA_VISIBLE_DEVICES") == [f"{UUID},{OTHER}"]
 
 
@@ -236,7 +236,6 @@ def collect(value: object) -> list[str]:
     return own + [text for key, inner in value.items() if key != "futureField" for text in collect(inner)]
 
 
-@settings(deadline=None)
 @given(UNKNOWN)
 def test_unknown_fields_are_kept(future: object) -> None:
     """A field that no one knows yet comes out as it went in, at every level."""
@@ -248,7 +247,6 @@ def test_unknown_fields_are_kept(future: object) -> None:
     assert [key for key in after if key in before] == list(before)
 
 
-@settings(deadline=None)
 @given(UNKNOWN, st.booleans(), st.booleans())
 def test_twice_is_like_once(future: object, vendor_can: bool, vendor_runs: bool) -> None:
     """Editing an edited spec changes nothing, so that a bundle can be started again."""
@@ -276,7 +274,6 @@ def test_another_spelling_of_a_known_field_is_refused(document: JsonObject, name
     assert f"the field {name} could be taken for" in str(caught.value)
 
 
-@settings(deadline=None)
 @given(UNKNOWN)
 def test_spelling_is_checked_without_failing(value: object) -> None:
     """The check of spellings survives any document."""

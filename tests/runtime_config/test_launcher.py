@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cgpu.effective import DEFAULTS, Effective
+from cgpu.config.effective import DEFAULTS, Effective
 from cgpu.errors import CgpuError
-from cgpu.request import defers, wants
+from cgpu.request.spec import read
 from cgpu.runtime_config import nvidia
 from cgpu.runtime_config.oci_runtime.lowlevel import BELOW, LOW_LEVEL, NAME
 from tests.runtime_config.support import Launcher, spec
@@ -141,7 +141,7 @@ RULES = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.lists(TRACES | st.text(), max_size=3), NOTES, RULES, RULES, st.booleans())
 def test_the_launcher_never_passes_a_request(
     launcher: Launcher,
@@ -156,7 +156,8 @@ def test_the_launcher_never_passes_a_request(
     document = spec(*variables, annotations=notes, linux=linux)
     config = Effective(default_memsize=1 << 30)
     try:
-        concerns = wants(document, config) or defers(document, config)
+        request = read(document, config)
+        concerns = request.amounts(config) is not None or request.defers(config)
     except CgpuError:
         concerns = True
     program = start(launcher, json.dumps(document, ensure_ascii=plain))
@@ -225,7 +226,7 @@ def test_settings_that_are_not_plain_go_to_python(launcher: Launcher, text: str)
     assert launcher.run("state", "id")[:2] == PYTHON
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.binary(max_size=80))
 def test_any_settings_file_is_survived(launcher: Launcher, raw: bytes) -> None:
     """No content of the settings makes the launcher fail."""

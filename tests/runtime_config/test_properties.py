@@ -7,7 +7,7 @@ import json
 from types import ModuleType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.runtime_config import containerd, docker, nvidia, podman, toml_block
@@ -63,7 +63,6 @@ def containerd_toml(draw: st.DrawFn) -> str:
     return text if version == 1 else f"version = {version}\n{text}"
 
 
-@settings(deadline=None)
 @given(daemon_json(), st.booleans())
 def test_docker(text: str, default: bool) -> None:
     """daemon.json: any layout and spelling comes back; numbers, keys and their order stay meanwhile."""
@@ -83,7 +82,6 @@ def test_docker(text: str, default: bool) -> None:
     assert docker.remove(text) == text
 
 
-@settings(deadline=None)
 @given(daemon_json(), st.booleans(), st.booleans())
 def test_docker_in_steps(text: str, first: bool, second: bool) -> None:
     """However often it is added, moved or made the default: one removal gives the first text back."""
@@ -91,7 +89,6 @@ def test_docker_in_steps(text: str, first: bool, second: bool) -> None:
     assert docker.remove(added) == text
 
 
-@settings(deadline=None)
 @given(daemon_json(), st.booleans())
 def test_docker_lets_go(text: str, default: bool) -> None:
     """What dockerd reloads before the runtime goes names runtimes and a default, neither of them ours."""
@@ -107,7 +104,6 @@ def test_docker_lets_go(text: str, default: bool) -> None:
     [(containerd, containerd_toml()), (podman, toml([], PODMAN))],
     ids=["containerd", "podman"],
 )
-@settings(deadline=None)
 @given(data=st.data(), default=st.booleans())
 def test_toml(engine: ModuleType, texts: st.SearchStrategy[str], data: st.DataObject, default: bool) -> None:
     """containerd and podman: only ours is new, twice is like once, and every character comes back."""
@@ -119,7 +115,6 @@ def test_toml(engine: ModuleType, texts: st.SearchStrategy[str], data: st.DataOb
     assert engine.remove(text) == text
 
 
-@settings(deadline=None)
 @given(toml([], NVIDIA))
 def test_nvidia(text: str) -> None:
     """NVIDIA's list gets ours in front of what was in it."""
@@ -132,7 +127,6 @@ def test_nvidia(text: str) -> None:
     assert nvidia.remove(added) == text
 
 
-@settings(deadline=None)
 @given(containerd_toml(), st.sampled_from(["\n", "# more\n", "[mine]\na = 1\n"]))
 def test_lines_that_others_append_stay(text: str, more: str) -> None:
     """What somebody adds after ours is still there, on its own line, when ours goes."""
@@ -142,7 +136,6 @@ def test_lines_that_others_append_stay(text: str, more: str) -> None:
     assert same(parse("", removed), parse("", removed))
 
 
-@settings(deadline=None)
 @given(containerd_toml())
 def test_statements(text: str) -> None:
     """Each key is found on the lines it stands on: without them it is gone, and nothing else."""

@@ -153,7 +153,7 @@ class Bench:
 
 
 @given(ops=OPS, costs=COSTS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_time_and_work_are_conserved(library: ctypes.CDLL, ops: list[Op], costs: dict[str, int]) -> None:
     """Busy, switching and idle are all time; no work is lost or comes twice; a channel's comes in order."""
     bench = Bench(library, costs)
@@ -173,7 +173,7 @@ def test_time_and_work_are_conserved(library: ctypes.CDLL, ops: list[Op], costs:
 
 
 @given(ops=OPS, costs=COSTS, cuts=st.lists(st.integers(1, 300 * US), max_size=40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_steps_of_time_do_not_matter(
     library: ctypes.CDLL, ops: list[Op], costs: dict[str, int], cuts: list[int]
 ) -> None:
@@ -199,7 +199,7 @@ def test_steps_of_time_do_not_matter(
     grains=st.lists(st.sampled_from([0, 1, 10 * US]), min_size=6, max_size=6),
     costs=COSTS,
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_slices_are_respected(
     library: ctypes.CDLL, weights: list[int], lengths: list[int], grains: list[int], costs: dict[str, int]
 ) -> None:
@@ -241,7 +241,7 @@ def joined(trace: list[Segment]) -> list[Segment]:
     off=st.lists(st.integers(1, 3 * MS), min_size=2, max_size=8),
     others=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_nobody_runs_while_disabled(
     library: ctypes.CDLL, length: int, grain: int, costs: dict[str, int], off: list[int], others: bool
 ) -> None:
@@ -271,7 +271,7 @@ def test_nobody_runs_while_disabled(
 
 
 @given(us=st.one_of(st.integers(0, 600), st.integers(0, 2**24)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_slices_are_what_the_hardware_has(library: ctypes.CDLL, us: int) -> None:
     """A slice becomes the longest the hardware has that is not above it; 0 becomes the shortest."""
     possible = {timeout << scale for timeout in range(1, 256) for scale in range(16)}

@@ -310,7 +310,6 @@ def test_random_changes_under_load(harness: Harness) -> None:
         settings=settings(
             max_examples=120,
             stateful_step_count=25,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

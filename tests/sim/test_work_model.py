@@ -188,7 +188,7 @@ class Pair:
 
 
 @given(history=HISTORY)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_engine_agrees_with_the_reference(library: ctypes.CDLL, history: History) -> None:
     """Whatever is launched and called, each tick goes to whom the reference says; kernels end in order."""
     pair = Pair(library, history)
@@ -204,7 +204,7 @@ def test_engine_agrees_with_the_reference(library: ctypes.CDLL, history: History
     counts=st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 4)).filter(any),
     slices=st.integers(1, 4),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_interleave_levels_give_the_published_numbers_of_turns(
     library: ctypes.CDLL, counts: tuple[int, int, int], slices: int
 ) -> None:

@@ -31,7 +31,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     by_gates=st.booleans(),
     members=st.lists(MEMBER, min_size=1, max_size=5),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_limits_are_what_the_scheduler_gives(
     library: ctypes.CDLL,
     *,

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
+from cgpu.client.tree import Tree
 from cgpu.smi.collect import look
-from cgpu.tree import Tree
 
 from .conftest import TRAINER
 

@@ -82,7 +82,7 @@ def test_any_bytes(given_lines: list[bytes]) -> None:
     assert error is None or is_one_line(error)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.sampled_from([CALL, OPEN, CLOSE, EXIT]),
     st.dictionaries(
@@ -107,7 +107,6 @@ def has_float(value: object) -> bool:
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(CALL)), NUMBERS), min_size=1, max_size=30))
-@settings(deadline=None)
 def test_shapes(changes: list[tuple[str, int]]) -> None:
     """What was learned of one line's shape never lets a wrong one through."""
     shapes, validator = Shapes(rules("event")), Draft202012Validator(rules("event"))

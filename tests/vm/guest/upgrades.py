@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cgpu import apply
+from cgpu.config import apply
 from cgpu.install import recover, upgrade_command, upgrade_module
 from cgpu.install.runner import TIMEOUT_S, Done, SystemRunner
 

@@ -17,8 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from cgpu.effective import Effective
-    from cgpu.grants import Grant
+    from cgpu.config.effective import Effective
+    from cgpu.request.grants import Grant
 
 PARTLY = errno.EMSGSIZE
 MAX_NODE = 1 << 16
@@ -142,11 +142,11 @@ class Tree:
             return config
 
     def register(
-        self, container: str, pid: int, grants: Sequence[Grant], natives: Sequence[int] = ()
+        self, container: str, pid: int, grants: Sequence[Grant], passthrough: Sequence[int] = ()
     ) -> None:
         """Register a container on all GPUs of its grants, or on none. pid is its init process.
 
-        natives: GPUs that it has whole besides.
+        passthrough: GPUs that it has whole besides.
 
         The message of the CgpuError says what is left where the node has too little.
         """
@@ -157,21 +157,21 @@ class Tree:
                 "upgraded; if nobody does that: cgpu doctor --fix"
             )
         slices = " ".join(f"gpu={gpu}:{size}:{weight}:{high}" for gpu, size, weight, high in grants)
-        whole = "".join(f" native={gpu}" for gpu in natives)
+        whole = "".join(f" native={gpu}" for gpu in passthrough)
         line = f"create id={container} pid={pid} {slices}{whole}"
         if len(line) > MAX_CONTROL:
             raise CgpuError(f"container {container}: its request takes {len(line)} bytes, 4096 are accepted")
         try:
             self._write(self._join(("inst_ctl",)), line)
         except OSError as error:
-            from cgpu.refusal import explain
+            from cgpu.client.registration_error import explain
 
             if error.errno in DOWN and not self._is_up():
                 raise self._down() from error
             if error.errno in (errno.EIO, PARTLY):
                 # Nobody knows what the engine made of it.
                 self._forget(container)
-            raise CgpuError(explain(self, container, pid, grants, natives, error)) from error
+            raise CgpuError(explain(self, container, pid, grants, passthrough, error)) from error
 
     def destroy(self, container: str) -> None:
         """Remove a container's registration; nothing happens when there is none."""

@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgpu import __version__, effective, paths
+from cgpu import __version__, paths
 from cgpu.arguments import Parser
-from cgpu.config import load, write_effective
+from cgpu.client.tree import EngineDownError, Tree
+from cgpu.config import effective
+from cgpu.config.load import load, write_effective
 from cgpu.errors import CgpuError
-from cgpu.tree import EngineDownError, Tree
 
 if TYPE_CHECKING:
-    from cgpu.effective import Effective
+    from cgpu.config.effective import Effective
 
 # Keys by where the module has them.
 ROOT_KEYS = ("default_memsize",)

@@ -17,8 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cgpu.effective import Effective
-    from cgpu.tree import Gpu
+    from cgpu.client.tree import Gpu
+    from cgpu.config.effective import Effective
 
 # Linux, Documentation/admin-guide/devices.txt; the driver's other numbers are those of the day.
 MAJOR = 195

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from cgpu.errors import CgpuError, show
-from cgpu.schema.request_validator import check
+from cgpu.request.validate import expected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cgpu.device_nodes import Named
-    from cgpu.effective import Effective
+    from cgpu.config.effective import Effective
+    from cgpu.request.device_nodes import Named
 
 PREFIX = "opencgpu.io/"
 VENDOR = "NVIDIA_VISIBLE_DEVICES"
@@ -27,8 +27,6 @@ NAMES = {
     "highprio": ("ALIYUN_COM_GPU_HIGH_PRIO", PREFIX + "high-prio"),
     "disable": ("CGPU_DISABLE", PREFIX + "disable"),
 }
-VARIABLES = frozenset(names[0] for names in NAMES.values())
-ANNOTATIONS = frozenset(names[1] for names in NAMES.values())
 MIG_REFUSED = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
 # A pod's sandbox carries the annotations of its pod, but runs only the pause program.
 SANDBOX = ("io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType")
@@ -40,75 +38,52 @@ CRIO_ROOT = "io.kubernetes.cri-o.MountPoint"
 FORBIDDEN = "slicing cannot be switched off on this node (allow_disable: false in /etc/cgpu/config.yaml)"
 
 
-class Said:
-    """One value, with the name it goes by in messages and whether it is known not to be the image's."""
+class SourcedValue:
+    """One value, with the name of its source for messages; trusted: it is known not to be the image's."""
 
-    __slots__ = ("label", "text", "trusted")
+    __slots__ = ("source", "text", "trusted")
 
-    def __init__(self, label: str, text: str, *, trusted: bool = False) -> None:
+    def __init__(self, source: str, text: str, *, trusted: bool = False) -> None:
         """Keep the three."""
-        self.label = label
+        self.source = source
         self.text = text
         self.trusted = trusted
 
     def refuse(self, why: str) -> CgpuError:
-        """Return the error for this value: name, value, what is wrong or accepted."""
-        return CgpuError(f"{self.label}={show(self.text)}: {why}")
+        """Return the error for this value: name, value, what is wrong or expected."""
+        return CgpuError(f"{self.source}={show(self.text)}: {why}")
 
 
-class Ask:
-    """All that a container said; None where it said nothing. nodes: what of the driver its nodes give."""
+class Request:
+    """All that a container asks for; None where it says nothing. Treat it as read-only.
 
-    __slots__ = (
-        "container",
-        "dev",
-        "devices",
-        "disable",
-        "highprio",
-        "nodes",
-        "sandbox",
-        "vendor",
-        "weight",
-    )
+    vendor: the value of NVIDIA_VISIBLE_DEVICES. nodes: what else gives it GPUs. sandbox: whether it is that
+    of a pod.
+    """
 
-    container: Said | None
-    dev: Said | None
-    devices: Said | None
-    disable: Said | None
-    highprio: Said | None
-    weight: Said | None
+    __slots__ = (*NAMES, "nodes", "sandbox", "vendor")
+
+    container: SourcedValue | None
+    dev: SourcedValue | None
+    devices: SourcedValue | None
+    weight: SourcedValue | None
+    highprio: SourcedValue | None
+    disable: SourcedValue | None
 
     def __init__(
         self,
-        environment: Mapping[str, str],
-        annotations: Mapping[str, str],
-        config: Effective,
+        values: Mapping[str, SourcedValue | None],
         *,
-        known: bool = True,
+        vendor: str = "",
         nodes: Named | None = None,
+        sandbox: bool = False,
     ) -> None:
-        """Choose between environment and annotations. Raises CgpuError for a value of the wrong form.
-
-        known: whether the annotations are those of who started the container, and not of the image.
-        """
-        counted = {name: environment[name] for name in environment if name in VARIABLES}
-        if not config.allow_environment:
-            counted = {}
-        notes = {name: annotations[name] for name in annotations if name in ANNOTATIONS}
-        _refuse_malformed(counted, notes)
-        self.sandbox = any(annotations.get(name) == "sandbox" for name in SANDBOX)
-        if not known:
-            _refuse_unknown(counted, notes, config)
-        elif self.sandbox:
-            notes = {}
-        for key, (variable, annotation) in NAMES.items():
-            setattr(self, key, _pick(variable, counted, annotation, notes, known=known))
-        # Who sets the amount by annotation means it: the environment must not enlarge it or switch it off.
-        if self.container is not None and self.container.trusted:
-            self.dev = _only_trusted(self.dev)
-            self.disable = _only_trusted(self.disable)
-        self.vendor = environment.get(VENDOR, "")
+        """Keep all; values go by the keys of NAMES."""
+        for key in NAMES:
+            setattr(self, key, values.get(key))
+        self.vendor = vendor
         self.nodes = nodes
+        self.sandbox = sandbox
 
     def amounts(self, config: Effective) -> tuple[int, ...] | None:
         """Return the numbers of MEM_CONTAINER, () for the node's default, None for: not sliced.
@@ -137,30 +112,40 @@ class Ask:
             )
         return () if config.default_memsize else None
 
+    def defers(self, config: Effective) -> bool:
+        """Return whether only the node's default_memsize decides if the container is sliced.
+
+        Such a container names a GPU and no amount. Ask the tree then: `config = Tree(...).refresh(config)`.
+        """
+        return self.container is None and self.amounts(config.replace(default_memsize=1)) is not None
+
     def is_silent(self) -> bool:
         """Return whether nothing is said of GPUs at all. The rights of a privileged one say nothing."""
         named = self.nodes is not None and not self.nodes.by_privilege
-        return not (named or self._said()) and all(getattr(self, key) is None for key in NAMES)
+        return not (named or self._by_variable()) and all(getattr(self, key) is None for key in NAMES)
 
-    def naming(self) -> Said | None:
+    def naming(self) -> SourcedValue | None:
         """Return what names a GPU; None where nothing does."""
-        said = self._said()
-        if said is None and self.nodes is not None:
-            return Said(self.nodes.label, self.nodes.text)
-        return said
+        named = self._by_variable()
+        if named is None and self.nodes is not None:
+            return SourcedValue(self.nodes.label, self.nodes.text)
+        return named
 
-    def _said(self) -> Said | None:
+    def _by_variable(self) -> SourcedValue | None:
         if self.devices is None and self.vendor not in VENDOR_NOTHING:
-            return Said(VENDOR, self.vendor)
+            return SourcedValue(VENDOR, self.vendor)
         return self.devices
 
 
-def read(spec: Mapping[str, object], config: Effective) -> Ask:
+def read(spec: Mapping[str, object], config: Effective) -> Request:
     """Read what a config.json asks for. Raises CgpuError for anything malformed."""
     annotations = _annotations(spec)
     environment = _environment(spec)
     known = _is_known(spec, annotations, config)
-    return Ask(environment, annotations, config, known=known, nodes=_nodes(spec, environment, config))
+    sandbox = any(annotations.get(name) == "sandbox" for name in SANDBOX)
+    values = _values(environment, annotations, config, known=known, sandbox=sandbox)
+    nodes = _nodes(spec, environment, config)
+    return Request(values, vendor=environment.get(VENDOR, ""), nodes=nodes, sandbox=sandbox)
 
 
 def mig_device(text: str) -> bool:
@@ -222,52 +207,81 @@ def _is_known(spec: Mapping[str, object], annotations: Mapping[str, str], config
 def _nodes(spec: Mapping[str, object], environment: dict[str, str], config: Effective) -> Named | None:
     if not any(spec.get(member) for member in ("linux", "mounts", "annotations", "hooks")):
         return None
-    from cgpu.device_nodes import find
+    from cgpu.request.device_nodes import find
 
     version, required = (environment.get(name) for name in LEGACY)
     return find(spec, config, legacy=bool(version) and not required and VENDOR not in environment)
 
 
-def _refuse_unknown(counted: Mapping[str, str], notes: Mapping[str, str], config: Effective) -> None:
+def _values(
+    environment: Mapping[str, str],
+    annotations: Mapping[str, str],
+    config: Effective,
+    *,
+    known: bool,
+    sandbox: bool,
+) -> dict[str, SourcedValue | None]:
+    """Choose between environment and annotations. Raises CgpuError for a value of the wrong form.
+
+    known: whether the annotations are those of who started the container, and not of the image.
+    """
+    counted = environment if config.allow_environment else {}
+    by_variable = {key: _value(names[0], names[0], key, counted) for key, names in NAMES.items()}
+    by_annotation = {
+        key: _value(f"annotation {names[1]}", names[1], key, annotations, trusted=known)
+        for key, names in NAMES.items()
+    }
+    if not known:
+        _refuse_unknown(by_variable, by_annotation, config)
+    elif sandbox:
+        by_annotation = {}
+    values = {key: by_annotation.get(key) or by_variable[key] for key in NAMES}
+    # Who sets the amount by annotation means it: the environment must not enlarge it or switch it off.
+    amount = values["container"]
+    if amount is not None and amount.trusted:
+        values["dev"] = _only_trusted(values["dev"])
+        values["disable"] = _only_trusted(values["disable"])
+    return values
+
+
+def _value(
+    source: str, name: str, key: str, texts: Mapping[str, str], *, trusted: bool = False
+) -> SourcedValue | None:
+    """Return the value of a name, None without one; an empty one is none. Raises CgpuError."""
+    if name not in texts:
+        return None
+    text = texts[name]
+    wanted = expected(key, text)
+    if wanted is not None:
+        if key == "devices" and mig_device(str(text)):
+            wanted = MIG_REFUSED
+        raise CgpuError(f"{source}={show(text)}: {wanted}")
+    return SourcedValue(source, text, trusted=trusted) if text else None
+
+
+def _refuse_unknown(
+    by_variable: Mapping[str, SourcedValue | None],
+    by_annotation: Mapping[str, SourcedValue | None],
+    config: Effective,
+) -> None:
     """Refuse annotations that may be the image's beside, or in the place of, words that count more."""
-    said = next((name for name, value in notes.items() if value), None)
-    if said is None:
+    annotated = next(filter(None, by_annotation.values()), None)
+    if annotated is None:
         return
-    other = next((name for name, value in counted.items() if value), None)
+    other = next(filter(None, by_variable.values()), None)
     if other is None and config.allow_environment:
         return
-    why = f"{other} is set too" if other is not None else "allow_environment is false"
-    raise Said(f"annotation {said}", notes[said]).refuse(
+    why = f"{other.source} is set too" if other is not None else "allow_environment is false"
+    raise annotated.refuse(
         f"it may come from the image, and {why}; accepted where trust_annotations: always (podman from 4.6 "
         "on copies none of an image)"
     )
 
 
-def _refuse_malformed(environment: dict[str, str], annotations: dict[str, str]) -> None:
-    problem = check({"environment": environment, "annotations": annotations})
-    if problem is not None:
-        section, name, value, accepted = problem
-        label = name if section == "environment" else f"annotation {name}"
-        if name in NAMES["devices"] and mig_device(str(value)):
-            accepted = MIG_REFUSED
-        raise CgpuError(f"{label}={show(value)}: {accepted}")
+def _only_trusted(value: SourcedValue | None) -> SourcedValue | None:
+    return value if value is not None and value.trusted else None
 
 
-def _pick(
-    variable: str, environment: dict[str, str], annotation: str, notes: dict[str, str], *, known: bool
-) -> Said | None:
-    # An empty value is the same as none.
-    if notes.get(annotation):
-        return Said(f"annotation {annotation}", notes[annotation], trusted=known)
-    if environment.get(variable):
-        return Said(variable, environment[variable])
-    return None
-
-
-def _only_trusted(said: Said | None) -> Said | None:
-    return said if said is not None and said.trusted else None
-
-
-def _may_switch_off(said: Said, config: Effective) -> None:
+def _may_switch_off(value: SourcedValue, config: Effective) -> None:
     if not config.allow_disable:
-        raise said.refuse(FORBIDDEN)
+        raise value.refuse(FORBIDDEN)

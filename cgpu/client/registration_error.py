@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from cgpu.grants import Grant
-    from cgpu.tree import Tree
+    from cgpu.client.tree import Tree
+    from cgpu.request.grants import Grant
 
 MIB = 1 << 20
 FREE_ONE = "ask for less, or stop a container (cgpu-smi lists them)"
@@ -23,23 +23,23 @@ def explain(
     container: str,
     pid: int,
     grants: Sequence[Grant],
-    natives: Sequence[int],
+    passthrough: Sequence[int],
     error: OSError,
 ) -> str:
     """Return the message for an errno of a create. Never raises: figures that cannot be read are left out."""
     try:
-        why = _from_figures(tree, container, grants, natives, error.errno or 0)
+        why = _from_figures(tree, container, grants, passthrough, error.errno or 0)
     except CgpuError:
         why = None
-    return f"container {container}: " + (why or _general(tree, pid, grants, natives, error))
+    return f"container {container}: " + (why or _general(tree, pid, grants, passthrough, error))
 
 
 def _from_figures(
-    tree: Tree, container: str, grants: Sequence[Grant], natives: Sequence[int], number: int
+    tree: Tree, container: str, grants: Sequence[Grant], passthrough: Sequence[int], number: int
 ) -> str | None:
     if number == errno.ENOMEM:
         return _first(_no_memory(tree, gpu, size) for gpu, size, _, _ in grants) or _first(
-            _has_slices(tree, gpu) for gpu in natives
+            _has_slices(tree, gpu) for gpu in passthrough
         )
     reasons: dict[int, Callable[[int, int], str | None]] = {
         errno.EOPNOTSUPP: lambda gpu, _: _in_mig_mode(tree, gpu),
@@ -52,15 +52,15 @@ def _from_figures(
         return _first(_taken(tree, gpu.index, container) for gpu in tree.gpus())
     if number == errno.ENOENT:
         present = [gpu.index for gpu in tree.gpus()]
-        missing = [gpu for gpu in _all(grants, natives) if gpu not in present]
+        missing = [gpu for gpu in _all(grants, passthrough) if gpu not in present]
         return (
             f"there is no GPU {missing[0]}; accepted are {', '.join(map(str, present))}" if missing else None
         )
     return None
 
 
-def _all(grants: Sequence[Grant], natives: Sequence[int]) -> list[int]:
-    return [*(gpu for gpu, _, _, _ in grants), *natives]
+def _all(grants: Sequence[Grant], passthrough: Sequence[int]) -> list[int]:
+    return [*(gpu for gpu, _, _, _ in grants), *passthrough]
 
 
 def _first(reasons: Iterable[str | None]) -> str | None:
@@ -144,8 +144,10 @@ def directory_of(container: str) -> str:
     return container[:12] if short else container
 
 
-def _general(tree: Tree, pid: int, grants: Sequence[Grant], natives: Sequence[int], error: OSError) -> str:
-    gpus = ", ".join(map(str, _all(grants, natives)))
+def _general(
+    tree: Tree, pid: int, grants: Sequence[Grant], passthrough: Sequence[int], error: OSError
+) -> str:
+    gpus = ", ".join(map(str, _all(grants, passthrough)))
     texts = {
         errno.ENOMEM: f"more memory of GPU {gpus} asked for than is not promised to others; {FREE_ONE}",
         errno.EDQUOT: f"more weight of GPU {gpus} asked for than is left; {FREE_ONE}",

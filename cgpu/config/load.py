@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node's configuration: /etc/cgpu/config.yaml, checked against its schema.
 
-For the engine and the tools. Programs that must start fast read what the engine wrote, by cgpu.effective.
+For the engine and the tools. Programs that must start fast read what the engine wrote (effective.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from cgpu import paths
-from cgpu.effective import CLOSED, Effective
+from cgpu.config.effective import CLOSED, Effective
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.replace import replace_text
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from jsonschema.exceptions import ValidationError
 
-SCHEMA = Path(__file__).resolve().parent / "schema" / "config.schema.json"
+SCHEMA = Path(__file__).resolve().parent / "schema.json"
 MAX_BYTES = 1 << 20
 MAX_BITS = 128
 # PyYAML raises more than its own: for a tag whose value does not fit, a date that is none, depth without end.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Value = bool | int | str | None
 
-# Names, defaults and types, in the order of cgpu/schema/config.schema.json; a test compares the two.
+# Names, defaults and types, in the order of cgpu/config/schema.json; a test compares the two.
 DEFAULTS: dict[str, Value] = {
     "tree": None,
     "low_level_runtime": None,
