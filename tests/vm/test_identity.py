@@ -62,7 +62,7 @@ REMOVE = 'for group; do [ ! -d "$group" ] || rmdir "$group"; done'
 def nodes(machine: Machine, boot: Boot, standin: Path, module: Path) -> Iterator[Callable[[str], SlicedNode]]:
     """Return nodes by their layout of cgroups."""
     machines = {"v2": machine}
-    machines |= {layout: boot(cgroup=layout, wait=False, memory=1024) for layout in LAYOUTS[1:]}
+    machines |= {layout: boot(cgroup=layout, wait=False) for layout in LAYOUTS[1:]}
     ready: dict[str, SlicedNode] = {}
 
     def node(layout: str) -> SlicedNode:

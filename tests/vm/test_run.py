@@ -66,7 +66,7 @@ def assert_nothing_left(machine: Machine) -> None:
 def nodes(machine: Machine, boot: Boot, standin: Path, module: Path) -> Iterator[Callable[[str], Machine]]:
     """Return machines with driver and engine by their layout of cgroups."""
     machines = {"v2": machine}
-    machines |= {layout: boot(cgroup=layout, wait=False, memory=1024) for layout in LAYOUTS[1:]}
+    machines |= {layout: boot(cgroup=layout, wait=False) for layout in LAYOUTS[1:]}
     ready: list[Machine] = []
 
     def node(layout: str) -> Machine:
