@@ -36,33 +36,15 @@ static bool nodes_may_open(const struct inode *inode, const struct km_identity *
 	return granted;
 }
 
-/* The driver's own open, which the probe lets through. */
-static __nocfi int nodes_run_open(struct inode *inode, struct file *file)
-{
-	int (*original)(struct inode *, struct file *) = (void *)km_probe_open.original;
-	struct km_record *record = km_record_begin();
-	int err;
-
-	if (!record)
-		return -ENOMEM;
-	err = original(inode, file);
-	km_record_end(record);
-	return err;
-}
-
-static int nodes_open_contained(struct inode *inode, struct file *file, const struct km_identity *identity)
-{
-	return nodes_may_open(inode, identity) ? km_openers_open(nodes_run_open, inode, file) : -EPERM;
-}
-
 /* chrdev_open(): a character device is opened, by whatever name. */
 static int nodes_open(struct inode *inode, struct file *file)
 {
 	struct km_identity identity;
 	int err = km_identity_find(&identity);
 
-	if (err >= 0)
-		err = err ? nodes_open_contained(inode, file, &identity) : nodes_run_open(inode, file);
+	if (err > 0 && !nodes_may_open(inode, &identity))
+		err = -EPERM;
+	err = km_openers_open(&km_probe_open, err, inode, file);
 	km_probe_leave();
 	return err;
 }

@@ -59,17 +59,38 @@ static void opened_add(struct opened *opened, const struct file *file)
 	raw_spin_unlock_irqrestore(&opened_lock, flags);
 }
 
+/* A driver's own open, which a probe lets through. */
+static __nocfi int opened_run(const struct km_probe *probe, struct inode *inode, struct file *file)
+{
+	int (*original)(struct inode *, struct file *) = (void *)probe->original;
+	struct km_record *record = km_record_begin();
+	int err;
+
+	if (!record)
+		return -ENOMEM;
+	err = original(inode, file);
+	km_record_end(record);
+	return err;
+}
+
 /* Nobody has the file before this returns, so no call on it comes too early. */
-int km_openers_open(int (*open)(struct inode *inode, struct file *file), struct inode *inode, struct file *file)
+static int opened_run_noted(const struct km_probe *probe, struct inode *inode, struct file *file)
 {
 	struct opened *opened = kmalloc(sizeof(*opened), GFP_KERNEL_ACCOUNT);
-	int err = opened ? open(inode, file) : -ENOMEM;
+	int err = opened ? opened_run(probe, inode, file) : -ENOMEM;
 
 	if (err == 0)
 		opened_add(opened, file);
 	else
 		kfree(opened);
 	return err;
+}
+
+int km_openers_open(const struct km_probe *probe, int found, struct inode *inode, struct file *file)
+{
+	if (found < 0)
+		return found;
+	return found ? opened_run_noted(probe, inode, file) : opened_run(probe, inode, file);
 }
 
 /* Its last reference is gone. Any context. */
@@ -122,6 +143,16 @@ static bool openers_may_call(void)
 	return false;
 }
 
+static __nocfi long openers_run_ioctl(
+	const struct km_probe *probe, struct file *file, unsigned int command, unsigned long argument)
+{
+	long (*original)(struct file *, unsigned int, unsigned long) = (void *)probe->original;
+	long result = openers_may_call() ? original(file, command, argument) : -EPERM;
+
+	km_probe_leave();
+	return result;
+}
+
 /* --- nvidia --- */
 
 static bool opened_close_wants(struct pt_regs *regs)
@@ -147,13 +178,9 @@ static bool second_is_opened(struct pt_regs *regs)
 NOKPROBE_SYMBOL(second_is_opened);
 
 /* nvidia_unlocked_ioctl(), since 545. */
-static __nocfi long opened_ioctl(struct file *file, unsigned int command, unsigned long argument)
+static long opened_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
-	long (*original)(struct file *, unsigned int, unsigned long) = (void *)km_probe_opened_ioctl.original;
-	long result = openers_may_call() ? original(file, command, argument) : -EPERM;
-
-	km_probe_leave();
-	return result;
+	return openers_run_ioctl(&km_probe_opened_ioctl, file, command, argument);
 }
 
 /* nvidia_ioctl(), up to 535: what its callers have in common. */
@@ -188,39 +215,20 @@ struct km_probe km_probe_opened_close = {
 
 /* --- nvidia_uvm --- */
 
-static __nocfi int uvm_run_open(struct inode *inode, struct file *file)
-{
-	int (*original)(struct inode *, struct file *) = (void *)km_probe_uvm_open.original;
-	struct km_record *record = km_record_begin();
-	int err;
-
-	if (!record)
-		return -ENOMEM;
-	err = original(inode, file);
-	km_record_end(record);
-	return err;
-}
-
 /* uvm_open_entry() */
 static int uvm_open(struct inode *inode, struct file *file)
 {
 	struct km_identity identity;
-	int err = km_identity_find(&identity);
+	int err = km_openers_open(&km_probe_uvm_open, km_identity_find(&identity), inode, file);
 
-	if (err >= 0)
-		err = err ? km_openers_open(uvm_run_open, inode, file) : uvm_run_open(inode, file);
 	km_probe_leave();
 	return err;
 }
 
 /* uvm_unlocked_ioctl_entry() */
-static __nocfi long uvm_ioctl(struct file *file, unsigned int command, unsigned long argument)
+static long uvm_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
-	long (*original)(struct file *, unsigned int, unsigned long) = (void *)km_probe_uvm_ioctl.original;
-	long result = openers_may_call() ? original(file, command, argument) : -EPERM;
-
-	km_probe_leave();
-	return result;
+	return openers_run_ioctl(&km_probe_uvm_ioctl, file, command, argument);
 }
 
 /* uvm_mmap_entry(): managed memory */

@@ -8,8 +8,9 @@
 struct file;
 struct inode;
 
-/* Run a driver's open() for a container's task, and note the file. -ENOMEM. */
-int km_openers_open(int (*open)(struct inode *inode, struct file *file), struct inode *inode, struct file *file);
+/* Run the open() that a probe was put on, and note the file where the task is in a container. found: what
+ * km_identity_find() said of the task, or the error with which the call ends. */
+int km_openers_open(const struct km_probe *probe, int found, struct inode *inode, struct file *file);
 /* The probes of nvidia, under the names that the loaded version has; before they are attached. */
 void km_openers_choose(void);
 /* The driver is gone, or goes. */
