@@ -80,7 +80,7 @@ static void watch_work(struct shares *shares)
 			member->served = now;
 		}
 		if (has != member->has_work && member->here && shares->setup.tells) {
-			cgpu_sched_work(&shares->sched, slot, has, now);
+			cgpu_sched_process(&shares->sched, slot, has, now);
 			shares->changed = true;
 		}
 		member->has_work = has;

@@ -28,7 +28,7 @@ struct shares_setup {
 	struct cgpu_sched_settings settings;
 	struct work_setup card;
 	uint32_t levers; /* 0: nothing is done with the card, which is native scheduling */
-	uint32_t tells; /* the scheduler is told when a container's work begins and ends */
+	uint32_t tells; /* a container takes part while it has work, as if its processes came with it and went */
 };
 
 struct shares_case {
@@ -82,7 +82,7 @@ void shares_advance(struct shares *shares, uint64_t until);
 void shares_figures(const struct shares *shares, uint32_t slot, struct shares_figures *figures);
 /* ns that it ran on in other's turns and has not paid back. */
 uint64_t shares_owed(const struct shares *shares, uint32_t slot);
-/* cgpu_sched_round() */
+/* How long the low class takes at present until each slot has had its turn, if the high class is idle. */
 uint64_t shares_round(const struct shares *shares);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "inside.h"
+#include "sched_turn.h"
 
 struct shares *shares_open(const struct shares_setup *setup)
 {
@@ -67,10 +68,8 @@ int shares_join(struct shares *shares, uint32_t slot, const struct shares_contai
 		shares_leave(shares, slot);
 		return -1;
 	}
-	if (container->groups)
+	if (container->groups && !shares->setup.tells)
 		cgpu_sched_process(&shares->sched, slot, 1, now);
-	if (shares->setup.tells)
-		cgpu_sched_work(&shares->sched, slot, 0, now);
 	return 0;
 }
 
@@ -151,5 +150,8 @@ uint64_t shares_owed(const struct shares *shares, uint32_t slot)
 
 uint64_t shares_round(const struct shares *shares)
 {
-	return cgpu_sched_round(&shares->sched);
+	struct cgpu_sched_plans plans;
+
+	core_sched_plan(&shares->sched, &plans);
+	return plans.of[CGPU_SCHED_LOW].units * shares->sched.settings.slice;
 }

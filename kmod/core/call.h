@@ -181,8 +181,7 @@ void core_end_root(struct core_frame *frame);
 
 /* --- call_sched.c: what divides GPU time --- */
 
-/* Whether a control is about that. */
-int core_control_schedules(u32 command);
+/* Others go on to core_begin_naming(). */
 enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command);
 /* A control's own parameters of a known size, copied in. As core_segment(); *verdict is set where it is not 0. */
 int core_control_params(struct core_frame *frame, u32 bytes, enum cgpu_verdict *verdict);

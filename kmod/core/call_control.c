@@ -120,8 +120,7 @@ static enum cgpu_verdict judge(struct core_frame *frame, u32 command)
 		/* The driver's own limits on cgroups, which it lets whoever may administrate the machine set. */
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	default:
-		return core_control_schedules(command) ? core_begin_sched(frame, command) :
-							 core_begin_naming(frame, command);
+		return core_begin_sched(frame, command);
 	}
 }
 

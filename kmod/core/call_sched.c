@@ -6,46 +6,6 @@
 #include "call.h"
 #include "sched.h"
 
-int core_control_schedules(u32 command)
-{
-	switch (command) {
-	case NVA06C_CTRL_CMD_SET_TIMESLICE:
-	case NVA06C_CTRL_CMD_BIND:
-	case NVA06F_CTRL_CMD_BIND:
-	case NVA16F_CTRL_CMD_BIND:
-	case NVA26F_CTRL_CMD_BIND:
-	case NVB06F_CTRL_CMD_BIND:
-	case NVC06F_CTRL_CMD_BIND:
-	case NVC36F_CTRL_CMD_BIND:
-	case NVA06C_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NVA06F_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NVA16F_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NVA26F_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NVB06F_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NVC06F_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NVC36F_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG:
-	case NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL:
-	case NVA06C_CTRL_CMD_MAKE_REALTIME:
-	case NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL:
-	case NVA06F_CTRL_CMD_RESTART_RUNLIST:
-	case NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES:
-	case NV0080_CTRL_CMD_FIFO_STOP_RUNLIST:
-	case NV0080_CTRL_CMD_FIFO_START_RUNLIST:
-	case NV2080_CTRL_CMD_GPU_SET_COMPUTE_POLICY_CONFIG:
-	case NV2080_CTRL_CMD_FIFO_CONFIG_CTXSW_TIMEOUT:
-	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS:
-	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION:
-	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION_V2:
-	case NV2080_CTRL_CMD_FIFO_DISABLE_USERMODE_CHANNELS:
-	case NV2080_CTRL_CMD_FIFO_OBJSCHED_SET_STATE:
-	case NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY:
-		return 1;
-	default:
-		return 0;
-	}
-}
-
 /* The object that a control is about; CORE_NONE: none on record. */
 static u32 subject(struct core_frame *frame)
 {
@@ -211,16 +171,27 @@ void core_rewrite_policy(struct core_frame *frame)
 	}
 }
 
-enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command)
+static enum cgpu_verdict refuse(struct core_frame *frame)
+{
+	return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+}
+
+static int is_of_whole_card(struct core_frame *frame)
 {
 	u32 object = subject(frame);
 
-	/* Who has the card whole divides its time as it likes. */
-	if (object != CORE_NONE && core_is_native(frame->state, frame->state->object[object].gpu, frame->call->slot))
-		return CGPU_CONTINUE;
+	return object != CORE_NONE &&
+		core_is_native(frame->state, frame->state->object[object].gpu, frame->call->slot);
+}
+
+enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command)
+{
+	enum cgpu_verdict (*begin)(struct core_frame *frame);
+
 	switch (command) {
 	case NVA06C_CTRL_CMD_SET_TIMESLICE:
-		return set_time_slice(frame);
+		begin = set_time_slice;
+		break;
 	case NVA06C_CTRL_CMD_BIND:
 	case NVA06F_CTRL_CMD_BIND:
 	case NVA16F_CTRL_CMD_BIND:
@@ -228,7 +199,8 @@ enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command)
 	case NVB06F_CTRL_CMD_BIND:
 	case NVC06F_CTRL_CMD_BIND:
 	case NVC36F_CTRL_CMD_BIND:
-		return bind(frame);
+		begin = bind;
+		break;
 	case NVA06C_CTRL_CMD_GPFIFO_SCHEDULE:
 	case NVA06F_CTRL_CMD_GPFIFO_SCHEDULE:
 	case NVA16F_CTRL_CMD_GPFIFO_SCHEDULE:
@@ -236,10 +208,31 @@ enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command)
 	case NVB06F_CTRL_CMD_GPFIFO_SCHEDULE:
 	case NVC06F_CTRL_CMD_GPFIFO_SCHEDULE:
 	case NVC36F_CTRL_CMD_GPFIFO_SCHEDULE:
-		return schedule(frame);
+		begin = schedule;
+		break;
 	case NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG:
-		return get_policy(frame);
+		begin = get_policy;
+		break;
+	case NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL:
+	case NVA06C_CTRL_CMD_MAKE_REALTIME:
+	case NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL:
+	case NVA06F_CTRL_CMD_RESTART_RUNLIST:
+	case NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES:
+	case NV0080_CTRL_CMD_FIFO_STOP_RUNLIST:
+	case NV0080_CTRL_CMD_FIFO_START_RUNLIST:
+	case NV2080_CTRL_CMD_GPU_SET_COMPUTE_POLICY_CONFIG:
+	case NV2080_CTRL_CMD_FIFO_CONFIG_CTXSW_TIMEOUT:
+	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS:
+	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION:
+	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION_V2:
+	case NV2080_CTRL_CMD_FIFO_DISABLE_USERMODE_CHANNELS:
+	case NV2080_CTRL_CMD_FIFO_OBJSCHED_SET_STATE:
+	case NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY:
+		begin = refuse;
+		break;
 	default:
-		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+		return core_begin_naming(frame, command);
 	}
+	/* Who has the card whole divides its time as it likes. */
+	return is_of_whole_card(frame) ? CGPU_CONTINUE : begin(frame);
 }

@@ -357,9 +357,6 @@ int cgpu_process_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu
 int cgpu_process_known(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid);
 /* Walk the RM clients of one process; *cursor starts at 0. -ENOENT at the end. */
 int cgpu_client_next(struct cgpu_core *core, s32 tgid, u32 *cursor, u32 *client);
-/* The driver's own figure for a process on a GPU, in bytes; 0 drops all its charges there. A lower
- * figure than the charges alone changes nothing: see cgpu_client_gone. */
-int cgpu_process_figure(struct cgpu_core *core, s32 tgid, u32 gpu, u64 bytes);
 /* The driver no longer knows this client: drop its objects. */
 int cgpu_client_gone(struct cgpu_core *core, s32 tgid, u32 client);
 /* Walk the clients that removed containers left behind; *cursor starts at 0. -ENOENT at the end. */

@@ -111,38 +111,6 @@ int cgpu_client_next(struct cgpu_core *core, s32 tgid, u32 *cursor, u32 *client)
 	return err;
 }
 
-/* Objects stay that decide where later memory belongs: the process may allocate again. */
-static void drop_memory(struct cgpu_state *state, u32 client, u32 gpu)
-{
-	u32 at, next;
-
-	for (at = state->client[client].first; at != CORE_NONE; at = next) {
-		const struct core_object *object = &state->object[at];
-
-		next = core_object_after(state, at);
-		/* A call that is under way settles its own record. */
-		if (object->live == CORE_LIVE && object->kind == CORE_OBJECT_MEMORY && object->gpu == gpu)
-			core_object_drop(state, at);
-	}
-}
-
-int cgpu_process_figure(struct cgpu_core *core, s32 tgid, u32 gpu, u64 bytes)
-{
-	struct cgpu_state *state = core->state;
-	int known;
-	u32 i;
-
-	core_lock(core);
-	known = core_gpu(state, gpu) != NULL;
-	for (i = core_client_of_process(state, tgid); known && bytes == 0 && i != CORE_NONE;
-		i = state->client[i].tgid_next) {
-		if (state->client[i].tgid == tgid && !core_is_holder(&state->client[i]))
-			drop_memory(state, i, gpu);
-	}
-	core_unlock(core);
-	return known ? 0 : -ENOENT;
-}
-
 int cgpu_client_gone(struct cgpu_core *core, s32 tgid, u32 client)
 {
 	struct cgpu_state *state = core->state;

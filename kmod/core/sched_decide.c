@@ -110,11 +110,3 @@ void cgpu_sched_decide(struct cgpu_sched *sched, u64 now, struct cgpu_sched_deci
 	decision->open = open_gates(sched);
 	decision->gated = decision->open != sched->plans.there || sched->contended || (sched->rounds && !sched->lone);
 }
-
-u64 cgpu_sched_round(const struct cgpu_sched *sched)
-{
-	struct cgpu_sched_plans plans;
-
-	core_sched_plan(sched, &plans);
-	return plans.of[CGPU_SCHED_LOW].units * sched->settings.slice;
-}

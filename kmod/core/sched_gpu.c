@@ -140,7 +140,6 @@ int cgpu_sched_join(struct cgpu_sched *sched, u32 slot, u32 weight, u32 highprio
 	found->joined = 1;
 	found->weight = weight;
 	found->highprio = highprio;
-	found->work = 1;
 	found->class = highprio;
 	sched->balance[slot] = 0;
 	sched->plans.made = 0;
@@ -187,18 +186,6 @@ int cgpu_sched_process(struct cgpu_sched *sched, u32 slot, u32 open, u64 now)
 		return -EINVAL;
 	core_sched_settle(sched, now);
 	found->process = open != 0;
-	sched->plans.made = 0;
-	return 0;
-}
-
-int cgpu_sched_work(struct cgpu_sched *sched, u32 slot, u32 work, u64 now)
-{
-	struct cgpu_sched_slot *found = joined(sched, slot);
-
-	if (!found)
-		return -EINVAL;
-	core_sched_settle(sched, now);
-	found->work = work != 0;
 	sched->plans.made = 0;
 	return 0;
 }

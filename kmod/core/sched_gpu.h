@@ -46,8 +46,8 @@ struct cgpu_sched_settings {
 
 struct cgpu_sched_slot {
 	u32 joined, weight, highprio;
-	u32 process; /* it has an open GPU process */
-	u32 work; /* as long as nothing else is known, who has a process has work */
+	u32 process; /* it has an open GPU process, and so takes part */
+	u32 spare;
 	u32 class; /* as of the last decision: what is reported after a change was used before it */
 	u64 granted; /* ns that it was given the card alone, less what others ran in them, more what it ran beyond them */
 	u64 ran; /* ns of GPU time, as reported */
@@ -123,8 +123,6 @@ int cgpu_sched_change(struct cgpu_sched *sched, u32 slot, u32 weight, u32 highpr
 
 /* The slot has now, or has no longer, an open GPU process. */
 int cgpu_sched_process(struct cgpu_sched *sched, u32 slot, u32 open, u64 now);
-/* The slot has work on the card or waiting for it, or none. A caller that cannot tell never says. */
-int cgpu_sched_work(struct cgpu_sched *sched, u32 slot, u32 work, u64 now);
 /*
  * GPU time that a slot has used since the caller's last report of it. To be told before the decision that follows, so that
  * it falls into the turn in which it was used. What a slot uses in another's turn is taken from its next turns, and given
@@ -146,7 +144,5 @@ int cgpu_sched_time_slices(
 	const struct cgpu_sched *sched, const u32 *groups, struct cgpu_sched_time_slice slices[CGPU_SCHED_SLOTS]);
 /* The nearest time slice that the hardware has. */
 void cgpu_sched_quantise(u64 ns, struct cgpu_sched_time_slice *slice);
-/* How long it takes at present until each slot of the low class has had its turn, if the high class is idle. */
-u64 cgpu_sched_round(const struct cgpu_sched *sched);
 
 #endif

@@ -31,7 +31,7 @@ void core_sched_plan(const struct cgpu_sched *sched, struct cgpu_sched_plans *pl
 	for (n = 0; n < CGPU_SCHED_SLOTS; n++) {
 		const struct cgpu_sched_slot *slot = &sched->slot[n];
 		struct cgpu_sched_plan *of = slot->highprio ? &plans->of[CGPU_SCHED_HIGH] : low;
-		u32 unit = units_of(policy, slot), busy = core_sched_busy(slot), held = holds && of == low;
+		u32 unit = units_of(policy, slot), busy = slot->process, held = holds && of == low;
 
 		plans->there |= slot->joined << n;
 		if (unit == 0)

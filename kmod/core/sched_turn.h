@@ -23,11 +23,6 @@ static inline int core_sched_turns(const struct cgpu_sched *sched)
 	return core_sched_holds(sched) || !sched->settings.time_slices;
 }
 
-static inline int core_sched_busy(const struct cgpu_sched_slot *slot)
-{
-	return slot->process && slot->work;
-}
-
 /* Units of a slot under the policy, whether or not it takes part; 0: it gets nothing. */
 u32 core_sched_units(const struct cgpu_sched *sched, u32 slot);
 void core_sched_plan(const struct cgpu_sched *sched, struct cgpu_sched_plans *plans);

@@ -35,7 +35,7 @@ class Slot(ctypes.Structure):
         ("weight", U32),
         ("highprio", U32),
         ("process", U32),
-        ("work", U32),
+        ("spare", U32),
         ("class", U32),
         ("granted", U64),
         ("ran", U64),
@@ -89,16 +89,15 @@ def load(path: Path) -> ctypes.CDLL:
         "leave": (U32, U64),
         "change": (U32, U32, U32, U64),
         "process": (U32, U32, U64),
-        "work": (U32, U32, U64),
         "ran": (U32, U64, U64),
         "decide": (U64, ctypes.POINTER(Decision)),
         "time_slices": (U32 * SLOTS, TimeSlice * SLOTS),
-        "round": (),
     }
     for name, types in takes.items():
         getattr(library, f"cgpu_sched_{name}").argtypes = (state, *types)
     library.cgpu_sched_quantise.argtypes = (U64, ctypes.POINTER(TimeSlice))
-    library.cgpu_sched_round.restype = U64
+    library.core_sched_plan.argtypes = (state, ctypes.POINTER(Plans))
+    library.core_sched_plan.restype = None
     return library
 
 
@@ -134,7 +133,10 @@ class Sched:
         return decision
 
     def round(self) -> int:
-        return int(self.library.cgpu_sched_round(ctypes.byref(self.state)))
+        """Return how long the low class takes until each has had its turn, if the high class is idle."""
+        plans = Plans()
+        self.library.core_sched_plan(ctypes.byref(self.state), ctypes.byref(plans))
+        return int(plans.of[0].units) * self.slice
 
     def time_slices_of(self, groups: dict[int, int]) -> dict[int, TimeSlice]:
         """Return the slices of one runlist on which slots have so many active groups."""
@@ -202,7 +204,7 @@ class Card:
 
     def tell(self, slot: int, work: bool) -> None:
         if work != self.working.get(slot, True):
-            self.sched.must("work", slot, int(work), self.now)
+            self.sched.must("process", slot, int(work), self.now)
         self.working[slot] = work
 
     def wanting(self) -> list[int]:

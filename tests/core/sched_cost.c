@@ -48,7 +48,7 @@ static double loop(struct cgpu_sched *sched)
 		now += 1000000;
 		for (n = 0; n < CGPU_SCHED_SLOTS; n++)
 			cgpu_sched_ran(sched, n, decision.open >> n & 1 ? 970000 : 1000, now);
-		cgpu_sched_work(sched, 24, i & 1, now);
+		cgpu_sched_process(sched, 24, i & 1, now);
 	}
 	return (now_ns() - begin) / ROUNDS;
 }

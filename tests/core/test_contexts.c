@@ -213,8 +213,6 @@ static void a_context_outlives_its_container(void)
 	struct bench *bench = sliced("580.142", &caller);
 
 	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
-	/* The driver's figure for a process has none of it. */
-	CHECK_EQ(cgpu_process_figure(&bench->core, 100, 0, 0), 0);
 	CHECK_EQ(charged(bench, &caller), EACH);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), EACH);

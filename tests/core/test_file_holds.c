@@ -83,7 +83,6 @@ static void it_is_neither_the_process_nor_its_managed_memory(void)
 	/* No client that the driver could be asked for. */
 	cursor = 0;
 	CHECK_EQ(cgpu_client_next(&bench->core, 100, &cursor, &client), -ENOENT);
-	CHECK_EQ(cgpu_process_figure(&bench->core, 100, 0, 0), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	bench_invariants(bench->core.state);
 	bench_free(bench);

@@ -101,7 +101,7 @@ static void every_gpu_has_room_for_all_of_it(void)
 	bench_free(bench);
 }
 
-/* The driver is not asked for such a record, which is no client of it, and its figure for a process has none of it. */
+/* The driver is not asked for such a record, which is no client of it. */
 static void the_driver_does_not_know_of_it(void)
 {
 	struct caller caller;
@@ -110,7 +110,6 @@ static void the_driver_does_not_know_of_it(void)
 
 	CHECK_EQ(set(bench, &caller, 100, MIB, 1), 0);
 	CHECK_EQ(cgpu_client_next(&bench->core, 100, &cursor, &client), -ENOENT);
-	CHECK_EQ(cgpu_process_figure(&bench->core, 100, 0, 0), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	end(bench, caller.slot, caller.generation, 101);
 	end(bench, caller.slot, caller.generation + 1, 100);

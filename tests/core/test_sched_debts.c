@@ -63,7 +63,7 @@ static void all_may_owe(void)
 	join(0, 1, 0);
 	join(1, 2, 0);
 	join(2, 1, 1);
-	CHECK_EQ(cgpu_sched_work(&sched, 2, 0, 0), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 2, 0, 0), 0);
 	cgpu_sched_decide(&sched, 0, &decision);
 	CHECK_EQ(decision.turn, 0);
 	CHECK_EQ(cgpu_sched_ran(&sched, 1, 100 * SLICE, 0), 0);
@@ -88,7 +88,7 @@ static void who_is_away_pays_off(void)
 	join(2, 1, 0);
 	turn_is(0, 0, SLICE);
 	CHECK_EQ(cgpu_sched_ran(&sched, 2, 3 * SLICE, 0), 0);
-	CHECK_EQ(cgpu_sched_work(&sched, 2, 0, 0), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 2, 0, 0), 0);
 	for (now = 0; now < 4 * SLICE; now += SLICE) {
 		cgpu_sched_decide(&sched, now, &decision);
 		CHECK_EQ(decision.open, (1u << (now / SLICE % 2)) | 4);
@@ -98,17 +98,17 @@ static void who_is_away_pays_off(void)
 	CHECK_EQ(sched.balance[2], -(s64)SLICE);
 	/* Who pauses in its turn has no more of it. */
 	CHECK_EQ(decision.turn, 0);
-	CHECK_EQ(cgpu_sched_work(&sched, 0, 0, 4 * SLICE + MS), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 0, 0, 4 * SLICE + MS), 0);
 	cgpu_sched_decide(&sched, 4 * SLICE + MS, &decision);
 	CHECK_EQ(decision.turn, 1);
-	CHECK_EQ(cgpu_sched_work(&sched, 0, 1, 4 * SLICE + MS), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 0, 1, 4 * SLICE + MS), 0);
 	cgpu_sched_decide(&sched, 4 * SLICE + MS, &decision);
 	CHECK_EQ(decision.turn, 1);
 	for (now = 6 * SLICE; now < 12 * SLICE; now += SLICE)
 		cgpu_sched_decide(&sched, now, &decision);
 	CHECK_EQ(sched.balance[2], 0);
 	/* Nobody has work: whoever starts may. */
-	CHECK_EQ(cgpu_sched_work(&sched, 0, 0, now), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 0, 0, now), 0);
 	CHECK_EQ(cgpu_sched_process(&sched, 1, 0, now), 0);
 	cgpu_sched_decide(&sched, now, &decision);
 	CHECK_EQ(decision.gated, 0);
@@ -160,7 +160,7 @@ static void classes_owe_each_other(void)
 	/* The other way round. */
 	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 0, 2 * SLICE), 0);
 	CHECK_EQ(cgpu_sched_change(&sched, 1, 1, 1, 2 * SLICE), 0);
-	CHECK_EQ(cgpu_sched_work(&sched, 1, 0, 2 * SLICE), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 1, 0, 2 * SLICE), 0);
 	cgpu_sched_decide(&sched, 2 * SLICE, &decision);
 	cgpu_sched_decide(&sched, 3 * SLICE, &decision);
 	CHECK_EQ(sched.lag, 0);
@@ -168,7 +168,7 @@ static void classes_owe_each_other(void)
 	CHECK_EQ(sched.lag, -100 * (s64)CGPU_SCHED_DEBT_MAX);
 	CHECK_EQ(cgpu_sched_ran(&sched, 1, 1, 3 * SLICE), 0);
 	CHECK_EQ(sched.lag, -100 * (s64)CGPU_SCHED_DEBT_MAX);
-	CHECK_EQ(cgpu_sched_work(&sched, 1, 1, 3 * SLICE), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 1, 1, 3 * SLICE), 0);
 	cgpu_sched_decide(&sched, 3 * SLICE + 9 * SLICE, &decision);
 	CHECK_EQ(decision.open, 1);
 }
@@ -179,7 +179,7 @@ static void alone_the_high_class_is_no_longer_behind(void)
 	join(0, 1, 1);
 	join(1, 1, 0);
 	cgpu_sched_decide(&sched, 0, &decision);
-	CHECK_EQ(cgpu_sched_work(&sched, 1, 0, SLICE), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 1, 0, SLICE), 0);
 	CHECK_EQ(sched.lag, (s64)(80 * SLICE));
 	cgpu_sched_decide(&sched, SLICE, &decision);
 	cgpu_sched_decide(&sched, 2 * SLICE, &decision);
@@ -190,7 +190,7 @@ static void alone_the_high_class_is_no_longer_behind(void)
 	CHECK_EQ(cgpu_sched_ran(&sched, 1, MS, 9 * SLICE), 0);
 	CHECK_EQ(sched.lag, 0);
 	sched.lag = 100 * (s64)CGPU_SCHED_DEBT_MAX;
-	CHECK_EQ(cgpu_sched_work(&sched, 1, 1, 9 * SLICE), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 1, 1, 9 * SLICE), 0);
 	cgpu_sched_decide(&sched, 9 * SLICE, &decision);
 	CHECK_EQ(cgpu_sched_ran(&sched, 1, SLICE, 10 * SLICE), 0);
 	CHECK_EQ(sched.lag, 100 * (s64)CGPU_SCHED_DEBT_MAX);

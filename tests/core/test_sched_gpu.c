@@ -39,7 +39,6 @@ static void slots_are_checked(void)
 	CHECK_EQ(cgpu_sched_join(&sched, 0, 1, 2, 0), -EINVAL);
 	CHECK_EQ(cgpu_sched_leave(&sched, 0, 0), -EINVAL);
 	CHECK_EQ(cgpu_sched_process(&sched, 0, 1, 0), -EINVAL);
-	CHECK_EQ(cgpu_sched_work(&sched, 0, 1, 0), -EINVAL);
 	CHECK_EQ(cgpu_sched_ran(&sched, 0, 1, 0), -EINVAL);
 	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 0, 0), -EINVAL);
 	join(24, 25, 1);
@@ -71,7 +70,6 @@ static void turns_go_round_by_weight(void)
 	start(CGPU_SCHED_WEIGHT, 0);
 	join(0, 2, 0);
 	join(9, 1, 0);
-	CHECK_EQ(cgpu_sched_round(&sched), 3 * SLICE);
 	turn_is(0, 0, 2 * SLICE);
 	turn_is(SLICE, 0, 2 * SLICE);
 	turn_is(2 * SLICE, 9, 3 * SLICE);
@@ -182,9 +180,9 @@ static void a_pause_ends_the_turn(void)
 	for (n = 0; n < 3; n++)
 		join(n, 1, 0);
 	turn_is(0, 0, SLICE);
-	CHECK_EQ(cgpu_sched_work(&sched, 0, 0, now), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 0, 0, now), 0);
 	cgpu_sched_decide(&sched, now, &decision);
-	CHECK_EQ(cgpu_sched_work(&sched, 0, 1, now), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 0, 1, now), 0);
 	/* It comes back at once, and to no more than the others have. */
 	turn_is(now, 1, now + SLICE);
 	turn_is(now + SLICE, 2, now + 2 * SLICE);
@@ -202,10 +200,10 @@ static void priority_takes_turns_where_the_card_divides(void)
 	sched.settings.prio_ratio = 20;
 	for (n = 0; n < 4; n++)
 		join(n, 1, n == 3);
-	CHECK_EQ(cgpu_sched_work(&sched, 3, 0, 0), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 3, 0, 0), 0);
 	cgpu_sched_decide(&sched, 0, &decision);
 	CHECK_EQ(decision.gated, 0);
-	CHECK_EQ(cgpu_sched_work(&sched, 3, 1, SLICE), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 3, 1, SLICE), 0);
 	for (now = SLICE; now < 16 * SLICE; now += SLICE) {
 		cgpu_sched_decide(&sched, now, &decision);
 		CHECK_EQ(decision.until, now + SLICE);
@@ -213,7 +211,7 @@ static void priority_takes_turns_where_the_card_divides(void)
 		seen += 1u << (8 * decision.turn);
 	}
 	CHECK_EQ(seen, 0x03040404);
-	CHECK_EQ(cgpu_sched_work(&sched, 3, 0, now), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 3, 0, now), 0);
 	cgpu_sched_decide(&sched, now, &decision);
 	CHECK_EQ(decision.gated, 0);
 }

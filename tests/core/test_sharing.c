@@ -131,13 +131,7 @@ static void processes_leave_all_at_once(void)
 	CHECK_EQ(cgpu_process_next(&bench->core, caller.slot, &cursor, &charge), 0);
 	CHECK(charge.tgid == 100 && charge.gpu == 0 && charge.bytes == 2 * MIB);
 	CHECK_EQ(cgpu_process_next(&bench->core, caller.slot, &cursor, &charge), -ENOENT);
-	CHECK_EQ(cgpu_process_figure(&bench->core, 100, 0, 1), 0);
-	CHECK_EQ(cgpu_process_figure(&bench->core, 101, 0, 0), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * MIB);
-	CHECK_EQ(cgpu_process_figure(&bench->core, 100, 0, 0), 0);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	/* It may go on: what it has of the driver is still known. */
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
 	for (cursor = 0; cgpu_client_next(&bench->core, 100, &cursor, &client) == 0;)
 		CHECK_EQ(cgpu_client_gone(&bench->core, 100, client), 0);
 	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), -ENOENT);
@@ -173,7 +167,6 @@ static void children_use_a_clients_memory(void)
 	bench_cuda_start(bench, &caller, 0xc1);
 	CHECK_EQ(take(bench, &child, 1, SLICE, PAGE_BIG), NV_OK);
 	CHECK_EQ(take(bench, &caller, 2, 1, 0), NV_ERR_NO_MEMORY);
-	CHECK_EQ(cgpu_process_figure(&bench->core, 101, 0, 0), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
 	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);

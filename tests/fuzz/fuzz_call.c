@@ -297,10 +297,8 @@ static void event(struct world *world)
 	struct cgpu_core *core = &world->fuzz->core;
 	u8 what = take8(world->input);
 
-	if (what % 4 == 0)
+	if (what % 4 < 2)
 		cgpu_client_gone(core, 1 + what / 4 % 3, 0xc1 + (what >> 7));
-	else if (what % 4 == 1)
-		cgpu_process_figure(core, 1 + what / 4 % 3, what >> 7, 0);
 	else if (what < 16)
 		cgpu_inst_ctl(core, "destroy id=box", 14);
 	else if (what < 64)

@@ -109,8 +109,6 @@ static void gone(struct world *world, u8 which)
 		fuzz_orphans_gone(world->fuzz);
 		break;
 	case 2:
-		cgpu_process_figure(core, 1 + which % 3, which % 4, which >> 7);
-		break;
 	case 3:
 		cgpu_client_gone(core, 1 + which % 3, 0xc1 + which % 2);
 		break;
