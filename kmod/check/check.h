@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "../sim/fields.h"
 #include "cgpu_core.h"
 
 /* No status of the driver: the call itself failed, with errno in the low bits. */
@@ -91,49 +92,6 @@ struct session {
 };
 
 typedef enum verdict (*check_fn)(struct session *session);
-
-static inline u16 get16(const u8 *data, u16 at)
-{
-	u16 value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
-static inline u32 get32(const u8 *data, u16 at)
-{
-	u32 value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
-static inline u64 get64(const u8 *data, u16 at)
-{
-	u64 value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
-/* A field that this version lacks takes nothing. */
-static inline void put16(u8 *data, u16 at, u16 value)
-{
-	if (at != NV_ABI_ABSENT)
-		memcpy(data + at, &value, sizeof(value));
-}
-
-static inline void put32(u8 *data, u16 at, u32 value)
-{
-	if (at != NV_ABI_ABSENT)
-		memcpy(data + at, &value, sizeof(value));
-}
-
-static inline void put64(u8 *data, u16 at, u64 value)
-{
-	if (at != NV_ABI_ABSENT)
-		memcpy(data + at, &value, sizeof(value));
-}
 
 /* guarded.c */
 bool guarded_make(struct guarded *guarded);

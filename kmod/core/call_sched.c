@@ -180,13 +180,12 @@ static int is_of_whole_card(struct core_frame *frame)
 {
 	u32 object = subject(frame);
 
-	return object != CORE_NONE &&
-		core_is_native(frame->state, frame->state->object[object].gpu, frame->call->slot);
+	return object != CORE_NONE && core_is_native(frame->state, frame->state->object[object].gpu, frame->call->slot);
 }
 
 enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command)
 {
-	enum cgpu_verdict (*begin)(struct core_frame *frame);
+	enum cgpu_verdict (*begin)(struct core_frame * frame);
 
 	switch (command) {
 	case NVA06C_CTRL_CMD_SET_TIMESLICE:

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "nv_abi.h"
+#include "../sim/fields.h"
 
 #define PROBE_MAX_GPUS 32u
 #define PROBE_MAX_MAPPINGS 16u
@@ -77,42 +77,6 @@ struct probe {
 	int exported;
 };
 
-static inline uint32_t get32(const uint8_t *data, uint16_t at)
-{
-	uint32_t value = 0;
-
-	if (at != NV_ABI_ABSENT)
-		memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
-static inline uint64_t get64(const uint8_t *data, uint16_t at)
-{
-	uint64_t value = 0;
-
-	if (at != NV_ABI_ABSENT)
-		memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
-static inline void put16(uint8_t *data, uint16_t at, uint16_t value)
-{
-	if (at != NV_ABI_ABSENT)
-		memcpy(data + at, &value, sizeof(value));
-}
-
-static inline void put32(uint8_t *data, uint16_t at, uint32_t value)
-{
-	if (at != NV_ABI_ABSENT)
-		memcpy(data + at, &value, sizeof(value));
-}
-
-static inline void put64(uint8_t *data, uint16_t at, uint64_t value)
-{
-	if (at != NV_ABI_ABSENT)
-		memcpy(data + at, &value, sizeof(value));
-}
-
 static inline void put_pointer(uint8_t *data, uint16_t at, const void *pointer)
 {
 	put64(data, at, (uintptr_t)pointer);
@@ -129,6 +93,8 @@ uint32_t driver_cards(const struct settings *settings, int ctl, uint32_t ids[PRO
 void session_init(struct session *session, const struct settings *settings, uint32_t gpu);
 /* Opens the nodes and makes client, device and subdevice, unless that is done. */
 uint32_t session_open(struct session *session);
+/* A client with its objects on ctl and card, which are open. */
+uint32_t session_begin(struct session *session);
 /* Frees what is held and the client, then closes. */
 void session_close(struct session *session);
 /* Closes the nodes and frees nothing by hand. */

@@ -86,26 +86,22 @@ static uint32_t device_number(struct session *session, uint32_t *number)
 	return status;
 }
 
-static uint32_t open_card(struct session *session)
+static uint32_t register_card(struct session *session)
 {
 	uint8_t data[4] = { 0 };
-	char node[16];
 
-	snprintf(node, sizeof(node), "nvidia%u", session->gpu);
-	session->card = driver_open(session->settings, node);
-	if (session->card < 0)
-		return PROBE_ERRNO;
 	put32(data, session->settings->abi->nv_ioctl_register_fd_t.ctl_fd, (uint32_t)session->ctl);
 	return driver_call(session->settings, session->card, NV_ESC_REGISTER_FD, data, sizeof(data));
 }
 
-static uint32_t make_objects(struct session *session)
+uint32_t session_begin(struct session *session)
 {
 	uint8_t device[64] = { 0 }, subdevice[8] = { 0 };
 	const struct nv_abi *abi = session->settings->abi;
-	uint32_t status, number = 0;
+	uint32_t status = register_card(session), number = 0;
 
-	status = session_alloc(session, 0, NV01_ROOT_CLIENT, NULL, 0, &session->client);
+	if (status == NV_OK)
+		status = session_alloc(session, 0, NV01_ROOT_CLIENT, NULL, 0, &session->client);
 	if (status == NV_OK)
 		status = device_number(session, &number);
 	if (status == NV_OK) {
@@ -122,6 +118,7 @@ static uint32_t make_objects(struct session *session)
 uint32_t session_open(struct session *session)
 {
 	uint32_t status;
+	char card[16];
 	int error;
 
 	if (session->ctl >= 0)
@@ -129,9 +126,9 @@ uint32_t session_open(struct session *session)
 	session->ctl = driver_open(session->settings, "nvidiactl");
 	if (session->ctl < 0)
 		return PROBE_ERRNO;
-	status = open_card(session);
-	if (status == NV_OK)
-		status = make_objects(session);
+	snprintf(card, sizeof(card), "nvidia%u", session->gpu);
+	session->card = driver_open(session->settings, card);
+	status = session->card < 0 ? PROBE_ERRNO : session_begin(session);
 	if (status != NV_OK) {
 		error = errno;
 		session_drop(session);

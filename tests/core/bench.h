@@ -3,31 +3,13 @@
 #ifndef CGPU_TEST_BENCH_H
 #define CGPU_TEST_BENCH_H
 
-#include <stdio.h>
-#include <stdlib.h>
 #include "call.h"
+#include "check_fact.h"
 #include "state.h"
 
 #define MIB (1ull << 20)
 #define CARD_BYTES (15109 * MIB)
 #define OUTSIDE 0x7f0000000000ull /* an address in the caller, never dereferenced */
-
-#define CHECK(condition)                                                                \
-	do {                                                                            \
-		if (!(condition)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			exit(1);                                                        \
-		}                                                                       \
-	} while (0)
-
-#define CHECK_EQ(found, wanted)                                                                                        \
-	do {                                                                                                           \
-		long long found_ = (long long)(found), wanted_ = (long long)(wanted);                                  \
-		if (found_ != wanted_) {                                                                               \
-			fprintf(stderr, "%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #found, found_, wanted_); \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 struct bench {
 	struct cgpu_core core;

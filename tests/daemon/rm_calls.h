@@ -80,10 +80,58 @@ static inline uint32_t free_call(const struct rm *rm, uint8_t *data)
 	return rm_ioctl(rm, NV_ESC_RM_FREE, data, at->bytes) < 0 ? ~0u : get32(data, at->status);
 }
 
-/* A client with one device. 0 when all is well. */
-static inline int rm_open(struct rm *rm, const char *directory)
+/* handle: 0 leaves it to the driver, and is what was chosen then. */
+static inline uint32_t rm_alloc(
+	const struct rm *rm, uint32_t parent, uint32_t *handle, uint32_t class, const uint8_t *params)
 {
-	uint8_t data[64] = { 0 }, params[128] = { 0 };
+	uint8_t data[64] = { 0 };
+	uint32_t status;
+
+	alloc_fill(rm, data, parent, *handle, class, params);
+	status = alloc_call(rm, data);
+	*handle = get32(data, rm->abi->NVOS21_PARAMETERS.hObjectNew);
+	return status;
+}
+
+static inline uint32_t rm_device(const struct rm *rm, uint32_t handle)
+{
+	uint8_t params[128] = { 0 };
+
+	return rm_alloc(rm, rm->client, &handle, NV01_DEVICE_0, params);
+}
+
+static inline uint32_t rm_memory(const struct rm *rm, uint32_t handle, uint64_t bytes)
+{
+	uint8_t params[256] = { 0 };
+
+	memory_fill(rm, params, bytes);
+	return rm_alloc(rm, DEVICE, &handle, NV01_MEMORY_LOCAL_USER, params);
+}
+
+static inline uint32_t rm_dup(const struct rm *rm, uint32_t to, uint32_t source, uint32_t object)
+{
+	const struct nv_layout_NVOS55_PARAMETERS *at = &rm->abi->NVOS55_PARAMETERS;
+	uint8_t data[64] = { 0 };
+
+	put32(data, at->hClient, rm->client);
+	put32(data, at->hParent, DEVICE);
+	put32(data, at->hObject, to);
+	put32(data, at->hClientSrc, source);
+	put32(data, at->hObjectSrc, object);
+	return rm_ioctl(rm, NV_ESC_RM_DUP_OBJECT, data, at->bytes) < 0 ? ~0u : get32(data, at->status);
+}
+
+static inline uint32_t rm_free(const struct rm *rm, uint32_t handle)
+{
+	uint8_t data[64] = { 0 };
+
+	free_fill(rm, data, handle);
+	return free_call(rm, data);
+}
+
+/* The control node alone. 0 when all is well. */
+static inline int rm_control_node(struct rm *rm, const char *directory)
+{
 	char path[4096];
 	int i;
 
@@ -94,14 +142,14 @@ static inline int rm_open(struct rm *rm, const char *directory)
 			rm->abi = &nv_abi_layouts[nv_abi_versions[i].layout];
 	snprintf(path, sizeof(path), "%s/nvidiactl", directory);
 	rm->ctl = open(path, O_RDWR);
-	if (rm->ctl < 0)
-		return 1;
-	alloc_fill(rm, data, 0, 0, NV01_ROOT_CLIENT, NULL);
-	if (alloc_call(rm, data))
-		return 1;
-	rm->client = get32(data, rm->abi->NVOS21_PARAMETERS.hObjectNew);
-	alloc_fill(rm, data, rm->client, DEVICE, NV01_DEVICE_0, params);
-	return alloc_call(rm, data) != 0;
+	return rm->ctl < 0;
+}
+
+/* A client with one device. 0 when all is well. */
+static inline int rm_open(struct rm *rm, const char *directory)
+{
+	return rm_control_node(rm, directory) || rm_alloc(rm, 0, &rm->client, NV01_ROOT_CLIENT, NULL) ||
+		rm_device(rm, DEVICE);
 }
 
 #endif

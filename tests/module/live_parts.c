@@ -5,10 +5,9 @@
  * what lives in the tree, a mapping's charge covers all that it may have on a card, and never sinks twice for one page.
  * none: there is never memory for a second part. bound: one mapping is cut into more parts than are kept.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "check_fact.h"
 #include "live.h"
 
 #define PAGE 4096ull
@@ -18,14 +17,6 @@
 #define MAPPINGS 64u
 #define OTHER MAPPINGS /* a range of another kind, as an external one */
 #define NOBODY (MAPPINGS + 1u)
-
-#define CHECK(condition)                                                                \
-	do {                                                                            \
-		if (!(condition)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			exit(1);                                                        \
-		}                                                                       \
-	} while (0)
 
 struct mapping {
 	struct live_mapping live;

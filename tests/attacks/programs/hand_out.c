@@ -72,26 +72,6 @@ static bool receive(const char *path, int files[FILES])
 	return true;
 }
 
-/* As session_open() does it, but for the files. */
-static uint32_t begin(struct session *session)
-{
-	const struct nv_abi *abi = session->settings->abi;
-	uint8_t ctl[4] = { 0 }, device[64] = { 0 }, subdevice[8] = { 0 };
-	uint32_t status;
-
-	put32(ctl, abi->nv_ioctl_register_fd_t.ctl_fd, (uint32_t)session->ctl);
-	status = driver_call(session->settings, session->card, NV_ESC_REGISTER_FD, ctl, sizeof(ctl));
-	if (status == NV_OK)
-		status = session_alloc(session, 0, NV01_ROOT_CLIENT, NULL, 0, &session->client);
-	if (status == NV_OK)
-		status = session_alloc(session, session->client, NV01_DEVICE_0, device,
-			abi->NV0080_ALLOC_PARAMETERS.bytes, &session->device);
-	if (status == NV_OK)
-		status = session_alloc(session, session->device, NV20_SUBDEVICE_0, subdevice,
-			abi->NV2080_ALLOC_PARAMETERS.bytes, &session->subdevice);
-	return status;
-}
-
 /* Returns how much of managed memory was mapped. */
 static uint64_t map(const struct settings *settings, int uvm, uint64_t bytes)
 {
@@ -118,14 +98,14 @@ static int take(const struct settings *settings, const char *path, uint64_t piec
 	session_init(&session, settings, 0);
 	session.ctl = files[0];
 	session.card = files[1];
-	status = begin(&session);
+	status = session_begin(&session);
 	if (status == NV_OK)
 		bytes = client_fill(&session, piece);
 	mapped = map(settings, files[2], more);
 	printf("took status=0x%x bytes=%llu mapped=%llu\n", status, (unsigned long long)bytes,
 		(unsigned long long)mapped);
 	client_next();
-	printf("again status=0x%x\n", begin(&session));
+	printf("again status=0x%x\n", session_begin(&session));
 	client_next();
 	return 0;
 }
