@@ -14,8 +14,8 @@ from tests.attacks.arena import DAEMON, LIMIT, Seen, Tenant, Word
 from tests.attacks.attack import numbers
 from tests.attacks.build import uvm_probe
 from tests.daemon.hangs import next_line
-from tests.daemon.harness import PROBE, Daemon, eventually
-from tests.integration.commands import Outcome
+from tests.daemon.harness import PROBE, Daemon, piped
+from tests.integration.commands import Outcome, eventually
 
 SECONDS = 60
 
@@ -97,16 +97,7 @@ class DaemonArena:
 
     def outside(self, *command: Word) -> DaemonRunning:
         """Start a command without a listener."""
-        words = [str(word) for word in command]
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            process_group=0,
-        )
-        self._outside.append(DaemonRunning(process))
+        self._outside.append(DaemonRunning(piped([str(word) for word in command])))
         return self._outside[-1]
 
     def seen(self, tenant: Tenant) -> Seen:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
@@ -58,7 +59,11 @@ def marks(attack: Attack) -> list[pytest.MarkDecorator]:
     return [pytest.mark.enforcement] if attack.limit else []
 
 
-def attacks(engine: str, without: ModuleType | None = None) -> list[object]:
+def attacks(
+    engine: str,
+    without: ModuleType | None = None,
+    marks: Callable[[Attack], list[pytest.MarkDecorator]] = marks,
+) -> list[object]:
     """Return the attacks that can be tried on an engine, as parameters of a test."""
     files = [file for file in FILES if file is not without]
     found = [one for file in files for one in vars(file).values() if isinstance(one, Attack)]

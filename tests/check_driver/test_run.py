@@ -18,7 +18,7 @@ from cgpu.check_driver.main import main
 from cgpu.check_driver.run import PROGRAM, CheckError, Outcome, assure_unknown, run, timeout_s
 from cgpu.errors import CgpuError
 from tests.check_driver.tables import mutant
-from tests.daemon.harness import eventually
+from tests.integration.commands import eventually
 from tests.sim.conftest import Start
 from tests.sim.support import Sim
 

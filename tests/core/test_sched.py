@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.core.build import build_library
 from tests.core.sched_binding import (
     FAIR,
     FIXED,
@@ -23,7 +22,6 @@ from tests.core.sched_binding import (
     Card,
     Load,
     Sched,
-    load,
 )
 
 GATED = (FAIR, WEIGHT, FIXED)
@@ -32,12 +30,6 @@ ANY = (*GATED, *WORKING)
 COUNTS = (2, 3, 5, 8, 13, 20, 25)
 ERROR = 0.01
 FEW = settings(max_examples=10, suppress_health_check=list(HealthCheck))
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Build and load the core."""
-    return load(build_library(tmp_path_factory.mktemp("sched")))
 
 
 @st.composite

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.core.build import build_library
 from tests.core.sched_binding import (
     FAIR,
     FIXED,
@@ -24,18 +23,11 @@ from tests.core.sched_binding import (
     Card,
     Load,
     Sched,
-    load,
 )
 
 ANY = (FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT)
 RATIOS = (20, 37, 80, 99)
 FEW = settings(max_examples=15, suppress_health_check=list(HealthCheck))
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Build and load the core."""
-    return load(build_library(tmp_path_factory.mktemp("sched_prio")))
 
 
 def mixed(library: ctypes.CDLL, policy: int, ratio: int, time_slices: int = 1, slice_: int = SLICE) -> Card:

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cgpu.kmod.daemon.simulate import start_time
-from tests.daemon.harness import BUILD, Daemon, built, eventually
+from tests.daemon.harness import BUILD, Daemon, built, serving, short_path
+from tests.integration.commands import eventually
 
 Drive = Callable[..., None]
 
@@ -24,9 +23,8 @@ SLICES = "slice_us: 10000\n"
 @pytest.fixture
 def base() -> Iterator[Path]:
     """A short path: names of sockets have at most 107 characters."""
-    path = Path(tempfile.mkdtemp(prefix="cgpud-"))
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
+    with short_path() as path:
+        yield path
 
 
 @pytest.fixture
@@ -46,11 +44,8 @@ def make_daemon(base: Path) -> Iterator[Callable[..., Daemon]]:
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
     """A daemon with two T4, for tests that leave it as they found it."""
-    base = Path(tempfile.mkdtemp(prefix="cgpud-"))
-    running = Daemon(base, "T4:2", SLICES)
-    yield running
-    running.close()
-    shutil.rmtree(base, ignore_errors=True)
+    with serving(Daemon, "T4:2", SLICES) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.daemon.hangs import next_line
+from tests.integration.commands import eventually
 from tests.integration.engine import ENFORCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,15 +24,24 @@ PROBE = BUILD / "cgpu-probe"
 SLICED = Path(__file__).with_name("sliced.py")
 MIB = 1 << 20
 PAGE = 64 << 10
-PATIENCE_S = 20.0
+D = TypeVar("D", bound="Daemon")
 
 
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait until something holds. Fails with what after a long time."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.005)
+@contextmanager
+def short_path() -> Iterator[Path]:
+    """Have a folder with a short path: names of sockets have at most 107 characters."""
+    path = Path(tempfile.mkdtemp(prefix="cgpud-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def serving(kind: Callable[..., D], *arguments: str) -> Iterator[D]:
+    """Have one daemon for several tests; arguments: behind its folder."""
+    with short_path() as base:
+        running = kind(base, *arguments)
+        yield running
+        running.close()
 
 
 def long_id(seed: int) -> str:
@@ -44,6 +56,14 @@ def built(name: str, directory: Path) -> Path:
     command = ["gcc", "-O1", "-static", "-pthread", "-I", f"{BUILD}/gen", *sources, "-o", str(program)]
     subprocess.run(command, check=True)
     return program
+
+
+def piped(command: list[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start a command in a process group of its own, that is written to and read from."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=env, process_group=0
+    )
 
 
 class Sliced:
@@ -151,18 +171,8 @@ class Daemon:
     def _launch(self, container_id: str, command: list[str], gpus: str | None) -> Sliced:
         """Start a command under a listener, in a process group of its own; gpus: register it first."""
         line = ["/usr/bin/python3", "-I", str(SLICED), str(self.run / "seccomp.sock"), container_id, *command]
-        process = subprocess.Popen(
-            line,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={
-                "SLICED_WAIT": "1",
-                **{k: os.environ[k] for k in ("PATH", "SLICED_ALSO") if k in os.environ},
-            },
-            process_group=0,
-        )
+        passed = {name: os.environ[name] for name in ("PATH", "SLICED_ALSO") if name in os.environ}
+        process = piped(line, {"SLICED_WAIT": "1", **passed})
         sliced = Sliced(process, container_id)
         self._slices.append(sliced)
         self.place(sliced)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import MIB, PAGE, PROBE, Daemon, Sliced, eventually
+from tests.daemon.harness import MIB, PAGE, PROBE, Daemon, Sliced
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

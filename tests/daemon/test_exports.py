@@ -19,7 +19,8 @@ import pytest
 
 from cgpu.kmod.daemon.engine import Engine, Options, Settings
 from tests.attacks.build import uvm_probe
-from tests.daemon.harness import MIB, PROBE, Daemon, Sliced, built, eventually
+from tests.daemon.harness import MIB, PROBE, Daemon, Sliced, built
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

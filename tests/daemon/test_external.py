@@ -18,7 +18,8 @@ import pytest
 
 from cgpu.kmod.daemon.simulate import start_time
 from tests.attacks.build import uvm_client, uvm_probe
-from tests.daemon.harness import BUILD, MIB, PROBE, Daemon, Sliced, eventually
+from tests.daemon.harness import BUILD, MIB, PROBE, Daemon, Sliced, serving
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 
@@ -250,11 +251,8 @@ class NewerDriver(Daemon):
 @pytest.fixture(scope="module")
 def newer() -> Iterator[Daemon]:
     """One for all tests of such a driver."""
-    base = Path(tempfile.mkdtemp(prefix="cgpud-"))
-    running = NewerDriver(base, "T4")
-    yield running
-    running.close()
-    shutil.rmtree(base, ignore_errors=True)
+    with serving(NewerDriver, "T4") as running:
+        yield running
 
 
 def pieces(size: int, *offsets: int) -> list[str]:

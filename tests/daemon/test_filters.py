@@ -156,8 +156,7 @@ def test_a_profile_without_the_engines_rules(judge: Path, tmp_path: Path) -> Non
 @given(
     st.lists(
         st.tuples(
-            st.integers(0, 0xFFFF)
-            | st.sampled_from([LOAD_WORD, JUMP_EQUAL, JUMP_SET, JUMP, STORE, BACK, RETURN]),
+            st.integers(0, 0xFFFF) | st.sampled_from(KINDS),
             st.integers(0, 255) | st.integers(0, 3),
             st.integers(0, 255) | st.integers(0, 3),
             st.integers(0, 0xFFFFFFFF) | st.sampled_from([0, 4, 16, 24, USER_NOTIF, ALLOWED]),

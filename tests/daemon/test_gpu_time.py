@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.daemon.harness import MIB, eventually
+from tests.daemon.harness import MIB
 from tests.daemon.work import KERNEL, Crew, Hand, near, release
+from tests.integration.commands import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.build import client
-from tests.daemon.harness import MIB, PROBE, Daemon, eventually
+from tests.daemon.harness import MIB, PROBE, Daemon
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

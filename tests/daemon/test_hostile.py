@@ -14,7 +14,8 @@ import pytest
 
 from cgpu.kmod.daemon.unkillable import is_unkillable
 from tests.attacks.build import alone
-from tests.daemon.harness import MIB, Daemon, built, eventually, long_id
+from tests.daemon.harness import MIB, Daemon, built, long_id
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

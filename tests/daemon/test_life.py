@@ -16,7 +16,8 @@ import pytest
 
 from cgpu.kmod.daemon import fd_store, mounts
 from cgpu.kmod.daemon.simulate import Simulator
-from tests.daemon.harness import MIB, PAGE, ROOT, Daemon, eventually
+from tests.daemon.harness import MIB, PAGE, ROOT, Daemon
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

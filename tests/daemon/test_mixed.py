@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.daemon.harness import MIB, Daemon, Sliced, eventually
-from tests.integration.commands import Outcome
+from tests.daemon.harness import MIB, Daemon, Sliced
+from tests.integration.commands import Outcome, eventually
 from tests.integration.probe import NO_MEMORY, Step, step, steps
 
 pytestmark = pytest.mark.root

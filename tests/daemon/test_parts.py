@@ -27,7 +27,7 @@ from cgpu.kmod.daemon.main import arguments_of, parser
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.unkillable import is_unkillable
 from cgpu.replace import replace_text
-from tests.daemon.harness import eventually
+from tests.integration.commands import eventually
 
 UNIT = Path(__file__).resolve().parents[2] / "kmod" / "units" / "cgpud.service"
 

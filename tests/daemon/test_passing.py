@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import BUILD, MIB, Daemon, Sliced, eventually, long_id
+from tests.daemon.harness import BUILD, MIB, Daemon, Sliced, long_id
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import MIB, Daemon, eventually, long_id
+from tests.daemon.harness import MIB, Daemon, long_id
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.build import client
-from tests.daemon.harness import MIB, Daemon, Sliced, eventually
+from tests.daemon.harness import MIB, Daemon, Sliced
 from tests.daemon.test_exports import copied
+from tests.integration.commands import eventually
 
 LAST = Path("/proc/sys/kernel/ns_last_pid")
 TRIES = 60

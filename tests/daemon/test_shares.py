@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import MIB, Daemon, eventually
+from tests.daemon.harness import MIB, Daemon
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.daemon.harness import MIB, Daemon, Sliced, eventually
+from tests.daemon.harness import MIB, Daemon, Sliced
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.daemon.harness import MIB, Daemon, eventually
+from tests.daemon.harness import MIB, Daemon
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

@@ -21,8 +21,9 @@ from cgpu.kmod.daemon.notify_socket import NotifySocket
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
-from tests.daemon.harness import MIB, ROOT, Daemon, eventually, long_id
+from tests.daemon.harness import MIB, ROOT, Daemon, long_id
 from tests.daemon.upgrades import Steady, upgrade
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

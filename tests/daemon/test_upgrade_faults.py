@@ -15,8 +15,9 @@ from cgpu.install import upgrade_daemon
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
-from tests.daemon.harness import MIB, ROOT, Daemon, eventually
+from tests.daemon.harness import MIB, ROOT, Daemon
 from tests.daemon.upgrades import Steady, upgrade
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

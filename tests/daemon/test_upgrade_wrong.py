@@ -25,9 +25,10 @@ from cgpu.kmod.daemon import mounts
 from cgpu.kmod.daemon.channel import MAX_FDS, Channel, ChannelError
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
-from tests.daemon.harness import MIB, ROOT, Daemon, eventually
+from tests.daemon.harness import MIB, ROOT, Daemon
 from tests.daemon.test_upgrade_faults import await_one, pids_of
 from tests.daemon.upgrades import Steady, upgrade
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 

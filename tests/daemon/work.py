@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.daemon.harness import MIB, eventually
+from tests.daemon.harness import MIB
+from tests.integration.commands import eventually
 
 if TYPE_CHECKING:
     from tests.daemon.harness import Daemon, Sliced

@@ -60,6 +60,15 @@ def allocate(document: Mapping[str, object], gpus: Sequence[Gpu], config: Effect
     return None if amounts is None else resolve(request, amounts, gpus, config)
 
 
+def write_bundle(base: Path, document: object) -> Path:
+    """Write a bundle's config.json; text as it is, anything else as JSON."""
+    place = base / "bundle"
+    place.mkdir(exist_ok=True)
+    text = document if isinstance(document, str) else json.dumps(document)
+    (place / "config.json").write_text(text)
+    return place
+
+
 @dataclass(frozen=True)
 class Result:
     """What a run of the hook left."""
@@ -114,11 +123,7 @@ class FakeTree:
 
     def bundle(self, document: object) -> Path:
         """Write a bundle's config.json; text as it is, anything else as JSON."""
-        place = self.base / "bundle"
-        place.mkdir(exist_ok=True)
-        text = document if isinstance(document, str) else json.dumps(document)
-        (place / "config.json").write_text(text)
-        return place
+        return write_bundle(self.base, document)
 
     def state(self, **changes: object) -> str:
         """Return the state that a runtime would send."""

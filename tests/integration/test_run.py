@@ -252,10 +252,9 @@ def test_listener_that_is_not_taken(engine: Engine) -> None:
     assert_nothing_left(engine)
 
 
-@pytest.mark.enforcement
-def test_killed_run(engine: Engine) -> None:
-    """When cgpu run is killed the command keeps its slice, which ends with it; the next run tidies up."""
-    with running("/bin/sh", "-c", READY, PROBE, "info", "hold") as process:
+def outlives_its_run(options: Sequence[str] = SLICE) -> None:
+    """Kill cgpu run: the command behind it goes on in its slice, and ends with its input."""
+    with running("/bin/sh", "-c", READY, PROBE, "info", "hold", options=options) as process:
         process.kill()
         process.wait()
         assert process.stdin is not None
@@ -266,6 +265,12 @@ def test_killed_run(engine: Engine) -> None:
         assert seen.number("total") == GIB
         process.stdin.close()
     eventually(lambda: members() == [], "the command has ended")
+
+
+@pytest.mark.enforcement
+def test_killed_run(engine: Engine) -> None:
+    """When cgpu run is killed the command keeps its slice, which ends with it; the next run tidies up."""
+    outlives_its_run()
     engine.await_empty()
     assert groups() != []
     assert run("/bin/true").returncode == 0

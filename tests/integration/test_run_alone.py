@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import Outcome, call, eventually, must
+from tests.integration.commands import call, eventually, must
 from tests.integration.conftest import Start
 from tests.integration.engine import CGPUD, MIB, TREE, Engine
 from tests.integration.probe import NO_MEMORY, step
-from tests.integration.test_run import GIB, PROBE, READY, groups, members, rest, run, running
+from tests.integration.test_run import GIB, PROBE, READY, groups, outlives_its_run, rest, run, running
 
 ALONE = ("--simulate", "T4", "--mem", "1G")
 END_S = 20
@@ -77,17 +77,7 @@ def test_one_after_the_other() -> None:
 
 def test_killed_run() -> None:
     """When cgpu run is killed the engine stays until the command has ended."""
-    with running("/bin/sh", "-c", READY, PROBE, "info", "hold", options=ALONE) as process:
-        process.kill()
-        process.wait()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-        seen = step(Outcome(0, process.stdout.readline() + process.stdout.readline(), ""), "info")
-        assert seen.number("total") == GIB
-        process.stdin.close()
-    eventually(lambda: members() == [], "the command has ended")
+    outlives_its_run(ALONE)
     eventually(lambda: call([CGPUD, "--status"]).returncode != 0, "the engine has ended", END_S)
     for group in groups():
         os.rmdir(group)

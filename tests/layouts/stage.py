@@ -57,7 +57,8 @@ class StageCall(ctypes.Structure):
     )
 
 
-SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+Signatures = dict[str, tuple[Any, list[Any]]]
+SIGNATURES: Signatures = {
     "cgpu_state_bytes": (ctypes.c_size_t, []),
     "stage_new": (c_void_p, [c_void_p, c_char_p, c_char_p, c_uint32, c_uint32]),
     "stage_free": (None, [c_void_p]),
@@ -115,10 +116,10 @@ def build(output: Path, *defines: str, core: Path = KMOD / "core", more: tuple[P
     return library
 
 
-def load(path: Path) -> ctypes.CDLL:
+def load(path: Path, signatures: Signatures = SIGNATURES) -> ctypes.CDLL:
     """Load the library and say how its functions are called."""
     library = ctypes.CDLL(str(path))
-    for name, (result, arguments) in SIGNATURES.items():
+    for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library

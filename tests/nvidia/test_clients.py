@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,10 @@ import pytest
 from tests.nvidia import pypi
 from tests.nvidia.archive import package
 from tests.nvidia.containers import Node
-from tests.nvidia.machines import BY_PROCESS, LIMIT, OWN, VERSIONS, beside, machine, packages, run
+from tests.nvidia.machines import BY_PROCESS, LIMIT, OWN, beside, box, packages, run
 from tests.nvidia.programs import ML, SCREEN
+
+__all__ = ["box"]
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -28,13 +29,6 @@ def needs() -> None:
     packages()
     pypi.clients()
     package(*NVTOP)
-
-
-@pytest.fixture(scope="module", params=VERSIONS)
-def box(request: pytest.FixtureRequest) -> Iterator[Node]:
-    """Return a machine of each release in turn, whose containers have the clients."""
-    with machine(request.param) as made:
-        yield made
 
 
 def python(box: Node, words: str) -> str:

@@ -191,32 +191,31 @@ def test_slice_fill(box: Node) -> None:
     assert found["again"] == 64 * MIB
 
 
+def fills_the_slice(box: Node, step: str, piece: int) -> dict[str, object]:
+    """Have a step of the program fill a slice in pieces of so many MiB; return what it found."""
+    found = sliced(box, step)
+    assert found["read"] == "0123456789abcdef"
+    assert number(found, "before") < LIMIT * MIB
+    assert is_all(found, piece)
+    return found
+
+
 @pytest.mark.enforcement
 def test_slice_virtual(box: Node) -> None:
     """In a slice cuMemCreate ends with the slice, and what was exported and imported is charged once."""
-    found = sliced(box, "virtual")
-    assert found["read"] == "0123456789abcdef"
-    assert found["taken"] == 64 * MIB
-    assert number(found, "before") < LIMIT * MIB
-    assert is_all(found, 2)
+    assert fills_the_slice(box, "virtual", 2)["taken"] == 64 * MIB
 
 
 @pytest.mark.enforcement
 def test_slice_pool(box: Node) -> None:
     """In a slice a memory pool ends with the slice."""
-    found = sliced(box, "pool")
-    assert found["read"] == "0123456789abcdef"
-    assert number(found, "before") < LIMIT * MIB
-    assert is_all(found, 32)
+    fills_the_slice(box, "pool", 32)
 
 
 @pytest.mark.enforcement
 def test_slice_managed(box: Node) -> None:
     """In a slice managed memory ends with the slice too: it is charged when it is mapped."""
-    found = sliced(box, "managed")
-    assert found["read"] == "0123456789abcdef"
-    assert number(found, "before") < LIMIT * MIB
-    assert is_all(found, 32)
+    fills_the_slice(box, "managed", 32)
 
 
 def test_slice_ipc(box: Node) -> None:

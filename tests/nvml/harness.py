@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from cgpu.kmod.daemon.simulate import Simulator, start_time
-from tests.daemon.harness import BUILD, ROOT, Daemon, Sliced, eventually
+from tests.daemon.harness import BUILD, ROOT, Daemon, Sliced
+from tests.integration.commands import eventually
 from tests.integration.engine import ENFORCE
 
 DRIVER = "615.71.09"

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.daemon.harness import MIB, Sliced, eventually, long_id
+from tests.daemon.harness import MIB, Sliced, long_id
+from tests.integration.commands import eventually
 from tests.nvml.harness import LimitedDaemon
 
 pytestmark = pytest.mark.root

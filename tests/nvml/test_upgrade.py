@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import MIB, built, eventually
+from tests.daemon.harness import MIB, built
 from tests.daemon.upgrades import Steady, upgrade
+from tests.integration.commands import eventually
 from tests.nvml.harness import LimitedDaemon
 from tests.nvml.test_limits import LIMIT, OVER, SLICE, WELL, holding
 

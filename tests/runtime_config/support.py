@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from cgpu.request.resolve import Allocation
 from cgpu.runtime_config.oci_runtime.cdi import Description
 from cgpu.runtime_config.oci_runtime.edit import Node
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
+from tests.hook.support import write_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "runtime_config" / "launcher"
@@ -153,8 +153,4 @@ class Launcher:
 
     def bundle(self, document: object) -> Path:
         """Write a bundle; text as it is, anything else as JSON."""
-        place = self.base / "bundle"
-        place.mkdir(exist_ok=True)
-        text = document if isinstance(document, str) else json.dumps(document)
-        (place / "config.json").write_text(text)
-        return place
+        return write_bundle(self.base, document)

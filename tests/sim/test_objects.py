@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from tests.daemon.harness import eventually
+from tests.integration.commands import eventually
 from tests.sim.abi import DEVICE, FB_INFO_V2, HOST, PAGE_BIG, ROOT, SUBDEVICE, VIDEO, Status
 from tests.sim.client import Client
 from tests.sim.support import Sim, receive_fd, send_fd

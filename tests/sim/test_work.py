@@ -7,21 +7,17 @@ import ctypes
 import errno
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sim.work_card import NEVER, UNIT, Card, Segment, build
+from tests.sim.work_card import NEVER, UNIT, Card, Segment, library
+
+__all__ = ["library"]
+
 
 US = 1000
 MS = 1000 * US
 SECOND = 1000 * MS
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Return the engines as a library."""
-    return build(tmp_path_factory.mktemp("work"))
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sim.work_card import DEFAULT_SLICE, NEVER, NONE, UNIT, Card, build
+from tests.sim.work_card import DEFAULT_SLICE, NEVER, NONE, UNIT, Card, library
+
+__all__ = ["library"]
+
 
 US = 1000
 MS = 1000 * US
 SECOND = 1000 * MS
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Return the engines as a library."""
-    return build(tmp_path_factory.mktemp("work"))
 
 
 @pytest.fixture

@@ -7,12 +7,14 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sim import work_model as model
-from tests.sim.work_card import NONE, UNIT, Card, build
+from tests.sim.work_card import NONE, UNIT, Card, library
+
+__all__ = ["library"]
+
 
 TICKS = 160
 
@@ -77,12 +79,6 @@ HISTORY = st.builds(
     launches=st.lists(LAUNCH, max_size=40),
     levers=st.lists(LEVER, max_size=12),
 )
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Return the engines as a library."""
-    return build(tmp_path_factory.mktemp("work"))
 
 
 class Pair:

@@ -7,9 +7,10 @@ import ctypes
 import os
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from cgpu.trace.library import CCall
+from tests.layouts import stage
 from tests.sim.abi import DEVICE, REGISTER_FD, ROOT, SUBDEVICE, Layout, Status, address, layout
 from tests.sim.client import Client
 from tests.sim.worker import FIGURES, MS, QUEUE, US, Group, Worker
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 # What the cards take to load a context, to cut a kernel, and until a call acts.
 LOAD, CUT, COMMAND = 30 * US, 20 * US, 20 * US
-SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+SIGNATURES: stage.Signatures = {
     "cards_new": (c_void_p, [c_char_p, c_char_p, c_char_p]),
     "cards_free": (None, [c_void_p]),
     "cards_open": (c_void_p, [c_void_p, c_int, POINTER(c_uint64)]),
@@ -33,11 +34,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 def load(path: Path) -> ctypes.CDLL:
     """Load the library of tests/layouts and say how the cards' functions are called."""
-    library = ctypes.CDLL(str(path))
-    for name, (result, arguments) in SIGNATURES.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library
+    return stage.load(path, SIGNATURES)
 
 
 class Cards:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 SIM: Final = Path(__file__).resolve().parents[2] / "kmod" / "sim"
 NONE: Final = 0xFFFFFFFF
 NEVER: Final = 0xFFFFFFFFFFFFFFFF
@@ -300,3 +302,9 @@ class Card:
                 Segment(start, self.now, figures.channel if runs else None, figures.group if runs else None)
             )
         return out
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """Return the engines as a library."""
+    return build(tmp_path_factory.mktemp("work"))

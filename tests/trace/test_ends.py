@@ -7,26 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cgpu.trace.format import load
+from tests.integration.commands import eventually
 from tests.sim.support import BUILD
 from tests.trace.support import CGPU, RECORDER, Recorder, Words, calls, memory
 
 pytestmark = pytest.mark.root
 WAIT = 20.0
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.02)
 
 
 def holding(recorder: Recorder) -> subprocess.Popen[str]:
@@ -102,7 +93,7 @@ def test_killed_recorder(recorder: Recorder) -> None:
         (child,) = children.read_text().split()
         process.kill()
         process.wait(WAIT)
-    until(lambda: not Path(f"/proc/{child}").exists())
+    eventually(lambda: not Path(f"/proc/{child}").exists(), "it has ended")
     (alloc,) = memory(load(recorder.file))
     assert alloc.status == 0
 
@@ -113,7 +104,7 @@ def test_stopped_command(recorder: Recorder) -> None:
         (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         stat = Path(f"/proc/{child}/stat")
         os.kill(int(child), signal.SIGSTOP)
-        until(lambda: stat.read_text().rpartition(") ")[2][0] in "tT")
+        eventually(lambda: stat.read_text().rpartition(") ")[2][0] in "tT", "it has stopped")
         os.kill(int(child), signal.SIGCONT)
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT) == 0

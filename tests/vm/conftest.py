@@ -32,6 +32,7 @@ from tests.vm.node import (
 from tests.vm.nvidia.driver import BOOT_ARGUMENTS
 from tests.vm.packaged_node import PackagedNode
 from tests.vm.sliced_node import SlicedNode
+from tests.vm.stage import Stage, stage
 
 Boot = Callable[..., Machine]
 # The longest first; the others take less than half a minute each.
@@ -226,6 +227,13 @@ def engine(driver: Machine, module: Path) -> Iterator[Machine]:
     load_engine(driver)
     yield driver
     unload_engine(driver)
+
+
+@pytest.fixture
+def staged(machine: Machine) -> Iterator[Stage]:
+    """Return driver and engine, freshly loaded: what the card remembers is this test's."""
+    with stage(machine) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -3,25 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.integration.engine import MIB
-from tests.vm.machine import Machine
 from tests.vm.programs import build
-from tests.vm.stage import Stage, figures, stage
+from tests.vm.stage import Stage, figures
 
 LIMIT = 1024 * MIB
 PIECE = 64 * MIB
 SECONDS = 60
-
-
-@pytest.fixture
-def staged(machine: Machine) -> Iterator[Stage]:
-    """Return driver and engine, freshly loaded: what the card remembers is this test's."""
-    with stage(machine) as made:
-        yield made
 
 
 def rest(staged: Stage, *words: object) -> dict[str, int]:

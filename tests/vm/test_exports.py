@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -24,13 +23,6 @@ SECONDS = 60
 SEVERAL = "570.211.01"
 NAMES_MAPPING = "615.71.09"
 BYPASSED = "containers are refused until it is loaded anew"
-
-
-@pytest.fixture
-def staged(machine: Machine) -> Iterator[Stage]:
-    """Return driver and engine, freshly loaded."""
-    with stage(machine) as made:
-        yield made
 
 
 def holding(staged: Stage, name: str, *words: str) -> Process:
@@ -140,12 +132,9 @@ def test_exports_stay_in_their_container(staged: Stage) -> None:
     assert taken.returncode == 0, taken.text
 
 
-def test_what_outlives_its_container_is_promised_to_nobody(staged: Stage) -> None:
-    """What a container has exported counts against the card while anybody holds the descriptor."""
-    owner = holding(staged, "giver", "alloc=1G", "export")
-    keeper = staged.machine.start(
-        [staged.machine.seen(PROBE), f"take={pid_of(staged, owner)}:100", "hold"], input=None
-    )
+def counts_while_it_is_kept(staged: Stage, pid: str) -> None:
+    """Take a descriptor from a process, whose container then ends: its memory is promised when that goes."""
+    keeper = staged.machine.start([staged.machine.seen(PROBE), f"take={pid}:100", "hold"], input=None)
     staged.processes.append(keeper)
     keeper.await_output("hold", timeout=staged.machine.scaled(SECONDS))
     staged.slices[0].end()
@@ -155,6 +144,12 @@ def test_what_outlives_its_container_is_promised_to_nobody(staged: Stage) -> Non
     keeper.stop()
     eventually(lambda: staged.view().cards[0]["used"] == 0, "the memory is free", SECONDS)
     staged.slice("whole", CARD)
+
+
+def test_what_outlives_its_container_is_promised_to_nobody(staged: Stage) -> None:
+    """What a container has exported counts against the card while anybody holds the descriptor."""
+    owner = holding(staged, "giver", "alloc=1G", "export")
+    counts_while_it_is_kept(staged, pid_of(staged, owner))
 
 
 @pytest.mark.fake_driver("a knob of the driver")
@@ -248,13 +243,4 @@ def test_a_dma_buf_that_outlives_its_container(staged: Stage) -> None:
     owner = staged.start(staged.slice("giver", LIMIT), program, "alloc=1G", "dmabuf", "hold=1000")
     owner.await_output("dmabuf status=0x0", timeout=staged.machine.scaled(SECONDS))
     pid = staged.machine.shell("/bin/busybox pidof uvm-probe").stdout.split()[0]
-    keeper = staged.machine.start([staged.machine.seen(PROBE), f"take={pid}:100", "hold"], input=None)
-    staged.processes.append(keeper)
-    keeper.await_output("hold", timeout=staged.machine.scaled(SECONDS))
-    staged.slices[0].end()
-    staged.slices[0].await_gone()
-    refused = create(staged.machine, "whole", f"0:{CARD}")[1]
-    assert (refused.returncode != 0, staged.view().cards[0]["used"]) == (True, LIMIT), refused.text
-    keeper.stop()
-    eventually(lambda: staged.view().cards[0]["used"] == 0, "the memory is free", SECONDS)
-    staged.slice("whole", CARD)
+    counts_while_it_is_kept(staged, pid)

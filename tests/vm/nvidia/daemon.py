@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.integration.commands import eventually
 from tests.integration.engine import ENFORCE
 from tests.vm.machine import Machine
@@ -151,3 +153,11 @@ def end(daemon: GuestDaemon) -> None:
     """Take both away."""
     daemon.stop()
     unload_driver(daemon.machine)
+
+
+@pytest.fixture(scope="module")
+def running(machine: Machine) -> Iterator[GuestDaemon]:
+    """Return cgpud over the driver, which all tests of a file share."""
+    made = begin(machine)
+    yield made
+    end(made)

@@ -16,12 +16,13 @@ from tests.integration.engine import MIB
 from tests.integration.probe import NO_MEMORY, Step, step, steps
 from tests.integration.test_slice import SIZES
 from tests.vm.bundles import Containers
-from tests.vm.machine import Machine
 from tests.vm.node import real_driver
-from tests.vm.nvidia.daemon import SECONDS, GuestDaemon, begin, end
+from tests.vm.nvidia.daemon import SECONDS, GuestDaemon, running
 from tests.vm.nvidia.driver import CARD_BYTES
 from tests.vm.process import Finished
 from tests.vm.slices import GIB, PROBE
+
+__all__ = ["running"]
 
 pytestmark = pytest.mark.real_driver
 
@@ -31,14 +32,6 @@ CONTEXT = 96 * MIB  # context_memory, where nothing else is configured
 SLICE = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_DEV": "15", "NVIDIA_VISIBLE_DEVICES": "0"}
 SLICE_BYTES = 15109 // 15 * MIB
 WAYS = ("rm64", "rm21", "heap", "range", "tiled")
-
-
-@pytest.fixture(scope="module")
-def running(machine: Machine) -> Iterator[GuestDaemon]:
-    """Return cgpud over the driver, for all tests of this file."""
-    made = begin(machine)
-    yield made
-    end(made)
 
 
 @pytest.fixture

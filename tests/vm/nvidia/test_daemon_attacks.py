@@ -10,21 +10,14 @@ import pytest
 from tests.attacks import foreign_files
 from tests.attacks.arena import DAEMON
 from tests.attacks.attack import Attack
-from tests.attacks.suite import attacks
-from tests.vm.machine import Machine
-from tests.vm.nvidia.daemon import GuestDaemon, begin, end
+from tests.attacks.suite import attacks, marks
+from tests.vm.nvidia.daemon import GuestDaemon, running
 from tests.vm.nvidia.daemon_arena import GuestDaemonArena
 from tests.vm.nvidia.out_of_reach import reason
 
+__all__ = ["running"]
+
 pytestmark = pytest.mark.real_driver
-
-
-@pytest.fixture(scope="module")
-def running(machine: Machine) -> Iterator[GuestDaemon]:
-    """Return cgpud over the driver, which the attacks share."""
-    made = begin(machine)
-    yield made
-    end(made)
 
 
 @pytest.fixture
@@ -35,11 +28,14 @@ def arena(running: GuestDaemon) -> Iterator[GuestDaemonArena]:
     made.clear()
 
 
-# Those files are served by a process of this machine, beside the engine.
-@pytest.mark.parametrize("attack", attacks(DAEMON, without=foreign_files))
-def test_attack(request: pytest.FixtureRequest, arena: GuestDaemonArena, attack: Attack) -> None:
-    """The attack gets its slice and no more, and leaves nothing behind."""
+def out_of_reach(attack: Attack) -> list[pytest.MarkDecorator]:
+    """Return the marks of an attack. One that cannot get under way here has to fail."""
     why = reason(DAEMON, attack.name)
-    if why:
-        request.applymarker(pytest.mark.xfail(reason=why, strict=True))
+    return [*marks(attack), *([pytest.mark.xfail(reason=why, strict=True)] if why else [])]
+
+
+# Those files are served by a process of this machine, beside the engine.
+@pytest.mark.parametrize("attack", attacks(DAEMON, without=foreign_files, marks=out_of_reach))
+def test_attack(arena: GuestDaemonArena, attack: Attack) -> None:
+    """The attack gets its slice and no more, and leaves nothing behind."""
     attack.run(arena)

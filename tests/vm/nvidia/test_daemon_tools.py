@@ -8,11 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.nvidia.archive import NotInArchiveError
 from tests.vm.machine import Machine
-from tests.vm.node import real_driver
 from tests.vm.nvidia.daemon import SECONDS, GuestDaemon, begin, end
-from tests.vm.nvidia.test_tools import CARD, HELD, LIMIT, MIB, UUID, argv, tools
+from tests.vm.nvidia.test_tools import CARD, HELD, LIMIT, MIB, UUID, argv, seen_tools
 
 pytestmark = pytest.mark.real_driver
 
@@ -22,12 +20,7 @@ CONTAINER = "tenant"
 @pytest.fixture(scope="module")
 def folder(machine: Machine) -> str:
     """Return where the guest finds the tools."""
-    version = real_driver()
-    assert version is not None
-    try:
-        return machine.seen(tools(version.version))
-    except NotInArchiveError as error:
-        pytest.skip(str(error))
+    return seen_tools(machine)
 
 
 @pytest.fixture(scope="module")

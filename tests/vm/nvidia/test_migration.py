@@ -3,27 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.integration.engine import MIB
-from tests.vm.machine import Machine
 from tests.vm.node import build_standin
-from tests.vm.stage import Stage, stage
+from tests.vm.stage import Stage
 
 pytestmark = pytest.mark.real_driver
 
 LIMIT = 512 * MIB
 NO_MEMORY = 0x51
 SECONDS = 120
-
-
-@pytest.fixture
-def staged(machine: Machine) -> Iterator[Stage]:
-    """Return driver and engine, freshly loaded."""
-    with stage(machine) as made:
-        yield made
 
 
 @pytest.mark.enforcement

@@ -3,25 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.integration.engine import MIB
-from tests.vm.machine import Machine
-from tests.vm.stage import Stage, stage
+from tests.vm.stage import Stage
 
 pytestmark = pytest.mark.real_driver
 
 LIMIT = 1024 * MIB
 NO_MEMORY, NOT_SUPPORTED = 0x51, 0x56
-
-
-@pytest.fixture
-def staged(machine: Machine) -> Iterator[Stage]:
-    """Return driver and engine, freshly loaded."""
-    with stage(machine) as made:
-        yield made
 
 
 @pytest.mark.enforcement
