@@ -40,7 +40,9 @@ def find(name: str, search: Sequence[str] = SEARCH) -> str | None:
     return None
 
 
-def ask(command: Sequence[str], environment: dict[str, str] | None = None) -> Answer:
+def ask(
+    command: Sequence[str], environment: dict[str, str] | None = None, timeout: float = TIMEOUT
+) -> Answer:
     """Run a program to its end. Raises CgpuError when it cannot be started or does not end."""
     variables = {"PATH": ":".join(SEARCH), "LC_ALL": "C.UTF-8", "HOME": "/root", **(environment or {})}
     try:
@@ -50,11 +52,11 @@ def ask(command: Sequence[str], environment: dict[str, str] | None = None) -> An
             cwd="/",
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=TIMEOUT,
+            timeout=timeout,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise CgpuError(f"{command[0]}: no answer in {TIMEOUT} s; try: {' '.join(command)}") from error
+        raise CgpuError(f"{command[0]}: no answer in {timeout} s; try: {' '.join(command)}") from error
     except OSError as error:
         raise CgpuError(f"{command[0]}: cannot be started ({error.strerror})") from error
     return Answer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from cgpu.config.effective import Effective
 from cgpu.install.checks.finding import Finding, ok, skipped, warning
+from cgpu.install.facts.programs import numbers
 from cgpu.install.situation import Situation
 
 NAME = "shared-node"
@@ -45,15 +46,7 @@ def _copied(now: Situation, config: Effective) -> list[str]:
     podman = now.node.software.engine("podman")
     if config.trust_annotations != "always" or podman is None:
         return []
-    version = _version(podman.version or "")
-    if version is not None and version >= PODMAN:
+    if numbers(podman.version) >= PODMAN:
         return []
     which = podman.version or "of a version not known"
     return [f"podman {which} copies annotations of images (trust_annotations)"]
-
-
-def _version(text: str) -> tuple[int, int] | None:
-    numbers = text.split(".")[:2]
-    if len(numbers) == 2 and all(number.isdigit() for number in numbers):
-        return int(numbers[0]), int(numbers[1])
-    return None

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from cgpu.errors import CgpuError
 from cgpu.install.facts import files
 from cgpu.roots import below
-from cgpu.runtime_config.programs import SEARCH
+from cgpu.runtime_config.programs import SEARCH, ask
 
-ENVIRONMENT = {"PATH": ":".join(SEARCH), "LC_ALL": "C", "HOME": "/"}
+ENVIRONMENT = {"LC_ALL": "C", "HOME": "/"}
 TIMEOUT_S = 5.0
 MAX_OUTPUT = 1 << 20
 VERSION = re.compile(r"\d+(?:\.\d+)+|\d+")
@@ -40,19 +40,10 @@ def find(root: Path, name: str) -> Path | None:
 def output(*command: str, timeout_s: float = TIMEOUT_S) -> str | None:
     """Return what a command prints; None when it fails, is not there, or takes too long."""
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=ENVIRONMENT,
-            timeout=timeout_s,
-            check=True,
-            cwd="/",
-        )
-    except (OSError, subprocess.SubprocessError):
+        answer = ask(command, ENVIRONMENT, timeout_s)
+    except CgpuError:
         return None
-    return done.stdout[:MAX_OUTPUT].decode("utf-8", "replace")
+    return answer.output[:MAX_OUTPUT] if answer.status == 0 else None
 
 
 def version(root: Path, program: Path) -> str | None:

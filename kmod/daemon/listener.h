@@ -13,8 +13,8 @@
 #include "fair.h"
 
 #define LISTENERS_MAX 4096
-#define LISTENERS_NEW \
-	4032 /* beyond that no new one: the descriptor store has room for 4096, and holds other things too */
+/* Beyond that no new one: the descriptor store has room for 4096, and holds other things too. */
+#define LISTENERS_NEW 4032
 #define LISTENERS_SHARE 256 /* of one container, where the others have left their fair shares */
 #define LISTENER_WAKE 0xffffffffu /* the event of wake_fd */
 

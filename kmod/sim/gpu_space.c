@@ -103,44 +103,42 @@ static bool find(struct sim *sim, uint64_t number, uint32_t handle, uint64_t add
 	return true;
 }
 
-bool gpu_read(struct sim *sim, uint64_t client, uint32_t space, uint64_t address, void *out, uint64_t size)
+static bool move_piece(struct sim *sim, const struct piece *piece, uint8_t *data, bool writes)
+{
+	struct caller caller = { .thread = piece->process };
+
+	if (piece->backing && writes)
+		return backing_write(sim, piece->backing, piece->offset, data, piece->room);
+	if (piece->backing)
+		return backing_read(sim, piece->backing, piece->offset, data, piece->room);
+	return writes ? user_write(&caller, piece->offset, data, piece->room) :
+			user_read(&caller, piece->offset, data, piece->room);
+}
+
+static bool move(
+	struct sim *sim, uint64_t client, uint32_t space, uint64_t address, uint8_t *data, uint64_t size, bool writes)
 {
 	struct piece piece;
-	uint8_t *to = out;
 
-	for (; size > 0; to += piece.room, address += piece.room, size -= piece.room) {
-		struct caller caller = { 0 };
-
+	for (; size > 0; data += piece.room, address += piece.room, size -= piece.room) {
 		if (!find(sim, client, space, address, &piece))
 			return false;
 		if (piece.room > size)
 			piece.room = size;
-		caller.thread = piece.process;
-		if (piece.backing ? !backing_read(sim, piece.backing, piece.offset, to, piece.room) :
-				    !user_read(&caller, piece.offset, to, piece.room))
+		if (!move_piece(sim, &piece, data, writes))
 			return false;
 	}
 	return true;
 }
 
+bool gpu_read(struct sim *sim, uint64_t client, uint32_t space, uint64_t address, void *out, uint64_t size)
+{
+	return move(sim, client, space, address, out, size, false);
+}
+
 bool gpu_write(struct sim *sim, uint64_t client, uint32_t space, uint64_t address, const void *data, uint64_t size)
 {
-	const uint8_t *from = data;
-	struct piece piece;
-
-	for (; size > 0; from += piece.room, address += piece.room, size -= piece.room) {
-		struct caller caller = { 0 };
-
-		if (!find(sim, client, space, address, &piece))
-			return false;
-		if (piece.room > size)
-			piece.room = size;
-		caller.thread = piece.process;
-		if (piece.backing ? !backing_write(sim, piece.backing, piece.offset, from, piece.room) :
-				    !user_write(&caller, piece.offset, from, piece.room))
-			return false;
-	}
-	return true;
+	return move(sim, client, space, address, (uint8_t *)(uintptr_t)data, size, true);
 }
 
 bool gpu_copy(struct sim *sim, uint64_t client, uint32_t space, uint64_t from, uint64_t to, uint64_t size)

@@ -76,25 +76,27 @@ static uint32_t range_add(
 	return NV_OK;
 }
 
+static uint32_t range_make(struct uvm_call *call, enum uvm_kind kind, uint16_t base_at, uint16_t length_at)
+{
+	uint64_t base = get64(call->params, base_at), length = get64(call->params, length_at);
+	struct uvm_range *made;
+
+	return uvm_is_span(base, length) ? range_add(call->file, kind, base, length, &made) : NV_ERR_INVALID_ADDRESS;
+}
+
 uint32_t uvm_create_external_range(struct uvm_call *call)
 {
 	const struct nv_layout_UVM_CREATE_EXTERNAL_RANGE_PARAMS *at = &call->sim->abi->UVM_CREATE_EXTERNAL_RANGE_PARAMS;
-	uint64_t base = get64(call->params, at->base), length = get64(call->params, at->length);
-	struct uvm_range *made;
 
-	return uvm_is_span(base, length) ? range_add(call->file, UVM_EXTERNAL, base, length, &made) :
-					   NV_ERR_INVALID_ADDRESS;
+	return range_make(call, UVM_EXTERNAL, at->base, at->length);
 }
 
 /* Memory of the host, below a mapping that the caller has made; attributes of cards change nothing here. */
 uint32_t uvm_alloc_semaphore_pool(struct uvm_call *call)
 {
 	const struct nv_layout_UVM_ALLOC_SEMAPHORE_POOL_PARAMS *at = &call->sim->abi->UVM_ALLOC_SEMAPHORE_POOL_PARAMS;
-	uint64_t base = get64(call->params, at->base), length = get64(call->params, at->length);
-	struct uvm_range *made;
 
-	return uvm_is_span(base, length) ? range_add(call->file, UVM_POOL, base, length, &made) :
-					   NV_ERR_INVALID_ADDRESS;
+	return range_make(call, UVM_POOL, at->base, at->length);
 }
 
 /* UVM_MAP_DYNAMIC_PARALLELISM_REGION: where a card's kernels launch others. */
