@@ -112,6 +112,14 @@ struct bench *bench_new(const char *driver)
 	return bench;
 }
 
+u32 bench_chance(u64 *seed, u32 below)
+{
+	*seed ^= *seed << 13;
+	*seed ^= *seed >> 7;
+	*seed ^= *seed << 17;
+	return (u32)((*seed >> 20) % below);
+}
+
 void bench_free(struct bench *bench)
 {
 	bench_invariants(bench->core.state);

@@ -51,6 +51,8 @@ struct caller {
 
 /* With one card at index 0 and one at index 1, and settings with enforcement. */
 struct bench *bench_new(const char *driver);
+/* A number below another one, by whatever the seed is; it is another one then. */
+u32 bench_chance(u64 *seed, u32 below);
 void bench_free(struct bench *bench);
 void bench_settings(struct bench *bench, u32 enforce, u32 allow_zero_weight);
 int bench_ctl(struct bench *bench, const char *text);
@@ -92,6 +94,8 @@ long bench_heap(struct bench *bench, const struct caller *caller, const struct m
 long bench_surface(struct bench *bench, const struct caller *caller, u32 client, u32 first, u32 second);
 long bench_class(struct bench *bench, const struct caller *caller, u32 class);
 /* A control without parameters that matter, on any object. */
+/* Of the device that bench_cuda_start() makes. */
+long bench_take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size, u32 attr);
 long bench_control(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 cmd, u32 bytes);
 long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client, u32 object);
 long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 from_client,

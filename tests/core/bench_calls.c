@@ -211,6 +211,13 @@ long bench_class(struct bench *bench, const struct caller *caller, u32 class)
 	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
 }
 
+long bench_take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size, u32 attr)
+{
+	struct memory_ask ask = { .client = client, .parent = 0xd0, .object = object, .size = size, .attr = attr };
+
+	return bench_vidmem(bench, caller, 1, &ask);
+}
+
 long bench_control(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 cmd, u32 bytes)
 {
 	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;

@@ -10,14 +10,6 @@
 
 static u64 seed = 0x2545f4914f6cdd1dull;
 
-static u32 chance(u32 below)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (u32)((seed >> 20) % below);
-}
-
 static struct bench *sliced(struct caller *caller)
 {
 	struct bench *bench = bench_new("580.142");
@@ -31,9 +23,7 @@ static struct bench *sliced(struct caller *caller)
 
 static long take(struct bench *bench, const struct caller *caller, u32 client, u32 object)
 {
-	struct memory_ask ask = { .client = client, .parent = 0xd0, .object = object, .size = 65536, .attr = 2u << 23 };
-
-	return bench_vidmem(bench, caller, 1, &ask);
+	return bench_take(bench, caller, client, object, 65536, 2u << 23);
 }
 
 /* The fullest bucket when MANY handles, these far apart, fall into it. */
@@ -112,14 +102,16 @@ static void duplicates_go_in_any_order(void)
 	for (i = 0; i < 64; i++) {
 		handle[i] = 0x1000 + i;
 		if (i)
-			CHECK_EQ(bench_dup(bench, &caller, CLIENT, 0xd0, handle[i], CLIENT, handle[chance(i)]), NV_OK);
+			CHECK_EQ(bench_dup(bench, &caller, CLIENT, 0xd0, handle[i], CLIENT,
+					 handle[bench_chance(&seed, i)]),
+				NV_OK);
 		else
 			CHECK_EQ(take(bench, &caller, CLIENT, handle[0]), NV_OK);
 	}
 	bench_invariants(bench->core.state);
 	for (left = 64; left > 0; left--) {
 		CHECK_EQ(bench_used(bench, 0, caller.slot), 65536);
-		i = chance(left);
+		i = bench_chance(&seed, left);
 		CHECK_EQ(bench_rm_free(bench, &caller, CLIENT, handle[i]), NV_OK);
 		handle[i] = handle[left - 1];
 		if (left % 8 == 0)
@@ -137,15 +129,15 @@ static void files_and_processes_are_kept_apart(void)
 	u32 round, client;
 
 	for (round = 0; round < 400; round++) {
-		client = 0x100 + chance(40);
+		client = 0x100 + bench_chance(&seed, 40);
 		caller.tgid = 100 + (s32)(client % 3);
-		caller.file = chance(4);
-		if (chance(3) == 0)
+		caller.file = bench_chance(&seed, 4);
+		if (bench_chance(&seed, 3) == 0)
 			bench_rm_free(bench, &caller, client, client);
 		else if (bench_device(bench, &caller, client, 0xd0, 0) == NV_OK)
 			CHECK_EQ(take(bench, &caller, client, 1), NV_OK);
-		if (chance(50) == 0)
-			cgpu_file_closed(&bench->core, 1 + chance(3));
+		if (bench_chance(&seed, 50) == 0)
+			cgpu_file_closed(&bench->core, 1 + bench_chance(&seed, 3));
 		if (round % 20 == 0)
 			bench_invariants(bench->core.state);
 	}

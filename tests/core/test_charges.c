@@ -1,27 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is charged, how much, to whom and until when. */
-#include "bench.h"
+#include "slice_bench.h"
 
-#define PAGE_BIG (NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT)
 #define PAGE_4K (NVOS32_ATTR_PAGE_SIZE_4KB << NVOS32_ATTR_PAGE_SIZE_SHIFT)
 #define PAGE_HUGE (NVOS32_ATTR_PAGE_SIZE_HUGE << NVOS32_ATTR_PAGE_SIZE_SHIFT)
-#define SLICE (6043 * MIB)
-
-static struct bench *sliced(const char *driver, struct caller *caller)
-{
-	struct bench *bench = bench_new(driver);
-
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
-	*caller = bench_caller(bench, "a", 100);
-	return bench;
-}
-
-static long take(struct bench *bench, const struct caller *caller, u32 object, u64 size, u32 attr)
-{
-	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = object, .size = size, .attr = attr };
-
-	return bench_vidmem(bench, caller, 1, &ask);
-}
 
 static void slice_is_exact_in(const char *driver)
 {

@@ -17,9 +17,7 @@ static struct bench *sliced(struct caller *caller)
 
 static long take(struct bench *bench, const struct caller *caller, u32 object, u64 size)
 {
-	struct memory_ask ask = { .client = FIRST, .parent = 0xd0, .object = object, .size = size, .attr = 2u << 23 };
-
-	return bench_vidmem(bench, caller, 1, &ask);
+	return bench_take(bench, caller, FIRST, object, size, 2u << 23);
 }
 
 static struct cgpu_hold_request named(const struct caller *caller, u32 object)

@@ -31,15 +31,7 @@ static long take(struct bench *bench, u32 parent, u32 object, u64 size)
 
 static long control(struct bench *bench, u32 object, u32 cmd, u32 bytes)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
-
-	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hClient, 0xc1);
-	core_put32(bench->top, at->hObject, object);
-	core_put32(bench->top, at->cmd, cmd);
-	core_put64(bench->top, at->params, OUTSIDE);
-	core_put32(bench->top, at->paramsSize, bytes);
-	return bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes);
+	return bench_control(bench, &caller, 0xc1, object, cmd, bytes);
 }
 
 static void the_line_names_whole_gpus(void)

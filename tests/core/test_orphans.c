@@ -16,9 +16,7 @@ static struct bench *sliced(struct caller *caller)
 
 static long take_from(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size)
 {
-	struct memory_ask ask = { .client = client, .parent = 0xd0, .object = object, .size = size, .attr = 2u << 23 };
-
-	return bench_vidmem(bench, caller, 1, &ask);
+	return bench_take(bench, caller, client, object, size, 2u << 23);
 }
 
 static void what_a_removed_container_holds_is_not_promised_again(void)

@@ -11,14 +11,6 @@
 
 static u64 seed = 0x9e3779b97f4a7c15ull;
 
-static u32 chance(u32 below)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (u32)((seed >> 20) % below);
-}
-
 static void fill(struct bench *bench)
 {
 	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .size = MIB };
@@ -200,12 +192,13 @@ static void damage(struct cgpu_state *state)
 		(u8 *)state->memory };
 	static const u32 bytes[] = { 512, 2 * sizeof(struct core_gpu), 2 * sizeof(struct core_container),
 		3 * sizeof(struct core_client), 24 * sizeof(struct core_object), 24 * sizeof(struct core_memory) };
-	u32 times = 1 + chance(4), which;
+	u32 times = 1 + bench_chance(&seed, 4), which;
 
 	while (times--) {
 		/* The head of the state seldom: it is refused at once. */
-		which = chance(16) ? 1 + chance(5) : 0;
-		part[which][chance(bytes[which])] = chance(2) ? (u8)chance(256) : 0xff;
+		which = bench_chance(&seed, 16) ? 1 + bench_chance(&seed, 5) : 0;
+		part[which][bench_chance(&seed, bytes[which])] =
+			bench_chance(&seed, 2) ? (u8)bench_chance(&seed, 256) : 0xff;
 	}
 }
 
@@ -333,7 +326,7 @@ static void death_at_any_instruction_is_survived(void)
 	for (; WIFSTOPPED(status); step++) {
 		if (step == next) {
 			check_dead(heir, shared);
-			next += 1 + chance(4000);
+			next += 1 + bench_chance(&seed, 4000);
 			looks++;
 		}
 		CHECK_EQ(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);

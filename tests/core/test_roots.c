@@ -24,9 +24,7 @@ static struct bench *two(struct caller *first, struct caller *second)
 
 static long take(struct bench *bench, const struct caller *caller, u32 object)
 {
-	struct memory_ask ask = { .client = REUSED, .parent = 0xd0, .object = object, .size = MIB, .attr = 2u << 23 };
-
-	return bench_vidmem(bench, caller, 1, &ask);
+	return bench_take(bench, caller, REUSED, object, MIB, 2u << 23);
 }
 
 static void root_begin(struct bench *bench, const struct caller *caller, u32 nr, struct root *root)

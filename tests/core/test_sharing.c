@@ -1,25 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* References, processes and containers beside each other. */
-#include "bench.h"
-
-#define PAGE_BIG (NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT)
-#define SLICE (6043 * MIB)
-
-static struct bench *sliced(const char *driver, struct caller *caller)
-{
-	struct bench *bench = bench_new(driver);
-
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
-	*caller = bench_caller(bench, "a", 100);
-	return bench;
-}
-
-static long take(struct bench *bench, const struct caller *caller, u32 object, u64 size, u32 attr)
-{
-	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = object, .size = size, .attr = attr };
-
-	return bench_vidmem(bench, caller, 1, &ask);
-}
+#include "slice_bench.h"
 
 static void dups_hold_the_charge(void)
 {
