@@ -25,7 +25,7 @@ bool class_is_channel(uint32_t class_id)
 	return about && about->memory == NV_CLASS_MEMORY_CHANNEL;
 }
 
-bool class_is_channel_or_group(uint32_t class_id)
+static bool class_is_channel_or_group(uint32_t class_id)
 {
 	return class_id == KEPLER_CHANNEL_GROUP_A || class_is_channel(class_id);
 }

@@ -73,7 +73,4 @@ typedef uint32_t (*info_value)(const struct control *control, uint32_t index, ui
 uint32_t info_list_inside(struct control *control, uint16_t list, uint32_t count, uint32_t most, info_value value);
 uint32_t info_list_outside(struct control *control, uint64_t address, uint32_t count, uint32_t most, info_value value);
 
-/* control_memory.c */
-uint32_t fb_info_of(const struct card *card, uint32_t index);
-
 #endif

@@ -9,7 +9,7 @@
 
 #define BAR1_KIB (256u << 10)
 
-uint32_t fb_info_of(const struct card *card, uint32_t index)
+static uint32_t fb_info_of(const struct card *card, uint32_t index)
 {
 	switch (index) {
 	case NV2080_CTRL_FB_INFO_INDEX_RAM_SIZE:

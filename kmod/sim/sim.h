@@ -313,7 +313,6 @@ bool class_requires_params(uint32_t class_id);
 bool class_is_memory_request(uint32_t class_id);
 bool class_may_be_duplicated(uint32_t class_id);
 bool class_is_channel(uint32_t class_id);
-bool class_is_channel_or_group(uint32_t class_id);
 /* channel.c: channel groups and channels. */
 uint32_t channel_params_size(const struct sim *sim, uint32_t class_id);
 uint32_t channel_create(struct sim *sim, const struct alloc_request *request, struct object *parent,

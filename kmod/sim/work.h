@@ -121,10 +121,6 @@ uint64_t work_now(const struct work *work);
 uint64_t work_next(const struct work *work);
 /* To a time below WORK_NEVER. */
 void work_advance(struct work *work, uint64_t until);
-/* The real-time mode: the card's time follows the monotonic clock from here on. Returns what is left until something
- * happens next, for the one who waits. */
-void work_follow_clock(struct work *work);
-uint64_t work_advance_clock(struct work *work);
 
 /* work_figures.c. 0, or -ENOENT. */
 int work_engine_figures(const struct work *work, uint32_t engine, struct work_engine_figures *figures);

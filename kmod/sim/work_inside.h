@@ -103,7 +103,6 @@ struct work_command {
 struct work {
 	struct work_setup setup;
 	uint64_t now;
-	uint64_t clock_offset;
 	bool interleaved;
 	bool inside; /* work_advance() is at it: what is asked for meanwhile is done by it */
 	bool kicked;
@@ -148,11 +147,8 @@ void engine_leave(struct work_engine *engine, enum work_leave why);
 void engine_drop(struct work *work, struct work_engine *engine);
 
 /* work_runlist.c */
-/* Whether a channel of the group has work and may run. */
-bool group_is_runnable(const struct work *work, uint32_t group);
 /* The next group that can run, after the cursor, or WORK_NONE. place: where it is. */
 uint32_t runlist_next(const struct work *work, const struct work_engine *engine, uint64_t *place);
-bool runlist_has_other(const struct work *work, const struct work_engine *engine, uint32_t group);
 /* Makes the runlist anew: the slice that runs ends, and the list is served from its start. */
 void runlist_submit(struct work *work, uint32_t engine);
 void runlist_restart(struct work_engine *engine);

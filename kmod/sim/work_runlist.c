@@ -20,7 +20,8 @@ uint64_t work_slice(uint64_t us)
 	return (timeout << scale) * WORK_SLICE_UNIT;
 }
 
-bool group_is_runnable(const struct work *work, uint32_t group)
+/* Whether a channel of the group has work and may run. */
+static bool group_is_runnable(const struct work *work, uint32_t group)
 {
 	const struct work_group *of = &work->group[group];
 	uint32_t at = of->turn, left;
@@ -63,7 +64,7 @@ static uint32_t runlist_at(const struct work_engine *engine, uint64_t place)
 	return engine->order[engine->begin[2] + place / round];
 }
 
-bool runlist_has_other(const struct work *work, const struct work_engine *engine, uint32_t group)
+static bool runlist_has_other(const struct work *work, const struct work_engine *engine, uint32_t group)
 {
 	uint32_t index;
 

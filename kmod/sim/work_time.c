@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The simulated card's time. */
-#include <time.h>
-
 #include "work_inside.h"
 
 uint64_t work_now(const struct work *work)
@@ -60,26 +58,4 @@ void work_advance(struct work *work, uint64_t until)
 		step(work, next);
 	if (work->now < until)
 		step(work, until);
-}
-
-static uint64_t clock_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-void work_follow_clock(struct work *work)
-{
-	work->clock_offset = clock_now() - work->now;
-}
-
-uint64_t work_advance_clock(struct work *work)
-{
-	uint64_t next;
-
-	work_advance(work, clock_now() - work->clock_offset);
-	next = work_next(work);
-	return next == WORK_NEVER ? WORK_NEVER : next - work->now;
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.attacks.arena import LIMIT, MODULE, Seen, Tenant, Word
 from tests.integration.commands import eventually
+from tests.vm.machine import Machine
 from tests.vm.node import TREE, build_standin
 from tests.vm.process import Finished, Process
 from tests.vm.slices import Slice
@@ -84,18 +85,47 @@ class ModuleTenant:
         return self.start(*command).finish()
 
 
-class ModuleArena:
+class GuestArena:
+    """A machine: what is the same whichever engine it has."""
+
+    dev = "/dev"
+    scratch = SCRATCH
+
+    def __init__(self, machine: Machine, processes: list[Process]) -> None:
+        """Use a machine with driver and engine; processes: those that are ended after each attack."""
+        self._machine = machine
+        self._processes = processes
+        machine.shell(f"rm -rf {SCRATCH}; mkdir {SCRATCH}")
+
+    def outside(self, *command: Word) -> ModuleRunning:
+        """Start a command in no container."""
+        words = [self._machine.seen(word) if isinstance(word, Path) else str(word) for word in command]
+        self._processes.append(self._machine.start(words, input=None))
+        return ModuleRunning(self._processes[-1], self._machine.scaled(SECONDS))
+
+    def path(self, path: Path) -> str:
+        """Return where the guest has it."""
+        return self._machine.seen(path)
+
+    def uvm_probe(self) -> Path:
+        """Return the one that is built with the fake driver."""
+        return build_standin(self._machine.kernel) / "uvm-probe"
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait."""
+        eventually(condition, what, self._machine.scaled(SECONDS))
+
+
+class ModuleArena(GuestArena):
     """One machine. Its slices stay from attack to attack: to make and to end them is dear under emulation."""
 
     engine = MODULE
-    dev = "/dev"
-    scratch = SCRATCH
 
     def __init__(self, stage: Stage) -> None:
         """Use a machine with driver and engine."""
         self._stage = stage
         self._handed_out = 0
-        stage.machine.shell(f"rm -rf {SCRATCH}; mkdir {SCRATCH}")
+        super().__init__(stage.machine, stage.processes)
 
     def tenant(self) -> ModuleTenant:
         """Return a slice that this attack does not have yet."""
@@ -103,14 +133,6 @@ class ModuleArena:
             self._stage.slice(f"tenant{self._handed_out}", LIMIT)
         self._handed_out += 1
         return ModuleTenant(self._stage, self._stage.slices[self._handed_out - 1])
-
-    def outside(self, *command: Word) -> ModuleRunning:
-        """Start a command in no container."""
-        machine = self._stage.machine
-        words = [machine.seen(word) if isinstance(word, Path) else str(word) for word in command]
-        process = machine.start(words, input=None)
-        self._stage.processes.append(process)
-        return ModuleRunning(process, machine.scaled(SECONDS))
 
     def seen(self, tenant: Tenant) -> Seen:
         """Look."""
@@ -125,18 +147,6 @@ class ModuleArena:
     def log(self) -> str:
         """Return the kernel's."""
         return self._stage.machine.dmesg()
-
-    def path(self, path: Path) -> str:
-        """Return where the guest has it."""
-        return self._stage.machine.seen(path)
-
-    def uvm_probe(self) -> Path:
-        """Return the one that is built with the stand-in driver."""
-        return build_standin(self._stage.machine.kernel) / "uvm-probe"
-
-    def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait."""
-        eventually(condition, what, self._stage.machine.scaled(SECONDS))
 
     def clear(self) -> None:
         """End all that runs, and wait until the driver has nothing of it any more."""

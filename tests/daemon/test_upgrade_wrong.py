@@ -164,6 +164,17 @@ def program_runs(program: Path) -> bool:
     return False
 
 
+def asked(daemon: Daemon, program: Program) -> int:
+    """Ask for an upgrade in a process of its own; return that one's number."""
+    asker = os.fork()
+    if asker == 0:
+        try:
+            upgrade(daemon, program)
+        finally:
+            os._exit(0)
+    return asker
+
+
 @pytest.mark.parametrize(
     ("module", "name"),
     [("engine.Engine", "take_over"), ("tree_fs.TreeMount", "appear")],
@@ -179,12 +190,7 @@ def test_told_to_end_in_the_middle(make_daemon: MakeDaemon, base: Path, module: 
     text = SLEEPS.format(module=file, name=f"{cls}.{name}", mark=str(mark), seconds=0.5)
     slow = versions.script(base / "slow", ROOT, text)
     before = daemon.pid()
-    asker = os.fork()
-    if asker == 0:
-        try:
-            upgrade(daemon, slow)
-        finally:
-            os._exit(0)
+    asker = asked(daemon, slow)
     eventually(mark.exists, "the successor is at that step")
     os.kill(before, signal.SIGTERM)
     eventually(lambda: pids_of(daemon) == [], f"all end: {daemon.log()}")
@@ -203,12 +209,7 @@ def test_a_change_of_the_configuration_is_not_lost(make_daemon: MakeDaemon, base
     mark = base / "mark"
     text = SLEEPS.format(module="tree_fs", name="TreeMount.start", mark=str(mark), seconds=1.0)
     slow = versions.script(base / "slow", ROOT, text)
-    asker = os.fork()
-    if asker == 0:
-        try:
-            upgrade(daemon, slow)
-        finally:
-            os._exit(0)
+    asker = asked(daemon, slow)
     before = daemon.pid()
     eventually(mark.exists, "the successor is at that step")
     (base / "config.yaml").write_text("default_memsize: 2097152\n")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.nvidia.archive import STORE, NotInArchiveError
@@ -22,24 +23,28 @@ PINNED = (
 SECONDS = 300
 
 
-def clients() -> Path:
-    """Return the folder with the clients, fetched at most once.
+def fetched(folder: Path, stamp: Path, pinned: Sequence[str], *options: str, seconds: float) -> Path:
+    """Have pip put packages into a folder, at most once; stamp: the file that says which it has.
 
     Raises NotInArchiveError where PyPI is not reached.
     """
-    STORE.mkdir(parents=True, exist_ok=True)
-    folder = STORE / "pypi"
-    stamp = folder / "pinned"
-    wanted = "\n".join(PINNED)
-    with (STORE / "pypi.lock").open("w") as lock:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    wanted = "\n".join(pinned)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if stamp.exists() and stamp.read_text() == wanted:
             return folder
-        words = ["install", "--quiet", "--no-deps", "--upgrade", "--disable-pip-version-check"]
-        command = [sys.executable, "-m", "pip", *words, "--target", str(folder), *PINNED]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
+        words = ["install", "--quiet", "--upgrade", "--disable-pip-version-check", *options]
+        command = [sys.executable, "-m", "pip", *words, "--target", str(folder), *pinned]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
         if done.returncode != 0:
             reason = done.stderr.strip().splitlines() or ["pip failed"]
-            raise NotInArchiveError(f"clients from PyPI are not reached from here: {reason[-1]}")
+            raise NotInArchiveError(f"PyPI is not reached from here, for {pinned[0]}: {reason[-1]}")
         stamp.write_text(wanted)
     return folder
+
+
+def clients() -> Path:
+    """Return the folder with the clients. Raises NotInArchiveError where PyPI is not reached."""
+    folder = STORE / "pypi"
+    return fetched(folder, folder / "pinned", PINNED, "--no-deps", seconds=SECONDS)

@@ -223,19 +223,3 @@ def test_a_minute_of_25_containers_takes_less_than_a_second(library: ctypes.CDLL
     assert time.process_time() - start < 1
     assert sum(card.of_group(group).completed for group in groups) > 1_000_000
     card.close()
-
-
-def test_real_time(card: Card) -> None:
-    """Following the clock, the card is never ahead of it, and says how long to wait."""
-    channel = card.channel(card.group())
-    card.advance(SECOND)
-    card.program(channel, [(4 * MS, 1, 0, 1)])
-    start = time.monotonic_ns()
-    card.library.work_follow_clock(card.work)
-    while len(card.ended) < 6:
-        left = card.library.work_advance_clock(card.work)
-        assert card.now - SECOND <= time.monotonic_ns() - start
-        assert 0 < left <= 4 * MS
-        time.sleep(left / SECOND)
-    assert time.monotonic_ns() - start >= 24 * MS
-    assert [one.ended for one in card.ended[:6]] == [SECOND + 4 * MS * count for count in range(1, 7)]

@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 SIM: Final = Path(__file__).resolve().parents[2] / "kmod" / "sim"
+SHARES: Final = Path(__file__).resolve().parents[2] / "benchmarks" / "shares"
 NONE: Final = 0xFFFFFFFF
 NEVER: Final = 0xFFFFFFFFFFFFFFFF
 UNIT: Final = 1024  # nanoseconds in a unit of a time slice
@@ -117,14 +118,14 @@ class Program(ctypes.Structure):
 
 DONE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Done))
 IDS = ("work_group_add", "work_channel_add", "work_play_add")
-TIMES = ("work_now", "work_next", "work_advance_clock", "work_slice", "work_play_next", "work_play_rounds")
+TIMES = ("work_now", "work_next", "work_slice", "work_play_next", "work_play_rounds")
 
 
 def build(output: Path) -> ctypes.CDLL:
     """Compile the engines as a library; undefined behaviour ends the process."""
     library = output / "libwork.so"
     trap = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
-    sources = map(str, sorted(SIM.glob("work*.c")))
+    sources = map(str, [*sorted(SIM.glob("work*.c")), SHARES / "work_play.c"])
     command = [
         "cc",
         "-std=gnu11",
@@ -132,6 +133,7 @@ def build(output: Path) -> ctypes.CDLL:
         "-O2",
         *WARNINGS,
         *trap,
+        f"-I{SIM}",
         "-fPIC",
         "-shared",
         *sources,

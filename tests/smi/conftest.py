@@ -10,7 +10,6 @@ import pytest
 MIB = 1 << 20
 TRAINER = "0123456789ab" + "c" * 52
 SCHED = "divided_by=time_slices usage_from=gates resolution=50000 slice=2000000 later=1"
-SERVER = "fedcba987654" + "3" * 52
 NodeValue = int | str
 
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -62,4 +64,28 @@ void client_next(void)
 		if (byte == '\n')
 			return;
 	_exit(0);
+}
+
+/* A signal handler has no other way to count. */
+static volatile sig_atomic_t alarms;
+
+static void count_alarm(int number)
+{
+	(void)number;
+	alarms++;
+}
+
+long client_alarms(void)
+{
+	return (long)alarms;
+}
+
+void client_rain(int flags, int microseconds)
+{
+	struct sigaction action = { .sa_handler = count_alarm, .sa_flags = flags };
+	struct itimerval timer = { .it_interval.tv_usec = microseconds };
+
+	sigaction(SIGALRM, &action, NULL);
+	timer.it_value = timer.it_interval;
+	setitimer(ITIMER_REAL, &timer, NULL);
 }

@@ -15,5 +15,9 @@ uint64_t client_fill(struct session *session, uint64_t piece);
 /* Whoever started the program sends a line for the next step. Ends the program, whose descriptors go with it, at the
  * end of standard input. */
 void client_next(void);
+/* Signals in the midst of calls, so often; 0: no more. flags: of sigaction(2), whether the kernel starts a call anew. */
+void client_rain(int flags, int microseconds);
+/* How many there were. */
+long client_alarms(void);
 
 #endif

@@ -10,33 +10,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "client.h"
 
 #define MICROSECONDS 300
 #define MOST 100000
-
-/* A signal handler has no other way to count. */
-static volatile sig_atomic_t alarms;
-
-static void count_alarm(int number)
-{
-	(void)number;
-	alarms++;
-}
-
-static void rain(int flags, int microseconds)
-{
-	struct sigaction action = { .sa_handler = count_alarm, .sa_flags = flags };
-	struct itimerval timer = { 0 };
-
-	sigaction(SIGALRM, &action, NULL);
-	timer.it_interval.tv_usec = microseconds;
-	timer.it_value = timer.it_interval;
-	setitimer(ITIMER_REAL, &timer, NULL);
-}
 
 int main(int argc, char **argv)
 {
@@ -54,7 +33,7 @@ int main(int argc, char **argv)
 	piece = strtoull(argv[1], NULL, 0);
 	client_open(&session, &settings);
 	settings.own_handles = false;
-	rain(restart ? SA_RESTART : 0, MICROSECONDS);
+	client_rain(restart ? SA_RESTART : 0, MICROSECONDS);
 	while (session.count < MOST) {
 		status = memory_alloc(&session, piece, &grant);
 		if (status == PROBE_ERRNO && errno == EINTR && ++interrupted < MOST)
@@ -65,9 +44,9 @@ int main(int argc, char **argv)
 		if (restart && memory_dup(&session, &grant) == NV_OK)
 			memory_free_at(&session, session.count - 2);
 	}
-	rain(SA_RESTART, 0);
+	client_rain(SA_RESTART, 0);
 	printf("resting bytes=%llu interrupted=%llu alarms=%ld status=0x%x\n", (unsigned long long)bytes,
-		(unsigned long long)interrupted, (long)alarms, status);
+		(unsigned long long)interrupted, client_alarms(), status);
 	client_next();
 	return 0;
 }

@@ -8,31 +8,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/time.h>
 
 #include "client.h"
 #include "uvm_probe.h"
 
 #define MICROSECONDS 300
-
-/* A signal handler has no other way to count. */
-static volatile sig_atomic_t alarms;
-
-static void count_alarm(int number)
-{
-	(void)number;
-	alarms++;
-}
-
-static void rain(int microseconds)
-{
-	struct sigaction action = { .sa_handler = count_alarm, .sa_flags = SA_RESTART };
-	struct itimerval timer = { .it_interval.tv_usec = microseconds };
-
-	sigaction(SIGALRM, &action, NULL);
-	timer.it_value = timer.it_interval;
-	setitimer(ITIMER_REAL, &timer, NULL);
-}
 
 /* Calls that go on reach a simulated driver as requests, which end with EINTR while they wait for their turn. */
 static uint32_t range(struct uvm *uvm, uint64_t size)
@@ -84,15 +64,15 @@ int main(int argc, char **argv)
 	client_open(&uvm.session, &uvm.settings);
 	if (uvm_start(&uvm) != NV_OK)
 		return perror("nvidia-uvm"), 1;
-	rain(MICROSECONDS);
+	client_rain(SA_RESTART, MICROSECONDS);
 	status = fill(&uvm, piece);
-	rain(0);
-	printf("resting ranges=%u alarms=%ld status=0x%x\n", uvm.count, (long)alarms, status);
+	client_rain(SA_RESTART, 0);
+	printf("resting ranges=%u alarms=%ld status=0x%x\n", uvm.count, client_alarms(), status);
 	client_next();
-	rain(MICROSECONDS);
+	client_rain(SA_RESTART, MICROSECONDS);
 	for (status = NV_OK; status == NV_OK && uvm.count > 0;)
 		status = uvm_free(&uvm);
-	rain(0);
+	client_rain(SA_RESTART, 0);
 	printf("freed left=%u status=0x%x\n", uvm.count, status);
 	client_next();
 	return 0;

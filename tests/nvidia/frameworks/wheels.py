@@ -7,12 +7,12 @@ fetches what is missing into kmod/build/nvidia/frameworks: 3 GB, unpacked 5 GB.
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.nvidia.archive import STORE, NotInArchiveError
+from tests.nvidia.pypi import fetched
 
 FOLDER = STORE / "frameworks"
 # Of each framework; what they need comes with them. Built for CUDA 12, which drivers of 12.2 and 12.4 take.
@@ -25,21 +25,8 @@ SECONDS = 3600
 
 def framework(name: str) -> Path:
     """Return the folder with a framework. Raises NotInArchiveError where PyPI is not reached."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    folder, stamp = FOLDER / name, FOLDER / f"{name}.pinned"
-    wanted = "\n".join(PINNED[name])
-    with (FOLDER / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if stamp.exists() and stamp.read_text() == wanted:
-            return folder
-        words = ["install", "--quiet", "--upgrade", "--no-compile", "--only-binary", ":all:"]
-        command = [sys.executable, "-m", "pip", *words, "--target", str(folder), *PINNED[name]]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
-        if done.returncode != 0:
-            reason = done.stderr.strip().splitlines() or ["pip failed"]
-            raise NotInArchiveError(f"{name} from PyPI is not reached from here: {reason[-1]}")
-        stamp.write_text(wanted)
-    return folder
+    options = ("--no-compile", "--only-binary", ":all:")
+    return fetched(FOLDER / name, FOLDER / f"{name}.pinned", PINNED[name], *options, seconds=SECONDS)
 
 
 def clocks() -> Path:

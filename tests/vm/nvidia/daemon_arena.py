@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.attacks.arena import DAEMON, LIMIT, Seen, Tenant, Word
-from tests.attacks.module_arena import SCRATCH, ModuleRunning
-from tests.integration.commands import eventually
-from tests.vm.node import build_standin
+from tests.attacks.module_arena import GuestArena, ModuleRunning
 from tests.vm.nvidia.daemon import SECONDS, GuestDaemon
 from tests.vm.process import Finished, Process
 from tests.vm.slices import PROBE
@@ -35,17 +32,15 @@ class GuestTenant:
         return self.start(*command).finish()
 
 
-class GuestDaemonArena:
+class GuestDaemonArena(GuestArena):
     """One machine with cgpud, and the slices of one attack."""
 
     engine = DAEMON
-    dev = "/dev"
-    scratch = SCRATCH
 
     def __init__(self, daemon: GuestDaemon) -> None:
         """Use a cgpud that runs."""
         self._daemon = daemon
-        daemon.machine.shell(f"rm -rf {SCRATCH}; mkdir {SCRATCH}")
+        super().__init__(daemon.machine, daemon.processes)
 
     def tenant(self) -> GuestTenant:
         """Make a slice."""
@@ -53,14 +48,6 @@ class GuestDaemonArena:
         first = self._daemon.start_program(name, PROBE, "hold", register=LIMIT)
         first.await_output("hold", timeout=self._daemon.machine.scaled(SECONDS))
         return GuestTenant(self._daemon, name, first)
-
-    def outside(self, *command: Word) -> ModuleRunning:
-        """Start a command without a listener."""
-        machine = self._daemon.machine
-        words = [machine.seen(word) if isinstance(word, Path) else str(word) for word in command]
-        process = machine.start(words, input=None)
-        self._daemon.processes.append(process)
-        return ModuleRunning(process, machine.scaled(SECONDS))
 
     def seen(self, tenant: Tenant) -> Seen:
         """Look."""
@@ -75,18 +62,6 @@ class GuestDaemonArena:
     def log(self) -> str:
         """Return the daemon's."""
         return self._daemon.log()
-
-    def path(self, path: Path) -> str:
-        """Return where the guest has it."""
-        return self._daemon.machine.seen(path)
-
-    def uvm_probe(self) -> Path:
-        """Return the program that maps by UVM."""
-        return build_standin(self._daemon.machine.kernel) / "uvm-probe"
-
-    def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait."""
-        eventually(condition, what, self._daemon.machine.scaled(SECONDS))
 
     def clear(self) -> None:
         """End all slices, and wait until nothing is left of them."""

@@ -43,7 +43,5 @@ uint64_t work_play_next(const struct work_play *play);
 void work_play_advance(struct work_play *play, uint64_t until);
 /* How often it went through all of its steps, whatever of that is in the queue still. */
 uint64_t work_play_rounds(const struct work_play *play, uint32_t program);
-/* Whether it has launched something that has not ended. */
-bool work_play_has_work(const struct work_play *play, uint32_t program);
 
 #endif

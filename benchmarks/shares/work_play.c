@@ -170,8 +170,3 @@ uint64_t work_play_rounds(const struct work_play *play, uint32_t program)
 {
 	return program < play->count ? play->player[program].rounds : 0;
 }
-
-bool work_play_has_work(const struct work_play *play, uint32_t program)
-{
-	return program < play->count && play->player[program].in_flight;
-}
