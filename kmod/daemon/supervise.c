@@ -179,17 +179,12 @@ static void settle(
 	finish(d, one, e, reply);
 }
 
-static int container_behind(struct cgpud *d, const struct listener *one, struct cgpu_container_info *info)
-{
-	return cgpu_container_next(&d->core, one->slot, info) == 0 && info->slot == one->slot;
-}
-
 /* Each time: of one container the log lets few warnings through. */
 static void say_unknown(struct cgpud *d, const struct listener *one, const struct exchange *e)
 {
 	struct cgpu_container_info info;
 
-	if (container_behind(d, one, &info))
+	if (cgpu_container_next(&d->core, one->slot, &info) == 0 && info.slot == one->slot)
 		events_log(&d->events, LOG_LEVEL_WARNING,
 			"container %s: system call %d of architecture 0x%x is not known here and was refused", info.id,
 			e->notif.data.nr, e->notif.data.arch);
@@ -200,7 +195,7 @@ static void say_refused_node(struct cgpud *d, const struct listener *one, const 
 {
 	struct cgpu_container_info info;
 
-	if (container_behind(d, one, &info))
+	if (cgpu_container_next(&d->core, one->slot, &info) == 0 && info.slot == one->slot)
 		events_log(&d->events, LOG_LEVEL_WARNING,
 			"container %s: calls on device %u:%u are refused: memory that they allocate would be charged to nobody",
 			info.id, task->identity.major, task->identity.minor);

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_bool, c_char_p, c_int, c_int32, c_uint32, c_uint64, c_void_p
+from ctypes import c_bool, c_char_p, c_int, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Final
 
+from cgpu.trace.library import CCall
 from tests.core.build import KMOD, flags, generated, run, sources, tool
 
 HERE = Path(__file__).resolve().parent
@@ -39,17 +40,9 @@ NOTHING = ctypes.CFUNCTYPE(None)
 class StageCall(ctypes.Structure):
     """struct stage_call."""
 
+    _anonymous_ = ("call",)
     _fields_ = (
-        ("file", c_uint64),
-        ("process", c_uint32),
-        ("nr", c_uint32),
-        ("bytes", c_uint32),
-        ("ask_only", c_uint32),
-        ("top", c_void_p),
-        ("memory", c_void_p),
-        ("memory_bytes", c_uint64),
-        ("verdict", c_int32),
-        ("result", c_int32),
+        ("call", CCall),
         ("container", c_uint32),
         ("fault", c_uint32),
         ("status", c_uint32),

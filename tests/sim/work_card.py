@@ -13,27 +13,16 @@ from typing import Final
 
 import pytest
 
+from benchmarks.shares.binding import CKernel, CProgram, CSetup, CStep
+
 SIM: Final = Path(__file__).resolve().parents[2] / "kmod" / "sim"
 SHARES: Final = Path(__file__).resolve().parents[2] / "benchmarks" / "shares"
-NONE: Final = 0xFFFFFFFF
 NEVER: Final = 0xFFFFFFFFFFFFFFFF
+NONE: Final = 0xFFFFFFFF
 UNIT: Final = 1024  # nanoseconds in a unit of a time slice
 DEFAULT_SLICE: Final = 1024 * UNIT
 LOW, MEDIUM, HIGH = range(3)
 WARNINGS: Final = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes")
-
-
-class Setup(ctypes.Structure):
-    _fields_ = (
-        ("engines", ctypes.c_uint32),
-        ("switch_ns", ctypes.c_uint64),
-        ("save_ns", ctypes.c_uint64),
-        ("command_ns", ctypes.c_uint64),
-    )
-
-
-class Kernel(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_uint64), ("grain", ctypes.c_uint64), ("tag", ctypes.c_uint64))
 
 
 class Done(ctypes.Structure):
@@ -100,22 +89,6 @@ class Channel(ctypes.Structure):
     )
 
 
-class Step(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("length", "grain", "pause", "count"))
-
-
-class Program(ctypes.Structure):
-    _fields_ = (
-        ("channel", ctypes.c_uint32),
-        ("depth", ctypes.c_uint32),
-        ("steps", ctypes.c_uint32),
-        ("spare", ctypes.c_uint32),
-        ("start", ctypes.c_uint64),
-        ("end", ctypes.c_uint64),
-        ("step", Step * 8),
-    )
-
-
 DONE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Done))
 IDS = ("work_group_add", "work_channel_add", "work_play_add")
 TIMES = ("work_now", "work_next", "work_slice", "work_play_next", "work_play_rounds")
@@ -170,7 +143,7 @@ class Card:
     ) -> None:
         """Make a card; times in nanoseconds."""
         self.library = library
-        setup = Setup(engines, switch, save, command)
+        setup = CSetup(engines, switch, save, command)
         self.work = ctypes.c_void_p(library.work_create(ctypes.byref(setup)))
         assert self.work.value
         self.play = ctypes.c_void_p(library.work_play_create(self.work))
@@ -211,16 +184,16 @@ class Card:
         return int(self.library.work_channel_add(self.work, group, queue))
 
     def submit(self, channel: int, length: int, grain: int = 0, tag: int = 0) -> int:
-        kernel = Kernel(length, grain, tag)
+        kernel = CKernel(length, grain, tag)
         return int(self.library.work_submit(self.work, channel, ctypes.byref(kernel)))
 
     def program(
         self, channel: int, steps: Sequence[tuple[int, int, int, int]], depth: int = 8, end: int = NEVER
     ) -> int:
         """Start a program of steps (length, grain, pause, count)."""
-        program = Program(channel, depth, len(steps), 0, 0, end)
+        program = CProgram(channel, depth, len(steps), 0, 0, end)
         for index, step in enumerate(steps):
-            program.step[index] = Step(*step)
+            program.step[index] = CStep(*step)
         return int(self.library.work_play_add(self.play, ctypes.byref(program)))
 
     def rounds(self, program: int) -> int:
