@@ -68,7 +68,7 @@ int core_refusal_line(struct core_frame *frame, struct core_text *out)
 			       " is not known here and was refused");
 		return 1;
 	}
-	/* Beside the classes: their numbers do not meet, but for the first few. */
+	/* In one list with classes: hardly a control has the number of a class. */
 	if (is_news(container, &container->refused_class, frame->unknown_control)) {
 		core_text_string(out, ": driver control ");
 		core_text_hex(out, frame->unknown_control);

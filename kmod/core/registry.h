@@ -5,7 +5,6 @@
 
 #include "state.h"
 
-#define CORE_MAX_INST_DEFAULT 20u
 #define CORE_POLICY_MAX 5u
 #define CORE_PRIO_MIN 20u
 #define CORE_PRIO_MAX 99u

@@ -13,7 +13,6 @@
 #define MEMACCT_CARDS 32u
 #define MEMACCT_GROUPS 1024u
 #define MEMACCT_PATH 512u
-#define MEMACCT_MAX UINT64_MAX
 
 /* What one cgroup may have of one card. A record never goes, as there. */
 struct memacct_group {

@@ -10,11 +10,12 @@ struct fuzz_control {
 };
 
 #define FUZZ_CONTROLS 16u
+#define FUZZ_TRANSFERS 4u
 
-/* Exports and imports are there twice: histories are made of them. */
+/* Exports and imports, the last of these, come twice as often: histories are made of them. */
 static inline struct fuzz_control fuzz_control(const struct nv_abi *abi, u32 which)
 {
-	const struct fuzz_control controls[FUZZ_CONTROLS] = {
+	const struct fuzz_control controls[FUZZ_CONTROLS - FUZZ_TRANSFERS] = {
 		{ NV2080_CTRL_CMD_FB_GET_INFO, abi->NV2080_CTRL_FB_GET_INFO_PARAMS.bytes },
 		{ NV2080_CTRL_CMD_FB_GET_INFO_V2, abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.bytes },
 		{ NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes },
@@ -31,17 +32,10 @@ static inline struct fuzz_control fuzz_control(const struct nv_abi *abi, u32 whi
 			abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS.bytes },
 		{ NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD,
 			abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS.bytes },
-		{ NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD,
-			abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS.bytes },
-		{ NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD,
-			abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS.bytes },
-		{ NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD,
-			abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS.bytes },
-		{ NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD,
-			abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS.bytes },
 	};
 
-	return controls[which % FUZZ_CONTROLS];
+	which %= FUZZ_CONTROLS;
+	return controls[which < FUZZ_CONTROLS - FUZZ_TRANSFERS ? which : which - FUZZ_TRANSFERS];
 }
 
 /* Pairs of an index and a value, as the driver fills them in. */

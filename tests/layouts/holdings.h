@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HOLDINGS_OWNERS 65u
 #define HOLDINGS_CARDS 2u
 
 struct sim;

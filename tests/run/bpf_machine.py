@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 
 INSTRUCTION = struct.Struct("=HBBI")
-LOAD_ABSOLUTE, LOAD_CONSTANT, RETURN, RETURN_A, JUMP = 0x20, 0x00, 0x06, 0x16, 0x05
+LOAD_ABSOLUTE, RETURN, JUMP = 0x20, 0x06, 0x05
 WORD = 0xFFFFFFFF
 JUMPS = {
     0x15: lambda a, k: a == k,
