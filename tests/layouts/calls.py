@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cgpu.trace.library import CCall
 from tests.layouts.stage import FINE, NOTHING, STATUS, Library, StageCall
 from tests.sim.abi import (
     ALLOC,
@@ -136,9 +137,8 @@ class Driver:
             form.put(top, names[1], base + PARAMS_AT)
             arena[PARAMS_AT : PARAMS_AT + len(params)] = params
         arena[TOP_AT : TOP_AT + len(top)] = top
-        step = StageCall(
-            who[1], who[0].number, nr, len(top), 0, base + TOP_AT, base, ARENA, 0, 0, who[0].container
-        )
+        call = CCall(who[1], who[0].number, nr, len(top), 0, base + TOP_AT, base, ARENA)
+        step = StageCall(call, who[0].container)
         if how.wrapped:
             envelope = self.form("nv_ioctl_xfer_t").pack(cmd=nr, size=len(top), ptr=base + TOP_AT)
             arena[: len(envelope)] = envelope
