@@ -15,7 +15,7 @@ int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *envelope, u32 bytes
 	return *inner > NV_MAX_IOCTL_XFER_SIZE || *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
 }
 
-static const struct nv_class *find_class(u32 class)
+const struct nv_class *core_class(u32 class)
 {
 	u32 low = 0, high = nv_class_count;
 
@@ -30,20 +30,6 @@ static const struct nv_class *find_class(u32 class)
 			high = middle;
 	}
 	return NULL;
-}
-
-int core_class_memory(u32 class)
-{
-	const struct nv_class *known = find_class(class);
-
-	return known ? known->memory : -ENOENT;
-}
-
-const char *core_class_name(u32 class)
-{
-	const struct nv_class *known = find_class(class);
-
-	return known ? known->name : NULL;
 }
 
 int core_segment(struct core_frame *frame, u32 index, u32 parent, u32 pointer, u32 bytes)

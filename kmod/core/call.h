@@ -52,7 +52,7 @@ struct core_frame {
 	struct core_container *container;
 	u32 status_at; /* where in top the driver's status sits */
 	u32 status; /* for CGPU_ANSWER */
-	u32 unknown_class; /* or one that is not charged; 0: none */
+	u32 refused_class; /* or one that nobody judged; 0: none */
 	u32 unknown_escape; /* its number and 1; 0: none */
 	u32 unknown_control; /* 0: none */
 	u32 unknown_uvm; /* its number and 1; 0: none */
@@ -146,10 +146,8 @@ static inline int core_driver_limits(const struct core_frame *frame)
 
 /* Ask for a nested buffer. 1: it was added and must be filled; 0: it is there; -EINVAL: it cannot be. */
 int core_segment(struct core_frame *frame, u32 index, u32 parent, u32 pointer, u32 bytes);
-/* What kind of memory a class is about, NV_CLASS_MEMORY_*; -ENOENT for a class nobody knows. */
-int core_class_memory(u32 class);
-/* NULL for a class nobody knows. */
-const char *core_class_name(u32 class);
+/* What was judged of a class, by its number; NULL for one that nobody judged. */
+const struct nv_class *core_class(u32 class);
 
 /* --- call_escape.c --- */
 

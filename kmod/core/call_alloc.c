@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* NV_ESC_RM_ALLOC in its two forms, and the two older ways to allocate. */
+/*
+ * NV_ESC_RM_ALLOC in its two forms, and the two older ways to allocate. Each class has its verdict in kmod/abi/classes.json,
+ * with the reason; what is judged there is judged here, or by the function that judge() names.
+ */
 #include "call.h"
 
 static int decode(struct core_frame *frame, struct core_alloc *alloc)
@@ -47,6 +50,21 @@ enum cgpu_verdict core_alloc_copy_in_verdict(struct core_frame *frame, int more)
 	return more < 0 ? core_refuse(frame, EINVAL) : CGPU_COPY_IN;
 }
 
+/* Of a class that cannot do without its parameters. 0: they are there; else `verdict` is what comes. */
+static int alloc_params(struct core_frame *frame, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict)
+{
+	int more;
+
+	if (core_get64(frame->call->top, alloc->params_at) == 0) {
+		*verdict = core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+		return -EINVAL;
+	}
+	more = core_alloc_copy_in(frame, alloc, bytes);
+	if (more)
+		*verdict = core_alloc_copy_in_verdict(frame, more);
+	return more;
+}
+
 static u32 gpu_of_device(struct core_frame *frame, u32 device_instance)
 {
 	u32 i;
@@ -76,17 +94,27 @@ static int names_other(struct core_frame *frame, const struct core_alloc *alloc,
 		core_client_find(frame->state, frame->call->slot, client) == CORE_NONE;
 }
 
+/* What is made of the client that its parameters name at `client_at`. */
+static enum cgpu_verdict alloc_naming(
+	struct core_frame *frame, const struct core_alloc *alloc, u32 bytes, u32 client_at)
+{
+	enum cgpu_verdict verdict;
+
+	if (alloc_params(frame, alloc, bytes, &verdict))
+		return verdict;
+	if (names_other(frame, alloc, client_at))
+		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return core_execute(frame, CORE_OP_PLAIN);
+}
+
 static enum cgpu_verdict alloc_device(struct core_frame *frame, const struct core_alloc *alloc)
 {
 	const struct nv_layout_NV0080_ALLOC_PARAMETERS *at = &frame->abi->NV0080_ALLOC_PARAMETERS;
-	int more;
+	enum cgpu_verdict verdict;
 	u32 gpu;
 
-	if (core_get64(frame->call->top, alloc->params_at) == 0)
-		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
-	more = core_alloc_copy_in(frame, alloc, at->bytes);
-	if (more)
-		return core_alloc_copy_in_verdict(frame, more);
+	if (alloc_params(frame, alloc, at->bytes, &verdict))
+		return verdict;
 	/* It would have the other one's address space, with all that is mapped there. */
 	if (names_other(frame, alloc, at->hClientShare) || names_other(frame, alloc, at->hTargetClient))
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
@@ -132,24 +160,14 @@ static enum cgpu_verdict alloc_vidmem(struct core_frame *frame, const struct cor
 	return verdict == CGPU_EXECUTE ? core_execute(frame, CORE_OP_ALLOC) : verdict;
 }
 
-/* Classes that are about MIG's instances of a card. */
-static int is_mig(u32 class)
-{
-	return class == AMPERE_SMC_PARTITION_REF || class == AMPERE_SMC_EXEC_PARTITION_REF ||
-		class == AMPERE_SMC_CONFIG_SESSION || class == AMPERE_SMC_MONITOR_SESSION;
-}
-
-/* An instance of a card that the container has whole can be used. What configures instances, or looks at those of all
- * cards, is the node's affair. */
+/* An instance of a card that the container has whole can be used, and what is below one, which is none of the kept objects. */
 static enum cgpu_verdict alloc_mig(struct core_frame *frame, const struct core_alloc *alloc)
 {
 	u32 parent = core_parent_find(frame, &alloc->handles);
 
-	/* Below an instance, which is none of the kept objects. */
 	if (alloc->class == AMPERE_SMC_EXEC_PARTITION_REF)
 		return CGPU_CONTINUE;
-	if (alloc->class != AMPERE_SMC_PARTITION_REF || parent == CORE_NONE ||
-		!core_is_native(frame->state, frame->state->object[parent].gpu, frame->call->slot))
+	if (parent == CORE_NONE || !core_is_native(frame->state, frame->state->object[parent].gpu, frame->call->slot))
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return CGPU_CONTINUE;
 }
@@ -165,11 +183,10 @@ static enum cgpu_verdict alloc_shared_data(struct core_frame *frame, const struc
 	return CGPU_CONTINUE;
 }
 
-/* What it refers to the driver would keep, or pass on, after its charge has ended. */
-static enum cgpu_verdict not_charged(struct core_frame *frame, u32 class)
+static enum cgpu_verdict refuse(struct core_frame *frame, u32 class, u32 status)
 {
-	frame->unknown_class = class;
-	return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	frame->refused_class = class;
+	return core_answer(frame, status);
 }
 
 static int is_charged(struct core_frame *frame, const struct core_alloc *alloc, u32 at)
@@ -186,17 +203,14 @@ static enum cgpu_verdict alloc_surface(struct core_frame *frame, const struct co
 {
 	const struct nv_layout_NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS *at =
 		&frame->abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS;
-	int more;
+	enum cgpu_verdict verdict;
 
 	if (at->hSemaphoreMem == NV_ABI_ABSENT)
 		return core_answer(frame, NV_ERR_INVALID_CLASS);
-	if (core_get64(frame->call->top, alloc->params_at) == 0)
-		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
-	more = core_alloc_copy_in(frame, alloc, at->bytes);
-	if (more)
-		return core_alloc_copy_in_verdict(frame, more);
+	if (alloc_params(frame, alloc, at->bytes, &verdict))
+		return verdict;
 	if (is_charged(frame, alloc, at->hSemaphoreMem) || is_charged(frame, alloc, at->hMaxSubmittedMem))
-		return not_charged(frame, alloc->class);
+		return refuse(frame, alloc->class, NV_ERR_NOT_SUPPORTED);
 	return core_execute(frame, CORE_OP_PLAIN);
 }
 
@@ -204,16 +218,8 @@ static enum cgpu_verdict alloc_surface(struct core_frame *frame, const struct co
 static enum cgpu_verdict alloc_debugger(struct core_frame *frame, const struct core_alloc *alloc)
 {
 	const struct nv_layout_NV83DE_ALLOC_PARAMETERS *at = &frame->abi->NV83DE_ALLOC_PARAMETERS;
-	int more;
 
-	if (core_get64(frame->call->top, alloc->params_at) == 0)
-		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
-	more = core_alloc_copy_in(frame, alloc, at->bytes);
-	if (more)
-		return core_alloc_copy_in_verdict(frame, more);
-	if (names_other(frame, alloc, at->hAppClient))
-		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	return core_execute(frame, CORE_OP_PLAIN);
+	return alloc_naming(frame, alloc, at->bytes, at->hAppClient);
 }
 
 /* The driver asks nobody whose object it is that an event is for (src/nvidia/src/kernel/rmapi/event.c, eventInit): it would tell
@@ -221,139 +227,111 @@ static enum cgpu_verdict alloc_debugger(struct core_frame *frame, const struct c
 static enum cgpu_verdict alloc_event(struct core_frame *frame, const struct core_alloc *alloc)
 {
 	const struct nv_layout_NV0005_ALLOC_PARAMETERS *at = &frame->abi->NV0005_ALLOC_PARAMETERS;
-	int more;
 
-	if (core_get64(frame->call->top, alloc->params_at) == 0)
-		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
-	more = core_alloc_copy_in(frame, alloc, at->bytes);
-	if (more)
-		return core_alloc_copy_in_verdict(frame, more);
-	if (names_other(frame, alloc, at->hParentClient))
-		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	return core_execute(frame, CORE_OP_PLAIN);
+	return alloc_naming(frame, alloc, at->bytes, at->hParentClient);
 }
 
-/* By what a class means for video memory. */
-static enum cgpu_verdict alloc_other(struct core_frame *frame, u32 class, int memory)
+/* A class for which the table says that it is judged. */
+static enum cgpu_verdict judge(struct core_frame *frame, const struct core_alloc *alloc, enum nv_class_by by)
 {
-	/* By an older call, of whatever card. */
-	if (class == RM_USER_SHARED_DATA)
-		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
-	switch (memory) {
-	case NV_CLASS_MEMORY_NONE:
-	case NV_CLASS_MEMORY_HOST:
-	case NV_CLASS_MEMORY_VIRTUAL:
-	case NV_CLASS_MEMORY_MAPPER:
-		return CGPU_CONTINUE;
-	case NV_CLASS_MEMORY_GROUP:
-	case NV_CLASS_MEMORY_CHANNEL:
-		/* No older call makes one. */
-		return core_answer(frame, NV_ERR_INVALID_CLASS);
-	case NV_CLASS_MEMORY_ALIAS:
-		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	case NV_CLASS_MEMORY_EXPORT:
-	case NV_CLASS_MEMORY_FABRIC:
-	case NV_CLASS_MEMORY_KEEPER:
-		return not_charged(frame, class);
-	default:
-		frame->unknown_class = class;
-		return core_answer(frame, NV_ERR_INVALID_CLASS);
+	switch (by) {
+	case NV_CLASS_BY_ROOT:
+		return core_begin_root(frame);
+	case NV_CLASS_BY_DEVICE:
+		return alloc_device(frame, alloc);
+	case NV_CLASS_BY_SUBDEVICE:
+		return alloc_subdevice(frame, alloc);
+	case NV_CLASS_BY_VIDMEM:
+		return alloc_vidmem(frame, alloc);
+	case NV_CLASS_BY_HOST:
+		return core_begin_alloc_host(frame, alloc);
+	case NV_CLASS_BY_GROUP:
+		return core_begin_group(frame, alloc);
+	case NV_CLASS_BY_CHANNEL:
+		return core_begin_channel(frame, alloc);
+	case NV_CLASS_BY_SURFACE:
+		return alloc_surface(frame, alloc);
+	case NV_CLASS_BY_DEBUGGER:
+		return alloc_debugger(frame, alloc);
+	case NV_CLASS_BY_EVENT:
+		return alloc_event(frame, alloc);
+	case NV_CLASS_BY_MIG:
+		return alloc_mig(frame, alloc);
+	case NV_CLASS_BY_SHARED_DATA:
+		return alloc_shared_data(frame, alloc);
+	case NV_CLASS_BY_NOBODY:
+		break;
 	}
-}
-
-/* What is pinned of the caller's own pages can only be had by the caller. */
-static int is_host(u32 class, int memory)
-{
-	return memory == NV_CLASS_MEMORY_HOST && class != NV01_MEMORY_SYSTEM_OS_DESCRIPTOR;
-}
-
-/* By the first one the parameters say which of the others is meant. */
-static int is_event(u32 class)
-{
-	return class == NV01_EVENT || class == NV01_EVENT_OS_EVENT || class == NV01_EVENT_KERNEL_CALLBACK ||
-		class == NV01_EVENT_KERNEL_CALLBACK_EX;
-}
-
-static int is_judged(u32 class, int memory)
-{
-	return is_event(class) || class == NV01_DEVICE_0 || class == NV20_SUBDEVICE_0 ||
-		class == NV_SEMAPHORE_SURFACE || class == GT200_DEBUGGER || memory == NV_CLASS_MEMORY_VIDMEM ||
-		memory == NV_CLASS_MEMORY_GROUP || memory == NV_CLASS_MEMORY_CHANNEL || is_host(class, memory);
+	return core_answer(frame, NV_ERR_INVALID_CLASS);
 }
 
 enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 {
+	const struct nv_class *class;
 	struct core_alloc alloc;
-	int memory;
 
 	if (decode(frame, &alloc))
 		return core_refuse(frame, EINVAL);
-	if (core_is_root(alloc.class))
-		return core_begin_root(frame);
-	if (is_mig(alloc.class))
-		return alloc_mig(frame, &alloc);
-	if (alloc.class == RM_USER_SHARED_DATA)
-		return alloc_shared_data(frame, &alloc);
-	memory = core_class_memory(alloc.class);
-	if (!is_judged(alloc.class, memory))
-		return alloc_other(frame, alloc.class, memory);
+	class = core_class(alloc.class);
+	if (class == NULL)
+		return refuse(frame, alloc.class, NV_ERR_INVALID_CLASS);
+	if (class->verdict == NV_CLASS_PASS)
+		return CGPU_CONTINUE;
+	if (class->verdict == NV_CLASS_REFUSE)
+		return refuse(frame, class->id, class->status);
 	/* Another encoding of the parameters, which only the driver's own libraries write. */
-	if (alloc.flags & NVOS64_FLAGS_FINN_SERIALIZED)
+	if (class->by != NV_CLASS_BY_ROOT && (alloc.flags & NVOS64_FLAGS_FINN_SERIALIZED))
 		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
-	if (alloc.class == NV01_DEVICE_0)
-		return alloc_device(frame, &alloc);
-	if (alloc.class == NV20_SUBDEVICE_0)
-		return alloc_subdevice(frame, &alloc);
-	if (memory == NV_CLASS_MEMORY_GROUP)
-		return core_begin_group(frame, &alloc);
-	if (memory == NV_CLASS_MEMORY_CHANNEL)
-		return core_begin_channel(frame, &alloc);
-	if (alloc.class == NV_SEMAPHORE_SURFACE)
-		return alloc_surface(frame, &alloc);
-	if (alloc.class == GT200_DEBUGGER)
-		return alloc_debugger(frame, &alloc);
-	if (is_event(alloc.class))
-		return alloc_event(frame, &alloc);
-	if (is_host(alloc.class, memory))
-		return core_begin_alloc_host(frame, &alloc);
-	return alloc_vidmem(frame, &alloc);
+	return judge(frame, &alloc, class->by);
+}
+
+/* An older call has none of the parameters that a class is judged by. */
+static enum cgpu_verdict older(struct core_frame *frame, const struct nv_class *class)
+{
+	switch (class->verdict) {
+	case NV_CLASS_PASS:
+		return CGPU_CONTINUE;
+	case NV_CLASS_REFUSE:
+		return refuse(frame, class->id, class->status);
+	default:
+		return core_answer(frame, class->status);
+	}
 }
 
 enum cgpu_verdict core_begin_alloc_memory(struct core_frame *frame)
 {
 	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at = &frame->abi->nv_ioctl_nvos02_parameters_with_fd;
-	u32 class;
-	int memory;
+	const struct nv_class *class;
+	u32 number;
 
 	if (frame->call->bytes != at->bytes)
 		return core_refuse(frame, EINVAL);
 	frame->status_at = at->params_status;
-	class = core_get32(frame->call->top, at->params_hClass);
-	memory = core_class_memory(class);
-	if (memory == NV_CLASS_MEMORY_VIDMEM)
-		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	if (memory < 0) {
-		frame->unknown_class = class;
-		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	}
-	return alloc_other(frame, class, memory);
+	number = core_get32(frame->call->top, at->params_hClass);
+	class = core_class(number);
+	if (class == NULL)
+		return refuse(frame, number, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	/* Made in this way it has no record, and is not exported. */
+	return class->by == NV_CLASS_BY_HOST ? CGPU_CONTINUE : older(frame, class);
 }
 
 enum cgpu_verdict core_begin_alloc_object(struct core_frame *frame)
 {
 	const struct nv_layout_NVOS05_PARAMETERS *at = &frame->abi->NVOS05_PARAMETERS;
-	u32 class;
+	const struct nv_class *class;
+	u32 number;
 
 	if (frame->call->bytes != at->bytes)
 		return core_refuse(frame, EINVAL);
 	frame->status_at = at->status;
-	class = core_get32(frame->call->top, at->hClass);
-	if (class == NV01_DEVICE_0 || class == NV20_SUBDEVICE_0 || class == GT200_DEBUGGER || is_mig(class))
-		return core_answer(frame, NV_ERR_INVALID_CLASS);
-	if (core_is_root(class))
+	number = core_get32(frame->call->top, at->hClass);
+	class = core_class(number);
+	if (class == NULL)
+		return refuse(frame, number, NV_ERR_INVALID_CLASS);
+	if (class->by == NV_CLASS_BY_ROOT)
 		return core_begin_root(frame);
-	if (core_class_memory(class) == NV_CLASS_MEMORY_NONE)
-		return alloc_other(frame, class, NV_CLASS_MEMORY_NONE);
-	frame->unknown_class = core_class_memory(class) < 0 ? class : 0;
-	return core_answer(frame, NV_ERR_INVALID_CLASS);
+	/* No memory comes by this call. */
+	if (class->memory != NV_CLASS_MEMORY_NONE)
+		return core_answer(frame, NV_ERR_INVALID_CLASS);
+	return older(frame, class);
 }

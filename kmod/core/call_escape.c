@@ -47,6 +47,24 @@ static int is_news(struct core_container *container, u32 *last, u32 number)
 	return 1;
 }
 
+static void class_line(struct core_text *out, u32 number)
+{
+	const struct nv_class *class = core_class(number);
+
+	core_text_string(out, ": driver class ");
+	if (class == NULL) {
+		core_text_hex(out, number);
+		core_text_string(out, " is not known here and was refused");
+		return;
+	}
+	core_text_string(out, class->name);
+	if (class->memory == NV_CLASS_MEMORY_EXPORT || class->memory == NV_CLASS_MEMORY_FABRIC ||
+		class->memory == NV_CLASS_MEMORY_KEEPER)
+		core_text_string(out, " keeps memory in a way that is not charged here and was refused");
+	else
+		core_text_string(out, " is not for a container and was refused");
+}
+
 int core_refusal_line(struct core_frame *frame, struct core_text *out)
 {
 	struct core_container *container = frame->container;
@@ -55,17 +73,8 @@ int core_refusal_line(struct core_frame *frame, struct core_text *out)
 		return 0;
 	core_text_string(out, "container ");
 	core_text_string(out, container->id);
-	if (is_news(container, &container->refused_class, frame->unknown_class)) {
-		const char *name = core_class_name(frame->unknown_class);
-
-		core_text_string(out, ": driver class ");
-		if (name)
-			core_text_string(out, name);
-		else
-			core_text_hex(out, frame->unknown_class);
-		core_text_string(out,
-			name ? " keeps memory in a way that is not charged here and was refused" :
-			       " is not known here and was refused");
+	if (is_news(container, &container->refused_class, frame->refused_class)) {
+		class_line(out, frame->refused_class);
 		return 1;
 	}
 	/* In one list with classes: hardly a control has the number of a class. */

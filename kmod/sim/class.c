@@ -83,6 +83,8 @@ bool class_may_be_duplicated(uint32_t class_id)
 /* Whether the class exists and the caller may have it (resource_list.h, alloc_free.c:600-675). */
 uint32_t class_check(const struct alloc_request *request)
 {
+	const struct nv_class *about;
+
 	switch (request->class_id) {
 	case NV01_MEMORY_LOCAL_PHYSICAL:
 	case NV01_MEMORY_LIST_SYSTEM:
@@ -96,7 +98,8 @@ uint32_t class_check(const struct alloc_request *request)
 	case NV01_MEMORY_FRAMEBUFFER_CONSOLE:
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	default:
-		return class_find(request->class_id) ? NV_OK : NV_ERR_INVALID_CLASS;
+		about = class_find(request->class_id);
+		return about && about->served ? NV_OK : NV_ERR_INVALID_CLASS;
 	}
 }
 

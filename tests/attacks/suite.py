@@ -26,6 +26,7 @@ from tests.attacks import (
     own_loader,
     restarted_calls,
     static_binary,
+    unjudged_classes,
     unjudged_controls,
     unset_environment,
 )
@@ -33,6 +34,7 @@ from tests.attacks.attack import Attack
 
 FILES = (
     unjudged_controls,
+    unjudged_classes,
     unset_environment,
     own_loader,
     static_binary,

@@ -25,6 +25,7 @@ PROGRAMS = (
 )
 DATA = (
     "kmod/Makefile",
+    "kmod/abi/classes.json",
     "kmod/abi/controls.json",
     "kmod/abi/nvidia.json",
     "kmod/core/cgpu_core.h",
