@@ -3,38 +3,9 @@
  * What is read of a call's arguments: only structures that the tables know, in the size that they have there, and the
  * lists of memory sizes. Everything else stays where it is.
  */
-#define _GNU_SOURCE
 #include <linux/ioctl.h>
-#include <sys/uio.h>
 
 #include "recorder.h"
-
-bool memory_read(pid_t tid, uint64_t address, void *data, size_t bytes)
-{
-	struct iovec here = { .iov_base = data, .iov_len = bytes };
-	struct iovec there = { .iov_base = (void *)(uintptr_t)address, .iov_len = bytes };
-
-	return bytes == 0 || process_vm_readv(tid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
-}
-
-/* Page by page: what lies behind the text's page need not be there. */
-bool memory_text(pid_t tid, uint64_t address, char *text, size_t room)
-{
-	size_t used = 0;
-
-	while (used < room) {
-		size_t part = 4096 - (address + used) % 4096;
-
-		if (part > room - used)
-			part = room - used;
-		if (!memory_read(tid, address + used, text + used, part))
-			return false;
-		if (memchr(text + used, '\0', part))
-			return true;
-		used += part;
-	}
-	return false;
-}
 
 uint64_t field_value(const uint8_t *data, const struct nv_field *field)
 {
@@ -152,18 +123,18 @@ static void find_list(struct capture *c, const struct nv_abi *abi)
 		c->list_count = count;
 }
 
-static bool read_list(struct capture *c, pid_t tid)
+static bool read_list(struct capture *c, const struct task *task)
 {
 	size_t bytes = (size_t)c->list_count * LIST_ENTRY;
 
 	if (c->list_address)
-		return memory_read(tid, c->list_address, c->list, bytes);
+		return memory_read(task, c->list_address, c->list, bytes);
 	if (c->list_count)
 		memcpy(c->list, c->params + c->list_at, bytes);
 	return true;
 }
 
-static void read_nested(struct capture *c, const struct version *version, pid_t tid)
+static void read_nested(struct capture *c, const struct version *version, const struct task *task)
 {
 	const struct nv_abi *abi = layouts_of(version);
 
@@ -173,13 +144,13 @@ static void read_nested(struct capture *c, const struct version *version, pid_t 
 		find_control_params(c, version, abi);
 	if (!c->nested_address || (c->nested && c->nested->bytes > CAPTURE_BYTES))
 		c->nested = NULL;
-	if (c->nested && !memory_read(tid, c->nested_address, c->params, c->nested->bytes)) {
+	if (c->nested && !memory_read(task, c->nested_address, c->params, c->nested->bytes)) {
 		c->nested = NULL;
 		c->failed = true;
 	}
 	if (c->nested && c->nr == NV_ESC_RM_CONTROL)
 		find_list(c, abi);
-	if (c->list_count && !read_list(c, tid)) {
+	if (c->list_count && !read_list(c, task)) {
 		c->list_count = 0;
 		c->failed = true;
 	}
@@ -189,12 +160,12 @@ static void read_nested(struct capture *c, const struct version *version, pid_t 
 }
 
 /* Number, size and place of the real structure. */
-static bool open_envelope(struct capture *c, pid_t tid)
+static bool open_envelope(struct capture *c, const struct task *task)
 {
 	const struct nv_layout_nv_ioctl_xfer_t *at = &nv_abi_layouts[0].nv_ioctl_xfer_t;
 	uint8_t envelope[64];
 
-	if (c->size != at->bytes || at->bytes > sizeof(envelope) || !memory_read(tid, c->address, envelope, at->bytes))
+	if (c->size != at->bytes || at->bytes > sizeof(envelope) || !memory_read(task, c->address, envelope, at->bytes))
 		return false;
 	c->nr = get32(envelope, at->cmd);
 	c->size = get32(envelope, at->size);
@@ -203,8 +174,8 @@ static bool open_envelope(struct capture *c, pid_t tid)
 	return true;
 }
 
-void capture_read(struct capture *c, const struct version *version, pid_t tid, enum node_kind kind, uint64_t command,
-	uint64_t address)
+void capture_read(struct capture *c, const struct version *version, const struct task *task, enum node_kind kind,
+	uint64_t command, uint64_t address)
 {
 	bool uvm = is_uvm(kind);
 	const struct nv_call *call;
@@ -213,7 +184,7 @@ void capture_read(struct capture *c, const struct version *version, pid_t tid, e
 	c->nr = uvm ? (uint32_t)command : (uint32_t)_IOC_NR(command);
 	c->size = uvm ? 0 : (uint32_t)_IOC_SIZE(command);
 	c->address = address;
-	if ((kind == NODE_CTL || kind == NODE_CARD) && c->nr == NV_ESC_IOCTL_XFER_CMD && !open_envelope(c, tid))
+	if ((kind == NODE_CTL || kind == NODE_CARD) && c->nr == NV_ESC_IOCTL_XFER_CMD && !open_envelope(c, task))
 		c->failed = true;
 	call = call_of(kind, c->nr);
 	c->known = call != NULL;
@@ -228,21 +199,21 @@ void capture_read(struct capture *c, const struct version *version, pid_t tid, e
 		c->form = NULL;
 		return;
 	}
-	if (!memory_read(tid, c->address, c->top, c->size)) {
+	if (!memory_read(task, c->address, c->top, c->size)) {
 		c->form = NULL;
 		c->failed = true;
 		return;
 	}
 	if (!uvm)
-		read_nested(c, version, tid);
+		read_nested(c, version, task);
 }
 
-bool capture_again(const struct capture *before, struct capture *after, pid_t tid)
+bool capture_again(const struct capture *before, struct capture *after, const struct task *task)
 {
 	memcpy(after, before, offsetof(struct capture, top));
-	if (before->form && !memory_read(tid, before->address, after->top, before->form->bytes))
+	if (before->form && !memory_read(task, before->address, after->top, before->form->bytes))
 		return false;
-	if (before->nested && !memory_read(tid, before->nested_address, after->params, before->nested->bytes))
+	if (before->nested && !memory_read(task, before->nested_address, after->params, before->nested->bytes))
 		return false;
-	return !before->list_count || read_list(after, tid);
+	return !before->list_count || read_list(after, task);
 }

@@ -28,7 +28,7 @@ static bool begin_ioctl(struct recorder *r, struct task *task, const struct open
 	if (!c)
 		return false;
 	pending->file_number = file->number;
-	capture_read(c, &r->version, task->tid, file->node.kind, pending->args[1], pending->args[2]);
+	capture_read(c, &r->version, task, file->node.kind, pending->args[1], pending->args[2]);
 	form = c->form;
 	/* Now, as a line may come of it. */
 	for (i = 0; form && i < form->count; i++) {
@@ -90,7 +90,7 @@ static struct node failed_node(const struct recorder *r, const struct task *task
 	struct node none = { NODE_NONE, 0 };
 	char path[4096];
 
-	if (!memory_text(task->tid, at, path, sizeof(path)))
+	if (!memory_text(task, at, path, sizeof(path)))
 		return none;
 	if (strncmp(path, r->options->dev, length) != 0 || path[length] != '/')
 		return none;

@@ -121,7 +121,7 @@ void ioctl_event(struct recorder *r, struct task *task, const int64_t *result)
 	struct line *line;
 
 	/* The driver copies back after an error too. */
-	if (result && capture_again(before, &r->scratch, task->tid))
+	if (result && capture_again(before, &r->scratch, task))
 		after = &r->scratch;
 	line = line_begin(&r->output, task, before->name);
 	line_number(line, "nr", before->nr);

@@ -168,14 +168,21 @@ struct capture {
 	bool failed; /* memory could not be read */
 	uint8_t top[CAPTURE_BYTES], params[CAPTURE_BYTES], list[LIST_MAX * LIST_ENTRY];
 };
-void capture_read(struct capture *capture, const struct version *version, pid_t tid, enum node_kind kind,
+struct task;
+void capture_read(struct capture *capture, const struct version *version, const struct task *task, enum node_kind kind,
 	uint64_t command, uint64_t address);
 /* The same places again. */
-bool capture_again(const struct capture *before, struct capture *after, pid_t tid);
+bool capture_again(const struct capture *before, struct capture *after, const struct task *task);
 uint64_t field_value(const uint8_t *data, const struct nv_field *field);
-bool memory_read(pid_t tid, uint64_t address, void *data, size_t bytes);
+
+/* --- memory.c: memory of the observed, which may be such that a reader of it waits for ever --- */
+
+/* At most CAPTURE_BYTES. False: it cannot be read, or not soon; then nothing is read of its process any more. */
+bool memory_read(const struct task *task, uint64_t address, void *data, size_t bytes);
 /* A path; false when it is not readable or too long. */
-bool memory_text(pid_t tid, uint64_t address, char *text, size_t room);
+bool memory_text(const struct task *task, uint64_t address, char *text, size_t room);
+/* The process has other memory by now, or has ended. */
+void memory_forget(pid_t process);
 
 /* --- tasks.c --- */
 

@@ -151,6 +151,7 @@ void task_gone(struct recorder *r, struct task *task, int status)
 	let_go_of_table(r, task);
 	if (task->tid == task->process) {
 		unmap_all(r, task, "exit");
+		memory_forget(task->process);
 		line = line_begin(&r->output, task, "exit");
 		if (WIFSIGNALED(status))
 			line_number(line, "signal", (uint64_t)WTERMSIG(status));
@@ -185,6 +186,7 @@ void task_exec(struct recorder *r, pid_t process)
 	if (!task)
 		return;
 	only_leader(r, task);
+	memory_forget(process);
 	task->pending.op = OP_NONE;
 	line_begin(&r->output, task, "exec");
 	line_end(&r->output);

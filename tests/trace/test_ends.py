@@ -90,7 +90,7 @@ def test_killed_recorder(recorder: Recorder) -> None:
     """A killed recorder takes its processes along; nothing stays stopped, and the trace is readable."""
     with holding(recorder) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        (child,) = children.read_text().split()
+        child = children.read_text().split()[0]  # the reader of its memory comes later
         process.kill()
         process.wait(WAIT)
     eventually(lambda: not Path(f"/proc/{child}").exists(), "it has ended")
@@ -101,7 +101,7 @@ def test_killed_recorder(recorder: Recorder) -> None:
 def test_stopped_command(recorder: Recorder) -> None:
     """A command that is stopped stays so until it is continued."""
     with holding(recorder) as process:
-        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        child = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
         stat = Path(f"/proc/{child}/stat")
         os.kill(int(child), signal.SIGSTOP)
         eventually(lambda: stat.read_text().rpartition(") ")[2][0] in "tT", "it has stopped")
