@@ -14,6 +14,7 @@ SECCOMP_SOCKET = RUN + "/seccomp.sock"
 KEEPER_SOCKET = RUN + "/keeper.sock"
 CDI = RUN + "/cdi.json"
 PID = RUN + "/cgpud.pid"
+STARTED = RUN + "/cgpud.started"
 SIM = RUN + "/sim"
 RUNS_LOCK = RUN + "/runs.lock"
 DRAINING = "/run/cgpu-draining"  # not in RUN, which an engine makes and owns

@@ -12,6 +12,7 @@ from cgpu.client.tree import DAEMON, MODULE, Tree
 from cgpu.errors import CgpuError
 from cgpu.install.facts import bounded, files, trees
 from cgpu.install.facts.programs import Process
+from cgpu.kmod.daemon import process_identity
 from cgpu.kmod.daemon.mounts import mounted
 from cgpu.roots import below
 
@@ -90,10 +91,14 @@ def _ask_engine(root: Path, tree: str) -> tuple[list[str], str | None]:
 
 
 def _daemon_runs(root: Path, running: tuple[Process, ...]) -> bool:
-    pid = files.line(root, paths.PID) or ""
     # Installed by pip, its process has the interpreter's name. The number may be another one's by now.
+    named = process_identity.daemon_of(
+        files.content(root, paths.PID) or b"", files.content(root, paths.STARTED) or b""
+    )
+    is_meant = named.started in (0, process_identity.start_time(named.pid, below(root, "/proc")))
     return any(
-        one.program == DAEMON or (str(one.pid) == pid and one.program.startswith("python")) for one in running
+        one.program == DAEMON or (is_meant and one.pid == named.pid and one.program.startswith("python"))
+        for one in running
     )
 
 

@@ -21,13 +21,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import fd_store, mounts, program
+from cgpu.kmod.daemon import fd_store, mounts, process_identity, program
 from cgpu.kmod.daemon.keeper_orders import END, START, STOP
 from cgpu.kmod.daemon.notify_socket import FIRST_FD
 from cgpu.kmod.daemon.unkillable import UNKILLABLE_S, is_unkillable
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.places import Places
+    from cgpu.kmod.daemon.process_identity import ProcessIdentity
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +45,17 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 class Child:
     """The running daemon."""
 
-    pid: int
+    identity: ProcessIdentity
     pidfd: int
     started: float
     ready: bool = False
     stopping: bool = False
     killed: float | None = None  # since when its first thread has ended
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self.identity.pid
 
 
 def worker_environment(
@@ -159,7 +165,7 @@ class Keeper:
         if pid == 0:
             self._become_worker(entries)
         try:
-            return Child(pid, os.pidfd_open(pid), time.monotonic())
+            return Child(process_identity.of(pid), os.pidfd_open(pid), time.monotonic())
         except OSError:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -234,7 +240,7 @@ class Keeper:
             return
         assert self._child is not None
         os.close(self._child.pidfd)
-        self._child = Child(pid, pidfd, time.monotonic())
+        self._child = Child(process_identity.of(pid), pidfd, time.monotonic())
         self._program = started_by
 
     def _on_order(self, fields: dict[str, str], fds: list[int]) -> None:
@@ -283,7 +289,7 @@ class Keeper:
 
     def _cannot_end(self, child: Child) -> bool:
         """Tell whether the daemon was killed long ago, and has threads that cannot end."""
-        if not is_unkillable(child.pid):
+        if not is_unkillable(child.identity):
             return False
         child.killed = child.killed or time.monotonic()
         return time.monotonic() - child.killed > UNKILLABLE_S
@@ -296,7 +302,7 @@ class Keeper:
         self._child = None
         # Readers of a dead daemon's tree must not wait for anyone.
         try:
-            mounts.clear_fuse(self._tree, unkillable=is_unkillable(child.pid))
+            mounts.clear_fuse(self._tree, unkillable=is_unkillable(child.identity))
         except OSError as error:
             log.error("%s: cannot be unmounted: %s", self._tree, error.strerror)
         for fd in self._told:

@@ -8,10 +8,13 @@ import os
 from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
+from cgpu.kmod.daemon import process_identity
 from cgpu.kmod.daemon.unkillable import is_unkillable
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from cgpu.kmod.daemon.process_identity import ProcessIdentity
 
 
 class HeldError(CgpuError):
@@ -24,15 +27,25 @@ class HeldError(CgpuError):
         self.path = path
 
 
-def _number(text: bytes) -> int:
-    return int(text) if text.strip().isdigit() else 0
+def sign(fd: int, holder: ProcessIdentity) -> None:
+    """Write into a lock file who holds it."""
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, holder.text().encode(), 0)
+
+
+def signer(fd: int) -> ProcessIdentity:
+    """Return who has signed a lock file; of an earlier version only the number."""
+    return process_identity.parse(os.pread(fd, process_identity.MAX_BYTES, 0))
 
 
 class Lock:
     """A lock file that names its holder."""
 
-    def __init__(self, path: Path, daemon: Path | None = None) -> None:
-        """Take the lock; daemon: the file that names the daemon's process. Raises HeldError, CgpuError."""
+    def __init__(self, path: Path, daemon: tuple[Path, Path] | None = None) -> None:
+        """Take the lock. Raises HeldError, CgpuError.
+
+        daemon: the files that name the daemon's process (see process_identity.read_daemon).
+        """
         self._daemon = daemon
         self._fd = self._open(path)
         try:
@@ -50,9 +63,8 @@ class Lock:
         return self._fd
 
     def sign(self) -> None:
-        """Write this process's id into it, after a fork."""
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        """Write into it who this process is, after a fork."""
+        sign(self._fd, process_identity.own())
 
     def release(self) -> None:
         """Let it go."""
@@ -73,9 +85,9 @@ class Lock:
 
     def _break(self, path: Path) -> int | None:
         """Put another file in its place if its holder cannot end. Returns a holder that lives."""
-        holder = _number(os.pread(self._fd, 16, 0))
+        holder = signer(self._fd)
         if not is_unkillable(holder) and not self._is_killed_daemon():
-            return holder
+            return holder.pid if holder.is_meant() else 0
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             # One at a time: the second one finds the file of the first.
@@ -86,13 +98,10 @@ class Lock:
             fresh = self._open(path)
             os.dup2(fresh, self._fd, inheritable=False)
             os.close(fresh)
-            return None if self._try() else _number(os.pread(self._fd, 16, 0))
+            return None if self._try() else signer(self._fd).pid
         finally:
             os.close(folder)
 
     def _is_killed_daemon(self) -> bool:
         """Tell of a daemon whose keeper is dead, and had the lock."""
-        try:
-            return self._daemon is not None and is_unkillable(_number(self._daemon.read_bytes()))
-        except OSError:
-            return False
+        return self._daemon is not None and is_unkillable(process_identity.read_daemon(*self._daemon))

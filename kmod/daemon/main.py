@@ -137,7 +137,7 @@ def take_lock(arguments: Arguments) -> Lock | None:
     deadline = time.monotonic() + WAIT_S
     while True:
         try:
-            return Lock(arguments.places.lock, arguments.places.pid)
+            return Lock(arguments.places.lock, arguments.places.daemon)
         except HeldError as held:
             answer = control.ask(str(arguments.places.control), {"command": "status"})
             if answer is not None and asked:
@@ -248,7 +248,7 @@ def dispatch(options: argparse.Namespace) -> int:
     if "NOTIFY_SOCKET" in os.environ:
         log_to_stderr()
         places.make()
-        lock = Lock(places.lock, places.pid)
+        lock = Lock(places.lock, places.daemon)
         code = run_worker(replace(arguments, foreground=True), lock)
         lock.release()
         return code

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from cgpu import paths
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import control, notify_socket
+from cgpu.kmod.daemon import control, notify_socket, process_identity
 from cgpu.kmod.daemon.keeper_orders import END, STOP, order
-from cgpu.kmod.daemon.simulate import Simulator, start_time
+from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.unkillable import UNKILLABLE_S, is_unkillable
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ def end(places: Places, *, force: bool) -> list[str] | None:
 
 def _await_end(places: Places, pid: int, *, keeper: bool) -> None:
     """Wait for the daemon's end, and for its keeper's. Raises CgpuError."""
-    started = start_time(pid)
+    daemon = process_identity.of(pid)
     deadline = time.monotonic() + STOP_S
     killed: float | None = None
     while time.monotonic() < deadline:
-        gone = not started or start_time(pid) != started
-        if is_unkillable(pid):
+        gone = not daemon.started or process_identity.living_start_time(pid) != daemon.started
+        if is_unkillable(daemon):
             killed = killed or time.monotonic()
         # It has threads that cannot end, and does nothing any more.
         gone = gone or (killed is not None and time.monotonic() - killed > UNKILLABLE_S)

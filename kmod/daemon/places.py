@@ -50,6 +50,16 @@ class Places:
         return self._at(paths.PID)
 
     @property
+    def started(self) -> Path:
+        """Process id of the daemon, and when it started."""
+        return self._at(paths.STARTED)
+
+    @property
+    def daemon(self) -> tuple[Path, Path]:
+        """What names the daemon's process."""
+        return self.pid, self.started
+
+    @property
     def sim(self) -> Path:
         """Nodes of simulated cards."""
         return self._at(paths.SIM)

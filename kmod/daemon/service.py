@@ -16,7 +16,7 @@ from cgpu import __version__, paths
 from cgpu.check_driver.run import timeout_s
 from cgpu.config.load import write_effective
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import backend, cdi, driver_check, node_settings
+from cgpu.kmod.daemon import backend, cdi, driver_check, node_settings, process_identity
 from cgpu.kmod.daemon import program as programs
 from cgpu.kmod.daemon.arguments import Arguments, settings_of
 from cgpu.kmod.daemon.control import ControlSocket, Handler
@@ -32,7 +32,6 @@ from cgpu.kmod.daemon.transient import Runs
 from cgpu.kmod.daemon.tree_fs import TreeFs, TreeMount
 from cgpu.kmod.daemon.tree_gate import Gate, GatedFs
 from cgpu.kmod.daemon.watch import Watch
-from cgpu.replace import replace_text
 
 if TYPE_CHECKING:
     from cgpu.config.effective import Effective
@@ -250,9 +249,9 @@ class Service:
         write_effective(self._config, self._places.effective)
         specification = cdi.specification(list(self._engine.gpus()), list(self._engine.nodes()))
         cdi.publish(specification, self._places.cdi)
-        replace_text(self._places.pid, f"{os.getpid()}\n")
+        process_identity.write_daemon(*self._places.daemon)
         # The settings stay: what they forbid is forbidden while the daemon is down, too.
-        for leftover in (self._places.pid, self._places.cdi):
+        for leftover in (*self._places.daemon, self._places.cdi):
             self._cleanup.callback(leftover.unlink, missing_ok=True)
 
     # --- run ---

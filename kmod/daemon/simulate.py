@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from cgpu.errors import CgpuError, show
 from cgpu.kmod.daemon import mounts
+from cgpu.kmod.daemon.process_identity import ProcessIdentity, living_start_time
 from cgpu.replace import replace_text
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "cgpu-sim"
@@ -42,15 +42,6 @@ def check_cards(cards: str) -> str:
     return cards
 
 
-def start_time(pid: int) -> int:
-    """Return when a process was started, in clock ticks after boot; 0 when there is none, or a zombie."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return 0 if fields[0] in "ZX" else int(fields[19])
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
 class Simulator:
     """Simulated cards below a directory."""
 
@@ -69,7 +60,7 @@ class Simulator:
             server = Server(int(found["pid"]), int(found["started"]), str(found["cards"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        alive = server.started and start_time(server.pid) == server.started
+        alive = server.started and living_start_time(server.pid) == server.started
         return server if alive and self._answers() else None
 
     def ensure(self, cards: str, *, may_replace: bool) -> str:
@@ -92,10 +83,9 @@ class Simulator:
         """End the server, if any, and take leftovers away."""
         server = self.running()
         if server is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(server.pid, signal.SIGTERM)
+            ProcessIdentity(server.pid, server.started).signal(signal.SIGTERM)
             deadline = time.monotonic() + END_S
-            while start_time(server.pid) == server.started and time.monotonic() < deadline:
+            while living_start_time(server.pid) == server.started and time.monotonic() < deadline:
                 time.sleep(0.01)
         mounts.clear_fuse(str(self._directory))
         for leftover in (self._record, self._log):
@@ -118,7 +108,7 @@ class Simulator:
         # a pipe would break when the daemon goes.
         with open("/dev/null", "r+b") as null, self._log.open("wb") as errors:
             child = subprocess.Popen(command, stdin=null, stdout=null, stderr=errors, start_new_session=True)
-        record = {"pid": child.pid, "started": start_time(child.pid), "cards": cards}
+        record = {"pid": child.pid, "started": living_start_time(child.pid), "cards": cards}
         replace_text(self._record, json.dumps(record))
         deadline = time.monotonic() + START_S
         while not (mounts.mounted(str(self._directory)) and self._answers()):

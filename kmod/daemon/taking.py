@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError, one_line
-from cgpu.kmod.daemon import descriptors, driver_check, node_settings
+from cgpu.kmod.daemon import descriptors, driver_check, node_settings, process_identity
 from cgpu.kmod.daemon.arguments import settings_of
 from cgpu.kmod.daemon.channel import PROTOCOL, Channel, ChannelError
 from cgpu.kmod.daemon.engine import Engine, StaleStateError
+from cgpu.kmod.daemon.lock import sign, signer
 from cgpu.kmod.daemon.service import Service
 from cgpu.kmod.daemon.stored import FILES, STATES, Stored
 from cgpu.kmod.daemon.urgency import urgent
@@ -117,7 +118,7 @@ class Successor(Service):
             )
 
     def _see_room(self) -> None:
-        for path in (self._places.effective, self._places.cdi, self._places.pid):
+        for path in (self._places.effective, self._places.cdi, *self._places.daemon):
             trial = path.with_name(f"{path.name}.room")
             try:
                 replace_text(trial, " " * ROOM_BYTES)
@@ -201,9 +202,7 @@ class Successor(Service):
         self._open_sockets(self._taken)
         try:
             self._publish()
-            if hello["managed"] and self._lock >= 0:
-                os.ftruncate(self._lock, 0)
-                os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+            self._sign_lock(managed=bool(hello["managed"]))
         except (CgpuError, OSError) as error:
             # Containers are served already. The files are those of the one before.
             log.error("upgrade: %s", one_line(str(error)))
@@ -223,6 +222,15 @@ class Successor(Service):
             len(self._listeners),
             pause_ms,
         )
+
+    def _sign_lock(self, *, managed: bool) -> None:
+        """Write who holds the lock: this process, or its keeper, where only its number is there."""
+        if self._lock < 0:
+            return
+        if managed:
+            sign(self._lock, process_identity.own())
+        elif (keeper := signer(self._lock)).started == 0 and keeper.pid == os.getppid():
+            sign(self._lock, process_identity.of(keeper.pid))
 
     def _close_engine(self) -> None:
         if self._owns_books and self._upgrade is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.simulate import start_time
+from cgpu.kmod.daemon.process_identity import start_time
 from tests.daemon.harness import BUILD, Daemon, built, serving, short_path
 from tests.integration.commands import eventually
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cgpu.kmod.daemon import process_identity
 from tests.daemon.hangs import next_line
 from tests.integration.commands import eventually
 from tests.integration.engine import ENFORCE
@@ -126,6 +127,10 @@ class Daemon:
         assert done.returncode == 0, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
+
+    def lock_holder(self) -> int:
+        """Return the process that the lock names: the keeper."""
+        return process_identity.parse((self.run / "cgpud.lock").read_bytes()).pid
 
     def pid(self) -> int:
         """Return the daemon's process id."""

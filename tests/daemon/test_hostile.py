@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu.kmod.daemon import process_identity
 from cgpu.kmod.daemon.unkillable import is_unkillable
 from tests.attacks.build import alone
 from tests.daemon.harness import MIB, Daemon, built, long_id
@@ -87,7 +88,7 @@ def test_stalled_calls_hold_up_only_their_own(
     assert daemon.status()["engine"]["workers"] <= 3 * WORKERS_SHARE + 4
     pid = daemon.pid()
     assert daemon.command("--stop").returncode == 0
-    assert is_unkillable(pid) or not Path(f"/proc/{pid}").exists()
+    assert is_unkillable(process_identity.of(pid)) or not Path(f"/proc/{pid}").exists()
     daemon.start()
     assert "status=0x0" in daemon.slice(5, ONE, "alloc=1G").finish()
     pid = daemon.pid()

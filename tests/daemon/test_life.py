@@ -123,7 +123,7 @@ def test_forced_stop_ends_all(make_daemon: MakeDaemon) -> None:
 def test_leftovers_are_no_obstacle(base: Path, make_daemon: MakeDaemon) -> None:
     """Sockets, a record of cards and a dead mount of an earlier daemon are cleared at the start."""
     daemon = make_daemon()
-    keeper = int((daemon.run / "cgpud.lock").read_text())
+    keeper = daemon.lock_holder()
     pid = daemon.pid()
     os.kill(keeper, signal.SIGKILL)
     os.kill(pid, signal.SIGKILL)
@@ -243,7 +243,7 @@ def test_under_a_service_manager(base: Path) -> None:
 def test_keeper_dies_alone(daemon: Daemon) -> None:
     """The daemon goes on: containers start, are served, and end."""
     pid = daemon.pid()
-    os.kill(int((daemon.run / "cgpud.lock").read_text()), signal.SIGKILL)
+    os.kill(daemon.lock_holder(), signal.SIGKILL)
     for seed in (1, 2):
         out = daemon.slice(seed, "gpu=0:1073741824", "alloc=1G").finish()
         assert "status=0x0" in out
@@ -258,7 +258,7 @@ def test_second_start_after_the_keepers_death(make_daemon: MakeDaemon) -> None:
     sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count")
     sliced.line("alloc")
     pid = daemon.pid()
-    os.kill(int((daemon.run / "cgpud.lock").read_text()), signal.SIGKILL)
+    os.kill(daemon.lock_holder(), signal.SIGKILL)
     second = daemon.command("--simulate", "T4", "--tree", str(daemon.tree))
     assert second.returncode == 1
     assert second.stderr.startswith(f"cgpud: cgpud already runs as process {pid} ")

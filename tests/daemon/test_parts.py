@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from cgpu import paths
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import callers, cdi, control, mounts, simulate
+from cgpu.kmod.daemon import callers, cdi, control, mounts, process_identity, simulate
 from cgpu.kmod.daemon.arguments import worker_arguments
 from cgpu.kmod.daemon.engine import DeviceNode, Gpu
 from cgpu.kmod.daemon.lock import HeldError, Lock
@@ -86,12 +86,6 @@ def test_bad_cards(cards: str) -> None:
     """Anything else is refused with what is accepted."""
     with pytest.raises(CgpuError, match="accepted is MODEL"):
         simulate.check_cards(cards)
-
-
-def test_start_time() -> None:
-    """A process has a start time as long as it lives."""
-    assert simulate.start_time(os.getpid()) > 0
-    assert simulate.start_time(1 << 30) == 0
 
 
 GPUS = (Gpu(0, 3, 1 << 34, "GPU-1", "Tesla T4"), Gpu(1, 5, 1 << 34, "", "Tesla T4"))
@@ -225,7 +219,7 @@ def test_lock_of_a_daemon_that_cannot_end(tmp_path: Path) -> None:
         Lock(path)
     holder.stdin.write("\n")
     holder.stdin.flush()
-    eventually(lambda: is_unkillable(holder.pid), "its first thread goes on")
+    eventually(lambda: is_unkillable(process_identity.of(holder.pid)), "its first thread goes on")
     lock = Lock(path)
     with pytest.raises(HeldError, match=f"already runs as process {os.getpid()} "):
         Lock(path)

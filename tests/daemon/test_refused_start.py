@@ -24,7 +24,7 @@ CONFIG = "log_level: info\n"
 
 def keeper_of(daemon: Daemon) -> int:
     """Return the process that holds the containers' descriptors."""
-    return int((daemon.run / "cgpud.lock").read_text())
+    return daemon.lock_holder()
 
 
 def workers_of(keeper: int) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from cgpu.kmod.daemon.lock import HeldError, Lock
 from tests.attacks.build import client
 from tests.daemon.harness import MIB, Daemon, Sliced
 from tests.daemon.test_exports import copied
@@ -20,6 +22,25 @@ LAST = Path("/proc/sys/kernel/ns_last_pid")
 TRIES = 60
 A_HAS = 1000 * MIB
 B_HAS = 100 * MIB
+
+# Its first thread has ended, and another one keeps the process.
+HEADLESS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(1000,)).start()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+# What a keeper that has died leaves: a daemon with a copy of its lock.
+HANDED_ON = """
+import os, sys
+from pathlib import Path
+from cgpu.kmod.daemon.lock import Lock
+lock = Lock(Path(sys.argv[1]))
+if os.fork() > 0:
+    os._exit(0)
+print("locked", flush=True)
+sys.stdin.read()
+"""
 
 pytestmark = [
     pytest.mark.root,
@@ -127,3 +148,32 @@ def test_files_of_a_stranger_are_not_taken(make_daemon: Callable[..., Daemon]) -
     finally:
         stranger.kill()
         stranger.communicate()
+
+
+def test_the_holders_number_is_not_the_holder(tmp_path: Path) -> None:
+    """A process that has a dead holder's number, and cannot end, takes the lock from nobody."""
+    path, pipe = tmp_path / "lock", subprocess.PIPE
+    command = [sys.executable, "-c", HANDED_ON, str(path)]
+    holder = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=Path(__file__).parents[2])
+    assert holder.stdout is not None
+    assert holder.stdin is not None
+    assert holder.stdout.readline() == "locked\n"
+    holder.wait()
+    command = [sys.executable, "-c", HEADLESS]
+    stranger = with_number(holder.pid, lambda _: subprocess.Popen(command, text=True))
+    try:
+        eventually(lambda: state_of(stranger.pid) == "Z", "its first thread goes on")
+        with pytest.raises(HeldError, match=r"already runs as process \? "):
+            Lock(path)
+        holder.stdin.close()
+        holder.stdout.read()
+        holder.stdout.close()
+        Lock(path).release()
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def state_of(pid: int) -> str:
+    """Return the state of a process's first thread."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -16,7 +16,7 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.install import upgrade_daemon
-from cgpu.kmod.daemon import fd_store, mounts
+from cgpu.kmod.daemon import fd_store, mounts, process_identity
 from cgpu.kmod.daemon.notify_socket import NotifySocket
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program
@@ -273,7 +273,7 @@ def test_under_a_service_manager(base: Path, newer: Program) -> None:
         assert said.index((process.pid, f"MAINPID={successor}")) < said.index((successor, "READY=1"))
         assert (successor, "FDNAME=state-b") in said
         assert process.wait(20) == 0
-        assert int((run / "cgpud.lock").read_text()) == successor
+        assert process_identity.parse((run / "cgpud.lock").read_bytes()).pid == successor
         os.kill(successor, signal.SIGTERM)
         eventually(lambda: is_gone(base / "tree"), "it stops")
     finally:
@@ -284,7 +284,7 @@ def test_under_a_service_manager(base: Path, newer: Program) -> None:
 def test_stop_after_upgrades_leaves_nothing(make_daemon: MakeDaemon, newer: Program) -> None:
     """After upgrades a stop leaves no mount, socket or process."""
     daemon = make_daemon()
-    keeper = int((daemon.run / "cgpud.lock").read_text())
+    keeper = daemon.lock_holder()
     for _ in range(2):
         upgrade(daemon, newer)
     assert Path(f"/proc/{daemon.pid()}/stat").read_text().split()[3] == str(keeper)
@@ -293,3 +293,19 @@ def test_stop_after_upgrades_leaves_nothing(make_daemon: MakeDaemon, newer: Prog
     assert not daemon.tree.exists()
     assert mounts.mounted(str(daemon.tree)) == []
     eventually(lambda: not Path(f"/proc/{keeper}").exists(), "the keeper ends")
+
+
+def test_lock_of_an_earlier_version(make_daemon: MakeDaemon, newer: Program) -> None:
+    """An earlier version names keeper and daemon by number; an upgrade writes their start."""
+    daemon = make_daemon()
+    keeper = daemon.lock_holder()
+    lock, started = daemon.run / "cgpud.lock", daemon.run / "cgpud.started"
+    lock.write_text(f"{keeper}\n")
+    started.unlink()
+    second = daemon.command("--simulate", "T4", "--tree", str(daemon.tree))
+    assert f"cgpud already runs as process {daemon.pid()} " in second.stderr
+    upgrade(daemon, newer)
+    eventually(
+        lambda: lock.read_bytes() == process_identity.of(keeper).text().encode(), "the lock is not signed"
+    )
+    assert started.read_bytes() == process_identity.of(daemon.pid()).text().encode()

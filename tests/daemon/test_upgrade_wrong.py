@@ -276,7 +276,7 @@ def test_without_a_keeper(make_daemon: MakeDaemon) -> None:
     sliced = daemon.slice(1, f"gpu=0:{6043 * MIB}", "alloc=1G", "hold", "alloc=1G", "count")
     sliced.line("alloc")
     pid = daemon.pid()
-    os.kill(int((daemon.run / "cgpud.lock").read_text()), signal.SIGKILL)
+    os.kill(daemon.lock_holder(), signal.SIGKILL)
     eventually(lambda: "the keeper has died" in daemon.log(), "nobody noticed")
     with pytest.raises(CgpuError, match="the keeper of cgpud has died"):
         upgrade(daemon)

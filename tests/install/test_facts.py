@@ -234,3 +234,20 @@ def test_replicas_are_told_by_their_number(resources: dict[str, list[object]]) -
     checkpoint = json.dumps({"Data": {"RegisteredDevices": resources}})
     wanted = sorted(name for name, devices in resources.items() if any("::" in str(one) for one in devices))
     assert sharing.replicated(checkpoint) == wanted
+
+
+@pytest.mark.parametrize(
+    ("written", "runs"), [("7 400\n", True), ("7 399\n", False), ("6 399\n", True), (None, True)]
+)
+def test_a_daemons_number_alone_is_no_daemon(tmp_path: Path, written: str | None, *, runs: bool) -> None:
+    """An interpreter with the number of a daemon that has ended is none, where its start is written."""
+    after_the_name = " ".join(["S", *["0"] * 18, "400", "0"])
+    there: dict[str, str | bytes] = {
+        "run/cgpu/cgpud.pid": "7\n",
+        "proc/7/stat": f"7 (python3) {after_the_name}\n",
+    }
+    if written is not None:
+        there["run/cgpu/cgpud.started"] = written
+    write(tmp_path, there)
+    found = ours.gather(tmp_path, (programs.Process(7, "python3"),))
+    assert found.daemon_running is runs

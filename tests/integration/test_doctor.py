@@ -17,6 +17,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import cgpu
+from cgpu.kmod.daemon.process_identity import parse
 from tests.integration.commands import Outcome, call, eventually, must
 from tests.integration.conftest import Start
 from tests.integration.engine import CGPUD, RUN, TREE, Engine
@@ -73,7 +74,7 @@ def test_well(start: Start, runc: Runc) -> None:
 
 def test_down_and_gone(engine: Engine) -> None:
     """A daemon that died with its keeper leaves a mount: doctor says so, and takes it away."""
-    keeper = int((RUN / "cgpud.lock").read_text())
+    keeper = parse((RUN / "cgpud.lock").read_bytes()).pid
     os.kill(keeper, signal.SIGKILL)
     _, document = doctor()
     assert verdicts(document)["descriptor-store"] == "warning"

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.simulate import Simulator, start_time
+from cgpu.kmod.daemon.process_identity import start_time
+from cgpu.kmod.daemon.simulate import Simulator
 from tests.daemon.harness import BUILD, ROOT, Daemon, Sliced
 from tests.integration.commands import eventually
 from tests.integration.engine import ENFORCE

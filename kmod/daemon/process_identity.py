@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process by its number and when it started: the kernel gives numbers out again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from cgpu.replace import replace_text
+
+MAX_BYTES = 64
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process. started: in clock ticks after boot; 0 where a record of an earlier version does not say."""
+
+    pid: int
+    started: int
+
+    def is_meant(self) -> bool:
+        """Tell whether the process that has the number now, if any, is the one that is meant."""
+        return self.pid > 0 and self.started in (0, start_time(self.pid))
+
+    def text(self) -> str:
+        """Return the form that `parse` reads."""
+        return f"{self.pid} {self.started}\n"
+
+    def signal(self, number: int) -> bool:
+        """Send a signal to this very process; tell whether it was there. Only where its start is known."""
+        try:
+            handle = os.pidfd_open(self.pid)
+        except OSError:
+            return False
+        try:
+            # The handle stays with one process: what it is now it stays.
+            if self.started == 0 or not self.is_meant():
+                return False
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, number)
+            return True
+        finally:
+            os.close(handle)
+
+
+NOBODY = ProcessIdentity(0, 0)
+
+
+def own() -> ProcessIdentity:
+    """Return this process."""
+    return of(os.getpid())
+
+
+def of(pid: int) -> ProcessIdentity:
+    """Return the process that has the number now."""
+    return ProcessIdentity(pid, start_time(pid))
+
+
+def parse(text: bytes) -> ProcessIdentity:
+    """Read "PID START", or "PID" as earlier versions have written it; NOBODY for all else."""
+    words = text.split()
+    if not 1 <= len(words) <= 2 or not all(word.isdigit() for word in words):
+        return NOBODY
+    numbers = [int(word) for word in words]
+    return ProcessIdentity(numbers[0], numbers[1] if len(numbers) == 2 else 0)
+
+
+def daemon_of(pid_file: bytes, started_file: bytes) -> ProcessIdentity:
+    """Return the daemon that its two files name.
+
+    The first has its number alone, as commands of other programs take it; the second says when it started.
+    A daemon of an earlier version writes the first one only; a later one may have left the second.
+    """
+    named, full = parse(pid_file), parse(started_file)
+    return full if full.pid == named.pid else named
+
+
+def read_daemon(pid_file: Path, started_file: Path) -> ProcessIdentity:
+    """Return the daemon that its two files name; NOBODY where they cannot be read."""
+    return daemon_of(_read(pid_file), _read(started_file))
+
+
+def write_daemon(pid_file: Path, started_file: Path) -> None:
+    """Name this process as the daemon. The second file first: a daemon's number alone says less."""
+    daemon = own()
+    replace_text(started_file, daemon.text())
+    replace_text(pid_file, f"{daemon.pid}\n")
+
+
+def start_time(pid: int, proc: Path = PROC) -> int:
+    """Return when a process was started, in clock ticks after boot, a zombie too; 0 when there is none."""
+    return _stat(pid, proc)[1]
+
+
+def living_start_time(pid: int) -> int:
+    """Return when a process was started; 0 when there is none, or its first thread has ended."""
+    state, started = _stat(pid, PROC)
+    return 0 if state in ("", "Z", "X") else started
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(MAX_BYTES)
+    except OSError:
+        return b""
+
+
+def _stat(pid: int, proc: Path) -> tuple[str, int]:
+    try:
+        fields = (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        return fields[0].decode(), int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return "", 0
