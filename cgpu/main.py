@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     accepted = ", ".join(SUBCOMMANDS)
     given = f"subcommand {show(name)}" if words else "no subcommand"
-    print(f"cgpu: {given}: accepted is one of {accepted}; see: cgpu --help", file=sys.stderr)
+    print(f"cgpu: {given}: expected one of {accepted}; see: cgpu --help", file=sys.stderr)
     return EXIT_USAGE
 
 

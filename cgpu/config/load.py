@@ -141,7 +141,7 @@ def _refuse_contradiction(document: Mapping[str, Any], source: str) -> None:
     opened = next((key for key in CLOSED if document.get(key) is True), None)
     if document.get("shared_node") is True and opened is not None:
         raise CgpuError(
-            f"{source}: {opened}: true: shared_node: true forbids it; accepted is one of them: "
+            f"{source}: {opened}: true: shared_node: true forbids it; expected one of them: "
             "leave out the other"
         )
 

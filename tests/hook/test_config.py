@@ -72,7 +72,7 @@ def test_shared_node(tmp_path: Path) -> None:
     assert not effective._from_document("x", {"shared_node": True, "allow_disable": True}).allow_disable
     for key in effective.CLOSED:
         assert line_for(f"{key}: true\nshared_node: true\n", tmp_path) == (
-            f"{key}: true: shared_node: true forbids it; accepted is one of them: leave out the other"
+            f"{key}: true: shared_node: true forbids it; expected one of them: leave out the other"
         )
         path.write_text(f"{key}: false\nshared_node: true\n")
         assert config.load(path) is not None

@@ -75,7 +75,7 @@ def test_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_subcommand(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Without a known subcommand nothing is done, and one line says what there is."""
     assert cgpu.main(words) == 2
-    assert "accepted is one of run" in capsys.readouterr().err
+    assert "expected one of run" in capsys.readouterr().err
 
 
 def test_document(repository: Path) -> None:
