@@ -19,6 +19,8 @@ TYPE = "io.containerd.runc.v2"
 STOCK = "runc"
 STOCK_NOTE = "# containerd before 2.0 has runc by itself only where no other runtime is named"
 DEFAULT = "default_runtime_name"
+HANDED_ON = "pod_annotations"
+OURS = "opencgpu.io/*"
 PLUGINS = {
     1: "cri",
     2: "io.containerd.grpc.v1.cri",
@@ -99,8 +101,22 @@ def _like(settings: Mapping[str, object], plugin: str, runtime: str) -> dict[str
         if isinstance(table, dict) and str(table.get("runtime_type", TYPE)).startswith("io.containerd.runc."):
             options = table.get("options")
             kept = options if isinstance(options, dict) else {}
-            return {"runtime_type": TYPE, **table, "options": {**kept, "BinaryName": runtime}}
-    return {"runtime_type": TYPE, "options": {"BinaryName": runtime}}
+            return {
+                "runtime_type": TYPE,
+                **table,
+                HANDED_ON: _handed_on(table.get(HANDED_ON)),
+                "options": {**kept, "BinaryName": runtime},
+            }
+    return {"runtime_type": TYPE, HANDED_ON: [OURS], "options": {"BinaryName": runtime}}
+
+
+def _handed_on(present: object) -> list[object]:
+    """Return which annotations of a pod its containers get: ours beside those that are there.
+
+    Whether they count is not said here: trust_annotations in cgpu's own configuration does.
+    """
+    kept = present if isinstance(present, list) else []
+    return kept if OURS in kept else [*kept, OURS]
 
 
 def insert(text: str, new: Addition) -> str:

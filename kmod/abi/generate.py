@@ -242,7 +242,7 @@ def control_rows(judged: Json, step: int) -> list[tuple[int, str]]:
         number = int(text, 16)
         if entry["verdict"] not in VERDICTS[1:] or number % step:
             raise ValueError(
-                f"{text}: {entry['verdict']}, expected one of {', '.join(VERDICTS[1:])}, at a multiple of {step}"
+                f"{text}: {entry['verdict']}, expected one of {VERDICTS[1:]}, at a multiple of {step}"
             )
         rows.append((number, entry["verdict"]))
     return sorted(rows)

@@ -99,7 +99,8 @@ def test_options_of_the_drop_in_are_those_in_force(machine: Machine) -> None:
     plugins = tomllib.loads(machine.read(DROP_IN))["plugins"]
     runtimes = plugins["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"]
     options = {"SystemdCgroup": True, "BinaryName": str(RUNTIME)}
-    assert runtimes == {"cgpu": {"runtime_type": "io.containerd.runc.v2", "options": options}}
+    ours = {"runtime_type": "io.containerd.runc.v2", "pod_annotations": ["opencgpu.io/*"]}
+    assert runtimes == {"cgpu": {**ours, "options": options}}
 
 
 @pytest.mark.parametrize("version", ["2.0.4", "2.2.0"])

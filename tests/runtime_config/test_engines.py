@@ -125,8 +125,29 @@ def test_containerd_sections(version: int | None, plugin: str) -> None:
     """Each version of the file has its own name for the plugin that owns runtimes."""
     text = 'root = "/x"\n' if version is None else f"version = {version}\n"
     settings = tomllib.loads(containerd.add(text, RUNTIME))
-    wanted = {"runtime_type": "io.containerd.runc.v2", "options": {"BinaryName": RUNTIME}}
+    wanted = {
+        "runtime_type": "io.containerd.runc.v2",
+        "pod_annotations": ["opencgpu.io/*"],
+        "options": {"BinaryName": RUNTIME},
+    }
     assert settings["plugins"][plugin]["containerd"]["runtimes"]["cgpu"] == wanted
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"),
+    [
+        ("", ["opencgpu.io/*"]),
+        ("pod_annotations = ['a*']\n", ["a*", "opencgpu.io/*"]),
+        ("pod_annotations = ['opencgpu.io/*', 'b']\n", ["opencgpu.io/*", "b"]),
+    ],
+)
+def test_containerd_hands_on_our_annotations(there: str, wanted: list[str]) -> None:
+    """Pods' annotations of ours reach the runtime, once, beside those that reach it already."""
+    table = 'plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc'
+    text = f"version = 2\n[{table}]\nruntime_type = 'io.containerd.runc.v2'\n{there}"
+    settings = tomllib.loads(containerd.add(text, RUNTIME))
+    runtimes = settings["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]
+    assert runtimes["cgpu"]["pod_annotations"] == wanted
 
 
 def test_podman_joins_the_runtimes_that_are_there() -> None:
