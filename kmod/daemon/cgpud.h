@@ -100,11 +100,13 @@ int cgpud_node(struct cgpud *d, u32 index, struct cgpud_node *node);
 /* 1 while a listener is served: "gone" lines can be lost when the pipe is full. */
 int cgpud_serves(struct cgpud *d, u64 serial);
 /*
- * Look at a process, for half a second at most: 1 when its filters hold; 0 when they do not, and then it is killed; or
- * a negative errno when nobody can tell: -EACCES where this process has a filter itself. The process is stopped for a
- * moment; calls of it that wait are restarted.
+ * Look at a process of a container's cgroup, for half a second at most: 1 when its filters hold; 0 when they do not, and
+ * then it is killed; or a negative errno when nobody can tell: -EACCES where this process has a filter itself, -ESRCH
+ * where it is not in the group. The process is stopped for a moment; calls of it that wait are restarted.
  */
-int cgpud_filtered(s32 pid);
+int cgpud_filtered(s32 pid, const char *cgroup);
+/* Kill a process of a container's cgroup. -ESRCH: none has this number. */
+int cgpud_end_process(s32 pid, const char *cgroup);
 /* Stop threads; calls in flight are finished. The state stays in its memory file. -EBUSY: containers keep
  * threads from ending, and the process has to end as it is; nothing is given back then. */
 int cgpud_close(struct cgpud *d);

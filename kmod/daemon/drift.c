@@ -8,6 +8,16 @@
 
 #define PROCESSES_MAX 950 /* NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT, ctrl2080gpu.h */
 
+/* It has memory by calls that nobody has seen: a runtime may have started it without the filter that others have. */
+static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info, s32 tgid)
+{
+	if (cgpud_filtered(tgid, info->cgroup) == 0)
+		events_log(&d->events, LOG_LEVEL_ERROR,
+			"container %s: process %d does not have the engine's filter, and was ended: the low-level runtime "
+			"has started it without one",
+			info->id, tgid);
+}
+
 /* Whether what a process has is charged to somebody, or to nobody any more. */
 static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
 {
@@ -23,8 +33,10 @@ static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
 		if (!(cgpu_container_gpus(&d->core, info.slot, info.generation) >> gpu & 1))
 			continue;
 		/* One without a group of its own tells nothing of who belongs to it. */
-		if (strcmp(info.cgroup, "/") != 0 && cgroup_holds(info.cgroup, tgid))
+		if (strcmp(info.cgroup, "/") != 0 && cgroup_holds(info.cgroup, tgid)) {
+			see_filtered(d, &info, tgid);
 			return 1;
+		}
 	}
 	return 0;
 }

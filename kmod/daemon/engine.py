@@ -260,9 +260,13 @@ class Engine:
         """Tell whether a listener still has tasks, as far as that was seen."""
         return bool(self._lib.cgpud_serves(self._handle, serial))
 
-    def is_filtered(self, pid: int) -> bool:
-        """Tell whether a process's filters hold; else it is killed. Raises OSError when nobody can tell."""
-        return bool(_checked(self._lib.cgpud_filtered(pid)))
+    def is_filtered(self, pid: int, container: Container) -> bool:
+        """Tell whether a container's process has filters that hold; else it is killed. Raises OSError."""
+        return bool(_checked(self._lib.cgpud_filtered(pid, container.cgroup.encode())))
+
+    def end_process(self, pid: int, container: Container) -> None:
+        """Kill a container's process. Raises OSError."""
+        _checked(self._lib.cgpud_end_process(pid, container.cgroup.encode()))
 
     def kick(self) -> None:
         """Say that registrations may have changed."""

@@ -19,7 +19,9 @@ from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import process_state
 
 if TYPE_CHECKING:
-    from cgpu.kmod.daemon.engine import Engine
+    from collections.abc import Callable
+
+    from cgpu.kmod.daemon.engine import Container, Engine
     from cgpu.kmod.daemon.notify_socket import NotifySocket
 
 log = logging.getLogger(__name__)
@@ -104,10 +106,11 @@ class Delivery:
 class Listeners:
     """Which listeners the engine has, under which names they are stored."""
 
-    def __init__(self, engine: Engine, notify: NotifySocket) -> None:
-        """Begin with none."""
+    def __init__(self, engine: Engine, notify: NotifySocket, is_shared: Callable[[], bool]) -> None:
+        """Begin with none. is_shared: whether the node's users do not trust each other."""
         self._engine = engine
         self._notify = notify
+        self._is_shared = is_shared
         self._names: dict[int, str] = {}
         self._blind = False  # it was said that filters cannot be looked at
 
@@ -139,32 +142,46 @@ class Listeners:
         except QuotaError as error:
             raise CgpuError(SHARE_USED.format(id=state.container_id)) from error
         log.info("container %s: listener attached", state.container_id)
-        if state.pid == container.pid:
-            self._check_filter(state)
+        if state.pid:
+            self._check_filter(container, state.pid)
 
-    def _check_filter(self, state: process_state.ProcessState) -> None:
-        """Look whether a container's first process has the filter: a runtime may have put another one there.
+    def _check_filter(self, container: Container, pid: int) -> None:
+        """Look whether a process that a runtime has started has the filter, and not another one.
 
         After the listener is attached: a call that waits for an answer keeps the process from standing still.
         """
+        who = "its first process" if pid == container.pid else f"process {pid}, which was started in it,"
         try:
-            if self._engine.is_filtered(state.pid):
+            if self._engine.is_filtered(pid, container):
                 return
         except OSError as error:
-            self._say_unknown(state.container_id, error)
+            if error.errno != errno.ESRCH:
+                self._on_unknown(container, pid, who, error)
             return
         log.error(
-            "container %s: its first process does not have the engine's filter, and was ended: the low-level "
+            "container %s: %s does not have the engine's filter, and was ended: the low-level "
             "runtime has put another one there",
-            state.container_id,
+            container.id,
+            who,
         )
 
-    def _say_unknown(self, container_id: str, error: OSError) -> None:
-        if error.errno == errno.ESRCH or (error.errno == errno.EACCES and self._blind):
+    def _on_unknown(self, container: Container, pid: int, who: str, error: OSError) -> None:
+        """End a process whose filter nobody can look at, where users do not trust each other; else say it."""
+        why = "cgpud has a filter itself" if error.errno == errno.EACCES else error.strerror
+        if self._is_shared():
+            with contextlib.suppress(OSError):
+                self._engine.end_process(pid, container)
+            log.error(
+                "container %s: %s was ended (shared_node: true): its filter cannot be looked at (%s)",
+                container.id,
+                who,
+                why,
+            )
+            return
+        if error.errno == errno.EACCES and self._blind:
             return
         self._blind = self._blind or error.errno == errno.EACCES
-        why = "cgpud has a filter itself" if error.errno == errno.EACCES else error.strerror
-        log.warning("container %s: its filter cannot be looked at (%s)", container_id, why)
+        log.warning("container %s: its filter cannot be looked at (%s)", container.id, why)
 
     def restore(self, name: str, fd: int) -> None:
         """Take up a listener that an earlier engine left in the store; one that fits nothing is closed."""

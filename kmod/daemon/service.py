@@ -159,7 +159,7 @@ class Service:
         self._restore_listeners()
 
     def _restore_listeners(self) -> None:
-        self._listeners = Listeners(self._engine, self._notify)
+        self._listeners = Listeners(self._engine, self._notify, lambda: self._config.shared_node)
         for name, fd in self._stored.take_rest():
             with contextlib.suppress(CgpuError):
                 self._listeners.restore(name, fd)

@@ -197,7 +197,7 @@ static __nocfi int opened_ioctl_old(
 
 void km_openers_choose(void)
 {
-	bool old = !km_symbol("nvidia", "nvidia_unlocked_ioctl");
+	bool old = !km_symbol("nvidia", "nvidia_unlocked_ioctl") && km_symbol("nvidia", "nvidia_ioctl");
 
 	km_probe_opened_ioctl.symbol = old ? "nvidia_ioctl" : "nvidia_unlocked_ioctl";
 	km_probe_opened_ioctl.replacement = old ? (void *)opened_ioctl_old : (void *)opened_ioctl;

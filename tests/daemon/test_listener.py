@@ -49,17 +49,25 @@ class FakeEngine:
         self.served = True
         self.filtered: bool | OSError = True
         self.looked: list[int] = []
+        self.ended: list[int] = []
+        self.shared = False
 
     def find(self, container_id: str) -> Container | None:
         """Find the one."""
         return Container(ID, "/", 7, 4, 99) if container_id == ID else None
 
-    def is_filtered(self, pid: int) -> bool:
+    def is_filtered(self, pid: int, container: Container) -> bool:
         """Tell of every process the same."""
+        assert container.id == ID
         self.looked.append(pid)
         if isinstance(self.filtered, OSError):
             raise self.filtered
         return self.filtered
+
+    def end_process(self, pid: int, container: Container) -> None:
+        """Note who was ended."""
+        assert container.id == ID
+        self.ended.append(pid)
 
     def serves(self, serial: int) -> bool:
         """Tell of every listener the same."""
@@ -81,7 +89,7 @@ def engine() -> FakeEngine:
 def sock(base: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[ListenerSocket]:
     """A listener socket that takes /dev/null for a listener."""
     monkeypatch.setattr(listener_module, "ANON_LINK", "/dev/null")
-    listeners = Listeners(engine, NotifySocket(None))  # type: ignore[arg-type]
+    listeners = Listeners(engine, NotifySocket(None), lambda: engine.shared)  # type: ignore[arg-type]
     made = ListenerSocket(str(base / "seccomp.sock"), listeners)
     yield made
     made.close()
@@ -109,10 +117,10 @@ def test_registered_container(sock: ListenerSocket, base: Path, engine: FakeEngi
     assert [entry[:2] for entry in engine.attached] == [(4, 99)]
 
 
-def test_the_first_process_is_looked_at(
+def test_every_process_of_a_runtime_is_looked_at(
     sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The first process is looked at once its listener is attached, others not; what is wrong is said."""
+    """Each process of a runtime is looked at once its listener is attached; what is wrong is said."""
     send(sock, base, message()).close()
     engine.filtered = False
     send(sock, base, message()).close()
@@ -122,8 +130,29 @@ def test_the_first_process_is_looked_at(
     )
     other = message().replace(b'"pid": 7}', b'"pid": 8}').replace(b'"pid": 7, "state"', b'"pid": 8, "state"')
     send(sock, base, other).close()
-    assert engine.looked == [7, 7]
+    said = caplog.records[-1].message
+    assert f"container {ID}: process 8, which was started in it, does not have the engine's filter" in said
+    assert engine.looked == [7, 7, 8]
     assert len(engine.attached) == 3
+    send(sock, base, message().replace(b'"pid": 7', b'"pid": 0')).close()
+    assert engine.looked == [7, 7, 8]
+
+
+def test_shared_nodes_run_nothing_that_cannot_be_looked_at(
+    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With shared_node a process whose filter nobody can look at is ended; one that is gone is no matter."""
+    engine.shared = True
+    for number in (errno.ESRCH, errno.EACCES, errno.EACCES, errno.EPERM):
+        engine.filtered = OSError(number, os.strerror(number))
+        send(sock, base, message()).close()
+    assert engine.ended == [7, 7, 7]
+    said = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert said[0] == (
+        f"container {ID}: its first process was ended (shared_node: true): its filter cannot be looked at "
+        "(cgpud has a filter itself)"
+    )
+    assert len(said) == 3
 
 
 def test_filters_that_cannot_be_looked_at(
@@ -180,7 +209,7 @@ def test_refused(sock: ListenerSocket, base: Path, engine: FakeEngine, text: byt
 
 def test_other_files_are_no_listeners(base: Path, engine: FakeEngine) -> None:
     """A descriptor that is no seccomp listener is refused, whatever it is called."""
-    listeners = Listeners(engine, NotifySocket(None))  # type: ignore[arg-type]
+    listeners = Listeners(engine, NotifySocket(None), lambda: engine.shared)  # type: ignore[arg-type]
     fd = os.open("/dev/null", os.O_RDONLY)
     with pytest.raises(CgpuError, match="no seccomp listener"):
         listeners.accept(process_state.ProcessState(ID, 0), fd)
@@ -202,7 +231,7 @@ def test_slow_sender_is_dropped(
 
 def test_store_names_come_back(engine: FakeEngine) -> None:
     """A stored name brings a listener back to the registration it had; any other name is closed."""
-    listeners = Listeners(engine, NotifySocket(None))  # type: ignore[arg-type]
+    listeners = Listeners(engine, NotifySocket(None), lambda: engine.shared)  # type: ignore[arg-type]
     for name in (store_name(4, 99, 12345), "listener-x", "other", "listener-4-99"):
         listeners.restore(name, os.open("/dev/null", os.O_RDONLY))
     assert engine.attached == [(4, 99, 12345)]
@@ -213,7 +242,7 @@ def test_store_names_come_back(engine: FakeEngine) -> None:
 
 def test_lost_lines_lose_no_listener(engine: FakeEngine) -> None:
     """A listener whose end was never told is forgotten as soon as the engine is asked."""
-    listeners = Listeners(engine, NotifySocket(None))  # type: ignore[arg-type]
+    listeners = Listeners(engine, NotifySocket(None), lambda: engine.shared)  # type: ignore[arg-type]
     listeners.restore(store_name(4, 99, 12345), os.open("/dev/null", os.O_RDONLY))
     listeners.drop_gone()
     assert len(listeners) == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.check_driver.run import PROGRAM
+from tests.module.symbols import required
 from tests.vm.machine import Machine
 from tests.vm.node import (
     DRIVER_VERSION,
@@ -26,18 +27,8 @@ from tests.vm.slices import GIB, Slice, await_empty, create, slice_of
 pytestmark = pytest.mark.fake_driver("other versions of the driver")
 
 UNKNOWN = "999.99"
-# Each lacks a function without which a limit has a hole: the module, the function.
-LACKING = [
-    ("nvidia", "rm_ioctl"),
-    ("nvidia", "nvidia_dev_get"),
-    ("nvidia", "nvidia_close"),
-    ("nvidia-uvm", "uvm_va_range_create_mmap"),
-    ("nvidia-uvm", "uvm_va_range_destroy"),
-    ("nvidia-uvm", "uvm_va_space_destroy"),
-    ("nvidia-uvm", "uvm_va_space_create"),
-    ("nvidia-uvm", "uvm_gpu_retain_by_uuid"),
-    ("nvidia-uvm", "uvm_unlocked_ioctl_entry"),
-]
+# Each lacks a function without which a limit has a hole; tests/module/test_symbols.py has the list complete.
+LACKING = required()
 BESIDE = ["expect=0x51", "alloc=2G", "alloc=1G", "info"]
 
 
@@ -98,6 +89,9 @@ def test_no_container_begins_on_a_driver_without_limits(engine: Machine) -> None
         refused, done = create(engine, "tenant")
         refused.end()
         assert (done.returncode != 0, "Protocol error" in done.text) == (True, True), (module, done.text)
+        if without:
+            said = [line for line in engine.dmesg().splitlines() if f"{without} cannot be probed" in line]
+            assert len(said) == 1, (without, said)
     unload_driver(engine)
     load_driver(engine)
     tenant = slice_of(engine, "tenant")

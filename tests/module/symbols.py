@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's functions that the kernel module needs, as its sources name them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "kmod" / "module"
+PROBE = re.compile(r"struct km_probe (\w+) = \{(.*?)\};", re.DOTALL)
+FIELD = re.compile(r"\.(\w+) = ([^,]+),")
+CHOSEN = re.compile(r'\.symbol = old \? "(\w+)" : "(\w+)"')
+CHOICES = {"opened_ioctl": "km_probe_opened_ioctl", "spaces": "spaces_probe_flags"}
+
+
+def probes() -> dict[str, dict[str, str]]:
+    """Return each probe's fields, by the name of its variable."""
+    found = {}
+    for path in sorted(SOURCES.glob("*.c")):
+        for name, body in PROBE.findall(path.read_text()):
+            found[name] = {key: value.strip().strip('"') for key, value in FIELD.findall(body + ",")}
+    return found
+
+
+def chosen() -> dict[str, tuple[str, str]]:
+    """Return the names of functions that are chosen by version, older and newer, by the probe's variable."""
+    found = {}
+    for path in sorted(SOURCES.glob("*.c")):
+        for name, older, newer in re.findall(r"(\w+)" + CHOSEN.pattern, path.read_text()):
+            found[name] = (older, newer)
+    return found
+
+
+def required() -> list[tuple[str, str]]:
+    """Return the functions without which no driver is enforced upon: the driver's module, the function.
+
+    Of those that have another name in older drivers the newer one.
+    """
+    found = []
+    for variable, fields in probes().items():
+        module = fields.get("module", "")
+        if module.startswith("nvidia") and "optional" not in fields:
+            symbol = fields.get("symbol") or chosen()[variable][1]
+            found.append((module.replace("_", "-"), symbol))
+    return sorted(found)
+
+
+def optional() -> list[str]:
+    """Return the functions that a driver may lack."""
+    return sorted(fields["symbol"] for fields in probes().values() if fields.get("optional") == "true")
