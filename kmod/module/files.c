@@ -11,7 +11,8 @@
 
 #include "km.h"
 
-#define BUCKETS_BITS 10
+/* As in openers.c: a long row would slow down all. */
+#define BUCKETS_BITS 14
 
 struct km_file {
 	struct hlist_node node;

@@ -8,7 +8,8 @@
 
 #include "km.h"
 
-#define BUCKETS_BITS 10
+/* A container has at most as many as it has objects, and frees of all look into it. */
+#define BUCKETS_BITS 14
 
 static DEFINE_HASHTABLE(kept_table, BUCKETS_BITS);
 static DEFINE_SPINLOCK(kept_lock);

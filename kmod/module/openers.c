@@ -12,7 +12,8 @@
 
 #include "openers.h"
 
-#define BUCKETS_BITS 10
+/* A container can fill it as far as its memory goes, and calls of all look into it. */
+#define BUCKETS_BITS 14
 
 struct opened {
 	struct hlist_node node;
