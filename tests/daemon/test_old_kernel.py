@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpud on kernels before 6.9, which give no descriptor of a thread: the process's is taken."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.arena import DAEMON
+from tests.attacks.attack import Attack
+from tests.attacks.daemon_arena import DaemonArena
+from tests.attacks.suite import attacks
+from tests.conformance.steps import Case
+from tests.conformance.suite import Answers, Place, answers, command, suite, verify
+from tests.daemon import old_kernel
+from tests.daemon.conftest import SLICES
+from tests.daemon.harness import MIB, SLICED, Daemon, built
+from tests.daemon.old_kernel import OldKernelDaemon
+
+pytestmark = pytest.mark.root
+
+# Without its first thread a process has no descriptors there that can be copied: its calls are refused.
+REFUSED = "managed_mapping_without_a_first_thread"
+ATTACKS = [one for one in attacks(DAEMON) if getattr(one, "id", "") != REFUSED]
+# Refused here instead: see test_threads_with_a_table_of_their_own_are_refused.
+CASES = [case for case in suite("cgpud", "0") if case.name != "own-descriptors"]
+STEPS = ("alloc=600M", "dup", "expect=0x51", "alloc=600M", "count")
+ASKS = f"""
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+asked = [libc.syscall(434, os.getpid(), flags) >= 0 for flags in (0, {old_kernel.PIDFD_THREAD})]
+print(*asked, ctypes.get_errno())
+"""
+
+
+@contextmanager
+def started(cards: str, config: str | None = None) -> Iterator[Daemon]:
+    """Run a daemon."""
+    base = Path(tempfile.mkdtemp(prefix="cgpud-"))
+    running = OldKernelDaemon(base, cards, config)
+    for folder in (base, running.run):
+        folder.chmod(0o755)
+    yield running
+    running.close()
+    shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Daemon]:
+    """Return a daemon with one T4, which all here share but for the conformance suite."""
+    with started("T4") as running:
+        yield running
+
+
+def test_the_kernel_is_an_old_one() -> None:
+    """What the daemon runs under gives a descriptor of a process, and none of a thread."""
+    line = [sys.executable, old_kernel.__file__, sys.executable, "-c", ASKS]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert done.stdout == f"True False {errno.EINVAL}\n", done.stderr
+
+
+def test_threads_with_a_table_of_their_own_are_refused(
+    daemon: Daemon, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Threads that share descriptors with their process are served, one that does not gets EPERM."""
+    program = built("own_table", tmp_path_factory.mktemp("own_table"))
+    sliced = daemon.slice(900, f"gpu=0:{1000 * MIB}", program=program)
+    assert sliced.finish() == f"first=0 shared=0 own={errno.EPERM}\n"
+
+
+def test_calls_of_all_kinds(daemon: Daemon) -> None:
+    """Memory, a duplicate, managed memory and threads: the limit holds to the byte."""
+    sliced = daemon.slice(901, f"gpu=0:{1000 * MIB}", *STEPS)
+    out = sliced.finish()
+    assert sliced.process.returncode == 0, out
+    managed = daemon.slice(902, f"gpu=0:{1000 * MIB}", "managed=64M", "count")
+    out = managed.finish()
+    assert managed.process.returncode == 0, out
+
+
+@pytest.fixture
+def arena(daemon: Daemon, tmp_path: Path) -> Iterator[DaemonArena]:
+    """Return a node with one T4; an attack may leave nothing behind."""
+    made = DaemonArena(daemon, tmp_path)
+    yield made
+    made.clear()
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_attack(arena: DaemonArena, attack: Attack) -> None:
+    """The attack gets its slice and no more, and leaves nothing behind."""
+    attack.run(arena)
+
+
+@pytest.fixture(scope="module")
+def found() -> Iterator[Answers]:
+    """Carry out all cases in one executor."""
+    with started("T4:2", SLICES) as pair:
+        yield carried_out(pair)
+
+
+def carried_out(daemon: Daemon) -> Answers:
+    """Carry out all cases."""
+    before = ("/usr/bin/python3", "-I", str(SLICED), str(daemon.run / "seccomp.sock"), "{id}")
+    place = Place(str(daemon.tree), str(daemon.run / "sim"), cgroups=False, before=before)
+    done = subprocess.run(command(), input=place.plan(CASES), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return answers(done.stdout)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_conformance(found: Answers, case: Case) -> None:
+    """The daemon does what the case says of every engine."""
+    verify(case, found)
