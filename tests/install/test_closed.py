@@ -43,7 +43,7 @@ def test_an_open_node_is_told_how_to_close_it(tmp_path: Path) -> None:
 
 
 def test_a_shared_node_with_a_way_left_is_not_told_to_share(tmp_path: Path) -> None:
-    """Where shared_node is true already the finding says that a way is left, and does not ask for it again."""
+    """Where shared_node is true the finding says that a way is left, and does not ask for it again."""
     (found,) = closed(situation(tmp_path, wanted=Effective(shared_node=True, allow_privileged=True)))
     assert found.text.startswith("shared_node is true, and yet privileged containers")
     assert CLOSE not in found.fix
