@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import MIB, PROBE, Daemon, Sliced, eventually
+from tests.daemon.harness import MIB, PROBE, Daemon, Sliced
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 
