@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words of docs/glossary.md that are gone stay out of the folders that are done."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+DONE = ("cgpu/client", "cgpu/config", "cgpu/request")
+GLOSSARY = "docs/glossary.md"
+HEADING = "## Words on their way out"
+# Words that are ordinary English, or somebody else's term, in other places than those that are meant.
+ORDINARY = {
+    "stage",
+    "look",
+    "turn",
+    "told",
+    "space",
+    "hold",
+    "kept",
+    "giving",
+    "taking",
+    "native",
+    "bare",
+    "frame",
+    "exchange",
+}
+
+
+def gone(repository: Path) -> list[str]:
+    """Return the words that the glossary takes leave of, but for ordinary ones."""
+    table = (repository / GLOSSARY).read_text().split(HEADING)[1]
+    words = [
+        word.strip()
+        for row in re.findall(r"^\| ([a-z, -]+) \|", table, re.MULTILINE)
+        for word in row.split(",")
+        if word.strip() != "in the code"
+    ]
+    return [word for word in words if word not in ORDINARY]
+
+
+@pytest.mark.parametrize("folder", DONE)
+def test_words_stay_gone(repository: Path, folder: str) -> None:
+    """No file of a folder that is done has a word that is gone."""
+    words = gone(repository)
+    assert len(words) > 10
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, words))})s?\b", re.IGNORECASE)
+    found = [
+        f"{path.relative_to(repository)}:{number}: {word}"
+        for path in sorted((repository / folder).rglob("*"))
+        if path.suffix in {".py", ".c", ".h", ".json"}
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for word in pattern.findall(line)
+    ]
+    assert found == []
