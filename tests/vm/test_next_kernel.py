@@ -10,6 +10,7 @@ from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.bundles import Containers
 from tests.vm.conftest import Boot
 from tests.vm.kernels import Kernel, NoKernelError, next_kernel
+from tests.vm.nvidia.driver import BUILD_SECONDS
 from tests.vm.sliced_node import SlicedNode
 
 
@@ -22,6 +23,7 @@ def newer() -> Kernel:
         pytest.skip(str(error))
 
 
+@pytest.mark.timeout(2 * BUILD_SECONDS)  # it may build the driver for that kernel
 @pytest.mark.next_kernel
 @pytest.mark.enforcement
 def test_sliced_container(newer: Kernel, boot: Boot) -> None:

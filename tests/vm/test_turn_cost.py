@@ -13,6 +13,8 @@ from benchmarks.turn_instructions import module as module_at_work
 from tests.vm.machine import Machine
 from tests.vm.node import load_driver, unload_driver
 
+pytestmark = pytest.mark.fake_driver("a knob of the driver")
+
 SECONDS = 2.0  # of the guest, which are instructions
 
 
