@@ -114,6 +114,12 @@ def loaded(machine: Machine) -> list[str]:
     return [line.split()[0] for line in lines]
 
 
+def keep_few_modules(machine: Machine) -> None:
+    """Have few of the kernel's modules at hand; what NVIDIA's driver needs is loaded before."""
+    nvidia.load_needed(machine)
+    machine.shell(FEW_MODULES)
+
+
 def words(parameters: dict[str, object]) -> list[str]:
     """Return module parameters as insmod takes them."""
     return [f"{name}={value}" for name, value in parameters.items()]

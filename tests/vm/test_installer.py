@@ -19,8 +19,7 @@ from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.bundles import Containers
 from tests.vm.counts import count
 from tests.vm.machine import Machine
-from tests.vm.node import FEW_MODULES, load_driver, loaded, unload_driver
-from tests.vm.nvidia.driver import load_needed
+from tests.vm.node import keep_few_modules, load_driver, loaded, unload_driver
 from tests.vm.store import ROOT
 
 CGPU = Path(sys.executable).parent / "cgpu"
@@ -67,8 +66,7 @@ def few_modules(machine: Machine, request: pytest.FixtureRequest) -> Iterator[No
     if not count(True, False):
         yield
         return
-    load_needed(machine)
-    machine.shell(FEW_MODULES)
+    keep_few_modules(machine)
     try:
         # dkms would remove these folders with the last module in them.
         machine.shell('cd "/lib/modules/$(uname -r)" && rmdir updates/dkms updates')

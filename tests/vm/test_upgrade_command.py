@@ -19,10 +19,10 @@ from tests.integration.commands import eventually
 from tests.vm.counts import count
 from tests.vm.machine import Machine
 from tests.vm.node import (
-    FEW_MODULES,
     build_core,
     build_engine,
     insmod,
+    keep_few_modules,
     loaded,
     read,
     rmmod,
@@ -115,7 +115,7 @@ def before(machine: Machine) -> Path:
 def modules(machine: Machine, sources: Path, before: Path) -> Iterator[Path]:
     """Have two versions in the tree of dkms, none of them installed; return the folder of the modules."""
     folder = build_engine(machine.kernel)
-    machine.shell(FEW_MODULES)
+    keep_few_modules(machine)
     machine.shell(BROKEN, __version__, machine.seen(sources), timeout=TIMEOUT)
     for version, core in ((__version__, folder / f"{NEW}.ko"), (BEFORE, before)):
         machine.shell(SEED, version, *(machine.seen(one) for one in (folder, core, sources)))
