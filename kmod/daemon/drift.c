@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cgroup.h"
@@ -8,14 +11,46 @@
 
 #define PROCESSES_MAX 950 /* NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT, ctrl2080gpu.h */
 
+/* 0: there is no such process. */
+static ino_t pid_namespace(s32 pid)
+{
+	char path[32];
+	struct stat found;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	return stat(path, &found) ? 0 : found.st_ino;
+}
+
+/* A group may be shared with processes that are in no container. What is in a namespace of a container's own is not. */
+static int is_inside(const struct cgpu_container_info *info, s32 tgid)
+{
+	ino_t inside = info->pid ? pid_namespace(info->pid) : 0;
+
+	return inside && inside != pid_namespace(getpid()) && inside == pid_namespace(tgid);
+}
+
 /* It has memory by calls that nobody has seen: a runtime may have started it without the filter that others have. */
 static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info, s32 tgid)
 {
-	if (cgpud_filtered(tgid, info->cgroup) == 0)
+	int r;
+
+	if (!is_inside(info, tgid)) {
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"container %s: process %d has memory by calls that were not seen: it is in the container's cgroup, but "
+			"not in a pid namespace of the container",
+			info->id, tgid);
+		return;
+	}
+	r = cgpud_filtered(tgid, info->cgroup);
+	if (r == 0)
 		events_log(&d->events, LOG_LEVEL_ERROR,
 			"container %s: process %d does not have the engine's filter, and was ended: the low-level runtime "
 			"has started it without one",
 			info->id, tgid);
+	else if (r < 0 && r != -ESRCH)
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"container %s: process %d has memory by calls that were not seen, and its filter cannot be looked at (%s)",
+			info->id, tgid, strerror(-r));
 }
 
 /* Whether what a process has is charged to somebody, or to nobody any more. */

@@ -7,7 +7,8 @@
 
 #include "cgpu_types.h"
 
-#define FILTERS_MAX 32 /* of one process that are looked at, the newest first */
+#define FILTERS_MAX 32 /* of one process that are looked at: the newest ones */
+#define ALL_FILTERS_MAX 32768 /* more instructions than the kernel takes for all of a process, kernel/seccomp.c */
 
 struct filter {
 	u32 count;

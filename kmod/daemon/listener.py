@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import process_state
+from cgpu.kmod.daemon.process_filters import ProcessFilters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cgpu.kmod.daemon.engine import Container, Engine
+    from cgpu.kmod.daemon.engine import Engine
     from cgpu.kmod.daemon.notify_socket import NotifySocket
 
 log = logging.getLogger(__name__)
@@ -110,9 +111,8 @@ class Listeners:
         """Begin with none. is_shared: whether the node's users do not trust each other."""
         self._engine = engine
         self._notify = notify
-        self._is_shared = is_shared
+        self.filters = ProcessFilters(engine, is_shared)
         self._names: dict[int, str] = {}
-        self._blind = False  # it was said that filters cannot be looked at
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -143,45 +143,7 @@ class Listeners:
             raise CgpuError(SHARE_USED.format(id=state.container_id)) from error
         log.info("container %s: listener attached", state.container_id)
         if state.pid:
-            self._check_filter(container, state.pid)
-
-    def _check_filter(self, container: Container, pid: int) -> None:
-        """Look whether a process that a runtime has started has the filter, and not another one.
-
-        After the listener is attached: a call that waits for an answer keeps the process from standing still.
-        """
-        who = "its first process" if pid == container.pid else f"process {pid}, which was started in it,"
-        try:
-            if self._engine.is_filtered(pid, container):
-                return
-        except OSError as error:
-            if error.errno != errno.ESRCH:
-                self._on_unknown(container, pid, who, error)
-            return
-        log.error(
-            "container %s: %s does not have the engine's filter, and was ended: the low-level "
-            "runtime has put another one there",
-            container.id,
-            who,
-        )
-
-    def _on_unknown(self, container: Container, pid: int, who: str, error: OSError) -> None:
-        """End a process whose filter nobody can look at, where users do not trust each other; else say it."""
-        why = "cgpud has a filter itself" if error.errno == errno.EACCES else error.strerror
-        if self._is_shared():
-            with contextlib.suppress(OSError):
-                self._engine.end_process(pid, container)
-            log.error(
-                "container %s: %s was ended (shared_node: true): its filter cannot be looked at (%s)",
-                container.id,
-                who,
-                why,
-            )
-            return
-        if error.errno == errno.EACCES and self._blind:
-            return
-        self._blind = self._blind or error.errno == errno.EACCES
-        log.warning("container %s: its filter cannot be looked at (%s)", container.id, why)
+            self.filters.look(container, state.pid)
 
     def restore(self, name: str, fd: int) -> None:
         """Take up a listener that an earlier engine left in the store; one that fits nothing is closed."""
@@ -237,7 +199,7 @@ class ListenerSocket:
     def __init__(self, path: str, listeners: Listeners, sock: socket.socket | None = None) -> None:
         """Bind, unless an earlier daemon's socket is there. Raises OSError."""
         self._path = path
-        self._listeners = listeners
+        self.listeners = listeners
         self.sock = sock or bind(path)
         self._poll = select.epoll()
         self._poll.register(self.sock, select.EPOLLIN)
@@ -292,7 +254,7 @@ class ListenerSocket:
         delivery = self._deliveries[fd]
         try:
             if delivery.receive():
-                self._listeners.accept(*delivery.take())
+                self.listeners.accept(*delivery.take())
                 self._end(fd)
         except BlockingIOError:
             return

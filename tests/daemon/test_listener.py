@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from cgpu.kmod.daemon import process_state
 from cgpu.kmod.daemon.engine import Container
 from cgpu.kmod.daemon.listener import Listeners, ListenerSocket, store_name
 from cgpu.kmod.daemon.notify_socket import NotifySocket
+from cgpu.kmod.daemon.process_filters import ProcessFilters
+from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 
@@ -51,10 +54,12 @@ class FakeEngine:
         self.looked: list[int] = []
         self.ended: list[int] = []
         self.shared = False
+        self.cgroup = "/c1"
+        self.refused: OSError | None = None
 
     def find(self, container_id: str) -> Container | None:
         """Find the one."""
-        return Container(ID, "/", 7, 4, 99) if container_id == ID else None
+        return Container(ID, self.cgroup, 7, 4, 99) if container_id == ID else None
 
     def is_filtered(self, pid: int, container: Container) -> bool:
         """Tell of every process the same."""
@@ -67,6 +72,8 @@ class FakeEngine:
     def end_process(self, pid: int, container: Container) -> None:
         """Note who was ended."""
         assert container.id == ID
+        if self.refused is not None:
+            raise self.refused
         self.ended.append(pid)
 
     def serves(self, serial: int) -> bool:
@@ -108,6 +115,7 @@ def send(sock: ListenerSocket, base: Path, *parts: bytes, fds: int = 1) -> socke
     client.shutdown(socket.SHUT_WR)
     for _ in range(8):  # it reads at most so much at a time
         sock.handle()
+    eventually(sock.listeners.filters.is_idle, "a look goes on")
     return client
 
 
@@ -275,3 +283,43 @@ def test_any_bytes(data: bytes) -> None:
     assert process_state.complete(data) in (True, False)
     with pytest.raises(CgpuError):
         process_state.parse(data, 0)
+
+
+def test_without_a_group_only_the_first_process_is_looked_at(
+    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where nothing tells whose a number is, no other process is looked at or ended; that is said."""
+    engine.cgroup, engine.shared, engine.filtered = "/", True, False
+    other = message().replace(b'"pid": 7}', b'"pid": 8}').replace(b'"pid": 7, "state"', b'"pid": 8, "state"')
+    send(sock, base, other).close()
+    assert (engine.looked, engine.ended) == ([], [])
+    assert "its filter cannot be looked at (its cgroup is not its own)" in caplog.records[-1].message
+    send(sock, base, message()).close()
+    assert engine.looked == [7]
+
+
+def test_what_could_not_be_ended_is_not_said_to_be(
+    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process that had gone already was not ended."""
+    engine.shared = True
+    engine.filtered = OSError(errno.EPERM, os.strerror(errno.EPERM))
+    engine.refused = OSError(errno.ESRCH, os.strerror(errno.ESRCH))
+    send(sock, base, message()).close()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_container_has_few_looks_at_once(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Processes beyond four count as not looked at; other containers have looks of their own."""
+    release = threading.Event()
+    monkeypatch.setattr(engine, "is_filtered", lambda *_: release.wait(20))
+    filters = ProcessFilters(engine, lambda: False)  # type: ignore[arg-type]
+    for pid in range(100, 105):
+        filters.look(Container("one", "/one", 7, 4, 99), pid)
+    filters.look(Container("two", "/two", 8, 5, 99), 200)
+    said = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    release.set()
+    assert said == ["container one: its filter cannot be looked at (Resource temporarily unavailable)"]
+    eventually(filters.is_idle, "a look goes on")

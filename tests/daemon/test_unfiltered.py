@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.harness import MIB, PROBE, Daemon, Sliced
+from tests.daemon.pid_namespaces import children_in
 from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
@@ -42,18 +43,39 @@ def contained(make_daemon: Callable[..., Daemon], group: Path, config: str = "")
         (group / "cgroup.procs").write_text(str(sliced.process.pid))
 
     daemon.place = place  # type: ignore[method-assign]
-    sliced = daemon.slice(1, f"gpu=0:{1000 * MIB}", "alloc=64M", "hold")
+    with children_in(None):
+        sliced = daemon.slice(1, f"gpu=0:{1000 * MIB}", "alloc=64M", "hold")
     sliced.line("alloc")
     return daemon, sliced
+
+
+def unseen_process(daemon: Daemon, group: Path) -> subprocess.Popen[bytes]:
+    """Start a process in the group that has memory of the card by calls that nobody sees."""
+    words = [str(PROBE), "--dev", str(daemon.run / "sim"), "alloc=2G", "hold=60"]
+    command = ["/bin/sh", "-c", JOINED, str(group / "cgroup.procs"), *words]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+
+def test_others_in_its_group_are_left_alone(make_daemon: Callable[..., Daemon], group: Path) -> None:
+    """A process in the container's group that is not in its pid namespace goes on; it is told of."""
+    daemon, sliced = contained(make_daemon, group)
+    with unseen_process(daemon, group) as unseen:
+        try:
+            said = f"process {unseen.pid} has memory by calls that were not seen: it is in"
+            eventually(lambda: said in daemon.log(), "nothing was said")
+            assert unseen.poll() is None
+        finally:
+            unseen.kill()
+    sliced.finish("\n")
 
 
 @pytest.mark.enforcement
 def test_it_is_ended(make_daemon: Callable[..., Daemon], group: Path) -> None:
     """It is ended as soon as it is seen to have memory of a card, and the others of its container go on."""
     daemon, sliced = contained(make_daemon, group)
-    words = [str(PROBE), "--dev", str(daemon.run / "sim"), "alloc=2G", "hold=60"]
-    command = ["/bin/sh", "-c", JOINED, str(group / "cgroup.procs"), *words]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as unseen:
+    with children_in(sliced.process.pid):
+        started = unseen_process(daemon, group)
+    with started as unseen:
         try:
             assert unseen.wait(20) == -signal.SIGKILL
         finally:
