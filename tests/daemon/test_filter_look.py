@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import pytest
 
 from tests.daemon.harness import BUILD
 from tests.daemon.test_filters import profile
+from tests.integration.commands import eventually
 from tests.run.libseccomp import compile_profile
 
 pytestmark = pytest.mark.root
@@ -32,10 +35,10 @@ threading.Thread(target=second, daemon=True).start()
 ready.wait()
 seen, tell = os.pipe()
 if os.fork() == 0:
-    assert libc.ptrace(0x4206, ready.tid, None, None) == 0  # PTRACE_SEIZE
-    os.write(tell, b"x")
+    done = libc.ptrace(0x4206, ready.tid, None, None)  # PTRACE_SEIZE
+    os.write(tell, b"%d" % done)
     signal.pause()
-os.read(seen, 1)
+assert os.read(seen, 9) == b"0"
 print("executes", flush=True)
 os.execv("/bin/sleep", ["sleep", "1000"])
 """
@@ -65,15 +68,24 @@ def library() -> ctypes.CDLL:
     return ctypes.CDLL(str(BUILD / "libcgpud.so"))
 
 
+def states(process: int) -> list[str]:
+    """Return the states of a process's threads."""
+    stats = Path(f"/proc/{process}/task").glob("*/stat")
+    return [stat.read_text().rpartition(") ")[2][0] for stat in stats]
+
+
 @pytest.fixture
 def trapped() -> Iterator[subprocess.Popen[str]]:
     """Return a process that executes a program and never gets there."""
-    with subprocess.Popen([sys.executable, "-c", TRAP], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "executes\n"
-        yield process
-        subprocess.run(["pkill", "-KILL", "-P", str(process.pid)], check=False)
-        process.kill()
+    command = [sys.executable, "-c", TRAP]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "executes\n"
+            eventually(lambda: "Z" in states(process.pid), "the second thread is not ended")
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.timeout(60)
@@ -95,6 +107,8 @@ def test_the_newest_filters_are_looked_at(
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "stands\n"
-        assert library.cgpud_filtered(process.pid, b"/") == 1
-        assert process.poll() is None
-        process.kill()
+        try:
+            assert library.cgpud_filtered(process.pid, b"/") == 1
+            assert process.poll() is None
+        finally:
+            process.kill()
