@@ -160,14 +160,16 @@ static enum cgpu_verdict alloc_vidmem(struct core_frame *frame, const struct cor
 	return verdict == CGPU_EXECUTE ? core_execute(frame, CORE_OP_ALLOC) : verdict;
 }
 
-/* An instance of a card that the container has whole can be used, and what is below one, which is none of the kept objects. */
+/* An instance of a card that the container has whole can be used, and what is below one, which is none of the kept objects. What
+ * configures instances, or looks at those of all cards, is the node's affair; nvidia-smi asks for it each time. */
 static enum cgpu_verdict alloc_mig(struct core_frame *frame, const struct core_alloc *alloc)
 {
 	u32 parent = core_parent_find(frame, &alloc->handles);
 
 	if (alloc->class == AMPERE_SMC_EXEC_PARTITION_REF)
 		return CGPU_CONTINUE;
-	if (parent == CORE_NONE || !core_is_native(frame->state, frame->state->object[parent].gpu, frame->call->slot))
+	if (alloc->class != AMPERE_SMC_PARTITION_REF || parent == CORE_NONE ||
+		!core_is_native(frame->state, frame->state->object[parent].gpu, frame->call->slot))
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return CGPU_CONTINUE;
 }
