@@ -41,11 +41,10 @@ def compiled(name: str, sources: Sequence[Path], *flags: str) -> Path:
 
 
 @cache
-def client(name: str) -> Path:
-    """Return the static program NAME.c, a client of the driver."""
-    return compiled(
-        name, [HERE / f"{name}.c", HERE / "client.c", *SHARED, BUILD / "gen" / "nv_abi.c"], "-static"
-    )
+def client(name: str, place: Path = HERE) -> Path:
+    """Return the static program NAME.c of a folder, a client of the driver."""
+    sources = [place / f"{name}.c", HERE / "client.c", *SHARED, BUILD / "gen" / "nv_abi.c"]
+    return compiled(name, sources, "-static")
 
 
 @cache

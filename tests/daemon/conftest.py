@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from cgpu.kmod.daemon.process_identity import start_time
-from tests.daemon.harness import BUILD, Daemon, built, serving, short_path
+from tests.daemon.harness import BUILD, Daemon, serving, short_path
+from tests.daemon.upgrades import steady_load
 from tests.integration.commands import eventually
 
 Drive = Callable[..., None]
@@ -49,9 +50,9 @@ def daemon() -> Iterator[Daemon]:
 
 
 @pytest.fixture(scope="module")
-def steady_program(others: Path) -> Path:
+def steady_program() -> Path:
     """A program that allocates without an end."""
-    return built("steady", others)
+    return steady_load()
 
 
 @pytest.fixture

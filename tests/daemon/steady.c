@@ -5,13 +5,13 @@
  * input it ends.
  */
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "rm_calls.h"
+#include "client.h"
 
-#define OBJECT 0x500u
 #define BYTES (1ull << 20)
 
 struct figures {
@@ -36,35 +36,37 @@ static void count(struct figures *figures, unsigned long began, uint32_t status)
 		figures->longest = took;
 }
 
-static void one_round(const struct rm *rm, struct figures *figures)
+static void one_round(struct session *session, struct figures *figures)
 {
-	uint8_t data[64] = { 0 }, params[256] = { 0 }, freed[64] = { 0 };
 	unsigned long began = now_us();
+	struct grant grant;
+	uint32_t status;
 
-	memory_fill(rm, params, BYTES);
-	alloc_fill(rm, data, DEVICE, OBJECT, NV01_MEMORY_LOCAL_USER, params);
-	count(figures, began, alloc_call(rm, data));
+	status = memory_alloc(session, BYTES, &grant);
+	count(figures, began, status);
+	if (status != NV_OK)
+		return;
 	began = now_us();
-	free_fill(rm, freed, OBJECT);
-	count(figures, began, free_call(rm, freed));
+	count(figures, began, memory_free_at(session, session->count - 1));
 }
 
 int main(int argc, char **argv)
 {
 	struct pollfd input = { .fd = 0, .events = POLLIN };
 	struct figures figures = { 0 };
+	struct settings settings;
+	struct session session;
 	char line[64];
-	struct rm rm;
 
-	if (argc < 3 || rm_open(&rm, argv[2]))
-		return 1;
+	client_begin(&settings, &argc, &argv);
+	client_open(&session, &settings);
 	setvbuf(stdout, NULL, _IONBF, 0);
 	setvbuf(stdin, NULL, _IONBF, 0);
 	printf("steady begins\n");
 	for (;;) {
-		one_round(&rm, &figures);
-		if (argc > 3)
-			usleep((useconds_t)atoi(argv[3]));
+		one_round(&session, &figures);
+		if (argc > 0)
+			usleep((useconds_t)atoi(argv[0]));
 		if (poll(&input, 1, 0) <= 0)
 			continue;
 		if (!fgets(line, sizeof(line), stdin))

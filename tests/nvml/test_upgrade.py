@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import MIB, built
-from tests.daemon.upgrades import Steady, upgrade
+from tests.daemon.harness import MIB
+from tests.daemon.upgrades import Steady, steady_load, upgrade
 from tests.integration.commands import eventually
 from tests.nvml.harness import LimitedDaemon
 from tests.nvml.test_limits import LIMIT, OVER, SLICE, WELL, holding
@@ -22,11 +21,11 @@ SLOW_MS = 300
 
 
 @pytest.mark.enforcement
-def test_limits_and_figures_stay(make_limited: Callable[..., LimitedDaemon], base: Path) -> None:
+def test_limits_and_figures_stay(make_limited: Callable[..., LimitedDaemon]) -> None:
     """Limits hold throughout, figures are the driver's, and no call of who allocates fails."""
     daemon = make_limited("T4:2")
     held = holding(daemon, 1, f"{SLICE} gpu=1:{LIMIT}", WELL, "alloc=1000M")
-    load = [Steady(daemon, built("steady", base), n, f"gpu=0:{512 * MIB}", 1000) for n in (2, 3)]
+    load = [Steady(daemon, steady_load(), n, f"gpu=0:{512 * MIB}", 1000) for n in (2, 3)]
     longest = []
     for _ in range(int(os.environ.get("CGPU_UPGRADES", "3"))):
         for one in load:
@@ -54,11 +53,11 @@ def test_limits_and_figures_stay(make_limited: Callable[..., LimitedDaemon], bas
 
 
 @pytest.mark.enforcement
-def test_a_slow_library_is_not_waited_for(make_limited: Callable[..., LimitedDaemon], base: Path) -> None:
+def test_a_slow_library_is_not_waited_for(make_limited: Callable[..., LimitedDaemon]) -> None:
     """Containers do not wait for what the library takes to tell of each of them."""
     daemon = make_limited()
     held = [holding(daemon, n, f"gpu=0:{512 * MIB}", WELL, "alloc=100M") for n in range(1, 5)]
-    load = Steady(daemon, built("steady", base), 9, f"gpu=0:{512 * MIB}", 1000)
+    load = Steady(daemon, steady_load(), 9, f"gpu=0:{512 * MIB}", 1000)
     before = [daemon.limit_of(one) for one in held]
     daemon.fault(delay_ms=SLOW_MS)
     load.look()

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from cgpu import __version__, paths
-from tests.daemon.harness import built
-from tests.daemon.upgrades import FIGURES
+from tests.daemon.upgrades import FIGURES, steady_load
 from tests.integration.commands import eventually
 from tests.vm.counts import count
 from tests.vm.machine import Machine
@@ -100,9 +99,9 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def steady(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def steady() -> Path:
     """Return a program that allocates without an end."""
-    return built("steady", tmp_path_factory.mktemp("steady"))
+    return steady_load()
 
 
 @pytest.fixture(scope="module")
