@@ -10,7 +10,7 @@ from pathlib import Path
 from cgpu.errors import CgpuError, show
 from cgpu.install.runner import Runner
 from cgpu.install.store import Store
-from cgpu.runtime_config.editor import Editor
+from cgpu.runtime_config.engines.engine import Editor
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from cgpu.install import lock, signals
 from cgpu.install.installation import Installer, Request
 from cgpu.install.node import gather
 from cgpu.install.runner import SystemRunner
-from cgpu.runtime_config.editors import EDITORS
+from cgpu.runtime_config.engines.registry import EDITORS
 
 ROOT = Path("/")
 PROGRAM = "cgpu install"

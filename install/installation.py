@@ -24,7 +24,7 @@ from cgpu.install.removal import remove
 from cgpu.install.runner import Runner
 from cgpu.install.steps import Plan
 from cgpu.roots import below
-from cgpu.runtime_config.editor import Editor
+from cgpu.runtime_config.engines.engine import Editor
 
 Say = Callable[[str], None]
 DRAIN_S = 600.0

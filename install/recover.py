@@ -13,7 +13,7 @@ from cgpu.install.context import Context
 from cgpu.install.journal import CHANGING, REMOVING, Journal
 from cgpu.install.runner import Runner, SystemRunner
 from cgpu.roots import below
-from cgpu.runtime_config.editor import Editor
+from cgpu.runtime_config.engines.engine import Editor
 
 Say = Callable[[str], None]
 
@@ -24,7 +24,7 @@ def recover(root: Path = Path("/")) -> list[str]:
     Does nothing, and returns nothing, where there is nothing to repair. Waits for an installer that works.
     Raises CgpuError when something cannot be taken back; the record keeps it for another attempt.
     """
-    from cgpu.runtime_config.editors import EDITORS
+    from cgpu.runtime_config.engines.registry import EDITORS
 
     with lock.held(root) as held:
         return mend(root, SystemRunner((held,)), EDITORS)

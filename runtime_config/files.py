@@ -19,7 +19,7 @@ from cgpu.replace import sync_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cgpu.runtime_config.editor import Wish
+    from cgpu.runtime_config.engines.engine import Wish
 
 BACKUP_SUFFIX = ".before-cgpu"
 MAX_BYTES = 4 << 20

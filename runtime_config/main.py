@@ -14,15 +14,16 @@ from pathlib import Path
 from cgpu.arguments import Parser
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.runtime_config import files, programs, toml_block
-from cgpu.runtime_config.containerd_files import Containerd
-from cgpu.runtime_config.crio import Crio
-from cgpu.runtime_config.docker import Docker
-from cgpu.runtime_config.editor import Editor, Wish
-from cgpu.runtime_config.editors import EDITORS
-from cgpu.runtime_config.nvidia import Nvidia
+from cgpu.runtime_config import files, programs
+from cgpu.runtime_config.engines.containerd import Containerd
+from cgpu.runtime_config.engines.crio import Crio
+from cgpu.runtime_config.engines.docker import Docker
+from cgpu.runtime_config.engines.engine import Editor, Wish
+from cgpu.runtime_config.engines.nvidia import Nvidia
+from cgpu.runtime_config.engines.podman import Podman
+from cgpu.runtime_config.engines.registry import EDITORS
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
-from cgpu.runtime_config.podman import Podman
+from cgpu.runtime_config.text import toml
 
 LAUNCHER = Path(__file__).resolve().parent / "launcher" / "cgpu-container-runtime"
 ROOT = Path("/")
@@ -135,9 +136,7 @@ def _tell(editor: Editor, edits: Sequence[FileEdit], options: argparse.Namespace
 
 
 def _diff(edit: FileEdit) -> list[str]:
-    old, new = (
-        toml_block.lines_of(files.text_of(edit.path, content)) for content in (edit.before, edit.after)
-    )
+    old, new = (toml.lines_of(files.text_of(edit.path, content)) for content in (edit.before, edit.after))
     before = "/dev/null" if edit.before is None else str(edit.path)
     after = "/dev/null" if edit.after is None else str(edit.path)
     lines = difflib.unified_diff(old, new, before, after)

@@ -11,7 +11,7 @@ from typing import Literal
 from cgpu.install.journal import Journal
 from cgpu.install.node import Node
 from cgpu.install.steps.file_changes import FileChanges
-from cgpu.runtime_config.editor import Editor
+from cgpu.runtime_config.engines.engine import Editor
 
 EngineKind = Literal["module", "daemon"]
 

@@ -13,7 +13,7 @@ from cgpu.install.steps import Plan
 from cgpu.install.steps.file_changes import FilesPlan
 from cgpu.install.steps.notes import Note
 from cgpu.install.steps.runtime import RuntimePlan
-from cgpu.runtime_config.editor import Editor, Wish
+from cgpu.runtime_config.engines.engine import Editor, Wish
 
 SYSTEMCTL = "systemctl"
 # No engine, but hooks for all containers of some: for who asks for them.

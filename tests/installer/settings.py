@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config.engines.engine import Reload, Wish
 
 OURS = "cgpu="
 BETWEEN = "cgpu=let-go"

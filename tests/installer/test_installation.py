@@ -20,9 +20,9 @@ from cgpu.install.places import LAUNCHER, program
 from cgpu.install.plans import Site
 from cgpu.install.plans.module import modprobe_settings
 from cgpu.install.plans.own_files import first_configuration, unit
-from cgpu.runtime_config import nvidia
-from cgpu.runtime_config.editors import EDITORS
-from cgpu.runtime_config.nvidia import Nvidia
+from cgpu.runtime_config.engines import nvidia
+from cgpu.runtime_config.engines.nvidia import Nvidia
+from cgpu.runtime_config.engines.registry import EDITORS
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from tests.installer.settings import ENGINES, Lines
 from tests.installer.support import DAEMON, System, facts, installer, is_draining, make_node, snapshot

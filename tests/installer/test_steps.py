@@ -19,7 +19,7 @@ from cgpu.install.steps import Plan, letting_go
 from cgpu.install.steps.commands import Command, Commands
 from cgpu.install.steps.file_changes import FilesPlan
 from cgpu.install.steps.runtime import RuntimePlan
-from cgpu.runtime_config.editor import Wish
+from cgpu.runtime_config.engines.engine import Wish
 from tests.installer import faults
 from tests.installer.settings import BETWEEN, ENGINES, WHALE
 from tests.installer.support import OLD, System, make_node, snapshot

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.runtime_config import docker as daemon_json
-from cgpu.runtime_config import hooks
+from cgpu.runtime_config.engines import docker as daemon_json
+from cgpu.runtime_config.engines import hooks
 from tests.integration.commands import Server, call, eventually, must
 from tests.integration.images import IMAGE
 from tests.integration.runtimes import CONFIGURE, LAUNCHER, Docker, Podman

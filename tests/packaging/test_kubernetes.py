@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from cgpu import __version__
-from cgpu.runtime_config.docker import NAME
+from cgpu.runtime_config.engines.docker import NAME
 from tests.packages import Packages
 from tests.packaging.machine import Machine
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu.runtime_config import files
-from cgpu.runtime_config.containerd_files import Containerd
-from cgpu.runtime_config.crio import Crio
-from cgpu.runtime_config.docker import Docker
-from cgpu.runtime_config.editor import Editor, Wish
-from cgpu.runtime_config.hooks import Hooks
-from cgpu.runtime_config.nvidia import Nvidia
-from cgpu.runtime_config.podman import Podman
+from cgpu.runtime_config.engines.containerd import Containerd
+from cgpu.runtime_config.engines.crio import Crio
+from cgpu.runtime_config.engines.docker import Docker
+from cgpu.runtime_config.engines.engine import Editor, Wish
+from cgpu.runtime_config.engines.hooks import Hooks
+from cgpu.runtime_config.engines.nvidia import Nvidia
+from cgpu.runtime_config.engines.podman import Podman
 
 RUNTIME = Path("/usr/lib/cgpu/cgpu-container-runtime")
 WISH = Wish(RUNTIME)

@@ -13,8 +13,8 @@ import pytest
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.runtime_config import files
-from cgpu.runtime_config.docker import Docker
-from cgpu.runtime_config.editors import EDITORS
+from cgpu.runtime_config.engines.docker import Docker
+from cgpu.runtime_config.engines.registry import EDITORS
 from cgpu.runtime_config.main import main
 from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME
 

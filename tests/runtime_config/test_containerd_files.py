@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.containerd_files import Containerd
+from cgpu.runtime_config.engines.containerd import Containerd
 from tests.runtime_config.nodes import CONFIG_TOML, DEFAULT, DROP_IN, RUNTIME, WISH, Machine
 
 V3 = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n[plugins."io.containerd.cri.v1.runtime"]\n'

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.editor import Wish
-from cgpu.runtime_config.editors import EDITORS
+from cgpu.runtime_config.engines.engine import Wish
+from cgpu.runtime_config.engines.registry import EDITORS
 from cgpu.runtime_config.files import MAX_BYTES
 from tests.runtime_config.nodes import CONFIG_TOML, DAEMON_JSON, DEFAULT, MAIN, RUNTIME, WISH, Machine
 

@@ -10,7 +10,7 @@ import tomllib
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.editor import Wish
+from cgpu.runtime_config.engines.engine import Wish
 from tests.runtime_config.nodes import (
     CONTAINERS_CONF,
     CRIO,

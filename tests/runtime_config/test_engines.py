@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.runtime_config import containerd, docker, nvidia, podman, programs
+from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
 
 RUNTIME = "/usr/lib/cgpu/cgpu-container-runtime"
 CRI = 'plugins."io.containerd.grpc.v1.cri".containerd'

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.runtime_config import containerd, docker, nvidia, podman
+from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
 from tests.runtime_config import nodes
 from tests.runtime_config.nodes import RUNTIME
 

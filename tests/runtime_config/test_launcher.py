@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from cgpu.config.effective import DEFAULTS, Effective
 from cgpu.errors import CgpuError
 from cgpu.request.spec import read
-from cgpu.runtime_config import nvidia
+from cgpu.runtime_config.engines import nvidia
 from cgpu.runtime_config.oci_runtime.lowlevel import BELOW, LOW_LEVEL, NAME
 from tests.runtime_config.support import Launcher, spec
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.roots import below
-from cgpu.runtime_config import conf_d, programs, toml_files
-from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines import layers
+from cgpu.runtime_config.engines.engine import Reload, Wish
+from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import runtime_path
-from cgpu.runtime_config.toml_block import strip
-from cgpu.runtime_config.toml_edit import child, parse, put
-from cgpu.runtime_config.toml_files import Layer
+from cgpu.runtime_config.text import toml
 
 PATH = "/etc/containers/containers.conf"
 DROP_IN = "/etc/containers/containers.conf.d/99-cgpu.conf"
@@ -29,22 +29,22 @@ DROP_INS = (4, 0)
 
 def add(text: str, runtime: str, *, default: bool = False) -> str:
     """Return containers.conf with the runtime at that path. Raises CgpuError when the file cannot take it."""
-    bare = strip("containers.conf", text)
-    settings = parse("containers.conf", bare)
-    present = child(settings, *RUNTIMES, NAME)
+    bare = toml.strip("containers.conf", text)
+    settings = toml.parse("containers.conf", bare)
+    present = toml.child(settings, *RUNTIMES, NAME)
     if present not in (None, [runtime]):
         raise CgpuError(
             f"containers.conf: [engine.runtimes] {NAME} is there and was not added by this command: "
             "remove it first"
         )
-    edited = bare if present else put("containers.conf", bare, (*RUNTIMES, NAME), [runtime])
-    wanted = default and child(settings, *DEFAULT) != NAME
-    return put("containers.conf", edited, DEFAULT, NAME) if wanted else edited
+    edited = bare if present else toml.put("containers.conf", bare, (*RUNTIMES, NAME), [runtime])
+    wanted = default and toml.child(settings, *DEFAULT) != NAME
+    return toml.put("containers.conf", edited, DEFAULT, NAME) if wanted else edited
 
 
 def remove(text: str) -> str:
     """Return containers.conf without what add() put in. Raises CgpuError."""
-    return strip("containers.conf", text)
+    return toml.strip("containers.conf", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +69,17 @@ class Podman:
             tables: dict[tuple[str, ...], dict[str, object]] = {RUNTIMES: {NAME: [runtime]}}
             if wish.default:
                 tables = {("engine",): {"runtime": NAME}, **tables}
-            return conf_d.plan(files, below(root, self.drop_in), tables)
+            return layers.plan_drop_in(files, below(root, self.drop_in), tables)
         main = below(root, self.path)
         edited = [
             file.saying(add(file.text, runtime, default=wish.default)) if file.path == main else file
             for file in files
         ]
-        return toml_files.edits(edited)
+        return layers.edits(edited)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edits that take the runtime out. Raises CgpuError."""
-        return toml_files.edits(self._files(root))
+        return layers.edits(self._files(root))
 
     def plan_release(self, root: Path) -> Sequence[FileEdit]:
         """Return nothing: podman reads its settings at each call."""
@@ -103,5 +103,7 @@ class Podman:
     def _files(self, root: Path) -> list[Layer]:
         main = below(root, self.path)
         if not self.drop_in:
-            return [toml_files.load(main, root)]
-        return conf_d.read([below(root, SHIPPED), main], below(root, self.drop_in), root, suffix=".conf")
+            return [layers.load(main, root)]
+        return layers.read_folder(
+            [below(root, SHIPPED), main], below(root, self.drop_in), root, suffix=".conf"
+        )

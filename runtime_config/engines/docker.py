@@ -17,10 +17,11 @@ from pathlib import Path
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError, show
 from cgpu.roots import below
-from cgpu.runtime_config import json_text, programs
-from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines.engine import Reload, Wish
 from cgpu.runtime_config.files import changes, read_bytes, read_text, runtime_path, text_of
 from cgpu.runtime_config.oci_runtime.spec_json import loads
+from cgpu.runtime_config.text import json as json_text
 
 PATH = "/etc/docker/daemon.json"
 NAME = "cgpu"

@@ -17,7 +17,7 @@ from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.roots import below
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config.engines.engine import Reload, Wish
 from cgpu.runtime_config.files import changes, read_bytes
 from cgpu.runtime_config.oci_runtime.edit import HOOK_ENV, HOOK_PATH
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError, show
 from cgpu.roots import below
-from cgpu.runtime_config import programs, toml_files
-from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines import layers
+from cgpu.runtime_config.engines.engine import Reload, Wish
 from cgpu.runtime_config.files import runtime_path
 from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME, low_level
-from cgpu.runtime_config.toml_block import strip
-from cgpu.runtime_config.toml_edit import child, parse, put
+from cgpu.runtime_config.text import toml
 
 PATH = "/etc/nvidia-container-runtime/config.toml"
 PROGRAM = "nvidia-container-runtime"
@@ -34,20 +34,20 @@ def add(text: str, runtime: str) -> str:
 
     runtime: its path by the name for engines. Raises CgpuError when that cannot be.
     """
-    bare = strip(FILE, text)
-    present = child(parse(FILE, bare), *LIST)
+    bare = toml.strip(FILE, text)
+    present = toml.child(toml.parse(FILE, bare), *LIST)
     if present is None:
         present = STOCK
     if not isinstance(present, list) or not all(isinstance(name, str) for name in present):
         raise CgpuError(f"{FILE}: [{PROGRAM}] runtimes: {show(present)}: a list of programs is accepted")
     ours = low_level(runtime)
     wanted = [ours, *(name for name in present if os.path.basename(name) not in (NAME, LOW_LEVEL))]
-    return bare if present == wanted else put(FILE, bare, LIST, wanted)
+    return bare if present == wanted else toml.put(FILE, bare, LIST, wanted)
 
 
 def remove(text: str) -> str:
     """Return the settings without what add() put in. Raises CgpuError."""
-    return strip(FILE, text)
+    return toml.strip(FILE, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ class Nvidia:
 
     def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
         """Return the edit that puts our runtime first. Raises CgpuError."""
-        file = toml_files.load(below(root, self.path), root)
-        return toml_files.edits([file.saying(add(file.text, runtime_path(wish)))])
+        file = layers.load(below(root, self.path), root)
+        return layers.edits([file.saying(add(file.text, runtime_path(wish)))])
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edit that takes our runtime out of the list. Raises CgpuError."""
-        return toml_files.edits([toml_files.load(below(root, self.path), root)])
+        return layers.edits([layers.load(below(root, self.path), root)])
 
     def plan_release(self, root: Path) -> Sequence[FileEdit]:
         """Return nothing: the list is read at each call."""

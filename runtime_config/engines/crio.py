@@ -11,10 +11,11 @@ from pathlib import Path
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.roots import below
-from cgpu.runtime_config import conf_d, programs, toml_files
-from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines import layers
+from cgpu.runtime_config.engines.engine import Reload, Wish
+from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import runtime_path
-from cgpu.runtime_config.toml_files import Layer
 
 PATH = "/etc/crio/crio.conf.d/99-cgpu.conf"
 MAIN = "/etc/crio/crio.conf"
@@ -54,11 +55,11 @@ class Crio:
         tables: dict[tuple[str, ...], dict[str, object]] = {(*RUNTIME, "runtimes", NAME): ours}
         if wish.default:
             tables = {RUNTIME: {"default_runtime": NAME}, **tables}
-        return conf_d.plan(files, below(root, self.path), tables)
+        return layers.plan_drop_in(files, below(root, self.path), tables)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edit that takes the drop-in away. Raises CgpuError."""
-        return toml_files.edits(self._files(root))
+        return layers.edits(self._files(root))
 
     def plan_release(self, root: Path) -> Sequence[FileEdit]:
         """Return nothing: CRI-O reads all anew when it is restarted."""
@@ -86,15 +87,15 @@ class Crio:
         return Reload(("systemctl", "try-restart", "crio"))
 
     def _files(self, root: Path) -> list[Layer]:
-        return conf_d.read([below(root, self.main)], below(root, self.path), root)
+        return layers.read_folder([below(root, self.main)], below(root, self.path), root)
 
 
 def _like(files: list[Layer]) -> dict[str, object]:
     """Return what ours takes over from the runtime that pods get now, as nvidia-ctk does."""
-    default = conf_d.last(files, *RUNTIME, "default_runtime")
+    default = layers.last_value(files, *RUNTIME, "default_runtime")
     names = [default] if isinstance(default, str) and not default.startswith("nvidia") else []
     for name in (*names, "runc", "crun"):
-        table = conf_d.last(files, *RUNTIME, "runtimes", name)
+        table = layers.last_value(files, *RUNTIME, "runtimes", name)
         if isinstance(table, dict) and table.get("runtime_type", "oci") in ("", "oci"):
             return {key: value for key, value in table.items() if key not in NOT_COPIED}
     return {}
