@@ -13,7 +13,7 @@ from cgpu.install.context import Context
 from cgpu.install.journal import CHANGING, REMOVING, Journal
 from cgpu.install.runner import Runner, SystemRunner
 from cgpu.roots import below
-from cgpu.runtime_config.engines.engine import Editor
+from cgpu.runtime_config.engines.engine import ContainerEngine
 
 Say = Callable[[str], None]
 
@@ -24,10 +24,10 @@ def recover(root: Path = Path("/")) -> list[str]:
     Does nothing, and returns nothing, where there is nothing to repair. Waits for an installer that works.
     Raises CgpuError when something cannot be taken back; the record keeps it for another attempt.
     """
-    from cgpu.runtime_config.engines.registry import EDITORS
+    from cgpu.runtime_config.engines.registry import ENGINES
 
     with lock.held(root) as held:
-        return mend(root, SystemRunner((held,)), EDITORS)
+        return mend(root, SystemRunner((held,)), ENGINES)
 
 
 def is_needed(root: Path) -> bool:
@@ -39,7 +39,7 @@ def is_needed(root: Path) -> bool:
 def mend(
     root: Path,
     runner: Runner,
-    editors: Mapping[str, Editor],
+    editors: Mapping[str, ContainerEngine],
     say: Say = lambda _: None,
     *,
     removes: bool = True,

@@ -38,9 +38,8 @@ def _await_none(context: Context, say: Say, drain_s: float | None) -> None:
 
 
 def _refuse_stuck(context: Context, engines: list[str]) -> None:
-    names = in_use.stuck(context.runner, engines)
-    if names:
+    for engine, names in in_use.stuck(context.runner, engines).items():
         raise CgpuError(
-            f"podman containers with the runtime cgpu run: {in_use.shown(names, ', ')}: without it "
-            f"podman cannot stop them; first: podman rm -f {in_use.shown(names, ' ')}"
+            f"{engine} containers with the runtime cgpu run: {in_use.shown(names, ', ')}: without it "
+            f"{engine} cannot stop them; first: {engine} rm -f {in_use.shown(names, ' ')}"
         )

@@ -19,7 +19,7 @@ from cgpu.replace import sync_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cgpu.runtime_config.engines.engine import Wish
+    from cgpu.runtime_config.engines.engine import Desired
 
 BACKUP_SUFFIX = ".before-cgpu"
 MAX_BYTES = 4 << 20
@@ -73,10 +73,12 @@ def changes(path: Path, before: bytes | None, after: str | None) -> list[FileEdi
     return [] if wanted == before else [FileEdit(path, before, wanted)]
 
 
-def runtime_path(wish: Wish) -> str:
+def runtime_path(desired: Desired) -> str:
     """Return the runtime's path as settings name it. Raises CgpuError."""
-    text = str(wish.runtime)
-    if not wish.runtime.is_absolute() or not text.isprintable():  # not printable: bytes that are no text, too
+    text = str(desired.runtime)
+    if (
+        not desired.runtime.is_absolute() or not text.isprintable()
+    ):  # not printable: bytes that are no text, too
         raise CgpuError(f"runtime {text}: the absolute path of cgpu-container-runtime is accepted")
     return text
 

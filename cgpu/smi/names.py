@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from cgpu.runtime_config.engines.docker import sockets
 from cgpu.smi.model import Gpu
 
-# Podman speaks Docker's protocol on its socket.
-SOCKETS = (Path("/run/docker.sock"), Path("/run/podman/podman.sock"))
 PODMAN = (Path("/usr/bin/podman"), Path("/usr/local/bin/podman"))
 SOCKET_TIMEOUT = 1  # seconds
 PODMAN_TIMEOUT = 5  # seconds
@@ -65,13 +63,6 @@ def by_id(rows: object) -> Names:
             case _:
                 pass
     return names
-
-
-def sockets() -> list[Path]:
-    """Return the sockets to ask. A local one in DOCKER_HOST comes first, as for the docker command."""
-    host = os.environ.get("DOCKER_HOST", "")
-    named = [Path(host.removeprefix("unix://"))] if host.startswith("unix:///") else []
-    return [*named, *SOCKETS]
 
 
 def sources() -> list[Source]:

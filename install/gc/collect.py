@@ -12,10 +12,11 @@ from cgpu.client.tree import MODULE, Tree
 from cgpu.errors import CgpuError
 from cgpu.install import snapshot
 from cgpu.install.gc import processes
-from cgpu.install.gc.sources import Said, Source, sources
 from cgpu.install.situation import cgroups_in_use
 from cgpu.install.snapshot import Slice, Snapshot
 from cgpu.kmod.daemon import control
+from cgpu.runtime_config.engines.engine import Ended, Listing
+from cgpu.runtime_config.engines.registry import ENGINES
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 
@@ -42,7 +43,7 @@ class Outcome:
         return tuple(one for one in self.judged if one.goes)
 
 
-def collect(tree: Tree, *, dry_run: bool, asked: Sequence[Source] | None = None) -> Outcome:
+def collect(tree: Tree, *, dry_run: bool, asked: Sequence[Listing] | None = None) -> Outcome:
     """Remove the registrations whose container is gone. Raises CgpuError.
 
     asked: the engines to ask, by default all of this machine.
@@ -51,7 +52,7 @@ def collect(tree: Tree, *, dry_run: bool, asked: Sequence[Source] | None = None)
     if not registered:
         return Outcome((), ())
     processes.check_view(_engine(tree))
-    said, silent = _ask(sources() if asked is None else asked)
+    said, silent = _ask(_listings() if asked is None else asked)
     judged = []
     for one in registered:
         verdict = judge(one, said, silent, alive=_is_alive(one))
@@ -70,7 +71,7 @@ def _remove(tree: Tree, one: Slice, verdict: Judged) -> Judged:
     return verdict
 
 
-def judge(one: Slice, said: dict[str, Said], silent: Sequence[str], *, alive: bool) -> Judged:
+def judge(one: Slice, said: dict[str, Ended], silent: Sequence[str], *, alive: bool) -> Judged:
     """Decide about one container. Only one without processes goes, and none that an engine calls running."""
     if alive:
         return Judged(one.id, False, "its processes live")
@@ -85,7 +86,7 @@ def judge(one: Slice, said: dict[str, Said], silent: Sequence[str], *, alive: bo
     return Judged(one.id, True, "no process is left and no engine knows it")
 
 
-def _state(one: Slice, said: Said) -> bool | None:
+def _state(one: Slice, said: Ended) -> bool | None:
     """Return whether an engine says it has ended; None where the engine does not know it."""
     if one.id in said:
         return said[one.id]
@@ -108,14 +109,18 @@ def _engine(tree: Tree) -> dict[str, object] | None:
     return status
 
 
-def _ask(asked: Sequence[Source]) -> tuple[dict[str, Said], list[str]]:
-    said: dict[str, Said] = {}
+def _listings() -> list[Listing]:
+    return [listing for engine in ENGINES.values() for listing in engine.listings()]
+
+
+def _ask(asked: Sequence[Listing]) -> tuple[dict[str, Ended], list[str]]:
+    said: dict[str, Ended] = {}
     silent = []
-    for source in asked:
+    for listing in asked:
         try:
-            said[source.name] = source.ask()
+            said[listing.name] = listing.ask()
         except CgpuError as error:
-            silent.append(f"{source.name}: {error}")
+            silent.append(f"{listing.name}: {error}")
     return said, silent
 
 

@@ -8,9 +8,6 @@ import time
 from cgpu.errors import CgpuError
 from cgpu.install.context import Context
 
-# What each prints has our runtime's name in quotes while the engine knows it.
-ASK = {"docker": ("docker", "info", "--format", "{{json .Runtimes}} {{json .DefaultRuntime}}")}
-OURS = '"cgpu"'
 DEADLINE_S = 15.0
 POLL_S = 0.1
 BLIND_S = 2.0  # for an engine that cannot be asked
@@ -34,10 +31,7 @@ def wait(context: Context, engine: str) -> None:
 
 def _knows_ours(context: Context, engine: str) -> bool | None:
     """Return whether the engine still knows the runtime, None where it does not answer."""
-    if engine not in ASK:
-        return None
     try:
-        done = context.runner.run(ASK[engine])
+        return context.editor(engine).knows_runtime(context.runner.run)
     except CgpuError:
         return None
-    return OURS in done.output if done.status == 0 else None

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError, show
 from cgpu.roots import below
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.engines import layers
-from cgpu.runtime_config.engines.engine import Reload, Wish
+from cgpu.runtime_config.engines import containers, layers
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Reload, Run
 from cgpu.runtime_config.engines.layers import Layer
-from cgpu.runtime_config.files import runtime_path
+from cgpu.runtime_config.files import read_text, runtime_path
 from cgpu.runtime_config.text import toml
 
 PATH = "/etc/containerd/config.toml"
@@ -31,7 +36,10 @@ MERGES = (2, 1)
 KEEPS_STOCK = (2, 0)
 #: from the first to the last of these, a file of version 1 is read, and its settings for CRI are overlooked
 LOSES_V1 = ((2, 0), (2, 2))
-NAME = "cgpu"
+SOCKET = "/run/containerd/containerd.sock"
+TASKS = "/run/containerd/io.containerd.runtime.v2.task"
+OF_DOCKER = "moby"  # docker's namespace, whose containers docker itself names
+POD = ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name")
 TYPE = "io.containerd.runc.v2"
 STOCK = "runc"
 STOCK_NOTE = "# containerd before 2.0 has runc by itself only where no other runtime is named"
@@ -167,13 +175,19 @@ def remove(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Containerd:
-    """The editor of config.toml and its drop-ins. drop_in: None where there is to be none of ours."""
+class Containerd(ContainerEngine):
+    """containerd. path: its config.toml; drop_in: None where there is to be none of ours."""
+
+    program: ClassVar[str] = "containerd"
+    settings_files: ClassVar[tuple[str, ...]] = (PATH, str(Path(DROP_IN).parent))
+    consumers_advice: ClassVar[str] = (
+        "they run on, and pods of them get no further container, after a crash too; to remove a pod: kubectl "
+        "delete pod, or crictl rmp -f"
+    )
 
     name: str = "containerd"
     path: str = PATH
     drop_in: str | None = DROP_IN
-    search: Sequence[str] = programs.SEARCH
 
     def is_present(self, root: Path) -> bool:
         """Return whether containerd is there and its CRI plugin on: docker's own packages switch that off."""
@@ -183,15 +197,14 @@ class Containerd:
         disabled = layers.load(path, root).settings.get("disabled_plugins")
         return not (isinstance(disabled, list) and {"cri", PLUGINS[2]} & set(map(str, disabled)))
 
-    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+    def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Return the edits that add the runtime, in the file that counts. Raises CgpuError."""
         version = programs.version("containerd", self.search) or (1, 0)
         merges, keeps_stock = version >= MERGES, version >= KEEPS_STOCK
         files = read_files(below(root, self.path), root)
         _refuse_v1(files[0], version)
-        new = addition(
-            merged(files, merges=merges), runtime_path(wish), default=wish.default, keeps_stock=keeps_stock
-        )
+        said, runtime = merged(files, merges=merges), runtime_path(desired)
+        new = addition(said, runtime, default=desired.default, keeps_stock=keeps_stock)
         target = self._target(root, files, new, merges=merges)
         if not any(file.path == target for file in files):
             files.insert(_place(files, target), layers.load(target, root))
@@ -202,10 +215,6 @@ class Containerd:
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edits that take our blocks out of every file. Raises CgpuError."""
         return layers.edits(self._with_drop_in(root, read_files(below(root, self.path), root)))
-
-    def plan_release(self, root: Path) -> Sequence[FileEdit]:
-        """Return nothing: containerd reads all anew when it is restarted."""
-        return []
 
     def check(self, root: Path) -> None:
         """Let containerd read its settings, and look for the default runtime among them. Raises CgpuError."""
@@ -228,6 +237,40 @@ class Containerd:
     def reload(self, root: Path) -> Reload:
         """Return the restart, which shims and their containers outlive; nothing where it does not run."""
         return Reload(("systemctl", "try-restart", "containerd"))
+
+    def with_settings(self, path: str) -> Containerd:
+        """Return containerd with another config.toml; the drop-in is one of the settings in /etc."""
+        return replace(self, path=path, drop_in=None)
+
+    def read_settings(self, text: str) -> tuple[object, object]:
+        """Return what any version's plugin names as our runtime and as the default. Raises ValueError."""
+        settings = tomllib.loads(text)
+        tables = [toml.child(settings, "plugins", plugin, "containerd") for plugin in PLUGINS.values()]
+        runtimes = [toml.child(table, "runtimes", NAME, "options", "BinaryName") for table in tables]
+        defaults = [toml.child(table, DEFAULT) for table in tables]
+        return next(filter(None, runtimes), None), next(filter(None, defaults), None)
+
+    def consumers(self, root: Path, run: Run) -> list[str]:
+        """Return pods and containers whose task has our runtime: its shim writes that beside the bundle."""
+        names = set()
+        for namespace in _names(root, TASKS):
+            for identity in _names(root, f"{TASKS}/{namespace}") if namespace != OF_DOCKER else ():
+                folder = f"{TASKS}/{namespace}/{identity}"
+                if containers.is_ours(_text(root, f"{folder}/runtime").strip()):
+                    names.add(_pod(_text(root, f"{folder}/config.json")) or f"{namespace}/{identity}")
+        return sorted(names)
+
+    def listings(self) -> list[Listing]:
+        """Return its list by ctr, or by crictl where ctr is not there."""
+        address = os.environ.get("CONTAINERD_ADDRESS", SOCKET)
+        ctr, crictl = (programs.find(name, self.search) for name in ("ctr", "crictl"))
+        if not Path(address).is_socket():
+            return []
+        if ctr is not None:
+            return [Listing(self.name, partial(ended, [ctr, "-a", address]))]
+        if crictl is not None:
+            return [Listing(self.name, partial(containers.ended_by_cri, [crictl, "-r", f"unix://{address}"]))]
+        return []
 
     def _target(self, root: Path, files: Sequence[Layer], new: Addition, *, merges: bool) -> Path:
         """Return the file to edit: our drop-in where it is read and merged, else the one that counts."""
@@ -310,3 +353,44 @@ def _place(files: Sequence[Layer], path: Path) -> int:
     """Return where a drop-in that is not there yet comes in the order of reading."""
     before = [at for at, file in enumerate(files) if file.path.parent == path.parent and file.path < path]
     return max(before, default=0) + 1
+
+
+def ended(command: list[str]) -> Ended:
+    """Ask ctr for all namespaces, docker's among them. Raises CgpuError."""
+    found: Ended = {}
+    for namespace in containers.lines_of([*command, "namespaces", "ls", "--quiet"]):
+        inside = [*command, "--namespace", namespace]
+        found |= dict.fromkeys(containers.lines_of([*inside, "containers", "ls", "--quiet"]), True)
+        # A container without a task has no process.
+        found |= ended_tasks(containers.lines_of([*inside, "tasks", "ls"]))
+    return found
+
+
+def ended_tasks(lines: Iterable[str]) -> Ended:
+    """Read the table of `ctr tasks ls`: TASK, PID, STATUS."""
+    rows = (line.split() for line in lines)
+    return {row[0]: containers.is_ended(row[2]) for row in rows if len(row) == 3 and row[0] != "TASK"}
+
+
+def _pod(spec: str) -> str | None:
+    """Return the namespace and name of a container's pod, None for one that is in none."""
+    try:
+        notes = json.loads(spec or "null").get("annotations")
+        return "/".join(str(notes[key]) for key in POD)
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _names(root: Path, folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(below(root, folder)))
+    except OSError:
+        return []
+
+
+def _text(root: Path, path: str) -> str:
+    """Return a file's text, empty where it cannot be read: a task may end at any moment."""
+    try:
+        return read_text(below(root, path), root)
+    except CgpuError:
+        return ""

@@ -9,28 +9,35 @@ does not know; and white space tells an object or a file that was empty before f
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError, show
 from cgpu.roots import below
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.engines.engine import Reload, Wish
+from cgpu.runtime_config.engines import containers
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Reload, Run
 from cgpu.runtime_config.files import changes, read_bytes, read_text, runtime_path, text_of
 from cgpu.runtime_config.oci_runtime.spec_json import loads
 from cgpu.runtime_config.text import json as json_text
+from cgpu.runtime_config.text.toml import child
 
 PATH = "/etc/docker/daemon.json"
-NAME = "cgpu"
 DEFAULT = "default-runtime"
 STOCK = '"runc"'
 #: in our entry, when we have set the default runtime: a list of the one before, empty for none
 KEPT = "default-runtime-before"
 INDENT = " " * 4
 WAS_EMPTY = " "
+# Podman speaks Docker's protocol on its socket.
+SOCKETS = (Path("/run/docker.sock"), Path("/run/podman/podman.sock"))
 #: what may give dockerd options, below the root
 STARTED_BY = (
     "etc/default/docker",
@@ -222,27 +229,32 @@ def _member(place: json_text.Object, name: str) -> json_text.Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Docker:
-    """The editor of daemon.json."""
+class Docker(ContainerEngine):
+    """Docker. path: its daemon.json."""
+
+    program: ClassVar[str] = "dockerd"
+    settings_files: ClassVar[tuple[str, ...]] = (PATH,)
+    settings_format: ClassVar[str] = "JSON"
+    consumers_advice: ClassVar[str] = (
+        "they run on, and cannot be started again; to remove them, now or later: docker rm -f {names}"
+    )
 
     name: str = "docker"
     path: str = PATH
-    search: Sequence[str] = programs.SEARCH
 
     def is_present(self, root: Path) -> bool:
         """Return whether dockerd or its settings are there."""
         return programs.find("dockerd", self.search) is not None or below(root, self.path).exists()
 
-    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+    def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Return the edit that adds the runtime. Raises CgpuError."""
         path = below(root, self.path)
         before = read_bytes(path, root)
-        refuse_flags(root, default=wish.default)
-        runtime = runtime_path(wish)
+        refuse_flags(root, default=desired.default)
+        runtime = runtime_path(desired)
         text = text_of(path, before)
-        after = (
-            new(runtime, default=wish.default) if before is None else add(text, runtime, default=wish.default)
-        )
+        make = partial(new, runtime) if before is None else partial(add, text, runtime)
+        after = make(default=desired.default)
         return changes(path, before, after)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
@@ -274,6 +286,57 @@ class Docker:
     def reload(self, root: Path) -> Reload:
         """Return the command by which dockerd reads the file again: SIGHUP; nothing where it does not run."""
         return Reload(("systemctl", "try-reload-or-restart", "docker"))
+
+    def with_settings(self, path: str) -> Docker:
+        """Return docker with another daemon.json."""
+        return replace(self, path=path)
+
+    def read_settings(self, text: str) -> tuple[object, object]:
+        """Return our runtime's path and the default runtime. Raises ValueError."""
+        settings: object = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
+        return child(settings, "runtimes", NAME, "path"), child(settings, DEFAULT)
+
+    def consumers(self, root: Path, run: Run) -> list[str]:
+        """Return the containers with our runtime. Raises CgpuError."""
+        return containers.with_our_runtime(run, self.name, ".HostConfig.Runtime")
+
+    def knows_runtime(self, run: Run) -> bool | None:
+        """Return whether dockerd knows our runtime, None where it does not answer. Raises CgpuError."""
+        answer = run(("docker", "info", "--format", "{{json .Runtimes}} {{json .DefaultRuntime}}"))
+        return f'"{NAME}"' in answer.output if answer.status == 0 else None
+
+    def listings(self) -> list[Listing]:
+        """Return a list for each socket that speaks Docker's protocol; /run and /var/run are one folder."""
+        found: dict[Path, Path] = {}
+        for path in sockets():
+            if path.is_socket():
+                found.setdefault(path.resolve(), path)
+        return [Listing(f"docker ({path})", partial(ended, path)) for path in found.values()]
+
+
+def sockets() -> list[Path]:
+    """Return the sockets to ask. A local one in DOCKER_HOST comes first, as for the docker command."""
+    host = os.environ.get("DOCKER_HOST", "")
+    named = [Path(host.removeprefix("unix://"))] if host.startswith("unix:///") else []
+    return [*named, *SOCKETS]
+
+
+def ended(socket: Path) -> Ended:
+    """Return which containers of an engine that speaks Docker's protocol have ended. Raises CgpuError."""
+    import docker as library
+    import docker.errors
+    from requests.exceptions import RequestException
+
+    if not socket.is_socket():
+        raise CgpuError(f"{socket}: does not answer: there is no such socket")
+    try:
+        client = library.APIClient(f"unix://{socket}", version="auto", timeout=int(containers.TIMEOUT_S))
+        try:
+            return containers.by_state(client.containers(all=True), "Id", "State")
+        finally:
+            client.close()
+    except (docker.errors.DockerException, RequestException, OSError, ValueError) as error:
+        raise CgpuError(f"{socket}: does not answer: {error}") from error
 
 
 def refuse_flags(root: Path, *, default: bool) -> None:

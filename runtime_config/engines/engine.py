@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of whoever edits the settings of a container engine."""
+"""What OpenCGPU has to know of a container engine. Each is a class; registry.py lists them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError
+from cgpu.runtime_config import programs
+
+#: the name by which engines and their users know our runtime
+RUNTIME_NAME = "cgpu"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Desired:
     """What the settings shall say. runtime: the absolute path of cgpu-container-runtime."""
 
     runtime: Path
@@ -30,31 +36,118 @@ class Reload:
     stops_containers: bool = False
 
 
-class Editor(Protocol):
-    """Plans changes of one engine's settings below a root folder; it writes nothing."""
+class Answer(Protocol):
+    """How a command ended. status: 0 for success."""
 
     @property
-    def name(self) -> str:
-        """Return what --runtimes calls the engine."""
+    def status(self) -> int:
+        """Return its exit status."""
 
+    @property
+    def output(self) -> str:
+        """Return what it printed."""
+
+    def last_line(self) -> str:
+        """Return the last line that it printed, for a message."""
+
+
+Run = Callable[[Sequence[str]], Answer]
+"""Runs a command to its end, within a time that the caller chooses. Raises CgpuError."""
+
+Ended = dict[str, bool]
+"""Whole container id to whether the engine says that no process of the container is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One list of containers. ask raises CgpuError when the engine does not answer."""
+
+    name: str
+    ask: Callable[[], Ended]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEngine(ABC):
+    """One container engine. name: what --runtimes and cgpu-runtime-config call it.
+
+    Edits are planned below a root folder, and nothing is written. A method with a body here is for the few
+    engines that have something to say.
+    """
+
+    #: the program that runs while the engine serves, or its command; empty for what is no container engine
+    program: ClassVar[str] = ""
+    #: whether only --runtimes NAME chooses it, never the list of all that are here
+    by_request: ClassVar[bool] = False
+    #: whether it is a runtime: one with a list of low-level runtimes, ours among them, and no default runtime
+    is_runtime: ClassVar[bool] = False
+    #: files that have its settings, and folders of such files, in the order of reading
+    settings_files: ClassVar[tuple[str, ...]] = ()
+    settings_format: ClassVar[str] = "TOML"
+    #: what becomes of its containers with our runtime without that runtime, with {names}; empty: nobody asks
+    consumers_advice: ClassVar[str] = ""
+
+    name: str
+    _: KW_ONLY
+    #: the folders of programs
+    search: Sequence[str] = programs.SEARCH
+
+    @abstractmethod
     def is_present(self, root: Path) -> bool:
         """Return whether the engine, or settings of it, are on this machine."""
 
-    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+    @abstractmethod
+    def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Return the edits that add the runtime; none when it is there. Raises CgpuError."""
 
+    @abstractmethod
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edits that take out only what plan_add() has put in. Raises CgpuError."""
 
     def plan_release(self, root: Path) -> Sequence[FileEdit]:
-        """Return edits after which a reload makes a running engine let go of the runtime. Raises CgpuError.
+        """Return edits after which a reload makes a running engine release the runtime. Raises CgpuError.
 
         They come before those of plan_remove(), or before the original bytes are put back; none for an engine
         that forgets by itself what its settings no longer name.
         """
+        return []
 
     def check(self, root: Path) -> None:
         """Let the engine itself check its settings where it can. Raises CgpuError with what it said."""
 
     def reload(self, root: Path) -> Reload:
         """Return how the engine learns of its new settings."""
+        return Reload(())
+
+    def with_settings(self, path: str) -> ContainerEngine:
+        """Return the engine with its settings in another file. Raises CgpuError where it has no such file."""
+        raise CgpuError(f"--config {path}: {self.name} has no settings file to choose: leave it out")
+
+    def read_settings(self, text: str) -> tuple[object, object]:
+        """Return our runtime's path and the default runtime's name in a settings file, None for nothing.
+
+        Raises ValueError.
+        """
+        return None, None
+
+    def copies_image_annotations(self, version: tuple[int, ...]) -> bool:
+        """Return whether this version gives annotations of an image to its containers. (): not known."""
+        return False
+
+    def consumers(self, root: Path, run: Run) -> list[str]:
+        """Return the names of containers with our runtime, running or not. Raises CgpuError."""
+        return []
+
+    def stuck(self, run: Run) -> list[str]:
+        """Return running containers that the engine could not stop without our runtime. Raises CgpuError."""
+        return []
+
+    def knows_runtime(self, run: Run) -> bool | None:
+        """Return whether the running engine knows our runtime; None where that cannot be asked.
+
+        Raises CgpuError.
+        """
+        return None
+
+    def listings(self) -> list[Listing]:
+        """Return how this machine's engine is asked for its containers; none where it is not there."""
+        return []

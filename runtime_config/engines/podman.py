@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.roots import below
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.engines import layers
-from cgpu.runtime_config.engines.engine import Reload, Wish
+from cgpu.runtime_config.engines import containers, layers
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Run
 from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import runtime_path
 from cgpu.runtime_config.text import toml
@@ -20,11 +24,11 @@ from cgpu.runtime_config.text import toml
 PATH = "/etc/containers/containers.conf"
 DROP_IN = "/etc/containers/containers.conf.d/99-cgpu.conf"
 SHIPPED = "/usr/share/containers/containers.conf"
-NAME = "cgpu"
 RUNTIMES = ("engine", "runtimes")
 DEFAULT = ("engine", "runtime")
 #: reads /etc/containers/containers.conf.d
 DROP_INS = (4, 0)
+COPIES_NO_ANNOTATION = (4, 6)
 
 
 def add(text: str, runtime: str, *, default: bool = False) -> str:
@@ -48,31 +52,36 @@ def remove(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Podman:
-    """The editor of containers.conf. drop_in: None where only the main file is to be edited."""
+class Podman(ContainerEngine):
+    """podman. path: its containers.conf; drop_in: None where only that file is to be edited."""
+
+    program: ClassVar[str] = "podman"
+    settings_files: ClassVar[tuple[str, ...]] = (PATH, str(Path(DROP_IN).parent))
+    consumers_advice: ClassVar[str] = (
+        "they cannot be started again; to remove them, now or later: podman rm {names}"
+    )
 
     name: str = "podman"
     path: str = PATH
     drop_in: str | None = DROP_IN
-    search: Sequence[str] = programs.SEARCH
 
     def is_present(self, root: Path) -> bool:
         """Return whether podman is there; containers.conf alone may be that of other tools."""
         return programs.find("podman", self.search) is not None
 
-    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+    def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Return the edits that add the runtime. Raises CgpuError."""
-        runtime = runtime_path(wish)
+        runtime = runtime_path(desired)
         files = self._files(root)
         version = programs.version("podman", self.search) if self.drop_in else None
         if self.drop_in and version and version >= DROP_INS:
             tables: dict[tuple[str, ...], dict[str, object]] = {RUNTIMES: {NAME: [runtime]}}
-            if wish.default:
+            if desired.default:
                 tables = {("engine",): {"runtime": NAME}, **tables}
             return layers.plan_drop_in(files, below(root, self.drop_in), tables)
         main = below(root, self.path)
         edited = [
-            file.saying(add(file.text, runtime, default=wish.default)) if file.path == main else file
+            file.saying(add(file.text, runtime, default=desired.default)) if file.path == main else file
             for file in files
         ]
         return layers.edits(edited)
@@ -80,10 +89,6 @@ class Podman:
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edits that take the runtime out. Raises CgpuError."""
         return layers.edits(self._files(root))
-
-    def plan_release(self, root: Path) -> Sequence[FileEdit]:
-        """Return nothing: podman reads its settings at each call."""
-        return []
 
     def check(self, root: Path) -> None:
         """Let podman read its settings, which every call of it does. Raises CgpuError with what it said."""
@@ -96,9 +101,32 @@ class Podman:
         if answer.status or "containers.conf" in answer.errors:
             raise CgpuError(f"{self.path}: podman: {answer.last_line()}; see: podman --version")
 
-    def reload(self, root: Path) -> Reload:
-        """Return nothing: podman reads its settings at each call."""
-        return Reload(())
+    def with_settings(self, path: str) -> Podman:
+        """Return podman with another containers.conf; the drop-in is one of the settings in /etc."""
+        return replace(self, path=path, drop_in=None)
+
+    def read_settings(self, text: str) -> tuple[object, object]:
+        """Return our runtime's path and the default runtime. Raises ValueError."""
+        settings = tomllib.loads(text)
+        paths = toml.child(settings, *RUNTIMES, NAME)
+        return (paths[0] if isinstance(paths, list) and paths else None), toml.child(settings, *DEFAULT)
+
+    def copies_image_annotations(self, version: tuple[int, ...]) -> bool:
+        """Return whether it is older than 4.6, or of a version not known."""
+        return version < COPIES_NO_ANNOTATION
+
+    def consumers(self, root: Path, run: Run) -> list[str]:
+        """Return the containers with our runtime. Raises CgpuError."""
+        return containers.with_our_runtime(run, self.name, ".OCIRuntime")
+
+    def stuck(self, run: Run) -> list[str]:
+        """Return those that run: podman stops a container by its runtime only. Raises CgpuError."""
+        return containers.with_our_runtime(run, self.name, ".OCIRuntime", "--filter=status=running")
+
+    def listings(self) -> list[Listing]:
+        """Return its list."""
+        podman = programs.find("podman", self.search)
+        return [] if podman is None else [Listing(self.name, partial(ended, [podman]))]
 
     def _files(self, root: Path) -> list[Layer]:
         main = below(root, self.path)
@@ -107,3 +135,9 @@ class Podman:
         return layers.read_folder(
             [below(root, SHIPPED), main], below(root, self.drop_in), root, suffix=".conf"
         )
+
+
+def ended(command: Sequence[str]) -> Ended:
+    """Return which of its containers have ended. Raises CgpuError."""
+    rows = containers.json_of([*command, "ps", "--all", "--format", "json"])
+    return containers.by_state(rows, "Id", "State")

@@ -16,7 +16,7 @@ from cgpu.install.installation import Installer, Request
 from cgpu.install.node import Node, gather
 from cgpu.install.runner import TIMEOUT_S, Done
 from cgpu.roots import below
-from cgpu.runtime_config.engines.engine import Editor
+from cgpu.runtime_config.engines.engine import ContainerEngine
 from tests.installer.settings import ENGINES
 
 OLD = 1_600_000_000_000_000_000
@@ -140,7 +140,7 @@ def facts(
 def installer(
     root: Path,
     system: System | None = None,
-    editors: Mapping[str, Editor] = ENGINES,
+    editors: Mapping[str, ContainerEngine] = ENGINES,
     *,
     systemd: bool = True,
     driver: str | None = DRIVER,

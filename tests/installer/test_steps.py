@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,12 @@ from cgpu.install.steps import Plan, letting_go
 from cgpu.install.steps.commands import Command, Commands
 from cgpu.install.steps.file_changes import FilesPlan
 from cgpu.install.steps.runtime import RuntimePlan
-from cgpu.runtime_config.engines.engine import Wish
+from cgpu.runtime_config.engines.engine import Desired
 from tests.installer import faults
 from tests.installer.settings import BETWEEN, ENGINES, WHALE
 from tests.installer.support import OLD, System, make_node, snapshot
 
-WISH = Wish(Path("/opt/cgpu-container-runtime"))
+DESIRED = Desired(Path("/opt/cgpu-container-runtime"))
 
 
 class Node:
@@ -209,7 +210,7 @@ def test_a_damaged_content_is_not_put_back(node: Node) -> None:
 
 def runtime(node: Node) -> RuntimePlan:
     """Return the plan that tells an engine which has to let go of the runtime."""
-    files = FilesPlan("whale", tuple(WHALE.plan_add(node.root, WISH)), "whale")
+    files = FilesPlan("whale", tuple(WHALE.plan_add(node.root, DESIRED)), "whale")
     return RuntimePlan(files, WHALE.command)
 
 
@@ -226,7 +227,7 @@ def test_an_engine_lets_go_first(node: Node) -> None:
     node.system = Watching(node.root)
     before = (node.root / WHALE.path).read_text()
     node.undo()
-    assert seen == [before.replace(f"cgpu={WISH.runtime}", BETWEEN)]
+    assert seen == [before.replace(f"cgpu={DESIRED.runtime}", BETWEEN)]
     assert (node.root / WHALE.path).read_text() == "debug=true\nlog-level=warn\n"
 
 
@@ -257,7 +258,7 @@ def test_an_engine_that_takes_its_time(node: Node, monkeypatch: pytest.MonkeyPat
             asked.append((self.root / WHALE.path).read_text())
             return Done(0, answers[min(len(asked), len(answers)) - 1])
 
-    monkeypatch.setitem(letting_go.ASK, "whale", ("ask",))
+    monkeypatch.setitem(ENGINES, "whale", replace(WHALE, asks=("ask",)))
     monkeypatch.setattr(letting_go, "POLL_S", 0)
     node.system = Slow(node.root)
     node.do(runtime(node))

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from cgpu.client.tree import Tree
-from cgpu.install.gc import sources
 from cgpu.install.gc.collect import Outcome, collect
-from cgpu.install.gc.sources import Said, Source
+from cgpu.runtime_config.engines import containerd, docker, podman
+from cgpu.runtime_config.engines.engine import Ended, Listing
 from tests.integration.commands import call
 from tests.integration.engine import TREE, Engine
 from tests.integration.runtimes import Containerd, Docker, Podman, Runtime
@@ -21,19 +21,19 @@ CGPU = Path(sys.executable).parent / "cgpu"
 HOLD = ["/cgpu-probe", "hold=120"]
 
 
-def source(runtime: Runtime) -> Source:
+def source(runtime: Runtime) -> Listing:
     """Return how this test's own container engine is asked."""
     match runtime:
         case Docker():
-            return Source("docker", partial(sources.docker, Path(runtime.socket.removeprefix("unix://"))))
+            return Listing("docker", partial(docker.ended, Path(runtime.socket.removeprefix("unix://"))))
         case Containerd():
-            return Source("containerd", partial(sources.containerd, runtime.base))
+            return Listing("containerd", partial(containerd.ended, runtime.base))
         case Podman():
-            return Source("podman", partial(sources.podman, runtime.base))
+            return Listing("podman", partial(podman.ended, runtime.base))
     raise AssertionError(runtime.name)
 
 
-def said(runtime: Runtime) -> Said:
+def said(runtime: Runtime) -> Ended:
     """Return what the engine says of its containers; nothing of one that has no engine."""
     return {} if runtime.name == "runc" else source(runtime).ask()
 
@@ -105,7 +105,7 @@ def test_lists_of_real_engines(engine: Engine, containerd: Containerd, podman: P
 def test_silent_engine(engine: Engine) -> None:
     """While an engine that may have it does not answer, a registration without a process stays."""
     put("0123456789ab")
-    silent = Source("docker", partial(sources.docker, Path("/nowhere.sock")))
+    silent = Listing("docker", partial(docker.ended, Path("/nowhere.sock")))
     outcome = collect(Tree(str(TREE)), dry_run=False, asked=[silent])
     assert outcome.removed == ()
     assert "does not answer" in outcome.silent[0]

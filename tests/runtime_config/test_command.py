@@ -14,7 +14,7 @@ from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.runtime_config import files
 from cgpu.runtime_config.engines.docker import Docker
-from cgpu.runtime_config.engines.registry import EDITORS
+from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.main import main
 from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME
 
@@ -162,7 +162,7 @@ def test_what_the_engine_refuses_is_taken_back(
     dockerd = tmp_path / "bin" / "dockerd"
     dockerd.write_text("#!/bin/sh\necho '--validate: bad'; [ $1 = --help ]\n")
     dockerd.chmod(0o755)
-    monkeypatch.setitem(EDITORS, "docker", Docker(search=(str(tmp_path / "bin"),)))
+    monkeypatch.setitem(ENGINES, "docker", Docker(search=(str(tmp_path / "bin"),)))
     config = tmp_path / "etc" / "daemon.json"
     assert main(["docker", "--config", str(config), "--runtime", str(runtime)]) == 1
     assert "daemon.json: dockerd: --validate: bad" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.runtime_config.engines.containerd import Containerd
-from tests.runtime_config.nodes import CONFIG_TOML, DEFAULT, DROP_IN, RUNTIME, WISH, Machine
+from tests.runtime_config.nodes import CONFIG_TOML, DEFAULT, DESIRED, DROP_IN, RUNTIME, Machine
 
 V3 = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n[plugins."io.containerd.cri.v1.runtime"]\n'
 V2 = 'version = 2\nimports = ["conf.d/*.toml"]\n[plugins."io.containerd.grpc.v1.cri"]\n'
@@ -108,9 +108,9 @@ def test_a_file_that_containerd_overlooks(machine: Machine, version: str) -> Non
     """A file of version 1 is refused where containerd would read none of it; 1.7 and 2.3 do read it."""
     machine.write(CONFIG_TOML, "[plugins.cri]\n")
     with pytest.raises(CgpuError, match=r"config.toml: version: 1: containerd 2\.[02] overlooks"):
-        machine.editor("containerd", version).plan_add(machine.root, WISH)
+        machine.editor("containerd", version).plan_add(machine.root, DESIRED)
     for good in ("1.7.20", "2.3.1"):
-        assert len(machine.editor("containerd", good).plan_add(machine.root, WISH)) == 1
+        assert len(machine.editor("containerd", good).plan_add(machine.root, DESIRED)) == 1
 
 
 def test_imports_that_go_round(machine: Machine) -> None:
@@ -118,7 +118,7 @@ def test_imports_that_go_round(machine: Machine) -> None:
     machine.write(CONFIG_TOML, 'version = 2\nimports = ["config.toml", "gone.toml", "b.toml"]\n')
     machine.write("etc/containerd/b.toml", 'imports = ["/etc/containerd/config.toml"]\n')
     editor = machine.editor("containerd", "1.6.20")
-    (edit,) = editor.plan_add(machine.root, WISH)
+    (edit,) = editor.plan_add(machine.root, DESIRED)
     assert edit.path == machine.root / CONFIG_TOML
 
 

@@ -10,41 +10,35 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.engines.engine import Wish
-from cgpu.runtime_config.engines.registry import EDITORS
+from cgpu.runtime_config.engines.engine import Desired
+from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.files import MAX_BYTES
-from tests.runtime_config.nodes import CONFIG_TOML, DAEMON_JSON, DEFAULT, MAIN, RUNTIME, WISH, Machine
+from tests.runtime_config.nodes import CONFIG_TOML, DAEMON_JSON, DEFAULT, DESIRED, MAIN, OLD, RUNTIME, Machine
 
 
-def test_names() -> None:
-    """Each editor stands under its own name."""
-    assert {name: editor.name for name, editor in EDITORS.items()} == {name: name for name in EDITORS}
-    assert list(EDITORS) == ["docker", "containerd", "crio", "podman", "nvidia", "hooks"]
-
-
-@pytest.mark.parametrize("wish", [WISH, DEFAULT])
+@pytest.mark.parametrize("desired", [DESIRED, DEFAULT])
 @pytest.mark.parametrize("before", [None, "", "\n", "# words"])
 @pytest.mark.parametrize("name", list(MAIN))
 def test_no_file_and_an_empty_one_are_told_apart(
-    machine: Machine, name: str, before: str | None, wish: Wish
+    machine: Machine, name: str, before: str | None, desired: Desired
 ) -> None:
     """A file that was not there goes again, one that was empty stays empty; twice is like once."""
-    path, version = MAIN[name]
+    path = MAIN[name]
     if name == "docker" and before and before.strip():
         before = "{ }"
     if before is not None:
         machine.write(path, before)
     was = machine.state()
-    editor = machine.editor(name, version)
-    machine.add(editor, wish)
+    editor = machine.editor(name, OLD)
+    machine.add(editor, desired)
     assert any(str(RUNTIME).encode() in content for content in machine.state().values())
-    assert editor.plan_add(machine.root, wish) == []
+    assert editor.plan_add(machine.root, desired) == []
     machine.remove(editor)
     assert machine.state() == was
     assert list(editor.plan_remove(machine.root)) == []
 
 
-@pytest.mark.parametrize("name", list(EDITORS))
+@pytest.mark.parametrize("name", list(ENGINES))
 def test_a_machine_without_the_engine(machine: Machine, name: str) -> None:
     """An engine that is not there is not present, has nothing to remove or release, and passes its check."""
     editor = machine.editor(name)
@@ -57,7 +51,7 @@ def test_a_machine_without_the_engine(machine: Machine, name: str) -> None:
 @pytest.mark.parametrize("name", list(MAIN))
 def test_present(machine: Machine, name: str) -> None:
     """An engine whose program is there is present."""
-    assert machine.editor(name, "1.0").is_present(machine.root)
+    assert machine.editor(name, OLD).is_present(machine.root)
 
 
 def test_settings_make_an_engine_present(machine: Machine) -> None:
@@ -80,7 +74,7 @@ def test_reloading_ends_no_container(machine: Machine, name: str) -> None:
 @pytest.mark.parametrize("wrong", ["latin", "large", "pipe", "folder", "dangling", "outside", "broken"])
 def test_wrong_files(machine: Machine, tmp_path: Path, name: str, wrong: str) -> None:
     """Each is refused in one line that names the file, and nothing is written."""
-    path, version = MAIN[name]
+    path = MAIN[name]
     place = machine.write(path, b"\xff" if wrong == "latin" else b"[{")
     if wrong == "large":
         os.truncate(place, MAX_BYTES + 1)
@@ -95,7 +89,7 @@ def test_wrong_files(machine: Machine, tmp_path: Path, name: str, wrong: str) ->
         }
         make[wrong]()
     with pytest.raises(CgpuError) as caught:
-        machine.editor(name, version).plan_add(machine.root, WISH)
+        machine.editor(name, OLD).plan_add(machine.root, DESIRED)
     message = str(caught.value)
     assert place.name in message or "crio.conf" in message
     assert "accepted" in message or wrong in ("dangling", "outside")
@@ -105,7 +99,7 @@ def test_wrong_files(machine: Machine, tmp_path: Path, name: str, wrong: str) ->
 @pytest.mark.parametrize("runtime", ["cgpu-container-runtime", "/usr/lib/\udcff", "/a\nb"])
 def test_a_path_that_cannot_be_written(machine: Machine, runtime: str) -> None:
     """A relative path, one that is no text, and one with a line break are refused."""
-    wish = Wish(Path(runtime))
-    for name, (_, version) in MAIN.items():
+    desired = Desired(Path(runtime))
+    for name in MAIN:
         with pytest.raises(CgpuError, match="the absolute path of cgpu-container-runtime is accepted"):
-            machine.editor(name, version).plan_add(machine.root, wish)
+            machine.editor(name, OLD).plan_add(machine.root, desired)

@@ -10,15 +10,15 @@ import tomllib
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.engines.engine import Wish
+from cgpu.runtime_config.engines.engine import Desired
 from tests.runtime_config.nodes import (
     CONTAINERS_CONF,
     CRIO,
     DAEMON_JSON,
     DEFAULT,
+    DESIRED,
     PODMAN_DROP_IN,
     RUNTIME,
-    WISH,
     Machine,
 )
 
@@ -39,25 +39,25 @@ def test_docker_checks_where_it_can(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "line", "wish", "refused"),
+    ("path", "line", "desired", "refused"),
     [
-        ("etc/default/docker", 'DOCKER_OPTS="--add-runtime nvidia=/x"', WISH, True),
-        ("etc/default/docker", "#DOCKER_OPTS=--add-runtime", WISH, False),
+        ("etc/default/docker", 'DOCKER_OPTS="--add-runtime nvidia=/x"', DESIRED, True),
+        ("etc/default/docker", "#DOCKER_OPTS=--add-runtime", DESIRED, False),
         ("etc/systemd/system/docker.service.d/o.conf", "ExecStart=/d --default-runtime=x", DEFAULT, True),
-        ("etc/systemd/system/docker.service.d/o.conf", "ExecStart=/d --default-runtime=x", WISH, False),
+        ("etc/systemd/system/docker.service.d/o.conf", "ExecStart=/d --default-runtime=x", DESIRED, False),
     ],
 )
 def test_options_that_dockerd_takes_only_once(
-    machine: Machine, path: str, line: str, wish: Wish, refused: bool
+    machine: Machine, path: str, line: str, desired: Desired, refused: bool
 ) -> None:
     """dockerd does not start with an option and the same key: the option is named before anything changes."""
     machine.write(path, line + "\n")
     editor = machine.editor("docker")
     if refused:
         with pytest.raises(CgpuError, match="dockerd does not start with this and the same in"):
-            editor.plan_add(machine.root, wish)
+            editor.plan_add(machine.root, desired)
     else:
-        assert len(editor.plan_add(machine.root, wish)) == 1
+        assert len(editor.plan_add(machine.root, desired)) == 1
 
 
 def test_docker_lets_go_first(machine: Machine) -> None:
@@ -113,7 +113,7 @@ def test_crio_reads_every_name(machine: Machine) -> None:
     machine.write("etc/crio/crio.conf.d/99-nvidia.toml", '[crio.runtime]\ndefault_runtime = "nvidia"\n')
     with pytest.raises(CgpuError, match=r"99-nvidia.toml: crio.runtime.default_runtime: has another value"):
         machine.editor("crio").plan_add(machine.root, DEFAULT)
-    assert len(machine.editor("crio").plan_add(machine.root, WISH)) == 1
+    assert len(machine.editor("crio").plan_add(machine.root, DESIRED)) == 1
 
 
 @pytest.mark.parametrize("main", ["/dev/null", "etc/crio/crio.conf"])
@@ -159,7 +159,7 @@ def test_somebody_elses_file_under_our_name(machine: Machine) -> None:
         with pytest.raises(
             CgpuError, match="is there and was not added by this command: remove it first: rm /"
         ):
-            machine.editor(name, version).plan_add(machine.root, WISH)
+            machine.editor(name, version).plan_add(machine.root, DESIRED)
         assert list(machine.editor(name).plan_remove(machine.root)) == []
 
 
@@ -168,7 +168,7 @@ def test_hooks_need_the_kernel_module(machine: Machine) -> None:
     editor = machine.editor("hooks", "4.3.1")
     assert not editor.is_present(machine.root)
     with pytest.raises(CgpuError, match=r"/proc/cgpu_km: is not there.*modprobe cgpu_km"):
-        editor.plan_add(machine.root, WISH)
+        editor.plan_add(machine.root, DESIRED)
 
 
 def test_hooks(machine: Machine) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgpu.runtime_config.engines import docker
 from cgpu.smi import names
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.render import table
@@ -167,6 +168,6 @@ def test_any_list(rows: object) -> None:
 def test_docker_host_is_asked_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A local socket in DOCKER_HOST comes before the usual ones; a remote engine is not asked."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///somewhere/docker.sock")
-    assert names.sockets() == [Path("/somewhere/docker.sock"), *names.SOCKETS]
+    assert docker.sockets() == [Path("/somewhere/docker.sock"), *docker.SOCKETS]
     monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
-    assert names.sockets() == list(names.SOCKETS)
+    assert docker.sockets() == list(docker.SOCKETS)
