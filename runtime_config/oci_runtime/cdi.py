@@ -13,8 +13,7 @@ import stat
 from cgpu import paths
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
-from cgpu.runtime_config.oci_runtime.environment import set_variable
-from cgpu.runtime_config.oci_runtime.fields import entries, objects, table
+from cgpu.runtime_config.oci_runtime.fields import entries, objects, set_variable, table
 from cgpu.runtime_config.oci_runtime.spec_json import loads
 
 TYPE_CHECKING = False

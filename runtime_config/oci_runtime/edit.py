@@ -11,8 +11,7 @@ from cgpu.request.device_nodes import has_vendor_hook
 from cgpu.request.grants import format_grants
 from cgpu.request.spec import VENDOR
 from cgpu.runtime_config.oci_runtime import cdi
-from cgpu.runtime_config.oci_runtime.environment import set_variable
-from cgpu.runtime_config.oci_runtime.fields import entries, objects, table
+from cgpu.runtime_config.oci_runtime.fields import entries, objects, set_variable, table
 from cgpu.runtime_config.oci_runtime.seccomp import supervise
 
 TYPE_CHECKING = False

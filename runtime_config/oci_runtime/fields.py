@@ -58,6 +58,19 @@ def objects(parent: Table, name: str) -> list[Table]:
     return found
 
 
+def set_variable(spec: Table, name: str, value: str) -> None:
+    """Set one variable of the container, in the place of every earlier entry for it. Raises CgpuError."""
+    variables = entries(table(spec, "process"), "env")
+    entry = f"{name}={value}"
+    found = [at for at, old in enumerate(variables) if isinstance(old, str) and old.partition("=")[0] == name]
+    if not found:
+        variables.append(entry)
+        return
+    variables[found[0]] = entry
+    for at in reversed(found[1:]):
+        del variables[at]
+
+
 def check_spelling(spec: Table) -> None:
     """Refuse members that differ from those used here only in case: runc, being Go, reads them as the same.
 

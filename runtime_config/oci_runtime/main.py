@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 
 from cgpu import paths
 from cgpu.client.tree import MODULE, Tree, check_id
@@ -15,7 +17,6 @@ from cgpu.runtime_config.oci_runtime import lowlevel
 from cgpu.runtime_config.oci_runtime.arguments import Call, read
 from cgpu.runtime_config.oci_runtime.bundle import Bundle
 from cgpu.runtime_config.oci_runtime.fields import check_spelling
-from cgpu.runtime_config.oci_runtime.report import report
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
 
 TYPE_CHECKING = False
@@ -107,3 +108,30 @@ def _parse(raw: bytes, call: Call) -> Table:
         raise CgpuError(f"{call.bundle}/config.json: {show(spec)}: one JSON object is accepted")
     check_spelling(spec)
     return spec
+
+
+def report(message: str, log: str, log_format: str) -> None:
+    """Write one line to stderr and, in runc's form, to the log file (an empty path: none)."""
+    os.write(2, f"{lowlevel.NAME}: {message}\n".encode("ascii", "backslashreplace"))
+    path = log.removeprefix("file:")
+    # crun takes other destinations too; there stderr has to do.
+    if not path or path.startswith(("journald:", "syslog:")):
+        return
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    except OSError:
+        return
+    try:
+        os.write(fd, _line(message, log_format))
+    except OSError as error:
+        sys.stderr.write(f"{lowlevel.NAME}: {path}: {error.strerror}\n")
+    finally:
+        os.close(fd)
+
+
+def _line(message: str, log_format: str) -> bytes:
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    if log_format == "json":
+        return dumps({"level": "error", "msg": message, "time": moment})
+    quoted = message.replace("\\", "\\\\").replace('"', '\\"')
+    return f'time="{moment}" level=error msg="{quoted}"\n'.encode("ascii", "backslashreplace")
