@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 START = ("prestart", "createRuntime")
 USAGE = (
-    "accepted is cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]... "
+    "expected: cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]... "
     "[--native GPU]..."
 )
 

@@ -42,11 +42,11 @@ def read_bytes(path: Path, root: Path = Path("/")) -> bytes | None:
         raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise CgpuError(f"{path}: a plain file is accepted; look: ls -ld {path}")
+            raise CgpuError(f"{path}: expected a plain file; look: ls -ld {path}")
         return read_fd(fd, MAX_BYTES)
     except OSError as error:
         if error.errno == errno.EFBIG:
-            raise CgpuError(f"{path}: at most {MAX_BYTES} bytes are accepted") from error
+            raise CgpuError(f"{path}: expected at most {MAX_BYTES} bytes") from error
         raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
     finally:
         os.close(fd)
@@ -58,7 +58,7 @@ def text_of(path: Path, raw: bytes | None) -> str:
         return (raw or b"").decode("utf-8")
     except UnicodeDecodeError as error:
         raise CgpuError(
-            f"{path}: byte {error.start}: UTF-8 is accepted ({error.reason}); look: file {path}"
+            f"{path}: byte {error.start}: expected UTF-8 ({error.reason}); look: file {path}"
         ) from error
 
 
@@ -79,7 +79,7 @@ def runtime_path(desired: Desired) -> str:
     if (
         not desired.runtime.is_absolute() or not text.isprintable()
     ):  # not printable: bytes that are no text, too
-        raise CgpuError(f"runtime {text}: the absolute path of cgpu-container-runtime is accepted")
+        raise CgpuError(f"runtime {text}: expected the absolute path of cgpu-container-runtime")
     return text
 
 

@@ -142,7 +142,7 @@ def _runtime(path: Path) -> Path:
     if path.is_absolute() and path.is_file() and os.access(path, os.X_OK):
         return path
     raise CgpuError(
-        f"--runtime {path}: the absolute path of cgpu-container-runtime is accepted; build it: make build"
+        f"--runtime {path}: expected the absolute path of cgpu-container-runtime; build it: make build"
     )
 
 

@@ -98,7 +98,7 @@ def named_gpus(value: SourcedValue, gpus: Sequence[Gpu]) -> list[Gpu]:
         if gpu is None and mig_device(name):
             raise value.refuse(MIG_REFUSED)
         if gpu is None:
-            raise value.refuse(f"there is no GPU {_short(name)}; accepted are {_accepted(gpus)}")
+            raise value.refuse(f"there is no GPU {_short(name)}; expected {_accepted(gpus)}")
         if gpu in chosen:
             raise value.refuse(f"GPU {gpu.index} is named twice; name each GPU once")
         chosen.append(gpu)
@@ -147,7 +147,7 @@ def _mib(value: SourcedValue, dev: SourcedValue | None, amount: int, gpu: Gpu) -
         )
     if amount > whole:
         origin = f"{dev.source}={dev.text}" if dev is not None else f"{whole} GiB of GPU {gpu.index}"
-        raise value.refuse(f"{amount} is more than the whole card ({origin}); accepted is at most {whole}")
+        raise value.refuse(f"{amount} is more than the whole card ({origin}); expected at most {whole}")
     return card * amount // whole
 
 
@@ -157,9 +157,7 @@ def check_size(value: SourcedValue, size: int, gpu: Gpu, config: Effective) -> N
     if size == 0:
         raise value.refuse(f"that is less than 1 MiB of GPU {gpu.index} ({card} MiB); ask for more")
     if size > card:
-        raise value.refuse(
-            f"that is {size} MiB, and GPU {gpu.index} has {card} MiB; accepted is at most that"
-        )
+        raise value.refuse(f"that is {size} MiB, and GPU {gpu.index} has {card} MiB; expected at most that")
     bound = config.max_mem_container_mib
     if bound is not None and size > bound:
         raise value.refuse(
@@ -177,5 +175,5 @@ def weight_of(value: SourcedValue | None, gpu: Gpu, config: Effective) -> int:
     if config.max_schd_weight is not None and config.max_schd_weight < most:
         most, source = config.max_schd_weight, "max_schd_weight of this node"
     if not least <= weight <= most:
-        raise value.refuse(f"a whole number from {least} to {most} ({source}) is accepted")
+        raise value.refuse(f"expected a whole number from {least} to {most} ({source})")
     return weight

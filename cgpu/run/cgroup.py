@@ -51,7 +51,7 @@ class Group:
                 self._locked.append((path, _make_locked(path)))
             except OSError as error:
                 raise CgpuError(
-                    f"{path}: the cgroup cannot be made ({error.strerror}); accepted is a cgroup "
+                    f"{path}: the cgroup cannot be made ({error.strerror}); expected a cgroup "
                     "hierarchy that root can write to"
                 ) from error
 

@@ -130,7 +130,7 @@ def _become(plan: Plan) -> NoReturn:
         os.execvp(name, plan.command)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StartError(
-            f"{show(name)}: {error.strerror}: accepted is a program's path, or its name on PATH", NOT_FOUND
+            f"{show(name)}: {error.strerror}: expected a program's path, or its name on PATH", NOT_FOUND
         ) from error
     except (OSError, ValueError) as error:
         raise StartError(f"{show(name)}: cannot be run ({error})", CANNOT_RUN) from error

@@ -35,7 +35,7 @@ def positive(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0.1 <= seconds <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r}: seconds between 0.1 and 86400 are accepted")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds between 0.1 and 86400")
     return seconds
 
 

@@ -107,7 +107,7 @@ def version_of(settings: Mapping[str, object]) -> int:
     version = settings.get("version", 1 if settings else NEW_VERSION)
     if type(version) is not int or version not in PLUGINS:
         accepted = ", ".join(map(str, PLUGINS))
-        raise CgpuError(f"config.toml: version: {show(version)}: accepted are {accepted}")
+        raise CgpuError(f"config.toml: version: {show(version)}: expected one of {accepted}")
     return version
 
 
@@ -293,7 +293,7 @@ def _refuse_v1(main: Layer, version: tuple[int, int]) -> None:
     if LOSES_V1[0] <= version <= LOSES_V1[1] and version_of(main.settings) == 1:
         raise CgpuError(
             f"{main.path}: version: 1: containerd {version[0]}.{version[1]} overlooks what such a file says "
-            "of CRI; accepted are 2 and 3: write it anew, by containerd 1.x: containerd config dump"
+            "of CRI; expected 2 or 3: write it anew, by containerd 1.x: containerd config dump"
         )
 
 
@@ -306,7 +306,7 @@ def read_files(main: Path, root: Path) -> list[Layer]:
         if any(layer.path == path for layer in found):
             continue
         if len(found) == layers.MAX_FILES:
-            raise CgpuError(f"{main}: imports: at most {layers.MAX_FILES} files are accepted")
+            raise CgpuError(f"{main}: imports: expected at most {layers.MAX_FILES} files")
         layer = layers.load(path, root)
         found.append(layer)
         pending += _imported(layer, root)

@@ -114,16 +114,16 @@ def parse(text: str) -> dict[str, object]:
     try:
         settings = loads(text.removeprefix("\ufeff").encode("utf-8"))  # dockerd takes the mark since 23.0
     except ValueError as error:
-        raise CgpuError(f"daemon.json: {error}; one JSON object is accepted") from error
+        raise CgpuError(f"daemon.json: {error}; expected one JSON object") from error
     if not isinstance(settings, dict):
-        raise CgpuError(f"daemon.json: {show(settings)}: one JSON object is accepted")
+        raise CgpuError(f"daemon.json: {show(settings)}: expected one JSON object")
     return settings
 
 
 def _table(settings: dict[str, object], name: str) -> dict[str, object]:
     table = settings.get(name, {})
     if not isinstance(table, dict):
-        raise CgpuError(f"daemon.json: {name}: {show(table)}: an object is accepted")
+        raise CgpuError(f"daemon.json: {name}: {show(table)}: expected an object")
     return table
 
 
@@ -131,7 +131,7 @@ def _kept(text: str, settings: dict[str, object]) -> str:
     """Return the list with the default runtime as it is spelled now."""
     value = settings.get(DEFAULT)
     if value is not None and not isinstance(value, str):
-        raise CgpuError(f"daemon.json: {DEFAULT}: {show(value)}: the name of a runtime is accepted")
+        raise CgpuError(f"daemon.json: {DEFAULT}: {show(value)}: expected the name of a runtime")
     if DEFAULT not in settings:
         return "[]"
     member = _member(json_text.read(text), DEFAULT)

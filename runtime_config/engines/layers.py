@@ -88,7 +88,7 @@ def read_folder(main: list[Path], drop_in: Path, root: Path, *, suffix: str = ""
     names = [path for path in _walk(drop_in.parent, deep=not suffix) if path.name.endswith(suffix)]
     paths = sorted({*names, drop_in}, key=lambda path: path.relative_to(drop_in.parent).parts)
     if len(paths) > MAX_FILES:
-        raise CgpuError(f"{drop_in.parent}: at most {MAX_FILES} files are accepted")
+        raise CgpuError(f"{drop_in.parent}: expected at most {MAX_FILES} files")
     return [load(path, root) for path in (*main, *paths)]
 
 

@@ -41,7 +41,7 @@ def add(text: str, runtime: str) -> str:
     if present is None:
         present = STOCK
     if not isinstance(present, list) or not all(isinstance(name, str) for name in present):
-        raise CgpuError(f"{FILE}: [{PROGRAM}] runtimes: {show(present)}: a list of programs is accepted")
+        raise CgpuError(f"{FILE}: [{PROGRAM}] runtimes: {show(present)}: expected a list of programs")
     ours = low_level(runtime)
     wanted = [ours, *(name for name in present if not _is_ours(name))]
     return bare if present == wanted else toml.put(FILE, bare, LIST, wanted)

@@ -56,11 +56,11 @@ class Bundle:
         try:
             self._status = os.fstat(fd)
             if self._status.st_mode & 0o170000 != 0o100000:
-                raise self._error("a regular file is accepted")
+                raise self._error("expected a regular file")
             return read_fd(fd, MAX_BYTES)
         except OSError as error:
             if error.errno == errno.EFBIG:
-                raise self._error(f"at most {MAX_BYTES} bytes are accepted") from error
+                raise self._error(f"expected at most {MAX_BYTES} bytes") from error
             raise self._error(error.strerror) from error
         finally:
             os.close(fd)
@@ -73,7 +73,7 @@ class Bundle:
         try:
             now = os.stat(NAME, dir_fd=self._fd, follow_symlinks=False)
             if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
-                raise self._error("a symbolic link, or exchanged meanwhile; a plain file is accepted")
+                raise self._error("a symbolic link, or exchanged meanwhile; expected a plain file")
             self._write_temporary(raw, before)
             os.rename(TEMPORARY, NAME, src_dir_fd=self._fd, dst_dir_fd=self._fd)
             self._status = os.stat(NAME, dir_fd=self._fd, follow_symlinks=False)

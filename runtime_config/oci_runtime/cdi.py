@@ -83,7 +83,7 @@ def apply(spec: Table, edits: Sequence[Table]) -> None:
         unknown = [key for key in edit if key not in EDITS]
         if unknown:
             accepted = ", ".join(EDITS)
-            raise CgpuError(f"{paths.CDI}: containerEdits.{show(unknown[0])}: accepted are {accepted}")
+            raise CgpuError(f"{paths.CDI}: containerEdits.{show(unknown[0])}: expected one of {accepted}")
         for variable in entries(edit, "env"):
             name, _, value = str(variable).partition("=")
             set_variable(spec, name, value)
@@ -99,7 +99,7 @@ def apply(spec: Table, edits: Sequence[Table]) -> None:
 def _path(entry: Table, name: str) -> str:
     path = entry.get(name)
     if not isinstance(path, str) or not path.startswith("/"):
-        raise CgpuError(f"{paths.CDI}: {name}: {show(path)}: an absolute path is accepted")
+        raise CgpuError(f"{paths.CDI}: {name}: {show(path)}: expected an absolute path")
     return path
 
 
@@ -160,7 +160,7 @@ def _add_mount(spec: Table, mount: Table) -> None:
     if os.path.normpath(destination).startswith("/dev/") and _has_host_dev(spec):
         raise CgpuError(
             "the container mounts a directory over its /dev, where its GPU's nodes cannot be placed without "
-            "leaving traces in that directory: accepted is a container with a /dev of its own"
+            "leaving traces in that directory: expected a container with a /dev of its own"
         )
     entry: Table = {
         "destination": destination,

@@ -81,7 +81,7 @@ def _refuse_other_runtime(spec: Table) -> None:
         if name.startswith(RUNTIME_PREFIXES) and name not in HARMLESS:
             raise CgpuError(
                 f"annotation {show(name)}={show(value)}: it may change what the low-level runtime runs or "
-                "filters; accepted in a slice is a container without it (podman before 4.6 copies those of "
+                "filters; expected a container without it (podman before 4.6 copies those of "
                 "the image)"
             )
 

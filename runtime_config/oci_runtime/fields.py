@@ -34,7 +34,7 @@ def table(parent: Table, name: str) -> Table:
     if found is None:
         found = parent[name] = {}
     if not isinstance(found, dict):
-        raise CgpuError(f"config.json: {name}: {show(found)}: an object is accepted")
+        raise CgpuError(f"config.json: {name}: {show(found)}: expected an object")
     return found
 
 
@@ -44,7 +44,7 @@ def entries(parent: Table, name: str) -> list[object]:
     if found is None:
         found = parent[name] = []
     if not isinstance(found, list):
-        raise CgpuError(f"config.json: {name}: {show(found)}: a list is accepted")
+        raise CgpuError(f"config.json: {name}: {show(found)}: expected a list")
     return found
 
 
@@ -53,7 +53,7 @@ def objects(parent: Table, name: str) -> list[Table]:
     found = []
     for entry in entries(parent, name) if parent.get(name) is not None else []:
         if not isinstance(entry, dict):
-            raise CgpuError(f"config.json: {name}: {show(entry)}: objects are accepted")
+            raise CgpuError(f"config.json: {name}: {show(entry)}: expected objects")
         found.append(entry)
     return found
 

@@ -45,15 +45,15 @@ def find(configured: str | None, *, plain: bool, search: Sequence[str] = SEARCH)
         if configured.startswith("/") and _usable(configured):
             return configured
         raise CgpuError(
-            f"low_level_runtime: {show(configured)}: the absolute path of a program other than this one is "
-            f"accepted; set it in {paths.CONFIG}, then: {paths.config_command('reload')}"
+            f"low_level_runtime: {show(configured)}: expected the absolute path of a program other than "
+            f"this one; set it in {paths.CONFIG}, then: {paths.config_command('reload')}"
         )
     for name in ORDER[1:] if plain else ORDER:
         for directory in search:
             if _usable(f"{directory}/{name}"):
                 return f"{directory}/{name}"
     raise CgpuError(
-        f"no low-level runtime in {':'.join(search)}: accepted are {', '.join(ORDER)}; apt install runc"
+        f"no low-level runtime in {':'.join(search)}: expected one of {', '.join(ORDER)}; apt install runc"
     )
 
 

@@ -103,9 +103,9 @@ def _parse(raw: bytes, call: Call) -> Table:
     try:
         spec = loads(raw)
     except ValueError as error:
-        raise CgpuError(f"{call.bundle}/config.json: {error}; accepted is one JSON object") from error
+        raise CgpuError(f"{call.bundle}/config.json: {error}; expected one JSON object") from error
     if not isinstance(spec, dict):
-        raise CgpuError(f"{call.bundle}/config.json: {show(spec)}: one JSON object is accepted")
+        raise CgpuError(f"{call.bundle}/config.json: {show(spec)}: expected one JSON object")
     check_spelling(spec)
     return spec
 

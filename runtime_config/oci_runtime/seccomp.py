@@ -97,7 +97,7 @@ def supervise(linux: Table, container: str, flags: Sequence[str], *, shared: boo
         linux["seccomp"] = _empty_profile()
     profile = linux["seccomp"]
     if not isinstance(profile, dict):
-        raise CgpuError(f"config.json: linux.seccomp: {show(profile)}: an object is accepted")
+        raise CgpuError(f"config.json: linux.seccomp: {show(profile)}: expected an object")
     _undo(profile)
     _refuse_foreign_listener(profile)
     for call in (IOCTL, *MAPPINGS) if shared else (IOCTL,):
@@ -144,13 +144,11 @@ def _refuse_foreign_listener(profile: Table) -> None:
     if listener:
         raise CgpuError(
             f"the seccomp profile has a listener of its own ({show(listener)}), and a container has only "
-            "one: accepted is a profile without listenerPath"
+            "one: expected a profile without listenerPath"
         )
     actions = [rule.get("action") for rule in objects(profile, "syscalls")]
     if NOTIFY in (profile.get("defaultAction"), *actions):
-        raise CgpuError(
-            f"the seccomp profile notifies a listener of its own: accepted is one without {NOTIFY}"
-        )
+        raise CgpuError(f"the seccomp profile notifies a listener of its own: expected one without {NOTIFY}")
 
 
 def _watch(profile: Table, call: Watched) -> None:
@@ -170,15 +168,15 @@ def _disposition(profile: Table, name: str) -> str:
     if any(rule.get("args") for rule in rules):
         raise CgpuError(
             f"the seccomp profile has a rule for {name} that depends on its arguments, which cannot be "
-            f"joined with the engine's: accepted is a profile that allows {name} or denies it"
+            f"joined with the engine's: expected a profile that allows {name} or denies it"
         )
     found = [rule.get("action") for rule in rules] or [profile.get("defaultAction")]
     action = found[0]
     if any(other != action for other in found):
-        raise CgpuError(f"the seccomp profile both allows and denies {name}: accepted is one rule for it")
+        raise CgpuError(f"the seccomp profile both allows and denies {name}: expected one rule for it")
     if not isinstance(action, str) or action not in (*ALLOWING, *DENYING):
         accepted = ", ".join((*ALLOWING, *DENYING))
-        raise CgpuError(f"the seccomp profile has {show(action)} for {name}: accepted are {accepted}")
+        raise CgpuError(f"the seccomp profile has {show(action)} for {name}: expected one of {accepted}")
     return action
 
 
@@ -187,7 +185,7 @@ def _names(rule: Table) -> list[object]:
     if names is None:
         return []
     if not isinstance(names, list):
-        raise CgpuError(f"config.json: linux.seccomp.syscalls: names: {show(names)}: a list is accepted")
+        raise CgpuError(f"config.json: linux.seccomp.syscalls: names: {show(names)}: expected a list")
     return names
 
 

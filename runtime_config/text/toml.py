@@ -34,7 +34,7 @@ def parse(name: str, text: str) -> dict[str, object]:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise CgpuError(f"{name}: {error}; TOML is accepted") from error
+        raise CgpuError(f"{name}: {error}; expected TOML") from error
 
 
 def child(parent: object, *names: str) -> object:
@@ -99,7 +99,7 @@ def _set(settings: dict[str, object], path: tuple[str, ...], value: object) -> N
     for name in path[:-1]:
         inner = table.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise CgpuError(f"{name}: a table is accepted")
+            raise CgpuError(f"{name}: expected a table")
         table = inner
     table[path[-1]] = value
 

@@ -120,7 +120,7 @@ def test_a_mistake_changes_nothing(module: FakeTree, give: Give, capsys: pytest.
     """A configuration that is wrong is refused as cgpud refuses it."""
     before = values(module)
     assert give("policy: 6\n") == 1
-    assert capsys.readouterr().err.endswith("policy: 6: accepted is a whole number from 0 to 5 (default 1)\n")
+    assert capsys.readouterr().err.endswith("policy: 6: expected a whole number from 0 to 5 (default 1)\n")
     assert values(module) == before
     assert not (module.base / "run").exists()
 
@@ -155,7 +155,7 @@ def test_another_tree_than_the_modules(
 ) -> None:
     """A tree elsewhere cannot be served by the module."""
     assert give("tree: /elsewhere\n") == 1
-    accepted = f"accepted is {module.path} or null"
+    accepted = f"expected {module.path} or null"
     assert capsys.readouterr().err.endswith(f"tree: /elsewhere: the kernel module is loaded; {accepted}\n")
 
 

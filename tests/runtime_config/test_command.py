@@ -142,7 +142,7 @@ def test_a_failed_reload_changes_nothing(
     capsys: pytest.CaptureFixture[str],
     script: str | None,
 ) -> None:
-    """Where the engine cannot be told, its settings are as before."""
+    """Where the engine cannot be reloaded, its settings are as before."""
     config = tmp_path / "daemon.json"
     config.write_text("{}")
     systemctl(tmp_path, monkeypatch, script or "")
@@ -209,7 +209,9 @@ def test_the_first_original_is_kept(tmp_path: Path, runtime: Path) -> None:
 def test_a_runtime_that_is_no_program(tmp_path: Path, path: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Only the absolute path of a program is written into settings."""
     assert main(["docker", "--config", str(tmp_path / "d"), "--runtime", path]) == 1
-    assert capsys.readouterr().err.startswith(f"cgpu-runtime-config: --runtime {path}: the absolute path")
+    assert capsys.readouterr().err.startswith(
+        f"cgpu-runtime-config: --runtime {path}: expected the absolute path"
+    )
     assert not (tmp_path / "d").exists()
 
 

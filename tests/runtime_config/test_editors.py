@@ -92,7 +92,7 @@ def test_wrong_files(machine: Machine, tmp_path: Path, name: str, wrong: str) ->
         machine.editor(name, OLD).plan_add(machine.root, DESIRED)
     message = str(caught.value)
     assert place.name in message or "crio.conf" in message
-    assert "accepted" in message or wrong in ("dangling", "outside")
+    assert "expected" in message or wrong in ("dangling", "outside")
     assert not (tmp_path / "outside").exists() or (tmp_path / "outside").read_text() == ""
 
 
@@ -101,5 +101,5 @@ def test_a_path_that_cannot_be_written(machine: Machine, runtime: str) -> None:
     """A relative path, one that is no text, and one with a line break are refused."""
     desired = Desired(Path(runtime))
     for name in MAIN:
-        with pytest.raises(CgpuError, match="the absolute path of cgpu-container-runtime is accepted"):
+        with pytest.raises(CgpuError, match="expected the absolute path of cgpu-container-runtime"):
             machine.editor(name, OLD).plan_add(machine.root, desired)

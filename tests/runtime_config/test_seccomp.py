@@ -190,10 +190,13 @@ REFUSED = [
     (profile(DENY, rule("ioctl", "SCMP_ACT_NEW")), "SCMP_ACT_NEW for ioctl"),
     (profile(DENY, rule("ioctl", ALLOW), rule("ioctl", ["x"])), "both allows and denies"),  # type: ignore[arg-type]
     ({}, "None for ioctl"),
-    ("text", "linux.seccomp: text: an object"),
-    ({"defaultAction": ALLOW, "syscalls": {}}, "syscalls: an object: a list"),
-    ({"defaultAction": ALLOW, "syscalls": ["ioctl"]}, "syscalls: ioctl: objects"),
-    ({"defaultAction": ALLOW, "syscalls": [{"names": "ioctl", "action": DENY}]}, "names: ioctl: a list"),
+    ("text", "linux.seccomp: text: expected an object"),
+    ({"defaultAction": ALLOW, "syscalls": {}}, "syscalls: an object: expected a list"),
+    ({"defaultAction": ALLOW, "syscalls": ["ioctl"]}, "syscalls: ioctl: expected objects"),
+    (
+        {"defaultAction": ALLOW, "syscalls": [{"names": "ioctl", "action": DENY}]},
+        "names: ioctl: expected a list",
+    ),
     # The engine's path does not make foreign rules ours.
     (
         profile(DENY, rule("ptrace", NOTIFY), listenerPath=paths.SECCOMP_SOCKET),
