@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""prestart and createRuntime: register the container with the engine, if it asks for a slice."""
+"""prestart and createRuntime: register the container with the engine if it requests a slice."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class RegistrationError(CgpuError):
-    """The engine did not take the container. The message holds no value of its environment."""
+    """The engine refused the container. The message has no value of the container's environment."""
 
 
 def register(state: State, grants: Sequence[Grant], passthrough: Sequence[int], config: Effective) -> None:
-    """Register on all GPUs of the grants, or else of the request in the bundle, or on none.
+    """Register a container for the GPUs of its grants; without grants, for those that its bundle requests.
 
-    passthrough: GPUs that the container has whole besides.
+    passthrough: GPUs that the container has whole beside its slices.
 
-    Does nothing for a container that asks for nothing. Raises CgpuError, after taking back what was done.
+    Does nothing for a container that requests nothing. Raises CgpuError, after undoing what was done.
     """
     if not grants:
         grants, passthrough = _from_bundle(state.bundle, config)

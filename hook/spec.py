@@ -37,7 +37,7 @@ def read_spec(bundle: str) -> dict[str, object]:
 
 
 def _check_spelling(found: dict[str, object], members: tuple[str, ...]) -> None:
-    # Runtimes written in Go take PROCESS for process. What is read here must be what they read.
+    # Runtimes written in Go take PROCESS for process. The hook has to read what they read.
     for key in found:
         name = key.casefold()
         if name in members and name != key:

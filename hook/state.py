@@ -18,7 +18,7 @@ class State:
     __slots__ = ("bundle", "id", "pid")
 
     def __init__(self, id: str, pid: int, bundle: str) -> None:  # noqa: A002, the specification's name
-        """Keep the three."""
+        """Store the three values."""
         self.id = id
         self.pid = pid
         self.bundle = bundle
@@ -34,7 +34,7 @@ def read_state(fd: int) -> State:
 
 
 def parse_state(raw: bytes) -> State:
-    """Read a state from its JSON text. Unknown fields are nobody's business. Raises CgpuError."""
+    """Read a state from its JSON text. Unknown fields are ignored. Raises CgpuError."""
     try:
         document = loads(raw)
     except ValueError as error:

@@ -27,10 +27,10 @@ MARKS = (b"cgpu-runtime-config: added", b"cgpu-container-runtime", b"cgpu-hook")
 
 
 def read_bytes(path: Path, root: Path = Path("/")) -> bytes | None:
-    """Return what a plain file holds, also through links; None when it is not there. Raises CgpuError."""
+    """Return the content of a plain file, also through links; None when it is not there. Raises CgpuError."""
     try:
         target = _target(path, root)
-        # O_NONBLOCK: a named pipe in the file's place must not hold us.
+        # O_NONBLOCK: a named pipe in the file's place must not block this process.
         fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError as error:
         if path.is_symlink():
@@ -84,9 +84,9 @@ def runtime_path(desired: Desired) -> str:
 
 
 def apply(edits: Iterable[FileEdit]) -> None:
-    """Make edits, each file all at once; after a failure those made before are taken back. Raises CgpuError.
+    """Make edits, each file all at once; after a failure those made before are undone. Raises CgpuError.
 
-    A file that is changed for the first time is kept beside itself under BACKUP_SUFFIX.
+    Before its first change a file is copied to its name with BACKUP_SUFFIX.
     """
     made: list[FileEdit] = []
     try:
@@ -118,7 +118,7 @@ def _target(path: Path, root: Path) -> Path:
 def _back_up(edit: FileEdit) -> None:
     target = Path(os.path.realpath(edit.path))
     backup = target.with_name(target.name + BACKUP_SUFFIX)
-    # One that has our mark is our own, or was kept when it got it; CRI-O would read a copy beside its own.
+    # A file with our mark is our own, or was copied before it got the mark; CRI-O would read a copy as well.
     ours = edit.before is None or any(mark in edit.before for mark in MARKS)
     if ours or backup.exists():
         return
@@ -176,5 +176,5 @@ def _take_after(fd: int, like: Path, mode: int) -> None:
     os.fchown(fd, status.st_uid, status.st_gid)
     os.fchmod(fd, status.st_mode & 0o7777)
     for name in os.listxattr(like):
-        with contextlib.suppress(OSError):  # a file system may keep some to itself
+        with contextlib.suppress(OSError):  # a file system may refuse some
             os.setxattr(fd, name, os.getxattr(like, name))

@@ -82,7 +82,7 @@ def _configure(options: argparse.Namespace, engine: ContainerEngine) -> None:
 def _make(
     engine: ContainerEngine, edits: Sequence[FileEdit], release: Sequence[FileEdit], *, reload: bool
 ) -> None:
-    """Make edits, with the engine's word on them; after a failure all is as it was. Raises CgpuError."""
+    """Make edits, and let the engine check them; after a failure files are as before. Raises CgpuError."""
     steps = [list(release), _after(edits, release)] if release else [list(edits)]
     made: list[FileEdit] = []
     try:

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-DONE = ("cgpu/client", "cgpu/config", "cgpu/request")
+DONE = (
+    "cgpu/client",
+    "cgpu/config",
+    "cgpu/request",
+    "hook",
+    "runtime_config",
+    "tests/hook",
+    "tests/runtime_config",
+)
 GLOSSARY = "docs/glossary.md"
 HEADING = "## Words on their way out"
 # Words that are ordinary English, or somebody else's term, in other places than those that are meant.

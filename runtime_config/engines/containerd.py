@@ -34,7 +34,7 @@ DROP_IN = "/etc/containerd/conf.d/99-cgpu.toml"
 #: since then imported files are merged by key (containerd #5837); before, a plugin is replaced as a whole
 MERGES = (2, 1)
 KEEPS_STOCK = (2, 0)
-#: from the first to the last of these, a file of version 1 is read, and its settings for CRI are overlooked
+#: from the first to the last of these, a file of version 1 is read, and its settings for CRI are ignored
 LOSES_V1 = ((2, 0), (2, 2))
 SOCKET = "/run/containerd/containerd.sock"
 TASKS = "/run/containerd/io.containerd.runtime.v2.task"
@@ -58,7 +58,7 @@ NEW_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What settings shall say more. default: ours is the default runtime; version: what a new file has."""
+    """What is added to the settings. default: our runtime becomes it; version: that of a new file."""
 
     plugin: str
     runtimes: Mapping[str, Mapping[str, object]]
@@ -89,8 +89,8 @@ def addition(settings: Mapping[str, object], runtime: str, *, default: bool, kee
         raise CgpuError(f"config.toml: [{table}] is there and was not added by this command: remove it first")
     ours = _like(settings, plugin, runtime)
     wanted: dict[str, Mapping[str, object]] = {} if present is not None else {NAME: ours}
-    # Before 2.0 a first table of a runtime takes runc away, which the default runtime is by default: the CRI
-    # plugin would not load.
+    # Before 2.0 the first table of a runtime removes runc, which is the default runtime where none is named:
+    # the CRI plugin would not load.
     if not keeps_stock and toml.child(settings, *place, "runtimes") in (None, {}):
         wanted[STOCK] = {"runtime_type": TYPE}
     default = default and toml.child(settings, *place, DEFAULT) != NAME
@@ -112,17 +112,17 @@ def version_of(settings: Mapping[str, object]) -> int:
 
 
 def _like(settings: Mapping[str, object], plugin: str, runtime: str) -> dict[str, object]:
-    """Return the table of our runtime: that of the runtime that pods get now, with our program.
+    """Return the table of our runtime: a copy of the one of the runtime that pods get now, with our program.
 
-    As nvidia-ctk does it: SystemdCgroup must be that of the kubelet, and what else an administrator has set
-    for pods (a base spec, CNI, annotations, a snapshotter) holds for sliced ones too.
+    nvidia-ctk copies it as well: SystemdCgroup must be the kubelet's, and an administrator's other settings
+    for pods (a base spec, CNI, annotations, a snapshotter) apply to pods with slices too.
     """
     place = ("plugins", plugin, "containerd")
     default = toml.child(settings, *place, DEFAULT)
     names = [default] if isinstance(default, str) and not default.startswith("nvidia") else []
     for name in (*names, STOCK, "crun"):
         table = toml.child(settings, *place, "runtimes", name)
-        # Only runc's own shim knows BinaryName; Kata and gVisor are something else altogether.
+        # Only runc's own shim knows BinaryName; Kata and gVisor have other shims.
         if isinstance(table, dict) and str(table.get("runtime_type", TYPE)).startswith("io.containerd.runc."):
             options = table.get("options")
             kept = options if isinstance(options, dict) else {}
@@ -136,9 +136,9 @@ def _like(settings: Mapping[str, object], plugin: str, runtime: str) -> dict[str
 
 
 def _handed_on(present: object) -> list[object]:
-    """Return which annotations of a pod its containers get: ours beside those that are there.
+    """Return which annotations of a pod its containers get: ours, and those that were named before.
 
-    Whether they count is not said here: trust_annotations in cgpu's own configuration does.
+    Whether an annotation counts is a matter of trust_annotations in our own configuration.
     """
     kept = present if isinstance(present, list) else []
     return kept if OURS in kept else [*kept, OURS]
@@ -208,7 +208,7 @@ class Containerd(ContainerEngine):
         target = self._target(root, files, new, merges=merges)
         if not any(file.path == target for file in files):
             files.insert(_place(files, target), layers.load(target, root))
-        edited = [file.saying(insert(file.text, new)) if file.path == target else file for file in files]
+        edited = [file.with_text(insert(file.text, new)) if file.path == target else file for file in files]
         layers.verify(edited, target, merged(edited, merges=merges), new.values())
         return layers.edits(self._with_drop_in(root, edited))
 

@@ -26,7 +26,7 @@ PATH = "/etc/crio/crio.conf.d/99-cgpu.conf"
 MAIN = "/etc/crio/crio.conf"
 SOCKET = "/run/crio/crio.sock"
 RUNTIME = ("crio", "runtime")
-# What belongs to the other runtime's program, and not to how its containers are kept.
+# Keys about the other runtime's program, which are not true of ours.
 NOT_COPIED = (
     "runtime_path",
     "runtime_type",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Docker's daemon.json as text: a runtime called cgpu comes in and goes out, and nothing else changes.
+"""Docker: a runtime called cgpu in daemon.json, edited as text so that nothing else of the file changes.
 
-JSON has no comments in which to keep what was there before, and an uninstall may have no other record of it.
-So the default runtime that ours stands in for is kept in our own entry, where dockerd overlooks keys that it
-does not know; and white space tells an object or a file that was empty before from one that we have made.
+JSON has no comments that could have the former settings, and an uninstallation may have no other record of
+them. So our own entry has the former default runtime: dockerd ignores keys that it does not know. White space
+distinguishes an object or a file that was empty before from one that this module has made.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cgpu.runtime_config.text.toml import child
 PATH = "/etc/docker/daemon.json"
 DEFAULT = "default-runtime"
 STOCK = '"runc"'
-#: in our entry, when we have set the default runtime: a list of the one before, empty for none
+#: the key of our entry that has the former default runtime, in a list that is empty where there was none
 KEPT = "default-runtime-before"
 INDENT = " " * 4
 WAS_EMPTY = " "
@@ -88,11 +88,11 @@ def remove(text: str) -> str | None:
 
 
 def release(text: str) -> str:
-    """Return settings by which a running dockerd lets go of the runtime; unchanged where it is not there.
+    """Return settings with which a running dockerd releases the runtime; unchanged where it is not there.
 
-    Over a reload dockerd keeps its default runtime, and its runtimes, where the file names none. When its
-    default is no longer among them, 28.5 refuses the reload, and 20.10 ends. So both are named. Raises
-    CgpuError.
+    A reload does not change default runtime and runtimes where the file names none. When the default runtime
+    is not among the runtimes, dockerd 28.5 refuses the reload, and 20.10 ends. So the settings name both.
+    Raises CgpuError.
     """
     settings = parse(text)
     if NAME not in _table(settings, "runtimes"):
@@ -206,7 +206,7 @@ def _set_default(text: str, value: str) -> str:
 
 
 def _restore_default(text: str) -> str:
-    """Take back what _set_default() has changed, by what our entry has kept."""
+    """Undo _set_default(), by the value in our entry."""
     entry = _entry(text)
     kept = _member(entry, KEPT)
     before = text[kept.value + 1 : kept.end - 1].strip()
@@ -264,13 +264,13 @@ class Docker(ContainerEngine):
         return [] if before is None else changes(path, before, remove(text_of(path, before)))
 
     def plan_release(self, root: Path) -> Sequence[FileEdit]:
-        """Return the edit that makes a running dockerd forget the runtime over a reload. Raises CgpuError."""
+        """Return the edit after which a running dockerd forgets the runtime by a reload. Raises CgpuError."""
         path = below(root, self.path)
         before = read_bytes(path, root)
         return [] if before is None else changes(path, before, release(text_of(path, before)))
 
     def check(self, root: Path) -> None:
-        """Let dockerd look at the file, which it can since 23.0. Raises CgpuError with what it said."""
+        """Let dockerd check the file, which it can since 23.0. Raises CgpuError with what it printed."""
         path = below(root, self.path)
         dockerd = programs.find("dockerd", self.search)
         if dockerd is None or not path.exists():

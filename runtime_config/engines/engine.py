@@ -19,7 +19,7 @@ RUNTIME_NAME = "cgpu"
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What the settings shall say. runtime: the absolute path of cgpu-container-runtime."""
+    """What is wanted of the settings. runtime: the absolute path of cgpu-container-runtime."""
 
     runtime: Path
     default: bool = False
@@ -83,7 +83,7 @@ class ContainerEngine(ABC):
     #: files that have its settings, and folders of such files, in the order of reading
     settings_files: ClassVar[tuple[str, ...]] = ()
     settings_format: ClassVar[str] = "TOML"
-    #: what becomes of its containers with our runtime without that runtime, with {names}; empty: nobody asks
+    #: what becomes of {names}, the containers with our runtime, without it; empty: they are not listed
     consumers_advice: ClassVar[str] = ""
 
     name: str

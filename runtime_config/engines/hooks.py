@@ -3,8 +3,8 @@
 
 Both watch the folder or read it at each call.
 
-With the kernel module registration is all that a limit needs. The daemon engine needs a listener in the
-bundle, which a hook cannot give: there the files are refused, as they would register what nothing limits.
+With the kernel module a registration is all that a limit needs. cgpud needs a seccomp listener in the bundle,
+which a hook cannot add: there the hooks are refused, because nothing would limit a registered container.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.files import changes, read_bytes
 from cgpu.runtime_config.oci_runtime.edit import HOOK_ENV, HOOK_PATH
 
-#: the one folder that both read without being told
+#: the one folder that both read by default
 FOLDER = "/usr/share/containers/oci/hooks.d"
 STAGES = ("prestart", "poststop")
 ENGINES = ("podman", "crio")

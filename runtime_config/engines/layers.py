@@ -18,14 +18,14 @@ MAX_FILES = 256
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One file. before: its bytes, None where there is none; text: what it shall say."""
+    """One file. before: its bytes, None where there is none; text: its wanted content."""
 
     path: Path
     before: bytes | None
     text: str
     settings: dict[str, object]
 
-    def saying(self, text: str) -> Layer:
+    def with_text(self, text: str) -> Layer:
         """Return the file with another text. Raises CgpuError."""
         return Layer(self.path, self.before, text, toml.parse(str(self.path), text))
 
@@ -38,7 +38,7 @@ def load(path: Path, root: Path) -> Layer:
 
 
 def edits(files: Iterable[Layer]) -> list[FileEdit]:
-    """Return what the files shall say and do not."""
+    """Return the edits that give the files their wanted content."""
     found: list[FileEdit] = []
     for file in files:
         before = None if file.before is None else text_of(file.path, file.before)
@@ -47,7 +47,7 @@ def edits(files: Iterable[Layer]) -> list[FileEdit]:
 
 
 def over(under: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
-    """Return two tables merged by key. An empty text says nothing, as engines have it."""
+    """Return two tables merged by key. An empty string is no value, as for the engines."""
     result = dict(under)
     for name, value in above.items():
         old = result.get(name)
@@ -59,7 +59,7 @@ def over(under: Mapping[str, object], above: Mapping[str, object]) -> dict[str, 
 
 
 def merged(files: Sequence[Layer]) -> dict[str, object]:
-    """Return what files say together, later ones over former ones."""
+    """Return the settings of all files; a later file overrides an earlier one."""
     result: dict[str, object] = {}
     for file in files:
         result = over(result, file.settings)
@@ -105,7 +105,7 @@ def plan_drop_in(
     text = toml.insert_block("", lines)
     wanted = {(*path, key): value for path, table in tables.items() for key, value in table.items()}
     toml.check(str(drop_in), "", text, wanted)
-    edited = [file.saying(text) if file is ours else file for file in files]
+    edited = [file.with_text(text) if file is ours else file for file in files]
     verify(edited, drop_in, merged(edited), wanted)
     return edits(edited)
 

@@ -69,7 +69,7 @@ class Nvidia(ContainerEngine):
     def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Return the edit that puts our runtime first. Raises CgpuError."""
         file = layers.load(below(root, self.path), root)
-        return layers.edits([file.saying(add(file.text, runtime_path(desired)))])
+        return layers.edits([file.with_text(add(file.text, runtime_path(desired)))])
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edit that takes our runtime out of the list. Raises CgpuError."""

@@ -81,7 +81,7 @@ class Podman(ContainerEngine):
             return layers.plan_drop_in(files, below(root, self.drop_in), tables)
         main = below(root, self.path)
         edited = [
-            file.saying(add(file.text, runtime, default=desired.default)) if file.path == main else file
+            file.with_text(add(file.text, runtime, default=desired.default)) if file.path == main else file
             for file in files
         ]
         return layers.edits(edited)

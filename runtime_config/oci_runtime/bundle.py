@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 NAME = "config.json"
-# Left behind only by a kill between its making and its renaming; the next edit replaces it.
+# Only a kill between creating and renaming it leaves it behind; the next edit replaces it.
 TEMPORARY = ".config.json.cgpu"
 MAX_BYTES = 16 << 20
 
@@ -66,7 +66,7 @@ class Bundle:
             os.close(fd)
 
     def write(self, raw: bytes) -> None:
-        """Put new content in the place of what read() returned, with its owner and mode. Raises CgpuError."""
+        """Replace what read() returned by new content, with its owner and mode. Raises CgpuError."""
         before = self._status
         if before is None:
             raise self._error("written before it was read")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a container must be given for its GPUs: read from the engine's CDI description and put into the spec.
 
-The format is the Container Device Interface 0.6.0, as far as the engine uses it; more is refused, not
-overlooked.
+The format is the Container Device Interface 0.6.0, as far as the engine uses it; anything else is
+refused, not ignored.
 """
 
 from __future__ import annotations

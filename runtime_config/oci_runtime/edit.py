@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that a spec needs for a slice: hooks, listener, GPUs, masks. Doing it twice is like doing it once."""
+"""All that a spec needs for a slice: hooks, listener, GPUs, masks. A second edit changes nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HARMLESS = (
 
 
 class Node:
-    """What the edit must know of this node.
+    """What the edit has to know of this machine.
 
     listener: whether the engine takes driver calls through seccomp. description: what a GPU takes.
     flags: seccomp flags the low-level runtime knows. vendor_runtime: whether it is the vendor's.
@@ -56,7 +56,7 @@ class Node:
         listener: bool,
         vendor_runtime: bool = False,
     ) -> None:
-        """Keep the facts."""
+        """Store the facts."""
         self.config = config
         self.description = description
         self.flags = flags

@@ -26,7 +26,7 @@ KEPT = "CGPU_KEPT_"
 CACHE = paths.RUN + "/runtime-features"
 FEATURES_MAX_BYTES = 1 << 18
 FEATURES_TIMEOUT_MS = 5000
-SIGKILL = 9  # the signal module is dear to import
+SIGKILL = 9  # the signal module is slow to import
 
 
 def low_level(path: str) -> str:
@@ -89,7 +89,7 @@ def execute(path: str, arguments: Sequence[str], environment: Mapping[str, str])
 def seccomp_flags(path: str, cache: str = CACHE) -> list[str]:
     """Return the seccomp flags a runtime says it supports; none where it does not say.
 
-    The answer is kept for the very file that gave it, so that it costs a process only once.
+    The answer is cached for the file that gave it, so that only the first call starts a process.
     """
     status = os.stat(path)
     key = f"{path} {status.st_ino} {status.st_mtime_ns} {status.st_size}"
@@ -153,6 +153,6 @@ def _output(path: str) -> bytes:
             break
         output += chunk
     os.close(reader)
-    os.kill(pid, SIGKILL)  # of no consequence after its end
+    os.kill(pid, SIGKILL)  # without effect after its end
     os.waitpid(pid, 0)
     return output

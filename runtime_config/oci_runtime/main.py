@@ -64,7 +64,7 @@ def _start(call: Call, config: Effective, runtime: str, arguments: Sequence[str]
 
 
 def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | None:
-    """Return the config.json for a call's container, None when it is to be left alone. Raises CgpuError."""
+    """Return the config.json for a call's container, None where nothing is to change. Raises CgpuError."""
     spec = _parse(raw, call)
     request = read_request(spec, config)
     if not request.is_silent():

@@ -2,12 +2,13 @@
 """The container's seccomp profile, with the calls that reach the NVIDIA driver sent to the engine.
 
 The driver looks only at the low 8 bits (the call's number) and at the size of an ioctl number, so type and
-direction bits tell nothing. Numbers without a size but with a type are terminal, socket and file calls: they
+direction bits do not matter. Numbers without a size but with a type are terminal, socket and file calls: they
 pass. All with a size, and the bare numbers of UVM, are notified. Mappings are notified when they are shared
 (bit 0 of their flags) and of a file (no MAP_ANONYMOUS).
 
-The rules take the place of a profile's plain permission; what it denies stays denied, and what cannot be
-understood is refused. In a rule of the OCI runtime specification "value" of SCMP_CMP_MASKED_EQ is the mask.
+The rules replace a profile's plain permission; what the profile denies stays denied, and a profile that
+cannot be joined with them is refused. In a rule of the OCI runtime specification "value" of
+SCMP_CMP_MASKED_EQ is the mask.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Watched:
         notified: Sequence[tuple[int, int]],
         passed: Sequence[tuple[int, int]],
     ) -> None:
-        """Keep the four; the values are (mask, value) pairs."""
+        """Store the four; the values are (mask, value) pairs."""
         self.name = name
         self.index = index
         self.notified = notified
@@ -91,7 +92,7 @@ def supervise(linux: Table, container: str, flags: Sequence[str], *, shared: boo
     """Give a spec's linux object the engine's listener and rules, for mappings too when shared is set.
 
     flags are those the low-level runtime knows. Raises CgpuError when the profile already has a listener, or
-    treats a call in a way that cannot be kept.
+    treats a call in a way that cannot be joined with ours.
     """
     if linux.get("seccomp") is None:
         linux["seccomp"] = _empty_profile()

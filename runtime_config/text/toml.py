@@ -23,7 +23,7 @@ END = "# <<< cgpu-runtime-config"
 WAS = "#was: "
 WAS_IN_LINE = "#was, without an end: "
 STRING = r'"""(?:\\.|[^\\])*?"{3,5}|' + r"'''.*?'{3,5}|" + r'"(?:\\.|[^"\\\n])*"|' + r"'[^'\n]*'"
-# What matters on the way to the end of a key or value; all between is passed over.
+# The tokens that decide where a key or value ends; all between them is skipped.
 TOKEN = re.compile(STRING + r"|#[^\n]*|[\[\]{}=\n]", re.DOTALL)
 SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -133,7 +133,7 @@ def strip(name: str, text: str) -> str:
     """Return the text as it was before its blocks. Raises CgpuError when a mark is missing."""
     kept: list[str] = []
     inside = False
-    open_end = -1  # how many lines were kept when one came back that had no end
+    open_end = -1  # how many lines there were when one without an end was restored
     for line in lines_of(text):
         body = line.removesuffix("\n")
         if not inside:
@@ -151,7 +151,7 @@ def strip(name: str, text: str) -> str:
             kept.append(line.removeprefix(WAS))
     if inside:
         raise CgpuError(f"{name}: the line {END!r} is missing after {BEGIN!r}: remove that block by hand")
-    if kept and open_end == len(kept):  # else somebody has added lines since, and the end is needed
+    if kept and open_end == len(kept):  # otherwise lines follow, and it needs its end
         kept[-1] = kept[-1].removesuffix("\n")
     return "".join(kept)
 
@@ -163,9 +163,9 @@ def is_ours(text: str) -> bool:
 
 
 def as_file(before: str | None, after: str) -> str | None:
-    """Return what a file shall hold, None for no file. before: what is there; after: what it shall say.
+    """Return the content of an edited file, None for no file. before: its content; after: the edited text.
 
-    A file that was there and empty stays one: its block remembers it by an empty line that had no end.
+    A file that was empty stays a file: its block records that by an empty line without an end.
     """
     if before is None or is_ours(before):
         return after or None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu-config-apply against a stand-in module: a tree and parameters of plain files."""
+"""cgpu-config-apply against a fake module: a tree and parameters of plain files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins that the wrapper's tests share: specs, cards, the engine's CDI, a launcher of their own."""
+"""What the wrapper's tests share: specs, cards, the engine's CDI, a launcher of their own."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def test_what_cannot_be_kept_is_refused(seccomp: object, message: str) -> None:
 
 
 def test_the_listener_is_the_engines() -> None:
-    """The low-level runtime is told the engine's socket and which container it is."""
+    """The low-level runtime gets the engine's socket and the container's id."""
     edited = supervised(None)
     assert (edited["listenerPath"], edited["listenerMetadata"]) == (paths.SECCOMP_SOCKET, "id")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wrapper as a real process against a stand-in engine: a tree of plain files, own paths."""
+"""The wrapper as a real process against a fake engine: a tree of plain files, own paths."""
 
 from __future__ import annotations
 
