@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from cgpu import paths
 from cgpu.client.tree import Tree
-from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.hook import log
 
@@ -49,16 +48,12 @@ def register(state: State, grants: Sequence[Grant], passthrough: Sequence[int], 
 
 def _from_bundle(bundle: str, config: Effective) -> tuple[Sequence[Grant], Sequence[int]]:
     from cgpu.hook.spec import read_spec
-    from cgpu.request.resolve import resolve
+    from cgpu.request.resolve import amounts_in_force, resolve
     from cgpu.request.spec import read
 
     request = read(read_spec(bundle), config)
-    if not request.is_silent():
-        effective.check_started()
     tree = Tree(paths.tree(config.tree))
-    if request.defers(config):
-        config = tree.refresh(config)
-    amounts = request.amounts(config)
+    amounts, config = amounts_in_force(request, tree, config)
     if amounts is None:
         return (), ()
     allocation = resolve(request, amounts, tree.gpus(), config)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from cgpu.config import effective
 from cgpu.errors import CgpuError, show
 from cgpu.request.spec import MIG_REFUSED, VENDOR, VENDOR_NOTHING, SourcedValue, mig_device
 
@@ -10,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cgpu.client.tree import Gpu
+    from cgpu.client.tree import Gpu, Tree
     from cgpu.config.effective import Effective
     from cgpu.request.grants import Grant
     from cgpu.request.spec import Request
@@ -34,6 +35,20 @@ class Allocation:
         self.grants = grants
         self.passthrough = passthrough
         self.uuids = uuids
+
+
+def amounts_in_force(
+    request: Request, tree: Tree, config: Effective
+) -> tuple[tuple[int, ...] | None, Effective]:
+    """Return a request's amounts, None where it gets no slice, and the configuration that says so.
+
+    Raises CgpuError.
+    """
+    if not request.is_silent():
+        effective.check_started()
+    if request.defers(config):
+        config = tree.refresh(config)
+    return request.amounts(config), config
 
 
 def resolve(request: Request, amounts: tuple[int, ...], gpus: Sequence[Gpu], config: Effective) -> Allocation:

@@ -11,7 +11,7 @@ from cgpu import paths
 from cgpu.client.tree import MODULE, Tree, check_id
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
-from cgpu.request.resolve import resolve
+from cgpu.request.resolve import amounts_in_force, resolve
 from cgpu.request.spec import read as read_request
 from cgpu.runtime_config.oci_runtime import lowlevel
 from cgpu.runtime_config.oci_runtime.arguments import Call, read
@@ -67,12 +67,8 @@ def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | 
     """Return the config.json for a call's container, None where nothing is to change. Raises CgpuError."""
     spec = _parse(raw, call)
     request = read_request(spec, config)
-    if not request.is_silent():
-        effective.check_started()
     tree = Tree(paths.tree(config.tree))
-    if request.defers(config):
-        config = tree.refresh(config)
-    amounts = request.amounts(config)
+    amounts, config = amounts_in_force(request, tree, config)
     if amounts is None:
         return None
     if call.command == "restore":
