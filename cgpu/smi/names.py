@@ -10,7 +10,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from cgpu.runtime_config.engines.docker import sockets
+from cgpu.errors import CgpuError
+from cgpu.runtime_config.engines import docker
 from cgpu.smi.model import Gpu
 
 PODMAN = (Path("/usr/bin/podman"), Path("/usr/local/bin/podman"))
@@ -27,17 +28,9 @@ def from_socket(path: Path) -> Names:
     """Ask an engine that speaks Docker's protocol. Returns nothing when it does not answer in time."""
     if not path.is_socket():
         return {}
-    # Dear to import, and not needed where no engine listens.
-    import docker.errors
-    from requests.exceptions import RequestException
-
     try:
-        client = docker.APIClient(base_url=f"unix://{path}", version="auto", timeout=SOCKET_TIMEOUT)
-        try:
-            return by_id(client.containers())
-        finally:
-            client.close()
-    except (docker.errors.DockerException, RequestException, OSError, ValueError):
+        return by_id(docker.rows(path, SOCKET_TIMEOUT, stopped=False))
+    except CgpuError:
         return {}
 
 
@@ -68,7 +61,7 @@ def by_id(rows: object) -> Names:
 def sources() -> list[Source]:
     """Return what can be asked, the cheapest first."""
     return [
-        *(partial(from_socket, path) for path in sockets()),
+        *(partial(from_socket, path) for path in docker.sockets()),
         *(partial(from_podman, program) for program in PODMAN),
     ]
 

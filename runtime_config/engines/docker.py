@@ -323,16 +323,21 @@ def sockets() -> list[Path]:
 
 def ended(socket: Path) -> Ended:
     """Return which containers of an engine that speaks Docker's protocol have ended. Raises CgpuError."""
-    import docker as library
+    if not socket.is_socket():
+        raise CgpuError(f"{socket}: does not answer: there is no such socket")
+    return containers.by_state(rows(socket, int(containers.TIMEOUT_S), stopped=True), "Id", "State")
+
+
+def rows(socket: Path, timeout_s: int, *, stopped: bool) -> object:
+    """Return the list of containers by Docker's protocol. Raises CgpuError."""
+    # Slow to import, and not needed where no engine listens.
     import docker.errors
     from requests.exceptions import RequestException
 
-    if not socket.is_socket():
-        raise CgpuError(f"{socket}: does not answer: there is no such socket")
     try:
-        client = library.APIClient(f"unix://{socket}", version="auto", timeout=int(containers.TIMEOUT_S))
+        client = docker.APIClient(base_url=f"unix://{socket}", version="auto", timeout=timeout_s)
         try:
-            return containers.by_state(client.containers(all=True), "Id", "State")
+            return client.containers(all=stopped)
         finally:
             client.close()
     except (docker.errors.DockerException, RequestException, OSError, ValueError) as error:
