@@ -18,7 +18,7 @@ Give = Callable[[str], int]
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTree:
-    """Return a loaded module that nobody has configured."""
+    """Return a loaded module without a configuration."""
     tree = FakeTree(tmp_path).build(T4, T4)
     for gpu in ("0", "1"):
         (tree.path / gpu / "prio_ratio").write_text("80\n")
@@ -55,7 +55,7 @@ def give(tmp_path: Path) -> Give:
 
 
 def values(tree: FakeTree) -> dict[str, str]:
-    """Return what the tree's nodes and the parameters hold."""
+    """Return the content of the tree's entries and of the parameters."""
     found = {}
     for folder in (tree.path, tree.path / "0", tree.path / "1", tree.base / "parameters"):
         found.update(

@@ -54,7 +54,7 @@ def test_documented() -> None:
 
 
 def test_absent(tmp_path: Path) -> None:
-    """Without a file the defaults hold, unless it was asked for by name."""
+    """Without a file the defaults apply, unless the file was named."""
     assert config.load(tmp_path / "none").to_dict() == DEFAULTS
     with pytest.raises(CgpuError) as caught:
         config.load(tmp_path / "none", required=True)
@@ -252,7 +252,7 @@ def test_effective_not_written(tmp_path: Path) -> None:
 
 
 def test_effective_absent(tmp_path: Path) -> None:
-    """Without an effective file the defaults hold."""
+    """Without an effective file the defaults apply."""
     assert effective.load(str(tmp_path / "none")).to_dict() == DEFAULTS
 
 
@@ -308,7 +308,7 @@ def test_commands_fit_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_not_started_since_boot(tmp_path: Path) -> None:
-    """A configuration that no engine has read yet stops who speaks of GPUs; without one nothing stops."""
+    """A configuration that no engine has read yet refuses containers with GPUs; without one all start."""
     source, read = tmp_path / "config.yaml", tmp_path / "config.json"
     effective.check_started(str(read), str(source))
     source.touch()

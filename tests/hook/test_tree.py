@@ -238,7 +238,7 @@ def test_refresh(tree: FakeTree, tmp_path: Path) -> None:
 
 
 def test_bad_number(tree: FakeTree) -> None:
-    """A node that should hold a number and does not is named."""
+    """An entry that has no number where one is expected is named."""
     (tree.path / "0" / "memtotal").write_text("-1\n")
     with pytest.raises(CgpuError) as caught:
         client(tree).gpus()

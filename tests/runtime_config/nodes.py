@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines for editors: a root folder with settings, and programs that say which version they are."""
+"""Machines for container engines: a root folder with settings, and programs that print their versions."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Machine:
         path.chmod(0o755)
         return path
 
-    def editor(self, name: str, version: str | None = None) -> ContainerEngine:
-        """Return an engine's editor; the engine is there when a version is given."""
+    def engine(self, name: str, version: str | None = None) -> ContainerEngine:
+        """Return an engine of this machine; its program is there when a version is given."""
         made = ENGINES[name]
         if version is not None:
             program = made.program or PROGRAMS[name]
@@ -70,13 +70,13 @@ class Machine:
         """Return the text of a file below the root."""
         return (self.root / path.lstrip("/")).read_bytes().decode()
 
-    def add(self, editor: ContainerEngine, desired: Desired = DESIRED) -> None:
+    def add(self, engine: ContainerEngine, desired: Desired = DESIRED) -> None:
         """Add the runtime to an engine's settings."""
-        files.apply(editor.plan_add(self.root, desired))
+        files.apply(engine.plan_add(self.root, desired))
 
-    def remove(self, editor: ContainerEngine) -> None:
+    def remove(self, engine: ContainerEngine) -> None:
         """Take it out."""
-        files.apply(editor.plan_remove(self.root))
+        files.apply(engine.plan_remove(self.root))
 
     def state(self) -> Mapping[str, bytes]:
         """Return every file below the root but copies of originals."""

@@ -72,7 +72,7 @@ def node(cdi: Description | None = None, **facts: object) -> Node:
 
 @dataclass(frozen=True)
 class Launcher:
-    """A launcher built with paths of its own, and a low-level runtime that only notes how it was called."""
+    """A launcher built with paths of its own, and a low-level runtime that only records how it was called."""
 
     base: Path
 

@@ -31,7 +31,7 @@ def runtime(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("engine", ["docker", "containerd", "crio", "podman", "nvidia"])
 def test_the_command(tmp_path: Path, runtime: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command shows, adds, does nothing the second time, and removes; a file it made goes again."""
+    """The command shows, adds, does nothing the second time, and removes; a file that it made is removed."""
     config = tmp_path / "etc" / "settings"
     common = [engine, "--config", str(config), "--runtime", str(runtime)]
     assert main([*common, "--dry-run"]) == 0
@@ -59,7 +59,7 @@ def test_a_runtime_without_its_second_name(
 
 
 def test_folders_that_are_made(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody else can write into a folder of settings, whatever the umask is."""
+    """Only root can write into a new folder of settings, whatever the umask is."""
     before = os.umask(0)
     try:
         config = tmp_path / "etc/deep/daemon.json"
@@ -116,7 +116,7 @@ def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> N
 
 
 def test_reloading(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """dockerd reads the runtime; and before it goes, settings without it that still name a default."""
+    """dockerd reads the runtime; before a removal it reads settings without it that name another default."""
     config = tmp_path / "daemon.json"
     config.write_text('{"debug": true}')
     systemctl(
@@ -245,7 +245,7 @@ def test_a_folder_that_takes_no_copy(
 
 
 def test_a_later_failure_takes_the_former_edits_back(tmp_path: Path) -> None:
-    """Of several files all are changed or none; one that somebody has changed meanwhile stays."""
+    """Of several files all are changed or none; one that another program has changed meanwhile stays."""
     first, second = tmp_path / "first", tmp_path / "new" / "second"
     first.write_text("1")
     edits = [FileEdit(first, b"1", b"2"), FileEdit(second, b"gone", b"2")]

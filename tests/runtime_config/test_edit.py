@@ -268,7 +268,7 @@ def test_twice_is_like_once(future: object, vendor_can: bool, vendor_runs: bool)
     ],
 )
 def test_another_spelling_of_a_known_field_is_refused(document: JsonObject, name: str) -> None:
-    """runc takes field names in any case: a second spelling could undo what the first one got."""
+    """runc reads field names in any case: a second spelling could undo an edit of the first one."""
     with pytest.raises(CgpuError) as caught:
         check_spelling(document)
     assert f"the field {name} could be taken for" in str(caught.value)

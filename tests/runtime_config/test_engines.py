@@ -41,21 +41,21 @@ def test_a_default_that_somebody_set_is_not_pulled_away() -> None:
 
 @pytest.mark.parametrize("kept", ['["a", "b"]', "[1]", '"nvidia"', "null"])
 def test_a_note_that_somebody_changed_is_not_believed(kept: str) -> None:
-    """What our entry keeps is put back only where it is a default runtime, or none."""
+    """The former default in our entry is restored only where it is the name of a runtime, or none."""
     entry = '{"path": "/x", "default-runtime-before": ' + kept + "}"
     with pytest.raises(CgpuError, match="which one it was before is not known"):
         docker.remove('{"default-runtime": "cgpu", "runtimes": {"cgpu": ' + entry + "}}")
 
 
 def test_a_byte_order_mark_stays() -> None:
-    """dockerd 23.0 takes a mark in front of the file; it stays there."""
+    """dockerd 23.0 reads a byte order mark in front of the file; an edit does not remove it."""
     added = docker.add('\ufeff{"debug": true}', RUNTIME)
     assert added.startswith('\ufeff{"debug": true, ')
     assert docker.remove(added) == '\ufeff{"debug": true}'
 
 
 def test_a_default_that_somebody_changed_stays() -> None:
-    """Another default, set after ours, is left as it is when the runtime goes."""
+    """Another default, set after ours, stays when the runtime is removed."""
     added = docker.add('{"default-runtime": "nvidia"}', RUNTIME, default=True)
     changed = added.replace('"default-runtime": "cgpu"', '"default-runtime": "crun"')
     assert docker.remove(changed) == '{"default-runtime": "crun"}'

@@ -36,14 +36,14 @@ def cases() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "kind"), cases())
 def test_golden(machine: nodes.Machine, name: str, kind: str) -> None:
     """The edited file is the golden one, a second edit changes nothing, a removal gives the first file."""
-    engine = name.partition("-")[0]
-    editor, main = machine.editor(engine, nodes.OLD), nodes.MAIN[engine]
+    known = name.partition("-")[0]
+    engine, main = machine.engine(known, nodes.OLD), nodes.MAIN[known]
     desired = nodes.DEFAULT if kind == "default" else nodes.DESIRED
     machine.write(main, read(f"{name}.before"))
-    machine.add(editor, desired)
+    machine.add(engine, desired)
     assert machine.read(main) == read(f"{name}.{kind}")
-    assert editor.plan_add(machine.root, desired) == []
-    machine.remove(editor)
+    assert engine.plan_add(machine.root, desired) == []
+    machine.remove(engine)
     assert machine.read(main) == read(f"{name}.before")
 
 
@@ -64,11 +64,11 @@ def test_drop_ins(
     """The drop-in is the golden one, the main file stays, and nothing is left when ours is taken out."""
     machine.write(main, read(f"{name}.before"))
     was = machine.state()
-    editor = machine.editor(name.partition("-")[0], version)
-    machine.add(editor, nodes.DEFAULT if kind.endswith("default") else nodes.DESIRED)
+    engine = machine.engine(name.partition("-")[0], version)
+    machine.add(engine, nodes.DEFAULT if kind.endswith("default") else nodes.DESIRED)
     assert machine.read(drop_in) == read(f"{name}.{kind}")
     assert {path: content for path, content in machine.state().items() if path != drop_in} == was
-    machine.remove(editor)
+    machine.remove(engine)
     assert machine.state() == was
 
 

@@ -151,7 +151,7 @@ def test_the_launcher_never_passes_a_request(
     rules: list[dict[str, object]],
     plain: bool,
 ) -> None:
-    """Whatever Python would slice, or refuse, goes through Python."""
+    """Each bundle that Python would edit or refuse goes through Python."""
     linux = {"devices": nodes, "resources": {"devices": rules}}
     document = spec(*variables, annotations=notes, linux=linux)
     config = Effective(default_memsize=1 << 30)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any valid settings: ours comes in, all else keeps its meaning; ours goes, every character is as before."""
+"""Any valid settings: adding our runtime changes no other value; removing it restores every character."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_docker_in_steps(text: str, first: bool, second: bool) -> None:
 
 @given(daemon_json(), st.booleans())
 def test_docker_lets_go(text: str, default: bool) -> None:
-    """What dockerd reloads before the runtime goes names runtimes and a default, neither of them ours."""
+    """The settings that dockerd reloads before a removal name runtimes and a default, without ours."""
     released = docker.release(docker.add(text, PATH, default=default))
     seen = json.loads(released)
     assert "cgpu" not in seen["runtimes"]
@@ -128,7 +128,7 @@ def test_nvidia(text: str) -> None:
 
 @given(containerd_toml(), st.sampled_from(["\n", "# more\n", "[mine]\na = 1\n"]))
 def test_lines_that_others_append_stay(text: str, more: str) -> None:
-    """What somebody adds after ours is still there, on its own line, when ours goes."""
+    """Lines that another program adds after ours stay, on their own lines, when ours are removed."""
     added = containerd.add(text, PATH)
     removed = containerd.remove(added + more)
     assert removed in (text + more, text + "\n" + more)
@@ -152,7 +152,7 @@ def says_the_same(before: str, after: str, ours: tuple[str, ...]) -> bool:
 
 
 def within(old: object, new: object, ours: tuple[str, ...]) -> bool:
-    """Return whether one value holds all of another, and besides only some keys and tables around them."""
+    """Return whether one value has all of another, and besides only some keys and tables around them."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return same(old, new)
     for key, value in new.items():

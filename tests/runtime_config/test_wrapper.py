@@ -43,7 +43,7 @@ def test_a_sliced_container(wrapper: Wrapper) -> None:
     ],
 )
 def test_a_container_that_is_not_sliced(wrapper: Wrapper, document: object) -> None:
-    """A container that asks for nothing keeps its very config.json, down to the inode."""
+    """A container without a request has the same config.json afterwards, down to the inode."""
     raw = wrapper.bundle(document)
     before = wrapper.config.stat()
     assert wrapper.create().status == 0

@@ -41,7 +41,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Wrapper:
-    """A node with an engine of plain files and a low-level runtime that only notes its arguments."""
+    """A node with an engine of plain files and a low-level runtime that only records its arguments."""
 
     base: Path
     module: bool = False
