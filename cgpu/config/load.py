@@ -66,7 +66,7 @@ def schema() -> dict[str, Any]:
 def load(path: str | Path = paths.CONFIG, *, required: bool = False) -> Effective:
     """Read and check a configuration file; the defaults when it is absent and not required.
 
-    Raises CgpuError with one line that names the key, its value and what is accepted.
+    Raises CgpuError with one line that names the key, its value and what is expected.
     """
     try:
         raw = read_bounded(str(Path(path).resolve()), MAX_BYTES)

@@ -54,7 +54,7 @@ def amounts_in_force(
 def resolve(request: Request, amounts: tuple[int, ...], gpus: Sequence[Gpu], config: Effective) -> Allocation:
     """Work out the slices of a container on the node's GPUs. amounts: those of the request.
 
-    Raises CgpuError with one line that names the variable or annotation, its value and what is accepted.
+    Raises CgpuError with one line that names the variable or annotation, its value and what is expected.
     """
     if not gpus:
         raise CgpuError("a slice is asked for, but the engine knows no GPU: see cgpu-smi")

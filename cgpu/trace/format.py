@@ -100,7 +100,7 @@ def _shapes(kind: str) -> Shapes:
 
 
 def load(path: Path) -> Trace:
-    """Read a file. Raises CgpuError with one line that names file, line, value and what is accepted."""
+    """Read a file. Raises CgpuError with one line that names file, line, value and what is expected."""
     try:
         with path.open("rb") as stream:
             return parse(_lines(stream, str(path)), str(path))

@@ -146,7 +146,7 @@ def test_values(tmp_path: Path) -> None:
     ],
 )
 def test_refused(text: str, line: str, tmp_path: Path) -> None:
-    """A file that is wrong is refused with one line: key, value, what is accepted."""
+    """A file that is wrong is refused with one line: key, value, what is expected."""
     assert line_for(text, tmp_path) == line
 
 

@@ -274,7 +274,7 @@ def test_check(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_explain(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every key is explained by its schema: meaning, what is accepted, default, and the command."""
+    """Every key is explained by its schema: meaning, what is expected, default, and the command."""
     assert main(["explain"]) == 0
     said = capsys.readouterr().out
     for key, rule in KEYS.items():

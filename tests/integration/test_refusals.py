@@ -62,7 +62,7 @@ def message(outcome: Outcome) -> str:
 
 @pytest.mark.parametrize(("change", "line"), THROUGH_DOCKER, ids=[line[:45] for _, line in THROUGH_DOCKER])
 def test_through_docker(start: Start, docker: Docker, change: dict[str, str], line: str) -> None:
-    """docker run shows the variable, its value and what is accepted, and registers nothing."""
+    """docker run shows the variable, its value and what is expected, and registers nothing."""
     engine = start("T4:2")
     outcome = docker.run(["/cgpu-probe", "info"], {**SIX, "NVIDIA_VISIBLE_DEVICES": "all", **change})
     assert line in outcome.text

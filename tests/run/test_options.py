@@ -39,7 +39,7 @@ def test_nothing_but_a_command() -> None:
     ],
 )
 def test_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong usage is 125 and one line with what is accepted: as of the command, no status is the own."""
+    """Wrong usage is 125 and one line with what is expected: as of the command, no status is the own."""
     assert main(words) == 125
     printed = capsys.readouterr()
     assert printed.out == ""

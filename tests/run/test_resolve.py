@@ -73,7 +73,7 @@ def test_default_memsize() -> None:
     ],
 )
 def test_refused(asked: Options, message: str) -> None:
-    """A value that is malformed, or that the node does not give, is named with what is accepted."""
+    """A value that is malformed, or that the node does not give, is named with what is expected."""
     with pytest.raises(CgpuError) as caught:
         resolve(asked, THREE, Effective(max_mem_container_mib=8192 if asked.mem == "9G" else None))
     assert str(caught.value).startswith(message)
