@@ -11,5 +11,5 @@ from cgpu.runtime_config.engines.hooks import Hooks
 from cgpu.runtime_config.engines.nvidia import Nvidia
 from cgpu.runtime_config.engines.podman import Podman
 
-_ALL: tuple[ContainerEngine, ...] = (Docker(), Containerd(), Crio(), Podman(), Nvidia(), Hooks())
-ENGINES: dict[str, ContainerEngine] = {engine.name: engine for engine in _ALL}
+ALL: tuple[ContainerEngine, ...] = (Docker(), Containerd(), Crio(), Podman(), Nvidia(), Hooks())
+ENGINES: dict[str, ContainerEngine] = {engine.name: engine for engine in ALL}
