@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ INDENT = " " * 4
 WAS_EMPTY = " "
 # Podman speaks Docker's protocol on its socket.
 SOCKETS = (Path("/run/docker.sock"), Path("/run/podman/podman.sock"))
+AT_ONCE_S = 1  # for an answer at once
 #: what may give dockerd options, below the root
 STARTED_BY = (
     "etc/default/docker",
@@ -305,6 +306,10 @@ class Docker(ContainerEngine):
         answer = run(("docker", "info", "--format", "{{json .Runtimes}} {{json .DefaultRuntime}}"))
         return f'"{NAME}"' in answer.output if answer.status == 0 else None
 
+    def running(self) -> list[Callable[[], object]]:
+        """Return each socket that speaks Docker's protocol."""
+        return [partial(running, path) for path in sockets()]
+
     def listings(self) -> list[Listing]:
         """Return a list for each socket that speaks Docker's protocol; /run and /var/run are one folder."""
         found: dict[Path, Path] = {}
@@ -326,6 +331,13 @@ def ended(socket: Path) -> Ended:
     if not socket.is_socket():
         raise CgpuError(f"{socket}: does not answer: there is no such socket")
     return containers.by_state(rows(socket, int(containers.TIMEOUT_S), stopped=True), "Id", "State")
+
+
+def running(socket: Path) -> object:
+    """Return the running containers of an engine that speaks Docker's protocol. Raises CgpuError."""
+    if not socket.is_socket():
+        raise CgpuError(f"{socket}: there is no such socket")
+    return rows(socket, AT_ONCE_S, stopped=False)
 
 
 def rows(socket: Path, timeout_s: int, *, stopped: bool) -> object:

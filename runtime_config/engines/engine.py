@@ -148,6 +148,13 @@ class ContainerEngine(ABC):
         """
         return None
 
+    def running(self) -> list[Callable[[], object]]:
+        """Return ways to ask for rows with Id and Names of running containers, the cheapest first.
+
+        Each raises CgpuError when it gets no answer at once.
+        """
+        return []
+
     def listings(self) -> list[Listing]:
         """Return how this machine's engine is asked for its containers; none where it is not there."""
         return []

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +31,8 @@ DEFAULT = ("engine", "runtime")
 #: reads /etc/containers/containers.conf.d
 DROP_INS = (4, 0)
 COPIES_NO_ANNOTATION = (4, 6)
+PLACES = (Path("/usr/bin/podman"), Path("/usr/local/bin/podman"))
+AT_ONCE_S = 5  # for an answer at once
 
 
 def add(text: str, runtime: str, *, default: bool = False) -> str:
@@ -123,6 +127,10 @@ class Podman(ContainerEngine):
         """Return those that run: podman stops a container by its runtime only. Raises CgpuError."""
         return containers.with_our_runtime(run, self.name, ".OCIRuntime", "--filter=status=running")
 
+    def running(self) -> list[Callable[[], object]]:
+        """Return the program at each place."""
+        return [partial(running, program) for program in PLACES]
+
     def listings(self) -> list[Listing]:
         """Return its list."""
         podman = programs.find("podman", self.search)
@@ -141,3 +149,13 @@ def ended(command: Sequence[str]) -> Ended:
     """Return which of its containers have ended. Raises CgpuError."""
     rows = containers.json_of([*command, "ps", "--all", "--format", "json"])
     return containers.by_state(rows, "Id", "State")
+
+
+def running(program: Path) -> object:
+    """Return the running containers of the user that calls this. Raises CgpuError."""
+    command = [str(program), "ps", "--format", "json"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=AT_ONCE_S, check=True)
+        return json.loads(done.stdout or b"[]")
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise CgpuError(f"{program}: {error}") from error
