@@ -13,7 +13,7 @@ import json
 import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -237,10 +237,6 @@ class Containerd(ContainerEngine):
     def reload(self, root: Path) -> Reload:
         """Return the restart, which shims and their containers outlive; nothing where it does not run."""
         return Reload(("systemctl", "try-restart", "containerd"))
-
-    def with_settings(self, path: str) -> Containerd:
-        """Return containerd with another config.toml; the drop-in is one of the settings in /etc."""
-        return replace(self, path=path, drop_in=None)
 
     def read_settings(self, text: str) -> tuple[object, object]:
         """Return what any version's plugin names as our runtime and as the default. Raises ValueError."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -89,12 +89,7 @@ class Crio(ContainerEngine):
         """
         return Reload(("systemctl", "try-restart", "crio"))
 
-    def with_settings(self, path: str) -> Crio:
-        """Return CRI-O with another drop-in."""
-        return replace(self, path=path)
-
     def read_settings(self, text: str) -> tuple[object, object]:
-        """Return our runtime's path and the default runtime. Raises ValueError."""
         table = toml.child(tomllib.loads(text), *RUNTIME)
         return toml.child(table, "runtimes", NAME, "runtime_path"), toml.child(table, "default_runtime")
 

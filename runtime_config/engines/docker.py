@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -259,7 +259,6 @@ class Docker(ContainerEngine):
         return changes(path, before, after)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
-        """Return the edit that takes the runtime out. Raises CgpuError."""
         path = below(root, self.path)
         before = read_bytes(path, root)
         return [] if before is None else changes(path, before, remove(text_of(path, before)))
@@ -288,17 +287,11 @@ class Docker(ContainerEngine):
         """Return the command by which dockerd reads the file again: SIGHUP; nothing where it does not run."""
         return Reload(("systemctl", "try-reload-or-restart", "docker"))
 
-    def with_settings(self, path: str) -> Docker:
-        """Return docker with another daemon.json."""
-        return replace(self, path=path)
-
     def read_settings(self, text: str) -> tuple[object, object]:
-        """Return our runtime's path and the default runtime. Raises ValueError."""
         settings: object = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
         return child(settings, "runtimes", NAME, "path"), child(settings, DEFAULT)
 
     def consumers(self, root: Path, run: Run) -> list[str]:
-        """Return the containers with our runtime. Raises CgpuError."""
         return containers.with_our_runtime(run, self.name, ".HostConfig.Runtime")
 
     def knows_runtime(self, run: Run) -> bool | None:
@@ -307,7 +300,6 @@ class Docker(ContainerEngine):
         return f'"{NAME}"' in answer.output if answer.status == 0 else None
 
     def running(self) -> list[Callable[[], object]]:
-        """Return each socket that speaks Docker's protocol."""
         return [partial(running, path) for path in sockets()]
 
     def listings(self) -> list[Listing]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, Self
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
@@ -70,6 +70,8 @@ class Listing:
 class ContainerEngine(ABC):
     """One container engine. name: what --runtimes and cgpu-runtime-config call it.
 
+    path: the settings file that is edited, empty where none can be chosen. drop_in: a file of ours beside it.
+
     Edits are planned below a root folder, and nothing is written. A method with a body here is for the few
     engines that have something to say.
     """
@@ -87,7 +89,9 @@ class ContainerEngine(ABC):
     consumers_advice: ClassVar[str] = ""
 
     name: str
+    path: str = ""
     _: KW_ONLY
+    drop_in: str | None = None
     #: the folders of programs
     search: Sequence[str] = programs.SEARCH
 
@@ -118,9 +122,11 @@ class ContainerEngine(ABC):
         """Return how the engine learns of its new settings."""
         return Reload(())
 
-    def with_settings(self, path: str) -> ContainerEngine:
-        """Return the engine with its settings in another file. Raises CgpuError where it has no such file."""
-        raise CgpuError(f"--config {path}: {self.name} has no settings file to choose: leave it out")
+    def with_settings(self, path: str) -> Self:
+        """Return the engine with another settings file and without the drop-in in /etc. Raises CgpuError."""
+        if not self.path:
+            raise CgpuError(f"--config {path}: {self.name} has no settings file to choose: leave it out")
+        return replace(self, path=path, drop_in=None)
 
     def read_settings(self, text: str) -> tuple[object, object]:
         """Return our runtime's path and the default runtime's name in a settings file, None for nothing.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -85,10 +85,6 @@ class Nvidia(ContainerEngine):
         answer = programs.ask(command)
         if answer.status:
             raise CgpuError(f"{path}: nvidia-ctk: {answer.last_line()}; see: {' '.join(command)}")
-
-    def with_settings(self, path: str) -> Nvidia:
-        """Return NVIDIA's runtime with its list in another file."""
-        return replace(self, path=path)
 
     def read_settings(self, text: str) -> tuple[object, object]:
         """Return our runtime's path in the list. Raises ValueError."""

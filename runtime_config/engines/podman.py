@@ -7,7 +7,7 @@ import json
 import subprocess
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -91,7 +91,6 @@ class Podman(ContainerEngine):
         return layers.edits(edited)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
-        """Return the edits that take the runtime out. Raises CgpuError."""
         return layers.edits(self._files(root))
 
     def check(self, root: Path) -> None:
@@ -105,12 +104,7 @@ class Podman(ContainerEngine):
         if answer.status or "containers.conf" in answer.errors:
             raise CgpuError(f"{self.path}: podman: {answer.last_line()}; see: podman --version")
 
-    def with_settings(self, path: str) -> Podman:
-        """Return podman with another containers.conf; the drop-in is one of the settings in /etc."""
-        return replace(self, path=path, drop_in=None)
-
     def read_settings(self, text: str) -> tuple[object, object]:
-        """Return our runtime's path and the default runtime. Raises ValueError."""
         settings = tomllib.loads(text)
         paths = toml.child(settings, *RUNTIMES, NAME)
         return (paths[0] if isinstance(paths, list) and paths else None), toml.child(settings, *DEFAULT)
@@ -120,7 +114,6 @@ class Podman(ContainerEngine):
         return version < COPIES_NO_ANNOTATION
 
     def consumers(self, root: Path, run: Run) -> list[str]:
-        """Return the containers with our runtime. Raises CgpuError."""
         return containers.with_our_runtime(run, self.name, ".OCIRuntime")
 
     def stuck(self, run: Run) -> list[str]:
@@ -128,7 +121,6 @@ class Podman(ContainerEngine):
         return containers.with_our_runtime(run, self.name, ".OCIRuntime", "--filter=status=running")
 
     def running(self) -> list[Callable[[], object]]:
-        """Return the program at each place."""
         return [partial(running, program) for program in PLACES]
 
     def listings(self) -> list[Listing]:
