@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.callers import may_write
-from cgpu.kmod.daemon.listener import bind, peer
+from cgpu.kmod.daemon.listeners.listener import bind, peer
+from cgpu.kmod.daemon.tree.callers import may_write
 
 log = logging.getLogger(__name__)
 

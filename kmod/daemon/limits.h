@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory backend "driver": the driver limits each container's cgroup by itself. Who sets its limits, and asks what it
- * counts, is the process that has loaded us (kmod/daemon/limits.py); here are its last figures, and the way to have it look
- * again.
+ * counts, is the process that has loaded the library (memory_backend/driver_limits.py); here are its last figures, and
+ * the way to have it ask again.
  */
 #ifndef CGPUD_LIMITS_H
 #define CGPUD_LIMITS_H

@@ -19,18 +19,20 @@ from cgpu import __version__, paths
 from cgpu.arguments import Parser
 from cgpu.config.load import load
 from cgpu.errors import CgpuError, one_line
-from cgpu.kmod.daemon import control, descriptors, notify_socket
+from cgpu.kmod.daemon import control
 from cgpu.kmod.daemon.arguments import Arguments, worker_arguments
-from cgpu.kmod.daemon.keeper import LOCK, PROGRAM, Keeper, report
-from cgpu.kmod.daemon.keeper_orders import START, order
-from cgpu.kmod.daemon.lock import HeldError, Lock
 from cgpu.kmod.daemon.manage import status, stop
-from cgpu.kmod.daemon.notify_socket import NotifySocket
 from cgpu.kmod.daemon.places import Places
+from cgpu.kmod.daemon.processes import descriptors
+from cgpu.kmod.daemon.processes.lock import HeldError, Lock
 from cgpu.kmod.daemon.program import own
 from cgpu.kmod.daemon.service import Service
 from cgpu.kmod.daemon.simulate import check_cards
-from cgpu.kmod.daemon.taking import run_successor
+from cgpu.kmod.daemon.store import notify_socket
+from cgpu.kmod.daemon.store.keeper import LOCK, PROGRAM, Keeper, report
+from cgpu.kmod.daemon.store.keeper_orders import START, order
+from cgpu.kmod.daemon.store.notify_socket import NotifySocket
+from cgpu.kmod.daemon.upgrade.successor import run_successor
 
 LOG_BYTES = 1 << 20
 WAIT_S = 10.0  # for a daemon that is starting or ending

@@ -16,26 +16,28 @@ from cgpu import __version__, paths
 from cgpu.check_driver.run import timeout_s
 from cgpu.config.load import write_effective
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import backend, cdi, driver_check, node_settings, process_identity
+from cgpu.kmod.daemon import cdi, driver_check, node_settings
 from cgpu.kmod.daemon import program as programs
 from cgpu.kmod.daemon.arguments import Arguments, settings_of
 from cgpu.kmod.daemon.control import ControlSocket, Handler
 from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
-from cgpu.kmod.daemon.giving import Estate, Giving, State
-from cgpu.kmod.daemon.limited_tree import LimitedTree
-from cgpu.kmod.daemon.limits import DriverLimits
-from cgpu.kmod.daemon.listener import Listeners, ListenerSocket
+from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket
+from cgpu.kmod.daemon.memory_backend import backend
+from cgpu.kmod.daemon.memory_backend.driver_limits import DriverLimits
+from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.report import report
 from cgpu.kmod.daemon.simulate import Simulator
-from cgpu.kmod.daemon.stored import FILES, Stored
+from cgpu.kmod.daemon.store.stored import FILES, Stored
 from cgpu.kmod.daemon.transient import Runs
-from cgpu.kmod.daemon.tree_fs import TreeFs, TreeMount
-from cgpu.kmod.daemon.tree_gate import Gate, GatedFs
+from cgpu.kmod.daemon.tree.handover import Gate, GatedFs
+from cgpu.kmod.daemon.tree.limited_tree import LimitedTree
+from cgpu.kmod.daemon.tree.tree_fs import TreeFs, TreeMount
+from cgpu.kmod.daemon.upgrade.predecessor import Estate, Giving, State
 from cgpu.kmod.daemon.watch import Watch
 
 if TYPE_CHECKING:
     from cgpu.config.effective import Effective
-    from cgpu.kmod.daemon.notify_socket import NotifySocket
+    from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +54,7 @@ class Service:
     def __init__(
         self, arguments: Arguments, notify: NotifySocket, handed: list[tuple[str, int]], lock: int = -1
     ) -> None:
-        """handed: descriptors of the daemon before this one, by name; they are ours now.
-
-        lock: of the one daemon there is; ours to the end.
-        """
+        """handed: descriptors of the daemon before this one, by name. This one owns them, and lock."""
         self._arguments = arguments
         self._runs = Runs(arguments.places.runs) if arguments.transient else None
         self._notify = notify

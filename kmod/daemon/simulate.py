@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu.errors import CgpuError, show
-from cgpu.kmod.daemon import mounts
-from cgpu.kmod.daemon.process_identity import ProcessIdentity, living_start_time
+from cgpu.kmod.daemon.processes.process_identity import ProcessIdentity, living_start_time
+from cgpu.kmod.daemon.tree import mounts
 from cgpu.replace import replace_text
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "cgpu-sim"

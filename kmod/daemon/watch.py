@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
-    from cgpu.kmod.daemon.listener import Listeners
-    from cgpu.kmod.daemon.notify_socket import NotifySocket
+    from cgpu.kmod.daemon.listeners.listener import Listeners
     from cgpu.kmod.daemon.places import Places
+    from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.process_identity import start_time
+from cgpu.kmod.daemon.processes.process_identity import start_time
 from tests.daemon.harness import BUILD, Daemon, serving, short_path
 from tests.daemon.upgrades import steady_load
 from tests.integration.commands import eventually

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cgpu.kmod.daemon import process_identity
+from cgpu.kmod.daemon.processes import process_identity
 from tests.daemon.hangs import next_line
 from tests.integration.commands import eventually
 from tests.integration.engine import ENFORCE

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.process_identity import start_time
+from cgpu.kmod.daemon.processes.process_identity import start_time
 from tests.attacks.build import uvm_client, uvm_probe
 from tests.daemon.harness import BUILD, MIB, PROBE, Daemon, Sliced, serving
 from tests.integration.commands import eventually

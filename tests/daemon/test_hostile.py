@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon import process_identity
-from cgpu.kmod.daemon.unkillable import is_unkillable
+from cgpu.kmod.daemon.processes import process_identity
+from cgpu.kmod.daemon.processes.unkillable import is_unkillable
 from tests.attacks.build import alone
 from tests.daemon.harness import MIB, Daemon, built, long_id
 from tests.integration.commands import eventually

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon import fd_store, mounts
 from cgpu.kmod.daemon.simulate import Simulator
+from cgpu.kmod.daemon.store import fd_store
+from cgpu.kmod.daemon.tree import mounts
 from tests.daemon.harness import MIB, PAGE, ROOT, Daemon
 from tests.integration.commands import eventually
 

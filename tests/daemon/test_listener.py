@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import listener as listener_module
-from cgpu.kmod.daemon import process_state
 from cgpu.kmod.daemon.engine import Container
-from cgpu.kmod.daemon.listener import Listeners, ListenerSocket, store_name
-from cgpu.kmod.daemon.notify_socket import NotifySocket
-from cgpu.kmod.daemon.process_filters import ProcessFilters
+from cgpu.kmod.daemon.listeners import listener as listener_module
+from cgpu.kmod.daemon.listeners import process_state
+from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket, store_name
+from cgpu.kmod.daemon.listeners.process_filters import ProcessFilters
+from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root

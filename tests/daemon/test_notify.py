@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgpu.kmod.daemon import fd_store, notify_socket
-from cgpu.kmod.daemon.fd_store import FdStore, parse_fields
-from cgpu.kmod.daemon.keeper import place_fds, worker_environment
-from cgpu.kmod.daemon.notify_socket import NotifySocket, inherited
+from cgpu.kmod.daemon.store import fd_store, notify_socket
+from cgpu.kmod.daemon.store.fd_store import FdStore, parse_fields
+from cgpu.kmod.daemon.store.keeper import place_fds, worker_environment
+from cgpu.kmod.daemon.store.notify_socket import NotifySocket, inherited
 
 
 @pytest.fixture

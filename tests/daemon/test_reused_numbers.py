@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.lock import HeldError, Lock
+from cgpu.kmod.daemon.processes.lock import HeldError, Lock
 from tests.attacks.build import client
 from tests.daemon.harness import MIB, Daemon, Sliced
 from tests.daemon.test_exports import copied
@@ -34,7 +34,7 @@ ctypes.CDLL(None).syscall(60, 0)
 HANDED_ON = """
 import os, sys
 from pathlib import Path
-from cgpu.kmod.daemon.lock import Lock
+from cgpu.kmod.daemon.processes.lock import Lock
 lock = Lock(Path(sys.argv[1]))
 if os.fork() > 0:
     os._exit(0)

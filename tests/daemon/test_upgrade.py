@@ -16,10 +16,12 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.install import upgrade_daemon
-from cgpu.kmod.daemon import fd_store, mounts, process_identity
-from cgpu.kmod.daemon.notify_socket import NotifySocket
 from cgpu.kmod.daemon.places import Places
+from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.program import Program
+from cgpu.kmod.daemon.store import fd_store
+from cgpu.kmod.daemon.store.notify_socket import NotifySocket
+from cgpu.kmod.daemon.tree import mounts
 from tests.daemon import versions
 from tests.daemon.harness import MIB, ROOT, Daemon, long_id
 from tests.daemon.upgrades import Steady, upgrade

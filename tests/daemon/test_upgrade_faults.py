@@ -49,7 +49,10 @@ def received(channel, out, *rest):
         OLD.append(struct.unpack("iII", peer)[0])
     return "got " + out[0]["say"]
 if "--successor" in sys.argv:
-    from cgpu.kmod.daemon import channel, engine, stored, tree_fs
+    from cgpu.kmod.daemon import engine
+    from cgpu.kmod.daemon.store import stored
+    from cgpu.kmod.daemon.tree import tree_fs
+    from cgpu.kmod.daemon.upgrade import channel
     wrap(channel.Channel, "receive", received)
     wrap(channel.Channel, "send", lambda self, out, message, *rest: "sent " + message["say"])
     wrap(engine.Engine, "take_over", "copied")

@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import mounts
-from cgpu.kmod.daemon.channel import MAX_FDS, Channel, ChannelError
 from cgpu.kmod.daemon.program import Program
+from cgpu.kmod.daemon.tree import mounts
+from cgpu.kmod.daemon.upgrade.channel import MAX_FDS, Channel, ChannelError
 from tests.daemon import versions
 from tests.daemon.harness import MIB, ROOT, Daemon
 from tests.daemon.test_upgrade_faults import await_one, pids_of
@@ -78,7 +78,7 @@ WRONG = {
 SLEEPS = """
 import time
 if "--successor" in sys.argv:
-    from cgpu.kmod.daemon import {module} as where
+    import cgpu.kmod.daemon.{module} as where
     inner = where.{name}
     def slowly(*rest, **more):
         open({mark!r}, "w").close()
@@ -177,7 +177,7 @@ def asked(daemon: Daemon, program: Program) -> int:
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("engine.Engine", "take_over"), ("tree_fs.TreeMount", "appear")],
+    [("engine.Engine", "take_over"), ("tree.tree_fs.TreeMount", "appear")],
     ids=["before", "after"],
 )
 def test_told_to_end_in_the_middle(make_daemon: MakeDaemon, base: Path, module: str, name: str) -> None:
@@ -185,7 +185,7 @@ def test_told_to_end_in_the_middle(make_daemon: MakeDaemon, base: Path, module: 
     daemon = make_daemon()
     sliced = daemon.slice(1, f"gpu=0:{1024 * MIB}", "alloc=512M", "hold")
     sliced.line("alloc")
-    file, _, cls = module.partition(".")
+    file, _, cls = module.rpartition(".")
     mark = base / "mark"
     text = SLEEPS.format(module=file, name=f"{cls}.{name}", mark=str(mark), seconds=0.5)
     slow = versions.script(base / "slow", ROOT, text)
@@ -207,7 +207,7 @@ def test_a_change_of_the_configuration_is_not_lost(make_daemon: MakeDaemon, base
     """What changes after the successor has read the configuration is in force when it serves."""
     daemon = make_daemon("T4", "default_memsize: 1048576\n")
     mark = base / "mark"
-    text = SLEEPS.format(module="tree_fs", name="TreeMount.start", mark=str(mark), seconds=1.0)
+    text = SLEEPS.format(module="tree.tree_fs", name="TreeMount.start", mark=str(mark), seconds=1.0)
     slow = versions.script(base / "slow", ROOT, text)
     asker = asked(daemon, slow)
     before = daemon.pid()

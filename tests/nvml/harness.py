@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.process_identity import start_time
+from cgpu.kmod.daemon.processes.process_identity import start_time
 from cgpu.kmod.daemon.simulate import Simulator
 from tests.daemon.harness import BUILD, ROOT, Daemon, Sliced
 from tests.integration.commands import eventually

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cgpu.kmod.daemon.process_identity import ProcessIdentity
+    from cgpu.kmod.daemon.processes.process_identity import ProcessIdentity
 
 UNKILLABLE_S = 2.0  # a process that was killed has so long to end
 

@@ -21,14 +21,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import fd_store, mounts, process_identity, program
-from cgpu.kmod.daemon.keeper_orders import END, START, STOP
-from cgpu.kmod.daemon.notify_socket import FIRST_FD
-from cgpu.kmod.daemon.unkillable import UNKILLABLE_S, is_unkillable
+from cgpu.kmod.daemon import program
+from cgpu.kmod.daemon.processes import process_identity
+from cgpu.kmod.daemon.processes.unkillable import UNKILLABLE_S, is_unkillable
+from cgpu.kmod.daemon.store import fd_store
+from cgpu.kmod.daemon.store.keeper_orders import END, START, STOP
+from cgpu.kmod.daemon.store.notify_socket import FIRST_FD
+from cgpu.kmod.daemon.tree import mounts
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.places import Places
-    from cgpu.kmod.daemon.process_identity import ProcessIdentity
+    from cgpu.kmod.daemon.processes.process_identity import ProcessIdentity
 
 log = logging.getLogger(__name__)
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import mfusepy
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import mounts
-from cgpu.kmod.daemon.callers import may_write
+from cgpu.kmod.daemon.tree import mounts
+from cgpu.kmod.daemon.tree.callers import may_write
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
     from cgpu.kmod.daemon.library import Node
-    from cgpu.kmod.daemon.limited_tree import LimitedTree
+    from cgpu.kmod.daemon.tree.limited_tree import LimitedTree
 
 READY_S = 10.0
 ROOT_MODE = 0o700  # nothing below is reachable for anyone but root

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.nvml import Nvml, library_at
+from cgpu.kmod.daemon.memory_backend.nvml import Nvml, library_at
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ import os
 from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import process_identity
-from cgpu.kmod.daemon.unkillable import is_unkillable
+from cgpu.kmod.daemon.processes import process_identity
+from cgpu.kmod.daemon.processes.unkillable import is_unkillable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cgpu.kmod.daemon.process_identity import ProcessIdentity
+    from cgpu.kmod.daemon.processes.process_identity import ProcessIdentity
 
 
 class HeldError(CgpuError):

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import mfusepy
 
-from cgpu.kmod.daemon.callers import may_write
-from cgpu.kmod.daemon.tree_fs import Caller, calling_pid
+from cgpu.kmod.daemon.tree.callers import may_write
+from cgpu.kmod.daemon.tree.tree_fs import Caller, calling_pid
 
 if TYPE_CHECKING:
-    from cgpu.kmod.daemon.tree_fs import TreeFs
+    from cgpu.kmod.daemon.tree.tree_fs import TreeFs
 
 WAIT_S = 30.0
 FIRST_HANDLE = 1 << 32  # TreeFs counts from 1

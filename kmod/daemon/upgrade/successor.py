@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError, one_line
-from cgpu.kmod.daemon import descriptors, driver_check, node_settings, process_identity
+from cgpu.kmod.daemon import driver_check, node_settings
 from cgpu.kmod.daemon.arguments import settings_of
-from cgpu.kmod.daemon.channel import PROTOCOL, Channel, ChannelError
 from cgpu.kmod.daemon.engine import Engine, StaleStateError
-from cgpu.kmod.daemon.lock import sign, signer
+from cgpu.kmod.daemon.processes import descriptors, process_identity
+from cgpu.kmod.daemon.processes.lock import sign, signer
 from cgpu.kmod.daemon.service import Service
-from cgpu.kmod.daemon.stored import FILES, STATES, Stored
-from cgpu.kmod.daemon.urgency import urgent
+from cgpu.kmod.daemon.store.stored import FILES, STATES, Stored
+from cgpu.kmod.daemon.upgrade.channel import PROTOCOL, Channel, ChannelError
+from cgpu.kmod.daemon.upgrade.real_time import urgent
 from cgpu.replace import replace_text
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.arguments import Arguments
-    from cgpu.kmod.daemon.notify_socket import NotifySocket
+    from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 
 log = logging.getLogger(__name__)
 

@@ -16,14 +16,14 @@ import time
 from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import process_state
-from cgpu.kmod.daemon.process_filters import ProcessFilters
+from cgpu.kmod.daemon.listeners import process_state
+from cgpu.kmod.daemon.listeners.process_filters import ProcessFilters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cgpu.kmod.daemon.engine import Engine
-    from cgpu.kmod.daemon.notify_socket import NotifySocket
+    from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 
 log = logging.getLogger(__name__)
 

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.backend import CGROUPS
-from cgpu.kmod.daemon.nvml import NvmlError
+from cgpu.kmod.daemon.memory_backend.backend import CGROUPS
+from cgpu.kmod.daemon.memory_backend.nvml import NvmlError
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Container, Engine
-    from cgpu.kmod.daemon.nvml import Nvml
+    from cgpu.kmod.daemon.memory_backend.nvml import Nvml
 
 log = logging.getLogger(__name__)
 

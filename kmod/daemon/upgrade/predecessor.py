@@ -23,22 +23,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from cgpu import __version__
 from cgpu.errors import CgpuError, one_line
-from cgpu.kmod.daemon import mounts
 from cgpu.kmod.daemon.arguments import Arguments, worker_arguments
-from cgpu.kmod.daemon.channel import MAX_FDS, PROTOCOL, Channel, ChannelError
-from cgpu.kmod.daemon.keeper import PROGRAM
-from cgpu.kmod.daemon.notify_socket import is_heard
-from cgpu.kmod.daemon.tree_gate import ElsewhereFs
-from cgpu.kmod.daemon.urgency import urgent
+from cgpu.kmod.daemon.store.keeper import PROGRAM
+from cgpu.kmod.daemon.store.notify_socket import is_heard
+from cgpu.kmod.daemon.tree import mounts
+from cgpu.kmod.daemon.tree.handover import ElsewhereFs
+from cgpu.kmod.daemon.upgrade.channel import MAX_FDS, PROTOCOL, Channel, ChannelError
+from cgpu.kmod.daemon.upgrade.real_time import urgent
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
-    from cgpu.kmod.daemon.limits import DriverLimits
-    from cgpu.kmod.daemon.listener import Listeners
-    from cgpu.kmod.daemon.notify_socket import NotifySocket
+    from cgpu.kmod.daemon.listeners.listener import Listeners
+    from cgpu.kmod.daemon.memory_backend.driver_limits import DriverLimits
     from cgpu.kmod.daemon.program import Program
-    from cgpu.kmod.daemon.tree_fs import TreeFs
-    from cgpu.kmod.daemon.tree_gate import Gate
+    from cgpu.kmod.daemon.store.notify_socket import NotifySocket
+    from cgpu.kmod.daemon.tree.handover import Gate
+    from cgpu.kmod.daemon.tree.tree_fs import TreeFs
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from cgpu.kmod.daemon.engine import can_take_up, give_up
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
-    from cgpu.kmod.daemon.notify_socket import NotifySocket
+    from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 
 STATES = ("state", "state-b")  # a second one only while one follows another
 FILES = "files"

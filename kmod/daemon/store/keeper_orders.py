@@ -7,7 +7,7 @@ import os
 import select
 from typing import TYPE_CHECKING
 
-from cgpu.kmod.daemon.notify_socket import NotifySocket
+from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 
 if TYPE_CHECKING:
     from pathlib import Path

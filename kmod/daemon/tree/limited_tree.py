@@ -8,12 +8,12 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from cgpu.kmod.daemon.limits import LimitError
+from cgpu.kmod.daemon.memory_backend.driver_limits import LimitError
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Container, Engine
     from cgpu.kmod.daemon.library import Node
-    from cgpu.kmod.daemon.limits import DriverLimits
+    from cgpu.kmod.daemon.memory_backend.driver_limits import DriverLimits
 
 log = logging.getLogger(__name__)
 
