@@ -5,8 +5,8 @@
  */
 #include <fcntl.h>
 
-#include "../../kmod/daemon/process.h" /* the core has another of this name */
-#include "answers.h"
+#include "processes.h"
+#include "reply_cache.h"
 #include "child.h"
 #include "task.h"
 

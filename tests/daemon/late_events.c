@@ -9,7 +9,7 @@
 #include "child.h"
 #include "cgroup.h"
 #include "engine.h"
-#include "lever.h"
+#include "reaper.h"
 #include "reclaim.h"
 
 static sem_t waits, may_look;

@@ -2,7 +2,7 @@
 /* Where cgpud remembers how clients were reached: a part of it without a core or a driver. */
 #include "bench.h"
 #include "engine.h"
-#include "slicing.h"
+#include "timeslice.h"
 
 #define LEFT_MANY 200u
 #define OTHERS 2000u

@@ -28,7 +28,7 @@ LIMIT = 1024 * MIB
 SLICE = f"gpu=0:{LIMIT}"
 CARD = 15109 * MIB
 FIRST = 100  # the number of the probe's first exported file
-SHARE = 256  # files of one container, kmod/daemon/files.h
+SHARE = 256  # files of one container, kmod/daemon/memory/files.h
 NO_MEMORY, NO_PERMISSION, NO_RECORDS, INVALID = "expect=0x51", "expect=0x1b", "expect=0x1a", "expect=0x3b"
 NOT_SUPPORTED = "expect=0x56"
 PIDFD_GETFD = 438

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cgpu.kmod.daemon.program import Program
 from tests.daemon.harness import BUILD, ROOT
+from tests.daemon.linked import library_objects
 
 LEFT_OUT = shutil.ignore_patterns("build", "__pycache__", "*.c", "*.h", "*.cov", "module", "fuzz")
 # Of the core's files only these know the number of the state's layout.
@@ -53,7 +54,7 @@ def script(path: Path, package: Path, before: str = "") -> Program:
 def library(path: Path, flags: str, directory: Path) -> None:
     """Link the engine with another layout of the state."""
     core = ROOT / "kmod" / "core"
-    objects = [str(one) for one in sorted((BUILD / "pic").glob("*/*.o")) if one.stem not in LAYOUT_FILES]
+    objects = [str(one) for one in library_objects() if one.stem not in LAYOUT_FILES]
     for name in LAYOUT_FILES:
         out = directory / f"{path.parent.parent.parent.parent.name}-{name}.o"
         options = [
