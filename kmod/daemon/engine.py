@@ -233,12 +233,14 @@ class Engine:
         """Let allocations go on, for good; before start. Looks are asked for by the event pipe then."""
         self._lib.cgpud_limits(self._handle)
 
-    def limits_told(self, slot: int, generation: int, look: int, result: int, used: dict[int, int]) -> None:
+    def limits_sampled(
+        self, slot: int, generation: int, look: int, result: int, used: dict[int, int]
+    ) -> None:
         """Give what a look at a container came to: the driver's figures by card, or a negative errno."""
         figures = (ctypes.c_uint64 * MAX_GPUS)()
         for index, figure in used.items():
             figures[index] = figure
-        self._lib.cgpud_limits_told(self._handle, slot, generation, look, result, figures)
+        self._lib.cgpud_limits_sampled(self._handle, slot, generation, look, result, figures)
 
     def instance(self, container: Container, gpu: int) -> Instance | None:
         """Return a container's slice of a card."""

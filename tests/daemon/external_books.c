@@ -69,7 +69,7 @@ static void let_go(struct scene *scene)
 	alive[0] = alive[1] = 0;
 	close(scene->file);
 	scene->file = -1;
-	external_look(scene->d, -1);
+	external_sweep(scene->d, -1);
 	CHECK_EQ(used(scene), 0);
 	CHECK_EQ(atomic_load(&scene->d->external.files), 0);
 }
@@ -204,7 +204,7 @@ static void a_living_process_keeps_what_cannot_be_found(void)
 	is_uvm = 0;
 	take_over(&scene);
 	external_take_up(scene.d);
-	external_look(scene.d, -1);
+	external_sweep(scene.d, -1);
 	CHECK_EQ(used(&scene), SIZE);
 	let_go(&scene);
 	end(&scene);
@@ -222,12 +222,12 @@ static void a_number_in_use_again_keeps_no_file(void)
 	is_uvm = 0;
 	take_over(&scene);
 	external_take_up(scene.d);
-	external_look(scene.d, -1);
+	external_sweep(scene.d, -1);
 	CHECK_EQ(used(&scene), SIZE);
 	CHECK_EQ(external_left(scene.d), 0);
 	started = 6;
 	CHECK_EQ(external_left(scene.d), 1);
-	external_look(scene.d, -1);
+	external_sweep(scene.d, -1);
 	CHECK_EQ(used(&scene), 0);
 	CHECK_EQ(atomic_load(&scene.d->external.files), 0);
 	end(&scene);

@@ -13,7 +13,7 @@
 #define OPENED 8
 
 static struct cgpud daemon_state;
-static struct exchange exchange;
+static struct in_flight call;
 
 int main(void)
 {
@@ -30,12 +30,12 @@ int main(void)
 	CHECK_EQ(task_open(d, &task), 0);
 	child_end(pid);
 
-	exchange.notif.pid = (u32)pid;
-	exchange.notif.data.args[0] = (u64)null;
-	exchange.call.tgid = pid;
-	d->exchanges.busy[0] = 1;
-	answer_keep(d, &exchange);
-	CHECK(!d->exchanges.busy[0]);
+	call.notif.pid = (u32)pid;
+	call.notif.data.args[0] = (u64)null;
+	call.call.tgid = pid;
+	d->in_flight.busy[0] = 1;
+	reply_keep(d, &call);
+	CHECK(!d->in_flight.busy[0]);
 
 	for (i = 0; i < OPENED; i++)
 		opened[i] = fcntl(null, F_DUPFD_CLOEXEC, 0);

@@ -18,7 +18,7 @@ int __real_epoll_wait(int epoll, struct epoll_event *events, int most, int timeo
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
 int __wrap_cgroup_holds(const char *name, s32 pid);
 int __wrap_cgroup_populated(const char *name);
-u32 __wrap_lever_reconcile(struct cgpud *d, s64 slot);
+u32 __wrap_reaper_reconcile(struct cgpud *d, s64 slot);
 
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
@@ -41,7 +41,7 @@ int __wrap_cgroup_populated(const char *name)
 	return -EINVAL;
 }
 
-u32 __wrap_lever_reconcile(struct cgpud *d, s64 slot)
+u32 __wrap_reaper_reconcile(struct cgpud *d, s64 slot)
 {
 	(void)d;
 	(void)slot;
@@ -78,34 +78,34 @@ int main(void)
 
 	CHECK(d);
 	d->core = bench->core;
-	CHECK_EQ(lever_open(&d->lever), 0);
-	d->lever.tick = ~0ull;
-	CHECK_EQ(lever_start(d), 0);
+	CHECK_EQ(reaper_open(&d->reaper), 0);
+	d->reaper.tick = ~0ull;
+	CHECK_EQ(reaper_start(d), 0);
 	sem_wait(&waits);
 
 	create(bench, "a", first);
-	lever_kick(d);
+	reaper_kick(d);
 	look();
 	CHECK(registered(bench, &info));
 	slot = info.slot;
-	CHECK(d->lever.init[slot].pidfd >= 0);
+	CHECK(d->reaper.init[slot].pidfd >= 0);
 
-	lever_kick(d);
+	reaper_kick(d);
 	child_end(first);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	create(bench, "b", second);
 	look();
 	CHECK(registered(bench, &info));
 	CHECK_EQ(info.slot, slot);
-	CHECK(d->lever.init[slot].pidfd >= 0);
+	CHECK(d->reaper.init[slot].pidfd >= 0);
 
 	child_end(second);
 	look();
 	CHECK(!registered(bench, &info));
 	atomic_store(&d->stopping, 1);
 	sem_post(&may_look);
-	lever_stop(d);
-	lever_close(&d->lever);
+	reaper_stop(d);
+	reaper_close(&d->reaper);
 	bench_free(bench);
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include "listener.h"
 
 #define SHARE 2
-#define CROWD 16
+#define LIMITED_FROM 16
 #define WAITING 3
 
 static struct listeners listeners;
@@ -52,7 +52,7 @@ static void open_all(void)
 {
 	CHECK(listeners_open(&listeners, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) == 0);
 	listeners.share = SHARE;
-	listeners.crowd = CROWD;
+	listeners.limited_from = LIMITED_FROM;
 }
 
 /* All but the last of those that wait are interrupted before anybody comes. */
@@ -127,7 +127,7 @@ static void nobody_has_more_than_a_share(void)
 }
 
 /* With many containers, each gets its part of half of the table, whatever the others do. */
-static void crowded_out_is_nobody(void)
+static void none_has_a_second_one_then(void)
 {
 	struct fair fair = { .containers = CGPU_MAX_CONTAINERS };
 	u32 share = LISTENERS_NEW / 2 / CGPU_MAX_CONTAINERS, n, slot;
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
 		TEST(interrupted_calls_hold_nobody_up),
 		TEST(a_late_worker_leaves_the_next_alone),
 		TEST(nobody_has_more_than_a_share),
-		TEST(crowded_out_is_nobody),
+		TEST(none_has_a_second_one_then),
 		{ NULL, NULL },
 	};
 

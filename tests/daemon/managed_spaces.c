@@ -100,12 +100,12 @@ static void stop(s32 child)
 
 static int take(struct scene *scene, const struct caller *caller, s32 tgid)
 {
-	struct space wanted = { .tgid = tgid, .slot = caller->slot, .generation = caller->generation };
+	struct address_space wanted = { .tgid = tgid, .slot = caller->slot, .generation = caller->generation };
 	struct notice notice = { .listener = -1 };
-	int at = spaces_take(&scene->d->managed.spaces, &wanted, &notice);
+	int at = address_spaces_take(&scene->d->managed.spaces, &wanted, &notice);
 
 	if (at >= 0)
-		spaces_put(&scene->d->managed.spaces, (u32)at);
+		address_spaces_put(&scene->d->managed.spaces, (u32)at);
 	return at;
 }
 
@@ -129,32 +129,32 @@ static u64 used(const struct scene *scene, const struct caller *caller)
 static void one_number_in_two_containers_is_two_spaces(void)
 {
 	struct scene scene = two_containers();
-	struct spaces *spaces = &scene.d->managed.spaces;
-	struct space of = { .tgid = sleeping(), .slot = scene.a.slot, .generation = scene.a.generation };
+	struct address_spaces *spaces = &scene.d->managed.spaces;
+	struct address_space of = { .tgid = sleeping(), .slot = scene.a.slot, .generation = scene.a.generation };
 	int a = take(&scene, &scene.a, of.tgid), b = take(&scene, &scene.b, of.tgid);
 
 	CHECK(a >= 0 && b >= 0 && a != b);
 	CHECK_EQ(take(&scene, &scene.a, of.tgid), a);
-	CHECK_EQ(spaces_get(spaces, &of, 0), a);
-	CHECK_EQ(spaces_get(spaces, &of, (u32)a + 1), SPACES_MAX);
+	CHECK_EQ(address_spaces_get(spaces, &of, 0), a);
+	CHECK_EQ(address_spaces_get(spaces, &of, (u32)a + 1), ADDRESS_SPACES_MAX);
 	of.generation++;
-	CHECK_EQ(spaces_get(spaces, &of, 0), SPACES_MAX);
+	CHECK_EQ(address_spaces_get(spaces, &of, 0), ADDRESS_SPACES_MAX);
 	stop(of.tgid);
 	end(&scene);
 }
 
 /* A look is under way: it must not find its files closed, and their numbers in use for others. */
-static void files_are_not_exchanged_under_a_look(void)
+static void files_are_not_replaced_under_a_recount(void)
 {
 	struct scene scene = two_containers();
-	struct spaces *spaces = &scene.d->managed.spaces;
-	struct space of = { .tgid = sleeping(), .slot = scene.a.slot, .generation = scene.a.generation };
+	struct address_spaces *spaces = &scene.d->managed.spaces;
+	struct address_space of = { .tgid = sleeping(), .slot = scene.a.slot, .generation = scene.a.generation };
 	int at = take(&scene, &scene.a, of.tgid), maps = spaces->at[at].maps;
 
-	CHECK_EQ(spaces_get(spaces, &of, 0), at);
+	CHECK_EQ(address_spaces_get(spaces, &of, 0), at);
 	CHECK_EQ(take(&scene, &scene.a, of.tgid), -EAGAIN);
 	CHECK_EQ(spaces->at[at].maps, maps);
-	spaces_put(spaces, (u32)at);
+	address_spaces_put(spaces, (u32)at);
 	CHECK_EQ(take(&scene, &scene.a, of.tgid), at);
 	CHECK(spaces->at[at].maps != maps);
 	stop(of.tgid);
@@ -173,7 +173,7 @@ static void a_number_in_use_again_keeps_no_charge(void)
 	managed_drop_ended(scene.d, scene.b.slot);
 	CHECK_EQ(used(&scene, &scene.a), BYTES);
 	/* Another one looks for a place first. */
-	spaces_sweep(&scene.d->managed.spaces);
+	address_spaces_sweep(&scene.d->managed.spaces);
 	managed_drop_ended(scene.d, scene.a.slot);
 	CHECK_EQ(used(&scene, &scene.a), 0);
 	end(&scene);
@@ -328,7 +328,7 @@ int main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(one_number_in_two_containers_is_two_spaces),
-		TEST(files_are_not_exchanged_under_a_look),
+		TEST(files_are_not_replaced_under_a_recount),
 		TEST(a_number_in_use_again_keeps_no_charge),
 		TEST(one_that_has_ended_keeps_what_another_one_uses),
 		TEST(a_removed_container_keeps_what_is_used),

@@ -56,7 +56,7 @@ static struct cgpud *engine(const char *version)
 	return d;
 }
 
-static u64 of(const struct gating_use *use, int count, s32 tgid)
+static u64 of(const struct process_use *use, int count, s32 tgid)
 {
 	int i;
 
@@ -68,15 +68,15 @@ static u64 of(const struct gating_use *use, int count, s32 tgid)
 
 static void time_is_busyness_between_two_samples(void)
 {
-	struct gating gating = { .fd = 0 };
+	struct sched_client sc = { .fd = 0 };
 	struct cgpud *d = engine(VERSION);
-	struct gating_use use[GATING_PROCESSES];
+	struct process_use use[SAMPLED_PROCESSES];
 	enum cgpu_look look;
 	int n;
 
 	/* What was before the first look is nobody's. */
 	say(5, 1000 * MS, 10, 10000);
-	CHECK_EQ(gating_sample(d, &gating, use, &look), 0);
+	CHECK_EQ(sched_client_sample(d, &sc, use, &look), 0);
 	CHECK_EQ(look, CGPU_LOOK_PART);
 	/* Later ones in earlier places, two processes in one sample, nobody, and more than all. */
 	say(7, 1100 * MS, 10, 5000);
@@ -84,66 +84,66 @@ static void time_is_busyness_between_two_samples(void)
 	say(1, 1200 * MS, 20, 2500);
 	say(2, 1300 * MS, NV2080_GPUMON_PID_INVALID, 10000);
 	say(3, 1400 * MS, 30, 4000000000u);
-	n = gating_sample(d, &gating, use, &look);
+	n = sched_client_sample(d, &sc, use, &look);
 	CHECK_EQ(n, 3);
 	CHECK_EQ(look, CGPU_LOOK_WHOLE);
 	CHECK_EQ(of(use, n, 10), 150 * MS);
 	CHECK_EQ(of(use, n, 20), 25 * MS);
 	CHECK_EQ(of(use, n, 30), 100 * MS);
 	/* Nothing new, nothing used. */
-	CHECK_EQ(gating_sample(d, &gating, use, &look), 0);
+	CHECK_EQ(sched_client_sample(d, &sc, use, &look), 0);
 	/* Samples are missing between: it counts for a second at most. */
 	say(4, 9000 * MS, 10, 10000);
-	n = gating_sample(d, &gating, use, &look);
+	n = sched_client_sample(d, &sc, use, &look);
 	CHECK_EQ(of(use, n, 10), 1000 * MS);
-	free(gating.samples);
+	free(sc.samples);
 	free(d);
 }
 
 static void more_samples_than_places_are_bounded(void)
 {
 	const struct nv_abi *abi = cgpu_abi_find(VERSION);
-	struct gating gating = { .fd = 0, .looks = { .since = 1 } };
+	struct sched_client sc = { .fd = 0, .looks = { .since = 1 } };
 	struct cgpud *d = engine(VERSION);
-	struct gating_use use[GATING_PROCESSES];
+	struct process_use use[SAMPLED_PROCESSES];
 	enum cgpu_look look;
 	u32 i,
 		places = (abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.bytes -
 				 abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.samples) /
 		abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.bytes;
 
-	CHECK(places < GATING_PROCESSES);
+	CHECK(places < SAMPLED_PROCESSES);
 	for (i = 0; i < places; i++)
 		say(i, (1000 + places - i) * MS, 100 + i, 10000);
-	CHECK_EQ(gating_sample(d, &gating, use, &look), places);
+	CHECK_EQ(sched_client_sample(d, &sc, use, &look), places);
 	/* There may have been more. */
 	CHECK_EQ(look, CGPU_LOOK_LOST);
 	say(0, (1000 + places + 1) * MS, 100, 10000);
-	CHECK_EQ(gating_sample(d, &gating, use, &look), 1);
+	CHECK_EQ(sched_client_sample(d, &sc, use, &look), 1);
 	CHECK_EQ(look, CGPU_LOOK_WHOLE);
-	free(gating.samples);
+	free(sc.samples);
 	free(d);
 }
 
 static void a_driver_without_them_is_asked_once(void)
 {
-	struct gating gating = { .fd = 0 };
+	struct sched_client sc = { .fd = 0 };
 	struct cgpud *d = engine(VERSION), *old = engine("515.43.04");
-	struct gating_use use[GATING_PROCESSES];
+	struct process_use use[SAMPLED_PROCESSES];
 	enum cgpu_look look;
 
 	card.status = NV_ERR_GENERIC;
-	CHECK(gating_sample(d, &gating, use, &look) < 0);
-	CHECK_EQ(gating.no_samples, 0);
+	CHECK(sched_client_sample(d, &sc, use, &look) < 0);
+	CHECK_EQ(sc.no_samples, 0);
 	card.status = NV_ERR_NOT_SUPPORTED;
-	CHECK(gating_sample(d, &gating, use, &look) < 0);
-	CHECK_EQ(gating.no_samples, 1);
+	CHECK(sched_client_sample(d, &sc, use, &look) < 0);
+	CHECK_EQ(sc.no_samples, 1);
 	card.status = NV_OK;
-	CHECK(gating_sample(d, &gating, use, &look) < 0);
-	gating.no_samples = 0;
-	CHECK(gating_sample(old, &gating, use, &look) < 0);
-	CHECK_EQ(gating.no_samples, 1);
-	free(gating.samples);
+	CHECK(sched_client_sample(d, &sc, use, &look) < 0);
+	sc.no_samples = 0;
+	CHECK(sched_client_sample(old, &sc, use, &look) < 0);
+	CHECK_EQ(sc.no_samples, 1);
+	free(sc.samples);
 	free(old);
 	free(d);
 }

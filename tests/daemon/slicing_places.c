@@ -7,14 +7,14 @@
 #define LEFT_MANY 200u
 #define OTHERS 2000u
 
-static struct slicing *start(u32 seed)
+static struct timeslices *start(u32 seed)
 {
 	struct cgpud *d = calloc(1, sizeof(*d));
 
 	CHECK(d);
-	slicing_init(d);
-	d->slicing.seed = seed;
-	return &d->slicing;
+	timeslice_init(d);
+	d->timeslices.seed = seed;
+	return &d->timeslices;
 }
 
 /* Without an order, and no two the same. */
@@ -27,20 +27,20 @@ static u32 handle(u32 number)
 	return mixed ^ mixed << 5;
 }
 
-static void add(struct slicing *slicing, u32 number, u32 left)
+static void add(struct timeslices *timeslices, u32 number, u32 left)
 {
-	struct slicing_client one = { .client = handle(number), .tgid = (s32)number, .left = left };
+	struct timeslice_client one = { .client = handle(number), .tgid = (s32)number, .left = left };
 
-	slicing_remember(slicing, &one);
+	timeslice_remember(timeslices, &one);
 }
 
-static u32 known(struct slicing *slicing, u32 from, u32 to)
+static u32 known(struct timeslices *timeslices, u32 from, u32 to)
 {
-	struct slicing_client found;
+	struct timeslice_client found;
 	u32 n, count = 0;
 
 	for (n = from; n < to; n++) {
-		if (!slicing_find(slicing, handle(n), &found))
+		if (!timeslice_find(timeslices, handle(n), &found))
 			continue;
 		CHECK_EQ(found.tgid, n);
 		count++;
@@ -53,49 +53,49 @@ static void what_is_left_is_not_pushed_out(void)
 	u32 seed, n;
 
 	for (seed = 0; seed < 50; seed++) {
-		struct slicing *slicing = start(seed * 2654435769u);
+		struct timeslices *timeslices = start(seed * 2654435769u);
 
 		for (n = 0; n < LEFT_MANY; n++)
-			add(slicing, n, 1);
+			add(timeslices, n, 1);
 		for (; n < LEFT_MANY + OTHERS; n++)
-			add(slicing, n, 0);
-		CHECK_EQ(atomic_load(&slicing->left), LEFT_MANY);
-		CHECK_EQ(known(slicing, 0, LEFT_MANY), LEFT_MANY);
+			add(timeslices, n, 0);
+		CHECK_EQ(atomic_load(&timeslices->left), LEFT_MANY);
+		CHECK_EQ(known(timeslices, 0, LEFT_MANY), LEFT_MANY);
 	}
 }
 
 /* Those who have gone stay in their places until these are wanted. */
 static void the_latest_are_known(void)
 {
-	struct slicing *slicing = start(77);
-	u32 n, before = 4 * SLICING_CLIENTS;
+	struct timeslices *timeslices = start(77);
+	u32 n, before = 4 * TIMESLICE_CLIENTS;
 
 	for (n = 0; n < before + OTHERS; n++)
-		add(slicing, n, 0);
-	CHECK(known(slicing, before, before + OTHERS) > OTHERS * 95 / 100);
+		add(timeslices, n, 0);
+	CHECK(known(timeslices, before, before + OTHERS) > OTHERS * 95 / 100);
 }
 
 static void what_is_left_is_counted(void)
 {
-	struct slicing *slicing = start(5);
+	struct timeslices *timeslices = start(5);
 	u32 n;
 
-	add(slicing, 1, 1);
-	add(slicing, 1, 4);
-	add(slicing, 2, 2);
-	CHECK_EQ(atomic_load(&slicing->left), 2);
-	slicing_not_left(slicing, handle(1), 1);
-	CHECK_EQ(atomic_load(&slicing->left), 2);
-	slicing_not_left(slicing, handle(1), 4);
-	slicing_not_left(slicing, handle(3), ~0u);
-	CHECK_EQ(atomic_load(&slicing->left), 1);
+	add(timeslices, 1, 1);
+	add(timeslices, 1, 4);
+	add(timeslices, 2, 2);
+	CHECK_EQ(atomic_load(&timeslices->left), 2);
+	timeslice_not_left(timeslices, handle(1), 1);
+	CHECK_EQ(atomic_load(&timeslices->left), 2);
+	timeslice_not_left(timeslices, handle(1), 4);
+	timeslice_not_left(timeslices, handle(3), ~0u);
+	CHECK_EQ(atomic_load(&timeslices->left), 1);
 	/* More than all of its places hold: one is given up, and its count with it. */
-	for (n = 0; n < 2 * SLICING_CLIENTS; n++)
-		add(slicing, 10 + n, 1);
-	CHECK(atomic_load(&slicing->left) <= SLICING_CLIENTS);
-	for (n = 0; n < 2 * SLICING_CLIENTS + 10; n++)
-		slicing_not_left(slicing, handle(n), ~0u);
-	CHECK_EQ(atomic_load(&slicing->left), 0);
+	for (n = 0; n < 2 * TIMESLICE_CLIENTS; n++)
+		add(timeslices, 10 + n, 1);
+	CHECK(atomic_load(&timeslices->left) <= TIMESLICE_CLIENTS);
+	for (n = 0; n < 2 * TIMESLICE_CLIENTS + 10; n++)
+		timeslice_not_left(timeslices, handle(n), ~0u);
+	CHECK_EQ(atomic_load(&timeslices->left), 0);
 }
 
 int main(int argc, char **argv)

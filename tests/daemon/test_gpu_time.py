@@ -269,4 +269,4 @@ def test_a_driver_that_goes(make_daemon: Callable[..., Daemon]) -> None:
     os.kill(int(json.loads((daemon.run / "sim.json").read_text())["pid"]), signal.SIGKILL)
     eventually(lambda: daemon.status()["engine"]["gates_failed"] > 0, "nothing failed")
     assert turns_in_a_second(daemon) < 10
-    assert "GPU 0: gates cannot be set, they stay as they are: " in daemon.log()
+    assert "GPU 0: channels cannot be enabled or disabled, they stay as they are: " in daemon.log()

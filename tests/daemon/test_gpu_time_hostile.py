@@ -157,9 +157,9 @@ def test_a_card_that_hangs_holds_up_no_start(make_daemon: Callable[..., Daemon])
     other = daemon.slice(7, "gpu=1:1073741824:1", "gpu=1", "hold", "alloc=2M", "group")
     other.line("hold")
     crash(daemon)
-    line = "GPU 0: its gates are not set, the driver has not answered for 3 seconds; not waited for"
+    line = "GPU 0: its channels are not set, the driver has not answered for 3 seconds; not waited for"
     eventually(lambda: line in daemon.log(), "the log does not name the card")
-    assert "GPU 1: its gates" not in daemon.log()
+    assert "GPU 1: its channels" not in daemon.log()
     began = time.monotonic()
     assert other.finish("").count("status=0x0") == 2
     assert time.monotonic() - began < 1.0

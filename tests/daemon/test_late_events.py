@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.daemon.linked import linked, succeeds
 
-WRAPPED = ("epoll_wait", "cgroup_holds", "cgroup_populated", "lever_reconcile")
+WRAPPED = ("epoll_wait", "cgroup_holds", "cgroup_populated", "reaper_reconcile")
 
 
 def test_of_the_container_before(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ class Engine:
         """Return the slice on either card."""
         return Instance(LIMIT, 0)
 
-    def limits_told(self, *figures: object) -> None:
+    def limits_sampled(self, *figures: object) -> None:
         """Take figures."""
 
     def write(self, node: Node, text: bytes) -> None:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Finds a process's control group, and tells which processes a group has. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <fts.h>

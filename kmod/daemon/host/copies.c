@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Takes copies of containers' descriptors, by a small process for each thread that does so. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/prctl.h>

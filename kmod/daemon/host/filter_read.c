@@ -42,7 +42,7 @@ static int is_of_container(s32 pid, const char *cgroup)
 	return strcmp(cgroup, "/") == 0 || cgroup_holds(cgroup, pid);
 }
 
-/* Until it stands. Returns the signal that it is to get when it goes on, or a negative errno. */
+/* Wait until the process stands still. Returns the signal that it is to get when it goes on, or a negative errno. */
 static int await_stop(s32 pid)
 {
 	struct timespec pause = { .tv_nsec = 1000000 };
@@ -108,7 +108,7 @@ static int get_filters(s32 pid, struct filter **filters, u32 *count)
 	return 0;
 }
 
-/* While it stands, so that its number stays its own. A process without its filter is not let go on. */
+/* While the process stands still, so that its number stays its own. One without its filter is not resumed. */
 static int judge(s32 pid, const char *cgroup)
 {
 	struct filter *filters[FILTERS_MAX];

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Drops the capabilities of a thread, and raises one of them for a moment. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/capability.h>

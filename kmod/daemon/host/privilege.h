@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Capabilities of the calling thread. */
 #ifndef CGPUD_PRIVILEGE_H
 #define CGPUD_PRIVILEGE_H
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Opens processes and their memory, and tells whether they have ended, by numbers that are checked. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>

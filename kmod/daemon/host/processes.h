@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes and threads of containers, seen from the host's pid namespace. */
-#ifndef CGPUD_PROCESS_H
-#define CGPUD_PROCESS_H
+#ifndef CGPUD_PROCESSES_H
+#define CGPUD_PROCESSES_H
 
 #include <fcntl.h>
 #include <sys/types.h>
@@ -57,7 +57,7 @@ static inline int process_has_left(s32 tgid, u32 mark)
 int process_same_file(s32 tid, int fd, int ours);
 /* 1 when a process has that open file, by which number; 0 when not, negative errno when nobody can tell. */
 int process_has_file(s32 tgid, int ours, int *number);
-/* Open a file below /proc/TID, also of another user's thread. Negative errno. It is that of the number: whoever has it by
+/* Open a file below /proc/TID, also of another user's thread. Negative errno. It is that of the number: the process that has it by
  * then. */
 int process_open_file(s32 tid, const char *name, int flags);
 /* The memory of a thread's address space: what executes a program, or gets the number later, has another one. */

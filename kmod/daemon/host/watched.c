@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* An epoll as a register of open files: adds, finds and lists them. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/kcmp.h>

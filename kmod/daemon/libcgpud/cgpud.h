@@ -4,7 +4,7 @@
  * and never call back: messages come as lines through a pipe (cgpud_options.event_fd).
  *
  * Lines: "log <level> <text>" (level as in syslog(3)), "gone <serial>" (a listener has no task left), "look <number>
- * <slot> <generation>" (somebody waits for cgpud_limits_told() of this number or a later one).
+ * <slot> <generation>" (somebody waits for cgpud_limits_sampled() of this number or a later one).
  */
 #ifndef CGPUD_H
 #define CGPUD_H
@@ -32,12 +32,12 @@ struct cgpud_status {
 	u32 driver_error; /* errno of the last look at the cards' memory, or 0 */
 	u32 spare;
 	u64 supervised, executed, continued, refused, interrupted, faults, lost_lines;
-	/* GPU time: decisions carried out; channels stopped and let run; attempts at that which found no driver; time slices
-	 * of channel groups that were set; clients whose next call is waited for to set theirs. */
-	u64 turns, gates, gates_failed, time_slices, time_slices_left;
+	/* GPU time: scheduling rounds; channels enabled and disabled; attempts at that which found no driver; timeslices of
+	 * channel groups that were set; clients whose timeslices are set at their next call. */
+	u64 rounds, channels, channels_failed, timeslices, timeslices_left;
 };
 
-/* A GPU's node, for whoever has to hand it to a container. */
+/* A device node of the driver, as containers are given it. */
 struct cgpud_node {
 	char path[256];
 	u32 character_device; /* 1 or 0 */
@@ -58,7 +58,7 @@ int cgpud_files_fd(const struct cgpud *d);
 int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial, u32 kept);
 /*
  * One engine takes over from another, which lives until then and goes on if that fails: the successor opens everything but
- * the books, the other one pauses, the successor copies its state, is given listeners and starts.
+ * the ledger, the other one pauses, the successor copies its state, is given listeners and starts.
  *
  * End the threads as calls end, for so many milliseconds. Returns how many threads have not ended: go on with it, or
  * resume. With 0 nothing changes the state any more.
@@ -68,7 +68,7 @@ u32 cgpud_pause(struct cgpud *d, u32 ms);
 int cgpud_resume(struct cgpud *d);
 /* files_fd as in the options. Only once. -ESTALE: the state cannot be used; then only cgpud_close(). */
 int cgpud_take_over(struct cgpud *d, s32 files_fd, const struct cgpu_settings *settings, char *error, size_t bytes);
-/* What the books come to, over all cards. */
+/* Sums of the ledger, over all cards. */
 struct cgpud_sums {
 	u64 containers;
 	u64 promised, charged; /* bytes; what removed containers hold is charged too */
@@ -90,7 +90,7 @@ void cgpud_allow_managed(struct cgpud *d, u32 allowed);
 void cgpud_limits(struct cgpud *d);
 /* What a look at a container came to: 0 with CGPU_MAX_GPUS figures of the driver in bytes, or a negative errno. look 0:
  * nobody had asked. */
-void cgpud_limits_told(struct cgpud *d, u32 slot, u64 generation, u64 look, s32 result, const u64 *bytes);
+void cgpud_limits_sampled(struct cgpud *d, u32 slot, u64 generation, u64 look, s32 result, const u64 *bytes);
 /* A registration may have changed: look at init processes now. */
 void cgpud_kick(struct cgpud *d);
 void cgpud_status(struct cgpud *d, struct cgpud_status *status);

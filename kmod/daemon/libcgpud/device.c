@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Tells which node of the driver a file is. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

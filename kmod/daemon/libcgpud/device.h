@@ -46,7 +46,7 @@ void devices_find_others(struct devices *devices, const char *root);
 void devices_read_majors(struct devices *devices);
 /* 1 when both are the same file, or the same character device. */
 int identity_same(const struct identity *a, const struct identity *b);
-/* Look at a descriptor (fd, path ""), or at a path (fd AT_FDCWD), without asking whoever serves the file:
+/* Look at a descriptor (fd, path ""), or at a path (fd AT_FDCWD), without asking the file's server:
  * it may be a container's own file system, that never answers. 0 or negative errno. */
 int identity_of(int fd, const char *path, struct identity *identity);
 /* 1 and kind (and gpu) when the file is one of the driver's nodes, else 0. */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The engine's own RM client: GPUs, their memory, what processes have, whether clients and objects are there. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

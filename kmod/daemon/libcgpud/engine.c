@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Opens, starts, stops and closes an engine, and gives its status. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,14 +68,14 @@ static int make_state(struct cgpu_state *state)
 static int open_state(struct cgpud *d, int r, char *error, size_t bytes)
 {
 	if (r == 0) {
-		d->core.state = exchanges_state(&d->exchanges);
-		if (!d->exchanges.recovered)
+		d->core.state = state_file_state(&d->in_flight);
+		if (!d->in_flight.recovered)
 			r = make_state(d->core.state);
 		else
 			files_recover(d);
 	}
 	if (r == 0)
-		r = external_open(d, exchanges_external(&d->exchanges));
+		r = external_open(d, state_file_external(&d->in_flight));
 	if (r < 0)
 		snprintf(error, bytes, "the state of the engine before this one cannot be used: %s", strerror(-r));
 	return r;
@@ -150,9 +151,9 @@ int cgpud_take_over(struct cgpud *d, s32 files_fd, const struct cgpu_settings *s
 
 	snprintf(error, bytes, "cannot take over");
 	open_files(d, files_fd);
-	r = open_state(d, exchanges_take_over(&d->exchanges), error, bytes);
+	r = open_state(d, state_file_take_over(&d->in_flight), error, bytes);
 	/* No call was under way, so workers have none to deal with. */
-	d->exchanges.recovered = 0;
+	d->in_flight.recovered = 0;
 	d->taken_over = 1;
 	return r < 0 ? r : open_books(d, settings, error, bytes);
 }
@@ -188,7 +189,7 @@ static void open_locks(struct cgpud *d)
 /* Beside an engine that works. The table of descriptors grows first, for which the kernel waits for all processors. */
 static int open_beside(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
 {
-	int r = (watched_try(), exchanges_prepare(&d->exchanges, o->state_fd));
+	int r = (watched_try(), state_file_prepare(&d->in_flight, o->state_fd));
 
 	if (r < 0)
 		snprintf(error, bytes, "the state of the engine that runs cannot be taken over: %s", strerror(-r));
@@ -197,11 +198,11 @@ static int open_beside(struct cgpud *d, const struct cgpud_options *o, char *err
 
 static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
 {
-	int r, lever;
+	int r, reaper;
 
 	open_locks(d);
 	sharing_init(d);
-	slicing_init(d);
+	timeslice_init(d);
 	limits_open(&d->limits);
 	events_open(&d->events, o->event_fd);
 	managed_open(d, o->managed_memory);
@@ -220,15 +221,15 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	d->workers = worker_count(o->workers);
 	d->pidfd_thread = process_has_thread_pidfd();
 	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	d->driver.fd = d->exchanges.fd = d->files.epoll = -1;
+	d->driver.fd = d->in_flight.fd = d->files.epoll = -1;
 	check_pagemap(d);
 	devices_init(&d->devices);
 	r = listeners_open(&d->listeners, d->wake_fd);
 	d->listeners.share = WORKERS_SHARE;
-	d->listeners.crowd = WORKERS_MAX / 2;
+	d->listeners.limited_from = WORKERS_MAX / 2;
 	/* Also after a failure: what is not made ready cannot be closed. */
-	lever = lever_open(&d->lever);
-	if (r == 0 && lever < 0)
+	reaper = reaper_open(&d->reaper);
+	if (r == 0 && reaper < 0)
 		r = -ENFILE;
 	if (r == 0)
 		r = supervise_sizes(d);
@@ -240,7 +241,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	if (o->succeeds)
 		return open_beside(d, o, error, bytes);
 	open_files(d, o->files_fd);
-	r = open_state(d, exchanges_open(&d->exchanges, o->state_fd), error, bytes);
+	r = open_state(d, state_file_open(&d->in_flight, o->state_fd), error, bytes);
 	if (r == 0)
 		r = open_driver(d, o, error, bytes);
 	r = r < 0 ? r : open_books(d, &o->settings, error, bytes);
@@ -286,16 +287,16 @@ int cgpud_start(struct cgpud *d, char *error, size_t bytes)
 	external_take_up(d);
 	managed_take_up(d);
 	/* Charges of processes that ended meanwhile would make the first calls seem too much. */
-	lever_reconcile(d, -1);
+	reaper_reconcile(d, -1);
 	/* Before there are any new ones: what the cards need by themselves. Else that is known, and callers wait. */
 	if (!d->taken_over)
-		drift_look(d);
+		unaccounted_sample(d);
 	r = sharing_start(d);
 	if (r == 0)
 		r = workers_start(d, error, bytes);
 	/* Last: what it looks at first takes locks that calls need. */
 	if (r == 0)
-		r = lever_start(d);
+		r = reaper_start(d);
 	if (r < 0)
 		snprintf(error, bytes, "cannot start a thread: %s", strerror(-r));
 	return r;
@@ -320,7 +321,7 @@ void cgpud_allow_managed(struct cgpud *d, u32 allowed)
 
 void cgpud_kick(struct cgpud *d)
 {
-	lever_kick(d);
+	reaper_kick(d);
 }
 
 void cgpud_status(struct cgpud *d, struct cgpud_status *s)
@@ -331,7 +332,7 @@ void cgpud_status(struct cgpud *d, struct cgpud_status *s)
 	s->gpus = d->driver.gpus;
 	s->workers = atomic_load(&d->started);
 	s->driver_error = atomic_load(&d->driver.error);
-	s->kept_answers = atomic_load(&d->exchanges.kept);
+	s->kept_answers = atomic_load(&d->in_flight.kept);
 	s->recovered = atomic_load(&d->counters.recovered);
 	s->supervised = atomic_load(&d->counters.supervised);
 	s->executed = atomic_load(&d->counters.executed);
@@ -340,11 +341,11 @@ void cgpud_status(struct cgpud *d, struct cgpud_status *s)
 	s->interrupted = atomic_load(&d->counters.interrupted);
 	s->faults = atomic_load(&d->counters.faults);
 	s->lost_lines = atomic_load(&d->events.lost);
-	s->turns = atomic_load(&d->sharing.turns);
-	s->gates = atomic_load(&d->sharing.gates);
-	s->gates_failed = atomic_load(&d->sharing.failed);
-	s->time_slices = atomic_load(&d->slicing.set);
-	s->time_slices_left = atomic_load(&d->slicing.left);
+	s->rounds = atomic_load(&d->sharing.rounds);
+	s->channels = atomic_load(&d->sharing.changed);
+	s->channels_failed = atomic_load(&d->sharing.failed);
+	s->timeslices = atomic_load(&d->timeslices.set);
+	s->timeslices_left = atomic_load(&d->timeslices.left);
 	pthread_mutex_lock(&d->listeners.lock);
 	s->listeners = d->listeners.count;
 	pthread_mutex_unlock(&d->listeners.lock);
@@ -378,18 +379,18 @@ int cgpud_close(struct cgpud *d)
 	u32 stuck = workers_stop(d, WORKERS_STOP_ROUNDS);
 
 	stuck += sharing_stop(d, SHARING_STOP_MS);
-	lever_stop(d);
+	reaper_stop(d);
 	/* What they use must stay. They end with the process. */
 	if (stuck)
 		return -EBUSY;
-	lever_close(&d->lever);
+	reaper_close(&d->reaper);
 	external_close(d);
 	sharing_close(d);
 	managed_close(&d->managed);
 	listeners_close(&d->listeners);
 	driver_close(&d->driver);
 	devices_close(&d->devices);
-	exchanges_close(&d->exchanges);
+	state_file_close(&d->in_flight);
 	files_close(&d->files);
 	if (d->wake_fd >= 0)
 		close(d->wake_fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's process-wide structure. Whoever needs a part of it gets a pointer to the whole. */
+/* The engine's process-wide structure; functions get a pointer to the whole of it. */
 #ifndef CGPUD_ENGINE_H
 #define CGPUD_ENGINE_H
 
@@ -29,17 +29,17 @@ struct worker {
 	pthread_t thread;
 	u32 joined; /* it has ended, and is waited for no more */
 	u32 ending; /* engine_must_end() */
-	pthread_mutex_t busy; /* held while it works; the lever thread tidies up behind idle ones */
+	pthread_mutex_t busy; /* held while it works; the reaper closes what idle ones keep open */
 	u64 served, tidied; /* calls until now, and until the last look */
 	struct task_cache cache;
 };
 
 /*
- * Calls of a container that went to the driver, by what they do. An answer that found nobody is believed only
- * while nothing of the other kind came after it: a free undoes what was made, a new object takes a freed
+ * Calls of a container that went to the driver, by what they do. An answer that no thread has taken stands
+ * only while nothing of the other kind came after it: a free undoes what was made, a new object takes a freed
  * handle. Counted under the container's order.
  */
-struct turns {
+struct call_counts {
 	atomic_ullong made, freed;
 };
 
@@ -52,23 +52,23 @@ struct cgpud {
 	struct cgpu_core core;
 	struct cgpu_ops ops;
 	pthread_mutex_t core_lock;
-	/* Held from the core's decision until the driver's answer is on the books: see engine_order(). */
+	/* Held from the core's decision until the driver's answer is in the ledger: see engine_order(). */
 	pthread_mutex_t order[CGPU_MAX_CONTAINERS];
-	struct turns turns[CGPU_MAX_CONTAINERS];
+	struct call_counts counts[CGPU_MAX_CONTAINERS];
 	struct events events;
 	struct driver driver;
-	struct cgpu_gpu_facts facts[CGPU_MAX_GPUS]; /* of the cards, as asked before they are on the books */
+	struct cgpu_gpu_facts facts[CGPU_MAX_GPUS]; /* of the cards, as asked before the ledger has them */
 	u64 memfree[CGPU_MAX_GPUS];
 	struct devices devices;
-	struct exchanges exchanges;
+	struct in_flight_table in_flight;
 	struct listeners listeners;
-	struct lever lever;
+	struct reaper reaper;
 	struct managed managed;
 	struct external external;
 	struct limits limits;
 	struct files files;
 	struct sharing sharing;
-	struct slicing slicing;
+	struct timeslices timeslices;
 	struct counters counters;
 	atomic_uint enforce;
 	atomic_uint stopping;
@@ -86,7 +86,7 @@ struct cgpud {
 
 /*
  * The driver and the ledger must see a container's allocations, duplicates and frees in one order. Else a
- * duplicate made while its source is not on the books yet, or a free that is settled after its handle was
+ * duplicate made while its source is not in the ledger yet, or a free that is settled after its handle was
  * given out again, leaves memory that nobody is charged for. The caller's memory is never touched meanwhile:
  * that can take for ever.
  */
@@ -106,9 +106,9 @@ static inline u32 engine_must_end(struct cgpud *d, u32 *ending)
 	return *ending;
 }
 
-static inline struct turns *engine_turns(struct cgpud *d, u32 slot)
+static inline struct call_counts *engine_call_counts(struct cgpud *d, u32 slot)
 {
-	return &d->turns[slot % CGPU_MAX_CONTAINERS];
+	return &d->counts[slot % CGPU_MAX_CONTAINERS];
 }
 
 #endif

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Writes lines to the pipe of the process that loaded the library; counts those that do not fit. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Reads and chooses handles in calls that make or free an object. */
 #define _GNU_SOURCE
 #include <sys/random.h>
 
@@ -10,7 +11,7 @@
 #define HANDLE_BASE 0xa7000000u
 #define HANDLE_MASK 0x00ffffffu
 
-static int heap_function(const struct nv_abi *abi, const struct exchange *e, u32 *function)
+static int heap_function(const struct nv_abi *abi, const struct in_flight *e, u32 *function)
 {
 	if (e->call.nr != NV_ESC_RM_VID_HEAP_CONTROL || e->call.bytes != abi->NVOS32_PARAMETERS.bytes)
 		return 0;
@@ -42,7 +43,7 @@ static int heap_place(const struct nv_abi *abi, u32 function, struct handle_plac
 	}
 }
 
-int handle_place(const struct nv_abi *abi, const struct exchange *e, struct handle_place *place)
+int handle_place(const struct nv_abi *abi, const struct in_flight *e, struct handle_place *place)
 {
 	const struct nv_layout_NVOS21_PARAMETERS *narrow = &abi->NVOS21_PARAMETERS;
 	const struct nv_layout_NVOS64_PARAMETERS *wide = &abi->NVOS64_PARAMETERS;
@@ -60,7 +61,7 @@ int handle_place(const struct nv_abi *abi, const struct exchange *e, struct hand
 	return 1;
 }
 
-int handle_freed(const struct nv_abi *abi, const struct exchange *e, u32 *status)
+int handle_freed(const struct nv_abi *abi, const struct in_flight *e, u32 *status)
 {
 	u32 function;
 
@@ -73,14 +74,14 @@ int handle_freed(const struct nv_abi *abi, const struct exchange *e, u32 *status
 	return 1;
 }
 
-int handle_given(const struct exchange *e, const struct handle_place *place)
+int handle_given(const struct in_flight *e, const struct handle_place *place)
 {
 	if (!rm_get32(e->before[0], place->handle))
 		return 0;
 	return !place->flags || (rm_get32(e->before[0], place->flags) & NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED);
 }
 
-static void put_flag(struct exchange *e, const struct handle_place *place, u32 flag)
+static void put_flag(struct in_flight *e, const struct handle_place *place, u32 flag)
 {
 	u32 flags;
 
@@ -90,14 +91,14 @@ static void put_flag(struct exchange *e, const struct handle_place *place, u32 f
 	rm_put32(e->copy[0], place->flags, flags | flag);
 }
 
-void handle_put(struct exchange *e, const struct handle_place *place, u32 handle)
+void handle_put(struct in_flight *e, const struct handle_place *place, u32 handle)
 {
 	e->chosen = handle;
 	rm_put32(e->copy[0], place->handle, handle);
 	put_flag(e, place, handle ? NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED : 0);
 }
 
-void handle_hide(struct exchange *e, const struct handle_place *place)
+void handle_hide(struct in_flight *e, const struct handle_place *place)
 {
 	u32 before = place->flags ? rm_get32(e->before[0], place->flags) : 0;
 
@@ -114,7 +115,7 @@ u32 handle_next(void)
 	return HANDLE_BASE | (chosen & HANDLE_MASK);
 }
 
-int handle_wanted(const struct nv_abi *abi, const struct exchange *e, u32 *client, u32 *handle)
+int handle_wanted(const struct nv_abi *abi, const struct in_flight *e, u32 *client, u32 *handle)
 {
 	struct handle_place place;
 

@@ -16,18 +16,18 @@ struct handle_place {
 };
 
 /* 1 when the call makes an object; sets place. */
-int handle_place(const struct nv_abi *abi, const struct exchange *e, struct handle_place *place);
+int handle_place(const struct nv_abi *abi, const struct in_flight *e, struct handle_place *place);
 /* 1 when the call frees one; sets the offset of its status. */
-int handle_freed(const struct nv_abi *abi, const struct exchange *e, u32 *status);
+int handle_freed(const struct nv_abi *abi, const struct in_flight *e, u32 *status);
 /* 1 when the caller has given the handle. */
-int handle_given(const struct exchange *e, const struct handle_place *place);
+int handle_given(const struct in_flight *e, const struct handle_place *place);
 /* Put a handle of ours into the copy; 0 leaves it to the driver. */
-void handle_put(struct exchange *e, const struct handle_place *place, u32 handle);
+void handle_put(struct in_flight *e, const struct handle_place *place, u32 handle);
 /* The flag that handle_put() may have set is not the caller's. */
-void handle_hide(struct exchange *e, const struct handle_place *place);
+void handle_hide(struct in_flight *e, const struct handle_place *place);
 /* A handle for a call whose caller gave none; never 0. */
 u32 handle_next(void);
 /* Client and handle that a call in flight may have made. 0: not known. */
-int handle_wanted(const struct nv_abi *abi, const struct exchange *e, u32 *client, u32 *handle);
+int handle_wanted(const struct nv_abi *abi, const struct in_flight *e, u32 *client, u32 *handle);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An engine stops between two calls, so that another one can take over, and goes on if that does not. */
+/* Stops an engine between two calls, so that another one can take over, and resumes it if that one does not. */
 #define _GNU_SOURCE
 #include "engine.h"
 #include "worker.h"
@@ -10,7 +10,7 @@ u32 cgpud_pause(struct cgpud *d, u32 ms)
 
 	/* Workers first: theirs is the time that a container can take. */
 	if (!left)
-		left = sharing_stop(d, ms) + lever_pause(d, ms);
+		left = sharing_stop(d, ms) + reaper_pause(d, ms);
 	return left;
 }
 
@@ -19,7 +19,7 @@ int cgpud_resume(struct cgpud *d)
 	int r;
 
 	workers_resume(d);
-	r = lever_start(d);
+	r = reaper_start(d);
 	return r < 0 ? r : sharing_start(d);
 }
 
@@ -55,7 +55,7 @@ int cgpud_listener_fd(struct cgpud *d, u64 serial)
 
 int cgpud_state_fd(const struct cgpud *d)
 {
-	return d->exchanges.fd;
+	return d->in_flight.fd;
 }
 
 int cgpud_files_fd(const struct cgpud *d)
@@ -65,10 +65,10 @@ int cgpud_files_fd(const struct cgpud *d)
 
 int cgpud_state_check(s32 state_fd)
 {
-	return exchanges_can_take(state_fd);
+	return state_file_can_take(state_fd);
 }
 
 void cgpud_state_give_up(s32 state_fd)
 {
-	exchanges_give_up(state_fd);
+	state_file_give_up(state_fd);
 }

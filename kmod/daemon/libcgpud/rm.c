@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Makes single calls to the driver. */
 #include <sys/ioctl.h>
 
 #include "rm.h"

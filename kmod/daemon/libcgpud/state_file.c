@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The memory file that holds the core's state, the exchanges and what UVM maps, made or taken up. */
+/* The memory file that holds the core's state, the calls in flight and what UVM maps, made or taken up. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <sys/mman.h>
@@ -15,7 +15,7 @@
 
 struct header {
 	u64 magic;
-	u32 version, exchange_bytes, exchanges, external_bytes;
+	u32 version, call_bytes, calls, external_bytes;
 	u64 core_bytes;
 };
 
@@ -26,15 +26,15 @@ static size_t whole_pages(u64 bytes)
 
 static size_t file_bytes(u64 core_bytes)
 {
-	return HEADER_BYTES + whole_pages(core_bytes) + sizeof(struct exchange) * EXCHANGES_MAX +
+	return HEADER_BYTES + whole_pages(core_bytes) + sizeof(struct in_flight) * IN_FLIGHT_MAX +
 		sizeof(struct external_store);
 }
 
 /* The core's part may be another one's; it has at least what says so. */
 static int header_matches(const struct header *h)
 {
-	return h->magic == HEADER_MAGIC && h->version == HEADER_VERSION && h->exchanges == EXCHANGES_MAX &&
-		h->exchange_bytes == sizeof(struct exchange) && h->core_bytes >= HEADER_BYTES &&
+	return h->magic == HEADER_MAGIC && h->version == HEADER_VERSION && h->calls == IN_FLIGHT_MAX &&
+		h->call_bytes == sizeof(struct in_flight) && h->core_bytes >= HEADER_BYTES &&
 		h->external_bytes == sizeof(struct external_store);
 }
 
@@ -43,23 +43,23 @@ static const struct cgpu_state *core_of(const struct header *h)
 	return (const struct cgpu_state *)((const u8 *)h + HEADER_BYTES);
 }
 
-static struct exchange *exchanges_of(const struct header *h)
+static struct in_flight *calls_of(const struct header *h)
 {
-	return (struct exchange *)((u8 *)h + HEADER_BYTES + whole_pages(h->core_bytes));
+	return (struct in_flight *)((u8 *)h + HEADER_BYTES + whole_pages(h->core_bytes));
 }
 
 static void header_fill(struct header *h)
 {
 	h->version = HEADER_VERSION;
-	h->exchanges = EXCHANGES_MAX;
-	h->exchange_bytes = sizeof(struct exchange);
+	h->calls = IN_FLIGHT_MAX;
+	h->call_bytes = sizeof(struct in_flight);
 	h->core_bytes = cgpu_state_bytes();
 	h->external_bytes = sizeof(struct external_store);
 	h->magic = HEADER_MAGIC;
 }
 
-/* Addresses and lengths of an exchange left behind may be torn: only whole ones are believed. */
-static int exchange_sane(const struct exchange *e)
+/* Addresses and lengths of a call left behind may be torn: only whole ones are believed. */
+static int in_flight_sane(const struct in_flight *e)
 {
 	u32 i;
 
@@ -76,7 +76,7 @@ static int exchange_sane(const struct exchange *e)
 }
 
 /* Copies are addressed by pointers of the process before. */
-void exchange_rebase(struct exchange *e)
+void in_flight_rebase(struct in_flight *e)
 {
 	u32 i;
 
@@ -85,22 +85,22 @@ void exchange_rebase(struct exchange *e)
 		e->call.segment[i].data = e->copy[1 + i];
 }
 
-static void exchanges_recover(struct exchanges *x)
+static void calls_recover(struct in_flight_table *x)
 {
 	u32 i, kept = 0;
 
-	for (i = 0; i < EXCHANGES_MAX; i++) {
-		struct exchange *e = &x->at[i];
+	for (i = 0; i < IN_FLIGHT_MAX; i++) {
+		struct in_flight *e = &x->at[i];
 
-		if (!exchange_sane(e))
+		if (!in_flight_sane(e))
 			e->stage = STAGE_FREE;
 		e->index = i;
-		exchange_rebase(e);
+		in_flight_rebase(e);
 		if (e->stage != STAGE_KEPT && e->stage != STAGE_SENT)
 			continue;
 		x->thread[i] = (s32)e->notif.pid;
 		/* What was counted since then is not known. */
-		e->turn = TURN_UNKNOWN;
+		e->counted = COUNT_UNKNOWN;
 		if (e->age >= x->ages)
 			x->ages = e->age + 1;
 		kept += e->stage == STAGE_KEPT;
@@ -109,7 +109,7 @@ static void exchanges_recover(struct exchanges *x)
 }
 
 /* -ESTALE: it is none that can be taken up, or taken over by a copy. */
-static int map_from(struct exchanges *x, int fd)
+static int map_from(struct in_flight_table *x, int fd)
 {
 	struct header *header;
 	struct stat st;
@@ -127,14 +127,14 @@ static int map_from(struct exchanges *x, int fd)
 	return 0;
 }
 
-static void unmap_from(struct exchanges *x)
+static void unmap_from(struct in_flight_table *x)
 {
 	if (x->from)
 		munmap(x->from, x->from_bytes);
 	x->from = NULL;
 }
 
-static int map_own(struct exchanges *x)
+static int map_own(struct in_flight_table *x)
 {
 	x->bytes = file_bytes(cgpu_state_bytes());
 	x->map = mmap(NULL, x->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, x->fd, 0);
@@ -142,11 +142,11 @@ static int map_own(struct exchanges *x)
 		x->map = NULL;
 		return -errno;
 	}
-	x->at = (struct exchange *)((u8 *)x->map + HEADER_BYTES + whole_pages(cgpu_state_bytes()));
+	x->at = (struct in_flight *)((u8 *)x->map + HEADER_BYTES + whole_pages(cgpu_state_bytes()));
 	return 0;
 }
 
-static int make_own(struct exchanges *x)
+static int make_own(struct in_flight_table *x)
 {
 	u32 i;
 	int r;
@@ -155,12 +155,12 @@ static int make_own(struct exchanges *x)
 	if (x->fd < 0 || ftruncate(x->fd, (off_t)file_bytes(cgpu_state_bytes())) < 0)
 		return -errno;
 	r = map_own(x);
-	for (i = 0; r == 0 && i < EXCHANGES_MAX; i++)
+	for (i = 0; r == 0 && i < IN_FLIGHT_MAX; i++)
 		x->at[i].index = i;
 	return r;
 }
 
-static void open_locks(struct exchanges *x)
+static void open_locks(struct in_flight_table *x)
 {
 	memset(x, 0, sizeof(*x));
 	pthread_mutex_init(&x->lock, NULL);
@@ -169,7 +169,7 @@ static void open_locks(struct exchanges *x)
 }
 
 /* A state as cgpu_state_take_over() wants it; all pages of both are there then, before anybody waits for the copy. */
-static int make_copy(struct exchanges *x)
+static int make_copy(struct in_flight_table *x)
 {
 	const volatile u8 *theirs = (const volatile u8 *)core_of(x->from);
 	int r = make_own(x);
@@ -180,11 +180,11 @@ static int make_copy(struct exchanges *x)
 	for (at = 0; at < cgpu_state_bytes(); at += HEADER_BYTES)
 		(void)theirs[at];
 	/* The key is taken over. */
-	cgpu_state_init(exchanges_state(x), 0);
+	cgpu_state_init(state_file_state(x), 0);
 	return 0;
 }
 
-int exchanges_prepare(struct exchanges *x, int fd)
+int state_file_prepare(struct in_flight_table *x, int fd)
 {
 	int r;
 
@@ -194,43 +194,43 @@ int exchanges_prepare(struct exchanges *x, int fd)
 }
 
 /* Of a sane one, and no more than it uses: as a rule that is little. */
-static void copy_exchange(struct exchange *to, const struct exchange *from)
+static void copy_call(struct in_flight *to, const struct in_flight *from)
 {
 	u32 n;
 
-	memcpy(to, from, offsetof(struct exchange, copy));
+	memcpy(to, from, offsetof(struct in_flight, copy));
 	for (n = 0; from->stage != STAGE_RECEIVING && n <= from->call.segments; n++) {
-		memcpy(to->copy[n], from->copy[n], exchange_bytes(from, n));
-		memcpy(to->before[n], from->before[n], exchange_bytes(from, n));
+		memcpy(to->copy[n], from->copy[n], in_flight_bytes(from, n));
+		memcpy(to->before[n], from->before[n], in_flight_bytes(from, n));
 	}
 }
 
-int exchanges_take_over(struct exchanges *x)
+int state_file_take_over(struct in_flight_table *x)
 {
 	struct header *header = x->from;
-	const struct exchange *left = exchanges_of(header);
-	const struct external_store *mapped = (const struct external_store *)(left + EXCHANGES_MAX);
-	struct external_store *own = exchanges_external(x);
+	const struct in_flight *left = calls_of(header);
+	const struct external_store *mapped = (const struct external_store *)(left + IN_FLIGHT_MAX);
+	struct external_store *own = state_file_external(x);
 	u32 i;
 
-	if (cgpu_state_take_over(exchanges_state(x), core_of(header)) < 0)
+	if (cgpu_state_take_over(state_file_state(x), core_of(header)) < 0)
 		return -ESTALE;
-	for (i = 0; i < EXCHANGES_MAX; i++) {
-		if (exchange_sane(&left[i]))
-			copy_exchange(&x->at[i], &left[i]);
+	for (i = 0; i < IN_FLIGHT_MAX; i++) {
+		if (in_flight_sane(&left[i]))
+			copy_call(&x->at[i], &left[i]);
 	}
 	memcpy(own, mapped, offsetof(struct external_store, map));
 	if (own->used > CGPU_MAX_OBJECTS)
 		return -ESTALE;
 	memcpy(own->map, mapped->map, own->used * sizeof(own->map[0]));
 	x->recovered = 1;
-	exchanges_recover(x);
+	calls_recover(x);
 	header_fill(x->map);
 	/* It stays mapped: to take that down takes as long as the copy did, and callers wait. */
 	return 0;
 }
 
-void exchanges_give_up(int fd)
+void state_file_give_up(int fd)
 {
 	u64 none = 0;
 
@@ -239,19 +239,19 @@ void exchanges_give_up(int fd)
 		return;
 }
 
-int exchanges_can_take(int fd)
+int state_file_can_take(int fd)
 {
-	struct exchanges x;
+	struct in_flight_table x;
 	int r;
 
 	open_locks(&x);
 	r = map_from(&x, fd);
 	unmap_from(&x);
-	exchanges_close(&x);
+	state_file_close(&x);
 	return r;
 }
 
-static int take_up(struct exchanges *x, int fd)
+static int take_up(struct in_flight_table *x, int fd)
 {
 	int r = map_from(x, fd);
 
@@ -259,20 +259,20 @@ static int take_up(struct exchanges *x, int fd)
 		return r;
 	if (cgpu_state_converts(core_of(x->from)) != CGPU_STATE_OWN) {
 		r = make_copy(x);
-		return r < 0 ? r : exchanges_take_over(x);
+		return r < 0 ? r : state_file_take_over(x);
 	}
 	unmap_from(x);
 	x->fd = fd;
 	r = map_own(x);
 	x->recovered = r == 0;
-	if (r == 0 && cgpu_state_recover(exchanges_state(x)) < 0)
+	if (r == 0 && cgpu_state_recover(state_file_state(x)) < 0)
 		r = -ESTALE;
 	if (r == 0)
-		exchanges_recover(x);
+		calls_recover(x);
 	return r;
 }
 
-int exchanges_open(struct exchanges *x, int fd)
+int state_file_open(struct in_flight_table *x, int fd)
 {
 	int r;
 
@@ -285,7 +285,7 @@ int exchanges_open(struct exchanges *x, int fd)
 	return r;
 }
 
-void exchanges_close(struct exchanges *x)
+void state_file_close(struct in_flight_table *x)
 {
 	unmap_from(x);
 	if (x->map)
@@ -298,12 +298,12 @@ void exchanges_close(struct exchanges *x)
 	pthread_mutex_destroy(&x->lock);
 }
 
-struct cgpu_state *exchanges_state(const struct exchanges *x)
+struct cgpu_state *state_file_state(const struct in_flight_table *x)
 {
 	return (struct cgpu_state *)((u8 *)x->map + HEADER_BYTES);
 }
 
-struct external_store *exchanges_external(const struct exchanges *x)
+struct external_store *state_file_external(const struct in_flight_table *x)
 {
-	return (struct external_store *)(x->at + EXCHANGES_MAX);
+	return (struct external_store *)(x->at + IN_FLIGHT_MAX);
 }

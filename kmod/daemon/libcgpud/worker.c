@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The threads that answer notified calls: start, end, and housekeeping between calls. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -24,10 +25,10 @@ static void housekeeping(struct cgpud *d)
 
 	if (read(d->wake_fd, &n, sizeof(n)) != sizeof(n))
 		return;
-	answers_sweep(d, 0);
-	external_look(d, -1);
+	reply_cache_sweep(d, 0);
+	external_sweep(d, -1);
 	/* Last: a container can keep us here. */
-	slicing_serve(d);
+	timeslice_serve(d);
 }
 
 static void serve(struct cgpud *d, struct task_cache *cache, u64 event, u32 events)
@@ -77,18 +78,18 @@ static void work(struct worker *worker, s64 event, u32 events)
 	end(worker);
 }
 
-/* Deal with the calls that the daemon before left. The last one done closes the books on them. */
+/* Answer the calls that the daemon before left. The last of them ends the recovery. */
 static void take_up(struct cgpud *d, struct task_cache *cache)
 {
-	struct exchange *left;
+	struct in_flight *left;
 
 	atomic_fetch_add(&d->taking_up, 1);
-	while ((left = exchange_take_left(&d->exchanges)))
+	while ((left = in_flight_take_unanswered(&d->in_flight)))
 		supervise_left(d, cache, left);
 	if (atomic_fetch_sub(&d->taking_up, 1) != 1)
 		return;
 	/* Workers that come later find nothing. */
-	d->exchanges.recovered = 0;
+	d->in_flight.recovered = 0;
 	if (!atomic_load(&d->unsure))
 		cgpu_recover_finish(&d->core);
 }
@@ -109,7 +110,7 @@ static void *worker_main(void *arg)
 		return NULL;
 	}
 	/* Not without need: whoever begins while nobody is idle makes another worker, and that one would begin too. */
-	if (d->exchanges.recovered) {
+	if (d->in_flight.recovered) {
 		begin(worker);
 		take_up(d, &worker->cache);
 		end(worker);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The threads that answer notified calls. */
 #ifndef CGPUD_WORKER_H
 #define CGPUD_WORKER_H
 
@@ -12,9 +13,9 @@ int workers_start(struct cgpud *d, char *error, size_t bytes);
 u32 workers_stop(struct cgpud *d, u32 rounds);
 /* d is stopping no more: those that have ended go on. */
 void workers_resume(struct cgpud *d);
-/* Let go of what workers remember that have had no call since the last time. Lever thread only. */
+/* Close what workers keep open that have had no call since the last time. Reaper only. */
 void workers_tidy(struct cgpud *d);
-/* Let one of them do housekeeping. Lever thread and workers have different rights. */
+/* Let one of them do housekeeping. The reaper and workers have different rights. */
 void workers_wake(struct cgpud *d);
 
 #endif

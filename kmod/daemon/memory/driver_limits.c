@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Figures of the memory backend "driver": asked for by the event pipe, kept for the tree. */
 #define _GNU_SOURCE
 #include "clock.h"
 #include "engine.h"
@@ -35,7 +36,7 @@ void cgpud_limits(struct cgpud *d)
 	atomic_store(&d->limits.on, 1);
 }
 
-void cgpud_limits_told(struct cgpud *d, u32 slot, u64 generation, u64 look, s32 result, const u64 *bytes)
+void cgpud_limits_sampled(struct cgpud *d, u32 slot, u64 generation, u64 look, s32 result, const u64 *bytes)
 {
 	struct limits_container *container = &d->limits.container[slot % CGPU_MAX_CONTAINERS];
 
@@ -96,7 +97,7 @@ static enum purpose purpose_of(const struct nv_abi *abi, const struct cgpu_call 
 	return value == NV2080_CTRL_CMD_FB_GET_INFO || value == NV2080_CTRL_CMD_FB_GET_INFO_V2 ? TELLS_SIZES : OTHER;
 }
 
-void limits_look_for(struct cgpud *d, const struct exchange *e, s32 tid)
+void limits_look_for(struct cgpud *d, const struct in_flight *e, s32 tid)
 {
 	enum purpose purpose;
 
@@ -104,7 +105,7 @@ void limits_look_for(struct cgpud *d, const struct exchange *e, s32 tid)
 		return;
 	purpose = purpose_of(d->core.abi, &e->call);
 	if (purpose == ALLOCATES)
-		managed_look(d, e->call.slot, e->call.generation, tid);
+		managed_recount(d, e->call.slot, e->call.generation, tid);
 	/* Without an answer it is told by the figures before. */
 	if (purpose == TELLS_SIZES)
 		limits_look(d, e->call.slot, e->call.generation);

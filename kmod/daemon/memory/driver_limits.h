@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory backend "driver": the driver limits each container's cgroup by itself. Who sets its limits, and asks what it
- * counts, is the process that has loaded the library (memory_backend/driver_limits.py); here are its last figures, and
- * the way to have it ask again.
+ * The memory backend "driver": the driver limits each container's cgroup by itself. The process that has loaded the
+ * library sets those limits and reads what the driver counts (memory_backend/driver_limits.py); here are the last figures,
+ * and the way to have them read again.
  */
-#ifndef CGPUD_LIMITS_H
-#define CGPUD_LIMITS_H
+#ifndef CGPUD_DRIVER_LIMITS_H
+#define CGPUD_DRIVER_LIMITS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,7 +13,7 @@
 #include "cgpu_core.h"
 
 struct cgpud;
-struct exchange;
+struct in_flight;
 
 struct limits_container {
 	u64 generation; /* that the figures are of */
@@ -36,6 +36,6 @@ void limits_open(struct limits *limits);
 int limits_look(struct cgpud *d, u32 slot, u64 generation);
 /* The same before a call that tells sizes of memory; and before one that allocates if managed memory has gone: what was
  * unmapped must be there for it. Nothing for any other. tid: who makes the call. */
-void limits_look_for(struct cgpud *d, const struct exchange *e, s32 tid);
+void limits_look_for(struct cgpud *d, const struct in_flight *e, s32 tid);
 
 #endif

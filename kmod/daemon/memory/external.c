@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Records the memory that UVM is about to map, and drops it when the driver has unmapped it. */
 #define _GNU_SOURCE
 #include <unistd.h>
 

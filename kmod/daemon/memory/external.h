@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that UVM maps. UVM duplicates it, and keeps it until it is unmapped, its range is freed, or the last copy of
- * the file is closed. A mapping goes on in the container, as the driver asks for the client's own process; so it is held
- * here from before, whatever comes of it. What ends a mapping is run by us, and its answer is believed.
+ * the file is closed. A mapping goes on in the container, as the driver asks for the client's own process; so a
+ * reference to the memory is taken before. Calls that end a mapping are executed by the engine, which sees their answers.
  *
  * Nothing tells of the last close of a file. So we keep a copy of each that has mappings: when its process has ended or
- * has closed it, we unmap what it had, whoever else has the file, and close our copy.
+ * has closed it, we unmap what it had, also where other processes have the file, and close our copy.
  */
 #ifndef CGPUD_EXTERNAL_H
 #define CGPUD_EXTERNAL_H
@@ -21,10 +21,10 @@
 #define EXTERNAL_BUCKETS 65536
 #define EXTERNAL_NONE 0xffffffffu
 #define EXTERNAL_UUID 16
-/* A mapping goes on in the container, and nothing tells when it is done: in this time, in milliseconds. */
+/* The container's own call maps, and nothing tells when it is done: within this time, in milliseconds. */
 #define EXTERNAL_UNDERWAY 100
 
-/* Who has a file, by which descriptor. */
+/* A process that has a file, and the number of its descriptor. */
 struct external_user {
 	s32 tid, tgid; /* tgid 0: nobody */
 	s32 number;
@@ -36,12 +36,12 @@ struct external_file {
 	u32 live;
 	u32 slot;
 	u64 generation;
-	struct external_user user[2]; /* who mapped first, and of all others the last one */
+	struct external_user user[2]; /* the process that mapped first, and of all others the last one */
 };
 
 /* In the place of the core's object that holds the memory. */
 struct external_map {
-	u64 serial; /* of the hold; 0: none */
+	u64 serial; /* of the core's reference; 0: none */
 	u64 start, end;
 	u8 uuid[EXTERNAL_UUID]; /* of the GPU that it is mapped on */
 	u32 file;
@@ -66,7 +66,7 @@ struct external {
 	struct external_store *store;
 	u64 key; /* of the hash */
 	u64 latest; /* serial of the newest mapping */
-	struct external_map *lost; /* after recovery: whose hold is not on the books */
+	struct external_map *lost; /* after recovery: whose reference is not in the ledger */
 	u32 losts;
 	atomic_uint top; /* places up to the highest that ever had a file */
 	int fd[EXTERNAL_FILES]; /* our copies; -1: none, the engine before had one and we could not find it */
@@ -78,7 +78,7 @@ struct external {
 
 struct cgpud;
 
-/* Who makes a call. */
+/* The container and process that make a call. */
 struct external_caller {
 	u32 slot;
 	u64 generation;
@@ -96,7 +96,7 @@ struct external_request {
 
 /* Use the store of the state; of an engine before this one, too. -ENOMEM: what that left stays in it. */
 int external_open(struct cgpud *d, struct external_store *store);
-/* Copies of the files that the engine before had, and what of its mappings is not on the books. Before any call is
+/* Copies of the files that the engine before had, and what of its mappings is not in the ledger. Before any call is
  * answered. */
 void external_take_up(struct cgpud *d);
 void external_close(struct cgpud *d);
@@ -122,7 +122,7 @@ void external_gone(struct cgpud *d, u32 file, const struct external_span *span);
 void external_rest(struct cgpud *d, u32 file, const struct external_span *span, int fd);
 /* Take apart what processes had that have ended or have closed the file: of a container, or (slot -1) of all. Waits for
  * the driver: for workers only. */
-void external_look(struct cgpud *d, s64 slot);
+void external_sweep(struct cgpud *d, s64 slot);
 /* How many files whose processes have all ended are left to workers, which are told. Any thread. */
 u32 external_left(struct cgpud *d);
 

@@ -129,7 +129,7 @@ static void take_apart(struct cgpud *d, u32 at)
 	pthread_mutex_unlock(&x->lock);
 }
 
-void external_look(struct cgpud *d, s64 slot)
+void external_sweep(struct cgpud *d, s64 slot)
 {
 	u32 i;
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Chains of UVM's mappings: by start address, and by file. */
 #include "external_links.h"
 #include "hash.h"
 

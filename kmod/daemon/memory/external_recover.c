@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What an engine before this one has left, which may have died anywhere.
+ * Mappings that an engine before this one has left, which may have died at any point.
  *
- * A mapping counts with the very hold that it was made with, confirmed or not: the call may go on by now. A hold without a
- * mapping goes: its call was not let go on yet, or the driver has said that nothing is there. A mapping whose hold is not
- * on the books is held anew where the books still have the memory that it was made of; else it is unmapped, as nobody is
+ * A mapping keeps the reference that it was made with, confirmed or not: the call may be under way. A reference without a
+ * mapping is dropped: its call was not continued yet, or the driver has said that nothing is mapped. A mapping whose reference
+ * is not in the ledger gets a new one where the ledger still has its memory; else it is unmapped, as no container is
  * charged for it.
  */
 #define _GNU_SOURCE
@@ -102,7 +102,7 @@ static int reopen(struct cgpud *d, const struct external_user *user)
 	if (pidfd < 0)
 		return -1;
 	task_init(&task, NULL, user->tgid);
-	if (!process_has_left(user->tgid, user->started) && task_look(d, &task, user->number) == 0 &&
+	if (!process_has_left(user->tgid, user->started) && task_inspect(d, &task, user->number) == 0 &&
 		task.driver_node && task.kind == CGPU_DEVICE_UVM)
 		fd = copies_take(pidfd, user->number, &task.identity, &d->stopping, REOPEN_MS);
 	close(pidfd);
@@ -183,7 +183,7 @@ void external_take_up(struct cgpud *d)
 		external_forget(d, i);
 		atomic_fetch_sub(&x->files, 1);
 	}
-	external_look(d, -1);
+	external_sweep(d, -1);
 }
 
 void external_close(struct cgpud *d)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Registers files that memory was exported on, and finds those that are closed. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -75,7 +76,7 @@ void files_recover(struct cgpud *d)
 	u32 lost;
 
 	if (d->files.taken_up) {
-		files_look(d);
+		files_sweep(d);
 		return;
 	}
 	lost = cgpu_files_lost(&d->core);
@@ -175,7 +176,7 @@ static u64 gone_since(const struct files_gone *gone, u32 count, u64 file, u64 no
 	return now;
 }
 
-/* Compare the books with the list in files->at. */
+/* Compare the ledger with the list in files->at. */
 static void find_gone(struct cgpud *d)
 {
 	struct files *files = &d->files;
@@ -211,13 +212,13 @@ static u32 settle_gone(struct cgpud *d)
 	return left;
 }
 
-u32 files_look(struct cgpud *d)
+u32 files_sweep(struct cgpud *d)
 {
 	struct files *files = &d->files;
 	u32 left = 0;
 
 	pthread_mutex_lock(&files->lock);
-	/* A file is put on the list before anything of it is on the books. */
+	/* A file is put on the list before the ledger has anything of it. */
 	if ((files->known || files->closing || files->taken_up) && refresh(files) == 0) {
 		find_gone(d);
 		left = settle_gone(d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open files that memory was exported on, and their last close. Nobody tells a daemon of that, whoever makes it. But an
+ * Open files that memory was exported on, and their last close. No call tells a daemon of that close. But an
  * epoll instance holds no reference to a file, and the kernel takes the file's entry out with the last one. So there is an
  * epoll that nobody waits on: its entries carry the files' numbers, and what it lists no more is closed. It outlives the
  * engine as the state does.
@@ -43,6 +43,6 @@ void files_recover(struct cgpud *d);
  * else one that is not watched gets a number that nobody has. -EBADF: it is open for nothing; -ENOSPC: too many. */
 int files_number(struct cgpud *d, int fd, u32 watch, u64 generation, u64 *number);
 /* Settle what was exported on files that are closed. Returns how many of these are about to be settled. */
-u32 files_look(struct cgpud *d);
+u32 files_sweep(struct cgpud *d);
 
 #endif

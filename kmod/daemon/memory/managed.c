@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Charges managed memory by the mappings that processes have. */
 #define _GNU_SOURCE
 #include <unistd.h>
 
@@ -33,19 +34,19 @@ void managed_open(struct cgpud *d, u32 allowed)
 	u32 i;
 
 	atomic_store(&managed->allowed, allowed);
-	spaces_open(&managed->spaces, &d->core);
-	if (managed->spaces.max < SPACES_MAX)
+	address_spaces_open(&managed->spaces, &d->core);
+	if (managed->spaces.max < ADDRESS_SPACES_MAX)
 		events_log(&d->events, LOG_LEVEL_WARNING,
 			"managed memory in at most %u address spaces, not %u: set LimitNOFILE= of cgpud to %u or more "
 			"(systemctl edit cgpud)",
-			managed->spaces.max, SPACES_MAX, 4 * SPACES_MAX);
+			managed->spaces.max, ADDRESS_SPACES_MAX, 4 * ADDRESS_SPACES_MAX);
 	for (i = 0; i < CGPU_MAX_CONTAINERS; i++)
 		pthread_mutex_init(&managed->container[i].order, NULL);
 }
 
 void managed_close(struct managed *managed)
 {
-	spaces_close(&managed->spaces);
+	address_spaces_close(&managed->spaces);
 }
 
 /* Whoever looks may wait for memory that a hostile process keeps locked. Nobody waits for him for long, least of all the
@@ -133,30 +134,31 @@ static void add(void *ctx, u64 start, u64 end)
 /* One that cannot be seen any more has what it had, and was about to have, until nobody uses it. */
 static int measure_space(struct cgpud *d, struct managed_container *container, u32 at)
 {
-	struct space *space = &d->managed.spaces.at[at];
+	struct address_space *space = &d->managed.spaces.at[at];
 	struct sum sum = { .container = container, .space = space->serial };
 
 	if (mappings_walk(space->maps, add, &sum) == 0)
 		space->bytes = sum.bytes + pending_bytes(container, space->serial);
-	else if (!space_lives(space))
+	else if (!address_space_lives(space))
 		space->bytes = 0;
-	return space->bytes == SPACE_UNKNOWN ? -EAGAIN : 0;
+	return space->bytes == ADDRESS_SPACE_UNKNOWN ? -EAGAIN : 0;
 }
 
 /* Bytes that a process has, or is about to have. */
 static int measure(struct cgpud *d, struct managed_container *container, const struct managed_map *map, u64 *bytes)
 {
-	struct space of = { .tgid = map->tgid, .slot = map->slot, .generation = map->generation };
-	struct spaces *spaces = &d->managed.spaces;
+	struct address_space of = { .tgid = map->tgid, .slot = map->slot, .generation = map->generation };
+	struct address_spaces *spaces = &d->managed.spaces;
 	int r = 0;
 	u32 at;
 
 	*bytes = 0;
-	for (at = spaces_get(spaces, &of, 0); at < SPACES_MAX; at = spaces_get(spaces, &of, at + 1)) {
+	for (at = address_spaces_get(spaces, &of, 0); at < ADDRESS_SPACES_MAX;
+		at = address_spaces_get(spaces, &of, at + 1)) {
 		if (measure_space(d, container, at) < 0)
 			r = -EAGAIN;
 		*bytes += spaces->at[at].bytes;
-		spaces_put(spaces, at);
+		address_spaces_put(spaces, at);
 	}
 	return r;
 }
@@ -204,13 +206,13 @@ static int charge(struct cgpud *d, struct managed_container *container, const st
 
 static int take_and_charge(struct cgpud *d, struct managed_container *container, const struct managed_map *map)
 {
-	struct space space = { .tgid = map->tgid, .slot = map->slot, .generation = map->generation };
-	int at = spaces_take(&d->managed.spaces, &space, &map->notice), r;
+	struct address_space space = { .tgid = map->tgid, .slot = map->slot, .generation = map->generation };
+	int at = address_spaces_take(&d->managed.spaces, &space, &map->notice), r;
 
 	if (at < 0)
 		return at == -ENOSPC ? -ENOMEM : at;
 	r = charge(d, container, map, (u32)at);
-	spaces_put(&d->managed.spaces, (u32)at);
+	address_spaces_put(&d->managed.spaces, (u32)at);
 	return r;
 }
 
@@ -234,7 +236,7 @@ int managed_map(struct cgpud *d, const struct managed_map *map)
 	return enforced ? r : 0;
 }
 
-void managed_look(struct cgpud *d, u32 slot, u64 generation, s32 tid)
+void managed_recount(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 {
 	struct managed_container *container = container_of_slot(d, slot);
 	struct managed_map of = { .slot = slot, .generation = generation };
@@ -261,10 +263,10 @@ void managed_look(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 	pthread_mutex_unlock(&container->order);
 }
 
-void managed_look_again(struct cgpud *d, u32 slot, u64 generation, s32 tid)
+void managed_recount_stale(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 {
 	if (clock_ms() >= atomic_load(&container_of_slot(d, slot)->looked) + LOOK_MS)
-		managed_look(d, slot, generation, tid);
+		managed_recount(d, slot, generation, tid);
 }
 
 /* An address space is without users before it is taken apart, and until then the card has not got its memory back. */
@@ -275,16 +277,16 @@ static int is_ending(const struct cgpu_managed *found)
 
 void managed_drop_ended(struct cgpud *d, u32 slot)
 {
-	struct spaces *spaces = &d->managed.spaces;
+	struct address_spaces *spaces = &d->managed.spaces;
 	struct cgpu_managed found;
 	u32 cursor = 0;
 
 	while (cgpu_managed_next(&d->core, slot, &cursor, &found) == 0) {
-		struct space of = { .tgid = found.tgid, .slot = slot, .generation = found.generation };
+		struct address_space of = { .tgid = found.tgid, .slot = slot, .generation = found.generation };
 
-		/* Whoever maps now is charged after his address space has come to the list. */
+		/* A mapping that is made now is charged after its address space has come to the list. */
 		pthread_mutex_lock(&spaces->lock);
-		if (!spaces_live(spaces, &of) && !is_ending(&found))
+		if (!address_spaces_live(spaces, &of) && !is_ending(&found))
 			cgpu_managed_ended(&d->core, &found);
 		pthread_mutex_unlock(&spaces->lock);
 	}
@@ -296,11 +298,11 @@ static void take_up(struct cgpud *d, u32 slot)
 	u32 cursor = 0;
 
 	while (cgpu_managed_next(&d->core, slot, &cursor, &found) == 0) {
-		struct space space = {
+		struct address_space space = {
 			.tgid = found.tgid, .started = found.started, .slot = slot, .generation = found.generation
 		};
 
-		spaces_take_up(&d->managed.spaces, &space);
+		address_spaces_take_up(&d->managed.spaces, &space);
 	}
 }
 

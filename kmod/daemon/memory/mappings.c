@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Reads the mappings of a process from /proc. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>

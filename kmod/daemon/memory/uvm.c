@@ -59,7 +59,7 @@ static u32 status_at(const struct nv_abi *abi, u32 nr)
 	}
 }
 
-static struct external_caller caller_of(const struct exchange *e, const struct task *task)
+static struct external_caller caller_of(const struct in_flight *e, const struct task *task)
 {
 	return (struct external_caller){ .slot = e->call.slot,
 		.generation = e->call.generation,
@@ -98,7 +98,7 @@ static int read_p2p(const struct nv_abi *abi, const u8 *top, struct external_req
 	return request->end > request->start;
 }
 
-static enum cgpu_verdict judge_map(struct cgpud *d, struct exchange *e, struct task *task)
+static enum cgpu_verdict judge_map(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	struct external_request request = { .caller = caller_of(e, task) };
 	const struct nv_abi *abi = d->core.abi;
@@ -115,7 +115,7 @@ static enum cgpu_verdict judge_map(struct cgpud *d, struct exchange *e, struct t
 	return CGPU_ANSWER;
 }
 
-static enum cgpu_verdict judge_initialize(struct cgpud *d, struct exchange *e)
+static enum cgpu_verdict judge_initialize(struct cgpud *d, struct in_flight *e)
 {
 	const struct nv_abi *abi = d->core.abi;
 
@@ -126,7 +126,7 @@ static enum cgpu_verdict judge_initialize(struct cgpud *d, struct exchange *e)
 	return CGPU_ANSWER;
 }
 
-enum cgpu_verdict uvm_judge(struct cgpud *d, struct exchange *e, struct task *task)
+enum cgpu_verdict uvm_judge(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	struct external_caller caller;
 	u64 latest;
@@ -141,11 +141,11 @@ enum cgpu_verdict uvm_judge(struct cgpud *d, struct exchange *e, struct task *ta
 	if (e->again || e->repeated)
 		return CGPU_EXECUTE;
 	caller = caller_of(e, task);
-	/* Without a mapping on the books nothing depends on what comes of it. */
+	/* Without a mapping in the ledger nothing depends on the result. */
 	return external_find(d, &caller, task->file, &latest) == EXTERNAL_NONE ? CGPU_CONTINUE : CGPU_EXECUTE;
 }
 
-static struct external_span span_of(const struct nv_abi *abi, const struct exchange *e, const struct task *task)
+static struct external_span span_of(const struct nv_abi *abi, const struct in_flight *e, const struct task *task)
 {
 	const struct nv_layout_UVM_UNMAP_EXTERNAL_PARAMS *unmap = &abi->UVM_UNMAP_EXTERNAL_PARAMS;
 	const struct nv_layout_UVM_FREE_PARAMS *free = &abi->UVM_FREE_PARAMS;
@@ -178,7 +178,7 @@ static void wait_for_mappings(struct cgpud *d, u32 file, struct external_span *s
 	span->began = clock_ms();
 }
 
-void uvm_execute(struct cgpud *d, struct exchange *e, const struct task *task)
+void uvm_execute(struct cgpud *d, struct in_flight *e, const struct task *task)
 {
 	struct external_caller caller = caller_of(e, task);
 	struct external_span span = span_of(d->core.abi, e, task);
@@ -198,7 +198,7 @@ void uvm_execute(struct cgpud *d, struct exchange *e, const struct task *task)
 		rm_put32(e->copy[0], at, NV_OK);
 }
 
-int uvm_stands(const struct nv_abi *abi, const struct exchange *e)
+int uvm_stands(const struct nv_abi *abi, const struct in_flight *e)
 {
 	return e->call.nr == UVM_FREE && e->result == 0 &&
 		rm_get32(e->copy[0], abi->UVM_FREE_PARAMS.rmStatus) == NV_ERR_INVALID_ADDRESS;

@@ -136,7 +136,7 @@ class DriverLimits:
                 hard, used = known[key]
                 container = registered[key]
                 self._groups[key] = Group(container.id, directory_of(container), hard, used)
-                self._engine.limits_told(*key, 0, 0, used)
+                self._engine.limits_sampled(*key, 0, 0, used)
         except (KeyError, TypeError, ValueError) as error:
             raise CgpuError("limits that are handed over are not understood") from error
 
@@ -164,7 +164,7 @@ class DriverLimits:
     def look(self, number: int, slot: int, generation: int) -> None:
         """Answer a thread of the engine that waits for a look. Does not wait."""
         if self._is_stuck():
-            self._engine.limits_told(slot, generation, number, -errno.EIO, {})
+            self._engine.limits_sampled(slot, generation, number, -errno.EIO, {})
             return
         self._jobs.put(_Job(lambda: self._look(number, slot, generation)))
 
@@ -228,7 +228,7 @@ class DriverLimits:
             if (container.slot, container.generation) == (slot, generation):
                 self._settle(container, number)
                 return
-        self._engine.limits_told(slot, generation, number, -errno.ENODEV, {})
+        self._engine.limits_sampled(slot, generation, number, -errno.ENODEV, {})
 
     def _settle(self, container: Container, look: int) -> None:
         key = (container.slot, container.generation)
@@ -243,7 +243,7 @@ class DriverLimits:
         except (LimitError, NvmlError) as error:
             result = -error.number if isinstance(error, LimitError) else -errno.EIO
             self._say(key, f"container {container.id}: {error}")
-        self._engine.limits_told(*key, look, result, used)
+        self._engine.limits_sampled(*key, look, result, used)
 
     def _say(self, key: Key, line: str) -> None:
         if self._said.get(key) != line:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whether a process outside of containers uses files of the driver that it has not opened. Its calls are seen by nobody,
+ * Whether a process outside of containers uses files of the driver that it has not opened. No engine sees its calls,
  * but the kernel tells through which mount a file was opened (proc_pid_fdinfo(5), mnt_id), and which mounts a process has
  * (proc_pid_mountinfo(5)). A mount's number is of one mount namespace alone, and containers have their own.
  */

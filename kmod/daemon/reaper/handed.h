@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Files of the driver that one container has handed to a process outside of it. */
 #ifndef CGPUD_HANDED_H
 #define CGPUD_HANDED_H
 

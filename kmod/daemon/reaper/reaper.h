@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that keeps its capabilities and takes no input from containers: it watches processes end,
+ * The reaper is the thread that keeps its capabilities and takes no input from containers: it watches processes end,
  * compares charges with the driver's own figures, and reclaims containers whose processes are gone.
  */
-#ifndef CGPUD_LEVER_H
-#define CGPUD_LEVER_H
+#ifndef CGPUD_REAPER_H
+#define CGPUD_REAPER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 struct watch {
 	s32 tgid; /* 0: free */
 	int pidfd;
-	u32 slot; /* who pays for the place */
+	u32 slot; /* the container that the place counts for */
 };
 
 struct init_watch {
@@ -25,12 +25,12 @@ struct init_watch {
 	int pidfd; /* -1 when it has ended */
 };
 
-struct lever {
+struct reaper {
 	pthread_t thread;
 	pthread_mutex_t lock; /* of watch */
 	u32 running, ending;
 	int epoll, kick_fd;
-	u32 attempt; /* next of the looks that follow an end */
+	u32 attempt; /* next of the checks that follow an end */
 	u32 orphaned[CGPU_MAX_GPUS]; /* ticks in a row that found orphans there, up to two */
 	u64 due, tick; /* milliseconds of the monotonic clock */
 	struct watch watch[WATCH_MAX];
@@ -40,20 +40,20 @@ struct lever {
 
 struct cgpud;
 
-int lever_open(struct lever *lever);
-int lever_start(struct cgpud *d);
-void lever_stop(struct cgpud *d);
-/* As lever_stop(), for a time: 1 when it has not ended by then. */
-u32 lever_pause(struct cgpud *d, u32 ms);
-void lever_close(struct lever *lever);
-void lever_kick(struct cgpud *d);
+int reaper_open(struct reaper *reaper);
+int reaper_start(struct cgpud *d);
+void reaper_stop(struct cgpud *d);
+/* As reaper_stop(), for a time: 1 when it has not ended by then. */
+u32 reaper_pause(struct cgpud *d, u32 ms);
+void reaper_close(struct reaper *reaper);
+void reaper_kick(struct cgpud *d);
 /* A process has made a driver call: be told when it ends. Any thread. */
-void lever_watch(struct cgpud *d, u32 slot, s32 tgid);
+void reaper_watch(struct cgpud *d, u32 slot, s32 tgid);
 /* Compare the charges of one container (slot), or of all (-1), with what the driver says. Returns how many
  * are left to processes that have ended: the driver has not cleaned up yet. Any thread. */
-u32 lever_reconcile(struct cgpud *d, s64 slot);
+u32 reaper_reconcile(struct cgpud *d, s64 slot);
 /* Another container has a client on record that a container (slot) names: drop that record if it is stale.
  * Any thread. */
-void lever_claims(struct cgpud *d, u32 slot, u32 client);
+void reaper_drop_stale_client(struct cgpud *d, u32 slot, u32 client);
 
 #endif

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Drops charges, clients and registrations whose processes have ended. */
 #define _GNU_SOURCE
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ static u32 drop_dead_clients(struct cgpud *d, u32 slot, s32 tgid)
 
 /* The figure counts by the process that made the client, the charge by the one that allocated: after a
  * fork these differ. So a low figure only says where to look, and a charge goes with its client. Returns
- * 1 when the process has ended and the driver has still not let go. */
+ * 1 when the process has ended and the driver has not released its memory yet. */
 static u32 reconcile_one(struct cgpud *d, u32 slot, const struct cgpu_process_charge *charge)
 {
 	u32 ended = process_has_ended(charge->tgid) ? 1 : 0;
@@ -94,16 +95,16 @@ static u32 drop_gone_orphans(struct cgpud *d)
 	return left + external_left(d);
 }
 
-u32 lever_reconcile(struct cgpud *d, s64 slot)
+u32 reaper_reconcile(struct cgpud *d, s64 slot)
 {
 	struct cgpu_container_info info;
-	u32 at, late = files_look(d);
+	u32 at, late = files_sweep(d);
 
 	if (slot >= 0)
 		return late + reconcile_container(d, (u32)slot, 1);
 	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1)
 		late += reconcile_container(d, info.slot, 0);
-	spaces_sweep(&d->managed.spaces);
+	address_spaces_sweep(&d->managed.spaces);
 	drop_gone_orphans(d);
 	return late;
 }
@@ -113,7 +114,7 @@ void reclaim_orphans(struct cgpud *d)
 	useconds_t wait_us;
 
 	/* The container has just ended, as a rule, and the driver is about to clean up. */
-	for (wait_us = 500; files_look(d) + drop_gone_orphans(d) && wait_us < ORPHANS_WAIT_US; wait_us *= 2)
+	for (wait_us = 500; files_sweep(d) + drop_gone_orphans(d) && wait_us < ORPHANS_WAIT_US; wait_us *= 2)
 		usleep(wait_us);
 }
 
@@ -130,7 +131,7 @@ static int is_stale(struct cgpud *d, const struct cgpu_claim *claim)
 	return claim->handles > 0;
 }
 
-void lever_claims(struct cgpud *d, u32 slot, u32 client)
+void reaper_drop_stale_client(struct cgpud *d, u32 slot, u32 client)
 {
 	struct cgpu_claim claim;
 	u32 round, owner;
@@ -153,7 +154,7 @@ void lever_claims(struct cgpud *d, u32 slot, u32 client)
 /* Begin to watch the init process of a registration that is new to us. */
 static void watch_init(struct cgpud *d, const struct cgpu_container_info *info)
 {
-	struct init_watch *init = &d->lever.init[info->slot];
+	struct init_watch *init = &d->reaper.init[info->slot];
 	int fd;
 
 	if (init->pidfd >= 0)
@@ -161,7 +162,7 @@ static void watch_init(struct cgpud *d, const struct cgpu_container_info *info)
 	*init = (struct init_watch){ .generation = info->generation, .pidfd = -1 };
 	fd = process_open(info->pid, 0);
 	/* The number may belong to another process by now. */
-	if (fd < 0 || !cgroup_holds(info->cgroup, info->pid) || lever_watch_init(&d->lever, info->slot, fd) < 0) {
+	if (fd < 0 || !cgroup_holds(info->cgroup, info->pid) || reaper_watch_init(&d->reaper, info->slot, fd) < 0) {
 		if (fd >= 0)
 			close(fd);
 	}
@@ -176,9 +177,9 @@ u32 reclaim_containers(struct cgpud *d)
 		/* The old form names no process: such a registration stays until it is destroyed. */
 		if (info.pid <= 0 || info.slot >= CGPU_MAX_CONTAINERS)
 			continue;
-		if (d->lever.init[info.slot].generation != info.generation)
+		if (d->reaper.init[info.slot].generation != info.generation)
 			watch_init(d, &info);
-		if (d->lever.init[info.slot].pidfd >= 0 || cgroup_populated(info.cgroup) == 1)
+		if (d->reaper.init[info.slot].pidfd >= 0 || cgroup_populated(info.cgroup) == 1)
 			continue;
 		if (cgpu_container_remove(&d->core, info.slot, info.generation) < 0)
 			continue;

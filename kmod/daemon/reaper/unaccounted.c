@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Samples what the driver says of each card, and finds processes with memory that the ledger does not have. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,7 +30,7 @@ static int is_inside(const struct cgpu_container_info *info, s32 tgid)
 	return inside && inside != pid_namespace(getpid()) && inside == pid_namespace(tgid);
 }
 
-/* It has memory by calls that nobody has seen: a runtime may have started it without the filter that others have. */
+/* It has memory by calls that were not notified: a runtime may have started it without the filter that others have. */
 static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info, s32 tgid)
 {
 	int r;
@@ -53,7 +54,7 @@ static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info
 			info->id, tgid, strerror(-r));
 }
 
-/* Whether what a process has is charged to somebody, or to nobody any more. */
+/* Whether what a process has is charged to a container, or was to one that is gone. */
 static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
 {
 	struct cgpu_container_info info;
@@ -67,7 +68,7 @@ static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
 	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
 		if (!(cgpu_container_gpus(&d->core, info.slot, info.generation) >> gpu & 1))
 			continue;
-		/* One without a group of its own tells nothing of who belongs to it. */
+		/* A container without a group of its own does not tell which processes are its own. */
 		if (strcmp(info.cgroup, "/") != 0 && cgroup_holds(info.cgroup, tgid)) {
 			see_filtered(d, &info, tgid);
 			return 1;
@@ -76,7 +77,7 @@ static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
 	return 0;
 }
 
-/* Of what a container has handed out nobody is charged for the memory: it is drift, and not what others may have. */
+/* No container is charged for what one has handed out: it is unaccounted memory, which others cannot have. */
 static int is_handed(struct cgpud *d, u32 gpu, s32 tgid, u64 bytes)
 {
 	if (!handed_files(&d->devices, tgid))
@@ -108,7 +109,7 @@ static int view_processes(struct cgpud *d, u32 gpu, struct cgpu_card_view *view)
 	return n;
 }
 
-void drift_look(struct cgpud *d)
+void unaccounted_sample(struct cgpud *d)
 {
 	u64 total;
 	u32 gpu;

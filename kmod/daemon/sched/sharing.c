@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The thread of each GPU that carries out what the core decides of GPU time. */
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <signal.h>
@@ -16,15 +17,15 @@
 #include "task.h"
 
 #define SECOND 1000000000ull
-/* Changes that come faster are dealt with together: a container can cause them by its calls. */
+/* Changes that come faster are handled together: a container can cause them by its calls. */
 #define GAP_NS 200000ull
-/* ... and for as long as dealing with them has taken, so that they take half of a processor at most. */
+/* ... and for as long as handling them has taken, so that they take half of a processor at most. */
 #define GAP_MOST_NS 1000000ull
-/* Who waits for the lock has it before the thread takes it again. */
-#define MANNERS_NS 50000ull
-/* A turn is longer. */
+/* The thread leaves the lock for so long to a worker that waits for it. */
+#define YIELD_NS 50000ull
+/* The shortest sleep; a scheduling round is longer. */
 #define LEAST_NS 10000ull
-#define ROUNDS 4 /* changes of gates in a row, where one takes longer than a turn */
+#define ROUNDS 4 /* decisions in a row, where carrying one out takes longer than it lasts */
 #define START_MS 3000
 #define NICE_MOST (-20)
 
@@ -45,7 +46,7 @@ static void wake(struct sharing_gpu *own)
 		syscall(SYS_futex, &own->due, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* With a condition variable each turn has a second call of the kernel: its mutex counts as contended after a timeout.
+/* With a condition variable each round makes a second system call: its mutex counts as contended after a timeout.
  * Returns whether there is something to do before the time. at: NULL is never. */
 static int await_due(struct sharing_gpu *own, const struct timespec *at)
 {
@@ -77,7 +78,7 @@ void sharing_init(struct cgpud *d)
 		own->d = d;
 		own->gpu = gpu;
 		atomic_init(&own->due, 1);
-		gating_init(&own->gating);
+		sched_client_init(&own->sched_client);
 		pthread_mutex_init(&own->door, NULL);
 		pthread_mutex_init(&own->lock, NULL);
 	}
@@ -92,18 +93,18 @@ static void lock(struct sharing_gpu *own)
 	atomic_fetch_sub(&own->waiting, 1);
 }
 
-/* The driver is gone, or says what nobody understands: what is to be done stays to be done. */
+/* The driver is gone, or its answer is not understood: the changes stay due. */
 static void give_up(struct sharing_gpu *own, u64 now, int error)
 {
 	own->retry = now + SECOND;
 	atomic_fetch_add(&own->d->sharing.failed, 1);
 	events_log(&own->d->events, LOG_LEVEL_WARNING,
-		"GPU %u: gates cannot be set, they stay as they are: %s; tried again each second", own->gpu,
-		strerror(-error));
+		"GPU %u: channels cannot be enabled or disabled, they stay as they are: %s; tried again each second",
+		own->gpu, strerror(-error));
 }
 
-/* They stay as they are, and the core knows. */
-static void leave_gates(struct sharing_gpu *own)
+/* Channels stay as they are, and the core is told that the change failed. */
+static void leave_channels(struct sharing_gpu *own)
 {
 	struct cgpu_gates gates;
 
@@ -111,104 +112,104 @@ static void leave_gates(struct sharing_gpu *own)
 		cgpu_gates_done(&own->d->core, &gates, CGPU_LEVER_FAILED);
 }
 
-static void set_gates(struct sharing_gpu *own, u64 now)
+static void set_channels(struct sharing_gpu *own, u64 now)
 {
 	struct cgpud *d = own->d;
 	struct cgpu_gates gates;
-	int r = gating_open(d, &own->gating, own->gpu);
+	int r = sched_client_open(d, &own->sched_client, own->gpu);
 
 	while (r >= 0 && cgpu_gates_next(&d->core, own->gpu, &gates) == 0) {
-		r = gating_tell(d, &own->gating, &gates);
+		r = sched_client_set_channels(d, &own->sched_client, &gates);
 		if (r < 0)
 			break;
 		cgpu_gates_done(&d->core, &gates, (u32)r);
-		atomic_fetch_add(&d->sharing.gates, gates.count);
+		atomic_fetch_add(&d->sharing.changed, gates.count);
 	}
 	if (r < 0) {
-		leave_gates(own);
+		leave_channels(own);
 		give_up(own, now, r);
 	} else {
 		own->retry = 0;
 	}
 }
 
-/* Under the lock. Returns when to try again what could not be done; CGPU_TURN_NEVER: all is. */
+/* Under the lock. Returns when to retry what has failed; CGPU_TURN_NEVER: nothing has. */
 static u64 apply(struct sharing_gpu *own, struct cgpu_turn *turn)
 {
 	if (cgpu_turn(&own->d->core, own->gpu, turn) < 0)
 		return CGPU_TURN_NEVER;
-	atomic_fetch_add(&own->d->sharing.turns, 1);
+	atomic_fetch_add(&own->d->sharing.rounds, 1);
 	if (!turn->gates)
 		own->retry = 0;
 	else if (turn->now >= own->retry)
-		set_gates(own, turn->now);
+		set_channels(own, turn->now);
 	return own->retry ? own->retry : CGPU_TURN_NEVER;
 }
 
-static void look_at_samples(struct sharing_gpu *own, u64 now)
+static void read_samples(struct sharing_gpu *own, u64 now)
 {
-	struct gating_use use[GATING_PROCESSES];
+	struct process_use use[SAMPLED_PROCESSES];
 	struct cgpud *d = own->d;
 	enum cgpu_look look;
 	int n, i;
 
-	/* Not under the lock: a gate is not to wait for it. */
-	n = gating_sample(d, &own->gating, use, &look);
+	/* Not under the lock: enabling and disabling channels must not wait for it. */
+	n = sched_client_sample(d, &own->sched_client, use, &look);
 	/* The driver is there, and says nothing now. */
 	if (n == -EAGAIN)
 		return;
 	if (n < 0) {
 		pthread_mutex_lock(&own->lock);
-		gating_close(&own->gating);
+		sched_client_close(&own->sched_client);
 		pthread_mutex_unlock(&own->lock);
 		return;
 	}
-	cgpu_samples_begin(&d->core, own->gpu, cgpu_looks_add(&own->gating.looks, look, now));
-	own->look = now + own->gating.looks.after;
+	cgpu_samples_begin(&d->core, own->gpu, cgpu_looks_add(&own->sched_client.looks, look, now));
+	own->sample_due = now + own->sched_client.looks.after;
 	for (i = 0; i < n; i++)
 		cgpu_ran(&d->core, own->gpu, use[i].tgid, use[i].ns);
 }
 
-/* Returns when to look again. */
+/* Returns when the next samples are due. */
 static u64 sample(struct sharing_gpu *own, u64 now)
 {
 	int r;
 
-	if (own->gating.no_samples)
+	if (own->sched_client.no_samples)
 		return CGPU_TURN_NEVER;
-	if (now < own->look)
-		return own->look;
+	if (now < own->sample_due)
+		return own->sample_due;
 	pthread_mutex_lock(&own->lock);
-	r = gating_open(own->d, &own->gating, own->gpu);
+	r = sched_client_open(own->d, &own->sched_client, own->gpu);
 	pthread_mutex_unlock(&own->lock);
-	own->look = now + CGPU_SAMPLES_NS;
+	own->sample_due = now + CGPU_SAMPLES_NS;
 	if (r == 0)
-		look_at_samples(own, now);
-	return own->look;
+		read_samples(own, now);
+	return own->sample_due;
 }
 
-/* Time slices are a worker's work. One that a container holds up is not waited for. Returns when to look after it. */
-static u64 leave_slices(struct sharing_gpu *own, u64 now)
+/* Timeslices are set by a worker, which a container can hold up: it is not waited for. Returns when to check on it. */
+static u64 leave_timeslices(struct sharing_gpu *own, u64 now)
 {
 	struct cgpu_time_slice slice;
 	u32 cursor = 0;
 
-	if (slicing_is_posted(own->d, own->gpu) && now < own->posted + SECOND)
+	if (timeslice_is_posted(own->d, own->gpu) && now < own->posted + SECOND)
 		return own->posted + SECOND;
 	if (cgpu_slices_next(&own->d->core, own->gpu, 0, &cursor, &slice) < 0) {
-		if (!atomic_load(&own->d->slicing.left))
+		if (!atomic_load(&own->d->timeslices.left))
 			return CGPU_TURN_NEVER;
-		/* A worker sees to what is left. */
+		/* A worker is at what is left. */
 		if (now < own->posted + SECOND)
 			return own->posted + SECOND;
 	}
 	own->posted = now;
-	slicing_post(own->d, own->gpu);
+	timeslice_post(own->d, own->gpu);
 	return now + SECOND;
 }
 
-/* Do what is to be done. Returns when to come back. */
-static u64 go(struct sharing_gpu *own)
+/* One scheduling round. Returns when the next one is due. */
+static u64 run_round(struct sharing_gpu *own)
 {
 	struct cgpu_turn turn = { .gates = 1 };
 	u64 retry = CGPU_TURN_NEVER, until;
@@ -216,15 +217,15 @@ static u64 go(struct sharing_gpu *own)
 
 	pthread_mutex_lock(&own->lock);
 	if (own->retry)
-		gating_close(&own->gating);
-	/* A change of gates takes time, which the turn gets on top: its end is known after it. */
+		sched_client_close(&own->sched_client);
+	/* Changing channels takes time, which is added to the grant: its end is known afterwards. */
 	for (round = 0; round < ROUNDS && turn.gates && retry == CGPU_TURN_NEVER; round++)
 		retry = apply(own, &turn);
 	pthread_mutex_unlock(&own->lock);
-	/* Without gates the turns mean nothing. */
+	/* While channels cannot be changed no grant ends. */
 	until = retry == CGPU_TURN_NEVER ? turn.until : retry;
 	if (turn.slices)
-		until = earlier(until, leave_slices(own, turn.now));
+		until = earlier(until, leave_timeslices(own, turn.now));
 	if (turn.samples)
 		until = earlier(until, sample(own, turn.now));
 	return until;
@@ -242,7 +243,7 @@ static void sleep_for(u64 ns)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-/* took: ns that the work before has taken. */
+/* took: ns that the round has taken. */
 static void sleep_until(struct sharing_gpu *own, u64 until, u64 took)
 {
 	u64 now = clock_ns(), least = now + LEAST_NS, pause = earlier(took > GAP_NS ? took : GAP_NS, GAP_MOST_NS);
@@ -256,7 +257,7 @@ static void sleep_until(struct sharing_gpu *own, u64 until, u64 took)
 	}
 	atomic_store(&own->due, 0);
 	if (atomic_load(&own->waiting))
-		sleep_for(MANNERS_NS);
+		sleep_for(YIELD_NS);
 }
 
 /* What the engine before told the driver is not known. */
@@ -283,14 +284,14 @@ static void *turns_main(void *arg)
 	setpriority(PRIO_PROCESS, 0, NICE_MOST);
 	begin(own);
 	while (!engine_must_end(own->d, &own->ending)) {
-		u64 began = clock_ns(), until = go(own);
+		u64 began = clock_ns(), until = run_round(own);
 
 		sleep_until(own, until, clock_ns() - began);
 	}
 	return NULL;
 }
 
-/* No call is answered before the gates are told anew; but one card that hangs does not keep the others from all calls. */
+/* No call is answered before the channels of all cards are set anew, except for a card that hangs. */
 static void await_begun(struct cgpud *d, u32 started)
 {
 	struct timespec until;
@@ -306,7 +307,7 @@ static void await_begun(struct cgpud *d, u32 started)
 	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
 		if (!atomic_load(&d->sharing.at[gpu].begun))
 			events_log(&d->events, LOG_LEVEL_WARNING,
-				"GPU %u: its gates are not set, the driver has not answered for %u seconds; not waited for",
+				"GPU %u: its channels are not set, the driver has not answered for %u seconds; not waited for",
 				gpu, START_MS / 1000);
 	}
 }
@@ -317,7 +318,7 @@ int sharing_start(struct cgpud *d)
 	u32 gpu, started = 0;
 	int r = 0;
 
-	/* Of a thread that came late the last time. */
+	/* Posts of threads that were late at the last start. */
 	while (sem_trywait(&d->sharing.begun) == 0)
 		;
 	sigfillset(&all);
@@ -327,7 +328,7 @@ int sharing_start(struct cgpud *d)
 
 		if (own->running && own->ending)
 			own->running = pthread_join(own->thread, NULL) != 0;
-		/* It was never stopped: after a pause that came to nothing. */
+		/* It was never stopped: the pause before was given up. */
 		if (own->running)
 			continue;
 		own->ending = 0;
@@ -368,14 +369,14 @@ void sharing_close(struct cgpud *d)
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		struct sharing_gpu *own = &d->sharing.at[gpu];
 
-		gating_close(&own->gating);
-		free(own->gating.samples);
+		sched_client_close(&own->sched_client);
+		free(own->sched_client.samples);
 		pthread_mutex_destroy(&own->door);
 		pthread_mutex_destroy(&own->lock);
 	}
 }
 
-void sharing_after_call(struct cgpud *d, const struct exchange *e, struct task *task)
+void sharing_after_call(struct cgpud *d, const struct in_flight *e, struct task *task)
 {
 	struct sharing_gpu *own;
 	struct cgpu_turn turn;
@@ -386,5 +387,5 @@ void sharing_after_call(struct cgpud *d, const struct exchange *e, struct task *
 	lock(own);
 	apply(own, &turn);
 	pthread_mutex_unlock(&own->lock);
-	slicing_after_call(d, e, task);
+	timeslice_after_call(d, e, task);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Sets timeslices of channel groups, on copies of the descriptors that their clients live on. */
 #define _GNU_SOURCE
 #include <unistd.h>
 
@@ -21,7 +22,7 @@
 #define SECOND 1000000000
 #define LOCK_NS 100000000
 
-/* Its own workers have the lock for no longer than the driver takes; a container can keep one of ours for ever. */
+/* Workers hold the lock for no longer than the driver takes, except where a container keeps one for ever. */
 static int lock_container(struct cgpud *d, u32 slot)
 {
 	struct timespec until;
@@ -30,7 +31,7 @@ static int lock_container(struct cgpud *d, u32 slot)
 	until.tv_nsec += LOCK_NS;
 	until.tv_sec += until.tv_nsec / SECOND;
 	until.tv_nsec %= SECOND;
-	return -pthread_mutex_clocklock(&d->slicing.busy[slot % CGPU_MAX_CONTAINERS], CLOCK_MONOTONIC, &until);
+	return -pthread_mutex_clocklock(&d->timeslices.busy[slot % CGPU_MAX_CONTAINERS], CLOCK_MONOTONIC, &until);
 }
 
 /* All of a client that are due, on a file that may be the one that it lives on. Under its container's lock. 0, or what came
@@ -50,7 +51,7 @@ static int set_all(struct cgpud *d, u32 gpu, u32 client, int file)
 		if (r < 0 || r == NV_ERR_INVALID_CLIENT)
 			return r < 0 ? r : -EBADF;
 		cgpu_slices_done(&d->core, &slice, (u32)r);
-		atomic_fetch_add(&d->slicing.set, 1);
+		atomic_fetch_add(&d->timeslices.set, 1);
 	}
 	return 0;
 }
@@ -64,7 +65,7 @@ static int try_number(struct cgpud *d, u32 gpu, u32 client, s32 tid, int pidfd, 
 	int fd, r;
 
 	task_init(&task, NULL, tid);
-	r = task_look_at(&task, number, &task.identity);
+	r = task_inspect_number(&task, number, &task.identity);
 	if (r < 0 || !target_is_control_node(d, &task.identity))
 		return -EBADF;
 	fd = copies_take(pidfd, number, &task.identity, &d->stopping, 0);
@@ -75,7 +76,7 @@ static int try_number(struct cgpud *d, u32 gpu, u32 client, s32 tid, int pidfd, 
 	return r;
 }
 
-static int try_known(struct cgpud *d, u32 gpu, const struct slicing_client *known)
+static int try_known(struct cgpud *d, u32 gpu, const struct timeslice_client *known)
 {
 	s32 tid = d->pidfd_thread ? known->tid : known->tgid;
 	int pidfd = process_open(tid, d->pidfd_thread), r = -EBADF;
@@ -94,7 +95,7 @@ static int try_known(struct cgpud *d, u32 gpu, const struct slicing_client *know
  * container, whose files are none of ours to take. Where the container's cgroup does not tell, it must be the very process
  * that made the client's calls, if that is known: it is not after a restart.
  */
-static int is_of_container(struct cgpud *d, const struct slicing_client *known, s32 tgid, int pidfd)
+static int is_of_container(struct cgpud *d, const struct timeslice_client *known, s32 tgid, int pidfd)
 {
 	struct cgpu_container_info info;
 	int r = 1;
@@ -109,7 +110,7 @@ static int is_of_container(struct cgpud *d, const struct slicing_client *known, 
 	return r && !process_ended(pidfd);
 }
 
-static int search(struct cgpud *d, u32 gpu, const struct slicing_client *known, s32 tgid)
+static int search(struct cgpud *d, u32 gpu, const struct timeslice_client *known, s32 tgid)
 {
 	int pidfd = process_open(tgid, 0), number, r = -EBADF;
 
@@ -142,7 +143,7 @@ static int slot_of(struct cgpud *d, s32 tgid, u32 *slot)
 }
 
 /* Under the container's lock. */
-static int reach(struct cgpud *d, const struct cgpu_time_slice *slice, struct slicing_client *known, int is_known)
+static int reach(struct cgpud *d, const struct cgpu_time_slice *slice, struct timeslice_client *known, int is_known)
 {
 	int r = -EBADF;
 
@@ -160,9 +161,9 @@ static int reach(struct cgpud *d, const struct cgpu_time_slice *slice, struct sl
 /* stuck: a container that holds up this walk; it is passed over from then on. */
 static void serve_client(struct cgpud *d, const struct cgpu_time_slice *slice, u32 *stuck)
 {
-	struct slicing *slicing = &d->slicing;
-	struct slicing_client known = { .client = slice->client, .tid = slice->tgid, .tgid = slice->tgid };
-	int is_known = slicing_find(slicing, slice->client, &known), r = -EBUSY;
+	struct timeslices *timeslices = &d->timeslices;
+	struct timeslice_client known = { .client = slice->client, .tid = slice->tgid, .tgid = slice->tgid };
+	int is_known = timeslice_find(timeslices, slice->client, &known), r = -EBUSY;
 
 	if (!is_known && slot_of(d, slice->tgid, &known.slot) < 0) {
 		cgpu_slices_done(&d->core, slice, CGPU_LEVER_FAILED);
@@ -170,17 +171,17 @@ static void serve_client(struct cgpud *d, const struct cgpu_time_slice *slice, u
 	}
 	if (known.slot != *stuck && lock_container(d, known.slot) == 0) {
 		r = reach(d, slice, &known, is_known);
-		pthread_mutex_unlock(&slicing->busy[known.slot % CGPU_MAX_CONTAINERS]);
+		pthread_mutex_unlock(&timeslices->busy[known.slot % CGPU_MAX_CONTAINERS]);
 	} else {
 		*stuck = known.slot;
 	}
 	if (r == 0) {
-		slicing_not_left(slicing, slice->client, 1u << slice->gpu);
+		timeslice_not_left(timeslices, slice->client, 1u << slice->gpu);
 		return;
 	}
 	cgpu_slices_done(&d->core, slice, CGPU_LEVER_FAILED);
 	known.left = 1u << slice->gpu;
-	slicing_remember(slicing, &known);
+	timeslice_remember(timeslices, &known);
 }
 
 static void serve_gpu(struct cgpud *d, u32 gpu)
@@ -192,16 +193,16 @@ static void serve_gpu(struct cgpud *d, u32 gpu)
 		serve_client(d, &slice, &stuck);
 }
 
-void slicing_post(struct cgpud *d, u32 gpu)
+void timeslice_post(struct cgpud *d, u32 gpu)
 {
-	atomic_fetch_or(&d->slicing.posted, 1u << gpu);
-	atomic_fetch_or(&d->slicing.wanted, 1u << gpu);
+	atomic_fetch_or(&d->timeslices.posted, 1u << gpu);
+	atomic_fetch_or(&d->timeslices.wanted, 1u << gpu);
 	workers_wake(d);
 }
 
-int slicing_is_posted(struct cgpud *d, u32 gpu)
+int timeslice_is_posted(struct cgpud *d, u32 gpu)
 {
-	return (atomic_load(&d->slicing.posted) >> gpu & 1) != 0;
+	return (atomic_load(&d->timeslices.posted) >> gpu & 1) != 0;
 }
 
 /* What is no longer due, or has gone, is not left any more. */
@@ -210,33 +211,33 @@ static void prune(struct cgpud *d, u32 gpu)
 	struct cgpu_time_slice slice;
 	u32 i, client, cursor;
 
-	for (i = 0; i < SLICING_CLIENTS && atomic_load(&d->slicing.left); i++) {
-		pthread_mutex_lock(&d->slicing.lock);
-		client = d->slicing.at[i].left >> gpu & 1 ? d->slicing.at[i].client : 0;
-		pthread_mutex_unlock(&d->slicing.lock);
+	for (i = 0; i < TIMESLICE_CLIENTS && atomic_load(&d->timeslices.left); i++) {
+		pthread_mutex_lock(&d->timeslices.lock);
+		client = d->timeslices.at[i].left >> gpu & 1 ? d->timeslices.at[i].client : 0;
+		pthread_mutex_unlock(&d->timeslices.lock);
 		cursor = 0;
 		if (client && cgpu_slices_next(&d->core, gpu, client, &cursor, &slice) < 0)
-			slicing_not_left(&d->slicing, client, 1u << gpu);
+			timeslice_not_left(&d->timeslices, client, 1u << gpu);
 	}
 }
 
-void slicing_serve(struct cgpud *d)
+void timeslice_serve(struct cgpud *d)
 {
-	u32 wanted = atomic_exchange(&d->slicing.wanted, 0), gpu;
+	u32 wanted = atomic_exchange(&d->timeslices.wanted, 0), gpu;
 
 	for (gpu = 0; wanted; gpu++, wanted >>= 1) {
 		if (!(wanted & 1))
 			continue;
 		serve_gpu(d, gpu);
 		prune(d, gpu);
-		atomic_fetch_and(&d->slicing.posted, ~(1u << gpu));
+		atomic_fetch_and(&d->timeslices.posted, ~(1u << gpu));
 	}
 }
 
 /* --- on a call's own descriptor --- */
 
 /* What the driver's own calls name first. */
-static u32 client_of(const struct cgpud *d, const struct exchange *e)
+static u32 client_of(const struct cgpud *d, const struct in_flight *e)
 {
 	const struct nv_abi *abi = d->core.abi;
 	u32 at;
@@ -260,36 +261,36 @@ static u32 client_of(const struct cgpud *d, const struct exchange *e)
 	return e->call.bytes >= at + 4 ? rm_get32(e->before[0], at) : 0;
 }
 
-static void note(struct cgpud *d, const struct exchange *e, const struct task *task, u32 client)
+static void note(struct cgpud *d, const struct in_flight *e, const struct task *task, u32 client)
 {
-	struct slicing_client one = { .client = client,
+	struct timeslice_client one = { .client = client,
 		.tid = task->tid,
 		.tgid = e->call.tgid,
 		.number = (s32)e->notif.data.args[0],
 		.slot = e->call.slot },
-			      known;
+				known;
 
-	if (slicing_find(&d->slicing, client, &known) && known.tid == one.tid && known.tgid == one.tgid &&
+	if (timeslice_find(&d->timeslices, client, &known) && known.tid == one.tid && known.tgid == one.tgid &&
 		known.number == one.number && known.slot == one.slot)
 		return;
 	one.mark = process_mark(one.tid);
 	one.started = one.tid == one.tgid ? one.mark : process_mark(one.tgid);
-	slicing_remember(&d->slicing, &one);
+	timeslice_remember(&d->timeslices, &one);
 }
 
-static int on_call(struct cgpud *d, const struct exchange *e, const struct task *task, u32 gpu, u32 client)
+static int on_call(struct cgpud *d, const struct in_flight *e, const struct task *task, u32 gpu, u32 client)
 {
-	/* Who had the place before may keep it for ever. What is not set now stays due, and gates divide meanwhile. */
+	/* Another worker may hold the lock for ever. What is not set now stays due; meanwhile channels are enabled in turns. */
 	int r = lock_container(d, e->call.slot);
 
 	if (r < 0)
 		return r;
 	r = set_all(d, gpu, client, task->file);
-	pthread_mutex_unlock(&d->slicing.busy[e->call.slot % CGPU_MAX_CONTAINERS]);
+	pthread_mutex_unlock(&d->timeslices.busy[e->call.slot % CGPU_MAX_CONTAINERS]);
 	return r;
 }
 
-void slicing_after_call(struct cgpud *d, const struct exchange *e, struct task *task)
+void timeslice_after_call(struct cgpud *d, const struct in_flight *e, struct task *task)
 {
 	u32 client = client_of(d, e);
 
@@ -299,20 +300,20 @@ void slicing_after_call(struct cgpud *d, const struct exchange *e, struct task *
 	on_call(d, e, task, e->call.turn - 1, client);
 }
 
-void slicing_before_call(struct cgpud *d, const struct exchange *e, struct task *task)
+void timeslice_before_call(struct cgpud *d, const struct in_flight *e, struct task *task)
 {
-	struct slicing_client known;
+	struct timeslice_client known;
 	u32 client, gpu;
 
-	if (atomic_load(&d->slicing.left) == 0 || task->kind != CGPU_DEVICE_CTL)
+	if (atomic_load(&d->timeslices.left) == 0 || task->kind != CGPU_DEVICE_CTL)
 		return;
 	client = client_of(d, e);
-	if (!slicing_find(&d->slicing, client, &known) || known.left == 0 || known.slot != e->call.slot ||
+	if (!timeslice_find(&d->timeslices, client, &known) || known.left == 0 || known.slot != e->call.slot ||
 		task_copy(d, task) < 0)
 		return;
 	note(d, e, task, client);
 	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
 		if ((known.left >> gpu & 1) && on_call(d, e, task, gpu, client) == 0)
-			slicing_not_left(&d->slicing, client, 1u << gpu);
+			timeslice_not_left(&d->timeslices, client, 1u << gpu);
 	}
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Reads one driver call, has the core judge it, executes it and writes the answer back. */
 #define _GNU_SOURCE
 #include "driver_call.h"
 #include "handle.h"
@@ -10,27 +11,27 @@
 #define UNDO_TOP_BYTES 64
 #define HANDLE_TRIES 8
 
-static int read_envelope(struct cgpud *d, const struct task *task, u32 *nr, u32 *bytes, u64 *address)
+static int read_wrapper(struct cgpud *d, const struct task *task, u32 *nr, u32 *bytes, u64 *address)
 {
-	u8 envelope[64];
+	u8 wrapper[64];
 	int r;
 
-	if (*bytes != d->core.abi->nv_ioctl_xfer_t.bytes || *bytes > sizeof(envelope))
+	if (*bytes != d->core.abi->nv_ioctl_xfer_t.bytes || *bytes > sizeof(wrapper))
 		return -EINVAL;
-	r = process_read(task->memory, *address, envelope, *bytes);
+	r = process_read(task->memory, *address, wrapper, *bytes);
 	if (r < 0)
 		return r;
-	r = cgpu_call_unwrap(&d->core, envelope, *bytes, nr, bytes, address);
-	/* An envelope in an envelope is no command of the driver, and executing it would unwrap it. */
+	r = cgpu_call_unwrap(&d->core, wrapper, *bytes, nr, bytes, address);
+	/* A wrapper in a wrapper is no command of the driver, and executing it would unwrap it. */
 	return r < 0 ? r : *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
 }
 
-static int has_envelopes(enum cgpu_device kind)
+static int has_wrappers(enum cgpu_device kind)
 {
 	return kind == CGPU_DEVICE_CTL || kind == CGPU_DEVICE_GPU;
 }
 
-int call_read(struct cgpud *d, struct exchange *e, const struct task *task, u32 cmd, u64 address)
+int call_read(struct cgpud *d, struct in_flight *e, const struct task *task, u32 cmd, u64 address)
 {
 	struct cgpu_call *call = &e->call;
 	u32 nr = cmd & 0xff, bytes = (cmd >> 16) & 0x3fff;
@@ -44,8 +45,8 @@ int call_read(struct cgpud *d, struct exchange *e, const struct task *task, u32 
 		nr = cmd;
 		bytes = uvm_bytes(d->core.abi, cmd);
 	}
-	if (nr == NV_ESC_IOCTL_XFER_CMD && has_envelopes(task->kind)) {
-		r = read_envelope(d, task, &nr, &bytes, &address);
+	if (nr == NV_ESC_IOCTL_XFER_CMD && has_wrappers(task->kind)) {
+		r = read_wrapper(d, task, &nr, &bytes, &address);
 		if (r < 0)
 			return r;
 	}
@@ -61,7 +62,7 @@ int call_read(struct cgpud *d, struct exchange *e, const struct task *task, u32 
 }
 
 /* Fetch the nested buffer that the core has just asked for. */
-static int read_segment(struct exchange *e, const struct task *task)
+static int read_segment(struct in_flight *e, const struct task *task)
 {
 	struct cgpu_segment *s;
 	u32 n = e->call.segments, room;
@@ -72,7 +73,7 @@ static int read_segment(struct exchange *e, const struct task *task)
 	s = &e->call.segment[n - 1];
 	if (!s->address || s->bytes > CGPU_SEGMENT_MAX || s->parent >= n)
 		return -EINVAL;
-	room = exchange_bytes(e, s->parent);
+	room = in_flight_bytes(e, s->parent);
 	if (room < sizeof(u64) || s->pointer > room - sizeof(u64))
 		return -EINVAL;
 	s->data = e->copy[n];
@@ -89,21 +90,21 @@ static int is_ordered(const struct cgpud *d, const struct cgpu_call *call)
 }
 
 /* In the container's order. A continued call runs later, but counts from here on. */
-static void count_turn(struct cgpud *d, struct exchange *e)
+static void count_call(struct cgpud *d, struct in_flight *e)
 {
-	struct turns *turns = engine_turns(d, e->call.slot);
+	struct call_counts *counts = engine_call_counts(d, e->call.slot);
 	u32 status;
 
 	if (handle_freed(d->core.abi, e, &status)) {
-		e->turn = atomic_load(&turns->made);
-		atomic_fetch_add(&turns->freed, 1);
+		e->counted = atomic_load(&counts->made);
+		atomic_fetch_add(&counts->freed, 1);
 	} else {
-		e->turn = atomic_load(&turns->freed);
-		atomic_fetch_add(&turns->made, 1);
+		e->counted = atomic_load(&counts->freed);
+		atomic_fetch_add(&counts->made, 1);
 	}
 }
 
-static enum cgpu_verdict begin_ordered(struct cgpud *d, struct exchange *e)
+static enum cgpu_verdict begin_ordered(struct cgpud *d, struct in_flight *e)
 {
 	struct cgpu_call *call = &e->call;
 	pthread_mutex_t *order = engine_order(d, call->slot);
@@ -114,7 +115,7 @@ static enum cgpu_verdict begin_ordered(struct cgpud *d, struct exchange *e)
 	pthread_mutex_lock(order);
 	verdict = cgpu_call_begin(&d->core, call);
 	if (verdict == CGPU_EXECUTE || verdict == CGPU_CONTINUE)
-		count_turn(d, e);
+		count_call(d, e);
 	if (verdict != CGPU_EXECUTE)
 		pthread_mutex_unlock(order);
 	return verdict;
@@ -125,7 +126,7 @@ static int is_asked_for(enum cgpu_verdict verdict)
 	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE;
 }
 
-static enum cgpu_verdict judge(struct cgpud *d, struct exchange *e, struct task *task)
+static enum cgpu_verdict judge(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	enum cgpu_verdict verdict = CGPU_COPY_IN;
 	u32 round;
@@ -152,7 +153,7 @@ static enum cgpu_verdict judge(struct cgpud *d, struct exchange *e, struct task 
 	return verdict == CGPU_CONTINUE && e->call.device == CGPU_DEVICE_UVM ? uvm_judge(d, e, task) : verdict;
 }
 
-/* Nearly all of these are run here, or need to know the very file. Of the others most go on without a copy. */
+/* Nearly all of these are executed here, or need to know the very file. Most others are continued without a copy. */
 static int is_made_on_a_copy(const struct cgpu_call *call)
 {
 	if (call->device == CGPU_DEVICE_UVM)
@@ -161,22 +162,22 @@ static int is_made_on_a_copy(const struct cgpu_call *call)
 		call->nr == NV_ESC_RM_VID_HEAP_CONTROL;
 }
 
-static enum cgpu_verdict without_copy(struct exchange *e, int r)
+static enum cgpu_verdict without_copy(struct in_flight *e, int r)
 {
 	e->call.error = -r;
 	return CGPU_REFUSE;
 }
 
-/* Nobody waits for a copy with a lock: the call is taken back, and judged again when there is one. */
-static void take_back(struct cgpud *d, struct exchange *e)
+/* No copy is waited for under a lock: the call is taken back, and judged again when there is one. */
+static void take_back(struct cgpud *d, struct in_flight *e)
 {
 	cgpu_call_end(&d->core, &e->call, -EINTR);
 	if (is_ordered(d, &e->call))
 		pthread_mutex_unlock(engine_order(d, e->call.slot));
-	exchange_unjudge(e);
+	in_flight_unjudge(e);
 }
 
-enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, struct task *task)
+enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	int r = is_made_on_a_copy(&e->call) ? task_copy(d, task) : 0;
 	enum cgpu_verdict verdict;
@@ -191,7 +192,7 @@ enum cgpu_verdict call_judge(struct cgpud *d, struct exchange *e, struct task *t
 	return r < 0 ? without_copy(e, r) : judge(d, e, task);
 }
 
-static void set_pointers(struct exchange *e, int ours)
+static void set_pointers(struct in_flight *e, int ours)
 {
 	u32 i;
 
@@ -203,7 +204,7 @@ static void set_pointers(struct exchange *e, int ours)
 }
 
 /* What cannot be found has been freed by the first run of this call. */
-static void forgive_free(const struct nv_abi *abi, struct exchange *e)
+static void forgive_free(const struct nv_abi *abi, struct in_flight *e)
 {
 	u32 status;
 
@@ -211,7 +212,7 @@ static void forgive_free(const struct nv_abi *abi, struct exchange *e)
 		rm_put32(e->copy[0], status, NV_OK);
 }
 
-static void run(struct cgpud *d, struct exchange *e, const struct task *task)
+static void run(struct cgpud *d, struct in_flight *e, const struct task *task)
 {
 	set_pointers(e, 1);
 	target_put(d->core.abi, e, task->target);
@@ -222,12 +223,12 @@ static void run(struct cgpud *d, struct exchange *e, const struct task *task)
 
 /* One try with this handle. Returns the driver's status. */
 static u32 run_with(
-	struct cgpud *d, struct exchange *e, const struct task *task, const struct handle_place *place, u32 handle)
+	struct cgpud *d, struct in_flight *e, const struct task *task, const struct handle_place *place, u32 handle)
 {
 	u32 n;
 
 	for (n = 0; n <= e->call.segments; n++)
-		memcpy(e->copy[n], e->before[n], exchange_bytes(e, n));
+		memcpy(e->copy[n], e->before[n], in_flight_bytes(e, n));
 	handle_put(e, place, handle);
 	run(d, e, task);
 	handle_hide(e, place);
@@ -235,7 +236,7 @@ static u32 run_with(
 }
 
 /* Run it with a handle of our choice, where the caller has left that open; at last with none. */
-static void run_named(struct cgpud *d, struct exchange *e, const struct task *task)
+static void run_named(struct cgpud *d, struct in_flight *e, const struct task *task)
 {
 	struct handle_place place;
 	u32 tries = HANDLE_TRIES, status;
@@ -265,7 +266,7 @@ static void run_free(struct cgpud *d, struct cgpu_call *call, int file)
 	int r = -EPERM;
 
 	if (cgpu_call_begin(&d->core, call) == CGPU_EXECUTE) {
-		atomic_fetch_add(&engine_turns(d, call->slot)->freed, 1);
+		atomic_fetch_add(&engine_call_counts(d, call->slot)->freed, 1);
 		r = rm_call(file, call->nr, call->top, call->bytes);
 		cgpu_call_end(&d->core, call, r);
 	}
@@ -275,7 +276,7 @@ static void run_free(struct cgpud *d, struct cgpu_call *call, int file)
 }
 
 /* In the container's order. */
-static void undo(struct cgpud *d, struct exchange *e, int file)
+static void undo(struct cgpud *d, struct in_flight *e, int file)
 {
 	u8 top[UNDO_TOP_BYTES] = { 0 };
 	struct cgpu_call call = { .top = top };
@@ -288,7 +289,7 @@ static void undo(struct cgpud *d, struct exchange *e, int file)
 		run_free(d, &call, file);
 }
 
-static void execute_rm(struct cgpud *d, struct exchange *e, struct task *task)
+static void execute_rm(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	int ordered = is_ordered(d, &e->call);
 
@@ -303,36 +304,36 @@ static void execute_rm(struct cgpud *d, struct exchange *e, struct task *task)
 	target_drop(task);
 }
 
-void call_execute(struct cgpud *d, struct exchange *e, struct task *task)
+void call_execute(struct cgpud *d, struct in_flight *e, struct task *task)
 {
-	exchange_set_stage(e, STAGE_EXECUTING);
+	in_flight_set_stage(e, STAGE_EXECUTING);
 	if (e->call.device == CGPU_DEVICE_UVM)
 		uvm_execute(d, e, task);
 	else
 		execute_rm(d, e, task);
-	exchange_set_stage(e, STAGE_EXECUTED);
+	in_flight_set_stage(e, STAGE_EXECUTED);
 	atomic_fetch_add(&d->counters.executed, 1);
 }
 
-int call_write(const struct exchange *e, const struct task *task, u32 count)
+int call_write(const struct in_flight *e, const struct task *task, u32 count)
 {
 	u32 n;
 	int r = 0;
 
 	/* The top-level struct last, as the driver does it: its status says that the rest is there. */
 	for (n = count; n > 0 && r == 0; n--)
-		r = process_write(task->memory, exchange_address(e, n - 1), e->copy[n - 1], exchange_bytes(e, n - 1));
+		r = process_write(task->memory, in_flight_address(e, n - 1), e->copy[n - 1], in_flight_bytes(e, n - 1));
 	return r;
 }
 
-void call_undo(struct cgpud *d, struct exchange *e, int file)
+void call_undo(struct cgpud *d, struct in_flight *e, int file)
 {
 	pthread_mutex_lock(engine_order(d, e->call.slot));
 	undo(d, e, file);
 	pthread_mutex_unlock(engine_order(d, e->call.slot));
 }
 
-u32 call_undo_unsure(struct cgpud *d, struct exchange *e, int file)
+u32 call_undo_unsure(struct cgpud *d, struct in_flight *e, int file)
 {
 	const struct nv_layout_NVOS00_PARAMETERS *l = &d->core.abi->NVOS00_PARAMETERS;
 	u8 top[UNDO_TOP_BYTES] = { 0 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fair shares of a table that all containers use, by the rule of the core's records (kmod/core/quota.c): half of it is kept
- * for equal shares, the other half goes to who comes first, and nobody has more than a fixed number.
+ * for equal shares, the other half goes to containers as they come, and none has more than a fixed number.
  */
 #ifndef CGPUD_FAIR_H
 #define CGPUD_FAIR_H
 
 #include "cgpu_core.h"
 
-/* Who has how many. */
+/* How many each container has. */
 struct fair {
 	u64 generation[CGPU_MAX_CONTAINERS]; /* 0: none in this slot */
 	u32 held[CGPU_MAX_CONTAINERS];

@@ -1,40 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The table of calls in flight: places, stages, and answers that wait for their thread. */
 #define _GNU_SOURCE
 
 #include "clock.h"
 #include "in_flight.h"
 
-void exchange_set_stage(struct exchange *e, enum stage stage)
+void in_flight_set_stage(struct in_flight *e, enum stage stage)
 {
 	/* A successor reads this after our death: what came before must not be reordered behind it. */
 	__atomic_store_n(&e->stage, stage, __ATOMIC_RELEASE);
 }
 
-u64 exchange_address(const struct exchange *e, u32 n)
+u64 in_flight_address(const struct in_flight *e, u32 n)
 {
 	return n ? e->call.segment[n - 1].address : e->top_address;
 }
 
-u32 exchange_bytes(const struct exchange *e, u32 n)
+u32 in_flight_bytes(const struct in_flight *e, u32 n)
 {
 	return n ? e->call.segment[n - 1].bytes : e->call.bytes;
 }
 
-/* The oldest of the container that has most in this stage: nobody's answers are forgotten for those of another one. */
-static struct exchange *oldest_of_most(const struct exchanges *x, enum stage stage)
+/* The oldest of the container that has most in this stage: no container's answers are dropped for those of another one. */
+static struct in_flight *oldest_of_most(const struct in_flight_table *x, enum stage stage)
 {
 	u16 held[CGPU_MAX_CONTAINERS] = { 0 }, most = 0;
-	struct exchange *oldest = NULL;
+	struct in_flight *oldest = NULL;
 	u32 i;
 
-	for (i = 0; i < EXCHANGES_MAX; i++) {
+	for (i = 0; i < IN_FLIGHT_MAX; i++) {
 		u32 slot = x->at[i].call.slot % CGPU_MAX_CONTAINERS;
 
 		if (!x->busy[i] && x->at[i].stage == stage && ++held[slot] > most)
 			most = held[slot];
 	}
-	for (i = 0; i < EXCHANGES_MAX; i++) {
-		struct exchange *e = &x->at[i];
+	for (i = 0; i < IN_FLIGHT_MAX; i++) {
+		struct in_flight *e = &x->at[i];
 
 		if (!x->busy[i] && e->stage == stage && held[e->call.slot % CGPU_MAX_CONTAINERS] == most &&
 			(!oldest || e->age < oldest->age))
@@ -43,25 +44,25 @@ static struct exchange *oldest_of_most(const struct exchanges *x, enum stage sta
 	return oldest;
 }
 
-static struct exchange *find_place(const struct exchanges *x)
+static struct in_flight *find_place(const struct in_flight_table *x)
 {
 	u32 i;
 
-	for (i = 0; i < EXCHANGES_MAX; i++) {
+	for (i = 0; i < IN_FLIGHT_MAX; i++) {
 		if (!x->busy[i] && x->at[i].stage == STAGE_FREE)
 			return &x->at[i];
 	}
 	return oldest_of_most(x, STAGE_SENT);
 }
 
-struct exchange *exchange_take(struct exchanges *x)
+struct in_flight *in_flight_take(struct in_flight_table *x)
 {
-	struct exchange *e;
+	struct in_flight *e;
 
 	pthread_mutex_lock(&x->lock);
 	e = find_place(x);
 	if (e) {
-		exchange_set_stage(e, STAGE_FREE);
+		in_flight_set_stage(e, STAGE_FREE);
 		x->busy[e->index] = 1;
 		x->thread[e->index] = 0;
 	}
@@ -69,25 +70,25 @@ struct exchange *exchange_take(struct exchanges *x)
 	if (!e)
 		return NULL;
 	memset(&e->notif_space, 0, sizeof(e->notif_space));
-	exchange_again(e);
+	in_flight_reset(e);
 	return e;
 }
 
-void exchange_again(struct exchange *e)
+void in_flight_reset(struct in_flight *e)
 {
 	memset(&e->call, 0, sizeof(e->call));
-	exchange_rebase(e);
+	in_flight_rebase(e);
 	e->undone = 0;
 	e->repeated = 0;
 	e->chosen = 0;
 	e->again = 0;
-	e->turn = 0;
+	e->counted = 0;
 	e->result = 0;
 	e->top_address = 0;
-	exchange_set_stage(e, STAGE_RECEIVING);
+	in_flight_set_stage(e, STAGE_RECEIVING);
 }
 
-void exchange_unjudge(struct exchange *e)
+void in_flight_unjudge(struct in_flight *e)
 {
 	memcpy(e->copy[0], e->before[0], e->call.bytes);
 	e->call.segments = 0;
@@ -97,13 +98,13 @@ void exchange_unjudge(struct exchange *e)
 	memset(e->call.opaque, 0, sizeof(e->call.opaque));
 }
 
-struct exchange *exchange_take_left(struct exchanges *x)
+struct in_flight *in_flight_take_unanswered(struct in_flight_table *x)
 {
-	struct exchange *e = NULL;
+	struct in_flight *e = NULL;
 	u32 i;
 
 	pthread_mutex_lock(&x->lock);
-	for (i = 0; x->recovered && i < EXCHANGES_MAX && !e; i++)
+	for (i = 0; x->recovered && i < IN_FLIGHT_MAX && !e; i++)
 		if (!x->busy[i] && x->at[i].stage >= STAGE_RECEIVING && x->at[i].stage <= STAGE_ANSWERING)
 			e = &x->at[i];
 	if (e) {
@@ -114,27 +115,27 @@ struct exchange *exchange_take_left(struct exchanges *x)
 	return e;
 }
 
-void exchange_release(struct exchanges *x, struct exchange *e)
+void in_flight_release(struct in_flight_table *x, struct in_flight *e)
 {
 	pthread_mutex_lock(&x->lock);
-	exchange_set_stage(e, STAGE_FREE);
+	in_flight_set_stage(e, STAGE_FREE);
 	x->busy[e->index] = 0;
 	x->thread[e->index] = 0;
 	pthread_cond_broadcast(&x->changed);
 	pthread_mutex_unlock(&x->lock);
 }
 
-static int thread_is_busy(const struct exchanges *x, s32 tid)
+static int thread_is_busy(const struct in_flight_table *x, s32 tid)
 {
 	u32 i;
 
-	for (i = 0; i < EXCHANGES_MAX; i++)
+	for (i = 0; i < IN_FLIGHT_MAX; i++)
 		if (x->busy[i] && x->thread[i] == tid)
 			return 1;
 	return 0;
 }
 
-void exchange_claim(struct exchanges *x, struct exchange *e)
+void in_flight_await_thread(struct in_flight_table *x, struct in_flight *e)
 {
 	s32 tid = (s32)e->notif.pid;
 
@@ -145,17 +146,17 @@ void exchange_claim(struct exchanges *x, struct exchange *e)
 	pthread_mutex_unlock(&x->lock);
 }
 
-void exchange_keep(struct exchanges *x, struct exchange *e)
+void in_flight_keep(struct in_flight_table *x, struct in_flight *e)
 {
 	e->age = x->ages;
-	exchange_return_kept(x, e);
+	in_flight_return_kept(x, e);
 }
 
-void exchange_return_kept(struct exchanges *x, struct exchange *e)
+void in_flight_return_kept(struct in_flight_table *x, struct in_flight *e)
 {
 	pthread_mutex_lock(&x->lock);
 	x->ages++;
-	exchange_set_stage(e, STAGE_KEPT);
+	in_flight_set_stage(e, STAGE_KEPT);
 	x->thread[e->index] = (s32)e->notif.pid;
 	x->busy[e->index] = 0;
 	atomic_fetch_add(&x->kept, 1);
@@ -163,27 +164,27 @@ void exchange_return_kept(struct exchanges *x, struct exchange *e)
 	pthread_mutex_unlock(&x->lock);
 }
 
-void exchange_sent(struct exchanges *x, struct exchange *e)
+void in_flight_sent(struct in_flight_table *x, struct in_flight *e)
 {
 	u64 now = clock_ns();
 
 	pthread_mutex_lock(&x->lock);
 	e->sent = now;
 	e->age = x->ages++;
-	exchange_set_stage(e, STAGE_SENT);
+	in_flight_set_stage(e, STAGE_SENT);
 	x->thread[e->index] = (s32)e->notif.pid;
 	x->busy[e->index] = 0;
 	pthread_cond_broadcast(&x->changed);
 	pthread_mutex_unlock(&x->lock);
 }
 
-struct exchange *exchange_take_sent(struct exchanges *x, s32 tid)
+struct in_flight *in_flight_take_sent(struct in_flight_table *x, s32 tid)
 {
-	struct exchange *e = NULL;
+	struct in_flight *e = NULL;
 	u32 i;
 
 	pthread_mutex_lock(&x->lock);
-	for (i = 0; i < EXCHANGES_MAX && !e; i++)
+	for (i = 0; i < IN_FLIGHT_MAX && !e; i++)
 		if (x->thread[i] == tid && !x->busy[i] && x->at[i].stage == STAGE_SENT)
 			e = &x->at[i];
 	if (e) {
@@ -194,20 +195,20 @@ struct exchange *exchange_take_sent(struct exchanges *x, s32 tid)
 	return e;
 }
 
-struct exchange *exchange_take_kept(struct exchanges *x, s32 tid, u32 index)
+struct in_flight *in_flight_take_kept(struct in_flight_table *x, s32 tid, u32 index)
 {
-	struct exchange *e = NULL;
+	struct in_flight *e = NULL;
 	u32 i;
 
 	if (!atomic_load(&x->kept))
 		return NULL;
 	pthread_mutex_lock(&x->lock);
-	for (i = index; i < EXCHANGES_MAX && !e; i++)
+	for (i = index; i < IN_FLIGHT_MAX && !e; i++)
 		if (!x->busy[i] && x->at[i].stage == STAGE_KEPT && (!tid || x->thread[i] == tid))
 			e = &x->at[i];
 	if (e) {
 		x->busy[e->index] = 1;
-		/* Who looks for a thread's own has claimed that already. Else the thread waits until it is put back. */
+		/* With tid the caller works for that thread already. Else the thread waits until this is put back. */
 		if (tid)
 			x->thread[e->index] = 0;
 		atomic_fetch_sub(&x->kept, 1);
@@ -216,9 +217,9 @@ struct exchange *exchange_take_kept(struct exchanges *x, s32 tid, u32 index)
 	return e;
 }
 
-struct exchange *exchange_take_oldest_kept(struct exchanges *x)
+struct in_flight *in_flight_take_oldest_kept(struct in_flight_table *x)
 {
-	struct exchange *e;
+	struct in_flight *e;
 
 	pthread_mutex_lock(&x->lock);
 	e = oldest_of_most(x, STAGE_KEPT);

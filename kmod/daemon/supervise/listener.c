@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The table of seccomp listeners, and which of them a worker may serve next. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <linux/seccomp.h>
@@ -151,7 +152,7 @@ int listener_arm(struct listeners *l, const struct listener *one)
 
 static u32 may_have_more(const struct listeners *l, const struct listener *one)
 {
-	return l->account[one->account].busy < (l->busy < l->crowd ? l->share : 1);
+	return l->account[one->account].busy < (l->busy < l->limited_from ? l->share : 1);
 }
 
 static void hold_locked(struct listeners *l, struct listener *one)

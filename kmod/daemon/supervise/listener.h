@@ -39,7 +39,7 @@ struct listeners {
 	pthread_mutex_t lock;
 	int epoll;
 	u32 share; /* workers that one container may keep busy */
-	u32 crowd; /* when so many are busy, it may only have one */
+	u32 limited_from; /* when so many are busy, a container may have only one */
 	u32 busy;
 	u32 count;
 	struct listener at[LISTENERS_MAX];

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Keeps answers that no thread has taken, and finds them for restarted calls. */
 #define _GNU_SOURCE
 
 #include "reply_cache.h"
@@ -15,7 +16,7 @@
 
 /* The descriptor is not held meanwhile: a copy would keep the memory of a dead process alive. The worker's cache may be
  * in use for the call that brought us here. */
-static void take_back(struct cgpud *d, struct exchange *e)
+static void take_back(struct cgpud *d, struct in_flight *e)
 {
 	int fd = (int)e->notif.data.args[0];
 	struct task task;
@@ -33,17 +34,17 @@ static void take_back(struct cgpud *d, struct exchange *e)
 	if (r == 0)
 		call_undo(d, e, task.file);
 	task_drop(&task);
-	exchange_release(&d->exchanges, e);
+	in_flight_release(&d->in_flight, e);
 }
 
-void answer_keep(struct cgpud *d, struct exchange *e)
+void reply_keep(struct cgpud *d, struct in_flight *e)
 {
 	atomic_fetch_add(&d->counters.interrupted, 1);
 	e->started = process_started((s32)e->notif.pid);
 	if (!e->started)
 		take_back(d, e);
 	else
-		exchange_keep(&d->exchanges, e);
+		in_flight_keep(&d->in_flight, e);
 }
 
 /* Questions may be asked again; what makes or frees an object must not happen twice. */
@@ -57,15 +58,15 @@ static int happens_once(const struct cgpu_call *call)
 		nr == NV_ESC_RM_VID_HEAP_CONTROL || call->target;
 }
 
-void answer_sent(struct cgpud *d, struct exchange *e)
+void reply_sent(struct cgpud *d, struct in_flight *e)
 {
 	if (happens_once(&e->call))
-		exchange_sent(&d->exchanges, e);
+		in_flight_sent(&d->in_flight, e);
 	else
-		exchange_release(&d->exchanges, e);
+		in_flight_release(&d->in_flight, e);
 }
 
-static int same_call(const struct exchange *kept, const struct exchange *e)
+static int same_call(const struct in_flight *kept, const struct in_flight *e)
 {
 	/* Descriptor, command, address: ioctl has no more arguments, and other registers may have changed. */
 	return kept->notif.data.nr == e->notif.data.nr && kept->notif.data.arch == e->notif.data.arch &&
@@ -74,13 +75,13 @@ static int same_call(const struct exchange *kept, const struct exchange *e)
 
 /* The caller's memory holds already the answer, or (or_before) what it held before. scratch: its copies
  * are free. */
-static int same_memory(const struct exchange *kept, struct exchange *scratch, const struct task *task, int or_before)
+static int same_memory(const struct in_flight *kept, struct in_flight *scratch, const struct task *task, int or_before)
 {
 	u32 n, bytes;
 
 	for (n = 0; n <= kept->call.segments; n++) {
-		bytes = exchange_bytes(kept, n);
-		if (process_read(task->memory, exchange_address(kept, n), scratch->copy[n], bytes) < 0)
+		bytes = in_flight_bytes(kept, n);
+		if (process_read(task->memory, in_flight_address(kept, n), scratch->copy[n], bytes) < 0)
 			return 0;
 		if (memcmp(scratch->copy[n], kept->copy[n], bytes) &&
 			(!or_before || memcmp(scratch->copy[n], kept->before[n], bytes)))
@@ -90,18 +91,18 @@ static int same_memory(const struct exchange *kept, struct exchange *scratch, co
 }
 
 /* Nothing has come after the answer that could have undone it. */
-static u32 is_latest(struct cgpud *d, const struct exchange *sent)
+static u32 is_latest(struct cgpud *d, const struct in_flight *sent)
 {
-	struct turns *turns = engine_turns(d, sent->call.slot);
+	struct call_counts *counts = engine_call_counts(d, sent->call.slot);
 	u32 status;
 
 	/* Mappings are made beside the order. */
 	if (sent->call.device == CGPU_DEVICE_UVM)
 		return 0;
-	return sent->turn == atomic_load(handle_freed(d->core.abi, sent, &status) ? &turns->made : &turns->freed);
+	return sent->counted == atomic_load(handle_freed(d->core.abi, sent, &status) ? &counts->made : &counts->freed);
 }
 
-int answer_stands(const struct cgpud *d, const struct exchange *e)
+int reply_stands(const struct cgpud *d, const struct in_flight *e)
 {
 	struct handle_place place;
 	u32 at;
@@ -128,24 +129,24 @@ int answer_stands(const struct cgpud *d, const struct exchange *e)
 	}
 }
 
-static struct exchange *find_sent(struct cgpud *d, struct exchange *e, const struct task *task)
+static struct in_flight *find_sent(struct cgpud *d, struct in_flight *e, const struct task *task)
 {
-	struct exchange *sent = exchange_take_sent(&d->exchanges, task->tid);
+	struct in_flight *sent = in_flight_take_sent(&d->in_flight, task->tid);
 
 	if (!sent)
 		return NULL;
 	if (clock_ns() - sent->sent < SENT_NS && same_call(sent, e) && same_memory(sent, e, task, 0))
 		return sent;
-	exchange_release(&d->exchanges, sent);
+	in_flight_release(&d->in_flight, sent);
 	return NULL;
 }
 
-struct exchange *answer_find(struct cgpud *d, struct exchange *e, const struct task *task, u32 *sure)
+struct in_flight *reply_find(struct cgpud *d, struct in_flight *e, const struct task *task, u32 *sure)
 {
-	struct exchange *found = find_sent(d, e, task), *kept;
+	struct in_flight *found = find_sent(d, e, task), *kept;
 
 	*sure = !found || (is_latest(d, found) && !target_is_export(d->core.abi, found));
-	while (!found && (kept = exchange_take_kept(&d->exchanges, task->tid, 0))) {
+	while (!found && (kept = in_flight_take_kept(&d->in_flight, task->tid, 0))) {
 		if (kept->started == process_started(task->tid) && same_call(kept, e) && same_memory(kept, e, task, 1))
 			found = kept;
 		else
@@ -154,24 +155,24 @@ struct exchange *answer_find(struct cgpud *d, struct exchange *e, const struct t
 	return found;
 }
 
-void answers_sweep(struct cgpud *d, u32 all)
+void reply_cache_sweep(struct cgpud *d, u32 all)
 {
-	struct exchange *kept;
+	struct in_flight *kept;
 	u32 i;
 
 	if (all) {
-		kept = exchange_take_oldest_kept(&d->exchanges);
+		kept = in_flight_take_oldest_kept(&d->in_flight);
 		if (kept)
 			take_back(d, kept);
 		return;
 	}
-	for (i = 0; i < EXCHANGES_MAX; i++) {
-		kept = exchange_take_kept(&d->exchanges, 0, i);
+	for (i = 0; i < IN_FLIGHT_MAX; i++) {
+		kept = in_flight_take_kept(&d->in_flight, 0, i);
 		if (!kept)
 			return;
 		i = kept->index;
 		if (process_started((s32)kept->notif.pid) == kept->started)
-			exchange_return_kept(&d->exchanges, kept);
+			in_flight_return_kept(&d->in_flight, kept);
 		else
 			take_back(d, kept);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers that found nobody. A signal can interrupt a thread while its call is in the driver; the call
+ * Answers that no thread has taken. A signal can interrupt a thread while its call is in the driver; the call
  * is then restarted, and must not happen twice. The answer is kept for the restarted call of the thread,
  * and taken back when the thread does something else or ends.
  *
@@ -10,23 +10,23 @@
  * container has undone meanwhile what the answer tells, or may have, the call is run again: the driver
  * then says whether it had been done already.
  */
-#ifndef CGPUD_ANSWERS_H
-#define CGPUD_ANSWERS_H
+#ifndef CGPUD_REPLY_CACHE_H
+#define CGPUD_REPLY_CACHE_H
 
 #include "engine.h"
 #include "task.h"
 
-/* Keep the executed exchange, or take it back at once when its thread has ended. */
-void answer_keep(struct cgpud *d, struct exchange *e);
-/* If e, which has only just been received, restarts a call that has an answer, returns the exchange that
- * holds it; the caller has it then. sure 0: e is to be run, and the answer counts if answer_stands() says so.
+/* Keep the executed call, or take it back at once when its thread has ended. */
+void reply_keep(struct cgpud *d, struct in_flight *e);
+/* If e, which has only just been received, restarts a call that has an answer, returns the call that
+ * holds it; the caller has it then. sure 0: e is to be run, and the answer counts if reply_stands() says so.
  * Anything else kept for the thread is taken back. */
-struct exchange *answer_find(struct cgpud *d, struct exchange *e, const struct task *task, u32 *sure);
+struct in_flight *reply_find(struct cgpud *d, struct in_flight *e, const struct task *task, u32 *sure);
 /* 1 when the driver's answer to e, run again, shows that its first run is still in force. */
-int answer_stands(const struct cgpud *d, const struct exchange *e);
-/* Let go of an exchange whose answer was sent. */
-void answer_sent(struct cgpud *d, struct exchange *e);
+int reply_stands(const struct cgpud *d, const struct in_flight *e);
+/* Release a call whose answer was sent. */
+void reply_sent(struct cgpud *d, struct in_flight *e);
 /* Take back answers whose threads have ended, or (all) the oldest one to make room. */
-void answers_sweep(struct cgpud *d, u32 all);
+void reply_cache_sweep(struct cgpud *d, u32 all);
 
 #endif

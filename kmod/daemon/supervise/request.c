@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Decodes system calls of all three tables into requests. */
 #define _GNU_SOURCE
 #include <linux/audit.h>
 #include <sys/mman.h>

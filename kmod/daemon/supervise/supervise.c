@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Takes a notification, judges and executes its call, and answers it. */
 #define _GNU_SOURCE
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -29,12 +30,12 @@ int supervise_sizes(struct cgpud *d)
 	return d->notif_bytes > NOTIF_BYTES_MAX || d->resp_bytes > NOTIF_BYTES_MAX ? -EPROTO : 0;
 }
 
-static struct notice notice_of(const struct listener *one, const struct exchange *e)
+static struct notice notice_of(const struct listener *one, const struct in_flight *e)
 {
 	return (struct notice){ .listener = one->fd, .id = e->notif.id };
 }
 
-static int is_waited_for(const struct listener *one, const struct exchange *e)
+static int is_waited_for(const struct listener *one, const struct in_flight *e)
 {
 	struct notice notice = notice_of(one, e);
 
@@ -42,7 +43,7 @@ static int is_waited_for(const struct listener *one, const struct exchange *e)
 }
 
 /* 0, or -ENOENT when the thread no longer waits. */
-static int answer(const struct listener *one, const struct exchange *e, struct reply reply)
+static int answer(const struct listener *one, const struct in_flight *e, struct reply reply)
 {
 	union {
 		struct seccomp_notif_resp resp;
@@ -54,35 +55,35 @@ static int answer(const struct listener *one, const struct exchange *e, struct r
 	return ioctl(one->fd, SECCOMP_IOCTL_NOTIF_SEND, &out) < 0 ? -errno : 0;
 }
 
-static void finish(struct cgpud *d, const struct listener *one, struct exchange *e, struct reply reply)
+static void finish(struct cgpud *d, const struct listener *one, struct in_flight *e, struct reply reply)
 {
 	if (reply.go_on)
 		atomic_fetch_add(&d->counters.continued, 1);
 	else if (reply.error)
 		atomic_fetch_add(&d->counters.refused, 1);
 	answer(one, e, reply);
-	exchange_release(&d->exchanges, e);
+	in_flight_release(&d->in_flight, e);
 }
 
 /* The caller cannot be told what was made: take it back, if that can be done. */
-static void undo_unheard(struct cgpud *d, struct exchange *e, struct task *task)
+static void undo_unheard(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	if (task->file >= 0 || (task->driver_node && task_copy(d, task) == 0))
 		call_undo(d, e, task->file);
 }
 
-/* Hand an executed call's answer over, and let go of the exchange. */
-static void deliver(struct cgpud *d, const struct listener *one, struct exchange *e, struct task *task)
+/* Hand over the answer of an executed call, and release the place of the call. */
+static void deliver(struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task)
 {
 	struct reply reply = { .error = e->result };
 
 	/* Before it is asked whether the thread still waits: what is written to is its memory then. */
 	task_open_memory(task);
 	if (!is_waited_for(one, e)) {
-		answer_keep(d, e);
+		reply_keep(d, e);
 		return;
 	}
-	exchange_set_stage(e, STAGE_ANSWERING);
+	in_flight_set_stage(e, STAGE_ANSWERING);
 	/* The driver copies out also when it says EINVAL (kernel-open/nvidia/nv.c, nvidia_ioctl). */
 	if ((e->result == 0 || e->result == -EINVAL) && call_write(e, task, 1 + e->call.segments) < 0) {
 		atomic_fetch_add(&d->counters.faults, 1);
@@ -90,68 +91,68 @@ static void deliver(struct cgpud *d, const struct listener *one, struct exchange
 		reply.error = e->result = -EFAULT;
 	}
 	if (answer(one, e, reply) == -ENOENT)
-		answer_keep(d, e);
+		reply_keep(d, e);
 	else
-		answer_sent(d, e);
+		reply_sent(d, e);
 }
 
 /* Deliver an earlier answer in place of e's own. */
 static void deliver_earlier(
-	struct cgpud *d, const struct listener *one, struct task *task, struct exchange *earlier, struct exchange *e)
+	struct cgpud *d, const struct listener *one, struct task *task, struct in_flight *earlier, struct in_flight *e)
 {
 	earlier->notif = e->notif;
 	earlier->listener = one->serial;
-	exchange_set_stage(earlier, STAGE_EXECUTED);
-	exchange_set_stage(e, STAGE_FREE);
+	in_flight_set_stage(earlier, STAGE_EXECUTED);
+	in_flight_set_stage(e, STAGE_FREE);
 	deliver(d, one, earlier, task);
 	/* The claim on the thread lasts until here. */
-	exchange_release(&d->exchanges, e);
+	in_flight_release(&d->in_flight, e);
 }
 
-/* Full, or a client of another container: what the driver no longer has may still be on the books. Look,
+/* Full, or a client of another container: the ledger may have what the driver no longer has. Look,
  * and judge once more. Memory of a process that has just ended is about to come back: wait a moment for it. */
-static enum cgpu_verdict judge_again(struct cgpud *d, struct exchange *e, struct task *task)
+static enum cgpu_verdict judge_again(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	useconds_t wait_us;
 
 	if (e->call.no_room == CGPU_NO_ROOM_CLAIM) {
-		lever_claims(d, e->call.slot, e->call.client);
+		reaper_drop_stale_client(d, e->call.slot, e->call.client);
 	} else {
-		managed_look(d, e->call.slot, e->call.generation, task->tid);
-		external_look(d, (s64)e->call.slot);
-		for (wait_us = 500; lever_reconcile(d, (s64)e->call.slot) && wait_us < 20000; wait_us *= 2) {
+		managed_recount(d, e->call.slot, e->call.generation, task->tid);
+		external_sweep(d, (s64)e->call.slot);
+		for (wait_us = 500; reaper_reconcile(d, (s64)e->call.slot) && wait_us < 20000; wait_us *= 2) {
 			usleep(wait_us);
-			external_look(d, (s64)e->call.slot);
+			external_sweep(d, (s64)e->call.slot);
 		}
 	}
-	exchange_unjudge(e);
+	in_flight_unjudge(e);
 	return call_judge(d, e, task);
 }
 
 /* earlier: the answer to the same call a moment ago, or NULL. */
 static void execute(
-	struct cgpud *d, const struct listener *one, struct exchange *e, struct task *task, struct exchange *earlier)
+	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, struct in_flight *earlier)
 {
 	call_execute(d, e, task);
-	lever_watch(d, e->call.slot, e->call.tgid);
-	if (earlier && answer_stands(d, e)) {
-		earlier->turn = e->turn;
+	reaper_watch(d, e->call.slot, e->call.tgid);
+	if (earlier && reply_stands(d, e)) {
+		earlier->counted = e->counted;
 		deliver_earlier(d, one, task, earlier, e);
 		return;
 	}
 	if (earlier)
-		exchange_release(&d->exchanges, earlier);
+		in_flight_release(&d->in_flight, earlier);
 	deliver(d, one, e, task);
 }
 
 static void settle(
-	struct cgpud *d, const struct listener *one, struct exchange *e, struct task *task, struct exchange *earlier)
+	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, struct in_flight *earlier)
 {
 	struct reply reply = { 0 };
 	enum cgpu_verdict verdict;
 
 	limits_look_for(d, e, task->tid);
-	slicing_before_call(d, e, task);
+	timeslice_before_call(d, e, task);
 	verdict = call_judge(d, e, task);
 
 	if (verdict == CGPU_ANSWER && e->call.no_room)
@@ -161,11 +162,11 @@ static void settle(
 		return;
 	}
 	if (earlier)
-		exchange_release(&d->exchanges, earlier);
+		in_flight_release(&d->in_flight, earlier);
 	target_drop(task);
 	switch (verdict) {
 	case CGPU_CONTINUE:
-		lever_watch(d, e->call.slot, e->call.tgid);
+		reaper_watch(d, e->call.slot, e->call.tgid);
 		reply.go_on = 1;
 		break;
 	case CGPU_ANSWER:
@@ -180,7 +181,7 @@ static void settle(
 }
 
 /* Each time: of one container the log lets few warnings through. */
-static void say_unknown(struct cgpud *d, const struct listener *one, const struct exchange *e)
+static void say_unknown(struct cgpud *d, const struct listener *one, const struct in_flight *e)
 {
 	struct cgpu_container_info info;
 
@@ -202,26 +203,26 @@ static void say_refused_node(struct cgpud *d, const struct listener *one, const 
 }
 
 /* An ioctl on one of the driver's nodes. */
-static void supervise_driver_call(struct cgpud *d, const struct listener *one, struct exchange *e, struct task *task,
+static void supervise_driver_call(struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task,
 	const struct request *request)
 {
-	struct exchange *earlier;
+	struct in_flight *earlier;
 	u32 sure;
 	int r;
 
 	atomic_fetch_add(&d->counters.supervised, 1);
-	exchange_claim(&d->exchanges, e);
+	in_flight_await_thread(&d->in_flight, e);
 	r = task_open(d, task);
 	/* Of another task that has the number, or interrupted while we waited: its restarted call may have been answered. */
 	if (!is_waited_for(one, e)) {
-		exchange_release(&d->exchanges, e);
+		in_flight_release(&d->in_flight, e);
 		return;
 	}
 	if (r < 0) {
 		finish(d, one, e, (struct reply){ .error = r });
 		return;
 	}
-	earlier = answer_find(d, e, task, &sure);
+	earlier = reply_find(d, e, task, &sure);
 	if (earlier && sure) {
 		deliver_earlier(d, one, task, earlier, e);
 		return;
@@ -233,18 +234,18 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 	e->call.generation = one->generation;
 	e->call.tgid = task->tgid;
 	e->call.finds_files = d->files.epoll >= 0;
-	managed_look_again(d, one->slot, one->generation, task->tid);
+	managed_recount_stale(d, one->slot, one->generation, task->tid);
 	r = call_read(d, e, task, request->cmd, request->address);
 	if (r == 0) {
 		settle(d, one, e, task, earlier);
 		return;
 	}
 	if (earlier)
-		exchange_release(&d->exchanges, earlier);
+		in_flight_release(&d->in_flight, earlier);
 	finish(d, one, e, (struct reply){ .error = r });
 }
 
-static struct reply judge_managed(struct cgpud *d, const struct listener *one, const struct exchange *e,
+static struct reply judge_managed(struct cgpud *d, const struct listener *one, const struct in_flight *e,
 	struct task *task, const struct request *request)
 {
 	struct managed_map map = { .slot = one->slot,
@@ -259,11 +260,11 @@ static struct reply judge_managed(struct cgpud *d, const struct listener *one, c
 	if (r == 0)
 		r = managed_map(d, &map);
 	if (r == 0)
-		lever_watch(d, map.slot, map.tgid);
+		reaper_watch(d, map.slot, map.tgid);
 	return (struct reply){ .error = r, .go_on = r == 0 };
 }
 
-static struct reply judge_map(struct cgpud *d, const struct listener *one, const struct exchange *e, struct task *task,
+static struct reply judge_map(struct cgpud *d, const struct listener *one, const struct in_flight *e, struct task *task,
 	const struct request *request)
 {
 	if (task->kind == CGPU_DEVICE_UVM)
@@ -275,7 +276,7 @@ static struct reply judge_map(struct cgpud *d, const struct listener *one, const
 }
 
 static int read_old_map(
-	const struct listener *one, const struct exchange *e, struct task *task, struct request *request)
+	const struct listener *one, const struct in_flight *e, struct task *task, struct request *request)
 {
 	u32 args[REQUEST_OLD_ARGS];
 	int r = task_open_memory(task);
@@ -290,7 +291,7 @@ static int read_old_map(
 }
 
 /* What the call is about. 0, or the negative errno with which it must fail. */
-static int look(struct cgpud *d, const struct listener *one, const struct exchange *e, struct task *task,
+static int look(struct cgpud *d, const struct listener *one, const struct in_flight *e, struct task *task,
 	struct request *request)
 {
 	int r = 0;
@@ -302,10 +303,10 @@ static int look(struct cgpud *d, const struct listener *one, const struct exchan
 		say_unknown(d, one, e);
 		return -ENOSYS;
 	}
-	return r == 0 && request->kind >= REQUEST_IOCTL ? task_look(d, task, request->fd) : r;
+	return r == 0 && request->kind >= REQUEST_IOCTL ? task_inspect(d, task, request->fd) : r;
 }
 
-static void supervise(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct exchange *e)
+static void supervise(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct in_flight *e)
 {
 	struct request request;
 	struct task task;
@@ -326,11 +327,11 @@ static void supervise(struct cgpud *d, const struct listener *one, struct task_c
 
 void supervise_next(struct cgpud *d, struct listener *one, struct task_cache *cache)
 {
-	struct exchange *e = exchange_take(&d->exchanges);
+	struct in_flight *e = in_flight_take(&d->in_flight);
 	int r;
 
 	if (!e) {
-		answers_sweep(d, 1);
+		reply_cache_sweep(d, 1);
 		listener_share(&d->listeners, one);
 		return;
 	}
@@ -339,7 +340,7 @@ void supervise_next(struct cgpud *d, struct listener *one, struct task_cache *ca
 	listener_share(&d->listeners, one);
 	/* ENOENT: the thread was interrupted or killed before we came. */
 	if (r < 0 || !e->notif.id) {
-		exchange_release(&d->exchanges, e);
+		in_flight_release(&d->in_flight, e);
 		return;
 	}
 	supervise(d, one, cache, e);
@@ -347,7 +348,7 @@ void supervise_next(struct cgpud *d, struct listener *one, struct task_cache *ca
 
 /* The engine before us died while it made this call: undo what the driver may have done, as if the call
  * had never been begun. Where its handle is not known, its charge stays. */
-static void unwind_left(struct cgpud *d, struct task_cache *cache, struct exchange *e)
+static void unwind_left(struct cgpud *d, struct task_cache *cache, struct in_flight *e)
 {
 	struct task task;
 
@@ -365,7 +366,7 @@ static void unwind_left(struct cgpud *d, struct task_cache *cache, struct exchan
 	cgpu_call_end(&d->core, &e->call, -EINTR);
 }
 
-static void deliver_left(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct exchange *e)
+static void deliver_left(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct in_flight *e)
 {
 	struct task task;
 
@@ -374,7 +375,7 @@ static void deliver_left(struct cgpud *d, const struct listener *one, struct tas
 	task_drop(&task);
 }
 
-void supervise_left(struct cgpud *d, struct task_cache *cache, struct exchange *e)
+void supervise_left(struct cgpud *d, struct task_cache *cache, struct in_flight *e)
 {
 	struct listener *one = listener_find(&d->listeners, e->listener);
 	u32 stage = e->stage;
@@ -382,11 +383,11 @@ void supervise_left(struct cgpud *d, struct task_cache *cache, struct exchange *
 	if (stage == STAGE_RECEIVING || stage == STAGE_EXECUTING)
 		unwind_left(d, cache, e);
 	if (!one || (stage == STAGE_ANSWERING && !is_waited_for(one, e))) {
-		exchange_release(&d->exchanges, e);
+		in_flight_release(&d->in_flight, e);
 	} else if (stage == STAGE_EXECUTED || stage == STAGE_ANSWERING) {
 		deliver_left(d, one, cache, e);
 	} else {
-		exchange_again(e);
+		in_flight_reset(e);
 		e->repeated = stage == STAGE_EXECUTING;
 		supervise(d, one, cache, e);
 	}

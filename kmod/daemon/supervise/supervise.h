@@ -11,6 +11,6 @@ int supervise_sizes(struct cgpud *d);
 /* Receive one notification and answer it. Arms the listener again as soon as it has it. */
 void supervise_next(struct cgpud *d, struct listener *one, struct task_cache *cache);
 /* Answer what the engine before this one had received. */
-void supervise_left(struct cgpud *d, struct task_cache *cache, struct exchange *e);
+void supervise_left(struct cgpud *d, struct task_cache *cache, struct in_flight *e);
 
 #endif

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Copies the descriptor inside of a call that exports or imports, and records exported files. */
 #define _GNU_SOURCE
 #include <unistd.h>
 
@@ -7,7 +8,7 @@
 #include "target.h"
 
 /* Where the parameters of such a call name the descriptor. 0: it is none. */
-static u32 place_of(const struct nv_abi *abi, const struct exchange *e, u32 *place)
+static u32 place_of(const struct nv_abi *abi, const struct in_flight *e, u32 *place)
 {
 	u32 command;
 
@@ -46,7 +47,7 @@ int target_is_control_node(struct cgpud *d, const struct identity *identity)
 	return devices_identify(&d->devices, identity, &kind, &gpu) && kind == CGPU_DEVICE_CTL;
 }
 
-int target_find(struct cgpud *d, struct exchange *e, struct task *task)
+int target_find(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	u32 place, command = place_of(d->core.abi, e, &place);
 	struct identity identity;
@@ -55,7 +56,7 @@ int target_find(struct cgpud *d, struct exchange *e, struct task *task)
 	target_drop(task);
 	e->call.found = 1;
 	e->call.target = 0;
-	r = task_look_at(task, e->call.descriptor, &identity);
+	r = task_inspect_number(task, e->call.descriptor, &identity);
 	if (r < 0)
 		return r == -EBADF ? 0 : r;
 	if (!target_is_control_node(d, &identity))
@@ -73,7 +74,7 @@ int target_find(struct cgpud *d, struct exchange *e, struct task *task)
 	return r == -EBADF ? 0 : r;
 }
 
-enum cgpu_verdict target_no_room(struct cgpud *d, struct exchange *e)
+enum cgpu_verdict target_no_room(struct cgpud *d, struct in_flight *e)
 {
 	if (!atomic_load(&d->enforce))
 		return CGPU_CONTINUE;
@@ -82,7 +83,7 @@ enum cgpu_verdict target_no_room(struct cgpud *d, struct exchange *e)
 	return CGPU_ANSWER;
 }
 
-void target_put(const struct nv_abi *abi, struct exchange *e, int descriptor)
+void target_put(const struct nv_abi *abi, struct in_flight *e, int descriptor)
 {
 	u32 place;
 
@@ -97,14 +98,14 @@ void target_drop(struct task *task)
 	task->target = -1;
 }
 
-int target_is_export(const struct nv_abi *abi, const struct exchange *e)
+int target_is_export(const struct nv_abi *abi, const struct in_flight *e)
 {
 	u32 place;
 
 	return is_export(place_of(abi, e, &place));
 }
 
-int target_is_taken(const struct nv_abi *abi, const struct exchange *e)
+int target_is_taken(const struct nv_abi *abi, const struct in_flight *e)
 {
 	return target_is_export(abi, e) && rm_get32(e->copy[0], abi->NVOS54_PARAMETERS.status) == NV_ERR_STATE_IN_USE;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Opens the thread behind a notification, its memory and its file. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -66,7 +67,7 @@ static int file_error(int r)
 	return r == -EBADF || r == -ENOENT ? -EBADF : r == -ESRCH ? -ENOENT : -EPERM;
 }
 
-int task_look_at(const struct task *task, int fd, struct identity *identity)
+int task_inspect_number(const struct task *task, int fd, struct identity *identity)
 {
 	char path[64];
 	int r;
@@ -84,9 +85,9 @@ int task_look_at(const struct task *task, int fd, struct identity *identity)
 	return r < 0 ? file_error(r) : 0;
 }
 
-int task_look(struct cgpud *d, struct task *task, int fd)
+int task_inspect(struct cgpud *d, struct task *task, int fd)
 {
-	int r = task_look_at(task, fd, &task->identity);
+	int r = task_inspect_number(task, fd, &task->identity);
 
 	task->number = fd;
 	task->driver_node = r == 0 && devices_identify(&d->devices, &task->identity, &task->kind, &task->gpu) ? 1 : 0;
@@ -178,7 +179,7 @@ int task_copy(struct cgpud *d, struct task *task)
 
 int task_take(struct cgpud *d, struct task *task, int fd)
 {
-	int r = task_look(d, task, fd);
+	int r = task_inspect(d, task, fd);
 
 	if (r == 0 && !task->driver_node)
 		r = -EBADF;

@@ -26,11 +26,11 @@ struct task {
 
 void task_init(struct task *task, struct task_cache *cache, s32 tid);
 void task_cache_clear(struct task_cache *cache);
-/* Tell what a descriptor is, without a copy of it, and without asking whoever serves the file. 0, or the negative errno with
+/* Tell what a descriptor is, without a copy of it, and without asking the file's server. 0, or the negative errno with
  * which the call must fail. */
-int task_look(struct cgpud *d, struct task *task, int fd);
+int task_inspect(struct cgpud *d, struct task *task, int fd);
 /* The same of any descriptor of the task. 0 or a negative errno. */
-int task_look_at(const struct task *task, int fd, struct identity *identity);
+int task_inspect_number(const struct task *task, int fd, struct identity *identity);
 /* Open process and memory, for a call on one of the driver's nodes. 0, or the negative errno with which it must fail;
  * -ENOENT: the thread has ended. */
 int task_open(struct cgpud *d, struct task *task);

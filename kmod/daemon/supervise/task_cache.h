@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What a worker keeps of the last thread that it answered. */
 #ifndef CGPUD_TASK_CACHE_H
 #define CGPUD_TASK_CACHE_H
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Keeps the address spaces that have had managed memory, and tells which of them are in use. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 #include "fair.h"
 #include "processes.h"
-#include "va_spaces.h"
+#include "address_spaces.h"
 
 #define TRIES 8
 #define FILES 2 /* of each */
@@ -27,19 +28,19 @@ static u32 room_for_files(void)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 2 / FILES >= SPACES_MAX)
-		return SPACES_MAX;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 2 / FILES >= ADDRESS_SPACES_MAX)
+		return ADDRESS_SPACES_MAX;
 	return (u32)(limit.rlim_cur / 2 / FILES);
 }
 
-void spaces_open(struct spaces *spaces, struct cgpu_core *core)
+void address_spaces_open(struct address_spaces *spaces, struct cgpu_core *core)
 {
 	pthread_mutex_init(&spaces->lock, NULL);
 	spaces->core = core;
 	spaces->max = room_for_files();
 }
 
-int space_lives(const struct space *space)
+int address_space_lives(const struct address_space *space)
 {
 	u8 part;
 
@@ -59,7 +60,7 @@ static void add_to_sign(void *ctx, u64 start, u64 end)
 }
 
 /* 0 when the address space can be seen. */
-static int sign_of(const struct space *space, struct sign *sign)
+static int sign_of(const struct address_space *space, struct sign *sign)
 {
 	*sign = (struct sign){ 0 };
 	return mappings_walk(space->maps, add_to_sign, sign);
@@ -70,7 +71,7 @@ static int same(const struct sign *a, const struct sign *b)
 	return a->hash == b->hash && a->count == b->count;
 }
 
-static void close_both(const struct space *space)
+static void close_both(const struct address_space *space)
 {
 	if (space->maps >= 0)
 		close(space->maps);
@@ -78,11 +79,11 @@ static void close_both(const struct space *space)
 		close(space->life);
 }
 
-static int open_both(struct space *space, s32 id)
+static int open_both(struct address_space *space, s32 id)
 {
 	space->maps = process_open_file(id, "maps", O_RDONLY);
 	space->life = space->maps < 0 ? -1 : process_open_file(id, "pagemap", O_RDONLY);
-	if (space->life >= 0 && space_lives(space))
+	if (space->life >= 0 && address_space_lives(space))
 		return 0;
 	close_both(space);
 	space->maps = space->life = -1;
@@ -90,7 +91,7 @@ static int open_both(struct space *space, s32 id)
 }
 
 /* By the leader, whose number stays as long as the process; where that has ended before the others, by one of them. */
-static int open_now(struct space *space)
+static int open_now(struct address_space *space)
 {
 	struct dirent *entry;
 	char path[64];
@@ -106,23 +107,23 @@ static int open_now(struct space *space)
 	return r;
 }
 
-static void forget(struct space *space)
+static void forget(struct address_space *space)
 {
 	close_both(space);
-	*space = (struct space){ 0 };
+	*space = (struct address_space){ 0 };
 }
 
-void spaces_close(struct spaces *spaces)
+void address_spaces_close(struct address_spaces *spaces)
 {
 	u32 i;
 
-	for (i = 0; i < SPACES_MAX; i++)
+	for (i = 0; i < ADDRESS_SPACES_MAX; i++)
 		if (spaces->at[i].tgid)
 			forget(&spaces->at[i]);
 }
 
 /* Not while anybody else looks at it: what it had is closed next. Its place is busy by us. */
-static int swap_files(struct spaces *spaces, struct space *known, struct space *now)
+static int swap_files(struct address_spaces *spaces, struct address_space *known, struct address_space *now)
 {
 	int maps, life, r = -EAGAIN;
 
@@ -142,7 +143,8 @@ static int swap_files(struct spaces *spaces, struct space *known, struct space *
 
 /* Whether a known one is that of now: both have the same mappings of the node, which no other one comes to have unseen.
  * 1, 0, or -EAGAIN: it changed under the look. */
-static int is_known(struct spaces *spaces, struct space *known, struct space *now, const struct sign *sign)
+static int is_known(
+	struct address_spaces *spaces, struct address_space *known, struct address_space *now, const struct sign *sign)
 {
 	struct sign before, after, again;
 
@@ -158,49 +160,50 @@ static int is_known(struct spaces *spaces, struct space *known, struct space *no
 }
 
 /* The place of a known one that is that of now; -ENOENT: none is. */
-static int find_known(struct spaces *spaces, struct space *now, const struct sign *sign)
+static int find_known(struct address_spaces *spaces, struct address_space *now, const struct sign *sign)
 {
 	int r = 0;
 	u32 i;
 
-	for (i = spaces_get(spaces, now, 0); i < SPACES_MAX; i = spaces_get(spaces, now, i + 1)) {
+	for (i = address_spaces_get(spaces, now, 0); i < ADDRESS_SPACES_MAX;
+		i = address_spaces_get(spaces, now, i + 1)) {
 		r = is_known(spaces, &spaces->at[i], now, sign);
 		if (r > 0)
 			return (int)i;
-		spaces_put(spaces, i);
+		address_spaces_put(spaces, i);
 		if (r < 0)
 			return r;
 	}
 	return -ENOENT;
 }
 
-static int is_of(const struct space *space, const struct space *of)
+static int is_of(const struct address_space *space, const struct address_space *of)
 {
 	return space->tgid == of->tgid && space->slot == of->slot && space->generation == of->generation;
 }
 
 /* With the lock. */
-static int has_room(struct spaces *spaces, u32 slot)
+static int has_room(struct address_spaces *spaces, u32 slot)
 {
 	struct fair fair;
 	u32 at;
 
 	fair_begin(&fair, spaces->core);
-	for (at = 0; at < SPACES_MAX; at++) {
+	for (at = 0; at < ADDRESS_SPACES_MAX; at++) {
 		if (spaces->at[at].tgid)
 			fair_count(&fair, spaces->at[at].slot, spaces->at[at].generation);
 	}
-	return fair_has_room(&fair, slot, spaces->max, SPACES_SHARE);
+	return fair_has_room(&fair, slot, spaces->max, ADDRESS_SPACES_SHARE);
 }
 
 /* That of a process that could not be looked at before, or a free one. With the lock. */
-static struct space *place_for(struct spaces *spaces, const struct space *space)
+static struct address_space *place_for(struct address_spaces *spaces, const struct address_space *space)
 {
-	struct space *place = NULL;
+	struct address_space *place = NULL;
 	u32 i;
 
-	for (i = 0; i < SPACES_MAX; i++) {
-		struct space *one = &spaces->at[i];
+	for (i = 0; i < ADDRESS_SPACES_MAX; i++) {
+		struct address_space *one = &spaces->at[i];
 
 		if (is_of(one, space) && one->life < 0)
 			return one;
@@ -211,9 +214,9 @@ static struct space *place_for(struct spaces *spaces, const struct space *space)
 }
 
 /* Its place, busy. fairly: if the container may have one more. */
-static int keep(struct spaces *spaces, const struct space *space, int fairly)
+static int keep(struct address_spaces *spaces, const struct address_space *space, int fairly)
 {
-	struct space *place;
+	struct address_space *place;
 
 	pthread_mutex_lock(&spaces->lock);
 	place = fairly && !has_room(spaces, space->slot) ? NULL : place_for(spaces, space);
@@ -229,13 +232,13 @@ static int keep(struct spaces *spaces, const struct space *space, int fairly)
 	return -ENOSPC;
 }
 
-int spaces_take(struct spaces *spaces, const struct space *wanted, const struct notice *notice)
+int address_spaces_take(struct address_spaces *spaces, const struct address_space *wanted, const struct notice *notice)
 {
-	struct space now = *wanted;
+	struct address_space now = *wanted;
 	int r = -EAGAIN, tries;
 	struct sign sign;
 
-	spaces_sweep(spaces);
+	address_spaces_sweep(spaces);
 	for (tries = 0; tries < TRIES && r == -EAGAIN; tries++) {
 		if (open_now(&now) < 0)
 			return -EAGAIN;
@@ -252,15 +255,15 @@ int spaces_take(struct spaces *spaces, const struct space *wanted, const struct 
 	return r;
 }
 
-void spaces_take_up(struct spaces *spaces, const struct space *wanted)
+void address_spaces_take_up(struct address_spaces *spaces, const struct address_space *wanted)
 {
-	struct space space = *wanted;
+	struct address_space space = *wanted;
 	int at;
 
 	/* Another one has the number. */
 	if (process_has_left(wanted->tgid, wanted->started))
 		return;
-	space.bytes = SPACE_UNKNOWN;
+	space.bytes = ADDRESS_SPACE_UNKNOWN;
 	/* What cannot be opened counts by its process. */
 	open_now(&space);
 	if (process_has_left(wanted->tgid, wanted->started)) {
@@ -269,23 +272,23 @@ void spaces_take_up(struct spaces *spaces, const struct space *wanted)
 	}
 	at = keep(spaces, &space, 0);
 	if (at >= 0)
-		spaces_put(spaces, (u32)at);
+		address_spaces_put(spaces, (u32)at);
 }
 
-u32 spaces_get(struct spaces *spaces, const struct space *of, u32 from)
+u32 address_spaces_get(struct address_spaces *spaces, const struct address_space *of, u32 from)
 {
 	u32 i;
 
 	pthread_mutex_lock(&spaces->lock);
-	for (i = from; i < SPACES_MAX && !is_of(&spaces->at[i], of); i++)
+	for (i = from; i < ADDRESS_SPACES_MAX && !is_of(&spaces->at[i], of); i++)
 		;
-	if (i < SPACES_MAX)
+	if (i < ADDRESS_SPACES_MAX)
 		spaces->at[i].busy++;
 	pthread_mutex_unlock(&spaces->lock);
 	return i;
 }
 
-void spaces_put(struct spaces *spaces, u32 at)
+void address_spaces_put(struct address_spaces *spaces, u32 at)
 {
 	pthread_mutex_lock(&spaces->lock);
 	spaces->at[at].busy--;
@@ -293,7 +296,7 @@ void spaces_put(struct spaces *spaces, u32 at)
 }
 
 /* Generations are never given out again. */
-static int is_orphan(struct spaces *spaces, const struct space *space)
+static int is_orphan(struct address_spaces *spaces, const struct address_space *space)
 {
 	struct cgpu_container_info info;
 
@@ -301,29 +304,29 @@ static int is_orphan(struct spaces *spaces, const struct space *space)
 		info.slot != space->slot || info.generation != space->generation;
 }
 
-int spaces_live(struct spaces *spaces, const struct space *of)
+int address_spaces_live(struct address_spaces *spaces, const struct address_space *of)
 {
 	int lives = 0;
 	u32 i;
 
-	for (i = 0; i < SPACES_MAX && !lives; i++) {
-		const struct space *one = &spaces->at[i];
+	for (i = 0; i < ADDRESS_SPACES_MAX && !lives; i++) {
+		const struct address_space *one = &spaces->at[i];
 
 		if (of->slot == CGPU_ORPHANS ? one->tgid == of->tgid && is_orphan(spaces, one) : is_of(one, of))
-			lives = space_lives(one);
+			lives = address_space_lives(one);
 	}
 	return lives;
 }
 
-void spaces_sweep(struct spaces *spaces)
+void address_spaces_sweep(struct address_spaces *spaces)
 {
 	u32 i;
 
 	pthread_mutex_lock(&spaces->lock);
-	for (i = 0; i < SPACES_MAX; i++) {
-		struct space *one = &spaces->at[i];
+	for (i = 0; i < ADDRESS_SPACES_MAX; i++) {
+		struct address_space *one = &spaces->at[i];
 
-		if (one->tgid && !one->busy && !space_lives(one))
+		if (one->tgid && !one->busy && !address_space_lives(one))
 			forget(one);
 	}
 	pthread_mutex_unlock(&spaces->lock);
