@@ -76,7 +76,7 @@ def arguments_of(options: argparse.Namespace) -> Arguments:
     if options.simulate is not None:
         check_cards(options.simulate)
     if options.tree is not None and not Path(options.tree).is_absolute():
-        raise CgpuError(f"--tree {options.tree}: accepted is an absolute path")
+        raise CgpuError(f"--tree {options.tree}: expected an absolute path")
     config = Path(options.config) if options.config is not None else Path(paths.CONFIG)
     return Arguments(
         options.simulate,
@@ -179,7 +179,7 @@ def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: 
 
 
 def detach() -> None:
-    """Let go of the terminal and of whoever waits for our standard streams to end."""
+    """Leave the terminal, and close the standard streams that a caller may read to their end."""
     os.setsid()
     os.chdir("/")
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
@@ -229,9 +229,9 @@ def dispatch(options: argparse.Namespace) -> int:
     """Do what the command line says. Raises CgpuError."""
     places = Places(Path(options.run))
     if not places.run.is_absolute():
-        raise CgpuError(f"--run {options.run}: accepted is an absolute path")
+        raise CgpuError(f"--run {options.run}: expected an absolute path")
     if options.force and not options.stop:
-        raise CgpuError("--force: accepted only with --stop")
+        raise CgpuError("--force: expected only with --stop")
     if options.status:
         return status(places)
     if options.stop:

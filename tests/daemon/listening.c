@@ -127,7 +127,7 @@ static void nobody_has_more_than_a_share(void)
 }
 
 /* With many containers, each gets its part of half of the table, whatever the others do. */
-static void none_has_a_second_one_then(void)
+static void each_of_many_gets_its_part(void)
 {
 	struct fair fair = { .containers = CGPU_MAX_CONTAINERS };
 	u32 share = LISTENERS_NEW / 2 / CGPU_MAX_CONTAINERS, n, slot;
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
 		TEST(interrupted_calls_hold_nobody_up),
 		TEST(a_late_worker_leaves_the_next_alone),
 		TEST(nobody_has_more_than_a_share),
-		TEST(none_has_a_second_one_then),
+		TEST(each_of_many_gets_its_part),
 		{ NULL, NULL },
 	};
 

@@ -51,7 +51,7 @@ class FakeEngine:
         self.attached: list[tuple[int, int, int]] = []
         self.served = True
         self.filtered: bool | OSError = True
-        self.looked: list[int] = []
+        self.inspected: list[int] = []
         self.ended: list[int] = []
         self.shared = False
         self.cgroup = "/c1"
@@ -64,7 +64,7 @@ class FakeEngine:
     def is_filtered(self, pid: int, container: Container) -> bool:
         """Tell of every process the same."""
         assert container.id == ID
-        self.looked.append(pid)
+        self.inspected.append(pid)
         if isinstance(self.filtered, OSError):
             raise self.filtered
         return self.filtered
@@ -128,7 +128,7 @@ def test_registered_container(sock: ListenerSocket, base: Path, engine: FakeEngi
 def test_every_process_of_a_runtime_is_looked_at(
     sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each process of a runtime is looked at once its listener is attached; what is wrong is said."""
+    """Each process of a runtime is inspected once its listener is attached; what is wrong is said."""
     send(sock, base, message()).close()
     engine.filtered = False
     send(sock, base, message()).close()
@@ -140,10 +140,10 @@ def test_every_process_of_a_runtime_is_looked_at(
     send(sock, base, other).close()
     said = caplog.records[-1].message
     assert f"container {ID}: process 8, which was started in it, does not have the engine's filter" in said
-    assert engine.looked == [7, 7, 8]
+    assert engine.inspected == [7, 7, 8]
     assert len(engine.attached) == 3
     send(sock, base, message().replace(b'"pid": 7', b'"pid": 0')).close()
-    assert engine.looked == [7, 7, 8]
+    assert engine.inspected == [7, 7, 8]
 
 
 def test_shared_nodes_run_nothing_that_cannot_be_looked_at(
@@ -288,14 +288,14 @@ def test_any_bytes(data: bytes) -> None:
 def test_without_a_group_only_the_first_process_is_looked_at(
     sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where nothing tells whose a number is, no other process is looked at or ended; that is said."""
+    """Where nothing tells whose a number is, no other process is inspected or ended; that is said."""
     engine.cgroup, engine.shared, engine.filtered = "/", True, False
     other = message().replace(b'"pid": 7}', b'"pid": 8}').replace(b'"pid": 7, "state"', b'"pid": 8, "state"')
     send(sock, base, other).close()
-    assert (engine.looked, engine.ended) == ([], [])
+    assert (engine.inspected, engine.ended) == ([], [])
     assert "its filter cannot be looked at (its cgroup is not its own)" in caplog.records[-1].message
     send(sock, base, message()).close()
-    assert engine.looked == [7]
+    assert engine.inspected == [7]
 
 
 def test_what_could_not_be_ended_is_not_said_to_be(
@@ -312,13 +312,13 @@ def test_what_could_not_be_ended_is_not_said_to_be(
 def test_a_container_has_few_looks_at_once(
     engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Processes beyond four count as not looked at; other containers have looks of their own."""
+    """Processes beyond four count as not inspected; other containers have inspections of their own."""
     release = threading.Event()
     monkeypatch.setattr(engine, "is_filtered", lambda *_: release.wait(20))
     filters = ProcessFilters(engine, lambda: False)  # type: ignore[arg-type]
     for pid in range(100, 105):
-        filters.look(Container("one", "/one", 7, 4, 99), pid)
-    filters.look(Container("two", "/two", 8, 5, 99), 200)
+        filters.inspect(Container("one", "/one", 7, 4, 99), pid)
+    filters.inspect(Container("two", "/two", 8, 5, 99), 200)
     said = [record.message for record in caplog.records if record.levelname == "WARNING"]
     release.set()
     assert said == ["container one: its filter cannot be looked at (Resource temporarily unavailable)"]

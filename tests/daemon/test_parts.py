@@ -85,8 +85,8 @@ def test_cards(cards: str) -> None:
     "cards", ["", "t4", "T4:0", "T4:33", "T4=0", "T4=-1", "T4:2=3", "T4 ", "T4\n", "K80", "T4=1:"]
 )
 def test_bad_cards(cards: str) -> None:
-    """Anything else is refused with what is accepted."""
-    with pytest.raises(CgpuError, match="accepted is MODEL"):
+    """Anything else is refused with what is expected."""
+    with pytest.raises(CgpuError, match="expected MODEL"):
         simulate.check_cards(cards)
 
 
@@ -155,7 +155,7 @@ def test_control_socket(base: Path) -> None:
     assert control.ask(path, {"command": "fail"}) == {"ok": False, "error": "not now"}
     assert control.ask(path, {"command": "other"}) == {
         "ok": False,
-        "error": "no such command; accepted are status, fail",
+        "error": "no such command; expected one of status, fail",
     }
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.connect(path)

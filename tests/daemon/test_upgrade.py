@@ -166,7 +166,7 @@ def test_program_that_does_not_start(make_daemon: MakeDaemon, foreign: Program, 
         upgrade(daemon, broken)
     with pytest.raises(CgpuError, match=r"^version 0\.4\.0 cannot read the state of version 0\.1\.0; "):
         upgrade(daemon, foreign)
-    with pytest.raises(CgpuError, match=r"/nowhere: accepted is the absolute path of a cgpud"):
+    with pytest.raises(CgpuError, match=r"/nowhere: expected the absolute path of a cgpud"):
         upgrade(daemon, Program(("/nowhere",)))
     assert daemon.pid() == pid
     assert daemon.read("version") == "0.1.0\n"

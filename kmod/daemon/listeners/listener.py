@@ -132,7 +132,7 @@ class Listeners:
             if os.readlink(f"/proc/self/fd/{fd}") != ANON_LINK:
                 raise CgpuError(f"container {state.container_id}: what came is no seccomp listener")
             name = store_name(container.slot, container.generation, serial)
-            # Stored first: if we die in between, our successor has it.
+            # Stored first: if this process dies in between, the next daemon has it.
             self._store(name, fd, state.container_id)
         except (CgpuError, OSError):
             os.close(fd)
@@ -143,7 +143,7 @@ class Listeners:
             raise CgpuError(SHARE_USED.format(id=state.container_id)) from error
         log.info("container %s: listener attached", state.container_id)
         if state.pid:
-            self.filters.look(container, state.pid)
+            self.filters.inspect(container, state.pid)
 
     def restore(self, name: str, fd: int) -> None:
         """Take up a listener that an earlier engine left in the store; one that fits nothing is closed."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the processes that runtimes start in containers have the engine's filter.
 
-A look takes up to a second where the process does not stand still, so the thread that serves the tree and the
-sockets does not wait for it. Each container has a few looks at once; what is beyond counts as not looked at.
+An inspection takes up to a second where the process does not stand still, so the thread that serves the tree
+and the sockets does not wait for it. Each container has a few inspections at once; further processes count as
+not inspected.
 """
 
 from __future__ import annotations
@@ -21,49 +22,49 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOKS_OF_CONTAINER = 4
+INSPECTIONS_OF_CONTAINER = 4
 SHARED_GROUP = "its cgroup is not its own"
 
 
 class ProcessFilters:
-    """Looks at processes, and ends those that must not go on."""
+    """Inspects processes, and ends those that lack the filter."""
 
     def __init__(self, engine: Engine, is_shared: Callable[[], bool]) -> None:
         """Begin with none. is_shared: whether the node's users do not trust each other."""
         self._engine = engine
         self._is_shared = is_shared
-        self._blind = False  # it was said that filters cannot be looked at
+        self._blind = False  # it was logged that filters cannot be inspected
         self._lock = threading.Lock()
-        self._looks: Counter[str] = Counter()  # under way, by container
+        self._inspections: Counter[str] = Counter()  # under way, by container
 
-    def look(self, container: Container, pid: int) -> None:
-        """Begin to look at a process that a runtime has started. Its listener must be attached.
+    def inspect(self, container: Container, pid: int) -> None:
+        """Begin to inspect a process that a runtime has started. Its listener must be attached.
 
         A call that waits for an answer keeps the process from standing still.
         """
         with self._lock:
-            if self._looks[container.id] < LOOKS_OF_CONTAINER:
-                self._looks[container.id] += 1
+            if self._inspections[container.id] < INSPECTIONS_OF_CONTAINER:
+                self._inspections[container.id] += 1
                 threading.Thread(target=self._run, args=(container, pid), daemon=True).start()
                 return
         self._judge_unknown(container, pid, os.strerror(errno.EAGAIN))
 
     def is_idle(self) -> bool:
-        """Tell whether no look is under way."""
+        """Tell whether no inspection is under way."""
         with self._lock:
-            return not self._looks
+            return not self._inspections
 
     def _run(self, container: Container, pid: int) -> None:
         try:
-            self._look(container, pid)
+            self._inspect(container, pid)
         finally:
             with self._lock:
-                self._looks[container.id] -= 1
-                if not self._looks[container.id]:
-                    del self._looks[container.id]
+                self._inspections[container.id] -= 1
+                if not self._inspections[container.id]:
+                    del self._inspections[container.id]
 
-    def _look(self, container: Container, pid: int) -> None:
-        # Nothing else tells then whether the number is still that of a process of the container.
+    def _inspect(self, container: Container, pid: int) -> None:
+        # Only a group of its own tells whether the number is still that of a process of the container.
         if container.cgroup == "/" and pid != container.pid:
             self._say_unknown(container, SHARED_GROUP)
             return
@@ -84,7 +85,7 @@ class ProcessFilters:
         )
 
     def _judge_unknown(self, container: Container, pid: int, why: str, *, blind: bool = False) -> None:
-        """End a process whose filter nobody can look at, where users do not trust each other; else say it."""
+        """End a process of unknown filter where users do not trust each other; else log it."""
         if not self._is_shared():
             if not (blind and self._blind):
                 self._say_unknown(container, why)

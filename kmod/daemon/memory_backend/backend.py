@@ -83,7 +83,7 @@ def is_new_enough(version: str) -> bool:
 
 
 def check_unified(mountinfo: str) -> None:
-    """Raise CgpuError unless all of cgroup version 2, and nothing else, is mounted where the driver looks."""
+    """Raise CgpuError unless cgroup version 2 alone is mounted, as a whole, where the driver expects it."""
     found = None
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -107,7 +107,7 @@ def _try_out(nvml: Nvml, uuids: tuple[str, ...]) -> None:
         for uuid in uuids:
             nvml.set_hard(uuid, directory, None)
             if nvml.limits(uuid, directory).hard is not None:
-                raise CgpuError(f"{uuid}: the driver does not keep what it is told of {directory}")
+                raise CgpuError(f"{uuid}: the driver does not keep the limits of {directory}")
     finally:
         with contextlib.suppress(OSError):
             os.rmdir(directory)

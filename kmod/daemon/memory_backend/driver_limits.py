@@ -2,8 +2,8 @@
 """The memory backend "driver": the driver's hard limit on each container's cgroup, kept equal to its slice.
 
 All is done by one thread, in the order in which it is asked for: the library may wait for the driver, and the
-driver for a card that hangs. Who needs the result waits a bounded time. What was too late is put right by the
-next look, which goes by what is registered then.
+driver for a card that hangs. Callers wait a bounded time for the result. What was too late is corrected by
+the next sample, which goes by what is registered then.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Key = tuple[int, int]
 
 
 class LimitError(CgpuError):
-    """A limit could not be set. number is the errno for whoever asked."""
+    """A limit could not be set. number is the errno for the caller."""
 
     def __init__(self, number: int, text: str) -> None:
         """Say why."""
@@ -101,13 +101,13 @@ class DriverLimits:
 
     # --- what others ask for ---
 
-    def adopt(self, legacy: list[dict[str, Any]] | None = None) -> None:
+    def adopt(self, snapshot: list[dict[str, Any]] | None = None) -> None:
         """Take up what an engine before has registered: its limits are in the driver still.
 
-        legacy: what it knows of them, while containers wait: the driver is asked later. Raises CgpuError.
+        snapshot: what it knows of them, while containers wait: the driver is asked later. Raises CgpuError.
         """
-        if legacy is not None:
-            self._inherit(legacy)
+        if snapshot is not None:
+            self._inherit(snapshot)
             self.sweep()
             return
         with contextlib.suppress(LimitError):
@@ -121,17 +121,17 @@ class DriverLimits:
             return False
         return True
 
-    def legacy(self) -> list[dict[str, Any]]:
+    def snapshot(self) -> list[dict[str, Any]]:
         """Return what is known, for the adopt() of the next one. Nothing may be asked for meanwhile."""
         return [
             {"key": key, "hard": list(one.hard.items()), "used": list(one.used.items())}
             for key, one in self._groups.items()
         ]
 
-    def _inherit(self, legacy: list[dict[str, Any]]) -> None:
+    def _inherit(self, snapshot: list[dict[str, Any]]) -> None:
         registered = {(c.slot, c.generation): c for c in self._engine.containers()}
         try:
-            known = {tuple(one["key"]): (dict(one["hard"]), dict(one["used"])) for one in legacy}
+            known = {tuple(one["key"]): (dict(one["hard"]), dict(one["used"])) for one in snapshot}
             for key in registered.keys() & known.keys():
                 hard, used = known[key]
                 container = registered[key]
@@ -161,12 +161,12 @@ class DriverLimits:
         with contextlib.suppress(LimitError):
             self._do(lambda: self._settle(container, 0), FIGURES_S)
 
-    def look(self, number: int, slot: int, generation: int) -> None:
-        """Answer a thread of the engine that waits for a look. Does not wait."""
+    def sample(self, number: int, slot: int, generation: int) -> None:
+        """Answer a thread of the engine that waits for a sample. Does not wait."""
         if self._is_stuck():
             self._engine.limits_sampled(slot, generation, number, -errno.EIO, {})
             return
-        self._jobs.put(_Job(lambda: self._look(number, slot, generation)))
+        self._jobs.put(_Job(lambda: self._sample(number, slot, generation)))
 
     def sweep(self) -> None:
         """Put right whatever has changed unseen. Does not wait; one at a time."""
@@ -223,14 +223,14 @@ class DriverLimits:
         # Its place may have figures of another container still.
         self._settle(container, 0)
 
-    def _look(self, number: int, slot: int, generation: int) -> None:
+    def _sample(self, number: int, slot: int, generation: int) -> None:
         for container in self._engine.containers():
             if (container.slot, container.generation) == (slot, generation):
                 self._settle(container, number)
                 return
         self._engine.limits_sampled(slot, generation, number, -errno.ENODEV, {})
 
-    def _settle(self, container: Container, look: int) -> None:
+    def _settle(self, container: Container, sample: int) -> None:
         key = (container.slot, container.generation)
         used: dict[int, int] = {}
         result = 0
@@ -243,7 +243,7 @@ class DriverLimits:
         except (LimitError, NvmlError) as error:
             result = -error.number if isinstance(error, LimitError) else -errno.EIO
             self._say(key, f"container {container.id}: {error}")
-        self._engine.limits_sampled(*key, look, result, used)
+        self._engine.limits_sampled(*key, sample, result, used)
 
     def _say(self, key: Key, line: str) -> None:
         if self._said.get(key) != line:

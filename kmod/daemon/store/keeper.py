@@ -84,7 +84,7 @@ def place_fds(fds: Sequence[int]) -> None:
 
 
 def report(fd: int, line: str) -> None:
-    """Say how a start came out to whoever waits for it, if he still does."""
+    """Report how a start ended to the caller that waits for it, if it still does."""
     with contextlib.suppress(OSError):
         os.write(fd, line.encode() + b"\n")
     os.close(fd)
@@ -107,7 +107,7 @@ class Keeper:
         self._report: Callable[[str], None] | None = partial(report, report_fd)
         self._repeat = False  # one that ends before it was ready is started again
         self._before: tuple[list[str], program.Program] | None = None  # to go back to when these are refused
-        self._told: list[int] = []  # closed when no daemon runs any more
+        self._waiting: list[int] = []  # closed when no daemon runs any more
         self._program = program.own()
         self._store = fd_store.FdStore()
         self._socket = fd_store.bind(str(places.keeper))
@@ -123,7 +123,7 @@ class Keeper:
         for number in SIGNALS:
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        # A daemon's successor becomes ours, as it would become systemd's.
+        # A daemon's successor becomes a child of this process, as it would become systemd's.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._start()
         poll = select.poll()
@@ -159,7 +159,7 @@ class Keeper:
         try:
             self._child = self._begin(entries)
         except OSError as error:
-            # Of memory or processes there are too few for a moment: what is held must not go with that.
+            # Memory or processes are short for a moment: the descriptors must survive that.
             log.error("cgpud cannot be started: %s; trying again", error.strerror)
             self._due = time.monotonic() + RETRY_S
 
@@ -203,7 +203,7 @@ class Keeper:
             if self._child is not None and message.pid == self._child.pid:
                 self._on_worker(message)
                 continue
-            # Closed at once where an order is not heeded, so that nobody waits for it.
+            # Closed at once where an order is not followed, so that the sender does not wait.
             fds = list(message.fds)
             if message.uid == 0:
                 self._on_order(message.fields, fds)
@@ -228,7 +228,7 @@ class Keeper:
             child.ready = True
             self._repeat = not self._end
             self._before = None
-            self._tell("ready")
+            self._report_start("ready")
         if fields.get("MAINPID", str(child.pid)) != str(child.pid):
             self._succeed(fields)
 
@@ -261,7 +261,7 @@ class Keeper:
             if self._child is not None:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(self._child.pidfd, signal.SIGTERM)
-                self._told += fds
+                self._waiting += fds
                 fds.clear()
 
     def _start_anew(self, arguments: list[str], started_by: program.Program, fds: list[int]) -> None:
@@ -308,15 +308,15 @@ class Keeper:
             mounts.clear_fuse(self._tree, unkillable=is_unkillable(child.identity))
         except OSError as error:
             log.error("%s: cannot be unmounted: %s", self._tree, error.strerror)
-        for fd in self._told:
+        for fd in self._waiting:
             os.close(fd)
-        self._told = []
+        self._waiting = []
         if self._end:
             return 0
         if child.stopping and code == 0:
             return None if self._holds() else 0
         if not child.ready:
-            self._tell(self._status or f"cgpud ended with status {code} before it was ready")
+            self._report_start(self._status or f"cgpud ended with status {code} before it was ready")
             self._arguments, self._program = self._before or (self._arguments, self._program)
             self._before = None
         if not self._repeat:
@@ -341,7 +341,7 @@ class Keeper:
         return os.waitstatus_to_exitcode(status)
 
     def _reap(self) -> None:
-        """Let go of processes that others have left to us; the daemon's own end is dealt with above."""
+        """Reap processes that others have left to this one; the daemon's own end is handled above."""
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
                 if self._child is not None and found.si_pid == self._child.pid:
@@ -351,7 +351,7 @@ class Keeper:
     def _holds(self) -> bool:
         return any(name.startswith("listener-") for name, _ in self._store.entries())
 
-    def _tell(self, line: str) -> None:
+    def _report_start(self, line: str) -> None:
         if self._report is not None:
             self._report(line)
         self._report = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the keeper is told by another cgpud than its own. It answers by a pipe that comes with the order."""
+"""Orders to the keeper by a cgpud that is not its child. It answers by a pipe that comes with the order."""
 
 from __future__ import annotations
 

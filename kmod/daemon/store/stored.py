@@ -29,7 +29,7 @@ class Stored:
         self.state_name = state_name
 
     def has_listeners(self) -> bool:
-        """Tell whether containers count on what was handed over."""
+        """Tell whether containers depend on what was handed over."""
         return any(name.startswith(LISTENER) for name, _ in self._handed)
 
     def take(self, name: str) -> int:
@@ -86,11 +86,11 @@ class Stored:
     def keep_files(self, engine: Engine) -> None:
         """Store what watches exported files."""
         self._notify.discard(FILES)
-        # Nobody may wait on it: that would take away what the driver has to say to those who have the files.
+        # Not watched: a wait on it would take the driver's events from the processes that have the files.
         if engine.files_fd >= 0:
             self._notify.store(FILES, engine.files_fd, watched=False)
 
     def discard(self) -> None:
-        """Nothing has to outlive us."""
+        """Remove everything from the store."""
         for name in (*STATES, FILES):
             self._notify.discard(name)

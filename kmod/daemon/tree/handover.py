@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree while one daemon takes over from another: who reads or writes waits, and either one answers."""
+"""The tree while one daemon takes over from another: operations wait, then either daemon answers them."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ WAIT_S = 30.0
 FIRST_HANDLE = 1 << 32  # TreeFs counts from 1
 
 
-class Gate:
-    """Whether operations on the tree go on, and where. Each holds it, so that shut() finds none under way."""
+class TreeSwitch:
+    """Whether operations on the tree run, and which daemon answers. Each holds the lock of this switch."""
 
-    def __init__(self, *, shut: bool = False) -> None:
-        """Begin open, or shut."""
+    def __init__(self, *, suspended: bool = False) -> None:
+        """Let operations run from the beginning, or not."""
         self._changed = threading.Condition(threading.Lock())
-        self._shut = shut
-        self._elsewhere: ElsewhereFs | None = None
+        self._suspended = suspended
+        self._successor: SuccessorFs | None = None
 
     @contextlib.contextmanager
-    def passing(self) -> Iterator[ElsewhereFs | None]:
-        """Wait while it is shut; give who answers in our place, if anybody.
+    def operation(self) -> Iterator[SuccessorFs | None]:
+        """Wait while operations are suspended; give the other daemon's tree where that one answers.
 
         Raises OSError: EAGAIN after a long time.
         """
         with self._changed:
-            if not self._changed.wait_for(lambda: not self._shut, WAIT_S):
+            if not self._changed.wait_for(lambda: not self._suspended, WAIT_S):
                 raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-            yield self._elsewhere
+            yield self._successor
 
-    def shut(self, wait_s: float) -> bool:
-        """Let no operation begin. False: one is under way, and nothing has changed."""
+    def suspend(self, wait_s: float) -> bool:
+        """Begin no further operation. False: one is under way, and nothing has changed."""
         if not self._changed.acquire(timeout=wait_s):
             return False
-        self._shut = True
+        self._suspended = True
         self._changed.release()
         return True
 
-    def open(self, elsewhere: ElsewhereFs | None = None) -> None:
-        """Let all go on, here or elsewhere."""
+    def resume(self, successor: SuccessorFs | None = None) -> None:
+        """Let operations run, here or in the other daemon's tree."""
         with self._changed:
-            self._shut = False
-            self._elsewhere = elsewhere
+            self._suspended = False
+            self._successor = successor
             self._changed.notify_all()
 
 
-class ElsewhereFs:
-    """Operations on the mount of another daemon, which covers ours: what was open, or on its way."""
+class SuccessorFs:
+    """Operations on the mount of another daemon, which covers this one's: of files that were open before."""
 
     def __init__(self, path: str, caller: Caller = calling_pid) -> None:
-        """path: where the other one's tree is."""
+        """path: of the other daemon's tree."""
         self._path = path
         self._caller = caller
         self._fds: dict[int, int] = {}
@@ -91,7 +91,7 @@ class ElsewhereFs:
         return [".", "..", *os.listdir(self._path + path)]
 
     def open(self, path: str, fi: Any) -> int:
-        """Open a node there. The caller's rights are asked for here: there it is we who write."""
+        """Open an entry there. The caller's rights are checked here: there this process is the writer."""
         access = fi.flags & os.O_ACCMODE
         if access != os.O_RDONLY:
             self._check_writer()
@@ -136,15 +136,15 @@ class ElsewhereFs:
         return self._fds[handle]
 
 
-class GatedFs(mfusepy.Operations):  # type: ignore[misc]
-    """A tree behind a gate."""
+class SwitchedFs(mfusepy.Operations):  # type: ignore[misc]
+    """A tree behind a switch."""
 
     use_ns = True
 
-    def __init__(self, tree: TreeFs, gate: Gate) -> None:
-        """tree: where operations go while nobody else answers."""
+    def __init__(self, tree: TreeFs, switch: TreeSwitch) -> None:
+        """tree: of this daemon, which answers until another one takes over."""
         self._tree = tree
-        self._gate = gate
+        self._switch = switch
         self.ready = threading.Event()
 
     def init_with_config(self, conn_info: Any, config_3: Any) -> None:  # noqa: ARG002
@@ -153,37 +153,37 @@ class GatedFs(mfusepy.Operations):  # type: ignore[misc]
 
     def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:
         """Give a node's attributes."""
-        with self._gate.passing() as there:
+        with self._switch.operation() as there:
             return (there or self._tree).getattr(path, fh)
 
     def readdir(self, path: str, fh: Any) -> list[str]:
         """List a directory."""
-        with self._gate.passing() as there:
+        with self._switch.operation() as there:
             return (there or self._tree).readdir(path, fh)
 
     def open(self, path: str, fi: Any) -> int:
         """Open a node."""
-        with self._gate.passing() as there:
+        with self._switch.operation() as there:
             return (there or self._tree).open(path, fi)
 
     def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:
         """Read a part."""
-        with self._gate.passing() as there:
+        with self._switch.operation() as there:
             return (there or self._tree).read(path, size, offset, fi)
 
     def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:
         """Make one write."""
-        with self._gate.passing() as there:
+        with self._switch.operation() as there:
             return (there or self._tree).write(path, data, offset, fi)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> int:
         """Accept what the shell's > does before it writes."""
-        with self._gate.passing() as there:
+        with self._switch.operation() as there:
             return (there or self._tree).truncate(path, length, fh)
 
     def release(self, path: str, fi: Any) -> int:
         """Forget an open node."""
-        with self._gate.passing() as there:
+        with self._switch.operation() as there:
             if there is not None:
                 there.release(path, fi)
             return self._tree.release(path, fi)

@@ -64,7 +64,7 @@ class LimitedTree:
         except LimitError as error:
             log.error("container %s: is not registered: %s", container.id, error)
             self._engine.remove(container)
-            # A regular look may have come between and limited the cards that could be.
+            # A regular sweep may have come between and limited the cards that could be.
             self._limits.removed()
             raise OSError(error.number, os.strerror(error.number)) from error
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A daemon is followed by another one while containers run: the side of the one that runs.
 
-The successor makes all ready while we serve. Then we stop between two calls and give it what we have. Until
-we have said that it is the daemon, whatever fails there leaves us as we were; from then on we only pass on
-what still comes to our tree.
+The successor prepares while the predecessor serves. Then the predecessor stops between two calls and hands
+its state over. Until it has appointed the successor, a failure leaves the predecessor as it was; from then on
+it only passes on the operations that still come to its tree.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from cgpu.kmod.daemon.arguments import Arguments, worker_arguments
 from cgpu.kmod.daemon.store.keeper import PROGRAM
 from cgpu.kmod.daemon.store.notify_socket import is_heard
 from cgpu.kmod.daemon.tree import mounts
-from cgpu.kmod.daemon.tree.handover import ElsewhereFs
+from cgpu.kmod.daemon.tree.handover import SuccessorFs
 from cgpu.kmod.daemon.upgrade.channel import MAX_FDS, PROTOCOL, Channel, ChannelError
-from cgpu.kmod.daemon.upgrade.real_time import urgent
+from cgpu.kmod.daemon.upgrade.real_time import real_time_priority
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cgpu.kmod.daemon.memory_backend.driver_limits import DriverLimits
     from cgpu.kmod.daemon.program import Program
     from cgpu.kmod.daemon.store.notify_socket import NotifySocket
-    from cgpu.kmod.daemon.tree.handover import Gate
+    from cgpu.kmod.daemon.tree.handover import TreeSwitch
     from cgpu.kmod.daemon.tree.tree_fs import TreeFs
 
 log = logging.getLogger(__name__)
@@ -49,17 +49,17 @@ PAUSE_MS = 60  # for calls that are under way
 STEP_MS = 10
 PATIENCE_S = 15.0  # for a moment in which no call takes longer than that
 RETRY_S = 0.25
-LINGER_S = 10.0  # for who has a node of our tree open
+LINGER_S = 10.0  # for processes that have an entry of this tree open
 ENDING_S = 1.0
-ARRIVE_S = 0.2  # for who was on his way to it
+ARRIVE_S = 0.2  # for operations that have just begun
 NO_KEEPER = (
     "the keeper of cgpud has died, so no other cgpud can hold what containers need; "
     "when no sliced container runs: cgpud --stop, then cgpud"
 )
 
 
-class State(Enum):
-    """How far it is."""
+class Progress(Enum):
+    """How far an upgrade is."""
 
     PREPARING = "the successor prepares"
     WAITING = "for a moment without long calls"
@@ -67,7 +67,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Estate:
+class HandoverState:
     """What one daemon has and the next one takes over."""
 
     arguments: Arguments
@@ -75,7 +75,7 @@ class Estate:
     engine: Engine
     listeners: Listeners
     tree: TreeFs
-    gate: Gate
+    switch: TreeSwitch
     tree_path: str
     state_name: str  # in the store
     sockets: dict[str, int]  # descriptors by name, and the lock
@@ -83,22 +83,22 @@ class Estate:
     backend: str  # who limits memory
     limits: DriverLimits | None
     is_quiet: Callable[[], bool]  # nothing has come in half
-    must_stop: Callable[[], bool]  # somebody has told the daemon to end
+    must_stop: Callable[[], bool]  # the daemon was asked to end
     events: Callable[[], None]  # answers what a worker waits for
 
 
-class Giving:
+class Handover:
     """One attempt. Ask `state` and `result`; it does not return from a success."""
 
-    def __init__(self, estate: Estate, program: Program, number: str, *, rehearse: bool) -> None:
+    def __init__(self, handed: HandoverState, program: Program, number: str, *, rehearse: bool) -> None:
         """Start the successor. number: of this attempt. rehearse: only to see it ready. Raises CgpuError."""
-        keeper = None if estate.managed else estate.notify.address
+        keeper = None if handed.managed else handed.notify.address
         if keeper is not None and not is_heard(Path(keeper)):
             raise CgpuError(NO_KEEPER)
-        self.state = State.PREPARING
+        self.progress = Progress.PREPARING
         self.result: dict[str, Any] = {"number": number, "done": False}
         self._rehearse = rehearse
-        self._estate = estate
+        self._handed = handed
         self._program = program
         self._pid = 0
         self._pidfd = -1
@@ -108,26 +108,26 @@ class Giving:
         self._channel = Channel(ours)
         hello = {"say": "hello", "protocol": PROTOCOL, "version": __version__, "number": number}
         about = {
-            "state_name": estate.state_name,
-            "tree": estate.tree_path,
-            "managed": estate.managed,
-            "backend": estate.backend,
-            "driver": estate.engine.status()["driver"],
-            "uuids": [gpu.uuid for gpu in estate.engine.gpus()],
-            "containers": sum(1 for _ in estate.engine.containers()),
+            "state_name": handed.state_name,
+            "tree": handed.tree_path,
+            "managed": handed.managed,
+            "backend": handed.backend,
+            "driver": handed.engine.status()["driver"],
+            "uuids": [gpu.uuid for gpu in handed.engine.gpus()],
+            "containers": sum(1 for _ in handed.engine.containers()),
         }
         with theirs:
-            self._channel.send({**hello, **about}, [estate.engine.state_fd])
+            self._channel.send({**hello, **about}, [handed.engine.state_fd])
             self._started = self._spawn(theirs)
         log.info("upgrade: %s takes over from version %s", program.argv[0], __version__)
 
     def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
-        arguments = self._estate.arguments
+        arguments = self._handed.arguments
         number = str(theirs.fileno())
         command = self._program.command("--worker", *worker_arguments(arguments), "--successor", number)
         environment = self._program.environment()
-        if self._estate.notify.address is not None:
-            environment["NOTIFY_SOCKET"] = self._estate.notify.address.replace("\0", "@", 1)
+        if self._handed.notify.address is not None:
+            environment["NOTIFY_SOCKET"] = self._handed.notify.address.replace("\0", "@", 1)
         errors = None if arguments.foreground else arguments.places.log.open("ab")
         try:
             with errors or contextlib.nullcontext():
@@ -147,16 +147,16 @@ class Giving:
 
     def wait_s(self) -> float:
         """Return how long nothing has to be done."""
-        due = self._next if self.state is State.WAITING else self._until
+        due = self._next if self.progress is Progress.WAITING else self._until
         return max(0.0, due - time.monotonic())
 
     def on_message(self) -> None:
-        """Hear the successor out."""
+        """Read a message of the successor."""
         try:
             said = self._channel.expect("prepared", 0)
-            if self.state is not State.PREPARING:
+            if self.progress is not Progress.PREPARING:
                 raise ChannelError("it says twice that it is ready")
-            # Whom we name the daemon, or kill, is who the kernel says that it is.
+            # The process that is appointed, or killed, is the one that the kernel names.
             self._pid = self._channel.sender
             self._pidfd = os.pidfd_open(self._pid)
             if said.get("pid") != self._pid:
@@ -170,57 +170,57 @@ class Giving:
         if self._rehearse:
             self._end()
             return
-        self.state = State.WAITING
+        self.progress = Progress.WAITING
         self._until = time.monotonic() + PATIENCE_S
         self._next = 0.0
 
-    def look(self) -> None:
+    def step(self) -> None:
         """Do what is due. Does not return when the successor has taken over."""
         now = time.monotonic()
-        if self.state is State.WAITING and now >= self._next:
+        if self.progress is Progress.WAITING and now >= self._next:
             self._next = now + RETRY_S
-            self._exchange()
-        if self.state is not State.ENDED and now > self._until:
+            self._try_hand_over()
+        if self.progress is not Progress.ENDED and now > self._until:
             waited = (
                 "it was not ready in time"
-                if self.state is State.PREPARING
+                if self.progress is Progress.PREPARING
                 else "calls of containers do not end"
             )
             self._fail(f"{waited}; try again, or: cgpu upgrade --cold when no sliced container runs")
 
     def abandon(self) -> None:
         """The daemon stops for another reason."""
-        if self.state is not State.ENDED:
+        if self.progress is not Progress.ENDED:
             self._fail("cgpud stops")
 
     def close(self) -> None:
         """Hang up."""
         self._channel.close()
 
-    # --- the exchange ---
+    # --- the handover ---
 
-    def _exchange(self) -> None:
-        estate = self._estate
+    def _try_hand_over(self) -> None:
+        handed = self._handed
         since = time.monotonic()
-        if not estate.is_quiet() or not estate.gate.shut(STEP_MS / 1000):
+        if not handed.is_quiet() or not handed.switch.suspend(STEP_MS / 1000):
             return
-        with urgent():
+        with real_time_priority():
             served = self._hand_over(since)
             if served is None:
-                estate.engine.resume()
-                estate.gate.open()
+                handed.engine.resume()
+                handed.switch.resume()
         if served is not None:
             self._pass_on(served)
 
     def _hand_over(self, since: float) -> dict[str, Any] | None:
-        """Return what another process says that is the daemon now and serves; None: we go on."""
+        """Return what the successor says when it serves; None: this daemon goes on."""
         try:
             if not self._pause(since):
                 return None
-            self._give(since)
+            self._send_state(since)
             self._channel.expect("ready", TAKE_S)
-            # From here on it would be the successor who is to be told.
-            if self._estate.must_stop():
+            # From here on the successor would have to be asked.
+            if self._handed.must_stop():
                 raise CgpuError("cgpud stops")
         except (CgpuError, OSError) as error:
             self._fail(one_line(str(error)))
@@ -230,72 +230,72 @@ class Giving:
         try:
             return self._channel.expect("serving", SERVE_S)
         except ChannelError as error:
-            self._give_way(error)
+            self._yield_to_restart(error)
 
     def _pause(self, since: float) -> bool:
-        while not self._estate.engine.pause(STEP_MS):
-            # A worker may wait for what only we can tell it.
-            self._estate.events()
+        while not self._handed.engine.pause(STEP_MS):
+            # A worker may wait for an answer of this thread.
+            self._handed.events()
             if time.monotonic() - since > PAUSE_MS / 1000:
                 return False
-        limits = self._estate.limits
+        limits = self._handed.limits
         return limits is None or limits.is_idle(STEP_MS / 1000)
 
-    def _give(self, since: float) -> None:
-        estate = self._estate
+    def _send_state(self, since: float) -> None:
+        handed = self._handed
         # A keeper of an earlier version has given no lock.
-        things = {name: fd for name, fd in estate.sockets.items() if fd >= 0}
-        if estate.engine.files_fd >= 0:
-            things["files"] = estate.engine.files_fd
-        for serial, name in estate.listeners.names().items():
-            fd = estate.engine.listener_fd(serial)
+        things = {name: fd for name, fd in handed.sockets.items() if fd >= 0}
+        if handed.engine.files_fd >= 0:
+            things["files"] = handed.engine.files_fd
+        for serial, name in handed.listeners.names().items():
+            fd = handed.engine.listener_fd(serial)
             if fd >= 0:
                 things[name] = fd
-        names, sums = list(things), estate.engine.sums()
+        names, sums = list(things), handed.engine.sums()
         for at in range(0, len(names), MAX_FDS):
             part = names[at : at + MAX_FDS]
             more = at + MAX_FDS < len(names)
             message: dict[str, Any] = {"say": "take", "names": part, "more": more}
             if not more:
-                limits = None if estate.limits is None else estate.limits.legacy()
+                limits = None if handed.limits is None else handed.limits.snapshot()
                 message |= {"since": since, "sums": sums, "limits": limits}
             self._channel.send(message, [things[name] for name in part])
 
     def _appoint(self) -> bool:
-        """Say that the successor is the daemon: first to who would start another one. False: it is not."""
+        """Say that the successor is the daemon, first to the service manager. False: it is not."""
         try:
             program = f"{PROGRAM}={self._program.text()}"
-            self._estate.notify.send(f"MAINPID={self._pid}\n{program}")
+            self._handed.notify.send(f"MAINPID={self._pid}\n{program}")
         except OSError as error:
-            # Nobody would keep its state, or start another one.
-            untold = f"systemd cannot be told of it: {error.strerror}; try again"
-            self._fail(untold if self._estate.managed else NO_KEEPER)
+            # No process would keep its state, or start another daemon.
+            unnotified = f"systemd cannot be told of it: {error.strerror}; try again"
+            self._fail(unnotified if self._handed.managed else NO_KEEPER)
             return False
         try:
             self._channel.send({"say": "commit"})
         except ChannelError as error:
-            self._give_way(error)
+            self._yield_to_restart(error)
         return True
 
     def _pass_on(self, served: dict[str, Any]) -> NoReturn:
-        """End, when nobody needs our tree any more."""
-        estate = self._estate
+        """End when no process uses this tree any more."""
+        handed = self._handed
         log.info("upgrade: process %d goes on; calls waited %s ms", self._pid, served.get("pause_ms", "?"))
-        if estate.must_stop():
-            # We were told, as we were the daemon.
+        if handed.must_stop():
+            # The request to end came to this process, which was the daemon.
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGTERM)
-        elsewhere = ElsewhereFs(estate.tree_path)
-        estate.gate.open(elsewhere)
+        successor_tree = SuccessorFs(handed.tree_path)
+        handed.switch.resume(successor_tree)
         begun = time.monotonic()
         time.sleep(ARRIVE_S)
-        while estate.tree.open_files() + elsewhere.open_files() and time.monotonic() < begun + LINGER_S:
+        while handed.tree.open_files() + successor_tree.open_files() and time.monotonic() < begun + LINGER_S:
             time.sleep(0.01)
         logging.shutdown()
-        # What an orderly end takes away is the successor's by now.
+        # What an orderly end would remove belongs to the successor by now.
         os._exit(0)
 
-    def _give_way(self, error: ChannelError) -> NoReturn:
+    def _yield_to_restart(self, error: ChannelError) -> NoReturn:
         """The successor is the daemon and does not serve: its keeper starts another, as after a death."""
         log.error("upgrade: the successor did not begin to serve: %s; cgpud is started anew", error)
         self._kill()
@@ -308,9 +308,9 @@ class Giving:
         self._end()
 
     def _end(self) -> None:
-        self.state = State.ENDED
+        self.progress = Progress.ENDED
         self._kill()
-        mounts.remove(str(self._estate.arguments.places.next_tree))
+        mounts.remove(str(self._handed.arguments.places.next_tree))
 
     def _kill(self) -> None:
         if self._pidfd >= 0:
@@ -318,8 +318,8 @@ class Giving:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             os.close(self._pidfd)
         self._pidfd = -1
-        # Also one that has not said who it is, and what it has started. The group's number is nobody else's
-        # until its first process has been waited for.
+        # Also one that has not introduced itself, and what it has started. The group's number is not reused
+        # before its first process has been waited for.
         if self._started.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._started.pid, signal.SIGKILL)
@@ -327,8 +327,8 @@ class Giving:
 
     def _ended_early(self) -> str:
         until = time.monotonic() + ENDING_S
-        look = os.WEXITED | os.WNOWAIT | os.WNOHANG
-        while (ended := os.waitid(os.P_PID, self._started.pid, look)) is None:
+        options = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        while (ended := os.waitid(os.P_PID, self._started.pid, options)) is None:
             if time.monotonic() > until:
                 return ""
             time.sleep(0.01)
@@ -336,7 +336,7 @@ class Giving:
             return ""
         where = (
             ""
-            if self._estate.arguments.foreground
-            else f"; its messages: {self._estate.arguments.places.log}"
+            if self._handed.arguments.foreground
+            else f"; its messages: {self._handed.arguments.places.log}"
         )
         return f"{self._program.argv[0]}: ended with status {code} before it was ready{where}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Going before all others on this machine, for as long as containers wait."""
+"""Real-time priority for this process, for as long as containers wait."""
 
 from __future__ import annotations
 
@@ -9,61 +9,61 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-URGENT_NICE = -19  # the threads that always go first have -20
+FIRST_NICE = -19  # the threads that always go first have -20
 ROUNDS = 5
 
 
-class _Way(NamedTuple):
-    """What a thread has that decides when it runs: how to ask, how to change, and how it is and shall be."""
+class _Attribute(NamedTuple):
+    """A scheduling attribute of threads: how to read and set it, and its two values."""
 
-    ask: Callable[[int], int]
-    change: Callable[[int, int], None]
+    read: Callable[[int], int]
+    write: Callable[[int, int], None]
     ordinary: int
     first: int
 
 
 @contextlib.contextmanager
-def urgent() -> Iterator[None]:
-    """Have all threads of this process go first, and those that it makes. Without the right they are as any.
+def real_time_priority() -> Iterator[None]:
+    """Give all threads of this process, and those that they make, priority over others, if permitted.
 
-    For milliseconds: a driver that hangs meanwhile takes a processor from everybody.
+    For milliseconds: a driver that hangs meanwhile keeps a processor from all others.
     """
-    way = next((one for one in _ways() if _move(one, one.ordinary, one.first)), None)
+    attribute = next((one for one in _attributes() if _move(one, one.ordinary, one.first)), None)
     try:
         yield
     finally:
-        if way is not None:
-            _move(way, way.first, way.ordinary)
+        if attribute is not None:
+            _move(attribute, attribute.first, attribute.ordinary)
 
 
-def _ways() -> tuple[_Way, ...]:
-    nice = _Way(
+def _attributes() -> tuple[_Attribute, ...]:
+    nice = _Attribute(
         partial(os.getpriority, os.PRIO_PROCESS),
         partial(os.setpriority, os.PRIO_PROCESS),
         os.getpriority(os.PRIO_PROCESS, 0),
-        URGENT_NICE,
+        FIRST_NICE,
     )
-    return _Way(os.sched_getscheduler, _set_policy, os.SCHED_OTHER, os.SCHED_RR), nice
+    return _Attribute(os.sched_getscheduler, _set_policy, os.SCHED_OTHER, os.SCHED_RR), nice
 
 
 def _set_policy(tid: int, policy: int) -> None:
     os.sched_setscheduler(tid, policy, os.sched_param(int(policy == os.SCHED_RR)))
 
 
-def _move(way: _Way, before: int, after: int) -> bool:
-    # A thread that comes meanwhile has what the one had that made it, and some end.
+def _move(attribute: _Attribute, before: int, after: int) -> bool:
+    # A new thread has the value of the one that made it; others end meanwhile.
     for _ in range(ROUNDS):
-        found = [tid for tid in map(int, os.listdir("/proc/self/task")) if _is(way, tid, before)]
+        found = [tid for tid in map(int, os.listdir("/proc/self/task")) if _is(attribute, tid, before)]
         for tid in found:
             with contextlib.suppress(OSError):
-                way.change(tid, after)
+                attribute.write(tid, after)
         if not found:
             break
-    return way.ask(0) == after
+    return attribute.read(0) == after
 
 
-def _is(way: _Way, tid: int, value: int) -> bool:
+def _is(attribute: _Attribute, tid: int, value: int) -> bool:
     try:
-        return way.ask(tid) == value
+        return attribute.read(tid) == value
     except OSError:
         return False

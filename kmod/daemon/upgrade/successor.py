@@ -20,7 +20,7 @@ from cgpu.kmod.daemon.processes.lock import sign, signer
 from cgpu.kmod.daemon.service import Service
 from cgpu.kmod.daemon.store.stored import FILES, STATES, Stored
 from cgpu.kmod.daemon.upgrade.channel import PROTOCOL, Channel, ChannelError
-from cgpu.kmod.daemon.upgrade.real_time import urgent
+from cgpu.kmod.daemon.upgrade.real_time import real_time_priority
 from cgpu.replace import replace_text
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HELLO_S = 10.0
-WAIT_S = 600.0  # for the one that runs to find its moment
+WAIT_S = 600.0  # for the predecessor to find a moment without calls
 COMMIT_S = 10.0
 SOCKETS = ("seccomp", "control")
 ROOM_BYTES = 1 << 16  # for any of the files that a daemon writes when it starts
@@ -38,25 +38,25 @@ LOCK = "lock"
 
 
 class Successor(Service):
-    """A daemon that makes all ready beside another one, and then is the daemon."""
+    """A daemon that prepares beside another one, and then takes its place."""
 
     def __init__(self, arguments: Arguments, notify: NotifySocket, channel: Channel) -> None:
-        """channel: to the daemon that runs."""
+        """channel: to the predecessor."""
         super().__init__(arguments, notify, [])
         self._channel = channel
-        self._owns_books = False
+        self._owns_ledger = False
         self._files_are_new = False
         self._taken: dict[str, socket.socket] = {}
-        self._idle = False  # until we are the daemon, nothing is ours to take away
+        self._idle = False  # until it is the daemon, nothing is its own to remove
 
     def run(self) -> None:
-        """Take over, and serve until told to stop. Raises CgpuError."""
+        """Take over, and serve until asked to stop. Raises CgpuError."""
         with self._cleanup:
             try:
                 hello, before = self._greet()
                 self._prepare(hello, before)
                 self._channel.send({"say": "prepared", "pid": os.getpid(), "version": __version__})
-                with urgent():
+                with real_time_priority():
                     since = self._take()
                     self._channel.send({"say": "ready"})
                     self._channel.expect("commit", COMMIT_S)
@@ -69,7 +69,7 @@ class Successor(Service):
             self._begin(hello, pause_ms)
             self._serve()
 
-    # --- while the other one serves ---
+    # --- while the predecessor serves ---
 
     def _greet(self) -> tuple[dict[str, Any], int]:
         hello, fds = self._channel.receive(HELLO_S)
@@ -108,7 +108,7 @@ class Successor(Service):
         driver_check.expect(self._engine.status(), checked, containers=int(hello["containers"]))
         self._choose_backend(str(hello["backend"]) if hello["containers"] else None, tuple(hello["uuids"]))
         self._see_room()
-        self._gate.shut(0)
+        self._switch.suspend(0)
         self._mount_tree(str(self._places.next_tree))
 
     def _check_driver_is(self, driver: str) -> None:
@@ -131,7 +131,7 @@ class Successor(Service):
             finally:
                 trial.unlink(missing_ok=True)
 
-    # --- while nobody serves ---
+    # --- while no daemon serves ---
 
     def _take(self) -> float:
         message, things = self._receive()
@@ -140,10 +140,10 @@ class Successor(Service):
             raise CgpuError(f"what is handed over lacks {', '.join(missing)}")
         files = things.pop(FILES, -1)
         self._engine.take_over(files, settings_of(self._config))
-        self._owns_books = True
+        self._owns_ledger = True
         found = self._engine.sums()
         if found != sums:
-            raise CgpuError(f"the books are {found} after they were taken over, and were {sums} before")
+            raise CgpuError(f"the ledger has {found} after it was taken over, and had {sums} before")
         self._files_are_new = self._engine.files_fd != files
         self._lock = things.pop(LOCK, -1)
         self._taken = {name: socket.socket(fileno=things.pop(name)) for name in SOCKETS}
@@ -189,7 +189,7 @@ class Successor(Service):
         """Answer calls; return for how long none was, in milliseconds."""
         self._engine.start()
         pause_ms = round((time.monotonic() - since) * 1000, 1)
-        self._gate.open()
+        self._switch.resume()
         return pause_ms
 
     def _begin(self, hello: dict[str, Any], pause_ms: float) -> None:
@@ -205,15 +205,15 @@ class Successor(Service):
             self._publish()
             self._sign_lock(managed=bool(hello["managed"]))
         except (CgpuError, OSError) as error:
-            # Containers are served already. The files are those of the one before.
+            # Containers are served already. The files are those of the predecessor.
             log.error("upgrade: %s", one_line(str(error)))
         with contextlib.suppress(OSError):
             self._notify.send(f"READY=1\nSTATUS=version {__version__}")
-        # The one before may be dead: nobody needs it any more.
+        # The predecessor may be dead, and is not needed any more.
         with contextlib.suppress(ChannelError):
             self._channel.send({"say": "serving", "pause_ms": pause_ms})
         self._channel.close()
-        # It may have changed since it was read, and the one before have been told to read it anew.
+        # The file may have changed since it was read, and the request to reload have gone to the predecessor.
         with contextlib.suppress(CgpuError):
             self._reload()
         log.info(
@@ -234,7 +234,7 @@ class Successor(Service):
             sign(self._lock, process_identity.of(keeper.pid))
 
     def _close_engine(self) -> None:
-        if self._owns_books and self._upgrade is not None:
+        if self._owns_ledger and self._upgrade is not None:
             super()._close_engine()
         else:
             self._engine.close()
@@ -243,7 +243,7 @@ class Successor(Service):
 def run_successor(arguments: Arguments, notify: NotifySocket, fd: int) -> int:
     """Be the daemon after the one at the other end of a socket. Returns the exit status."""
     if os.fork() > 0:
-        # Its parent is then who watches over the daemon.
+        # Its parent is then the service manager.
         os._exit(0)
     descriptors.allow_all()
     channel = Channel(socket.socket(fileno=fd))
