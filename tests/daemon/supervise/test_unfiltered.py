@@ -42,7 +42,7 @@ def contained(make_daemon: Callable[..., Daemon], group: Path, config: str = "")
     def place(sliced: Sliced) -> None:
         (group / "cgroup.procs").write_text(str(sliced.process.pid))
 
-    daemon.place = place  # type: ignore[method-assign]
+    daemon.place = place  # type: ignore[method-assign]  # this daemon's containers alone have the group
     with children_in(None):
         sliced = daemon.slice(1, f"gpu=0:{1000 * MIB}", "alloc=64M", "hold")
     sliced.line("alloc")

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.daemon.harness import PROGRAMS
 from tests.daemon.linked import linked, succeeds
 
 
 def test_closes_nothing_of_others(tmp_path: Path) -> None:
     """What the daemon opened while it took the answer back stays open."""
-    succeeds(linked(Path(__file__).with_name("killed_in_call.c"), (), tmp_path / "killed_in_call"))
+    succeeds(linked(PROGRAMS / "killed_in_call.c", (), tmp_path / "killed_in_call"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.daemon.harness import PROGRAMS
 from tests.daemon.linked import linked, succeeds
 
 WRAPPED = ("epoll_wait", "cgroup_holds", "cgroup_populated", "reaper_reconcile")
@@ -12,4 +13,4 @@ WRAPPED = ("epoll_wait", "cgroup_holds", "cgroup_populated", "reaper_reconcile")
 
 def test_of_the_container_before(tmp_path: Path) -> None:
     """The end of a process that is heard of late does not end the next container's registration."""
-    succeeds(linked(Path(__file__).with_name("late_events.c"), WRAPPED, tmp_path / "late_events"))
+    succeeds(linked(PROGRAMS / "late_events.c", WRAPPED, tmp_path / "late_events"))

@@ -26,7 +26,7 @@ from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.upgrade.channel import MAX_FDS, Channel, ChannelError
 from tests.daemon import versions
 from tests.daemon.harness import MIB, ROOT, Daemon
-from tests.daemon.test_upgrade_faults import await_one, pids_of
+from tests.daemon.upgrade.test_upgrade_faults import await_one, pids_of
 from tests.daemon.upgrades import Steady, upgrade
 from tests.integration.commands import eventually
 

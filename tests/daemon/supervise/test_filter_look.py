@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.harness import BUILD
-from tests.daemon.test_filters import profile
+from tests.daemon.supervise.test_filters import profile
 from tests.integration.commands import eventually
 from tests.run.libseccomp import compile_profile
 

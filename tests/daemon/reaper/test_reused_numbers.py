@@ -15,7 +15,7 @@ import pytest
 from cgpu.kmod.daemon.processes.lock import HeldError, Lock
 from tests.attacks.build import client
 from tests.daemon.harness import MIB, Daemon, Sliced
-from tests.daemon.test_exports import copied
+from tests.daemon.memory.test_exports import copied
 from tests.integration.commands import eventually
 
 LAST = Path("/proc/sys/kernel/ns_last_pid")
@@ -154,7 +154,7 @@ def test_the_holders_number_is_not_the_holder(tmp_path: Path) -> None:
     """A process that has a dead holder's number, and cannot end, takes the lock from nobody."""
     path, pipe = tmp_path / "lock", subprocess.PIPE
     command = [sys.executable, "-c", HANDED_ON, str(path)]
-    holder = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=Path(__file__).parents[2])
+    holder = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=Path(__file__).parents[3])
     assert holder.stdout is not None
     assert holder.stdin is not None
     assert holder.stdout.readline() == "locked\n"

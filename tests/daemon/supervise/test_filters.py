@@ -26,7 +26,7 @@ from cgpu.run.bpf import (
     assemble,
 )
 from cgpu.runtime_config.oci_runtime.seccomp import supervise
-from tests.daemon.harness import BUILD, ROOT
+from tests.daemon.harness import BUILD, PROGRAMS, ROOT
 from tests.run.libseccomp import compile_profile
 
 DENIED = 0x00050001
@@ -42,7 +42,7 @@ Code = list[tuple[int, int, int, int]]
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the program that judges filters."""
     program = tmp_path_factory.mktemp("filters") / "filters"
-    sources = [Path(__file__).with_name("filters.c"), ROOT / "kmod/daemon/host/filter.c"]
+    sources = [PROGRAMS / "filters.c", ROOT / "kmod/daemon/host/filter.c"]
     folders = [BUILD / "gen", ROOT / "kmod/core", ROOT / "kmod/daemon/host"]
     flags = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
     include = [word for folder in folders for word in ("-iquote", str(folder))]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import BUILD, MIB, Daemon, Sliced, long_id
+from tests.daemon.harness import BUILD, MIB, PROGRAMS, Daemon, Sliced, long_id
 from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 
-SOURCE = Path(__file__).with_name("passing.c")
+SOURCE = PROGRAMS / "passing.c"
 CARD = 15109 * MIB
 HELD = 6000
 PAGE = 65536

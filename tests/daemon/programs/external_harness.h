@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where external_books.c plays: engines on one state and store, and what the kernel and the driver say to them. Static, as
+ * What external_ledger.c runs on: engines on one state and store, and what the kernel and the driver say to them. Static, as
  * there is one such program.
  */
-#ifndef CGPU_TEST_EXTERNAL_SCENE_H
-#define CGPU_TEST_EXTERNAL_SCENE_H
+#ifndef CGPU_TEST_EXTERNAL_HARNESS_H
+#define CGPU_TEST_EXTERNAL_HARNESS_H
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -90,7 +90,7 @@ void __wrap_workers_wake(struct cgpud *d)
 	(void)d;
 }
 
-struct scene {
+struct harness {
 	struct bench *bench;
 	struct cgpud *d;
 	struct external_store *store;
@@ -99,43 +99,43 @@ struct scene {
 };
 
 /* An engine on the state and store that there are. */
-static void take_over(struct scene *scene)
+static void take_over(struct harness *harness)
 {
-	struct cgpud *before = scene->d;
+	struct cgpud *before = harness->d;
 
-	scene->d = calloc(1, sizeof(*scene->d));
-	CHECK(scene->d);
-	scene->d->core = scene->bench->core;
-	events_open(&scene->d->events, -1);
+	harness->d = calloc(1, sizeof(*harness->d));
+	CHECK(harness->d);
+	harness->d->core = harness->bench->core;
+	events_open(&harness->d->events, -1);
 	if (before)
-		CHECK_EQ(cgpu_state_recover(scene->bench->core.state), 0);
-	CHECK_EQ(external_open(scene->d, scene->store), 0);
+		CHECK_EQ(cgpu_state_recover(harness->bench->core.state), 0);
+	CHECK_EQ(external_open(harness->d, harness->store), 0);
 	if (before) {
 		external_close(before);
 		free(before);
 	}
 }
 
-static u64 used(const struct scene *scene)
+static u64 used(const struct harness *harness)
 {
-	return bench_used(scene->bench, 0, scene->caller.slot);
+	return bench_used(harness->bench, 0, harness->caller.slot);
 }
 
 /* Ours is the process that has the file. */
-static struct scene with_memory(void)
+static struct harness with_memory(void)
 {
 	struct memory_ask ask = { .client = CLIENT, .parent = 0xd0, .object = HANDLE, .size = SIZE, .attr = 2u << 23 };
-	struct scene scene = { .bench = bench_new("580.142"), .file = eventfd(0, EFD_CLOEXEC) };
+	struct harness harness = { .bench = bench_new("580.142"), .file = eventfd(0, EFD_CLOEXEC) };
 
-	CHECK_EQ(bench_ctl(scene.bench, "create id=a pid=1 gpu=0:6336544768"), 0);
-	scene.caller = bench_caller(scene.bench, "a", getpid());
-	bench_cuda_start(scene.bench, &scene.caller, CLIENT);
-	CHECK_EQ(bench_vidmem(scene.bench, &scene.caller, 1, &ask), NV_OK);
-	scene.store = calloc(1, sizeof(*scene.store));
-	CHECK(scene.store && scene.file >= 0);
+	CHECK_EQ(bench_ctl(harness.bench, "create id=a pid=1 gpu=0:6336544768"), 0);
+	harness.caller = bench_caller(harness.bench, "a", getpid());
+	bench_cuda_start(harness.bench, &harness.caller, CLIENT);
+	CHECK_EQ(bench_vidmem(harness.bench, &harness.caller, 1, &ask), NV_OK);
+	harness.store = calloc(1, sizeof(*harness.store));
+	CHECK(harness.store && harness.file >= 0);
 	alive[0] = getpid();
-	take_over(&scene);
-	return scene;
+	take_over(&harness);
+	return harness;
 }
 
 #endif

@@ -10,18 +10,17 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.engine import Container
+from cgpu.kmod.daemon.engine import Container, Engine
 from cgpu.kmod.daemon.listeners import listener as listener_module
 from cgpu.kmod.daemon.listeners import process_state
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket, store_name
-from cgpu.kmod.daemon.listeners.process_filters import ProcessFilters
 from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 from tests.integration.commands import eventually
 
@@ -86,6 +85,11 @@ class FakeEngine:
         self.attached.append((slot, generation, serial))
 
 
+def listeners_of(engine: FakeEngine) -> Listeners:
+    """Return the listeners of an engine that has of the real one what they use."""
+    return Listeners(cast(Engine, engine), NotifySocket(None), lambda: engine.shared)
+
+
 @pytest.fixture
 def engine() -> FakeEngine:
     """An engine that knows one container."""
@@ -96,7 +100,7 @@ def engine() -> FakeEngine:
 def sock(base: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[ListenerSocket]:
     """A listener socket that takes /dev/null for a listener."""
     monkeypatch.setattr(listener_module, "ANON_LINK", "/dev/null")
-    listeners = Listeners(engine, NotifySocket(None), lambda: engine.shared)  # type: ignore[arg-type]
+    listeners = listeners_of(engine)
     made = ListenerSocket(str(base / "seccomp.sock"), listeners)
     yield made
     made.close()
@@ -217,7 +221,7 @@ def test_refused(sock: ListenerSocket, base: Path, engine: FakeEngine, text: byt
 
 def test_other_files_are_no_listeners(base: Path, engine: FakeEngine) -> None:
     """A descriptor that is no seccomp listener is refused, whatever it is called."""
-    listeners = Listeners(engine, NotifySocket(None), lambda: engine.shared)  # type: ignore[arg-type]
+    listeners = listeners_of(engine)
     fd = os.open("/dev/null", os.O_RDONLY)
     with pytest.raises(CgpuError, match="no seccomp listener"):
         listeners.accept(process_state.ProcessState(ID, 0), fd)
@@ -239,7 +243,7 @@ def test_slow_sender_is_dropped(
 
 def test_store_names_come_back(engine: FakeEngine) -> None:
     """A stored name brings a listener back to the registration it had; any other name is closed."""
-    listeners = Listeners(engine, NotifySocket(None), lambda: engine.shared)  # type: ignore[arg-type]
+    listeners = listeners_of(engine)
     for name in (store_name(4, 99, 12345), "listener-x", "other", "listener-4-99"):
         listeners.restore(name, os.open("/dev/null", os.O_RDONLY))
     assert engine.attached == [(4, 99, 12345)]
@@ -250,7 +254,7 @@ def test_store_names_come_back(engine: FakeEngine) -> None:
 
 def test_lost_lines_lose_no_listener(engine: FakeEngine) -> None:
     """A listener whose end was never told is forgotten as soon as the engine is asked."""
-    listeners = Listeners(engine, NotifySocket(None), lambda: engine.shared)  # type: ignore[arg-type]
+    listeners = listeners_of(engine)
     listeners.restore(store_name(4, 99, 12345), os.open("/dev/null", os.O_RDONLY))
     listeners.drop_gone()
     assert len(listeners) == 1
@@ -315,7 +319,7 @@ def test_a_container_has_few_looks_at_once(
     """Processes beyond four count as not inspected; other containers have inspections of their own."""
     release = threading.Event()
     monkeypatch.setattr(engine, "is_filtered", lambda *_: release.wait(20))
-    filters = ProcessFilters(engine, lambda: False)  # type: ignore[arg-type]
+    filters = listeners_of(engine).filters
     for pid in range(100, 105):
         filters.inspect(Container("one", "/one", 7, 4, 99), pid)
     filters.inspect(Container("two", "/two", 8, 5, 99), 200)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.root
 
 ONE = f"gpu=0:{1024 * MIB}"
 SHARE = 256  # listeners of one container
-LEAVING = Path(__file__).with_name("leaving.py")
+LEAVING = Path(__file__).parents[1] / "leaving.py"
 
 
 def listeners(daemon: Daemon) -> int:

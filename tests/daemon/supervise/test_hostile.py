@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.processes.unkillable import is_unkillable
-from tests.attacks.build import alone
+from tests.attacks.silent import silent_file
 from tests.daemon.harness import MIB, Daemon, built, long_id
 from tests.integration.commands import eventually
 
@@ -41,14 +40,8 @@ def stalling(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def silent(tmp_path: Path) -> Iterator[str]:
     """A file that its file system never reads."""
-    folder = tmp_path / "silent"
-    folder.mkdir()
-    command = [str(alone("silent_files", "-static")), str(folder)]
-    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    assert server.stdout.readline() == "serving\n"
-    yield str(folder / "file")
-    server.communicate("")
+    with silent_file(tmp_path / "silent") as (path, _):
+        yield path
 
 
 def test_repeated_call_runs_again(daemon: Daemon, repeats: Path) -> None:
