@@ -8,7 +8,28 @@ from pathlib import Path
 
 import pytest
 
-DONE = ("cgpu/client", "cgpu/config", "cgpu/request")
+DONE = (
+    "cgpu/client",
+    "cgpu/config",
+    "cgpu/request",
+    "kmod/daemon/host",
+    "kmod/daemon/libcgpud",
+    "kmod/daemon/listeners",
+    "kmod/daemon/memory",
+    "kmod/daemon/memory_backend",
+    "kmod/daemon/processes",
+    "kmod/daemon/reaper",
+    "kmod/daemon/store",
+    "kmod/daemon/supervise",
+    "kmod/daemon/tree",
+    "kmod/daemon/upgrade",
+    "tests/daemon/memory",
+    "tests/daemon/programs",
+    "tests/daemon/reaper",
+    "tests/daemon/store",
+    "tests/daemon/supervise",
+    "tests/daemon/upgrade",
+)
 GLOSSARY = "docs/glossary.md"
 HEADING = "## Words on their way out"
 # Words that are ordinary English, or somebody else's term, in other places than those that are meant.
@@ -26,6 +47,7 @@ ORDINARY = {
     "bare",
     "frame",
     "exchange",
+    "answers",
 }
 
 

@@ -17,7 +17,7 @@ from tests.integration.commands import eventually
 
 Drive = Callable[..., None]
 
-# Long enough that a machine with more to do changes gates in a small part of a turn.
+# Long enough that a machine with more to do changes channels in a small part of a round.
 SLICES = "slice_us: 10000\n"
 
 

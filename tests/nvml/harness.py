@@ -88,7 +88,7 @@ class Table(ctypes.Structure):
 
 
 def build_library(folder: Path, table: Path, *flags: str) -> Path:
-    """Build the stand-in for libnvidia-ml.so.1 into a folder."""
+    """Build the fake of libnvidia-ml.so.1 into a folder."""
     folder.mkdir(exist_ok=True)
     library = folder / "libnvidia-ml.so.1"
     source = str(Path(__file__).with_name("nvml.c"))

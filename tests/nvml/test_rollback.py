@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a refused registration leaves in the driver, with a regular look at the worst moment.
 
-Engine and library are stand-ins here, so that the moment is not left to chance.
+Engine and library are fakes here, so that the moment is not left to chance.
 """
 
 from __future__ import annotations

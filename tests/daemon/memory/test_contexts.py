@@ -102,7 +102,7 @@ def test_contexts_are_charged_until_they_end(daemon: Daemon, holding: Callable[.
 
 
 def test_charges_survive_a_new_engine(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
-    """The next engine has them on its books."""
+    """The next engine has them in its ledger."""
     sliced = holding(daemon, "context=2")
     pid = daemon.pid()
     subprocess.run(["kill", "-9", str(pid)], check=True)

@@ -236,7 +236,7 @@ def test_last_close(daemon: Daemon, holding: Callable[..., Sliced], where: str) 
 
 
 def test_idle_container_gets_it_back(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
-    """The books are right a moment after the last close, also when nobody asks for memory."""
+    """The ledger is right a moment after the last close, also when nobody asks for memory."""
     base = holding()
     owner = holding("alloc=512M", "export", "free", inside=base)
     kept = copied(owner.process.pid)

@@ -198,7 +198,7 @@ def test_child_that_maps(daemon: Daemon, holding: Callable[..., Sliced]) -> None
 
 
 def test_charges_survive_a_new_engine(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
-    """The next engine has them on its books, and sees what ends them."""
+    """The next engine has them in its ledger, and sees what ends them."""
     sliced = holding("uvm", *MAPPED, then=("uvm-free", *MAPPED, "used", "wait"))
     kill(daemon)
     time.sleep(1.5)

@@ -82,7 +82,7 @@ def test_every_gpu_is_charged(daemon: Daemon) -> None:
 
 
 def test_charges_survive_a_new_engine(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
-    """The next engine has them on its books, and finds what goes."""
+    """The next engine has them in its ledger, and finds what goes."""
     sliced = holding("managed=600M")
     pid = daemon.pid()
     subprocess.run(["kill", "-9", str(pid)], check=True)

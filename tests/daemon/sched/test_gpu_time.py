@@ -109,7 +109,7 @@ def test_weight_zero_gets_nothing(make_daemon: Callable[..., Daemon], policy: in
 @pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [WEIGHT, SOFT])
 def test_a_weight_changes_at_work(daemon: Daemon, policy: int) -> None:
-    """The new shares hold for who works already, by gates and by time slices."""
+    """The new shares hold for who works already, by channel enable and by timeslices."""
     crew = Crew(daemon, policy, phases=2, seconds=1.5)
     one, _ = crew.add(1), crew.add(1)
     crew.begin()
@@ -120,7 +120,7 @@ def test_a_weight_changes_at_work(daemon: Daemon, policy: int) -> None:
 
 @pytest.mark.enforcement
 def test_the_policy_changes_at_work(daemon: Daemon) -> None:
-    """From time slices to gates, from there to the driver's own, and back to time slices."""
+    """From timeslices to channel enable, from there to the driver's own, and back to time slices."""
     crew = Crew(daemon, SOFT, phases=4, seconds=1.5)
     crew.add(1)
     crew.add(4)
@@ -259,7 +259,7 @@ def test_a_driver_without_samples(make_daemon: Callable[..., Daemon], drive: Dri
 
 
 def test_a_driver_that_goes(make_daemon: Callable[..., Daemon]) -> None:
-    """Gates are tried again once a second, not all the time, and the log says so."""
+    """Channel changes are tried again once a second, not all the time, and the log says so."""
     daemon = make_daemon("T4", "enforce: true\n")
     daemon.write("0/policy", f"{WEIGHT}\n")
     held = [daemon.slice(n, f"gpu=0:{512 * MIB}:1", "group", "hold") for n in (1, 2)]

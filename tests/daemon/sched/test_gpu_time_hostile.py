@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shares of GPU time against the unwilling: own levers, hidden descriptors, deaths on either side."""
+"""Shares of GPU time against hostile ones: scheduling controls, hidden descriptors, deaths on either side."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.root
 
 PREEMPTIVE, WEIGHT, SOFT = 1, 2, 4
-# Set for a group: a second's slice, what needs rights, what would undo a gate.
-LEVERS = (
+# Set for a group: a second's slice, what needs rights, what would undo a channel disable.
+CONTROLS = (
     *("slice=1000000", "interleave=2", "realtime=1", "restart=1", "runlist-policy=1", "compute-policy=3"),
     *("properties=1000000", "interleave-channel=2", "schedule=0", "schedule=1", "enable"),
 )
@@ -43,11 +43,11 @@ def divided_by(daemon: Daemon) -> str:
 
 @pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [PREEMPTIVE, WEIGHT, SOFT])
-def test_its_own_levers_win_nothing(daemon: Daemon, policy: int) -> None:
-    """A container that pulls each lever that there is has what one has that does not."""
+def test_its_own_controls_win_nothing(daemon: Daemon, policy: int) -> None:
+    """A container that uses each scheduling control has what one has that does not."""
     crew = Crew(daemon, policy)
     crew.add(1)
-    crew.add(1, *LEVERS)
+    crew.add(1, *CONTROLS)
     crew.begin()
     assert crew.shares() == [near(0.5), near(0.5)]
 
@@ -70,11 +70,11 @@ def test_schedule_calls_open_no_gate(daemon: Daemon) -> None:
     crew = Crew(daemon, WEIGHT, seconds=3)
     hand = crew.add(3)
     calls = ["schedule=1"] * 5000
-    storm = daemon.slice(8, "gpu=0:104857600:1", "group", "hold", "submit=1000:6ms", *calls, "hold=3")
-    storm.line("hold")
+    churn = daemon.slice(8, "gpu=0:104857600:1", "group", "hold", "submit=1000:6ms", *calls, "hold=3")
+    churn.line("hold")
     crew.begin()
-    release(storm)
-    printed = storm.finish()
+    release(churn)
+    printed = churn.finish()
     assert printed.count("schedule 1 status=") == len(calls)
     assert hand.share() > 0.65
 
@@ -85,9 +85,9 @@ def forks(base: Path) -> Path:
     script = base / "forks"
     script.write_text(
         "#!/bin/sh\n"
-        f'storm() {{ while :; do {PROBE} "$@" >/dev/null & {PROBE} "$@" >/dev/null & wait; done; }}\n'
+        f'churn() {{ while :; do {PROBE} "$@" >/dev/null & {PROBE} "$@" >/dev/null & wait; done; }}\n'
         "echo begun; read -r line\n"
-        'for _ in 1 2 3; do storm "$@" group busy=60ms:300us & done\n'
+        'for _ in 1 2 3; do churn "$@" group busy=60ms:300us & done\n'
         "cat; kill 0\n"
     )
     script.chmod(0o755)
@@ -100,17 +100,17 @@ def test_a_fork_storm_is_not_more_time(daemon: Daemon, policy: int, forks: Path)
     """One that starts process after process, six at a time, takes nothing from one with a single group."""
     crew = Crew(daemon, policy, phases=2)
     hand = crew.add(1)
-    storm = daemon.slice(8, "gpu=0:1073741824:1", program=forks)
-    storm.line("begun")
-    assert storm.process.stdin is not None
-    storm.process.stdin.write("\n")
-    storm.process.stdin.flush()
+    churn = daemon.slice(8, "gpu=0:1073741824:1", program=forks)
+    churn.line("begun")
+    assert churn.process.stdin is not None
+    churn.process.stdin.write("\n")
+    churn.process.stdin.flush()
     crew.begin()
     hand.share()
     had = hand.share()
     # Before anything can fail: only its own end ends all of it.
-    release(storm)
-    storm.finish()
+    release(churn)
+    churn.finish()
     assert 0.4 < had < 0.8
 
 
@@ -133,7 +133,7 @@ def test_more_groups_later_take_nothing_back(daemon: Daemon) -> None:
 @pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [WEIGHT, SOFT])
 def test_a_crash_of_the_daemon(make_daemon: Callable[..., Daemon], policy: int) -> None:
-    """The next daemon knows nothing of gates and slices that were set, and sets them anew."""
+    """The next daemon knows nothing of channels and timeslices that were set, and sets them anew."""
     daemon = make_daemon()
     crew = Crew(daemon, policy, phases=3)
     one, _ = crew.add(1), crew.add(3)
@@ -147,7 +147,7 @@ def test_a_crash_of_the_daemon(make_daemon: Callable[..., Daemon], policy: int) 
 
 
 def test_a_card_that_hangs_holds_up_no_start(make_daemon: Callable[..., Daemon]) -> None:
-    """A kernel that nobody can interrupt keeps one card's gates; the daemon starts without it, and says so.
+    """A kernel that cannot be interrupted keeps one card from being set; the daemon starts, and says so.
 
     The simulated card answers after a second at the latest, here for each of those who are to be stopped.
     """
@@ -232,13 +232,13 @@ def far_hand(daemon: Daemon, program: Path) -> Hand:
 
 @pytest.mark.enforcement
 def test_a_descriptor_that_is_not_found(make_daemon: Callable[..., Daemon], far: Path) -> None:
-    """Nobody can set the slices of its groups: gates divide the time, until its next call brings it."""
+    """Nobody can set the timeslices of its groups: channel enable divides the time, until its next call."""
     daemon = make_daemon()
     crew = Crew(daemon, SOFT, phases=2)
     near_one = crew.add(1)
     hidden = far_hand(daemon, far)
     hidden.sliced.line("hold")
-    # What could not be set at once is set at a later call, and gates divide meanwhile.
+    # What could not be set at once is set at a later call, and channel enable divides meanwhile.
     eventually(lambda: divided_by(daemon) == "time_slices", "time slices divide at first")
     crash(daemon)
     eventually(lambda: divided_by(daemon) == "gates", "the group cannot be reached")
