@@ -54,33 +54,6 @@ int core_segment(struct core_frame *frame, u32 index, u32 parent, u32 pointer, u
 	return 1;
 }
 
-static enum cgpu_verdict by_escape(struct core_frame *frame)
-{
-	switch (frame->call->nr) {
-	case NV_ESC_RM_ALLOC:
-		return core_begin_alloc(frame);
-	case NV_ESC_RM_ALLOC_MEMORY:
-		return core_begin_alloc_memory(frame);
-	case NV_ESC_RM_ALLOC_OBJECT:
-		return core_begin_alloc_object(frame);
-	case NV_ESC_RM_VID_HEAP_CONTROL:
-		return core_begin_heap(frame);
-	case NV_ESC_RM_CONTROL:
-		return core_begin_control(frame);
-	case NV_ESC_RM_DUP_OBJECT:
-		return core_begin_dup(frame);
-	case NV_ESC_RM_SHARE:
-		return core_begin_share(frame);
-	case NV_ESC_RM_FREE:
-		return core_begin_free(frame);
-	default:
-		if (core_escape_passes(frame->call->nr))
-			return CGPU_CONTINUE;
-		frame->unknown_escape = frame->call->nr + 1;
-		return core_refuse(frame, EINVAL);
-	}
-}
-
 static enum cgpu_verdict by_uvm(struct core_frame *frame)
 {
 	if (core_uvm_is_known(frame->call->nr))
@@ -89,15 +62,33 @@ static enum cgpu_verdict by_uvm(struct core_frame *frame)
 	return core_refuse(frame, EINVAL);
 }
 
+static enum cgpu_verdict by_escape(struct core_frame *frame)
+{
+	const struct core_escape *escape = core_escape(frame->call->nr);
+	u32 claimed;
+
+	if (escape == NULL) {
+		frame->unknown_escape = frame->call->nr + 1;
+		return core_refuse(frame, EINVAL);
+	}
+	if (escape->begin == NULL)
+		return CGPU_CONTINUE;
+	if (core_form_find(frame))
+		return core_refuse(frame, EINVAL);
+	if (core_names_holder(frame))
+		return core_answer(frame, NV_ERR_INVALID_CLIENT);
+	claimed = core_claimed(frame);
+	return claimed ? core_not_yours(frame, claimed) : escape->begin(frame);
+}
+
 static enum cgpu_verdict decide(struct core_frame *frame)
 {
 	struct cgpu_call *call = frame->call;
-	u32 claimed;
 
 	frame->container = core_container(frame->state, call->slot, call->generation);
 	/* Freeing what came too late is right for whoever asks. */
 	if (call->opaque[CORE_NOTE_UNDO] == CORE_UNDO && call->nr == NV_ESC_RM_FREE)
-		return core_begin_free(frame);
+		return core_form_find(frame) ? core_refuse(frame, EINVAL) : core_begin_free(frame);
 	if (frame->container == NULL)
 		return core_refuse(frame, ENODEV);
 	if (call->device == CGPU_DEVICE_UVM)
@@ -106,10 +97,7 @@ static enum cgpu_verdict decide(struct core_frame *frame)
 		return core_refuse(frame, EPERM);
 	if (call->device == CGPU_DEVICE_GPU && !core_has_gpu(frame->state, call->gpu, call->slot))
 		return core_refuse(frame, EPERM);
-	if (core_names_holder(frame))
-		return core_answer(frame, NV_ERR_INVALID_CLIENT);
-	claimed = core_claimed(frame);
-	return claimed ? core_not_yours(frame, claimed) : by_escape(frame);
+	return by_escape(frame);
 }
 
 enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call)

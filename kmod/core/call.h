@@ -8,6 +8,30 @@
 #include "registry.h"
 #include "text.h"
 
+struct core_frame;
+
+/*
+ * A struct that an escape takes, told by its size. Its members but the last say where struct nv_abi has what: offsets of
+ * offsets, as these differ from driver to driver. 0: the struct has no such field.
+ */
+struct core_escape_form {
+	u32 bytes, status;
+	u32 client, second; /* clients that the call names; the same where it names one */
+	u32 class,
+		made; /* of escapes that make objects, clients among them: the class, and the handle that is asked for */
+	u32 root_names_none; /* 1: of a class that makes a client the call names none */
+};
+#define CORE_ABI(field) ((u32) __builtin_offsetof(struct nv_abi, field))
+
+/* One escape of the driver. */
+struct core_escape {
+	u32 known; /* 0: there is no such row */
+	enum cgpu_verdict (*begin)(struct core_frame *frame); /* NULL: the call goes on */
+	u32 forms;
+	const struct core_escape_form *form;
+	u32 params; /* as CORE_ABI(): the pointer to parameters that the driver copies; 0: there is none */
+};
+
 /* What begin leaves for end in opaque[CORE_NOTE_OP]. */
 enum core_op {
 	CORE_OP_NONE,
@@ -29,6 +53,7 @@ enum core_op {
 	CORE_OP_POLICY, /* the compute policy */
 	CORE_OP_BIND, /* a group or channel gets its engine */
 	CORE_OP_SCHEDULE, /* a group or channel goes on its runlist, or off it */
+	CORE_OPS,
 };
 
 enum core_note {
@@ -50,6 +75,10 @@ struct core_frame {
 	const struct nv_abi *abi;
 	struct cgpu_call *call;
 	struct core_container *container;
+	const struct core_escape_form *form;
+	const struct core_control *control; /* of a control that is judged */
+	const struct core_operation *operation; /* of a call that has ended */
+	int result, done; /* what ioctl gave; whether the driver did it */
 	u32 status_at; /* where in top the driver's status sits */
 	u32 status; /* for CGPU_ANSWER */
 	u32 refused_class; /* or one that nobody judged; 0: none */
@@ -96,6 +125,37 @@ static inline void core_put64(u8 *data, u32 at, u64 value)
 {
 	memcpy(data + at, &value, sizeof(value));
 }
+
+/* The offset that a place of struct nv_abi holds; and the number that the driver's struct has there. */
+static inline u32 core_abi_at(const struct nv_abi *abi, u32 place)
+{
+	return core_get16((const u8 *)abi, place);
+}
+
+static inline u32 core_field(const struct core_frame *frame, const u8 *data, u32 place)
+{
+	return core_get32(data, core_abi_at(frame->abi, place));
+}
+
+/* How a call that ran is settled. */
+struct core_operation {
+	int (*end)(struct core_frame *frame); /* 1: it must be undone */
+	/* Of allocations: where the call has its handles, and the size that the driver answered. NULL: no memory comes with it. */
+	void (*handles)(const struct core_frame *frame, struct core_handles *handles);
+	void (*shape)(const struct core_frame *frame, struct core_alloc_shape *shape);
+	void (*rewrite)(struct core_frame *frame); /* of answers that tell of cards */
+};
+
+/* One control that the core judges. */
+struct core_control {
+	u32 command;
+	enum cgpu_verdict (*begin)(struct core_frame *frame);
+	enum core_op op; /* what is left for the end */
+	u32 status; /* of those that are answered with nothing but a status */
+	u32 bytes, client; /* as CORE_ABI(): the size of the parameters, and where they name a client */
+	u32 of_caller; /* as CORE_ABI(): whether the driver takes numbers of processes for the caller's */
+	u32 unless_whole; /* 1: goes on where the container has the card whole */
+};
 
 /* Classes that make a client. */
 static inline int core_is_root(u32 class)
@@ -151,8 +211,13 @@ const struct nv_class *core_class(u32 class);
 
 /* --- call_escape.c --- */
 
-/* Whether an escape goes on as it is. Those that the core judges are not asked for. */
-int core_escape_passes(u32 nr);
+/* The row of an escape; NULL: it is refused. */
+const struct core_escape *core_escape(u32 nr);
+/* Find the form that the call has, and where its status is. -EINVAL: it has none. */
+int core_form_find(struct core_frame *frame);
+
+/* --- call_refusal.c --- */
+
 /* What to log of a call that was refused for something unknown. Returns 0 when that was said already. */
 int core_refusal_line(struct core_frame *frame, struct core_text *out);
 
@@ -162,8 +227,9 @@ int core_refusal_line(struct core_frame *frame, struct core_text *out);
 u32 core_control_verdict(u32 command);
 /* Whether a call of nvidia-uvm is one that its driver serves. The transport judges those that map memory. */
 int core_uvm_is_known(u32 nr);
-/* Those whose parameters name a client. Any other one is refused. */
-enum cgpu_verdict core_begin_naming(struct core_frame *frame, u32 command);
+/* Controls whose parameters name a client. */
+enum cgpu_verdict core_begin_naming(struct core_frame *frame);
+enum cgpu_verdict core_begin_share_policy(struct core_frame *frame);
 
 /* --- call_pids.c --- */
 
@@ -179,8 +245,12 @@ void core_end_root(struct core_frame *frame);
 
 /* --- call_sched.c: what divides GPU time --- */
 
-/* Others go on to core_begin_naming(). */
-enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command);
+/* Whether the object that a control is about is of a card that the container has whole. */
+int core_subject_is_whole(struct core_frame *frame);
+enum cgpu_verdict core_begin_set_timeslice(struct core_frame *frame);
+enum cgpu_verdict core_begin_schedule(struct core_frame *frame);
+enum cgpu_verdict core_begin_bind(struct core_frame *frame);
+enum cgpu_verdict core_begin_get_policy(struct core_frame *frame);
 /* A control's own parameters of a known size, copied in. As core_segment(); *verdict is set where it is not 0. */
 int core_control_params(struct core_frame *frame, u32 bytes, enum cgpu_verdict *verdict);
 void core_rewrite_policy(struct core_frame *frame);
@@ -218,7 +288,7 @@ u32 core_batch_at(const struct cgpu_state *state, const struct cgpu_call *call, 
 /* Make one more of them, a reference to the memory of source, and of its kind. -ENOSPC: all of them are gone. */
 int core_batch_add(struct core_frame *frame, u32 client, u32 source);
 void core_batch_drop(struct core_frame *frame);
-enum cgpu_verdict core_begin_transfer(struct core_frame *frame, u32 command);
+enum cgpu_verdict core_begin_transfer(struct core_frame *frame);
 
 /* --- call_export.c, call_import.c --- */
 
@@ -232,10 +302,10 @@ u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call);
 
 /* --- call_claim.c --- */
 
-/* The client that a call names and that another container has on record. 0: none. Sets status_at. */
-u32 core_claimed(struct core_frame *frame);
-/* Whether a call names a handle that only the engine's own records have. Sets status_at. */
-int core_names_holder(struct core_frame *frame);
+/* The client that a call names and that another container has on record. 0: none. */
+u32 core_claimed(const struct core_frame *frame);
+/* Whether a call names a handle that only the engine's own records have. */
+int core_names_holder(const struct core_frame *frame);
 
 /* --- call_channel.c: what makes a context --- */
 
@@ -287,8 +357,9 @@ int core_settle_done(
 
 /* --- info.c: what a container may see --- */
 
-void core_rewrite_info_list(struct core_frame *frame, u8 *list, u32 count);
-void core_rewrite_regions(struct core_frame *frame, u8 *params);
+void core_rewrite_fb_info(struct core_frame *frame);
+void core_rewrite_fb_info_v2(struct core_frame *frame);
+void core_rewrite_regions(struct core_frame *frame);
 void core_rewrite_heap_info(struct core_frame *frame);
 
 /* --- call_shape.c: where the fields of an allocation sit --- */
@@ -302,6 +373,8 @@ static inline u32 core_shape_location(const struct core_alloc_shape *shape)
 	return (shape->attr >> NVOS32_ATTR_LOCATION_SHIFT) & NVOS32_ATTR_LOCATION_MASK;
 }
 void core_alloc_shape_read(const struct core_frame *frame, const u8 *params, struct core_alloc_shape *shape);
+/* The same of what NV_ESC_RM_ALLOC answered. */
+void core_alloc_shape(const struct core_frame *frame, struct core_alloc_shape *shape);
 void core_heap_shape_read(const struct core_frame *frame, struct core_alloc_shape *shape);
 /* Before the call: where the size is asked for as height and pitch, it is what the driver will make of them. */
 void core_heap_shape_asked(const struct core_frame *frame, struct core_alloc_shape *shape);

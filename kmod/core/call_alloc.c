@@ -5,7 +5,7 @@
  */
 #include "call.h"
 
-static int decode(struct core_frame *frame, struct core_alloc *alloc)
+static void decode(struct core_frame *frame, struct core_alloc *alloc)
 {
 	const struct nv_layout_NVOS64_PARAMETERS *wide = &frame->abi->NVOS64_PARAMETERS;
 	const struct nv_layout_NVOS21_PARAMETERS *narrow = &frame->abi->NVOS21_PARAMETERS;
@@ -15,19 +15,14 @@ static int decode(struct core_frame *frame, struct core_alloc *alloc)
 	if (frame->call->bytes == wide->bytes) {
 		alloc->params_at = wide->pAllocParms;
 		alloc->rights_at = wide->pRightsRequested;
-		frame->status_at = wide->status;
 		if (wide->flags != NV_ABI_ABSENT)
 			alloc->flags = core_get32(top, wide->flags);
-	} else if (frame->call->bytes == narrow->bytes) {
+	} else {
 		alloc->params_at = narrow->pAllocParms;
 		alloc->rights_at = NV_ABI_ABSENT;
-		frame->status_at = narrow->status;
-	} else {
-		return -EINVAL;
 	}
 	alloc->class = core_get32(top, narrow->hClass);
 	core_alloc_handles(frame, &alloc->handles);
-	return 0;
 }
 
 int core_alloc_copy_in(struct core_frame *frame, const struct core_alloc *alloc, u32 bytes)
@@ -233,47 +228,35 @@ static enum cgpu_verdict alloc_event(struct core_frame *frame, const struct core
 	return alloc_naming(frame, alloc, at->bytes, at->hParentClient);
 }
 
-/* A class for which the table says that it is judged. */
-static enum cgpu_verdict judge(struct core_frame *frame, const struct core_alloc *alloc, enum nv_class_by by)
+static enum cgpu_verdict alloc_root(struct core_frame *frame, const struct core_alloc *alloc)
 {
-	switch (by) {
-	case NV_CLASS_BY_ROOT:
-		return core_begin_root(frame);
-	case NV_CLASS_BY_DEVICE:
-		return alloc_device(frame, alloc);
-	case NV_CLASS_BY_SUBDEVICE:
-		return alloc_subdevice(frame, alloc);
-	case NV_CLASS_BY_VIDMEM:
-		return alloc_vidmem(frame, alloc);
-	case NV_CLASS_BY_HOST:
-		return core_begin_alloc_host(frame, alloc);
-	case NV_CLASS_BY_GROUP:
-		return core_begin_group(frame, alloc);
-	case NV_CLASS_BY_CHANNEL:
-		return core_begin_channel(frame, alloc);
-	case NV_CLASS_BY_SURFACE:
-		return alloc_surface(frame, alloc);
-	case NV_CLASS_BY_DEBUGGER:
-		return alloc_debugger(frame, alloc);
-	case NV_CLASS_BY_EVENT:
-		return alloc_event(frame, alloc);
-	case NV_CLASS_BY_MIG:
-		return alloc_mig(frame, alloc);
-	case NV_CLASS_BY_SHARED_DATA:
-		return alloc_shared_data(frame, alloc);
-	case NV_CLASS_BY_NOBODY:
-		break;
-	}
-	return core_answer(frame, NV_ERR_INVALID_CLASS);
+	(void)alloc;
+	return core_begin_root(frame);
 }
+
+/* What judges a class, by the name that kmod/abi/classes.json has for it. */
+static enum cgpu_verdict (*const judges[])(struct core_frame *frame, const struct core_alloc *alloc) = {
+	[NV_CLASS_BY_ROOT] = alloc_root,
+	[NV_CLASS_BY_DEVICE] = alloc_device,
+	[NV_CLASS_BY_SUBDEVICE] = alloc_subdevice,
+	[NV_CLASS_BY_VIDMEM] = alloc_vidmem,
+	[NV_CLASS_BY_HOST] = core_begin_alloc_host,
+	[NV_CLASS_BY_GROUP] = core_begin_group,
+	[NV_CLASS_BY_CHANNEL] = core_begin_channel,
+	[NV_CLASS_BY_SURFACE] = alloc_surface,
+	[NV_CLASS_BY_DEBUGGER] = alloc_debugger,
+	[NV_CLASS_BY_EVENT] = alloc_event,
+	[NV_CLASS_BY_MIG] = alloc_mig,
+	[NV_CLASS_BY_SHARED_DATA] = alloc_shared_data,
+	[NV_CLASS_JUDGES] = NULL,
+};
 
 enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 {
 	const struct nv_class *class;
 	struct core_alloc alloc;
 
-	if (decode(frame, &alloc))
-		return core_refuse(frame, EINVAL);
+	decode(frame, &alloc);
 	class = core_class(alloc.class);
 	if (class == NULL)
 		return refuse(frame, alloc.class, NV_ERR_INVALID_CLASS);
@@ -284,7 +267,7 @@ enum cgpu_verdict core_begin_alloc(struct core_frame *frame)
 	/* Another encoding of the parameters, which only the driver's own libraries write. */
 	if (class->by != NV_CLASS_BY_ROOT && (alloc.flags & NVOS64_FLAGS_FINN_SERIALIZED))
 		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
-	return judge(frame, &alloc, class->by);
+	return judges[class->by] ? judges[class->by](frame, &alloc) : core_answer(frame, NV_ERR_INVALID_CLASS);
 }
 
 /* An older call has none of the parameters that a class is judged by. */
@@ -306,9 +289,6 @@ enum cgpu_verdict core_begin_alloc_memory(struct core_frame *frame)
 	const struct nv_class *class;
 	u32 number;
 
-	if (frame->call->bytes != at->bytes)
-		return core_refuse(frame, EINVAL);
-	frame->status_at = at->params_status;
 	number = core_get32(frame->call->top, at->params_hClass);
 	class = core_class(number);
 	if (class == NULL)
@@ -323,9 +303,6 @@ enum cgpu_verdict core_begin_alloc_object(struct core_frame *frame)
 	const struct nv_class *class;
 	u32 number;
 
-	if (frame->call->bytes != at->bytes)
-		return core_refuse(frame, EINVAL);
-	frame->status_at = at->status;
 	number = core_get32(frame->call->top, at->hClass);
 	class = core_class(number);
 	if (class == NULL)

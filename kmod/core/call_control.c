@@ -51,7 +51,8 @@ int core_control_params(struct core_frame *frame, u32 bytes, enum cgpu_verdict *
 	return more;
 }
 
-static enum cgpu_verdict info_control(struct core_frame *frame, u32 params_bytes, enum core_op op)
+/* Those that tell sizes of memory, or of processes: run on a copy, which is rewritten at the end. */
+static enum cgpu_verdict begin_info(struct core_frame *frame)
 {
 	u32 count;
 	enum cgpu_verdict verdict;
@@ -59,80 +60,165 @@ static enum cgpu_verdict info_control(struct core_frame *frame, u32 params_bytes
 
 	if (control_gpu(frame))
 		return core_answer(frame, NV_ERR_INVALID_OBJECT_HANDLE);
-	if (core_control_params(frame, params_bytes, &verdict))
+	if (core_control_params(frame, core_abi_at(frame->abi, frame->control->bytes), &verdict))
 		return verdict;
-	if (op == CORE_OP_FB_INFO) {
+	if (frame->control->op == CORE_OP_FB_INFO) {
 		more = info_list(frame, &count);
 		if (more)
 			return more < 0 ? core_answer(frame, NV_ERR_INVALID_ARGUMENT) : CGPU_COPY_IN;
 	}
-	return core_execute(frame, op);
+	return core_execute(frame, frame->control->op);
 }
 
-static enum cgpu_verdict pids_control(struct core_frame *frame, u32 params_bytes, enum core_op op, u32 of_caller)
+static enum cgpu_verdict begin_pids(struct core_frame *frame)
 {
-	return core_pids_judged(frame, of_caller) ? info_control(frame, params_bytes, op) : CGPU_CONTINUE;
+	if (!core_pids_judged(frame, core_abi_at(frame->abi, frame->control->of_caller)))
+		return CGPU_CONTINUE;
+	return begin_info(frame);
 }
 
-static int samples_are_translated(const struct core_frame *frame)
+/* Before it had the field, the driver gave the host's numbers of all processes (kern_perf_ctrl.c). */
+static enum cgpu_verdict begin_samples(struct core_frame *frame)
 {
-	return frame->abi->NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE.pOsPidInfo != NV_ABI_ABSENT;
+	if (frame->abi->NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE.pOsPidInfo != NV_ABI_ABSENT)
+		return CGPU_CONTINUE;
+	return core_answer(frame, NV_ERR_NOT_SUPPORTED);
 }
 
-/* A control for which the table says that it is judged here. */
+static enum cgpu_verdict begin_answer(struct core_frame *frame)
+{
+	return core_answer(frame, frame->control->status);
+}
+
+#define ANSWERS(number, answer)                                            \
+	{                                                                  \
+		.command = number, .begin = begin_answer, .status = answer \
+	}
+/* Of processes that have ended: nobody can tell whose they were. */
+#define OF_THE_PAST(number) ANSWERS(number, NV_ERR_NOT_SUPPORTED)
+/* How cards are divided by MIG, and the driver's own limits on cgroups, are the node's affair, whatever rights a container has. */
+#define OF_THE_NODE(number) ANSWERS(number, NV_ERR_INSUFFICIENT_PERMISSIONS)
+#define SIZES(number, layout, left)                                                                 \
+	{                                                                                           \
+		.command = number, .begin = begin_info, .bytes = CORE_ABI(layout.bytes), .op = left \
+	}
+#define PROCESSES(number, layout, caller, left)                                          \
+	{                                                                                \
+		.command = number, .begin = begin_pids, .bytes = CORE_ABI(layout.bytes), \
+		.of_caller = CORE_ABI(caller), .op = left                                \
+	}
+#define TRANSFERS(number)                                       \
+	{                                                       \
+		.command = number, .begin = core_begin_transfer \
+	}
+#define NAMES(number, layout)                                                                   \
+	{                                                                                       \
+		.command = number, .begin = core_begin_naming, .bytes = CORE_ABI(layout.bytes), \
+		.client = CORE_ABI(layout.hClient)                                              \
+	}
+/* What divides GPU time: a container that has the card whole may. */
+#define SCHEDULING(number, judge)                                    \
+	{                                                            \
+		.command = number, .begin = judge, .unless_whole = 1 \
+	}
+#define NOT_FOR_SLICES(number)                                                                                         \
+	{                                                                                                              \
+		.command = number, .begin = begin_answer, .status = NV_ERR_INSUFFICIENT_PERMISSIONS, .unless_whole = 1 \
+	}
+
+/* The controls that kmod/abi/controls.json has as judged, sorted by number. */
+static const struct core_control controls[] = {
+	OF_THE_PAST(NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO),
+	OF_THE_PAST(NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS),
+	OF_THE_PAST(NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO_V2),
+	{ .command = NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY, .begin = core_begin_share_policy },
+	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD),
+	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD),
+	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD),
+	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD),
+	OF_THE_NODE(NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS),
+	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES),
+	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_STOP_RUNLIST),
+	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_START_RUNLIST),
+	OF_THE_NODE(NV2080_CTRL_CMD_GPU_SET_PARTITIONS),
+	OF_THE_NODE(NV2080_CTRL_CMD_GPU_CONFIGURE_PARTITION),
+	OF_THE_NODE(NV2080_CTRL_CMD_GPU_SET_PARTITIONING_MODE),
+	PROCESSES(NV2080_CTRL_CMD_GPU_GET_PIDS, NV2080_CTRL_GPU_GET_PIDS_PARAMS, pids_of_caller, CORE_OP_PIDS),
+	PROCESSES(NV2080_CTRL_CMD_GPU_GET_PID_INFO, NV2080_CTRL_GPU_GET_PID_INFO_PARAMS, pid_info_of_caller,
+		CORE_OP_PID_INFO),
+	NOT_FOR_SLICES(NV2080_CTRL_CMD_GPU_SET_COMPUTE_POLICY_CONFIG),
+	SCHEDULING(NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, core_begin_get_policy),
+	NOT_FOR_SLICES(NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS),
+	NOT_FOR_SLICES(NV2080_CTRL_CMD_FIFO_CONFIG_CTXSW_TIMEOUT),
+	NOT_FOR_SLICES(NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY),
+	NOT_FOR_SLICES(NV2080_CTRL_CMD_FIFO_DISABLE_USERMODE_CHANNELS),
+	NOT_FOR_SLICES(NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION),
+	NOT_FOR_SLICES(NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION_V2),
+	NOT_FOR_SLICES(NV2080_CTRL_CMD_FIFO_OBJSCHED_SET_STATE),
+	NAMES(NV2080_CTRL_CMD_GR_CTXSW_ZCULL_BIND, NV2080_CTRL_GR_CTXSW_ZCULL_BIND_PARAMS),
+	NAMES(NV2080_CTRL_CMD_GR_CTXSW_PREEMPTION_BIND, NV2080_CTRL_GR_CTXSW_PREEMPTION_BIND_PARAMS),
+	NAMES(NV2080_CTRL_CMD_GR_CTXSW_SETUP_BIND, NV2080_CTRL_GR_CTXSW_SETUP_BIND_PARAMS),
+	SIZES(NV2080_CTRL_CMD_FB_GET_INFO, NV2080_CTRL_FB_GET_INFO_PARAMS, CORE_OP_FB_INFO),
+	SIZES(NV2080_CTRL_CMD_FB_GET_INFO_V2, NV2080_CTRL_FB_GET_INFO_V2_PARAMS, CORE_OP_FB_INFO_V2),
+	SIZES(NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS, CORE_OP_FB_REGION),
+	{ .command = NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, .begin = begin_samples },
+	SCHEDULING(NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, core_begin_schedule),
+	SCHEDULING(NVA06C_CTRL_CMD_BIND, core_begin_bind),
+	SCHEDULING(NVA06C_CTRL_CMD_SET_TIMESLICE, core_begin_set_timeslice),
+	NOT_FOR_SLICES(NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL),
+	NOT_FOR_SLICES(NVA06C_CTRL_CMD_MAKE_REALTIME),
+	SCHEDULING(NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, core_begin_schedule),
+	SCHEDULING(NVA06F_CTRL_CMD_BIND, core_begin_bind),
+	NOT_FOR_SLICES(NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL),
+	NOT_FOR_SLICES(NVA06F_CTRL_CMD_RESTART_RUNLIST),
+	SCHEDULING(NVA16F_CTRL_CMD_GPFIFO_SCHEDULE, core_begin_schedule),
+	SCHEDULING(NVA16F_CTRL_CMD_BIND, core_begin_bind),
+	SCHEDULING(NVA26F_CTRL_CMD_GPFIFO_SCHEDULE, core_begin_schedule),
+	SCHEDULING(NVA26F_CTRL_CMD_BIND, core_begin_bind),
+	SCHEDULING(NVB06F_CTRL_CMD_GPFIFO_SCHEDULE, core_begin_schedule),
+	SCHEDULING(NVB06F_CTRL_CMD_BIND, core_begin_bind),
+	SCHEDULING(NVC06F_CTRL_CMD_GPFIFO_SCHEDULE, core_begin_schedule),
+	SCHEDULING(NVC06F_CTRL_CMD_BIND, core_begin_bind),
+	SCHEDULING(NVC36F_CTRL_CMD_GPFIFO_SCHEDULE, core_begin_schedule),
+	SCHEDULING(NVC36F_CTRL_CMD_BIND, core_begin_bind),
+	OF_THE_NODE(NVC637_CTRL_CMD_EXEC_PARTITIONS_CREATE),
+	OF_THE_NODE(NVC637_CTRL_CMD_EXEC_PARTITIONS_DELETE),
+};
+
+static const struct core_control *find_judged(u32 command)
+{
+	u32 low = 0, high = sizeof(controls) / sizeof(controls[0]);
+
+	while (low < high) {
+		u32 middle = low + (high - low) / 2;
+
+		if (controls[middle].command == command)
+			return &controls[middle];
+		if (controls[middle].command < command)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
 static enum cgpu_verdict judge(struct core_frame *frame, u32 command)
 {
-	switch (command) {
-	case NV2080_CTRL_CMD_FB_GET_INFO:
-		return info_control(frame, frame->abi->NV2080_CTRL_FB_GET_INFO_PARAMS.bytes, CORE_OP_FB_INFO);
-	case NV2080_CTRL_CMD_FB_GET_INFO_V2:
-		return info_control(frame, frame->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.bytes, CORE_OP_FB_INFO_V2);
-	case NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO:
-		return info_control(
-			frame, frame->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes, CORE_OP_FB_REGION);
-	case NV2080_CTRL_CMD_GPU_GET_PIDS:
-		return pids_control(frame, frame->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.bytes, CORE_OP_PIDS,
-			frame->abi->pids_of_caller);
-	case NV2080_CTRL_CMD_GPU_GET_PID_INFO:
-		return pids_control(frame, frame->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes, CORE_OP_PID_INFO,
-			frame->abi->pid_info_of_caller);
-	case NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2:
-		/* Before it had the field, the driver gave the host's numbers of all processes (kern_perf_ctrl.c). */
-		return samples_are_translated(frame) ? CGPU_CONTINUE : core_answer(frame, NV_ERR_NOT_SUPPORTED);
-	case NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO:
-	case NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO_V2:
-	case NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS:
-		/* Of processes that have ended: nobody can tell whose they were. */
-		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
-	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
-	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
-	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
-	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
-		return core_begin_transfer(frame, command);
-	case NV2080_CTRL_CMD_GPU_SET_PARTITIONS:
-	case NV2080_CTRL_CMD_GPU_CONFIGURE_PARTITION:
-	case NV2080_CTRL_CMD_GPU_SET_PARTITIONING_MODE:
-	case NVC637_CTRL_CMD_EXEC_PARTITIONS_CREATE:
-	case NVC637_CTRL_CMD_EXEC_PARTITIONS_DELETE:
-		/* How cards are divided by MIG is the node's affair, whatever rights a container has. */
+	const struct core_control *control = find_judged(command);
+
+	/* controls.json says that it is judged, and there is no row. */
+	if (control == NULL)
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	case NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS:
-		/* The driver's own limits on cgroups, which it lets whoever may administrate the machine set. */
-		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	default:
-		return core_begin_sched(frame, command);
-	}
+	if (control->unless_whole && core_subject_is_whole(frame))
+		return CGPU_CONTINUE;
+	frame->control = control;
+	return control->begin(frame);
 }
 
 enum cgpu_verdict core_begin_control(struct core_frame *frame)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
-	u32 command;
+	u32 command = core_get32(frame->call->top, frame->abi->NVOS54_PARAMETERS.cmd);
 
-	if (frame->call->bytes != at->bytes)
-		return core_refuse(frame, EINVAL);
-	frame->status_at = at->status;
-	command = core_get32(frame->call->top, at->cmd);
 	switch (core_control_verdict(command)) {
 	case NV_CONTROL_PASS:
 		return CGPU_CONTINUE;

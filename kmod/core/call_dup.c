@@ -17,9 +17,6 @@ enum cgpu_verdict core_begin_dup(struct core_frame *frame)
 	struct core_handles handles;
 	u32 client, source;
 
-	if (frame->call->bytes != at->bytes)
-		return core_refuse(frame, EINVAL);
-	frame->status_at = at->status;
 	client = core_client_find(state, frame->call->slot, core_get32(frame->call->top, at->hClientSrc));
 	if (client == CORE_NONE)
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
@@ -55,9 +52,6 @@ enum cgpu_verdict core_begin_share(struct core_frame *frame)
 {
 	const struct nv_layout_NVOS57_PARAMETERS *at = &frame->abi->NVOS57_PARAMETERS;
 
-	if (frame->call->bytes != at->bytes)
-		return core_refuse(frame, EINVAL);
-	frame->status_at = at->status;
 	if (!knows_client(frame, at->hClient))
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	if (core_get16(frame->call->top, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT &&

@@ -2,29 +2,6 @@
 /* What a call that ran has changed. */
 #include "call.h"
 
-static u32 status_offset(const struct core_frame *frame)
-{
-	const struct nv_abi *abi = frame->abi;
-
-	switch (frame->call->nr) {
-	case NV_ESC_RM_ALLOC:
-		return frame->call->bytes == abi->NVOS64_PARAMETERS.bytes ? abi->NVOS64_PARAMETERS.status :
-									    abi->NVOS21_PARAMETERS.status;
-	case NV_ESC_RM_ALLOC_OBJECT:
-		return abi->NVOS05_PARAMETERS.status;
-	case NV_ESC_RM_VID_HEAP_CONTROL:
-		return abi->NVOS32_PARAMETERS.status;
-	case NV_ESC_RM_CONTROL:
-		return abi->NVOS54_PARAMETERS.status;
-	case NV_ESC_RM_DUP_OBJECT:
-		return abi->NVOS55_PARAMETERS.status;
-	case NV_ESC_RM_SHARE:
-		return abi->NVOS57_PARAMETERS.status;
-	default:
-		return abi->NVOS00_PARAMETERS.status;
-	}
-}
-
 /* What the caller is told of a call that is taken back. */
 static void say_undone(struct core_frame *frame)
 {
@@ -33,40 +10,37 @@ static void say_undone(struct core_frame *frame)
 }
 
 /* Settle an allocation. 1: it must be undone. */
-static int end_alloc(struct core_frame *frame, enum core_op op, int done)
+static int end_alloc(struct core_frame *frame)
 {
+	const struct core_operation *operation = frame->operation;
 	/* Of what is charged by its size. */
-	int sized = frame->call->opaque[CORE_NOTE_UNIT] != 0;
+	int sized = frame->call->opaque[CORE_NOTE_UNIT] != 0 && operation->shape;
 	struct core_alloc_shape shape;
 	struct core_handles handles;
 	int undo;
 
-	if (!done) {
+	if (!frame->done) {
 		core_settle_failed(frame);
 		return 0;
 	}
-	if (op == CORE_OP_DUP) {
-		core_dup_handles(frame, &handles);
-		undo = core_settle_done(frame, &handles, NULL);
-	} else if (op == CORE_OP_HEAP_ALLOC) {
-		core_heap_handles(frame, &handles);
-		if (sized)
-			core_heap_shape_read(frame, &shape);
-		undo = core_settle_done(frame, &handles, sized ? &shape : NULL);
-	} else {
-		core_alloc_handles(frame, &handles);
-		if (sized)
-			core_alloc_shape_read(frame, frame->call->segment[0].data, &shape);
-		undo = core_settle_done(frame, &handles, sized ? &shape : NULL);
-	}
+	operation->handles(frame, &handles);
+	if (sized)
+		operation->shape(frame, &shape);
+	undo = core_settle_done(frame, &handles, sized ? &shape : NULL);
 	if (undo)
 		say_undone(frame);
 	return undo;
 }
 
-static int end_import(struct core_frame *frame, int done)
+static int end_export(struct core_frame *frame)
 {
-	int undo = core_end_import(frame, done);
+	core_end_export(frame, frame->done);
+	return 0;
+}
+
+static int end_import(struct core_frame *frame)
+{
+	int undo = core_end_import(frame, frame->done);
 
 	if (undo)
 		say_undone(frame);
@@ -74,7 +48,7 @@ static int end_import(struct core_frame *frame, int done)
 }
 
 /* An undo knows its record, whatever handle the driver gave. */
-static void end_undo(struct core_frame *frame)
+static void drop_undone(struct core_frame *frame)
 {
 	u64 object = frame->call->opaque[CORE_NOTE_OBJECT];
 	const struct core_object *record;
@@ -86,7 +60,7 @@ static void end_undo(struct core_frame *frame)
 		core_object_drop(frame->state, (u32)object);
 }
 
-static void end_free(struct core_frame *frame, u32 client_handle, u32 handle)
+static void drop_freed(struct core_frame *frame, u32 client_handle, u32 handle)
 {
 	u32 client, object;
 
@@ -104,124 +78,135 @@ static void end_free(struct core_frame *frame, u32 client_handle, u32 handle)
 		core_object_drop(frame->state, object);
 }
 
-static void end_info(struct core_frame *frame, enum core_op op)
+static int end_free(struct core_frame *frame)
 {
-	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *v2 = &frame->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
-	u32 entry = frame->abi->NV2080_CTRL_FB_INFO.bytes;
-	struct cgpu_call *call = frame->call;
+	const struct nv_layout_NVOS00_PARAMETERS *at = &frame->abi->NVOS00_PARAMETERS;
+	const u8 *top = frame->call->top;
 
-	if (!frame->state->settings.enforce)
-		return;
-	/* Its memory is as large as the driver says. Of processes it tells the container's own, as every card. */
-	if (op != CORE_OP_PIDS && op != CORE_OP_PID_INFO && frame->container &&
-		core_is_native(frame->state, (u32)call->opaque[CORE_NOTE_GPU], call->slot))
-		return;
-	switch (op) {
-	case CORE_OP_HEAP_INFO:
-		core_rewrite_heap_info(frame);
-		return;
-	case CORE_OP_FB_INFO:
-		core_rewrite_info_list(frame, call->segment[1].data, call->segment[1].bytes / entry);
-		return;
-	case CORE_OP_FB_INFO_V2:
-		/* The whole list, whatever the count says: no entry of it may tell the card's size. */
-		core_rewrite_info_list(
-			frame, call->segment[0].data + v2->fbInfoList, (u32)(v2->bytes - v2->fbInfoList) / entry);
-		return;
-	case CORE_OP_PIDS:
-		core_rewrite_pids(frame);
-		return;
-	case CORE_OP_PID_INFO:
-		core_rewrite_pid_info(frame);
-		return;
-	default:
-		core_rewrite_regions(frame, call->segment[0].data);
-	}
+	if (!frame->done)
+		return 0;
+	drop_undone(frame);
+	drop_freed(frame, core_get32(top, at->hRoot), core_get32(top, at->hObjectOld));
+	return 0;
 }
+
+static int end_heap_free(struct core_frame *frame)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &frame->abi->NVOS32_PARAMETERS;
+	const u8 *top = frame->call->top;
+
+	if (frame->done)
+		drop_freed(frame, core_get32(top, at->hRoot), core_get32(top, at->data_Free_hMemory));
+	return 0;
+}
+
+/* Whether a container has the card whole that a call was about. */
+static int is_of_whole_card(const struct core_frame *frame)
+{
+	return frame->container &&
+		core_is_native(frame->state, (u32)frame->call->opaque[CORE_NOTE_GPU], frame->call->slot);
+}
+
+/* Rewrite what the driver tells of processes: also of a card that the container has whole. */
+static int end_processes(struct core_frame *frame)
+{
+	/* Also after a failure: the driver may have filled in part. */
+	if (frame->result == 0 && frame->state->settings.enforce)
+		frame->operation->rewrite(frame);
+	return 0;
+}
+
+/* Rewrite what the driver tells of memory. A card that the container has whole is as large as the driver says. */
+static int end_sizes(struct core_frame *frame)
+{
+	return is_of_whole_card(frame) ? 0 : end_processes(frame);
+}
+
+static int end_policy(struct core_frame *frame)
+{
+	if (frame->done && frame->state->settings.enforce)
+		core_rewrite_policy(frame);
+	return 0;
+}
+
+static int end_schedule(struct core_frame *frame)
+{
+	core_end_schedule(frame, frame->result, frame->done);
+	return 0;
+}
+
+static int end_bind(struct core_frame *frame)
+{
+	if (frame->done)
+		core_end_bind(frame);
+	return 0;
+}
+
+static int end_root(struct core_frame *frame)
+{
+	if (frame->done)
+		core_end_root(frame);
+	return 0;
+}
+
+static int end_plain(struct core_frame *frame)
+{
+	(void)frame;
+	return 0;
+}
+
+/* One row for each operation that a begin can leave. CORE_OP_NONE has none: there is nothing to settle. */
+static const struct core_operation operations[CORE_OPS] = {
+	[CORE_OP_PLAIN] = { .end = end_plain },
+	[CORE_OP_ALLOC] = { end_alloc, core_alloc_handles, core_alloc_shape, NULL },
+	[CORE_OP_HEAP_ALLOC] = { end_alloc, core_heap_handles, core_heap_shape_read, NULL },
+	[CORE_OP_DUP] = { end_alloc, core_dup_handles, NULL, NULL },
+	[CORE_OP_FREE] = { .end = end_free },
+	[CORE_OP_HEAP_FREE] = { .end = end_heap_free },
+	[CORE_OP_HEAP_INFO] = { .end = end_sizes, .rewrite = core_rewrite_heap_info },
+	[CORE_OP_FB_INFO] = { .end = end_sizes, .rewrite = core_rewrite_fb_info },
+	[CORE_OP_FB_INFO_V2] = { .end = end_sizes, .rewrite = core_rewrite_fb_info_v2 },
+	[CORE_OP_FB_REGION] = { .end = end_sizes, .rewrite = core_rewrite_regions },
+	[CORE_OP_PIDS] = { .end = end_processes, .rewrite = core_rewrite_pids },
+	[CORE_OP_PID_INFO] = { .end = end_processes, .rewrite = core_rewrite_pid_info },
+	[CORE_OP_ROOT] = { .end = end_root },
+	[CORE_OP_EXPORT] = { .end = end_export },
+	[CORE_OP_IMPORT] = { .end = end_import },
+	[CORE_OP_POLICY] = { .end = end_policy },
+	[CORE_OP_BIND] = { .end = end_bind },
+	[CORE_OP_SCHEDULE] = { .end = end_schedule },
+};
 
 /* Before the driver says that it has done it, it has copied an allocation's parameters in, or an answer out. */
-static u32 has_fetched(const struct core_frame *frame, int done)
+static u32 has_fetched(const struct core_frame *frame)
 {
+	const struct core_escape *escape = core_escape(frame->call->nr);
 	const struct cgpu_call *call = frame->call;
 
-	if (!done || call->segments == 0)
+	if (!frame->done || call->segments == 0 || escape->params == 0)
 		return 0;
 	/* Without parameters the segment is that of the rights, which not every driver reads. */
-	return call->nr == NV_ESC_RM_CONTROL || call->segment[0].pointer == frame->abi->NVOS21_PARAMETERS.pAllocParms;
-}
-
-static int settle(struct core_frame *frame, enum core_op op, int result)
-{
-	const struct nv_layout_NVOS32_PARAMETERS *heap = &frame->abi->NVOS32_PARAMETERS;
-	const struct nv_layout_NVOS00_PARAMETERS *free = &frame->abi->NVOS00_PARAMETERS;
-	const u8 *top = frame->call->top;
-	int done = result == 0 && core_get32(top, frame->status_at) == NV_OK;
-
-	frame->call->fetched = has_fetched(frame, done);
-	switch (op) {
-	case CORE_OP_ALLOC:
-	case CORE_OP_HEAP_ALLOC:
-	case CORE_OP_DUP:
-		return end_alloc(frame, op, done);
-	case CORE_OP_EXPORT:
-		core_end_export(frame, done);
-		return 0;
-	case CORE_OP_IMPORT:
-		return end_import(frame, done);
-	case CORE_OP_FREE:
-		if (done)
-			end_undo(frame);
-		if (done)
-			end_free(frame, core_get32(top, free->hRoot), core_get32(top, free->hObjectOld));
-		return 0;
-	case CORE_OP_HEAP_FREE:
-		if (done)
-			end_free(frame, core_get32(top, heap->hRoot), core_get32(top, heap->data_Free_hMemory));
-		return 0;
-	case CORE_OP_HEAP_INFO:
-	case CORE_OP_FB_INFO:
-	case CORE_OP_FB_INFO_V2:
-	case CORE_OP_FB_REGION:
-	case CORE_OP_PIDS:
-	case CORE_OP_PID_INFO:
-		/* Also after a failure: the driver may have filled in part. */
-		if (result == 0)
-			end_info(frame, op);
-		return 0;
-	case CORE_OP_POLICY:
-		if (done && frame->state->settings.enforce)
-			core_rewrite_policy(frame);
-		return 0;
-	case CORE_OP_SCHEDULE:
-		core_end_schedule(frame, result, done);
-		return 0;
-	case CORE_OP_BIND:
-		if (done)
-			core_end_bind(frame);
-		return 0;
-	case CORE_OP_ROOT:
-		if (done)
-			core_end_root(frame);
-		return 0;
-	default:
-		return 0;
-	}
+	return call->segment[0].pointer == core_abi_at(frame->abi, escape->params);
 }
 
 int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result)
 {
-	struct core_frame frame = { .core = core, .state = core->state, .abi = core->abi, .call = call };
-	enum core_op op = (enum core_op)call->opaque[CORE_NOTE_OP];
+	struct core_frame frame = {
+		.core = core, .state = core->state, .abi = core->abi, .call = call, .result = result
+	};
+	u64 op = call->opaque[CORE_NOTE_OP];
 	int undo;
 
-	if (op == CORE_OP_NONE)
+	if (op >= CORE_OPS || operations[op].end == NULL || core_form_find(&frame))
 		return 0;
+	frame.operation = &operations[op];
+	frame.done = result == 0 && core_get32(call->top, frame.status_at) == NV_OK;
 	/* Once only. */
 	call->opaque[CORE_NOTE_OP] = CORE_OP_NONE;
 	core_lock(core);
 	frame.container = core_container(core->state, call->slot, call->generation);
-	frame.status_at = status_offset(&frame);
-	undo = settle(&frame, op, result);
+	call->fetched = has_fetched(&frame);
+	undo = frame.operation->end(&frame);
 	core_unlock(core);
 	return undo;
 }

@@ -4,11 +4,6 @@
 
 enum cgpu_verdict core_begin_free(struct core_frame *frame)
 {
-	const struct nv_layout_NVOS00_PARAMETERS *at = &frame->abi->NVOS00_PARAMETERS;
-
-	if (frame->call->bytes != at->bytes)
-		return core_refuse(frame, EINVAL);
-	frame->status_at = at->status;
 	return core_execute(frame, CORE_OP_FREE);
 }
 

@@ -53,9 +53,6 @@ enum cgpu_verdict core_begin_heap(struct core_frame *frame)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &frame->abi->NVOS32_PARAMETERS;
 
-	if (frame->call->bytes != at->bytes)
-		return core_refuse(frame, EINVAL);
-	frame->status_at = at->status;
 	switch (core_get32(frame->call->top, at->function)) {
 	case NVOS32_FUNCTION_ALLOC_SIZE:
 	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:

@@ -42,21 +42,22 @@ static int is_own(struct core_frame *frame, u32 client)
 }
 
 /* Channels are looked for in whatever client the parameters name, with no question whose it is. */
-static enum cgpu_verdict of_client(struct core_frame *frame, u32 bytes, u32 client_at)
+enum cgpu_verdict core_begin_naming(struct core_frame *frame)
 {
+	u32 bytes = core_abi_at(frame->abi, frame->control->bytes);
 	enum cgpu_verdict verdict;
 
 	if (bytes == 0)
 		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
 	if (core_control_params(frame, bytes, &verdict))
 		return verdict;
-	if (!is_own(frame, core_get32(frame->call->segment[0].data, client_at)))
+	if (!is_own(frame, core_field(frame, frame->call->segment[0].data, frame->control->client)))
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return core_execute(frame, CORE_OP_PLAIN);
 }
 
 /* As core_begin_share(), but that the driver looks whose the client is: a client without objects has no record. */
-static enum cgpu_verdict share_policy(struct core_frame *frame)
+enum cgpu_verdict core_begin_share_policy(struct core_frame *frame)
 {
 	const struct nv_layout_NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS *at =
 		&frame->abi->NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS;
@@ -72,26 +73,4 @@ static enum cgpu_verdict share_policy(struct core_frame *frame)
 		target != core_get32(frame->call->top, frame->abi->NVOS54_PARAMETERS.hClient))
 		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return core_execute(frame, CORE_OP_PLAIN);
-}
-
-enum cgpu_verdict core_begin_naming(struct core_frame *frame, u32 command)
-{
-	const struct nv_abi *abi = frame->abi;
-
-	switch (command) {
-	case NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY:
-		return share_policy(frame);
-	case NV2080_CTRL_CMD_GR_CTXSW_ZCULL_BIND:
-		return of_client(frame, abi->NV2080_CTRL_GR_CTXSW_ZCULL_BIND_PARAMS.bytes,
-			abi->NV2080_CTRL_GR_CTXSW_ZCULL_BIND_PARAMS.hClient);
-	case NV2080_CTRL_CMD_GR_CTXSW_PREEMPTION_BIND:
-		return of_client(frame, abi->NV2080_CTRL_GR_CTXSW_PREEMPTION_BIND_PARAMS.bytes,
-			abi->NV2080_CTRL_GR_CTXSW_PREEMPTION_BIND_PARAMS.hClient);
-	case NV2080_CTRL_CMD_GR_CTXSW_SETUP_BIND:
-		return of_client(frame, abi->NV2080_CTRL_GR_CTXSW_SETUP_BIND_PARAMS.bytes,
-			abi->NV2080_CTRL_GR_CTXSW_SETUP_BIND_PARAMS.hClient);
-	default:
-		/* The table says that it is judged, and nobody does. */
-		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	}
 }

@@ -16,7 +16,7 @@ static u32 subject(struct core_frame *frame)
 }
 
 /* libcuda sets time slices of its own accord, by the compute policy, and must not fail with it. */
-static enum cgpu_verdict set_time_slice(struct core_frame *frame)
+enum cgpu_verdict core_begin_set_timeslice(struct core_frame *frame)
 {
 	u32 object = subject(frame);
 
@@ -69,7 +69,7 @@ enum counted { COUNTED_NOWHERE, COUNTED_AGAIN, COUNTED_BEGUN };
  * What the driver does with the gates of channels then is not known, so they are set again behind it. Who does it again and
  * again in others' turns could have a little of each: once between two turns of its own has to do.
  */
-static enum cgpu_verdict schedule(struct core_frame *frame)
+enum cgpu_verdict core_begin_schedule(struct core_frame *frame)
 {
 	enum cgpu_verdict verdict =
 		on_group(frame, frame->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, CORE_OP_SCHEDULE);
@@ -124,7 +124,7 @@ void core_end_schedule(struct core_frame *frame, int result, int done)
 	frame->call->turn = record->gpu + 1;
 }
 
-static enum cgpu_verdict bind(struct core_frame *frame)
+enum cgpu_verdict core_begin_bind(struct core_frame *frame)
 {
 	return on_group(frame, frame->abi->NVA06F_CTRL_BIND_PARAMS.bytes, CORE_OP_BIND);
 }
@@ -145,7 +145,7 @@ void core_end_bind(struct core_frame *frame)
 	frame->call->turn = record->gpu + 1;
 }
 
-static enum cgpu_verdict get_policy(struct core_frame *frame)
+enum cgpu_verdict core_begin_get_policy(struct core_frame *frame)
 {
 	enum cgpu_verdict verdict;
 
@@ -171,67 +171,9 @@ void core_rewrite_policy(struct core_frame *frame)
 	}
 }
 
-static enum cgpu_verdict refuse(struct core_frame *frame)
-{
-	return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
-}
-
-static int is_of_whole_card(struct core_frame *frame)
+int core_subject_is_whole(struct core_frame *frame)
 {
 	u32 object = subject(frame);
 
 	return object != CORE_NONE && core_is_native(frame->state, frame->state->object[object].gpu, frame->call->slot);
-}
-
-enum cgpu_verdict core_begin_sched(struct core_frame *frame, u32 command)
-{
-	enum cgpu_verdict (*begin)(struct core_frame * frame);
-
-	switch (command) {
-	case NVA06C_CTRL_CMD_SET_TIMESLICE:
-		begin = set_time_slice;
-		break;
-	case NVA06C_CTRL_CMD_BIND:
-	case NVA06F_CTRL_CMD_BIND:
-	case NVA16F_CTRL_CMD_BIND:
-	case NVA26F_CTRL_CMD_BIND:
-	case NVB06F_CTRL_CMD_BIND:
-	case NVC06F_CTRL_CMD_BIND:
-	case NVC36F_CTRL_CMD_BIND:
-		begin = bind;
-		break;
-	case NVA06C_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NVA06F_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NVA16F_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NVA26F_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NVB06F_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NVC06F_CTRL_CMD_GPFIFO_SCHEDULE:
-	case NVC36F_CTRL_CMD_GPFIFO_SCHEDULE:
-		begin = schedule;
-		break;
-	case NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG:
-		begin = get_policy;
-		break;
-	case NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL:
-	case NVA06C_CTRL_CMD_MAKE_REALTIME:
-	case NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL:
-	case NVA06F_CTRL_CMD_RESTART_RUNLIST:
-	case NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES:
-	case NV0080_CTRL_CMD_FIFO_STOP_RUNLIST:
-	case NV0080_CTRL_CMD_FIFO_START_RUNLIST:
-	case NV2080_CTRL_CMD_GPU_SET_COMPUTE_POLICY_CONFIG:
-	case NV2080_CTRL_CMD_FIFO_CONFIG_CTXSW_TIMEOUT:
-	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS:
-	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION:
-	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION_V2:
-	case NV2080_CTRL_CMD_FIFO_DISABLE_USERMODE_CHANNELS:
-	case NV2080_CTRL_CMD_FIFO_OBJSCHED_SET_STATE:
-	case NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY:
-		begin = refuse;
-		break;
-	default:
-		return core_begin_naming(frame, command);
-	}
-	/* Who has the card whole divides its time as it likes. */
-	return is_of_whole_card(frame) ? CGPU_CONTINUE : begin(frame);
 }

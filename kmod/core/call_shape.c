@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Where an allocation has its handles, its size and its attributes, in each of the calls that allocate. */
 #include "call.h"
 
 /* Both forms of RM_ALLOC begin alike (src/nvidia/arch/nvalloc/unix/src/escape.c asserts it). */
@@ -66,6 +67,11 @@ void core_alloc_shape_read(const struct core_frame *frame, const u8 *params, str
 	shape->flags = core_get32(params, at->flags);
 	shape->attr = core_get32(params, at->attr);
 	shape->attr2 = core_get32(params, at->attr2);
+}
+
+void core_alloc_shape(const struct core_frame *frame, struct core_alloc_shape *shape)
+{
+	core_alloc_shape_read(frame, frame->call->segment[0].data, shape);
 }
 
 void core_heap_shape_read(const struct core_frame *frame, struct core_alloc_shape *shape)

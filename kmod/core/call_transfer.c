@@ -46,14 +46,6 @@ static int form_of(const struct nv_abi *abi, u32 command, struct core_transfer *
 	}
 }
 
-static u32 get16(const u8 *data, u32 at)
-{
-	u16 value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
 static void read_counts(const struct nv_abi *abi, const u8 *params, struct core_transfer *transfer)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *out =
@@ -63,8 +55,8 @@ static void read_counts(const struct nv_abi *abi, const u8 *params, struct core_
 
 	if (transfer->count)
 		return;
-	transfer->count = get16(params, transfer->imports ? in->numObjects : out->numObjects);
-	transfer->index = get16(params, transfer->imports ? in->index : out->index);
+	transfer->count = core_get16(params, transfer->imports ? in->numObjects : out->numObjects);
+	transfer->index = core_get16(params, transfer->imports ? in->index : out->index);
 }
 
 void core_transfer_note(struct cgpu_call *call, const struct core_transfer *transfer)
@@ -137,7 +129,7 @@ void core_batch_drop(struct core_frame *frame)
 	frame->call->opaque[CORE_NOTE_UNIT] = 0;
 }
 
-enum cgpu_verdict core_begin_transfer(struct core_frame *frame, u32 command)
+enum cgpu_verdict core_begin_transfer(struct core_frame *frame)
 {
 	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
 	struct cgpu_call *call = frame->call;
@@ -147,7 +139,7 @@ enum cgpu_verdict core_begin_transfer(struct core_frame *frame, u32 command)
 	/* Memory that leaves this way would lose its charge. */
 	if (!call->finds_files || (core_get32(call->top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED))
 		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
-	form_of(frame->abi, command, &transfer);
+	form_of(frame->abi, frame->control->command, &transfer);
 	if (core_get32(call->top, at->paramsSize) != transfer.bytes)
 		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
 	if (core_get64(call->top, at->params) == 0)

@@ -58,7 +58,7 @@ static u32 info_value(const struct view *view, u32 index, u32 real)
 	}
 }
 
-void core_rewrite_info_list(struct core_frame *frame, u8 *list, u32 count)
+static void rewrite_list(struct core_frame *frame, u8 *list, u32 count)
 {
 	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &frame->abi->NV2080_CTRL_FB_INFO;
 	struct view view = view_of(frame);
@@ -72,8 +72,25 @@ void core_rewrite_info_list(struct core_frame *frame, u8 *list, u32 count)
 	}
 }
 
-void core_rewrite_regions(struct core_frame *frame, u8 *params)
+void core_rewrite_fb_info(struct core_frame *frame)
 {
+	const struct cgpu_segment *list = &frame->call->segment[1];
+
+	rewrite_list(frame, list->data, list->bytes / frame->abi->NV2080_CTRL_FB_INFO.bytes);
+}
+
+/* The whole list, whatever the count says: no entry of it may tell the card's size. */
+void core_rewrite_fb_info_v2(struct core_frame *frame)
+{
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *at = &frame->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
+
+	rewrite_list(frame, frame->call->segment[0].data + at->fbInfoList,
+		(u32)(at->bytes - at->fbInfoList) / frame->abi->NV2080_CTRL_FB_INFO.bytes);
+}
+
+void core_rewrite_regions(struct core_frame *frame)
+{
+	u8 *params = frame->call->segment[0].data;
 	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS *at =
 		&frame->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS;
 	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO *one =
