@@ -22,7 +22,7 @@ enum cgpu_verdict core_begin_set_timeslice(struct core_frame *frame)
 
 	if (object == CORE_NONE || frame->state->object[object].lane == CORE_NONE)
 		return CGPU_CONTINUE;
-	if (frame->state->gpu[frame->state->object[object].gpu].share.sched.settings.policy == CGPU_SCHED_NATIVE) {
+	if (cgpu_policies[frame->state->gpu[frame->state->object[object].gpu].share.sched.settings.policy].undivided) {
 		/* Another policy sets it anew. */
 		frame->state->object[object].told = 0;
 		return CGPU_CONTINUE;

@@ -12,6 +12,7 @@
 
 #include "cgpu_types.h"
 #include "nv_abi.h"
+#include "policies.h"
 
 #define CGPU_MAX_GPUS 32
 #define CGPU_MAX_INST 25 /* containers on one GPU */
@@ -62,8 +63,7 @@ struct cgpu_core {
 /* --- life of the state --- */
 
 size_t cgpu_state_bytes(void);
-/* Make a fresh state with the defaults of the contract: policy 1, max_inst 20, prio_ratio 80. key: random, and known
- * to nobody else; it stays with the state. */
+/* Make a fresh state with the scheduler's defaults. key: random, and known to nobody else; it stays with the state. */
 void cgpu_state_init(struct cgpu_state *state, u64 key);
 /* Accept a state left by a process that may have died inside any function: check magic, version and
  * every bound, drop half-written records, rebuild indexes and sums. -EINVAL when it cannot be used. */

@@ -6,11 +6,11 @@
 
 static int settings_check(const struct cgpu_settings *settings)
 {
-	if (settings->policy > CORE_POLICY_MAX)
+	if (settings->policy >= CGPU_SCHED_POLICIES)
 		return -EINVAL;
 	if (settings->max_inst < 1 || settings->max_inst > CGPU_MAX_INST)
 		return -EINVAL;
-	if (settings->prio_ratio < CORE_PRIO_MIN || settings->prio_ratio > CORE_PRIO_MAX)
+	if (settings->prio_ratio < CGPU_SCHED_PRIO_MIN || settings->prio_ratio > CGPU_SCHED_PRIO_MAX)
 		return -EINVAL;
 	if (settings->slice && (settings->slice < CGPU_SCHED_SLICE_MIN || settings->slice > CGPU_SCHED_SLICE_MAX))
 		return -EINVAL;

@@ -11,9 +11,9 @@
 
 static int settings_sane(const struct cgpu_settings *settings)
 {
-	if (settings->policy > CORE_POLICY_MAX || settings->max_inst < 1 || settings->max_inst > CGPU_MAX_INST)
+	if (settings->policy >= CGPU_SCHED_POLICIES || settings->max_inst < 1 || settings->max_inst > CGPU_MAX_INST)
 		return 0;
-	if (settings->prio_ratio < CORE_PRIO_MIN || settings->prio_ratio > CORE_PRIO_MAX)
+	if (settings->prio_ratio < CGPU_SCHED_PRIO_MIN || settings->prio_ratio > CGPU_SCHED_PRIO_MAX)
 		return 0;
 	if (settings->context_memory > CORE_BYTES_MAX || settings->drift_tolerance > CORE_BYTES_MAX)
 		return 0;
@@ -26,9 +26,9 @@ static int settings_sane(const struct cgpu_settings *settings)
 
 static int gpu_sane(const struct core_gpu *gpu, u32 index)
 {
-	if (gpu->policy > CORE_POLICY_MAX || gpu->max_inst < 1 || gpu->max_inst > CGPU_MAX_INST)
+	if (gpu->policy >= CGPU_SCHED_POLICIES || gpu->max_inst < 1 || gpu->max_inst > CGPU_MAX_INST)
 		return 0;
-	if (gpu->prio_ratio < CORE_PRIO_MIN || gpu->prio_ratio > CORE_PRIO_MAX)
+	if (gpu->prio_ratio < CGPU_SCHED_PRIO_MIN || gpu->prio_ratio > CGPU_SCHED_PRIO_MAX)
 		return 0;
 	if (gpu->facts.index != index || gpu->facts.memtotal == 0 || gpu->facts.memtotal > CORE_BYTES_MAX)
 		return 0;
@@ -46,8 +46,8 @@ static void recover_container(struct cgpu_state *state, u32 slot)
 	if (container->live != CORE_LIVE) {
 		/* A registration that never came to its end. */
 		for (i = 0; i < CGPU_MAX_GPUS; i++) {
-			if ((container->moved >> i & 1) && state->gpu[i].policy == 2)
-				state->gpu[i].policy = 1;
+			if (container->moved >> i & 1)
+				state->gpu[i].policy = cgpu_policy_before_weight(state->gpu[i].policy);
 		}
 		memset(container, 0, sizeof(*container));
 		return;

@@ -5,10 +5,6 @@
 
 #include "state.h"
 
-#define CORE_POLICY_MAX 5u
-#define CORE_PRIO_MIN 20u
-#define CORE_PRIO_MAX 99u
-
 /* What one create line asks for on one GPU. */
 struct core_want {
 	u32 gpu;

@@ -158,8 +158,3 @@ u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu)
 
 	return given < all ? all - given : 0;
 }
-
-int core_sched_moves_policy(const struct core_gpu *gpu, u32 weight)
-{
-	return weight > 1 && gpu->policy == CGPU_SCHED_PREEMPTIVE;
-}

@@ -30,8 +30,6 @@ void core_sched_stirred(struct cgpu_state *state, u32 gpu);
 u32 core_sched_by_slices(const struct core_share *share);
 /* Weight that is left to give out: max_inst minus the weights of all instances. */
 u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu);
-/* A container above weight 1 takes a GPU from policy 1 to policy 2, and from no other policy. */
-int core_sched_moves_policy(const struct core_gpu *gpu, u32 weight);
 
 /* --- turn.c --- */
 

@@ -70,7 +70,7 @@ static u64 end_of_decision(const struct cgpu_sched *sched)
 }
 
 /* The driver's own scheduling: nothing is touched, and nothing is owed afterwards. */
-static void decide_native(struct cgpu_sched *sched, struct cgpu_sched_decision *decision)
+static void decide_undivided(struct cgpu_sched *sched, struct cgpu_sched_decision *decision)
 {
 	memset(sched->balance, 0, sizeof(sched->balance));
 	sched->lag = 0;
@@ -85,12 +85,12 @@ static void decide_native(struct cgpu_sched *sched, struct cgpu_sched_decision *
 
 static void plan(struct cgpu_sched *sched)
 {
-	u32 native = sched->settings.policy == CGPU_SCHED_NATIVE, n;
+	u32 undivided = core_sched_policy_of(sched)->undivided, n;
 
 	core_sched_plan(sched, &sched->plans);
 	/* Without classes nobody runs in the other one's phase. */
 	for (n = 0; n < CGPU_SCHED_SLOTS; n++)
-		sched->slot[n].class = native ? CGPU_SCHED_LOW : sched->slot[n].highprio;
+		sched->slot[n].class = undivided ? CGPU_SCHED_LOW : sched->slot[n].highprio;
 }
 
 void cgpu_sched_decide(struct cgpu_sched *sched, u64 now, struct cgpu_sched_decision *decision)
@@ -99,8 +99,8 @@ void cgpu_sched_decide(struct cgpu_sched *sched, u64 now, struct cgpu_sched_deci
 	if (!sched->plans.made)
 		plan(sched);
 	memset(decision, 0, sizeof(*decision));
-	if (sched->settings.policy == CGPU_SCHED_NATIVE) {
-		decide_native(sched, decision);
+	if (core_sched_policy_of(sched)->undivided) {
+		decide_undivided(sched, decision);
 		return;
 	}
 	choose_class(sched, sched->plans.of);

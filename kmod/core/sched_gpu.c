@@ -2,31 +2,26 @@
 /* What happens on a GPU: settings, slots, and the books of the time that has passed. */
 #include "sched_turn.h"
 
-#define POLICIES 6u
 #define WEIGHT_MAX 25u
-#define DEFAULT_MAX_INST 20u
-#define DEFAULT_PRIO_RATIO 80u
-#define PRIO_RATIO_MIN 20u
-#define PRIO_RATIO_MAX 99u
 #define LAG_MAX ((s64)(CGPU_SCHED_DEBT_MAX * 100))
 
 void cgpu_sched_defaults(struct cgpu_sched_settings *settings)
 {
 	memset(settings, 0, sizeof(*settings));
-	settings->policy = CGPU_SCHED_PREEMPTIVE;
-	settings->max_inst = DEFAULT_MAX_INST;
-	settings->prio_ratio = DEFAULT_PRIO_RATIO;
+	settings->policy = CGPU_POLICY_DEFAULT;
+	settings->max_inst = CGPU_SCHED_MAX_INST_DEFAULT;
+	settings->prio_ratio = CGPU_SCHED_PRIO_DEFAULT;
 	settings->time_slices = 1;
 	settings->slice = CGPU_SCHED_SLICE_DEFAULT;
 }
 
 static int valid(const struct cgpu_sched_settings *settings)
 {
-	if (settings->policy >= POLICIES || settings->time_slices > 1)
+	if (settings->policy >= CGPU_SCHED_POLICIES || settings->time_slices > 1)
 		return 0;
 	if (settings->max_inst < 1 || settings->max_inst > CGPU_SCHED_SLOTS)
 		return 0;
-	if (settings->prio_ratio < PRIO_RATIO_MIN || settings->prio_ratio > PRIO_RATIO_MAX)
+	if (settings->prio_ratio < CGPU_SCHED_PRIO_MIN || settings->prio_ratio > CGPU_SCHED_PRIO_MAX)
 		return 0;
 	return settings->slice >= CGPU_SCHED_SLICE_MIN && settings->slice <= CGPU_SCHED_SLICE_MAX;
 }
@@ -230,7 +225,7 @@ int cgpu_sched_ran(struct cgpu_sched *sched, u32 slot, u64 ns, u64 now)
 	found->ran = ns > ~0ull - found->ran ? ~0ull : found->ran + ns;
 	if (sched->rounds ? slot == sched->turn : found->class == sched->phase)
 		return 0;
-	if (sched->settings.policy == CGPU_SCHED_NATIVE)
+	if (core_sched_policy_of(sched)->undivided)
 		return 0;
 	if (ns > CGPU_SCHED_DEBT_MAX)
 		ns = CGPU_SCHED_DEBT_MAX;

@@ -13,7 +13,7 @@
 #ifndef CGPU_SCHED_GPU_H
 #define CGPU_SCHED_GPU_H
 
-#include "cgpu_types.h"
+#include "policies.h"
 
 #define CGPU_SCHED_SLOTS 25u /* CGPU_MAX_INST; an instance's number is its slot */
 #define CGPU_SCHED_NONE CGPU_SCHED_SLOTS /* nobody's turn */
@@ -24,15 +24,6 @@
 /* No more than this is owed, however long a kernel ran on. */
 #define CGPU_SCHED_DEBT_MAX 10000000000ull
 #define CGPU_SCHED_GROUPS_MAX 4096u /* active channel groups of one instance on one runlist */
-
-enum cgpu_sched_policy {
-	CGPU_SCHED_FAIR = 0,
-	CGPU_SCHED_PREEMPTIVE = 1,
-	CGPU_SCHED_WEIGHT = 2,
-	CGPU_SCHED_FIXED = 3,
-	CGPU_SCHED_SOFT = 4,
-	CGPU_SCHED_NATIVE = 5,
-};
 
 struct cgpu_sched_settings {
 	u32 policy; /* enum cgpu_sched_policy */

@@ -74,7 +74,6 @@ static u64 stretch(const struct cgpu_sched *sched, const u32 *groups)
 int cgpu_sched_time_slices(
 	const struct cgpu_sched *sched, const u32 *groups, struct cgpu_sched_time_slice slices[CGPU_SCHED_SLOTS])
 {
-	u32 policy = sched->settings.policy;
 	u64 times;
 	u32 n;
 
@@ -83,7 +82,7 @@ int cgpu_sched_time_slices(
 			return -EINVAL;
 	}
 	memset(slices, 0, CGPU_SCHED_SLOTS * sizeof(*slices));
-	if (core_sched_turns(sched) || policy == CGPU_SCHED_NATIVE)
+	if (core_sched_turns(sched) || core_sched_policy_of(sched)->undivided)
 		return 0;
 	times = stretch(sched, groups);
 	for (n = 0; n < CGPU_SCHED_SLOTS; n++) {

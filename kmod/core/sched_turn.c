@@ -8,30 +8,30 @@
 /* A turn shorter than this part of a slice is not worth the switch: it is kept for the next round. */
 #define WORTH(slice) ((s64)((slice) / 8))
 
-static inline u32 units_of(u32 policy, const struct cgpu_sched_slot *slot)
+static inline u32 units_of(const struct cgpu_policy *policy, const struct cgpu_sched_slot *slot)
 {
 	if (!slot->joined || slot->weight == 0)
 		return 0;
-	return policy == CGPU_SCHED_FAIR || policy == CGPU_SCHED_PREEMPTIVE ? 1 : slot->weight;
+	return policy->by_number ? 1 : slot->weight;
 }
 
 u32 core_sched_units(const struct cgpu_sched *sched, u32 slot)
 {
-	return units_of(sched->settings.policy, &sched->slot[slot]);
+	return units_of(core_sched_policy_of(sched), &sched->slot[slot]);
 }
 
 void core_sched_plan(const struct cgpu_sched *sched, struct cgpu_sched_plans *plans)
 {
 	struct cgpu_sched_plan *low = &plans->of[CGPU_SCHED_LOW];
-	u32 policy = sched->settings.policy, n;
-	int holds = core_sched_holds(sched);
+	const struct cgpu_policy *policy = core_sched_policy_of(sched);
+	u32 n;
 
 	memset(plans, 0, sizeof(*plans));
 	plans->made = 1;
 	for (n = 0; n < CGPU_SCHED_SLOTS; n++) {
 		const struct cgpu_sched_slot *slot = &sched->slot[n];
 		struct cgpu_sched_plan *of = slot->highprio ? &plans->of[CGPU_SCHED_HIGH] : low;
-		u32 unit = units_of(policy, slot), busy = slot->process, held = holds && of == low;
+		u32 unit = units_of(policy, slot), busy = slot->process, held = policy->keeps_idle && of == low;
 
 		plans->there |= slot->joined << n;
 		if (unit == 0)
@@ -46,7 +46,7 @@ void core_sched_plan(const struct cgpu_sched *sched, struct cgpu_sched_plans *pl
 		of->members++;
 		of->units += unit;
 	}
-	if ((policy == CGPU_SCHED_FAIR || policy == CGPU_SCHED_FIXED) && low->units < sched->settings.max_inst) {
+	if (policy->keeps_free && low->units < sched->settings.max_inst) {
 		low->unit[SCHED_IDLE] = sched->settings.max_inst - low->units;
 		low->members++;
 		low->units = sched->settings.max_inst;

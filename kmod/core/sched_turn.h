@@ -9,18 +9,15 @@
 #define SCHED_IDLE CGPU_SCHED_SLOTS
 #define SCHED_PLACES (CGPU_SCHED_SLOTS + 1)
 
-/* Policies that hold a slot's time when it does not use it. */
-static inline int core_sched_holds(const struct cgpu_sched *sched)
+static inline const struct cgpu_policy *core_sched_policy_of(const struct cgpu_sched *sched)
 {
-	u32 policy = sched->settings.policy;
-
-	return policy == CGPU_SCHED_FAIR || policy == CGPU_SCHED_WEIGHT || policy == CGPU_SCHED_FIXED;
+	return &cgpu_policies[sched->settings.policy];
 }
 
 /* Whether gates give turns to slots; else the card's time slices divide the time within a class. */
 static inline int core_sched_turns(const struct cgpu_sched *sched)
 {
-	return core_sched_holds(sched) || !sched->settings.time_slices;
+	return core_sched_policy_of(sched)->keeps_idle || !sched->settings.time_slices;
 }
 
 /* Units of a slot under the policy, whether or not it takes part; 0: it gets nothing. */

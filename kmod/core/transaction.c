@@ -8,8 +8,6 @@
 #include "sched.h"
 #include "text.h"
 
-#define POLICY_WEIGHTED 2u
-
 /* The container to which an old form adds another GPU. */
 static u32 joined_slot(const struct cgpu_state *state, const struct core_create *create)
 {
@@ -154,11 +152,13 @@ static void policy_moves(struct cgpu_state *state, const struct core_create *cre
 	for (i = 0; i < create->count; i++) {
 		struct core_gpu *gpu = &state->gpu[create->want[i].gpu];
 
-		if (!core_sched_moves_policy(gpu, create->want[i].weight))
+		u32 policy = cgpu_policy_for_weight(gpu->policy, create->want[i].weight);
+
+		if (policy == gpu->policy)
 			continue;
 		container->moved |= 1u << create->want[i].gpu;
 		core_barrier();
-		gpu->policy = POLICY_WEIGHTED;
+		gpu->policy = policy;
 		core_sched_policy(state, create->want[i].gpu);
 	}
 }

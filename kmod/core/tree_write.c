@@ -5,8 +5,6 @@
 #include "sched.h"
 #include "tree.h"
 
-#define POLICY_WEIGHTED 2u
-
 struct limits {
 	u32 kind;
 	u32 digits; /* longest accepted number */
@@ -18,8 +16,8 @@ static const struct limits limits[] = {
 	{ CGPU_NODE_KIND_HIGHPRIO, 1, 0, 1 },
 	{ CGPU_NODE_KIND_MAX_INST, 3, 1, CGPU_MAX_INST },
 	{ CGPU_NODE_KIND_MEMSIZE, 15, 0, ~0ull },
-	{ CGPU_NODE_KIND_POLICY, 2, 0, CORE_POLICY_MAX },
-	{ CGPU_NODE_KIND_PRIO_RATIO, 3, CORE_PRIO_MIN, CORE_PRIO_MAX },
+	{ CGPU_NODE_KIND_POLICY, 2, 0, CGPU_POLICY_MAX },
+	{ CGPU_NODE_KIND_PRIO_RATIO, 3, CGPU_SCHED_PRIO_MIN, CGPU_SCHED_PRIO_MAX },
 	{ CGPU_NODE_KIND_UPGRADE, 1, 1, 1 },
 	{ CGPU_NODE_KIND_WEIGHT, 3, 0, CGPU_MAX_INST },
 };
@@ -89,8 +87,7 @@ static int weight_write(struct cgpu_state *state, const struct core_place *place
 		return -EINVAL;
 	if (value > place->instance->weight && others + value > gpu->max_inst)
 		return -EDQUOT;
-	if (core_sched_moves_policy(gpu, value))
-		gpu->policy = POLICY_WEIGHTED;
+	gpu->policy = cgpu_policy_for_weight(gpu->policy, value);
 	place->instance->weight = value;
 	core_sched_changed(state, gpu->facts.index, place->number);
 	return 0;

@@ -54,7 +54,7 @@ static u32 set_gates(struct core_share *share, const struct cgpu_sched_decision 
 	u32 all = (1u << CGPU_MAX_INST) - 1, open = decision->gated ? decision->open & all : all;
 	u32 bits;
 
-	if (share->sched.settings.policy == CGPU_SCHED_NATIVE || share->gates_fail)
+	if (cgpu_policies[share->sched.settings.policy].undivided || share->gates_fail)
 		open = all | 1u << CORE_STRAYS;
 	for (bits = share->open ^ open; bits; bits &= bits - 1) {
 		struct core_lane *lane = &share->lane[core_first(bits)];
@@ -207,12 +207,10 @@ const char *core_sched_divided_by(const struct cgpu_state *state, u32 gpu)
 	const struct core_share *share = &state->gpu[gpu].share;
 	const struct cgpu_sched_settings *settings = &share->sched.settings;
 
-	if (settings->policy == CGPU_SCHED_NATIVE)
+	if (cgpu_policies[settings->policy].undivided)
 		return "driver";
-	if (settings->policy == CGPU_SCHED_PREEMPTIVE || settings->policy == CGPU_SCHED_SOFT) {
-		if (settings->time_slices && !share->sched.contended)
-			return "time_slices";
-	}
+	if (cgpu_policies[settings->policy].timeslices && settings->time_slices && !share->sched.contended)
+		return "time_slices";
 	return share->gates_fail ? "nobody" : "gates";
 }
 

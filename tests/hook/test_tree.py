@@ -47,7 +47,7 @@ def test_gpus(tree: FakeTree) -> None:
     gpus = client(tree).gpus()
     assert [gpu.index for gpu in gpus] == [0, 1, 2, 10]
     assert (gpus[0].uuid, gpus[0].memtotal, gpus[0].max_inst) == (uuid(0), T4 * MIB, 20)
-    assert (gpus[3].name, gpus[3].policy, gpus[3].max_inst) == ("A10", 2, 25)
+    assert (gpus[3].name, gpus[3].max_inst) == ("A10", 25)
 
 
 def test_nodes(tree: FakeTree) -> None:
