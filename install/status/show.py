@@ -11,8 +11,8 @@ from cgpu.errors import one_line
 from cgpu.install.situation import Situation
 from cgpu.install.snapshot import Card, Slice
 from cgpu.install.status.ready import Exit, Readiness, is_full, promised
-from cgpu.smi.policies import policy_name
 from cgpu.smi.notes import division
+from cgpu.smi.policies import policy_name
 from cgpu.smi.scheduling import parse
 
 MIB = 1 << 20

@@ -8,7 +8,7 @@
 #include "registry.h"
 #include "text.h"
 
-struct core_frame;
+struct core_call_context;
 
 /*
  * A struct that an escape takes, told by its size. Its members but the last say where struct nv_abi has what: offsets of
@@ -26,7 +26,7 @@ struct core_escape_form {
 /* One escape of the driver. */
 struct core_escape {
 	u32 known; /* 0: there is no such row */
-	enum cgpu_verdict (*begin)(struct core_frame *frame); /* NULL: the call goes on */
+	enum cgpu_verdict (*begin)(struct core_call_context *context); /* NULL: the call goes on */
 	u32 forms;
 	const struct core_escape_form *form;
 	u32 params; /* as CORE_ABI(): the pointer to parameters that the driver copies; 0: there is none */
@@ -69,7 +69,7 @@ enum core_note {
 #define CORE_UNDO 0x554e444full
 #define CORE_DONE_LIST 2u
 
-struct core_frame {
+struct core_call_context {
 	struct cgpu_core *core;
 	struct cgpu_state *state;
 	const struct nv_abi *abi;
@@ -132,24 +132,24 @@ static inline u32 core_abi_at(const struct nv_abi *abi, u32 place)
 	return core_get16((const u8 *)abi, place);
 }
 
-static inline u32 core_field(const struct core_frame *frame, const u8 *data, u32 place)
+static inline u32 core_field(const struct core_call_context *context, const u8 *data, u32 place)
 {
-	return core_get32(data, core_abi_at(frame->abi, place));
+	return core_get32(data, core_abi_at(context->abi, place));
 }
 
 /* How a call that ran is settled. */
 struct core_operation {
-	int (*end)(struct core_frame *frame); /* 1: it must be undone */
+	int (*end)(struct core_call_context *context); /* 1: it must be undone */
 	/* Of allocations: where the call has its handles, and the size that the driver answered. NULL: no memory comes with it. */
-	void (*handles)(const struct core_frame *frame, struct core_handles *handles);
-	void (*shape)(const struct core_frame *frame, struct core_alloc_shape *shape);
-	void (*rewrite)(struct core_frame *frame); /* of answers that tell of cards */
+	void (*handles)(const struct core_call_context *context, struct core_handles *handles);
+	void (*shape)(const struct core_call_context *context, struct core_alloc_shape *shape);
+	void (*rewrite)(struct core_call_context *context); /* of answers that tell of cards */
 };
 
 /* One control that the core judges. */
 struct core_control {
 	u32 command;
-	enum cgpu_verdict (*begin)(struct core_frame *frame);
+	enum cgpu_verdict (*begin)(struct core_call_context *context);
 	enum core_op op; /* what is left for the end */
 	u32 status; /* of those that are answered with nothing but a status */
 	u32 bytes, client; /* as CORE_ABI(): the size of the parameters, and where they name a client */
@@ -163,49 +163,49 @@ static inline int core_is_root(u32 class)
 	return class == NV01_ROOT || class == NV01_ROOT_NON_PRIV || class == NV01_ROOT_CLIENT;
 }
 
-static inline enum cgpu_verdict core_answer(struct core_frame *frame, u32 status)
+static inline enum cgpu_verdict core_answer(struct core_call_context *context, u32 status)
 {
-	frame->status = status;
+	context->status = status;
 	return CGPU_ANSWER;
 }
 
 /* Records of what has died may still take the room: the transport can look, and ask again. */
-static inline enum cgpu_verdict core_no_records(struct core_frame *frame)
+static inline enum cgpu_verdict core_no_records(struct core_call_context *context)
 {
-	frame->call->no_room = CGPU_NO_ROOM_LEFT;
-	return core_answer(frame, NV_ERR_INSUFFICIENT_RESOURCES);
+	context->call->no_room = CGPU_NO_ROOM_LEFT;
+	return core_answer(context, NV_ERR_INSUFFICIENT_RESOURCES);
 }
 
 /* The record may be stale: the transport can look, and ask again. */
-static inline enum cgpu_verdict core_not_yours(struct core_frame *frame, u32 client)
+static inline enum cgpu_verdict core_not_yours(struct core_call_context *context, u32 client)
 {
-	frame->call->no_room = CGPU_NO_ROOM_CLAIM;
-	frame->call->client = client;
-	return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	context->call->no_room = CGPU_NO_ROOM_OWNERSHIP;
+	context->call->client = client;
+	return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 }
 
-static inline enum cgpu_verdict core_refuse(struct core_frame *frame, s32 error)
+static inline enum cgpu_verdict core_refuse(struct core_call_context *context, s32 error)
 {
-	frame->call->error = error;
+	context->call->error = error;
 	return CGPU_REFUSE;
 }
 
-static inline enum cgpu_verdict core_execute(struct core_frame *frame, enum core_op op)
+static inline enum cgpu_verdict core_execute(struct core_call_context *context, enum core_op op)
 {
-	frame->call->opaque[CORE_NOTE_OP] = op;
+	context->call->opaque[CORE_NOTE_OP] = op;
 	return CGPU_EXECUTE;
 }
 
 /* --- call.c --- */
 
 /* The driver limits: what allocates goes on in the caller, whose cgroup the driver charges. */
-static inline int core_driver_limits(const struct core_frame *frame)
+static inline int core_driver_limits(const struct core_call_context *context)
 {
-	return frame->core->ops->driver_used != NULL;
+	return context->core->ops->driver_used != NULL;
 }
 
 /* Ask for a nested buffer. 1: it was added and must be filled; 0: it is there; -EINVAL: it cannot be. */
-int core_segment(struct core_frame *frame, u32 index, u32 parent, u32 pointer, u32 bytes);
+int core_segment(struct core_call_context *context, u32 index, u32 parent, u32 pointer, u32 bytes);
 /* What was judged of a class, by its number; NULL for one that nobody judged. */
 const struct nv_class *core_class(u32 class);
 
@@ -214,12 +214,12 @@ const struct nv_class *core_class(u32 class);
 /* The row of an escape; NULL: it is refused. */
 const struct core_escape *core_escape(u32 nr);
 /* Find the form that the call has, and where its status is. -EINVAL: it has none. */
-int core_form_find(struct core_frame *frame);
+int core_form_find(struct core_call_context *context);
 
 /* --- call_refusal.c --- */
 
 /* What to log of a call that was refused for something unknown. Returns 0 when that was said already. */
-int core_refusal_line(struct core_frame *frame, struct core_text *out);
+int core_refusal_line(struct core_call_context *context, struct core_text *out);
 
 /* --- call_naming.c --- */
 
@@ -228,45 +228,45 @@ u32 core_control_verdict(u32 command);
 /* Whether a call of nvidia-uvm is one that its driver serves. The transport judges those that map memory. */
 int core_uvm_is_known(u32 nr);
 /* Controls whose parameters name a client. */
-enum cgpu_verdict core_begin_naming(struct core_frame *frame);
-enum cgpu_verdict core_begin_share_policy(struct core_frame *frame);
+enum cgpu_verdict core_begin_naming(struct core_call_context *context);
+enum cgpu_verdict core_begin_share_policy(struct core_call_context *context);
 
 /* --- call_pids.c --- */
 
 /* Whether the numbers of a control can be told apart here. of_caller: the driver takes them for the caller's. */
-int core_pids_judged(const struct core_frame *frame, u32 of_caller);
-void core_rewrite_pids(struct core_frame *frame);
-void core_rewrite_pid_info(struct core_frame *frame);
+int core_pids_judged(const struct core_call_context *context, u32 of_caller);
+void core_rewrite_pids(struct core_call_context *context);
+void core_rewrite_pid_info(struct core_call_context *context);
 
 /* --- call_root.c --- */
 
-enum cgpu_verdict core_begin_root(struct core_frame *frame);
-void core_end_root(struct core_frame *frame);
+enum cgpu_verdict core_begin_root(struct core_call_context *context);
+void core_end_root(struct core_call_context *context);
 
 /* --- call_sched.c: what divides GPU time --- */
 
 /* Whether the object that a control is about is of a card that the container has whole. */
-int core_subject_is_whole(struct core_frame *frame);
-enum cgpu_verdict core_begin_set_timeslice(struct core_frame *frame);
-enum cgpu_verdict core_begin_schedule(struct core_frame *frame);
-enum cgpu_verdict core_begin_bind(struct core_frame *frame);
-enum cgpu_verdict core_begin_get_policy(struct core_frame *frame);
+int core_subject_is_whole(struct core_call_context *context);
+enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context);
+enum cgpu_verdict core_begin_schedule(struct core_call_context *context);
+enum cgpu_verdict core_begin_bind(struct core_call_context *context);
+enum cgpu_verdict core_begin_get_policy(struct core_call_context *context);
 /* A control's own parameters of a known size, copied in. As core_segment(); *verdict is set where it is not 0. */
-int core_control_params(struct core_frame *frame, u32 bytes, enum cgpu_verdict *verdict);
-void core_rewrite_policy(struct core_frame *frame);
-void core_end_schedule(struct core_frame *frame, int result, int done);
-void core_end_bind(struct core_frame *frame);
+int core_control_params(struct core_call_context *context, u32 bytes, enum cgpu_verdict *verdict);
+void core_rewrite_policy(struct core_call_context *context);
+void core_end_schedule(struct core_call_context *context, int result, int done);
+void core_end_bind(struct core_call_context *context);
 
 /* --- one file per escape --- */
 
-enum cgpu_verdict core_begin_alloc(struct core_frame *frame);
-enum cgpu_verdict core_begin_alloc_memory(struct core_frame *frame);
-enum cgpu_verdict core_begin_alloc_object(struct core_frame *frame);
-enum cgpu_verdict core_begin_heap(struct core_frame *frame);
-enum cgpu_verdict core_begin_control(struct core_frame *frame);
-enum cgpu_verdict core_begin_dup(struct core_frame *frame);
-enum cgpu_verdict core_begin_share(struct core_frame *frame);
-enum cgpu_verdict core_begin_free(struct core_frame *frame);
+enum cgpu_verdict core_begin_alloc(struct core_call_context *context);
+enum cgpu_verdict core_begin_alloc_memory(struct core_call_context *context);
+enum cgpu_verdict core_begin_alloc_object(struct core_call_context *context);
+enum cgpu_verdict core_begin_heap(struct core_call_context *context);
+enum cgpu_verdict core_begin_control(struct core_call_context *context);
+enum cgpu_verdict core_begin_dup(struct core_call_context *context);
+enum cgpu_verdict core_begin_share(struct core_call_context *context);
+enum cgpu_verdict core_begin_free(struct core_call_context *context);
 
 /* --- call_transfer.c: exports and imports --- */
 
@@ -286,26 +286,26 @@ int core_transfer_noted(const struct nv_abi *abi, const struct cgpu_call *call, 
 /* The n-th pending record of a call, when at is the one before it; CORE_NONE: it is gone. */
 u32 core_batch_at(const struct cgpu_state *state, const struct cgpu_call *call, u32 n, u32 before);
 /* Make one more of them, a reference to the memory of source, and of its kind. -ENOSPC: all of them are gone. */
-int core_batch_add(struct core_frame *frame, u32 client, u32 source);
-void core_batch_drop(struct core_frame *frame);
-enum cgpu_verdict core_begin_transfer(struct core_frame *frame);
+int core_batch_add(struct core_call_context *context, u32 client, u32 source);
+void core_batch_drop(struct core_call_context *context);
+enum cgpu_verdict core_begin_transfer(struct core_call_context *context);
 
 /* --- call_export.c, call_import.c --- */
 
-enum cgpu_verdict core_begin_export(struct core_frame *frame, const struct core_transfer *transfer);
-void core_end_export(struct core_frame *frame, int done);
-enum cgpu_verdict core_begin_import(struct core_frame *frame, const struct core_transfer *transfer);
+enum cgpu_verdict core_begin_export(struct core_call_context *context, const struct core_transfer *transfer);
+void core_end_export(struct core_call_context *context, int done);
+enum cgpu_verdict core_begin_import(struct core_call_context *context, const struct core_transfer *transfer);
 /* 1: it must be undone. */
-int core_end_import(struct core_frame *frame, int done);
+int core_end_import(struct core_call_context *context, int done);
 /* The next handle that undoing the call has to free. 0: there is none. */
 u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call);
 
 /* --- call_claim.c --- */
 
 /* The client that a call names and that another container has on record. 0: none. */
-u32 core_claimed(const struct core_frame *frame);
+u32 core_owned_by_other(const struct core_call_context *context);
 /* Whether a call names a handle that only the engine's own records have. */
-int core_names_holder(const struct core_frame *frame);
+int core_names_pin(const struct core_call_context *context);
 
 /* --- call_channel.c: what makes a context --- */
 
@@ -318,65 +318,66 @@ struct core_alloc {
 	u32 flags;
 };
 /* Copy the parameters, then the rights where they are asked for. As core_segment(). */
-int core_alloc_copy_in(struct core_frame *frame, const struct core_alloc *alloc, u32 bytes);
-enum cgpu_verdict core_alloc_copy_in_verdict(struct core_frame *frame, int more);
-enum cgpu_verdict core_begin_group(struct core_frame *frame, const struct core_alloc *alloc);
-enum cgpu_verdict core_begin_channel(struct core_frame *frame, const struct core_alloc *alloc);
+int core_alloc_copy_in(struct core_call_context *context, const struct core_alloc *alloc, u32 bytes);
+enum cgpu_verdict core_alloc_copy_in_verdict(struct core_call_context *context, int more);
+enum cgpu_verdict core_begin_group(struct core_call_context *context, const struct core_alloc *alloc);
+enum cgpu_verdict core_begin_channel(struct core_call_context *context, const struct core_alloc *alloc);
 /* The record that an object ends with: its parent's, but for a group or channel that of its address space below that. */
-u32 core_space_of(struct core_frame *frame, u32 object, u32 parent);
+u32 core_va_space_of(struct core_call_context *context, u32 object, u32 parent);
 
 /* --- call_host.c: memory of the host --- */
 
-enum cgpu_verdict core_begin_alloc_host(struct core_frame *frame, const struct core_alloc *alloc);
+enum cgpu_verdict core_begin_alloc_host(struct core_call_context *context, const struct core_alloc *alloc);
 /* op: how the call is settled. */
-enum cgpu_verdict core_begin_host(struct core_frame *frame, const struct core_handles *handles, enum core_op op);
+enum cgpu_verdict core_begin_host(
+	struct core_call_context *context, const struct core_handles *handles, enum core_op op);
 
 /* --- call_reserve.c: records for what a call is about to make --- */
 
 /* A device or subdevice of this client. CORE_NONE: the ledger does not know it. */
-u32 core_parent_find(struct core_frame *frame, const struct core_handles *handles);
+u32 core_parent_find(struct core_call_context *context, const struct core_handles *handles);
 /* Make the pending object and note it. 0 or -ENOSPC. */
-int core_reserve(struct core_frame *frame, const struct core_handles *handles, u32 kind, u32 gpu);
+int core_reserve(struct core_call_context *context, const struct core_handles *handles, u32 kind, u32 gpu);
 /* An allocation that the driver limits: it goes on, unless the card gives nothing more. */
-enum cgpu_verdict core_leave_to_driver(struct core_frame *frame, u32 parent);
+enum cgpu_verdict core_leave_to_driver(struct core_call_context *context, u32 parent);
 /* The same with memory, charged. CGPU_EXECUTE stands for done. */
-enum cgpu_verdict core_reserve_memory(
-	struct core_frame *frame, const struct core_handles *handles, u32 parent, const struct core_alloc_shape *shape);
+enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const struct core_handles *handles, u32 parent,
+	const struct core_alloc_shape *shape);
 /* The same with a channel group or channel: charged by the estimate where it makes a context of the graphics engine. */
 enum cgpu_verdict core_reserve_context(
-	struct core_frame *frame, const struct core_handles *handles, u32 parent, u32 kind, u32 engine);
+	struct core_call_context *context, const struct core_handles *handles, u32 parent, u32 kind, u32 engine);
 /* The driver took a handle that the ledger still has: what had it is gone, and was not seen to go. */
-void core_replace_stale(struct core_frame *frame, u32 client, u32 handle);
+void core_replace_stale(struct core_call_context *context, u32 client, u32 handle);
 /* A call on the client of a pending record succeeded. 1: another container has that client on record. */
-int core_client_done(struct core_frame *frame, u32 client);
+int core_client_done(struct core_call_context *context, u32 client);
 /* The call failed: take the records back. */
-void core_settle_failed(struct core_frame *frame);
+void core_settle_failed(struct core_call_context *context);
 /* It succeeded. shape is what the driver answered, NULL when no new memory came with it. 1: must be undone. */
 int core_settle_done(
-	struct core_frame *frame, const struct core_handles *handles, const struct core_alloc_shape *shape);
+	struct core_call_context *context, const struct core_handles *handles, const struct core_alloc_shape *shape);
 
 /* --- info.c: what a container may see --- */
 
-void core_rewrite_fb_info(struct core_frame *frame);
-void core_rewrite_fb_info_v2(struct core_frame *frame);
-void core_rewrite_regions(struct core_frame *frame);
-void core_rewrite_heap_info(struct core_frame *frame);
+void core_rewrite_fb_info(struct core_call_context *context);
+void core_rewrite_fb_info_v2(struct core_call_context *context);
+void core_rewrite_regions(struct core_call_context *context);
+void core_rewrite_heap_info(struct core_call_context *context);
 
 /* --- call_shape.c: where the fields of an allocation sit --- */
 
-void core_alloc_handles(const struct core_frame *frame, struct core_handles *handles);
+void core_alloc_handles(const struct core_call_context *context, struct core_handles *handles);
 /* Of any of the heap's functions that allocate. */
-void core_heap_handles(const struct core_frame *frame, struct core_handles *handles);
-void core_dup_handles(const struct core_frame *frame, struct core_handles *handles);
+void core_heap_handles(const struct core_call_context *context, struct core_handles *handles);
+void core_dup_handles(const struct core_call_context *context, struct core_handles *handles);
 static inline u32 core_shape_location(const struct core_alloc_shape *shape)
 {
 	return (shape->attr >> NVOS32_ATTR_LOCATION_SHIFT) & NVOS32_ATTR_LOCATION_MASK;
 }
-void core_alloc_shape_read(const struct core_frame *frame, const u8 *params, struct core_alloc_shape *shape);
+void core_alloc_shape_read(const struct core_call_context *context, const u8 *params, struct core_alloc_shape *shape);
 /* The same of what NV_ESC_RM_ALLOC answered. */
-void core_alloc_shape(const struct core_frame *frame, struct core_alloc_shape *shape);
-void core_heap_shape_read(const struct core_frame *frame, struct core_alloc_shape *shape);
+void core_alloc_shape(const struct core_call_context *context, struct core_alloc_shape *shape);
+void core_heap_shape_read(const struct core_call_context *context, struct core_alloc_shape *shape);
 /* Before the call: where the size is asked for as height and pitch, it is what the driver will make of them. */
-void core_heap_shape_asked(const struct core_frame *frame, struct core_alloc_shape *shape);
+void core_heap_shape_asked(const struct core_call_context *context, struct core_alloc_shape *shape);
 
 #endif

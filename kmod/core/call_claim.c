@@ -6,63 +6,63 @@
 #include "call.h"
 
 /* Whether a call that makes a client asks for a handle of the engine's own records, in either of two fields. */
-static int makes_holder(const struct core_frame *frame, const struct core_escape_form *form)
+static int makes_pin(const struct core_call_context *context, const struct core_escape_form *form)
 {
-	const u8 *top = frame->call->top;
+	const u8 *top = context->call->top;
 
-	return form->class && core_is_root(core_field(frame, top, form->class)) &&
-		(core_field(frame, top, form->client) >= CORE_HOLDER_BASE ||
-			core_field(frame, top, form->made) >= CORE_HOLDER_BASE);
+	return form->class && core_is_root(core_field(context, top, form->class)) &&
+		(core_field(context, top, form->client) >= CORE_PIN_BASE ||
+			core_field(context, top, form->made) >= CORE_PIN_BASE);
 }
 
-static int names_none(const struct core_frame *frame, const struct core_escape_form *form)
+static int names_none(const struct core_call_context *context, const struct core_escape_form *form)
 {
-	return form->root_names_none && core_is_root(core_field(frame, frame->call->top, form->class));
+	return form->root_names_none && core_is_root(core_field(context, context->call->top, form->class));
 }
 
-int core_names_holder(const struct core_frame *frame)
+int core_names_pin(const struct core_call_context *context)
 {
-	const struct core_escape_form *form = frame->form;
-	const u8 *top = frame->call->top;
+	const struct core_escape_form *form = context->form;
+	const u8 *top = context->call->top;
 
-	if (makes_holder(frame, form))
+	if (makes_pin(context, form))
 		return 1;
-	if (names_none(frame, form))
+	if (names_none(context, form))
 		return 0;
-	return core_field(frame, top, form->client) >= CORE_HOLDER_BASE ||
-		core_field(frame, top, form->second) >= CORE_HOLDER_BASE;
+	return core_field(context, top, form->client) >= CORE_PIN_BASE ||
+		core_field(context, top, form->second) >= CORE_PIN_BASE;
 }
 
-u32 core_claimed(const struct core_frame *frame)
+u32 core_owned_by_other(const struct core_call_context *context)
 {
-	const struct core_escape_form *form = frame->form;
-	u32 slot = frame->call->slot, client, second;
+	const struct core_escape_form *form = context->form;
+	u32 slot = context->call->slot, client, second;
 
-	if (names_none(frame, form))
+	if (names_none(context, form))
 		return 0;
-	client = core_field(frame, frame->call->top, form->client);
-	if (core_client_claimed(frame->state, slot, client) != CORE_NONE)
+	client = core_field(context, context->call->top, form->client);
+	if (core_client_of_other(context->state, slot, client) != CORE_NONE)
 		return client;
-	second = core_field(frame, frame->call->top, form->second);
-	return second != client && core_client_claimed(frame->state, slot, second) != CORE_NONE ? second : 0;
+	second = core_field(context, context->call->top, form->second);
+	return second != client && core_client_of_other(context->state, slot, second) != CORE_NONE ? second : 0;
 }
 
-int cgpu_claim_find(struct cgpu_core *core, u32 slot, u32 client, struct cgpu_claim *claim)
+int cgpu_ownership_find(struct cgpu_core *core, u32 slot, u32 client, struct cgpu_ownership *ownership)
 {
 	const struct cgpu_state *state = core->state;
 	u32 found, at;
 
 	core_lock(core);
-	found = core_client_claimed(state, slot, client);
+	found = core_client_of_other(state, slot, client);
 	if (found != CORE_NONE) {
-		claim->slot = state->client[found].slot;
-		claim->tgid = state->client[found].tgid;
-		claim->client = client;
-		claim->handles = 0;
-		for (at = state->client[found].first; at != CORE_NONE && claim->handles < CGPU_CLAIM_HANDLES;
+		ownership->slot = state->client[found].slot;
+		ownership->tgid = state->client[found].tgid;
+		ownership->client = client;
+		ownership->handles = 0;
+		for (at = state->client[found].first; at != CORE_NONE && ownership->handles < CGPU_OWNERSHIP_HANDLES;
 			at = state->object[at].after) {
 			if (state->object[at].handle)
-				claim->handle[claim->handles++] = state->object[at].handle;
+				ownership->handle[ownership->handles++] = state->object[at].handle;
 		}
 	}
 	core_unlock(core);
@@ -90,9 +90,9 @@ static int drop(struct cgpu_core *core, u32 slot, s32 tgid, u32 client)
 	return err;
 }
 
-void cgpu_claim_drop(struct cgpu_core *core, const struct cgpu_claim *claim)
+void cgpu_ownership_drop(struct cgpu_core *core, const struct cgpu_ownership *ownership)
 {
-	drop(core, claim->slot, claim->tgid, claim->client);
+	drop(core, ownership->slot, ownership->tgid, ownership->client);
 }
 
 int cgpu_orphan_gone(struct cgpu_core *core, s32 tgid, u32 client)

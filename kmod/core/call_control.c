@@ -3,25 +3,25 @@
 #include "call.h"
 
 /* Note the GPU that a control is about. -ENOENT: the object is no subdevice that the ledger knows. */
-static int control_gpu(struct core_frame *frame)
+static int control_gpu(struct core_call_context *context)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
-	u32 client = core_client_find(frame->state, frame->call->slot, core_get32(frame->call->top, at->hClient));
-	u32 object = core_object_find(frame->state, client, core_get32(frame->call->top, at->hObject));
+	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
+	u32 client = core_client_find(context->state, context->call->slot, core_get32(context->call->top, at->hClient));
+	u32 object = core_object_find(context->state, client, core_get32(context->call->top, at->hObject));
 
-	if (object == CORE_NONE || frame->state->object[object].kind != CORE_OBJECT_SUBDEVICE)
+	if (object == CORE_NONE || context->state->object[object].kind != CORE_OBJECT_SUBDEVICE)
 		return -ENOENT;
-	frame->call->opaque[CORE_NOTE_GPU] = frame->state->object[object].gpu;
+	context->call->opaque[CORE_NOTE_GPU] = context->state->object[object].gpu;
 	return 0;
 }
 
 /* The list that the older form of the query points to. As core_segment(). */
-static int info_list(struct core_frame *frame, u32 *count)
+static int info_list(struct core_call_context *context, u32 *count)
 {
-	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_PARAMS *at = &frame->abi->NV2080_CTRL_FB_GET_INFO_PARAMS;
-	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *v2 = &frame->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
-	u32 entry = frame->abi->NV2080_CTRL_FB_INFO.bytes;
-	const u8 *params = frame->call->segment[0].data;
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_PARAMS *at = &context->abi->NV2080_CTRL_FB_GET_INFO_PARAMS;
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *v2 = &context->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
+	u32 entry = context->abi->NV2080_CTRL_FB_INFO.bytes;
+	const u8 *params = context->call->segment[0].data;
 
 	*count = core_get32(params, at->fbInfoListSize);
 	/* The driver turns one form into the other, so their lists are equally long. */
@@ -29,65 +29,65 @@ static int info_list(struct core_frame *frame, u32 *count)
 		return -EINVAL;
 	if (core_get64(params, at->fbInfoList) == 0)
 		return -EINVAL;
-	return core_segment(frame, 1, 1, at->fbInfoList, *count * entry);
+	return core_segment(context, 1, 1, at->fbInfoList, *count * entry);
 }
 
-int core_control_params(struct core_frame *frame, u32 bytes, enum cgpu_verdict *verdict)
+int core_control_params(struct core_call_context *context, u32 bytes, enum cgpu_verdict *verdict)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
-	const u8 *top = frame->call->top;
+	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
+	const u8 *top = context->call->top;
 	int more = 1;
 
 	if (core_get32(top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED) {
-		*verdict = core_answer(frame, NV_ERR_NOT_SUPPORTED);
+		*verdict = core_answer(context, NV_ERR_NOT_SUPPORTED);
 	} else if (core_get32(top, at->paramsSize) != bytes) {
-		*verdict = core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+		*verdict = core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
 	} else if (core_get64(top, at->params) == 0) {
-		*verdict = core_answer(frame, NV_ERR_INVALID_ARGUMENT);
+		*verdict = core_answer(context, NV_ERR_INVALID_ARGUMENT);
 	} else {
-		more = core_segment(frame, 0, 0, at->params, bytes);
-		*verdict = more < 0 ? core_refuse(frame, EINVAL) : CGPU_COPY_IN;
+		more = core_segment(context, 0, 0, at->params, bytes);
+		*verdict = more < 0 ? core_refuse(context, EINVAL) : CGPU_COPY_IN;
 	}
 	return more;
 }
 
 /* Those that tell sizes of memory, or of processes: run on a copy, which is rewritten at the end. */
-static enum cgpu_verdict begin_info(struct core_frame *frame)
+static enum cgpu_verdict begin_info(struct core_call_context *context)
 {
 	u32 count;
 	enum cgpu_verdict verdict;
 	int more;
 
-	if (control_gpu(frame))
-		return core_answer(frame, NV_ERR_INVALID_OBJECT_HANDLE);
-	if (core_control_params(frame, core_abi_at(frame->abi, frame->control->bytes), &verdict))
+	if (control_gpu(context))
+		return core_answer(context, NV_ERR_INVALID_OBJECT_HANDLE);
+	if (core_control_params(context, core_abi_at(context->abi, context->control->bytes), &verdict))
 		return verdict;
-	if (frame->control->op == CORE_OP_FB_INFO) {
-		more = info_list(frame, &count);
+	if (context->control->op == CORE_OP_FB_INFO) {
+		more = info_list(context, &count);
 		if (more)
-			return more < 0 ? core_answer(frame, NV_ERR_INVALID_ARGUMENT) : CGPU_COPY_IN;
+			return more < 0 ? core_answer(context, NV_ERR_INVALID_ARGUMENT) : CGPU_COPY_IN;
 	}
-	return core_execute(frame, frame->control->op);
+	return core_execute(context, context->control->op);
 }
 
-static enum cgpu_verdict begin_pids(struct core_frame *frame)
+static enum cgpu_verdict begin_pids(struct core_call_context *context)
 {
-	if (!core_pids_judged(frame, core_abi_at(frame->abi, frame->control->of_caller)))
+	if (!core_pids_judged(context, core_abi_at(context->abi, context->control->of_caller)))
 		return CGPU_CONTINUE;
-	return begin_info(frame);
+	return begin_info(context);
 }
 
 /* Before it had the field, the driver gave the host's numbers of all processes (kern_perf_ctrl.c). */
-static enum cgpu_verdict begin_samples(struct core_frame *frame)
+static enum cgpu_verdict begin_samples(struct core_call_context *context)
 {
-	if (frame->abi->NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE.pOsPidInfo != NV_ABI_ABSENT)
+	if (context->abi->NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE.pOsPidInfo != NV_ABI_ABSENT)
 		return CGPU_CONTINUE;
-	return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+	return core_answer(context, NV_ERR_NOT_SUPPORTED);
 }
 
-static enum cgpu_verdict begin_answer(struct core_frame *frame)
+static enum cgpu_verdict begin_answer(struct core_call_context *context)
 {
-	return core_answer(frame, frame->control->status);
+	return core_answer(context, context->control->status);
 }
 
 #define ANSWERS(number, answer)                                            \
@@ -202,32 +202,32 @@ static const struct core_control *find_judged(u32 command)
 	return NULL;
 }
 
-static enum cgpu_verdict judge(struct core_frame *frame, u32 command)
+static enum cgpu_verdict judge(struct core_call_context *context, u32 command)
 {
 	const struct core_control *control = find_judged(command);
 
 	/* controls.json says that it is judged, and there is no row. */
 	if (control == NULL)
-		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	if (control->unless_whole && core_subject_is_whole(frame))
+		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	if (control->unless_whole && core_subject_is_whole(context))
 		return CGPU_CONTINUE;
-	frame->control = control;
-	return control->begin(frame);
+	context->control = control;
+	return control->begin(context);
 }
 
-enum cgpu_verdict core_begin_control(struct core_frame *frame)
+enum cgpu_verdict core_begin_control(struct core_call_context *context)
 {
-	u32 command = core_get32(frame->call->top, frame->abi->NVOS54_PARAMETERS.cmd);
+	u32 command = core_get32(context->call->top, context->abi->NVOS54_PARAMETERS.cmd);
 
 	switch (core_control_verdict(command)) {
 	case NV_CONTROL_PASS:
 		return CGPU_CONTINUE;
 	case NV_CONTROL_JUDGE:
-		return judge(frame, command);
+		return judge(context, command);
 	case NV_CONTROL_REFUSE:
-		return core_answer(frame, NV_ERR_INSUFFICIENT_PERMISSIONS);
+		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	default:
-		frame->unknown_control = command;
-		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+		context->unknown_control = command;
+		return core_answer(context, NV_ERR_NOT_SUPPORTED);
 	}
 }

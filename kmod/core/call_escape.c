@@ -72,18 +72,18 @@ const struct core_escape *core_escape(u32 nr)
 	return nr < ESCAPES && escapes[nr].known ? &escapes[nr] : NULL;
 }
 
-int core_form_find(struct core_frame *frame)
+int core_form_find(struct core_call_context *context)
 {
-	const struct core_escape *escape = core_escape(frame->call->nr);
+	const struct core_escape *escape = core_escape(context->call->nr);
 	u32 i;
 
 	for (i = 0; escape && i < escape->forms; i++) {
-		u32 bytes = core_abi_at(frame->abi, escape->form[i].bytes);
+		u32 bytes = core_abi_at(context->abi, escape->form[i].bytes);
 
-		if (bytes == 0 || frame->call->bytes != bytes)
+		if (bytes == 0 || context->call->bytes != bytes)
 			continue;
-		frame->form = &escape->form[i];
-		frame->status_at = core_abi_at(frame->abi, escape->form[i].status);
+		context->form = &escape->form[i];
+		context->status_at = core_abi_at(context->abi, escape->form[i].status);
 		return 0;
 	}
 	return -EINVAL;

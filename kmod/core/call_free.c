@@ -2,9 +2,9 @@
 /* NV_ESC_RM_FREE, and taking back what a call allocated. */
 #include "call.h"
 
-enum cgpu_verdict core_begin_free(struct core_frame *frame)
+enum cgpu_verdict core_begin_free(struct core_call_context *context)
 {
-	return core_execute(frame, CORE_OP_FREE);
+	return core_execute(context, CORE_OP_FREE);
 }
 
 /* What is to be freed next; 0: nothing. */

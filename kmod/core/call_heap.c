@@ -14,54 +14,54 @@ static int is_vidmem(const struct nv_abi *abi, const struct core_alloc_shape *sh
 	return core_shape_location(shape) == NVOS32_ATTR_LOCATION_VIDMEM;
 }
 
-static enum cgpu_verdict heap_alloc(struct core_frame *frame)
+static enum cgpu_verdict heap_alloc(struct core_call_context *context)
 {
 	struct core_alloc_shape shape;
 	struct core_handles handles;
 	enum cgpu_verdict verdict;
 	u32 parent;
 
-	core_heap_shape_asked(frame, &shape);
+	core_heap_shape_asked(context, &shape);
 	if (shape.flags & NVOS32_ALLOC_FLAGS_VIRTUAL)
 		return CGPU_CONTINUE;
-	core_heap_handles(frame, &handles);
-	if (!is_vidmem(frame->abi, &shape))
-		return core_begin_host(frame, &handles, CORE_OP_HEAP_ALLOC);
-	parent = core_parent_find(frame, &handles);
+	core_heap_handles(context, &handles);
+	if (!is_vidmem(context->abi, &shape))
+		return core_begin_host(context, &handles, CORE_OP_HEAP_ALLOC);
+	parent = core_parent_find(context, &handles);
 	if (parent == CORE_NONE)
-		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
-	if (core_driver_limits(frame))
-		return core_leave_to_driver(frame, parent);
-	verdict = core_reserve_memory(frame, &handles, parent, &shape);
-	return verdict == CGPU_EXECUTE ? core_execute(frame, CORE_OP_HEAP_ALLOC) : verdict;
+		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
+	if (core_driver_limits(context))
+		return core_leave_to_driver(context, parent);
+	verdict = core_reserve_memory(context, &handles, parent, &shape);
+	return verdict == CGPU_EXECUTE ? core_execute(context, CORE_OP_HEAP_ALLOC) : verdict;
 }
 
-static enum cgpu_verdict heap_info(struct core_frame *frame)
+static enum cgpu_verdict heap_info(struct core_call_context *context)
 {
 	struct core_handles handles;
 	u32 parent;
 
-	core_heap_handles(frame, &handles);
-	parent = core_parent_find(frame, &handles);
+	core_heap_handles(context, &handles);
+	parent = core_parent_find(context, &handles);
 	if (parent == CORE_NONE)
-		return core_answer(frame, NV_ERR_INVALID_OBJECT_PARENT);
-	frame->call->opaque[CORE_NOTE_GPU] = frame->state->object[parent].gpu;
-	return core_execute(frame, CORE_OP_HEAP_INFO);
+		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
+	context->call->opaque[CORE_NOTE_GPU] = context->state->object[parent].gpu;
+	return core_execute(context, CORE_OP_HEAP_INFO);
 }
 
-enum cgpu_verdict core_begin_heap(struct core_frame *frame)
+enum cgpu_verdict core_begin_heap(struct core_call_context *context)
 {
-	const struct nv_layout_NVOS32_PARAMETERS *at = &frame->abi->NVOS32_PARAMETERS;
+	const struct nv_layout_NVOS32_PARAMETERS *at = &context->abi->NVOS32_PARAMETERS;
 
-	switch (core_get32(frame->call->top, at->function)) {
+	switch (core_get32(context->call->top, at->function)) {
 	case NVOS32_FUNCTION_ALLOC_SIZE:
 	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
 	case NVOS32_FUNCTION_ALLOC_SIZE_RANGE:
-		return heap_alloc(frame);
+		return heap_alloc(context);
 	case NVOS32_FUNCTION_FREE:
-		return core_execute(frame, CORE_OP_HEAP_FREE);
+		return core_execute(context, CORE_OP_HEAP_FREE);
 	case NVOS32_FUNCTION_INFO:
-		return heap_info(frame);
+		return heap_info(context);
 	case NVOS32_FUNCTION_REACQUIRE_COMPR:
 	case NVOS32_FUNCTION_RELEASE_COMPR:
 	case NVOS32_FUNCTION_GET_MEM_ALIGNMENT:
@@ -69,6 +69,6 @@ enum cgpu_verdict core_begin_heap(struct core_frame *frame)
 	case NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR:
 		return CGPU_CONTINUE;
 	default:
-		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
+		return core_answer(context, NV_ERR_NOT_SUPPORTED);
 	}
 }

@@ -11,42 +11,42 @@
 #include "process.h"
 
 /* The process that the driver means; 0: nobody. */
-static s32 process_of(const struct core_frame *frame, u32 number, u32 of_caller)
+static s32 process_of(const struct core_call_context *context, u32 number, u32 of_caller)
 {
 	if (number == 0 || number > 0x7fffffff)
 		return 0;
 	if (!of_caller)
 		return (s32)number;
-	return frame->core->ops->process_of(frame->core->ctx, (s32)number);
+	return context->core->ops->process_of(context->core->ctx, (s32)number);
 }
 
-static int is_own(const struct core_frame *frame, u32 number, u32 of_caller)
+static int is_own(const struct core_call_context *context, u32 number, u32 of_caller)
 {
-	const struct cgpu_state *state = frame->state;
-	s32 tgid = process_of(frame, number, of_caller);
+	const struct cgpu_state *state = context->state;
+	s32 tgid = process_of(context, number, of_caller);
 	u32 at = core_client_of_process(state, tgid);
 
 	for (; tgid != 0 && at != CORE_NONE; at = state->client[at].tgid_next) {
-		if (state->client[at].tgid == tgid && state->client[at].slot == frame->call->slot)
+		if (state->client[at].tgid == tgid && state->client[at].slot == context->call->slot)
 			return 1;
 	}
 	return 0;
 }
 
-int core_pids_judged(const struct core_frame *frame, u32 of_caller)
+int core_pids_judged(const struct core_call_context *context, u32 of_caller)
 {
-	return !of_caller || frame->core->ops->process_of != NULL;
+	return !of_caller || context->core->ops->process_of != NULL;
 }
 
-void core_rewrite_pids(struct core_frame *frame)
+void core_rewrite_pids(struct core_call_context *context)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at = &frame->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
-	u8 *params = frame->call->segment[0].data;
+	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at = &context->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
+	u8 *params = context->call->segment[0].data;
 	u32 most = (u32)(at->bytes - at->pidTbl) / 4, count = core_get32(params, at->pidTblCount), i, own = 0, pid;
 
 	for (i = 0; i < count && i < most; i++) {
 		pid = core_get32(params, at->pidTbl + 4 * i);
-		if (is_own(frame, pid, frame->abi->pids_of_caller))
+		if (is_own(context, pid, context->abi->pids_of_caller))
 			core_put32(params, at->pidTbl + 4 * own++, pid);
 	}
 	memset(params + at->pidTbl + 4 * own, 0, 4 * (most - own));
@@ -54,16 +54,16 @@ void core_rewrite_pids(struct core_frame *frame)
 }
 
 /* Others have nothing, like processes that do not use the card. */
-void core_rewrite_pid_info(struct core_frame *frame)
+void core_rewrite_pid_info(struct core_call_context *context)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_PID_INFO_PARAMS *list =
-		&frame->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS;
-	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &frame->abi->NV2080_CTRL_GPU_PID_INFO;
-	u8 *entry = frame->call->segment[0].data + list->pidInfoList;
+		&context->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS;
+	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &context->abi->NV2080_CTRL_GPU_PID_INFO;
+	u8 *entry = context->call->segment[0].data + list->pidInfoList;
 	u32 most = (u32)(list->bytes - list->pidInfoList) / at->bytes, i;
 
 	for (i = 0; i < most; i++, entry += at->bytes) {
-		if (!is_own(frame, core_get32(entry, at->pid), frame->abi->pid_info_of_caller))
+		if (!is_own(context, core_get32(entry, at->pid), context->abi->pid_info_of_caller))
 			memset(entry + at->data, 0, at->smcSubscription_computeInstanceId - at->data);
 	}
 }

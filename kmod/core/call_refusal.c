@@ -32,36 +32,36 @@ static void class_line(struct core_text *out, u32 number)
 		core_text_string(out, " is not for a container and was refused");
 }
 
-int core_refusal_line(struct core_frame *frame, struct core_text *out)
+int core_refusal_line(struct core_call_context *context, struct core_text *out)
 {
-	struct core_container *container = frame->container;
+	struct core_container *container = context->container;
 
 	if (container == NULL)
 		return 0;
 	core_text_string(out, "container ");
 	core_text_string(out, container->id);
-	if (is_news(container, &container->refused_class, frame->refused_class)) {
-		class_line(out, frame->refused_class);
+	if (is_news(container, &container->refused_class, context->refused_class)) {
+		class_line(out, context->refused_class);
 		return 1;
 	}
 	/* In one list with classes: hardly a control has the number of a class. */
-	if (is_news(container, &container->refused_class, frame->unknown_control)) {
+	if (is_news(container, &container->refused_class, context->unknown_control)) {
 		core_text_string(out, ": driver control ");
-		core_text_hex(out, frame->unknown_control);
+		core_text_hex(out, context->unknown_control);
 		core_text_string(out, " is not known here and was refused");
 		return 1;
 	}
-	if (is_news(container, &container->refused_escape, frame->unknown_uvm)) {
+	if (is_news(container, &container->refused_escape, context->unknown_uvm)) {
 		core_text_string(out, ": call ");
-		core_text_hex(out, frame->unknown_uvm - 1);
+		core_text_hex(out, context->unknown_uvm - 1);
 		core_text_string(out, " of nvidia-uvm is not known here and was refused");
 		return 1;
 	}
-	if (is_news(container, &container->refused_escape, frame->unknown_escape)) {
+	if (is_news(container, &container->refused_escape, context->unknown_escape)) {
 		core_text_string(out, ": driver escape ");
-		core_text_number(out, frame->unknown_escape - 1);
+		core_text_number(out, context->unknown_escape - 1);
 		core_text_string(out,
-			frame->unknown_escape - 1 == NV_ESC_EXPORT_TO_DMABUF_FD ?
+			context->unknown_escape - 1 == NV_ESC_EXPORT_TO_DMABUF_FD ?
 				" exports a dma-buf, which is not charged here, and was refused" :
 				" is none of those that are let through and was refused");
 		return 1;

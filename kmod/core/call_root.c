@@ -5,30 +5,30 @@
  */
 #include "call.h"
 
-enum cgpu_verdict core_begin_root(struct core_frame *frame)
+enum cgpu_verdict core_begin_root(struct core_call_context *context)
 {
-	frame->call->opaque[CORE_NOTE_OP] = CORE_OP_ROOT;
-	frame->call->opaque[CORE_NOTE_SERIAL] = frame->state->serial;
+	context->call->opaque[CORE_NOTE_OP] = CORE_OP_ROOT;
+	context->call->opaque[CORE_NOTE_SERIAL] = context->state->serial;
 	return CGPU_CONTINUE;
 }
 
-static u32 made_handle(const struct core_frame *frame)
+static u32 made_handle(const struct core_call_context *context)
 {
-	const struct nv_abi *abi = frame->abi;
-	int older = frame->call->nr == NV_ESC_RM_ALLOC_OBJECT;
+	const struct nv_abi *abi = context->abi;
+	int older = context->call->nr == NV_ESC_RM_ALLOC_OBJECT;
 
 	return core_get32(
-		frame->call->top, older ? abi->NVOS05_PARAMETERS.hObjectNew : abi->NVOS21_PARAMETERS.hObjectNew);
+		context->call->top, older ? abi->NVOS05_PARAMETERS.hObjectNew : abi->NVOS21_PARAMETERS.hObjectNew);
 }
 
-void core_end_root(struct core_frame *frame)
+void core_end_root(struct core_call_context *context)
 {
-	struct cgpu_state *state = frame->state;
-	u64 serial = frame->call->opaque[CORE_NOTE_SERIAL];
-	u32 handle = made_handle(frame);
+	struct cgpu_state *state = context->state;
+	u64 serial = context->call->opaque[CORE_NOTE_SERIAL];
+	u32 handle = made_handle(context);
 	u32 i, next;
 
-	if (handle >= CORE_HOLDER_BASE)
+	if (handle >= CORE_PIN_BASE)
 		return;
 	for (i = core_client_of_handle(state, handle); i != CORE_NONE; i = next) {
 		const struct core_client *record = &state->client[i];

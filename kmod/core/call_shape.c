@@ -3,10 +3,10 @@
 #include "call.h"
 
 /* Both forms of RM_ALLOC begin alike (src/nvidia/arch/nvalloc/unix/src/escape.c asserts it). */
-void core_alloc_handles(const struct core_frame *frame, struct core_handles *handles)
+void core_alloc_handles(const struct core_call_context *context, struct core_handles *handles)
 {
-	const struct nv_layout_NVOS21_PARAMETERS *at = &frame->abi->NVOS21_PARAMETERS;
-	const u8 *top = frame->call->top;
+	const struct nv_layout_NVOS21_PARAMETERS *at = &context->abi->NVOS21_PARAMETERS;
+	const u8 *top = context->call->top;
 
 	handles->client = core_get32(top, at->hRoot);
 	handles->parent = core_get32(top, at->hObjectParent);
@@ -18,11 +18,11 @@ struct heap_form {
 	u32 memory, flags, attr, attr2, size, alignment;
 };
 
-static struct heap_form heap_form_of(const struct core_frame *frame)
+static struct heap_form heap_form_of(const struct core_call_context *context)
 {
-	const struct nv_layout_NVOS32_PARAMETERS *at = &frame->abi->NVOS32_PARAMETERS;
+	const struct nv_layout_NVOS32_PARAMETERS *at = &context->abi->NVOS32_PARAMETERS;
 
-	switch (core_get32(frame->call->top, at->function)) {
+	switch (core_get32(context->call->top, at->function)) {
 	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
 		return (struct heap_form){ at->data_AllocTiledPitchHeight_hMemory, at->data_AllocTiledPitchHeight_flags,
 			at->data_AllocTiledPitchHeight_attr, at->data_AllocTiledPitchHeight_attr2,
@@ -38,29 +38,29 @@ static struct heap_form heap_form_of(const struct core_frame *frame)
 	}
 }
 
-void core_heap_handles(const struct core_frame *frame, struct core_handles *handles)
+void core_heap_handles(const struct core_call_context *context, struct core_handles *handles)
 {
-	const struct nv_layout_NVOS32_PARAMETERS *at = &frame->abi->NVOS32_PARAMETERS;
-	const u8 *top = frame->call->top;
+	const struct nv_layout_NVOS32_PARAMETERS *at = &context->abi->NVOS32_PARAMETERS;
+	const u8 *top = context->call->top;
 
 	handles->client = core_get32(top, at->hRoot);
 	handles->parent = core_get32(top, at->hObjectParent);
-	handles->object = core_get32(top, heap_form_of(frame).memory);
+	handles->object = core_get32(top, heap_form_of(context).memory);
 }
 
-void core_dup_handles(const struct core_frame *frame, struct core_handles *handles)
+void core_dup_handles(const struct core_call_context *context, struct core_handles *handles)
 {
-	const struct nv_layout_NVOS55_PARAMETERS *at = &frame->abi->NVOS55_PARAMETERS;
-	const u8 *top = frame->call->top;
+	const struct nv_layout_NVOS55_PARAMETERS *at = &context->abi->NVOS55_PARAMETERS;
+	const u8 *top = context->call->top;
 
 	handles->client = core_get32(top, at->hClient);
 	handles->parent = core_get32(top, at->hParent);
 	handles->object = core_get32(top, at->hObject);
 }
 
-void core_alloc_shape_read(const struct core_frame *frame, const u8 *params, struct core_alloc_shape *shape)
+void core_alloc_shape_read(const struct core_call_context *context, const u8 *params, struct core_alloc_shape *shape)
 {
-	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &frame->abi->NV_MEMORY_ALLOCATION_PARAMS;
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &context->abi->NV_MEMORY_ALLOCATION_PARAMS;
 
 	shape->size = core_get64(params, at->size);
 	shape->alignment = core_get64(params, at->alignment);
@@ -69,15 +69,15 @@ void core_alloc_shape_read(const struct core_frame *frame, const u8 *params, str
 	shape->attr2 = core_get32(params, at->attr2);
 }
 
-void core_alloc_shape(const struct core_frame *frame, struct core_alloc_shape *shape)
+void core_alloc_shape(const struct core_call_context *context, struct core_alloc_shape *shape)
 {
-	core_alloc_shape_read(frame, frame->call->segment[0].data, shape);
+	core_alloc_shape_read(context, context->call->segment[0].data, shape);
 }
 
-void core_heap_shape_read(const struct core_frame *frame, struct core_alloc_shape *shape)
+void core_heap_shape_read(const struct core_call_context *context, struct core_alloc_shape *shape)
 {
-	const struct heap_form form = heap_form_of(frame);
-	const u8 *top = frame->call->top;
+	const struct heap_form form = heap_form_of(context);
+	const u8 *top = context->call->top;
 
 	shape->size = core_get64(top, form.size);
 	shape->alignment = core_get64(top, form.alignment);
@@ -86,12 +86,12 @@ void core_heap_shape_read(const struct core_frame *frame, struct core_alloc_shap
 	shape->attr2 = core_get32(top, form.attr2);
 }
 
-void core_heap_shape_asked(const struct core_frame *frame, struct core_alloc_shape *shape)
+void core_heap_shape_asked(const struct core_call_context *context, struct core_alloc_shape *shape)
 {
-	const struct nv_layout_NVOS32_PARAMETERS *at = &frame->abi->NVOS32_PARAMETERS;
-	const u8 *top = frame->call->top;
+	const struct nv_layout_NVOS32_PARAMETERS *at = &context->abi->NVOS32_PARAMETERS;
+	const u8 *top = context->call->top;
 
-	core_heap_shape_read(frame, shape);
+	core_heap_shape_read(context, shape);
 	/* As the driver multiplies: the pitch has a sign. */
 	if (core_get32(top, at->function) == NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT)
 		shape->size = (u64)core_get32(top, at->data_AllocTiledPitchHeight_height) *

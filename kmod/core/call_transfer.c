@@ -92,14 +92,14 @@ u32 core_batch_at(const struct cgpu_state *state, const struct cgpu_call *call, 
 	return record->serial == call->opaque[CORE_NOTE_SERIAL] + n ? at : CORE_NONE;
 }
 
-int core_batch_add(struct core_frame *frame, u32 client, u32 source)
+int core_batch_add(struct core_call_context *context, u32 client, u32 source)
 {
-	struct cgpu_state *state = frame->state;
-	u64 *notes = frame->call->opaque;
+	struct cgpu_state *state = context->state;
+	u64 *notes = context->call->opaque;
 	u32 object = core_object_begin(state, client, state->object[source].kind, state->object[source].gpu);
 
 	if (object == CORE_NONE) {
-		core_batch_drop(frame);
+		core_batch_drop(context);
 		return -ENOSPC;
 	}
 	if (state->object[source].memory != CORE_NONE)
@@ -117,42 +117,42 @@ int core_batch_add(struct core_frame *frame, u32 client, u32 source)
 	return 0;
 }
 
-void core_batch_drop(struct core_frame *frame)
+void core_batch_drop(struct core_call_context *context)
 {
-	u32 count = (u32)frame->call->opaque[CORE_NOTE_UNIT], n, next;
-	u32 at = count ? core_batch_at(frame->state, frame->call, 0, CORE_NONE) : CORE_NONE;
+	u32 count = (u32)context->call->opaque[CORE_NOTE_UNIT], n, next;
+	u32 at = count ? core_batch_at(context->state, context->call, 0, CORE_NONE) : CORE_NONE;
 
 	for (n = 1; at != CORE_NONE; n++, at = next) {
-		next = n < count ? core_batch_at(frame->state, frame->call, n, at) : CORE_NONE;
-		core_object_drop(frame->state, at);
+		next = n < count ? core_batch_at(context->state, context->call, n, at) : CORE_NONE;
+		core_object_drop(context->state, at);
 	}
-	frame->call->opaque[CORE_NOTE_UNIT] = 0;
+	context->call->opaque[CORE_NOTE_UNIT] = 0;
 }
 
-enum cgpu_verdict core_begin_transfer(struct core_frame *frame)
+enum cgpu_verdict core_begin_transfer(struct core_call_context *context)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &frame->abi->NVOS54_PARAMETERS;
-	struct cgpu_call *call = frame->call;
+	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
+	struct cgpu_call *call = context->call;
 	struct core_transfer transfer;
 	int more;
 
 	/* Memory that leaves this way would lose its charge. */
 	if (!call->finds_files || (core_get32(call->top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED))
-		return core_answer(frame, NV_ERR_NOT_SUPPORTED);
-	form_of(frame->abi, frame->control->command, &transfer);
+		return core_answer(context, NV_ERR_NOT_SUPPORTED);
+	form_of(context->abi, context->control->command, &transfer);
 	if (core_get32(call->top, at->paramsSize) != transfer.bytes)
-		return core_answer(frame, NV_ERR_INVALID_PARAM_STRUCT);
+		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
 	if (core_get64(call->top, at->params) == 0)
-		return core_answer(frame, NV_ERR_INVALID_ARGUMENT);
-	more = core_segment(frame, 0, 0, at->params, transfer.bytes);
+		return core_answer(context, NV_ERR_INVALID_ARGUMENT);
+	more = core_segment(context, 0, 0, at->params, transfer.bytes);
 	if (more)
-		return more < 0 ? core_refuse(frame, EINVAL) : CGPU_COPY_IN;
+		return more < 0 ? core_refuse(context, EINVAL) : CGPU_COPY_IN;
 	if (!call->found) {
 		call->descriptor = (s32)core_get32(call->segment[0].data, transfer.descriptor);
 		return CGPU_FIND_FILE;
 	}
-	read_counts(frame->abi, call->segment[0].data, &transfer);
+	read_counts(context->abi, call->segment[0].data, &transfer);
 	if (call->target == 0 || transfer.count > transfer.most)
-		return core_answer(frame, NV_ERR_INVALID_PARAMETER);
-	return transfer.imports ? core_begin_import(frame, &transfer) : core_begin_export(frame, &transfer);
+		return core_answer(context, NV_ERR_INVALID_PARAMETER);
+	return transfer.imports ? core_begin_import(context, &transfer) : core_begin_export(context, &transfer);
 }

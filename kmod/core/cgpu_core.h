@@ -49,8 +49,8 @@ struct cgpu_ops {
 	u64 (*driver_used)(void *ctx, u32 slot, u32 gpu);
 	/* ns of a clock that does not go back, also over restarts of the engine. NULL: GPU time is not divided. */
 	u64 (*clock)(void *ctx);
-	/* What was decided for a GPU is out of date: cgpu_turn() soon. With the lock held. May be NULL. */
-	void (*turn)(void *ctx, u32 gpu);
+	/* What was decided for a GPU is out of date: cgpu_round() soon. With the lock held. May be NULL. */
+	void (*round)(void *ctx, u32 gpu);
 };
 
 struct cgpu_core {
@@ -136,7 +136,7 @@ struct cgpu_card_view {
 	u32 users; /* processes with memory, those of containers too */
 };
 /* Compare it with what is charged. Once in a second, or so; a card that cannot be asked has no view (NULL). */
-int cgpu_gpu_look(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *view);
+int cgpu_gpu_reconcile(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *view);
 /* Whether the card is in MIG mode, as last asked from the driver: 1 or 0. New slices of it are refused then. */
 int cgpu_gpu_set_mig(struct cgpu_core *core, u32 gpu, u32 mig);
 /* Bytes that clients of removed containers still hold there. They are promised to nobody. */
@@ -210,7 +210,7 @@ enum cgpu_verdict {
 
 enum cgpu_no_room {
 	CGPU_NO_ROOM_LEFT = 1, /* the limit, or the core's own records, are used up */
-	CGPU_NO_ROOM_CLAIM = 2, /* another container has the client on record: see cgpu_claim_find() */
+	CGPU_NO_ROOM_OWNERSHIP = 2, /* another container has the client on record: see cgpu_ownership_find() */
 };
 
 /* A buffer that a pointer inside the call names. */
@@ -244,14 +244,14 @@ struct cgpu_call {
 	u64 target; /* set by the transport: the number, as in file, of the nvidiactl that it leads to; 0: of none */
 	s32 error; /* positive errno for CGPU_REFUSE */
 	u32 no_room; /* why CGPU_ANSWER may be other after a look at the driver: enum cgpu_no_room, or 0 */
-	u32 client; /* for CGPU_NO_ROOM_CLAIM: the RM client that another container has on record */
-	u32 turn; /* after the end: of the GPU turn - 1 gates and slices are to be set before the caller goes on; 0: none */
+	u32 client; /* for CGPU_NO_ROOM_OWNERSHIP: the RM client that another container has on record */
+	u32 round; /* after the end: of the GPU turn - 1 gates and slices are to be set before the caller goes on; 0: none */
 	u32 fetched; /* after the end: the driver did what it cannot do without the contents of segment 0 */
 	u64 opaque[8]; /* the core's notes from begin to end, which another core of the same state version may settle */
 };
 
 /* Take an envelope apart: the inner number, size and address. -EINVAL where the driver says so. */
-int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *envelope, u32 bytes, u32 *nr, u32 *inner, u64 *address);
+int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes, u32 *nr, u32 *inner, u64 *address);
 /* Decide, and reserve what an allocation may take. */
 enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call);
 /* After CGPU_EXECUTE, and after CGPU_CONTINUE where the transport sees what came out. result: what ioctl gave, 0 or
@@ -275,47 +275,50 @@ int cgpu_file_next(struct cgpu_core *core, u32 *cursor, u64 *file);
  * many records that are. */
 u32 cgpu_files_lost(struct cgpu_core *core);
 
-struct cgpu_hold_request {
+struct cgpu_reference_request {
 	u32 slot;
 	u64 generation;
 	s32 tgid; /* on whose behalf */
-	u32 client, handle; /* the memory, as the process names it: for cgpu_hold_begin() */
+	u32 client, handle; /* the memory, as the process names it: for cgpu_reference_begin() */
 	u64 of; /* and only if that is what an earlier hold was of; 0: whatever it is */
-	u32 gpu; /* and these two for cgpu_hold_charge() */
+	u32 gpu; /* and these two for cgpu_reference_charge() */
 	u64 bytes;
 };
-struct cgpu_hold {
+struct cgpu_reference {
 	u32 object;
 	u64 serial; /* 0: of nothing that is charged */
 	u64 of; /* which object was named, for the same question later */
 };
 /* The driver is about to keep memory for itself: its charge stays from now on. -ENODEV: the container is gone;
  * -EPERM: another container's client; -ENOSPC. */
-int cgpu_hold_begin(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
+int cgpu_reference_begin(
+	struct cgpu_core *core, const struct cgpu_reference_request *request, struct cgpu_reference *reference);
 /*
- * For a transport that sees calls on files and not what the driver does: as cgpu_hold_begin(), kept by an open file until
+ * For a transport that sees calls on files and not what the driver does: as cgpu_reference_begin(), kept by an open file until
  * it is dropped, or the file has ended. file: the transport's number of it, below CGPU_MAX_CLIENTS, and nobody else's
- * before cgpu_hold_file_ended().
+ * before cgpu_reference_file_ended().
  */
-int cgpu_hold_on_file(
-	struct cgpu_core *core, const struct cgpu_hold_request *request, u32 file, struct cgpu_hold *hold);
+int cgpu_reference_on_file(struct cgpu_core *core, const struct cgpu_reference_request *request, u32 file,
+	struct cgpu_reference *reference);
 /* 1 when the memory that is held is the one that the process names, else 0. */
-int cgpu_hold_names(struct cgpu_core *core, const struct cgpu_hold *hold, const struct cgpu_hold_request *request);
+int cgpu_reference_names(
+	struct cgpu_core *core, const struct cgpu_reference *reference, const struct cgpu_reference_request *request);
 /* After recovery: the hold is there, kept by that file, and stays whether it had been confirmed or not. -ENOENT: it is not. */
-int cgpu_hold_recover(struct cgpu_core *core, const struct cgpu_hold *hold, u32 file);
+int cgpu_reference_recover(struct cgpu_core *core, const struct cgpu_reference *reference, u32 file);
 /* Walk what files hold, in all containers; *cursor starts at 0. -ENOENT at the end. */
-int cgpu_hold_file_next(struct cgpu_core *core, u32 *cursor, struct cgpu_hold *hold);
+int cgpu_reference_file_next(struct cgpu_core *core, u32 *cursor, struct cgpu_reference *reference);
 /* Drop whatever was held by a file, in whichever container. */
-void cgpu_hold_file_ended(struct cgpu_core *core, u32 file);
+void cgpu_reference_file_ended(struct cgpu_core *core, u32 file);
 /* The driver may take so much memory by itself, on behalf of a process: it is charged from now on, with nothing to
  * confirm. -ENODEV: the container is gone; -ENOENT: it has no slice of this GPU; -ENOMEM: its limit; -ENOSPC. */
-int cgpu_hold_charge(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
+int cgpu_reference_charge(
+	struct cgpu_core *core, const struct cgpu_reference_request *request, struct cgpu_reference *reference);
 /* It has given back a part of what was charged so. */
-void cgpu_hold_shrink(struct cgpu_core *core, const struct cgpu_hold *hold, u64 bytes);
+void cgpu_reference_shrink(struct cgpu_core *core, const struct cgpu_reference *reference, u64 bytes);
 /* The driver did it. -ENOENT: the container is gone, and the driver must let go again. */
-int cgpu_hold_confirm(struct cgpu_core *core, const struct cgpu_hold *hold);
+int cgpu_reference_confirm(struct cgpu_core *core, const struct cgpu_reference *reference);
 /* The driver has let go, or did not do it. */
-void cgpu_hold_drop(struct cgpu_core *core, const struct cgpu_hold *hold);
+void cgpu_reference_drop(struct cgpu_core *core, const struct cgpu_reference *reference);
 
 /*
  * Managed memory by the mappings of a process, for a transport that sees nothing else of it. It is charged on each GPU of
@@ -348,7 +351,7 @@ struct cgpu_process_charge {
 	s32 tgid;
 	u32 gpu;
 	u64 bytes;
-	u64 told; /* of these, what the driver's figure for the process has too: memory of its clients, and no estimate */
+	u64 reported; /* of these, what the driver's figure for the process has too: memory of its clients, and no estimate */
 };
 /* Walk charged (process, GPU) pairs of one container; *cursor starts at 0. -ENOENT at the end. */
 int cgpu_process_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu_process_charge *charge);
@@ -369,19 +372,19 @@ int cgpu_orphan_gone(struct cgpu_core *core, s32 tgid, u32 client);
  * record. Another container's calls on it are answered as not permitted. But the record may be stale, and
  * the driver may have given the handle out again: then none of the record's objects is in the driver.
  */
-#define CGPU_CLAIM_HANDLES 64
-struct cgpu_claim {
+#define CGPU_OWNERSHIP_HANDLES 64
+struct cgpu_ownership {
 	u32 slot; /* of the container; CGPU_NO_SLOT: it was removed */
 	s32 tgid;
 	u32 client;
 	u32 handles; /* 0: none is known */
-	u32 handle[CGPU_CLAIM_HANDLES]; /* objects of it, those that hold the others */
+	u32 handle[CGPU_OWNERSHIP_HANDLES]; /* objects of it, those that hold the others */
 };
 #define CGPU_NO_SLOT 0xffffffffu
 /* The record that keeps a container (slot) off a client. -ENOENT: there is none. */
-int cgpu_claim_find(struct cgpu_core *core, u32 slot, u32 client, struct cgpu_claim *claim);
+int cgpu_ownership_find(struct cgpu_core *core, u32 slot, u32 client, struct cgpu_ownership *ownership);
 /* It was stale: drop it with all its objects. */
-void cgpu_claim_drop(struct cgpu_core *core, const struct cgpu_claim *claim);
+void cgpu_ownership_drop(struct cgpu_core *core, const struct cgpu_ownership *ownership);
 
 #include "cgpu_changes.h"
 

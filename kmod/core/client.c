@@ -33,7 +33,7 @@ u32 core_client_find(struct cgpu_state *state, u32 slot, u32 handle)
 	return i;
 }
 
-u32 core_client_claimed(const struct cgpu_state *state, u32 slot, u32 handle)
+u32 core_client_of_other(const struct cgpu_state *state, u32 slot, u32 handle)
 {
 	u32 i = core_client_of_handle(state, handle);
 

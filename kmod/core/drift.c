@@ -33,7 +33,7 @@ static u64 outside_of(const struct cgpu_state *state, const struct cgpu_card_vie
  * What the card needs by itself shows when nobody has anything. It only ever sinks: memory that is held where neither the
  * driver nor the ledger has it on a list must not come to count as the card's own.
  */
-static void own_learn(struct core_drift *drift, u64 taken, u64 known, u32 idle)
+static void own_learn(struct core_unaccounted *drift, u64 taken, u64 known, u32 idle)
 {
 	u64 own = taken > known ? taken - known : 0;
 
@@ -43,21 +43,21 @@ static void own_learn(struct core_drift *drift, u64 taken, u64 known, u32 idle)
 	drift->own_known = 1;
 }
 
-static void count_beat(struct core_drift *drift, u64 tolerance)
+static void count_streak(struct core_unaccounted *drift, u64 tolerance)
 {
 	if (drift->bytes > 0 && (u64)drift->bytes > tolerance)
-		drift->beats += drift->beats < LASTING;
-	else if (drift->beats)
-		drift->beats--;
+		drift->streak += drift->streak < LASTING;
+	else if (drift->streak)
+		drift->streak--;
 }
 
 /* 1: a line was made, and is to be logged as a warning; 2: as information. */
 static int drift_line(struct cgpu_state *state, u32 gpu, u64 charged, struct core_text *out)
 {
 	struct core_gpu *card = &state->gpu[gpu];
-	struct core_drift *drift = &card->drift;
+	struct core_unaccounted *drift = &card->drift;
 
-	if (drift->lasting ? drift->beats > 0 : drift->beats < LASTING)
+	if (drift->lasting ? drift->streak > 0 : drift->streak < LASTING)
 		return 0;
 	drift->lasting = !drift->lasting;
 	core_text_string(out, "GPU ");
@@ -78,7 +78,7 @@ static int drift_line(struct cgpu_state *state, u32 gpu, u64 charged, struct cor
 	core_text_string(out, " charged, ");
 	core_text_number(out, drift->strangers);
 	core_text_string(out, " processes outside of containers; ");
-	core_text_string(out, core_drift_refuses(state, gpu) ? "nothing more is given of it" : "reported only");
+	core_text_string(out, core_unaccounted_refuses(state, gpu) ? "nothing more is given of it" : "reported only");
 	core_text_string(out, "; who has it: nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv");
 	return 1;
 }
@@ -86,7 +86,7 @@ static int drift_line(struct cgpu_state *state, u32 gpu, u64 charged, struct cor
 static void look(struct cgpu_state *state, u32 gpu, const struct cgpu_card_view *view, u64 charged)
 {
 	struct core_gpu *card = &state->gpu[gpu];
-	struct core_drift *drift = &card->drift;
+	struct core_unaccounted *drift = &card->drift;
 	u64 total = card->facts.memtotal;
 	u64 taken = view->memfree < total ? total - view->memfree : 0;
 	u64 known = charged + outside_of(state, view);
@@ -95,10 +95,10 @@ static void look(struct cgpu_state *state, u32 gpu, const struct cgpu_card_view 
 	card->memfree = view->memfree;
 	drift->strangers = view->strangers;
 	drift->bytes = (s64)taken - (s64)drift->own - (s64)known;
-	count_beat(drift, state->settings.drift_tolerance);
+	count_streak(drift, state->settings.drift_tolerance);
 }
 
-int cgpu_gpu_look(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *view)
+int cgpu_gpu_reconcile(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *view)
 {
 	struct cgpu_state *state = core->state;
 	char line[512] = "";
@@ -110,7 +110,7 @@ int cgpu_gpu_look(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *
 	core_lock(core);
 	known = core_gpu(state, gpu) != NULL;
 	/* Of a card that MIG has divided nobody is told what is free; one that is had whole may take what it likes. */
-	if (known && view && !state->gpu[gpu].mig && !core_natives(state, gpu)) {
+	if (known && view && !state->gpu[gpu].mig && !core_passthroughs(state, gpu)) {
 		charged = charged_on(core, gpu);
 		look(state, gpu, view, charged);
 		say = drift_line(state, gpu, charged, &out);
@@ -118,7 +118,7 @@ int cgpu_gpu_look(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *
 		if (view)
 			state->gpu[gpu].memfree = view->memfree;
 		state->gpu[gpu].drift.bytes = 0;
-		state->gpu[gpu].drift.beats = 0;
+		state->gpu[gpu].drift.streak = 0;
 		state->gpu[gpu].drift.lasting = 0;
 	}
 	core_unlock(core);
@@ -127,9 +127,9 @@ int cgpu_gpu_look(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *
 	return known ? 0 : -ENOENT;
 }
 
-int core_drift_refuses(const struct cgpu_state *state, u32 gpu)
+int core_unaccounted_refuses(const struct cgpu_state *state, u32 gpu)
 {
-	const struct core_drift *drift = &state->gpu[gpu].drift;
+	const struct core_unaccounted *drift = &state->gpu[gpu].drift;
 
 	/* What others take without the driver's telling must not be held against containers. */
 	return state->settings.enforce && state->settings.drift_refuse && drift->lasting && drift->strangers == 0;

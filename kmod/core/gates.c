@@ -3,51 +3,52 @@
 #include "ledger.h"
 #include "sched.h"
 
-static u32 wanted(const struct core_share *share, u32 lane)
+static u32 wanted(const struct core_share *share, u32 tsg_list)
 {
-	return share->open >> lane & 1 ? CORE_GATE_OPEN : CORE_GATE_CLOSED;
+	return share->open >> tsg_list & 1 ? CORE_CHANNEL_ENABLED : CORE_CHANNEL_DISABLED;
 }
 
-static void collect(
-	struct cgpu_state *state, const struct core_share *share, u32 lane, u32 most, struct cgpu_gates *gates)
+static void collect(struct cgpu_state *state, const struct core_share *share, u32 tsg_list, u32 most,
+	struct cgpu_channel_batch *gates)
 {
 	u32 at;
 
-	for (at = share->lane[lane].first; at != CORE_NONE && gates->count < most; at = state->object[at].lane_after) {
+	for (at = share->tsg_list[tsg_list].first; at != CORE_NONE && gates->count < most;
+		at = state->object[at].tsg_after) {
 		const struct core_object *record = &state->object[at];
 		u32 n = gates->count;
 
-		if (record->kind != CORE_OBJECT_CHANNEL || record->told == wanted(share, lane))
+		if (record->kind != CORE_OBJECT_CHANNEL || record->applied == wanted(share, tsg_list))
 			continue;
 		gates->client[n] = state->client[record->client].handle;
 		gates->channel[n] = record->handle;
 		gates->object[n] = at;
 		gates->serial[n] = record->serial;
-		gates->doubts[n] = record->doubts;
+		gates->driver_changes[n] = record->driver_changes;
 		gates->count++;
 	}
 }
 
 /* All lanes that are to be closed, or all that are to be opened. */
-static void gather(struct cgpu_state *state, struct core_share *share, u32 disable, struct cgpu_gates *gates)
+static void gather(struct cgpu_state *state, struct core_share *share, u32 disable, struct cgpu_channel_batch *gates)
 {
-	u32 most = share->one_by_one ? 1 : CGPU_GATES;
-	u32 bits = share->untold & (disable ? ~share->open : share->open);
+	u32 most = share->one_by_one ? 1 : CGPU_CHANNEL_BATCH;
+	u32 bits = share->dirty & (disable ? ~share->open : share->open);
 
 	gates->disable = disable;
 	/* Who is stopped is stopped alone: what runs on is his. */
 	for (; bits && gates->count < (disable ? 1 : most); bits &= bits - 1) {
-		u32 lane = core_first(bits), before = gates->count;
+		u32 tsg_list = core_first(bits), before = gates->count;
 
-		collect(state, share, lane, most, gates);
+		collect(state, share, tsg_list, most, gates);
 		if (gates->count == before) {
-			share->untold &= ~(1u << lane);
-			share->lane[lane].closing = 0;
+			share->dirty &= ~(1u << tsg_list);
+			share->tsg_list[tsg_list].closing = 0;
 		}
 	}
 }
 
-int cgpu_gates_next(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates)
+int cgpu_channels_next(struct cgpu_core *core, u32 gpu, struct cgpu_channel_batch *gates)
 {
 	struct core_gpu *found;
 
@@ -56,7 +57,7 @@ int cgpu_gates_next(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates)
 	gates->count = 0;
 	core_lock(core);
 	found = core_gpu(core->state, gpu);
-	if (found && !found->share.gates_fail && found->share.paused != CORE_PAUSE) {
+	if (found && !found->share.enable_fail && found->share.paused != CORE_PAUSE) {
 		gather(core->state, &found->share, 1, gates);
 		if (gates->count == 0)
 			gather(core->state, &found->share, 0, gates);
@@ -66,74 +67,74 @@ int cgpu_gates_next(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates)
 }
 
 /* A driver that has done it before has nothing against it but for these channels, or at this moment. */
-static int says_never(const struct core_share *share, const struct cgpu_gates *gates, u32 status)
+static int says_never(const struct core_share *share, const struct cgpu_channel_batch *gates, u32 status)
 {
-	if (share->gates_work || gates->count > 1)
+	if (share->enable_work || gates->count > 1)
 		return 0;
 	return status == NV_ERR_NOT_SUPPORTED || status == NV_ERR_INSUFFICIENT_PERMISSIONS;
 }
 
-static void set(struct cgpu_state *state, const struct cgpu_gates *gates)
+static void set(struct cgpu_state *state, const struct cgpu_channel_batch *gates)
 {
 	struct core_share *share = &state->gpu[gates->gpu].share;
 	u32 n;
 
-	for (n = 0; n < gates->count && n < CGPU_GATES; n++) {
+	for (n = 0; n < gates->count && n < CGPU_CHANNEL_BATCH; n++) {
 		struct core_object *record = &state->object[gates->object[n] % CGPU_MAX_OBJECTS];
 
 		/* What the driver has done since may have been behind this, so it stays in doubt. */
 		if (record->live != CORE_LIVE || record->serial != gates->serial[n] ||
-			record->doubts != gates->doubts[n])
+			record->driver_changes != gates->driver_changes[n])
 			continue;
-		record->told = gates->disable ? CORE_GATE_CLOSED : CORE_GATE_OPEN;
-		if (record->lane == CORE_NONE || record->told == wanted(share, record->lane))
+		record->applied = gates->disable ? CORE_CHANNEL_DISABLED : CORE_CHANNEL_ENABLED;
+		if (record->tsg_list == CORE_NONE || record->applied == wanted(share, record->tsg_list))
 			continue;
-		share->untold |= 1u << record->lane;
-		state->turns_due |= 1u << gates->gpu;
+		share->dirty |= 1u << record->tsg_list;
+		state->rounds_due |= 1u << gates->gpu;
 	}
 }
 
 /* The instances that a batch takes the card from, as bits. A channel that is made while its gate is closed is stopped as
  * well, but nothing of it runs before it is scheduled. */
-static u32 lanes_of(const struct cgpu_state *state, const struct cgpu_gates *gates, u32 *count)
+static u32 tsg_lists_of(const struct cgpu_state *state, const struct cgpu_channel_batch *gates, u32 *count)
 {
 	const struct core_share *share = &state->gpu[gates->gpu].share;
-	u32 lanes = 0, n;
+	u32 tsg_lists = 0, n;
 
 	*count = 0;
-	for (n = 0; n < gates->count && n < CGPU_GATES; n++) {
+	for (n = 0; n < gates->count && n < CGPU_CHANNEL_BATCH; n++) {
 		const struct core_object *record = &state->object[gates->object[n] % CGPU_MAX_OBJECTS];
-		u32 bit = record->lane < CGPU_MAX_INST ? 1u << record->lane : 0;
+		u32 bit = record->tsg_list < CGPU_MAX_INST ? 1u << record->tsg_list : 0;
 
 		if (record->live != CORE_LIVE || record->serial != gates->serial[n] || !bit ||
-			!share->lane[record->lane].closing)
+			!share->tsg_list[record->tsg_list].closing)
 			continue;
-		*count += !(lanes & bit);
-		lanes |= bit;
+		*count += !(tsg_lists & bit);
+		tsg_lists |= bit;
 	}
-	return lanes;
+	return tsg_lists;
 }
 
 /*
  * The driver answers when what could not be interrupted has ended. Until then those who were to stop have used the card: they
  * owe that time, and whose turn it is gets it back. Until the first one may run nobody can: that time is nobody's.
  */
-static void book_change(struct cgpu_core *core, const struct cgpu_gates *gates, struct core_share *share)
+static void book_change(struct cgpu_core *core, const struct cgpu_channel_batch *gates, struct core_share *share)
 {
 	u64 now = core->ops->clock ? core->ops->clock(core->ctx) : 0;
-	u32 count, lanes = gates->disable ? lanes_of(core->state, gates, &count) : 0;
+	u32 count, tsg_lists = gates->disable ? tsg_lists_of(core->state, gates, &count) : 0;
 
 	if (now <= share->stopped)
 		return;
-	for (; lanes; lanes &= lanes - 1)
-		cgpu_sched_ran(&share->sched, core_first(lanes), (now - share->stopped) / count, now);
+	for (; tsg_lists; tsg_lists &= tsg_lists - 1)
+		cgpu_sched_ran(&share->sched, core_first(tsg_lists), (now - share->stopped) / count, now);
 	if (!gates->disable && !share->opened)
 		cgpu_sched_skip(&share->sched, now);
 	share->opened |= !gates->disable;
 	share->stopped = now;
 }
 
-void cgpu_gates_done(struct cgpu_core *core, const struct cgpu_gates *gates, u32 status)
+void cgpu_channels_done(struct cgpu_core *core, const struct cgpu_channel_batch *gates, u32 status)
 {
 	struct core_gpu *found;
 	int failed = 0;
@@ -141,14 +142,14 @@ void cgpu_gates_done(struct cgpu_core *core, const struct cgpu_gates *gates, u32
 	core_lock(core);
 	found = core_gpu(core->state, gates->gpu);
 	if (found) {
-		found->share.gates_work |= status == NV_OK;
-		found->share.paused = status == CGPU_LEVER_FAILED ? CORE_PAUSE : CORE_PAUSE_NONE;
+		found->share.enable_work |= status == NV_OK;
+		found->share.paused = status == CGPU_CONTROL_FAILED ? CORE_PAUSE : CORE_PAUSE_NONE;
 	}
 	if (found && found->share.paused) {
 		/* Nothing has changed. */
 	} else if (found && says_never(&found->share, gates, status)) {
-		failed = !found->share.gates_fail;
-		found->share.gates_fail = status;
+		failed = !found->share.enable_fail;
+		found->share.enable_fail = status;
 		core_sched_policy(core->state, gates->gpu);
 	} else if (found) {
 		/* One of several may have gone: which, shows when they are told one by one. Alone there is nothing left to try:
@@ -163,6 +164,6 @@ void cgpu_gates_done(struct cgpu_core *core, const struct cgpu_gates *gates, u32
 	}
 	core_unlock(core);
 	if (failed)
-		core_lever_line(core, gates->gpu, "FIFO_DISABLE_CHANNELS", status,
+		core_sched_failure_line(core, gates->gpu, "FIFO_DISABLE_CHANNELS", status,
 			"only policies 1, 4 and 5, without high priority, are enforced");
 }

@@ -104,10 +104,10 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 			memset(&gpu->drift, 0, sizeof(gpu->drift));
 		gpu->facts = *facts;
 		/* Another driver may have the levers that the one before had not. */
-		gpu->share.gates_fail = 0;
-		gpu->share.slices_fail = 0;
-		gpu->share.gates_work = 0;
-		gpu->share.slices_work = 0;
+		gpu->share.enable_fail = 0;
+		gpu->share.timeslices_fail = 0;
+		gpu->share.enable_work = 0;
+		gpu->share.timeslices_work = 0;
 		core_sched_policy(state, facts->index);
 		state->tree_changes++;
 		core_barrier();

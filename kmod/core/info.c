@@ -6,17 +6,18 @@ struct view {
 	u64 limit, left; /* bytes */
 };
 
-static struct view view_of(struct core_frame *frame)
+static struct view view_of(struct core_call_context *context)
 {
 	struct view view = { 0, 0 };
 	const struct core_instance *instance;
 
-	if (frame->container == NULL)
+	if (context->container == NULL)
 		return view;
-	instance = core_instance_of(frame->state, (u32)frame->call->opaque[CORE_NOTE_GPU], frame->call->slot, NULL);
+	instance =
+		core_instance_of(context->state, (u32)context->call->opaque[CORE_NOTE_GPU], context->call->slot, NULL);
 	if (instance) {
 		view.limit = instance->memsize;
-		view.left = core_instance_left(frame->core, instance, (u32)frame->call->opaque[CORE_NOTE_GPU]);
+		view.left = core_instance_left(context->core, instance, (u32)context->call->opaque[CORE_NOTE_GPU]);
 	}
 	return view;
 }
@@ -58,10 +59,10 @@ static u32 info_value(const struct view *view, u32 index, u32 real)
 	}
 }
 
-static void rewrite_list(struct core_frame *frame, u8 *list, u32 count)
+static void rewrite_list(struct core_call_context *context, u8 *list, u32 count)
 {
-	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &frame->abi->NV2080_CTRL_FB_INFO;
-	struct view view = view_of(frame);
+	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &context->abi->NV2080_CTRL_FB_INFO;
+	struct view view = view_of(context);
 	u32 i;
 
 	for (i = 0; i < count; i++) {
@@ -72,32 +73,32 @@ static void rewrite_list(struct core_frame *frame, u8 *list, u32 count)
 	}
 }
 
-void core_rewrite_fb_info(struct core_frame *frame)
+void core_rewrite_fb_info(struct core_call_context *context)
 {
-	const struct cgpu_segment *list = &frame->call->segment[1];
+	const struct cgpu_segment *list = &context->call->segment[1];
 
-	rewrite_list(frame, list->data, list->bytes / frame->abi->NV2080_CTRL_FB_INFO.bytes);
+	rewrite_list(context, list->data, list->bytes / context->abi->NV2080_CTRL_FB_INFO.bytes);
 }
 
 /* The whole list, whatever the count says: no entry of it may tell the card's size. */
-void core_rewrite_fb_info_v2(struct core_frame *frame)
+void core_rewrite_fb_info_v2(struct core_call_context *context)
 {
-	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *at = &frame->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *at = &context->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
 
-	rewrite_list(frame, frame->call->segment[0].data + at->fbInfoList,
-		(u32)(at->bytes - at->fbInfoList) / frame->abi->NV2080_CTRL_FB_INFO.bytes);
+	rewrite_list(context, context->call->segment[0].data + at->fbInfoList,
+		(u32)(at->bytes - at->fbInfoList) / context->abi->NV2080_CTRL_FB_INFO.bytes);
 }
 
-void core_rewrite_regions(struct core_frame *frame)
+void core_rewrite_regions(struct core_call_context *context)
 {
-	u8 *params = frame->call->segment[0].data;
+	u8 *params = context->call->segment[0].data;
 	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS *at =
-		&frame->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS;
+		&context->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS;
 	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO *one =
-		&frame->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
+		&context->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
 	u32 most = (u32)(at->bytes - at->fbRegion) / one->bytes;
 	u32 count = lower(core_get32(params, at->numFBRegions), most);
-	u64 left = view_of(frame).limit;
+	u64 left = view_of(context).limit;
 	u32 kept = 0, i;
 
 	for (i = 0; i < most; i++) {
@@ -121,11 +122,11 @@ void core_rewrite_regions(struct core_frame *frame)
 	core_put32(params, at->numFBRegions, kept);
 }
 
-void core_rewrite_heap_info(struct core_frame *frame)
+void core_rewrite_heap_info(struct core_call_context *context)
 {
-	const struct nv_layout_NVOS32_PARAMETERS *at = &frame->abi->NVOS32_PARAMETERS;
-	struct view view = view_of(frame);
-	u8 *top = frame->call->top;
+	const struct nv_layout_NVOS32_PARAMETERS *at = &context->abi->NVOS32_PARAMETERS;
+	struct view view = view_of(context);
+	u8 *top = context->call->top;
 
 	core_put64(top, at->total, view.limit);
 	core_put64(top, at->free, view.left);

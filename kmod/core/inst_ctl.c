@@ -64,19 +64,19 @@ static int parse_gpu(const char *text, size_t length, struct core_create *create
 }
 
 /* "native=1" */
-static int parse_native(const char *text, size_t length, struct core_create *create)
+static int parse_passthrough(const char *text, size_t length, struct core_create *create)
 {
 	u64 gpu;
 
 	if (core_parse_number(text, length, 15, &gpu))
 		return -EINVAL;
 	if (gpu >= CGPU_MAX_GPUS) {
-		create->native_missing = 1;
+		create->passthrough_missing = 1;
 		return 0;
 	}
-	if (create->natives >> gpu & 1)
+	if (create->passthrough >> gpu & 1)
 		return -EINVAL;
-	create->natives |= 1u << gpu;
+	create->passthrough |= 1u << gpu;
 	return 0;
 }
 
@@ -86,7 +86,7 @@ static int is_both(const struct core_create *create)
 	u32 i;
 
 	for (i = 0; i < create->count; i++) {
-		if (create->want[i].gpu != CORE_NONE && (create->natives >> create->want[i].gpu & 1))
+		if (create->want[i].gpu != CORE_NONE && (create->passthrough >> create->want[i].gpu & 1))
 			return 1;
 	}
 	return 0;
@@ -135,7 +135,7 @@ static int parse_keys(struct words *words, struct core_create *create, u32 *seen
 		else if (has_key(word, length, "gpu=", 4))
 			err = parse_gpu(word + 4, length - 4, create);
 		else if (has_key(word, length, "native=", 7))
-			err = parse_native(word + 7, length - 7, create);
+			err = parse_passthrough(word + 7, length - 7, create);
 		else
 			err = -EINVAL;
 		if (err)
@@ -155,7 +155,7 @@ static void say_registered(struct cgpu_core *core, const struct core_create *cre
 	core_text_number(&out, create->count);
 	core_text_string(&out, create->count == 1 ? " GPU, pid " : " GPUs, pid ");
 	core_text_number(&out, (u64)create->pid);
-	if (create->natives)
+	if (create->passthrough)
 		core_text_string(&out, ", others whole");
 	line[out.length] = 0;
 	core->ops->log(core->ctx, 6, line);
@@ -261,8 +261,8 @@ static int long_form(struct cgpu_core *core, const char *text, size_t bytes)
 		return -EINVAL;
 	if (core_same(verb, length, "create") && seen == (SEEN_ID | SEEN_PID) && create.count)
 		return create_run(core, &create);
-	if (core_same(verb, length, "destroy") && seen == SEEN_ID && create.count == 0 && !create.natives &&
-		!create.native_missing)
+	if (core_same(verb, length, "destroy") && seen == SEEN_ID && create.count == 0 && !create.passthrough &&
+		!create.passthrough_missing)
 		return destroy_run(core, create.id, strlen(create.id), 1);
 	return -EINVAL;
 }

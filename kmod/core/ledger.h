@@ -7,32 +7,32 @@
 
 /* Handles of the records under which the driver's own holds are kept. The driver gives out none of them by itself
  * (rs_client.h, RS_CLIENT_HANDLE_BASE), and a container that names one is refused. */
-#define CORE_HOLDER_BASE 0xf0000000u
+#define CORE_PIN_BASE 0xf0000000u
 /* Of these, records of files that memory was exported on: with the record's own number. No process has such a number. */
 #define CORE_EXPORTS_BASE 0xff000000u
 /* And records of UVM's files, where the transport numbers them. */
-#define CORE_FILE_HOLDER_BASE 0xfe000000u
-#define CORE_FILE_HOLDERS CGPU_MAX_CLIENTS
+#define CORE_FILE_PIN_BASE 0xfe000000u
+#define CORE_FILE_PINS CGPU_MAX_CLIENTS
 
-static inline u32 core_file_holder(u32 file)
+static inline u32 core_file_pin(u32 file)
 {
-	return CORE_FILE_HOLDER_BASE | file;
+	return CORE_FILE_PIN_BASE | file;
 }
 
-static inline int core_holds_for_file(const struct core_client *client)
+static inline int core_is_file_pin(const struct core_client *client)
 {
-	return client->handle >= CORE_FILE_HOLDER_BASE && client->handle - CORE_FILE_HOLDER_BASE < CORE_FILE_HOLDERS;
+	return client->handle >= CORE_FILE_PIN_BASE && client->handle - CORE_FILE_PIN_BASE < CORE_FILE_PINS;
 }
 
-static inline u32 core_holder_handle(s32 tgid)
+static inline u32 core_pin_handle(s32 tgid)
 {
-	return CORE_HOLDER_BASE | ((u32)tgid & 0x0fffffffu);
+	return CORE_PIN_BASE | ((u32)tgid & 0x0fffffffu);
 }
 
 /* Whether it is no client of the driver's, but stands for a process, or a file that has exports or maps. */
-static inline int core_is_holder(const struct core_client *client)
+static inline int core_is_pin(const struct core_client *client)
 {
-	return client->handle >= CORE_HOLDER_BASE;
+	return client->handle >= CORE_PIN_BASE;
 }
 
 /* --- client.c --- */
@@ -41,7 +41,7 @@ u32 core_client_find(struct cgpu_state *state, u32 slot, u32 handle);
 /* Head of the chain of clients (by next) that has those of a handle among others. */
 u32 core_client_of_handle(const struct cgpu_state *state, u32 handle);
 /* The record of the same client that belongs to another container, or to none any more. CORE_NONE. */
-u32 core_client_claimed(const struct cgpu_state *state, u32 slot, u32 handle);
+u32 core_client_of_other(const struct cgpu_state *state, u32 slot, u32 handle);
 /* Find or make the record of a client. CORE_NONE when there is no room for one. */
 u32 core_client_take(struct cgpu_state *state, u32 slot, u32 handle, s32 tgid);
 /* Make one, where there is none. */
@@ -95,16 +95,16 @@ void core_memory_link(struct cgpu_state *state, u32 object);
 /* Where a group of this engine runs. */
 u32 core_runlist_of(u32 engine);
 /* Whether a container has as many groups on a GPU as are kept. */
-int core_lane_full(struct cgpu_state *state, u32 gpu, u32 slot);
+int core_tsg_list_full(struct cgpu_state *state, u32 gpu, u32 slot);
 /* A group or channel is there, or goes; nothing happens for objects of other kinds. */
-void core_lane_link(struct cgpu_state *state, u32 object);
-void core_lane_unlink(struct cgpu_state *state, u32 object);
+void core_tsg_link(struct cgpu_state *state, u32 object);
+void core_tsg_unlink(struct cgpu_state *state, u32 object);
 /* Whether the process of a group or channel was at work in the last look at samples, or the one before. */
-int core_lane_active(const struct cgpu_state *state, const struct core_object *record);
+int core_tsg_active(const struct cgpu_state *state, const struct core_object *record);
 /* The instance goes, its channels do not. */
-void core_lane_stray(struct cgpu_state *state, u32 gpu, u32 number);
+void core_tsg_list_orphan(struct cgpu_state *state, u32 gpu, u32 number);
 /* The driver may have changed the gate of a channel, or of those of a group. */
-void core_lane_doubt(struct cgpu_state *state, u32 object);
+void core_tsg_unknown(struct cgpu_state *state, u32 object);
 
 /* --- orphan.c --- */
 
@@ -130,7 +130,7 @@ void core_exports_settle(struct cgpu_state *state, u32 client);
 /* --- drift.c --- */
 
 /* Whether nothing more is given of a card, because it is short of memory that nobody is charged for. */
-int core_drift_refuses(const struct cgpu_state *state, u32 gpu);
+int core_unaccounted_refuses(const struct cgpu_state *state, u32 gpu);
 
 /* --- quota.c --- */
 

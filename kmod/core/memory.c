@@ -14,7 +14,7 @@ static u64 *sum_of(struct cgpu_state *state, const struct core_memory *memory)
 
 	if (memory->instance == CORE_NONE)
 		return &gpu->orphaned;
-	return memory->instance == CORE_NATIVE ? &gpu->native : &gpu->instance[memory->instance].used;
+	return memory->instance == CORE_PASSTHROUGH ? &gpu->passthrough : &gpu->instance[memory->instance].used;
 }
 
 /* The charge is shown at the client of the first reference. bytes: more, or modulo 2^64 less. */

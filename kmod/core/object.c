@@ -104,9 +104,9 @@ u32 core_object_begin(struct cgpu_state *state, u32 client, u32 kind, u32 gpu)
 	record->client = client;
 	record->parent = CORE_NONE;
 	record->memory = CORE_NONE;
-	record->lane = CORE_NONE;
+	record->tsg_list = CORE_NONE;
 	if (kind == CORE_OBJECT_CHANNEL)
-		record->told = CORE_GATE_OPEN;
+		record->applied = CORE_CHANNEL_ENABLED;
 	record->serial = ++state->serial;
 	core_barrier();
 	record->live = CORE_PENDING;
@@ -127,7 +127,7 @@ void core_object_confirm(struct cgpu_state *state, u32 object, u32 handle, u32 p
 	tree_link(state, object);
 	if (handle)
 		core_object_hash_link(state, object);
-	core_lane_link(state, object);
+	core_tsg_link(state, object);
 }
 
 u32 core_object_after(const struct cgpu_state *state, u32 object)
@@ -149,7 +149,7 @@ static void drop_leaf(struct cgpu_state *state, u32 object)
 
 	record->live = 0;
 	core_barrier();
-	core_lane_unlink(state, object);
+	core_tsg_unlink(state, object);
 	if (record->memory != CORE_NONE)
 		core_memory_unref(state, object);
 	hash_unlink(state, object);

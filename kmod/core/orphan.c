@@ -21,7 +21,7 @@ static void sweep(struct cgpu_state *state, u32 client)
 }
 
 /* Whether groups or channels are on record: what runs on must be kept from the card. */
-static int has_lanes(const struct cgpu_state *state, u32 client)
+static int has_channels(const struct cgpu_state *state, u32 client)
 {
 	u32 at;
 
@@ -41,7 +41,7 @@ static void orphan(struct cgpu_state *state, u32 client)
 	u32 at;
 
 	sweep(state, client);
-	if (record->memories == 0 && !has_lanes(state, client)) {
+	if (record->memories == 0 && !has_channels(state, client)) {
 		core_client_drop(state, client);
 		return;
 	}
@@ -55,8 +55,8 @@ static void orphan(struct cgpu_state *state, u32 client)
 	record->generation = 0;
 	/* Those of a GPU that it had whole were in no lane. */
 	for (at = record->first; at != CORE_NONE; at = core_object_after(state, at)) {
-		if (state->object[at].live == CORE_LIVE && state->object[at].lane == CORE_NONE)
-			core_lane_link(state, at);
+		if (state->object[at].live == CORE_LIVE && state->object[at].tsg_list == CORE_NONE)
+			core_tsg_link(state, at);
 	}
 }
 
@@ -75,7 +75,7 @@ void core_orphan_settle(struct cgpu_state *state, u32 client)
 	const struct core_client *record = &state->client[client];
 
 	if (record->live == CORE_LIVE && record->slot == CORE_NONE && record->memories == 0 &&
-		!has_lanes(state, client))
+		!has_channels(state, client))
 		core_client_drop(state, client);
 }
 
@@ -112,7 +112,7 @@ int cgpu_orphan_next(struct cgpu_core *core, u32 *cursor, s32 *tgid, u32 *client
 	for (; err && *cursor < CGPU_MAX_CLIENTS; (*cursor)++) {
 		const struct core_client *record = &core->state->client[*cursor];
 
-		if (record->live != CORE_LIVE || record->slot != CORE_NONE || core_is_holder(record))
+		if (record->live != CORE_LIVE || record->slot != CORE_NONE || core_is_pin(record))
 			continue;
 		*tgid = record->tgid;
 		*client = record->handle;

@@ -28,8 +28,8 @@ static int is_first(struct cgpu_state *state, u32 client, u32 gpu, struct cgpu_p
 		other->walk = state->walk;
 		charge->bytes += other->charged[gpu];
 		/* What UVM or a file holds is in no client of the process. */
-		if (!core_is_holder(other))
-			charge->told += other->charged[gpu] - other->estimated[gpu];
+		if (!core_is_pin(other))
+			charge->reported += other->charged[gpu] - other->estimated[gpu];
 		if (i < lowest)
 			lowest = i;
 	}
@@ -102,7 +102,7 @@ int cgpu_client_next(struct cgpu_core *core, s32 tgid, u32 *cursor, u32 *client)
 	for (; err && *cursor < CGPU_MAX_CLIENTS; (*cursor)++) {
 		const struct core_client *record = &core->state->client[*cursor];
 
-		if (record->live != CORE_LIVE || record->tgid != tgid || core_is_holder(record))
+		if (record->live != CORE_LIVE || record->tgid != tgid || core_is_pin(record))
 			continue;
 		*client = record->handle;
 		err = 0;

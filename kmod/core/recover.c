@@ -80,7 +80,7 @@ static void recover_names(struct cgpu_state *state)
 }
 
 /* What a container has whole it has no slice of, and nobody has. */
-static void recover_natives(struct cgpu_state *state)
+static void recover_passthrough(struct cgpu_state *state)
 {
 	u32 slot, gpu;
 
@@ -88,7 +88,7 @@ static void recover_natives(struct cgpu_state *state)
 		if (state->gpu[gpu].live == CORE_LIVE && core_instances(state, gpu) == 0)
 			continue;
 		for (slot = 0; slot < CGPU_MAX_CONTAINERS; slot++)
-			state->container[slot].natives &= ~(1u << gpu);
+			state->container[slot].passthrough &= ~(1u << gpu);
 	}
 }
 
@@ -100,10 +100,10 @@ static int recover_gpu(struct cgpu_state *state, u32 index)
 
 	gpu->orphaned = 0;
 	/* What is the card's own is worth keeping, the rest shows anew. */
-	gpu->drift = (struct core_drift){ .own = gpu->drift.own, .own_known = gpu->drift.own_known == 1 };
+	gpu->drift = (struct core_unaccounted){ .own = gpu->drift.own, .own_known = gpu->drift.own_known == 1 };
 	if (gpu->drift.own > gpu->facts.memtotal)
 		gpu->drift.own_known = 0;
-	gpu->native = 0;
+	gpu->passthrough = 0;
 	gpu->mig = gpu->mig != 0;
 	for (i = 0; i < CGPU_MAX_INST; i++) {
 		struct core_instance *instance = &gpu->instance[i];
@@ -168,7 +168,7 @@ static int memory_sane(struct cgpu_state *state, const struct core_object *objec
 
 	if (object->memory == CORE_NONE)
 		return object->kind != CORE_OBJECT_MEMORY;
-	if (!core_kind_holds(object->kind) || object->memory >= CGPU_MAX_OBJECTS)
+	if (!core_kind_is_charged(object->kind) || object->memory >= CGPU_MAX_OBJECTS)
 		return 0;
 	memory = &state->memory[object->memory];
 	if (memory->live != CORE_LIVE || memory->gpu != object->gpu)
@@ -181,8 +181,8 @@ static int memory_sane(struct cgpu_state *state, const struct core_object *objec
 			memory->instance = CORE_NONE;
 		return memory->instance == CORE_NONE;
 	}
-	if (memory->instance == CORE_NATIVE)
-		return core_is_native(state, memory->gpu, client->slot);
+	if (memory->instance == CORE_PASSTHROUGH)
+		return core_is_passthrough(state, memory->gpu, client->slot);
 	if (memory->instance >= CGPU_MAX_INST)
 		return 0;
 	instance = core_instance(state, memory->gpu, memory->instance);
@@ -209,13 +209,13 @@ static void recover_object(struct cgpu_state *state, u32 index)
 		return;
 	}
 	core_object_link(state, index);
-	object->lane = CORE_NONE;
-	object->told = 0;
+	object->tsg_list = CORE_NONE;
+	object->applied = 0;
 	if (object->runlist >= CORE_RUNLISTS)
 		object->runlist = 0;
 	if (object->handle) {
 		core_object_hash_link(state, index);
-		core_lane_link(state, index);
+		core_tsg_link(state, index);
 	}
 	if (object->memory != CORE_NONE)
 		core_memory_link(state, index);
@@ -272,8 +272,8 @@ static int recover(struct cgpu_state *state, u32 used, u32 clean)
 		if (recover_gpu(state, i))
 			return -EINVAL;
 	}
-	recover_natives(state);
-	state->turns_due = 0;
+	recover_passthrough(state);
+	state->rounds_due = 0;
 	for (i = 0; i < CGPU_MAX_GPUS; i++) {
 		if (state->gpu[i].live == CORE_LIVE)
 			core_sched_begin(state, i);

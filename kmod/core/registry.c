@@ -95,26 +95,26 @@ struct core_instance *core_instance_of(struct cgpu_state *state, u32 gpu, u32 sl
 	return NULL;
 }
 
-int core_is_native(const struct cgpu_state *state, u32 gpu, u32 slot)
+int core_is_passthrough(const struct cgpu_state *state, u32 gpu, u32 slot)
 {
 	const struct core_container *container = &state->container[slot];
 
 	if (gpu >= CGPU_MAX_GPUS || state->gpu[gpu].live != CORE_LIVE || container->live != CORE_LIVE)
 		return 0;
-	return (int)(container->natives >> gpu & 1);
+	return (int)(container->passthrough >> gpu & 1);
 }
 
 int core_has_gpu(struct cgpu_state *state, u32 gpu, u32 slot)
 {
-	return core_is_native(state, gpu, slot) || core_instance_of(state, gpu, slot, NULL) != NULL;
+	return core_is_passthrough(state, gpu, slot) || core_instance_of(state, gpu, slot, NULL) != NULL;
 }
 
-u32 core_natives(const struct cgpu_state *state, u32 gpu)
+u32 core_passthroughs(const struct cgpu_state *state, u32 gpu)
 {
 	u32 count = 0, slot;
 
 	for (slot = 0; slot < CGPU_MAX_CONTAINERS; slot++)
-		count += (u32)core_is_native(state, gpu, slot);
+		count += (u32)core_is_passthrough(state, gpu, slot);
 	return count;
 }
 
@@ -158,7 +158,7 @@ u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instanc
 	u64 taken = core_promised(state, gpu) - (own ? own->memsize : 0) + state->gpu[gpu].orphaned;
 	u64 total = state->gpu[gpu].facts.memtotal;
 
-	if (core_natives(state, gpu))
+	if (core_passthroughs(state, gpu))
 		return 0;
 	return taken < total ? total - taken : 0;
 }

@@ -16,8 +16,8 @@ struct core_create {
 	char id[CGPU_ID_BYTES];
 	char cgroup[CGPU_CGROUP_BYTES];
 	s32 pid; /* 0: the old form, which names none */
-	u32 natives; /* bit n: the GPU n of the tree, whole */
-	u32 native_missing; /* one was named that no tree has */
+	u32 passthrough; /* bit n: the GPU n of the tree, whole */
+	u32 passthrough_missing; /* one was named that no tree has */
 	u32 count;
 	struct core_want want[CGPU_MAX_GPUS];
 };
@@ -39,10 +39,10 @@ struct core_instance *core_instance(struct cgpu_state *state, u32 gpu, u32 numbe
 /* The instance of a container on a GPU and its number. NULL when it has none there. */
 struct core_instance *core_instance_of(struct cgpu_state *state, u32 gpu, u32 slot, u32 *number);
 /* Whether a container has a GPU whole, and whether it has it at all: a slice, or the whole. */
-int core_is_native(const struct cgpu_state *state, u32 gpu, u32 slot);
+int core_is_passthrough(const struct cgpu_state *state, u32 gpu, u32 slot);
 int core_has_gpu(struct cgpu_state *state, u32 gpu, u32 slot);
 /* How many containers have a GPU whole. */
-u32 core_natives(const struct cgpu_state *state, u32 gpu);
+u32 core_passthroughs(const struct cgpu_state *state, u32 gpu);
 /* Bytes that it has: its charges, and what the driver counts where that limits. */
 u64 core_instance_taken(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu);
 /* Bytes that it may still take. */

@@ -9,21 +9,21 @@
 
 static void due(struct cgpu_state *state, u32 gpu)
 {
-	state->gpu[gpu].share.slices_due = 1;
-	state->turns_due |= 1u << gpu;
+	state->gpu[gpu].share.timeslices_due = 1;
+	state->rounds_due |= 1u << gpu;
 }
 
-void core_sched_stirred(struct cgpu_state *state, u32 gpu)
+void core_sched_runlist_changed(struct cgpu_state *state, u32 gpu)
 {
-	state->gpu[gpu].share.stirred++;
-	if (state->gpu[gpu].share.stirred > CORE_STIRS)
-		state->turns_due |= 1u << gpu;
+	state->gpu[gpu].share.runlist_changes++;
+	if (state->gpu[gpu].share.runlist_changes > CORE_RUNLIST_CHANGES)
+		state->rounds_due |= 1u << gpu;
 }
 
 u32 core_sched_by_slices(const struct core_share *share)
 {
 	/* The group of a bare channel has no handle. */
-	return !share->slices_fail && !share->bare && !(share->restless && !share->gates_fail);
+	return !share->timeslices_fail && !share->without_tsg && !(share->thrashing && !share->enable_fail);
 }
 
 static void settings_of(const struct cgpu_state *state, u32 gpu, struct cgpu_sched_settings *settings)
@@ -54,7 +54,7 @@ void core_sched_policy(struct cgpu_state *state, u32 gpu)
 /* Gates would keep its part for it while it does nothing, and the card does not tell who has work. */
 static u32 priority_of(const struct cgpu_state *state, u32 gpu, u32 number)
 {
-	return state->gpu[gpu].instance[number].highprio && !state->gpu[gpu].share.lane[number].idle;
+	return state->gpu[gpu].instance[number].highprio && !state->gpu[gpu].share.tsg_list[number].idle;
 }
 
 static void note_priority(struct cgpu_state *state, u32 gpu, u32 number)
@@ -64,7 +64,7 @@ static void note_priority(struct cgpu_state *state, u32 gpu, u32 number)
 	share->prioritised &= ~(1u << number);
 	share->prioritised |= (u32)(state->gpu[gpu].instance[number].highprio != 0) << number;
 	if (!state->gpu[gpu].instance[number].highprio)
-		share->lane[number].idle = 0;
+		share->tsg_list[number].idle = 0;
 }
 
 static void join(struct cgpu_state *state, u32 gpu, u32 number)
@@ -72,10 +72,10 @@ static void join(struct cgpu_state *state, u32 gpu, u32 number)
 	const struct core_instance *instance = &state->gpu[gpu].instance[number];
 	struct core_share *share = &state->gpu[gpu].share;
 
-	share->lane[number].idle = 0;
+	share->tsg_list[number].idle = 0;
 	note_priority(state, gpu, number);
 	cgpu_sched_join(&share->sched, number, instance->weight, priority_of(state, gpu, number), LATEST(share));
-	share->lane[number].granted = 0;
+	share->tsg_list[number].granted = 0;
 }
 
 void core_sched_begin(struct cgpu_state *state, u32 gpu)
@@ -85,9 +85,9 @@ void core_sched_begin(struct cgpu_state *state, u32 gpu)
 	u32 number;
 
 	memset(share, 0, sizeof(*share));
-	for (number = 0; number <= CORE_STRAYS; number++) {
-		share->lane[number].first = CORE_NONE;
-		share->untold |= 1u << number;
+	for (number = 0; number <= CORE_ORPHANED; number++) {
+		share->tsg_list[number].first = CORE_NONE;
+		share->dirty |= 1u << number;
 	}
 	settings_of(state, gpu, &settings);
 	cgpu_sched_init(&share->sched, &settings, 0);
@@ -110,7 +110,7 @@ void core_sched_removed(struct cgpu_state *state, u32 gpu, u32 number)
 {
 	struct core_share *share = &state->gpu[gpu].share;
 
-	core_lane_stray(state, gpu, number);
+	core_tsg_list_orphan(state, gpu, number);
 	cgpu_sched_leave(&share->sched, number, LATEST(share));
 	share->prioritised &= ~(1u << number);
 	due(state, gpu);
@@ -131,11 +131,11 @@ void core_sched_seen(struct cgpu_state *state, u32 gpu, u32 number, u32 at_work)
 {
 	const struct core_instance *instance = &state->gpu[gpu].instance[number];
 	struct core_share *share = &state->gpu[gpu].share;
-	struct core_lane *lane = &share->lane[number];
+	struct core_tsg_list *tsg_list = &share->tsg_list[number];
 
-	if (!instance->highprio || lane->idle == !at_work)
+	if (!instance->highprio || tsg_list->idle == !at_work)
 		return;
-	lane->idle = !at_work;
+	tsg_list->idle = !at_work;
 	cgpu_sched_change(&share->sched, number, instance->weight, priority_of(state, gpu, number), LATEST(share));
 	due(state, gpu);
 }
@@ -145,7 +145,7 @@ void core_sched_channels(struct cgpu_state *state, u32 gpu, u32 number)
 	struct core_share *share = &state->gpu[gpu].share;
 
 	if (number < CGPU_MAX_INST)
-		cgpu_sched_process(&share->sched, number, share->lane[number].channels != 0, LATEST(share));
+		cgpu_sched_process(&share->sched, number, share->tsg_list[number].channels != 0, LATEST(share));
 	if (share->sched.settings.time_slices != core_sched_by_slices(share))
 		core_sched_policy(state, gpu);
 	due(state, gpu);

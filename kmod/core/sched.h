@@ -24,8 +24,8 @@ void core_sched_channels(struct cgpu_state *state, u32 gpu, u32 number);
 void core_sched_seen(struct cgpu_state *state, u32 gpu, u32 number, u32 at_work);
 /* Each change of a runlist may have the card begin it anew, which gives all of it to who is first there. Programs that start
  * make so many in a second; more would be a way to win time. */
-#define CORE_STIRS 64u
-void core_sched_stirred(struct cgpu_state *state, u32 gpu);
+#define CORE_RUNLIST_CHANGES 64u
+void core_sched_runlist_changed(struct cgpu_state *state, u32 gpu);
 /* Whether the card's own time slices can divide the time of a GPU. */
 u32 core_sched_by_slices(const struct core_share *share);
 /* Weight that is left to give out: max_inst minus the weights of all instances. */
@@ -34,13 +34,13 @@ u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu);
 /* --- turn.c --- */
 
 /* Log that a lever does not work. Without the lock. */
-void core_lever_line(struct cgpu_core *core, u32 gpu, const char *lever, u32 status, const char *follows);
+void core_sched_failure_line(struct cgpu_core *core, u32 gpu, const char *lever, u32 status, const char *follows);
 /* How the time of a GPU is divided, for the tree. */
 const char *core_sched_divided_by(const struct cgpu_state *state, u32 gpu);
 const char *core_sched_usage_from(const struct cgpu_state *state, u32 gpu);
 
 /* --- slices.c --- */
 
-void core_slices_work_out(struct cgpu_state *state, u32 gpu);
+void core_timeslices_compute(struct cgpu_state *state, u32 gpu);
 
 #endif

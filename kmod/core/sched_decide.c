@@ -30,31 +30,31 @@ static void choose_class(struct cgpu_sched *sched, const struct cgpu_sched_plan 
  * While both classes want the card, gates give turns under each policy: a class has it for a slice at a time, and a card that
  * begins its runlist anew each time would give all of that to the first group on it.
  */
-static void choose_turn(struct cgpu_sched *sched, const struct cgpu_sched_plan *plan)
+static void choose_grant(struct cgpu_sched *sched, const struct cgpu_sched_plan *plan)
 {
-	u32 turn = CGPU_SCHED_NONE, begun = 0;
-	u32 rounds = (core_sched_turns(sched) || sched->contended) && plan->members;
+	u32 grantee = CGPU_SCHED_NONE, begun = 0;
+	u32 rounds = (core_sched_takes_rounds(sched) || sched->contended) && plan->members;
 
 	sched->lone = plan->members == 1;
 	if (rounds && sched->lone) {
-		turn = core_sched_lone(sched, sched->phase, plan);
+		grantee = core_sched_lone(sched, sched->phase, plan);
 	} else if (rounds) {
-		turn = core_sched_turn(sched, sched->phase, plan, &begun);
+		grantee = core_sched_grant(sched, sched->phase, plan, &begun);
 	}
-	if (begun || turn != sched->turn || rounds != sched->rounds) {
+	if (begun || grantee != sched->grantee || rounds != sched->rounds) {
 		sched->since = sched->now;
 		sched->refunded = 0;
 	}
-	sched->turn = turn;
+	sched->grantee = grantee;
 	sched->rounds = rounds;
 }
 
-static u32 open_gates(const struct cgpu_sched *sched)
+static u32 enabled_slots(const struct cgpu_sched *sched)
 {
 	u32 own = sched->plans.of[sched->phase].slots;
 
 	if (sched->rounds)
-		own = sched->turn < CGPU_SCHED_SLOTS ? 1u << sched->turn : 0;
+		own = sched->grantee < CGPU_SCHED_SLOTS ? 1u << sched->grantee : 0;
 	return own | sched->plans.free;
 }
 
@@ -64,8 +64,8 @@ static u64 end_of_decision(const struct cgpu_sched *sched)
 
 	if (sched->contended)
 		left = sched->settings.slice - sched->phase_used;
-	if (sched->rounds && !sched->lone && (u64)sched->balance[sched->turn] < left)
-		left = (u64)sched->balance[sched->turn];
+	if (sched->rounds && !sched->lone && (u64)sched->balance[sched->grantee] < left)
+		left = (u64)sched->balance[sched->grantee];
 	return left < CGPU_SCHED_FOREVER - sched->now ? sched->now + left : CGPU_SCHED_FOREVER;
 }
 
@@ -77,8 +77,8 @@ static void decide_undivided(struct cgpu_sched *sched, struct cgpu_sched_decisio
 	sched->rounds = 0;
 	sched->contended = 0;
 	sched->phase = CGPU_SCHED_LOW;
-	sched->turn = CGPU_SCHED_NONE;
-	decision->turn = CGPU_SCHED_NONE;
+	sched->grantee = CGPU_SCHED_NONE;
+	decision->grantee = CGPU_SCHED_NONE;
 	decision->until = CGPU_SCHED_FOREVER;
 	decision->open = sched->plans.there;
 }
@@ -104,9 +104,9 @@ void cgpu_sched_decide(struct cgpu_sched *sched, u64 now, struct cgpu_sched_deci
 		return;
 	}
 	choose_class(sched, sched->plans.of);
-	choose_turn(sched, &sched->plans.of[sched->phase]);
-	decision->turn = sched->turn;
+	choose_grant(sched, &sched->plans.of[sched->phase]);
+	decision->grantee = sched->grantee;
 	decision->until = end_of_decision(sched);
-	decision->open = open_gates(sched);
+	decision->open = enabled_slots(sched);
 	decision->gated = decision->open != sched->plans.there || sched->contended || (sched->rounds && !sched->lone);
 }

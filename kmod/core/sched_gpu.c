@@ -60,17 +60,17 @@ static void settle_lag(struct cgpu_sched *sched, s64 passed)
 	}
 }
 
-static void settle_turn(struct cgpu_sched *sched, u64 passed)
+static void settle_grant(struct cgpu_sched *sched, u64 passed)
 {
 	s64 balance;
 
 	if (!sched->rounds)
 		return;
-	if (sched->turn < CGPU_SCHED_SLOTS)
-		sched->slot[sched->turn].granted += passed;
-	balance = sched->balance[sched->turn];
+	if (sched->grantee < CGPU_SCHED_SLOTS)
+		sched->slot[sched->grantee].granted += passed;
+	balance = sched->balance[sched->grantee];
 	if (!sched->lone) {
-		core_sched_balance(sched, sched->turn, -(s64)passed);
+		core_sched_balance(sched, sched->grantee, -(s64)passed);
 		return;
 	}
 	/* Alone it keeps nobody waiting: it owes nothing more, and pays off what it does. */
@@ -78,7 +78,7 @@ static void settle_turn(struct cgpu_sched *sched, u64 passed)
 		balance = balance > (s64)passed ? balance - (s64)passed : 0;
 	else
 		balance = -balance > (s64)passed ? balance + (s64)passed : 0;
-	sched->balance[sched->turn] = balance;
+	sched->balance[sched->grantee] = balance;
 }
 
 void core_sched_settle(struct cgpu_sched *sched, u64 now)
@@ -93,7 +93,7 @@ void core_sched_settle(struct cgpu_sched *sched, u64 now)
 		passed = CGPU_SCHED_DEBT_MAX;
 	sched->phase_used += passed;
 	settle_lag(sched, (s64)passed);
-	settle_turn(sched, passed);
+	settle_grant(sched, passed);
 }
 
 int cgpu_sched_init(struct cgpu_sched *sched, const struct cgpu_sched_settings *settings, u64 now)
@@ -104,7 +104,7 @@ int cgpu_sched_init(struct cgpu_sched *sched, const struct cgpu_sched_settings *
 	sched->settings = *settings;
 	sched->now = now;
 	sched->since = now;
-	sched->turn = CGPU_SCHED_NONE;
+	sched->grantee = CGPU_SCHED_NONE;
 	sched->current[CGPU_SCHED_LOW] = SCHED_IDLE;
 	sched->current[CGPU_SCHED_HIGH] = SCHED_IDLE;
 	return 0;
@@ -152,7 +152,7 @@ int cgpu_sched_leave(struct cgpu_sched *sched, u32 slot, u64 now)
 	sched->balance[slot] = 0;
 	sched->plans.made = 0;
 	/* Whoever comes next to this place is not charged for the rest of the turn. */
-	if (sched->turn == slot)
+	if (sched->grantee == slot)
 		sched->rounds = 0;
 	return 0;
 }
@@ -201,14 +201,14 @@ static void move_lag(struct cgpu_sched *sched, u32 highprio, u64 ns, u64 back)
 }
 
 /* A slot ran when it was not its turn: it owes that, and who had the turn gets it back. */
-static void move_turn(struct cgpu_sched *sched, u32 slot, u64 ns, u64 back)
+static void move_grant(struct cgpu_sched *sched, u32 slot, u64 ns, u64 back)
 {
 	core_sched_balance(sched, slot, -(s64)ns);
 	sched->slot[slot].granted += ns;
 	if (!sched->lone)
-		core_sched_balance(sched, sched->turn, (s64)back);
-	if (sched->turn < CGPU_SCHED_SLOTS) {
-		u64 *granted = &sched->slot[sched->turn].granted;
+		core_sched_balance(sched, sched->grantee, (s64)back);
+	if (sched->grantee < CGPU_SCHED_SLOTS) {
+		u64 *granted = &sched->slot[sched->grantee].granted;
 
 		*granted -= back < *granted ? back : *granted;
 	}
@@ -223,7 +223,7 @@ int cgpu_sched_ran(struct cgpu_sched *sched, u32 slot, u64 ns, u64 now)
 		return -EINVAL;
 	core_sched_settle(sched, now);
 	found->ran = ns > ~0ull - found->ran ? ~0ull : found->ran + ns;
-	if (sched->rounds ? slot == sched->turn : found->class == sched->phase)
+	if (sched->rounds ? slot == sched->grantee : found->class == sched->phase)
 		return 0;
 	if (core_sched_policy_of(sched)->undivided)
 		return 0;
@@ -236,6 +236,6 @@ int cgpu_sched_ran(struct cgpu_sched *sched, u32 slot, u64 ns, u64 now)
 	sched->refunded += back;
 	move_lag(sched, found->class, ns, back);
 	if (sched->rounds)
-		move_turn(sched, slot, ns, back);
+		move_grant(sched, slot, ns, back);
 	return 0;
 }

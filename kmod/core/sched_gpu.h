@@ -48,7 +48,7 @@ struct cgpu_sched_slot {
 struct cgpu_sched_decision {
 	u32 gated; /* 0: no gate is needed; all are open */
 	u32 open; /* bit n: the gate of slot n is open. Those of slots without work may be: they can start at once */
-	u32 turn; /* the slot whose turn it is, or CGPU_SCHED_NONE: nobody's, or that of several */
+	u32 grantee; /* the slot whose turn it is, or CGPU_SCHED_NONE: nobody's, or that of several */
 	u32 spare;
 	u64 until; /* ask again at this time */
 };
@@ -82,7 +82,7 @@ struct cgpu_sched {
 	u64 phase_used; /* ns of the class's phase */
 	u32 phase; /* the class that has the card */
 	u32 contended; /* both classes want it */
-	u32 turn; /* a slot, or NONE: the time that nobody gets; meaningless unless rounds */
+	u32 grantee; /* a slot, or NONE: the time that nobody gets; meaningless unless rounds */
 	u32 rounds; /* turns go round within the class */
 	u32 lone; /* ... but there is nobody to take turns with */
 	u32 current[CGPU_SCHED_CLASSES]; /* whose turn it is, or was last, in each class */
@@ -93,7 +93,7 @@ struct cgpu_sched {
 };
 
 /* Time slice of each active channel group of a slot. */
-struct cgpu_sched_time_slice {
+struct cgpu_sched_timeslice {
 	u64 us; /* for NVA06C_CTRL_CMD_SET_TIMESLICE; 0: leave it as it is */
 	u64 ns; /* what the hardware makes of it */
 };
@@ -131,9 +131,9 @@ void cgpu_sched_decide(struct cgpu_sched *sched, u64 now, struct cgpu_sched_deci
  * Time slices on one runlist, for policies 1 and 4. groups: active channel groups of each slot there, at most
  * CGPU_SCHED_GROUPS_MAX. To be asked again when one of these, a weight or the policy has changed.
  */
-int cgpu_sched_time_slices(
-	const struct cgpu_sched *sched, const u32 *groups, struct cgpu_sched_time_slice slices[CGPU_SCHED_SLOTS]);
+int cgpu_sched_timeslices(
+	const struct cgpu_sched *sched, const u32 *groups, struct cgpu_sched_timeslice slices[CGPU_SCHED_SLOTS]);
 /* The nearest time slice that the hardware has. */
-void cgpu_sched_quantise(u64 ns, struct cgpu_sched_time_slice *slice);
+void cgpu_sched_quantise(u64 ns, struct cgpu_sched_timeslice *slice);
 
 #endif

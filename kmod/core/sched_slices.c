@@ -16,7 +16,7 @@
 #define PASS_NS 100000000ull
 
 /* Round to what the hardware has, for times that it can have; a group that is one of many never gets more than its part. */
-static void quantise(u64 ns, int down, struct cgpu_sched_time_slice *slice)
+static void quantise(u64 ns, int down, struct cgpu_sched_timeslice *slice)
 {
 	u64 units = (down ? ns : ns + UNIT_NS / 2) / UNIT_NS;
 	u32 scale = 0;
@@ -35,7 +35,7 @@ static void quantise(u64 ns, int down, struct cgpu_sched_time_slice *slice)
 	slice->ns = slice->us * UNIT_NS;
 }
 
-void cgpu_sched_quantise(u64 ns, struct cgpu_sched_time_slice *slice)
+void cgpu_sched_quantise(u64 ns, struct cgpu_sched_timeslice *slice)
 {
 	const u64 most = (u64)TIMEOUT_MAX << SCALE_MAX;
 
@@ -71,8 +71,8 @@ static u64 stretch(const struct cgpu_sched *sched, const u32 *groups)
 	return wanted > needed ? wanted : needed;
 }
 
-int cgpu_sched_time_slices(
-	const struct cgpu_sched *sched, const u32 *groups, struct cgpu_sched_time_slice slices[CGPU_SCHED_SLOTS])
+int cgpu_sched_timeslices(
+	const struct cgpu_sched *sched, const u32 *groups, struct cgpu_sched_timeslice slices[CGPU_SCHED_SLOTS])
 {
 	u64 times;
 	u32 n;
@@ -82,7 +82,7 @@ int cgpu_sched_time_slices(
 			return -EINVAL;
 	}
 	memset(slices, 0, CGPU_SCHED_SLOTS * sizeof(*slices));
-	if (core_sched_turns(sched) || core_sched_policy_of(sched)->undivided)
+	if (core_sched_takes_rounds(sched) || core_sched_policy_of(sched)->undivided)
 		return 0;
 	times = stretch(sched, groups);
 	for (n = 0; n < CGPU_SCHED_SLOTS; n++) {

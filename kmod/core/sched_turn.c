@@ -143,7 +143,7 @@ static void trim(struct cgpu_sched *sched, u32 place, u32 unit)
 		sched->balance[place] = most;
 }
 
-u32 core_sched_turn(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan, u32 *begun)
+u32 core_sched_grant(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan, u32 *begun)
 {
 	u32 place = sched->current[class];
 

@@ -15,7 +15,7 @@ static inline const struct cgpu_policy *core_sched_policy_of(const struct cgpu_s
 }
 
 /* Whether gates give turns to slots; else the card's time slices divide the time within a class. */
-static inline int core_sched_turns(const struct cgpu_sched *sched)
+static inline int core_sched_takes_rounds(const struct cgpu_sched *sched)
 {
 	return core_sched_policy_of(sched)->keeps_idle || !sched->settings.time_slices;
 }
@@ -25,7 +25,7 @@ u32 core_sched_units(const struct cgpu_sched *sched, u32 slot);
 void core_sched_plan(const struct cgpu_sched *sched, struct cgpu_sched_plans *plans);
 /* Whose turn it is in a class: a place of the plan, which has members. Begins a new turn where the last is over; *begun
  * says so. */
-u32 core_sched_turn(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan, u32 *begun);
+u32 core_sched_grant(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan, u32 *begun);
 /* Book the time since the last call. */
 void core_sched_settle(struct cgpu_sched *sched, u64 now);
 /* The same where the plan has one member only. */

@@ -11,18 +11,18 @@
 #define SLICE_DEFAULT_US 1024u
 
 /* Active groups of a lane on a runlist; where there is none, all of them count as active. */
-static u32 count_groups(const struct cgpu_state *state, const struct core_lane *lane, u32 runlist, u32 *idle)
+static u32 count_groups(const struct cgpu_state *state, const struct core_tsg_list *tsg_list, u32 runlist, u32 *idle)
 {
 	u32 active = 0, at;
 
 	*idle = 0;
-	for (at = lane->first; at != CORE_NONE; at = state->object[at].lane_after) {
+	for (at = tsg_list->first; at != CORE_NONE; at = state->object[at].tsg_after) {
 		const struct core_object *record = &state->object[at];
 
 		if (record->kind != CORE_OBJECT_CHANNEL_GROUP || record->runlist != runlist)
 			continue;
-		active += (u32)core_lane_active(state, record);
-		*idle += (u32)!core_lane_active(state, record);
+		active += (u32)core_tsg_active(state, record);
+		*idle += (u32)!core_tsg_active(state, record);
 	}
 	if (active == 0) {
 		active = *idle;
@@ -31,79 +31,82 @@ static u32 count_groups(const struct cgpu_state *state, const struct core_lane *
 	return active < CGPU_SCHED_GROUPS_MAX ? active : CGPU_SCHED_GROUPS_MAX;
 }
 
-static void set_slices(struct core_lane *lane, u32 runlist, u64 us, u32 active, u32 idle)
+static void set_slices(struct core_tsg_list *tsg_list, u32 runlist, u64 us, u32 active, u32 idle)
 {
-	struct cgpu_sched_time_slice slice;
+	struct cgpu_sched_timeslice slice;
 
-	lane->slice[runlist] = (u32)us;
-	lane->idle_slice[runlist] = (u32)us;
+	tsg_list->slice[runlist] = (u32)us;
+	tsg_list->idle_slice[runlist] = (u32)us;
 	if (us == 0 || idle == 0)
 		return;
-	lane->slice[runlist] = (u32)(us - us / IDLE_PART);
+	tsg_list->slice[runlist] = (u32)(us - us / IDLE_PART);
 	cgpu_sched_quantise(us * active * 1024 / (IDLE_PART * idle), &slice);
-	lane->idle_slice[runlist] = (u32)slice.us;
+	tsg_list->idle_slice[runlist] = (u32)slice.us;
 }
 
 /* What a group should have. */
-static u32 slice_of(const struct cgpu_state *state, const struct core_lane *lane, const struct core_object *record)
+static u32 slice_of(
+	const struct cgpu_state *state, const struct core_tsg_list *tsg_list, const struct core_object *record)
 {
-	u32 us = core_lane_active(state, record) ? lane->slice[record->runlist] : lane->idle_slice[record->runlist];
+	u32 us = core_tsg_active(state, record) ? tsg_list->slice[record->runlist] :
+						  tsg_list->idle_slice[record->runlist];
 
 	/* What was set before does not outlast the policy. */
-	return us == 0 && record->told ? SLICE_DEFAULT_US : us;
+	return us == 0 && record->applied ? SLICE_DEFAULT_US : us;
 }
 
 /* The runlists that the groups of a lane are on, as bits. What nobody could reach is tried again. */
-static u32 runlists_of(struct cgpu_state *state, const struct core_lane *lane)
+static u32 runlists_of(struct cgpu_state *state, const struct core_tsg_list *tsg_list)
 {
 	u32 used = 0, at;
 
-	for (at = lane->first; at != CORE_NONE; at = state->object[at].lane_after) {
+	for (at = tsg_list->first; at != CORE_NONE; at = state->object[at].tsg_after) {
 		state->object[at].left = 0;
 		used |= 1u << state->object[at].runlist;
 	}
 	return used;
 }
 
-void core_slices_work_out(struct cgpu_state *state, u32 gpu)
+void core_timeslices_compute(struct cgpu_state *state, u32 gpu)
 {
 	struct core_share *share = &state->gpu[gpu].share;
-	struct cgpu_sched_time_slice slices[CGPU_SCHED_SLOTS];
+	struct cgpu_sched_timeslice slices[CGPU_SCHED_SLOTS];
 	u32 groups[CGPU_SCHED_SLOTS], idle[CGPU_SCHED_SLOTS];
 	u32 own = share->sched.settings.time_slices;
 	u32 runlist, number, used = 0;
 
-	share->slices_due = 0;
+	share->timeslices_due = 0;
 	for (number = 0; number < CGPU_MAX_INST; number++)
-		used |= runlists_of(state, &share->lane[number]);
-	share->slices_told = 0;
+		used |= runlists_of(state, &share->tsg_list[number]);
+	share->timeslices_applied = 0;
 	/* Also while gates divide the time because of what could not be reached: it may be by now. */
-	share->sched.settings.time_slices = !share->slices_fail;
+	share->sched.settings.time_slices = !share->timeslices_fail;
 	for (runlist = 0; runlist < CORE_RUNLISTS; runlist++) {
 		/* Of those that nobody uses the numbers do not matter. */
 		if (runlist && !(used >> runlist & 1))
 			continue;
 		for (number = 0; number < CGPU_SCHED_SLOTS; number++) {
-			const struct core_lane *lane = &share->lane[number];
+			const struct core_tsg_list *tsg_list = &share->tsg_list[number];
 
-			groups[number] = count_groups(state, lane, runlist, &idle[number]);
+			groups[number] = count_groups(state, tsg_list, runlist, &idle[number]);
 		}
-		if (cgpu_sched_time_slices(&share->sched, groups, slices))
+		if (cgpu_sched_timeslices(&share->sched, groups, slices))
 			memset(slices, 0, sizeof(slices));
 		for (number = 0; number < CGPU_SCHED_SLOTS; number++)
-			set_slices(&share->lane[number], runlist, slices[number].us, groups[number], idle[number]);
+			set_slices(&share->tsg_list[number], runlist, slices[number].us, groups[number], idle[number]);
 	}
 	share->sched.settings.time_slices = own;
 }
 
-static int is_due(const struct cgpu_state *state, const struct core_lane *lane, const struct core_object *record)
+static int is_due(
+	const struct cgpu_state *state, const struct core_tsg_list *tsg_list, const struct core_object *record)
 {
 	u32 us;
 
 	if (record->kind != CORE_OBJECT_CHANNEL_GROUP)
 		return 0;
-	us = slice_of(state, lane, record);
-	return us && record->told != us;
+	us = slice_of(state, tsg_list, record);
+	return us && record->applied != us;
 }
 
 /* Of a cursor: the walk has begun. The rest of it is the lane. */
@@ -118,7 +121,7 @@ static void begin_walk(struct cgpu_state *state, const struct core_share *share,
 		return;
 	*cursor = BEGUN;
 	for (number = 0; client && number < CGPU_MAX_INST; number++) {
-		for (at = share->lane[number].first; at != CORE_NONE; at = state->object[at].lane_after) {
+		for (at = share->tsg_list[number].first; at != CORE_NONE; at = state->object[at].tsg_after) {
 			if (state->client[state->object[at].client].handle == client)
 				state->object[at].left = 0;
 		}
@@ -131,12 +134,12 @@ static u32 find_due(struct cgpu_state *state, struct core_share *share, u32 clie
 
 	begin_walk(state, share, client, cursor);
 	for (; (*cursor & ~BEGUN) < CGPU_MAX_INST; ++*cursor) {
-		const struct core_lane *lane = &share->lane[*cursor & ~BEGUN];
+		const struct core_tsg_list *tsg_list = &share->tsg_list[*cursor & ~BEGUN];
 
-		for (at = lane->first; at != CORE_NONE; at = state->object[at].lane_after) {
+		for (at = tsg_list->first; at != CORE_NONE; at = state->object[at].tsg_after) {
 			const struct core_object *record = &state->object[at];
 
-			if (!is_due(state, lane, record) || record->left)
+			if (!is_due(state, tsg_list, record) || record->left)
 				continue;
 			if (client == 0 || state->client[record->client].handle == client)
 				return at;
@@ -145,7 +148,7 @@ static u32 find_due(struct cgpu_state *state, struct core_share *share, u32 clie
 	return CORE_NONE;
 }
 
-int cgpu_slices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, struct cgpu_time_slice *slice)
+int cgpu_timeslices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, struct cgpu_timeslice *slice)
 {
 	struct core_gpu *found;
 	u32 at = CORE_NONE;
@@ -153,7 +156,7 @@ int cgpu_slices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, s
 	memset(slice, 0, sizeof(*slice));
 	core_lock(core);
 	found = core_gpu(core->state, gpu);
-	if (found && !found->share.slices_fail && (client || !found->share.slices_told))
+	if (found && !found->share.timeslices_fail && (client || !found->share.timeslices_applied))
 		at = find_due(core->state, &found->share, client, cursor);
 	if (at != CORE_NONE) {
 		struct core_object *record = &core->state->object[at];
@@ -162,11 +165,11 @@ int cgpu_slices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, s
 		slice->client = core->state->client[record->client].handle;
 		slice->tgid = core->state->client[record->client].tgid;
 		slice->group = record->handle;
-		slice->us = slice_of(core->state, &found->share.lane[*cursor & ~BEGUN], record);
+		slice->us = slice_of(core->state, &found->share.tsg_list[*cursor & ~BEGUN], record);
 		slice->object = at;
 		slice->serial = record->serial;
 	} else if (found && client == 0) {
-		found->share.slices_told = 1;
+		found->share.timeslices_applied = 1;
 	}
 	core_unlock(core);
 	return at != CORE_NONE ? 0 : -ENOENT;
@@ -179,21 +182,21 @@ static int has_gone(u32 status)
 
 /* A container can keep everybody from a descriptor, and a group may be in a state in which the driver sets nothing. Then gates
  * divide the time, until it is done or the group has gone. */
-static void note(struct cgpu_state *state, const struct cgpu_time_slice *slice, u32 status)
+static void note(struct cgpu_state *state, const struct cgpu_timeslice *slice, u32 status)
 {
 	struct core_object *record = &state->object[slice->object];
 	struct core_share *share = &state->gpu[slice->gpu].share;
-	u32 bare = status != NV_OK && !has_gone(status);
+	u32 without_tsg = status != NV_OK && !has_gone(status);
 
-	share->bare += bare - record->bare;
-	record->bare = bare;
-	record->left = bare;
-	record->told = bare ? 0 : slice->us;
+	share->without_tsg += without_tsg - record->without_tsg;
+	record->without_tsg = without_tsg;
+	record->left = without_tsg;
+	record->applied = without_tsg ? 0 : slice->us;
 	if (share->sched.settings.time_slices != core_sched_by_slices(share))
 		core_sched_policy(state, slice->gpu);
 }
 
-void cgpu_slices_done(struct cgpu_core *core, const struct cgpu_time_slice *slice, u32 status)
+void cgpu_timeslices_done(struct cgpu_core *core, const struct cgpu_timeslice *slice, u32 status)
 {
 	struct cgpu_state *state = core->state;
 	struct core_object *record;
@@ -203,18 +206,18 @@ void cgpu_slices_done(struct cgpu_core *core, const struct cgpu_time_slice *slic
 	core_lock(core);
 	found = core_gpu(state, slice->gpu);
 	if (found)
-		found->share.slices_work |= status == NV_OK;
-	if (found && status == NV_ERR_NOT_SUPPORTED && !found->share.slices_work) {
-		failed = !found->share.slices_fail;
-		found->share.slices_fail = status;
+		found->share.timeslices_work |= status == NV_OK;
+	if (found && status == NV_ERR_NOT_SUPPORTED && !found->share.timeslices_work) {
+		failed = !found->share.timeslices_fail;
+		found->share.timeslices_fail = status;
 		core_sched_policy(state, slice->gpu);
 	} else if (found && slice->object < CGPU_MAX_OBJECTS) {
 		record = &state->object[slice->object];
-		if (record->live == CORE_LIVE && record->serial == slice->serial && record->lane < CGPU_MAX_INST)
+		if (record->live == CORE_LIVE && record->serial == slice->serial && record->tsg_list < CGPU_MAX_INST)
 			note(state, slice, status);
 	}
 	core_unlock(core);
 	if (failed)
-		core_lever_line(
+		core_sched_failure_line(
 			core, slice->gpu, "SET_TIMESLICE", status, "gates divide the time under policies 1 and 4");
 }

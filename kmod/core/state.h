@@ -7,7 +7,7 @@
 #ifndef CGPU_STATE_H
 #define CGPU_STATE_H
 
-#include "cgpu_turn.h"
+#include "cgpu_round.h"
 #include "sched_gpu.h"
 
 #define CORE_MAGIC 0x3155504743454eull
@@ -17,7 +17,7 @@
 #endif
 #define CORE_NONE 0xffffffffu
 /* In place of an instance: memory of a GPU that its container has whole, which is charged to nobody. */
-#define CORE_NATIVE 0xfffffffeu
+#define CORE_PASSTHROUGH 0xfffffffeu
 #define CORE_LIVE 0x4c495645u /* mark of a record that counts */
 #define CORE_PENDING 0x50454e44u /* mark of an object whose driver call is still running */
 #define CORE_CLIENT_BUCKETS 4096u
@@ -33,7 +33,8 @@ enum core_object_kind {
 	CORE_OBJECT_DEVICE = 1, /* NV01_DEVICE_0, below the client */
 	CORE_OBJECT_SUBDEVICE = 2, /* NV20_SUBDEVICE_0, below a device */
 	CORE_OBJECT_MEMORY = 3, /* a reference to video memory */
-	CORE_OBJECT_SPACE = 4, /* the address space of a channel group or channel, below a device: these end with it */
+	CORE_OBJECT_VA_SPACE =
+		4, /* the address space of a channel group or channel, below a device: these end with it */
 	CORE_OBJECT_CHANNEL_GROUP = 5, /* KEPLER_CHANNEL_GROUP_A, below a device or a space */
 	CORE_OBJECT_CHANNEL = 6, /* a channel, in a group or outside of any: then the driver makes one */
 	CORE_OBJECT_HOST = 7, /* a reference to memory of the host, below a device, a subdevice or the client */
@@ -41,7 +42,7 @@ enum core_object_kind {
 };
 
 /* Whether such an object may stand for video memory: of a group or channel, what the driver takes for it by itself. */
-static inline int core_kind_holds(u32 kind)
+static inline int core_kind_is_charged(u32 kind)
 {
 	return kind == CORE_OBJECT_MEMORY || kind == CORE_OBJECT_CHANNEL_GROUP || kind == CORE_OBJECT_CHANNEL;
 }
@@ -59,24 +60,24 @@ struct core_instance {
 };
 
 /* What the card is short of and nobody is charged for: drift.c. */
-struct core_drift {
+struct core_unaccounted {
 	s64 bytes; /* at the last look */
 	u64 own; /* bytes that the card needs without anybody, as far as was seen */
 	u32 own_known;
 	u32 strangers; /* processes outside of containers that had memory at the last look */
-	u32 beats; /* looks in a row beyond the tolerance; counted down again by those within it */
+	u32 streak; /* looks in a row beyond the tolerance; counted down again by those within it */
 	u32 lasting; /* it was said in the log, and is not over yet */
 };
 
 /* Channel groups by where they run. Engines of other kinds share the last one. */
 #define CORE_RUNLISTS 16u
 /* In place of an instance: channels of removed containers. */
-#define CORE_STRAYS CGPU_MAX_INST
+#define CORE_ORPHANED CGPU_MAX_INST
 /* Groups of one container on one GPU; more than that no card has (NV_RAMRL_ENTRY_TSG_TSGID_MAX, dev_ram.ref.txt). */
 #define CORE_GROUPS_MAX 2048u
 
 /* The channel groups and channels of one instance. */
-struct core_lane {
+struct core_tsg_list {
 	u32 first; /* link */
 	u32 channels, groups; /* sums */
 	u64 granted; /* of the scheduler's, what is in the instance's usage */
@@ -90,28 +91,28 @@ struct core_lane {
 
 /* How the time of a GPU is divided. All of it is made anew by recovery. */
 struct core_share {
-	u32 gates_fail, slices_fail; /* the driver's status that said so */
-	u32 gates_work, slices_work; /* 1: the driver has done it before */
+	u32 enable_fail, timeslices_fail; /* the driver's status that said so */
+	u32 enable_work, timeslices_work; /* 1: the driver has done it before */
 	u32 paused; /* enum core_pause */
 	u32 one_by_one; /* so many batches have one channel: another one failed as a whole */
-	u32 slices_told; /* 1: all groups have theirs */
-	u32 slices_due; /* 1: a number, a weight or the policy has changed since they were worked out */
+	u32 timeslices_applied; /* 1: all groups have theirs */
+	u32 timeslices_due; /* 1: a number, a weight or the policy has changed since they were worked out */
 	u32 sampled; /* number of the last look at samples */
 	u32 samples; /* 1: there was one */
-	u32 bare; /* sum: groups and channels whose time slice cannot be set: gates divide the time meanwhile */
+	u32 without_tsg; /* sum: groups and channels whose time slice cannot be set: gates divide the time meanwhile */
 	u64 stopped; /* until when what has run beyond a decision is on the books */
 	u64 watched; /* since when changes of runlists are counted */
-	u64 calm; /* until then gates divide the time, whatever the policy */
-	u32 stirred; /* how many there were */
-	u32 restless; /* 1: that time is not over */
+	u64 backoff; /* until then gates divide the time, whatever the policy */
+	u32 runlist_changes; /* how many there were */
+	u32 thrashing; /* 1: that time is not over */
 	u32 opened; /* 1: since the decision somebody was let run */
 	u32 asleep; /* 1: nobody has channels, so that nobody could use the card */
 	/* Bit n: of lane n. Bits, as each turn asks all of them and changes two. */
 	u32 open; /* its gate is, as was decided last */
 	u32 prioritised; /* it asked for high priority */
-	u32 untold; /* the driver was not told for all of its channels */
+	u32 dirty; /* the driver was not told for all of its channels */
 	struct cgpu_sched sched;
-	struct core_lane lane[CGPU_MAX_INST + 1];
+	struct core_tsg_list tsg_list[CGPU_MAX_INST + 1];
 };
 
 struct core_gpu {
@@ -120,8 +121,8 @@ struct core_gpu {
 	struct cgpu_gpu_facts facts;
 	u64 memfree; /* bytes */
 	u64 orphaned; /* sum: bytes of memory that clients of removed containers hold */
-	struct core_drift drift;
-	u64 native; /* sum: bytes that containers hold which have it whole */
+	struct core_unaccounted drift;
+	u64 passthrough; /* sum: bytes that containers hold which have it whole */
 	u32 mig; /* 1: in MIG mode, as last asked from the driver */
 	u32 spare;
 	struct core_instance instance[CGPU_MAX_INST];
@@ -136,7 +137,7 @@ struct core_container {
 	u32 clients, objects; /* sums: records it holds */
 	u32 refused_class, refused_escape; /* the last ones that were logged; the escape's number and 1 */
 	u32 refused_lines; /* how many were */
-	u32 natives; /* bit n: it has the GPU n of the tree whole */
+	u32 passthrough; /* bit n: it has the GPU n of the tree whole */
 	char id[CGPU_ID_BYTES];
 	char cgroup[CGPU_CGROUP_BYTES];
 };
@@ -173,13 +174,13 @@ struct core_object {
 	u32 parent; /* an object, or CORE_NONE: the client itself, or something that is not kept here */
 	u32 memory; /* CORE_NONE unless it refers to memory, or is charged for what the driver takes */
 	u32 runlist; /* of groups and channels */
-	u32 lane; /* sum: whose group or channel it is: an instance, CORE_STRAYS, or CORE_NONE */
-	u32 lane_after, lane_before; /* links */
-	u32 bare; /* sum: 1: its time slice cannot be set: a channel in no group, a group that nobody could reach */
+	u32 tsg_list; /* sum: whose group or channel it is: an instance, CORE_ORPHANED, or CORE_NONE */
+	u32 tsg_after, tsg_before; /* links */
+	u32 without_tsg; /* sum: 1: its time slice cannot be set: a channel in no group, a group that nobody could reach */
 	u32 left; /* 1: of a group that nobody could reach: not tried again until slices are worked out anew */
-	u32 doubts; /* how often the driver may have changed its gate by itself */
+	u32 driver_changes; /* how often the driver may have changed its gate by itself */
 	u32 scheduled; /* 1: it was put on its runlist before */
-	u32 told; /* of a channel: CORE_GATE_*; of a group: its time slice in us; 0: not known */
+	u32 applied; /* of a channel: CORE_GATE_*; of a group: its time slice in us; 0: not known */
 	u32 next; /* link: hash chain, or list of free records */
 	u32 child, after, before; /* links: first child, neighbours under the same parent */
 	u32 alias, alias_before; /* links: neighbours among the references to the same memory */
@@ -187,7 +188,7 @@ struct core_object {
 	u64 serial; /* differs for every object ever made */
 };
 
-enum core_gate { CORE_GATE_UNKNOWN, CORE_GATE_OPEN, CORE_GATE_CLOSED };
+enum core_channel_state { CORE_CHANNEL_UNKNOWN, CORE_CHANNEL_ENABLED, CORE_CHANNEL_DISABLED };
 /* The driver could not be asked: until the next decision it is not tried again, and no turns pass until it was. */
 enum core_pause { CORE_PAUSE_NONE, CORE_PAUSE, CORE_PAUSE_OVER };
 
@@ -196,7 +197,7 @@ struct core_memory {
 	u32 live;
 	u32 gpu;
 	u64 bytes;
-	u32 instance; /* number on that GPU; CORE_NONE: of orphans; CORE_NATIVE */
+	u32 instance; /* number on that GPU; CORE_NONE: of orphans; CORE_PASSTHROUGH */
 	u32 first; /* link: the reference whose client shows it, then others; or next free record */
 };
 
@@ -211,7 +212,7 @@ struct cgpu_state {
 	u64 walk; /* number of the last walk over processes */
 	u64 default_memsize;
 	struct cgpu_settings settings;
-	u32 turns_due; /* GPUs that ops->turn is to be called for */
+	u32 rounds_due; /* GPUs that ops->round is to be called for */
 	u32 containers, clients, objects; /* sums: records in use */
 	u32 client_free, object_free, memory_free; /* links */
 	u32 client_hash[CORE_CLIENT_BUCKETS]; /* links, by handle */
@@ -232,12 +233,12 @@ static inline void core_lock(struct cgpu_core *core)
 
 static inline void core_unlock(struct cgpu_core *core)
 {
-	u32 due = core->state->turns_due, gpu;
+	u32 due = core->state->rounds_due, gpu;
 
-	core->state->turns_due = 0;
-	for (gpu = 0; due && core->ops->turn; gpu++, due >>= 1) {
+	core->state->rounds_due = 0;
+	for (gpu = 0; due && core->ops->round; gpu++, due >>= 1) {
 		if (due & 1)
-			core->ops->turn(core->ctx, gpu);
+			core->ops->round(core->ctx, gpu);
 	}
 	core->ops->unlock(core->ctx);
 }

@@ -47,7 +47,7 @@ static int check_weight(struct cgpu_state *state, const struct core_want *want)
 static int check_memory(struct cgpu_state *state, const struct core_want *want)
 {
 	/* Also for no memory at all. */
-	if (core_natives(state, want->gpu))
+	if (core_passthroughs(state, want->gpu))
 		return -ENOMEM;
 	return want->memsize > core_unpromised(state, want->gpu, NULL) ? -ENOMEM : 0;
 }
@@ -61,10 +61,10 @@ static int check_gpus(struct cgpu_state *state, const struct core_create *create
 			return -ENOENT;
 	}
 	for (i = 0; i < CGPU_MAX_GPUS; i++) {
-		if ((create->natives >> i & 1) && core_gpu(state, i) == NULL)
+		if ((create->passthrough >> i & 1) && core_gpu(state, i) == NULL)
 			return -ENOENT;
 	}
-	if (create->native_missing)
+	if (create->passthrough_missing)
 		return -ENOENT;
 	/* Slices of a card in MIG mode would be slices of nothing: its memory is in its instances. */
 	for (i = 0; i < create->count; i++) {
@@ -75,12 +75,12 @@ static int check_gpus(struct cgpu_state *state, const struct core_create *create
 }
 
 /* What is there for slices cannot be given whole as well. */
-static int check_natives(struct cgpu_state *state, const struct core_create *create)
+static int check_passthrough(struct cgpu_state *state, const struct core_create *create)
 {
 	u32 gpu;
 
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
-		if ((create->natives >> gpu & 1) && core_instances(state, gpu))
+		if ((create->passthrough >> gpu & 1) && core_instances(state, gpu))
 			return -ENOMEM;
 	}
 	return 0;
@@ -110,7 +110,7 @@ int core_create_check(struct cgpu_state *state, const struct core_create *create
 		if (check_memory(state, &create->want[i]))
 			return -ENOMEM;
 	}
-	err = check_natives(state, create);
+	err = check_passthrough(state, create);
 	if (err)
 		return err;
 	for (i = 0; i < create->count; i++) {
@@ -176,7 +176,7 @@ u32 core_create_commit(struct cgpu_state *state, const struct core_create *creat
 		memset(container, 0, sizeof(*container));
 		container->generation = ++state->generation;
 		container->pid = create->pid;
-		container->natives = create->natives;
+		container->passthrough = create->passthrough;
 		memcpy(container->id, create->id, sizeof(container->id));
 		memcpy(container->cgroup, create->cgroup, sizeof(container->cgroup));
 	}

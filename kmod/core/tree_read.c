@@ -136,7 +136,7 @@ static int gpu_text(struct cgpu_state *state, const struct core_gpu *gpu, u32 ki
 		line_number(out, gpu->facts.minor);
 		return 0;
 	case CGPU_NODE_KIND_NATIVES:
-		line_number(out, core_natives(state, gpu->facts.index));
+		line_number(out, core_passthroughs(state, gpu->facts.index));
 		return 0;
 	case CGPU_NODE_KIND_POLICY:
 		line_number(out, gpu->policy);

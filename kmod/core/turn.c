@@ -10,17 +10,17 @@ static int anyone_has_channels(const struct core_share *share)
 {
 	u32 number;
 
-	for (number = 0; number <= CORE_STRAYS; number++) {
-		if (share->lane[number].first != CORE_NONE)
+	for (number = 0; number <= CORE_ORPHANED; number++) {
+		if (share->tsg_list[number].first != CORE_NONE)
 			return 1;
 	}
 	return 0;
 }
 
 /* Whether the gates' own clock tells the GPU time at this moment. */
-static int gates_tell(const struct core_share *share)
+static int rounds_tell(const struct core_share *share)
 {
-	return share->sched.rounds && !share->gates_fail;
+	return share->sched.rounds && !share->enable_fail;
 }
 
 static void book(struct core_gpu *gpu)
@@ -30,61 +30,62 @@ static void book(struct core_gpu *gpu)
 
 	for (number = 0; number < CGPU_MAX_INST; number++) {
 		const struct cgpu_sched_slot *slot = &share->sched.slot[number];
-		struct core_lane *lane = &share->lane[number];
+		struct core_tsg_list *tsg_list = &share->tsg_list[number];
 		u64 *usage = &gpu->instance[number].usage;
 
 		/* In most turns one or two have had any. */
-		if (slot->granted == lane->granted || !slot->joined)
+		if (slot->granted == tsg_list->granted || !slot->joined)
 			continue;
 		/* The gate of one without a process is open for nothing. What others ran in its time it is given back. */
-		if (slot->process && !share->gates_fail) {
-			if (slot->granted >= lane->granted)
-				*usage += slot->granted - lane->granted;
+		if (slot->process && !share->enable_fail) {
+			if (slot->granted >= tsg_list->granted)
+				*usage += slot->granted - tsg_list->granted;
 			else
-				*usage -=
-					lane->granted - slot->granted < *usage ? lane->granted - slot->granted : *usage;
+				*usage -= tsg_list->granted - slot->granted < *usage ?
+					tsg_list->granted - slot->granted :
+					*usage;
 		}
-		lane->granted = slot->granted;
+		tsg_list->granted = slot->granted;
 	}
 }
 
 /* Returns whether the driver has to be told of any. */
-static u32 set_gates(struct core_share *share, const struct cgpu_sched_decision *decision)
+static u32 enable_channels(struct core_share *share, const struct cgpu_sched_decision *decision)
 {
 	u32 all = (1u << CGPU_MAX_INST) - 1, open = decision->gated ? decision->open & all : all;
 	u32 bits;
 
-	if (cgpu_policies[share->sched.settings.policy].undivided || share->gates_fail)
-		open = all | 1u << CORE_STRAYS;
+	if (cgpu_policies[share->sched.settings.policy].undivided || share->enable_fail)
+		open = all | 1u << CORE_ORPHANED;
 	for (bits = share->open ^ open; bits; bits &= bits - 1) {
-		struct core_lane *lane = &share->lane[core_first(bits)];
+		struct core_tsg_list *tsg_list = &share->tsg_list[core_first(bits)];
 
-		lane->closing = !(open >> core_first(bits) & 1);
-		lane->again = 0;
-		lane->begun = 0;
+		tsg_list->closing = !(open >> core_first(bits) & 1);
+		tsg_list->again = 0;
+		tsg_list->begun = 0;
 	}
-	share->untold |= share->open ^ open;
+	share->dirty |= share->open ^ open;
 	share->open = open;
-	for (bits = share->gates_fail ? 0 : share->untold; bits; bits &= bits - 1) {
-		if (share->lane[core_first(bits)].first != CORE_NONE)
+	for (bits = share->enable_fail ? 0 : share->dirty; bits; bits &= bits - 1) {
+		if (share->tsg_list[core_first(bits)].first != CORE_NONE)
 			return 1;
 	}
 	return 0;
 }
 
-#define CALM_NS (2 * CGPU_SAMPLES_NS)
+#define BACKOFF_NS (2 * CGPU_SAMPLES_NS)
 
 static void watch(struct cgpu_state *state, u32 gpu, u64 now)
 {
 	struct core_share *share = &state->gpu[gpu].share;
 
-	if (share->stirred > CORE_STIRS)
-		share->calm = now + CALM_NS;
-	if (share->stirred > CORE_STIRS || now - share->watched >= CGPU_SAMPLES_NS) {
+	if (share->runlist_changes > CORE_RUNLIST_CHANGES)
+		share->backoff = now + BACKOFF_NS;
+	if (share->runlist_changes > CORE_RUNLIST_CHANGES || now - share->watched >= CGPU_SAMPLES_NS) {
 		share->watched = now;
-		share->stirred = 0;
+		share->runlist_changes = 0;
 	}
-	share->restless = now < share->calm;
+	share->thrashing = now < share->backoff;
 	if (share->sched.settings.time_slices != core_sched_by_slices(share))
 		core_sched_policy(state, gpu);
 }
@@ -100,7 +101,7 @@ static int wants_priority(const struct core_gpu *gpu)
 	return 0;
 }
 
-static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn *turn)
+static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_round *round)
 {
 	struct core_share *share = &state->gpu[gpu].share;
 	struct cgpu_sched_decision decision;
@@ -114,28 +115,28 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_turn 
 	share->opened = 0;
 	share->asleep = !anyone_has_channels(share);
 	book(&state->gpu[gpu]);
-	turn->gates = set_gates(share, &decision);
-	if (share->slices_due)
-		core_slices_work_out(state, gpu);
-	turn->now = now;
-	turn->until = share->asleep || share->gates_fail ? CGPU_TURN_NEVER : decision.until;
-	if (share->restless && !share->asleep && share->calm < turn->until)
-		turn->until = share->calm;
-	share->paused = turn->gates && share->paused ? CORE_PAUSE_OVER : CORE_PAUSE_NONE;
-	turn->slices = !share->slices_told && !share->slices_fail;
-	turn->samples = !share->asleep && (!gates_tell(share) || wants_priority(&state->gpu[gpu]));
+	round->channels = enable_channels(share, &decision);
+	if (share->timeslices_due)
+		core_timeslices_compute(state, gpu);
+	round->now = now;
+	round->until = share->asleep || share->enable_fail ? CGPU_ROUND_NEVER : decision.until;
+	if (share->thrashing && !share->asleep && share->backoff < round->until)
+		round->until = share->backoff;
+	share->paused = round->channels && share->paused ? CORE_PAUSE_OVER : CORE_PAUSE_NONE;
+	round->timeslices = !share->timeslices_applied && !share->timeslices_fail;
+	round->samples = !share->asleep && (!rounds_tell(share) || wants_priority(&state->gpu[gpu]));
 }
 
-int cgpu_turn(struct cgpu_core *core, u32 gpu, struct cgpu_turn *turn)
+int cgpu_round(struct cgpu_core *core, u32 gpu, struct cgpu_round *round)
 {
 	struct core_gpu *found;
 
-	memset(turn, 0, sizeof(*turn));
-	turn->until = CGPU_TURN_NEVER;
+	memset(round, 0, sizeof(*round));
+	round->until = CGPU_ROUND_NEVER;
 	core_lock(core);
 	found = core_gpu(core->state, gpu);
 	if (found && core->ops->clock)
-		decide(core->state, gpu, core->ops->clock(core->ctx), turn);
+		decide(core->state, gpu, core->ops->clock(core->ctx), round);
 	core_unlock(core);
 	return found ? 0 : -ENOENT;
 }
@@ -146,16 +147,16 @@ static void see_priorities(struct cgpu_state *state, u32 gpu)
 	u32 number, at;
 
 	for (number = 0; number < CGPU_MAX_INST; number++) {
-		at = state->gpu[gpu].share.lane[number].first;
+		at = state->gpu[gpu].share.tsg_list[number].first;
 		if (at == CORE_NONE || !state->gpu[gpu].instance[number].highprio)
 			continue;
-		while (at != CORE_NONE && !core_lane_active(state, &state->object[at]))
-			at = state->object[at].lane_after;
+		while (at != CORE_NONE && !core_tsg_active(state, &state->object[at]))
+			at = state->object[at].tsg_after;
 		core_sched_seen(state, gpu, number, at != CORE_NONE);
 	}
 }
 
-void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_look look)
+void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_samples_kind look)
 {
 	struct core_gpu *found;
 
@@ -163,13 +164,13 @@ void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_look look)
 	found = core_gpu(core->state, gpu);
 	if (found) {
 		/* Whose samples are missing may have been at work. */
-		if (look == CGPU_LOOK_WHOLE) {
+		if (look == CGPU_SAMPLES_WHOLE) {
 			see_priorities(core->state, gpu);
 			found->share.sampled++;
 		}
 		found->share.samples = 1;
-		found->share.slices_due = 1;
-		core->state->turns_due |= 1u << gpu;
+		found->share.timeslices_due = 1;
+		core->state->rounds_due |= 1u << gpu;
 	}
 	core_unlock(core);
 }
@@ -189,7 +190,7 @@ static void ran(struct cgpu_state *state, u32 gpu, s32 tgid, u64 ns)
 		if (number != CORE_NONE || !core_instance_of(state, gpu, client->slot, &number))
 			continue;
 		core_sched_seen(state, gpu, number, 1);
-		if (!gates_tell(share))
+		if (!rounds_tell(share))
 			state->gpu[gpu].instance[number].usage += ns;
 	}
 }
@@ -211,19 +212,19 @@ const char *core_sched_divided_by(const struct cgpu_state *state, u32 gpu)
 		return "driver";
 	if (cgpu_policies[settings->policy].timeslices && settings->time_slices && !share->sched.contended)
 		return "time_slices";
-	return share->gates_fail ? "nobody" : "gates";
+	return share->enable_fail ? "nobody" : "gates";
 }
 
 const char *core_sched_usage_from(const struct cgpu_state *state, u32 gpu)
 {
 	const struct core_share *share = &state->gpu[gpu].share;
 
-	if (gates_tell(share))
+	if (rounds_tell(share))
 		return "gates";
 	return share->samples ? "samples" : "none";
 }
 
-void core_lever_line(struct cgpu_core *core, u32 gpu, const char *lever, u32 status, const char *follows)
+void core_sched_failure_line(struct cgpu_core *core, u32 gpu, const char *lever, u32 status, const char *follows)
 {
 	char line[160] = "";
 	struct core_text out;

@@ -28,7 +28,7 @@ static void link_in(struct external *x, u32 at)
 		x->latest = map->serial;
 }
 
-void external_link(struct external *x, const struct cgpu_hold *hold, const struct external_map *map)
+void external_link(struct external *x, const struct cgpu_reference *hold, const struct external_map *map)
 {
 	struct external_map *place = &x->store->map[hold->object];
 

@@ -54,7 +54,7 @@ void gating_close(struct gating *gating)
 	gating->fd = -1;
 }
 
-int gating_tell(struct cgpud *d, const struct gating *gating, const struct cgpu_gates *gates)
+int gating_tell(struct cgpud *d, const struct gating *gating, const struct cgpu_channel_batch *gates)
 {
 	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *l =
 		&d->core.abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
@@ -131,18 +131,18 @@ static u32 add(struct gating_use *use, u32 count, const struct sample *sample, u
 	return count;
 }
 
-static enum cgpu_look look_of(const struct nv_abi *abi, u64 before, u32 n)
+static enum cgpu_samples_kind look_of(const struct nv_abi *abi, u64 before, u32 n)
 {
 	u32 places = (u32)(abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.bytes -
 			     abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.samples) /
 		abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.bytes;
 
 	if (before == 0)
-		return CGPU_LOOK_PART;
-	return n < places && n < SAMPLES_MAX ? CGPU_LOOK_WHOLE : CGPU_LOOK_LOST;
+		return CGPU_SAMPLES_PART;
+	return n < places && n < SAMPLES_MAX ? CGPU_SAMPLES_WHOLE : CGPU_SAMPLES_LOST;
 }
 
-int gating_sample(struct cgpud *d, struct gating *gating, struct gating_use *use, enum cgpu_look *look)
+int gating_sample(struct cgpud *d, struct gating *gating, struct gating_use *use, enum cgpu_samples_kind *look)
 {
 	struct sample sample[SAMPLES_MAX];
 	u64 before = gating->looks.since, ns = 0;

@@ -8,7 +8,7 @@
 #define CGPUD_GATING_H
 
 #include "cgpu_core.h"
-#include "cgpu_turn.h"
+#include "cgpu_round.h"
 
 #define GATING_PROCESSES 128 /* more than a look has samples */
 
@@ -18,7 +18,7 @@ struct gating {
 	u32 client, subdevice;
 	/* The rest is of who asks for samples. */
 	u8 *samples; /* the driver's answer */
-	struct cgpu_looks looks;
+	struct cgpu_sampling looks;
 	u32 no_samples; /* 1: this driver has none */
 };
 
@@ -34,11 +34,11 @@ void gating_init(struct gating *gating);
 int gating_open(struct cgpud *d, struct gating *gating, u32 gpu);
 void gating_close(struct gating *gating);
 /* Tell the driver. Its status, or a negative errno: it is gone. */
-int gating_tell(struct cgpud *d, const struct gating *gating, const struct cgpu_gates *gates);
+int gating_tell(struct cgpud *d, const struct gating *gating, const struct cgpu_channel_batch *gates);
 /*
  * What processes have used of the GPU since the last look, GATING_PROCESSES at most. Returns how many, or a negative errno:
  * the driver does not say. May go on beside gating_tell().
  */
-int gating_sample(struct cgpud *d, struct gating *gating, struct gating_use *use, enum cgpu_look *look);
+int gating_sample(struct cgpud *d, struct gating *gating, struct gating_use *use, enum cgpu_samples_kind *look);
 
 #endif

@@ -105,23 +105,23 @@ static void give_up(struct sharing_gpu *own, u64 now, int error)
 /* They stay as they are, and the core knows. */
 static void leave_gates(struct sharing_gpu *own)
 {
-	struct cgpu_gates gates;
+	struct cgpu_channel_batch gates;
 
-	if (cgpu_gates_next(&own->d->core, own->gpu, &gates) == 0)
-		cgpu_gates_done(&own->d->core, &gates, CGPU_LEVER_FAILED);
+	if (cgpu_channels_next(&own->d->core, own->gpu, &gates) == 0)
+		cgpu_channels_done(&own->d->core, &gates, CGPU_CONTROL_FAILED);
 }
 
 static void set_gates(struct sharing_gpu *own, u64 now)
 {
 	struct cgpud *d = own->d;
-	struct cgpu_gates gates;
+	struct cgpu_channel_batch gates;
 	int r = gating_open(d, &own->gating, own->gpu);
 
-	while (r >= 0 && cgpu_gates_next(&d->core, own->gpu, &gates) == 0) {
+	while (r >= 0 && cgpu_channels_next(&d->core, own->gpu, &gates) == 0) {
 		r = gating_tell(d, &own->gating, &gates);
 		if (r < 0)
 			break;
-		cgpu_gates_done(&d->core, &gates, (u32)r);
+		cgpu_channels_done(&d->core, &gates, (u32)r);
 		atomic_fetch_add(&d->sharing.gates, gates.count);
 	}
 	if (r < 0) {
@@ -132,24 +132,24 @@ static void set_gates(struct sharing_gpu *own, u64 now)
 	}
 }
 
-/* Under the lock. Returns when to try again what could not be done; CGPU_TURN_NEVER: all is. */
-static u64 apply(struct sharing_gpu *own, struct cgpu_turn *turn)
+/* Under the lock. Returns when to try again what could not be done; CGPU_ROUND_NEVER: all is. */
+static u64 apply(struct sharing_gpu *own, struct cgpu_round *turn)
 {
-	if (cgpu_turn(&own->d->core, own->gpu, turn) < 0)
-		return CGPU_TURN_NEVER;
+	if (cgpu_round(&own->d->core, own->gpu, turn) < 0)
+		return CGPU_ROUND_NEVER;
 	atomic_fetch_add(&own->d->sharing.turns, 1);
-	if (!turn->gates)
+	if (!turn->channels)
 		own->retry = 0;
 	else if (turn->now >= own->retry)
 		set_gates(own, turn->now);
-	return own->retry ? own->retry : CGPU_TURN_NEVER;
+	return own->retry ? own->retry : CGPU_ROUND_NEVER;
 }
 
 static void look_at_samples(struct sharing_gpu *own, u64 now)
 {
 	struct gating_use use[GATING_PROCESSES];
 	struct cgpud *d = own->d;
-	enum cgpu_look look;
+	enum cgpu_samples_kind look;
 	int n, i;
 
 	/* Not under the lock: a gate is not to wait for it. */
@@ -163,7 +163,7 @@ static void look_at_samples(struct sharing_gpu *own, u64 now)
 		pthread_mutex_unlock(&own->lock);
 		return;
 	}
-	cgpu_samples_begin(&d->core, own->gpu, cgpu_looks_add(&own->gating.looks, look, now));
+	cgpu_samples_begin(&d->core, own->gpu, cgpu_sampling_add(&own->gating.looks, look, now));
 	own->look = now + own->gating.looks.after;
 	for (i = 0; i < n; i++)
 		cgpu_ran(&d->core, own->gpu, use[i].tgid, use[i].ns);
@@ -175,7 +175,7 @@ static u64 sample(struct sharing_gpu *own, u64 now)
 	int r;
 
 	if (own->gating.no_samples)
-		return CGPU_TURN_NEVER;
+		return CGPU_ROUND_NEVER;
 	if (now < own->look)
 		return own->look;
 	pthread_mutex_lock(&own->lock);
@@ -190,14 +190,14 @@ static u64 sample(struct sharing_gpu *own, u64 now)
 /* Time slices are a worker's work. One that a container holds up is not waited for. Returns when to look after it. */
 static u64 leave_slices(struct sharing_gpu *own, u64 now)
 {
-	struct cgpu_time_slice slice;
+	struct cgpu_timeslice slice;
 	u32 cursor = 0;
 
 	if (slicing_is_posted(own->d, own->gpu) && now < own->posted + SECOND)
 		return own->posted + SECOND;
-	if (cgpu_slices_next(&own->d->core, own->gpu, 0, &cursor, &slice) < 0) {
+	if (cgpu_timeslices_next(&own->d->core, own->gpu, 0, &cursor, &slice) < 0) {
 		if (!atomic_load(&own->d->slicing.left))
-			return CGPU_TURN_NEVER;
+			return CGPU_ROUND_NEVER;
 		/* A worker sees to what is left. */
 		if (now < own->posted + SECOND)
 			return own->posted + SECOND;
@@ -210,20 +210,20 @@ static u64 leave_slices(struct sharing_gpu *own, u64 now)
 /* Do what is to be done. Returns when to come back. */
 static u64 go(struct sharing_gpu *own)
 {
-	struct cgpu_turn turn = { .gates = 1 };
-	u64 retry = CGPU_TURN_NEVER, until;
+	struct cgpu_round turn = { .channels = 1 };
+	u64 retry = CGPU_ROUND_NEVER, until;
 	u32 round;
 
 	pthread_mutex_lock(&own->lock);
 	if (own->retry)
 		gating_close(&own->gating);
 	/* A change of gates takes time, which the turn gets on top: its end is known after it. */
-	for (round = 0; round < ROUNDS && turn.gates && retry == CGPU_TURN_NEVER; round++)
+	for (round = 0; round < ROUNDS && turn.channels && retry == CGPU_ROUND_NEVER; round++)
 		retry = apply(own, &turn);
 	pthread_mutex_unlock(&own->lock);
 	/* Without gates the turns mean nothing. */
-	until = retry == CGPU_TURN_NEVER ? turn.until : retry;
-	if (turn.slices)
+	until = retry == CGPU_ROUND_NEVER ? turn.until : retry;
+	if (turn.timeslices)
 		until = earlier(until, leave_slices(own, turn.now));
 	if (turn.samples)
 		until = earlier(until, sample(own, turn.now));
@@ -248,7 +248,7 @@ static void sleep_until(struct sharing_gpu *own, u64 until, u64 took)
 	u64 now = clock_ns(), least = now + LEAST_NS, pause = earlier(took > GAP_NS ? took : GAP_NS, GAP_MOST_NS);
 	u64 gap = earlier(until, now + pause);
 	struct timespec at = timespec_of(until > least ? until : least);
-	int is_due = await_due(own, until == CGPU_TURN_NEVER ? NULL : &at);
+	int is_due = await_due(own, until == CGPU_ROUND_NEVER ? NULL : &at);
 
 	if (is_due && gap > clock_ns() && !atomic_load(&own->d->stopping)) {
 		at = timespec_of(gap);
@@ -262,7 +262,7 @@ static void sleep_until(struct sharing_gpu *own, u64 until, u64 took)
 /* What the engine before told the driver is not known. */
 static void begin(struct sharing_gpu *own)
 {
-	struct cgpu_turn turn;
+	struct cgpu_round turn;
 
 	lock(own);
 	apply(own, &turn);
@@ -378,11 +378,11 @@ void sharing_close(struct cgpud *d)
 void sharing_after_call(struct cgpud *d, const struct exchange *e, struct task *task)
 {
 	struct sharing_gpu *own;
-	struct cgpu_turn turn;
+	struct cgpu_round turn;
 
-	if (e->call.turn == 0 || e->call.turn > d->driver.gpus)
+	if (e->call.round == 0 || e->call.round > d->driver.gpus)
 		return;
-	own = &d->sharing.at[e->call.turn - 1];
+	own = &d->sharing.at[e->call.round - 1];
 	lock(own);
 	apply(own, &turn);
 	pthread_mutex_unlock(&own->lock);

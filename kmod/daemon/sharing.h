@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shares of GPU time, as the core decides them (kmod/core/cgpu_turn.h). Each GPU has a thread that opens and closes gates when
+ * Shares of GPU time, as the core decides them (kmod/core/cgpu_round.h). Each GPU has a thread that opens and closes gates when
  * a turn ends, so that a card that hangs holds up no other one. It sleeps until then, or until the core says that something has
  * changed; while nobody has channels it does nothing. It takes no input from containers: time slices are slicing.h's.
  */

@@ -114,7 +114,7 @@ static enum cgpu_verdict judge_again(struct cgpud *d, struct exchange *e, struct
 {
 	useconds_t wait_us;
 
-	if (e->call.no_room == CGPU_NO_ROOM_CLAIM) {
+	if (e->call.no_room == CGPU_NO_ROOM_OWNERSHIP) {
 		lever_claims(d, e->call.slot, e->call.client);
 	} else {
 		managed_look(d, e->call.slot, e->call.generation, task->tid);

@@ -49,7 +49,7 @@ def test_configuration_takes_each() -> None:
 
 
 def test_a_weight_moves_one_policy(library: ctypes.CDLL) -> None:
-    """Only from preemptive does a GPU go to another policy with a weight above 1, and what goes comes back."""
+    """A weight above 1 moves a GPU from preemptive to weight preemptive, and from no other policy."""
     names = [one.name for one in POLICIES]
     for number in range(COUNT):
         heavier = library.cgpu_policy_for_weight(number, 2)
