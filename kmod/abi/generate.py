@@ -34,7 +34,7 @@ MEMORY_KINDS = (
 
 # In nv_abi.h by their places here; 0 is that of a control or class that nobody judged.
 VERDICTS = ("unknown", "pass", "judge", "refuse")
-# What judges a class in the core (call_alloc.c).
+# What judges a class in the core (kmod/core/call/alloc.c).
 JUDGES = (
     "nobody",
     "root",

@@ -72,7 +72,7 @@ module_param_cb(drift_tolerance, &bytes_ops, &drift_tolerance, 0644);
 MODULE_PARM_DESC(drift_tolerance,
 	"bytes that a GPU may be short of beyond what is charged before that is logged and answered (default 536870912)");
 
-/* As sched_gpu.h has them. */
+/* As sched/scheduler.h has them. */
 #define SLICE_MIN_US 100u
 #define SLICE_MAX_US 100000u
 

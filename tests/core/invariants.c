@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Everything that must hold between the records, worked out again from the records alone. */
 #include "bench.h"
-#include "process.h"
+#include "ledger/process.h"
 
 static u64 references[CGPU_MAX_OBJECTS];
 

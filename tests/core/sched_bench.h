@@ -4,7 +4,7 @@
 #define CGPU_TEST_SCHED_BENCH_H
 
 #include "bench.h"
-#include "sched_gpu.h"
+#include "sched/scheduler.h"
 
 #define MS 1000000ull
 #define SLICE CGPU_SCHED_SLICE_DEFAULT

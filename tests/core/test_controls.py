@@ -18,7 +18,7 @@ from cgpu.kmod.abi import collect_controls, judge_controls
 ROOT = Path(__file__).resolve().parents[2]
 ABI = ROOT / "kmod" / "abi"
 TRACES = sorted((ROOT / "tests" / "trace" / "real_library").glob("*.gz"))
-HANDLERS = ROOT / "kmod" / "core" / "call_control.c"
+HANDLERS = ROOT / "kmod" / "core" / "call" / "control.c"
 # For root in some drivers, and for everybody in others: they only tell.
 TELLS = {"NV2080_CTRL_CMD_ECC_GET_SRAM_UNIQUE_UNCORR_COUNTS", "NV2080_CTRL_CMD_NVLINK_IS_GPU_DEGRADED"}
 

@@ -33,7 +33,7 @@ def test_rows_are_the_core_s(library: ctypes.CDLL, tmp_path: Path) -> None:
         assert row.name.decode() == known.name
         for trait in ("by_number", "keeps_idle", "keeps_free", "undivided"):
             assert getattr(row, trait) == getattr(known, trait), known.name
-    header = (ROOT / "kmod/core/policies.h").read_text()
+    header = (ROOT / "kmod/core/include/policies.h").read_text()
     assert f"#define CGPU_POLICY_MAX {COUNT - 1}\n" in header
     assert f"#define CGPU_POLICY_DEFAULT {DEFAULTS['policy']}\n" in header
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Time slices of channel groups, as the hardware has them. */
 #include "bench.h"
-#include "sched_gpu.h"
+#include "sched/scheduler.h"
 
 static struct cgpu_sched sched;
 static struct cgpu_sched_timeslice slices[CGPU_SCHED_SLOTS];

@@ -9,18 +9,25 @@ from pathlib import Path
 
 from tests.daemon.harness import BUILD, ROOT
 
+CORE = (ROOT / "kmod" / "core", ROOT / "kmod" / "core" / "include")
 CORE_TESTS = ROOT / "tests" / "core"
+
+
+def library_objects() -> list[Path]:
+    """Return the object files of the daemon's library."""
+    sources = [*(ROOT / "kmod" / "core").glob("*/*.c"), *(ROOT / "kmod" / "daemon").glob("*.c")]
+    objects = [BUILD / "pic" / source.parent.name / f"{source.stem}.o" for source in sorted(sources)]
+    return [*objects, BUILD / "pic" / "gen" / "nv_abi.o"]
 
 
 def linked(source: Path, wrapped: Sequence[str], output: Path) -> Path:
     """Return the program; it says itself what the wrapped functions do."""
     shared = [CORE_TESTS / name for name in ("bench.c", "bench_calls.c", "bench_exports.c", "invariants.c")]
-    folders = [BUILD / "gen", ROOT / "kmod" / "core", ROOT / "kmod" / "daemon", CORE_TESTS]
+    folders = [BUILD / "gen", *CORE, ROOT / "kmod" / "daemon", CORE_TESTS]
     command = ["gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
     command += [f"-Wl,--wrap={name}" for name in wrapped]
     command += [word for folder in folders for word in ("-iquote", str(folder))]
-    objects = sorted((BUILD / "pic").glob("*/*.o"))
-    command += [*map(str, [source, *shared, *objects]), "-o", str(output)]
+    command += [*map(str, [source, *shared, *library_objects()]), "-o", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return output

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "call.h"
-#include "state.h"
+#include "call/call.h"
+#include "state/state.h"
 
 #define MUST(condition)                                                                 \
 	do {                                                                            \

@@ -257,7 +257,7 @@ def test_endless_node(tree: FakeTree) -> None:
 
 def test_all_nodes_are_known() -> None:
     """The client knows the names of all nodes that the engine has."""
-    source = (Path(__file__).resolve().parents[2] / "kmod" / "core" / "tree_nodes.c").read_text()
+    source = (Path(__file__).resolve().parents[2] / "kmod" / "core" / "tree" / "nodes.c").read_text()
     levels = {"ROOT": ROOT_NODES, "GPU": GPU_NODES, "CONTAINER": CONTAINER_NODES}
     for level, names in levels.items():
         assert sorted(re.findall(rf'"(\w+)", CORE_LEVEL_{level},', source)) == sorted(names)
