@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "external_links.h"
-#include "ledger/hash.h"
+#include "lib/hash.h"
 
 static u32 *head_of(struct external *x, u32 file, u64 start)
 {

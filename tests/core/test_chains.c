@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Chains that a container could make long: by handles it chooses, duplicates, clients, files. */
 #include "bench.h"
-#include "ledger/hash.h"
+#include "lib/hash.h"
 #include "ledger/process.h"
 
 #define MANY 131072u

@@ -25,26 +25,6 @@ static void decode(struct core_call_context *context, struct core_alloc *alloc)
 	core_alloc_handles(context, &alloc->handles);
 }
 
-int core_alloc_copy_in(struct core_call_context *context, const struct core_alloc *alloc, u32 bytes)
-{
-	u32 index = 0;
-	int more;
-
-	if (core_get64(context->call->top, alloc->params_at)) {
-		more = core_segment(context, index++, 0, alloc->params_at, bytes);
-		if (more)
-			return more;
-	}
-	if (alloc->rights_at == NV_ABI_ABSENT || core_get64(context->call->top, alloc->rights_at) == 0)
-		return 0;
-	return core_segment(context, index, 0, alloc->rights_at, context->abi->RS_ACCESS_MASK.bytes);
-}
-
-enum cgpu_verdict core_alloc_copy_in_verdict(struct core_call_context *context, int more)
-{
-	return more < 0 ? core_refuse(context, EINVAL) : CGPU_COPY_IN;
-}
-
 /* Of a class that cannot do without its parameters. 0: they are there; else `verdict` is what comes. */
 static int alloc_params(
 	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict)

@@ -15,53 +15,6 @@ int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes,
 	return *inner > NV_MAX_IOCTL_XFER_SIZE || *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
 }
 
-const struct nv_class *core_class(u32 class)
-{
-	u32 low = 0, high = nv_class_count;
-
-	while (low < high) {
-		u32 middle = low + (high - low) / 2;
-
-		if (nv_classes[middle].id == class)
-			return &nv_classes[middle];
-		if (nv_classes[middle].id < class)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
-}
-
-int core_segment(struct core_call_context *context, u32 index, u32 parent, u32 pointer, u32 bytes)
-{
-	struct cgpu_call *call = context->call;
-	const u8 *pin = parent ? call->segment[parent - 1].data : call->top;
-	struct cgpu_segment *segment = &call->segment[index];
-
-	if (index < call->segments) {
-		if (segment->data == NULL || segment->bytes != bytes || segment->parent != parent)
-			return -EINVAL;
-		return segment->pointer == pointer ? 0 : -EINVAL;
-	}
-	if (index != call->segments || index >= CGPU_MAX_SEGMENTS || bytes > CGPU_SEGMENT_MAX)
-		return -EINVAL;
-	segment->parent = parent;
-	segment->pointer = pointer;
-	segment->bytes = bytes;
-	segment->address = core_get64(pin, pointer);
-	segment->data = NULL;
-	call->segments = index + 1;
-	return 1;
-}
-
-static enum cgpu_verdict by_uvm(struct core_call_context *context)
-{
-	if (core_uvm_is_known(context->call->nr))
-		return CGPU_CONTINUE;
-	context->unknown_uvm = context->call->nr + 1;
-	return core_refuse(context, EINVAL);
-}
-
 static enum cgpu_verdict by_escape(struct core_call_context *context)
 {
 	const struct core_escape *escape = core_escape(context->call->nr);
@@ -79,6 +32,14 @@ static enum cgpu_verdict by_escape(struct core_call_context *context)
 		return core_answer(context, NV_ERR_INVALID_CLIENT);
 	other = core_owned_by_other(context);
 	return other ? core_not_yours(context, other) : escape->begin(context);
+}
+
+static enum cgpu_verdict by_uvm(struct core_call_context *context)
+{
+	if (core_uvm_is_known(context->call->nr))
+		return CGPU_CONTINUE;
+	context->unknown_uvm = context->call->nr + 1;
+	return core_refuse(context, EINVAL);
 }
 
 static enum cgpu_verdict decide(struct core_call_context *context)

@@ -4,9 +4,9 @@
 #define CGPU_CALL_H
 
 #include "ledger/ledger.h"
-#include "ledger/page_size.h"
+#include "lib/page_size.h"
 #include "registry/registry.h"
-#include "tree/text.h"
+#include "lib/text.h"
 
 struct core_call_context;
 
@@ -204,10 +204,32 @@ static inline int core_driver_limits(const struct core_call_context *context)
 	return context->core->ops->driver_used != NULL;
 }
 
-/* Ask for a nested buffer. 1: it was added and must be filled; 0: it is there; -EINVAL: it cannot be. */
-int core_segment(struct core_call_context *context, u32 index, u32 parent, u32 pointer, u32 bytes);
+/* --- lookup.c --- */
+
 /* What was judged of a class, by its number; NULL for one that nobody judged. */
 const struct nv_class *core_class(u32 class);
+/* What was judged of a control by its number: NV_CONTROL_*. */
+u32 core_control_verdict(u32 command);
+/* Whether a call of nvidia-uvm is one that its driver serves. The transport judges those that map memory. */
+int core_uvm_is_known(u32 nr);
+
+/* --- copy_in.c --- */
+
+/* Ask for a nested buffer. 1: it was added and must be filled; 0: it is there; -EINVAL: it cannot be. */
+int core_segment(struct core_call_context *context, u32 index, u32 parent, u32 pointer, u32 bytes);
+/* A control's own parameters of a known size, copied in. As core_segment(); *verdict is set where it is not 0. */
+int core_control_params(struct core_call_context *context, u32 bytes, enum cgpu_verdict *verdict);
+/* What an allocation has in common with others, and where the rest of it sits. */
+struct core_alloc {
+	struct core_handles handles;
+	u32 class;
+	u32 params_at; /* where the pointer to the parameters sits */
+	u32 rights_at; /* NV_ABI_ABSENT in the short form */
+	u32 flags;
+};
+/* Copy the parameters, then the rights where they are asked for. As core_segment(). */
+int core_alloc_copy_in(struct core_call_context *context, const struct core_alloc *alloc, u32 bytes);
+enum cgpu_verdict core_alloc_copy_in_verdict(struct core_call_context *context, int more);
 
 /* --- escape.c --- */
 
@@ -223,10 +245,6 @@ int core_refusal_line(struct core_call_context *context, struct core_text *out);
 
 /* --- naming.c --- */
 
-/* What was judged of a control by its number: NV_CONTROL_*. */
-u32 core_control_verdict(u32 command);
-/* Whether a call of nvidia-uvm is one that its driver serves. The transport judges those that map memory. */
-int core_uvm_is_known(u32 nr);
 /* Controls whose parameters name a client. */
 enum cgpu_verdict core_begin_naming(struct core_call_context *context);
 enum cgpu_verdict core_begin_share_policy(struct core_call_context *context);
@@ -251,8 +269,6 @@ enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context);
 enum cgpu_verdict core_begin_schedule(struct core_call_context *context);
 enum cgpu_verdict core_begin_bind(struct core_call_context *context);
 enum cgpu_verdict core_begin_get_policy(struct core_call_context *context);
-/* A control's own parameters of a known size, copied in. As core_segment(); *verdict is set where it is not 0. */
-int core_control_params(struct core_call_context *context, u32 bytes, enum cgpu_verdict *verdict);
 void core_rewrite_policy(struct core_call_context *context);
 void core_end_schedule(struct core_call_context *context, int result, int done);
 void core_end_bind(struct core_call_context *context);
@@ -268,7 +284,7 @@ enum cgpu_verdict core_begin_dup(struct core_call_context *context);
 enum cgpu_verdict core_begin_share(struct core_call_context *context);
 enum cgpu_verdict core_begin_free(struct core_call_context *context);
 
-/* --- transfer.c: exports and imports --- */
+/* --- batch.c, transfer.c: exports and imports --- */
 
 /* Where the parameters of such a call have what. */
 struct core_transfer {
@@ -279,6 +295,8 @@ struct core_transfer {
 	u32 count, index; /* how many, and the place in the file of the first */
 	int imports;
 };
+/* The form that a control has, without the counts of a list. -ENOENT: it is none of these controls. */
+int core_transfer_form(const struct nv_abi *abi, u32 command, struct core_transfer *transfer);
 /* Keep it for the end: from then on the driver has written into the parameters. */
 void core_transfer_note(struct cgpu_call *call, const struct core_transfer *transfer);
 /* 0, or -ENOENT: there is none. */
@@ -307,23 +325,10 @@ u32 core_owned_by_other(const struct core_call_context *context);
 /* Whether a call names a handle that only the engine's own records have. */
 int core_names_pin(const struct core_call_context *context);
 
-/* --- channel.c: what makes a context --- */
+/* --- channel.c: what makes a context of the graphics engine --- */
 
-/* What an allocation has in common with others, and where the rest of it sits. */
-struct core_alloc {
-	struct core_handles handles;
-	u32 class;
-	u32 params_at; /* where the pointer to the parameters sits */
-	u32 rights_at; /* NV_ABI_ABSENT in the short form */
-	u32 flags;
-};
-/* Copy the parameters, then the rights where they are asked for. As core_segment(). */
-int core_alloc_copy_in(struct core_call_context *context, const struct core_alloc *alloc, u32 bytes);
-enum cgpu_verdict core_alloc_copy_in_verdict(struct core_call_context *context, int more);
 enum cgpu_verdict core_begin_group(struct core_call_context *context, const struct core_alloc *alloc);
 enum cgpu_verdict core_begin_channel(struct core_call_context *context, const struct core_alloc *alloc);
-/* The record that an object ends with: its parent's, but for a group or channel that of its address space below that. */
-u32 core_va_space_of(struct core_call_context *context, u32 object, u32 parent);
 
 /* --- host.c: memory of the host --- */
 

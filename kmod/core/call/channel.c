@@ -64,39 +64,3 @@ enum cgpu_verdict core_begin_channel(struct core_call_context *context, const st
 		return channel_of_group(context, alloc, parent, at->bytes);
 	return group_or_channel(context, alloc, CORE_OBJECT_CHANNEL, at->bytes, at->engineType);
 }
-
-/* The address space that the judged parameters name; 0: that of the device. */
-static u32 named_va_space(const struct core_call_context *context, u32 kind)
-{
-	const u8 *params = context->call->segment[0].data;
-
-	if (context->call->nr != NV_ESC_RM_ALLOC || context->call->segments == 0)
-		return 0;
-	if (kind == CORE_OBJECT_CHANNEL_GROUP)
-		return core_get32(params, context->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace);
-	if (kind == CORE_OBJECT_CHANNEL)
-		return core_get32(params, context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace);
-	return 0;
-}
-
-u32 core_va_space_of(struct core_call_context *context, u32 object, u32 parent)
-{
-	struct cgpu_state *state = context->state;
-	u32 client = state->object[object].client;
-	u32 handle = named_va_space(context, state->object[object].kind);
-	u32 space = core_object_find(state, client, handle);
-
-	if (handle == 0 || parent == CORE_NONE || parent == space)
-		return parent;
-	/* A channel in a group uses the group's. */
-	if (state->object[parent].kind == CORE_OBJECT_CHANNEL_GROUP)
-		return parent;
-	/* What else the ledger has under this handle is out of date, as the driver has a space there; it goes with its like. */
-	if (space != CORE_NONE)
-		return state->object[space].kind == CORE_OBJECT_VA_SPACE ? space : parent;
-	space = core_object_begin(state, client, CORE_OBJECT_VA_SPACE, state->object[object].gpu);
-	if (space == CORE_NONE)
-		return parent;
-	core_object_confirm(state, space, handle, parent);
-	return space;
-}

@@ -32,25 +32,6 @@ static int info_list(struct core_call_context *context, u32 *count)
 	return core_segment(context, 1, 1, at->fbInfoList, *count * entry);
 }
 
-int core_control_params(struct core_call_context *context, u32 bytes, enum cgpu_verdict *verdict)
-{
-	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
-	const u8 *top = context->call->top;
-	int more = 1;
-
-	if (core_get32(top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED) {
-		*verdict = core_answer(context, NV_ERR_NOT_SUPPORTED);
-	} else if (core_get32(top, at->paramsSize) != bytes) {
-		*verdict = core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
-	} else if (core_get64(top, at->params) == 0) {
-		*verdict = core_answer(context, NV_ERR_INVALID_ARGUMENT);
-	} else {
-		more = core_segment(context, 0, 0, at->params, bytes);
-		*verdict = more < 0 ? core_refuse(context, EINVAL) : CGPU_COPY_IN;
-	}
-	return more;
-}
-
 /* Those that tell sizes of memory, or of processes: run on a copy, which is rewritten at the end. */
 static enum cgpu_verdict begin_info(struct core_call_context *context)
 {

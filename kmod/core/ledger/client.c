@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* Records of RM clients. The driver checks who owns a client; a record says which container used it. */
-#include "ledger/hash.h"
+#include "lib/hash.h"
 #include "ledger/ledger.h"
 #include "ledger/process.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* Records of the objects that decide about charges: devices, references to video memory, channel groups. */
-#include "ledger/hash.h"
+#include "lib/hash.h"
 #include "ledger/ledger.h"
 
 static u32 bucket_of(const struct cgpu_state *state, u32 client, u32 handle)

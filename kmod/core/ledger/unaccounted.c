@@ -5,7 +5,7 @@
  */
 #include "ledger/ledger.h"
 #include "registry/registry.h"
-#include "tree/text.h"
+#include "lib/text.h"
 
 #define LASTING 5u /* looks in a row */
 

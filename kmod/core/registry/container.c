@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* Containers as the transports see them. */
 #include "registry/registry.h"
-#include "tree/text.h"
+#include "lib/text.h"
 
 static void info_fill(const struct cgpu_state *state, u32 slot, struct cgpu_container_info *info)
 {

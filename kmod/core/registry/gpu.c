@@ -2,7 +2,7 @@
 /* Settings and GPUs, as the transports give them. */
 #include "registry/registry.h"
 #include "sched/sched.h"
-#include "tree/text.h"
+#include "lib/text.h"
 
 static int settings_check(const struct cgpu_settings *settings)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* The grammar of inst_ctl. docs/tree.md has it in full. */
 #include "registry/registry.h"
-#include "tree/text.h"
+#include "lib/text.h"
 #include "tree/tree.h"
 
 #define OLD_BYTES 13u /* a digit or a minus, and 12 characters of an id */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* Lookups in the registry: names, instances, sums. */
 #include "registry/registry.h"
-#include "tree/text.h"
+#include "lib/text.h"
 
 static int is_hex(char c)
 {

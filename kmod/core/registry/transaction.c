@@ -6,7 +6,7 @@
 #include "ledger/ledger.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
-#include "tree/text.h"
+#include "lib/text.h"
 
 /* The container to which an old form adds another GPU. */
 static u32 joined_slot(const struct cgpu_state *state, const struct core_create *create)
@@ -216,6 +216,7 @@ void core_container_drop(struct cgpu_state *state, u32 slot)
 			if (instance->live != CORE_LIVE || instance->slot != slot || instance->generation != generation)
 				continue;
 			instance->live = 0;
+			core_tsg_list_orphan(state, gpu, i);
 			core_sched_removed(state, gpu, i);
 		}
 	}

@@ -110,7 +110,6 @@ void core_sched_removed(struct cgpu_state *state, u32 gpu, u32 number)
 {
 	struct core_share *share = &state->gpu[gpu].share;
 
-	core_tsg_list_orphan(state, gpu, number);
 	cgpu_sched_leave(&share->sched, number, LATEST(share));
 	share->prioritised &= ~(1u << number);
 	due(state, gpu);

@@ -4,7 +4,7 @@
 #include "ledger/process.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
-#include "tree/text.h"
+#include "lib/text.h"
 
 static int anyone_has_channels(const struct core_share *share)
 {
@@ -15,12 +15,6 @@ static int anyone_has_channels(const struct core_share *share)
 			return 1;
 	}
 	return 0;
-}
-
-/* Whether the gates' own clock tells the GPU time at this moment. */
-static int rounds_tell(const struct core_share *share)
-{
-	return share->sched.rounds && !share->enable_fail;
 }
 
 static void book(struct core_gpu *gpu)
@@ -124,7 +118,7 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_round
 		round->until = share->backoff;
 	share->paused = round->channels && share->paused ? CORE_PAUSE_OVER : CORE_PAUSE_NONE;
 	round->timeslices = !share->timeslices_applied && !share->timeslices_fail;
-	round->samples = !share->asleep && (!rounds_tell(share) || wants_priority(&state->gpu[gpu]));
+	round->samples = !share->asleep && (!core_sched_rounds_tell(share) || wants_priority(&state->gpu[gpu]));
 }
 
 int cgpu_round(struct cgpu_core *core, u32 gpu, struct cgpu_round *round)
@@ -190,7 +184,7 @@ static void ran(struct cgpu_state *state, u32 gpu, s32 tgid, u64 ns)
 		if (number != CORE_NONE || !core_instance_of(state, gpu, client->slot, &number))
 			continue;
 		core_sched_seen(state, gpu, number, 1);
-		if (!rounds_tell(share))
+		if (!core_sched_rounds_tell(share))
 			state->gpu[gpu].instance[number].usage += ns;
 	}
 }
@@ -201,42 +195,4 @@ void cgpu_ran(struct cgpu_core *core, u32 gpu, s32 tgid, u64 ns)
 	if (core_gpu(core->state, gpu) && ns)
 		ran(core->state, gpu, tgid, ns);
 	core_unlock(core);
-}
-
-const char *core_sched_divided_by(const struct cgpu_state *state, u32 gpu)
-{
-	const struct core_share *share = &state->gpu[gpu].share;
-	const struct cgpu_sched_settings *settings = &share->sched.settings;
-
-	if (cgpu_policies[settings->policy].undivided)
-		return "driver";
-	if (cgpu_policies[settings->policy].timeslices && settings->time_slices && !share->sched.contended)
-		return "time_slices";
-	return share->enable_fail ? "nobody" : "gates";
-}
-
-const char *core_sched_usage_from(const struct cgpu_state *state, u32 gpu)
-{
-	const struct core_share *share = &state->gpu[gpu].share;
-
-	if (rounds_tell(share))
-		return "gates";
-	return share->samples ? "samples" : "none";
-}
-
-void core_sched_failure_line(struct cgpu_core *core, u32 gpu, const char *lever, u32 status, const char *follows)
-{
-	char line[160] = "";
-	struct core_text out;
-
-	core_text_start(&out, line, sizeof(line) - 1);
-	core_text_string(&out, "GPU ");
-	core_text_number(&out, gpu);
-	core_text_string(&out, ": the driver does not do ");
-	core_text_string(&out, lever);
-	core_text_string(&out, " (status ");
-	core_text_hex(&out, status);
-	core_text_string(&out, "): ");
-	core_text_string(&out, follows);
-	core->ops->log(core->ctx, 4, line);
 }

@@ -31,7 +31,7 @@ u32 core_sched_by_slices(const struct core_share *share);
 /* Weight that is left to give out: max_inst minus the weights of all instances. */
 u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu);
 
-/* --- round.c --- */
+/* --- report.c --- */
 
 /* Log that a lever does not work. Without the lock. */
 void core_sched_failure_line(struct cgpu_core *core, u32 gpu, const char *lever, u32 status, const char *follows);
@@ -42,5 +42,11 @@ const char *core_sched_usage_from(const struct cgpu_state *state, u32 gpu);
 /* --- timeslices.c --- */
 
 void core_timeslices_compute(struct cgpu_state *state, u32 gpu);
+
+/* Whether enabling and disabling channels tells the GPU time of each instance at this moment. */
+static inline int core_sched_rounds_tell(const struct core_share *share)
+{
+	return share->sched.rounds && !share->enable_fail;
+}
 
 #endif

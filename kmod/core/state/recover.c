@@ -7,7 +7,7 @@
 #include "ledger/ledger.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
-#include "tree/text.h"
+#include "lib/text.h"
 
 static int settings_sane(const struct cgpu_settings *settings)
 {

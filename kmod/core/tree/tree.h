@@ -4,7 +4,7 @@
 #define CGPU_TREE_H
 
 #include "state/state.h"
-#include "tree/text.h"
+#include "lib/text.h"
 
 enum core_level { CORE_LEVEL_ROOT, CORE_LEVEL_GPU, CORE_LEVEL_CONTAINER };
 

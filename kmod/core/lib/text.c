@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-#include "tree/text.h"
+#include "lib/text.h"
 
 void core_text_start(struct core_text *out, char *text, size_t bytes)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-#include "ledger/page_size.h"
+#include "lib/page_size.h"
 #include "nv_abi.h"
 
 static u64 page_size(const struct core_alloc_shape *shape)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* From a driver's version string to the layouts of its structs. */
 #include "cgpu_core.h"
-#include "tree/text.h"
+#include "lib/text.h"
 
 #define PARTS 3
 
