@@ -11,7 +11,7 @@ int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes,
 	*nr = core_get32(wrapper, at->cmd);
 	*inner = core_get32(wrapper, at->size);
 	*address = core_get64(wrapper, at->ptr);
-	/* An envelope inside an envelope is nothing that the driver opens. */
+	/* The driver does not open a wrapper inside a wrapper. */
 	return *inner > NV_MAX_IOCTL_XFER_SIZE || *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
 }
 
