@@ -19,6 +19,7 @@ DONE = (
     "kmod/daemon/memory_backend",
     "kmod/daemon/processes",
     "kmod/daemon/reaper",
+    "kmod/daemon/sched",
     "kmod/daemon/store",
     "kmod/daemon/supervise",
     "kmod/daemon/tree",

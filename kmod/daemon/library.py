@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libcgpud.so's structs and functions, as libcgpud/cgpud.h and kmod/core/cgpu_core.h declare them."""
+"""libcgpud.so's structs and functions, as libcgpud/cgpud.h and kmod/core/include/cgpu_core.h declare them."""
 
 from __future__ import annotations
 

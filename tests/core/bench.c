@@ -97,7 +97,7 @@ struct bench *bench_new(const char *driver)
 	bench->ops.cgroup_of = on_cgroup;
 	bench->ops.orphans = on_orphans;
 	bench->ops.clock = on_clock;
-	bench->ops.turn = on_turn;
+	bench->ops.round = on_turn;
 	bench->core.ops = &bench->ops;
 	bench->core.ctx = bench;
 	bench->core.abi = cgpu_abi_find(driver);

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.daemon.harness import BUILD, ROOT
 
+CORE = (ROOT / "kmod" / "core", ROOT / "kmod" / "core" / "include")
 CORE_TESTS = ROOT / "tests" / "core"
 
 
@@ -25,7 +26,7 @@ def linked(source: Path, wrapped: Sequence[str], output: Path) -> Path:
     """Return the program; it says itself what the wrapped functions do."""
     shared = [CORE_TESTS / name for name in ("bench.c", "bench_calls.c", "bench_exports.c", "invariants.c")]
     daemon = sorted({header.parent for header in (ROOT / "kmod" / "daemon").glob("*/*.h")})
-    folders = [BUILD / "gen", ROOT / "kmod" / "core", *daemon, CORE_TESTS]
+    folders = [BUILD / "gen", *CORE, *daemon, CORE_TESTS]
     command = ["gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
     command += [f"-Wl,--wrap={name}" for name in wrapped]
     command += [word for folder in folders for word in ("-iquote", str(folder))]

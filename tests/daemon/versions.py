@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cgpu.kmod.daemon.program import Program
 from tests.daemon.harness import BUILD, ROOT
-from tests.daemon.linked import library_objects
+from tests.daemon.linked import CORE, library_objects
 
 LEFT_OUT = shutil.ignore_patterns("build", "__pycache__", "*.c", "*.h", "*.cov", "module", "fuzz")
 # Of the core's files only these know the number of the state's layout.
@@ -61,12 +61,11 @@ def library(path: Path, flags: str, directory: Path) -> None:
             "-std=gnu11",
             "-O2",
             "-fPIC",
-            "-iquote",
-            str(core),
+            *(word for folder in CORE for word in ("-iquote", str(folder))),
             "-iquote",
             f"{BUILD}/gen",
             *flags.split(),
         ]
-        subprocess.run(["gcc", *options, "-c", str(core / f"{name}.c"), "-o", str(out)], check=True)
+        subprocess.run(["gcc", *options, "-c", str(core / "state" / f"{name}.c"), "-o", str(out)], check=True)
         objects.append(str(out))
     subprocess.run(["gcc", "-shared", "-pthread", "-o", str(path), *objects], check=True)

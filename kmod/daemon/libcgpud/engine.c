@@ -214,7 +214,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 		.orphans = core_orphans,
 		.cards = core_cards,
 		.clock = sharing_clock,
-		.turn = sharing_wake,
+		.round = sharing_wake,
 	};
 	d->core.ops = &d->ops;
 	d->core.ctx = d;

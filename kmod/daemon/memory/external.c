@@ -97,7 +97,7 @@ int external_file_end(struct cgpud *d, u32 at)
 	struct external *x = &d->external;
 	int fd = x->fd[at];
 
-	cgpu_hold_file_ended(&d->core, at);
+	cgpu_reference_file_ended(&d->core, at);
 	x->fd[at] = -1;
 	x->ending[at] = 0;
 	x->store->file[at].live = 0;
@@ -113,19 +113,19 @@ static void close_copy(int fd)
 
 /* 1: the same mapping once more, as a call that was interrupted is made again; -ENOSPC: too many at one place. */
 static int is_there(struct cgpud *d, u32 file, const struct external_request *request,
-	const struct cgpu_hold_request *named, const u8 *uuid)
+	const struct cgpu_reference_request *named, const u8 *uuid)
 {
 	const struct external *x = &d->external;
 	u32 at = external_bucket(x, file, request->start), here = 0;
 
 	for (; at != EXTERNAL_NONE; at = x->store->map[at].next) {
 		struct external_map *map = &x->store->map[at];
-		struct cgpu_hold hold = { .object = at, .serial = map->serial };
+		struct cgpu_reference hold = { .object = at, .serial = map->serial };
 
 		if (map->file != file || map->start != request->start)
 			continue;
 		if (map->end == request->end && !memcmp(map->uuid, uuid, EXTERNAL_UUID) &&
-			cgpu_hold_names(&d->core, &hold, named)) {
+			cgpu_reference_names(&d->core, &hold, named)) {
 			map->tid = request->caller.user.tid;
 			map->since = clock_ms();
 			return 1;
@@ -137,7 +137,7 @@ static int is_there(struct cgpud *d, u32 file, const struct external_request *re
 
 static int add_one(struct cgpud *d, u32 file, const struct external_request *request, const u8 *uuid)
 {
-	struct cgpu_hold_request named = { .slot = request->caller.slot,
+	struct cgpu_reference_request named = { .slot = request->caller.slot,
 		.generation = request->caller.generation,
 		.tgid = request->caller.user.tgid,
 		.client = request->client,
@@ -150,26 +150,26 @@ static int add_one(struct cgpud *d, u32 file, const struct external_request *req
 		.since = clock_ms(),
 		.client = request->client,
 		.handle = request->handle };
-	struct cgpu_hold hold;
+	struct cgpu_reference hold;
 	int r = is_there(d, file, request, &named, uuid);
 
 	if (r)
 		return r < 0 ? r : 0;
-	r = cgpu_hold_on_file(&d->core, &named, file, &hold);
+	r = cgpu_reference_on_file(&d->core, &named, file, &hold);
 	if (r < 0 || hold.serial == 0)
 		return r;
 	memcpy(map.uuid, uuid, EXTERNAL_UUID);
 	map.of = hold.of;
 	external_link(&d->external, &hold, &map);
-	return cgpu_hold_confirm(&d->core, &hold) < 0 ? -ENODEV : 0;
+	return cgpu_reference_confirm(&d->core, &hold) < 0 ? -ENODEV : 0;
 }
 
 void external_drop(struct cgpud *d, u32 at)
 {
-	struct cgpu_hold hold = { .object = at, .serial = d->external.store->map[at].serial };
+	struct cgpu_reference hold = { .object = at, .serial = d->external.store->map[at].serial };
 
 	external_unlink(&d->external, at);
-	cgpu_hold_drop(&d->core, &hold);
+	cgpu_reference_drop(&d->core, &hold);
 }
 
 static int add_all(struct cgpud *d, u32 file, const struct external_request *request)

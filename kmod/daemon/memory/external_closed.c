@@ -13,7 +13,7 @@
 
 void external_forget(struct cgpud *d, u32 at)
 {
-	cgpu_hold_file_ended(&d->core, at);
+	cgpu_reference_file_ended(&d->core, at);
 	memset(&d->external.store->file[at], 0, sizeof(d->external.store->file[at]));
 }
 
@@ -106,13 +106,13 @@ static void take_apart(struct cgpud *d, u32 at)
 
 	while (done && (first = x->first[at]) != EXTERNAL_NONE) {
 		struct external_map map = x->store->map[first];
-		struct cgpu_hold hold = { .object = first, .serial = map.serial };
+		struct cgpu_reference hold = { .object = first, .serial = map.serial };
 
 		done = external_unmap(d, fd, &map);
 		pthread_mutex_lock(&x->lock);
 		if (done) {
 			external_unlink(x, first);
-			cgpu_hold_drop(&d->core, &hold);
+			cgpu_reference_drop(&d->core, &hold);
 		}
 		pthread_mutex_unlock(&x->lock);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Chains of UVM's mappings: by start address, and by file. */
 #include "external_links.h"
-#include "hash.h"
+#include "lib/hash.h"
 
 static u32 *head_of(struct external *x, u32 file, u64 start)
 {
@@ -29,7 +29,7 @@ static void link_in(struct external *x, u32 at)
 		x->latest = map->serial;
 }
 
-void external_link(struct external *x, const struct cgpu_hold *hold, const struct external_map *map)
+void external_link(struct external *x, const struct cgpu_reference *hold, const struct external_map *map)
 {
 	struct external_map *place = &x->store->map[hold->object];
 

@@ -8,7 +8,7 @@
 /* Head of the chain (by next) that has the mappings at a place among others. */
 u32 external_bucket(const struct external *x, u32 file, u64 start);
 /* Write a mapping into the place of its hold; it counts from then on. */
-void external_link(struct external *x, const struct cgpu_hold *hold, const struct external_map *map);
+void external_link(struct external *x, const struct cgpu_reference *hold, const struct external_map *map);
 void external_unlink(struct external *x, u32 at);
 /* Make all chains empty, and put in what is written at a place. */
 void external_clear(struct external *x);

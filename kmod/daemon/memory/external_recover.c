@@ -41,13 +41,13 @@ static int relink(struct cgpud *d)
 	external_clear(x);
 	for (i = 0; i < x->store->used && i < CGPU_MAX_OBJECTS; i++) {
 		struct external_map *map = &x->store->map[i];
-		struct cgpu_hold hold = { .object = i, .serial = map->serial };
+		struct cgpu_reference hold = { .object = i, .serial = map->serial };
 
 		if (!map->serial)
 			continue;
 		if (map->file >= EXTERNAL_FILES || !x->store->file[map->file].live)
 			map->serial = 0;
-		else if (cgpu_hold_recover(&d->core, &hold, map->file) == 0)
+		else if (cgpu_reference_recover(&d->core, &hold, map->file) == 0)
 			external_relink(x, i);
 		else if (lose(x, map) < 0)
 			return -ENOMEM;
@@ -58,12 +58,12 @@ static int relink(struct cgpud *d)
 static void drop_unmapped(struct cgpud *d)
 {
 	const struct external_store *store = d->external.store;
-	struct cgpu_hold hold;
+	struct cgpu_reference hold;
 	u32 cursor = 0;
 
-	while (cgpu_hold_file_next(&d->core, &cursor, &hold) == 0) {
+	while (cgpu_reference_file_next(&d->core, &cursor, &hold) == 0) {
 		if (hold.object >= store->used || store->map[hold.object].serial != hold.serial)
-			cgpu_hold_drop(&d->core, &hold);
+			cgpu_reference_drop(&d->core, &hold);
 	}
 }
 
@@ -125,18 +125,18 @@ static int reopen_any(struct cgpud *d, const struct external_file *file, u8 *lat
 static int hold_again(struct cgpud *d, const struct external_map *map)
 {
 	const struct external_file *file = &d->external.store->file[map->file];
-	struct cgpu_hold_request named = { .slot = file->slot,
+	struct cgpu_reference_request named = { .slot = file->slot,
 		.generation = file->generation,
 		.tgid = file->user[0].tgid,
 		.client = map->client,
 		.handle = map->handle,
 		.of = map->of };
-	struct cgpu_hold hold;
+	struct cgpu_reference hold;
 
-	if (!map->of || cgpu_hold_on_file(&d->core, &named, map->file, &hold) < 0 || hold.serial == 0)
+	if (!map->of || cgpu_reference_on_file(&d->core, &named, map->file, &hold) < 0 || hold.serial == 0)
 		return 0;
 	external_link(&d->external, &hold, map);
-	return cgpu_hold_confirm(&d->core, &hold) == 0;
+	return cgpu_reference_confirm(&d->core, &hold) == 0;
 }
 
 static void restore_lost(struct cgpud *d)

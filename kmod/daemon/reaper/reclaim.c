@@ -41,10 +41,11 @@ static u32 reconcile_one(struct cgpud *d, u32 slot, const struct cgpu_process_ch
 	u64 used = 0;
 
 	/* Of an estimate no figure tells: its client is asked for when room is short. */
-	if (!ended && charge->told == 0)
+	if (!ended && charge->reported == 0)
 		return 0;
 	/* With its clients go their charges. */
-	if ((driver_process_bytes(&d->driver, charge->gpu, charge->tgid, &used) < 0 || used < charge->told || ended) &&
+	if ((driver_process_bytes(&d->driver, charge->gpu, charge->tgid, &used) < 0 || used < charge->reported ||
+		    ended) &&
 		drop_dead_clients(d, slot, charge->tgid) == 0)
 		return 0;
 	return ended;
@@ -119,7 +120,7 @@ void reclaim_orphans(struct cgpud *d)
 }
 
 /* A client that the driver has given out again has none of the objects that its record has. */
-static int is_stale(struct cgpud *d, const struct cgpu_claim *claim)
+static int is_stale(struct cgpud *d, const struct cgpu_ownership *claim)
 {
 	u32 i;
 
@@ -133,20 +134,20 @@ static int is_stale(struct cgpud *d, const struct cgpu_claim *claim)
 
 void reaper_drop_stale_client(struct cgpud *d, u32 slot, u32 client)
 {
-	struct cgpu_claim claim;
+	struct cgpu_ownership claim;
 	u32 round, owner;
 	int stale = 1;
 
 	for (round = 0; round < CLAIMS_MAX && stale; round++) {
-		if (cgpu_claim_find(&d->core, slot, client, &claim) < 0)
+		if (cgpu_ownership_find(&d->core, slot, client, &claim) < 0)
 			return;
 		/* The owner must not change anything between question and consequence. */
 		owner = claim.slot;
 		pthread_mutex_lock(engine_order(d, owner));
-		stale = cgpu_claim_find(&d->core, slot, client, &claim) == 0 && claim.slot == owner &&
+		stale = cgpu_ownership_find(&d->core, slot, client, &claim) == 0 && claim.slot == owner &&
 			is_stale(d, &claim);
 		if (stale)
-			cgpu_claim_drop(&d->core, &claim);
+			cgpu_ownership_drop(&d->core, &claim);
 		pthread_mutex_unlock(engine_order(d, owner));
 	}
 }

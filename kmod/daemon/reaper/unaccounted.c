@@ -122,6 +122,6 @@ void unaccounted_sample(struct cgpud *d)
 		if (view_processes(d, gpu, &view) < 0)
 			cgpu_gpu_set_memfree(&d->core, gpu, view.memfree);
 		else
-			cgpu_gpu_look(&d->core, gpu, &view);
+			cgpu_gpu_reconcile(&d->core, gpu, &view);
 	}
 }

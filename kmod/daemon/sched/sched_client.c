@@ -37,7 +37,7 @@ int sched_client_open(struct cgpud *d, struct sched_client *sc, u32 gpu)
 	if (sc->fd < 0)
 		return -errno;
 	sc->client = 0;
-	sc->looks.since = 0;
+	sc->sampling.since = 0;
 	sc->subdevice = HANDLE_SUBDEVICE;
 	r = rm_alloc(sc->fd, abi, 0, 0, &sc->client, NV01_ROOT_CLIENT, NULL, 0);
 	if (r == 0)
@@ -55,21 +55,21 @@ void sched_client_close(struct sched_client *sc)
 	sc->fd = -1;
 }
 
-int sched_client_set_channels(struct cgpud *d, const struct sched_client *sc, const struct cgpu_gates *gates)
+int sched_client_set_channels(struct cgpud *d, const struct sched_client *sc, const struct cgpu_channel_batch *batch)
 {
 	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *l =
 		&d->core.abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
 	u8 buf[1024];
 	u32 i;
 
-	if (l->bytes == 0 || l->bytes > sizeof(buf) || gates->count > (l->bytes - l->hChannelList) / 4u)
+	if (l->bytes == 0 || l->bytes > sizeof(buf) || batch->count > (l->bytes - l->hChannelList) / 4u)
 		return NV_ERR_NOT_SUPPORTED;
 	memset(buf, 0, l->bytes);
-	buf[l->bDisable] = gates->disable != 0;
-	rm_put32(buf, l->numChannels, gates->count);
-	for (i = 0; i < gates->count; i++) {
-		rm_put32(buf, l->hClientList + 4 * i, gates->client[i]);
-		rm_put32(buf, l->hChannelList + 4 * i, gates->channel[i]);
+	buf[l->bDisable] = batch->disable != 0;
+	rm_put32(buf, l->numChannels, batch->count);
+	for (i = 0; i < batch->count; i++) {
+		rm_put32(buf, l->hClientList + 4 * i, batch->client[i]);
+		rm_put32(buf, l->hChannelList + 4 * i, batch->channel[i]);
 	}
 	return rm_control(
 		sc->fd, d->core.abi, sc->client, sc->subdevice, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, buf, l->bytes);
@@ -111,7 +111,7 @@ static u32 sort_new(const struct nv_abi *abi, const struct sched_client *sc, str
 			.process = rm_get32(from, one->gr + engine->procId),
 			.busy = rm_get32(from, one->gr + engine->util) };
 
-		if (found.at <= sc->looks.since)
+		if (found.at <= sc->sampling.since)
 			continue;
 		for (k = n++; k && sample[k - 1].at > found.at; k--)
 			sample[k] = sample[k - 1];
@@ -132,21 +132,21 @@ static u32 add(struct process_use *use, u32 count, const struct sample *sample, 
 	return count;
 }
 
-static enum cgpu_look look_of(const struct nv_abi *abi, u64 before, u32 n)
+static enum cgpu_samples_kind kind_of(const struct nv_abi *abi, u64 before, u32 n)
 {
 	u32 places = (u32)(abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.bytes -
 			     abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.samples) /
 		abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.bytes;
 
 	if (before == 0)
-		return CGPU_LOOK_PART;
-	return n < places && n < SAMPLES_MAX ? CGPU_LOOK_WHOLE : CGPU_LOOK_LOST;
+		return CGPU_SAMPLES_PART;
+	return n < places && n < SAMPLES_MAX ? CGPU_SAMPLES_WHOLE : CGPU_SAMPLES_LOST;
 }
 
-int sched_client_sample(struct cgpud *d, struct sched_client *sc, struct process_use *use, enum cgpu_look *look)
+int sched_client_sample(struct cgpud *d, struct sched_client *sc, struct process_use *use, enum cgpu_samples_kind *kind)
 {
 	struct sample sample[SAMPLES_MAX];
-	u64 before = sc->looks.since, ns = 0;
+	u64 before = sc->sampling.since, ns = 0;
 	u32 i, n, count = 0;
 	int r;
 
@@ -158,12 +158,12 @@ int sched_client_sample(struct cgpud *d, struct sched_client *sc, struct process
 		return r < 0 && r != -ENOMEM ? r : -EAGAIN;
 	}
 	n = sort_new(d->core.abi, sc, sample);
-	*look = look_of(d->core.abi, before, n);
+	*kind = kind_of(d->core.abi, before, n);
 	for (i = 0; i < n; i++) {
 		/* Those of one moment stand for the same time. Since when the first of all counts is not known. */
-		if (sample[i].at != sc->looks.since) {
-			ns = sc->looks.since ? sample[i].at - sc->looks.since : 0;
-			sc->looks.since = sample[i].at;
+		if (sample[i].at != sc->sampling.since) {
+			ns = sc->sampling.since ? sample[i].at - sc->sampling.since : 0;
+			sc->sampling.since = sample[i].at;
 		}
 		if (ns > SAMPLE_NS)
 			ns = SAMPLE_NS;

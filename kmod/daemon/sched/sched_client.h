@@ -8,7 +8,7 @@
 #define CGPUD_SCHED_CLIENT_H
 
 #include "cgpu_core.h"
-#include "cgpu_turn.h"
+#include "cgpu_round.h"
 
 #define SAMPLED_PROCESSES 128 /* more than there are samples at once */
 
@@ -18,7 +18,7 @@ struct sched_client {
 	u32 client, subdevice;
 	/* The rest is of the thread that reads samples. */
 	u8 *samples; /* the driver's answer */
-	struct cgpu_looks looks;
+	struct cgpu_sampling sampling;
 	u32 no_samples; /* 1: this driver has none */
 };
 
@@ -34,11 +34,12 @@ void sched_client_init(struct sched_client *sc);
 int sched_client_open(struct cgpud *d, struct sched_client *sc, u32 gpu);
 void sched_client_close(struct sched_client *sc);
 /* Enable or disable channels. The driver's status, or a negative errno: the driver is gone. */
-int sched_client_set_channels(struct cgpud *d, const struct sched_client *sc, const struct cgpu_gates *gates);
+int sched_client_set_channels(struct cgpud *d, const struct sched_client *sc, const struct cgpu_channel_batch *batch);
 /*
  * What processes have used of the GPU since the last samples, SAMPLED_PROCESSES at most. Returns how many, or a negative errno:
  * the driver does not say. May go on beside sched_client_set_channels().
  */
-int sched_client_sample(struct cgpud *d, struct sched_client *sc, struct process_use *use, enum cgpu_look *look);
+int sched_client_sample(
+	struct cgpud *d, struct sched_client *sc, struct process_use *use, enum cgpu_samples_kind *kind);
 
 #endif

@@ -106,24 +106,24 @@ static void give_up(struct sharing_gpu *own, u64 now, int error)
 /* Channels stay as they are, and the core is told that the change failed. */
 static void leave_channels(struct sharing_gpu *own)
 {
-	struct cgpu_gates gates;
+	struct cgpu_channel_batch batch;
 
-	if (cgpu_gates_next(&own->d->core, own->gpu, &gates) == 0)
-		cgpu_gates_done(&own->d->core, &gates, CGPU_LEVER_FAILED);
+	if (cgpu_channels_next(&own->d->core, own->gpu, &batch) == 0)
+		cgpu_channels_done(&own->d->core, &batch, CGPU_CONTROL_FAILED);
 }
 
 static void set_channels(struct sharing_gpu *own, u64 now)
 {
 	struct cgpud *d = own->d;
-	struct cgpu_gates gates;
+	struct cgpu_channel_batch batch;
 	int r = sched_client_open(d, &own->sched_client, own->gpu);
 
-	while (r >= 0 && cgpu_gates_next(&d->core, own->gpu, &gates) == 0) {
-		r = sched_client_set_channels(d, &own->sched_client, &gates);
+	while (r >= 0 && cgpu_channels_next(&d->core, own->gpu, &batch) == 0) {
+		r = sched_client_set_channels(d, &own->sched_client, &batch);
 		if (r < 0)
 			break;
-		cgpu_gates_done(&d->core, &gates, (u32)r);
-		atomic_fetch_add(&d->sharing.changed, gates.count);
+		cgpu_channels_done(&d->core, &batch, (u32)r);
+		atomic_fetch_add(&d->sharing.changed, batch.count);
 	}
 	if (r < 0) {
 		leave_channels(own);
@@ -133,28 +133,28 @@ static void set_channels(struct sharing_gpu *own, u64 now)
 	}
 }
 
-/* Under the lock. Returns when to retry what has failed; CGPU_TURN_NEVER: nothing has. */
-static u64 apply(struct sharing_gpu *own, struct cgpu_turn *turn)
+/* Under the lock. Returns when to retry what has failed; CGPU_ROUND_NEVER: nothing has. */
+static u64 apply(struct sharing_gpu *own, struct cgpu_round *decision)
 {
-	if (cgpu_turn(&own->d->core, own->gpu, turn) < 0)
-		return CGPU_TURN_NEVER;
+	if (cgpu_round(&own->d->core, own->gpu, decision) < 0)
+		return CGPU_ROUND_NEVER;
 	atomic_fetch_add(&own->d->sharing.rounds, 1);
-	if (!turn->gates)
+	if (!decision->channels)
 		own->retry = 0;
-	else if (turn->now >= own->retry)
-		set_channels(own, turn->now);
-	return own->retry ? own->retry : CGPU_TURN_NEVER;
+	else if (decision->now >= own->retry)
+		set_channels(own, decision->now);
+	return own->retry ? own->retry : CGPU_ROUND_NEVER;
 }
 
 static void read_samples(struct sharing_gpu *own, u64 now)
 {
 	struct process_use use[SAMPLED_PROCESSES];
 	struct cgpud *d = own->d;
-	enum cgpu_look look;
+	enum cgpu_samples_kind kind;
 	int n, i;
 
 	/* Not under the lock: enabling and disabling channels must not wait for it. */
-	n = sched_client_sample(d, &own->sched_client, use, &look);
+	n = sched_client_sample(d, &own->sched_client, use, &kind);
 	/* The driver is there, and says nothing now. */
 	if (n == -EAGAIN)
 		return;
@@ -164,8 +164,8 @@ static void read_samples(struct sharing_gpu *own, u64 now)
 		pthread_mutex_unlock(&own->lock);
 		return;
 	}
-	cgpu_samples_begin(&d->core, own->gpu, cgpu_looks_add(&own->sched_client.looks, look, now));
-	own->sample_due = now + own->sched_client.looks.after;
+	cgpu_samples_begin(&d->core, own->gpu, cgpu_sampling_add(&own->sched_client.sampling, kind, now));
+	own->sample_due = now + own->sched_client.sampling.after;
 	for (i = 0; i < n; i++)
 		cgpu_ran(&d->core, own->gpu, use[i].tgid, use[i].ns);
 }
@@ -176,7 +176,7 @@ static u64 sample(struct sharing_gpu *own, u64 now)
 	int r;
 
 	if (own->sched_client.no_samples)
-		return CGPU_TURN_NEVER;
+		return CGPU_ROUND_NEVER;
 	if (now < own->sample_due)
 		return own->sample_due;
 	pthread_mutex_lock(&own->lock);
@@ -191,14 +191,14 @@ static u64 sample(struct sharing_gpu *own, u64 now)
 /* Timeslices are set by a worker, which a container can hold up: it is not waited for. Returns when to check on it. */
 static u64 leave_timeslices(struct sharing_gpu *own, u64 now)
 {
-	struct cgpu_time_slice slice;
+	struct cgpu_timeslice slice;
 	u32 cursor = 0;
 
 	if (timeslice_is_posted(own->d, own->gpu) && now < own->posted + SECOND)
 		return own->posted + SECOND;
-	if (cgpu_slices_next(&own->d->core, own->gpu, 0, &cursor, &slice) < 0) {
+	if (cgpu_timeslices_next(&own->d->core, own->gpu, 0, &cursor, &slice) < 0) {
 		if (!atomic_load(&own->d->timeslices.left))
-			return CGPU_TURN_NEVER;
+			return CGPU_ROUND_NEVER;
 		/* A worker is at what is left. */
 		if (now < own->posted + SECOND)
 			return own->posted + SECOND;
@@ -211,23 +211,23 @@ static u64 leave_timeslices(struct sharing_gpu *own, u64 now)
 /* One scheduling round. Returns when the next one is due. */
 static u64 run_round(struct sharing_gpu *own)
 {
-	struct cgpu_turn turn = { .gates = 1 };
-	u64 retry = CGPU_TURN_NEVER, until;
+	struct cgpu_round decision = { .channels = 1 };
+	u64 retry = CGPU_ROUND_NEVER, until;
 	u32 round;
 
 	pthread_mutex_lock(&own->lock);
 	if (own->retry)
 		sched_client_close(&own->sched_client);
 	/* Changing channels takes time, which is added to the grant: its end is known afterwards. */
-	for (round = 0; round < ROUNDS && turn.gates && retry == CGPU_TURN_NEVER; round++)
-		retry = apply(own, &turn);
+	for (round = 0; round < ROUNDS && decision.channels && retry == CGPU_ROUND_NEVER; round++)
+		retry = apply(own, &decision);
 	pthread_mutex_unlock(&own->lock);
 	/* While channels cannot be changed no grant ends. */
-	until = retry == CGPU_TURN_NEVER ? turn.until : retry;
-	if (turn.slices)
-		until = earlier(until, leave_timeslices(own, turn.now));
-	if (turn.samples)
-		until = earlier(until, sample(own, turn.now));
+	until = retry == CGPU_ROUND_NEVER ? decision.until : retry;
+	if (decision.timeslices)
+		until = earlier(until, leave_timeslices(own, decision.now));
+	if (decision.samples)
+		until = earlier(until, sample(own, decision.now));
 	return until;
 }
 
@@ -249,7 +249,7 @@ static void sleep_until(struct sharing_gpu *own, u64 until, u64 took)
 	u64 now = clock_ns(), least = now + LEAST_NS, pause = earlier(took > GAP_NS ? took : GAP_NS, GAP_MOST_NS);
 	u64 gap = earlier(until, now + pause);
 	struct timespec at = timespec_of(until > least ? until : least);
-	int is_due = await_due(own, until == CGPU_TURN_NEVER ? NULL : &at);
+	int is_due = await_due(own, until == CGPU_ROUND_NEVER ? NULL : &at);
 
 	if (is_due && gap > clock_ns() && !atomic_load(&own->d->stopping)) {
 		at = timespec_of(gap);
@@ -263,16 +263,16 @@ static void sleep_until(struct sharing_gpu *own, u64 until, u64 took)
 /* What the engine before told the driver is not known. */
 static void begin(struct sharing_gpu *own)
 {
-	struct cgpu_turn turn;
+	struct cgpu_round decision;
 
 	lock(own);
-	apply(own, &turn);
+	apply(own, &decision);
 	pthread_mutex_unlock(&own->lock);
 	atomic_store(&own->begun, 1);
 	sem_post(&own->d->sharing.begun);
 }
 
-static void *turns_main(void *arg)
+static void *sharing_main(void *arg)
 {
 	struct sharing_gpu *own = arg;
 
@@ -333,7 +333,7 @@ int sharing_start(struct cgpud *d)
 			continue;
 		own->ending = 0;
 		atomic_store(&own->begun, 0);
-		r = pthread_create(&own->thread, NULL, turns_main, own);
+		r = pthread_create(&own->thread, NULL, sharing_main, own);
 		own->running = r == 0;
 		started += own->running;
 	}
@@ -379,13 +379,13 @@ void sharing_close(struct cgpud *d)
 void sharing_after_call(struct cgpud *d, const struct in_flight *e, struct task *task)
 {
 	struct sharing_gpu *own;
-	struct cgpu_turn turn;
+	struct cgpu_round decision;
 
-	if (e->call.turn == 0 || e->call.turn > d->driver.gpus)
+	if (e->call.round == 0 || e->call.round > d->driver.gpus)
 		return;
-	own = &d->sharing.at[e->call.turn - 1];
+	own = &d->sharing.at[e->call.round - 1];
 	lock(own);
-	apply(own, &turn);
+	apply(own, &decision);
 	pthread_mutex_unlock(&own->lock);
 	timeslice_after_call(d, e, task);
 }

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include <unistd.h>
 
-#include "cgpu_turn.h"
+#include "cgpu_round.h"
 #include "cgroup.h"
 #include "clock.h"
 #include "copies.h"
@@ -39,18 +39,18 @@ static int lock_container(struct cgpud *d, u32 slot)
 static int set_all(struct cgpud *d, u32 gpu, u32 client, int file)
 {
 	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *l = &d->core.abi->NVA06C_CTRL_TIMESLICE_PARAMS;
-	struct cgpu_time_slice slice;
+	struct cgpu_timeslice slice;
 	u32 cursor = 0;
 	int r;
 
-	while (cgpu_slices_next(&d->core, gpu, client, &cursor, &slice) == 0) {
+	while (cgpu_timeslices_next(&d->core, gpu, client, &cursor, &slice) == 0) {
 		u8 buf[64] = { 0 };
 
 		rm_put64(buf, l->timesliceUs, slice.us);
 		r = rm_control(file, d->core.abi, client, slice.group, NVA06C_CTRL_CMD_SET_TIMESLICE, buf, l->bytes);
 		if (r < 0 || r == NV_ERR_INVALID_CLIENT)
 			return r < 0 ? r : -EBADF;
-		cgpu_slices_done(&d->core, &slice, (u32)r);
+		cgpu_timeslices_done(&d->core, &slice, (u32)r);
 		atomic_fetch_add(&d->timeslices.set, 1);
 	}
 	return 0;
@@ -143,7 +143,7 @@ static int slot_of(struct cgpud *d, s32 tgid, u32 *slot)
 }
 
 /* Under the container's lock. */
-static int reach(struct cgpud *d, const struct cgpu_time_slice *slice, struct timeslice_client *known, int is_known)
+static int reach(struct cgpud *d, const struct cgpu_timeslice *slice, struct timeslice_client *known, int is_known)
 {
 	int r = -EBADF;
 
@@ -159,14 +159,14 @@ static int reach(struct cgpud *d, const struct cgpu_time_slice *slice, struct ti
 }
 
 /* stuck: a container that holds up this walk; it is passed over from then on. */
-static void serve_client(struct cgpud *d, const struct cgpu_time_slice *slice, u32 *stuck)
+static void serve_client(struct cgpud *d, const struct cgpu_timeslice *slice, u32 *stuck)
 {
 	struct timeslices *timeslices = &d->timeslices;
 	struct timeslice_client known = { .client = slice->client, .tid = slice->tgid, .tgid = slice->tgid };
 	int is_known = timeslice_find(timeslices, slice->client, &known), r = -EBUSY;
 
 	if (!is_known && slot_of(d, slice->tgid, &known.slot) < 0) {
-		cgpu_slices_done(&d->core, slice, CGPU_LEVER_FAILED);
+		cgpu_timeslices_done(&d->core, slice, CGPU_CONTROL_FAILED);
 		return;
 	}
 	if (known.slot != *stuck && lock_container(d, known.slot) == 0) {
@@ -179,17 +179,17 @@ static void serve_client(struct cgpud *d, const struct cgpu_time_slice *slice, u
 		timeslice_not_left(timeslices, slice->client, 1u << slice->gpu);
 		return;
 	}
-	cgpu_slices_done(&d->core, slice, CGPU_LEVER_FAILED);
+	cgpu_timeslices_done(&d->core, slice, CGPU_CONTROL_FAILED);
 	known.left = 1u << slice->gpu;
 	timeslice_remember(timeslices, &known);
 }
 
 static void serve_gpu(struct cgpud *d, u32 gpu)
 {
-	struct cgpu_time_slice slice;
+	struct cgpu_timeslice slice;
 	u32 cursor = 0, stuck = CGPU_NO_SLOT, n;
 
-	for (n = 0; n < WALK_MAX && cgpu_slices_next(&d->core, gpu, 0, &cursor, &slice) == 0; n++)
+	for (n = 0; n < WALK_MAX && cgpu_timeslices_next(&d->core, gpu, 0, &cursor, &slice) == 0; n++)
 		serve_client(d, &slice, &stuck);
 }
 
@@ -208,7 +208,7 @@ int timeslice_is_posted(struct cgpud *d, u32 gpu)
 /* What is no longer due, or has gone, is not left any more. */
 static void prune(struct cgpud *d, u32 gpu)
 {
-	struct cgpu_time_slice slice;
+	struct cgpu_timeslice slice;
 	u32 i, client, cursor;
 
 	for (i = 0; i < TIMESLICE_CLIENTS && atomic_load(&d->timeslices.left); i++) {
@@ -216,7 +216,7 @@ static void prune(struct cgpud *d, u32 gpu)
 		client = d->timeslices.at[i].left >> gpu & 1 ? d->timeslices.at[i].client : 0;
 		pthread_mutex_unlock(&d->timeslices.lock);
 		cursor = 0;
-		if (client && cgpu_slices_next(&d->core, gpu, client, &cursor, &slice) < 0)
+		if (client && cgpu_timeslices_next(&d->core, gpu, client, &cursor, &slice) < 0)
 			timeslice_not_left(&d->timeslices, client, 1u << gpu);
 	}
 }
@@ -297,7 +297,7 @@ void timeslice_after_call(struct cgpud *d, const struct in_flight *e, struct tas
 	if (client == 0 || task->kind != CGPU_DEVICE_CTL || task->file < 0)
 		return;
 	note(d, e, task, client);
-	on_call(d, e, task, e->call.turn - 1, client);
+	on_call(d, e, task, e->call.round - 1, client);
 }
 
 void timeslice_before_call(struct cgpud *d, const struct in_flight *e, struct task *task)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fair shares of a table that all containers use, by the rule of the core's records (kmod/core/quota.c): half of it is kept
+ * Fair shares of a table that all containers use, by the rule of the core's records (kmod/core/ledger/quota.c): half of it is kept
  * for equal shares, the other half goes to containers as they come, and none has more than a fixed number.
  */
 #ifndef CGPUD_FAIR_H

@@ -115,7 +115,7 @@ static enum cgpu_verdict judge_again(struct cgpud *d, struct in_flight *e, struc
 {
 	useconds_t wait_us;
 
-	if (e->call.no_room == CGPU_NO_ROOM_CLAIM) {
+	if (e->call.no_room == CGPU_NO_ROOM_OWNERSHIP) {
 		reaper_drop_stale_client(d, e->call.slot, e->call.client);
 	} else {
 		managed_recount(d, e->call.slot, e->call.generation, task->tid);

@@ -100,20 +100,20 @@ static void a_hold_of_no_mapping_goes(void)
 {
 	struct harness harness = with_memory();
 	struct external_request request = request_of(&harness);
-	struct cgpu_hold_request named = { .slot = harness.caller.slot,
+	struct cgpu_reference_request named = { .slot = harness.caller.slot,
 		.generation = harness.caller.generation,
 		.tgid = getpid(),
 		.client = CLIENT,
 		.handle = HANDLE };
 	struct external_span span = { .start = BASE, .end = BASE + SIZE, .tid = getpid(), .latest = ~0ull };
 	struct memory_ask other = { .client = CLIENT, .parent = 0xd0, .object = 2, .size = MIB, .attr = 2u << 23 };
-	struct cgpu_hold hold;
+	struct cgpu_reference hold;
 
 	CHECK_EQ(map(&harness), 0);
 	CHECK_EQ(bench_vidmem(harness.bench, &harness.caller, 1, &other), NV_OK);
 	named.handle = 2;
-	CHECK_EQ(cgpu_hold_on_file(&harness.d->core, &named, 0, &hold), 0);
-	CHECK_EQ(cgpu_hold_confirm(&harness.d->core, &hold), 0);
+	CHECK_EQ(cgpu_reference_on_file(&harness.d->core, &named, 0, &hold), 0);
+	CHECK_EQ(cgpu_reference_confirm(&harness.d->core, &hold), 0);
 	take_over(&harness);
 	external_take_up(harness.d);
 	free_handle(&harness);
@@ -129,9 +129,9 @@ static void a_hold_of_no_mapping_goes(void)
 static void lose_hold(struct harness *harness)
 {
 	u32 at = mapped_at(harness);
-	struct cgpu_hold hold = { .object = at, .serial = harness->bench->core.state->object[at].serial };
+	struct cgpu_reference hold = { .object = at, .serial = harness->bench->core.state->object[at].serial };
 
-	cgpu_hold_drop(&harness->d->core, &hold);
+	cgpu_reference_drop(&harness->d->core, &hold);
 }
 
 static void a_lost_hold_is_made_again(void)

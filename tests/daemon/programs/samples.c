@@ -71,13 +71,13 @@ static void time_is_busyness_between_two_samples(void)
 	struct sched_client sc = { .fd = 0 };
 	struct cgpud *d = engine(VERSION);
 	struct process_use use[SAMPLED_PROCESSES];
-	enum cgpu_look look;
+	enum cgpu_samples_kind look;
 	int n;
 
 	/* What was before the first look is nobody's. */
 	say(5, 1000 * MS, 10, 10000);
 	CHECK_EQ(sched_client_sample(d, &sc, use, &look), 0);
-	CHECK_EQ(look, CGPU_LOOK_PART);
+	CHECK_EQ(look, CGPU_SAMPLES_PART);
 	/* Later ones in earlier places, two processes in one sample, nobody, and more than all. */
 	say(7, 1100 * MS, 10, 5000);
 	say(0, 1200 * MS, 10, 10000);
@@ -86,7 +86,7 @@ static void time_is_busyness_between_two_samples(void)
 	say(3, 1400 * MS, 30, 4000000000u);
 	n = sched_client_sample(d, &sc, use, &look);
 	CHECK_EQ(n, 3);
-	CHECK_EQ(look, CGPU_LOOK_WHOLE);
+	CHECK_EQ(look, CGPU_SAMPLES_WHOLE);
 	CHECK_EQ(of(use, n, 10), 150 * MS);
 	CHECK_EQ(of(use, n, 20), 25 * MS);
 	CHECK_EQ(of(use, n, 30), 100 * MS);
@@ -106,7 +106,7 @@ static void more_samples_than_places_are_bounded(void)
 	struct sched_client sc = { .fd = 0, .looks = { .since = 1 } };
 	struct cgpud *d = engine(VERSION);
 	struct process_use use[SAMPLED_PROCESSES];
-	enum cgpu_look look;
+	enum cgpu_samples_kind look;
 	u32 i,
 		places = (abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.bytes -
 				 abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.samples) /
@@ -117,10 +117,10 @@ static void more_samples_than_places_are_bounded(void)
 		say(i, (1000 + places - i) * MS, 100 + i, 10000);
 	CHECK_EQ(sched_client_sample(d, &sc, use, &look), places);
 	/* There may have been more. */
-	CHECK_EQ(look, CGPU_LOOK_LOST);
+	CHECK_EQ(look, CGPU_SAMPLES_LOST);
 	say(0, (1000 + places + 1) * MS, 100, 10000);
 	CHECK_EQ(sched_client_sample(d, &sc, use, &look), 1);
-	CHECK_EQ(look, CGPU_LOOK_WHOLE);
+	CHECK_EQ(look, CGPU_SAMPLES_WHOLE);
 	free(sc.samples);
 	free(d);
 }
@@ -130,7 +130,7 @@ static void a_driver_without_them_is_asked_once(void)
 	struct sched_client sc = { .fd = 0 };
 	struct cgpud *d = engine(VERSION), *old = engine("515.43.04");
 	struct process_use use[SAMPLED_PROCESSES];
-	enum cgpu_look look;
+	enum cgpu_samples_kind look;
 
 	card.status = NV_ERR_GENERIC;
 	CHECK(sched_client_sample(d, &sc, use, &look) < 0);

@@ -43,7 +43,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the program that judges filters."""
     program = tmp_path_factory.mktemp("filters") / "filters"
     sources = [PROGRAMS / "filters.c", ROOT / "kmod/daemon/host/filter.c"]
-    folders = [BUILD / "gen", ROOT / "kmod/core", ROOT / "kmod/daemon/host"]
+    folders = [BUILD / "gen", ROOT / "kmod/core", ROOT / "kmod/core/include", ROOT / "kmod/daemon/host"]
     flags = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
     include = [word for folder in folders for word in ("-iquote", str(folder))]
     subprocess.run(["gcc", *flags, *include, *map(str, sources), "-o", str(program)], check=True)
