@@ -4,8 +4,15 @@
  * tree, and what to do with one driver call. Freestanding: no allocation, no locks and no I/O of its
  * own. Kernel module, daemon, fuzzers and tests compile the same files.
  *
- * Every function that takes a struct cgpu_core locks it for its own duration through ops->lock, and
- * never calls ops->lock twice. Return values are 0 or a negative errno unless said otherwise.
+ * Locks. An engine has two kinds of its own, and never holds both:
+ * - one for the calls of a container (cgpu_changes.h), from cgpu_call_begin() to cgpu_call_end();
+ * - one for the scheduling rounds of a GPU (cgpu_round.h), from cgpu_round() to the last _done().
+ * Within either, or with neither, ops->lock protects all of struct cgpu_state. Every function here that takes a struct cgpu_core
+ * holds it for its own duration and never takes it twice; an operation that is called with it held calls none of them.
+ * Functions of the core that take a struct cgpu_state are called with ops->lock held, or before anybody else knows the state
+ * (cgpu_state_init(), cgpu_state_recover(), cgpu_state_take_over()). core_assert_locked() holds that in the tests.
+ *
+ * Return values are 0 or a negative errno unless said otherwise.
  */
 #ifndef CGPU_CORE_H
 #define CGPU_CORE_H

@@ -75,6 +75,7 @@ void core_timeslices_compute(struct cgpu_state *state, u32 gpu)
 	u32 own = share->sched.settings.time_slices;
 	u32 runlist, number, used = 0;
 
+	core_assert_locked();
 	share->timeslices_due = 0;
 	for (number = 0; number < CGPU_MAX_INST; number++)
 		used |= runlists_of(state, &share->tsg_list[number]);

@@ -243,6 +243,15 @@ static inline void core_unlock(struct cgpu_core *core)
 	core->ops->unlock(core->ctx);
 }
 
+/* The caller holds ops->lock. Only the tests' build of the core asks. */
+#ifdef CORE_ASSERT_LOCKED
+void core_assert_locked(void);
+#else
+static inline void core_assert_locked(void)
+{
+}
+#endif
+
 /* The number of the lowest bit. There must be one. */
 static inline u32 core_first(u32 bits)
 {
