@@ -252,12 +252,12 @@ struct cgpu_call {
 	s32 error; /* positive errno for CGPU_REFUSE */
 	u32 no_room; /* why CGPU_ANSWER may be other after a look at the driver: enum cgpu_no_room, or 0 */
 	u32 client; /* for CGPU_NO_ROOM_OWNERSHIP: the RM client that another container has on record */
-	u32 round; /* after the end: of the GPU turn - 1 gates and slices are to be set before the caller goes on; 0: none */
+	u32 round; /* after the end: 1 and the GPU that needs a scheduling round before the caller goes on; 0: none */
 	u32 fetched; /* after the end: the driver did what it cannot do without the contents of segment 0 */
 	u64 opaque[8]; /* the core's notes from begin to end, which another core of the same state version may settle */
 };
 
-/* Take an envelope apart: the inner number, size and address. -EINVAL where the driver says so. */
+/* Read a transfer wrapper: the inner number, size and address. -EINVAL where the driver says so. */
 int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes, u32 *nr, u32 *inner, u64 *address);
 /* Decide, and reserve what an allocation may take. */
 enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call);

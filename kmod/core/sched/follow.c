@@ -51,7 +51,7 @@ void core_sched_policy(struct cgpu_state *state, u32 gpu)
 	due(state, gpu);
 }
 
-/* Gates would keep its part for it while it does nothing, and the card does not tell who has work. */
+/* A slot of high priority would keep its part while it does nothing, and the card does not tell which slot has work. */
 static u32 priority_of(const struct cgpu_state *state, u32 gpu, u32 number)
 {
 	return state->gpu[gpu].instance[number].highprio && !state->gpu[gpu].share.tsg_list[number].idle;
