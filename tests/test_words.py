@@ -12,6 +12,7 @@ DONE = (
     "cgpu/client",
     "cgpu/config",
     "cgpu/request",
+    "kmod/core",
     "kmod/daemon/host",
     "kmod/daemon/libcgpud",
     "kmod/daemon/listeners",
@@ -33,6 +34,8 @@ DONE = (
 )
 GLOSSARY = "docs/glossary.md"
 HEADING = "## Words on their way out"
+# Log lines and the tree's texts stay as they are.
+C_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 # Words that are ordinary English, or somebody else's term, in other places than those that are meant.
 ORDINARY = {
     "stage",
@@ -75,6 +78,6 @@ def test_words_stay_gone(repository: Path, folder: str) -> None:
         for path in sorted((repository / folder).rglob("*"))
         if path.suffix in {".py", ".c", ".h", ".json"}
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        for word in pattern.findall(line)
+        for word in pattern.findall(C_STRING.sub("", line) if path.suffix in {".c", ".h"} else line)
     ]
     assert found == []

@@ -46,6 +46,7 @@ static enum cgpu_verdict decide(struct core_call_context *context)
 {
 	struct cgpu_call *call = context->call;
 
+	core_assert_locked();
 	context->container = core_container(context->state, call->slot, call->generation);
 	/* Freeing what came too late is right for whoever asks. */
 	if (call->opaque[CORE_NOTE_UNDO] == CORE_UNDO && call->nr == NV_ESC_RM_FREE)

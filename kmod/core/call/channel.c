@@ -36,7 +36,7 @@ enum cgpu_verdict core_begin_group(struct core_call_context *context, const stru
 	return group_or_channel(context, alloc, CORE_OBJECT_CHANNEL_GROUP, at->bytes, at->engineType);
 }
 
-/* One in a group has its context, and is kept for its gate. */
+/* A channel in a group shares the group's context. It has a record so that it can be disabled. */
 static enum cgpu_verdict channel_of_group(
 	struct core_call_context *context, const struct core_alloc *alloc, u32 group, u32 params_bytes)
 {

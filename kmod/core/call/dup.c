@@ -44,7 +44,7 @@ static int knows_client(struct core_call_context *context, u32 at)
 	return core_client_find(context->state, context->call->slot, core_get32(context->call->top, at)) != CORE_NONE;
 }
 
-/* Whom a container lets duplicate what is its own is its affair: another container's duplicates are judged by the books.
+/* A container may let others duplicate its objects: duplicates by another container are judged by the ledger.
  * Of clients that it has not used it changes nothing. The driver does not ask everybody whose client it is, neither the
  * object's nor the one that is given leave, which it locks and notes this in (rs_server.c,
  * _serverShareResourceAccessClient); and it takes the leave of others away as it gives a new one. */

@@ -19,7 +19,7 @@ static enum cgpu_verdict check(struct core_call_context *context, const struct c
 
 	if (client == CORE_NONE)
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	/* What another container has there could be replaced in the driver, unseen by its books. */
+	/* An export could replace in the driver what another container has exported on this file, and its ledger would not see it. */
 	core_exports_find(context->state, context->call->slot, context->call->target, &others);
 	if (others)
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * Controls that divide GPU time. That is the engine's affair: a container's own time slices are taken for done and left as
- * they are, and nothing reaches levels, real time, gates or runlists, whatever rights its process has.
+ * Controls that divide GPU time, which the engine alone does. A container's own timeslices are answered as done and left as
+ * they are; levels, real time, disabling of channels and runlists are refused, whatever rights its process has.
  */
 #include "call/call.h"
 #include "sched/sched.h"
@@ -63,12 +63,12 @@ static struct core_object *noted(struct core_call_context *context)
 /* New groups and channels between two turns: as many as some dozens of programs have that start at once. */
 #define BEGUN_MAX 512u
 
-/* What of a group's or channel's lane a call was counted in. */
+/* In which count of its TSG list a call to schedule was counted. */
 enum counted { COUNTED_NOWHERE, COUNTED_AGAIN, COUNTED_BEGUN };
 
 /*
- * What the driver does with the gates of channels then is not known, so they are set again behind it. Who does it again and
- * again in others' turns could have a little of each: once between two turns of its own has to do.
+ * Scheduling a channel may enable it in the driver, so it is disabled again afterwards. A container that schedules channels
+ * again and again in the rounds of others could have a little of each: between two of its own rounds once is enough.
  */
 enum cgpu_verdict core_begin_schedule(struct core_call_context *context)
 {

@@ -5,7 +5,7 @@
 
 #include "cgpu_core.h"
 
-/* Whether a call may change what a container holds, or what of it runs. The books are right when these calls of one container
+/* Whether a call may change what a container holds, or what of it runs. The ledger is right when these calls of one container
  * run one at a time, from cgpu_call_begin to cgpu_call_end. */
 static inline int cgpu_call_changes(const struct nv_abi *abi, const struct cgpu_call *call)
 {

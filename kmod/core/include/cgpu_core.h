@@ -4,8 +4,15 @@
  * tree, and what to do with one driver call. Freestanding: no allocation, no locks and no I/O of its
  * own. Kernel module, daemon, fuzzers and tests compile the same files.
  *
- * Every function that takes a struct cgpu_core locks it for its own duration through ops->lock, and
- * never calls ops->lock twice. Return values are 0 or a negative errno unless said otherwise.
+ * Locks. An engine has two kinds of its own, and never holds both:
+ * - one for the calls of a container (cgpu_changes.h), from cgpu_call_begin() to cgpu_call_end();
+ * - one for the scheduling rounds of a GPU (cgpu_round.h), from cgpu_round() to the last _done().
+ * Within either, or with neither, ops->lock protects all of struct cgpu_state. Every function here that takes a struct cgpu_core
+ * holds it for its own duration and never takes it twice; an operation that is called with it held calls none of them.
+ * Functions of the core that take a struct cgpu_state are called with ops->lock held, or before anybody else knows the state
+ * (cgpu_state_init(), cgpu_state_recover(), cgpu_state_take_over()). core_assert_locked() holds that in the tests.
+ *
+ * Return values are 0 or a negative errno unless said otherwise.
  */
 #ifndef CGPU_CORE_H
 #define CGPU_CORE_H
@@ -245,12 +252,12 @@ struct cgpu_call {
 	s32 error; /* positive errno for CGPU_REFUSE */
 	u32 no_room; /* why CGPU_ANSWER may be other after a look at the driver: enum cgpu_no_room, or 0 */
 	u32 client; /* for CGPU_NO_ROOM_OWNERSHIP: the RM client that another container has on record */
-	u32 round; /* after the end: of the GPU turn - 1 gates and slices are to be set before the caller goes on; 0: none */
+	u32 round; /* after the end: 1 and the GPU that needs a scheduling round before the caller goes on; 0: none */
 	u32 fetched; /* after the end: the driver did what it cannot do without the contents of segment 0 */
 	u64 opaque[8]; /* the core's notes from begin to end, which another core of the same state version may settle */
 };
 
-/* Take an envelope apart: the inner number, size and address. -EINVAL where the driver says so. */
+/* Read a transfer wrapper: the inner number, size and address. -EINVAL where the driver says so. */
 int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes, u32 *nr, u32 *inner, u64 *address);
 /* Decide, and reserve what an allocation may take. */
 enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call);

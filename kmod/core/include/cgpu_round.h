@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * GPU time: what the engine has to do on a card so that containers get the shares that the policy says. The core decides
- * (docs/scheduling.md) and says which of the driver's levers to pull; the transport pulls them and says what came out.
+ * (docs/scheduling.md) and says which scheduling controls to send to the driver; the transport sends them and reports the status.
  *
  * In a loop, for each GPU: cgpu_round(); then all of cgpu_channels_next() and cgpu_timeslices_next(), each told by its _done();
  * then sleep until turn.until, or until ops->round says that something has changed. Where the end of a driver call asks for
@@ -35,12 +35,12 @@ struct cgpu_channel_batch {
 	u32 driver_changes[CGPU_CHANNEL_BATCH];
 };
 /* What is to be told next: first all that must stop. -ENOENT: all channels are as was decided. */
-int cgpu_channels_next(struct cgpu_core *core, u32 gpu, struct cgpu_channel_batch *gates);
+int cgpu_channels_next(struct cgpu_core *core, u32 gpu, struct cgpu_channel_batch *batch);
 /* The driver's status, or CGPU_CONTROL_FAILED where it could not be asked: then there is nothing more to do until the next
  * cgpu_round(). What it did not do is tried channel by channel; a driver that says of the first ones that it never does leaves
  * the GPU undivided, and the log says so. */
 #define CGPU_CONTROL_FAILED 0xffffffffu
-void cgpu_channels_done(struct cgpu_core *core, const struct cgpu_channel_batch *gates, u32 status);
+void cgpu_channels_done(struct cgpu_core *core, const struct cgpu_channel_batch *batch, u32 status);
 
 /* One NVA06C_CTRL_CMD_SET_TIMESLICE. */
 struct cgpu_timeslice {
@@ -55,7 +55,7 @@ struct cgpu_timeslice {
  * with *cursor = 0. -ENOENT: there is none. */
 int cgpu_timeslices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, struct cgpu_timeslice *slice);
 /* The driver's status. CGPU_CONTROL_FAILED: nobody could reach the group. It stays to be done, by the next walk over its client
- * or when slices are worked out anew; until then gates divide the time. */
+ * or when timeslices are worked out anew; until then enabling and disabling channels divides the time. */
 void cgpu_timeslices_done(struct cgpu_core *core, const struct cgpu_timeslice *slice, u32 status);
 
 #define CGPU_SAMPLES_NS 1000000000ull /* how often to look, as long as none are lost */

@@ -142,6 +142,7 @@ u32 core_client_make(struct cgpu_state *state, u32 slot, u32 handle, s32 tgid)
 	struct core_client *record;
 	u32 client = state->client_free;
 
+	core_assert_locked();
 	if (client == CORE_NONE || !core_quota_room(state, slot, CORE_POOL_CLIENTS))
 		return CORE_NONE;
 	record = &state->client[client];

@@ -103,12 +103,12 @@ void core_tsg_unlink(struct cgpu_state *state, u32 object);
 int core_tsg_active(const struct cgpu_state *state, const struct core_object *record);
 /* The instance goes, its channels do not. */
 void core_tsg_list_orphan(struct cgpu_state *state, u32 gpu, u32 number);
-/* The driver may have changed the gate of a channel, or of those of a group. */
+/* The driver may have enabled or disabled a channel, or those of a group. */
 void core_tsg_unknown(struct cgpu_state *state, u32 object);
 
 /* --- orphan.c --- */
 
-/* The container goes. What its clients hold stays on the books, as nobody's, until the driver drops it. */
+/* The container goes. What its clients hold stays charged, as nobody's, until the driver drops it. */
 void core_clients_orphan(struct cgpu_state *state, u32 slot);
 /* Drop an orphan that holds no memory. */
 void core_orphan_settle(struct cgpu_state *state, u32 client);

@@ -59,6 +59,7 @@ u32 core_memory_begin(struct cgpu_state *state, u32 object, u32 instance, u64 by
 	struct core_memory *memory;
 	u32 index = state->memory_free;
 
+	core_assert_locked();
 	if (index == CORE_NONE)
 		return CORE_NONE;
 	memory = &state->memory[index];

@@ -94,6 +94,7 @@ u32 core_object_begin(struct cgpu_state *state, u32 client, u32 kind, u32 gpu)
 	struct core_object *record;
 	u32 object = state->object_free;
 
+	core_assert_locked();
 	if (object == CORE_NONE || !core_quota_room(state, state->client[client].slot, CORE_POOL_OBJECTS))
 		return CORE_NONE;
 	record = &state->object[object];

@@ -53,7 +53,7 @@ static void orphan(struct cgpu_state *state, u32 client)
 	container->objects -= record->objects;
 	record->slot = CORE_NONE;
 	record->generation = 0;
-	/* Those of a GPU that it had whole were in no lane. */
+	/* Channels of a passthrough GPU were in no TSG list. */
 	for (at = record->first; at != CORE_NONE; at = core_object_after(state, at)) {
 		if (state->object[at].live == CORE_LIVE && state->object[at].tsg_list == CORE_NONE)
 			core_tsg_link(state, at);

@@ -103,7 +103,7 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 		if (core_instances(state, facts->index) == 0 && gpu->orphaned == 0)
 			memset(&gpu->drift, 0, sizeof(gpu->drift));
 		gpu->facts = *facts;
-		/* Another driver may have the levers that the one before had not. */
+		/* Another driver may have scheduling controls that the one before did not have. */
 		gpu->share.enable_fail = 0;
 		gpu->share.timeslices_fail = 0;
 		gpu->share.enable_work = 0;

@@ -170,6 +170,7 @@ u32 core_create_commit(struct cgpu_state *state, const struct core_create *creat
 	u64 generation;
 	u32 i, number;
 
+	core_assert_locked();
 	if (slot == CORE_NONE) {
 		slot = free_slot(state);
 		container = &state->container[slot];
@@ -204,6 +205,7 @@ void core_container_drop(struct cgpu_state *state, u32 slot)
 	u64 generation = container->generation;
 	u32 gpu, i;
 
+	core_assert_locked();
 	container->live = 0;
 	state->containers--;
 	state->tree_changes++;

@@ -9,104 +9,104 @@ static u32 wanted(const struct core_share *share, u32 tsg_list)
 }
 
 static void collect(struct cgpu_state *state, const struct core_share *share, u32 tsg_list, u32 most,
-	struct cgpu_channel_batch *gates)
+	struct cgpu_channel_batch *batch)
 {
 	u32 at;
 
-	for (at = share->tsg_list[tsg_list].first; at != CORE_NONE && gates->count < most;
+	for (at = share->tsg_list[tsg_list].first; at != CORE_NONE && batch->count < most;
 		at = state->object[at].tsg_after) {
 		const struct core_object *record = &state->object[at];
-		u32 n = gates->count;
+		u32 n = batch->count;
 
 		if (record->kind != CORE_OBJECT_CHANNEL || record->applied == wanted(share, tsg_list))
 			continue;
-		gates->client[n] = state->client[record->client].handle;
-		gates->channel[n] = record->handle;
-		gates->object[n] = at;
-		gates->serial[n] = record->serial;
-		gates->driver_changes[n] = record->driver_changes;
-		gates->count++;
+		batch->client[n] = state->client[record->client].handle;
+		batch->channel[n] = record->handle;
+		batch->object[n] = at;
+		batch->serial[n] = record->serial;
+		batch->driver_changes[n] = record->driver_changes;
+		batch->count++;
 	}
 }
 
-/* All lanes that are to be closed, or all that are to be opened. */
-static void gather(struct cgpu_state *state, struct core_share *share, u32 disable, struct cgpu_channel_batch *gates)
+/* All TSG lists that are to be disabled, or all that are to be enabled. */
+static void gather(struct cgpu_state *state, struct core_share *share, u32 disable, struct cgpu_channel_batch *batch)
 {
 	u32 most = share->one_by_one ? 1 : CGPU_CHANNEL_BATCH;
 	u32 bits = share->dirty & (disable ? ~share->open : share->open);
 
-	gates->disable = disable;
-	/* Who is stopped is stopped alone: what runs on is his. */
-	for (; bits && gates->count < (disable ? 1 : most); bits &= bits - 1) {
-		u32 tsg_list = core_first(bits), before = gates->count;
+	batch->disable = disable;
+	/* One instance at a time is stopped: the time that its kernels run on is its own. */
+	for (; bits && batch->count < (disable ? 1 : most); bits &= bits - 1) {
+		u32 tsg_list = core_first(bits), before = batch->count;
 
-		collect(state, share, tsg_list, most, gates);
-		if (gates->count == before) {
+		collect(state, share, tsg_list, most, batch);
+		if (batch->count == before) {
 			share->dirty &= ~(1u << tsg_list);
 			share->tsg_list[tsg_list].closing = 0;
 		}
 	}
 }
 
-int cgpu_channels_next(struct cgpu_core *core, u32 gpu, struct cgpu_channel_batch *gates)
+int cgpu_channels_next(struct cgpu_core *core, u32 gpu, struct cgpu_channel_batch *batch)
 {
 	struct core_gpu *found;
 
 	/* The lists are as long as the count says. */
-	gates->gpu = gpu;
-	gates->count = 0;
+	batch->gpu = gpu;
+	batch->count = 0;
 	core_lock(core);
 	found = core_gpu(core->state, gpu);
 	if (found && !found->share.enable_fail && found->share.paused != CORE_PAUSE) {
-		gather(core->state, &found->share, 1, gates);
-		if (gates->count == 0)
-			gather(core->state, &found->share, 0, gates);
+		gather(core->state, &found->share, 1, batch);
+		if (batch->count == 0)
+			gather(core->state, &found->share, 0, batch);
 	}
 	core_unlock(core);
-	return gates->count ? 0 : -ENOENT;
+	return batch->count ? 0 : -ENOENT;
 }
 
 /* A driver that has done it before has nothing against it but for these channels, or at this moment. */
-static int says_never(const struct core_share *share, const struct cgpu_channel_batch *gates, u32 status)
+static int says_never(const struct core_share *share, const struct cgpu_channel_batch *batch, u32 status)
 {
-	if (share->enable_work || gates->count > 1)
+	if (share->enable_work || batch->count > 1)
 		return 0;
 	return status == NV_ERR_NOT_SUPPORTED || status == NV_ERR_INSUFFICIENT_PERMISSIONS;
 }
 
-static void set(struct cgpu_state *state, const struct cgpu_channel_batch *gates)
+static void set(struct cgpu_state *state, const struct cgpu_channel_batch *batch)
 {
-	struct core_share *share = &state->gpu[gates->gpu].share;
+	struct core_share *share = &state->gpu[batch->gpu].share;
 	u32 n;
 
-	for (n = 0; n < gates->count && n < CGPU_CHANNEL_BATCH; n++) {
-		struct core_object *record = &state->object[gates->object[n] % CGPU_MAX_OBJECTS];
+	for (n = 0; n < batch->count && n < CGPU_CHANNEL_BATCH; n++) {
+		struct core_object *record = &state->object[batch->object[n] % CGPU_MAX_OBJECTS];
 
 		/* What the driver has done since may have been behind this, so it stays in doubt. */
-		if (record->live != CORE_LIVE || record->serial != gates->serial[n] ||
-			record->driver_changes != gates->driver_changes[n])
+		if (record->live != CORE_LIVE || record->serial != batch->serial[n] ||
+			record->driver_changes != batch->driver_changes[n])
 			continue;
-		record->applied = gates->disable ? CORE_CHANNEL_DISABLED : CORE_CHANNEL_ENABLED;
+		record->applied = batch->disable ? CORE_CHANNEL_DISABLED : CORE_CHANNEL_ENABLED;
 		if (record->tsg_list == CORE_NONE || record->applied == wanted(share, record->tsg_list))
 			continue;
 		share->dirty |= 1u << record->tsg_list;
-		state->rounds_due |= 1u << gates->gpu;
+		state->rounds_due |= 1u << batch->gpu;
 	}
 }
 
-/* The instances that a batch takes the card from, as bits. A channel that is made while its gate is closed is stopped as
+/* The instances that a batch takes the card from, as bits. A channel that is made while its TSG list is disabled is stopped as
  * well, but nothing of it runs before it is scheduled. */
-static u32 tsg_lists_of(const struct cgpu_state *state, const struct cgpu_channel_batch *gates, u32 *count)
+static u32 tsg_lists_of(const struct cgpu_state *state, const struct cgpu_channel_batch *batch, u32 *count)
 {
-	const struct core_share *share = &state->gpu[gates->gpu].share;
+	const struct core_share *share = &state->gpu[batch->gpu].share;
 	u32 tsg_lists = 0, n;
 
 	*count = 0;
-	for (n = 0; n < gates->count && n < CGPU_CHANNEL_BATCH; n++) {
-		const struct core_object *record = &state->object[gates->object[n] % CGPU_MAX_OBJECTS];
+	for (n = 0; n < batch->count && n < CGPU_CHANNEL_BATCH; n++) {
+		const struct core_object *record = &state->object[batch->object[n] % CGPU_MAX_OBJECTS];
 		u32 bit = record->tsg_list < CGPU_MAX_INST ? 1u << record->tsg_list : 0;
 
-		if (record->live != CORE_LIVE || record->serial != gates->serial[n] || !bit ||
+		if (record->live != CORE_LIVE || record->serial != batch->serial[n] || !bit ||
 			!share->tsg_list[record->tsg_list].closing)
 			continue;
 		*count += !(tsg_lists & bit);
@@ -119,51 +119,51 @@ static u32 tsg_lists_of(const struct cgpu_state *state, const struct cgpu_channe
  * The driver answers when what could not be interrupted has ended. Until then those who were to stop have used the card: they
  * owe that time, and whose turn it is gets it back. Until the first one may run nobody can: that time is nobody's.
  */
-static void book_change(struct cgpu_core *core, const struct cgpu_channel_batch *gates, struct core_share *share)
+static void book_change(struct cgpu_core *core, const struct cgpu_channel_batch *batch, struct core_share *share)
 {
 	u64 now = core->ops->clock ? core->ops->clock(core->ctx) : 0;
-	u32 count, tsg_lists = gates->disable ? tsg_lists_of(core->state, gates, &count) : 0;
+	u32 count, tsg_lists = batch->disable ? tsg_lists_of(core->state, batch, &count) : 0;
 
 	if (now <= share->stopped)
 		return;
 	for (; tsg_lists; tsg_lists &= tsg_lists - 1)
 		cgpu_sched_ran(&share->sched, core_first(tsg_lists), (now - share->stopped) / count, now);
-	if (!gates->disable && !share->opened)
+	if (!batch->disable && !share->opened)
 		cgpu_sched_skip(&share->sched, now);
-	share->opened |= !gates->disable;
+	share->opened |= !batch->disable;
 	share->stopped = now;
 }
 
-void cgpu_channels_done(struct cgpu_core *core, const struct cgpu_channel_batch *gates, u32 status)
+void cgpu_channels_done(struct cgpu_core *core, const struct cgpu_channel_batch *batch, u32 status)
 {
 	struct core_gpu *found;
 	int failed = 0;
 
 	core_lock(core);
-	found = core_gpu(core->state, gates->gpu);
+	found = core_gpu(core->state, batch->gpu);
 	if (found) {
 		found->share.enable_work |= status == NV_OK;
 		found->share.paused = status == CGPU_CONTROL_FAILED ? CORE_PAUSE : CORE_PAUSE_NONE;
 	}
 	if (found && found->share.paused) {
 		/* Nothing has changed. */
-	} else if (found && says_never(&found->share, gates, status)) {
+	} else if (found && says_never(&found->share, batch, status)) {
 		failed = !found->share.enable_fail;
 		found->share.enable_fail = status;
-		core_sched_policy(core->state, gates->gpu);
+		core_sched_policy(core->state, batch->gpu);
 	} else if (found) {
 		/* One of several may have gone: which, shows when they are told one by one. Alone there is nothing left to try:
 		 * it has gone, and its record follows. */
-		if (status != NV_OK && gates->count > 1)
-			found->share.one_by_one = gates->count;
+		if (status != NV_OK && batch->count > 1)
+			found->share.one_by_one = batch->count;
 		else
-			set(core->state, gates);
-		book_change(core, gates, &found->share);
-		if (found->share.one_by_one && gates->count == 1)
+			set(core->state, batch);
+		book_change(core, batch, &found->share);
+		if (found->share.one_by_one && batch->count == 1)
 			found->share.one_by_one--;
 	}
 	core_unlock(core);
 	if (failed)
-		core_sched_failure_line(core, gates->gpu, "FIFO_DISABLE_CHANNELS", status,
+		core_sched_failure_line(core, batch->gpu, "FIFO_DISABLE_CHANNELS", status,
 			"only policies 1, 4 and 5, without high priority, are enforced");
 }

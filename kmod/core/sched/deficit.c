@@ -37,7 +37,7 @@ void core_sched_plan(const struct cgpu_sched *sched, struct cgpu_sched_plans *pl
 		if (unit == 0)
 			continue;
 		of->slots |= 1u << n;
-		/* Work that comes to an open gate starts at once, and the caller tells of it; nothing is lost if none comes. */
+		/* Work that comes to an enabled slot starts at once, and the caller tells of it; nothing is lost if none comes. */
 		if (!busy && !held) {
 			plans->free |= 1u << n;
 			continue;

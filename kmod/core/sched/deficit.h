@@ -14,7 +14,7 @@ static inline const struct cgpu_policy *core_sched_policy_of(const struct cgpu_s
 	return &cgpu_policies[sched->settings.policy];
 }
 
-/* Whether gates give turns to slots; else the card's time slices divide the time within a class. */
+/* Whether slots have the card in turn, by enabling and disabling channels; else the card's timeslices divide it in a class. */
 static inline int core_sched_takes_rounds(const struct cgpu_sched *sched)
 {
 	return core_sched_policy_of(sched)->keeps_idle || !sched->settings.time_slices;

@@ -51,7 +51,7 @@ void core_sched_policy(struct cgpu_state *state, u32 gpu)
 	due(state, gpu);
 }
 
-/* Gates would keep its part for it while it does nothing, and the card does not tell who has work. */
+/* A slot of high priority would keep its part while it does nothing, and the card does not tell which slot has work. */
 static u32 priority_of(const struct cgpu_state *state, u32 gpu, u32 number)
 {
 	return state->gpu[gpu].instance[number].highprio && !state->gpu[gpu].share.tsg_list[number].idle;
@@ -110,6 +110,7 @@ void core_sched_removed(struct cgpu_state *state, u32 gpu, u32 number)
 {
 	struct core_share *share = &state->gpu[gpu].share;
 
+	core_assert_locked();
 	cgpu_sched_leave(&share->sched, number, LATEST(share));
 	share->prioritised &= ~(1u << number);
 	due(state, gpu);
@@ -120,6 +121,7 @@ void core_sched_changed(struct cgpu_state *state, u32 gpu, u32 number)
 	const struct core_instance *instance = &state->gpu[gpu].instance[number];
 	struct core_share *share = &state->gpu[gpu].share;
 
+	core_assert_locked();
 	/* A weight may have moved the policy as well. */
 	core_sched_policy(state, gpu);
 	note_priority(state, gpu, number);

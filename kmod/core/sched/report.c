@@ -24,7 +24,7 @@ const char *core_sched_usage_from(const struct cgpu_state *state, u32 gpu)
 	return share->samples ? "samples" : "none";
 }
 
-void core_sched_failure_line(struct cgpu_core *core, u32 gpu, const char *lever, u32 status, const char *follows)
+void core_sched_failure_line(struct cgpu_core *core, u32 gpu, const char *control, u32 status, const char *follows)
 {
 	char line[160] = "";
 	struct core_text out;
@@ -33,7 +33,7 @@ void core_sched_failure_line(struct cgpu_core *core, u32 gpu, const char *lever,
 	core_text_string(&out, "GPU ");
 	core_text_number(&out, gpu);
 	core_text_string(&out, ": the driver does not do ");
-	core_text_string(&out, lever);
+	core_text_string(&out, control);
 	core_text_string(&out, " (status ");
 	core_text_hex(&out, status);
 	core_text_string(&out, "): ");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* The decision of a moment for one GPU, and the books of GPU time. */
+/* The decision of a moment for one GPU, and the accounting of GPU time. */
 #include "ledger/ledger.h"
 #include "ledger/process.h"
 #include "registry/registry.h"
@@ -30,7 +30,7 @@ static void book(struct core_gpu *gpu)
 		/* In most turns one or two have had any. */
 		if (slot->granted == tsg_list->granted || !slot->joined)
 			continue;
-		/* The gate of one without a process is open for nothing. What others ran in its time it is given back. */
+		/* A slot without a process is enabled and runs nothing. What others ran in its time is given back to it. */
 		if (slot->process && !share->enable_fail) {
 			if (slot->granted >= tsg_list->granted)
 				*usage += slot->granted - tsg_list->granted;
@@ -100,7 +100,7 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_round
 	struct core_share *share = &state->gpu[gpu].share;
 	struct cgpu_sched_decision decision;
 
-	/* While nobody could use the card, or gates could not be set, time passed for nobody. */
+	/* While nobody could use the card, or channels could not be enabled and disabled, time passed for nobody. */
 	if (share->asleep || share->paused)
 		cgpu_sched_skip(&share->sched, now);
 	watch(state, gpu, now);

@@ -10,7 +10,7 @@
 
 /* --- follow.c --- */
 
-/* A GPU is new, or found again by recovery with the instances that it has. Its lanes are empty. */
+/* A GPU is new, or found again by recovery with the instances that it has. Its TSG lists are empty. */
 void core_sched_begin(struct cgpu_state *state, u32 gpu);
 void core_sched_added(struct cgpu_state *state, u32 gpu, u32 number);
 void core_sched_removed(struct cgpu_state *state, u32 gpu, u32 number);
@@ -33,8 +33,8 @@ u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu);
 
 /* --- report.c --- */
 
-/* Log that a lever does not work. Without the lock. */
-void core_sched_failure_line(struct cgpu_core *core, u32 gpu, const char *lever, u32 status, const char *follows);
+/* Log that a scheduling control does not work. Without the lock. */
+void core_sched_failure_line(struct cgpu_core *core, u32 gpu, const char *control, u32 status, const char *follows);
 /* How the time of a GPU is divided, for the tree. */
 const char *core_sched_divided_by(const struct cgpu_state *state, u32 gpu);
 const char *core_sched_usage_from(const struct cgpu_state *state, u32 gpu);

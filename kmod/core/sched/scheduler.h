@@ -5,7 +5,7 @@
  * one clock that does not go back; a call with an earlier time counts as made at the latest one seen.
  *
  * The caller does in a loop: say what has changed (work, processes, GPU time that was measured), ask for a decision,
- * set the gates to it, and come back at its end, or when something changes before that.
+ * enable and disable channels by it, and come back at its end, or when something changes before that.
  *
  * Functions that return an int give 0, or -EINVAL for a number out of range or a slot that is not there (-EEXIST: one that
  * is), and then nothing has changed.
@@ -30,7 +30,7 @@ struct cgpu_sched_settings {
 	u32 max_inst; /* 1 to 25 */
 	u32 prio_ratio; /* 20 to 99 */
 	/* 1: the card's own time slices divide the time under policies 1 and 4. 0: where they cannot be set, or kernels cannot
-	 * be interrupted: gates do that too. */
+	 * be interrupted: enabling and disabling channels does that too. */
 	u32 time_slices;
 	u64 slice; /* of one unit of weight */
 };
@@ -44,10 +44,10 @@ struct cgpu_sched_slot {
 	u64 ran; /* ns of GPU time, as reported */
 };
 
-/* What the caller sets the gates to. */
+/* Which channels the caller enables and disables. */
 struct cgpu_sched_decision {
-	u32 gated; /* 0: no gate is needed; all are open */
-	u32 open; /* bit n: the gate of slot n is open. Those of slots without work may be: they can start at once */
+	u32 gated; /* 0: nothing has to be disabled */
+	u32 open; /* bit n: the channels of slot n are enabled. Those of slots without work may be: they can start at once */
 	u32 grantee; /* the slot whose turn it is, or CGPU_SCHED_NONE: nobody's, or that of several */
 	u32 spare;
 	u64 until; /* ask again at this time */
@@ -68,7 +68,7 @@ struct cgpu_sched_plan {
 struct cgpu_sched_plans {
 	u32 made; /* 0: one of them has changed since */
 	u32 there; /* bit n: slot n is there */
-	u32 free; /* bit n: the gate of slot n may be open whoever's turn it is */
+	u32 free; /* bit n: the channels of slot n may be enabled in the rounds of others */
 	struct cgpu_sched_plan of[CGPU_SCHED_CLASSES];
 };
 
@@ -117,7 +117,7 @@ int cgpu_sched_process(struct cgpu_sched *sched, u32 slot, u32 open, u64 now);
 /*
  * GPU time that a slot has used since the caller's last report of it. To be told before the decision that follows, so that
  * it falls into the turn in which it was used. What a slot uses in another's turn is taken from its next turns, and given
- * back to the other. A caller that measures nothing but how long a closed gate's work ran on reports that.
+ * back to the other. A caller that measures nothing but how long a disabled slot's work ran on reports that.
  */
 int cgpu_sched_ran(struct cgpu_sched *sched, u32 slot, u64 ns, u64 now);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What happens on a GPU: settings, slots, and the books of the time that has passed. */
+/* What happens on a GPU: settings, slots, and the accounting of the time that has passed. */
 #include "sched/deficit.h"
 
 #define WEIGHT_MAX 25u

@@ -10,7 +10,7 @@
 /* The driver's own, 128 << 3 (src/nvidia/src/kernel/gpu/fifo/arch/volta/kernel_fifo_gv100.c:46). */
 #define SLICE_DEFAULT_US 1024u
 
-/* Active groups of a lane on a runlist; where there is none, all of them count as active. */
+/* Active groups of a TSG list on a runlist; where there is none, all of them count as active. */
 static u32 count_groups(const struct cgpu_state *state, const struct core_tsg_list *tsg_list, u32 runlist, u32 *idle)
 {
 	u32 active = 0, at;
@@ -55,7 +55,7 @@ static u32 slice_of(
 	return us == 0 && record->applied ? SLICE_DEFAULT_US : us;
 }
 
-/* The runlists that the groups of a lane are on, as bits. What nobody could reach is tried again. */
+/* The runlists that the groups of a TSG list are on, as bits. What nobody could reach is tried again. */
 static u32 runlists_of(struct cgpu_state *state, const struct core_tsg_list *tsg_list)
 {
 	u32 used = 0, at;
@@ -75,11 +75,12 @@ void core_timeslices_compute(struct cgpu_state *state, u32 gpu)
 	u32 own = share->sched.settings.time_slices;
 	u32 runlist, number, used = 0;
 
+	core_assert_locked();
 	share->timeslices_due = 0;
 	for (number = 0; number < CGPU_MAX_INST; number++)
 		used |= runlists_of(state, &share->tsg_list[number]);
 	share->timeslices_applied = 0;
-	/* Also while gates divide the time because of what could not be reached: it may be by now. */
+	/* Also while channels are enabled and disabled because of what could not be reached: it may be by now. */
 	share->sched.settings.time_slices = !share->timeslices_fail;
 	for (runlist = 0; runlist < CORE_RUNLISTS; runlist++) {
 		/* Of those that nobody uses the numbers do not matter. */
@@ -109,7 +110,7 @@ static int is_due(
 	return us && record->applied != us;
 }
 
-/* Of a cursor: the walk has begun. The rest of it is the lane. */
+/* Of a cursor: the walk has begun. The rest of it is the TSG list. */
 #define BEGUN (1u << 31)
 
 /* A walk over one client tries once more what nobody could reach, and each of them once. */
@@ -180,8 +181,8 @@ static int has_gone(u32 status)
 	return status == NV_ERR_OBJECT_NOT_FOUND || status == NV_ERR_INVALID_OBJECT_HANDLE;
 }
 
-/* A container can keep everybody from a descriptor, and a group may be in a state in which the driver sets nothing. Then gates
- * divide the time, until it is done or the group has gone. */
+/* A container can keep everybody from a descriptor, and a group may be in a state in which the driver sets nothing. Then
+ * enabling and disabling channels divides the time, until the timeslice is set or the group has gone. */
 static void note(struct cgpu_state *state, const struct cgpu_timeslice *slice, u32 status)
 {
 	struct core_object *record = &state->object[slice->object];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * The channel groups and channels of each instance: what gates and time slices are set for. Those of removed containers
- * that the driver has not dropped yet are strays, which get no GPU time.
+ * The channel groups and channels of each instance: what is enabled and disabled, and has timeslices. Those of removed containers
+ * that the driver has not dropped yet are orphaned channels, which get no GPU time.
  */
 #include "ledger/ledger.h"
 #include "registry/registry.h"

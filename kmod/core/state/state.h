@@ -99,16 +99,16 @@ struct core_share {
 	u32 timeslices_due; /* 1: a number, a weight or the policy has changed since they were worked out */
 	u32 sampled; /* number of the last look at samples */
 	u32 samples; /* 1: there was one */
-	u32 without_tsg; /* sum: groups and channels whose time slice cannot be set: gates divide the time meanwhile */
-	u64 stopped; /* until when what has run beyond a decision is on the books */
+	u32 without_tsg; /* sum: groups and channels whose timeslice cannot be set: channels are enabled and disabled meanwhile */
+	u64 stopped; /* until when what has run beyond a decision is accounted for */
 	u64 watched; /* since when changes of runlists are counted */
-	u64 backoff; /* until then gates divide the time, whatever the policy */
+	u64 backoff; /* until then enabling and disabling channels divides the time, whatever the policy */
 	u32 runlist_changes; /* how many there were */
 	u32 thrashing; /* 1: that time is not over */
 	u32 opened; /* 1: since the decision somebody was let run */
 	u32 asleep; /* 1: nobody has channels, so that nobody could use the card */
-	/* Bit n: of lane n. Bits, as each turn asks all of them and changes two. */
-	u32 open; /* its gate is, as was decided last */
+	/* Bit n: of TSG list n. Bits, as each round asks all of them and changes two. */
+	u32 open; /* its channels are enabled, as was decided last */
 	u32 prioritised; /* it asked for high priority */
 	u32 dirty; /* the driver was not told for all of its channels */
 	struct cgpu_sched sched;
@@ -178,7 +178,7 @@ struct core_object {
 	u32 tsg_after, tsg_before; /* links */
 	u32 without_tsg; /* sum: 1: its time slice cannot be set: a channel in no group, a group that nobody could reach */
 	u32 left; /* 1: of a group that nobody could reach: not tried again until slices are worked out anew */
-	u32 driver_changes; /* how often the driver may have changed its gate by itself */
+	u32 driver_changes; /* how often the driver may have enabled or disabled it by itself */
 	u32 scheduled; /* 1: it was put on its runlist before */
 	u32 applied; /* of a channel: CORE_GATE_*; of a group: its time slice in us; 0: not known */
 	u32 next; /* link: hash chain, or list of free records */
@@ -242,6 +242,15 @@ static inline void core_unlock(struct cgpu_core *core)
 	}
 	core->ops->unlock(core->ctx);
 }
+
+/* The caller holds ops->lock. Only the tests' build of the core asks. */
+#ifdef CORE_ASSERT_LOCKED
+void core_assert_locked(void);
+#else
+static inline void core_assert_locked(void)
+{
+}
+#endif
 
 /* The number of the lowest bit. There must be one. */
 static inline u32 core_first(u32 bits)

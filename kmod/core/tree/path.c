@@ -8,6 +8,7 @@
 
 int core_tree_place(struct cgpu_state *state, const struct cgpu_node *node, struct core_place *place)
 {
+	core_assert_locked();
 	memset(place, 0, sizeof(*place));
 	if (node->gpu < 0)
 		return 0;

@@ -95,7 +95,7 @@ static void sched_text(const struct cgpu_state *state, u32 gpu, struct core_text
 	core_text_string(out, " usage_from=");
 	core_text_string(out, from);
 	core_text_string(out, " resolution=");
-	/* A gate's clock is read at each change of gates; samples come once in a look. */
+	/* Rounds are timed at each change of channels; samples come once in a sampling interval. */
 	core_text_number(out, core_same(from, 5, "gates") ? settings->slice : CGPU_SAMPLES_NS);
 	core_text_string(out, " slice=");
 	line_number(out, settings->slice);

@@ -103,7 +103,7 @@ static void time_is_busyness_between_two_samples(void)
 static void more_samples_than_places_are_bounded(void)
 {
 	const struct nv_abi *abi = cgpu_abi_find(VERSION);
-	struct sched_client sc = { .fd = 0, .looks = { .since = 1 } };
+	struct sched_client sc = { .fd = 0, .sampling = { .since = 1 } };
 	struct cgpud *d = engine(VERSION);
 	struct process_use use[SAMPLED_PROCESSES];
 	enum cgpu_samples_kind look;
