@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduling policies, a row of traits for each, as kmod/core has them. docs/scheduling.md describes them."""
+"""The scheduling policies of kmod/core, a row of traits for each. docs/scheduling.md describes them."""
 
 from __future__ import annotations
 
