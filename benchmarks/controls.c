@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "call.h"
+#include "call/call.h"
 
 #define FAMILY 0x20808159u
 #define NOBODY 0x7fffffffu

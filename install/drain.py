@@ -18,7 +18,7 @@ from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.install.facts import trees
 from cgpu.install.runner import Runner
-from cgpu.kmod.daemon import notify_socket
+from cgpu.kmod.daemon.store import notify_socket
 from cgpu.roots import below
 
 MARK = paths.DRAINING

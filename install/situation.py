@@ -21,7 +21,7 @@ from cgpu.install.facts.settings import Entry
 from cgpu.install.node import Node
 from cgpu.install.snapshot import Snapshot
 from cgpu.kmod.daemon import control
-from cgpu.kmod.daemon.mounts import mounted
+from cgpu.kmod.daemon.tree.mounts import mounted
 
 UNIT = "cgpud.service"
 UNIT_PROPERTIES = (

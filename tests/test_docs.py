@@ -48,7 +48,7 @@ def test_tree(repository: Path) -> None:
 
 def nodes(repository: Path) -> str:
     """Return the source that has the table of nodes."""
-    return (repository / "kmod" / "core" / "tree_nodes.c").read_text()
+    return (repository / "kmod" / "core" / "tree" / "nodes.c").read_text()
 
 
 def test_smi_screen(repository: Path) -> None:

@@ -143,8 +143,9 @@ def test_licence_line(repository: Path) -> None:
 
 def test_core_licence(repository: Path) -> None:
     """What the kernel module will link is under a licence that the kernel takes."""
-    core = [path for path in source_files(repository, ".c", ".h") if path.parent.name == "core"]
-    core = [path for path in core if path.parent.parent.name == "kmod"]
+    core = [
+        path for path in source_files(repository, ".c", ".h") if path.is_relative_to(repository / "kmod/core")
+    ]
     no_findings(
         [f"{path}: licence" for path in core if "GPL-2.0 OR Apache-2.0" not in path.read_text()[:100]]
     )

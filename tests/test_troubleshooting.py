@@ -24,12 +24,12 @@ MET = (
     "cgpu/request/resolve.py",
     "cgpu/client/tree.py",
     "kmod/daemon/driver_check.py",
-    "kmod/daemon/lock.py",
+    "kmod/daemon/processes/lock.py",
     "kmod/daemon/main.py",
     "kmod/daemon/manage.py",
     "kmod/daemon/service.py",
     "kmod/daemon/simulate.py",
-    "kmod/daemon/tree_fs.py",
+    "kmod/daemon/tree/tree_fs.py",
 )
 RAISED = re.compile(r"(?:Error|refuse)$")
 # Reasons that stand within another message, and faults of a program that calls us wrong.

@@ -16,9 +16,30 @@ DONE = (
     "runtime_config",
     "tests/hook",
     "tests/runtime_config",
+    "kmod/core",
+    "kmod/daemon/host",
+    "kmod/daemon/libcgpud",
+    "kmod/daemon/listeners",
+    "kmod/daemon/memory",
+    "kmod/daemon/memory_backend",
+    "kmod/daemon/processes",
+    "kmod/daemon/reaper",
+    "kmod/daemon/sched",
+    "kmod/daemon/store",
+    "kmod/daemon/supervise",
+    "kmod/daemon/tree",
+    "kmod/daemon/upgrade",
+    "tests/daemon/memory",
+    "tests/daemon/programs",
+    "tests/daemon/reaper",
+    "tests/daemon/store",
+    "tests/daemon/supervise",
+    "tests/daemon/upgrade",
 )
 GLOSSARY = "docs/glossary.md"
 HEADING = "## Words on their way out"
+# Log lines and the tree's texts stay as they are.
+C_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 # Words that are ordinary English, or somebody else's term, in other places than those that are meant.
 ORDINARY = {
     "stage",
@@ -34,6 +55,7 @@ ORDINARY = {
     "bare",
     "frame",
     "exchange",
+    "answers",
 }
 
 
@@ -60,6 +82,6 @@ def test_words_stay_gone(repository: Path, folder: str) -> None:
         for path in sorted((repository / folder).rglob("*"))
         if path.suffix in {".py", ".c", ".h", ".json"}
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        for word in pattern.findall(line)
+        for word in pattern.findall(C_STRING.sub("", line) if path.suffix in {".c", ".h"} else line)
     ]
     assert found == []

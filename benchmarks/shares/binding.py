@@ -18,6 +18,8 @@ MS: Final = 1000 * US
 SECOND: Final = 1000 * MS
 INSTRUCTION: Final = 1  # a kernel that can be preempted anywhere
 STEPS = 8
+# The core's scheduler of one GPU, which needs nothing else of the core.
+SCHEDULER: Final = ("decide", "deficit", "policies", "slots", "timeslice_table")
 CONTAINERS = 25
 
 
@@ -202,10 +204,11 @@ class Harness:
         """Compile it into a folder. Raises OSError when that fails."""
         library = output / "libshares.so"
         kmod = ROOT / "kmod"
+        core = kmod / "core"
         sources = [
             *sorted(Path(__file__).parent.glob("*.c")),
             *sorted((kmod / "sim").glob("work*.c")),
-            *sorted((kmod / "core").glob("sched_*.c")),
+            *(core / "sched" / f"{name}.c" for name in SCHEDULER),
         ]
         flags = [
             "-std=gnu11",
@@ -213,7 +216,8 @@ class Harness:
             "-Wall",
             "-Wextra",
             "-Werror",
-            f"-I{kmod / 'core'}",
+            f"-I{core}",
+            f"-I{core / 'include'}",
             f"-I{kmod / 'sim'}",
         ]
         command = ["/usr/bin/cc", *flags, "-fPIC", "-shared", *map(str, sources), "-o", str(library)]

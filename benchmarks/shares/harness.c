@@ -104,12 +104,12 @@ static void set_gate(struct shares *shares, uint32_t slot, bool open)
 
 static void set_slices(struct shares *shares)
 {
-	struct cgpu_sched_time_slice slices[CGPU_SCHED_SLOTS];
+	struct cgpu_sched_timeslice slices[CGPU_SCHED_SLOTS];
 	uint32_t groups[CGPU_SCHED_SLOTS] = { 0 }, slot, index;
 
 	for (slot = 0; slot < SHARES_CONTAINERS; slot++)
 		groups[slot] = shares->member[slot].here ? shares->member[slot].of.groups : 0;
-	if (cgpu_sched_time_slices(&shares->sched, groups, slices))
+	if (cgpu_sched_timeslices(&shares->sched, groups, slices))
 		return;
 	for (slot = 0; slot < SHARES_CONTAINERS; slot++) {
 		for (index = 0; index < groups[slot]; index++) {

@@ -7,7 +7,7 @@
 #ifndef BENCH_SHARES_HARNESS_H
 #define BENCH_SHARES_HARNESS_H
 
-#include "sched_gpu.h"
+#include "sched/scheduler.h"
 #include "work_play.h"
 
 #define SHARES_CONTAINERS CGPU_SCHED_SLOTS

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "inside.h"
-#include "sched_turn.h"
+#include "sched/deficit.h"
 
 struct shares *shares_open(const struct shares_setup *setup)
 {

@@ -39,7 +39,7 @@ class EngineDownError(CgpuError):
 
 
 class Gpu:
-    """Facts of one card. memtotal is in bytes; name and policy are read when they are asked for."""
+    """Facts of one card. memtotal is in bytes; the name is read when it is asked for."""
 
     __slots__ = ("_read", "index", "max_inst", "memtotal", "uuid")
 
@@ -62,11 +62,6 @@ class Gpu:
     def minor(self) -> int:
         """The minor number of its node; the index when there is no tree behind. Raises CgpuError."""
         return int(self._read("minor")) if self._read is not None else self.index
-
-    @property
-    def policy(self) -> int:
-        """The scheduling policy, 0 to 5; 1 when there is no tree behind. Raises CgpuError."""
-        return int(self._read("policy")) if self._read is not None else 1
 
 
 class Tree:

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.mounts import unescape
+from cgpu.kmod.daemon.tree.mounts import unescape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,15 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cgpu.smi.model import Container, Gpu
+from cgpu.smi.policies import Policy, policy
 
 WHOLE = 100.0
-FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT, NATIVE = range(6)
-BY_NUMBER = (FAIR, PREEMPTIVE)
-"""Policies under which each container counts once, whatever its weight."""
-BY_PRESENCE = (FAIR, WEIGHT, FIXED)
-"""Policies that keep the time of a container without work."""
-OF_ALL_PLACES = (FAIR, FIXED)
-"""Policies that keep the time of places that nobody has."""
 
 
 def compute_limit(gpu: Gpu, container: Container) -> float | None:
@@ -23,9 +17,10 @@ def compute_limit(gpu: Gpu, container: Container) -> float | None:
 
     One that has no process yet sees what it would get. None where something that it depends on is not known.
     """
-    if gpu.policy == NATIVE:
+    rule = policy(gpu.policy)
+    if rule is not None and rule.undivided:
         return WHOLE
-    if gpu.policy is None or gpu.max_inst is None or gpu.prio_ratio is None or gpu.policy > NATIVE:
+    if rule is None or gpu.max_inst is None or gpu.prio_ratio is None:
         return None
     if any(one.weight is None or one.high_prio is None for one in gpu.containers):
         return None
@@ -34,20 +29,20 @@ def compute_limit(gpu: Gpu, container: Container) -> float | None:
     present = [one for one in gpu.containers if one.weight]
     high, low = ([one for one in present if one.high_prio is side] for side in (True, False))
     high = [one for one in high if one.has_process or one is container]
-    if gpu.policy not in BY_PRESENCE:
+    if not rule.keeps_idle:
         low = [one for one in low if one.has_process or one is container]
     # Time that nobody has counts as somebody who wants it.
-    kept = max(0, gpu.max_inst - units(gpu.policy, low)) if gpu.policy in OF_ALL_PLACES else 0
+    kept = max(0, gpu.max_inst - units(rule, low)) if rule.keeps_free else 0
     if container.high_prio:
         part = gpu.prio_ratio if low or kept else WHOLE
-        return part * units(gpu.policy, [container]) / units(gpu.policy, high)
+        return part * units(rule, [container]) / units(rule, high)
     part = WHOLE - gpu.prio_ratio if high else WHOLE
-    return part * units(gpu.policy, [container]) / (units(gpu.policy, low) + kept)
+    return part * units(rule, [container]) / (units(rule, low) + kept)
 
 
-def units(policy: int, containers: Sequence[Container]) -> int:
+def units(rule: Policy, containers: Sequence[Container]) -> int:
     """Return the sum of what containers count under a policy."""
-    return sum(1 if policy in BY_NUMBER else one.weight or 0 for one in containers)
+    return sum(1 if rule.by_number else one.weight or 0 for one in containers)
 
 
 def with_limits(gpu: Gpu) -> Gpu:

@@ -9,16 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cgpu.smi.policies import policy_name
 from cgpu.smi.scheduling import Scheduling
-
-POLICIES = (
-    "fair share",
-    "preemptive",
-    "weight preemptive",
-    "fixed percentage",
-    "soft",
-    "native",
-)
 
 
 @dataclass(frozen=True)
@@ -79,4 +71,4 @@ class Gpu:
     @property
     def policy_name(self) -> str:
         """The policy in words."""
-        return dict(enumerate(POLICIES)).get(-1 if self.policy is None else self.policy, "unknown")
+        return policy_name(self.policy)

@@ -15,7 +15,7 @@ from cgpu.install.checks.places import PRIVATE, recovery
 from cgpu.install.config_command.apply import apply
 from cgpu.install.gc.collect import collect
 from cgpu.install.situation import Situation
-from cgpu.kmod.daemon.mounts import clear_fuse
+from cgpu.kmod.daemon.tree.mounts import clear_fuse
 
 Fix = Callable[[Situation], str]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import cgpu
 from cgpu.errors import CgpuError
 from cgpu.install.facts import bounded, files
-from cgpu.kmod.daemon.nvml import library_at
+from cgpu.kmod.daemon.memory_backend.nvml import library_at
 
 TABLE = Path(cgpu.__file__).resolve().parent / "kmod" / "abi" / "nvidia.json"
 DRIVER = "/proc/driver/nvidia"

@@ -12,8 +12,8 @@ from cgpu.client.tree import DAEMON, MODULE, Tree
 from cgpu.errors import CgpuError
 from cgpu.install.facts import bounded, files, trees
 from cgpu.install.facts.programs import Process
-from cgpu.kmod.daemon import process_identity
-from cgpu.kmod.daemon.mounts import mounted
+from cgpu.kmod.daemon.processes import process_identity
+from cgpu.kmod.daemon.tree.mounts import mounted
 from cgpu.roots import below
 
 RECORD = "/var/lib/cgpu/install"

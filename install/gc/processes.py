@@ -11,7 +11,7 @@ from typing import Any
 
 from cgpu.errors import CgpuError
 from cgpu.install.snapshot import Slice
-from cgpu.kmod.daemon.mounts import unescape
+from cgpu.kmod.daemon.tree.mounts import unescape
 
 # Of the host's own first namespaces, linux/proc_ns.h.
 FIRST = {"cgroup": 0xEFFFFFFB, "pid": 0xEFFFFFFC}

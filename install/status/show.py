@@ -11,8 +11,8 @@ from cgpu.errors import one_line
 from cgpu.install.situation import Situation
 from cgpu.install.snapshot import Card, Slice
 from cgpu.install.status.ready import Exit, Readiness, is_full, promised
-from cgpu.smi.model import POLICIES
 from cgpu.smi.notes import division
+from cgpu.smi.policies import policy_name
 from cgpu.smi.scheduling import parse
 
 MIB = 1 << 20
@@ -90,14 +90,13 @@ def _driver(now: Situation) -> str:
 
 def _card(card: Card) -> Iterator[str]:
     policy = card.number("policy")
-    named = POLICIES[policy] if policy is not None and 0 <= policy < len(POLICIES) else "unknown"
     by = division(parse(card.nodes.get("sched", "")))
     cut = ", in MIG mode" if card.nodes.get("mig") == "1" else ""
     given = f"{_mib(promised(card))} of {_mib(card.number('memtotal'))} promised"
     yield (
         f"GPU {card.index}  {card.nodes.get('name', '?')}, {given}, "
         f"{len(card.slices)} of {card.number('max_inst')} containers, "
-        f"policy {policy} ({named}{by}){cut}"
+        f"policy {policy} ({policy_name(policy)}{by}){cut}"
     )
     for one in card.slices:
         numbers = _slice(one)

@@ -34,7 +34,7 @@ MEMORY_KINDS = (
 
 # In nv_abi.h by their places here; 0 is that of a control or class that nobody judged.
 VERDICTS = ("unknown", "pass", "judge", "refuse")
-# What judges a class in the core (call_alloc.c).
+# What judges a class in the core (kmod/core/call/alloc.c).
 JUDGES = (
     "nobody",
     "root",
@@ -168,7 +168,7 @@ def header(data: Json) -> str:
         "};",
         "struct nv_abi_version { uint16_t major, minor, patch, layout; };",
         *(f"#define NV_CLASS_{verdict.upper()} {i}" for i, verdict in enumerate(VERDICTS)),
-        f"enum nv_class_by {{ {', '.join('NV_CLASS_BY_' + by.upper() for by in JUDGES)} }};",
+        f"enum nv_class_by {{ {', '.join('NV_CLASS_BY_' + by.upper() for by in JUDGES)}, NV_CLASS_JUDGES }};",
         "/* served: a driver of the table makes it. status: of a refusal, or by an older call. */",
         "struct nv_class {",
         "\tuint32_t id, status;",

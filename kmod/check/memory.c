@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Memory of the card by RM_ALLOC. */
 #include "check.h"
-#include "page_size.h"
+#include "lib/page_size.h"
 
 #define LLU(value) ((unsigned long long)(value))
 #define OWNER 0xcafe0001u

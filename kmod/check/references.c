@@ -187,7 +187,7 @@ static u32 free_copy(struct session *session)
 	return rm_free(session, handle);
 }
 
-/* What the daemon tells from these answers: kmod/daemon/driver_probe.c */
+/* What the daemon tells from these answers: kmod/daemon/libcgpud/driver_probe.c */
 static enum verdict check_strangers(struct session *session)
 {
 	u32 handle = session->next_handle++, status;

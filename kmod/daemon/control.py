@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.callers import may_write
-from cgpu.kmod.daemon.listener import bind, peer
+from cgpu.kmod.daemon.listeners.listener import bind, peer
+from cgpu.kmod.daemon.tree.callers import may_write
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class ControlSocket:
             request = parse(_read_line(sock, MAX_LINE, WAIT_S))
             handler = self._commands.get(request["command"])
             if handler is None:
-                raise CgpuError(f"no such command; accepted are {', '.join(self._commands)}")
+                raise CgpuError(f"no such command; expected one of {', '.join(self._commands)}")
             return {"ok": True, **handler(request)}
         except CgpuError as error:
             return {"ok": False, "error": str(error)}
@@ -105,7 +105,7 @@ def ask(path: str, request: dict[str, Any], wait_s: float = WAIT_S) -> dict[str,
 
 
 def _read_line(sock: socket.socket, limit: int, wait_s: float) -> bytes:
-    # For the whole line: one byte now and then must not hold the daemon up.
+    # For the whole line: single bytes that come slowly must not delay the daemon.
     deadline = time.monotonic() + wait_s
     text = b""
     while b"\n" not in text and len(text) <= limit:

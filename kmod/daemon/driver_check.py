@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The self-test of a driver that is not in the table, at each start of the daemon.
 
-What has passed is kept beside the daemon's state. It counts for containers that run already, and for nothing
-else: what they hold on a card can make a check fail that has passed, and their calls would wait for good.
+What has passed is kept beside the daemon's state. It counts only for containers that run already:
+what they have on a card can make a check fail that has passed, and their calls would wait for ever.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Checked:
 def check(root: str, record: Path, *, taken_up: bool) -> Checked | None:
     """Return the unknown driver that may be used; None: it is in the table. Raises CgpuError.
 
-    record: where it is kept what has passed. taken_up: there is a state with containers that count on us.
+    record: the file of what has passed. taken_up: there is a state with containers that need this daemon.
     """
     try:
         outcome = assure_unknown(root)

@@ -39,7 +39,7 @@ MAX_GPUS = 32
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the core is told. default_memsize, context_memory and drift_tolerance are in bytes."""
+    """Settings of the core. default_memsize, context_memory and drift_tolerance are in bytes."""
 
     version: str
     enforce: bool = True
@@ -182,7 +182,7 @@ class Engine:
         return int(self._lib.cgpud_files_fd(self._handle))
 
     def take_over(self, files_fd: int, settings: Settings) -> None:
-        """Take the books from the engine before, which pauses; owns files_fd. Raises CgpuError."""
+        """Take the ledger from the engine before, which pauses; owns files_fd. Raises CgpuError."""
         error = ctypes.create_string_buffer(ERROR_BYTES)
         given = _settings(settings)
         if self._lib.cgpud_take_over(self._handle, files_fd, byref(given), error, ERROR_BYTES) < 0:
@@ -193,7 +193,7 @@ class Engine:
         return int(self._lib.cgpud_pause(self._handle, wait_ms)) == 0
 
     def sums(self) -> dict[str, int]:
-        """Return what the books come to: containers, and bytes that are promised and charged."""
+        """Return the sums of the ledger: containers, and bytes that are promised and charged."""
         sums = CSums()
         self._lib.cgpud_sums(self._handle, byref(sums))
         return {"containers": sums.containers, "promised": sums.promised, "charged": sums.charged}
@@ -230,15 +230,17 @@ class Engine:
         return str(settings.memory_backend.decode())
 
     def leave_limits_to_driver(self) -> None:
-        """Let allocations go on, for good; before start. Looks are asked for by the event pipe then."""
+        """Let allocations go on, for good; before start. Samples are asked for by the event pipe then."""
         self._lib.cgpud_limits(self._handle)
 
-    def limits_told(self, slot: int, generation: int, look: int, result: int, used: dict[int, int]) -> None:
-        """Give what a look at a container came to: the driver's figures by card, or a negative errno."""
+    def limits_sampled(
+        self, slot: int, generation: int, sample: int, result: int, used: dict[int, int]
+    ) -> None:
+        """Give a sample of a container: the driver's figures by card, or a negative errno."""
         figures = (ctypes.c_uint64 * MAX_GPUS)()
         for index, figure in used.items():
             figures[index] = figure
-        self._lib.cgpud_limits_told(self._handle, slot, generation, look, result, figures)
+        self._lib.cgpud_limits_sampled(self._handle, slot, generation, sample, result, figures)
 
     def instance(self, container: Container, gpu: int) -> Instance | None:
         """Return a container's slice of a card."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libcgpud.so's structs and functions, as kmod/daemon/cgpud.h and kmod/core/cgpu_core.h declare them."""
+"""libcgpud.so's structs and functions, as libcgpud/cgpud.h and kmod/core/include/cgpu_core.h declare them."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def load_library(path: Path) -> ctypes.CDLL:
         "cgpud_apply": (c_int, [c_void_p, POINTER(CSettings)]),
         "cgpud_allow_managed": (None, [c_void_p, c_uint32]),
         "cgpud_limits": (None, [c_void_p]),
-        "cgpud_limits_told": (
+        "cgpud_limits_sampled": (
             None,
             [c_void_p, c_uint32, c_uint64, c_uint64, c_int32, POINTER(c_uint64)],
         ),

@@ -19,18 +19,20 @@ from cgpu import __version__, paths
 from cgpu.arguments import Parser
 from cgpu.config.load import load
 from cgpu.errors import CgpuError, one_line
-from cgpu.kmod.daemon import control, descriptors, notify_socket
+from cgpu.kmod.daemon import control
 from cgpu.kmod.daemon.arguments import Arguments, worker_arguments
-from cgpu.kmod.daemon.keeper import LOCK, PROGRAM, Keeper, report
-from cgpu.kmod.daemon.keeper_orders import START, order
-from cgpu.kmod.daemon.lock import HeldError, Lock
 from cgpu.kmod.daemon.manage import status, stop
-from cgpu.kmod.daemon.notify_socket import NotifySocket
 from cgpu.kmod.daemon.places import Places
+from cgpu.kmod.daemon.processes import descriptors
+from cgpu.kmod.daemon.processes.lock import HeldError, Lock
 from cgpu.kmod.daemon.program import own
 from cgpu.kmod.daemon.service import Service
 from cgpu.kmod.daemon.simulate import check_cards
-from cgpu.kmod.daemon.taking import run_successor
+from cgpu.kmod.daemon.store import notify_socket
+from cgpu.kmod.daemon.store.keeper import LOCK, PROGRAM, Keeper, report
+from cgpu.kmod.daemon.store.keeper_orders import START, order
+from cgpu.kmod.daemon.store.notify_socket import NotifySocket
+from cgpu.kmod.daemon.upgrade.successor import run_successor
 
 LOG_BYTES = 1 << 20
 WAIT_S = 10.0  # for a daemon that is starting or ending
@@ -74,7 +76,7 @@ def arguments_of(options: argparse.Namespace) -> Arguments:
     if options.simulate is not None:
         check_cards(options.simulate)
     if options.tree is not None and not Path(options.tree).is_absolute():
-        raise CgpuError(f"--tree {options.tree}: accepted is an absolute path")
+        raise CgpuError(f"--tree {options.tree}: expected an absolute path")
     config = Path(options.config) if options.config is not None else Path(paths.CONFIG)
     return Arguments(
         options.simulate,
@@ -177,7 +179,7 @@ def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: 
 
 
 def detach() -> None:
-    """Let go of the terminal and of whoever waits for our standard streams to end."""
+    """Leave the terminal, and close the standard streams that a caller may read to their end."""
     os.setsid()
     os.chdir("/")
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
@@ -227,9 +229,9 @@ def dispatch(options: argparse.Namespace) -> int:
     """Do what the command line says. Raises CgpuError."""
     places = Places(Path(options.run))
     if not places.run.is_absolute():
-        raise CgpuError(f"--run {options.run}: accepted is an absolute path")
+        raise CgpuError(f"--run {options.run}: expected an absolute path")
     if options.force and not options.stop:
-        raise CgpuError("--force: accepted only with --stop")
+        raise CgpuError("--force: expected only with --stop")
     if options.status:
         return status(places)
     if options.stop:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from cgpu import paths
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import control, notify_socket, process_identity
-from cgpu.kmod.daemon.keeper_orders import END, STOP, order
+from cgpu.kmod.daemon import control
+from cgpu.kmod.daemon.processes import process_identity
+from cgpu.kmod.daemon.processes.unkillable import UNKILLABLE_S, is_unkillable
 from cgpu.kmod.daemon.simulate import Simulator
-from cgpu.kmod.daemon.unkillable import UNKILLABLE_S, is_unkillable
+from cgpu.kmod.daemon.store import notify_socket
+from cgpu.kmod.daemon.store.keeper_orders import END, STOP, order
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.places import Places

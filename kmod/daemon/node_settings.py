@@ -23,7 +23,7 @@ def read(arguments: Arguments) -> Effective:
     if arguments.tree is not None:
         config = config.replace(tree=arguments.tree)
     if config.tree == paths.TREE_MODULE:
-        raise CgpuError(f"tree: {config.tree}: is the kernel module's; accepted is another path or null")
+        raise CgpuError(f"tree: {config.tree}: is the kernel module's; expected another path or null")
     return config
 
 

@@ -14,7 +14,7 @@ import cgpu
 from cgpu.errors import CgpuError
 
 MODULE = "cgpu.kmod.daemon.main"
-KEPT = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV")
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Program:
 
     def environment(self) -> dict[str, str]:
         """Return of our environment only what Python needs to find the package."""
-        kept = {key: os.environ[key] for key in KEPT if key in os.environ}
-        return kept if self.python_path is None else {**kept, "PYTHONPATH": self.python_path}
+        passed_on = {key: os.environ[key] for key in PASSED_ON if key in os.environ}
+        return passed_on if self.python_path is None else {**passed_on, "PYTHONPATH": self.python_path}
 
     def text(self) -> str:
         """Return it as one line, for parse()."""
@@ -41,7 +41,7 @@ class Program:
 def own() -> Program:
     """Return the very package that runs here, from wherever it was started.
 
-    Who runs without site packages, as the commands of the Debian package do, starts the daemon so too.
+    A process that runs without site packages, as the Debian package's commands do, starts the daemon so too.
     """
     path = str(Path(cgpu.__file__).resolve().parent.parent)
     isolated = ("-S",) if sys.flags.no_site else ()
@@ -63,7 +63,7 @@ def of(found: Any) -> Program:
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         raise CgpuError("a program is given without its command line")
     if not Path(argv[0]).is_absolute() or not os.access(argv[0], os.X_OK) or Path(argv[0]).is_dir():
-        raise CgpuError(f"{argv[0]}: accepted is the absolute path of a cgpud that can be executed")
+        raise CgpuError(f"{argv[0]}: expected the absolute path of a cgpud that can be executed")
     if path is not None and not isinstance(path, str):
         raise CgpuError("a program is given with a search path that is none")
     return Program(tuple(argv), path)

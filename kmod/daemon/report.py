@@ -14,8 +14,8 @@ from cgpu.kmod.daemon.program import own
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.arguments import Arguments
-    from cgpu.kmod.daemon.backend import Chosen
     from cgpu.kmod.daemon.engine import Engine
+    from cgpu.kmod.daemon.memory_backend.backend import Chosen
 
 
 def report(engine: Engine, arguments: Arguments, tree_path: str, backend: Chosen) -> dict[str, Any]:

@@ -16,26 +16,28 @@ from cgpu import __version__, paths
 from cgpu.check_driver.run import timeout_s
 from cgpu.config.load import write_effective
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import backend, cdi, driver_check, node_settings, process_identity
+from cgpu.kmod.daemon import cdi, driver_check, node_settings
 from cgpu.kmod.daemon import program as programs
 from cgpu.kmod.daemon.arguments import Arguments, settings_of
 from cgpu.kmod.daemon.control import ControlSocket, Handler
 from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
-from cgpu.kmod.daemon.giving import Estate, Giving, State
-from cgpu.kmod.daemon.limited_tree import LimitedTree
-from cgpu.kmod.daemon.limits import DriverLimits
-from cgpu.kmod.daemon.listener import Listeners, ListenerSocket
+from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket
+from cgpu.kmod.daemon.memory_backend import backend
+from cgpu.kmod.daemon.memory_backend.driver_limits import DriverLimits
+from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.report import report
 from cgpu.kmod.daemon.simulate import Simulator
-from cgpu.kmod.daemon.stored import FILES, Stored
+from cgpu.kmod.daemon.store.stored import FILES, Stored
 from cgpu.kmod.daemon.transient import Runs
-from cgpu.kmod.daemon.tree_fs import TreeFs, TreeMount
-from cgpu.kmod.daemon.tree_gate import Gate, GatedFs
+from cgpu.kmod.daemon.tree.handover import SwitchedFs, TreeSwitch
+from cgpu.kmod.daemon.tree.limited_tree import LimitedTree
+from cgpu.kmod.daemon.tree.tree_fs import TreeFs, TreeMount
+from cgpu.kmod.daemon.upgrade.predecessor import Handover, HandoverState, Progress
 from cgpu.kmod.daemon.watch import Watch
 
 if TYPE_CHECKING:
     from cgpu.config.effective import Effective
-    from cgpu.kmod.daemon.notify_socket import NotifySocket
+    from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +54,7 @@ class Service:
     def __init__(
         self, arguments: Arguments, notify: NotifySocket, handed: list[tuple[str, int]], lock: int = -1
     ) -> None:
-        """handed: descriptors of the daemon before this one, by name; they are ours now.
-
-        lock: of the one daemon there is; ours to the end.
-        """
+        """handed: descriptors of the daemon before this one, by name. This one owns them, and lock."""
         self._arguments = arguments
         self._runs = Runs(arguments.places.runs) if arguments.transient else None
         self._notify = notify
@@ -68,14 +67,14 @@ class Service:
         self._idle = not handed  # no container counts on us: nothing has to stay behind
         self._lock = lock
         self._limits: DriverLimits | None = None
-        self._gate = Gate()
-        self._giving: Giving | None = None
+        self._switch = TreeSwitch()
+        self._handover: Handover | None = None
         self._upgrade: dict[str, Any] | None = None  # how the last one went
         self._event_text = b""
         self._cleanup = contextlib.ExitStack()
 
     def run(self) -> None:
-        """Serve until told to stop. Raises CgpuError when it cannot start."""
+        """Serve until asked to stop. Raises CgpuError when it cannot start."""
         with self._cleanup:
             self._signals()
             self._config = self._load()
@@ -91,8 +90,8 @@ class Service:
 
     def _serve(self) -> None:
         self._loop()
-        if self._giving is not None:
-            self._giving.abandon()
+        if self._handover is not None:
+            self._handover.abandon()
         self._notify.send("STOPPING=1")
         self._end()
 
@@ -170,7 +169,7 @@ class Service:
     def _check_driver(self, root: str, *, taken_up: bool) -> driver_check.Checked | None:
         if not self._config.allow_unknown_driver:
             return None
-        # systemd gives up on a start that takes longer than its limit, unless it is told.
+        # systemd gives up on a start that takes longer than its limit, unless it is asked for more time.
         wait_s = timeout_s(root) + START_S
         self._notify.send(f"EXTEND_TIMEOUT_USEC={wait_s * 1e6:.0f}")
         return driver_check.check(root, self._places.driver, taken_up=taken_up)
@@ -192,7 +191,7 @@ class Service:
         )
         self._backend = backend.choose(self._config.memory_backend, before, node)
 
-    def _begin_limits(self, legacy: list[dict[str, Any]] | None = None) -> None:
+    def _begin_limits(self, snapshot: list[dict[str, Any]] | None = None) -> None:
         engine = self._engine
         log.info("memory backend: %s (%s)", self._backend.name, self._backend.why)
         engine.apply(replace(settings_of(self._config), memory_backend=self._backend.name))
@@ -200,7 +199,7 @@ class Service:
             engine.leave_limits_to_driver()
             self._limits = DriverLimits(engine, self._backend.nvml, enforce=self._config.enforce)
             self._cleanup.callback(self._close_limits)
-            self._limits.adopt(legacy)
+            self._limits.adopt(snapshot)
 
     def _close_limits(self) -> None:
         self.stuck = self._limits is not None and not self._limits.close()
@@ -221,8 +220,8 @@ class Service:
 
     def _mount_tree(self, first: str | None) -> None:
         self._tree_fs = TreeFs(self._engine, self._engine.kick)
-        gated = GatedFs(self._tree_fs, self._gate)
-        self._tree = TreeMount(gated, gated.ready, self._tree_path, first)
+        switched = SwitchedFs(self._tree_fs, self._switch)
+        self._tree = TreeMount(switched, switched.ready, self._tree_path, first)
         self._cleanup.callback(self._tree.stop)
         self._tree.start()
 
@@ -230,7 +229,7 @@ class Service:
         self._tree_fs.limited = None if self._limits is None else LimitedTree(self._engine, self._limits)
 
     def _open_sockets(self, taken: dict[str, socket.socket]) -> None:
-        """taken: of the daemon before, by name."""
+        """taken: sockets of the daemon before, by name."""
         commands: dict[str, Handler] = {
             "status": self._on_status,
             "stop": self._on_stop,
@@ -258,15 +257,15 @@ class Service:
 
     def _loop(self) -> None:
         while not self._stopping:
-            wait_s = TICK_S if self._giving is None else min(TICK_S, self._giving.wait_s())
+            wait_s = TICK_S if self._handover is None else min(TICK_S, self._handover.wait_s())
             for key, _ in self._selector.select(wait_s):
                 key.data()
             self._listener_socket.expire()
-            self._look_at_upgrade()
-            self._watch.look()
+            self._step_upgrade()
+            self._watch.check()
             if self._is_not_needed():
                 self._stopping = True
-            if self._limits is not None and self._giving is None:
+            if self._limits is not None and self._handover is None:
                 self._limits.sweep()
             if self._tree.lost.is_set() and not self._stopping:
                 raise CgpuError(f"{self._tree_path}: the tree was unmounted by someone else; start over")
@@ -294,7 +293,7 @@ class Service:
             if kind == "gone":
                 self._listeners.gone(int(rest))
             elif kind == "look" and self._limits is not None:
-                self._limits.look(*(int(word) for word in rest.split()))
+                self._limits.sample(*(int(word) for word in rest.split()))
             elif kind == "log":
                 level, _, text = rest.partition(" ")
                 log.log(LEVELS.get(int(level), logging.INFO), "%s", text)
@@ -317,22 +316,22 @@ class Service:
         log.info("configuration reloaded")
 
     def _on_upgrade(self, request: dict[str, Any]) -> dict[str, Any]:
-        if self._giving is not None:
+        if self._handover is not None:
             raise CgpuError("another upgrade is under way; see: cgpu upgrade --dry-run")
         number = str(request.get("number", ""))
         program, rehearse = programs.of(request), request.get("rehearse") is True
-        self._giving = Giving(self._estate(), program, number, rehearse=rehearse)
-        self._selector.register(self._giving, selectors.EVENT_READ, self._giving.on_message)
+        self._handover = Handover(self._handover_state(), program, number, rehearse=rehearse)
+        self._selector.register(self._handover, selectors.EVENT_READ, self._handover.on_message)
         return {"version": __version__}
 
-    def _estate(self) -> Estate:
-        return Estate(
+    def _handover_state(self) -> HandoverState:
+        return HandoverState(
             arguments=self._arguments,
             notify=self._notify,
             engine=self._engine,
             listeners=self._listeners,
             tree=self._tree_fs,
-            gate=self._gate,
+            switch=self._switch,
             tree_path=self._tree_path,
             state_name=self._stored.state_name,
             sockets={
@@ -348,16 +347,16 @@ class Service:
             events=self._on_events,
         )
 
-    def _look_at_upgrade(self) -> None:
-        giving = self._giving
-        if giving is None:
+    def _step_upgrade(self) -> None:
+        handover = self._handover
+        if handover is None:
             return
-        giving.look()
-        if giving.state is State.ENDED:
-            self._upgrade = giving.result
-            self._selector.unregister(giving)
-            giving.close()
-            self._giving = None
+        handover.step()
+        if handover.progress is Progress.ENDED:
+            self._upgrade = handover.result
+            self._selector.unregister(handover)
+            handover.close()
+            self._handover = None
 
     def _on_reload(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         self._reload()
@@ -373,7 +372,7 @@ class Service:
     def _on_status(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         return {
             **report(self._engine, self._arguments, self._tree_path, self._backend),
-            "upgrading": self._giving is not None,
+            "upgrading": self._handover is not None,
             "upgrade": self._upgrade,
             "managed": self._watch.managed,
             "driver_error": self._watch.driver_error(),
@@ -392,7 +391,7 @@ class Service:
         if containers:
             log.info("stopping; %d containers wait for the next start", len(containers))
             return
-        # Nothing to hand over: leave nothing behind.
+        # There is nothing to hand over: remove everything.
         self._listeners.discard_all()
         self._stored.discard()
         self._places.driver.unlink(missing_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server of simulated GPUs: found, or started. It has a life of its own, as a driver has."""
+"""The server of simulated GPUs: found, or started. It runs apart from the daemon, as a driver does."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu.errors import CgpuError, show
-from cgpu.kmod.daemon import mounts
-from cgpu.kmod.daemon.process_identity import ProcessIdentity, living_start_time
+from cgpu.kmod.daemon.processes.process_identity import ProcessIdentity, living_start_time
+from cgpu.kmod.daemon.tree import mounts
 from cgpu.replace import replace_text
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "cgpu-sim"
@@ -37,8 +37,8 @@ class Server:
 def check_cards(cards: str) -> str:
     """Return the cards as given. Raises CgpuError when it is not MODEL[=MIB][:COUNT][/mig=CARD]."""
     if not CARDS.fullmatch(cards):
-        accepted = "MODEL[=MIB][:COUNT][/mig=CARD], MODEL one of T4, V100, A10, H200, COUNT 1 to 32"
-        raise CgpuError(f"--simulate {show(cards)}: accepted is {accepted}; try: cgpud --simulate T4")
+        expected = "MODEL[=MIB][:COUNT][/mig=CARD], MODEL one of T4, V100, A10, H200, COUNT 1 to 32"
+        raise CgpuError(f"--simulate {show(cards)}: expected {expected}; try: cgpud --simulate T4")
     return cards
 
 

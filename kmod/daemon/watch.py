@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nobody tells the daemon: it has to look."""
+"""What the daemon has to poll, as nothing notifies it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
-    from cgpu.kmod.daemon.listener import Listeners
-    from cgpu.kmod.daemon.notify_socket import NotifySocket
+    from cgpu.kmod.daemon.listeners.listener import Listeners
     from cgpu.kmod.daemon.places import Places
+    from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ class Watch:
         """Begin with all well."""
         self._engine = engine
         self._listeners = listeners
-        # A service manager, not the keeper, has started us.
+        # Started by a service manager, not by the keeper.
         self.managed = notify.address not in (None, str(places.keeper))
         self._parent = os.getppid()
         self._driver_error = 0
@@ -33,8 +33,8 @@ class Watch:
         """Say why the driver does not answer; None when it does."""
         return os.strerror(self._driver_error) if self._driver_error else None
 
-    def look(self) -> None:
-        """Look once; cheap enough for every second."""
+    def check(self) -> None:
+        """Check once; cheap enough for every second."""
         parent = os.getppid()
         if parent != self._parent and not self.managed:
             log.error("the keeper has died; running containers would not survive this daemon's end")

@@ -218,10 +218,10 @@ static bool bypassed(const struct rm_call *rm)
  * driver holds for reading around a call (nv_system_pm_lock) its interface for kernel modules takes nothing. */
 static void await_turn(struct rm_call *rm)
 {
-	if (!rm->record->call.turn)
+	if (!rm->record->call.round)
 		return;
 	leave_core(rm);
-	km_turns_await(rm->record->call.turn - 1);
+	km_turns_await(rm->record->call.round - 1);
 }
 
 /* As long as the caller's memory makes it, so without the core, whose number is for an undo. */

@@ -73,7 +73,8 @@ static int engine_first(struct cgpu_km_core *logic)
 	settings_turn_off(false);
 	err = settings_apply(engine);
 	if (err) {
-		pr_err("the parameters are refused: policy is 0 to 5, max_inst 1 to 25, prio_ratio 20 to 99\n");
+		pr_err("the parameters are refused: policy is 0 to %u, max_inst 1 to %u, prio_ratio %u to %u\n",
+			CGPU_POLICY_MAX, CGPU_MAX_INST, CGPU_SCHED_PRIO_MIN, CGPU_SCHED_PRIO_MAX);
 		engine_release(engine);
 		vfree(fresh);
 		return err;

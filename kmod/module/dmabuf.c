@@ -11,7 +11,7 @@
 /* Of an export that is under way. */
 struct km_exporting {
 	struct km_engine *engine;
-	struct cgpu_hold_request request;
+	struct cgpu_reference_request request;
 	u32 duplicates;
 };
 
@@ -37,7 +37,7 @@ static bool dup_wants(struct pt_regs *regs)
 NOKPROBE_SYMBOL(dup_wants);
 
 /* Nothing is exported that the books do not have as memory of this container. */
-static u32 hold(struct km_exporting *exporting, struct cgpu_hold *held)
+static u32 hold(struct km_exporting *exporting, struct cgpu_reference *held)
 {
 	struct km_engine *engine = exporting->engine;
 	int err = engine->logic->hold_begin(&engine->core, &exporting->request, held);

@@ -53,7 +53,7 @@ static const struct cgpu_ops ops = {
 	.process_of = km_process_of,
 	.cards = km_cards_look,
 	.clock = engine_clock,
-	.turn = km_turns_due,
+	.round = km_turns_due,
 };
 
 struct km_engine *engine_current(void)

@@ -9,7 +9,7 @@
 
 static unsigned long gpus_asked[CGPU_MAX_GPUS];
 static u64 gpus_idle_free[CGPU_MAX_GPUS]; /* bytes, when the card was added */
-static struct cgpu_looks gpus_looks[CGPU_MAX_GPUS];
+static struct cgpu_sampling gpus_looks[CGPU_MAX_GPUS];
 static u32 gpus_have_mig; /* bit n: GPU n; the others are not started to be asked for it */
 
 /* What the driver says of one card, which must be open for it. */

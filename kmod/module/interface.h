@@ -2,7 +2,7 @@
 /*
  * Between the two modules. cgpu_km.ko stays loaded: it has the state, the tree's files, the probes, and knows who
  * calls. cgpu_core_<version>.ko is the C core, and what depends on the driver's layouts; another version of it can take
- * over while containers run. Change CGPU_KM_INTERFACE with anything in here, in cgpu_core.h or in cgpu_turn.h that both
+ * over while containers run. Change CGPU_KM_INTERFACE with anything in here, in cgpu_core.h or in cgpu_round.h that both
  * sides see.
  */
 #ifndef CGPU_KM_INTERFACE_H
@@ -11,7 +11,29 @@
 #include <linux/list.h>
 #include <linux/module.h>
 
-#include "cgpu_turn.h"
+/*
+ * The checksum that the kernel makes of an exported symbol depends on these names. It stays what it was with the names on
+ * the right, so that a new core can still be loaded beside an older cgpu_km.ko. To be removed with the next
+ * CGPU_KM_INTERFACE.
+ */
+#ifdef __GENKSYMS__
+#define cgpu_round cgpu_turn
+#define cgpu_channel_batch cgpu_gates
+#define cgpu_timeslice cgpu_time_slice
+#define cgpu_reference cgpu_hold
+#define cgpu_reference_request cgpu_hold_request
+#define cgpu_sampling cgpu_looks
+#define cgpu_samples_kind cgpu_look
+#define CGPU_SAMPLES_WHOLE CGPU_LOOK_WHOLE
+#define CGPU_SAMPLES_PART CGPU_LOOK_PART
+#define CGPU_SAMPLES_LOST CGPU_LOOK_LOST
+#define round turn
+#define channels gates
+#define timeslices slices
+#define driver_changes doubts
+#endif
+
+#include "cgpu_round.h"
 
 #define CGPU_KM_INTERFACE 9u
 
@@ -86,17 +108,19 @@ struct cgpu_km_core {
 	enum cgpu_verdict (*call_begin)(struct cgpu_core *core, struct cgpu_call *call);
 	int (*call_end)(struct cgpu_core *core, struct cgpu_call *call, int result);
 	int (*call_undo)(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo);
-	int (*turn)(struct cgpu_core *core, u32 gpu, struct cgpu_turn *turn);
-	int (*gates_next)(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates);
-	void (*gates_done)(struct cgpu_core *core, const struct cgpu_gates *gates, u32 status);
-	int (*slices_next)(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, struct cgpu_time_slice *slice);
-	void (*slices_done)(struct cgpu_core *core, const struct cgpu_time_slice *slice, u32 status);
+	int (*turn)(struct cgpu_core *core, u32 gpu, struct cgpu_round *turn);
+	int (*gates_next)(struct cgpu_core *core, u32 gpu, struct cgpu_channel_batch *gates);
+	void (*gates_done)(struct cgpu_core *core, const struct cgpu_channel_batch *gates, u32 status);
+	int (*slices_next)(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, struct cgpu_timeslice *slice);
+	void (*slices_done)(struct cgpu_core *core, const struct cgpu_timeslice *slice, u32 status);
 	void (*file_closed)(struct cgpu_core *core, u64 file);
-	int (*hold_begin)(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
-	int (*hold_charge)(struct cgpu_core *core, const struct cgpu_hold_request *request, struct cgpu_hold *hold);
-	void (*hold_shrink)(struct cgpu_core *core, const struct cgpu_hold *hold, u64 bytes);
-	int (*hold_confirm)(struct cgpu_core *core, const struct cgpu_hold *hold);
-	void (*hold_drop)(struct cgpu_core *core, const struct cgpu_hold *hold);
+	int (*hold_begin)(
+		struct cgpu_core *core, const struct cgpu_reference_request *request, struct cgpu_reference *hold);
+	int (*hold_charge)(
+		struct cgpu_core *core, const struct cgpu_reference_request *request, struct cgpu_reference *hold);
+	void (*hold_shrink)(struct cgpu_core *core, const struct cgpu_reference *hold, u64 bytes);
+	int (*hold_confirm)(struct cgpu_core *core, const struct cgpu_reference *hold);
+	void (*hold_drop)(struct cgpu_core *core, const struct cgpu_reference *hold);
 
 	/* cards.c: what the driver says of its cards. Number of them, or negative errno. */
 	/* Those that start, in the order of their minors; all are open then, for the caller to close. Returns how many, or
@@ -113,15 +137,16 @@ struct cgpu_km_core {
 	/* samples.c: have the core know how long processes were at work on a card since the last look. -EOPNOTSUPP: this
 	 * driver does not tell. */
 	int (*card_samples)(struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
-		u32 gpu, struct cgpu_looks *looks);
+		u32 gpu, struct cgpu_sampling *looks);
 
 	/* levers.c: a client on a card, whose gpu_id is set and which is open; and two levers, which give the driver's
-	 * status or CGPU_LEVER_FAILED. Gates need the client. */
+	 * status or CGPU_CONTROL_FAILED. Gates need the client. */
 	int (*levers_open)(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
 	void (*levers_close)(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
-	u32 (*levers_gates)(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_gates *gates);
+	u32 (*levers_gates)(
+		const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_channel_batch *gates);
 	u32 (*levers_slice)(
-		const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_time_slice *slice);
+		const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_timeslice *slice);
 };
 
 /* Offer a core. The first one becomes the engine at once; a later one waits for a write to the tree's upgrade node.

@@ -269,7 +269,7 @@ struct km_kept {
 	const void *owner; /* whose duplicate it is, as that part of the driver names it */
 	u32 handle;
 	bool releasing;
-	struct cgpu_hold hold;
+	struct cgpu_reference hold;
 	struct rcu_head rcu;
 };
 /* The driver has made it, and its charge is confirmed. */

@@ -123,13 +123,13 @@ void km_levers_close(struct km_engine *engine, u32 gpu)
 	km_levers_rest();
 }
 
-static struct cgpu_gates gates;
+static struct cgpu_channel_batch gates;
 
 /* They stay as they are, and the core knows. */
 static void gates_leave(struct km_engine *engine, u32 gpu)
 {
 	if (engine->logic->gates_next(&engine->core, gpu, &gates) == 0)
-		engine->logic->gates_done(&engine->core, &gates, CGPU_LEVER_FAILED);
+		engine->logic->gates_done(&engine->core, &gates, CGPU_CONTROL_FAILED);
 }
 
 static int gates_pull(struct km_engine *engine, u32 gpu)
@@ -142,12 +142,12 @@ static int gates_pull(struct km_engine *engine, u32 gpu)
 			return -EAGAIN;
 		err = card_open(engine, gpu);
 		if (err) {
-			engine->logic->gates_done(&engine->core, &gates, CGPU_LEVER_FAILED);
+			engine->logic->gates_done(&engine->core, &gates, CGPU_CONTROL_FAILED);
 			return err;
 		}
 		status = engine->logic->levers_gates(engine->core.abi, levers, &gates);
 		engine->logic->gates_done(&engine->core, &gates, status);
-		if (status == CGPU_LEVER_FAILED)
+		if (status == CGPU_CONTROL_FAILED)
 			return -EIO;
 	}
 	return 0;
@@ -155,7 +155,7 @@ static int gates_pull(struct km_engine *engine, u32 gpu)
 
 static int slices_pull(struct km_engine *engine, u32 gpu)
 {
-	struct cgpu_time_slice slice;
+	struct cgpu_timeslice slice;
 	u32 count, cursor = 0, status;
 
 	for (count = 0; engine->logic->slices_next(&engine->core, gpu, 0, &cursor, &slice) == 0; count++) {

@@ -22,7 +22,7 @@ struct managed {
 	struct live_mapping live;
 	struct list_head lost; /* once a part of it is */
 	u32 holds;
-	struct cgpu_hold hold[];
+	struct cgpu_reference hold[];
 };
 
 static struct rb_root managed_tree = RB_ROOT;
@@ -45,7 +45,7 @@ static void managed_drop(struct managed *managed)
 }
 
 /* Charge a mapping on each of the container's cards, or on none. */
-static u32 charge(struct km_engine *engine, struct cgpu_hold_request *request, u32 gpus, struct managed *managed)
+static u32 charge(struct km_engine *engine, struct cgpu_reference_request *request, u32 gpus, struct managed *managed)
 {
 	int err = 0;
 
@@ -81,7 +81,7 @@ static u32 managed_add(struct managed *managed, struct live_part *part)
 
 static u32 managed_begin(struct km_engine *engine, const struct km_identity *identity, const struct uvm_range *range)
 {
-	struct cgpu_hold_request request = {
+	struct cgpu_reference_request request = {
 		.slot = identity->slot,
 		.generation = identity->generation,
 		.tgid = task_tgid_nr(current),

@@ -24,15 +24,17 @@ module_param(allow_zero_weight, bool, 0444);
 MODULE_PARM_DESC(allow_zero_weight,
 	"Y: a container that finds too little weight left starts without compute, instead of being refused (default N)");
 
-static unsigned int policy = 1;
+static unsigned int policy = CGPU_POLICY_DEFAULT;
 module_param(policy, uint, 0444);
-MODULE_PARM_DESC(policy, "scheduling policy that a GPU starts with, 0 to 5 (default 1)");
+MODULE_PARM_DESC(policy,
+	"scheduling policy that a GPU starts with, 0 to " __stringify(CGPU_POLICY_MAX) " (default " __stringify(
+		CGPU_POLICY_DEFAULT) ")");
 
-static unsigned int max_inst = 20;
+static unsigned int max_inst = CGPU_SCHED_MAX_INST_DEFAULT;
 module_param(max_inst, uint, 0444);
 MODULE_PARM_DESC(max_inst, "containers that a GPU takes at first, 1 to 25 (default 20)");
 
-static unsigned int prio_ratio = 80;
+static unsigned int prio_ratio = CGPU_SCHED_PRIO_DEFAULT;
 module_param(prio_ratio, uint, 0444);
 MODULE_PARM_DESC(prio_ratio, "share of a container with high priority that a GPU starts with, 20 to 99 (default 80)");
 
@@ -70,7 +72,7 @@ module_param_cb(drift_tolerance, &bytes_ops, &drift_tolerance, 0644);
 MODULE_PARM_DESC(drift_tolerance,
 	"bytes that a GPU may be short of beyond what is charged before that is logged and answered (default 536870912)");
 
-/* As sched_gpu.h has them. */
+/* As sched/scheduler.h has them. */
 #define SLICE_MIN_US 100u
 #define SLICE_MAX_US 100000u
 

@@ -79,25 +79,25 @@ static void gpu_tell_failure(u32 gpu, int err)
 /* Returns when to come back. *more: there are gates left to be set. */
 static u64 gpu_decide(struct km_engine *engine, u32 gpu, bool *more)
 {
-	struct cgpu_turn turn;
+	struct cgpu_round turn;
 	int err = 0;
 
 	if (engine->logic->turn(&engine->core, gpu, &turn))
-		return CGPU_TURN_NEVER;
-	if ((turn.gates || turn.slices) && turn.now < turns_again[gpu])
+		return CGPU_ROUND_NEVER;
+	if ((turn.channels || turn.timeslices) && turn.now < turns_again[gpu])
 		return turns_again[gpu];
-	if (turn.gates || turn.slices)
+	if (turn.channels || turn.timeslices)
 		err = km_levers_pull(engine, gpu);
 	/* A change of gates takes time, which the turn gets on top: its end is known after it. */
-	if (err == 0 && turn.gates && engine->logic->turn(&engine->core, gpu, &turn))
-		return CGPU_TURN_NEVER;
-	if (err == 0 && turn.gates)
+	if (err == 0 && turn.channels && engine->logic->turn(&engine->core, gpu, &turn))
+		return CGPU_ROUND_NEVER;
+	if (err == 0 && turn.channels)
 		err = -EAGAIN;
 	assign_bit(gpu, &turns_samples, turn.samples);
 	*more = err == -EAGAIN;
 	if (err == -EAGAIN || err > 0)
 		return turn.now;
-	if (turn.until == CGPU_TURN_NEVER)
+	if (turn.until == CGPU_ROUND_NEVER)
 		km_levers_close(engine, gpu);
 	turns_again[gpu] = 0;
 	/* With the driver channels went, too; it brings its cards when it comes back. */
@@ -114,7 +114,7 @@ static void gpu_serve(struct km_engine *engine, u32 gpu)
 	int asked = atomic_read(&turns_asked[gpu]);
 	bool more = false;
 
-	turns_until[gpu] = engine ? gpu_decide(engine, gpu, &more) : CGPU_TURN_NEVER;
+	turns_until[gpu] = engine ? gpu_decide(engine, gpu, &more) : CGPU_ROUND_NEVER;
 	if (!more)
 		turns_tell(gpu, asked);
 }
@@ -137,7 +137,7 @@ static void turns_serve(void)
 
 static u64 turns_earliest(void)
 {
-	u64 earliest = CGPU_TURN_NEVER;
+	u64 earliest = CGPU_ROUND_NEVER;
 	u32 gpu;
 
 	for_each_set_bit(gpu, &turns_known, CGPU_MAX_GPUS)
@@ -187,13 +187,13 @@ void km_turns_begin(void)
 /* What is left to do, however much it is. */
 static void gpu_finish(struct km_engine *engine, u32 gpu)
 {
-	struct cgpu_turn turn;
+	struct cgpu_round turn;
 	u32 tries;
 
-	turns_until[gpu] = CGPU_TURN_NEVER;
+	turns_until[gpu] = CGPU_ROUND_NEVER;
 	if (engine->logic->turn(&engine->core, gpu, &turn))
 		return;
-	for (tries = 0; (turn.gates || turn.slices) && tries < CGPU_MAX_OBJECTS / CGPU_GATES; tries++) {
+	for (tries = 0; (turn.channels || turn.timeslices) && tries < CGPU_MAX_OBJECTS / CGPU_CHANNEL_BATCH; tries++) {
 		int err = km_levers_pull(engine, gpu);
 
 		if (err != -EAGAIN && err <= 0)

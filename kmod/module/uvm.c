@@ -48,7 +48,7 @@ static u32 uvm_keep(struct km_engine *engine, const struct dup_call *call, struc
 	return NV_OK;
 }
 
-static u32 uvm_dup_ordered(struct km_engine *engine, const struct cgpu_hold_request *request,
+static u32 uvm_dup_ordered(struct km_engine *engine, const struct cgpu_reference_request *request,
 	const struct dup_call *call, struct km_kept *kept)
 {
 	int err = engine->logic->hold_begin(&engine->core, request, &kept->hold);
@@ -67,7 +67,7 @@ static u32 uvm_dup_ordered(struct km_engine *engine, const struct cgpu_hold_requ
 
 static u32 uvm_dup_contained(struct km_engine *engine, const struct km_identity *identity, const struct dup_call *call)
 {
-	struct cgpu_hold_request request = {
+	struct cgpu_reference_request request = {
 		.slot = identity->slot,
 		.generation = identity->generation,
 		.tgid = task_tgid_nr(current),

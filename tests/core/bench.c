@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench.h"
 
+static u32 locks_held; /* of all benches */
+
+#ifdef CORE_ASSERT_LOCKED
+void core_assert_locked(void)
+{
+	CHECK(locks_held > 0);
+}
+#endif
+
 static void on_lock(void *ctx)
 {
 	struct bench *bench = ctx;
 
 	CHECK_EQ(bench->locked, 0);
 	bench->locked = 1;
+	locks_held++;
 }
 
 static void on_unlock(void *ctx)
@@ -15,6 +25,7 @@ static void on_unlock(void *ctx)
 
 	CHECK_EQ(bench->locked, 1);
 	bench->locked = 0;
+	locks_held--;
 }
 
 static void on_log(void *ctx, int level, const char *line)
@@ -97,7 +108,7 @@ struct bench *bench_new(const char *driver)
 	bench->ops.cgroup_of = on_cgroup;
 	bench->ops.orphans = on_orphans;
 	bench->ops.clock = on_clock;
-	bench->ops.turn = on_turn;
+	bench->ops.round = on_turn;
 	bench->core.ops = &bench->ops;
 	bench->core.ctx = bench;
 	bench->core.abi = cgpu_abi_find(driver);

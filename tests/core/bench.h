@@ -3,9 +3,9 @@
 #ifndef CGPU_TEST_BENCH_H
 #define CGPU_TEST_BENCH_H
 
-#include "call.h"
+#include "call/call.h"
 #include "check_fact.h"
-#include "state.h"
+#include "state/state.h"
 
 #define MIB (1ull << 20)
 #define CARD_BYTES (15109 * MIB)

@@ -11,6 +11,8 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 KMOD = HERE.parent.parent / "kmod"
+CORE_SOURCES = sorted((KMOD / "core").glob("*/*.c"))
+CORE_INCLUDES = (f"-I{KMOD / 'core'}", f"-I{KMOD / 'core' / 'include'}")
 SHARED_SOURCES = ("bench.c", "bench_calls.c", "bench_exports.c", "invariants.c")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla")
@@ -37,11 +39,11 @@ def generated(output: Path) -> Path:
 
 
 def flags(gen: Path) -> list[str]:
-    return ["-std=gnu11", "-g", "-O1", *WARNINGS, f"-I{KMOD / 'core'}", f"-I{gen}", f"-I{HERE}"]
+    return ["-std=gnu11", "-g", "-O1", *WARNINGS, *CORE_INCLUDES, f"-I{gen}", f"-I{HERE}"]
 
 
 def sources(gen: Path) -> list[str]:
-    return [*map(str, sorted((KMOD / "core").glob("*.c"))), str(gen / "nv_abi.c")]
+    return [*map(str, CORE_SOURCES), str(gen / "nv_abi.c")]
 
 
 def build_objects(output: Path) -> list[str]:
@@ -50,7 +52,7 @@ def build_objects(output: Path) -> list[str]:
     objects = output / "objects"
     objects.mkdir()
     shared = [str(HERE / name) for name in SHARED_SOURCES]
-    command = [tool("clang"), *flags(gen), *SANITIZE, "-c", *sources(gen), *shared]
+    command = [tool("clang"), *flags(gen), *SANITIZE, "-DCORE_ASSERT_LOCKED", "-c", *sources(gen), *shared]
     done = subprocess.run(command, cwd=objects, capture_output=True, text=True, check=False, timeout=280)
     assert done.returncode == 0, done.stderr
     return sorted(map(str, objects.glob("*.o")))

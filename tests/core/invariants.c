@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Everything that must hold between the records, worked out again from the records alone. */
 #include "bench.h"
-#include "process.h"
+#include "ledger/process.h"
 
 static u64 references[CGPU_MAX_OBJECTS];
 
@@ -31,7 +31,7 @@ static void check_objects(const struct cgpu_state *state)
 		CHECK(object->gpu < CGPU_MAX_GPUS || object->kind == CORE_OBJECT_HOST);
 		if (object->memory == CORE_NONE)
 			continue;
-		CHECK(core_kind_holds(object->kind));
+		CHECK(core_kind_is_charged(object->kind));
 		CHECK_EQ(state->memory[object->memory].live, CORE_LIVE);
 		CHECK_EQ(state->memory[object->memory].gpu, object->gpu);
 		references[object->memory]++;
@@ -41,12 +41,12 @@ static void check_objects(const struct cgpu_state *state)
 
 static void check_memory(const struct cgpu_state *state)
 {
-	static u64 used[CGPU_MAX_GPUS][CGPU_MAX_INST], orphaned[CGPU_MAX_GPUS], native[CGPU_MAX_GPUS];
+	static u64 used[CGPU_MAX_GPUS][CGPU_MAX_INST], orphaned[CGPU_MAX_GPUS], passthrough[CGPU_MAX_GPUS];
 	u32 gpu, i;
 
 	memset(used, 0, sizeof(used));
 	memset(orphaned, 0, sizeof(orphaned));
-	memset(native, 0, sizeof(native));
+	memset(passthrough, 0, sizeof(passthrough));
 	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
 		const struct core_memory *memory = &state->memory[i];
 		u32 at, before = CORE_NONE, count = 0;
@@ -67,14 +67,14 @@ static void check_memory(const struct cgpu_state *state)
 		CHECK_EQ(count, references[i]);
 		if (memory->instance == CORE_NONE)
 			orphaned[memory->gpu] += memory->bytes;
-		else if (memory->instance == CORE_NATIVE)
-			native[memory->gpu] += memory->bytes;
+		else if (memory->instance == CORE_PASSTHROUGH)
+			passthrough[memory->gpu] += memory->bytes;
 		else
 			used[memory->gpu][memory->instance] += memory->bytes;
 	}
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		CHECK_EQ(state->gpu[gpu].orphaned, orphaned[gpu]);
-		CHECK_EQ(state->gpu[gpu].native, native[gpu]);
+		CHECK_EQ(state->gpu[gpu].passthrough, passthrough[gpu]);
 		for (i = 0; i < CGPU_MAX_INST; i++)
 			CHECK_EQ(state->gpu[gpu].instance[i].used, used[gpu][i]);
 	}
@@ -146,40 +146,40 @@ static void check_clients(const struct cgpu_state *state)
 }
 
 /* Every group and channel of an instance is in its lane, and no other is. */
-static void check_lanes(const struct cgpu_state *state)
+static void check_tsg_lists(const struct cgpu_state *state)
 {
 	u32 gpu, number, at, i, linked = 0, marked = 0;
 
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		const struct core_share *share = &state->gpu[gpu].share;
-		u32 bare = 0;
+		u32 without_tsg = 0;
 
-		for (number = 0; state->gpu[gpu].live == CORE_LIVE && number <= CORE_STRAYS; number++) {
+		for (number = 0; state->gpu[gpu].live == CORE_LIVE && number <= CORE_ORPHANED; number++) {
 			u32 channels = 0, groups = 0, before = CORE_NONE;
 
-			for (at = share->lane[number].first; at != CORE_NONE; at = state->object[at].lane_after) {
+			for (at = share->tsg_list[number].first; at != CORE_NONE; at = state->object[at].tsg_after) {
 				const struct core_object *object = &state->object[at];
 
 				CHECK_EQ(object->live, CORE_LIVE);
 				CHECK_EQ(object->gpu, gpu);
-				CHECK_EQ(object->lane, number);
-				CHECK_EQ(object->lane_before, before);
-				CHECK_EQ(state->client[object->client].slot == CORE_NONE, number == CORE_STRAYS);
+				CHECK_EQ(object->tsg_list, number);
+				CHECK_EQ(object->tsg_before, before);
+				CHECK_EQ(state->client[object->client].slot == CORE_NONE, number == CORE_ORPHANED);
 				before = at;
 				channels += object->kind == CORE_OBJECT_CHANNEL;
 				groups += object->kind == CORE_OBJECT_CHANNEL_GROUP;
-				bare += object->bare;
+				without_tsg += object->without_tsg;
 				CHECK(linked++ < CGPU_MAX_OBJECTS);
 			}
-			CHECK_EQ(channels, share->lane[number].channels);
-			CHECK_EQ(groups, share->lane[number].groups);
+			CHECK_EQ(channels, share->tsg_list[number].channels);
+			CHECK_EQ(groups, share->tsg_list[number].groups);
 			if (number < CGPU_MAX_INST && share->sched.slot[number].joined)
 				CHECK_EQ(share->sched.slot[number].process, channels != 0);
 		}
-		CHECK_EQ(bare, share->bare);
+		CHECK_EQ(without_tsg, share->without_tsg);
 	}
 	for (i = 0; i < CGPU_MAX_OBJECTS; i++)
-		marked += state->object[i].live == CORE_LIVE && state->object[i].lane != CORE_NONE;
+		marked += state->object[i].live == CORE_LIVE && state->object[i].tsg_list != CORE_NONE;
 	CHECK_EQ(linked, marked);
 }
 
@@ -242,7 +242,7 @@ static void check_registry(const struct cgpu_state *constant)
 		if (core_gpu(state, gpu) == NULL)
 			continue;
 		CHECK(core_promised(state, gpu) <= state->gpu[gpu].facts.memtotal);
-		CHECK(core_instances(state, gpu) == 0 || core_natives(state, gpu) == 0);
+		CHECK(core_instances(state, gpu) == 0 || core_passthroughs(state, gpu) == 0);
 		for (i = 0; i < CGPU_MAX_INST; i++) {
 			u32 number = CORE_NONE;
 
@@ -261,5 +261,5 @@ void bench_invariants(const struct cgpu_state *state)
 	check_chains(state);
 	check_free_lists(state);
 	check_registry(state);
-	check_lanes(state);
+	check_tsg_lists(state);
 }

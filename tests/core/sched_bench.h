@@ -4,7 +4,7 @@
 #define CGPU_TEST_SCHED_BENCH_H
 
 #include "bench.h"
-#include "sched_gpu.h"
+#include "sched/scheduler.h"
 
 #define MS 1000000ull
 #define SLICE CGPU_SCHED_SLICE_DEFAULT
@@ -31,7 +31,7 @@ static inline void join(u32 slot, u32 weight, u32 highprio)
 static inline void turn_is(u64 now, u32 slot, u64 until)
 {
 	cgpu_sched_decide(&sched, now, &decision);
-	CHECK_EQ(decision.turn, slot);
+	CHECK_EQ(decision.grantee, slot);
 	CHECK_EQ(decision.open, slot == CGPU_SCHED_NONE ? 0 : 1u << slot);
 	CHECK_EQ(decision.until, until);
 	CHECK_EQ(decision.gated, 1);

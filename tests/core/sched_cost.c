@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 #include <time.h>
-#include "sched_gpu.h"
+#include "sched/scheduler.h"
 
 #define ROUNDS 200000u
 

@@ -260,40 +260,40 @@ static void groups_hang_below_devices_only(void)
 }
 
 /* What the driver's figure for the process has of its charges. */
-static u64 told(struct bench *bench, const struct caller *caller)
+static u64 reported(struct bench *bench, const struct caller *caller)
 {
 	struct cgpu_process_charge charge = { 0 };
 	u32 cursor = 0;
 
 	CHECK_EQ(cgpu_process_next(&bench->core, caller->slot, &cursor, &charge), 0);
 	CHECK_EQ(charge.bytes, bench_used(bench, 0, caller->slot));
-	return charge.told;
+	return charge.reported;
 }
 
 static void the_driver_tells_of_no_estimate(void)
 {
 	struct memory_ask ask = { .client = 0xc1, .parent = DEVICE, .object = 9, .size = MIB, .attr = PAGE_BIG };
 	struct cgpu_managed managed = { .tgid = 100, .bytes = 64 * MIB };
-	struct cgpu_hold_request named = { .tgid = 100, .client = 0xc1, .handle = 9 };
+	struct cgpu_reference_request named = { .tgid = 100, .client = 0xc1, .handle = 9 };
 	struct caller caller;
 	struct bench *bench = sliced("580.142", &caller);
-	struct cgpu_hold held;
+	struct cgpu_reference held;
 
 	managed.slot = named.slot = caller.slot;
 	managed.generation = named.generation = caller.generation;
 	CHECK_EQ(group(bench, &caller, 1, 0), NV_OK);
-	CHECK_EQ(told(bench, &caller), 0);
+	CHECK_EQ(reported(bench, &caller), 0);
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
 	CHECK_EQ(cgpu_managed_set(&bench->core, &managed), 0);
-	CHECK_EQ(told(bench, &caller), MIB);
+	CHECK_EQ(reported(bench, &caller), MIB);
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
-	CHECK_EQ(told(bench, &caller), MIB);
+	CHECK_EQ(reported(bench, &caller), MIB);
 	/* What UVM alone has is in no client of the process. */
-	CHECK_EQ(cgpu_hold_on_file(&bench->core, &named, 7, &held), 0);
-	CHECK_EQ(cgpu_hold_confirm(&bench->core, &held), 0);
-	CHECK_EQ(told(bench, &caller), MIB);
+	CHECK_EQ(cgpu_reference_on_file(&bench->core, &named, 7, &held), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
+	CHECK_EQ(reported(bench, &caller), MIB);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 9), NV_OK);
-	CHECK_EQ(told(bench, &caller), 0);
+	CHECK_EQ(reported(bench, &caller), 0);
 	bench_invariants(bench->core.state);
 	bench_free(bench);
 }

@@ -18,8 +18,7 @@ from cgpu.kmod.abi import collect_controls, judge_controls
 ROOT = Path(__file__).resolve().parents[2]
 ABI = ROOT / "kmod" / "abi"
 TRACES = sorted((ROOT / "tests" / "trace" / "real_library").glob("*.gz"))
-HANDLERS = ("call_control.c", "call_sched.c", "call_naming.c")
-CASE = re.compile(r"^\tcase (NV\w+_CMD_\w+):$", re.MULTILINE)
+HANDLERS = ROOT / "kmod" / "core" / "call" / "control.c"
 # For root in some drivers, and for everybody in others: they only tell.
 TELLS = {"NV2080_CTRL_CMD_ECC_GET_SRAM_UNIQUE_UNCORR_COUNTS", "NV2080_CTRL_CMD_NVLINK_IS_GPU_DEGRADED"}
 
@@ -71,10 +70,11 @@ def test_names_fit() -> None:
 
 
 def test_judged_ones_have_a_handler() -> None:
-    """A control is judged in the core if and only if the table says so."""
-    cases = {name for file in HANDLERS for name in CASE.findall((ROOT / "kmod" / "core" / file).read_text())}
-    judged = {row["name"] for row in JUDGED["controls"].values() if row["verdict"] == "judge"}
-    assert cases == judged
+    """The core's table has each control that is judged, sorted by number, and no other."""
+    table_text = HANDLERS.read_text().split("controls[] = {")[1].split("\n};")[0]
+    rows = re.findall(r"\b(NV\w+_CMD_[A-Z]\w+)", re.sub(r", NV\w+_PARAMS", "", table_text))
+    judged = {int(n, 16): row["name"] for n, row in JUDGED["controls"].items() if row["verdict"] == "judge"}
+    assert rows == [judged[number] for number in sorted(judged)]
 
 
 def test_nothing_passes_that_the_driver_keeps_from_processes() -> None:

@@ -28,7 +28,7 @@ static void look(struct bench *bench, u64 taken, struct cgpu_card_view view, u32
 {
 	view.memfree = CARD_BYTES - OWN - taken;
 	while (times--)
-		CHECK_EQ(cgpu_gpu_look(&bench->core, 0, &view), 0);
+		CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 0, &view), 0);
 }
 
 static const struct cgpu_card_view idle;
@@ -70,9 +70,9 @@ static void drift_is_what_nobody_is_charged_for(void)
 	/* Orphans are charged too. */
 	look(bench, 1000 * MIB + EACH, used, 1);
 	CHECK(bench_is(bench, "0/drift", "0\n"));
-	CHECK_EQ(cgpu_gpu_look(&bench->core, 0, NULL), 0);
-	CHECK_EQ(cgpu_gpu_look(&bench->core, 9, NULL), -ENOENT);
-	CHECK_EQ(cgpu_gpu_look(&bench->core, CGPU_MAX_GPUS, &used), -ENOENT);
+	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 0, NULL), 0);
+	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 9, NULL), -ENOENT);
+	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, CGPU_MAX_GPUS, &used), -ENOENT);
 	bench_free(bench);
 }
 
@@ -97,10 +97,10 @@ static void a_card_that_is_had_whole_has_no_drift(void)
 
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=7 gpu=0:1048576 native=1"), 0);
 	for (i = 0; i < 6; i++)
-		CHECK_EQ(cgpu_gpu_look(&bench->core, 1, &full), 0);
+		CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 1, &full), 0);
 	CHECK(bench_is(bench, "1/drift", "0\n"));
 	CHECK(bench_is(bench, "1/memfree", "4096\n"));
-	CHECK(!core_drift_refuses(bench->core.state, 1));
+	CHECK(!core_unaccounted_refuses(bench->core.state, 1));
 	bench_free(bench);
 }
 
@@ -169,8 +169,8 @@ static void nothing_more_is_given_where_that_is_asked_for(void)
 {
 	struct cgpu_card_view stranger = { .users = 2, .strangers = 1, .outside = MIB };
 	struct cgpu_managed managed = { .tgid = 100, .bytes = 2 * MIB, .limited = 1 };
-	struct cgpu_hold_request request = { .tgid = 100, .bytes = MIB };
-	struct cgpu_hold hold;
+	struct cgpu_reference_request request = { .tgid = 100, .bytes = MIB };
+	struct cgpu_reference reference;
 	struct caller caller;
 	struct bench *bench = sliced(&caller, 1);
 
@@ -184,7 +184,7 @@ static void nothing_more_is_given_where_that_is_asked_for(void)
 	CHECK_EQ(take(bench, &caller, 6, MIB), NV_ERR_NO_MEMORY);
 	CHECK_EQ(context(bench, &caller, 6), NV_ERR_NO_MEMORY);
 	CHECK_EQ(cgpu_managed_set(&bench->core, &managed), -ENOMEM);
-	CHECK_EQ(cgpu_hold_charge(&bench->core, &request, &hold), -ENOMEM);
+	CHECK_EQ(cgpu_reference_charge(&bench->core, &request, &reference), -ENOMEM);
 	/* What there is can be freed, and what is there is counted. */
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 5), NV_OK);
 	managed.limited = 0;
@@ -215,7 +215,7 @@ static void a_card_that_cannot_be_asked_has_no_drift(void)
 	look(bench, 0, idle, 1);
 	look(bench, 600 * MIB, used, BEATS);
 	CHECK_EQ(take(bench, &caller, 6, MIB), NV_ERR_NO_MEMORY);
-	CHECK_EQ(cgpu_gpu_look(&bench->core, 0, NULL), 0);
+	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 0, NULL), 0);
 	CHECK(bench_is(bench, "0/drift", "0\n"));
 	CHECK_EQ(take(bench, &caller, 6, MIB), NV_OK);
 	bench_free(bench);

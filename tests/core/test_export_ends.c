@@ -160,17 +160,17 @@ static void a_full_table_refuses_the_whole_list(void)
 
 static void the_drivers_own_client_is_nobodys(void)
 {
-	struct cgpu_hold_request request = { .tgid = 100, .client = 0xc1d00042, .handle = 1 };
+	struct cgpu_reference_request request = { .tgid = 100, .client = 0xc1d00042, .handle = 1 };
 	struct caller caller;
 	struct bench *bench = sliced(&caller);
-	struct cgpu_hold held;
+	struct cgpu_reference held;
 
 	request.slot = caller.slot;
 	request.generation = caller.generation;
-	CHECK_EQ(cgpu_hold_begin(&bench->core, &request, &held), -EPERM);
+	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &held), -EPERM);
 	CHECK_EQ(bench_dup(bench, &caller, FIRST, 0xd0, 2, request.client, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	bench_settings(bench, 0, 0);
-	CHECK_EQ(cgpu_hold_begin(&bench->core, &request, &held), 0);
+	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &held), 0);
 	bench_free(bench);
 }
 

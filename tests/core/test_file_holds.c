@@ -20,39 +20,40 @@ static long take(struct bench *bench, const struct caller *caller, u32 object, u
 	return bench_take(bench, caller, FIRST, object, size, 2u << 23);
 }
 
-static struct cgpu_hold_request named(const struct caller *caller, u32 object)
+static struct cgpu_reference_request named(const struct caller *caller, u32 object)
 {
-	return (struct cgpu_hold_request){
+	return (struct cgpu_reference_request){
 		.slot = caller->slot, .generation = caller->generation, .tgid = 100, .client = FIRST, .handle = object
 	};
 }
 
-static void hold(struct bench *bench, const struct caller *caller, u32 file, u32 object, struct cgpu_hold *held)
+static void reference(
+	struct bench *bench, const struct caller *caller, u32 file, u32 object, struct cgpu_reference *held)
 {
-	struct cgpu_hold_request request = named(caller, object);
+	struct cgpu_reference_request request = named(caller, object);
 
-	CHECK_EQ(cgpu_hold_on_file(&bench->core, &request, file, held), 0);
-	CHECK_EQ(cgpu_hold_confirm(&bench->core, held), 0);
+	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, file, held), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, held), 0);
 }
 
 static void a_charge_stays_until_the_file_lets_go(void)
 {
-	struct cgpu_hold first, second;
+	struct cgpu_reference first, second;
 	struct caller caller;
 	struct bench *bench = sliced(&caller);
 
 	CHECK_EQ(take(bench, &caller, 1, 1024 * MIB), NV_OK);
 	CHECK_EQ(take(bench, &caller, 2, 2048 * MIB), NV_OK);
-	hold(bench, &caller, 0, 1, &first);
-	hold(bench, &caller, CGPU_MAX_CLIENTS - 1, 2, &second);
+	reference(bench, &caller, 0, 1, &first);
+	reference(bench, &caller, CGPU_MAX_CLIENTS - 1, 2, &second);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 3072 * MIB);
 	bench_invariants(bench->core.state);
-	cgpu_hold_drop(&bench->core, &first);
+	cgpu_reference_drop(&bench->core, &first);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 2048 * MIB);
-	cgpu_hold_file_ended(&bench->core, 0);
+	cgpu_reference_file_ended(&bench->core, 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 2048 * MIB);
-	cgpu_hold_file_ended(&bench->core, CGPU_MAX_CLIENTS - 1);
+	cgpu_reference_file_ended(&bench->core, CGPU_MAX_CLIENTS - 1);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench->core.state->clients, 0);
 	bench_invariants(bench->core.state);
@@ -64,14 +65,14 @@ static void it_is_neither_the_process_nor_its_managed_memory(void)
 	struct cgpu_managed managed = { .tgid = 100, .bytes = 64 * MIB };
 	struct caller caller;
 	struct bench *bench = sliced(&caller);
-	struct cgpu_hold held;
+	struct cgpu_reference held;
 	u32 cursor = 0, client;
 	struct cgpu_managed found;
 
 	managed.slot = caller.slot;
 	managed.generation = caller.generation;
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	hold(bench, &caller, 7, 1, &held);
+	reference(bench, &caller, 7, 1, &held);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
 	CHECK_EQ(cgpu_managed_next(&bench->core, caller.slot, &cursor, &found), -ENOENT);
 	CHECK_EQ(cgpu_managed_set(&bench->core, &managed), 0);
@@ -90,25 +91,25 @@ static void a_file_keeps_what_its_container_has(void)
 {
 	struct caller caller, other;
 	struct bench *bench = sliced(&caller);
-	struct cgpu_hold_request request = named(&caller, 1);
-	struct cgpu_hold held, same;
+	struct cgpu_reference_request request = named(&caller, 1);
+	struct cgpu_reference held, same;
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(take(bench, &caller, 2, MIB), NV_OK);
-	CHECK_EQ(cgpu_hold_on_file(&bench->core, &request, CGPU_MAX_CLIENTS, &held), -EINVAL);
-	hold(bench, &caller, 7, 1, &held);
-	CHECK_EQ(cgpu_hold_names(&bench->core, &held, &request), 1);
+	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, CGPU_MAX_CLIENTS, &held), -EINVAL);
+	reference(bench, &caller, 7, 1, &held);
+	CHECK_EQ(cgpu_reference_names(&bench->core, &held, &request), 1);
 	request.handle = 2;
-	CHECK_EQ(cgpu_hold_names(&bench->core, &held, &request), 0);
+	CHECK_EQ(cgpu_reference_names(&bench->core, &held, &request), 0);
 	request.handle = 3;
-	CHECK_EQ(cgpu_hold_names(&bench->core, &held, &request), 0);
+	CHECK_EQ(cgpu_reference_names(&bench->core, &held, &request), 0);
 	/* Of nothing that is charged. */
-	CHECK_EQ(cgpu_hold_on_file(&bench->core, &request, 7, &same), 0);
+	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 7, &same), 0);
 	CHECK_EQ(same.serial, 0);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
 	other = bench_caller(bench, "b", 200);
 	request = named(&other, 1);
-	CHECK_EQ(cgpu_hold_on_file(&bench->core, &request, 8, &same), -EPERM);
+	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 8, &same), -EPERM);
 	bench_free(bench);
 }
 
@@ -116,10 +117,10 @@ static void it_outlives_the_container_and_the_engine(void)
 {
 	struct caller caller;
 	struct bench *bench = sliced(&caller);
-	struct cgpu_hold held;
+	struct cgpu_reference held;
 
 	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
-	hold(bench, &caller, 7, 1, &held);
+	reference(bench, &caller, 7, 1, &held);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
@@ -127,7 +128,7 @@ static void it_outlives_the_container_and_the_engine(void)
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 4096 * MIB);
 	bench_invariants(bench->core.state);
-	cgpu_hold_file_ended(&bench->core, 7);
+	cgpu_reference_file_ended(&bench->core, 7);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
 	bench_invariants(bench->core.state);
 	bench_free(bench);

@@ -21,16 +21,16 @@ static void a_driver_without_the_lever_is_told_of(void)
 static void a_failure_of_a_moment_ends_nothing(void)
 {
 	struct bench *bench = fresh(2);
-	struct cgpu_gates gates;
-	struct cgpu_turn turn;
+	struct cgpu_channel_batch gates;
+	struct cgpu_round turn;
 	u64 ran[16];
 
 	busy(bench, 1, ":1", 1);
 	busy(bench, 2, ":1", 1);
-	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
-	CHECK_EQ(cgpu_gates_next(&bench->core, 0, &gates), 0);
-	cgpu_gates_done(&bench->core, &gates, CGPU_LEVER_FAILED);
-	CHECK_EQ(cgpu_gates_next(&bench->core, 0, &gates), -ENOENT);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &gates), 0);
+	cgpu_channels_done(&bench->core, &gates, CGPU_CONTROL_FAILED);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &gates), -ENOENT);
 	run(bench, 400 * MS, ran);
 	CHECK_EQ(ran[1], ran[2]);
 	/* What it has done before it can do. */
@@ -53,7 +53,7 @@ static void while_gates_cannot_be_set_time_is_nobodys(void)
 	busy(bench, 1, ":1", 1);
 	busy(bench, 2, ":1", 1);
 	run(bench, 400 * MS, ran);
-	driver.status = CGPU_LEVER_FAILED;
+	driver.status = CGPU_CONTROL_FAILED;
 	apply(bench);
 	first = usage(bench, "0/c1/usage");
 	second = usage(bench, "0/c2/usage");
@@ -72,19 +72,19 @@ static void while_gates_cannot_be_set_time_is_nobodys(void)
 static void one_that_has_gone_holds_up_no_other(void)
 {
 	struct bench *bench = fresh(2);
-	struct cgpu_gates gates;
-	struct cgpu_turn turn;
-	u32 told = 0;
+	struct cgpu_channel_batch gates;
+	struct cgpu_round turn;
+	u32 applied = 0;
 
 	busy(bench, 1, ":1", 6);
 	busy(bench, 2, ":1", 6);
-	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
-	while (cgpu_gates_next(&bench->core, 0, &gates) == 0) {
-		CHECK(told++ < 64);
-		cgpu_gates_done(&bench->core, &gates,
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	while (cgpu_channels_next(&bench->core, 0, &gates) == 0) {
+		CHECK(applied++ < 64);
+		cgpu_channels_done(&bench->core, &gates,
 			gates.count > 1 || gates.channel[0] % 100 == 3 ? NV_ERR_INVALID_OBJECT_HANDLE : NV_OK);
 	}
-	CHECK_EQ(told, 7);
+	CHECK_EQ(applied, 7);
 	CHECK(bench_is(bench, "0/sched", "divided_by=gates usage_from=gates resolution=2000000 slice=2000000\n"));
 	bench_free(bench);
 }

@@ -21,35 +21,35 @@ static long take(struct bench *bench, const struct caller *caller, u32 client, u
 	return bench_take(bench, caller, client, object, size, 2u << 23);
 }
 
-static int hold(struct bench *bench, const struct caller *caller, u32 object, struct cgpu_hold *held)
+static int reference(struct bench *bench, const struct caller *caller, u32 object, struct cgpu_reference *held)
 {
-	struct cgpu_hold_request request = {
+	struct cgpu_reference_request request = {
 		.slot = caller->slot, .generation = caller->generation, .tgid = 100, .client = FIRST, .handle = object
 	};
 
-	return cgpu_hold_begin(&bench->core, &request, held);
+	return cgpu_reference_begin(&bench->core, &request, held);
 }
 
 static void a_held_charge_outlives_the_free(void)
 {
-	struct cgpu_hold first, second;
+	struct cgpu_reference first, second;
 	struct caller caller;
 	struct bench *bench = sliced(&caller);
 
 	CHECK_EQ(take(bench, &caller, FIRST, 1, 4096 * MIB), NV_OK);
-	CHECK_EQ(hold(bench, &caller, 1, &first), 0);
-	CHECK_EQ(cgpu_hold_confirm(&bench->core, &first), 0);
-	CHECK_EQ(hold(bench, &caller, 1, &second), 0);
-	CHECK_EQ(cgpu_hold_confirm(&bench->core, &second), 0);
+	CHECK_EQ(reference(bench, &caller, 1, &first), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &first), 0);
+	CHECK_EQ(reference(bench, &caller, 1, &second), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &second), 0);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
 	CHECK_EQ(take(bench, &caller, FIRST, 2, 2048 * MIB), NV_ERR_NO_MEMORY);
 	bench_invariants(bench->core.state);
-	cgpu_hold_drop(&bench->core, &first);
+	cgpu_reference_drop(&bench->core, &first);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
-	cgpu_hold_drop(&bench->core, &second);
-	cgpu_hold_drop(&bench->core, &second);
+	cgpu_reference_drop(&bench->core, &second);
+	cgpu_reference_drop(&bench->core, &second);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	bench_invariants(bench->core.state);
 	bench_free(bench);
@@ -60,15 +60,15 @@ static void a_hold_that_did_not_come_to_be_leaves_nothing(void)
 	struct caller caller;
 	struct bench *bench = sliced(&caller);
 	u32 clients = bench->core.state->clients;
-	struct cgpu_hold held;
+	struct cgpu_reference held;
 
 	CHECK_EQ(take(bench, &caller, FIRST, 1, MIB), NV_OK);
-	CHECK_EQ(hold(bench, &caller, 1, &held), 0);
-	cgpu_hold_drop(&bench->core, &held);
+	CHECK_EQ(reference(bench, &caller, 1, &held), 0);
+	cgpu_reference_drop(&bench->core, &held);
 	CHECK_EQ(bench->core.state->clients, clients);
-	CHECK_EQ(cgpu_hold_confirm(&bench->core, &held), -ENOENT);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), -ENOENT);
 	/* Of nothing that is charged: no record. */
-	CHECK_EQ(hold(bench, &caller, 77, &held), 0);
+	CHECK_EQ(reference(bench, &caller, 77, &held), 0);
 	CHECK_EQ(held.serial, 0);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
@@ -78,23 +78,23 @@ static void a_hold_that_did_not_come_to_be_leaves_nothing(void)
 
 static void what_is_held_for_a_removed_container_is_promised_to_nobody(void)
 {
-	struct cgpu_hold held, under_way;
+	struct cgpu_reference held, under_way;
 	struct caller caller;
 	struct bench *bench = sliced(&caller);
 
 	CHECK_EQ(take(bench, &caller, FIRST, 1, 4096 * MIB), NV_OK);
-	CHECK_EQ(hold(bench, &caller, 1, &held), 0);
-	CHECK_EQ(cgpu_hold_confirm(&bench->core, &held), 0);
-	CHECK_EQ(hold(bench, &caller, 1, &under_way), 0);
+	CHECK_EQ(reference(bench, &caller, 1, &held), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
+	CHECK_EQ(reference(bench, &caller, 1, &under_way), 0);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-	CHECK_EQ(cgpu_hold_confirm(&bench->core, &under_way), -ENOENT);
-	cgpu_hold_drop(&bench->core, &under_way);
-	CHECK_EQ(hold(bench, &caller, 1, &under_way), -ENODEV);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &under_way), -ENOENT);
+	cgpu_reference_drop(&bench->core, &under_way);
+	CHECK_EQ(reference(bench, &caller, 1, &under_way), -ENODEV);
 	/* Its own file is closed. */
 	cgpu_file_closed(&bench->core, 1);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 4096 * MIB);
 	bench_invariants(bench->core.state);
-	cgpu_hold_drop(&bench->core, &held);
+	cgpu_reference_drop(&bench->core, &held);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
 	CHECK_EQ(bench->core.state->clients, 0);
 	bench_invariants(bench->core.state);
@@ -105,12 +105,12 @@ static void memory_of_another_container_is_not_held(void)
 {
 	struct caller caller, other;
 	struct bench *bench = sliced(&caller);
-	struct cgpu_hold held;
+	struct cgpu_reference held;
 
 	CHECK_EQ(take(bench, &caller, FIRST, 1, MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
 	other = bench_caller(bench, "b", 200);
-	CHECK_EQ(hold(bench, &other, 1, &held), -EPERM);
+	CHECK_EQ(reference(bench, &other, 1, &held), -EPERM);
 	bench_free(bench);
 }
 
@@ -178,16 +178,16 @@ static void nobody_names_a_client_of_the_engine(void)
 {
 	struct caller caller;
 	struct bench *bench = sliced(&caller);
-	u32 holder = 0xf0000000u | 100;
-	struct cgpu_hold held;
+	u32 pin = 0xf0000000u | 100;
+	struct cgpu_reference held;
 
 	CHECK_EQ(take(bench, &caller, FIRST, 1, MIB), NV_OK);
-	CHECK_EQ(hold(bench, &caller, 1, &held), 0);
-	CHECK_EQ(cgpu_hold_confirm(&bench->core, &held), 0);
+	CHECK_EQ(reference(bench, &caller, 1, &held), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
-	CHECK_EQ(bench_device(bench, &caller, holder, 0xd0, 0), NV_ERR_INVALID_CLIENT);
-	CHECK_EQ(bench_rm_free(bench, &caller, holder, holder), NV_ERR_INVALID_CLIENT);
-	CHECK_EQ(bench_dup(bench, &caller, FIRST, 0xd0, 2, holder, held.object + 1), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench_device(bench, &caller, pin, 0xd0, 0), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench_rm_free(bench, &caller, pin, pin), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench_dup(bench, &caller, FIRST, 0xd0, 2, pin, held.object + 1), NV_ERR_INVALID_CLIENT);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	bench_free(bench);
 }
@@ -229,18 +229,18 @@ static void a_state_goes_over_to_a_core_of_the_same_layout(void)
 	bench_free(bench);
 }
 
-static int charge(struct bench *bench, const struct caller *caller, u32 gpu, u64 bytes, struct cgpu_hold *held)
+static int charge(struct bench *bench, const struct caller *caller, u32 gpu, u64 bytes, struct cgpu_reference *held)
 {
-	struct cgpu_hold_request request = {
+	struct cgpu_reference_request request = {
 		.slot = caller->slot, .generation = caller->generation, .tgid = 100, .gpu = gpu, .bytes = bytes
 	};
 
-	return cgpu_hold_charge(&bench->core, &request, held);
+	return cgpu_reference_charge(&bench->core, &request, held);
 }
 
 static void what_the_driver_takes_by_itself_is_charged(void)
 {
-	struct cgpu_hold first, second;
+	struct cgpu_reference first, second;
 	struct caller caller;
 	struct bench *bench = sliced(&caller);
 
@@ -248,21 +248,21 @@ static void what_the_driver_takes_by_itself_is_charged(void)
 	CHECK_EQ(cgpu_container_gpus(&bench->core, caller.slot, caller.generation + 1), 0);
 	CHECK_EQ(charge(bench, &caller, 1, MIB, &first), -ENOENT);
 	CHECK_EQ(charge(bench, &caller, 0, 4096 * MIB, &first), 0);
-	CHECK_EQ(cgpu_hold_confirm(&bench->core, &first), -ENOENT);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &first), -ENOENT);
 	CHECK_EQ(charge(bench, &caller, 0, 2048 * MIB, &second), -ENOMEM);
 	CHECK_EQ(second.serial, 0);
 	CHECK_EQ(take(bench, &caller, FIRST, 1, 2048 * MIB), NV_ERR_NO_MEMORY);
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
 	bench_invariants(bench->core.state);
-	cgpu_hold_shrink(&bench->core, &first, 1024 * MIB);
+	cgpu_reference_shrink(&bench->core, &first, 1024 * MIB);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 3072 * MIB);
 	CHECK_EQ(take(bench, &caller, FIRST, 1, 2048 * MIB), NV_OK);
-	cgpu_hold_shrink(&bench->core, &first, 4096 * MIB);
+	cgpu_reference_shrink(&bench->core, &first, 4096 * MIB);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 2048 * MIB);
-	cgpu_hold_shrink(&bench->core, &first, MIB);
+	cgpu_reference_shrink(&bench->core, &first, MIB);
 	bench_invariants(bench->core.state);
-	cgpu_hold_drop(&bench->core, &first);
-	cgpu_hold_shrink(&bench->core, &first, MIB);
+	cgpu_reference_drop(&bench->core, &first);
+	cgpu_reference_shrink(&bench->core, &first, MIB);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	bench_invariants(bench->core.state);
@@ -273,12 +273,12 @@ static void what_the_driver_took_outlives_the_container(void)
 {
 	struct caller caller;
 	struct bench *bench = sliced(&caller);
-	struct cgpu_hold held;
+	struct cgpu_reference held;
 
 	CHECK_EQ(charge(bench, &caller, 0, 4096 * MIB, &held), 0);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 4096 * MIB);
-	cgpu_hold_shrink(&bench->core, &held, 1024 * MIB);
+	cgpu_reference_shrink(&bench->core, &held, 1024 * MIB);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 3072 * MIB);
 	CHECK_EQ(charge(bench, &caller, 0, MIB, &held), -ENODEV);
 	cgpu_file_closed(&bench->core, 1);
@@ -291,12 +291,12 @@ static void nothing_is_too_much_where_nothing_is_enforced(void)
 {
 	struct caller caller;
 	struct bench *bench = sliced(&caller);
-	struct cgpu_hold held;
+	struct cgpu_reference held;
 
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(charge(bench, &caller, 0, 8192 * MIB, &held), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 8192 * MIB);
-	cgpu_hold_drop(&bench->core, &held);
+	cgpu_reference_drop(&bench->core, &held);
 	bench_invariants(bench->core.state);
 	bench_free(bench);
 }

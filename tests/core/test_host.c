@@ -53,8 +53,8 @@ static void its_kind_goes_with_every_reference(void)
 	struct caller caller;
 	struct bench *bench = sliced(&caller);
 	struct caller second = caller;
-	struct cgpu_hold_request request = { .tgid = 101, .client = SECOND, .handle = 5 };
-	struct cgpu_hold held;
+	struct cgpu_reference_request request = { .tgid = 101, .client = SECOND, .handle = 5 };
+	struct cgpu_reference held;
 
 	second.tgid = 101;
 	second.file = 3;
@@ -68,7 +68,7 @@ static void its_kind_goes_with_every_reference(void)
 	CHECK_EQ(bench_surface(bench, &second, SECOND, 5, 0), NV_OK);
 	request.slot = caller.slot;
 	request.generation = caller.generation;
-	CHECK_EQ(cgpu_hold_begin(&bench->core, &request, &held), 0);
+	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &held), 0);
 	CHECK_EQ(held.serial, 0);
 	/* Out again by another file, from a duplicate. */
 	CHECK_EQ(bench_dup(bench, &second, SECOND, 0xd0, 6, SECOND, 5), NV_OK);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* GPUs that a container has whole, beside its slices of others; and cards in MIG mode. */
 #include "bench.h"
-#include "process.h"
+#include "ledger/process.h"
 
 #define SLICE (1024 * MIB)
 #define MIXED "create id=a pid=1 gpu=0:1073741824 native=1"
@@ -91,7 +91,7 @@ static void a_whole_gpu_is_not_limited(void)
 	CHECK_EQ(take(bench, NATIVE_SUB, 2, SLICE + 2 * MIB), NV_OK);
 	CHECK_EQ(bench_heap(bench, &caller, &heap), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	CHECK_EQ(bench->core.state->gpu[1].native, CARD_BYTES + 2 * SLICE + 3 * MIB);
+	CHECK_EQ(bench->core.state->gpu[1].passthrough, CARD_BYTES + 2 * SLICE + 3 * MIB);
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 1073741824\n"));
 	CHECK_EQ(take(bench, 0xd0, 4, SLICE), NV_OK);
 	CHECK_EQ(take(bench, 0xd0, 5, 1), NV_ERR_NO_MEMORY);
@@ -101,7 +101,7 @@ static void a_whole_gpu_is_not_limited(void)
 	CHECK_EQ(take(bench, NATIVE, 7, 1), NV_OK);
 	CHECK_EQ(bench->undone, 0);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, NATIVE), NV_OK);
-	CHECK_EQ(bench->core.state->gpu[1].native, 0);
+	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
 	bench_free(bench);
 }
@@ -174,12 +174,12 @@ static void dups_take_their_charge_along(void)
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 2), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE / 2);
-	CHECK_EQ(bench->core.state->gpu[1].native, SLICE);
+	CHECK_EQ(bench->core.state->gpu[1].passthrough, SLICE);
 	CHECK_EQ(take(bench, 0xd0, 5, SLICE), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 4), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd0), NV_OK);
-	CHECK_EQ(bench->core.state->gpu[1].native, 0);
+	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
 	bench_free(bench);
 }
 
@@ -201,7 +201,7 @@ static void exports_take_their_charge_along(void)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 4), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	CHECK_EQ(bench->core.state->gpu[1].native, SLICE);
+	CHECK_EQ(bench->core.state->gpu[1].passthrough, SLICE);
 	bench_free(bench);
 }
 
@@ -211,17 +211,17 @@ static void managed_memory_counts_on_slices(void)
 	struct cgpu_managed wanted = {
 		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .limited = 1, .bytes = SLICE
 	};
-	struct cgpu_hold_request request = {
+	struct cgpu_reference_request request = {
 		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .gpu = 1, .bytes = MIB
 	};
-	struct cgpu_hold hold;
+	struct cgpu_reference reference;
 
 	CHECK_EQ(cgpu_managed_set(&bench->core, &wanted), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
-	CHECK_EQ(bench->core.state->gpu[1].native, 0);
+	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
 	wanted.bytes += MIB;
 	CHECK_EQ(cgpu_managed_set(&bench->core, &wanted), -ENOMEM);
-	CHECK_EQ(cgpu_hold_charge(&bench->core, &request, &hold), -ENOENT);
+	CHECK_EQ(cgpu_reference_charge(&bench->core, &request, &reference), -ENOENT);
 	bench_free(bench);
 }
 
@@ -229,19 +229,19 @@ static void managed_memory_counts_on_slices(void)
 static void holds_of_a_whole_gpu_are_kept(void)
 {
 	struct bench *bench = mixed();
-	struct cgpu_hold_request request = {
+	struct cgpu_reference_request request = {
 		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .client = 0xc1, .handle = 1
 	};
-	struct cgpu_hold hold;
+	struct cgpu_reference reference;
 
 	CHECK_EQ(take(bench, NATIVE, 1, SLICE), NV_OK);
-	CHECK_EQ(cgpu_hold_begin(&bench->core, &request, &hold), 0);
-	CHECK_EQ(cgpu_hold_confirm(&bench->core, &hold), 0);
+	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &reference), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &reference), 0);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
-	CHECK_EQ(bench->core.state->gpu[1].native, SLICE);
+	CHECK_EQ(bench->core.state->gpu[1].passthrough, SLICE);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	cgpu_hold_drop(&bench->core, &hold);
-	CHECK_EQ(bench->core.state->gpu[1].native, 0);
+	cgpu_reference_drop(&bench->core, &reference);
+	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
 	bench_free(bench);
 }
 
@@ -258,7 +258,7 @@ static void it_outlives_the_engine(void)
 	CHECK_EQ(cgpu_state_convert(copy, bench->core.state), 0);
 	free(bench->core.state);
 	bench->core.state = copy;
-	CHECK_EQ(bench->core.state->gpu[1].native, SLICE);
+	CHECK_EQ(bench->core.state->gpu[1].passthrough, SLICE);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	CHECK(bench_is(bench, "1/natives", "1\n") && bench_is(bench, "1/mig", "1\n"));
 	CHECK_EQ(take(bench, NATIVE, 3, CARD_BYTES + MIB), NV_OK);
@@ -278,14 +278,14 @@ static void whole_and_sliced_at_once_is_not_believed(void)
 	struct bench *bench = mixed();
 
 	CHECK_EQ(take(bench, NATIVE, 1, SLICE), NV_OK);
-	bench->core.state->container[caller.slot].natives = ~0u;
+	bench->core.state->container[caller.slot].passthrough = ~0u;
 	bench->core.state->gpu[1].mig = 77;
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
-	CHECK_EQ(bench->core.state->container[caller.slot].natives, 2);
+	CHECK_EQ(bench->core.state->container[caller.slot].passthrough, 2);
 	CHECK_EQ(bench->core.state->gpu[1].mig, 1);
-	bench->core.state->container[caller.slot].natives = 0;
+	bench->core.state->container[caller.slot].passthrough = 0;
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
-	CHECK_EQ(bench->core.state->gpu[1].native, 0);
+	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
 	CHECK_EQ(take(bench, NATIVE, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	bench_free(bench);
 }

@@ -107,7 +107,7 @@ static void check_refused(struct bench *bench, long status)
 {
 	CHECK_EQ(status, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
-	CHECK_EQ(bench->call.no_room, CGPU_NO_ROOM_CLAIM);
+	CHECK_EQ(bench->call.no_room, CGPU_NO_ROOM_OWNERSHIP);
 	CHECK_EQ(bench->call.client, 0xc1);
 }
 
@@ -164,15 +164,15 @@ static void nothing_is_refused_where_nothing_is_enforced(void)
 
 static void a_stale_claim_can_be_dropped(void)
 {
-	struct cgpu_claim claim;
+	struct cgpu_ownership ownership;
 	struct caller caller, stranger;
 	struct bench *bench = shared(&caller, &stranger);
 
-	CHECK_EQ(cgpu_claim_find(&bench->core, caller.slot, 0xc1, &claim), -ENOENT);
-	CHECK_EQ(cgpu_claim_find(&bench->core, stranger.slot, 0xc1, &claim), 0);
-	CHECK(claim.slot == caller.slot && claim.tgid == 100 && claim.client == 0xc1);
-	CHECK(claim.handles == 1 && claim.handle[0] == 0xd0);
-	cgpu_claim_drop(&bench->core, &claim);
+	CHECK_EQ(cgpu_ownership_find(&bench->core, caller.slot, 0xc1, &ownership), -ENOENT);
+	CHECK_EQ(cgpu_ownership_find(&bench->core, stranger.slot, 0xc1, &ownership), 0);
+	CHECK(ownership.slot == caller.slot && ownership.tgid == 100 && ownership.client == 0xc1);
+	CHECK(ownership.handles == 1 && ownership.handle[0] == 0xd0);
+	cgpu_ownership_drop(&bench->core, &ownership);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench_device(bench, &stranger, 0xc1, 0xd0, 0), NV_OK);
 	CHECK_EQ(take_from(bench, &stranger, 0xc1, 1, MIB), NV_OK);

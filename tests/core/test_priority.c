@@ -4,7 +4,7 @@
 
 static void look(struct bench *bench, s32 tgid)
 {
-	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
+	cgpu_samples_begin(&bench->core, 0, CGPU_SAMPLES_WHOLE);
 	if (tgid)
 		cgpu_ran(&bench->core, 0, tgid, MS);
 }
@@ -13,7 +13,7 @@ static void look(struct bench *bench, s32 tgid)
 static void priority_is_for_who_is_at_work(void)
 {
 	struct bench *bench = fresh(2);
-	struct cgpu_turn turn;
+	struct cgpu_round turn;
 	u64 ran[16];
 	u32 n;
 
@@ -21,7 +21,7 @@ static void priority_is_for_who_is_at_work(void)
 	busy(bench, 2, ":1:1", 1);
 	run(bench, 400 * MS, ran);
 	CHECK_EQ(ran[2], 320 * MS);
-	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	CHECK_EQ(turn.samples, 1);
 	/* New channels count as at work for two looks. */
 	for (n = 0; n < 2; n++)
@@ -83,7 +83,7 @@ static void what_was_lost_takes_no_priority(void)
 	busy(bench, 1, "", 1);
 	busy(bench, 2, ":1:1", 1);
 	for (n = 0; n < 8; n++) {
-		cgpu_samples_begin(&bench->core, 0, n % 2 ? CGPU_LOOK_LOST : CGPU_LOOK_PART);
+		cgpu_samples_begin(&bench->core, 0, n % 2 ? CGPU_SAMPLES_LOST : CGPU_SAMPLES_PART);
 		cgpu_ran(&bench->core, 0, 1001, MS);
 		run(bench, 1000 * MS, ran);
 	}

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.build import HERE, KMOD, build_objects, build_program, generated, run, tool
+from tests.core.build import (
+    CORE_INCLUDES,
+    CORE_SOURCES,
+    HERE,
+    build_objects,
+    build_program,
+    generated,
+    run,
+    tool,
+)
 
 SKIPPED = 77  # what a test program exits with when the machine cannot do what it needs
 PROGRAMS = sorted(HERE.glob("test_*.c"))
@@ -53,9 +62,9 @@ def test_freestanding(compiler: str, tmp_path: Path) -> None:
     bare = ["-std=gnu11", "-ffreestanding", "-nostdlib", "-O2", "-c", "-Wall", "-Wextra", "-Werror"]
     wanted: set[str] = set()
     defined: set[str] = set()
-    for source in sorted((KMOD / "core").glob("*.c")):
+    for source in CORE_SOURCES:
         target = tmp_path / f"{source.stem}.o"
-        include = [f"-I{KMOD / 'core'}", f"-I{gen}"]
+        include = [*CORE_INCLUDES, f"-I{gen}"]
         run([tool(compiler), *bare, *include, str(source), "-o", str(target)])
         symbols = subprocess.run(
             [tool("nm"), str(target)], capture_output=True, text=True, check=True, timeout=60

@@ -304,7 +304,7 @@ static void death_at_any_instruction_is_survived(void)
 	struct bench *bench = bench_new("580.142");
 	struct bench *heir = bench_new("580.142");
 	void *shared = mmap(NULL, cgpu_state_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	u32 step = 0, next = 0, looks = 0;
+	u32 step = 0, next = 0, sampling = 0;
 	int status;
 	pid_t child;
 
@@ -327,14 +327,14 @@ static void death_at_any_instruction_is_survived(void)
 		if (step == next) {
 			check_dead(heir, shared);
 			next += 1 + bench_chance(&seed, 4000);
-			looks++;
+			sampling++;
 		}
 		CHECK_EQ(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);
 		CHECK_EQ(waitpid(child, &status, 0), child);
 	}
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	fprintf(stderr, "%u instructions, %u looks\n", step, looks);
-	CHECK(looks > 50);
+	fprintf(stderr, "%u instructions, %u looks\n", step, sampling);
+	CHECK(sampling > 50);
 	munmap(shared, cgpu_state_bytes());
 	free(bench);
 	bench_free(heir);

@@ -156,16 +156,16 @@ static void what_the_engine_holds_is_no_client(void)
 {
 	struct caller first, second;
 	struct bench *bench = two(&first, &second);
-	struct cgpu_hold_request request = { .tgid = 100, .client = REUSED, .handle = 1 };
-	struct cgpu_hold held;
+	struct cgpu_reference_request request = { .tgid = 100, .client = REUSED, .handle = 1 };
+	struct cgpu_reference held;
 
 	request.slot = first.slot;
 	request.generation = first.generation;
 	CHECK_EQ(take(bench, &first, 1), NV_OK);
-	CHECK_EQ(cgpu_hold_begin(&bench->core, &request, &held), 0);
-	CHECK_EQ(cgpu_hold_confirm(&bench->core, &held), 0);
+	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &held), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
 	CHECK_EQ(bench_rm_free(bench, &first, REUSED, REUSED), NV_OK);
-	make_client(bench, &second, CORE_HOLDER_BASE | 100);
+	make_client(bench, &second, CORE_PIN_BASE | 100);
 	CHECK_EQ(bench_used(bench, 0, first.slot), MIB);
 	bench_free(bench);
 }

@@ -41,7 +41,7 @@ static void debts_end(void)
 	CHECK_EQ(cgpu_sched_ran(&sched, 1, 1, 0), 0);
 	CHECK_EQ(sched.balance[1], -(s64)CGPU_SCHED_DEBT_MAX);
 	cgpu_sched_decide(&sched, ~0ull - 30000 * MS, &decision);
-	CHECK_EQ(sched.balance[0] > 0, decision.turn == 0);
+	CHECK_EQ(sched.balance[0] > 0, decision.grantee == 0);
 	CHECK(decision.until > ~0ull - 30000 * MS);
 	now = decision.until;
 	for (n = 0; n < 4; n++) {
@@ -65,12 +65,12 @@ static void all_may_owe(void)
 	join(2, 1, 1);
 	CHECK_EQ(cgpu_sched_process(&sched, 2, 0, 0), 0);
 	cgpu_sched_decide(&sched, 0, &decision);
-	CHECK_EQ(decision.turn, 0);
+	CHECK_EQ(decision.grantee, 0);
 	CHECK_EQ(cgpu_sched_ran(&sched, 1, 100 * SLICE, 0), 0);
 	CHECK_EQ(cgpu_sched_ran(&sched, 2, 5 * SLICE, 0), 0);
 	cgpu_sched_decide(&sched, 71 * SLICE, &decision);
 	/* Slot 1 owes 100 slices and gets two a round; slot 0 owes 70 and gets one. */
-	CHECK_EQ(decision.turn, 1);
+	CHECK_EQ(decision.grantee, 1);
 	CHECK_EQ(decision.until, 73 * SLICE);
 	CHECK_EQ(sched.balance[0], -20 * (s64)SLICE);
 	CHECK_EQ(sched.balance[2], -5 * (s64)SLICE);
@@ -97,13 +97,13 @@ static void who_is_away_pays_off(void)
 	cgpu_sched_decide(&sched, 4 * SLICE, &decision);
 	CHECK_EQ(sched.balance[2], -(s64)SLICE);
 	/* Who pauses in its turn has no more of it. */
-	CHECK_EQ(decision.turn, 0);
+	CHECK_EQ(decision.grantee, 0);
 	CHECK_EQ(cgpu_sched_process(&sched, 0, 0, 4 * SLICE + MS), 0);
 	cgpu_sched_decide(&sched, 4 * SLICE + MS, &decision);
-	CHECK_EQ(decision.turn, 1);
+	CHECK_EQ(decision.grantee, 1);
 	CHECK_EQ(cgpu_sched_process(&sched, 0, 1, 4 * SLICE + MS), 0);
 	cgpu_sched_decide(&sched, 4 * SLICE + MS, &decision);
-	CHECK_EQ(decision.turn, 1);
+	CHECK_EQ(decision.grantee, 1);
 	for (now = 6 * SLICE; now < 12 * SLICE; now += SLICE)
 		cgpu_sched_decide(&sched, now, &decision);
 	CHECK_EQ(sched.balance[2], 0);

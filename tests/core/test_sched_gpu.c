@@ -162,8 +162,8 @@ static void changes_of_policy_keep_nobody_from_his_turn(void)
 		settings.time_slices = 0;
 		CHECK_EQ(cgpu_sched_set(&sched, &settings, now), 0);
 		cgpu_sched_decide(&sched, now, &decision);
-		CHECK(decision.turn < 3);
-		had[decision.turn] += SLICE / 4;
+		CHECK(decision.grantee < 3);
+		had[decision.grantee] += SLICE / 4;
 	}
 	CHECK_EQ(had[0], 200 * SLICE);
 	CHECK_EQ(had[1], 200 * SLICE);
@@ -207,8 +207,8 @@ static void priority_takes_turns_where_the_card_divides(void)
 	for (now = SLICE; now < 16 * SLICE; now += SLICE) {
 		cgpu_sched_decide(&sched, now, &decision);
 		CHECK_EQ(decision.until, now + SLICE);
-		CHECK_EQ(decision.open, 1u << decision.turn);
-		seen += 1u << (8 * decision.turn);
+		CHECK_EQ(decision.open, 1u << decision.grantee);
+		seen += 1u << (8 * decision.grantee);
 	}
 	CHECK_EQ(seen, 0x03040404);
 	CHECK_EQ(cgpu_sched_process(&sched, 3, 0, now), 0);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Time slices of channel groups, as the hardware has them. */
 #include "bench.h"
-#include "sched_gpu.h"
+#include "sched/scheduler.h"
 
 static struct cgpu_sched sched;
-static struct cgpu_sched_time_slice slices[CGPU_SCHED_SLOTS];
+static struct cgpu_sched_timeslice slices[CGPU_SCHED_SLOTS];
 static u32 groups[CGPU_SCHED_SLOTS];
 
 static void start(u32 policy, u32 time_slices, u64 slice)
@@ -28,7 +28,7 @@ static void join(u32 slot, u32 weight, u32 active)
 /* The hardware's form is 8 bits and a shift by up to 15, in units of 1024 ns. */
 static void the_nearest_slice_is_taken(void)
 {
-	struct cgpu_sched_time_slice slice;
+	struct cgpu_sched_timeslice slice;
 	u64 ns;
 
 	for (ns = 1; ns < 100000000000ull; ns = ns * 17 / 16 + 1) {
@@ -63,17 +63,17 @@ static void slices_follow_the_policy(void)
 	join(1, 2, 1);
 	join(2, 0, 1);
 	join(3, 4, 0);
-	CHECK_EQ(cgpu_sched_time_slices(&sched, groups, slices), 0);
+	CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 	CHECK_EQ(slices[0].us, 1952);
 	CHECK_EQ(slices[1].us, 2 * 1952);
 	CHECK_EQ(slices[2].us, 0);
 	CHECK_EQ(slices[3].us, 0);
 	CHECK_EQ(slices[4].us, 0);
 	sched.settings.policy = CGPU_SCHED_PREEMPTIVE;
-	CHECK_EQ(cgpu_sched_time_slices(&sched, groups, slices), 0);
+	CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 	CHECK_EQ(slices[1].us, 1952);
 	groups[3] = CGPU_SCHED_GROUPS_MAX + 1;
-	CHECK_EQ(cgpu_sched_time_slices(&sched, groups, slices), -EINVAL);
+	CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), -EINVAL);
 }
 
 static void other_policies_leave_them(void)
@@ -83,10 +83,10 @@ static void other_policies_leave_them(void)
 	for (policy = 0; policy < 6; policy++) {
 		start(policy, 0, 2000000);
 		join(0, 1, 1);
-		CHECK_EQ(cgpu_sched_time_slices(&sched, groups, slices), 0);
+		CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 		CHECK_EQ(slices[0].us, 0);
 		sched.settings.time_slices = 1;
-		CHECK_EQ(cgpu_sched_time_slices(&sched, groups, slices), 0);
+		CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 		CHECK_EQ(slices[0].us != 0, policy == CGPU_SCHED_PREEMPTIVE || policy == CGPU_SCHED_SOFT);
 	}
 }
@@ -105,7 +105,7 @@ static void many_groups_are_no_larger_share(void)
 				start(CGPU_SCHED_SOFT, 1, slice);
 				join(0, weight, many);
 				join(1, 1, 1);
-				CHECK_EQ(cgpu_sched_time_slices(&sched, groups, slices), 0);
+				CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 				mine = slices[0].ns * many;
 				other = slices[1].ns * weight;
 				CHECK(mine <= other + other / 128);
@@ -123,11 +123,11 @@ static void small_parts_are_stretched(void)
 	start(CGPU_SCHED_PREEMPTIVE, 1, 2000000);
 	join(0, 1, 16);
 	join(1, 1, 1);
-	CHECK_EQ(cgpu_sched_time_slices(&sched, groups, slices), 0);
+	CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 	CHECK(slices[0].us >= 256);
 	CHECK(slices[1].ns > 2000000 && slices[1].ns <= 6010000);
 	groups[0] = CGPU_SCHED_GROUPS_MAX;
-	CHECK_EQ(cgpu_sched_time_slices(&sched, groups, slices), 0);
+	CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 	CHECK(slices[1].ns <= 51000000);
 	CHECK(slices[0].us >= 1);
 }
@@ -140,7 +140,7 @@ static void no_part_is_less_than_a_unit(void)
 	start(CGPU_SCHED_PREEMPTIVE, 1, 1000000);
 	for (n = 0; n < CGPU_SCHED_SLOTS; n++)
 		join(n, 1, n ? 1 : CGPU_SCHED_GROUPS_MAX);
-	CHECK_EQ(cgpu_sched_time_slices(&sched, groups, slices), 0);
+	CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 	CHECK_EQ(slices[0].us, 1);
 	CHECK(slices[0].ns * CGPU_SCHED_GROUPS_MAX <= slices[24].ns);
 }

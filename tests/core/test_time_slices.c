@@ -41,22 +41,22 @@ static void idle_groups_take_nothing(void)
 	CHECK_EQ(make(bench, &other, 0xcf00, DEVICE, 150, GROUP), NV_OK);
 	apply(bench);
 	CHECK(driver.us[100] <= one / 2);
-	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
+	cgpu_samples_begin(&bench->core, 0, CGPU_SAMPLES_WHOLE);
 	cgpu_ran(&bench->core, 0, 1001, 500 * MS);
-	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
+	cgpu_samples_begin(&bench->core, 0, CGPU_SAMPLES_WHOLE);
 	cgpu_ran(&bench->core, 0, 1001, 500 * MS);
 	apply(bench);
 	CHECK(driver.us[100] > one * 99 / 100 && driver.us[100] < one);
 	CHECK(driver.us[150] > 0 && driver.us[150] <= one / 200);
 	CHECK_EQ(usage(bench, "0/c1/usage"), 1000 * MS);
 	cgpu_ran(&bench->core, 0, 2000, 1);
-	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
+	cgpu_samples_begin(&bench->core, 0, CGPU_SAMPLES_WHOLE);
 	apply(bench);
 	CHECK(driver.us[100] <= one / 2);
 	CHECK_EQ(driver.us[150], driver.us[100]);
 	/* Where none is at work, none is taken for idle. */
-	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
-	cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
+	cgpu_samples_begin(&bench->core, 0, CGPU_SAMPLES_WHOLE);
+	cgpu_samples_begin(&bench->core, 0, CGPU_SAMPLES_WHOLE);
 	apply(bench);
 	CHECK(driver.us[100] <= one / 2 && driver.us[150] <= one / 2);
 	bench_free(bench);
@@ -66,17 +66,17 @@ static void idle_groups_take_nothing(void)
 static void an_unreached_group_ends_every_walk(void)
 {
 	struct bench *bench = fresh(1);
-	struct cgpu_time_slice slice;
-	struct cgpu_turn turn;
+	struct cgpu_timeslice slice;
+	struct cgpu_round turn;
 	u32 cursor, rounds, n;
 
 	busy(bench, 1, "", 1);
-	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	for (n = 0; n < 4; n++) {
 		cursor = rounds = 0;
-		while (cgpu_slices_next(&bench->core, 0, n & 1 ? 0xc001 : 0, &cursor, &slice) == 0) {
+		while (cgpu_timeslices_next(&bench->core, 0, n & 1 ? 0xc001 : 0, &cursor, &slice) == 0) {
 			CHECK(rounds++ < 4);
-			cgpu_slices_done(&bench->core, &slice, n & 2 ? NV_ERR_INVALID_STATE : CGPU_LEVER_FAILED);
+			cgpu_timeslices_done(&bench->core, &slice, n & 2 ? NV_ERR_INVALID_STATE : CGPU_CONTROL_FAILED);
 		}
 		CHECK_EQ(rounds, n == 0 || n & 1);
 	}
@@ -124,7 +124,7 @@ static void hidden_groups_win_nothing(void)
 		CHECK_EQ(make(bench, &other, 0xcf00, 1000 + 2 * n, 1001 + 2 * n, CHANNEL), NV_OK);
 	}
 	for (n = 0; n < 3; n++) {
-		cgpu_samples_begin(&bench->core, 0, CGPU_LOOK_WHOLE);
+		cgpu_samples_begin(&bench->core, 0, CGPU_SAMPLES_WHOLE);
 		cgpu_ran(&bench->core, 0, 1001, MS);
 		apply(bench);
 	}
@@ -147,7 +147,7 @@ static void a_bound_group_is_where_it_was_bound(void)
 	CHECK_EQ(driver.us[170], one);
 	core_put32(bench->segment[0], 0, GR);
 	CHECK_EQ(bench_control(bench, &caller, 0xc001, 170, NVA06C_CTRL_CMD_BIND, bytes), NV_OK);
-	CHECK_EQ(bench->call.turn, 1);
+	CHECK_EQ(bench->call.round, 1);
 	apply(bench);
 	CHECK(driver.us[170] <= one / 2 && driver.us[100] <= one / 2);
 	/* Cards before Ampere do not hold a group to what it names. */
@@ -186,7 +186,7 @@ static void a_bare_channel_ends_no_turn(void)
 	struct bench *bench = fresh(2);
 	struct caller first = busy(bench, 1, ":1", 1);
 	u64 ran[3] = { 0 }, end, until;
-	u32 bare = 0, was = 1;
+	u32 without_tsg = 0, was = 1;
 
 	busy(bench, 2, ":1", 1);
 	for (end = bench->now + 2000 * MS; bench->now < end; bench->now = until) {
@@ -198,11 +198,11 @@ static void a_bare_channel_ends_no_turn(void)
 		was = driver.stopped[201];
 		if (was)
 			continue;
-		if (bare)
+		if (without_tsg)
 			CHECK_EQ(bench_rm_free(bench, &first, 0xc001, 160), NV_OK);
 		else
 			CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 160, CHANNEL), NV_OK);
-		bare = !bare;
+		without_tsg = !without_tsg;
 	}
 	CHECK(ran[1] > ran[2] * 98 / 100 && ran[1] < ran[2] * 102 / 100);
 	bench_free(bench);
@@ -212,25 +212,25 @@ static void a_bare_channel_ends_no_turn(void)
 static void a_group_that_nobody_reaches_brings_gates(void)
 {
 	struct bench *bench = fresh(1);
-	struct cgpu_time_slice slice;
-	struct cgpu_turn turn;
+	struct cgpu_timeslice slice;
+	struct cgpu_round turn;
 	u64 ran[16];
 	u32 cursor = 0;
 
 	busy(bench, 1, "", 1);
 	busy(bench, 2, "", 1);
-	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
-	CHECK(turn.slices);
-	while (cgpu_slices_next(&bench->core, 0, 0, &cursor, &slice) == 0)
-		cgpu_slices_done(&bench->core, &slice, slice.client == 0xc001 ? CGPU_LEVER_FAILED : NV_OK);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	CHECK(turn.timeslices);
+	while (cgpu_timeslices_next(&bench->core, 0, 0, &cursor, &slice) == 0)
+		cgpu_timeslices_done(&bench->core, &slice, slice.client == 0xc001 ? CGPU_CONTROL_FAILED : NV_OK);
 	CHECK_EQ(bench->turned, 1);
 	bench_invariants(bench->core.state);
-	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
-	CHECK(turn.gates);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	CHECK(turn.channels);
 	/* It comes back with a call of its own. */
 	cursor = 0;
-	CHECK_EQ(cgpu_slices_next(&bench->core, 0, 0xc001, &cursor, &slice), 0);
-	cgpu_slices_done(&bench->core, &slice, NV_OK);
+	CHECK_EQ(cgpu_timeslices_next(&bench->core, 0, 0xc001, &cursor, &slice), 0);
+	cgpu_timeslices_done(&bench->core, &slice, NV_OK);
 	run(bench, 20 * MS, ran);
 	CHECK_EQ(ran[1], 20 * MS);
 	CHECK_EQ(ran[2], 20 * MS);

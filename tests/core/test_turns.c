@@ -82,7 +82,7 @@ static void an_idle_card_needs_no_turns(void)
 
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1048576"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
-	CHECK(apply(bench) == CGPU_TURN_NEVER);
+	CHECK(apply(bench) == CGPU_ROUND_NEVER);
 	bench->now += 3600 * 1000 * MS;
 	caller = busy(bench, 3, "", 1);
 	/* The hour without anybody is nobody's debt. */
@@ -92,7 +92,7 @@ static void an_idle_card_needs_no_turns(void)
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc003, DEVICE), NV_OK);
 	CHECK_EQ(bench->turned, 1);
 	until = apply(bench);
-	CHECK(until == CGPU_TURN_NEVER);
+	CHECK(until == CGPU_ROUND_NEVER);
 	bench_free(bench);
 }
 
@@ -106,7 +106,7 @@ static void batches_have_a_bound(void)
 	apply(bench);
 	bench->now += SLICE;
 	apply(bench);
-	CHECK_EQ(driver.most, CGPU_GATES);
+	CHECK_EQ(driver.most, CGPU_CHANNEL_BATCH);
 	bench_free(bench);
 }
 
@@ -129,7 +129,7 @@ static void a_channel_of_a_closed_container_is_closed(void)
 	CHECK_EQ(bench_control(bench, n == 1 ? &first : &second, 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE,
 			 bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes),
 		NV_OK);
-	CHECK_EQ(bench->call.turn, 1);
+	CHECK_EQ(bench->call.round, 1);
 	apply(bench);
 	CHECK_EQ(driver.stopped[100 * n + 1], 1);
 	bench_free(bench);
@@ -200,22 +200,22 @@ static void a_doubt_meanwhile_stays(void)
 	struct bench *bench = fresh(2);
 	u32 bytes = bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, n;
 	struct caller caller[3];
-	struct cgpu_gates gates;
-	struct cgpu_turn turn;
+	struct cgpu_channel_batch gates;
+	struct cgpu_round turn;
 
 	caller[1] = busy(bench, 1, ":1", 1);
 	caller[2] = busy(bench, 2, ":1", 1);
-	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
-	CHECK_EQ(cgpu_gates_next(&bench->core, 0, &gates), 0);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &gates), 0);
 	CHECK_EQ(gates.disable, 1);
 	n = gates.channel[0] / 100;
 	CHECK_EQ(bench_control(bench, &caller[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, bytes), NV_OK);
-	cgpu_gates_done(&bench->core, &gates, NV_OK);
-	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
-	CHECK_EQ(turn.gates, 1);
-	CHECK_EQ(cgpu_gates_next(&bench->core, 0, &gates), 0);
+	cgpu_channels_done(&bench->core, &gates, NV_OK);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	CHECK_EQ(turn.channels, 1);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &gates), 0);
 	CHECK_EQ(gates.channel[0], 100 * n + 1);
-	cgpu_gates_done(&bench->core, &gates, NV_OK);
+	cgpu_channels_done(&bench->core, &gates, NV_OK);
 	bench_free(bench);
 }
 

@@ -242,21 +242,21 @@ static void heap_functions(void)
 static void envelopes_open_once(void)
 {
 	struct bench *bench = bench_new("580.142");
-	u8 envelope[16] = { 0 };
+	u8 wrapper[16] = { 0 };
 	u32 nr, inner;
 	u64 address;
 
-	core_put32(envelope, 0, NV_ESC_RM_ALLOC);
-	core_put32(envelope, 4, 48);
-	core_put64(envelope, 8, OUTSIDE);
-	CHECK_EQ(cgpu_call_unwrap(&bench->core, envelope, 16, &nr, &inner, &address), 0);
+	core_put32(wrapper, 0, NV_ESC_RM_ALLOC);
+	core_put32(wrapper, 4, 48);
+	core_put64(wrapper, 8, OUTSIDE);
+	CHECK_EQ(cgpu_call_unwrap(&bench->core, wrapper, 16, &nr, &inner, &address), 0);
 	CHECK(nr == NV_ESC_RM_ALLOC && inner == 48 && address == OUTSIDE);
-	CHECK_EQ(cgpu_call_unwrap(&bench->core, envelope, 15, &nr, &inner, &address), -EINVAL);
-	core_put32(envelope, 4, 16385);
-	CHECK_EQ(cgpu_call_unwrap(&bench->core, envelope, 16, &nr, &inner, &address), -EINVAL);
-	core_put32(envelope, 4, 16);
-	core_put32(envelope, 0, NV_ESC_IOCTL_XFER_CMD);
-	CHECK_EQ(cgpu_call_unwrap(&bench->core, envelope, 16, &nr, &inner, &address), -EINVAL);
+	CHECK_EQ(cgpu_call_unwrap(&bench->core, wrapper, 15, &nr, &inner, &address), -EINVAL);
+	core_put32(wrapper, 4, 16385);
+	CHECK_EQ(cgpu_call_unwrap(&bench->core, wrapper, 16, &nr, &inner, &address), -EINVAL);
+	core_put32(wrapper, 4, 16);
+	core_put32(wrapper, 0, NV_ESC_IOCTL_XFER_CMD);
+	CHECK_EQ(cgpu_call_unwrap(&bench->core, wrapper, 16, &nr, &inner, &address), -EINVAL);
 	bench_free(bench);
 }
 

@@ -45,7 +45,7 @@ static __attribute__((unused)) struct caller busy(struct bench *bench, u32 numbe
 	CHECK_EQ(make(bench, &caller, 0xc000 + number, DEVICE, 100 * number, GROUP), NV_OK);
 	for (n = 1; n <= channels; n++) {
 		CHECK_EQ(make(bench, &caller, 0xc000 + number, 100 * number, 100 * number + n, CHANNEL), NV_OK);
-		CHECK_EQ(bench->call.turn, 1);
+		CHECK_EQ(bench->call.round, 1);
 	}
 	return caller;
 }
@@ -53,16 +53,16 @@ static __attribute__((unused)) struct caller busy(struct bench *bench, u32 numbe
 /* What a transport does: all of it, in its order. Returns when to come back. */
 static __attribute__((unused)) u64 apply(struct bench *bench)
 {
-	struct cgpu_time_slice slice;
-	struct cgpu_gates gates;
-	struct cgpu_turn turn;
+	struct cgpu_timeslice slice;
+	struct cgpu_channel_batch gates;
+	struct cgpu_round turn;
 	u32 n, cursor = 0, opened = 0;
 
 	bench->turned = 0;
-	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	CHECK_EQ(turn.now, bench->now);
-	while (cgpu_gates_next(&bench->core, 0, &gates) == 0) {
-		CHECK(gates.count >= 1 && gates.count <= CGPU_GATES);
+	while (cgpu_channels_next(&bench->core, 0, &gates) == 0) {
+		CHECK(gates.count >= 1 && gates.count <= CGPU_CHANNEL_BATCH);
 		driver.batches++;
 		driver.most = gates.count > driver.most ? gates.count : driver.most;
 		/* Nobody starts before all who must stop have stopped. */
@@ -72,16 +72,16 @@ static __attribute__((unused)) u64 apply(struct bench *bench)
 			driver.stopped[gates.channel[n]] = gates.disable;
 		if (gates.disable && gates.channel[0] / 100 == 2)
 			bench->now += driver.takes;
-		cgpu_gates_done(&bench->core, &gates, driver.status);
+		cgpu_channels_done(&bench->core, &gates, driver.status);
 	}
-	while (cgpu_slices_next(&bench->core, 0, 0, &cursor, &slice) == 0) {
+	while (cgpu_timeslices_next(&bench->core, 0, 0, &cursor, &slice) == 0) {
 		driver.calls++;
 		driver.us[slice.group] = slice.us;
-		cgpu_slices_done(&bench->core, &slice, NV_OK);
+		cgpu_timeslices_done(&bench->core, &slice, NV_OK);
 	}
-	CHECK_EQ(cgpu_turn(&bench->core, 0, &turn), 0);
-	CHECK_EQ(turn.gates && driver.status == NV_OK && driver.takes == 0, 0);
-	CHECK_EQ(turn.slices && driver.status == NV_OK, 0);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	CHECK_EQ(turn.channels && driver.status == NV_OK && driver.takes == 0, 0);
+	CHECK_EQ(turn.timeslices && driver.status == NV_OK, 0);
 	return turn.until;
 }
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.process_identity import start_time
+from cgpu.kmod.daemon.processes.process_identity import start_time
 from tests.daemon.harness import BUILD, Daemon, serving, short_path
 from tests.daemon.upgrades import steady_load
 from tests.integration.commands import eventually
 
 Drive = Callable[..., None]
 
-# Long enough that a machine with more to do changes gates in a small part of a turn.
+# Long enough that a machine with more to do changes channels in a small part of a round.
 SLICES = "slice_us: 10000\n"
 
 

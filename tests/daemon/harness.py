@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cgpu.kmod.daemon import process_identity
+from cgpu.kmod.daemon.processes import process_identity
 from tests.daemon.hangs import next_line
 from tests.integration.commands import eventually
 from tests.integration.engine import ENFORCE
@@ -22,6 +22,7 @@ from tests.integration.engine import ENFORCE
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "kmod" / "build"
 PROBE = BUILD / "cgpu-probe"
+PROGRAMS = Path(__file__).with_name("programs")
 SLICED = Path(__file__).with_name("sliced.py")
 MIB = 1 << 20
 PAGE = 64 << 10
@@ -53,7 +54,7 @@ def long_id(seed: int) -> str:
 def built(name: str, directory: Path) -> Path:
     """Build one of the C programs of these tests into a directory."""
     program = directory / name
-    sources = [str(Path(__file__).with_name(f"{name}.c")), f"{BUILD}/gen/nv_abi.c"]
+    sources = [str(PROGRAMS / f"{name}.c"), f"{BUILD}/gen/nv_abi.c"]
     command = ["gcc", "-O1", "-static", "-pthread", "-I", f"{BUILD}/gen", *sources, "-o", str(program)]
     subprocess.run(command, check=True)
     return program

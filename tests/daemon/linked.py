@@ -9,18 +9,28 @@ from pathlib import Path
 
 from tests.daemon.harness import BUILD, ROOT
 
+CORE = (ROOT / "kmod" / "core", ROOT / "kmod" / "core" / "include")
 CORE_TESTS = ROOT / "tests" / "core"
+
+
+def library_objects() -> list[Path]:
+    """Return what libcgpud.so is linked of."""
+    kmod = ROOT / "kmod"
+    sources = [
+        one.relative_to(kmod) for name in ("core", "daemon") for one in sorted((kmod / name).rglob("*.c"))
+    ]
+    return [BUILD / "pic" / one.with_suffix(".o") for one in (*sources, Path("gen/nv_abi.c"))]
 
 
 def linked(source: Path, wrapped: Sequence[str], output: Path) -> Path:
     """Return the program; it says itself what the wrapped functions do."""
     shared = [CORE_TESTS / name for name in ("bench.c", "bench_calls.c", "bench_exports.c", "invariants.c")]
-    folders = [BUILD / "gen", ROOT / "kmod" / "core", ROOT / "kmod" / "daemon", CORE_TESTS]
+    daemon = sorted({header.parent for header in (ROOT / "kmod" / "daemon").glob("*/*.h")})
+    folders = [BUILD / "gen", *CORE, *daemon, CORE_TESTS]
     command = ["gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
     command += [f"-Wl,--wrap={name}" for name in wrapped]
     command += [word for folder in folders for word in ("-iquote", str(folder))]
-    objects = sorted((BUILD / "pic").glob("*/*.o"))
-    command += [*map(str, [source, *shared, *objects]), "-o", str(output)]
+    command += [*map(str, [source, *shared, *library_objects()]), "-o", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return output

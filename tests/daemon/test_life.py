@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon import fd_store, mounts
 from cgpu.kmod.daemon.simulate import Simulator
+from cgpu.kmod.daemon.store import fd_store
+from cgpu.kmod.daemon.tree import mounts
 from tests.daemon.harness import MIB, PAGE, ROOT, Daemon
 from tests.integration.commands import eventually
 
@@ -165,10 +166,10 @@ def test_reload(make_daemon: MakeDaemon) -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (("--simulate", "T5"), "cgpud: --simulate T5: accepted is MODEL[=MIB][:COUNT]"),
-        (("--tree", "here"), "cgpud: --tree here: accepted is an absolute path"),
-        (("--run", "here"), "cgpud: --run here: accepted is an absolute path"),
-        (("--force",), "cgpud: --force: accepted only with --stop"),
+        (("--simulate", "T5"), "cgpud: --simulate T5: expected MODEL[=MIB][:COUNT]"),
+        (("--tree", "here"), "cgpud: --tree here: expected an absolute path"),
+        (("--run", "here"), "cgpud: --run here: expected an absolute path"),
+        (("--force",), "cgpud: --force: expected only with --stop"),
         (("--config", "/nowhere.yaml"), "cgpud: /nowhere.yaml: there is no such file"),
     ],
 )

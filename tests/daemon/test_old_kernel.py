@@ -18,11 +18,12 @@ from tests.attacks.arena import DAEMON
 from tests.attacks.attack import Attack
 from tests.attacks.daemon_arena import DaemonArena
 from tests.attacks.suite import attacks
+from tests.conformance.on_daemon import carried_out
 from tests.conformance.steps import Case
-from tests.conformance.suite import Answers, Place, answers, command, suite, verify
+from tests.conformance.suite import Answers, suite, verify
 from tests.daemon import old_kernel
 from tests.daemon.conftest import SLICES
-from tests.daemon.harness import MIB, SLICED, Daemon, built
+from tests.daemon.harness import MIB, Daemon, built
 from tests.daemon.old_kernel import OldKernelDaemon
 
 pytestmark = pytest.mark.root
@@ -104,16 +105,7 @@ def test_attack(arena: DaemonArena, attack: Attack) -> None:
 def found() -> Iterator[Answers]:
     """Carry out all cases in one executor."""
     with started("T4:2", SLICES) as pair:
-        yield carried_out(pair)
-
-
-def carried_out(daemon: Daemon) -> Answers:
-    """Carry out all cases."""
-    before = ("/usr/bin/python3", "-I", str(SLICED), str(daemon.run / "seccomp.sock"), "{id}")
-    place = Place(str(daemon.tree), str(daemon.run / "sim"), cgroups=False, before=before)
-    done = subprocess.run(command(), input=place.plan(CASES), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return answers(done.stdout)
+        yield carried_out(pair, CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -19,13 +19,15 @@ from hypothesis import strategies as st
 
 from cgpu import paths
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import callers, cdi, control, mounts, process_identity, simulate
+from cgpu.kmod.daemon import cdi, control, simulate
 from cgpu.kmod.daemon.arguments import worker_arguments
 from cgpu.kmod.daemon.engine import DeviceNode, Gpu
-from cgpu.kmod.daemon.lock import HeldError, Lock
 from cgpu.kmod.daemon.main import arguments_of, parser
 from cgpu.kmod.daemon.places import Places
-from cgpu.kmod.daemon.unkillable import is_unkillable
+from cgpu.kmod.daemon.processes import process_identity
+from cgpu.kmod.daemon.processes.lock import HeldError, Lock
+from cgpu.kmod.daemon.processes.unkillable import is_unkillable
+from cgpu.kmod.daemon.tree import callers, mounts
 from cgpu.replace import replace_text
 from tests.integration.commands import eventually
 
@@ -83,8 +85,8 @@ def test_cards(cards: str) -> None:
     "cards", ["", "t4", "T4:0", "T4:33", "T4=0", "T4=-1", "T4:2=3", "T4 ", "T4\n", "K80", "T4=1:"]
 )
 def test_bad_cards(cards: str) -> None:
-    """Anything else is refused with what is accepted."""
-    with pytest.raises(CgpuError, match="accepted is MODEL"):
+    """Anything else is refused with what is expected."""
+    with pytest.raises(CgpuError, match="expected MODEL"):
         simulate.check_cards(cards)
 
 
@@ -153,7 +155,7 @@ def test_control_socket(base: Path) -> None:
     assert control.ask(path, {"command": "fail"}) == {"ok": False, "error": "not now"}
     assert control.ask(path, {"command": "other"}) == {
         "ok": False,
-        "error": "no such command; accepted are status, fail",
+        "error": "no such command; expected one of status, fail",
     }
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.connect(path)
@@ -198,7 +200,7 @@ def test_lock_names_its_holder(tmp_path: Path) -> None:
 HOLDING = """
 import ctypes, os, sys, threading, time
 from pathlib import Path
-from cgpu.kmod.daemon.lock import Lock
+from cgpu.kmod.daemon.processes.lock import Lock
 lock = Lock(Path(sys.argv[1]))
 threading.Thread(target=time.sleep, args=(60,)).start()
 print("locked", flush=True)

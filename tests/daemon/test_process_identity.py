@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon import process_identity
-from cgpu.kmod.daemon.process_identity import NOBODY, ProcessIdentity
-from cgpu.kmod.daemon.unkillable import is_unkillable
+from cgpu.kmod.daemon.processes import process_identity
+from cgpu.kmod.daemon.processes.process_identity import NOBODY, ProcessIdentity
+from cgpu.kmod.daemon.processes.unkillable import is_unkillable
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemon.harness import PROGRAMS
 from tests.daemon.linked import linked, succeeds
 
-HERE = Path(__file__).resolve().parent
 # By their names, with the functions that each has its own of.
 WRAPPED = {
     "architectures": (),
-    "external_books": (
+    "external_ledger": (
         "process_has_ended",
         "process_started",
         "devices_identify",
@@ -26,12 +26,12 @@ WRAPPED = {
     "listening": (),
     "managed_spaces": ("process_has_ended", "process_started", "notice_stands"),
     "samples": ("rm_control",),
-    "slicing_places": (),
+    "timeslice_places": (),
 }
 TESTS = [
     (stem, name)
     for stem in WRAPPED
-    for name in re.findall(r"\bTEST\((\w+)\),", (HERE / f"{stem}.c").read_text())
+    for name in re.findall(r"\bTEST\((\w+)\),", (PROGRAMS / f"{stem}.c").read_text())
 ]
 
 
@@ -39,7 +39,7 @@ TESTS = [
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Build every one once."""
     output = tmp_path_factory.mktemp("programs")
-    return {stem: linked(HERE / f"{stem}.c", names, output / stem) for stem, names in WRAPPED.items()}
+    return {stem: linked(PROGRAMS / f"{stem}.c", names, output / stem) for stem, names in WRAPPED.items()}
 
 
 @pytest.mark.parametrize(("stem", "name"), TESTS)

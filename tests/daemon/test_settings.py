@@ -66,7 +66,7 @@ def test_every_key_of_the_core_is_passed_on() -> None:
 
 def test_the_default_slice_is_the_schedulers() -> None:
     """Default and bounds of the key are those of the core."""
-    header, rule = (CORE / "sched_gpu.h").read_text(), schema()["properties"]["slice_us"]
+    header, rule = (CORE / "sched" / "scheduler.h").read_text(), schema()["properties"]["slice_us"]
     for name, microseconds in (("MIN", "minimum"), ("MAX", "maximum"), ("DEFAULT", "default")):
         assert f"CGPU_SCHED_SLICE_{name} {rule[microseconds] * 1000}ull\n" in header
     assert engine.Settings("1").slice_ns == settings_of(Effective()).slice_ns

@@ -16,7 +16,7 @@ import pytest
 from cgpu.errors import CgpuError
 from tests.daemon import versions
 from tests.daemon.harness import MIB, ROOT, Daemon, Sliced
-from tests.daemon.test_upgrade_faults import pids_of
+from tests.daemon.upgrade.test_upgrade_faults import pids_of
 from tests.daemon.upgrades import upgrade
 from tests.integration.commands import eventually
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cgpu.kmod.daemon.program import Program
 from tests.daemon.harness import BUILD, ROOT
+from tests.daemon.linked import CORE, library_objects
 
 LEFT_OUT = shutil.ignore_patterns("build", "__pycache__", "*.c", "*.h", "*.cov", "module", "fuzz")
 # Of the core's files only these know the number of the state's layout.
@@ -53,19 +54,18 @@ def script(path: Path, package: Path, before: str = "") -> Program:
 def library(path: Path, flags: str, directory: Path) -> None:
     """Link the engine with another layout of the state."""
     core = ROOT / "kmod" / "core"
-    objects = [str(one) for one in sorted((BUILD / "pic").glob("*/*.o")) if one.stem not in LAYOUT_FILES]
+    objects = [str(one) for one in library_objects() if one.stem not in LAYOUT_FILES]
     for name in LAYOUT_FILES:
         out = directory / f"{path.parent.parent.parent.parent.name}-{name}.o"
         options = [
             "-std=gnu11",
             "-O2",
             "-fPIC",
-            "-iquote",
-            str(core),
+            *(word for folder in CORE for word in ("-iquote", str(folder))),
             "-iquote",
             f"{BUILD}/gen",
             *flags.split(),
         ]
-        subprocess.run(["gcc", *options, "-c", str(core / f"{name}.c"), "-o", str(out)], check=True)
+        subprocess.run(["gcc", *options, "-c", str(core / "state" / f"{name}.c"), "-o", str(out)], check=True)
         objects.append(str(out))
     subprocess.run(["gcc", "-shared", "-pthread", "-o", str(path), *objects], check=True)

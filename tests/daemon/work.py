@@ -21,7 +21,7 @@ BUSY = re.compile(r"^busy pid=\d+ group=\S+ completed=\d+ busy=(\d+) elapsed=(\d
 class near:  # noqa: N801 - reads as pytest.approx does
     """Compare with a share of the card.
 
-    Nobody gets more. Less is left when changes of gates are slow, as on a machine that has more to do.
+    Nobody gets more. Less is left when changes of channels are slow, as on a machine that has more to do.
     """
 
     share: float

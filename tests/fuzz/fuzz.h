@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "call.h"
-#include "state.h"
+#include "call/call.h"
+#include "state/state.h"
 
 #define MUST(condition)                                                                 \
 	do {                                                                            \
@@ -251,13 +251,13 @@ static inline void fuzz_sums(const struct cgpu_state *state)
 		MUST((memory->live == CORE_LIVE) == (references[i] > 0));
 		if (references[i] && memory->instance == CORE_NONE)
 			orphaned[memory->gpu] += memory->bytes;
-		else if (references[i] && memory->instance == CORE_NATIVE)
+		else if (references[i] && memory->instance == CORE_PASSTHROUGH)
 			native[memory->gpu] += memory->bytes;
 		else if (references[i])
 			used[memory->gpu][memory->instance] += memory->bytes;
 	}
 	MUST(state->gpu[0].orphaned == orphaned[0] && state->gpu[1].orphaned == orphaned[1]);
-	MUST(state->gpu[0].native == native[0] && state->gpu[1].native == native[1]);
+	MUST(state->gpu[0].passthrough == native[0] && state->gpu[1].passthrough == native[1]);
 	for (i = 0; i < CGPU_MAX_INST; i++)
 		MUST(state->gpu[0].instance[i].used == used[0][i] && state->gpu[1].instance[i].used == used[1][i]);
 }

@@ -274,18 +274,18 @@ static void old_call(struct world *world, struct flight *flight)
 		core_put32(flight->top, abi->nv_ioctl_nvos02_parameters_with_fd.params_hClass, class);
 	}
 	if (how >= 240)
-		core_put32(flight->top, 0, CORE_HOLDER_BASE + how);
+		core_put32(flight->top, 0, CORE_PIN_BASE + how);
 	start(world, flight);
 }
 
 static void stale_claim(struct world *world, u32 client)
 {
-	struct cgpu_claim claim;
+	struct cgpu_ownership claim;
 
-	if (cgpu_claim_find(&world->fuzz->core, world->info.slot, client, &claim))
+	if (cgpu_ownership_find(&world->fuzz->core, world->info.slot, client, &claim))
 		return;
-	MUST(claim.slot != world->info.slot && claim.client == client && claim.handles <= CGPU_CLAIM_HANDLES);
-	cgpu_claim_drop(&world->fuzz->core, &claim);
+	MUST(claim.slot != world->info.slot && claim.client == client && claim.handles <= CGPU_OWNERSHIP_HANDLES);
+	cgpu_ownership_drop(&world->fuzz->core, &claim);
 }
 
 /* What may happen between the two halves of a call. */

@@ -178,9 +178,9 @@ static void look(struct world *world, u8 how)
 	core->state->settings.drift_refuse = how >> 7;
 	core->state->settings.drift_tolerance = (u64)(how & 15) << 24;
 	for (beats = how % 8; beats; beats--)
-		cgpu_gpu_look(core, how & 1, &view);
+		cgpu_gpu_reconcile(core, how & 1, &view);
 	if ((how & 112) == 112)
-		cgpu_gpu_look(core, how & 3, NULL);
+		cgpu_gpu_reconcile(core, how & 3, NULL);
 	cgpu_gpu_set_mig(core, how & 3, how >> 6);
 	cgpu_gpu_orphaned(core, how & 3);
 	cgpu_minor_granted(core, world->info.slot, world->info.generation, how);
@@ -224,7 +224,7 @@ static void begin(struct world *world)
 	fuzz->core.state->settings.context_memory = 1ull << 20;
 	for (gpu = 0; gpu < 2; gpu++) {
 		cgpu_gpu_set_mig(&fuzz->core, gpu, 0);
-		fuzz->core.state->gpu[gpu].drift = (struct core_drift){ 0 };
+		fuzz->core.state->gpu[gpu].drift = (struct core_unaccounted){ 0 };
 	}
 	fuzz_box(fuzz, &world->info);
 	fuzz_make_some(fuzz, &world->info);

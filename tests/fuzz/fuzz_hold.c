@@ -8,12 +8,12 @@ struct world {
 	struct fuzz *fuzz;
 	struct input *input;
 	struct cgpu_container_info info;
-	struct cgpu_hold hold[HOLDS];
+	struct cgpu_reference hold[HOLDS];
 };
 
-static struct cgpu_hold_request request(struct world *world, u8 which)
+static struct cgpu_reference_request request(struct world *world, u8 which)
 {
-	return (struct cgpu_hold_request){
+	return (struct cgpu_reference_request){
 		.slot = which < 250 ? world->info.slot : which,
 		.generation = world->info.generation,
 		.tgid = 1 + which % 3,
@@ -27,30 +27,30 @@ static struct cgpu_hold_request request(struct world *world, u8 which)
 static void hold(struct world *world, u8 which)
 {
 	struct cgpu_core *core = &world->fuzz->core;
-	struct cgpu_hold *chosen = &world->hold[which % HOLDS];
-	struct cgpu_hold_request wanted = request(world, which);
-	struct cgpu_hold stray = { .object = which % 16, .serial = which };
+	struct cgpu_reference *chosen = &world->hold[which % HOLDS];
+	struct cgpu_reference_request wanted = request(world, which);
+	struct cgpu_reference stray = { .object = which % 16, .serial = which };
 
 	switch (which / HOLDS % 6) {
 	case 0:
-		cgpu_hold_drop(core, chosen);
-		cgpu_hold_begin(core, &wanted, chosen);
+		cgpu_reference_drop(core, chosen);
+		cgpu_reference_begin(core, &wanted, chosen);
 		break;
 	case 1:
-		cgpu_hold_drop(core, chosen);
-		cgpu_hold_charge(core, &wanted, chosen);
+		cgpu_reference_drop(core, chosen);
+		cgpu_reference_charge(core, &wanted, chosen);
 		break;
 	case 2:
-		cgpu_hold_shrink(core, chosen, wanted.bytes);
+		cgpu_reference_shrink(core, chosen, wanted.bytes);
 		break;
 	case 3:
-		cgpu_hold_drop(core, chosen);
+		cgpu_reference_drop(core, chosen);
 		break;
 	case 4:
-		cgpu_hold_drop(core, &stray);
+		cgpu_reference_drop(core, &stray);
 		break;
 	default:
-		cgpu_hold_confirm(core, chosen);
+		cgpu_reference_confirm(core, chosen);
 	}
 }
 
@@ -82,7 +82,7 @@ static void walk(struct world *world, u8 which)
 	while (cgpu_process_known(core, slot, &cursor, &tgid) == 0)
 		MUST(++count <= core->state->clients);
 	for (cursor = 0; cgpu_client_next(core, 1 + which % 3, &cursor, &client) == 0; count++)
-		MUST(client < CORE_HOLDER_BASE && count < 2 * CGPU_MAX_CLIENTS);
+		MUST(client < CORE_PIN_BASE && count < 2 * CGPU_MAX_CLIENTS);
 	for (cursor = 0; cgpu_process_next(core, slot, &cursor, &charge) == 0;)
 		bytes[charge.gpu] += charge.bytes;
 	for (cursor = 0; cursor < CGPU_MAX_INST; cursor++) {
@@ -99,7 +99,7 @@ static void gone(struct world *world, u8 which)
 {
 	static const char big[] = "create id=big pid=3 gpu=0:16106127360";
 	struct cgpu_core *core = &world->fuzz->core;
-	struct cgpu_claim claim;
+	struct cgpu_ownership claim;
 
 	switch (which / 8 % 8) {
 	case 0:
@@ -116,9 +116,9 @@ static void gone(struct world *world, u8 which)
 		cgpu_file_closed(core, which % (FUZZ_FILES + 1));
 		break;
 	case 5:
-		if (cgpu_claim_find(core, which & 1 ? world->info.slot : world->info.slot + 1, 0xc1, &claim) == 0 &&
+		if (cgpu_ownership_find(core, which & 1 ? world->info.slot : world->info.slot + 1, 0xc1, &claim) == 0 &&
 			which & 2)
-			cgpu_claim_drop(core, &claim);
+			cgpu_ownership_drop(core, &claim);
 		break;
 	case 6:
 		fuzz_exhaust(world->fuzz, which);
@@ -149,7 +149,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	}
 	fuzz_plenty(world.fuzz);
 	for (i = 0; i < HOLDS; i++)
-		cgpu_hold_drop(&world.fuzz->core, &world.hold[i]);
+		cgpu_reference_drop(&world.fuzz->core, &world.hold[i]);
 	for (i = 1; i <= 3; i++) {
 		const struct cgpu_managed own = { world.info.slot, world.info.generation, (s32)i, 0, 0, 0 };
 		const struct cgpu_managed orphan = { CGPU_ORPHANS, 0, (s32)i, 0, 0, 0 };

@@ -78,13 +78,13 @@ static void use(struct fuzz *fuzz)
 /* What a transport does that keeps holds by files: it believes some, and drops the others. */
 static void take_up_holds(struct fuzz *fuzz)
 {
-	struct cgpu_hold hold;
+	struct cgpu_reference hold;
 	u32 cursor = 0;
 
-	while (cgpu_hold_file_next(&fuzz->core, &cursor, &hold) == 0) {
+	while (cgpu_reference_file_next(&fuzz->core, &cursor, &hold) == 0) {
 		MUST(hold.object < cursor);
-		if (hold.object % 2 || cgpu_hold_recover(&fuzz->core, &hold, FILE_NUMBER) < 0)
-			cgpu_hold_drop(&fuzz->core, &hold);
+		if (hold.object % 2 || cgpu_reference_recover(&fuzz->core, &hold, FILE_NUMBER) < 0)
+			cgpu_reference_drop(&fuzz->core, &hold);
 	}
 }
 
@@ -125,16 +125,16 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	struct input input = { data, bytes };
 	struct fuzz *fuzz = fuzz_fresh();
 	struct cgpu_container_info info;
-	struct cgpu_hold_request request;
-	struct cgpu_hold hold;
+	struct cgpu_reference_request request;
+	struct cgpu_reference hold;
 
 	fuzz_box(fuzz, &info);
 	fuzz_make_some(fuzz, &info);
-	request = (struct cgpu_hold_request){
+	request = (struct cgpu_reference_request){
 		.slot = info.slot, .generation = info.generation, .tgid = 1, .client = 0xc1, .handle = 3, .bytes = 65536
 	};
-	MUST(cgpu_hold_begin(&fuzz->core, &request, &hold) == 0);
-	MUST(cgpu_hold_on_file(&fuzz->core, &request, FILE_NUMBER, &hold) == 0);
+	MUST(cgpu_reference_begin(&fuzz->core, &request, &hold) == 0);
+	MUST(cgpu_reference_on_file(&fuzz->core, &request, FILE_NUMBER, &hold) == 0);
 	if (bytes && data[0] & 1)
 		cgpu_inst_ctl(&fuzz->core, "destroy id=box", 14);
 	take8(&input);

@@ -125,7 +125,7 @@ static void change(struct world *world, u8 how)
 
 static u32 status(struct world *world, u8 how)
 {
-	static const u32 of[] = { NV_ERR_INVALID_OBJECT_HANDLE, NV_ERR_NOT_SUPPORTED, CGPU_LEVER_FAILED };
+	static const u32 of[] = { NV_ERR_INVALID_OBJECT_HANDLE, NV_ERR_NOT_SUPPORTED, CGPU_CONTROL_FAILED };
 
 	return how < 240 && take8(world->input) < 250 ? NV_OK : of[how % 3];
 }
@@ -136,27 +136,28 @@ static void apply(struct world *world, u8 how)
 	struct cgpu_core *core = &world->fuzz->core;
 	const struct core_share *share = &core->state->gpu[0].share;
 	u32 cursor = 0, rounds = 0, number, at;
-	struct cgpu_time_slice slice;
-	struct cgpu_gates gates;
-	struct cgpu_turn turn;
+	struct cgpu_timeslice slice;
+	struct cgpu_channel_batch gates;
+	struct cgpu_round turn;
 
 	now += (u64)how * how * 10000;
-	MUST(cgpu_turn(core, 0, &turn) == 0 && turn.until > now);
-	while (cgpu_gates_next(core, 0, &gates) == 0) {
-		MUST(gates.count >= 1 && gates.count <= CGPU_GATES && rounds++ < 1000);
-		cgpu_gates_done(core, &gates, status(world, how));
+	MUST(cgpu_round(core, 0, &turn) == 0 && turn.until > now);
+	while (cgpu_channels_next(core, 0, &gates) == 0) {
+		MUST(gates.count >= 1 && gates.count <= CGPU_CHANNEL_BATCH && rounds++ < 1000);
+		cgpu_channels_done(core, &gates, status(world, how));
 	}
-	while (cgpu_slices_next(core, 0, how & 1 ? 0xc1 : 0, &cursor, &slice) == 0) {
+	while (cgpu_timeslices_next(core, 0, how & 1 ? 0xc1 : 0, &cursor, &slice) == 0) {
 		MUST(slice.us && rounds++ < 1000);
-		cgpu_slices_done(core, &slice, status(world, how));
+		cgpu_timeslices_done(core, &slice, status(world, how));
 	}
-	for (number = 0; number <= CORE_STRAYS && !share->gates_fail && !share->paused; number++) {
-		for (at = share->lane[number].first; at != CORE_NONE; at = core->state->object[at].lane_after) {
+	for (number = 0; number <= CORE_ORPHANED && !share->enable_fail && !share->paused; number++) {
+		for (at = share->tsg_list[number].first; at != CORE_NONE; at = core->state->object[at].tsg_after) {
 			const struct core_object *object = &core->state->object[at];
 
-			MUST(object->live == CORE_LIVE && object->lane == number);
+			MUST(object->live == CORE_LIVE && object->tsg_list == number);
 			if (object->kind == CORE_OBJECT_CHANNEL)
-				MUST(object->told == (share->open >> number & 1 ? CORE_GATE_OPEN : CORE_GATE_CLOSED));
+				MUST(object->applied ==
+					(share->open >> number & 1 ? CORE_CHANNEL_ENABLED : CORE_CHANNEL_DISABLED));
 		}
 	}
 }
@@ -165,7 +166,7 @@ static void samples(struct world *world, u8 how)
 {
 	struct cgpu_core *core = &world->fuzz->core;
 
-	cgpu_samples_begin(core, how & 1, (enum cgpu_look)(how >> 6));
+	cgpu_samples_begin(core, how & 1, (enum cgpu_samples_kind)(how >> 6));
 	cgpu_ran(core, 0, 10 + how % 8, (u64)how << 20);
 	if (how >= 250)
 		MUST(cgpu_state_recover(core->state) == 0);
@@ -186,7 +187,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	settings.enforce = 1;
 	MUST(cgpu_settings_apply(&world.fuzz->core, &settings) == 0);
 	world.fuzz->ops.clock = clock_of;
-	world.fuzz->ops.turn = turn_of;
+	world.fuzz->ops.round = turn_of;
 	for (n = 0; n < BOXES; n++)
 		box(&world, (u8)(4 + n));
 	while (input.left) {

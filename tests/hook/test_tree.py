@@ -47,7 +47,7 @@ def test_gpus(tree: FakeTree) -> None:
     gpus = client(tree).gpus()
     assert [gpu.index for gpu in gpus] == [0, 1, 2, 10]
     assert (gpus[0].uuid, gpus[0].memtotal, gpus[0].max_inst) == (uuid(0), T4 * MIB, 20)
-    assert (gpus[3].name, gpus[3].policy, gpus[3].max_inst) == ("A10", 2, 25)
+    assert (gpus[3].name, gpus[3].max_inst) == ("A10", 25)
 
 
 def test_nodes(tree: FakeTree) -> None:
@@ -257,7 +257,7 @@ def test_endless_node(tree: FakeTree) -> None:
 
 def test_all_nodes_are_known() -> None:
     """The client knows the names of all nodes that the engine has."""
-    source = (Path(__file__).resolve().parents[2] / "kmod" / "core" / "tree_nodes.c").read_text()
+    source = (Path(__file__).resolve().parents[2] / "kmod" / "core" / "tree" / "nodes.c").read_text()
     levels = {"ROOT": ROOT_NODES, "GPU": GPU_NODES, "CONTAINER": CONTAINER_NODES}
     for level, names in levels.items():
         assert sorted(re.findall(rf'"(\w+)", CORE_LEVEL_{level},', source)) == sorted(names)

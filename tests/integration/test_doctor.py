@@ -17,7 +17,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import cgpu
-from cgpu.kmod.daemon.process_identity import parse
+from cgpu.kmod.daemon.processes.process_identity import parse
 from tests.integration.commands import Outcome, call, eventually, must
 from tests.integration.conftest import Start
 from tests.integration.engine import CGPUD, RUN, TREE, Engine

@@ -2,7 +2,7 @@
 /* What the core says, beside what the cards say. */
 #include <stdio.h>
 
-#include "registry.h"
+#include "registry/registry.h"
 #include "stage.h"
 
 void stage_problem(

@@ -35,7 +35,7 @@ struct stage_hold {
 	bool live;
 	uint32_t container, process;
 	uint32_t count; /* holds of the core, and cards */
-	struct cgpu_hold hold[HOLDINGS_CARDS];
+	struct cgpu_reference hold[HOLDINGS_CARDS];
 	uint32_t card[HOLDINGS_CARDS];
 	uint32_t pieces; /* 0: a duplicate */
 	uint32_t handle[HOLDINGS_CARDS][STAGE_PIECES];

@@ -81,11 +81,12 @@ def build(output: Path, *defines: str, core: Path = KMOD / "core", more: tuple[P
     gen = generated(output / "gen")
     cards = [path for path in sorted((KMOD / "sim").glob("*.c")) if path.name not in MOUNT_ONLY]
     between = [KMOD / "replay" / "transport.c", KMOD / "replay" / "cards.c"]
-    engine = [source for source in sources(gen) if Path(source).parent.name != "core"]
-    engine += map(str, sorted(core.glob("*.c")))
+    engine = [source for source in sources(gen) if Path(source).parent.parent.name != "core"]
+    engine += map(str, sorted(core.glob("*/*.c")))
     library = output / "liblayouts.so"
     include = [
         f"-iquote{core}",
+        f"-iquote{core / 'include'}",
         f"-iquote{KMOD / 'sim'}",
         f"-iquote{KMOD / 'replay'}",
         f"-iquote{HERE}",

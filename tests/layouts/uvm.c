@@ -13,19 +13,21 @@ static struct stage_hold *free_hold(struct stage *stage, uint32_t *number)
 	return NULL;
 }
 
-static struct cgpu_hold_request request_of(const struct stage *stage, uint32_t container, uint32_t process)
+static struct cgpu_reference_request request_of(const struct stage *stage, uint32_t container, uint32_t process)
 {
 	const struct cgpu_container_info *info = &stage->container[container];
 
-	return (struct cgpu_hold_request){ .slot = info->slot, .generation = info->generation, .tgid = (s32)process };
+	return (struct cgpu_reference_request){
+		.slot = info->slot, .generation = info->generation, .tgid = (s32)process
+	};
 }
 
 /* nvUvmInterfaceDupMemory(): 0, or negative errno. Of what is not charged nothing is kept. */
-static int dup_judged(struct stage *stage, const struct cgpu_hold_request *request, struct stage_hold *hold, bool fail,
-	void (*between)(void))
+static int dup_judged(struct stage *stage, const struct cgpu_reference_request *request, struct stage_hold *hold,
+	bool fail, void (*between)(void))
 {
 	struct cgpu_core *core = &stage->transport.core;
-	int result = cgpu_hold_begin(core, request, &hold->hold[0]);
+	int result = cgpu_reference_begin(core, request, &hold->hold[0]);
 	uint32_t status = NV_ERR_NO_MEMORY;
 
 	if (result)
@@ -35,12 +37,12 @@ static int dup_judged(struct stage *stage, const struct cgpu_hold_request *reque
 	if (between)
 		between();
 	if (status == NV_OK && hold->hold[0].serial) {
-		if (cgpu_hold_confirm(core, &hold->hold[0]) == 0)
+		if (cgpu_reference_confirm(core, &hold->hold[0]) == 0)
 			return 0;
 		holdings_uvm_free(stage->holdings, hold->handle[0][0]);
 		return -EPERM;
 	}
-	cgpu_hold_drop(core, &hold->hold[0]);
+	cgpu_reference_drop(core, &hold->hold[0]);
 	if (status == NV_OK)
 		holdings_uvm_free(stage->holdings, hold->handle[0][0]);
 	return -EIO;
@@ -49,7 +51,7 @@ static int dup_judged(struct stage *stage, const struct cgpu_hold_request *reque
 int stage_hold(struct stage *stage, uint32_t container, uint32_t process, uint32_t client, uint32_t handle,
 	uint32_t fail, void (*between)(void))
 {
-	struct cgpu_hold_request request = request_of(stage, container, process);
+	struct cgpu_reference_request request = request_of(stage, container, process);
 	uint32_t number;
 	struct stage_hold *hold = free_hold(stage, &number);
 	int result;
@@ -66,10 +68,10 @@ int stage_hold(struct stage *stage, uint32_t container, uint32_t process, uint32
 }
 
 /* On a card: charge it, then take all of it, as UVM may. */
-static int take(struct stage *stage, struct cgpu_hold_request *request, struct stage_hold *hold, uint32_t pieces)
+static int take(struct stage *stage, struct cgpu_reference_request *request, struct stage_hold *hold, uint32_t pieces)
 {
 	uint32_t at = hold->count, i;
-	int result = cgpu_hold_charge(&stage->transport.core, request, &hold->hold[at]);
+	int result = cgpu_reference_charge(&stage->transport.core, request, &hold->hold[at]);
 
 	if (result)
 		return result;
@@ -84,7 +86,7 @@ static int take(struct stage *stage, struct cgpu_hold_request *request, struct s
 
 int stage_managed(struct stage *stage, uint32_t container, uint32_t process, uint32_t pieces)
 {
-	struct cgpu_hold_request request = request_of(stage, container, process);
+	struct cgpu_reference_request request = request_of(stage, container, process);
 	uint32_t number, gpus = cgpu_container_gpus(&stage->transport.core, request.slot, request.generation);
 	struct stage_hold *hold = free_hold(stage, &number);
 	int result = hold && gpus && pieces <= STAGE_PIECES ? 0 : -ENFILE;
@@ -113,7 +115,7 @@ void stage_shrink(struct stage *stage, uint32_t number)
 	hold->pieces--;
 	for (i = 0; i < hold->count; i++) {
 		holdings_uvm_free(stage->holdings, hold->handle[i][hold->pieces]);
-		cgpu_hold_shrink(&stage->transport.core, &hold->hold[i], STAGE_PIECE_BYTES);
+		cgpu_reference_shrink(&stage->transport.core, &hold->hold[i], STAGE_PIECE_BYTES);
 	}
 	holdings_look(stage->holdings, hold->container);
 }
@@ -130,7 +132,7 @@ void stage_let_go(struct stage *stage, uint32_t number)
 			if (hold->handle[i][piece])
 				holdings_uvm_free(stage->holdings, hold->handle[i][piece]);
 		}
-		cgpu_hold_drop(&stage->transport.core, &hold->hold[i]);
+		cgpu_reference_drop(&stage->transport.core, &hold->hold[i]);
 	}
 	hold->live = false;
 	holdings_look(stage->holdings, hold->container);

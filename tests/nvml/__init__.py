@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of the driver's own: a stand-in for NVIDIA's library, over simulated cards that keep them."""
+"""Limits of the driver's own: a fake of NVIDIA's library, over simulated cards that keep them."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.process_identity import start_time
+from cgpu.kmod.daemon.processes.process_identity import start_time
 from cgpu.kmod.daemon.simulate import Simulator
 from tests.daemon.harness import BUILD, ROOT, Daemon, Sliced
 from tests.integration.commands import eventually
@@ -88,7 +88,7 @@ class Table(ctypes.Structure):
 
 
 def build_library(folder: Path, table: Path, *flags: str) -> Path:
-    """Build the stand-in for libnvidia-ml.so.1 into a folder."""
+    """Build the fake of libnvidia-ml.so.1 into a folder."""
     folder.mkdir(exist_ok=True)
     library = folder / "libnvidia-ml.so.1"
     source = str(Path(__file__).with_name("nvml.c"))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stand-in for libnvidia-ml.so.1 of driver 615.71.09, no part of any release: what nvidia-ml-py 13.615 calls of it to
+ * A fake of libnvidia-ml.so.1 of driver 615.71.09, no part of any release: what nvidia-ml-py 13.615 calls of it to
  * limit cgroups, with the structures of its nvmlSetMemoryLimits_v1_t and nvmlGetMemoryLimits_v1_t. Behaviour:
  * docs.nvidia.com/deploy/nvml-api, and the driver's src/nvidia/src/kernel/mem_mgr/memacct.c, whose table it shares with
  * cgpu-sim. How NVML turns the driver's status into its own is not public; the usual ones are taken.
@@ -74,7 +74,7 @@ int nvmlShutdown(void)
 const char *nvmlErrorString(int code)
 {
 	(void)code;
-	return "an error of the stand-in";
+	return "an error of the fake library";
 }
 
 int nvmlSystemGetDriverVersion(char *version, unsigned int length)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.backend import Node, open_driver
-from cgpu.kmod.daemon.nvml import Limits
+from cgpu.kmod.daemon.memory_backend.backend import Node, open_driver
+from cgpu.kmod.daemon.memory_backend.nvml import Limits
 
 pytestmark = [pytest.mark.gpu, pytest.mark.root]
 

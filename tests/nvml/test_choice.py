@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import backend
-from cgpu.kmod.daemon.backend import Node, check_unified, choose, is_new_enough
-from cgpu.kmod.daemon.nvml import library_at
+from cgpu.kmod.daemon.memory_backend import backend
+from cgpu.kmod.daemon.memory_backend.backend import Node, check_unified, choose, is_new_enough
+from cgpu.kmod.daemon.memory_backend.nvml import library_at
 from tests.daemon.harness import ROOT, Daemon
 from tests.nvml.harness import LimitedDaemon, build_library
 
@@ -113,7 +113,7 @@ def test_environment_names_no_library(base: Path) -> None:
     """LD_LIBRARY_PATH, which the binding itself would follow, has no say."""
     library = build_library(base / "nvml", base / "table")
     code = (
-        "from pathlib import Path; from cgpu.kmod.daemon.nvml import Nvml\n"
+        "from pathlib import Path; from cgpu.kmod.daemon.memory_backend.nvml import Nvml\n"
         f"try: Nvml(Path('{library}'))\n"
         "except Exception as error: print(error)\n"
         "print([l for l in open('/proc/self/maps') if '/bad/' in l])\n"

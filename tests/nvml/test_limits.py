@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory backend "driver": limits are the driver's, set on each container's cgroup.
 
-The library is a stand-in (nvml.c) over simulated cards, which refuse by what it sets. Nothing here has met a
+The library is a fake (nvml.c) over simulated cards, which refuse by what it sets. Nothing here has met a
 real card.
 """
 
@@ -101,7 +101,7 @@ def test_tree_names_the_backend_and_figures(limited: LimitedDaemon) -> None:
 
 
 def test_contexts_are_not_charged(limited: LimitedDaemon) -> None:
-    """They are on record for their gates; the driver's limits leave them out, and so does the slice."""
+    """They are on record for their channels; the driver's limits leave them out, and so does the slice."""
     sliced = holding(limited, 20, SLICE, "context=9", WELL, "alloc=1000M")
     assert limited.used(sliced) == 1000 * MIB
     if limited.enforces:

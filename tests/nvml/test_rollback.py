@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a refused registration leaves in the driver, with a regular look at the worst moment.
 
-Engine and library are stand-ins here, so that the moment is not left to chance.
+Engine and library are fakes here, so that the moment is not left to chance.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import pytest
 
 from cgpu.kmod.daemon.engine import Container, Gpu, Instance
 from cgpu.kmod.daemon.library import Node
-from cgpu.kmod.daemon.limited_tree import CONTROL, LimitedTree
-from cgpu.kmod.daemon.limits import DriverLimits
-from cgpu.kmod.daemon.nvml import Limits, NvmlError
+from cgpu.kmod.daemon.memory_backend.driver_limits import DriverLimits
+from cgpu.kmod.daemon.memory_backend.nvml import Limits, NvmlError
+from cgpu.kmod.daemon.tree.limited_tree import CONTROL, LimitedTree
 
 LIMIT = 1 << 30
 SLOW_S = 0.1  # the driver takes this long to take a limit away
@@ -68,7 +68,7 @@ class Engine:
         """Return the slice on either card."""
         return Instance(LIMIT, 0)
 
-    def limits_told(self, *figures: object) -> None:
+    def limits_sampled(self, *figures: object) -> None:
         """Take figures."""
 
     def write(self, node: Node, text: bytes) -> None:
@@ -88,7 +88,7 @@ class Engine:
 
 def test_look_before_the_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits of a refused container are gone from the driver when the refusal returns."""
-    monkeypatch.setattr("cgpu.kmod.daemon.limits.CGROUPS", str(tmp_path))
+    monkeypatch.setattr("cgpu.kmod.daemon.memory_backend.driver_limits.CGROUPS", str(tmp_path))
     (tmp_path / "one").mkdir()
     engine, library = Engine(), Library()
     engine.limits = DriverLimits(engine, library, enforce=True)  # type: ignore[arg-type]

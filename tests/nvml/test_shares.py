@@ -16,7 +16,7 @@ PREEMPTIVE, WEIGHT, SOFT = 1, 2, 4
 @pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [WEIGHT, SOFT])
 def test_time_is_divided(limited: LimitedDaemon, policy: int) -> None:
-    """By gates, and by the card's time slices."""
+    """By channel enable, and by the card's timeslices."""
     crew = Crew(limited, policy)
     crew.add(1)
     crew.add(2)

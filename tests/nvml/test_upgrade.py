@@ -16,7 +16,7 @@ from tests.nvml.test_limits import LIMIT, OVER, SLICE, WELL, holding
 
 pytestmark = pytest.mark.root
 
-PAUSE_MS = 10_000.0  # as in tests/daemon/test_upgrade.py
+PAUSE_MS = 10_000.0  # as in tests/daemon/upgrade/test_upgrade.py
 SLOW_MS = 300
 
 

@@ -28,7 +28,7 @@ DATA = (
     "kmod/abi/classes.json",
     "kmod/abi/controls.json",
     "kmod/abi/nvidia.json",
-    "kmod/core/cgpu_core.h",
+    "kmod/core/include/cgpu_core.h",
     "kmod/module/dkms.conf",
     "kmod/units/cgpu-config-apply.service",
     "kmod/units/cgpud.service",

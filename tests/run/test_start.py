@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon import process_state
+from cgpu.kmod.daemon.listeners import process_state
 from cgpu.run.cgroup import OURS, PREFIX, Group, sweep
 
 # Each in a process of its own: signals are held back, filters stay.

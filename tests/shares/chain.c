@@ -31,7 +31,7 @@ struct chain *chain_new(struct stage *stage, uint64_t file, uint32_t client, uin
 	*chain = (struct chain){ .stage = stage, .file = file, .client = client, .subdevice = subdevice };
 	chain->ops = *core->ops;
 	chain->ops.clock = clock_of;
-	chain->ops.turn = turn_of;
+	chain->ops.round = turn_of;
 	core->ops = &chain->ops;
 	core->ctx = chain;
 	cgpu_settings_read(core, &settings);
@@ -80,12 +80,12 @@ static u32 control(struct chain *chain, uint64_t file, u32 client, u32 object, u
 	call.memory = params;
 	call.memory_bytes = bytes;
 	if (!open || cards_call(chain->stage->transport.sim, open->open, &call))
-		return CGPU_LEVER_FAILED;
+		return CGPU_CONTROL_FAILED;
 	memcpy(&status, top + at->status, sizeof(status));
 	return status;
 }
 
-static u32 set_gates(struct chain *chain, const struct cgpu_gates *gates)
+static u32 set_gates(struct chain *chain, const struct cgpu_channel_batch *gates)
 {
 	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *at =
 		&chain->stage->transport.core.abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
@@ -104,7 +104,7 @@ static u32 set_gates(struct chain *chain, const struct cgpu_gates *gates)
 	return status;
 }
 
-static u32 set_slice(struct chain *chain, const struct cgpu_time_slice *slice)
+static u32 set_slice(struct chain *chain, const struct cgpu_timeslice *slice)
 {
 	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *at =
 		&chain->stage->transport.core.abi->NVA06C_CTRL_TIMESLICE_PARAMS;
@@ -115,7 +115,7 @@ static u32 set_slice(struct chain *chain, const struct cgpu_time_slice *slice)
 	while (n < chain->clients && chain->client_of[n] != slice->client)
 		n++;
 	if (n == chain->clients)
-		return CGPU_LEVER_FAILED;
+		return CGPU_CONTROL_FAILED;
 	memcpy(params + at->timesliceUs, &us, sizeof(us));
 	return control(chain, chain->file_of[n], slice->client, slice->group, NVA06C_CTRL_CMD_SET_TIMESLICE, params,
 		at->bytes);
@@ -124,18 +124,18 @@ static u32 set_slice(struct chain *chain, const struct cgpu_time_slice *slice)
 static uint64_t apply(struct chain *chain)
 {
 	struct cgpu_core *core = &chain->stage->transport.core;
-	struct cgpu_time_slice slice;
-	struct cgpu_gates gates;
-	struct cgpu_turn turn;
+	struct cgpu_timeslice slice;
+	struct cgpu_channel_batch gates;
+	struct cgpu_round turn;
 	u32 cursor = 0;
 
 	chain->turns++;
 	chain->due = 0;
-	cgpu_turn(core, 0, &turn);
-	while (cgpu_gates_next(core, 0, &gates) == 0)
-		cgpu_gates_done(core, &gates, set_gates(chain, &gates));
-	while (cgpu_slices_next(core, 0, 0, &cursor, &slice) == 0)
-		cgpu_slices_done(core, &slice, set_slice(chain, &slice));
+	cgpu_round(core, 0, &turn);
+	while (cgpu_channels_next(core, 0, &gates) == 0)
+		cgpu_channels_done(core, &gates, set_gates(chain, &gates));
+	while (cgpu_timeslices_next(core, 0, 0, &cursor, &slice) == 0)
+		cgpu_timeslices_done(core, &slice, set_slice(chain, &slice));
 	return turn.until;
 }
 

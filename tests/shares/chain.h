@@ -6,7 +6,7 @@
 #ifndef TEST_SHARES_CHAIN_H
 #define TEST_SHARES_CHAIN_H
 
-#include "cgpu_turn.h"
+#include "cgpu_round.h"
 #include "stage.h"
 
 #define CHAIN_PROGRAMS 512u

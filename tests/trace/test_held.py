@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.trace.format import load
-from tests.attacks.build import alone
+from tests.attacks.silent import silent_file
 from tests.sim.support import BUILD
 from tests.trace.support import Recorder, calls
 
@@ -43,15 +43,8 @@ PATIENCE_S = 20.0
 @pytest.fixture
 def silent(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A file that its file system never reads, and the process that serves it."""
-    folder = tmp_path / "silent"
-    folder.mkdir()
-    command = [str(alone("silent_files", "-static")), str(folder)]
-    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    assert server.stdout.readline() == "serving\n"
-    yield str(folder / "file"), server
-    if server.returncode is None:
-        server.communicate("")
+    with silent_file(tmp_path / "silent") as served:
+        yield served
 
 
 def start(recorder: Recorder, kind: str) -> subprocess.Popen[bytes]:

@@ -12,11 +12,11 @@ int card_view(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struc
 	bool (*contained)(s32 tgid), struct cgpu_card_view *view);
 
 int card_samples(struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 gpu,
-	struct cgpu_looks *looks);
+	struct cgpu_sampling *looks);
 
 int levers_open(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
 void levers_close(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
-u32 levers_gates(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_gates *gates);
-u32 levers_slice(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_time_slice *slice);
+u32 levers_gates(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_channel_batch *gates);
+u32 levers_slice(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_timeslice *slice);
 
 #endif

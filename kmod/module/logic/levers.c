@@ -39,7 +39,7 @@ void levers_close(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 g
 	levers->client[gpu] = 0;
 }
 
-u32 levers_gates(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_gates *gates)
+u32 levers_gates(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_channel_batch *gates)
 {
 	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *at =
 		&abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
@@ -59,7 +59,7 @@ u32 levers_gates(const struct nv_abi *abi, struct cgpu_km_levers *levers, const 
 	return asking_control_of(&asking, client, ASKING_SUBDEVICE, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, at->bytes);
 }
 
-u32 levers_slice(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_time_slice *slice)
+u32 levers_slice(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_timeslice *slice)
 {
 	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *at = &abi->NVA06C_CTRL_TIMESLICE_PARAMS;
 	u64 us = slice->us;

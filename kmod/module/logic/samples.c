@@ -77,17 +77,17 @@ static u64 ring_newest(const struct ring *ring)
 }
 
 /* As long as one is left that was counted before, none was lost. */
-static enum cgpu_look ring_look(const struct ring *ring)
+static enum cgpu_samples_kind ring_look(const struct ring *ring)
 {
 	u32 i;
 
 	if (ring->since == 0)
-		return CGPU_LOOK_PART;
+		return CGPU_SAMPLES_PART;
 	for (i = 0; i < ring->length; i++) {
 		if (ring_time(ring, i) <= ring->since)
-			return CGPU_LOOK_WHOLE;
+			return CGPU_SAMPLES_WHOLE;
 	}
-	return CGPU_LOOK_LOST;
+	return CGPU_SAMPLES_LOST;
 }
 
 static int samples_ask(struct asking *asking, const struct cgpu_km_card *card, struct ring *ring)
@@ -112,7 +112,7 @@ static int samples_ask(struct asking *asking, const struct cgpu_km_card *card, s
 }
 
 int card_samples(struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 gpu,
-	struct cgpu_looks *looks)
+	struct cgpu_sampling *looks)
 {
 	u32 bytes = core->abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.bytes;
 	struct ring ring = {};
@@ -129,7 +129,7 @@ int card_samples(struct cgpu_core *core, const struct cgpu_km_rm *rm, const stru
 	if (err == 0) {
 		/* A card that was started anew may count from another time. */
 		ring.since = looks->since <= ring_newest(&ring) ? looks->since : 0;
-		cgpu_samples_begin(core, gpu, cgpu_looks_add(looks, ring_look(&ring), core->ops->clock(core->ctx)));
+		cgpu_samples_begin(core, gpu, cgpu_sampling_add(looks, ring_look(&ring), core->ops->clock(core->ctx)));
 		ring_take(&ring, core, gpu);
 		looks->since = ring.since;
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The daemon's program, as it is. */
-#include "../../daemon/passing.c"
+#include "../../daemon/programs/passing.c"
 
 void report(uint32_t status, const char *format, ...);
 void report(uint32_t status, const char *format, ...)

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * NV_ESC_RM_ALLOC in its two forms, and the two older ways to allocate. Each class has its verdict in kmod/abi/classes.json,
+ * with the reason; what is judged there is judged here, or by the function that judge() names.
+ */
+#include "call/call.h"
+
+static void decode(struct core_call_context *context, struct core_alloc *alloc)
+{
+	const struct nv_layout_NVOS64_PARAMETERS *wide = &context->abi->NVOS64_PARAMETERS;
+	const struct nv_layout_NVOS21_PARAMETERS *narrow = &context->abi->NVOS21_PARAMETERS;
+	const u8 *top = context->call->top;
+
+	alloc->flags = 0;
+	if (context->call->bytes == wide->bytes) {
+		alloc->params_at = wide->pAllocParms;
+		alloc->rights_at = wide->pRightsRequested;
+		if (wide->flags != NV_ABI_ABSENT)
+			alloc->flags = core_get32(top, wide->flags);
+	} else {
+		alloc->params_at = narrow->pAllocParms;
+		alloc->rights_at = NV_ABI_ABSENT;
+	}
+	alloc->class = core_get32(top, narrow->hClass);
+	core_alloc_handles(context, &alloc->handles);
+}
+
+/* Of a class that cannot do without its parameters. 0: they are there; else `verdict` is what comes. */
+static int alloc_params(
+	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict)
+{
+	int more;
+
+	if (core_get64(context->call->top, alloc->params_at) == 0) {
+		*verdict = core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
+		return -EINVAL;
+	}
+	more = core_alloc_copy_in(context, alloc, bytes);
+	if (more)
+		*verdict = core_alloc_copy_in_verdict(context, more);
+	return more;
+}
+
+static u32 gpu_of_device(struct core_call_context *context, u32 device_instance)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		const struct core_gpu *gpu = core_gpu(context->state, i);
+
+		if (gpu && gpu->facts.device_instance == device_instance)
+			return i;
+	}
+	return CORE_NONE;
+}
+
+static enum cgpu_verdict alloc_object(
+	struct core_call_context *context, const struct core_alloc *alloc, u32 kind, u32 gpu)
+{
+	if (core_reserve(context, &alloc->handles, kind, gpu))
+		return core_no_records(context);
+	return core_execute(context, CORE_OP_ALLOC);
+}
+
+/* 0: none is named. The driver asks nobody whose client it is (device_share.c, deviceInitClientShare). */
+static int names_other(struct core_call_context *context, const struct core_alloc *alloc, u32 at)
+{
+	u32 client = core_get32(context->call->segment[0].data, at);
+
+	return client && client != alloc->handles.client &&
+		core_client_find(context->state, context->call->slot, client) == CORE_NONE;
+}
+
+/* What is made of the client that its parameters name at `client_at`. */
+static enum cgpu_verdict alloc_naming(
+	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, u32 client_at)
+{
+	enum cgpu_verdict verdict;
+
+	if (alloc_params(context, alloc, bytes, &verdict))
+		return verdict;
+	if (names_other(context, alloc, client_at))
+		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return core_execute(context, CORE_OP_PLAIN);
+}
+
+static enum cgpu_verdict alloc_device(struct core_call_context *context, const struct core_alloc *alloc)
+{
+	const struct nv_layout_NV0080_ALLOC_PARAMETERS *at = &context->abi->NV0080_ALLOC_PARAMETERS;
+	enum cgpu_verdict verdict;
+	u32 gpu;
+
+	if (alloc_params(context, alloc, at->bytes, &verdict))
+		return verdict;
+	/* It would have the other one's address space, with all that is mapped there. */
+	if (names_other(context, alloc, at->hClientShare) || names_other(context, alloc, at->hTargetClient))
+		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	gpu = gpu_of_device(context, core_get32(context->call->segment[0].data, at->deviceId));
+	if (gpu == CORE_NONE || !core_has_gpu(context->state, gpu, context->call->slot))
+		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return alloc_object(context, alloc, CORE_OBJECT_DEVICE, gpu);
+}
+
+static enum cgpu_verdict alloc_subdevice(struct core_call_context *context, const struct core_alloc *alloc)
+{
+	u32 parent = core_parent_find(context, &alloc->handles);
+	int more;
+
+	if (parent == CORE_NONE || context->state->object[parent].kind != CORE_OBJECT_DEVICE)
+		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
+	more = core_alloc_copy_in(context, alloc, context->abi->NV2080_ALLOC_PARAMETERS.bytes);
+	if (more)
+		return core_alloc_copy_in_verdict(context, more);
+	return alloc_object(context, alloc, CORE_OBJECT_SUBDEVICE, context->state->object[parent].gpu);
+}
+
+static enum cgpu_verdict alloc_vidmem(struct core_call_context *context, const struct core_alloc *alloc)
+{
+	u32 parent = core_parent_find(context, &alloc->handles);
+	struct core_alloc_shape shape;
+	enum cgpu_verdict verdict;
+	int more;
+
+	if (parent == CORE_NONE)
+		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
+	if (core_get64(context->call->top, alloc->params_at) == 0)
+		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
+	if (core_driver_limits(context))
+		return core_leave_to_driver(context, parent);
+	more = core_alloc_copy_in(context, alloc, context->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes);
+	if (more)
+		return core_alloc_copy_in_verdict(context, more);
+	core_alloc_shape_read(context, context->call->segment[0].data, &shape);
+	if (core_shape_location(&shape) != NVOS32_ATTR_LOCATION_VIDMEM || (shape.flags & NVOS32_ALLOC_FLAGS_VIRTUAL))
+		return core_answer(context, NV_ERR_INVALID_ARGUMENT);
+	verdict = core_reserve_memory(context, &alloc->handles, parent, &shape);
+	return verdict == CGPU_EXECUTE ? core_execute(context, CORE_OP_ALLOC) : verdict;
+}
+
+/* An instance of a card that the container has whole can be used, and what is below one, which is none of the kept objects. What
+ * configures instances, or looks at those of all cards, is the node's affair; nvidia-smi asks for it each time. */
+static enum cgpu_verdict alloc_mig(struct core_call_context *context, const struct core_alloc *alloc)
+{
+	u32 parent = core_parent_find(context, &alloc->handles);
+
+	if (alloc->class == AMPERE_SMC_EXEC_PARTITION_REF)
+		return CGPU_CONTINUE;
+	if (alloc->class != AMPERE_SMC_PARTITION_REF || parent == CORE_NONE ||
+		!core_is_passthrough(context->state, context->state->object[parent].gpu, context->call->slot))
+		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return CGPU_CONTINUE;
+}
+
+/* In it the driver tells how much of the card is free, and which processes of the host use it: nothing that could be rewritten,
+ * as clients map it (src/common/sdk/nvidia/inc/class/cl00de.h). Where it has none itself it gives this answer. */
+static enum cgpu_verdict alloc_shared_data(struct core_call_context *context, const struct core_alloc *alloc)
+{
+	u32 parent = core_parent_find(context, &alloc->handles);
+
+	if (parent == CORE_NONE ||
+		!core_is_passthrough(context->state, context->state->object[parent].gpu, context->call->slot))
+		return core_answer(context, NV_ERR_NOT_SUPPORTED);
+	return CGPU_CONTINUE;
+}
+
+static enum cgpu_verdict refuse(struct core_call_context *context, u32 class, u32 status)
+{
+	context->refused_class = class;
+	return core_answer(context, status);
+}
+
+static int is_charged(struct core_call_context *context, const struct core_alloc *alloc, u32 at)
+{
+	u32 client = core_client_find(context->state, context->call->slot, alloc->handles.client);
+	u32 object = core_object_find(context->state, client, core_get32(context->call->segment[0].data, at));
+
+	return object != CORE_NONE && context->state->object[object].kind == CORE_OBJECT_MEMORY;
+}
+
+/* It duplicates the memory that it is made of, and gives handles to that out again (src/nvidia/src/kernel/gpu/mem_mgr/
+ * sem_surf.c): only memory of the host. */
+static enum cgpu_verdict alloc_surface(struct core_call_context *context, const struct core_alloc *alloc)
+{
+	const struct nv_layout_NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS *at =
+		&context->abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS;
+	enum cgpu_verdict verdict;
+
+	if (at->hSemaphoreMem == NV_ABI_ABSENT)
+		return core_answer(context, NV_ERR_INVALID_CLASS);
+	if (alloc_params(context, alloc, at->bytes, &verdict))
+		return verdict;
+	if (is_charged(context, alloc, at->hSemaphoreMem) || is_charged(context, alloc, at->hMaxSubmittedMem))
+		return refuse(context, alloc->class, NV_ERR_NOT_SUPPORTED);
+	return core_execute(context, CORE_OP_PLAIN);
+}
+
+/* It stops and reads what another client has on the card. */
+static enum cgpu_verdict alloc_debugger(struct core_call_context *context, const struct core_alloc *alloc)
+{
+	const struct nv_layout_NV83DE_ALLOC_PARAMETERS *at = &context->abi->NV83DE_ALLOC_PARAMETERS;
+
+	return alloc_naming(context, alloc, at->bytes, at->hAppClient);
+}
+
+/* The driver asks nobody whose object it is that an event is for (src/nvidia/src/kernel/rmapi/event.c, eventInit): it would tell
+ * when another container's work is done, and each one makes the driver's answer to an interrupt longer. */
+static enum cgpu_verdict alloc_event(struct core_call_context *context, const struct core_alloc *alloc)
+{
+	const struct nv_layout_NV0005_ALLOC_PARAMETERS *at = &context->abi->NV0005_ALLOC_PARAMETERS;
+
+	return alloc_naming(context, alloc, at->bytes, at->hParentClient);
+}
+
+static enum cgpu_verdict alloc_root(struct core_call_context *context, const struct core_alloc *alloc)
+{
+	(void)alloc;
+	return core_begin_root(context);
+}
+
+/* What judges a class, by the name that kmod/abi/classes.json has for it. */
+static enum cgpu_verdict (*const judges[])(struct core_call_context *context, const struct core_alloc *alloc) = {
+	[NV_CLASS_BY_ROOT] = alloc_root,
+	[NV_CLASS_BY_DEVICE] = alloc_device,
+	[NV_CLASS_BY_SUBDEVICE] = alloc_subdevice,
+	[NV_CLASS_BY_VIDMEM] = alloc_vidmem,
+	[NV_CLASS_BY_HOST] = core_begin_alloc_host,
+	[NV_CLASS_BY_GROUP] = core_begin_group,
+	[NV_CLASS_BY_CHANNEL] = core_begin_channel,
+	[NV_CLASS_BY_SURFACE] = alloc_surface,
+	[NV_CLASS_BY_DEBUGGER] = alloc_debugger,
+	[NV_CLASS_BY_EVENT] = alloc_event,
+	[NV_CLASS_BY_MIG] = alloc_mig,
+	[NV_CLASS_BY_SHARED_DATA] = alloc_shared_data,
+	[NV_CLASS_JUDGES] = NULL,
+};
+
+enum cgpu_verdict core_begin_alloc(struct core_call_context *context)
+{
+	const struct nv_class *class;
+	struct core_alloc alloc;
+
+	decode(context, &alloc);
+	class = core_class(alloc.class);
+	if (class == NULL)
+		return refuse(context, alloc.class, NV_ERR_INVALID_CLASS);
+	if (class->verdict == NV_CLASS_PASS)
+		return CGPU_CONTINUE;
+	if (class->verdict == NV_CLASS_REFUSE)
+		return refuse(context, class->id, class->status);
+	/* Another encoding of the parameters, which only the driver's own libraries write. */
+	if (class->by != NV_CLASS_BY_ROOT && (alloc.flags & NVOS64_FLAGS_FINN_SERIALIZED))
+		return core_answer(context, NV_ERR_NOT_SUPPORTED);
+	return judges[class->by] ? judges[class->by](context, &alloc) : core_answer(context, NV_ERR_INVALID_CLASS);
+}
+
+/* An older call has none of the parameters that a class is judged by. */
+static enum cgpu_verdict older(struct core_call_context *context, const struct nv_class *class)
+{
+	switch (class->verdict) {
+	case NV_CLASS_PASS:
+		return CGPU_CONTINUE;
+	case NV_CLASS_REFUSE:
+		return refuse(context, class->id, class->status);
+	default:
+		return core_answer(context, class->status);
+	}
+}
+
+enum cgpu_verdict core_begin_alloc_memory(struct core_call_context *context)
+{
+	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
+		&context->abi->nv_ioctl_nvos02_parameters_with_fd;
+	const struct nv_class *class;
+	u32 number;
+
+	number = core_get32(context->call->top, at->params_hClass);
+	class = core_class(number);
+	if (class == NULL)
+		return refuse(context, number, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	/* Made in this way it has no record, and is not exported. */
+	return class->by == NV_CLASS_BY_HOST ? CGPU_CONTINUE : older(context, class);
+}
+
+enum cgpu_verdict core_begin_alloc_object(struct core_call_context *context)
+{
+	const struct nv_layout_NVOS05_PARAMETERS *at = &context->abi->NVOS05_PARAMETERS;
+	const struct nv_class *class;
+	u32 number;
+
+	number = core_get32(context->call->top, at->hClass);
+	class = core_class(number);
+	if (class == NULL)
+		return refuse(context, number, NV_ERR_INVALID_CLASS);
+	if (class->by == NV_CLASS_BY_ROOT)
+		return core_begin_root(context);
+	/* No memory comes by this call. */
+	if (class->memory != NV_CLASS_MEMORY_NONE)
+		return core_answer(context, NV_ERR_INVALID_CLASS);
+	return older(context, class);
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* What to do with one driver call, before it runs. */
+#include "call/call.h"
+
+int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes, u32 *nr, u32 *inner, u64 *address)
+{
+	const struct nv_layout_nv_ioctl_xfer_t *at = &core->abi->nv_ioctl_xfer_t;
+
+	if (bytes != at->bytes)
+		return -EINVAL;
+	*nr = core_get32(wrapper, at->cmd);
+	*inner = core_get32(wrapper, at->size);
+	*address = core_get64(wrapper, at->ptr);
+	/* The driver does not open a wrapper inside a wrapper. */
+	return *inner > NV_MAX_IOCTL_XFER_SIZE || *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
+}
+
+static enum cgpu_verdict by_escape(struct core_call_context *context)
+{
+	const struct core_escape *escape = core_escape(context->call->nr);
+	u32 other;
+
+	if (escape == NULL) {
+		context->unknown_escape = context->call->nr + 1;
+		return core_refuse(context, EINVAL);
+	}
+	if (escape->begin == NULL)
+		return CGPU_CONTINUE;
+	if (core_form_find(context))
+		return core_refuse(context, EINVAL);
+	if (core_names_pin(context))
+		return core_answer(context, NV_ERR_INVALID_CLIENT);
+	other = core_owned_by_other(context);
+	return other ? core_not_yours(context, other) : escape->begin(context);
+}
+
+static enum cgpu_verdict by_uvm(struct core_call_context *context)
+{
+	if (core_uvm_is_known(context->call->nr))
+		return CGPU_CONTINUE;
+	context->unknown_uvm = context->call->nr + 1;
+	return core_refuse(context, EINVAL);
+}
+
+static enum cgpu_verdict decide(struct core_call_context *context)
+{
+	struct cgpu_call *call = context->call;
+
+	core_assert_locked();
+	context->container = core_container(context->state, call->slot, call->generation);
+	/* Freeing what came too late is right for whoever asks. */
+	if (call->opaque[CORE_NOTE_UNDO] == CORE_UNDO && call->nr == NV_ESC_RM_FREE)
+		return core_form_find(context) ? core_refuse(context, EINVAL) : core_begin_free(context);
+	if (context->container == NULL)
+		return core_refuse(context, ENODEV);
+	if (call->device == CGPU_DEVICE_UVM)
+		return by_uvm(context);
+	if (call->device == CGPU_DEVICE_OTHER)
+		return core_refuse(context, EPERM);
+	if (call->device == CGPU_DEVICE_GPU && !core_has_gpu(context->state, call->gpu, call->slot))
+		return core_refuse(context, EPERM);
+	return by_escape(context);
+}
+
+enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call)
+{
+	struct core_call_context context = { .core = core, .state = core->state, .abi = core->abi, .call = call };
+	char line[CGPU_ID_BYTES + 96] = "";
+	enum cgpu_verdict verdict;
+	struct core_text out;
+	int refused, say;
+
+	core_text_start(&out, line, sizeof(line) - 1);
+	call->error = 0;
+	call->no_room = 0;
+	core_lock(core);
+	verdict = decide(&context);
+	refused = verdict == CGPU_ANSWER || verdict == CGPU_REFUSE;
+	say = refused && core_refusal_line(&context, &out);
+	if (refused && !core->state->settings.enforce) {
+		call->no_room = 0;
+		verdict = CGPU_CONTINUE;
+	}
+	core_unlock(core);
+	if (verdict == CGPU_ANSWER)
+		core_put32(call->top, context.status_at, context.status);
+	if (say)
+		core->ops->log(core->ctx, 4, line);
+	return verdict;
+}

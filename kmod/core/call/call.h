@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* Inside of cgpu_call_begin() and cgpu_call_end(): decoding and deciding, under the lock. */
+#ifndef CGPU_CALL_H
+#define CGPU_CALL_H
+
+#include "ledger/ledger.h"
+#include "lib/page_size.h"
+#include "registry/registry.h"
+#include "lib/text.h"
+
+struct core_call_context;
+
+/*
+ * A struct that an escape takes, told by its size. Its members but the last say where struct nv_abi has what: offsets of
+ * offsets, as these differ from driver to driver. 0: the struct has no such field.
+ */
+struct core_escape_form {
+	u32 bytes, status;
+	u32 client, second; /* clients that the call names; the same where it names one */
+	u32 class,
+		made; /* of escapes that make objects, clients among them: the class, and the handle that is asked for */
+	u32 root_names_none; /* 1: of a class that makes a client the call names none */
+};
+#define CORE_ABI(field) ((u32) __builtin_offsetof(struct nv_abi, field))
+
+/* One escape of the driver. */
+struct core_escape {
+	u32 known; /* 0: there is no such row */
+	enum cgpu_verdict (*begin)(struct core_call_context *context); /* NULL: the call goes on */
+	u32 forms;
+	const struct core_escape_form *form;
+	u32 params; /* as CORE_ABI(): the pointer to parameters that the driver copies; 0: there is none */
+};
+
+/* What begin leaves for end in opaque[CORE_NOTE_OP]. */
+enum core_op {
+	CORE_OP_NONE,
+	CORE_OP_PLAIN, /* executed, nothing to settle */
+	CORE_OP_ALLOC, /* RM_ALLOC of a device, subdevice or memory */
+	CORE_OP_HEAP_ALLOC,
+	CORE_OP_DUP,
+	CORE_OP_FREE,
+	CORE_OP_HEAP_FREE,
+	CORE_OP_HEAP_INFO,
+	CORE_OP_FB_INFO,
+	CORE_OP_FB_INFO_V2,
+	CORE_OP_FB_REGION,
+	CORE_OP_PIDS,
+	CORE_OP_PID_INFO,
+	CORE_OP_ROOT, /* continued: a client is made */
+	CORE_OP_EXPORT,
+	CORE_OP_IMPORT,
+	CORE_OP_POLICY, /* the compute policy */
+	CORE_OP_BIND, /* a group or channel gets its engine */
+	CORE_OP_SCHEDULE, /* a group or channel goes on its runlist, or off it */
+	CORE_OPS,
+};
+
+enum core_note {
+	CORE_NOTE_OP,
+	CORE_NOTE_OBJECT, /* the pending record, or the first of several */
+	CORE_NOTE_SERIAL, /* of that record; for CORE_OP_ROOT the state's when the call began */
+	CORE_NOTE_UNIT, /* charge unit; of exports and imports the number of pending records; see schedule() */
+	CORE_NOTE_GPU, /* of exports and imports: see core_transfer_note() */
+	CORE_NOTE_DONE, /* 1: the driver did it; undo has something to free. CORE_DONE_LIST and n: n of a list are */
+	CORE_NOTE_HANDLES, /* client in the upper half, object in the lower */
+	CORE_NOTE_UNDO, /* CORE_UNDO: a free that takes back */
+};
+#define CORE_UNDO 0x554e444full
+#define CORE_DONE_LIST 2u
+
+struct core_call_context {
+	struct cgpu_core *core;
+	struct cgpu_state *state;
+	const struct nv_abi *abi;
+	struct cgpu_call *call;
+	struct core_container *container;
+	const struct core_escape_form *form;
+	const struct core_control *control; /* of a control that is judged */
+	const struct core_operation *operation; /* of a call that has ended */
+	int result, done; /* what ioctl gave; whether the driver did it */
+	u32 status_at; /* where in top the driver's status sits */
+	u32 status; /* for CGPU_ANSWER */
+	u32 refused_class; /* or one that nobody judged; 0: none */
+	u32 unknown_escape; /* its number and 1; 0: none */
+	u32 unknown_control; /* 0: none */
+	u32 unknown_uvm; /* its number and 1; 0: none */
+};
+
+/* What allocations have in common, wherever their fields sit. */
+struct core_handles {
+	u32 client, parent, object;
+};
+
+static inline u32 core_get16(const u8 *data, u32 at)
+{
+	u16 value;
+
+	memcpy(&value, data + at, sizeof(value));
+	return value;
+}
+
+static inline u32 core_get32(const u8 *data, u32 at)
+{
+	u32 value;
+
+	memcpy(&value, data + at, sizeof(value));
+	return value;
+}
+
+static inline u64 core_get64(const u8 *data, u32 at)
+{
+	u64 value;
+
+	memcpy(&value, data + at, sizeof(value));
+	return value;
+}
+
+static inline void core_put32(u8 *data, u32 at, u32 value)
+{
+	memcpy(data + at, &value, sizeof(value));
+}
+
+static inline void core_put64(u8 *data, u32 at, u64 value)
+{
+	memcpy(data + at, &value, sizeof(value));
+}
+
+/* The offset that a place of struct nv_abi holds; and the number that the driver's struct has there. */
+static inline u32 core_abi_at(const struct nv_abi *abi, u32 place)
+{
+	return core_get16((const u8 *)abi, place);
+}
+
+static inline u32 core_field(const struct core_call_context *context, const u8 *data, u32 place)
+{
+	return core_get32(data, core_abi_at(context->abi, place));
+}
+
+/* How a call that ran is settled. */
+struct core_operation {
+	int (*end)(struct core_call_context *context); /* 1: it must be undone */
+	/* Of allocations: where the call has its handles, and the size that the driver answered. NULL: no memory comes with it. */
+	void (*handles)(const struct core_call_context *context, struct core_handles *handles);
+	void (*shape)(const struct core_call_context *context, struct core_alloc_shape *shape);
+	void (*rewrite)(struct core_call_context *context); /* of answers that tell of cards */
+};
+
+/* One control that the core judges. */
+struct core_control {
+	u32 command;
+	enum cgpu_verdict (*begin)(struct core_call_context *context);
+	enum core_op op; /* what is left for the end */
+	u32 status; /* of those that are answered with nothing but a status */
+	u32 bytes, client; /* as CORE_ABI(): the size of the parameters, and where they name a client */
+	u32 of_caller; /* as CORE_ABI(): whether the driver takes numbers of processes for the caller's */
+	u32 unless_whole; /* 1: goes on where the container has the card whole */
+};
+
+/* Classes that make a client. */
+static inline int core_is_root(u32 class)
+{
+	return class == NV01_ROOT || class == NV01_ROOT_NON_PRIV || class == NV01_ROOT_CLIENT;
+}
+
+static inline enum cgpu_verdict core_answer(struct core_call_context *context, u32 status)
+{
+	context->status = status;
+	return CGPU_ANSWER;
+}
+
+/* Records of what has died may still take the room: the transport can look, and ask again. */
+static inline enum cgpu_verdict core_no_records(struct core_call_context *context)
+{
+	context->call->no_room = CGPU_NO_ROOM_LEFT;
+	return core_answer(context, NV_ERR_INSUFFICIENT_RESOURCES);
+}
+
+/* The record may be stale: the transport can look, and ask again. */
+static inline enum cgpu_verdict core_not_yours(struct core_call_context *context, u32 client)
+{
+	context->call->no_room = CGPU_NO_ROOM_OWNERSHIP;
+	context->call->client = client;
+	return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+}
+
+static inline enum cgpu_verdict core_refuse(struct core_call_context *context, s32 error)
+{
+	context->call->error = error;
+	return CGPU_REFUSE;
+}
+
+static inline enum cgpu_verdict core_execute(struct core_call_context *context, enum core_op op)
+{
+	context->call->opaque[CORE_NOTE_OP] = op;
+	return CGPU_EXECUTE;
+}
+
+/* --- call.c --- */
+
+/* The driver limits: what allocates goes on in the caller, whose cgroup the driver charges. */
+static inline int core_driver_limits(const struct core_call_context *context)
+{
+	return context->core->ops->driver_used != NULL;
+}
+
+/* --- lookup.c --- */
+
+/* What was judged of a class, by its number; NULL for one that nobody judged. */
+const struct nv_class *core_class(u32 class);
+/* What was judged of a control by its number: NV_CONTROL_*. */
+u32 core_control_verdict(u32 command);
+/* Whether a call of nvidia-uvm is one that its driver serves. The transport judges those that map memory. */
+int core_uvm_is_known(u32 nr);
+
+/* --- copy_in.c --- */
+
+/* Ask for a nested buffer. 1: it was added and must be filled; 0: it is there; -EINVAL: it cannot be. */
+int core_segment(struct core_call_context *context, u32 index, u32 parent, u32 pointer, u32 bytes);
+/* A control's own parameters of a known size, copied in. As core_segment(); *verdict is set where it is not 0. */
+int core_control_params(struct core_call_context *context, u32 bytes, enum cgpu_verdict *verdict);
+/* What an allocation has in common with others, and where the rest of it sits. */
+struct core_alloc {
+	struct core_handles handles;
+	u32 class;
+	u32 params_at; /* where the pointer to the parameters sits */
+	u32 rights_at; /* NV_ABI_ABSENT in the short form */
+	u32 flags;
+};
+/* Copy the parameters, then the rights where they are asked for. As core_segment(). */
+int core_alloc_copy_in(struct core_call_context *context, const struct core_alloc *alloc, u32 bytes);
+enum cgpu_verdict core_alloc_copy_in_verdict(struct core_call_context *context, int more);
+
+/* --- escape.c --- */
+
+/* The row of an escape; NULL: it is refused. */
+const struct core_escape *core_escape(u32 nr);
+/* Find the form that the call has, and where its status is. -EINVAL: it has none. */
+int core_form_find(struct core_call_context *context);
+
+/* --- refusal.c --- */
+
+/* What to log of a call that was refused for something unknown. Returns 0 when that was said already. */
+int core_refusal_line(struct core_call_context *context, struct core_text *out);
+
+/* --- naming.c --- */
+
+/* Controls whose parameters name a client. */
+enum cgpu_verdict core_begin_naming(struct core_call_context *context);
+enum cgpu_verdict core_begin_share_policy(struct core_call_context *context);
+
+/* --- pids.c --- */
+
+/* Whether the numbers of a control can be told apart here. of_caller: the driver takes them for the caller's. */
+int core_pids_judged(const struct core_call_context *context, u32 of_caller);
+void core_rewrite_pids(struct core_call_context *context);
+void core_rewrite_pid_info(struct core_call_context *context);
+
+/* --- root.c --- */
+
+enum cgpu_verdict core_begin_root(struct core_call_context *context);
+void core_end_root(struct core_call_context *context);
+
+/* --- sched.c: what divides GPU time --- */
+
+/* Whether the object that a control is about is of a card that the container has whole. */
+int core_subject_is_whole(struct core_call_context *context);
+enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context);
+enum cgpu_verdict core_begin_schedule(struct core_call_context *context);
+enum cgpu_verdict core_begin_bind(struct core_call_context *context);
+enum cgpu_verdict core_begin_get_policy(struct core_call_context *context);
+void core_rewrite_policy(struct core_call_context *context);
+void core_end_schedule(struct core_call_context *context, int result, int done);
+void core_end_bind(struct core_call_context *context);
+
+/* --- one file per escape --- */
+
+enum cgpu_verdict core_begin_alloc(struct core_call_context *context);
+enum cgpu_verdict core_begin_alloc_memory(struct core_call_context *context);
+enum cgpu_verdict core_begin_alloc_object(struct core_call_context *context);
+enum cgpu_verdict core_begin_heap(struct core_call_context *context);
+enum cgpu_verdict core_begin_control(struct core_call_context *context);
+enum cgpu_verdict core_begin_dup(struct core_call_context *context);
+enum cgpu_verdict core_begin_share(struct core_call_context *context);
+enum cgpu_verdict core_begin_free(struct core_call_context *context);
+
+/* --- batch.c, transfer.c: exports and imports --- */
+
+/* Where the parameters of such a call have what. */
+struct core_transfer {
+	u32 bytes;
+	u32 descriptor, objects, parent; /* parent: of imports */
+	u32 most; /* objects that there is room for */
+	u32 command;
+	u32 count, index; /* how many, and the place in the file of the first */
+	int imports;
+};
+/* The form that a control has, without the counts of a list. -ENOENT: it is none of these controls. */
+int core_transfer_form(const struct nv_abi *abi, u32 command, struct core_transfer *transfer);
+/* Keep it for the end: from then on the driver has written into the parameters. */
+void core_transfer_note(struct cgpu_call *call, const struct core_transfer *transfer);
+/* 0, or -ENOENT: there is none. */
+int core_transfer_noted(const struct nv_abi *abi, const struct cgpu_call *call, struct core_transfer *transfer);
+/* The n-th pending record of a call, when at is the one before it; CORE_NONE: it is gone. */
+u32 core_batch_at(const struct cgpu_state *state, const struct cgpu_call *call, u32 n, u32 before);
+/* Make one more of them, a reference to the memory of source, and of its kind. -ENOSPC: all of them are gone. */
+int core_batch_add(struct core_call_context *context, u32 client, u32 source);
+void core_batch_drop(struct core_call_context *context);
+enum cgpu_verdict core_begin_transfer(struct core_call_context *context);
+
+/* --- export.c, import.c --- */
+
+enum cgpu_verdict core_begin_export(struct core_call_context *context, const struct core_transfer *transfer);
+void core_end_export(struct core_call_context *context, int done);
+enum cgpu_verdict core_begin_import(struct core_call_context *context, const struct core_transfer *transfer);
+/* 1: it must be undone. */
+int core_end_import(struct core_call_context *context, int done);
+/* The next handle that undoing the call has to free. 0: there is none. */
+u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call);
+
+/* --- ownership.c --- */
+
+/* The client that a call names and that another container has on record. 0: none. */
+u32 core_owned_by_other(const struct core_call_context *context);
+/* Whether a call names a handle that only the engine's own records have. */
+int core_names_pin(const struct core_call_context *context);
+
+/* --- channel.c: what makes a context of the graphics engine --- */
+
+enum cgpu_verdict core_begin_group(struct core_call_context *context, const struct core_alloc *alloc);
+enum cgpu_verdict core_begin_channel(struct core_call_context *context, const struct core_alloc *alloc);
+
+/* --- host.c: memory of the host --- */
+
+enum cgpu_verdict core_begin_alloc_host(struct core_call_context *context, const struct core_alloc *alloc);
+/* op: how the call is settled. */
+enum cgpu_verdict core_begin_host(
+	struct core_call_context *context, const struct core_handles *handles, enum core_op op);
+
+/* --- reserve.c: records for what a call is about to make --- */
+
+/* A device or subdevice of this client. CORE_NONE: the ledger does not know it. */
+u32 core_parent_find(struct core_call_context *context, const struct core_handles *handles);
+/* Make the pending object and note it. 0 or -ENOSPC. */
+int core_reserve(struct core_call_context *context, const struct core_handles *handles, u32 kind, u32 gpu);
+/* An allocation that the driver limits: it goes on, unless the card gives nothing more. */
+enum cgpu_verdict core_leave_to_driver(struct core_call_context *context, u32 parent);
+/* The same with memory, charged. CGPU_EXECUTE stands for done. */
+enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const struct core_handles *handles, u32 parent,
+	const struct core_alloc_shape *shape);
+/* The same with a channel group or channel: charged by the estimate where it makes a context of the graphics engine. */
+enum cgpu_verdict core_reserve_context(
+	struct core_call_context *context, const struct core_handles *handles, u32 parent, u32 kind, u32 engine);
+/* The driver took a handle that the ledger still has: what had it is gone, and was not seen to go. */
+void core_replace_stale(struct core_call_context *context, u32 client, u32 handle);
+/* A call on the client of a pending record succeeded. 1: another container has that client on record. */
+int core_client_done(struct core_call_context *context, u32 client);
+/* The call failed: take the records back. */
+void core_settle_failed(struct core_call_context *context);
+/* It succeeded. shape is what the driver answered, NULL when no new memory came with it. 1: must be undone. */
+int core_settle_done(
+	struct core_call_context *context, const struct core_handles *handles, const struct core_alloc_shape *shape);
+
+/* --- info.c: what a container may see --- */
+
+void core_rewrite_fb_info(struct core_call_context *context);
+void core_rewrite_fb_info_v2(struct core_call_context *context);
+void core_rewrite_regions(struct core_call_context *context);
+void core_rewrite_heap_info(struct core_call_context *context);
+
+/* --- shape.c: where the fields of an allocation sit --- */
+
+void core_alloc_handles(const struct core_call_context *context, struct core_handles *handles);
+/* Of any of the heap's functions that allocate. */
+void core_heap_handles(const struct core_call_context *context, struct core_handles *handles);
+void core_dup_handles(const struct core_call_context *context, struct core_handles *handles);
+static inline u32 core_shape_location(const struct core_alloc_shape *shape)
+{
+	return (shape->attr >> NVOS32_ATTR_LOCATION_SHIFT) & NVOS32_ATTR_LOCATION_MASK;
+}
+void core_alloc_shape_read(const struct core_call_context *context, const u8 *params, struct core_alloc_shape *shape);
+/* The same of what NV_ESC_RM_ALLOC answered. */
+void core_alloc_shape(const struct core_call_context *context, struct core_alloc_shape *shape);
+void core_heap_shape_read(const struct core_call_context *context, struct core_alloc_shape *shape);
+/* Before the call: where the size is asked for as height and pitch, it is what the driver will make of them. */
+void core_heap_shape_asked(const struct core_call_context *context, struct core_alloc_shape *shape);
+
+#endif

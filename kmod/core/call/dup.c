@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* NV_ESC_RM_DUP_OBJECT: another reference, under the same charge. NV_ESC_RM_SHARE: who may make one. */
+#include "call/call.h"
+
+/* Nothing is kept below its like, or the end of the one would have to look for the other. No program asks for that. */
+static int is_below_its_like(struct cgpu_state *state, u32 client, const struct core_handles *handles, u32 kind)
+{
+	u32 parent = core_object_find(state, client, handles->parent);
+
+	return parent != CORE_NONE && state->object[parent].kind >= kind;
+}
+
+enum cgpu_verdict core_begin_dup(struct core_call_context *context)
+{
+	const struct nv_layout_NVOS55_PARAMETERS *at = &context->abi->NVOS55_PARAMETERS;
+	struct cgpu_state *state = context->state;
+	struct core_handles handles;
+	u32 client, source;
+
+	client = core_client_find(state, context->call->slot, core_get32(context->call->top, at->hClientSrc));
+	if (client == CORE_NONE)
+		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	source = core_object_find(state, client, core_get32(context->call->top, at->hObjectSrc));
+	if (source == CORE_NONE)
+		return core_execute(context, CORE_OP_PLAIN);
+	core_dup_handles(context, &handles);
+	if (is_below_its_like(state, core_client_find(state, context->call->slot, handles.client), &handles,
+		    state->object[source].kind))
+		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
+	if (state->object[source].kind == CORE_OBJECT_CHANNEL_GROUP &&
+		core_tsg_list_full(state, state->object[source].gpu, context->call->slot))
+		return core_answer(context, NV_ERR_INSUFFICIENT_RESOURCES);
+	if (core_reserve(context, &handles, state->object[source].kind, state->object[source].gpu))
+		return core_no_records(context);
+	state->object[context->call->opaque[CORE_NOTE_OBJECT]].runlist = state->object[source].runlist;
+	/* From now on, so that the charge stays if the source goes meanwhile. */
+	if (state->object[source].memory != CORE_NONE)
+		core_memory_share(state, (u32)context->call->opaque[CORE_NOTE_OBJECT], state->object[source].memory);
+	return core_execute(context, CORE_OP_DUP);
+}
+
+static int knows_client(struct core_call_context *context, u32 at)
+{
+	return core_client_find(context->state, context->call->slot, core_get32(context->call->top, at)) != CORE_NONE;
+}
+
+/* A container may let others duplicate its objects: duplicates by another container are judged by the ledger.
+ * Of clients that it has not used it changes nothing. The driver does not ask everybody whose client it is, neither the
+ * object's nor the one that is given leave, which it locks and notes this in (rs_server.c,
+ * _serverShareResourceAccessClient); and it takes the leave of others away as it gives a new one. */
+enum cgpu_verdict core_begin_share(struct core_call_context *context)
+{
+	const struct nv_layout_NVOS57_PARAMETERS *at = &context->abi->NVOS57_PARAMETERS;
+
+	if (!knows_client(context, at->hClient))
+		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	if (core_get16(context->call->top, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT &&
+		!knows_client(context, at->sharePolicy_target))
+		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return core_execute(context, CORE_OP_PLAIN);
+}

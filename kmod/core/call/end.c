@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* What a call that ran has changed. */
+#include "call/call.h"
+
+/* What the caller is told of a call that is taken back. */
+static void say_undone(struct core_call_context *context)
+{
+	core_put32(context->call->top, context->status_at, NV_ERR_NO_MEMORY);
+	context->call->no_room = CGPU_NO_ROOM_LEFT;
+}
+
+/* Settle an allocation. 1: it must be undone. */
+static int end_alloc(struct core_call_context *context)
+{
+	const struct core_operation *operation = context->operation;
+	/* Of what is charged by its size. */
+	int sized = context->call->opaque[CORE_NOTE_UNIT] != 0 && operation->shape;
+	struct core_alloc_shape shape;
+	struct core_handles handles;
+	int undo;
+
+	if (!context->done) {
+		core_settle_failed(context);
+		return 0;
+	}
+	operation->handles(context, &handles);
+	if (sized)
+		operation->shape(context, &shape);
+	undo = core_settle_done(context, &handles, sized ? &shape : NULL);
+	if (undo)
+		say_undone(context);
+	return undo;
+}
+
+static int end_export(struct core_call_context *context)
+{
+	core_end_export(context, context->done);
+	return 0;
+}
+
+static int end_import(struct core_call_context *context)
+{
+	int undo = core_end_import(context, context->done);
+
+	if (undo)
+		say_undone(context);
+	return undo;
+}
+
+/* An undo knows its record, whatever handle the driver gave. */
+static void drop_undone(struct core_call_context *context)
+{
+	u64 object = context->call->opaque[CORE_NOTE_OBJECT];
+	const struct core_object *record;
+
+	if (context->call->opaque[CORE_NOTE_UNDO] != CORE_UNDO || object >= CGPU_MAX_OBJECTS)
+		return;
+	record = &context->state->object[object];
+	if (record->live == CORE_LIVE && record->serial == context->call->opaque[CORE_NOTE_SERIAL])
+		core_object_drop(context->state, (u32)object);
+}
+
+static void drop_freed(struct core_call_context *context, u32 client_handle, u32 handle)
+{
+	u32 client, object;
+
+	if (context->container == NULL)
+		return;
+	client = core_client_find(context->state, context->call->slot, client_handle);
+	if (client == CORE_NONE)
+		return;
+	if (handle == client_handle) {
+		core_client_drop(context->state, client);
+		return;
+	}
+	object = core_object_find(context->state, client, handle);
+	if (object != CORE_NONE)
+		core_object_drop(context->state, object);
+}
+
+static int end_free(struct core_call_context *context)
+{
+	const struct nv_layout_NVOS00_PARAMETERS *at = &context->abi->NVOS00_PARAMETERS;
+	const u8 *top = context->call->top;
+
+	if (!context->done)
+		return 0;
+	drop_undone(context);
+	drop_freed(context, core_get32(top, at->hRoot), core_get32(top, at->hObjectOld));
+	return 0;
+}
+
+static int end_heap_free(struct core_call_context *context)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &context->abi->NVOS32_PARAMETERS;
+	const u8 *top = context->call->top;
+
+	if (context->done)
+		drop_freed(context, core_get32(top, at->hRoot), core_get32(top, at->data_Free_hMemory));
+	return 0;
+}
+
+/* Whether a container has the card whole that a call was about. */
+static int is_of_whole_card(const struct core_call_context *context)
+{
+	return context->container &&
+		core_is_passthrough(context->state, (u32)context->call->opaque[CORE_NOTE_GPU], context->call->slot);
+}
+
+/* Rewrite what the driver tells of processes: also of a card that the container has whole. */
+static int end_processes(struct core_call_context *context)
+{
+	/* Also after a failure: the driver may have filled in part. */
+	if (context->result == 0 && context->state->settings.enforce)
+		context->operation->rewrite(context);
+	return 0;
+}
+
+/* Rewrite what the driver tells of memory. A card that the container has whole is as large as the driver says. */
+static int end_sizes(struct core_call_context *context)
+{
+	return is_of_whole_card(context) ? 0 : end_processes(context);
+}
+
+static int end_policy(struct core_call_context *context)
+{
+	if (context->done && context->state->settings.enforce)
+		core_rewrite_policy(context);
+	return 0;
+}
+
+static int end_schedule(struct core_call_context *context)
+{
+	core_end_schedule(context, context->result, context->done);
+	return 0;
+}
+
+static int end_bind(struct core_call_context *context)
+{
+	if (context->done)
+		core_end_bind(context);
+	return 0;
+}
+
+static int end_root(struct core_call_context *context)
+{
+	if (context->done)
+		core_end_root(context);
+	return 0;
+}
+
+static int end_plain(struct core_call_context *context)
+{
+	(void)context;
+	return 0;
+}
+
+/* One row for each operation that a begin can leave. CORE_OP_NONE has none: there is nothing to settle. */
+static const struct core_operation operations[CORE_OPS] = {
+	[CORE_OP_PLAIN] = { .end = end_plain },
+	[CORE_OP_ALLOC] = { end_alloc, core_alloc_handles, core_alloc_shape, NULL },
+	[CORE_OP_HEAP_ALLOC] = { end_alloc, core_heap_handles, core_heap_shape_read, NULL },
+	[CORE_OP_DUP] = { end_alloc, core_dup_handles, NULL, NULL },
+	[CORE_OP_FREE] = { .end = end_free },
+	[CORE_OP_HEAP_FREE] = { .end = end_heap_free },
+	[CORE_OP_HEAP_INFO] = { .end = end_sizes, .rewrite = core_rewrite_heap_info },
+	[CORE_OP_FB_INFO] = { .end = end_sizes, .rewrite = core_rewrite_fb_info },
+	[CORE_OP_FB_INFO_V2] = { .end = end_sizes, .rewrite = core_rewrite_fb_info_v2 },
+	[CORE_OP_FB_REGION] = { .end = end_sizes, .rewrite = core_rewrite_regions },
+	[CORE_OP_PIDS] = { .end = end_processes, .rewrite = core_rewrite_pids },
+	[CORE_OP_PID_INFO] = { .end = end_processes, .rewrite = core_rewrite_pid_info },
+	[CORE_OP_ROOT] = { .end = end_root },
+	[CORE_OP_EXPORT] = { .end = end_export },
+	[CORE_OP_IMPORT] = { .end = end_import },
+	[CORE_OP_POLICY] = { .end = end_policy },
+	[CORE_OP_BIND] = { .end = end_bind },
+	[CORE_OP_SCHEDULE] = { .end = end_schedule },
+};
+
+/* Before the driver says that it has done it, it has copied an allocation's parameters in, or an answer out. */
+static u32 has_fetched(const struct core_call_context *context)
+{
+	const struct core_escape *escape = core_escape(context->call->nr);
+	const struct cgpu_call *call = context->call;
+
+	if (!context->done || call->segments == 0 || escape->params == 0)
+		return 0;
+	/* Without parameters the segment is that of the rights, which not every driver reads. */
+	return call->segment[0].pointer == core_abi_at(context->abi, escape->params);
+}
+
+int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result)
+{
+	struct core_call_context context = {
+		.core = core, .state = core->state, .abi = core->abi, .call = call, .result = result
+	};
+	u64 op = call->opaque[CORE_NOTE_OP];
+	int undo;
+
+	if (op >= CORE_OPS || operations[op].end == NULL || core_form_find(&context))
+		return 0;
+	context.operation = &operations[op];
+	context.done = result == 0 && core_get32(call->top, context.status_at) == NV_OK;
+	/* Once only. */
+	call->opaque[CORE_NOTE_OP] = CORE_OP_NONE;
+	core_lock(core);
+	context.container = core_container(core->state, call->slot, call->generation);
+	call->fetched = has_fetched(&context);
+	undo = context.operation->end(&context);
+	core_unlock(core);
+	return undo;
+}

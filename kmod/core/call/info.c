@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Sizes of memory as a container may see them: its limit, what it has, and the difference. */
+#include "call/call.h"
+
+struct view {
+	u64 limit, left; /* bytes */
+};
+
+static struct view view_of(struct core_call_context *context)
+{
+	struct view view = { 0, 0 };
+	const struct core_instance *instance;
+
+	if (context->container == NULL)
+		return view;
+	instance =
+		core_instance_of(context->state, (u32)context->call->opaque[CORE_NOTE_GPU], context->call->slot, NULL);
+	if (instance) {
+		view.limit = instance->memsize;
+		view.left = core_instance_left(context->core, instance, (u32)context->call->opaque[CORE_NOTE_GPU]);
+	}
+	return view;
+}
+
+static u32 kib(u64 bytes)
+{
+	return bytes >> 10 > 0xffffffffu ? 0xffffffffu : (u32)(bytes >> 10);
+}
+
+static u32 lower(u32 one, u32 other)
+{
+	return one < other ? one : other;
+}
+
+/* src/common/sdk/nvidia/inc/ctrl/ctrl2080/ctrl2080fb.h:302 has the indexes; sizes are KiB. */
+static u32 info_value(const struct view *view, u32 index, u32 real)
+{
+	switch (index) {
+	case NV2080_CTRL_FB_INFO_INDEX_RAM_SIZE:
+	case NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE:
+	case NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE:
+	case NV2080_CTRL_FB_INFO_INDEX_USABLE_RAM_SIZE:
+		return kib(view->limit);
+	case NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE:
+		return kib(view->left);
+	case NV2080_CTRL_FB_INFO_INDEX_MAPPABLE_HEAP_SIZE:
+	case NV2080_CTRL_FB_INFO_INDEX_PROTECTED_MEM_SIZE_TOTAL_KB:
+		return lower(real, kib(view->limit));
+	case NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_SIZE_KB:
+	case NV2080_CTRL_FB_INFO_INDEX_PROTECTED_MEM_SIZE_FREE_KB:
+		return lower(real, kib(view->left));
+	case NV2080_CTRL_FB_INFO_INDEX_FB_TAX_SIZE_KB:
+	case NV2080_CTRL_FB_INFO_INDEX_HEAP_OFFLINE_SIZE:
+	/* What others could be made to give back is no room of the container's. */
+	case NV2080_CTRL_FB_INFO_INDEX_HEAP_RECLAIMABLE:
+		return 0;
+	default:
+		return real;
+	}
+}
+
+static void rewrite_list(struct core_call_context *context, u8 *list, u32 count)
+{
+	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &context->abi->NV2080_CTRL_FB_INFO;
+	struct view view = view_of(context);
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		u8 *entry = list + i * at->bytes;
+		u32 index = core_get32(entry, at->index);
+
+		core_put32(entry, at->data, info_value(&view, index, core_get32(entry, at->data)));
+	}
+}
+
+void core_rewrite_fb_info(struct core_call_context *context)
+{
+	const struct cgpu_segment *list = &context->call->segment[1];
+
+	rewrite_list(context, list->data, list->bytes / context->abi->NV2080_CTRL_FB_INFO.bytes);
+}
+
+/* The whole list, whatever the count says: no entry of it may tell the card's size. */
+void core_rewrite_fb_info_v2(struct core_call_context *context)
+{
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *at = &context->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
+
+	rewrite_list(context, context->call->segment[0].data + at->fbInfoList,
+		(u32)(at->bytes - at->fbInfoList) / context->abi->NV2080_CTRL_FB_INFO.bytes);
+}
+
+void core_rewrite_regions(struct core_call_context *context)
+{
+	u8 *params = context->call->segment[0].data;
+	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS *at =
+		&context->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS;
+	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO *one =
+		&context->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
+	u32 most = (u32)(at->bytes - at->fbRegion) / one->bytes;
+	u32 count = lower(core_get32(params, at->numFBRegions), most);
+	u64 left = view_of(context).limit;
+	u32 kept = 0, i;
+
+	for (i = 0; i < most; i++) {
+		u8 *region = params + at->fbRegion + i * one->bytes;
+		u64 base = core_get64(region, one->base);
+		u64 last = core_get64(region, one->limit);
+
+		/* Whatever lies beyond the count is not for the container either. */
+		if (i >= count || left == 0 || last < base) {
+			memset(region, 0, one->bytes);
+			continue;
+		}
+		kept = i + 1;
+		if (last - base >= left)
+			core_put64(region, one->limit, base + left - 1);
+		last = core_get64(region, one->limit);
+		if (core_get64(region, one->reserved) > last - base)
+			core_put64(region, one->reserved, last - base + 1);
+		left -= last - base + 1;
+	}
+	core_put32(params, at->numFBRegions, kept);
+}
+
+void core_rewrite_heap_info(struct core_call_context *context)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &context->abi->NVOS32_PARAMETERS;
+	struct view view = view_of(context);
+	u8 *top = context->call->top;
+
+	core_put64(top, at->total, view.limit);
+	core_put64(top, at->free, view.left);
+	if (core_get64(top, at->data_Info_size) > view.left)
+		core_put64(top, at->data_Info_size, view.left);
+}

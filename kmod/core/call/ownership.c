@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * Whose an RM client is. The driver goes by the file that a client was made on, and a file can be handed to
+ * another container: without an owner, each of the two could hold what the other one is charged for.
+ */
+#include "call/call.h"
+
+/* Whether a call that makes a client asks for a handle of the engine's own records, in either of two fields. */
+static int makes_pin(const struct core_call_context *context, const struct core_escape_form *form)
+{
+	const u8 *top = context->call->top;
+
+	return form->class && core_is_root(core_field(context, top, form->class)) &&
+		(core_field(context, top, form->client) >= CORE_PIN_BASE ||
+			core_field(context, top, form->made) >= CORE_PIN_BASE);
+}
+
+static int names_none(const struct core_call_context *context, const struct core_escape_form *form)
+{
+	return form->root_names_none && core_is_root(core_field(context, context->call->top, form->class));
+}
+
+int core_names_pin(const struct core_call_context *context)
+{
+	const struct core_escape_form *form = context->form;
+	const u8 *top = context->call->top;
+
+	if (makes_pin(context, form))
+		return 1;
+	if (names_none(context, form))
+		return 0;
+	return core_field(context, top, form->client) >= CORE_PIN_BASE ||
+		core_field(context, top, form->second) >= CORE_PIN_BASE;
+}
+
+u32 core_owned_by_other(const struct core_call_context *context)
+{
+	const struct core_escape_form *form = context->form;
+	u32 slot = context->call->slot, client, second;
+
+	if (names_none(context, form))
+		return 0;
+	client = core_field(context, context->call->top, form->client);
+	if (core_client_of_other(context->state, slot, client) != CORE_NONE)
+		return client;
+	second = core_field(context, context->call->top, form->second);
+	return second != client && core_client_of_other(context->state, slot, second) != CORE_NONE ? second : 0;
+}
+
+int cgpu_ownership_find(struct cgpu_core *core, u32 slot, u32 client, struct cgpu_ownership *ownership)
+{
+	const struct cgpu_state *state = core->state;
+	u32 found, at;
+
+	core_lock(core);
+	found = core_client_of_other(state, slot, client);
+	if (found != CORE_NONE) {
+		ownership->slot = state->client[found].slot;
+		ownership->tgid = state->client[found].tgid;
+		ownership->client = client;
+		ownership->handles = 0;
+		for (at = state->client[found].first; at != CORE_NONE && ownership->handles < CGPU_OWNERSHIP_HANDLES;
+			at = state->object[at].after) {
+			if (state->object[at].handle)
+				ownership->handle[ownership->handles++] = state->object[at].handle;
+		}
+	}
+	core_unlock(core);
+	return found == CORE_NONE ? -ENOENT : 0;
+}
+
+/* Drop the records of a process's client that a container, or none any more, has. */
+static int drop(struct cgpu_core *core, u32 slot, s32 tgid, u32 client)
+{
+	struct cgpu_state *state = core->state;
+	int err = -ENOENT;
+	u32 i, next;
+
+	core_lock(core);
+	for (i = core_client_of_handle(state, client); i != CORE_NONE; i = next) {
+		const struct core_client *record = &state->client[i];
+
+		next = record->next;
+		if (record->tgid != tgid || record->handle != client || record->slot != slot)
+			continue;
+		core_client_drop(state, i);
+		err = 0;
+	}
+	core_unlock(core);
+	return err;
+}
+
+void cgpu_ownership_drop(struct cgpu_core *core, const struct cgpu_ownership *ownership)
+{
+	drop(core, ownership->slot, ownership->tgid, ownership->client);
+}
+
+int cgpu_orphan_gone(struct cgpu_core *core, s32 tgid, u32 client)
+{
+	return drop(core, CORE_NONE, tgid, client);
+}

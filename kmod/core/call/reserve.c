@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * A call that allocates is charged before it runs, by a pending record, so that two calls at once cannot
+ * both take the last of a slice, and so that a record for it surely exists when the driver has done it.
+ */
+#include "call/call.h"
+
+u32 core_parent_find(struct core_call_context *context, const struct core_handles *handles)
+{
+	u32 client = core_client_find(context->state, context->call->slot, handles->client);
+	u32 parent = core_object_find(context->state, client, handles->parent);
+
+	if (parent != CORE_NONE && context->state->object[parent].kind > CORE_OBJECT_SUBDEVICE)
+		return CORE_NONE;
+	return parent;
+}
+
+int core_reserve(struct core_call_context *context, const struct core_handles *handles, u32 kind, u32 gpu)
+{
+	struct cgpu_call *call = context->call;
+	u32 client = core_client_take(context->state, call->slot, handles->client, call->tgid);
+	u32 object;
+
+	if (client == CORE_NONE)
+		return -ENOSPC;
+	object = core_object_begin(context->state, client, kind, gpu);
+	if (object == CORE_NONE) {
+		core_client_settle(context->state, client);
+		return -ENOSPC;
+	}
+	call->opaque[CORE_NOTE_OBJECT] = object;
+	call->opaque[CORE_NOTE_SERIAL] = context->state->object[object].serial;
+	call->opaque[CORE_NOTE_GPU] = gpu;
+	return 0;
+}
+
+/* The pending record of this call, if nothing has swept it away. */
+static u32 reserved(struct core_call_context *context)
+{
+	u64 object = context->call->opaque[CORE_NOTE_OBJECT];
+	const struct core_object *record;
+
+	if (object >= CGPU_MAX_OBJECTS)
+		return CORE_NONE;
+	record = &context->state->object[object];
+	/* Recovery makes a pending record a live one without a handle: its call can still be settled. */
+	if (record->live != CORE_PENDING && (record->live != CORE_LIVE || record->handle != 0))
+		return CORE_NONE;
+	if (record->serial != context->call->opaque[CORE_NOTE_SERIAL])
+		return CORE_NONE;
+	/* Its container has been removed since. */
+	if (context->state->client[record->client].slot == CORE_NONE)
+		return CORE_NONE;
+	return (u32)object;
+}
+
+enum cgpu_verdict core_leave_to_driver(struct core_call_context *context, u32 parent)
+{
+	u32 gpu = context->state->object[parent].gpu;
+
+	if (core_unaccounted_refuses(context->state, gpu) &&
+		!core_is_passthrough(context->state, gpu, context->call->slot))
+		return core_answer(context, NV_ERR_NO_MEMORY);
+	return CGPU_CONTINUE;
+}
+
+/* An object with a charge. Of memory there is one even for nothing, as its size is settled by the driver's answer. */
+static enum cgpu_verdict reserve_charged(
+	struct core_call_context *context, const struct core_handles *handles, u32 parent, u32 kind, u64 need)
+{
+	u32 gpu = context->state->object[parent].gpu;
+	int passthrough = core_is_passthrough(context->state, gpu, context->call->slot);
+	struct core_instance *instance;
+	u32 number = CORE_PASSTHROUGH;
+
+	instance = core_instance_of(context->state, gpu, context->call->slot, passthrough ? NULL : &number);
+	if (instance == NULL && !passthrough)
+		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	if (instance && core_unaccounted_refuses(context->state, gpu))
+		return core_answer(context, NV_ERR_NO_MEMORY);
+	if (instance && need > core_memory_room(instance) && context->state->settings.enforce) {
+		context->call->no_room = CGPU_NO_ROOM_LEFT;
+		return core_answer(context, NV_ERR_NO_MEMORY);
+	}
+	if (core_reserve(context, handles, kind, gpu))
+		return core_no_records(context);
+	if (need == 0 && kind != CORE_OBJECT_MEMORY)
+		return CGPU_EXECUTE;
+	if (core_memory_begin(context->state, reserved(context), number, need) == CORE_NONE) {
+		core_settle_failed(context);
+		return core_no_records(context);
+	}
+	return CGPU_EXECUTE;
+}
+
+enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const struct core_handles *handles, u32 parent,
+	const struct core_alloc_shape *shape)
+{
+	u64 unit = core_charge_unit(shape);
+
+	if (unit == 0)
+		return core_answer(context, NV_ERR_INVALID_ARGUMENT);
+	context->call->opaque[CORE_NOTE_UNIT] = unit;
+	return reserve_charged(context, handles, parent, CORE_OBJECT_MEMORY, core_round_up(shape->size, unit));
+}
+
+enum cgpu_verdict core_reserve_context(
+	struct core_call_context *context, const struct core_handles *handles, u32 parent, u32 kind, u32 engine)
+{
+	/* Limits of the driver's own leave contexts out (615.71.09, video_mem.c alone charges), and its count is the slice's. */
+	int estimated = core_runlist_of(engine) == 0 && !core_driver_limits(context);
+	enum cgpu_verdict verdict;
+
+	verdict = reserve_charged(
+		context, handles, parent, kind, estimated ? context->state->settings.context_memory : 0);
+	if (verdict == CGPU_EXECUTE)
+		context->state->object[reserved(context)].runlist = core_runlist_of(engine);
+	return verdict;
+}
+
+void core_settle_failed(struct core_call_context *context)
+{
+	u32 object = reserved(context);
+	u32 client;
+
+	if (object == CORE_NONE)
+		return;
+	client = context->state->object[object].client;
+	core_object_drop(context->state, object);
+	core_client_settle(context->state, client);
+}
+
+void core_replace_stale(struct core_call_context *context, u32 client, u32 handle)
+{
+	struct cgpu_state *state = context->state;
+	u32 stale = core_object_find(state, client, handle);
+	int other = state->client[client].tgid != context->call->tgid;
+
+	if (stale == CORE_NONE)
+		return;
+	/* A new process was given the client handle of one that has ended. */
+	if (other && state->object[stale].kind == CORE_OBJECT_DEVICE)
+		core_client_adopt(state, client, context->call->tgid);
+	core_object_drop(state, stale);
+}
+
+int core_client_done(struct core_call_context *context, u32 client)
+{
+	struct cgpu_state *state = context->state;
+	u64 file = context->call->file;
+
+	if (core_client_of_other(state, context->call->slot, state->client[client].handle) != CORE_NONE &&
+		state->settings.enforce)
+		return 1;
+	state->client[client].confirmed = 1;
+	/* Where it was another file, the handle has been given out anew. What the client before it held is dropped when
+	 * the driver gives out its handles again, or with the new file: never because of a mere number. */
+	if (file)
+		core_client_on_file(state, client, file);
+	state->client[client].settled = ++state->serial;
+	return 0;
+}
+
+/* Charge what the driver really took. 1 when that is more than there was room for. */
+static int settle_size(struct core_call_context *context, u32 object, const struct core_alloc_shape *shape)
+{
+	u32 explicit = (shape->attr >> NVOS32_ATTR_PAGE_SIZE_SHIFT) & NVOS32_ATTR_PAGE_SIZE_MASK;
+	u64 unit = explicit ? core_charge_unit(shape) : context->call->opaque[CORE_NOTE_UNIT];
+	struct core_memory *memory = &context->state->memory[context->state->object[object].memory];
+	u64 before = memory->bytes;
+	const struct core_instance *instance;
+
+	if (unit == 0)
+		unit = context->call->opaque[CORE_NOTE_UNIT];
+	core_memory_resize(context->state, context->state->object[object].memory, core_round_up(shape->size, unit));
+	if (!context->state->settings.enforce || memory->instance == CORE_PASSTHROUGH)
+		return 0;
+	instance = &context->state->gpu[memory->gpu].instance[memory->instance];
+	return memory->bytes > before && instance->used > instance->memsize;
+}
+
+/* The address space that the judged parameters name; 0: that of the device. */
+static u32 named_va_space(const struct core_call_context *context, u32 kind)
+{
+	const u8 *params = context->call->segment[0].data;
+
+	if (context->call->nr != NV_ESC_RM_ALLOC || context->call->segments == 0)
+		return 0;
+	if (kind == CORE_OBJECT_CHANNEL_GROUP)
+		return core_get32(params, context->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace);
+	if (kind == CORE_OBJECT_CHANNEL)
+		return core_get32(params, context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace);
+	return 0;
+}
+
+static u32 va_space_of(struct core_call_context *context, u32 object, u32 parent)
+{
+	struct cgpu_state *state = context->state;
+	u32 client = state->object[object].client;
+	u32 handle = named_va_space(context, state->object[object].kind);
+	u32 space = core_object_find(state, client, handle);
+
+	if (handle == 0 || parent == CORE_NONE || parent == space)
+		return parent;
+	/* A channel in a group uses the group's. */
+	if (state->object[parent].kind == CORE_OBJECT_CHANNEL_GROUP)
+		return parent;
+	/* What else the ledger has under this handle is out of date, as the driver has a space there; it goes with its like. */
+	if (space != CORE_NONE)
+		return state->object[space].kind == CORE_OBJECT_VA_SPACE ? space : parent;
+	space = core_object_begin(state, client, CORE_OBJECT_VA_SPACE, state->object[object].gpu);
+	if (space == CORE_NONE)
+		return parent;
+	core_object_confirm(state, space, handle, parent);
+	return space;
+}
+
+int core_settle_done(
+	struct core_call_context *context, const struct core_handles *handles, const struct core_alloc_shape *shape)
+{
+	struct cgpu_call *call = context->call;
+	u32 object = reserved(context);
+	u32 client, parent;
+	int other;
+
+	call->opaque[CORE_NOTE_DONE] = 1;
+	call->opaque[CORE_NOTE_HANDLES] = (u64)handles->client << 32 | handles->object;
+	/* The container, or the client, went while the driver worked: nobody is left to charge. */
+	if (object == CORE_NONE)
+		return 1;
+	client = context->state->object[object].client;
+	call->opaque[CORE_NOTE_HANDLES] = (u64)context->state->client[client].handle << 32 | handles->object;
+	other = core_client_done(context, client);
+	core_replace_stale(context, client, handles->object);
+	parent = core_object_find(context->state, client, handles->parent);
+	parent = va_space_of(context, object, parent);
+	if (parent != CORE_NONE && context->state->object[parent].kind >= context->state->object[object].kind)
+		parent = CORE_NONE;
+	core_object_confirm(context->state, object, handles->object, parent);
+	if (context->state->object[object].tsg_list != CORE_NONE)
+		call->round = context->state->object[object].gpu + 1;
+	/* Another container's first call on this client came to its end while this one was under way. */
+	if (other)
+		return 1;
+	return shape ? settle_size(context, object, shape) : 0;
+}

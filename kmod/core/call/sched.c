@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * Controls that divide GPU time, which the engine alone does. A container's own timeslices are answered as done and left as
+ * they are; levels, real time, disabling of channels and runlists are refused, whatever rights its process has.
+ */
+#include "call/call.h"
+#include "sched/sched.h"
+
+/* The object that a control is about; CORE_NONE: none on record. */
+static u32 subject(struct core_call_context *context)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
+	u32 client = core_client_find(context->state, context->call->slot, core_get32(context->call->top, at->hClient));
+
+	return core_object_find(context->state, client, core_get32(context->call->top, at->hObject));
+}
+
+/* libcuda sets time slices of its own accord, by the compute policy, and must not fail with it. */
+enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context)
+{
+	u32 object = subject(context);
+
+	if (object == CORE_NONE || context->state->object[object].tsg_list == CORE_NONE)
+		return CGPU_CONTINUE;
+	if (cgpu_policies[context->state->gpu[context->state->object[object].gpu].share.sched.settings.policy]
+			.undivided) {
+		/* Another policy sets it anew. */
+		context->state->object[object].applied = 0;
+		return CGPU_CONTINUE;
+	}
+	return core_answer(context, NV_OK);
+}
+
+/* A group or channel of a slice; where it is none the driver is asked. */
+static enum cgpu_verdict on_group(struct core_call_context *context, u32 bytes, enum core_op op)
+{
+	u32 object = subject(context);
+	enum cgpu_verdict verdict;
+
+	if (object == CORE_NONE || context->state->object[object].tsg_list == CORE_NONE)
+		return CGPU_CONTINUE;
+	if (core_control_params(context, bytes, &verdict))
+		return verdict;
+	context->call->opaque[CORE_NOTE_OBJECT] = object;
+	context->call->opaque[CORE_NOTE_SERIAL] = context->state->object[object].serial;
+	return core_execute(context, op);
+}
+
+/* The record that on_group() has noted; NULL: it has gone. */
+static struct core_object *noted(struct core_call_context *context)
+{
+	u64 object = context->call->opaque[CORE_NOTE_OBJECT];
+	struct core_object *record;
+
+	if (object >= CGPU_MAX_OBJECTS)
+		return NULL;
+	record = &context->state->object[object];
+	if (record->live != CORE_LIVE || record->serial != context->call->opaque[CORE_NOTE_SERIAL])
+		return NULL;
+	return record->tsg_list == CORE_NONE ? NULL : record;
+}
+
+/* New groups and channels between two turns: as many as some dozens of programs have that start at once. */
+#define BEGUN_MAX 512u
+
+/* In which count of its TSG list a call to schedule was counted. */
+enum counted { COUNTED_NOWHERE, COUNTED_AGAIN, COUNTED_BEGUN };
+
+/*
+ * Scheduling a channel may enable it in the driver, so it is disabled again afterwards. A container that schedules channels
+ * again and again in the rounds of others could have a little of each: between two of its own rounds once is enough.
+ */
+enum cgpu_verdict core_begin_schedule(struct core_call_context *context)
+{
+	enum cgpu_verdict verdict =
+		on_group(context, context->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, CORE_OP_SCHEDULE);
+	struct core_object *record = verdict == CGPU_EXECUTE ? noted(context) : NULL;
+	struct core_share *share;
+	struct core_tsg_list *tsg_list;
+
+	if (record == NULL)
+		return verdict;
+	share = &context->state->gpu[record->gpu].share;
+	tsg_list = &share->tsg_list[record->tsg_list];
+	/* To be taken off is free. */
+	if (share->open >> record->tsg_list & 1 ||
+		!context->call->segment[0].data[context->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bEnable])
+		return verdict;
+	if (record->scheduled ? tsg_list->again : tsg_list->begun >= BEGUN_MAX) {
+		core_sched_runlist_changed(context->state, record->gpu);
+		return core_answer(context, NV_ERR_BUSY_RETRY);
+	}
+	tsg_list->again |= record->scheduled;
+	tsg_list->begun += !record->scheduled;
+	context->call->opaque[CORE_NOTE_UNIT] = record->scheduled ? COUNTED_AGAIN : COUNTED_BEGUN;
+	return verdict;
+}
+
+/* The driver was never asked: the call comes again, and counts then. */
+static void uncount(struct core_call_context *context, const struct core_object *record)
+{
+	struct core_tsg_list *tsg_list = &context->state->gpu[record->gpu].share.tsg_list[record->tsg_list];
+
+	if (context->call->opaque[CORE_NOTE_UNIT] == COUNTED_AGAIN)
+		tsg_list->again = 0;
+	if (context->call->opaque[CORE_NOTE_UNIT] == COUNTED_BEGUN && tsg_list->begun)
+		tsg_list->begun--;
+}
+
+void core_end_schedule(struct core_call_context *context, int result, int done)
+{
+	struct core_object *record = noted(context);
+
+	if (record != NULL && result < 0)
+		uncount(context, record);
+	if (record == NULL || !done)
+		return;
+	record->scheduled = 1;
+	core_sched_runlist_changed(context->state, record->gpu);
+	if (context->state->gpu[record->gpu].share.open >> record->tsg_list & 1)
+		return;
+	core_tsg_unknown(context->state, (u32)(record - context->state->object));
+	/* It may run until it is stopped, which is its container's time. */
+	context->state->gpu[record->gpu].share.tsg_list[record->tsg_list].closing = 1;
+	context->call->round = record->gpu + 1;
+}
+
+enum cgpu_verdict core_begin_bind(struct core_call_context *context)
+{
+	return on_group(context, context->abi->NVA06F_CTRL_BIND_PARAMS.bytes, CORE_OP_BIND);
+}
+
+/* A group runs where it, or a channel of it, was bound last. */
+void core_end_bind(struct core_call_context *context)
+{
+	u32 engine = core_get32(context->call->segment[0].data, context->abi->NVA06F_CTRL_BIND_PARAMS.engineType);
+	struct core_object *record = noted(context);
+
+	if (record && record->kind == CORE_OBJECT_CHANNEL && record->parent != CORE_NONE)
+		record = &context->state->object[record->parent];
+	/* That of a card before Ampere is not told apart again. */
+	if (record == NULL || record->tsg_list == CORE_NONE || record->runlist == 0)
+		return;
+	record->runlist = core_runlist_of(engine);
+	core_sched_channels(context->state, record->gpu, record->tsg_list);
+	context->call->round = record->gpu + 1;
+}
+
+enum cgpu_verdict core_begin_get_policy(struct core_call_context *context)
+{
+	enum cgpu_verdict verdict;
+
+	if (core_control_params(
+		    context, context->abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS.bytes, &verdict))
+		return verdict;
+	return core_execute(context, CORE_OP_POLICY);
+}
+
+/* The node's own choice of time slices is not the container's. */
+void core_rewrite_policy(struct core_call_context *context)
+{
+	const struct nv_layout_NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS *at =
+		&context->abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS;
+	const struct nv_layout_NV2080_CTRL_GPU_COMPUTE_POLICY_CONFIG *entry =
+		&context->abi->NV2080_CTRL_GPU_COMPUTE_POLICY_CONFIG;
+	u8 *list = context->call->segment[0].data + at->configList;
+	u32 i;
+
+	for (i = 0; i < (u32)(at->bytes - at->configList) / entry->bytes; i++) {
+		if (core_get32(list, i * entry->bytes + entry->type) == NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE)
+			core_put32(list, i * entry->bytes + entry->data_timeslice,
+				NV2080_CTRL_CMD_GPU_COMPUTE_TIMESLICE_DEFAULT);
+	}
+}
+
+int core_subject_is_whole(struct core_call_context *context)
+{
+	u32 object = subject(context);
+
+	return object != CORE_NONE &&
+		core_is_passthrough(context->state, context->state->object[object].gpu, context->call->slot);
+}

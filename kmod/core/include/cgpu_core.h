@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * The engine's core: registry of GPUs and containers, memory charges, the text of every node of the
+ * tree, and what to do with one driver call. Freestanding: no allocation, no locks and no I/O of its
+ * own. Kernel module, daemon, fuzzers and tests compile the same files.
+ *
+ * Locks. An engine has two kinds of its own, and never holds both:
+ * - one for the calls of a container (cgpu_changes.h), from cgpu_call_begin() to cgpu_call_end();
+ * - one for the scheduling rounds of a GPU (cgpu_round.h), from cgpu_round() to the last _done().
+ * Within either, or with neither, ops->lock protects all of struct cgpu_state. Every function here that takes a struct cgpu_core
+ * holds it for its own duration and never takes it twice; an operation that is called with it held calls none of them.
+ * Functions of the core that take a struct cgpu_state are called with ops->lock held, or before anybody else knows the state
+ * (cgpu_state_init(), cgpu_state_recover(), cgpu_state_take_over()). core_assert_locked() holds that in the tests.
+ *
+ * Return values are 0 or a negative errno unless said otherwise.
+ */
+#ifndef CGPU_CORE_H
+#define CGPU_CORE_H
+
+#include "cgpu_types.h"
+#include "nv_abi.h"
+#include "policies.h"
+
+#define CGPU_MAX_GPUS 32
+#define CGPU_MAX_INST 25 /* containers on one GPU */
+#define CGPU_MAX_CONTAINERS 512
+#define CGPU_MAX_CLIENTS 4096
+#define CGPU_MAX_OBJECTS 262144 /* more than a T4 has pages of 64 KiB */
+#define CGPU_ID_BYTES 128 /* longest container id, with its NUL */
+#define CGPU_CGROUP_BYTES 512
+#define CGPU_INST_CTL_MAX 4096 /* longest accepted write to inst_ctl */
+#define CGPU_TREE_TEXT_MAX 65536 /* longest content of a node */
+
+/* All that must outlive the engine's process: indexes, no pointers, so that the next one can map it at another address. */
+struct cgpu_state;
+
+struct cgpu_ops {
+	void (*lock)(void *ctx);
+	void (*unlock)(void *ctx);
+	/* One line, no newline. level: 3 error, 4 warning, 6 info, as syslog(3). */
+	void (*log)(void *ctx, int level, const char *line);
+	/* Write the cgroup path of a process. -ESRCH when there is no such process. Called without the lock held. */
+	int (*cgroup_of)(void *ctx, s32 pid, char *path, size_t bytes);
+	/* Memory that removed containers left behind is in the way of a registration or of more memsize: ask the
+	 * driver about it (cgpu_orphan_next), then the core looks again. Called without the lock held. May be NULL. */
+	void (*orphans)(void *ctx);
+	/* The process, in the numbering of tgids, that the task whose call is judged knows by a number; 0: none. With the lock
+	 * held. NULL: calls are not run by the task itself, so its numbers mean nothing to the driver. */
+	s32 (*process_of)(void *ctx, s32 number);
+	/* Containers are about to get slices of these GPUs (bit n: GPU n): ask the driver whether they are in MIG mode
+	 * (cgpu_gpu_set_mig). Called without the lock held. May be NULL. */
+	void (*cards)(void *ctx, u32 gpus);
+	/* The driver limits what a container takes, by its own count: bytes that the container has on a GPU so. The core then
+	 * lets allocations go on, and counts nothing but managed memory, which the driver does not. With the lock held.
+	 * NULL: the core limits. */
+	u64 (*driver_used)(void *ctx, u32 slot, u32 gpu);
+	/* ns of a clock that does not go back, also over restarts of the engine. NULL: GPU time is not divided. */
+	u64 (*clock)(void *ctx);
+	/* What was decided for a GPU is out of date: cgpu_round() soon. With the lock held. May be NULL. */
+	void (*round)(void *ctx, u32 gpu);
+};
+
+struct cgpu_core {
+	struct cgpu_state *state;
+	const struct cgpu_ops *ops;
+	void *ctx;
+	const struct nv_abi *abi; /* layout of the driver that is loaded */
+};
+
+/* --- life of the state --- */
+
+size_t cgpu_state_bytes(void);
+/* Make a fresh state with the scheduler's defaults. key: random, and known to nobody else; it stays with the state. */
+void cgpu_state_init(struct cgpu_state *state, u64 key);
+/* Accept a state left by a process that may have died inside any function: check magic, version and
+ * every bound, drop half-written records, rebuild indexes and sums. -EINVAL when it cannot be used. */
+int cgpu_state_recover(struct cgpu_state *state);
+/* The version of the state's layout that this core works on. */
+u32 cgpu_state_version(void);
+/* Take over the records of a state that another version of the core has made; no call may be under way in it.
+ * -EPROTO: not from that version. */
+int cgpu_state_convert(struct cgpu_state *to, const struct cgpu_state *from);
+/* The same, and cgpu_state_recover() of what was taken over, in the time that the records in use take. to: as
+ * cgpu_state_init() leaves it. -EINVAL: what it says cannot be. */
+int cgpu_state_take_over(struct cgpu_state *to, const struct cgpu_state *from);
+enum cgpu_state_kind { CGPU_STATE_FOREIGN, CGPU_STATE_OWN, CGPU_STATE_CONVERTS };
+/* Whether it is of this core's layout, or of one that it converts, or of neither. Also while others work on it. */
+enum cgpu_state_kind cgpu_state_converts(const struct cgpu_state *from);
+/* After recovery, once every call that was under way has been dealt with: drop what is still charged for
+ * one of them. */
+void cgpu_recover_finish(struct cgpu_core *core);
+
+/* Layouts of a driver version, exact match only; NULL when the version is unknown. */
+const struct nv_abi *cgpu_abi_find(const char *version);
+/* The newest known layouts not newer than the version, for a node that allows unknown drivers. */
+const struct nv_abi *cgpu_abi_nearest(const char *version);
+/* Which version these layouts are of; NULL when all are newer. */
+const struct nv_abi_version *cgpu_abi_nearest_version(const char *version);
+
+/* --- what the engine says of itself, and settings --- */
+
+struct cgpu_settings {
+	char engine[16]; /* "cgpu_km" or "cgpud" */
+	char version[32]; /* "0.1.0" */
+	char memory_backend[16]; /* "core" or "driver": who limits */
+	u32 major; /* character device major of the GPU nodes; 0 where they have none */
+	u32 enforce; /* 0: count and report, refuse and rewrite nothing */
+	u32 allow_zero_weight;
+	u32 policy, max_inst, prio_ratio; /* start values of a GPU added later */
+	u64 default_memsize; /* bytes */
+	u64 context_memory; /* bytes that a context of the graphics engine is charged with */
+	u64 drift_tolerance; /* bytes */
+	u64 slice; /* ns of GPU time of one unit of weight; 0: the default */
+	u32 drift_refuse; /* 1: with more drift than that nothing more is given of the card */
+	u32 spare;
+};
+int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *settings);
+/* Those in force: after recovery, those of the engine before. */
+void cgpu_settings_read(struct cgpu_core *core, struct cgpu_settings *settings);
+
+/* --- GPUs --- */
+
+struct cgpu_gpu_facts {
+	u32 index; /* directory name in the tree */
+	u32 minor; /* of /dev/nvidia<minor> */
+	u32 gpu_id; /* RM's id */
+	u32 device_instance; /* deviceId of NV0080_ALLOC_PARAMETERS */
+	u64 memtotal; /* bytes */
+	char uuid[64]; /* "GPU-…" */
+	char name[64];
+};
+/* Add a GPU, or after recovery find it again by uuid and update its facts. -ENOSPC, -EINVAL, -EEXIST. */
+int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts);
+int cgpu_gpu_facts(struct cgpu_core *core, u32 gpu, struct cgpu_gpu_facts *facts);
+/* The card's own free memory as last asked from the driver, in bytes. */
+int cgpu_gpu_set_memfree(struct cgpu_core *core, u32 gpu, u64 bytes);
+/* What the driver says of a card at one moment. */
+struct cgpu_card_view {
+	u64 memfree; /* bytes */
+	/* Of processes that are in no container and have memory there: how many, and their figures' sum. */
+	u64 outside;
+	u32 strangers;
+	u32 users; /* processes with memory, those of containers too */
+};
+/* Compare it with what is charged. Once in a second, or so; a card that cannot be asked has no view (NULL). */
+int cgpu_gpu_reconcile(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *view);
+/* Whether the card is in MIG mode, as last asked from the driver: 1 or 0. New slices of it are refused then. */
+int cgpu_gpu_set_mig(struct cgpu_core *core, u32 gpu, u32 mig);
+/* Bytes that clients of removed containers still hold there. They are promised to nobody. */
+u64 cgpu_gpu_orphaned(struct cgpu_core *core, u32 gpu);
+
+/* --- containers --- */
+
+struct cgpu_container_info {
+	char id[CGPU_ID_BYTES];
+	char cgroup[CGPU_CGROUP_BYTES];
+	s32 pid; /* init process in the host's pid namespace; 0 for the old 13-byte form */
+	u32 slot;
+	u64 generation; /* differs for every registration, also of the same id and slot */
+};
+/* One write to inst_ctl: one transaction. Grammar and errno: docs/tree.md. */
+int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes);
+/* Find a registered container by its full id. -ENOENT. */
+int cgpu_container_find(struct cgpu_core *core, const char *id, struct cgpu_container_info *info);
+/* Walk: the first registered container at or after slot. -ENOENT at the end. */
+int cgpu_container_next(struct cgpu_core *core, u32 slot, struct cgpu_container_info *info);
+/* What a container was promised on a GPU, and what of that its charges take. */
+struct cgpu_instance_info {
+	u64 memsize, charged; /* bytes */
+};
+/* -ENOENT: the container is gone, or has no slice of this GPU. */
+int cgpu_instance_info(struct cgpu_core *core, u32 slot, u64 generation, u32 gpu, struct cgpu_instance_info *info);
+/* Remove a registration and its charges. Idempotent. Used for reclaim: acts only when the generation still
+ * matches. RM clients that hold memory become orphans until the driver has dropped them: a descriptor may
+ * have been handed to a process outside of the container. */
+int cgpu_container_remove(struct cgpu_core *core, u32 slot, u64 generation);
+
+/* --- the tree: paths are relative to its root, "" or "/" is the root itself --- */
+
+struct cgpu_node {
+	u32 directory; /* 1 or 0 */
+	u32 mode; /* permission bits */
+	u32 kind; /* of the core; opaque to transports, CGPU_NODE_KIND_* in tree/tree.h */
+	s32 gpu, slot;
+	u64 generation;
+};
+int cgpu_tree_lookup(struct cgpu_core *core, const char *path, struct cgpu_node *node);
+/* The index-th name in a directory. -ENOENT past the last one. */
+int cgpu_tree_name(struct cgpu_core *core, const struct cgpu_node *directory, u32 index, char *name, size_t bytes);
+/* Differs from what it was before when a name may have come or gone. */
+u32 cgpu_tree_changes(struct cgpu_core *core);
+/* The node's whole text; returns its length. -EBADF for inst_ctl, -ENOENT when its container is gone. */
+long cgpu_tree_read(struct cgpu_core *core, const struct cgpu_node *node, char *text, size_t bytes);
+/* One write, whole. Returns 0 or errno: EINVAL, ERANGE is never used, EBUSY, EDQUOT, ENOMEM, EACCES. */
+int cgpu_tree_write(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes);
+
+/* --- driver calls --- */
+
+enum cgpu_device {
+	CGPU_DEVICE_CTL, /* /dev/nvidiactl */
+	CGPU_DEVICE_GPU, /* /dev/nvidia<minor>, call->gpu says which */
+	CGPU_DEVICE_UVM, /* /dev/nvidia-uvm, /dev/nvidia-uvm-tools */
+	CGPU_DEVICE_OTHER, /* any other node of the driver: modeset, caps */
+};
+
+enum cgpu_verdict {
+	CGPU_COPY_IN, /* a segment was added: fill its data, call cgpu_call_begin again */
+	CGPU_CONTINUE, /* not ours: let the caller's own call go on; then cgpu_call_end, if its end is seen */
+	CGPU_EXECUTE, /* run it on the copies, then cgpu_call_end, whatever came out */
+	CGPU_ANSWER, /* do not run it: copy the top-level struct back, ioctl result 0 */
+	CGPU_REFUSE, /* do not run it: ioctl result is -call->error */
+	CGPU_FIND_FILE, /* look at call->descriptor, set call->target and call->found, call cgpu_call_begin again */
+};
+
+#define CGPU_MAX_SEGMENTS 3
+#define CGPU_SEGMENT_MAX 16384 /* bytes of one nested buffer that the core ever asks for */
+
+enum cgpu_no_room {
+	CGPU_NO_ROOM_LEFT = 1, /* the limit, or the core's own records, are used up */
+	CGPU_NO_ROOM_OWNERSHIP = 2, /* another container has the client on record: see cgpu_ownership_find() */
+};
+
+/* A buffer that a pointer inside the call names. */
+struct cgpu_segment {
+	u32 parent; /* 0: the pointer sits in the top-level struct; n: in segment n-1 */
+	u32 pointer; /* its offset there */
+	u32 bytes;
+	u64 address; /* its value, as the caller gave it; never 0 */
+	u8 *data; /* the transport's copy, at least bytes long */
+};
+
+struct cgpu_call {
+	/* Set by the transport, which makes everything else zero before the first cgpu_call_begin(). */
+	u32 slot; /* of the container */
+	u64 generation;
+	enum cgpu_device device;
+	u32 gpu;
+	s32 tgid; /* calling process, host's pid namespace */
+	u64 file; /* the open file the call is made on: a number that is never used again. 0: not known */
+	u32 nr; /* escape number, after unwrapping NV_ESC_IOCTL_XFER_CMD */
+	u32 bytes; /* of top */
+	u8 *top; /* the transport's copy of the top-level struct */
+	/* 1: CGPU_FIND_FILE is understood. The driver must then be given that very file, whatever the descriptor leads to
+	 * by then, and the end of the file told by cgpu_file_closed(). */
+	u32 finds_files;
+	/* Set by the core. */
+	u32 segments;
+	struct cgpu_segment segment[CGPU_MAX_SEGMENTS];
+	s32 descriptor; /* the caller's, for CGPU_FIND_FILE */
+	u32 found; /* set by the transport: it has looked */
+	u64 target; /* set by the transport: the number, as in file, of the nvidiactl that it leads to; 0: of none */
+	s32 error; /* positive errno for CGPU_REFUSE */
+	u32 no_room; /* why CGPU_ANSWER may be other after a look at the driver: enum cgpu_no_room, or 0 */
+	u32 client; /* for CGPU_NO_ROOM_OWNERSHIP: the RM client that another container has on record */
+	u32 round; /* after the end: 1 and the GPU that needs a scheduling round before the caller goes on; 0: none */
+	u32 fetched; /* after the end: the driver did what it cannot do without the contents of segment 0 */
+	u64 opaque[8]; /* the core's notes from begin to end, which another core of the same state version may settle */
+};
+
+/* Read a transfer wrapper: the inner number, size and address. -EINVAL where the driver says so. */
+int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes, u32 *nr, u32 *inner, u64 *address);
+/* Decide, and reserve what an allocation may take. */
+enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call);
+/* After CGPU_EXECUTE, and after CGPU_CONTINUE where the transport sees what came out. result: what ioctl gave, 0 or
+ * negative errno. Settles charges by the driver's own answer and rewrites sizes in the copies. Returns 1 when the
+ * driver's answer breaks the limit: the transport must run the call that cgpu_call_undo builds; the copies already say
+ * out of memory. */
+int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result);
+/* Build into undo (its top holds at least 64 bytes) the NV_ESC_RM_FREE that takes back what an executed
+ * and ended call allocated. Returns 1 when there is something to free, else 0, as it does from then on: the
+ * handle may be another thread's. The transport runs it by cgpu_call_begin, ioctl, cgpu_call_end like any other. A call
+ * that imported several objects gives one after the other: ask again until it returns 0. */
+int cgpu_call_undo(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo);
+
+/* --- files and holds: for a transport that sees their ends; else nothing tells of these but the driver, when asked --- */
+
+/* The last close of a file is done: drop what its clients held, and what was exported on it, in whichever container. */
+void cgpu_file_closed(struct cgpu_core *core, u64 file);
+/* Walk the files that something is on record for, some more than once; *cursor starts at 0. -ENOENT at the end. */
+int cgpu_file_next(struct cgpu_core *core, u32 *cursor, u64 *file);
+/* Nobody will ever tell of the end of the files that are on record: what is on them stays charged for good. Returns how
+ * many records that are. */
+u32 cgpu_files_lost(struct cgpu_core *core);
+
+struct cgpu_reference_request {
+	u32 slot;
+	u64 generation;
+	s32 tgid; /* on whose behalf */
+	u32 client, handle; /* the memory, as the process names it: for cgpu_reference_begin() */
+	u64 of; /* and only if that is what an earlier hold was of; 0: whatever it is */
+	u32 gpu; /* and these two for cgpu_reference_charge() */
+	u64 bytes;
+};
+struct cgpu_reference {
+	u32 object;
+	u64 serial; /* 0: of nothing that is charged */
+	u64 of; /* which object was named, for the same question later */
+};
+/* The driver is about to keep memory for itself: its charge stays from now on. -ENODEV: the container is gone;
+ * -EPERM: another container's client; -ENOSPC. */
+int cgpu_reference_begin(
+	struct cgpu_core *core, const struct cgpu_reference_request *request, struct cgpu_reference *reference);
+/*
+ * For a transport that sees calls on files and not what the driver does: as cgpu_reference_begin(), kept by an open file until
+ * it is dropped, or the file has ended. file: the transport's number of it, below CGPU_MAX_CLIENTS, and nobody else's
+ * before cgpu_reference_file_ended().
+ */
+int cgpu_reference_on_file(struct cgpu_core *core, const struct cgpu_reference_request *request, u32 file,
+	struct cgpu_reference *reference);
+/* 1 when the memory that is held is the one that the process names, else 0. */
+int cgpu_reference_names(
+	struct cgpu_core *core, const struct cgpu_reference *reference, const struct cgpu_reference_request *request);
+/* After recovery: the hold is there, kept by that file, and stays whether it had been confirmed or not. -ENOENT: it is not. */
+int cgpu_reference_recover(struct cgpu_core *core, const struct cgpu_reference *reference, u32 file);
+/* Walk what files hold, in all containers; *cursor starts at 0. -ENOENT at the end. */
+int cgpu_reference_file_next(struct cgpu_core *core, u32 *cursor, struct cgpu_reference *reference);
+/* Drop whatever was held by a file, in whichever container. */
+void cgpu_reference_file_ended(struct cgpu_core *core, u32 file);
+/* The driver may take so much memory by itself, on behalf of a process: it is charged from now on, with nothing to
+ * confirm. -ENODEV: the container is gone; -ENOENT: it has no slice of this GPU; -ENOMEM: its limit; -ENOSPC. */
+int cgpu_reference_charge(
+	struct cgpu_core *core, const struct cgpu_reference_request *request, struct cgpu_reference *reference);
+/* It has given back a part of what was charged so. */
+void cgpu_reference_shrink(struct cgpu_core *core, const struct cgpu_reference *reference, u64 bytes);
+/* The driver did it. -ENOENT: the container is gone, and the driver must let go again. */
+int cgpu_reference_confirm(struct cgpu_core *core, const struct cgpu_reference *reference);
+/* The driver has let go, or did not do it. */
+void cgpu_reference_drop(struct cgpu_core *core, const struct cgpu_reference *reference);
+
+/*
+ * Managed memory by the mappings of a process, for a transport that sees nothing else of it. It is charged on each GPU of
+ * the container.
+ */
+struct cgpu_managed {
+	u32 slot;
+	u64 generation;
+	s32 tgid;
+	u32 limited; /* 1: only if the container's limits have room for what is new; 0: it is so */
+	u64 bytes; /* of all its mappings */
+	u32 started; /* tells the process from others with its number; 0: not known, or as before */
+};
+/* -ENODEV: the container is gone; -ENOMEM: its limit; -ENOSPC. Nothing has changed then. */
+int cgpu_managed_set(struct cgpu_core *core, const struct cgpu_managed *wanted);
+#define CGPU_ORPHANS (~0u) /* in place of a slot: of containers that were removed */
+/* The next process that has some, but for its bytes. Start with *cursor = 0. -ENOENT past the last one. */
+int cgpu_managed_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu_managed *found);
+/* What was found so is no longer there. */
+void cgpu_managed_ended(struct cgpu_core *core, const struct cgpu_managed *found);
+
+/* The GPUs that a container has a slice of: bit n for the GPU n of the tree. Those that it has whole are not among them. */
+u32 cgpu_container_gpus(struct cgpu_core *core, u32 slot, u64 generation);
+/* Whether a container may open a GPU's node: it has a slice of it, or the whole. */
+int cgpu_minor_granted(struct cgpu_core *core, u32 slot, u64 generation, u32 minor);
+
+/* --- what the driver says of processes --- */
+
+struct cgpu_process_charge {
+	s32 tgid;
+	u32 gpu;
+	u64 bytes;
+	u64 reported; /* of these, what the driver's figure for the process has too: memory of its clients, and no estimate */
+};
+/* Walk charged (process, GPU) pairs of one container; *cursor starts at 0. -ENOENT at the end. */
+int cgpu_process_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu_process_charge *charge);
+/* Walk the processes that have RM clients in a container, charged or not; *cursor starts at 0. -ENOENT at the
+ * end. A client that the driver has dropped keeps its record until cgpu_client_gone, also without a charge. */
+int cgpu_process_known(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid);
+/* Walk the RM clients of one process; *cursor starts at 0. -ENOENT at the end. */
+int cgpu_client_next(struct cgpu_core *core, s32 tgid, u32 *cursor, u32 *client);
+/* The driver no longer knows this client: drop its objects. */
+int cgpu_client_gone(struct cgpu_core *core, s32 tgid, u32 client);
+/* Walk the clients that removed containers left behind; *cursor starts at 0. -ENOENT at the end. */
+int cgpu_orphan_next(struct cgpu_core *core, u32 *cursor, s32 *tgid, u32 *client);
+/* As cgpu_client_gone, for an orphan only. */
+int cgpu_orphan_gone(struct cgpu_core *core, s32 tgid, u32 client);
+
+/*
+ * An RM client belongs to the container whose call on it succeeded first, for as long as it has objects on
+ * record. Another container's calls on it are answered as not permitted. But the record may be stale, and
+ * the driver may have given the handle out again: then none of the record's objects is in the driver.
+ */
+#define CGPU_OWNERSHIP_HANDLES 64
+struct cgpu_ownership {
+	u32 slot; /* of the container; CGPU_NO_SLOT: it was removed */
+	s32 tgid;
+	u32 client;
+	u32 handles; /* 0: none is known */
+	u32 handle[CGPU_OWNERSHIP_HANDLES]; /* objects of it, those that hold the others */
+};
+#define CGPU_NO_SLOT 0xffffffffu
+/* The record that keeps a container (slot) off a client. -ENOENT: there is none. */
+int cgpu_ownership_find(struct cgpu_core *core, u32 slot, u32 client, struct cgpu_ownership *ownership);
+/* It was stale: drop it with all its objects. */
+void cgpu_ownership_drop(struct cgpu_core *core, const struct cgpu_ownership *ownership);
+
+#include "cgpu_changes.h"
+
+#endif

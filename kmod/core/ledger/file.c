@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * RM clients and the files they live on. A client belongs to the open file description it was made on for all its life,
+ * and ends with its last close. A transport inside the kernel sees all files and their end, a daemon only those that it
+ * watches, because memory was exported on them.
+ */
+#include "ledger/ledger.h"
+
+#define FILE_LOST (~0ull) /* in place of a number: its end will not be told */
+
+void cgpu_file_closed(struct cgpu_core *core, u64 file)
+{
+	struct cgpu_state *state = core->state;
+	u32 i, next;
+
+	if (file == 0)
+		return;
+	core_lock(core);
+	for (i = core_client_of_file(state, file); i != CORE_NONE; i = next) {
+		next = state->client[i].file_next;
+		if (state->client[i].file == file)
+			core_client_drop(state, i);
+	}
+	core_unlock(core);
+}
+
+int cgpu_file_next(struct cgpu_core *core, u32 *cursor, u64 *file)
+{
+	int err = -ENOENT;
+
+	core_lock(core);
+	for (; err && *cursor < CGPU_MAX_CLIENTS; (*cursor)++) {
+		const struct core_client *record = &core->state->client[*cursor];
+
+		if (record->live != CORE_LIVE || record->file == 0 || record->file == FILE_LOST)
+			continue;
+		*file = record->file;
+		err = 0;
+	}
+	core_unlock(core);
+	return err;
+}
+
+u32 cgpu_files_lost(struct cgpu_core *core)
+{
+	struct cgpu_state *state = core->state;
+	u32 i, lost = 0;
+
+	core_lock(core);
+	for (i = 0; i < CGPU_MAX_CLIENTS; i++) {
+		const struct core_client *record = &state->client[i];
+
+		if (record->live != CORE_LIVE || record->file == 0 || record->file == FILE_LOST)
+			continue;
+		core_client_on_file(state, i, FILE_LOST);
+		lost++;
+	}
+	core_unlock(core);
+	return lost;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* RM clients, objects and video memory of the containers, and what of it is charged to whom. */
+#ifndef CGPU_LEDGER_H
+#define CGPU_LEDGER_H
+
+#include "state/state.h"
+
+/* Handles of the records under which the driver's own holds are kept. The driver gives out none of them by itself
+ * (rs_client.h, RS_CLIENT_HANDLE_BASE), and a container that names one is refused. */
+#define CORE_PIN_BASE 0xf0000000u
+/* Of these, records of files that memory was exported on: with the record's own number. No process has such a number. */
+#define CORE_EXPORTS_BASE 0xff000000u
+/* And records of UVM's files, where the transport numbers them. */
+#define CORE_FILE_PIN_BASE 0xfe000000u
+#define CORE_FILE_PINS CGPU_MAX_CLIENTS
+
+static inline u32 core_file_pin(u32 file)
+{
+	return CORE_FILE_PIN_BASE | file;
+}
+
+static inline int core_is_file_pin(const struct core_client *client)
+{
+	return client->handle >= CORE_FILE_PIN_BASE && client->handle - CORE_FILE_PIN_BASE < CORE_FILE_PINS;
+}
+
+static inline u32 core_pin_handle(s32 tgid)
+{
+	return CORE_PIN_BASE | ((u32)tgid & 0x0fffffffu);
+}
+
+/* Whether it is no client of the driver's, but stands for a process, or a file that has exports or maps. */
+static inline int core_is_pin(const struct core_client *client)
+{
+	return client->handle >= CORE_PIN_BASE;
+}
+
+/* --- client.c --- */
+
+u32 core_client_find(struct cgpu_state *state, u32 slot, u32 handle);
+/* Head of the chain of clients (by next) that has those of a handle among others. */
+u32 core_client_of_handle(const struct cgpu_state *state, u32 handle);
+/* The record of the same client that belongs to another container, or to none any more. CORE_NONE. */
+u32 core_client_of_other(const struct cgpu_state *state, u32 slot, u32 handle);
+/* Find or make the record of a client. CORE_NONE when there is no room for one. */
+u32 core_client_take(struct cgpu_state *state, u32 slot, u32 handle, s32 tgid);
+/* Make one, where there is none. */
+u32 core_client_make(struct cgpu_state *state, u32 slot, u32 handle, s32 tgid);
+/* Drop a record that was made for a call that then failed. */
+void core_client_settle(struct cgpu_state *state, u32 client);
+/* Drop a client with everything it holds. */
+void core_client_drop(struct cgpu_state *state, u32 client);
+/* The client goes over to another process. */
+void core_client_adopt(struct cgpu_state *state, u32 client, s32 tgid);
+/* It is known by now, or again, which file it lives on. */
+void core_client_on_file(struct cgpu_state *state, u32 client, u64 file);
+/* Head of the chain of clients (by file_next) that has those of a file among others. */
+u32 core_client_of_file(const struct cgpu_state *state, u64 file);
+/* Put a live record into the chains and sums. */
+void core_client_link(struct cgpu_state *state, u32 client);
+
+/* --- object.c --- */
+
+u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle);
+/* Make the record of an object whose driver call is about to run. CORE_NONE when there is no room. */
+u32 core_object_begin(struct cgpu_state *state, u32 client, u32 kind, u32 gpu);
+/* The call succeeded: the object has a handle and a parent. */
+void core_object_confirm(struct cgpu_state *state, u32 object, u32 handle, u32 parent);
+/* The object after this one, from the top of a client's tree to its leaves. CORE_NONE at the end. */
+u32 core_object_after(const struct cgpu_state *state, u32 object);
+/* Drop an object with everything below it. */
+void core_object_drop(struct cgpu_state *state, u32 object);
+/* Chains under parent and client; recovery uses them too. */
+void core_object_link(struct cgpu_state *state, u32 object);
+void core_object_hash_link(struct cgpu_state *state, u32 object);
+
+/* --- memory.c --- */
+
+/* Bytes that an instance may still take. */
+u64 core_memory_room(const struct core_instance *instance);
+/* Charge new memory to a pending object. CORE_NONE when there is no record left. */
+u32 core_memory_begin(struct cgpu_state *state, u32 object, u32 instance, u64 bytes);
+/* Make a pending object another reference to memory. */
+void core_memory_share(struct cgpu_state *state, u32 object, u32 memory);
+void core_memory_resize(struct cgpu_state *state, u32 memory, u64 bytes);
+/* A reference goes; the last one takes the charge with it. */
+void core_memory_unref(struct cgpu_state *state, u32 object);
+/* The memory is nobody's from here on. */
+void core_memory_orphan(struct cgpu_state *state, u32 memory);
+/* Put a reference into the chain of its memory; the first one carries the charge. */
+void core_memory_link(struct cgpu_state *state, u32 object);
+
+/* --- sched/tsg_list.c: channel groups and channels by instance --- */
+
+/* Where a group of this engine runs. */
+u32 core_runlist_of(u32 engine);
+/* Whether a container has as many groups on a GPU as are kept. */
+int core_tsg_list_full(struct cgpu_state *state, u32 gpu, u32 slot);
+/* A group or channel is there, or goes; nothing happens for objects of other kinds. */
+void core_tsg_link(struct cgpu_state *state, u32 object);
+void core_tsg_unlink(struct cgpu_state *state, u32 object);
+/* Whether the process of a group or channel was at work in the last look at samples, or the one before. */
+int core_tsg_active(const struct cgpu_state *state, const struct core_object *record);
+/* The instance goes, its channels do not. */
+void core_tsg_list_orphan(struct cgpu_state *state, u32 gpu, u32 number);
+/* The driver may have enabled or disabled a channel, or those of a group. */
+void core_tsg_unknown(struct cgpu_state *state, u32 object);
+
+/* --- orphan.c --- */
+
+/* The container goes. What its clients hold stays charged, as nobody's, until the driver drops it. */
+void core_clients_orphan(struct cgpu_state *state, u32 slot);
+/* Drop an orphan that holds no memory. */
+void core_orphan_settle(struct cgpu_state *state, u32 client);
+
+/* --- exported.c: memory that open files hold --- */
+
+static inline int core_client_exports(const struct core_client *client)
+{
+	return client->handle >= CORE_EXPORTS_BASE;
+}
+/* What a container has exported on a file: the objects of a client, whose handles are places in the file and 1. CORE_NONE:
+ * nothing. others: whether another container has, or one that was removed. */
+u32 core_exports_find(const struct cgpu_state *state, u32 slot, u64 file, int *others);
+/* Find or make it. CORE_NONE when there is no room for one. */
+u32 core_exports_take(struct cgpu_state *state, u32 slot, u64 file, s32 tgid);
+/* Something of it has gone, or did not come. */
+void core_exports_settle(struct cgpu_state *state, u32 client);
+
+/* --- unaccounted.c --- */
+
+/* Whether nothing more is given of a card, because it is short of memory that nobody is charged for. */
+int core_unaccounted_refuses(const struct cgpu_state *state, u32 gpu);
+
+/* --- quota.c --- */
+
+enum core_pool { CORE_POOL_CLIENTS, CORE_POOL_OBJECTS };
+/* Whether a container may take one more record. Half of each pool is split evenly among the registered
+ * containers and kept for them; the other half goes to who comes first. */
+int core_quota_room(const struct cgpu_state *state, u32 slot, enum core_pool pool);
+
+#endif

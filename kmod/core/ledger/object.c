@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Records of the objects that decide about charges: devices, references to video memory, channel groups. */
+#include "lib/hash.h"
+#include "ledger/ledger.h"
+
+static u32 bucket_of(const struct cgpu_state *state, u32 client, u32 handle)
+{
+	return core_hash(state->key, client, handle) % CORE_OBJECT_BUCKETS;
+}
+
+u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle)
+{
+	u32 i;
+
+	if (client == CORE_NONE || handle == 0)
+		return CORE_NONE;
+	i = state->object_hash[bucket_of(state, client, handle)];
+	while (i != CORE_NONE && (state->object[i].client != client || state->object[i].handle != handle))
+		i = state->object[i].next;
+	return i;
+}
+
+void core_object_hash_link(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+	u32 *head = &state->object_hash[bucket_of(state, record->client, record->handle)];
+
+	record->next = *head;
+	*head = object;
+}
+
+static void hash_unlink(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+	u32 *at;
+
+	if (record->handle == 0)
+		return;
+	at = &state->object_hash[bucket_of(state, record->client, record->handle)];
+	while (*at != CORE_NONE && *at != object)
+		at = &state->object[*at].next;
+	if (*at == object)
+		*at = record->next;
+}
+
+static u32 *siblings(struct cgpu_state *state, const struct core_object *record)
+{
+	if (record->parent != CORE_NONE)
+		return &state->object[record->parent].child;
+	return &state->client[record->client].first;
+}
+
+static void tree_link(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+	u32 *head = siblings(state, record);
+
+	record->before = CORE_NONE;
+	record->after = *head;
+	if (*head != CORE_NONE)
+		state->object[*head].before = object;
+	*head = object;
+}
+
+static void tree_unlink(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+
+	if (record->after != CORE_NONE)
+		state->object[record->after].before = record->before;
+	if (record->before != CORE_NONE)
+		state->object[record->before].after = record->after;
+	else
+		*siblings(state, record) = record->after;
+}
+
+void core_object_link(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+	struct core_client *client = &state->client[record->client];
+
+	record->child = CORE_NONE;
+	record->alias = CORE_NONE;
+	record->alias_before = CORE_NONE;
+	tree_link(state, object);
+	client->objects++;
+	state->objects++;
+	if (client->slot != CORE_NONE)
+		state->container[client->slot].objects++;
+}
+
+u32 core_object_begin(struct cgpu_state *state, u32 client, u32 kind, u32 gpu)
+{
+	struct core_object *record;
+	u32 object = state->object_free;
+
+	core_assert_locked();
+	if (object == CORE_NONE || !core_quota_room(state, state->client[client].slot, CORE_POOL_OBJECTS))
+		return CORE_NONE;
+	record = &state->object[object];
+	state->object_free = record->next;
+	memset(record, 0, sizeof(*record));
+	record->kind = kind;
+	record->gpu = gpu;
+	record->client = client;
+	record->parent = CORE_NONE;
+	record->memory = CORE_NONE;
+	record->tsg_list = CORE_NONE;
+	if (kind == CORE_OBJECT_CHANNEL)
+		record->applied = CORE_CHANNEL_ENABLED;
+	record->serial = ++state->serial;
+	core_barrier();
+	record->live = CORE_PENDING;
+	core_object_link(state, object);
+	return object;
+}
+
+void core_object_confirm(struct cgpu_state *state, u32 object, u32 handle, u32 parent)
+{
+	struct core_object *record = &state->object[object];
+
+	tree_unlink(state, object);
+	record->parent = parent;
+	core_barrier();
+	record->handle = handle;
+	core_barrier();
+	record->live = CORE_LIVE;
+	tree_link(state, object);
+	if (handle)
+		core_object_hash_link(state, object);
+	core_tsg_link(state, object);
+}
+
+u32 core_object_after(const struct cgpu_state *state, u32 object)
+{
+	u32 at = object;
+
+	if (state->object[at].child != CORE_NONE)
+		return state->object[at].child;
+	while (at != CORE_NONE && state->object[at].after == CORE_NONE)
+		at = state->object[at].parent;
+	return at == CORE_NONE ? CORE_NONE : state->object[at].after;
+}
+
+/* Drop one object that has no children. */
+static void drop_leaf(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+	struct core_client *client = &state->client[record->client];
+
+	record->live = 0;
+	core_barrier();
+	core_tsg_unlink(state, object);
+	if (record->memory != CORE_NONE)
+		core_memory_unref(state, object);
+	hash_unlink(state, object);
+	tree_unlink(state, object);
+	client->objects--;
+	state->objects--;
+	if (client->slot != CORE_NONE)
+		state->container[client->slot].objects--;
+	record->next = state->object_free;
+	state->object_free = object;
+}
+
+void core_object_drop(struct cgpu_state *state, u32 object)
+{
+	u32 at = object;
+
+	for (;;) {
+		u32 parent = state->object[at].parent;
+
+		if (state->object[at].child != CORE_NONE) {
+			at = state->object[at].child;
+			continue;
+		}
+		drop_leaf(state, at);
+		if (at == object)
+			return;
+		at = parent;
+	}
+}

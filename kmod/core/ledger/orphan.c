@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * Clients of removed containers. A descriptor that was handed to a process outside keeps a client and its
+ * memory alive: the card does not have that memory, so it must not be promised, until the driver drops it.
+ */
+#include "ledger/ledger.h"
+#include "registry/registry.h"
+
+/* Drop calls under way: they find their record gone and are undone. No others come after it. */
+static void sweep(struct cgpu_state *state, u32 client)
+{
+	u32 at, next;
+
+	for (at = state->client[client].first; at != CORE_NONE; at = next) {
+		next = core_object_after(state, at);
+		/* A record under way has nothing below it. One of an export stays: nothing takes an export back but the end
+		 * of its file. */
+		if (state->object[at].live == CORE_PENDING && !core_client_exports(&state->client[client]))
+			core_object_drop(state, at);
+	}
+}
+
+/* Whether groups or channels are on record: what runs on must be kept from the card. */
+static int has_channels(const struct cgpu_state *state, u32 client)
+{
+	u32 at;
+
+	for (at = state->client[client].first; at != CORE_NONE; at = core_object_after(state, at)) {
+		u32 kind = state->object[at].kind;
+
+		if (kind == CORE_OBJECT_CHANNEL_GROUP || kind == CORE_OBJECT_CHANNEL)
+			return 1;
+	}
+	return 0;
+}
+
+static void orphan(struct cgpu_state *state, u32 client)
+{
+	struct core_client *record = &state->client[client];
+	struct core_container *container = &state->container[record->slot];
+	u32 at;
+
+	sweep(state, client);
+	if (record->memories == 0 && !has_channels(state, client)) {
+		core_client_drop(state, client);
+		return;
+	}
+	for (at = record->first; at != CORE_NONE; at = core_object_after(state, at)) {
+		if (state->object[at].memory != CORE_NONE)
+			core_memory_orphan(state, state->object[at].memory);
+	}
+	container->clients--;
+	container->objects -= record->objects;
+	record->slot = CORE_NONE;
+	record->generation = 0;
+	/* Channels of a passthrough GPU were in no TSG list. */
+	for (at = record->first; at != CORE_NONE; at = core_object_after(state, at)) {
+		if (state->object[at].live == CORE_LIVE && state->object[at].tsg_list == CORE_NONE)
+			core_tsg_link(state, at);
+	}
+}
+
+void core_clients_orphan(struct cgpu_state *state, u32 slot)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_CLIENTS; i++) {
+		if (state->client[i].live == CORE_LIVE && state->client[i].slot == slot)
+			orphan(state, i);
+	}
+}
+
+void core_orphan_settle(struct cgpu_state *state, u32 client)
+{
+	const struct core_client *record = &state->client[client];
+
+	if (record->live == CORE_LIVE && record->slot == CORE_NONE && record->memories == 0 &&
+		!has_channels(state, client))
+		core_client_drop(state, client);
+}
+
+u64 cgpu_gpu_orphaned(struct cgpu_core *core, u32 gpu)
+{
+	const struct core_gpu *found;
+	u64 bytes;
+
+	core_lock(core);
+	found = core_gpu(core->state, gpu);
+	bytes = found ? found->orphaned : 0;
+	core_unlock(core);
+	return bytes;
+}
+
+int core_orphans_settle(struct cgpu_core *core)
+{
+	u64 bytes = 0;
+	u32 gpu;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++)
+		bytes |= cgpu_gpu_orphaned(core, gpu);
+	if (bytes == 0 || core->ops->orphans == NULL)
+		return 0;
+	core->ops->orphans(core->ctx);
+	return 1;
+}
+
+int cgpu_orphan_next(struct cgpu_core *core, u32 *cursor, s32 *tgid, u32 *client)
+{
+	int err = -ENOENT;
+
+	core_lock(core);
+	for (; err && *cursor < CGPU_MAX_CLIENTS; (*cursor)++) {
+		const struct core_client *record = &core->state->client[*cursor];
+
+		if (record->live != CORE_LIVE || record->slot != CORE_NONE || core_is_pin(record))
+			continue;
+		*tgid = record->tgid;
+		*client = record->handle;
+		err = 0;
+	}
+	core_unlock(core);
+	return err;
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Settings and GPUs, as the transports give them. */
+#include "registry/registry.h"
+#include "sched/sched.h"
+#include "lib/text.h"
+
+static int settings_check(const struct cgpu_settings *settings)
+{
+	if (settings->policy >= CGPU_SCHED_POLICIES)
+		return -EINVAL;
+	if (settings->max_inst < 1 || settings->max_inst > CGPU_MAX_INST)
+		return -EINVAL;
+	if (settings->prio_ratio < CGPU_SCHED_PRIO_MIN || settings->prio_ratio > CGPU_SCHED_PRIO_MAX)
+		return -EINVAL;
+	if (settings->slice && (settings->slice < CGPU_SCHED_SLICE_MIN || settings->slice > CGPU_SCHED_SLICE_MAX))
+		return -EINVAL;
+	return settings->context_memory > CORE_BYTES_MAX || settings->drift_tolerance > CORE_BYTES_MAX ? -EINVAL : 0;
+}
+
+int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *settings)
+{
+	struct cgpu_state *state = core->state;
+	struct cgpu_settings *own = &state->settings;
+	u32 gpu;
+
+	if (settings_check(settings))
+		return -EINVAL;
+	core_lock(core);
+	/* A value written to the tree stays until the configuration itself says something new. */
+	if (own->default_memsize != settings->default_memsize)
+		state->default_memsize = settings->default_memsize;
+	*own = *settings;
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		if (core_gpu(state, gpu))
+			core_sched_policy(state, gpu);
+	}
+	own->engine[sizeof(own->engine) - 1] = 0;
+	own->version[sizeof(own->version) - 1] = 0;
+	own->memory_backend[sizeof(own->memory_backend) - 1] = 0;
+	core_unlock(core);
+	return 0;
+}
+
+void cgpu_settings_read(struct cgpu_core *core, struct cgpu_settings *settings)
+{
+	core_lock(core);
+	*settings = core->state->settings;
+	core_unlock(core);
+}
+
+/* -EEXIST when the place or the card is taken by another; 0 also for the same card again. */
+static int place_check(const struct cgpu_state *state, const struct cgpu_gpu_facts *facts)
+{
+	size_t length = core_string_length(facts->uuid, sizeof(facts->uuid));
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		const struct core_gpu *gpu = &state->gpu[i];
+
+		if (gpu->live != CORE_LIVE)
+			continue;
+		if (core_same(facts->uuid, length, gpu->facts.uuid) != (i == facts->index))
+			return -EEXIST;
+	}
+	return 0;
+}
+
+static int facts_check(const struct cgpu_gpu_facts *facts)
+{
+	size_t uuid = core_string_length(facts->uuid, sizeof(facts->uuid));
+	size_t name = core_string_length(facts->name, sizeof(facts->name));
+
+	if (facts->index >= CGPU_MAX_GPUS)
+		return -ENOSPC;
+	if (uuid == 0 || uuid == sizeof(facts->uuid) || name == sizeof(facts->name))
+		return -EINVAL;
+	return facts->memtotal == 0 || facts->memtotal > CORE_BYTES_MAX ? -EINVAL : 0;
+}
+
+int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
+{
+	struct cgpu_state *state = core->state;
+	int err = facts_check(facts);
+	struct core_gpu *gpu;
+
+	if (err)
+		return err;
+	core_lock(core);
+	err = place_check(state, facts);
+	gpu = &state->gpu[facts->index];
+	if (err == 0 && gpu->live == CORE_LIVE && core_promised(state, facts->index) > facts->memtotal)
+		err = -EINVAL;
+	if (err == 0 && gpu->live != CORE_LIVE) {
+		memset(gpu, 0, sizeof(*gpu));
+		gpu->policy = state->settings.policy;
+		gpu->max_inst = state->settings.max_inst;
+		gpu->prio_ratio = state->settings.prio_ratio;
+		gpu->memfree = facts->memtotal;
+		core_sched_begin(state, facts->index);
+	}
+	if (err == 0) {
+		/* Another driver may need another amount; with anybody on the card that could not be told apart. */
+		if (core_instances(state, facts->index) == 0 && gpu->orphaned == 0)
+			memset(&gpu->drift, 0, sizeof(gpu->drift));
+		gpu->facts = *facts;
+		/* Another driver may have scheduling controls that the one before did not have. */
+		gpu->share.enable_fail = 0;
+		gpu->share.timeslices_fail = 0;
+		gpu->share.enable_work = 0;
+		gpu->share.timeslices_work = 0;
+		core_sched_policy(state, facts->index);
+		state->tree_changes++;
+		core_barrier();
+		gpu->live = CORE_LIVE;
+	}
+	core_unlock(core);
+	return err;
+}
+
+int cgpu_gpu_facts(struct cgpu_core *core, u32 gpu, struct cgpu_gpu_facts *facts)
+{
+	const struct core_gpu *found;
+
+	core_lock(core);
+	found = core_gpu(core->state, gpu);
+	if (found)
+		*facts = found->facts;
+	core_unlock(core);
+	return found ? 0 : -ENOENT;
+}
+
+int cgpu_gpu_set_memfree(struct cgpu_core *core, u32 gpu, u64 bytes)
+{
+	struct core_gpu *found;
+
+	core_lock(core);
+	found = core_gpu(core->state, gpu);
+	if (found)
+		found->memfree = bytes;
+	core_unlock(core);
+	return found ? 0 : -ENOENT;
+}
+
+int cgpu_gpu_set_mig(struct cgpu_core *core, u32 gpu, u32 mig)
+{
+	struct core_gpu *found;
+
+	core_lock(core);
+	found = core_gpu(core->state, gpu);
+	if (found)
+		found->mig = mig != 0;
+	core_unlock(core);
+	return found ? 0 : -ENOENT;
+}
+
+u32 cgpu_container_gpus(struct cgpu_core *core, u32 slot, u64 generation)
+{
+	u32 gpu, found = 0;
+
+	core_lock(core);
+	for (gpu = 0; gpu < CGPU_MAX_GPUS && core_container(core->state, slot, generation); gpu++) {
+		if (core_instance_of(core->state, gpu, slot, NULL))
+			found |= 1u << gpu;
+	}
+	core_unlock(core);
+	return found;
+}
+
+int cgpu_minor_granted(struct cgpu_core *core, u32 slot, u64 generation, u32 minor)
+{
+	struct cgpu_state *state = core->state;
+	int granted;
+	u32 i;
+
+	core_lock(core);
+	granted = !state->settings.enforce;
+	for (i = 0; i < CGPU_MAX_GPUS && !granted; i++) {
+		const struct core_gpu *gpu = core_gpu(state, i);
+
+		granted = gpu && gpu->facts.minor == minor && core_container(state, slot, generation) &&
+			core_has_gpu(state, i, slot);
+	}
+	core_unlock(core);
+	return granted;
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* The grammar of inst_ctl. docs/tree.md has it in full. */
+#include "registry/registry.h"
+#include "lib/text.h"
+#include "tree/tree.h"
+
+#define OLD_BYTES 13u /* a digit or a minus, and 12 characters of an id */
+#define SEEN_ID 1u
+#define SEEN_PID 2u
+
+struct words {
+	const char *text;
+	size_t bytes;
+	size_t at;
+};
+
+/* The next word up to a single space or the end. -ENOENT past the last one. */
+static int word_next(struct words *words, const char **word, size_t *length)
+{
+	size_t from = words->at;
+
+	if (from > words->bytes)
+		return -ENOENT;
+	while (words->at < words->bytes && words->text[words->at] != ' ')
+		words->at++;
+	*word = words->text + from;
+	*length = words->at - from;
+	words->at++;
+	return *length ? 0 : -EINVAL;
+}
+
+/* "gpu=1:1073741824:2:0": the part after the equals sign. */
+static int parse_gpu(const char *text, size_t length, struct core_create *create)
+{
+	u64 field[4] = { 0, 0, 1, 0 };
+	struct core_want *want;
+	size_t from = 0, at;
+	u32 count = 0, i;
+
+	for (at = 0; at <= length; at++) {
+		if (at < length && text[at] != ':')
+			continue;
+		if (count == 4 || core_parse_number(text + from, at - from, 15, &field[count]))
+			return -EINVAL;
+		count++;
+		from = at + 1;
+	}
+	if (count < 2 || field[1] == 0 || field[2] > CGPU_MAX_INST || field[3] > 1)
+		return -EINVAL;
+	/* More than fit cannot all be different and exist. */
+	if (create->count == CGPU_MAX_GPUS)
+		return -EINVAL;
+	want = &create->want[create->count];
+	want->gpu = field[0] < CGPU_MAX_GPUS ? (u32)field[0] : CORE_NONE;
+	for (i = 0; i < create->count; i++) {
+		if (create->want[i].gpu == want->gpu && want->gpu != CORE_NONE)
+			return -EINVAL;
+	}
+	want->memsize = field[1];
+	want->weight = (u32)field[2];
+	want->highprio = (u32)field[3];
+	create->count++;
+	return 0;
+}
+
+/* "native=1" */
+static int parse_passthrough(const char *text, size_t length, struct core_create *create)
+{
+	u64 gpu;
+
+	if (core_parse_number(text, length, 15, &gpu))
+		return -EINVAL;
+	if (gpu >= CGPU_MAX_GPUS) {
+		create->passthrough_missing = 1;
+		return 0;
+	}
+	if (create->passthrough >> gpu & 1)
+		return -EINVAL;
+	create->passthrough |= 1u << gpu;
+	return 0;
+}
+
+/* A GPU is sliced or whole. */
+static int is_both(const struct core_create *create)
+{
+	u32 i;
+
+	for (i = 0; i < create->count; i++) {
+		if (create->want[i].gpu != CORE_NONE && (create->passthrough >> create->want[i].gpu & 1))
+			return 1;
+	}
+	return 0;
+}
+
+static int parse_id(const char *text, size_t length, struct core_create *create, u32 *seen)
+{
+	if ((*seen & SEEN_ID) || core_id_check(text, length))
+		return -EINVAL;
+	core_string_copy(create->id, sizeof(create->id), text, length);
+	*seen |= SEEN_ID;
+	return 0;
+}
+
+static int parse_pid(const char *text, size_t length, struct core_create *create, u32 *seen)
+{
+	u64 pid;
+
+	if ((*seen & SEEN_PID) || core_parse_number(text, length, 10, &pid) || pid == 0 || pid > 0x7fffffff)
+		return -EINVAL;
+	create->pid = (s32)pid;
+	*seen |= SEEN_PID;
+	return 0;
+}
+
+static int has_key(const char *word, size_t length, const char *key, size_t key_length)
+{
+	return length >= key_length && memcmp(word, key, key_length) == 0;
+}
+
+/* Everything after the verb. */
+static int parse_keys(struct words *words, struct core_create *create, u32 *seen)
+{
+	const char *word;
+	size_t length;
+	int err;
+
+	for (;;) {
+		err = word_next(words, &word, &length);
+		if (err)
+			return err == -ENOENT ? 0 : err;
+		if (has_key(word, length, "id=", 3))
+			err = parse_id(word + 3, length - 3, create, seen);
+		else if (has_key(word, length, "pid=", 4))
+			err = parse_pid(word + 4, length - 4, create, seen);
+		else if (has_key(word, length, "gpu=", 4))
+			err = parse_gpu(word + 4, length - 4, create);
+		else if (has_key(word, length, "native=", 7))
+			err = parse_passthrough(word + 7, length - 7, create);
+		else
+			err = -EINVAL;
+		if (err)
+			return err;
+	}
+}
+
+static void say_registered(struct cgpu_core *core, const struct core_create *create)
+{
+	struct core_text out;
+	char line[CGPU_ID_BYTES + 128];
+
+	core_text_start(&out, line, sizeof(line) - 1);
+	core_text_string(&out, "container ");
+	core_text_string(&out, create->id);
+	core_text_string(&out, " registered on ");
+	core_text_number(&out, create->count);
+	core_text_string(&out, create->count == 1 ? " GPU, pid " : " GPUs, pid ");
+	core_text_number(&out, (u64)create->pid);
+	if (create->passthrough)
+		core_text_string(&out, ", others whole");
+	line[out.length] = 0;
+	core->ops->log(core->ctx, 6, line);
+}
+
+static int create_check(struct cgpu_core *core, const struct core_create *create)
+{
+	int err;
+
+	core_lock(core);
+	err = core_create_check(core->state, create);
+	core_unlock(core);
+	return err;
+}
+
+/* Those of the line that there are. */
+static u32 sliced_cards(struct cgpu_core *core, const struct core_create *create)
+{
+	u32 gpus = 0, i;
+
+	core_lock(core);
+	for (i = 0; i < create->count; i++) {
+		if (core_gpu(core->state, create->want[i].gpu))
+			gpus |= 1u << create->want[i].gpu;
+	}
+	core_unlock(core);
+	return gpus;
+}
+
+static int create_run(struct cgpu_core *core, struct core_create *create)
+{
+	int err;
+
+	/* Only here: removing what could never be registered is no error. */
+	if (core_tree_is_node(create->id, strlen(create->id)))
+		return -EINVAL;
+	if (core->ops->cards)
+		core->ops->cards(core->ctx, sliced_cards(core, create));
+	err = create_check(core, create);
+	if (err == -ENOMEM && core_orphans_settle(core))
+		err = create_check(core, create);
+	if (err == 0 && create->pid) {
+		err = core->ops->cgroup_of(core->ctx, create->pid, create->cgroup, sizeof(create->cgroup));
+		create->cgroup[sizeof(create->cgroup) - 1] = 0;
+	}
+	if (err)
+		return err;
+	/* Others may have come in between. */
+	core_lock(core);
+	err = core_create_check(core->state, create);
+	if (err == 0)
+		core_create_commit(core->state, create);
+	core_unlock(core);
+	if (err == 0)
+		say_registered(core, create);
+	return err;
+}
+
+static int destroy_run(struct cgpu_core *core, const char *id, size_t length, int whole)
+{
+	u64 generation = 0;
+	u32 slot;
+
+	core_lock(core);
+	slot = whole ? core_slot_by_id(core->state, id) : core_slot_by_directory(core->state, id, length);
+	if (slot != CORE_NONE)
+		generation = core->state->container[slot].generation;
+	core_unlock(core);
+	return slot == CORE_NONE ? 0 : cgpu_container_remove(core, slot, generation);
+}
+
+static int old_form(struct cgpu_core *core, const char *text)
+{
+	struct core_create create;
+
+	if (core_id_check(text + 1, CORE_SHORT_ID))
+		return -EINVAL;
+	if (text[0] == '-')
+		return destroy_run(core, text + 1, CORE_SHORT_ID, 0);
+	memset(&create, 0, sizeof(create));
+	core_string_copy(create.id, sizeof(create.id), text + 1, CORE_SHORT_ID);
+	create.count = 1;
+	create.want[0].gpu = (u32)(text[0] - '0');
+	create.want[0].weight = 1;
+	core_lock(core);
+	create.want[0].memsize = core->state->default_memsize;
+	core_unlock(core);
+	return create_run(core, &create);
+}
+
+static int long_form(struct cgpu_core *core, const char *text, size_t bytes)
+{
+	struct words words = { text, bytes, 0 };
+	struct core_create create;
+	const char *verb;
+	size_t length;
+	u32 seen = 0;
+
+	memset(&create, 0, sizeof(create));
+	if (word_next(&words, &verb, &length) || parse_keys(&words, &create, &seen))
+		return -EINVAL;
+	if (is_both(&create))
+		return -EINVAL;
+	if (core_same(verb, length, "create") && seen == (SEEN_ID | SEEN_PID) && create.count)
+		return create_run(core, &create);
+	if (core_same(verb, length, "destroy") && seen == SEEN_ID && create.count == 0 && !create.passthrough &&
+		!create.passthrough_missing)
+		return destroy_run(core, create.id, strlen(create.id), 1);
+	return -EINVAL;
+}
+
+int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes)
+{
+	if (bytes == 0 || bytes > CGPU_INST_CTL_MAX)
+		return -EINVAL;
+	if (text[bytes - 1] == '\n')
+		bytes--;
+	if (bytes == OLD_BYTES && ((text[0] >= '0' && text[0] <= '9') || text[0] == '-'))
+		return old_form(core, text);
+	return long_form(core, text, bytes);
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Lookups in the registry: names, instances, sums. */
+#include "registry/registry.h"
+#include "lib/text.h"
+
+static int is_hex(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+static int is_id_character(char c)
+{
+	if (is_hex(c) || (c >= 'g' && c <= 'z') || (c >= 'G' && c <= 'Z'))
+		return 1;
+	return c == '_' || c == '.' || c == '+' || c == '-';
+}
+
+size_t core_id_directory(const char *id)
+{
+	size_t length = core_string_length(id, CGPU_ID_BYTES);
+	size_t i;
+
+	if (length != 64)
+		return length;
+	for (i = 0; i < length; i++) {
+		if (!is_hex(id[i]))
+			return length;
+	}
+	return CORE_SHORT_ID;
+}
+
+int core_id_check(const char *id, size_t length)
+{
+	size_t i;
+
+	if (length == 0 || length >= CGPU_ID_BYTES || id[0] == '-')
+		return -EINVAL;
+	for (i = 0; i < length; i++) {
+		if (!is_id_character(id[i]))
+			return -EINVAL;
+	}
+	return core_same(id, length, ".") || core_same(id, length, "..") ? -EINVAL : 0;
+}
+
+u32 core_slot_by_id(const struct cgpu_state *state, const char *id)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_CONTAINERS; i++) {
+		if (state->container[i].live == CORE_LIVE && core_same(id, strlen(id), state->container[i].id))
+			return i;
+	}
+	return CORE_NONE;
+}
+
+u32 core_slot_by_directory(const struct cgpu_state *state, const char *name, size_t length)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_CONTAINERS; i++) {
+		const struct core_container *container = &state->container[i];
+
+		if (container->live != CORE_LIVE || core_id_directory(container->id) != length)
+			continue;
+		if (memcmp(container->id, name, length) == 0)
+			return i;
+	}
+	return CORE_NONE;
+}
+
+struct core_instance *core_instance(struct cgpu_state *state, u32 gpu, u32 number)
+{
+	struct core_instance *instance = &state->gpu[gpu].instance[number];
+
+	if (instance->live != CORE_LIVE || core_container(state, instance->slot, instance->generation) == NULL)
+		return NULL;
+	return instance;
+}
+
+struct core_instance *core_instance_of(struct cgpu_state *state, u32 gpu, u32 slot, u32 *number)
+{
+	u32 i;
+
+	if (core_gpu(state, gpu) == NULL)
+		return NULL;
+	for (i = 0; i < CGPU_MAX_INST; i++) {
+		struct core_instance *instance = core_instance(state, gpu, i);
+
+		if (instance == NULL || instance->slot != slot)
+			continue;
+		if (number)
+			*number = i;
+		return instance;
+	}
+	return NULL;
+}
+
+int core_is_passthrough(const struct cgpu_state *state, u32 gpu, u32 slot)
+{
+	const struct core_container *container = &state->container[slot];
+
+	if (gpu >= CGPU_MAX_GPUS || state->gpu[gpu].live != CORE_LIVE || container->live != CORE_LIVE)
+		return 0;
+	return (int)(container->passthrough >> gpu & 1);
+}
+
+int core_has_gpu(struct cgpu_state *state, u32 gpu, u32 slot)
+{
+	return core_is_passthrough(state, gpu, slot) || core_instance_of(state, gpu, slot, NULL) != NULL;
+}
+
+u32 core_passthroughs(const struct cgpu_state *state, u32 gpu)
+{
+	u32 count = 0, slot;
+
+	for (slot = 0; slot < CGPU_MAX_CONTAINERS; slot++)
+		count += (u32)core_is_passthrough(state, gpu, slot);
+	return count;
+}
+
+u64 core_instance_taken(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu)
+{
+	u64 counted = core->ops->driver_used ? core->ops->driver_used(core->ctx, instance->slot, gpu) : 0;
+
+	return instance->used + (counted < CORE_BYTES_MAX ? counted : CORE_BYTES_MAX);
+}
+
+u64 core_instance_left(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu)
+{
+	u64 taken = core_instance_taken(core, instance, gpu);
+
+	return taken < instance->memsize ? instance->memsize - taken : 0;
+}
+
+u32 core_instances(struct cgpu_state *state, u32 gpu)
+{
+	u32 count = 0, i;
+
+	for (i = 0; i < CGPU_MAX_INST; i++)
+		count += core_instance(state, gpu, i) != NULL;
+	return count;
+}
+
+u32 core_weights(struct cgpu_state *state, u32 gpu)
+{
+	u32 sum = 0, i;
+
+	for (i = 0; i < CGPU_MAX_INST; i++) {
+		const struct core_instance *instance = core_instance(state, gpu, i);
+
+		sum += instance ? instance->weight : 0;
+	}
+	return sum;
+}
+
+u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own)
+{
+	u64 taken = core_promised(state, gpu) - (own ? own->memsize : 0) + state->gpu[gpu].orphaned;
+	u64 total = state->gpu[gpu].facts.memtotal;
+
+	if (core_passthroughs(state, gpu))
+		return 0;
+	return taken < total ? total - taken : 0;
+}
+
+u64 core_promised(struct cgpu_state *state, u32 gpu)
+{
+	u64 sum = 0;
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_INST; i++) {
+		const struct core_instance *instance = core_instance(state, gpu, i);
+
+		sum += instance ? instance->memsize : 0;
+	}
+	return sum;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* GPUs, containers and their instances. The lock is held by the caller. */
+#ifndef CGPU_REGISTRY_H
+#define CGPU_REGISTRY_H
+
+#include "state/state.h"
+
+/* What one create line asks for on one GPU. */
+struct core_want {
+	u32 gpu;
+	u32 weight, highprio;
+	u64 memsize;
+};
+
+struct core_create {
+	char id[CGPU_ID_BYTES];
+	char cgroup[CGPU_CGROUP_BYTES];
+	s32 pid; /* 0: the old form, which names none */
+	u32 passthrough; /* bit n: the GPU n of the tree, whole */
+	u32 passthrough_missing; /* one was named that no tree has */
+	u32 count;
+	struct core_want want[CGPU_MAX_GPUS];
+};
+
+/* --- names --- */
+
+/* Characters of an id that name its directory. */
+size_t core_id_directory(const char *id);
+/* 0, or -EINVAL: characters or length. */
+int core_id_check(const char *id, size_t length);
+/* The slot of a container by its whole id, or by the name of its directory. CORE_NONE. */
+u32 core_slot_by_id(const struct cgpu_state *state, const char *id);
+u32 core_slot_by_directory(const struct cgpu_state *state, const char *name, size_t length);
+
+/* --- instances --- */
+
+/* An instance counts when its container lives. NULL otherwise. */
+struct core_instance *core_instance(struct cgpu_state *state, u32 gpu, u32 number);
+/* The instance of a container on a GPU and its number. NULL when it has none there. */
+struct core_instance *core_instance_of(struct cgpu_state *state, u32 gpu, u32 slot, u32 *number);
+/* Whether a container has a GPU whole, and whether it has it at all: a slice, or the whole. */
+int core_is_passthrough(const struct cgpu_state *state, u32 gpu, u32 slot);
+int core_has_gpu(struct cgpu_state *state, u32 gpu, u32 slot);
+/* How many containers have a GPU whole. */
+u32 core_passthroughs(const struct cgpu_state *state, u32 gpu);
+/* Bytes that it has: its charges, and what the driver counts where that limits. */
+u64 core_instance_taken(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu);
+/* Bytes that it may still take. */
+u64 core_instance_left(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu);
+u32 core_instances(struct cgpu_state *state, u32 gpu);
+u32 core_weights(struct cgpu_state *state, u32 gpu);
+u64 core_promised(struct cgpu_state *state, u32 gpu);
+/* Bytes that can still be promised: what orphans hold is not there, and nothing is of what a container has whole. own: an
+ * instance that does not count, or NULL. */
+u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own);
+/* Let the transport ask the driver about orphans. 1: there were some, so look again. Without the lock. */
+int core_orphans_settle(struct cgpu_core *core);
+
+/* --- transactions: transaction.c --- */
+
+/* What would refuse this registration, in the order that docs/tree.md gives. */
+int core_create_check(struct cgpu_state *state, const struct core_create *create);
+/* After a check under the same lock: cannot fail. Returns the slot. */
+u32 core_create_commit(struct cgpu_state *state, const struct core_create *create);
+void core_container_drop(struct cgpu_state *state, u32 slot);
+
+#endif

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * Registering and removing containers. The container's own mark is the commit: instances count only while
+ * it is set, so a process that dies anywhere in here leaves all of a registration or nothing.
+ */
+#include "ledger/ledger.h"
+#include "registry/registry.h"
+#include "sched/sched.h"
+#include "lib/text.h"
+
+/* The container to which an old form adds another GPU. */
+static u32 joined_slot(const struct cgpu_state *state, const struct core_create *create)
+{
+	u32 slot = create->pid ? CORE_NONE : core_slot_by_id(state, create->id);
+
+	return slot != CORE_NONE && state->container[slot].pid == 0 ? slot : CORE_NONE;
+}
+
+static u32 free_slot(const struct cgpu_state *state)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_CONTAINERS; i++) {
+		if (state->container[i].live != CORE_LIVE)
+			return i;
+	}
+	return CORE_NONE;
+}
+
+static int check_names(struct cgpu_state *state, const struct core_create *create)
+{
+	u32 slot = joined_slot(state, create);
+
+	if (slot != CORE_NONE)
+		return core_instance_of(state, create->want[0].gpu, slot, NULL) ? -EEXIST : 0;
+	slot = core_slot_by_directory(state, create->id, core_id_directory(create->id));
+	return slot == CORE_NONE ? 0 : -EEXIST;
+}
+
+static int check_weight(struct cgpu_state *state, const struct core_want *want)
+{
+	if (want->weight > state->gpu[want->gpu].max_inst)
+		return -EINVAL;
+	return want->weight == 0 && !state->settings.allow_zero_weight ? -EINVAL : 0;
+}
+
+static int check_memory(struct cgpu_state *state, const struct core_want *want)
+{
+	/* Also for no memory at all. */
+	if (core_passthroughs(state, want->gpu))
+		return -ENOMEM;
+	return want->memsize > core_unpromised(state, want->gpu, NULL) ? -ENOMEM : 0;
+}
+
+static int check_gpus(struct cgpu_state *state, const struct core_create *create)
+{
+	u32 i;
+
+	for (i = 0; i < create->count; i++) {
+		if (core_gpu(state, create->want[i].gpu) == NULL)
+			return -ENOENT;
+	}
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		if ((create->passthrough >> i & 1) && core_gpu(state, i) == NULL)
+			return -ENOENT;
+	}
+	if (create->passthrough_missing)
+		return -ENOENT;
+	/* Slices of a card in MIG mode would be slices of nothing: its memory is in its instances. */
+	for (i = 0; i < create->count; i++) {
+		if (state->gpu[create->want[i].gpu].mig)
+			return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+/* What is there for slices cannot be given whole as well. */
+static int check_passthrough(struct cgpu_state *state, const struct core_create *create)
+{
+	u32 gpu;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		if ((create->passthrough >> gpu & 1) && core_instances(state, gpu))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int core_create_check(struct cgpu_state *state, const struct core_create *create)
+{
+	u32 i;
+	int err = check_gpus(state, create);
+
+	if (err)
+		return err;
+	for (i = 0; i < create->count; i++) {
+		if (check_weight(state, &create->want[i]))
+			return -EINVAL;
+	}
+	err = check_names(state, create);
+	if (err)
+		return err;
+	if (joined_slot(state, create) == CORE_NONE && free_slot(state) == CORE_NONE)
+		return -ENOSPC;
+	for (i = 0; i < create->count; i++) {
+		if (core_instances(state, create->want[i].gpu) >= state->gpu[create->want[i].gpu].max_inst)
+			return -ENOSPC;
+	}
+	for (i = 0; i < create->count; i++) {
+		if (check_memory(state, &create->want[i]))
+			return -ENOMEM;
+	}
+	err = check_passthrough(state, create);
+	if (err)
+		return err;
+	for (i = 0; i < create->count; i++) {
+		u32 left = core_sched_free_weight(state, create->want[i].gpu);
+
+		if (create->want[i].weight > left && !state->settings.allow_zero_weight)
+			return -EDQUOT;
+	}
+	return 0;
+}
+
+/* Write an instance that does not count yet; its number is the lowest free one. */
+static void instance_write(struct cgpu_state *state, const struct core_want *want, u32 slot, u64 generation)
+{
+	u32 left = core_sched_free_weight(state, want->gpu);
+	struct core_instance *instance;
+	u32 number = 0;
+
+	while (number < CGPU_MAX_INST - 1 && core_instance(state, want->gpu, number))
+		number++;
+	instance = &state->gpu[want->gpu].instance[number];
+	instance->live = 0;
+	core_barrier();
+	memset(instance, 0, sizeof(*instance));
+	instance->slot = slot;
+	instance->generation = generation;
+	instance->memsize = want->memsize;
+	/* Where weight 0 is allowed, a container that finds too little left starts without compute. */
+	instance->weight = want->weight <= left ? want->weight : 0;
+	instance->highprio = want->highprio;
+	core_barrier();
+	instance->live = CORE_LIVE;
+}
+
+static void policy_moves(struct cgpu_state *state, const struct core_create *create, struct core_container *container)
+{
+	u32 i;
+
+	for (i = 0; i < create->count; i++) {
+		struct core_gpu *gpu = &state->gpu[create->want[i].gpu];
+
+		u32 policy = cgpu_policy_for_weight(gpu->policy, create->want[i].weight);
+
+		if (policy == gpu->policy)
+			continue;
+		container->moved |= 1u << create->want[i].gpu;
+		core_barrier();
+		gpu->policy = policy;
+		core_sched_policy(state, create->want[i].gpu);
+	}
+}
+
+u32 core_create_commit(struct cgpu_state *state, const struct core_create *create)
+{
+	u32 slot = joined_slot(state, create);
+	struct core_container *container;
+	u64 generation;
+	u32 i, number;
+
+	core_assert_locked();
+	if (slot == CORE_NONE) {
+		slot = free_slot(state);
+		container = &state->container[slot];
+		memset(container, 0, sizeof(*container));
+		container->generation = ++state->generation;
+		container->pid = create->pid;
+		container->passthrough = create->passthrough;
+		memcpy(container->id, create->id, sizeof(container->id));
+		memcpy(container->cgroup, create->cgroup, sizeof(container->cgroup));
+	}
+	container = &state->container[slot];
+	generation = container->generation;
+	state->containers += container->live != CORE_LIVE;
+	state->tree_changes++;
+	policy_moves(state, create, container);
+	for (i = 0; i < create->count; i++)
+		instance_write(state, &create->want[i], slot, generation);
+	core_barrier();
+	container->live = CORE_LIVE;
+	core_barrier();
+	container->moved = 0;
+	for (i = 0; i < create->count; i++) {
+		if (core_instance_of(state, create->want[i].gpu, slot, &number))
+			core_sched_added(state, create->want[i].gpu, number);
+	}
+	return slot;
+}
+
+void core_container_drop(struct cgpu_state *state, u32 slot)
+{
+	struct core_container *container = &state->container[slot];
+	u64 generation = container->generation;
+	u32 gpu, i;
+
+	core_assert_locked();
+	container->live = 0;
+	state->containers--;
+	state->tree_changes++;
+	core_barrier();
+	core_clients_orphan(state, slot);
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		for (i = 0; i < CGPU_MAX_INST; i++) {
+			struct core_instance *instance = &state->gpu[gpu].instance[i];
+
+			if (instance->live != CORE_LIVE || instance->slot != slot || instance->generation != generation)
+				continue;
+			instance->live = 0;
+			core_tsg_list_orphan(state, gpu, i);
+			core_sched_removed(state, gpu, i);
+		}
+	}
+	memset(container->id, 0, sizeof(container->id));
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* The decision of a moment for one GPU, and the accounting of GPU time. */
+#include "ledger/ledger.h"
+#include "ledger/process.h"
+#include "registry/registry.h"
+#include "sched/sched.h"
+#include "lib/text.h"
+
+static int anyone_has_channels(const struct core_share *share)
+{
+	u32 number;
+
+	for (number = 0; number <= CORE_ORPHANED; number++) {
+		if (share->tsg_list[number].first != CORE_NONE)
+			return 1;
+	}
+	return 0;
+}
+
+static void book(struct core_gpu *gpu)
+{
+	struct core_share *share = &gpu->share;
+	u32 number;
+
+	for (number = 0; number < CGPU_MAX_INST; number++) {
+		const struct cgpu_sched_slot *slot = &share->sched.slot[number];
+		struct core_tsg_list *tsg_list = &share->tsg_list[number];
+		u64 *usage = &gpu->instance[number].usage;
+
+		/* In most turns one or two have had any. */
+		if (slot->granted == tsg_list->granted || !slot->joined)
+			continue;
+		/* A slot without a process is enabled and runs nothing. What others ran in its time is given back to it. */
+		if (slot->process && !share->enable_fail) {
+			if (slot->granted >= tsg_list->granted)
+				*usage += slot->granted - tsg_list->granted;
+			else
+				*usage -= tsg_list->granted - slot->granted < *usage ?
+					tsg_list->granted - slot->granted :
+					*usage;
+		}
+		tsg_list->granted = slot->granted;
+	}
+}
+
+/* Returns whether the driver has to be told of any. */
+static u32 enable_channels(struct core_share *share, const struct cgpu_sched_decision *decision)
+{
+	u32 all = (1u << CGPU_MAX_INST) - 1, open = decision->gated ? decision->open & all : all;
+	u32 bits;
+
+	if (cgpu_policies[share->sched.settings.policy].undivided || share->enable_fail)
+		open = all | 1u << CORE_ORPHANED;
+	for (bits = share->open ^ open; bits; bits &= bits - 1) {
+		struct core_tsg_list *tsg_list = &share->tsg_list[core_first(bits)];
+
+		tsg_list->closing = !(open >> core_first(bits) & 1);
+		tsg_list->again = 0;
+		tsg_list->begun = 0;
+	}
+	share->dirty |= share->open ^ open;
+	share->open = open;
+	for (bits = share->enable_fail ? 0 : share->dirty; bits; bits &= bits - 1) {
+		if (share->tsg_list[core_first(bits)].first != CORE_NONE)
+			return 1;
+	}
+	return 0;
+}
+
+#define BACKOFF_NS (2 * CGPU_SAMPLES_NS)
+
+static void watch(struct cgpu_state *state, u32 gpu, u64 now)
+{
+	struct core_share *share = &state->gpu[gpu].share;
+
+	if (share->runlist_changes > CORE_RUNLIST_CHANGES)
+		share->backoff = now + BACKOFF_NS;
+	if (share->runlist_changes > CORE_RUNLIST_CHANGES || now - share->watched >= CGPU_SAMPLES_NS) {
+		share->watched = now;
+		share->runlist_changes = 0;
+	}
+	share->thrashing = now < share->backoff;
+	if (share->sched.settings.time_slices != core_sched_by_slices(share))
+		core_sched_policy(state, gpu);
+}
+
+static int wants_priority(const struct core_gpu *gpu)
+{
+	u32 bits;
+
+	for (bits = gpu->share.prioritised; bits; bits &= bits - 1) {
+		if (gpu->share.sched.slot[core_first(bits)].process)
+			return 1;
+	}
+	return 0;
+}
+
+static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_round *round)
+{
+	struct core_share *share = &state->gpu[gpu].share;
+	struct cgpu_sched_decision decision;
+
+	/* While nobody could use the card, or channels could not be enabled and disabled, time passed for nobody. */
+	if (share->asleep || share->paused)
+		cgpu_sched_skip(&share->sched, now);
+	watch(state, gpu, now);
+	cgpu_sched_decide(&share->sched, now, &decision);
+	share->stopped = now;
+	share->opened = 0;
+	share->asleep = !anyone_has_channels(share);
+	book(&state->gpu[gpu]);
+	round->channels = enable_channels(share, &decision);
+	if (share->timeslices_due)
+		core_timeslices_compute(state, gpu);
+	round->now = now;
+	round->until = share->asleep || share->enable_fail ? CGPU_ROUND_NEVER : decision.until;
+	if (share->thrashing && !share->asleep && share->backoff < round->until)
+		round->until = share->backoff;
+	share->paused = round->channels && share->paused ? CORE_PAUSE_OVER : CORE_PAUSE_NONE;
+	round->timeslices = !share->timeslices_applied && !share->timeslices_fail;
+	round->samples = !share->asleep && (!core_sched_rounds_tell(share) || wants_priority(&state->gpu[gpu]));
+}
+
+int cgpu_round(struct cgpu_core *core, u32 gpu, struct cgpu_round *round)
+{
+	struct core_gpu *found;
+
+	memset(round, 0, sizeof(*round));
+	round->until = CGPU_ROUND_NEVER;
+	core_lock(core);
+	found = core_gpu(core->state, gpu);
+	if (found && core->ops->clock)
+		decide(core->state, gpu, core->ops->clock(core->ctx), round);
+	core_unlock(core);
+	return found ? 0 : -ENOENT;
+}
+
+/* Who has asked for priority, by the looks that are over. */
+static void see_priorities(struct cgpu_state *state, u32 gpu)
+{
+	u32 number, at;
+
+	for (number = 0; number < CGPU_MAX_INST; number++) {
+		at = state->gpu[gpu].share.tsg_list[number].first;
+		if (at == CORE_NONE || !state->gpu[gpu].instance[number].highprio)
+			continue;
+		while (at != CORE_NONE && !core_tsg_active(state, &state->object[at]))
+			at = state->object[at].tsg_after;
+		core_sched_seen(state, gpu, number, at != CORE_NONE);
+	}
+}
+
+void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_samples_kind look)
+{
+	struct core_gpu *found;
+
+	core_lock(core);
+	found = core_gpu(core->state, gpu);
+	if (found) {
+		/* Whose samples are missing may have been at work. */
+		if (look == CGPU_SAMPLES_WHOLE) {
+			see_priorities(core->state, gpu);
+			found->share.sampled++;
+		}
+		found->share.samples = 1;
+		found->share.timeslices_due = 1;
+		core->state->rounds_due |= 1u << gpu;
+	}
+	core_unlock(core);
+}
+
+/* The time counts once, however many clients its process has. */
+static void ran(struct cgpu_state *state, u32 gpu, s32 tgid, u64 ns)
+{
+	struct core_share *share = &state->gpu[gpu].share;
+	u32 at = core_client_of_process(state, tgid), number = CORE_NONE;
+
+	for (; at != CORE_NONE; at = state->client[at].tgid_next) {
+		struct core_client *client = &state->client[at];
+
+		if (client->tgid != tgid || client->slot == CORE_NONE)
+			continue;
+		client->sampled[gpu] = share->sampled;
+		if (number != CORE_NONE || !core_instance_of(state, gpu, client->slot, &number))
+			continue;
+		core_sched_seen(state, gpu, number, 1);
+		if (!core_sched_rounds_tell(share))
+			state->gpu[gpu].instance[number].usage += ns;
+	}
+}
+
+void cgpu_ran(struct cgpu_core *core, u32 gpu, s32 tgid, u64 ns)
+{
+	core_lock(core);
+	if (core_gpu(core->state, gpu) && ns)
+		ran(core->state, gpu, tgid, ns);
+	core_unlock(core);
+}

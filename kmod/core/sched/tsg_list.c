@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * The channel groups and channels of each instance: what is enabled and disabled, and has timeslices. Those of removed containers
+ * that the driver has not dropped yet are orphaned channels, which get no GPU time.
+ */
+#include "ledger/ledger.h"
+#include "registry/registry.h"
+#include "sched/sched.h"
+
+u32 core_runlist_of(u32 engine)
+{
+	/* None named is the graphics engine on cards that do not have to be told. */
+	if (engine == NV2080_ENGINE_TYPE_NULL || (engine >= NV2080_ENGINE_TYPE_GR0 && engine <= NV2080_ENGINE_TYPE_GR7))
+		return 0;
+	engine -= NV2080_ENGINE_TYPE_GR7;
+	return engine < CORE_RUNLISTS ? engine : CORE_RUNLISTS - 1;
+}
+
+static struct core_tsg_list *tsg_list_of(struct cgpu_state *state, const struct core_object *record)
+{
+	return &state->gpu[record->gpu].share.tsg_list[record->tsg_list];
+}
+
+/* A channel that no group on record holds: the driver makes one, which has no handle to set its time slice by. */
+static int lacks_tsg(const struct cgpu_state *state, const struct core_object *record)
+{
+	return record->kind == CORE_OBJECT_CHANNEL &&
+		(record->parent == CORE_NONE || state->object[record->parent].kind != CORE_OBJECT_CHANNEL_GROUP);
+}
+
+static void put(struct cgpu_state *state, u32 object, u32 number)
+{
+	struct core_object *record = &state->object[object];
+	struct core_tsg_list *tsg_list;
+
+	record->tsg_list = number;
+	tsg_list = tsg_list_of(state, record);
+	record->tsg_before = CORE_NONE;
+	record->tsg_after = tsg_list->first;
+	if (tsg_list->first != CORE_NONE)
+		state->object[tsg_list->first].tsg_before = object;
+	tsg_list->first = object;
+	state->gpu[record->gpu].share.dirty |= 1u << number;
+	tsg_list->channels += record->kind == CORE_OBJECT_CHANNEL;
+	tsg_list->groups += record->kind == CORE_OBJECT_CHANNEL_GROUP;
+}
+
+static void take(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+	struct core_tsg_list *tsg_list = tsg_list_of(state, record);
+
+	if (record->tsg_after != CORE_NONE)
+		state->object[record->tsg_after].tsg_before = record->tsg_before;
+	if (record->tsg_before != CORE_NONE)
+		state->object[record->tsg_before].tsg_after = record->tsg_after;
+	else
+		tsg_list->first = record->tsg_after;
+	tsg_list->channels -= record->kind == CORE_OBJECT_CHANNEL;
+	tsg_list->groups -= record->kind == CORE_OBJECT_CHANNEL_GROUP;
+	record->tsg_list = CORE_NONE;
+}
+
+int core_tsg_active(const struct cgpu_state *state, const struct core_object *record)
+{
+	return state->gpu[record->gpu].share.sampled - state->client[record->client].sampled[record->gpu] < 2;
+}
+
+int core_tsg_list_full(struct cgpu_state *state, u32 gpu, u32 slot)
+{
+	u32 number;
+
+	return core_instance_of(state, gpu, slot, &number) &&
+		state->gpu[gpu].share.tsg_list[number].groups >= CORE_GROUPS_MAX;
+}
+
+void core_tsg_link(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+	u32 slot = state->client[record->client].slot, number = CORE_ORPHANED;
+
+	if (record->kind != CORE_OBJECT_CHANNEL_GROUP && record->kind != CORE_OBJECT_CHANNEL)
+		return;
+	/* Who has the card whole has it whole. */
+	if (slot != CORE_NONE && core_instance_of(state, record->gpu, slot, &number) == NULL)
+		return;
+	put(state, object, number);
+	core_sched_runlist_changed(state, record->gpu);
+	/* It counts as busy until the samples of a whole look were without it. */
+	state->client[record->client].sampled[record->gpu] = state->gpu[record->gpu].share.sampled;
+	record->without_tsg = number != CORE_ORPHANED && lacks_tsg(state, record);
+	state->gpu[record->gpu].share.without_tsg += record->without_tsg;
+	core_sched_channels(state, record->gpu, number);
+	if (number != CORE_ORPHANED)
+		core_sched_seen(state, record->gpu, number, 1);
+}
+
+void core_tsg_unlink(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+	u32 number = record->tsg_list;
+
+	if (number == CORE_NONE)
+		return;
+	take(state, object);
+	core_sched_runlist_changed(state, record->gpu);
+	state->gpu[record->gpu].share.without_tsg -= record->without_tsg;
+	core_sched_channels(state, record->gpu, number);
+}
+
+void core_tsg_list_orphan(struct cgpu_state *state, u32 gpu, u32 number)
+{
+	struct core_tsg_list *tsg_list = &state->gpu[gpu].share.tsg_list[number];
+
+	while (tsg_list->first != CORE_NONE) {
+		u32 object = tsg_list->first;
+
+		take(state, object);
+		put(state, object, CORE_ORPHANED);
+		state->gpu[gpu].share.without_tsg -= state->object[object].without_tsg;
+		state->object[object].without_tsg = 0;
+	}
+}
+
+static void unknown(struct core_object *record)
+{
+	if (record->kind != CORE_OBJECT_CHANNEL)
+		return;
+	record->driver_changes++;
+	record->applied = CORE_CHANNEL_UNKNOWN;
+}
+
+void core_tsg_unknown(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+	u32 at;
+
+	if (record->tsg_list == CORE_NONE)
+		return;
+	state->gpu[record->gpu].share.dirty |= 1u << record->tsg_list;
+	unknown(record);
+	for (at = record->child; at != CORE_NONE; at = state->object[at].after)
+		unknown(&state->object[at]);
+}

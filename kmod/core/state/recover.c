@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * Taking up a state whose last owner may have died anywhere. Only records are believed, and each only as
+ * far as it makes sense; links and sums are made anew from them. An allocation that was under way stays
+ * charged without a handle, because the driver may have done it: until cgpu_recover_finish(), or its client goes.
+ */
+#include "ledger/ledger.h"
+#include "registry/registry.h"
+#include "sched/sched.h"
+#include "lib/text.h"
+
+static int settings_sane(const struct cgpu_settings *settings)
+{
+	if (settings->policy >= CGPU_SCHED_POLICIES || settings->max_inst < 1 || settings->max_inst > CGPU_MAX_INST)
+		return 0;
+	if (settings->prio_ratio < CGPU_SCHED_PRIO_MIN || settings->prio_ratio > CGPU_SCHED_PRIO_MAX)
+		return 0;
+	if (settings->context_memory > CORE_BYTES_MAX || settings->drift_tolerance > CORE_BYTES_MAX)
+		return 0;
+	if (settings->slice && (settings->slice < CGPU_SCHED_SLICE_MIN || settings->slice > CGPU_SCHED_SLICE_MAX))
+		return 0;
+	return settings->engine[sizeof(settings->engine) - 1] == 0 &&
+		settings->version[sizeof(settings->version) - 1] == 0 &&
+		settings->memory_backend[sizeof(settings->memory_backend) - 1] == 0;
+}
+
+static int gpu_sane(const struct core_gpu *gpu, u32 index)
+{
+	if (gpu->policy >= CGPU_SCHED_POLICIES || gpu->max_inst < 1 || gpu->max_inst > CGPU_MAX_INST)
+		return 0;
+	if (gpu->prio_ratio < CGPU_SCHED_PRIO_MIN || gpu->prio_ratio > CGPU_SCHED_PRIO_MAX)
+		return 0;
+	if (gpu->facts.index != index || gpu->facts.memtotal == 0 || gpu->facts.memtotal > CORE_BYTES_MAX)
+		return 0;
+	return gpu->facts.uuid[sizeof(gpu->facts.uuid) - 1] == 0 && gpu->facts.name[sizeof(gpu->facts.name) - 1] == 0;
+}
+
+static void recover_container(struct cgpu_state *state, u32 slot)
+{
+	struct core_container *container = &state->container[slot];
+	size_t length = core_string_length(container->id, sizeof(container->id));
+	u32 i;
+
+	container->clients = 0;
+	container->objects = 0;
+	if (container->live != CORE_LIVE) {
+		/* A registration that never came to its end. */
+		for (i = 0; i < CGPU_MAX_GPUS; i++) {
+			if (container->moved >> i & 1)
+				state->gpu[i].policy = cgpu_policy_before_weight(state->gpu[i].policy);
+		}
+		memset(container, 0, sizeof(*container));
+		return;
+	}
+	container->moved = 0;
+	container->cgroup[sizeof(container->cgroup) - 1] = 0;
+	if (length == sizeof(container->id) || core_id_check(container->id, length) || container->pid < 0 ||
+		container->generation == 0)
+		memset(container, 0, sizeof(*container));
+	else if (container->generation > state->generation)
+		state->generation = container->generation;
+}
+
+/* Two containers must not answer to one directory. Counts those that remain. */
+static void recover_names(struct cgpu_state *state)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_CONTAINERS; i++) {
+		struct core_container *container = &state->container[i];
+
+		if (container->live != CORE_LIVE)
+			continue;
+		if (core_slot_by_directory(state, container->id, core_id_directory(container->id)) != i)
+			memset(container, 0, sizeof(*container));
+	}
+	state->containers = 0;
+	for (i = 0; i < CGPU_MAX_CONTAINERS; i++)
+		state->containers += state->container[i].live == CORE_LIVE;
+}
+
+/* What a container has whole it has no slice of, and nobody has. */
+static void recover_passthrough(struct cgpu_state *state)
+{
+	u32 slot, gpu;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		if (state->gpu[gpu].live == CORE_LIVE && core_instances(state, gpu) == 0)
+			continue;
+		for (slot = 0; slot < CGPU_MAX_CONTAINERS; slot++)
+			state->container[slot].passthrough &= ~(1u << gpu);
+	}
+}
+
+static int recover_gpu(struct cgpu_state *state, u32 index)
+{
+	struct core_gpu *gpu = &state->gpu[index];
+	u64 promised = 0;
+	u32 i, number;
+
+	gpu->orphaned = 0;
+	/* What is the card's own is worth keeping, the rest shows anew. */
+	gpu->drift = (struct core_unaccounted){ .own = gpu->drift.own, .own_known = gpu->drift.own_known == 1 };
+	if (gpu->drift.own > gpu->facts.memtotal)
+		gpu->drift.own_known = 0;
+	gpu->passthrough = 0;
+	gpu->mig = gpu->mig != 0;
+	for (i = 0; i < CGPU_MAX_INST; i++) {
+		struct core_instance *instance = &gpu->instance[i];
+
+		instance->used = 0;
+		if (gpu->live != CORE_LIVE || core_instance(state, index, i) == NULL ||
+			instance->weight > CGPU_MAX_INST || instance->highprio > 1)
+			memset(instance, 0, sizeof(*instance));
+		else if (core_instance_of(state, index, instance->slot, &number) && number != i)
+			memset(instance, 0, sizeof(*instance));
+		if (instance->memsize > gpu->facts.memtotal || promised > gpu->facts.memtotal - instance->memsize)
+			return -EINVAL;
+		promised += instance->memsize;
+	}
+	return 0;
+}
+
+static void recover_client(struct cgpu_state *state, u32 index)
+{
+	struct core_client *client = &state->client[index];
+
+	if (client->live != CORE_LIVE)
+		return;
+	client->confirmed = 1;
+	if (client->settled > state->serial)
+		state->serial = client->settled;
+	/* Its container was removed, or was being removed when the end came. */
+	if (core_container(state, client->slot, client->generation) == NULL) {
+		client->slot = CORE_NONE;
+		client->generation = 0;
+	} else if (core_client_find(state, client->slot, client->handle) != CORE_NONE) {
+		client->live = 0;
+		return;
+	}
+	core_client_link(state, index);
+}
+
+/* Whether an object's own fields make sense. Its parent's kind must be a lower one, so no circles can be. */
+static int object_sane(struct cgpu_state *state, const struct core_object *object)
+{
+	const struct core_object *parent;
+
+	if (object->kind < CORE_OBJECT_DEVICE || object->kind > CORE_OBJECT_LAST)
+		return 0;
+	if (object->client >= CGPU_MAX_CLIENTS || state->client[object->client].live != CORE_LIVE)
+		return 0;
+	if (core_gpu(state, object->gpu) == NULL && (object->kind != CORE_OBJECT_HOST || object->gpu != CORE_NONE))
+		return 0;
+	if (object->parent == CORE_NONE)
+		return 1;
+	if (object->parent >= CGPU_MAX_OBJECTS)
+		return 0;
+	parent = &state->object[object->parent];
+	return parent->live == CORE_LIVE && parent->kind < object->kind && parent->client == object->client;
+}
+
+static int memory_sane(struct cgpu_state *state, const struct core_object *object)
+{
+	const struct core_client *client = &state->client[object->client];
+	const struct core_instance *instance;
+	struct core_memory *memory;
+
+	if (object->memory == CORE_NONE)
+		return object->kind != CORE_OBJECT_MEMORY;
+	if (!core_kind_is_charged(object->kind) || object->memory >= CGPU_MAX_OBJECTS)
+		return 0;
+	memory = &state->memory[object->memory];
+	if (memory->live != CORE_LIVE || memory->gpu != object->gpu)
+		return 0;
+	if (memory->bytes > state->gpu[memory->gpu].facts.memtotal)
+		memory->bytes = state->gpu[memory->gpu].facts.memtotal;
+	if (client->slot == CORE_NONE) {
+		/* All references are orphans, or none is. */
+		if (memory->first == CORE_NONE)
+			memory->instance = CORE_NONE;
+		return memory->instance == CORE_NONE;
+	}
+	if (memory->instance == CORE_PASSTHROUGH)
+		return core_is_passthrough(state, memory->gpu, client->slot);
+	if (memory->instance >= CGPU_MAX_INST)
+		return 0;
+	instance = core_instance(state, memory->gpu, memory->instance);
+	return instance && instance->slot == client->slot;
+}
+
+static void recover_object(struct cgpu_state *state, u32 index)
+{
+	struct core_object *object = &state->object[index];
+
+	if (object->live == CORE_PENDING) {
+		/* With a handle it was done, all but its mark. */
+		if (object->handle == 0)
+			object->parent = CORE_NONE;
+		object->live = object->handle || object->memory != CORE_NONE || object->kind == CORE_OBJECT_HOST ?
+			CORE_LIVE :
+			0;
+	}
+	if (object->live != CORE_LIVE)
+		return;
+	if (!object_sane(state, object) || !memory_sane(state, object) ||
+		core_object_find(state, object->client, object->handle) != CORE_NONE) {
+		object->live = 0;
+		return;
+	}
+	core_object_link(state, index);
+	object->tsg_list = CORE_NONE;
+	object->applied = 0;
+	if (object->runlist >= CORE_RUNLISTS)
+		object->runlist = 0;
+	if (object->handle) {
+		core_object_hash_link(state, index);
+		core_tsg_link(state, index);
+	}
+	if (object->memory != CORE_NONE)
+		core_memory_link(state, index);
+	if (object->serial > state->serial)
+		state->serial = object->serial;
+}
+
+/* used: no record counts from there on. clean: from there on free ones are in their lists. */
+static void recover_ledger(struct cgpu_state *state, u32 used, u32 clean)
+{
+	u32 kind, i;
+
+	core_links_clear(state);
+	for (i = 0; i < CGPU_MAX_CLIENTS; i++)
+		recover_client(state, i);
+	for (i = 0; i < used; i++)
+		state->memory[i].first = CORE_NONE;
+	/* Parents first. Whatever is of no known kind goes with the first pass. */
+	for (kind = CORE_OBJECT_DEVICE; kind <= CORE_OBJECT_LAST; kind++) {
+		for (i = 0; i < used; i++) {
+			u32 own = state->object[i].kind;
+
+			if (own == kind || (kind == CORE_OBJECT_DEVICE && own - 1 >= CORE_OBJECT_LAST))
+				recover_object(state, i);
+		}
+	}
+	for (i = 0; i < used; i++) {
+		if (state->memory[i].live == CORE_LIVE && state->memory[i].first == CORE_NONE)
+			state->memory[i].live = 0;
+	}
+	core_free_lists(state, clean);
+	for (i = 0; i < CGPU_MAX_CLIENTS; i++)
+		core_orphan_settle(state, i);
+}
+
+static int recover(struct cgpu_state *state, u32 used, u32 clean)
+{
+	u32 i;
+
+	if (state->magic != CORE_MAGIC || state->version != CORE_VERSION || state->bytes != sizeof(*state))
+		return -EINVAL;
+	if (!settings_sane(&state->settings))
+		return -EINVAL;
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		if (state->gpu[i].live != CORE_LIVE)
+			memset(&state->gpu[i], 0, sizeof(state->gpu[i]));
+		else if (!gpu_sane(&state->gpu[i], i))
+			return -EINVAL;
+	}
+	for (i = 0; i < CGPU_MAX_CONTAINERS; i++)
+		recover_container(state, i);
+	recover_names(state);
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		if (recover_gpu(state, i))
+			return -EINVAL;
+	}
+	recover_passthrough(state);
+	state->rounds_due = 0;
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		if (state->gpu[i].live == CORE_LIVE)
+			core_sched_begin(state, i);
+	}
+	recover_ledger(state, used, clean);
+	return 0;
+}
+
+int cgpu_state_recover(struct cgpu_state *state)
+{
+	return recover(state, core_objects_used(state), CGPU_MAX_OBJECTS);
+}
+
+int core_recover(struct cgpu_state *state, u32 used)
+{
+	return recover(state, used, used);
+}
+
+void cgpu_recover_finish(struct cgpu_core *core)
+{
+	struct cgpu_state *state = core->state;
+	u32 i, client;
+
+	core_lock(core);
+	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
+		/* Only recovery leaves a live record without a handle. */
+		if (state->object[i].live != CORE_LIVE || state->object[i].handle != 0)
+			continue;
+		client = state->object[i].client;
+		core_object_drop(state, i);
+		core_client_settle(state, client);
+	}
+	core_unlock(core);
+}

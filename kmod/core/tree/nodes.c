@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Which files there are, and with which permissions. */
+#include "tree/tree.h"
+
+struct file {
+	const char *name;
+	enum core_level level;
+	u32 mode;
+	u32 kind;
+};
+
+static const struct file files[] = {
+	{ "default_memsize", CORE_LEVEL_ROOT, 0644, CGPU_NODE_KIND_DEFAULT_MEMSIZE },
+	{ "engine", CORE_LEVEL_ROOT, 0444, CGPU_NODE_KIND_ENGINE },
+	{ "inst_ctl", CORE_LEVEL_ROOT, 0600, CGPU_NODE_KIND_INST_CTL },
+	{ "major", CORE_LEVEL_ROOT, 0444, CGPU_NODE_KIND_MAJOR },
+	{ "upgrade", CORE_LEVEL_ROOT, 0644, CGPU_NODE_KIND_UPGRADE },
+	{ "version", CORE_LEVEL_ROOT, 0444, CGPU_NODE_KIND_VERSION },
+	{ "drift", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_DRIFT },
+	{ "free_weight", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_FREE_WEIGHT },
+	{ "major", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_MAJOR },
+	{ "max_inst", CORE_LEVEL_GPU, 0644, CGPU_NODE_KIND_MAX_INST },
+	{ "memfree", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_MEMFREE },
+	{ "memtotal", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_MEMTOTAL },
+	{ "mig", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_MIG },
+	{ "minor", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_MINOR },
+	{ "name", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_NAME },
+	{ "natives", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_NATIVES },
+	{ "policy", CORE_LEVEL_GPU, 0644, CGPU_NODE_KIND_POLICY },
+	{ "prio_ratio", CORE_LEVEL_GPU, 0644, CGPU_NODE_KIND_PRIO_RATIO },
+	{ "sched", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_SCHED },
+	{ "uuid", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_UUID },
+	{ "highprio", CORE_LEVEL_CONTAINER, 0644, CGPU_NODE_KIND_HIGHPRIO },
+	{ "id", CORE_LEVEL_CONTAINER, 0444, CGPU_NODE_KIND_ID },
+	{ "meminfo", CORE_LEVEL_CONTAINER, 0444, CGPU_NODE_KIND_MEMINFO },
+	{ "memsize", CORE_LEVEL_CONTAINER, 0644, CGPU_NODE_KIND_MEMSIZE },
+	{ "owner", CORE_LEVEL_CONTAINER, 0444, CGPU_NODE_KIND_OWNER },
+	{ "usage", CORE_LEVEL_CONTAINER, 0444, CGPU_NODE_KIND_USAGE },
+	{ "weight", CORE_LEVEL_CONTAINER, 0644, CGPU_NODE_KIND_WEIGHT },
+};
+
+#define FILES (sizeof(files) / sizeof(files[0]))
+
+int core_tree_is_node(const char *name, size_t length)
+{
+	size_t i;
+
+	for (i = 0; i < FILES; i++) {
+		if (core_same(name, length, files[i].name))
+			return 1;
+	}
+	return 0;
+}
+
+int core_tree_file(enum core_level level, const char *name, size_t length, struct cgpu_node *node)
+{
+	size_t i;
+
+	for (i = 0; i < FILES; i++) {
+		if (files[i].level != level || !core_same(name, length, files[i].name))
+			continue;
+		node->directory = 0;
+		node->mode = files[i].mode;
+		node->kind = files[i].kind;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int core_tree_file_name(enum core_level level, u32 index, const char **name)
+{
+	size_t i;
+
+	for (i = 0; i < FILES; i++) {
+		if (files[i].level != level || index-- > 0)
+			continue;
+		*name = files[i].name;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+u32 core_tree_file_count(enum core_level level)
+{
+	u32 count = 0;
+	size_t i;
+
+	for (i = 0; i < FILES; i++)
+		count += files[i].level == level;
+	return count;
+}

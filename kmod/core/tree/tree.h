@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* The nodes of the tree. The lock is held by the caller. */
+#ifndef CGPU_TREE_H
+#define CGPU_TREE_H
+
+#include "state/state.h"
+#include "lib/text.h"
+
+enum core_level { CORE_LEVEL_ROOT, CORE_LEVEL_GPU, CORE_LEVEL_CONTAINER };
+
+enum core_node_kind {
+	CGPU_NODE_KIND_DIRECTORY,
+	CGPU_NODE_KIND_DEFAULT_MEMSIZE,
+	CGPU_NODE_KIND_DRIFT,
+	CGPU_NODE_KIND_ENGINE,
+	CGPU_NODE_KIND_FREE_WEIGHT,
+	CGPU_NODE_KIND_HIGHPRIO,
+	CGPU_NODE_KIND_ID,
+	CGPU_NODE_KIND_INST_CTL,
+	CGPU_NODE_KIND_MAJOR,
+	CGPU_NODE_KIND_MAX_INST,
+	CGPU_NODE_KIND_MEMFREE,
+	CGPU_NODE_KIND_MEMINFO,
+	CGPU_NODE_KIND_MEMSIZE,
+	CGPU_NODE_KIND_MEMTOTAL,
+	CGPU_NODE_KIND_MIG,
+	CGPU_NODE_KIND_MINOR,
+	CGPU_NODE_KIND_NAME,
+	CGPU_NODE_KIND_NATIVES,
+	CGPU_NODE_KIND_OWNER,
+	CGPU_NODE_KIND_POLICY,
+	CGPU_NODE_KIND_PRIO_RATIO,
+	CGPU_NODE_KIND_SCHED,
+	CGPU_NODE_KIND_UPGRADE,
+	CGPU_NODE_KIND_USAGE,
+	CGPU_NODE_KIND_UUID,
+	CGPU_NODE_KIND_VERSION,
+	CGPU_NODE_KIND_WEIGHT,
+};
+
+/* What a node is about: found and live, or -ENOENT. */
+struct core_place {
+	struct core_gpu *gpu; /* NULL at the root */
+	struct core_container *container; /* NULL above containers */
+	struct core_instance *instance;
+	u32 number; /* of the instance */
+};
+int core_tree_place(struct cgpu_state *state, const struct cgpu_node *node, struct core_place *place);
+
+/* Whether a file of the tree has this name, on any level. */
+int core_tree_is_node(const char *name, size_t length);
+/* The file with this name on a level, or the index-th one. 0 or -ENOENT. */
+int core_tree_file(enum core_level level, const char *name, size_t length, struct cgpu_node *node);
+int core_tree_file_name(enum core_level level, u32 index, const char **name);
+u32 core_tree_file_count(enum core_level level);
+
+#endif

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Writes to nodes: what is accepted, and what it changes. */
+#include "ledger/ledger.h"
+#include "registry/registry.h"
+#include "sched/sched.h"
+#include "tree/tree.h"
+
+struct limits {
+	u32 kind;
+	u32 digits; /* longest accepted number */
+	u64 low, high;
+};
+
+static const struct limits limits[] = {
+	{ CGPU_NODE_KIND_DEFAULT_MEMSIZE, 15, 0, ~0ull },
+	{ CGPU_NODE_KIND_HIGHPRIO, 1, 0, 1 },
+	{ CGPU_NODE_KIND_MAX_INST, 3, 1, CGPU_MAX_INST },
+	{ CGPU_NODE_KIND_MEMSIZE, 15, 0, ~0ull },
+	{ CGPU_NODE_KIND_POLICY, 2, 0, CGPU_POLICY_MAX },
+	{ CGPU_NODE_KIND_PRIO_RATIO, 3, CGPU_SCHED_PRIO_MIN, CGPU_SCHED_PRIO_MAX },
+	{ CGPU_NODE_KIND_UPGRADE, 1, 1, 1 },
+	{ CGPU_NODE_KIND_WEIGHT, 3, 0, CGPU_MAX_INST },
+};
+
+/* The number that a write carries; -EACCES where nothing can be written. */
+static int value_parse(u32 kind, const char *text, size_t bytes, u64 *value)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		if (limits[i].kind != kind)
+			continue;
+		if (bytes > 0 && text[bytes - 1] == '\n')
+			bytes--;
+		if (core_parse_number(text, bytes, limits[i].digits, value))
+			return -EINVAL;
+		return *value < limits[i].low || *value > limits[i].high ? -EINVAL : 0;
+	}
+	return -EACCES;
+}
+
+static int max_inst_write(struct cgpu_state *state, u32 gpu, u32 value)
+{
+	if (core_instances(state, gpu) > value || core_weights(state, gpu) > value)
+		return -EBUSY;
+	state->gpu[gpu].max_inst = value;
+	return 0;
+}
+
+static int gpu_write(struct cgpu_state *state, struct core_gpu *gpu, u32 kind, u32 value)
+{
+	u32 index = gpu->facts.index;
+	int err = 0;
+
+	if (kind == CGPU_NODE_KIND_POLICY)
+		gpu->policy = value;
+	else if (kind == CGPU_NODE_KIND_PRIO_RATIO)
+		gpu->prio_ratio = value;
+	else if (kind == CGPU_NODE_KIND_MAX_INST)
+		err = max_inst_write(state, index, value);
+	else
+		err = -EINVAL;
+	if (err == 0)
+		core_sched_policy(state, index);
+	return err;
+}
+
+static int memsize_write(struct cgpu_core *core, const struct core_place *place, u64 value)
+{
+	struct cgpu_state *state = core->state;
+	struct core_instance *instance = place->instance;
+
+	if (value < core_instance_taken(core, instance, place->gpu->facts.index))
+		return -EBUSY;
+	if (value > instance->memsize && value > core_unpromised(state, place->gpu->facts.index, instance))
+		return -ENOMEM;
+	instance->memsize = value;
+	return 0;
+}
+
+static int weight_write(struct cgpu_state *state, const struct core_place *place, u32 value)
+{
+	struct core_gpu *gpu = place->gpu;
+	u32 others = core_weights(state, gpu->facts.index) - place->instance->weight;
+
+	if (value > gpu->max_inst || (value == 0 && !state->settings.allow_zero_weight))
+		return -EINVAL;
+	if (value > place->instance->weight && others + value > gpu->max_inst)
+		return -EDQUOT;
+	gpu->policy = cgpu_policy_for_weight(gpu->policy, value);
+	place->instance->weight = value;
+	core_sched_changed(state, gpu->facts.index, place->number);
+	return 0;
+}
+
+static int container_write(struct cgpu_core *core, const struct core_place *place, u32 kind, u64 value)
+{
+	if (kind == CGPU_NODE_KIND_MEMSIZE)
+		return memsize_write(core, place, value);
+	if (kind == CGPU_NODE_KIND_WEIGHT)
+		return weight_write(core->state, place, (u32)value);
+	if (kind != CGPU_NODE_KIND_HIGHPRIO)
+		return -EINVAL;
+	place->instance->highprio = (u32)value;
+	core_sched_changed(core->state, place->gpu->facts.index, place->number);
+	return 0;
+}
+
+static int node_write(struct cgpu_core *core, const struct cgpu_node *node, u64 value)
+{
+	struct cgpu_state *state = core->state;
+	struct core_place place;
+	int err = core_tree_place(state, node, &place);
+
+	if (err)
+		return err;
+	if (place.container)
+		return container_write(core, &place, node->kind, value);
+	if (place.gpu)
+		return gpu_write(state, place.gpu, node->kind, (u32)value);
+	/* This engine has no second part that could be exchanged while it runs. */
+	if (node->kind == CGPU_NODE_KIND_UPGRADE)
+		return -EBUSY;
+	if (node->kind != CGPU_NODE_KIND_DEFAULT_MEMSIZE)
+		return -EINVAL;
+	state->default_memsize = value;
+	return 0;
+}
+
+int cgpu_tree_write(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes)
+{
+	u64 value = 0;
+	int err;
+
+	if (node->directory)
+		return -EISDIR;
+	if (node->kind == CGPU_NODE_KIND_INST_CTL)
+		return cgpu_inst_ctl(core, text, bytes);
+	err = value_parse(node->kind, text, bytes, &value);
+	if (err)
+		return err;
+	core_lock(core);
+	err = node_write(core, node, value);
+	core_unlock(core);
+	if (err != -ENOMEM || !core_orphans_settle(core))
+		return err;
+	core_lock(core);
+	err = node_write(core, node, value);
+	core_unlock(core);
+	return err;
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Takes copies of containers' descriptors, by a small process for each thread that does so. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "copies.h"
+#include "privilege.h"
+#include "processes.h"
+
+/* How often a thread that waits looks whether it has to end. */
+#define LOOK_MS 100
+/* So many looks after it was told to end it gives up: a machine with much to do may need a moment for an honest copy. */
+#define LAST_LOOKS 10
+/* Of the other process: its end of the socket. */
+#define PEER 0
+
+struct request {
+	s32 number;
+	struct identity node;
+};
+
+/* Our end of the socket to this thread's process; -1: there is none. */
+static _Thread_local int own = -1;
+
+/* With a descriptor, unless fd is negative. */
+static ssize_t send_with(int sock, const void *data, size_t bytes, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec part = { (void *)(uintptr_t)data, bytes };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		control.head = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
+		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+		message.msg_control = &control;
+		message.msg_controllen = sizeof(control.space);
+	}
+	return sendmsg(sock, &message, MSG_NOSIGNAL);
+}
+
+/* *fd: -1 when none came with it. */
+static ssize_t receive_with(int sock, void *data, size_t bytes, int *fd)
+{
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec part = { data, bytes };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	ssize_t n;
+
+	message.msg_control = &control;
+	message.msg_controllen = sizeof(control.space);
+	*fd = -1;
+	n = recvmsg(sock, &message, MSG_CMSG_CLOEXEC);
+	if (n >= 0 && message.msg_controllen >= CMSG_LEN(sizeof(int)) && control.head.cmsg_type == SCM_RIGHTS)
+		memcpy(fd, CMSG_DATA(&control.head), sizeof(*fd));
+	return n;
+}
+
+/* --- the other process: a copy of this one, with nothing but its socket; nothing of libc that takes a lock --- */
+
+/* Returns the descriptor, or a negative errno: then it is closed here, which may take for ever. */
+static int copy(int pidfd, const struct request *request)
+{
+	struct identity found;
+	int fd = process_take_fd(pidfd, request->number);
+
+	if (fd < 0)
+		return fd;
+	if (identity_of(fd, "", &found) == 0 && identity_same(&found, &request->node))
+		return fd;
+	close(fd);
+	return -EBADF;
+}
+
+static void serve(void)
+{
+	struct request request;
+	int pidfd, fd;
+	s32 result;
+
+	while (receive_with(PEER, &request, sizeof(request), &pidfd) == sizeof(request)) {
+		fd = copy(pidfd, &request);
+		close(pidfd);
+		result = fd < 0 ? fd : 0;
+		if (send_with(PEER, &result, sizeof(result), fd) < 0)
+			return;
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+static void become(int sock)
+{
+	prctl(PR_SET_NAME, "cgpud-copies");
+	if (dup2(sock, PEER) == PEER && syscall(SYS_close_range, PEER + 1, ~0u, 0) == 0 && privilege_drop() == 0)
+		serve();
+	_exit(0);
+}
+
+/* --- this one --- */
+
+static long fork_raw(void)
+{
+	return syscall(SYS_clone, 0, 0, 0, 0, 0);
+}
+
+/* By a child that ends at once, so that nobody here has to wait for the end of the process. */
+static int start_process(int sock)
+{
+	long child = fork_raw();
+	int status = 0;
+
+	if (child == 0) {
+		long second = fork_raw();
+
+		if (second == 0)
+			become(sock);
+		_exit(second < 0);
+	}
+	if (child < 0)
+		return -errno;
+	if (waitpid((pid_t)child, &status, __WALL) < 0)
+		return -errno;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EAGAIN;
+}
+
+static int start(void)
+{
+	struct timeval look = { .tv_usec = LOOK_MS * 1000 };
+	int pair[2], r;
+
+	if (own >= 0)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	r = setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &look, sizeof(look)) < 0 ? -errno : start_process(pair[1]);
+	close(pair[1]);
+	if (r < 0)
+		close(pair[0]);
+	else
+		own = pair[0];
+	return r;
+}
+
+void copies_end(void)
+{
+	if (own >= 0)
+		close(own);
+	own = -1;
+}
+
+/* A process that is not waited for ends by itself, as soon as it can. */
+static int give_up(int error)
+{
+	copies_end();
+	return error;
+}
+
+static int await(const atomic_uint *stopping, u32 wait_ms)
+{
+	u64 until = clock_ms() + wait_ms;
+	u32 looks = 0;
+	s32 result;
+	int fd;
+
+	for (;;) {
+		ssize_t n = receive_with(own, &result, sizeof(result), &fd);
+
+		if (n == sizeof(result))
+			return result < 0 ? result : fd < 0 ? -EMFILE : fd;
+		if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+			return give_up(-EPIPE);
+		if (atomic_load(stopping) && ++looks >= LAST_LOOKS)
+			return give_up(-EINTR);
+		if (wait_ms && clock_ms() >= until)
+			return give_up(-ETIMEDOUT);
+	}
+}
+
+int copies_take(int pidfd, int number, const struct identity *node, const atomic_uint *stopping, u32 wait_ms)
+{
+	struct request request = { .number = number, .node = *node };
+	int r = start();
+
+	if (r == 0 && send_with(own, &request, sizeof(request), pidfd) < 0) {
+		/* Somebody has killed it. */
+		copies_end();
+		r = start();
+		if (r == 0 && send_with(own, &request, sizeof(request), pidfd) < 0)
+			r = give_up(-EPIPE);
+	}
+	return r < 0 ? r : await(stopping, wait_ms);
+}

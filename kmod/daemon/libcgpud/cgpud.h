@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What libcgpud.so offers to the process that loads it. Worker threads answer supervised driver calls
+ * and never call back: messages come as lines through a pipe (cgpud_options.event_fd).
+ *
+ * Lines: "log <level> <text>" (level as in syslog(3)), "gone <serial>" (a listener has no task left), "look <number>
+ * <slot> <generation>" (somebody waits for cgpud_limits_sampled() of this number or a later one).
+ */
+#ifndef CGPUD_H
+#define CGPUD_H
+
+#include "cgpu_core.h"
+
+struct cgpud;
+
+struct cgpud_options {
+	const char *driver_root; /* directory with nvidiactl and nvidia<minor> */
+	s32 state_fd; /* memory file of the engine before this one, or -1; the engine's from here on, unless succeeds */
+	s32 files_fd; /* of the engine before this one, see cgpud_files_fd(), or -1; the engine's from here on */
+	s32 event_fd; /* non-blocking write end of a pipe, or -1; stays the caller's */
+	u32 workers; /* 0: by the number of processors */
+	u32 allow_unknown_driver;
+	u32 managed_memory; /* 1: charged; 0: refused */
+	u32 succeeds; /* 1: the engine that has state_fd still works; cgpud_take_over() follows */
+	struct cgpu_settings settings;
+};
+
+struct cgpud_status {
+	char driver[64]; /* version of the driver that is loaded */
+	char layout[16]; /* "exact" or "nearest" */
+	u32 gpus, workers, listeners, kept_answers, recovered;
+	u32 driver_error; /* errno of the last look at the cards' memory, or 0 */
+	u32 spare;
+	u64 supervised, executed, continued, refused, interrupted, faults, lost_lines;
+	/* GPU time: scheduling rounds; channels enabled and disabled; attempts at that which found no driver; timeslices of
+	 * channel groups that were set; clients whose timeslices are set at their next call. */
+	u64 rounds, channels, channels_failed, timeslices, timeslices_left;
+};
+
+/* A device node of the driver, as containers are given it. */
+struct cgpud_node {
+	char path[256];
+	u32 character_device; /* 1 or 0 */
+	u32 major, minor;
+};
+
+/* Map or make the state, speak to the driver, find its GPUs. Returns 0, or a negative errno with one
+ * line in error. -ESTALE: the state cannot be used; -ENODEV: no driver; -EPROTO: unknown driver version. */
+int cgpud_open(struct cgpud **out, const struct cgpud_options *options, char *error, size_t bytes);
+struct cgpu_core *cgpud_core(struct cgpud *d);
+/* The memory file that the next engine takes up. Stays the engine's. */
+int cgpud_state_fd(const struct cgpud *d);
+/* What watches open files that memory was exported on: the next engine takes it up. Stays the engine's. Negative: this
+ * kernel cannot do that, and exports are refused. */
+int cgpud_files_fd(const struct cgpud *d);
+/* Take a seccomp listener over; owns fd from here on, also on failure. kept: an engine before this one has served it.
+ * -EDQUOT: its container has as many as it may; -ENOSPC, -EEXIST. */
+int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial, u32 kept);
+/*
+ * One engine takes over from another, which lives until then and goes on if that fails: the successor opens everything but
+ * the ledger, the other one pauses, the successor copies its state, is given listeners and starts.
+ *
+ * End the threads as calls end, for so many milliseconds. Returns how many threads have not ended: go on with it, or
+ * resume. With 0 nothing changes the state any more.
+ */
+u32 cgpud_pause(struct cgpud *d, u32 ms);
+/* Everything goes on as before the pause. 0 or a negative errno. */
+int cgpud_resume(struct cgpud *d);
+/* files_fd as in the options. Only once. -ESTALE: the state cannot be used; then only cgpud_close(). */
+int cgpud_take_over(struct cgpud *d, s32 files_fd, const struct cgpu_settings *settings, char *error, size_t bytes);
+/* Sums of the ledger, over all cards. */
+struct cgpud_sums {
+	u64 containers;
+	u64 promised, charged; /* bytes; what removed containers hold is charged too */
+};
+void cgpud_sums(struct cgpud *d, struct cgpud_sums *sums);
+/* A listener's descriptor, which stays the engine's; -ENOENT. While it pauses. */
+int cgpud_listener_fd(struct cgpud *d, u64 serial);
+/* 0 when a memory file's layout can be taken up by this engine, else -ESTALE. It may be in use. */
+int cgpud_state_check(s32 state_fd);
+/* Of two memory files that a new engine may find, this one counts no more. */
+void cgpud_state_give_up(s32 state_fd);
+/* Answer the calls that were in flight when the engine before died, then serve. */
+int cgpud_start(struct cgpud *d, char *error, size_t bytes);
+/* New settings while running. An empty memory_backend stays what it is. */
+int cgpud_apply(struct cgpud *d, const struct cgpu_settings *settings);
+/* Whether containers may have managed memory from now on. */
+void cgpud_allow_managed(struct cgpud *d, u32 allowed);
+/* The driver limits memory: allocations go on, and "look" lines come. Before cgpud_start, for good. */
+void cgpud_limits(struct cgpud *d);
+/* What a look at a container came to: 0 with CGPU_MAX_GPUS figures of the driver in bytes, or a negative errno. look 0:
+ * nobody had asked. */
+void cgpud_limits_sampled(struct cgpud *d, u32 slot, u64 generation, u64 look, s32 result, const u64 *bytes);
+/* A registration may have changed: look at init processes now. */
+void cgpud_kick(struct cgpud *d);
+void cgpud_status(struct cgpud *d, struct cgpud_status *status);
+/* The control node is index 0, the GPUs' nodes follow in the order of the tree, then whatever else the
+ * driver root has for containers. -ENOENT past the last one. */
+int cgpud_node(struct cgpud *d, u32 index, struct cgpud_node *node);
+/* 1 while a listener is served: "gone" lines can be lost when the pipe is full. */
+int cgpud_serves(struct cgpud *d, u64 serial);
+/*
+ * Look at a process of a container's cgroup, for less than a second: 1 when its filters hold; 0 when they do not, and
+ * then it is killed; or a negative errno when nobody can tell: -EACCES where this process has a filter itself, -ESRCH
+ * where it is not in the group, -ETIMEDOUT where it does not stand still. The process is stopped for a moment; calls of it that wait are restarted.
+ */
+int cgpud_filtered(s32 pid, const char *cgroup);
+/* Kill a process of a container's cgroup. -ESRCH: none has this number. */
+int cgpud_end_process(s32 pid, const char *cgroup);
+/* Stop threads; calls in flight are finished. The state stays in its memory file. -EBUSY: containers keep
+ * threads from ending, and the process has to end as it is; nothing is given back then. */
+int cgpud_close(struct cgpud *d);
+
+#endif

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Opens, starts, stops and closes an engine, and gives its status. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "cgroup.h"
+#include "unaccounted.h"
+#include "engine.h"
+#include "processes.h"
+#include "reclaim.h"
+#include "supervise.h"
+#include "watched.h"
+#include "worker.h"
+
+static void core_lock(void *ctx)
+{
+	pthread_mutex_lock(&((struct cgpud *)ctx)->core_lock);
+}
+
+static void core_unlock(void *ctx)
+{
+	pthread_mutex_unlock(&((struct cgpud *)ctx)->core_lock);
+}
+
+static void core_log(void *ctx, int level, const char *line)
+{
+	events_log(&((struct cgpud *)ctx)->events, level, "%s", line);
+}
+
+static int core_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
+{
+	(void)ctx;
+	return cgroup_name(pid, path, bytes);
+}
+
+static void core_orphans(void *ctx)
+{
+	reclaim_orphans(ctx);
+}
+
+static void core_cards(void *ctx, u32 gpus)
+{
+	struct cgpud *d = ctx;
+	u32 gpu, mig;
+
+	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
+		/* A card that does not answer stays what it was. */
+		if ((gpus >> gpu & 1) && driver_gpu_mig(&d->driver, gpu, &mig) == 0)
+			cgpu_gpu_set_mig(&d->core, gpu, mig);
+	}
+}
+
+static int make_state(struct cgpu_state *state)
+{
+	u64 key;
+
+	if (getrandom(&key, sizeof(key), 0) != sizeof(key))
+		return -errno;
+	cgpu_state_init(state, key);
+	return 0;
+}
+
+/* r: what came of opening it. */
+static int open_state(struct cgpud *d, int r, char *error, size_t bytes)
+{
+	if (r == 0) {
+		d->core.state = state_file_state(&d->in_flight);
+		if (!d->in_flight.recovered)
+			r = make_state(d->core.state);
+		else
+			files_recover(d);
+	}
+	if (r == 0)
+		r = external_open(d, state_file_external(&d->in_flight));
+	if (r < 0)
+		snprintf(error, bytes, "the state of the engine before this one cannot be used: %s", strerror(-r));
+	return r;
+}
+
+static int ask_gpus(struct cgpud *d, char *error, size_t bytes)
+{
+	u64 total;
+	u32 gpu;
+	int r;
+
+	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
+		r = driver_gpu_facts(&d->driver, gpu, &d->facts[gpu]);
+		if (r < 0) {
+			snprintf(error, bytes, "GPU %u: does not answer: %s", gpu, strerror(-r));
+			return r;
+		}
+		d->memfree[gpu] = d->facts[gpu].memtotal;
+		driver_gpu_memory(&d->driver, gpu, &total, &d->memfree[gpu]);
+	}
+	return 0;
+}
+
+/* Asks the driver nothing: containers may wait. */
+static int open_books(struct cgpud *d, const struct cgpu_settings *settings, char *error, size_t bytes)
+{
+	int r = cgpud_apply(d, settings);
+	u32 gpu;
+
+	if (r < 0)
+		snprintf(error, bytes, "the settings are refused: %s", strerror(-r));
+	for (gpu = 0; gpu < d->driver.gpus && r == 0; gpu++) {
+		r = cgpu_gpu_add(&d->core, &d->facts[gpu]);
+		if (r < 0)
+			snprintf(error, bytes, "GPU %u: cannot be added: %s", gpu, strerror(-r));
+		else
+			cgpu_gpu_set_memfree(&d->core, gpu, d->memfree[gpu]);
+	}
+	return r;
+}
+
+static int open_driver(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
+{
+	char path[256];
+	int r = driver_open(&d->driver, o->driver_root, o->allow_unknown_driver, error, bytes);
+
+	if (r < 0)
+		return r;
+	d->core.abi = d->driver.abi;
+	snprintf(path, sizeof(path), "%s/nvidiactl", o->driver_root);
+	r = devices_add(&d->devices, path, -1, CGPU_DEVICE_CTL, 0);
+	if (r == 0)
+		r = driver_find_gpus(&d->driver, o->driver_root, &d->devices, error, bytes);
+	if (r < 0)
+		return r;
+	devices_find_others(&d->devices, o->driver_root);
+	return ask_gpus(d, error, bytes);
+}
+
+/* Without it nothing else is worse. */
+static void open_files(struct cgpud *d, int fd)
+{
+	int r = files_open(&d->files, fd);
+
+	if (r < 0)
+		events_log(&d->events, LOG_LEVEL_WARNING, "memory cannot be exported: open files cannot be watched: %s",
+			strerror(-r));
+}
+
+int cgpud_take_over(struct cgpud *d, s32 files_fd, const struct cgpu_settings *settings, char *error, size_t bytes)
+{
+	int r;
+
+	snprintf(error, bytes, "cannot take over");
+	open_files(d, files_fd);
+	r = open_state(d, state_file_take_over(&d->in_flight), error, bytes);
+	/* No call was under way, so workers have none to deal with. */
+	d->in_flight.recovered = 0;
+	d->taken_over = 1;
+	return r < 0 ? r : open_books(d, settings, error, bytes);
+}
+
+static void check_pagemap(struct cgpud *d)
+{
+	if (atomic_load(&d->managed.allowed) && access("/proc/self/pagemap", F_OK) < 0)
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"managed memory is refused: this kernel has no /proc/PID/pagemap (CONFIG_PROC_PAGE_MONITOR)");
+}
+
+static u32 worker_count(u32 wanted)
+{
+	long n = wanted ? (long)wanted : 2 * sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n < 4 && !wanted ? 4 : n > WORKERS_MAX ? WORKERS_MAX : (u32)n;
+}
+
+static void open_locks(struct cgpud *d)
+{
+	u32 i;
+
+	pthread_mutex_init(&d->core_lock, NULL);
+	pthread_mutex_init(&d->workers_lock, NULL);
+	for (i = 0; i < CGPU_MAX_CONTAINERS; i++)
+		pthread_mutex_init(&d->order[i], NULL);
+	for (i = 0; i < WORKERS_MAX; i++) {
+		d->worker[i].d = d;
+		pthread_mutex_init(&d->worker[i].busy, NULL);
+	}
+}
+
+/* Beside an engine that works. The table of descriptors grows first, for which the kernel waits for all processors. */
+static int open_beside(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
+{
+	int r = (watched_try(), state_file_prepare(&d->in_flight, o->state_fd));
+
+	if (r < 0)
+		snprintf(error, bytes, "the state of the engine that runs cannot be taken over: %s", strerror(-r));
+	return r < 0 ? r : open_driver(d, o, error, bytes);
+}
+
+static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
+{
+	int r, reaper;
+
+	open_locks(d);
+	sharing_init(d);
+	timeslice_init(d);
+	limits_open(&d->limits);
+	events_open(&d->events, o->event_fd);
+	managed_open(d, o->managed_memory);
+	d->ops = (struct cgpu_ops){
+		.lock = core_lock,
+		.unlock = core_unlock,
+		.log = core_log,
+		.cgroup_of = core_cgroup_of,
+		.orphans = core_orphans,
+		.cards = core_cards,
+		.clock = sharing_clock,
+		.round = sharing_wake,
+	};
+	d->core.ops = &d->ops;
+	d->core.ctx = d;
+	d->workers = worker_count(o->workers);
+	d->pidfd_thread = process_has_thread_pidfd();
+	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	d->driver.fd = d->in_flight.fd = d->files.epoll = -1;
+	check_pagemap(d);
+	devices_init(&d->devices);
+	r = listeners_open(&d->listeners, d->wake_fd);
+	d->listeners.share = WORKERS_SHARE;
+	d->listeners.limited_from = WORKERS_MAX / 2;
+	/* Also after a failure: what is not made ready cannot be closed. */
+	reaper = reaper_open(&d->reaper);
+	if (r == 0 && reaper < 0)
+		r = -ENFILE;
+	if (r == 0)
+		r = supervise_sizes(d);
+	if (r < 0) {
+		snprintf(error, bytes, "this kernel lacks what the engine needs (seccomp notifications, pidfd): %s",
+			strerror(-r));
+		return r;
+	}
+	if (o->succeeds)
+		return open_beside(d, o, error, bytes);
+	open_files(d, o->files_fd);
+	r = open_state(d, state_file_open(&d->in_flight, o->state_fd), error, bytes);
+	if (r == 0)
+		r = open_driver(d, o, error, bytes);
+	r = r < 0 ? r : open_books(d, &o->settings, error, bytes);
+	if (r == 0)
+		core_cards(d, ~0u);
+	return r;
+}
+
+int cgpud_open(struct cgpud **out, const struct cgpud_options *options, char *error, size_t bytes)
+{
+	struct cgpud *d = calloc(1, sizeof(*d));
+	int r;
+
+	*out = NULL;
+	if (!d)
+		return -ENOMEM;
+	snprintf(error, bytes, "cannot start");
+	r = open_parts(d, options, error, bytes);
+	if (r < 0)
+		cgpud_close(d);
+	else
+		*out = d;
+	return r;
+}
+
+struct cgpu_core *cgpud_core(struct cgpud *d)
+{
+	return &d->core;
+}
+
+int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial, u32 kept)
+{
+	struct fair fair;
+
+	fair_begin(&fair, &d->core);
+	return listener_add(&d->listeners, fd, slot, generation, serial, kept ? NULL : &fair);
+}
+
+int cgpud_start(struct cgpud *d, char *error, size_t bytes)
+{
+	int r;
+
+	external_take_up(d);
+	managed_take_up(d);
+	/* Charges of processes that ended meanwhile would make the first calls seem too much. */
+	reaper_reconcile(d, -1);
+	/* Before there are any new ones: what the cards need by themselves. Else that is known, and callers wait. */
+	if (!d->taken_over)
+		unaccounted_sample(d);
+	r = sharing_start(d);
+	if (r == 0)
+		r = workers_start(d, error, bytes);
+	/* Last: what it looks at first takes locks that calls need. */
+	if (r == 0)
+		r = reaper_start(d);
+	if (r < 0)
+		snprintf(error, bytes, "cannot start a thread: %s", strerror(-r));
+	return r;
+}
+
+int cgpud_apply(struct cgpud *d, const struct cgpu_settings *settings)
+{
+	struct cgpu_settings own = *settings, before;
+
+	cgpu_settings_read(&d->core, &before);
+	if (!own.memory_backend[0])
+		memcpy(own.memory_backend, before.memory_backend, sizeof(own.memory_backend));
+	own.major = d->devices.at[0].identity.is_char ? d->devices.at[0].identity.major : 0;
+	atomic_store(&d->enforce, own.enforce);
+	return cgpu_settings_apply(&d->core, &own);
+}
+
+void cgpud_allow_managed(struct cgpud *d, u32 allowed)
+{
+	atomic_store(&d->managed.allowed, allowed);
+}
+
+void cgpud_kick(struct cgpud *d)
+{
+	reaper_kick(d);
+}
+
+void cgpud_status(struct cgpud *d, struct cgpud_status *s)
+{
+	memset(s, 0, sizeof(*s));
+	snprintf(s->driver, sizeof(s->driver), "%s", d->driver.version);
+	snprintf(s->layout, sizeof(s->layout), "%s", d->driver.exact ? "exact" : "nearest");
+	s->gpus = d->driver.gpus;
+	s->workers = atomic_load(&d->started);
+	s->driver_error = atomic_load(&d->driver.error);
+	s->kept_answers = atomic_load(&d->in_flight.kept);
+	s->recovered = atomic_load(&d->counters.recovered);
+	s->supervised = atomic_load(&d->counters.supervised);
+	s->executed = atomic_load(&d->counters.executed);
+	s->continued = atomic_load(&d->counters.continued);
+	s->refused = atomic_load(&d->counters.refused);
+	s->interrupted = atomic_load(&d->counters.interrupted);
+	s->faults = atomic_load(&d->counters.faults);
+	s->lost_lines = atomic_load(&d->events.lost);
+	s->rounds = atomic_load(&d->sharing.rounds);
+	s->channels = atomic_load(&d->sharing.changed);
+	s->channels_failed = atomic_load(&d->sharing.failed);
+	s->timeslices = atomic_load(&d->timeslices.set);
+	s->timeslices_left = atomic_load(&d->timeslices.left);
+	pthread_mutex_lock(&d->listeners.lock);
+	s->listeners = d->listeners.count;
+	pthread_mutex_unlock(&d->listeners.lock);
+}
+
+int cgpud_node(struct cgpud *d, u32 index, struct cgpud_node *node)
+{
+	const struct device *device = &d->devices.at[index];
+
+	if (index >= d->devices.count)
+		return -ENOENT;
+	memset(node, 0, sizeof(*node));
+	snprintf(node->path, sizeof(node->path), "%s", device->path);
+	node->character_device = device->identity.is_char;
+	node->major = device->identity.major;
+	node->minor = device->identity.minor;
+	return 0;
+}
+
+int cgpud_serves(struct cgpud *d, u64 serial)
+{
+	struct listener *one = listener_find(&d->listeners, serial);
+
+	if (one)
+		listener_put(&d->listeners, one);
+	return one != NULL;
+}
+
+int cgpud_close(struct cgpud *d)
+{
+	u32 stuck = workers_stop(d, WORKERS_STOP_ROUNDS);
+
+	stuck += sharing_stop(d, SHARING_STOP_MS);
+	reaper_stop(d);
+	/* What they use must stay. They end with the process. */
+	if (stuck)
+		return -EBUSY;
+	reaper_close(&d->reaper);
+	external_close(d);
+	sharing_close(d);
+	managed_close(&d->managed);
+	listeners_close(&d->listeners);
+	driver_close(&d->driver);
+	devices_close(&d->devices);
+	state_file_close(&d->in_flight);
+	files_close(&d->files);
+	if (d->wake_fd >= 0)
+		close(d->wake_fd);
+	pthread_mutex_destroy(&d->core_lock);
+	free(d);
+	return 0;
+}

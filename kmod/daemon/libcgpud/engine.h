@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's process-wide structure; functions get a pointer to the whole of it. */
+#ifndef CGPUD_ENGINE_H
+#define CGPUD_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cgpud.h"
+#include "device.h"
+#include "driver.h"
+#include "events.h"
+#include "in_flight.h"
+#include "external.h"
+#include "files.h"
+#include "reaper.h"
+#include "driver_limits.h"
+#include "listener.h"
+#include "managed.h"
+#include "sharing.h"
+#include "timeslice.h"
+#include "task_cache.h"
+
+#define WORKERS_MAX 128
+#define WORKERS_SHARE 4 /* that one container may keep busy */
+
+struct worker {
+	struct cgpud *d;
+	pthread_t thread;
+	u32 joined; /* it has ended, and is waited for no more */
+	u32 ending; /* engine_must_end() */
+	pthread_mutex_t busy; /* held while it works; the reaper closes what idle ones keep open */
+	u64 served, tidied; /* calls until now, and until the last look */
+	struct task_cache cache;
+};
+
+/*
+ * Calls of a container that went to the driver, by what they do. An answer that no thread has taken stands
+ * only while nothing of the other kind came after it: a free undoes what was made, a new object takes a freed
+ * handle. Counted under the container's order.
+ */
+struct call_counts {
+	atomic_ullong made, freed;
+};
+
+struct counters {
+	atomic_ullong supervised, executed, continued, refused, interrupted, faults;
+	atomic_uint recovered;
+};
+
+struct cgpud {
+	struct cgpu_core core;
+	struct cgpu_ops ops;
+	pthread_mutex_t core_lock;
+	/* Held from the core's decision until the driver's answer is in the ledger: see engine_order(). */
+	pthread_mutex_t order[CGPU_MAX_CONTAINERS];
+	struct call_counts counts[CGPU_MAX_CONTAINERS];
+	struct events events;
+	struct driver driver;
+	struct cgpu_gpu_facts facts[CGPU_MAX_GPUS]; /* of the cards, as asked before the ledger has them */
+	u64 memfree[CGPU_MAX_GPUS];
+	struct devices devices;
+	struct in_flight_table in_flight;
+	struct listeners listeners;
+	struct reaper reaper;
+	struct managed managed;
+	struct external external;
+	struct limits limits;
+	struct files files;
+	struct sharing sharing;
+	struct timeslices timeslices;
+	struct counters counters;
+	atomic_uint enforce;
+	atomic_uint stopping;
+	int wake_fd; /* readable: workers have housekeeping to do, or must end */
+	u32 workers; /* to begin with */
+	pthread_mutex_t workers_lock; /* of the next one's start, and of what threads are told of their end */
+	atomic_uint started, idle;
+	/* Workers that look for calls of the daemon before, and calls of those whose end nobody knows. */
+	atomic_uint taking_up, unsure;
+	u32 taken_over; /* from an engine that went on until then: its containers wait */
+	u32 pidfd_thread; /* the kernel gives a pidfd for a thread */
+	size_t notif_bytes, resp_bytes;
+	struct worker worker[WORKERS_MAX];
+};
+
+/*
+ * The driver and the ledger must see a container's allocations, duplicates and frees in one order. Else a
+ * duplicate made while its source is not in the ledger yet, or a free that is settled after its handle was
+ * given out again, leaves memory that nobody is charged for. The caller's memory is never touched meanwhile:
+ * that can take for ever.
+ */
+static inline pthread_mutex_t *engine_order(struct cgpud *d, u32 slot)
+{
+	return &d->order[slot % CGPU_MAX_CONTAINERS];
+}
+
+/* Asked by each thread of the engine. Once told that it must, it ends, whatever comes of the stop: then *ending says so. */
+static inline u32 engine_must_end(struct cgpud *d, u32 *ending)
+{
+	if (!atomic_load(&d->stopping))
+		return 0;
+	pthread_mutex_lock(&d->workers_lock);
+	*ending = atomic_load(&d->stopping);
+	pthread_mutex_unlock(&d->workers_lock);
+	return *ending;
+}
+
+static inline struct call_counts *engine_call_counts(struct cgpud *d, u32 slot)
+{
+	return &d->counts[slot % CGPU_MAX_CONTAINERS];
+}
+
+#endif

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The threads that answer notified calls: start, end, and housekeeping between calls. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "reply_cache.h"
+#include "copies.h"
+#include "privilege.h"
+#include "supervise.h"
+#include "worker.h"
+
+/* How often workers that are to end are looked for: containers may wait. */
+#define ROUNDS_PER_MS 4
+
+static int worker_add(struct cgpud *d);
+
+static void housekeeping(struct cgpud *d)
+{
+	u64 n;
+
+	if (read(d->wake_fd, &n, sizeof(n)) != sizeof(n))
+		return;
+	reply_cache_sweep(d, 0);
+	external_sweep(d, -1);
+	/* Last: a container can keep us here. */
+	timeslice_serve(d);
+}
+
+static void serve(struct cgpud *d, struct task_cache *cache, u64 event, u32 events)
+{
+	struct listener *one = listener_get(&d->listeners, event);
+	u64 serial;
+
+	if (!one)
+		return;
+	serial = one->serial;
+	if (events & EPOLLIN) {
+		supervise_next(d, one, cache);
+	} else if (events & EPOLLHUP) {
+		listener_kill(&d->listeners, one);
+		events_gone(&d->events, serial);
+	} else {
+		/* EPOLLERR: the look at it was interrupted (kernel/seccomp.c, seccomp_notify_poll). */
+		listener_arm(&d->listeners, one);
+	}
+	listener_put(&d->listeners, one);
+}
+
+/* A call can keep its worker: there is always one more that waits for the next call. */
+static void begin(struct worker *worker)
+{
+	pthread_mutex_lock(&worker->busy);
+	if (atomic_fetch_sub(&worker->d->idle, 1) == 1)
+		worker_add(worker->d);
+}
+
+static void end(struct worker *worker)
+{
+	atomic_fetch_add(&worker->d->idle, 1);
+	pthread_mutex_unlock(&worker->busy);
+}
+
+static void work(struct worker *worker, s64 event, u32 events)
+{
+	struct cgpud *d = worker->d;
+
+	begin(worker);
+	worker->served++;
+	if (event == LISTENER_WAKE)
+		housekeeping(d);
+	else if (event >= 0)
+		serve(d, &worker->cache, (u64)event, events);
+	end(worker);
+}
+
+/* Answer the calls that the daemon before left. The last of them ends the recovery. */
+static void take_up(struct cgpud *d, struct task_cache *cache)
+{
+	struct in_flight *left;
+
+	atomic_fetch_add(&d->taking_up, 1);
+	while ((left = in_flight_take_unanswered(&d->in_flight)))
+		supervise_left(d, cache, left);
+	if (atomic_fetch_sub(&d->taking_up, 1) != 1)
+		return;
+	/* Workers that come later find nothing. */
+	d->in_flight.recovered = 0;
+	if (!atomic_load(&d->unsure))
+		cgpu_recover_finish(&d->core);
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *worker = arg;
+	struct cgpud *d = worker->d;
+	u32 events = 0;
+	s64 event;
+	int r;
+
+	prctl(PR_SET_NAME, "cgpud-worker");
+	r = privilege_drop();
+	if (r < 0) {
+		events_log(&d->events, LOG_LEVEL_ERROR, "a worker cannot drop its capabilities: %s", strerror(-r));
+		atomic_fetch_sub(&d->idle, 1);
+		return NULL;
+	}
+	/* Not without need: whoever begins while nobody is idle makes another worker, and that one would begin too. */
+	if (d->in_flight.recovered) {
+		begin(worker);
+		take_up(d, &worker->cache);
+		end(worker);
+	}
+	while (!engine_must_end(d, &worker->ending)) {
+		event = listener_wait(&d->listeners, &events);
+		work(worker, event, events);
+	}
+	task_cache_clear(&worker->cache);
+	copies_end();
+	return NULL;
+}
+
+/* A timeout in the wait would do this too, but arming its timer costs more than the wait itself. */
+void workers_tidy(struct cgpud *d)
+{
+	u32 i, started = atomic_load(&d->started);
+
+	for (i = 0; i < started; i++) {
+		struct worker *worker = &d->worker[i];
+
+		if (pthread_mutex_trylock(&worker->busy) != 0)
+			continue;
+		if (worker->served == worker->tidied)
+			task_cache_clear(&worker->cache);
+		worker->tidied = worker->served;
+		pthread_mutex_unlock(&worker->busy);
+	}
+}
+
+static int worker_add(struct cgpud *d)
+{
+	struct worker *worker;
+	u32 n;
+	int r = 0;
+
+	pthread_mutex_lock(&d->workers_lock);
+	n = atomic_load(&d->started);
+	if (n < WORKERS_MAX && !atomic_load(&d->stopping)) {
+		worker = &d->worker[n];
+		atomic_fetch_add(&d->idle, 1);
+		r = pthread_create(&worker->thread, NULL, worker_main, worker);
+		if (r)
+			atomic_fetch_sub(&d->idle, 1);
+		else
+			atomic_store(&d->started, n + 1);
+	}
+	pthread_mutex_unlock(&d->workers_lock);
+	if (r)
+		events_log(&d->events, LOG_LEVEL_WARNING, "cannot start a worker: %s", strerror(r));
+	return -r;
+}
+
+int workers_start(struct cgpud *d, char *error, size_t bytes)
+{
+	sigset_t all, old;
+	u32 n;
+	int r = 0;
+
+	/* A signal in the middle of a container's call would have to be told from the driver's own answer. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (n = 0; n < d->workers && r == 0; n++)
+		r = worker_add(d);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r)
+		snprintf(error, bytes, "cannot start %u worker threads: %s", d->workers, strerror(-r));
+	return r;
+}
+
+static u32 workers_left(struct cgpud *d)
+{
+	u32 i, left = 0, started;
+
+	pthread_mutex_lock(&d->workers_lock);
+	started = atomic_load(&d->started);
+	pthread_mutex_unlock(&d->workers_lock);
+	for (i = 0; i < started; i++) {
+		if (!d->worker[i].joined)
+			d->worker[i].joined = pthread_tryjoin_np(d->worker[i].thread, NULL) == 0;
+		left += !d->worker[i].joined;
+	}
+	return left;
+}
+
+u32 workers_stop(struct cgpud *d, u32 rounds)
+{
+	u32 left, round;
+	u64 n = 1;
+
+	atomic_store(&d->stopping, 1);
+	for (round = 0; (left = workers_left(d)) && round < rounds * ROUNDS_PER_MS; round++) {
+		/* Each worker may take the event away from the others: write it for every one. */
+		if (write(d->wake_fd, &n, sizeof(n)) != sizeof(n) && errno != EAGAIN)
+			break;
+		usleep(1000 / ROUNDS_PER_MS);
+	}
+	return left;
+}
+
+void workers_resume(struct cgpud *d)
+{
+	sigset_t all, old;
+	u32 i, started;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pthread_mutex_lock(&d->workers_lock);
+	started = atomic_load(&d->started);
+	atomic_store(&d->stopping, 0);
+	for (i = 0; i < started; i++) {
+		struct worker *worker = &d->worker[i];
+
+		if (worker->ending && !worker->joined)
+			worker->joined = pthread_join(worker->thread, NULL) == 0;
+		if (!worker->joined)
+			continue;
+		worker->ending = 0;
+		/* It counts as idle since before its end. */
+		worker->joined = pthread_create(&worker->thread, NULL, worker_main, worker) != 0;
+	}
+	pthread_mutex_unlock(&d->workers_lock);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+void workers_wake(struct cgpud *d)
+{
+	u64 n = 1;
+
+	if (write(d->wake_fd, &n, sizeof(n)) != sizeof(n))
+		events_log(&d->events, LOG_LEVEL_WARNING, "cannot wake a worker: %s", strerror(errno));
+}

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seccomp listeners: taken from runtimes, kept in the descriptor store, handed to the engine."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import re
+import secrets
+import select
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING
+
+from cgpu.errors import CgpuError
+from cgpu.kmod.daemon.listeners import process_state
+from cgpu.kmod.daemon.listeners.process_filters import ProcessFilters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cgpu.kmod.daemon.engine import Engine
+    from cgpu.kmod.daemon.store.notify_socket import NotifySocket
+
+log = logging.getLogger(__name__)
+
+MAX_FDS = 8
+WAIT_S = 5.0  # for the rest of one message
+NAME = re.compile(r"listener-([0-9]{1,4})-([0-9]{1,20})-([0-9]{1,20})")
+ANON_LINK = "anon_inode:seccomp notify"
+SHARE_USED = (
+    "container {id}: it has as many seccomp listeners as one container may: what was started now gets no "
+    "driver call; end processes that exec or a probe has left behind in it"
+)
+_CREDENTIALS = struct.Struct("iII")
+
+
+class QuotaError(CgpuError):
+    """A container has its share of the listeners."""
+
+
+def store_name(slot: int, generation: int, serial: int) -> str:
+    """Return the name of a listener in the descriptor store."""
+    return f"listener-{slot}-{generation}-{serial}"
+
+
+def peer(sock: socket.socket) -> tuple[int, int]:
+    """Return process and user id at the other end, as they were when it connected."""
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, _ = _CREDENTIALS.unpack(credentials)
+    return int(pid), int(uid)
+
+
+def bind(path: str) -> socket.socket:
+    """Make a listening stream socket that only root can reach. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    old = os.umask(0o177)
+    try:
+        sock.bind(path)
+    finally:
+        os.umask(old)
+    sock.listen(128)
+    return sock
+
+
+class Delivery:
+    """One connection of a runtime, until its message has come whole."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        """Take an accepted connection over."""
+        self.sock = sock
+        self.deadline = time.monotonic() + WAIT_S
+        self._text = b""
+        self._fds: list[int] = []
+
+    def receive(self) -> bool:
+        """Read what is there. True when the message is whole. Raises CgpuError or OSError."""
+        data, fds, flags, _ = socket.recv_fds(self.sock, 1 << 16, MAX_FDS)
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        self._fds += fds
+        self._text += data
+        if flags & socket.MSG_CTRUNC or len(self._fds) > MAX_FDS:
+            raise CgpuError(f"a runtime sent more than {MAX_FDS} descriptors")
+        if len(self._text) > process_state.MAX_BYTES:
+            raise CgpuError(f"a runtime sent more than {process_state.MAX_BYTES} bytes")
+        return not data or process_state.complete(self._text)
+
+    def take(self) -> tuple[process_state.ProcessState, int]:
+        """Return what the message says and its listener, which is the caller's then. Raises CgpuError."""
+        state = process_state.parse(self._text, len(self._fds))
+        return state, self._fds.pop(state.listener)
+
+    def close(self) -> None:
+        """Close the connection and every descriptor that nobody took."""
+        for fd in self._fds:
+            os.close(fd)
+        self._fds = []
+        self.sock.close()
+
+
+class Listeners:
+    """Which listeners the engine has, under which names they are stored."""
+
+    def __init__(self, engine: Engine, notify: NotifySocket, is_shared: Callable[[], bool]) -> None:
+        """Begin with none. is_shared: whether the node's users do not trust each other."""
+        self._engine = engine
+        self._notify = notify
+        self.filters = ProcessFilters(engine, is_shared)
+        self._names: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._names)
+
+    def names(self) -> dict[int, str]:
+        """Return under which name each is stored, by its serial."""
+        return dict(self._names)
+
+    def accept(self, state: process_state.ProcessState, fd: int) -> None:
+        """Attach a new listener to its container; closes fd when it is refused. Raises CgpuError."""
+        serial = secrets.randbits(62) + 1
+        container = self._engine.find(state.container_id)
+        try:
+            if container is None:
+                raise CgpuError(f"container {state.container_id}: is not registered: its listener is closed")
+            if os.readlink(f"/proc/self/fd/{fd}") != ANON_LINK:
+                raise CgpuError(f"container {state.container_id}: what came is no seccomp listener")
+            name = store_name(container.slot, container.generation, serial)
+            # Stored first: if this process dies in between, the next daemon has it.
+            self._store(name, fd, state.container_id)
+        except (CgpuError, OSError):
+            os.close(fd)
+            raise
+        try:
+            self._attach(fd, (container.slot, container.generation, serial), name)
+        except QuotaError as error:
+            raise CgpuError(SHARE_USED.format(id=state.container_id)) from error
+        log.info("container %s: listener attached", state.container_id)
+        if state.pid:
+            self.filters.inspect(container, state.pid)
+
+    def restore(self, name: str, fd: int) -> None:
+        """Take up a listener that an earlier engine left in the store; one that fits nothing is closed."""
+        found = NAME.fullmatch(name)
+        if found is None:
+            os.close(fd)
+            self._notify.discard(name)
+            return
+        slot, generation, serial = (int(part) for part in found.groups())
+        self._attach(fd, (slot, generation, serial), name, kept=True)
+
+    def gone(self, serial: int) -> None:
+        """Forget a listener that has no task left."""
+        name = self._names.pop(serial, None)
+        if name is not None:
+            self._notify.discard(name)
+
+    def drop_gone(self) -> None:
+        """Forget every listener that the engine serves no more: its line may not have come through."""
+        for serial in [serial for serial in self._names if not self._engine.serves(serial)]:
+            self.gone(serial)
+
+    def discard_all(self) -> None:
+        """Take every listener out of the store: no engine will serve them again."""
+        for serial in list(self._names):
+            self.gone(serial)
+
+    def _store(self, name: str, fd: int, container_id: str) -> None:
+        try:
+            self._notify.store(name, fd)
+        except OSError as error:
+            # Served all the same: without us its calls would fail from the start.
+            log.error(
+                "container %s: its listener cannot be kept beyond this daemon (%s): start cgpud anew",
+                container_id,
+                error.strerror,
+            )
+
+    def _attach(self, fd: int, key: tuple[int, int, int], name: str, *, kept: bool = False) -> None:
+        try:
+            self._engine.attach(fd, *key, kept=kept)
+        except OSError as error:
+            self._notify.discard(name)
+            if error.errno == errno.EDQUOT:
+                raise QuotaError(name) from error
+            raise CgpuError(f"listener {name}: cannot be attached: {error.strerror}") from error
+        self._names[key[2]] = name
+
+
+class ListenerSocket:
+    """The socket runtimes send listeners to."""
+
+    def __init__(self, path: str, listeners: Listeners, sock: socket.socket | None = None) -> None:
+        """Bind, unless an earlier daemon's socket is there. Raises OSError."""
+        self._path = path
+        self.listeners = listeners
+        self.sock = sock or bind(path)
+        self._poll = select.epoll()
+        self._poll.register(self.sock, select.EPOLLIN)
+        self._deliveries: dict[int, Delivery] = {}
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when there is something to do."""
+        return self._poll.fileno()
+
+    def handle(self) -> None:
+        """Take connections and messages that are there."""
+        for fd, _ in self._poll.poll(0):
+            if fd == self.sock.fileno():
+                self._connect()
+            else:
+                self._receive(fd)
+
+    def is_idle(self) -> bool:
+        """Tell whether no message has begun to come."""
+        return not self._deliveries
+
+    def expire(self) -> None:
+        """Close connections whose message never came whole."""
+        now = time.monotonic()
+        for fd in [fd for fd, d in self._deliveries.items() if d.deadline < now]:
+            self._end(fd)
+
+    def close(self) -> None:
+        """Close everything and take the socket away."""
+        for fd in list(self._deliveries):
+            self._end(fd)
+        self._poll.close()
+        self.sock.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+
+    def _connect(self) -> None:
+        try:
+            sock, _ = self.sock.accept()
+        except OSError:
+            return
+        # Its capabilities cannot be asked for: a runtime may have ended by now. A listener only ever adds
+        # supervision to processes that the sender could have let run without.
+        if peer(sock)[1] != 0:
+            sock.close()
+            return
+        sock.setblocking(False)
+        self._deliveries[sock.fileno()] = Delivery(sock)
+        self._poll.register(sock, select.EPOLLIN)
+
+    def _receive(self, fd: int) -> None:
+        delivery = self._deliveries[fd]
+        try:
+            if delivery.receive():
+                self.listeners.accept(*delivery.take())
+                self._end(fd)
+        except BlockingIOError:
+            return
+        except (CgpuError, OSError) as error:
+            log.warning("%s", error)
+            self._end(fd)
+
+    def _end(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        self._deliveries.pop(fd).close()

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the processes that runtimes start in containers have the engine's filter.
+
+An inspection takes up to a second where the process does not stand still, so the thread that serves the tree
+and the sockets does not wait for it. Each container has a few inspections at once; further processes count as
+not inspected.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cgpu.kmod.daemon.engine import Container, Engine
+
+log = logging.getLogger(__name__)
+
+INSPECTIONS_OF_CONTAINER = 4
+SHARED_GROUP = "its cgroup is not its own"
+
+
+class ProcessFilters:
+    """Inspects processes, and ends those that lack the filter."""
+
+    def __init__(self, engine: Engine, is_shared: Callable[[], bool]) -> None:
+        """Begin with none. is_shared: whether the node's users do not trust each other."""
+        self._engine = engine
+        self._is_shared = is_shared
+        self._blind = False  # it was logged that filters cannot be inspected
+        self._lock = threading.Lock()
+        self._inspections: Counter[str] = Counter()  # under way, by container
+
+    def inspect(self, container: Container, pid: int) -> None:
+        """Begin to inspect a process that a runtime has started. Its listener must be attached.
+
+        A call that waits for an answer keeps the process from standing still.
+        """
+        with self._lock:
+            if self._inspections[container.id] < INSPECTIONS_OF_CONTAINER:
+                self._inspections[container.id] += 1
+                threading.Thread(target=self._run, args=(container, pid), daemon=True).start()
+                return
+        self._judge_unknown(container, pid, os.strerror(errno.EAGAIN))
+
+    def is_idle(self) -> bool:
+        """Tell whether no inspection is under way."""
+        with self._lock:
+            return not self._inspections
+
+    def _run(self, container: Container, pid: int) -> None:
+        try:
+            self._inspect(container, pid)
+        finally:
+            with self._lock:
+                self._inspections[container.id] -= 1
+                if not self._inspections[container.id]:
+                    del self._inspections[container.id]
+
+    def _inspect(self, container: Container, pid: int) -> None:
+        # Only a group of its own tells whether the number is still that of a process of the container.
+        if container.cgroup == "/" and pid != container.pid:
+            self._say_unknown(container, SHARED_GROUP)
+            return
+        try:
+            if self._engine.is_filtered(pid, container):
+                return
+        except OSError as error:
+            if error.errno == errno.EACCES:
+                self._judge_unknown(container, pid, "cgpud has a filter itself", blind=True)
+            elif error.errno != errno.ESRCH:
+                self._judge_unknown(container, pid, str(error.strerror))
+            return
+        log.error(
+            "container %s: %s does not have the engine's filter, and was ended: the low-level "
+            "runtime has put another one there",
+            container.id,
+            _name(container, pid),
+        )
+
+    def _judge_unknown(self, container: Container, pid: int, why: str, *, blind: bool = False) -> None:
+        """End a process of unknown filter where users do not trust each other; else log it."""
+        if not self._is_shared():
+            if not (blind and self._blind):
+                self._say_unknown(container, why)
+            self._blind = self._blind or blind
+            return
+        try:
+            self._engine.end_process(pid, container)
+        except OSError as error:
+            if error.errno != errno.ESRCH:
+                self._say_unknown(container, f"{why}; it cannot be ended: {error.strerror}")
+            return
+        log.error(
+            "container %s: %s was ended (shared_node: true): its filter cannot be looked at (%s)",
+            container.id,
+            _name(container, pid),
+            why,
+        )
+
+    def _say_unknown(self, container: Container, why: str) -> None:
+        log.warning("container %s: its filter cannot be looked at (%s)", container.id, why)
+
+
+def _name(container: Container, pid: int) -> str:
+    return "its first process" if pid == container.pid else f"process {pid}, which was started in it,"

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Figures of the memory backend "driver": asked for by the event pipe, kept for the tree. */
+#define _GNU_SOURCE
+#include "clock.h"
+#include "engine.h"
+#include "driver_limits.h"
+#include "rm.h"
+
+#define WAIT_NS 900000000ll /* less than what others wait for a look at managed memory */
+
+void limits_open(struct limits *limits)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&limits->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&limits->told, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static u64 used(void *ctx, u32 slot, u32 gpu)
+{
+	struct limits *limits = &((struct cgpud *)ctx)->limits;
+	u64 bytes;
+
+	pthread_mutex_lock(&limits->lock);
+	bytes = limits->container[slot % CGPU_MAX_CONTAINERS].used[gpu % CGPU_MAX_GPUS];
+	pthread_mutex_unlock(&limits->lock);
+	return bytes;
+}
+
+void cgpud_limits(struct cgpud *d)
+{
+	d->ops.driver_used = used;
+	atomic_store(&d->limits.on, 1);
+}
+
+void cgpud_limits_sampled(struct cgpud *d, u32 slot, u64 generation, u64 look, s32 result, const u64 *bytes)
+{
+	struct limits_container *container = &d->limits.container[slot % CGPU_MAX_CONTAINERS];
+
+	pthread_mutex_lock(&d->limits.lock);
+	if (container->generation != generation)
+		*container = (struct limits_container){ .generation = generation };
+	if (look > container->looked)
+		container->looked = look;
+	container->result = result;
+	if (result == 0)
+		memcpy(container->used, bytes, sizeof(container->used));
+	pthread_cond_broadcast(&d->limits.told);
+	pthread_mutex_unlock(&d->limits.lock);
+}
+
+int limits_look(struct cgpud *d, u32 slot, u64 generation)
+{
+	struct limits_container *container = &d->limits.container[slot % CGPU_MAX_CONTAINERS];
+	u64 until = clock_ns() + WAIT_NS, look;
+	struct timespec at = { .tv_sec = (time_t)(until / 1000000000ull), .tv_nsec = (long)(until % 1000000000ull) };
+	int r = 0;
+
+	pthread_mutex_lock(&d->limits.lock);
+	look = ++d->limits.asked;
+	events_look(&d->events, look, slot, generation);
+	while (r == 0 && (container->generation != generation || container->looked < look))
+		r = pthread_cond_timedwait(&d->limits.told, &d->limits.lock, &at);
+	r = r ? -r : container->result;
+	pthread_mutex_unlock(&d->limits.lock);
+	return r;
+}
+
+enum purpose { OTHER, ALLOCATES, TELLS_SIZES };
+
+static enum purpose of_heap(u32 function)
+{
+	if (function == NVOS32_FUNCTION_ALLOC_SIZE || function == NVOS32_FUNCTION_ALLOC_SIZE_RANGE ||
+		function == NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT)
+		return ALLOCATES;
+	return function == NVOS32_FUNCTION_INFO ? TELLS_SIZES : OTHER;
+}
+
+static enum purpose purpose_of(const struct nv_abi *abi, const struct cgpu_call *call)
+{
+	u32 value;
+
+	if (call->device == CGPU_DEVICE_UVM)
+		return OTHER;
+	if (call->nr == NV_ESC_RM_VID_HEAP_CONTROL && call->bytes == abi->NVOS32_PARAMETERS.bytes)
+		return of_heap(rm_get32(call->top, abi->NVOS32_PARAMETERS.function));
+	if (call->nr == NV_ESC_RM_ALLOC && call->bytes >= abi->NVOS21_PARAMETERS.bytes) {
+		value = rm_get32(call->top, abi->NVOS21_PARAMETERS.hClass);
+		return value == NV01_MEMORY_LOCAL_USER ? ALLOCATES : OTHER;
+	}
+	if (call->nr != NV_ESC_RM_CONTROL || call->bytes != abi->NVOS54_PARAMETERS.bytes)
+		return OTHER;
+	value = rm_get32(call->top, abi->NVOS54_PARAMETERS.cmd);
+	return value == NV2080_CTRL_CMD_FB_GET_INFO || value == NV2080_CTRL_CMD_FB_GET_INFO_V2 ? TELLS_SIZES : OTHER;
+}
+
+void limits_look_for(struct cgpud *d, const struct in_flight *e, s32 tid)
+{
+	enum purpose purpose;
+
+	if (!atomic_load(&d->limits.on))
+		return;
+	purpose = purpose_of(d->core.abi, &e->call);
+	if (purpose == ALLOCATES)
+		managed_recount(d, e->call.slot, e->call.generation, tid);
+	/* Without an answer it is told by the figures before. */
+	if (purpose == TELLS_SIZES)
+		limits_look(d, e->call.slot, e->call.generation);
+}

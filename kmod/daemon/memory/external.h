@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that UVM maps. UVM duplicates it, and keeps it until it is unmapped, its range is freed, or the last copy of
+ * the file is closed. A mapping goes on in the container, as the driver asks for the client's own process; so a
+ * reference to the memory is taken before. Calls that end a mapping are executed by the engine, which sees their answers.
+ *
+ * Nothing tells of the last close of a file. So we keep a copy of each that has mappings: when its process has ended or
+ * has closed it, we unmap what it had, also where other processes have the file, and close our copy.
+ */
+#ifndef CGPUD_EXTERNAL_H
+#define CGPUD_EXTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cgpu_core.h"
+
+#define EXTERNAL_FILES CGPU_MAX_CLIENTS /* the core has a client for each, and shares them out */
+#define EXTERNAL_SHARE 256 /* of one container: all are looked at to find one */
+#define EXTERNAL_PLACE 256 /* mappings at one address: GPUs, and what lay there before */
+#define EXTERNAL_BUCKETS 65536
+#define EXTERNAL_NONE 0xffffffffu
+#define EXTERNAL_UUID 16
+/* The container's own call maps, and nothing tells when it is done: within this time, in milliseconds. */
+#define EXTERNAL_UNDERWAY 100
+
+/* A process that has a file, and the number of its descriptor. */
+struct external_user {
+	s32 tid, tgid; /* tgid 0: nobody */
+	s32 number;
+	u32 started; /* process_mark() */
+};
+
+/* What follows is in the memory file, and outlives the process. */
+struct external_file {
+	u32 live;
+	u32 slot;
+	u64 generation;
+	struct external_user user[2]; /* the process that mapped first, and of all others the last one */
+};
+
+/* In the place of the core's object that holds the memory. */
+struct external_map {
+	u64 serial; /* of the core's reference; 0: none */
+	u64 start, end;
+	u8 uuid[EXTERNAL_UUID]; /* of the GPU that it is mapped on */
+	u32 file;
+	u32 p2p; /* 1: a range of its own, for other devices */
+	u32 next; /* link: hash chain */
+	u32 after, before; /* links: of the file */
+	s32 tid; /* the thread that was last seen to map it so */
+	u64 since; /* when, in milliseconds of the monotonic clock */
+	u32 client, handle; /* the memory, as it was named */
+	u64 of; /* and which object that was to the core */
+};
+
+struct external_store {
+	u32 used; /* places up to the highest that ever had a mapping */
+	u32 spare;
+	struct external_file file[EXTERNAL_FILES];
+	struct external_map map[CGPU_MAX_OBJECTS];
+};
+
+struct external {
+	pthread_mutex_t lock;
+	struct external_store *store;
+	u64 key; /* of the hash */
+	u64 latest; /* serial of the newest mapping */
+	struct external_map *lost; /* after recovery: whose reference is not in the ledger */
+	u32 losts;
+	atomic_uint top; /* places up to the highest that ever had a file */
+	int fd[EXTERNAL_FILES]; /* our copies; -1: none, the engine before had one and we could not find it */
+	u32 ending[EXTERNAL_FILES]; /* 1: it is being taken apart, and gets nothing new */
+	u32 first[EXTERNAL_FILES]; /* its mappings */
+	u32 hash[EXTERNAL_BUCKETS]; /* by file and start */
+	atomic_uint files;
+};
+
+struct cgpud;
+
+/* The container and process that make a call. */
+struct external_caller {
+	u32 slot;
+	u64 generation;
+	struct external_user user;
+};
+
+struct external_request {
+	struct external_caller caller;
+	u32 client, handle; /* the memory */
+	u64 start, end;
+	u32 p2p;
+	u32 count, stride; /* of GPUs */
+	const u8 *uuid; /* of the first one */
+};
+
+/* Use the store of the state; of an engine before this one, too. -ENOMEM: what that left stays in it. */
+int external_open(struct cgpud *d, struct external_store *store);
+/* Copies of the files that the engine before had, and what of its mappings is not in the ledger. Before any call is
+ * answered. */
+void external_take_up(struct cgpud *d);
+void external_close(struct cgpud *d);
+/* Memory is about to be mapped. *fd: a copy of the file, taken over when it becomes -1. 0; -EPERM: another container's
+ * client; -ENOSPC; -ENODEV: the container is gone. */
+int external_add(struct cgpud *d, const struct external_request *request, int *fd);
+/* The number of a file; *latest: of its newest mapping. EXTERNAL_NONE: it has none. */
+u32 external_find(struct cgpud *d, const struct external_caller *caller, int fd, u64 *latest);
+/* What one call unmaps: a part, or (uuid NULL) a range. */
+struct external_span {
+	u64 start, end; /* end 0: not known */
+	const u8 *uuid;
+	s32 tid; /* the thread that calls: its own mappings are done */
+	u64 latest; /* mappings that are newer are not meant */
+	u64 began; /* when the driver was asked, as since */
+};
+/* Milliseconds until no other thread can be in the midst of mapping what the call is about. */
+u32 external_wait(struct cgpud *d, u32 file, const struct external_span *span);
+/* The driver has done it: drop what was mapped before it was asked. */
+void external_gone(struct cgpud *d, u32 file, const struct external_span *span);
+/* A range was freed whose length the driver tells nobody (590 and newer): look for mappings behind its start that have gone
+ * with it. fd: a copy of the file. */
+void external_rest(struct cgpud *d, u32 file, const struct external_span *span, int fd);
+/* Take apart what processes had that have ended or have closed the file: of a container, or (slot -1) of all. Waits for
+ * the driver: for workers only. */
+void external_sweep(struct cgpud *d, s64 slot);
+/* How many files whose processes have all ended are left to workers, which are told. Any thread. */
+u32 external_left(struct cgpud *d);
+
+#endif

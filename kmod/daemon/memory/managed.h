@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Managed memory: shared mappings of UVM's node. A mapping is charged, and then made by the container's own call. Whether it
+ * succeeded, and what was unmapped, is found in the process's list of mappings. Reading that list waits for the process's
+ * memory lock, which a hostile process can hold: so it is read by workers of that container, never by the reaper.
+ */
+#ifndef CGPUD_MANAGED_H
+#define CGPUD_MANAGED_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cgpu_core.h"
+#include "processes.h"
+#include "address_spaces.h"
+
+#define MANAGED_PENDING 32 /* of one container at once */
+
+struct cgpud;
+
+/* A mapping that was charged, and may not be made yet. */
+struct managed_pending {
+	s32 tid; /* 0: free */
+	u64 space; /* serial of its address space */
+	u64 start, end;
+	u64 until; /* milliseconds of the monotonic clock: by then it is there, or failed */
+};
+
+struct managed_container {
+	pthread_mutex_t order; /* one recount after another, so that none counts by an older list */
+	struct managed_pending pending[MANAGED_PENDING]; /* under order */
+	u64 counted; /* bytes by the last recount, and charged since; under order */
+	atomic_ullong looked; /* when last */
+};
+
+struct managed {
+	atomic_uint allowed;
+	struct address_spaces spaces;
+	struct managed_container container[CGPU_MAX_CONTAINERS];
+};
+
+struct managed_map {
+	struct notice notice; /* of the thread that maps */
+	u32 slot;
+	u64 generation;
+	s32 tid, tgid;
+	u64 start, bytes;
+};
+
+void managed_open(struct cgpud *d, u32 allowed);
+void managed_close(struct managed *managed);
+/* What the ledger of an engine before this one has. Before any call is answered. */
+void managed_take_up(struct cgpud *d);
+/* A thread is about to map UVM's node. 0; -EPERM: not allowed here; -ENOMEM: its container's limit; -EAGAIN: too many at
+ * once, or another look does not end. */
+int managed_map(struct cgpud *d, const struct managed_map *map);
+/* Look at all processes of a container that have managed memory. tid: the thread that waits for us, and so has nothing
+ * pending. */
+void managed_recount(struct cgpud *d, u32 slot, u64 generation, s32 tid);
+/* The same, unless the last recount is a moment old. */
+void managed_recount_stale(struct cgpud *d, u32 slot, u64 generation, s32 tid);
+/* Give back what lay in address spaces that nobody uses any more. Any thread. */
+void managed_drop_ended(struct cgpud *d, u32 slot);
+
+#endif

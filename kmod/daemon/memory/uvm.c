@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Which of UVM's calls may be run by another process, and why (kernel-open/nvidia-uvm of 515 to 595):
+ * - UVM_MAP_EXTERNAL_ALLOCATION and UVM_ALLOC_DEVICE_P2P duplicate memory of a client. RM asks that the task that calls
+ *   belongs to the process that made the client (client_resource.c, cliresShareCallback): they must go on.
+ * - UVM_UNMAP_EXTERNAL and UVM_FREE look at the file's address space alone, and at no process. The structs have no
+ *   pointers. So they are run here, on a copy of file and arguments.
+ * - UVM_INITIALIZE ties the file to the caller's address space, and must go on. In the sharing mode managed memory outlives
+ *   that (uvm.c, uvm_vm_close_managed), until the last copy of the file goes: nothing would tell of it.
+ */
+#define _GNU_SOURCE
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "engine.h"
+#include "processes.h"
+#include "rm.h"
+#include "uvm.h"
+
+#define TOP_MAX 64
+
+u32 uvm_bytes(const struct nv_abi *abi, u32 nr)
+{
+	switch (nr) {
+	case UVM_INITIALIZE:
+		return abi->UVM_INITIALIZE_PARAMS.bytes;
+	case UVM_MAP_EXTERNAL_ALLOCATION:
+		return abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS.bytes;
+	case UVM_ALLOC_DEVICE_P2P:
+		return abi->UVM_ALLOC_DEVICE_P2P_PARAMS.bytes;
+	case UVM_UNMAP_EXTERNAL:
+		return abi->UVM_UNMAP_EXTERNAL_PARAMS.bytes;
+	case UVM_FREE:
+		return abi->UVM_FREE_PARAMS.bytes;
+	default:
+		return 0;
+	}
+}
+
+int uvm_needs_file(const struct cgpu_call *call)
+{
+	return call->bytes != 0 && call->nr != UVM_INITIALIZE;
+}
+
+static u32 status_at(const struct nv_abi *abi, u32 nr)
+{
+	switch (nr) {
+	case UVM_INITIALIZE:
+		return abi->UVM_INITIALIZE_PARAMS.rmStatus;
+	case UVM_MAP_EXTERNAL_ALLOCATION:
+		return abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS.rmStatus;
+	case UVM_ALLOC_DEVICE_P2P:
+		return abi->UVM_ALLOC_DEVICE_P2P_PARAMS.rmStatus;
+	case UVM_UNMAP_EXTERNAL:
+		return abi->UVM_UNMAP_EXTERNAL_PARAMS.rmStatus;
+	default:
+		return abi->UVM_FREE_PARAMS.rmStatus;
+	}
+}
+
+static struct external_caller caller_of(const struct in_flight *e, const struct task *task)
+{
+	return (struct external_caller){ .slot = e->call.slot,
+		.generation = e->call.generation,
+		.user = { .tid = task->tid, .tgid = e->call.tgid, .number = (int)e->notif.data.args[0] } };
+}
+
+/* 0: as it stands the driver refuses it. */
+static int read_map(const struct nv_abi *abi, const u8 *top, struct external_request *request)
+{
+	const struct nv_layout_UVM_MAP_EXTERNAL_ALLOCATION_PARAMS *at = &abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS;
+	u32 each = abi->UvmGpuMappingAttributes.bytes;
+	u64 count = rm_get64(top, at->gpuAttributesCount);
+
+	request->client = rm_get32(top, at->hClient);
+	request->handle = rm_get32(top, at->hMemory);
+	request->start = rm_get64(top, at->base);
+	request->end = request->start + rm_get64(top, at->length);
+	request->count = (u32)count;
+	request->stride = each;
+	request->uuid = top + at->perGpuAttributes + abi->UvmGpuMappingAttributes.gpuUuid;
+	return request->end > request->start && count > 0 &&
+		count <= (u64)(at->gpuAttributesCount - at->perGpuAttributes) / each;
+}
+
+static int read_p2p(const struct nv_abi *abi, const u8 *top, struct external_request *request)
+{
+	const struct nv_layout_UVM_ALLOC_DEVICE_P2P_PARAMS *at = &abi->UVM_ALLOC_DEVICE_P2P_PARAMS;
+
+	request->client = rm_get32(top, at->hClient);
+	request->handle = rm_get32(top, at->hMemory);
+	request->start = rm_get64(top, at->base);
+	request->end = request->start + rm_get64(top, at->length);
+	request->p2p = 1;
+	request->count = 1;
+	request->uuid = top + at->gpuUuid;
+	return request->end > request->start;
+}
+
+static enum cgpu_verdict judge_map(struct cgpud *d, struct in_flight *e, struct task *task)
+{
+	struct external_request request = { .caller = caller_of(e, task) };
+	const struct nv_abi *abi = d->core.abi;
+	int known = e->call.nr == UVM_ALLOC_DEVICE_P2P ? read_p2p(abi, e->copy[0], &request) :
+							 read_map(abi, e->copy[0], &request);
+	int r;
+
+	request.caller.user.started = process_mark(request.caller.user.tgid);
+	r = known ? external_add(d, &request, &task->file) : 0;
+	if (r == 0 || !atomic_load(&d->enforce))
+		return CGPU_CONTINUE;
+	rm_put32(e->copy[0], status_at(abi, e->call.nr),
+		r == -EPERM ? NV_ERR_INSUFFICIENT_PERMISSIONS : NV_ERR_NO_MEMORY);
+	return CGPU_ANSWER;
+}
+
+static enum cgpu_verdict judge_initialize(struct cgpud *d, struct in_flight *e)
+{
+	const struct nv_abi *abi = d->core.abi;
+
+	if (!(rm_get64(e->copy[0], abi->UVM_INITIALIZE_PARAMS.flags) & UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE) ||
+		!atomic_load(&d->enforce))
+		return CGPU_CONTINUE;
+	rm_put32(e->copy[0], status_at(abi, e->call.nr), NV_ERR_NOT_SUPPORTED);
+	return CGPU_ANSWER;
+}
+
+enum cgpu_verdict uvm_judge(struct cgpud *d, struct in_flight *e, struct task *task)
+{
+	struct external_caller caller;
+	u64 latest;
+
+	if (e->call.bytes == 0)
+		return CGPU_CONTINUE;
+	if (e->call.nr == UVM_INITIALIZE)
+		return judge_initialize(d, e);
+	if (e->call.nr == UVM_MAP_EXTERNAL_ALLOCATION || e->call.nr == UVM_ALLOC_DEVICE_P2P)
+		return judge_map(d, e, task);
+	/* It may have been done before, and the last mapping have gone with it. */
+	if (e->again || e->repeated)
+		return CGPU_EXECUTE;
+	caller = caller_of(e, task);
+	/* Without a mapping in the ledger nothing depends on the result. */
+	return external_find(d, &caller, task->file, &latest) == EXTERNAL_NONE ? CGPU_CONTINUE : CGPU_EXECUTE;
+}
+
+static struct external_span span_of(const struct nv_abi *abi, const struct in_flight *e, const struct task *task)
+{
+	const struct nv_layout_UVM_UNMAP_EXTERNAL_PARAMS *unmap = &abi->UVM_UNMAP_EXTERNAL_PARAMS;
+	const struct nv_layout_UVM_FREE_PARAMS *free = &abi->UVM_FREE_PARAMS;
+	struct external_span span = { .tid = task->tid };
+	const u8 *top = e->copy[0];
+
+	if (e->call.nr == UVM_UNMAP_EXTERNAL) {
+		span.start = rm_get64(top, unmap->base);
+		span.end = span.start + rm_get64(top, unmap->length);
+		span.uuid = top + unmap->gpuUuid;
+		return span;
+	}
+	span.start = rm_get64(top, free->base);
+	/* Where the driver does not look at a length, it tells none. */
+	if (free->length != NV_ABI_ABSENT)
+		span.end = span.start + rm_get64(top, free->length);
+	return span;
+}
+
+/* A mapping by another thread that is under way would come to lie there afterwards, and its charge be gone. */
+static void wait_for_mappings(struct cgpud *d, u32 file, struct external_span *span)
+{
+	u32 wait;
+
+	span->began = clock_ms();
+	wait = external_wait(d, file, span);
+	if (!wait)
+		return;
+	usleep(wait * 1000);
+	span->began = clock_ms();
+}
+
+void uvm_execute(struct cgpud *d, struct in_flight *e, const struct task *task)
+{
+	struct external_caller caller = caller_of(e, task);
+	struct external_span span = span_of(d->core.abi, e, task);
+	u32 at = status_at(d->core.abi, e->call.nr);
+	u32 file = external_find(d, &caller, task->file, &span.latest);
+
+	if (file != EXTERNAL_NONE)
+		wait_for_mappings(d, file, &span);
+	e->result = ioctl(task->file, e->call.nr, e->copy[0]) < 0 ? -errno : 0;
+	if (file != EXTERNAL_NONE && e->result == 0 && rm_get32(e->copy[0], at) == NV_OK) {
+		external_gone(d, file, &span);
+		if (e->call.nr == UVM_FREE && span.end == 0)
+			external_rest(d, file, &span, task->file);
+	}
+	/* The engine before us may have done it. */
+	if (e->repeated && uvm_stands(d->core.abi, e))
+		rm_put32(e->copy[0], at, NV_OK);
+}
+
+int uvm_stands(const struct nv_abi *abi, const struct in_flight *e)
+{
+	return e->call.nr == UVM_FREE && e->result == 0 &&
+		rm_get32(e->copy[0], abi->UVM_FREE_PARAMS.rmStatus) == NV_ERR_INVALID_ADDRESS;
+}
+
+static int unmap(const struct nv_abi *abi, int fd, const struct external_map *map, const u8 *uuid, u32 *status)
+{
+	const struct nv_layout_UVM_UNMAP_EXTERNAL_PARAMS *at = &abi->UVM_UNMAP_EXTERNAL_PARAMS;
+	u8 top[TOP_MAX] = { 0 };
+	int r;
+
+	rm_put64(top, at->base, map->start);
+	rm_put64(top, at->length, map->end - map->start);
+	memcpy(top + at->gpuUuid, uuid, sizeof(map->uuid));
+	r = ioctl(fd, UVM_UNMAP_EXTERNAL, top) < 0 ? -errno : 0;
+	*status = rm_get32(top, at->rmStatus);
+	return r;
+}
+
+int uvm_has_range(const struct nv_abi *abi, int fd, const struct external_map *map)
+{
+	static const u8 nobody[EXTERNAL_UUID];
+	u32 status = NV_OK;
+
+	/* The range is looked for before the GPU is (uvm_map_external.c, uvm_unmap_external): nothing is unmapped. */
+	return unmap(abi, fd, map, nobody, &status) < 0 || status != NV_ERR_INVALID_ADDRESS;
+}
+
+int uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status)
+{
+	const struct nv_layout_UVM_FREE_PARAMS *free = &abi->UVM_FREE_PARAMS;
+	u8 top[TOP_MAX] = { 0 };
+	int r;
+
+	if (!map->p2p)
+		return unmap(abi, fd, map, map->uuid, status);
+	rm_put64(top, free->base, map->start);
+	if (free->length != NV_ABI_ABSENT)
+		rm_put64(top, free->length, map->end - map->start);
+	r = ioctl(fd, UVM_FREE, top) < 0 ? -errno : 0;
+	*status = rm_get32(top, free->rmStatus);
+	return r;
+}

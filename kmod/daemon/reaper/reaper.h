@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reaper is the thread that keeps its capabilities and takes no input from containers: it watches processes end,
+ * compares charges with the driver's own figures, and reclaims containers whose processes are gone.
+ */
+#ifndef CGPUD_REAPER_H
+#define CGPUD_REAPER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cgpu_core.h"
+
+#define WATCH_MAX 8192
+#define WATCH_SHARE 1024 /* of one container: the ends of more of its processes are found a second later */
+
+struct watch {
+	s32 tgid; /* 0: free */
+	int pidfd;
+	u32 slot; /* the container that the place counts for */
+};
+
+struct init_watch {
+	u64 generation; /* of the registration it belongs to; 0: none */
+	int pidfd; /* -1 when it has ended */
+};
+
+struct reaper {
+	pthread_t thread;
+	pthread_mutex_t lock; /* of watch */
+	u32 running, ending;
+	int epoll, kick_fd;
+	u32 attempt; /* next of the checks that follow an end */
+	u32 orphaned[CGPU_MAX_GPUS]; /* ticks in a row that found orphans there, up to two */
+	u64 due, tick; /* milliseconds of the monotonic clock */
+	struct watch watch[WATCH_MAX];
+	u32 watched[CGPU_MAX_CONTAINERS]; /* places of each slot */
+	struct init_watch init[CGPU_MAX_CONTAINERS];
+};
+
+struct cgpud;
+
+int reaper_open(struct reaper *reaper);
+int reaper_start(struct cgpud *d);
+void reaper_stop(struct cgpud *d);
+/* As reaper_stop(), for a time: 1 when it has not ended by then. */
+u32 reaper_pause(struct cgpud *d, u32 ms);
+void reaper_close(struct reaper *reaper);
+void reaper_kick(struct cgpud *d);
+/* A process has made a driver call: be told when it ends. Any thread. */
+void reaper_watch(struct cgpud *d, u32 slot, s32 tgid);
+/* Compare the charges of one container (slot), or of all (-1), with what the driver says. Returns how many
+ * are left to processes that have ended: the driver has not cleaned up yet. Any thread. */
+u32 reaper_reconcile(struct cgpud *d, s64 slot);
+/* Another container has a client on record that a container (slot) names: drop that record if it is stale.
+ * Any thread. */
+void reaper_drop_stale_client(struct cgpud *d, u32 slot, u32 client);
+
+#endif

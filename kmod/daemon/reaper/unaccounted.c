@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Samples what the driver says of each card, and finds processes with memory that the ledger does not have. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cgroup.h"
+#include "unaccounted.h"
+#include "engine.h"
+#include "handed.h"
+
+#define PROCESSES_MAX 950 /* NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT, ctrl2080gpu.h */
+
+/* 0: there is no such process. */
+static ino_t pid_namespace(s32 pid)
+{
+	char path[32];
+	struct stat found;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	return stat(path, &found) ? 0 : found.st_ino;
+}
+
+/* A group may be shared with processes that are in no container. What is in a namespace of a container's own is not. */
+static int is_inside(const struct cgpu_container_info *info, s32 tgid)
+{
+	ino_t inside = info->pid ? pid_namespace(info->pid) : 0;
+
+	return inside && inside != pid_namespace(getpid()) && inside == pid_namespace(tgid);
+}
+
+/* It has memory by calls that were not notified: a runtime may have started it without the filter that others have. */
+static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info, s32 tgid)
+{
+	int r;
+
+	if (!is_inside(info, tgid)) {
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"container %s: process %d has memory by calls that were not seen: it is in the container's cgroup, but "
+			"not in a pid namespace of the container",
+			info->id, tgid);
+		return;
+	}
+	r = cgpud_filtered(tgid, info->cgroup);
+	if (r == 0)
+		events_log(&d->events, LOG_LEVEL_ERROR,
+			"container %s: process %d does not have the engine's filter, and was ended: the low-level runtime "
+			"has started it without one",
+			info->id, tgid);
+	else if (r < 0 && r != -ESRCH)
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"container %s: process %d has memory by calls that were not seen, and its filter cannot be looked at (%s)",
+			info->id, tgid, strerror(-r));
+}
+
+/* Whether what a process has is charged to a container, or was to one that is gone. */
+static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
+{
+	struct cgpu_container_info info;
+	u32 cursor = 0, client, at;
+
+	/* Exported memory is in a client of ours, and is charged. */
+	if (tgid == getpid())
+		return 1;
+	if (cgpu_client_next(&d->core, tgid, &cursor, &client) == 0)
+		return 1;
+	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
+		if (!(cgpu_container_gpus(&d->core, info.slot, info.generation) >> gpu & 1))
+			continue;
+		/* A container without a group of its own does not tell which processes are its own. */
+		if (strcmp(info.cgroup, "/") != 0 && cgroup_holds(info.cgroup, tgid)) {
+			see_filtered(d, &info, tgid);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* No container is charged for what one has handed out: it is unaccounted memory, which others cannot have. */
+static int is_handed(struct cgpud *d, u32 gpu, s32 tgid, u64 bytes)
+{
+	if (!handed_files(&d->devices, tgid))
+		return 0;
+	events_log(&d->events, LOG_LEVEL_WARNING,
+		"process %d: has %llu bytes of GPU %u, and is in no slice, by files of the driver that were opened in "
+		"another container: they count as drift",
+		tgid, (unsigned long long)bytes, gpu);
+	return 1;
+}
+
+/* Negative: the driver does not say. */
+static int view_processes(struct cgpud *d, u32 gpu, struct cgpu_card_view *view)
+{
+	s32 tgid[PROCESSES_MAX];
+	int n = driver_gpu_processes(&d->driver, gpu, tgid, PROCESSES_MAX), i;
+	u64 bytes;
+
+	for (i = 0; i < n; i++) {
+		/* One that has ended meanwhile has nothing. */
+		if (driver_process_bytes(&d->driver, gpu, tgid[i], &bytes) < 0 || bytes == 0)
+			continue;
+		view->users++;
+		if (is_contained(d, gpu, tgid[i]) || is_handed(d, gpu, tgid[i], bytes))
+			continue;
+		view->strangers++;
+		view->outside += bytes;
+	}
+	return n;
+}
+
+void unaccounted_sample(struct cgpud *d)
+{
+	u64 total;
+	u32 gpu;
+
+	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
+		struct cgpu_card_view view = { 0 };
+
+		if (driver_gpu_memory(&d->driver, gpu, &total, &view.memfree) < 0)
+			continue;
+		if (view_processes(d, gpu, &view) < 0)
+			cgpu_gpu_set_memfree(&d->core, gpu, view.memfree);
+		else
+			cgpu_gpu_reconcile(&d->core, gpu, &view);
+	}
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon's RM client for scheduling, one for each GPU with a descriptor of its own, so that no slow question to the driver
+ * delays enabling and disabling channels. These take no right to the channels (kernel_fifo_ctrl.c,
+ * subdeviceCtrlCmdFifoDisableChannels) and no capability.
+ */
+#ifndef CGPUD_SCHED_CLIENT_H
+#define CGPUD_SCHED_CLIENT_H
+
+#include "cgpu_core.h"
+#include "cgpu_round.h"
+
+#define SAMPLED_PROCESSES 128 /* more than there are samples at once */
+
+/* Used by one thread at a time, but for what is said below. */
+struct sched_client {
+	int fd; /* nvidiactl; -1: not opened yet, or the driver went */
+	u32 client, subdevice;
+	/* The rest is of the thread that reads samples. */
+	u8 *samples; /* the driver's answer */
+	struct cgpu_sampling sampling;
+	u32 no_samples; /* 1: this driver has none */
+};
+
+struct process_use {
+	s32 tgid;
+	u64 ns;
+};
+
+struct cgpud;
+
+void sched_client_init(struct sched_client *sc);
+/* Opens nothing that is open. 0 or a negative errno. */
+int sched_client_open(struct cgpud *d, struct sched_client *sc, u32 gpu);
+void sched_client_close(struct sched_client *sc);
+/* Enable or disable channels. The driver's status, or a negative errno: the driver is gone. */
+int sched_client_set_channels(struct cgpud *d, const struct sched_client *sc, const struct cgpu_channel_batch *batch);
+/*
+ * What processes have used of the GPU since the last samples, SAMPLED_PROCESSES at most. Returns how many, or a negative errno:
+ * the driver does not say. May go on beside sched_client_set_channels().
+ */
+int sched_client_sample(
+	struct cgpud *d, struct sched_client *sc, struct process_use *use, enum cgpu_samples_kind *kind);
+
+#endif

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a daemon outlives it, by names in the descriptor store: state, listeners, what watches files."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from cgpu.kmod.daemon.engine import can_take_up, give_up
+
+if TYPE_CHECKING:
+    from cgpu.kmod.daemon.engine import Engine
+    from cgpu.kmod.daemon.store.notify_socket import NotifySocket
+
+STATES = ("state", "state-b")  # a second one only while one follows another
+FILES = "files"
+LISTENER = "listener-"
+
+
+class Stored:
+    """The store as this daemon knows it."""
+
+    def __init__(
+        self, notify: NotifySocket, handed: list[tuple[str, int]], state_name: str = STATES[0]
+    ) -> None:
+        """handed: descriptors of the daemon before this one, ours now. state_name: of the stored state."""
+        self._notify = notify
+        self._handed = handed
+        self.state_name = state_name
+
+    def has_listeners(self) -> bool:
+        """Tell whether containers depend on what was handed over."""
+        return any(name.startswith(LISTENER) for name, _ in self._handed)
+
+    def take(self, name: str) -> int:
+        """Take what was handed over under a name; -1: nothing was."""
+        found = [fd for held, fd in self._handed if held == name]
+        self._handed = [(held, fd) for held, fd in self._handed if held != name]
+        for extra in found[1:]:
+            os.close(extra)
+        return found[0] if found else -1
+
+    def take_state(self) -> int:
+        """Take the state that counts; -1: there is none."""
+        found = {name: fd for name in STATES if (fd := self.take(name)) >= 0}
+        # Of two one was given up. One that nobody can read is for the engine to refuse.
+        usable = [name for name, fd in found.items() if can_take_up(fd)]
+        self.state_name = next(iter(usable or found), STATES[0])
+        state = found.pop(self.state_name, -1)
+        for name, fd in found.items():
+            os.close(fd)
+            self._notify.discard(name)
+        # What else there is says nothing without the state of what containers may have.
+        if state < 0 and self._handed:
+            self.drop()
+        return state
+
+    def take_rest(self) -> list[tuple[str, int]]:
+        """Take what was handed over and not taken yet."""
+        rest, self._handed = self._handed, []
+        return rest
+
+    def drop(self) -> None:
+        """Nothing of what was handed over counts any more."""
+        for name, fd in self.take_rest():
+            os.close(fd)
+            self._notify.discard(name)
+        self.discard()
+
+    def keep_state(self, engine: Engine) -> None:
+        """Store the engine's state."""
+        self._notify.store(self.state_name, engine.state_fd)
+
+    def replace_state(self, engine: Engine, before: int = -1) -> None:
+        """Store the engine's state in the place of another.
+
+        before: the other one, where it could still be taken for the one that counts; else -1.
+        """
+        name = self.state_name
+        self.state_name = STATES[1 - STATES.index(name)]
+        self.keep_state(engine)
+        if before >= 0:
+            give_up(before)
+        self._notify.discard(name)
+
+    def keep_files(self, engine: Engine) -> None:
+        """Store what watches exported files."""
+        self._notify.discard(FILES)
+        # Not watched: a wait on it would take the driver's events from the processes that have the files.
+        if engine.files_fd >= 0:
+            self._notify.store(FILES, engine.files_fd, watched=False)
+
+    def discard(self) -> None:
+        """Remove everything from the store."""
+        for name in (*STATES, FILES):
+            self._notify.discard(name)

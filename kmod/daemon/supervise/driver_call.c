@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reads one driver call, has the core judge it, executes it and writes the answer back. */
+#define _GNU_SOURCE
+#include "driver_call.h"
+#include "handle.h"
+#include "processes.h"
+#include "rm.h"
+#include "target.h"
+#include "uvm.h"
+
+#define UNDO_TOP_BYTES 64
+#define HANDLE_TRIES 8
+
+static int read_wrapper(struct cgpud *d, const struct task *task, u32 *nr, u32 *bytes, u64 *address)
+{
+	u8 wrapper[64];
+	int r;
+
+	if (*bytes != d->core.abi->nv_ioctl_xfer_t.bytes || *bytes > sizeof(wrapper))
+		return -EINVAL;
+	r = process_read(task->memory, *address, wrapper, *bytes);
+	if (r < 0)
+		return r;
+	r = cgpu_call_unwrap(&d->core, wrapper, *bytes, nr, bytes, address);
+	/* A wrapper in a wrapper is no command of the driver, and executing it would unwrap it. */
+	return r < 0 ? r : *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
+}
+
+static int has_wrappers(enum cgpu_device kind)
+{
+	return kind == CGPU_DEVICE_CTL || kind == CGPU_DEVICE_GPU;
+}
+
+int call_read(struct cgpud *d, struct in_flight *e, const struct task *task, u32 cmd, u64 address)
+{
+	struct cgpu_call *call = &e->call;
+	u32 nr = cmd & 0xff, bytes = (cmd >> 16) & 0x3fff;
+	int r;
+
+	call->device = task->kind;
+	call->gpu = task->gpu;
+	call->top = e->copy[0];
+	/* UVM's commands are bare numbers without a size. */
+	if (task->kind == CGPU_DEVICE_UVM) {
+		nr = cmd;
+		bytes = uvm_bytes(d->core.abi, cmd);
+	}
+	if (nr == NV_ESC_IOCTL_XFER_CMD && has_wrappers(task->kind)) {
+		r = read_wrapper(d, task, &nr, &bytes, &address);
+		if (r < 0)
+			return r;
+	}
+	if (bytes > CGPU_SEGMENT_MAX)
+		return -EINVAL;
+	call->nr = nr;
+	call->bytes = bytes;
+	e->top_address = address;
+	r = process_read(task->memory, address, e->copy[0], bytes);
+	if (r == 0)
+		memcpy(e->before[0], e->copy[0], bytes);
+	return r;
+}
+
+/* Fetch the nested buffer that the core has just asked for. */
+static int read_segment(struct in_flight *e, const struct task *task)
+{
+	struct cgpu_segment *s;
+	u32 n = e->call.segments, room;
+	int r;
+
+	if (!n || n > CGPU_MAX_SEGMENTS)
+		return -EINVAL;
+	s = &e->call.segment[n - 1];
+	if (!s->address || s->bytes > CGPU_SEGMENT_MAX || s->parent >= n)
+		return -EINVAL;
+	room = in_flight_bytes(e, s->parent);
+	if (room < sizeof(u64) || s->pointer > room - sizeof(u64))
+		return -EINVAL;
+	s->data = e->copy[n];
+	r = process_read(task->memory, s->address, s->data, s->bytes);
+	if (r == 0)
+		memcpy(e->before[n], s->data, s->bytes);
+	return r;
+}
+
+/* Questions about sizes change nothing, and need no order. */
+static int is_ordered(const struct cgpud *d, const struct cgpu_call *call)
+{
+	return cgpu_call_changes(d->core.abi, call);
+}
+
+/* In the container's order. A continued call runs later, but counts from here on. */
+static void count_call(struct cgpud *d, struct in_flight *e)
+{
+	struct call_counts *counts = engine_call_counts(d, e->call.slot);
+	u32 status;
+
+	if (handle_freed(d->core.abi, e, &status)) {
+		e->counted = atomic_load(&counts->made);
+		atomic_fetch_add(&counts->freed, 1);
+	} else {
+		e->counted = atomic_load(&counts->freed);
+		atomic_fetch_add(&counts->made, 1);
+	}
+}
+
+static enum cgpu_verdict begin_ordered(struct cgpud *d, struct in_flight *e)
+{
+	struct cgpu_call *call = &e->call;
+	pthread_mutex_t *order = engine_order(d, call->slot);
+	enum cgpu_verdict verdict;
+
+	if (!is_ordered(d, call))
+		return cgpu_call_begin(&d->core, call);
+	pthread_mutex_lock(order);
+	verdict = cgpu_call_begin(&d->core, call);
+	if (verdict == CGPU_EXECUTE || verdict == CGPU_CONTINUE)
+		count_call(d, e);
+	if (verdict != CGPU_EXECUTE)
+		pthread_mutex_unlock(order);
+	return verdict;
+}
+
+static int is_asked_for(enum cgpu_verdict verdict)
+{
+	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE;
+}
+
+static enum cgpu_verdict judge(struct cgpud *d, struct in_flight *e, struct task *task)
+{
+	enum cgpu_verdict verdict = CGPU_COPY_IN;
+	u32 round;
+	int r;
+
+	for (round = 0; round <= CGPU_MAX_SEGMENTS + 1 && is_asked_for(verdict); round++) {
+		verdict = begin_ordered(d, e);
+		r = 0;
+		if (verdict == CGPU_COPY_IN)
+			r = read_segment(e, task);
+		else if (verdict == CGPU_FIND_FILE)
+			r = target_find(d, e, task);
+		if (r == -ENOSPC)
+			return target_no_room(d, e);
+		if (r < 0) {
+			e->call.error = -r;
+			return CGPU_REFUSE;
+		}
+	}
+	if (is_asked_for(verdict)) {
+		e->call.error = EINVAL;
+		return CGPU_REFUSE;
+	}
+	return verdict == CGPU_CONTINUE && e->call.device == CGPU_DEVICE_UVM ? uvm_judge(d, e, task) : verdict;
+}
+
+/* Nearly all of these are executed here, or need to know the very file. Most others are continued without a copy. */
+static int is_made_on_a_copy(const struct cgpu_call *call)
+{
+	if (call->device == CGPU_DEVICE_UVM)
+		return uvm_needs_file(call);
+	return call->nr == NV_ESC_RM_ALLOC || call->nr == NV_ESC_RM_FREE || call->nr == NV_ESC_RM_DUP_OBJECT ||
+		call->nr == NV_ESC_RM_VID_HEAP_CONTROL;
+}
+
+static enum cgpu_verdict without_copy(struct in_flight *e, int r)
+{
+	e->call.error = -r;
+	return CGPU_REFUSE;
+}
+
+/* No copy is waited for under a lock: the call is taken back, and judged again when there is one. */
+static void take_back(struct cgpud *d, struct in_flight *e)
+{
+	cgpu_call_end(&d->core, &e->call, -EINTR);
+	if (is_ordered(d, &e->call))
+		pthread_mutex_unlock(engine_order(d, e->call.slot));
+	in_flight_unjudge(e);
+}
+
+enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *task)
+{
+	int r = is_made_on_a_copy(&e->call) ? task_copy(d, task) : 0;
+	enum cgpu_verdict verdict;
+
+	if (r < 0)
+		return without_copy(e, r);
+	verdict = judge(d, e, task);
+	if (verdict != CGPU_EXECUTE || task->file >= 0)
+		return verdict;
+	take_back(d, e);
+	r = task_copy(d, task);
+	return r < 0 ? without_copy(e, r) : judge(d, e, task);
+}
+
+static void set_pointers(struct in_flight *e, int ours)
+{
+	u32 i;
+
+	for (i = 0; i < e->call.segments; i++) {
+		const struct cgpu_segment *s = &e->call.segment[i];
+
+		rm_put64(e->copy[s->parent], s->pointer, ours ? (uintptr_t)s->data : s->address);
+	}
+}
+
+/* What cannot be found has been freed by the first run of this call. */
+static void forgive_free(const struct nv_abi *abi, struct in_flight *e)
+{
+	u32 status;
+
+	if (e->result == 0 && handle_freed(abi, e, &status))
+		rm_put32(e->copy[0], status, NV_OK);
+}
+
+static void run(struct cgpud *d, struct in_flight *e, const struct task *task)
+{
+	set_pointers(e, 1);
+	target_put(d->core.abi, e, task->target);
+	e->result = rm_call(task->file, e->call.nr, e->copy[0], e->call.bytes);
+	target_put(d->core.abi, e, e->call.descriptor);
+	set_pointers(e, 0);
+}
+
+/* One try with this handle. Returns the driver's status. */
+static u32 run_with(
+	struct cgpud *d, struct in_flight *e, const struct task *task, const struct handle_place *place, u32 handle)
+{
+	u32 n;
+
+	for (n = 0; n <= e->call.segments; n++)
+		memcpy(e->copy[n], e->before[n], in_flight_bytes(e, n));
+	handle_put(e, place, handle);
+	run(d, e, task);
+	handle_hide(e, place);
+	return e->result ? NV_OK : rm_get32(e->copy[0], place->status);
+}
+
+/* Run it with a handle of our choice, where the caller has left that open; at last with none. */
+static void run_named(struct cgpud *d, struct in_flight *e, const struct task *task)
+{
+	struct handle_place place;
+	u32 tries = HANDLE_TRIES, status;
+
+	if (!handle_place(d->core.abi, e, &place) || handle_given(e, &place)) {
+		run(d, e, task);
+		return;
+	}
+	/* Only the handle that it was given the first time can tell whether there was a first time. */
+	if (e->again && rm_get32(e->before[0], place.handle)) {
+		run_with(d, e, task, &place, rm_get32(e->before[0], place.handle));
+		return;
+	}
+	while (tries--) {
+		status = run_with(d, e, task, &place, tries ? handle_next() : 0);
+		/* A client may have been closed for handles that the driver has not made. */
+		if (status == NV_ERR_INVALID_OBJECT_HANDLE && tries)
+			tries = 1;
+		else if (status != NV_ERR_INSERT_DUPLICATE_NAME)
+			return;
+	}
+}
+
+/* Run a call of our own making the way every other runs, so that the charges follow. */
+static void run_free(struct cgpud *d, struct cgpu_call *call, int file)
+{
+	int r = -EPERM;
+
+	if (cgpu_call_begin(&d->core, call) == CGPU_EXECUTE) {
+		atomic_fetch_add(&engine_call_counts(d, call->slot)->freed, 1);
+		r = rm_call(file, call->nr, call->top, call->bytes);
+		cgpu_call_end(&d->core, call, r);
+	}
+	if (r < 0)
+		events_log(&d->events, LOG_LEVEL_WARNING, "process %d: an allocation could not be taken back: %s",
+			call->tgid, strerror(-r));
+}
+
+/* In the container's order. */
+static void undo(struct cgpud *d, struct in_flight *e, int file)
+{
+	u8 top[UNDO_TOP_BYTES] = { 0 };
+	struct cgpu_call call = { .top = top };
+
+	if (e->undone)
+		return;
+	e->undone = 1;
+	/* Several, after an import of several. */
+	while (cgpu_call_undo(&d->core, &e->call, &call) == 1)
+		run_free(d, &call, file);
+}
+
+static void execute_rm(struct cgpud *d, struct in_flight *e, struct task *task)
+{
+	int ordered = is_ordered(d, &e->call);
+
+	run_named(d, e, task);
+	if (e->repeated)
+		forgive_free(d->core.abi, e);
+	if (cgpu_call_end(&d->core, &e->call, e->result))
+		undo(d, e, task->file);
+	if (ordered)
+		pthread_mutex_unlock(engine_order(d, e->call.slot));
+	sharing_after_call(d, e, task);
+	target_drop(task);
+}
+
+void call_execute(struct cgpud *d, struct in_flight *e, struct task *task)
+{
+	in_flight_set_stage(e, STAGE_EXECUTING);
+	if (e->call.device == CGPU_DEVICE_UVM)
+		uvm_execute(d, e, task);
+	else
+		execute_rm(d, e, task);
+	in_flight_set_stage(e, STAGE_EXECUTED);
+	atomic_fetch_add(&d->counters.executed, 1);
+}
+
+int call_write(const struct in_flight *e, const struct task *task, u32 count)
+{
+	u32 n;
+	int r = 0;
+
+	/* The top-level struct last, as the driver does it: its status says that the rest is there. */
+	for (n = count; n > 0 && r == 0; n--)
+		r = process_write(task->memory, in_flight_address(e, n - 1), e->copy[n - 1], in_flight_bytes(e, n - 1));
+	return r;
+}
+
+void call_undo(struct cgpud *d, struct in_flight *e, int file)
+{
+	pthread_mutex_lock(engine_order(d, e->call.slot));
+	undo(d, e, file);
+	pthread_mutex_unlock(engine_order(d, e->call.slot));
+}
+
+u32 call_undo_unsure(struct cgpud *d, struct in_flight *e, int file)
+{
+	const struct nv_layout_NVOS00_PARAMETERS *l = &d->core.abi->NVOS00_PARAMETERS;
+	u8 top[UNDO_TOP_BYTES] = { 0 };
+	struct cgpu_call call = e->call;
+	u32 client, handle;
+
+	if (!handle_wanted(d->core.abi, e, &client, &handle))
+		return 0;
+	memset(call.opaque, 0, sizeof(call.opaque));
+	call.segments = 0;
+	call.no_room = 0;
+	call.nr = NV_ESC_RM_FREE;
+	call.bytes = l->bytes;
+	call.top = top;
+	rm_put32(top, l->hRoot, client);
+	rm_put32(top, l->hObjectOld, handle);
+	pthread_mutex_lock(engine_order(d, call.slot));
+	run_free(d, &call, file);
+	pthread_mutex_unlock(engine_order(d, call.slot));
+	return 1;
+}

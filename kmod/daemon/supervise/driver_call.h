@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One driver call: copied in, judged by the core, executed on the copies, copied out. */
+#ifndef CGPUD_DRIVER_CALL_H
+#define CGPUD_DRIVER_CALL_H
+
+#include "engine.h"
+#include "task.h"
+
+/* Read the caller's top-level struct into the call, out of its wrapper if it has one. 0, or the
+ * negative errno with which the call must fail. */
+int call_read(struct cgpud *d, struct in_flight *e, const struct task *task, u32 cmd, u64 address);
+/* Ask the core, copying nested buffers as it wants them. COPY_IN and FIND_FILE are never returned. After EXECUTE the
+ * container's other calls that change objects wait until call_execute() is through; UVM's do not. Then there is a copy of the
+ * descriptor, task->file; else there may be, and it may be kept. */
+enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *task);
+/* Run it on task->file and settle the charges. */
+void call_execute(struct cgpud *d, struct in_flight *e, struct task *task);
+/* Write the copies back to the caller: buffers 0 to count-1. 0 or -EFAULT. */
+int call_write(const struct in_flight *e, const struct task *task, u32 count);
+/* Take back what an executed call allocated; at most once. file: copy of the caller's descriptor. */
+void call_undo(struct cgpud *d, struct in_flight *e, int file);
+/* The engine died while the driver may have run this call: free what it may have made. 0 when the handle
+ * of that is not known. */
+u32 call_undo_unsure(struct cgpud *d, struct in_flight *e, int file);
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The table of calls in flight: places, stages, and answers that wait for their thread. */
+#define _GNU_SOURCE
+
+#include "clock.h"
+#include "in_flight.h"
+
+void in_flight_set_stage(struct in_flight *e, enum stage stage)
+{
+	/* A successor reads this after our death: what came before must not be reordered behind it. */
+	__atomic_store_n(&e->stage, stage, __ATOMIC_RELEASE);
+}
+
+u64 in_flight_address(const struct in_flight *e, u32 n)
+{
+	return n ? e->call.segment[n - 1].address : e->top_address;
+}
+
+u32 in_flight_bytes(const struct in_flight *e, u32 n)
+{
+	return n ? e->call.segment[n - 1].bytes : e->call.bytes;
+}
+
+/* The oldest of the container that has most in this stage: no container's answers are dropped for those of another one. */
+static struct in_flight *oldest_of_most(const struct in_flight_table *x, enum stage stage)
+{
+	u16 held[CGPU_MAX_CONTAINERS] = { 0 }, most = 0;
+	struct in_flight *oldest = NULL;
+	u32 i;
+
+	for (i = 0; i < IN_FLIGHT_MAX; i++) {
+		u32 slot = x->at[i].call.slot % CGPU_MAX_CONTAINERS;
+
+		if (!x->busy[i] && x->at[i].stage == stage && ++held[slot] > most)
+			most = held[slot];
+	}
+	for (i = 0; i < IN_FLIGHT_MAX; i++) {
+		struct in_flight *e = &x->at[i];
+
+		if (!x->busy[i] && e->stage == stage && held[e->call.slot % CGPU_MAX_CONTAINERS] == most &&
+			(!oldest || e->age < oldest->age))
+			oldest = e;
+	}
+	return oldest;
+}
+
+static struct in_flight *find_place(const struct in_flight_table *x)
+{
+	u32 i;
+
+	for (i = 0; i < IN_FLIGHT_MAX; i++) {
+		if (!x->busy[i] && x->at[i].stage == STAGE_FREE)
+			return &x->at[i];
+	}
+	return oldest_of_most(x, STAGE_SENT);
+}
+
+struct in_flight *in_flight_take(struct in_flight_table *x)
+{
+	struct in_flight *e;
+
+	pthread_mutex_lock(&x->lock);
+	e = find_place(x);
+	if (e) {
+		in_flight_set_stage(e, STAGE_FREE);
+		x->busy[e->index] = 1;
+		x->thread[e->index] = 0;
+	}
+	pthread_mutex_unlock(&x->lock);
+	if (!e)
+		return NULL;
+	memset(&e->notif_space, 0, sizeof(e->notif_space));
+	in_flight_reset(e);
+	return e;
+}
+
+void in_flight_reset(struct in_flight *e)
+{
+	memset(&e->call, 0, sizeof(e->call));
+	in_flight_rebase(e);
+	e->undone = 0;
+	e->repeated = 0;
+	e->chosen = 0;
+	e->again = 0;
+	e->counted = 0;
+	e->result = 0;
+	e->top_address = 0;
+	in_flight_set_stage(e, STAGE_RECEIVING);
+}
+
+void in_flight_unjudge(struct in_flight *e)
+{
+	memcpy(e->copy[0], e->before[0], e->call.bytes);
+	e->call.segments = 0;
+	e->call.no_room = 0;
+	e->call.error = 0;
+	e->call.found = 0;
+	memset(e->call.opaque, 0, sizeof(e->call.opaque));
+}
+
+struct in_flight *in_flight_take_unanswered(struct in_flight_table *x)
+{
+	struct in_flight *e = NULL;
+	u32 i;
+
+	pthread_mutex_lock(&x->lock);
+	for (i = 0; x->recovered && i < IN_FLIGHT_MAX && !e; i++)
+		if (!x->busy[i] && x->at[i].stage >= STAGE_RECEIVING && x->at[i].stage <= STAGE_ANSWERING)
+			e = &x->at[i];
+	if (e) {
+		x->busy[e->index] = 1;
+		x->thread[e->index] = 0;
+	}
+	pthread_mutex_unlock(&x->lock);
+	return e;
+}
+
+void in_flight_release(struct in_flight_table *x, struct in_flight *e)
+{
+	pthread_mutex_lock(&x->lock);
+	in_flight_set_stage(e, STAGE_FREE);
+	x->busy[e->index] = 0;
+	x->thread[e->index] = 0;
+	pthread_cond_broadcast(&x->changed);
+	pthread_mutex_unlock(&x->lock);
+}
+
+static int thread_is_busy(const struct in_flight_table *x, s32 tid)
+{
+	u32 i;
+
+	for (i = 0; i < IN_FLIGHT_MAX; i++)
+		if (x->busy[i] && x->thread[i] == tid)
+			return 1;
+	return 0;
+}
+
+void in_flight_await_thread(struct in_flight_table *x, struct in_flight *e)
+{
+	s32 tid = (s32)e->notif.pid;
+
+	pthread_mutex_lock(&x->lock);
+	while (thread_is_busy(x, tid))
+		pthread_cond_wait(&x->changed, &x->lock);
+	x->thread[e->index] = tid;
+	pthread_mutex_unlock(&x->lock);
+}
+
+void in_flight_keep(struct in_flight_table *x, struct in_flight *e)
+{
+	e->age = x->ages;
+	in_flight_return_kept(x, e);
+}
+
+void in_flight_return_kept(struct in_flight_table *x, struct in_flight *e)
+{
+	pthread_mutex_lock(&x->lock);
+	x->ages++;
+	in_flight_set_stage(e, STAGE_KEPT);
+	x->thread[e->index] = (s32)e->notif.pid;
+	x->busy[e->index] = 0;
+	atomic_fetch_add(&x->kept, 1);
+	pthread_cond_broadcast(&x->changed);
+	pthread_mutex_unlock(&x->lock);
+}
+
+void in_flight_sent(struct in_flight_table *x, struct in_flight *e)
+{
+	u64 now = clock_ns();
+
+	pthread_mutex_lock(&x->lock);
+	e->sent = now;
+	e->age = x->ages++;
+	in_flight_set_stage(e, STAGE_SENT);
+	x->thread[e->index] = (s32)e->notif.pid;
+	x->busy[e->index] = 0;
+	pthread_cond_broadcast(&x->changed);
+	pthread_mutex_unlock(&x->lock);
+}
+
+struct in_flight *in_flight_take_sent(struct in_flight_table *x, s32 tid)
+{
+	struct in_flight *e = NULL;
+	u32 i;
+
+	pthread_mutex_lock(&x->lock);
+	for (i = 0; i < IN_FLIGHT_MAX && !e; i++)
+		if (x->thread[i] == tid && !x->busy[i] && x->at[i].stage == STAGE_SENT)
+			e = &x->at[i];
+	if (e) {
+		x->busy[e->index] = 1;
+		x->thread[e->index] = 0;
+	}
+	pthread_mutex_unlock(&x->lock);
+	return e;
+}
+
+struct in_flight *in_flight_take_kept(struct in_flight_table *x, s32 tid, u32 index)
+{
+	struct in_flight *e = NULL;
+	u32 i;
+
+	if (!atomic_load(&x->kept))
+		return NULL;
+	pthread_mutex_lock(&x->lock);
+	for (i = index; i < IN_FLIGHT_MAX && !e; i++)
+		if (!x->busy[i] && x->at[i].stage == STAGE_KEPT && (!tid || x->thread[i] == tid))
+			e = &x->at[i];
+	if (e) {
+		x->busy[e->index] = 1;
+		/* With tid the caller works for that thread already. Else the thread waits until this is put back. */
+		if (tid)
+			x->thread[e->index] = 0;
+		atomic_fetch_sub(&x->kept, 1);
+	}
+	pthread_mutex_unlock(&x->lock);
+	return e;
+}
+
+struct in_flight *in_flight_take_oldest_kept(struct in_flight_table *x)
+{
+	struct in_flight *e;
+
+	pthread_mutex_lock(&x->lock);
+	e = oldest_of_most(x, STAGE_KEPT);
+	if (e) {
+		x->busy[e->index] = 1;
+		atomic_fetch_sub(&x->kept, 1);
+	}
+	pthread_mutex_unlock(&x->lock);
+	return e;
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Takes a notification, judges and executes its call, and answers it. */
+#define _GNU_SOURCE
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "reply_cache.h"
+#include "driver_call.h"
+#include "processes.h"
+#include "request.h"
+#include "supervise.h"
+#include "target.h"
+#include "task.h"
+
+struct reply {
+	s32 error; /* negative errno, or 0 */
+	u32 go_on; /* 1: the thread runs its own call */
+};
+
+int supervise_sizes(struct cgpud *d)
+{
+	struct seccomp_notif_sizes sizes;
+
+	if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0)
+		return -errno;
+	d->notif_bytes = sizes.seccomp_notif;
+	d->resp_bytes = sizes.seccomp_notif_resp;
+	return d->notif_bytes > NOTIF_BYTES_MAX || d->resp_bytes > NOTIF_BYTES_MAX ? -EPROTO : 0;
+}
+
+static struct notice notice_of(const struct listener *one, const struct in_flight *e)
+{
+	return (struct notice){ .listener = one->fd, .id = e->notif.id };
+}
+
+static int is_waited_for(const struct listener *one, const struct in_flight *e)
+{
+	struct notice notice = notice_of(one, e);
+
+	return notice_stands(&notice);
+}
+
+/* 0, or -ENOENT when the thread no longer waits. */
+static int answer(const struct listener *one, const struct in_flight *e, struct reply reply)
+{
+	union {
+		struct seccomp_notif_resp resp;
+		u8 space[NOTIF_BYTES_MAX];
+	} out = { .resp = { .id = e->notif.id,
+			  .error = reply.go_on ? 0 : reply.error,
+			  .flags = reply.go_on ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0 } };
+
+	return ioctl(one->fd, SECCOMP_IOCTL_NOTIF_SEND, &out) < 0 ? -errno : 0;
+}
+
+static void finish(struct cgpud *d, const struct listener *one, struct in_flight *e, struct reply reply)
+{
+	if (reply.go_on)
+		atomic_fetch_add(&d->counters.continued, 1);
+	else if (reply.error)
+		atomic_fetch_add(&d->counters.refused, 1);
+	answer(one, e, reply);
+	in_flight_release(&d->in_flight, e);
+}
+
+/* The caller cannot be told what was made: take it back, if that can be done. */
+static void undo_unheard(struct cgpud *d, struct in_flight *e, struct task *task)
+{
+	if (task->file >= 0 || (task->driver_node && task_copy(d, task) == 0))
+		call_undo(d, e, task->file);
+}
+
+/* Hand over the answer of an executed call, and release the place of the call. */
+static void deliver(struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task)
+{
+	struct reply reply = { .error = e->result };
+
+	/* Before it is asked whether the thread still waits: what is written to is its memory then. */
+	task_open_memory(task);
+	if (!is_waited_for(one, e)) {
+		reply_keep(d, e);
+		return;
+	}
+	in_flight_set_stage(e, STAGE_ANSWERING);
+	/* The driver copies out also when it says EINVAL (kernel-open/nvidia/nv.c, nvidia_ioctl). */
+	if ((e->result == 0 || e->result == -EINVAL) && call_write(e, task, 1 + e->call.segments) < 0) {
+		atomic_fetch_add(&d->counters.faults, 1);
+		undo_unheard(d, e, task);
+		reply.error = e->result = -EFAULT;
+	}
+	if (answer(one, e, reply) == -ENOENT)
+		reply_keep(d, e);
+	else
+		reply_sent(d, e);
+}
+
+/* Deliver an earlier answer in place of e's own. */
+static void deliver_earlier(
+	struct cgpud *d, const struct listener *one, struct task *task, struct in_flight *earlier, struct in_flight *e)
+{
+	earlier->notif = e->notif;
+	earlier->listener = one->serial;
+	in_flight_set_stage(earlier, STAGE_EXECUTED);
+	in_flight_set_stage(e, STAGE_FREE);
+	deliver(d, one, earlier, task);
+	/* The claim on the thread lasts until here. */
+	in_flight_release(&d->in_flight, e);
+}
+
+/* Full, or a client of another container: the ledger may have what the driver no longer has. Look,
+ * and judge once more. Memory of a process that has just ended is about to come back: wait a moment for it. */
+static enum cgpu_verdict judge_again(struct cgpud *d, struct in_flight *e, struct task *task)
+{
+	useconds_t wait_us;
+
+	if (e->call.no_room == CGPU_NO_ROOM_OWNERSHIP) {
+		reaper_drop_stale_client(d, e->call.slot, e->call.client);
+	} else {
+		managed_recount(d, e->call.slot, e->call.generation, task->tid);
+		external_sweep(d, (s64)e->call.slot);
+		for (wait_us = 500; reaper_reconcile(d, (s64)e->call.slot) && wait_us < 20000; wait_us *= 2) {
+			usleep(wait_us);
+			external_sweep(d, (s64)e->call.slot);
+		}
+	}
+	in_flight_unjudge(e);
+	return call_judge(d, e, task);
+}
+
+/* earlier: the answer to the same call a moment ago, or NULL. */
+static void execute(
+	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, struct in_flight *earlier)
+{
+	call_execute(d, e, task);
+	reaper_watch(d, e->call.slot, e->call.tgid);
+	if (earlier && reply_stands(d, e)) {
+		earlier->counted = e->counted;
+		deliver_earlier(d, one, task, earlier, e);
+		return;
+	}
+	if (earlier)
+		in_flight_release(&d->in_flight, earlier);
+	deliver(d, one, e, task);
+}
+
+static void settle(
+	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, struct in_flight *earlier)
+{
+	struct reply reply = { 0 };
+	enum cgpu_verdict verdict;
+
+	limits_look_for(d, e, task->tid);
+	timeslice_before_call(d, e, task);
+	verdict = call_judge(d, e, task);
+
+	if (verdict == CGPU_ANSWER && e->call.no_room)
+		verdict = judge_again(d, e, task);
+	if (verdict == CGPU_EXECUTE) {
+		execute(d, one, e, task, earlier);
+		return;
+	}
+	if (earlier)
+		in_flight_release(&d->in_flight, earlier);
+	target_drop(task);
+	switch (verdict) {
+	case CGPU_CONTINUE:
+		reaper_watch(d, e->call.slot, e->call.tgid);
+		reply.go_on = 1;
+		break;
+	case CGPU_ANSWER:
+		if (is_waited_for(one, e) && call_write(e, task, 1) < 0)
+			reply.error = -EFAULT;
+		break;
+	default:
+		reply.error = e->call.error > 0 ? -e->call.error : -EPERM;
+		break;
+	}
+	finish(d, one, e, reply);
+}
+
+/* Each time: of one container the log lets few warnings through. */
+static void say_unknown(struct cgpud *d, const struct listener *one, const struct in_flight *e)
+{
+	struct cgpu_container_info info;
+
+	if (cgpu_container_next(&d->core, one->slot, &info) == 0 && info.slot == one->slot)
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"container %s: system call %d of architecture 0x%x is not known here and was refused", info.id,
+			e->notif.data.nr, e->notif.data.arch);
+}
+
+/* Each time, as above. */
+static void say_refused_node(struct cgpud *d, const struct listener *one, const struct task *task)
+{
+	struct cgpu_container_info info;
+
+	if (cgpu_container_next(&d->core, one->slot, &info) == 0 && info.slot == one->slot)
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"container %s: calls on device %u:%u are refused: memory that they allocate would be charged to nobody",
+			info.id, task->identity.major, task->identity.minor);
+}
+
+/* An ioctl on one of the driver's nodes. */
+static void supervise_driver_call(struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task,
+	const struct request *request)
+{
+	struct in_flight *earlier;
+	u32 sure;
+	int r;
+
+	atomic_fetch_add(&d->counters.supervised, 1);
+	in_flight_await_thread(&d->in_flight, e);
+	r = task_open(d, task);
+	/* Of another task that has the number, or interrupted while we waited: its restarted call may have been answered. */
+	if (!is_waited_for(one, e)) {
+		in_flight_release(&d->in_flight, e);
+		return;
+	}
+	if (r < 0) {
+		finish(d, one, e, (struct reply){ .error = r });
+		return;
+	}
+	earlier = reply_find(d, e, task, &sure);
+	if (earlier && sure) {
+		deliver_earlier(d, one, task, earlier, e);
+		return;
+	}
+	if (task->kind == CGPU_DEVICE_OTHER && atomic_load(&d->enforce))
+		say_refused_node(d, one, task);
+	e->again = earlier != NULL;
+	e->call.slot = one->slot;
+	e->call.generation = one->generation;
+	e->call.tgid = task->tgid;
+	e->call.finds_files = d->files.epoll >= 0;
+	managed_recount_stale(d, one->slot, one->generation, task->tid);
+	r = call_read(d, e, task, request->cmd, request->address);
+	if (r == 0) {
+		settle(d, one, e, task, earlier);
+		return;
+	}
+	if (earlier)
+		in_flight_release(&d->in_flight, earlier);
+	finish(d, one, e, (struct reply){ .error = r });
+}
+
+static struct reply judge_managed(struct cgpud *d, const struct listener *one, const struct in_flight *e,
+	struct task *task, const struct request *request)
+{
+	struct managed_map map = { .slot = one->slot,
+		.generation = one->generation,
+		.notice = notice_of(one, e),
+		.tid = task->tid,
+		.start = request->address,
+		.bytes = request->bytes };
+	int r = task_open(d, task);
+
+	map.tgid = task->tgid;
+	if (r == 0)
+		r = managed_map(d, &map);
+	if (r == 0)
+		reaper_watch(d, map.slot, map.tgid);
+	return (struct reply){ .error = r, .go_on = r == 0 };
+}
+
+static struct reply judge_map(struct cgpud *d, const struct listener *one, const struct in_flight *e, struct task *task,
+	const struct request *request)
+{
+	if (task->kind == CGPU_DEVICE_UVM)
+		return judge_managed(d, one, e, task, request);
+	/* Nothing is done on these nodes, so there is nothing to map. */
+	if (task->kind == CGPU_DEVICE_OTHER && atomic_load(&d->enforce))
+		return (struct reply){ .error = -EPERM };
+	return (struct reply){ .go_on = 1 };
+}
+
+static int read_old_map(
+	const struct listener *one, const struct in_flight *e, struct task *task, struct request *request)
+{
+	u32 args[REQUEST_OLD_ARGS];
+	int r = task_open_memory(task);
+
+	if (r == 0 && !is_waited_for(one, e))
+		r = -ENOENT;
+	if (r == 0)
+		r = process_read(task->memory, request->address, args, sizeof(args));
+	if (r == 0)
+		request_decode_old(args, request);
+	return r;
+}
+
+/* What the call is about. 0, or the negative errno with which it must fail. */
+static int look(struct cgpud *d, const struct listener *one, const struct in_flight *e, struct task *task,
+	struct request *request)
+{
+	int r = 0;
+
+	request_decode(&e->notif, request);
+	if (request->kind == REQUEST_OLD_MAP)
+		r = read_old_map(one, e, task, request);
+	if (r == 0 && request->kind == REQUEST_UNKNOWN && atomic_load(&d->enforce)) {
+		say_unknown(d, one, e);
+		return -ENOSYS;
+	}
+	return r == 0 && request->kind >= REQUEST_IOCTL ? task_inspect(d, task, request->fd) : r;
+}
+
+static void supervise(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct in_flight *e)
+{
+	struct request request;
+	struct task task;
+	int r;
+
+	task_init(&task, cache, (s32)e->notif.pid);
+	r = look(d, one, e, &task, &request);
+	if (r < 0)
+		finish(d, one, e, (struct reply){ .error = r });
+	else if (!task.driver_node)
+		finish(d, one, e, (struct reply){ .go_on = 1 });
+	else if (request.kind == REQUEST_SHARED_MAP)
+		finish(d, one, e, judge_map(d, one, e, &task, &request));
+	else
+		supervise_driver_call(d, one, e, &task, &request);
+	task_drop(&task);
+}
+
+void supervise_next(struct cgpud *d, struct listener *one, struct task_cache *cache)
+{
+	struct in_flight *e = in_flight_take(&d->in_flight);
+	int r;
+
+	if (!e) {
+		reply_cache_sweep(d, 1);
+		listener_share(&d->listeners, one);
+		return;
+	}
+	e->listener = one->serial;
+	r = ioctl(one->fd, SECCOMP_IOCTL_NOTIF_RECV, &e->notif);
+	listener_share(&d->listeners, one);
+	/* ENOENT: the thread was interrupted or killed before we came. */
+	if (r < 0 || !e->notif.id) {
+		in_flight_release(&d->in_flight, e);
+		return;
+	}
+	supervise(d, one, cache, e);
+}
+
+/* The engine before us died while it made this call: undo what the driver may have done, as if the call
+ * had never been begun. Where its handle is not known, its charge stays. */
+static void unwind_left(struct cgpud *d, struct task_cache *cache, struct in_flight *e)
+{
+	struct task task;
+
+	/* What UVM has done stays: it is run again, and says so. */
+	if (e->stage == STAGE_EXECUTING && e->call.device != CGPU_DEVICE_UVM) {
+		task_init(&task, cache, (s32)e->notif.pid);
+		if (task_take(d, &task, (int)e->notif.data.args[0]) < 0 || !call_undo_unsure(d, e, task.file)) {
+			/* The driver may have done it, and nobody knows the handle: it stays charged. */
+			atomic_fetch_add(&d->unsure, 1);
+			task_drop(&task);
+			return;
+		}
+		task_drop(&task);
+	}
+	cgpu_call_end(&d->core, &e->call, -EINTR);
+}
+
+static void deliver_left(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct in_flight *e)
+{
+	struct task task;
+
+	task_init(&task, cache, (s32)e->notif.pid);
+	deliver(d, one, e, &task);
+	task_drop(&task);
+}
+
+void supervise_left(struct cgpud *d, struct task_cache *cache, struct in_flight *e)
+{
+	struct listener *one = listener_find(&d->listeners, e->listener);
+	u32 stage = e->stage;
+
+	if (stage == STAGE_RECEIVING || stage == STAGE_EXECUTING)
+		unwind_left(d, cache, e);
+	if (!one || (stage == STAGE_ANSWERING && !is_waited_for(one, e))) {
+		in_flight_release(&d->in_flight, e);
+	} else if (stage == STAGE_EXECUTED || stage == STAGE_ANSWERING) {
+		deliver_left(d, one, cache, e);
+	} else {
+		in_flight_reset(e);
+		e->repeated = stage == STAGE_EXECUTING;
+		supervise(d, one, cache, e);
+	}
+	atomic_fetch_add(&d->counters.recovered, 1);
+	if (one)
+		listener_put(&d->listeners, one);
+}

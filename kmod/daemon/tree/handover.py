@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tree while one daemon takes over from another: operations wait, then either daemon answers them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import mfusepy
+
+from cgpu.kmod.daemon.tree.callers import may_write
+from cgpu.kmod.daemon.tree.tree_fs import Caller, calling_pid
+
+if TYPE_CHECKING:
+    from cgpu.kmod.daemon.tree.tree_fs import TreeFs
+
+WAIT_S = 30.0
+FIRST_HANDLE = 1 << 32  # TreeFs counts from 1
+
+
+class TreeSwitch:
+    """Whether operations on the tree run, and which daemon answers. Each holds the lock of this switch."""
+
+    def __init__(self, *, suspended: bool = False) -> None:
+        """Let operations run from the beginning, or not."""
+        self._changed = threading.Condition(threading.Lock())
+        self._suspended = suspended
+        self._successor: SuccessorFs | None = None
+
+    @contextlib.contextmanager
+    def operation(self) -> Iterator[SuccessorFs | None]:
+        """Wait while operations are suspended; give the other daemon's tree where that one answers.
+
+        Raises OSError: EAGAIN after a long time.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._suspended, WAIT_S):
+                raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            yield self._successor
+
+    def suspend(self, wait_s: float) -> bool:
+        """Begin no further operation. False: one is under way, and nothing has changed."""
+        if not self._changed.acquire(timeout=wait_s):
+            return False
+        self._suspended = True
+        self._changed.release()
+        return True
+
+    def resume(self, successor: SuccessorFs | None = None) -> None:
+        """Let operations run, here or in the other daemon's tree."""
+        with self._changed:
+            self._suspended = False
+            self._successor = successor
+            self._changed.notify_all()
+
+
+class SuccessorFs:
+    """Operations on the mount of another daemon, which covers this one's: of files that were open before."""
+
+    def __init__(self, path: str, caller: Caller = calling_pid) -> None:
+        """path: of the other daemon's tree."""
+        self._path = path
+        self._caller = caller
+        self._fds: dict[int, int] = {}
+        self._next = FIRST_HANDLE
+
+    def open_files(self) -> int:
+        """Return how many there are."""
+        return len(self._fds)
+
+    def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:  # noqa: ARG002
+        """Give a node's attributes."""
+        found = os.lstat(self._path + path)
+        return {
+            "st_mode": found.st_mode,
+            "st_nlink": found.st_nlink,
+            "st_uid": found.st_uid,
+            "st_gid": found.st_gid,
+            "st_size": found.st_size,
+            "st_atime": found.st_atime_ns,
+            "st_mtime": found.st_mtime_ns,
+            "st_ctime": found.st_ctime_ns,
+        }
+
+    def readdir(self, path: str, fh: Any) -> list[str]:  # noqa: ARG002
+        """List a directory."""
+        return [".", "..", *os.listdir(self._path + path)]
+
+    def open(self, path: str, fi: Any) -> int:
+        """Open an entry there. The caller's rights are checked here: there this process is the writer."""
+        access = fi.flags & os.O_ACCMODE
+        if access != os.O_RDONLY:
+            self._check_writer()
+        handle = self._next
+        self._next += 1
+        self._fds[handle] = os.open(self._path + path, access | os.O_CLOEXEC)
+        fi.fh = handle
+        fi.direct_io = True
+        return 0
+
+    def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:
+        """Read a part."""
+        return os.pread(self._fd(path, fi, os.O_RDONLY), size, offset)
+
+    def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:
+        """Make one write."""
+        self._check_writer()
+        return os.pwrite(self._fd(path, fi, os.O_WRONLY), data, offset)
+
+    def truncate(self, path: str, length: int, fh: Any = None) -> int:  # noqa: ARG002
+        """Accept what the shell's > does before it writes."""
+        os.lstat(self._path + path)
+        self._check_writer()
+        return 0
+
+    def release(self, path: str, fi: Any) -> int:  # noqa: ARG002
+        """Close."""
+        fd = self._fds.pop(int(fi.fh), -1)
+        if fd >= 0:
+            os.close(fd)
+        return 0
+
+    def _check_writer(self) -> None:
+        if not may_write(self._caller()):
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def _fd(self, path: str, fi: Any, access: int) -> int:
+        """Return our descriptor of a file, also of one that was opened here before."""
+        handle = int(fi.fh)
+        if handle not in self._fds:
+            self._fds[handle] = os.open(self._path + path, access | os.O_CLOEXEC)
+        return self._fds[handle]
+
+
+class SwitchedFs(mfusepy.Operations):  # type: ignore[misc]
+    """A tree behind a switch."""
+
+    use_ns = True
+
+    def __init__(self, tree: TreeFs, switch: TreeSwitch) -> None:
+        """tree: of this daemon, which answers until another one takes over."""
+        self._tree = tree
+        self._switch = switch
+        self.ready = threading.Event()
+
+    def init_with_config(self, conn_info: Any, config_3: Any) -> None:  # noqa: ARG002
+        """Say that the kernel has the mount."""
+        self.ready.set()
+
+    def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:
+        """Give a node's attributes."""
+        with self._switch.operation() as there:
+            return (there or self._tree).getattr(path, fh)
+
+    def readdir(self, path: str, fh: Any) -> list[str]:
+        """List a directory."""
+        with self._switch.operation() as there:
+            return (there or self._tree).readdir(path, fh)
+
+    def open(self, path: str, fi: Any) -> int:
+        """Open a node."""
+        with self._switch.operation() as there:
+            return (there or self._tree).open(path, fi)
+
+    def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:
+        """Read a part."""
+        with self._switch.operation() as there:
+            return (there or self._tree).read(path, size, offset, fi)
+
+    def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:
+        """Make one write."""
+        with self._switch.operation() as there:
+            return (there or self._tree).write(path, data, offset, fi)
+
+    def truncate(self, path: str, length: int, fh: Any = None) -> int:
+        """Accept what the shell's > does before it writes."""
+        with self._switch.operation() as there:
+            return (there or self._tree).truncate(path, length, fh)
+
+    def release(self, path: str, fi: Any) -> int:
+        """Forget an open node."""
+        with self._switch.operation() as there:
+            if there is not None:
+                there.release(path, fi)
+            return self._tree.release(path, fi)
+
+    def statfs(self, path: str) -> dict[str, int]:
+        """Answer df: nothing is stored here."""
+        return self._tree.statfs(path)

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tree as a file system. Every operation goes to the core; a write is one transaction."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mfusepy
+
+from cgpu.errors import CgpuError
+from cgpu.kmod.daemon.tree import mounts
+from cgpu.kmod.daemon.tree.callers import may_write
+
+if TYPE_CHECKING:
+    from cgpu.kmod.daemon.engine import Engine
+    from cgpu.kmod.daemon.library import Node
+    from cgpu.kmod.daemon.tree.limited_tree import LimitedTree
+
+READY_S = 10.0
+ROOT_MODE = 0o700  # nothing below is reachable for anyone but root
+MAX_OPEN = 65536
+FS_NAME = "cgpud"
+CONTROL = "/inst_ctl"
+
+Caller = Callable[[], int]
+
+
+def calling_pid() -> int:
+    """Return the thread that makes the FUSE request in hand; 0 when it is in no namespace of ours."""
+    return int(mfusepy.fuse_get_context()[2])
+
+
+class OpenFile:
+    """One open node: its text is taken when reading begins, so that parts fit together."""
+
+    __slots__ = ("node", "text")
+
+    def __init__(self, node: Node) -> None:
+        """Keep the node; the text comes with the first read."""
+        self.node = node
+        self.text: bytes | None = None
+
+
+class TreeFs(mfusepy.Operations):  # type: ignore[misc]
+    """FUSE operations over the core's tree. Errors are the core's errno."""
+
+    use_ns = True
+
+    def __init__(
+        self,
+        engine: Engine,
+        changed: Callable[[], None],
+        caller: Caller = calling_pid,
+        limited: LimitedTree | None = None,
+    ) -> None:
+        """Serve an engine's tree. changed is called after a write; limited stands before the engine."""
+        self._engine = engine
+        self.limited = limited
+        self._changed = changed
+        self._caller = caller
+        self._lock = threading.Lock()
+        self._open: dict[int, OpenFile] = {}
+        self._next = 1
+        self._born = time.time_ns()
+
+    def open_files(self) -> int:
+        """Return how many there are."""
+        with self._lock:
+            return len(self._open)
+
+    def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:  # noqa: ARG002
+        """Give a node's attributes; like procfs, files have no size."""
+        node = self._engine.lookup(path)
+        kind = stat.S_IFDIR if node.directory else stat.S_IFREG
+        mode = ROOT_MODE if path == "/" else node.mode
+        times = dict.fromkeys(("st_atime", "st_mtime", "st_ctime"), self._born)
+        return {
+            "st_mode": kind | mode,
+            "st_nlink": 2 if node.directory else 1,
+            "st_uid": 0,
+            "st_gid": 0,
+            "st_size": 0,
+            **times,
+        }
+
+    def readdir(self, path: str, fh: Any) -> list[str]:  # noqa: ARG002
+        """List a directory."""
+        return [".", "..", *self._engine.names(self._directory(path))]
+
+    def open(self, path: str, fi: Any) -> int:
+        """Open a node for direct reads and writes: nothing of it is cached by the kernel."""
+        node = self._engine.lookup(path)
+        if node.directory:
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if fi.flags & os.O_ACCMODE != os.O_RDONLY and not may_write(self._caller()):
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        with self._lock:
+            if len(self._open) >= MAX_OPEN:
+                raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
+            handle = self._next
+            self._next += 1
+            self._open[handle] = OpenFile(node)
+        fi.fh = handle
+        fi.direct_io = True
+        return 0
+
+    def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:
+        """Read a part. A read from the start takes the text anew, as with procfs."""
+        opened = self._file(fi)
+        if offset == 0 or opened.text is None:
+            opened.text = (
+                self._engine.read(opened.node)
+                if self.limited is None
+                else self.limited.read(path, opened.node)
+            )
+        return opened.text[offset : offset + size]
+
+    def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:  # noqa: ARG002
+        """Make one write: the offset says nothing, each write stands for itself."""
+        # Asked again here: an open descriptor may have been passed on.
+        if not may_write(self._caller()):
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        opened = self._file(fi)
+        # Nothing can be promised of cards that do not answer. What is there may go.
+        if path == CONTROL and not data.lstrip().startswith(b"destroy") and self._engine.driver_error():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        if self.limited is None:
+            self._engine.write(opened.node, data)
+        else:
+            self.limited.write(path, opened.node, data)
+        opened.text = None
+        self._changed()
+        return len(data)
+
+    def truncate(self, path: str, length: int, fh: Any = None) -> int:  # noqa: ARG002
+        """Accept what the shell's > does before it writes."""
+        self._engine.lookup(path)
+        if not may_write(self._caller()):
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        return 0
+
+    def release(self, path: str, fi: Any) -> int:  # noqa: ARG002
+        """Forget an open node."""
+        with self._lock:
+            self._open.pop(int(fi.fh), None)
+        return 0
+
+    def statfs(self, path: str) -> dict[str, int]:  # noqa: ARG002
+        """Answer df: nothing is stored here."""
+        return {"f_bsize": 4096, "f_namemax": 255}
+
+    def _directory(self, path: str) -> Node:
+        node = self._engine.lookup(path)
+        if not node.directory:
+            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        return node
+
+    def _file(self, fi: Any) -> OpenFile:
+        with self._lock:
+            opened = self._open.get(int(fi.fh))
+        if opened is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return opened
+
+
+class TreeMount:
+    """The mounted tree, served by a thread of its own."""
+
+    def __init__(
+        self, tree: mfusepy.Operations, ready: threading.Event, path: str, first: str | None = None
+    ) -> None:
+        """Prepare; nothing is mounted yet. ready: the kernel has the mount.
+
+        first: where it is mounted until appear(), as there is another one at path.
+        """
+        self._tree = tree
+        self._ready = ready
+        self._path = path
+        self._first = first
+        self._thread = threading.Thread(target=self._serve, name="cgpud-tree", daemon=True)
+        self._error: Exception | None = None
+        self.lost = threading.Event()
+
+    def start(self) -> None:
+        """Mount, over leftovers of a daemon that died. Raises CgpuError."""
+        path = self._mountpoint()
+        mounts.clear_fuse(path)
+        try:
+            Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+        except OSError as error:
+            raise CgpuError(f"{path}: cannot be made: {error.strerror}") from error
+        self._thread.start()
+        if not self._ready.wait(READY_S):
+            reason = self._error or "the kernel did not answer"
+            raise CgpuError(f"{path}: the tree cannot be mounted: {reason}; it takes /dev/fuse")
+
+    def appear(self) -> None:
+        """Cover the tree of the daemon before at once: no reader finds none. Raises OSError."""
+        assert self._first is not None
+        mounts.bind(self._first, self._path)
+        mounts.remove(self._first)
+        self._first = None
+
+    def stop(self) -> None:
+        """Unmount; readers in between get an error at once."""
+        path = self._mountpoint()
+        mounts.clear_fuse(path)
+        if self._thread.ident is not None:
+            self._thread.join(READY_S)
+        mounts.remove(path)
+
+    def _mountpoint(self) -> str:
+        return self._first or self._path
+
+    def _serve(self) -> None:
+        options = {
+            "fsname": FS_NAME,
+            "allow_other": True,
+            "default_permissions": True,
+            "nosuid": True,
+            "nodev": True,
+            "noexec": True,
+            "attr_timeout": 0,
+            "entry_timeout": 0,
+            "negative_timeout": 0,
+        }
+        try:
+            mfusepy.FUSE(
+                self._tree, self._mountpoint(), raw_fi=True, foreground=True, nothreads=True, **options
+            )
+        except RuntimeError as error:
+            self._error = error
+        finally:
+            self.lost.set()

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon takes over from another one while containers run."""

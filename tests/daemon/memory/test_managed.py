@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Managed memory is charged by what is mapped: on each of the container's GPUs, as long as it is mapped."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.daemon.harness import MIB, Daemon, Sliced
+from tests.integration.commands import eventually
+
+pytestmark = pytest.mark.root
+
+LIMIT = 1000 * MIB
+SLICE = f"gpu=0:{LIMIT}"
+TOO_MUCH = f"expect-errno={errno.ENOMEM}"
+NO_MEMORY = "expect=0x51"
+
+
+def run(daemon: Daemon, *words: str, gpus: str = SLICE) -> None:
+    """Run the probe to its end in a slice; every word must answer as it is expected to."""
+    sliced = daemon.slice(1, gpus, *words)
+    out = sliced.finish()
+    assert sliced.process.returncode == 0, out
+
+
+@pytest.fixture
+def holding(daemon: Daemon) -> Iterator[Callable[..., Sliced]]:
+    """Return what starts the probe and waits until it holds what it has."""
+    held: list[Sliced] = []
+
+    def start(*words: str, gpus: str = SLICE) -> Sliced:
+        held.append(daemon.slice(2, gpus, *words, "count", "hold"))
+        held[-1].line("count")
+        return held[-1]
+
+    yield start
+    for sliced in held:
+        sliced.finish("\n")
+
+
+def test_mappings_and_allocations_share_one_limit(daemon: Daemon) -> None:
+    """What is mapped cannot be allocated, and what is allocated cannot be mapped, to the byte."""
+    run(daemon, "managed=600M", NO_MEMORY, f"alloc={400 * MIB + 65536}:64k", "alloc=400M:64k")
+    run(daemon, "alloc=400M:64k", TOO_MUCH, "managed=602M", "managed=600M", TOO_MUCH, "managed=4K")
+    run(daemon, TOO_MUCH, "managed=1002M", TOO_MUCH, "managed=400000G", "managed=1000M")
+
+
+def test_pieces_are_charged_whole(daemon: Daemon) -> None:
+    """The driver takes pieces of 2 MiB, so less than one is charged as one."""
+    run(daemon, "managed=4K", "managed=4K", NO_MEMORY, f"alloc={996 * MIB + 65536}:64k", "alloc=996M:64k")
+
+
+def test_what_is_unmapped_can_be_had_again(daemon: Daemon) -> None:
+    """By any way, at once, and as often as one likes."""
+    words = ["managed=900M", TOO_MUCH, "managed=200M", "unmanaged"] * 5
+    run(daemon, *words, "alloc=1000M:64k", "free", "managed=1000M", "unmanaged", "alloc=1000M:64k")
+
+
+def test_threads_and_children_share_the_limit(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
+    """Each process is charged for its own, and gives it back with its end."""
+    first = holding("managed=600M")
+    second = daemon.enter(first, TOO_MUCH, "managed=402M", "managed=400M", "count", "hold")
+    second.line("count")
+    assert daemon.used(first) == LIMIT
+    info = daemon.enter(first, "info").finish()
+    assert f"free=0 used={LIMIT}" in info
+    second.process.kill()
+    second.process.wait()
+    eventually(lambda: daemon.used(first) == 600 * MIB, "it was not given back")
+    assert f"Mem: {600 * MIB}\n" in daemon.read(f"0/{first.id[:12]}/meminfo")
+
+
+def test_every_gpu_is_charged(daemon: Daemon) -> None:
+    """The driver may move it to each of them."""
+    gpus = f"gpu=0:{LIMIT} gpu=1:{100 * MIB}"
+    run(daemon, TOO_MUCH, "managed=102M", "managed=100M", "gpu=1", NO_MEMORY, "alloc=64K:64k", gpus=gpus)
+
+
+def test_charges_survive_a_new_engine(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
+    """The next engine has them in its ledger, and finds what goes."""
+    sliced = holding("managed=600M")
+    pid = daemon.pid()
+    subprocess.run(["kill", "-9", str(pid)], check=True)
+    eventually(lambda: daemon.pid() != pid and daemon.instances() != [], "no new engine came")
+    assert daemon.used(sliced) == 600 * MIB
+    daemon.enter(sliced, TOO_MUCH, "managed=402M").finish()
+    assert daemon.used(sliced) == 600 * MIB
+
+
+def test_process_that_outlives_its_registration(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
+    """What it has mapped is promised to nobody until it ends."""
+    sliced = holding("managed=800M", gpus=f"gpu=0:{800 * MIB}")
+    daemon.write("inst_ctl", f"destroy id={sliced.id}")
+    with pytest.raises(OSError, match="memory"):
+        daemon.write("inst_ctl", f"create id={'c' * 64} pid={sliced.process.pid} gpu=0:{14400 * MIB}")
+    sliced.process.send_signal(signal.SIGKILL)
+    sliced.process.wait()
+    run(daemon, "info", gpus=f"gpu=0:{15109 * MIB}")
+
+
+def test_it_can_be_forbidden(make_daemon: Callable[..., Daemon]) -> None:
+    """managed_memory: false refuses the mapping; allocations go on."""
+    daemon = make_daemon(config="managed_memory: false\n")
+    run(daemon, f"expect-errno={errno.EPERM}", "managed=2M", "alloc=1000M:64k")
+
+
+def test_without_enforcement_it_is_only_counted(make_daemon: Callable[..., Daemon]) -> None:
+    """enforce: false refuses nothing."""
+    run(make_daemon(config="enforce: false\n"), "managed=1002M", "alloc=1000M:64k")

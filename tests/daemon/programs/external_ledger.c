@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What an engine makes of mappings by UVM that the one before left, at each step where that may have died: the parts of
+ * cgpud with a core, and without a driver. Linked with --wrap for what asks the driver and the kernel.
+ */
+#include "external_harness.h"
+
+static struct external_request request_of(const struct harness *harness)
+{
+	static const u8 uuid[EXTERNAL_UUID] = { 1 };
+
+	return (struct external_request){ .caller = { .slot = harness->caller.slot,
+						  .generation = harness->caller.generation,
+						  .user = { getpid(), getpid(), harness->file, (u32)started } },
+		.client = CLIENT,
+		.handle = HANDLE,
+		.start = BASE,
+		.end = BASE + SIZE,
+		.count = 1,
+		.stride = EXTERNAL_UUID,
+		.uuid = uuid };
+}
+
+static int map_at(struct harness *harness, u64 start)
+{
+	struct external_request request = request_of(harness);
+	int fd = dup(harness->file), r;
+
+	request.start = start;
+	request.end = start + SIZE;
+	r = external_add(harness->d, &request, &fd);
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+static int map(struct harness *harness)
+{
+	return map_at(harness, BASE);
+}
+
+static void free_handle(struct harness *harness)
+{
+	CHECK_EQ(bench_rm_free(harness->bench, &harness->caller, CLIENT, HANDLE), NV_OK);
+}
+
+static u32 mapped_at(const struct harness *harness)
+{
+	u32 i;
+
+	for (i = 0; i < harness->store->used && harness->store->map[i].serial == 0; i++)
+		;
+	CHECK(i < harness->store->used);
+	return i;
+}
+
+static void end(struct harness *harness)
+{
+	external_close(harness->d);
+	free(harness->d);
+	free(harness->store);
+	close(harness->file);
+	bench_free(harness->bench);
+}
+
+/* The end of all files, as the look at ended processes finds it. */
+static void let_go(struct harness *harness)
+{
+	alive[0] = alive[1] = 0;
+	close(harness->file);
+	harness->file = -1;
+	external_sweep(harness->d, -1);
+	CHECK_EQ(used(harness), 0);
+	CHECK_EQ(atomic_load(&harness->d->external.files), 0);
+}
+
+/* It died before the hold of a mapping was confirmed. The call is judged again, and goes on. */
+static void a_mapping_that_was_not_confirmed_stays_charged(void)
+{
+	struct harness harness = with_memory();
+	u32 at;
+
+	CHECK_EQ(map(&harness), 0);
+	at = mapped_at(&harness);
+	harness.bench->core.state->object[at].live = CORE_PENDING;
+	harness.bench->core.state->object[at].handle = 0;
+	take_over(&harness);
+	external_take_up(harness.d);
+	CHECK_EQ(map(&harness), 0);
+	cgpu_recover_finish(&harness.d->core);
+	bench_invariants(harness.bench->core.state);
+	free_handle(&harness);
+	CHECK_EQ(used(&harness), SIZE);
+	let_go(&harness);
+	end(&harness);
+}
+
+/* It died before a mapping was written down, or after it was crossed out. */
+static void a_hold_of_no_mapping_goes(void)
+{
+	struct harness harness = with_memory();
+	struct external_request request = request_of(&harness);
+	struct cgpu_reference_request named = { .slot = harness.caller.slot,
+		.generation = harness.caller.generation,
+		.tgid = getpid(),
+		.client = CLIENT,
+		.handle = HANDLE };
+	struct external_span span = { .start = BASE, .end = BASE + SIZE, .tid = getpid(), .latest = ~0ull };
+	struct memory_ask other = { .client = CLIENT, .parent = 0xd0, .object = 2, .size = MIB, .attr = 2u << 23 };
+	struct cgpu_reference hold;
+
+	CHECK_EQ(map(&harness), 0);
+	CHECK_EQ(bench_vidmem(harness.bench, &harness.caller, 1, &other), NV_OK);
+	named.handle = 2;
+	CHECK_EQ(cgpu_reference_on_file(&harness.d->core, &named, 0, &hold), 0);
+	CHECK_EQ(cgpu_reference_confirm(&harness.d->core, &hold), 0);
+	take_over(&harness);
+	external_take_up(harness.d);
+	free_handle(&harness);
+	CHECK_EQ(bench_rm_free(harness.bench, &harness.caller, CLIENT, 2), NV_OK);
+	CHECK_EQ(used(&harness), SIZE);
+	span.uuid = request.uuid;
+	external_gone(harness.d, 0, &span);
+	CHECK_EQ(used(&harness), 0);
+	bench_invariants(harness.bench->core.state);
+	end(&harness);
+}
+
+static void lose_hold(struct harness *harness)
+{
+	u32 at = mapped_at(harness);
+	struct cgpu_reference hold = { .object = at, .serial = harness->bench->core.state->object[at].serial };
+
+	cgpu_reference_drop(&harness->d->core, &hold);
+}
+
+static void a_lost_hold_is_made_again(void)
+{
+	struct harness harness = with_memory();
+
+	CHECK_EQ(map(&harness), 0);
+	lose_hold(&harness);
+	take_over(&harness);
+	external_take_up(harness.d);
+	CHECK_EQ(unmapped, 0);
+	free_handle(&harness);
+	CHECK_EQ(used(&harness), SIZE);
+	let_go(&harness);
+	end(&harness);
+}
+
+/* Nobody is charged for it. */
+static void a_mapping_that_cannot_be_held_is_unmapped(void)
+{
+	struct memory_ask ask = { .client = CLIENT, .parent = 0xd0, .object = HANDLE, .size = MIB, .attr = 2u << 23 };
+	struct harness harness = with_memory();
+
+	CHECK_EQ(map(&harness), 0);
+	lose_hold(&harness);
+	free_handle(&harness);
+	/* Other memory under its handle is not what is mapped there. */
+	CHECK_EQ(bench_vidmem(harness.bench, &harness.caller, 1, &ask), NV_OK);
+	take_over(&harness);
+	external_take_up(harness.d);
+	CHECK_EQ(unmapped, 1);
+	CHECK_EQ(atomic_load(&harness.d->external.files), 0);
+	free_handle(&harness);
+	CHECK_EQ(used(&harness), 0);
+	end(&harness);
+}
+
+/* A record of the core that comes to lie in the place of a lost one must find no links there. */
+static void places_are_used_again(void)
+{
+	struct harness harness = with_memory();
+	u32 i;
+
+	CHECK_EQ(map(&harness), 0);
+	lose_hold(&harness);
+	take_over(&harness);
+	external_take_up(harness.d);
+	for (i = 0; i < 3; i++) {
+		CHECK_EQ(map(&harness), 0);
+		lose_hold(&harness);
+		harness.store->map[mapped_at(&harness)].of = 0;
+		take_over(&harness);
+		external_take_up(harness.d);
+		CHECK_EQ(unmapped, i + 1);
+	}
+	end(&harness);
+}
+
+/* Who has moved it to another number while there was no engine has it still. */
+static void a_living_process_keeps_what_cannot_be_found(void)
+{
+	struct harness harness = with_memory();
+	int moved;
+
+	CHECK_EQ(map(&harness), 0);
+	free_handle(&harness);
+	moved = fcntl(harness.file, F_DUPFD_CLOEXEC, 100);
+	close(harness.file);
+	harness.file = moved;
+	is_uvm = 0;
+	take_over(&harness);
+	external_take_up(harness.d);
+	external_sweep(harness.d, -1);
+	CHECK_EQ(used(&harness), SIZE);
+	let_go(&harness);
+	end(&harness);
+}
+
+/* Whoever has got its number since has not got the file. */
+static void a_number_in_use_again_keeps_no_file(void)
+{
+	struct harness harness;
+
+	started = 5;
+	harness = with_memory();
+	CHECK_EQ(map(&harness), 0);
+	free_handle(&harness);
+	is_uvm = 0;
+	take_over(&harness);
+	external_take_up(harness.d);
+	external_sweep(harness.d, -1);
+	CHECK_EQ(used(&harness), SIZE);
+	CHECK_EQ(external_left(harness.d), 0);
+	started = 6;
+	CHECK_EQ(external_left(harness.d), 1);
+	external_sweep(harness.d, -1);
+	CHECK_EQ(used(&harness), 0);
+	CHECK_EQ(atomic_load(&harness.d->external.files), 0);
+	end(&harness);
+}
+
+static void a_start_without_memory_forgets_nothing(void)
+{
+	struct harness harness = with_memory();
+	struct cgpud *d = calloc(1, sizeof(*d));
+
+	CHECK(d);
+	CHECK_EQ(map(&harness), 0);
+	lose_hold(&harness);
+	d->core = harness.bench->core;
+	no_memory = 1;
+	CHECK_EQ(external_open(d, harness.store), -ENOMEM);
+	no_memory = 0;
+	free(d);
+	take_over(&harness);
+	external_take_up(harness.d);
+	CHECK_EQ(unmapped, 0);
+	free_handle(&harness);
+	CHECK_EQ(used(&harness), SIZE);
+	let_go(&harness);
+	end(&harness);
+}
+
+static void files_are_left_when_all_users_have_ended(void)
+{
+	struct harness harness = with_memory();
+
+	CHECK_EQ(map(&harness), 0);
+	harness.store->file[0].user[1] = (struct external_user){ 7, 7, 3, 0 };
+	alive[1] = 7;
+	watched = harness.d;
+	CHECK_EQ(external_left(harness.d), 0);
+	alive[0] = 0;
+	CHECK_EQ(external_left(harness.d), 0);
+	alive[1] = 0;
+	CHECK_EQ(external_left(harness.d), 1);
+	alive[0] = getpid();
+	CHECK_EQ(external_left(harness.d), 0);
+	CHECK_EQ(asked_with_lock, 0);
+	watched = NULL;
+	end(&harness);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(a_mapping_that_was_not_confirmed_stays_charged),
+		TEST(a_hold_of_no_mapping_goes),
+		TEST(a_lost_hold_is_made_again),
+		TEST(a_mapping_that_cannot_be_held_is_unmapped),
+		TEST(places_are_used_again),
+		TEST(a_living_process_keeps_what_cannot_be_found),
+		TEST(a_number_in_use_again_keeps_no_file),
+		TEST(a_start_without_memory_forgets_nothing),
+		TEST(files_are_left_when_all_users_have_ended),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who is served, with eventfds in the place of listeners. */
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "listener.h"
+
+#define SHARE 2
+#define LIMITED_FROM 16
+#define WAITING 3
+
+static struct listeners listeners;
+
+static int is_ready(void)
+{
+	struct pollfd p = { .fd = listeners.epoll, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* Returns what is heard. */
+static u64 next(void)
+{
+	u32 events;
+	s64 event;
+
+	CHECK(is_ready());
+	event = listener_wait(&listeners, &events);
+	CHECK(event >= 0 && event != LISTENER_WAKE);
+	return (u64)event;
+}
+
+static int add(u64 serial)
+{
+	int fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
+
+	CHECK(listener_add(&listeners, fd, 0, 1, serial, NULL) == 0);
+	return fd;
+}
+
+/* A call has been received, or has gone away. */
+static void silence(int fd)
+{
+	u64 n;
+
+	CHECK(read(fd, &n, sizeof(n)) == sizeof(n));
+}
+
+static void open_all(void)
+{
+	CHECK(listeners_open(&listeners, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) == 0);
+	listeners.share = SHARE;
+	listeners.limited_from = LIMITED_FROM;
+}
+
+/* All but the last of those that wait are interrupted before anybody comes. */
+static void interrupted_calls_hold_nobody_up(void)
+{
+	struct listener *busy[SHARE];
+	int fd[WAITING];
+	u32 i;
+
+	for (i = 0; i < SHARE; i++) {
+		int call = add(1 + i);
+
+		busy[i] = listener_get(&listeners, next());
+		CHECK(busy[i] != NULL);
+		silence(call);
+	}
+	for (i = 0; i < WAITING; i++)
+		fd[i] = add(100 + i);
+	for (i = 0; i < WAITING; i++)
+		CHECK(!listener_get(&listeners, next()));
+	CHECK(!is_ready());
+
+	for (i = 0; i < WAITING - 1; i++)
+		silence(fd[i]);
+	for (i = 0; i < SHARE; i++)
+		listener_put(&listeners, busy[i]);
+	busy[0] = listener_get(&listeners, next());
+	CHECK(busy[0] && busy[0]->serial == 100 + WAITING - 1);
+	listener_put(&listeners, busy[0]);
+}
+
+/* A worker has heard of one that another worker closes; a new one is at the same place. */
+static void a_late_worker_leaves_the_next_alone(void)
+{
+	struct listener *one;
+	u64 event;
+
+	add(1);
+	event = next();
+	one = listener_find(&listeners, 1);
+	CHECK(one != NULL);
+	listener_kill(&listeners, one);
+	listener_put(&listeners, one);
+	add(2);
+	CHECK(listener_find(&listeners, 2) == one);
+	listener_put(&listeners, one);
+	CHECK(!listener_get(&listeners, event));
+	event = next();
+	CHECK(listener_get(&listeners, event) == one);
+}
+
+static int add_new(struct fair fair, u32 slot, u64 serial)
+{
+	return listener_add(&listeners, eventfd(0, EFD_CLOEXEC), slot, slot + 1, serial, &fair);
+}
+
+/* What others have not taken is not theirs alone. */
+static void nobody_has_more_than_a_share(void)
+{
+	struct fair fair = { .containers = 2 };
+	u64 serial = 1000;
+	u32 n;
+
+	for (n = 0; n < 2; n++)
+		fair.generation[n] = n + 1;
+	for (n = 0; n < LISTENERS_SHARE; n++)
+		CHECK(add_new(fair, 0, serial++) == 0);
+	CHECK(add_new(fair, 0, serial++) == -EDQUOT);
+	CHECK(add_new(fair, 1, serial++) == 0);
+	/* One that the engine before has served stays. */
+	CHECK(listener_add(&listeners, eventfd(0, EFD_CLOEXEC), 0, 1, serial++, NULL) == 0);
+}
+
+/* With many containers, each gets its part of half of the table, whatever the others do. */
+static void each_of_many_gets_its_part(void)
+{
+	struct fair fair = { .containers = CGPU_MAX_CONTAINERS };
+	u32 share = LISTENERS_NEW / 2 / CGPU_MAX_CONTAINERS, n, slot;
+	u64 serial = 1000;
+
+	for (n = 0; n < CGPU_MAX_CONTAINERS; n++)
+		fair.generation[n] = n + 1;
+	for (slot = 0; slot < 64; slot++)
+		for (n = 0; n < LISTENERS_SHARE; n++)
+			add_new(fair, slot, serial++);
+	for (slot = 64; slot < CGPU_MAX_CONTAINERS; slot++)
+		for (n = 0; n < share; n++)
+			CHECK(add_new(fair, slot, serial++) == 0);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(interrupted_calls_hold_nobody_up),
+		TEST(a_late_worker_leaves_the_next_alone),
+		TEST(nobody_has_more_than_a_share),
+		TEST(each_of_many_gets_its_part),
+		{ NULL, NULL },
+	};
+
+	open_all();
+	return bench_main(argc, argv, tests);
+}

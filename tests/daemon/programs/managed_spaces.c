@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The list of address spaces with managed memory, and when a charge of one ends: the parts of cgpud with a core, without a
+ * driver, on processes of the test's own. Linked with --wrap for what the kernel says of a process number.
+ */
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "engine.h"
+#include "managed.h"
+
+#define SLICE " gpu=0:1048576000"
+#define BYTES (64 * MIB)
+#define ALL 64u
+
+/* What the kernel says of every number. */
+static int has_ended;
+static u64 started = 7;
+static int stands = 1;
+
+int __wrap_notice_stands(const struct notice *notice);
+int __wrap_process_has_ended(s32 tgid);
+u64 __wrap_process_started(s32 tgid);
+
+int __wrap_notice_stands(const struct notice *notice)
+{
+	(void)notice;
+	return stands;
+}
+
+int __wrap_process_has_ended(s32 tgid)
+{
+	(void)tgid;
+	return has_ended;
+}
+
+u64 __wrap_process_started(s32 tgid)
+{
+	(void)tgid;
+	return started;
+}
+
+struct harness {
+	struct bench *bench;
+	struct cgpud *d;
+	struct caller a, b;
+};
+
+static struct cgpud *engine(struct bench *bench)
+{
+	struct cgpud *d = calloc(1, sizeof(*d));
+
+	CHECK(d);
+	d->core = bench->core;
+	events_open(&d->events, -1);
+	managed_open(d, 1);
+	return d;
+}
+
+static struct harness two_containers(void)
+{
+	struct harness harness = { .bench = bench_new("580.142") };
+
+	CHECK_EQ(bench_ctl(harness.bench, "create id=a pid=1" SLICE), 0);
+	CHECK_EQ(bench_ctl(harness.bench, "create id=b pid=2" SLICE), 0);
+	harness.a = bench_caller(harness.bench, "a", 100);
+	harness.b = bench_caller(harness.bench, "b", 100);
+	harness.d = engine(harness.bench);
+	return harness;
+}
+
+static void end(struct harness *harness)
+{
+	bench_invariants(harness->bench->core.state);
+	managed_close(&harness->d->managed);
+	free(harness->d);
+	bench_free(harness->bench);
+}
+
+static s32 sleeping(void)
+{
+	s32 child = fork();
+
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	CHECK(child > 0);
+	return child;
+}
+
+static void stop(s32 child)
+{
+	kill(child, SIGKILL);
+	CHECK_EQ(waitpid(child, NULL, 0), child);
+}
+
+static int take(struct harness *harness, const struct caller *caller, s32 tgid)
+{
+	struct address_space wanted = { .tgid = tgid, .slot = caller->slot, .generation = caller->generation };
+	struct notice notice = { .listener = -1 };
+	int at = address_spaces_take(&harness->d->managed.spaces, &wanted, &notice);
+
+	if (at >= 0)
+		address_spaces_put(&harness->d->managed.spaces, (u32)at);
+	return at;
+}
+
+static void charge(struct harness *harness, const struct caller *caller, s32 tgid)
+{
+	struct cgpu_managed wanted = { .slot = caller->slot,
+		.generation = caller->generation,
+		.tgid = tgid,
+		.bytes = BYTES,
+		.started = (u32)started };
+
+	CHECK(take(harness, caller, tgid) >= 0);
+	CHECK_EQ(cgpu_managed_set(&harness->d->core, &wanted), 0);
+}
+
+static u64 used(const struct harness *harness, const struct caller *caller)
+{
+	return bench_used(harness->bench, 0, caller->slot);
+}
+
+static void one_number_in_two_containers_is_two_spaces(void)
+{
+	struct harness harness = two_containers();
+	struct address_spaces *spaces = &harness.d->managed.spaces;
+	struct address_space of = { .tgid = sleeping(), .slot = harness.a.slot, .generation = harness.a.generation };
+	int a = take(&harness, &harness.a, of.tgid), b = take(&harness, &harness.b, of.tgid);
+
+	CHECK(a >= 0 && b >= 0 && a != b);
+	CHECK_EQ(take(&harness, &harness.a, of.tgid), a);
+	CHECK_EQ(address_spaces_get(spaces, &of, 0), a);
+	CHECK_EQ(address_spaces_get(spaces, &of, (u32)a + 1), ADDRESS_SPACES_MAX);
+	of.generation++;
+	CHECK_EQ(address_spaces_get(spaces, &of, 0), ADDRESS_SPACES_MAX);
+	stop(of.tgid);
+	end(&harness);
+}
+
+/* A look is under way: it must not find its files closed, and their numbers in use for others. */
+static void files_are_not_replaced_under_a_recount(void)
+{
+	struct harness harness = two_containers();
+	struct address_spaces *spaces = &harness.d->managed.spaces;
+	struct address_space of = { .tgid = sleeping(), .slot = harness.a.slot, .generation = harness.a.generation };
+	int at = take(&harness, &harness.a, of.tgid), maps = spaces->at[at].maps;
+
+	CHECK_EQ(address_spaces_get(spaces, &of, 0), at);
+	CHECK_EQ(take(&harness, &harness.a, of.tgid), -EAGAIN);
+	CHECK_EQ(spaces->at[at].maps, maps);
+	address_spaces_put(spaces, (u32)at);
+	CHECK_EQ(take(&harness, &harness.a, of.tgid), at);
+	CHECK(spaces->at[at].maps != maps);
+	stop(of.tgid);
+	end(&harness);
+}
+
+static void a_number_in_use_again_keeps_no_charge(void)
+{
+	struct harness harness = two_containers();
+	s32 child = sleeping();
+
+	charge(&harness, &harness.a, child);
+	managed_drop_ended(harness.d, harness.a.slot);
+	CHECK_EQ(used(&harness, &harness.a), BYTES);
+	stop(child);
+	managed_drop_ended(harness.d, harness.b.slot);
+	CHECK_EQ(used(&harness, &harness.a), BYTES);
+	/* Another one looks for a place first. */
+	address_spaces_sweep(&harness.d->managed.spaces);
+	managed_drop_ended(harness.d, harness.a.slot);
+	CHECK_EQ(used(&harness, &harness.a), 0);
+	end(&harness);
+}
+
+static void one_that_has_ended_keeps_what_another_one_uses(void)
+{
+	struct harness harness = two_containers();
+	s32 child = sleeping();
+
+	charge(&harness, &harness.a, child);
+	has_ended = 1;
+	managed_drop_ended(harness.d, harness.a.slot);
+	CHECK_EQ(used(&harness, &harness.a), BYTES);
+	stop(child);
+	managed_drop_ended(harness.d, harness.a.slot);
+	CHECK_EQ(used(&harness, &harness.a), 0);
+	end(&harness);
+}
+
+static void a_removed_container_keeps_what_is_used(void)
+{
+	struct harness harness = two_containers();
+	s32 child = sleeping();
+
+	charge(&harness, &harness.a, child);
+	charge(&harness, &harness.b, child);
+	CHECK_EQ(bench_ctl(harness.bench, "destroy id=a"), 0);
+	managed_drop_ended(harness.d, CGPU_ORPHANS);
+	CHECK_EQ(cgpu_gpu_orphaned(&harness.d->core, 0), BYTES);
+	stop(child);
+	managed_drop_ended(harness.d, CGPU_ORPHANS);
+	CHECK_EQ(cgpu_gpu_orphaned(&harness.d->core, 0), 0);
+	CHECK_EQ(used(&harness, &harness.b), BYTES);
+	end(&harness);
+}
+
+/* Its address space is without users before the driver has the memory. */
+static void a_process_on_its_way_out_keeps_its_charge(void)
+{
+	struct harness harness = two_containers();
+	s32 child = sleeping();
+
+	charge(&harness, &harness.a, child);
+	/* It waits for us, as the last of it is still to be done. */
+	kill(child, SIGKILL);
+	CHECK_EQ(waitid(P_PID, (id_t)child, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+	managed_drop_ended(harness.d, harness.a.slot);
+	CHECK_EQ(used(&harness, &harness.a), BYTES);
+	stop(child);
+	managed_drop_ended(harness.d, harness.a.slot);
+	CHECK_EQ(used(&harness, &harness.a), 0);
+	end(&harness);
+}
+
+static void new_engine(struct harness *harness)
+{
+	managed_close(&harness->d->managed);
+	free(harness->d);
+	harness->d = engine(harness->bench);
+	managed_take_up(harness->d);
+}
+
+static void a_new_engine_takes_up_the_process_and_no_other(void)
+{
+	struct harness harness = two_containers();
+	s32 child = sleeping();
+
+	charge(&harness, &harness.a, child);
+	charge(&harness, &harness.b, child);
+	CHECK_EQ(bench_ctl(harness.bench, "destroy id=b"), 0);
+	new_engine(&harness);
+	managed_drop_ended(harness.d, harness.a.slot);
+	managed_drop_ended(harness.d, CGPU_ORPHANS);
+	CHECK_EQ(used(&harness, &harness.a), BYTES);
+	CHECK_EQ(cgpu_gpu_orphaned(&harness.d->core, 0), BYTES);
+	started++;
+	new_engine(&harness);
+	managed_drop_ended(harness.d, harness.a.slot);
+	managed_drop_ended(harness.d, CGPU_ORPHANS);
+	CHECK_EQ(used(&harness, &harness.a), 0);
+	CHECK_EQ(cgpu_gpu_orphaned(&harness.d->core, 0), 0);
+	stop(child);
+	end(&harness);
+}
+
+/* Nothing tells of its mappings: it has what it had until it ends. */
+static void a_process_that_cannot_be_opened_keeps_its_charge(void)
+{
+	struct harness harness = two_containers();
+	s32 child = sleeping();
+
+	charge(&harness, &harness.a, child);
+	stop(child);
+	new_engine(&harness);
+	managed_drop_ended(harness.d, harness.a.slot);
+	CHECK_EQ(used(&harness, &harness.a), BYTES);
+	has_ended = 1;
+	managed_drop_ended(harness.d, harness.a.slot);
+	CHECK_EQ(used(&harness, &harness.a), 0);
+	end(&harness);
+}
+
+static void a_container_leaves_the_others_their_shares(void)
+{
+	struct harness harness = two_containers();
+	s32 child[ALL];
+	u32 i, a = 0, b = 0;
+
+	harness.d->managed.spaces.max = ALL;
+	for (i = 0; i < ALL; i++) {
+		child[i] = sleeping();
+		a += take(&harness, &harness.a, child[i]) >= 0;
+	}
+	/* Half of all is kept for equal shares. */
+	CHECK_EQ(a, ALL - ALL / 4);
+	for (i = 0; i < ALL; i++)
+		b += take(&harness, &harness.b, child[i]) >= 0;
+	CHECK_EQ(b, ALL / 4);
+	CHECK_EQ(take(&harness, &harness.a, getpid()), -ENOSPC);
+	for (i = 0; i < ALL; i++)
+		stop(child[i]);
+	end(&harness);
+}
+
+static void there_are_as_many_as_descriptors_allow(void)
+{
+	struct rlimit limit = { 1000, 1000 };
+	struct harness harness;
+
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	harness = two_containers();
+	CHECK_EQ(harness.d->managed.spaces.max, 250);
+	end(&harness);
+}
+
+/* Whoever has its number by then is another one. */
+static void a_caller_that_waits_no_longer_is_not_looked_at(void)
+{
+	struct harness harness = two_containers();
+	s32 child = sleeping();
+
+	stands = 0;
+	CHECK_EQ(take(&harness, &harness.a, child), -ENOENT);
+	stands = 1;
+	CHECK(take(&harness, &harness.a, child) >= 0);
+	stop(child);
+	end(&harness);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		TEST(one_number_in_two_containers_is_two_spaces),
+		TEST(files_are_not_replaced_under_a_recount),
+		TEST(a_number_in_use_again_keeps_no_charge),
+		TEST(one_that_has_ended_keeps_what_another_one_uses),
+		TEST(a_removed_container_keeps_what_is_used),
+		TEST(a_process_on_its_way_out_keeps_its_charge),
+		TEST(a_new_engine_takes_up_the_process_and_no_other),
+		TEST(a_process_that_cannot_be_opened_keeps_its_charge),
+		TEST(a_container_leaves_the_others_their_shares),
+		TEST(there_are_as_many_as_descriptors_allow),
+		TEST(a_caller_that_waits_no_longer_is_not_looked_at),
+		{ NULL, NULL },
+	};
+
+	return bench_main(argc, argv, tests);
+}

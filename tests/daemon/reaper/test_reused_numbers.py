@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a process has left that has ended, and whose number another one has got."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cgpu.kmod.daemon.processes.lock import HeldError, Lock
+from tests.attacks.build import client
+from tests.daemon.harness import MIB, Daemon, Sliced
+from tests.daemon.memory.test_exports import copied
+from tests.integration.commands import eventually
+
+LAST = Path("/proc/sys/kernel/ns_last_pid")
+TRIES = 60
+A_HAS = 1000 * MIB
+B_HAS = 100 * MIB
+
+# Its first thread has ended, and another one keeps the process.
+HEADLESS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(1000,)).start()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+# What a keeper that has died leaves: a daemon with a copy of its lock.
+HANDED_ON = """
+import os, sys
+from pathlib import Path
+from cgpu.kmod.daemon.processes.lock import Lock
+lock = Lock(Path(sys.argv[1]))
+if os.fork() > 0:
+    os._exit(0)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(not LAST.exists(), reason="this kernel gives no process number that one asks for"),
+]
+
+
+def left_behind(daemon: Daemon) -> tuple[Sliced, int]:
+    """Start a container whose mapping is kept by another process than made it; return it with that number."""
+    sliced = daemon.slice(1, f"gpu=0:{2000 * MIB}", "sharing", str(A_HAS), program=client("other_owner"))
+    number = int(sliced.line("mapping").split()[1])
+    sliced.line("mapped")
+    return sliced, number
+
+
+def with_number(number: int, start: Callable[[int], subprocess.Popen[str]]) -> subprocess.Popen[str]:
+    """Start processes until one has the number."""
+    for attempt in range(TRIES):
+        LAST.write_text(str(number - 1))
+        process = start(attempt)
+        if process.pid == number:
+            return process
+        process.kill()
+        process.communicate()
+    pytest.skip(f"process number {number} could not be had")
+
+
+def test_each_container_has_its_own(make_daemon: Callable[..., Daemon]) -> None:
+    """A process of another container is charged for its own address space alone, and keeps no other."""
+    daemon = make_daemon()
+    a, number = left_behind(daemon)
+    slices: list[Sliced] = []
+
+    def start(attempt: int) -> subprocess.Popen[str]:
+        words = ("leader", str(B_HAS))
+        gpus = f"gpu=0:{2000 * MIB}"
+        slices.append(daemon.slice(2 + attempt, gpus, *words, program=client("other_owner")))
+        return slices[-1].process
+
+    with_number(number, start)
+    b = slices[-1]
+    b.line("mapped")
+    # Both are looked at, when nothing is about to be mapped any more.
+    time.sleep(1.5)
+    for sliced in (a, b):
+        daemon.enter(sliced, "info").finish()
+    assert (daemon.used(a), daemon.used(b)) == (A_HAS, B_HAS)
+    a.process.kill()
+    a.process.communicate()
+    eventually(lambda: daemon.instances() == [b.id[:12]], "it stayed")
+    assert daemon.used(b) == B_HAS
+
+
+def test_a_process_outside_keeps_nothing(make_daemon: Callable[..., Daemon]) -> None:
+    """The card has its memory back when the address space is gone, whoever has the number."""
+    daemon = make_daemon()
+    a, number = left_behind(daemon)
+    stranger = with_number(number, lambda _: subprocess.Popen(["sleep", "1000"], text=True))
+    try:
+        assert daemon.used(a) == A_HAS
+        a.process.kill()
+        a.process.communicate()
+        eventually(lambda: daemon.instances() == [], "the container stayed")
+        done = daemon.slice(70, f"gpu=0:{15109 * MIB}", "fill=1M")
+        out = done.finish()
+        assert done.process.returncode == 0, out
+    finally:
+        stranger.kill()
+        stranger.communicate()
+
+
+SOFT = 4
+
+
+def control_node(process: int) -> int:
+    """Return the number of a process's descriptor of the driver's control node."""
+    files = Path(f"/proc/{process}/fd")
+    return next(int(fd.name) for fd in files.iterdir() if os.readlink(fd).endswith("/nvidiactl"))
+
+
+def test_files_of_a_stranger_are_not_taken(make_daemon: Callable[..., Daemon]) -> None:
+    """Whoever slices cannot be set by is not sought in a process outside that has its number.
+
+    That one has the very file that the client lives on: a search among its descriptors would find it.
+    """
+    daemon = make_daemon()
+    daemon.write("0/policy", f"{SOFT}\n")
+    stays = daemon.slice(1, f"gpu=0:{1024 * MIB}:1", "hold")
+    stays.line("hold")
+    dies = daemon.enter(stays, "group", "hold")
+    dies.line("hold")
+    number = dies.process.pid
+    client = copied(number, control_node(number))
+    dies.process.kill()
+    dies.process.communicate()
+    stranger = with_number(
+        number, lambda _: subprocess.Popen(["sleep", "1000"], pass_fds=[client], text=True)
+    )
+    os.close(client)
+    try:
+        before = daemon.status()["engine"]["time_slices"]
+        daemon.write(f"0/{stays.id[:12]}/weight", "3\n")
+        eventually(lambda: daemon.status()["engine"]["time_slices_left"] == 1, "the group is not missed")
+        assert daemon.status()["engine"]["time_slices"] == before
+    finally:
+        stranger.kill()
+        stranger.communicate()
+
+
+def test_the_holders_number_is_not_the_holder(tmp_path: Path) -> None:
+    """A process that has a dead holder's number, and cannot end, takes the lock from nobody."""
+    path, pipe = tmp_path / "lock", subprocess.PIPE
+    command = [sys.executable, "-c", HANDED_ON, str(path)]
+    holder = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=Path(__file__).parents[3])
+    assert holder.stdout is not None
+    assert holder.stdin is not None
+    assert holder.stdout.readline() == "locked\n"
+    holder.wait()
+    command = [sys.executable, "-c", HEADLESS]
+    stranger = with_number(holder.pid, lambda _: subprocess.Popen(command, text=True))
+    try:
+        eventually(lambda: state_of(stranger.pid) == "Z", "its first thread goes on")
+        with pytest.raises(HeldError, match=r"already runs as process \? "):
+            Lock(path)
+        holder.stdin.close()
+        holder.stdout.read()
+        holder.stdout.close()
+        Lock(path).release()
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def state_of(pid: int) -> str:
+    """Return the state of a process's first thread."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

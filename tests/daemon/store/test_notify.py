@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The descriptor store and the notify protocol, both ends."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu.kmod.daemon.store import fd_store, notify_socket
+from cgpu.kmod.daemon.store.fd_store import FdStore, parse_fields
+from cgpu.kmod.daemon.store.keeper import place_fds, worker_environment
+from cgpu.kmod.daemon.store.notify_socket import NotifySocket, inherited
+
+
+@pytest.fixture
+def server(base: Path) -> Iterator[socket.socket]:
+    """The receiving end."""
+    with fd_store.bind(str(base / "notify.sock")) as sock:
+        yield sock
+
+
+def test_descriptors_come_through(base: Path, server: socket.socket) -> None:
+    """A descriptor that is stored arrives with its name, and the kernel's word on who sent it."""
+    reader, writer = os.pipe()
+    notify = NotifySocket(str(base / "notify.sock"))
+    notify.store("listener-1-2-3", writer)
+    os.close(writer)
+    message = fd_store.receive(server)
+    assert message is not None
+    assert message.pid == os.getpid()
+    assert message.uid == os.getuid()
+    assert message.fields == {"FDSTORE": "1", "FDNAME": "listener-1-2-3"}
+    os.write(message.fds[0], b"x")
+    assert os.read(reader, 1) == b"x"
+    notify.store("files", reader, watched=False)
+    unwatched = fd_store.receive(server)
+    assert unwatched is not None
+    assert unwatched.fields == {"FDSTORE": "1", "FDNAME": "files", "FDPOLL": "0"}
+    for fd in (reader, *message.fds, *unwatched.fds):
+        os.close(fd)
+    notify.discard("listener-1-2-3")
+    removal = fd_store.receive(server)
+    assert removal is not None
+    assert removal.fields == {"FDSTOREREMOVE": "1", "FDNAME": "listener-1-2-3"}
+    assert fd_store.receive(server) is None
+
+
+def test_cut_message_says_nothing(base: Path, server: socket.socket) -> None:
+    """A message that is too long has no fields: its end could have changed its meaning."""
+    NotifySocket(str(base / "notify.sock")).send("READY=1\n" + "X" * fd_store.MAX_MESSAGE)
+    message = fd_store.receive(server)
+    assert message is not None
+    assert message.fields == {}
+
+
+def test_nobody_listens() -> None:
+    """Without an address nothing is sent; a dead manager does not stop a status line."""
+    NotifySocket(None).send("READY=1")
+    NotifySocket("/nowhere/notify.sock").status("all is well")
+
+
+@given(st.binary(max_size=400))
+def test_fields_of_anything(data: bytes) -> None:
+    """Any datagram is either fields or nothing."""
+    for key, value in parse_fields(data).items():
+        assert key
+        assert "\n" not in key + value
+
+
+def test_store_drops_what_hung_up() -> None:
+    """A descriptor whose other end is gone leaves the store; a memory file stays."""
+    store = FdStore()
+    left, right = socket.socketpair()
+    assert store.add("listener-1-1-1", (os.dup(left.fileno()),))
+    assert store.add("state", (os.memfd_create("state"),))
+    store.drop_hung_up()
+    assert [name for name, _ in store.entries()] == ["listener-1-1-1", "state"]
+    right.close()
+    store.drop_hung_up()
+    assert [name for name, _ in store.entries()] == ["state"]
+    store.close()
+    assert len(store) == 0
+    left.close()
+
+
+def test_store_does_not_watch_all() -> None:
+    """What is not to be watched stays, whatever becomes of its other end."""
+    store = FdStore()
+    left, right = socket.socketpair()
+    assert store.add("files", (left.detach(),), watched=False)
+    right.close()
+    store.drop_hung_up()
+    assert [name for name, _ in store.entries()] == ["files"]
+    store.close()
+
+
+def test_store_refuses_bad_names() -> None:
+    """A name that could not be handed on is refused, and its descriptor closed."""
+    store = FdStore()
+    for name in ("", "a:b", "a b", "x" * 256, "tab\t"):
+        fd = os.open("/dev/null", os.O_RDONLY)
+        assert not store.add(name, (fd,))
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
+    store.close()
+
+
+def test_store_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full store takes no more."""
+    monkeypatch.setattr(fd_store, "MAX_STORED", 2)
+    store = FdStore()
+    fds = [os.open("/dev/null", os.O_RDONLY) for _ in range(3)]
+    assert [store.add("state", (fd,)) for fd in fds] == [True, True, False]
+    store.remove("state")
+    assert len(store) == 0
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"LISTEN_PID": "1", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "state"},
+        {"LISTEN_PID": "77", "LISTEN_FDS": "x", "LISTEN_FDNAMES": "state"},
+        {"LISTEN_PID": "77", "LISTEN_FDS": "2", "LISTEN_FDNAMES": "state"},
+        {"LISTEN_PID": "77", "LISTEN_FDS": "-1", "LISTEN_FDNAMES": "state"},
+        {"LISTEN_PID": "", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "state"},
+    ],
+)
+def test_malformed_inheritance_is_none(environment: dict[str, str]) -> None:
+    """Descriptors are taken up only when number, names and process id fit."""
+    assert inherited(environment, 77) == []
+
+
+def test_descriptors_reach_a_child(base: Path) -> None:
+    """What the keeper hands over arrives at 3 and on, in order, under the right names."""
+    fds = []
+    for name in ("one", "two", "three"):
+        (base / name).write_text(name)
+        fds.append(os.open(base / name, os.O_RDONLY))
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        text = b"failed"
+        try:
+            high = os.dup2(writer, 900)
+            # In reverse: numbers 3 and on are both source and target.
+            place_fds(list(reversed(fds)))
+            names = inherited(worker_environment(os.getpid(), "x", ["three", "two", "one"]), os.getpid())
+            text = b" ".join(name.encode() + b"=" + os.read(fd, 9) for name, fd in names)
+            os.write(high, text)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    assert os.read(reader, 99) == b"three=three two=two one=one"
+    for fd in (*fds, reader):
+        os.close(fd)
+    assert notify_socket.FIRST_FD == 3

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks at a process's filters end, whatever the process does."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.harness import BUILD
+from tests.daemon.supervise.test_filters import profile
+from tests.integration.commands import eventually
+from tests.run.libseccomp import compile_profile
+
+pytestmark = pytest.mark.root
+
+# A child traces a second thread and never waits for it, so the program that is executed never begins: the
+# kernel waits for that thread's end, and lets nobody attach to the process meanwhile.
+TRAP = """
+import ctypes, os, signal, sys, threading, time
+libc = ctypes.CDLL(None)
+ready = threading.Event()
+def second():
+    ready.tid = threading.get_native_id()
+    ready.set()
+    time.sleep(1000)
+threading.Thread(target=second, daemon=True).start()
+ready.wait()
+seen, tell = os.pipe()
+if os.fork() == 0:
+    done = libc.ptrace(0x4206, ready.tid, None, None)  # PTRACE_SEIZE
+    os.write(tell, b"%d" % done)
+    signal.pause()
+assert os.read(seen, 9) == b"0"
+print("executes", flush=True)
+os.execv("/bin/sleep", ["sleep", "1000"])
+"""
+# Filters that allow all, with the filter of a file among them.
+MANY = """
+import ctypes, struct, sys, time
+libc = ctypes.CDLL(None)
+allow = struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)
+def install(code, times=1):
+    held = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("H6xP", len(code) // 8, ctypes.addressof(held))
+    for _ in range(times):
+        assert libc.prctl(22, 2, program, 0, 0) == 0  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+before, after, code = int(sys.argv[1]), int(sys.argv[2]), open(sys.argv[3], "rb").read()
+assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+install(allow, before)
+install(code)
+install(allow, after)
+print("stands", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def library() -> ctypes.CDLL:
+    """Return the daemon's C part."""
+    return ctypes.CDLL(str(BUILD / "libcgpud.so"))
+
+
+def states(process: int) -> list[str]:
+    """Return the states of a process's threads."""
+    stats = Path(f"/proc/{process}/task").glob("*/stat")
+    return [stat.read_text().rpartition(") ")[2][0] for stat in stats]
+
+
+@pytest.fixture
+def trapped() -> Iterator[subprocess.Popen[str]]:
+    """Return a process that executes a program and never gets there."""
+    command = [sys.executable, "-c", TRAP]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "executes\n"
+            eventually(lambda: "Z" in states(process.pid), "the second thread is not ended")
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.timeout(60)
+def test_a_process_that_never_stands_still(library: ctypes.CDLL, trapped: subprocess.Popen[str]) -> None:
+    """A process in the middle of an execve() is given up on, again and again."""
+    for _ in range(3):
+        assert library.cgpud_filtered(trapped.pid, b"/") == -errno.ETIMEDOUT
+    assert trapped.poll() is None
+
+
+@pytest.mark.parametrize(("before", "after"), [(40, 0), (40, 3), (0, 3), (0, 0)])
+def test_the_newest_filters_are_looked_at(
+    library: ctypes.CDLL, tmp_path: Path, before: int, after: int
+) -> None:
+    """A process that has the filter after many others, which its starter had, is left alone."""
+    file = tmp_path / "filter"
+    file.write_bytes(compile_profile(profile()))
+    words = [sys.executable, "-c", MANY, str(before), str(after), str(file)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "stands\n"
+        try:
+            assert library.cgpud_filtered(process.pid, b"/") == 1
+            assert process.poll() is None
+        finally:
+            process.kill()

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The socket for seccomp listeners: whose it takes, and how it reads what runtimes send."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu.errors import CgpuError
+from cgpu.kmod.daemon.engine import Container, Engine
+from cgpu.kmod.daemon.listeners import listener as listener_module
+from cgpu.kmod.daemon.listeners import process_state
+from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket, store_name
+from cgpu.kmod.daemon.store.notify_socket import NotifySocket
+from tests.integration.commands import eventually
+
+pytestmark = pytest.mark.root
+
+ID = "a" * 64
+
+
+def message(container_id: Any = ID, fds: Any = ("seccompFd",), **more: Any) -> bytes:
+    """Return a process state as runtimes send it."""
+    state = {
+        "ociVersion": "1.0.2",
+        "id": container_id,
+        "pid": 7,
+        "status": "creating",
+        "bundle": "/b",
+        **more,
+    }
+    return json.dumps({"ociVersion": "1.0.2", "fds": fds, "pid": 7, "state": state}).encode()
+
+
+class FakeEngine:
+    """Knows one container."""
+
+    def __init__(self) -> None:
+        """Nothing is attached."""
+        self.attached: list[tuple[int, int, int]] = []
+        self.served = True
+        self.filtered: bool | OSError = True
+        self.inspected: list[int] = []
+        self.ended: list[int] = []
+        self.shared = False
+        self.cgroup = "/c1"
+        self.refused: OSError | None = None
+
+    def find(self, container_id: str) -> Container | None:
+        """Find the one."""
+        return Container(ID, self.cgroup, 7, 4, 99) if container_id == ID else None
+
+    def is_filtered(self, pid: int, container: Container) -> bool:
+        """Tell of every process the same."""
+        assert container.id == ID
+        self.inspected.append(pid)
+        if isinstance(self.filtered, OSError):
+            raise self.filtered
+        return self.filtered
+
+    def end_process(self, pid: int, container: Container) -> None:
+        """Note who was ended."""
+        assert container.id == ID
+        if self.refused is not None:
+            raise self.refused
+        self.ended.append(pid)
+
+    def serves(self, serial: int) -> bool:
+        """Tell of every listener the same."""
+        return self.served
+
+    def attach(self, fd: int, slot: int, generation: int, serial: int, *, kept: bool = False) -> None:
+        """Note what was attached."""
+        os.close(fd)
+        self.attached.append((slot, generation, serial))
+
+
+def listeners_of(engine: FakeEngine) -> Listeners:
+    """Return the listeners of an engine that has of the real one what they use."""
+    return Listeners(cast(Engine, engine), NotifySocket(None), lambda: engine.shared)
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    """An engine that knows one container."""
+    return FakeEngine()
+
+
+@pytest.fixture
+def sock(base: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[ListenerSocket]:
+    """A listener socket that takes /dev/null for a listener."""
+    monkeypatch.setattr(listener_module, "ANON_LINK", "/dev/null")
+    listeners = listeners_of(engine)
+    made = ListenerSocket(str(base / "seccomp.sock"), listeners)
+    yield made
+    made.close()
+
+
+def send(sock: ListenerSocket, base: Path, *parts: bytes, fds: int = 1) -> socket.socket:
+    """Send parts of a message, descriptors with the first, as a runtime does."""
+    null = os.open("/dev/null", os.O_RDONLY)
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.connect(str(base / "seccomp.sock"))
+    sock.handle()
+    for number, part in enumerate(parts):
+        socket.send_fds(client, [part], [null] * fds if number == 0 else [])
+        sock.handle()
+    os.close(null)
+    client.shutdown(socket.SHUT_WR)
+    for _ in range(8):  # it reads at most so much at a time
+        sock.handle()
+    eventually(sock.listeners.filters.is_idle, "a look goes on")
+    return client
+
+
+def test_registered_container(sock: ListenerSocket, base: Path, engine: FakeEngine) -> None:
+    """The listener of a registered container is attached to its very registration."""
+    send(sock, base, message()).close()
+    assert [entry[:2] for entry in engine.attached] == [(4, 99)]
+
+
+def test_every_process_of_a_runtime_is_looked_at(
+    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each process of a runtime is inspected once its listener is attached; what is wrong is said."""
+    send(sock, base, message()).close()
+    engine.filtered = False
+    send(sock, base, message()).close()
+    (said,) = (record.message for record in caplog.records if record.levelname == "ERROR")
+    assert said.startswith(
+        f"container {ID}: its first process does not have the engine's filter, and was ended"
+    )
+    other = message().replace(b'"pid": 7}', b'"pid": 8}').replace(b'"pid": 7, "state"', b'"pid": 8, "state"')
+    send(sock, base, other).close()
+    said = caplog.records[-1].message
+    assert f"container {ID}: process 8, which was started in it, does not have the engine's filter" in said
+    assert engine.inspected == [7, 7, 8]
+    assert len(engine.attached) == 3
+    send(sock, base, message().replace(b'"pid": 7', b'"pid": 0')).close()
+    assert engine.inspected == [7, 7, 8]
+
+
+def test_shared_nodes_run_nothing_that_cannot_be_looked_at(
+    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With shared_node a process whose filter nobody can look at is ended; one that is gone is no matter."""
+    engine.shared = True
+    for number in (errno.ESRCH, errno.EACCES, errno.EACCES, errno.EPERM):
+        engine.filtered = OSError(number, os.strerror(number))
+        send(sock, base, message()).close()
+    assert engine.ended == [7, 7, 7]
+    said = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert said[0] == (
+        f"container {ID}: its first process was ended (shared_node: true): its filter cannot be looked at "
+        "(cgpud has a filter itself)"
+    )
+    assert len(said) == 3
+
+
+def test_filters_that_cannot_be_looked_at(
+    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process that has ended is no matter; that cgpud cannot look is said once, other reasons each time."""
+    for number in (errno.ESRCH, errno.EACCES, errno.EACCES, errno.EPERM, errno.EPERM):
+        engine.filtered = OSError(number, os.strerror(number))
+        send(sock, base, message()).close()
+    said = [
+        record.message.partition("looked at ")[2]
+        for record in caplog.records
+        if record.levelname == "WARNING"
+    ]
+    assert said == ["(cgpud has a filter itself)", *["(Operation not permitted)"] * 2]
+
+
+def test_message_in_parts(sock: ListenerSocket, base: Path, engine: FakeEngine) -> None:
+    """A message may come in parts."""
+    whole = message(annotations={"long": "x" * 100000})
+    send(sock, base, whole[:10], whole[10:60000], whole[60000:]).close()
+    assert len(engine.attached) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "fds"),
+    [
+        (message("b" * 64), 1),
+        (message(fds=["other"]), 1),
+        (message(fds=["seccompFd", "seccompFd"]), 2),
+        (message(fds="seccompFd"), 1),
+        (message(), 0),
+        (message(), 2),
+        (message(), 9),
+        (message(7), 1),
+        (message("../../etc"), 1),
+        (b"[]", 1),
+        (b"{}", 1),
+        (b"\xff\xfe", 1),
+        (b"[" * 100000, 1),
+        (b"", 1),
+    ],
+)
+def test_refused(sock: ListenerSocket, base: Path, engine: FakeEngine, text: bytes, fds: int) -> None:
+    """Whatever does not name a registered container and exactly one listener is closed."""
+    before = len(os.listdir("/proc/self/fd"))
+    with send(sock, base, text, fds=fds) as client:
+        client.settimeout(5)
+        with_nothing = client.recv(1)
+    assert with_nothing == b""
+    assert engine.attached == []
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_other_files_are_no_listeners(base: Path, engine: FakeEngine) -> None:
+    """A descriptor that is no seccomp listener is refused, whatever it is called."""
+    listeners = listeners_of(engine)
+    fd = os.open("/dev/null", os.O_RDONLY)
+    with pytest.raises(CgpuError, match="no seccomp listener"):
+        listeners.accept(process_state.ProcessState(ID, 0), fd)
+    assert engine.attached == []
+
+
+def test_slow_sender_is_dropped(
+    sock: ListenerSocket, base: Path, monkeypatch: pytest.MonkeyPatch, engine: FakeEngine
+) -> None:
+    """A connection whose message never comes whole is closed."""
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.connect(str(base / "seccomp.sock"))
+    monkeypatch.setattr(listener_module, "WAIT_S", -1.0)
+    sock.handle()
+    sock.expire()
+    assert client.recv(1) == b""
+    client.close()
+
+
+def test_store_names_come_back(engine: FakeEngine) -> None:
+    """A stored name brings a listener back to the registration it had; any other name is closed."""
+    listeners = listeners_of(engine)
+    for name in (store_name(4, 99, 12345), "listener-x", "other", "listener-4-99"):
+        listeners.restore(name, os.open("/dev/null", os.O_RDONLY))
+    assert engine.attached == [(4, 99, 12345)]
+    listeners.gone(12345)
+    listeners.gone(12345)
+    assert len(listeners) == 0
+
+
+def test_lost_lines_lose_no_listener(engine: FakeEngine) -> None:
+    """A listener whose end was never told is forgotten as soon as the engine is asked."""
+    listeners = listeners_of(engine)
+    listeners.restore(store_name(4, 99, 12345), os.open("/dev/null", os.O_RDONLY))
+    listeners.drop_gone()
+    assert len(listeners) == 1
+    engine.served = False
+    listeners.drop_gone()
+    assert len(listeners) == 0
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(json_values | st.fixed_dictionaries({"fds": json_values, "state": json_values}), st.integers(0, 8))
+def test_any_document(document: Any, descriptors: int) -> None:
+    """Any document either names a container and a descriptor that came, or is refused."""
+    try:
+        state = process_state.parse(json.dumps(document).encode(), descriptors)
+    except CgpuError:
+        return
+    assert process_state.ID.fullmatch(state.container_id)
+    assert 0 <= state.listener < descriptors
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(data: bytes) -> None:
+    """Any bytes are refused or understood, and never more than that."""
+    assert process_state.complete(data) in (True, False)
+    with pytest.raises(CgpuError):
+        process_state.parse(data, 0)
+
+
+def test_without_a_group_only_the_first_process_is_looked_at(
+    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where nothing tells whose a number is, no other process is inspected or ended; that is said."""
+    engine.cgroup, engine.shared, engine.filtered = "/", True, False
+    other = message().replace(b'"pid": 7}', b'"pid": 8}').replace(b'"pid": 7, "state"', b'"pid": 8, "state"')
+    send(sock, base, other).close()
+    assert (engine.inspected, engine.ended) == ([], [])
+    assert "its filter cannot be looked at (its cgroup is not its own)" in caplog.records[-1].message
+    send(sock, base, message()).close()
+    assert engine.inspected == [7]
+
+
+def test_what_could_not_be_ended_is_not_said_to_be(
+    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process that had gone already was not ended."""
+    engine.shared = True
+    engine.filtered = OSError(errno.EPERM, os.strerror(errno.EPERM))
+    engine.refused = OSError(errno.ESRCH, os.strerror(errno.ESRCH))
+    send(sock, base, message()).close()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_container_has_few_looks_at_once(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Processes beyond four count as not inspected; other containers have inspections of their own."""
+    release = threading.Event()
+    monkeypatch.setattr(engine, "is_filtered", lambda *_: release.wait(20))
+    filters = listeners_of(engine).filters
+    for pid in range(100, 105):
+        filters.inspect(Container("one", "/one", 7, 4, 99), pid)
+    filters.inspect(Container("two", "/two", 8, 5, 99), 200)
+    said = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    release.set()
+    assert said == ["container one: its filter cannot be looked at (Resource temporarily unavailable)"]
+    eventually(filters.is_idle, "a look goes on")

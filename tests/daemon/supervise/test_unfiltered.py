@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that a runtime starts in a container without the engine's filter, as by exec."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.harness import MIB, PROBE, Daemon, Sliced
+from tests.daemon.pid_namespaces import children_in
+from tests.integration.commands import eventually
+
+pytestmark = pytest.mark.root
+
+ROOT = Path("/sys/fs/cgroup")
+PLACES = (ROOT, ROOT / "unified", ROOT / "pids")
+JOINED = 'echo $$ > "$0" && exec "$@"'
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """Return a control group of its own for a container; skips where none can be made."""
+    found = [place for place in PLACES if (place / "cgroup.procs").exists() and place.is_mount()]
+    if not found:
+        pytest.skip("no hierarchy of control groups is mounted")
+    made = found[0] / f"cgpu-unfiltered-{os.getpid()}"
+    made.mkdir()
+    yield made
+    eventually(lambda: not (made / "cgroup.procs").read_text(), "a process stays in the group")
+    made.rmdir()
+
+
+def contained(make_daemon: Callable[..., Daemon], group: Path, config: str = "") -> tuple[Daemon, Sliced]:
+    """Start a daemon, and a container in that group that has 64 MiB."""
+    daemon = make_daemon(config=config) if config else make_daemon()
+
+    def place(sliced: Sliced) -> None:
+        (group / "cgroup.procs").write_text(str(sliced.process.pid))
+
+    daemon.place = place  # type: ignore[method-assign]  # this daemon's containers alone have the group
+    with children_in(None):
+        sliced = daemon.slice(1, f"gpu=0:{1000 * MIB}", "alloc=64M", "hold")
+    sliced.line("alloc")
+    return daemon, sliced
+
+
+def unseen_process(daemon: Daemon, group: Path) -> subprocess.Popen[bytes]:
+    """Start a process in the group that has memory of the card by calls that nobody sees."""
+    words = [str(PROBE), "--dev", str(daemon.run / "sim"), "alloc=2G", "hold=60"]
+    command = ["/bin/sh", "-c", JOINED, str(group / "cgroup.procs"), *words]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+
+def test_others_in_its_group_are_left_alone(make_daemon: Callable[..., Daemon], group: Path) -> None:
+    """A process in the container's group that is not in its pid namespace goes on; it is told of."""
+    daemon, sliced = contained(make_daemon, group)
+    with unseen_process(daemon, group) as unseen:
+        try:
+            said = f"process {unseen.pid} has memory by calls that were not seen: it is in"
+            eventually(lambda: said in daemon.log(), "nothing was said")
+            assert unseen.poll() is None
+        finally:
+            unseen.kill()
+    sliced.finish("\n")
+
+
+@pytest.mark.enforcement
+def test_it_is_ended(make_daemon: Callable[..., Daemon], group: Path) -> None:
+    """It is ended as soon as it is seen to have memory of a card, and the others of its container go on."""
+    daemon, sliced = contained(make_daemon, group)
+    with children_in(sliced.process.pid):
+        started = unseen_process(daemon, group)
+    with started as unseen:
+        try:
+            assert unseen.wait(20) == -signal.SIGKILL
+        finally:
+            unseen.kill()
+    said = f"process {unseen.pid} does not have the engine's filter, and was ended"
+    eventually(lambda: said in daemon.log(), "nothing was said")
+    other = daemon.enter(sliced, "alloc=64M", "count")
+    assert "status=0x0" in other.finish()
+    assert sliced.process.poll() is None
+    sliced.finish("\n")

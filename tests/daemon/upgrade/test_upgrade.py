@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon follows another one while containers go on, or the one that runs goes on as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cgpu.errors import CgpuError
+from cgpu.install import upgrade_daemon
+from cgpu.kmod.daemon.places import Places
+from cgpu.kmod.daemon.processes import process_identity
+from cgpu.kmod.daemon.program import Program
+from cgpu.kmod.daemon.store import fd_store
+from cgpu.kmod.daemon.store.notify_socket import NotifySocket
+from cgpu.kmod.daemon.tree import mounts
+from tests.daemon import versions
+from tests.daemon.harness import MIB, ROOT, Daemon, long_id
+from tests.daemon.upgrades import Steady, upgrade
+from tests.integration.commands import eventually
+
+pytestmark = pytest.mark.root
+
+MakeDaemon = Callable[..., Daemon]
+SIX = f"gpu=0:{6043 * MIB}"
+# A call that an upgrade left unanswered would wait for longer. How long the others wait is measured by
+# benchmarks/upgrades.py.
+PAUSE_MS = 10_000.0
+CONVERTS = "-DCORE_VERSION=8u -DCORE_CONVERTS_FROM=7u"
+FOREIGN = "-DCORE_VERSION=9u"
+
+
+@pytest.fixture(scope="module")
+def newer(others: Path) -> Program:
+    """A newer version with the same layout."""
+    return versions.build(others, "0.2.0")
+
+
+@pytest.fixture(scope="module")
+def converting(others: Path) -> Program:
+    """A newer version with another layout, which can read the one before."""
+    return versions.build(others, "0.3.0", CONVERTS)
+
+
+@pytest.fixture(scope="module")
+def foreign(others: Path) -> Program:
+    """A version with a layout that has nothing to do with ours."""
+    return versions.build(others, "0.4.0", FOREIGN)
+
+
+def test_successor_serves_with_all_charges(make_daemon: MakeDaemon, newer: Program) -> None:
+    """A newer version takes over; containers keep slices and charges, and limits hold to the byte."""
+    daemon = make_daemon("T4:2")
+    sliced = daemon.slice(1, f"{SIX} gpu=1:{MIB << 10}", "alloc=1G", "hold", "alloc=1G", "alloc=5G", "count")
+    sliced.line("alloc")
+    before = daemon.pid()
+    result = upgrade(daemon, newer)
+    assert result["done"]
+    assert result["from"] == "0.1.0"
+    assert daemon.pid() != before
+    assert daemon.read("version") == "0.2.0\n"
+    assert daemon.status()["version"] == "0.2.0"
+    assert daemon.used(sliced) == 1024 * MIB
+    eventually(lambda: not Path(f"/proc/{before}").exists(), "the old one ends")
+    out = sliced.finish("\n")
+    assert "bytes=2147483648 " in out
+    assert "alloc 5368709120 size=5368709120 offset=0 limit=0" in out
+    eventually(lambda: daemon.instances() == [], "the container was not reclaimed")
+
+
+def test_upgrades_in_a_row_under_load(make_daemon: MakeDaemon, newer: Program, steady_program: Path) -> None:
+    """No call of containers that allocate throughout fails in any of several upgrades, nor waits for long."""
+    daemon = make_daemon("T4:2")
+    held = [daemon.slice(n, f"gpu=1:{512 * MIB}", "gpu=1", "alloc=256M", "hold") for n in (1, 2)]
+    for one in held:
+        one.line("alloc")
+    load = [Steady(daemon, steady_program, 10 + n, f"gpu=0:{512 * MIB}", 500) for n in range(3)]
+    for _ in range(int(os.environ.get("CGPU_UPGRADES", "4"))):
+        version = "0.2.0" if daemon.read("version") == "0.1.0\n" else "0.1.0"
+        upgrade(daemon, newer if version == "0.2.0" else None)
+        assert daemon.read("version") == f"{version}\n"
+        assert [daemon.used(one, 1) for one in held] == [256 * MIB] * 2
+        figures = [one.look() for one in load]
+        assert all(one.failed == 0 and one.calls > 0 for one in figures), figures
+        assert max(one.longest_ms for one in figures) < PAUSE_MS, figures
+    for one in held:
+        one.finish()
+
+
+def test_another_layout_takes_over_and_does_not_give_back(
+    make_daemon: MakeDaemon, converting: Program, steady_program: Path
+) -> None:
+    """A version that converts the state gets it with all charges; the one before then cannot read it."""
+    daemon = make_daemon()
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count")
+    sliced.line("alloc")
+    load = Steady(daemon, steady_program, 2, f"gpu=0:{512 * MIB}", 1000)
+    upgrade(daemon, converting)
+    assert daemon.read("version") == "0.3.0\n"
+    with pytest.raises(
+        CgpuError, match=r"^version 0\.1\.0 cannot read the state of version 0\.3\.0; .* goes on$"
+    ):
+        upgrade(daemon)
+    assert daemon.read("version") == "0.3.0\n"
+    pid = daemon.pid()
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: (daemon.run / "cgpud.pid").exists() and daemon.pid() != pid, "it is started again")
+    eventually((daemon.tree / "version").exists, "the tree is back")
+    assert daemon.read("version") == "0.3.0\n"
+    assert daemon.used(sliced) == 1024 * MIB
+    assert load.look().failed == 0
+    assert "bytes=2147483648 " in sliced.finish("\n")
+
+
+def test_layout_follows_after_a_stop(make_daemon: MakeDaemon, converting: Program) -> None:
+    """A version that is started where an older one has stopped converts what that has left."""
+    daemon = make_daemon()
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "count")
+    sliced.line("alloc")
+    load = daemon.command("--stop")
+    assert load.returncode == 0
+    keeper = NotifySocket(str(daemon.run / "keeper.sock"))
+    keeper.send(f"CGPU_PROGRAM={converting.text()}\nCGPU_START={json.dumps(daemon.options())}")
+    eventually((daemon.tree / "version").exists, "it is started again")
+    assert daemon.read("version") == "0.3.0\n"
+    assert daemon.used(sliced) == 1024 * MIB
+    assert "bytes=1073741824 " in sliced.finish("\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [("policy: 9\n", "policy"), ("no_such_key: 1\n", "no_such_key")],
+)
+def test_configuration_that_cannot_be_read(
+    make_daemon: MakeDaemon, newer: Program, change: str, why: str
+) -> None:
+    """A configuration that the successor refuses is one line, and the one that runs goes on."""
+    daemon = make_daemon("T4", "policy: 1\n")
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G")
+    sliced.line("alloc")
+    pid = daemon.pid()
+    config = daemon.run.parent / "config.yaml"
+    config.write_text(change)
+    with pytest.raises(CgpuError, match=why) as refused:
+        upgrade(daemon, newer)
+    assert "\n" not in str(refused.value)
+    assert daemon.pid() == pid
+    assert daemon.used(sliced) == 1024 * MIB
+    assert "alloc 1073741824 size=1073741824" in sliced.finish("\n")
+
+
+def test_program_that_does_not_start(make_daemon: MakeDaemon, foreign: Program, base: Path) -> None:
+    """What is no cgpud, dies, or has a foreign layout is refused, and the one that runs goes on."""
+    daemon = make_daemon()
+    pid = daemon.pid()
+    broken = versions.script(base / "broken", base, "raise SystemExit(7)")
+    with pytest.raises(CgpuError, match=r"broken: ended with status 7 before it was ready; its messages: "):
+        upgrade(daemon, broken)
+    with pytest.raises(CgpuError, match=r"^version 0\.4\.0 cannot read the state of version 0\.1\.0; "):
+        upgrade(daemon, foreign)
+    with pytest.raises(CgpuError, match=r"/nowhere: expected the absolute path of a cgpud"):
+        upgrade(daemon, Program(("/nowhere",)))
+    assert daemon.pid() == pid
+    assert daemon.read("version") == "0.1.0\n"
+    assert mounts.mounted(str(daemon.run / "next-tree")) == []
+
+
+def test_rehearsal_changes_nothing(make_daemon: MakeDaemon, newer: Program) -> None:
+    """A rehearsal says which version was ready, and leaves the one that runs."""
+    daemon = make_daemon()
+    pid = daemon.pid()
+    assert upgrade(daemon, newer, rehearse=True)["ready"] == "0.2.0"
+    assert daemon.pid() == pid
+    eventually(lambda: not (daemon.run / "next-tree").exists(), "nothing stays behind")
+    assert upgrade(daemon, newer)["done"]
+
+
+def test_tree_is_there_throughout(make_daemon: MakeDaemon, newer: Program) -> None:
+    """Readers, registrations and removals never meet a tree that is not there."""
+    daemon = make_daemon()
+    failures: list[str] = []
+    rounds = [0]
+    done = threading.Event()
+
+    def use() -> None:
+        seed = 1000
+        while not done.is_set():
+            name = long_id(seed := seed + 1)
+            try:
+                assert daemon.read("0/name") == "Tesla T4\n"
+                daemon.write("inst_ctl", f"create id={name} pid={os.getpid()} gpu=0:{MIB}\n")
+                assert name[:12] in daemon.instances()
+                assert daemon.read(f"0/{name[:12]}/memsize") == f"{MIB}\n"
+                daemon.write("inst_ctl", f"destroy id={name}\n")
+                rounds[0] += 1
+            except (OSError, AssertionError) as error:
+                failures.append(repr(error))
+
+    user = threading.Thread(target=use)
+    user.start()
+    try:
+        for _ in range(4):
+            upgrade(daemon, newer)
+    finally:
+        done.set()
+        user.join()
+    assert failures == []
+    assert rounds[0] > 10
+
+
+def test_open_node_outlives_the_upgrade(make_daemon: MakeDaemon, newer: Program) -> None:
+    """Who has a node open from before can read and write it after, and is answered by the successor."""
+    daemon = make_daemon()
+    reader = os.open(daemon.tree / "version", os.O_RDONLY)
+    writer = os.open(daemon.tree / "inst_ctl", os.O_WRONLY)
+    try:
+        assert os.pread(reader, 64, 0) == b"0.1.0\n"
+        upgrade(daemon, newer)
+        assert os.pread(reader, 64, 0) == b"0.2.0\n"
+        assert os.write(writer, f"create id={long_id(7)} pid={os.getpid()} gpu=0:{MIB}\n".encode()) > 0
+        with pytest.raises(OSError, match="File exists"):
+            os.write(writer, f"create id={long_id(7)} pid={os.getpid()} gpu=0:{MIB}\n".encode())
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert daemon.instances() == [long_id(7)[:12]]
+    daemon.write("inst_ctl", f"destroy id={long_id(7)}\n")
+
+
+def is_gone(tree: Path) -> bool:
+    """Tell whether a tree's folder is gone; one whose daemon has just ended cannot be asked."""
+    try:
+        return not tree.exists()
+    except OSError:
+        return False
+
+
+def test_under_a_service_manager(base: Path, newer: Program) -> None:
+    """Under systemd the daemon names its successor, which then says that it is ready and has the lock."""
+    manager = fd_store.bind(str(base / "notify"))
+    run = base / "run"
+    line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(run), "--simulate", "T4"]
+    environment = {**os.environ, "NOTIFY_SOCKET": str(base / "notify")}
+    with (base / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*line, "--tree", str(base / "tree")], cwd=ROOT, env=environment, stderr=log
+        )
+    said: list[tuple[int, str]] = []
+
+    def heard(what: str) -> bool:
+        while (message := fd_store.receive(manager)) is not None:
+            said.extend((message.pid, f"{key}={value}") for key, value in message.fields.items())
+            for fd in message.fds:
+                os.close(fd)
+        return any(text == what for _, text in said)
+
+    try:
+        eventually(lambda: heard("READY=1"), "the first one is ready")
+        places = Places(run)
+        running = upgrade_daemon.running(places)
+        assert running is not None
+        assert running.managed
+        upgrade_daemon.hot(places, running, newer)
+        successor = int((run / "cgpud.pid").read_text())
+        eventually(lambda: heard(f"MAINPID={successor}"), "the successor is named")
+        eventually(lambda: (successor, "READY=1") in said or not heard("READY=1"), "the successor is ready")
+        assert said.index((process.pid, f"MAINPID={successor}")) < said.index((successor, "READY=1"))
+        assert (successor, "FDNAME=state-b") in said
+        assert process.wait(20) == 0
+        assert process_identity.parse((run / "cgpud.lock").read_bytes()).pid == successor
+        os.kill(successor, signal.SIGTERM)
+        eventually(lambda: is_gone(base / "tree"), "it stops")
+    finally:
+        process.kill()
+        manager.close()
+
+
+def test_stop_after_upgrades_leaves_nothing(make_daemon: MakeDaemon, newer: Program) -> None:
+    """After upgrades a stop leaves no mount, socket or process."""
+    daemon = make_daemon()
+    keeper = daemon.lock_holder()
+    for _ in range(2):
+        upgrade(daemon, newer)
+    assert Path(f"/proc/{daemon.pid()}/stat").read_text().split()[3] == str(keeper)
+    daemon.close()
+    assert sorted(p.name for p in daemon.run.iterdir()) == ["cgpud.log", "config.json"]
+    assert not daemon.tree.exists()
+    assert mounts.mounted(str(daemon.tree)) == []
+    eventually(lambda: not Path(f"/proc/{keeper}").exists(), "the keeper ends")
+
+
+def test_lock_of_an_earlier_version(make_daemon: MakeDaemon, newer: Program) -> None:
+    """An earlier version names keeper and daemon by number; an upgrade writes their start."""
+    daemon = make_daemon()
+    keeper = daemon.lock_holder()
+    lock, started = daemon.run / "cgpud.lock", daemon.run / "cgpud.started"
+    lock.write_text(f"{keeper}\n")
+    started.unlink()
+    second = daemon.command("--simulate", "T4", "--tree", str(daemon.tree))
+    assert f"cgpud already runs as process {daemon.pid()} " in second.stderr
+    upgrade(daemon, newer)
+    eventually(
+        lambda: lock.read_bytes() == process_identity.of(keeper).text().encode(), "the lock is not signed"
+    )
+    assert started.read_bytes() == process_identity.of(daemon.pid()).text().encode()

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One of both daemons is killed at a step of an upgrade: charges stay, calls wait, the next one ends well."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cgpu.errors import CgpuError
+from cgpu.install import upgrade_daemon
+from cgpu.kmod.daemon.places import Places
+from cgpu.kmod.daemon.program import Program
+from tests.daemon import versions
+from tests.daemon.harness import MIB, ROOT, Daemon
+from tests.daemon.upgrades import Steady, upgrade
+from tests.integration.commands import eventually
+
+pytestmark = pytest.mark.root
+
+# What runs in the successor before all else. The same program started anew is no successor, and left alone.
+KILLS = """
+import os, select, signal, socket, struct
+STEP, WHOM = {step!r}, {whom!r}
+OLD = []
+def strike(step):
+    if step != STEP or not OLD:
+        return
+    if WHOM != "old":
+        os.kill(os.getpid(), signal.SIGKILL)
+    pidfd, poll = os.pidfd_open(OLD[0]), select.poll()
+    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    poll.register(pidfd, select.POLLIN)
+    poll.poll()
+    os.close(pidfd)
+def wrap(cls, name, step):
+    inner = getattr(cls, name)
+    def outer(self, *rest, **more):
+        out = inner(self, *rest, **more)
+        strike(step(self, out, *rest) if callable(step) else step)
+        return out
+    setattr(cls, name, outer)
+def received(channel, out, *rest):
+    if not OLD:
+        peer = channel._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        OLD.append(struct.unpack("iII", peer)[0])
+    return "got " + out[0]["say"]
+if "--successor" in sys.argv:
+    from cgpu.kmod.daemon import engine
+    from cgpu.kmod.daemon.store import stored
+    from cgpu.kmod.daemon.tree import tree_fs
+    from cgpu.kmod.daemon.upgrade import channel
+    wrap(channel.Channel, "receive", received)
+    wrap(channel.Channel, "send", lambda self, out, message, *rest: "sent " + message["say"])
+    wrap(engine.Engine, "take_over", "copied")
+    wrap(stored.Stored, "replace_state", "stored")
+    wrap(engine.Engine, "start", "started")
+    wrap(tree_fs.TreeMount, "appear", "appeared")
+"""
+BEFORE = ("got hello", "sent prepared", "got take", "copied")
+# Once it was ready, the one before may have named it the daemon: then it is started anew.
+AFTER = ("sent ready", "got commit", "stored", "started", "appeared", "sent serving")
+
+
+def faulty(directory: Path, step: str, whom: str) -> Program:
+    """Make a cgpud that kills one of both at a step."""
+    return versions.script(directory / "faulty", ROOT, KILLS.format(step=step, whom=whom))
+
+
+def pids_of(daemon: Daemon) -> list[int]:
+    """Return the processes of daemons that run in this directory; not of their keeper, nor their helpers."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            copies = entry.name.isdigit() and (entry / "comm").read_text() == "cgpud-copies\n"
+        except OSError:
+            continue
+        if copies:
+            continue
+        if b"--worker" in words and str(daemon.run).encode() in words:
+            found.append(int(entry.name))
+    return found
+
+
+def await_one(daemon: Daemon) -> int:
+    """Wait until one daemon serves, and there is no other; return its process."""
+    places = Places(daemon.run)
+
+    def is_settled() -> bool:
+        try:
+            running = upgrade_daemon.running(places)
+        except CgpuError:
+            return False
+        return running is not None and pids_of(daemon) == [running.pid] and (daemon.tree / "version").exists()
+
+    eventually(is_settled, "one daemon serves")
+    return daemon.pid()
+
+
+@pytest.mark.parametrize("whom", ["old", "self"])
+@pytest.mark.parametrize("step", [*BEFORE, *AFTER])
+def test_killed_at_a_step(
+    make_daemon: Callable[..., Daemon], base: Path, steady_program: Path, step: str, whom: str
+) -> None:
+    """Whoever dies at whatever step: no charge is lost, no call fails, and the next upgrade ends well."""
+    daemon = make_daemon()
+    sliced = daemon.slice(1, f"gpu=0:{4096 * MIB}", "alloc=1G", "hold", "alloc=1G", "alloc=3G", "count")
+    sliced.line("alloc")
+    load = Steady(daemon, steady_program, 2, f"gpu=0:{512 * MIB}", 1000)
+    before = daemon.pid()
+    try:
+        upgrade(daemon, faulty(base, step, whom))
+    except CgpuError as error:
+        assert "\n" not in str(error)  # noqa: PT017, some faults are survived, and raise nothing
+    after = await_one(daemon)
+    if whom == "old":
+        assert after != before
+        # Once it is the daemon, the death of the one before is nothing to it.
+        assert ("does not take over" in daemon.log()) == (step in (*BEFORE, "sent ready"))
+    elif step in BEFORE:
+        assert after == before
+    assert daemon.used(sliced) == 1024 * MIB
+    assert load.look().failed == 0
+    assert upgrade(daemon)["done"]
+    await_one(daemon)
+    assert daemon.used(sliced) == 1024 * MIB
+    figures = load.look()
+    assert figures.failed == 0
+    assert figures.calls > 0
+    out = sliced.finish("\n")
+    assert "bytes=2147483648 " in out
+    assert "alloc 3221225472 size=3221225472 offset=0 limit=0" in out
+    assert not (daemon.run / "next-tree").exists()
+
+
+def test_asker_may_die(make_daemon: Callable[..., Daemon]) -> None:
+    """An upgrade that was asked for comes to its end without whoever asked."""
+    daemon = make_daemon()
+    before = daemon.pid()
+    asker = os.fork()
+    if asker == 0:
+        try:
+            upgrade(daemon)
+        finally:
+            os._exit(0)
+    eventually(lambda: len(pids_of(daemon)) > 1, "the successor is started")
+    os.kill(asker, 9)
+    os.waitpid(asker, 0)
+    eventually(lambda: daemon.pid() != before, "the successor is the daemon")
+    await_one(daemon)
+    assert daemon.read("version") == "0.1.0\n"
+    time.sleep(0.1)
+    assert upgrade(daemon)["done"]

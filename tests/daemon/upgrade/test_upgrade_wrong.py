@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Successors that lie, fall silent or send what nobody asked for; orders in the middle; and what is left."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from cgpu.errors import CgpuError
+from cgpu.kmod.daemon.program import Program
+from cgpu.kmod.daemon.tree import mounts
+from cgpu.kmod.daemon.upgrade.channel import MAX_FDS, Channel, ChannelError
+from tests.daemon import versions
+from tests.daemon.harness import MIB, ROOT, Daemon
+from tests.daemon.upgrade.test_upgrade_faults import await_one, pids_of
+from tests.daemon.upgrades import Steady, upgrade
+from tests.integration.commands import eventually
+
+pytestmark = pytest.mark.root
+
+MakeDaemon = Callable[..., Daemon]
+# Speaks by hand: whatever cgpud would check before it sends is sent.
+SPEAKS = """
+import array, json, os, socket, sys, time
+if "--successor" not in sys.argv: sys.exit(1)
+channel = socket.socket(fileno=int(sys.argv[sys.argv.index("--successor") + 1]))
+def send(fds=(), **message):
+    socket.send_fds(channel, [json.dumps(message).encode()], fds)
+def ready(**more):
+    send(**{{"say": "prepared", "pid": os.getpid(), "version": "9", **more}})
+{lines}
+time.sleep(60)
+"""
+# By its name: what it does, and what the one that runs says of it.
+WRONG = {
+    "names another": (
+        "import subprocess; ready(pid=int(open({victim!r}).read()))",
+        r"process \d+ says that it is \d+",
+    ),
+    "names none": ("ready(pid=None)", r"process \d+ says that it is None"),
+    "names too many": ("ready(pid=1 << 70)", r"process \d+ says that it is \d+"),
+    "is ready twice": ("ready(); ready()", "it says twice that it is ready|ready was expected: prepared"),
+    "babbles": ('channel.send(b"[" * 60000)', "a message is not understood"),
+    "is no object": ("channel.send(b'[1]')", "a message is not understood"),
+    "sends files": (
+        "r = os.open('/dev/null', os.O_RDONLY); send([r] * 100, say='hello')",
+        "prepared was expected: hello",
+    ),
+    "sends too many files": (
+        "r = os.open('/dev/null', os.O_RDONLY); send([r] * 250, say='prepared')",
+        "a message is not understood",
+    ),
+    "takes nothing": ("ready()", "has not answered within 2 s"),
+    "takes and says another thing": (
+        "ready(); channel.recv(1 << 17); channel.recv(1 << 17); send(say='serving')",
+        "ready was expected: serving",
+    ),
+    "speaks in lines": (
+        r"ready(); channel.recv(1 << 17); channel.recv(1 << 17); send(say='refused', why='a\nb')",
+        r"^a\\nb; cgpud .* goes on$",
+    ),
+}
+# Sleeps at a step of the hand-over; the rest is cgpud.
+SLEEPS = """
+import time
+if "--successor" in sys.argv:
+    import cgpu.kmod.daemon.{module} as where
+    inner = where.{name}
+    def slowly(*rest, **more):
+        open({mark!r}, "w").close()
+        time.sleep({seconds})
+        return inner(*rest, **more)
+    where.{name} = slowly
+"""
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Daemon]:
+    """A daemon that none of the wrong ones follows."""
+    base = Path(tempfile.mkdtemp(prefix="cgpud-"))
+    daemon = Daemon(base)
+    yield daemon
+    daemon.close()
+    shutil.rmtree(base, ignore_errors=True)
+
+
+def copying(pid: int) -> int:
+    """Return how many processes copy descriptors for a daemon: to each it has a socket."""
+    command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    found = 0
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            copies = entry.name.isdigit() and (entry / "comm").read_text() == "cgpud-copies\n"
+            found += copies and (entry / "cmdline").read_bytes() == command
+    return found
+
+
+def held(pid: int) -> tuple[int, int]:
+    """Return how many descriptors a process has, but for those sockets, and how many threads.
+
+    The fewest of some moments: each call under way has a few of its own.
+    """
+    files, threads = set(), set()
+    for _ in range(20):
+        files.add(len(os.listdir(f"/proc/{pid}/fd")) - copying(pid))
+        threads.add(len(os.listdir(f"/proc/{pid}/task")))
+        time.sleep(0.01)
+    return min(files), min(threads)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_successor(served: Daemon, steady_program: Path, base: Path, name: str) -> None:
+    """It is refused in one line and ended, nobody else is; no call fails, and nothing of it is left."""
+    lines, why = WRONG[name]
+    victim = subprocess.Popen(["/bin/sleep", "600"])
+    (base / "victim").write_text(str(victim.pid))
+    program = base / "wrong"
+    body = SPEAKS.format(lines=textwrap.dedent(lines.replace("{victim!r}", repr(str(base / "victim")))))
+    program.write_text(f"#!/usr/bin/python3 -I\n{body}")
+    program.chmod(0o755)
+    pid = served.pid()
+    before = held(pid)
+    load = Steady(served, steady_program, 2, f"gpu=0:{64 * MIB}", 1000)
+    try:
+        with pytest.raises(CgpuError, match=why) as refused:
+            upgrade(served, Program((str(program),)))
+        assert "\n" not in str(refused.value)
+        assert served.pid() == pid
+        assert load.look().failed == 0
+        assert victim.poll() is None
+    finally:
+        for one in (victim, load.sliced.process):
+            one.kill()
+            one.communicate()
+    assert mounts.mounted(str(served.run / "next-tree")) == []
+    eventually(lambda: held(pid)[0] <= before[0] + 1, f"descriptors stay: {before} {held(pid)}")
+    eventually(lambda: not program_runs(program), "the wrong one is ended")
+
+
+def program_runs(program: Path) -> bool:
+    """Tell whether a process of this program is left."""
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0] if words else "Z"
+        except OSError:
+            continue
+        if str(program).encode() in words and state != "Z":
+            return True
+    return False
+
+
+def asked(daemon: Daemon, program: Program) -> int:
+    """Ask for an upgrade in a process of its own; return that one's number."""
+    asker = os.fork()
+    if asker == 0:
+        try:
+            upgrade(daemon, program)
+        finally:
+            os._exit(0)
+    return asker
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("engine.Engine", "take_over"), ("tree.tree_fs.TreeMount", "appear")],
+    ids=["before", "after"],
+)
+def test_told_to_end_in_the_middle(make_daemon: MakeDaemon, base: Path, module: str, name: str) -> None:
+    """Who is told to end while another takes over ends, or has that one end; what is charged stays."""
+    daemon = make_daemon()
+    sliced = daemon.slice(1, f"gpu=0:{1024 * MIB}", "alloc=512M", "hold")
+    sliced.line("alloc")
+    file, _, cls = module.rpartition(".")
+    mark = base / "mark"
+    text = SLEEPS.format(module=file, name=f"{cls}.{name}", mark=str(mark), seconds=0.5)
+    slow = versions.script(base / "slow", ROOT, text)
+    before = daemon.pid()
+    asker = asked(daemon, slow)
+    eventually(mark.exists, "the successor is at that step")
+    os.kill(before, signal.SIGTERM)
+    eventually(lambda: pids_of(daemon) == [], f"all end: {daemon.log()}")
+    os.kill(asker, signal.SIGKILL)
+    os.waitpid(asker, 0)
+    daemon.start()
+    await_one(daemon)
+    assert daemon.used(sliced) == 512 * MIB
+    assert sliced.process.poll() is None
+    sliced.finish("\n")
+
+
+def test_a_change_of_the_configuration_is_not_lost(make_daemon: MakeDaemon, base: Path) -> None:
+    """What changes after the successor has read the configuration is in force when it serves."""
+    daemon = make_daemon("T4", "default_memsize: 1048576\n")
+    mark = base / "mark"
+    text = SLEEPS.format(module="tree.tree_fs", name="TreeMount.start", mark=str(mark), seconds=1.0)
+    slow = versions.script(base / "slow", ROOT, text)
+    asker = asked(daemon, slow)
+    before = daemon.pid()
+    eventually(mark.exists, "the successor is at that step")
+    (base / "config.yaml").write_text("default_memsize: 2097152\n")
+    os.kill(before, signal.SIGHUP)
+    eventually(lambda: daemon.pid() != before, "the successor is the daemon")
+    os.waitpid(asker, 0)
+    eventually(lambda: daemon.read("default_memsize") == "2097152\n", "the change is in force")
+
+
+def fill(channel: Channel) -> None:
+    """Send more than anybody reads."""
+    for _ in range(100):
+        channel.send({"say": "x" * 60000})
+
+
+def test_descriptors_of_any_number() -> None:
+    """A daemon with thousands of descriptors can speak to its successor; files come whole."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
+    high = socket.socket(fileno=fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 3000))
+    one, other = Channel(ours), Channel(high)
+    try:
+        other.send({"say": "take"}, [0] * MAX_FDS)
+        message, fds = one.receive(5.0)
+        assert (message, len(fds), one.sender) == ({"say": "take"}, MAX_FDS, os.getpid())
+        assert not any(os.get_inheritable(fd) for fd in fds)
+        for fd in fds:
+            os.close(fd)
+        with pytest.raises(ChannelError, match="has not answered"):
+            other.receive(0.01)
+        with pytest.raises(ChannelError, match="has not read for 2 s"):
+            fill(other)
+    finally:
+        one.close()
+        other.close()
+        theirs.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_nothing_grows(make_daemon: MakeDaemon, steady_program: Path) -> None:
+    """After many upgrades a daemon has as many files and threads as after one, and ordinary priority."""
+    daemon = make_daemon()
+    load = Steady(daemon, steady_program, 2, f"gpu=0:{512 * MIB}", 1000)
+    upgrade(daemon)
+    await_one(daemon)
+    first = held(daemon.pid())
+    rounds = int(os.environ.get("CGPU_UPGRADES", "5"))
+    for _ in range(rounds):
+        upgrade(daemon)
+    await_one(daemon)
+    now = held(daemon.pid())
+    assert abs(now[0] - first[0]) <= 1, (first, now)
+    assert abs(now[1] - first[1]) <= 2, (first, now)
+    assert load.look().failed == 0
+    tasks = [int(name) for name in os.listdir(f"/proc/{daemon.pid()}/task")]
+    assert {os.sched_getscheduler(tid) for tid in tasks} == {os.SCHED_OTHER}
+    assert len(re.findall("listener-", daemon.log())) == 0
+
+
+def test_without_a_keeper(make_daemon: MakeDaemon) -> None:
+    """Nobody could keep what a successor needs: it is refused, and the one that runs goes on."""
+    daemon = make_daemon()
+    sliced = daemon.slice(1, f"gpu=0:{6043 * MIB}", "alloc=1G", "hold", "alloc=1G", "count")
+    sliced.line("alloc")
+    pid = daemon.pid()
+    os.kill(daemon.lock_holder(), signal.SIGKILL)
+    eventually(lambda: "the keeper has died" in daemon.log(), "nobody noticed")
+    with pytest.raises(CgpuError, match="the keeper of cgpud has died"):
+        upgrade(daemon)
+    assert daemon.pid() == pid
+    assert daemon.used(sliced) == 1024 * MIB
+    assert "bytes=2147483648 " in sliced.finish("\n")
