@@ -91,7 +91,7 @@ def load(path: Path) -> ctypes.CDLL:
         "process": (U32, U32, U64),
         "ran": (U32, U64, U64),
         "decide": (U64, ctypes.POINTER(Decision)),
-        "time_slices": (U32 * SLOTS, TimeSlice * SLOTS),
+        "timeslices": (U32 * SLOTS, TimeSlice * SLOTS),
     }
     for name, types in takes.items():
         getattr(library, f"cgpu_sched_{name}").argtypes = (state, *types)
@@ -142,7 +142,7 @@ class Sched:
         """Return the slices of one runlist on which slots have so many active groups."""
         asked = (U32 * SLOTS)(*(groups.get(slot, 0) for slot in range(SLOTS)))
         found = (TimeSlice * SLOTS)()
-        self.must("time_slices", asked, found)
+        self.must("timeslices", asked, found)
         return {slot: found[slot] for slot in range(SLOTS) if found[slot].us}
 
 

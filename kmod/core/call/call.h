@@ -243,20 +243,14 @@ int core_form_find(struct core_call_context *context);
 /* What to log of a call that was refused for something unknown. Returns 0 when that was said already. */
 int core_refusal_line(struct core_call_context *context, struct core_text *out);
 
-/* --- naming.c --- */
-
-/* Controls whose parameters name a client. */
-enum cgpu_verdict core_begin_naming(struct core_call_context *context);
-enum cgpu_verdict core_begin_share_policy(struct core_call_context *context);
-
-/* --- pids.c --- */
+/* --- info.c: processes --- */
 
 /* Whether the numbers of a control can be told apart here. of_caller: the driver takes them for the caller's. */
 int core_pids_judged(const struct core_call_context *context, u32 of_caller);
 void core_rewrite_pids(struct core_call_context *context);
 void core_rewrite_pid_info(struct core_call_context *context);
 
-/* --- root.c --- */
+/* --- ownership.c: calls that make a client --- */
 
 enum cgpu_verdict core_begin_root(struct core_call_context *context);
 void core_end_root(struct core_call_context *context);
@@ -330,7 +324,7 @@ int core_names_pin(const struct core_call_context *context);
 enum cgpu_verdict core_begin_group(struct core_call_context *context, const struct core_alloc *alloc);
 enum cgpu_verdict core_begin_channel(struct core_call_context *context, const struct core_alloc *alloc);
 
-/* --- host.c: memory of the host --- */
+/* --- heap.c: memory of the host --- */
 
 enum cgpu_verdict core_begin_alloc_host(struct core_call_context *context, const struct core_alloc *alloc);
 /* op: how the call is settled. */

@@ -66,6 +66,45 @@ static enum cgpu_verdict begin_samples(struct core_call_context *context)
 	return core_answer(context, NV_ERR_NOT_SUPPORTED);
 }
 
+static int is_own(struct core_call_context *context, u32 client)
+{
+	return core_client_find(context->state, context->call->slot, client) != CORE_NONE;
+}
+
+/* Channels are looked for in whatever client the parameters name, with no question whose it is. */
+static enum cgpu_verdict begin_naming(struct core_call_context *context)
+{
+	u32 bytes = core_abi_at(context->abi, context->control->bytes);
+	enum cgpu_verdict verdict;
+
+	if (bytes == 0)
+		return core_answer(context, NV_ERR_NOT_SUPPORTED);
+	if (core_control_params(context, bytes, &verdict))
+		return verdict;
+	if (!is_own(context, core_field(context, context->call->segment[0].data, context->control->client)))
+		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return core_execute(context, CORE_OP_PLAIN);
+}
+
+/* As core_begin_share(), but that the driver looks whose the client is: a client without objects has no record. */
+static enum cgpu_verdict begin_share_policy(struct core_call_context *context)
+{
+	const struct nv_layout_NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS *at =
+		&context->abi->NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS;
+	enum cgpu_verdict verdict;
+	const u8 *params;
+	u32 target;
+
+	if (core_control_params(context, at->bytes, &verdict))
+		return verdict;
+	params = context->call->segment[0].data;
+	target = core_get32(params, at->sharePolicy_target);
+	if (core_get16(params, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT && !is_own(context, target) &&
+		target != core_get32(context->call->top, context->abi->NVOS54_PARAMETERS.hClient))
+		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	return core_execute(context, CORE_OP_PLAIN);
+}
+
 static enum cgpu_verdict begin_answer(struct core_call_context *context)
 {
 	return core_answer(context, context->control->status);
@@ -92,10 +131,10 @@ static enum cgpu_verdict begin_answer(struct core_call_context *context)
 	{                                                       \
 		.command = number, .begin = core_begin_transfer \
 	}
-#define NAMES(number, layout)                                                                   \
-	{                                                                                       \
-		.command = number, .begin = core_begin_naming, .bytes = CORE_ABI(layout.bytes), \
-		.client = CORE_ABI(layout.hClient)                                              \
+#define NAMES(number, layout)                                                              \
+	{                                                                                  \
+		.command = number, .begin = begin_naming, .bytes = CORE_ABI(layout.bytes), \
+		.client = CORE_ABI(layout.hClient)                                         \
 	}
 /* What divides GPU time: a container that has the card whole may. */
 #define SCHEDULING(number, judge)                                    \
@@ -112,7 +151,7 @@ static const struct core_control controls[] = {
 	OF_THE_PAST(NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO),
 	OF_THE_PAST(NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS),
 	OF_THE_PAST(NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO_V2),
-	{ .command = NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY, .begin = core_begin_share_policy },
+	{ .command = NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY, .begin = begin_share_policy },
 	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD),
 	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD),
 	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD),

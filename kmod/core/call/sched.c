@@ -15,7 +15,7 @@ static u32 subject(struct core_call_context *context)
 	return core_object_find(context->state, client, core_get32(context->call->top, at->hObject));
 }
 
-/* libcuda sets time slices of its own accord, by the compute policy, and must not fail with it. */
+/* libcuda sets timeslices of its own accord, by the compute policy, and must not fail with it. */
 enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context)
 {
 	u32 object = subject(context);
@@ -60,7 +60,7 @@ static struct core_object *noted(struct core_call_context *context)
 	return record->tsg_list == CORE_NONE ? NULL : record;
 }
 
-/* New groups and channels between two turns: as many as some dozens of programs have that start at once. */
+/* New groups and channels between two grants: as many as some dozens of programs have that start at once. */
 #define BEGUN_MAX 512u
 
 /* In which count of its TSG list a call to schedule was counted. */
@@ -156,7 +156,7 @@ enum cgpu_verdict core_begin_get_policy(struct core_call_context *context)
 	return core_execute(context, CORE_OP_POLICY);
 }
 
-/* The node's own choice of time slices is not the container's. */
+/* The node's own choice of timeslices is not the container's. */
 void core_rewrite_policy(struct core_call_context *context)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS *at =

@@ -4,7 +4,7 @@
  * (docs/scheduling.md) and says which scheduling controls to send to the driver; the transport sends them and reports the status.
  *
  * In a loop, for each GPU: cgpu_round(); then all of cgpu_channels_next() and cgpu_timeslices_next(), each told by its _done();
- * then sleep until turn.until, or until ops->round says that something has changed. Where the end of a driver call asks for
+ * then sleep until round.until, or until ops->round says that something has changed. Where the end of a driver call asks for
  * it (call->round), its own thread does the same. All of it, from cgpu_round() to the last _done(), is under one lock of the
  * transport's for the GPU: else what one thread has decided another one would undo.
  */
@@ -51,32 +51,33 @@ struct cgpu_timeslice {
 	u32 object; /* the core's own, as serial */
 	u64 serial;
 };
-/* The next channel group that has another time slice than it should. client: only of this RM client; 0: of any. Start
+/* The next channel group that has another timeslice than it should. client: only of this RM client; 0: of any. Start
  * with *cursor = 0. -ENOENT: there is none. */
 int cgpu_timeslices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, struct cgpu_timeslice *slice);
 /* The driver's status. CGPU_CONTROL_FAILED: nobody could reach the group. It stays to be done, by the next walk over its client
  * or when timeslices are worked out anew; until then enabling and disabling channels divides the time. */
 void cgpu_timeslices_done(struct cgpu_core *core, const struct cgpu_timeslice *slice, u32 status);
 
-#define CGPU_SAMPLES_NS 1000000000ull /* how often to look, as long as none are lost */
+#define CGPU_SAMPLES_NS 1000000000ull /* how often to read samples, as long as none are lost */
 enum cgpu_samples_kind {
-	CGPU_SAMPLES_WHOLE, /* all samples since the look before */
+	CGPU_SAMPLES_WHOLE, /* all samples since the reading before */
 	CGPU_SAMPLES_PART, /* less than a second's, or it is not known since when */
 	CGPU_SAMPLES_LOST, /* there were more of them than the driver keeps */
 };
-/* The looks at one GPU. The driver keeps few samples, so where some were lost looks follow each other sooner. Zeroes at first. */
+/* The readings of one GPU's samples. The driver keeps few of them: where some were lost, readings follow each other sooner.
+ * Zeroes at first. */
 struct cgpu_sampling {
 	u64 since; /* the driver's time of the newest sample that was counted; 0: none was seen */
-	u64 after; /* ns until the next look */
+	u64 after; /* ns until the next reading */
 	/* Of cgpu_sampling_add(). */
 	u64 whole, hurry;
 	enum cgpu_samples_kind missed;
 };
-/* One more look. What the core is to be told of it: whole are those alone that end a second of which nothing is missing. */
+/* One more reading. What the core is to be told of it: whole are those alone that end a second of which nothing is missing. */
 enum cgpu_samples_kind cgpu_sampling_add(struct cgpu_sampling *sampling, enum cgpu_samples_kind look, u64 now);
-/* A look at the driver's samples begins. Processes that have none in two whole looks count as idle. */
+/* A reading of the driver's samples begins. Processes that have none in two whole intervals count as idle. */
 void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_samples_kind look);
-/* A process has used so much GPU time since the last look. */
+/* A process has used so much GPU time since the last reading. */
 void cgpu_ran(struct cgpu_core *core, u32 gpu, s32 tgid, u64 ns);
 
 #endif

@@ -99,7 +99,7 @@ int core_tsg_list_full(struct cgpu_state *state, u32 gpu, u32 slot);
 /* A group or channel is there, or goes; nothing happens for objects of other kinds. */
 void core_tsg_link(struct cgpu_state *state, u32 object);
 void core_tsg_unlink(struct cgpu_state *state, u32 object);
-/* Whether the process of a group or channel was at work in the last look at samples, or the one before. */
+/* Whether the process of a group or channel was at work in the last reading of samples, or the one before. */
 int core_tsg_active(const struct cgpu_state *state, const struct core_object *record);
 /* The instance goes, its channels do not. */
 void core_tsg_list_orphan(struct cgpu_state *state, u32 gpu, u32 number);

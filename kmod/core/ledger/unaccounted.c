@@ -7,7 +7,7 @@
 #include "registry/registry.h"
 #include "lib/text.h"
 
-#define LASTING 5u /* looks in a row */
+#define LASTING 5u /* reconciliations in a row */
 
 static u64 charged_on(const struct cgpu_core *core, u32 gpu)
 {

@@ -117,7 +117,7 @@ static u32 tsg_lists_of(const struct cgpu_state *state, const struct cgpu_channe
 
 /*
  * The driver answers when what could not be interrupted has ended. Until then those who were to stop have used the card: they
- * owe that time, and whose turn it is gets it back. Until the first one may run nobody can: that time is nobody's.
+ * owe that time, and the slot that has the grant gets it back. Until the first one may run nobody can: that time is nobody's.
  */
 static void book_change(struct cgpu_core *core, const struct cgpu_channel_batch *batch, struct core_share *share)
 {

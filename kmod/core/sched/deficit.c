@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * Turns go round by deficit: once in a round each member gets its units' worth of time; its turn lasts until that is used
+ * Grants go round by deficit: once in a round each member gets its units' worth of time; its grant lasts until that is used
  * up. Who has used more than it had starts below zero in the next round, and is passed over while it is there.
  */
 #include "sched/deficit.h"
 
-/* A turn shorter than this part of a slice is not worth the switch: it is kept for the next round. */
+/* A grant shorter than this part of a slice is not worth the switch: it is kept for the next round. */
 #define WORTH(slice) ((s64)((slice) / 8))
 
 static inline u32 units_of(const struct cgpu_policy *policy, const struct cgpu_sched_slot *slot)
@@ -62,7 +62,7 @@ void core_sched_balance(struct cgpu_sched *sched, u32 place, s64 ns)
 	sched->balance[place] = balance;
 }
 
-/* What is left of a turn is lost. */
+/* What is left of a grant is lost. */
 static void give_up(struct cgpu_sched *sched, u32 place)
 {
 	if (sched->balance[place] > 0)
@@ -91,7 +91,7 @@ static int belongs(const struct cgpu_sched *sched, u32 class, u32 place)
 	return !!sched->slot[place].highprio == (class == CGPU_SCHED_HIGH);
 }
 
-/* Go round once, from the place after the last turn. 1: somebody's turn begins. */
+/* Go round once, from the place after the last grant. 1: a grant begins. */
 static int go_round(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan)
 {
 	u32 place = sched->current[class];
@@ -110,7 +110,7 @@ static int go_round(struct cgpu_sched *sched, u32 class, const struct cgpu_sched
 	return 0;
 }
 
-/* All members owe more than a round gives. Pass over the rounds in which none of them would get a turn. */
+/* All members owe more than a round gives. Pass over the rounds in which none of them would get a grant. */
 static void skip_rounds(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan)
 {
 	u64 fewest = ~0ull;
@@ -134,7 +134,7 @@ static void skip_rounds(struct cgpu_sched *sched, u32 class, const struct cgpu_s
 	}
 }
 
-/* A weight or the slice may have become smaller during the turn. */
+/* A weight or the slice may have become smaller during the grant. */
 static void trim(struct cgpu_sched *sched, u32 place, u32 unit)
 {
 	s64 most = (s64)(unit * sched->settings.slice) + WORTH(sched->settings.slice);
@@ -161,8 +161,8 @@ u32 core_sched_grant(struct cgpu_sched *sched, u32 class, const struct cgpu_sche
 }
 
 /*
- * It has a turn as well, which it keeps when another one comes. Else a short pause of the other one would end the round, and
- * who pauses in each of its turns would have nearly all turns.
+ * It has a grant as well, which it keeps when another one comes. Else a short pause of the other one would end the round, and
+ * who pauses in each of its grants would have nearly all grants.
  */
 u32 core_sched_lone(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan)
 {

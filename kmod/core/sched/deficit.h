@@ -23,7 +23,7 @@ static inline int core_sched_takes_rounds(const struct cgpu_sched *sched)
 /* Units of a slot under the policy, whether or not it takes part; 0: it gets nothing. */
 u32 core_sched_units(const struct cgpu_sched *sched, u32 slot);
 void core_sched_plan(const struct cgpu_sched *sched, struct cgpu_sched_plans *plans);
-/* Whose turn it is in a class: a place of the plan, which has members. Begins a new turn where the last is over; *begun
+/* Which place of a class has the grant; its plan has members. Begins a new grant where the last is over; *begun
  * says so. */
 u32 core_sched_grant(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan, u32 *begun);
 /* Book the time since the last call. */

@@ -22,7 +22,7 @@ void core_sched_runlist_changed(struct cgpu_state *state, u32 gpu)
 
 u32 core_sched_by_slices(const struct core_share *share)
 {
-	/* The group of a bare channel has no handle. */
+	/* The group of a channel outside of any group has no handle. */
 	return !share->timeslices_fail && !share->without_tsg && !(share->thrashing && !share->enable_fail);
 }
 

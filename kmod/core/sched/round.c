@@ -27,7 +27,7 @@ static void book(struct core_gpu *gpu)
 		struct core_tsg_list *tsg_list = &share->tsg_list[number];
 		u64 *usage = &gpu->instance[number].usage;
 
-		/* In most turns one or two have had any. */
+		/* In most rounds one or two have had any. */
 		if (slot->granted == tsg_list->granted || !slot->joined)
 			continue;
 		/* A slot without a process is enabled and runs nothing. What others ran in its time is given back to it. */
@@ -135,7 +135,7 @@ int cgpu_round(struct cgpu_core *core, u32 gpu, struct cgpu_round *round)
 	return found ? 0 : -ENOENT;
 }
 
-/* Who has asked for priority, by the looks that are over. */
+/* Who has asked for priority, by the sampling intervals that are over. */
 static void see_priorities(struct cgpu_state *state, u32 gpu)
 {
 	u32 number, at;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* How often the driver's samples of utilisation are looked at, and what a look is worth. */
+/* How often the driver's samples of utilisation are read, and what a reading is worth. */
 #include "cgpu_round.h"
 
 /* Twenty-five busy processes fill the driver's 72 places in less than half a second. */

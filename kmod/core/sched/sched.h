@@ -26,7 +26,7 @@ void core_sched_seen(struct cgpu_state *state, u32 gpu, u32 number, u32 at_work)
  * make so many in a second; more would be a way to win time. */
 #define CORE_RUNLIST_CHANGES 64u
 void core_sched_runlist_changed(struct cgpu_state *state, u32 gpu);
-/* Whether the card's own time slices can divide the time of a GPU. */
+/* Whether the card's own timeslices can divide the time of a GPU. */
 u32 core_sched_by_slices(const struct core_share *share);
 /* Weight that is left to give out: max_inst minus the weights of all instances. */
 u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu);

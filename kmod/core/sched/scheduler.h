@@ -16,7 +16,7 @@
 #include "policies.h"
 
 #define CGPU_SCHED_SLOTS 25u /* CGPU_MAX_INST; an instance's number is its slot */
-#define CGPU_SCHED_NONE CGPU_SCHED_SLOTS /* nobody's turn */
+#define CGPU_SCHED_NONE CGPU_SCHED_SLOTS /* no slot has the grant */
 #define CGPU_SCHED_FOREVER (~0ull) /* until something changes */
 #define CGPU_SCHED_SLICE_MIN 100000ull
 #define CGPU_SCHED_SLICE_MAX 100000000ull
@@ -29,7 +29,7 @@ struct cgpu_sched_settings {
 	u32 policy; /* enum cgpu_sched_policy */
 	u32 max_inst; /* 1 to 25 */
 	u32 prio_ratio; /* 20 to 99 */
-	/* 1: the card's own time slices divide the time under policies 1 and 4. 0: where they cannot be set, or kernels cannot
+	/* 1: the card's own timeslices divide the time under policies 1 and 4. 0: where they cannot be set, or kernels cannot
 	 * be interrupted: enabling and disabling channels does that too. */
 	u32 time_slices;
 	u64 slice; /* of one unit of weight */
@@ -48,7 +48,7 @@ struct cgpu_sched_slot {
 struct cgpu_sched_decision {
 	u32 gated; /* 0: nothing has to be disabled */
 	u32 open; /* bit n: the channels of slot n are enabled. Those of slots without work may be: they can start at once */
-	u32 grantee; /* the slot whose turn it is, or CGPU_SCHED_NONE: nobody's, or that of several */
+	u32 grantee; /* the slot that has the grant, or CGPU_SCHED_NONE: nobody's, or that of several */
 	u32 spare;
 	u64 until; /* ask again at this time */
 };
@@ -76,23 +76,23 @@ struct cgpu_sched_plans {
 struct cgpu_sched {
 	struct cgpu_sched_settings settings;
 	u64 now; /* the latest time seen */
-	u64 since; /* begin of the turn or phase */
-	u64 refunded; /* ns of it that others ran, given back to whose turn it is */
+	u64 since; /* begin of the grant or phase */
+	u64 refunded; /* ns of it that others ran, given back to the slot that has the grant */
 	s64 lag; /* hundredths of ns that the high class is behind prio_ratio; below 0: ahead */
 	u64 phase_used; /* ns of the class's phase */
 	u32 phase; /* the class that has the card */
 	u32 contended; /* both classes want it */
 	u32 grantee; /* a slot, or NONE: the time that nobody gets; meaningless unless rounds */
-	u32 rounds; /* turns go round within the class */
-	u32 lone; /* ... but there is nobody to take turns with */
-	u32 current[CGPU_SCHED_CLASSES]; /* whose turn it is, or was last, in each class */
-	/* ns left of the turn; below 0: owed, from a kernel that ran on. Last: the time that nobody gets. */
+	u32 rounds; /* grants go round within the class */
+	u32 lone; /* ... but there is no other member */
+	u32 current[CGPU_SCHED_CLASSES]; /* the place that has the grant, or had it last, in each class */
+	/* ns left of the grant; below 0: owed, from a kernel that ran on. Last: the time that nobody gets. */
 	s64 balance[CGPU_SCHED_SLOTS + 1];
 	struct cgpu_sched_slot slot[CGPU_SCHED_SLOTS];
 	struct cgpu_sched_plans plans;
 };
 
-/* Time slice of each active channel group of a slot. */
+/* Timeslice of each active channel group of a slot. */
 struct cgpu_sched_timeslice {
 	u64 us; /* for NVA06C_CTRL_CMD_SET_TIMESLICE; 0: leave it as it is */
 	u64 ns; /* what the hardware makes of it */
@@ -100,7 +100,7 @@ struct cgpu_sched_timeslice {
 
 /* --- settings and slots --- */
 
-/* Policy 1, max_inst 20, prio_ratio 80, time slices, the default slice. */
+/* Policy 1, max_inst 20, prio_ratio 80, timeslices, the default slice. */
 void cgpu_sched_defaults(struct cgpu_sched_settings *settings);
 int cgpu_sched_init(struct cgpu_sched *sched, const struct cgpu_sched_settings *settings, u64 now);
 /* Change settings while slots are there. */
@@ -116,7 +116,7 @@ int cgpu_sched_change(struct cgpu_sched *sched, u32 slot, u32 weight, u32 highpr
 int cgpu_sched_process(struct cgpu_sched *sched, u32 slot, u32 open, u64 now);
 /*
  * GPU time that a slot has used since the caller's last report of it. To be told before the decision that follows, so that
- * it falls into the turn in which it was used. What a slot uses in another's turn is taken from its next turns, and given
+ * it falls into the grant in which it was used. What a slot uses in another's grant is taken from its next grants, and given
  * back to the other. A caller that measures nothing but how long a disabled slot's work ran on reports that.
  */
 int cgpu_sched_ran(struct cgpu_sched *sched, u32 slot, u64 ns, u64 now);
@@ -128,12 +128,12 @@ void cgpu_sched_skip(struct cgpu_sched *sched, u64 now);
 
 void cgpu_sched_decide(struct cgpu_sched *sched, u64 now, struct cgpu_sched_decision *decision);
 /*
- * Time slices on one runlist, for policies 1 and 4. groups: active channel groups of each slot there, at most
+ * Timeslices on one runlist, for policies 1 and 4. groups: active channel groups of each slot there, at most
  * CGPU_SCHED_GROUPS_MAX. To be asked again when one of these, a weight or the policy has changed.
  */
 int cgpu_sched_timeslices(
 	const struct cgpu_sched *sched, const u32 *groups, struct cgpu_sched_timeslice slices[CGPU_SCHED_SLOTS]);
-/* The nearest time slice that the hardware has. */
+/* The nearest timeslice that the hardware has. */
 void cgpu_sched_quantise(u64 ns, struct cgpu_sched_timeslice *slice);
 
 #endif

@@ -115,7 +115,7 @@ int cgpu_sched_set(struct cgpu_sched *sched, const struct cgpu_sched_settings *s
 	if (!valid(settings))
 		return -EINVAL;
 	core_sched_settle(sched, now);
-	/* A turn goes on, and is no longer than one of the new settings: nobody loses his however often they change. */
+	/* A grant goes on, and is no longer than one of the new settings: no slot loses its grant however often they change. */
 	sched->settings = *settings;
 	sched->plans.made = 0;
 	return 0;
@@ -151,7 +151,7 @@ int cgpu_sched_leave(struct cgpu_sched *sched, u32 slot, u64 now)
 	memset(found, 0, sizeof(*found));
 	sched->balance[slot] = 0;
 	sched->plans.made = 0;
-	/* Whoever comes next to this place is not charged for the rest of the turn. */
+	/* Whoever comes next to this place is not charged for the rest of the grant. */
 	if (sched->grantee == slot)
 		sched->rounds = 0;
 	return 0;
@@ -200,7 +200,7 @@ static void move_lag(struct cgpu_sched *sched, u32 highprio, u64 ns, u64 back)
 		add_lag(sched, (s64)back * 100);
 }
 
-/* A slot ran when it was not its turn: it owes that, and who had the turn gets it back. */
+/* A slot ran when it was without the grant: it owes that, and the slot with the grant gets it back. */
 static void move_grant(struct cgpu_sched *sched, u32 slot, u64 ns, u64 back)
 {
 	core_sched_balance(sched, slot, -(s64)ns);

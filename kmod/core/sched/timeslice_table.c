@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* Time slices of channel groups, for the policies that leave the time to the card. */
+/* Timeslices of channel groups, for the policies that leave the time to the card. */
 #include "sched/deficit.h"
 
 /*

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* Time slices of channel groups: worked out for all of a GPU, and told to the driver group by group. */
+/* Timeslices of channel groups: worked out for all of a GPU, and set in the driver group by group. */
 #include "ledger/ledger.h"
 #include "sched/sched.h"
 

@@ -21,7 +21,7 @@ static struct core_tsg_list *tsg_list_of(struct cgpu_state *state, const struct 
 	return &state->gpu[record->gpu].share.tsg_list[record->tsg_list];
 }
 
-/* A channel that no group on record holds: the driver makes one, which has no handle to set its time slice by. */
+/* A channel that no group on record holds: the driver makes one, which has no handle to set its timeslice by. */
 static int lacks_tsg(const struct cgpu_state *state, const struct core_object *record)
 {
 	return record->kind == CORE_OBJECT_CHANNEL &&
@@ -86,7 +86,7 @@ void core_tsg_link(struct cgpu_state *state, u32 object)
 		return;
 	put(state, object, number);
 	core_sched_runlist_changed(state, record->gpu);
-	/* It counts as busy until the samples of a whole look were without it. */
+	/* It counts as busy until the samples of a whole interval were without it. */
 	state->client[record->client].sampled[record->gpu] = state->gpu[record->gpu].share.sampled;
 	record->without_tsg = number != CORE_ORPHANED && lacks_tsg(state, record);
 	state->gpu[record->gpu].share.without_tsg += record->without_tsg;

@@ -61,11 +61,11 @@ struct core_instance {
 
 /* What the card is short of and nobody is charged for: ledger/unaccounted.c. */
 struct core_unaccounted {
-	s64 bytes; /* at the last look */
+	s64 bytes; /* at the last reconciliation */
 	u64 own; /* bytes that the card needs without anybody, as far as was seen */
 	u32 own_known;
-	u32 strangers; /* processes outside of containers that had memory at the last look */
-	u32 streak; /* looks in a row beyond the tolerance; counted down again by those within it */
+	u32 strangers; /* processes outside of containers that had memory at the last reconciliation */
+	u32 streak; /* reconciliations in a row beyond the tolerance; counted down again by those within it */
 	u32 lasting; /* it was said in the log, and is not over yet */
 };
 
@@ -83,7 +83,7 @@ struct core_tsg_list {
 	u64 granted; /* of the scheduler's, what is in the instance's usage */
 	u32 closing; /* 1: it was open until the last decision, and some of it may still run */
 	u32 begun; /* how many were put there for the first time since */
-	u32 again; /* 1: since its last turn something was put on its runlist again */
+	u32 again; /* 1: since its last grant something was put on its runlist again */
 	u32 idle; /* 1: it asked for priority, and was not seen at work: it has none meanwhile */
 	u32 slice[CORE_RUNLISTS]; /* us of each of its groups there; 0: as it is */
 	u32 idle_slice[CORE_RUNLISTS]; /* the same of those that seem to be idle beside others */
@@ -97,7 +97,7 @@ struct core_share {
 	u32 one_by_one; /* so many batches have one channel: another one failed as a whole */
 	u32 timeslices_applied; /* 1: all groups have theirs */
 	u32 timeslices_due; /* 1: a number, a weight or the policy has changed since they were worked out */
-	u32 sampled; /* number of the last look at samples */
+	u32 sampled; /* number of the last reading of samples */
 	u32 samples; /* 1: there was one */
 	u32 without_tsg; /* sum: groups and channels whose timeslice cannot be set: channels are enabled and disabled meanwhile */
 	u64 stopped; /* until when what has run beyond a decision is accounted for */
@@ -153,7 +153,8 @@ struct core_client {
 	u32 next; /* link: hash chain, or list of free records */
 	u64 file; /* the open file it lives on, as the transport numbers them; 0: not known */
 	u64 settled; /* the state's serial when a call on it last succeeded */
-	u32 sampled[CGPU_MAX_GPUS]; /* the look at samples that last saw its process at work, or before which it came */
+	u32 sampled
+		[CGPU_MAX_GPUS]; /* the reading of samples that last saw its process at work, or before which it came */
 	u32 tgid_next, tgid_before; /* links */
 	u32 file_next, file_before; /* links */
 	u32 first; /* link: its objects without a known parent */
@@ -176,11 +177,11 @@ struct core_object {
 	u32 runlist; /* of groups and channels */
 	u32 tsg_list; /* sum: whose group or channel it is: an instance, CORE_ORPHANED, or CORE_NONE */
 	u32 tsg_after, tsg_before; /* links */
-	u32 without_tsg; /* sum: 1: its time slice cannot be set: a channel in no group, a group that nobody could reach */
+	u32 without_tsg; /* sum: 1: its timeslice cannot be set: a channel in no group, a group that nobody could reach */
 	u32 left; /* 1: of a group that nobody could reach: not tried again until slices are worked out anew */
 	u32 driver_changes; /* how often the driver may have enabled or disabled it by itself */
 	u32 scheduled; /* 1: it was put on its runlist before */
-	u32 applied; /* of a channel: CORE_GATE_*; of a group: its time slice in us; 0: not known */
+	u32 applied; /* of a channel: CORE_CHANNEL_*; of a group: its timeslice in us; 0: not known */
 	u32 next; /* link: hash chain, or list of free records */
 	u32 child, after, before; /* links: first child, neighbours under the same parent */
 	u32 alias, alias_before; /* links: neighbours among the references to the same memory */
@@ -189,7 +190,7 @@ struct core_object {
 };
 
 enum core_channel_state { CORE_CHANNEL_UNKNOWN, CORE_CHANNEL_ENABLED, CORE_CHANNEL_DISABLED };
-/* The driver could not be asked: until the next decision it is not tried again, and no turns pass until it was. */
+/* The driver could not be asked: until the next decision it is not tried again, and no time is granted until it was. */
 enum core_pause { CORE_PAUSE_NONE, CORE_PAUSE, CORE_PAUSE_OVER };
 
 /* Video memory, charged once however many references it has. */
