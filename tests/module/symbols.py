@@ -17,7 +17,7 @@ CHOICES = {"opened_ioctl": "km_probe_opened_ioctl", "spaces": "spaces_probe_flag
 def probes() -> dict[str, dict[str, str]]:
     """Return each probe's fields, by the name of its variable."""
     found = {}
-    for path in sorted(SOURCES.glob("*.c")):
+    for path in sorted(SOURCES.rglob("*.c")):
         for name, body in PROBE.findall(path.read_text()):
             found[name] = {key: value.strip().strip('"') for key, value in FIELD.findall(body + ",")}
     return found
@@ -26,7 +26,7 @@ def probes() -> dict[str, dict[str, str]]:
 def chosen() -> dict[str, tuple[str, str]]:
     """Return the names of functions that are chosen by version, older and newer, by the probe's variable."""
     found = {}
-    for path in sorted(SOURCES.glob("*.c")):
+    for path in sorted(SOURCES.rglob("*.c")):
         for name, older, newer in re.findall(r"(\w+)" + CHOSEN.pattern, path.read_text()):
             found[name] = (older, newer)
     return found

@@ -5,7 +5,7 @@
 #include <linux/slab.h>
 #include <linux/wait.h>
 
-#include "engine.h"
+#include "engine/engine.h"
 
 DEFINE_MUTEX(km_control_lock);
 static DEFINE_MUTEX(state_lock);

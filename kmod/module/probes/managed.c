@@ -8,7 +8,7 @@
 #include <linux/slab.h>
 
 #include "km.h"
-#include "live.h"
+#include "probes/live.h"
 
 /* How uvm_va_range_t begins (uvm_va_range.h, uvm_range_tree.h), in all public versions from 515 to 595. */
 struct uvm_range {

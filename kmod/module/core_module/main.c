@@ -2,7 +2,7 @@
 /* cgpu_core_<version>.ko: the C core as a kernel module. */
 #include <linux/init.h>
 
-#include "cards.h"
+#include "core_module/cards.h"
 
 static struct cgpu_km_core this_core = {
 	.owner = THIS_MODULE,

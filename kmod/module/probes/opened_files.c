@@ -10,7 +10,7 @@
 #include <linux/hashtable.h>
 #include <linux/slab.h>
 
-#include "openers.h"
+#include "probes/opened_files.h"
 
 /* A container can fill it as far as its memory goes, and calls of all look into it. */
 #define BUCKETS_BITS 14

@@ -7,7 +7,7 @@
 #include <linux/uaccess.h>
 
 #include "km.h"
-#include "tree.h"
+#include "tree/tree.h"
 
 #define ROOT "cgpu_km"
 

@@ -3,7 +3,7 @@
 #include <linux/random.h>
 #include <linux/vmalloc.h>
 
-#include "engine.h"
+#include "engine/engine.h"
 
 /* Around all of a core's coming or going: the tree is taken apart without the control lock. */
 static DEFINE_MUTEX(cores_lock);

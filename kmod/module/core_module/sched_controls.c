@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The levers by which GPU time is divided: channels that are stopped and let run, and time slices of their groups. */
-#include "asking.h"
-#include "cards.h"
+#include "core_module/rm_client.h"
+#include "core_module/cards.h"
 
 /* On memory that the caller of all this has. */
 static void asking_with(struct asking *asking, const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 client)

@@ -6,7 +6,7 @@
 #include <linux/hash.h>
 #include <linux/slab.h>
 
-#include "identity.h"
+#include "identity/identity.h"
 
 #define NOBODYS_BITS 8
 

@@ -3,7 +3,7 @@
  * UVM's address spaces, and the probes of nvidia_uvm. Memory that UVM takes by itself for a process by HMM passes nothing
  * that could be charged: it is closed to containers.
  */
-#include "openers.h"
+#include "probes/opened_files.h"
 
 static struct km_probe spaces_probe_flags = {
 	.module = "nvidia_uvm",

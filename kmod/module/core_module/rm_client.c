@@ -2,7 +2,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "asking.h"
+#include "core_module/rm_client.h"
 
 #define DEVICE_HANDLE 0xc9d00000u
 #define DOES_NOT_FIT 0xffffffffu

@@ -4,7 +4,7 @@
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 
-#include "identity.h"
+#include "identity/identity.h"
 
 #define BUCKETS_BITS 9
 

@@ -2,7 +2,7 @@
 /* Device nodes that are closed to containers, by whatever name: those of cards that were not granted, and the display's. */
 #include <linux/fs.h>
 
-#include "openers.h"
+#include "probes/opened_files.h"
 
 #define DRM_MAJOR_NR 226u /* Documentation/admin-guide/devices.txt */
 

@@ -5,8 +5,8 @@
  */
 #include <linux/mm.h>
 
-#include "asking.h"
-#include "cards.h"
+#include "core_module/rm_client.h"
+#include "core_module/cards.h"
 
 #define WHOLE 10000u /* util is in hundredths of a percent */
 

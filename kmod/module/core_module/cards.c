@@ -5,8 +5,8 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "asking.h"
-#include "cards.h"
+#include "core_module/rm_client.h"
+#include "core_module/cards.h"
 
 #define PROCESSES_MAX 950u /* NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT, ctrl2080gpu.h */
 

@@ -7,7 +7,7 @@
 #include <linux/notifier.h>
 #include <linux/workqueue.h>
 
-#include "openers.h"
+#include "probes/opened_files.h"
 
 static struct km_probe *const driver_probes[] = {
 	&km_probe_copy_from,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The live parts of the mappings of managed memory, by address space and place. */
-#include "live.h"
+#include "probes/live.h"
 
 #define CHUNK_BYTES (2ull << 20) /* UVM_CHUNK_SIZE_MAX, kernel-open/nvidia-uvm/uvm_pmm_gpu.h */
 

@@ -5,7 +5,7 @@
 #include <linux/slab.h>
 
 #include "km.h"
-#include "tree.h"
+#include "tree/tree.h"
 
 #define PATH_BYTES (CGPU_ID_BYTES + 16)
 

@@ -6,7 +6,7 @@
 #include <linux/pid.h>
 #include <linux/slab.h>
 
-#include "identity.h"
+#include "identity/identity.h"
 
 #define ENTRIES (KM_KEYS + 1)
 
