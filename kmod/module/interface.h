@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Between the two modules. cgpu_km.ko stays loaded: it has the state, the tree's files, the probes, and knows who
- * calls. cgpu_core_<version>.ko is the C core, and what depends on the driver's layouts; another version of it can take
+ * Between the two modules. cgpu_km.ko stays loaded: it has the state, the tree's files, the probes, and finds the
+ * container of each caller. cgpu_core_<version>.ko is the C core, and what depends on the driver's layouts; another version of it can take
  * over while containers run. Change CGPU_KM_INTERFACE with anything in here, in cgpu_core.h or in cgpu_turn.h that both
  * sides see.
  */
@@ -42,8 +42,8 @@ struct cgpu_km_rm {
 };
 #define CGPU_KM_RM_BYTES 256u
 
-/* By which GPU time is divided: what is kept open in the driver from turn to turn. */
-struct cgpu_km_levers {
+/* For scheduling controls: what stays open in the driver from round to round. */
+struct cgpu_km_controls {
 	const struct cgpu_km_rm *rm;
 	u32 gpu_id[CGPU_MAX_GPUS];
 	u32 client[CGPU_MAX_GPUS]; /* of our own, on a card that is open; 0: none */
@@ -87,8 +87,8 @@ struct cgpu_km_core {
 	int (*call_end)(struct cgpu_core *core, struct cgpu_call *call, int result);
 	int (*call_undo)(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo);
 	int (*turn)(struct cgpu_core *core, u32 gpu, struct cgpu_turn *turn);
-	int (*gates_next)(struct cgpu_core *core, u32 gpu, struct cgpu_gates *gates);
-	void (*gates_done)(struct cgpu_core *core, const struct cgpu_gates *gates, u32 status);
+	int (*gates_next)(struct cgpu_core *core, u32 gpu, struct cgpu_gates *channels);
+	void (*gates_done)(struct cgpu_core *core, const struct cgpu_gates *channels, u32 status);
 	int (*slices_next)(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, struct cgpu_time_slice *slice);
 	void (*slices_done)(struct cgpu_core *core, const struct cgpu_time_slice *slice, u32 status);
 	void (*file_closed)(struct cgpu_core *core, u64 file);
@@ -110,18 +110,19 @@ struct cgpu_km_core {
 	int (*card_view)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 		bool (*contained)(s32 tgid), struct cgpu_card_view *view);
 
-	/* samples.c: have the core know how long processes were at work on a card since the last look. -EOPNOTSUPP: this
+	/* samples.c: have the core know how long processes were at work on a card since the last sample. -EOPNOTSUPP: this
 	 * driver does not tell. */
 	int (*card_samples)(struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 		u32 gpu, struct cgpu_looks *looks);
 
-	/* levers.c: a client on a card, whose gpu_id is set and which is open; and two levers, which give the driver's
-	 * status or CGPU_LEVER_FAILED. Gates need the client. */
-	int (*levers_open)(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
-	void (*levers_close)(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
-	u32 (*levers_gates)(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_gates *gates);
-	u32 (*levers_slice)(
-		const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_time_slice *slice);
+	/* sched_controls.c: a client on a card, whose gpu_id is set and which is open; and two controls, which give the
+	 * driver's status or CGPU_LEVER_FAILED. Channels are set by the client. */
+	int (*controls_open)(const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 gpu);
+	void (*controls_close)(const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 gpu);
+	u32 (*controls_set_channels)(
+		const struct nv_abi *abi, struct cgpu_km_controls *controls, const struct cgpu_gates *channels);
+	u32 (*controls_set_timeslice)(
+		const struct nv_abi *abi, struct cgpu_km_controls *controls, const struct cgpu_time_slice *slice);
 };
 
 /* Offer a core. The first one becomes the engine at once; a later one waits for a write to the tree's upgrade node.

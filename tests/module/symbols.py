@@ -11,7 +11,6 @@ SOURCES = ROOT / "kmod" / "module"
 PROBE = re.compile(r"struct km_probe (\w+) = \{(.*?)\};", re.DOTALL)
 FIELD = re.compile(r"\.(\w+) = ([^,]+),")
 CHOSEN = re.compile(r'\.symbol = old \? "(\w+)" : "(\w+)"')
-CHOICES = {"opened_ioctl": "km_probe_opened_ioctl", "spaces": "spaces_probe_flags"}
 
 
 def probes() -> dict[str, dict[str, str]]:

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * What the driver says of its cards. Every question makes a client of its own and frees it.
- */
+/* Queries of the driver's cards. Each query makes a client of its own and frees it. */
 #include <linux/mm.h>
 #include <linux/slab.h>
 
@@ -68,61 +66,59 @@ static void copy_text(char *to, size_t bytes, const u8 *from, size_t from_bytes)
 	to[i] = 0;
 }
 
-static int card_names(struct asking *asking, struct cgpu_gpu_facts *facts)
+static int card_names(struct rm_client *own, struct cgpu_gpu_facts *facts)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_GID_INFO_PARAMS *gid =
-		&asking->abi->NV2080_CTRL_GPU_GET_GID_INFO_PARAMS;
+		&own->abi->NV2080_CTRL_GPU_GET_GID_INFO_PARAMS;
 	const struct nv_layout_NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS *name =
-		&asking->abi->NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS;
+		&own->abi->NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS;
 	int err;
 
-	memset(asking->params, 0, ASKING_ROOM);
-	err = asking_control(asking, ASKING_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_GID_INFO, gid->bytes);
+	memset(own->params, 0, RM_CLIENT_ROOM);
+	err = rm_client_control(own, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_GID_INFO, gid->bytes);
 	if (err)
 		return err;
-	copy_text(facts->uuid, sizeof(facts->uuid), asking->params + gid->data, 64);
-	memset(asking->params, 0, ASKING_ROOM);
-	err = asking_control(asking, ASKING_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_NAME_STRING, name->bytes);
+	copy_text(facts->uuid, sizeof(facts->uuid), own->params + gid->data, 64);
+	memset(own->params, 0, RM_CLIENT_ROOM);
+	err = rm_client_control(own, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_NAME_STRING, name->bytes);
 	if (err == 0)
-		copy_text(facts->name, sizeof(facts->name), asking->params + name->gpuNameString, 64);
+		copy_text(facts->name, sizeof(facts->name), own->params + name->gpuNameString, 64);
 	return err;
 }
 
-/* Of a card that MIG has divided nobody without an instance is told what is free; how much there is stays known. */
-static int card_memory(struct asking *asking, u64 *total, u64 *free_bytes)
+/* While MIG divides a card, a client without an instance learns the total memory and not how much is free. */
+static int card_memory(struct rm_client *own, u64 *total, u64 *free_bytes)
 {
-	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *list =
-		&asking->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
-	const struct nv_layout_NV2080_CTRL_FB_INFO *entry = &asking->abi->NV2080_CTRL_FB_INFO;
-	u8 *first = asking->params + list->fbInfoList, *second = first + entry->bytes;
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *list = &own->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
+	const struct nv_layout_NV2080_CTRL_FB_INFO *entry = &own->abi->NV2080_CTRL_FB_INFO;
+	u8 *first = own->params + list->fbInfoList, *second = first + entry->bytes;
 	u32 questions;
 	int err = -EIO;
 
 	for (questions = 2; err && questions; questions--) {
-		memset(asking->params, 0, ASKING_ROOM);
-		put32(asking->params + list->fbInfoListSize, questions);
+		memset(own->params, 0, RM_CLIENT_ROOM);
+		put32(own->params + list->fbInfoListSize, questions);
 		put32(first + entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
 		put32(second + entry->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
-		err = asking_control(asking, ASKING_SUBDEVICE, NV2080_CTRL_CMD_FB_GET_INFO_V2, list->bytes);
+		err = rm_client_control(own, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_FB_GET_INFO_V2, list->bytes);
 		*total = (u64)get32(first + entry->data) << 10;
 		*free_bytes = questions == 2 ? (u64)get32(second + entry->data) << 10 : 0;
 	}
 	return err;
 }
 
-static int card_ask_mig(struct asking *asking, u32 *mig, u32 *has_mig)
+static int card_ask_mig(struct rm_client *own, u32 *mig, u32 *has_mig)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_INFO_V2_PARAMS *list =
-		&asking->abi->NV2080_CTRL_GPU_GET_INFO_V2_PARAMS;
-	const struct nv_layout_NV2080_CTRL_GPU_INFO *entry = &asking->abi->NV2080_CTRL_GPU_INFO;
-	u8 *first = asking->params + list->gpuInfoList;
+	const struct nv_layout_NV2080_CTRL_GPU_GET_INFO_V2_PARAMS *list = &own->abi->NV2080_CTRL_GPU_GET_INFO_V2_PARAMS;
+	const struct nv_layout_NV2080_CTRL_GPU_INFO *entry = &own->abi->NV2080_CTRL_GPU_INFO;
+	u8 *first = own->params + list->gpuInfoList;
 	int err;
 	u32 mode;
 
-	memset(asking->params, 0, ASKING_ROOM);
-	put32(asking->params + list->gpuInfoListSize, 1);
+	memset(own->params, 0, RM_CLIENT_ROOM);
+	put32(own->params + list->gpuInfoListSize, 1);
 	put32(first + entry->index, NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE);
-	err = asking_control(asking, ASKING_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_INFO_V2, list->bytes);
+	err = rm_client_control(own, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_INFO_V2, list->bytes);
 	mode = get32(first + entry->data);
 	*has_mig = mode != NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_UNSUPPORTED;
 	/* src/common/src/nv_smg.c, DeviceInMigMode() */
@@ -134,54 +130,54 @@ static int card_ask_mig(struct asking *asking, u32 *mig, u32 *has_mig)
 int card_facts(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 	struct cgpu_gpu_facts *facts, struct cgpu_km_card_now *now)
 {
-	struct asking *asking = asking_start(abi, rm, ASKING_ROOM);
+	struct rm_client *own = rm_client_start(abi, rm, RM_CLIENT_ROOM);
 	int err;
 
-	if (!asking)
+	if (!own)
 		return -ENOMEM;
 	facts->gpu_id = card->gpu_id;
 	facts->minor = card->minor;
-	err = asking_attach(asking, facts);
+	err = rm_client_attach(own, facts);
 	if (err == 0)
-		err = card_names(asking, facts);
+		err = card_names(own, facts);
 	if (err == 0)
-		err = card_memory(asking, &facts->memtotal, &now->free_bytes);
+		err = card_memory(own, &facts->memtotal, &now->free_bytes);
 	if (err == 0)
-		err = card_ask_mig(asking, &now->mig, &now->has_mig);
-	asking_end(asking);
+		err = card_ask_mig(own, &now->mig, &now->has_mig);
+	rm_client_end(own);
 	return err;
 }
 
 int card_mig(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 *mig)
 {
 	struct cgpu_gpu_facts facts = { .gpu_id = card->gpu_id };
-	struct asking *asking = asking_start(abi, rm, ASKING_ROOM);
+	struct rm_client *own = rm_client_start(abi, rm, RM_CLIENT_ROOM);
 	u32 has_mig;
 	int err;
 
-	if (!asking)
+	if (!own)
 		return -ENOMEM;
-	err = asking_attach(asking, &facts);
+	err = rm_client_attach(own, &facts);
 	if (err == 0)
-		err = card_ask_mig(asking, mig, &has_mig);
-	asking_end(asking);
+		err = card_ask_mig(own, mig, &has_mig);
+	rm_client_end(own);
 	return err;
 }
 
-/* By the driver's own count; one that has ended has nothing. */
-static u64 process_bytes(struct asking *asking, u32 pid)
+/* By the driver's own count; a process that has ended has none. */
+static u64 process_bytes(struct rm_client *own, u32 pid)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_PID_INFO_PARAMS *list =
-		&asking->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS;
-	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &asking->abi->NV2080_CTRL_GPU_PID_INFO;
-	u8 *entry = asking->params + list->pidInfoList;
+		&own->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS;
+	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &own->abi->NV2080_CTRL_GPU_PID_INFO;
+	u8 *entry = own->params + list->pidInfoList;
 	u64 part[3];
 
-	memset(asking->params, 0, ASKING_ROOM);
-	put32(asking->params + list->pidInfoListCount, 1);
+	memset(own->params, 0, RM_CLIENT_ROOM);
+	put32(own->params + list->pidInfoListCount, 1);
 	put32(entry + at->pid, pid);
 	put32(entry + at->index, NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE);
-	if (asking_control(asking, ASKING_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_PID_INFO, list->bytes))
+	if (rm_client_control(own, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_PID_INFO, list->bytes))
 		return 0;
 	memcpy(&part[0], entry + at->data_vidMemUsage_memPrivate, sizeof(part[0]));
 	memcpy(&part[1], entry + at->data_vidMemUsage_memSharedOwned, sizeof(part[1]));
@@ -190,32 +186,32 @@ static u64 process_bytes(struct asking *asking, u32 pid)
 }
 
 /* The processes that use the card. Number of them, or negative errno. */
-static int processes_list(struct asking *asking, u32 *pids, u32 most)
+static int processes_list(struct rm_client *own, u32 *pids, u32 most)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at = &asking->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
+	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at = &own->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
 	u32 count, i;
 	int err;
 
-	memset(asking->params, 0, ASKING_ROOM);
-	put32(asking->params + at->idType, NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS);
-	put32(asking->params + at->id, NV20_SUBDEVICE_0);
-	err = asking_control(asking, ASKING_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_PIDS, at->bytes);
+	memset(own->params, 0, RM_CLIENT_ROOM);
+	put32(own->params + at->idType, NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS);
+	put32(own->params + at->id, NV20_SUBDEVICE_0);
+	err = rm_client_control(own, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_PIDS, at->bytes);
 	if (err)
 		return err;
-	count = min3(get32(asking->params + at->pidTblCount), (u32)(at->bytes - at->pidTbl) / 4, most);
+	count = min3(get32(own->params + at->pidTblCount), (u32)(at->bytes - at->pidTbl) / 4, most);
 	for (i = 0; i < count; i++)
-		pids[i] = get32(asking->params + at->pidTbl + 4 * i);
+		pids[i] = get32(own->params + at->pidTbl + 4 * i);
 	return (int)count;
 }
 
-static int view_processes(struct asking *asking, bool (*contained)(s32 tgid), struct cgpu_card_view *view)
+static int view_processes(struct rm_client *own, bool (*contained)(s32 tgid), struct cgpu_card_view *view)
 {
 	u32 *pids = kcalloc(PROCESSES_MAX, sizeof(*pids), GFP_KERNEL);
-	int count = pids ? processes_list(asking, pids, PROCESSES_MAX) : -ENOMEM, i;
+	int count = pids ? processes_list(own, pids, PROCESSES_MAX) : -ENOMEM, i;
 	u64 bytes;
 
 	for (i = 0; i < count; i++) {
-		bytes = process_bytes(asking, pids[i]);
+		bytes = process_bytes(own, pids[i]);
 		view->users += bytes != 0;
 		if (bytes == 0 || contained((s32)pids[i]))
 			continue;
@@ -229,19 +225,19 @@ static int view_processes(struct asking *asking, bool (*contained)(s32 tgid), st
 int card_view(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 	bool (*contained)(s32 tgid), struct cgpu_card_view *view)
 {
-	struct asking *asking = asking_start(abi, rm, ASKING_ROOM);
+	struct rm_client *own = rm_client_start(abi, rm, RM_CLIENT_ROOM);
 	struct cgpu_gpu_facts facts = { .gpu_id = card->gpu_id };
 	u64 total;
 	int err;
 
-	if (!asking)
+	if (!own)
 		return -ENOMEM;
 	memset(view, 0, sizeof(*view));
-	err = asking_attach(asking, &facts);
+	err = rm_client_attach(own, &facts);
 	if (err == 0)
-		err = card_memory(asking, &total, &view->memfree);
+		err = card_memory(own, &total, &view->memfree);
 	if (err == 0)
-		err = view_processes(asking, contained, view);
-	asking_end(asking);
+		err = view_processes(own, contained, view);
+	rm_client_end(own);
 	return err;
 }

@@ -14,9 +14,11 @@ int card_view(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struc
 int card_samples(struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 gpu,
 	struct cgpu_looks *looks);
 
-int levers_open(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
-void levers_close(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
-u32 levers_gates(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_gates *gates);
-u32 levers_slice(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_time_slice *slice);
+int controls_open(const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 gpu);
+void controls_close(const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 gpu);
+u32 controls_set_channels(
+	const struct nv_abi *abi, struct cgpu_km_controls *controls, const struct cgpu_gates *channels);
+u32 controls_set_timeslice(
+	const struct nv_abi *abi, struct cgpu_km_controls *controls, const struct cgpu_time_slice *slice);
 
 #endif

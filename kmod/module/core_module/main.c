@@ -54,10 +54,10 @@ static struct cgpu_km_core this_core = {
 	.card_view = card_view,
 	.card_mig = card_mig,
 	.card_samples = card_samples,
-	.levers_open = levers_open,
-	.levers_close = levers_close,
-	.levers_gates = levers_gates,
-	.levers_slice = levers_slice,
+	.controls_open = controls_open,
+	.controls_close = controls_close,
+	.controls_set_channels = controls_set_channels,
+	.controls_set_timeslice = controls_set_timeslice,
 };
 
 static int __init logic_init(void)

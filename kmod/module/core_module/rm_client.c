@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* An RM client by the driver's interface for kernel modules: allocations and controls. */
 #include <linux/mm.h>
 #include <linux/slab.h>
 
@@ -8,11 +9,11 @@
 #define DOES_NOT_FIT 0xffffffffu
 
 /* Fields of nvidia_kernel_rmapi_ops_t. */
-static u8 *message_start(struct asking *asking, u32 op)
+static u8 *message_start(struct rm_client *own, u32 op)
 {
-	memset(asking->message, 0, sizeof(asking->message));
-	put32(asking->message + asking->abi->nvidia_kernel_rmapi_ops_t.op, op);
-	return asking->message + asking->abi->nvidia_kernel_rmapi_ops_t.params;
+	memset(own->message, 0, sizeof(own->message));
+	put32(own->message + own->abi->nvidia_kernel_rmapi_ops_t.op, op);
+	return own->message + own->abi->nvidia_kernel_rmapi_ops_t.params;
 }
 
 static void put_pointer(u8 *at, const void *pointer)
@@ -23,118 +24,118 @@ static void put_pointer(u8 *at, const void *pointer)
 }
 
 /* The driver's status. The message has the short form of the structure up to 570, and the long one since 575. */
-static u32 asking_alloc(struct asking *asking, u32 parent, u32 *handle, u32 class, u32 bytes)
+static u32 rm_client_alloc(struct rm_client *own, u32 parent, u32 *handle, u32 class, u32 bytes)
 {
-	const struct nv_layout_NVOS21_PARAMETERS *narrow = &asking->abi->NVOS21_PARAMETERS;
-	const struct nv_layout_NVOS64_PARAMETERS *wide = &asking->abi->NVOS64_PARAMETERS;
-	int is_wide = asking->abi->nvidia_kernel_rmapi_ops_t.params_alloc_pRightsRequested != NV_ABI_ABSENT;
+	const struct nv_layout_NVOS21_PARAMETERS *narrow = &own->abi->NVOS21_PARAMETERS;
+	const struct nv_layout_NVOS64_PARAMETERS *wide = &own->abi->NVOS64_PARAMETERS;
+	int is_wide = own->abi->nvidia_kernel_rmapi_ops_t.params_alloc_pRightsRequested != NV_ABI_ABSENT;
 	u32 size_at = is_wide ? wide->paramsSize : narrow->paramsSize;
-	u8 *message = message_start(asking, NV04_ALLOC);
+	u8 *message = message_start(own, NV04_ALLOC);
 
 	/* Both begin alike. */
-	put32(message + narrow->hRoot, asking->client);
+	put32(message + narrow->hRoot, own->handle);
 	put32(message + narrow->hObjectParent, parent);
 	put32(message + narrow->hObjectNew, *handle);
 	put32(message + narrow->hClass, class);
 	if (bytes)
-		put_pointer(message + narrow->pAllocParms, asking->params);
+		put_pointer(message + narrow->pAllocParms, own->params);
 	if (size_at != NV_ABI_ABSENT)
 		put32(message + size_at, bytes);
-	asking->rm->op(asking->rm, asking->message);
+	own->rm->op(own->rm, own->message);
 	*handle = get32(message + narrow->hObjectNew);
 	return get32(message + (is_wide ? wide->status : narrow->status));
 }
 
-u32 asking_client(struct asking *asking)
+u32 rm_client_make(struct rm_client *own)
 {
 	u32 client = 0, status;
 
-	asking->client = 0;
-	status = asking_alloc(asking, 0, &client, NV01_ROOT, 0);
+	own->handle = 0;
+	status = rm_client_alloc(own, 0, &client, NV01_ROOT, 0);
 	if (status == NV_OK)
-		asking->client = client;
+		own->handle = client;
 	return status;
 }
 
-void asking_free_client(struct asking *asking)
+void rm_client_free(struct rm_client *own)
 {
-	const struct nv_layout_NVOS00_PARAMETERS *at = &asking->abi->NVOS00_PARAMETERS;
-	u8 *message = message_start(asking, NV01_FREE);
+	const struct nv_layout_NVOS00_PARAMETERS *at = &own->abi->NVOS00_PARAMETERS;
+	u8 *message = message_start(own, NV01_FREE);
 
-	put32(message + at->hRoot, asking->client);
-	put32(message + at->hObjectOld, asking->client);
-	asking->rm->op(asking->rm, asking->message);
-	asking->client = 0;
+	put32(message + at->hRoot, own->handle);
+	put32(message + at->hObjectOld, own->handle);
+	own->rm->op(own->rm, own->message);
+	own->handle = 0;
 }
 
-u32 asking_control_of(struct asking *asking, u32 client, u32 object, u32 cmd, u32 bytes)
+u32 rm_client_control_of(struct rm_client *own, u32 client, u32 object, u32 cmd, u32 bytes)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &asking->abi->NVOS54_PARAMETERS;
-	u8 *message = message_start(asking, NV04_CONTROL);
+	const struct nv_layout_NVOS54_PARAMETERS *at = &own->abi->NVOS54_PARAMETERS;
+	u8 *message = message_start(own, NV04_CONTROL);
 
-	if (bytes > asking->room)
+	if (bytes > own->room)
 		return DOES_NOT_FIT;
 	put32(message + at->hClient, client);
 	put32(message + at->hObject, object);
 	put32(message + at->cmd, cmd);
-	put_pointer(message + at->params, asking->params);
+	put_pointer(message + at->params, own->params);
 	put32(message + at->paramsSize, bytes);
-	asking->rm->op(asking->rm, asking->message);
+	own->rm->op(own->rm, own->message);
 	return get32(message + at->status);
 }
 
-int asking_control(struct asking *asking, u32 object, u32 cmd, u32 bytes)
+int rm_client_control(struct rm_client *own, u32 object, u32 cmd, u32 bytes)
 {
-	u32 status = asking_control_of(asking, asking->client, object, cmd, bytes);
+	u32 status = rm_client_control_of(own, own->handle, object, cmd, bytes);
 
 	if (status == DOES_NOT_FIT)
 		return -EPROTO;
 	return status == NV_OK ? 0 : -EIO;
 }
 
-int asking_attach(struct asking *asking, struct cgpu_gpu_facts *facts)
+int rm_client_attach(struct rm_client *own, struct cgpu_gpu_facts *facts)
 {
 	const struct nv_layout_NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS *info =
-		&asking->abi->NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS;
-	const struct nv_layout_NV0080_ALLOC_PARAMETERS *device_at = &asking->abi->NV0080_ALLOC_PARAMETERS;
-	u32 device = DEVICE_HANDLE, subdevice = ASKING_SUBDEVICE;
-	u32 bytes = asking->abi->NV2080_ALLOC_PARAMETERS.bytes;
+		&own->abi->NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS;
+	const struct nv_layout_NV0080_ALLOC_PARAMETERS *device_at = &own->abi->NV0080_ALLOC_PARAMETERS;
+	u32 device = DEVICE_HANDLE, subdevice = RM_CLIENT_SUBDEVICE;
+	u32 bytes = own->abi->NV2080_ALLOC_PARAMETERS.bytes;
 	int err;
 
-	if (max3((u32)info->bytes, (u32)device_at->bytes, bytes) > asking->room)
+	if (max3((u32)info->bytes, (u32)device_at->bytes, bytes) > own->room)
 		return -EPROTO;
-	memset(asking->params, 0, asking->room);
-	put32(asking->params + info->gpuId, facts->gpu_id);
-	err = asking_control(asking, asking->client, NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, info->bytes);
+	memset(own->params, 0, own->room);
+	put32(own->params + info->gpuId, facts->gpu_id);
+	err = rm_client_control(own, own->handle, NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, info->bytes);
 	if (err)
 		return err;
-	facts->device_instance = get32(asking->params + info->deviceInstance);
-	memset(asking->params, 0, asking->room);
-	put32(asking->params + device_at->deviceId, facts->device_instance);
-	if (asking_alloc(asking, asking->client, &device, NV01_DEVICE_0, device_at->bytes) != NV_OK)
+	facts->device_instance = get32(own->params + info->deviceInstance);
+	memset(own->params, 0, own->room);
+	put32(own->params + device_at->deviceId, facts->device_instance);
+	if (rm_client_alloc(own, own->handle, &device, NV01_DEVICE_0, device_at->bytes) != NV_OK)
 		return -EIO;
-	memset(asking->params, 0, asking->room);
-	return asking_alloc(asking, device, &subdevice, NV20_SUBDEVICE_0, bytes) == NV_OK ? 0 : -EIO;
+	memset(own->params, 0, own->room);
+	return rm_client_alloc(own, device, &subdevice, NV20_SUBDEVICE_0, bytes) == NV_OK ? 0 : -EIO;
 }
 
-struct asking *asking_start(const struct nv_abi *abi, const struct cgpu_km_rm *rm, u32 room)
+struct rm_client *rm_client_start(const struct nv_abi *abi, const struct cgpu_km_rm *rm, u32 room)
 {
-	struct asking *asking = kvzalloc(sizeof(*asking) + room, GFP_KERNEL);
+	struct rm_client *own = kvzalloc(sizeof(*own) + room, GFP_KERNEL);
 
-	if (!asking)
+	if (!own)
 		return NULL;
-	asking->abi = abi;
-	asking->rm = rm;
-	asking->room = room;
-	asking->params = (u8 *)(asking + 1);
-	if (asking_client(asking) == NV_OK)
-		return asking;
-	kvfree(asking);
+	own->abi = abi;
+	own->rm = rm;
+	own->room = room;
+	own->params = (u8 *)(own + 1);
+	if (rm_client_make(own) == NV_OK)
+		return own;
+	kvfree(own);
 	return NULL;
 }
 
-void asking_end(struct asking *asking)
+void rm_client_end(struct rm_client *own)
 {
-	asking_free_client(asking);
-	kvfree(asking);
+	rm_client_free(own);
+	kvfree(own);
 }

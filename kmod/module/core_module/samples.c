@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How long processes were at work on a card, by the driver's own samples (ctrl2080perf.h): a ring of what the graphics
- * engine was doing, and for whom, which covers ten seconds.
+ * How long each process was at work on a card, by the driver's own samples (ctrl2080perf.h): a ring that says for which
+ * process the graphics engine was busy, and that covers ten seconds.
  */
 #include <linux/mm.h>
 
@@ -29,7 +29,7 @@ static u64 ring_time(const struct ring *ring, u32 index)
 	return get64(ring_at(ring, index) + ring->abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.base_timeStamp);
 }
 
-/* The time since the sample before, of which this one says who had the engine for which part of it. */
+/* Count the time since the sample before. This one says which process had the engine for which part of it. */
 static void ring_count(const struct ring *ring, struct cgpu_core *core, u32 gpu, u32 index, u64 ns)
 {
 	const struct nv_layout_NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE *at =
@@ -38,9 +38,9 @@ static void ring_count(const struct ring *ring, struct cgpu_core *core, u32 gpu,
 	s32 tgid = (s32)get32(engine + at->procId);
 	u32 util = min(get32(engine + at->util), WHOLE);
 
-	/* A pause in the sampling was nobody's time. */
+	/* The time of a pause in the sampling belongs to no process. */
 	ns = min(ns, (u64)CGPU_SAMPLES_NS);
-	/* Nobody's is NV2080_GPUMON_PID_INVALID, which is -1. */
+	/* Without a process it is NV2080_GPUMON_PID_INVALID, which is -1. */
 	if (tgid > 0)
 		cgpu_ran(core, gpu, tgid, ns / WHOLE * util);
 }
@@ -90,24 +90,24 @@ static enum cgpu_look ring_look(const struct ring *ring)
 	return CGPU_LOOK_LOST;
 }
 
-static int samples_ask(struct asking *asking, const struct cgpu_km_card *card, struct ring *ring)
+static int samples_ask(struct rm_client *own, const struct cgpu_km_card *card, struct ring *ring)
 {
 	const struct nv_layout_NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS *at =
-		&asking->abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS;
+		&own->abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS;
 	struct cgpu_gpu_facts facts = { .gpu_id = card->gpu_id };
-	int err = asking_attach(asking, &facts);
+	int err = rm_client_attach(own, &facts);
 
 	if (err)
 		return err;
-	memset(asking->params, 0, asking->room);
-	asking->params[at->type] = NV2080_CTRL_GPUMON_SAMPLE_TYPE_PERFMON_UTIL;
-	put32(asking->params + at->bufSize, at->bytes - at->samples);
-	err = asking_control(
-		asking, ASKING_SUBDEVICE, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, at->bytes);
-	ring->abi = asking->abi;
-	ring->samples = asking->params + at->samples;
-	ring->length = (u32)(at->bytes - at->samples) / asking->abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.bytes;
-	ring->first = get32(asking->params + at->tracker) % ring->length;
+	memset(own->params, 0, own->room);
+	own->params[at->type] = NV2080_CTRL_GPUMON_SAMPLE_TYPE_PERFMON_UTIL;
+	put32(own->params + at->bufSize, at->bytes - at->samples);
+	err = rm_client_control(
+		own, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, at->bytes);
+	ring->abi = own->abi;
+	ring->samples = own->params + at->samples;
+	ring->length = (u32)(at->bytes - at->samples) / own->abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.bytes;
+	ring->first = get32(own->params + at->tracker) % ring->length;
 	return err;
 }
 
@@ -116,16 +116,16 @@ int card_samples(struct cgpu_core *core, const struct cgpu_km_rm *rm, const stru
 {
 	u32 bytes = core->abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS.bytes;
 	struct ring ring = {};
-	struct asking *asking;
+	struct rm_client *own;
 	int err;
 
 	/* Before 525 the list went by a pointer. */
 	if (bytes == 0)
 		return -EOPNOTSUPP;
-	asking = asking_start(core->abi, rm, max(bytes, ASKING_ROOM));
-	if (!asking)
+	own = rm_client_start(core->abi, rm, max(bytes, RM_CLIENT_ROOM));
+	if (!own)
 		return -ENOMEM;
-	err = samples_ask(asking, card, &ring);
+	err = samples_ask(own, card, &ring);
 	if (err == 0) {
 		/* A card that was started anew may count from another time. */
 		ring.since = looks->since <= ring_newest(&ring) ? looks->since : 0;
@@ -133,6 +133,6 @@ int card_samples(struct cgpu_core *core, const struct cgpu_km_rm *rm, const stru
 		ring_take(&ring, core, gpu);
 		looks->since = ring.since;
 	}
-	asking_end(asking);
+	rm_client_end(own);
 	return err;
 }

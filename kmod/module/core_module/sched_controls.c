@@ -1,73 +1,77 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The levers by which GPU time is divided: channels that are stopped and let run, and time slices of their groups. */
+/* The scheduling controls as calls of the driver: channels are disabled and enabled, TSGs get timeslices. */
 #include "core_module/rm_client.h"
 #include "core_module/cards.h"
 
-/* On memory that the caller of all this has. */
-static void asking_with(struct asking *asking, const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 client)
+/* A client in the memory that the caller has. */
+static void client_with(struct rm_client *own, const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 client)
 {
-	asking->abi = abi;
-	asking->rm = levers->rm;
-	asking->client = client;
-	asking->room = sizeof(levers->room);
-	asking->params = levers->room;
-	memset(levers->room, 0, sizeof(levers->room));
+	own->abi = abi;
+	own->rm = controls->rm;
+	own->handle = client;
+	own->room = sizeof(controls->room);
+	own->params = controls->room;
+	memset(controls->room, 0, sizeof(controls->room));
 }
 
-int levers_open(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu)
+int controls_open(const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 gpu)
 {
-	struct cgpu_gpu_facts facts = { .gpu_id = levers->gpu_id[gpu] };
-	struct asking asking;
+	struct cgpu_gpu_facts facts = { .gpu_id = controls->gpu_id[gpu] };
+	struct rm_client own;
 	int err;
 
-	asking_with(&asking, abi, levers, 0);
-	if (asking_client(&asking) != NV_OK)
+	client_with(&own, abi, controls, 0);
+	if (rm_client_make(&own) != NV_OK)
 		return -EIO;
-	err = asking_attach(&asking, &facts);
+	err = rm_client_attach(&own, &facts);
 	if (err)
-		asking_free_client(&asking);
-	levers->client[gpu] = asking.client;
+		rm_client_free(&own);
+	controls->client[gpu] = own.handle;
 	return err;
 }
 
-void levers_close(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu)
+void controls_close(const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 gpu)
 {
-	struct asking asking;
+	struct rm_client own;
 
-	asking_with(&asking, abi, levers, levers->client[gpu]);
-	asking_free_client(&asking);
-	levers->client[gpu] = 0;
+	client_with(&own, abi, controls, controls->client[gpu]);
+	rm_client_free(&own);
+	controls->client[gpu] = 0;
 }
 
-u32 levers_gates(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_gates *gates)
+u32 controls_set_channels(
+	const struct nv_abi *abi, struct cgpu_km_controls *controls, const struct cgpu_gates *channels)
 {
 	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *at =
 		&abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
-	u32 client = levers->client[gates->gpu];
-	struct asking asking;
+	u32 client = controls->client[channels->gpu];
+	struct rm_client own;
 	u32 i;
 
-	if (at->bytes == 0 || at->bytes > sizeof(levers->room) || gates->count > (at->bytes - at->hChannelList) / 4u)
+	if (at->bytes == 0 || at->bytes > sizeof(controls->room) ||
+		channels->count > (at->bytes - at->hChannelList) / 4u)
 		return NV_ERR_NOT_SUPPORTED;
-	asking_with(&asking, abi, levers, client);
-	asking.params[at->bDisable] = gates->disable != 0;
-	put32(asking.params + at->numChannels, gates->count);
-	for (i = 0; i < gates->count; i++) {
-		put32(asking.params + at->hClientList + 4 * i, gates->client[i]);
-		put32(asking.params + at->hChannelList + 4 * i, gates->channel[i]);
+	client_with(&own, abi, controls, client);
+	own.params[at->bDisable] = channels->disable != 0;
+	put32(own.params + at->numChannels, channels->count);
+	for (i = 0; i < channels->count; i++) {
+		put32(own.params + at->hClientList + 4 * i, channels->client[i]);
+		put32(own.params + at->hChannelList + 4 * i, channels->channel[i]);
 	}
-	return asking_control_of(&asking, client, ASKING_SUBDEVICE, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, at->bytes);
+	return rm_client_control_of(
+		&own, client, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, at->bytes);
 }
 
-u32 levers_slice(const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_time_slice *slice)
+u32 controls_set_timeslice(
+	const struct nv_abi *abi, struct cgpu_km_controls *controls, const struct cgpu_time_slice *slice)
 {
 	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *at = &abi->NVA06C_CTRL_TIMESLICE_PARAMS;
 	u64 us = slice->us;
-	struct asking asking;
+	struct rm_client own;
 
-	if (at->bytes > sizeof(levers->room))
+	if (at->bytes > sizeof(controls->room))
 		return NV_ERR_NOT_SUPPORTED;
-	asking_with(&asking, abi, levers, 0);
-	memcpy(asking.params + at->timesliceUs, &us, sizeof(us));
-	return asking_control_of(&asking, slice->client, slice->group, NVA06C_CTRL_CMD_SET_TIMESLICE, at->bytes);
+	client_with(&own, abi, controls, 0);
+	memcpy(own.params + at->timesliceUs, &us, sizeof(us));
+	return rm_client_control_of(&own, slice->client, slice->group, NVA06C_CTRL_CMD_SET_TIMESLICE, at->bytes);
 }

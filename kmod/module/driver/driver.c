@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The NVIDIA driver comes and goes, and comes back in another version. Its probes are placed while it is loading,
+ * The NVIDIA driver is loaded and unloaded, and may come back in another version. Its probes are placed while it is loading,
  * before it has made its devices, so that there is no moment in which a container could reach it past them.
  */
 #include <linux/module.h>
 #include <linux/notifier.h>
 #include <linux/workqueue.h>
 
+#include "driver/driver.h"
+#include "identity/identity.h"
+#include "probes/files.h"
 #include "probes/opened_files.h"
+#include "tree/proc_tree.h"
 
 static struct km_probe *const driver_probes[] = {
 	&km_probe_copy_from,
@@ -26,73 +30,6 @@ static struct km_probe *const driver_probes[] = {
 	&km_probe_rm_ioctl,
 };
 
-/* Under the control lock; the first and the last are changed under the driver lock, too. */
-static struct module *driver_module; /* with its probes in place */
-static struct module *driver_unfit, *uvm_unfit; /* loaded, and not enforced upon: nobody may be sliced meanwhile */
-static char driver_version[CGPU_KM_VERSION_BYTES];
-/* For who must not wait for the control lock: under that one cards are started. */
-static DEFINE_SPINLOCK(driver_lock);
-
-static void driver_set(struct module *module)
-{
-	spin_lock(&driver_lock);
-	if (module)
-		strscpy(driver_version, module->version ? module->version : "without a version",
-			sizeof(driver_version));
-	driver_module = module;
-	spin_unlock(&driver_lock);
-}
-
-int km_driver_check(void)
-{
-	if (km_calls_bypassed()) {
-		pr_warn("nvidia: a call was run past the probes: nobody can be sliced until it is loaded anew\n");
-		return km_enforce() ? -EPROTO : 0;
-	}
-	if (!driver_unfit && !uvm_unfit)
-		return 0;
-	pr_warn("%s: loaded, and cannot be enforced upon: nobody can be sliced; see the line above, or unload it\n",
-		driver_unfit ? driver_unfit->name : uvm_unfit->name);
-	return km_enforce() ? -EPROTO : 0;
-}
-
-bool km_driver_attached(void)
-{
-	return READ_ONCE(driver_module) != NULL;
-}
-
-struct module *km_driver_hold(char *own_version)
-{
-	struct module *held = NULL;
-
-	spin_lock(&driver_lock);
-	if (driver_module && driver_module->state == MODULE_STATE_LIVE && try_module_get(driver_module)) {
-		held = driver_module;
-		strscpy(own_version, driver_version, CGPU_KM_VERSION_BYTES);
-	}
-	spin_unlock(&driver_lock);
-	return held;
-}
-
-int km_driver_layouts(struct km_engine *engine)
-{
-	const struct nv_abi *abi;
-
-	if (!driver_module)
-		return 0;
-	abi = engine->logic->abi_find(driver_version);
-	if (!abi && km_allow_unknown_driver())
-		abi = engine->logic->abi_nearest(driver_version);
-	if (abi) {
-		engine->core.abi = abi;
-		return 0;
-	}
-	pr_err("driver %s: unknown version; accepted are the public versions from 515.43.04 on that core %s knows, "
-	       "or any that passes cgpu check-driver with the parameter allow_unknown_driver=Y\n",
-		driver_version, engine->logic->version);
-	return -EPROTO;
-}
-
 static void driver_detach(void)
 {
 	u32 i;
@@ -105,8 +42,8 @@ static void driver_detach(void)
 static void driver_give_up(void)
 {
 	driver_detach();
-	driver_unfit = driver_module;
-	driver_set(NULL);
+	km_loaded.unfit = km_loaded.driver;
+	km_loaded_set(NULL);
 }
 
 static void driver_add_cards(void)
@@ -124,18 +61,18 @@ static void driver_add_cards(void)
 	if (err == 0)
 		err = km_tree_sync(engine);
 	if (err)
-		pr_err("driver %s: its GPUs cannot be sliced (error %d)\n", driver_version, err);
+		pr_err("driver %s: its GPUs cannot be sliced (error %d)\n", km_loaded.version, err);
 	else
-		pr_info("driver %s: in place\n", driver_version);
+		pr_info("driver %s: in place\n", km_loaded.version);
 	km_engine_put(engine);
 }
 
-static void driver_look(struct work_struct *work)
+static void driver_start_cards(struct work_struct *work)
 {
 	struct module *held;
 
 	mutex_lock(&km_control_lock);
-	held = driver_module;
+	held = km_loaded.driver;
 	if (held && held->state == MODULE_STATE_LIVE && try_module_get(held)) {
 		driver_add_cards();
 		module_put(held);
@@ -143,16 +80,16 @@ static void driver_look(struct work_struct *work)
 	mutex_unlock(&km_control_lock);
 }
 /* In a thread of its own: the loader holds locks of the kernel's, and its cards take seconds to start. */
-static DECLARE_WORK(driver_look_work, driver_look);
+static DECLARE_WORK(driver_cards_work, driver_start_cards);
 
 void km_driver_core_came(void)
 {
-	schedule_work(&driver_look_work);
+	schedule_work(&driver_cards_work);
 }
 
 void km_driver_settle(void)
 {
-	flush_work(&driver_look_work);
+	flush_work(&driver_cards_work);
 }
 
 static int driver_attach(void)
@@ -160,13 +97,13 @@ static int driver_attach(void)
 	u32 i;
 	int err;
 
-	km_openers_choose();
+	km_opened_files_choose();
 	for (i = 0; i < ARRAY_SIZE(driver_probes); i++) {
 		err = km_probe_attach(driver_probes[i]);
 		if (err == 0 || (err == -ENOENT && driver_probes[i]->optional))
 			continue;
 		pr_err("driver %s: %s cannot be probed (error %d): this driver cannot be enforced upon\n",
-			driver_version, driver_probes[i]->symbol, err);
+			km_loaded.version, driver_probes[i]->symbol, err);
 		driver_detach();
 		return err;
 	}
@@ -184,14 +121,14 @@ static int driver_check_version(void)
 	return err;
 }
 
-/* A driver that cannot be enforced upon is no concern of ours, unless containers are there that it would serve. */
+/* A driver that cannot be enforced upon may load, unless there are containers that it would serve. */
 static int driver_came(struct module *module)
 {
 	int err;
 
-	if (driver_module)
+	if (km_loaded.driver)
 		return 0;
-	driver_set(module);
+	km_loaded_set(module);
 	err = driver_attach();
 	if (err == 0)
 		err = driver_check_version();
@@ -200,32 +137,32 @@ static int driver_came(struct module *module)
 	driver_give_up();
 	if (!km_identity_any())
 		return 0;
-	/* The loader frees it without another word; another module may have its address next. */
-	driver_unfit = NULL;
-	pr_err("driver %s: not let in, since sliced containers are running\n", driver_version);
+	/* The loader frees it without an event; another module may have its address next. */
+	km_loaded.unfit = NULL;
+	pr_err("driver %s: not let in, since sliced containers are running\n", km_loaded.version);
 	return err;
 }
 
 static void driver_went(void)
 {
 	driver_detach();
-	driver_set(NULL);
+	km_loaded_set(NULL);
 	km_rm_forget();
-	km_calls_trust();
+	km_driver_trust();
 }
 
 static int driver_changed(struct module *module, unsigned long event)
 {
 	int err = 0;
 
-	if (event == MODULE_STATE_GOING && module == driver_unfit)
-		driver_unfit = NULL;
-	else if (event == MODULE_STATE_GOING && module == driver_module)
+	if (event == MODULE_STATE_GOING && module == km_loaded.unfit)
+		km_loaded.unfit = NULL;
+	else if (event == MODULE_STATE_GOING && module == km_loaded.driver)
 		driver_went();
 	else if (event == MODULE_STATE_COMING)
 		err = driver_came(module);
-	else if (event == MODULE_STATE_LIVE && module == driver_module)
-		schedule_work(&driver_look_work);
+	else if (event == MODULE_STATE_LIVE && module == km_loaded.driver)
+		schedule_work(&driver_cards_work);
 	return err;
 }
 
@@ -235,7 +172,7 @@ static int uvm_changed(struct module *module, unsigned long event)
 
 	if (event == MODULE_STATE_GOING) {
 		km_uvm_detach();
-		uvm_unfit = NULL;
+		km_loaded.uvm_unfit = NULL;
 	} else if (event == MODULE_STATE_COMING) {
 		err = km_uvm_attach();
 	}
@@ -243,7 +180,7 @@ static int uvm_changed(struct module *module, unsigned long event)
 		return 0;
 	if (km_identity_any())
 		return err;
-	uvm_unfit = module;
+	km_loaded.uvm_unfit = module;
 	return 0;
 }
 
@@ -252,8 +189,8 @@ static void driver_forget(void)
 	/* A thread that closed a file may still be on its way out of here. */
 	km_probes_drain();
 	km_files_clear();
-	km_openers_clear();
-	km_kept_clear();
+	km_opened_files_clear();
+	km_references_clear();
 	km_managed_clear();
 }
 
@@ -270,7 +207,7 @@ static int driver_notified(struct notifier_block *block, unsigned long event, vo
 		err = driver_changed(module, event);
 	else
 		err = uvm_changed(module, event);
-	gone = event == MODULE_STATE_GOING && !driver_module;
+	gone = event == MODULE_STATE_GOING && !km_loaded.driver;
 	mutex_unlock(&km_control_lock);
 	if (gone)
 		driver_forget();
@@ -322,7 +259,7 @@ int km_driver_init(void)
 void km_driver_exit(void)
 {
 	unregister_module_notifier(&driver_notifier);
-	cancel_work_sync(&driver_look_work);
+	cancel_work_sync(&driver_cards_work);
 	km_uvm_detach();
 	driver_detach();
 	km_probe_detach(&km_probe_open);

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The driver's cards, as GPUs of the tree. */
+/* The driver's cards, as GPUs of the tree: they are added, and asked while there are containers. */
 #include <linux/jiffies.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
-#include "km.h"
+#include "driver/driver.h"
+#include "identity/identity.h"
+#include "probes/files.h"
+#include "sched/rounds.h"
 
 #define ASK_PERIOD HZ
 
 static unsigned long gpus_asked[CGPU_MAX_GPUS];
 static u64 gpus_idle_free[CGPU_MAX_GPUS]; /* bytes, when the card was added */
-static struct cgpu_looks gpus_looks[CGPU_MAX_GPUS];
+static struct cgpu_looks gpus_samples[CGPU_MAX_GPUS];
 static u32 gpus_have_mig; /* bit n: GPU n; the others are not started to be asked for it */
 
 /* What the driver says of one card, which must be open for it. */
@@ -58,10 +62,10 @@ static int gpu_add(struct km_engine *engine, const struct cgpu_km_rm *rm, const 
 	}
 	gpus_asked[index] = jiffies;
 	gpus_idle_free[index] = now.free_bytes;
-	memset(&gpus_looks[index], 0, sizeof(gpus_looks[index]));
+	memset(&gpus_samples[index], 0, sizeof(gpus_samples[index]));
 	gpus_have_mig = (gpus_have_mig & ~(1u << index)) | now.has_mig << index;
 	gpu_set(engine, index, &now);
-	/* Nobody is sliced on it yet: what it needs by itself. */
+	/* No container is on it yet: this is what the card needs by itself. */
 	if (gpu_view(engine, rm, card, &view) == 0)
 		return engine->logic->gpu_look(&engine->core, index, &view);
 	return 0;
@@ -73,6 +77,7 @@ int km_gpus_add(struct km_engine *engine)
 	const struct cgpu_km_rm *rm;
 	int count, i, err = 0;
 
+	lockdep_assert_held(&km_control_lock);
 	if (!cards)
 		return -ENOMEM;
 	rm = km_rm_begin(engine);
@@ -117,7 +122,7 @@ static void gpus_ask_mig(struct km_engine *engine, const struct cgpu_km_rm *rm, 
 	}
 }
 
-void km_cards_look(void *ctx, u32 gpus)
+void km_gpus_ask_mig(void *ctx, u32 gpus)
 {
 	struct km_engine *engine = ctx;
 	const struct cgpu_km_rm *rm;
@@ -156,7 +161,7 @@ void km_gpu_refresh(struct km_engine *engine, u32 gpu)
 	km_rm_end(rm);
 }
 
-static void gpu_look(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_facts *facts)
+static void gpu_compare(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_facts *facts)
 {
 	struct cgpu_km_card card = { .gpu_id = facts->gpu_id, .minor = facts->minor };
 	const struct cgpu_km_rm *rm = km_rm_begin(engine);
@@ -169,7 +174,8 @@ static void gpu_look(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_fa
 	km_rm_end(rm);
 }
 
-void km_gpus_look(struct km_engine *engine)
+/* Have the core compare what the cards say with what is charged; those that a container has open are asked. */
+static void gpus_compare(struct km_engine *engine)
 {
 	struct cgpu_gpu_facts facts;
 	u32 gpu;
@@ -178,13 +184,13 @@ void km_gpus_look(struct km_engine *engine)
 		if (engine->logic->gpu_facts(&engine->core, gpu, &facts))
 			continue;
 		if (km_file_opened(facts.minor))
-			gpu_look(engine, gpu, &facts);
+			gpu_compare(engine, gpu, &facts);
 		else
 			engine->logic->gpu_look(&engine->core, gpu, NULL);
 	}
 }
 
-/* How long its processes were at work. Returns ns until the next look. */
+/* Have the core know how long the card's processes were at work. Returns ns until the next sample. */
 static u64 gpu_sample(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_facts *facts)
 {
 	struct cgpu_km_card card = { .gpu_id = facts->gpu_id, .minor = facts->minor };
@@ -194,9 +200,9 @@ static u64 gpu_sample(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_f
 	if (IS_ERR(rm))
 		return after;
 	if (rm->open(rm, card.gpu_id) == 0) {
-		if (engine->logic->card_samples(&engine->core, rm, &card, gpu, &gpus_looks[gpu]) == 0) {
-			after = gpus_looks[gpu].after;
-			km_turns_due(NULL, gpu);
+		if (engine->logic->card_samples(&engine->core, rm, &card, gpu, &gpus_samples[gpu]) == 0) {
+			after = gpus_samples[gpu].after;
+			km_rounds_due(NULL, gpu);
 		}
 		rm->close(rm, card.gpu_id);
 	}
@@ -204,7 +210,8 @@ static u64 gpu_sample(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_f
 	return after;
 }
 
-u64 km_gpus_sample(struct km_engine *engine)
+/* Have the core know which processes were at work, where nothing else tells. Returns ns until the next time. */
+static u64 gpus_sample(struct km_engine *engine)
 {
 	struct cgpu_gpu_facts facts;
 	u64 after = CGPU_SAMPLES_NS;
@@ -213,8 +220,59 @@ u64 km_gpus_sample(struct km_engine *engine)
 	for (gpu = 0; gpu < CGPU_MAX_GPUS && engine->core.abi; gpu++) {
 		if (engine->logic->gpu_facts(&engine->core, gpu, &facts))
 			continue;
-		if (km_file_opened(facts.minor) && km_turns_wants_samples(gpu))
+		if (km_file_opened(facts.minor) && km_rounds_want_samples(gpu))
 			after = min(after, gpu_sample(engine, gpu, &facts));
 	}
 	return after;
+}
+
+/*
+ * The cards are asked while there are containers: what memory they lack, and which processes were at work where nothing else
+ * tells. In two work items, and not in that of reclaim.c: the driver may keep its callers waiting.
+ */
+#define WATCH_PERIOD HZ
+
+static void watch_compare(struct work_struct *work);
+static void watch_sample(struct work_struct *work);
+static DECLARE_DELAYED_WORK(compare_work, watch_compare);
+static DECLARE_DELAYED_WORK(sample_work, watch_sample);
+
+static void watch_compare(struct work_struct *work)
+{
+	/* Once more after the last has gone. */
+	bool again = km_identity_any();
+	struct km_engine *engine = km_engine_get();
+
+	if (!engine)
+		return;
+	gpus_compare(engine);
+	km_engine_put(engine);
+	if (again)
+		queue_delayed_work(system_long_wq, &compare_work, WATCH_PERIOD);
+}
+
+static void watch_sample(struct work_struct *work)
+{
+	bool again = km_identity_any();
+	struct km_engine *engine = km_engine_get();
+	u64 after;
+
+	if (!engine)
+		return;
+	after = gpus_sample(engine);
+	km_engine_put(engine);
+	if (again)
+		queue_delayed_work(system_long_wq, &sample_work, nsecs_to_jiffies(after));
+}
+
+void km_gpus_watch(void)
+{
+	queue_delayed_work(system_long_wq, &compare_work, WATCH_PERIOD);
+	queue_delayed_work(system_long_wq, &sample_work, WATCH_PERIOD);
+}
+
+void km_gpus_exit(void)
+{
+	cancel_delayed_work_sync(&compare_work);
+	cancel_delayed_work_sync(&sample_work);
 }

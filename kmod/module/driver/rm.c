@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The driver's interface for other kernel modules, by which the modeset module asks it too. */
+/* The driver's interface for other kernel modules, which the modeset module uses too. */
 #include <linux/slab.h>
 
-#include "km.h"
+#include "driver/driver.h"
+#include "probes/probe.h"
 
 /* The driver writes its whole structure; that of an unknown version may be longer than the layout says. */
 #define OPS_BYTES 512u
 
-/* One user's: the driver wants one thread at a time on a stack. */
+/* Of one user: the driver wants one thread at a time on a stack. */
 struct rm_session {
 	struct cgpu_km_rm rm;
 	struct module *driver;
@@ -56,7 +57,7 @@ static __nocfi u32 rm_list(const struct cgpu_km_rm *rm, u8 *records)
 
 /*
  * By the functions through which the driver's core asks its open part of devices (nv.h; the same in all public versions,
- * 515.43.04 to 595.45.04). The card must be open: then the driver keeps its state. No card is two functions of a slot.
+ * 515.43.04 to 595.45.04). The card must be open: then the driver keeps its state. Two functions of a slot are never two cards.
  */
 static __nocfi int rm_minor_at(u32 domain, u32 bus, u32 slot)
 {

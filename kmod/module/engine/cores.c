@@ -3,60 +3,23 @@
 #include <linux/random.h>
 #include <linux/vmalloc.h>
 
+#include "driver/driver.h"
 #include "engine/engine.h"
+#include "sched/rounds.h"
+#include "tree/proc_tree.h"
 
-/* Around all of a core's coming or going: the tree is taken apart without the control lock. */
+/* Around a core's coming or going as a whole: the files of the tree are removed without the control lock. */
 static DEFINE_MUTEX(cores_lock);
 static struct cgpu_state *state;
 static LIST_HEAD(cores);
 static u32 core_count;
-
-static DEFINE_MUTEX(settings_lock);
-static bool settings_off; /* the last engine ends: whatever the parameters say, it enforces nothing any more */
-
-static int settings_apply(struct km_engine *engine)
-{
-	struct cgpu_settings settings;
-	int err;
-
-	/* From the reading of the parameters until they are in force: nobody puts older ones over newer ones. */
-	mutex_lock(&settings_lock);
-	km_settings(&settings);
-	settings.enforce &= !settings_off;
-	strscpy(settings.version, engine->logic->version, sizeof(settings.version));
-	err = engine->logic->settings_apply(&engine->core, &settings);
-	mutex_unlock(&settings_lock);
-	return err;
-}
-
-/* Whoever writes a parameter takes no lock but this one: gates that have been opened for good stay open. */
-static void settings_turn_off(bool off)
-{
-	mutex_lock(&settings_lock);
-	settings_off = off;
-	mutex_unlock(&settings_lock);
-}
-
-/* Not under the control lock: who writes a parameter holds the lock of all parameters, and readers of sysfs need that. */
-void km_engine_settings(void)
-{
-	struct km_engine *engine;
-
-	smp_mb(); /* pairs with the one in engine_first(): either it reads what was just written, or we see its engine */
-	engine = km_engine_get_surely();
-	if (!engine)
-		return;
-	if (settings_apply(engine))
-		pr_err("the parameters are refused\n");
-	km_engine_put(engine);
-}
 
 static struct cgpu_state *state_make(struct cgpu_km_core *logic)
 {
 	return vzalloc(logic->state_bytes());
 }
 
-/* The first core: on what an earlier one has left, where it can. */
+/* The first core: it works on the state that an earlier one has left, where it can. */
 static int engine_first(struct cgpu_km_core *logic)
 {
 	struct cgpu_state *fresh = state_make(logic);
@@ -81,14 +44,14 @@ static int engine_first(struct cgpu_km_core *logic)
 	vfree(state);
 	state = fresh;
 	engine_use(engine);
-	km_turns_begin();
-	smp_mb(); /* pairs with the one in km_engine_settings() */
+	km_rounds_begin();
+	smp_mb(); /* pairs with the one in settings.c, settings_changed() */
 	if (settings_apply(engine))
 		pr_err("the parameters are refused\n");
 	return 0;
 }
 
-/* A core with another layout of the state: it gets a copy in its own, while no call is under way. */
+/* A core with another layout of the state: it gets a copy in its own layout, while no call is in flight. */
 static int engine_convert(struct km_engine *old, struct km_engine *fresh)
 {
 	int err = engine_quiesce(old);
@@ -107,7 +70,7 @@ static int engine_convert(struct km_engine *old, struct km_engine *fresh)
 	return err;
 }
 
-/* A core with the same layout: calls under way end in the core that they began in, as both know the same records. */
+/* A core with the same layout: calls in flight end in the core that they began in, as both read the same state. */
 static int engine_replace(struct km_engine *fresh)
 {
 	int err = settings_apply(fresh);
@@ -122,7 +85,9 @@ static bool same_layout(const struct cgpu_km_core *a, const struct cgpu_km_core 
 	return a->state_version() == b->state_version() && a->state_bytes() == b->state_bytes();
 }
 
-int km_engine_exchange(struct cgpu_km_core *logic)
+/* Put another core in use. Where it lays out the state in another way, calls of containers wait meanwhile. -EBUSY: a call
+ * did not end in time; -EPROTO: it cannot read the state, or does not know the driver. */
+static int engine_exchange(struct cgpu_km_core *logic)
 {
 	struct km_engine *old = engine_current();
 	bool same = same_layout(logic, old->logic);
@@ -139,7 +104,7 @@ int km_engine_exchange(struct cgpu_km_core *logic)
 	if (err == 0)
 		err = same ? engine_replace(fresh) : engine_convert(old, fresh);
 	if (err == 0) {
-		/* The new one may have other nodes. What fails here is made up for at the next look. */
+		/* The new core may have other files. What fails here is made by reclaim.c. */
 		km_tree_sync(fresh);
 		engine_leave(old);
 		return 0;
@@ -151,7 +116,8 @@ int km_engine_exchange(struct cgpu_km_core *logic)
 	return err;
 }
 
-struct cgpu_km_core *km_engine_candidate(void)
+/* Another core that is loaded; NULL: there is none. */
+static struct cgpu_km_core *engine_candidate(void)
 {
 	struct km_engine *engine = engine_current();
 	struct cgpu_km_core *core;
@@ -180,11 +146,11 @@ static bool version_known(const char *version)
 	return false;
 }
 
-/* Under the control lock. */
 static int core_add(struct cgpu_km_core *core)
 {
 	int err = 0;
 
+	lockdep_assert_held(&km_control_lock);
 	if (version_known(core->version))
 		return -EEXIST;
 	if (!engine_current())
@@ -196,7 +162,7 @@ static int core_add(struct cgpu_km_core *core)
 	return 0;
 }
 
-/* Under the control lock. Returns whether it was the one in use: then the tree is to be taken apart. */
+/* Returns whether it was the one in use: then the files of the tree are to be removed. */
 static bool core_remove(struct cgpu_km_core *core)
 {
 	struct km_engine *engine = engine_current();
@@ -204,13 +170,15 @@ static bool core_remove(struct cgpu_km_core *core)
 
 	list_del(&core->list);
 	WRITE_ONCE(core_count, core_count - 1);
-	/* With its module: nobody is registered, or that would be held. But somebody may have channels of a container that
-	 * was, and nobody else opens their gates again. */
+	/*
+	 * Its module goes: no container is registered, or the module would be held. But processes of a removed container may
+	 * have channels left, which are enabled here for the last time.
+	 */
 	if (last) {
 		settings_turn_off(true);
 		if (settings_apply(engine))
 			pr_err("the parameters are refused\n");
-		km_turns_end(engine);
+		km_rounds_end(engine);
 		engine_use(NULL);
 		engine_leave(engine);
 	}
@@ -267,7 +235,7 @@ void cgpu_km_core_unregister(struct cgpu_km_core *core)
 	mutex_lock(&km_control_lock);
 	last = core_remove(core);
 	mutex_unlock(&km_control_lock);
-	/* Without the control lock: it waits for those who write into the tree, and they for that lock. */
+	/* Without the control lock: it waits for writers into the tree, and these for that lock. */
 	if (last)
 		km_tree_sync(NULL);
 	mutex_unlock(&cores_lock);
@@ -278,4 +246,24 @@ void km_cores_exit(void)
 {
 	vfree(state);
 	state = NULL;
+}
+
+/* docs/cgpu_km.md says what refuses an upgrade. */
+int km_upgrade(void)
+{
+	struct cgpu_km_core *core = engine_candidate();
+	int err = core ? engine_exchange(core) : -ENOENT;
+
+	if (err == -ENOENT)
+		pr_warn("upgrade: no other core is loaded; modprobe its cgpu_core_<version> first\n");
+	else if (err == -EBUSY)
+		pr_warn("upgrade to %s: calls of containers did not end within %u ms (upgrade_timeout_ms); nothing has changed\n",
+			core->version, km_upgrade_timeout_ms());
+	else if (err)
+		pr_warn("upgrade to %s: refused (error %d): its state is not compatible or it does not know the driver; "
+			"nothing has changed\n",
+			core->version, err);
+	else
+		pr_info("upgrade: core %s is in use\n", core->version);
+	return err;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The core in use, and who is inside of it. */
+/* The core in use, and references of the tasks that are inside of it. */
 #include <linux/delay.h>
+#include <linux/init.h>
 #include <linux/ktime.h>
 #include <linux/slab.h>
 #include <linux/wait.h>
@@ -11,21 +12,21 @@ DEFINE_MUTEX(km_control_lock);
 static DEFINE_MUTEX(state_lock);
 static struct km_engine __rcu *engine_in_use;
 static bool containers_known;
-static bool gate_closed;
-static DECLARE_WAIT_QUEUE_HEAD(gate);
+static bool calls_stopped;
+static DECLARE_WAIT_QUEUE_HEAD(resumed);
 static DECLARE_WAIT_QUEUE_HEAD(drained);
 
-static void state_take(void *ctx)
+static void core_lock(void *ctx)
 {
 	mutex_lock(&state_lock);
 }
 
-static void state_give(void *ctx)
+static void core_unlock(void *ctx)
 {
 	mutex_unlock(&state_lock);
 }
 
-static void core_says(void *ctx, int level, const char *line)
+static void core_log(void *ctx, int level, const char *line)
 {
 	switch (level) {
 	case 3:
@@ -44,17 +45,21 @@ static u64 engine_clock(void *ctx)
 	return ktime_get_ns();
 }
 
-static const struct cgpu_ops ops = {
-	.lock = state_take,
-	.unlock = state_give,
-	.log = core_says,
-	.cgroup_of = km_cgroup_of,
-	.orphans = km_orphans_wait,
-	.process_of = km_process_of,
-	.cards = km_cards_look,
+static struct cgpu_ops ops __ro_after_init = {
+	.lock = core_lock,
+	.unlock = core_unlock,
+	.log = core_log,
 	.clock = engine_clock,
-	.turn = km_turns_due,
 };
+
+void __init km_engine_register(const struct cgpu_ops *others)
+{
+	ops.cgroup_of = others->cgroup_of;
+	ops.orphans = others->orphans;
+	ops.process_of = others->process_of;
+	ops.cards = others->cards;
+	ops.turn = others->turn;
+}
 
 struct km_engine *engine_current(void)
 {
@@ -73,7 +78,7 @@ static struct km_engine *engine_try_get(void)
 	return engine;
 }
 
-/* NULL with again set: the gate is closed, or was while we were on the way to what is no longer behind it. */
+/* NULL with again set: calls are stopped, or the engine that was found has ended meanwhile. */
 static struct km_engine *engine_enter(bool *again)
 {
 	struct km_engine *engine = engine_try_get();
@@ -81,9 +86,9 @@ static struct km_engine *engine_enter(bool *again)
 	*again = false;
 	if (!engine)
 		return NULL;
-	/* Pairs with the one in engine_quiesce(): either it counts us, or we see that it is closed. */
+	/* Pairs with the one in engine_quiesce(): either it counts this task, or calls_stopped is seen here. */
 	smp_mb__after_atomic();
-	if (!smp_load_acquire(&gate_closed) && !READ_ONCE(engine->ended))
+	if (!smp_load_acquire(&calls_stopped) && !READ_ONCE(engine->ended))
 		return engine;
 	km_engine_put(engine);
 	*again = true;
@@ -97,7 +102,7 @@ struct km_engine *km_engine_get(void)
 
 	do {
 		engine = engine_enter(&again);
-	} while (again && wait_event_killable(gate, !READ_ONCE(gate_closed)) == 0);
+	} while (again && wait_event_killable(resumed, !READ_ONCE(calls_stopped)) == 0);
 	return engine;
 }
 
@@ -110,7 +115,7 @@ struct km_engine *km_engine_get_surely(void)
 		engine = engine_enter(&again);
 		if (!again)
 			return engine;
-		wait_event(gate, !READ_ONCE(gate_closed));
+		wait_event(resumed, !READ_ONCE(calls_stopped));
 	}
 }
 
@@ -127,9 +132,9 @@ void km_engine_put(struct km_engine *engine)
 		engine_release(engine);
 		return;
 	}
-	/* The engine may be gone by now. Pairs with engine_quiesce(): either it sees the count, or we see that it waits. */
+	/* The engine may be gone by now. Pairs with engine_quiesce(): it sees the count, or calls_stopped is seen here. */
 	smp_mb();
-	if (READ_ONCE(gate_closed))
+	if (READ_ONCE(calls_stopped))
 		wake_up(&drained);
 }
 
@@ -175,7 +180,7 @@ struct km_engine *engine_make(struct cgpu_km_core *logic, struct cgpu_state *on)
 
 int engine_quiesce(struct km_engine *engine)
 {
-	WRITE_ONCE(gate_closed, true);
+	WRITE_ONCE(calls_stopped, true);
 	smp_mb(); /* pairs with the one in km_engine_get() */
 	if (wait_event_timeout(
 		    drained, refcount_read(&engine->users) == 1, msecs_to_jiffies(km_upgrade_timeout_ms())) ||
@@ -186,8 +191,8 @@ int engine_quiesce(struct km_engine *engine)
 
 void engine_resume(void)
 {
-	smp_store_release(&gate_closed, false); /* who sees it open sees engine_end() too */
-	wake_up_all(&gate);
+	smp_store_release(&calls_stopped, false); /* with it engine_end() is seen too */
+	wake_up_all(&resumed);
 }
 
 void engine_use(struct km_engine *engine)

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Of the calls of a container that change what it holds, the driver gets one at a time, so that the books have them in
- * its order. What waits in the driver belongs to one registration: the next one in the same slot does not wait for it.
+ * A container's calls that change what it holds, in order: the driver gets one at a time, so that the ledger has them in the
+ * driver's order. A call that waits in the driver belongs to one registration: the next one in the same slot does not wait.
  */
 #include <linux/hashtable.h>
 #include <linux/slab.h>
 
-#include "km.h"
+#include "engine/engine.h"
 
 #define BUCKETS_BITS 7
 
 static DEFINE_HASHTABLE(orders, BUCKETS_BITS);
 static DEFINE_SPINLOCK(orders_lock);
 
-/* Under the lock. */
 static struct km_order *order_find(u32 slot, u64 generation)
 {
 	struct km_order *order;
 
+	lockdep_assert_held(&orders_lock);
 	hash_for_each_possible(orders, order, node, slot)
 	{
 		if (order->slot == slot && order->generation == generation) {

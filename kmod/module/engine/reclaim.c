@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Containers whose processes have gone are removed, poststop or not. */
+/* Containers whose processes have gone are removed, whether their poststop hook ran or not. */
 #include <linux/delay.h>
 #include <linux/workqueue.h>
 
-#include "km.h"
+#include "driver/driver.h"
+#include "identity/identity.h"
+#include "probes/probe.h"
+#include "tree/proc_tree.h"
 
 #define PERIOD (HZ / 2)
 #define ORPHANS_WAIT_MS 250
 
-static void reclaim_look(struct work_struct *work);
-static DECLARE_DELAYED_WORK(reclaim_work, reclaim_look);
+static void reclaim_run(struct work_struct *work);
+static DECLARE_DELAYED_WORK(reclaim_work, reclaim_run);
 
-static void reclaim_look(struct work_struct *work)
+static void reclaim_run(struct work_struct *work)
 {
 	struct km_engine *engine;
 	u32 left = 0;
@@ -32,16 +35,16 @@ static void reclaim_look(struct work_struct *work)
 void km_reclaim_start(void)
 {
 	schedule_delayed_work(&reclaim_work, PERIOD);
-	km_drift_start();
+	km_gpus_watch();
 }
 
 void km_reclaim_exit(void)
 {
 	cancel_delayed_work_sync(&reclaim_work);
-	km_drift_exit();
+	km_gpus_exit();
 }
 
-/* A container that has just ended is cleaned up within milliseconds, as a rule. */
+/* Wait for the memory of a container that has just ended: the driver frees it within milliseconds, as a rule. */
 void km_orphans_wait(void *ctx)
 {
 	struct km_engine *engine = ctx;

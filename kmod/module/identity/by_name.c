@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Registrations without a process: inst_ctl's old form names none. Their tasks are known by the name of a cgroup, which
- * is looked for at the first call or open of each group. One such registration may have several groups.
+ * is searched at the first call or open of each group. One such registration may have several groups.
  */
 #include <linux/hash.h>
 #include <linux/slab.h>
 
-#include "identity/identity.h"
+#include "identity/records.h"
 
-#define NOBODYS_BITS 8
+#define UNNAMED_BITS 8
 
 struct expected {
 	struct list_head list;
@@ -19,17 +19,17 @@ struct expected {
 
 static LIST_HEAD(expectations);
 static atomic_t expected_count;
-/* Goes up with all that may make someone of a nobody. */
+/* Goes up with each change by which an unnamed group may have got a name. */
 static atomic64_t epoch;
-/* Marks of groups that are named after nobody, in this epoch: their tasks need no lock and no names. */
-static u64 nobodys[1 << NOBODYS_BITS];
+/* Marks of groups that are named after no container, in this epoch: for their tasks neither lock nor names are needed. */
+static u64 unnamed[1 << UNNAMED_BITS];
 
-static u64 *nobodys_place(u64 mark)
+static u64 *unnamed_place(u64 mark)
 {
-	return &nobodys[hash_64(mark, NOBODYS_BITS)];
+	return &unnamed[hash_64(mark, UNNAMED_BITS)];
 }
 
-static bool current_is_nobodys(void)
+static bool current_is_unnamed(void)
 {
 	struct km_groups groups;
 	u64 mark;
@@ -38,7 +38,7 @@ static bool current_is_nobodys(void)
 	km_groups_of_current(&groups);
 	mark = km_groups_mark(&groups, atomic64_read(&epoch));
 	rcu_read_unlock();
-	return READ_ONCE(*nobodys_place(mark)) == mark;
+	return READ_ONCE(*unnamed_place(mark)) == mark;
 }
 
 bool expected_any(void)
@@ -48,7 +48,7 @@ bool expected_any(void)
 
 bool km_identity_unbound(void)
 {
-	return expected_any() && !(current->flags & PF_KTHREAD) && !current_is_nobodys();
+	return expected_any() && !(current->flags & PF_KTHREAD) && !current_is_unnamed();
 }
 
 int expected_find_current(void)
@@ -61,6 +61,7 @@ int expected_find_current(void)
 	u64 mark;
 	int err;
 
+	lockdep_assert_held(&identity_lock);
 	rcu_read_lock();
 	km_groups_of_current(&groups);
 	list_for_each_entry(expected, &expectations, list) {
@@ -71,10 +72,10 @@ int expected_find_current(void)
 	mark = km_groups_mark(&groups, now);
 	rcu_read_unlock();
 	if (!found) {
-		WRITE_ONCE(*nobodys_place(mark), mark);
+		WRITE_ONCE(*unnamed_place(mark), mark);
 		return 0;
 	}
-	err = holder_start_named(&keys, expected->slot, expected->generation, expected->id);
+	err = record_start_named(&keys, expected->slot, expected->generation, expected->id);
 	km_keys_put(&keys);
 	return err;
 }
@@ -94,6 +95,7 @@ static int expected_add(u32 slot, u64 generation, const char *id)
 {
 	struct expected *expected = kzalloc(sizeof(*expected), GFP_KERNEL_ACCOUNT);
 
+	lockdep_assert_held(&identity_lock);
 	if (!expected)
 		return -ENOMEM;
 	if (km_engine_pin()) {
@@ -106,20 +108,28 @@ static int expected_add(u32 slot, u64 generation, const char *id)
 	list_add(&expected->list, &expectations);
 	atomic_inc(&expected_count);
 	atomic64_inc(&epoch);
-	return holders_renew(slot, generation, id);
+	return records_renew(slot, generation, id);
+}
+
+bool km_identity_expects(u32 slot, u64 generation)
+{
+	bool expected;
+
+	lockdep_assert_held(&km_control_lock);
+	mutex_lock(&identity_lock);
+	expected = expected_of(slot, generation) != NULL;
+	mutex_unlock(&identity_lock);
+	return expected;
 }
 
 int km_identity_expect(u32 slot, u64 generation, const char *id)
 {
-	int err = 0;
+	int err;
 
-	mutex_lock(&holders_lock);
-	if (!expected_of(slot, generation)) {
-		err = km_driver_check();
-		if (err == 0)
-			err = expected_add(slot, generation, id);
-	}
-	mutex_unlock(&holders_lock);
+	lockdep_assert_held(&km_control_lock);
+	mutex_lock(&identity_lock);
+	err = expected_add(slot, generation, id);
+	mutex_unlock(&identity_lock);
 	return err;
 }
 
@@ -134,6 +144,7 @@ void expected_sweep(struct km_engine *engine)
 {
 	struct expected *expected, *next;
 
+	lockdep_assert_held(&identity_lock);
 	/* A group of version 1 may have been given another name. */
 	atomic64_inc(&epoch);
 	list_for_each_entry_safe(expected, next, &expectations, list) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What tells the tasks of a container: its cgroups, in version 2 and in the hierarchies of version 1, and its pid
- * namespace where it has one of its own. A task can be moved to another cgroup by who may write there. Its pid
- * namespace it can never leave.
+ * The keys of a container's tasks: its cgroups, in version 2 and in the hierarchies of version 1, and its pid namespace where
+ * it has one of its own. Another process with the right to can move a task to another cgroup, but not to another pid
+ * namespace.
  */
 #include <linux/cgroup.h>
 #include <linux/pid_namespace.h>
 #include <linux/slab.h>
 
-#include "km.h"
+#include "identity/identity.h"
 
 /* Controllers whose hierarchy may be a version 1 one. Container runtimes make a group in each. */
 static const struct {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Groups that are named after a container, as container runtimes do it. */
+/* Whether a cgroup is named after a container, as container runtimes name theirs. */
 #include <linux/cgroup.h>
 #include <linux/ctype.h>
 #include <linux/pid_namespace.h>
 #include <linux/random.h>
 #include <linux/siphash.h>
 
-#include "km.h"
+#include "identity/identity.h"
 
 #define SHORT_ID 12u /* characters of a long id that name its directory in the tree */
 #define LONG_ID 64u

@@ -1,137 +1,140 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What tells the tasks of each registered container. It outlives the registration: whoever is left in a removed
- * container must not become someone who was never sliced. It goes with the last process.
+ * Identity records: what tells the tasks of each registered container. A record outlives its registration, as a process that
+ * is left in a removed container must not pass for one that was never sliced. It goes with the last process.
  */
 #include <linux/pid.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 
-#include "identity/identity.h"
+#include "identity/records.h"
 
 #define ENTRIES (KM_KEYS + 1)
 
-struct holder {
+struct identity_record {
 	struct list_head list;
 	struct km_keys keys;
 	u32 slot;
 	u64 generation;
 	bool named; /* registered without a process, and found by the name of a cgroup */
-	bool empty; /* was so at the last look */
+	bool empty; /* had no process at the last sweep */
 	char id[CGPU_ID_BYTES];
 	struct rcu_head rcu;
 	struct identity_entry entry[ENTRIES];
 };
 
-DEFINE_MUTEX(holders_lock);
-static LIST_HEAD(holders);
-/* Between the steps of a registration. Under the control lock. */
-static struct holder *pending;
+DEFINE_MUTEX(identity_lock);
+static LIST_HEAD(records);
+/* Between the steps of a registration; protected by the control lock. */
+static struct identity_record *pending;
 
-static void holder_remove(struct holder *holder)
+static void record_remove(struct identity_record *record)
 {
 	u32 i;
 
 	for (i = 0; i < ENTRIES; i++) {
-		if (holder->entry[i].key)
-			identity_entry_remove(&holder->entry[i]);
+		if (record->entry[i].key)
+			identity_entry_remove(&record->entry[i]);
 	}
-	list_del(&holder->list);
-	km_keys_put(&holder->keys);
-	kfree_rcu(holder, rcu);
+	list_del(&record->list);
+	km_keys_put(&record->keys);
+	kfree_rcu(record, rcu);
 }
 
-static struct holder *holder_of(u32 slot, u64 generation)
+static struct identity_record *record_of(u32 slot, u64 generation)
 {
-	struct holder *holder;
+	struct identity_record *record;
 
-	list_for_each_entry(holder, &holders, list) {
-		if (holder->slot == slot && holder->generation == generation)
-			return holder;
+	list_for_each_entry(record, &records, list) {
+		if (record->slot == slot && record->generation == generation)
+			return record;
 	}
 	return NULL;
 }
 
-static bool holder_has_key(const struct holder *holder, const void *key)
+static bool record_has_key(const struct identity_record *record, const void *key)
 {
 	u32 i;
 
 	for (i = 0; i < ENTRIES; i++) {
-		if (holder->entry[i].key == key)
+		if (record->entry[i].key == key)
 			return true;
 	}
 	return false;
 }
 
 /* What is left of a removed container goes when the new one in its cgroup is known by all that it was known by. */
-static void holders_replace(const struct holder *fresh)
+static void records_replace(const struct identity_record *fresh)
 {
-	struct holder *holder, *next;
+	struct identity_record *record, *next;
 	bool same;
 	u32 i;
 
-	list_for_each_entry_safe(holder, next, &holders, list) {
+	list_for_each_entry_safe(record, next, &records, list) {
 		same = true;
 		for (i = 0; i < ENTRIES; i++)
-			same &= !holder->entry[i].key || holder_has_key(fresh, holder->entry[i].key);
+			same &= !record->entry[i].key || record_has_key(fresh, record->entry[i].key);
 		if (same)
-			holder_remove(holder);
+			record_remove(record);
 	}
 }
 
-static void holder_start(struct holder *holder, u32 slot, u64 generation, const char *id)
+static void record_start(struct identity_record *record, u32 slot, u64 generation, const char *id)
 {
 	u32 i;
 
-	holder->slot = slot;
-	holder->generation = generation;
-	strscpy(holder->id, id, sizeof(holder->id));
+	record->slot = slot;
+	record->generation = generation;
+	strscpy(record->id, id, sizeof(record->id));
 	/* Before the old ones go, so that there is no moment without an identity. */
-	for (i = 0; i < holder->keys.count; i++)
-		identity_entry_add(&holder->entry[i], holder->keys.cgroup[i], slot, generation);
-	if (holder->keys.pid_ns)
-		identity_entry_add(&holder->entry[i], holder->keys.pid_ns, slot, generation);
-	holders_replace(holder);
-	list_add(&holder->list, &holders);
+	for (i = 0; i < record->keys.count; i++)
+		identity_entry_add(&record->entry[i], record->keys.cgroup[i], slot, generation);
+	if (record->keys.pid_ns)
+		identity_entry_add(&record->entry[i], record->keys.pid_ns, slot, generation);
+	records_replace(record);
+	list_add(&record->list, &records);
 }
 
-int holder_start_named(struct km_keys *keys, u32 slot, u64 generation, const char *id)
+int record_start_named(struct km_keys *keys, u32 slot, u64 generation, const char *id)
 {
-	struct holder *holder = kzalloc(sizeof(*holder), GFP_KERNEL_ACCOUNT);
+	struct identity_record *record = kzalloc(sizeof(*record), GFP_KERNEL_ACCOUNT);
 
-	if (!holder)
+	lockdep_assert_held(&identity_lock);
+	if (!record)
 		return -ENOMEM;
-	holder->keys = *keys;
+	record->keys = *keys;
 	memset(keys, 0, sizeof(*keys));
-	holder->named = true;
-	holder_start(holder, slot, generation, id);
+	record->named = true;
+	record_start(record, slot, generation, id);
 	return 0;
 }
 
-static struct holder *holder_named_before(u64 generation, const char *id)
+static struct identity_record *record_named_before(u64 generation, const char *id)
 {
-	struct holder *holder;
+	struct identity_record *record;
 
-	list_for_each_entry(holder, &holders, list) {
-		if (holder->named && holder->generation != generation && !strcmp(holder->id, id))
-			return holder;
+	list_for_each_entry(record, &records, list) {
+		if (record->named && record->generation != generation && !strcmp(record->id, id))
+			return record;
 	}
 	return NULL;
 }
 
-int holders_renew(u32 slot, u64 generation, const char *id)
+int records_renew(u32 slot, u64 generation, const char *id)
 {
-	struct holder *holder;
+	struct identity_record *record;
 	int err = 0;
 
+	lockdep_assert_held(&identity_lock);
 	/* Each start takes away the one whose keys it has got. */
-	while (err == 0 && (holder = holder_named_before(generation, id)) != NULL)
-		err = holder_start_named(&holder->keys, slot, generation, id);
+	while (err == 0 && (record = record_named_before(generation, id)) != NULL)
+		err = record_start_named(&record->keys, slot, generation, id);
 	return err;
 }
 
 bool container_registered(struct km_engine *engine, u32 slot, u64 generation)
 {
-	/* Long for a stack; the control lock keeps it. */
+	/* Too long for a stack; protected by the control lock. */
 	static struct cgpu_container_info info;
 
 	lockdep_assert_held(&km_control_lock);
@@ -157,11 +160,10 @@ static int check_free(struct km_engine *engine, const struct km_keys *keys)
 int km_identity_prepare(s32 pid, char *cgroup, size_t bytes)
 {
 	struct km_engine *engine;
-	int err = km_driver_check();
+	int err;
 
+	lockdep_assert_held(&km_control_lock);
 	km_identity_forget();
-	if (err)
-		return err;
 	pending = kzalloc(sizeof(*pending), GFP_KERNEL_ACCOUNT);
 	engine = pending ? km_engine_get() : NULL;
 	if (!engine) {
@@ -183,15 +185,16 @@ int km_identity_commit(u32 slot, u64 generation, const char *id)
 {
 	int err = 0;
 
-	mutex_lock(&holders_lock);
-	if (!holder_of(slot, generation)) {
+	lockdep_assert_held(&km_control_lock);
+	mutex_lock(&identity_lock);
+	if (!record_of(slot, generation)) {
 		if (pending)
-			holder_start(pending, slot, generation, id);
+			record_start(pending, slot, generation, id);
 		else
 			err = -ESRCH;
 		pending = NULL;
 	}
-	mutex_unlock(&holders_lock);
+	mutex_unlock(&identity_lock);
 	return err;
 }
 
@@ -205,57 +208,42 @@ void km_identity_forget(void)
 }
 
 /* Its processes have gone. */
-static void holder_end(struct km_engine *engine, struct holder *holder, bool registered)
+static void record_end(struct km_engine *engine, struct identity_record *record, bool registered)
 {
 	/* One that is known by a name lives until it is removed; it may start again. */
-	if (registered && !holder->named) {
-		pr_info("container %s: reclaimed, its processes are gone\n", holder->id);
-		engine->logic->container_remove(&engine->core, holder->slot, holder->generation);
+	if (registered && !record->named) {
+		pr_info("container %s: reclaimed, its processes are gone\n", record->id);
+		engine->logic->container_remove(&engine->core, record->slot, record->generation);
 	}
-	holder_remove(holder);
+	record_remove(record);
 }
 
-static void holders_sweep(struct km_engine *engine)
+bool records_sweep(struct km_engine *engine)
 {
-	struct holder *holder, *next;
+	struct identity_record *record, *next;
 	bool registered;
 
-	list_for_each_entry_safe(holder, next, &holders, list) {
-		if (km_keys_populated(&holder->keys)) {
-			holder->empty = false;
+	lockdep_assert_held(&identity_lock);
+	list_for_each_entry_safe(record, next, &records, list) {
+		if (km_keys_populated(&record->keys)) {
+			record->empty = false;
 			continue;
 		}
-		registered = container_registered(engine, holder->slot, holder->generation);
-		if (holder->empty || !registered)
-			holder_end(engine, holder, registered);
+		registered = container_registered(engine, record->slot, record->generation);
+		if (record->empty || !registered)
+			record_end(engine, record, registered);
 		else
-			/* Poststop is on its way, as a rule. */
-			holder->empty = true;
+			/* The runtime's poststop hook comes now, as a rule. */
+			record->empty = true;
 	}
+	return !list_empty(&records);
 }
 
-u32 km_identity_sweep(struct km_engine *engine)
+void records_exit(void)
 {
-	u32 left;
+	struct identity_record *record, *next;
 
-	mutex_lock(&holders_lock);
-	holders_sweep(engine);
-	expected_sweep(engine);
-	left = !list_empty(&holders) || expected_any();
-	mutex_unlock(&holders_lock);
-	if (!left)
-		km_engine_unpin();
-	return left;
-}
-
-void km_identity_exit(void)
-{
-	struct holder *holder, *next;
-
-	km_identity_forget();
-	mutex_lock(&holders_lock);
-	list_for_each_entry_safe(holder, next, &holders, list)
-		holder_remove(holder);
-	expected_exit();
-	mutex_unlock(&holders_lock);
+	lockdep_assert_held(&identity_lock);
+	list_for_each_entry_safe(record, next, &records, list)
+		record_remove(record);
 }

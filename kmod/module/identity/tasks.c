@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* From a task to its container. */
+/* From a task to its container, by what tells that: its cgroups and its pid namespace. */
 #include <linux/hashtable.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
+#include <linux/sched.h>
 
-#include "identity/identity.h"
+#include "identity/records.h"
 
 #define BUCKETS_BITS 9
 
@@ -39,7 +40,7 @@ bool km_identity_of_process(s32 tgid)
 
 	rcu_read_lock();
 	task = pid_task(find_pid_ns(tgid, &init_pid_ns), PIDTYPE_PID);
-	/* One that has ended is nobody else's. */
+	/* A process that has ended counts as one of a container. */
 	found = !task || identity_of(task, &identity);
 	rcu_read_unlock();
 	return found;
@@ -51,14 +52,14 @@ bool km_identity_of_current(struct km_identity *identity)
 	return !(current->flags & PF_KTHREAD) && identity_of(current, identity);
 }
 
-bool km_identity_any(void)
+bool identity_entries_any(void)
 {
-	return atomic_read(&entries) || expected_any();
+	return atomic_read(&entries);
 }
 
 void identity_entry_add(struct identity_entry *entry, const void *key, u32 slot, u64 generation)
 {
-	lockdep_assert_held(&holders_lock);
+	lockdep_assert_held(&identity_lock);
 	entry->key = key;
 	entry->slot = slot;
 	entry->generation = generation;
@@ -69,22 +70,21 @@ void identity_entry_add(struct identity_entry *entry, const void *key, u32 slot,
 
 void identity_entry_remove(struct identity_entry *entry)
 {
+	lockdep_assert_held(&identity_lock);
 	hlist_del_rcu(&entry->node);
 	atomic_dec(&entries);
 }
 
-int km_identity_find(struct km_identity *identity)
+/* By the number that a process has in the namespace of the task whose call is judged. */
+s32 km_process_of(void *ctx, s32 number)
 {
-	int err = 0;
+	struct task_struct *task;
+	s32 tgid = 0;
 
-	if (km_identity_of_current(identity))
-		return 1;
-	if (!km_identity_unbound())
-		return 0;
-	mutex_lock(&holders_lock);
-	/* Another thread may have found it meanwhile. */
-	if (!km_identity_of_current(identity))
-		err = expected_find_current();
-	mutex_unlock(&holders_lock);
-	return err ? err : km_identity_of_current(identity);
+	rcu_read_lock();
+	task = pid_task(find_vpid(number), PIDTYPE_PID);
+	if (task)
+		tgid = task_tgid_nr(task);
+	rcu_read_unlock();
+	return tgid;
 }

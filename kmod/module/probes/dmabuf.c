@@ -6,7 +6,9 @@
  */
 #include <linux/slab.h>
 
-#include "km.h"
+#include "driver/driver.h"
+#include "probes/references.h"
+#include "probes/task_call.h"
 
 /* Of an export that is under way. */
 struct km_exporting {
@@ -30,13 +32,13 @@ static const void *owner_of(u64 client)
 
 static bool dup_wants(struct pt_regs *regs)
 {
-	const struct km_record *record = km_record_current();
+	const struct km_task_call *task_call = km_task_call_current();
 
-	return record && record->exporting;
+	return task_call && task_call->exporting;
 }
 NOKPROBE_SYMBOL(dup_wants);
 
-/* Nothing is exported that the books do not have as memory of this container. */
+/* Only memory that the ledger has as this container's is exported. */
 static u32 hold(struct km_exporting *exporting, struct cgpu_hold *held)
 {
 	struct km_engine *engine = exporting->engine;
@@ -44,7 +46,7 @@ static u32 hold(struct km_exporting *exporting, struct cgpu_hold *held)
 
 	if (err == 0 && held->serial == 0)
 		return km_enforce() ? NV_ERR_NOT_SUPPORTED : NV_OK;
-	/* From here on it goes over to nobody if the container is removed. */
+	/* From here on it does not pass to another owner if the container is removed. */
 	if (err == 0)
 		err = engine->logic->hold_confirm(&engine->core, held);
 	if (err == 0)
@@ -62,30 +64,30 @@ static __nocfi u32 dup_mem_handle(void *sp, void *nv, u64 source, u64 target, u6
 {
 	u32 (*original)(void *, void *, u64, u64, u64, u64, void *, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) =
 		(void *)km_probe_dma_buf_dup.original;
-	struct km_record *record = km_record_current();
-	struct km_exporting *exporting = record->exporting;
+	struct km_task_call *task_call = km_task_call_current();
+	struct km_exporting *exporting = task_call->exporting;
 	bool mapping = exporting->engine->core.abi->dma_buf_dup_names_mapping;
 	const u32 *duplicate = (const u32 *)(unsigned long)(mapping ? more2 : more1);
-	struct km_kept *kept = kzalloc(sizeof(*kept), GFP_KERNEL_ACCOUNT);
+	struct km_reference *reference = kzalloc(sizeof(*reference), GFP_KERNEL_ACCOUNT);
 	u32 status = NV_ERR_NO_MEMORY;
 
 	exporting->request.client = (u32)source;
 	exporting->request.handle = (u32)handle;
-	if (kept)
-		status = hold(exporting, &kept->hold);
+	if (reference)
+		status = hold(exporting, &reference->hold);
 	if (status == NV_OK) {
 		/* The probe lets this one through. */
-		record->exporting = NULL;
+		task_call->exporting = NULL;
 		status = original(sp, nv, source, target, device, subdevice, instance, handle, offset, size, more1,
 			more2, more3, more4, more5, more6, more7);
-		record->exporting = exporting;
+		task_call->exporting = exporting;
 		exporting->duplicates += status == NV_OK;
 	}
-	if (status == NV_OK && kept->hold.serial) {
-		km_kept_add(kept, owner_of(target), *duplicate);
-	} else if (kept) {
-		exporting->engine->logic->hold_drop(&exporting->engine->core, &kept->hold);
-		kfree(kept);
+	if (status == NV_OK && reference->hold.serial) {
+		km_reference_add(reference, owner_of(target), *duplicate);
+	} else if (reference) {
+		exporting->engine->logic->hold_drop(&exporting->engine->core, &reference->hold);
+		kfree(reference);
 	}
 	km_probe_leave();
 	return status;
@@ -93,7 +95,7 @@ static __nocfi u32 dup_mem_handle(void *sp, void *nv, u64 source, u64 target, u6
 
 static bool undup_wants(struct pt_regs *regs)
 {
-	return km_kept_known(owner_of(regs_get_kernel_argument(regs, 2)), (u32)regs_get_kernel_argument(regs, 3));
+	return km_reference_known(owner_of(regs_get_kernel_argument(regs, 2)), (u32)regs_get_kernel_argument(regs, 3));
 }
 NOKPROBE_SYMBOL(undup_wants);
 
@@ -101,21 +103,13 @@ NOKPROBE_SYMBOL(undup_wants);
 static __nocfi void undup_mem_handle(void *sp, void *nv, u32 client, u32 handle)
 {
 	void (*original)(void *, void *, u32, u32) = (void *)km_probe_dma_buf_undup.original;
-	struct km_kept *kept = km_kept_release(owner_of(client), handle);
+	struct km_reference *reference = km_reference_release(owner_of(client), handle);
 
 	original(sp, nv, client, handle);
-	if (kept)
-		km_kept_released(kept, true);
+	if (reference)
+		km_reference_released(reference, true);
 	km_probe_leave();
 }
-
-static bool export_wants(struct pt_regs *regs)
-{
-	struct km_identity identity;
-
-	return !km_record_current() && (km_identity_unbound() || km_identity_of_current(&identity));
-}
-NOKPROBE_SYMBOL(export_wants);
 
 static __nocfi u32 export_run(void *nv, void *params)
 {
@@ -126,7 +120,7 @@ static __nocfi u32 export_run(void *nv, void *params)
 
 /*
  * Only buffers that are whole from the start: of one with gaps the driver forgets the last duplicates when it is closed,
- * and nobody can give that memory back. Some versions forget one, too, when they refuse a mix of objects.
+ * and that memory is lost. Some versions forget one, too, when they refuse a mix of objects.
  */
 static bool export_is_whole(const struct nv_abi *abi, const u8 *params)
 {
@@ -139,23 +133,23 @@ static bool export_is_whole(const struct nv_abi *abi, const u8 *params)
 	return count <= 1 || !abi->dma_buf_mix_leaks;
 }
 
-/* Under the order. */
-static u32 export_ordered(struct km_record *record, struct km_exporting *exporting, void *nv, void *params)
+/* With the order held. */
+static u32 export_ordered(struct km_task_call *task_call, struct km_exporting *exporting, void *nv, void *params)
 {
 	const struct nv_abi *abi = exporting->engine->core.abi;
 	u32 count = get32(params, abi->nv_ioctl_export_to_dma_buf_fd_t.numObjects);
 	u32 status;
 
-	record->exporting = exporting;
+	task_call->exporting = exporting;
 	status = export_run(nv, params);
-	record->exporting = NULL;
+	task_call->exporting = NULL;
 	if (status != NV_OK || exporting->duplicates == count)
 		return status;
-	km_calls_distrust(km_probe_dma_buf_dup.symbol);
+	km_driver_distrust(km_probe_dma_buf_dup.symbol);
 	return km_enforce() ? NV_ERR_INVALID_STATE : status;
 }
 
-static u32 export_contained(struct km_record *record, const struct km_identity *identity, void *nv, void *params)
+static u32 export_contained(struct km_task_call *task_call, const struct km_identity *identity, void *nv, void *params)
 {
 	struct km_exporting exporting = {
 		.engine = km_engine_get(),
@@ -177,7 +171,7 @@ static u32 export_contained(struct km_record *record, const struct km_identity *
 	else if (!km_enforce())
 		status = export_run(nv, params);
 	if (order && mutex_lock_killable(&order->lock) == 0) {
-		status = export_ordered(record, &exporting, nv, params);
+		status = export_ordered(task_call, &exporting, nv, params);
 		mutex_unlock(&order->lock);
 	}
 	if (order)
@@ -187,7 +181,7 @@ static u32 export_contained(struct km_record *record, const struct km_identity *
 	return status;
 }
 
-static u32 export_recorded(struct km_record *record, void *nv, void *params)
+static u32 export_recorded(struct km_task_call *task_call, void *nv, void *params)
 {
 	struct km_identity identity;
 	int known = km_identity_find(&identity);
@@ -196,20 +190,20 @@ static u32 export_recorded(struct km_record *record, void *nv, void *params)
 		return NV_ERR_NO_MEMORY;
 	if (known == 0)
 		return export_run(nv, params);
-	if (km_calls_bypassed() && km_enforce())
+	if (km_driver_bypassed() && km_enforce())
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
-	return export_contained(record, &identity, nv, params);
+	return export_contained(task_call, &identity, nv, params);
 }
 
 /* nv_dma_buf_export(): the structure is in the kernel's memory already. */
 static u32 dma_buf_export_call(void *nv, void *params)
 {
-	struct km_record *record = km_record_begin();
+	struct km_task_call *task_call = km_task_call_begin();
 	u32 status = NV_ERR_NO_MEMORY;
 
-	if (record) {
-		status = export_recorded(record, nv, params);
-		km_record_end(record);
+	if (task_call) {
+		status = export_recorded(task_call, nv, params);
+		km_task_call_end(task_call);
 	}
 	km_probe_leave();
 	return status;
@@ -219,7 +213,7 @@ struct km_probe km_probe_dma_buf = {
 	.module = "nvidia",
 	.symbol = "nv_dma_buf_export",
 	.replacement = dma_buf_export_call,
-	.wants = export_wants,
+	.wants = km_wants_container,
 	.optional = true,
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Open files of the driver. Each gets a number that the core keeps with the clients that live on it, so that the last
- * close of the file, whoever does it, ends their charges.
+ * close of the file, by whatever task, ends their charges.
  */
 #include <linux/fdtable.h>
 #include <linux/fs.h>
@@ -9,9 +9,11 @@
 #include <linux/rwsem.h>
 #include <linux/slab.h>
 
-#include "km.h"
+#include "probes/files.h"
+#include "probes/probe.h"
+#include "probes/task_call.h"
 
-/* As in openers.c: a long row would slow down all. */
+/* As in opened_files.c: long chains would slow down all containers. */
 #define BUCKETS_BITS 14
 
 struct km_file {

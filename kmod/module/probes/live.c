@@ -10,19 +10,19 @@ static struct live_part *part_of(struct rb_node *node)
 }
 
 /* Whether a place lies before a part. */
-static bool lies_before(const void *space, u64 start, const struct live_part *part)
+static bool lies_before(const void *va_space, u64 start, const struct live_part *part)
 {
-	return space != part->of->space ? space < part->of->space : start < part->start;
+	return va_space != part->of->va_space ? va_space < part->of->va_space : start < part->start;
 }
 
 /* The last part that begins at a place or before it, in whatever address space. */
-static struct live_part *last_before(const struct rb_root *root, const void *space, u64 start)
+static struct live_part *last_before(const struct rb_root *root, const void *va_space, u64 start)
 {
 	struct rb_node *at = root->rb_node;
 	struct live_part *best = NULL;
 
 	while (at) {
-		if (lies_before(space, start, part_of(at))) {
+		if (lies_before(va_space, start, part_of(at))) {
 			at = at->rb_left;
 		} else {
 			best = part_of(at);
@@ -38,7 +38,7 @@ static void insert(struct rb_root *root, struct live_part *part)
 
 	while (*at) {
 		above = *at;
-		at = lies_before(part->of->space, part->start, part_of(above)) ? &above->rb_left : &above->rb_right;
+		at = lies_before(part->of->va_space, part->start, part_of(above)) ? &above->rb_left : &above->rb_right;
 	}
 	rb_link_node(&part->node, above, at);
 	rb_insert_color(&part->node, root);
@@ -47,20 +47,20 @@ static void insert(struct rb_root *root, struct live_part *part)
 
 bool live_add(struct rb_root *root, struct live_mapping *mapping, struct live_part *part)
 {
-	const struct live_part *other = last_before(root, mapping->space, part->end);
+	const struct live_part *other = last_before(root, mapping->va_space, part->end);
 
-	if (other && other->of->space == mapping->space && other->end >= part->start)
+	if (other && other->of->va_space == mapping->va_space && other->end >= part->start)
 		return false;
 	part->of = mapping;
 	insert(root, part);
 	return true;
 }
 
-struct live_part *live_find(const struct rb_root *root, const void *space, u64 start, u64 end)
+struct live_part *live_find(const struct rb_root *root, const void *va_space, u64 start, u64 end)
 {
-	struct live_part *part = last_before(root, space, start);
+	struct live_part *part = last_before(root, va_space, start);
 
-	return part && part->of->space == space && start <= end && end <= part->end ? part : NULL;
+	return part && part->of->va_space == va_space && start <= end && end <= part->end ? part : NULL;
 }
 
 bool live_splits(const struct live_part *part, u64 start, u64 end)
@@ -100,14 +100,14 @@ struct live_part *live_take(struct rb_root *root, struct live_part *part, u64 st
 	return spare;
 }
 
-struct live_part *live_any(const struct rb_root *root, const void *space)
+struct live_part *live_any(const struct rb_root *root, const void *va_space)
 {
 	struct live_part *part;
 
-	if (!space)
+	if (!va_space)
 		return root->rb_node ? part_of(root->rb_node) : NULL;
-	part = last_before(root, space, U64_MAX);
-	return part && part->of->space == space ? part : NULL;
+	part = last_before(root, va_space, U64_MAX);
+	return part && part->of->va_space == va_space ? part : NULL;
 }
 
 u64 live_chunk_bytes(u64 start, u64 end)

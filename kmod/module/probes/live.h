@@ -15,7 +15,7 @@
 #define LIVE_PARTS_MAX 4096u
 
 struct live_mapping {
-	const void *space; /* the address space; only compared */
+	const void *va_space; /* the address space; only compared */
 	u32 parts;
 	bool lost; /* there was more of it, which is no longer known */
 };
@@ -32,14 +32,14 @@ struct live_part {
 /* A whole mapping. False: something live is there already. */
 bool live_add(struct rb_root *root, struct live_mapping *mapping, struct live_part *part);
 /* The part that has all of a place; NULL: none. */
-struct live_part *live_find(const struct rb_root *root, const void *space, u64 start, u64 end);
+struct live_part *live_find(const struct rb_root *root, const void *va_space, u64 start, u64 end);
 /* Whether two parts would be left of it. */
 bool live_splits(const struct live_part *part, u64 start, u64 end);
 /* Take a piece off the part that has it. spare: for the upper one when two are left; NULL: there is none. Returns what is
  * to be freed: the part, when nothing is left of it, or the spare one, when it was not needed. */
 struct live_part *live_take(struct rb_root *root, struct live_part *part, u64 start, u64 end, struct live_part *spare);
 /* Any part of an address space, or of any for NULL. NULL: none. */
-struct live_part *live_any(const struct rb_root *root, const void *space);
+struct live_part *live_any(const struct rb_root *root, const void *va_space);
 
 /* UVM takes memory of the card in chunks of 2 MiB: what a place may come to take, and what is certainly given back when a
  * piece goes. */

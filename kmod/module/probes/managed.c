@@ -7,12 +7,12 @@
 #include <linux/rbtree.h>
 #include <linux/slab.h>
 
-#include "km.h"
+#include "probes/task_call.h"
 #include "probes/live.h"
 
 /* How uvm_va_range_t begins (uvm_va_range.h, uvm_range_tree.h), in all public versions from 515 to 595. */
 struct uvm_range {
-	const void *space;
+	const void *va_space;
 	u64 start, end; /* the last byte */
 	struct rb_node node; /* cleared until it has its place in the address space */
 };
@@ -95,7 +95,7 @@ static u32 managed_begin(struct km_engine *engine, const struct km_identity *ide
 	if (part && managed) {
 		part->start = range->start;
 		part->end = range->end;
-		managed->live.space = range->space;
+		managed->live.va_space = range->va_space;
 		INIT_LIST_HEAD(&managed->lost);
 		status = gpus ? charge(engine, &request, gpus, managed) : NV_ERR_INSUFFICIENT_PERMISSIONS;
 	}
@@ -121,8 +121,8 @@ static u32 managed_judge(const struct km_identity *identity, const struct uvm_ra
 	return km_enforce() ? status : NV_OK;
 }
 
-/* UVM holds its lock on the address space all the time: nobody can have used the range before it is judged. */
-static __nocfi u32 managed_make(void *space, void *mm, void *wrapper, const struct uvm_range **out)
+/* UVM holds its lock on the address space all the time: the range cannot be used before it is judged. */
+static __nocfi u32 managed_make(void *va_space, void *mm, void *wrapper, const struct uvm_range **out)
 {
 	u32 (*original)(void *, void *, void *, const struct uvm_range **) = (void *)km_probe_managed_create.original;
 	void (*destroy)(const struct uvm_range *, void *) = (void *)km_probe_managed_destroy.original;
@@ -133,7 +133,7 @@ static __nocfi u32 managed_make(void *space, void *mm, void *wrapper, const stru
 
 	if (known < 0)
 		return NV_ERR_NO_MEMORY;
-	status = original(space, mm, wrapper, &made);
+	status = original(va_space, mm, wrapper, &made);
 	if (status != NV_OK)
 		return status;
 	if (known)
@@ -147,26 +147,18 @@ static __nocfi u32 managed_make(void *space, void *mm, void *wrapper, const stru
 
 /* uvm_va_range_create_mmap(). What is at that place already and waits to be mapped, as CUDA's semaphores do, makes it
  * fail, whereupon UVM maps that. */
-static u32 managed_create(void *space, void *mm, void *wrapper, const struct uvm_range **out)
+static u32 managed_create(void *va_space, void *mm, void *wrapper, const struct uvm_range **out)
 {
-	struct km_record *record = km_record_begin();
+	struct km_task_call *task_call = km_task_call_begin();
 	u32 status = NV_ERR_NO_MEMORY;
 
-	if (record) {
-		status = managed_make(space, mm, wrapper, out);
-		km_record_end(record);
+	if (task_call) {
+		status = managed_make(va_space, mm, wrapper, out);
+		km_task_call_end(task_call);
 	}
 	km_probe_leave();
 	return status;
 }
-
-static bool managed_create_wants(struct pt_regs *regs)
-{
-	struct km_identity identity;
-
-	return !km_record_current() && (km_identity_unbound() || km_identity_of_current(&identity));
-}
-NOKPROBE_SYMBOL(managed_create_wants);
 
 static void managed_shrink(const struct managed *managed, u64 bytes)
 {
@@ -181,13 +173,13 @@ static void managed_shrink(const struct managed *managed, u64 bytes)
 
 /* Take a piece off what is live. Returns the mapping that it was of, with last set when nothing of that is left; NULL: it
  * was of none, as a range that was put into a hole of a mapping. */
-static struct managed *managed_take(const void *space, u64 start, u64 end, bool *last)
+static struct managed *managed_take(const void *va_space, u64 start, u64 end, bool *last)
 {
 	struct live_part *part, *spare = NULL;
 	struct managed *managed;
 
 	spin_lock(&managed_lock);
-	part = live_find(&managed_tree, space, start, end);
+	part = live_find(&managed_tree, va_space, start, end);
 	spin_unlock(&managed_lock);
 	if (!part)
 		return NULL;
@@ -204,10 +196,10 @@ static struct managed *managed_take(const void *space, u64 start, u64 end, bool 
 	return managed;
 }
 
-static void managed_part_gone(const void *space, u64 start, u64 end)
+static void managed_part_gone(const void *va_space, u64 start, u64 end)
 {
 	bool last = false;
-	struct managed *managed = managed_take(space, start, end, &last);
+	struct managed *managed = managed_take(va_space, start, end, &last);
 	u64 bytes = live_chunk_bytes_inside(start, end);
 
 	if (managed && last)
@@ -218,12 +210,12 @@ static void managed_part_gone(const void *space, u64 start, u64 end)
 
 static bool managed_destroy_wants(struct pt_regs *regs)
 {
-	const struct km_record *record;
+	const struct km_task_call *task_call;
 
 	if (!atomic_read(&managed_count))
 		return false;
-	record = km_record_current();
-	return !record || READ_ONCE(record->ends_space);
+	task_call = km_task_call_current();
+	return !task_call || READ_ONCE(task_call->ends_va_space);
 }
 NOKPROBE_SYMBOL(managed_destroy_wants);
 
@@ -235,25 +227,26 @@ static __nocfi void managed_destroy(const struct uvm_range *range, void *deferre
 {
 	void (*original)(const struct uvm_range *, void *) = (void *)km_probe_managed_destroy.original;
 	bool placed = !RB_EMPTY_NODE(&range->node);
-	const void *space = range->space;
+	const void *va_space = range->va_space;
 	u64 start = range->start, end = range->end;
 	/* With it the probe lets our own call through. */
-	struct km_record *record = km_record_begin_surely();
+	struct km_task_call *task_call = km_task_call_begin_surely();
 
 	original(range, deferred);
 	if (placed)
-		managed_part_gone(space, start, end);
-	km_record_end(record);
+		managed_part_gone(va_space, start, end);
+	km_task_call_end(task_call);
 	km_probe_leave();
 }
 
-/* A mapping that is still on record of an address space, or of any for NULL; it is no longer. Under the lock. */
-static struct managed *managed_left(const void *space)
+/* Remove a mapping of an address space, or of any for NULL, from what is known, and return it. */
+static struct managed *managed_left(const void *va_space)
 {
 	struct managed *managed;
 	struct live_part *part;
 
-	while ((part = live_any(&managed_tree, space))) {
+	lockdep_assert_held(&managed_lock);
+	while ((part = live_any(&managed_tree, va_space))) {
 		managed = container_of(part->of, struct managed, live);
 		kfree(live_take(&managed_tree, part, part->start, part->end, NULL));
 		/* Those of which something is lost are on the list. */
@@ -261,7 +254,7 @@ static struct managed *managed_left(const void *space)
 			return managed;
 	}
 	list_for_each_entry(managed, &managed_lost, lost) {
-		if (space && managed->live.space != space)
+		if (va_space && managed->live.va_space != va_space)
 			continue;
 		list_del(&managed->lost);
 		return managed;
@@ -270,13 +263,13 @@ static struct managed *managed_left(const void *space)
 }
 
 /* No range is there any more: what could not be followed to its end has ended, too. */
-static void managed_space_ended(const void *space)
+static void managed_space_ended(const void *va_space)
 {
 	struct managed *managed;
 
 	do {
 		spin_lock(&managed_lock);
-		managed = managed_left(space);
+		managed = managed_left(va_space);
 		spin_unlock(&managed_lock);
 		if (managed)
 			managed_drop(managed);
@@ -285,20 +278,20 @@ static void managed_space_ended(const void *space)
 
 static bool managed_space_wants(struct pt_regs *regs)
 {
-	return atomic_read(&managed_count) && !km_record_current();
+	return atomic_read(&managed_count) && !km_task_call_current();
 }
 NOKPROBE_SYMBOL(managed_space_wants);
 
 /* uvm_va_space_destroy(), in whatever task or thread. It has its ranges destroyed, which that probe sees. */
-static __nocfi void managed_space_destroy(const void *space)
+static __nocfi void managed_space_destroy(const void *va_space)
 {
 	void (*original)(const void *) = (void *)km_probe_managed_space.original;
-	struct km_record *record = km_record_begin_surely();
+	struct km_task_call *task_call = km_task_call_begin_surely();
 
-	WRITE_ONCE(record->ends_space, true);
-	original(space);
-	managed_space_ended(space);
-	km_record_end(record);
+	WRITE_ONCE(task_call->ends_va_space, true);
+	original(va_space);
+	managed_space_ended(va_space);
+	km_task_call_end(task_call);
 	km_probe_leave();
 }
 
@@ -311,7 +304,7 @@ struct km_probe km_probe_managed_create = {
 	.module = "nvidia_uvm",
 	.symbol = "uvm_va_range_create_mmap",
 	.replacement = managed_create,
-	.wants = managed_create_wants,
+	.wants = km_wants_container,
 };
 
 struct km_probe km_probe_managed_destroy = {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files of nvidia and nvidia_uvm that a container's tasks have opened. A container can send one to a process outside of
- * all slices, which has no other way to the card, and whose calls nobody would judge: a call on such a file by a task of
- * no container is refused. Those of another sliced container are judged as that one's. Who has a way to the card opens
- * files of its own. As the file is known at the driver's entry points, this holds for all calls on it: dma-bufs, and
- * whatever of UVM is not looked at elsewhere.
+ * Files of nvidia and nvidia_uvm that a container's tasks have opened. A container can send such a file to a process outside
+ * of all containers, whose calls would not be judged: a call on such a file by a task of no container is refused. Calls of
+ * another sliced container are judged as that container's. A process that may use the card opens files of its own. As the
+ * file is known at the driver's entry points, this holds for all calls on it: dma-bufs, and those of UVM that no other probe
+ * sees.
  */
 #include <linux/fs.h>
 #include <linux/hashtable.h>
 #include <linux/slab.h>
 
 #include "probes/opened_files.h"
+#include "probes/task_call.h"
 
-/* A container can fill it as far as its memory goes, and calls of all look into it. */
+/* A container can fill it as far as its memory limit goes, and calls of all containers search it. */
 #define BUCKETS_BITS 14
 
-struct opened {
+struct opened_file {
 	struct hlist_node node;
 	const struct file *file; /* only compared */
 	struct rcu_head rcu;
@@ -26,9 +27,9 @@ static DEFINE_HASHTABLE(opened_table, BUCKETS_BITS);
 static DEFINE_RAW_SPINLOCK(opened_lock);
 static atomic_t opened_count;
 
-static struct opened *opened_find(const struct file *file)
+static struct opened_file *opened_find(const struct file *file)
 {
-	struct opened *opened;
+	struct opened_file *opened;
 
 	hash_for_each_possible_rcu(opened_table, opened, node, (unsigned long)file, lockdep_is_held(&opened_lock)) {
 		if (opened->file == file)
@@ -49,7 +50,7 @@ static bool opened_has(const struct file *file)
 	return has;
 }
 
-static void opened_add(struct opened *opened, const struct file *file)
+static void opened_add(struct opened_file *opened, const struct file *file)
 {
 	unsigned long flags;
 
@@ -64,20 +65,20 @@ static void opened_add(struct opened *opened, const struct file *file)
 static __nocfi int opened_run(const struct km_probe *probe, struct inode *inode, struct file *file)
 {
 	int (*original)(struct inode *, struct file *) = (void *)probe->original;
-	struct km_record *record = km_record_begin();
+	struct km_task_call *task_call = km_task_call_begin();
 	int err;
 
-	if (!record)
+	if (!task_call)
 		return -ENOMEM;
 	err = original(inode, file);
-	km_record_end(record);
+	km_task_call_end(task_call);
 	return err;
 }
 
-/* Nobody has the file before this returns, so no call on it comes too early. */
+/* No task has the file before this returns, so no call on it comes too early. */
 static int opened_run_noted(const struct km_probe *probe, struct inode *inode, struct file *file)
 {
-	struct opened *opened = kmalloc(sizeof(*opened), GFP_KERNEL_ACCOUNT);
+	struct opened_file *opened = kmalloc(sizeof(*opened), GFP_KERNEL_ACCOUNT);
 	int err = opened ? opened_run(probe, inode, file) : -ENOMEM;
 
 	if (err == 0)
@@ -87,7 +88,7 @@ static int opened_run_noted(const struct km_probe *probe, struct inode *inode, s
 	return err;
 }
 
-int km_openers_open(const struct km_probe *probe, int found, struct inode *inode, struct file *file)
+int km_opened_file_open(const struct km_probe *probe, int found, struct inode *inode, struct file *file)
 {
 	if (found < 0)
 		return found;
@@ -97,7 +98,7 @@ int km_openers_open(const struct km_probe *probe, int found, struct inode *inode
 /* Its last reference is gone. Any context. */
 static void opened_remove(const struct file *file)
 {
-	struct opened *opened;
+	struct opened_file *opened;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&opened_lock, flags);
@@ -112,9 +113,9 @@ static void opened_remove(const struct file *file)
 }
 NOKPROBE_SYMBOL(opened_remove);
 
-void km_openers_clear(void)
+void km_opened_files_clear(void)
 {
-	struct opened *opened;
+	struct opened_file *opened;
 	struct hlist_node *next;
 	u32 bucket;
 
@@ -131,7 +132,7 @@ static bool opened_by_others(const struct file *file)
 NOKPROBE_SYMBOL(opened_by_others);
 
 /* Its container is known from here on: the probes further in judge the call. */
-static bool openers_may_call(void)
+static bool opened_may_use(void)
 {
 	struct km_identity identity;
 
@@ -144,11 +145,11 @@ static bool openers_may_call(void)
 	return false;
 }
 
-static __nocfi long openers_run_ioctl(
+static __nocfi long opened_run_ioctl(
 	const struct km_probe *probe, struct file *file, unsigned int command, unsigned long argument)
 {
 	long (*original)(struct file *, unsigned int, unsigned long) = (void *)probe->original;
-	long result = openers_may_call() ? original(file, command, argument) : -EPERM;
+	long result = opened_may_use() ? original(file, command, argument) : -EPERM;
 
 	km_probe_leave();
 	return result;
@@ -181,7 +182,7 @@ NOKPROBE_SYMBOL(second_is_opened);
 /* nvidia_unlocked_ioctl(), since 545. */
 static long opened_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
-	return openers_run_ioctl(&km_probe_opened_ioctl, file, command, argument);
+	return opened_run_ioctl(&km_probe_opened_ioctl, file, command, argument);
 }
 
 /* nvidia_ioctl(), up to 535: what its callers have in common. */
@@ -190,13 +191,13 @@ static __nocfi int opened_ioctl_old(
 {
 	int (*original)(struct inode *, struct file *, unsigned int, unsigned long) =
 		(void *)km_probe_opened_ioctl.original;
-	int result = openers_may_call() ? original(inode, file, command, argument) : -EPERM;
+	int result = opened_may_use() ? original(inode, file, command, argument) : -EPERM;
 
 	km_probe_leave();
 	return result;
 }
 
-void km_openers_choose(void)
+void km_opened_files_choose(void)
 {
 	bool old = !km_symbol("nvidia", "nvidia_unlocked_ioctl") && km_symbol("nvidia", "nvidia_ioctl");
 
@@ -220,7 +221,7 @@ struct km_probe km_probe_opened_close = {
 static int uvm_open(struct inode *inode, struct file *file)
 {
 	struct km_identity identity;
-	int err = km_openers_open(&km_probe_uvm_open, km_identity_find(&identity), inode, file);
+	int err = km_opened_file_open(&km_probe_uvm_open, km_identity_find(&identity), inode, file);
 
 	km_probe_leave();
 	return err;
@@ -229,14 +230,14 @@ static int uvm_open(struct inode *inode, struct file *file)
 /* uvm_unlocked_ioctl_entry() */
 static long uvm_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
-	return openers_run_ioctl(&km_probe_uvm_ioctl, file, command, argument);
+	return opened_run_ioctl(&km_probe_uvm_ioctl, file, command, argument);
 }
 
 /* uvm_mmap_entry(): managed memory */
 static __nocfi int uvm_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	int (*original)(struct file *, struct vm_area_struct *) = (void *)km_probe_uvm_mmap.original;
-	int result = openers_may_call() ? original(file, vma) : -EPERM;
+	int result = opened_may_use() ? original(file, vma) : -EPERM;
 
 	km_probe_leave();
 	return result;
@@ -246,7 +247,7 @@ struct km_probe km_probe_uvm_open = {
 	.module = "nvidia_uvm",
 	.symbol = "uvm_open_entry",
 	.replacement = uvm_open,
-	.wants = km_probe_wants_contained,
+	.wants = km_wants_enforced,
 };
 
 struct km_probe km_probe_uvm_close = {

@@ -5,11 +5,13 @@
  * instances runs dry when many calls sleep, and each one missed would be a hole.
  */
 #include <linux/delay.h>
+#include <linux/ftrace.h>
 #include <linux/jiffies.h>
 #include <linux/percpu.h>
 
 #include "compat.h"
-#include "km.h"
+#include "engine/engine.h"
+#include "probes/probe.h"
 
 #define CHECK_PERIOD (60 * HZ)
 
@@ -50,21 +52,11 @@ static int probe_redirect(struct kprobe *kprobe, struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(probe_redirect);
 
-/* Without one the kernel may turn the probe into a jump, whose handler cannot change where it goes. */
+/* Without a post handler the kernel may turn the probe into a jump, whose handler cannot redirect. */
 static void probe_no_jump(struct kprobe *kprobe, struct pt_regs *regs, unsigned long flags)
 {
 }
 NOKPROBE_SYMBOL(probe_no_jump);
-
-bool km_probe_wants_contained(struct pt_regs *regs)
-{
-	struct km_identity identity;
-
-	if (!km_enforce() || km_record_current())
-		return false;
-	return km_identity_unbound() || km_identity_of_current(&identity);
-}
-NOKPROBE_SYMBOL(km_probe_wants_contained);
 
 int km_probe_attach(struct km_probe *probe)
 {
@@ -142,3 +134,59 @@ void km_probes_drain(void)
 	/* A task may still be on its last instructions in here. */
 	km_synchronize_tasks();
 }
+
+/*
+ * Where a function has a place for the function tracer, its probe is a call from there, and kernel.ftrace_enabled=0
+ * would take it away without a word. The kernel refuses that while something is traced that says it is permanent.
+ */
+#ifdef CONFIG_KPROBES_ON_FTRACE
+
+/* What is traced: it is never called. */
+static noinline void anchor(void)
+{
+	barrier();
+}
+
+static void notrace traced(unsigned long ip, unsigned long parent, struct ftrace_ops *self, struct ftrace_regs *regs)
+{
+}
+
+static struct ftrace_ops permanent = {
+	.func = traced,
+	.flags = FTRACE_OPS_FL_PERMANENT,
+};
+
+int km_ftrace_hold(void)
+{
+	int err = ftrace_set_filter_ip(&permanent, (unsigned long)anchor, 0, 0);
+
+	if (err == 0)
+		err = register_ftrace_function(&permanent);
+	if (err == 0)
+		return 0;
+	ftrace_free_filter(&permanent);
+	if (err == -EBUSY)
+		pr_err("kernel.ftrace_enabled: 0; probes need 1: sysctl kernel.ftrace_enabled=1\n");
+	else
+		pr_err("function tracer: cannot be used (error %d); probes need it on this kernel\n", err);
+	return err;
+}
+
+void km_ftrace_release(void)
+{
+	unregister_ftrace_function(&permanent);
+	ftrace_free_filter(&permanent);
+}
+
+#else
+
+int km_ftrace_hold(void)
+{
+	return 0;
+}
+
+void km_ftrace_release(void)
+{
+}
+
+#endif

@@ -4,45 +4,18 @@
  * the kernel's memory already. Judged by the core, run on the copies it was judged by, and settled by what came out.
  */
 #include "compat.h"
-#include "km.h"
+#include "driver/driver.h"
+#include "probes/files.h"
+#include "probes/task_call.h"
+#include "sched/rounds.h"
 
 struct rm_call {
 	struct km_engine *engine; /* NULL while the call waits for its caller's memory */
-	struct km_record *record;
+	struct km_task_call *task_call;
 	struct km_file *file;
 	struct km_order *order; /* NULL: it changes nothing */
 	void *sp, *nv, *nvfp;
 };
-
-static bool calls_bypassed;
-
-bool km_calls_bypassed(void)
-{
-	return READ_ONCE(calls_bypassed);
-}
-
-void km_calls_distrust(const char *symbol)
-{
-	if (!xchg(&calls_bypassed, true))
-		pr_err("nvidia: a call was run past the probe on %s: containers are refused until it is loaded anew\n",
-			symbol);
-}
-
-void km_calls_trust(void)
-{
-	WRITE_ONCE(calls_bypassed, false);
-}
-
-static bool rm_ioctl_wants(struct pt_regs *regs)
-{
-	struct km_identity identity;
-
-	/* Our own call of the original. */
-	if (km_record_current())
-		return false;
-	return km_identity_unbound() || km_identity_of_current(&identity);
-}
-NOKPROBE_SYMBOL(rm_ioctl_wants);
 
 /* The driver's prototype is another one, and its binary part has no hashes: nothing for CFI to check. */
 static __nocfi u32 run(const struct rm_call *rm, u32 nr, void *data, u32 bytes)
@@ -57,9 +30,9 @@ static u32 run_judged(const struct rm_call *rm, const struct cgpu_call *call)
 {
 	u32 status;
 
-	WRITE_ONCE(rm->record->judged, true);
+	WRITE_ONCE(rm->task_call->judged, true);
 	status = run(rm, call->nr, call->top, call->bytes);
-	WRITE_ONCE(rm->record->judged, false);
+	WRITE_ONCE(rm->task_call->judged, false);
 	return status;
 }
 
@@ -76,29 +49,29 @@ static bool enter_core(struct rm_call *rm)
 	return rm->engine && rm->engine->core.abi;
 }
 
-/* What another core has noted in the call says nothing to this one. */
-static void forget_judgement(struct km_record *record)
+/* This core cannot read what another has noted in the call. */
+static void forget_judgement(struct km_task_call *task_call)
 {
-	struct cgpu_call *call = &record->call;
+	struct cgpu_call *call = &task_call->call;
 
-	km_segments_free(record);
-	km_target_put(record);
+	km_segments_free(task_call);
+	km_target_put(task_call);
 	memset_startat(call, 0, segments);
 }
 
-/* Get the buffer that the core has asked for. The caller's memory may keep us waiting for as long as the caller likes, so
- * nothing is held meanwhile; with another core afterwards the call begins anew. */
+/* Get the buffer that the core has asked for. The caller's memory may block this without a limit, so nothing is held
+ * meanwhile; with another core afterwards the call begins anew. */
 static int fetch(struct rm_call *rm)
 {
 	u64 number = rm->engine->number;
 	int err;
 
 	leave_core(rm);
-	err = km_segment_fetch(rm->record);
+	err = km_segment_fetch(rm->task_call);
 	if (!enter_core(rm))
 		return -ENODEV;
 	if (rm->engine->number != number)
-		forget_judgement(rm->record);
+		forget_judgement(rm->task_call);
 	return err;
 }
 
@@ -128,7 +101,7 @@ static bool makes_elsewhere(const struct rm_call *rm)
 {
 	if (!rm->order || !km_file_linked(rm->file) || !km_enforce())
 		return false;
-	switch (rm->record->call.nr) {
+	switch (rm->task_call->call.nr) {
 	case NV_ESC_RM_ALLOC:
 	case NV_ESC_RM_ALLOC_MEMORY:
 	case NV_ESC_RM_ALLOC_OBJECT:
@@ -153,30 +126,30 @@ static enum cgpu_verdict judge(struct rm_call *rm)
 			return CGPU_REFUSE;
 		verdict = CGPU_REFUSE;
 		if (!makes_elsewhere(rm))
-			verdict = rm->engine->logic->call_begin(&rm->engine->core, &rm->record->call);
+			verdict = rm->engine->logic->call_begin(&rm->engine->core, &rm->task_call->call);
 		if (verdict == CGPU_EXECUTE)
 			return verdict;
 		order_give(rm);
 	} while ((verdict == CGPU_COPY_IN && fetch(rm) == 0) ||
-		(verdict == CGPU_FIND_FILE && km_target_find(rm->record) == 0));
+		(verdict == CGPU_FIND_FILE && km_target_find(rm->task_call) == 0));
 	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE ? CGPU_REFUSE : verdict;
 }
 
 /* How to take back what the call has allocated, while the core that noted it is there. */
 static bool undo_prepare(struct rm_call *rm)
 {
-	struct km_record *record = rm->record;
+	struct km_task_call *task_call = rm->task_call;
 
-	record->undo.top = record->undo_top;
-	return rm->engine->logic->call_undo(&rm->engine->core, &record->call, &record->undo) != 0;
+	task_call->undo.top = task_call->undo_top;
+	return rm->engine->logic->call_undo(&rm->engine->core, &task_call->call, &task_call->undo) != 0;
 }
 
-/* Under the order. */
+/* With the order held. */
 static void undo_run(struct rm_call *rm)
 {
 	struct cgpu_km_core *logic = rm->engine->logic;
 	struct cgpu_core *core = &rm->engine->core;
-	struct cgpu_call *undo = &rm->record->undo;
+	struct cgpu_call *undo = &rm->task_call->undo;
 	u32 status;
 
 	if (logic->call_begin(core, undo) != CGPU_EXECUTE)
@@ -185,10 +158,10 @@ static void undo_run(struct rm_call *rm)
 	logic->call_end(core, undo, status == NV_OK ? 0 : -EINVAL);
 }
 
-/* The caller cannot be told of what it has got. */
+/* The caller could not be told what it was given. */
 static void undo_late(struct rm_call *rm, u64 number)
 {
-	struct cgpu_call *undo = &rm->record->undo;
+	struct cgpu_call *undo = &rm->task_call->undo;
 
 	rm->engine = km_engine_get_surely();
 	if (!rm->engine)
@@ -201,68 +174,70 @@ static void undo_late(struct rm_call *rm, u64 number)
 	mutex_unlock(&rm->order->lock);
 }
 
-/* Whether the driver did what it could not do without a segment, or a file, and has not come by to get it: then it ran on
- * what nobody has judged. */
+/* Whether the driver has not come by to get a segment or a file that the call needs: then it ran on something that was not
+ * judged. */
 static bool bypassed(const struct rm_call *rm)
 {
-	const struct km_record *record = rm->record;
+	const struct km_task_call *task_call = rm->task_call;
 
-	if (!record->call.fetched || (record->copies && !km_target_missed(record)))
+	if (!task_call->call.fetched || (task_call->copies && !km_target_missed(task_call)))
 		return false;
-	km_calls_distrust(record->copies ? km_probe_get_file.symbol : km_probe_copy_from.symbol);
+	km_driver_distrust(task_call->copies ? km_probe_get_file.symbol : km_probe_copy_from.symbol);
 	return km_enforce();
 }
 
-/* Before the caller knows that it has a channel, its gate is set. By another thread, so that no container can keep the
- * others from their turns, whatever its tasks may run; and with nothing held that this one could need: of what the
- * driver holds for reading around a call (nv_system_pm_lock) its interface for kernel modules takes nothing. */
-static void await_turn(struct rm_call *rm)
+/*
+ * A channel is enabled or disabled before the caller learns that it has it. The thread of rounds.c does that, so that no
+ * container can delay the others, whatever its tasks run. Nothing is held meanwhile that the thread could need: of what the
+ * driver holds for reading around a call (nv_system_pm_lock) its interface for kernel modules takes nothing.
+ */
+static void await_round(struct rm_call *rm)
 {
-	if (!rm->record->call.turn)
+	if (!rm->task_call->call.turn)
 		return;
 	leave_core(rm);
-	km_turns_await(rm->record->call.turn - 1);
+	km_rounds_await(rm->task_call->call.turn - 1);
 }
 
-/* As long as the caller's memory makes it, so without the core, whose number is for an undo. */
+/* The caller's memory may block this without a limit, so the engine is not held. number: of the engine, for an undo. */
 static u32 deliver(struct rm_call *rm, u32 status, u64 number, bool undoable)
 {
-	if (!rm->record->written)
+	if (!rm->task_call->written)
 		return status;
 	leave_core(rm);
-	if (km_segments_deliver(rm->record) == 0)
+	if (km_segments_deliver(rm->task_call) == 0)
 		return status;
 	if (undoable)
 		undo_late(rm, number);
 	return NV_ERR_INVALID_ADDRESS;
 }
 
-/* Under the order, which is given back. */
+/* With the order held, which is given back. */
 static u32 execute(struct rm_call *rm)
 {
-	struct cgpu_call *call = &rm->record->call;
+	struct cgpu_call *call = &rm->task_call->call;
 	u64 number = rm->engine->number;
-	bool undoable, undone, stray;
+	bool undoable, undone, skipped;
 	u32 status;
 
-	km_target_note(rm->record);
+	km_target_note(rm->task_call);
 	status = run_judged(rm, call);
 	call->file = km_file_number(rm->file);
 	undone = rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
-	stray = bypassed(rm);
-	while ((undone || stray) && undo_prepare(rm))
+	skipped = bypassed(rm);
+	while ((undone || skipped) && undo_prepare(rm))
 		undo_run(rm);
 	/* What was imported stays, as the driver leaves it too. */
-	undoable = !undone && !stray && !rm->record->target && undo_prepare(rm);
+	undoable = !undone && !skipped && !rm->task_call->target && undo_prepare(rm);
 	order_give(rm);
-	await_turn(rm);
-	return stray ? NV_ERR_INVALID_STATE : deliver(rm, status, number, undoable);
+	await_round(rm);
+	return skipped ? NV_ERR_INVALID_STATE : deliver(rm, status, number, undoable);
 }
 
-/* By the caller's memory, which may keep the driver waiting: without the core. */
+/* The caller's memory may block the driver, so the engine is not held. */
 static u32 go_on(struct rm_call *rm)
 {
-	struct cgpu_call *call = &rm->record->call;
+	struct cgpu_call *call = &rm->task_call->call;
 	u32 version = rm->engine->logic->state_version();
 	u32 status;
 
@@ -277,7 +252,7 @@ static u32 go_on(struct rm_call *rm)
 /* Nothing in it makes the driver wait for the caller. */
 static u32 link_file(struct rm_call *rm)
 {
-	const struct cgpu_call *call = &rm->record->call;
+	const struct cgpu_call *call = &rm->task_call->call;
 	u32 status;
 
 	if (km_file_link_begin(rm->file))
@@ -293,7 +268,7 @@ static u32 judged_run(struct rm_call *rm)
 	case CGPU_EXECUTE:
 		return execute(rm);
 	case CGPU_CONTINUE:
-		return rm->record->call.nr == NV_ESC_REGISTER_FD ? link_file(rm) : go_on(rm);
+		return rm->task_call->call.nr == NV_ESC_REGISTER_FD ? link_file(rm) : go_on(rm);
 	case CGPU_ANSWER:
 		return NV_OK;
 	default:
@@ -302,11 +277,11 @@ static u32 judged_run(struct rm_call *rm)
 	}
 }
 
-/* Questions change nothing, and need no order. What changes something must be in the books in the order in which the
- * driver did it. */
+/* Queries change nothing, and need no order. Changes must come to the ledger in the order in which the driver made
+ * them. */
 static u32 ordered(struct rm_call *rm)
 {
-	const struct cgpu_call *call = &rm->record->call;
+	const struct cgpu_call *call = &rm->task_call->call;
 	u32 status;
 
 	if (!cgpu_call_changes(rm->engine->core.abi, call))
@@ -321,7 +296,7 @@ static u32 ordered(struct rm_call *rm)
 
 static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32 nr, void *data, u32 bytes)
 {
-	struct cgpu_call *call = &rm->record->call;
+	struct cgpu_call *call = &rm->task_call->call;
 	u32 status;
 
 	rm->file = km_file_take(rm->engine, rm->nvfp);
@@ -337,8 +312,8 @@ static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32
 	call->top = data;
 	call->finds_files = READ_ONCE(km_probe_get_file.attached);
 	status = ordered(rm);
-	km_segments_free(rm->record);
-	km_target_put(rm->record);
+	km_segments_free(rm->task_call);
+	km_target_put(rm->task_call);
 	return status;
 }
 
@@ -350,7 +325,7 @@ static u32 recorded(struct rm_call *rm, u32 nr, void *data, u32 bytes)
 
 	if (known <= 0)
 		return known ? NV_ERR_NO_MEMORY : run(rm, nr, data, bytes);
-	if (km_calls_bypassed() && km_enforce())
+	if (km_driver_bypassed() && km_enforce())
 		return status;
 	if (enter_core(rm))
 		status = contained(rm, &identity, nr, data, bytes);
@@ -360,12 +335,12 @@ static u32 recorded(struct rm_call *rm, u32 nr, void *data, u32 bytes)
 
 static u32 rm_ioctl(void *sp, void *nv, void *nvfp, u32 nr, void *data, u32 bytes)
 {
-	struct rm_call rm = { .sp = sp, .nv = nv, .nvfp = nvfp, .record = km_record_begin() };
+	struct rm_call rm = { .sp = sp, .nv = nv, .nvfp = nvfp, .task_call = km_task_call_begin() };
 	u32 status = NV_ERR_NO_MEMORY;
 
-	if (rm.record) {
+	if (rm.task_call) {
 		status = recorded(&rm, nr, data, bytes);
-		km_record_end(rm.record);
+		km_task_call_end(rm.task_call);
 	}
 	km_probe_leave();
 	return status;
@@ -375,5 +350,5 @@ struct km_probe km_probe_rm_ioctl = {
 	.module = "nvidia",
 	.symbol = "rm_ioctl",
 	.replacement = rm_ioctl,
-	.wants = rm_ioctl_wants,
+	.wants = km_wants_container,
 };

@@ -1,81 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The driver's levers. A client of our own on each card whose gates are set stays from turn to turn, with the card open and
- * the driver held; that is as long as a container has channels there, which hold both anyway. With the last turn all of it
- * goes, so that the driver can. All here is for one thread at a time.
+ * The driver's scheduling controls: channel enable and disable, and timeslices. On each card whose channels are set a client
+ * of our own stays from round to round, with the card open and the driver held: that is as long as a container has channels
+ * there, which hold both anyway. After the last round all of it is released, so that the driver can be unloaded. All
+ * functions run under rounds_lock.
  */
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
-#include "km.h"
+#include "driver/driver.h"
+#include "sched/rounds.h"
 
-/* In one go: then it is time to see who else wants something. */
-#define BATCHES 8u
-#define SLICES 64u
+/* The most in one go: then other GPUs are served. */
+#define CHANNEL_BATCHES 8u
+#define TIMESLICES 64u
 
-/* A card that is given back. The last close stops it, which takes seconds: not in the thread that serves all cards. */
-struct card_rest {
+/* A card that is released. The last close stops it, which takes seconds: not in the thread that serves all cards. */
+struct card_release {
 	struct work_struct work;
 	const struct cgpu_km_rm *rm;
 	u32 gpu_id;
 };
 
 /* NULL: the driver is not held. */
-static struct cgpu_km_levers *levers;
-static struct workqueue_struct *levers_queue;
+static struct cgpu_km_controls *controls;
+static struct workqueue_struct *controls_queue;
 
-int km_levers_init(void)
+int km_controls_init(void)
 {
-	levers_queue = alloc_workqueue("cgpu_levers", WQ_UNBOUND, 0);
-	return levers_queue ? 0 : -ENOMEM;
+	controls_queue = alloc_workqueue("cgpu_controls", WQ_UNBOUND, 0);
+	return controls_queue ? 0 : -ENOMEM;
 }
 
-void km_levers_exit(void)
+void km_controls_exit(void)
 {
-	destroy_workqueue(levers_queue);
+	destroy_workqueue(controls_queue);
 }
 
-static void card_rest(struct work_struct *work)
+static void card_release_work(struct work_struct *work)
 {
-	struct card_rest *rest = container_of(work, struct card_rest, work);
+	struct card_release *release = container_of(work, struct card_release, work);
 
-	rest->rm->close(rest->rm, rest->gpu_id);
-	km_rm_end(rest->rm);
-	kfree(rest);
+	release->rm->close(release->rm, release->gpu_id);
+	km_rm_end(release->rm);
+	kfree(release);
 }
 
-static int levers_start(const struct km_engine *engine)
+static int controls_start(const struct km_engine *engine)
 {
 	const struct cgpu_km_rm *rm;
 
-	if (levers)
+	if (controls)
 		return 0;
-	levers = kzalloc(sizeof(*levers), GFP_KERNEL);
-	if (!levers)
+	controls = kzalloc(sizeof(*controls), GFP_KERNEL);
+	if (!controls)
 		return -ENOMEM;
 	rm = km_rm_begin(engine);
 	if (IS_ERR(rm)) {
-		kfree(levers);
-		levers = NULL;
+		kfree(controls);
+		controls = NULL;
 		return PTR_ERR(rm);
 	}
-	levers->rm = rm;
+	controls->rm = rm;
 	return 0;
 }
 
-void km_levers_rest(void)
+void km_controls_release(void)
 {
 	u32 gpu;
 
-	if (!levers)
+	if (!controls)
 		return;
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
-		if (levers->client[gpu])
+		if (controls->client[gpu])
 			return;
 	}
-	km_rm_end(levers->rm);
-	kfree(levers);
-	levers = NULL;
+	km_rm_end(controls->rm);
+	kfree(controls);
+	controls = NULL;
 }
 
 static int card_open(struct km_engine *engine, u32 gpu)
@@ -83,99 +85,100 @@ static int card_open(struct km_engine *engine, u32 gpu)
 	struct cgpu_gpu_facts facts;
 	int err;
 
-	if (levers->client[gpu])
+	if (controls->client[gpu])
 		return 0;
 	err = engine->logic->gpu_facts(&engine->core, gpu, &facts);
 	if (err)
 		return err;
-	err = levers->rm->open(levers->rm, facts.gpu_id);
+	err = controls->rm->open(controls->rm, facts.gpu_id);
 	if (err)
 		return err;
-	levers->gpu_id[gpu] = facts.gpu_id;
-	err = engine->logic->levers_open(engine->core.abi, levers, gpu);
+	controls->gpu_id[gpu] = facts.gpu_id;
+	err = engine->logic->controls_open(engine->core.abi, controls, gpu);
 	if (err)
-		levers->rm->close(levers->rm, facts.gpu_id);
+		controls->rm->close(controls->rm, facts.gpu_id);
 	return err;
 }
 
+/* Close the card in a work item, where that is possible. */
 static void card_give(const struct km_engine *engine, u32 gpu)
 {
-	struct card_rest *rest = kzalloc(sizeof(*rest), GFP_KERNEL);
-	const struct cgpu_km_rm *rm = rest ? km_rm_begin(engine) : ERR_PTR(-ENOMEM);
+	struct card_release *release = kzalloc(sizeof(*release), GFP_KERNEL);
+	const struct cgpu_km_rm *rm = release ? km_rm_begin(engine) : ERR_PTR(-ENOMEM);
 
 	if (IS_ERR(rm)) {
-		kfree(rest);
-		levers->rm->close(levers->rm, levers->gpu_id[gpu]);
+		kfree(release);
+		controls->rm->close(controls->rm, controls->gpu_id[gpu]);
 		return;
 	}
-	rest->rm = rm;
-	rest->gpu_id = levers->gpu_id[gpu];
-	INIT_WORK(&rest->work, card_rest);
-	queue_work(levers_queue, &rest->work);
+	release->rm = rm;
+	release->gpu_id = controls->gpu_id[gpu];
+	INIT_WORK(&release->work, card_release_work);
+	queue_work(controls_queue, &release->work);
 }
 
-void km_levers_close(struct km_engine *engine, u32 gpu)
+void km_controls_close(struct km_engine *engine, u32 gpu)
 {
-	if (levers && levers->client[gpu]) {
-		engine->logic->levers_close(engine->core.abi, levers, gpu);
+	if (controls && controls->client[gpu]) {
+		engine->logic->controls_close(engine->core.abi, controls, gpu);
 		card_give(engine, gpu);
 	}
-	km_levers_rest();
+	km_controls_release();
 }
 
-static struct cgpu_gates gates;
+static struct cgpu_gates channels;
 
-/* They stay as they are, and the core knows. */
-static void gates_leave(struct km_engine *engine, u32 gpu)
+/* Tell the core that the channels stay as they are. */
+static void channels_leave(struct km_engine *engine, u32 gpu)
 {
-	if (engine->logic->gates_next(&engine->core, gpu, &gates) == 0)
-		engine->logic->gates_done(&engine->core, &gates, CGPU_LEVER_FAILED);
+	if (engine->logic->gates_next(&engine->core, gpu, &channels) == 0)
+		engine->logic->gates_done(&engine->core, &channels, CGPU_LEVER_FAILED);
 }
 
-static int gates_pull(struct km_engine *engine, u32 gpu)
+static int channels_set(struct km_engine *engine, u32 gpu)
 {
 	u32 batch, status;
 	int err;
 
-	for (batch = 0; engine->logic->gates_next(&engine->core, gpu, &gates) == 0; batch++) {
-		if (batch == BATCHES)
+	for (batch = 0; engine->logic->gates_next(&engine->core, gpu, &channels) == 0; batch++) {
+		if (batch == CHANNEL_BATCHES)
 			return -EAGAIN;
 		err = card_open(engine, gpu);
 		if (err) {
-			engine->logic->gates_done(&engine->core, &gates, CGPU_LEVER_FAILED);
+			engine->logic->gates_done(&engine->core, &channels, CGPU_LEVER_FAILED);
 			return err;
 		}
-		status = engine->logic->levers_gates(engine->core.abi, levers, &gates);
-		engine->logic->gates_done(&engine->core, &gates, status);
+		status = engine->logic->controls_set_channels(engine->core.abi, controls, &channels);
+		engine->logic->gates_done(&engine->core, &channels, status);
 		if (status == CGPU_LEVER_FAILED)
 			return -EIO;
 	}
 	return 0;
 }
 
-static int slices_pull(struct km_engine *engine, u32 gpu)
+static int timeslices_set(struct km_engine *engine, u32 gpu)
 {
 	struct cgpu_time_slice slice;
 	u32 count, cursor = 0, status;
 
 	for (count = 0; engine->logic->slices_next(&engine->core, gpu, 0, &cursor, &slice) == 0; count++) {
-		if (count == SLICES)
+		if (count == TIMESLICES)
 			return 1;
-		status = engine->logic->levers_slice(engine->core.abi, levers, &slice);
+		status = engine->logic->controls_set_timeslice(engine->core.abi, controls, &slice);
 		engine->logic->slices_done(&engine->core, &slice, status);
 	}
 	return 0;
 }
 
-int km_levers_pull(struct km_engine *engine, u32 gpu)
+int km_controls_set(struct km_engine *engine, u32 gpu)
 {
-	int err = levers_start(engine), more;
+	int err = controls_start(engine), more;
 
 	if (err) {
-		gates_leave(engine, gpu);
+		channels_leave(engine, gpu);
 		return err;
 	}
-	err = gates_pull(engine, gpu);
-	more = slices_pull(engine, gpu);
+	err = channels_set(engine, gpu);
+	more = timeslices_set(engine, gpu);
 	return err ? err : more;
 }

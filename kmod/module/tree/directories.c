@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The directories of /proc/cgpu_km: made and removed as GPUs and containers come and go. */
+#include <linux/init.h>
 #include <linux/list.h>
 #include <linux/proc_fs.h>
 #include <linux/slab.h>
 
-#include "km.h"
-#include "tree/tree.h"
+#include "tree/proc_tree.h"
 
+#define ROOT "cgpu_km"
 #define PATH_BYTES (CGPU_ID_BYTES + 16)
 
 /* A node's path, as its entry's data; the entry's directory keeps it. */
@@ -25,6 +26,8 @@ struct directory {
 	char path[PATH_BYTES];
 };
 
+static struct proc_dir_entry *root_entry;
+static const struct proc_ops *file_ops;
 /* Parents before children. */
 static LIST_HEAD(directories);
 static DEFINE_MUTEX(directories_lock);
@@ -36,7 +39,7 @@ static void directory_remove(struct directory *directory)
 {
 	struct leaf *leaf, *next;
 
-	if (directory->entry == km_tree_root()) {
+	if (directory->entry == root_entry) {
 		list_for_each_entry(leaf, &directory->leaves, list)
 			remove_proc_entry(leaf->path, directory->entry);
 	} else {
@@ -67,7 +70,7 @@ static int leaf_make(struct directory *directory, const char *path, const char *
 	if (!leaf)
 		return -ENOMEM;
 	strcpy(leaf->path, path);
-	if (!proc_create_data(name, (umode_t)mode, directory->entry, km_tree_node_ops(), leaf->path)) {
+	if (!proc_create_data(name, (umode_t)mode, directory->entry, file_ops, leaf->path)) {
 		kfree(leaf);
 		return -ENOMEM;
 	}
@@ -75,7 +78,7 @@ static int leaf_make(struct directory *directory, const char *path, const char *
 	return 0;
 }
 
-/* Call visit for every name in a directory, with what it is. */
+/* Call visit for every name in a directory, with its node. */
 static int directory_each_name(struct km_engine *engine, struct directory *directory, char *path,
 	u32 directories_wanted,
 	int (*visit)(struct directory *, const char *path, const char *name, const struct cgpu_node *))
@@ -179,7 +182,7 @@ static void directories_shrink(void)
 	}
 }
 
-/* All are gone until they are seen again. What another core has made may lack some of this one's nodes. */
+/* All count as gone until they are seen again. What another core has made may lack some of this core's files. */
 static void directories_forget(const struct km_engine *engine)
 {
 	struct directory *directory;
@@ -200,7 +203,7 @@ static int directories_make(struct km_engine *engine)
 	if (root)
 		root->seen = true;
 	else
-		root = directory_make(km_tree_root(), "", 0);
+		root = directory_make(root_entry, "", 0);
 	if (path && root)
 		err = directories_grow(engine, path);
 	kfree(path);
@@ -218,7 +221,7 @@ static int directories_sync(struct km_engine *engine)
 	made_by = NULL;
 	if (engine)
 		err = directories_make(engine);
-	/* After a failure some may be there that were not looked at: they stay. */
+	/* After a failure some may exist that were not visited: they stay. */
 	if (err)
 		return err;
 	directories_shrink();
@@ -236,4 +239,20 @@ int km_tree_sync(struct km_engine *engine)
 	err = directories_sync(engine);
 	mutex_unlock(&directories_lock);
 	return err;
+}
+
+int __init km_directories_init(const struct proc_ops *ops)
+{
+	file_ops = ops;
+	root_entry = proc_mkdir_mode(ROOT, 0700, NULL);
+	if (root_entry)
+		return 0;
+	pr_err("/proc/%s: cannot be made\n", ROOT);
+	return -ENOMEM;
+}
+
+void km_tree_exit(void)
+{
+	km_tree_sync(NULL);
+	proc_remove(root_entry);
 }

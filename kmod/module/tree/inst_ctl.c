@@ -1,12 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
-/* inst_ctl: a registration counts when the core, the identity and the tree's files have it, or not at all. */
+/* Writes to inst_ctl: a registration is made in the core, as an identity and as files of the tree, or not at all. */
 #include <linux/slab.h>
 
-#include "km.h"
+#include "driver/driver.h"
+#include "identity/identity.h"
+#include "tree/proc_tree.h"
 
 int km_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
 {
-	return km_identity_prepare(pid, path, bytes);
+	int err = km_driver_check();
+
+	if (err == 0)
+		return km_identity_prepare(pid, path, bytes);
+	km_identity_forget();
+	return err;
+}
+
+static int identity_expect(const struct cgpu_container_info *info)
+{
+	int err;
+
+	if (km_identity_expects(info->slot, info->generation))
+		return 0;
+	err = km_driver_check();
+	return err ? err : km_identity_expect(info->slot, info->generation, info->id);
 }
 
 /* Give each registered container its identity. Those that have one are passed over. */
@@ -16,8 +33,7 @@ static int identities_bind(struct km_engine *engine, struct cgpu_container_info 
 	int err;
 
 	for (slot = 0; engine->logic->container_next(&engine->core, slot, info) == 0; slot = info->slot + 1) {
-		err = info->pid ? km_identity_commit(info->slot, info->generation, info->id) :
-				  km_identity_expect(info->slot, info->generation, info->id);
+		err = info->pid ? km_identity_commit(info->slot, info->generation, info->id) : identity_expect(info);
 		if (err)
 			return err;
 	}
@@ -42,8 +58,8 @@ static u32 registrations_take_back(struct km_engine *engine, struct cgpu_contain
 
 /*
  * A new registration stands when its identity and its files are there. A line that made none stands in any case: it has
- * removed a container, or added a GPU to one, which has its identity. What is missing of the files then is made by the
- * next look, half a second later.
+ * removed a container, or added a GPU to one, which has its identity. What is missing of the files then is made by
+ * reclaim.c, half a second later.
  */
 static int registrations_finish(struct km_engine *engine, struct cgpu_container_info *info, u64 before)
 {

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* /proc/cgpu_km. The core knows which nodes there are, what is in them, and what may be written. */
+/* Reading and writing the files of /proc/cgpu_km. The core knows what is in them, and what may be written. */
 #include <linux/capability.h>
 #include <linux/fs.h>
 #include <linux/proc_fs.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "km.h"
-#include "tree/tree.h"
-
-#define ROOT "cgpu_km"
-
-static struct proc_dir_entry *root;
+#include "driver/driver.h"
+#include "identity/identity.h"
+#include "tree/proc_tree.h"
 
 /* An open node: what it was at open, and its text as of the last read from its start. */
 struct open_node {
@@ -173,27 +170,7 @@ static const struct proc_ops node_ops = {
 	.proc_lseek = default_llseek,
 };
 
-struct proc_dir_entry *km_tree_root(void)
+int __init km_tree_init(void)
 {
-	return root;
-}
-
-const struct proc_ops *km_tree_node_ops(void)
-{
-	return &node_ops;
-}
-
-int km_tree_init(void)
-{
-	root = proc_mkdir_mode(ROOT, 0700, NULL);
-	if (root)
-		return 0;
-	pr_err("/proc/%s: cannot be made\n", ROOT);
-	return -ENOMEM;
-}
-
-void km_tree_exit(void)
-{
-	km_tree_sync(NULL);
-	proc_remove(root);
+	return km_directories_init(&node_ops);
 }
