@@ -11,6 +11,19 @@
 #include <linux/list.h>
 #include <linux/module.h>
 
+/*
+ * The kernel's checksum of an exported symbol depends on the names of types and members. With these names it is the one of
+ * before they were renamed, so that a new core can be loaded beside an older cgpu_km.ko. To be removed with the next
+ * CGPU_KM_INTERFACE.
+ */
+#ifdef __GENKSYMS__
+#define cgpu_km_controls cgpu_km_levers
+#define controls_open levers_open
+#define controls_close levers_close
+#define controls_set_channels levers_gates
+#define controls_set_timeslice levers_slice
+#endif
+
 #include "cgpu_turn.h"
 
 #define CGPU_KM_INTERFACE 9u
