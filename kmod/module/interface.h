@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Between the two modules. cgpu_km.ko stays loaded: it has the state, the tree's files, the probes, and knows who
- * calls. cgpu_core_<version>.ko is the C core, and what depends on the driver's layouts; another version of it can take
- * over while containers run. Change CGPU_KM_INTERFACE with anything in here, in cgpu_core.h or in cgpu_round.h that both
- * sides see.
+ * Between the two modules. cgpu_km.ko stays loaded: it has the state, the tree's files, the probes, and finds the
+ * container of each caller. cgpu_core_<version>.ko is the C core, and what depends on the driver's layouts; another
+ * version of it can take over while containers run. Change CGPU_KM_INTERFACE with anything in here, in cgpu_core.h or in
+ * cgpu_round.h that both sides see.
  */
 #ifndef CGPU_KM_INTERFACE_H
 #define CGPU_KM_INTERFACE_H
@@ -12,8 +12,8 @@
 #include <linux/module.h>
 
 /*
- * The checksum that the kernel makes of an exported symbol depends on these names. It stays what it was with the names on
- * the right, so that a new core can still be loaded beside an older cgpu_km.ko. To be removed with the next
+ * The kernel's checksum of an exported symbol depends on the names of types and members. With these names it is the one of
+ * before they were renamed, so that a new core can be loaded beside an older cgpu_km.ko. To be removed with the next
  * CGPU_KM_INTERFACE.
  */
 #ifdef __GENKSYMS__
@@ -31,6 +31,11 @@
 #define channels gates
 #define timeslices slices
 #define driver_changes doubts
+#define cgpu_km_controls cgpu_km_levers
+#define controls_open levers_open
+#define controls_close levers_close
+#define controls_set_channels levers_gates
+#define controls_set_timeslice levers_slice
 #endif
 
 #include "cgpu_round.h"
@@ -64,8 +69,8 @@ struct cgpu_km_rm {
 };
 #define CGPU_KM_RM_BYTES 256u
 
-/* By which GPU time is divided: what is kept open in the driver from turn to turn. */
-struct cgpu_km_levers {
+/* For scheduling controls: what stays open in the driver from round to round. */
+struct cgpu_km_controls {
 	const struct cgpu_km_rm *rm;
 	u32 gpu_id[CGPU_MAX_GPUS];
 	u32 client[CGPU_MAX_GPUS]; /* of our own, on a card that is open; 0: none */
@@ -109,8 +114,8 @@ struct cgpu_km_core {
 	int (*call_end)(struct cgpu_core *core, struct cgpu_call *call, int result);
 	int (*call_undo)(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo);
 	int (*turn)(struct cgpu_core *core, u32 gpu, struct cgpu_round *turn);
-	int (*gates_next)(struct cgpu_core *core, u32 gpu, struct cgpu_channel_batch *gates);
-	void (*gates_done)(struct cgpu_core *core, const struct cgpu_channel_batch *gates, u32 status);
+	int (*gates_next)(struct cgpu_core *core, u32 gpu, struct cgpu_channel_batch *channels);
+	void (*gates_done)(struct cgpu_core *core, const struct cgpu_channel_batch *channels, u32 status);
 	int (*slices_next)(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, struct cgpu_timeslice *slice);
 	void (*slices_done)(struct cgpu_core *core, const struct cgpu_timeslice *slice, u32 status);
 	void (*file_closed)(struct cgpu_core *core, u64 file);
@@ -134,19 +139,19 @@ struct cgpu_km_core {
 	int (*card_view)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 		bool (*contained)(s32 tgid), struct cgpu_card_view *view);
 
-	/* samples.c: have the core know how long processes were at work on a card since the last look. -EOPNOTSUPP: this
+	/* samples.c: have the core know how long processes were at work on a card since the last sample. -EOPNOTSUPP: this
 	 * driver does not tell. */
 	int (*card_samples)(struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 		u32 gpu, struct cgpu_sampling *looks);
 
-	/* levers.c: a client on a card, whose gpu_id is set and which is open; and two levers, which give the driver's
-	 * status or CGPU_CONTROL_FAILED. Gates need the client. */
-	int (*levers_open)(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
-	void (*levers_close)(const struct nv_abi *abi, struct cgpu_km_levers *levers, u32 gpu);
-	u32 (*levers_gates)(
-		const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_channel_batch *gates);
-	u32 (*levers_slice)(
-		const struct nv_abi *abi, struct cgpu_km_levers *levers, const struct cgpu_timeslice *slice);
+	/* sched_controls.c: a client on a card, whose gpu_id is set and which is open; and two controls, which give the
+	 * driver's status or CGPU_CONTROL_FAILED. Channels are set by the client. */
+	int (*controls_open)(const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 gpu);
+	void (*controls_close)(const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 gpu);
+	u32 (*controls_set_channels)(
+		const struct nv_abi *abi, struct cgpu_km_controls *controls, const struct cgpu_channel_batch *channels);
+	u32 (*controls_set_timeslice)(
+		const struct nv_abi *abi, struct cgpu_km_controls *controls, const struct cgpu_timeslice *slice);
 };
 
 /* Offer a core. The first one becomes the engine at once; a later one waits for a write to the tree's upgrade node.

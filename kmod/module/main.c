@@ -1,8 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
-/* cgpu_km.ko: start and end. */
+/* cgpu_km.ko: initialization in order, and the same backwards. */
 #include <linux/init.h>
 
-#include "km.h"
+#include "driver/driver.h"
+#include "identity/identity.h"
+#include "probes/task_call.h"
+#include "sched/rounds.h"
+#include "tree/proc_tree.h"
+
+/* What the core calls in the other files. */
+static const struct cgpu_ops core_calls __initconst = {
+	.cgroup_of = km_cgroup_of,
+	.orphans = km_orphans_wait,
+	.process_of = km_process_of,
+	.cards = km_gpus_ask_mig,
+	.round = km_rounds_due,
+};
 
 static int __init km_init(void)
 {
@@ -10,14 +23,15 @@ static int __init km_init(void)
 
 	if (err)
 		return err;
+	km_engine_register(&core_calls);
 	km_names_init();
 	err = km_ftrace_hold();
 	if (err)
 		return err;
-	err = km_record_init();
+	err = km_task_call_init();
 	if (err)
 		goto no_record;
-	err = km_turns_init();
+	err = km_rounds_init();
 	if (err)
 		goto no_turns;
 	err = km_tree_init();
@@ -30,24 +44,24 @@ static int __init km_init(void)
 no_driver:
 	km_tree_exit();
 no_tree:
-	km_turns_exit();
+	km_rounds_exit();
 no_turns:
-	km_record_exit();
+	km_task_call_exit();
 no_record:
 	km_ftrace_release();
 	return err;
 }
 
-/* A core holds this module, and containers hold the core: nobody is registered here. */
+/* A core holds this module, and containers hold the core: no container is registered now. */
 static void __exit km_exit(void)
 {
 	km_reclaim_exit();
 	km_driver_exit();
 	km_identity_exit();
 	km_tree_exit();
-	km_turns_exit();
+	km_rounds_exit();
 	km_cores_exit();
-	km_record_exit();
+	km_task_call_exit();
 	km_ftrace_release();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What UVM does for a process, and what the engine sees of it (kmod/module/uvm.c and managed.c). */
+/* What UVM does for a process, and what the engine sees of it (kmod/module/probes). */
 #include <errno.h>
 
 #include "stage.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * live_parts SEED STEPS [none|bound]: random histories of address spaces, as UVM makes them, beside kmod/module/live.c. In a
+ * live_parts SEED STEPS [none|bound]: random histories of address spaces, as UVM makes them, beside kmod/module/probes/live.c. In a
  * model of pages each page has one range, of a mapping or of another kind. After each step: what lives in the model is
  * what lives in the tree, a mapping's charge covers all that it may have on a card, and never sinks twice for one page.
  * none: there is never memory for a second part. bound: one mapping is cut into more parts than are kept.
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "check_fact.h"
-#include "live.h"
+#include "probes/live.h"
 
 #define PAGE 4096ull
 #define CHUNK (2ull << 20)
@@ -105,7 +105,7 @@ static void map(u32 space, u32 first, u32 last)
 	part = calloc(1, sizeof(*part));
 	part->start = start_of(first);
 	part->end = end_of(last);
-	mappings[i] = (struct mapping){ .live.space = space_of(space), .used = is_free(space, first, last) };
+	mappings[i] = (struct mapping){ .live.va_space = space_of(space), .used = is_free(space, first, last) };
 	if (!mappings[i].used) {
 		/* UVM refuses a range where one is, and so is it refused here. */
 		CHECK(!is_live(space, first, last) || !live_add(&root, &mappings[i].live, part));
@@ -173,7 +173,7 @@ static void free_other(u32 space, u32 page)
 /* The chunks that a mapping has pages in. */
 static u64 touched(u32 who)
 {
-	u32 space = mappings[who].live.space == space_of(0) ? 0 : 1, page;
+	u32 space = mappings[who].live.va_space == space_of(0) ? 0 : 1, page;
 	u64 chunk = U64_MAX, bytes = 0;
 
 	for (page = 0; page < PAGES; page++) {
@@ -245,7 +245,7 @@ static void end_space(u32 space)
 			destroy(space, page);
 	CHECK(live_any(&root, space_of(space)) == NULL);
 	for (i = 0; i < MAPPINGS; i++) {
-		if (mappings[i].live.space != space_of(space) || !mappings[i].used)
+		if (mappings[i].live.va_space != space_of(space) || !mappings[i].used)
 			continue;
 		CHECK(mappings[i].live.lost && mappings[i].live.parts == 0);
 		mappings[i].used = false;
@@ -259,7 +259,7 @@ static void exceed_bound(void)
 	struct live_part *part = calloc(1, sizeof(*part));
 	u64 pieces = 2 * LIVE_PARTS_MAX + 10, i;
 
-	mapping->live.space = space_of(0);
+	mapping->live.va_space = space_of(0);
 	mapping->charged = live_chunk_bytes(0, pieces * CHUNK - 1);
 	part->end = pieces * CHUNK - 1;
 	CHECK(live_add(&root, &mapping->live, part));

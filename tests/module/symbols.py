@@ -11,13 +11,12 @@ SOURCES = ROOT / "kmod" / "module"
 PROBE = re.compile(r"struct km_probe (\w+) = \{(.*?)\};", re.DOTALL)
 FIELD = re.compile(r"\.(\w+) = ([^,]+),")
 CHOSEN = re.compile(r'\.symbol = old \? "(\w+)" : "(\w+)"')
-CHOICES = {"opened_ioctl": "km_probe_opened_ioctl", "spaces": "spaces_probe_flags"}
 
 
 def probes() -> dict[str, dict[str, str]]:
     """Return each probe's fields, by the name of its variable."""
     found = {}
-    for path in sorted(SOURCES.glob("*.c")):
+    for path in sorted(SOURCES.rglob("*.c")):
         for name, body in PROBE.findall(path.read_text()):
             found[name] = {key: value.strip().strip('"') for key, value in FIELD.findall(body + ",")}
     return found
@@ -26,7 +25,7 @@ def probes() -> dict[str, dict[str, str]]:
 def chosen() -> dict[str, tuple[str, str]]:
     """Return the names of functions that are chosen by version, older and newer, by the probe's variable."""
     found = {}
-    for path in sorted(SOURCES.glob("*.c")):
+    for path in sorted(SOURCES.rglob("*.c")):
         for name, older, newer in re.findall(r"(\w+)" + CHOSEN.pattern, path.read_text()):
             found[name] = (older, newer)
     return found

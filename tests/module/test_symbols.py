@@ -32,5 +32,5 @@ def test_what_may_be_missing_is_said() -> None:
 
 def test_probes_have_places() -> None:
     """Every probe's variable is in one of the tables by which a driver is refused whole."""
-    listed = "".join((SOURCES / name).read_text() for name in ("driver.c", "spaces.c"))
+    listed = "".join((SOURCES / name).read_text() for name in ("driver/driver.c", "probes/va_spaces.c"))
     assert [name for name in probes() if f"&{name}" not in listed] == []

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The scheduling controls as calls of the driver: channels are disabled and enabled, TSGs get timeslices. */
+#include "core_module/rm_client.h"
+#include "core_module/cards.h"
+
+/* A client in the memory that the caller has. */
+static void client_with(struct rm_client *own, const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 client)
+{
+	own->abi = abi;
+	own->rm = controls->rm;
+	own->handle = client;
+	own->room = sizeof(controls->room);
+	own->params = controls->room;
+	memset(controls->room, 0, sizeof(controls->room));
+}
+
+int controls_open(const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 gpu)
+{
+	struct cgpu_gpu_facts facts = { .gpu_id = controls->gpu_id[gpu] };
+	struct rm_client own;
+	int err;
+
+	client_with(&own, abi, controls, 0);
+	if (rm_client_make(&own) != NV_OK)
+		return -EIO;
+	err = rm_client_attach(&own, &facts);
+	if (err)
+		rm_client_free(&own);
+	controls->client[gpu] = own.handle;
+	return err;
+}
+
+void controls_close(const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 gpu)
+{
+	struct rm_client own;
+
+	client_with(&own, abi, controls, controls->client[gpu]);
+	rm_client_free(&own);
+	controls->client[gpu] = 0;
+}
+
+u32 controls_set_channels(
+	const struct nv_abi *abi, struct cgpu_km_controls *controls, const struct cgpu_channel_batch *channels)
+{
+	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *at =
+		&abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
+	u32 client = controls->client[channels->gpu];
+	struct rm_client own;
+	u32 i;
+
+	if (at->bytes == 0 || at->bytes > sizeof(controls->room) ||
+		channels->count > (at->bytes - at->hChannelList) / 4u)
+		return NV_ERR_NOT_SUPPORTED;
+	client_with(&own, abi, controls, client);
+	own.params[at->bDisable] = channels->disable != 0;
+	put32(own.params + at->numChannels, channels->count);
+	for (i = 0; i < channels->count; i++) {
+		put32(own.params + at->hClientList + 4 * i, channels->client[i]);
+		put32(own.params + at->hChannelList + 4 * i, channels->channel[i]);
+	}
+	return rm_client_control_of(
+		&own, client, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, at->bytes);
+}
+
+u32 controls_set_timeslice(
+	const struct nv_abi *abi, struct cgpu_km_controls *controls, const struct cgpu_timeslice *slice)
+{
+	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *at = &abi->NVA06C_CTRL_TIMESLICE_PARAMS;
+	u64 us = slice->us;
+	struct rm_client own;
+
+	if (at->bytes > sizeof(controls->room))
+		return NV_ERR_NOT_SUPPORTED;
+	client_with(&own, abi, controls, 0);
+	memcpy(own.params + at->timesliceUs, &us, sizeof(us));
+	return rm_client_control_of(&own, slice->client, slice->group, NVA06C_CTRL_CMD_SET_TIMESLICE, at->bytes);
+}

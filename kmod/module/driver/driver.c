@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The NVIDIA driver is loaded and unloaded, and may come back in another version. Its probes are placed while it is loading,
+ * before it has made its devices, so that there is no moment in which a container could reach it past them.
+ */
+#include <linux/module.h>
+#include <linux/notifier.h>
+#include <linux/workqueue.h>
+
+#include "driver/driver.h"
+#include "identity/identity.h"
+#include "probes/files.h"
+#include "probes/opened_files.h"
+#include "tree/proc_tree.h"
+
+static struct km_probe *const driver_probes[] = {
+	&km_probe_copy_from,
+	&km_probe_copy_to,
+	&km_probe_get_file,
+	&km_probe_cleanup,
+	&km_probe_uvm_dup,
+	&km_probe_uvm_free,
+	&km_probe_dma_buf_dup,
+	&km_probe_dma_buf_undup,
+	&km_probe_dma_buf,
+	&km_probe_dev_get,
+	&km_probe_opened_close,
+	&km_probe_opened_ioctl,
+	/* Last: with this one calls begin to be judged. */
+	&km_probe_rm_ioctl,
+};
+
+static void driver_detach(void)
+{
+	u32 i;
+
+	for (i = ARRAY_SIZE(driver_probes); i-- > 0;)
+		km_probe_detach(driver_probes[i]);
+}
+
+/* The loaded driver cannot be enforced upon. */
+static void driver_give_up(void)
+{
+	driver_detach();
+	km_loaded.unfit = km_loaded.driver;
+	km_loaded_set(NULL);
+}
+
+static void driver_add_cards(void)
+{
+	struct km_engine *engine = km_engine_get();
+	int err;
+
+	if (!engine)
+		return;
+	err = km_driver_layouts(engine);
+	if (err)
+		driver_give_up();
+	else
+		err = km_gpus_add(engine);
+	if (err == 0)
+		err = km_tree_sync(engine);
+	if (err)
+		pr_err("driver %s: its GPUs cannot be sliced (error %d)\n", km_loaded.version, err);
+	else
+		pr_info("driver %s: in place\n", km_loaded.version);
+	km_engine_put(engine);
+}
+
+static void driver_start_cards(struct work_struct *work)
+{
+	struct module *held;
+
+	mutex_lock(&km_control_lock);
+	held = km_loaded.driver;
+	if (held && held->state == MODULE_STATE_LIVE && try_module_get(held)) {
+		driver_add_cards();
+		module_put(held);
+	}
+	mutex_unlock(&km_control_lock);
+}
+/* In a thread of its own: the loader holds locks of the kernel's, and its cards take seconds to start. */
+static DECLARE_WORK(driver_cards_work, driver_start_cards);
+
+void km_driver_core_came(void)
+{
+	schedule_work(&driver_cards_work);
+}
+
+void km_driver_settle(void)
+{
+	flush_work(&driver_cards_work);
+}
+
+static int driver_attach(void)
+{
+	u32 i;
+	int err;
+
+	km_opened_files_choose();
+	for (i = 0; i < ARRAY_SIZE(driver_probes); i++) {
+		err = km_probe_attach(driver_probes[i]);
+		if (err == 0 || (err == -ENOENT && driver_probes[i]->optional))
+			continue;
+		pr_err("driver %s: %s cannot be probed (error %d): this driver cannot be enforced upon\n",
+			km_loaded.version, driver_probes[i]->symbol, err);
+		driver_detach();
+		return err;
+	}
+	return 0;
+}
+
+/* Its version must be known before it may meet a container. */
+static int driver_check_version(void)
+{
+	struct km_engine *engine = km_engine_get();
+	int err = engine ? km_driver_layouts(engine) : 0;
+
+	if (engine)
+		km_engine_put(engine);
+	return err;
+}
+
+/* A driver that cannot be enforced upon may load, unless there are containers that it would serve. */
+static int driver_came(struct module *module)
+{
+	int err;
+
+	if (km_loaded.driver)
+		return 0;
+	km_loaded_set(module);
+	err = driver_attach();
+	if (err == 0)
+		err = driver_check_version();
+	if (err == 0)
+		return 0;
+	driver_give_up();
+	if (!km_identity_any())
+		return 0;
+	/* The loader frees it without an event; another module may have its address next. */
+	km_loaded.unfit = NULL;
+	pr_err("driver %s: not let in, since sliced containers are running\n", km_loaded.version);
+	return err;
+}
+
+static void driver_went(void)
+{
+	driver_detach();
+	km_loaded_set(NULL);
+	km_rm_forget();
+	km_driver_trust();
+}
+
+static int driver_changed(struct module *module, unsigned long event)
+{
+	int err = 0;
+
+	if (event == MODULE_STATE_GOING && module == km_loaded.unfit)
+		km_loaded.unfit = NULL;
+	else if (event == MODULE_STATE_GOING && module == km_loaded.driver)
+		driver_went();
+	else if (event == MODULE_STATE_COMING)
+		err = driver_came(module);
+	else if (event == MODULE_STATE_LIVE && module == km_loaded.driver)
+		schedule_work(&driver_cards_work);
+	return err;
+}
+
+static int uvm_changed(struct module *module, unsigned long event)
+{
+	int err = 0;
+
+	if (event == MODULE_STATE_GOING) {
+		km_uvm_detach();
+		km_loaded.uvm_unfit = NULL;
+	} else if (event == MODULE_STATE_COMING) {
+		err = km_uvm_attach();
+	}
+	if (err == 0)
+		return 0;
+	if (km_identity_any())
+		return err;
+	km_loaded.uvm_unfit = module;
+	return 0;
+}
+
+static void driver_forget(void)
+{
+	/* A thread that closed a file may still be on its way out of here. */
+	km_probes_drain();
+	km_files_clear();
+	km_opened_files_clear();
+	km_references_clear();
+	km_managed_clear();
+}
+
+static int driver_notified(struct notifier_block *block, unsigned long event, void *data)
+{
+	struct module *module = data;
+	int err = 0;
+	bool gone;
+
+	if (strcmp(module->name, "nvidia") && strcmp(module->name, "nvidia_uvm"))
+		return NOTIFY_DONE;
+	mutex_lock(&km_control_lock);
+	if (!strcmp(module->name, "nvidia"))
+		err = driver_changed(module, event);
+	else
+		err = uvm_changed(module, event);
+	gone = event == MODULE_STATE_GOING && !km_loaded.driver;
+	mutex_unlock(&km_control_lock);
+	if (gone)
+		driver_forget();
+	return notifier_from_errno(err);
+}
+
+static struct notifier_block driver_notifier = { .notifier_call = driver_notified };
+
+/* Modules that were there before us. One that is loading now reaches the notifier. */
+static __nocfi void driver_find_loaded(void)
+{
+	struct module *(*find_module)(const char *) = (void *)km_symbol(NULL, "find_module");
+	struct module *found[2] = { NULL, NULL };
+	static const char *const names[2] = { "nvidia", "nvidia_uvm" };
+	u32 i;
+
+	for (i = 0; find_module && i < 2; i++) {
+		preempt_disable();
+		found[i] = find_module(names[i]);
+		/* One that goes now is not for us; one that comes is for the notifier. */
+		if (found[i] && !try_module_get(found[i]))
+			found[i] = NULL;
+		preempt_enable();
+		if (!found[i])
+			continue;
+		driver_notified(&driver_notifier, MODULE_STATE_COMING, found[i]);
+		if (found[i]->state == MODULE_STATE_LIVE)
+			driver_notified(&driver_notifier, MODULE_STATE_LIVE, found[i]);
+		module_put(found[i]);
+	}
+}
+
+int km_driver_init(void)
+{
+	int err = register_module_notifier(&driver_notifier);
+
+	if (err)
+		return err;
+	err = km_probe_attach(&km_probe_open);
+	if (err) {
+		pr_err("chrdev_open: cannot be probed (error %d)\n", err);
+		unregister_module_notifier(&driver_notifier);
+		return err;
+	}
+	driver_find_loaded();
+	return 0;
+}
+
+void km_driver_exit(void)
+{
+	unregister_module_notifier(&driver_notifier);
+	cancel_work_sync(&driver_cards_work);
+	km_uvm_detach();
+	driver_detach();
+	km_probe_detach(&km_probe_open);
+	driver_forget();
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The NVIDIA driver: whether it is loaded, how other kernel modules ask it, and its cards. */
+#ifndef CGPU_KM_DRIVER_H
+#define CGPU_KM_DRIVER_H
+
+#include "engine/engine.h"
+
+/* --- driver.c: it comes and goes --- */
+
+int km_driver_init(void);
+void km_driver_exit(void);
+/* The first core is there: add the cards of a driver that was waiting for it. Under the control lock. */
+void km_driver_core_came(void);
+/* Wait until its cards have been asked for. Without the control lock. */
+void km_driver_settle(void);
+
+/* --- loaded.c: what is known of it --- */
+
+/* Under the control lock. */
+struct km_loaded {
+	struct module *driver; /* with its probes in place; set by km_loaded_set() */
+	struct module *unfit, *uvm_unfit; /* loaded, and not enforced upon: nobody may be sliced meanwhile */
+	char version[CGPU_KM_VERSION_BYTES];
+};
+extern struct km_loaded km_loaded;
+void km_loaded_set(struct module *module);
+/* -EPROTO: a driver is loaded that cannot be enforced upon, so nobody may be registered. Under the control lock. */
+int km_driver_check(void);
+/* Whether a driver is there with its probes. */
+bool km_driver_attached(void);
+/* Hold the loaded driver, until module_put(); its version goes to a buffer of CGPU_KM_VERSION_BYTES. NULL: there is none
+ * that can be used, or not now. */
+struct module *km_driver_hold(char *version);
+/* Pick the layouts of the loaded driver for an engine. -EPROTO: its version is unknown. Under the control lock. */
+int km_driver_layouts(struct km_engine *engine);
+/* Whether the driver was seen to work past the probes: from then on no container's call is let in. */
+bool km_driver_bypassed(void);
+/* It was, at the probe on this function. */
+void km_driver_distrust(const char *symbol);
+/* Another driver, or the same one loaded anew. */
+void km_driver_trust(void);
+
+/* --- rm.c: its interface for other kernel modules --- */
+
+/* Begin to use it: for one thread at a time. The driver stays as long. -ENODEV: there is none. */
+const struct cgpu_km_rm *km_rm_begin(const struct km_engine *engine);
+void km_rm_end(const struct cgpu_km_rm *rm);
+/* The driver is gone. */
+void km_rm_forget(void);
+
+/* --- gpus.c: its cards --- */
+
+/* Ask for the cards and add them. Under the control lock. */
+int km_gpus_add(struct km_engine *engine);
+/* Ask for a card's free memory and its MIG mode, unless that was just done, or no container has it open: to ask would
+ * start it. */
+void km_gpu_refresh(struct km_engine *engine, u32 gpu);
+/* cards() of the core's callbacks: asks these cards at once, also such as are started for it. Under the control lock. */
+void km_gpus_ask_mig(void *ctx, u32 gpus);
+/* Containers may have come: ask the cards regularly, as long as there are any. */
+void km_gpus_watch(void);
+void km_gpus_exit(void);
+
+#endif

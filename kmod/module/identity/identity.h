@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Who calls: tasks, and the containers that they belong to. */
+#ifndef CGPU_KM_IDENTITY_H
+#define CGPU_KM_IDENTITY_H
+
+#include "engine/engine.h"
+
+struct km_identity {
+	u32 slot;
+	u64 generation;
+};
+
+/* --- tasks.c --- */
+
+/* The container that the current task belongs to. Any context. */
+bool km_identity_of_current(struct km_identity *identity);
+/* Whether a process, by its number in the first namespace, is none outside of containers. */
+bool km_identity_of_process(s32 tgid);
+/* For the core, see cgpu_ops. */
+s32 km_process_of(void *ctx, s32 number);
+
+/* --- identity.c --- */
+
+/* Whether anybody is sliced. */
+bool km_identity_any(void);
+/* The current task's container; a registration without a process is looked for by the name of the task's cgroup. 1: it
+ * has one; 0: none; -ENOMEM: that could not be found out. May sleep. */
+int km_identity_find(struct km_identity *identity);
+/* Identities whose container was removed and that have no process left go; containers whose processes have gone are
+ * removed. Under the control lock. Returns 0 when no identity is left. */
+u32 km_identity_sweep(struct km_engine *engine);
+void km_identity_exit(void);
+
+/* --- records.c: registration of a process, in three steps under the control lock --- */
+
+/* Find out what tells the container's tasks; then either make it count for a container, or forget it. */
+int km_identity_prepare(s32 pid, char *cgroup, size_t bytes);
+int km_identity_commit(u32 slot, u64 generation, const char *id);
+void km_identity_forget(void);
+
+/* --- by_name.c: registration without a process --- */
+
+/* Whether the current task may belong to a registration without a process, for all that is known without
+ * km_identity_find(). Any context. */
+bool km_identity_unbound(void);
+/* Whether a registration is known already. Under the control lock, as the next. */
+bool km_identity_expects(u32 slot, u64 generation);
+int km_identity_expect(u32 slot, u64 generation, const char *id);
+
+/* --- cgroups.c: what of a task's cgroups tells its container --- */
+
+#define KM_KEYS 8u
+struct km_keys {
+	u32 count;
+	struct pid *init;
+	struct pid_namespace *pid_ns; /* counted reference, or NULL */
+	struct cgroup *cgroup[KM_KEYS]; /* counted references */
+};
+/* 0 or -ESRCH, -EINVAL: shares everything with the caller. name: the cgroup's path as the owner node shows it. */
+int km_keys_of(s32 pid, struct km_keys *keys, char *name, size_t bytes);
+void km_keys_put(struct km_keys *keys);
+/* Whether any process is left in them. */
+bool km_keys_populated(const struct km_keys *keys);
+/* Call visit for each thing that a task could be known by, innermost first; stops when it returns true. Any context. */
+bool km_keys_walk(struct task_struct *task, bool (*visit)(const void *key, void *context), void *context);
+/* A task's group in version 2 (0) and where a controller has a hierarchy of version 1; NULL: it has none there. Under
+ * RCU. */
+#define KM_HIERARCHIES 5u
+struct cgroup *km_cgroup_in(struct task_struct *task, u32 hierarchy);
+
+/* --- names.c: groups that are named after a container --- */
+
+struct km_groups {
+	struct cgroup *at[KM_HIERARCHIES];
+};
+void km_names_init(void);
+/* Under RCU, and good as long. */
+void km_groups_of_current(struct km_groups *groups);
+/* One value for all of them and another number; others have another one. Under RCU. */
+u64 km_groups_mark(const struct km_groups *groups, u64 salt);
+/* What tells the current task's container, when one of its groups or of those above is named after it. Under RCU. */
+bool km_keys_named(const struct km_groups *groups, const char *id, struct km_keys *keys);
+
+#endif

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Identity records: what tells the tasks of each registered container. A record outlives its registration, as a process that
+ * is left in a removed container must not pass for one that was never sliced. It goes with the last process.
+ */
+#include <linux/pid.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+
+#include "identity/records.h"
+
+#define ENTRIES (KM_KEYS + 1)
+
+struct identity_record {
+	struct list_head list;
+	struct km_keys keys;
+	u32 slot;
+	u64 generation;
+	bool named; /* registered without a process, and found by the name of a cgroup */
+	bool empty; /* had no process at the last sweep */
+	char id[CGPU_ID_BYTES];
+	struct rcu_head rcu;
+	struct identity_entry entry[ENTRIES];
+};
+
+DEFINE_MUTEX(identity_lock);
+static LIST_HEAD(records);
+/* Between the steps of a registration; protected by the control lock. */
+static struct identity_record *pending;
+
+static void record_remove(struct identity_record *record)
+{
+	u32 i;
+
+	for (i = 0; i < ENTRIES; i++) {
+		if (record->entry[i].key)
+			identity_entry_remove(&record->entry[i]);
+	}
+	list_del(&record->list);
+	km_keys_put(&record->keys);
+	kfree_rcu(record, rcu);
+}
+
+static struct identity_record *record_of(u32 slot, u64 generation)
+{
+	struct identity_record *record;
+
+	list_for_each_entry(record, &records, list) {
+		if (record->slot == slot && record->generation == generation)
+			return record;
+	}
+	return NULL;
+}
+
+static bool record_has_key(const struct identity_record *record, const void *key)
+{
+	u32 i;
+
+	for (i = 0; i < ENTRIES; i++) {
+		if (record->entry[i].key == key)
+			return true;
+	}
+	return false;
+}
+
+/* What is left of a removed container goes when the new one in its cgroup is known by all that it was known by. */
+static void records_replace(const struct identity_record *fresh)
+{
+	struct identity_record *record, *next;
+	bool same;
+	u32 i;
+
+	list_for_each_entry_safe(record, next, &records, list) {
+		same = true;
+		for (i = 0; i < ENTRIES; i++)
+			same &= !record->entry[i].key || record_has_key(fresh, record->entry[i].key);
+		if (same)
+			record_remove(record);
+	}
+}
+
+static void record_start(struct identity_record *record, u32 slot, u64 generation, const char *id)
+{
+	u32 i;
+
+	record->slot = slot;
+	record->generation = generation;
+	strscpy(record->id, id, sizeof(record->id));
+	/* Before the old ones go, so that there is no moment without an identity. */
+	for (i = 0; i < record->keys.count; i++)
+		identity_entry_add(&record->entry[i], record->keys.cgroup[i], slot, generation);
+	if (record->keys.pid_ns)
+		identity_entry_add(&record->entry[i], record->keys.pid_ns, slot, generation);
+	records_replace(record);
+	list_add(&record->list, &records);
+}
+
+int record_start_named(struct km_keys *keys, u32 slot, u64 generation, const char *id)
+{
+	struct identity_record *record = kzalloc(sizeof(*record), GFP_KERNEL_ACCOUNT);
+
+	lockdep_assert_held(&identity_lock);
+	if (!record)
+		return -ENOMEM;
+	record->keys = *keys;
+	memset(keys, 0, sizeof(*keys));
+	record->named = true;
+	record_start(record, slot, generation, id);
+	return 0;
+}
+
+static struct identity_record *record_named_before(u64 generation, const char *id)
+{
+	struct identity_record *record;
+
+	list_for_each_entry(record, &records, list) {
+		if (record->named && record->generation != generation && !strcmp(record->id, id))
+			return record;
+	}
+	return NULL;
+}
+
+int records_renew(u32 slot, u64 generation, const char *id)
+{
+	struct identity_record *record;
+	int err = 0;
+
+	lockdep_assert_held(&identity_lock);
+	/* Each start takes away the one whose keys it has got. */
+	while (err == 0 && (record = record_named_before(generation, id)) != NULL)
+		err = record_start_named(&record->keys, slot, generation, id);
+	return err;
+}
+
+bool container_registered(struct km_engine *engine, u32 slot, u64 generation)
+{
+	/* Too long for a stack; protected by the control lock. */
+	static struct cgpu_container_info info;
+
+	lockdep_assert_held(&km_control_lock);
+	return engine->logic->container_next(&engine->core, slot, &info) == 0 && info.slot == slot &&
+		info.generation == generation;
+}
+
+/* 0; -EEXIST: the process belongs to a container that is registered. */
+static int check_free(struct km_engine *engine, const struct km_keys *keys)
+{
+	struct task_struct *task = get_pid_task(keys->init, PIDTYPE_PID);
+	struct km_identity identity;
+	bool taken = false;
+
+	if (task) {
+		taken = identity_of(task, &identity) &&
+			container_registered(engine, identity.slot, identity.generation);
+		put_task_struct(task);
+	}
+	return taken ? -EEXIST : 0;
+}
+
+int km_identity_prepare(s32 pid, char *cgroup, size_t bytes)
+{
+	struct km_engine *engine;
+	int err;
+
+	lockdep_assert_held(&km_control_lock);
+	km_identity_forget();
+	pending = kzalloc(sizeof(*pending), GFP_KERNEL_ACCOUNT);
+	engine = pending ? km_engine_get() : NULL;
+	if (!engine) {
+		km_identity_forget();
+		return -ENOMEM;
+	}
+	err = km_keys_of(pid, &pending->keys, cgroup, bytes);
+	if (err == 0)
+		err = check_free(engine, &pending->keys);
+	if (err == 0)
+		err = km_engine_pin();
+	km_engine_put(engine);
+	if (err)
+		km_identity_forget();
+	return err;
+}
+
+int km_identity_commit(u32 slot, u64 generation, const char *id)
+{
+	int err = 0;
+
+	lockdep_assert_held(&km_control_lock);
+	mutex_lock(&identity_lock);
+	if (!record_of(slot, generation)) {
+		if (pending)
+			record_start(pending, slot, generation, id);
+		else
+			err = -ESRCH;
+		pending = NULL;
+	}
+	mutex_unlock(&identity_lock);
+	return err;
+}
+
+void km_identity_forget(void)
+{
+	if (!pending)
+		return;
+	km_keys_put(&pending->keys);
+	kfree(pending);
+	pending = NULL;
+}
+
+/* Its processes have gone. */
+static void record_end(struct km_engine *engine, struct identity_record *record, bool registered)
+{
+	/* One that is known by a name lives until it is removed; it may start again. */
+	if (registered && !record->named) {
+		pr_info("container %s: reclaimed, its processes are gone\n", record->id);
+		engine->logic->container_remove(&engine->core, record->slot, record->generation);
+	}
+	record_remove(record);
+}
+
+bool records_sweep(struct km_engine *engine)
+{
+	struct identity_record *record, *next;
+	bool registered;
+
+	lockdep_assert_held(&identity_lock);
+	list_for_each_entry_safe(record, next, &records, list) {
+		if (km_keys_populated(&record->keys)) {
+			record->empty = false;
+			continue;
+		}
+		registered = container_registered(engine, record->slot, record->generation);
+		if (record->empty || !registered)
+			record_end(engine, record, registered);
+		else
+			/* The runtime's poststop hook comes now, as a rule. */
+			record->empty = true;
+	}
+	return !list_empty(&records);
+}
+
+void records_exit(void)
+{
+	struct identity_record *record, *next;
+
+	lockdep_assert_held(&identity_lock);
+	list_for_each_entry_safe(record, next, &records, list)
+		record_remove(record);
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files of nvidia and nvidia_uvm that a container's tasks have opened. A container can send such a file to a process outside
+ * of all containers, whose calls would not be judged: a call on such a file by a task of no container is refused. Calls of
+ * another sliced container are judged as that container's. A process that may use the card opens files of its own. As the
+ * file is known at the driver's entry points, this holds for all calls on it: dma-bufs, and those of UVM that no other probe
+ * sees.
+ */
+#include <linux/fs.h>
+#include <linux/hashtable.h>
+#include <linux/slab.h>
+
+#include "probes/opened_files.h"
+#include "probes/task_call.h"
+
+/* A container can fill it as far as its memory limit goes, and calls of all containers search it. */
+#define BUCKETS_BITS 14
+
+struct opened_file {
+	struct hlist_node node;
+	const struct file *file; /* only compared */
+	struct rcu_head rcu;
+};
+
+static DEFINE_HASHTABLE(opened_table, BUCKETS_BITS);
+/* Also taken by probes. */
+static DEFINE_RAW_SPINLOCK(opened_lock);
+static atomic_t opened_count;
+
+static struct opened_file *opened_find(const struct file *file)
+{
+	struct opened_file *opened;
+
+	hash_for_each_possible_rcu(opened_table, opened, node, (unsigned long)file, lockdep_is_held(&opened_lock)) {
+		if (opened->file == file)
+			return opened;
+	}
+	return NULL;
+}
+
+static bool opened_has(const struct file *file)
+{
+	bool has;
+
+	if (!atomic_read(&opened_count))
+		return false;
+	rcu_read_lock();
+	has = opened_find(file) != NULL;
+	rcu_read_unlock();
+	return has;
+}
+
+static void opened_add(struct opened_file *opened, const struct file *file)
+{
+	unsigned long flags;
+
+	opened->file = file;
+	raw_spin_lock_irqsave(&opened_lock, flags);
+	hash_add_rcu(opened_table, &opened->node, (unsigned long)file);
+	atomic_inc(&opened_count);
+	raw_spin_unlock_irqrestore(&opened_lock, flags);
+}
+
+/* A driver's own open, which a probe lets through. */
+static __nocfi int opened_run(const struct km_probe *probe, struct inode *inode, struct file *file)
+{
+	int (*original)(struct inode *, struct file *) = (void *)probe->original;
+	struct km_task_call *task_call = km_task_call_begin();
+	int err;
+
+	if (!task_call)
+		return -ENOMEM;
+	err = original(inode, file);
+	km_task_call_end(task_call);
+	return err;
+}
+
+/* No task has the file before this returns, so no call on it comes too early. */
+static int opened_run_noted(const struct km_probe *probe, struct inode *inode, struct file *file)
+{
+	struct opened_file *opened = kmalloc(sizeof(*opened), GFP_KERNEL_ACCOUNT);
+	int err = opened ? opened_run(probe, inode, file) : -ENOMEM;
+
+	if (err == 0)
+		opened_add(opened, file);
+	else
+		kfree(opened);
+	return err;
+}
+
+int km_opened_file_open(const struct km_probe *probe, int found, struct inode *inode, struct file *file)
+{
+	if (found < 0)
+		return found;
+	return found ? opened_run_noted(probe, inode, file) : opened_run(probe, inode, file);
+}
+
+/* Its last reference is gone. Any context. */
+static void opened_remove(const struct file *file)
+{
+	struct opened_file *opened;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&opened_lock, flags);
+	opened = opened_find(file);
+	if (opened) {
+		hash_del_rcu(&opened->node);
+		atomic_dec(&opened_count);
+	}
+	raw_spin_unlock_irqrestore(&opened_lock, flags);
+	if (opened)
+		kfree_rcu(opened, rcu);
+}
+NOKPROBE_SYMBOL(opened_remove);
+
+void km_opened_files_clear(void)
+{
+	struct opened_file *opened;
+	struct hlist_node *next;
+	u32 bucket;
+
+	hash_for_each_safe(opened_table, bucket, next, opened, node) opened_remove(opened->file);
+}
+
+/* Whether the current task is none of a container, for all that is known without km_identity_find(). */
+static bool opened_by_others(const struct file *file)
+{
+	struct km_identity identity;
+
+	return km_enforce() && opened_has(file) && !km_identity_of_current(&identity);
+}
+NOKPROBE_SYMBOL(opened_by_others);
+
+/* Its container is known from here on: the probes further in judge the call. */
+static bool opened_may_use(void)
+{
+	struct km_identity identity;
+
+	if (km_identity_find(&identity) > 0)
+		return true;
+	pr_warn_ratelimited(
+		"%s (pid %d): is in no sliced container, and used a file of the driver that one has opened: "
+		"refused\n",
+		current->comm, task_tgid_nr(current));
+	return false;
+}
+
+static __nocfi long opened_run_ioctl(
+	const struct km_probe *probe, struct file *file, unsigned int command, unsigned long argument)
+{
+	long (*original)(struct file *, unsigned int, unsigned long) = (void *)probe->original;
+	long result = opened_may_use() ? original(file, command, argument) : -EPERM;
+
+	km_probe_leave();
+	return result;
+}
+
+/* --- nvidia --- */
+
+static bool opened_close_wants(struct pt_regs *regs)
+{
+	const struct file *file = (const struct file *)regs_get_kernel_argument(regs, 1);
+
+	if (opened_has(file))
+		opened_remove(file);
+	return false;
+}
+NOKPROBE_SYMBOL(opened_close_wants);
+
+static bool first_is_opened(struct pt_regs *regs)
+{
+	return opened_by_others((const struct file *)regs_get_kernel_argument(regs, 0));
+}
+NOKPROBE_SYMBOL(first_is_opened);
+
+static bool second_is_opened(struct pt_regs *regs)
+{
+	return opened_by_others((const struct file *)regs_get_kernel_argument(regs, 1));
+}
+NOKPROBE_SYMBOL(second_is_opened);
+
+/* nvidia_unlocked_ioctl(), since 545. */
+static long opened_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+	return opened_run_ioctl(&km_probe_opened_ioctl, file, command, argument);
+}
+
+/* nvidia_ioctl(), up to 535: what its callers have in common. */
+static __nocfi int opened_ioctl_old(
+	struct inode *inode, struct file *file, unsigned int command, unsigned long argument)
+{
+	int (*original)(struct inode *, struct file *, unsigned int, unsigned long) =
+		(void *)km_probe_opened_ioctl.original;
+	int result = opened_may_use() ? original(inode, file, command, argument) : -EPERM;
+
+	km_probe_leave();
+	return result;
+}
+
+void km_opened_files_choose(void)
+{
+	bool old = !km_symbol("nvidia", "nvidia_unlocked_ioctl") && km_symbol("nvidia", "nvidia_ioctl");
+
+	km_probe_opened_ioctl.symbol = old ? "nvidia_ioctl" : "nvidia_unlocked_ioctl";
+	km_probe_opened_ioctl.replacement = old ? (void *)opened_ioctl_old : (void *)opened_ioctl;
+	km_probe_opened_ioctl.wants = old ? second_is_opened : first_is_opened;
+}
+
+struct km_probe km_probe_opened_ioctl = { .module = "nvidia" };
+
+/* The probe alone does it. */
+struct km_probe km_probe_opened_close = {
+	.module = "nvidia",
+	.symbol = "nvidia_close",
+	.wants = opened_close_wants,
+};
+
+/* --- nvidia_uvm --- */
+
+/* uvm_open_entry() */
+static int uvm_open(struct inode *inode, struct file *file)
+{
+	struct km_identity identity;
+	int err = km_opened_file_open(&km_probe_uvm_open, km_identity_find(&identity), inode, file);
+
+	km_probe_leave();
+	return err;
+}
+
+/* uvm_unlocked_ioctl_entry() */
+static long uvm_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+	return opened_run_ioctl(&km_probe_uvm_ioctl, file, command, argument);
+}
+
+/* uvm_mmap_entry(): managed memory */
+static __nocfi int uvm_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	int (*original)(struct file *, struct vm_area_struct *) = (void *)km_probe_uvm_mmap.original;
+	int result = opened_may_use() ? original(file, vma) : -EPERM;
+
+	km_probe_leave();
+	return result;
+}
+
+struct km_probe km_probe_uvm_open = {
+	.module = "nvidia_uvm",
+	.symbol = "uvm_open_entry",
+	.replacement = uvm_open,
+	.wants = km_wants_enforced,
+};
+
+struct km_probe km_probe_uvm_close = {
+	.module = "nvidia_uvm",
+	.symbol = "uvm_release_entry",
+	.wants = opened_close_wants,
+};
+
+struct km_probe km_probe_uvm_ioctl = {
+	.module = "nvidia_uvm",
+	.symbol = "uvm_unlocked_ioctl_entry",
+	.replacement = uvm_ioctl,
+	.wants = first_is_opened,
+};
+
+struct km_probe km_probe_uvm_mmap = {
+	.module = "nvidia_uvm",
+	.symbol = "uvm_mmap_entry",
+	.replacement = uvm_mmap,
+	.wants = first_is_opened,
+};

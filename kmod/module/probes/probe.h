@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Probes that send calls of the driver's functions to functions of the module. */
+#ifndef CGPU_KM_PROBE_H
+#define CGPU_KM_PROBE_H
+
+#include <linux/kprobes.h>
+#include <linux/list.h>
+
+struct km_probe {
+	struct kprobe kprobe;
+	const char *module; /* NULL: the kernel itself */
+	const char *symbol;
+	void *replacement;
+	/* Whether this call of the current task goes to the replacement. Called from the breakpoint. */
+	bool (*wants)(struct pt_regs *regs);
+	unsigned long original; /* entry of the function, to call it */
+	bool optional;
+	bool attached;
+	struct list_head list; /* of those that are attached */
+	unsigned long missed; /* calls that went by it, as far as that was said */
+};
+int km_probes_init(void);
+int km_probe_attach(struct km_probe *probe);
+void km_probe_detach(struct km_probe *probe);
+/* Say which probes calls have gone by since that was said last. Once a minute; more often it does nothing. */
+void km_probes_check(void);
+/* The last thing that a replacement does. */
+void km_probe_leave(void);
+/* After all are detached: wait until no replacement is running. */
+void km_probes_drain(void);
+unsigned long km_symbol(const char *module, const char *name);
+/* Keep kernel.ftrace_enabled from disarming the probes. -EBUSY: it is 0. */
+int km_ftrace_hold(void);
+void km_ftrace_release(void);
+
+/* The probes, and what their files keep of a driver that has gone or goes: that is cleared after the probes are drained. */
+
+extern struct km_probe km_probe_rm_ioctl;
+extern struct km_probe km_probe_copy_from, km_probe_copy_to;
+extern struct km_probe km_probe_get_file, km_probe_cleanup;
+extern struct km_probe km_probe_uvm_dup, km_probe_uvm_free;
+void km_references_clear(void);
+extern struct km_probe km_probe_dma_buf, km_probe_dma_buf_dup, km_probe_dma_buf_undup;
+extern struct km_probe km_probe_managed_create, km_probe_managed_destroy, km_probe_managed_space;
+void km_managed_clear(void);
+extern struct km_probe km_probe_open, km_probe_dev_get, km_probe_uvm_gpu;
+
+/* The probes of nvidia_uvm, all or none. */
+int km_uvm_attach(void);
+void km_uvm_detach(void);
+
+#endif

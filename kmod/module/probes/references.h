@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* References of the core on memory that a part of the driver has duplicated for itself. */
+#ifndef CGPU_KM_REFERENCES_H
+#define CGPU_KM_REFERENCES_H
+
+#include "engine/engine.h"
+
+struct km_reference {
+	struct hlist_node node;
+	const void *owner; /* whose duplicate it is, as that part of the driver names it */
+	u32 handle;
+	bool releasing;
+	struct cgpu_reference hold;
+	struct rcu_head rcu;
+};
+/* The driver has made it, and its charge is confirmed. */
+void km_reference_add(struct km_reference *reference, const void *owner, u32 handle);
+/* Whether there is one. Any context. */
+bool km_reference_known(const void *owner, u32 handle);
+/* Around the driver's own release of it. NULL: there is none, or another thread releases it. */
+struct km_reference *km_reference_release(const void *owner, u32 handle);
+void km_reference_released(struct km_reference *reference, bool done);
+
+#endif

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * rm_ioctl(): the driver's own entry for all that a container can ask of it, called when the top-level structure is in
+ * the kernel's memory already. Judged by the core, run on the copies it was judged by, and settled by what came out.
+ */
+#include "compat.h"
+#include "driver/driver.h"
+#include "probes/files.h"
+#include "probes/task_call.h"
+#include "sched/rounds.h"
+
+struct rm_call {
+	struct km_engine *engine; /* NULL while the call waits for its caller's memory */
+	struct km_task_call *task_call;
+	struct km_file *file;
+	struct km_order *order; /* NULL: it changes nothing */
+	void *sp, *nv, *nvfp;
+};
+
+/* The driver's prototype is another one, and its binary part has no hashes: nothing for CFI to check. */
+static __nocfi u32 run(const struct rm_call *rm, u32 nr, void *data, u32 bytes)
+{
+	u32 (*original)(void *, void *, void *, u32, void *, u32) = (void *)km_probe_rm_ioctl.original;
+
+	return original(rm->sp, rm->nv, rm->nvfp, nr, data, bytes);
+}
+
+/* On the copies that it was judged by. */
+static u32 run_judged(const struct rm_call *rm, const struct cgpu_call *call)
+{
+	u32 status;
+
+	WRITE_ONCE(rm->task_call->judged, true);
+	status = run(rm, call->nr, call->top, call->bytes);
+	WRITE_ONCE(rm->task_call->judged, false);
+	return status;
+}
+
+static void leave_core(struct rm_call *rm)
+{
+	if (rm->engine)
+		km_engine_put(rm->engine);
+	rm->engine = NULL;
+}
+
+static bool enter_core(struct rm_call *rm)
+{
+	rm->engine = km_engine_get();
+	return rm->engine && rm->engine->core.abi;
+}
+
+/* This core cannot read what another has noted in the call. */
+static void forget_judgement(struct km_task_call *task_call)
+{
+	struct cgpu_call *call = &task_call->call;
+
+	km_segments_free(task_call);
+	km_target_put(task_call);
+	memset_startat(call, 0, segments);
+}
+
+/* Get the buffer that the core has asked for. The caller's memory may block this without a limit, so nothing is held
+ * meanwhile; with another core afterwards the call begins anew. */
+static int fetch(struct rm_call *rm)
+{
+	u64 number = rm->engine->number;
+	int err;
+
+	leave_core(rm);
+	err = km_segment_fetch(rm->task_call);
+	if (!enter_core(rm))
+		return -ENODEV;
+	if (rm->engine->number != number)
+		forget_judgement(rm->task_call);
+	return err;
+}
+
+/* A call that has not begun can still be killed. */
+static int order_take(const struct rm_call *rm)
+{
+	if (!rm->order)
+		return 0;
+	if (mutex_lock_killable(&rm->order->lock))
+		return -EINTR;
+	if (km_file_use(rm->file) == 0)
+		return 0;
+	mutex_unlock(&rm->order->lock);
+	return -EINTR;
+}
+
+static void order_give(const struct rm_call *rm)
+{
+	if (!rm->order)
+		return;
+	km_file_leave(rm->file);
+	mutex_unlock(&rm->order->lock);
+}
+
+/* What is made through a linked file lives on another one, and would outlive this one's record or end before it. */
+static bool makes_elsewhere(const struct rm_call *rm)
+{
+	if (!rm->order || !km_file_linked(rm->file) || !km_enforce())
+		return false;
+	switch (rm->task_call->call.nr) {
+	case NV_ESC_RM_ALLOC:
+	case NV_ESC_RM_ALLOC_MEMORY:
+	case NV_ESC_RM_ALLOC_OBJECT:
+	case NV_ESC_RM_DUP_OBJECT:
+	case NV_ESC_RM_VID_HEAP_CONTROL:
+	/* Of the controls only those that export and import are put in order. */
+	case NV_ESC_RM_CONTROL:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Returns with the order held when the verdict is to execute. */
+static enum cgpu_verdict judge(struct rm_call *rm)
+{
+	enum cgpu_verdict verdict;
+
+	/* Each round has one segment more, of which there are few, or the file of a descriptor, or another core. */
+	do {
+		if (order_take(rm))
+			return CGPU_REFUSE;
+		verdict = CGPU_REFUSE;
+		if (!makes_elsewhere(rm))
+			verdict = rm->engine->logic->call_begin(&rm->engine->core, &rm->task_call->call);
+		if (verdict == CGPU_EXECUTE)
+			return verdict;
+		order_give(rm);
+	} while ((verdict == CGPU_COPY_IN && fetch(rm) == 0) ||
+		(verdict == CGPU_FIND_FILE && km_target_find(rm->task_call) == 0));
+	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE ? CGPU_REFUSE : verdict;
+}
+
+/* How to take back what the call has allocated, while the core that noted it is there. */
+static bool undo_prepare(struct rm_call *rm)
+{
+	struct km_task_call *task_call = rm->task_call;
+
+	task_call->undo.top = task_call->undo_top;
+	return rm->engine->logic->call_undo(&rm->engine->core, &task_call->call, &task_call->undo) != 0;
+}
+
+/* With the order held. */
+static void undo_run(struct rm_call *rm)
+{
+	struct cgpu_km_core *logic = rm->engine->logic;
+	struct cgpu_core *core = &rm->engine->core;
+	struct cgpu_call *undo = &rm->task_call->undo;
+	u32 status;
+
+	if (logic->call_begin(core, undo) != CGPU_EXECUTE)
+		return;
+	status = run_judged(rm, undo);
+	logic->call_end(core, undo, status == NV_OK ? 0 : -EINVAL);
+}
+
+/* The caller could not be told what it was given. */
+static void undo_late(struct rm_call *rm, u64 number)
+{
+	struct cgpu_call *undo = &rm->task_call->undo;
+
+	rm->engine = km_engine_get_surely();
+	if (!rm->engine)
+		return;
+	/* To a core that has not built it, it is a free like any other. */
+	if (rm->engine->number != number)
+		memset(undo->opaque, 0, sizeof(undo->opaque));
+	mutex_lock(&rm->order->lock);
+	undo_run(rm);
+	mutex_unlock(&rm->order->lock);
+}
+
+/* Whether the driver has not come by to get a segment or a file that the call needs: then it ran on something that was not
+ * judged. */
+static bool bypassed(const struct rm_call *rm)
+{
+	const struct km_task_call *task_call = rm->task_call;
+
+	if (!task_call->call.fetched || (task_call->copies && !km_target_missed(task_call)))
+		return false;
+	km_driver_distrust(task_call->copies ? km_probe_get_file.symbol : km_probe_copy_from.symbol);
+	return km_enforce();
+}
+
+/*
+ * A channel is enabled or disabled before the caller learns that it has it. The thread of rounds.c does that, so that no
+ * container can delay the others, whatever its tasks run. Nothing is held meanwhile that the thread could need: of what the
+ * driver holds for reading around a call (nv_system_pm_lock) its interface for kernel modules takes nothing.
+ */
+static void await_round(struct rm_call *rm)
+{
+	if (!rm->task_call->call.round)
+		return;
+	leave_core(rm);
+	km_rounds_await(rm->task_call->call.round - 1);
+}
+
+/* The caller's memory may block this without a limit, so the engine is not held. number: of the engine, for an undo. */
+static u32 deliver(struct rm_call *rm, u32 status, u64 number, bool undoable)
+{
+	if (!rm->task_call->written)
+		return status;
+	leave_core(rm);
+	if (km_segments_deliver(rm->task_call) == 0)
+		return status;
+	if (undoable)
+		undo_late(rm, number);
+	return NV_ERR_INVALID_ADDRESS;
+}
+
+/* With the order held, which is given back. */
+static u32 execute(struct rm_call *rm)
+{
+	struct cgpu_call *call = &rm->task_call->call;
+	u64 number = rm->engine->number;
+	bool undoable, undone, skipped;
+	u32 status;
+
+	km_target_note(rm->task_call);
+	status = run_judged(rm, call);
+	call->file = km_file_number(rm->file);
+	undone = rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
+	skipped = bypassed(rm);
+	while ((undone || skipped) && undo_prepare(rm))
+		undo_run(rm);
+	/* What was imported stays, as the driver leaves it too. */
+	undoable = !undone && !skipped && !rm->task_call->target && undo_prepare(rm);
+	order_give(rm);
+	await_round(rm);
+	return skipped ? NV_ERR_INVALID_STATE : deliver(rm, status, number, undoable);
+}
+
+/* The caller's memory may block the driver, so the engine is not held. */
+static u32 go_on(struct rm_call *rm)
+{
+	struct cgpu_call *call = &rm->task_call->call;
+	u32 version = rm->engine->logic->state_version();
+	u32 status;
+
+	leave_core(rm);
+	status = run(rm, call->nr, call->top, call->bytes);
+	rm->engine = km_engine_get_surely();
+	if (rm->engine && rm->engine->logic->state_version() == version)
+		rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
+	return status;
+}
+
+/* Nothing in it makes the driver wait for the caller. */
+static u32 link_file(struct rm_call *rm)
+{
+	const struct cgpu_call *call = &rm->task_call->call;
+	u32 status;
+
+	if (km_file_link_begin(rm->file))
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	status = run(rm, call->nr, call->top, call->bytes);
+	km_file_link_end(rm->file, status == NV_OK);
+	return status;
+}
+
+static u32 judged_run(struct rm_call *rm)
+{
+	switch (judge(rm)) {
+	case CGPU_EXECUTE:
+		return execute(rm);
+	case CGPU_CONTINUE:
+		return rm->task_call->call.nr == NV_ESC_REGISTER_FD ? link_file(rm) : go_on(rm);
+	case CGPU_ANSWER:
+		return NV_OK;
+	default:
+		/* The driver's ioctl makes EINVAL of any status. */
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	}
+}
+
+/* Queries change nothing, and need no order. Changes must come to the ledger in the order in which the driver made
+ * them. */
+static u32 ordered(struct rm_call *rm)
+{
+	const struct cgpu_call *call = &rm->task_call->call;
+	u32 status;
+
+	if (!cgpu_call_changes(rm->engine->core.abi, call))
+		return judged_run(rm);
+	rm->order = km_order_get(call->slot, call->generation);
+	if (!rm->order)
+		return NV_ERR_NO_MEMORY;
+	status = judged_run(rm);
+	km_order_put(rm->order);
+	return status;
+}
+
+static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32 nr, void *data, u32 bytes)
+{
+	struct cgpu_call *call = &rm->task_call->call;
+	u32 status;
+
+	rm->file = km_file_take(rm->engine, rm->nvfp);
+	if (IS_ERR(rm->file))
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	call->slot = identity->slot;
+	call->generation = identity->generation;
+	call->device = km_file_device(rm->file);
+	call->gpu = km_file_gpu(rm->file);
+	call->tgid = task_tgid_nr(current);
+	call->nr = nr;
+	call->bytes = bytes;
+	call->top = data;
+	call->finds_files = READ_ONCE(km_probe_get_file.attached);
+	status = ordered(rm);
+	km_segments_free(rm->task_call);
+	km_target_put(rm->task_call);
+	return status;
+}
+
+static u32 recorded(struct rm_call *rm, u32 nr, void *data, u32 bytes)
+{
+	struct km_identity identity;
+	u32 status = NV_ERR_INSUFFICIENT_PERMISSIONS;
+	int known = km_identity_find(&identity);
+
+	if (known <= 0)
+		return known ? NV_ERR_NO_MEMORY : run(rm, nr, data, bytes);
+	if (km_driver_bypassed() && km_enforce())
+		return status;
+	if (enter_core(rm))
+		status = contained(rm, &identity, nr, data, bytes);
+	leave_core(rm);
+	return status;
+}
+
+static u32 rm_ioctl(void *sp, void *nv, void *nvfp, u32 nr, void *data, u32 bytes)
+{
+	struct rm_call rm = { .sp = sp, .nv = nv, .nvfp = nvfp, .task_call = km_task_call_begin() };
+	u32 status = NV_ERR_NO_MEMORY;
+
+	if (rm.task_call) {
+		status = recorded(&rm, nr, data, bytes);
+		km_task_call_end(rm.task_call);
+	}
+	km_probe_leave();
+	return status;
+}
+
+struct km_probe km_probe_rm_ioctl = {
+	.module = "nvidia",
+	.symbol = "rm_ioctl",
+	.replacement = rm_ioctl,
+	.wants = km_wants_container,
+};

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Calls of containers that are inside of the driver, found by task, with their nested buffers and descriptors. */
+#ifndef CGPU_KM_TASK_CALL_H
+#define CGPU_KM_TASK_CALL_H
+
+#include "identity/identity.h"
+#include "probes/probe.h"
+
+#define KM_UNDO_BYTES 64u
+
+struct km_task_call {
+	struct km_task_call_node *node;
+	struct cgpu_call call;
+	u32 written; /* bit n: the driver has written into segment n */
+	u32 copies; /* how often it has come by to fetch or write one */
+	u32 room_used;
+	bool judged; /* the driver runs it now, on the segments */
+	struct file *target; /* what a descriptor inside of it leads to, counted; NULL: nothing was asked for */
+	u32 handed; /* how often the driver has come by to get it */
+	bool looks_up; /* the driver's own look-up of a descriptor runs */
+	bool ends_va_space; /* UVM takes an address space apart */
+	struct km_exporting *exporting; /* a dma-buf is being made */
+	/* From here on it is not cleared. */
+	struct cgpu_call undo; /* frees what the call has allocated */
+	u8 undo_top[KM_UNDO_BYTES];
+	u8 room[1664]; /* for segments; longer ones are allocated */
+};
+int km_task_call_init(void);
+void km_task_call_exit(void);
+/* NULL: no memory. */
+struct km_task_call *km_task_call_begin(void);
+/* For what must be done whatever becomes of the task. */
+struct km_task_call *km_task_call_begin_surely(void);
+void km_task_call_end(struct km_task_call *task_call);
+/* Of the current task. Any context. */
+struct km_task_call *km_task_call_current(void);
+
+/* For probes: whether the current task is of a container, or may be, and this is no call of our own. */
+bool km_wants_container(struct pt_regs *regs);
+/* The same where the module enforces. */
+bool km_wants_enforced(struct pt_regs *regs);
+
+/* --- segments.c: nested buffers --- */
+
+/* Fill the last one that the core has asked for. The caller's memory may block it without a limit. */
+int km_segment_fetch(struct km_task_call *task_call);
+/* Give the caller what the driver has written. It may block likewise. */
+int km_segments_deliver(const struct km_task_call *task_call);
+void km_segments_free(struct km_task_call *task_call);
+
+/* --- descriptors.c: descriptors inside of calls --- */
+
+/* Find the file of the descriptor that the core has asked for. -ENOMEM. */
+int km_target_find(struct km_task_call *task_call);
+/* The driver is about to use it. */
+void km_target_note(const struct km_task_call *task_call);
+/* Whether the driver has not asked for it, although the call needs it. */
+bool km_target_missed(const struct km_task_call *task_call);
+void km_target_put(struct km_task_call *task_call);
+
+#endif

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * UVM's address spaces, and the probes of nvidia_uvm. Memory that UVM takes by itself for a process by HMM passes nothing
+ * that could be charged: it is closed to containers.
+ */
+#include "probes/opened_files.h"
+#include "probes/task_call.h"
+
+static struct km_probe va_space_probe_flags = {
+	.module = "nvidia_uvm",
+	.wants = km_wants_enforced,
+};
+
+/* HMM would move ordinary memory of the process to the card, and nothing that passes here would tell of it. */
+static __nocfi u32 va_space_run(unsigned long *arguments, u32 flags)
+{
+	u32 (*original)(unsigned long, unsigned long, unsigned long) = (void *)va_space_probe_flags.original;
+	struct km_task_call *task_call = km_task_call_begin();
+	u32 status = NV_ERR_NO_MEMORY;
+	struct km_identity identity;
+	int known;
+
+	if (task_call) {
+		known = km_identity_find(&identity);
+		if (known > 0)
+			arguments[flags] |= UVM_INIT_FLAGS_DISABLE_HMM;
+		if (known >= 0)
+			status = original(arguments[0], arguments[1], arguments[2]);
+		km_task_call_end(task_call);
+	}
+	km_probe_leave();
+	return status;
+}
+
+/* uvm_va_space_initialize(), up to 525 */
+static u32 va_space_initialize(unsigned long space, unsigned long flags)
+{
+	unsigned long arguments[3] = { space, flags };
+
+	return va_space_run(arguments, 1);
+}
+
+/* uvm_va_space_create(), since 530; before that it has no flags. */
+static u32 va_space_create(unsigned long mapping, unsigned long space, unsigned long flags)
+{
+	unsigned long arguments[3] = { mapping, space, flags };
+
+	return va_space_run(arguments, 2);
+}
+
+/* Destruction first: nothing may be charged whose end would not be seen. */
+static struct km_probe *const uvm_probes[] = {
+	&km_probe_managed_space,
+	&km_probe_managed_destroy,
+	&km_probe_managed_create,
+	&km_probe_uvm_gpu,
+	&km_probe_uvm_close,
+	&km_probe_uvm_open,
+	&km_probe_uvm_ioctl,
+	&km_probe_uvm_mmap,
+	&va_space_probe_flags,
+};
+
+void km_uvm_detach(void)
+{
+	u32 i;
+
+	for (i = ARRAY_SIZE(uvm_probes); i-- > 0;)
+		km_probe_detach(uvm_probes[i]);
+}
+
+/* Where an address space gets its flags. */
+static void va_space_choose(void)
+{
+	bool old = km_symbol("nvidia_uvm", "uvm_va_space_initialize") != 0;
+
+	va_space_probe_flags.symbol = old ? "uvm_va_space_initialize" : "uvm_va_space_create";
+	va_space_probe_flags.replacement = old ? (void *)va_space_initialize : (void *)va_space_create;
+}
+
+int km_uvm_attach(void)
+{
+	u32 i;
+	int err;
+
+	if (uvm_probes[0]->attached)
+		return 0;
+	va_space_choose();
+	for (i = 0; i < ARRAY_SIZE(uvm_probes); i++) {
+		err = km_probe_attach(uvm_probes[i]);
+		if (err == 0)
+			continue;
+		pr_err("nvidia_uvm: %s cannot be probed (error %d)\n", uvm_probes[i]->symbol, err);
+		km_uvm_detach();
+		return err;
+	}
+	return 0;
+}

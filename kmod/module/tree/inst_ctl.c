@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Writes to inst_ctl: a registration is made in the core, as an identity and as files of the tree, or not at all. */
+#include <linux/slab.h>
+
+#include "driver/driver.h"
+#include "identity/identity.h"
+#include "tree/proc_tree.h"
+
+int km_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
+{
+	int err = km_driver_check();
+
+	if (err == 0)
+		return km_identity_prepare(pid, path, bytes);
+	km_identity_forget();
+	return err;
+}
+
+static int identity_expect(const struct cgpu_container_info *info)
+{
+	int err;
+
+	if (km_identity_expects(info->slot, info->generation))
+		return 0;
+	err = km_driver_check();
+	return err ? err : km_identity_expect(info->slot, info->generation, info->id);
+}
+
+/* Give each registered container its identity. Those that have one are passed over. */
+static int identities_bind(struct km_engine *engine, struct cgpu_container_info *info)
+{
+	u32 slot;
+	int err;
+
+	for (slot = 0; engine->logic->container_next(&engine->core, slot, info) == 0; slot = info->slot + 1) {
+		err = info->pid ? km_identity_commit(info->slot, info->generation, info->id) : identity_expect(info);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* Take back what a line has registered: all that is newer than the generation before it. Returns how many. */
+static u32 registrations_take_back(struct km_engine *engine, struct cgpu_container_info *info, u64 before)
+{
+	u32 slot, count = 0;
+
+	for (slot = 0; engine->logic->container_next(&engine->core, slot, info) == 0; slot = info->slot + 1) {
+		if (info->generation <= before)
+			continue;
+		engine->logic->container_remove(&engine->core, info->slot, info->generation);
+		count++;
+	}
+	if (count)
+		km_tree_sync(engine);
+	return count;
+}
+
+/*
+ * A new registration stands when its identity and its files are there. A line that made none stands in any case: it has
+ * removed a container, or added a GPU to one, which has its identity. What is missing of the files then is made by
+ * reclaim.c, half a second later.
+ */
+static int registrations_finish(struct km_engine *engine, struct cgpu_container_info *info, u64 before)
+{
+	int err = identities_bind(engine, info);
+
+	if (err == 0)
+		err = km_tree_sync(engine);
+	if (err == 0 || registrations_take_back(engine, info, before))
+		return err;
+	pr_warn("inst_ctl: done; files of the tree come later (error %d)\n", err);
+	return 0;
+}
+
+static u64 newest_generation(struct km_engine *engine, struct cgpu_container_info *info)
+{
+	u64 newest = 0;
+	u32 slot;
+
+	for (slot = 0; engine->logic->container_next(&engine->core, slot, info) == 0; slot = info->slot + 1)
+		newest = max(newest, info->generation);
+	return newest;
+}
+
+static int inst_ctl_write(struct km_engine *engine, const char *text, size_t bytes, struct cgpu_container_info *info)
+{
+	u64 before = newest_generation(engine, info);
+	struct cgpu_node node;
+	int err = engine->logic->tree_lookup(&engine->core, "inst_ctl", &node);
+
+	if (err == 0)
+		err = engine->logic->tree_write(&engine->core, &node, text, bytes);
+	if (err == 0)
+		err = registrations_finish(engine, info, before);
+	km_identity_forget();
+	/* Processes may be left in what was removed. */
+	km_identity_sweep(engine);
+	km_reclaim_start();
+	return err;
+}
+
+int km_inst_ctl(const char *text, size_t bytes)
+{
+	struct cgpu_container_info *info = kmalloc(sizeof(*info), GFP_KERNEL);
+	struct km_engine *engine;
+	int err = -ENOMEM;
+
+	if (!info)
+		return err;
+	mutex_lock(&km_control_lock);
+	engine = km_engine_get();
+	err = engine ? inst_ctl_write(engine, text, bytes, info) : -ENODEV;
+	if (engine)
+		km_engine_put(engine);
+	mutex_unlock(&km_control_lock);
+	kfree(info);
+	return err;
+}
