@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "../sim/fields.h"
+#include "fields.h"
 #include "cgpu_core.h"
 
 /* No status of the driver: the call itself failed, with errno in the low bits. */

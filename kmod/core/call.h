@@ -3,6 +3,7 @@
 #ifndef CGPU_CALL_H
 #define CGPU_CALL_H
 
+#include "fields.h"
 #include "ledger.h"
 #include "page_size.h"
 #include "registry.h"
@@ -63,39 +64,11 @@ struct core_handles {
 	u32 client, parent, object;
 };
 
-static inline u32 core_get16(const u8 *data, u32 at)
-{
-	u16 value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
-static inline u32 core_get32(const u8 *data, u32 at)
-{
-	u32 value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
-static inline u64 core_get64(const u8 *data, u32 at)
-{
-	u64 value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
-static inline void core_put32(u8 *data, u32 at, u32 value)
-{
-	memcpy(data + at, &value, sizeof(value));
-}
-
-static inline void core_put64(u8 *data, u32 at, u64 value)
-{
-	memcpy(data + at, &value, sizeof(value));
-}
+#define core_get16 get16
+#define core_get32 get32
+#define core_get64 get64
+#define core_put32 put32
+#define core_put64 put64
 
 /* Classes that make a client. */
 static inline int core_is_root(u32 class)

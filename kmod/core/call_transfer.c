@@ -46,14 +46,6 @@ static int form_of(const struct nv_abi *abi, u32 command, struct core_transfer *
 	}
 }
 
-static u32 get16(const u8 *data, u32 at)
-{
-	u16 value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
 static void read_counts(const struct nv_abi *abi, const u8 *params, struct core_transfer *transfer)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *out =

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../sim/fields.h"
+#include "fields.h"
 
 #define PROBE_MAX_GPUS 32u
 #define PROBE_MAX_MAPPINGS 16u

@@ -171,7 +171,7 @@ def test_command_names_what_has_no_verdict(tmp_path: Path) -> None:
 )
 def test_generator_refuses_a_table_with_gaps(old: str, new: str, tmp_path: Path) -> None:
     """A verdict or a function that is none, and a class without one, do not get into the C table."""
-    for file in ("generate.py", "nvidia.json", "controls.json", "classes.json"):
+    for file in ("generate.py", "fields.h", "nvidia.json", "controls.json", "classes.json"):
         (tmp_path / file).write_text((ABI / file).read_text())
     good = (tmp_path / "classes.json").read_text()
     assert old in good

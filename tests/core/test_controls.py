@@ -241,7 +241,7 @@ def test_command_names_what_has_no_verdict(tmp_path: Path) -> None:
 
 def test_generator_refuses_another_verdict(tmp_path: Path) -> None:
     """A verdict that is none of the three does not get into the C table."""
-    for file in ("generate.py", "nvidia.json", "controls.json", "classes.json"):
+    for file in ("generate.py", "fields.h", "nvidia.json", "controls.json", "classes.json"):
         (tmp_path / file).write_text((ABI / file).read_text())
     good = (tmp_path / "controls.json").read_text()
     (tmp_path / "controls.json").write_text(good.replace('"verdict": "pass"', '"verdict": "unknown"', 1))

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "nv_abi.h"
+#include "fields.h"
 
 #define DEVICE 0x10u
 
@@ -19,19 +19,6 @@ struct rm {
 	int ctl;
 	uint32_t client;
 };
-
-static inline void put32(uint8_t *data, uint32_t at, uint32_t value)
-{
-	memcpy(data + at, &value, sizeof(value));
-}
-
-static inline uint32_t get32(const uint8_t *data, uint32_t at)
-{
-	uint32_t value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
 
 static inline int rm_ioctl(const struct rm *rm, uint32_t nr, void *data, uint32_t bytes)
 {
