@@ -27,7 +27,7 @@ static uint32_t borrow(struct session *session, const uint64_t *numbers)
 	int fd = fd_of_process((long)numbers[0], (long)numbers[1]);
 
 	if (fd < 0)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	session_close(session);
 	session->ctl = fd;
 	session->borrowed = true;

@@ -139,7 +139,7 @@ static uint32_t run_processes(struct session *from, const struct order *order)
 	uint64_t i;
 
 	if (pipe2(results, O_CLOEXEC) || pipe2(hold, O_CLOEXEC))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	fflush(stdout);
 	for (i = 0; i < order->members; i++) {
 		prepare(&session, order, from, i);
@@ -153,7 +153,7 @@ static uint32_t run_processes(struct session *from, const struct order *order)
 	close(hold[0]);
 	for (i = 0; i < order->members; i++) {
 		if (read(results[0], &result, sizeof(result)) != sizeof(result))
-			result = (struct result){ .status = PROBE_ERRNO, .error = ECHILD };
+			result = (struct result){ .status = RM_ERRNO, .error = ECHILD };
 		one = tell("fork", i, &result);
 		status = one != NV_OK ? one : status;
 	}
@@ -182,7 +182,7 @@ static uint32_t run_threads(struct session *from, const struct order *order)
 	uint64_t i, started;
 
 	if (!members || pthread_barrier_init(&done, NULL, (unsigned int)order->members))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	for (started = 0; started < order->members; started++) {
 		struct member *member = &members[started];
 
@@ -194,7 +194,7 @@ static uint32_t run_threads(struct session *from, const struct order *order)
 	}
 	/* Too few for the barrier: nothing to wait for but the end of the process. */
 	if (started < order->members)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	for (i = 0; i < started; i++)
 		pthread_join(members[i].thread, NULL);
 	for (i = 0; i < started; i++) {

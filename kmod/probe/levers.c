@@ -224,7 +224,7 @@ static uint32_t samples(const struct lever *lever)
 	uint32_t status;
 
 	if (!params)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	if (at->bytes)
 		put32(params, at->bufSize, (uint32_t)(at->bytes - at->samples));
 	status = session_control(lever->session, lever->session->subdevice,

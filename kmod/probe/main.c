@@ -79,7 +79,7 @@ static bool start(struct probe *probe)
 		return false;
 	}
 	close(ctl);
-	for (gpu = 0; gpu < PROBE_MAX_GPUS; gpu++)
+	for (gpu = 0; gpu < RM_MAX_GPUS; gpu++)
 		session_init(&probe->sessions[gpu], &probe->settings, gpu);
 	return true;
 }
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	for (gpu = 0; gpu < PROBE_MAX_GPUS; gpu++)
+	for (gpu = 0; gpu < RM_MAX_GPUS; gpu++)
 		session_close(&probe.sessions[gpu]);
 	return probe.refused ? 3 : 0;
 }

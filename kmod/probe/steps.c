@@ -19,7 +19,7 @@ void report(uint32_t status, const char *format, ...)
 	va_start(arguments, format);
 	vprintf(format, arguments);
 	va_end(arguments);
-	if (status == PROBE_ERRNO)
+	if (status == RM_ERRNO)
 		printf(" errno=%d (%s)\n", error, strerror(error));
 	else
 		printf(" status=0x%x\n", status);
@@ -32,8 +32,8 @@ static void judge(struct probe *probe, uint32_t status)
 {
 	uint32_t wanted = probe->expecting ? probe->expected : NV_OK;
 
-	if (status == PROBE_ERRNO)
-		status = PROBE_ERRNO | (uint32_t)errno;
+	if (status == RM_ERRNO)
+		status = RM_ERRNO | (uint32_t)errno;
 	if (status != wanted)
 		probe->refused = true;
 	probe->expecting = false;
@@ -183,7 +183,7 @@ static bool do_info(struct probe *probe, const char *value)
 	}
 	if (strcmp(value, "all") != 0)
 		return false;
-	for (gpu = 0; gpu < PROBE_MAX_GPUS; gpu++) {
+	for (gpu = 0; gpu < RM_MAX_GPUS; gpu++) {
 		char path[4200];
 
 		snprintf(path, sizeof(path), "%s/nvidia%u", probe->settings.dev, gpu);
@@ -199,7 +199,7 @@ static bool do_info(struct probe *probe, const char *value)
 static void do_count(struct probe *probe)
 {
 	struct session *session = current(probe);
-	uint32_t ids[PROBE_MAX_GPUS], cards = 0, status = session_open(session);
+	uint32_t ids[RM_MAX_GPUS], cards = 0, status = session_open(session);
 	uint64_t bytes = 0;
 	size_t i;
 

@@ -68,7 +68,7 @@ static void run_storm(struct session *session, struct storm *storm)
 		if (status == NV_OK) {
 			storm->granted++;
 			storm->bytes += grant.size;
-		} else if (status == PROBE_ERRNO && errno == EINTR) {
+		} else if (status == RM_ERRNO && errno == EINTR) {
 			storm->interrupted++;
 		} else {
 			storm->refused++;
@@ -126,7 +126,7 @@ static void *apart_thread(void *argument)
 	pthread_barrier_wait(&apart->ready);
 	/* The leader now opens other files under the numbers that this thread's nodes get. */
 	pthread_barrier_wait(&apart->decoy);
-	apart->status = split ? session_open(&apart->session) : PROBE_ERRNO;
+	apart->status = split ? session_open(&apart->session) : RM_ERRNO;
 	if (apart->status == NV_OK)
 		apart->status = memory_alloc(&apart->session, apart->size, &apart->grant);
 	apart->error = errno;
@@ -147,7 +147,7 @@ uint32_t unshare_run(struct probe *probe, const char *value, bool *understood)
 	pthread_barrier_init(&apart.ready, NULL, 2);
 	pthread_barrier_init(&apart.decoy, NULL, 2);
 	if (pthread_create(&thread, NULL, apart_thread, &apart))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	pthread_barrier_wait(&apart.ready);
 	for (i = 0; i < 8; i++)
 		decoys[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -176,7 +176,7 @@ uint32_t bench_run(struct probe *probe, const char *value, bool *understood)
 		return NV_OK;
 	ask = calloc(2 * count, sizeof(*ask));
 	if (!ask)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	pair = ask + count;
 	status = session_open(session);
 	for (i = 0; i < count && status == NV_OK; i++) {

@@ -98,7 +98,7 @@ static uint32_t make_group(struct session *session, uint32_t engine, uint32_t ch
 	if (status != NV_OK)
 		return status;
 	if (!memory_hold(session, group->handle, 0))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	put32(channel, abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.engineType, engine);
 	put32(channel, abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.gpFifoEntries, DOORBELL_QUEUE);
 	while (status == NV_OK && group->channels < channels) {
@@ -147,7 +147,7 @@ static uint32_t launch(struct session *session, uint32_t channel, const struct l
 		.count = count,
 	};
 
-	return pwrite(session->card, &record, sizeof(record), 0) == sizeof(record) ? NV_OK : PROBE_ERRNO;
+	return pwrite(session->card, &record, sizeof(record), 0) == sizeof(record) ? NV_OK : RM_ERRNO;
 }
 
 static uint32_t read_channel(struct session *session, uint32_t channel, struct doorbell_figures *figures)
@@ -156,7 +156,7 @@ static uint32_t read_channel(struct session *session, uint32_t channel, struct d
 	uint32_t status = launch(session, channel, &none, 0);
 
 	if (status == NV_OK && pread(session->card, figures, sizeof(*figures), 0) != sizeof(*figures))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	return status;
 }
 
@@ -241,7 +241,7 @@ static uint32_t do_drain(struct probe *probe, const char *value, bool *understoo
 	} while (queued && status == NV_OK && clock_now() - start < limit);
 	if (queued && status == NV_OK) {
 		errno = ETIME;
-		status = PROBE_ERRNO;
+		status = RM_ERRNO;
 	}
 	report(status, "drain queued=%llu waited=%llu", LLU(queued), LLU(clock_now() - start));
 	return status;

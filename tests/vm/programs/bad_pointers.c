@@ -10,17 +10,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 #define ROOM 65536u
 #define MEMORY_BYTES 1048576u
 #define RIGHTS_BYTES 4u /* RS_ACCESS_MASK */
-
-void report(uint32_t status, const char *format, ...)
-{
-	(void)status;
-	(void)format;
-}
 
 enum way { NOWHERE, UNMAPPED, KERNEL, READ_ONLY, HALF, WAYS };
 

@@ -26,12 +26,6 @@ static struct grant grant;
 static const char *node;
 static char **modules;
 
-void report(uint32_t status, const char *format, ...)
-{
-	(void)status;
-	(void)format;
-}
-
 struct step {
 	const char *name;
 	enum via via;
@@ -118,7 +112,7 @@ static uint32_t run_load(void)
 		if (fd >= 0)
 			close(fd);
 	}
-	return result ? PROBE_ERRNO : NV_OK;
+	return result ? RM_ERRNO : NV_OK;
 }
 
 /* The last one first; those that were not loaded are not there. */
@@ -147,7 +141,7 @@ static uint32_t run_read(void)
 
 	if (fd >= 0)
 		close(fd);
-	return n < 0 ? PROBE_ERRNO : NV_OK;
+	return n < 0 ? RM_ERRNO : NV_OK;
 }
 
 static uint32_t tree_write(const char *text)
@@ -157,7 +151,7 @@ static uint32_t tree_write(const char *text)
 
 	if (fd >= 0)
 		close(fd);
-	return n < 0 ? PROBE_ERRNO : NV_OK;
+	return n < 0 ? RM_ERRNO : NV_OK;
 }
 
 static uint32_t run_create(void)

@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 #include "userfault.h"
 
 enum place { TOP, ENVELOPE, PARAMETERS, RIGHTS, LIST, ANSWER, VIRTUAL_ANSWER, QUERY_ANSWER, PLACES };

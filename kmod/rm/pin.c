@@ -2,7 +2,7 @@
 /* Memory of this process that the card may use, as cudaMallocHost and cudaHostRegister ask for it. */
 #include <stdlib.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 #define PAGE 4096u
 /* The driver pins nothing but pages that a processor caches, wherever they lie, and maps them nowhere by itself. */
@@ -20,18 +20,16 @@
 static uint32_t pin_by_heap(struct session *session, void *memory, struct grant *grant)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &session->settings->abi->NVOS32_PARAMETERS;
-	uint8_t data[256] = { 0 };
+	struct rm_ioctl io = rm_heap_ioctl(
+		session->settings->abi, session->client, session->device, NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR);
 	uint32_t status;
 
-	put32(data, at->hRoot, session->client);
-	put32(data, at->hObjectParent, session->device);
-	put32(data, at->function, NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR);
-	put32(data, at->data_AllocOsDesc_attr, HEAP_ATTR);
-	put64(data, at->data_AllocOsDesc_descriptor, (uintptr_t)memory);
-	put64(data, at->data_AllocOsDesc_limit, grant->size - 1);
-	status = driver_call(session->settings, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes);
-	grant->handle = get32(data, at->data_AllocOsDesc_hMemory);
-	return status != NV_OK ? status : get32(data, at->status);
+	put32(io.data, at->data_AllocOsDesc_attr, HEAP_ATTR);
+	put64(io.data, at->data_AllocOsDesc_descriptor, (uintptr_t)memory);
+	put64(io.data, at->data_AllocOsDesc_limit, grant->size - 1);
+	status = driver_make(session->settings, session->ctl, &io);
+	grant->handle = get32(io.data, at->data_AllocOsDesc_hMemory);
+	return status;
 }
 
 static uint32_t pin_by_call(struct session *session, void *memory, struct grant *grant)
@@ -62,10 +60,10 @@ uint32_t memory_pin(struct session *session, uint64_t size, struct grant *grant)
 	*grant = (struct grant){ .size = size };
 	/* It is the driver's until this process ends. */
 	if (!memory)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	status = session->settings->via >= VIA_HEAP ? pin_by_heap(session, memory, grant) :
 						      pin_by_call(session, memory, grant);
 	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	return status;
 }

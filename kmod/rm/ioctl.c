@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 int driver_open(const struct settings *settings, const char *node)
 {
@@ -23,7 +23,7 @@ static uint32_t raw(const struct settings *settings, int fd, uint32_t nr, void *
 	unsigned long command = (unsigned long)settings->direction << _IOC_DIRSHIFT |
 		settings->magic << _IOC_TYPESHIFT | nr << _IOC_NRSHIFT | (unsigned long)size << _IOC_SIZESHIFT;
 
-	return syscall(SYS_ioctl, fd, command, data) == 0 ? NV_OK : PROBE_ERRNO;
+	return syscall(SYS_ioctl, fd, command, data) == 0 ? NV_OK : RM_ERRNO;
 }
 
 uint32_t driver_call(const struct settings *settings, int fd, uint32_t nr, uint8_t *data, size_t size)
@@ -37,6 +37,13 @@ uint32_t driver_call(const struct settings *settings, int fd, uint32_t nr, uint8
 	put32(envelope, at->size, (uint32_t)size);
 	put_pointer(envelope, at->ptr, data);
 	return raw(settings, fd, NV_ESC_IOCTL_XFER_CMD, envelope, sizeof(envelope));
+}
+
+uint32_t driver_make(const struct settings *settings, int fd, struct rm_ioctl *io)
+{
+	uint32_t status = driver_call(settings, fd, io->nr, io->data, io->bytes);
+
+	return status != NV_OK ? status : get32(io->data, io->status);
 }
 
 static bool newer(const struct nv_abi_version *version, const unsigned int parts[3])
@@ -76,19 +83,19 @@ bool driver_version(struct settings *settings, int ctl)
 	return settings->abi != NULL;
 }
 
-uint32_t driver_cards(const struct settings *settings, int ctl, uint32_t ids[PROBE_MAX_GPUS], uint32_t *count)
+uint32_t driver_cards(const struct settings *settings, int ctl, uint32_t ids[RM_MAX_GPUS], uint32_t *count)
 {
 	const struct nv_layout_nv_ioctl_card_info_t *at = &settings->abi->nv_ioctl_card_info_t;
-	uint8_t data[72 * PROBE_MAX_GPUS] = { 0 };
+	uint8_t data[72 * RM_MAX_GPUS] = { 0 };
 	uint32_t status = driver_call(settings, ctl, NV_ESC_CARD_INFO, data, sizeof(data)), i, minor;
 
 	*count = 0;
-	memset(ids, 0, sizeof(ids[0]) * PROBE_MAX_GPUS);
-	for (i = 0; status == NV_OK && i < PROBE_MAX_GPUS; i++) {
+	memset(ids, 0, sizeof(ids[0]) * RM_MAX_GPUS);
+	for (i = 0; status == NV_OK && i < RM_MAX_GPUS; i++) {
 		const uint8_t *card = data + (size_t)i * at->bytes;
 
 		minor = get32(card, at->minor_number);
-		if (card[at->valid] && minor < PROBE_MAX_GPUS) {
+		if (card[at->valid] && minor < RM_MAX_GPUS) {
 			ids[minor] = get32(card, at->gpu_id);
 			(*count)++;
 		}

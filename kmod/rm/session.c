@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 #define FIRST_HANDLE 0x5c000001u
 
@@ -20,51 +20,29 @@ void session_init(struct session *session, const struct settings *settings, uint
 uint32_t session_alloc(struct session *session, uint32_t parent, uint32_t class_id, void *params, uint32_t params_size,
 	uint32_t *handle)
 {
-	const struct nv_layout_NVOS21_PARAMETERS *small = &session->settings->abi->NVOS21_PARAMETERS;
-	const struct nv_layout_NVOS64_PARAMETERS *large = &session->settings->abi->NVOS64_PARAMETERS;
-	bool old = session->settings->via == VIA_RM21;
-	uint8_t data[64] = { 0 };
+	const struct settings *settings = session->settings;
+	struct rm_ioctl io = rm_alloc_ioctl(settings->abi, settings->via, session->client, parent, *handle, class_id);
 	uint32_t status;
 
-	put32(data, small->hRoot, session->client);
-	put32(data, small->hObjectParent, parent);
-	put32(data, small->hObjectNew, *handle);
-	put32(data, small->hClass, class_id);
-	put_pointer(data, small->pAllocParms, params);
-	put32(data, old ? small->paramsSize : large->paramsSize, params_size);
-	status = driver_call(session->settings, session->ctl, NV_ESC_RM_ALLOC, data, old ? small->bytes : large->bytes);
-	if (status != NV_OK)
-		return status;
-	*handle = get32(data, small->hObjectNew);
-	return get32(data, old ? small->status : large->status);
+	rm_alloc_params(&io, settings->abi, settings->via, params, params_size);
+	status = driver_make(settings, session->ctl, &io);
+	if (status != RM_ERRNO)
+		*handle = get32(io.data, io.handle);
+	return status;
 }
 
 uint32_t session_control(struct session *session, uint32_t object, uint32_t command, void *params, uint32_t size)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &session->settings->abi->NVOS54_PARAMETERS;
-	uint8_t data[64] = { 0 };
-	uint32_t status;
+	struct rm_ioctl io = rm_control_ioctl(session->settings->abi, session->client, object, command, params, size);
 
-	put32(data, at->hClient, session->client);
-	put32(data, at->hObject, object);
-	put32(data, at->cmd, command);
-	put_pointer(data, at->params, params);
-	put32(data, at->paramsSize, size);
-	status = driver_call(session->settings, session->ctl, NV_ESC_RM_CONTROL, data, at->bytes);
-	return status != NV_OK ? status : get32(data, at->status);
+	return driver_make(session->settings, session->ctl, &io);
 }
 
 uint32_t session_free(struct session *session, uint32_t handle)
 {
-	const struct nv_layout_NVOS00_PARAMETERS *at = &session->settings->abi->NVOS00_PARAMETERS;
-	uint8_t data[64] = { 0 };
-	uint32_t status;
+	struct rm_ioctl io = rm_free_ioctl(session->settings->abi, session->client, session->device, handle);
 
-	put32(data, at->hRoot, session->client);
-	put32(data, at->hObjectParent, session->device);
-	put32(data, at->hObjectOld, handle);
-	status = driver_call(session->settings, session->ctl, NV_ESC_RM_FREE, data, at->bytes);
-	return status != NV_OK ? status : get32(data, at->status);
+	return driver_make(session->settings, session->ctl, &io);
 }
 
 /* Which device number the driver gives to a card. */
@@ -72,7 +50,7 @@ static uint32_t device_number(struct session *session, uint32_t *number)
 {
 	const struct nv_layout_NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS *at =
 		&session->settings->abi->NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS;
-	uint32_t ids[PROBE_MAX_GPUS], count, status;
+	uint32_t ids[RM_MAX_GPUS], count, status;
 	uint8_t params[64] = { 0 };
 
 	status = driver_cards(session->settings, session->ctl, ids, &count);
@@ -125,10 +103,10 @@ uint32_t session_open(struct session *session)
 		return NV_OK;
 	session->ctl = driver_open(session->settings, "nvidiactl");
 	if (session->ctl < 0)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	snprintf(card, sizeof(card), "nvidia%u", session->gpu);
 	session->card = driver_open(session->settings, card);
-	status = session->card < 0 ? PROBE_ERRNO : session_begin(session);
+	status = session->card < 0 ? RM_ERRNO : session_begin(session);
 	if (status != NV_OK) {
 		error = errno;
 		session_drop(session);

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 /* So high that other processes know the number of the first one. */
 #define FIRST_DESCRIPTOR 100
@@ -16,11 +16,7 @@ static uint32_t export_one(struct session *session, int fd, uint32_t handle)
 		&session->settings->abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS;
 	uint8_t params[64] = { 0 };
 
-	put32(params, at->object_type, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM);
-	put32(params, at->object_data_rmObject_hDevice, session->device);
-	put32(params, at->object_data_rmObject_hParent, session->device);
-	put32(params, at->object_data_rmObject_hObject, handle);
-	put32(params, at->fd, (uint32_t)fd);
+	rm_export_params(params, session->settings->abi, session->device, handle, fd);
 	return session_control(
 		session, session->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, params, at->bytes);
 }
@@ -29,15 +25,14 @@ uint32_t export_list_to(struct session *session, int fd, uint32_t count)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *at =
 		&session->settings->abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
+	uint32_t objects[OF_LIST], i;
 	uint8_t params[4096] = { 0 };
-	uint32_t i;
 
-	put32(params, at->fd, (uint32_t)fd);
-	put32(params, at->hDevice, session->device);
-	put16(params, at->maxObjects, (uint16_t)count);
-	put16(params, at->numObjects, (uint16_t)count);
+	if (count > OF_LIST || count > session->count)
+		return NV_ERR_INVALID_OBJECT_HANDLE;
 	for (i = 0; i < count; i++)
-		put32(params + 4 * i, at->objects, session->held[session->count - count + i].handle);
+		objects[i] = session->held[session->count - count + i].handle;
+	rm_export_list_params(params, session->settings->abi, session->device, objects, count, fd);
 	return session_control(
 		session, session->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, params, at->bytes);
 }
@@ -51,7 +46,7 @@ uint32_t export_memory(struct session *session, uint32_t list, int *descriptor)
 	if (fd >= 0)
 		close(fd);
 	if (*descriptor < 0)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	if (session->count == 0 || list > session->count || list > OF_LIST)
 		return NV_ERR_INVALID_OBJECT_HANDLE;
 	status = list ? export_list_to(session, *descriptor, list) :
@@ -66,11 +61,7 @@ static uint32_t import_one(struct session *session, int fd, uint32_t *handle)
 	uint8_t params[64] = { 0 };
 	uint32_t status;
 
-	put32(params, at->fd, (uint32_t)fd);
-	put32(params, at->object_type, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM);
-	put32(params, at->object_data_rmObject_hDevice, session->device);
-	put32(params, at->object_data_rmObject_hParent, session->device);
-	put32(params, at->object_data_rmObject_hObject, *handle);
+	rm_import_params(params, session->settings->abi, session->device, *handle, fd);
 	status = session_control(
 		session, session->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, params, at->bytes);
 	*handle = get32(params, at->object_data_rmObject_hObject);
@@ -84,11 +75,7 @@ static uint32_t import_list(struct session *session, int fd, uint32_t *handles, 
 	uint8_t params[2048] = { 0 };
 	uint32_t status, i;
 
-	put32(params, at->fd, (uint32_t)fd);
-	put32(params, at->hParent, session->device);
-	put16(params, at->numObjects, (uint16_t)count);
-	for (i = 0; i < count; i++)
-		put32(params + 4 * i, at->objects, handles[i]);
+	rm_import_list_params(params, session->settings->abi, session->device, handles, count, fd);
 	status = session_control(
 		session, session->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, params, at->bytes);
 	for (i = 0; i < count; i++)
@@ -107,7 +94,7 @@ uint32_t import_memory(struct session *session, int fd, uint32_t list)
 	status = list ? import_list(session, fd, handles, count) : import_one(session, fd, handles);
 	for (i = 0; i < count && status == NV_OK; i++) {
 		if (!memory_hold(session, handles[i], 0))
-			return PROBE_ERRNO;
+			return RM_ERRNO;
 	}
 	return status;
 }

@@ -2,26 +2,10 @@
 /* What the driver says about a card, by each of its ways. */
 #include <stdio.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 /* Room for any version of the structures below. */
 #define ROOM 16384u
-
-static void ask(const struct nv_abi *abi, uint8_t *list)
-{
-	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &abi->NV2080_CTRL_FB_INFO;
-
-	put32(list, at->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE);
-	put32(list + at->bytes, at->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
-}
-
-static void take(const struct nv_abi *abi, const uint8_t *list, struct sizes *sizes)
-{
-	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &abi->NV2080_CTRL_FB_INFO;
-
-	sizes->total = (uint64_t)get32(list, at->data) << 10;
-	sizes->free = (uint64_t)get32(list + at->bytes, at->data) << 10;
-}
 
 uint32_t info_v2(struct session *session, struct sizes *sizes)
 {
@@ -31,9 +15,9 @@ uint32_t info_v2(struct session *session, struct sizes *sizes)
 	uint32_t status;
 
 	put32(params, at->fbInfoListSize, 2);
-	ask(abi, params + at->fbInfoList);
+	rm_heap_sizes_ask(params + at->fbInfoList, abi);
 	status = session_control(session, session->subdevice, NV2080_CTRL_CMD_FB_GET_INFO_V2, params, at->bytes);
-	take(abi, params + at->fbInfoList, sizes);
+	rm_heap_sizes_read(params + at->fbInfoList, abi, &sizes->total, &sizes->free);
 	return status;
 }
 
@@ -46,25 +30,22 @@ static uint32_t info_v1(struct session *session, struct sizes *sizes)
 
 	put32(params, at->fbInfoListSize, 2);
 	put_pointer(params, at->fbInfoList, list);
-	ask(abi, list);
+	rm_heap_sizes_ask(list, abi);
 	status = session_control(session, session->subdevice, NV2080_CTRL_CMD_FB_GET_INFO, params, at->bytes);
-	take(abi, list, sizes);
+	rm_heap_sizes_read(list, abi, &sizes->total, &sizes->free);
 	return status;
 }
 
 static uint32_t info_heap(struct session *session, struct sizes *sizes)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &session->settings->abi->NVOS32_PARAMETERS;
-	uint8_t data[256] = { 0 };
-	uint32_t status;
+	struct rm_ioctl io =
+		rm_heap_ioctl(session->settings->abi, session->client, session->device, NVOS32_FUNCTION_INFO);
+	uint32_t status = driver_make(session->settings, session->ctl, &io);
 
-	put32(data, at->hRoot, session->client);
-	put32(data, at->hObjectParent, session->device);
-	put32(data, at->function, NVOS32_FUNCTION_INFO);
-	status = driver_call(session->settings, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes);
-	sizes->total = get64(data, at->total);
-	sizes->free = get64(data, at->free);
-	return status != NV_OK ? status : get32(data, at->status);
+	sizes->total = get64(io.data, at->total);
+	sizes->free = get64(io.data, at->free);
+	return status;
 }
 
 static uint32_t info_region(struct session *session, uint64_t *bytes)
@@ -159,7 +140,7 @@ uint32_t info_set_limit(struct session *session, uint64_t bytes)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_MEMACCT_SET_LIMITS_PARAMS *at =
 		&session->settings->abi->NV0000_CTRL_OS_UNIX_MEMACCT_SET_LIMITS_PARAMS;
-	uint32_t ids[PROBE_MAX_GPUS], count, status;
+	uint32_t ids[RM_MAX_GPUS], count, status;
 	uint8_t params[64] = { 0 };
 
 	status = driver_cards(session->settings, session->ctl, ids, &count);

@@ -2,9 +2,7 @@
 /* Getting and giving back memory, by all three ways. */
 #include <stdlib.h>
 
-#include "probe.h"
-
-#define OWNER 0xcafe0001u
+#include "rm_client.h"
 
 static uint32_t pick_handle(struct session *session)
 {
@@ -42,11 +40,8 @@ static uint32_t alloc_object(
 	uint8_t params[160] = { 0 };
 	uint32_t status;
 
-	put32(params, at->owner, OWNER);
-	put32(params, at->type, NVOS32_TYPE_IMAGE);
-	put32(params, at->attr, attr_of(session->settings, location));
+	rm_memory_params(params, session->settings->abi, attr_of(session->settings, location), size);
 	put32(params, at->attr2, session->settings->huge << NVOS32_ATTR2_PAGE_SIZE_HUGE_SHIFT);
-	put64(params, at->size, size);
 	grant->handle = pick_handle(session);
 	status = session_alloc(session, session->device, class_id, params, at->bytes, &grant->handle);
 	grant->size = get64(params, at->size);
@@ -55,67 +50,26 @@ static uint32_t alloc_object(
 	return status;
 }
 
-/* The heap's functions have their fields in places of their own, but these four: owner, hMemory, type and flags. */
-struct heap_form {
-	uint32_t function;
-	uint16_t attr, attr2, size, offset, limit;
-};
-
-static struct heap_form heap_form_of(const struct settings *settings)
-{
-	const struct nv_layout_NVOS32_PARAMETERS *at = &settings->abi->NVOS32_PARAMETERS;
-
-	if (settings->via == VIA_RANGE)
-		return (struct heap_form){ NVOS32_FUNCTION_ALLOC_SIZE_RANGE, at->data_AllocSizeRange_attr,
-			at->data_AllocSizeRange_attr2, at->data_AllocSizeRange_size, at->data_AllocSizeRange_offset,
-			at->data_AllocSizeRange_limit };
-	if (settings->via == VIA_TILED)
-		return (struct heap_form){ NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT,
-			at->data_AllocTiledPitchHeight_attr, at->data_AllocTiledPitchHeight_attr2,
-			at->data_AllocTiledPitchHeight_size, at->data_AllocTiledPitchHeight_offset,
-			at->data_AllocTiledPitchHeight_limit };
-	return (struct heap_form){ NVOS32_FUNCTION_ALLOC_SIZE, at->data_AllocSize_attr, at->data_AllocSize_attr2,
-		at->data_AllocSize_size, at->data_AllocSize_offset, at->data_AllocSize_limit };
-}
-
-/* By height and pitch only whole lines can be had. */
-static void put_size(const struct session *session, uint8_t *data, const struct heap_form *form, uint64_t size)
-{
-	const struct nv_layout_NVOS32_PARAMETERS *at = &session->settings->abi->NVOS32_PARAMETERS;
-	uint32_t line = 4096;
-
-	put64(data, form->size, size);
-	if (session->settings->via != VIA_TILED)
-		return;
-	put32(data, at->data_AllocTiledPitchHeight_height, (uint32_t)((size + line - 1) / line));
-	put32(data, at->data_AllocTiledPitchHeight_pitch, line);
-}
-
 static uint32_t alloc_heap(struct session *session, uint64_t size, struct grant *grant)
 {
-	const struct nv_layout_NVOS32_PARAMETERS *at = &session->settings->abi->NVOS32_PARAMETERS;
-	const struct heap_form form = heap_form_of(session->settings);
-	uint8_t data[256] = { 0 };
+	const struct settings *settings = session->settings;
+	const struct rm_heap_form form = rm_heap_form(settings->abi, settings->via);
+	struct rm_ioctl io = rm_heap_alloc_ioctl(settings->abi, settings->via, session->client, session->device,
+		pick_handle(session), attr_of(settings, NVOS32_ATTR_LOCATION_VIDMEM), size);
 	uint32_t status;
 
-	grant->handle = pick_handle(session);
-	put32(data, at->hRoot, session->client);
-	put32(data, at->hObjectParent, session->device);
-	put32(data, at->function, form.function);
-	put32(data, at->data_AllocSize_owner, OWNER);
-	put32(data, at->data_AllocSize_hMemory, grant->handle);
-	put32(data, at->data_AllocSize_flags, grant->handle ? NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED : 0);
-	put32(data, form.attr, attr_of(session->settings, NVOS32_ATTR_LOCATION_VIDMEM));
-	put32(data, form.attr2, session->settings->huge << NVOS32_ATTR2_PAGE_SIZE_HUGE_SHIFT);
-	put_size(session, data, &form, size);
-	status = driver_call(session->settings, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes);
-	if (status != NV_OK)
+	put32(io.data, form.attr2, settings->huge << NVOS32_ATTR2_PAGE_SIZE_HUGE_SHIFT);
+	/* By height and pitch it is the driver's to write; a refusal leaves it as it was. */
+	put64(io.data, form.size, size);
+	grant->handle = get32(io.data, io.handle);
+	status = driver_make(settings, session->ctl, &io);
+	if (status == RM_ERRNO)
 		return status;
-	grant->handle = get32(data, at->data_AllocSize_hMemory);
-	grant->size = get64(data, form.size);
-	grant->offset = get64(data, form.offset);
-	grant->limit = get64(data, form.limit);
-	return get32(data, at->status);
+	grant->handle = get32(io.data, io.handle);
+	grant->size = get64(io.data, form.size);
+	grant->offset = get64(io.data, form.offset);
+	grant->limit = get64(io.data, form.limit);
+	return status;
 }
 
 uint32_t memory_alloc(struct session *session, uint64_t size, struct grant *grant)
@@ -128,7 +82,7 @@ uint32_t memory_alloc(struct session *session, uint64_t size, struct grant *gran
 	else
 		status = alloc_object(session, NV01_MEMORY_LOCAL_USER, NVOS32_ATTR_LOCATION_VIDMEM, size, grant);
 	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	return status;
 }
 
@@ -139,7 +93,7 @@ uint32_t memory_alloc_host(struct session *session, uint64_t size, struct grant 
 	*grant = (struct grant){ 0 };
 	status = alloc_object(session, NV01_MEMORY_SYSTEM, NVOS32_ATTR_LOCATION_PCI, size, grant);
 	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	return status;
 }
 
@@ -169,27 +123,19 @@ uint32_t memory_context(struct session *session)
 	put32(params, at->engineType, NV2080_ENGINE_TYPE_GR0);
 	status = session_alloc(session, session->device, KEPLER_CHANNEL_GROUP_A, params, at->bytes, &handle);
 	if (status == NV_OK && !memory_hold(session, handle, 0))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	return status;
 }
 
 uint32_t memory_dup_of(struct session *session, uint32_t client, uint32_t object, struct grant *grant)
 {
-	const struct nv_layout_NVOS55_PARAMETERS *at = &session->settings->abi->NVOS55_PARAMETERS;
-	uint8_t data[64] = { 0 };
-	uint32_t status;
+	struct rm_ioctl io = rm_dup_ioctl(
+		session->settings->abi, session->client, session->device, pick_handle(session), client, object);
+	uint32_t status = driver_make(session->settings, session->ctl, &io);
 
-	put32(data, at->hClient, session->client);
-	put32(data, at->hParent, session->device);
-	put32(data, at->hObject, pick_handle(session));
-	put32(data, at->hClientSrc, client);
-	put32(data, at->hObjectSrc, object);
-	status = driver_call(session->settings, session->ctl, NV_ESC_RM_DUP_OBJECT, data, at->bytes);
-	if (status == NV_OK)
-		status = get32(data, at->status);
-	grant->handle = get32(data, at->hObject);
+	grant->handle = get32(io.data, io.handle);
 	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	return status;
 }
 
@@ -225,18 +171,9 @@ uint32_t memory_surface(struct session *session, uint32_t *handle)
 
 static uint32_t free_heap(struct session *session, uint32_t handle)
 {
-	const struct nv_layout_NVOS32_PARAMETERS *at = &session->settings->abi->NVOS32_PARAMETERS;
-	uint8_t data[256] = { 0 };
-	uint32_t status;
+	struct rm_ioctl io = rm_heap_free_ioctl(session->settings->abi, session->client, session->device, handle);
 
-	put32(data, at->hRoot, session->client);
-	put32(data, at->hObjectParent, session->device);
-	put32(data, at->function, NVOS32_FUNCTION_FREE);
-	put32(data, at->data_Free_owner, OWNER);
-	put32(data, at->data_Free_hMemory, handle);
-	put32(data, at->data_Free_flags, NVOS32_FREE_FLAGS_MEMORY_HANDLE_PROVIDED);
-	status = driver_call(session->settings, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes);
-	return status != NV_OK ? status : get32(data, at->status);
+	return driver_make(session->settings, session->ctl, &io);
 }
 
 /* Whatever the answer, the entry is not held any more. */

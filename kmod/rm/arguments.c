@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 bool parse_number(const char *text, uint64_t *value)
 {
