@@ -204,7 +204,7 @@ class Harness:
         kmod = ROOT / "kmod"
         sources = [
             *sorted(Path(__file__).parent.glob("*.c")),
-            *sorted((kmod / "sim").glob("work*.c")),
+            *sorted((kmod / "sim" / "gpu").glob("work*.c")),
             *sorted((kmod / "core").glob("sched_*.c")),
         ]
         flags = [
@@ -214,7 +214,7 @@ class Harness:
             "-Wextra",
             "-Werror",
             f"-I{kmod / 'core'}",
-            f"-I{kmod / 'sim'}",
+            f"-I{kmod / 'sim' / 'gpu'}",
         ]
         command = ["/usr/bin/cc", *flags, "-fPIC", "-shared", *map(str, sources), "-o", str(library)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

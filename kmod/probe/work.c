@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Channel groups with work in them. Only simulated cards take work so (kmod/sim/doorbell.h); on real ones it is EINVAL. */
+/* Channel groups with work in them. Only simulated cards take work so (kmod/sim/gpu/doorbell.h); on real ones it is EINVAL. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "../sim/doorbell.h"
+#include "../sim/gpu/doorbell.h"
 #include "work.h"
 
 #define LLU(value) ((unsigned long long)(value))

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated NVIDIA cards: one server process that answers the driver's user interface on files of a FUSE mount.
- * The kernel modules of tests/vm/standin are made of the same files but server.c, nodes.c, ioctl.c, register.c, caller.c,
- * pid_view.c, user_memory.c, memacct.c, backing_file.c, mapping.c and gpu_*.c. What has control calls is in control.h, what has the engines in engines.h.
+ *
+ *   rm          objects, classes, channels and the calls that make them; rm/control has the controls
+ *   memory      video memory, and nvidia-uvm
+ *   gpu         models, engines and the work on them
+ *   contents    what lies in memory, and the pushbuffers there
+ *   frontend    the server, its mounted files, and what it knows of callers
+ *
+ * libcgpu-replay.so and the kernel modules of tests/vm/standin are made of all but contents and frontend.
  * Everything here runs with sim->lock held unless a comment says otherwise; no memory of a caller is touched under it.
  */
 #ifndef CGPU_SIM_H
