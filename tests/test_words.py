@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-DONE = ("cgpu/client", "cgpu/config", "cgpu/request")
+DONE = ("cgpu/client", "cgpu/config", "cgpu/request", "kmod/probe", "kmod/replay", "kmod/rm", "kmod/sim")
 GLOSSARY = "docs/glossary.md"
 HEADING = "## Words on their way out"
 # Words that are ordinary English, or somebody else's term, in other places than those that are meant.
 ORDINARY = {
     "stage",
+    "lane",
     "look",
     "turn",
     "told",

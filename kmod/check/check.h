@@ -74,8 +74,8 @@ struct session {
 	u8 uuid[16];
 	struct guarded top, params, list;
 	u32 strange_at;
-	/* Calls go in the envelope of NV_ESC_IOCTL_XFER_CMD. */
-	bool envelope;
+	/* Calls go in the transfer wrapper, NV_ESC_IOCTL_XFER_CMD. */
+	bool wrapped;
 	char unlike[160];
 	char detail[DETAIL_BYTES];
 	/* What the stages of a check have made; 0 or -1: nothing */
@@ -150,7 +150,7 @@ enum verdict check_regions(struct session *session);
 /* identity.c */
 enum verdict check_identity(struct session *session);
 enum verdict check_short_form(struct session *session);
-enum verdict check_envelope(struct session *session);
+enum verdict check_wrapper(struct session *session);
 
 /* memory.c: by session->request */
 u32 memory_take(struct session *session);

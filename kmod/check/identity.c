@@ -105,13 +105,13 @@ enum verdict check_identity(struct session *session)
 	return PASSED;
 }
 
-enum verdict check_envelope(struct session *session)
+enum verdict check_wrapper(struct session *session)
 {
 	u32 status;
 
-	session->envelope = true;
+	session->wrapped = true;
 	status = read_uuid_text(session);
-	session->envelope = false;
+	session->wrapped = false;
 	return status == NV_OK ? PASSED : verdict_failed(session, "%s", call_text(session, status));
 }
 

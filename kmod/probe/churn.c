@@ -15,7 +15,7 @@
 #include "clock.h"
 #include "probe.h"
 
-struct storm {
+struct churn {
 	uint64_t asked;
 	uint64_t size;
 	uint64_t microseconds;
@@ -45,33 +45,33 @@ static void rain(uint64_t microseconds)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-static bool parse(const char *value, struct storm *storm)
+static bool parse(const char *value, struct churn *churn)
 {
-	storm->microseconds = 200;
-	if (!parse_size(&value, &storm->asked) || *value++ != ':' || !parse_size(&value, &storm->size))
+	churn->microseconds = 200;
+	if (!parse_size(&value, &churn->asked) || *value++ != ':' || !parse_size(&value, &churn->size))
 		return false;
-	if (*value == ':' && (value++, !parse_size(&value, &storm->microseconds)))
+	if (*value == ':' && (value++, !parse_size(&value, &churn->microseconds)))
 		return false;
-	return *value == '\0' && storm->microseconds > 0 && storm->microseconds < 1000000;
+	return *value == '\0' && churn->microseconds > 0 && churn->microseconds < 1000000;
 }
 
-static void run_storm(struct session *session, struct storm *storm)
+static void run_churn(struct session *session, struct churn *churn)
 {
 	struct grant grant;
 	uint32_t status;
 	uint64_t i;
 
 	alarms = 0;
-	rain(storm->microseconds);
-	for (i = 0; i < storm->asked; i++) {
-		status = memory_alloc(session, storm->size, &grant);
+	rain(churn->microseconds);
+	for (i = 0; i < churn->asked; i++) {
+		status = memory_alloc(session, churn->size, &grant);
 		if (status == NV_OK) {
-			storm->granted++;
-			storm->bytes += grant.size;
+			churn->granted++;
+			churn->bytes += grant.size;
 		} else if (status == RM_ERRNO && errno == EINTR) {
-			storm->interrupted++;
+			churn->interrupted++;
 		} else {
-			storm->refused++;
+			churn->refused++;
 		}
 	}
 	rain(0);
@@ -81,15 +81,15 @@ static void run_storm(struct session *session, struct storm *storm)
  * Each call must happen exactly once: as many grants as the card's own figure says. Handles are the driver's choice, so
  * that a call made twice would leave memory that nobody here knows of.
  */
-uint32_t storm_run(struct probe *probe, const char *value, bool *understood)
+uint32_t churn_run(struct probe *probe, const char *value, bool *understood)
 {
 	struct session *session = &probe->sessions[probe->gpu];
 	bool own = probe->settings.own_handles;
-	struct storm storm = { 0 };
+	struct churn churn = { 0 };
 	struct sizes before, after;
 	uint32_t status;
 
-	*understood = parse(value, &storm);
+	*understood = parse(value, &churn);
 	if (!*understood)
 		return NV_OK;
 	status = session_open(session);
@@ -98,12 +98,12 @@ uint32_t storm_run(struct probe *probe, const char *value, bool *understood)
 	if (status != NV_OK)
 		return status;
 	probe->settings.own_handles = false;
-	run_storm(session, &storm);
+	run_churn(session, &churn);
 	probe->settings.own_handles = own;
 	status = info_v2(session, &after);
-	printf("storm asked=%llu granted=%llu refused=%llu interrupted=%llu bytes=%llu used=%llu alarms=%ld\n",
-		(unsigned long long)storm.asked, (unsigned long long)storm.granted, (unsigned long long)storm.refused,
-		(unsigned long long)storm.interrupted, (unsigned long long)storm.bytes,
+	printf("churn asked=%llu granted=%llu refused=%llu interrupted=%llu bytes=%llu used=%llu alarms=%ld\n",
+		(unsigned long long)churn.asked, (unsigned long long)churn.granted, (unsigned long long)churn.refused,
+		(unsigned long long)churn.interrupted, (unsigned long long)churn.bytes,
 		(unsigned long long)(before.free - after.free), (long)alarms);
 	return status;
 }

@@ -22,7 +22,7 @@ int fd_of_process(long pid, long number)
 	return fd;
 }
 
-static uint32_t borrow(struct session *session, const uint64_t *numbers)
+static uint32_t dup_fd(struct session *session, const uint64_t *numbers)
 {
 	int fd = fd_of_process((long)numbers[0], (long)numbers[1]);
 
@@ -30,7 +30,7 @@ static uint32_t borrow(struct session *session, const uint64_t *numbers)
 		return RM_ERRNO;
 	session_close(session);
 	session->ctl = fd;
-	session->borrowed = true;
+	session->other_process = true;
 	session->client = (uint32_t)numbers[2];
 	session->device = (uint32_t)numbers[3];
 	session->subdevice = (uint32_t)numbers[4];
@@ -87,18 +87,18 @@ static uint32_t channel(struct session *session, const uint64_t *numbers, bool d
 	return status;
 }
 
-uint32_t borrow_run(struct probe *probe, const char *name, const char *value, bool *understood)
+uint32_t dup_fd_run(struct probe *probe, const char *name, const char *value, bool *understood)
 {
 	struct session *session = &probe->sessions[probe->gpu];
 	uint64_t numbers[MAX_NUMBERS] = { 0 };
 	unsigned int count = parse_numbers(value, numbers, MAX_NUMBERS);
 	uint32_t status;
 
-	if (strcmp(name, "borrow") == 0) {
+	if (strcmp(name, "dup-fd") == 0) {
 		*understood = count == 5;
-		status = *understood ? borrow(session, numbers) : NV_OK;
+		status = *understood ? dup_fd(session, numbers) : NV_OK;
 		if (*understood)
-			report(status, "borrow client=0x%x", session->client);
+			report(status, "dup-fd client=0x%x", session->client);
 		return status;
 	}
 	if (strcmp(name, "timeslice") == 0)

@@ -205,7 +205,7 @@ static uint32_t run_threads(struct session *from, const struct order *order)
 	return status;
 }
 
-uint32_t crowd_run(struct probe *probe, const char *value, bool threads, bool *understood)
+uint32_t parallel_run(struct probe *probe, const char *value, bool threads, bool *understood)
 {
 	struct session *from = &probe->sessions[probe->gpu];
 	struct order order = { 0 };

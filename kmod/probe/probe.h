@@ -36,20 +36,20 @@ uint32_t managed_run(struct probe *probe, const char *value, bool *understood);
 /* The last one; NV_OK when there is none. */
 uint32_t managed_drop(struct probe *probe);
 
-/* crowd.c: processes and threads; storm.c; steps.c */
-uint32_t crowd_run(struct probe *probe, const char *value, bool threads, bool *understood);
+/* parallel.c: processes and threads; churn.c; steps.c */
+uint32_t parallel_run(struct probe *probe, const char *value, bool threads, bool *understood);
 uint32_t unshare_run(struct probe *probe, const char *value, bool *understood);
-uint32_t storm_run(struct probe *probe, const char *value, bool *understood);
+uint32_t churn_run(struct probe *probe, const char *value, bool *understood);
 uint32_t bench_run(struct probe *probe, const char *value, bool *understood);
 /* export_steps.c */
 uint32_t export_run(struct probe *probe, const char *name, const char *value, bool *understood);
-/* borrow.c */
+/* dup_fd.c */
 /* A copy of a descriptor of another process; -1 with errno. */
 int fd_of_process(long pid, long number);
-uint32_t borrow_run(struct probe *probe, const char *name, const char *value, bool *understood);
+uint32_t dup_fd_run(struct probe *probe, const char *name, const char *value, bool *understood);
 /* share.c */
 uint32_t share_run(struct probe *probe, const char *name, const char *value, bool *understood);
-/* work.c, levers.c: whether the name is one of theirs */
+/* work.c, scheduling.c: whether the name is one of theirs */
 bool work_run(struct probe *probe, const char *name, const char *value, uint32_t *status, bool *understood);
 /* hold.c */
 void hold_run(const char *value, bool *understood);

@@ -8,7 +8,7 @@
 
 #define LLU(value) ((unsigned long long)(value))
 
-struct lever {
+struct scheduling {
 	struct session *session;
 	const struct work_group *group;
 	uint32_t channel; /* its last one */
@@ -17,7 +17,7 @@ struct lever {
 	uint64_t second; /* behind a colon, or 0 */
 };
 
-uint32_t lever_schedule(struct session *session, const struct work_group *group, bool on)
+uint32_t scheduling_set(struct session *session, const struct work_group *group, bool on)
 {
 	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at =
 		&session->settings->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
@@ -27,172 +27,172 @@ uint32_t lever_schedule(struct session *session, const struct work_group *group,
 	return session_control(session, group->handle, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, params, at->bytes);
 }
 
-static uint32_t schedule(const struct lever *lever)
+static uint32_t schedule(const struct scheduling *call)
 {
-	return lever_schedule(lever->session, lever->group, lever->number != 0);
+	return scheduling_set(call->session, call->group, call->number != 0);
 }
 
-static uint32_t schedule_channel(const struct lever *lever)
+static uint32_t schedule_channel(const struct scheduling *call)
 {
-	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at = &lever->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
+	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at = &call->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
 	uint8_t params[8] = { 0 };
 
-	params[at->bEnable] = lever->number != 0;
-	return session_control(lever->session, lever->channel, NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, params, at->bytes);
+	params[at->bEnable] = call->number != 0;
+	return session_control(call->session, call->channel, NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, params, at->bytes);
 }
 
-static uint32_t bind(const struct lever *lever)
+static uint32_t bind(const struct scheduling *call)
 {
 	uint8_t params[8] = { 0 };
 
-	put32(params, lever->abi->NVA06F_CTRL_BIND_PARAMS.engineType, (uint32_t)lever->number);
-	return session_control(lever->session, lever->group->handle, NVA06C_CTRL_CMD_BIND, params,
-		lever->abi->NVA06F_CTRL_BIND_PARAMS.bytes);
+	put32(params, call->abi->NVA06F_CTRL_BIND_PARAMS.engineType, (uint32_t)call->number);
+	return session_control(call->session, call->group->handle, NVA06C_CTRL_CMD_BIND, params,
+		call->abi->NVA06F_CTRL_BIND_PARAMS.bytes);
 }
 
-static uint32_t slice(const struct lever *lever)
+static uint32_t slice(const struct scheduling *call)
 {
-	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *at = &lever->abi->NVA06C_CTRL_TIMESLICE_PARAMS;
+	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *at = &call->abi->NVA06C_CTRL_TIMESLICE_PARAMS;
 	uint8_t params[8] = { 0 };
 
-	put64(params, at->timesliceUs, lever->number);
-	return session_control(lever->session, lever->group->handle, NVA06C_CTRL_CMD_SET_TIMESLICE, params, at->bytes);
+	put64(params, at->timesliceUs, call->number);
+	return session_control(call->session, call->group->handle, NVA06C_CTRL_CMD_SET_TIMESLICE, params, at->bytes);
 }
 
-static uint32_t preempt(const struct lever *lever)
+static uint32_t preempt(const struct scheduling *call)
 {
-	const struct nv_layout_NVA06C_CTRL_PREEMPT_PARAMS *at = &lever->abi->NVA06C_CTRL_PREEMPT_PARAMS;
+	const struct nv_layout_NVA06C_CTRL_PREEMPT_PARAMS *at = &call->abi->NVA06C_CTRL_PREEMPT_PARAMS;
 	uint8_t params[8] = { 0 };
 
 	params[at->bWait] = 1;
-	params[at->bManualTimeout] = lever->number != 0;
-	put32(params, at->timeoutUs, (uint32_t)lever->number);
-	return session_control(lever->session, lever->group->handle, NVA06C_CTRL_CMD_PREEMPT, params, at->bytes);
+	params[at->bManualTimeout] = call->number != 0;
+	put32(params, at->timeoutUs, (uint32_t)call->number);
+	return session_control(call->session, call->group->handle, NVA06C_CTRL_CMD_PREEMPT, params, at->bytes);
 }
 
-static uint32_t interleave(const struct lever *lever)
+static uint32_t interleave(const struct scheduling *call)
 {
 	const struct nv_layout_NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS *at =
-		&lever->abi->NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS;
+		&call->abi->NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS;
 	uint8_t params[8] = { 0 };
 
-	put32(params, at->tsgInterleaveLevel, (uint32_t)lever->number);
+	put32(params, at->tsgInterleaveLevel, (uint32_t)call->number);
 	return session_control(
-		lever->session, lever->group->handle, NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, params, at->bytes);
+		call->session, call->group->handle, NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, params, at->bytes);
 }
 
-static uint32_t interleave_channel(const struct lever *lever)
+static uint32_t interleave_channel(const struct scheduling *call)
 {
 	const struct nv_layout_NVA06F_CTRL_INTERLEAVE_LEVEL_PARAMS *at =
-		&lever->abi->NVA06F_CTRL_INTERLEAVE_LEVEL_PARAMS;
+		&call->abi->NVA06F_CTRL_INTERLEAVE_LEVEL_PARAMS;
 	uint8_t params[8] = { 0 };
 
-	put32(params, at->channelInterleaveLevel, (uint32_t)lever->number);
-	return session_control(lever->session, lever->channel, NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, params, at->bytes);
+	put32(params, at->channelInterleaveLevel, (uint32_t)call->number);
+	return session_control(call->session, call->channel, NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, params, at->bytes);
 }
 
-static uint32_t realtime(const struct lever *lever)
+static uint32_t realtime(const struct scheduling *call)
 {
 	uint8_t params[8] = { 0 };
 
-	params[lever->abi->NVA06C_CTRL_MAKE_REALTIME_PARAMS.bRealtime] = lever->number != 0;
-	return session_control(lever->session, lever->group->handle, NVA06C_CTRL_CMD_MAKE_REALTIME, params,
-		lever->abi->NVA06C_CTRL_MAKE_REALTIME_PARAMS.bytes);
+	params[call->abi->NVA06C_CTRL_MAKE_REALTIME_PARAMS.bRealtime] = call->number != 0;
+	return session_control(call->session, call->group->handle, NVA06C_CTRL_CMD_MAKE_REALTIME, params,
+		call->abi->NVA06C_CTRL_MAKE_REALTIME_PARAMS.bytes);
 }
 
-static uint32_t restart(const struct lever *lever)
+static uint32_t restart(const struct scheduling *call)
 {
-	const struct nv_layout_NVA06F_CTRL_RESTART_RUNLIST_PARAMS *at = &lever->abi->NVA06F_CTRL_RESTART_RUNLIST_PARAMS;
+	const struct nv_layout_NVA06F_CTRL_RESTART_RUNLIST_PARAMS *at = &call->abi->NVA06F_CTRL_RESTART_RUNLIST_PARAMS;
 	uint8_t params[8] = { 0 };
 
-	params[at->bForceRestart] = lever->number != 0;
-	return session_control(lever->session, lever->channel, NVA06F_CTRL_CMD_RESTART_RUNLIST, params, at->bytes);
+	params[at->bForceRestart] = call->number != 0;
+	return session_control(call->session, call->channel, NVA06F_CTRL_CMD_RESTART_RUNLIST, params, at->bytes);
 }
 
 /* MICROSECONDS[:PROPERTY] of the last channel */
-static uint32_t properties(const struct lever *lever)
+static uint32_t properties(const struct scheduling *call)
 {
 	const struct nv_layout_NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS *at =
-		&lever->abi->NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS;
+		&call->abi->NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS;
 	uint8_t params[16] = { 0 };
 
-	put32(params, at->hChannel, lever->channel);
-	put32(params, at->property, (uint32_t)lever->second);
-	put64(params, at->value, lever->number);
+	put32(params, at->hChannel, call->channel);
+	put32(params, at->property, (uint32_t)call->second);
+	put64(params, at->value, call->number);
 	return session_control(
-		lever->session, lever->session->device, NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES, params, at->bytes);
+		call->session, call->session->device, NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES, params, at->bytes);
 }
 
-static uint32_t disable_channels(const struct lever *lever, bool disable, bool only, bool rewind)
+static uint32_t disable_channels(const struct scheduling *call, bool disable, bool only, bool rewind)
 {
 	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *at =
-		&lever->abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
+		&call->abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
 	uint8_t params[1024] = { 0 };
 	uint32_t i;
 
 	params[at->bDisable] = disable;
 	params[at->bOnlyDisableScheduling] = only;
 	params[at->bRewindGpPut] = rewind;
-	for (i = 0; i < lever->group->channels && i < NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES; i++) {
-		put32(params + 4 * i, at->hClientList, lever->session->client);
-		put32(params + 4 * i, at->hChannelList, lever->group->channel[i]);
+	for (i = 0; i < call->group->channels && i < NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES; i++) {
+		put32(params + 4 * i, at->hClientList, call->session->client);
+		put32(params + 4 * i, at->hChannelList, call->group->channel[i]);
 	}
 	put32(params, at->numChannels, i);
 	return session_control(
-		lever->session, lever->session->subdevice, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params, at->bytes);
+		call->session, call->session->subdevice, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params, at->bytes);
 }
 
 /* 0: with all that they run; 1: for scheduling only; 2: and what waits in them is thrown away */
-static uint32_t disable(const struct lever *lever)
+static uint32_t disable(const struct scheduling *call)
 {
-	return disable_channels(lever, true, lever->number == 1, lever->number == 2);
+	return disable_channels(call, true, call->number == 1, call->number == 2);
 }
 
-static uint32_t enable(const struct lever *lever)
+static uint32_t enable(const struct scheduling *call)
 {
-	return disable_channels(lever, false, false, false);
+	return disable_channels(call, false, false, false);
 }
 
 /* POLICY[:1 to restore it] */
-static uint32_t runlist_policy(const struct lever *lever)
+static uint32_t runlist_policy(const struct scheduling *call)
 {
 	const struct nv_layout_NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS *at =
-		&lever->abi->NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS;
+		&call->abi->NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS;
 	uint8_t params[8] = { 0 };
 
-	put32(params, at->flags, (uint32_t)lever->second);
-	put32(params, at->schedPolicy, (uint32_t)lever->number);
-	return session_control(lever->session, lever->session->subdevice, NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY,
+	put32(params, at->flags, (uint32_t)call->second);
+	put32(params, at->schedPolicy, (uint32_t)call->number);
+	return session_control(call->session, call->session->subdevice, NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY,
 		params, at->bytes);
 }
 
-static uint32_t compute_policy(const struct lever *lever)
+static uint32_t compute_policy(const struct scheduling *call)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS *at =
-		&lever->abi->NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS;
+		&call->abi->NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS;
 	uint8_t params[8] = { 0 };
 
 	put32(params, at->config_type, NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE);
-	put32(params, at->config_data_timeslice, (uint32_t)lever->number);
-	return session_control(lever->session, lever->session->subdevice, NV2080_CTRL_CMD_GPU_SET_COMPUTE_POLICY_CONFIG,
+	put32(params, at->config_data_timeslice, (uint32_t)call->number);
+	return session_control(call->session, call->session->subdevice, NV2080_CTRL_CMD_GPU_SET_COMPUTE_POLICY_CONFIG,
 		params, at->bytes);
 }
 
 /* What the driver has as the last group's time slice, and as the card's compute policy. */
-static uint32_t read_back(const struct lever *lever)
+static uint32_t read_back(const struct scheduling *call)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS *at =
-		&lever->abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS;
-	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *time = &lever->abi->NVA06C_CTRL_TIMESLICE_PARAMS;
+		&call->abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS;
+	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *time = &call->abi->NVA06C_CTRL_TIMESLICE_PARAMS;
 	uint8_t slices[8] = { 0 }, policy[512] = { 0 };
-	uint32_t status = session_control(
-		lever->session, lever->group->handle, NVA06C_CTRL_CMD_GET_TIMESLICE, slices, time->bytes);
+	uint32_t status =
+		session_control(call->session, call->group->handle, NVA06C_CTRL_CMD_GET_TIMESLICE, slices, time->bytes);
 
 	if (status == NV_OK)
-		status = session_control(lever->session, lever->session->subdevice,
+		status = session_control(call->session, call->session->subdevice,
 			NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, policy, at->bytes);
 	printf("slice=%llu compute-policy=%u ", LLU(get64(slices, time->timesliceUs)),
-		get32(policy + at->configList, lever->abi->NV2080_CTRL_GPU_COMPUTE_POLICY_CONFIG.data_timeslice));
+		get32(policy + at->configList, call->abi->NV2080_CTRL_GPU_COMPUTE_POLICY_CONFIG.data_timeslice));
 	return status;
 }
 
@@ -215,11 +215,11 @@ static void print_samples(const struct nv_abi *abi, const uint8_t *params)
 	}
 }
 
-/* From the oldest on. */
-static uint32_t samples(const struct lever *lever)
+/* From the oldest call. */
+static uint32_t samples(const struct scheduling *call)
 {
 	const struct nv_layout_NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS *at =
-		&lever->abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS;
+		&call->abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS;
 	uint8_t *params = calloc(1, at->bytes ? at->bytes : 8);
 	uint32_t status;
 
@@ -227,10 +227,10 @@ static uint32_t samples(const struct lever *lever)
 		return RM_ERRNO;
 	if (at->bytes)
 		put32(params, at->bufSize, (uint32_t)(at->bytes - at->samples));
-	status = session_control(lever->session, lever->session->subdevice,
+	status = session_control(call->session, call->session->subdevice,
 		NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, params, at->bytes ? at->bytes : 8);
 	if (status == NV_OK)
-		print_samples(lever->abi, params);
+		print_samples(call->abi, params);
 	free(params);
 	return status;
 }
@@ -242,7 +242,7 @@ static const struct word {
 	const char *name;
 	enum form form;
 	bool of_card;
-	uint32_t (*pull)(const struct lever *lever);
+	uint32_t (*run)(const struct scheduling *call);
 } words[] = {
 	{ "schedule", NUMBER, false, schedule },
 	{ "schedule-channel", NUMBER, false, schedule_channel },
@@ -256,7 +256,7 @@ static const struct word {
 	{ "properties", NUMBER, false, properties },
 	{ "disable", MAYBE, false, disable },
 	{ "enable", PLAIN, false, enable },
-	{ "levers", PLAIN, false, read_back },
+	{ "scheduling", PLAIN, false, read_back },
 	{ "runlist-policy", NUMBER, true, runlist_policy },
 	{ "compute-policy", NUMBER, true, compute_policy },
 	{ "samples", PLAIN, true, samples },
@@ -273,10 +273,10 @@ static const struct word *find(const char *name)
 	return NULL;
 }
 
-bool lever_run(struct probe *probe, const char *name, const char *value, uint32_t *status, bool *understood)
+bool scheduling_run(struct probe *probe, const char *name, const char *value, uint32_t *status, bool *understood)
 {
 	const struct word *word = find(name);
-	struct lever lever = { .session = &probe->sessions[probe->gpu], .group = work_last(probe) };
+	struct scheduling call = { .session = &probe->sessions[probe->gpu], .group = work_last(probe) };
 	uint64_t numbers[2] = { 0 };
 
 	if (!word)
@@ -284,14 +284,14 @@ bool lever_run(struct probe *probe, const char *name, const char *value, uint32_
 	*understood = value ? word->form != PLAIN && parse_numbers(value, numbers, 2) : word->form != NUMBER;
 	if (!*understood)
 		return true;
-	lever.abi = probe->settings.abi;
-	lever.number = numbers[0];
-	lever.second = numbers[1];
-	if (lever.group && lever.group->channels)
-		lever.channel = lever.group->channel[lever.group->channels - 1];
-	*status = session_open(lever.session);
+	call.abi = probe->settings.abi;
+	call.number = numbers[0];
+	call.second = numbers[1];
+	if (call.group && call.group->channels)
+		call.channel = call.group->channel[call.group->channels - 1];
+	*status = session_open(call.session);
 	if (*status == NV_OK)
-		*status = word->of_card || lever.group ? word->pull(&lever) : NV_ERR_INVALID_OBJECT_HANDLE;
+		*status = word->of_card || call.group ? word->run(&call) : NV_ERR_INVALID_OBJECT_HANDLE;
 	report(*status, "%s%s%s", name, value ? " " : "", value ? value : "");
 	return true;
 }

@@ -28,7 +28,7 @@ bool setting_run(struct probe *probe, const char *name, const char *value, bool 
 
 	*known = true;
 	if (strcmp(name, "xfer") == 0)
-		return settings->envelope = !value || strcmp(value, "off") != 0, true;
+		return settings->wrapped = !value || strcmp(value, "off") != 0, true;
 	if (strcmp(name, "via") == 0)
 		return value && set_via(settings, value);
 	if (strcmp(name, "page") == 0)

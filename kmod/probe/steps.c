@@ -286,10 +286,10 @@ static void do_reopen(struct probe *probe)
 	judge(probe, status);
 }
 
-/* Those of borrow.c. */
+/* Those of dup_fd.c. */
 static bool is_for_channels(const char *name)
 {
-	return strcmp(name, "borrow") == 0 || strcmp(name, "timeslice") == 0 || strcmp(name, "context-bytes") == 0 ||
+	return strcmp(name, "dup-fd") == 0 || strcmp(name, "timeslice") == 0 || strcmp(name, "context-bytes") == 0 ||
 		strcmp(name, "channel-on") == 0 || strcmp(name, "channel-off") == 0;
 }
 
@@ -343,11 +343,11 @@ static bool action(struct probe *probe, const char *name, const char *value)
 	if (strcmp(name, "hold") == 0)
 		return hold_run(value, &understood), understood;
 	if (value && (strcmp(name, "fork") == 0 || strcmp(name, "threads") == 0))
-		return judge(probe, crowd_run(probe, value, name[0] == 't', &understood)), understood;
+		return judge(probe, parallel_run(probe, value, name[0] == 't', &understood)), understood;
 	if (value && strcmp(name, "managed") == 0)
 		return judge(probe, managed_run(probe, value, &understood)), understood;
-	if (value && strcmp(name, "storm") == 0)
-		return judge(probe, storm_run(probe, value, &understood)), understood;
+	if (value && strcmp(name, "churn") == 0)
+		return judge(probe, churn_run(probe, value, &understood)), understood;
 	if (value && strcmp(name, "unshare") == 0)
 		return judge(probe, unshare_run(probe, value, &understood)), understood;
 	if (value && strcmp(name, "bench") == 0)
@@ -360,7 +360,7 @@ static bool action(struct probe *probe, const char *name, const char *value)
 	if (work_run(probe, name, value, &status, &understood))
 		return understood && (judge(probe, status), true);
 	if (value && is_for_channels(name))
-		return judge(probe, borrow_run(probe, name, value, &understood)), understood;
+		return judge(probe, dup_fd_run(probe, name, value, &understood)), understood;
 	return !value && plain_action(probe, name);
 }
 

@@ -16,8 +16,8 @@
 #define MAX_PROCESSES 256u
 /* How far ahead of the card a program stays that keeps it busy, and how often it looks at most, and at least. */
 #define AHEAD_NS 200000000ull
-#define LOOK_NS 100000ull
-#define LOOK_MOST_NS 10000000ull
+#define SAMPLE_NS 100000ull
+#define SAMPLE_MOST_NS 10000000ull
 
 static struct work_group groups[WORK_MAX_GROUPS];
 static uint32_t group_count;
@@ -126,7 +126,7 @@ static uint32_t do_group(struct probe *probe, const char *value, bool scheduled,
 	if (status == NV_OK)
 		status = make_group(session, (uint32_t)numbers[1], (uint32_t)numbers[0], &group);
 	if (status == NV_OK && scheduled)
-		status = lever_schedule(session, &group, true);
+		status = scheduling_set(session, &group, true);
 	if (group.handle && group_count < WORK_MAX_GROUPS)
 		groups[group_count++] = group;
 	printf("%s client=0x%x handle=0x%x channels=", scheduled ? "group" : "idle-group", session->client,
@@ -275,16 +275,16 @@ static uint32_t refill(struct probe *probe, const struct work_group *group, cons
 static uint32_t keep_busy(struct probe *probe, uint64_t time, const struct load *load)
 {
 	struct doorbell_figures before[WORK_MAX_GROUPS], after;
-	uint64_t start = clock_now(), look = depth_of(load) * load->length / 4;
+	uint64_t start = clock_now(), interval = depth_of(load) * load->length / 4;
 	uint32_t i, status = NV_OK;
 
-	look = look < LOOK_NS ? LOOK_NS : look > LOOK_MOST_NS ? LOOK_MOST_NS : look;
+	interval = interval < SAMPLE_NS ? SAMPLE_NS : interval > SAMPLE_MOST_NS ? SAMPLE_MOST_NS : interval;
 	for (i = 0; i < group_count && status == NV_OK; i++)
 		status = read_group(probe, &groups[i], &before[i]);
 	while (status == NV_OK && clock_now() - start < time) {
 		for (i = 0; i < group_count && status == NV_OK; i++)
 			status = refill(probe, &groups[i], load);
-		pause_ns(look);
+		pause_ns(interval);
 	}
 	for (i = 0; i < group_count && status == NV_OK; i++) {
 		status = read_group(probe, &groups[i], &after);
@@ -310,7 +310,7 @@ static void child(const struct probe *parent, uint64_t time, const struct load *
 	if (status == NV_OK)
 		status = make_group(session, NV2080_ENGINE_TYPE_GR0, 1, &groups[0]);
 	if (status == NV_OK)
-		status = lever_schedule(session, &groups[0], true);
+		status = scheduling_set(session, &groups[0], true);
 	group_count = status == NV_OK;
 	if (status == NV_OK)
 		status = keep_busy(&own, time, load);
@@ -366,6 +366,6 @@ bool work_run(struct probe *probe, const char *name, const char *value, uint32_t
 	else if (strcmp(name, "figures") == 0 && !value)
 		*status = do_figures(probe);
 	else
-		return lever_run(probe, name, value, status, understood);
+		return scheduling_run(probe, name, value, status, understood);
 	return true;
 }

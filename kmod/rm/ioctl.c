@@ -28,15 +28,15 @@ static uint32_t raw(const struct settings *settings, int fd, uint32_t nr, void *
 
 uint32_t driver_call(const struct settings *settings, int fd, uint32_t nr, uint8_t *data, size_t size)
 {
-	uint8_t envelope[16] = { 0 };
+	uint8_t wrapper[16] = { 0 };
 	const struct nv_layout_nv_ioctl_xfer_t *at = &nv_abi_layouts[0].nv_ioctl_xfer_t;
 
-	if (!settings->envelope)
+	if (!settings->wrapped)
 		return raw(settings, fd, nr, data, size);
-	put32(envelope, at->cmd, nr);
-	put32(envelope, at->size, (uint32_t)size);
-	put_pointer(envelope, at->ptr, data);
-	return raw(settings, fd, NV_ESC_IOCTL_XFER_CMD, envelope, sizeof(envelope));
+	put32(wrapper, at->cmd, nr);
+	put32(wrapper, at->size, (uint32_t)size);
+	put_pointer(wrapper, at->ptr, data);
+	return raw(settings, fd, NV_ESC_IOCTL_XFER_CMD, wrapper, sizeof(wrapper));
 }
 
 uint32_t driver_make(const struct settings *settings, int fd, struct rm_ioctl *io)

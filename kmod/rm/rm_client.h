@@ -20,7 +20,7 @@ struct settings {
 	char version[64];
 	uint32_t magic;
 	uint32_t direction;
-	bool envelope;
+	bool wrapped;
 	bool own_handles;
 	enum via via;
 	/* NVOS32_ATTR_PAGE_SIZE_*, and NVOS32_ATTR2_PAGE_SIZE_HUGE_* */
@@ -40,7 +40,7 @@ struct session {
 	int ctl;
 	int card;
 	/* Client and descriptor are another process's. */
-	bool borrowed;
+	bool other_process;
 	uint32_t client;
 	uint32_t device;
 	uint32_t subdevice;

@@ -10,7 +10,7 @@
 #include "engines.h"
 #include "gpu.h"
 
-/* Words that are read before other channels have their turn. */
+/* Words that are read before other channels are served. */
 #define MOST_WORDS (1u << 20)
 
 static uint32_t space_of(struct sim *sim, const struct object *object, const uint8_t *params)

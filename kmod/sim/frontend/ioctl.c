@@ -9,19 +9,19 @@
 #include "gpu.h"
 #include "sim.h"
 
-/* Opens the envelope of NV_ESC_IOCTL_XFER_CMD: number, size and place of the real structure. */
+/* Opens the transfer wrapper, NV_ESC_IOCTL_XFER_CMD: number, size and place of the real structure. */
 static int open_envelope(struct call *call, uint64_t *address)
 {
 	const struct nv_layout_nv_ioctl_xfer_t *at = &call->sim->abi->nv_ioctl_xfer_t;
-	uint8_t envelope[16];
+	uint8_t wrapper[16];
 
-	if (call->size != sizeof(envelope) || at->bytes != sizeof(envelope))
+	if (call->size != sizeof(wrapper) || at->bytes != sizeof(wrapper))
 		return -EINVAL;
-	if (!user_read(&call->caller, *address, envelope, sizeof(envelope)))
+	if (!user_read(&call->caller, *address, wrapper, sizeof(wrapper)))
 		return -EFAULT;
-	call->nr = get32(envelope, at->cmd);
-	call->size = get32(envelope, at->size);
-	*address = get64(envelope, at->ptr);
+	call->nr = get32(wrapper, at->cmd);
+	call->size = get32(wrapper, at->size);
+	*address = get64(wrapper, at->ptr);
 	return call->size > NV_MAX_IOCTL_XFER_SIZE ? -EINVAL : 0;
 }
 
@@ -61,7 +61,7 @@ int escape_ioctl(struct sim *sim, struct open_file *file, pid_t thread, uint32_t
 	int result;
 
 	if (call.nr == NV_ESC_IOCTL_XFER_CMD) {
-		/* What FUSE copies back is the envelope, unchanged. */
+		/* What FUSE copies back is the wrapper, unchanged. */
 		if (direction == _IOC_READ && !user_read(&call.caller, argument, data, call.size))
 			return -EFAULT;
 		direction = 0;

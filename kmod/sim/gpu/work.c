@@ -55,7 +55,7 @@ static uint32_t add_group(struct work *work, uint32_t engine, bool scheduled, en
 		.level = level,
 		.serial = ++work->serial,
 		.slice = work_slice(WORK_SLICE_DEFAULT),
-		.turn = WORK_NONE,
+		.next_channel = WORK_NONE,
 	};
 	if (index >= work->groups)
 		work->groups = index + 1;
@@ -86,10 +86,10 @@ static void join(struct work *work, uint32_t index, uint32_t number)
 	struct work_group *group = &work->group[number];
 
 	if (!group->channels) {
-		channel->next = channel->prev = group->turn = index;
+		channel->next = channel->prev = group->next_channel = index;
 	} else {
-		channel->next = group->turn;
-		channel->prev = work->channel[group->turn].prev;
+		channel->next = group->next_channel;
+		channel->prev = work->channel[group->next_channel].prev;
 		work->channel[channel->prev].next = index;
 		work->channel[channel->next].prev = index;
 	}
@@ -134,11 +134,11 @@ static void leave_group(struct work *work, uint32_t index)
 
 	work->channel[channel->prev].next = channel->next;
 	work->channel[channel->next].prev = channel->prev;
-	if (group->turn == index)
-		group->turn = channel->next;
+	if (group->next_channel == index)
+		group->next_channel = channel->next;
 	group->channels--;
 	if (!group->channels)
-		group->turn = WORK_NONE;
+		group->next_channel = WORK_NONE;
 	group->cancelled += channel->count;
 }
 
@@ -190,7 +190,7 @@ int work_group_remove(struct work *work, uint32_t group)
 		return -ENOENT;
 	engine = &work->engine[work->group[group].engine];
 	while (work->group[group].channels)
-		remove_channel(work, work->group[group].turn);
+		remove_channel(work, work->group[group].next_channel);
 	if (engine->loaded == group)
 		engine_drop(work, engine);
 	if (engine->for_group == group)

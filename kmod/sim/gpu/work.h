@@ -3,15 +3,15 @@
  * The engines of a simulated card: what a real one does with the work in its channels, in virtual time. Nothing is
  * computed; a kernel is a length. Time goes on only in work_advance(), so a minute takes as long as its events do.
  *
- * As on the card: an engine serves its runlist of channel groups in turn; a group runs until its time slice is over and
+ * As on the card: an engine serves its runlist of channel groups one after the other; a group runs until its time slice is over and
  * what runs can be preempted, or until its channels have no work (NVIDIA/open-gpu-doc, manuals/ampere/ga100/
  * dev_ram.ref.txt, "RUN-LIST RAM", and manuals/turing/tu104/dev_pbdma.ref.txt). Loading a context is not part of a slice.
  * A new runlist ends the running slice and is served from its start. A group that is alone stays, without a switch.
  * Work comes into a channel's queue by a store and a doorbell, so no call is needed for it.
  *
- * Simpler than a card: an engine runs one kernel at a time, and the channels of a group take turns kernel by kernel; a
+ * Simpler than a card: an engine runs one kernel at a time, and the channels of a group alternate kernel by kernel; a
  * group lies on one runlist; memory, semaphores and faults are not there. Lengths of kernels, costs of a switch and of a
- * lever are parameters: no source has them.
+ * scheduling control are parameters: no source has them.
  *
  * One card is used by one thread at a time. All times are in nanoseconds since work_create().
  */
@@ -46,7 +46,7 @@ struct work_setup {
 	uint32_t engines;
 	uint64_t switch_ns; /* to load the context of another group */
 	uint64_t save_ns; /* more, when a kernel is cut in the middle */
-	uint64_t command_ns; /* from the call of a lever to its effect */
+	uint64_t command_ns; /* from a scheduling control to its effect */
 };
 
 struct work_kernel {
@@ -64,7 +64,7 @@ struct work_done {
 	uint64_t ended;
 };
 
-/* Called from work_advance(), in the order of time. May submit work and pull levers, which act after it returned. */
+/* Called from work_advance(), in the order of time. May submit work and make scheduling controls, which act after it returned. */
 typedef void (*work_done_fn)(void *ctx, const struct work_done *done);
 
 struct work_engine_figures {
@@ -128,8 +128,8 @@ int work_group_figures(const struct work *work, uint32_t group, struct work_grou
 int work_channel_figures(const struct work *work, uint32_t channel, struct work_channel_figures *figures);
 
 /*
- * work_lever.c: what the driver's calls do. They act command_ns later, in the order in which they were called; 0, or
- * -ENOENT, -EINVAL, -ENOMEM now. A lever on what is gone by then does nothing.
+ * work_control.c: what the driver's calls do. They act command_ns later, in the order in which they were called; 0, or
+ * -ENOENT, -EINVAL, -ENOMEM now. One on what is gone by then does nothing.
  */
 /* FIFO_DISABLE_CHANNELS. Channels that run leave at the next point at which they can be preempted; with
  * only_scheduling they stay until their group's slice is over. */
@@ -137,7 +137,7 @@ int work_channels_disable(
 	struct work *work, const uint32_t *channels, uint32_t count, bool disable, bool only_scheduling);
 /* GPFIFO_SCHEDULE of a group: off the runlist, or on it again. */
 int work_group_schedule(struct work *work, uint32_t group, bool enable);
-/* PREEMPT of a group: it leaves, and has its next turn after the others. */
+/* PREEMPT of a group: it leaves, and runs again after the others. */
 int work_group_preempt(struct work *work, uint32_t group);
 /* SET_TIMESLICE. */
 int work_group_timeslice(struct work *work, uint32_t group, uint64_t us);

@@ -69,7 +69,7 @@ void engine_leave(struct work_engine *engine, enum work_leave why)
 static void unload(struct work *work, struct work_engine *engine)
 {
 	const struct work_group *group = &work->group[engine->loaded];
-	uint32_t at = group->turn, left;
+	uint32_t at = group->next_channel, left;
 
 	for (left = group->channels; left; left--) {
 		work->channel[at].lingers = false;
@@ -100,7 +100,7 @@ void engine_drop(struct work *work, struct work_engine *engine)
 static uint32_t next_channel(const struct work *work, const struct work_engine *engine)
 {
 	const struct work_group *group = &work->group[engine->loaded];
-	uint32_t at = group->turn, left;
+	uint32_t at = group->next_channel, left;
 
 	if (!group->scheduled)
 		return WORK_NONE;
@@ -132,13 +132,13 @@ static void finish(struct work *work, struct work_engine *engine)
 	channel->count--;
 	channel->completed++;
 	group->completed++;
-	group->turn = channel->next;
+	group->next_channel = channel->next;
 	engine->channel = WORK_NONE;
 	if (work->done)
 		work->done(work->done_ctx, &done);
 }
 
-/* Loads the group whose turn it is. False: nobody has work. */
+/* Loads the group that is next. False: nobody has work. */
 static bool load(struct work *work, struct work_engine *engine)
 {
 	uint32_t group = runlist_next(work, engine, &engine->cursor);
@@ -200,7 +200,7 @@ static bool settle_running(struct work *work, struct work_engine *engine)
 			unload(work, engine);
 			return true;
 		}
-		work->group[engine->loaded].turn = engine->channel;
+		work->group[engine->loaded].next_channel = engine->channel;
 		item = work_head(&work->channel[engine->channel]);
 	}
 	if (!engine->slice_left && engine->leave == WORK_STAYS)

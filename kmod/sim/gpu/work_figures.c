@@ -24,7 +24,7 @@ int work_engine_figures(const struct work *work, uint32_t number, struct work_en
 
 static uint64_t queued(const struct work *work, const struct work_group *group)
 {
-	uint32_t at = group->turn, left;
+	uint32_t at = group->next_channel, left;
 	uint64_t sum = 0;
 
 	for (left = group->channels; left; left--) {

@@ -45,7 +45,7 @@ struct work_group {
 	uint64_t slice;
 	uint32_t channels;
 	/* Who comes next in it; WORK_NONE: it has no channels. */
-	uint32_t turn;
+	uint32_t next_channel;
 	uint64_t busy;
 	uint64_t switching;
 	uint64_t loads;
@@ -64,7 +64,7 @@ struct work_engine {
 	/* The runlist: groups by their levels, the highest first, each once; where each level begins. */
 	uint16_t order[WORK_GROUPS];
 	uint32_t begin[WORK_LEVELS + 1];
-	uint64_t cursor; /* whose turn it was last, as a place in the list that the levels make of it */
+	uint64_t cursor; /* which was served last, as a place in the list that the levels make of it */
 	enum work_state state;
 	enum work_leave leave;
 	uint32_t loaded; /* a group, or WORK_NONE */
@@ -153,7 +153,7 @@ uint32_t runlist_next(const struct work *work, const struct work_engine *engine,
 void runlist_submit(struct work *work, uint32_t engine);
 void runlist_restart(struct work_engine *engine);
 
-/* work_lever.c */
+/* work_control.c */
 void commands_apply(struct work *work);
 uint64_t commands_next(const struct work *work);
 

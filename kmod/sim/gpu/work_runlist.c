@@ -24,7 +24,7 @@ uint64_t work_slice(uint64_t us)
 static bool group_is_runnable(const struct work *work, uint32_t group)
 {
 	const struct work_group *of = &work->group[group];
-	uint32_t at = of->turn, left;
+	uint32_t at = of->next_channel, left;
 
 	if (!of->scheduled)
 		return false;

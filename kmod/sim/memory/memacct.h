@@ -2,7 +2,7 @@
 /*
  * The driver's limits on cgroups, as drivers from 615 on have them without the kernel's dmem controller:
  * src/nvidia/src/kernel/mem_mgr/memacct.c of NVIDIA's open kernel modules 615.71.09. The table lies in a file that is shared
- * with a stand-in for libnvidia-ml.so.1 (tests/nvml), which sets limits there as NVML does through the driver.
+ * with a fake libnvidia-ml.so.1 (tests/nvml), which sets limits there as NVML does through the driver.
  */
 #ifndef CGPU_SIM_MEMACCT_H
 #define CGPU_SIM_MEMACCT_H

@@ -189,7 +189,7 @@ int main(void)
 	if (session_open(&session) != NV_OK)
 		return perror("session"), 1;
 	for (round = 0; round < 2; round++) {
-		settings.envelope = round == 1;
+		settings.wrapped = round == 1;
 		for (way = 0; way < WAYS; way++) {
 			allocations(&session, area, (enum way)way);
 			controls(&session, area, (enum way)way);

@@ -31,7 +31,7 @@ struct step {
 	enum via via;
 	bool opened; /* the step begins with what an open session has */
 	uint32_t (*run)(void);
-	bool envelope;
+	bool wrapped;
 	uint32_t (*prepare)(void); /* what else it begins with */
 };
 
@@ -207,7 +207,7 @@ static bool try_step(const struct step *step, unsigned int nth, uint32_t *status
 		counter = open("/proc/thread-self/fail-nth", O_RDWR);
 	clean();
 	settings.via = step->via;
-	settings.envelope = step->envelope;
+	settings.wrapped = step->wrapped;
 	*status = step->opened ? session_open(session) : NV_OK;
 	if (*status == NV_OK && step->prepare)
 		*status = step->prepare();
@@ -249,11 +249,11 @@ static const struct step inside[] = {
 	{ STEP("info", VIA_RM64, run_info), .opened = true },
 	{ STEP("pids", VIA_RM64, run_pids), .opened = true },
 	{ STEP("close", VIA_RM64, run_close), .opened = true },
-	{ STEP("alloc-xfer", VIA_RM64, run_alloc), .opened = true, .envelope = true },
-	{ STEP("heap-xfer", VIA_HEAP, run_alloc), .opened = true, .envelope = true },
-	{ STEP("free-xfer", VIA_RM64, run_free), .opened = true, .envelope = true },
-	{ STEP("dup-xfer", VIA_RM64, run_dup), .opened = true, .envelope = true },
-	{ STEP("info-xfer", VIA_RM64, run_info), .opened = true, .envelope = true },
+	{ STEP("alloc-xfer", VIA_RM64, run_alloc), .opened = true, .wrapped = true },
+	{ STEP("heap-xfer", VIA_HEAP, run_alloc), .opened = true, .wrapped = true },
+	{ STEP("free-xfer", VIA_RM64, run_free), .opened = true, .wrapped = true },
+	{ STEP("dup-xfer", VIA_RM64, run_dup), .opened = true, .wrapped = true },
+	{ STEP("info-xfer", VIA_RM64, run_info), .opened = true, .wrapped = true },
 	/* nvidia-uvm takes no calls of 32-bit programs. */
 	{ STEP("map", VIA_RM64, run_map), .opened = true, .prepare = prepare_map },
 	{ STEP("unmap", VIA_RM64, run_unmap), .opened = true, .prepare = prepare_map },

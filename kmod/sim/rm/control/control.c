@@ -83,7 +83,7 @@ static uint32_t resolve(
 }
 
 /* On the object, which may have gone since it was found. */
-static uint32_t pull(struct control *control, const struct control_entry *entry)
+static uint32_t run_on_object(struct control *control, const struct control_entry *entry)
 {
 	struct call *call = control->call;
 	const struct nv_layout_NVOS54_PARAMETERS *at = &call->sim->abi->NVOS54_PARAMETERS;
@@ -99,7 +99,7 @@ static uint32_t pull(struct control *control, const struct control_entry *entry)
 		status = status == NV_OK ? NV_ERR_OBJECT_NOT_FOUND : NV_ERR_INVALID_CLIENT;
 	} else {
 		engines_advance(call->sim, object->group ? object->group->card : object->card);
-		status = entry->lever(control, object);
+		status = entry->run(control, object);
 	}
 	pthread_mutex_unlock(&call->sim->lock);
 	if (control->waits)
@@ -118,7 +118,7 @@ static uint32_t run(struct control *control, const struct control_entry *entry, 
 	if (!control->params)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
 	if (user_read(&control->call->caller, address, control->params, size))
-		status = entry->lever ? pull(control, entry) : entry->answer(control);
+		status = entry->run ? run_on_object(control, entry) : entry->answer(control);
 	if (status == NV_OK && !user_write(&control->call->caller, address, control->params, size))
 		status = NV_ERR_INVALID_ADDRESS;
 	free(control->params);

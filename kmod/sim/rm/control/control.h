@@ -28,14 +28,14 @@ struct control_entry {
 	/* Runs without the lock. */
 	uint32_t (*answer)(struct control *control);
 	/* Or this, with the lock held, and the engines at the time of the call. */
-	uint32_t (*lever)(struct control *control, struct object *object);
+	uint32_t (*run)(struct control *control, struct object *object);
 	enum rights rights;
 };
 #define NV_PARAMS(name) false, offsetof(struct nv_abi, name.bytes)
 #define NO_PARAMS false, SIZE_MAX
 #define CARD_PARAMS(name) true, offsetof(struct card_abi, name.bytes)
 #define ANSWER(function, rights) function, NULL, rights
-#define LEVER(function, rights) NULL, function, rights
+#define OBJECT_CONTROL(function, rights) NULL, function, rights
 /* Stands for channels of all generations. */
 #define ANY_CHANNEL KEPLER_CHANNEL_GPFIFO_A
 

@@ -6,7 +6,7 @@
 #define MOST_CHANNELS 4096u
 
 /* What a client writes to the doorbell; the card finds out by itself (gpu_channel.c). */
-static uint32_t lever_work_token(struct control *control, struct object *object)
+static uint32_t do_work_token(struct control *control, struct object *object)
 {
 	put32(control->params,
 		control->call->sim->card_abi->NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS.workSubmitToken,
@@ -22,7 +22,7 @@ static uint32_t control_token_index(struct control *control)
 }
 
 /* What a pushbuffer says to choose an engine's object: its class. */
-static uint32_t lever_class_engine(struct control *control, struct object *channel)
+static uint32_t do_class_engine(struct control *control, struct object *channel)
 {
 	struct sim *sim = control->call->sim;
 	const struct card_layout_NVC36F_CTRL_GET_CLASS_ENGINEID_PARAMS *at =
@@ -99,12 +99,12 @@ static const struct control_entry entries[] = {
 		NV_PARAMS(NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS), ANSWER(control_context_size, RIGHTS_NONE) },
 	{ NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, ANY_CHANNEL,
 		CARD_PARAMS(NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS),
-		LEVER(lever_work_token, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_work_token, RIGHTS_NONE) },
 	{ NVC36F_CTRL_CMD_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX, ANY_CHANNEL,
 		CARD_PARAMS(NVC36F_CTRL_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX_PARAMS),
 		ANSWER(control_token_index, RIGHTS_NONE) },
 	{ NVC36F_CTRL_GET_CLASS_ENGINEID, ANY_CHANNEL, CARD_PARAMS(NVC36F_CTRL_GET_CLASS_ENGINEID_PARAMS),
-		LEVER(lever_class_engine, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_class_engine, RIGHTS_NONE) },
 	{ NV0080_CTRL_CMD_FIFO_GET_CHANNELLIST, NV01_DEVICE_0, CARD_PARAMS(NV0080_CTRL_FIFO_GET_CHANNELLIST_PARAMS),
 		ANSWER(control_channel_list, RIGHTS_NONE) },
 };

@@ -12,7 +12,7 @@ static uint32_t kind_of(const struct object *object)
 	return NV0000_CTRL_CMD_CLIENT_GET_ADDR_SPACE_TYPE_REGMEM;
 }
 
-static uint32_t lever_address_type(struct control *control, struct object *root)
+static uint32_t do_address_type(struct control *control, struct object *root)
 {
 	struct sim *sim = control->call->sim;
 	const struct card_layout_NV0000_CTRL_CLIENT_GET_ADDR_SPACE_TYPE_PARAMS *at =
@@ -25,7 +25,7 @@ static uint32_t lever_address_type(struct control *control, struct object *root)
 	return NV_OK;
 }
 
-static uint32_t lever_share_policy(struct control *control, struct object *root)
+static uint32_t do_share_policy(struct control *control, struct object *root)
 {
 	struct sim *sim = control->call->sim;
 	const struct nv_layout_NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS *at =
@@ -44,7 +44,7 @@ static uint32_t control_subdevices(struct control *control)
 }
 
 /* No other device reads the card's memory here, so a token of 0 is as good as any. */
-static uint32_t lever_register_space(struct control *control, struct object *object)
+static uint32_t do_register_space(struct control *control, struct object *object)
 {
 	struct sim *sim = control->call->sim;
 	const struct card_layout_NV503C_CTRL_REGISTER_VA_SPACE_PARAMS *at =
@@ -58,7 +58,7 @@ static uint32_t lever_register_space(struct control *control, struct object *obj
 }
 
 /* Nor does anybody ask for the memory that is made known. */
-static uint32_t lever_register_memory(struct control *control, struct object *object)
+static uint32_t do_register_memory(struct control *control, struct object *object)
 {
 	struct sim *sim = control->call->sim;
 	const struct card_layout_NV503C_CTRL_REGISTER_VIDMEM_PARAMS *at =
@@ -76,18 +76,19 @@ static uint32_t control_unregister(struct control *control)
 
 static const struct control_entry entries[] = {
 	{ NV0000_CTRL_CMD_CLIENT_GET_ADDR_SPACE_TYPE, NV01_ROOT_CLIENT,
-		CARD_PARAMS(NV0000_CTRL_CLIENT_GET_ADDR_SPACE_TYPE_PARAMS), LEVER(lever_address_type, RIGHTS_NONE) },
+		CARD_PARAMS(NV0000_CTRL_CLIENT_GET_ADDR_SPACE_TYPE_PARAMS),
+		OBJECT_CONTROL(do_address_type, RIGHTS_NONE) },
 	{ NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY, NV01_ROOT_CLIENT,
 		NV_PARAMS(NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS),
-		LEVER(lever_share_policy, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_share_policy, RIGHTS_NONE) },
 	{ NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES, NV01_DEVICE_0, CARD_PARAMS(NV0080_CTRL_GPU_GET_NUM_SUBDEVICES_PARAMS),
 		ANSWER(control_subdevices, RIGHTS_NONE) },
 	{ NV503C_CTRL_CMD_REGISTER_VA_SPACE, NV50_THIRD_PARTY_P2P, CARD_PARAMS(NV503C_CTRL_REGISTER_VA_SPACE_PARAMS),
-		LEVER(lever_register_space, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_register_space, RIGHTS_NONE) },
 	{ NV503C_CTRL_CMD_UNREGISTER_VA_SPACE, NV50_THIRD_PARTY_P2P,
 		CARD_PARAMS(NV503C_CTRL_UNREGISTER_VA_SPACE_PARAMS), ANSWER(control_unregister, RIGHTS_NONE) },
 	{ NV503C_CTRL_CMD_REGISTER_VIDMEM, NV50_THIRD_PARTY_P2P, CARD_PARAMS(NV503C_CTRL_REGISTER_VIDMEM_PARAMS),
-		LEVER(lever_register_memory, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_register_memory, RIGHTS_NONE) },
 	{ NV503C_CTRL_CMD_UNREGISTER_VIDMEM, NV50_THIRD_PARTY_P2P, CARD_PARAMS(NV503C_CTRL_UNREGISTER_VIDMEM_PARAMS),
 		ANSWER(control_unregister, RIGHTS_NONE) },
 };

@@ -34,7 +34,7 @@ static uint32_t find_channels(struct control *control, uint32_t card, struct eng
 	return NV_OK;
 }
 
-static uint32_t lever_disable_channels(struct control *control, struct object *object)
+static uint32_t do_disable_channels(struct control *control, struct object *object)
 {
 	const struct sim *sim = control->call->sim;
 	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *at =
@@ -77,7 +77,7 @@ static bool is_there(const struct sim *sim, uint64_t number)
 }
 
 /* Who has set it keeps others from setting another one. */
-static uint32_t lever_policy_of_runlists(struct control *control, struct object *object)
+static uint32_t do_policy_of_runlists(struct control *control, struct object *object)
 {
 	const struct nv_layout_NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS *at =
 		&control->call->sim->abi->NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS;
@@ -100,7 +100,7 @@ static uint32_t lever_policy_of_runlists(struct control *control, struct object 
 }
 
 /* It is kept, and told to who asks: CUDA sets the time slices by it. */
-static uint32_t lever_set_compute_policy(struct control *control, struct object *object)
+static uint32_t do_set_compute_policy(struct control *control, struct object *object)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS *at =
 		&control->call->sim->abi->NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS;
@@ -113,7 +113,7 @@ static uint32_t lever_set_compute_policy(struct control *control, struct object 
 	return NV_OK;
 }
 
-static uint32_t lever_get_compute_policy(struct control *control, struct object *object)
+static uint32_t do_get_compute_policy(struct control *control, struct object *object)
 {
 	const struct nv_abi *abi = control->call->sim->abi;
 	const struct nv_layout_NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS *at =
@@ -128,7 +128,7 @@ static uint32_t lever_get_compute_policy(struct control *control, struct object 
 }
 
 /* The time slice of a channel is that of its group; the driver's own memory of it stays as it was. */
-static uint32_t lever_channel_properties(struct control *control, struct object *object)
+static uint32_t do_channel_properties(struct control *control, struct object *object)
 {
 	const struct nv_layout_NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS *at =
 		&control->call->sim->abi->NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS;
@@ -149,19 +149,19 @@ static uint32_t lever_channel_properties(struct control *control, struct object 
 
 static const struct control_entry entries[] = {
 	{ NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, NV20_SUBDEVICE_0, NV_PARAMS(NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS),
-		LEVER(lever_disable_channels, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_disable_channels, RIGHTS_NONE) },
 	{ NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY, NV20_SUBDEVICE_0,
 		NV_PARAMS(NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS),
-		LEVER(lever_policy_of_runlists, RIGHTS_NICE) },
+		OBJECT_CONTROL(do_policy_of_runlists, RIGHTS_NICE) },
 	{ NV2080_CTRL_CMD_GPU_SET_COMPUTE_POLICY_CONFIG, NV20_SUBDEVICE_0,
 		NV_PARAMS(NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS),
-		LEVER(lever_set_compute_policy, RIGHTS_ADMIN) },
+		OBJECT_CONTROL(do_set_compute_policy, RIGHTS_ADMIN) },
 	{ NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, NV20_SUBDEVICE_0,
 		NV_PARAMS(NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS),
-		LEVER(lever_get_compute_policy, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_get_compute_policy, RIGHTS_NONE) },
 	{ NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES, NV01_DEVICE_0,
 		NV_PARAMS(NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS),
-		LEVER(lever_channel_properties, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_channel_properties, RIGHTS_NONE) },
 };
 
 const struct control_set controls_fifo = CONTROL_SET(entries);

@@ -30,7 +30,7 @@ static uint32_t start_channels(struct control *control, const struct object *obj
 }
 
 /* A channel that is scheduled takes its group along; one that is taken off the runlist leaves the others on it. */
-static uint32_t lever_schedule(struct control *control, struct object *object)
+static uint32_t do_schedule(struct control *control, struct object *object)
 {
 	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at =
 		&control->call->sim->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
@@ -49,7 +49,7 @@ static uint32_t lever_schedule(struct control *control, struct object *object)
 	return engines_status(work_group_schedule(work_of(control, object), object->group->id, enable));
 }
 
-static uint32_t lever_bind(struct control *control, struct object *object)
+static uint32_t do_bind(struct control *control, struct object *object)
 {
 	uint32_t engine = get32(control->params, control->call->sim->abi->NVA06F_CTRL_BIND_PARAMS.engineType);
 
@@ -60,7 +60,7 @@ static uint32_t lever_bind(struct control *control, struct object *object)
 }
 
 /* The card takes the next it can, and the driver remembers what was asked for. */
-static uint32_t lever_set_timeslice(struct control *control, struct object *object)
+static uint32_t do_set_timeslice(struct control *control, struct object *object)
 {
 	uint64_t us = get64(control->params, control->call->sim->abi->NVA06C_CTRL_TIMESLICE_PARAMS.timesliceUs);
 	uint32_t status = engines_status(work_group_timeslice(work_of(control, object), object->group->id, us));
@@ -70,14 +70,14 @@ static uint32_t lever_set_timeslice(struct control *control, struct object *obje
 	return status;
 }
 
-static uint32_t lever_get_timeslice(struct control *control, struct object *object)
+static uint32_t do_get_timeslice(struct control *control, struct object *object)
 {
 	put64(control->params, control->call->sim->abi->NVA06C_CTRL_TIMESLICE_PARAMS.timesliceUs,
 		object->group->timeslice);
 	return NV_OK;
 }
 
-static uint32_t lever_preempt(struct control *control, struct object *object)
+static uint32_t do_preempt(struct control *control, struct object *object)
 {
 	const struct nv_layout_NVA06C_CTRL_PREEMPT_PARAMS *at = &control->call->sim->abi->NVA06C_CTRL_PREEMPT_PARAMS;
 
@@ -87,7 +87,7 @@ static uint32_t lever_preempt(struct control *control, struct object *object)
 	return engines_status(work_group_preempt(work_of(control, object), object->group->id));
 }
 
-static uint32_t lever_interleave(struct control *control, struct object *object)
+static uint32_t do_interleave(struct control *control, struct object *object)
 {
 	const struct nv_abi *abi = control->call->sim->abi;
 	uint32_t level = object->channel ?
@@ -99,14 +99,14 @@ static uint32_t lever_interleave(struct control *control, struct object *object)
 	return engines_status(work_group_level(work_of(control, object), object->group->id, level));
 }
 
-static uint32_t lever_realtime(struct control *control, struct object *object)
+static uint32_t do_realtime(struct control *control, struct object *object)
 {
 	bool realtime = control->params[control->call->sim->abi->NVA06C_CTRL_MAKE_REALTIME_PARAMS.bRealtime];
 
 	return engines_status(work_group_realtime(work_of(control, object), object->group->id, realtime));
 }
 
-static uint32_t lever_restart(struct control *control, struct object *object)
+static uint32_t do_restart(struct control *control, struct object *object)
 {
 	const struct nv_layout_NVA06F_CTRL_RESTART_RUNLIST_PARAMS *at =
 		&control->call->sim->abi->NVA06F_CTRL_RESTART_RUNLIST_PARAMS;
@@ -121,26 +121,26 @@ static uint32_t lever_restart(struct control *control, struct object *object)
 
 static const struct control_entry entries[] = {
 	{ NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, KEPLER_CHANNEL_GROUP_A, NV_PARAMS(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS),
-		LEVER(lever_schedule, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_schedule, RIGHTS_NONE) },
 	{ NVA06C_CTRL_CMD_BIND, KEPLER_CHANNEL_GROUP_A, NV_PARAMS(NVA06F_CTRL_BIND_PARAMS),
-		LEVER(lever_bind, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_bind, RIGHTS_NONE) },
 	{ NVA06C_CTRL_CMD_SET_TIMESLICE, KEPLER_CHANNEL_GROUP_A, NV_PARAMS(NVA06C_CTRL_TIMESLICE_PARAMS),
-		LEVER(lever_set_timeslice, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_set_timeslice, RIGHTS_NONE) },
 	{ NVA06C_CTRL_CMD_GET_TIMESLICE, KEPLER_CHANNEL_GROUP_A, NV_PARAMS(NVA06C_CTRL_TIMESLICE_PARAMS),
-		LEVER(lever_get_timeslice, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_get_timeslice, RIGHTS_NONE) },
 	{ NVA06C_CTRL_CMD_PREEMPT, KEPLER_CHANNEL_GROUP_A, NV_PARAMS(NVA06C_CTRL_PREEMPT_PARAMS),
-		LEVER(lever_preempt, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_preempt, RIGHTS_NONE) },
 	{ NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, KEPLER_CHANNEL_GROUP_A, NV_PARAMS(NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS),
-		LEVER(lever_interleave, RIGHTS_NICE) },
+		OBJECT_CONTROL(do_interleave, RIGHTS_NICE) },
 	{ NVA06C_CTRL_CMD_MAKE_REALTIME, KEPLER_CHANNEL_GROUP_A, NV_PARAMS(NVA06C_CTRL_MAKE_REALTIME_PARAMS),
-		LEVER(lever_realtime, RIGHTS_NICE) },
+		OBJECT_CONTROL(do_realtime, RIGHTS_NICE) },
 	{ NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, ANY_CHANNEL, NV_PARAMS(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS),
-		LEVER(lever_schedule, RIGHTS_NONE) },
-	{ NVA06F_CTRL_CMD_BIND, ANY_CHANNEL, NV_PARAMS(NVA06F_CTRL_BIND_PARAMS), LEVER(lever_bind, RIGHTS_NONE) },
+		OBJECT_CONTROL(do_schedule, RIGHTS_NONE) },
+	{ NVA06F_CTRL_CMD_BIND, ANY_CHANNEL, NV_PARAMS(NVA06F_CTRL_BIND_PARAMS), OBJECT_CONTROL(do_bind, RIGHTS_NONE) },
 	{ NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, ANY_CHANNEL, NV_PARAMS(NVA06F_CTRL_INTERLEAVE_LEVEL_PARAMS),
-		LEVER(lever_interleave, RIGHTS_NICE) },
+		OBJECT_CONTROL(do_interleave, RIGHTS_NICE) },
 	{ NVA06F_CTRL_CMD_RESTART_RUNLIST, ANY_CHANNEL, NV_PARAMS(NVA06F_CTRL_RESTART_RUNLIST_PARAMS),
-		LEVER(lever_restart, RIGHTS_NICE) },
+		OBJECT_CONTROL(do_restart, RIGHTS_NICE) },
 };
 
 const struct control_set controls_group = CONTROL_SET(entries);

@@ -15,12 +15,12 @@ from tests.integration.test_slice import SLICE
 
 @pytest.mark.parametrize("interval", [50, 200, 1000])
 def test_exactly_once(engine: Engine, runc: Runc, interval: int) -> None:
-    """Under a storm of SIGALRM each allocation happens exactly once, as the card itself counts."""
-    outcome = runc.run(["/cgpu-probe", f"storm=2000:64K:{interval}", "free=all", "info"], SLICE)
-    storm = step(outcome, "storm")
-    assert storm.number("granted") == 2000
-    assert storm.number("used") == storm.number("bytes") == 2000 * 65536
-    assert storm.number("alarms") > 0
+    """Under a churn of SIGALRM each allocation happens exactly once, as the card itself counts."""
+    outcome = runc.run(["/cgpu-probe", f"churn=2000:64K:{interval}", "free=all", "info"], SLICE)
+    churn = step(outcome, "churn")
+    assert churn.number("granted") == 2000
+    assert churn.number("used") == churn.number("bytes") == 2000 * 65536
+    assert churn.number("alarms") > 0
     assert step(outcome, "info").number("used") == 0
     engine.await_empty()
 
@@ -32,13 +32,13 @@ def test_exactly_once_beside_others(engine: Engine, runc: Runc) -> None:
     with subprocess.Popen(
         [*runc.base, "exec", "host", *neighbour], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     ) as busy:
-        outcome = runc.exec("host", ["/cgpu-probe", "storm=1500:64K:50", "free=all", "info"])
+        outcome = runc.exec("host", ["/cgpu-probe", "churn=1500:64K:50", "free=all", "info"])
         assert busy.poll() is None
         runc.kill("host")
-    storm = step(outcome, "storm")
-    assert storm.number("granted") == 1500
-    assert storm.number("bytes") == 1500 * 65536
+    churn = step(outcome, "churn")
+    assert churn.number("granted") == 1500
+    assert churn.number("bytes") == 1500 * 65536
     assert step(outcome, "info").number("used") <= 1 << 20
-    assert storm.number("alarms") > 0
+    assert churn.number("alarms") > 0
     runc.remove("host")
     engine.await_empty()
