@@ -25,10 +25,12 @@
 #define IDLE_THREADS 16
 
 static const char usage[] =
-	"usage: cgpu-sim --mount DIR --cards MODEL[=MIB][:COUNT][/mig=CARD] [--driver VERSION] [--says VERSION]\n"
+	"usage: cgpu-sim --list\n"
+	"       cgpu-sim --mount DIR --cards MODEL[=MIB][:COUNT][/mig=CARD] [--driver VERSION] [--says VERSION]\n"
 	"       [--context-memory MIB] [--limits FILE] [--memory DIR] [--without-gsp] [--daemon]\n"
 	"Serves simulated NVIDIA cards as files: DIR/nvidiactl, DIR/nvidia0 and on, DIR/driver.\n"
-	"  --cards   MODEL is T4, V100, A10 or H200; MIB another memory size; COUNT 1 to 32;\n"
+	"  --list    the models, each with its MIB and its name\n"
+	"  --cards   MODEL is %s; MIB another memory size; COUNT 1 to 32;\n"
 	"            CARD the number of an H200 that is in MIG mode\n"
 	"  --driver  the driver version to answer as (default " DEFAULT_DRIVER ")\n"
 	"  --says    the version it answers with, where it has the interface of another\n"
@@ -54,6 +56,22 @@ struct options {
 	bool daemon;
 };
 
+static int show_usage(FILE *stream, int status)
+{
+	fprintf(stream, usage, card_models_text(" or "));
+	return status;
+}
+
+static int list_models(void)
+{
+	const struct model *model;
+	size_t i;
+
+	for (i = 0; (model = card_model(i)) != NULL; i++)
+		printf("%s\t%u\t%s\n", model->key, (unsigned int)model->mib, model->name);
+	return 0;
+}
+
 static int parse(int argc, char **argv, struct options *options)
 {
 	static const struct option names[] = { { "mount", required_argument, NULL, 'm' },
@@ -61,7 +79,7 @@ static int parse(int argc, char **argv, struct options *options)
 		{ "context-memory", required_argument, NULL, 'C' }, { "says", required_argument, NULL, 's' },
 		{ "limits", required_argument, NULL, 'l' }, { "memory", required_argument, NULL, 'M' },
 		{ "without-gsp", no_argument, NULL, 'g' }, { "daemon", no_argument, NULL, 'D' },
-		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+		{ "help", no_argument, NULL, 'h' }, { "list", no_argument, NULL, 'L' }, { NULL, 0, NULL, 0 } };
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
@@ -84,12 +102,14 @@ static int parse(int argc, char **argv, struct options *options)
 		else if (option == 'D')
 			options->daemon = true;
 		else if (option == 'h')
-			return fputs(usage, stdout), 0;
+			return show_usage(stdout, 0);
+		else if (option == 'L')
+			return list_models();
 		else
-			return fputs(usage, stderr), 2;
+			return show_usage(stderr, 2);
 	}
 	if (!options->mount || !options->cards || optind != argc)
-		return fputs(usage, stderr), 2;
+		return show_usage(stderr, 2);
 	return -1;
 }
 

@@ -21,11 +21,32 @@ static const struct model models[] = {
 		true, true },
 };
 
+#define MODELS (sizeof(models) / sizeof(models[0]))
+
+const struct model *card_model(size_t index)
+{
+	return index < MODELS ? &models[index] : NULL;
+}
+
+const char *card_models_text(const char *last)
+{
+	static char text[128];
+	size_t at = 0, i;
+
+	for (i = 0; i < MODELS; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s",
+			i == 0		       ? "" :
+				i + 1 < MODELS ? ", " :
+						 last,
+			models[i].key);
+	return text;
+}
+
 static const struct model *model_of(const char *key, size_t length)
 {
 	size_t i;
 
-	for (i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+	for (i = 0; i < MODELS; i++) {
 		if (strlen(models[i].key) == length && memcmp(models[i].key, key, length) == 0)
 			return &models[i];
 	}
@@ -94,10 +115,12 @@ bool cards_parse(struct sim *sim, const char *text, const char **problem)
 {
 	size_t length = strcspn(text, "=:/");
 	const struct model *model = model_of(text, length);
+	static char expected[160];
 	unsigned long mib, count = 1;
 	uint32_t i;
 
-	*problem = "the model is T4, V100, A10 or H200";
+	snprintf(expected, sizeof(expected), "the model is %s", card_models_text(" or "));
+	*problem = expected;
 	if (!model)
 		return false;
 	mib = model->mib;

@@ -58,6 +58,10 @@ struct card {
 };
 
 /* card.c */
+/* The models, one after the other; NULL behind the last one. */
+const struct model *card_model(size_t index);
+/* Their keys in a line, with a word between the last two. */
+const char *card_models_text(const char *last);
 bool cards_parse(struct sim *sim, const char *text, const char **problem);
 /* MIB for each channel group of the graphics engine, instead of what is usual for the model. */
 bool cards_parse_context(struct sim *sim, const char *text, const char **problem);
