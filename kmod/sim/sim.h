@@ -74,7 +74,7 @@ struct object {
 	uint32_t handle;
 	uint32_t class_id;
 	uint32_t card;
-	uint32_t space; /* of a channel group: the address space that it ends with, or 0 */
+	uint32_t va_space; /* of a channel group: the address space that it ends with, or 0 */
 	uint16_t depth;
 	bool memory_owner;
 	bool external; /* of an address space: who made it has its tables, as UVM wants it */
@@ -163,7 +163,7 @@ struct sim {
 	uint64_t last_memory;
 	uint64_t next_virtual; /* addresses that were given out */
 	/* Of what only cards with such a folder have (gpu.h). */
-	void (*forget_maps)(struct sim *sim, struct object *space);
+	void (*forget_maps)(struct sim *sim, struct object *va_space);
 	void (*forget_work)(struct sim *sim, struct object *channel);
 	uint32_t (*add_work)(struct sim *sim, struct object *channel, const uint8_t *params);
 	struct gpu_channel *work;
@@ -324,7 +324,7 @@ uint32_t channel_params_size(const struct sim *sim, uint32_t class_id);
 uint32_t channel_create(struct sim *sim, const struct alloc_request *request, struct object *parent,
 	const uint8_t *params, struct object **created);
 /* Those that end with an address space, before it does. */
-void channels_free_of(struct sim *sim, const struct object *space);
+void channels_free_of(struct sim *sim, const struct object *va_space);
 /* Where virtual memory is, and what the host's memory consists of; a new object goes again where that fails. */
 uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request);
 uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,

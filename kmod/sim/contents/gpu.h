@@ -21,11 +21,11 @@ struct gpu_map {
 };
 
 /* gpu_space.c */
-void gpu_maps_free(struct sim *sim, struct object *space);
+void gpu_maps_free(struct sim *sim, struct object *va_space);
 /* Into an address space of a client, by its handle. Whole, or not at all. */
-bool gpu_read(struct sim *sim, uint64_t client, uint32_t space, uint64_t address, void *out, uint64_t size);
-bool gpu_write(struct sim *sim, uint64_t client, uint32_t space, uint64_t address, const void *data, uint64_t size);
-bool gpu_copy(struct sim *sim, uint64_t client, uint32_t space, uint64_t from, uint64_t to, uint64_t size);
+bool gpu_read(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t address, void *out, uint64_t size);
+bool gpu_write(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t address, const void *data, uint64_t size);
+bool gpu_copy(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t from, uint64_t to, uint64_t size);
 int escape_map_dma(struct call *call);
 int escape_unmap_dma(struct call *call);
 
@@ -40,7 +40,7 @@ struct gpu_channel {
 	struct gpu_channel *next;
 	struct object *object; /* it goes with this */
 	uint64_t client; /* by number, with the address space: */
-	uint32_t space;
+	uint32_t va_space;
 	uint64_t fifo; /* address of its ring */
 	uint32_t entries;
 	struct backing *error; /* where it says why it is read no further; or NULL */

@@ -13,7 +13,7 @@
 /* Words that are read before other channels are served. */
 #define MOST_WORDS (1u << 20)
 
-static uint32_t space_of(struct sim *sim, const struct object *object, const uint8_t *params)
+static uint32_t va_space_of(struct sim *sim, const struct object *object, const uint8_t *params)
 {
 	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
 		&sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
@@ -23,7 +23,7 @@ static uint32_t space_of(struct sim *sim, const struct object *object, const uin
 		return get32(params, at->hVASpace);
 	if (share && share->virtual_space != 0)
 		return share->virtual_space;
-	return object->parent->space;
+	return object->parent->va_space;
 }
 
 uint32_t gpu_channel_add(struct sim *sim, struct object *object, const uint8_t *params)
@@ -43,7 +43,7 @@ uint32_t gpu_channel_add(struct sim *sim, struct object *object, const uint8_t *
 		return NV_ERR_NO_MEMORY;
 	made->object = object;
 	made->client = object->client->number;
-	made->space = space_of(sim, object, params);
+	made->va_space = va_space_of(sim, object, params);
 	made->fifo = get64(params, at->gpFifoOffset);
 	made->entries = get32(params, at->gpFifoEntries);
 	made->user = user;
@@ -114,7 +114,7 @@ static bool next_buffer(struct sim *sim, struct gpu_channel *channel)
 		gpu_fail(sim, channel, "a place beyond its ring", get >= channel->entries ? get : put);
 		return false;
 	}
-	if (!gpu_read(sim, channel->client, channel->space, channel->fifo + (uint64_t)get * NVC46F_GP_ENTRY__SIZE,
+	if (!gpu_read(sim, channel->client, channel->va_space, channel->fifo + (uint64_t)get * NVC46F_GP_ENTRY__SIZE,
 		    entry, sizeof(entry))) {
 		gpu_fail(sim, channel, "no memory at its ring", channel->fifo);
 		return false;
@@ -193,7 +193,7 @@ static bool advance(struct sim *sim, struct gpu_channel *channel)
 			finish_buffer(sim, channel);
 			continue;
 		}
-		if (!gpu_read(sim, channel->client, channel->space, channel->at, &word, sizeof(word))) {
+		if (!gpu_read(sim, channel->client, channel->va_space, channel->at, &word, sizeof(word))) {
 			gpu_fail(sim, channel, "no memory at its pushbuffer", channel->at);
 			return false;
 		}

@@ -51,7 +51,7 @@ static bool fill(
 		memcpy(bytes + i * size, pixel, size);
 	for (; pixels > 0; pixels -= now, to += now * size) {
 		now = pixels < 256 ? pixels : 256;
-		if (!gpu_write(sim, channel->client, channel->space, to, bytes, now * size))
+		if (!gpu_write(sim, channel->client, channel->va_space, to, bytes, now * size))
 			return false;
 	}
 	return true;
@@ -78,7 +78,7 @@ static bool copy_lines(struct sim *sim, struct gpu_channel *channel, const uint3
 		return gpu_fail(sim, channel, "a copy of more than a simulated card does at once", data), true;
 	for (i = 0; i < lines && done; i++) {
 		done = remaps ? fill(sim, channel, to, pixel, size, length) :
-				gpu_copy(sim, channel->client, channel->space, from, to, length);
+				gpu_copy(sim, channel->client, channel->va_space, from, to, length);
 		from += value[NVC5B5_PITCH_IN / 4];
 		to += value[NVC5B5_PITCH_OUT / 4];
 	}
@@ -137,7 +137,7 @@ void gpu_inline_data(struct sim *sim, struct gpu_channel *channel, const uint32_
 
 	if (now == 0)
 		return;
-	if (!gpu_write(sim, channel->client, channel->space, channel->inline_at, &data, now))
+	if (!gpu_write(sim, channel->client, channel->va_space, channel->inline_at, &data, now))
 		return gpu_fail(sim, channel, "no memory at its inline data", channel->inline_at);
 	channel->inline_at += now;
 	channel->inline_left -= now;

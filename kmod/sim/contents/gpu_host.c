@@ -14,7 +14,7 @@ bool gpu_release(
 
 	if (!is_long)
 		words[0] &= UINT32_MAX;
-	if (gpu_write(sim, channel->client, channel->space, address, words, size))
+	if (gpu_write(sim, channel->client, channel->va_space, address, words, size))
 		return true;
 	gpu_fail(sim, channel, "no memory at its semaphore", address);
 	return false;
@@ -44,7 +44,7 @@ static bool acquire(struct sim *sim, struct gpu_channel *channel, uint32_t opera
 {
 	uint64_t now = 0;
 
-	if (!gpu_read(sim, channel->client, channel->space, address, &now, is_long ? 8 : 4)) {
+	if (!gpu_read(sim, channel->client, channel->va_space, address, &now, is_long ? 8 : 4)) {
 		gpu_fail(sim, channel, "no memory at its semaphore", address);
 		return false;
 	}

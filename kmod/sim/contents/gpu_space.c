@@ -20,14 +20,14 @@ struct piece {
 	uint64_t room;
 };
 
-void gpu_maps_free(struct sim *sim, struct object *space)
+void gpu_maps_free(struct sim *sim, struct object *va_space)
 {
 	struct gpu_map *next;
 
-	for (; space->maps; space->maps = next) {
-		next = space->maps->next;
-		backing_put(sim, space->maps->backing);
-		free(space->maps);
+	for (; va_space->maps; va_space->maps = next) {
+		next = va_space->maps->next;
+		backing_put(sim, va_space->maps->backing);
+		free(va_space->maps);
 	}
 }
 
@@ -40,9 +40,9 @@ static struct client *client_numbered(const struct sim *sim, uint64_t number)
 	return at;
 }
 
-static bool find_map(const struct object *space, uint64_t address, struct piece *piece)
+static bool find_map(const struct object *va_space, uint64_t address, struct piece *piece)
 {
-	const struct gpu_map *at = space->maps;
+	const struct gpu_map *at = va_space->maps;
 
 	while (at && (address < at->start || address > at->end))
 		at = at->next;
@@ -72,13 +72,13 @@ static bool find_external(const struct uvm_file *file, uint64_t address, struct 
 	return true;
 }
 
-static const struct uvm_file *uvm_of(const struct sim *sim, const struct client *client, const struct object *space)
+static const struct uvm_file *uvm_of(const struct sim *sim, const struct client *client, const struct object *va_space)
 {
 	const struct uvm_file *at = sim->uvm_files;
 
 	while (at &&
-		(!at->has_space[space->card] || at->space_client[space->card] != client->number ||
-			at->space[space->card] != space->handle))
+		(!at->has_va_space[va_space->card] || at->va_space_client[va_space->card] != client->number ||
+			at->va_space[va_space->card] != va_space->handle))
 		at = at->next;
 	return at;
 }
@@ -86,14 +86,14 @@ static const struct uvm_file *uvm_of(const struct sim *sim, const struct client 
 static bool find(struct sim *sim, uint64_t number, uint32_t handle, uint64_t address, struct piece *piece)
 {
 	struct client *client = client_numbered(sim, number);
-	struct object *space = client ? object_find(sim, client, handle) : NULL;
+	struct object *va_space = client ? object_find(sim, client, handle) : NULL;
 	const struct uvm_file *uvm;
 
-	if (!space || space->class_id != FERMI_VASPACE_A)
+	if (!va_space || va_space->class_id != FERMI_VASPACE_A)
 		return false;
-	if (find_map(space, address, piece))
+	if (find_map(va_space, address, piece))
 		return true;
-	uvm = uvm_of(sim, client, space);
+	uvm = uvm_of(sim, client, va_space);
 	if (!uvm)
 		return false;
 	if (!find_external(uvm, address, piece))
@@ -115,13 +115,13 @@ static bool move_piece(struct sim *sim, const struct piece *piece, uint8_t *data
 			user_read(&caller, piece->offset, data, piece->room);
 }
 
-static bool move(
-	struct sim *sim, uint64_t client, uint32_t space, uint64_t address, uint8_t *data, uint64_t size, bool writes)
+static bool move(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t address, uint8_t *data, uint64_t size,
+	bool writes)
 {
 	struct piece piece;
 
 	for (; size > 0; data += piece.room, address += piece.room, size -= piece.room) {
-		if (!find(sim, client, space, address, &piece))
+		if (!find(sim, client, va_space, address, &piece))
 			return false;
 		if (piece.room > size)
 			piece.room = size;
@@ -131,39 +131,40 @@ static bool move(
 	return true;
 }
 
-bool gpu_read(struct sim *sim, uint64_t client, uint32_t space, uint64_t address, void *out, uint64_t size)
+bool gpu_read(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t address, void *out, uint64_t size)
 {
-	return move(sim, client, space, address, out, size, false);
+	return move(sim, client, va_space, address, out, size, false);
 }
 
-bool gpu_write(struct sim *sim, uint64_t client, uint32_t space, uint64_t address, const void *data, uint64_t size)
+bool gpu_write(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t address, const void *data, uint64_t size)
 {
-	return move(sim, client, space, address, (uint8_t *)(uintptr_t)data, size, true);
+	return move(sim, client, va_space, address, (uint8_t *)(uintptr_t)data, size, true);
 }
 
-bool gpu_copy(struct sim *sim, uint64_t client, uint32_t space, uint64_t from, uint64_t to, uint64_t size)
+bool gpu_copy(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t from, uint64_t to, uint64_t size)
 {
 	static uint8_t bytes[COPY_PIECE];
 	uint64_t now;
 
 	for (; size > 0; from += now, to += now, size -= now) {
 		now = size < COPY_PIECE ? size : COPY_PIECE;
-		if (!gpu_read(sim, client, space, from, bytes, now) || !gpu_write(sim, client, space, to, bytes, now))
+		if (!gpu_read(sim, client, va_space, from, bytes, now) ||
+			!gpu_write(sim, client, va_space, to, bytes, now))
 			return false;
 	}
 	return true;
 }
 
 /* The address space that a piece of virtual memory, or the space itself, stands for. */
-static struct object *space_of(struct sim *sim, struct object *dma)
+static struct object *va_space_of(struct sim *sim, struct object *dma)
 {
-	struct object *space =
+	struct object *va_space =
 		dma->class_id == FERMI_VASPACE_A ? dma : object_find(sim, dma->client, dma->virtual_space);
 
-	return space && space->class_id == FERMI_VASPACE_A ? space : NULL;
+	return va_space && va_space->class_id == FERMI_VASPACE_A ? va_space : NULL;
 }
 
-static uint32_t map(struct sim *sim, struct object *space, struct object *memory, uint64_t address, uint64_t offset,
+static uint32_t map(struct sim *sim, struct object *va_space, struct object *memory, uint64_t address, uint64_t offset,
 	uint64_t length)
 {
 	struct backing *backing = backing_of(sim, memory);
@@ -175,16 +176,16 @@ static uint32_t map(struct sim *sim, struct object *space, struct object *memory
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return NV_ERR_NO_MEMORY;
-	*made = (struct gpu_map){ space->maps, address, address + length - 1, backing, offset };
+	*made = (struct gpu_map){ va_space->maps, address, address + length - 1, backing, offset };
 	backing->refs++;
-	space->maps = made;
+	va_space->maps = made;
 	return NV_OK;
 }
 
 static uint32_t map_dma(struct call *call)
 {
 	const struct card_layout_NVOS46_PARAMETERS *at = &call->sim->card_abi->NVOS46_PARAMETERS;
-	struct object *dma, *memory, *space;
+	struct object *dma, *memory, *va_space;
 	uint64_t address = get64(call->data, at->dmaOffset), offset = get64(call->data, at->offset);
 	struct client *client;
 	uint32_t status = client_for_call(call, get32(call->data, at->hClient), &client);
@@ -193,15 +194,15 @@ static uint32_t map_dma(struct call *call)
 		return status;
 	dma = object_find(call->sim, client, get32(call->data, at->hDma));
 	memory = object_find(call->sim, client, get32(call->data, at->hMemory));
-	space = dma ? space_of(call->sim, dma) : NULL;
-	if (!space || !memory)
+	va_space = dma ? va_space_of(call->sim, dma) : NULL;
+	if (!va_space || !memory)
 		return NV_ERR_OBJECT_NOT_FOUND;
 	if (!(get32(call->data, at->flags) &
 		    NVOS46_FLAGS_DMA_OFFSET_FIXED_MASK << NVOS46_FLAGS_DMA_OFFSET_FIXED_SHIFT)) {
 		address = dma->virtual_address + offset;
 		put64(call->data, at->dmaOffset, address);
 	}
-	return map(call->sim, space, memory, address, offset, get64(call->data, at->length));
+	return map(call->sim, va_space, memory, address, offset, get64(call->data, at->length));
 }
 
 int escape_map_dma(struct call *call)
@@ -220,7 +221,7 @@ static uint32_t unmap_dma(struct call *call)
 {
 	const struct card_layout_NVOS47_PARAMETERS *at = &call->sim->card_abi->NVOS47_PARAMETERS;
 	uint64_t address = get64(call->data, at->dmaOffset);
-	struct object *dma, *space;
+	struct object *dma, *va_space;
 	struct gpu_map **found, *gone;
 	struct client *client;
 	uint32_t status = client_for_call(call, get32(call->data, at->hClient), &client);
@@ -228,10 +229,10 @@ static uint32_t unmap_dma(struct call *call)
 	if (status != NV_OK)
 		return status;
 	dma = object_find(call->sim, client, get32(call->data, at->hDma));
-	space = dma ? space_of(call->sim, dma) : NULL;
-	if (!space)
+	va_space = dma ? va_space_of(call->sim, dma) : NULL;
+	if (!va_space)
 		return NV_ERR_OBJECT_NOT_FOUND;
-	found = &space->maps;
+	found = &va_space->maps;
 	while (*found && (*found)->start != address)
 		found = &(*found)->next;
 	if (!*found)

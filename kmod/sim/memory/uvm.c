@@ -159,7 +159,7 @@ static uint32_t unregister_gpu(struct uvm_call *call)
 		return NV_ERR_INVALID_DEVICE;
 	uvm_drop_card(call->sim, call->file, card);
 	uvm_drop_channels(call->file, card);
-	call->file->registered[card] = call->file->has_space[card] = false;
+	call->file->registered[card] = call->file->has_va_space[card] = false;
 	return NV_OK;
 }
 
@@ -169,7 +169,7 @@ static uint32_t register_gpu_va_space(struct uvm_call *call)
 	uint32_t card = uvm_card(call, call->params + at->gpuUuid), status;
 	struct object *object;
 
-	if (card == SIM_NO_CARD || call->file->has_space[card])
+	if (card == SIM_NO_CARD || call->file->has_va_space[card])
 		return NV_ERR_INVALID_DEVICE;
 	status = uvm_find_object(call, get32(call->params, at->hClient), get32(call->params, at->hVaSpace), &object);
 	if (status == NV_OK && object->class_id != FERMI_VASPACE_A)
@@ -178,9 +178,9 @@ static uint32_t register_gpu_va_space(struct uvm_call *call)
 	if (status == NV_OK && !object->external)
 		status = NV_ERR_INVALID_FLAGS;
 	if (status == NV_OK) {
-		call->file->has_space[card] = true;
-		call->file->space_client[card] = object->client->number;
-		call->file->space[card] = object->handle;
+		call->file->has_va_space[card] = true;
+		call->file->va_space_client[card] = object->client->number;
+		call->file->va_space[card] = object->handle;
 	}
 	return status;
 }
@@ -189,11 +189,11 @@ static uint32_t unregister_gpu_va_space(struct uvm_call *call)
 {
 	uint32_t card = uvm_card(call, call->params + call->sim->abi->UVM_UNREGISTER_GPU_VASPACE_PARAMS.gpuUuid);
 
-	if (card == SIM_NO_CARD || !call->file->has_space[card])
+	if (card == SIM_NO_CARD || !call->file->has_va_space[card])
 		return NV_ERR_INVALID_DEVICE;
 	uvm_drop_card(call->sim, call->file, card);
 	uvm_drop_channels(call->file, card);
-	call->file->has_space[card] = false;
+	call->file->has_va_space[card] = false;
 	return NV_OK;
 }
 

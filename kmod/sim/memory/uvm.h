@@ -52,9 +52,9 @@ struct uvm_file {
 	enum uvm_type type;
 	uint64_t flags;
 	bool registered[SIM_MAX_CARDS];
-	bool has_space[SIM_MAX_CARDS];
-	uint64_t space_client[SIM_MAX_CARDS]; /* by number */
-	uint32_t space[SIM_MAX_CARDS];
+	bool has_va_space[SIM_MAX_CARDS];
+	uint64_t va_space_client[SIM_MAX_CARDS]; /* by number */
+	uint32_t va_space[SIM_MAX_CARDS];
 	struct uvm_range *ranges;
 	struct uvm_group *groups;
 	uint64_t last_group;

@@ -48,7 +48,7 @@ uint32_t uvm_register_channel(struct uvm_call *call)
 	struct uvm_channel *made;
 	struct object *object;
 
-	if (card == SIM_NO_CARD || !call->file->has_space[card])
+	if (card == SIM_NO_CARD || !call->file->has_va_space[card])
 		return NV_ERR_INVALID_DEVICE;
 	status = uvm_find_object(call, client, handle, &object);
 	if (status != NV_OK)

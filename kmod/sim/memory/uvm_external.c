@@ -110,7 +110,7 @@ uint32_t uvm_map_window(struct uvm_call *call)
 
 	if (!uvm_is_span(base, length))
 		return NV_ERR_INVALID_ADDRESS;
-	if (card == SIM_NO_CARD || !call->file->has_space[card])
+	if (card == SIM_NO_CARD || !call->file->has_va_space[card])
 		return NV_ERR_INVALID_DEVICE;
 	return range_add(call->file, UVM_WINDOW, base, length, &made);
 }
@@ -236,7 +236,7 @@ uint32_t uvm_map_external_allocation(struct uvm_call *call)
 		return NV_ERR_INVALID_ADDRESS;
 	for (i = 0; i < count && status == NV_OK; i++) {
 		card = uvm_card(call, attributes + i * each + abi->UvmGpuMappingAttributes.gpuUuid);
-		if (card == SIM_NO_CARD || !call->file->has_space[card])
+		if (card == SIM_NO_CARD || !call->file->has_va_space[card])
 			status = NV_ERR_INVALID_DEVICE;
 		else
 			status = map_on(call, range, card);

@@ -19,9 +19,9 @@ static bool is_graphics(uint32_t engine)
 }
 
 /* Of the group's parameters, or of a channel's for which the driver makes one. */
-static uint32_t check(const struct sim *sim, const struct object *parent, uint32_t engine, uint32_t space)
+static uint32_t check(const struct sim *sim, const struct object *parent, uint32_t engine, uint32_t va_space)
 {
-	const struct object *named = space ? object_find((struct sim *)sim, parent->client, space) : NULL;
+	const struct object *named = va_space ? object_find((struct sim *)sim, parent->client, va_space) : NULL;
 
 	/* Cards with channels for each runlist, which are those from Ampere on, have to be told the engine. */
 	if (engine == NV2080_ENGINE_TYPE_NULL && sim->cards[parent->card].pages_512m)
@@ -29,19 +29,19 @@ static uint32_t check(const struct sim *sim, const struct object *parent, uint32
 	/* Without instances there is only the first one. */
 	if (is_graphics(engine) && engine != NV2080_ENGINE_TYPE_GR0)
 		return NV_ERR_INVALID_ARGUMENT;
-	return space && (!named || named->class_id != FERMI_VASPACE_A) ? NV_ERR_OBJECT_NOT_FOUND : NV_OK;
+	return va_space && (!named || named->class_id != FERMI_VASPACE_A) ? NV_ERR_OBJECT_NOT_FOUND : NV_OK;
 }
 
 static uint32_t create_with_context(struct sim *sim, const struct alloc_request *request, struct object *parent,
-	uint32_t engine, uint32_t space, uint32_t entries, struct object **created)
+	uint32_t engine, uint32_t va_space, uint32_t entries, struct object **created)
 {
-	uint32_t handle = request->handle, status = check(sim, parent, engine, space);
+	uint32_t handle = request->handle, status = check(sim, parent, engine, va_space);
 
 	if (status == NV_OK)
 		status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
 	if (status != NV_OK)
 		return status;
-	(*created)->space = space;
+	(*created)->va_space = va_space;
 	if (engine == NV2080_ENGINE_TYPE_NULL || is_graphics(engine))
 		status = memory_set_aside(sim, parent->card, sim->cards[parent->card].context, &(*created)->memory);
 	if (status == NV_OK)
@@ -99,21 +99,21 @@ uint32_t channel_create(struct sim *sim, const struct alloc_request *request, st
 	return status;
 }
 
-static struct object *dependant(const struct object *space)
+static struct object *dependant(const struct object *va_space)
 {
-	struct object *at = space->client->root;
+	struct object *at = va_space->client->root;
 
-	while ((at = object_next(space->client->root, at))) {
-		if (at->space == space->handle)
+	while ((at = object_next(va_space->client->root, at))) {
+		if (at->va_space == va_space->handle)
 			return at;
 	}
 	return NULL;
 }
 
-void channels_free_of(struct sim *sim, const struct object *space)
+void channels_free_of(struct sim *sim, const struct object *va_space)
 {
 	struct object *at;
 
-	while (space->class_id == FERMI_VASPACE_A && (at = dependant(space)))
+	while (va_space->class_id == FERMI_VASPACE_A && (at = dependant(va_space)))
 		object_free(sim, at);
 }

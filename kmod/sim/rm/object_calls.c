@@ -42,7 +42,7 @@ uint32_t object_duplicate(struct sim *sim, const struct object *source, struct o
 
 	if (status != NV_OK)
 		return status;
-	copy->space = copy->client == source->client ? source->space : 0;
+	copy->va_space = copy->client == source->client ? source->va_space : 0;
 	copy->external = source->external;
 	copy->memory = source->memory;
 	if (copy->memory)

@@ -49,9 +49,9 @@ static uint32_t do_register_space(struct control *control, struct object *object
 	struct sim *sim = control->call->sim;
 	const struct card_layout_NV503C_CTRL_REGISTER_VA_SPACE_PARAMS *at =
 		&sim->card_abi->NV503C_CTRL_REGISTER_VA_SPACE_PARAMS;
-	const struct object *space = object_find(sim, object->client, get32(control->params, at->hVASpace));
+	const struct object *va_space = object_find(sim, object->client, get32(control->params, at->hVASpace));
 
-	if (!space || space->class_id != FERMI_VASPACE_A)
+	if (!va_space || va_space->class_id != FERMI_VASPACE_A)
 		return NV_ERR_INVALID_OBJECT_HANDLE;
 	put32(control->params, at->vaSpaceToken, 0);
 	return NV_OK;
