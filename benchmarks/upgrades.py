@@ -29,7 +29,7 @@ BUSY = ("/usr/bin/python3", "-c", "while True: pass")
 
 def measure(containers: int, upgrades: int, base: Path) -> list[tuple[float, float, float]]:
     """Return the longest call and the daemon's own pause, in milliseconds, for each upgrade."""
-    program = built("steady", base)
+    program = built("steady")
     daemon = Daemon(base, "T4:2", "max_inst: 25\n")
     figures: list[tuple[float, float, float]] = []
     try:

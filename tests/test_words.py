@@ -29,6 +29,11 @@ DONE = (
     "kmod/daemon/supervise",
     "kmod/daemon/tree",
     "kmod/daemon/upgrade",
+    "kmod/module",
+    "kmod/probe",
+    "kmod/replay",
+    "kmod/rm",
+    "kmod/sim",
     "tests/daemon/memory",
     "tests/daemon/programs",
     "tests/daemon/reaper",
@@ -43,6 +48,7 @@ C_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 # Words that are ordinary English, or somebody else's term, in other places than those that are meant.
 ORDINARY = {
     "stage",
+    "lane",
     "look",
     "turn",
     "told",

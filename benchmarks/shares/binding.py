@@ -207,7 +207,7 @@ class Harness:
         core = kmod / "core"
         sources = [
             *sorted(Path(__file__).parent.glob("*.c")),
-            *sorted((kmod / "sim").glob("work*.c")),
+            *sorted((kmod / "sim" / "gpu").glob("work*.c")),
             *(core / "sched" / f"{name}.c" for name in SCHEDULER),
         ]
         flags = [
@@ -218,7 +218,7 @@ class Harness:
             "-Werror",
             f"-I{core}",
             f"-I{core / 'include'}",
-            f"-I{kmod / 'sim'}",
+            f"-I{kmod / 'sim' / 'gpu'}",
         ]
         command = ["/usr/bin/cc", *flags, "-fPIC", "-shared", *map(str, sources), "-o", str(library)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

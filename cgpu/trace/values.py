@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from cgpu.errors import CgpuError, show
-from cgpu.kmod.daemon.simulate import MODEL
+from cgpu.kmod.daemon.simulate import MODEL, MODELS
 from cgpu.sizes import ACCEPTED, size_in_bytes
 
 CARD = re.compile(MODEL, re.ASCII)
@@ -24,5 +24,6 @@ def slice_of(text: str) -> int:
 def card_of(text: str) -> str:
     """Return the card as given. Raises CgpuError."""
     if not CARD.fullmatch(text):
-        raise CgpuError(f"--model {show(text)}: expected MODEL[=MIB], MODEL one of T4, V100, A10, H200")
+        models = ", ".join(MODELS)
+        raise CgpuError(f"--model {show(text)}: expected MODEL[=MIB], MODEL one of {models}")
     return text

@@ -12,7 +12,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,11 +157,21 @@ def collect(clone: Clone, tags: list[str]) -> Json:
     return {f"{number:#x}": entry(control) for number, control in sorted(facts.controls.items())}
 
 
-def written(about: str, tags: list[str], controls: Json) -> str:
-    """Return the file's text: one line for each control."""
-    lines = [f"  {json.dumps(number)}: {json.dumps(control)}" for number, control in controls.items()]
-    head = f' "about": {json.dumps(about)},\n "first": "{tags[0]}",\n "last": "{tags[-1]}",\n'
-    return "{\n" + head + ' "controls": {\n' + ",\n".join(lines) + "\n }\n}\n"
+def written(kind: str, about: str, tags: list[str], rows: Json) -> str:
+    """Return the text of a file of controls or classes: one line for each."""
+    lines = [f"  {json.dumps(number)}: {json.dumps(row)}" for number, row in rows.items()]
+    about = json.dumps(" ".join(about.split()))
+    head = f' "about": {about},\n "first": "{tags[0]}",\n "last": "{tags[-1]}",\n'
+    return "{\n" + head + f' "{kind}": {{\n' + ",\n".join(lines) + "\n }\n}\n"
+
+
+def write_facts(kind: str, about: str, output: Path, collected: Callable[[Clone, list[str]], Json]) -> None:
+    """Collect from the clone that the command line names, into the file that it names or `output`."""
+    clone = Clone(Path(sys.argv[1]))
+    known = json.loads((HERE / "nvidia.json").read_text())["tags"]
+    tags = [tag for tag in known if tag in clone.tags()]
+    output = Path(sys.argv[2]) if len(sys.argv) == 3 else output
+    output.write_text(written(kind, about, tags, collected(clone, tags)))
 
 
 ABOUT = f"""
@@ -179,11 +189,7 @@ memory or files.
 def main() -> None:
     if len(sys.argv) not in (2, 3):
         sys.exit("usage: collect_controls.py CLONE [OUTPUT]")
-    clone = Clone(Path(sys.argv[1]))
-    known = json.loads((HERE / "nvidia.json").read_text())["tags"]
-    tags = [tag for tag in known if tag in clone.tags()]
-    output = Path(sys.argv[2]) if len(sys.argv) == 3 else OUTPUT
-    output.write_text(written(" ".join(ABOUT.split()), tags, collect(clone, tags)))
+    write_facts("controls", ABOUT, OUTPUT, collect)
 
 
 if __name__ == "__main__":

@@ -39,27 +39,27 @@ static u32 call(
 }
 
 /* The structure lies behind a pointer then, and what is copied back is in its place all the same. */
-static u32 in_envelope(struct session *session, int fd, u32 nr, u8 *data, size_t bytes)
+static u32 in_wrapper(struct session *session, int fd, u32 nr, u8 *data, size_t bytes)
 {
 	const struct nv_layout_nv_ioctl_xfer_t *at = &session->abi->nv_ioctl_xfer_t;
 	const struct span nothing[] = { { 0, 0 } };
-	u8 *inner = guarded_place(&session->list, bytes, 0), envelope[64] = { 0 };
+	u8 *inner = guarded_place(&session->list, bytes, 0), wrapper[64] = { 0 };
 	u32 status;
 
 	memcpy(inner, data, bytes);
-	put32(envelope, at->cmd, nr);
-	put32(envelope, at->size, (u32)bytes);
-	put64(envelope, at->ptr, (uintptr_t)inner);
+	put32(wrapper, at->cmd, nr);
+	put32(wrapper, at->size, (u32)bytes);
+	put64(wrapper, at->ptr, (uintptr_t)inner);
 	status = call(
-		session, fd, _IOC(3u, NV_IOCTL_MAGIC, NV_ESC_IOCTL_XFER_CMD, at->bytes), envelope, at->bytes, nothing);
+		session, fd, _IOC(3u, NV_IOCTL_MAGIC, NV_ESC_IOCTL_XFER_CMD, at->bytes), wrapper, at->bytes, nothing);
 	memcpy(data, inner, bytes);
 	return status;
 }
 
 u32 call_escape(struct session *session, int fd, u32 nr, u8 *data, size_t bytes, const struct span *written)
 {
-	if (session->envelope)
-		return in_envelope(session, fd, nr, data, bytes);
+	if (session->wrapped)
+		return in_wrapper(session, fd, nr, data, bytes);
 	return call(session, fd, _IOC(3u, NV_IOCTL_MAGIC, nr, bytes), data, bytes, written);
 }
 

@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
-#include "../sim/fields.h"
 #include "cgpu_core.h"
+#include "rm_structs.h"
 
 /* No status of the driver: the call itself failed, with errno in the low bits. */
 #define CALL_ERRNO 0x80000000u
@@ -50,9 +50,6 @@ struct driver {
 	u32 failures, tested;
 };
 
-/* By size, in a range, by height and pitch: forms of VID_HEAP_CONTROL. */
-enum via { VIA_LONG, VIA_SHORT, VIA_HEAP, VIA_RANGE, VIA_TILED };
-
 /* What is asked for; page: NVOS32_ATTR_PAGE_SIZE_*. */
 struct request {
 	enum via via;
@@ -77,8 +74,8 @@ struct session {
 	u8 uuid[16];
 	struct guarded top, params, list;
 	u32 strange_at;
-	/* Calls go in the envelope of NV_ESC_IOCTL_XFER_CMD. */
-	bool envelope;
+	/* Calls go in the transfer wrapper, NV_ESC_IOCTL_XFER_CMD. */
+	bool wrapped;
 	char unlike[160];
 	char detail[DETAIL_BYTES];
 	/* What the stages of a check have made; 0 or -1: nothing */
@@ -111,7 +108,10 @@ const char *call_text(const struct session *session, u32 status);
 
 u32 call_unlike(struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* rm.c: calls of the resource manager. Structures behind pointers lie in session->params. VIA_SHORT: as NVOS21. */
+/* rm.c: calls of the resource manager. Structures behind pointers lie in session->params. */
+/* Makes a call; `written`: what the driver may write besides the status and a handle; it ends with an empty
+ * span. */
+u32 rm_make(struct session *session, struct rm_ioctl *io, const struct span *written);
 u32 rm_alloc(struct session *session, enum via via, u32 parent, u32 class_id, u32 bytes, u32 *handle);
 u32 rm_control(struct session *session, u32 object, u32 command, u32 bytes);
 u32 rm_free(struct session *session, u32 handle);
@@ -150,7 +150,7 @@ enum verdict check_regions(struct session *session);
 /* identity.c */
 enum verdict check_identity(struct session *session);
 enum verdict check_short_form(struct session *session);
-enum verdict check_envelope(struct session *session);
+enum verdict check_wrapper(struct session *session);
 
 /* memory.c: by session->request */
 u32 memory_take(struct session *session);
@@ -165,6 +165,7 @@ enum verdict check_memory_short(struct session *session);
 enum verdict check_memory_cut(struct session *session);
 
 /* heap.c */
+u32 heap_call(struct session *session, struct rm_ioctl *heap);
 u32 heap_take(struct session *session);
 u32 heap_give(struct session *session);
 enum verdict check_heap_size(struct session *session);

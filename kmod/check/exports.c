@@ -19,11 +19,7 @@ static u32 export_one(struct session *session)
 	u32 status = fresh_descriptor(session);
 	u8 *params = rm_params(session, at->bytes);
 
-	put32(params, at->object_type, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM);
-	put32(params, at->object_data_rmObject_hDevice, session->device);
-	put32(params, at->object_data_rmObject_hParent, session->device);
-	put32(params, at->object_data_rmObject_hObject, session->memory.handle);
-	put32(params, at->fd, (u32)session->exported);
+	rm_export_params(params, session->abi, session->device, session->memory.handle, session->exported);
 	if (status != NV_OK)
 		return status;
 	return rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, at->bytes);
@@ -89,11 +85,7 @@ static u32 import_one(struct session *session)
 	u8 *params = rm_params(session, at->bytes);
 	u32 wanted = session->next_handle++, status;
 
-	put32(params, at->fd, (u32)session->exported);
-	put32(params, at->object_type, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM);
-	put32(params, at->object_data_rmObject_hDevice, session->device);
-	put32(params, at->object_data_rmObject_hParent, session->device);
-	put32(params, at->object_data_rmObject_hObject, wanted);
+	rm_import_params(params, session->abi, session->device, wanted, session->exported);
 	status = rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, at->bytes);
 	if (status != NV_OK)
 		return status;
@@ -109,11 +101,7 @@ static u32 export_list(struct session *session)
 	u32 status = fresh_descriptor(session);
 	u8 *params = rm_params(session, at->bytes);
 
-	put32(params, at->fd, (u32)session->exported);
-	put32(params, at->hDevice, session->device);
-	put16(params, at->maxObjects, 1);
-	put16(params, at->numObjects, 1);
-	put32(params, at->objects, session->memory.handle);
+	rm_export_list_params(params, session->abi, session->device, &session->memory.handle, 1, session->exported);
 	if (status != NV_OK)
 		return status;
 	return rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, at->bytes);
@@ -126,10 +114,7 @@ static u32 import_list(struct session *session)
 	u8 *params = rm_params(session, at->bytes);
 	u32 wanted = session->next_handle++, status;
 
-	put32(params, at->fd, (u32)session->exported);
-	put32(params, at->hParent, session->device);
-	put16(params, at->numObjects, 1);
-	put32(params, at->objects, wanted);
+	rm_import_list_params(params, session->abi, session->device, &wanted, 1, session->exported);
 	status = rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, at->bytes);
 	if (status != NV_OK)
 		return status;
@@ -166,7 +151,7 @@ enum verdict check_export(struct session *session)
 		{ "the free of the import", free_copy, false },
 	};
 
-	session->request = (struct request){ VIA_LONG, NVOS32_ATTR_PAGE_SIZE_HUGE, 2048 * KIB };
+	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_HUGE, 2048 * KIB };
 	return STAGES(session, stages);
 }
 
@@ -181,6 +166,6 @@ enum verdict check_export_list(struct session *session)
 		{ "the free of the import", free_copy, false },
 	};
 
-	session->request = (struct request){ VIA_LONG, NVOS32_ATTR_PAGE_SIZE_HUGE, 2048 * KIB };
+	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_HUGE, 2048 * KIB };
 	return STAGES(session, stages);
 }

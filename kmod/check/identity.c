@@ -105,13 +105,13 @@ enum verdict check_identity(struct session *session)
 	return PASSED;
 }
 
-enum verdict check_envelope(struct session *session)
+enum verdict check_wrapper(struct session *session)
 {
 	u32 status;
 
-	session->envelope = true;
+	session->wrapped = true;
 	status = read_uuid_text(session);
-	session->envelope = false;
+	session->wrapped = false;
 	return status == NV_OK ? PASSED : verdict_failed(session, "%s", call_text(session, status));
 }
 
@@ -119,7 +119,7 @@ enum verdict check_envelope(struct session *session)
 static u32 short_objects(struct session *other)
 {
 	const struct nv_abi *abi = other->abi;
-	u32 status = rm_alloc(other, VIA_SHORT, 0, NV01_ROOT_CLIENT, 0, &other->client);
+	u32 status = rm_alloc(other, VIA_RM21, 0, NV01_ROOT_CLIENT, 0, &other->client);
 
 	if (status != NV_OK)
 		return status;
@@ -128,11 +128,11 @@ static u32 short_objects(struct session *other)
 	put32(rm_params(other, abi->NV0080_ALLOC_PARAMETERS.bytes), abi->NV0080_ALLOC_PARAMETERS.deviceId,
 		other->number);
 	status = rm_alloc(
-		other, VIA_SHORT, other->client, NV01_DEVICE_0, abi->NV0080_ALLOC_PARAMETERS.bytes, &other->device);
+		other, VIA_RM21, other->client, NV01_DEVICE_0, abi->NV0080_ALLOC_PARAMETERS.bytes, &other->device);
 	if (status != NV_OK)
 		return status;
 	rm_params(other, abi->NV2080_ALLOC_PARAMETERS.bytes);
-	status = rm_alloc(other, VIA_SHORT, other->device, NV20_SUBDEVICE_0, abi->NV2080_ALLOC_PARAMETERS.bytes,
+	status = rm_alloc(other, VIA_RM21, other->device, NV20_SUBDEVICE_0, abi->NV2080_ALLOC_PARAMETERS.bytes,
 		&other->subdevice);
 	return status != NV_OK ? status : read_name(other);
 }

@@ -33,7 +33,7 @@ static const struct {
 	{ "client, device and subdevice by NVOS64", check_open, true },
 	{ "client, device and subdevice by NVOS21", check_short_form, true },
 	{ "identity of the card", check_identity, true },
-	{ "envelope of NV_ESC_IOCTL_XFER_CMD", check_envelope, true },
+	{ "envelope of NV_ESC_IOCTL_XFER_CMD", check_wrapper, true },
 	{ "parameters of classes", check_classes, true },
 	{ "calls of nvidia-uvm", check_uvm_calls, true },
 	{ "RM_ALLOC_MEMORY", check_old_call, true },

@@ -4,7 +4,6 @@
 #include "lib/page_size.h"
 
 #define LLU(value) ((unsigned long long)(value))
-#define OWNER 0xcafe0001u
 #define KIB 1024ull
 
 /* Sizes that are no multiple of any page, so that the driver has to round each in its way. */
@@ -59,10 +58,8 @@ u8 *memory_params(struct session *session, size_t cut)
 	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &session->abi->NV_MEMORY_ALLOCATION_PARAMS;
 	u8 *params = guarded_place(&session->params, at->bytes, cut);
 
-	put32(params, at->owner, OWNER);
-	put32(params, at->type, NVOS32_TYPE_IMAGE);
-	put32(params, at->attr, session->request.page << NVOS32_ATTR_PAGE_SIZE_SHIFT);
-	put64(params, at->size, session->request.size);
+	rm_memory_params(
+		params, session->abi, session->request.page << NVOS32_ATTR_PAGE_SIZE_SHIFT, session->request.size);
 	return params;
 }
 
@@ -78,7 +75,7 @@ u32 memory_take(struct session *session)
 	session->memory = (struct grant){ .handle = handle };
 	if (handle != wanted)
 		return call_unlike(session, "handle 0x%x came for 0x%x", handle, wanted);
-	if (get32(params, at->owner) != OWNER || get32(params, at->type) != NVOS32_TYPE_IMAGE ||
+	if (get32(params, at->owner) != RM_OWNER || get32(params, at->type) != NVOS32_TYPE_IMAGE ||
 		get32(params, at->hVASpace) != 0 || get32(params, at->internalflags) != 0)
 		return call_unlike(session, "a field was written that is not the driver's to write");
 	/* It is set for every memory of a client (standard_mem.c, stdmemValidateParams). */
@@ -125,12 +122,12 @@ enum verdict memory_check(struct session *session, enum via via)
 
 enum verdict check_memory_long(struct session *session)
 {
-	return memory_check(session, VIA_LONG);
+	return memory_check(session, VIA_RM64);
 }
 
 enum verdict check_memory_short(struct session *session)
 {
-	return memory_check(session, VIA_SHORT);
+	return memory_check(session, VIA_RM21);
 }
 
 /* A driver whose structure is shorter than ours would not notice. */
@@ -140,7 +137,7 @@ enum verdict check_memory_cut(struct session *session)
 
 	session->request = (struct request){ .page = NVOS32_ATTR_PAGE_SIZE_BIG, .size = 64 * KIB };
 	memory_params(session, 1);
-	status = rm_alloc(session, VIA_LONG, session->device, NV01_MEMORY_LOCAL_USER,
+	status = rm_alloc(session, VIA_RM64, session->device, NV01_MEMORY_LOCAL_USER,
 		session->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes, &handle);
 	if (status == NV_ERR_INVALID_ADDRESS)
 		return PASSED;

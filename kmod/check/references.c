@@ -86,7 +86,7 @@ enum verdict check_process(struct session *session)
 	bool found = false;
 	u32 status;
 
-	session->request = (struct request){ VIA_LONG, NVOS32_ATTR_PAGE_SIZE_BIG, 7 * 64 * KIB };
+	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_BIG, 7 * 64 * KIB };
 	status = held_by(session, getpid(), &before);
 	if (status == NV_OK)
 		status = memory_take(session);
@@ -145,7 +145,7 @@ enum verdict check_namespace(struct session *session)
 	bool found = false;
 	u32 status;
 
-	session->request = (struct request){ VIA_LONG, NVOS32_ATTR_PAGE_SIZE_BIG, 7 * 64 * KIB };
+	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_BIG, 7 * 64 * KIB };
 	/* A card in MIG mode gives nobody memory. */
 	status = session->mig ? NV_OK : memory_take(session);
 	if (status == NV_OK)
@@ -211,7 +211,7 @@ enum verdict check_duplicate(struct session *session)
 	};
 	enum verdict verdict;
 
-	session->request = (struct request){ VIA_LONG, NVOS32_ATTR_PAGE_SIZE_BIG, 9 * 64 * KIB };
+	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_BIG, 9 * 64 * KIB };
 	verdict = STAGES(session, stages);
 	return verdict == PASSED ? check_strangers(session) : verdict;
 }

@@ -65,7 +65,7 @@ static enum verdict device_refused(struct session *session)
 	u32 handle = session->next_handle++, status;
 
 	put32(rm_params(session, at->bytes), at->deviceId, NV0000_CTRL_GPU_MAX_ATTACHED_GPUS);
-	status = rm_alloc(session, VIA_LONG, session->client, NV01_DEVICE_0, at->bytes, &handle);
+	status = rm_alloc(session, VIA_RM64, session->client, NV01_DEVICE_0, at->bytes, &handle);
 	if (status == NV_OK)
 		rm_free(session, handle);
 	if (is_refusal(status, 0))
@@ -91,7 +91,7 @@ enum verdict check_refusals(struct session *session)
 	enum via via;
 	size_t i;
 
-	for (via = VIA_LONG; verdict == PASSED && via <= VIA_SHORT; via++) {
+	for (via = VIA_RM64; verdict == PASSED && via <= VIA_RM21; via++) {
 		for (i = 0; verdict == PASSED && i < sizeof(faults) / sizeof(faults[0]); i++)
 			verdict = memory_refused(session, via, &faults[i]);
 		if (verdict == PASSED)
@@ -111,7 +111,7 @@ static u32 make_group(struct session *session, u32 space, u32 *handle)
 	*handle = session->next_handle++;
 	put32(params, at->engineType, NV2080_ENGINE_TYPE_GR0);
 	put32(params, at->hVASpace, space);
-	return rm_alloc(session, VIA_LONG, session->device, KEPLER_CHANNEL_GROUP_A, at->bytes, handle);
+	return rm_alloc(session, VIA_RM64, session->device, KEPLER_CHANNEL_GROUP_A, at->bytes, handle);
 }
 
 /* A group without channels, and one in an address space that is not there. */
@@ -138,12 +138,12 @@ static enum verdict params_are_long(struct session *session, const char *name, u
 	u32 handle = session->next_handle++, status;
 
 	rm_params(session, bytes);
-	status = rm_alloc(session, VIA_LONG, NOBODY, class_id, bytes, &handle);
+	status = rm_alloc(session, VIA_RM64, NOBODY, class_id, bytes, &handle);
 	if (!is_refusal(status, 0) || status == NV_ERR_INVALID_ADDRESS)
 		return verdict_failed(session, "%s: the driver's structure is longer than %u bytes, or not read: %s",
 			name, bytes, call_text(session, status));
 	rm_params_cut(session, bytes);
-	status = rm_alloc(session, VIA_LONG, NOBODY, class_id, bytes, &handle);
+	status = rm_alloc(session, VIA_RM64, NOBODY, class_id, bytes, &handle);
 	if (status != NV_ERR_INVALID_ADDRESS)
 		return verdict_failed(session, "%s: the driver's structure is shorter than %u bytes: %s", name, bytes,
 			call_text(session, status));

@@ -12,102 +12,83 @@ u8 *rm_params_cut(struct session *session, size_t bytes)
 	return guarded_place(&session->params, bytes, 1);
 }
 
-/* The driver's status, unless the call or the structure behind the pointer says something worse. */
-static u32 outcome(struct session *session, u32 called, const u8 *data, u16 status_at, u32 bytes)
+#define MAX_SPANS 6u
+
+static const struct span nothing[] = { { 0, 0 } };
+
+static u32 escape(struct session *session, struct rm_ioctl *io, const struct span *written)
 {
+	struct span spans[MAX_SPANS] = { { io->status, 4 } };
+	u32 count = 1;
+
+	if (io->handle != NV_ABI_ABSENT)
+		spans[count++] = (struct span){ io->handle, 4 };
+	/* The last of them stays empty. */
+	while (written->bytes && count < MAX_SPANS - 1)
+		spans[count++] = *written++;
+	put32(io->data, io->status, CALL_SILENT);
+	return call_escape(session, session->ctl, io->nr, io->data, io->bytes, spans);
+}
+
+u32 rm_make(struct session *session, struct rm_ioctl *io, const struct span *written)
+{
+	u32 called = escape(session, io, written);
+
+	return called != NV_OK ? called : get32(io->data, io->status);
+}
+
+/* The same with parameters: nothing before them may be written. */
+static u32 make_with_params(struct session *session, struct rm_ioctl *io, const struct span *written, u32 bytes)
+{
+	u32 called = escape(session, io, written);
+
 	if (called != NV_OK)
 		return called;
 	if (bytes && !guarded_intact(&session->params)) {
 		session->strange_at = 0;
 		return CALL_STRANGE;
 	}
-	return get32(data, status_at);
+	return get32(io->data, io->status);
 }
-
-/* Where a form has its fields. */
-struct alloc_form {
-	u16 bytes, root, parent, handle, class_id, params, params_size, status;
-};
-
-#define FORM(at)                                                                                                  \
-	(struct alloc_form)                                                                                       \
-	{                                                                                                         \
-		(at)->bytes, (at)->hRoot, (at)->hObjectParent, (at)->hObjectNew, (at)->hClass, (at)->pAllocParms, \
-			(at)->paramsSize, (at)->status                                                            \
-	}
 
 u32 rm_alloc(struct session *session, enum via via, u32 parent, u32 class_id, u32 bytes, u32 *handle)
 {
-	const struct alloc_form at =
-		via == VIA_SHORT ? FORM(&session->abi->NVOS21_PARAMETERS) : FORM(&session->abi->NVOS64_PARAMETERS);
+	struct rm_ioctl io = rm_alloc_ioctl(session->abi, via, session->client, parent, *handle, class_id);
 	/* The class is the driver's to write for a client (escape.c, NV_ESC_RM_ALLOC). */
-	const struct span written[] = { { at.handle, 4 }, { at.status, 4 },
-		{ at.class_id, class_id == NV01_ROOT_CLIENT ? 4 : 0 }, { 0, 0 } };
-	u8 data[64] = { 0 };
-	u32 called;
+	const u16 class_at =
+		via == VIA_RM21 ? session->abi->NVOS21_PARAMETERS.hClass : session->abi->NVOS64_PARAMETERS.hClass;
+	const struct span written[] = { { class_at, class_id == NV01_ROOT_CLIENT ? 4 : 0 }, { 0, 0 } };
+	u32 status;
 
-	put32(data, at.root, session->client);
-	put32(data, at.parent, parent);
-	put32(data, at.handle, *handle);
-	put32(data, at.class_id, class_id);
-	put64(data, at.params, bytes ? (uintptr_t)session->params.placed : 0);
-	put32(data, at.params_size, bytes);
-	put32(data, at.status, CALL_SILENT);
-	called = call_escape(session, session->ctl, NV_ESC_RM_ALLOC, data, at.bytes, written);
-	called = outcome(session, called, data, at.status, bytes);
-	if (called == NV_OK)
-		*handle = get32(data, at.handle);
-	return called;
+	rm_alloc_params(&io, session->abi, via, bytes ? session->params.placed : NULL, bytes);
+	status = make_with_params(session, &io, written, bytes);
+	if (status == NV_OK)
+		*handle = get32(io.data, io.handle);
+	return status;
 }
 
 u32 rm_control(struct session *session, u32 object, u32 command, u32 bytes)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &session->abi->NVOS54_PARAMETERS;
-	const struct span written[] = { { at->status, 4 }, { 0, 0 } };
-	u8 data[64] = { 0 };
-	u32 called;
+	struct rm_ioctl io = rm_control_ioctl(
+		session->abi, session->client, object, command, bytes ? session->params.placed : NULL, bytes);
 
-	put32(data, at->hClient, session->client);
-	put32(data, at->hObject, object);
-	put32(data, at->cmd, command);
-	put64(data, at->params, bytes ? (uintptr_t)session->params.placed : 0);
-	put32(data, at->paramsSize, bytes);
-	put32(data, at->status, CALL_SILENT);
-	called = call_escape(session, session->ctl, NV_ESC_RM_CONTROL, data, at->bytes, written);
-	return outcome(session, called, data, at->status, bytes);
+	return make_with_params(session, &io, nothing, bytes);
 }
 
 u32 rm_free(struct session *session, u32 handle)
 {
-	const struct nv_layout_NVOS00_PARAMETERS *at = &session->abi->NVOS00_PARAMETERS;
-	const struct span written[] = { { at->status, 4 }, { 0, 0 } };
-	u8 data[64] = { 0 };
-	u32 called;
+	struct rm_ioctl io = rm_free_ioctl(session->abi, session->client, session->device, handle);
 
-	put32(data, at->hRoot, session->client);
-	put32(data, at->hObjectParent, session->device);
-	put32(data, at->hObjectOld, handle);
-	put32(data, at->status, CALL_SILENT);
-	called = call_escape(session, session->ctl, NV_ESC_RM_FREE, data, at->bytes, written);
-	return outcome(session, called, data, at->status, 0);
+	return rm_make(session, &io, nothing);
 }
 
 u32 rm_dup(struct session *session, u32 source_client, u32 source, u32 *handle)
 {
-	const struct nv_layout_NVOS55_PARAMETERS *at = &session->abi->NVOS55_PARAMETERS;
-	const struct span written[] = { { at->hObject, 4 }, { at->status, 4 }, { 0, 0 } };
-	u8 data[64] = { 0 };
-	u32 called;
+	struct rm_ioctl io =
+		rm_dup_ioctl(session->abi, session->client, session->device, *handle, source_client, source);
+	u32 status = rm_make(session, &io, nothing);
 
-	put32(data, at->hClient, session->client);
-	put32(data, at->hParent, session->device);
-	put32(data, at->hObject, *handle);
-	put32(data, at->hClientSrc, source_client);
-	put32(data, at->hObjectSrc, source);
-	put32(data, at->status, CALL_SILENT);
-	called = call_escape(session, session->ctl, NV_ESC_RM_DUP_OBJECT, data, at->bytes, written);
-	called = outcome(session, called, data, at->status, 0);
-	if (called == NV_OK)
-		*handle = get32(data, at->hObject);
-	return called;
+	if (status == NV_OK)
+		*handle = get32(io.data, io.handle);
+	return status;
 }

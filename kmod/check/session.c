@@ -60,12 +60,12 @@ static u32 make_objects(struct session *session)
 	session->subdevice = session->next_handle++;
 	put32(rm_params(session, abi->NV0080_ALLOC_PARAMETERS.bytes), abi->NV0080_ALLOC_PARAMETERS.deviceId,
 		session->number);
-	status = rm_alloc(session, VIA_LONG, session->client, NV01_DEVICE_0, abi->NV0080_ALLOC_PARAMETERS.bytes,
+	status = rm_alloc(session, VIA_RM64, session->client, NV01_DEVICE_0, abi->NV0080_ALLOC_PARAMETERS.bytes,
 		&session->device);
 	if (status != NV_OK)
 		return status;
 	rm_params(session, abi->NV2080_ALLOC_PARAMETERS.bytes);
-	return rm_alloc(session, VIA_LONG, session->device, NV20_SUBDEVICE_0, abi->NV2080_ALLOC_PARAMETERS.bytes,
+	return rm_alloc(session, VIA_RM64, session->device, NV20_SUBDEVICE_0, abi->NV2080_ALLOC_PARAMETERS.bytes,
 		&session->subdevice);
 }
 
@@ -78,7 +78,7 @@ enum verdict check_open(struct session *session)
 	status = open_nodes(session);
 	if (status != NV_OK)
 		return verdict_failed(session, "nodes: %s", call_text(session, status));
-	status = rm_alloc(session, VIA_LONG, 0, NV01_ROOT_CLIENT, 0, &session->client);
+	status = rm_alloc(session, VIA_RM64, 0, NV01_ROOT_CLIENT, 0, &session->client);
 	if (status != NV_OK)
 		return verdict_failed(session, "client: %s", call_text(session, status));
 	status = device_number(session);

@@ -12,22 +12,6 @@ struct sizes {
 	u64 largest, tax;
 };
 
-static void ask(const struct nv_abi *abi, u8 *list)
-{
-	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &abi->NV2080_CTRL_FB_INFO;
-
-	put32(list, at->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE);
-	put32(list + at->bytes, at->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
-}
-
-static void take(const struct nv_abi *abi, const u8 *list, struct sizes *sizes)
-{
-	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &abi->NV2080_CTRL_FB_INFO;
-
-	sizes->total = (u64)get32(list, at->data) << 10;
-	sizes->unused = (u64)get32(list + at->bytes, at->data) << 10;
-}
-
 static u32 by_v2(struct session *session, struct sizes *sizes)
 {
 	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *at = &session->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
@@ -36,12 +20,12 @@ static u32 by_v2(struct session *session, struct sizes *sizes)
 	u32 status;
 
 	put32(params, at->fbInfoListSize, 4);
-	ask(session->abi, params + at->fbInfoList);
+	rm_heap_sizes_ask(params + at->fbInfoList, session->abi);
 	put32(params + at->fbInfoList + 2 * entry->bytes, entry->index,
 		NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_SIZE_KB);
 	put32(params + at->fbInfoList + 3 * entry->bytes, entry->index, NV2080_CTRL_FB_INFO_INDEX_FB_TAX_SIZE_KB);
 	status = rm_control(session, session->subdevice, NV2080_CTRL_CMD_FB_GET_INFO_V2, at->bytes);
-	take(session->abi, params + at->fbInfoList, sizes);
+	rm_heap_sizes_read(params + at->fbInfoList, session->abi, &sizes->total, &sizes->unused);
 	sizes->largest = (u64)get32(params + at->fbInfoList + 2 * entry->bytes, entry->data) << 10;
 	sizes->tax = (u64)get32(params + at->fbInfoList + 3 * entry->bytes, entry->data) << 10;
 	return status;
@@ -56,9 +40,9 @@ static u32 by_v1(struct session *session, struct sizes *sizes)
 
 	put32(params, at->fbInfoListSize, 2);
 	put64(params, at->fbInfoList, (uintptr_t)list);
-	ask(session->abi, list);
+	rm_heap_sizes_ask(list, session->abi);
 	status = rm_control(session, session->subdevice, NV2080_CTRL_CMD_FB_GET_INFO, at->bytes);
-	take(session->abi, list, sizes);
+	rm_heap_sizes_read(list, session->abi, &sizes->total, &sizes->unused);
 	session->strange_at = 0;
 	return status == NV_OK && !guarded_intact(&session->list) ? CALL_STRANGE : status;
 }
@@ -66,20 +50,13 @@ static u32 by_v1(struct session *session, struct sizes *sizes)
 static u32 by_heap(struct session *session, struct sizes *sizes)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &session->abi->NVOS32_PARAMETERS;
-	const struct span written[] = { { at->status, 4 }, { at->total, 8 }, { at->free, 8 }, { at->data, 144 },
-		{ 0, 0 } };
-	u8 data[256] = { 0 };
-	u32 status;
+	struct rm_ioctl heap = rm_heap_ioctl(session->abi, session->client, session->device, NVOS32_FUNCTION_INFO);
+	u32 status = heap_call(session, &heap);
 
-	put32(data, at->hRoot, session->client);
-	put32(data, at->hObjectParent, session->device);
-	put32(data, at->function, NVOS32_FUNCTION_INFO);
-	put32(data, at->status, CALL_SILENT);
-	status = call_escape(session, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes, written);
-	sizes->total = get64(data, at->total);
-	sizes->unused = get64(data, at->free);
-	sizes->largest = get64(data, at->data_Info_size);
-	return status != NV_OK ? status : get32(data, at->status);
+	sizes->total = get64(heap.data, at->total);
+	sizes->unused = get64(heap.data, at->free);
+	sizes->largest = get64(heap.data, at->data_Info_size);
+	return status;
 }
 
 u32 sizes_free(struct session *session, u64 *bytes)

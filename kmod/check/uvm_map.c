@@ -60,7 +60,7 @@ static u32 make_space(struct session *session)
 	put64(params, at->vaBase, SPACE_FROM);
 	put64(params, at->vaSize, SPACE_BYTES);
 	session->space = session->next_handle++;
-	return rm_alloc(session, VIA_LONG, session->device, FERMI_VASPACE_A, at->bytes, &session->space);
+	return rm_alloc(session, VIA_RM64, session->device, FERMI_VASPACE_A, at->bytes, &session->space);
 }
 
 static u32 register_card(struct session *session)
@@ -249,7 +249,7 @@ enum verdict check_uvm_map(struct session *session)
 	enum verdict verdict;
 	u32 status = prepare(session);
 
-	session->request = (struct request){ VIA_LONG, NVOS32_ATTR_PAGE_SIZE_HUGE, BYTES };
+	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_HUGE, BYTES };
 	session->slack = SLACK;
 	if (status == NV_OK)
 		verdict = map_and_drop(session);

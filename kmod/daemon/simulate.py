@@ -18,7 +18,8 @@ from cgpu.kmod.daemon.tree import mounts
 from cgpu.replace import replace_text
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "cgpu-sim"
-MODEL = r"(T4|V100|A10|H200)(=[1-9][0-9]{0,7})?"
+MODELS = ("T4", "V100", "A10", "H200")  # of cgpu-sim --list, as a test says
+MODEL = rf"({'|'.join(MODELS)})(=[1-9][0-9]{{0,7}})?"
 CARDS = re.compile(MODEL + r"(:([1-9]|[12][0-9]|3[0-2]))?(/mig=[0-9]{1,2})?")
 START_S = 20.0
 END_S = 5.0

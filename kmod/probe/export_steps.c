@@ -51,8 +51,8 @@ static uint32_t take_step(struct probe *probe, const char *value, bool *understo
 	if (!*understood)
 		return NV_OK;
 	probe->exported = fd;
-	report(fd < 0 ? PROBE_ERRNO : NV_OK, "take");
-	return fd < 0 ? PROBE_ERRNO : NV_OK;
+	report(fd < 0 ? RM_ERRNO : NV_OK, "take");
+	return fd < 0 ? RM_ERRNO : NV_OK;
 }
 
 static uint32_t import_step(struct probe *probe, const char *value, bool *understood)
@@ -71,7 +71,7 @@ static uint32_t import_step(struct probe *probe, const char *value, bool *unders
 
 static uint32_t close_step(struct probe *probe)
 {
-	uint32_t status = close(probe->exported) == 0 ? NV_OK : PROBE_ERRNO;
+	uint32_t status = close(probe->exported) == 0 ? NV_OK : RM_ERRNO;
 
 	probe->exported = -1;
 	report(status, "close-export");

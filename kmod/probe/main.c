@@ -17,7 +17,7 @@ static const char help[] =
 	"  via=rm64|rm21|heap|range|tiled   how memory is asked for: RM_ALLOC in either form, or VID_HEAP_CONTROL by size,\n"
 	"                      in a range, or by height and pitch (rm64)\n"
 	"  page=default|4k|64k|2m|512m   page size asked for\n"
-	"  xfer[=off]          wrap every call in the XFER envelope\n"
+	"  xfer[=off]          wrap every call in the transfer wrapper\n"
 	"  magic=BYTE dir=0..3 magic byte and direction bits of the ioctl number (0x46, 3)\n"
 	"  handles=own|auto    who chooses the handles of memory (own)\n"
 	"  expect=STATUS       the next step must answer this; expect-errno=N: must fail with it\n"
@@ -39,7 +39,7 @@ static const char help[] =
 	"  import[=N]          one from that descriptor, or a list of N\n"
 	"  take=[PID:]FD       a copy of another descriptor in its place\n"
 	"  close-export        close the last descriptor of an export\n"
-	"  borrow=PID:FD:CLIENT:DEVICE:SUBDEVICE   go on with a client of another process\n"
+	"  dup-fd=PID:FD:CLIENT:DEVICE:SUBDEVICE   go on with a client of another process\n"
 	"  timeslice=GROUP[:USEC]   of a channel group, set and read; context-bytes=CHANNEL: of its graphics context\n"
 	"  channel-off=CLIENT:CHANNEL   take a channel off its runlist; channel-on=... puts it back\n"
 	"  group[=CHANNELS[:ENGINE]]   a channel group with channels, and on its runlist; idle-group: not on it (1; engine 1\n"
@@ -52,11 +52,11 @@ static const char help[] =
 	"  schedule=0|1 bind=ENGINE slice=USEC preempt[=USEC] interleave=0..2 realtime=0|1   of the last group\n"
 	"  schedule-channel=0|1 interleave-channel=0..2 restart[=1] properties=USEC[:PROPERTY]   of its last channel\n"
 	"  disable[=1|2] enable   its channels; 1: for scheduling only, 2: what waits in them is thrown away\n"
-	"  runlist-policy=0..2[:1] compute-policy=0..3   of the card; levers: tell slice and compute policy\n"
+	"  runlist-policy=0..2[:1] compute-policy=0..3   of the card; scheduling: tell slice and compute policy\n"
 	"  samples             how busy the card was with which process, in hundredths of a percent\n"
 	"  fork=N:SIZE[:fill][:shared][:nest]   N processes allocate at once and hold; threads=... alike\n"
 	"  unshare=SIZE        from a thread with its own descriptor table\n"
-	"  storm=N:SIZE[:USEC] N allocations while SIGALRM comes every USEC microseconds\n"
+	"  churn=N:SIZE[:USEC] N allocations while SIGALRM comes every USEC microseconds\n"
 	"  bench=N             time of a question, and of an allocation with its free\n"
 	"  close reopen        drop nvidiactl without freeing; the next step opens a new one\n"
 	"  hold[=SECONDS]      wait; without a number until stdin ends; SIGTERM ends it early\n"
@@ -79,7 +79,7 @@ static bool start(struct probe *probe)
 		return false;
 	}
 	close(ctl);
-	for (gpu = 0; gpu < PROBE_MAX_GPUS; gpu++)
+	for (gpu = 0; gpu < RM_MAX_GPUS; gpu++)
 		session_init(&probe->sessions[gpu], &probe->settings, gpu);
 	return true;
 }
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	for (gpu = 0; gpu < PROBE_MAX_GPUS; gpu++)
+	for (gpu = 0; gpu < RM_MAX_GPUS; gpu++)
 		session_close(&probe.sessions[gpu]);
 	return probe.refused ? 3 : 0;
 }

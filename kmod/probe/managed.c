@@ -16,8 +16,8 @@ static uint32_t initialise(struct probe *probe)
 
 	probe->uvm = driver_open(&probe->settings, "nvidia-uvm");
 	if (probe->uvm < 0)
-		return PROBE_ERRNO;
-	return ioctl(probe->uvm, UVM_INITIALIZE, params) < 0 ? PROBE_ERRNO : get32(params, at->rmStatus);
+		return RM_ERRNO;
+	return ioctl(probe->uvm, UVM_INITIALIZE, params) < 0 ? RM_ERRNO : get32(params, at->rmStatus);
 }
 
 /* Addresses that nobody else uses, at the start of a piece. */
@@ -35,10 +35,10 @@ static uint32_t map(struct probe *probe, uint64_t size)
 	uint8_t *start = reserve(size);
 
 	if (!start)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	if (mmap(start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, probe->uvm, (off_t)(uintptr_t)start) ==
 		MAP_FAILED)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	*mapping = (struct mapping){ .start = start, .size = size };
 	probe->mappings++;
 	return NV_OK;
@@ -56,7 +56,7 @@ uint32_t managed_run(struct probe *probe, const char *value, bool *understood)
 		status = initialise(probe);
 	if (status == NV_OK && probe->mappings == PROBE_MAX_MAPPINGS) {
 		errno = ENOSPC;
-		status = PROBE_ERRNO;
+		status = RM_ERRNO;
 	}
 	if (status == NV_OK)
 		status = map(probe, size);
@@ -71,7 +71,7 @@ uint32_t managed_drop(struct probe *probe)
 
 	if (probe->mappings > 0) {
 		last = &probe->mapping[--probe->mappings];
-		status = munmap(last->start, last->size) < 0 ? PROBE_ERRNO : NV_OK;
+		status = munmap(last->start, last->size) < 0 ? RM_ERRNO : NV_OK;
 	}
 	report(status, "unmanaged left=%zu", probe->mappings);
 	return status;

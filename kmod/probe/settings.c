@@ -28,14 +28,14 @@ bool setting_run(struct probe *probe, const char *name, const char *value, bool 
 
 	*known = true;
 	if (strcmp(name, "xfer") == 0)
-		return settings->envelope = !value || strcmp(value, "off") != 0, true;
+		return settings->wrapped = !value || strcmp(value, "off") != 0, true;
 	if (strcmp(name, "via") == 0)
 		return value && set_via(settings, value);
 	if (strcmp(name, "page") == 0)
 		return value && parse_page(value, settings);
 	if (strcmp(name, "handles") == 0)
 		return settings->own_handles = !value || strcmp(value, "auto") != 0, true;
-	if (strcmp(name, "gpu") == 0 && is_number && number < PROBE_MAX_GPUS)
+	if (strcmp(name, "gpu") == 0 && is_number && number < RM_MAX_GPUS)
 		return probe->gpu = (uint32_t)number, true;
 	if (strcmp(name, "magic") == 0 && is_number && number < 256)
 		return settings->magic = (uint32_t)number, true;
@@ -44,7 +44,7 @@ bool setting_run(struct probe *probe, const char *name, const char *value, bool 
 	if (strcmp(name, "expect") == 0 && is_number && number <= UINT32_MAX)
 		return probe->expecting = true, probe->expected = (uint32_t)number, true;
 	if (strcmp(name, "expect-errno") == 0 && is_number && number < 4096)
-		return probe->expecting = true, probe->expected = PROBE_ERRNO | (uint32_t)number, true;
+		return probe->expecting = true, probe->expected = RM_ERRNO | (uint32_t)number, true;
 	*known = false;
 	return false;
 }

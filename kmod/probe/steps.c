@@ -19,7 +19,7 @@ void report(uint32_t status, const char *format, ...)
 	va_start(arguments, format);
 	vprintf(format, arguments);
 	va_end(arguments);
-	if (status == PROBE_ERRNO)
+	if (status == RM_ERRNO)
 		printf(" errno=%d (%s)\n", error, strerror(error));
 	else
 		printf(" status=0x%x\n", status);
@@ -32,8 +32,8 @@ static void judge(struct probe *probe, uint32_t status)
 {
 	uint32_t wanted = probe->expecting ? probe->expected : NV_OK;
 
-	if (status == PROBE_ERRNO)
-		status = PROBE_ERRNO | (uint32_t)errno;
+	if (status == RM_ERRNO)
+		status = RM_ERRNO | (uint32_t)errno;
 	if (status != wanted)
 		probe->refused = true;
 	probe->expecting = false;
@@ -183,7 +183,7 @@ static bool do_info(struct probe *probe, const char *value)
 	}
 	if (strcmp(value, "all") != 0)
 		return false;
-	for (gpu = 0; gpu < PROBE_MAX_GPUS; gpu++) {
+	for (gpu = 0; gpu < RM_MAX_GPUS; gpu++) {
 		char path[4200];
 
 		snprintf(path, sizeof(path), "%s/nvidia%u", probe->settings.dev, gpu);
@@ -199,7 +199,7 @@ static bool do_info(struct probe *probe, const char *value)
 static void do_count(struct probe *probe)
 {
 	struct session *session = current(probe);
-	uint32_t ids[PROBE_MAX_GPUS], cards = 0, status = session_open(session);
+	uint32_t ids[RM_MAX_GPUS], cards = 0, status = session_open(session);
 	uint64_t bytes = 0;
 	size_t i;
 
@@ -286,10 +286,10 @@ static void do_reopen(struct probe *probe)
 	judge(probe, status);
 }
 
-/* Those of borrow.c. */
+/* Those of dup_fd.c. */
 static bool is_for_channels(const char *name)
 {
-	return strcmp(name, "borrow") == 0 || strcmp(name, "timeslice") == 0 || strcmp(name, "context-bytes") == 0 ||
+	return strcmp(name, "dup-fd") == 0 || strcmp(name, "timeslice") == 0 || strcmp(name, "context-bytes") == 0 ||
 		strcmp(name, "channel-on") == 0 || strcmp(name, "channel-off") == 0;
 }
 
@@ -343,11 +343,11 @@ static bool action(struct probe *probe, const char *name, const char *value)
 	if (strcmp(name, "hold") == 0)
 		return hold_run(value, &understood), understood;
 	if (value && (strcmp(name, "fork") == 0 || strcmp(name, "threads") == 0))
-		return judge(probe, crowd_run(probe, value, name[0] == 't', &understood)), understood;
+		return judge(probe, parallel_run(probe, value, name[0] == 't', &understood)), understood;
 	if (value && strcmp(name, "managed") == 0)
 		return judge(probe, managed_run(probe, value, &understood)), understood;
-	if (value && strcmp(name, "storm") == 0)
-		return judge(probe, storm_run(probe, value, &understood)), understood;
+	if (value && strcmp(name, "churn") == 0)
+		return judge(probe, churn_run(probe, value, &understood)), understood;
 	if (value && strcmp(name, "unshare") == 0)
 		return judge(probe, unshare_run(probe, value, &understood)), understood;
 	if (value && strcmp(name, "bench") == 0)
@@ -360,7 +360,7 @@ static bool action(struct probe *probe, const char *name, const char *value)
 	if (work_run(probe, name, value, &status, &understood))
 		return understood && (judge(probe, status), true);
 	if (value && is_for_channels(name))
-		return judge(probe, borrow_run(probe, name, value, &understood)), understood;
+		return judge(probe, dup_fd_run(probe, name, value, &understood)), understood;
 	return !value && plain_action(probe, name);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Channel groups with work in them. Only simulated cards take work so (kmod/sim/doorbell.h); on real ones it is EINVAL. */
+/* Channel groups with work in them. Only simulated cards take work so (kmod/sim/gpu/doorbell.h); on real ones it is EINVAL. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -9,15 +9,15 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "../sim/doorbell.h"
+#include "../sim/gpu/doorbell.h"
 #include "work.h"
 
 #define LLU(value) ((unsigned long long)(value))
 #define MAX_PROCESSES 256u
 /* How far ahead of the card a program stays that keeps it busy, and how often it looks at most, and at least. */
 #define AHEAD_NS 200000000ull
-#define LOOK_NS 100000ull
-#define LOOK_MOST_NS 10000000ull
+#define SAMPLE_NS 100000ull
+#define SAMPLE_MOST_NS 10000000ull
 
 static struct work_group groups[WORK_MAX_GROUPS];
 static uint32_t group_count;
@@ -98,7 +98,7 @@ static uint32_t make_group(struct session *session, uint32_t engine, uint32_t ch
 	if (status != NV_OK)
 		return status;
 	if (!memory_hold(session, group->handle, 0))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	put32(channel, abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.engineType, engine);
 	put32(channel, abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.gpFifoEntries, DOORBELL_QUEUE);
 	while (status == NV_OK && group->channels < channels) {
@@ -126,7 +126,7 @@ static uint32_t do_group(struct probe *probe, const char *value, bool scheduled,
 	if (status == NV_OK)
 		status = make_group(session, (uint32_t)numbers[1], (uint32_t)numbers[0], &group);
 	if (status == NV_OK && scheduled)
-		status = lever_schedule(session, &group, true);
+		status = scheduling_set(session, &group, true);
 	if (group.handle && group_count < WORK_MAX_GROUPS)
 		groups[group_count++] = group;
 	printf("%s client=0x%x handle=0x%x channels=", scheduled ? "group" : "idle-group", session->client,
@@ -147,7 +147,7 @@ static uint32_t launch(struct session *session, uint32_t channel, const struct l
 		.count = count,
 	};
 
-	return pwrite(session->card, &record, sizeof(record), 0) == sizeof(record) ? NV_OK : PROBE_ERRNO;
+	return pwrite(session->card, &record, sizeof(record), 0) == sizeof(record) ? NV_OK : RM_ERRNO;
 }
 
 static uint32_t read_channel(struct session *session, uint32_t channel, struct doorbell_figures *figures)
@@ -156,7 +156,7 @@ static uint32_t read_channel(struct session *session, uint32_t channel, struct d
 	uint32_t status = launch(session, channel, &none, 0);
 
 	if (status == NV_OK && pread(session->card, figures, sizeof(*figures), 0) != sizeof(*figures))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	return status;
 }
 
@@ -241,7 +241,7 @@ static uint32_t do_drain(struct probe *probe, const char *value, bool *understoo
 	} while (queued && status == NV_OK && clock_now() - start < limit);
 	if (queued && status == NV_OK) {
 		errno = ETIME;
-		status = PROBE_ERRNO;
+		status = RM_ERRNO;
 	}
 	report(status, "drain queued=%llu waited=%llu", LLU(queued), LLU(clock_now() - start));
 	return status;
@@ -275,16 +275,16 @@ static uint32_t refill(struct probe *probe, const struct work_group *group, cons
 static uint32_t keep_busy(struct probe *probe, uint64_t time, const struct load *load)
 {
 	struct doorbell_figures before[WORK_MAX_GROUPS], after;
-	uint64_t start = clock_now(), look = depth_of(load) * load->length / 4;
+	uint64_t start = clock_now(), interval = depth_of(load) * load->length / 4;
 	uint32_t i, status = NV_OK;
 
-	look = look < LOOK_NS ? LOOK_NS : look > LOOK_MOST_NS ? LOOK_MOST_NS : look;
+	interval = interval < SAMPLE_NS ? SAMPLE_NS : interval > SAMPLE_MOST_NS ? SAMPLE_MOST_NS : interval;
 	for (i = 0; i < group_count && status == NV_OK; i++)
 		status = read_group(probe, &groups[i], &before[i]);
 	while (status == NV_OK && clock_now() - start < time) {
 		for (i = 0; i < group_count && status == NV_OK; i++)
 			status = refill(probe, &groups[i], load);
-		pause_ns(look);
+		pause_ns(interval);
 	}
 	for (i = 0; i < group_count && status == NV_OK; i++) {
 		status = read_group(probe, &groups[i], &after);
@@ -310,7 +310,7 @@ static void child(const struct probe *parent, uint64_t time, const struct load *
 	if (status == NV_OK)
 		status = make_group(session, NV2080_ENGINE_TYPE_GR0, 1, &groups[0]);
 	if (status == NV_OK)
-		status = lever_schedule(session, &groups[0], true);
+		status = scheduling_set(session, &groups[0], true);
 	group_count = status == NV_OK;
 	if (status == NV_OK)
 		status = keep_busy(&own, time, load);
@@ -366,6 +366,6 @@ bool work_run(struct probe *probe, const char *name, const char *value, uint32_t
 	else if (strcmp(name, "figures") == 0 && !value)
 		*status = do_figures(probe);
 	else
-		return lever_run(probe, name, value, status, understood);
+		return scheduling_run(probe, name, value, status, understood);
 	return true;
 }

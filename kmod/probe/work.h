@@ -18,9 +18,9 @@ struct work_group {
 /* work.c */
 /* The last group that was made on the current card; NULL: none was. */
 struct work_group *work_last(struct probe *probe);
-/* levers.c */
-uint32_t lever_schedule(struct session *session, const struct work_group *group, bool on);
+/* scheduling.c */
+uint32_t scheduling_set(struct session *session, const struct work_group *group, bool on);
 /* Whether the name is one of its words. */
-bool lever_run(struct probe *probe, const char *name, const char *value, uint32_t *status, bool *understood);
+bool scheduling_run(struct probe *probe, const char *name, const char *value, uint32_t *status, bool *understood);
 
 #endif

@@ -27,7 +27,7 @@ void cards_close(struct sim *sim, struct open_file *file);
 bool cards_keep(const struct sim *sim, uint64_t id);
 /* The cards' time, which stands still until it is set again. */
 void cards_set_time(struct sim *sim, uint64_t now);
-/* write(2) and read(2) of a card's node, for its doorbell (kmod/sim/doorbell.h). */
+/* write(2) and read(2) of a card's node, for its doorbell (kmod/sim/gpu/doorbell.h). */
 int cards_ring(struct sim *sim, struct open_file *file, const void *records, size_t bytes);
 int cards_figures(struct sim *sim, struct open_file *file, void *figures, size_t bytes);
 /* Whether bytes at an address are memory of the call. */

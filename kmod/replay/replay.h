@@ -43,7 +43,7 @@ REPLAY_API void cgpu_replay_close(struct replay *replay, uint64_t file);
 REPLAY_API int cgpu_replay_call(struct replay *replay, struct replay_call *call);
 /* The time of the cards' engines in nanoseconds; 0 at first. It never goes back. */
 REPLAY_API void cgpu_replay_set_time(struct replay *replay, uint64_t now);
-/* The doorbell of channels, and their figures: write(2) and read(2) of a card's node (kmod/sim/doorbell.h). -EBADF: the
+/* The doorbell of channels, and their figures: write(2) and read(2) of a card's node (kmod/sim/gpu/doorbell.h). -EBADF: the
  * file is none of a card. */
 REPLAY_API int cgpu_replay_write(struct replay *replay, uint64_t file, const void *records, size_t bytes);
 REPLAY_API int cgpu_replay_read(struct replay *replay, uint64_t file, void *figures, size_t bytes);

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated NVIDIA cards: one server process that answers the driver's user interface on files of a FUSE mount.
- * The kernel modules of tests/vm/standin are made of the same files but server.c, nodes.c, ioctl.c, register.c, caller.c,
- * pid_view.c, user_memory.c, memacct.c, backing_file.c, mapping.c and gpu_*.c. What has control calls is in control.h, what has the engines in engines.h.
+ *
+ *   rm          objects, classes, channels and the calls that make them; rm/control has the controls
+ *   memory      video memory, and nvidia-uvm
+ *   gpu         models, engines and the work on them
+ *   contents    what lies in memory, and the pushbuffers there
+ *   frontend    the server, its mounted files, and what it knows of callers
+ *
+ * libcgpu-replay.so and the kernel modules of tests/vm/standin are made of all but contents and frontend.
  * Everything here runs with sim->lock held unless a comment says otherwise; no memory of a caller is touched under it.
  */
 #ifndef CGPU_SIM_H
@@ -68,7 +74,7 @@ struct object {
 	uint32_t handle;
 	uint32_t class_id;
 	uint32_t card;
-	uint32_t space; /* of a channel group: the address space that it ends with, or 0 */
+	uint32_t va_space; /* of a channel group: the address space that it ends with, or 0 */
 	uint16_t depth;
 	bool memory_owner;
 	bool external; /* of an address space: who made it has its tables, as UVM wants it */
@@ -157,7 +163,7 @@ struct sim {
 	uint64_t last_memory;
 	uint64_t next_virtual; /* addresses that were given out */
 	/* Of what only cards with such a folder have (gpu.h). */
-	void (*forget_maps)(struct sim *sim, struct object *space);
+	void (*forget_maps)(struct sim *sim, struct object *va_space);
 	void (*forget_work)(struct sim *sim, struct object *channel);
 	uint32_t (*add_work)(struct sim *sim, struct object *channel, const uint8_t *params);
 	struct gpu_channel *work;
@@ -318,7 +324,7 @@ uint32_t channel_params_size(const struct sim *sim, uint32_t class_id);
 uint32_t channel_create(struct sim *sim, const struct alloc_request *request, struct object *parent,
 	const uint8_t *params, struct object **created);
 /* Those that end with an address space, before it does. */
-void channels_free_of(struct sim *sim, const struct object *space);
+void channels_free_of(struct sim *sim, const struct object *va_space);
 /* Where virtual memory is, and what the host's memory consists of; a new object goes again where that fails. */
 uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request);
 uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,

@@ -5,6 +5,7 @@
  */
 #include <linux/ioctl.h>
 
+#include "fields.h"
 #include "recorder.h"
 
 uint64_t field_value(const uint8_t *data, const struct nv_field *field)
@@ -12,22 +13,6 @@ uint64_t field_value(const uint8_t *data, const struct nv_field *field)
 	uint64_t value = 0;
 
 	memcpy(&value, data + field->at, field->bytes);
-	return value;
-}
-
-static uint32_t get32(const uint8_t *data, uint32_t at)
-{
-	uint32_t value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
-static uint64_t get64(const uint8_t *data, uint32_t at)
-{
-	uint64_t value;
-
-	memcpy(&value, data + at, sizeof(value));
 	return value;
 }
 

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.attacks.arena import DAEMON, LIMIT, MODULE, Arena, Running, Seen, Tenant, Word
-from tests.attacks.build import PROBE
+from tests.attacks.build import PROBE, client
 from tests.integration.probe import NO_MEMORY, Printed, steps
+from tests.vm.store import ROOT
 
 FILL = ("fill=64M:2m", "fill=1M:64k", "fill=64K:64k")
 NUMBER = re.compile(r"(\w+)=(0x[0-9a-f]+|\d+)")
@@ -87,3 +90,27 @@ def assert_held(arena: Arena, tenant: Tenant, *before: Word, program: tuple[Word
 def rest(running: Running, word: str = "resting") -> dict[str, int]:
     """Wait until a program rests; return the numbers it rests with."""
     return numbers(running.line(word))
+
+
+def verdicts_hold(arena: Arena, kind: str, *, unknown: int, by_driver: int | None = None) -> None:
+    """Fail if a class or control that is refused or unknown reaches the driver, or one that passes does not.
+
+    kind: classes or controls, which is a table of kmod/abi and a program. unknown: how many numbers at least
+    are in no table. by_driver: how many at most the driver itself refuses; numbers of families that the table
+    refuses then count beside those that it names.
+    """
+    table = json.loads((ROOT / "kmod" / "abi" / f"{kind}.json").read_text())[kind]
+    verdicts = Counter(row["verdict"] for row in table.values())
+    tenant = arena.tenant()
+    running = tenant.start(client(kind), "--dev", arena.dev)
+    found = rest(running, "tried")
+    assert found["reached"] == 0, found
+    if by_driver is None:
+        assert (found["refused"], found["passed"]) == (verdicts["refuse"], verdicts["pass"]), found
+    else:
+        assert found["refused"] >= verdicts["refuse"], found
+        assert found["passed"] >= verdicts["pass"] - by_driver, found
+    assert found["unknown"] >= unknown, found
+    running.go_on()
+    running.finish()
+    await_nothing(arena, tenant)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of the attacks, each with cgpu-probe's way to speak to the driver."""
+"""The programs of the attacks, most of them clients of the driver (kmod/rm)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BUILD = ROOT / "kmod" / "build"
 PROBE = BUILD / "cgpu-probe"
 PROBE_32 = BUILD / "cgpu-probe32"
 PROBE_SOURCES = sorted((ROOT / "kmod" / "probe").glob("*.c"))
-SHARED = [path for path in PROBE_SOURCES if path.stem in ("driver", "session", "memory", "info", "parse")]
+CLIENT_LIBRARY = BUILD / "librm.a"  # of kmod/rm, with the driver's tables
 UVM_PROBE = ROOT / "tests" / "vm" / "standin" / "probe"
-PLACES = (HERE, UVM_PROBE, ROOT / "kmod" / "probe", BUILD / "gen")
+PLACES = (HERE, UVM_PROBE, ROOT / "kmod" / "probe", ROOT / "kmod" / "rm", BUILD / "gen")
 FLAGS = ("-std=gnu11", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wno-psabi")
 # The whole probe, to be called by another program.
 AS_LIBRARY = "-Dmain=probe_main"
@@ -43,8 +43,7 @@ def compiled(name: str, sources: Sequence[Path], *flags: str) -> Path:
 @cache
 def client(name: str, place: Path = HERE) -> Path:
     """Return the static program NAME.c of a folder, a client of the driver."""
-    sources = [place / f"{name}.c", HERE / "client.c", *SHARED, BUILD / "gen" / "nv_abi.c"]
-    return compiled(name, sources, "-static")
+    return compiled(name, [place / f"{name}.c", HERE / "client.c", CLIENT_LIBRARY], "-static")
 
 
 @cache
@@ -56,27 +55,26 @@ def alone(name: str, *flags: str) -> Path:
 @cache
 def uvm_probe() -> Path:
     """Return the static program that speaks to nvidia-uvm, and maps memory by it."""
-    sources = [*sorted(UVM_PROBE.glob("*.c")), *SHARED, BUILD / "gen" / "nv_abi.c"]
-    return compiled("uvm-probe", sources, "-static")
+    return compiled("uvm-probe", [*sorted(UVM_PROBE.glob("*.c")), CLIENT_LIBRARY], "-static")
 
 
 @cache
 def uvm_client(name: str) -> Path:
     """Return the static program NAME.c, a client of the driver and of nvidia-uvm."""
     own = [HERE / f"{name}.c", HERE / "client.c", UVM_PROBE / "uvm_calls.c"]
-    return compiled(name, [*own, *SHARED, BUILD / "gen" / "nv_abi.c"], "-static")
+    return compiled(name, [*own, CLIENT_LIBRARY], "-static")
 
 
 @cache
 def dynamic_probe() -> Path:
     """Return cgpu-probe as a dynamically linked program."""
-    return compiled("probe-dynamic", [*PROBE_SOURCES, BUILD / "gen" / "nv_abi.c"])
+    return compiled("probe-dynamic", [*PROBE_SOURCES, CLIENT_LIBRARY])
 
 
 @cache
 def probe_library() -> Path:
     """Return cgpu-probe as a library."""
-    sources = [*PROBE_SOURCES, BUILD / "gen" / "nv_abi.c"]
+    sources = [*PROBE_SOURCES, CLIENT_LIBRARY]
     return compiled("libprobe.so", sources, "-shared", "-fPIC", AS_LIBRARY)
 
 
@@ -90,7 +88,7 @@ def guard() -> Path:
 def other_entry() -> Path:
     """Return cgpu-probe as a 64-bit program that calls the driver by the 32-bit gate."""
     probe = compiled("probe.o", PROBE_SOURCES, "-r", "-nostdlib", "-fno-pie", AS_LIBRARY)
-    sources = [HERE / "other_entry.c", probe, BUILD / "gen" / "nv_abi.c"]
+    sources = [HERE / "other_entry.c", probe, CLIENT_LIBRARY]
     return compiled("other_entry", sources, "-static", "-no-pie", "-Wl,--wrap=syscall")
 
 

@@ -239,7 +239,7 @@ def books() -> list[Case]:
         case(
             "signals",
             "Calls that a signal interrupts again and again happen exactly once.",
-            sliced("p", 1, SIX, "storm=600:64K:60", "count"),
+            sliced("p", 1, SIX, "churn=600:64K:60", "count"),
             finish("p", has=["granted=600 refused=0 ", f"used={600 * PAGE} "]),
         ),
     ]

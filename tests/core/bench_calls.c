@@ -31,15 +31,15 @@ static u32 status_at(const struct bench *bench)
 
 static void fill_size(const struct bench *bench, u8 *data, u32 at)
 {
-	u64 size = core_get64(data, at);
+	u64 size = get64(data, at);
 
-	core_put64(data, at, bench->driver_size ? bench->driver_size : core_round_up(size, bench->driver_page));
+	put64(data, at, bench->driver_size ? bench->driver_size : core_round_up(size, bench->driver_page));
 }
 
 static void fill_handle(const struct bench *bench, u8 *data, u32 at)
 {
-	if (core_get32(data, at) == 0)
-		core_put32(data, at, bench->driver_handle);
+	if (get32(data, at) == 0)
+		put32(data, at, bench->driver_handle);
 }
 
 /* What an import gives where the caller has left the handle open. */
@@ -49,7 +49,7 @@ static void fill_imported(const struct bench *bench)
 	u8 *params = (u8 *)bench->segment[0];
 	u32 i;
 
-	switch (core_get32(bench->top, abi->NVOS54_PARAMETERS.cmd)) {
+	switch (get32(bench->top, abi->NVOS54_PARAMETERS.cmd)) {
 	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
 		fill_handle(bench, params,
 			abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS.object_data_rmObject_hObject);
@@ -69,7 +69,7 @@ static void fill_heap(struct bench *bench)
 	const struct nv_layout_NVOS32_PARAMETERS *at = &bench->core.abi->NVOS32_PARAMETERS;
 	u8 *top = bench->top;
 
-	switch (core_get32(top, at->function)) {
+	switch (get32(top, at->function)) {
 	case NVOS32_FUNCTION_ALLOC_SIZE:
 		fill_handle(bench, top, at->data_AllocSize_hMemory);
 		fill_size(bench, top, at->data_AllocSize_size);
@@ -79,9 +79,9 @@ static void fill_heap(struct bench *bench)
 		fill_size(bench, top, at->data_AllocSizeRange_size);
 		return;
 	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
-		core_put64(top, at->data_AllocTiledPitchHeight_size,
-			(u64)core_get32(top, at->data_AllocTiledPitchHeight_height) *
-				(u64)(s64)(s32)core_get32(top, at->data_AllocTiledPitchHeight_pitch));
+		put64(top, at->data_AllocTiledPitchHeight_size,
+			(u64)get32(top, at->data_AllocTiledPitchHeight_height) *
+				(u64)(s64)(s32)get32(top, at->data_AllocTiledPitchHeight_pitch));
 		fill_handle(bench, top, at->data_AllocTiledPitchHeight_hMemory);
 		fill_size(bench, top, at->data_AllocTiledPitchHeight_size);
 		return;
@@ -99,12 +99,12 @@ static int drive(struct bench *bench)
 		bench->at_execute(bench);
 	if (bench->driver_result)
 		return bench->driver_result;
-	core_put32(top, status_at(bench), bench->driver_status);
+	put32(top, status_at(bench), bench->driver_status);
 	if (bench->driver_status)
 		return 0;
 	if (bench->call.nr == NV_ESC_RM_ALLOC) {
 		fill_handle(bench, top, abi->NVOS64_PARAMETERS.hObjectNew);
-		if (core_get32(top, abi->NVOS64_PARAMETERS.hClass) == NV01_MEMORY_LOCAL_USER)
+		if (get32(top, abi->NVOS64_PARAMETERS.hClass) == NV01_MEMORY_LOCAL_USER)
 			fill_size(bench, bench->segment[0], abi->NV_MEMORY_ALLOCATION_PARAMS.size);
 	}
 	if (bench->call.nr == NV_ESC_RM_CONTROL)
@@ -125,7 +125,7 @@ static void take_back(struct bench *bench)
 	undo.top = top;
 	while (cgpu_call_undo(&bench->core, &bench->call, &undo)) {
 		CHECK_EQ(cgpu_call_begin(&bench->core, &undo), CGPU_EXECUTE);
-		core_put32(top, at->status, NV_OK);
+		put32(top, at->status, NV_OK);
 		CHECK_EQ(cgpu_call_end(&bench->core, &undo, 0), 0);
 		bench->undone++;
 	}
@@ -176,7 +176,7 @@ long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 by
 		if (result)
 			return result;
 	}
-	return core_get32(bench->top, status_at(bench));
+	return get32(bench->top, status_at(bench));
 }
 
 static void alloc_top(struct bench *bench, int wide, u32 client, u32 parent, u32 object, u32 class, u64 params)
@@ -184,14 +184,14 @@ static void alloc_top(struct bench *bench, int wide, u32 client, u32 parent, u32
 	const struct nv_layout_NVOS64_PARAMETERS *at = &bench->core.abi->NVOS64_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hRoot, client);
-	core_put32(bench->top, at->hObjectParent, parent);
-	core_put32(bench->top, at->hObjectNew, object);
-	core_put32(bench->top, at->hClass, class);
-	core_put64(bench->top, at->pAllocParms, params);
+	put32(bench->top, at->hRoot, client);
+	put32(bench->top, at->hObjectParent, parent);
+	put32(bench->top, at->hObjectNew, object);
+	put32(bench->top, at->hClass, class);
+	put64(bench->top, at->pAllocParms, params);
 	/* The wide form also asks for rights, so that both of its pointers are followed. */
 	if (wide && params)
-		core_put64(bench->top, at->pRightsRequested, OUTSIDE + 0x1000);
+		put64(bench->top, at->pRightsRequested, OUTSIDE + 0x1000);
 }
 
 static u32 alloc_bytes(const struct bench *bench, int wide)
@@ -223,11 +223,11 @@ long bench_control(struct bench *bench, const struct caller *caller, u32 client,
 	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hClient, client);
-	core_put32(bench->top, at->hObject, object);
-	core_put32(bench->top, at->cmd, cmd);
-	core_put64(bench->top, at->params, OUTSIDE);
-	core_put32(bench->top, at->paramsSize, bytes);
+	put32(bench->top, at->hClient, client);
+	put32(bench->top, at->hObject, object);
+	put32(bench->top, at->cmd, cmd);
+	put64(bench->top, at->params, OUTSIDE);
+	put32(bench->top, at->paramsSize, bytes);
 	return bench_call(bench, caller, NV_ESC_RM_CONTROL, at->bytes);
 }
 
@@ -238,11 +238,11 @@ long bench_channel(struct bench *bench, const struct caller *caller, const struc
 
 	alloc_top(bench, 1, ask->client, ask->parent, ask->object, ask->class, OUTSIDE);
 	memset(bench->segment[0], 0, 512);
-	core_put32(bench->segment[0],
+	put32(bench->segment[0],
 		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.engineType :
 			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.engineType,
 		ask->engine);
-	core_put32(bench->segment[0],
+	put32(bench->segment[0],
 		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace :
 			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace,
 		ask->space);
@@ -253,7 +253,7 @@ long bench_device(struct bench *bench, const struct caller *caller, u32 client, 
 {
 	alloc_top(bench, 1, client, client, object, NV01_DEVICE_0, OUTSIDE);
 	memset(bench->segment[0], 0, 256);
-	core_put32(bench->segment[0], bench->core.abi->NV0080_ALLOC_PARAMETERS.deviceId, instance);
+	put32(bench->segment[0], bench->core.abi->NV0080_ALLOC_PARAMETERS.deviceId, instance);
 	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
 }
 
@@ -270,11 +270,11 @@ long bench_vidmem(struct bench *bench, const struct caller *caller, int wide, co
 
 	alloc_top(bench, wide, ask->client, ask->parent, ask->object, NV01_MEMORY_LOCAL_USER, OUTSIDE);
 	memset(params, 0, 256);
-	core_put64(params, at->size, ask->size);
-	core_put64(params, at->alignment, ask->alignment);
-	core_put32(params, at->flags, ask->flags);
-	core_put32(params, at->attr, ask->attr);
-	core_put32(params, at->attr2, ask->attr2);
+	put64(params, at->size, ask->size);
+	put64(params, at->alignment, ask->alignment);
+	put32(params, at->flags, ask->flags);
+	put32(params, at->attr, ask->attr);
+	put32(params, at->attr2, ask->attr2);
 	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, wide));
 }
 
@@ -284,8 +284,8 @@ long bench_host(struct bench *bench, const struct caller *caller, u32 client, u3
 
 	alloc_top(bench, 1, client, parent, object, NV01_MEMORY_SYSTEM, OUTSIDE);
 	memset(bench->segment[0], 0, 256);
-	core_put64(bench->segment[0], at->size, MIB);
-	core_put32(bench->segment[0], at->attr, NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT);
+	put64(bench->segment[0], at->size, MIB);
+	put32(bench->segment[0], at->attr, NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT);
 	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
 }
 
@@ -297,8 +297,8 @@ long bench_surface(struct bench *bench, const struct caller *caller, u32 client,
 
 	alloc_top(bench, 1, client, 0xd1, 0x77, NV_SEMAPHORE_SURFACE, OUTSIDE);
 	memset(params, 0, 256);
-	core_put32(params, at->hSemaphoreMem, first);
-	core_put32(params, at->hMaxSubmittedMem, second);
+	put32(params, at->hSemaphoreMem, first);
+	put32(params, at->hMaxSubmittedMem, second);
 	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
 }
 
@@ -308,28 +308,28 @@ long bench_heap(struct bench *bench, const struct caller *caller, const struct m
 	u8 *top = bench->top;
 
 	memset(top, 0, sizeof(bench->top));
-	core_put32(top, at->hRoot, ask->client);
-	core_put32(top, at->hObjectParent, ask->parent);
-	core_put32(top, at->function, ask->function ? ask->function : NVOS32_FUNCTION_ALLOC_SIZE);
+	put32(top, at->hRoot, ask->client);
+	put32(top, at->hObjectParent, ask->parent);
+	put32(top, at->function, ask->function ? ask->function : NVOS32_FUNCTION_ALLOC_SIZE);
 	/* In all three alike. */
-	core_put32(top, at->data_AllocSize_hMemory, ask->object);
-	core_put32(top, at->data_AllocSize_flags, ask->flags);
+	put32(top, at->data_AllocSize_hMemory, ask->object);
+	put32(top, at->data_AllocSize_flags, ask->flags);
 	if (ask->function == NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT) {
-		core_put32(top, at->data_AllocTiledPitchHeight_height, (u32)(ask->size >> 16));
-		core_put32(top, at->data_AllocTiledPitchHeight_pitch, 1u << 16);
-		core_put64(top, at->data_AllocTiledPitchHeight_alignment, ask->alignment);
-		core_put32(top, at->data_AllocTiledPitchHeight_attr, ask->attr);
-		core_put32(top, at->data_AllocTiledPitchHeight_attr2, ask->attr2);
+		put32(top, at->data_AllocTiledPitchHeight_height, (u32)(ask->size >> 16));
+		put32(top, at->data_AllocTiledPitchHeight_pitch, 1u << 16);
+		put64(top, at->data_AllocTiledPitchHeight_alignment, ask->alignment);
+		put32(top, at->data_AllocTiledPitchHeight_attr, ask->attr);
+		put32(top, at->data_AllocTiledPitchHeight_attr2, ask->attr2);
 	} else if (ask->function == NVOS32_FUNCTION_ALLOC_SIZE_RANGE) {
-		core_put64(top, at->data_AllocSizeRange_size, ask->size);
-		core_put64(top, at->data_AllocSizeRange_alignment, ask->alignment);
-		core_put32(top, at->data_AllocSizeRange_attr, ask->attr);
-		core_put32(top, at->data_AllocSizeRange_attr2, ask->attr2);
+		put64(top, at->data_AllocSizeRange_size, ask->size);
+		put64(top, at->data_AllocSizeRange_alignment, ask->alignment);
+		put32(top, at->data_AllocSizeRange_attr, ask->attr);
+		put32(top, at->data_AllocSizeRange_attr2, ask->attr2);
 	} else {
-		core_put64(top, at->data_AllocSize_size, ask->size);
-		core_put64(top, at->data_AllocSize_alignment, ask->alignment);
-		core_put32(top, at->data_AllocSize_attr, ask->attr);
-		core_put32(top, at->data_AllocSize_attr2, ask->attr2);
+		put64(top, at->data_AllocSize_size, ask->size);
+		put64(top, at->data_AllocSize_alignment, ask->alignment);
+		put32(top, at->data_AllocSize_attr, ask->attr);
+		put32(top, at->data_AllocSize_attr2, ask->attr2);
 	}
 	return bench_call(bench, caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes);
 }
@@ -339,8 +339,8 @@ long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client,
 	const struct nv_layout_NVOS00_PARAMETERS *at = &bench->core.abi->NVOS00_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hRoot, client);
-	core_put32(bench->top, at->hObjectOld, object);
+	put32(bench->top, at->hRoot, client);
+	put32(bench->top, at->hObjectOld, object);
 	return bench_call(bench, caller, NV_ESC_RM_FREE, at->bytes);
 }
 
@@ -350,11 +350,11 @@ long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32
 	const struct nv_layout_NVOS55_PARAMETERS *at = &bench->core.abi->NVOS55_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hClient, client);
-	core_put32(bench->top, at->hParent, parent);
-	core_put32(bench->top, at->hObject, object);
-	core_put32(bench->top, at->hClientSrc, from_client);
-	core_put32(bench->top, at->hObjectSrc, from_object);
+	put32(bench->top, at->hClient, client);
+	put32(bench->top, at->hParent, parent);
+	put32(bench->top, at->hObject, object);
+	put32(bench->top, at->hClientSrc, from_client);
+	put32(bench->top, at->hObjectSrc, from_object);
 	return bench_call(bench, caller, NV_ESC_RM_DUP_OBJECT, at->bytes);
 }
 
@@ -363,11 +363,11 @@ static long share(struct bench *bench, const struct caller *caller, const u32 *s
 	const struct nv_layout_NVOS57_PARAMETERS *at = &bench->core.abi->NVOS57_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hClient, source[0]);
-	core_put32(bench->top, at->hObject, source[1]);
-	core_put32(bench->top, at->sharePolicy_accessMask, 1u << RS_ACCESS_DUP_OBJECT);
-	core_put32(bench->top, at->sharePolicy_type, type);
-	core_put32(bench->top, at->sharePolicy_target, target);
+	put32(bench->top, at->hClient, source[0]);
+	put32(bench->top, at->hObject, source[1]);
+	put32(bench->top, at->sharePolicy_accessMask, 1u << RS_ACCESS_DUP_OBJECT);
+	put32(bench->top, at->sharePolicy_type, type);
+	put32(bench->top, at->sharePolicy_target, target);
 	return bench_call(bench, caller, NV_ESC_RM_SHARE, at->bytes);
 }
 

@@ -9,11 +9,11 @@ static long control(struct bench *bench, const struct caller *caller, u32 client
 	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hClient, client);
-	core_put32(bench->top, at->hObject, client);
-	core_put32(bench->top, at->cmd, command);
-	core_put64(bench->top, at->params, OUTSIDE);
-	core_put32(bench->top, at->paramsSize, bytes);
+	put32(bench->top, at->hClient, client);
+	put32(bench->top, at->hObject, client);
+	put32(bench->top, at->cmd, command);
+	put64(bench->top, at->params, OUTSIDE);
+	put32(bench->top, at->paramsSize, bytes);
 	return bench_call(bench, caller, NV_ESC_RM_CONTROL, at->bytes);
 }
 
@@ -24,8 +24,8 @@ long bench_export(struct bench *bench, const struct caller *caller, u32 client, 
 	u8 *params = bench->segment[0];
 
 	memset(params, 0, at->bytes);
-	core_put32(params, at->fd, DESCRIPTOR);
-	core_put32(params, at->object_data_rmObject_hObject, object);
+	put32(params, at->fd, DESCRIPTOR);
+	put32(params, at->object_data_rmObject_hObject, object);
 	return control(bench, caller, client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, at->bytes);
 }
 
@@ -36,9 +36,9 @@ long bench_import(struct bench *bench, const struct caller *caller, u32 client, 
 	u8 *params = bench->segment[0];
 
 	memset(params, 0, at->bytes);
-	core_put32(params, at->fd, DESCRIPTOR);
-	core_put32(params, at->object_data_rmObject_hParent, parent);
-	core_put32(params, at->object_data_rmObject_hObject, object);
+	put32(params, at->fd, DESCRIPTOR);
+	put32(params, at->object_data_rmObject_hParent, parent);
+	put32(params, at->object_data_rmObject_hObject, object);
 	return control(bench, caller, client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, at->bytes);
 }
 
@@ -48,7 +48,7 @@ static void put_list(u8 *params, u32 objects_at, u32 count_at, const struct list
 	u32 i;
 
 	for (i = 0; i < ask->count && objects_at + 4 * i + 4 <= count_at; i++)
-		core_put32(params, objects_at + 4 * i, ask->object[i]);
+		put32(params, objects_at + 4 * i, ask->object[i]);
 	memcpy(params + count_at, numbers, sizeof(numbers));
 }
 
@@ -59,7 +59,7 @@ long bench_export_list(struct bench *bench, const struct caller *caller, const s
 	u8 *params = bench->segment[0];
 
 	memset(params, 0, at->bytes);
-	core_put32(params, at->fd, DESCRIPTOR);
+	put32(params, at->fd, DESCRIPTOR);
 	put_list(params, at->objects, at->numObjects, ask);
 	return control(bench, caller, ask->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, at->bytes);
 }
@@ -71,8 +71,8 @@ long bench_import_list(struct bench *bench, const struct caller *caller, const s
 	u8 *params = bench->segment[0];
 
 	memset(params, 0, at->bytes);
-	core_put32(params, at->fd, DESCRIPTOR);
-	core_put32(params, at->hParent, ask->parent);
+	put32(params, at->fd, DESCRIPTOR);
+	put32(params, at->hParent, ask->parent);
 	put_list(params, at->objects, at->numObjects, ask);
 	return control(bench, caller, ask->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, at->bytes);
 }

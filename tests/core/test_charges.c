@@ -147,9 +147,9 @@ static void a_negative_pitch_is_large(void)
 	bench_cuda_start(bench, &caller, 0xc1);
 	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
 	at = &bench->core.abi->NVOS32_PARAMETERS;
-	core_put32(bench->top, at->data_AllocTiledPitchHeight_hMemory, 6);
-	core_put32(bench->top, at->data_AllocTiledPitchHeight_height, 1);
-	core_put32(bench->top, at->data_AllocTiledPitchHeight_pitch, ~0u);
+	put32(bench->top, at->data_AllocTiledPitchHeight_hMemory, 6);
+	put32(bench->top, at->data_AllocTiledPitchHeight_height, 1);
+	put32(bench->top, at->data_AllocTiledPitchHeight_pitch, ~0u);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	bench_free(bench);

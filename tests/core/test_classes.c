@@ -58,7 +58,7 @@ static void older_calls_have_the_same_verdicts(void)
 		long memory, object;
 
 		memset(bench->top, 0, sizeof(bench->top));
-		core_put32(bench->top, 12, nv_classes[i].id);
+		put32(bench->top, 12, nv_classes[i].id);
 		memory = bench_call(bench, &caller, NV_ESC_RM_ALLOC_MEMORY, 56);
 		object = bench_call(bench, &caller, NV_ESC_RM_ALLOC_OBJECT, 20);
 		if (nv_classes[i].verdict == NV_CLASS_REFUSE) {

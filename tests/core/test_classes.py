@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from cgpu.kmod.abi import collect_classes, generate, judge_classes
+from cgpu.kmod.abi import collect_classes, generate, judge
+from tests.core.driver_clone import make_clone
 
 ROOT = Path(__file__).resolve().parents[2]
 ABI = ROOT / "kmod" / "abi"
@@ -46,7 +47,7 @@ ROWS = JUDGED["classes"]
 
 def test_every_known_class_has_a_verdict() -> None:
     """No class of the newest header set, or of one before it, is without a verdict."""
-    assert judge_classes.missing(FACTS["classes"], ROWS) == {}
+    assert judge.missing("classes", FACTS["classes"], ROWS) == {}
     assert FACTS["last"] == "595.45.04"
     assert {f"{row['id']:#x}" for row in DATA["classes"].values()} <= set(ROWS)
 
@@ -60,7 +61,7 @@ def test_a_class_of_an_older_tag_alone_has_one_too() -> None:
         "KEPLER_C",
     }
     without = {number: row for number, row in ROWS.items() if number not in gone}
-    assert set(judge_classes.missing(FACTS["classes"], without)) == set(gone)
+    assert set(judge.missing("classes", FACTS["classes"], without)) == set(gone)
 
 
 def test_verdicts_have_reasons() -> None:
@@ -145,16 +146,16 @@ def test_what_nvproxy_lets_through_is_not_refused() -> None:
 )
 def test_rule(fact: Json, wanted: tuple[str, str]) -> None:
     """Without a person's look nothing passes but an engine for every process."""
-    assert judge_classes.proposal(fact) == wanted
+    assert judge.class_proposal(0, fact) == wanted
 
 
 def test_command_names_what_has_no_verdict(tmp_path: Path) -> None:
     """The command prints a line for each class without a verdict, and says so by its exit status."""
-    for file in ("judge_classes.py", "class_facts.json"):
+    for file in ("judge.py", "class_facts.json"):
         (tmp_path / file).write_text((ABI / file).read_text())
     rows = {number: row for number, row in ROWS.items() if row["name"] != "HOPPER_COMPUTE_A"}
     (tmp_path / "classes.json").write_text(json.dumps({"classes": rows}))
-    command: list[str | Path] = [sys.executable, "-I", tmp_path / "judge_classes.py"]
+    command: list[str | Path] = [sys.executable, "-I", tmp_path / "judge.py", "classes"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     line = '  "0xcbc0": {"name": "HOPPER_COMPUTE_A", "verdict": "pass", "why": "engine"},\n'
     assert (done.returncode, done.stdout) == (1, line)
@@ -171,7 +172,7 @@ def test_command_names_what_has_no_verdict(tmp_path: Path) -> None:
 )
 def test_generator_refuses_a_table_with_gaps(old: str, new: str, tmp_path: Path) -> None:
     """A verdict or a function that is none, and a class without one, do not get into the C table."""
-    for file in ("generate.py", "nvidia.json", "controls.json", "classes.json"):
+    for file in ("generate.py", "fields.h", "nvidia.json", "controls.json", "classes.json"):
         (tmp_path / file).write_text((ABI / file).read_text())
     good = (tmp_path / "classes.json").read_text()
     assert old in good
@@ -209,31 +210,16 @@ RS_ENTRY(
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """Return a repository with two tags: a class that only the first has, and one that gets other rights."""
-    repository = tmp_path / "clone"
-    repository.mkdir()
-
-    def git(*words: str) -> None:
-        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        subprocess.run(["git", *identity, "-C", repository, *words], check=True, capture_output=True)
-
-    def put(path: str, text: str) -> None:
-        (repository / path).parent.mkdir(parents=True, exist_ok=True)
-        (repository / path).write_text(text)
-
-    git("init", "-q")
     old = "#define A_OLD (0x000000b0)\n"
+    tags = {}
     for tag, rights, listed in (("515.43.04", "NON_PRIVILEGED", old), ("595.45.04", "PRIVILEGED", "")):
-        put(f"{collect_classes.HEADERS}/cla0a1.h", HEADER.format(number="0000a0a1"))
-        put(collect_classes.LIST, listed + "#define A_EVENT (0x00000078)\n")
-        put(
-            collect_classes.RESOURCES,
-            ENTRY.format(name="A_OBJECT", rights=rights)
+        tags[tag] = {
+            f"{collect_classes.HEADERS}/cla0a1.h": HEADER.format(number="0000a0a1"),
+            collect_classes.LIST: listed + "#define A_EVENT (0x00000078)\n",
+            collect_classes.RESOURCES: ENTRY.format(name="A_OBJECT", rights=rights)
             + ENTRY.format(name="A_EVENT", rights="KERNEL_PRIVILEGED"),
-        )
-        git("add", ".")
-        git("commit", "-q", "-m", tag)
-        git("tag", tag)
-    return repository
+        }
+    return make_clone(tmp_path / "clone", tags)
 
 
 def test_facts_are_collected_from_headers_and_lists(clone: Path, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ static void older_numbers_of_scheduling_are_judged_as_the_newest(void)
 static long naming(struct bench *bench, const struct caller *caller, u32 command, u32 bytes, u32 at, u32 client)
 {
 	memset(bench->segment[0], 0, 128);
-	core_put32(bench->segment[0], at, client);
+	put32(bench->segment[0], at, client);
 	return bench_control(bench, caller, CLIENT, 0xd1, command, bytes);
 }
 
@@ -180,9 +180,9 @@ static void leave_is_given_to_ones_own_clients(void)
 	CHECK_EQ(naming(bench, &caller, command, at->bytes, at->sharePolicy_target, CLIENT + 1), NV_OK);
 	memset(bench->segment[0], 0, 128);
 	bench->segment[0][at->sharePolicy_type] = RS_SHARE_TYPE_CLIENT;
-	core_put32(bench->segment[0], at->sharePolicy_target, CLIENT + 1);
+	put32(bench->segment[0], at->sharePolicy_target, CLIENT + 1);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, CLIENT, command, at->bytes), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	core_put32(bench->segment[0], at->sharePolicy_target, CLIENT);
+	put32(bench->segment[0], at->sharePolicy_target, CLIENT);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, CLIENT, command, at->bytes), NV_OK);
 	/* Of a client that has nothing yet, as libcuda does; and of another container's. */
 	CHECK_EQ(bench_control(bench, &caller, 0x77, 0x77, command, at->bytes), NV_OK);
@@ -196,7 +196,7 @@ static void leave_is_given_to_ones_own_clients(void)
 static long made(struct bench *bench, const struct caller *caller, u32 class, u32 at, u32 client)
 {
 	memset(bench->segment[0], 0, 256);
-	core_put32(bench->segment[0], at, client);
+	put32(bench->segment[0], at, client);
 	return bench_class(bench, caller, class);
 }
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from cgpu.kmod.abi import collect_controls, judge_controls
+from cgpu.kmod.abi import collect_controls, judge
+from tests.core.driver_clone import make_clone
 
 ROOT = Path(__file__).resolve().parents[2]
 ABI = ROOT / "kmod" / "abi"
@@ -45,7 +46,7 @@ def verdict(number: int) -> str | None:
 
 def test_every_known_control_has_a_verdict() -> None:
     """No control of the newest header set, or of one before it, is without a verdict."""
-    assert judge_controls.missing(FACTS["controls"], JUDGED["controls"]) == {}
+    assert judge.missing("controls", FACTS["controls"], JUDGED["controls"]) == {}
     assert FACTS["last"] == "595.45.04"
 
 
@@ -146,7 +147,7 @@ def test_what_simulated_cards_answer_is_not_refused() -> None:
 )
 def test_rule(fact: Json, wanted: tuple[str, str]) -> None:
     """Without a person's look nothing passes that is not for everybody, or changes something."""
-    assert judge_controls.proposal(0x20809999, fact) == wanted
+    assert judge.control_proposal(0x20809999, fact) == wanted
 
 
 HEADER = """
@@ -174,30 +175,17 @@ FLAGS = """
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """Return a repository with two tags, between which flags got other numbers and a control other rights."""
-    repository = tmp_path / "clone"
-    repository.mkdir()
-
-    def git(*words: str) -> None:
-        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        subprocess.run(["git", *identity, "-C", repository, *words], check=True, capture_output=True)
-
-    git("init", "-q")
+    tags = {}
     for tag, flags, any_flag in (("515.43.04", "0x10", "0x000000010"), ("595.45.04", "0x4", "0x000000008")):
-        for path, text in (
-            (f"{collect_controls.HEADERS}/ctrl2080/a.h", HEADER),
-            (
-                f"{collect_controls.TABLES}/g_a_nvoc.c",
-                METHOD.format(flags=flags, number="0x20800199", name="one")
-                + METHOD.format(flags="0x0", number="0x2080019a", name="two"),
-            ),
-            (collect_controls.FLAGS, FLAGS.format(any=any_flag)),
-        ):
-            (repository / path).parent.mkdir(parents=True, exist_ok=True)
-            (repository / path).write_text(text)
-        git("add", ".")
-        git("commit", "-q", "-m", tag)
-        git("tag", tag)
-    return repository
+        tags[tag] = {
+            f"{collect_controls.HEADERS}/ctrl2080/a.h": HEADER,
+            f"{collect_controls.TABLES}/g_a_nvoc.c": METHOD.format(
+                flags=flags, number="0x20800199", name="one"
+            )
+            + METHOD.format(flags="0x0", number="0x2080019a", name="two"),
+            collect_controls.FLAGS: FLAGS.format(any=any_flag),
+        }
+    return make_clone(tmp_path / "clone", tags)
 
 
 def test_facts_are_collected_from_headers_and_tables(clone: Path, tmp_path: Path) -> None:
@@ -226,12 +214,12 @@ def test_facts_are_collected_from_headers_and_tables(clone: Path, tmp_path: Path
 
 def test_command_names_what_has_no_verdict(tmp_path: Path) -> None:
     """The command prints a line for each control without a verdict, and says so by its exit status."""
-    for file in ("judge_controls.py", "control_facts.json", "controls.json"):
+    for file in ("judge.py", "control_facts.json", "controls.json"):
         (tmp_path / file).write_text((ABI / file).read_text())
     judged = json.loads((ABI / "controls.json").read_text())
     del judged["controls"]["0x20800110"]
     (tmp_path / "controls.json").write_text(json.dumps(judged))
-    command: list[str | Path] = [sys.executable, "-I", tmp_path / "judge_controls.py"]
+    command: list[str | Path] = [sys.executable, "-I", tmp_path / "judge.py", "controls"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     line = (
         '  "0x20800110": {"name": "NV2080_CTRL_CMD_GPU_GET_NAME_STRING", "verdict": "pass", "why": "read"},\n'
@@ -241,7 +229,7 @@ def test_command_names_what_has_no_verdict(tmp_path: Path) -> None:
 
 def test_generator_refuses_another_verdict(tmp_path: Path) -> None:
     """A verdict that is none of the three does not get into the C table."""
-    for file in ("generate.py", "nvidia.json", "controls.json", "classes.json"):
+    for file in ("generate.py", "fields.h", "nvidia.json", "controls.json", "classes.json"):
         (tmp_path / file).write_text((ABI / file).read_text())
     good = (tmp_path / "controls.json").read_text()
     (tmp_path / "controls.json").write_text(good.replace('"verdict": "pass"', '"verdict": "unknown"', 1))

@@ -81,11 +81,11 @@ static void limits_are_not_the_containers_to_set(void)
 	caller = bench_caller(bench, "a", 100);
 	bench_cuda_start(bench, &caller, 0xc1);
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hClient, 0xc1);
-	core_put32(bench->top, at->hObject, 0xc1);
-	core_put32(bench->top, at->cmd, NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS);
-	core_put64(bench->top, at->params, OUTSIDE);
-	core_put32(bench->top, at->paramsSize, 24);
+	put32(bench->top, at->hClient, 0xc1);
+	put32(bench->top, at->hObject, 0xc1);
+	put32(bench->top, at->cmd, NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS);
+	put64(bench->top, at->params, OUTSIDE);
+	put32(bench->top, at->paramsSize, 24);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	bench_free(bench);
 }

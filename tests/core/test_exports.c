@@ -212,12 +212,12 @@ static void what_is_malformed_is_refused(void)
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(bench_export(bench, &caller, FIRST, 0x99), NV_ERR_NOT_SUPPORTED);
-	core_put32(bench->top, at->paramsSize, 23);
+	put32(bench->top, at->paramsSize, 23);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INVALID_PARAM_STRUCT);
-	core_put32(bench->top, at->paramsSize, 24);
-	core_put64(bench->top, at->params, 0);
+	put32(bench->top, at->paramsSize, 24);
+	put64(bench->top, at->params, 0);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INVALID_ARGUMENT);
-	core_put32(bench->top, at->flags, NVOS54_FLAGS_FINN_SERIALIZED);
+	put32(bench->top, at->flags, NVOS54_FLAGS_FINN_SERIALIZED);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_NOT_SUPPORTED);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes - 1), -EINVAL);
 	bench_free(bench);
@@ -235,7 +235,7 @@ static void only_calls_that_change_something_are_put_in_order(void)
 	bench->call.bytes--;
 	CHECK_EQ(cgpu_call_changes(bench->core.abi, &bench->call), 0);
 	bench->call.bytes++;
-	core_put32(bench->top, at->cmd, NV2080_CTRL_CMD_FB_GET_INFO_V2);
+	put32(bench->top, at->cmd, NV2080_CTRL_CMD_FB_GET_INFO_V2);
 	CHECK_EQ(cgpu_call_changes(bench->core.abi, &bench->call), 0);
 	bench_free(bench);
 }

@@ -34,8 +34,8 @@ static u32 list_put(struct bench *bench, u8 *list)
 	u32 i;
 
 	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		core_put32(list + i * at->bytes, at->index, wanted[i][0]);
-		core_put32(list + i * at->bytes, at->data, wanted[i][1]);
+		put32(list + i * at->bytes, at->index, wanted[i][0]);
+		put32(list + i * at->bytes, at->data, wanted[i][1]);
 	}
 	return i;
 }
@@ -48,7 +48,7 @@ static void list_check(struct bench *bench, const u8 *list)
 	u32 i;
 
 	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
-		CHECK_EQ(core_get32(list + i * at->bytes, at->data), wanted[i]);
+		CHECK_EQ(get32(list + i * at->bytes, at->data), wanted[i]);
 }
 
 static void both_forms_in(const char *driver)
@@ -60,15 +60,15 @@ static void both_forms_in(const char *driver)
 
 	memset(params, 0, 2048);
 	count = list_put(bench, params + abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoList);
-	core_put32(params, 0, count);
+	put32(params, 0, count);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO_V2, abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.bytes),
 		NV_OK);
 	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
 	list_check(bench, params + abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoList);
 
 	memset(params, 0, 64);
-	core_put32(params, abi->NV2080_CTRL_FB_GET_INFO_PARAMS.fbInfoListSize, count);
-	core_put64(params, abi->NV2080_CTRL_FB_GET_INFO_PARAMS.fbInfoList, OUTSIDE + 64);
+	put32(params, abi->NV2080_CTRL_FB_GET_INFO_PARAMS.fbInfoListSize, count);
+	put64(params, abi->NV2080_CTRL_FB_GET_INFO_PARAMS.fbInfoList, OUTSIDE + 64);
 	list_put(bench, bench->segment[1]);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO, abi->NV2080_CTRL_FB_GET_INFO_PARAMS.bytes), NV_OK);
 	CHECK_EQ(bench->call.segments, 2);
@@ -96,12 +96,12 @@ static void long_lists_are_refused(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-		core_put32(bench->segment[0], 0, counts[i]);
-		core_put64(bench->segment[0], 8, OUTSIDE);
+		put32(bench->segment[0], 0, counts[i]);
+		put64(bench->segment[0], 8, OUTSIDE);
 		CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO, size), NV_ERR_INVALID_ARGUMENT);
 	}
-	core_put32(bench->segment[0], 0, 1);
-	core_put64(bench->segment[0], 8, 0);
+	put32(bench->segment[0], 0, 1);
+	put64(bench->segment[0], 8, 0);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO, size), NV_ERR_INVALID_ARGUMENT);
 	bench_free(bench);
 }
@@ -114,7 +114,7 @@ static void a_lying_count_hides_nothing(void)
 
 	memset(bench->segment[0], 0, 2048);
 	list_put(bench, bench->segment[0] + at->fbInfoList);
-	core_put32(bench->segment[0], 0, 0xffffffffu);
+	put32(bench->segment[0], 0, 0xffffffffu);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO_V2, at->bytes), NV_OK);
 	list_check(bench, bench->segment[0] + at->fbInfoList);
 	bench->driver_status = NV_ERR_INVALID_ARGUMENT;
@@ -134,11 +134,11 @@ static void controls_need_a_known_subdevice(void)
 	CHECK_EQ(control(bench, 0x99, NV2080_CTRL_CMD_FB_GET_INFO_V2, bytes), NV_ERR_INVALID_OBJECT_HANDLE);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO_V2, bytes - 4), NV_ERR_INVALID_PARAM_STRUCT);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_GPU_GET_NAME_STRING, 8), CONTINUED);
-	core_put64(bench->top, at->params, 0);
-	core_put32(bench->top, at->cmd, NV2080_CTRL_CMD_FB_GET_INFO_V2);
-	core_put32(bench->top, at->paramsSize, bytes);
+	put64(bench->top, at->params, 0);
+	put32(bench->top, at->cmd, NV2080_CTRL_CMD_FB_GET_INFO_V2);
+	put32(bench->top, at->paramsSize, bytes);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INVALID_ARGUMENT);
-	core_put32(bench->top, at->flags, 4);
+	put32(bench->top, at->flags, 4);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_NOT_SUPPORTED);
 	bench_free(bench);
 }
@@ -149,18 +149,18 @@ static void heap_info_tells_the_slice(void)
 	const struct nv_layout_NVOS32_PARAMETERS *at = &bench->core.abi->NVOS32_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hRoot, 0xc1);
-	core_put32(bench->top, at->hObjectParent, 0xd0);
-	core_put32(bench->top, at->function, NVOS32_FUNCTION_INFO);
-	core_put64(bench->top, at->total, CARD_BYTES);
-	core_put64(bench->top, at->free, CARD_BYTES - MIB);
-	core_put64(bench->top, at->data_Info_size, CARD_BYTES - MIB);
-	core_put64(bench->top, at->data_Info_base, 4096);
+	put32(bench->top, at->hRoot, 0xc1);
+	put32(bench->top, at->hObjectParent, 0xd0);
+	put32(bench->top, at->function, NVOS32_FUNCTION_INFO);
+	put64(bench->top, at->total, CARD_BYTES);
+	put64(bench->top, at->free, CARD_BYTES - MIB);
+	put64(bench->top, at->data_Info_size, CARD_BYTES - MIB);
+	put64(bench->top, at->data_Info_base, 4096);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes), NV_OK);
-	CHECK_EQ(core_get64(bench->top, at->total), LIMIT);
-	CHECK_EQ(core_get64(bench->top, at->free), LEFT);
-	CHECK_EQ(core_get64(bench->top, at->data_Info_size), LEFT);
-	CHECK_EQ(core_get64(bench->top, at->data_Info_base), 4096);
+	CHECK_EQ(get64(bench->top, at->total), LIMIT);
+	CHECK_EQ(get64(bench->top, at->free), LEFT);
+	CHECK_EQ(get64(bench->top, at->data_Info_size), LEFT);
+	CHECK_EQ(get64(bench->top, at->data_Info_base), 4096);
 	bench_free(bench);
 }
 
@@ -170,16 +170,16 @@ static void region_put(struct bench *bench, u32 index, u64 base, u64 bytes)
 	u8 *region = bench->segment[0] + abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.fbRegion +
 		index * abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO.bytes;
 
-	core_put64(region, abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO.base, base);
-	core_put64(region, abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO.limit, base + bytes - 1);
-	core_put64(region, abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO.reserved, bytes);
+	put64(region, abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO.base, base);
+	put64(region, abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO.limit, base + bytes - 1);
+	put64(region, abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO.reserved, bytes);
 }
 
 static u64 region_get(struct bench *bench, u32 index, u32 field)
 {
 	const struct nv_abi *abi = bench->core.abi;
 
-	return core_get64(bench->segment[0],
+	return get64(bench->segment[0],
 		abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.fbRegion +
 			index * abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO.bytes + field);
 }
@@ -192,12 +192,12 @@ static void regions_are_cut_in(const char *driver)
 	u32 bytes = bench->core.abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes;
 
 	memset(bench->segment[0], 0, 1024);
-	core_put32(bench->segment[0], 0, 3);
+	put32(bench->segment[0], 0, 3);
 	region_put(bench, 0, 0, 1000 * MIB);
 	region_put(bench, 1, 1000 * MIB, 14000 * MIB);
 	region_put(bench, 2, 15000 * MIB, 109 * MIB);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, bytes), NV_OK);
-	CHECK_EQ(core_get32(bench->segment[0], 0), 2);
+	CHECK_EQ(get32(bench->segment[0], 0), 2);
 	CHECK_EQ(region_get(bench, 0, one->limit), 1000 * MIB - 1);
 	CHECK_EQ(region_get(bench, 1, one->base), 1000 * MIB);
 	CHECK_EQ(region_get(bench, 1, one->limit), LIMIT - 1);
@@ -221,7 +221,7 @@ static void hostile_regions_do_not_wrap(void)
 	region_put(bench, 0, 10, 0); /* its end lies before its start */
 	region_put(bench, 1, 0, 0); /* all there is */
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, bytes), NV_OK);
-	CHECK_EQ(core_get32(bench->segment[0], 0), 2);
+	CHECK_EQ(get32(bench->segment[0], 0), 2);
 	CHECK_EQ(region_get(bench, 1, 8), LIMIT - 1);
 	bench_free(bench);
 }
@@ -236,7 +236,7 @@ static void without_enforcement_nothing_is_rewritten(void)
 	memset(bench->segment[0], 0, 2048);
 	list_put(bench, bench->segment[0] + at->fbInfoList);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO_V2, at->bytes), NV_OK);
-	CHECK_EQ(core_get32(bench->segment[0], at->fbInfoList + 4), 15000000);
+	CHECK_EQ(get32(bench->segment[0], at->fbInfoList + 4), 15000000);
 	bench_free(bench);
 }
 

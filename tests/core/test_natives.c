@@ -144,21 +144,21 @@ static void sizes_of_a_whole_gpu_are_the_cards(void)
 	u8 *params = bench->segment[0];
 
 	memset(params, 0, bytes);
-	core_put32(params, 0, 1);
-	core_put32(params, at, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
-	core_put32(params, at + 4, CARD_BYTES >> 10);
+	put32(params, 0, 1);
+	put32(params, at, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
+	put32(params, at + 4, CARD_BYTES >> 10);
 	CHECK_EQ(control(bench, NATIVE_SUB, NV2080_CTRL_CMD_FB_GET_INFO_V2, bytes), NV_OK);
-	CHECK_EQ(core_get32(params, at + 4), CARD_BYTES >> 10);
+	CHECK_EQ(get32(params, at + 4), CARD_BYTES >> 10);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO_V2, bytes), NV_OK);
-	CHECK_EQ(core_get32(params, at + 4), SLICE >> 10);
+	CHECK_EQ(get32(params, at + 4), SLICE >> 10);
 	/* Other containers' processes are not shown there either. */
 	memset(params, 0, abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.bytes);
-	core_put32(params, abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTblCount, 1);
-	core_put32(params, abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTbl, 4711);
+	put32(params, abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTblCount, 1);
+	put32(params, abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTbl, 4711);
 	bench->core.abi = cgpu_abi_find("535.54.03");
 	CHECK_EQ(control(bench, NATIVE_SUB, NV2080_CTRL_CMD_GPU_GET_PIDS, abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.bytes),
 		NV_OK);
-	CHECK_EQ(core_get32(params, abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTblCount), 0);
+	CHECK_EQ(get32(params, abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTblCount), 0);
 	bench_free(bench);
 }
 
@@ -330,11 +330,11 @@ static long instance(struct bench *bench, u32 class, u32 parent)
 	const struct nv_layout_NVOS64_PARAMETERS *at = &bench->core.abi->NVOS64_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hRoot, 0xc1);
-	core_put32(bench->top, at->hObjectParent, parent);
-	core_put32(bench->top, at->hObjectNew, 0x77);
-	core_put32(bench->top, at->hClass, class);
-	core_put64(bench->top, at->pAllocParms, OUTSIDE);
+	put32(bench->top, at->hRoot, 0xc1);
+	put32(bench->top, at->hObjectParent, parent);
+	put32(bench->top, at->hObjectNew, 0x77);
+	put32(bench->top, at->hClass, class);
+	put64(bench->top, at->pAllocParms, OUTSIDE);
 	return bench_call(bench, &caller, NV_ESC_RM_ALLOC, at->bytes);
 }
 

@@ -129,7 +129,7 @@ static void check_claimed(struct bench *bench, const struct caller *stranger)
 	check_refused(bench, bench_rm_free(bench, stranger, 0xc1, 1));
 	check_refused(bench, bench_rm_free(bench, stranger, 0xc1, 0xc1));
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, control->hClient, 0xc1);
+	put32(bench->top, control->hClient, 0xc1);
 	check_refused(bench, bench_call(bench, stranger, NV_ESC_RM_CONTROL, control->bytes));
 }
 

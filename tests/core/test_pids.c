@@ -32,11 +32,11 @@ static long control(struct bench *bench, u32 cmd, u32 bytes)
 	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hClient, 0xc1);
-	core_put32(bench->top, at->hObject, 0xd1);
-	core_put32(bench->top, at->cmd, cmd);
-	core_put64(bench->top, at->params, OUTSIDE);
-	core_put32(bench->top, at->paramsSize, bytes);
+	put32(bench->top, at->hClient, 0xc1);
+	put32(bench->top, at->hObject, 0xd1);
+	put32(bench->top, at->cmd, cmd);
+	put64(bench->top, at->params, OUTSIDE);
+	put32(bench->top, at->paramsSize, bytes);
 	return bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes);
 }
 
@@ -49,19 +49,19 @@ static long list(struct bench *bench, const u32 *pids, u32 count, u32 said)
 
 	memset(params, 0, at->bytes);
 	for (i = 0; i < count; i++)
-		core_put32(params, at->pidTbl + 4 * i, pids[i]);
-	core_put32(params, at->pidTblCount, said);
+		put32(params, at->pidTbl + 4 * i, pids[i]);
+	put32(params, at->pidTblCount, said);
 	return control(bench, NV2080_CTRL_CMD_GPU_GET_PIDS, at->bytes);
 }
 
 static u32 listed(struct bench *bench, u32 index)
 {
-	return core_get32(bench->segment[0], bench->core.abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTbl + 4 * index);
+	return get32(bench->segment[0], bench->core.abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTbl + 4 * index);
 }
 
 static u32 count_of(struct bench *bench)
 {
-	return core_get32(bench->segment[0], bench->core.abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTblCount);
+	return get32(bench->segment[0], bench->core.abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTblCount);
 }
 
 static s32 numbers(void *ctx, s32 number)
@@ -119,16 +119,16 @@ static void memory_of_others_is_none(void)
 
 	memset(params, 0x11, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes);
 	for (i = 0; i < 3; i++)
-		core_put32(entry + i * at->bytes, at->pid, pids[i]);
+		put32(entry + i * at->bytes, at->pid, pids[i]);
 	CHECK_EQ(control(bench, NV2080_CTRL_CMD_GPU_GET_PID_INFO, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes),
 		NV_OK);
 	for (i = 0; i < 3; i++) {
-		CHECK_EQ(core_get64(entry + i * at->bytes, at->data_vidMemUsage_memPrivate),
+		CHECK_EQ(get64(entry + i * at->bytes, at->data_vidMemUsage_memPrivate),
 			i == 1 ? 0x1111111111111111ll : 0);
-		CHECK_EQ(core_get64(entry + i * at->bytes, at->data_vidMemUsage_memSharedDuped),
+		CHECK_EQ(get64(entry + i * at->bytes, at->data_vidMemUsage_memSharedDuped),
 			i == 1 ? 0x1111111111111111ll : 0);
-		CHECK_EQ(core_get32(entry + i * at->bytes, at->result), 0x11111111);
-		CHECK_EQ(core_get32(entry + i * at->bytes, at->smcSubscription_gpuInstanceId), 0x11111111);
+		CHECK_EQ(get32(entry + i * at->bytes, at->result), 0x11111111);
+		CHECK_EQ(get32(entry + i * at->bytes, at->smcSubscription_gpuInstanceId), 0x11111111);
 	}
 	bench_free(bench);
 }
@@ -141,10 +141,10 @@ static int tells(struct bench *bench, u32 pid)
 	u8 *params = bench->segment[0], *entry = params + abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.pidInfoList;
 
 	memset(params, 0x11, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes);
-	core_put32(entry, at->pid, pid);
+	put32(entry, at->pid, pid);
 	CHECK_EQ(control(bench, NV2080_CTRL_CMD_GPU_GET_PID_INFO, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes),
 		NV_OK);
-	return core_get64(entry, at->data_vidMemUsage_memPrivate) != 0;
+	return get64(entry, at->data_vidMemUsage_memPrivate) != 0;
 }
 
 static void memory_is_asked_by_the_hosts_number_until_560(void)

@@ -40,7 +40,7 @@ static void root_begin(struct bench *bench, const struct caller *caller, u32 nr,
 	root->call.nr = nr;
 	root->call.bytes = older ? abi->NVOS05_PARAMETERS.bytes : abi->NVOS64_PARAMETERS.bytes;
 	root->call.top = root->top;
-	core_put32(root->top, older ? abi->NVOS05_PARAMETERS.hClass : abi->NVOS64_PARAMETERS.hClass, NV01_ROOT_CLIENT);
+	put32(root->top, older ? abi->NVOS05_PARAMETERS.hClass : abi->NVOS64_PARAMETERS.hClass, NV01_ROOT_CLIENT);
 	CHECK_EQ(cgpu_call_begin(&bench->core, &root->call), CGPU_CONTINUE);
 }
 
@@ -49,8 +49,8 @@ static void root_end(struct bench *bench, struct root *root, u32 handle, u32 sta
 	const struct nv_abi *abi = bench->core.abi;
 	int older = root->call.nr == NV_ESC_RM_ALLOC_OBJECT;
 
-	core_put32(root->top, older ? abi->NVOS05_PARAMETERS.hObjectNew : abi->NVOS64_PARAMETERS.hObjectNew, handle);
-	core_put32(root->top, older ? abi->NVOS05_PARAMETERS.status : abi->NVOS64_PARAMETERS.status, status);
+	put32(root->top, older ? abi->NVOS05_PARAMETERS.hObjectNew : abi->NVOS64_PARAMETERS.hObjectNew, handle);
+	put32(root->top, older ? abi->NVOS05_PARAMETERS.status : abi->NVOS64_PARAMETERS.status, status);
 	CHECK_EQ(cgpu_call_end(&bench->core, &root->call, result), 0);
 	bench_invariants(bench->core.state);
 }

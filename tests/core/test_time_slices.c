@@ -145,7 +145,7 @@ static void a_bound_group_is_where_it_was_bound(void)
 	apply(bench);
 	one = driver.us[100];
 	CHECK_EQ(driver.us[170], one);
-	core_put32(bench->segment[0], 0, GR);
+	put32(bench->segment[0], 0, GR);
 	CHECK_EQ(bench_control(bench, &caller, 0xc001, 170, NVA06C_CTRL_CMD_BIND, bytes), NV_OK);
 	CHECK_EQ(bench->call.round, 1);
 	apply(bench);
@@ -277,12 +277,12 @@ static void the_compute_policy_is_the_default(void)
 	struct caller caller = busy(bench, 1, "", 1);
 
 	memset(bench->segment[0], 0, at->bytes);
-	core_put32(bench->segment[0], at->numConfigs, 1);
-	core_put32(bench->segment[0], at->configList + 4, 3);
+	put32(bench->segment[0], at->numConfigs, 1);
+	put32(bench->segment[0], at->configList + 4, 3);
 	CHECK_EQ(bench_control(bench, &caller, 0xc001, 0xd1, NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, at->bytes),
 		NV_OK);
-	CHECK_EQ(core_get32(bench->segment[0], at->configList + 4), 0);
-	CHECK_EQ(core_get32(bench->segment[0], at->numConfigs), 1);
+	CHECK_EQ(get32(bench->segment[0], at->configList + 4), 0);
+	CHECK_EQ(get32(bench->segment[0], at->numConfigs), 1);
 	CHECK_EQ(bench_control(bench, &caller, 0xc001, 0xd1, NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, 8),
 		NV_ERR_INVALID_PARAM_STRUCT);
 	bench_free(bench);

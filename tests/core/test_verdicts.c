@@ -172,7 +172,7 @@ static void older_ways_to_allocate(void)
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		memset(bench->top, 0, sizeof(bench->top));
-		core_put32(bench->top, 12, rows[i].class);
+		put32(bench->top, 12, rows[i].class);
 		CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_ALLOC_MEMORY, 56), rows[i].memory);
 		CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_ALLOC_OBJECT, 20), rows[i].object);
 	}
@@ -218,7 +218,7 @@ static void heap_functions(void)
 	at = &bench->core.abi->NVOS32_PARAMETERS;
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		memset(bench->top, 0, sizeof(bench->top));
-		core_put32(bench->top, at->function, rows[i].function);
+		put32(bench->top, at->function, rows[i].function);
 		CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes), rows[i].result);
 	}
 	ask.flags = NVOS32_ALLOC_FLAGS_VIRTUAL;
@@ -231,9 +231,9 @@ static void heap_functions(void)
 	ask.attr = 0;
 	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
 	memset(bench->top, 0, sizeof(bench->top));
-	core_put32(bench->top, at->hRoot, 0xc1);
-	core_put32(bench->top, at->function, NVOS32_FUNCTION_FREE);
-	core_put32(bench->top, at->data_Free_hMemory, 3);
+	put32(bench->top, at->hRoot, 0xc1);
+	put32(bench->top, at->function, NVOS32_FUNCTION_FREE);
+	put32(bench->top, at->data_Free_hMemory, 3);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	bench_free(bench);
@@ -246,16 +246,16 @@ static void envelopes_open_once(void)
 	u32 nr, inner;
 	u64 address;
 
-	core_put32(wrapper, 0, NV_ESC_RM_ALLOC);
-	core_put32(wrapper, 4, 48);
-	core_put64(wrapper, 8, OUTSIDE);
+	put32(wrapper, 0, NV_ESC_RM_ALLOC);
+	put32(wrapper, 4, 48);
+	put64(wrapper, 8, OUTSIDE);
 	CHECK_EQ(cgpu_call_unwrap(&bench->core, wrapper, 16, &nr, &inner, &address), 0);
 	CHECK(nr == NV_ESC_RM_ALLOC && inner == 48 && address == OUTSIDE);
 	CHECK_EQ(cgpu_call_unwrap(&bench->core, wrapper, 15, &nr, &inner, &address), -EINVAL);
-	core_put32(wrapper, 4, 16385);
+	put32(wrapper, 4, 16385);
 	CHECK_EQ(cgpu_call_unwrap(&bench->core, wrapper, 16, &nr, &inner, &address), -EINVAL);
-	core_put32(wrapper, 4, 16);
-	core_put32(wrapper, 0, NV_ESC_IOCTL_XFER_CMD);
+	put32(wrapper, 4, 16);
+	put32(wrapper, 0, NV_ESC_IOCTL_XFER_CMD);
 	CHECK_EQ(cgpu_call_unwrap(&bench->core, wrapper, 16, &nr, &inner, &address), -EINVAL);
 	bench_free(bench);
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cgpu.kmod.daemon.processes import process_identity
+from tests.attacks.build import client
 from tests.daemon.hangs import next_line
 from tests.integration.commands import eventually
 from tests.integration.engine import ENFORCE
@@ -51,13 +52,9 @@ def long_id(seed: int) -> str:
     return f"{seed:012x}" + "5" * 52
 
 
-def built(name: str, directory: Path) -> Path:
-    """Build one of the C programs of these tests into a directory."""
-    program = directory / name
-    sources = [str(PROGRAMS / f"{name}.c"), f"{BUILD}/gen/nv_abi.c"]
-    command = ["gcc", "-O1", "-static", "-pthread", "-I", f"{BUILD}/gen", *sources, "-o", str(program)]
-    subprocess.run(command, check=True)
-    return program
+def built(name: str) -> Path:
+    """Return one of the C programs of these tests, a client of the driver."""
+    return client(name, PROGRAMS)
 
 
 def piped(command: list[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:

@@ -68,12 +68,9 @@ def test_the_kernel_is_an_old_one() -> None:
     assert done.stdout == f"True False {errno.EINVAL}\n", done.stderr
 
 
-def test_threads_with_a_table_of_their_own_are_refused(
-    daemon: Daemon, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_threads_with_a_table_of_their_own_are_refused(daemon: Daemon) -> None:
     """Threads that share descriptors with their process are served, one that does not gets EPERM."""
-    program = built("own_table", tmp_path_factory.mktemp("own_table"))
-    sliced = daemon.slice(900, f"gpu=0:{1000 * MIB}", program=program)
+    sliced = daemon.slice(900, f"gpu=0:{1000 * MIB}", program=built("own_table"))
     assert sliced.finish() == f"first=0 shared=0 own={errno.EPERM}\n"
 
 

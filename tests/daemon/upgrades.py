@@ -11,15 +11,14 @@ from typing import Any
 from cgpu.install import upgrade_daemon
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program, own
-from tests.attacks.build import client
-from tests.daemon.harness import PROGRAMS, Daemon, Sliced
+from tests.daemon.harness import Daemon, Sliced, built
 
 FIGURES = re.compile(r"steady calls=(\d+) failed=(\d+) longest_us=(\d+)")
 
 
 def steady_load() -> Path:
     """Return the program that allocates and frees without an end."""
-    return client("steady", PROGRAMS)
+    return built("steady")
 
 
 def upgrade(daemon: Daemon, program: Program | None = None, *, rehearse: bool = False) -> dict[str, Any]:

@@ -45,8 +45,8 @@ static inline void fuzz_fill_infos(const struct nv_abi *abi, struct input *input
 	u32 i;
 
 	for (i = 0; i < 4 && (i + 1) * at->bytes <= bytes; i++) {
-		core_put32(list + i * at->bytes, at->index, take8(input) % 48);
-		core_put32(list + i * at->bytes, at->data, 1u << (take8(input) % 32));
+		put32(list + i * at->bytes, at->index, take8(input) % 48);
+		put32(list + i * at->bytes, at->data, 1u << (take8(input) % 32));
 	}
 }
 
@@ -58,13 +58,13 @@ static inline void fuzz_fill_regions(const struct nv_abi *abi, struct input *inp
 		&abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
 	u32 i;
 
-	core_put32(params, at->numFBRegions, take8(input) % 24);
+	put32(params, at->numFBRegions, take8(input) % 24);
 	for (i = 0; i < 3; i++) {
 		u8 *region = params + at->fbRegion + i * one->bytes;
 
-		core_put64(region, one->base, (u64)take8(input) << 24);
-		core_put64(region, one->limit, ((u64)take8(input) << 24) + 0xffffff);
-		core_put64(region, one->reserved, (u64)take8(input) << 24);
+		put64(region, one->base, (u64)take8(input) << 24);
+		put64(region, one->limit, ((u64)take8(input) << 24) + 0xffffff);
+		put64(region, one->reserved, (u64)take8(input) << 24);
 	}
 }
 
@@ -75,15 +75,15 @@ static inline void fuzz_fill_pids(const struct nv_abi *abi, struct input *input,
 	u32 i, pid;
 
 	if (!infos)
-		core_put32(params, at->pidTblCount, take8(input) % 8);
+		put32(params, at->pidTblCount, take8(input) % 8);
 	for (i = 0; i < 4; i++) {
 		pid = take8(input);
 		pid = pid == 255 ? 0x80000000u : pid % 6;
 		if (infos)
-			core_put32(params + list->pidInfoList + i * abi->NV2080_CTRL_GPU_PID_INFO.bytes,
+			put32(params + list->pidInfoList + i * abi->NV2080_CTRL_GPU_PID_INFO.bytes,
 				abi->NV2080_CTRL_GPU_PID_INFO.pid, pid);
 		else
-			core_put32(params, at->pidTbl + 4 * i, pid);
+			put32(params, at->pidTbl + 4 * i, pid);
 	}
 }
 
@@ -94,8 +94,8 @@ static inline void fuzz_fill_answer(const struct nv_abi *abi, struct input *inpu
 	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *v2 = &abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
 
 	if (bytes == v1->bytes) {
-		core_put32(data, v1->fbInfoListSize, take8(input) % 8);
-		core_put64(data, v1->fbInfoList, take8(input) ? 8192 : 0);
+		put32(data, v1->fbInfoListSize, take8(input) % 8);
+		put64(data, v1->fbInfoList, take8(input) ? 8192 : 0);
 	} else if (bytes == v2->bytes) {
 		fuzz_fill_infos(abi, input, data + v2->fbInfoList, 64);
 	} else if (bytes == abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes) {

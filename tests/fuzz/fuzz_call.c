@@ -46,7 +46,7 @@ static void run_undo(struct world *world, struct flight *flight)
 	while (cgpu_call_undo(&world->fuzz->core, &flight->call, &undo)) {
 		MUST(++count <= 512);
 		MUST(cgpu_call_begin(&world->fuzz->core, &undo) == CGPU_EXECUTE);
-		core_put32(top, world->fuzz->core.abi->NVOS00_PARAMETERS.status, NV_OK);
+		put32(top, world->fuzz->core.abi->NVOS00_PARAMETERS.status, NV_OK);
 		MUST(cgpu_call_end(&world->fuzz->core, &undo, 0) == 0);
 	}
 }
@@ -85,16 +85,16 @@ static void fill_transfer(struct world *world, u8 *data, u32 bytes)
 	u32 i;
 
 	if (bytes == abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS.bytes)
-		core_put32(data, abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS.object_data_rmObject_hObject,
+		put32(data, abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS.object_data_rmObject_hObject,
 			handle(world, 3, 4));
 	if (bytes == abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS.bytes)
-		core_put32(data, abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS.object_data_rmObject_hObject,
+		put32(data, abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS.object_data_rmObject_hObject,
 			handle(world, 3, 4));
 	if (bytes == out->bytes || bytes == in->bytes) {
 		u32 objects = bytes == out->bytes ? out->objects : in->objects, count = take8(world->input) % 4;
 
 		for (i = 0; i < count; i++)
-			core_put32(data, objects + 4 * i, handle(world, 3, 4));
+			put32(data, objects + 4 * i, handle(world, 3, 4));
 		data[bytes == out->bytes ? out->numObjects : in->numObjects] = (u8)count;
 	}
 }
@@ -109,7 +109,7 @@ static void fill_segment(struct world *world, u8 *data, u32 bytes)
 	fill_transfer(world, data, bytes);
 	fuzz_fill_answer(world->fuzz->core.abi, world->input, data, bytes);
 	if (bytes == at->bytes)
-		core_put64(data, at->size, (u64)take8(world->input) << 16);
+		put64(data, at->size, (u64)take8(world->input) << 16);
 	for (i = take8(world->input) & 7; i > 1; i--)
 		data[take32(world->input) % bytes] = take8(world->input);
 }
@@ -184,11 +184,11 @@ static void alloc_call(struct world *world, struct flight *flight)
 	u8 how = take8(world->input);
 
 	prepare(world, flight, NV_ESC_RM_ALLOC, how & 4 ? at->bytes : world->fuzz->core.abi->NVOS21_PARAMETERS.bytes);
-	core_put32(flight->top, at->hRoot, 0xc1 + (how >> 7));
-	core_put32(flight->top, at->hObjectParent, handle(world, 1, (how & 3) >= 2 ? 2 : 1));
-	core_put32(flight->top, at->hObjectNew, handle(world, lowest[how & 3], (how & 3) >= 2 ? 4 : 1));
-	core_put32(flight->top, at->hClass, (how & 35) == 35 ? NV01_MEMORY_SYSTEM : classes[how & 3]);
-	core_put64(flight->top, at->pAllocParms, (how & 24) == 24 ? 0 : 4096);
+	put32(flight->top, at->hRoot, 0xc1 + (how >> 7));
+	put32(flight->top, at->hObjectParent, handle(world, 1, (how & 3) >= 2 ? 2 : 1));
+	put32(flight->top, at->hObjectNew, handle(world, lowest[how & 3], (how & 3) >= 2 ? 4 : 1));
+	put32(flight->top, at->hClass, (how & 35) == 35 ? NV01_MEMORY_SYSTEM : classes[how & 3]);
+	put64(flight->top, at->pAllocParms, (how & 24) == 24 ? 0 : 4096);
 	start(world, flight);
 }
 
@@ -198,17 +198,17 @@ static void heap_call(struct world *world, struct flight *flight)
 	u8 attr;
 
 	prepare(world, flight, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes);
-	core_put32(flight->top, at->hRoot, 0xc1 + (take8(world->input) & 1));
-	core_put32(flight->top, at->hObjectParent, handle(world, 1, 2));
-	core_put32(flight->top, at->function, take8(world->input) % 8);
-	core_put32(flight->top, at->data_AllocSize_hMemory, handle(world, 3, 4));
-	core_put64(flight->top, at->data_AllocSize_size, size(world));
+	put32(flight->top, at->hRoot, 0xc1 + (take8(world->input) & 1));
+	put32(flight->top, at->hObjectParent, handle(world, 1, 2));
+	put32(flight->top, at->function, take8(world->input) % 8);
+	put32(flight->top, at->data_AllocSize_hMemory, handle(world, 3, 4));
+	put64(flight->top, at->data_AllocSize_size, size(world));
 	attr = take8(world->input);
-	core_put32(flight->top, at->data_AllocSize_attr,
+	put32(flight->top, at->data_AllocSize_attr,
 		(u32)(attr % 4) << NVOS32_ATTR_PAGE_SIZE_SHIFT | (u32)(attr >> 7) << NVOS32_ATTR_LOCATION_SHIFT);
 	if (take8(world->input) & 1) {
-		core_put64(flight->top, at->data_AllocSize_alignment, size(world));
-		core_put32(flight->top, at->data_AllocSize_flags, take32(world->input) & ~NVOS32_ALLOC_FLAGS_VIRTUAL);
+		put64(flight->top, at->data_AllocSize_alignment, size(world));
+		put32(flight->top, at->data_AllocSize_flags, take32(world->input) & ~NVOS32_ALLOC_FLAGS_VIRTUAL);
 	}
 	start(world, flight);
 }
@@ -220,16 +220,15 @@ static void handle_call(struct world *world, struct flight *flight)
 
 	if (how & 1) {
 		prepare(world, flight, NV_ESC_RM_FREE, abi->NVOS00_PARAMETERS.bytes);
-		core_put32(flight->top, abi->NVOS00_PARAMETERS.hRoot, 0xc1 + (how >> 7));
-		core_put32(flight->top, abi->NVOS00_PARAMETERS.hObjectOld,
-			(how & 112) == 112 ? 0xc1 : handle(world, 1, 6));
+		put32(flight->top, abi->NVOS00_PARAMETERS.hRoot, 0xc1 + (how >> 7));
+		put32(flight->top, abi->NVOS00_PARAMETERS.hObjectOld, (how & 112) == 112 ? 0xc1 : handle(world, 1, 6));
 	} else {
 		prepare(world, flight, NV_ESC_RM_DUP_OBJECT, abi->NVOS55_PARAMETERS.bytes);
-		core_put32(flight->top, abi->NVOS55_PARAMETERS.hClient, 0xc1 + (how >> 7));
-		core_put32(flight->top, abi->NVOS55_PARAMETERS.hParent, handle(world, 1, 2));
-		core_put32(flight->top, abi->NVOS55_PARAMETERS.hObject, handle(world, 3, 4));
-		core_put32(flight->top, abi->NVOS55_PARAMETERS.hClientSrc, 0xc1 + (how >> 6 & 1));
-		core_put32(flight->top, abi->NVOS55_PARAMETERS.hObjectSrc, handle(world, 3, 4));
+		put32(flight->top, abi->NVOS55_PARAMETERS.hClient, 0xc1 + (how >> 7));
+		put32(flight->top, abi->NVOS55_PARAMETERS.hParent, handle(world, 1, 2));
+		put32(flight->top, abi->NVOS55_PARAMETERS.hObject, handle(world, 3, 4));
+		put32(flight->top, abi->NVOS55_PARAMETERS.hClientSrc, 0xc1 + (how >> 6 & 1));
+		put32(flight->top, abi->NVOS55_PARAMETERS.hObjectSrc, handle(world, 3, 4));
 	}
 	start(world, flight);
 }
@@ -241,11 +240,11 @@ static void control_call(struct world *world, struct flight *flight)
 	struct fuzz_control control = fuzz_control(world->fuzz->core.abi, how);
 
 	prepare(world, flight, NV_ESC_RM_CONTROL, at->bytes);
-	core_put32(flight->top, at->hClient, 0xc1 + (how >> 7));
-	core_put32(flight->top, at->hObject, handle(world, 2, 1));
-	core_put32(flight->top, at->cmd, control.command);
-	core_put32(flight->top, at->paramsSize, control.bytes);
-	core_put64(flight->top, at->params, 4096);
+	put32(flight->top, at->hClient, 0xc1 + (how >> 7));
+	put32(flight->top, at->hObject, handle(world, 2, 1));
+	put32(flight->top, at->cmd, control.command);
+	put32(flight->top, at->paramsSize, control.bytes);
+	put64(flight->top, at->params, 4096);
 	if ((how & 96) == 96)
 		take(world->input, flight->top + at->params, 16);
 	start(world, flight);
@@ -263,18 +262,18 @@ static void old_call(struct world *world, struct flight *flight)
 
 	if (how % 3 == 0) {
 		prepare(world, flight, NV_ESC_RM_ALLOC_OBJECT, abi->NVOS05_PARAMETERS.bytes);
-		core_put32(flight->top, abi->NVOS05_PARAMETERS.hClass, class);
-		core_put32(flight->top, abi->NVOS05_PARAMETERS.hObjectNew, made);
+		put32(flight->top, abi->NVOS05_PARAMETERS.hClass, class);
+		put32(flight->top, abi->NVOS05_PARAMETERS.hObjectNew, made);
 	} else if (how % 3 == 1) {
 		prepare(world, flight, NV_ESC_RM_ALLOC, abi->NVOS21_PARAMETERS.bytes);
-		core_put32(flight->top, abi->NVOS21_PARAMETERS.hClass, class);
-		core_put32(flight->top, abi->NVOS21_PARAMETERS.hObjectNew, made);
+		put32(flight->top, abi->NVOS21_PARAMETERS.hClass, class);
+		put32(flight->top, abi->NVOS21_PARAMETERS.hObjectNew, made);
 	} else {
 		prepare(world, flight, NV_ESC_RM_ALLOC_MEMORY, abi->nv_ioctl_nvos02_parameters_with_fd.bytes);
-		core_put32(flight->top, abi->nv_ioctl_nvos02_parameters_with_fd.params_hClass, class);
+		put32(flight->top, abi->nv_ioctl_nvos02_parameters_with_fd.params_hClass, class);
 	}
 	if (how >= 240)
-		core_put32(flight->top, 0, CORE_PIN_BASE + how);
+		put32(flight->top, 0, CORE_PIN_BASE + how);
 	start(world, flight);
 }
 

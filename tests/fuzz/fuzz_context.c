@@ -67,7 +67,7 @@ static void run(struct world *world, struct cgpu_call *call, u32 status_at)
 		verdict = cgpu_call_begin(&world->fuzz->core, call);
 	}
 	if (verdict == CGPU_EXECUTE && take8(world->input) > 224)
-		core_put32(call->top, status_at, NV_ERR_INVALID_ARGUMENT);
+		put32(call->top, status_at, NV_ERR_INVALID_ARGUMENT);
 	if (cgpu_call_end(&world->fuzz->core, call, verdict == CGPU_EXECUTE || verdict == CGPU_CONTINUE ? 0 : -EIO)) {
 		while (cgpu_call_undo(&world->fuzz->core, call, &undo)) {
 			MUST(cgpu_call_begin(&world->fuzz->core, &undo) == CGPU_EXECUTE);
@@ -89,13 +89,13 @@ static void alloc(struct world *world, u8 how)
 	u8 top[128] = { 0 };
 	struct cgpu_call call = call_of(world, top, NV_ESC_RM_ALLOC, how & 16 ? at->bytes : narrow);
 
-	core_put32(top, at->hRoot, client(how));
-	core_put32(top, at->hObjectParent, handle(world));
-	core_put32(top, at->hObjectNew, handle(world));
-	core_put32(top, at->hClass, classes[how % 16]);
-	core_put64(top, at->pAllocParms, (how & 96) == 96 ? 0 : 4096);
+	put32(top, at->hRoot, client(how));
+	put32(top, at->hObjectParent, handle(world));
+	put32(top, at->hObjectNew, handle(world));
+	put32(top, at->hClass, classes[how % 16]);
+	put64(top, at->pAllocParms, (how & 96) == 96 ? 0 : 4096);
 	if ((how & 48) == 48)
-		core_put64(top, at->pRightsRequested, 8192);
+		put64(top, at->pRightsRequested, 8192);
 	run(world, &call, how & 16 ? at->status : world->fuzz->core.abi->NVOS21_PARAMETERS.status);
 }
 
@@ -106,9 +106,9 @@ static void old_alloc(struct world *world, u8 how)
 	u8 top[128] = { 0 };
 	struct cgpu_call call = call_of(world, top, NV_ESC_RM_ALLOC_OBJECT, at->bytes);
 
-	core_put32(top, at->hRoot, client(how));
-	core_put32(top, at->hObjectNew, handle(world));
-	core_put32(top, at->hClass, classes[how % 4]);
+	put32(top, at->hRoot, client(how));
+	put32(top, at->hObjectNew, handle(world));
+	put32(top, at->hClass, classes[how % 4]);
 	run(world, &call, at->status);
 }
 
@@ -118,11 +118,11 @@ static void dup(struct world *world, u8 how)
 	u8 top[128] = { 0 };
 	struct cgpu_call call = call_of(world, top, NV_ESC_RM_DUP_OBJECT, at->bytes - ((how & 7) == 7));
 
-	core_put32(top, at->hClient, client(how));
-	core_put32(top, at->hParent, handle(world));
-	core_put32(top, at->hObject, handle(world));
-	core_put32(top, at->hClientSrc, (how & 24) == 24 ? 0xc9 : client((u8)(how << 1)));
-	core_put32(top, at->hObjectSrc, handle(world));
+	put32(top, at->hClient, client(how));
+	put32(top, at->hParent, handle(world));
+	put32(top, at->hObject, handle(world));
+	put32(top, at->hClientSrc, (how & 24) == 24 ? 0xc9 : client((u8)(how << 1)));
+	put32(top, at->hObjectSrc, handle(world));
 	run(world, &call, at->status);
 }
 
@@ -132,10 +132,10 @@ static void share(struct world *world, u8 how)
 	u8 top[128] = { 0 };
 	struct cgpu_call call = call_of(world, top, NV_ESC_RM_SHARE, at->bytes - ((how & 7) == 7));
 
-	core_put32(top, at->hClient, client(how));
-	core_put32(top, at->hObject, handle(world));
-	core_put32(top, at->sharePolicy_type, how & 8 ? RS_SHARE_TYPE_CLIENT : RS_SHARE_TYPE_ALL);
-	core_put32(top, at->sharePolicy_target, 0xc0 + take8(world->input) % 4);
+	put32(top, at->hClient, client(how));
+	put32(top, at->hObject, handle(world));
+	put32(top, at->sharePolicy_type, how & 8 ? RS_SHARE_TYPE_CLIENT : RS_SHARE_TYPE_ALL);
+	put32(top, at->sharePolicy_target, 0xc0 + take8(world->input) % 4);
 	run(world, &call, at->status);
 }
 
@@ -145,8 +145,8 @@ static void drop(struct world *world, u8 how)
 	u8 top[128] = { 0 };
 	struct cgpu_call call = call_of(world, top, NV_ESC_RM_FREE, at->bytes);
 
-	core_put32(top, at->hRoot, client(how));
-	core_put32(top, at->hObjectOld, (how & 112) == 112 ? client(how) : handle(world));
+	put32(top, at->hRoot, client(how));
+	put32(top, at->hObjectOld, (how & 112) == 112 ? client(how) : handle(world));
 	run(world, &call, at->status);
 }
 

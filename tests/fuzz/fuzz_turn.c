@@ -85,8 +85,8 @@ static void drop(struct world *world, u8 how)
 	u32 n = how % BOXES;
 	u8 top[128] = { 0 };
 
-	core_put32(top, at->hRoot, 0xc1 + n);
-	core_put32(top, at->hObjectOld, how & 128 ? 20 + take8(world->input) % 40 : 1 + (how >> 2) % 14);
+	put32(top, at->hRoot, 0xc1 + n);
+	put32(top, at->hObjectOld, how & 128 ? 20 + take8(world->input) % 40 : 1 + (how >> 2) % 14);
 	if (world->there[n])
 		call(world, n, NV_ESC_RM_FREE, top, at->bytes);
 }
@@ -100,11 +100,11 @@ static void control(struct world *world, u8 how)
 	u32 n = how % BOXES;
 	u8 top[128] = { 0 };
 
-	core_put32(top, at->hClient, 0xc1 + n);
-	core_put32(top, at->hObject, how & 128 ? 20 + take8(world->input) % 40 : 10 + (how >> 5) % 4);
-	core_put32(top, at->cmd, commands[(how >> 2) % 4]);
-	core_put64(top, at->params, 4096);
-	core_put32(top, at->paramsSize, abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes + ((how & 28) == 28));
+	put32(top, at->hClient, 0xc1 + n);
+	put32(top, at->hObject, how & 128 ? 20 + take8(world->input) % 40 : 10 + (how >> 5) % 4);
+	put32(top, at->cmd, commands[(how >> 2) % 4]);
+	put64(top, at->params, 4096);
+	put32(top, at->paramsSize, abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes + ((how & 28) == 28));
 	if (world->there[n])
 		call(world, n, NV_ESC_RM_CONTROL, top, at->bytes);
 }

@@ -29,15 +29,15 @@ static inline void fuzz_make(
 	u8 top[128] = { 0 }, params[512] = { 0 };
 	struct cgpu_call call = { .slot = info->slot, .generation = info->generation, .tgid = object->tgid };
 
-	core_put32(top, at->hRoot, object->client);
-	core_put32(top, at->hObjectParent, object->parent);
-	core_put32(top, at->hObjectNew, object->handle);
-	core_put32(top, at->hClass, object->class);
-	core_put64(top, at->pAllocParms, 4096);
+	put32(top, at->hRoot, object->client);
+	put32(top, at->hObjectParent, object->parent);
+	put32(top, at->hObjectNew, object->handle);
+	put32(top, at->hClass, object->class);
+	put64(top, at->pAllocParms, 4096);
 	if (object->class == NV01_DEVICE_0)
-		core_put32(params, fuzz->core.abi->NV0080_ALLOC_PARAMETERS.deviceId, (u32)object->value);
+		put32(params, fuzz->core.abi->NV0080_ALLOC_PARAMETERS.deviceId, (u32)object->value);
 	else if (object->class == NV01_MEMORY_LOCAL_USER)
-		core_put64(params, fuzz->core.abi->NV_MEMORY_ALLOCATION_PARAMS.size, object->value);
+		put64(params, fuzz->core.abi->NV_MEMORY_ALLOCATION_PARAMS.size, object->value);
 	call.file = object->file;
 	call.nr = NV_ESC_RM_ALLOC;
 	call.bytes = at->bytes;

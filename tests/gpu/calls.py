@@ -128,9 +128,9 @@ class Client:
     device: int
     subdevice: int
 
-    def borrow(self, pid: int) -> str:
+    def dup_fd(self, pid: int) -> str:
         """Return the probe's word that goes on with the client of this process."""
-        return f"borrow={pid}:{self.fd}:{self.handle}:{self.device}:{self.subdevice}"
+        return f"dup-fd={pid}:{self.fd}:{self.handle}:{self.device}:{self.subdevice}"
 
 
 def clients(events: list[Event]) -> list[Client]:

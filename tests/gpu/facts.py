@@ -139,7 +139,7 @@ def versions() -> Json:
 def borrowed(pid: int, client: calls.Client) -> Json:
     """Ask, allocate and free on a client of another process, as cgpud does, and see whose memory that is."""
     holder = subprocess.Popen(
-        [PROBE, "--dev", DEV, client.borrow(pid), "info", "alloc=64M", "hold", "free", "info"],
+        [PROBE, "--dev", DEV, client.dup_fd(pid), "info", "alloc=64M", "hold", "free", "info"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -187,7 +187,7 @@ def implicit() -> Json:
             found[word] = {"taken": taken, "objects": own, "implicit": taken - own}
         channel = calls.channel(one.events())
         if channel is not None:
-            words = channel.client.borrow(one.pid), f"context-bytes={channel.handle}"
+            words = channel.client.dup_fd(one.pid), f"context-bytes={channel.handle}"
             found["context_buffers"] = probe(*words)
     found["left_after_end"] = found["free"] - driver_free(DEV)
     return found
@@ -196,7 +196,7 @@ def implicit() -> Json:
 def contention(pair: list[Steps], channels: list[calls.Channel], lengths: tuple[int, int]) -> Json:
     """Give two programs time slices; return how many kernels each gets done at the same time."""
     answers = [
-        probe(channel.client.borrow(one.pid), f"timeslice={channel.group}:{length}")
+        probe(channel.client.dup_fd(one.pid), f"timeslice={channel.group}:{length}")
         for one, channel, length in zip(pair, channels, lengths, strict=True)
     ]
     for one in pair:
@@ -231,12 +231,12 @@ def channels() -> Json:
         if len(found) != len(pair):
             raise NodeError("the traces name no compute channel")
         first, word = pair[0], f"timeslice={found[0].group}"
-        borrow = found[0].client.borrow(first.pid)
+        dup_fd = found[0].client.dup_fd(first.pid)
         facts: Json = {
             "borrowed": borrowed(first.pid, found[0].client),
-            "default": probe_words(probe(borrow, word), "timeslice"),
+            "default": probe_words(probe(dup_fd, word), "timeslice"),
             "timeslices": {
-                length: probe_words(probe(borrow, f"{word}:{length}"), "timeslice") for length in SLICES_US
+                length: probe_words(probe(dup_fd, f"{word}:{length}"), "timeslice") for length in SLICES_US
             },
             "alone": first.go(f"spin {SPIN_S}")["launches"],
         }

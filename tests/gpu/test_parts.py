@@ -125,7 +125,7 @@ def test_channels() -> None:
     found = calls.channel(EVENTS)
     assert found is not None
     assert (found.group, found.handle) == (12, 13)
-    assert found.client.borrow(77) == "borrow=77:7:9:10:11"
+    assert found.client.dup_fd(77) == "dup-fd=77:7:9:10:11"
     assert calls.channel(EVENTS[:4]) is None
 
 

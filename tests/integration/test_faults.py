@@ -134,7 +134,7 @@ def spawn_loaded(runc: Runc, bundle: Path) -> subprocess.Popen[str]:
 
 def test_engine_dies_under_load(engine: Engine, runc: Runc) -> None:
     """kill -9 of cgpud while containers allocate: every call ends well, and the sums agree with the card."""
-    words = ["storm=4000:64K:900000", "info"]
+    words = ["churn=4000:64K:900000", "info"]
     bundles = [runc.bundle(runc.spec(["/cgpu-probe", *words], SLICE), f"load{i}") for i in range(2)]
     processes = [spawn_loaded(runc, bundle) for bundle in bundles]
     eventually(
@@ -144,9 +144,9 @@ def test_engine_dies_under_load(engine: Engine, runc: Runc) -> None:
     engine.await_restart(engine.kill())
     for process in processes:
         output = process.communicate(timeout=120)[0]
-        storm = next(line for line in output.splitlines() if line.startswith("storm"))
-        assert "granted=4000" in storm, output
-        assert f"bytes={4000 * 65536} used={4000 * 65536}" in storm, output
+        churn = next(line for line in output.splitlines() if line.startswith("churn"))
+        assert "granted=4000" in churn, output
+        assert f"bytes={4000 * 65536} used={4000 * 65536}" in churn, output
     engine.await_empty()
 
 

@@ -12,23 +12,8 @@ from cgpu.trace.library import CCall
 from tests.core.build import KMOD, flags, generated, run, sources, tool
 
 HERE = Path(__file__).resolve().parent
-# Of the cards: their file system, and who calls through it (kmod/Makefile, replay_sim_src).
-MOUNT_ONLY = {
-    "server.c",
-    "nodes.c",
-    "ioctl.c",
-    "register.c",
-    "caller.c",
-    "pid_view.c",
-    "user_memory.c",
-    "memacct.c",
-    "backing_file.c",
-    "mapping.c",
-    "gpu_space.c",
-    "gpu_channel.c",
-    "gpu_host.c",
-    "gpu_copy.c",
-}
+# Of the cards: their file system, and what lies in memory (kmod/Makefile, replay_sim_src).
+MOUNT_ONLY = {"frontend", "contents"}
 CTL, CARD = 0, 1
 OUTSIDE: Final = 64  # in place of a container
 CONTINUE, EXECUTE, ANSWER, REFUSE = 1, 2, 3, 4
@@ -79,7 +64,7 @@ SIGNATURES: Signatures = {
 def build(output: Path, *defines: str, core: Path = KMOD / "core", more: tuple[Path, ...] = ()) -> Path:
     """Build core, cards and stage as one library, with more sources. Undefined behaviour ends the process."""
     gen = generated(output / "gen")
-    cards = [path for path in sorted((KMOD / "sim").glob("*.c")) if path.name not in MOUNT_ONLY]
+    cards = [path for path in sorted((KMOD / "sim").rglob("*.c")) if path.parent.name not in MOUNT_ONLY]
     between = [KMOD / "replay" / "transport.c", KMOD / "replay" / "cards.c"]
     engine = [source for source in sources(gen) if Path(source).parent.parent.name != "core"]
     engine += map(str, sorted(core.glob("*/*.c")))
@@ -88,6 +73,7 @@ def build(output: Path, *defines: str, core: Path = KMOD / "core", more: tuple[P
         f"-iquote{core}",
         f"-iquote{core / 'include'}",
         f"-iquote{KMOD / 'sim'}",
+        *(f"-iquote{folder}" for folder in sorted((KMOD / "sim").rglob("*/"))),
         f"-iquote{KMOD / 'replay'}",
         f"-iquote{HERE}",
         *defines,

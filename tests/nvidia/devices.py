@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.nvidia.archive import STORE
 
 SOURCES = tuple(Path(__file__).parent / "preload" / name for name in ("devices.c", "mappings.c"))
-MAPPING = Path(__file__).resolve().parents[2] / "kmod" / "sim"  # mapping.h
+MAPPING = Path(__file__).resolve().parents[2] / "kmod" / "sim" / "memory"  # mapping.h
 UVM_MAJOR = 511  # any that no driver of this machine has
 VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  simulated\n"
 PARAMS = """\

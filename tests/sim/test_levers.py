@@ -292,7 +292,7 @@ def test_levers_of_a_version(start: Start, version: str) -> None:
         "runlist-policy=1",
         "runlist-policy=0:1",
         "compute-policy=1",
-        "levers",
+        "scheduling",
     )
     assert done.returncode == 0, done.stdout
-    assert "slice=7 compute-policy=1 levers status=0x0" in done.stdout
+    assert "slice=7 compute-policy=1 scheduling status=0x0" in done.stdout

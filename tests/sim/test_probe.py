@@ -86,7 +86,7 @@ def test_help(sim: Sim) -> None:
     done = subprocess.run(
         [BUILD / "cgpu-probe", "--help"], capture_output=True, text=True, timeout=20, check=True
     )
-    for word in ("alloc=", "fill=", "fork=", "storm=", "unshare=", "expect=", "xfer", "magic=", "hold"):
+    for word in ("alloc=", "fill=", "fork=", "churn=", "unshare=", "expect=", "xfer", "magic=", "hold"):
         assert word in done.stdout
 
 
@@ -117,9 +117,9 @@ def test_dirty_exit(sim: Sim) -> None:
     assert sim.settles(0, 0)
 
 
-def test_storm(sim: Sim) -> None:
+def test_churn(sim: Sim) -> None:
     """Under a rain of signals every call happens exactly once."""
-    done = sim.probe("storm=1500:64K:150", "info")
+    done = sim.probe("churn=1500:64K:150", "info")
     assert done.returncode == 0, done.stdout
     line = fields(done.stdout.splitlines()[0])
     assert int(line["alarms"]) > 0
@@ -161,14 +161,14 @@ def test_borrow(sim: Sim) -> None:
     """Calls on another process's client go through a copy of its descriptor, and the client outlives them."""
     with sim.client() as client, (sim.mount / "nvidiactl").open() as other:
         numbers = f"{os.getpid()}:{client.ctl}:{client.handle}:{client.device}:{client.subdevice}"
-        done = sim.probe(f"borrow={numbers}", "info", "alloc=64K", "info")
+        done = sim.probe(f"dup-fd={numbers}", "info", "alloc=64K", "info")
         assert done.returncode == 0, done.stdout + done.stderr
         used = [fields(line)["used"] for line in done.stdout.splitlines() if line.startswith("info")]
         assert used == ["0", str(PAGE_BIG)]
         assert sim.used() == 0
         assert client.alloc(client.device, VIDEO, client.memory(PAGE_BIG))[0] == Status.OK
         stranger = f"{os.getpid()}:{other.fileno()}:{client.handle}:{client.device}:{client.subdevice}"
-        assert sim.probe(f"borrow={stranger}", "alloc=64K").returncode == 3
+        assert sim.probe(f"dup-fd={stranger}", "alloc=64K").returncode == 3
 
 
 def test_channel_words(sim: Sim) -> None:
@@ -176,6 +176,6 @@ def test_channel_words(sim: Sim) -> None:
     for word in ("timeslice=1", "timeslice=1:1000", "context-bytes=1", "channel-off=1:2", "channel-on=1:2"):
         done = sim.probe(word)
         assert (done.returncode, fields(done.stdout)["status"] != "0x0") == (3, True), word
-    wrong = ("borrow=1:2", "timeslice=x", "context-bytes=1:2", "channel-off=1", "channel-up=1:2", "timeslice")
+    wrong = ("dup-fd=1:2", "timeslice=x", "context-bytes=1:2", "channel-off=1", "channel-up=1:2", "timeslice")
     for word in wrong:
         assert sim.probe(word).returncode == 2, word

@@ -98,17 +98,17 @@ def test_rewound_work_is_lost(sim: Sim) -> None:
     assert (told[0]["submitted"], told[0]["completed"], told[0]["queued"]) == ("50", "0", "0")
 
 
-def test_levers_are_read_back(sim: Sim) -> None:
+def test_scheduling_is_read_back(sim: Sim) -> None:
     """The driver's memory of a slice, and the card's policy."""
     told = lines(
         sim,
         "slice=",
         "group",
         "slice=123",
-        "levers",
+        "scheduling",
         "properties=456",
         "compute-policy=2",
-        "levers",
+        "scheduling",
         "compute-policy=0",
     )
     assert [(line["slice"], line["compute-policy"]) for line in told] == [("123", "0"), ("123", "2")]
@@ -132,7 +132,7 @@ def test_words_that_need_a_group(sim: Sim) -> None:
         "preempt",
         "disable",
         "enable",
-        "levers",
+        "scheduling",
         "restart",
     ):
         assert sim.probe(word).returncode == 3, word
@@ -151,7 +151,7 @@ def test_words_that_need_a_group(sim: Sim) -> None:
         "group=129",
         "group=x",
         "slice",
-        "levers=1",
+        "scheduling=1",
         "samples=1",
         "figures=1",
         "schedule=",

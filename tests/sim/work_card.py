@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.shares.binding import CKernel, CProgram, CSetup, CStep
 
-SIM: Final = Path(__file__).resolve().parents[2] / "kmod" / "sim"
+SIM: Final = Path(__file__).resolve().parents[2] / "kmod" / "sim" / "gpu"
 SHARES: Final = Path(__file__).resolve().parents[2] / "benchmarks" / "shares"
 NEVER: Final = 0xFFFFFFFFFFFFFFFF
 NONE: Final = 0xFFFFFFFF

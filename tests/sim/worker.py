@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channel groups of a client on a simulated card, and work in them (kmod/sim/doorbell.h)."""
+"""Channel groups of a client on a simulated card, and work in them (kmod/sim/gpu/doorbell.h)."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ static void decode(struct core_call_context *context, struct core_alloc *alloc)
 		alloc->params_at = wide->pAllocParms;
 		alloc->rights_at = wide->pRightsRequested;
 		if (wide->flags != NV_ABI_ABSENT)
-			alloc->flags = core_get32(top, wide->flags);
+			alloc->flags = get32(top, wide->flags);
 	} else {
 		alloc->params_at = narrow->pAllocParms;
 		alloc->rights_at = NV_ABI_ABSENT;
 	}
-	alloc->class = core_get32(top, narrow->hClass);
+	alloc->class = get32(top, narrow->hClass);
 	core_alloc_handles(context, &alloc->handles);
 }
 
@@ -31,7 +31,7 @@ static int alloc_params(
 {
 	int more;
 
-	if (core_get64(context->call->top, alloc->params_at) == 0) {
+	if (get64(context->call->top, alloc->params_at) == 0) {
 		*verdict = core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
 		return -EINVAL;
 	}
@@ -65,7 +65,7 @@ static enum cgpu_verdict alloc_object(
 /* 0: none is named. The driver asks nobody whose client it is (device_share.c, deviceInitClientShare). */
 static int names_other(struct core_call_context *context, const struct core_alloc *alloc, u32 at)
 {
-	u32 client = core_get32(context->call->segment[0].data, at);
+	u32 client = get32(context->call->segment[0].data, at);
 
 	return client && client != alloc->handles.client &&
 		core_client_find(context->state, context->call->slot, client) == CORE_NONE;
@@ -95,7 +95,7 @@ static enum cgpu_verdict alloc_device(struct core_call_context *context, const s
 	/* It would have the other one's address space, with all that is mapped there. */
 	if (names_other(context, alloc, at->hClientShare) || names_other(context, alloc, at->hTargetClient))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	gpu = gpu_of_device(context, core_get32(context->call->segment[0].data, at->deviceId));
+	gpu = gpu_of_device(context, get32(context->call->segment[0].data, at->deviceId));
 	if (gpu == CORE_NONE || !core_has_gpu(context->state, gpu, context->call->slot))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return alloc_object(context, alloc, CORE_OBJECT_DEVICE, gpu);
@@ -123,7 +123,7 @@ static enum cgpu_verdict alloc_vidmem(struct core_call_context *context, const s
 
 	if (parent == CORE_NONE)
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
-	if (core_get64(context->call->top, alloc->params_at) == 0)
+	if (get64(context->call->top, alloc->params_at) == 0)
 		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
 	if (core_driver_limits(context))
 		return core_leave_to_driver(context, parent);
@@ -172,7 +172,7 @@ static enum cgpu_verdict refuse(struct core_call_context *context, u32 class, u3
 static int is_charged(struct core_call_context *context, const struct core_alloc *alloc, u32 at)
 {
 	u32 client = core_client_find(context->state, context->call->slot, alloc->handles.client);
-	u32 object = core_object_find(context->state, client, core_get32(context->call->segment[0].data, at));
+	u32 object = core_object_find(context->state, client, get32(context->call->segment[0].data, at));
 
 	return object != CORE_NONE && context->state->object[object].kind == CORE_OBJECT_MEMORY;
 }
@@ -273,7 +273,7 @@ enum cgpu_verdict core_begin_alloc_memory(struct core_call_context *context)
 	const struct nv_class *class;
 	u32 number;
 
-	number = core_get32(context->call->top, at->params_hClass);
+	number = get32(context->call->top, at->params_hClass);
 	class = core_class(number);
 	if (class == NULL)
 		return refuse(context, number, NV_ERR_INSUFFICIENT_PERMISSIONS);
@@ -287,7 +287,7 @@ enum cgpu_verdict core_begin_alloc_object(struct core_call_context *context)
 	const struct nv_class *class;
 	u32 number;
 
-	number = core_get32(context->call->top, at->hClass);
+	number = get32(context->call->top, at->hClass);
 	class = core_class(number);
 	if (class == NULL)
 		return refuse(context, number, NV_ERR_INVALID_CLASS);

@@ -8,9 +8,9 @@ int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes,
 
 	if (bytes != at->bytes)
 		return -EINVAL;
-	*nr = core_get32(wrapper, at->cmd);
-	*inner = core_get32(wrapper, at->size);
-	*address = core_get64(wrapper, at->ptr);
+	*nr = get32(wrapper, at->cmd);
+	*inner = get32(wrapper, at->size);
+	*address = get64(wrapper, at->ptr);
 	/* The driver does not open a wrapper inside a wrapper. */
 	return *inner > NV_MAX_IOCTL_XFER_SIZE || *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
 }
@@ -83,7 +83,7 @@ enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call
 	}
 	core_unlock(core);
 	if (verdict == CGPU_ANSWER)
-		core_put32(call->top, context.status_at, context.status);
+		put32(call->top, context.status_at, context.status);
 	if (say)
 		core->ops->log(core->ctx, 4, line);
 	return verdict;

@@ -3,6 +3,7 @@
 #ifndef CGPU_CALL_H
 #define CGPU_CALL_H
 
+#include "fields.h"
 #include "ledger/ledger.h"
 #include "lib/page_size.h"
 #include "registry/registry.h"
@@ -92,49 +93,15 @@ struct core_handles {
 	u32 client, parent, object;
 };
 
-static inline u32 core_get16(const u8 *data, u32 at)
-{
-	u16 value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
-static inline u32 core_get32(const u8 *data, u32 at)
-{
-	u32 value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
-static inline u64 core_get64(const u8 *data, u32 at)
-{
-	u64 value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
-
-static inline void core_put32(u8 *data, u32 at, u32 value)
-{
-	memcpy(data + at, &value, sizeof(value));
-}
-
-static inline void core_put64(u8 *data, u32 at, u64 value)
-{
-	memcpy(data + at, &value, sizeof(value));
-}
-
 /* The offset that a place of struct nv_abi holds; and the number that the driver's struct has there. */
 static inline u32 core_abi_at(const struct nv_abi *abi, u32 place)
 {
-	return core_get16((const u8 *)abi, place);
+	return get16((const u8 *)abi, place);
 }
 
 static inline u32 core_field(const struct core_call_context *context, const u8 *data, u32 place)
 {
-	return core_get32(data, core_abi_at(context->abi, place));
+	return get32(data, core_abi_at(context->abi, place));
 }
 
 /* How a call that ran is settled. */

@@ -15,7 +15,7 @@ static enum cgpu_verdict group_or_channel(
 
 	if (parent == CORE_NONE)
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
-	if (core_get64(context->call->top, alloc->params_at) == 0)
+	if (get64(context->call->top, alloc->params_at) == 0)
 		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
 	if (kind == CORE_OBJECT_CHANNEL_GROUP &&
 		core_tsg_list_full(context->state, context->state->object[parent].gpu, context->call->slot))
@@ -24,7 +24,7 @@ static enum cgpu_verdict group_or_channel(
 	if (more)
 		return core_alloc_copy_in_verdict(context, more);
 	verdict = core_reserve_context(
-		context, &alloc->handles, parent, kind, core_get32(context->call->segment[0].data, engine_at));
+		context, &alloc->handles, parent, kind, get32(context->call->segment[0].data, engine_at));
 	return verdict == CGPU_EXECUTE ? core_execute(context, CORE_OP_ALLOC) : verdict;
 }
 

@@ -6,8 +6,8 @@
 static int control_gpu(struct core_call_context *context)
 {
 	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
-	u32 client = core_client_find(context->state, context->call->slot, core_get32(context->call->top, at->hClient));
-	u32 object = core_object_find(context->state, client, core_get32(context->call->top, at->hObject));
+	u32 client = core_client_find(context->state, context->call->slot, get32(context->call->top, at->hClient));
+	u32 object = core_object_find(context->state, client, get32(context->call->top, at->hObject));
 
 	if (object == CORE_NONE || context->state->object[object].kind != CORE_OBJECT_SUBDEVICE)
 		return -ENOENT;
@@ -23,11 +23,11 @@ static int info_list(struct core_call_context *context, u32 *count)
 	u32 entry = context->abi->NV2080_CTRL_FB_INFO.bytes;
 	const u8 *params = context->call->segment[0].data;
 
-	*count = core_get32(params, at->fbInfoListSize);
+	*count = get32(params, at->fbInfoListSize);
 	/* The driver turns one form into the other, so their lists are equally long. */
 	if (*count == 0 || *count > (u32)(v2->bytes - v2->fbInfoList) / entry)
 		return -EINVAL;
-	if (core_get64(params, at->fbInfoList) == 0)
+	if (get64(params, at->fbInfoList) == 0)
 		return -EINVAL;
 	return core_segment(context, 1, 1, at->fbInfoList, *count * entry);
 }
@@ -98,9 +98,9 @@ static enum cgpu_verdict begin_share_policy(struct core_call_context *context)
 	if (core_control_params(context, at->bytes, &verdict))
 		return verdict;
 	params = context->call->segment[0].data;
-	target = core_get32(params, at->sharePolicy_target);
-	if (core_get16(params, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT && !is_own(context, target) &&
-		target != core_get32(context->call->top, context->abi->NVOS54_PARAMETERS.hClient))
+	target = get32(params, at->sharePolicy_target);
+	if (get16(params, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT && !is_own(context, target) &&
+		target != get32(context->call->top, context->abi->NVOS54_PARAMETERS.hClient))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return core_execute(context, CORE_OP_PLAIN);
 }
@@ -237,7 +237,7 @@ static enum cgpu_verdict judge(struct core_call_context *context, u32 command)
 
 enum cgpu_verdict core_begin_control(struct core_call_context *context)
 {
-	u32 command = core_get32(context->call->top, context->abi->NVOS54_PARAMETERS.cmd);
+	u32 command = get32(context->call->top, context->abi->NVOS54_PARAMETERS.cmd);
 
 	switch (core_control_verdict(command)) {
 	case NV_CONTROL_PASS:

@@ -18,7 +18,7 @@ int core_segment(struct core_call_context *context, u32 index, u32 parent, u32 p
 	segment->parent = parent;
 	segment->pointer = pointer;
 	segment->bytes = bytes;
-	segment->address = core_get64(pin, pointer);
+	segment->address = get64(pin, pointer);
 	segment->data = NULL;
 	call->segments = index + 1;
 	return 1;
@@ -30,11 +30,11 @@ int core_control_params(struct core_call_context *context, u32 bytes, enum cgpu_
 	const u8 *top = context->call->top;
 	int more = 1;
 
-	if (core_get32(top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED) {
+	if (get32(top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED) {
 		*verdict = core_answer(context, NV_ERR_NOT_SUPPORTED);
-	} else if (core_get32(top, at->paramsSize) != bytes) {
+	} else if (get32(top, at->paramsSize) != bytes) {
 		*verdict = core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
-	} else if (core_get64(top, at->params) == 0) {
+	} else if (get64(top, at->params) == 0) {
 		*verdict = core_answer(context, NV_ERR_INVALID_ARGUMENT);
 	} else {
 		more = core_segment(context, 0, 0, at->params, bytes);
@@ -48,12 +48,12 @@ int core_alloc_copy_in(struct core_call_context *context, const struct core_allo
 	u32 index = 0;
 	int more;
 
-	if (core_get64(context->call->top, alloc->params_at)) {
+	if (get64(context->call->top, alloc->params_at)) {
 		more = core_segment(context, index++, 0, alloc->params_at, bytes);
 		if (more)
 			return more;
 	}
-	if (alloc->rights_at == NV_ABI_ABSENT || core_get64(context->call->top, alloc->rights_at) == 0)
+	if (alloc->rights_at == NV_ABI_ABSENT || get64(context->call->top, alloc->rights_at) == 0)
 		return 0;
 	return core_segment(context, index, 0, alloc->rights_at, context->abi->RS_ACCESS_MASK.bytes);
 }

@@ -17,10 +17,10 @@ enum cgpu_verdict core_begin_dup(struct core_call_context *context)
 	struct core_handles handles;
 	u32 client, source;
 
-	client = core_client_find(state, context->call->slot, core_get32(context->call->top, at->hClientSrc));
+	client = core_client_find(state, context->call->slot, get32(context->call->top, at->hClientSrc));
 	if (client == CORE_NONE)
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	source = core_object_find(state, client, core_get32(context->call->top, at->hObjectSrc));
+	source = core_object_find(state, client, get32(context->call->top, at->hObjectSrc));
 	if (source == CORE_NONE)
 		return core_execute(context, CORE_OP_PLAIN);
 	core_dup_handles(context, &handles);
@@ -41,7 +41,7 @@ enum cgpu_verdict core_begin_dup(struct core_call_context *context)
 
 static int knows_client(struct core_call_context *context, u32 at)
 {
-	return core_client_find(context->state, context->call->slot, core_get32(context->call->top, at)) != CORE_NONE;
+	return core_client_find(context->state, context->call->slot, get32(context->call->top, at)) != CORE_NONE;
 }
 
 /* A container may let others duplicate its objects: duplicates by another container are judged by the ledger.
@@ -54,7 +54,7 @@ enum cgpu_verdict core_begin_share(struct core_call_context *context)
 
 	if (!knows_client(context, at->hClient))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	if (core_get16(context->call->top, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT &&
+	if (get16(context->call->top, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT &&
 		!knows_client(context, at->sharePolicy_target))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return core_execute(context, CORE_OP_PLAIN);

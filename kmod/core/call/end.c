@@ -5,7 +5,7 @@
 /* What the caller is told of a call that is taken back. */
 static void say_undone(struct core_call_context *context)
 {
-	core_put32(context->call->top, context->status_at, NV_ERR_NO_MEMORY);
+	put32(context->call->top, context->status_at, NV_ERR_NO_MEMORY);
 	context->call->no_room = CGPU_NO_ROOM_LEFT;
 }
 
@@ -86,7 +86,7 @@ static int end_free(struct core_call_context *context)
 	if (!context->done)
 		return 0;
 	drop_undone(context);
-	drop_freed(context, core_get32(top, at->hRoot), core_get32(top, at->hObjectOld));
+	drop_freed(context, get32(top, at->hRoot), get32(top, at->hObjectOld));
 	return 0;
 }
 
@@ -96,7 +96,7 @@ static int end_heap_free(struct core_call_context *context)
 	const u8 *top = context->call->top;
 
 	if (context->done)
-		drop_freed(context, core_get32(top, at->hRoot), core_get32(top, at->data_Free_hMemory));
+		drop_freed(context, get32(top, at->hRoot), get32(top, at->data_Free_hMemory));
 	return 0;
 }
 
@@ -200,7 +200,7 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result)
 	if (op >= CORE_OPS || operations[op].end == NULL || core_form_find(&context))
 		return 0;
 	context.operation = &operations[op];
-	context.done = result == 0 && core_get32(call->top, context.status_at) == NV_OK;
+	context.done = result == 0 && get32(call->top, context.status_at) == NV_OK;
 	/* Once only. */
 	call->opaque[CORE_NOTE_OP] = CORE_OP_NONE;
 	core_lock(core);

@@ -24,7 +24,7 @@ static enum cgpu_verdict check(struct core_call_context *context, const struct c
 	if (others)
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	for (i = 0; i < transfer->count; i++) {
-		u32 handle = core_get32(objects, i * sizeof(u32));
+		u32 handle = get32(objects, i * sizeof(u32));
 		u32 object = core_object_find(context->state, client, handle);
 
 		/* In a list, 0 empties a place. */
@@ -42,7 +42,7 @@ enum cgpu_verdict core_begin_export(struct core_call_context *context, const str
 	const u8 *objects = context->call->segment[0].data + transfer->objects;
 	struct cgpu_state *state = context->state;
 	struct cgpu_call *call = context->call;
-	u32 client = core_client_find(state, call->slot, core_get32(call->top, at->hClient));
+	u32 client = core_client_find(state, call->slot, get32(call->top, at->hClient));
 	enum cgpu_verdict verdict = check(context, transfer, client);
 	u32 pin, i;
 
@@ -53,7 +53,7 @@ enum cgpu_verdict core_begin_export(struct core_call_context *context, const str
 		return core_no_records(context);
 	call->opaque[CORE_NOTE_UNIT] = 0;
 	for (i = 0; i < transfer->count; i++) {
-		u32 object = core_object_find(state, client, core_get32(objects, i * sizeof(u32)));
+		u32 object = core_object_find(state, client, get32(objects, i * sizeof(u32)));
 
 		if (object != CORE_NONE && core_batch_add(context, pin, object)) {
 			core_exports_settle(state, pin);
@@ -77,7 +77,7 @@ static void put_in_place(struct core_call_context *context, u32 pin, const struc
 
 		if (old != CORE_NONE)
 			core_object_drop(state, old);
-		if (core_get32(objects, i * sizeof(u32)) == 0 || n == count)
+		if (get32(objects, i * sizeof(u32)) == 0 || n == count)
 			continue;
 		at = n == 0 || at != CORE_NONE ? core_batch_at(state, context->call, n, at) : CORE_NONE;
 		n++;

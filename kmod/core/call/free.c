@@ -44,7 +44,7 @@ int cgpu_call_undo(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_c
 	undo->opaque[CORE_NOTE_OBJECT] = call->opaque[CORE_NOTE_OBJECT];
 	undo->opaque[CORE_NOTE_SERIAL] = call->opaque[CORE_NOTE_SERIAL];
 	memset(top, 0, at->bytes);
-	core_put32(top, at->hRoot, (u32)(call->opaque[CORE_NOTE_HANDLES] >> 32));
-	core_put32(top, at->hObjectOld, handle);
+	put32(top, at->hRoot, (u32)(call->opaque[CORE_NOTE_HANDLES] >> 32));
+	put32(top, at->hObjectOld, handle);
 	return 1;
 }

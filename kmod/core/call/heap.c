@@ -30,7 +30,7 @@ enum cgpu_verdict core_begin_alloc_host(struct core_call_context *context, const
 	struct core_alloc_shape shape;
 	int more;
 
-	if (core_get64(context->call->top, alloc->params_at) == 0)
+	if (get64(context->call->top, alloc->params_at) == 0)
 		return CGPU_CONTINUE;
 	more = core_alloc_copy_in(context, alloc, context->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes);
 	if (more)
@@ -95,7 +95,7 @@ enum cgpu_verdict core_begin_heap(struct core_call_context *context)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &context->abi->NVOS32_PARAMETERS;
 
-	switch (core_get32(context->call->top, at->function)) {
+	switch (get32(context->call->top, at->function)) {
 	case NVOS32_FUNCTION_ALLOC_SIZE:
 	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
 	case NVOS32_FUNCTION_ALLOC_SIZE_RANGE:

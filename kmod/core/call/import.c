@@ -22,7 +22,7 @@ enum cgpu_verdict core_begin_import(struct core_call_context *context, const str
 	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
 	struct cgpu_state *state = context->state;
 	struct cgpu_call *call = context->call;
-	u32 handle = core_get32(call->top, at->hClient), client, pin, i;
+	u32 handle = get32(call->top, at->hClient), client, pin, i;
 	int others;
 
 	pin = core_exports_find(state, call->slot, call->target, &others);
@@ -54,12 +54,12 @@ static void confirm_all(struct core_call_context *context, const struct core_tra
 	u32 at = core_batch_at(state, context->call, 0, CORE_NONE);
 
 	for (i = 0; i < count && at != CORE_NONE; i++, at = next) {
-		u32 handle = core_get32(params, transfer->objects + i * sizeof(u32));
+		u32 handle = get32(params, transfer->objects + i * sizeof(u32));
 		u32 parent;
 
 		next = i + 1 < count ? core_batch_at(state, context->call, i + 1, at) : CORE_NONE;
 		core_replace_stale(context, client, handle);
-		parent = core_object_find(state, client, core_get32(params, transfer->parent));
+		parent = core_object_find(state, client, get32(params, transfer->parent));
 		if (parent != CORE_NONE && state->object[parent].kind >= CORE_OBJECT_MEMORY)
 			parent = CORE_NONE;
 		core_object_confirm(state, at, handle, parent);
@@ -104,7 +104,6 @@ u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call)
 	if (core_transfer_noted(abi, call, &transfer))
 		return 0;
 	while (handle == 0 && *at - CORE_DONE_LIST < transfer.count)
-		handle = core_get32(
-			call->segment[0].data, transfer.objects + (u32)((*at)++ - CORE_DONE_LIST) * sizeof(u32));
+		handle = get32(call->segment[0].data, transfer.objects + (u32)((*at)++ - CORE_DONE_LIST) * sizeof(u32));
 	return handle;
 }

@@ -68,9 +68,9 @@ static void rewrite_list(struct core_call_context *context, u8 *list, u32 count)
 
 	for (i = 0; i < count; i++) {
 		u8 *entry = list + i * at->bytes;
-		u32 index = core_get32(entry, at->index);
+		u32 index = get32(entry, at->index);
 
-		core_put32(entry, at->data, info_value(&view, index, core_get32(entry, at->data)));
+		put32(entry, at->data, info_value(&view, index, get32(entry, at->data)));
 	}
 }
 
@@ -98,14 +98,14 @@ void core_rewrite_regions(struct core_call_context *context)
 	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO *one =
 		&context->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
 	u32 most = (u32)(at->bytes - at->fbRegion) / one->bytes;
-	u32 count = lower(core_get32(params, at->numFBRegions), most);
+	u32 count = lower(get32(params, at->numFBRegions), most);
 	u64 left = view_of(context).limit;
 	u32 kept = 0, i;
 
 	for (i = 0; i < most; i++) {
 		u8 *region = params + at->fbRegion + i * one->bytes;
-		u64 base = core_get64(region, one->base);
-		u64 last = core_get64(region, one->limit);
+		u64 base = get64(region, one->base);
+		u64 last = get64(region, one->limit);
 
 		/* Whatever lies beyond the count is not for the container either. */
 		if (i >= count || left == 0 || last < base) {
@@ -114,13 +114,13 @@ void core_rewrite_regions(struct core_call_context *context)
 		}
 		kept = i + 1;
 		if (last - base >= left)
-			core_put64(region, one->limit, base + left - 1);
-		last = core_get64(region, one->limit);
-		if (core_get64(region, one->reserved) > last - base)
-			core_put64(region, one->reserved, last - base + 1);
+			put64(region, one->limit, base + left - 1);
+		last = get64(region, one->limit);
+		if (get64(region, one->reserved) > last - base)
+			put64(region, one->reserved, last - base + 1);
 		left -= last - base + 1;
 	}
-	core_put32(params, at->numFBRegions, kept);
+	put32(params, at->numFBRegions, kept);
 }
 
 void core_rewrite_heap_info(struct core_call_context *context)
@@ -129,10 +129,10 @@ void core_rewrite_heap_info(struct core_call_context *context)
 	struct view view = view_of(context);
 	u8 *top = context->call->top;
 
-	core_put64(top, at->total, view.limit);
-	core_put64(top, at->free, view.left);
-	if (core_get64(top, at->data_Info_size) > view.left)
-		core_put64(top, at->data_Info_size, view.left);
+	put64(top, at->total, view.limit);
+	put64(top, at->free, view.left);
+	if (get64(top, at->data_Info_size) > view.left)
+		put64(top, at->data_Info_size, view.left);
 }
 
 /*
@@ -176,15 +176,15 @@ void core_rewrite_pids(struct core_call_context *context)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at = &context->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
 	u8 *params = context->call->segment[0].data;
-	u32 most = (u32)(at->bytes - at->pidTbl) / 4, count = core_get32(params, at->pidTblCount), i, own = 0, pid;
+	u32 most = (u32)(at->bytes - at->pidTbl) / 4, count = get32(params, at->pidTblCount), i, own = 0, pid;
 
 	for (i = 0; i < count && i < most; i++) {
-		pid = core_get32(params, at->pidTbl + 4 * i);
+		pid = get32(params, at->pidTbl + 4 * i);
 		if (is_own(context, pid, context->abi->pids_of_caller))
-			core_put32(params, at->pidTbl + 4 * own++, pid);
+			put32(params, at->pidTbl + 4 * own++, pid);
 	}
 	memset(params + at->pidTbl + 4 * own, 0, 4 * (most - own));
-	core_put32(params, at->pidTblCount, own);
+	put32(params, at->pidTblCount, own);
 }
 
 /* Others have nothing, like processes that do not use the card. */
@@ -197,7 +197,7 @@ void core_rewrite_pid_info(struct core_call_context *context)
 	u32 most = (u32)(list->bytes - list->pidInfoList) / at->bytes, i;
 
 	for (i = 0; i < most; i++, entry += at->bytes) {
-		if (!is_own(context, core_get32(entry, at->pid), context->abi->pid_info_of_caller))
+		if (!is_own(context, get32(entry, at->pid), context->abi->pid_info_of_caller))
 			memset(entry + at->data, 0, at->smcSubscription_computeInstanceId - at->data);
 	}
 }

@@ -117,8 +117,7 @@ static u32 made_handle(const struct core_call_context *context)
 	const struct nv_abi *abi = context->abi;
 	int older = context->call->nr == NV_ESC_RM_ALLOC_OBJECT;
 
-	return core_get32(
-		context->call->top, older ? abi->NVOS05_PARAMETERS.hObjectNew : abi->NVOS21_PARAMETERS.hObjectNew);
+	return get32(context->call->top, older ? abi->NVOS05_PARAMETERS.hObjectNew : abi->NVOS21_PARAMETERS.hObjectNew);
 }
 
 void core_end_root(struct core_call_context *context)

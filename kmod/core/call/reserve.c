@@ -187,9 +187,9 @@ static u32 named_va_space(const struct core_call_context *context, u32 kind)
 	if (context->call->nr != NV_ESC_RM_ALLOC || context->call->segments == 0)
 		return 0;
 	if (kind == CORE_OBJECT_CHANNEL_GROUP)
-		return core_get32(params, context->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace);
+		return get32(params, context->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace);
 	if (kind == CORE_OBJECT_CHANNEL)
-		return core_get32(params, context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace);
+		return get32(params, context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace);
 	return 0;
 }
 

@@ -10,9 +10,9 @@
 static u32 subject(struct core_call_context *context)
 {
 	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
-	u32 client = core_client_find(context->state, context->call->slot, core_get32(context->call->top, at->hClient));
+	u32 client = core_client_find(context->state, context->call->slot, get32(context->call->top, at->hClient));
 
-	return core_object_find(context->state, client, core_get32(context->call->top, at->hObject));
+	return core_object_find(context->state, client, get32(context->call->top, at->hObject));
 }
 
 /* libcuda sets timeslices of its own accord, by the compute policy, and must not fail with it. */
@@ -133,7 +133,7 @@ enum cgpu_verdict core_begin_bind(struct core_call_context *context)
 /* A group runs where it, or a channel of it, was bound last. */
 void core_end_bind(struct core_call_context *context)
 {
-	u32 engine = core_get32(context->call->segment[0].data, context->abi->NVA06F_CTRL_BIND_PARAMS.engineType);
+	u32 engine = get32(context->call->segment[0].data, context->abi->NVA06F_CTRL_BIND_PARAMS.engineType);
 	struct core_object *record = noted(context);
 
 	if (record && record->kind == CORE_OBJECT_CHANNEL && record->parent != CORE_NONE)
@@ -167,8 +167,8 @@ void core_rewrite_policy(struct core_call_context *context)
 	u32 i;
 
 	for (i = 0; i < (u32)(at->bytes - at->configList) / entry->bytes; i++) {
-		if (core_get32(list, i * entry->bytes + entry->type) == NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE)
-			core_put32(list, i * entry->bytes + entry->data_timeslice,
+		if (get32(list, i * entry->bytes + entry->type) == NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE)
+			put32(list, i * entry->bytes + entry->data_timeslice,
 				NV2080_CTRL_CMD_GPU_COMPUTE_TIMESLICE_DEFAULT);
 	}
 }

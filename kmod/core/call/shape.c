@@ -8,9 +8,9 @@ void core_alloc_handles(const struct core_call_context *context, struct core_han
 	const struct nv_layout_NVOS21_PARAMETERS *at = &context->abi->NVOS21_PARAMETERS;
 	const u8 *top = context->call->top;
 
-	handles->client = core_get32(top, at->hRoot);
-	handles->parent = core_get32(top, at->hObjectParent);
-	handles->object = core_get32(top, at->hObjectNew);
+	handles->client = get32(top, at->hRoot);
+	handles->parent = get32(top, at->hObjectParent);
+	handles->object = get32(top, at->hObjectNew);
 }
 
 /* The heap's functions differ in where their fields sit. */
@@ -22,7 +22,7 @@ static struct heap_form heap_form_of(const struct core_call_context *context)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &context->abi->NVOS32_PARAMETERS;
 
-	switch (core_get32(context->call->top, at->function)) {
+	switch (get32(context->call->top, at->function)) {
 	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
 		return (struct heap_form){ at->data_AllocTiledPitchHeight_hMemory, at->data_AllocTiledPitchHeight_flags,
 			at->data_AllocTiledPitchHeight_attr, at->data_AllocTiledPitchHeight_attr2,
@@ -43,9 +43,9 @@ void core_heap_handles(const struct core_call_context *context, struct core_hand
 	const struct nv_layout_NVOS32_PARAMETERS *at = &context->abi->NVOS32_PARAMETERS;
 	const u8 *top = context->call->top;
 
-	handles->client = core_get32(top, at->hRoot);
-	handles->parent = core_get32(top, at->hObjectParent);
-	handles->object = core_get32(top, heap_form_of(context).memory);
+	handles->client = get32(top, at->hRoot);
+	handles->parent = get32(top, at->hObjectParent);
+	handles->object = get32(top, heap_form_of(context).memory);
 }
 
 void core_dup_handles(const struct core_call_context *context, struct core_handles *handles)
@@ -53,20 +53,20 @@ void core_dup_handles(const struct core_call_context *context, struct core_handl
 	const struct nv_layout_NVOS55_PARAMETERS *at = &context->abi->NVOS55_PARAMETERS;
 	const u8 *top = context->call->top;
 
-	handles->client = core_get32(top, at->hClient);
-	handles->parent = core_get32(top, at->hParent);
-	handles->object = core_get32(top, at->hObject);
+	handles->client = get32(top, at->hClient);
+	handles->parent = get32(top, at->hParent);
+	handles->object = get32(top, at->hObject);
 }
 
 void core_alloc_shape_read(const struct core_call_context *context, const u8 *params, struct core_alloc_shape *shape)
 {
 	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &context->abi->NV_MEMORY_ALLOCATION_PARAMS;
 
-	shape->size = core_get64(params, at->size);
-	shape->alignment = core_get64(params, at->alignment);
-	shape->flags = core_get32(params, at->flags);
-	shape->attr = core_get32(params, at->attr);
-	shape->attr2 = core_get32(params, at->attr2);
+	shape->size = get64(params, at->size);
+	shape->alignment = get64(params, at->alignment);
+	shape->flags = get32(params, at->flags);
+	shape->attr = get32(params, at->attr);
+	shape->attr2 = get32(params, at->attr2);
 }
 
 void core_alloc_shape(const struct core_call_context *context, struct core_alloc_shape *shape)
@@ -79,11 +79,11 @@ void core_heap_shape_read(const struct core_call_context *context, struct core_a
 	const struct heap_form form = heap_form_of(context);
 	const u8 *top = context->call->top;
 
-	shape->size = core_get64(top, form.size);
-	shape->alignment = core_get64(top, form.alignment);
-	shape->flags = core_get32(top, form.flags);
-	shape->attr = core_get32(top, form.attr);
-	shape->attr2 = core_get32(top, form.attr2);
+	shape->size = get64(top, form.size);
+	shape->alignment = get64(top, form.alignment);
+	shape->flags = get32(top, form.flags);
+	shape->attr = get32(top, form.attr);
+	shape->attr2 = get32(top, form.attr2);
 }
 
 void core_heap_shape_asked(const struct core_call_context *context, struct core_alloc_shape *shape)
@@ -93,7 +93,7 @@ void core_heap_shape_asked(const struct core_call_context *context, struct core_
 
 	core_heap_shape_read(context, shape);
 	/* As the driver multiplies: the pitch has a sign. */
-	if (core_get32(top, at->function) == NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT)
-		shape->size = (u64)core_get32(top, at->data_AllocTiledPitchHeight_height) *
-			(u64)(s64)(s32)core_get32(top, at->data_AllocTiledPitchHeight_pitch);
+	if (get32(top, at->function) == NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT)
+		shape->size = (u64)get32(top, at->data_AllocTiledPitchHeight_height) *
+			(u64)(s64)(s32)get32(top, at->data_AllocTiledPitchHeight_pitch);
 }

@@ -15,8 +15,8 @@ static void read_counts(const struct nv_abi *abi, const u8 *params, struct core_
 
 	if (transfer->count)
 		return;
-	transfer->count = core_get16(params, transfer->imports ? in->numObjects : out->numObjects);
-	transfer->index = core_get16(params, transfer->imports ? in->index : out->index);
+	transfer->count = get16(params, transfer->imports ? in->numObjects : out->numObjects);
+	transfer->index = get16(params, transfer->imports ? in->index : out->index);
 }
 
 enum cgpu_verdict core_begin_transfer(struct core_call_context *context)
@@ -27,18 +27,18 @@ enum cgpu_verdict core_begin_transfer(struct core_call_context *context)
 	int more;
 
 	/* Memory that leaves this way would lose its charge. */
-	if (!call->finds_files || (core_get32(call->top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED))
+	if (!call->finds_files || (get32(call->top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED))
 		return core_answer(context, NV_ERR_NOT_SUPPORTED);
 	core_transfer_form(context->abi, context->control->command, &transfer);
-	if (core_get32(call->top, at->paramsSize) != transfer.bytes)
+	if (get32(call->top, at->paramsSize) != transfer.bytes)
 		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
-	if (core_get64(call->top, at->params) == 0)
+	if (get64(call->top, at->params) == 0)
 		return core_answer(context, NV_ERR_INVALID_ARGUMENT);
 	more = core_segment(context, 0, 0, at->params, transfer.bytes);
 	if (more)
 		return more < 0 ? core_refuse(context, EINVAL) : CGPU_COPY_IN;
 	if (!call->found) {
-		call->descriptor = (s32)core_get32(call->segment[0].data, transfer.descriptor);
+		call->descriptor = (s32)get32(call->segment[0].data, transfer.descriptor);
 		return CGPU_FIND_FILE;
 	}
 	read_counts(context->abi, call->segment[0].data, &transfer);

@@ -18,7 +18,7 @@ static int ask_version(struct driver *driver)
 	const struct nv_layout_nv_ioctl_rm_api_version_t *l = &driver->abi->nv_ioctl_rm_api_version_t;
 	int r;
 
-	rm_put32(buf, l->cmd, '2'); /* NV_RM_API_VERSION_CMD_QUERY */
+	put32(buf, l->cmd, '2'); /* NV_RM_API_VERSION_CMD_QUERY */
 	r = rm_call(driver->fd, NV_ESC_CHECK_VERSION_STR, buf, l->bytes);
 	if (r < 0)
 		return r;
@@ -95,8 +95,7 @@ static int read_cards(struct driver *driver)
 	r = rm_call(driver->fd, NV_ESC_CARD_INFO, buf, l->bytes * CGPU_MAX_GPUS);
 	for (i = 0; r == 0 && i < CGPU_MAX_GPUS; i++) {
 		const u8 *card = buf + (size_t)i * l->bytes;
-		struct driver_gpu gpu = { .minor = rm_get32(card, l->minor_number),
-			.gpu_id = rm_get32(card, l->gpu_id) };
+		struct driver_gpu gpu = { .minor = get32(card, l->minor_number), .gpu_id = get32(card, l->gpu_id) };
 
 		if (!card[l->valid])
 			continue;
@@ -112,7 +111,7 @@ static int is_attached(const u8 *ids, u32 gpu_id)
 	u32 i;
 
 	for (i = 0; i < NV0000_CTRL_GPU_MAX_ATTACHED_GPUS; i++)
-		if (rm_get32(ids, i * 4) == gpu_id)
+		if (get32(ids, i * 4) == gpu_id)
 			return 1;
 	return 0;
 }
@@ -126,12 +125,12 @@ static int attach_gpu(struct driver *driver, u32 index)
 	u8 buf[256] = { 0 };
 	int r;
 
-	rm_put32(buf, info->gpuId, gpu->gpu_id);
+	put32(buf, info->gpuId, gpu->gpu_id);
 	r = rm_control(driver->fd, driver->abi, driver->client, driver->client, NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, buf,
 		info->bytes);
 	if (r)
 		return r;
-	gpu->device_instance = rm_get32(buf, info->deviceInstance);
+	gpu->device_instance = get32(buf, info->deviceInstance);
 	gpu->subdevice = HANDLE_BASE + 2 * index + 1;
 	return rm_subdevice(
 		driver->fd, driver->abi, driver->client, gpu->device_instance, HANDLE_BASE + 2 * index, gpu->subdevice);
@@ -194,12 +193,12 @@ int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused)
 	/* Of a card that MIG has divided nobody without an instance is told what is free; how much there is stays known. */
 	for (questions = 2; r < 0 && questions && l->bytes <= sizeof(buf); questions--) {
 		memset(buf, 0, sizeof(buf));
-		rm_put32(buf, l->fbInfoListSize, questions);
-		rm_put32(buf, first + entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
-		rm_put32(buf, second + entry->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
+		put32(buf, l->fbInfoListSize, questions);
+		put32(buf, first + entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
+		put32(buf, second + entry->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
 		r = gpu_control(driver, gpu, NV2080_CTRL_CMD_FB_GET_INFO_V2, buf, l->bytes);
-		*total = (u64)rm_get32(buf, first + entry->data) << 10;
-		*unused = questions == 2 ? (u64)rm_get32(buf, second + entry->data) << 10 : 0;
+		*total = (u64)get32(buf, first + entry->data) << 10;
+		*unused = questions == 2 ? (u64)get32(buf, second + entry->data) << 10 : 0;
 	}
 	atomic_store(&driver->error, r < 0 ? (u32)-r : 0);
 	return r;
@@ -215,10 +214,10 @@ int driver_gpu_mig(struct driver *driver, u32 gpu, u32 *mig)
 
 	if (l->bytes > sizeof(buf))
 		return -EPROTO;
-	rm_put32(buf, l->gpuInfoListSize, 1);
-	rm_put32(buf, l->gpuInfoList + entry->index, NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE);
+	put32(buf, l->gpuInfoListSize, 1);
+	put32(buf, l->gpuInfoList + entry->index, NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE);
 	r = gpu_control(driver, gpu, NV2080_CTRL_CMD_GPU_GET_INFO_V2, buf, l->bytes);
-	mode = rm_get32(buf, l->gpuInfoList + entry->data);
+	mode = get32(buf, l->gpuInfoList + entry->data);
 	/* src/common/src/nv_smg.c, DeviceInMigMode() */
 	*mig = mode == NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_ENABLED ||
 		mode == NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_DISABLE_PENDING;
@@ -272,15 +271,14 @@ int driver_process_bytes(struct driver *driver, u32 gpu, s32 tgid, u64 *used)
 
 	if (l->bytes > sizeof(buf))
 		return -EPROTO;
-	rm_put32(buf, l->pidInfoListCount, 1);
-	rm_put32(at, entry->pid, (u32)tgid);
-	rm_put32(at, entry->index, NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE);
+	put32(buf, l->pidInfoListCount, 1);
+	put32(at, entry->pid, (u32)tgid);
+	put32(at, entry->index, NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE);
 	r = gpu_control(driver, gpu, NV2080_CTRL_CMD_GPU_GET_PID_INFO, buf, l->bytes);
 	if (r < 0)
 		return r;
-	*used = rm_get64(at, entry->data_vidMemUsage_memPrivate) +
-		rm_get64(at, entry->data_vidMemUsage_memSharedOwned) +
-		rm_get64(at, entry->data_vidMemUsage_memSharedDuped);
+	*used = get64(at, entry->data_vidMemUsage_memPrivate) + get64(at, entry->data_vidMemUsage_memSharedOwned) +
+		get64(at, entry->data_vidMemUsage_memSharedDuped);
 	return 0;
 }
 
@@ -293,15 +291,15 @@ int driver_gpu_processes(struct driver *driver, u32 gpu, s32 *tgid, u32 most)
 
 	if (l->bytes > sizeof(buf))
 		return -EPROTO;
-	rm_put32(buf, l->idType, NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS);
-	rm_put32(buf, l->id, NV20_SUBDEVICE_0);
+	put32(buf, l->idType, NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS);
+	put32(buf, l->id, NV20_SUBDEVICE_0);
 	r = gpu_control(driver, gpu, NV2080_CTRL_CMD_GPU_GET_PIDS, buf, l->bytes);
 	if (r < 0)
 		return r;
-	count = rm_get32(buf, l->pidTblCount);
+	count = get32(buf, l->pidTblCount);
 	if (count > (l->bytes - l->pidTbl) / 4u)
 		count = (l->bytes - l->pidTbl) / 4u;
 	for (i = 0; i < count && i < most; i++)
-		tgid[i] = (s32)rm_get32(buf, l->pidTbl + 4 * i);
+		tgid[i] = (s32)get32(buf, l->pidTbl + 4 * i);
 	return (int)i;
 }

@@ -16,8 +16,8 @@ static void drop(struct driver *driver, u32 handle)
 	const struct nv_layout_NVOS00_PARAMETERS *l = &driver->abi->NVOS00_PARAMETERS;
 	u8 top[64] = { 0 };
 
-	rm_put32(top, l->hRoot, driver->client);
-	rm_put32(top, l->hObjectOld, handle);
+	put32(top, l->hRoot, driver->client);
+	put32(top, l->hObjectOld, handle);
 	rm_call(driver->fd, NV_ESC_RM_FREE, top, l->bytes);
 }
 

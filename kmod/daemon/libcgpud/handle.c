@@ -15,7 +15,7 @@ static int heap_function(const struct nv_abi *abi, const struct in_flight *e, u3
 {
 	if (e->call.nr != NV_ESC_RM_VID_HEAP_CONTROL || e->call.bytes != abi->NVOS32_PARAMETERS.bytes)
 		return 0;
-	*function = rm_get32(e->before[0], abi->NVOS32_PARAMETERS.function);
+	*function = get32(e->before[0], abi->NVOS32_PARAMETERS.function);
 	return 1;
 }
 
@@ -76,9 +76,9 @@ int handle_freed(const struct nv_abi *abi, const struct in_flight *e, u32 *statu
 
 int handle_given(const struct in_flight *e, const struct handle_place *place)
 {
-	if (!rm_get32(e->before[0], place->handle))
+	if (!get32(e->before[0], place->handle))
 		return 0;
-	return !place->flags || (rm_get32(e->before[0], place->flags) & NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED);
+	return !place->flags || (get32(e->before[0], place->flags) & NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED);
 }
 
 static void put_flag(struct in_flight *e, const struct handle_place *place, u32 flag)
@@ -87,20 +87,20 @@ static void put_flag(struct in_flight *e, const struct handle_place *place, u32 
 
 	if (!place->flags)
 		return;
-	flags = rm_get32(e->copy[0], place->flags) & ~(u32)NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED;
-	rm_put32(e->copy[0], place->flags, flags | flag);
+	flags = get32(e->copy[0], place->flags) & ~(u32)NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED;
+	put32(e->copy[0], place->flags, flags | flag);
 }
 
 void handle_put(struct in_flight *e, const struct handle_place *place, u32 handle)
 {
 	e->chosen = handle;
-	rm_put32(e->copy[0], place->handle, handle);
+	put32(e->copy[0], place->handle, handle);
 	put_flag(e, place, handle ? NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED : 0);
 }
 
 void handle_hide(struct in_flight *e, const struct handle_place *place)
 {
-	u32 before = place->flags ? rm_get32(e->before[0], place->flags) : 0;
+	u32 before = place->flags ? get32(e->before[0], place->flags) : 0;
 
 	put_flag(e, place, before & NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED);
 }
@@ -121,7 +121,7 @@ int handle_wanted(const struct nv_abi *abi, const struct in_flight *e, u32 *clie
 
 	if (!handle_place(abi, e, &place))
 		return 0;
-	*client = rm_get32(e->before[0], place.client);
-	*handle = handle_given(e, &place) ? rm_get32(e->before[0], place.handle) : e->chosen;
+	*client = get32(e->before[0], place.client);
+	*handle = handle_given(e, &place) ? get32(e->before[0], place.handle) : e->chosen;
 	return *client && *handle && *client != *handle;
 }

@@ -4,33 +4,7 @@
 #define CGPUD_RM_H
 
 #include "cgpu_types.h"
-#include "nv_abi.h"
-
-static inline u32 rm_get32(const u8 *at, u32 offset)
-{
-	u32 v;
-
-	memcpy(&v, at + offset, sizeof(v));
-	return v;
-}
-
-static inline u64 rm_get64(const u8 *at, u32 offset)
-{
-	u64 v;
-
-	memcpy(&v, at + offset, sizeof(v));
-	return v;
-}
-
-static inline void rm_put32(u8 *at, u32 offset, u32 v)
-{
-	memcpy(at + offset, &v, sizeof(v));
-}
-
-static inline void rm_put64(u8 *at, u32 offset, u64 v)
-{
-	memcpy(at + offset, &v, sizeof(v));
-}
+#include "fields.h"
 
 /* The ioctl in its canonical form. 0 or negative errno. */
 int rm_call(int fd, u32 nr, u8 *top, u32 bytes);

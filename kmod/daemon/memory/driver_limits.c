@@ -86,14 +86,14 @@ static enum purpose purpose_of(const struct nv_abi *abi, const struct cgpu_call 
 	if (call->device == CGPU_DEVICE_UVM)
 		return OTHER;
 	if (call->nr == NV_ESC_RM_VID_HEAP_CONTROL && call->bytes == abi->NVOS32_PARAMETERS.bytes)
-		return of_heap(rm_get32(call->top, abi->NVOS32_PARAMETERS.function));
+		return of_heap(get32(call->top, abi->NVOS32_PARAMETERS.function));
 	if (call->nr == NV_ESC_RM_ALLOC && call->bytes >= abi->NVOS21_PARAMETERS.bytes) {
-		value = rm_get32(call->top, abi->NVOS21_PARAMETERS.hClass);
+		value = get32(call->top, abi->NVOS21_PARAMETERS.hClass);
 		return value == NV01_MEMORY_LOCAL_USER ? ALLOCATES : OTHER;
 	}
 	if (call->nr != NV_ESC_RM_CONTROL || call->bytes != abi->NVOS54_PARAMETERS.bytes)
 		return OTHER;
-	value = rm_get32(call->top, abi->NVOS54_PARAMETERS.cmd);
+	value = get32(call->top, abi->NVOS54_PARAMETERS.cmd);
 	return value == NV2080_CTRL_CMD_FB_GET_INFO || value == NV2080_CTRL_CMD_FB_GET_INFO_V2 ? TELLS_SIZES : OTHER;
 }
 

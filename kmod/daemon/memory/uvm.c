@@ -71,12 +71,12 @@ static int read_map(const struct nv_abi *abi, const u8 *top, struct external_req
 {
 	const struct nv_layout_UVM_MAP_EXTERNAL_ALLOCATION_PARAMS *at = &abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS;
 	u32 each = abi->UvmGpuMappingAttributes.bytes;
-	u64 count = rm_get64(top, at->gpuAttributesCount);
+	u64 count = get64(top, at->gpuAttributesCount);
 
-	request->client = rm_get32(top, at->hClient);
-	request->handle = rm_get32(top, at->hMemory);
-	request->start = rm_get64(top, at->base);
-	request->end = request->start + rm_get64(top, at->length);
+	request->client = get32(top, at->hClient);
+	request->handle = get32(top, at->hMemory);
+	request->start = get64(top, at->base);
+	request->end = request->start + get64(top, at->length);
 	request->count = (u32)count;
 	request->stride = each;
 	request->uuid = top + at->perGpuAttributes + abi->UvmGpuMappingAttributes.gpuUuid;
@@ -88,10 +88,10 @@ static int read_p2p(const struct nv_abi *abi, const u8 *top, struct external_req
 {
 	const struct nv_layout_UVM_ALLOC_DEVICE_P2P_PARAMS *at = &abi->UVM_ALLOC_DEVICE_P2P_PARAMS;
 
-	request->client = rm_get32(top, at->hClient);
-	request->handle = rm_get32(top, at->hMemory);
-	request->start = rm_get64(top, at->base);
-	request->end = request->start + rm_get64(top, at->length);
+	request->client = get32(top, at->hClient);
+	request->handle = get32(top, at->hMemory);
+	request->start = get64(top, at->base);
+	request->end = request->start + get64(top, at->length);
 	request->p2p = 1;
 	request->count = 1;
 	request->uuid = top + at->gpuUuid;
@@ -110,8 +110,7 @@ static enum cgpu_verdict judge_map(struct cgpud *d, struct in_flight *e, struct 
 	r = known ? external_add(d, &request, &task->file) : 0;
 	if (r == 0 || !atomic_load(&d->enforce))
 		return CGPU_CONTINUE;
-	rm_put32(e->copy[0], status_at(abi, e->call.nr),
-		r == -EPERM ? NV_ERR_INSUFFICIENT_PERMISSIONS : NV_ERR_NO_MEMORY);
+	put32(e->copy[0], status_at(abi, e->call.nr), r == -EPERM ? NV_ERR_INSUFFICIENT_PERMISSIONS : NV_ERR_NO_MEMORY);
 	return CGPU_ANSWER;
 }
 
@@ -119,10 +118,10 @@ static enum cgpu_verdict judge_initialize(struct cgpud *d, struct in_flight *e)
 {
 	const struct nv_abi *abi = d->core.abi;
 
-	if (!(rm_get64(e->copy[0], abi->UVM_INITIALIZE_PARAMS.flags) & UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE) ||
+	if (!(get64(e->copy[0], abi->UVM_INITIALIZE_PARAMS.flags) & UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE) ||
 		!atomic_load(&d->enforce))
 		return CGPU_CONTINUE;
-	rm_put32(e->copy[0], status_at(abi, e->call.nr), NV_ERR_NOT_SUPPORTED);
+	put32(e->copy[0], status_at(abi, e->call.nr), NV_ERR_NOT_SUPPORTED);
 	return CGPU_ANSWER;
 }
 
@@ -153,15 +152,15 @@ static struct external_span span_of(const struct nv_abi *abi, const struct in_fl
 	const u8 *top = e->copy[0];
 
 	if (e->call.nr == UVM_UNMAP_EXTERNAL) {
-		span.start = rm_get64(top, unmap->base);
-		span.end = span.start + rm_get64(top, unmap->length);
+		span.start = get64(top, unmap->base);
+		span.end = span.start + get64(top, unmap->length);
 		span.uuid = top + unmap->gpuUuid;
 		return span;
 	}
-	span.start = rm_get64(top, free->base);
+	span.start = get64(top, free->base);
 	/* Where the driver does not look at a length, it tells none. */
 	if (free->length != NV_ABI_ABSENT)
-		span.end = span.start + rm_get64(top, free->length);
+		span.end = span.start + get64(top, free->length);
 	return span;
 }
 
@@ -188,20 +187,20 @@ void uvm_execute(struct cgpud *d, struct in_flight *e, const struct task *task)
 	if (file != EXTERNAL_NONE)
 		wait_for_mappings(d, file, &span);
 	e->result = ioctl(task->file, e->call.nr, e->copy[0]) < 0 ? -errno : 0;
-	if (file != EXTERNAL_NONE && e->result == 0 && rm_get32(e->copy[0], at) == NV_OK) {
+	if (file != EXTERNAL_NONE && e->result == 0 && get32(e->copy[0], at) == NV_OK) {
 		external_gone(d, file, &span);
 		if (e->call.nr == UVM_FREE && span.end == 0)
 			external_rest(d, file, &span, task->file);
 	}
 	/* The engine before us may have done it. */
 	if (e->repeated && uvm_stands(d->core.abi, e))
-		rm_put32(e->copy[0], at, NV_OK);
+		put32(e->copy[0], at, NV_OK);
 }
 
 int uvm_stands(const struct nv_abi *abi, const struct in_flight *e)
 {
 	return e->call.nr == UVM_FREE && e->result == 0 &&
-		rm_get32(e->copy[0], abi->UVM_FREE_PARAMS.rmStatus) == NV_ERR_INVALID_ADDRESS;
+		get32(e->copy[0], abi->UVM_FREE_PARAMS.rmStatus) == NV_ERR_INVALID_ADDRESS;
 }
 
 static int unmap(const struct nv_abi *abi, int fd, const struct external_map *map, const u8 *uuid, u32 *status)
@@ -210,11 +209,11 @@ static int unmap(const struct nv_abi *abi, int fd, const struct external_map *ma
 	u8 top[TOP_MAX] = { 0 };
 	int r;
 
-	rm_put64(top, at->base, map->start);
-	rm_put64(top, at->length, map->end - map->start);
+	put64(top, at->base, map->start);
+	put64(top, at->length, map->end - map->start);
 	memcpy(top + at->gpuUuid, uuid, sizeof(map->uuid));
 	r = ioctl(fd, UVM_UNMAP_EXTERNAL, top) < 0 ? -errno : 0;
-	*status = rm_get32(top, at->rmStatus);
+	*status = get32(top, at->rmStatus);
 	return r;
 }
 
@@ -235,10 +234,10 @@ int uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *m
 
 	if (!map->p2p)
 		return unmap(abi, fd, map, map->uuid, status);
-	rm_put64(top, free->base, map->start);
+	put64(top, free->base, map->start);
 	if (free->length != NV_ABI_ABSENT)
-		rm_put64(top, free->length, map->end - map->start);
+		put64(top, free->length, map->end - map->start);
 	r = ioctl(fd, UVM_FREE, top) < 0 ? -errno : 0;
-	*status = rm_get32(top, free->rmStatus);
+	*status = get32(top, free->rmStatus);
 	return r;
 }

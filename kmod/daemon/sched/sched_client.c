@@ -66,10 +66,10 @@ int sched_client_set_channels(struct cgpud *d, const struct sched_client *sc, co
 		return NV_ERR_NOT_SUPPORTED;
 	memset(buf, 0, l->bytes);
 	buf[l->bDisable] = batch->disable != 0;
-	rm_put32(buf, l->numChannels, batch->count);
+	put32(buf, l->numChannels, batch->count);
 	for (i = 0; i < batch->count; i++) {
-		rm_put32(buf, l->hClientList + 4 * i, batch->client[i]);
-		rm_put32(buf, l->hChannelList + 4 * i, batch->channel[i]);
+		put32(buf, l->hClientList + 4 * i, batch->client[i]);
+		put32(buf, l->hChannelList + 4 * i, batch->channel[i]);
 	}
 	return rm_control(
 		sc->fd, d->core.abi, sc->client, sc->subdevice, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, buf, l->bytes);
@@ -89,7 +89,7 @@ static int ask(struct cgpud *d, struct sched_client *sc)
 		return -ENOMEM;
 	memset(sc->samples, 0, l->bytes);
 	sc->samples[l->type] = NV2080_CTRL_GPUMON_SAMPLE_TYPE_PERFMON_UTIL;
-	rm_put32(sc->samples, l->bufSize, (u32)l->bytes - l->samples);
+	put32(sc->samples, l->bufSize, (u32)l->bytes - l->samples);
 	return rm_control(sc->fd, d->core.abi, sc->client, sc->subdevice,
 		NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, sc->samples, l->bytes);
 }
@@ -107,9 +107,9 @@ static u32 sort_new(const struct nv_abi *abi, const struct sched_client *sc, str
 
 	for (offset = l->samples; offset + one->bytes <= l->bytes && n < SAMPLES_MAX; offset += one->bytes) {
 		const u8 *from = sc->samples + offset;
-		struct sample found = { .at = rm_get64(from, one->base_timeStamp),
-			.process = rm_get32(from, one->gr + engine->procId),
-			.busy = rm_get32(from, one->gr + engine->util) };
+		struct sample found = { .at = get64(from, one->base_timeStamp),
+			.process = get32(from, one->gr + engine->procId),
+			.busy = get32(from, one->gr + engine->util) };
 
 		if (found.at <= sc->sampling.since)
 			continue;

@@ -46,7 +46,7 @@ static int set_all(struct cgpud *d, u32 gpu, u32 client, int file)
 	while (cgpu_timeslices_next(&d->core, gpu, client, &cursor, &slice) == 0) {
 		u8 buf[64] = { 0 };
 
-		rm_put64(buf, l->timesliceUs, slice.us);
+		put64(buf, l->timesliceUs, slice.us);
 		r = rm_control(file, d->core.abi, client, slice.group, NVA06C_CTRL_CMD_SET_TIMESLICE, buf, l->bytes);
 		if (r < 0 || r == NV_ERR_INVALID_CLIENT)
 			return r < 0 ? r : -EBADF;
@@ -258,7 +258,7 @@ static u32 client_of(const struct cgpud *d, const struct in_flight *e)
 	default:
 		return 0;
 	}
-	return e->call.bytes >= at + 4 ? rm_get32(e->before[0], at) : 0;
+	return e->call.bytes >= at + 4 ? get32(e->before[0], at) : 0;
 }
 
 static void note(struct cgpud *d, const struct in_flight *e, const struct task *task, u32 client)

@@ -199,7 +199,7 @@ static void set_pointers(struct in_flight *e, int ours)
 	for (i = 0; i < e->call.segments; i++) {
 		const struct cgpu_segment *s = &e->call.segment[i];
 
-		rm_put64(e->copy[s->parent], s->pointer, ours ? (uintptr_t)s->data : s->address);
+		put64(e->copy[s->parent], s->pointer, ours ? (uintptr_t)s->data : s->address);
 	}
 }
 
@@ -209,7 +209,7 @@ static void forgive_free(const struct nv_abi *abi, struct in_flight *e)
 	u32 status;
 
 	if (e->result == 0 && handle_freed(abi, e, &status))
-		rm_put32(e->copy[0], status, NV_OK);
+		put32(e->copy[0], status, NV_OK);
 }
 
 static void run(struct cgpud *d, struct in_flight *e, const struct task *task)
@@ -232,7 +232,7 @@ static u32 run_with(
 	handle_put(e, place, handle);
 	run(d, e, task);
 	handle_hide(e, place);
-	return e->result ? NV_OK : rm_get32(e->copy[0], place->status);
+	return e->result ? NV_OK : get32(e->copy[0], place->status);
 }
 
 /* Run it with a handle of our choice, where the caller has left that open; at last with none. */
@@ -246,8 +246,8 @@ static void run_named(struct cgpud *d, struct in_flight *e, const struct task *t
 		return;
 	}
 	/* Only the handle that it was given the first time can tell whether there was a first time. */
-	if (e->again && rm_get32(e->before[0], place.handle)) {
-		run_with(d, e, task, &place, rm_get32(e->before[0], place.handle));
+	if (e->again && get32(e->before[0], place.handle)) {
+		run_with(d, e, task, &place, get32(e->before[0], place.handle));
 		return;
 	}
 	while (tries--) {
@@ -348,8 +348,8 @@ u32 call_undo_unsure(struct cgpud *d, struct in_flight *e, int file)
 	call.nr = NV_ESC_RM_FREE;
 	call.bytes = l->bytes;
 	call.top = top;
-	rm_put32(top, l->hRoot, client);
-	rm_put32(top, l->hObjectOld, handle);
+	put32(top, l->hRoot, client);
+	put32(top, l->hObjectOld, handle);
 	pthread_mutex_lock(engine_order(d, call.slot));
 	run_free(d, &call, file);
 	pthread_mutex_unlock(engine_order(d, call.slot));

@@ -112,12 +112,12 @@ int reply_stands(const struct cgpud *d, const struct in_flight *e)
 	if (e->call.device == CGPU_DEVICE_UVM)
 		return uvm_stands(d->core.abi, e);
 	if (handle_place(d->core.abi, e, &place))
-		return rm_get32(e->copy[0], place.status) == NV_ERR_INSERT_DUPLICATE_NAME;
+		return get32(e->copy[0], place.status) == NV_ERR_INSERT_DUPLICATE_NAME;
 	if (target_is_taken(d->core.abi, e))
 		return 1;
 	if (!handle_freed(d->core.abi, e, &at))
 		return 0;
-	switch (rm_get32(e->copy[0], at)) {
+	switch (get32(e->copy[0], at)) {
 	case NV_ERR_OBJECT_NOT_FOUND:
 	case NV_ERR_INVALID_OBJECT:
 	case NV_ERR_INVALID_OBJECT_HANDLE:

@@ -14,7 +14,7 @@ static u32 place_of(const struct nv_abi *abi, const struct in_flight *e, u32 *pl
 
 	if (e->call.nr != NV_ESC_RM_CONTROL || e->call.bytes != abi->NVOS54_PARAMETERS.bytes)
 		return 0;
-	command = rm_get32(e->before[0], abi->NVOS54_PARAMETERS.cmd);
+	command = get32(e->before[0], abi->NVOS54_PARAMETERS.cmd);
 	switch (command) {
 	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
 		*place = abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS.fd;
@@ -78,7 +78,7 @@ enum cgpu_verdict target_no_room(struct cgpud *d, struct in_flight *e)
 {
 	if (!atomic_load(&d->enforce))
 		return CGPU_CONTINUE;
-	rm_put32(e->copy[0], d->core.abi->NVOS54_PARAMETERS.status, NV_ERR_INSUFFICIENT_RESOURCES);
+	put32(e->copy[0], d->core.abi->NVOS54_PARAMETERS.status, NV_ERR_INSUFFICIENT_RESOURCES);
 	e->call.no_room = CGPU_NO_ROOM_LEFT;
 	return CGPU_ANSWER;
 }
@@ -88,7 +88,7 @@ void target_put(const struct nv_abi *abi, struct in_flight *e, int descriptor)
 	u32 place;
 
 	if (e->call.target && e->call.segments && place_of(abi, e, &place))
-		rm_put32(e->copy[1], place, (u32)descriptor);
+		put32(e->copy[1], place, (u32)descriptor);
 }
 
 void target_drop(struct task *task)
@@ -107,5 +107,5 @@ int target_is_export(const struct nv_abi *abi, const struct in_flight *e)
 
 int target_is_taken(const struct nv_abi *abi, const struct in_flight *e)
 {
-	return target_is_export(abi, e) && rm_get32(e->copy[0], abi->NVOS54_PARAMETERS.status) == NV_ERR_STATE_IN_USE;
+	return target_is_export(abi, e) && get32(e->copy[0], abi->NVOS54_PARAMETERS.status) == NV_ERR_STATE_IN_USE;
 }

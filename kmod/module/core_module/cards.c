@@ -14,11 +14,11 @@ static int card_open(const struct nv_abi *abi, const struct cgpu_km_rm *rm, cons
 	const struct nv_layout_nv_gpu_info_t *at = &abi->nv_gpu_info_t;
 	int minor, err;
 
-	card->gpu_id = get32(record + at->gpu_id);
+	card->gpu_id = get32(record, at->gpu_id);
 	err = rm->open(rm, card->gpu_id);
 	if (err)
 		return err;
-	minor = rm->minor_at(get32(record + at->pci_info_domain), record[at->pci_info_bus], record[at->pci_info_slot]);
+	minor = rm->minor_at(get32(record, at->pci_info_domain), record[at->pci_info_bus], record[at->pci_info_slot]);
 	if (minor < 0) {
 		rm->close(rm, card->gpu_id);
 		return minor;
@@ -97,12 +97,12 @@ static int card_memory(struct rm_client *own, u64 *total, u64 *free_bytes)
 
 	for (questions = 2; err && questions; questions--) {
 		memset(own->params, 0, RM_CLIENT_ROOM);
-		put32(own->params + list->fbInfoListSize, questions);
-		put32(first + entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
-		put32(second + entry->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
+		put32(own->params, list->fbInfoListSize, questions);
+		put32(first, entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
+		put32(second, entry->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
 		err = rm_client_control(own, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_FB_GET_INFO_V2, list->bytes);
-		*total = (u64)get32(first + entry->data) << 10;
-		*free_bytes = questions == 2 ? (u64)get32(second + entry->data) << 10 : 0;
+		*total = (u64)get32(first, entry->data) << 10;
+		*free_bytes = questions == 2 ? (u64)get32(second, entry->data) << 10 : 0;
 	}
 	return err;
 }
@@ -116,10 +116,10 @@ static int card_ask_mig(struct rm_client *own, u32 *mig, u32 *has_mig)
 	u32 mode;
 
 	memset(own->params, 0, RM_CLIENT_ROOM);
-	put32(own->params + list->gpuInfoListSize, 1);
-	put32(first + entry->index, NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE);
+	put32(own->params, list->gpuInfoListSize, 1);
+	put32(first, entry->index, NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE);
 	err = rm_client_control(own, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_INFO_V2, list->bytes);
-	mode = get32(first + entry->data);
+	mode = get32(first, entry->data);
 	*has_mig = mode != NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_UNSUPPORTED;
 	/* src/common/src/nv_smg.c, DeviceInMigMode() */
 	*mig = mode == NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_ENABLED ||
@@ -174,9 +174,9 @@ static u64 process_bytes(struct rm_client *own, u32 pid)
 	u64 part[3];
 
 	memset(own->params, 0, RM_CLIENT_ROOM);
-	put32(own->params + list->pidInfoListCount, 1);
-	put32(entry + at->pid, pid);
-	put32(entry + at->index, NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE);
+	put32(own->params, list->pidInfoListCount, 1);
+	put32(entry, at->pid, pid);
+	put32(entry, at->index, NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE);
 	if (rm_client_control(own, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_PID_INFO, list->bytes))
 		return 0;
 	memcpy(&part[0], entry + at->data_vidMemUsage_memPrivate, sizeof(part[0]));
@@ -193,14 +193,14 @@ static int processes_list(struct rm_client *own, u32 *pids, u32 most)
 	int err;
 
 	memset(own->params, 0, RM_CLIENT_ROOM);
-	put32(own->params + at->idType, NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS);
-	put32(own->params + at->id, NV20_SUBDEVICE_0);
+	put32(own->params, at->idType, NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS);
+	put32(own->params, at->id, NV20_SUBDEVICE_0);
 	err = rm_client_control(own, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_GPU_GET_PIDS, at->bytes);
 	if (err)
 		return err;
-	count = min3(get32(own->params + at->pidTblCount), (u32)(at->bytes - at->pidTbl) / 4, most);
+	count = min3(get32(own->params, at->pidTblCount), (u32)(at->bytes - at->pidTbl) / 4, most);
 	for (i = 0; i < count; i++)
-		pids[i] = get32(own->params + at->pidTbl + 4 * i);
+		pids[i] = get32(own->params, at->pidTbl + 4 * i);
 	return (int)count;
 }
 

@@ -12,7 +12,7 @@
 static u8 *message_start(struct rm_client *own, u32 op)
 {
 	memset(own->message, 0, sizeof(own->message));
-	put32(own->message + own->abi->nvidia_kernel_rmapi_ops_t.op, op);
+	put32(own->message, own->abi->nvidia_kernel_rmapi_ops_t.op, op);
 	return own->message + own->abi->nvidia_kernel_rmapi_ops_t.params;
 }
 
@@ -33,17 +33,17 @@ static u32 rm_client_alloc(struct rm_client *own, u32 parent, u32 *handle, u32 c
 	u8 *message = message_start(own, NV04_ALLOC);
 
 	/* Both begin alike. */
-	put32(message + narrow->hRoot, own->handle);
-	put32(message + narrow->hObjectParent, parent);
-	put32(message + narrow->hObjectNew, *handle);
-	put32(message + narrow->hClass, class);
+	put32(message, narrow->hRoot, own->handle);
+	put32(message, narrow->hObjectParent, parent);
+	put32(message, narrow->hObjectNew, *handle);
+	put32(message, narrow->hClass, class);
 	if (bytes)
 		put_pointer(message + narrow->pAllocParms, own->params);
 	if (size_at != NV_ABI_ABSENT)
-		put32(message + size_at, bytes);
+		put32(message, size_at, bytes);
 	own->rm->op(own->rm, own->message);
-	*handle = get32(message + narrow->hObjectNew);
-	return get32(message + (is_wide ? wide->status : narrow->status));
+	*handle = get32(message, narrow->hObjectNew);
+	return get32(message, is_wide ? wide->status : narrow->status);
 }
 
 u32 rm_client_make(struct rm_client *own)
@@ -62,8 +62,8 @@ void rm_client_free(struct rm_client *own)
 	const struct nv_layout_NVOS00_PARAMETERS *at = &own->abi->NVOS00_PARAMETERS;
 	u8 *message = message_start(own, NV01_FREE);
 
-	put32(message + at->hRoot, own->handle);
-	put32(message + at->hObjectOld, own->handle);
+	put32(message, at->hRoot, own->handle);
+	put32(message, at->hObjectOld, own->handle);
 	own->rm->op(own->rm, own->message);
 	own->handle = 0;
 }
@@ -75,13 +75,13 @@ u32 rm_client_control_of(struct rm_client *own, u32 client, u32 object, u32 cmd,
 
 	if (bytes > own->room)
 		return DOES_NOT_FIT;
-	put32(message + at->hClient, client);
-	put32(message + at->hObject, object);
-	put32(message + at->cmd, cmd);
+	put32(message, at->hClient, client);
+	put32(message, at->hObject, object);
+	put32(message, at->cmd, cmd);
 	put_pointer(message + at->params, own->params);
-	put32(message + at->paramsSize, bytes);
+	put32(message, at->paramsSize, bytes);
 	own->rm->op(own->rm, own->message);
-	return get32(message + at->status);
+	return get32(message, at->status);
 }
 
 int rm_client_control(struct rm_client *own, u32 object, u32 cmd, u32 bytes)
@@ -105,13 +105,13 @@ int rm_client_attach(struct rm_client *own, struct cgpu_gpu_facts *facts)
 	if (max3((u32)info->bytes, (u32)device_at->bytes, bytes) > own->room)
 		return -EPROTO;
 	memset(own->params, 0, own->room);
-	put32(own->params + info->gpuId, facts->gpu_id);
+	put32(own->params, info->gpuId, facts->gpu_id);
 	err = rm_client_control(own, own->handle, NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, info->bytes);
 	if (err)
 		return err;
-	facts->device_instance = get32(own->params + info->deviceInstance);
+	facts->device_instance = get32(own->params, info->deviceInstance);
 	memset(own->params, 0, own->room);
-	put32(own->params + device_at->deviceId, facts->device_instance);
+	put32(own->params, device_at->deviceId, facts->device_instance);
 	if (rm_client_alloc(own, own->handle, &device, NV01_DEVICE_0, device_at->bytes) != NV_OK)
 		return -EIO;
 	memset(own->params, 0, own->room);

@@ -8,6 +8,7 @@
 
 #include <linux/string.h>
 
+#include "fields.h"
 #include "interface.h"
 
 /* Enough for all that is asked of a card but its samples. */
@@ -23,27 +24,6 @@ struct rm_client {
 	u8 *params;
 	u8 message[CGPU_KM_RM_BYTES];
 };
-
-static inline void put32(u8 *at, u32 value)
-{
-	memcpy(at, &value, sizeof(value));
-}
-
-static inline u32 get32(const u8 *at)
-{
-	u32 value;
-
-	memcpy(&value, at, sizeof(value));
-	return value;
-}
-
-static inline u64 get64(const u8 *at)
-{
-	u64 value;
-
-	memcpy(&value, at, sizeof(value));
-	return value;
-}
 
 /* Room for so many bytes of parameters, and a client. NULL: no memory, or the driver has none. */
 struct rm_client *rm_client_start(const struct nv_abi *abi, const struct cgpu_km_rm *rm, u32 room);

@@ -26,7 +26,7 @@ static const u8 *ring_at(const struct ring *ring, u32 index)
 
 static u64 ring_time(const struct ring *ring, u32 index)
 {
-	return get64(ring_at(ring, index) + ring->abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.base_timeStamp);
+	return get64(ring_at(ring, index), ring->abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.base_timeStamp);
 }
 
 /* Count the time since the sample before. This one says which process had the engine for which part of it. */
@@ -35,8 +35,8 @@ static void ring_count(const struct ring *ring, struct cgpu_core *core, u32 gpu,
 	const struct nv_layout_NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE *at =
 		&ring->abi->NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE;
 	const u8 *engine = ring_at(ring, index) + ring->abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.gr;
-	s32 tgid = (s32)get32(engine + at->procId);
-	u32 util = min(get32(engine + at->util), WHOLE);
+	s32 tgid = (s32)get32(engine, at->procId);
+	u32 util = min(get32(engine, at->util), WHOLE);
 
 	/* The time of a pause in the sampling belongs to no process. */
 	ns = min(ns, (u64)CGPU_SAMPLES_NS);
@@ -101,13 +101,13 @@ static int samples_ask(struct rm_client *own, const struct cgpu_km_card *card, s
 		return err;
 	memset(own->params, 0, own->room);
 	own->params[at->type] = NV2080_CTRL_GPUMON_SAMPLE_TYPE_PERFMON_UTIL;
-	put32(own->params + at->bufSize, at->bytes - at->samples);
+	put32(own->params, at->bufSize, at->bytes - at->samples);
 	err = rm_client_control(
 		own, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, at->bytes);
 	ring->abi = own->abi;
 	ring->samples = own->params + at->samples;
 	ring->length = (u32)(at->bytes - at->samples) / own->abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.bytes;
-	ring->first = get32(own->params + at->tracker) % ring->length;
+	ring->first = get32(own->params, at->tracker) % ring->length;
 	return err;
 }
 

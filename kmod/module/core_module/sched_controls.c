@@ -53,10 +53,10 @@ u32 controls_set_channels(
 		return NV_ERR_NOT_SUPPORTED;
 	client_with(&own, abi, controls, client);
 	own.params[at->bDisable] = channels->disable != 0;
-	put32(own.params + at->numChannels, channels->count);
+	put32(own.params, at->numChannels, channels->count);
 	for (i = 0; i < channels->count; i++) {
-		put32(own.params + at->hClientList + 4 * i, channels->client[i]);
-		put32(own.params + at->hChannelList + 4 * i, channels->channel[i]);
+		put32(own.params, at->hClientList + 4 * i, channels->client[i]);
+		put32(own.params, at->hChannelList + 4 * i, channels->channel[i]);
 	}
 	return rm_client_control_of(
 		&own, client, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, at->bytes);

@@ -7,6 +7,7 @@
 #include <linux/slab.h>
 
 #include "driver/driver.h"
+#include "fields.h"
 #include "probes/references.h"
 #include "probes/task_call.h"
 
@@ -16,14 +17,6 @@ struct km_exporting {
 	struct cgpu_reference_request request;
 	u32 duplicates;
 };
-
-static u32 get32(const u8 *data, u32 at)
-{
-	u32 value;
-
-	memcpy(&value, data + at, sizeof(value));
-	return value;
-}
 
 static const void *owner_of(u64 client)
 {

@@ -8,13 +8,6 @@
 
 #include "client.h"
 
-/* What cgpu-probe's files print steps with; there are none here. */
-void report(uint32_t status, const char *format, ...)
-{
-	(void)status;
-	(void)format;
-}
-
 void client_begin(struct settings *settings, int *argc, char ***argv)
 {
 	int ctl;
@@ -46,6 +39,48 @@ void client_open(struct session *session, const struct settings *settings)
 		fprintf(stderr, "client: status 0x%x: %s\n", status, strerror(errno));
 		exit(1);
 	}
+}
+
+struct rm_ioctl client_memory_ioctl(
+	const struct session *session, uint32_t handle, uint8_t params[CLIENT_PARAMS], uint64_t bytes)
+{
+	const struct settings *settings = session->settings;
+	struct rm_ioctl io = rm_alloc_ioctl(
+		settings->abi, settings->via, session->client, session->device, handle, NV01_MEMORY_LOCAL_USER);
+
+	rm_memory_params(params, settings->abi, NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT, bytes);
+	rm_alloc_params(&io, settings->abi, settings->via, params, settings->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes);
+	return io;
+}
+
+uint32_t client_memory(struct session *session, uint32_t handle, uint64_t bytes)
+{
+	uint8_t params[CLIENT_PARAMS] = { 0 };
+	struct rm_ioctl io = client_memory_ioctl(session, handle, params, bytes);
+
+	return driver_make(session->settings, session->ctl, &io);
+}
+
+uint32_t client_dup(struct session *session, uint32_t handle, uint32_t source_client, uint32_t source)
+{
+	struct rm_ioctl io =
+		rm_dup_ioctl(session->settings->abi, session->client, session->device, handle, source_client, source);
+
+	return driver_make(session->settings, session->ctl, &io);
+}
+
+#define STEP 0x9e3779b1u /* odd: all numbers differ */
+
+void client_try_unknown(struct session *session, unsigned int count, struct tally *tally,
+	void (*try_one)(struct session *session, uint32_t number, struct tally *tally))
+{
+	uint32_t i;
+
+	for (i = 1; i <= count; i++)
+		try_one(session, i * STEP, tally);
+	printf("tried refused=%u unknown=%u reached=%u passed=%u\n", tally->refused, tally->unknown, tally->reached,
+		tally->passed);
+	client_next();
 }
 
 uint64_t client_fill(struct session *session, uint64_t piece)

@@ -1,15 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of the attacks share: cgpu-probe's way to speak to the driver, and how they rest. */
+/* What clients of the driver share in tests: their first calls, and how they wait for the next step. */
 #ifndef ATTACK_CLIENT_H
 #define ATTACK_CLIENT_H
 
-#include "probe.h"
+#include "rm_client.h"
+
+/* Room for the parameters of any class. */
+#define CLIENT_PARAMS 256u
 
 /* Takes "--dev DIR" from the front of the arguments, and what else the driver must be asked first. Ends the program
  * when there is no driver. */
 void client_begin(struct settings *settings, int *argc, char ***argv);
 /* A client with one card. Ends the program when it is refused. */
 void client_open(struct session *session, const struct settings *settings);
+/* Memory of the card under a handle: its call, with the parameters to be kept until then; and the status of it. */
+struct rm_ioctl client_memory_ioctl(
+	const struct session *session, uint32_t handle, uint8_t params[CLIENT_PARAMS], uint64_t bytes);
+uint32_t client_memory(struct session *session, uint32_t handle, uint64_t bytes);
+/* Another client's object under a handle. */
+uint32_t client_dup(struct session *session, uint32_t handle, uint32_t source_client, uint32_t source);
+/* What became of objects or controls that the table of verdicts refuses, has not (unknown), or lets through. */
+struct tally {
+	unsigned int refused, unknown, reached, passed;
+};
+/* Tries so many numbers that are in no order; prints the tally, and waits for the next step. */
+void client_try_unknown(struct session *session, unsigned int count, struct tally *tally,
+	void (*try_one)(struct session *session, uint32_t number, struct tally *tally));
 /* As often as it goes; how much that was. */
 uint64_t client_fill(struct session *session, uint64_t piece);
 /* Whoever started the program sends a line for the next step. Ends the program, whose descriptors go with it, at the

@@ -4,16 +4,9 @@
  * Each with parameters that the driver itself finds wrong before it looks for the control: whatever comes but the
  * engine's own answer has reached the driver. Prints "tried" with how many were refused, not known, and reached it.
  */
-#include <stdio.h>
-
 #include "client.h"
 
-#define STRANGERS 4096u
-#define STEP 0x9e3779b1u /* odd: all numbers differ */
-
-struct tally {
-	unsigned int refused, strangers, reached, passed;
-};
+#define UNKNOWN 4096u
 
 static uint32_t judged(uint32_t number)
 {
@@ -43,7 +36,7 @@ static void try_one(struct session *session, uint32_t number, struct tally *tall
 	else if (verdict == NV_CONTROL_REFUSE && status == NV_ERR_INSUFFICIENT_PERMISSIONS)
 		tally->refused++;
 	else if (verdict == NV_CONTROL_UNKNOWN && status == NV_ERR_NOT_SUPPORTED)
-		tally->strangers++;
+		tally->unknown++;
 	else
 		tally->reached++;
 }
@@ -59,10 +52,6 @@ int main(int argc, char **argv)
 	client_open(&session, &settings);
 	for (i = 0; i < nv_controls_count; i++)
 		try_one(&session, nv_controls[i].number, &tally);
-	for (i = 1; i <= STRANGERS; i++)
-		try_one(&session, i * STEP, &tally);
-	printf("tried refused=%u strangers=%u reached=%u passed=%u\n", tally.refused, tally.strangers, tally.reached,
-		tally.passed);
-	client_next();
+	client_try_unknown(&session, UNKNOWN, &tally, try_one);
 	return 0;
 }

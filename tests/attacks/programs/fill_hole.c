@@ -62,7 +62,7 @@ static uint32_t fill_with_memory(void)
 	uint8_t *behind = hole + hole_bytes;
 
 	if (!map(hole, hole_bytes) || munmap(behind, (size_t)(place + place_bytes - behind)))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	return NV_OK;
 }
 
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
 	client_open(&uvm.session, &uvm.settings);
 	status = uvm_start(&uvm);
 	if (status == NV_OK && !map_all())
-		status = PROBE_ERRNO;
+		status = RM_ERRNO;
 	if (status != NV_OK)
 		return fprintf(stderr, "nvidia-uvm: status 0x%x\n", status), 1;
 	hole = place + place_bytes / 2;

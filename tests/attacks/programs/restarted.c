@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 	client_rain(restart ? SA_RESTART : 0, MICROSECONDS);
 	while (session.count < MOST) {
 		status = memory_alloc(&session, piece, &grant);
-		if (status == PROBE_ERRNO && errno == EINTR && ++interrupted < MOST)
+		if (status == RM_ERRNO && errno == EINTR && ++interrupted < MOST)
 			continue;
 		if (status != NV_OK)
 			break;

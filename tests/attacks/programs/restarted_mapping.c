@@ -19,7 +19,7 @@ static uint32_t range(struct uvm *uvm, uint64_t size)
 {
 	uint32_t status;
 
-	while ((status = uvm_range(uvm, size)) == PROBE_ERRNO && errno == EINTR)
+	while ((status = uvm_range(uvm, size)) == RM_ERRNO && errno == EINTR)
 		;
 	return status;
 }
@@ -28,7 +28,7 @@ static uint32_t map(struct uvm *uvm, uint32_t handle)
 {
 	uint32_t status;
 
-	while ((status = uvm_map(uvm, handle)) == PROBE_ERRNO && errno == EINTR)
+	while ((status = uvm_map(uvm, handle)) == RM_ERRNO && errno == EINTR)
 		;
 	return status;
 }

@@ -193,9 +193,9 @@ def test_number_that_is_used_again(daemon: Daemon) -> None:
     )
 
 
-def test_signals(daemon: Daemon, tmp_path: Path) -> None:
+def test_signals(daemon: Daemon) -> None:
     """Calls that a signal interrupts again and again succeed, and happen once."""
-    sliced = daemon.slice(1, SLICE, "150", program=built("exporting", tmp_path))
+    sliced = daemon.slice(1, SLICE, "150", program=built("exporting"))
     assert sliced.line("done") == "done failed=0\n"
     eventually(lambda: taken(daemon) == MIB, "something stayed")
     assert daemon.used(sliced) == MIB

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * own_table --dev DIR: makes a client from the first thread, from one that shares its descriptors, and from one that has a table
+ * own_table [--dev DIR]: makes a client from the first thread, from one that shares its descriptors, and from one that has a table
  * of its own. Prints the errno of each call, 0 where it was made.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 
-#include "rm_calls.h"
+#include "client.h"
 
-static struct rm rm;
+static struct session session;
 
 static int make_client(void)
 {
-	struct rm other = rm;
-	uint8_t data[64] = { 0 };
+	struct session other = session;
 
 	other.client = 0;
-	alloc_fill(&other, data, 0, 0, NV01_ROOT_CLIENT, NULL);
 	errno = 0;
-	return alloc_call(&other, data) ? errno : 0;
+	return session_alloc(&other, 0, NV01_ROOT_CLIENT, NULL, 0, &other.client) ? errno : 0;
 }
 
 static void *shared(void *result)
@@ -39,10 +38,11 @@ int main(int argc, char **argv)
 {
 	void *(*const bodies[])(void *) = { shared, own };
 	int results[2] = { -1, -1 }, i;
+	struct settings settings;
 	pthread_t thread;
 
-	if (argc < 3 || rm_open(&rm, argv[2]))
-		return 1;
+	client_begin(&settings, &argc, &argv);
+	client_open(&session, &settings);
 	printf("first=%d ", make_client());
 	for (i = 0; i < 2; i++) {
 		if (pthread_create(&thread, NULL, bodies[i], &results[i]) == 0)

@@ -2,20 +2,24 @@
 /*
  * What two containers can do with one descriptor. Each ends at the end of standard input, or with a line.
  *
- * passing --dev DIR give SOCKET MIB     allocates, and hands its descriptor to whoever connects
- * passing --dev DIR take SOCKET         receives it, and uses the client of the other
- * passing --dev DIR choose CLIENT       makes a client with this handle, and a device in it
- * passing --dev DIR squat CLIENT        the same, and closes the descriptor
+ * passing [--dev DIR] give SOCKET MIB     allocates, and hands its descriptor to whoever connects
+ * passing [--dev DIR] take SOCKET         receives it, and uses the client of the other
+ * passing [--dev DIR] choose CLIENT       makes a client with this handle, and a device in it
+ * passing [--dev DIR] squat CLIENT        the same, and closes the descriptor
  */
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "rm_calls.h"
+#include "client.h"
 
+#define DEVICE 0x10u
 #define MEMORY 0x500u
+#define KIB 1024ull
 
 static int unix_socket(const char *path, struct sockaddr_un *address)
 {
@@ -24,27 +28,19 @@ static int unix_socket(const char *path, struct sockaddr_un *address)
 	return socket(AF_UNIX, SOCK_STREAM, 0);
 }
 
-/* The driver makes a device of a card only for who has that card open; the descriptor stays open until the end. */
-static bool open_card(const struct rm *rm, const char *folder)
-{
-	uint8_t data[4] = { 0 };
-	char path[4096];
-	int card;
+/* What is passed beside the descriptor. */
+struct names {
+	uint32_t client, device;
+};
 
-	snprintf(path, sizeof(path), "%s/nvidia0", folder);
-	card = open(path, O_RDWR | O_CLOEXEC);
-	put32(data, rm->abi->nv_ioctl_register_fd_t.ctl_fd, (uint32_t)rm->ctl);
-	return card >= 0 && ioctl(card, _IOC(3u, NV_IOCTL_MAGIC, NV_ESC_REGISTER_FD, sizeof(data)), data) >= 0;
-}
-
-/* One descriptor and one handle, in either direction. */
-static int pass(int sock, int *fd, uint32_t *client, int send)
+/* In either direction. */
+static int pass(int sock, int *fd, struct names *names, bool send)
 {
 	union {
 		struct cmsghdr head;
 		char space[CMSG_SPACE(sizeof(int))];
 	} control = { 0 };
-	struct iovec data = { client, sizeof(*client) };
+	struct iovec data = { names, sizeof(*names) };
 	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
 
 	message.msg_control = &control;
@@ -60,62 +56,84 @@ static int pass(int sock, int *fd, uint32_t *client, int send)
 	return 0;
 }
 
-static int give(struct rm *rm, const char *path, uint64_t bytes)
+static int give(struct session *session, const char *path, uint64_t bytes)
 {
+	struct names names = { session->client, session->device };
 	struct sockaddr_un address;
 	int sock = unix_socket(path, &address);
 
-	if (rm_memory(rm, MEMORY, bytes) || bind(sock, (void *)&address, sizeof(address)) || listen(sock, 1))
+	if (client_memory(session, MEMORY, bytes) || bind(sock, (void *)&address, sizeof(address)) || listen(sock, 1))
 		return 1;
 	printf("ready\n");
-	fflush(stdout);
-	return pass(accept(sock, NULL, NULL), &rm->ctl, &rm->client, 1);
+	return pass(accept(sock, NULL, NULL), &session->ctl, &names, true);
 }
 
-static int take(const struct rm *own, const char *path)
+static uint32_t make_device(struct session *session, uint32_t handle)
 {
-	struct rm other = { .abi = own->abi };
-	struct sockaddr_un address;
-	int sock = unix_socket(path, &address);
-	uint32_t device, alloc_status, dup, own_dup, freed;
+	uint8_t params[CLIENT_PARAMS] = { 0 };
 
-	if (connect(sock, (void *)&address, sizeof(address)) || pass(sock, &other.ctl, &other.client, 0))
+	return session_alloc(session, session->client, NV01_DEVICE_0, params,
+		session->settings->abi->NV0080_ALLOC_PARAMETERS.bytes, &handle);
+}
+
+static int take(struct session *own, const char *path)
+{
+	uint32_t device, alloc_status, dup, own_dup, freed;
+	struct sockaddr_un address;
+	struct session other;
+	struct names names;
+	int sock = unix_socket(path, &address);
+
+	session_init(&other, own->settings, 0);
+	if (connect(sock, (void *)&address, sizeof(address)) || pass(sock, &other.ctl, &names, false))
 		return 1;
-	device = rm_device(&other, 0x77);
-	alloc_status = rm_memory(&other, 0x901, 64 << 10);
-	dup = rm_dup(&other, 0x902, other.client, MEMORY);
-	own_dup = rm_dup(own, 0x903, other.client, MEMORY);
-	freed = rm_free(&other, MEMORY);
+	other.client = names.client;
+	other.device = names.device;
+	device = make_device(&other, 0x77);
+	alloc_status = client_memory(&other, 0x901, 64 * KIB);
+	dup = client_dup(&other, 0x902, other.client, MEMORY);
+	own_dup = client_dup(own, 0x903, other.client, MEMORY);
+	freed = session_free(&other, MEMORY);
 	printf("taken device=%#x alloc=%#x dup=%#x own_dup=%#x free=%#x mine=%#x\n", device, alloc_status, dup, own_dup,
-		freed, rm_memory(own, 0x904, 64 << 10));
+		freed, client_memory(own, 0x904, 64 * KIB));
 	return 0;
+}
+
+/* A client under a handle, with a device, on the control node alone. */
+static uint32_t make_client(struct session *session, const struct settings *settings, uint32_t handle)
+{
+	uint32_t status;
+
+	session_init(session, settings, 0);
+	session->ctl = driver_open(settings, "nvidiactl");
+	session->client = handle;
+	status = session_alloc(session, 0, NV01_ROOT_CLIENT, NULL, 0, &session->client);
+	return status == NV_OK ? make_device(session, DEVICE) : status;
 }
 
 int main(int argc, char **argv)
 {
-	int r = 0, by_handle, fails;
-	uint32_t status = ~0u;
-	char line[16];
-	struct rm rm;
+	struct settings settings;
+	struct session session;
+	uint32_t status;
+	int r = 0;
 
-	if (argc < 5)
+	client_begin(&settings, &argc, &argv);
+	if (argc < 2)
 		return 2;
-	by_handle = !strcmp(argv[3], "choose") || !strcmp(argv[3], "squat");
-	fails = rm_control_node(&rm, argv[2]) || (!by_handle && !open_card(&rm, argv[2]));
-	if (by_handle)
-		rm.client = (uint32_t)strtoul(argv[4], NULL, 0);
-	if (!fails)
-		status = rm_alloc(&rm, 0, &rm.client, NV01_ROOT_CLIENT, NULL);
-	if (status == NV_OK)
-		status = rm_device(&rm, DEVICE);
-	if (by_handle && !strcmp(argv[3], "squat"))
-		close(rm.ctl);
-	if (by_handle || status)
-		printf("%s %#x\n", argv[3], status);
-	else if (!strcmp(argv[3], "give") && argc > 5)
-		r = give(&rm, argv[4], strtoull(argv[5], NULL, 0) << 20);
+	if (strcmp(argv[0], "choose") == 0 || strcmp(argv[0], "squat") == 0) {
+		status = make_client(&session, &settings, (uint32_t)strtoul(argv[1], NULL, 0));
+		if (strcmp(argv[0], "squat") == 0)
+			close(session.ctl);
+		printf("%s %#x\n", argv[0], status);
+		client_next();
+		return status != NV_OK;
+	}
+	client_open(&session, &settings);
+	if (strcmp(argv[0], "give") == 0 && argc > 2)
+		r = give(&session, argv[1], strtoull(argv[2], NULL, 0) << 20);
 	else
-		r = take(&rm, argv[4]);
-	fflush(stdout);
-	return (fgets(line, sizeof(line), stdin) && !line[0]) || r || status;
+		r = take(&session, argv[1]);
+	client_next();
+	return r;
 }

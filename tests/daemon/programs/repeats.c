@@ -1,65 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * repeats --dev DIR: a thread repeats its own call to the last byte, after another thread has undone what that
+ * repeats [--dev DIR]: a thread repeats its own call to the last byte, after another thread has undone what that
  * did. Prints the status of every step; then holds what it has until the end of standard input.
  */
 #include <pthread.h>
+#include <stdio.h>
 
-#include "rm_calls.h"
+#include "client.h"
 
 #define OBJECT 0x500u
 #define BYTES (64ull << 20)
 
-static void *other_allocates(void *arg)
-{
-	struct rm *rm = arg;
-	uint8_t data[64] = { 0 }, params[256] = { 0 };
+static struct settings settings;
+static struct session session;
 
-	memory_fill(rm, params, BYTES);
-	alloc_fill(rm, data, DEVICE, OBJECT, NV01_MEMORY_LOCAL_USER, params);
-	printf("other-alloc status=0x%x\n", alloc_call(rm, data));
-	return NULL;
+static uint32_t make(struct rm_ioctl *io)
+{
+	return driver_make(&settings, session.ctl, io);
 }
 
-static void *other_frees(void *arg)
+static void *other_allocates(void *unused)
 {
-	struct rm *rm = arg;
-	uint8_t data[64] = { 0 };
-
-	free_fill(rm, data, OBJECT);
-	printf("other-free status=0x%x\n", free_call(rm, data));
-	return NULL;
+	printf("other-alloc status=0x%x\n", client_memory(&session, OBJECT, BYTES));
+	return unused;
 }
 
-static void by_another_thread(struct rm *rm, void *(*what)(void *))
+static void *other_frees(void *unused)
+{
+	printf("other-free status=0x%x\n", session_free(&session, OBJECT));
+	return unused;
+}
+
+static void by_another_thread(void *(*what)(void *))
 {
 	pthread_t thread;
 
-	pthread_create(&thread, NULL, what, rm);
+	pthread_create(&thread, NULL, what, NULL);
 	pthread_join(thread, NULL);
 }
 
 int main(int argc, char **argv)
 {
-	uint8_t data[64] = { 0 }, params[256] = { 0 }, again[64] = { 0 };
-	struct rm rm;
-	char line[16];
+	struct rm_ioctl free_object, alloc;
+	uint8_t params[CLIENT_PARAMS] = { 0 };
 
-	if (argc < 3 || rm_open(&rm, argv[2]))
-		return 1;
-	setvbuf(stdout, NULL, _IONBF, 0);
-	by_another_thread(&rm, other_allocates);
-	free_fill(&rm, data, OBJECT);
-	printf("free status=0x%x\n", free_call(&rm, data));
-	by_another_thread(&rm, other_allocates);
-	printf("free-again status=0x%x\n", free_call(&rm, data));
+	client_begin(&settings, &argc, &argv);
+	client_open(&session, &settings);
+	free_object = rm_free_ioctl(settings.abi, session.client, session.device, OBJECT);
+	by_another_thread(other_allocates);
+	printf("free status=0x%x\n", make(&free_object));
+	by_another_thread(other_allocates);
+	printf("free-again status=0x%x\n", make(&free_object));
 	/* Shows whether the handle is free. */
-	memory_fill(&rm, params, BYTES);
-	alloc_fill(&rm, again, DEVICE, OBJECT, NV01_MEMORY_LOCAL_USER, params);
-	printf("alloc status=0x%x\n", alloc_call(&rm, again));
-	by_another_thread(&rm, other_frees);
-	printf("alloc-again status=0x%x\n", alloc_call(&rm, again));
-	by_another_thread(&rm, other_frees);
+	alloc = client_memory_ioctl(&session, OBJECT, params, BYTES);
+	printf("alloc status=0x%x\n", make(&alloc));
+	by_another_thread(other_frees);
+	printf("alloc-again status=0x%x\n", make(&alloc));
+	by_another_thread(other_frees);
 	printf("done\n");
-	return fgets(line, sizeof(line), stdin) && !line[0];
+	client_next();
+	return 0;
 }

@@ -30,7 +30,7 @@ int __wrap_rm_control(int fd, const struct nv_abi *abi, u32 client, u32 object, 
 	CHECK_EQ(cmd, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2);
 	CHECK_EQ(bytes, l->bytes);
 	CHECK_EQ(params[l->type], NV2080_CTRL_GPUMON_SAMPLE_TYPE_PERFMON_UTIL);
-	CHECK_EQ(rm_get32(params, l->bufSize), bytes - l->samples);
+	CHECK_EQ(get32(params, l->bufSize), bytes - l->samples);
 	memcpy(params + l->samples, card.ring, bytes - l->samples);
 	return card.status;
 }
@@ -42,9 +42,9 @@ static void say(u32 place, u64 at, u32 process, u32 busy)
 	u8 *sample = card.ring + (size_t)place * abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.bytes;
 	u32 gr = abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.gr;
 
-	rm_put64(sample, abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.base_timeStamp, at);
-	rm_put32(sample, gr + abi->NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE.procId, process);
-	rm_put32(sample, gr + abi->NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE.util, busy);
+	put64(sample, abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.base_timeStamp, at);
+	put32(sample, gr + abi->NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE.procId, process);
+	put32(sample, gr + abi->NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE.util, busy);
 }
 
 static struct cgpud *engine(const char *version)

@@ -226,7 +226,7 @@ def far(base: Path) -> Path:
 
 def far_hand(daemon: Daemon, program: Path) -> Hand:
     """Return a container whose descriptors nobody finds."""
-    words = ("group", "hold", "busy=2000ms:300us", "levers", "busy=2000ms:300us")
+    words = ("group", "hold", "busy=2000ms:300us", "scheduling", "busy=2000ms:300us")
     return Hand(daemon.slice(7, "gpu=0:104857600:3", *words, program=program), 1)
 
 

@@ -26,15 +26,15 @@ SYS_IOCTL = 16
 
 
 @pytest.fixture(scope="module")
-def repeats(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def repeats() -> Path:
     """A program whose threads undo each other's work."""
-    return built("repeats", tmp_path_factory.mktemp("repeats"))
+    return built("repeats")
 
 
 @pytest.fixture(scope="module")
-def stalling(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stalling() -> Path:
     """A program whose calls never end."""
-    return built("stalling", tmp_path_factory.mktemp("stalling"))
+    return built("stalling")
 
 
 @pytest.fixture

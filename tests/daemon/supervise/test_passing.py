@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import BUILD, MIB, PROGRAMS, Daemon, Sliced, long_id
+from tests.daemon.harness import MIB, Daemon, Sliced, built, long_id
 from tests.integration.commands import eventually
 
 pytestmark = pytest.mark.root
 
-SOURCE = PROGRAMS / "passing.c"
 CARD = 15109 * MIB
 HELD = 6000
 PAGE = 65536
@@ -22,13 +21,9 @@ REFUSED = 0x1B  # NV_ERR_INSUFFICIENT_PERMISSIONS
 
 
 @pytest.fixture(scope="module")
-def passing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def passing() -> Path:
     """Build the program."""
-    program = tmp_path_factory.mktemp("passing") / "passing"
-    include = str(BUILD / "gen")
-    command = ["gcc", "-O1", "-Wall", "-Werror", "-static", "-I", include, str(SOURCE), f"{include}/nv_abi.c"]
-    subprocess.run([*command, "-o", str(program)], check=True)
-    return program
+    return built("passing")
 
 
 def end(daemon: Daemon, *all_sliced: Sliced) -> None:

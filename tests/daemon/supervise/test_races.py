@@ -17,9 +17,9 @@ TICK_S = 1.3  # after this long the tree has the card's own figure
 
 
 @pytest.fixture(scope="module")
-def racing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def racing() -> Path:
     """Build the program."""
-    return built("racing", tmp_path_factory.mktemp("racing"))
+    return built("racing")
 
 
 @pytest.mark.parametrize("how", ["dup", "free"])

@@ -147,7 +147,7 @@ def build_driver(kernel: Kernel, version: str) -> Path:
 
 def build_hardware(kernel: Kernel) -> Path:
     """Return the folder with the modules that take the place of hardware."""
-    names = ("nvidia.json", "controls.json", "classes.json", "generate.py")
+    names = ("nvidia.json", "controls.json", "classes.json", "fields.h", "generate.py")
     tables = (ROOT / "kmod/abi" / name for name in names)
     sources = sorted([*HARDWARE.iterdir(), *tables])
     name = digest(path.read_bytes() for path in sources if path.is_file())

@@ -50,7 +50,7 @@ PROBES: tuple[tuple[str, ...], ...] = (
     ("managed=4M", "unmanaged"),
     ("context=1",),
     ("group=1", "slice=2000", "preempt", "interleave=1", "schedule=1", "disable", "enable"),
-    ("runlist-policy=0", "compute-policy=0", "levers", "samples"),
+    ("runlist-policy=0", "compute-policy=0", "scheduling", "samples"),
 )
 
 

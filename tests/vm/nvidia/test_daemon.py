@@ -145,11 +145,11 @@ def test_contexts(daemon: GuestDaemon) -> None:
 
 def test_signals(daemon: GuestDaemon) -> None:
     """Calls that signals interrupt again and again reach the driver exactly once."""
-    outcome = daemon.probe("storm=200:64K:500", "info")
-    storm = step(outcome, "storm")
-    assert [storm.number(name) for name in ("granted", "refused")] == [200, 0], outcome.text
-    assert storm.number("alarms") > 0
-    assert storm.number("used") == step(outcome, "info").number("used") == peak(daemon) == 200 * PAGE
+    outcome = daemon.probe("churn=200:64K:500", "info")
+    churn = step(outcome, "churn")
+    assert [churn.number(name) for name in ("granted", "refused")] == [200, 0], outcome.text
+    assert churn.number("alarms") > 0
+    assert churn.number("used") == step(outcome, "info").number("used") == peak(daemon) == 200 * PAGE
 
 
 @pytest.mark.parametrize("how", ["exit-dirty", "killed"])

@@ -10,17 +10,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 #define ROOM 65536u
 #define MEMORY_BYTES 1048576u
 #define RIGHTS_BYTES 4u /* RS_ACCESS_MASK */
-
-void report(uint32_t status, const char *format, ...)
-{
-	(void)status;
-	(void)format;
-}
 
 enum way { NOWHERE, UNMAPPED, KERNEL, READ_ONLY, HALF, WAYS };
 
@@ -195,7 +189,7 @@ int main(void)
 	if (session_open(&session) != NV_OK)
 		return perror("session"), 1;
 	for (round = 0; round < 2; round++) {
-		settings.envelope = round == 1;
+		settings.wrapped = round == 1;
 		for (way = 0; way < WAYS; way++) {
 			allocations(&session, area, (enum way)way);
 			controls(&session, area, (enum way)way);

@@ -46,7 +46,7 @@ static int open_ctl(void)
 {
 	int ctl = driver_open(&settings, "nvidiactl");
 
-	need("nvidiactl", ctl < 0 ? PROBE_ERRNO : NV_OK);
+	need("nvidiactl", ctl < 0 ? RM_ERRNO : NV_OK);
 	return ctl;
 }
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "probe.h"
+#include "rm_client.h"
 
 #define MOST 100000u
 

@@ -15,18 +15,12 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 #define ROOM 4096u
 #define KERNEL_ADDRESS 0xffff888000001000ull
 #define ANY_HANDLE 0x5c00abcdu
 #define NO_COMMAND 0x20801ffeu
-
-void report(uint32_t status, const char *format, ...)
-{
-	(void)status;
-	(void)format;
-}
 
 static const struct nv_abi *abi;
 static struct settings settings = { .dev = "/dev", .magic = 'F', .direction = 3, .own_handles = true };
@@ -291,7 +285,7 @@ static void try_uvm(void)
 
 int main(void)
 {
-	uint32_t ids[PROBE_MAX_GPUS], count;
+	uint32_t ids[RM_MAX_GPUS], count;
 	struct session session;
 	int ctl = driver_open(&settings, "nvidiactl"), card = driver_open(&settings, "nvidia0");
 

@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 #define NOT_OPEN 9
 
@@ -41,13 +41,6 @@ static const struct {
 	{ "net", CLONE_NEWNET },
 	{ "time", CLONE_NEWTIME },
 };
-
-/* What cgpu-probe's files print steps with; there are none here. */
-void report(uint32_t status, const char *format, ...)
-{
-	(void)status;
-	(void)format;
-}
 
 static void not_open(const char *way)
 {

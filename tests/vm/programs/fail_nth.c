@@ -26,18 +26,12 @@ static struct grant grant;
 static const char *node;
 static char **modules;
 
-void report(uint32_t status, const char *format, ...)
-{
-	(void)status;
-	(void)format;
-}
-
 struct step {
 	const char *name;
 	enum via via;
 	bool opened; /* the step begins with what an open session has */
 	uint32_t (*run)(void);
-	bool envelope;
+	bool wrapped;
 	uint32_t (*prepare)(void); /* what else it begins with */
 };
 
@@ -118,7 +112,7 @@ static uint32_t run_load(void)
 		if (fd >= 0)
 			close(fd);
 	}
-	return result ? PROBE_ERRNO : NV_OK;
+	return result ? RM_ERRNO : NV_OK;
 }
 
 /* The last one first; those that were not loaded are not there. */
@@ -147,7 +141,7 @@ static uint32_t run_read(void)
 
 	if (fd >= 0)
 		close(fd);
-	return n < 0 ? PROBE_ERRNO : NV_OK;
+	return n < 0 ? RM_ERRNO : NV_OK;
 }
 
 static uint32_t tree_write(const char *text)
@@ -157,7 +151,7 @@ static uint32_t tree_write(const char *text)
 
 	if (fd >= 0)
 		close(fd);
-	return n < 0 ? PROBE_ERRNO : NV_OK;
+	return n < 0 ? RM_ERRNO : NV_OK;
 }
 
 static uint32_t run_create(void)
@@ -213,7 +207,7 @@ static bool try_step(const struct step *step, unsigned int nth, uint32_t *status
 		counter = open("/proc/thread-self/fail-nth", O_RDWR);
 	clean();
 	settings.via = step->via;
-	settings.envelope = step->envelope;
+	settings.wrapped = step->wrapped;
 	*status = step->opened ? session_open(session) : NV_OK;
 	if (*status == NV_OK && step->prepare)
 		*status = step->prepare();
@@ -255,11 +249,11 @@ static const struct step inside[] = {
 	{ STEP("info", VIA_RM64, run_info), .opened = true },
 	{ STEP("pids", VIA_RM64, run_pids), .opened = true },
 	{ STEP("close", VIA_RM64, run_close), .opened = true },
-	{ STEP("alloc-xfer", VIA_RM64, run_alloc), .opened = true, .envelope = true },
-	{ STEP("heap-xfer", VIA_HEAP, run_alloc), .opened = true, .envelope = true },
-	{ STEP("free-xfer", VIA_RM64, run_free), .opened = true, .envelope = true },
-	{ STEP("dup-xfer", VIA_RM64, run_dup), .opened = true, .envelope = true },
-	{ STEP("info-xfer", VIA_RM64, run_info), .opened = true, .envelope = true },
+	{ STEP("alloc-xfer", VIA_RM64, run_alloc), .opened = true, .wrapped = true },
+	{ STEP("heap-xfer", VIA_HEAP, run_alloc), .opened = true, .wrapped = true },
+	{ STEP("free-xfer", VIA_RM64, run_free), .opened = true, .wrapped = true },
+	{ STEP("dup-xfer", VIA_RM64, run_dup), .opened = true, .wrapped = true },
+	{ STEP("info-xfer", VIA_RM64, run_info), .opened = true, .wrapped = true },
 	/* nvidia-uvm takes no calls of 32-bit programs. */
 	{ STEP("map", VIA_RM64, run_map), .opened = true, .prepare = prepare_map },
 	{ STEP("unmap", VIA_RM64, run_unmap), .opened = true, .prepare = prepare_map },

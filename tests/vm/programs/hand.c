@@ -12,13 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "probe.h"
-
-void report(uint32_t status, const char *format, ...)
-{
-	(void)status;
-	(void)format;
-}
+#include "rm_client.h"
 
 union control {
 	struct cmsghdr head;

@@ -15,15 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 #define SYSCALL_BYTES 2
-
-void report(uint32_t status, const char *format, ...)
-{
-	(void)status;
-	(void)format;
-}
 
 static uint8_t call[64], params[160];
 
@@ -82,7 +76,7 @@ static uint32_t ask(pid_t victim, const struct user_regs_struct *registers, cons
 	poke(victim, params, fresh_params, sizeof(params));
 	poke(victim, call, fresh, sizeof(call));
 	if (run(victim, registers, arguments) != 0)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	word = ptrace(PTRACE_PEEKDATA, victim, call + at->status, NULL);
 	return (uint32_t)word;
 }

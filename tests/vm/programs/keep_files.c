@@ -11,13 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "probe.h"
-
-void report(uint32_t status, const char *format, ...)
-{
-	(void)status;
-	(void)format;
-}
+#include "rm_client.h"
 
 static int is_nvidia(const char *directory, const char *name)
 {

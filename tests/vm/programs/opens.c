@@ -7,13 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "probe.h"
-
-void report(uint32_t status, const char *format, ...)
-{
-	(void)status;
-	(void)format;
-}
+#include "rm_client.h"
 
 int main(int argc, char **argv)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 #define HANDLE 0x5c000001u
 

@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 #include "userfault.h"
 
 enum place { TOP, ENVELOPE, PARAMETERS, RIGHTS, LIST, ANSWER, VIRTUAL_ANSWER, QUERY_ANSWER, PLACES };
@@ -63,7 +63,7 @@ static uint32_t query_list(void *list)
 
 static uint32_t call_at(enum place place)
 {
-	uint8_t params[256], envelope[16] = { 0 }, *page = traps[place].page;
+	uint8_t params[256], wrapper[16] = { 0 }, *page = traps[place].page;
 
 	fill_params(params, NVOS32_ATTR_LOCATION_VIDMEM);
 	switch (place) {
@@ -71,10 +71,10 @@ static uint32_t call_at(enum place place)
 		return driver_call(
 			&settings, session.ctl, NV_ESC_RM_ALLOC, page, settings.abi->NVOS64_PARAMETERS.bytes);
 	case ENVELOPE:
-		put32(envelope, settings.abi->nv_ioctl_xfer_t.cmd, NV_ESC_RM_VID_HEAP_CONTROL);
-		put32(envelope, settings.abi->nv_ioctl_xfer_t.size, settings.abi->NVOS32_PARAMETERS.bytes);
-		put_pointer(envelope, settings.abi->nv_ioctl_xfer_t.ptr, page);
-		return driver_call(&settings, session.ctl, NV_ESC_IOCTL_XFER_CMD, envelope, sizeof(envelope));
+		put32(wrapper, settings.abi->nv_ioctl_xfer_t.cmd, NV_ESC_RM_VID_HEAP_CONTROL);
+		put32(wrapper, settings.abi->nv_ioctl_xfer_t.size, settings.abi->NVOS32_PARAMETERS.bytes);
+		put_pointer(wrapper, settings.abi->nv_ioctl_xfer_t.ptr, page);
+		return driver_call(&settings, session.ctl, NV_ESC_IOCTL_XFER_CMD, wrapper, sizeof(wrapper));
 	case PARAMETERS:
 	case ANSWER:
 		return alloc_with(place, NV01_MEMORY_LOCAL_USER, page, NULL);

@@ -3,7 +3,9 @@
 #ifndef RACES_H
 #define RACES_H
 
-#include "probe.h"
+#include <stdatomic.h>
+
+#include "rm_client.h"
 
 #define FILES 2u
 #define HANDLES 6u /* of memory, for each client */

@@ -220,17 +220,17 @@ static void flip_envelope(struct attacker *attacker)
 
 	switch (below(attacker, 3)) {
 	case 0:
-		set32(envelope, at->cmd,
+		set32(wrapper, at->cmd,
 			(uint32_t)PICK(attacker, NV_ESC_RM_ALLOC, NV_ESC_RM_ALLOC, NV_ESC_RM_CONTROL,
 				NV_ESC_RM_VID_HEAP_CONTROL, NV_ESC_RM_DUP_OBJECT, NV_ESC_RM_FREE));
 		return;
 	case 1:
-		set32(envelope, at->size,
+		set32(wrapper, at->size,
 			(uint32_t)PICK(attacker, abi->NVOS64_PARAMETERS.bytes, abi->NVOS21_PARAMETERS.bytes,
 				abi->NVOS32_PARAMETERS.bytes, abi->NVOS54_PARAMETERS.bytes));
 		return;
 	default:
-		set_pointer(envelope, at->ptr,
+		set_pointer(wrapper, at->ptr,
 			(void *)(uintptr_t)PICK(attacker, (uintptr_t)arena->alloc, (uintptr_t)arena->alloc,
 				(uintptr_t)arena->heap, (uintptr_t)arena->control, (uintptr_t)arena->dup));
 	}

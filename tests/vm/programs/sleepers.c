@@ -4,11 +4,12 @@
  * the others allocate BYTES each. Tells when all are in, and what came of it; rests with what it holds.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 #define STACK_BYTES (64u << 10)
 #define FIRST_MEMORY 0x10000000u

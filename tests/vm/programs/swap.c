@@ -6,11 +6,12 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 #define DESCRIPTOR 50
 #define TURNS 12u

@@ -2,20 +2,15 @@
 /* uring PATH: opens a node through io_uring, by one of the kernel's worker threads, and prints what became of it. */
 #include <fcntl.h>
 #include <linux/io_uring.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "probe.h"
+#include "rm_client.h"
 
 #define ENTRIES 4u
-
-void report(uint32_t status, const char *format, ...)
-{
-	(void)status;
-	(void)format;
-}
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The doorbells of the card's channels (kmod/sim/doorbell.h). On a real card they are a mapped page, which no function of
+ * The doorbells of the card's channels (kmod/sim/gpu/doorbell.h). On a real card they are a mapped page, which no function of
  * the driver sees written: this goes past all of them.
  */
 #include <linux/fs.h>

@@ -139,7 +139,9 @@ def test_work(loaded: Machine) -> None:
     figures = next(fields(line) for line in done.stdout.splitlines() if line.startswith("figures"))
     assert (figures["completed"], figures["busy"]) == ("40", "40000000")
     held = ("submit=5:1ms", "expect-errno=62", "drain=50ms", "schedule=1", "expect-errno=62", "drain=50ms")
-    loaded.run([loaded.seen(PROBE32), "group", "disable", *held, "enable", "drain=60s", "slice=5", "levers"])
+    loaded.run(
+        [loaded.seen(PROBE32), "group", "disable", *held, "enable", "drain=60s", "slice=5", "scheduling"]
+    )
 
 
 def test_work_shares_the_card(loaded: Machine) -> None:

@@ -16,7 +16,7 @@
 static uint32_t call(int fd, uint32_t number, uint8_t *params, uint16_t status_at)
 {
 	if (syscall(SYS_ioctl, fd, (unsigned long)number, params) != 0)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	return get32(params, status_at);
 }
 
@@ -28,7 +28,7 @@ uint32_t uvm_initialize(struct uvm *uvm, uint64_t flags)
 	uint32_t status;
 
 	put64(params, at->flags, flags);
-	status = fd < 0 ? PROBE_ERRNO : call(fd, UVM_INITIALIZE, params, at->rmStatus);
+	status = fd < 0 ? RM_ERRNO : call(fd, UVM_INITIALIZE, params, at->rmStatus);
 	if (fd >= 0)
 		close(fd);
 	return status;
@@ -42,7 +42,7 @@ static uint32_t initialize(struct uvm *uvm)
 
 	uvm->fd = driver_open(&uvm->settings, "nvidia-uvm");
 	if (uvm->fd < 0)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	status = call(uvm->fd, UVM_INITIALIZE, params, abi->UVM_INITIALIZE_PARAMS.rmStatus);
 	if (status != NV_OK || abi->UVM_MM_INITIALIZE_PARAMS.bytes == 0)
 		return status;
@@ -128,14 +128,14 @@ uint32_t uvm_pageable(struct uvm *uvm, bool *pageable)
 
 uint32_t attach_card(struct uvm *uvm, uint32_t card)
 {
-	uint32_t ids[PROBE_MAX_GPUS], count, status = driver_cards(&uvm->settings, uvm->session.ctl, ids, &count);
+	uint32_t ids[RM_MAX_GPUS], count, status = driver_cards(&uvm->settings, uvm->session.ctl, ids, &count);
 	int ctl = driver_open(&uvm->settings, "nvidiactl");
 	uint8_t list[sizeof(ids[0])];
 
 	if (status != NV_OK)
 		return status;
-	if (ctl < 0 || card >= PROBE_MAX_GPUS)
-		return PROBE_ERRNO;
+	if (ctl < 0 || card >= RM_MAX_GPUS)
+		return RM_ERRNO;
 	/* The file stays open, and the card with it. */
 	put32(list, 0, ids[card]);
 	return driver_call(&uvm->settings, ctl, NV_ESC_ATTACH_GPUS_TO_FD, list, sizeof(list));
@@ -196,7 +196,7 @@ uint32_t uvm_map_part(struct uvm *uvm, uint32_t handle, uint64_t offset, uint64_
 		return NV_ERR_INVALID_ADDRESS;
 	params = calloc(1, at->bytes);
 	if (!params)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	put64(params, at->base, range->base + offset);
 	put64(params, at->length, length);
 	memcpy(params + at->perGpuAttributes + abi->UvmGpuMappingAttributes.gpuUuid, uvm->uuid, sizeof(uvm->uuid));
@@ -286,7 +286,7 @@ uint32_t uvm_pool(struct uvm *uvm, uint64_t size)
 	const struct nv_layout_UVM_ALLOC_SEMAPHORE_POOL_PARAMS *at =
 		&uvm->settings.abi->UVM_ALLOC_SEMAPHORE_POOL_PARAMS;
 	uint8_t *place = reserve(size), *params = calloc(1, at->bytes);
-	uint32_t status = PROBE_ERRNO;
+	uint32_t status = RM_ERRNO;
 
 	if (place && params) {
 		put_pointer(params, at->base, place);
@@ -295,7 +295,7 @@ uint32_t uvm_pool(struct uvm *uvm, uint64_t size)
 	}
 	free(params);
 	if (status == NV_OK && !map_at(uvm, place, size))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	if (status == NV_OK)
 		memset(place, 1, size);
 	return status;
@@ -308,7 +308,7 @@ uint32_t uvm_managed(struct uvm *uvm, uint64_t size)
 	uint8_t *place = reserve(size);
 
 	if (!place || !map_at(uvm, place, size))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	uvm->managed = place;
 	uvm->managed_size = size;
 	put_pointer(params, at->base, place);
@@ -337,7 +337,7 @@ uint32_t dmabuf_export(struct uvm *uvm, const struct buffer *buffer)
 	uint32_t status, i;
 
 	if (!params)
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	for (i = 0; i < buffer->count; i++) {
 		put32(params + 4 * i, at->handles, grant[i].handle);
 		put64(params + 8 * i, at->sizes, grant[i].size);

@@ -41,8 +41,7 @@ static const char help[] =
 	"  expect=STATUS  the next step must answer this; a step that fails with errno N answers 0x80000000+N\n"
 	"exit status: 0 all as expected, 3 not, 2 a step not understood, 1 no driver\n";
 
-/* The name is probe.h's, for memory.c and the rest; steps.c of cgpu-probe is not part of this program. */
-void report(uint32_t status, const char *format, ...)
+static void __attribute__((format(printf, 2, 3))) report(uint32_t status, const char *format, ...)
 {
 	va_list arguments;
 
@@ -55,11 +54,11 @@ void report(uint32_t status, const char *format, ...)
 static uint32_t fork_map(struct uvm *uvm)
 {
 	int result[2];
-	uint32_t status = PROBE_ERRNO;
+	uint32_t status = RM_ERRNO;
 	pid_t child;
 
 	if (pipe(result))
-		return PROBE_ERRNO;
+		return RM_ERRNO;
 	child = fork();
 	if (child == 0) {
 		status = uvm_map(uvm, uvm->last.handle);
@@ -68,7 +67,7 @@ static uint32_t fork_map(struct uvm *uvm)
 		_exit(0);
 	}
 	if (child < 0 || read(result[0], &status, sizeof(status)) != sizeof(status))
-		status = PROBE_ERRNO;
+		status = RM_ERRNO;
 	waitpid(child, NULL, 0);
 	close(result[0]);
 	close(result[1]);
@@ -105,12 +104,12 @@ static uint32_t keep(unsigned int seconds)
 		sleep(seconds);
 		_exit(0);
 	}
-	return child < 0 ? PROBE_ERRNO : NV_OK;
+	return child < 0 ? RM_ERRNO : NV_OK;
 }
 
 static uint32_t release_managed(struct uvm *uvm)
 {
-	return munmap(uvm->managed, uvm->managed_size) == 0 ? NV_OK : PROBE_ERRNO;
+	return munmap(uvm->managed, uvm->managed_size) == 0 ? NV_OK : RM_ERRNO;
 }
 
 static uint32_t release_start(struct uvm *uvm, uint64_t size)
@@ -121,7 +120,7 @@ static uint32_t release_start(struct uvm *uvm, uint64_t size)
 		return NV_ERR_INVALID_ARGUMENT;
 	uvm->managed = (uint8_t *)start + size;
 	uvm->managed_size -= size;
-	return munmap(start, size) == 0 ? NV_OK : PROBE_ERRNO;
+	return munmap(start, size) == 0 ? NV_OK : RM_ERRNO;
 }
 
 static uint32_t swap_ranges(struct uvm *uvm)
@@ -159,7 +158,7 @@ static uint32_t close_uvm(struct uvm *uvm)
 	uvm->count = 0;
 	if (uvm->mm_fd >= 0)
 		close(uvm->mm_fd);
-	return close(uvm->fd) == 0 ? NV_OK : PROBE_ERRNO;
+	return close(uvm->fd) == 0 ? NV_OK : RM_ERRNO;
 }
 
 static uint32_t buffer_step(struct uvm *uvm, const char *which, bool *known)
@@ -173,7 +172,7 @@ static uint32_t buffer_step(struct uvm *uvm, const char *which, bool *known)
 	if (strcmp(which, "-add") == 0)
 		return dmabuf_export(uvm, &(struct buffer){ .count = 1, .index = 1, .total = 2, .again = true });
 	if (strcmp(which, "-close") == 0)
-		return close(uvm->dmabuf) == 0 ? NV_OK : PROBE_ERRNO;
+		return close(uvm->dmabuf) == 0 ? NV_OK : RM_ERRNO;
 	*known = false;
 	return NV_OK;
 }
@@ -222,7 +221,7 @@ static uint32_t run_plain(struct uvm *uvm, const char *name, bool *known)
 	if (strcmp(name, "used") == 0)
 		return used(uvm);
 	if (strcmp(name, "wait") == 0)
-		return getchar() == EOF ? PROBE_ERRNO : NV_OK;
+		return getchar() == EOF ? RM_ERRNO : NV_OK;
 	if (strcmp(name, "quit") == 0)
 		_exit(0);
 	*known = false;
@@ -275,7 +274,7 @@ static uint32_t run_sized(struct uvm *uvm, const char *name, const char *value, 
 	if (strcmp(name, "keep") == 0)
 		return keep((unsigned int)size);
 	if (strcmp(name, "hold") == 0)
-		return sleep((unsigned int)size) == 0 ? NV_OK : PROBE_ERRNO;
+		return sleep((unsigned int)size) == 0 ? NV_OK : RM_ERRNO;
 	*known = false;
 	return NV_OK;
 }
@@ -290,7 +289,7 @@ static bool step(struct uvm *uvm, char *word, uint32_t *status)
 	*status = session_open(&uvm->session);
 	if (*status == NV_OK)
 		*status = value ? run_sized(uvm, word, value, &known) : run_plain(uvm, word, &known);
-	if (*status == PROBE_ERRNO)
+	if (*status == RM_ERRNO)
 		*status |= (uint32_t)errno;
 	return known;
 }

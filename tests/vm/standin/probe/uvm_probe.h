@@ -3,7 +3,7 @@
 #ifndef UVM_PROBE_H
 #define UVM_PROBE_H
 
-#include "probe.h"
+#include "rm_client.h"
 
 #define MAX_RANGES 64u
 #define MAX_BUFFER 8u
@@ -30,7 +30,7 @@ struct uvm {
 	int dmabuf;
 };
 
-/* uvm_calls.c: all answer NV_OK, a status of the driver, or PROBE_ERRNO with errno set. */
+/* uvm_calls.c: all answer NV_OK, a status of the driver, or RM_ERRNO with errno set. */
 uint32_t uvm_start(struct uvm *uvm);
 /* Another file, which is closed again. */
 uint32_t uvm_initialize(struct uvm *uvm, uint64_t flags);

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Several processes or threads that allocate at the same time and hold what they have until all are done. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "probe.h"
+
+#define MAX_CROWD 256u
+/* Handles of members that share one client must differ. */
+#define HANDLES_EACH (1u << 18)
+
+struct order {
+	uint64_t members;
+	uint64_t size;
+	bool fill;
+	bool shared;
+	bool nested;
+};
+
+struct result {
+	uint32_t status;
+	uint32_t error;
+	uint64_t bytes;
+	uint64_t count;
+};
+
+struct member {
+	const struct order *order;
+	struct session session;
+	struct result result;
+	pthread_barrier_t *done;
+	pthread_t thread;
+};
+
+/* N:SIZE[:fill][:shared][:nest] */
+static bool parse(const char *value, struct order *order)
+{
+	if (!parse_size(&value, &order->members) || *value++ != ':' || !parse_size(&value, &order->size))
+		return false;
+	while (*value == ':') {
+		size_t length = strcspn(++value, ":");
+
+		if (length == 4 && strncmp(value, "fill", 4) == 0)
+			order->fill = true;
+		else if (length == 6 && strncmp(value, "shared", 6) == 0)
+			order->shared = true;
+		else if (length == 4 && strncmp(value, "nest", 4) == 0)
+			order->nested = true;
+		else
+			return false;
+		value += length;
+	}
+	return *value == '\0' && order->members >= 1 && order->members <= MAX_CROWD;
+}
+
+static void work(const struct order *order, struct session *session, struct result *result)
+{
+	struct grant grant = { 0 };
+
+	result->status = session_open(session);
+	if (result->status == NV_OK && order->fill) {
+		result->status = memory_fill(session, order->size, &result->bytes, &result->count);
+		if (result->status == NV_ERR_NO_MEMORY)
+			result->status = NV_OK;
+	} else if (result->status == NV_OK) {
+		result->status = memory_alloc(session, order->size, &grant);
+		result->bytes = result->status == NV_OK ? grant.size : 0;
+		result->count = result->status == NV_OK;
+	}
+	result->error = (uint32_t)errno;
+}
+
+/* A session of one's own, or the parent's client with other handles. */
+static void prepare(struct session *session, const struct order *order, const struct session *from, uint64_t index)
+{
+	session_init(session, from->settings, from->gpu);
+	if (!order->shared)
+		return;
+	*session = *from;
+	session->held = NULL;
+	session->count = 0;
+	session->room = 0;
+	session->next_handle += (uint32_t)(index + 1) * HANDLES_EACH;
+}
+
+/* Gives back what this member took; a shared client stays. */
+static void finish(struct session *session, const struct order *order)
+{
+	if (!order->shared) {
+		session_close(session);
+		return;
+	}
+	while (session->count > 0)
+		memory_free_at(session, session->count - 1);
+	free(session->held);
+}
+
+static void child(const struct order *order, struct session *session, int results, int hold)
+{
+	struct result result = { 0 };
+	char byte;
+	pid_t inner;
+
+	if (order->nested) {
+		inner = fork();
+		if (inner != 0) {
+			if (inner > 0)
+				waitpid(inner, NULL, 0);
+			_exit(0);
+		}
+	}
+	work(order, session, &result);
+	if (write(results, &result, sizeof(result)) == sizeof(result) && read(hold, &byte, 1) == 0)
+		finish(session, order);
+	_exit(0);
+}
+
+static uint32_t tell(const char *kind, uint64_t index, const struct result *result)
+{
+	errno = (int)result->error;
+	report(result->status, "%s %llu bytes=%llu count=%llu", kind, (unsigned long long)index,
+		(unsigned long long)result->bytes, (unsigned long long)result->count);
+	return result->status;
+}
+
+static uint32_t run_processes(struct session *from, const struct order *order)
+{
+	int results[2], hold[2];
+	struct result result;
+	struct session session;
+	uint32_t status = NV_OK, one;
+	uint64_t i;
+
+	if (pipe2(results, O_CLOEXEC) || pipe2(hold, O_CLOEXEC))
+		return RM_ERRNO;
+	fflush(stdout);
+	for (i = 0; i < order->members; i++) {
+		prepare(&session, order, from, i);
+		if (fork() == 0) {
+			close(hold[1]);
+			close(results[0]);
+			child(order, &session, results[1], hold[0]);
+		}
+	}
+	close(results[1]);
+	close(hold[0]);
+	for (i = 0; i < order->members; i++) {
+		if (read(results[0], &result, sizeof(result)) != sizeof(result))
+			result = (struct result){ .status = RM_ERRNO, .error = ECHILD };
+		one = tell("fork", i, &result);
+		status = one != NV_OK ? one : status;
+	}
+	close(hold[1]);
+	close(results[0]);
+	while (wait(NULL) > 0)
+		;
+	return status;
+}
+
+static void *thread(void *argument)
+{
+	struct member *member = argument;
+
+	work(member->order, &member->session, &member->result);
+	pthread_barrier_wait(member->done);
+	finish(&member->session, member->order);
+	return NULL;
+}
+
+static uint32_t run_threads(struct session *from, const struct order *order)
+{
+	struct member *members = calloc(order->members, sizeof(*members));
+	pthread_barrier_t done;
+	uint32_t status = NV_OK, one;
+	uint64_t i, started;
+
+	if (!members || pthread_barrier_init(&done, NULL, (unsigned int)order->members))
+		return RM_ERRNO;
+	for (started = 0; started < order->members; started++) {
+		struct member *member = &members[started];
+
+		member->order = order;
+		member->done = &done;
+		prepare(&member->session, order, from, started);
+		if (pthread_create(&member->thread, NULL, thread, member))
+			break;
+	}
+	/* Too few for the barrier: nothing to wait for but the end of the process. */
+	if (started < order->members)
+		return RM_ERRNO;
+	for (i = 0; i < started; i++)
+		pthread_join(members[i].thread, NULL);
+	for (i = 0; i < started; i++) {
+		one = tell("thread", i, &members[i].result);
+		status = one != NV_OK ? one : status;
+	}
+	free(members);
+	return status;
+}
+
+uint32_t parallel_run(struct probe *probe, const char *value, bool threads, bool *understood)
+{
+	struct session *from = &probe->sessions[probe->gpu];
+	struct order order = { 0 };
+	uint32_t status = NV_OK;
+
+	*understood = parse(value, &order) && !(threads && order.nested);
+	if (!*understood)
+		return NV_OK;
+	if (order.shared)
+		status = session_open(from);
+	if (status == NV_OK)
+		status = threads ? run_threads(from, &order) : run_processes(from, &order);
+	return status;
+}

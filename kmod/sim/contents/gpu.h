@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a simulated card does with the work that clients write to memory: it reads the pushbuffers of channels and does
+ * what host and copy engines do. It launches no kernels. Everything here runs with sim->lock held, also what
+ * reads and writes memory of a client's process that the client has made known to the card: who holds that up holds up
+ * all cards.
+ */
+#ifndef CGPU_SIM_GPU_H
+#define CGPU_SIM_GPU_H
+
+#include "sim.h"
+#include "backing.h"
+
+/* A piece of an address space. */
+struct gpu_map {
+	struct gpu_map *next;
+	uint64_t start;
+	uint64_t end; /* the last byte */
+	struct backing *backing;
+	uint64_t offset;
+};
+
+/* gpu_space.c */
+void gpu_maps_free(struct sim *sim, struct object *va_space);
+/* Into an address space of a client, by its handle. Whole, or not at all. */
+bool gpu_read(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t address, void *out, uint64_t size);
+bool gpu_write(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t address, const void *data, uint64_t size);
+bool gpu_copy(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t from, uint64_t to, uint64_t size);
+int escape_map_dma(struct call *call);
+int escape_unmap_dma(struct call *call);
+
+/* mapping.c */
+int escape_move_mapping(struct call *call);
+
+#define GPU_SUBCHANNELS NVC46F_NUMBER_OF_SUBCHANNELS
+#define GPU_METHODS 4096u
+
+/* A channel whose pushbuffers are read. */
+struct gpu_channel {
+	struct gpu_channel *next;
+	struct object *object; /* it goes with this */
+	uint64_t client; /* by number, with the address space: */
+	uint32_t va_space;
+	uint64_t fifo; /* address of its ring */
+	uint32_t entries;
+	struct backing *error; /* where it says why it is read no further; or NULL */
+	struct backing *user; /* where the client and the card tell each other how far they are */
+	uint64_t user_at;
+	/* The pushbuffer that is being read, and the method that it is at. */
+	uint64_t at;
+	uint32_t words;
+	uint32_t method;
+	uint32_t subchannel;
+	uint32_t count;
+	uint32_t operation;
+	bool waits; /* for a semaphore: the same method is run again */
+	bool failed; /* it did what the card cannot; it is read no further */
+	/* Of data in the pushbuffer itself. */
+	uint64_t inline_at;
+	uint64_t inline_left;
+	uint32_t class_id[GPU_SUBCHANNELS];
+	uint32_t value[GPU_SUBCHANNELS][GPU_METHODS];
+};
+
+/* gpu_channel.c */
+uint32_t gpu_channel_add(struct sim *sim, struct object *object, const uint8_t *params);
+void gpu_channel_forget(struct sim *sim, struct object *object);
+/* Reads on in all channels. True: some of them have more. */
+bool gpu_advance(struct sim *sim);
+/* Says why a channel is read no further. */
+void gpu_fail(struct sim *sim, struct gpu_channel *channel, const char *why, uint64_t what);
+/* gpu_host.c: with the lock held. False: it waits for a semaphore. */
+bool gpu_method(struct sim *sim, struct gpu_channel *channel, uint32_t subchannel, uint32_t method, uint32_t data);
+/* gpu_copy.c */
+void gpu_copy_launch(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data);
+void gpu_inline_launch(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data);
+void gpu_inline_data(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data);
+/* gpu_semaphore.c: a payload, and the time behind it where it has four words. */
+bool gpu_release(
+	struct sim *sim, struct gpu_channel *channel, uint64_t address, uint64_t payload, bool is_long, bool has_time);
+
+/* A field of a method's data, and the address in two methods. */
+#define GPU_FIELD(data, name) ((data) >> name##_SHIFT & name##_MASK)
+#define GPU_ADDRESS(value, upper, mask, lower) ((uint64_t)((value)[(upper) / 4] & (mask)) << 32 | (value)[(lower) / 4])
+
+#endif

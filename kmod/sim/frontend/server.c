@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cgpu-sim: start, mount, serve, stop. */
+#define _GNU_SOURCE
+#define FUSE_USE_VERSION 312
+#include <errno.h>
+#include <fcntl.h>
+#include <fuse.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gpu.h"
+#include "sim.h"
+
+#define DEFAULT_DRIVER "580.142"
+/* More than may ever wait for one of them (file.c MAX_RESOLVING). */
+#define MAX_THREADS 256
+#define IDLE_THREADS 16
+
+static const char usage[] =
+	"usage: cgpu-sim --list\n"
+	"       cgpu-sim --mount DIR --cards MODEL[=MIB][:COUNT][/mig=CARD] [--driver VERSION] [--says VERSION]\n"
+	"       [--context-memory MIB] [--limits FILE] [--memory DIR] [--without-gsp] [--daemon]\n"
+	"Serves simulated NVIDIA cards as files: DIR/nvidiactl, DIR/nvidia0 and on, DIR/driver.\n"
+	"  --list    the models, each with its MIB and its name\n"
+	"  --cards   MODEL is %s; MIB another memory size; COUNT 1 to 32;\n"
+	"            CARD the number of an H200 that is in MIG mode\n"
+	"  --driver  the driver version to answer as (default " DEFAULT_DRIVER ")\n"
+	"  --says    the version it answers with, where it has the interface of another\n"
+	"  --context-memory  memory that the driver takes for each channel group of the graphics engine,\n"
+	"            and tells of no process (default: by the model)\n"
+	"  --limits  limit cgroups as drivers from 615 on do; FILE is for who sets the limits\n"
+	"  --memory  a folder for what lies in memory: clients can map it, and what they write to pushbuffers is\n"
+	"            read and done, as far as it copies and signals; without it memory has no contents;\n"
+	"            for programs that are trusted\n"
+	"  --without-gsp  as cards without that processor: no channel can be disabled by FIFO_DISABLE_CHANNELS\n"
+	"  --daemon  return once the mount answers; without it, serve in the foreground\n"
+	"SIGTERM unmounts and ends it.\n";
+
+struct options {
+	const char *mount;
+	const char *cards;
+	const char *driver;
+	const char *context;
+	const char *says;
+	const char *limits;
+	const char *memory;
+	bool without_gsp;
+	bool daemon;
+};
+
+static int show_usage(FILE *stream, int status)
+{
+	fprintf(stream, usage, card_models_text(" or "));
+	return status;
+}
+
+static int list_models(void)
+{
+	const struct model *model;
+	size_t i;
+
+	for (i = 0; (model = card_model(i)) != NULL; i++)
+		printf("%s\t%u\t%s\n", model->key, (unsigned int)model->mib, model->name);
+	return 0;
+}
+
+static int parse(int argc, char **argv, struct options *options)
+{
+	static const struct option names[] = { { "mount", required_argument, NULL, 'm' },
+		{ "cards", required_argument, NULL, 'c' }, { "driver", required_argument, NULL, 'd' },
+		{ "context-memory", required_argument, NULL, 'C' }, { "says", required_argument, NULL, 's' },
+		{ "limits", required_argument, NULL, 'l' }, { "memory", required_argument, NULL, 'M' },
+		{ "without-gsp", no_argument, NULL, 'g' }, { "daemon", no_argument, NULL, 'D' },
+		{ "help", no_argument, NULL, 'h' }, { "list", no_argument, NULL, 'L' }, { NULL, 0, NULL, 0 } };
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		if (option == 'm')
+			options->mount = optarg;
+		else if (option == 'c')
+			options->cards = optarg;
+		else if (option == 'd')
+			options->driver = optarg;
+		else if (option == 'C')
+			options->context = optarg;
+		else if (option == 's')
+			options->says = optarg;
+		else if (option == 'l')
+			options->limits = optarg;
+		else if (option == 'M')
+			options->memory = optarg;
+		else if (option == 'g')
+			options->without_gsp = true;
+		else if (option == 'D')
+			options->daemon = true;
+		else if (option == 'h')
+			return show_usage(stdout, 0);
+		else if (option == 'L')
+			return list_models();
+		else
+			return show_usage(stderr, 2);
+	}
+	if (!options->mount || !options->cards || optind != argc)
+		return show_usage(stderr, 2);
+	return -1;
+}
+
+/* The directory as an absolute path; made if it is not there, detached if a dead server left its mount. */
+static bool prepare_mount(struct sim *sim, const char *path)
+{
+	struct stat here, above;
+	char parent[4100];
+
+	if (stat(path, &here) && errno == ENOTCONN)
+		umount2(path, MNT_DETACH);
+	if (mkdir(path, 0755) && errno != EEXIST) {
+		fprintf(stderr, "cgpu-sim: --mount %s: %s\n", path, strerror(errno));
+		return false;
+	}
+	if (!realpath(path, sim->mount)) {
+		fprintf(stderr, "cgpu-sim: --mount %s: %s\n", path, strerror(errno));
+		return false;
+	}
+	snprintf(parent, sizeof(parent), "%s/..", sim->mount);
+	if (stat(sim->mount, &here) || stat(parent, &above) || !S_ISDIR(here.st_mode) || here.st_dev != above.st_dev) {
+		fprintf(stderr, "cgpu-sim: --mount %s: not a plain directory; a mount there goes with: umount %s\n",
+			path, sim->mount);
+		return false;
+	}
+	return true;
+}
+
+static bool prepare_memory(struct sim *sim, const char *folder)
+{
+	if (!realpath(folder, sim->memory_folder)) {
+		fprintf(stderr, "cgpu-sim: --memory %s: %s\n", folder, strerror(errno));
+		return false;
+	}
+	sim->forget_maps = gpu_maps_free;
+	sim->forget_work = gpu_channel_forget;
+	sim->add_work = gpu_channel_add;
+	return true;
+}
+
+static bool prepare(struct sim *sim, const struct options *options)
+{
+	const char *problem;
+
+	if (!version_select(sim, options->driver)) {
+		fprintf(stderr,
+			"cgpu-sim: --driver %s: not a driver version with a known interface (%u.%02u.%02u or newer)\n",
+			options->driver, nv_abi_versions[0].major, nv_abi_versions[0].minor, nv_abi_versions[0].patch);
+		return false;
+	}
+	if (!cards_parse(sim, options->cards, &problem)) {
+		fprintf(stderr, "cgpu-sim: --cards %s: %s\n", options->cards, problem);
+		return false;
+	}
+	cards_detach(sim);
+	sim->follows_clock = true;
+	sim->lacks_gsp = options->without_gsp;
+	if (options->context && !cards_parse_context(sim, options->context, &problem)) {
+		fprintf(stderr, "cgpu-sim: --context-memory %s: %s\n", options->context, problem);
+		return false;
+	}
+	if (options->says && !version_say(sim, options->says)) {
+		fprintf(stderr, "cgpu-sim: --says %s: too long\n", options->says);
+		return false;
+	}
+	if (options->limits && !memacct_open(sim, options->limits)) {
+		fprintf(stderr, "cgpu-sim: --limits %s: %s\n", options->limits, strerror(errno));
+		return false;
+	}
+	if (options->memory && !prepare_memory(sim, options->memory))
+		return false;
+	return prepare_mount(sim, options->mount);
+}
+
+/*
+ * Waits for a signal to stop. All state is in memory and the kernel ends open requests with the process, so nothing
+ * else is left to do, even while a thread is held up by a caller's memory.
+ */
+static void *wait_for_stop(void *argument)
+{
+	struct sim *sim = argument;
+	sigset_t set;
+	int number;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigwait(&set, &number);
+	umount2(sim->mount, MNT_DETACH);
+	_exit(0);
+}
+
+/* Reads pushbuffers: at once while there is something to do, else some thousand times a second. */
+static void *work(void *argument)
+{
+	const struct timespec pause = { .tv_nsec = 200000 };
+	struct sim *sim = argument;
+	bool more;
+
+	for (;;) {
+		pthread_mutex_lock(&sim->lock);
+		more = sim->work && gpu_advance(sim);
+		pthread_mutex_unlock(&sim->lock);
+		if (!more)
+			nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+/* Which device number the mount has, asked without a request to ourselves. */
+static bool learn_device(struct sim *sim)
+{
+	struct statx about;
+
+	if (statx(AT_FDCWD, sim->mount, AT_STATX_DONT_SYNC, STATX_TYPE, &about))
+		return false;
+	sim->device = makedev(about.stx_dev_major, about.stx_dev_minor);
+	return true;
+}
+
+/* Tells the waiting parent, and lets go of its terminal or pipe. */
+static void announce(struct sim *sim)
+{
+	if (sim->ready_fd < 0)
+		return;
+	dup2(STDIN_FILENO, STDERR_FILENO);
+	if (write(sim->ready_fd, "", 1) == 1)
+		close(sim->ready_fd);
+	sim->ready_fd = -1;
+}
+
+static int serve(struct sim *sim)
+{
+	char *words[] = { "cgpu-sim", "-oallow_other,default_permissions,fsname=cgpu-sim,subtype=cgpu-sim", NULL };
+	struct fuse_args args = FUSE_ARGS_INIT(2, words);
+	struct fuse_loop_config *config = fuse_loop_cfg_create();
+	struct fuse *fuse = fuse_new(&args, node_operations(), sizeof(*node_operations()), sim);
+	pthread_t stopper, worker;
+	sigset_t set;
+	int result = 1;
+
+	if (!fuse || fuse_mount(fuse, sim->mount) != 0)
+		return fprintf(stderr, "cgpu-sim: cannot mount on %s; it needs root and /dev/fuse\n", sim->mount), 1;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	if (learn_device(sim) && pthread_create(&stopper, NULL, wait_for_stop, sim) == 0) {
+		if (sim->memory_folder[0] != '\0')
+			pthread_create(&worker, NULL, work, sim);
+		announce(sim);
+		fuse_loop_cfg_set_max_threads(config, MAX_THREADS);
+		fuse_loop_cfg_set_idle_threads(config, IDLE_THREADS);
+		result = fuse_loop_mt(fuse, config) == 0 ? 0 : 1;
+		pthread_cancel(stopper);
+		pthread_join(stopper, NULL);
+	}
+	umount2(sim->mount, MNT_DETACH);
+	fuse_loop_cfg_destroy(config);
+	return result;
+}
+
+/* In the parent: the mount answers when its version can be read. */
+static int wait_until_ready(const struct sim *sim, pid_t child, int ready)
+{
+	char path[4200], text[80];
+	int fd, status;
+	bool answers = false;
+
+	if (read(ready, text, 1) == 1) {
+		snprintf(path, sizeof(path), "%s/driver/version", sim->mount);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		answers = fd >= 0 && read(fd, text, sizeof(text)) > 0;
+	}
+	if (answers)
+		return 0;
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	umount2(sim->mount, MNT_DETACH);
+	return 1;
+}
+
+static int serve_in_background(struct sim *sim)
+{
+	int ready[2], null;
+	pid_t child;
+
+	if (pipe2(ready, O_CLOEXEC))
+		return perror("cgpu-sim: pipe"), 1;
+	child = fork();
+	if (child < 0)
+		return perror("cgpu-sim: fork"), 1;
+	if (child > 0) {
+		close(ready[1]);
+		return wait_until_ready(sim, child, ready[0]);
+	}
+	close(ready[0]);
+	setsid();
+	if (chdir("/"))
+		return 1;
+	sim->ready_fd = ready[1];
+	null = open("/dev/null", O_RDWR);
+	/* The mount may still fail, and say so: stderr stays until it is there. */
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	return serve(sim);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { .driver = DEFAULT_DRIVER };
+	int result = parse(argc, argv, &options);
+	struct sim *sim;
+
+	if (result >= 0)
+		return result;
+	sim = calloc(1, sizeof(*sim));
+	if (!sim || !(sim->buckets = calloc(SIM_BUCKETS, sizeof(struct object *)))) {
+		fprintf(stderr, "cgpu-sim: out of memory\n");
+		free(sim);
+		return 1;
+	}
+	pthread_mutex_init(&sim->lock, NULL);
+	sim->ready_fd = -1;
+	result = 1;
+	if (prepare(sim, &options))
+		result = options.daemon ? serve_in_background(sim) : serve(sim);
+	free(sim->buckets);
+	free(sim);
+	return result;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engines of a simulated card: what a real one does with the work in its channels, in virtual time. Nothing is
+ * computed; a kernel is a length. Time goes on only in work_advance(), so a minute takes as long as its events do.
+ *
+ * As on the card: an engine serves its runlist of channel groups one after the other; a group runs until its time slice is over and
+ * what runs can be preempted, or until its channels have no work (NVIDIA/open-gpu-doc, manuals/ampere/ga100/
+ * dev_ram.ref.txt, "RUN-LIST RAM", and manuals/turing/tu104/dev_pbdma.ref.txt). Loading a context is not part of a slice.
+ * A new runlist ends the running slice and is served from its start. A group that is alone stays, without a switch.
+ * Work comes into a channel's queue by a store and a doorbell, so no call is needed for it.
+ *
+ * Simpler than a card: an engine runs one kernel at a time, and the channels of a group alternate kernel by kernel; a
+ * group lies on one runlist; memory, semaphores and faults are not there. Lengths of kernels, costs of a switch and of a
+ * scheduling control are parameters: no source has them.
+ *
+ * One card is used by one thread at a time. All times are in nanoseconds since work_create().
+ */
+#ifndef CGPU_SIM_WORK_H
+#define CGPU_SIM_WORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WORK_ENGINES 16u
+/* What a group's length may be (NV_RAMRL_ENTRY_TSG_LENGTH_MAX), and how many identifiers there are (..._ID_MAX). */
+#define WORK_GROUP_CHANNELS 128u
+#define WORK_GROUPS 2048u
+#define WORK_CHANNELS 2048u
+#define WORK_QUEUE_MAX 65536u
+#define WORK_NONE UINT32_MAX
+#define WORK_NEVER UINT64_MAX
+/* What a length or cost may be at most. */
+#define WORK_LONGEST (1ull << 60)
+
+/* A slice is (timeout << scale) units of 1024 ns; 0 is used as 1 (dev_ram.ref.txt, "Runlist TSG Entry Type"). */
+#define WORK_SLICE_UNIT 1024u
+#define WORK_SLICE_TIMEOUT_MAX 255u
+#define WORK_SLICE_SCALE_MAX 15u
+/* 128 << 3 (NV_RAMRL_ENTRY_TSG_TIMESLICE_TIMEOUT_128, ..._SCALE_3), which the driver calls microseconds. */
+#define WORK_SLICE_DEFAULT 1024u
+
+/* How often a group is in the runlist while the runlists are interleaved (NVA06C_CTRL_INTERLEAVE_LEVEL_*). */
+enum work_level { WORK_LEVEL_LOW, WORK_LEVEL_MEDIUM, WORK_LEVEL_HIGH };
+
+struct work_setup {
+	uint32_t engines;
+	uint64_t switch_ns; /* to load the context of another group */
+	uint64_t save_ns; /* more, when a kernel is cut in the middle */
+	uint64_t command_ns; /* from a scheduling control to its effect */
+};
+
+struct work_kernel {
+	uint64_t length; /* at least 1 */
+	uint64_t grain; /* it can be preempted after each so many: 1: at any instruction; 0: not before its end */
+	uint64_t tag; /* the submitter's */
+};
+
+struct work_done {
+	uint32_t channel;
+	uint32_t group;
+	uint64_t tag;
+	uint64_t submitted;
+	uint64_t started;
+	uint64_t ended;
+};
+
+/* Called from work_advance(), in the order of time. May submit work and make scheduling controls, which act after it returned. */
+typedef void (*work_done_fn)(void *ctx, const struct work_done *done);
+
+struct work_engine_figures {
+	uint64_t busy; /* busy, switching and idle together are all the time there was */
+	uint64_t switching;
+	uint64_t idle;
+	uint64_t loads; /* of another context */
+	uint32_t group; /* whose context is loaded, or is being loaded; WORK_NONE */
+	uint32_t channel; /* whose kernel runs now; WORK_NONE */
+};
+
+struct work_group_figures {
+	uint64_t busy;
+	uint64_t switching; /* loading and saving its context */
+	uint64_t loads;
+	uint64_t submitted; /* completed, cancelled and queued together */
+	uint64_t completed;
+	uint64_t cancelled; /* of channels that were removed, or rewound, with work in them */
+	uint64_t queued;
+	uint64_t slice; /* as the card has it */
+};
+
+struct work_channel_figures {
+	uint64_t busy;
+	uint64_t submitted;
+	uint64_t completed;
+	uint64_t queued;
+	bool enabled;
+};
+
+struct work;
+
+/* work.c. NULL: no memory, or a setup that makes no sense. */
+struct work *work_create(const struct work_setup *setup);
+void work_destroy(struct work *work);
+void work_on_done(struct work *work, work_done_fn done, void *ctx);
+/* An identifier; WORK_NONE: no such engine or group, or none left. A group is scheduled, a channel enabled. */
+uint32_t work_group_add(struct work *work, uint32_t engine);
+uint32_t work_channel_add(struct work *work, uint32_t group, uint32_t queue);
+/* As the driver does: neither, and the group's level is MEDIUM (kernel_channel_group_api.c). */
+uint32_t work_group_add_idle(struct work *work, uint32_t engine);
+uint32_t work_channel_add_idle(struct work *work, uint32_t group, uint32_t queue);
+/* Removes the group with its channels. Work that is left in them is lost, as on a card. 0, or -ENOENT. */
+int work_group_remove(struct work *work, uint32_t group);
+int work_channel_remove(struct work *work, uint32_t channel);
+/* Throws away what is in the queue and has not begun (FIFO_DISABLE_CHANNELS, bRewindGpPut). 0, or -ENOENT. */
+int work_channel_rewind(struct work *work, uint32_t channel);
+/* The doorbell. 0, -ENOENT, -EAGAIN (the queue is full), -EINVAL, -ENOMEM. */
+int work_submit(struct work *work, uint32_t channel, const struct work_kernel *kernel);
+
+/* work_time.c */
+uint64_t work_now(const struct work *work);
+/* When something happens next by itself. WORK_NEVER: nothing does. */
+uint64_t work_next(const struct work *work);
+/* To a time below WORK_NEVER. */
+void work_advance(struct work *work, uint64_t until);
+
+/* work_figures.c. 0, or -ENOENT. */
+int work_engine_figures(const struct work *work, uint32_t engine, struct work_engine_figures *figures);
+int work_group_figures(const struct work *work, uint32_t group, struct work_group_figures *figures);
+int work_channel_figures(const struct work *work, uint32_t channel, struct work_channel_figures *figures);
+
+/*
+ * work_control.c: what the driver's calls do. They act command_ns later, in the order in which they were called; 0, or
+ * -ENOENT, -EINVAL, -ENOMEM now. One on what is gone by then does nothing.
+ */
+/* FIFO_DISABLE_CHANNELS. Channels that run leave at the next point at which they can be preempted; with
+ * only_scheduling they stay until their group's slice is over. */
+int work_channels_disable(
+	struct work *work, const uint32_t *channels, uint32_t count, bool disable, bool only_scheduling);
+/* GPFIFO_SCHEDULE of a group: off the runlist, or on it again. */
+int work_group_schedule(struct work *work, uint32_t group, bool enable);
+/* PREEMPT of a group: it leaves, and runs again after the others. */
+int work_group_preempt(struct work *work, uint32_t group);
+/* SET_TIMESLICE. */
+int work_group_timeslice(struct work *work, uint32_t group, uint64_t us);
+/* SET_INTERLEAVE_LEVEL and MAKE_REALTIME. */
+int work_group_level(struct work *work, uint32_t group, uint32_t level);
+int work_group_realtime(struct work *work, uint32_t group, bool realtime);
+/* RESTART_RUNLIST of an engine; FIFO_RUNLIST_SET_SCHED_POLICY, which is one for all of them. */
+int work_runlist_restart(struct work *work, uint32_t engine);
+int work_runlists_interleave(struct work *work, bool interleave);
+/* Calls that have not acted yet, and groups that still have to leave: 0 when a caller that waits would return. */
+uint32_t work_pending(const struct work *work);
+
+/* work_runlist.c: nanoseconds of the slice that the card takes for so many microseconds: rounded down. */
+uint64_t work_slice(uint64_t us);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the simulated card's engines share. */
+#ifndef CGPU_SIM_WORK_INSIDE_H
+#define CGPU_SIM_WORK_INSIDE_H
+
+#include <stddef.h>
+#include <string.h>
+
+#include "work.h"
+
+/* A kernel in a queue. */
+struct work_item {
+	struct work_kernel kernel;
+	uint64_t submitted;
+	uint64_t started;
+	uint64_t progress; /* what it has run already */
+};
+
+struct work_channel {
+	bool used;
+	bool enabled;
+	/* Disabled for scheduling only, and not off the engine since. */
+	bool lingers;
+	uint32_t group;
+	uint64_t serial; /* tells who had the identifier before from who has it now */
+	/* Of the same group, in a ring. */
+	uint32_t next;
+	uint32_t prev;
+	struct work_item *items;
+	uint32_t size;
+	uint32_t first;
+	uint32_t count;
+	uint64_t busy;
+	uint64_t submitted;
+	uint64_t completed;
+};
+
+struct work_group {
+	bool used;
+	bool scheduled;
+	bool realtime;
+	uint32_t level;
+	uint32_t engine;
+	uint64_t serial;
+	uint64_t slice;
+	uint32_t channels;
+	/* Who comes next in it; WORK_NONE: it has no channels. */
+	uint32_t next_channel;
+	uint64_t busy;
+	uint64_t switching;
+	uint64_t loads;
+	uint64_t submitted;
+	uint64_t completed;
+	uint64_t cancelled;
+};
+
+#define WORK_LEVELS 3u
+
+enum work_state { WORK_IDLE, WORK_SWITCHING, WORK_RUNNING, WORK_SAVING };
+/* Why a group has to leave: its slice is over, or it was told to. */
+enum work_leave { WORK_STAYS, WORK_EXPIRED, WORK_FORCED };
+
+struct work_engine {
+	/* The runlist: groups by their levels, the highest first, each once; where each level begins. */
+	uint16_t order[WORK_GROUPS];
+	uint32_t begin[WORK_LEVELS + 1];
+	uint64_t cursor; /* which was served last, as a place in the list that the levels make of it */
+	enum work_state state;
+	enum work_leave leave;
+	uint32_t loaded; /* a group, or WORK_NONE */
+	uint32_t channel; /* whose kernel is on the engine, or WORK_NONE */
+	uint32_t for_group; /* for which it is switching or saving; WORK_NONE: it is gone */
+	uint64_t until; /* the end of switching or saving */
+	uint64_t slice_left;
+	uint64_t busy;
+	uint64_t switching;
+	uint64_t idle;
+	uint64_t loads;
+};
+
+enum work_command_kind {
+	WORK_COMMAND_ENABLE,
+	WORK_COMMAND_DISABLE,
+	WORK_COMMAND_DISABLE_SCHEDULING,
+	WORK_COMMAND_SCHEDULE,
+	WORK_COMMAND_PREEMPT,
+	WORK_COMMAND_TIMESLICE,
+	WORK_COMMAND_LEVEL,
+	WORK_COMMAND_REALTIME,
+	WORK_COMMAND_RESTART,
+	WORK_COMMAND_INTERLEAVE,
+};
+
+struct work_command {
+	uint64_t at;
+	uint64_t value;
+	/* Of the target; another one under the same identifier is not meant. */
+	uint64_t serial;
+	enum work_command_kind kind;
+	uint32_t target;
+};
+
+struct work {
+	struct work_setup setup;
+	uint64_t now;
+	bool interleaved;
+	bool inside; /* work_advance() is at it: what is asked for meanwhile is done by it */
+	bool kicked;
+	work_done_fn done;
+	void *done_ctx;
+	struct work_command *commands; /* a ring */
+	uint32_t command_room;
+	uint32_t command_first;
+	uint32_t command_count;
+	uint64_t serial;
+	uint32_t groups; /* no identifier from here on is used */
+	struct work_engine engine[WORK_ENGINES];
+	struct work_group group[WORK_GROUPS];
+	struct work_channel channel[WORK_CHANNELS];
+};
+
+static inline struct work_item *work_head(struct work_channel *channel)
+{
+	return &channel->items[channel->first];
+}
+
+static inline bool work_channel_exists(const struct work *work, uint32_t channel)
+{
+	return channel < WORK_CHANNELS && work->channel[channel].used;
+}
+
+static inline bool work_group_exists(const struct work *work, uint32_t group)
+{
+	return group < WORK_GROUPS && work->group[group].used;
+}
+
+/* work_engine.c */
+/* When the engine changes by itself; WORK_NEVER. */
+uint64_t engine_next(const struct work *work, const struct work_engine *engine);
+/* Accounts for the time since work->now. */
+void engine_spend(struct work *work, struct work_engine *engine, uint64_t ns);
+/* Does what is to be done at work->now. */
+void engine_settle(struct work *work, struct work_engine *engine);
+/* The group that is loaded leaves when it can. */
+void engine_leave(struct work_engine *engine, enum work_leave why);
+/* Its channel goes at once, with what it runs. */
+void engine_drop(struct work *work, struct work_engine *engine);
+
+/* work_runlist.c */
+/* The next group that can run, after the cursor, or WORK_NONE. place: where it is. */
+uint32_t runlist_next(const struct work *work, const struct work_engine *engine, uint64_t *place);
+/* Makes the runlist anew: the slice that runs ends, and the list is served from its start. */
+void runlist_submit(struct work *work, uint32_t engine);
+void runlist_restart(struct work_engine *engine);
+
+/* work_control.c */
+void commands_apply(struct work *work);
+uint64_t commands_next(const struct work *work);
+
+/* work_time.c: does what became possible at work->now. */
+void work_settle(struct work *work);
+
+#endif

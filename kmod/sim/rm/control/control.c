@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/* NV_ESC_RM_CONTROL: checks what the driver checks, then hands a copy of the parameters to one function. */
+#include <stdlib.h>
+
+#include "control.h"
+#include "engines.h"
+
+static const struct control_set *const sets[] = {
+	&controls_timer,
+	&controls_board,
+	&controls_memory,
+	&controls_pid,
+	&controls_identity,
+	&controls_bus,
+	&controls_classes,
+	&controls_state,
+	&controls_system,
+	&controls_limits,
+	&controls_export,
+	&controls_samples,
+	&controls_fifo,
+	&controls_group,
+	&controls_nothing,
+	&controls_graphics,
+	&controls_client,
+	&controls_channel,
+};
+
+static const struct control_entry *find_entry(uint32_t command)
+{
+	size_t i, j;
+
+	for (i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+		for (j = 0; j < sets[i]->count; j++) {
+			if (sets[i]->entries[j].command == command)
+				return &sets[i]->entries[j];
+		}
+	}
+	return NULL;
+}
+
+static bool is_for(const struct control_entry *entry, const struct object *object)
+{
+	return object->class_id == entry->class_id ||
+		(entry->class_id == ANY_CHANNEL && class_is_channel(object->class_id));
+}
+
+static bool allows(const struct call *call, enum rights rights)
+{
+	if (rights == RIGHTS_NONE || call_is_kernel(call))
+		return true;
+	return rights == RIGHTS_NICE ? caller_is_nice(&call->caller) : caller_is_admin(&call->caller);
+}
+
+/* Finds the object and copies what the answer needs, so that the rest can do without the lock. */
+static uint32_t resolve(
+	struct control *control, const struct control_entry *entry, uint32_t client_handle, uint32_t handle)
+{
+	struct sim *sim = control->call->sim;
+	struct client *client;
+	struct object *object;
+	uint32_t status;
+
+	pthread_mutex_lock(&sim->lock);
+	status = client_for_call(control->call, client_handle, &client);
+	/* control.c:434 */
+	if (status == NV_ERR_INVALID_OBJECT_HANDLE)
+		status = NV_ERR_INVALID_CLIENT;
+	if (status == NV_OK) {
+		object = object_find(sim, client, handle);
+		if (!object)
+			status = NV_ERR_OBJECT_NOT_FOUND;
+		else if (!entry || !is_for(entry, object))
+			status = NV_ERR_NOT_SUPPORTED;
+		else
+			control->card_index = object->card;
+		if (status == NV_OK && object->card != SIM_NO_CARD)
+			control->card = sim->cards[object->card];
+		control->denied = status == NV_OK && mig_denies(sim, object);
+	}
+	pthread_mutex_unlock(&sim->lock);
+	return status;
+}
+
+/* On the object, which may have gone since it was found. */
+static uint32_t run_on_object(struct control *control, const struct control_entry *entry)
+{
+	struct call *call = control->call;
+	const struct nv_layout_NVOS54_PARAMETERS *at = &call->sim->abi->NVOS54_PARAMETERS;
+	struct object *object = NULL;
+	struct client *client;
+	uint32_t status;
+
+	pthread_mutex_lock(&call->sim->lock);
+	status = client_for_call(call, get32(call->data, at->hClient), &client);
+	if (status == NV_OK)
+		object = object_find(call->sim, client, get32(call->data, at->hObject));
+	if (!object || !is_for(entry, object)) {
+		status = status == NV_OK ? NV_ERR_OBJECT_NOT_FOUND : NV_ERR_INVALID_CLIENT;
+	} else {
+		engines_advance(call->sim, object->group ? object->group->card : object->card);
+		status = entry->run(control, object);
+	}
+	pthread_mutex_unlock(&call->sim->lock);
+	if (control->waits)
+		engines_wait(call->sim, control->card_index);
+	return status;
+}
+
+static uint32_t run(struct control *control, const struct control_entry *entry, uint64_t address, uint32_t size)
+{
+	uint32_t status = NV_ERR_INVALID_ADDRESS;
+
+	if (!allows(control->call, entry->rights))
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	control->size = size;
+	control->params = malloc(size ? size : 1);
+	if (!control->params)
+		return NV_ERR_INSUFFICIENT_RESOURCES;
+	if (user_read(&control->call->caller, address, control->params, size))
+		status = entry->run ? run_on_object(control, entry) : entry->answer(control);
+	if (status == NV_OK && !user_write(&control->call->caller, address, control->params, size))
+		status = NV_ERR_INVALID_ADDRESS;
+	free(control->params);
+	return status;
+}
+
+static uint16_t params_bytes(const struct sim *sim, const struct control_entry *entry)
+{
+	const void *layouts = entry->of_card ? (const void *)sim->card_abi : sim->abi;
+	uint16_t bytes = 0;
+
+	if (entry->bytes_at == SIZE_MAX)
+		return 0;
+	memcpy(&bytes, (const uint8_t *)layouts + entry->bytes_at, sizeof(bytes));
+	return bytes;
+}
+
+static uint32_t control(struct call *call)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &call->sim->abi->NVOS54_PARAMETERS;
+	const struct control_entry *entry = find_entry(get32(call->data, at->cmd));
+	uint64_t address = get64(call->data, at->params);
+	uint32_t size = get32(call->data, at->paramsSize), status;
+	struct control control = { .call = call, .card_index = SIM_NO_CARD };
+	uint16_t expected = 0;
+
+	if ((size == 0) != (address == 0) || size > SIM_MAX_PARAMS)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (entry) {
+		expected = params_bytes(call->sim, entry);
+		/* One that this version does not have. */
+		if (expected == 0 && entry->bytes_at != SIZE_MAX)
+			entry = NULL;
+		else if (entry->command == NV2080_CTRL_CMD_FB_GET_INFO)
+			/* It takes its structure whatever the size says (rmapi_deprecated_control.c, ctrlparamAcquire()). */
+			size = expected;
+		else if (size != expected)
+			return NV_ERR_INVALID_ARGUMENT;
+	}
+	status = resolve(&control, entry, get32(call->data, at->hClient), get32(call->data, at->hObject));
+	return status == NV_OK ? run(&control, entry, address, size) : status;
+}
+
+int escape_control(struct call *call)
+{
+	put32(call->data, call->sim->abi->NVOS54_PARAMETERS.status, control(call));
+	return 0;
+}

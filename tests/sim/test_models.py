@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated models: cgpu-sim has the list, and what others say of it is the same."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cgpu.kmod.daemon import main as cgpud
+from cgpu.kmod.daemon.simulate import MODELS, check_cards
+from tests.sim.conftest import Start
+from tests.sim.support import BUILD
+
+
+def listed() -> dict[str, tuple[int, str]]:
+    """Return MIB and name of each model."""
+    command = [str(BUILD / "cgpu-sim"), "--list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    return {key: (int(mib), name) for key, mib, name in rows}
+
+
+def test_commands_and_documents_name_the_models(repository: Path) -> None:
+    """cgpud, cgpu trace, their help, the manual and the fake driver name the models of the simulated card."""
+    assert tuple(listed()) == MODELS
+    assert all(check_cards(model) == model for model in MODELS)
+    together = ", ".join(MODELS)
+    assert f"serve simulated cards: {together}\n" in cgpud.parser().format_help()
+    assert f"({together};" in (repository / "docs/cgpu-trace.md").read_text()
+    assert f"the card: {together} " in (repository / "cgpu/trace/main.py").read_text()
+    assert " or ".join(together.rsplit(", ", 1)) in (repository / "tests/vm/standin/knobs.c").read_text()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("model", MODELS)
+def test_a_card_is_what_the_list_says(start: Start, model: str) -> None:
+    """A card of each model has the name and the memory of the list, and is one that is known in all parts."""
+    mib, name = listed()[model]
+    done = start(model).probe("info=all")
+    assert done.returncode == 0, done.stdout
+    assert f"total={mib << 20}" in done.stdout
+    assert name in done.stdout
