@@ -45,6 +45,8 @@ GLOSSARY = "docs/glossary.md"
 HEADING = "## Words on their way out"
 # Log lines and the tree's texts stay as they are.
 C_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+# Names that the kernel's checksum of an exported symbol is made of (kmod/module/interface.h).
+CHECKSUM_NAME = re.compile(r"^#define \w+ \w+$")
 # Words that are ordinary English, or somebody else's term, in other places than those that are meant.
 ORDINARY = {
     "stage",
@@ -77,6 +79,13 @@ def gone(repository: Path) -> list[str]:
     return [word for word in words if word not in ORDINARY]
 
 
+def read(path: Path, line: str) -> str:
+    """Return what a line says in words of this project's choice."""
+    if path.name == "interface.h" and CHECKSUM_NAME.match(line):
+        return ""
+    return C_STRING.sub("", line) if path.suffix in {".c", ".h"} else line
+
+
 @pytest.mark.parametrize("folder", DONE)
 def test_words_stay_gone(repository: Path, folder: str) -> None:
     """No file of a folder that is done has a word that is gone."""
@@ -88,6 +97,6 @@ def test_words_stay_gone(repository: Path, folder: str) -> None:
         for path in sorted((repository / folder).rglob("*"))
         if path.suffix in {".py", ".c", ".h", ".json"}
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        for word in pattern.findall(C_STRING.sub("", line) if path.suffix in {".c", ".h"} else line)
+        for word in pattern.findall(read(path, line))
     ]
     assert found == []

@@ -251,5 +251,5 @@ def test_facts_are_collected_from_headers_and_lists(clone: Path, tmp_path: Path)
 def test_judges_have_a_function() -> None:
     """Each judge that the generator knows has a row in the core's table."""
     rows = (ROOT / "kmod" / "core" / "call" / "alloc.c").read_text().split("judges[])")[1].split("};")[0]
-    for judge in generate.JUDGES[1:]:
-        assert f"[NV_CLASS_BY_{judge.upper()}] = " in rows, judge
+    for name in generate.JUDGES[1:]:
+        assert f"[NV_CLASS_BY_{name.upper()}] = " in rows, name

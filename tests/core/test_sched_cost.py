@@ -9,15 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.shares.binding import SCHEDULER
 from tests.core.build import HERE, KMOD, WARNINGS, run, tool
+
+CORE = KMOD / "core"
+SOURCES = [CORE / "sched" / f"{name}.c" for name in SCHEDULER]
+INCLUDE = (f"-I{CORE}", f"-I{CORE / 'include'}")
 
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Build the scheduler of a GPU by itself, without the rest of the core, and measure it."""
     program = tmp_path_factory.mktemp("cost") / "sched_cost"
-    sources = [HERE / "sched_cost.c", *sorted((KMOD / "core").glob("sched_*.c"))]
-    flags = ["-std=gnu11", "-O2", *WARNINGS, f"-I{KMOD / 'core'}"]
+    sources = [HERE / "sched_cost.c", *SOURCES]
+    flags = ["-std=gnu11", "-O2", *WARNINGS, *INCLUDE]
     run([tool("cc"), *flags, *map(str, sources), "-o", str(program)])
     return subprocess.run([program], capture_output=True, text=True, check=True, timeout=120).stdout
 
@@ -31,9 +36,9 @@ def test_a_decision_is_less_than_a_percent_of_a_slice(printed: str) -> None:
 
 def test_the_decisions_come_from_integers(tmp_path: Path) -> None:
     """No floating point is used, as in the kernel, and no function of a compiler's library."""
-    for source in sorted((KMOD / "core").glob("sched_*.c")):
+    for source in SOURCES:
         target = tmp_path / f"{source.stem}.o"
-        flags = ["-std=gnu11", "-O2", "-ffreestanding", "-mgeneral-regs-only", f"-I{KMOD / 'core'}"]
+        flags = ["-std=gnu11", "-O2", "-ffreestanding", "-mgeneral-regs-only", *INCLUDE]
         run([tool("cc"), *flags, "-c", str(source), "-o", str(target)])
         symbols = subprocess.run([tool("nm"), "-u", target], capture_output=True, text=True, check=True)
         assert not re.search(r" U __\w+", symbols.stdout)
