@@ -139,6 +139,7 @@ struct stage {
 enum verdict stages_run(struct session *session, const struct stage *stages, size_t count);
 #define STAGES(session, list) stages_run(session, list, sizeof(list) / sizeof((list)[0]))
 /* Says why, for the check's line. */
+/* verdict.c */
 enum verdict verdict_failed(struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
 enum verdict verdict_skipped(struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What steps do to the card's free memory. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <time.h>
 
 #include "check.h"
@@ -10,26 +8,6 @@
 /* The last close of a file is told a moment later. */
 #define LOOKS 40u
 #define LOOK_NS 5000000
-
-enum verdict verdict_failed(struct session *session, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(session->detail, sizeof(session->detail), format, arguments);
-	va_end(arguments);
-	return FAILED;
-}
-
-enum verdict verdict_skipped(struct session *session, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(session->detail, sizeof(session->detail), format, arguments);
-	va_end(arguments);
-	return SKIPPED;
-}
 
 static bool is_near(const struct session *session, s64 fell, u64 wanted)
 {

@@ -58,7 +58,7 @@ bool setting_run(struct probe *probe, const char *name, const char *value, bool 
 /* One word of the command line; returns false when it is not understood. */
 bool step_run(struct probe *probe, const char *word);
 
-/* One line of a step: its words, then status= or errno=. */
+/* report.c: one line of a step: its words, then status= or errno=. */
 void report(uint32_t status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

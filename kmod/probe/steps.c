@@ -11,22 +11,6 @@
 
 #define LLU(value) ((unsigned long long)(value))
 
-void report(uint32_t status, const char *format, ...)
-{
-	int error = errno;
-	va_list arguments;
-
-	va_start(arguments, format);
-	vprintf(format, arguments);
-	va_end(arguments);
-	if (status == RM_ERRNO)
-		printf(" errno=%d (%s)\n", error, strerror(error));
-	else
-		printf(" status=0x%x\n", status);
-	fflush(stdout);
-	errno = error;
-}
-
 /* Was the answer what was asked for? */
 static void judge(struct probe *probe, uint32_t status)
 {

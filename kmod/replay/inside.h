@@ -31,7 +31,13 @@ void cards_set_time(struct sim *sim, uint64_t now);
 int cards_ring(struct sim *sim, struct open_file *file, const void *records, size_t bytes);
 int cards_figures(struct sim *sim, struct open_file *file, void *figures, size_t bytes);
 /* Whether bytes at an address are memory of the call. */
-bool replay_reaches(const struct replay_call *call, uint64_t address, uint64_t bytes);
+static inline bool replay_reaches(const struct replay_call *call, uint64_t address, uint64_t bytes)
+{
+	uint64_t start = (uintptr_t)call->memory;
+
+	return address >= start && address - start <= call->memory_bytes &&
+		bytes <= call->memory_bytes - (address - start);
+}
 /* 0 or negative errno. */
 int cards_call(struct sim *sim, struct open_file *file, const struct replay_call *call);
 

@@ -92,14 +92,6 @@ void transport_forget_files(struct transport *transport)
 	}
 }
 
-bool replay_reaches(const struct replay_call *call, uint64_t address, uint64_t bytes)
-{
-	uint64_t start = (uintptr_t)call->memory;
-
-	return address >= start && address - start <= call->memory_bytes &&
-		bytes <= call->memory_bytes - (address - start);
-}
-
 struct cgpu_call transport_call(const struct transport *transport, const struct file *file,
 	const struct cgpu_container_info *slice, const struct replay_call *given)
 {

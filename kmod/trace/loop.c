@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "recorder.h"
 
@@ -52,6 +53,19 @@ static void at_fork(struct recorder *r, const struct task *task)
 
 	if (ptrace(PTRACE_GETEVENTMSG, task->tid, 0, &child) == 0 && !task_find(r, (pid_t)child))
 		task_add(r, (pid_t)child, task);
+}
+
+/* The command runs: write the first line. */
+static void recording_begin(struct recorder *r)
+{
+	const char *slash = strrchr(r->options->command[0], '/');
+
+	r->begun = true;
+	/* What was there before goes only when the command runs. A pipe cannot be cut, and need not be. */
+	if (ftruncate(r->output.fd, 0) && errno != EINVAL)
+		r->output.error = errno;
+	r->output.ready = true;
+	put_header(&r->output, &r->version, r->options, slash ? slash + 1 : r->options->command[0]);
 }
 
 /* The thread that called has the number of its process now, and its descriptors. */

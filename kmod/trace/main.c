@@ -10,18 +10,6 @@
 
 #include "recorder.h"
 
-void recording_begin(struct recorder *r)
-{
-	const char *slash = strrchr(r->options->command[0], '/');
-
-	r->begun = true;
-	/* What was there before goes only when the command runs. A pipe cannot be cut, and need not be. */
-	if (ftruncate(r->output.fd, 0) && errno != EINVAL)
-		r->output.error = errno;
-	r->output.ready = true;
-	put_header(&r->output, &r->version, r->options, slash ? slash + 1 : r->options->command[0]);
-}
-
 static bool prepare(struct recorder *r)
 {
 	int fd;

@@ -284,11 +284,6 @@ void loop_run(struct recorder *r);
 	(PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE | \
 		PTRACE_O_TRACEEXEC | PTRACE_O_TRACESECCOMP)
 
-/* --- main.c --- */
-
-/* The command runs: write the first line. */
-void recording_begin(struct recorder *r);
-
 /* --- start.c --- */
 
 void signals_of_interest(sigset_t *set);

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the layout promises: files depend on each other one way, and a folder can be taken in at a glance."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.test_linters import files, source_files
+
+# Folders of Python by the name under which they are imported.
+PACKAGES = {
+    "cgpu": "cgpu",
+    "hook": "cgpu.hook",
+    "install": "cgpu.install",
+    "runtime_config": "cgpu.runtime_config",
+    "kmod": "cgpu.kmod",
+}
+# What is compiled together. A function of the core that a transport calls is no matter of circles.
+COMPONENTS = (
+    "kmod/core",
+    "kmod/module",
+    "kmod/daemon",
+    "kmod/sim",
+    "kmod/probe",
+    "kmod/check",
+    "kmod/trace",
+    "kmod/replay",
+    "runtime_config/launcher",
+)
+# Circles that are still there, by component. What is gone goes from here; nothing is added.
+LEFT: dict[str, tuple[str, ...]] = {
+    "kmod/daemon": (
+        "libcgpud/state_file.c supervise/in_flight.c",
+        (
+            "libcgpud/worker.c memory/external_closed.c reaper/reaper.c reaper/reclaim.c sched/sharing.c "
+            "sched/timeslice.c supervise/driver_call.c supervise/reply_cache.c supervise/supervise.c"
+        ),
+        "memory/driver_limits.c memory/managed.c",
+        "memory/external_rest.c memory/uvm.c",
+        "supervise/target.c supervise/task.c",
+    ),
+    "kmod/sim": (
+        "contents/gpu_channel.c contents/gpu_copy.c contents/gpu_host.c",
+        (
+            "frontend/register.c memory/backing.c memory/memory.c rm/channel.c rm/class.c rm/client.c "
+            "rm/export.c rm/file.c rm/mig.c rm/object.c rm/object_calls.c rm/share.c"
+        ),
+        "gpu/work_control.c gpu/work_time.c",
+        "gpu/work_engine.c gpu/work_runlist.c",
+        "memory/uvm.c memory/uvm_channel.c memory/uvm_external.c memory/uvm_managed.c",
+    ),
+    "kmod/probe": ("scheduling.c work.c",),
+    "kmod/check": ("heap.c memory.c", "session.c uvm_map.c"),
+}
+# Folders that are still larger.
+LARGE = {
+    "docs",
+    "tests/attacks",
+    "tests/core",
+    "tests/daemon",
+    "tests/integration",
+    "tests/runtime_config",
+    "tests/runtime_config/golden",
+    "tests/sim",
+    "tests/vm",
+    "tests/vm/standin",
+}
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+# A definition begins a line, is not static and has a body: "u32 core_class(u32 class)\n{".
+DEFINITION = re.compile(r"^(?!static\b|typedef\b|#)[a-z][\w \t*]*?\b(\w+)\([^;{]*\)\n\{", re.MULTILINE)
+WORD = re.compile(r"\b[a-z_]\w+\b")
+MOST_FILES = 24
+
+
+def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Return the groups of nodes that reach each other, by Tarjan's algorithm without recursion."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    path: list[str] = []
+    found: list[list[str]] = []
+    for start in graph:
+        if start in index:
+            continue
+        work = [(start, iter(graph[start]))]
+        index[start] = low[start] = len(index)
+        path.append(start)
+        while work:
+            node, following = work[-1]
+            for one in following:
+                if one not in index:
+                    index[one] = low[one] = len(index)
+                    path.append(one)
+                    work.append((one, iter(graph[one])))
+                    break
+                if one in path:
+                    low[node] = min(low[node], index[one])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    at = path.index(node)
+                    group, path = path[at:], path[:at]
+                    if len(group) > 1:
+                        found.append(sorted(group))
+    return sorted(found)
+
+
+def running(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a syntax tree, without what is there for types alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from running(node)
+
+
+def imports(path: Path, modules: Mapping[str, Path]) -> set[str]:
+    """Return which of the modules a file imports, wherever in it."""
+    names: set[str] = set()
+    for node in running(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return {name for name in names if name in modules and modules[name] != path}
+
+
+def python_modules(repository: Path) -> dict[str, Path]:
+    """Return the package's modules by name."""
+    found = {}
+    for path in source_files(repository, ".py"):
+        parts = path.relative_to(repository).with_suffix("").parts
+        if parts[0] in PACKAGES:
+            found[".".join([PACKAGES[parts[0]], *(one for one in parts[1:] if one != "__init__")])] = path
+    return found
+
+
+def calls(sources: Iterable[Path]) -> dict[str, set[str]]:
+    """Return for each C file in which others the functions are defined that it names."""
+    texts = {str(path): COMMENT.sub("", path.read_text()) for path in sources}
+    defined = {name: path for path, text in texts.items() for name in DEFINITION.findall(text)}
+    return {
+        path: {defined[word] for word in WORD.findall(text) if word in defined} - {path}
+        for path, text in texts.items()
+    }
+
+
+def test_finds_circles() -> None:
+    """Files that lead to each other are found, by whatever way; others are not."""
+    graph = {"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": ["e"], "e": [], "f": ["a", "g"], "g": ["f"]}
+    assert circles(graph) == [["a", "b", "c"], ["f", "g"]]
+
+
+def test_finds_calls(tmp_path: Path) -> None:
+    """A call of another file's function counts, one of a static function of the same name does not."""
+    one, other = tmp_path / "one.c", tmp_path / "other.c"
+    one.write_text("int one_begin(struct a *a,\n\tint b)\n{\n\treturn other_end(a);\n}\n")
+    other.write_text(
+        "static int one_end(void)\n{\n}\n/* one_begin */\nint other_end(struct a *a)\n{\n\treturn 0;\n}\n"
+    )
+    assert calls([one, other]) == {str(one): {str(other)}, str(other): set()}
+
+
+def test_python_has_no_circles(repository: Path) -> None:
+    """No two modules import each other, by whatever way."""
+    modules = python_modules(repository)
+    assert len(modules) > 100
+    assert circles({name: imports(path, modules) for name, path in modules.items()}) == []
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_c_has_no_circles(repository: Path, component: str) -> None:
+    """No two C files call each other's functions, by whatever way, but for those that are listed."""
+    top = repository / component
+    own = [path for path in source_files(repository, ".c") if path.is_relative_to(top)]
+    assert own
+    found = circles(calls(own))
+    assert [" ".join(str(Path(one).relative_to(top)) for one in group) for group in found] == list(
+        LEFT.get(component, ())
+    )
+
+
+def test_folders_are_small(repository: Path) -> None:
+    """No folder has more files than one takes in at a glance, but for those that are listed."""
+    count = Counter(str(path.parent.relative_to(repository)) for path in files(repository))
+    assert {folder for folder, files_in in count.items() if files_in > MOST_FILES} == LARGE
