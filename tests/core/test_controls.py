@@ -237,3 +237,13 @@ def test_generator_refuses_another_verdict(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0
     assert "expected one of" in done.stderr
+
+
+def test_controls_that_change_something_run_one_at_a_time() -> None:
+    """What exports, imports, schedules or binds is among the calls that a transport lets run one after another."""
+    rows = HANDLERS.read_text().split("controls[] = {")[1].split("};")[0]
+    changing = set(re.findall(r"TRANSFERS\((\w+)\)", rows))
+    changing |= set(re.findall(r"SCHEDULING\((\w+), core_begin_(?:schedule|bind)\)", rows))
+    assert len(changing) > 10
+    header = (ROOT / "kmod" / "core" / "include" / "cgpu_changes.h").read_text()
+    assert set(re.findall(r"case (\w+):", header)) == changing

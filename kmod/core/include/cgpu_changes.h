@@ -16,6 +16,7 @@ static inline int cgpu_call_changes(const struct nv_abi *abi, const struct cgpu_
 	if (call->bytes != abi->NVOS54_PARAMETERS.bytes)
 		return 0;
 	memcpy(&command, call->top + abi->NVOS54_PARAMETERS.cmd, sizeof(command));
+	/* Each control with a row in core/call/control.c that changes the ledger or a channel. */
 	switch (command) {
 	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
 	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
@@ -25,6 +26,16 @@ static inline int cgpu_call_changes(const struct nv_abi *abi, const struct cgpu_
 	case NVA06F_CTRL_CMD_GPFIFO_SCHEDULE:
 	case NVA06C_CTRL_CMD_BIND:
 	case NVA06F_CTRL_CMD_BIND:
+	case NVA16F_CTRL_CMD_GPFIFO_SCHEDULE:
+	case NVA16F_CTRL_CMD_BIND:
+	case NVA26F_CTRL_CMD_GPFIFO_SCHEDULE:
+	case NVA26F_CTRL_CMD_BIND:
+	case NVB06F_CTRL_CMD_GPFIFO_SCHEDULE:
+	case NVB06F_CTRL_CMD_BIND:
+	case NVC06F_CTRL_CMD_GPFIFO_SCHEDULE:
+	case NVC06F_CTRL_CMD_BIND:
+	case NVC36F_CTRL_CMD_GPFIFO_SCHEDULE:
+	case NVC36F_CTRL_CMD_BIND:
 		return 1;
 	default:
 		return 0;
