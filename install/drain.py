@@ -16,8 +16,8 @@ from pathlib import Path
 from cgpu import paths
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
-from cgpu.install.facts import trees
-from cgpu.install.runner import Runner
+from cgpu.install.node.facts import trees
+from cgpu.install.transaction.runner import Runner
 from cgpu.kmod.daemon import notify_socket
 from cgpu.roots import below
 

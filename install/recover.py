@@ -8,10 +8,12 @@ from pathlib import Path
 
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError
-from cgpu.install import drain, journal, lock, places, removal, transaction
-from cgpu.install.context import Context
-from cgpu.install.journal import CHANGING, REMOVING, Journal
-from cgpu.install.runner import Runner, SystemRunner
+from cgpu.install import drain, places, removal
+from cgpu.install.transaction import execute as transaction
+from cgpu.install.transaction import journal, lock
+from cgpu.install.transaction.context import Context
+from cgpu.install.transaction.journal import CHANGING, REMOVING, Journal
+from cgpu.install.transaction.runner import Runner, SystemRunner
 from cgpu.roots import below
 from cgpu.runtime_config.editor import Editor
 
@@ -68,7 +70,7 @@ def mend(
 def _finish_upgrade(root: Path, runner: Runner, tell: Say) -> None:
     if not below(root, paths.UPGRADING).exists():
         return
-    from cgpu.install import upgrade_module
+    from cgpu.install.commands.upgrade import module as upgrade_module
 
     upgrade_module.finish(runner, __version__, tell)
 

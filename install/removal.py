@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cgpu.errors import CgpuError
-from cgpu.install import drain, in_use, transaction
-from cgpu.install.context import Context
-from cgpu.install.journal import Journal
+from cgpu.install import consumers as in_use
+from cgpu.install import drain
+from cgpu.install.transaction import execute as transaction
+from cgpu.install.transaction.context import Context
+from cgpu.install.transaction.journal import Journal
 
 Say = Callable[[str], None]
 

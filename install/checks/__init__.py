@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from cgpu.install.checks import driver, kernel, other_engine, sharing, software
 from cgpu.install.checks.finding import Finding, Wish
-from cgpu.install.node import Node
+from cgpu.install.node.machine import Node
 
 __all__ = ["Finding", "Wish", "preflight"]
 

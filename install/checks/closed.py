@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from cgpu.config.effective import Effective
 from cgpu.install.checks.finding import Finding, ok, skipped, warning
-from cgpu.install.facts.programs import numbers
-from cgpu.install.situation import Situation
+from cgpu.install.node.facts.programs import numbers
+from cgpu.install.node.report import Situation
 
 NAME = "shared-node"
 CLOSE = "cgpu config set shared_node true --apply"

@@ -7,7 +7,7 @@ from cgpu import paths
 from cgpu.config.apply import GPU_KEYS, ROOT_KEYS
 from cgpu.config.effective import DEFAULTS, Effective
 from cgpu.install.checks.finding import Finding, ok, problem, skipped
-from cgpu.install.situation import Situation
+from cgpu.install.node.report import Situation
 
 # Keys of which cgpud was told another value on its command line.
 OVERRIDDEN = ("tree",)

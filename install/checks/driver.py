@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.facts.programs import numbers
-from cgpu.install.node import Node
+from cgpu.install.node.facts.programs import numbers
+from cgpu.install.node.machine import Node
 
 FIRST = 515
 

@@ -10,8 +10,8 @@ from cgpu import paths
 from cgpu.client.tree import DAEMON
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.checks.software import STORE_KEPT
-from cgpu.install.facts import files
-from cgpu.install.situation import Situation
+from cgpu.install.node.facts import files
+from cgpu.install.node.report import Situation
 
 ACCEPTS = 0x10000  # flag of a listening socket in /proc/net/unix
 FILES_WANTED = 8192

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.situation import Situation
-from cgpu.install.snapshot import Card, Slice
+from cgpu.install.node.report import Situation
+from cgpu.install.node.snapshot import Card, Slice
 from cgpu.smi.scheduling import NOBODY, parse
 
 MIB = 1 << 20

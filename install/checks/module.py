@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.facts import files, programs
-from cgpu.install.situation import Situation
+from cgpu.install.node.facts import files, programs
+from cgpu.install.node.report import Situation
 
 PACKAGE = "opencgpu"
 STATUS = re.compile(rf"^{PACKAGE}[/,]\s*([^,:]+)(?:,\s*([^,:]+),\s*([^,:]+))?:\s*(\w+)", re.MULTILINE)

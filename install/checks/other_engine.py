@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from cgpu.client.tree import DAEMON, MODULE
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem
-from cgpu.install.node import Node
+from cgpu.install.node.machine import Node
 
 NAMES: dict[EngineKind, str] = {"module": MODULE, "daemon": DAEMON}
 

@@ -12,8 +12,8 @@ from typing import Any
 from cgpu import paths
 from cgpu.errors import CgpuError
 from cgpu.install.checks.finding import Finding, ok, problem, skipped
-from cgpu.install.facts.ours import RECORD
-from cgpu.install.situation import Situation
+from cgpu.install.node.facts.ours import RECORD
+from cgpu.install.node.report import Situation
 from cgpu.roots import below
 
 # Each with the bits that nobody but root may have.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import cgpu
 from cgpu.install.checks.finding import Finding, ok, problem
-from cgpu.install.facts import programs
+from cgpu.install.node.facts import programs
 from cgpu.runtime_config.oci_runtime.edit import HOOK_PATH
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, low_level
 

@@ -7,8 +7,8 @@ import filecmp
 import os
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.facts.settings import NAME, Entry
-from cgpu.install.situation import Situation
+from cgpu.install.node.facts.settings import NAME, Entry
+from cgpu.install.node.report import Situation
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL
 
 NVIDIA = "nvidia"  # NVIDIA's runtime has a list of paths, not of names

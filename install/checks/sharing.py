@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cgpu.install.checks.finding import Finding, ok, problem, warning
-from cgpu.install.node import Node
+from cgpu.install.node.machine import Node
 
 
 def mps(node: Node) -> list[Finding]:

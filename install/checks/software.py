@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem, skipped, warning
-from cgpu.install.facts.programs import numbers
-from cgpu.install.node import Node
+from cgpu.install.node.facts.programs import numbers
+from cgpu.install.node.machine import Node
 
 STORE_KEPT = 254
 FIRST_LOW_LEVEL = {"runc": (1, 1), "crun": (1, 8)}

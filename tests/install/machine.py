@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cgpu.install import node as facts
-from cgpu.install.facts.driver import Card
-from cgpu.install.facts.software import Program
-from cgpu.install.node import Node
-from cgpu.install.situation import Situation
+from cgpu.install.node import machine as facts
+from cgpu.install.node.facts.driver import Card
+from cgpu.install.node.facts.software import Program
+from cgpu.install.node.machine import Node
+from cgpu.install.node.report import Situation
 
 RELEASE = "6.1.0-56-amd64"
 CARD = """Model: \t\t NVIDIA A10

@@ -12,8 +12,8 @@ from typing import NoReturn
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install.facts import bounded
-from cgpu.install.facts.driver import ask_mig
+from cgpu.install.node.facts import bounded
+from cgpu.install.node.facts.driver import ask_mig
 
 LIBRARY = """
 #include <string.h>
@@ -100,6 +100,6 @@ def test_library_fails(tmp_path: Path) -> None:
 
 def test_library_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver that hangs does not hold us up."""
-    monkeypatch.setattr("cgpu.install.facts.driver.NVML_S", 0.3)
+    monkeypatch.setattr("cgpu.install.node.facts.driver.NVML_S", 0.3)
     with pytest.raises(bounded.NoAnswerError):
         ask_mig(build(tmp_path, hangs=True), ["0000:00:00.0"])

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
 from cgpu.install.checks.finding import Finding
-from cgpu.install.support_bundle import pack as packing
-from cgpu.install.support_bundle import redact
-from cgpu.install.support_bundle.gather import _quiet, kernel_lines
-from cgpu.install.support_bundle.pack import pack
+from cgpu.install.commands.support_bundle import pack as packing
+from cgpu.install.commands.support_bundle import redact
+from cgpu.install.commands.support_bundle.gather import _quiet, kernel_lines
+from cgpu.install.commands.support_bundle.pack import pack
 
 SECRET = "hunter2-S3CRET"  # noqa: S105, made up
 

@@ -23,9 +23,9 @@ from cgpu.install.checks import (
     settings,
 )
 from cgpu.install.checks.finding import Finding
-from cgpu.install.facts.settings import Entry
-from cgpu.install.situation import Situation
-from cgpu.install.snapshot import Card, Slice, Snapshot
+from cgpu.install.node.facts.settings import Entry
+from cgpu.install.node.report import Situation
+from cgpu.install.node.snapshot import Card, Slice, Snapshot
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL, low_level
 from tests.install.machine import card, node, situation, tool, write
 

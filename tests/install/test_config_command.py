@@ -19,8 +19,8 @@ from cgpu.config import load as config
 from cgpu.config.effective import CLOSED
 from cgpu.errors import CgpuError
 from cgpu.install import places
-from cgpu.install.config_command import edit
-from cgpu.install.config_command.main import explanation, main
+from cgpu.install.commands.config import edit
+from cgpu.install.commands.config.main import explanation, main
 
 KEYS = config.schema()["properties"]
 FILE = """\

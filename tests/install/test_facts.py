@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgpu.install import node as facts
 from cgpu.install.checks import engine as engine_checks
 from cgpu.install.checks import module as module_checks
-from cgpu.install.facts import driver, files, kernel, ours, programs, sharing
-from cgpu.install.situation import parse_unit
+from cgpu.install.node import machine as facts
+from cgpu.install.node.facts import driver, files, kernel, ours, programs, sharing
+from cgpu.install.node.report import parse_unit
 from tests.install.machine import (
     CARD,
     LEGACY,

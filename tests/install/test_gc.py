@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.install.gc import processes, sources
-from cgpu.install.gc.collect import judge
-from cgpu.install.snapshot import Slice
+from cgpu.install.commands.gc import processes, sources
+from cgpu.install.commands.gc.collect import judge
+from cgpu.install.node.snapshot import Slice
 
 LONG = "4a" * 32
 V2 = "30 1 0:26 / {mount} rw - cgroup2 cgroup2 rw\n"
@@ -125,7 +125,9 @@ def test_view() -> None:
 @pytest.mark.root
 def test_view_of_another_namespace() -> None:
     """In another cgroup namespace than the engine's nothing is judged."""
-    script = f"from cgpu.install.gc.processes import check_view; check_view({{'pid': {os.getpid()}}})"
+    script = (
+        f"from cgpu.install.commands.gc.processes import check_view; check_view({{'pid': {os.getpid()}}})"
+    )
     words = ["unshare", "--cgroup", sys.executable, "-c", script]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert "another cgroup namespace: run it on the host" in done.stderr

@@ -13,15 +13,15 @@ import pytest
 
 from cgpu.config.effective import DEFAULTS
 from cgpu.install.checks import Wish, preflight
-from cgpu.install.config_command.main import parser as config_parser
-from cgpu.install.doctor import fixes
-from cgpu.install.doctor.examine import examine
-from cgpu.install.doctor.main import parser as doctor_parser
-from cgpu.install.gc.main import parser as gc_parser
-from cgpu.install.situation import Situation
-from cgpu.install.status.main import parser as status_parser
-from cgpu.install.status.ready import Exit
-from cgpu.install.support_bundle.main import parser as bundle_parser
+from cgpu.install.commands.config.main import parser as config_parser
+from cgpu.install.commands.doctor import fixes
+from cgpu.install.commands.doctor.examine import examine
+from cgpu.install.commands.doctor.main import parser as doctor_parser
+from cgpu.install.commands.gc.main import parser as gc_parser
+from cgpu.install.commands.status.main import parser as status_parser
+from cgpu.install.commands.status.ready import Exit
+from cgpu.install.commands.support_bundle.main import parser as bundle_parser
+from cgpu.install.node.report import Situation
 from tests.install.machine import node, situation
 
 PARSERS = {

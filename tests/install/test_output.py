@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from cgpu.install import install_command
+from cgpu.install.commands import install as install_command
 
 EXPLAIN = (sys.executable, "-m", "cgpu.main", "config", "explain")
 # Says which files have the numbers of the standard streams, and that what is opened next has none of them.

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgpu.install.facts import settings
-from cgpu.install.facts.settings import Entry
+from cgpu.install.node.facts import settings
+from cgpu.install.node.facts.settings import Entry
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from tests.install.machine import write
 

@@ -15,12 +15,12 @@ import pytest
 from cgpu.errors import CgpuError
 from cgpu.install.checks import engine, places, runtime
 from cgpu.install.checks.finding import Finding
-from cgpu.install.doctor import examine, fixes, report
-from cgpu.install.facts.settings import Entry
-from cgpu.install.situation import Situation
-from cgpu.install.snapshot import Card, Slice, Snapshot, from_document
-from cgpu.install.status import ready, show
-from cgpu.install.status.ready import Exit
+from cgpu.install.commands.doctor import examine, fixes, report
+from cgpu.install.commands.status import ready, show
+from cgpu.install.commands.status.ready import Exit
+from cgpu.install.node.facts.settings import Entry
+from cgpu.install.node.report import Situation
+from cgpu.install.node.snapshot import Card, Slice, Snapshot, from_document
 from tests.install.machine import node, situation
 
 GPU = {"name": "Tesla T4", "memtotal": "1000", "max_inst": "2", "free_weight": "2", "policy": "1", "mig": "0"}

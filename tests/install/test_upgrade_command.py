@@ -16,7 +16,9 @@ import pytest
 from cgpu import __version__
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
-from cgpu.install import drain, upgrade_command, upgrade_daemon
+from cgpu.install import drain
+from cgpu.install.commands.upgrade import daemon as upgrade_daemon
+from cgpu.install.commands.upgrade import main as upgrade_command
 from cgpu.kmod.daemon import manage
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions

@@ -14,9 +14,11 @@ from cgpu import __version__, paths
 from cgpu.client.tree import Tree
 from cgpu.config import apply
 from cgpu.errors import CgpuError
-from cgpu.install import drain, upgrade_command, upgrade_module
-from cgpu.install.plans.module import AT_LOAD
-from cgpu.install.runner import TIMEOUT_S, Done
+from cgpu.install import drain
+from cgpu.install.commands.upgrade import main as upgrade_command
+from cgpu.install.commands.upgrade import module as upgrade_module
+from cgpu.install.plan.module import AT_LOAD
+from cgpu.install.transaction.runner import TIMEOUT_S, Done
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("mark")]
 

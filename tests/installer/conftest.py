@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cgpu.install import drain
-from cgpu.install.steps import letting_go
+from cgpu.install.transaction.steps import letting_go
 
 if TYPE_CHECKING:
     from _typeshed import HasFileno

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cgpu.install import drain
-from cgpu.install.facts.software import Program
-from cgpu.install.installation import Installer, Request
-from cgpu.install.node import Node, gather
-from cgpu.install.runner import TIMEOUT_S, Done
+from cgpu.install.installer import Installer, Request
+from cgpu.install.node.facts.software import Program
+from cgpu.install.node.machine import Node, gather
+from cgpu.install.transaction.runner import TIMEOUT_S, Done
 from cgpu.roots import below
 from cgpu.runtime_config.editor import Editor
 from tests.installer.settings import ENGINES

@@ -16,9 +16,11 @@ import pytest
 from cgpu import paths
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
-from cgpu.install import install_command, lock, uninstall_command
+from cgpu.install.commands import install as install_command
+from cgpu.install.commands import uninstall as uninstall_command
 from cgpu.install.places import LOCK
-from cgpu.install.runner import SystemRunner, must
+from cgpu.install.transaction import lock
+from cgpu.install.transaction.runner import SystemRunner, must
 from cgpu.roots import below
 
 SLEEPER = "import subprocess, time; subprocess.Popen(['/bin/sleep', '60']); time.sleep(60)"
@@ -92,8 +94,8 @@ def test_a_killed_installer_leaves_its_command_the_lock(tmp_path: Path) -> None:
     """While a command of a killed installer still works nobody else begins."""
     code = f"""
 from pathlib import Path
-from cgpu.install import lock
-from cgpu.install.runner import SystemRunner
+from cgpu.install.transaction import lock
+from cgpu.install.transaction.runner import SystemRunner
 with lock.held(Path({str(tmp_path)!r})) as fd:
     SystemRunner((fd,)).run(("sh", "-c", "echo $$ >{tmp_path}/pid; exec sleep 60"))
 """

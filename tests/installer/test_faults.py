@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install import journal, recover
+from cgpu.install import recover
+from cgpu.install.transaction import journal
 from tests.installer import faults
 from tests.installer.faults import When
 from tests.installer.settings import ENGINES

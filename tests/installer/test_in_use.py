@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install import in_use
+from cgpu.install import consumers as in_use
 from cgpu.install.places import LAUNCHER
-from cgpu.install.runner import TIMEOUT_S, Done, SystemRunner
+from cgpu.install.transaction.runner import TIMEOUT_S, Done, SystemRunner
 from tests.installer.support import DAEMON, System, installer, make_node, snapshot
 from tests.runtime_config.nodes import Machine
 
@@ -127,7 +127,7 @@ def test_a_real_command_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """A client that hangs is ended."""
     machine = Machine(tmp_path)
     machine.program("docker", "exec sleep 1000")
-    monkeypatch.setattr("cgpu.install.runner.FOLDERS", [str(tmp_path / "bin"), "/bin"])
+    monkeypatch.setattr("cgpu.install.transaction.runner.FOLDERS", [str(tmp_path / "bin"), "/bin"])
     monkeypatch.setattr(in_use, "TIMEOUT_S", 0.2)
     (said,) = in_use.lines(tmp_path, SystemRunner(), ["docker"])
     assert "did not end within 0 s" in said
@@ -136,7 +136,7 @@ def test_a_real_command_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_command_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does a client that is no program keep anybody."""
     Machine(tmp_path).program("docker", "").write_bytes(b"\x7fELF")
-    monkeypatch.setattr("cgpu.install.runner.FOLDERS", [str(tmp_path / "bin")])
+    monkeypatch.setattr("cgpu.install.transaction.runner.FOLDERS", [str(tmp_path / "bin")])
     (said,) = in_use.lines(tmp_path, SystemRunner(), ["docker"])
     assert "does not say which containers have the runtime cgpu (" in said
 

@@ -13,13 +13,13 @@ from cgpu import __version__, paths
 from cgpu.config.effective import Effective
 from cgpu.config.load import check
 from cgpu.errors import CgpuError
-from cgpu.install import journal
-from cgpu.install.installation import OPEN, Request, choose_engine
-from cgpu.install.node import Node
+from cgpu.install.installer import OPEN, Request, choose_engine
+from cgpu.install.node.machine import Node
 from cgpu.install.places import LAUNCHER, program
-from cgpu.install.plans import Site
-from cgpu.install.plans.module import modprobe_settings
-from cgpu.install.plans.own_files import first_configuration, unit
+from cgpu.install.plan import Site
+from cgpu.install.plan.module import modprobe_settings
+from cgpu.install.plan.own_files import first_configuration, unit
+from cgpu.install.transaction import journal
 from cgpu.runtime_config import nvidia
 from cgpu.runtime_config.editors import EDITORS
 from cgpu.runtime_config.nvidia import Nvidia

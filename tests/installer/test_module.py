@@ -14,10 +14,10 @@ import pytest
 from cgpu import __version__
 from cgpu.errors import CgpuError
 from cgpu.install import recover
-from cgpu.install.installation import Installer, Request
-from cgpu.install.node import Node
+from cgpu.install.installer import Installer, Request
+from cgpu.install.node.machine import Node
 from cgpu.install.places import program
-from cgpu.install.runner import TIMEOUT_S, Done, SystemRunner
+from cgpu.install.transaction.runner import TIMEOUT_S, Done, SystemRunner
 from tests.installer import faults
 from tests.installer.settings import ENGINES
 from tests.installer.support import System, installer, make_node, snapshot

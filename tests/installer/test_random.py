@@ -11,7 +11,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cgpu.install import journal, recover
+from cgpu.install import recover
+from cgpu.install.transaction import journal
 from tests.installer import faults
 from tests.installer.settings import ENGINES, OURS
 from tests.installer.support import DAEMON, System, installer, make_node, snapshot

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install import journal, signals
-from cgpu.install.installation import Request
-from cgpu.install.runner import Done
-from cgpu.install.steps.commands import Command, Commands
-from cgpu.install.store import digest
+from cgpu.install.installer import Request
+from cgpu.install.transaction import journal, signals
+from cgpu.install.transaction.runner import Done
+from cgpu.install.transaction.steps.commands import Command, Commands
+from cgpu.install.transaction.store import digest
 from tests.installer.support import System, installer, make_node, snapshot
 from tests.installer.test_steps import Node
 
@@ -168,9 +168,10 @@ import sys
 from pathlib import Path
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.install import journal, transaction
-from cgpu.install.context import Context
-from cgpu.install.steps.file_changes import FilesPlan
+from cgpu.install.transaction import journal
+from cgpu.install.transaction import execute as transaction
+from cgpu.install.transaction.context import Context
+from cgpu.install.transaction.steps.file_changes import FilesPlan
 root = Path(sys.argv[1])
 hosts = root / "etc/hosts"
 for edit in FileEdit(hosts, hosts.read_bytes(), b""), FileEdit(root / "etc/new/x", None, b""):

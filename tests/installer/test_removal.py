@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install import drain, journal, recover
-from cgpu.install.runner import TIMEOUT_S, Done
+from cgpu.install import drain, recover
+from cgpu.install.transaction import journal
+from cgpu.install.transaction.runner import TIMEOUT_S, Done
 from tests.installer import faults
 from tests.installer.settings import ENGINES, Lines
 from tests.installer.support import DAEMON, System, installer, is_draining, make_node, snapshot

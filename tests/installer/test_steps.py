@@ -11,14 +11,15 @@ import pytest
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.install import journal, transaction
-from cgpu.install.atomic import temporary
-from cgpu.install.context import Context
-from cgpu.install.runner import Done
-from cgpu.install.steps import Plan, letting_go
-from cgpu.install.steps.commands import Command, Commands
-from cgpu.install.steps.file_changes import FilesPlan
-from cgpu.install.steps.runtime import RuntimePlan
+from cgpu.install.transaction import execute as transaction
+from cgpu.install.transaction import journal
+from cgpu.install.transaction.atomic import temporary
+from cgpu.install.transaction.context import Context
+from cgpu.install.transaction.runner import Done
+from cgpu.install.transaction.steps import Plan, letting_go
+from cgpu.install.transaction.steps.commands import Command, Commands
+from cgpu.install.transaction.steps.file_changes import FilesPlan
+from cgpu.install.transaction.steps.runtime import RuntimePlan
 from cgpu.runtime_config.editor import Wish
 from tests.installer import faults
 from tests.installer.settings import BETWEEN, ENGINES, WHALE

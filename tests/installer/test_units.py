@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.install.runner import TIMEOUT_S, Done
+from cgpu.install.transaction.runner import TIMEOUT_S, Done
 from tests.installer.support import DAEMON, System, installer, make_node, snapshot
 
 UNIT = "etc/systemd/system/cgpud.service"

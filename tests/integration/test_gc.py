@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from cgpu.client.tree import Tree
-from cgpu.install.gc import sources
-from cgpu.install.gc.collect import Outcome, collect
-from cgpu.install.gc.sources import Said, Source
+from cgpu.install.commands.gc import sources
+from cgpu.install.commands.gc.collect import Outcome, collect
+from cgpu.install.commands.gc.sources import Said, Source
 from tests.integration.commands import call
 from tests.integration.engine import TREE, Engine
 from tests.integration.runtimes import Containerd, Docker, Podman, Runtime

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The container engines: each is told of the runtime by its editor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError
+from cgpu.install.places import LAUNCHER, on_node
+from cgpu.install.plan import Site, shown
+from cgpu.install.transaction.steps import Plan
+from cgpu.install.transaction.steps.file_changes import FilesPlan
+from cgpu.install.transaction.steps.notes import Note
+from cgpu.install.transaction.steps.runtime import RuntimePlan
+from cgpu.runtime_config.editor import Editor, Wish
+
+SYSTEMCTL = "systemctl"
+# No engine, but hooks for all containers of some: for who asks for them.
+BY_REQUEST = ("hooks",)
+
+
+def choose(site: Site, given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names that --runtimes gives, all engines that are here without it. Raises CgpuError."""
+    if given is None:
+        return engines(_here(site))
+    for name in given:
+        if name not in site.editors:
+            raise CgpuError(f"--runtimes {name}: accepted are {shown(list(site.editors))}")
+        # Settings of an engine that is not named may be as broken as they like.
+        if not site.editors[name].is_present(site.root):
+            raise CgpuError(f"--runtimes {name}: is not on this machine; here are {shown(_here(site))}")
+    return tuple(dict.fromkeys(given))
+
+
+def _here(site: Site) -> list[str]:
+    return [name for name, editor in site.editors.items() if editor.is_present(site.root)]
+
+
+def engines(names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of the names that are container engines."""
+    return tuple(name for name in names if name not in BY_REQUEST)
+
+
+def plan(site: Site, names: Sequence[str], *, default: bool) -> list[Plan]:
+    """Return the steps of those that do not know the runtime yet. Raises CgpuError."""
+    steps: list[Plan] = []
+    planned: set[object] = set()
+    for name in names:
+        editor = site.editors[name]
+        edits = [edit for edit in editor.plan_add(site.root, Wish(LAUNCHER, default)) if edit not in planned]
+        planned.update(edits)
+        if edits:
+            steps += _of_one(site, editor, tuple(edits))
+    return steps
+
+
+def _of_one(site: Site, editor: Editor, edits: tuple[FileEdit, ...]) -> list[Plan]:
+    named = ", ".join(on_node(site.root, edit.path) for edit in edits)
+    files = FilesPlan(f"{editor.name}: adds the runtime cgpu to {named}", edits, editor.name)
+    reload = editor.reload(site.root)
+    if not reload.command:
+        return [RuntimePlan(files, ())]
+    command = " ".join(reload.command)
+    if reload.stops_containers:
+        advice = f"{editor.name} has to read its settings anew, which ends its containers: {command}"
+        return [RuntimePlan(files, ()), Note(advice, advice)]
+    if reload.command[0] == SYSTEMCTL and not site.node.software.systemd:
+        advice = f"restart {editor.name}, if it runs: it reads its settings when it starts"
+        return [RuntimePlan(files, ()), Note(advice, advice)]
+    return [RuntimePlan(files, reload.command)]
