@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from cgpu.install import recover
 from cgpu.install.transaction import journal
-from tests.installer import faults
-from tests.installer.settings import ENGINES, OURS
-from tests.installer.support import DAEMON, System, installer, make_node, snapshot
+from tests.install import faults
+from tests.install.editors import ENGINES, OURS
+from tests.install.support import DAEMON, System, installer, make_node, snapshot
 
 POINTS = 130  # more calls than one command makes: the rest come to their end
 COMMANDS = st.sampled_from(["install", "uninstall", "recover"])

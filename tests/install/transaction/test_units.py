@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.install.transaction.runner import TIMEOUT_S, Done
-from tests.installer.support import DAEMON, System, installer, make_node, snapshot
+from tests.install.support import DAEMON, System, installer, make_node, snapshot
 
 UNIT = "etc/systemd/system/cgpud.service"
 ENABLED = "system/enabled/cgpud.service"

@@ -24,8 +24,8 @@ from cgpu.runtime_config import nvidia
 from cgpu.runtime_config.editors import EDITORS
 from cgpu.runtime_config.nvidia import Nvidia
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
-from tests.installer.settings import ENGINES, Lines
-from tests.installer.support import DAEMON, System, facts, installer, is_draining, make_node, snapshot
+from tests.install.editors import ENGINES, Lines
+from tests.install.support import DAEMON, System, facts, installer, is_draining, make_node, snapshot
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from cgpu.errors import CgpuError
 from cgpu.install import drain, recover
 from cgpu.install.transaction import journal
 from cgpu.install.transaction.runner import TIMEOUT_S, Done
-from tests.installer import faults
-from tests.installer.settings import ENGINES, Lines
-from tests.installer.support import DAEMON, System, installer, is_draining, make_node, snapshot
-from tests.installer.test_installation import a_tree
+from tests.install import faults
+from tests.install.editors import ENGINES, Lines
+from tests.install.support import DAEMON, System, installer, is_draining, make_node, snapshot
+from tests.install.test_installer import a_tree
 
 ENABLED = "system/enabled/cgpud.service"
 PODMAN = {**ENGINES, "podman": Lines("podman", "etc/podman.conf")}

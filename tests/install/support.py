@@ -17,7 +17,7 @@ from cgpu.install.node.machine import Node, gather
 from cgpu.install.transaction.runner import TIMEOUT_S, Done
 from cgpu.roots import below
 from cgpu.runtime_config.editor import Editor
-from tests.installer.settings import ENGINES
+from tests.install.editors import ENGINES
 
 OLD = 1_600_000_000_000_000_000
 Entry = tuple[str, int, int, int, bytes, tuple[tuple[str, bytes], ...], int]

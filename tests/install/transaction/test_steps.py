@@ -21,9 +21,9 @@ from cgpu.install.transaction.steps.commands import Command, Commands
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 from cgpu.install.transaction.steps.runtime import RuntimePlan
 from cgpu.runtime_config.editor import Wish
-from tests.installer import faults
-from tests.installer.settings import BETWEEN, ENGINES, WHALE
-from tests.installer.support import OLD, System, make_node, snapshot
+from tests.install import faults
+from tests.install.editors import BETWEEN, ENGINES, WHALE
+from tests.install.support import OLD, System, make_node, snapshot
 
 WISH = Wish(Path("/opt/cgpu-container-runtime"))
 

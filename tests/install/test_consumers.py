@@ -13,7 +13,7 @@ from cgpu.errors import CgpuError
 from cgpu.install import consumers as in_use
 from cgpu.install.places import LAUNCHER
 from cgpu.install.transaction.runner import TIMEOUT_S, Done, SystemRunner
-from tests.installer.support import DAEMON, System, installer, make_node, snapshot
+from tests.install.support import DAEMON, System, installer, make_node, snapshot
 from tests.runtime_config.nodes import Machine
 
 ENGINES = ("docker", "podman", "containerd")

@@ -18,9 +18,9 @@ from cgpu.install.installer import Installer, Request
 from cgpu.install.node.machine import Node
 from cgpu.install.places import program
 from cgpu.install.transaction.runner import TIMEOUT_S, Done, SystemRunner
-from tests.installer import faults
-from tests.installer.settings import ENGINES
-from tests.installer.support import System, installer, make_node, snapshot
+from tests.install import faults
+from tests.install.editors import ENGINES
+from tests.install.support import System, installer, make_node, snapshot
 
 MODULE = Request("module", ("seal",))
 CORE = f"cgpu_core_{__version__.replace('.', '_')}"

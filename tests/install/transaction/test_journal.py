@@ -19,8 +19,8 @@ from cgpu.install.transaction import journal, signals
 from cgpu.install.transaction.runner import Done
 from cgpu.install.transaction.steps.commands import Command, Commands
 from cgpu.install.transaction.store import digest
-from tests.installer.support import System, installer, make_node, snapshot
-from tests.installer.test_steps import Node
+from tests.install.support import System, installer, make_node, snapshot
+from tests.install.transaction.test_steps import Node
 
 HEAD = '{"format": 1, "version": "1", "state": "installed", "operation": "", "committed": 0,'
 CHANGE = '{"path": 5, "before": null, "after": null, "mode": 1, "meta": null}'

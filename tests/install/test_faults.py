@@ -16,10 +16,10 @@ import pytest
 from cgpu.errors import CgpuError
 from cgpu.install import recover
 from cgpu.install.transaction import journal
-from tests.installer import faults
-from tests.installer.faults import When
-from tests.installer.settings import ENGINES
-from tests.installer.support import DAEMON, System, installer, make_node, snapshot
+from tests.install import faults
+from tests.install.editors import ENGINES
+from tests.install.faults import When
+from tests.install.support import DAEMON, System, installer, make_node, snapshot
 
 WHENS: tuple[When, ...] = ("before", "behind")
 THENS = ("install", "recover", "uninstall")
