@@ -43,15 +43,13 @@ SUBCOMMANDS = {
         "cgpu.check_driver.main", "check whether the driver understands its calls as the engine takes them"
     ),
     "status": Subcommand(
-        "cgpu.install.commands.status.main", "show the engine, its GPUs, and whether containers can start"
+        "cgpu.install.commands.status", "show the engine, its GPUs, and whether containers can start"
     ),
-    "doctor": Subcommand("cgpu.install.commands.doctor.main", "check this node, and say which command helps"),
+    "doctor": Subcommand("cgpu.install.commands.doctor", "check this node, and say which command helps"),
     "gc": Subcommand("cgpu.install.commands.gc.main", "remove registrations whose container is gone"),
-    "config": Subcommand(
-        "cgpu.install.commands.config.main", "show, check, set and explain the configuration"
-    ),
+    "config": Subcommand("cgpu.install.commands.config", "show, check, set and explain the configuration"),
     "support-bundle": Subcommand(
-        "cgpu.install.commands.support_bundle.main", "pack what support needs to see, without secrets"
+        "cgpu.install.commands.support_bundle", "pack what support needs to see, without secrets"
     ),
     "trace": Subcommand("cgpu.trace.main", "record the driver calls of a command, show and replay them"),
     "install": Subcommand("cgpu.install.commands.install", "make this machine a node that slices GPUs"),

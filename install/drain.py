@@ -16,7 +16,7 @@ from pathlib import Path
 from cgpu import paths
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
-from cgpu.install.node.facts import trees
+from cgpu.install.node.facts.ours import possible_trees
 from cgpu.install.transaction.runner import Runner
 from cgpu.kmod.daemon import notify_socket
 from cgpu.roots import below
@@ -68,7 +68,7 @@ def count(containers: int) -> str:
 def sliced(root: Path) -> list[str]:
     """Return the containers that the engine knows, none where no engine runs. Raises CgpuError."""
     found: set[str] = set()
-    for path in trees.possible(root):
+    for path in possible_trees(root):
         tree = Tree(str(below(root, path)))
         try:
             # The daemon's folder is there without it too.
@@ -90,7 +90,7 @@ def settled(root: Path) -> list[str]:
 
 def check_engine(root: Path, runner: Runner) -> None:
     """Raise CgpuError where an engine is down whose containers may run: nobody can count them."""
-    if any(os.path.exists(below(root, f"{path}/version")) for path in trees.possible(root)):
+    if any(os.path.exists(below(root, f"{path}/version")) for path in possible_trees(root)):
         return
     keeper = below(root, paths.KEEPER_SOCKET)
     if keeper.exists() and notify_socket.is_heard(keeper):

@@ -12,15 +12,13 @@ from typing import Any, Literal
 from cgpu import __version__, paths
 from cgpu.config.load import load
 from cgpu.errors import CgpuError
-from cgpu.install import consumers as in_use
-from cgpu.install.checks import Finding, Wish, preflight
+from cgpu.install import consumers
+from cgpu.install.checks import DesiredState, Finding, preflight
 from cgpu.install.node.machine import Node
-from cgpu.install.plan import EngineKind, Site, daemon, module, runtimes
+from cgpu.install.plan import EngineKind, PlanContext, daemon, module, runtimes
 from cgpu.install.plan.own_files import configuration
-from cgpu.install.recover import is_open, mend
-from cgpu.install.removal import remove
-from cgpu.install.transaction import execute as transaction
-from cgpu.install.transaction import journal
+from cgpu.install.recover import is_open, remove, repair
+from cgpu.install.transaction import execute, journal
 from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.journal import Journal
 from cgpu.install.transaction.runner import Runner
@@ -59,7 +57,7 @@ class Installer:
 
     def install(self, request: Request) -> bool:
         """Do what is missing; return whether anything was. Raises CgpuError; everything is as before then."""
-        mend(self.root, self.runner, self.editors, self.say)
+        repair(self.root, self.runner, self.editors, self.say)
         record = journal.load(self.root) or journal.at(self.root)
         site = self._site(record, record.staging)
         try:
@@ -68,7 +66,7 @@ class Installer:
             steps = [plan for plan in plans if plan.title]
             context = Context(self.root, self.runner, record.store, self.editors)
             if steps:
-                transaction.run(record, context, "install", plans, facts, self.say)
+                execute.run(record, context, "install", plans, facts, self.say)
             else:
                 for plan in plans:
                     self.notes += [line for line in plan.show(context) if line.startswith("left to you")]
@@ -107,10 +105,10 @@ class Installer:
 
         drain_s: how long to wait for the end of sliced containers; None: refuse while there are any.
         """
-        mended = mend(self.root, self.runner, self.editors, self.say, removes=False)
+        repaired = repair(self.root, self.runner, self.editors, self.say, removes=False)
         record = journal.load(self.root)
         if record is None:
-            return bool(mended)
+            return bool(repaired)
         context = Context(self.root, self.runner, record.store, self.editors)
         remove(record, context, self.say, drain_s)
         self.notes += context.notes
@@ -125,7 +123,7 @@ class Installer:
             yield "nothing to do: cgpu install has not run here, or all is taken back"
             return
         context = Context(self.root, self.runner, record.store, self.editors)
-        yield from in_use.lines(self.root, self.runner, record.facts.get("runtimes", []))
+        yield from consumers.lines(self.root, self.runner, record.facts.get("runtimes", []))
         for step in reversed(record.steps):
             lines = list(step.undo_show(context))
             if lines and step.undo_title:
@@ -134,13 +132,13 @@ class Installer:
         yield from context.notes
         yield f"# removes {record.folder}"
 
-    def _site(self, record: Journal, staging: Path) -> Site:
-        return Site(self.root, self.gather(), record, self.editors, staging)
+    def _site(self, record: Journal, staging: Path) -> PlanContext:
+        return PlanContext(self.root, self.gather(), record, self.editors, staging)
 
-    def _plan(self, site: Site, request: Request) -> tuple[EngineKind, list[Plan], dict[str, Any]]:
+    def _plan(self, site: PlanContext, request: Request) -> tuple[EngineKind, list[Plan], dict[str, Any]]:
         names = runtimes.choose(site, request.runtimes)
         engine = choose_engine(site, request.engine, names)
-        self._check(preflight(site.node, Wish(engine, runtimes.engines(names))))
+        self._check(preflight(site.node, DesiredState(engine, runtimes.engines(names))))
         steps = configuration(site)
         steps += module.plan(site, self.runner) if engine == "module" else daemon.plan(site, self.runner)
         steps += runtimes.plan(site, names, default=request.default_runtime)
@@ -170,7 +168,7 @@ def _is_shared(root: Path) -> bool:
         return True  # what is wrong with it others say
 
 
-def choose_engine(site: Site, given: str, names: Sequence[str]) -> EngineKind:
+def choose_engine(site: PlanContext, given: str, names: Sequence[str]) -> EngineKind:
     """Return the engine. Raises CgpuError where the record has the other one."""
     recorded = site.record.facts.get("engine")
     if given == "auto":
@@ -190,7 +188,7 @@ def is_module_possible(node: Node, names: Sequence[str]) -> bool:
         return False
     against: dict[EngineKind, set[str]] = {"module": set(), "daemon": set()}
     for engine, found in against.items():
-        findings = preflight(node, Wish(engine, runtimes.engines(names)))
+        findings = preflight(node, DesiredState(engine, runtimes.engines(names)))
         found |= {finding.name for finding in findings if finding.verdict == "problem"}
     return not against["module"] - against["daemon"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from cgpu.config.effective import Effective
 from cgpu.install.checks.finding import Finding, ok, skipped, warning
 from cgpu.install.node.facts.programs import numbers
-from cgpu.install.node.report import Situation
+from cgpu.install.node.report import NodeReport
 
 NAME = "shared-node"
 CLOSE = "cgpu config set shared_node true --apply"
@@ -14,7 +14,7 @@ CLOSE = "cgpu config set shared_node true --apply"
 PODMAN = (4, 6)
 
 
-def closed(now: Situation) -> list[Finding]:
+def closed(now: NodeReport) -> list[Finding]:
     """Whether images and users get slices only, on a node that is shared."""
     config = now.in_force if now.in_force is not None and now.configured else now.wanted
     if config is None:
@@ -42,7 +42,7 @@ def _ways(config: Effective) -> list[str]:
     return [way for way, is_open in found.items() if is_open]
 
 
-def _copied(now: Situation, config: Effective) -> list[str]:
+def _copied(now: NodeReport, config: Effective) -> list[str]:
     podman = now.node.software.engine("podman")
     if config.trust_annotations != "always" or podman is None:
         return []

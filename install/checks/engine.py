@@ -11,7 +11,7 @@ from cgpu.client.tree import DAEMON
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.checks.software import STORE_KEPT
 from cgpu.install.node.facts import files
-from cgpu.install.node.report import Situation
+from cgpu.install.node.report import NodeReport
 
 ACCEPTS = 0x10000  # flag of a listening socket in /proc/net/unix
 FILES_WANTED = 8192
@@ -21,7 +21,7 @@ APPLY_UNIT = "cgpu-config-apply.service"
 OPEN_FILES = re.compile(r"^Max open files\s+(\d+|unlimited)", re.MULTILINE)
 
 
-def running(now: Situation) -> list[Finding]:
+def running(now: NodeReport) -> list[Finding]:
     """Whether an engine answers."""
     ours = now.node.ours
     start = paths.start_command(ours.tree)
@@ -37,7 +37,7 @@ def running(now: Situation) -> list[Finding]:
     return ok("engine", f"{ours.engine} {ours.version} answers at {ours.tree}, memory backend {ours.backend}")
 
 
-def versions(now: Situation) -> list[Finding]:
+def versions(now: NodeReport) -> list[Finding]:
     """Whether engine and commands are of one release."""
     ours = now.node.ours
     if ours.engine is None:
@@ -48,7 +48,7 @@ def versions(now: Situation) -> list[Finding]:
     return warning("versions", text, "cgpu upgrade")
 
 
-def enforcing(now: Situation) -> list[Finding]:
+def enforcing(now: NodeReport) -> list[Finding]:
     """Whether limits are held at all."""
     if now.node.ours.engine is None:
         return skipped("enforce", "no engine answers")
@@ -57,7 +57,7 @@ def enforcing(now: Situation) -> list[Finding]:
     return problem("enforce", "the engine counts and refuses nothing", "cgpu config set enforce true --apply")
 
 
-def driver(now: Situation) -> list[Finding]:
+def driver(now: NodeReport) -> list[Finding]:
     """What cgpud says of its driver."""
     if now.status is None:
         return skipped("engine-driver", "cgpud does not run")
@@ -67,7 +67,7 @@ def driver(now: Situation) -> list[Finding]:
     return ok("engine-driver", "cgpud's driver answers")
 
 
-def tree(now: Situation) -> list[Finding]:
+def tree(now: NodeReport) -> list[Finding]:
     """Whether every node can be read."""
     found = now.snapshot
     if found is None:
@@ -82,7 +82,7 @@ def tree(now: Situation) -> list[Finding]:
     return ok("tree", f"{len(found.cards)} GPUs")
 
 
-def listener(now: Situation) -> list[Finding]:
+def listener(now: NodeReport) -> list[Finding]:
     """Whether runtimes can hand containers' listeners over to cgpud."""
     if now.node.ours.engine != DAEMON:
         return skipped("listener", "only cgpud has one")
@@ -101,7 +101,7 @@ def listening(table: str) -> set[str]:
     return found
 
 
-def descriptor_store(now: Situation) -> list[Finding]:
+def descriptor_store(now: NodeReport) -> list[Finding]:
     """Who keeps the descriptors of containers while cgpud is away."""
     name = "descriptor-store"
     if now.node.ours.engine != DAEMON:
@@ -121,7 +121,7 @@ def descriptor_store(now: Situation) -> list[Finding]:
     return ok(name, f"systemd holds {held} of {most} descriptors")
 
 
-def _keeper(now: Situation) -> list[Finding]:
+def _keeper(now: NodeReport) -> list[Finding]:
     name = "descriptor-store"
     table = files.text(now.node.root, "/proc/net/unix", 1 << 24) or ""
     if any(line.endswith(" " + paths.KEEPER_SOCKET) for line in table.splitlines()):
@@ -132,7 +132,7 @@ def _keeper(now: Situation) -> list[Finding]:
     return warning(name, text, "end the sliced containers, then: " + paths.daemon_command("restart"))
 
 
-def limits(now: Situation) -> list[Finding]:
+def limits(now: NodeReport) -> list[Finding]:
     """How many files cgpud may have open."""
     pid = (now.status or {}).get("pid")
     text = files.text(now.node.root, f"/proc/{pid}/limits") if isinstance(pid, int) else None
@@ -154,7 +154,7 @@ def open_files(text: str) -> int | None:
     return int(found[1]) if found and found[1] != "unlimited" else None
 
 
-def start_at_boot(now: Situation) -> list[Finding]:
+def start_at_boot(now: NodeReport) -> list[Finding]:
     """Whether the engine comes back after a boot."""
     node, name = now.node, "start-at-boot"
     if not node.software.systemd:
@@ -180,7 +180,7 @@ def _module_at_boot(root: Path, name: str) -> list[Finding]:
     return ok(name, "cgpu_km is loaded and configured at boot")
 
 
-def _restart(now: Situation) -> str:
+def _restart(now: NodeReport) -> str:
     return (
         paths.daemon_command("restart") if now.kind == "daemon" else "modprobe -r cgpu_km; modprobe cgpu_km"
     )

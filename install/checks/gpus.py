@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.node.report import Situation
+from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice
 from cgpu.smi.scheduling import NOBODY, parse
 
 MIB = 1 << 20
 
 
-def drift(now: Situation) -> list[Finding]:
+def drift(now: NodeReport) -> list[Finding]:
     """Memory that nobody is charged for."""
     if now.snapshot is None:
         return skipped("drift", "the tree cannot be read")
@@ -35,7 +35,7 @@ def drift(now: Situation) -> list[Finding]:
     return warning("drift", text, fix)
 
 
-def time_division(now: Situation) -> list[Finding]:
+def time_division(now: NodeReport) -> list[Finding]:
     """Whether shares of GPU time are kept by somebody."""
     if now.snapshot is None:
         return skipped("time-division", "the tree cannot be read")
@@ -49,7 +49,7 @@ def time_division(now: Situation) -> list[Finding]:
     return ok("time-division", "policies and weights are kept")
 
 
-def mig(now: Situation) -> list[Finding]:
+def mig(now: NodeReport) -> list[Finding]:
     """Cards of the engine that are in MIG mode."""
     if now.snapshot is None:
         return skipped("engine-mig", "the tree cannot be read")
@@ -63,7 +63,7 @@ def mig(now: Situation) -> list[Finding]:
     return warning("engine-mig", text, fix)
 
 
-def containers(now: Situation) -> list[Finding]:
+def containers(now: NodeReport) -> list[Finding]:
     """Registrations whose container has no process any more."""
     if now.snapshot is None:
         return skipped("containers", "the tree cannot be read")
@@ -74,7 +74,7 @@ def containers(now: Situation) -> list[Finding]:
     return ok("containers", f"{count} containers are registered")
 
 
-def slices(now: Situation) -> Iterator[Slice]:
+def slices(now: NodeReport) -> Iterator[Slice]:
     """Yield every slice of every GPU."""
     for card in now.snapshot.cards if now.snapshot is not None else ():
         yield from card.slices

@@ -8,13 +8,13 @@ import os
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.node.facts.settings import NAME, Entry
-from cgpu.install.node.report import Situation
+from cgpu.install.node.report import NodeReport
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL
 
 NVIDIA = "nvidia"  # NVIDIA's runtime has a list of paths, not of names
 
 
-def registered(now: Situation) -> list[Finding]:
+def registered(now: NodeReport) -> list[Finding]:
     """One finding for each engine that is there."""
     names = [one.name for one in now.node.software.engines]
     names += [NVIDIA] if any(one.engine == NVIDIA for one in now.settings) else []
@@ -23,7 +23,7 @@ def registered(now: Situation) -> list[Finding]:
     return [finding for name in names for finding in _engine(name, now)]
 
 
-def _engine(name: str, now: Situation) -> list[Finding]:
+def _engine(name: str, now: NodeReport) -> list[Finding]:
     check, install = f"settings-{name}", f"cgpu install --runtimes {name}"
     entries = [one for one in now.settings if one.engine == name]
     for one in entries:
@@ -62,7 +62,7 @@ def _is_ours(path: str) -> bool:
     return not os.path.exists(LAUNCHER) or filecmp.cmp(path, LAUNCHER, shallow=False)
 
 
-def default(now: Situation) -> list[Finding]:
+def default(now: NodeReport) -> list[Finding]:
     """Whether what docker and Kubernetes take by default is the same."""
     chosen = {one.engine: one.default == NAME for one in _with_default(now.settings)}
     if len(set(chosen.values())) > 1:

@@ -105,7 +105,3 @@ def _alone(*, dry_run: bool) -> Iterator[tuple[int, ...]]:
         return
     with lock.held(ROOT, say) as held:
         yield (held,)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

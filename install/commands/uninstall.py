@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from cgpu.arguments import Parser
@@ -63,7 +62,3 @@ def _uninstall(installer: Installer, drain_s: float | None, *, dry_run: bool) ->
         say("all is taken back; the package itself stays until pip or apt removes it")
     elif not installer.notes:
         say("nothing to do: cgpu install has not run here, or all is taken back")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class NodeReport:
     """What was found; a problem is the line that says why the thing before it is None."""
 
     node: Node
@@ -65,7 +65,7 @@ class Situation:
     """Cgroups that have processes."""
 
 
-def look() -> Situation:
+def gather() -> NodeReport:
     """Look at this machine. It changes nothing, and waits for nobody longer than some seconds."""
     node = facts.gather()
     root = node.root
@@ -79,7 +79,7 @@ def look() -> Situation:
     tree, tree_problem = None, node.ours.problem
     if node.ours.engine is not None:
         tree, tree_problem = _try(lambda: snapshot.take(node.ours.tree))
-    return Situation(
+    return NodeReport(
         node=node,
         kind=kind_of(node),
         wanted=wanted,

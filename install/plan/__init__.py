@@ -17,7 +17,7 @@ EngineKind = Literal["module", "daemon"]
 
 
 @dataclass(slots=True)
-class Site:
+class PlanContext:
     """What plans are made from. kept: lines about files of ours that somebody has edited, and that stay so.
 
     staging: a folder that may be filled with files on their way to the node.

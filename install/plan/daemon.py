@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cgpu.errors import CgpuError
 from cgpu.install.places import PACKAGE_UNITS, UNITS, program
-from cgpu.install.plan import Site
+from cgpu.install.plan import PlanContext
 from cgpu.install.plan.own_files import plan as own_file
 from cgpu.install.plan.own_files import unit as unit_text
 from cgpu.install.transaction.runner import Runner
@@ -22,7 +22,7 @@ RELOAD = Command(("systemctl", "daemon-reload"))
 TRY = "without a GPU, to try it: "
 
 
-def plan(site: Site, runner: Runner) -> list[Plan]:
+def plan(site: PlanContext, runner: Runner) -> list[Plan]:
     """Return the missing steps. Raises CgpuError."""
     cgpud = str(program("cgpud"))
     has_driver = site.node.driver.loaded is not None
@@ -47,7 +47,7 @@ def plan(site: Site, runner: Runner) -> list[Plan]:
     return [*steps, starts("cgpud", "cgpud starts, now and at each boot")]
 
 
-def unit(site: Site, name: str, command: str) -> list[Plan]:
+def unit(site: PlanContext, name: str, command: str) -> list[Plan]:
     """Return the steps that give systemd a unit; none where a package or an earlier run has put it there."""
     in_package = any(below(site.root, f"{folder}/{name}.service").exists() for folder in PACKAGE_UNITS)
     if in_package and command.startswith("/usr/bin/"):

@@ -11,7 +11,7 @@ from cgpu.config.load import load
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.places import KMOD, MODPROBE, MODULES_LOAD, SOURCES, program
-from cgpu.install.plan import Site
+from cgpu.install.plan import PlanContext
 from cgpu.install.plan.daemon import starts, unit
 from cgpu.install.plan.own_files import plan as own_file
 from cgpu.install.transaction import atomic
@@ -32,7 +32,7 @@ BUILD_S = 1800.0
 AT_LOAD = ("enforce", "allow_zero_weight", "allow_unknown_driver")
 
 
-def plan(site: Site, runner: Runner) -> list[Plan]:
+def plan(site: PlanContext, runner: Runner) -> list[Plan]:
     """Return the missing steps. Raises CgpuError."""
     steps = [*_sources(site, runner), *_build(site)]
     steps += own_file(site, MODPROBE, modprobe_settings(site.root), f"makes {MODPROBE}")
@@ -70,7 +70,7 @@ def modprobe_settings(root: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _sources(site: Site, runner: Runner) -> list[Plan]:
+def _sources(site: PlanContext, runner: Runner) -> list[Plan]:
     """Return the step that puts the sources where dkms looks, as `make dkms-source` lays them out.
 
     Debian's packages have them apart, in opencgpu-dkms, which puts them there itself. Raises CgpuError.
@@ -98,7 +98,7 @@ def _sources(site: Site, runner: Runner) -> list[Plan]:
     return [FilesPlan(f"copies {what}", tuple(edits), brief=f"copy {what}")]
 
 
-def _build(site: Site) -> list[Plan]:
+def _build(site: PlanContext) -> list[Plan]:
     release = site.node.kernel.release or ""
     tree = f"{DKMS}/{__version__}"
     if release in site.node.ours.module_kernels and below(site.root, tree).exists():
@@ -115,7 +115,7 @@ def _build(site: Site) -> list[Plan]:
     ]
 
 
-def _others(site: Site, release: str) -> list[str]:
+def _others(site: PlanContext, release: str) -> list[str]:
     folder = below(site.root, DKMS)
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     return [name for name in names if name != __version__ and (folder / name / release).is_dir()]
@@ -137,7 +137,7 @@ def _other_out(version: str, release: str) -> Plan:
     )
 
 
-def _load(site: Site) -> list[Plan]:
+def _load(site: PlanContext) -> list[Plan]:
     if site.node.ours.module_loaded:
         return []
     return [LoadModule()]

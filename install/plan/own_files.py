@@ -12,7 +12,7 @@ from cgpu.config.load import accepted, schema
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.places import KMOD, target
-from cgpu.install.plan import Site
+from cgpu.install.plan import PlanContext
 from cgpu.install.transaction import atomic
 from cgpu.install.transaction.steps import Plan
 from cgpu.install.transaction.steps.file_changes import FilesPlan
@@ -27,7 +27,7 @@ HEAD = """\
 """
 
 
-def plan(site: Site, path: str, content: str, title: str) -> list[Plan]:
+def plan(site: PlanContext, path: str, content: str, title: str) -> list[Plan]:
     """Return the step that puts a file of ours in place; none where it is, or somebody has edited it."""
     after = content.encode()
     before = _content(site, path)
@@ -39,7 +39,7 @@ def plan(site: Site, path: str, content: str, title: str) -> list[Plan]:
     return [FilesPlan(title, (FileEdit(below(site.root, path), before, after),))]
 
 
-def configuration(site: Site) -> list[Plan]:
+def configuration(site: PlanContext) -> list[Plan]:
     """Return the step that makes the first configuration; none where there is one."""
     if _content(site, paths.CONFIG) is not None:
         return []
@@ -81,7 +81,7 @@ def _key(name: str, rule: dict[str, Any]) -> str:
     return f"\n{comment}#{name}: {json.dumps(rule['default'])}\n"
 
 
-def _content(site: Site, path: str) -> bytes | None:
+def _content(site: PlanContext, path: str) -> bytes | None:
     try:
         found = atomic.read(target(site.root, path))
     except OSError as error:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.places import LAUNCHER, on_node
-from cgpu.install.plan import Site, shown
+from cgpu.install.plan import PlanContext, shown
 from cgpu.install.transaction.steps import Plan
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 from cgpu.install.transaction.steps.notes import Note
@@ -20,7 +20,7 @@ SYSTEMCTL = "systemctl"
 BY_REQUEST = ("hooks",)
 
 
-def choose(site: Site, given: Sequence[str] | None) -> tuple[str, ...]:
+def choose(site: PlanContext, given: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names that --runtimes gives, all engines that are here without it. Raises CgpuError."""
     if given is None:
         return engines(_here(site))
@@ -33,7 +33,7 @@ def choose(site: Site, given: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given))
 
 
-def _here(site: Site) -> list[str]:
+def _here(site: PlanContext) -> list[str]:
     return [name for name, editor in site.editors.items() if editor.is_present(site.root)]
 
 
@@ -42,7 +42,7 @@ def engines(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in BY_REQUEST)
 
 
-def plan(site: Site, names: Sequence[str], *, default: bool) -> list[Plan]:
+def plan(site: PlanContext, names: Sequence[str], *, default: bool) -> list[Plan]:
     """Return the steps of those that do not know the runtime yet. Raises CgpuError."""
     steps: list[Plan] = []
     planned: set[object] = set()
@@ -55,7 +55,7 @@ def plan(site: Site, names: Sequence[str], *, default: bool) -> list[Plan]:
     return steps
 
 
-def _of_one(site: Site, editor: Editor, edits: tuple[FileEdit, ...]) -> list[Plan]:
+def _of_one(site: PlanContext, editor: Editor, edits: tuple[FileEdit, ...]) -> list[Plan]:
     named = ", ".join(on_node(site.root, edit.path) for edit in edits)
     files = FilesPlan(f"{editor.name}: adds the runtime cgpu to {named}", edits, editor.name)
     reload = editor.reload(site.root)

@@ -17,7 +17,7 @@ from typing import Any
 from cgpu import __version__
 from cgpu.errors import CgpuError
 from cgpu.install import places
-from cgpu.install.transaction import atomic, owned, steps
+from cgpu.install.transaction import atomic, steps, store
 from cgpu.install.transaction.steps import Step
 from cgpu.install.transaction.store import RELEASED, Store
 from cgpu.roots import below
@@ -141,12 +141,12 @@ def _make(folder: Path) -> None:
 def _trusted(path: Path) -> bytes:
     """Return what the record holds. Raises OSError; CgpuError where somebody else may have written it."""
     folder, home = path.parent, path.parent.parent
-    raw = owned.read(path, home)
+    raw = store.read_trusted(path, home)
     for place in (home, folder):
-        owned.check(place, place.stat(), home)
+        store.check_owner(place, place.stat(), home)
     for name in (CONTENTS, RELEASED):
         with contextlib.suppress(FileNotFoundError):
-            owned.check(folder / name, (folder / name).lstat(), home)
+            store.check_owner(folder / name, (folder / name).lstat(), home)
     return raw
 
 

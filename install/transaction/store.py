@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record's store: contents of files as they were, each under its SHA-256."""
+"""The journal's store: contents of files as they were, each under its SHA-256.
+
+Root does what journal and store say, so nobody else may have written them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 from cgpu.errors import CgpuError
-from cgpu.install.transaction import atomic, owned
+from cgpu.files import open_nofollow, read_fd
+from cgpu.install.transaction import atomic
 
 RELEASED = "released.json"  # beside the store: settings in between, see steps/runtime.py
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
+MAX_BYTES = 16 << 20
+OTHERS_WRITE = 0o022
 
 
 def digest(content: bytes) -> str:
@@ -42,7 +49,7 @@ class Store:
         """Return a content. Raises CgpuError when it is not there, not root's, or not what its name says."""
         path = self.folder / name
         try:
-            content = owned.read(path, self.folder.parent.parent)
+            content = read_trusted(path, self.folder.parent.parent)
         except OSError as error:
             raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
         if digest(content) != name:
@@ -57,3 +64,28 @@ class Store:
             for path in self.folder.iterdir():
                 path.unlink(missing_ok=True)
             self.folder.rmdir()
+
+
+def read_trusted(path: Path, home: Path) -> bytes:
+    """Return what a file holds. Raises OSError; CgpuError where somebody else may have written it.
+
+    home: the folder that the advice is about.
+    """
+    fd = open_nofollow(path)
+    try:
+        check_owner(path, os.fstat(fd), home)
+        return read_fd(fd, MAX_BYTES)
+    finally:
+        os.close(fd)
+
+
+def check_owner(path: Path, about: os.stat_result, home: Path) -> None:
+    """Raise CgpuError where somebody else may have written it, or where it is a link."""
+    if stat.S_ISLNK(about.st_mode):
+        raise CgpuError(f"{path}: is a link, and none of the record is: look where it leads, then: rm {path}")
+    if about.st_uid not in (0, os.geteuid()) or about.st_mode & OTHERS_WRITE:
+        raise CgpuError(
+            f"{path}: owner {about.st_uid}, mode {about.st_mode & 0o7777:04o}: others than root may have "
+            f"written what root is to do: look at {path}, then: "
+            f"chown -R root:root {home}; chmod -R go-w {home}"
+        )

@@ -11,7 +11,7 @@ import pytest
 
 from cgpu import paths
 from cgpu.install import drain, places
-from cgpu.install.transaction.steps import letting_go
+from cgpu.install.transaction.steps import runtime
 
 if TYPE_CHECKING:
     from _typeshed import HasFileno
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def no_power_cut() -> None:
     """Let nothing wait for the disk, as no test here cuts the power, nor for what does not run."""
     os.fsync = nothing
-    letting_go.BLIND_S = 0
+    runtime.BLIND_S = 0
     drain.SETTLE_S = 0
 
 

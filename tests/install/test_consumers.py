@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install import consumers as in_use
+from cgpu.install import consumers
 from cgpu.install.places import LAUNCHER
 from cgpu.install.transaction.runner import TIMEOUT_S, Done, SystemRunner
 from tests.install.support import DAEMON, System, installer, make_node, snapshot
@@ -29,14 +29,14 @@ class Said:
 
     def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
         """Answer."""
-        assert timeout <= in_use.TIMEOUT_S
+        assert timeout <= consumers.TIMEOUT_S
         self.commands.append(list(words))
         return self._answer(" ".join(words))
 
 
 def lines(root: Path, answer: Callable[[str], Done], *engines: str) -> list[str]:
     """Return what is said of these engines."""
-    return list(in_use.lines(root, Said(answer), engines))
+    return list(consumers.lines(root, Said(answer), engines))
 
 
 def docker(line: str) -> Done:
@@ -52,7 +52,7 @@ def test_docker(tmp_path: Path) -> None:
     first, last = lines(tmp_path, docker, "docker")
     advice = "they run on, and cannot be started again; to remove them, now or later: docker rm -f db web"
     assert first == f"warning: docker: db, web with the runtime cgpu: {advice}"
-    assert last == f"warning: {in_use.KEEPS}"
+    assert last == f"warning: {consumers.KEEPS}"
 
 
 def test_podman(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_podman(tmp_path: Path) -> None:
 
 def test_many(tmp_path: Path) -> None:
     """Many containers are asked for in pieces, and only some of them are named."""
-    identities = [f"c{number:04}" for number in range(in_use.AT_ONCE + 1)]
+    identities = [f"c{number:04}" for number in range(consumers.AT_ONCE + 1)]
 
     def answer(line: str) -> Done:
         if " ps " in line:
@@ -77,9 +77,9 @@ def test_many(tmp_path: Path) -> None:
         return Done(0, "".join(f"cgpu|/{name}\n" for name in line.partition(".Name}} ")[2].split()))
 
     runner = Said(answer)
-    said, _ = in_use.lines(tmp_path, runner, ["docker"])
+    said, _ = consumers.lines(tmp_path, runner, ["docker"])
     assert len(runner.commands) == 3
-    assert said.endswith("docker rm -f " + " ".join(identities[: in_use.NAMED]) + " ...")
+    assert said.endswith("docker rm -f " + " ".join(identities[: consumers.NAMED]) + " ...")
 
 
 def test_engines_that_are_not_asked(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_engines_that_are_not_asked(tmp_path: Path) -> None:
 
 def test_containerd(tmp_path: Path) -> None:
     """Tasks with our runtime are named by their pods, or by namespace and id; docker tells of its own."""
-    pod = {"annotations": {in_use.POD[0]: "tests", in_use.POD[1]: "one"}}
+    pod = {"annotations": {consumers.POD[0]: "tests", consumers.POD[1]: "one"}}
     specs: dict[str, object] = {
         "k8s.io/a": pod,
         "k8s.io/b": pod,
@@ -99,12 +99,12 @@ def test_containerd(tmp_path: Path) -> None:
         "moby/d": {},
     }
     for place, spec in specs.items():
-        folder = tmp_path / in_use.TASKS.lstrip("/") / place
+        folder = tmp_path / consumers.TASKS.lstrip("/") / place
         folder.mkdir(parents=True)
         (folder / "runtime").write_text(str(LAUNCHER))
         (folder / "config.json").write_text(json.dumps(spec))
     for place, runtime in (("default/f", "runc"), ("default/g", "")):
-        folder = tmp_path / in_use.TASKS.lstrip("/") / place
+        folder = tmp_path / consumers.TASKS.lstrip("/") / place
         folder.mkdir(parents=True)
         (folder / "runtime").write_text(runtime)
     said = lines(tmp_path, lambda _: Done(0, ""), "containerd")
@@ -128,8 +128,8 @@ def test_a_real_command_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     machine = Machine(tmp_path)
     machine.program("docker", "exec sleep 1000")
     monkeypatch.setattr("cgpu.install.transaction.runner.FOLDERS", [str(tmp_path / "bin"), "/bin"])
-    monkeypatch.setattr(in_use, "TIMEOUT_S", 0.2)
-    (said,) = in_use.lines(tmp_path, SystemRunner(), ["docker"])
+    monkeypatch.setattr(consumers, "TIMEOUT_S", 0.2)
+    (said,) = consumers.lines(tmp_path, SystemRunner(), ["docker"])
     assert "did not end within 0 s" in said
 
 
@@ -137,7 +137,7 @@ def test_a_command_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.Mo
     """Nor does a client that is no program keep anybody."""
     Machine(tmp_path).program("docker", "").write_bytes(b"\x7fELF")
     monkeypatch.setattr("cgpu.install.transaction.runner.FOLDERS", [str(tmp_path / "bin")])
-    (said,) = in_use.lines(tmp_path, SystemRunner(), ["docker"])
+    (said,) = consumers.lines(tmp_path, SystemRunner(), ["docker"])
     assert "does not say which containers have the runtime cgpu (" in said
 
 
@@ -153,7 +153,7 @@ def test_uninstall_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     system = System(root)
     installer(root, system).install(DAEMON)
-    monkeypatch.setattr(in_use, "lines", found)
+    monkeypatch.setattr(consumers, "lines", found)
     assert "warning: these" in list(installer(root, system).show_uninstall())
     one = installer(root, system)
     assert one.uninstall(None)
@@ -167,7 +167,7 @@ def test_uninstall_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     root = make_node(tmp_path / "node")
     installer(root, System(root)).install(DAEMON)
     before = snapshot(root)
-    monkeypatch.setattr(in_use, "stuck", lambda _runner, _engines: ["one", "two"])
+    monkeypatch.setattr(consumers, "stuck", lambda _runner, _engines: ["one", "two"])
     with pytest.raises(CgpuError, match=r"one, two: without it podman cannot stop them; first: podman rm -f"):
         installer(root, System(root)).uninstall(None)
     assert snapshot(root) == before
@@ -182,6 +182,6 @@ def test_stuck(tmp_path: Path) -> None:
             return Done(0, "a\nb\n")
         return Done(0, f"{LAUNCHER}|p\ncrun|q\n")
 
-    assert in_use.stuck(Said(answer), ENGINES) == ["p"]
-    assert in_use.stuck(Said(answer), ["docker"]) == []
-    assert in_use.stuck(Said(no_answer), ENGINES) == []
+    assert consumers.stuck(Said(answer), ENGINES) == ["p"]
+    assert consumers.stuck(Said(answer), ["docker"]) == []
+    assert consumers.stuck(Said(no_answer), ENGINES) == []

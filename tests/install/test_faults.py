@@ -148,7 +148,7 @@ def again(root: Path, then: str) -> None:
     """Run the next command."""
     work: dict[str, Callable[[], object]] = {
         "install": lambda: installer(root).install(DAEMON),
-        "recover": lambda: recover.mend(root, System(root), ENGINES),
+        "recover": lambda: recover.repair(root, System(root), ENGINES),
         "uninstall": lambda: installer(root).uninstall(None),
     }
     work[then]()

@@ -16,7 +16,7 @@ from cgpu.errors import CgpuError
 from cgpu.install.installer import OPEN, Request, choose_engine
 from cgpu.install.node.machine import Node
 from cgpu.install.places import LAUNCHER, program
-from cgpu.install.plan import Site
+from cgpu.install.plan import PlanContext
 from cgpu.install.plan.module import modprobe_settings
 from cgpu.install.plan.own_files import first_configuration, unit
 from cgpu.install.transaction import journal
@@ -34,9 +34,9 @@ def root(tmp_path: Path) -> Path:
     return make_node(tmp_path / "node")
 
 
-def site(root: Path, node: Node) -> Site:
+def site(root: Path, node: Node) -> PlanContext:
     """Return what plans are made from."""
-    return Site(root, node, journal.at(root), ENGINES, root / "staging")
+    return PlanContext(root, node, journal.at(root), ENGINES, root / "staging")
 
 
 def test_the_first_configuration_changes_nothing() -> None:

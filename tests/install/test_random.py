@@ -54,7 +54,7 @@ class History:
         elif command == "uninstall":
             installer(self.root).uninstall(None)
         else:
-            recover.mend(self.root, System(self.root), ENGINES)
+            recover.repair(self.root, System(self.root), ENGINES)
 
     def edit(self, name: str) -> None:
         """Add a line at the end, as somebody else does."""

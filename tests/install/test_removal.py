@@ -66,7 +66,7 @@ def both_refuse(system: System, expected: str) -> None:
     with pytest.raises(CgpuError, match=expected):
         installer(system.root, system, PODMAN).uninstall(None)
     with pytest.raises(CgpuError, match=expected):
-        recover.mend(system.root, system, PODMAN)
+        recover.repair(system.root, system, PODMAN)
 
 
 def move_tree(root: Path) -> None:
@@ -82,7 +82,7 @@ def test_it_waits_for_slices(interrupted: Path) -> None:
     tree = a_tree(interrupted, "3f2a")
     expected = "interrupted, and sliced containers run: 3f2a: end them, or: cgpu uninstall --drain"
     with pytest.raises(CgpuError, match=expected):
-        recover.mend(interrupted, System(interrupted), PODMAN)
+        recover.repair(interrupted, System(interrupted), PODMAN)
     assert not is_draining(interrupted)
     assert (interrupted / ENABLED).exists()
     shutil.rmtree(tree)
@@ -109,7 +109,7 @@ def test_no_slices_are_given_out_meanwhile(interrupted: Path) -> None:
             return super().run(words, timeout)
 
     system = Watching(interrupted)
-    recover.mend(interrupted, system, PODMAN)
+    recover.repair(interrupted, system, PODMAN)
     assert any(line.startswith("systemctl show") for line in system.commands)
     assert "systemctl disable --now cgpud.service" in system.commands
     assert all(marks)
@@ -169,7 +169,7 @@ def test_containers_in_a_tree_elsewhere_after_a_kill(interrupted: Path) -> None:
     a_tree(interrupted, "3f2a")
     move_tree(interrupted)
     with pytest.raises(CgpuError, match="sliced containers run: 3f2a"):
-        recover.mend(interrupted, System(interrupted), PODMAN)
+        recover.repair(interrupted, System(interrupted), PODMAN)
     assert (interrupted / ENABLED).exists()
 
 

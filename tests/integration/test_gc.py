@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from cgpu.client.tree import Tree
-from cgpu.install.commands.gc import sources
-from cgpu.install.commands.gc.collect import Outcome, collect
-from cgpu.install.commands.gc.sources import Said, Source
+from cgpu.install.commands.gc import engines
+from cgpu.install.commands.gc.engines import ContainerEngine, Ended
+from cgpu.install.commands.gc.main import Outcome, collect
 from tests.integration.commands import call
 from tests.integration.engine import TREE, Engine
 from tests.integration.runtimes import Containerd, Docker, Podman, Runtime
@@ -21,19 +21,21 @@ CGPU = Path(sys.executable).parent / "cgpu"
 HOLD = ["/cgpu-probe", "hold=120"]
 
 
-def source(runtime: Runtime) -> Source:
+def source(runtime: Runtime) -> ContainerEngine:
     """Return how this test's own container engine is asked."""
     match runtime:
         case Docker():
-            return Source("docker", partial(sources.docker, Path(runtime.socket.removeprefix("unix://"))))
+            return ContainerEngine(
+                "docker", partial(engines.docker, Path(runtime.socket.removeprefix("unix://")))
+            )
         case Containerd():
-            return Source("containerd", partial(sources.containerd, runtime.base))
+            return ContainerEngine("containerd", partial(engines.containerd, runtime.base))
         case Podman():
-            return Source("podman", partial(sources.podman, runtime.base))
+            return ContainerEngine("podman", partial(engines.podman, runtime.base))
     raise AssertionError(runtime.name)
 
 
-def said(runtime: Runtime) -> Said:
+def said(runtime: Runtime) -> Ended:
     """Return what the engine says of its containers; nothing of one that has no engine."""
     return {} if runtime.name == "runc" else source(runtime).ask()
 
@@ -105,7 +107,7 @@ def test_lists_of_real_engines(engine: Engine, containerd: Containerd, podman: P
 def test_silent_engine(engine: Engine) -> None:
     """While an engine that may have it does not answer, a registration without a process stays."""
     put("0123456789ab")
-    silent = Source("docker", partial(sources.docker, Path("/nowhere.sock")))
+    silent = ContainerEngine("docker", partial(engines.docker, Path("/nowhere.sock")))
     outcome = collect(Tree(str(TREE)), dry_run=False, asked=[silent])
     assert outcome.removed == ()
     assert "does not answer" in outcome.silent[0]

@@ -219,7 +219,3 @@ def _module_cold(
             raise _refuse_cold(len(now.names()), why)
         module.cold(runner, now, __version__, wanted)
     print(f"core {__version__} runs")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from cgpu import __version__, paths
 from cgpu.client.tree import DAEMON, MODULE, Tree
 from cgpu.errors import CgpuError
-from cgpu.install.node.facts import bounded, files, trees
+from cgpu.install.node.facts import bounded, files
 from cgpu.install.node.facts.programs import Process
 from cgpu.kmod.daemon import process_identity
 from cgpu.kmod.daemon.mounts import mounted
@@ -67,11 +68,27 @@ def gather(root: Path, running: tuple[Process, ...]) -> Ours:
     )
 
 
+def daemon_tree(root: Path) -> str:
+    """Return the path that cgpud was last started with, its usual one where nobody can tell."""
+    try:
+        document = json.loads(files.text(root, paths.EFFECTIVE) or "{}")
+    except (ValueError, RecursionError):
+        return paths.TREE_DAEMON
+    named = document.get("tree") if isinstance(document, dict) else None
+    is_path = isinstance(named, str) and named.startswith("/") and "\0" not in named
+    return str(named) if is_path else paths.TREE_DAEMON
+
+
+def possible_trees(root: Path) -> tuple[str, ...]:
+    """Return every path at which an engine of this machine may have its tree, each once."""
+    return tuple(dict.fromkeys((*paths.TREES, daemon_tree(root))))
+
+
 def _tree(root: Path) -> str:
     """Return the tree's path: the module's where it is loaded, else the one in force for cgpud."""
     if _exists(root, f"{paths.TREE_MODULE}/version"):
         return paths.TREE_MODULE
-    return trees.of_daemon(root)
+    return daemon_tree(root)
 
 
 def _ask_engine(root: Path, tree: str) -> tuple[list[str], str | None]:

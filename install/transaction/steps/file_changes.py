@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,6 @@ from cgpu.install.places import on_node, target
 from cgpu.install.transaction import atomic
 from cgpu.install.transaction.atomic import Meta
 from cgpu.install.transaction.context import Context
-from cgpu.install.transaction.steps.diffs import diff
 from cgpu.install.transaction.store import digest
 from cgpu.replace import sync_folder
 from cgpu.roots import below
@@ -25,6 +25,7 @@ FOLDER_MODE = 0o755
 FILE_MODE = 0o644
 MEANWHILE = "somebody else has changed it meanwhile; run the same command again"
 SINCE = "was changed by somebody else since"
+NOWHERE = "/dev/null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,3 +305,17 @@ def _remove_folder(context: Context, folder: str) -> None:
             context.note(f"{folder}: is not empty; it stays")
             return
         sync_folder(path.parent)
+
+
+def diff(path: str, before: bytes | None, after: bytes | None) -> Iterator[str]:
+    """Yield the lines of a unified diff, with the file's name on the node."""
+    old, new = _lines(before), _lines(after)
+    names = (NOWHERE if before is None else path, NOWHERE if after is None else path)
+    for line in difflib.unified_diff(old, new, *names):
+        yield line.rstrip("\n")
+        if not line.endswith("\n"):
+            yield "\\ No newline at end of file"
+
+
+def _lines(content: bytes | None) -> list[str]:
+    return (content or b"").decode("utf-8", "backslashreplace").splitlines(keepends=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +20,18 @@ from typing import Any, Self
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.places import on_node
-from cgpu.install.transaction import atomic, owned
+from cgpu.install.transaction import atomic, store
 from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.runner import must
-from cgpu.install.transaction.steps import letting_go
 from cgpu.install.transaction.steps.file_changes import FileChanges, FilesPlan, Final, Named
 from cgpu.install.transaction.store import RELEASED, digest
+
+# What each prints has our runtime's name in quotes while the engine knows it.
+ASK = {"docker": ("docker", "info", "--format", "{{json .Runtimes}} {{json .DefaultRuntime}}")}
+OURS = '"cgpu"'
+DEADLINE_S = 15.0
+POLL_S = 0.1
+BLIND_S = 2.0  # for an engine that cannot be asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ class Runtime:
             let_go = True
         if let_go:
             self._try_reload(context)
-            letting_go.wait(context, self.files.owner)
+            await_release(context, self.files.owner)
         for last in finals:
             last.put()
         if self.reload and not let_go:
@@ -151,7 +158,7 @@ def _record(context: Context) -> Path:
 def _recorded(context: Context) -> dict[str, Any]:
     try:
         path = _record(context)
-        found: dict[str, Any] = json.loads(owned.read(path, path.parent.parent))
+        found: dict[str, Any] = json.loads(store.read_trusted(path, path.parent.parent))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -171,3 +178,33 @@ def _remember(context: Context, pairs: list[tuple[Final, FileEdit]]) -> None:
     }
     text = json.dumps(document, indent=1).encode()
     atomic.write(_record(context), text, atomic.Meta(0o600, os.geteuid(), os.getegid()))
+
+
+def await_release(context: Context, engine: str) -> None:
+    """Wait until an engine has read its settings: the command that reloads it does not wait for that.
+
+    An engine that still has the runtime after that is named in a note.
+    """
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        knows = _knows_ours(context, engine)
+        if knows is None:
+            time.sleep(BLIND_S)
+            return
+        if not knows:
+            return
+        if time.monotonic() > deadline:
+            context.note(f"left to you: restart {engine}: it still has the runtime cgpu")
+            return
+        time.sleep(POLL_S)
+
+
+def _knows_ours(context: Context, engine: str) -> bool | None:
+    """Return whether the engine still knows the runtime, None where it does not answer."""
+    if engine not in ASK:
+        return None
+    try:
+        done = context.runner.run(ASK[engine])
+    except CgpuError:
+        return None
+    return OURS in done.output if done.status == 0 else None

@@ -12,7 +12,7 @@ import pytest
 
 from cgpu.config.effective import Effective
 from cgpu.install.checks import (
-    Wish,
+    DesiredState,
     configuration,
     engine,
     gpus,
@@ -24,12 +24,12 @@ from cgpu.install.checks import (
 )
 from cgpu.install.checks.finding import Finding
 from cgpu.install.node.facts.settings import Entry
-from cgpu.install.node.report import Situation
+from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice, Snapshot
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL, low_level
-from tests.install.machine import card, node, situation, tool, write
+from tests.install.machine import card, node, node_report, tool, write
 
-MODULE, DAEMON = Wish("module", ("docker",)), Wish("daemon", ("docker",))
+MODULE, DAEMON = DesiredState("module", ("docker",)), DesiredState("daemon", ("docker",))
 LISTENS = (
     "Num RefCount Protocol Flags Type St Inode Path\n0: 2 0 00010000 0001 01 99 /run/cgpu/seccomp.sock\n"
 )
@@ -47,14 +47,14 @@ def verdict(found: list[Finding]) -> str:
     return one.verdict
 
 
-@pytest.mark.parametrize("wish", [MODULE, DAEMON])
-def test_sound_machine(tmp_path: Path, wish: Wish) -> None:
+@pytest.mark.parametrize("desired", [MODULE, DAEMON])
+def test_sound_machine(tmp_path: Path, desired: DesiredState) -> None:
     """Nothing speaks against either engine on a sound machine."""
-    assert bad(preflight(node(tmp_path), wish)) == set()
+    assert bad(preflight(node(tmp_path), desired)) == set()
 
 
 @pytest.mark.parametrize(
-    ("wish", "changed", "name", "wanted"),
+    ("desired", "changed", "name", "wanted"),
     [
         (DAEMON, {"kernel": {"machine": "aarch64"}}, "machine", "problem"),
         (DAEMON, {"kernel": {"release": "5.4.0"}}, "kernel", "problem"),
@@ -105,9 +105,11 @@ def test_sound_machine(tmp_path: Path, wish: Wish) -> None:
         (DAEMON, {"sharing": {"device_plugin": ("nvidia-gpu.sock",)}}, "time-slicing", "warning"),
     ],
 )
-def test_one_thing_wrong(tmp_path: Path, wish: Wish, changed: dict[str, Any], name: str, wanted: str) -> None:
+def test_one_thing_wrong(
+    tmp_path: Path, desired: DesiredState, changed: dict[str, Any], name: str, wanted: str
+) -> None:
     """The check of that thing says so, with its fix."""
-    found = preflight(node(tmp_path, **changed), wish)
+    found = preflight(node(tmp_path, **changed), desired)
     assert (name, wanted) in bad(found)
     assert all(one.fix for one in found if one.verdict in ("warning", "problem"))
 
@@ -201,7 +203,7 @@ def test_engine(tmp_path: Path, check: Any, changed: dict[str, Any], wanted: str
     """Each check of a running engine gives its verdict."""
     write(tmp_path, {"proc/77/limits": "Max open files  1024  4096  files\n", "proc/net/unix": "x\n"})
     write(tmp_path, {"proc/78/limits": "Max open files  65536  65536  files\n"})
-    now = situation(tmp_path / "root", **changed)
+    now = node_report(tmp_path / "root", **changed)
     now = replace(now, node=replace(now.node, root=tmp_path if "pid" in str(changed) else now.node.root))
     (tmp_path / "run").mkdir(exist_ok=True)
     assert verdict(check(now)) == wanted
@@ -210,19 +212,19 @@ def test_engine(tmp_path: Path, check: Any, changed: dict[str, Any], wanted: str
 def test_listener(tmp_path: Path) -> None:
     """A socket that listens is found in the kernel's table; one that is only bound is not."""
     write(tmp_path / "root", {"proc/net/unix": LISTENS})
-    assert verdict(engine.listener(with_root(situation(tmp_path / "made"), tmp_path / "root"))) == "ok"
+    assert verdict(engine.listener(with_root(node_report(tmp_path / "made"), tmp_path / "root"))) == "ok"
     write(tmp_path / "root", {"proc/net/unix": LISTENS.replace("00010000", "00000000")})
-    assert verdict(engine.listener(with_root(situation(tmp_path / "made"), tmp_path / "root"))) == "problem"
+    assert verdict(engine.listener(with_root(node_report(tmp_path / "made"), tmp_path / "root"))) == "problem"
 
 
-def with_root(now: Situation, root: Path) -> Situation:
-    """Return the situation of another root."""
+def with_root(now: NodeReport, root: Path) -> NodeReport:
+    """Return the node_report of another root."""
     return replace(now, node=replace(now.node, root=root))
 
 
 def test_engine_down(tmp_path: Path) -> None:
     """An engine that is gone, hangs, is of another release or refuses nothing is told apart."""
-    down = situation(tmp_path)
+    down = node_report(tmp_path)
     down = replace(down, node=node(tmp_path, ours={"engine": None}))
     assert verdict(engine.running(down)) == "problem"
     assert "still mounted" in engine.running(replace(down, mounted=True))[0].text
@@ -238,7 +240,7 @@ def test_engine_down(tmp_path: Path) -> None:
 def test_configuration_in_force(tmp_path: Path) -> None:
     """A changed file, one that nobody has read, and a module without one are told apart."""
     now = replace(
-        situation(tmp_path, wanted=Effective(policy=0), in_force=Effective()),
+        node_report(tmp_path, wanted=Effective(policy=0), in_force=Effective()),
         config_file="/etc/cgpu/config.yaml",
     )
     (found,) = configuration.in_force(now)
@@ -252,7 +254,7 @@ def test_configuration_in_force(tmp_path: Path) -> None:
 
 
 def entries(*given: Entry) -> dict[str, Any]:
-    """Return settings for a situation."""
+    """Return settings for a node_report."""
     return {"settings": given}
 
 
@@ -282,13 +284,13 @@ def entries(*given: Entry) -> dict[str, Any]:
 )
 def test_settings(tmp_path: Path, given: tuple[Entry, ...], wanted: set[tuple[str, str]]) -> None:
     """Each engine that is there needs settings that name a program that is there."""
-    assert bad(settings.registered(situation(tmp_path, **entries(*given)))) == wanted
+    assert bad(settings.registered(node_report(tmp_path, **entries(*given)))) == wanted
 
 
 def test_the_name_in_nvidias_list(tmp_path: Path) -> None:
     """By its name for engines the runtime would have NVIDIA's work twice; that is an older release's."""
     for path, wanted in ((LAUNCHER, "warning"), (low_level(LAUNCHER), "ok")):
-        found = settings.registered(situation(tmp_path, **entries(Entry("nvidia", "n", path))))
+        found = settings.registered(node_report(tmp_path, **entries(Entry("nvidia", "n", path))))
         (last,) = (one for one in found if one.name == "settings-nvidia")
         assert (last.verdict, last.fix) == (
             wanted,
@@ -299,9 +301,9 @@ def test_the_name_in_nvidias_list(tmp_path: Path) -> None:
 def test_default_runtime(tmp_path: Path) -> None:
     """A default that one engine has and another one has not is pointed out; a later file decides."""
     both = (Entry("docker", "d", "/bin/sh", "cgpu"), Entry("podman", "a", "/bin/sh"))
-    assert verdict(settings.default(situation(tmp_path, **entries(*both)))) == "warning"
+    assert verdict(settings.default(node_report(tmp_path, **entries(*both)))) == "warning"
     also = (*both, Entry("podman", "b", default="cgpu"))
-    assert verdict(settings.default(situation(tmp_path, **entries(*also)))) == "ok"
+    assert verdict(settings.default(node_report(tmp_path, **entries(*also)))) == "ok"
 
 
 @pytest.mark.parametrize(
@@ -326,7 +328,7 @@ def test_dkms(said: str, wanted: str) -> None:
 
 def test_module_for_the_next_kernel(tmp_path: Path) -> None:
     """A newer kernel that the module is not built for is pointed out."""
-    now = situation(tmp_path, kind="module")
+    now = node_report(tmp_path, kind="module")
     now = replace(now, node=node(tmp_path, ours={"module_kernels": (now.node.kernel.release,)}))
     assert verdict(module.built(now)) == "ok"
     older, newer = "6.1.0-9-amd64", "6.1.0-57-amd64"
@@ -383,7 +385,7 @@ def test_ownership(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_permissions(tmp_path: Path) -> None:
     """What others may enter is named with the command that closes it."""
-    now = with_root(situation(tmp_path / "made"), tmp_path)
+    now = with_root(node_report(tmp_path / "made"), tmp_path)
     write(tmp_path, {"run/cgpu/config.json": "{}", "etc/cgpu/config.yaml": ""})
     (tmp_path / "run/cgpu").chmod(0o700)
     (tmp_path / "run/cgpu/config.json").chmod(0o600)

@@ -10,7 +10,7 @@ import pytest
 
 from cgpu.config.effective import Effective
 from cgpu.install.checks.closed import CLOSE, closed
-from tests.install.machine import situation, tool
+from tests.install.machine import node_report, tool
 
 BOUNDED = Effective(allow_environment=False, allow_disable=False)
 
@@ -30,13 +30,13 @@ BOUNDED = Effective(allow_environment=False, allow_disable=False)
 )
 def test_ways(tmp_path: Path, config: Effective | None, verdict: str, word: str) -> None:
     """Each way past a slice is named, and a node that has none is closed."""
-    (found,) = closed(situation(tmp_path, wanted=config))
+    (found,) = closed(node_report(tmp_path, wanted=config))
     assert (found.verdict, word in found.text) == (verdict, True)
 
 
 def test_an_open_node_is_told_how_to_close_it(tmp_path: Path) -> None:
     """What counts is what is in force, and the command closes everything."""
-    now = situation(tmp_path, wanted=Effective(shared_node=True), in_force=Effective())
+    now = node_report(tmp_path, wanted=Effective(shared_node=True), in_force=Effective())
     (found,) = closed(now)
     assert found.verdict == "warning"
     assert found.fix.endswith(CLOSE)
@@ -44,7 +44,7 @@ def test_an_open_node_is_told_how_to_close_it(tmp_path: Path) -> None:
 
 def test_a_shared_node_with_a_way_left_is_not_told_to_share(tmp_path: Path) -> None:
     """Where shared_node is true the finding says that a way is left, and does not ask for it again."""
-    (found,) = closed(situation(tmp_path, wanted=Effective(shared_node=True, allow_privileged=True)))
+    (found,) = closed(node_report(tmp_path, wanted=Effective(shared_node=True, allow_privileged=True)))
     assert found.text.startswith("shared_node is true, and yet privileged containers")
     assert CLOSE not in found.fix
 
@@ -54,7 +54,7 @@ def test_podman_that_copies_annotations(tmp_path: Path) -> None:
     config = Effective(shared_node=True, trust_annotations="always")
     versions = (("4.3.1", "warning"), (None, "warning"), ("4.6.0", "ok"), ("5.0.0-rc1", "ok"))
     for version, wanted in versions:
-        now = situation(tmp_path, wanted=config)
+        now = node_report(tmp_path, wanted=config)
         software = replace(now.node.software, engines=(tool("podman", version),))
         (found,) = closed(replace(now, node=replace(now.node, software=software)))
         assert found.verdict == wanted

@@ -6,12 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from cgpu.install.checks import engine
-from tests.install.machine import situation, write
+from tests.install.machine import node_report, write
 
 
 def test_a_module_at_boot(tmp_path: Path) -> None:
     """It is loaded, and configured by its unit: without the latter it refuses slices after a boot."""
-    now = situation(tmp_path, kind="module")
+    now = node_report(tmp_path, kind="module")
     assert engine.start_at_boot(now)[0].verdict == "warning"
     write(tmp_path, {"etc/modules-load.d/cgpu.conf": "# ours\ncgpu_km\n"})
     (found,) = engine.start_at_boot(now)

@@ -19,8 +19,8 @@ from cgpu.config import load as config
 from cgpu.config.effective import CLOSED
 from cgpu.errors import CgpuError
 from cgpu.install import places
-from cgpu.install.commands.config import edit
-from cgpu.install.commands.config.main import explanation, main
+from cgpu.install.commands import config as command
+from cgpu.install.commands.config import explanation, main
 
 KEYS = config.schema()["properties"]
 FILE = """\
@@ -79,14 +79,14 @@ def test_only_the_value_changes(
     key, value = pair
     final = {**written, key: value}
     assume(not (final.get("shared_node") and any(final.get(closed) for closed in CLOSED)))
-    after = edit.with_value(text, key, value, "file")
+    after = command.replace_value(text, key, value, "file")
     assert yaml.safe_load(after) == {**written, key: value}
     assert config.check(yaml.safe_load(after), "file").to_dict()[key] == value
     others = [line for line in text.splitlines() if not line.startswith(f"{key}:")]
     assert [line for line in after.splitlines() if not line.startswith(f"{key}:")] == others
     # And back: the file is as it was, but for how the value is written.
     if key in written:
-        again = edit.with_value(after, key, written[key], "file")
+        again = command.replace_value(after, key, written[key], "file")
         assert again.replace('"', "") == text.replace('"', "")
 
 
@@ -101,7 +101,7 @@ def test_only_the_value_changes(
 )
 def test_forms_of_values(key: str, value: object, line: str) -> None:
     """Blanks, comments and other forms of values around the one that changes stay to the byte."""
-    after = edit.with_value(FILE, key, value, "file")
+    after = command.replace_value(FILE, key, value, "file")
     assert line in after.splitlines()
     assert len(after.splitlines()) == len(FILE.splitlines())
 
@@ -119,7 +119,7 @@ def test_forms_of_values(key: str, value: object, line: str) -> None:
 def test_files_of_another_form(text: str) -> None:
     """A file in which a line cannot be added or exchanged is refused, never broken."""
     with pytest.raises(CgpuError, match="file: "):
-        edit.with_value(text, "prio_ratio" if text.startswith("{") else "max_inst", 12, "file")
+        command.replace_value(text, "prio_ratio" if text.startswith("{") else "max_inst", 12, "file")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_files_of_another_form(text: str) -> None:
 def test_unusual_forms_that_can_be_kept(text: str) -> None:
     """A key that is there in an unusual form is exchanged, or the file refused."""
     try:
-        after = edit.with_value(text, "policy", 3, "file")
+        after = command.replace_value(text, "policy", 3, "file")
     except CgpuError:
         return
     assert yaml.safe_load(after) == {"policy": 3}
@@ -198,7 +198,7 @@ TAGS = r"(!!(bool|int|float|null|binary|timestamp|merge|value|map|seq|set|omap|p
 def test_any_word(word: str) -> None:
     """Whatever stands for a value is one, or refused with one line."""
     try:
-        config.check({"tree": edit.value_of(word, "tree")}, "file")
+        config.check({"tree": command.parse_value(word, "tree")}, "file")
     except CgpuError as error:
         said = str(error)
     else:
@@ -287,13 +287,13 @@ def test_explain(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_several_at_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them undoes what another one sets."""
     wanted = {"policy": 2, "hook_timeout": 3, "max_inst": 7, "allow_disable": True}
-    real = edit.with_value
+    real = command.replace_value
 
     def slowly(text: str, key: str, value: object, source: str) -> str:
         time.sleep(0.05)
         return real(text, key, value, source)
 
-    monkeypatch.setattr(edit, "with_value", slowly)
+    monkeypatch.setattr(command, "replace_value", slowly)
     words = [["set", key, json.dumps(value)] for key, value in wanted.items()]
     with ThreadPoolExecutor(len(words)) as pool:
         assert list(pool.map(main, words)) == [0] * len(words)

@@ -12,17 +12,16 @@ from pathlib import Path
 import pytest
 
 from cgpu.config.effective import DEFAULTS
-from cgpu.install.checks import Wish, preflight
-from cgpu.install.commands.config.main import parser as config_parser
-from cgpu.install.commands.doctor import fixes
-from cgpu.install.commands.doctor.examine import examine
-from cgpu.install.commands.doctor.main import parser as doctor_parser
+from cgpu.install.checks import DesiredState, preflight
+from cgpu.install.commands.config import parser as config_parser
+from cgpu.install.commands.doctor import FIXES, examine
+from cgpu.install.commands.doctor import parser as doctor_parser
 from cgpu.install.commands.gc.main import parser as gc_parser
-from cgpu.install.commands.status.main import parser as status_parser
-from cgpu.install.commands.status.ready import Exit
-from cgpu.install.commands.support_bundle.main import parser as bundle_parser
-from cgpu.install.node.report import Situation
-from tests.install.machine import node, situation
+from cgpu.install.commands.status import Exit
+from cgpu.install.commands.status import parser as status_parser
+from cgpu.install.commands.support_bundle import parser as bundle_parser
+from cgpu.install.node.report import NodeReport
+from tests.install.machine import node, node_report
 
 PARSERS = {
     "doctor": doctor_parser,
@@ -41,9 +40,9 @@ def pages(repository: Path) -> str:
     )
 
 
-def names(now: Situation) -> set[str]:
+def names(now: NodeReport) -> set[str]:
     """Return the names of all checks, for either engine."""
-    found = {one.name for wish in ("module", "daemon") for one in preflight(now.node, Wish(wish))}
+    found = {one.name for kind in ("module", "daemon") for one in preflight(now.node, DesiredState(kind))}
     return found | {one.name for kind in ("module", "daemon") for one in examine(replace(now, kind=kind))}
 
 
@@ -52,7 +51,7 @@ def test_every_check_is_on_the_page(tmp_path: Path, repository: Path) -> None:
     rows = [
         line for line in (repository / "docs/doctor.md").read_text().splitlines() if line.startswith("| `")
     ]
-    made = {re.sub(r"settings-.*", "settings-ENGINE", name) for name in names(situation(tmp_path))}
+    made = {re.sub(r"settings-.*", "settings-ENGINE", name) for name in names(node_report(tmp_path))}
     stated = {name for line in rows for name in re.findall(r"`([a-zA-Z-]+)`", line.split("|")[1])}
     assert made <= stated
     documents = {"format", "good", "commands", "counts", "findings", "fixed", "version", "problem", "warning"}
@@ -63,12 +62,12 @@ def test_what_fix_mends_is_on_the_page(repository: Path) -> None:
     """Each check that --fix acts on is named where the page says what it does."""
     text = (repository / "docs/doctor.md").read_text()
     paragraph = text.split("`--fix` ends no container")[1].split("\n\n")[0]
-    assert [name for name in fixes.FIXES if f"`{name}`" not in paragraph] == []
+    assert [name for name in FIXES if f"`{name}`" not in paragraph] == []
 
 
 def test_every_fix_is_of_a_check(tmp_path: Path) -> None:
     """Nothing is mended that no check finds."""
-    assert set(fixes.FIXES) <= names(situation(tmp_path))
+    assert set(FIXES) <= names(node_report(tmp_path))
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -97,7 +96,7 @@ def test_commands_of_the_pages(repository: Path) -> None:
 def test_commands_that_findings_name(tmp_path: Path) -> None:
     """Each of our commands that a finding advises is one that the commands take."""
     bad = node(tmp_path, driver={"loaded": "999.1", "known": False}, kernel={"loads_modules": False})
-    found = [*preflight(bad, Wish("module")), *examine(situation(tmp_path))]
+    found = [*preflight(bad, DesiredState("module")), *examine(node_report(tmp_path))]
     advised = [line for one in found for line in re.findall(r"cgpu (?:config|gc|doctor)[^;,]*", one.fix)]
     assert advised
     for line in advised:

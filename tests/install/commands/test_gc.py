@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.install.commands.gc import processes, sources
-from cgpu.install.commands.gc.collect import judge
+from cgpu.install.commands.gc import engines, processes
+from cgpu.install.commands.gc.main import judge
 from cgpu.install.node.snapshot import Slice
 
 LONG = "4a" * 32
@@ -136,17 +136,17 @@ def test_view_of_another_namespace() -> None:
 def test_lists() -> None:
     """Each engine's list says who has ended; a word that is not known may mean a process."""
     table = ["TASK    PID    STATUS    ", "c1    17    RUNNING", "c2    0    STOPPED", "odd line"]
-    assert sources.tasks(table) == {"c1": False, "c2": True}
+    assert engines.tasks(table) == {"c1": False, "c2": True}
     rows = [{"Id": "a", "State": "exited"}, {"Id": "b", "State": "running"}, {"Id": "c"}, {"x": 1}, 7]
-    assert sources.by_state(rows, "Id", "State") == {"a": True, "b": False, "c": False}
-    assert sources.by_state({"no": "list"}, "Id", "State") == {}
+    assert engines.by_state(rows, "Id", "State") == {"a": True, "b": False, "c": False}
+    assert engines.by_state({"no": "list"}, "Id", "State") == {}
 
 
 @given(st.lists(st.text(max_size=60), max_size=8))
 def test_any_table(lines: list[str]) -> None:
     """A table of any form gives no container that it does not name."""
     words = {word for line in lines for word in line.split()}
-    assert set(sources.tasks(lines)) <= words
+    assert set(engines.tasks(lines)) <= words
 
 
 def test_engine_that_fails(tmp_path: Path) -> None:
@@ -155,9 +155,9 @@ def test_engine_that_fails(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho '[]'\nexit 1\n")
     program.chmod(0o755)
     with pytest.raises(CgpuError, match="podman"):
-        sources.podman([str(program)])
+        engines.podman([str(program)])
     program.write_text("#!/bin/sh\necho no json\n")
     with pytest.raises(CgpuError, match="JSON"):
-        sources.podman([str(program)])
+        engines.podman([str(program)])
     with pytest.raises(CgpuError, match="does not answer"):
-        sources.docker(tmp_path / "nothing.sock")
+        engines.docker(tmp_path / "nothing.sock")

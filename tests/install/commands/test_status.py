@@ -7,21 +7,20 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cgpu.errors import CgpuError
+from cgpu.install import recover as recovery
 from cgpu.install.checks import engine, places, runtime
 from cgpu.install.checks.finding import Finding
-from cgpu.install.commands.doctor import examine, fixes, report
-from cgpu.install.commands.status import ready, show
-from cgpu.install.commands.status.ready import Exit
+from cgpu.install.commands import doctor, status
+from cgpu.install.commands.status import Exit
 from cgpu.install.node.facts.settings import Entry
-from cgpu.install.node.report import Situation
+from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice, Snapshot, from_document
-from tests.install.machine import node, situation
+from tests.install.machine import node, node_report
 
 GPU = {"name": "Tesla T4", "memtotal": "1000", "max_inst": "2", "free_weight": "2", "policy": "1", "mig": "0"}
 FOUND = [
@@ -52,16 +51,16 @@ def card(*sizes: str, **nodes: str) -> Card:
 )
 def test_full(one: Card, *, full: bool) -> None:
     """A card is full when memory, weights or places are given out."""
-    assert ready.is_full(one) is full
+    assert status.is_full(one) is full
 
 
 @pytest.fixture
 def sound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let everything that is looked at beside the situation be well."""
+    """Let everything that is looked at beside the node_report be well."""
     for name in ("interpreter", "hook", "launcher"):
         monkeypatch.setattr(runtime, name, lambda: [Finding("x", "ok", "well")])
     monkeypatch.setattr(engine, "listener", lambda _: [Finding("x", "ok", "well")])
-    monkeypatch.setattr(ready, "_configured", lambda _: [])
+    monkeypatch.setattr(status, "_configured", lambda _: [])
 
 
 @pytest.mark.parametrize(
@@ -78,13 +77,13 @@ def sound(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_exit(tmp_path: Path, sound: None, changed: dict[str, Any], wanted: Exit) -> None:
     """The exit status says whether sliced containers can start, and the line why not."""
     well = {"snapshot": Snapshot({}, (card("10"),)), "settings": (Entry("docker", "f", "/bin/sh"),)}
-    now = situation(tmp_path, **{**well, **changed})
-    found = ready.judge(now)
+    now = node_report(tmp_path, **{**well, **changed})
+    found = status.judge(now)
     assert found.exit == wanted
     assert bool(found.why) == bool(found.fix) == (wanted is not Exit.READY)
-    said = show.as_text(now, found)
+    said = status.as_text(now, found)
     assert (f"no: {found.why}" if found.why else "can start: yes") in said
-    document = json.loads(show.as_json(now, found))
+    document = json.loads(status.as_json(now, found))
     assert document["exit"] == int(wanted)
     assert document["ready"] is (wanted is Exit.READY)
 
@@ -93,8 +92,8 @@ def test_text_of_a_card(tmp_path: Path) -> None:
     """A card and its containers are a line each."""
     one = Slice("c", {"memsize": str(6 << 20), "meminfo": f"Free: {2 << 20}", "weight": "3", "highprio": "1"})
     gpu = Card(0, {**GPU, "memtotal": str(15 << 20), "sched": "divided_by=nobody"}, (one,))
-    now = situation(tmp_path, snapshot=Snapshot({}, (gpu,)))
-    lines = show.as_text(now, ready.Readiness(Exit.READY)).splitlines()
+    now = node_report(tmp_path, snapshot=Snapshot({}, (gpu,)))
+    lines = status.as_text(now, status.Readiness(Exit.READY)).splitlines()
     assert lines[-2] == (
         "GPU 0  Tesla T4, 6 MiB of 15 MiB promised, 1 of 2 containers, policy 1 (preemptive, not enforced)"
     )
@@ -120,42 +119,42 @@ def test_snapshot_of_nodes_that_read_wrong() -> None:
 
 def test_report(tmp_path: Path) -> None:
     """Problems come first, each with its fix; what is well only where it is asked for. Each is one line."""
-    lines = report.as_text(FOUND, everything=False).splitlines()
+    lines = doctor.as_text(FOUND, everything=False).splitlines()
     assert lines[0] == "PROBLEM  engine   no engine\\nis running"
     assert lines[1].strip() == "fix: cgpud"
     assert lines[-1] == "1 problem, 1 warning, 1 ok, 1 skipped"
     assert len(lines) == 5
-    assert "NVIDIA 580.142" in report.as_text(FOUND, everything=True)
-    document = report.document(situation(tmp_path), FOUND, ["x: done"])
+    assert "NVIDIA 580.142" in doctor.as_text(FOUND, everything=True)
+    document = doctor.document(node_report(tmp_path), FOUND, ["x: done"])
     assert not document["good"]
     assert document["counts"] == {"problem": 1, "warning": 1, "ok": 1, "skipped": 1}
-    assert report.is_good(FOUND[2:])
+    assert doctor.is_good(FOUND[2:])
 
 
 def test_a_check_that_fails_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A check that raises is a problem of its own; the others are made."""
 
-    def broken(now: Situation) -> list[Finding]:
+    def broken(now: NodeReport) -> list[Finding]:
         raise KeyError("x")
 
-    monkeypatch.setattr(examine, "CHECKS", (broken, places.room))
-    found = examine.examine(situation(tmp_path))
+    monkeypatch.setattr(doctor, "CHECKS", (broken, places.room))
+    found = doctor.examine(node_report(tmp_path))
     assert [(one.name, one.verdict) for one in found[-2:]] == [("check-failed", "problem"), ("room", "ok")]
 
 
 def test_simulated_cards_need_no_driver(tmp_path: Path) -> None:
     """With simulated cards the missing driver is no finding."""
-    now = situation(tmp_path, status={"simulate": "T4"})
+    now = node_report(tmp_path, status={"simulate": "T4"})
     now = replace(now, node=node(tmp_path, driver={"loaded": None, "installed": False}))
-    assert [one.text for one in examine.examine(now) if one.name == "driver"] == ["simulated cards: T4"]
+    assert [one.text for one in doctor.examine(now) if one.name == "driver"] == ["simulated cards: T4"]
 
 
 @pytest.mark.parametrize(
     ("answer", "verdict"),
-    [(True, "problem"), (False, "ok"), (CgpuError("damaged"), "problem"), (None, "skipped")],
+    [(True, "problem"), (False, "ok"), (CgpuError("damaged"), "problem")],
 )
 def test_leftovers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bool | CgpuError | None, verdict: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bool | CgpuError, verdict: str
 ) -> None:
     """A record of an installation that did not come to its end is a problem, which --fix ends."""
     ran: list[Path] = []
@@ -169,34 +168,33 @@ def test_leftovers(
         ran.append(root)
         return ["taken back"]
 
-    module = SimpleNamespace(is_needed=is_needed, recover=recover) if answer is not None else None
-    monkeypatch.setattr(places, "recovery", lambda: module)
-    monkeypatch.setattr(fixes, "recovery", lambda: module)
-    now = situation(tmp_path)
+    monkeypatch.setattr(recovery, "is_needed", is_needed)
+    monkeypatch.setattr(recovery, "recover", recover)
+    now = node_report(tmp_path)
     now = replace(now, node=replace(now.node, ours=replace(now.node.ours, record=Path("/r"))))
     (found,) = places.leftovers(now)
     assert found.verdict == verdict
-    assert list(fixes.mend(now, [found])) == (["leftovers: taken back"] if verdict == "problem" else [])
+    assert list(doctor.fix(now, [found])) == (["leftovers: taken back"] if verdict == "problem" else [])
     assert len(ran) == (verdict == "problem")
 
 
 def test_draining(tmp_path: Path) -> None:
     """While the node is emptied, status and doctor say why nothing starts."""
-    now = situation(tmp_path)
+    now = node_report(tmp_path)
     assert places.draining(now)[0].verdict == "ok"
     (tmp_path / "run/cgpu-draining").touch()
     assert places.draining(now)[0].verdict == "problem"
-    assert ready.judge(now).exit is Exit.NOT_READY
+    assert status.judge(now).exit is Exit.NOT_READY
 
 
 def test_a_fix_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be mended is a line, and the next one is tried."""
 
-    def refuse(now: Situation) -> str:
+    def refuse(now: NodeReport) -> str:
         raise CgpuError("no")
 
-    monkeypatch.setattr(fixes, "FIXES", {"engine": refuse, "systemd": lambda _: "done"})
-    assert list(fixes.mend(situation(tmp_path), FOUND)) == ["engine: not mended: no", "systemd: done"]
+    monkeypatch.setattr(doctor, "FIXES", {"engine": refuse, "systemd": lambda _: "done"})
+    assert list(doctor.fix(node_report(tmp_path), FOUND)) == ["engine: not fixed: no", "systemd: done"]
 
 
 @pytest.mark.root
@@ -209,12 +207,12 @@ def test_permissions_are_closed_without_links(tmp_path: Path, monkeypatch: pytes
     behind.write_text("x")
     behind.chmod(0o666)
     link.symlink_to(behind)
-    monkeypatch.setattr(fixes, "PRIVATE", {str(folder): 0o077, str(tmp_path / "none"): 0o077})
+    monkeypatch.setattr(doctor, "PRIVATE", {str(folder): 0o077, str(tmp_path / "none"): 0o077})
     found = [Finding("permissions", "problem", "open", "chmod")]
-    assert list(fixes.mend(situation(tmp_path / "root"), found)) == [f"permissions: closed {folder}"]
+    assert list(doctor.fix(node_report(tmp_path / "root"), found)) == [f"permissions: closed {folder}"]
     about = folder.stat()
     assert (about.st_uid, about.st_gid, about.st_mode & 0o7777) == (0, 0, 0o700)
-    monkeypatch.setattr(fixes, "PRIVATE", {str(link): 0o077})
-    (line,) = fixes.mend(situation(tmp_path / "other"), found)
-    assert line.startswith("permissions: not mended")
+    monkeypatch.setattr(doctor, "PRIVATE", {str(link): 0o077})
+    (line,) = doctor.fix(node_report(tmp_path / "other"), found)
+    assert line.startswith("permissions: not fixed")
     assert behind.stat().st_mode & 0o7777 == 0o666

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
 from cgpu.install.checks.finding import Finding
-from cgpu.install.commands.support_bundle import pack as packing
-from cgpu.install.commands.support_bundle import redact
-from cgpu.install.commands.support_bundle.gather import _quiet, kernel_lines
-from cgpu.install.commands.support_bundle.pack import pack
+from cgpu.install.commands import support_bundle
+from cgpu.install.commands.support_bundle import _quiet, kernel_lines, pack, redact_line, redact_lines
 
 SECRET = "hunter2-S3CRET"  # noqa: S105, made up
 
@@ -43,7 +41,7 @@ SECRET = "hunter2-S3CRET"  # noqa: S105, made up
 )
 def test_secrets_in_lines(line: str) -> None:
     """What names a secret, a variable's value and credentials in a URL are left out."""
-    assert SECRET not in redact.line(line)
+    assert SECRET not in redact_line(line)
 
 
 @pytest.mark.parametrize(
@@ -57,13 +55,13 @@ def test_secrets_in_lines(line: str) -> None:
 )
 def test_ordinary_lines_stay(line: str) -> None:
     """What support reads a log for is still there."""
-    assert redact.line(line) == line
+    assert redact_line(line) == line
 
 
 @given(st.text(max_size=200), st.sampled_from(["password=", "TOKEN=", "secret: ", "api_key="]))
 def test_any_line(before: str, name: str) -> None:
     """Whatever stands before it: a named secret is left out, and a line stays one line."""
-    out = redact.line(f"{before} {name}{SECRET}")
+    out = redact_line(f"{before} {name}{SECRET}")
     assert SECRET not in out
     assert "\n" not in out
     assert out.isascii()
@@ -73,14 +71,14 @@ def test_any_line(before: str, name: str) -> None:
 def test_long_lines_take_no_time(line: str) -> None:
     """A line that is made to be long is gone through in a moment."""
     start = time.process_time()
-    redact.lines(f"{line}\n" * 20, 20)
+    redact_lines(f"{line}\n" * 20, 20)
     assert time.process_time() - start < 2
 
 
 def test_last_lines() -> None:
     """Of a long log the end is kept."""
     text = "\n".join(str(number) for number in range(1000))
-    assert redact.lines(text, 3) == "997\n998\n999\n"
+    assert redact_lines(text, 3) == "997\n998\n999\n"
 
 
 def test_kernel_lines() -> None:
@@ -128,7 +126,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 def test_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What would make the archive too large is left out, what follows is not."""
-    monkeypatch.setattr(packing, "MAX_TOTAL", 10)
+    monkeypatch.setattr(support_bundle, "MAX_TOTAL", 10)
     assert pack(tmp_path / "b", [("a", b"12345"), ("b", b"123456"), ("c", b"12345")], 0.0) == ["a", "c"]
 
 
@@ -139,7 +137,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         stream.write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(packing, "_write", full)
+    monkeypatch.setattr(support_bundle, "_write", full)
     with pytest.raises(CgpuError, match="No space left"):
         pack(tmp_path / "b", [], 0.0)
     assert list(tmp_path.iterdir()) == []

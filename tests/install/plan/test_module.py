@@ -206,7 +206,7 @@ def test_killed_at_some_calls(root: Path) -> None:
     before = snapshot(root)
     for at in (5, 40, 150, 330, 480, 497, 505, 520, 540, 560):
         assert faults.in_child(lambda: module_installer(root).install(MODULE), at)
-        recover.mend(root, Kernel(root), ENGINES)
+        recover.repair(root, Kernel(root), ENGINES)
         assert snapshot(root) == before, f"call {at}"
 
 

@@ -169,7 +169,7 @@ from pathlib import Path
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.transaction import journal
-from cgpu.install.transaction import execute as transaction
+from cgpu.install.transaction import execute
 from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 root = Path(sys.argv[1])
@@ -178,7 +178,7 @@ for edit in FileEdit(hosts, hosts.read_bytes(), b""), FileEdit(root / "etc/new/x
     record = journal.at(root)
     try:
         context = Context(root, None, record.store, {})
-        transaction.run(record, context, "", [FilesPlan("x", (edit,))], {}, print)
+        execute.run(record, context, "", [FilesPlan("x", (edit,))], {}, print)
     except CgpuError as error:
         print(error)
 """

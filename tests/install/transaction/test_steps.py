@@ -11,12 +11,12 @@ import pytest
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.install.transaction import execute as transaction
-from cgpu.install.transaction import journal
+from cgpu.install.transaction import execute, journal
 from cgpu.install.transaction.atomic import temporary
 from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.runner import Done
-from cgpu.install.transaction.steps import Plan, letting_go
+from cgpu.install.transaction.steps import Plan
+from cgpu.install.transaction.steps import runtime as runtime_step
 from cgpu.install.transaction.steps.commands import Command, Commands
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 from cgpu.install.transaction.steps.runtime import RuntimePlan
@@ -47,11 +47,11 @@ class Node:
 
     def do(self, *plans: Plan) -> None:
         """Take steps."""
-        transaction.run(self.record(), self.context(), "install", plans, {}, lambda _: None)
+        execute.run(self.record(), self.context(), "install", plans, {}, lambda _: None)
 
     def undo(self) -> None:
         """Take everything back."""
-        transaction.take_back(self.record(), self.context(), lambda _: None)
+        execute.take_back(self.record(), self.context(), lambda _: None)
 
     def edit(self, name: str, before: bytes | None, after: bytes | None, mode: int = 0o644) -> FilesPlan:
         """Return a plan for one file."""
@@ -258,8 +258,8 @@ def test_an_engine_that_takes_its_time(node: Node, monkeypatch: pytest.MonkeyPat
             asked.append((self.root / WHALE.path).read_text())
             return Done(0, answers[min(len(asked), len(answers)) - 1])
 
-    monkeypatch.setitem(letting_go.ASK, "whale", ("ask",))
-    monkeypatch.setattr(letting_go, "POLL_S", 0)
+    monkeypatch.setitem(runtime_step.ASK, "whale", ("ask",))
+    monkeypatch.setattr(runtime_step, "POLL_S", 0)
     node.system = Slow(node.root)
     node.do(runtime(node))
     node.undo()
@@ -268,7 +268,7 @@ def test_an_engine_that_takes_its_time(node: Node, monkeypatch: pytest.MonkeyPat
     assert node.notes == []
 
     answers[:] = answers[:1]
-    monkeypatch.setattr(letting_go, "DEADLINE_S", 0)
+    monkeypatch.setattr(runtime_step, "DEADLINE_S", 0)
     node.do(runtime(node))
     node.undo()
     assert node.notes == ["left to you: restart whale: it still has the runtime cgpu"]

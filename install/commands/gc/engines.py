@@ -20,37 +20,39 @@ TIMEOUT_S = 10.0
 # What engines call a container that has ended. Any other word means that it may have processes.
 ENDED = frozenset({"exited", "dead", "stopped", "removing", "configured", "container_exited"})
 
-Said = dict[str, bool]
+Ended = dict[str, bool]
 """Whole container id to whether the engine says that it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ContainerEngine:
     """One engine. ask raises CgpuError when it does not answer."""
 
     name: str
-    ask: Callable[[], Said]
+    ask: Callable[[], Ended]
 
 
-def sources(root: Path = Path("/")) -> list[Source]:
+def engines(root: Path = Path("/")) -> list[ContainerEngine]:
     """Return the engines that are there to be asked."""
-    found = [Source(f"docker ({path})", partial(docker, path)) for path in _first_of_each(sockets())]
+    found = [ContainerEngine(f"docker ({path})", partial(docker, path)) for path in _first_of_each(sockets())]
     podman_program = programs.find(root, "podman")
     if podman_program is not None:
-        found.append(Source("podman", partial(podman, [str(podman_program)])))
+        found.append(ContainerEngine("podman", partial(podman, [str(podman_program)])))
     address = os.environ.get("CONTAINERD_ADDRESS", CONTAINERD)
     ctr, crictl = programs.find(root, "ctr"), programs.find(root, "crictl")
     if Path(address).is_socket():
         if ctr is not None:
-            found.append(Source("containerd", partial(containerd, [str(ctr), "-a", address])))
+            found.append(ContainerEngine("containerd", partial(containerd, [str(ctr), "-a", address])))
         elif crictl is not None:
-            found.append(Source("containerd", partial(cri, [str(crictl), "-r", f"unix://{address}"])))
+            found.append(
+                ContainerEngine("containerd", partial(cri, [str(crictl), "-r", f"unix://{address}"]))
+            )
     if crictl is not None and Path(CRIO).is_socket():
-        found.append(Source("cri-o", partial(cri, [str(crictl), "-r", f"unix://{CRIO}"])))
+        found.append(ContainerEngine("cri-o", partial(cri, [str(crictl), "-r", f"unix://{CRIO}"])))
     return found
 
 
-def docker(socket: Path) -> Said:
+def docker(socket: Path) -> Ended:
     """Ask an engine that speaks Docker's protocol. Raises CgpuError."""
     import docker as library
     import docker.errors
@@ -68,42 +70,42 @@ def docker(socket: Path) -> Said:
         raise CgpuError(f"{socket}: does not answer: {error}") from error
 
 
-def podman(command: list[str]) -> Said:
+def podman(command: list[str]) -> Ended:
     """Ask podman. Raises CgpuError."""
     return by_state(_json([*command, "ps", "--all", "--format", "json"]), "Id", "State")
 
 
-def containerd(command: list[str]) -> Said:
+def containerd(command: list[str]) -> Ended:
     """Ask containerd in all its namespaces, which have Docker's containers as well. Raises CgpuError."""
-    said: Said = {}
+    ended: Ended = {}
     for namespace in _lines([*command, "namespaces", "ls", "--quiet"]):
         inside = [*command, "--namespace", namespace]
-        said |= dict.fromkeys(_lines([*inside, "containers", "ls", "--quiet"]), True)
+        ended |= dict.fromkeys(_lines([*inside, "containers", "ls", "--quiet"]), True)
         # A container without a task has no process.
-        said |= tasks(_lines([*inside, "tasks", "ls"]))
-    return said
+        ended |= tasks(_lines([*inside, "tasks", "ls"]))
+    return ended
 
 
-def cri(command: list[str]) -> Said:
+def cri(command: list[str]) -> Ended:
     """Ask an engine that speaks Kubernetes' protocol. Raises CgpuError."""
     answer = _json([*command, "ps", "--all", "--output", "json"])
     rows = answer.get("containers") if isinstance(answer, dict) else None
     return by_state(rows, "id", "state")
 
 
-def tasks(lines: Iterable[str]) -> Said:
+def tasks(lines: Iterable[str]) -> Ended:
     """Read the table of `ctr tasks ls`: TASK, PID, STATUS."""
     rows = (line.split() for line in lines)
     return {row[0]: is_ended(row[2]) for row in rows if len(row) == 3 and row[0] != "TASK"}
 
 
-def by_state(rows: object, key: str, state: str) -> Said:
+def by_state(rows: object, key: str, state: str) -> Ended:
     """Return who has ended out of an engine's list; a row that is not as known may have processes."""
-    said: Said = {}
+    ended: Ended = {}
     for row in rows if isinstance(rows, list) else []:
         if isinstance(row, dict) and isinstance(row.get(key), str):
-            said[row[key]] = is_ended(row.get(state))
-    return said
+            ended[row[key]] = is_ended(row.get(state))
+    return ended
 
 
 def is_ended(state: object) -> bool:

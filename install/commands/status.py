@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cgpu status prints."""
+"""cgpu status: the engine and its GPUs, and whether this node can start sliced containers."""
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
-from cgpu.errors import one_line
-from cgpu.install.commands.status.ready import Exit, Readiness, is_full, promised
-from cgpu.install.node.report import Situation
+from cgpu.arguments import Parser
+from cgpu.config import effective
+from cgpu.errors import CgpuError, one_line
+from cgpu.install.checks import engine, gpus, places, runtime
+from cgpu.install.checks.finding import Finding
+from cgpu.install.node import report
+from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice
 from cgpu.smi.model import POLICIES
 from cgpu.smi.notes import division
@@ -19,7 +28,103 @@ MIB = 1 << 20
 ID_SHOWN = 12
 
 
-def document(now: Situation, ready: Readiness) -> dict[str, Any]:
+class Exit(IntEnum):
+    """Exit status of cgpu status. 2 is wrong usage."""
+
+    READY = 0
+    NOT_READY = 1
+    NO_RUNTIME = 3
+    FULL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The verdict; why it is not READY, and the command that helps."""
+
+    exit: Exit
+    why: str = ""
+    fix: str = ""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line's grammar."""
+    out = Parser(
+        prog="cgpu status",
+        description="Show the engine and its GPUs. Exits 0 when sliced containers can start, 1 when not, "
+        "3 when no container engine knows the runtime, 4 when every GPU is full.",
+    )
+    out.add_argument("--json", action="store_true", help="one JSON document")
+    return out
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return whether sliced containers can start, as Exit says."""
+    options = parser().parse_args(arguments)
+    try:
+        if os.geteuid() != 0:
+            raise CgpuError("only root reaches the engine: sudo cgpu status")
+        now = report.gather()
+        ready = judge(now)
+    except CgpuError as error:
+        print(f"cgpu status: {error}", file=sys.stderr)
+        return Exit.NOT_READY
+    sys.stdout.write(as_json(now, ready) if options.json else as_text(now, ready))
+    return ready.exit
+
+
+def judge(now: NodeReport) -> Readiness:
+    """Return whether a container that asks for a slice would start: the first reason why it would not."""
+    found = [
+        *places.draining(now),
+        *engine.running(now),
+        *engine.tree(now),
+        *engine.listener(now),
+        *gpus.mig(now),
+    ]
+    found += [*runtime.interpreter(), *runtime.hook(), *runtime.launcher()]
+    bad = next((one for one in [*found, *_configured(now)] if one.verdict == "problem"), None)
+    if bad is not None:
+        return Readiness(Exit.NOT_READY, bad.text, bad.fix)
+    if now.snapshot is not None and all(is_full(card) for card in now.snapshot.cards):
+        return Readiness(
+            Exit.FULL, "every GPU has given out its memory, weights or places", "cgpu-smi; cgpu gc"
+        )
+    if not any(one.runtime is not None for one in now.settings):
+        why = "no container engine knows the runtime cgpu"
+        return Readiness(Exit.NO_RUNTIME, why, "cgpu install --runtimes docker")
+    return Readiness(Exit.READY)
+
+
+def is_full(card: Card) -> bool:
+    """Tell whether a GPU has nothing left to promise: no memory, no weight, no place; or is cut by MIG."""
+    most, weight, total = card.number("max_inst"), card.number("free_weight"), card.number("memtotal")
+    if card.nodes.get("mig") == "1" or weight == 0 or (most is not None and len(card.slices) >= most):
+        return True
+    return total is not None and promised(card) >= total
+
+
+def promised(card: Card) -> int:
+    """Return the bytes that are given out."""
+    sizes = (one.nodes.get("memsize", "") for one in card.slices)
+    return sum(int(size) for size in sizes if size.isascii() and size.isdigit())
+
+
+def _configured(now: NodeReport) -> list[Finding]:
+    """A node whose configuration no engine has read refuses who asks for GPUs."""
+    del now
+    try:
+        effective.load()
+        effective.check_started()
+    except CgpuError as error:
+        where, _, fix = str(error).rpartition(": ")
+        return [Finding("configuration", "problem", where, fix)]
+    return []
+
+
+# --- what is printed ---
+
+
+def document(now: NodeReport, ready: Readiness) -> dict[str, Any]:
     """Return what --json prints; docs/status.md describes it."""
     ours, driver = now.node.ours, now.node.driver
     return {
@@ -48,12 +153,12 @@ def document(now: Situation, ready: Readiness) -> dict[str, Any]:
     }
 
 
-def as_json(now: Situation, ready: Readiness) -> str:
+def as_json(now: NodeReport, ready: Readiness) -> str:
     """Return the document as text."""
     return json.dumps(document(now, ready), indent=1) + "\n"
 
 
-def as_text(now: Situation, ready: Readiness) -> str:
+def as_text(now: NodeReport, ready: Readiness) -> str:
     """Return the lines for people."""
     lines = [
         f"engine    {_engine(now)}",
@@ -66,11 +171,11 @@ def as_text(now: Situation, ready: Readiness) -> str:
     return "\n".join(one_line(line) for line in lines) + "\n"
 
 
-def _cards(now: Situation) -> tuple[Card, ...]:
+def _cards(now: NodeReport) -> tuple[Card, ...]:
     return now.snapshot.cards if now.snapshot is not None else ()
 
 
-def _engine(now: Situation) -> str:
+def _engine(now: NodeReport) -> str:
     ours = now.node.ours
     if ours.engine is None:
         return "does not run"
@@ -78,7 +183,7 @@ def _engine(now: Situation) -> str:
     return f"{ours.engine} {ours.version} at {ours.tree}, memory backend {ours.backend}{off}"
 
 
-def _driver(now: Situation) -> str:
+def _driver(now: NodeReport) -> str:
     simulated = (now.status or {}).get("simulate")
     if simulated:
         return f"simulated cards: {simulated}"
