@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import psutil
+
 from cgpu import paths
 from cgpu.client.tree import DAEMON
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
@@ -18,7 +20,6 @@ FILES_WANTED = 8192
 LOADED_AT_BOOT = "/etc/modules-load.d"
 STARTED_AT_BOOT = "/etc/systemd/system/multi-user.target.wants"
 APPLY_UNIT = "cgpu-config-apply.service"
-OPEN_FILES = re.compile(r"^Max open files\s+(\d+|unlimited)", re.MULTILINE)
 
 
 def running(now: NodeReport) -> list[Finding]:
@@ -135,23 +136,24 @@ def _keeper(now: NodeReport) -> list[Finding]:
 def limits(now: NodeReport) -> list[Finding]:
     """How many files cgpud may have open."""
     pid = (now.status or {}).get("pid")
-    text = files.text(now.node.root, f"/proc/{pid}/limits") if isinstance(pid, int) else None
-    if text is None:
+    try:
+        allowed = psutil.Process(pid).rlimit(psutil.RLIMIT_NOFILE)[0] if isinstance(pid, int) else None
+    except (
+        psutil.Error,
+        ValueError,
+        OverflowError,
+    ):
+        allowed = None  # it has ended meanwhile, or no process has such a number
+    if allowed is None:
         return skipped("limits", "cgpud does not run")
-    allowed = open_files(text)
-    if allowed is None or allowed >= FILES_WANTED:
-        return ok("limits", f"cgpud may have {'any number of' if allowed is None else allowed} files open")
+    if allowed == psutil.RLIM_INFINITY or allowed >= FILES_WANTED:
+        named = "any number of" if allowed == psutil.RLIM_INFINITY else allowed
+        return ok("limits", f"cgpud may have {named} files open")
     return warning(
         "limits",
         f"cgpud may have {allowed} files open: below {FILES_WANTED} managed memory or exports run short",
         f"LimitNOFILE=65536 in the unit, or ulimit -n 65536 before cgpud; then: {_restart(now)}",
     )
-
-
-def open_files(text: str) -> int | None:
-    """Return the soft limit of open files out of /proc/PID/limits; None: no limit, or not told."""
-    found = OPEN_FILES.search(text)
-    return int(found[1]) if found and found[1] != "unlimited" else None
 
 
 def start_at_boot(now: NodeReport) -> list[Finding]:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterator
+
+import psutil
 
 from cgpu import paths
 from cgpu.errors import CgpuError
@@ -35,10 +36,9 @@ def permissions(now: NodeReport) -> list[Finding]:
 def room(now: NodeReport) -> list[Finding]:
     """Whether /run takes what engine and runtime have to write."""
     try:
-        about = os.statvfs(below(now.node.root, "/run"))
+        left = psutil.disk_usage(str(below(now.node.root, "/run"))).free
     except OSError:
         return skipped("room", "/run cannot be looked at")
-    left = about.f_bavail * about.f_frsize
     if left < ROOM:
         return problem(
             "room", f"/run: {left} bytes are left, {ROOM} are needed", "df -h /run; remove what fills it"

@@ -21,6 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from cgpu import __version__, paths
 from cgpu.arguments import Parser
 from cgpu.config.effective import DEFAULTS
@@ -166,7 +168,7 @@ def _facts(now: NodeReport) -> dict[str, Any]:
     del facts["processes"]
     facts["kernel"]["options"] = sorted(OPTIONS & (facts["kernel"]["options"] or frozenset()))
     facts["python"] = platform.python_version()
-    facts["processors"] = os.cpu_count()
+    facts["processors"] = psutil.cpu_count()
     return facts
 
 

@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
-import signal
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import psutil
+
 from cgpu.errors import CgpuError, one_line
 
 MAX_ANSWER = 4 << 20
-POLL_S = 0.01
 END_S = 0.5
 
 
@@ -81,9 +82,7 @@ def _read(reader: int, limit_s: float) -> bytes | None:
 
 def _end(pid: int) -> None:
     """Take the child back. One that the kernel cannot end is left behind: it is init's when we have ended."""
-    deadline = time.monotonic() + END_S
-    os.kill(pid, signal.SIGKILL)
-    while time.monotonic() < deadline:
-        if os.waitpid(pid, os.WNOHANG)[0]:
-            return
-        time.sleep(POLL_S)
+    child = psutil.Process(pid)
+    child.kill()
+    with contextlib.suppress(psutil.TimeoutExpired):
+        child.wait(END_S)

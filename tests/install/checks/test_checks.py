@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -170,9 +172,10 @@ def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
             },
             "ok",
         ),
-        (engine.limits, {"status": {"pid": 77}}, "warning"),
-        (engine.limits, {"status": {"pid": 78}}, "ok"),
         (engine.limits, {}, "skipped"),
+        (engine.limits, {"status": {"pid": 1 << 30}}, "skipped"),
+        (engine.limits, {"status": {"pid": 1 << 80}}, "skipped"),
+        (engine.limits, {"status": {"pid": -1}}, "skipped"),
         (engine.start_at_boot, {}, "warning"),
         (engine.start_at_boot, {"kind": "module"}, "warning"),
         (configuration.valid, {"config_problem": "policy: 9"}, "problem"),
@@ -201,12 +204,18 @@ def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
 )
 def test_engine(tmp_path: Path, check: Any, changed: dict[str, Any], wanted: str) -> None:
     """Each check of a running engine gives its verdict."""
-    write(tmp_path, {"proc/77/limits": "Max open files  1024  4096  files\n", "proc/net/unix": "x\n"})
-    write(tmp_path, {"proc/78/limits": "Max open files  65536  65536  files\n"})
     now = node_report(tmp_path / "root", **changed)
-    now = replace(now, node=replace(now.node, root=tmp_path if "pid" in str(changed) else now.node.root))
-    (tmp_path / "run").mkdir(exist_ok=True)
     assert verdict(check(now)) == wanted
+
+
+@pytest.mark.parametrize(("soft", "wanted"), [(1024, "warning"), (65536, "ok")])
+def test_limits(tmp_path: Path, soft: int, wanted: str) -> None:
+    """The limit on open files is that of cgpud's process."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, 65536))
+        found = engine.limits(node_report(tmp_path, status={"pid": process.pid}))
+        process.kill()
+    assert (verdict(found), str(soft) in found[0].text) == (wanted, True)
 
 
 def test_listener(tmp_path: Path) -> None:

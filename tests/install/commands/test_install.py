@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cgpu import paths
@@ -54,16 +55,10 @@ def test_a_command_that_hangs(tmp_path: Path) -> None:
     assert holders(mark) == []
 
 
-def holders(path: Path) -> list[str]:
+def holders(path: Path) -> list[int]:
     """Return the processes that have a file open."""
-    found = []
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        try:
-            if link.readlink() == path:
-                found.append(link.parts[2])
-        except OSError:
-            continue
-    return found
+    found = psutil.process_iter(["open_files"])
+    return [one.pid for one in found if str(path) in {file.path for file in one.info["open_files"] or ()}]
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:

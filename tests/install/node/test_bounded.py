@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
+import psutil
 import pytest
 
 from cgpu.errors import CgpuError
@@ -43,9 +44,9 @@ def build(folder: Path, *, hangs: bool) -> Path:
     return path
 
 
-def children() -> str:
+def children() -> list[int]:
     """Return the numbers of this process's children."""
-    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return [child.pid for child in psutil.Process().children()]
 
 
 def test_answer() -> None:
