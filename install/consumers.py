@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers that have the runtime cgpu, when no slice is left: what becomes of them when engines forget it.
+"""Containers with the runtime cgpu, and what becomes of them when their engine loses the runtime.
 
-Engines are asked, within bounds of time, and what is found is said. Only podman's that run keep anything from
-going on: nothing could end them any more but a signal. An engine that does not answer never does.
+Engines are asked, with a time limit. The answer is only printed, but for running containers of podman: podman
+cannot stop them without the runtime, so they stop an uninstallation. A silent engine stops nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AT_ONCE = 200  # containers in one question
 NAMED = 20  # in a line
 # What each prints of a container: runtime, bar, name.
 FORMATS = {"docker": "{{.HostConfig.Runtime}}|{{.Name}}", "podman": "{{.OCIRuntime}}|{{.Name}}"}
-# What becomes of them, and what helps.
+# What happens to them, and the command that helps.
 ADVICE = {
     "docker": "they run on, and cannot be started again; to remove them, now or later: docker rm -f {names}",
     "podman": "they cannot be started again; to remove them, now or later: podman rm {names}",
@@ -70,12 +70,12 @@ def _asked(engine: str, runner: Runner, which: str = "--all") -> list[str]:
     listed = runner.run((engine, "ps", which, "--quiet"), TIMEOUT_S)
     if listed.status != 0:
         raise CgpuError(listed.last_line())
-    # What it says of its own troubles comes with them.
+    # The engine's own warnings are between them.
     identities = [line for line in listed.output.splitlines() if line.isalnum()]
     names = set()
     for first in range(0, len(identities), AT_ONCE):
         some = identities[first : first + AT_ONCE]
-        # Its status says whether all of them are still there; what it printed counts.
+        # The status only says whether all of them still exist; the output is used in any case.
         said = runner.run((engine, "container", "inspect", "--format", FORMATS[engine], *some), TIMEOUT_S)
         for line in said.output.splitlines():
             runtime, bar, name = line.partition("|")

@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(slots=True)
 class Installer:
-    """A node's installer. gather: gives the facts of the node, anew each time."""
+    """Installs on a node, and takes the installation back. gather: reads the facts of the node."""
 
     root: Path
     runner: Runner
@@ -165,7 +165,7 @@ def _is_shared(root: Path) -> bool:
     try:
         return load(below(root, paths.CONFIG)).shared_node
     except CgpuError:
-        return True  # what is wrong with it others say
+        return True  # the check of the configuration says what is wrong with it
 
 
 def choose_engine(site: PlanContext, given: str, names: Sequence[str]) -> EngineKind:

@@ -35,7 +35,7 @@ def recover(root: Path = Path("/")) -> list[str]:
 
 
 def is_needed(root: Path) -> bool:
-    """Return whether something killed has left something. Raises CgpuError for a damaged record."""
+    """Return whether a killed command has left work to do. Raises CgpuError for a damaged record."""
     record = journal.load(root)
     return (record is not None and is_open(record)) or below(root, paths.UPGRADING).exists()
 
@@ -48,7 +48,7 @@ def repair(
     *,
     removes: bool = True,
 ) -> list[str]:
-    """Do the same for who has the lock. Raises CgpuError.
+    """Do the same for a caller that holds the lock. Raises CgpuError.
 
     removes: False leaves an interrupted uninstallation to the caller.
     """

@@ -35,7 +35,7 @@ def test_subcommands(words: list[str], capsys: pytest.CaptureFixture[str]) -> No
     line = capsys.readouterr().err
     assert line.startswith(f"cgpu {words[0]}")
     assert line.count("\n") == 1
-    assert "--help" in line or "accepted is: " in line
+    assert "--help" in line or "expected: " in line
 
 
 @pytest.mark.parametrize("name", [name for name in programs() if name != "cgpu"])
@@ -57,7 +57,7 @@ def test_values(capsys: pytest.CaptureFixture[str]) -> None:
         main(["uninstall", "--timeout", "soon"])
     said = capsys.readouterr().err
     assert said.startswith(
-        "cgpu uninstall: argument --timeout: 'soon': seconds between 0 and 1000000 are accepted; "
+        "cgpu uninstall: argument --timeout: 'soon': expected seconds between 0 and 1000000; "
     )
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-DONE = ("cgpu/client", "cgpu/config", "cgpu/request")
+DONE = ("cgpu/client", "cgpu/config", "cgpu/request", "cgpu/run", "cgpu/smi", "install")
 GLOSSARY = "docs/glossary.md"
+# A value of the tree's entry `sched` (docs/tree.md), which programs read and which stays.
+PUBLIC = {"cgpu/smi": re.compile(r"\bgates\b", re.IGNORECASE)}
 HEADING = "## Words on their way out"
 # Words that are ordinary English, or somebody else's term, in other places than those that are meant.
 ORDINARY = {
@@ -52,6 +54,6 @@ def test_words_stay_gone(repository: Path, folder: str) -> None:
         for path in sorted((repository / folder).rglob("*"))
         if path.suffix in {".py", ".c", ".h", ".json"}
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        for word in pattern.findall(line)
+        for word in pattern.findall(PUBLIC[folder].sub("", line) if folder in PUBLIC else line)
     ]
     assert found == []

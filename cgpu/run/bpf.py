@@ -55,9 +55,9 @@ class Rule:
 def assemble(profile: Table) -> bytes:
     """Return the program, an array of struct sock_filter. Raises CgpuError for what it does not know."""
     if os.uname().machine != MACHINE:
-        raise CgpuError(f"this machine is {os.uname().machine}: accepted is {MACHINE}")
+        raise CgpuError(f"this machine is {os.uname().machine}: expected {MACHINE}")
     if profile.get("defaultAction") != ALLOW:
-        raise CgpuError(f"seccomp: defaultAction {show(profile.get('defaultAction'))}: accepted is {ALLOW}")
+        raise CgpuError(f"seccomp: defaultAction {show(profile.get('defaultAction'))}: expected {ALLOW}")
     rules = [_rule(entry) for entry in objects(profile, "syscalls")]
     code = [_op(LOAD_WORD, ARCHITECTURE_AT)]
     for architecture, numbers in _architectures(profile).items():
@@ -71,12 +71,12 @@ def assemble(profile: Table) -> bytes:
 def _rule(entry: Table) -> Rule:
     names, tests = entry.get("names"), objects(entry, "args")
     if entry.get("action") != NOTIFY or not isinstance(names, list) or len(names) != 1 or len(tests) != 1:
-        raise CgpuError(f"seccomp: a rule for {show(names)}: accepted is one call, one argument and {NOTIFY}")
+        raise CgpuError(f"seccomp: a rule for {show(names)}: expected one call, one argument and {NOTIFY}")
     if not any(names[0] in numbers for _, numbers in NUMBERS.values()):
         raise CgpuError(f"seccomp: a rule for {show(names[0])}: its number is not known here")
     test = tests[0]
     if test.get("op") != "SCMP_CMP_MASKED_EQ":
-        raise CgpuError(f"seccomp: {show(test.get('op'))}: accepted is SCMP_CMP_MASKED_EQ")
+        raise CgpuError(f"seccomp: {show(test.get('op'))}: expected SCMP_CMP_MASKED_EQ")
     rule = Rule(
         str(names[0]), _number(test, "index", 5), *(_number(test, key, WORD) for key in MASK_AND_VALUE)
     )
@@ -88,14 +88,14 @@ def _rule(entry: Table) -> Rule:
 def _number(test: Table, key: str, most: int) -> int:
     number = test.get(key)
     if not isinstance(number, int) or not 0 <= number <= most:
-        raise CgpuError(f"seccomp: {key} {show(number)}: accepted is a number up to {most}")
+        raise CgpuError(f"seccomp: {key} {show(number)}: expected a number up to {most}")
     return number
 
 
 def _architectures(profile: Table) -> dict[int, list[dict[str, int]]]:
     names = profile.get("architectures")
     if not isinstance(names, list) or sorted(map(str, names)) != sorted(NUMBERS):
-        raise CgpuError(f"seccomp: architectures {show(names)}: accepted are {', '.join(NUMBERS)}, together")
+        raise CgpuError(f"seccomp: architectures {show(names)}: expected {', '.join(NUMBERS)}, together")
     found: dict[int, list[dict[str, int]]] = {}
     for name in names:
         architecture, numbers = NUMBERS[name]
@@ -128,7 +128,7 @@ def _check(rule: Rule) -> Code:
 def _guarded(value: int, code: Code) -> Code:
     """Run code, which does not come back, when the accumulator has a value; else go on behind it."""
     if len(code) > MAX_JUMP:
-        raise CgpuError(f"seccomp: {len(code)} instructions in one block: accepted are {MAX_JUMP}")
+        raise CgpuError(f"seccomp: {len(code)} instructions in one block: expected at most {MAX_JUMP}")
     return [_op(JUMP_EQUAL, value, 0, len(code)), *code]
 
 

@@ -51,7 +51,7 @@ def find(cgroups: str, mountinfo: str) -> list[Hierarchy]:
     if not found:
         wanted = ", ".join(sorted(CONTROLLERS))
         raise CgpuError(
-            f"no cgroup hierarchy is mounted; accepted are version 2, and of version 1 any of {wanted}: "
+            f"no cgroup hierarchy is mounted; expected version 2, and of version 1 any of {wanted}: "
             "mount -t cgroup2 cgroup2 /sys/fs/cgroup"
         )
     return found
@@ -65,7 +65,7 @@ def parent(hierarchy: Hierarchy) -> Path:
     path = hierarchy.mount
     if not _is_roots(path):
         raise CgpuError(
-            f"{path}: not only root may write there; accepted is a hierarchy that only root can write"
+            f"{path}: not only root may write there; expected a hierarchy that only root can write"
         )
     for name in hierarchy.own.parts[1:]:
         if not _is_roots(path / name):
@@ -99,7 +99,7 @@ def _visible(group: PurePosixPath, shown: Sequence[tuple[PurePosixPath, Path]]) 
             return Hierarchy(mount, ROOT / group.relative_to(root))
     root, mount = shown[0]
     raise CgpuError(
-        f"{mount}: shows {root} of its hierarchy, and this process is in {group}; accepted is a place where "
+        f"{mount}: shows {root} of its hierarchy, and this process is in {group}; expected a place where "
         "both can be seen: run it on the host, outside of containers"
     )
 
@@ -113,6 +113,6 @@ def _is_roots(group: Path) -> bool:
             looked_at.append(tasks.lstat())
     except OSError as error:
         raise CgpuError(
-            f"{group}: cannot be looked at ({error.strerror}); accepted is a mounted cgroup hierarchy"
+            f"{group}: cannot be looked at ({error.strerror}); expected a mounted cgroup hierarchy"
         ) from error
     return all(status.st_uid == 0 and not status.st_mode & OTHERS_MAY for status in looked_at)

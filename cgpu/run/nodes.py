@@ -47,7 +47,7 @@ def binds(edits: Sequence[Table]) -> tuple[Bind, ...]:
         unknown = [key for key, value in edit.items() if value and key not in EDITS]
         if unknown:
             raise CgpuError(
-                f"{paths.CDI}: containerEdits.{show(unknown[0])}: accepted are {', '.join(EDITS)}"
+                f"{paths.CDI}: containerEdits.{show(unknown[0])}: expected only {', '.join(EDITS)}"
             )
         places = [_places(node) for node in objects(edit, "deviceNodes")]
         places += [(mount.get("hostPath"), mount.get("containerPath")) for mount in objects(edit, "mounts")]
@@ -65,7 +65,7 @@ def _bind(source: object, inside: object) -> Bind:
         if str(path.parent) == DEV and path.name not in ("", ".."):
             return Bind(source, path.name)
     raise CgpuError(
-        f"{paths.CDI}: {show(source)} at {show(inside)}: accepted are absolute paths, and names in {DEV}"
+        f"{paths.CDI}: {show(source)} at {show(inside)}: expected absolute paths, and names in {DEV}"
     )
 
 

@@ -46,7 +46,7 @@ class Options:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise CgpuError(f"{message}; accepted is: {USAGE}")
+        raise CgpuError(f"{message}; expected: {USAGE}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -74,8 +74,8 @@ def parse(arguments: Sequence[str]) -> Options:
     found, extra = parser().parse_known_args(words[:end])
     if extra:
         what = "is no option" if extra[0].startswith("-") else "stands before --"
-        raise CgpuError(f"{show(extra[0])}: {what}; accepted is: {USAGE}")
+        raise CgpuError(f"{show(extra[0])}: {what}; expected: {USAGE}")
     command = tuple(words[end + 1 :])
     if not command:
-        raise CgpuError(f"there is no command behind --; accepted is: {USAGE}")
+        raise CgpuError(f"there is no command behind --; expected: {USAGE}")
     return Options(command, found.mem, found.weight, found.gpus, found.high_prio, found.simulate)

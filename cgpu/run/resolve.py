@@ -23,7 +23,7 @@ LIST = "see: cgpu-smi"
 
 
 def resolve(options: Options, gpus: Sequence[Gpu], config: Effective) -> Allocation:
-    """Work out the slices. Raises CgpuError: whoever asks here is sliced, or is refused."""
+    """Work out the slices. Raises CgpuError for a command that gets none: it never runs without a slice."""
     if not gpus:
         raise CgpuError(f"the engine knows no GPU: {LIST}")
     sliced = _gpus(options.gpus, gpus)
@@ -44,7 +44,7 @@ def _gpus(text: str | None, gpus: Sequence[Gpu]) -> list[Gpu]:
     if len(gpus) == 1:
         return list(gpus)
     raise CgpuError(
-        f"--gpus: not given, and there are {len(gpus)} GPUs; accepted are indexes, UUIDs or all, {LIST}"
+        f"--gpus: not given, and there are {len(gpus)} GPUs; expected indexes, UUIDs or all, {LIST}"
     )
 
 
@@ -56,9 +56,7 @@ def _sizes(text: str | None, sliced: Sequence[Gpu], config: Effective) -> tuple[
         value = SourcedValue("default_memsize", str(config.default_memsize))
         amounts = (config.default_memsize // MIB,)
     else:
-        raise CgpuError(
-            "--mem: not given, and this node has no default_memsize; accepted is a size such as 6G"
-        )
+        raise CgpuError("--mem: not given, and this node has no default_memsize; expected a size such as 6G")
     sizes = spread(value, amounts, sliced)
     for size, gpu in zip(sizes, sliced, strict=True):
         check_size(value, size, gpu, config)

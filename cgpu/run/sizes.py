@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cgpu.request.spec import SourcedValue
 
 MAX_TEXT = 1024
-LIST = f"accepted is {ACCEPTED}, or a comma list of them, one for each GPU"
+LIST = f"expected {ACCEPTED}, or a comma list of them, one for each GPU"
 
 
 def parse_sizes(value: SourcedValue) -> tuple[int, ...]:

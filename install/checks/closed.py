@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a container can have more of a GPU than who runs the node has given it."""
+"""Whether a container can get more of a GPU than the node's administrator has given it."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from cgpu.config.effective import DEFAULTS, Effective
 from cgpu.install.checks.finding import Finding, ok, problem, skipped
 from cgpu.install.node.report import NodeReport
 
-# Keys of which cgpud was told another value on its command line.
+# Keys whose value cgpud's command line may override.
 OVERRIDDEN = ("tree",)
-# What a GPU starts with; later its node in the tree has it.
+# Keys that a GPU starts with; later its entry in the tree has the value.
 FIRST = (*ROOT_KEYS, *GPU_KEYS)
-# Keys that change only with a new start of cgpud.
+# Keys that take effect only when cgpud is restarted.
 AT_START = ("tree", "memory_backend", "nvml_library", "workers")
 
 

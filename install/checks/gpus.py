@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 def drift(now: NodeReport) -> list[Finding]:
-    """Memory that nobody is charged for."""
+    """Unaccounted memory."""
     if now.snapshot is None:
         return skipped("drift", "the tree cannot be read")
     config = now.in_force or now.wanted
@@ -26,7 +26,9 @@ def drift(now: NodeReport) -> list[Finding]:
         if (found := card.number("drift")) is not None and found > config.drift_tolerance
     ]
     if not beyond:
-        return ok("drift", f"no GPU is short of more than {config.drift_tolerance // MIB} MiB")
+        return ok(
+            "drift", f"no GPU has more than {config.drift_tolerance // MIB} MiB in use and charged to nobody"
+        )
     named = ", ".join(f"GPU {card.index}: {found // MIB} MiB" for card, found in beyond)
     fix = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv shows who has memory"
     text = f"{named} are in use and charged to nobody"
@@ -36,7 +38,7 @@ def drift(now: NodeReport) -> list[Finding]:
 
 
 def time_division(now: NodeReport) -> list[Finding]:
-    """Whether shares of GPU time are kept by somebody."""
+    """Whether the engine or the driver divides GPU time by policy and weights."""
     if now.snapshot is None:
         return skipped("time-division", "the tree cannot be read")
     nobody = [card for card in now.snapshot.cards if parse(card.nodes.get("sched", "")).divided_by == NOBODY]

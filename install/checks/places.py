@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own files and folders: who may read and write them, and what a killed installation left."""
+"""OpenCGPU's own files and folders: their permissions, and what a killed installation has left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cgpu.install.node.facts.ours import RECORD
 from cgpu.install.node.report import NodeReport
 from cgpu.roots import below
 
-# Each with the bits that nobody but root may have.
+# Each with the permission bits that only root may have.
 PRIVATE = {paths.RUN: 0o077, RECORD: 0o077, "/etc/cgpu": 0o022, paths.CONFIG: 0o022, paths.EFFECTIVE: 0o077}
 ROOM = 1 << 20
 
@@ -64,7 +64,7 @@ def leftovers(now: NodeReport) -> list[Finding]:
 
 
 def draining(now: NodeReport) -> list[Finding]:
-    """Whether slices are refused because somebody empties the node."""
+    """Whether slices are refused because the node is being emptied."""
     if not below(now.node.root, paths.DRAINING).exists():
         return ok("draining", "slices are given out")
     text = f"{paths.DRAINING}: no slices are given out while OpenCGPU is removed from this node or upgraded"

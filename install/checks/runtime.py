@@ -30,7 +30,7 @@ def interpreter(path: str = INTERPRETER) -> list[Finding]:
     if programs.numbers(said) < FIRST_PYTHON:
         accepted = ".".join(map(str, FIRST_PYTHON))
         fix = f"install Python {accepted} or newer as {path}"
-        return problem("interpreter", f"{path}: Python {said.strip()}: {accepted} or newer is accepted", fix)
+        return problem("interpreter", f"{path}: Python {said.strip()}: expected {accepted} or newer", fix)
     return ok("interpreter", f"{path}: Python {said.strip()}")
 
 

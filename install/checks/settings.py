@@ -29,7 +29,7 @@ def _engine(name: str, now: NodeReport) -> list[Finding]:
     for one in entries:
         if one.problem is not None:
             text = f"{one.file}: {one.problem}: {name} does not start with it"
-            return problem(check, text, f"mend {one.file}")
+            return problem(check, text, f"correct {one.file}")
     # Of several files the last one counts.
     runtime = next((one for one in reversed(entries) if one.runtime is not None), None)
     default = next((one.default for one in reversed(entries) if one.default is not None), None)

@@ -54,7 +54,7 @@ def low_level(node: Node) -> list[Finding]:
             accepted = ".".join(map(str, first))
             return warning(
                 "low-level-runtime",
-                f"{one.path}: version {one.version}: {accepted} or newer is accepted",
+                f"{one.path}: version {one.version}: expected {accepted} or newer",
                 f"install a newer {one.name}",
             )
     return ok("low-level-runtime", ", ".join(f"{one.path} {one.version or ''}".rstrip() for one in found))

@@ -140,7 +140,7 @@ def explanation(key: str) -> str:
 def _check_known(key: str) -> None:
     properties = config.schema()["properties"]
     if key not in properties:
-        raise CgpuError(f"{show(key)}: there is no such key; accepted are {', '.join(sorted(properties))}")
+        raise CgpuError(f"{show(key)}: there is no such key; expected one of {', '.join(sorted(properties))}")
 
 
 def _read(path: Path) -> str:
@@ -198,7 +198,7 @@ def parse_document(text: str, source: str) -> dict[str, object]:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise CgpuError(f"{source}: accepted are lines of the form KEY: VALUE: cgpu config check")
+        raise CgpuError(f"{source}: expected lines of the form KEY: VALUE: cgpu config check")
     return found
 
 
@@ -219,7 +219,7 @@ def _replaced(text: str, key: str, value_text: str, source: str) -> str:
             tail = "\n" if text[start:end].endswith("\n") else ""
             return text[:start] + gap + value_text + tail + text[end:]
     if root is not None and not isinstance(root, yaml.MappingNode):
-        raise CgpuError(f"{source}: accepted are lines of the form KEY: VALUE")
+        raise CgpuError(f"{source}: expected lines of the form KEY: VALUE")
     line_end = "" if not text or text.endswith("\n") else "\n"
     return f"{text}{line_end}{key}: {value_text}\n"
 

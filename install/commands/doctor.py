@@ -250,7 +250,7 @@ def _close(name: str, bits: int) -> bool:
 
 
 def _unmount(now: NodeReport) -> str:
-    """Take away the mount of a daemon that is gone: whoever looks at it fails or waits."""
+    """Unmount the tree of a daemon that has ended: every access to it fails or hangs."""
     if now.node.ours.engine is not None or not now.mounted or now.node.ours.daemon_running:
         return ""
     clear_fuse(now.node.ours.tree)
@@ -261,7 +261,7 @@ def _recover(now: NodeReport) -> str:
     return "; ".join(recover.recover(now.node.root))
 
 
-# In this order: what a killed installation has left may be why the rest is not well.
+# In this order: what a killed installation has left may be the cause of the other problems.
 FIXES: dict[str, Fix] = {
     "leftovers": _recover,
     "draining": _recover,

@@ -81,7 +81,7 @@ def run(program: str, work: Callable[[Installer], None], *, dry_run: bool) -> in
 
 
 def say(line: str) -> None:
-    """Print a line of progress or a diff; a reader who has gone stops nothing, no terminal is steered."""
+    """Print a line of progress or a diff, without control characters; a closed pipe stops nothing."""
     shown = "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in line)
     with contextlib.suppress(OSError):
         print(shown, flush=True)

@@ -110,7 +110,7 @@ def promised(card: Card) -> int:
 
 
 def _configured(now: NodeReport) -> list[Finding]:
-    """A node whose configuration no engine has read refuses who asks for GPUs."""
+    """Whether an engine has read the configuration: until then containers that ask for GPUs are refused."""
     del now
     try:
         effective.load()

@@ -164,7 +164,7 @@ def _texts(now: NodeReport) -> Iterator[tuple[str, str | None]]:
 
 def _facts(now: NodeReport) -> dict[str, Any]:
     facts = asdict(now.node)
-    # Who runs what is nobody's business; what of it matters here is in the other facts.
+    # The node's processes are private; those that matter here are in the other facts.
     del facts["processes"]
     facts["kernel"]["options"] = sorted(OPTIONS & (facts["kernel"]["options"] or frozenset()))
     facts["python"] = platform.python_version()
@@ -257,7 +257,7 @@ def pack(path: Path, members: Iterable[tuple[str, bytes]], made: float) -> list[
     made: seconds since the epoch. What would make it larger than 16 MiB unpacked is left out.
     """
     try:
-        # Never over a file, nor through a link, that somebody has put there.
+        # Never replaces a file, and never follows a link.
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError as error:
         raise CgpuError(f"{path}: is there already; name another file: --output FILE") from error

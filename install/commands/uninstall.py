@@ -46,7 +46,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r}: seconds between 0 and 1000000 are accepted")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds between 0 and 1000000")
     return value
 
 

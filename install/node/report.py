@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node with OpenCGPU on it, at one moment: what doctor, status and the support bundle look at."""
+"""The report of a node with OpenCGPU, at one moment: doctor, status and the support bundle are made of it."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class NodeReport:
 
 
 def gather() -> NodeReport:
-    """Look at this machine. It changes nothing, and waits for nobody longer than some seconds."""
+    """Read this machine. Changes nothing; each question has a limit of some seconds."""
     node = facts.gather()
     root = node.root
     status, status_problem = _try(lambda: control.ask(paths.CONTROL_SOCKET, {"command": "status"}))
-    # cgpud may have been told another file.
+    # cgpud may have been started with another file.
     file = str((status or {}).get("config", paths.CONFIG))
     wanted, config_problem = _try(lambda: config.load(file))
     in_force, in_force_problem = _try(lambda: effective.load(paths.EFFECTIVE))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole tree at one moment, as texts. Read in a child process: an engine that hangs must not hold us."""
+"""The whole tree at one moment, as texts. Read in a child process, as the engine may hang."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _gpu(tree: Tree, index: str, unreadable: list[str]) -> dict[str, Any]:
         texts = _texts(tree, (index, name), CONTAINER_NODES, unreadable)
         if name in tree.names(index):
             found[name] = texts
-        else:  # it has stopped meanwhile, and taken its nodes along
+        else:  # the container has stopped, and its entries are gone
             del unreadable[before:]
     return {"nodes": _texts(tree, (index,), plain, unreadable), "containers": found}
 

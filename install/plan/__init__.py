@@ -18,7 +18,7 @@ EngineKind = Literal["module", "daemon"]
 
 @dataclass(slots=True)
 class PlanContext:
-    """What plans are made from. kept: lines about files of ours that somebody has edited, and that stay so.
+    """What plans are made from. kept: lines about files of ours that were edited since, and stay as they are.
 
     staging: a folder that may be filled with files on their way to the node.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon engine: a unit of systemd that runs cgpud, or a word to who runs it without systemd."""
+"""The daemon engine: a unit of systemd that runs cgpud, or a note to the user where there is no systemd."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _build(site: PlanContext) -> list[Plan]:
         return []
     named = ("-m", PACKAGE, "-v", __version__)
     return [
-        *(_other_out(version, release) for version in _others(site, release)),
+        *(_uninstall_other(version, release) for version in _others(site, release)),
         Commands(
             f"dkms builds the module for {release} (about a minute)",
             do=(Command(("dkms", "install", *named, "-k", release), timeout=BUILD_S),),
@@ -121,10 +121,11 @@ def _others(site: PlanContext, release: str) -> list[str]:
     return [name for name in names if name != __version__ and (folder / name / release).is_dir()]
 
 
-def _other_out(version: str, release: str) -> Plan:
-    """Return the step that makes place for ours. Over it, dkms would forget its core, and leave it there.
+def _uninstall_other(version: str, release: str) -> Plan:
+    """Return the step that takes another version's modules out of the kernel's folder.
 
-    What is loaded stays, and what was built.
+    Installed over them, dkms would forget that version's core and leave it there. Loaded modules and what
+    dkms has built stay.
     """
     named = ("-m", PACKAGE, "-v", version, "-k", release)
     again = Command(("dkms", "install", *named), where=f"{DKMS}/{version}", needed=False, timeout=BUILD_S)

@@ -28,7 +28,7 @@ HEAD = """\
 
 
 def plan(site: PlanContext, path: str, content: str, title: str) -> list[Plan]:
-    """Return the step that puts a file of ours in place; none where it is, or somebody has edited it."""
+    """Return the step that puts a file of ours in place; none where it is, or where it was edited since."""
     after = content.encode()
     before = _content(site, path)
     if before == after:

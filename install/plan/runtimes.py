@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The container engines: each is told of the runtime by its editor."""
+"""The container engines: the editor of each adds the runtime to its settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cgpu.install.transaction.steps.runtime import RuntimePlan
 from cgpu.runtime_config.editor import Editor, Wish
 
 SYSTEMCTL = "systemctl"
-# No engine, but hooks for all containers of some: for who asks for them.
+# Not an engine: hooks for all containers of some engines. Only installed where --runtimes names them.
 BY_REQUEST = ("hooks",)
 
 
@@ -26,8 +26,8 @@ def choose(site: PlanContext, given: Sequence[str] | None) -> tuple[str, ...]:
         return engines(_here(site))
     for name in given:
         if name not in site.editors:
-            raise CgpuError(f"--runtimes {name}: accepted are {shown(list(site.editors))}")
-        # Settings of an engine that is not named may be as broken as they like.
+            raise CgpuError(f"--runtimes {name}: expected one of {shown(list(site.editors))}")
+        # Settings of an engine that is not named are not read.
         if not site.editors[name].is_present(site.root):
             raise CgpuError(f"--runtimes {name}: is not on this machine; here are {shown(_here(site))}")
     return tuple(dict.fromkeys(given))

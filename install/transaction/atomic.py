@@ -20,7 +20,7 @@ from cgpu.replace import sync_folder
 
 MAX_BYTES = 4 << 20
 SUFFIX = ".cgpu-new"
-# Made by the kernel for a content, and not to be given to another one.
+# The kernel makes these for a content; they must not be given to another one.
 CONTENT_BOUND = ("security.ima", "security.evm")
 
 
@@ -66,7 +66,7 @@ def write(path: Path, content: bytes, meta: Meta) -> None:
         with os.fdopen(fd, "wb") as file:
             file.write(content)
             file.flush()
-            _dress(fd, meta)
+            _set_meta(fd, meta)
             os.fsync(fd)
         os.replace(new, path)
     except BaseException:
@@ -86,12 +86,12 @@ def remove(path: Path) -> None:
 
 def tidy(path: Path) -> None:
     """Remove what a killed write has left. Raises OSError."""
-    # A file system that is read-only refuses to remove even what is not there.
+    # A read-only file system refuses to remove even what does not exist.
     if os.path.lexists(temporary(path)):
         temporary(path).unlink(missing_ok=True)
 
 
-def _dress(fd: int, meta: Meta) -> None:
+def _set_meta(fd: int, meta: Meta) -> None:
     os.fchown(fd, meta.uid, meta.gid)
     os.fchmod(fd, meta.mode)
     for name, value in meta.xattrs:

@@ -36,7 +36,7 @@ STATES = (CHANGING, INSTALLED, REMOVING)
 
 @dataclass(slots=True)
 class Journal:
-    """The record. version: of who has written it last. facts: what was asked for, for who reads it later."""
+    """The record. version: of the program that wrote it last. facts: what was asked for."""
 
     folder: Path
     state: str = INSTALLED
@@ -139,7 +139,7 @@ def _make(folder: Path) -> None:
 
 
 def _trusted(path: Path) -> bytes:
-    """Return what the record holds. Raises OSError; CgpuError where somebody else may have written it."""
+    """Return what the record holds. Raises OSError; CgpuError where others than root may have written it."""
     folder, home = path.parent, path.parent.parent
     raw = store.read_trusted(path, home)
     for place in (home, folder):
@@ -152,7 +152,7 @@ def _trusted(path: Path) -> bytes:
 
 def _parse(folder: Path, document: Mapping[str, Any]) -> Journal:
     if document["format"] != FORMAT:
-        raise ValueError(f"format {document['format']}, {FORMAT} is accepted")
+        raise ValueError(f"format {document['format']}, expected {FORMAT}")
     state = document["state"]
     if state not in STATES:
         raise ValueError(f"state {state!r}")
@@ -162,7 +162,7 @@ def _parse(folder: Path, document: Mapping[str, Any]) -> Journal:
         raise ValueError(f"committed {committed} of {len(kept)} steps")
     facts = dict(document["facts"])
     if not isinstance(facts.get("runtimes", []), list):
-        raise TypeError("facts: runtimes: a list is accepted")
+        raise TypeError("facts: runtimes: expected a list")
     return Journal(
         folder,
         state,

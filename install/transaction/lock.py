@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One installer at a time.
 
-The lock goes on to the commands that are run: while one that a killed installer has started still works,
-nobody takes back under it.
+Commands that the installer runs inherit the lock: while a command of a killed installer still runs, no other
+installer undoes its work.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def held(root: Path, say: Callable[[str], None] = lambda _: None, wait: float = 
     try:
         yield fd
     finally:
-        # Whoever waits for it finds that it is gone, and makes another.
+        # A process that waits for it sees that the file is gone, and makes another.
         path.unlink(missing_ok=True)
         os.close(fd)
 

@@ -16,7 +16,7 @@ from cgpu.errors import CgpuError, one_line
 from cgpu.runtime_config import programs
 
 FOLDERS = programs.SEARCH
-# Not whichever machine root's docker client was told to talk to.
+# Not the machine that the settings of root's docker client may name.
 ENVIRONMENT = {"PATH": ":".join(FOLDERS), "HOME": "/root", "LC_ALL": "C.UTF-8", "DOCKER_CONTEXT": "default"}
 TIMEOUT_S = 120.0
 SHOWN = 300
@@ -65,7 +65,7 @@ class SystemRunner:
             try:
                 output, _ = process.communicate(timeout=timeout)
             except BaseException as error:
-                # With all that it has started: nothing may go on while its work is taken back.
+                # With all that it has started: none of it may run while its work is undone.
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 if isinstance(error, subprocess.TimeoutExpired):

@@ -16,9 +16,9 @@ ALL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def interrupting() -> Iterator[None]:
-    """Have the first signal end the work as a failure does; further ones must not end the taking back.
+    """Have the first signal end the work as a failure does; further signals must not interrupt the undoing.
 
-    One that is ignored stays so: who ran the command by nohup wants that.
+    An ignored signal stays ignored, as nohup needs it.
     """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -15,7 +15,7 @@ from cgpu.errors import CgpuError
 from cgpu.files import open_nofollow, read_fd
 from cgpu.install.transaction import atomic
 
-RELEASED = "released.json"  # beside the store: settings in between, see steps/runtime.py
+RELEASED = "released.json"  # beside the store: temporary settings, see steps/runtime.py
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 MAX_BYTES = 16 << 20
@@ -67,7 +67,7 @@ class Store:
 
 
 def read_trusted(path: Path, home: Path) -> bytes:
-    """Return what a file holds. Raises OSError; CgpuError where somebody else may have written it.
+    """Return what a file holds. Raises OSError; CgpuError where others than root may have written it.
 
     home: the folder that the advice is about.
     """
@@ -80,7 +80,7 @@ def read_trusted(path: Path, home: Path) -> bytes:
 
 
 def check_owner(path: Path, about: os.stat_result, home: Path) -> None:
-    """Raise CgpuError where somebody else may have written it, or where it is a link."""
+    """Raise CgpuError where others than root may have written it, or where it is a link."""
     if stat.S_ISLNK(about.st_mode):
         raise CgpuError(f"{path}: is a link, and none of the record is: look where it leads, then: rm {path}")
     if about.st_uid not in (0, os.geteuid()) or about.st_mode & OTHERS_WRITE:

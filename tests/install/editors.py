@@ -53,7 +53,7 @@ class Lines:
         """Refuse what is no line of settings."""
         for line in (self.read(root) or "").splitlines():
             if "=" not in line:
-                raise CgpuError(f"{self.path}: {line}: KEY=VALUE is accepted")
+                raise CgpuError(f"{self.path}: {line}: expected KEY=VALUE")
 
     def reload(self, root: Path) -> Reload:
         """Return the command."""

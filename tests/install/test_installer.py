@@ -190,7 +190,7 @@ def test_more_runtimes_later(root: Path) -> None:
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        (Request("daemon", ("boat",)), r"--runtimes boat: accepted are whale, crate, seal"),
+        (Request("daemon", ("boat",)), r"--runtimes boat: expected one of whale, crate, seal"),
         (Request("module"), "one-engine|dkms|kernel|nothing was changed"),
     ],
 )

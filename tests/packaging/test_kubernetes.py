@@ -270,5 +270,5 @@ def test_wrong_word(pod: Pod) -> None:
     done = pod.run("instal")
     assert (done.returncode, done.stdout) == (
         1,
-        "node-installer: 'instal': accepted is install, uninstall or check\n",
+        "node-installer: 'instal': expected install, uninstall or check\n",
     )

@@ -103,5 +103,5 @@ def test_unknown_rules_are_refused(place: str, key: str, value: object) -> None:
     assert isinstance(rules, list)
     target = {"profile": asked, "rule": rules[0], "test": rules[0]["args"][0]}[place]
     target[key] = value
-    with pytest.raises(CgpuError, match=r"^seccomp: .*(accepted|never met|not known)"):
+    with pytest.raises(CgpuError, match=r"^seccomp: .*(expected|never met|not known)"):
         assemble(asked)

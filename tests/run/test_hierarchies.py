@@ -62,14 +62,14 @@ def test_mount_of_a_part() -> None:
         "/sys/fs/cgroup /app"
     ]
     for outside in ("/", "/other", "/box one/../other", "/../box one"):
-        with pytest.raises(CgpuError, match="accepted is a place where both can be seen"):
+        with pytest.raises(CgpuError, match="expected a place where both can be seen"):
             find(f"0::{outside}\n", part)
 
 
 @pytest.mark.parametrize("mountinfo", ["", OLD.splitlines()[0] + "\n", UNIFIED.replace("cgroup2", "tmpfs")])
 def test_none(mountinfo: str) -> None:
     """Without a hierarchy there is one line."""
-    with pytest.raises(CgpuError, match="no cgroup hierarchy is mounted; accepted are version 2"):
+    with pytest.raises(CgpuError, match="no cgroup hierarchy is mounted; expected version 2"):
         find("0::/\n", mountinfo)
 
 

@@ -44,7 +44,7 @@ def test_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith(f"cgpu run: {message}")
-    assert printed.err.endswith("; accepted is: " + parser().usage + "\n")  # type: ignore[operator]  # it is a text
+    assert printed.err.endswith("; expected: " + parser().usage + "\n")  # type: ignore[operator]  # it is a text
 
 
 @given(st.lists(st.text(max_size=6) | st.sampled_from(["--", "--mem", "--gpus", "--high-prio"]), max_size=6))

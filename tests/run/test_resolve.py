@@ -55,9 +55,9 @@ def test_default_memsize() -> None:
     [
         (
             options(None, gpus="0"),
-            "--mem: not given, and this node has no default_memsize; accepted is a size",
+            "--mem: not given, and this node has no default_memsize; expected a size",
         ),
-        (options(), "--gpus: not given, and there are 3 GPUs; accepted are indexes, UUIDs or all"),
+        (options(), "--gpus: not given, and there are 3 GPUs; expected indexes, UUIDs or all"),
         (options(gpus="7"), "--gpus=7: there is no GPU 7; accepted are 0, 1, 2, the UUIDs"),
         (options(gpus="0,0"), "--gpus=0,0: GPU 0 is named twice"),
         (options(gpus=""), "--gpus=: accepted are indexes, UUIDs"),

@@ -60,7 +60,7 @@ def test_too_small(text: str) -> None:
 )  # fmt: skip
 def test_malformed(text: str) -> None:
     """Anything else is refused with what is accepted."""
-    with pytest.raises(CgpuError, match=r"^--mem=.*: accepted is a size such as 6G, 512M or bytes"):
+    with pytest.raises(CgpuError, match=r"^--mem=.*: expected a size such as 6G, 512M or bytes"):
         sizes(text)
 
 

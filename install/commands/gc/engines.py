@@ -100,7 +100,7 @@ def tasks(lines: Iterable[str]) -> Ended:
 
 
 def by_state(rows: object, key: str, state: str) -> Ended:
-    """Return who has ended out of an engine's list; a row that is not as known may have processes."""
+    """Return which containers of an engine's list have ended; a row of an unknown form counts as running."""
     ended: Ended = {}
     for row in rows if isinstance(rows, list) else []:
         if isinstance(row, dict) and isinstance(row.get(key), str):

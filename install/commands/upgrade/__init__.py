@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu upgrade: the engine that runs gives way to the version that is installed."""
+"""cgpu upgrade: replaces the running engine by the installed version."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another cgpud in the place of the one that runs: while containers go on, or when none is sliced."""
+"""Replacing the running cgpud: hot, while containers go on, or cold, when no container has a slice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cgpu.kmod.daemon.places import Places
 
 ASK_S = 10.0
-UPGRADE_S = 200.0  # a driver that is not in the table is checked meanwhile
+UPGRADE_S = 200.0  # includes the check of a driver that is not in the table
 GONE_S = 30.0  # for one that died to be started again
 POLL_S = 0.05
 PROGRAM_S = 60.0
@@ -68,9 +68,9 @@ def installed(runner: Runner, path: str | None) -> tuple[Program, str]:
 
 
 def hot(places: Places, before: Running, program: Program, *, rehearse: bool = False) -> dict[str, Any]:
-    """Have a program take over, or only get ready for it; return how it went.
+    """Have a program take over, or only get ready to; return cgpud's result.
 
-    Raises CgpuError with the reason. What was before goes on then, unless the reason says otherwise.
+    Raises CgpuError with the reason. The old cgpud goes on then, unless the reason says otherwise.
     """
     number = secrets.token_hex(8)
     request = {"command": "upgrade", "number": number, "rehearse": rehearse}
@@ -90,14 +90,14 @@ def hot(places: Places, before: Running, program: Program, *, rehearse: bool = F
 
 
 def cold(runner: Runner, places: Places, before: Running, program: Program) -> None:
-    """Stop the one that runs and start the other. Nobody is registered, and slices are refused.
+    """Stop the running cgpud and start the other. No container is registered, and slices are refused.
 
-    Raises CgpuError; the old one runs again then, if it can.
+    Raises CgpuError; the old cgpud is started again then, if it can be.
     """
     if before.managed:
         _restart_unit(runner)
     else:
-        # Whoever writes to the tree by hand is refused by nobody. The other one may not know their state.
+        # Registrations by hand are not refused, and the other cgpud may not know their state.
         left = manage.end(places, force=False)
         if left is None:
             raise _go_back(runner, before, "cgpud has ended meanwhile")
@@ -109,7 +109,7 @@ def cold(runner: Runner, places: Places, before: Running, program: Program) -> N
 
 
 def gone() -> CgpuError:
-    """Return what to say when none runs where one has."""
+    """Return the error for a cgpud that has ended during the upgrade."""
     return CgpuError(f"cgpud does not run any more; start it with: {paths.daemon_command('start')}")
 
 
@@ -165,7 +165,7 @@ def _start(runner: Runner, before: Running, program: Program) -> None:
 
 
 def _go_back(runner: Runner, before: Running, why: str) -> CgpuError:
-    """Have the one before again; return what to say."""
+    """Start the old cgpud again; return the error to raise."""
     if before.program is None or _run(runner, before.program, *before.arguments).status != 0:
         return CgpuError(f"{why}; cgpud does not run now; start it with: {paths.daemon_command('start')}")
     return CgpuError(f"{why}; cgpud {before.version} runs again")

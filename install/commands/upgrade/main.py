@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu upgrade: the engine that runs gives way to the version that is installed."""
+"""cgpu upgrade: replaces the running engine by the installed version."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _alone(options: argparse.Namespace) -> Iterator[Runner]:
-    """Keep others off who change this node; a mark that is there then is of one that was killed."""
+    """Hold the node's lock; a drain mark that exists then was left by a killed command, and is removed."""
     if options.dry_run:
         yield SystemRunner()
         return
@@ -85,7 +85,7 @@ def _alone(options: argparse.Namespace) -> Iterator[Runner]:
 
 @contextlib.contextmanager
 def _drained() -> Iterator[None]:
-    """Have no slices given out meanwhile; whoever has one is known by then."""
+    """Refuse new slices inside the context; a container whose start was under way is registered by then."""
     with signals.interrupting(), drain.refusing(ROOT):
         time.sleep(drain.SETTLE_S)
         yield
@@ -120,7 +120,7 @@ def _daemon(places: Places, options: argparse.Namespace) -> None:
     try:
         _daemon_hot(places, running, program, version, options)
     except CgpuError as error:
-        # Only where it was refused beforehand, and the same one serves on.
+        # Only where the upgrade was refused before it began, and the same cgpud goes on.
         now = daemon.running(places)
         if options.hot or now is None or now.pid != running.pid:
             raise
@@ -160,7 +160,7 @@ def _daemon_cold(
             raise daemon.gone()
         if now.containers:
             raise _refuse_cold(now.containers, why)
-        # What is stopped has to be started again. Not with the lock: what is started keeps it.
+        # A stopped cgpud has to be started again. Without the lock, which the started process would inherit.
         with signals.ignored():
             daemon.cold(SystemRunner(), places, now, program)
     print(f"cgpud {version} runs")
@@ -172,7 +172,7 @@ def _daemon_cold(
 def _module(runner: Runner, tree: Tree, options: argparse.Namespace) -> None:
     if options.program is not None:
         raise CgpuError(
-            f"--program {options.program}: accepted where cgpud is the engine; here it is cgpu_km"
+            f"--program {options.program}: is for nodes whose engine is cgpud; here it is cgpu_km"
         )
     running = module.running(tree)
     print(f"cgpu_km runs with core {running.version}, with {drain.count(len(running.names()))}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another core in the place of the kernel module's: while containers go on, or by loading all anew.
+"""Replacing the kernel module's core: hot, while containers go on, or cold, by loading all modules again.
 
-Loading anew leaves the node without an engine in between. While MARK is there somebody is at it, or was
-killed: then `finish` loads what is missing.
+A cold upgrade leaves the node without an engine for a moment. The file MARK exists during it; when the
+upgrade was killed, `finish` loads what is missing.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ def find(runner: Runner, version: str, *, whole: bool = False) -> None:
 def hot(runner: Runner, tree: Tree, before: Running, version: str) -> str:
     """Have a version's core take over; return what is left to do, or nothing.
 
-    Raises CgpuError: the one before goes on. InterfaceError: it needs another cgpu_km.
+    Raises CgpuError, and the old core goes on; InterfaceError where the new core needs another cgpu_km.
     """
     name, old = core_of(version), core_of(before.version)
-    # The kernel takes the one that was loaded last: one that an upgrade before this has left must not be it.
+    # cgpu_km takes the core that was loaded last: a core that an earlier upgrade has left must not be that.
     for other in sorted(_cores() - {name, old}):
         must(runner, ("rmmod", other))
     fresh = name not in _loaded()
@@ -102,13 +102,13 @@ def hot(runner: Runner, tree: Tree, before: Running, version: str) -> str:
             runner.run(("rmmod", name))
         raise
     lost = before.containers - running(tree).containers
-    # One that ended meanwhile has no processes; what is left of it is the module's own affair.
+    # A container that has ended during the upgrade has no processes; the module removes what is left of it.
     gone = ", ".join(sorted(f"{gpu}/{one}" for gpu, one in lost))
     return (f"; containers ended meanwhile: {gone}" if gone else "") + _unload(runner, old)
 
 
 def tidy(runner: Runner, version: str) -> str:
-    """Unload cores that an upgrade which did not come to its end has left; return what is left to do."""
+    """Unload cores that an interrupted upgrade has left; return what is left to do."""
     return "".join(_unload(runner, name) for name in sorted(_cores() - {core_of(version)}))
 
 
@@ -150,26 +150,24 @@ def _unload(runner: Runner, old: str) -> str:
     return ""
 
 
-# --- when nobody is registered ---
+# --- when no container is registered ---
 
 
 def cold(runner: Runner, before: Running, version: str, wanted: Effective) -> None:
-    """Unload all, load it anew, and put the configuration in force. Nobody is registered.
+    """Unload all modules, load them again, and put the configuration in force. No container is registered.
 
-    Raises CgpuError; the one before is loaded again then, where its files are there.
+    Raises CgpuError; the old module is loaded again then, where its files exist.
     """
     find(runner, version, whole=True)
     if wanted.tree not in (None, paths.TREE_MODULE):
-        raise CgpuError(
-            f"tree: {wanted.tree}: accepted is {paths.TREE_MODULE} or null; see: cgpu config check"
-        )
+        raise CgpuError(f"tree: {wanted.tree}: expected {paths.TREE_MODULE} or null; see: cgpu config check")
     given = [f"{key}={Path(paths.PARAMETERS, key).read_text().strip()}" for key in AT_LOAD]
     MARK.touch(mode=0o600)
     try:
         _unload_all(runner)
     except CgpuError as error:
         tree = module_tree()
-        # The core in use is held by whoever is registered past the mark.
+        # A container that was registered in spite of the drain mark holds the core in use.
         on = tree is not None and tree.read("version").strip() == before.version
         raise CgpuError(f"{error}; {_go_on(before) if on else _go_back(runner, before, given)}") from error
     try:
@@ -187,7 +185,7 @@ def finish(runner: Runner, version: str, say: Callable[[str], None]) -> None:
     wanted = config.load(paths.CONFIG, required=False)
     if module_tree() is None:
         find(runner, version, whole=True)
-        # What is left of the one before may not fit.
+        # Old modules that are still loaded may not fit the new ones.
         _unload_all(runner)
         _load(runner, version, wanted)
     elif not effective.is_configured():
@@ -207,7 +205,7 @@ def _unload_all(runner: Runner) -> None:
 
 
 def _load(runner: Runner, version: str, wanted: Effective) -> None:
-    # What can be given at load only: the configuration may have changed since modprobe's settings were made.
+    # Parameters that can be given at load only: modprobe's settings may be older than the configuration.
     given = [f"{key}={int(getattr(wanted, key))}" for key in AT_LOAD]
     for words in ((MODULE, *given), (core_of(version),)):
         done = runner.run(("modprobe", *words))
@@ -222,7 +220,7 @@ def _go_on(before: Running) -> str:
 
 
 def _go_back(runner: Runner, before: Running, given: Sequence[str]) -> str:
-    """Have the one before again, by the files that dkms keeps of it; return how that went."""
+    """Load the old module again, from the files that dkms keeps of it; return the outcome in words."""
     uname = os.uname()
     kept = Path(DKMS) / before.version / uname.release / uname.machine / "module"
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A question asked in a child process, so that a driver or a daemon that hangs does not hold us up."""
+"""A question asked in a child process, so that a driver or a daemon that hangs does not stop the command."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _answer(question: Callable[[], Any], writer: int) -> NoReturn:
             answer = ["answered", question()]
         except CgpuError as error:
             answer = ["refused", str(error)]
-        except Exception as error:  # noqa: BLE001, told to the one who asked
+        except Exception as error:  # noqa: BLE001, the parent raises it
             answer = ["refused", one_line(f"{type(error).__name__}: {error}")]
         with os.fdopen(writer, "w") as stream:
             json.dump(answer, stream)
@@ -81,7 +81,7 @@ def _read(reader: int, limit_s: float) -> bytes | None:
 
 
 def _end(pid: int) -> None:
-    """Take the child back. One that the kernel cannot end is left behind: it is init's when we have ended."""
+    """Kill the child and reap it. A child that the kernel cannot end is left for init."""
     child = psutil.Process(pid)
     child.kill()
     with contextlib.suppress(psutil.TimeoutExpired):

@@ -120,7 +120,7 @@ def with_mig(cards: tuple[Card, ...], modes: dict[str, bool]) -> tuple[Card, ...
 def ask_mig(library: Path, buses: list[str]) -> dict[str, bool]:
     """Return for each place on the bus whether its card is, or is about to be, in MIG mode. Raises CgpuError.
 
-    By the bus: a card that nobody uses has no UUID in /proc.
+    By the bus: an idle card has no UUID in /proc.
     """
     answer = bounded.ask(lambda: _ask_library(library, buses), str(library), NVML_S)
     return {str(bus): bool(mode) for bus, mode in answer.items()}

@@ -69,7 +69,7 @@ def gather(root: Path, running: tuple[Process, ...]) -> Ours:
 
 
 def daemon_tree(root: Path) -> str:
-    """Return the path that cgpud was last started with, its usual one where nobody can tell."""
+    """Return the path that cgpud was last started with, its default where that is not known."""
     try:
         document = json.loads(files.text(root, paths.EFFECTIVE) or "{}")
     except (ValueError, RecursionError):
@@ -131,7 +131,7 @@ def _has_module(root: Path, release: str) -> bool:
 
 
 def _exists(root: Path, path: str) -> bool:
-    # A tree whose daemon has died is there, and every look at it fails.
+    # The mount of a daemon that has died exists, and every access to it fails.
     try:
         return files.follow(root, path).exists()
     except OSError:

@@ -22,7 +22,7 @@ MAX_ARGUMENT = 4096
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process, by the base name of what it runs. Its arguments are nobody's business."""
+    """One process, by the base name of what it runs. Its arguments are private, and are not read."""
 
     pid: int
     program: str

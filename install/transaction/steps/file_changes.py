@@ -57,7 +57,7 @@ class Change:
         meta = None if document["meta"] is None else atomic.meta_from_json(document["meta"])
         path = document["path"]
         if not isinstance(path, str) or not path.startswith("/"):
-            raise ValueError(f"path {path!r}: an absolute one is accepted")
+            raise ValueError(f"path {path!r}: expected an absolute one")
         return cls(path, document["before"], document["after"], int(document["mode"]), meta)
 
 
@@ -138,7 +138,7 @@ class FileChanges:
     def revert(self, context: Context) -> None:
         """Put the files back as they were, and remove folders that are empty. Raises CgpuError.
 
-        What somebody else has edited since stays, less the keys of the owner.
+        What was edited since by others stays, without the keys of the owner.
         """
         self.tidy(context)
         for last in self.finals(context):
@@ -259,7 +259,7 @@ def _new_meta(change: Change, now: tuple[bytes, Meta] | None) -> Meta:
 
 
 def _old_meta(change: Change, now: tuple[bytes, Meta] | None) -> Meta:
-    """Return what belongs to the content from before; owner and mode as somebody may have set them since."""
+    """Return the metadata for the old content; owner and mode as they may have been set since."""
     kept = now[1] if now is not None else change.meta
     if kept is None:
         return Meta(change.mode, os.geteuid(), os.getegid())
@@ -292,7 +292,7 @@ def _make_folder(path: Path) -> None:
 
 def _remove_folder(context: Context, folder: str) -> None:
     path = below(context.root, folder)
-    if not path.exists():  # a file system that is read-only refuses to remove even what is not there
+    if not path.exists():  # a read-only file system refuses to remove even what does not exist
         return
     with Named(folder):
         try:

@@ -51,7 +51,7 @@ class LoadModule:
 
     def revert(self, context: Context, /) -> None:
         """Unload what is loaded. Raises CgpuError."""
-        # Not modprobe -r: it would unload NVIDIA's driver too, where nobody uses it.
+        # Not modprobe -r: it would unload NVIDIA's idle driver, too.
         for name in loaded(context):
             must(context.runner, ("rmmod", name))
         below(context.root, paths.UPGRADING).unlink(missing_ok=True)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One container engine's settings: edited, checked by the engine itself, and made known to it.
 
-An engine may keep what its settings no longer say, and end when that is still in use (dockerd and its
-default runtime). So on the way back its editor may have it let go first: settings in between, a reload, and
-then the last ones. Those in between are in the record too, or nobody could tell them from somebody else's
-edit after a kill.
+An engine may keep a runtime that its settings no longer have, and fail when that is still in use (dockerd and
+its default runtime). So on the way back its editor may release the runtime first: temporary settings, a
+reload, and then the final ones. The temporary settings are recorded too, or after a kill they would look like
+another program's edit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cgpu.install.transaction.runner import must
 from cgpu.install.transaction.steps.file_changes import FileChanges, FilesPlan, Final, Named
 from cgpu.install.transaction.store import RELEASED, digest
 
-# What each prints has our runtime's name in quotes while the engine knows it.
+# The output of each has our runtime's name in quotes while the engine knows it.
 ASK = {"docker": ("docker", "info", "--format", "{{json .Runtimes}} {{json .DefaultRuntime}}")}
 OURS = '"cgpu"'
 DEADLINE_S = 15.0
@@ -70,18 +70,18 @@ class Runtime:
     def revert(self, context: Context) -> None:
         """Put the settings back, and have the engine know. Raises CgpuError."""
         self.files.tidy(context)
-        finals = self._behind_those_in_between(context)
+        finals = self._after_temporary(context)
         if not finals:
             finals = self.files.finals(context)
-            let_go = bool(self.reload) and self._let_go(context, finals)
+            released = bool(self.reload) and self._release(context, finals)
         else:
-            let_go = True
-        if let_go:
+            released = True
+        if released:
             self._try_reload(context)
             await_release(context, self.files.owner)
         for last in finals:
             last.put()
-        if self.reload and not let_go:
+        if self.reload and not released:
             self._try_reload(context)
         self.files.remove_folders(context)
         atomic.remove(_record(context))
@@ -92,8 +92,8 @@ class Runtime:
         if self.reload:
             yield f"+ {' '.join(self.reload)}"
 
-    def _behind_those_in_between(self, context: Context) -> list[Final]:
-        """Return what comes after settings in between that a killed run has left, if there are any."""
+    def _after_temporary(self, context: Context) -> list[Final]:
+        """Return the final settings where a killed run has left temporary ones."""
         finals = []
         for path, states in _recorded(context).items():
             with Named(path):
@@ -104,8 +104,8 @@ class Runtime:
                     finals.append(Final(path, real, content, atomic.meta_from_json(states["meta"])))
         return finals
 
-    def _let_go(self, context: Context, finals: list[Final]) -> bool:
-        """Put settings in between in place, if there are any; return whether there are."""
+    def _release(self, context: Context, finals: list[Final]) -> bool:
+        """Put temporary settings in place, if the editor has any; return whether it has."""
         planned = context.editor(self.files.owner).plan_release(context.root)
         named = {on_node(context.root, edit.path): edit for edit in planned}
         pairs = [(last, named[last.name]) for last in finals if last.name in named]
@@ -121,7 +121,7 @@ class Runtime:
         return True
 
     def _try_reload(self, context: Context) -> None:
-        # The files count: an engine that does not come up by itself must not keep them from being put back.
+        # The files must be put back even where the engine cannot be reloaded.
         try:
             must(context.runner, self.reload)
         except CgpuError as error:

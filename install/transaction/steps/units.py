@@ -76,7 +76,7 @@ class Unit:
         if self._has_file(context.root):
             must(context.runner, self._disable)
             return
-        # systemctl never disables a unit without a file; its link is there, and it may run, all the same.
+        # systemctl does not disable a unit without a file, though its link may exist and the unit may run.
         for target in below(context.root, UNITS).glob("*.wants"):
             (target / f"{self.name}.service").unlink(missing_ok=True)
         done = context.runner.run(self._stop)

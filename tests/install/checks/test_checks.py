@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import os
-import resource
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -206,16 +204,6 @@ def test_engine(tmp_path: Path, check: Any, changed: dict[str, Any], wanted: str
     """Each check of a running engine gives its verdict."""
     now = node_report(tmp_path / "root", **changed)
     assert verdict(check(now)) == wanted
-
-
-@pytest.mark.parametrize(("soft", "wanted"), [(1024, "warning"), (65536, "ok")])
-def test_limits(tmp_path: Path, soft: int, wanted: str) -> None:
-    """The limit on open files is that of cgpud's process."""
-    with subprocess.Popen(["sleep", "60"]) as process:
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, 65536))
-        found = engine.limits(node_report(tmp_path, status={"pid": process.pid}))
-        process.kill()
-    assert (verdict(found), str(soft) in found[0].text) == (wanted, True)
 
 
 def test_listener(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_set_through_a_link(file: Path, tmp_path: Path) -> None:
     [
         (["policy", "6"], "policy: 6: accepted is a whole number from 0 to 5 (default 1)"),
         (["allow_disable", "maybe"], "allow_disable: maybe: accepted is true or false (default true)"),
-        (["nothing", "1"], "nothing: there is no such key; accepted are allow_disable, "),
+        (["nothing", "1"], "nothing: there is no such key; expected one of allow_disable, "),
         (["tree", "[a"], "tree: [a: is no value; see: cgpu config explain tree"),
         (["tree", "2026-13-45"], "tree: 2026-13-45: is no value; see: cgpu config explain tree"),
         (["tree", "0b_"], "tree: 0b_: is no value; see: cgpu config explain tree"),

@@ -66,7 +66,7 @@ def test_what_fix_mends_is_on_the_page(repository: Path) -> None:
 
 
 def test_every_fix_is_of_a_check(tmp_path: Path) -> None:
-    """Nothing is mended that no check finds."""
+    """Nothing is fixed that no check finds."""
     assert set(FIXES) <= names(node_report(tmp_path))
 
 

@@ -188,7 +188,7 @@ def test_draining(tmp_path: Path) -> None:
 
 
 def test_a_fix_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be mended is a line, and the next one is tried."""
+    """What cannot be fixed is a line, and the next one is tried."""
 
     def refuse(now: NodeReport) -> str:
         raise CgpuError("no")

@@ -37,7 +37,7 @@ int nvmlDeviceGetMigMode(void *device, unsigned int *now, unsigned int *next)
 
 
 def build(folder: Path, *, hangs: bool) -> Path:
-    """Build a stand-in for NVIDIA's library."""
+    """Build a library in the place of NVIDIA's library."""
     path = folder / "libnvidia-ml.so.1"
     words = ["gcc", "-x", "c", "-shared", "-fPIC", f"-DHANGS={int(hangs)}", "-o", str(path), "-"]
     subprocess.run(words, input=LIBRARY.encode(), check=True)
