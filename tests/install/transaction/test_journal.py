@@ -27,10 +27,48 @@ CHANGE = '{"path": 5, "before": null, "after": null, "mode": 1, "meta": null}'
 FILES = f'{{"kind": "files", "title": "", "owner": "", "folders": [], "changes": [{CHANGE}]}}'
 
 
+# As version 0.1.0 writes it: a node is upgraded with such a record, and taken back by it.
+META = {"mode": 384, "uid": 0, "gid": 0, "xattrs": {"user.note": "bWluZQ=="}, "mtime_ns": 7}
+EDIT = {"path": "/etc/docker/daemon.json", "before": "ab" * 32, "after": "cd" * 32, "mode": 420, "meta": META}
+MADE = {"path": "/etc/cgpu/config.yaml", "before": None, "after": "ef" * 32, "mode": 420, "meta": None}
+RUN = {"words": ["systemctl", "daemon-reload"], "where": "/run/systemd", "needed": False, "timeout": 120.0}
+OLD_STEPS = [
+    {"kind": "files", "title": "makes it", "owner": "", "folders": ["/etc/cgpu"], "changes": [MADE]},
+    {"kind": "commands", "title": "reads", "undo_title": "forgets", "do": [RUN], "undo": [RUN, RUN]},
+    {"kind": "unit", "name": "cgpud", "title": "starts", "undo_title": "stops", "starts": True},
+    {"kind": "module"},
+    {"kind": "note", "do": "reboot", "undo": ""},
+    {
+        "kind": "runtime",
+        "files": {"kind": "files", "title": "adds", "owner": "docker", "folders": [], "changes": [EDIT]},
+        "reload": ["systemctl", "reload", "docker"],
+    },
+]
+
+
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     """Return a node."""
     return Node(tmp_path / "node")
+
+
+def test_a_record_of_before_is_read(node: Node) -> None:
+    """Every kind of step of a record on a disk is known, with all that it has."""
+    node.do(node.edit("etc/first", None, b"1\n"))
+    document = {
+        "format": 1,
+        "version": "0.1.0",
+        "state": "changing",
+        "operation": "install",
+        "committed": 2,
+        "facts": {"engine": "daemon", "runtimes": ["docker"]},
+        "steps": OLD_STEPS,
+    }
+    (node.root / "var/lib/cgpu/install/journal.json").write_text(json.dumps(document))
+    record = journal.load(node.root)
+    assert record is not None
+    assert [step.to_json() for step in record.steps] == OLD_STEPS
+    assert (record.state, record.committed, record.facts["runtimes"]) == ("changing", 2, ["docker"])
 
 
 @pytest.mark.parametrize(
