@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way back: the whole of it, and what a killed command has left.
+"""Taking an installation back, and repairing what a killed command has left.
 
-An installation is taken back, an uninstallation and an upgrade are finished.
+An interrupted installation is taken back; an interrupted uninstallation or upgrade is finished.
 """
 
 from __future__ import annotations
