@@ -12,7 +12,7 @@ EXIT_USAGE = 2
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that names the argument, its value, what is accepted, and the command that says more."""
+    """A parser that names the argument, its value, what is expected, and the command that says more."""
 
     def error(self, message: str) -> NoReturn:
         """Leave with one line on standard error."""

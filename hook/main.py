@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 START = ("prestart", "createRuntime")
 USAGE = (
-    "accepted is cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]... "
+    "expected: cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]... "
     "[--native GPU]..."
 )
 
@@ -48,10 +48,10 @@ def main(argv: Sequence[str] | None = None, config_path: str = paths.EFFECTIVE, 
     except RegistrationError as error:
         return _failed(seen[0], str(error), str(error))
     except CgpuError as error:
-        # Its message may hold a value of the container's environment: for its owner, not for the log.
+        # The message may have a value of the container's environment: for its owner, and not for the log.
         return _failed(seen[0], str(error), "refused, the runtime shows why")
     except Exception as error:
-        # Whatever is wrong here, the container must not start with the whole GPU, and one line must say so.
+        # After any other error the container must not start with the whole GPU either; one line says why.
         return _failed(seen[0], f"unexpected {type(error).__name__}: {error}", "unexpected error")
     return 0
 
@@ -68,7 +68,7 @@ def _stop(config_path: str, fd: int) -> int:
         container = read_state(fd).id
         unregister(container, effective.load(config_path))
     except Exception as error:
-        # The container is gone already: a failure here would only keep its runtime from cleaning up.
+        # The container has ended: a failure here would only prevent its runtime from cleaning up.
         _failed(container, str(error), f"not removed: {type(error).__name__}")
     return 0
 

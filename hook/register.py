@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""prestart and createRuntime: register the container with the engine, if it asks for a slice."""
+"""prestart and createRuntime: register the container with the engine if it requests a slice."""
 
 from __future__ import annotations
 
 from cgpu import paths
 from cgpu.client.tree import Tree
-from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.hook import log
 
@@ -19,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class RegistrationError(CgpuError):
-    """The engine did not take the container. The message holds no value of its environment."""
+    """The engine refused the container. The message has no value of the container's environment."""
 
 
 def register(state: State, grants: Sequence[Grant], passthrough: Sequence[int], config: Effective) -> None:
-    """Register on all GPUs of the grants, or else of the request in the bundle, or on none.
+    """Register a container for the GPUs of its grants; without grants, for those that its bundle requests.
 
-    passthrough: GPUs that the container has whole besides.
+    passthrough: GPUs that the container has whole beside its slices.
 
-    Does nothing for a container that asks for nothing. Raises CgpuError, after taking back what was done.
+    Does nothing for a container that requests nothing. Raises CgpuError, after undoing what was done.
     """
     if not grants:
         grants, passthrough = _from_bundle(state.bundle, config)
@@ -49,16 +48,12 @@ def register(state: State, grants: Sequence[Grant], passthrough: Sequence[int], 
 
 def _from_bundle(bundle: str, config: Effective) -> tuple[Sequence[Grant], Sequence[int]]:
     from cgpu.hook.spec import read_spec
-    from cgpu.request.resolve import resolve
+    from cgpu.request.resolve import amounts_in_force, resolve
     from cgpu.request.spec import read
 
     request = read(read_spec(bundle), config)
-    if not request.is_silent():
-        effective.check_started()
     tree = Tree(paths.tree(config.tree))
-    if request.defers(config):
-        config = tree.refresh(config)
-    amounts = request.amounts(config)
+    amounts, config = amounts_in_force(request, tree, config)
     if amounts is None:
         return (), ()
     allocation = resolve(request, amounts, tree.gpus(), config)

@@ -14,21 +14,21 @@ MEMBERS = ("process", "annotations", "linux", "mounts", "root", "hooks")
 def read_spec(bundle: str) -> dict[str, object]:
     """Read config.json of a bundle. Raises CgpuError for a missing, linked, over 16 MiB or broken one."""
     if not bundle.startswith("/") or "\0" in bundle:
-        raise CgpuError(f"bundle {show(bundle)}: an absolute path is accepted")
+        raise CgpuError(f"bundle {show(bundle)}: expected an absolute path")
     path = bundle.rstrip("/") + "/config.json"
     try:
         raw = read_bounded(path, MAX_SPEC)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a path"
         raise CgpuError(
-            f"{show(path)}: cannot be read ({reason}); a plain file up to 16 MiB is accepted"
+            f"{show(path)}: cannot be read ({reason}); expected a plain file up to 16 MiB"
         ) from error
     try:
         document = loads(raw, unique=True)
     except ValueError as error:
-        raise CgpuError(f"{show(path)}: is not JSON ({error}); an OCI specification is accepted") from error
+        raise CgpuError(f"{show(path)}: is not JSON ({error}); expected an OCI specification") from error
     if not isinstance(document, dict):
-        raise CgpuError(f"{show(path)}: {show(document)}: a JSON object is accepted")
+        raise CgpuError(f"{show(path)}: {show(document)}: expected a JSON object")
     _check_spelling(document, MEMBERS)
     process = document.get("process")
     if isinstance(process, dict):
@@ -37,7 +37,7 @@ def read_spec(bundle: str) -> dict[str, object]:
 
 
 def _check_spelling(found: dict[str, object], members: tuple[str, ...]) -> None:
-    # Runtimes written in Go take PROCESS for process. What is read here must be what they read.
+    # Runtimes written in Go take PROCESS for process. The hook has to read what they read.
     for key in found:
         name = key.casefold()
         if name in members and name != key:

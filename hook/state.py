@@ -18,7 +18,7 @@ class State:
     __slots__ = ("bundle", "id", "pid")
 
     def __init__(self, id: str, pid: int, bundle: str) -> None:  # noqa: A002, the specification's name
-        """Keep the three."""
+        """Store the three values."""
         self.id = id
         self.pid = pid
         self.bundle = bundle
@@ -29,32 +29,32 @@ def read_state(fd: int) -> State:
     try:
         raw = read_fd(fd, MAX_STATE)
     except OSError as error:
-        raise CgpuError(f"{SOURCE}: cannot be read ({error.strerror}); at most 1 MiB is accepted") from error
+        raise CgpuError(f"{SOURCE}: cannot be read ({error.strerror}); expected at most 1 MiB") from error
     return parse_state(raw)
 
 
 def parse_state(raw: bytes) -> State:
-    """Read a state from its JSON text. Unknown fields are nobody's business. Raises CgpuError."""
+    """Read a state from its JSON text. Unknown fields are ignored. Raises CgpuError."""
     try:
         document = loads(raw)
     except ValueError as error:
-        raise CgpuError(f"{SOURCE}: is not JSON ({error}); an OCI state is accepted") from error
+        raise CgpuError(f"{SOURCE}: is not JSON ({error}); expected an OCI state") from error
     if not isinstance(document, dict):
-        raise CgpuError(f"{SOURCE}: {show(document)}: a JSON object is accepted")
+        raise CgpuError(f"{SOURCE}: {show(document)}: expected a JSON object")
     # Before version 1.0.0-rc2 the bundle was called bundlePath.
     bundle = document.get("bundle", document.get("bundlePath", ""))
     if not isinstance(bundle, str):
-        raise CgpuError(f"{SOURCE}: bundle: {show(bundle)}: a string is accepted")
+        raise CgpuError(f"{SOURCE}: bundle: {show(bundle)}: expected a string")
     return State(_id(document.get("id")), _pid(document.get("pid", 0)), bundle)
 
 
 def _id(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise CgpuError(f"{SOURCE}: id: {show(value)}: a string is accepted")
+        raise CgpuError(f"{SOURCE}: id: {show(value)}: expected a string")
     return value
 
 
 def _pid(value: object) -> int:
     if type(value) is not int or not 0 <= value <= MAX_PID:
-        raise CgpuError(f"{SOURCE}: pid: {show(value)}: a whole number from 0 to {MAX_PID} is accepted")
+        raise CgpuError(f"{SOURCE}: pid: {show(value)}: expected a whole number from 0 to {MAX_PID}")
     return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""poststop: take the container's registration away."""
+"""poststop: remove the container's registration."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def unregister(container: str, config: Effective) -> None:
-    """Remove the registration, as often as asked. Needs no bundle. Raises CgpuError.
+    """Remove the registration; a second call is no error. Needs no bundle. Raises CgpuError.
 
-    An engine that is down is no error: it drops a container whose processes are gone when it is back.
+    An engine that is down is no error: when it starts, it drops containers whose processes have ended.
     """
     try:
         Tree(paths.tree(config.tree)).destroy(container)

@@ -24,7 +24,7 @@ from cgpu.install.transaction.journal import Journal
 from cgpu.install.transaction.runner import Runner
 from cgpu.install.transaction.steps import Plan
 from cgpu.roots import below
-from cgpu.runtime_config.editor import Editor
+from cgpu.runtime_config.engines.engine import ContainerEngine
 
 Say = Callable[[str], None]
 DRAIN_S = 600.0
@@ -50,7 +50,7 @@ class Installer:
 
     root: Path
     runner: Runner
-    editors: Mapping[str, Editor]
+    editors: Mapping[str, ContainerEngine]
     gather: Callable[[], Node]
     say: Say
     notes: list[str] = field(default_factory=list)

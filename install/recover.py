@@ -18,8 +18,8 @@ from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.journal import CHANGING, REMOVING, Journal
 from cgpu.install.transaction.runner import Runner, SystemRunner
 from cgpu.roots import below
-from cgpu.runtime_config.editor import Editor
-from cgpu.runtime_config.editors import EDITORS
+from cgpu.runtime_config.engines.engine import ContainerEngine
+from cgpu.runtime_config.engines.registry import ENGINES
 
 Say = Callable[[str], None]
 
@@ -31,7 +31,7 @@ def recover(root: Path = Path("/")) -> list[str]:
     Raises CgpuError when something cannot be taken back; the record keeps it for another attempt.
     """
     with lock.held(root) as held:
-        return repair(root, SystemRunner((held,)), EDITORS)
+        return repair(root, SystemRunner((held,)), ENGINES)
 
 
 def is_needed(root: Path) -> bool:
@@ -43,7 +43,7 @@ def is_needed(root: Path) -> bool:
 def repair(
     root: Path,
     runner: Runner,
-    editors: Mapping[str, Editor],
+    editors: Mapping[str, ContainerEngine],
     say: Say = lambda _: None,
     *,
     removes: bool = True,
@@ -123,9 +123,8 @@ def _await_none(context: Context, say: Say, drain_s: float | None) -> None:
 
 
 def _refuse_stuck(context: Context, engines: list[str]) -> None:
-    names = consumers.stuck(context.runner, engines)
-    if names:
+    for engine, names in consumers.stuck(context.runner, engines).items():
         raise CgpuError(
-            f"podman containers with the runtime cgpu run: {consumers.shown(names, ', ')}: without it "
-            f"podman cannot stop them; first: podman rm -f {consumers.shown(names, ' ')}"
+            f"{engine} containers with the runtime cgpu run: {consumers.shown(names, ', ')}: without it "
+            f"{engine} cannot stop them; first: {engine} rm -f {consumers.shown(names, ' ')}"
         )

@@ -19,7 +19,7 @@ from cgpu.replace import sync_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cgpu.runtime_config.editor import Wish
+    from cgpu.runtime_config.engines.engine import Desired
 
 BACKUP_SUFFIX = ".before-cgpu"
 MAX_BYTES = 4 << 20
@@ -27,10 +27,10 @@ MARKS = (b"cgpu-runtime-config: added", b"cgpu-container-runtime", b"cgpu-hook")
 
 
 def read_bytes(path: Path, root: Path = Path("/")) -> bytes | None:
-    """Return what a plain file holds, also through links; None when it is not there. Raises CgpuError."""
+    """Return the content of a plain file, also through links; None when it is not there. Raises CgpuError."""
     try:
         target = _target(path, root)
-        # O_NONBLOCK: a named pipe in the file's place must not hold us.
+        # O_NONBLOCK: a named pipe in the file's place must not block this process.
         fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError as error:
         if path.is_symlink():
@@ -42,11 +42,11 @@ def read_bytes(path: Path, root: Path = Path("/")) -> bytes | None:
         raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise CgpuError(f"{path}: a plain file is accepted; look: ls -ld {path}")
+            raise CgpuError(f"{path}: expected a plain file; look: ls -ld {path}")
         return read_fd(fd, MAX_BYTES)
     except OSError as error:
         if error.errno == errno.EFBIG:
-            raise CgpuError(f"{path}: at most {MAX_BYTES} bytes are accepted") from error
+            raise CgpuError(f"{path}: expected at most {MAX_BYTES} bytes") from error
         raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
     finally:
         os.close(fd)
@@ -58,7 +58,7 @@ def text_of(path: Path, raw: bytes | None) -> str:
         return (raw or b"").decode("utf-8")
     except UnicodeDecodeError as error:
         raise CgpuError(
-            f"{path}: byte {error.start}: UTF-8 is accepted ({error.reason}); look: file {path}"
+            f"{path}: byte {error.start}: expected UTF-8 ({error.reason}); look: file {path}"
         ) from error
 
 
@@ -73,18 +73,20 @@ def changes(path: Path, before: bytes | None, after: str | None) -> list[FileEdi
     return [] if wanted == before else [FileEdit(path, before, wanted)]
 
 
-def runtime_path(wish: Wish) -> str:
+def runtime_path(desired: Desired) -> str:
     """Return the runtime's path as settings name it. Raises CgpuError."""
-    text = str(wish.runtime)
-    if not wish.runtime.is_absolute() or not text.isprintable():  # not printable: bytes that are no text, too
-        raise CgpuError(f"runtime {text}: the absolute path of cgpu-container-runtime is accepted")
+    text = str(desired.runtime)
+    if (
+        not desired.runtime.is_absolute() or not text.isprintable()
+    ):  # not printable: bytes that are no text, too
+        raise CgpuError(f"runtime {text}: expected the absolute path of cgpu-container-runtime")
     return text
 
 
 def apply(edits: Iterable[FileEdit]) -> None:
-    """Make edits, each file all at once; after a failure those made before are taken back. Raises CgpuError.
+    """Make edits, each file all at once; after a failure those made before are undone. Raises CgpuError.
 
-    A file that is changed for the first time is kept beside itself under BACKUP_SUFFIX.
+    Before its first change a file is copied to its name with BACKUP_SUFFIX.
     """
     made: list[FileEdit] = []
     try:
@@ -116,7 +118,7 @@ def _target(path: Path, root: Path) -> Path:
 def _back_up(edit: FileEdit) -> None:
     target = Path(os.path.realpath(edit.path))
     backup = target.with_name(target.name + BACKUP_SUFFIX)
-    # One that has our mark is our own, or was kept when it got it; CRI-O would read a copy beside its own.
+    # A file with our mark is our own, or was copied before it got the mark; CRI-O would read a copy as well.
     ours = edit.before is None or any(mark in edit.before for mark in MARKS)
     if ours or backup.exists():
         return
@@ -174,5 +176,5 @@ def _take_after(fd: int, like: Path, mode: int) -> None:
     os.fchown(fd, status.st_uid, status.st_gid)
     os.fchmod(fd, status.st_mode & 0o7777)
     for name in os.listxattr(like):
-        with contextlib.suppress(OSError):  # a file system may keep some to itself
+        with contextlib.suppress(OSError):  # a file system may refuse some
             os.setxattr(fd, name, os.getxattr(like, name))

@@ -14,15 +14,11 @@ from pathlib import Path
 from cgpu.arguments import Parser
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.runtime_config import files, programs, toml_block
-from cgpu.runtime_config.containerd_files import Containerd
-from cgpu.runtime_config.crio import Crio
-from cgpu.runtime_config.docker import Docker
-from cgpu.runtime_config.editor import Editor, Wish
-from cgpu.runtime_config.editors import EDITORS
-from cgpu.runtime_config.nvidia import Nvidia
+from cgpu.runtime_config import files, programs
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
+from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
-from cgpu.runtime_config.podman import Podman
+from cgpu.runtime_config.text import toml
 
 LAUNCHER = Path(__file__).resolve().parent / "launcher" / "cgpu-container-runtime"
 ROOT = Path("/")
@@ -32,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when the settings are as asked, 1 after one line of error."""
     options = parser().parse_args(arguments)
     try:
-        _configure(options, _editor(options.engine, options.config))
+        _configure(options, _engine(options.engine, options.config))
     except CgpuError as error:
         sys.stderr.write(f"cgpu-runtime-config: {error}\n")
         return 1
@@ -42,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     made = Parser(prog="cgpu-runtime-config", description=__doc__)
-    made.add_argument("engine", choices=tuple(EDITORS), help="the container engine")
+    made.add_argument("engine", choices=tuple(ENGINES), help="the container engine")
     made.add_argument("--config", type=Path, metavar="PATH", help="the engine's settings file")
     made.add_argument("--runtime", type=Path, metavar="PATH", default=LAUNCHER, help="cgpu-container-runtime")
     made.add_argument("--default-runtime", action="store_true", help="use it where none is named")
@@ -52,52 +48,50 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def _editor(name: str, config: Path | None) -> Editor:
-    editor = EDITORS[name]
+def _engine(name: str, config: Path | None) -> ContainerEngine:
+    engine = ENGINES[name]
     if config is None:
-        return editor
+        return engine
     try:
         path = os.path.abspath(config)
     except OSError as error:
         raise CgpuError(f"--config {config}: the folder that this is in is gone: cd /") from error
-    if isinstance(editor, (Containerd, Podman)):  # the drop-ins are those of the settings in /etc
-        return dataclasses.replace(editor, path=path, drop_in=None)
-    if isinstance(editor, (Docker, Crio, Nvidia)):
-        return dataclasses.replace(editor, path=path)
-    raise CgpuError(f"--config {path}: {name} has no settings file to choose: leave it out")
+    return engine.with_settings(path)
 
 
-def _configure(options: argparse.Namespace, editor: Editor) -> None:
+def _configure(options: argparse.Namespace, engine: ContainerEngine) -> None:
     if options.remove:
-        edits = editor.plan_remove(ROOT)
-        release = editor.plan_release(ROOT) if edits else ()
+        edits = engine.plan_remove(ROOT)
+        release = engine.plan_release(ROOT) if edits else ()
     else:
         runtime = _runtime(options.runtime)
-        if isinstance(editor, Nvidia):
+        if engine.is_runtime:
             _runtime(Path(low_level(str(runtime))))
-        edits = editor.plan_add(ROOT, Wish(runtime, default=options.default_runtime))
+        edits = engine.plan_add(ROOT, Desired(runtime, default=options.default_runtime))
         release = ()
     if not edits:
-        sys.stdout.write(f"{options.config or editor.name}: nothing to change\n")
+        sys.stdout.write(f"{options.config or engine.name}: nothing to change\n")
     elif options.dry_run:
         for edit in edits:
             sys.stdout.writelines(_diff(edit))
     else:
-        _make(editor, edits, release if options.reload else (), reload=options.reload)
-        _tell(editor, edits, options, restart=bool(release))
+        _make(engine, edits, release if options.reload else (), reload=options.reload)
+        _tell(engine, edits, options, restart=bool(release))
 
 
-def _make(editor: Editor, edits: Sequence[FileEdit], release: Sequence[FileEdit], *, reload: bool) -> None:
-    """Make edits, with the engine's word on them; after a failure all is as it was. Raises CgpuError."""
+def _make(
+    engine: ContainerEngine, edits: Sequence[FileEdit], release: Sequence[FileEdit], *, reload: bool
+) -> None:
+    """Make edits, and let the engine check them; after a failure files are as before. Raises CgpuError."""
     steps = [list(release), _after(edits, release)] if release else [list(edits)]
     made: list[FileEdit] = []
     try:
         for number, step in enumerate(steps):
             files.apply(step)
             made += step
-            editor.check(ROOT)
+            engine.check(ROOT)
             if reload and number == 0:
-                _reload(editor)
+                _reload(engine)
     except BaseException:
         files.take_back(made)
         raise
@@ -109,22 +103,24 @@ def _after(edits: Sequence[FileEdit], release: Sequence[FileEdit]) -> list[FileE
     return [dataclasses.replace(edit, before=now.get(edit.path, edit.before)) for edit in edits]
 
 
-def _reload(editor: Editor) -> None:
-    command = editor.reload(ROOT).command
+def _reload(engine: ContainerEngine) -> None:
+    command = engine.reload(ROOT).command
     if not command:
         return
     program = programs.find(command[0])
     if program is None:
         raise CgpuError(
-            f"{command[0]}: is not there: leave --reload out, and let {editor.name} read its settings"
+            f"{command[0]}: is not there: leave --reload out, and let {engine.name} read its settings"
         )
     answer = programs.ask([program, *command[1:]])
     if answer.status:
         raise CgpuError(f"{' '.join(command)}: {answer.last_line()}")
 
 
-def _tell(editor: Editor, edits: Sequence[FileEdit], options: argparse.Namespace, *, restart: bool) -> None:
-    command = " ".join(editor.reload(ROOT).command)
+def _tell(
+    engine: ContainerEngine, edits: Sequence[FileEdit], options: argparse.Namespace, *, restart: bool
+) -> None:
+    command = " ".join(engine.reload(ROOT).command)
     if restart:
         # A reload alone would leave the runtime in the engine, and may end it (plan_release).
         command = command.replace("try-reload-or-restart", "restart")
@@ -135,9 +131,7 @@ def _tell(editor: Editor, edits: Sequence[FileEdit], options: argparse.Namespace
 
 
 def _diff(edit: FileEdit) -> list[str]:
-    old, new = (
-        toml_block.lines_of(files.text_of(edit.path, content)) for content in (edit.before, edit.after)
-    )
+    old, new = (toml.lines_of(files.text_of(edit.path, content)) for content in (edit.before, edit.after))
     before = "/dev/null" if edit.before is None else str(edit.path)
     after = "/dev/null" if edit.after is None else str(edit.path)
     lines = difflib.unified_diff(old, new, before, after)
@@ -148,7 +142,7 @@ def _runtime(path: Path) -> Path:
     if path.is_absolute() and path.is_file() and os.access(path, os.X_OK):
         return path
     raise CgpuError(
-        f"--runtime {path}: the absolute path of cgpu-container-runtime is accepted; build it: make build"
+        f"--runtime {path}: expected the absolute path of cgpu-container-runtime; build it: make build"
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines' own programs: which version they are, and what they say of their settings."""
+"""The engines' own programs: their versions, and what they print of their settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NUMBERS = re.compile(r"(?<![\w.])v?(\d+)\.(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a program printed. status: 0 when it was content."""
+    """What a program printed. status: 0 for success."""
 
     status: int
     output: str
@@ -32,7 +32,7 @@ class Answer:
 
 
 def find(name: str, search: Sequence[str] = SEARCH) -> str | None:
-    """Return the path of a program, None when this machine has it not."""
+    """Return the path of a program, None when this machine does not have it."""
     for folder in search:
         path = f"{folder}/{name}"
         if os.path.isfile(path) and os.access(path, os.X_OK):

@@ -52,7 +52,7 @@ def test_programs(name: str) -> None:
 
 
 def test_values(capsys: pytest.CaptureFixture[str]) -> None:
-    """The line names the argument, its value and what is accepted."""
+    """The line names the argument, its value and what is expected."""
     with pytest.raises(SystemExit):
         main(["uninstall", "--timeout", "soon"])
     said = capsys.readouterr().err

@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 
-DONE = ("cgpu/client", "cgpu/config", "cgpu/request", "cgpu/run", "cgpu/smi", "install")
+DONE = (
+    "cgpu/client",
+    "cgpu/config",
+    "cgpu/request",
+    "cgpu/run",
+    "cgpu/smi",
+    "hook",
+    "install",
+    "runtime_config",
+    "tests/hook",
+    "tests/runtime_config",
+)
 GLOSSARY = "docs/glossary.md"
 # A value of the tree's entry `sched` (docs/tree.md), which programs read and which stays.
 PUBLIC = {"cgpu/smi": re.compile(r"\bgates\b", re.IGNORECASE)}

@@ -54,7 +54,9 @@ def _from_figures(
         present = [gpu.index for gpu in tree.gpus()]
         missing = [gpu for gpu in _all(grants, passthrough) if gpu not in present]
         return (
-            f"there is no GPU {missing[0]}; accepted are {', '.join(map(str, present))}" if missing else None
+            f"there is no GPU {missing[0]}; expected one of {', '.join(map(str, present))}"
+            if missing
+            else None
         )
     return None
 
@@ -122,7 +124,9 @@ def _no_place(tree: Tree, gpu: int) -> str | None:
     count = len(tree.containers(gpu))
     if count < most:
         return None
-    return f"GPU {gpu} has {count} containers, accepted are {most} (max_inst); stop one, or raise max_inst"
+    return (
+        f"GPU {gpu} has {count} containers, expected at most {most} (max_inst); stop one, or raise max_inst"
+    )
 
 
 def _taken(tree: Tree, gpu: int, container: str) -> str | None:

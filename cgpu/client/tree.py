@@ -127,7 +127,7 @@ class Tree:
         """
         engine = self.read("engine").partition(" ")[0]
         if engine not in (DAEMON, MODULE):
-            raise CgpuError(f"{self.path}/engine: {show(engine)}: accepted are {DAEMON} and {MODULE}")
+            raise CgpuError(f"{self.path}/engine: {show(engine)}: expected {DAEMON} or {MODULE}")
         return engine
 
     def containers(self, gpu: int) -> list[str]:
@@ -160,7 +160,9 @@ class Tree:
         whole = "".join(f" native={gpu}" for gpu in passthrough)
         line = f"create id={container} pid={pid} {slices}{whole}"
         if len(line) > MAX_CONTROL:
-            raise CgpuError(f"container {container}: its request takes {len(line)} bytes, 4096 are accepted")
+            raise CgpuError(
+                f"container {container}: its request takes {len(line)} bytes, expected at most 4096"
+            )
         try:
             self._write(self._join(("inst_ctl",)), line)
         except OSError as error:
@@ -231,8 +233,6 @@ def check_id(container: str) -> None:
         and all(c.isalnum() or c in ID_EXTRA for c in container)
     )
     if not plain or not 1 <= len(container) <= MAX_ID or container[0] == "-":
-        raise CgpuError(
-            f"container id {show(container)}: accepted are 1 to {MAX_ID} letters, digits and _ . + -"
-        )
+        raise CgpuError(f"container id {show(container)}: expected 1 to {MAX_ID} letters, digits and _ . + -")
     if container in (*GPU_NODES, *ROOT_NODES, *CONTAINER_NODES):
         raise CgpuError(f"container id {container}: this is the name of a node in the tree; choose another")

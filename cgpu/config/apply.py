@@ -78,7 +78,7 @@ def _tree(config: Effective) -> Tree:
         raise CgpuError(f"{paths.TREE_MODULE}: the kernel module is not loaded: modprobe cgpu_km")
     if config.tree not in (None, paths.TREE_MODULE):
         raise CgpuError(
-            f"tree: {config.tree}: the kernel module is loaded; accepted is {paths.TREE_MODULE} or null"
+            f"tree: {config.tree}: the kernel module is loaded; expected {paths.TREE_MODULE} or null"
         )
     return Tree(paths.TREE_MODULE)
 

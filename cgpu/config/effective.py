@@ -169,7 +169,7 @@ def _check(path: str, document: Mapping[str, object]) -> None:
             accepted = (
                 f"keys and types of docs/configuration.md; write it anew: {paths.config_command('restart')}"
             )
-            raise CgpuError(f"{path}: {show(key)}: {show(value)}: accepted are {accepted}")
+            raise CgpuError(f"{path}: {show(key)}: {show(value)}: expected {accepted}")
 
 
 def _fits(key: str, value: object) -> bool:

@@ -66,7 +66,7 @@ def schema() -> dict[str, Any]:
 def load(path: str | Path = paths.CONFIG, *, required: bool = False) -> Effective:
     """Read and check a configuration file; the defaults when it is absent and not required.
 
-    Raises CgpuError with one line that names the key, its value and what is accepted.
+    Raises CgpuError with one line that names the key, its value and what is expected.
     """
     try:
         raw = read_bounded(str(Path(path).resolve()), MAX_BYTES)
@@ -85,13 +85,13 @@ def check(document: object, source: str) -> Effective:
     if document is None:
         return Effective()
     if not isinstance(document, dict):
-        raise CgpuError(f"{source}: {show(document)}: accepted are lines of the form KEY: VALUE")
+        raise CgpuError(f"{source}: {show(document)}: expected lines of the form KEY: VALUE")
     properties = schema()["properties"]
     for key, value in document.items():
         if key not in properties:
             accepted = ", ".join(sorted(properties))
             raise CgpuError(
-                f"{source}: {show(key)}: {show(value)}: there is no such key; accepted are {accepted}"
+                f"{source}: {show(key)}: {show(value)}: there is no such key; expected one of {accepted}"
             )
         if _is_unfit(value):
             raise _misfit(source, key, value)
@@ -148,7 +148,7 @@ def _refuse_contradiction(document: Mapping[str, Any], source: str) -> None:
 
 def _misfit(source: str, key: str, value: object) -> CgpuError:
     default = json.dumps(schema()["properties"][key]["default"])
-    return CgpuError(f"{source}: {key}: {show(value)}: accepted is {accepted(key)} (default {default})")
+    return CgpuError(f"{source}: {key}: {show(value)}: expected {accepted(key)} (default {default})")
 
 
 def parse(raw: bytes, source: str) -> object:
@@ -162,9 +162,7 @@ def parse(raw: bytes, source: str) -> object:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark is not None else ""
         why = getattr(error, "problem", None) or "see yaml.org"
-        raise CgpuError(
-            f"{source}: is not YAML{where} ({show(why)}): accepted are lines KEY: VALUE"
-        ) from error
+        raise CgpuError(f"{source}: is not YAML{where} ({show(why)}): expected lines KEY: VALUE") from error
     finally:
         if loader is not None:
             loader.dispose()

@@ -35,7 +35,7 @@ CHARACTER = ("c", "u")
 MAX_BYTES = 1 << 16
 SYSFS = "/sys/dev/char"
 ANY = -1
-LIST = "a list of objects is accepted"
+LIST = "expected a list of objects"
 
 
 class Named:
@@ -206,7 +206,7 @@ def _table(parent: Mapping[str, object], name: str) -> Mapping[str, object]:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise CgpuError(f"config.json: {name}: {show(found)}: an object is accepted")
+        raise CgpuError(f"config.json: {name}: {show(found)}: expected an object")
     return found
 
 

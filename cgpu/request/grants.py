@@ -30,14 +30,14 @@ def parse_grant(text: str) -> Grant:
             n <= limit for n, limit in zip((gpu, memsize, weight, highprio), LIMITS, strict=True)
         ):
             return gpu, memsize, weight, highprio
-    raise CgpuError(f"--grant {show(text)}: accepted is {FORM}")
+    raise CgpuError(f"--grant {show(text)}: expected {FORM}")
 
 
 def parse_index(flag: str, text: str) -> int:
     """Read the number of a GPU. Raises CgpuError when it is anything else."""
     if len(text) <= 4 and _is_number(text):
         return int(text)
-    raise CgpuError(f"{flag} {show(text)}: accepted is the number of a GPU, such as 0")
+    raise CgpuError(f"{flag} {show(text)}: expected the number of a GPU, such as 0")
 
 
 def _is_number(text: str) -> bool:

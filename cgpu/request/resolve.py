@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from cgpu.config import effective
 from cgpu.errors import CgpuError, show
 from cgpu.request.spec import MIG_REFUSED, VENDOR, VENDOR_NOTHING, SourcedValue, mig_device
 
@@ -10,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cgpu.client.tree import Gpu
+    from cgpu.client.tree import Gpu, Tree
     from cgpu.config.effective import Effective
     from cgpu.request.grants import Grant
     from cgpu.request.spec import Request
@@ -36,10 +37,24 @@ class Allocation:
         self.uuids = uuids
 
 
+def amounts_in_force(
+    request: Request, tree: Tree, config: Effective
+) -> tuple[tuple[int, ...] | None, Effective]:
+    """Return a request's amounts, None where it gets no slice, and the configuration that says so.
+
+    Raises CgpuError.
+    """
+    if not request.is_silent():
+        effective.check_started()
+    if request.defers(config):
+        config = tree.refresh(config)
+    return request.amounts(config), config
+
+
 def resolve(request: Request, amounts: tuple[int, ...], gpus: Sequence[Gpu], config: Effective) -> Allocation:
     """Work out the slices of a container on the node's GPUs. amounts: those of the request.
 
-    Raises CgpuError with one line that names the variable or annotation, its value and what is accepted.
+    Raises CgpuError with one line that names the variable or annotation, its value and what is expected.
     """
     if not gpus:
         raise CgpuError("a slice is asked for, but the engine knows no GPU: see cgpu-smi")
@@ -98,7 +113,7 @@ def named_gpus(value: SourcedValue, gpus: Sequence[Gpu]) -> list[Gpu]:
         if gpu is None and mig_device(name):
             raise value.refuse(MIG_REFUSED)
         if gpu is None:
-            raise value.refuse(f"there is no GPU {_short(name)}; accepted are {_accepted(gpus)}")
+            raise value.refuse(f"there is no GPU {_short(name)}; expected {_accepted(gpus)}")
         if gpu in chosen:
             raise value.refuse(f"GPU {gpu.index} is named twice; name each GPU once")
         chosen.append(gpu)
@@ -147,7 +162,7 @@ def _mib(value: SourcedValue, dev: SourcedValue | None, amount: int, gpu: Gpu) -
         )
     if amount > whole:
         origin = f"{dev.source}={dev.text}" if dev is not None else f"{whole} GiB of GPU {gpu.index}"
-        raise value.refuse(f"{amount} is more than the whole card ({origin}); accepted is at most {whole}")
+        raise value.refuse(f"{amount} is more than the whole card ({origin}); expected at most {whole}")
     return card * amount // whole
 
 
@@ -157,9 +172,7 @@ def check_size(value: SourcedValue, size: int, gpu: Gpu, config: Effective) -> N
     if size == 0:
         raise value.refuse(f"that is less than 1 MiB of GPU {gpu.index} ({card} MiB); ask for more")
     if size > card:
-        raise value.refuse(
-            f"that is {size} MiB, and GPU {gpu.index} has {card} MiB; accepted is at most that"
-        )
+        raise value.refuse(f"that is {size} MiB, and GPU {gpu.index} has {card} MiB; expected at most that")
     bound = config.max_mem_container_mib
     if bound is not None and size > bound:
         raise value.refuse(
@@ -177,5 +190,5 @@ def weight_of(value: SourcedValue | None, gpu: Gpu, config: Effective) -> int:
     if config.max_schd_weight is not None and config.max_schd_weight < most:
         most, source = config.max_schd_weight, "max_schd_weight of this node"
     if not least <= weight <= most:
-        raise value.refuse(f"a whole number from {least} to {most} ({source}) is accepted")
+        raise value.refuse(f"expected a whole number from {least} to {most} ({source})")
     return weight

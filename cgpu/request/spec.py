@@ -162,18 +162,16 @@ def _environment(spec: Mapping[str, object]) -> dict[str, str]:
     if process is None:
         return {}
     if not isinstance(process, dict):
-        raise CgpuError(f"config.json: process: {show(process)}: an object is accepted")
+        raise CgpuError(f"config.json: process: {show(process)}: expected an object")
     entries = process.get("env")
     if entries is None:
         return {}
     if not isinstance(entries, list):
-        raise CgpuError(
-            f"config.json: process.env: {show(entries)}: a list of NAME=VALUE strings is accepted"
-        )
+        raise CgpuError(f"config.json: process.env: {show(entries)}: expected a list of NAME=VALUE strings")
     found = {}
     for entry in entries:
         if not isinstance(entry, str):
-            raise CgpuError(f"config.json: process.env: {show(entry)}: a NAME=VALUE string is accepted")
+            raise CgpuError(f"config.json: process.env: {show(entry)}: expected a NAME=VALUE string")
         if entry.startswith(READ):
             name, equals, value = entry.partition("=")
             if equals:
@@ -186,7 +184,7 @@ def _annotations(spec: Mapping[str, object]) -> dict[str, str]:
     if annotations is None:
         return {}
     if not isinstance(annotations, dict):
-        raise CgpuError(f"config.json: annotations: {show(annotations)}: an object of strings is accepted")
+        raise CgpuError(f"config.json: annotations: {show(annotations)}: expected an object of strings")
     return annotations
 
 

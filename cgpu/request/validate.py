@@ -55,17 +55,17 @@ def _is_switch(text: str) -> bool:
 _RULES = {
     "container": (
         _are_amounts,
-        "accepted is a whole number or a comma list of them, one for each GPU, such as 6 or 3,1",
+        "expected a whole number or a comma list of them, one for each GPU, such as 6 or 3,1",
     ),
     "dev": (
         _is_whole_card,
-        "accepted is a whole number from 1 to 999999999 that stands for the whole card, such as 15",
+        "expected a whole number from 1 to 999999999 that stands for the whole card, such as 15",
     ),
     "devices": (
         _are_devices,
-        "accepted are indexes, UUIDs, both in a comma list, or all, such as 0,1",
+        "expected indexes, UUIDs, both in a comma list, or all, such as 0,1",
     ),
-    "weight": (_is_weight, "accepted is a whole number from 1 to the GPU's max_inst"),
-    "highprio": (_is_priority, "accepted is 0 or 1"),
-    "disable": (_is_switch, "accepted is true, 1, false or 0"),
+    "weight": (_is_weight, "expected a whole number from 1 to the GPU's max_inst"),
+    "highprio": (_is_priority, "expected 0 or 1"),
+    "disable": (_is_switch, "expected true, 1, false or 0"),
 }

@@ -47,7 +47,7 @@ def binds(edits: Sequence[Table]) -> tuple[Bind, ...]:
         unknown = [key for key, value in edit.items() if value and key not in EDITS]
         if unknown:
             raise CgpuError(
-                f"{paths.CDI}: containerEdits.{show(unknown[0])}: expected only {', '.join(EDITS)}"
+                f"{paths.CDI}: containerEdits.{show(unknown[0])}: expected one of {', '.join(EDITS)}"
             )
         places = [_places(node) for node in objects(edit, "deviceNodes")]
         places += [(mount.get("hostPath"), mount.get("containerPath")) for mount in objects(edit, "mounts")]

@@ -3,21 +3,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
+from cgpu.errors import CgpuError
 from cgpu.smi.model import Gpu
-
-# Podman speaks Docker's protocol on its socket.
-SOCKETS = (Path("/run/docker.sock"), Path("/run/podman/podman.sock"))
-PODMAN = (Path("/usr/bin/podman"), Path("/usr/local/bin/podman"))
-SOCKET_TIMEOUT = 1  # seconds
-PODMAN_TIMEOUT = 5  # seconds
 
 Names = dict[str, str]
 """Whole container id to name."""
@@ -25,33 +16,11 @@ Source = Callable[[], Names]
 """Something that can be asked for names; it answers with none rather than fail."""
 
 
-def from_socket(path: Path) -> Names:
-    """Ask an engine that speaks Docker's protocol. Returns nothing when it does not answer in time."""
-    if not path.is_socket():
-        return {}
-    # Dear to import, and not needed where no engine listens.
-    import docker.errors
-    from requests.exceptions import RequestException
-
+def ask(listed: Callable[[], object]) -> Names:
+    """Ask an engine for its running containers. Returns nothing when it does not answer at once."""
     try:
-        client = docker.APIClient(base_url=f"unix://{path}", version="auto", timeout=SOCKET_TIMEOUT)
-        try:
-            return by_id(client.containers())
-        finally:
-            client.close()
-    except (docker.errors.DockerException, RequestException, OSError, ValueError):
-        return {}
-
-
-def from_podman(program: Path) -> Names:
-    """Ask the podman program. Returns nothing when it does not answer in time."""
-    if not program.is_file():
-        return {}
-    command = [str(program), "ps", "--format", "json"]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=PODMAN_TIMEOUT, check=True)
-        return by_id(json.loads(done.stdout or b"[]"))
-    except (OSError, subprocess.SubprocessError, ValueError):
+        return by_id(listed())
+    except CgpuError:
         return {}
 
 
@@ -67,19 +36,12 @@ def by_id(rows: object) -> Names:
     return names
 
 
-def sockets() -> list[Path]:
-    """Return the sockets to ask. A local one in DOCKER_HOST comes first, as for the docker command."""
-    host = os.environ.get("DOCKER_HOST", "")
-    named = [Path(host.removeprefix("unix://"))] if host.startswith("unix:///") else []
-    return [*named, *SOCKETS]
-
-
 def sources() -> list[Source]:
-    """Return what can be asked, the cheapest first."""
-    return [
-        *(partial(from_socket, path) for path in sockets()),
-        *(partial(from_podman, program) for program in PODMAN),
-    ]
+    """Return what can be asked, in the order of the engines' registry."""
+    # Slow to import, and not needed where no container is shown.
+    from cgpu.runtime_config.engines.registry import ENGINES
+
+    return [partial(ask, listed) for engine in ENGINES.values() for listed in engine.running()]
 
 
 class Directory:
@@ -87,7 +49,7 @@ class Directory:
 
     def __init__(self, asked: Iterable[Source] | None = None) -> None:
         """Take the sources to ask, by default all engines of this machine."""
-        self._sources = list(sources() if asked is None else asked)
+        self._sources = None if asked is None else list(asked)
         self._names: Names = {}
         self._nameless: set[str] = set()
 
@@ -102,8 +64,13 @@ class Directory:
         )
 
     def _learn(self, wanted: set[str]) -> None:
-        for source in self._sources:
-            if wanted <= self._names.keys() | self._nameless:
-                break
-            self._names.update(source())
+        if not self._knows(wanted):
+            self._sources = sources() if self._sources is None else self._sources
+            for source in self._sources:
+                self._names.update(source())
+                if self._knows(wanted):
+                    break
         self._nameless = wanted - self._names.keys()
+
+    def _knows(self, wanted: set[str]) -> bool:
+        return wanted <= self._names.keys() | self._nameless

@@ -100,13 +100,13 @@ def _shapes(kind: str) -> Shapes:
 
 
 def load(path: Path) -> Trace:
-    """Read a file. Raises CgpuError with one line that names file, line, value and what is accepted."""
+    """Read a file. Raises CgpuError with one line that names file, line, value and what is expected."""
     try:
         with path.open("rb") as stream:
             return parse(_lines(stream, str(path)), str(path))
     except OSError as error:
         raise CgpuError(
-            f"{path}: cannot be read: {error.strerror}; accepted is a trace of: cgpu trace record"
+            f"{path}: cannot be read: {error.strerror}; expected a trace of: cgpu trace record"
         ) from error
 
 
@@ -120,13 +120,15 @@ def parse(lines: Iterable[bytes], source: str) -> Trace:
             header = _header(_checked(line, "header", where))
             continue
         if len(events) == MAX_EVENTS:
-            raise CgpuError(f"{where}: is too many; accepted are {MAX_EVENTS} events; record a shorter run")
+            raise CgpuError(
+                f"{where}: is too many; expected at most {MAX_EVENTS} events; record a shorter run"
+            )
         event = _event(_checked(line, "event", where))
         if events and event.t < events[-1].t:
-            raise CgpuError(f"{where}: t: {event.t}: accepted is no less than in the line before")
+            raise CgpuError(f"{where}: t: {event.t}: expected no less than in the line before")
         events.append(event)
     if header is None:
-        raise CgpuError(f"{source}: is empty; accepted is a trace of: cgpu trace record")
+        raise CgpuError(f"{source}: is empty; expected a trace of: cgpu trace record")
     return Trace(header, tuple(events))
 
 
@@ -135,7 +137,7 @@ def _lines(stream: Any, source: str) -> Iterable[bytes]:
     while line := stream.readline(MAX_LINE + 1):
         number += 1
         if len(line) > MAX_LINE:
-            raise CgpuError(f"{source}: line {number}: is too long; accepted are {MAX_LINE} bytes")
+            raise CgpuError(f"{source}: line {number}: is too long; expected at most {MAX_LINE} bytes")
         yield line
 
 
@@ -152,7 +154,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _checked(line: bytes, kind: str, where: str) -> dict[str, Any]:
     if len(line) > MAX_LINE:
-        raise CgpuError(f"{where}: is too long; accepted are {MAX_LINE} bytes")
+        raise CgpuError(f"{where}: is too long; expected at most {MAX_LINE} bytes")
     try:
         document = json.loads(
             line.decode("ascii"), object_pairs_hook=_once, parse_float=_refuse, parse_constant=_refuse
@@ -163,7 +165,7 @@ def _checked(line: bytes, kind: str, where: str) -> dict[str, Any]:
         raise CgpuError(f"{where}: is no JSON of a trace ({show(reason)}); record it again") from error
     if problem is not None:
         at = ".".join(show(str(part)) for part in problem.absolute_path) or kind
-        raise CgpuError(f"{where}: {at}: {show(problem.message)}; accepted is what docs/cgpu-trace.md says")
+        raise CgpuError(f"{where}: {at}: {show(problem.message)}; expected what docs/cgpu-trace.md says")
     assert isinstance(document, dict)
     return document
 

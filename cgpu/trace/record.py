@@ -29,7 +29,7 @@ class Order:
 def arguments(order: Order, program: Path = PROGRAM) -> list[str]:
     """Return the recorder's command line. Raises CgpuError when there is no command."""
     if not order.command:
-        raise CgpuError("COMMAND: is missing; accepted: cgpu trace record [-o FILE] -- COMMAND...")
+        raise CgpuError("COMMAND: is missing; expected: cgpu trace record [-o FILE] -- COMMAND...")
     driver = [] if order.driver is None else ["--driver", order.driver]
     notes = [word for note in order.notes for word in ("--note", note)]
     every = ["--every-call"] if order.every_call else []

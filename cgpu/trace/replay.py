@@ -186,7 +186,7 @@ def replay(trace: Trace, card: str, memory: int, **options: Any) -> Outcome:
     if version is None or not names.known_version(version):
         raise CgpuError(
             f"layouts: {version or 'none'}: structures were not recorded or are not in the tables; "
-            "accepted is a version of kmod/abi/nvidia.json; record with: cgpu trace record --driver VERSION"
+            "expected a version of kmod/abi/nvidia.json; record with: cgpu trace record --driver VERSION"
         )
     stage = Stage(version, f"{card}:{cards_needed(trace.events)}", memory, **options)
     try:

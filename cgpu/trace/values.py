@@ -17,12 +17,12 @@ def slice_of(text: str) -> int:
     """Return bytes. Raises CgpuError."""
     size = size_in_bytes(text)
     if size is None or not 0 < size <= MOST:
-        raise CgpuError(f"--mem {show(text)}: accepted is {ACCEPTED}, up to 1024T")
+        raise CgpuError(f"--mem {show(text)}: expected {ACCEPTED}, up to 1024T")
     return size
 
 
 def card_of(text: str) -> str:
     """Return the card as given. Raises CgpuError."""
     if not CARD.fullmatch(text):
-        raise CgpuError(f"--model {show(text)}: accepted is MODEL[=MIB], MODEL one of T4, V100, A10, H200")
+        raise CgpuError(f"--model {show(text)}: expected MODEL[=MIB], MODEL one of T4, V100, A10, H200")
     return text

@@ -7,11 +7,10 @@ from cgpu.config.effective import Effective
 from cgpu.install.checks.finding import Finding, ok, skipped, warning
 from cgpu.install.node.facts.programs import numbers
 from cgpu.install.node.report import NodeReport
+from cgpu.runtime_config.engines.registry import ENGINES
 
 NAME = "shared-node"
 CLOSE = "cgpu config set shared_node true --apply"
-#: podman from here on copies no annotation of an image
-PODMAN = (4, 6)
 
 
 def closed(now: NodeReport) -> list[Finding]:
@@ -43,10 +42,12 @@ def _ways(config: Effective) -> list[str]:
 
 
 def _copied(now: NodeReport, config: Effective) -> list[str]:
-    podman = now.node.software.engine("podman")
-    if config.trust_annotations != "always" or podman is None:
+    if config.trust_annotations != "always":
         return []
-    if numbers(podman.version) >= PODMAN:
-        return []
-    which = podman.version or "of a version not known"
-    return [f"podman {which} copies annotations of images (trust_annotations)"]
+    engines = [
+        one
+        for one in now.node.software.engines
+        if ENGINES[one.name].copies_image_annotations(numbers(one.version))
+    ]
+    which = [f"{one.name} {one.version or 'of a version not known'}" for one in engines]
+    return [f"{one} copies annotations of images (trust_annotations)" for one in which]

@@ -7,17 +7,20 @@ import filecmp
 import os
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.node.facts.settings import NAME, Entry
+from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
+from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL
 
-NVIDIA = "nvidia"  # NVIDIA's runtime has a list of paths, not of names
+# Runtimes with a list of paths, not of names.
+RUNTIMES = tuple(engine.name for engine in ENGINES.values() if engine.is_runtime)
 
 
 def registered(now: NodeReport) -> list[Finding]:
     """One finding for each engine that is there."""
     names = [one.name for one in now.node.software.engines]
-    names += [NVIDIA] if any(one.engine == NVIDIA for one in now.settings) else []
+    names += [name for name in RUNTIMES if any(one.engine == name for one in now.settings)]
     if not names:
         return skipped("settings", "there is no container engine")
     return [finding for name in names for finding in _engine(name, now)]
@@ -34,7 +37,7 @@ def _engine(name: str, now: NodeReport) -> list[Finding]:
     runtime = next((one for one in reversed(entries) if one.runtime is not None), None)
     default = next((one.default for one in reversed(entries) if one.default is not None), None)
     if runtime is not None and runtime.runtime is not None:
-        return _defined(check, runtime.file, runtime.runtime, install)
+        return _defined(name, runtime.file, runtime.runtime, install)
     if default == NAME:
         text = f"the default runtime is {NAME}, which is not defined: {name} starts no container"
         return problem(check, text, install)
@@ -43,13 +46,14 @@ def _engine(name: str, now: NodeReport) -> list[Finding]:
     return warning(check, f"{name} does not know the runtime {NAME}", install)
 
 
-def _defined(check: str, file: str, runtime: str, install: str) -> list[Finding]:
+def _defined(name: str, file: str, runtime: str, install: str) -> list[Finding]:
+    check = f"settings-{name}"
     if not (os.path.isfile(runtime) and os.access(runtime, os.X_OK)):
         return problem(check, f"{file}: {runtime}: there is no such program", install)
     if not _is_ours(runtime):
         text = f"{file}: {runtime}: is not this release's {os.path.basename(LAUNCHER)}"
         return warning(check, text, install)
-    if check == f"settings-{NVIDIA}" and os.path.basename(runtime) != LOW_LEVEL:
+    if name in RUNTIMES and os.path.basename(runtime) != LOW_LEVEL:
         text = (
             f"{file}: {runtime}: makes NVIDIA's runtime work twice for each container; {LOW_LEVEL} does not"
         )
@@ -79,6 +83,6 @@ def default(now: NodeReport) -> list[Finding]:
 def _with_default(entries: tuple[Entry, ...]) -> list[Entry]:
     """Return for each engine the entry that decides, of those with our runtime."""
     ours = {one.engine for one in entries if one.runtime is not None}
-    last = {one.engine: one for one in entries if one.engine in ours and one.engine != NVIDIA}
+    last = {one.engine: one for one in entries if one.engine in ours and one.engine not in RUNTIMES}
     last |= {one.engine: one for one in entries if one.engine in ours and one.default is not None}
     return list(last.values())

@@ -16,7 +16,7 @@ from cgpu.install.installer import Installer, Request
 from cgpu.install.node.machine import gather
 from cgpu.install.transaction import lock, signals
 from cgpu.install.transaction.runner import SystemRunner
-from cgpu.runtime_config.editors import EDITORS
+from cgpu.runtime_config.engines.registry import ENGINES
 
 ROOT = Path("/")
 PROGRAM = "cgpu install"
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     found.add_argument(
         "--runtimes", metavar="NAMES",
-        help=f"container engines to tell, with commas: {','.join(EDITORS)} (default: those that are here)",
+        help=f"container engines to tell, with commas: {','.join(ENGINES)} (default: those that are here)",
     )  # fmt: skip
     found.add_argument(
         "--default-runtime",
@@ -64,7 +64,7 @@ def run(program: str, work: Callable[[Installer], None], *, dry_run: bool) -> in
                 f"user {os.geteuid()}: only root may change a node; run it as root, such as by sudo"
             )
         with signals.interrupting(), _alone(dry_run=dry_run) as held:
-            work(Installer(ROOT, SystemRunner(held), EDITORS, lambda: gather(ROOT), say))
+            work(Installer(ROOT, SystemRunner(held), ENGINES, lambda: gather(ROOT), say))
     except CgpuError as error:
         sys.stderr.write(f"{program}: {error}\n")
         return 1

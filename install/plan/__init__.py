@@ -11,7 +11,7 @@ from typing import Literal
 from cgpu.install.node.machine import Node
 from cgpu.install.transaction.journal import Journal
 from cgpu.install.transaction.steps.file_changes import FileChanges
-from cgpu.runtime_config.editor import Editor
+from cgpu.runtime_config.engines.engine import ContainerEngine
 
 EngineKind = Literal["module", "daemon"]
 
@@ -26,7 +26,7 @@ class PlanContext:
     root: Path
     node: Node
     record: Journal
-    editors: Mapping[str, Editor]
+    editors: Mapping[str, ContainerEngine]
     staging: Path
     kept: list[str] = field(default_factory=list)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The container engines: the editor of each adds the runtime to its settings."""
+"""The steps by which the container engines get the runtime."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from cgpu.install.transaction.steps import Plan
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 from cgpu.install.transaction.steps.notes import Note
 from cgpu.install.transaction.steps.runtime import RuntimePlan
-from cgpu.runtime_config.editor import Editor, Wish
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
+from cgpu.runtime_config.engines.registry import ENGINES
 
 SYSTEMCTL = "systemctl"
-# Not an engine: hooks for all containers of some engines. Only installed where --runtimes names them.
-BY_REQUEST = ("hooks",)
 
 
 def choose(site: PlanContext, given: Sequence[str] | None) -> tuple[str, ...]:
@@ -38,8 +37,8 @@ def _here(site: PlanContext) -> list[str]:
 
 
 def engines(names: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the names that are container engines."""
-    return tuple(name for name in names if name not in BY_REQUEST)
+    """Return those of the names that need not be asked for."""
+    return tuple(name for name in names if name not in ENGINES or not ENGINES[name].by_request)
 
 
 def plan(site: PlanContext, names: Sequence[str], *, default: bool) -> list[Plan]:
@@ -48,14 +47,16 @@ def plan(site: PlanContext, names: Sequence[str], *, default: bool) -> list[Plan
     planned: set[object] = set()
     for name in names:
         editor = site.editors[name]
-        edits = [edit for edit in editor.plan_add(site.root, Wish(LAUNCHER, default)) if edit not in planned]
+        edits = [
+            edit for edit in editor.plan_add(site.root, Desired(LAUNCHER, default)) if edit not in planned
+        ]
         planned.update(edits)
         if edits:
             steps += _of_one(site, editor, tuple(edits))
     return steps
 
 
-def _of_one(site: PlanContext, editor: Editor, edits: tuple[FileEdit, ...]) -> list[Plan]:
+def _of_one(site: PlanContext, editor: ContainerEngine, edits: tuple[FileEdit, ...]) -> list[Plan]:
     named = ", ".join(on_node(site.root, edit.path) for edit in edits)
     files = FilesPlan(f"{editor.name}: adds the runtime cgpu to {named}", edits, editor.name)
     reload = editor.reload(site.root)

@@ -10,7 +10,7 @@ from pathlib import Path
 from cgpu.errors import CgpuError, show
 from cgpu.install.transaction.runner import Runner
 from cgpu.install.transaction.store import Store
-from cgpu.runtime_config.editor import Editor
+from cgpu.runtime_config.engines.engine import ContainerEngine
 
 
 @dataclass(slots=True)
@@ -23,10 +23,10 @@ class Context:
     root: Path
     runner: Runner
     store: Store
-    editors: Mapping[str, Editor]
+    editors: Mapping[str, ContainerEngine]
     notes: list[str] = field(default_factory=list)
 
-    def editor(self, name: str) -> Editor:
+    def editor(self, name: str) -> ContainerEngine:
         """Return the editor of an engine. Raises CgpuError for one that only another version has."""
         found = self.editors.get(name)
         if found is None:

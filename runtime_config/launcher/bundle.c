@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A quick look at a bundle's config.json. Every request for a slice has one of these strings in it (a GPU that is
- * only named may be sliced by the node's default), or gives nodes of the driver (devices.c), so a file with neither
- * asks for nothing and needs no Python. The look never grants: in doubt the answer is "may ask".
+ * A quick scan of a bundle's config.json. Every request for a slice has one of these strings in it (a GPU that is
+ * only named may be sliced by the node's default), or gives device nodes of the driver (devices.c), so a file with
+ * neither has no request and needs no Python. The scan never grants: in doubt its answer is "may ask".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #include "launcher.h"
 
-/* Larger files are Python's to refuse; an ordinary one has 10 to 40 KiB. */
+/* Python refuses larger files; an ordinary one has 10 to 40 KiB. */
 #define CONFIG_LIMIT (16u << 20)
 
 static long read_all(int fd, char *buffer, size_t limit)

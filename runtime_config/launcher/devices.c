@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Nodes of the driver in a config.json, without understanding all of it: a "major" of the driver's or of the DRM, and
- * a rule of the device cgroup that allows every major (as for a privileged container). Keys, numbers and words have to
- * be as every engine writes them; what is not so "may" give a node.
+ * Device nodes of the driver in a config.json, without a parser: a "major" of the driver's or of the DRM, and a rule
+ * of the device cgroup that allows every major (as for a privileged container). Keys, numbers and words have to be as
+ * every engine writes them; anything else "may" give a device node.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

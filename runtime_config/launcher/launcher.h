@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of cgpu-container-runtime: read a command line, decide without Python where that is safe, hand on. */
+/* The parts of cgpu-container-runtime: read a command line, decide without Python where that is safe, start what comes next. */
 #ifndef CGPU_LAUNCHER_H
 #define CGPU_LAUNCHER_H
 
@@ -28,7 +28,7 @@
 #define LAUNCHER_BELOW "CGPU_RUNTIME_BELOW"
 /* Set to our pid when a runtime is started that may call us again in this very process. */
 #define LAUNCHER_AGAIN "CGPU_RUNTIME_AGAIN"
-/* LD_ variables must not reach Python, but belong to the low-level runtime: they travel under this prefix. */
+/* LD_ variables must not reach Python, but belong to the low-level runtime: they are passed on with this prefix. */
 #define LAUNCHER_KEPT "CGPU_KEPT_"
 
 enum launcher_kind {
@@ -47,7 +47,7 @@ struct launcher_settings {
 	char runtime[PATH_MAX]; /* low_level_runtime; empty: not set */
 };
 
-/* Look at a command line the way runc and crun do. The result points into argv. */
+/* Read a command line as runc and crun do. The result points into argv. */
 void launcher_parse(int argc, char *const *argv, struct launcher_call *call);
 
 /* Read the engine's settings. A file that is missing or closed to us means defaults. */
@@ -56,7 +56,7 @@ void launcher_read_settings(const char *path, struct launcher_settings *settings
 /* Whether a bundle's config.json certainly holds no request for a slice. False when in doubt. */
 bool launcher_asks_nothing(const char *bundle);
 
-/* Whether a config.json may give a container nodes of the driver, or leave to open every node. */
+/* Whether a config.json may give a container device nodes of the driver, or let it open every device node. */
 bool launcher_may_open_driver(const char *text, size_t size);
 
 /* Whether a low-level runtime may call us again: the vendor's wrapper does. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cgpu-container-runtime: an OCI runtime in front of another one. Everything but the start of a container that may
- * ask for a slice goes on at once; that one, and whatever is not plain from here, goes through Python.
+ * cgpu-container-runtime: an OCI runtime in front of another one. Every call but the start of a container that may
+ * ask for a slice goes to the other runtime at once; such a start, and a call that is not understood here, goes
+ * through Python.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ static bool find_script(char path[PATH_MAX])
 	return (size_t)snprintf(path + length, (size_t)(PATH_MAX - length), "/" SCRIPT) < (size_t)(PATH_MAX - length);
 }
 
-/* A copy of the environment in which LD_ variables wait under another name. */
+/* A copy of the environment in which LD_ variables have another name. */
 static char **python_environment(void)
 {
 	size_t count = 0;
@@ -75,7 +76,7 @@ static void exec_python(int argc, char **argv)
 	execve(CGPU_PYTHON, arguments, environment);
 }
 
-/* Leave a mark that means something to this very process only. */
+/* Set a variable that is valid for this process only. */
 static bool mark(const char *name)
 {
 	char pid[32];
@@ -106,14 +107,14 @@ int main(int argc, char **argv)
 	struct launcher_call call;
 	struct launcher_settings settings;
 	char runtime[PATH_MAX];
-	/* Called by the runtime we started ourselves: the bundle has been dealt with. */
+	/* Called by the runtime that this process has started: the bundle is edited already. */
 	bool again = came_back();
 	bool direct = again;
 	bool below;
 
 	if (argc < 1)
 		return 1;
-	/* Called by the vendor's runtime, which has dealt with the bundle and is not to be started once more. */
+	/* Called by the vendor's runtime, which has edited the bundle and is not to be started once more. */
 	below = strcmp(launcher_base_name(argv[0]), LAUNCHER_LOW_LEVEL) == 0;
 	launcher_parse(argc, argv, &call);
 	launcher_read_settings(CGPU_CONFIG_PATH, &settings);

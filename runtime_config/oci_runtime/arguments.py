@@ -104,6 +104,6 @@ def _refuse_start(arguments: Sequence[str], at: int) -> None:
     if any(argument in COMMANDS for argument in arguments):
         accepted = ", --".join(sorted(name for name in {**GLOBAL, **START} if len(name) > 1))
         raise CgpuError(
-            f"option {show(arguments[at])}: not known here, so where the bundle is cannot be told; "
-            f"accepted are --{accepted}"
+            f"option {show(arguments[at])}: not known here, so the place of the bundle is unknown; "
+            f"expected --{accepted}"
         )

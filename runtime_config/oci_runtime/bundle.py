@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 NAME = "config.json"
-# Left behind only by a kill between its making and its renaming; the next edit replaces it.
+# Only a kill between creating and renaming it leaves it behind; the next edit replaces it.
 TEMPORARY = ".config.json.cgpu"
 MAX_BYTES = 16 << 20
 
@@ -56,24 +56,24 @@ class Bundle:
         try:
             self._status = os.fstat(fd)
             if self._status.st_mode & 0o170000 != 0o100000:
-                raise self._error("a regular file is accepted")
+                raise self._error("expected a regular file")
             return read_fd(fd, MAX_BYTES)
         except OSError as error:
             if error.errno == errno.EFBIG:
-                raise self._error(f"at most {MAX_BYTES} bytes are accepted") from error
+                raise self._error(f"expected at most {MAX_BYTES} bytes") from error
             raise self._error(error.strerror) from error
         finally:
             os.close(fd)
 
     def write(self, raw: bytes) -> None:
-        """Put new content in the place of what read() returned, with its owner and mode. Raises CgpuError."""
+        """Replace what read() returned by new content, with its owner and mode. Raises CgpuError."""
         before = self._status
         if before is None:
             raise self._error("written before it was read")
         try:
             now = os.stat(NAME, dir_fd=self._fd, follow_symlinks=False)
             if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
-                raise self._error("a symbolic link, or exchanged meanwhile; a plain file is accepted")
+                raise self._error("a symbolic link, or exchanged meanwhile; expected a plain file")
             self._write_temporary(raw, before)
             os.rename(TEMPORARY, NAME, src_dir_fd=self._fd, dst_dir_fd=self._fd)
             self._status = os.stat(NAME, dir_fd=self._fd, follow_symlinks=False)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a container must be given for its GPUs: read from the engine's CDI description and put into the spec.
 
-The format is the Container Device Interface 0.6.0, as far as the engine uses it; more is refused, not
-overlooked.
+The format is the Container Device Interface 0.6.0, as far as the engine uses it; anything else is
+refused, not ignored.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import stat
 from cgpu import paths
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
-from cgpu.runtime_config.oci_runtime.environment import set_variable
-from cgpu.runtime_config.oci_runtime.fields import entries, objects, table
+from cgpu.runtime_config.oci_runtime.fields import entries, objects, set_variable, table
 from cgpu.runtime_config.oci_runtime.spec_json import loads
 
 TYPE_CHECKING = False
@@ -84,7 +83,7 @@ def apply(spec: Table, edits: Sequence[Table]) -> None:
         unknown = [key for key in edit if key not in EDITS]
         if unknown:
             accepted = ", ".join(EDITS)
-            raise CgpuError(f"{paths.CDI}: containerEdits.{show(unknown[0])}: accepted are {accepted}")
+            raise CgpuError(f"{paths.CDI}: containerEdits.{show(unknown[0])}: expected one of {accepted}")
         for variable in entries(edit, "env"):
             name, _, value = str(variable).partition("=")
             set_variable(spec, name, value)
@@ -100,7 +99,7 @@ def apply(spec: Table, edits: Sequence[Table]) -> None:
 def _path(entry: Table, name: str) -> str:
     path = entry.get(name)
     if not isinstance(path, str) or not path.startswith("/"):
-        raise CgpuError(f"{paths.CDI}: {name}: {show(path)}: an absolute path is accepted")
+        raise CgpuError(f"{paths.CDI}: {name}: {show(path)}: expected an absolute path")
     return path
 
 
@@ -161,7 +160,7 @@ def _add_mount(spec: Table, mount: Table) -> None:
     if os.path.normpath(destination).startswith("/dev/") and _has_host_dev(spec):
         raise CgpuError(
             "the container mounts a directory over its /dev, where its GPU's nodes cannot be placed without "
-            "leaving traces in that directory: accepted is a container with a /dev of its own"
+            "leaving traces in that directory: expected a container with a /dev of its own"
         )
     entry: Table = {
         "destination": destination,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a container must be given for its GPUs under the kernel module, which publishes no description.
 
-Worked out from the tree and /proc/devices, in the form of the daemon's description. Nodes are given by
-number: they need not be there on the host, and nothing in a container's file system is looked at.
+Made from the tree and /proc/devices, in the form of the daemon's description. Device nodes are given by
+number: they need not exist on the host, and nothing in a container's file system is read.
 """
 
 from __future__ import annotations

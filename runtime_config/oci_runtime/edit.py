@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that a spec needs for a slice: hooks, listener, GPUs, masks. Doing it twice is like doing it once."""
+"""All that a spec needs for a slice: hooks, listener, GPUs, masks. A second edit changes nothing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from cgpu.request.device_nodes import has_vendor_hook
 from cgpu.request.grants import format_grants
 from cgpu.request.spec import VENDOR
 from cgpu.runtime_config.oci_runtime import cdi
-from cgpu.runtime_config.oci_runtime.environment import set_variable
-from cgpu.runtime_config.oci_runtime.fields import entries, objects, table
+from cgpu.runtime_config.oci_runtime.fields import entries, objects, set_variable, table
 from cgpu.runtime_config.oci_runtime.seccomp import supervise
 
 TYPE_CHECKING = False
@@ -40,7 +39,7 @@ HARMLESS = (
 
 
 class Node:
-    """What the edit must know of this node.
+    """What the edit has to know of this machine.
 
     listener: whether the engine takes driver calls through seccomp. description: what a GPU takes.
     flags: seccomp flags the low-level runtime knows. vendor_runtime: whether it is the vendor's.
@@ -57,7 +56,7 @@ class Node:
         listener: bool,
         vendor_runtime: bool = False,
     ) -> None:
-        """Keep the facts."""
+        """Store the facts."""
         self.config = config
         self.description = description
         self.flags = flags
@@ -82,7 +81,7 @@ def _refuse_other_runtime(spec: Table) -> None:
         if name.startswith(RUNTIME_PREFIXES) and name not in HARMLESS:
             raise CgpuError(
                 f"annotation {show(name)}={show(value)}: it may change what the low-level runtime runs or "
-                "filters; accepted in a slice is a container without it (podman before 4.6 copies those of "
+                "filters; expected a container without it (podman before 4.6 copies those of "
                 "the image)"
             )
 

@@ -34,7 +34,7 @@ def table(parent: Table, name: str) -> Table:
     if found is None:
         found = parent[name] = {}
     if not isinstance(found, dict):
-        raise CgpuError(f"config.json: {name}: {show(found)}: an object is accepted")
+        raise CgpuError(f"config.json: {name}: {show(found)}: expected an object")
     return found
 
 
@@ -44,7 +44,7 @@ def entries(parent: Table, name: str) -> list[object]:
     if found is None:
         found = parent[name] = []
     if not isinstance(found, list):
-        raise CgpuError(f"config.json: {name}: {show(found)}: a list is accepted")
+        raise CgpuError(f"config.json: {name}: {show(found)}: expected a list")
     return found
 
 
@@ -53,9 +53,22 @@ def objects(parent: Table, name: str) -> list[Table]:
     found = []
     for entry in entries(parent, name) if parent.get(name) is not None else []:
         if not isinstance(entry, dict):
-            raise CgpuError(f"config.json: {name}: {show(entry)}: objects are accepted")
+            raise CgpuError(f"config.json: {name}: {show(entry)}: expected objects")
         found.append(entry)
     return found
+
+
+def set_variable(spec: Table, name: str, value: str) -> None:
+    """Set one variable of the container, in the place of every earlier entry for it. Raises CgpuError."""
+    variables = entries(table(spec, "process"), "env")
+    entry = f"{name}={value}"
+    found = [at for at, old in enumerate(variables) if isinstance(old, str) and old.partition("=")[0] == name]
+    if not found:
+        variables.append(entry)
+        return
+    variables[found[0]] = entry
+    for at in reversed(found[1:]):
+        del variables[at]
 
 
 def check_spelling(spec: Table) -> None:

@@ -26,7 +26,7 @@ KEPT = "CGPU_KEPT_"
 CACHE = paths.RUN + "/runtime-features"
 FEATURES_MAX_BYTES = 1 << 18
 FEATURES_TIMEOUT_MS = 5000
-SIGKILL = 9  # the signal module is dear to import
+SIGKILL = 9  # the signal module is slow to import
 
 
 def low_level(path: str) -> str:
@@ -45,15 +45,15 @@ def find(configured: str | None, *, plain: bool, search: Sequence[str] = SEARCH)
         if configured.startswith("/") and _usable(configured):
             return configured
         raise CgpuError(
-            f"low_level_runtime: {show(configured)}: the absolute path of a program other than this one is "
-            f"accepted; set it in {paths.CONFIG}, then: {paths.config_command('reload')}"
+            f"low_level_runtime: {show(configured)}: expected the absolute path of a program other than "
+            f"this one; set it in {paths.CONFIG}, then: {paths.config_command('reload')}"
         )
     for name in ORDER[1:] if plain else ORDER:
         for directory in search:
             if _usable(f"{directory}/{name}"):
                 return f"{directory}/{name}"
     raise CgpuError(
-        f"no low-level runtime in {':'.join(search)}: accepted are {', '.join(ORDER)}; apt install runc"
+        f"no low-level runtime in {':'.join(search)}: expected one of {', '.join(ORDER)}; apt install runc"
     )
 
 
@@ -89,7 +89,7 @@ def execute(path: str, arguments: Sequence[str], environment: Mapping[str, str])
 def seccomp_flags(path: str, cache: str = CACHE) -> list[str]:
     """Return the seccomp flags a runtime says it supports; none where it does not say.
 
-    The answer is kept for the very file that gave it, so that it costs a process only once.
+    The answer is cached for the file that gave it, so that only the first call starts a process.
     """
     status = os.stat(path)
     key = f"{path} {status.st_ino} {status.st_mtime_ns} {status.st_size}"
@@ -153,6 +153,6 @@ def _output(path: str) -> bytes:
             break
         output += chunk
     os.close(reader)
-    os.kill(pid, SIGKILL)  # of no consequence after its end
+    os.kill(pid, SIGKILL)  # without effect after its end
     os.waitpid(pid, 0)
     return output

@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 
 from cgpu import paths
 from cgpu.client.tree import MODULE, Tree, check_id
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
-from cgpu.request.resolve import resolve
+from cgpu.request.resolve import amounts_in_force, resolve
 from cgpu.request.spec import read as read_request
 from cgpu.runtime_config.oci_runtime import lowlevel
 from cgpu.runtime_config.oci_runtime.arguments import Call, read
 from cgpu.runtime_config.oci_runtime.bundle import Bundle
 from cgpu.runtime_config.oci_runtime.fields import check_spelling
-from cgpu.runtime_config.oci_runtime.report import report
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
 
 TYPE_CHECKING = False
@@ -63,15 +64,11 @@ def _start(call: Call, config: Effective, runtime: str, arguments: Sequence[str]
 
 
 def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | None:
-    """Return the config.json for a call's container, None when it is to be left alone. Raises CgpuError."""
+    """Return the config.json for a call's container, None where nothing is to change. Raises CgpuError."""
     spec = _parse(raw, call)
     request = read_request(spec, config)
-    if not request.is_silent():
-        effective.check_started()
     tree = Tree(paths.tree(config.tree))
-    if request.defers(config):
-        config = tree.refresh(config)
-    amounts = request.amounts(config)
+    amounts, config = amounts_in_force(request, tree, config)
     if amounts is None:
         return None
     if call.command == "restore":
@@ -102,8 +99,35 @@ def _parse(raw: bytes, call: Call) -> Table:
     try:
         spec = loads(raw)
     except ValueError as error:
-        raise CgpuError(f"{call.bundle}/config.json: {error}; accepted is one JSON object") from error
+        raise CgpuError(f"{call.bundle}/config.json: {error}; expected one JSON object") from error
     if not isinstance(spec, dict):
-        raise CgpuError(f"{call.bundle}/config.json: {show(spec)}: one JSON object is accepted")
+        raise CgpuError(f"{call.bundle}/config.json: {show(spec)}: expected one JSON object")
     check_spelling(spec)
     return spec
+
+
+def report(message: str, log: str, log_format: str) -> None:
+    """Write one line to stderr and, in runc's form, to the log file (an empty path: none)."""
+    os.write(2, f"{lowlevel.NAME}: {message}\n".encode("ascii", "backslashreplace"))
+    path = log.removeprefix("file:")
+    # crun takes other destinations too; there stderr has to do.
+    if not path or path.startswith(("journald:", "syslog:")):
+        return
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    except OSError:
+        return
+    try:
+        os.write(fd, _line(message, log_format))
+    except OSError as error:
+        sys.stderr.write(f"{lowlevel.NAME}: {path}: {error.strerror}\n")
+    finally:
+        os.close(fd)
+
+
+def _line(message: str, log_format: str) -> bytes:
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    if log_format == "json":
+        return dumps({"level": "error", "msg": message, "time": moment})
+    quoted = message.replace("\\", "\\\\").replace('"', '\\"')
+    return f'time="{moment}" level=error msg="{quoted}"\n'.encode("ascii", "backslashreplace")

@@ -2,12 +2,13 @@
 """The container's seccomp profile, with the calls that reach the NVIDIA driver sent to the engine.
 
 The driver looks only at the low 8 bits (the call's number) and at the size of an ioctl number, so type and
-direction bits tell nothing. Numbers without a size but with a type are terminal, socket and file calls: they
+direction bits do not matter. Numbers without a size but with a type are terminal, socket and file calls: they
 pass. All with a size, and the bare numbers of UVM, are notified. Mappings are notified when they are shared
 (bit 0 of their flags) and of a file (no MAP_ANONYMOUS).
 
-The rules take the place of a profile's plain permission; what it denies stays denied, and what cannot be
-understood is refused. In a rule of the OCI runtime specification "value" of SCMP_CMP_MASKED_EQ is the mask.
+The rules replace a profile's plain permission; what the profile denies stays denied, and a profile that
+cannot be joined with them is refused. In a rule of the OCI runtime specification "value" of
+SCMP_CMP_MASKED_EQ is the mask.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Watched:
         notified: Sequence[tuple[int, int]],
         passed: Sequence[tuple[int, int]],
     ) -> None:
-        """Keep the four; the values are (mask, value) pairs."""
+        """Store the four; the values are (mask, value) pairs."""
         self.name = name
         self.index = index
         self.notified = notified
@@ -91,13 +92,13 @@ def supervise(linux: Table, container: str, flags: Sequence[str], *, shared: boo
     """Give a spec's linux object the engine's listener and rules, for mappings too when shared is set.
 
     flags are those the low-level runtime knows. Raises CgpuError when the profile already has a listener, or
-    treats a call in a way that cannot be kept.
+    treats a call in a way that cannot be joined with ours.
     """
     if linux.get("seccomp") is None:
         linux["seccomp"] = _empty_profile()
     profile = linux["seccomp"]
     if not isinstance(profile, dict):
-        raise CgpuError(f"config.json: linux.seccomp: {show(profile)}: an object is accepted")
+        raise CgpuError(f"config.json: linux.seccomp: {show(profile)}: expected an object")
     _undo(profile)
     _refuse_foreign_listener(profile)
     for call in (IOCTL, *MAPPINGS) if shared else (IOCTL,):
@@ -144,13 +145,11 @@ def _refuse_foreign_listener(profile: Table) -> None:
     if listener:
         raise CgpuError(
             f"the seccomp profile has a listener of its own ({show(listener)}), and a container has only "
-            "one: accepted is a profile without listenerPath"
+            "one: expected a profile without listenerPath"
         )
     actions = [rule.get("action") for rule in objects(profile, "syscalls")]
     if NOTIFY in (profile.get("defaultAction"), *actions):
-        raise CgpuError(
-            f"the seccomp profile notifies a listener of its own: accepted is one without {NOTIFY}"
-        )
+        raise CgpuError(f"the seccomp profile notifies a listener of its own: expected one without {NOTIFY}")
 
 
 def _watch(profile: Table, call: Watched) -> None:
@@ -170,15 +169,15 @@ def _disposition(profile: Table, name: str) -> str:
     if any(rule.get("args") for rule in rules):
         raise CgpuError(
             f"the seccomp profile has a rule for {name} that depends on its arguments, which cannot be "
-            f"joined with the engine's: accepted is a profile that allows {name} or denies it"
+            f"joined with the engine's: expected a profile that allows {name} or denies it"
         )
     found = [rule.get("action") for rule in rules] or [profile.get("defaultAction")]
     action = found[0]
     if any(other != action for other in found):
-        raise CgpuError(f"the seccomp profile both allows and denies {name}: accepted is one rule for it")
+        raise CgpuError(f"the seccomp profile both allows and denies {name}: expected one rule for it")
     if not isinstance(action, str) or action not in (*ALLOWING, *DENYING):
         accepted = ", ".join((*ALLOWING, *DENYING))
-        raise CgpuError(f"the seccomp profile has {show(action)} for {name}: accepted are {accepted}")
+        raise CgpuError(f"the seccomp profile has {show(action)} for {name}: expected one of {accepted}")
     return action
 
 
@@ -187,7 +186,7 @@ def _names(rule: Table) -> list[object]:
     if names is None:
         return []
     if not isinstance(names, list):
-        raise CgpuError(f"config.json: linux.seccomp.syscalls: names: {show(names)}: a list is accepted")
+        raise CgpuError(f"config.json: linux.seccomp.syscalls: names: {show(names)}: expected a list")
     return names
 
 

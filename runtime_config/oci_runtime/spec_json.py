@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON that comes out as it went in: key order, strings and the very text of every number survive.
+"""JSON that is written as it was read: key order, strings and the text of every number stay.
 
 Python's json would turn 1e400 into Infinity, 1.0E5 into 100000.0 and -0 into 0, and would keep only the last
 of two equal keys. As in cgpu.fastjson, the standard library's own C scanner and encoder are used without the
-package around them, whose import is dear; where an interpreter lacks them, the package does the same work.
+package around them, whose import is slow; where an interpreter lacks them, the package does the same work.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _LONGEST_INT = 4000
 
 
 class Number:
-    """A number that Python would not write as it was read. Holds its text."""
+    """A number that Python would not write as it was read, by its text."""
 
     __slots__ = ("text",)
 
     def __init__(self, text: str) -> None:
-        """Keep the text, which must be a JSON number."""
+        """Store the text, which must be a JSON number."""
         self.text = text
 
 
@@ -39,7 +39,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    # Parsers differ in which of two equal keys they believe: what is checked here could be another there.
+    # Parsers differ in which of two equal keys they take: the low-level runtime could use the other value.
     table = dict(pairs)
     if len(table) != len(pairs):
         seen = set()

@@ -323,7 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in FACTS]
     if unknown:
-        parser.error(f"{unknown[0]}: accepted are {', '.join(FACTS)}")
+        parser.error(f"{unknown[0]}: expected {', '.join(FACTS)}")
     found = gather(options.names or list(FACTS))
     text = json.dumps(found, indent=1) + "\n"
     if options.out is None:

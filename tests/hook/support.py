@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins that the tests of the hook share: cards, specifications, a tree of plain files."""
+"""What the tests of the hook share: cards, specifications, a tree of plain files."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ENV = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15"}
 
 
 def uuid(index: int) -> str:
-    """Return the UUID of a stand-in card."""
+    """Return the UUID of a fake card."""
     return f"GPU-b084ae33-e244-0959-cd97-83000000{index:04x}"
 
 
 def cards(*mib: int, max_inst: int = 20) -> list[Gpu]:
-    """Return stand-in cards of the given sizes."""
+    """Return fake cards of the given sizes."""
     return [Gpu(index, uuid(index), size * MIB, max_inst) for index, size in enumerate(mib)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu-config-apply against a stand-in module: a tree and parameters of plain files."""
+"""cgpu-config-apply against a fake module: a tree and parameters of plain files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Give = Callable[[str], int]
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTree:
-    """Return a loaded module that nobody has configured."""
+    """Return a loaded module without a configuration."""
     tree = FakeTree(tmp_path).build(T4, T4)
     for gpu in ("0", "1"):
         (tree.path / gpu / "prio_ratio").write_text("80\n")
@@ -55,7 +55,7 @@ def give(tmp_path: Path) -> Give:
 
 
 def values(tree: FakeTree) -> dict[str, str]:
-    """Return what the tree's nodes and the parameters hold."""
+    """Return the content of the tree's entries and of the parameters."""
     found = {}
     for folder in (tree.path, tree.path / "0", tree.path / "1", tree.base / "parameters"):
         found.update(
@@ -120,7 +120,7 @@ def test_a_mistake_changes_nothing(module: FakeTree, give: Give, capsys: pytest.
     """A configuration that is wrong is refused as cgpud refuses it."""
     before = values(module)
     assert give("policy: 6\n") == 1
-    assert capsys.readouterr().err.endswith("policy: 6: accepted is a whole number from 0 to 5 (default 1)\n")
+    assert capsys.readouterr().err.endswith("policy: 6: expected a whole number from 0 to 5 (default 1)\n")
     assert values(module) == before
     assert not (module.base / "run").exists()
 
@@ -155,7 +155,7 @@ def test_another_tree_than_the_modules(
 ) -> None:
     """A tree elsewhere cannot be served by the module."""
     assert give("tree: /elsewhere\n") == 1
-    accepted = f"accepted is {module.path} or null"
+    accepted = f"expected {module.path} or null"
     assert capsys.readouterr().err.endswith(f"tree: /elsewhere: the kernel module is loaded; {accepted}\n")
 
 

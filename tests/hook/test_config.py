@@ -23,7 +23,7 @@ from cgpu.errors import CgpuError
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 KEYS = ", ".join(sorted(DEFAULTS))
-YAML = ": accepted are lines KEY: VALUE"
+YAML = ": expected lines KEY: VALUE"
 TAG = "could not determine a constructor for the tag 'tag:yaml.org,2002..."
 
 
@@ -54,7 +54,7 @@ def test_documented() -> None:
 
 
 def test_absent(tmp_path: Path) -> None:
-    """Without a file the defaults hold, unless it was asked for by name."""
+    """Without a file the defaults apply, unless the file was named."""
     assert config.load(tmp_path / "none").to_dict() == DEFAULTS
     with pytest.raises(CgpuError) as caught:
         config.load(tmp_path / "none", required=True)
@@ -99,45 +99,45 @@ def test_values(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("max_instt: 5", f"max_instt: 5: there is no such key; accepted are {KEYS}"),
-        ("1: 5", f"1: 5: there is no such key; accepted are {KEYS}"),
-        ("max_inst: 26", "max_inst: 26: accepted is a whole number from 1 to 25 (default 20)"),
-        ("max_inst: '5'", "max_inst: 5: accepted is a whole number from 1 to 25 (default 20)"),
-        ("max_inst: true", "max_inst: True: accepted is a whole number from 1 to 25 (default 20)"),
-        ("max_inst:", "max_inst: None: accepted is a whole number from 1 to 25 (default 20)"),
-        ("prio_ratio: 100", "prio_ratio: 100: accepted is a whole number from 20 to 99 (default 80)"),
-        ("slice_us: 99", "slice_us: 99: accepted is a whole number from 100 to 100000 (default 2000)"),
+        ("max_instt: 5", f"max_instt: 5: there is no such key; expected one of {KEYS}"),
+        ("1: 5", f"1: 5: there is no such key; expected one of {KEYS}"),
+        ("max_inst: 26", "max_inst: 26: expected a whole number from 1 to 25 (default 20)"),
+        ("max_inst: '5'", "max_inst: 5: expected a whole number from 1 to 25 (default 20)"),
+        ("max_inst: true", "max_inst: True: expected a whole number from 1 to 25 (default 20)"),
+        ("max_inst:", "max_inst: None: expected a whole number from 1 to 25 (default 20)"),
+        ("prio_ratio: 100", "prio_ratio: 100: expected a whole number from 20 to 99 (default 80)"),
+        ("slice_us: 99", "slice_us: 99: expected a whole number from 100 to 100000 (default 2000)"),
         (
             "slice_us: 100001",
-            "slice_us: 100001: accepted is a whole number from 100 to 100000 (default 2000)",
+            "slice_us: 100001: expected a whole number from 100 to 100000 (default 2000)",
         ),
-        ("slice_us: 0.1", "slice_us: 0.1: accepted is a whole number from 100 to 100000 (default 2000)"),
-        ("policy: 6", "policy: 6: accepted is a whole number from 0 to 5 (default 1)"),
-        ("enforce: 1", "enforce: 1: accepted is true or false (default true)"),
-        ("tree: run/x", "tree: run/x: accepted is an absolute path or null (default null)"),
-        ('tree: "/x\\n"', "tree: /x\\n: accepted is an absolute path or null (default null)"),
-        ("log_level: loud", 'log_level: loud: accepted is error, warning, info or debug (default "info")'),
+        ("slice_us: 0.1", "slice_us: 0.1: expected a whole number from 100 to 100000 (default 2000)"),
+        ("policy: 6", "policy: 6: expected a whole number from 0 to 5 (default 1)"),
+        ("enforce: 1", "enforce: 1: expected true or false (default true)"),
+        ("tree: run/x", "tree: run/x: expected an absolute path or null (default null)"),
+        ('tree: "/x\\n"', "tree: /x\\n: expected an absolute path or null (default null)"),
+        ("log_level: loud", 'log_level: loud: expected error, warning, info or debug (default "info")'),
         (
             "max_schd_weight: 0",
-            "max_schd_weight: 0: accepted is a whole number from 1 to 25 or null (default null)",
+            "max_schd_weight: 0: expected a whole number from 1 to 25 or null (default null)",
         ),
-        ("workers: [1]", "workers: a list: accepted is a whole number from 0 to 64 (default 0)"),
-        ("workers: {a: 1}", "workers: an object: accepted is a whole number from 0 to 64 (default 0)"),
-        ("workers: .nan", "workers: nan: accepted is a whole number from 0 to 64 (default 0)"),
-        ("workers: 1e400", "workers: 1e400: accepted is a whole number from 0 to 64 (default 0)"),
-        ("workers: 2020-01-01", "workers: an object: accepted is a whole number from 0 to 64 (default 0)"),
+        ("workers: [1]", "workers: a list: expected a whole number from 0 to 64 (default 0)"),
+        ("workers: {a: 1}", "workers: an object: expected a whole number from 0 to 64 (default 0)"),
+        ("workers: .nan", "workers: nan: expected a whole number from 0 to 64 (default 0)"),
+        ("workers: 1e400", "workers: 1e400: expected a whole number from 0 to 64 (default 0)"),
+        ("workers: 2020-01-01", "workers: an object: expected a whole number from 0 to 64 (default 0)"),
         (
             f"policy: 0x{'f' * 5000}",
-            "policy: a very large number: accepted is a whole number from 0 to 5 (default 1)",
+            "policy: a very large number: expected a whole number from 0 to 5 (default 1)",
         ),
-        ('tree: "/\\ud800"', "tree: /\\ud800: accepted is an absolute path or null (default null)"),
+        ('tree: "/\\ud800"', "tree: /\\ud800: expected an absolute path or null (default null)"),
         ("enforce: !!bool maybe", f"is not YAML (see yaml.org){YAML}"),
         ("policy: !!int ''", f"is not YAML (see yaml.org){YAML}"),
         ("tree: !!timestamp x", f"is not YAML (see yaml.org){YAML}"),
         ("tree: 2026-13-45", f"is not YAML (see yaml.org){YAML}"),
         (f"workers: {'59:' * 200}59.5", f"is not YAML (see yaml.org){YAML}"),
-        ("- 1", "a list: accepted are lines of the form KEY: VALUE"),
-        ("max_inst", "max_inst: accepted are lines of the form KEY: VALUE"),
+        ("- 1", "a list: expected lines of the form KEY: VALUE"),
+        ("max_inst", "max_inst: expected lines of the form KEY: VALUE"),
         ("policy: 1\npolicy: 2", "policy: given twice (line 2); keep one"),
         ("policy: [1", f"is not YAML at line 1 (expected ',' or ']', but got '<stream end>'){YAML}"),
         ("a: !!python/name:os.system", f"is not YAML at line 1 ({TAG}){YAML}"),
@@ -146,7 +146,7 @@ def test_values(tmp_path: Path) -> None:
     ],
 )
 def test_refused(text: str, line: str, tmp_path: Path) -> None:
-    """A file that is wrong is refused with one line: key, value, what is accepted."""
+    """A file that is wrong is refused with one line: key, value, what is expected."""
     assert line_for(text, tmp_path) == line
 
 
@@ -252,7 +252,7 @@ def test_effective_not_written(tmp_path: Path) -> None:
 
 
 def test_effective_absent(tmp_path: Path) -> None:
-    """Without an effective file the defaults hold."""
+    """Without an effective file the defaults apply."""
     assert effective.load(str(tmp_path / "none")).to_dict() == DEFAULTS
 
 
@@ -264,19 +264,19 @@ AGAIN = f"write it anew: {paths.daemon_command('restart')}"
     [
         ("", f"is not JSON (Expecting value: line 1 column 1 (char 0)); {AGAIN}"),
         ("[]", f"must hold a JSON object; {AGAIN}"),
-        ('{"x": 1}', f"x: 1: accepted are keys and types of docs/configuration.md; {AGAIN}"),
-        ('{"tree": 1}', f"tree: 1: accepted are keys and types of docs/configuration.md; {AGAIN}"),
+        ('{"x": 1}', f"x: 1: expected keys and types of docs/configuration.md; {AGAIN}"),
+        ('{"tree": 1}', f"tree: 1: expected keys and types of docs/configuration.md; {AGAIN}"),
         (
             '{"enforce": null}',
-            f"enforce: None: accepted are keys and types of docs/configuration.md; {AGAIN}",
+            f"enforce: None: expected keys and types of docs/configuration.md; {AGAIN}",
         ),
         (
             '{"max_inst": true}',
-            f"max_inst: True: accepted are keys and types of docs/configuration.md; {AGAIN}",
+            f"max_inst: True: expected keys and types of docs/configuration.md; {AGAIN}",
         ),
         (
             '{"allow_disable": 1}',
-            f"allow_disable: 1: accepted are keys and types of docs/configuration.md; {AGAIN}",
+            f"allow_disable: 1: expected keys and types of docs/configuration.md; {AGAIN}",
         ),
     ],
 )
@@ -308,7 +308,7 @@ def test_commands_fit_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_not_started_since_boot(tmp_path: Path) -> None:
-    """A configuration that no engine has read yet stops who speaks of GPUs; without one nothing stops."""
+    """A configuration that no engine has read yet refuses containers with GPUs; without one all start."""
     source, read = tmp_path / "config.yaml", tmp_path / "config.json"
     effective.check_started(str(read), str(source))
     source.touch()

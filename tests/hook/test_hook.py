@@ -89,7 +89,7 @@ def test_malformed(tree: FakeTree) -> None:
     assert result.status == 1
     assert result.errors == (
         "cgpu-hook: ALIYUN_COM_GPU_MEM_DEV=0\\nx" + "y" * 60 + "...: "
-        "accepted is a whole number from 1 to 999999999 that stands for the whole card, such as 15\n"
+        "expected a whole number from 1 to 999999999 that stands for the whole card, such as 15\n"
     )
     assert result.written == ""
 
@@ -99,13 +99,13 @@ def test_malformed(tree: FakeTree) -> None:
     [
         ("{", "config.json: is not JSON (Expecting property name"),
         ("", "config.json: is not JSON (Expecting value: line 1 column 1 (char 0))"),
-        ("[]", "config.json: a list: a JSON object is accepted"),
+        ("[]", "config.json: a list: expected a JSON object"),
         ("[" * 200000, "config.json: is not JSON (nested too deep)"),
         (
             '{"process": {"env": ["ALIYUN_COM_GPU_MEM_CONTAINER=6\\u0000"]}}',
             "ALIYUN_COM_GPU_MEM_CONTAINER=6\\x00: ",
         ),
-        ('{"process": {"env": [' + '"",' * 50000 + "1]}}", "process.env: 1: a NAME=VALUE string is accepted"),
+        ('{"process": {"env": [' + '"",' * 50000 + "1]}}", "process.env: 1: expected a NAME=VALUE string"),
         (
             '{"process": {"env": ["ALIYUN_COM_GPU_MEM_CONTAINER=' + "6" * (10 << 20) + '"]}}',
             "=" + "6" * 64 + "...: ",
@@ -132,7 +132,7 @@ def test_no_bundle(tree: FakeTree) -> None:
         1,
         (
             "cgpu-hook: /gone/config.json: cannot be read (No such file or directory); "
-            "a plain file up to 16 MiB is accepted\n"
+            "expected a plain file up to 16 MiB\n"
         ),
     )
 
@@ -157,7 +157,7 @@ def test_hostile_state(tree: FakeTree, raw: bytes) -> None:
         ({"id": "policy"}, "container id policy: this is the name of a node in the tree; choose another"),
         (
             {"id": "a gpu=0:1"},
-            "container id a gpu=0:1: accepted are 1 to 127 letters, digits and _ . + -",
+            "container id a gpu=0:1: expected 1 to 127 letters, digits and _ . + -",
         ),
         ({"pid": 0}, "state on standard input: pid: 0: the process of the container is needed"),
     ],
@@ -169,10 +169,10 @@ def test_bad_state(tree: FakeTree, changes: dict[str, object], line: str) -> Non
 
 
 USAGE = (
-    "accepted is cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]... "
+    "expected: cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]... "
     "[--native GPU]..."
 )
-FORM = "accepted is GPU:BYTES:WEIGHT:PRIORITY, four whole numbers, such as 0:6336544768:1:0"
+FORM = "expected GPU:BYTES:WEIGHT:PRIORITY, four whole numbers, such as 0:6336544768:1:0"
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_bad_configuration(tree: FakeTree) -> None:
     tree.settings["future"] = 1
     result = tree.run("prestart", *GRANT)
     assert result.status == 1
-    assert "config.json: future: 1: accepted are keys and types of docs/configuration.md" in result.errors
+    assert "config.json: future: 1: expected keys and types of docs/configuration.md" in result.errors
     assert tree.run("poststop").status == 0
 
 

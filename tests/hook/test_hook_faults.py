@@ -54,7 +54,7 @@ def test_asks_for_nothing_and_the_tree_is_left_alone(tree: FakeTree) -> None:
     ],
 )
 def test_engine_refuses(tree: FakeTree, number: str, line: str) -> None:
-    """What the engine answers to the write is told in one line."""
+    """What the engine answers to the write is in one line."""
     before = traced(Path(os.devnull), "-P", str(tree.inst_ctl), "-e", f"inject=write:error={number}")
     result = tree.run("prestart", *GRANT, before=before)
     assert (result.status, result.written) == (1, "")

@@ -76,7 +76,7 @@ def test_one_line(tree: FakeTree, lines: Lines) -> None:
 
 
 def test_rollback(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failure after the registration takes it back."""
+    """A failure after the registration removes it again."""
 
     def fail(level: int, container: str, text: str) -> None:
         raise OSError(28, "no space")

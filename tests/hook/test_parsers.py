@@ -109,26 +109,26 @@ HEAD = "state on standard input: "
 @pytest.mark.parametrize(
     ("raw", "line"),
     [
-        (b"", "is not JSON (Expecting value: line 1 column 1 (char 0)); an OCI state is accepted"),
+        (b"", "is not JSON (Expecting value: line 1 column 1 (char 0)); expected an OCI state"),
         (b'{"id": "c1", "pid": 7', "is not JSON (Expecting ',' delimiter: line 1 column 22 (char 21)); "),
-        (b'{"id":"c1"} x', "is not JSON (Extra data: line 1 column 13 (char 12)); an OCI state is accepted"),
-        (b"\xff", "is not JSON (not UTF-8); an OCI state is accepted"),
-        (b"[" * 100000, "is not JSON (nested too deep); an OCI state is accepted"),
-        (b"[]", "a list: a JSON object is accepted"),
-        (b"null", "None: a JSON object is accepted"),
-        (b"{}", "id: None: a string is accepted"),
-        (b'{"id": ""}', "id: : a string is accepted"),
-        (b'{"id": 7}', "id: 7: a string is accepted"),
-        (b'{"id": "a", "pid": "7"}', "pid: 7: a whole number from 0 to 4194304 is accepted"),
-        (b'{"id": "a", "pid": -1}', "pid: -1: a whole number from 0 to 4194304 is accepted"),
-        (b'{"id": "a", "pid": true}', "pid: True: a whole number from 0 to 4194304 is accepted"),
-        (b'{"id": "a", "pid": 1.5}', "pid: 1.5: a whole number from 0 to 4194304 is accepted"),
-        (b'{"id": "a", "pid": null}', "pid: None: a whole number from 0 to 4194304 is accepted"),
+        (b'{"id":"c1"} x', "is not JSON (Extra data: line 1 column 13 (char 12)); expected an OCI state"),
+        (b"\xff", "is not JSON (not UTF-8); expected an OCI state"),
+        (b"[" * 100000, "is not JSON (nested too deep); expected an OCI state"),
+        (b"[]", "a list: expected a JSON object"),
+        (b"null", "None: expected a JSON object"),
+        (b"{}", "id: None: expected a string"),
+        (b'{"id": ""}', "id: : expected a string"),
+        (b'{"id": 7}', "id: 7: expected a string"),
+        (b'{"id": "a", "pid": "7"}', "pid: 7: expected a whole number from 0 to 4194304"),
+        (b'{"id": "a", "pid": -1}', "pid: -1: expected a whole number from 0 to 4194304"),
+        (b'{"id": "a", "pid": true}', "pid: True: expected a whole number from 0 to 4194304"),
+        (b'{"id": "a", "pid": 1.5}', "pid: 1.5: expected a whole number from 0 to 4194304"),
+        (b'{"id": "a", "pid": null}', "pid: None: expected a whole number from 0 to 4194304"),
         (
             b'{"id": "a", "pid": 1' + b"0" * 90 + b"}",
-            "pid: a very large number: a whole number from 0 to 4194304 ",
+            "pid: a very large number: expected a whole number from 0 to 4194304",
         ),
-        (b'{"id": "a", "bundle": 5}', "bundle: 5: a string is accepted"),
+        (b'{"id": "a", "bundle": 5}', "bundle: 5: expected a string"),
     ],
 )
 def test_bad_state(raw: bytes, line: str) -> None:
@@ -157,7 +157,7 @@ def test_state_is_bounded(tmp_path: Path) -> None:
     path.write_text(json.dumps({**STATE, "annotations": {"a": "x" * (1 << 20)}}))
     with path.open() as stream, pytest.raises(CgpuError) as caught:
         read_state(stream.fileno())
-    assert str(caught.value) == HEAD + "cannot be read (File too large); at most 1 MiB is accepted"
+    assert str(caught.value) == HEAD + "cannot be read (File too large); expected at most 1 MiB"
 
 
 # --- the specification ---
@@ -174,13 +174,13 @@ def test_relative_bundle(bundle: str) -> None:
     """A bundle that is no absolute path is refused."""
     with pytest.raises(CgpuError) as caught:
         read_spec(bundle)
-    assert str(caught.value) == f"bundle {bundle}: an absolute path is accepted"
+    assert str(caught.value) == f"bundle {bundle}: expected an absolute path"
 
 
 @pytest.mark.parametrize("bundle", ["/a\0b", "/\ud800", "/" + "a/" * 5000])
 def test_odd_bundle(bundle: str) -> None:
     """A bundle that is no possible path is refused."""
-    with pytest.raises(CgpuError, match="accepted"):
+    with pytest.raises(CgpuError, match="expected"):
         read_spec(bundle)
 
 
@@ -200,25 +200,25 @@ def make_large(path: Path) -> None:
     [
         (
             str,
-            "cannot be read (No such file or directory); a plain file up to 16 MiB is accepted",
+            "cannot be read (No such file or directory); expected a plain file up to 16 MiB",
         ),
         (
             make_link,
-            "cannot be read (Too many levels of symbolic links); a plain file up to 16 MiB is accepted",
+            "cannot be read (Too many levels of symbolic links); expected a plain file up to 16 MiB",
         ),
-        (make_large, "cannot be read (File too large); a plain file up to 16 MiB is accepted"),
-        (Path.mkdir, "cannot be read (Is a directory); a plain file up to 16 MiB is accepted"),
+        (make_large, "cannot be read (File too large); expected a plain file up to 16 MiB"),
+        (Path.mkdir, "cannot be read (Is a directory); expected a plain file up to 16 MiB"),
         (
             os.mkfifo,
-            "is not JSON (Expecting value: line 1 column 1 (char 0)); an OCI specification is accepted",
+            "is not JSON (Expecting value: line 1 column 1 (char 0)); expected an OCI specification",
         ),
-        (lambda path: path.write_text("[]"), "a list: a JSON object is accepted"),
+        (lambda path: path.write_text("[]"), "a list: expected a JSON object"),
         (
             lambda path: path.write_text('{"process": {"env": ["A=1"]}, "process": {}}'),
-            "is not JSON (a member is given twice); an OCI specification is accepted",
+            "is not JSON (a member is given twice); expected an OCI specification",
         ),
         (lambda path: path.write_text('{"process": {'), "is not JSON (Expecting property name"),
-        (lambda path: path.write_bytes(b'{"a": "\xff"}'), "is not JSON (not UTF-8); an OCI"),
+        (lambda path: path.write_bytes(b'{"a": "\xff"}'), "is not JSON (not UTF-8); expected an OCI"),
     ],
 )
 def test_bad_specification(make: Any, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def test_list_forms(text: str, units: list[int]) -> None:
 
 @pytest.mark.parametrize("text", ["3", "3,1"])
 def test_list_forms_on_two_cards(text: str) -> None:
-    """The same lists hold on two cards."""
+    """The same lists apply to two cards."""
     last = int(text[-1])
     assert sizes(get({MEM: text, DEV: "15", VENDOR: "all"}, T4, T4)) == [T4 * 3 // 15, T4 * last // 15]
 
@@ -153,7 +153,7 @@ def test_only_gpu(vendor: str) -> None:
 
 
 def test_weight_and_priority() -> None:
-    """Weight and priority hold on every GPU."""
+    """Weight and priority apply to every GPU."""
     request = allocate(
         spec({MEM: "3", VENDOR: "0,1", "ALIYUN_COM_GPU_SCHD_WEIGHT": "20", "ALIYUN_COM_GPU_HIGH_PRIO": "1"}),
         FOUR,

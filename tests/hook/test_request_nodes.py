@@ -207,11 +207,11 @@ def test_old_images_with_nvidias_hook(stage: str) -> None:
 @pytest.mark.parametrize(
     ("members", "line"),
     [
-        ({"linux": 1}, "config.json: linux: 1: an object is accepted"),
-        ({"linux": {"devices": 1}}, "config.json: linux.devices: 1: a list of objects is accepted"),
-        ({"linux": {"devices": [1]}}, "config.json: linux.devices: 1: a list of objects is accepted"),
+        ({"linux": 1}, "config.json: linux: 1: expected an object"),
+        ({"linux": {"devices": 1}}, "config.json: linux.devices: 1: expected a list of objects"),
+        ({"linux": {"devices": [1]}}, "config.json: linux.devices: 1: expected a list of objects"),
         ({"linux": {"resources": {"devices": {}, "x": 1}}}, None),
-        ({"mounts": {"a": 1}}, "config.json: mounts: an object: a list of objects is accepted"),
+        ({"mounts": {"a": 1}}, "config.json: mounts: an object: expected a list of objects"),
     ],
 )
 def test_wrong_types(members: dict[str, object], line: str | None) -> None:

@@ -15,9 +15,9 @@ DEVICES = "ALIYUN_COM_GPU_VISIBLE_DEVICES"
 VENDOR = "NVIDIA_VISIBLE_DEVICES"
 WEIGHT = "ALIYUN_COM_GPU_SCHD_WEIGHT"
 PRIO = "ALIYUN_COM_GPU_HIGH_PRIO"
-AMOUNT = "accepted is a whole number or a comma list of them, one for each GPU, such as 6 or 3,1"
-WHOLE = "accepted is a whole number from 1 to 999999999 that stands for the whole card, such as 15"
-LIST = "accepted are indexes, UUIDs, both in a comma list, or all, such as 0,1"
+AMOUNT = "expected a whole number or a comma list of them, one for each GPU, such as 6 or 3,1"
+WHOLE = "expected a whole number from 1 to 999999999 that stands for the whole card, such as 15"
+LIST = "expected indexes, UUIDs, both in a comma list, or all, such as 0,1"
 MIG = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
 NAMES = "0, 1, the UUIDs that cgpu-smi --json shows, or all"
 
@@ -64,12 +64,12 @@ def refusal(env: dict[str, str], config: Effective | None = None, *mib: int) -> 
         (DEVICES, "0,MIG-GPU-1/2/0", "0,MIG-GPU-1/2/0", MIG),
         (DEVICES, "0:1", "0:1", MIG),
         (DEVICES, "0:", "0:", LIST),
-        (WEIGHT, "1000", "1000", "accepted is a whole number from 1 to the GPU's max_inst"),
-        (WEIGHT, "x", "x", "accepted is a whole number from 1 to the GPU's max_inst"),
-        (PRIO, "2", "2", "accepted is 0 or 1"),
-        (PRIO, "true", "true", "accepted is 0 or 1"),
-        ("CGPU_DISABLE", "yes", "yes", "accepted is true, 1, false or 0"),
-        ("CGPU_DISABLE", "true ", "true ", "accepted is true, 1, false or 0"),
+        (WEIGHT, "1000", "1000", "expected a whole number from 1 to the GPU's max_inst"),
+        (WEIGHT, "x", "x", "expected a whole number from 1 to the GPU's max_inst"),
+        (PRIO, "2", "2", "expected 0 or 1"),
+        (PRIO, "true", "true", "expected 0 or 1"),
+        ("CGPU_DISABLE", "yes", "yes", "expected true, 1, false or 0"),
+        ("CGPU_DISABLE", "true ", "true ", "expected true, 1, false or 0"),
     ],
 )
 def test_malformed(name: str, value: str, shown: str, accepted: str) -> None:
@@ -86,35 +86,35 @@ def test_malformed(name: str, value: str, shown: str, accepted: str) -> None:
     [
         (
             {MEM: "16", DEV: "15"},
-            f"{MEM}=16: 16 is more than the whole card ({DEV}=15); accepted is at most 15",
+            f"{MEM}=16: 16 is more than the whole card ({DEV}=15); expected at most 15",
         ),
-        ({MEM: "15"}, f"{MEM}=15: 15 is more than the whole card (14 GiB of GPU 0); accepted is at most 14"),
+        ({MEM: "15"}, f"{MEM}=15: 15 is more than the whole card (14 GiB of GPU 0); expected at most 14"),
         ({MEM: "1,2,3"}, f"{MEM}=1,2,3: 3 values for 2 GPUs; give at most one for each"),
         ({MEM: "1,2", VENDOR: "1"}, f"{MEM}=1,2: 2 values for 1 GPU; give at most one for each"),
         ({MEM: "1", DEV: "999999"}, f"{MEM}=1: that is less than 1 MiB of GPU 0 (15109 MiB); ask for more"),
-        ({MEM: "1", DEVICES: "2"}, f"{DEVICES}=2: there is no GPU 2; accepted are {NAMES}"),
-        ({MEM: "1", DEVICES: "GPU-1"}, f"{DEVICES}=GPU-1: there is no GPU GPU-1; accepted are {NAMES}"),
+        ({MEM: "1", DEVICES: "2"}, f"{DEVICES}=2: there is no GPU 2; expected {NAMES}"),
+        ({MEM: "1", DEVICES: "GPU-1"}, f"{DEVICES}=GPU-1: there is no GPU GPU-1; expected {NAMES}"),
         ({MEM: "1", DEVICES: "0,0"}, f"{DEVICES}=0,0: GPU 0 is named twice; name each GPU once"),
         (
             {MEM: "1", DEVICES: f"1,{uuid(1)}"},
             f"{DEVICES}=1,{uuid(1)}: GPU 1 is named twice; name each GPU once",
         ),
-        ({MEM: "1", VENDOR: "9"}, f"{VENDOR}=9: there is no GPU 9; accepted are {NAMES}"),
+        ({MEM: "1", VENDOR: "9"}, f"{VENDOR}=9: there is no GPU 9; expected {NAMES}"),
         ({MEM: "1", VENDOR: "0:1"}, f"{VENDOR}=0:1: {MIG}"),
         ({MEM: "1", VENDOR: "MIG-b084ae33"}, f"{VENDOR}=MIG-b084ae33: {MIG}"),
         ({MEM: "1", VENDOR: "MIG-GPU-1/2/0"}, f"{VENDOR}=MIG-GPU-1/2/0: {MIG}"),
         ({MEM: "1", DEVICES: "0", VENDOR: "0,mig-1"}, f"{VENDOR}=0,mig-1: {MIG}"),
-        ({MEM: "1", VENDOR: "0,"}, f"{VENDOR}=0,: there is no GPU with an empty name; accepted are {NAMES}"),
-        ({MEM: "1", VENDOR: "0,all"}, f"{VENDOR}=0,all: there is no GPU all; accepted are {NAMES}"),
-        ({MEM: "1", DEVICES: "0", VENDOR: "1,5"}, f"{VENDOR}=1,5: there is no GPU 5; accepted are {NAMES}"),
+        ({MEM: "1", VENDOR: "0,"}, f"{VENDOR}=0,: there is no GPU with an empty name; expected {NAMES}"),
+        ({MEM: "1", VENDOR: "0,all"}, f"{VENDOR}=0,all: there is no GPU all; expected {NAMES}"),
+        ({MEM: "1", DEVICES: "0", VENDOR: "1,5"}, f"{VENDOR}=1,5: there is no GPU 5; expected {NAMES}"),
         (
             {MEM: "1", VENDOR: "no-gpu-has-3GiB-to-run"},
-            f"{VENDOR}=no-gpu-has-3GiB-to-run: there is no GPU no-gpu-has-3GiB-to-run; accepted are {NAMES}",
+            f"{VENDOR}=no-gpu-has-3GiB-to-run: there is no GPU no-gpu-has-3GiB-to-run; expected {NAMES}",
         ),
-        ({MEM: "1", WEIGHT: "0"}, f"{WEIGHT}=0: a whole number from 1 to 20 (max_inst of GPU 0) is accepted"),
+        ({MEM: "1", WEIGHT: "0"}, f"{WEIGHT}=0: expected a whole number from 1 to 20 (max_inst of GPU 0)"),
         (
             {MEM: "1", WEIGHT: "21"},
-            f"{WEIGHT}=21: a whole number from 1 to 20 (max_inst of GPU 0) is accepted",
+            f"{WEIGHT}=21: expected a whole number from 1 to 20 (max_inst of GPU 0)",
         ),
     ],
 )
@@ -170,14 +170,14 @@ def test_small_card() -> None:
         (
             {VENDOR: "0", WEIGHT: "5"},
             Effective(max_schd_weight=4),
-            f"{WEIGHT}=5: a whole number from 1 to 4 (max_schd_weight of this node) is accepted",
+            f"{WEIGHT}=5: expected a whole number from 1 to 4 (max_schd_weight of this node)",
         ),
         (
             {VENDOR: "0", MEM: ""},
             Effective(default_memsize=20000 * MIB),
             (
                 f"default_memsize={20000 * MIB}: that is 20000 MiB, and GPU 0 has 15109 MiB; "
-                "accepted is at most that"
+                "expected at most that"
             ),
         ),
     ],
@@ -190,18 +190,18 @@ def test_node_bounds(env: dict[str, str], config: Effective, line: str) -> None:
 @pytest.mark.parametrize(
     ("document", "line"),
     [
-        ({"process": []}, "config.json: process: a list: an object is accepted"),
+        ({"process": []}, "config.json: process: a list: expected an object"),
         (
             {"process": {"env": {}}},
-            "config.json: process.env: an object: a list of NAME=VALUE strings is accepted",
+            "config.json: process.env: an object: expected a list of NAME=VALUE strings",
         ),
         (
             {"process": {"env": "A=1"}},
-            "config.json: process.env: A=1: a list of NAME=VALUE strings is accepted",
+            "config.json: process.env: A=1: expected a list of NAME=VALUE strings",
         ),
-        ({"process": {"env": [7]}}, "config.json: process.env: 7: a NAME=VALUE string is accepted"),
-        ({"process": {"env": [None]}}, "config.json: process.env: None: a NAME=VALUE string is accepted"),
-        ({"annotations": []}, "config.json: annotations: a list: an object of strings is accepted"),
+        ({"process": {"env": [7]}}, "config.json: process.env: 7: expected a NAME=VALUE string"),
+        ({"process": {"env": [None]}}, "config.json: process.env: None: expected a NAME=VALUE string"),
+        ({"annotations": []}, "config.json: annotations: a list: expected an object of strings"),
         (
             {"annotations": {"opencgpu.io/mem-container": 6}},
             f"annotation opencgpu.io/mem-container=6: {AMOUNT}",
@@ -212,7 +212,7 @@ def test_node_bounds(env: dict[str, str], config: Effective, line: str) -> None:
         ),
         (
             {"annotations": {"opencgpu.io/high-prio": []}},
-            "annotation opencgpu.io/high-prio=a list: accepted is 0 or 1",
+            "annotation opencgpu.io/high-prio=a list: expected 0 or 1",
         ),
     ],
 )

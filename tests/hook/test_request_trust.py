@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who counts: annotation before environment before the node's default."""
+"""Which source counts: annotation before environment before the node's default."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_native_needs_that_slicing_can_be_switched_off() -> None:
 
 
 def test_environment_off() -> None:
-    """Where the environment does not count, it neither asks nor is judged."""
+    """Where the environment does not count, it is no request and is not validated."""
     assert get({**ENV, "CGPU_DISABLE": "nonsense"}, {}, ONLY_NOTES) is None
     request = get({**ENV, "CGPU_DISABLE": "true", "ALIYUN_COM_GPU_HIGH_PRIO": "1"}, NOTES, ONLY_NOTES)
     assert request is not None
@@ -142,7 +142,7 @@ def by(
 
 @pytest.mark.parametrize("marks", [{}, CRIO, {"io.kubernetes.cri.container-type": "container"}])
 def test_writers_that_are_known(marks: dict[str, str]) -> None:
-    """Annotations of docker, containerd and CRI-O are those of who starts the container."""
+    """Annotations of docker, containerd and CRI-O come from the user that starts the container."""
     request = by(marks, ENV, ONLY_NOTES)
     assert request is not None
     assert request.grants[0][1] == T4 * 3 // 15 * MIB
@@ -177,7 +177,7 @@ def test_writers_that_are_not_known(marks: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("marks", UNKNOWN)
 def test_writers_by_the_nodes_word(marks: dict[str, str]) -> None:
-    """always takes all engines' annotations, never takes none for more than an environment."""
+    """With `always` annotations of all engines count; with `never` they count no more than an environment."""
     assert by(marks, ENV, Effective(trust_annotations="always")) is not None
     with pytest.raises(CgpuError, match="it may come from the image"):
         by({}, ENV, Effective(trust_annotations="never"))

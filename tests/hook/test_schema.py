@@ -50,7 +50,7 @@ def test_always_agree(key: str, value: object) -> None:
 
 @pytest.mark.parametrize("key", NAMES)
 def test_lengths(key: str) -> None:
-    """The longest text that the schema takes is taken, and none that is longer."""
+    """The longest text of the schema is valid, and none that is longer."""
     longest = definition("environment", NAMES[key][0])["maxLength"]
     for digits in range(1, longest + 2):
         for text in ("1" * digits, ("1," * digits)[:digits].rstrip(","), "GPU-" + "a" * max(digits - 4, 1)):

@@ -21,7 +21,7 @@ OTHER = "0123456789ab" + "f" * 52
 
 
 def client(tree: FakeTree) -> Tree:
-    """Return a client of the stand-in tree."""
+    """Return a client of the fake tree."""
     return Tree(str(tree.path))
 
 
@@ -92,7 +92,7 @@ def test_half_a_write(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_too_many_grants(tree: FakeTree) -> None:
     """A request that does not fit into one write is refused before it is tried."""
-    with pytest.raises(CgpuError, match=r"its request takes \d+ bytes, 4096 are accepted"):
+    with pytest.raises(CgpuError, match=r"its request takes \d+ bytes, expected at most 4096"):
         client(tree).register(CONTAINER, 1, GRANTS * 100)
     assert tree.inst_ctl.read_text() == ""
 
@@ -144,7 +144,7 @@ def test_no_place(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     (tree.path / "1" / "max_inst").write_text("1\n")
     tree.directory("1/aaaaaaaaaaaa", memsize=1)
     assert refused(tree, monkeypatch, errno.ENOSPC) == (
-        "GPU 1 has 1 containers, accepted are 1 (max_inst); stop one, or raise max_inst"
+        "GPU 1 has 1 containers, expected at most 1 (max_inst); stop one, or raise max_inst"
     )
 
 
@@ -169,7 +169,7 @@ def test_already_registered(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_such_gpu(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """ENOENT names the GPU that is not there."""
     (tree.path / "1").rename(tree.path / "7")
-    assert refused(tree, monkeypatch, errno.ENOENT) == "there is no GPU 1; accepted are 0, 7"
+    assert refused(tree, monkeypatch, errno.ENOENT) == "there is no GPU 1; expected one of 0, 7"
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_refresh(tree: FakeTree, tmp_path: Path) -> None:
 
 
 def test_bad_number(tree: FakeTree) -> None:
-    """A node that should hold a number and does not is named."""
+    """An entry that has no number where one is expected is named."""
     (tree.path / "0" / "memtotal").write_text("-1\n")
     with pytest.raises(CgpuError) as caught:
         client(tree).gpus()
@@ -279,7 +279,7 @@ def test_names_of_nodes(container: str) -> None:
 )
 def test_bad_ids(container: str, tree: FakeTree) -> None:
     """An id that could mean something else in the grammar or in a path is refused, and nothing written."""
-    line = r"accepted are 1 to 127 letters, digits and _ \. "
+    line = r"expected 1 to 127 letters, digits and _ \. "
     with pytest.raises(CgpuError, match=line):
         client(tree).register(container, 1, GRANTS)
     with pytest.raises(CgpuError, match=line):

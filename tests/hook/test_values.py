@@ -40,7 +40,7 @@ def test_bad_grant(text: str) -> None:
     """A grant of another form is refused with one line."""
     with pytest.raises(CgpuError) as caught:
         parse_grant(text)
-    assert str(caught.value) == f"--grant {show(text)}: accepted is {FORM}"
+    assert str(caught.value) == f"--grant {show(text)}: expected {FORM}"
 
 
 @given(st.text(alphabet="0123456789:- \n\u0663", max_size=20))

@@ -9,20 +9,20 @@ from pathlib import Path
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Reload, Run
 
 OURS = "cgpu="
 BETWEEN = "cgpu=let-go"
 
 
 @dataclass(frozen=True)
-class Lines:
-    """One engine. lets_go: it has settings in between when the runtime is taken out."""
+class Lines(ContainerEngine):
+    """One engine. lets_go: it has settings in between when the runtime goes; asks: the command that tells."""
 
-    name: str
     path: str
     lets_go: bool = False
     command: tuple[str, ...] = ()
+    asks: tuple[str, ...] = ()
 
     def is_present(self, root: Path) -> bool:
         """Return whether the engine is there."""
@@ -33,9 +33,9 @@ class Lines:
         path = root / self.path
         return path.read_text() if path.exists() else None
 
-    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+    def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Add our line at the end."""
-        line = f"{OURS}{wish.runtime}{',default' if wish.default else ''}\n"
+        line = f"{OURS}{desired.runtime}{',default' if desired.default else ''}\n"
         return self._edit(root, (self._without(root) or "") + line)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
@@ -58,6 +58,10 @@ class Lines:
     def reload(self, root: Path) -> Reload:
         """Return the command."""
         return Reload(self.command)
+
+    def knows_runtime(self, run: Run) -> bool | None:
+        """Look for the runtime in what the command prints."""
+        return '"cgpu"' in run(self.asks).output if self.asks else None
 
     def _without(self, root: Path) -> str | None:
         text = self.read(root)

@@ -16,7 +16,7 @@ from cgpu.install.node.facts.software import Program
 from cgpu.install.node.machine import Node, gather
 from cgpu.install.transaction.runner import TIMEOUT_S, Done
 from cgpu.roots import below
-from cgpu.runtime_config.editor import Editor
+from cgpu.runtime_config.engines.engine import ContainerEngine
 from tests.install.editors import ENGINES
 
 OLD = 1_600_000_000_000_000_000
@@ -140,7 +140,7 @@ def facts(
 def installer(
     root: Path,
     system: System | None = None,
-    editors: Mapping[str, Editor] = ENGINES,
+    editors: Mapping[str, ContainerEngine] = ENGINES,
     *,
     systemd: bool = True,
     driver: str | None = DRIVER,

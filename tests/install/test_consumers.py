@@ -13,6 +13,7 @@ from cgpu.errors import CgpuError
 from cgpu.install import consumers
 from cgpu.install.places import LAUNCHER
 from cgpu.install.transaction.runner import TIMEOUT_S, Done, SystemRunner
+from cgpu.runtime_config.engines import containerd, containers
 from tests.install.support import DAEMON, System, installer, make_node, snapshot
 from tests.runtime_config.nodes import Machine
 
@@ -69,7 +70,7 @@ def test_podman(tmp_path: Path) -> None:
 
 def test_many(tmp_path: Path) -> None:
     """Many containers are asked for in pieces, and only some of them are named."""
-    identities = [f"c{number:04}" for number in range(consumers.AT_ONCE + 1)]
+    identities = [f"c{number:04}" for number in range(containers.AT_ONCE + 1)]
 
     def answer(line: str) -> Done:
         if " ps " in line:
@@ -90,7 +91,7 @@ def test_engines_that_are_not_asked(tmp_path: Path) -> None:
 
 def test_containerd(tmp_path: Path) -> None:
     """Tasks with our runtime are named by their pods, or by namespace and id; docker tells of its own."""
-    pod = {"annotations": {consumers.POD[0]: "tests", consumers.POD[1]: "one"}}
+    pod = {"annotations": {containerd.POD[0]: "tests", containerd.POD[1]: "one"}}
     specs: dict[str, object] = {
         "k8s.io/a": pod,
         "k8s.io/b": pod,
@@ -99,12 +100,12 @@ def test_containerd(tmp_path: Path) -> None:
         "moby/d": {},
     }
     for place, spec in specs.items():
-        folder = tmp_path / consumers.TASKS.lstrip("/") / place
+        folder = tmp_path / containerd.TASKS.lstrip("/") / place
         folder.mkdir(parents=True)
         (folder / "runtime").write_text(str(LAUNCHER))
         (folder / "config.json").write_text(json.dumps(spec))
     for place, runtime in (("default/f", "runc"), ("default/g", "")):
-        folder = tmp_path / consumers.TASKS.lstrip("/") / place
+        folder = tmp_path / containerd.TASKS.lstrip("/") / place
         folder.mkdir(parents=True)
         (folder / "runtime").write_text(runtime)
     said = lines(tmp_path, lambda _: Done(0, ""), "containerd")
@@ -167,7 +168,7 @@ def test_uninstall_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     root = make_node(tmp_path / "node")
     installer(root, System(root)).install(DAEMON)
     before = snapshot(root)
-    monkeypatch.setattr(consumers, "stuck", lambda _runner, _engines: ["one", "two"])
+    monkeypatch.setattr(consumers, "stuck", lambda _runner, _engines: {"podman": ["one", "two"]})
     with pytest.raises(CgpuError, match=r"one, two: without it podman cannot stop them; first: podman rm -f"):
         installer(root, System(root)).uninstall(None)
     assert snapshot(root) == before
@@ -182,6 +183,6 @@ def test_stuck(tmp_path: Path) -> None:
             return Done(0, "a\nb\n")
         return Done(0, f"{LAUNCHER}|p\ncrun|q\n")
 
-    assert consumers.stuck(Said(answer), ENGINES) == ["p"]
-    assert consumers.stuck(Said(answer), ["docker"]) == []
-    assert consumers.stuck(Said(no_answer), ENGINES) == []
+    assert consumers.stuck(Said(answer), ENGINES) == {"podman": ["p"]}
+    assert consumers.stuck(Said(answer), ["docker"]) == {}
+    assert consumers.stuck(Said(no_answer), ENGINES) == {}

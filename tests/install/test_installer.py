@@ -20,9 +20,9 @@ from cgpu.install.plan import PlanContext
 from cgpu.install.plan.module import modprobe_settings
 from cgpu.install.plan.own_files import first_configuration, unit
 from cgpu.install.transaction import journal
-from cgpu.runtime_config import nvidia
-from cgpu.runtime_config.editors import EDITORS
-from cgpu.runtime_config.nvidia import Nvidia
+from cgpu.runtime_config.engines import nvidia
+from cgpu.runtime_config.engines.nvidia import Nvidia
+from cgpu.runtime_config.engines.registry import ENGINES as REAL
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from tests.install.editors import ENGINES, Lines
 from tests.install.support import DAEMON, System, facts, installer, is_draining, make_node, snapshot
@@ -322,15 +322,15 @@ def test_the_editors_of_all_engines(root: Path) -> None:
     write(root, "etc/containers/containers.conf", "[engine]\n#runtime = 'crun'\n")
     before = snapshot(root)
     names = ("docker", "containerd", "podman")
-    one = installer(root, editors=EDITORS)
+    one = installer(root, editors=REAL)
     one.install(Request("daemon", names))
     assert str(LAUNCHER) in (root / "etc/docker/daemon.json").read_text()
-    installer(root, editors=EDITORS).uninstall(None)
+    installer(root, editors=REAL).uninstall(None)
     assert snapshot(root) == before
-    installer(root, editors=EDITORS).install(Request("daemon", names))
+    installer(root, editors=REAL).install(Request("daemon", names))
     path = root / "etc/containers/containers.conf"
     path.write_text(path.read_text() + "# mine\n")
-    installer(root, editors=EDITORS).uninstall(None)
+    installer(root, editors=REAL).uninstall(None)
     assert path.read_text() == "[engine]\n#runtime = 'crun'\n# mine\n"
     path.write_text("[engine]\n#runtime = 'crun'\n")
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -51,33 +52,29 @@ def runc(tmp_path: Path) -> Iterator[Runc]:
     """Return runc behind the wrapper."""
     directory = tmp_path / "runc"
     directory.mkdir()
-    runtime = Runc(directory)
-    yield runtime
-    runtime.close()
+    with closing(Runc(directory)) as runtime:
+        yield runtime
 
 
 @pytest.fixture(scope="session")
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
     """Return a dockerd of the tests' own."""
-    runtime = Docker(tmp_path_factory.mktemp("docker"))
-    yield runtime
-    runtime.close()
+    with closing(Docker(tmp_path_factory.mktemp("docker"))) as runtime:
+        yield runtime
 
 
 @pytest.fixture(scope="session")
 def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containerd]:
     """Return a containerd of the tests' own."""
-    runtime = Containerd(tmp_path_factory.mktemp("containerd"))
-    yield runtime
-    runtime.close()
+    with closing(Containerd(tmp_path_factory.mktemp("containerd"))) as runtime:
+        yield runtime
 
 
 @pytest.fixture(scope="session")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
     """Return podman with storage of the tests' own."""
-    runtime = Podman(tmp_path_factory.mktemp("podman"))
-    yield runtime
-    runtime.close()
+    with closing(Podman(tmp_path_factory.mktemp("podman"))) as runtime:
+        yield runtime
 
 
 @pytest.fixture(params=["runc", "ctr", "docker", "podman"])

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,11 @@ Environment = Mapping[str, str] | Sequence[str]
 
 def environment_list(env: Environment) -> list[str]:
     return [f"{key}={value}" for key, value in env.items()] if isinstance(env, Mapping) else list(env)
+
+
+def variables(env: Environment) -> list[str]:
+    """Return an environment as options of an engine's command."""
+    return [word for item in environment_list(env) for word in ("--env", item)]
 
 
 def crun_here(directory: Path) -> Path:
@@ -123,8 +129,34 @@ class Runc:
             self.remove(state.name)
 
 
+class CommandLine(ABC):
+    """What docker and podman do by the same commands."""
+
+    @property
+    @abstractmethod
+    def base(self) -> list[str]: ...
+
+    @abstractmethod
+    def words(self, env: Environment, extra: Sequence[str]) -> list[str]: ...
+
+    def call(self, *words: str, timeout: float = 60) -> Outcome:
+        return call([*self.base, *words], timeout=timeout)
+
+    def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
+        return self.call("run", "--rm", *self.words(env, extra), *command)
+
+    def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
+        return self.call("run", "-d", "--name", name, *self.words(env, extra), *command)
+
+    def exec(self, name: str, command: Sequence[str]) -> Outcome:
+        return self.call("exec", name, *command)
+
+    def kill(self, name: str) -> Outcome:
+        return self.call("kill", "-s", "KILL", name)
+
+
 @dataclass
-class Docker:
+class Docker(CommandLine):
     """dockerd of its own, with the wrapper as runtime `cgpu`."""
 
     directory: Path
@@ -140,33 +172,21 @@ class Docker:
              "--iptables=false", "--bridge=none", "--storage-driver=vfs"],
             self.directory / "log",
         )  # fmt: skip
-        eventually(lambda: self.docker("version").returncode == 0, f"dockerd answers, see {self.server.log}")
+        eventually(lambda: self.call("version").returncode == 0, f"dockerd answers, see {self.server.log}")
         must(["docker", "-H", self.socket, "import", image_tar(self.directory), IMAGE], timeout=120)
 
-    def docker(self, *words: str, timeout: float = 60) -> Outcome:
-        return call(["docker", "-H", self.socket, *words], timeout=timeout)
+    @property
+    def base(self) -> list[str]:
+        return ["docker", "-H", self.socket]
 
     def words(self, env: Environment, extra: Sequence[str], runtime: str = "cgpu") -> list[str]:
-        variables = [word for item in environment_list(env) for word in ("-e", item)]
-        return ["--runtime", runtime, "--network", "none", *variables, *extra, IMAGE]
-
-    def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
-        return self.docker("run", "--rm", *self.words(env, extra), *command)
-
-    def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
-        return self.docker("run", "-d", "--name", name, *self.words(env, extra), *command)
-
-    def exec(self, name: str, command: Sequence[str]) -> Outcome:
-        return self.docker("exec", name, *command)
-
-    def kill(self, name: str) -> Outcome:
-        return self.docker("kill", "-s", "KILL", name)
+        return ["--runtime", runtime, "--network", "none", *variables(env), *extra, IMAGE]
 
     def remove(self, name: str) -> Outcome:
-        return self.docker("rm", "-f", name)
+        return self.call("rm", "-f", name)
 
     def close(self) -> None:
-        for identity in self.docker("ps", "-aq").stdout.split():
+        for identity in self.call("ps", "-aq").stdout.split():
             self.remove(identity)
         self.server.stop()
 
@@ -200,8 +220,7 @@ class Containerd:
         return call([*self.base, *words], timeout=timeout)
 
     def words(self, env: Environment, extra: Sequence[str]) -> list[str]:
-        variables = [word for item in environment_list(env) for word in ("--env", item)]
-        return ["--snapshotter", "native", "--runc-binary", str(self.runc_binary), *variables, *extra,
+        return ["--snapshotter", "native", "--runc-binary", str(self.runc_binary), *variables(env), *extra,
                 f"docker.io/library/{IMAGE}"]  # fmt: skip
 
     def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
@@ -228,7 +247,7 @@ class Containerd:
 
 
 @dataclass
-class Podman:
+class Podman(CommandLine):
     """podman with storage of its own; the wrapper as its OCI runtime."""
 
     directory: Path
@@ -243,28 +262,12 @@ class Podman:
                 "--storage-driver", "vfs", "--runtime", str(LAUNCHER),
                 "--cgroup-manager", "cgroupfs"]  # fmt: skip
 
-    def podman(self, *words: str, timeout: float = 60) -> Outcome:
-        return call([*self.base, *words], timeout=timeout)
-
     def words(self, env: Environment, extra: Sequence[str]) -> list[str]:
-        variables = [word for item in environment_list(env) for word in ("-e", item)]
         return ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000",
-                *variables, *extra, f"localhost/{IMAGE}"]  # fmt: skip
-
-    def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
-        return self.podman("run", "--rm", *self.words(env, extra), *command)
-
-    def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
-        return self.podman("run", "-d", "--name", name, *self.words(env, extra), *command)
-
-    def exec(self, name: str, command: Sequence[str]) -> Outcome:
-        return self.podman("exec", name, *command)
-
-    def kill(self, name: str) -> Outcome:
-        return self.podman("kill", "-s", "KILL", name)
+                *variables(env), *extra, f"localhost/{IMAGE}"]  # fmt: skip
 
     def remove(self, name: str) -> Outcome:
-        return self.podman("rm", "-f", "-t", "0", name)
+        return self.call("rm", "-f", "-t", "0", name)
 
     def close(self) -> None:
-        self.podman("rm", "-f", "-a", "-t", "0")
+        self.call("rm", "-f", "-a", "-t", "0")

@@ -166,7 +166,7 @@ def test_tree_is_not_reachable(engine: Engine, docker: Docker) -> None:
     started = docker.start("curious", ["/cgpu-probe", "hold=60"], SIX, "-v", "/run:/run:ro")
     try:
         assert started.returncode == 0, started.text
-        pid = docker.docker("inspect", "--format", "{{.State.Pid}}", "curious").stdout.strip()
+        pid = docker.call("inspect", "--format", "{{.State.Pid}}", "curious").stdout.strip()
         inside = Path("/proc", pid, "root/run")
         assert (inside / "cgpu_km").is_dir()
         assert [list((inside / name).iterdir()) for name in ("cgpu_km", "cgpu")] == [[], []]

@@ -25,7 +25,7 @@ from tests.integration.runtimes import Docker, Runc
 from tests.integration.test_slice import SLICE
 
 CGPU = Path(sys.executable).parent / "cgpu"
-SCHEMA = Path(cgpu.__file__).parent / "install" / "doctor" / "schema.json"
+SCHEMA = Path(cgpu.__file__).parent / "install" / "commands" / "doctor.schema.json"
 SECRET = "hunter2S3CRET"  # noqa: S105, made up
 OURS = (
     "engine",
@@ -236,7 +236,7 @@ def test_config_set() -> None:
     assert lines[2:6] == ["set 0", "3", "# ours", "policy: 3 # even"]
     assert [line for line in lines if line.startswith("set ")] == ["set 0", "set 1", "set 1"]
     assert "memory_backend: changes only with a restart: " in done.stderr
-    assert "policy: 9: accepted is a whole number from 0 to 5" in done.stderr
+    assert "policy: 9: expected a whole number from 0 to 5" in done.stderr
 
 
 def test_not_root(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.runtime_config import docker as daemon_json
-from cgpu.runtime_config import hooks
+from cgpu.runtime_config.engines import docker as daemon_json
+from cgpu.runtime_config.engines import hooks
 from tests.integration.commands import Server, call, eventually, must
 from tests.integration.images import IMAGE
 from tests.integration.runtimes import CONFIGURE, LAUNCHER, Docker, Podman
@@ -146,10 +146,10 @@ def test_docker_reloads(own_docker: Docker) -> None:
     config = own_docker.directory / "daemon.json"
     program = ["-v", "/bin/busybox:/busybox:ro", IMAGE, "/busybox", "sleep", "600"]
     words = ["--runtime", "runc", "--network", "none", *program]
-    assert own_docker.docker("run", "-d", "--name", "neighbour", *words).returncode == 0
+    assert own_docker.call("run", "-d", "--name", "neighbour", *words).returncode == 0
 
     def known() -> tuple[str, list[str]]:
-        info = json.loads(own_docker.docker("info", "--format", "{{json .}}").stdout)
+        info = json.loads(own_docker.call("info", "--format", "{{json .}}").stdout)
         return info["DefaultRuntime"], sorted(name for name in info["Runtimes"] if "." not in name)
 
     def reload(text: str, wanted: tuple[str, list[str]]) -> None:
@@ -162,4 +162,4 @@ def test_docker_reloads(own_docker: Docker) -> None:
     reload(added, ("cgpu", ["cgpu", "runc"]))
     reload(daemon_json.release(added), ("runc", ["runc"]))
     config.unlink()
-    assert own_docker.docker("inspect", "-f", "{{.State.Running}}", "neighbour").stdout.strip() == "true"
+    assert own_docker.call("inspect", "-f", "{{.State.Running}}", "neighbour").stdout.strip() == "true"

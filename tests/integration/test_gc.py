@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from cgpu.client.tree import Tree
-from cgpu.install.commands.gc import engines
-from cgpu.install.commands.gc.engines import ContainerEngine, Ended
 from cgpu.install.commands.gc.main import Outcome, collect
+from cgpu.runtime_config.engines import containerd, docker, podman
+from cgpu.runtime_config.engines.engine import Ended, Listing
 from tests.integration.commands import call
 from tests.integration.engine import TREE, Engine
 from tests.integration.runtimes import Containerd, Docker, Podman, Runtime
@@ -21,17 +21,15 @@ CGPU = Path(sys.executable).parent / "cgpu"
 HOLD = ["/cgpu-probe", "hold=120"]
 
 
-def source(runtime: Runtime) -> ContainerEngine:
+def source(runtime: Runtime) -> Listing:
     """Return how this test's own container engine is asked."""
     match runtime:
         case Docker():
-            return ContainerEngine(
-                "docker", partial(engines.docker, Path(runtime.socket.removeprefix("unix://")))
-            )
+            return Listing("docker", partial(docker.ended, Path(runtime.socket.removeprefix("unix://"))))
         case Containerd():
-            return ContainerEngine("containerd", partial(engines.containerd, runtime.base))
+            return Listing("containerd", partial(containerd.ended, runtime.base))
         case Podman():
-            return ContainerEngine("podman", partial(engines.podman, runtime.base))
+            return Listing("podman", partial(podman.ended, runtime.base))
     raise AssertionError(runtime.name)
 
 
@@ -107,7 +105,7 @@ def test_lists_of_real_engines(engine: Engine, containerd: Containerd, podman: P
 def test_silent_engine(engine: Engine) -> None:
     """While an engine that may have it does not answer, a registration without a process stays."""
     put("0123456789ab")
-    silent = ContainerEngine("docker", partial(engines.docker, Path("/nowhere.sock")))
+    silent = Listing("docker", partial(docker.ended, Path("/nowhere.sock")))
     outcome = collect(Tree(str(TREE)), dry_run=False, asked=[silent])
     assert outcome.removed == ()
     assert "does not answer" in outcome.silent[0]

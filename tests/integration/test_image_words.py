@@ -48,14 +48,14 @@ def load(podman: Podman, tmp_path: Path) -> Iterator[Load]:
 
     yield put
     for image in loaded:
-        podman.podman("rmi", "-f", image)
+        podman.call("rmi", "-f", image)
 
 
 def run(podman: Podman, image: str, env: Mapping[str, str], *extra: str) -> Outcome:
     """Run the probe in that image, under the wrapper."""
     variables = [word for name, value in env.items() for word in ("-e", f"{name}={value}")]
     words = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000", *variables]
-    return podman.podman("run", "--rm", *words, *extra, image, *INFO)
+    return podman.call("run", "--rm", *words, *extra, image, *INFO)
 
 
 @pytest.mark.enforcement
@@ -116,12 +116,12 @@ def test_docker_takes_no_annotation_from_an_image(engine: Engine, docker: Docker
     image = loaded.rpartition(": ")[2].strip()
     variables = [word for name, value in SIX.items() for word in ("-e", f"{name}={value}")]
     try:
-        outcome = docker.docker(
+        outcome = docker.call(
             "run", "--rm", "--runtime", "cgpu", "--network", "none", *variables, image, *INFO
         )
     finally:
         # It has the name of the other tests' image.
-        docker.docker("import", str(tmp_path / "image.tar"), image)
+        docker.call("import", str(tmp_path / "image.tar"), image)
     assert step(outcome, "info").number("total") == LIMIT
 
 

@@ -14,9 +14,9 @@ from tests.integration.probe import step
 from tests.integration.runtimes import Docker, Runc, Runtime
 from tests.integration.test_slice import SIX, SLICE
 
-WHOLE = "accepted is a whole number or a comma list of them, one for each GPU, such as 6 or 3,1"
-DEV = "accepted is a whole number from 1 to 999999999 that stands for the whole card, such as 15"
-GPUS = "accepted are 0, 1, the UUIDs that cgpu-smi --json shows, or all"
+WHOLE = "expected a whole number or a comma list of them, one for each GPU, such as 6 or 3,1"
+DEV = "expected a whole number from 1 to 999999999 that stands for the whole card, such as 15"
+GPUS = "expected 0, 1, the UUIDs that cgpu-smi --json shows, or all"
 MEM = "ALIYUN_COM_GPU_MEM_CONTAINER"
 THROUGH_DOCKER = [
     ({MEM: "six"}, f"{MEM}=six: {WHOLE}"),
@@ -27,7 +27,7 @@ THROUGH_DOCKER = [
     ({"ALIYUN_COM_GPU_MEM_DEV": "1.5"}, f"ALIYUN_COM_GPU_MEM_DEV=1.5: {DEV}"),
     (
         {MEM: "16"},
-        f"{MEM}=16: 16 is more than the whole card (ALIYUN_COM_GPU_MEM_DEV=15); accepted is at most 15",
+        f"{MEM}=16: 16 is more than the whole card (ALIYUN_COM_GPU_MEM_DEV=15); expected at most 15",
     ),
     ({MEM: "1,2,3"}, f"{MEM}=1,2,3: 3 values for 2 GPUs; give at most one for each"),
     (
@@ -37,14 +37,14 @@ THROUGH_DOCKER = [
     ({"ALIYUN_COM_GPU_VISIBLE_DEVICES": "7"}, f"ALIYUN_COM_GPU_VISIBLE_DEVICES=7: there is no GPU 7; {GPUS}"),
     (
         {"ALIYUN_COM_GPU_SCHD_WEIGHT": "0"},
-        "ALIYUN_COM_GPU_SCHD_WEIGHT=0: a whole number from 1 to 20 (max_inst of GPU 0) is accepted",
+        "ALIYUN_COM_GPU_SCHD_WEIGHT=0: expected a whole number from 1 to 20 (max_inst of GPU 0)",
     ),
     (
         {"ALIYUN_COM_GPU_SCHD_WEIGHT": "21"},
-        "ALIYUN_COM_GPU_SCHD_WEIGHT=21: a whole number from 1 to 20 (max_inst of GPU 0) is accepted",
+        "ALIYUN_COM_GPU_SCHD_WEIGHT=21: expected a whole number from 1 to 20 (max_inst of GPU 0)",
     ),
-    ({"ALIYUN_COM_GPU_HIGH_PRIO": "2"}, "ALIYUN_COM_GPU_HIGH_PRIO=2: accepted is 0 or 1"),
-    ({"CGPU_DISABLE": "yes"}, "CGPU_DISABLE=yes: accepted is true, 1, false or 0"),
+    ({"ALIYUN_COM_GPU_HIGH_PRIO": "2"}, "ALIYUN_COM_GPU_HIGH_PRIO=2: expected 0 or 1"),
+    ({"CGPU_DISABLE": "yes"}, "CGPU_DISABLE=yes: expected true, 1, false or 0"),
 ]
 
 
@@ -62,7 +62,7 @@ def message(outcome: Outcome) -> str:
 
 @pytest.mark.parametrize(("change", "line"), THROUGH_DOCKER, ids=[line[:45] for _, line in THROUGH_DOCKER])
 def test_through_docker(start: Start, docker: Docker, change: dict[str, str], line: str) -> None:
-    """docker run shows the variable, its value and what is accepted, and registers nothing."""
+    """docker run shows the variable, its value and what is expected, and registers nothing."""
     engine = start("T4:2")
     outcome = docker.run(["/cgpu-probe", "info"], {**SIX, "NVIDIA_VISIBLE_DEVICES": "all", **change})
     assert line in outcome.text

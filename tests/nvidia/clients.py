@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.commands import Outcome, eventually
+from tests.integration.commands import Outcome, call, eventually
 from tests.nvidia.devices import Devices, place
 from tests.nvidia.software import PACKAGES, Software, software
 from tests.sim.support import BUILD
@@ -60,16 +60,7 @@ class Cards:
 
     def run(self, *words: str | Path, extra: Mapping[str, str] | None = None) -> Outcome:
         """Run a command on the cards, without a slice, to its end."""
-        done = subprocess.run(
-            self.command(words, extra),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=SECONDS,
-            check=False,
-        )
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        return call(self.command(words, extra), timeout=SECONDS)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from cgpu import __version__
-from cgpu.runtime_config.docker import NAME
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME
 from tests.packages import Packages
 from tests.packaging.machine import Machine
 
@@ -53,7 +53,7 @@ def test_runtime_class(folder: Path) -> None:
     """The RuntimeClass names the handler that containerd is given, on nodes that are set up."""
     (found,) = documents(folder / "runtimeclass.yaml")
     assert (found["apiVersion"], found["kind"]) == ("node.k8s.io/v1", "RuntimeClass")
-    assert found["handler"] == NAME
+    assert found["handler"] == RUNTIME_NAME
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", found["handler"])
     assert found["scheduling"]["nodeSelector"] == {LABEL: "install"}
     (pod,) = documents(folder / "example-pod.yaml")

@@ -49,5 +49,5 @@ def test_real_cards() -> None:
 )
 def test_refused(edit: Table) -> None:
     """What cannot be given without a container is refused, not left out."""
-    with pytest.raises(CgpuError, match=r"^/run/cgpu/cdi\.json: .*: expected"):
+    with pytest.raises(CgpuError, match=r"^/run/cgpu/cdi\.json: .*: expected "):
         binds([edit])

@@ -39,7 +39,7 @@ def test_nothing_but_a_command() -> None:
     ],
 )
 def test_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong usage is 125 and one line with what is accepted: as of the command, no status is the own."""
+    """Wrong usage is 125 and one line with what is expected: as of the command, no status is the own."""
     assert main(words) == 125
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -50,8 +50,8 @@ def test_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[s
 @given(st.lists(st.text(max_size=6) | st.sampled_from(["--", "--mem", "--gpus", "--high-prio"]), max_size=6))
 def test_any_words(words: list[str]) -> None:
     """Whatever stands behind the first -- is the command, to the letter."""
-    if any(word.startswith("-") and not word.startswith("--") for word in words):
-        return  # -h prints the help and ends
+    if "--help" in words or any(word.startswith("-") and not word.startswith("--") for word in words):
+        return  # -h and --help print the help and end
     try:
         options = parse(words)
     except CgpuError:

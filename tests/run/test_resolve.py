@@ -58,22 +58,22 @@ def test_default_memsize() -> None:
             "--mem: not given, and this node has no default_memsize; expected a size",
         ),
         (options(), "--gpus: not given, and there are 3 GPUs; expected indexes, UUIDs or all"),
-        (options(gpus="7"), "--gpus=7: there is no GPU 7; accepted are 0, 1, 2, the UUIDs"),
+        (options(gpus="7"), "--gpus=7: there is no GPU 7; expected 0, 1, 2, the UUIDs"),
         (options(gpus="0,0"), "--gpus=0,0: GPU 0 is named twice"),
-        (options(gpus=""), "--gpus=: accepted are indexes, UUIDs"),
-        (options(gpus="0, 1"), "--gpus=0, 1: accepted are indexes, UUIDs"),
+        (options(gpus=""), "--gpus=: expected indexes, UUIDs"),
+        (options(gpus="0, 1"), "--gpus=0, 1: expected indexes, UUIDs"),
         (options("1G,2G", gpus="0"), "--mem=1G,2G: 2 values for 1 GPU; give at most one for each"),
         (options("15G", gpus="0"), "--mem=15G: that is 15360 MiB, and GPU 0 has 15109 MiB"),
         (options("9G", gpus="0"), "--mem=9G: that is 9216 MiB of GPU 0; this node allows 8192"),
-        (options(gpus="0", weight="0"), "--weight=0: a whole number from 1 to 20"),
-        (options(gpus="0", weight="21"), "--weight=21: a whole number from 1 to 20"),
-        (options(gpus="0", weight=""), "--weight=: accepted is a whole number"),
-        (options(gpus="0", weight="-1"), "--weight=-1: accepted is a whole number"),
-        (options(gpus="0", weight="01"), "--weight=01: accepted is a whole number"),
+        (options(gpus="0", weight="0"), "--weight=0: expected a whole number from 1 to 20"),
+        (options(gpus="0", weight="21"), "--weight=21: expected a whole number from 1 to 20"),
+        (options(gpus="0", weight=""), "--weight=: expected a whole number"),
+        (options(gpus="0", weight="-1"), "--weight=-1: expected a whole number"),
+        (options(gpus="0", weight="01"), "--weight=01: expected a whole number"),
     ],
 )
 def test_refused(asked: Options, message: str) -> None:
-    """A value that is malformed, or that the node does not give, is named with what is accepted."""
+    """A value that is malformed, or that the node does not give, is named with what is expected."""
     with pytest.raises(CgpuError) as caught:
         resolve(asked, THREE, Effective(max_mem_container_mib=8192 if asked.mem == "9G" else None))
     assert str(caught.value).startswith(message)

@@ -59,7 +59,7 @@ def test_too_small(text: str) -> None:
      "6G;3G", "9" * 16, "0x10M", "6G," * 400],
 )  # fmt: skip
 def test_malformed(text: str) -> None:
-    """Anything else is refused with what is accepted."""
+    """Anything else is refused with what is expected."""
     with pytest.raises(CgpuError, match=r"^--mem=.*: expected a size such as 6G, 512M or bytes"):
         sizes(text)
 

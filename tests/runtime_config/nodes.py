@@ -1,32 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines for editors: a root folder with settings, and programs that say which version they are."""
+"""Machines for container engines: a root folder with settings, and programs that print their versions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cgpu.runtime_config import files
-from cgpu.runtime_config.containerd_files import Containerd
-from cgpu.runtime_config.crio import Crio
-from cgpu.runtime_config.docker import Docker
-from cgpu.runtime_config.editor import Editor, Wish
-from cgpu.runtime_config.hooks import Hooks
-from cgpu.runtime_config.nvidia import Nvidia
-from cgpu.runtime_config.podman import Podman
+from cgpu.runtime_config.engines import nvidia
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
+from cgpu.runtime_config.engines.podman import Podman
+from cgpu.runtime_config.engines.registry import ENGINES
 
 RUNTIME = Path("/usr/lib/cgpu/cgpu-container-runtime")
-WISH = Wish(RUNTIME)
-DEFAULT = Wish(RUNTIME, default=True)
-PROGRAMS = {
-    "docker": "dockerd",
-    "containerd": "containerd",
-    "crio": "crio",
-    "podman": "podman",
-    "nvidia": "nvidia-container-runtime",
-    "hooks": "podman",
-}
+DESIRED = Desired(RUNTIME)
+DEFAULT = Desired(RUNTIME, default=True)
+# Where an engine has no program of its own.
+PROGRAMS = {"nvidia": nvidia.PROGRAM, "hooks": Podman.program}
 
 # Paths below the root.
 DAEMON_JSON = "etc/docker/daemon.json"
@@ -36,13 +27,9 @@ CRIO = "etc/crio/crio.conf.d/99-cgpu.conf"
 CONTAINERS_CONF = "etc/containers/containers.conf"
 PODMAN_DROP_IN = "etc/containers/containers.conf.d/99-cgpu.conf"
 NVIDIA = "etc/nvidia-container-runtime/config.toml"
-MAIN = {
-    "docker": (DAEMON_JSON, ""),
-    "containerd": (CONFIG_TOML, "1.6.20"),
-    "crio": ("etc/crio/crio.conf", "1.30.0"),
-    "podman": (CONTAINERS_CONF, "3.4.4"),
-    "nvidia": (NVIDIA, "1.17.0"),
-}
+#: the first file of each engine, which a version without drop-ins edits
+MAIN = {name: one.settings_files[0].lstrip("/") for name, one in ENGINES.items() if one.settings_files}
+OLD = "1.0"
 
 
 @dataclass(frozen=True)
@@ -64,20 +51,13 @@ class Machine:
         path.chmod(0o755)
         return path
 
-    def editor(self, name: str, version: str | None = None) -> Editor:
-        """Return an engine's editor; the engine is there when a version is given."""
+    def engine(self, name: str, version: str | None = None) -> ContainerEngine:
+        """Return an engine of this machine; its program is there when a version is given."""
+        made = ENGINES[name]
         if version is not None:
-            self.program(PROGRAMS[name], f'echo "{PROGRAMS[name]} version {version}"')
-        search = (str(self.base / "bin"),)
-        made: dict[str, Editor] = {
-            "docker": Docker(search=search),
-            "containerd": Containerd(search=search),
-            "crio": Crio(search=search),
-            "podman": Podman(search=search),
-            "nvidia": Nvidia(search=search),
-            "hooks": Hooks(search=search),
-        }
-        return made[name]
+            program = made.program or PROGRAMS[name]
+            self.program(program, f'echo "{program} version {version}"')
+        return replace(made, search=(str(self.base / "bin"),))
 
     def write(self, path: str, content: str | bytes) -> Path:
         """Make a file below the root."""
@@ -90,13 +70,13 @@ class Machine:
         """Return the text of a file below the root."""
         return (self.root / path.lstrip("/")).read_bytes().decode()
 
-    def add(self, editor: Editor, wish: Wish = WISH) -> None:
+    def add(self, engine: ContainerEngine, desired: Desired = DESIRED) -> None:
         """Add the runtime to an engine's settings."""
-        files.apply(editor.plan_add(self.root, wish))
+        files.apply(engine.plan_add(self.root, desired))
 
-    def remove(self, editor: Editor) -> None:
+    def remove(self, engine: ContainerEngine) -> None:
         """Take it out."""
-        files.apply(editor.plan_remove(self.root))
+        files.apply(engine.plan_remove(self.root))
 
     def state(self) -> Mapping[str, bytes]:
         """Return every file below the root but copies of originals."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins that the wrapper's tests share: specs, cards, the engine's CDI, a launcher of their own."""
+"""What the wrapper's tests share: specs, cards, the engine's CDI, a launcher of their own."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def node(cdi: Description | None = None, **facts: object) -> Node:
 
 @dataclass(frozen=True)
 class Launcher:
-    """A launcher built with paths of its own, and a low-level runtime that only notes how it was called."""
+    """A launcher built with paths of its own, and a low-level runtime that only records how it was called."""
 
     base: Path
 

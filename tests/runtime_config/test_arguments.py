@@ -112,7 +112,7 @@ def test_the_launcher_passes_what_asks_for_nothing(
 
 @pytest.mark.parametrize("arguments", [line for line, _ in REFUSED])
 def test_the_launcher_asks_python_about_other_layouts(launcher: Launcher, arguments: list[str]) -> None:
-    """What the launcher does not understand goes to Python with all its arguments."""
+    """A command line that the launcher does not understand goes to Python with all its arguments."""
     program, flags, script, *rest = launcher.run(*arguments)
     assert (program, flags, Path(script).name, rest) == ("python", "-IS", "launch.py", arguments)
 
@@ -135,7 +135,7 @@ WORDS = st.sampled_from(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.lists(WORDS, max_size=6))
 def test_launcher_and_python_agree(launcher: Launcher, arguments: list[str]) -> None:
-    """The launcher goes past Python only where Python would start nothing or find the same bundle."""
+    """The launcher starts no Python only where Python would start nothing or find the same bundle."""
     place = launcher.bundle(spec("ALIYUN_COM_GPU_MEM_CONTAINER=1"))
     for name in {"x", *arguments}:
         if "/" not in name:

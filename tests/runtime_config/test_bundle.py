@@ -36,7 +36,7 @@ def test_a_missing_bundle(wrapper: Wrapper) -> None:
 def test_a_pipe_is_no_spec(wrapper: Wrapper) -> None:
     """A named pipe in the place of config.json is refused and never waited for."""
     os.mkfifo(wrapper.config)
-    assert refusal(wrapper) == f"{wrapper.config}: a regular file is accepted"
+    assert refusal(wrapper) == f"{wrapper.config}: expected a regular file"
 
 
 def test_a_linked_spec_is_never_written(wrapper: Wrapper, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_linked_spec_is_never_written(wrapper: Wrapper, tmp_path: Path) -> Non
     target = tmp_path / "elsewhere.json"
     target.write_text(json.dumps(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0")))
     wrapper.config.symlink_to(target)
-    assert "a plain file is accepted" in refusal(wrapper)
+    assert "expected a plain file" in refusal(wrapper)
     assert wrapper.config.is_symlink()
     target.write_text(json.dumps(spec()))
     assert wrapper.create().status == 0

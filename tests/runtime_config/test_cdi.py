@@ -120,12 +120,16 @@ def test_twice_is_like_once() -> None:
 @pytest.mark.parametrize(
     ("document", "edit", "message"),
     [
-        (spec(), {"netDevices": []}, "containerEdits.netDevices: accepted are env, deviceNodes"),
-        (spec(), {"mounts": [{"hostPath": "x", "containerPath": "/x"}]}, "hostPath: x: an absolute path"),
-        (spec(), {"mounts": ["x"]}, "mounts: x: objects are accepted"),
+        (spec(), {"netDevices": []}, "containerEdits.netDevices: expected one of env, deviceNodes"),
+        (
+            spec(),
+            {"mounts": [{"hostPath": "x", "containerPath": "/x"}]},
+            "hostPath: x: expected an absolute path",
+        ),
+        (spec(), {"mounts": ["x"]}, "mounts: x: expected objects"),
         (spec(), {"deviceNodes": [{"path": "/dev/none"}]}, "/dev/none: No such file or directory"),
         (spec(), {"deviceNodes": [{"path": "/etc"}]}, "/etc: no character device"),
-        (spec(linux={"devices": {}}), {"deviceNodes": [NULL]}, "devices: an object: a list is accepted"),
+        (spec(linux={"devices": {}}), {"deviceNodes": [NULL]}, "devices: an object: expected a list"),
         (spec(mounts=[{"destination": "/dev/", "type": "bind"}]), {"mounts": [mount("a")]}, "over its /dev"),
         (
             spec(mounts=[{"destination": "/dev", "options": ["rbind"]}]),

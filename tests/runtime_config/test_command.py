@@ -13,8 +13,8 @@ import pytest
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.runtime_config import files
-from cgpu.runtime_config.docker import Docker
-from cgpu.runtime_config.editors import EDITORS
+from cgpu.runtime_config.engines.docker import Docker
+from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.main import main
 from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME
 
@@ -31,7 +31,7 @@ def runtime(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("engine", ["docker", "containerd", "crio", "podman", "nvidia"])
 def test_the_command(tmp_path: Path, runtime: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command shows, adds, does nothing the second time, and removes; a file it made goes again."""
+    """The command shows, adds, does nothing the second time, and removes; a file that it made is removed."""
     config = tmp_path / "etc" / "settings"
     common = [engine, "--config", str(config), "--runtime", str(runtime)]
     assert main([*common, "--dry-run"]) == 0
@@ -59,7 +59,7 @@ def test_a_runtime_without_its_second_name(
 
 
 def test_folders_that_are_made(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody else can write into a folder of settings, whatever the umask is."""
+    """Only root can write into a new folder of settings, whatever the umask is."""
     before = os.umask(0)
     try:
         config = tmp_path / "etc/deep/daemon.json"
@@ -116,7 +116,7 @@ def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> N
 
 
 def test_reloading(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """dockerd reads the runtime; and before it goes, settings without it that still name a default."""
+    """dockerd reads the runtime; before a removal it reads settings without it that name another default."""
     config = tmp_path / "daemon.json"
     config.write_text('{"debug": true}')
     systemctl(
@@ -142,7 +142,7 @@ def test_a_failed_reload_changes_nothing(
     capsys: pytest.CaptureFixture[str],
     script: str | None,
 ) -> None:
-    """Where the engine cannot be told, its settings are as before."""
+    """Where the engine cannot be reloaded, its settings are as before."""
     config = tmp_path / "daemon.json"
     config.write_text("{}")
     systemctl(tmp_path, monkeypatch, script or "")
@@ -162,7 +162,7 @@ def test_what_the_engine_refuses_is_taken_back(
     dockerd = tmp_path / "bin" / "dockerd"
     dockerd.write_text("#!/bin/sh\necho '--validate: bad'; [ $1 = --help ]\n")
     dockerd.chmod(0o755)
-    monkeypatch.setitem(EDITORS, "docker", Docker(search=(str(tmp_path / "bin"),)))
+    monkeypatch.setitem(ENGINES, "docker", Docker(search=(str(tmp_path / "bin"),)))
     config = tmp_path / "etc" / "daemon.json"
     assert main(["docker", "--config", str(config), "--runtime", str(runtime)]) == 1
     assert "daemon.json: dockerd: --validate: bad" in capsys.readouterr().err
@@ -209,7 +209,9 @@ def test_the_first_original_is_kept(tmp_path: Path, runtime: Path) -> None:
 def test_a_runtime_that_is_no_program(tmp_path: Path, path: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Only the absolute path of a program is written into settings."""
     assert main(["docker", "--config", str(tmp_path / "d"), "--runtime", path]) == 1
-    assert capsys.readouterr().err.startswith(f"cgpu-runtime-config: --runtime {path}: the absolute path")
+    assert capsys.readouterr().err.startswith(
+        f"cgpu-runtime-config: --runtime {path}: expected the absolute path"
+    )
     assert not (tmp_path / "d").exists()
 
 
@@ -243,7 +245,7 @@ def test_a_folder_that_takes_no_copy(
 
 
 def test_a_later_failure_takes_the_former_edits_back(tmp_path: Path) -> None:
-    """Of several files all are changed or none; one that somebody has changed meanwhile stays."""
+    """Of several files all are changed or none; one that another program has changed meanwhile stays."""
     first, second = tmp_path / "first", tmp_path / "new" / "second"
     first.write_text("1")
     edits = [FileEdit(first, b"1", b"2"), FileEdit(second, b"gone", b"2")]

@@ -148,7 +148,7 @@ def test_who_provides_the_cards(vendor_can: bool, vendor_runs: bool, value: str,
 
 
 def test_a_vendor_hook_is_kept_idle() -> None:
-    """The vendor's older hook, put there by docker, is told to stay idle about cards it cannot provide."""
+    """The vendor's older hook, put there by docker, has to stay idle about cards it cannot provide."""
     hook = {"path": "/usr/bin/nvidia-container-runtime-hook"}
     after = edited(spec(hooks={"prestart": [hook]}))
     assert variable(after, "NVIDIA_VISIBLE_DEVICES") == ["void"]
@@ -156,7 +156,7 @@ def test_a_vendor_hook_is_kept_idle() -> None:
 
 
 def test_a_vendor_hook_works_where_it_can() -> None:
-    """The older hook is told for which cards to bring libraries, where it knows them."""
+    """The older hook learns for which cards to bring libraries, where it knows them."""
     hook = {"path": "/usr/bin/nvidia-container-runtime-hook"}
     after = edited(spec(hooks={"prestart": [hook]}), where=node(description(vendor=True)))
     assert variable(after, "NVIDIA_VISIBLE_DEVICES") == [UUID]
@@ -268,7 +268,7 @@ def test_twice_is_like_once(future: object, vendor_can: bool, vendor_runs: bool)
     ],
 )
 def test_another_spelling_of_a_known_field_is_refused(document: JsonObject, name: str) -> None:
-    """runc takes field names in any case: a second spelling could undo what the first one got."""
+    """runc reads field names in any case: a second spelling could undo an edit of the first one."""
     with pytest.raises(CgpuError) as caught:
         check_spelling(document)
     assert f"the field {name} could be taken for" in str(caught.value)

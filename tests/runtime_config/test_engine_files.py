@@ -10,15 +10,15 @@ import tomllib
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.editor import Wish
+from cgpu.runtime_config.engines.engine import Desired
 from tests.runtime_config.nodes import (
     CONTAINERS_CONF,
     CRIO,
     DAEMON_JSON,
     DEFAULT,
+    DESIRED,
     PODMAN_DROP_IN,
     RUNTIME,
-    WISH,
     Machine,
 )
 
@@ -30,46 +30,46 @@ def test_docker_checks_where_it_can(machine: Machine) -> None:
         f'[ "$*" = "--validate --config-file {config}" ] && {{ echo "unable to configure" >&2; exit 1; }}'
     )
     machine.program("dockerd", "echo no such option")
-    machine.editor("docker").check(machine.root)
+    machine.engine("docker").check(machine.root)
     machine.program("dockerd", f"echo '  --validate  check'; {refuse}; true")
     with pytest.raises(
         CgpuError, match=r"daemon\.json: dockerd: unable to configure; see: dockerd --validate"
     ):
-        machine.editor("docker").check(machine.root)
+        machine.engine("docker").check(machine.root)
 
 
 @pytest.mark.parametrize(
-    ("path", "line", "wish", "refused"),
+    ("path", "line", "desired", "refused"),
     [
-        ("etc/default/docker", 'DOCKER_OPTS="--add-runtime nvidia=/x"', WISH, True),
-        ("etc/default/docker", "#DOCKER_OPTS=--add-runtime", WISH, False),
+        ("etc/default/docker", 'DOCKER_OPTS="--add-runtime nvidia=/x"', DESIRED, True),
+        ("etc/default/docker", "#DOCKER_OPTS=--add-runtime", DESIRED, False),
         ("etc/systemd/system/docker.service.d/o.conf", "ExecStart=/d --default-runtime=x", DEFAULT, True),
-        ("etc/systemd/system/docker.service.d/o.conf", "ExecStart=/d --default-runtime=x", WISH, False),
+        ("etc/systemd/system/docker.service.d/o.conf", "ExecStart=/d --default-runtime=x", DESIRED, False),
     ],
 )
 def test_options_that_dockerd_takes_only_once(
-    machine: Machine, path: str, line: str, wish: Wish, refused: bool
+    machine: Machine, path: str, line: str, desired: Desired, refused: bool
 ) -> None:
     """dockerd does not start with an option and the same key: the option is named before anything changes."""
     machine.write(path, line + "\n")
-    editor = machine.editor("docker")
+    engine = machine.engine("docker")
     if refused:
         with pytest.raises(CgpuError, match="dockerd does not start with this and the same in"):
-            editor.plan_add(machine.root, wish)
+            engine.plan_add(machine.root, desired)
     else:
-        assert len(editor.plan_add(machine.root, wish)) == 1
+        assert len(engine.plan_add(machine.root, desired)) == 1
 
 
 def test_docker_lets_go_first(machine: Machine) -> None:
     """While ours is the default there is something to release; not when it is out."""
     machine.write(DAEMON_JSON, '{\n  "debug": true\n}\n')
-    editor = machine.editor("docker")
-    assert list(editor.plan_release(machine.root)) == []
-    machine.add(editor, DEFAULT)
-    (edit,) = editor.plan_release(machine.root)
+    engine = machine.engine("docker")
+    assert list(engine.plan_release(machine.root)) == []
+    machine.add(engine, DEFAULT)
+    (edit,) = engine.plan_release(machine.root)
     assert json.loads(edit.after or b"") == {"debug": True, "default-runtime": "runc", "runtimes": {}}
-    machine.remove(editor)
-    assert list(editor.plan_release(machine.root)) == []
+    machine.remove(engine)
+    assert list(engine.plan_release(machine.root)) == []
 
 
 CRUN = """[crio.runtime]
@@ -89,8 +89,8 @@ runtime_path = "/usr/libexec/crio/runc"
 def test_crio_takes_over_what_pods_have(machine: Machine) -> None:
     """The drop-in has conmon's path and what else is not the other runtime's own; the other files stay."""
     machine.write("etc/crio/crio.conf.d/10-crio.conf", CRUN)
-    editor = machine.editor("crio", "1.30.0")
-    machine.add(editor, DEFAULT)
+    engine = machine.engine("crio", "1.30.0")
+    machine.add(engine, DEFAULT)
     runtime = tomllib.loads(machine.read(CRIO))["crio"]["runtime"]
     assert runtime["default_runtime"] == "cgpu"
     assert runtime["runtimes"]["cgpu"] == {
@@ -100,11 +100,11 @@ def test_crio_takes_over_what_pods_have(machine: Machine) -> None:
         "monitor_path": "/usr/libexec/crio/conmon",
         "allowed_annotations": ["io.containers.trace-syscall"],
     }
-    machine.add(editor)
+    machine.add(engine)
     assert "default_runtime" not in machine.read(CRIO)
     assert sorted(machine.state()) == ["etc/crio/crio.conf.d/10-crio.conf", CRIO]
     assert not list((machine.root / "etc/crio/crio.conf.d").glob("*.before-cgpu"))
-    machine.remove(editor)
+    machine.remove(engine)
     assert machine.state() == {"etc/crio/crio.conf.d/10-crio.conf": CRUN.encode()}
 
 
@@ -112,8 +112,8 @@ def test_crio_reads_every_name(machine: Machine) -> None:
     """A file with any name that comes after ours, and sets the default, is named."""
     machine.write("etc/crio/crio.conf.d/99-nvidia.toml", '[crio.runtime]\ndefault_runtime = "nvidia"\n')
     with pytest.raises(CgpuError, match=r"99-nvidia.toml: crio.runtime.default_runtime: has another value"):
-        machine.editor("crio").plan_add(machine.root, DEFAULT)
-    assert len(machine.editor("crio").plan_add(machine.root, WISH)) == 1
+        machine.engine("crio").plan_add(machine.root, DEFAULT)
+    assert len(machine.engine("crio").plan_add(machine.root, DESIRED)) == 1
 
 
 @pytest.mark.parametrize("main", ["/dev/null", "etc/crio/crio.conf"])
@@ -125,28 +125,28 @@ def test_crio_check(machine: Machine, main: str) -> None:
     wanted = f"--config {place} --config-dir {folder} config"
     machine.program("crio", f'[ "$*" = "{wanted}" ] && {{ echo "level=fatal msg=bad" >&2; exit 1; }}; exit 0')
     with pytest.raises(CgpuError, match=r"crio\.conf\.d: crio: level=fatal msg=bad; see: "):
-        machine.editor("crio").check(machine.root)
+        machine.engine("crio").check(machine.root)
 
 
 @pytest.mark.parametrize(("version", "target"), [("4.3.1", PODMAN_DROP_IN), ("3.4.4", CONTAINERS_CONF)])
 def test_podman_target(machine: Machine, version: str, target: str) -> None:
     """podman gets a drop-in since 4.0, and a line in its main file before."""
     machine.write(CONTAINERS_CONF, '[engine]\nruntime = "crun"\n')
-    editor = machine.editor("podman", version)
-    machine.add(editor, DEFAULT)
+    engine = machine.engine("podman", version)
+    machine.add(engine, DEFAULT)
     assert tomllib.loads(machine.read(target))["engine"] == {
         "runtime": "cgpu",
         "runtimes": {"cgpu": [str(RUNTIME)]},
     }
-    machine.remove(editor)
+    machine.remove(engine)
     assert machine.state() == {CONTAINERS_CONF: b'[engine]\nruntime = "crun"\n'}
 
 
 def test_an_upgraded_podman_gets_a_drop_in(machine: Machine) -> None:
     """What an older podman had in its main file moves to the drop-in."""
     machine.write(CONTAINERS_CONF, "[engine]\n")
-    machine.add(machine.editor("podman", "3.4.4"))
-    machine.add(machine.editor("podman", "5.0.0"))
+    machine.add(machine.engine("podman", "3.4.4"))
+    machine.add(machine.engine("podman", "5.0.0"))
     assert machine.read(CONTAINERS_CONF) == "[engine]\n"
     assert str(RUNTIME) in machine.read(PODMAN_DROP_IN)
 
@@ -159,33 +159,33 @@ def test_somebody_elses_file_under_our_name(machine: Machine) -> None:
         with pytest.raises(
             CgpuError, match="is there and was not added by this command: remove it first: rm /"
         ):
-            machine.editor(name, version).plan_add(machine.root, WISH)
-        assert list(machine.editor(name).plan_remove(machine.root)) == []
+            machine.engine(name, version).plan_add(machine.root, DESIRED)
+        assert list(machine.engine(name).plan_remove(machine.root)) == []
 
 
 def test_hooks_need_the_kernel_module(machine: Machine) -> None:
     """Hooks are refused without the module, as they would register what nothing limits."""
-    editor = machine.editor("hooks", "4.3.1")
-    assert not editor.is_present(machine.root)
+    engine = machine.engine("hooks", "4.3.1")
+    assert not engine.is_present(machine.root)
     with pytest.raises(CgpuError, match=r"/proc/cgpu_km: is not there.*modprobe cgpu_km"):
-        editor.plan_add(machine.root, WISH)
+        engine.plan_add(machine.root, DESIRED)
 
 
 def test_hooks(machine: Machine) -> None:
     """One hook for each stage, for containers with our annotations only; a foreign file is left alone."""
     machine.write("proc/cgpu_km/version", "1\n")
     was = machine.state()
-    editor = machine.editor("hooks", "4.3.1")
-    assert editor.is_present(machine.root)
-    machine.add(editor)
+    engine = machine.engine("hooks", "4.3.1")
+    assert engine.is_present(machine.root)
+    machine.add(engine)
     folder = "usr/share/containers/oci/hooks.d"
     hook = json.loads(machine.read(f"{folder}/99-cgpu-prestart.json"))
     assert hook["when"] == {"annotations": {r"^opencgpu\.io/": ".*"}}
     assert (hook["version"], hook["stages"]) == ("1.0.0", ["prestart"])
     assert hook["hook"]["args"] == ["cgpu-hook", "prestart"]
     assert os.access(hook["hook"]["path"], os.X_OK)
-    machine.remove(editor)
+    machine.remove(engine)
     assert machine.state() == was
     machine.write(f"{folder}/99-cgpu-poststop.json", "{}")
     with pytest.raises(CgpuError, match=r"99-cgpu-poststop\.json: is there and was not added"):
-        editor.plan_remove(machine.root)
+        engine.plan_remove(machine.root)

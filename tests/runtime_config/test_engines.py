@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.runtime_config import containerd, docker, nvidia, podman, programs
+from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
 
 RUNTIME = "/usr/lib/cgpu/cgpu-container-runtime"
 CRI = 'plugins."io.containerd.grpc.v1.cri".containerd'
@@ -40,21 +41,21 @@ def test_a_default_that_somebody_set_is_not_pulled_away() -> None:
 
 @pytest.mark.parametrize("kept", ['["a", "b"]', "[1]", '"nvidia"', "null"])
 def test_a_note_that_somebody_changed_is_not_believed(kept: str) -> None:
-    """What our entry keeps is put back only where it is a default runtime, or none."""
+    """The former default in our entry is restored only where it is the name of a runtime, or none."""
     entry = '{"path": "/x", "default-runtime-before": ' + kept + "}"
     with pytest.raises(CgpuError, match="which one it was before is not known"):
         docker.remove('{"default-runtime": "cgpu", "runtimes": {"cgpu": ' + entry + "}}")
 
 
 def test_a_byte_order_mark_stays() -> None:
-    """dockerd 23.0 takes a mark in front of the file; it stays there."""
+    """dockerd 23.0 reads a byte order mark in front of the file; an edit does not remove it."""
     added = docker.add('\ufeff{"debug": true}', RUNTIME)
     assert added.startswith('\ufeff{"debug": true, ')
     assert docker.remove(added) == '\ufeff{"debug": true}'
 
 
 def test_a_default_that_somebody_changed_stays() -> None:
-    """Another default, set after ours, is left as it is when the runtime goes."""
+    """Another default, set after ours, stays when the runtime is removed."""
     added = docker.add('{"default-runtime": "nvidia"}', RUNTIME, default=True)
     changed = added.replace('"default-runtime": "cgpu"', '"default-runtime": "crun"')
     assert docker.remove(changed) == '{"default-runtime": "crun"}'
@@ -187,20 +188,24 @@ def test_versions(tmp_path: Path, said: str, version: tuple[int, int] | None) ->
     ("engine", "text", "message"),
     [
         (docker, "{", "daemon.json: "),
-        (docker, "[]", "one JSON object is accepted"),
-        (docker, '{"runtimes": []}', "runtimes: a list: an object is accepted"),
+        (docker, "[]", "expected one JSON object"),
+        (docker, '{"runtimes": []}', "runtimes: a list: expected an object"),
         (docker, '{"a": 1, "a": 2}', "appears twice"),
         (docker, '{"runtimes": {"cgpu": 1}}', "runtimes.cgpu: 1: was not added by this command"),
-        (containerd, "version = 9", "version: 9: accepted are 1, 2, 3, 4"),
-        (containerd, "version = ", "TOML is accepted"),
+        (containerd, "version = 9", "version: 9: expected one of 1, 2, 3, 4"),
+        (containerd, "version = ", "expected TOML"),
         (
             containerd,
             '[plugins.cri.containerd.runtimes.cgpu]\nruntime_type = "x"',
             "was not added by this command",
         ),
         (containerd, "plugins = {cri = {}}", "plugins.cri.containerd.runtimes.cgpu cannot be added"),
-        (containerd, "version = 1.0", "version: 1.0: accepted are 1, 2, 3, 4"),
-        (nvidia, "[nvidia-container-runtime]\nruntimes = 'runc'", "runtimes: runc: a list of programs"),
+        (containerd, "version = 1.0", "version: 1.0: expected one of 1, 2, 3, 4"),
+        (
+            nvidia,
+            "[nvidia-container-runtime]\nruntimes = 'runc'",
+            "runtimes: runc: expected a list of programs",
+        ),
         (podman, "[engine.runtimes]\ncgpu = ['/x']", "was not added by this command"),
         (podman, "engine = {runtimes = {}}", "cannot be added"),
         (podman, "# >>> cgpu-runtime-config: added, do not edit\n", "is missing after"),

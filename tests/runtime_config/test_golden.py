@@ -11,30 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.runtime_config import containerd, docker, nvidia, podman
+from cgpu.runtime_config.engines import containerd
 from tests.runtime_config import nodes
-from tests.runtime_config.nodes import RUNTIME
 
 GOLDEN = Path(__file__).with_name("golden")
 NAMES = sorted(path.name.removesuffix(".before.txt") for path in GOLDEN.glob("*.before.txt"))
-
-
-def edited(name: str, text: str, *, default: bool) -> str:
-    """Return what an engine's editor makes of a text."""
-    engine = name.partition("-")[0]
-    if engine == "nvidia":
-        return nvidia.add(text, str(RUNTIME))
-    add = {"docker": docker.add, "containerd": containerd.add, "podman": podman.add}[engine]
-    return add(text, str(RUNTIME), default=default)
-
-
-def restored(name: str, text: str) -> str | None:
-    """Return what the editor leaves of it."""
-    module = {"docker": docker, "containerd": containerd, "podman": podman, "nvidia": nvidia}[
-        name.partition("-")[0]
-    ]
-    result: str | None = module.remove(text)
-    return result
 
 
 def read(name: str) -> str:
@@ -53,13 +34,17 @@ def cases() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "kind"), cases())
-def test_golden(name: str, kind: str) -> None:
-    """The edited text is the golden one, and taking the runtime out gives the text of before."""
-    before = read(f"{name}.before")
-    after = edited(name, before, default=kind == "default")
-    assert after == read(f"{name}.{kind}")
-    assert edited(name, after, default=kind == "default") == after
-    assert restored(name, after) == before
+def test_golden(machine: nodes.Machine, name: str, kind: str) -> None:
+    """The edited file is the golden one, a second edit changes nothing, a removal gives the first file."""
+    known = name.partition("-")[0]
+    engine, main = machine.engine(known, nodes.OLD), nodes.MAIN[known]
+    desired = nodes.DEFAULT if kind == "default" else nodes.DESIRED
+    machine.write(main, read(f"{name}.before"))
+    machine.add(engine, desired)
+    assert machine.read(main) == read(f"{name}.{kind}")
+    assert engine.plan_add(machine.root, desired) == []
+    machine.remove(engine)
+    assert machine.read(main) == read(f"{name}.before")
 
 
 DROP_INS = [
@@ -79,11 +64,11 @@ def test_drop_ins(
     """The drop-in is the golden one, the main file stays, and nothing is left when ours is taken out."""
     machine.write(main, read(f"{name}.before"))
     was = machine.state()
-    editor = machine.editor(name.partition("-")[0], version)
-    machine.add(editor, nodes.DEFAULT if kind.endswith("default") else nodes.WISH)
+    engine = machine.engine(name.partition("-")[0], version)
+    machine.add(engine, nodes.DEFAULT if kind.endswith("default") else nodes.DESIRED)
     assert machine.read(drop_in) == read(f"{name}.{kind}")
     assert {path: content for path, content in machine.state().items() if path != drop_in} == was
-    machine.remove(editor)
+    machine.remove(engine)
     assert machine.state() == was
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from cgpu.config.effective import DEFAULTS, Effective
 from cgpu.errors import CgpuError
 from cgpu.request.spec import read
-from cgpu.runtime_config import nvidia
+from cgpu.runtime_config.engines import nvidia
 from cgpu.runtime_config.oci_runtime.lowlevel import BELOW, LOW_LEVEL, NAME
 from tests.runtime_config.support import Launcher, spec
 
@@ -151,7 +151,7 @@ def test_the_launcher_never_passes_a_request(
     rules: list[dict[str, object]],
     plain: bool,
 ) -> None:
-    """Whatever Python would slice, or refuse, goes through Python."""
+    """Each bundle that Python would edit or refuse goes through Python."""
     linux = {"devices": nodes, "resources": {"devices": rules}}
     document = spec(*variables, annotations=notes, linux=linux)
     config = Effective(default_memsize=1 << 30)

@@ -123,7 +123,7 @@ def test_a_runtime_that_never_answers(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_new_runtime_is_asked_again(tmp_path: Path) -> None:
-    """The kept answer belongs to one file: another one in its place is asked."""
+    """The cached answer belongs to one file: another file of that name is asked anew."""
     path, cache = tmp_path / "runc", tmp_path / "cache"
     answer = '{"linux":{"seccomp":{"supportedFlags":["%s"]}}}'
     for flag in ("A", "LONGER"):

@@ -106,7 +106,7 @@ def test_a_driver_without_numbers(wrapper: Wrapper) -> None:
 
 @pytest.mark.parametrize("configured", [None, "N\n"])
 def test_a_configuration_that_was_not_applied(wrapper: Wrapper, configured: str | None) -> None:
-    """Settings from before the module was loaded do not count: who names a GPU is refused, others start."""
+    """Settings from before the module was loaded do not count: a container that names a GPU is refused."""
     source = wrapper.base / "config.yaml"
     source.write_text("default_memsize: 1073741824\n")
     if configured is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.runtime_config.oci_runtime.report import report
+from cgpu.runtime_config.oci_runtime.main import report
 
 
 def test_both_forms_of_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -122,7 +122,7 @@ def test_known_numbers(number: int, action: str) -> None:
 
 
 def test_the_default_profile_of_podman() -> None:
-    """The profile that podman ships, as its rules reach a runtime, keeps every other call."""
+    """An edit changes no other call of the profile that podman ships."""
     if not DEFAULT_PROFILE.exists():
         pytest.skip("containers-common is not installed")
     shipped = json.loads(DEFAULT_PROFILE.read_text())
@@ -190,10 +190,13 @@ REFUSED = [
     (profile(DENY, rule("ioctl", "SCMP_ACT_NEW")), "SCMP_ACT_NEW for ioctl"),
     (profile(DENY, rule("ioctl", ALLOW), rule("ioctl", ["x"])), "both allows and denies"),  # type: ignore[arg-type]
     ({}, "None for ioctl"),
-    ("text", "linux.seccomp: text: an object"),
-    ({"defaultAction": ALLOW, "syscalls": {}}, "syscalls: an object: a list"),
-    ({"defaultAction": ALLOW, "syscalls": ["ioctl"]}, "syscalls: ioctl: objects"),
-    ({"defaultAction": ALLOW, "syscalls": [{"names": "ioctl", "action": DENY}]}, "names: ioctl: a list"),
+    ("text", "linux.seccomp: text: expected an object"),
+    ({"defaultAction": ALLOW, "syscalls": {}}, "syscalls: an object: expected a list"),
+    ({"defaultAction": ALLOW, "syscalls": ["ioctl"]}, "syscalls: ioctl: expected objects"),
+    (
+        {"defaultAction": ALLOW, "syscalls": [{"names": "ioctl", "action": DENY}]},
+        "names: ioctl: expected a list",
+    ),
     # The engine's path does not make foreign rules ours.
     (
         profile(DENY, rule("ptrace", NOTIFY), listenerPath=paths.SECCOMP_SOCKET),
@@ -211,7 +214,7 @@ def test_what_cannot_be_kept_is_refused(seccomp: object, message: str) -> None:
 
 
 def test_the_listener_is_the_engines() -> None:
-    """The low-level runtime is told the engine's socket and which container it is."""
+    """The low-level runtime gets the engine's socket and the container's id."""
     edited = supervised(None)
     assert (edited["listenerPath"], edited["listenerMetadata"]) == (paths.SECCOMP_SOCKET, "id")
 

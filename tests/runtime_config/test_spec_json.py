@@ -53,7 +53,7 @@ def test_every_number_keeps_its_text(number: str, indent: int | None) -> None:
 
 
 def test_a_string_cannot_pass_for_a_number() -> None:
-    """A string that looks like a kept number stays a string."""
+    """A string that looks like a number with its text stays a string."""
     assert dumps({"a": Number("1e5"), "b": "1e5", "c": '"1e5'}) == b'{"a":1e5,"b":"1e5","c":"\\"1e5"}\n'
 
 

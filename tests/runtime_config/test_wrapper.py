@@ -43,7 +43,7 @@ def test_a_sliced_container(wrapper: Wrapper) -> None:
     ],
 )
 def test_a_container_that_is_not_sliced(wrapper: Wrapper, document: object) -> None:
-    """A container that asks for nothing keeps its very config.json, down to the inode."""
+    """A container without a request has the same config.json afterwards, down to the inode."""
     raw = wrapper.bundle(document)
     before = wrapper.config.stat()
     assert wrapper.create().status == 0
@@ -104,7 +104,7 @@ def test_an_unknown_engine_refuses_slices(tmp_path: Path) -> None:
     """A tree of an engine that is neither of the two gets no container."""
     wrapper = Wrapper(tmp_path / "node").build("other 1.0")
     wrapper.bundle(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0"))
-    assert refusal(wrapper) == f"{wrapper.tree}/engine: other: accepted are cgpud and cgpu_km"
+    assert refusal(wrapper) == f"{wrapper.tree}/engine: other: expected cgpud or cgpu_km"
 
 
 REFUSED = [
@@ -120,7 +120,7 @@ REFUSED = [
     ),
     (
         spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0", linux=[]),
-        "config.json: linux: a list: an object is accepted",
+        "config.json: linux: a list: expected an object",
     ),
     (b'{"process":{},"process":{}}', "the key process appears twice"),
     (
@@ -129,8 +129,8 @@ REFUSED = [
     ),
     (b'{"process":{"env":["ALIYUN_COM_GPU_MEM_CONTAINER=6"]', "config.json: Expecting ',' delimiter"),
     (b"\xff\xfe", "config.json: it is not UTF-8"),
-    (b"[]", "config.json: a list: one JSON object is accepted"),
-    (b" " * ((16 << 20) + 1), "config.json: at most 16777216 bytes are accepted"),
+    (b"[]", "config.json: a list: expected one JSON object"),
+    (b" " * ((16 << 20) + 1), "config.json: expected at most 16777216 bytes"),
     (spec("ALIYUN_COM_GPU_MEM_CONTAINER=" + "6" * (10 << 20)), "ALIYUN_COM_GPU_MEM_CONTAINER=66666"),
     (spec("ALIYUN_COM_GPU_MEM_CONTAINER=6\x00"), "ALIYUN_COM_GPU_MEM_CONTAINER=6\\x00: "),
     ({"process": {"env": "A=1"}}, "process.env"),
@@ -154,7 +154,9 @@ def test_ids_that_cannot_be_registered(wrapper: Wrapper, container: str) -> None
 def test_a_missing_low_level_runtime(wrapper: Wrapper) -> None:
     """A configured runtime that is not there is named with the file to change."""
     wrapper.settings(low_level_runtime="/does/not/exist").bundle(spec())
-    assert refusal(wrapper).startswith("low_level_runtime: /does/not/exist: the absolute path of a program")
+    assert refusal(wrapper).startswith(
+        "low_level_runtime: /does/not/exist: expected the absolute path of a program"
+    )
 
 
 def test_settings_that_are_broken(wrapper: Wrapper) -> None:

@@ -48,7 +48,7 @@ VALUES = st.recursive(SCALARS, lambda inner: _array(inner) | _object(inner), max
 
 @st.composite
 def daemon_json(draw: st.DrawFn) -> str:
-    """Return a daemon.json that holds anything but ours, with runtimes and a default or without."""
+    """Return a daemon.json with anything but our runtime, with runtimes and a default or without."""
     members = draw(st.dictionaries(WORDS, VALUES, max_size=3))
     for name in ("runtimes", "default-runtime"):
         members.pop(name, None)

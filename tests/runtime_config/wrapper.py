@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wrapper as a real process against a stand-in engine: a tree of plain files, own paths."""
+"""The wrapper as a real process against a fake engine: a tree of plain files, own paths."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Wrapper:
-    """A node with an engine of plain files and a low-level runtime that only notes its arguments."""
+    """A node with an engine of plain files and a low-level runtime that only records its arguments."""
 
     base: Path
     module: bool = False

@@ -8,12 +8,14 @@ import json
 import socketserver
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgpu.runtime_config.engines import docker, podman
 from cgpu.smi import names
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.render import table
@@ -68,28 +70,28 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 def test_socket(engine: Engine, tmp_path: Path) -> None:
     """An engine on a socket tells the names."""
     engine.body = json.dumps(ROWS).encode()
-    assert names.from_socket(tmp_path / "engine.sock") == KNOWN
+    assert names.ask(partial(docker.running, tmp_path / "engine.sock")) == KNOWN
 
 
 @pytest.mark.parametrize("body", [b"", b"nonsense", b"{}", b"[1, null, {}]", b"\xff"])
 def test_strange_answer(engine: Engine, tmp_path: Path, body: bytes) -> None:
     """An engine that talks nonsense gives no names."""
     engine.body = body
-    assert names.from_socket(tmp_path / "engine.sock") == {}
+    assert names.ask(partial(docker.running, tmp_path / "engine.sock")) == {}
 
 
 def test_no_socket(tmp_path: Path) -> None:
     """Without an engine there are no names."""
-    assert names.from_socket(tmp_path / "engine.sock") == {}
+    assert names.ask(partial(docker.running, tmp_path / "engine.sock")) == {}
     (tmp_path / "engine.sock").touch()
-    assert names.from_socket(tmp_path / "engine.sock") == {}
+    assert names.ask(partial(docker.running, tmp_path / "engine.sock")) == {}
 
 
 def test_silent_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that accepts and never answers is given up."""
-    monkeypatch.setattr(names, "SOCKET_TIMEOUT", 0.1)
+    monkeypatch.setattr(docker, "AT_ONCE_S", 0.1)
     with Engine(str(tmp_path / "engine.sock"), Handler):
-        assert names.from_socket(tmp_path / "engine.sock") == {}
+        assert names.ask(partial(docker.running, tmp_path / "engine.sock")) == {}
 
 
 def program(path: Path, text: str) -> Path:
@@ -101,20 +103,20 @@ def program(path: Path, text: str) -> Path:
 
 def test_podman(tmp_path: Path) -> None:
     """Podman tells the names through its command."""
-    podman = program(tmp_path / "podman", f'[ "$*" = "ps --format json" ] && echo \'{json.dumps(ROWS)}\'')
-    assert names.from_podman(podman) == KNOWN
+    path = program(tmp_path / "podman", f'[ "$*" = "ps --format json" ] && echo \'{json.dumps(ROWS)}\'')
+    assert names.ask(partial(podman.running, path)) == KNOWN
 
 
 @pytest.mark.parametrize("text", ["exit 1", "echo nonsense", "true", "echo null", "exec sleep 60"])
 def test_strange_podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """A podman that fails, hangs or talks nonsense gives no names."""
-    monkeypatch.setattr(names, "PODMAN_TIMEOUT", 0.5)
-    assert names.from_podman(program(tmp_path / "podman", text)) == {}
+    monkeypatch.setattr(podman, "AT_ONCE_S", 0.5)
+    assert names.ask(partial(podman.running, program(tmp_path / "podman", text))) == {}
 
 
 def test_no_podman(tmp_path: Path) -> None:
     """Where podman is not installed it is not asked."""
-    assert names.from_podman(tmp_path / "podman") == {}
+    assert names.ask(partial(podman.running, tmp_path / "podman")) == {}
 
 
 def test_asks_once() -> None:
@@ -167,6 +169,6 @@ def test_any_list(rows: object) -> None:
 def test_docker_host_is_asked_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A local socket in DOCKER_HOST comes before the usual ones; a remote engine is not asked."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///somewhere/docker.sock")
-    assert names.sockets() == [Path("/somewhere/docker.sock"), *names.SOCKETS]
+    assert docker.sockets() == [Path("/somewhere/docker.sock"), *docker.SOCKETS]
     monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
-    assert names.sockets() == list(names.SOCKETS)
+    assert docker.sockets() == list(docker.SOCKETS)

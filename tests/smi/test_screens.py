@@ -103,7 +103,7 @@ def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], left: str
     "arguments", [["-l", "0"], ["-l", "nan"], ["-l", "x"], ["--json", "--csv"], ["extra"]]
 )
 def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong command line ends with status 2 and says what is accepted."""
+    """A wrong command line ends with status 2 and says what is expected."""
     with pytest.raises(SystemExit) as ended:
         smi.main(arguments)
     assert ended.value.code == 2

@@ -141,7 +141,7 @@ def test_good_trace() -> None:
         (b'{"a":' + b"9" * 5000 + b"}\n", "is no JSON of a trace"),
         (b"[" * 60000 + b"\n", "is no JSON of a trace"),
         (b'{"a":"\xff"}\n', "is no JSON of a trace"),
-        (b"x" * (MAX_LINE + 1), "is too long; accepted are 65536 bytes"),
+        (b"x" * (MAX_LINE + 1), "is too long; expected at most 65536 bytes"),
     ],
 )
 def test_refused_files(tmp_path: Path, line: bytes, message: str) -> None:
@@ -160,11 +160,11 @@ def test_no_file(tmp_path: Path) -> None:
 
 
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More events than accepted are refused, and so is time that goes back."""
-    with pytest.raises(CgpuError, match="line 3: t: 4: accepted is no less"):
+    """More events than are accepted are refused, and so is time that goes back."""
+    with pytest.raises(CgpuError, match="line 3: t: 4: expected no less"):
         parse(lines(HEADER, EXIT, EXIT | {"t": 4}), "trace")
     monkeypatch.setattr(trace_format, "MAX_EVENTS", 1)
-    with pytest.raises(CgpuError, match="line 3: is too many; accepted are 1 events"):
+    with pytest.raises(CgpuError, match="line 3: is too many; expected at most 1 events"):
         parse(lines(HEADER, EXIT, EXIT), "trace")
 
 

@@ -50,9 +50,7 @@ def test_command(recorder: Recorder) -> None:
     assert subprocess.run(["/bin/bash", "-c", piped], capture_output=True, check=True).stderr == b""
     bad = subprocess.run([CGPU, "trace", "show", "/nowhere"], capture_output=True, text=True, check=False)
     assert bad.returncode == 125
-    assert bad.stderr.startswith(
-        "cgpu trace: /nowhere: cannot be read: No such file or directory; accepted is "
-    )
+    assert bad.stderr.startswith("cgpu trace: /nowhere: cannot be read: No such file or directory; expected ")
 
 
 @pytest.mark.parametrize("words", [["trace"], ["trace", "nonsense"], ["trace", "show"]])

@@ -21,11 +21,12 @@ from cgpu.client.tree import MODULE, Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
 from cgpu.install.commands.gc import processes
-from cgpu.install.commands.gc.engines import ContainerEngine, Ended, engines
 from cgpu.install.node import snapshot
 from cgpu.install.node.report import cgroups_in_use
 from cgpu.install.node.snapshot import Slice, Snapshot
 from cgpu.kmod.daemon import control
+from cgpu.runtime_config.engines.engine import Ended, Listing
+from cgpu.runtime_config.engines.registry import ENGINES
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 
@@ -90,7 +91,7 @@ def _print(outcome: Outcome, *, dry_run: bool) -> None:
         print(f"cgpu gc: {one_line(line)}", file=sys.stderr)
 
 
-def collect(tree: Tree, *, dry_run: bool, asked: Sequence[ContainerEngine] | None = None) -> Outcome:
+def collect(tree: Tree, *, dry_run: bool, asked: Sequence[Listing] | None = None) -> Outcome:
     """Remove the registrations whose container is gone. Raises CgpuError.
 
     asked: the engines to ask, by default all of this machine.
@@ -99,7 +100,7 @@ def collect(tree: Tree, *, dry_run: bool, asked: Sequence[ContainerEngine] | Non
     if not registered:
         return Outcome((), ())
     processes.check_view(_engine(tree))
-    ended, silent = _ask(engines() if asked is None else asked)
+    ended, silent = _ask(_listings() if asked is None else asked)
     judged = []
     for one in registered:
         verdict = judge(one, ended, silent, alive=_is_alive(one))
@@ -156,14 +157,18 @@ def _engine(tree: Tree) -> dict[str, object] | None:
     return status
 
 
-def _ask(asked: Sequence[ContainerEngine]) -> tuple[dict[str, Ended], list[str]]:
+def _listings() -> list[Listing]:
+    return [listing for engine in ENGINES.values() for listing in engine.listings()]
+
+
+def _ask(asked: Sequence[Listing]) -> tuple[dict[str, Ended], list[str]]:
     ended: dict[str, Ended] = {}
     silent = []
-    for engine in asked:
+    for listing in asked:
         try:
-            ended[engine.name] = engine.ask()
+            ended[listing.name] = listing.ask()
         except CgpuError as error:
-            silent.append(f"{engine.name}: {error}")
+            silent.append(f"{listing.name}: {error}")
     return ended, silent
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cgpu.install.node.facts import files, programs
 from cgpu.install.node.facts.programs import Process
+from cgpu.runtime_config.engines.registry import ENGINES
 
 LIBRARY_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu",
@@ -19,8 +20,8 @@ LIBRARY_FOLDERS = (
 )
 FUSE = "libfuse3.so.3"
 SYSTEMD = "/run/systemd/system"
-# Each with the program that runs when it serves; podman has none.
-ENGINES = {"docker": "dockerd", "containerd": "containerd", "crio": "crio", "podman": "podman"}
+# Each engine with the program that runs when it serves; podman has none.
+PROGRAMS = {engine.name: engine.program for engine in ENGINES.values() if engine.program}
 LOW_LEVEL = ("nvidia-container-runtime", "runc", "crun")
 
 
@@ -62,7 +63,7 @@ def gather(root: Path, running: tuple[Process, ...]) -> Software:
         systemd=systemd,
         systemd_version=_systemd_version(root),
         dkms=_program(root, "dkms", "dkms", alive),
-        engines=_programs(root, ENGINES, alive),
+        engines=_programs(root, PROGRAMS, alive),
         low_level=_programs(root, {name: name for name in LOW_LEVEL}, alive),
     )
 

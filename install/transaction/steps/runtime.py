@@ -26,9 +26,6 @@ from cgpu.install.transaction.runner import must
 from cgpu.install.transaction.steps.file_changes import FileChanges, FilesPlan, Final, Named
 from cgpu.install.transaction.store import RELEASED, digest
 
-# The output of each has our runtime's name in quotes while the engine knows it.
-ASK = {"docker": ("docker", "info", "--format", "{{json .Runtimes}} {{json .DefaultRuntime}}")}
-OURS = '"cgpu"'
 DEADLINE_S = 15.0
 POLL_S = 0.1
 BLIND_S = 2.0  # for an engine that cannot be asked
@@ -201,10 +198,7 @@ def await_release(context: Context, engine: str) -> None:
 
 def _knows_ours(context: Context, engine: str) -> bool | None:
     """Return whether the engine still knows the runtime, None where it does not answer."""
-    if engine not in ASK:
-        return None
     try:
-        done = context.runner.run(ASK[engine])
+        return context.editor(engine).knows_runtime(context.runner.run)
     except CgpuError:
         return None
-    return OURS in done.output if done.status == 0 else None

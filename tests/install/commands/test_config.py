@@ -164,8 +164,8 @@ def test_set_through_a_link(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["policy", "6"], "policy: 6: accepted is a whole number from 0 to 5 (default 1)"),
-        (["allow_disable", "maybe"], "allow_disable: maybe: accepted is true or false (default true)"),
+        (["policy", "6"], "policy: 6: expected a whole number from 0 to 5 (default 1)"),
+        (["allow_disable", "maybe"], "allow_disable: maybe: expected true or false (default true)"),
         (["nothing", "1"], "nothing: there is no such key; expected one of allow_disable, "),
         (["tree", "[a"], "tree: [a: is no value; see: cgpu config explain tree"),
         (["tree", "2026-13-45"], "tree: 2026-13-45: is no value; see: cgpu config explain tree"),
@@ -174,9 +174,9 @@ def test_set_through_a_link(file: Path, tmp_path: Path) -> None:
         (["policy", "!!int x"], "policy: !!int x: is no value; see: cgpu config explain policy"),
         (
             ["policy", "0x" + "f" * 5000],
-            "policy: a very large number: accepted is a whole number from 0 to 5",
+            "policy: a very large number: expected a whole number from 0 to 5",
         ),
-        (["tree", "relative"], "tree: relative: accepted is an absolute path or null"),
+        (["tree", "relative"], "tree: relative: expected an absolute path or null"),
     ],
 )
 def test_refused(file: Path, capsys: pytest.CaptureFixture[str], words: list[str], line: str) -> None:
@@ -274,7 +274,7 @@ def test_check(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_explain(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every key is explained by its schema: meaning, what is accepted, default, and the command."""
+    """Every key is explained by its schema: meaning, what is expected, default, and the command."""
     assert main(["explain"]) == 0
     said = capsys.readouterr().out
     for key, rule in KEYS.items():

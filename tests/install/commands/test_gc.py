@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.install.commands.gc import engines, processes
+from cgpu.install.commands.gc import processes
 from cgpu.install.commands.gc.main import judge
 from cgpu.install.node.snapshot import Slice
+from cgpu.runtime_config.engines import containerd, containers, docker, podman
 
 LONG = "4a" * 32
 V2 = "30 1 0:26 / {mount} rw - cgroup2 cgroup2 rw\n"
@@ -136,17 +137,17 @@ def test_view_of_another_namespace() -> None:
 def test_lists() -> None:
     """Each engine's list says who has ended; a word that is not known may mean a process."""
     table = ["TASK    PID    STATUS    ", "c1    17    RUNNING", "c2    0    STOPPED", "odd line"]
-    assert engines.tasks(table) == {"c1": False, "c2": True}
+    assert containerd.ended_tasks(table) == {"c1": False, "c2": True}
     rows = [{"Id": "a", "State": "exited"}, {"Id": "b", "State": "running"}, {"Id": "c"}, {"x": 1}, 7]
-    assert engines.by_state(rows, "Id", "State") == {"a": True, "b": False, "c": False}
-    assert engines.by_state({"no": "list"}, "Id", "State") == {}
+    assert containers.by_state(rows, "Id", "State") == {"a": True, "b": False, "c": False}
+    assert containers.by_state({"no": "list"}, "Id", "State") == {}
 
 
 @given(st.lists(st.text(max_size=60), max_size=8))
 def test_any_table(lines: list[str]) -> None:
     """A table of any form gives no container that it does not name."""
     words = {word for line in lines for word in line.split()}
-    assert set(engines.tasks(lines)) <= words
+    assert set(containerd.ended_tasks(lines)) <= words
 
 
 def test_engine_that_fails(tmp_path: Path) -> None:
@@ -155,9 +156,9 @@ def test_engine_that_fails(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho '[]'\nexit 1\n")
     program.chmod(0o755)
     with pytest.raises(CgpuError, match="podman"):
-        engines.podman([str(program)])
+        podman.ended([str(program)])
     program.write_text("#!/bin/sh\necho no json\n")
     with pytest.raises(CgpuError, match="JSON"):
-        engines.podman([str(program)])
+        podman.ended([str(program)])
     with pytest.raises(CgpuError, match="does not answer"):
-        engines.docker(tmp_path / "nothing.sock")
+        docker.ended(tmp_path / "nothing.sock")

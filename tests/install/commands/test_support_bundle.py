@@ -34,7 +34,7 @@ SECRET = "hunter2-S3CRET"  # noqa: S105, made up
         f'password="{"x" * 900} {SECRET} {"x" * 900}"',
         f"HTTP_PROXY={SECRET}",
         f'DB_PASS="{SECRET} {SECRET}"',
-        f"ALIYUN_COM_GPU_MEM_CONTAINER={SECRET}: a whole number is accepted",
+        f"ALIYUN_COM_GPU_MEM_CONTAINER={SECRET}: expected a whole number",
         f"x --token={SECRET}",
         f"{'x' * 3000} {SECRET}",
     ],

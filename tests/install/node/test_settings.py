@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cgpu.install.node.facts import settings
 from cgpu.install.node.facts.settings import Entry
+from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from tests.install.machine import write
 
@@ -26,23 +27,28 @@ BinaryName = "{RUNTIME}"
 NVIDIA = f'[nvidia-container-runtime]\nruntimes = ["runc", "{RUNTIME}"]\n'
 
 
+def read(engine: str, text: str) -> Entry:
+    """Return what an engine's file says."""
+    return settings.parse(ENGINES[engine], "f", text)
+
+
 @pytest.mark.parametrize("plugin", ["cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"])
 def test_containerd(plugin: str) -> None:
     """Our runtime is found in the plugin of every version of containerd's settings."""
     text = CONTAINERD.replace("PLUGIN", plugin)
-    assert settings.parse_toml("containerd", "f", text) == Entry("containerd", "f", RUNTIME, "runc")
-    assert settings.parse_toml("containerd", "f", text.replace("runtimes.cgpu", "runtimes.x")).runtime is None
+    assert read("containerd", text) == Entry("containerd", "f", RUNTIME, "runc")
+    assert read("containerd", text.replace("runtimes.cgpu", "runtimes.x")).runtime is None
 
 
 def test_others() -> None:
     """Each engine has it in a place of its own."""
     document = {"default-runtime": "cgpu", "runtimes": {"cgpu": {"path": RUNTIME}, "x": {"path": "/x"}}}
-    assert settings.parse_docker(json.dumps(document)) == Entry("docker", settings.DOCKER, RUNTIME, "cgpu")
-    assert settings.parse_docker("\ufeff" + json.dumps(document)).runtime == RUNTIME
-    assert settings.parse_toml("podman", "f", f'[engine.runtimes]\ncgpu = ["{RUNTIME}"]\n').runtime == RUNTIME
-    assert settings.parse_toml("crio", "f", CRIO) == Entry("crio", "f", RUNTIME, "cgpu")
+    assert read("docker", json.dumps(document)) == Entry("docker", "f", RUNTIME, "cgpu")
+    assert read("docker", "\ufeff" + json.dumps(document)).runtime == RUNTIME
+    assert read("podman", f'[engine.runtimes]\ncgpu = ["{RUNTIME}"]\n').runtime == RUNTIME
+    assert read("crio", CRIO) == Entry("crio", "f", RUNTIME, "cgpu")
     for path in (RUNTIME, low_level(RUNTIME)):
-        assert settings.parse_toml("nvidia", "f", NVIDIA.replace(RUNTIME, path)).runtime == path
+        assert read("nvidia", NVIDIA.replace(RUNTIME, path)).runtime == path
 
 
 def test_files_of_a_machine(tmp_path: Path) -> None:
@@ -92,8 +98,8 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_document(document: object) -> None:
     """Whatever a file holds, only words at our keys come out of it."""
-    found = settings.parse_docker(json.dumps(document))
+    found = read("docker", json.dumps(document))
     assert found.runtime is None or isinstance(found.runtime, str)
     assert found.default is None or isinstance(found.default, str)
     for engine in ("containerd", "crio", "podman", "nvidia"):
-        assert settings.parse_toml(engine, "f", "x = 1\n") == Entry(engine, "f")
+        assert read(engine, "x = 1\n") == Entry(engine, "f")

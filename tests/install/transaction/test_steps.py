@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,12 @@ from cgpu.install.transaction.steps import runtime as runtime_step
 from cgpu.install.transaction.steps.commands import Command, Commands
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 from cgpu.install.transaction.steps.runtime import RuntimePlan
-from cgpu.runtime_config.editor import Wish
+from cgpu.runtime_config.engines.engine import Desired
 from tests.install import faults
 from tests.install.editors import BETWEEN, ENGINES, WHALE
 from tests.install.support import OLD, System, make_node, snapshot
 
-WISH = Wish(Path("/opt/cgpu-container-runtime"))
+DESIRED = Desired(Path("/opt/cgpu-container-runtime"))
 
 
 class Node:
@@ -210,7 +211,7 @@ def test_a_damaged_content_is_not_put_back(node: Node) -> None:
 
 def runtime(node: Node) -> RuntimePlan:
     """Return the plan that tells an engine which has to let go of the runtime."""
-    files = FilesPlan("whale", tuple(WHALE.plan_add(node.root, WISH)), "whale")
+    files = FilesPlan("whale", tuple(WHALE.plan_add(node.root, DESIRED)), "whale")
     return RuntimePlan(files, WHALE.command)
 
 
@@ -227,7 +228,7 @@ def test_an_engine_lets_go_first(node: Node) -> None:
     node.system = Watching(node.root)
     before = (node.root / WHALE.path).read_text()
     node.undo()
-    assert seen == [before.replace(f"cgpu={WISH.runtime}", BETWEEN)]
+    assert seen == [before.replace(f"cgpu={DESIRED.runtime}", BETWEEN)]
     assert (node.root / WHALE.path).read_text() == "debug=true\nlog-level=warn\n"
 
 
@@ -258,7 +259,7 @@ def test_an_engine_that_takes_its_time(node: Node, monkeypatch: pytest.MonkeyPat
             asked.append((self.root / WHALE.path).read_text())
             return Done(0, answers[min(len(asked), len(answers)) - 1])
 
-    monkeypatch.setitem(runtime_step.ASK, "whale", ("ask",))
+    monkeypatch.setitem(ENGINES, "whale", replace(WHALE, asks=("ask",)))
     monkeypatch.setattr(runtime_step, "POLL_S", 0)
     node.system = Slow(node.root)
     node.do(runtime(node))

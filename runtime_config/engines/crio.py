@@ -4,23 +4,29 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.roots import below
-from cgpu.runtime_config import conf_d, programs, toml_files
-from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines import containers, layers
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Listing, Reload
+from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import runtime_path
-from cgpu.runtime_config.toml_files import Layer
+from cgpu.runtime_config.text import toml
 
 PATH = "/etc/crio/crio.conf.d/99-cgpu.conf"
 MAIN = "/etc/crio/crio.conf"
-NAME = "cgpu"
+SOCKET = "/run/crio/crio.sock"
 RUNTIME = ("crio", "runtime")
-# What belongs to the other runtime's program, and not to how its containers are kept.
+# Keys about the other runtime's program, which are not true of ours.
 NOT_COPIED = (
     "runtime_path",
     "runtime_type",
@@ -31,13 +37,15 @@ NOT_COPIED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Crio:
-    """The editor of CRI-O's drop-ins."""
+class Crio(ContainerEngine):
+    """CRI-O. path: our drop-in; main: the file beside whose folder it lies."""
+
+    program: ClassVar[str] = "crio"
+    settings_files: ClassVar[tuple[str, ...]] = (MAIN, str(Path(PATH).parent))
 
     name: str = "crio"
     path: str = PATH
     main: str = MAIN
-    search: Sequence[str] = programs.SEARCH
 
     def is_present(self, root: Path) -> bool:
         """Return whether crio or its settings are there."""
@@ -46,23 +54,19 @@ class Crio:
             below(root, one).exists() for one in places
         )
 
-    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+    def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Return the edit that adds the runtime. Raises CgpuError."""
         files = self._files(root)
-        runtime = runtime_path(wish)
+        runtime = runtime_path(desired)
         ours = {"runtime_path": runtime, "runtime_type": "oci", **_like(files)}
         tables: dict[tuple[str, ...], dict[str, object]] = {(*RUNTIME, "runtimes", NAME): ours}
-        if wish.default:
+        if desired.default:
             tables = {RUNTIME: {"default_runtime": NAME}, **tables}
-        return conf_d.plan(files, below(root, self.path), tables)
+        return layers.plan_drop_in(files, below(root, self.path), tables)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edit that takes the drop-in away. Raises CgpuError."""
-        return toml_files.edits(self._files(root))
-
-    def plan_release(self, root: Path) -> Sequence[FileEdit]:
-        """Return nothing: CRI-O reads all anew when it is restarted."""
-        return []
+        return layers.edits(self._files(root))
 
     def check(self, root: Path) -> None:
         """Let CRI-O read its settings, which `crio config` checks as it prints them. Raises CgpuError."""
@@ -85,16 +89,27 @@ class Crio:
         """
         return Reload(("systemctl", "try-restart", "crio"))
 
+    def read_settings(self, text: str) -> tuple[object, object]:
+        table = toml.child(tomllib.loads(text), *RUNTIME)
+        return toml.child(table, "runtimes", NAME, "runtime_path"), toml.child(table, "default_runtime")
+
+    def listings(self) -> list[Listing]:
+        """Return its list by crictl."""
+        crictl = programs.find("crictl", self.search)
+        if crictl is None or not Path(SOCKET).is_socket():
+            return []
+        return [Listing("cri-o", partial(containers.ended_by_cri, [crictl, "-r", f"unix://{SOCKET}"]))]
+
     def _files(self, root: Path) -> list[Layer]:
-        return conf_d.read([below(root, self.main)], below(root, self.path), root)
+        return layers.read_folder([below(root, self.main)], below(root, self.path), root)
 
 
 def _like(files: list[Layer]) -> dict[str, object]:
     """Return what ours takes over from the runtime that pods get now, as nvidia-ctk does."""
-    default = conf_d.last(files, *RUNTIME, "default_runtime")
+    default = layers.last_value(files, *RUNTIME, "default_runtime")
     names = [default] if isinstance(default, str) and not default.startswith("nvidia") else []
     for name in (*names, "runc", "crun"):
-        table = conf_d.last(files, *RUNTIME, "runtimes", name)
+        table = layers.last_value(files, *RUNTIME, "runtimes", name)
         if isinstance(table, dict) and table.get("runtime_type", "oci") in ("", "oci"):
             return {key: value for key, value in table.items() if key not in NOT_COPIED}
     return {}

@@ -1,35 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Docker's daemon.json as text: a runtime called cgpu comes in and goes out, and nothing else changes.
+"""Docker: a runtime called cgpu in daemon.json, edited as text so that nothing else of the file changes.
 
-JSON has no comments in which to keep what was there before, and an uninstall may have no other record of it.
-So the default runtime that ours stands in for is kept in our own entry, where dockerd overlooks keys that it
-does not know; and white space tells an object or a file that was empty before from one that we have made.
+JSON has no comments that could have the former settings, and an uninstallation may have no other record of
+them. So our own entry has the former default runtime: dockerd ignores keys that it does not know. White space
+distinguishes an object or a file that was empty before from one that this module has made.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError, show
 from cgpu.roots import below
-from cgpu.runtime_config import json_text, programs
-from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines import containers
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Reload, Run
 from cgpu.runtime_config.files import changes, read_bytes, read_text, runtime_path, text_of
 from cgpu.runtime_config.oci_runtime.spec_json import loads
+from cgpu.runtime_config.text import json as json_text
+from cgpu.runtime_config.text.toml import child
 
 PATH = "/etc/docker/daemon.json"
-NAME = "cgpu"
 DEFAULT = "default-runtime"
 STOCK = '"runc"'
-#: in our entry, when we have set the default runtime: a list of the one before, empty for none
+#: the key of our entry that has the former default runtime, in a list that is empty where there was none
 KEPT = "default-runtime-before"
 INDENT = " " * 4
 WAS_EMPTY = " "
+# Podman speaks Docker's protocol on its socket.
+SOCKETS = (Path("/run/docker.sock"), Path("/run/podman/podman.sock"))
+AT_ONCE_S = 1  # for an answer at once
 #: what may give dockerd options, below the root
 STARTED_BY = (
     "etc/default/docker",
@@ -80,11 +89,11 @@ def remove(text: str) -> str | None:
 
 
 def release(text: str) -> str:
-    """Return settings by which a running dockerd lets go of the runtime; unchanged where it is not there.
+    """Return settings with which a running dockerd releases the runtime; unchanged where it is not there.
 
-    Over a reload dockerd keeps its default runtime, and its runtimes, where the file names none. When its
-    default is no longer among them, 28.5 refuses the reload, and 20.10 ends. So both are named. Raises
-    CgpuError.
+    A reload does not change default runtime and runtimes where the file names none. When the default runtime
+    is not among the runtimes, dockerd 28.5 refuses the reload, and 20.10 ends. So the settings name both.
+    Raises CgpuError.
     """
     settings = parse(text)
     if NAME not in _table(settings, "runtimes"):
@@ -106,16 +115,16 @@ def parse(text: str) -> dict[str, object]:
     try:
         settings = loads(text.removeprefix("\ufeff").encode("utf-8"))  # dockerd takes the mark since 23.0
     except ValueError as error:
-        raise CgpuError(f"daemon.json: {error}; one JSON object is accepted") from error
+        raise CgpuError(f"daemon.json: {error}; expected one JSON object") from error
     if not isinstance(settings, dict):
-        raise CgpuError(f"daemon.json: {show(settings)}: one JSON object is accepted")
+        raise CgpuError(f"daemon.json: {show(settings)}: expected one JSON object")
     return settings
 
 
 def _table(settings: dict[str, object], name: str) -> dict[str, object]:
     table = settings.get(name, {})
     if not isinstance(table, dict):
-        raise CgpuError(f"daemon.json: {name}: {show(table)}: an object is accepted")
+        raise CgpuError(f"daemon.json: {name}: {show(table)}: expected an object")
     return table
 
 
@@ -123,7 +132,7 @@ def _kept(text: str, settings: dict[str, object]) -> str:
     """Return the list with the default runtime as it is spelled now."""
     value = settings.get(DEFAULT)
     if value is not None and not isinstance(value, str):
-        raise CgpuError(f"daemon.json: {DEFAULT}: {show(value)}: the name of a runtime is accepted")
+        raise CgpuError(f"daemon.json: {DEFAULT}: {show(value)}: expected the name of a runtime")
     if DEFAULT not in settings:
         return "[]"
     member = _member(json_text.read(text), DEFAULT)
@@ -198,7 +207,7 @@ def _set_default(text: str, value: str) -> str:
 
 
 def _restore_default(text: str) -> str:
-    """Take back what _set_default() has changed, by what our entry has kept."""
+    """Undo _set_default(), by the value in our entry."""
     entry = _entry(text)
     kept = _member(entry, KEPT)
     before = text[kept.value + 1 : kept.end - 1].strip()
@@ -221,43 +230,47 @@ def _member(place: json_text.Object, name: str) -> json_text.Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Docker:
-    """The editor of daemon.json."""
+class Docker(ContainerEngine):
+    """Docker. path: its daemon.json."""
+
+    program: ClassVar[str] = "dockerd"
+    settings_files: ClassVar[tuple[str, ...]] = (PATH,)
+    settings_format: ClassVar[str] = "JSON"
+    consumers_advice: ClassVar[str] = (
+        "they run on, and cannot be started again; to remove them, now or later: docker rm -f {names}"
+    )
 
     name: str = "docker"
     path: str = PATH
-    search: Sequence[str] = programs.SEARCH
 
     def is_present(self, root: Path) -> bool:
         """Return whether dockerd or its settings are there."""
         return programs.find("dockerd", self.search) is not None or below(root, self.path).exists()
 
-    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+    def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Return the edit that adds the runtime. Raises CgpuError."""
         path = below(root, self.path)
         before = read_bytes(path, root)
-        refuse_flags(root, default=wish.default)
-        runtime = runtime_path(wish)
+        refuse_flags(root, default=desired.default)
+        runtime = runtime_path(desired)
         text = text_of(path, before)
-        after = (
-            new(runtime, default=wish.default) if before is None else add(text, runtime, default=wish.default)
-        )
+        make = partial(new, runtime) if before is None else partial(add, text, runtime)
+        after = make(default=desired.default)
         return changes(path, before, after)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
-        """Return the edit that takes the runtime out. Raises CgpuError."""
         path = below(root, self.path)
         before = read_bytes(path, root)
         return [] if before is None else changes(path, before, remove(text_of(path, before)))
 
     def plan_release(self, root: Path) -> Sequence[FileEdit]:
-        """Return the edit that makes a running dockerd forget the runtime over a reload. Raises CgpuError."""
+        """Return the edit after which a running dockerd forgets the runtime by a reload. Raises CgpuError."""
         path = below(root, self.path)
         before = read_bytes(path, root)
         return [] if before is None else changes(path, before, release(text_of(path, before)))
 
     def check(self, root: Path) -> None:
-        """Let dockerd look at the file, which it can since 23.0. Raises CgpuError with what it said."""
+        """Let dockerd check the file, which it can since 23.0. Raises CgpuError with what it printed."""
         path = below(root, self.path)
         dockerd = programs.find("dockerd", self.search)
         if dockerd is None or not path.exists():
@@ -273,6 +286,66 @@ class Docker:
     def reload(self, root: Path) -> Reload:
         """Return the command by which dockerd reads the file again: SIGHUP; nothing where it does not run."""
         return Reload(("systemctl", "try-reload-or-restart", "docker"))
+
+    def read_settings(self, text: str) -> tuple[object, object]:
+        settings: object = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
+        return child(settings, "runtimes", NAME, "path"), child(settings, DEFAULT)
+
+    def consumers(self, root: Path, run: Run) -> list[str]:
+        return containers.with_our_runtime(run, self.name, ".HostConfig.Runtime")
+
+    def knows_runtime(self, run: Run) -> bool | None:
+        """Return whether dockerd knows our runtime, None where it does not answer. Raises CgpuError."""
+        answer = run(("docker", "info", "--format", "{{json .Runtimes}} {{json .DefaultRuntime}}"))
+        return f'"{NAME}"' in answer.output if answer.status == 0 else None
+
+    def running(self) -> list[Callable[[], object]]:
+        return [partial(running, path) for path in sockets()]
+
+    def listings(self) -> list[Listing]:
+        """Return a list for each socket that speaks Docker's protocol; /run and /var/run are one folder."""
+        found: dict[Path, Path] = {}
+        for path in sockets():
+            if path.is_socket():
+                found.setdefault(path.resolve(), path)
+        return [Listing(f"docker ({path})", partial(ended, path)) for path in found.values()]
+
+
+def sockets() -> list[Path]:
+    """Return the sockets to ask. A local one in DOCKER_HOST comes first, as for the docker command."""
+    host = os.environ.get("DOCKER_HOST", "")
+    named = [Path(host.removeprefix("unix://"))] if host.startswith("unix:///") else []
+    return [*named, *SOCKETS]
+
+
+def ended(socket: Path) -> Ended:
+    """Return which containers of an engine that speaks Docker's protocol have ended. Raises CgpuError."""
+    if not socket.is_socket():
+        raise CgpuError(f"{socket}: does not answer: there is no such socket")
+    return containers.by_state(rows(socket, int(containers.TIMEOUT_S), stopped=True), "Id", "State")
+
+
+def running(socket: Path) -> object:
+    """Return the running containers of an engine that speaks Docker's protocol. Raises CgpuError."""
+    if not socket.is_socket():
+        raise CgpuError(f"{socket}: there is no such socket")
+    return rows(socket, AT_ONCE_S, stopped=False)
+
+
+def rows(socket: Path, timeout_s: int, *, stopped: bool) -> object:
+    """Return the list of containers by Docker's protocol. Raises CgpuError."""
+    # Slow to import, and not needed where no engine listens.
+    import docker.errors
+    from requests.exceptions import RequestException
+
+    try:
+        client = docker.APIClient(base_url=f"unix://{socket}", version="auto", timeout=timeout_s)
+        try:
+            return client.containers(all=stopped)
+        finally:
+            client.close()
+    except (docker.errors.DockerException, RequestException, OSError, ValueError) as error:
+        raise CgpuError(f"{socket}: does not answer: {error}") from error
 
 
 def refuse_flags(root: Path, *, default: bool) -> None:

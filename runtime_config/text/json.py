@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members put into the text of JSON objects and taken out: all else keeps its every character."""
+"""Members added to the text of JSON objects and removed from it; every other character stays."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def layout(text: str, place: Object) -> tuple[str, str]:
 
 
 def remove(text: str, place: Object, member: Member) -> str:
-    """Return the text without a member: what add() has put in, or one that somebody wrote."""
+    """Return the text without a member: one that add() has added, or any other."""
     at = place.members.index(member)
     if at:
         return text[: place.members[at - 1].end] + text[member.end :]

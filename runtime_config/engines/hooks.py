@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """hooks.d: podman and CRI-O call our hook for containers with our annotations, whichever runtime they use.
 
-With the kernel module registration is all that a limit needs. The daemon engine needs a listener in the
-bundle, which a hook cannot give: there the files are refused, as they would register what nothing limits.
+Both watch the folder or read it at each call.
+
+With the kernel module a registration is all that a limit needs. cgpud needs a seccomp listener in the bundle,
+which a hook cannot add: there the hooks are refused, because nothing would limit a registered container.
 """
 
 from __future__ import annotations
@@ -11,17 +13,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from cgpu import paths
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.roots import below
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.files import changes, read_bytes
 from cgpu.runtime_config.oci_runtime.edit import HOOK_ENV, HOOK_PATH
 
-#: the one folder that both read without being told
+#: the one folder that both read by default
 FOLDER = "/usr/share/containers/oci/hooks.d"
 STAGES = ("prestart", "poststop")
 ENGINES = ("podman", "crio")
@@ -37,18 +40,19 @@ def document(stage: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
-    """The editor of hooks.d: two files of our own."""
+class Hooks(ContainerEngine):
+    """hooks.d: two files of our own."""
+
+    by_request: ClassVar[bool] = True
 
     name: str = "hooks"
     folder: str = FOLDER
-    search: Sequence[str] = programs.SEARCH
 
     def is_present(self, root: Path) -> bool:
         """Return whether the kernel module is the engine, and podman or CRI-O are there."""
         return _has_module(root) and any(programs.find(name, self.search) for name in ENGINES)
 
-    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+    def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Return the edits that add the hooks. Raises CgpuError without the kernel module."""
         if not _has_module(root):
             raise CgpuError(
@@ -60,17 +64,6 @@ class Hooks:
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edits that take the hooks away. Raises CgpuError."""
         return [edit for stage in STAGES for edit in self._change(root, stage, None)]
-
-    def plan_release(self, root: Path) -> Sequence[FileEdit]:
-        """Return nothing: the folder is watched, or read at each call."""
-        return []
-
-    def check(self, root: Path) -> None:
-        """Do nothing: podman reads hooks.d only when it makes a container."""
-
-    def reload(self, root: Path) -> Reload:
-        """Return nothing: the folder is watched, or read at each call."""
-        return Reload(())
 
     def _change(self, root: Path, stage: str, text: str | None) -> list[FileEdit]:
         path = below(root, f"{self.folder}/99-cgpu-{stage}.json")

@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA's runtime: ours is first in its list of low-level runtimes, so that --runtime=nvidia reaches it.
 
-It has a name of its own there (LOW_LEVEL), by which it knows that NVIDIA's runtime has had its turn.
+It has a name of its own there (LOW_LEVEL), which tells it that NVIDIA's runtime has done its part already.
 """
 
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError, show
 from cgpu.roots import below
-from cgpu.runtime_config import programs, toml_files
-from cgpu.runtime_config.editor import Reload, Wish
+from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines import layers
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.files import runtime_path
 from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME, low_level
-from cgpu.runtime_config.toml_block import strip
-from cgpu.runtime_config.toml_edit import child, parse, put
+from cgpu.runtime_config.text import toml
 
 PATH = "/etc/nvidia-container-runtime/config.toml"
 PROGRAM = "nvidia-container-runtime"
@@ -34,46 +36,44 @@ def add(text: str, runtime: str) -> str:
 
     runtime: its path by the name for engines. Raises CgpuError when that cannot be.
     """
-    bare = strip(FILE, text)
-    present = child(parse(FILE, bare), *LIST)
+    bare = toml.strip(FILE, text)
+    present = toml.child(toml.parse(FILE, bare), *LIST)
     if present is None:
         present = STOCK
     if not isinstance(present, list) or not all(isinstance(name, str) for name in present):
-        raise CgpuError(f"{FILE}: [{PROGRAM}] runtimes: {show(present)}: a list of programs is accepted")
+        raise CgpuError(f"{FILE}: [{PROGRAM}] runtimes: {show(present)}: expected a list of programs")
     ours = low_level(runtime)
-    wanted = [ours, *(name for name in present if os.path.basename(name) not in (NAME, LOW_LEVEL))]
-    return bare if present == wanted else put(FILE, bare, LIST, wanted)
+    wanted = [ours, *(name for name in present if not _is_ours(name))]
+    return bare if present == wanted else toml.put(FILE, bare, LIST, wanted)
 
 
 def remove(text: str) -> str:
     """Return the settings without what add() put in. Raises CgpuError."""
-    return strip(FILE, text)
+    return toml.strip(FILE, text)
 
 
 @dataclass(frozen=True, slots=True)
-class Nvidia:
-    """The editor of NVIDIA's list of low-level runtimes. It has no default runtime."""
+class Nvidia(ContainerEngine):
+    """NVIDIA's runtime. path: the file with its list of low-level runtimes."""
+
+    is_runtime: ClassVar[bool] = True
+    settings_files: ClassVar[tuple[str, ...]] = (PATH,)
 
     name: str = "nvidia"
     path: str = PATH
-    search: Sequence[str] = programs.SEARCH
 
     def is_present(self, root: Path) -> bool:
         """Return whether NVIDIA's runtime is there; its settings may outlive it, and mean nothing then."""
         return programs.find(PROGRAM, self.search) is not None
 
-    def plan_add(self, root: Path, wish: Wish) -> Sequence[FileEdit]:
+    def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Return the edit that puts our runtime first. Raises CgpuError."""
-        file = toml_files.load(below(root, self.path), root)
-        return toml_files.edits([file.saying(add(file.text, runtime_path(wish)))])
+        file = layers.load(below(root, self.path), root)
+        return layers.edits([file.with_text(add(file.text, runtime_path(desired)))])
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edit that takes our runtime out of the list. Raises CgpuError."""
-        return toml_files.edits([toml_files.load(below(root, self.path), root)])
-
-    def plan_release(self, root: Path) -> Sequence[FileEdit]:
-        """Return nothing: the list is read at each call."""
-        return []
+        return layers.edits([layers.load(below(root, self.path), root)])
 
     def check(self, root: Path) -> None:
         """Let NVIDIA's own tool read the file. Raises CgpuError with what it said."""
@@ -86,6 +86,12 @@ class Nvidia:
         if answer.status:
             raise CgpuError(f"{path}: nvidia-ctk: {answer.last_line()}; see: {' '.join(command)}")
 
-    def reload(self, root: Path) -> Reload:
-        """Return nothing: the list is read at each call."""
-        return Reload(())
+    def read_settings(self, text: str) -> tuple[object, object]:
+        """Return our runtime's path in the list. Raises ValueError."""
+        paths = toml.child(tomllib.loads(text), *LIST)
+        ours = [one for one in paths if _is_ours(one)] if isinstance(paths, list) else []
+        return (ours[0] if ours else None), None
+
+
+def _is_ours(path: object) -> bool:
+    return isinstance(path, str) and os.path.basename(path) in (NAME, LOW_LEVEL)

@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""containerd: a runtime called cgpu for its CRI plugin, in config.toml or in a file that it imports.
+
+ctr needs no settings: ctr run --runc-binary. The plugin that owns runtimes has a name for each version of the
+file (containerd's docs/cri/config.md).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError, show
+from cgpu.roots import below
+from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines import containers, layers
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Reload, Run
+from cgpu.runtime_config.engines.layers import Layer
+from cgpu.runtime_config.files import read_text, runtime_path
+from cgpu.runtime_config.text import toml
+
+PATH = "/etc/containerd/config.toml"
+DROP_IN = "/etc/containerd/conf.d/99-cgpu.toml"
+#: since then imported files are merged by key (containerd #5837); before, a plugin is replaced as a whole
+MERGES = (2, 1)
+KEEPS_STOCK = (2, 0)
+#: from the first to the last of these, a file of version 1 is read, and its settings for CRI are ignored
+LOSES_V1 = ((2, 0), (2, 2))
+SOCKET = "/run/containerd/containerd.sock"
+TASKS = "/run/containerd/io.containerd.runtime.v2.task"
+OF_DOCKER = "moby"  # docker's namespace, whose containers docker itself names
+POD = ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name")
+TYPE = "io.containerd.runc.v2"
+STOCK = "runc"
+STOCK_NOTE = "# containerd before 2.0 has runc by itself only where no other runtime is named"
+DEFAULT = "default_runtime_name"
+HANDED_ON = "pod_annotations"
+OURS = "opencgpu.io/*"
+PLUGINS = {
+    1: "cri",
+    2: "io.containerd.grpc.v1.cri",
+    3: "io.containerd.cri.v1.runtime",
+    4: "io.containerd.cri.v1.runtime",
+}
+# What a new file is written for: understood by every containerd since 1.3.
+NEW_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What is added to the settings. default: our runtime becomes it; version: that of a new file."""
+
+    plugin: str
+    runtimes: Mapping[str, Mapping[str, object]]
+    default: bool
+    version: int
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Return the table that has the runtimes and the name of the default one."""
+        return ("plugins", self.plugin, "containerd")
+
+    def values(self) -> dict[tuple[str, ...], object]:
+        """Return every new value by its path."""
+        found: dict[tuple[str, ...], object] = {(*self.place, DEFAULT): NAME} if self.default else {}
+        return found | {(*self.place, "runtimes", name): table for name, table in self.runtimes.items()}
+
+
+def addition(settings: Mapping[str, object], runtime: str, *, default: bool, keeps_stock: bool) -> Addition:
+    """Return what is to be added to the settings in force. keeps_stock: containerd has runc beside any other.
+
+    Raises CgpuError.
+    """
+    plugin = plugin_of(settings)
+    place = ("plugins", plugin, "containerd")
+    present = toml.child(settings, *place, "runtimes", NAME)
+    if present is not None and toml.child(present, "options", "BinaryName") != runtime:
+        table = toml.write_key(*place, "runtimes", NAME)
+        raise CgpuError(f"config.toml: [{table}] is there and was not added by this command: remove it first")
+    ours = _like(settings, plugin, runtime)
+    wanted: dict[str, Mapping[str, object]] = {} if present is not None else {NAME: ours}
+    # Before 2.0 the first table of a runtime removes runc, which is the default runtime where none is named:
+    # the CRI plugin would not load.
+    if not keeps_stock and toml.child(settings, *place, "runtimes") in (None, {}):
+        wanted[STOCK] = {"runtime_type": TYPE}
+    default = default and toml.child(settings, *place, DEFAULT) != NAME
+    return Addition(plugin, wanted, default, version_of(settings))
+
+
+def plugin_of(settings: Mapping[str, object]) -> str:
+    """Return the plugin that owns runtimes in this version of the file. Raises CgpuError."""
+    return PLUGINS[version_of(settings)]
+
+
+def version_of(settings: Mapping[str, object]) -> int:
+    """Return the version of a file; that of a new one where it says nothing at all. Raises CgpuError."""
+    version = settings.get("version", 1 if settings else NEW_VERSION)
+    if type(version) is not int or version not in PLUGINS:
+        accepted = ", ".join(map(str, PLUGINS))
+        raise CgpuError(f"config.toml: version: {show(version)}: expected one of {accepted}")
+    return version
+
+
+def _like(settings: Mapping[str, object], plugin: str, runtime: str) -> dict[str, object]:
+    """Return the table of our runtime: a copy of the one of the runtime that pods get now, with our program.
+
+    nvidia-ctk copies it as well: SystemdCgroup must be the kubelet's, and an administrator's other settings
+    for pods (a base spec, CNI, annotations, a snapshotter) apply to pods with slices too.
+    """
+    place = ("plugins", plugin, "containerd")
+    default = toml.child(settings, *place, DEFAULT)
+    names = [default] if isinstance(default, str) and not default.startswith("nvidia") else []
+    for name in (*names, STOCK, "crun"):
+        table = toml.child(settings, *place, "runtimes", name)
+        # Only runc's own shim knows BinaryName; Kata and gVisor have other shims.
+        if isinstance(table, dict) and str(table.get("runtime_type", TYPE)).startswith("io.containerd.runc."):
+            options = table.get("options")
+            kept = options if isinstance(options, dict) else {}
+            return {
+                "runtime_type": TYPE,
+                **table,
+                HANDED_ON: _handed_on(table.get(HANDED_ON)),
+                "options": {**kept, "BinaryName": runtime},
+            }
+    return {"runtime_type": TYPE, HANDED_ON: [OURS], "options": {"BinaryName": runtime}}
+
+
+def _handed_on(present: object) -> list[object]:
+    """Return which annotations of a pod its containers get: ours, and those that were named before.
+
+    Whether an annotation counts is a matter of trust_annotations in our own configuration.
+    """
+    kept = present if isinstance(present, list) else []
+    return kept if OURS in kept else [*kept, OURS]
+
+
+def insert(text: str, new: Addition) -> str:
+    """Return a file's text with an addition. Raises CgpuError when its form does not allow it."""
+    edited = text
+    if new.runtimes:
+        tables = {(*new.place, "runtimes", name): table for name, table in new.runtimes.items()}
+        lines = []
+        for path, table in tables.items():
+            lines += [STOCK_NOTE] if path[-1] == STOCK else []
+            lines += toml.write_table(path, table)
+        values: dict[tuple[str, ...], object] = {**tables}
+        if not toml.parse("config.toml", text):
+            lines.insert(0, f"version = {new.version}")
+            values[("version",)] = new.version
+        edited = toml.insert_block(text, lines)
+        toml.check("config.toml", text, edited, values)
+    return toml.put("config.toml", edited, (*new.place, DEFAULT), NAME) if new.default else edited
+
+
+def add(text: str, runtime: str, *, default: bool = False) -> str:
+    """Return a single file's settings with the runtime, for any containerd. Raises CgpuError."""
+    bare = toml.strip("config.toml", text)
+    settings = toml.parse("config.toml", bare)
+    return insert(bare, addition(settings, runtime, default=default, keeps_stock=False))
+
+
+def remove(text: str) -> str:
+    """Return the settings without what was added. Raises CgpuError."""
+    return toml.strip("config.toml", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Containerd(ContainerEngine):
+    """containerd. path: its config.toml; drop_in: None where there is to be none of ours."""
+
+    program: ClassVar[str] = "containerd"
+    settings_files: ClassVar[tuple[str, ...]] = (PATH, str(Path(DROP_IN).parent))
+    consumers_advice: ClassVar[str] = (
+        "they run on, and pods of them get no further container, after a crash too; to remove a pod: kubectl "
+        "delete pod, or crictl rmp -f"
+    )
+
+    name: str = "containerd"
+    path: str = PATH
+    drop_in: str | None = DROP_IN
+
+    def is_present(self, root: Path) -> bool:
+        """Return whether containerd is there and its CRI plugin on: docker's own packages switch that off."""
+        path = below(root, self.path)
+        if not path.exists():
+            return programs.find("containerd", self.search) is not None
+        disabled = layers.load(path, root).settings.get("disabled_plugins")
+        return not (isinstance(disabled, list) and {"cri", PLUGINS[2]} & set(map(str, disabled)))
+
+    def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
+        """Return the edits that add the runtime, in the file that counts. Raises CgpuError."""
+        version = programs.version("containerd", self.search) or (1, 0)
+        merges, keeps_stock = version >= MERGES, version >= KEEPS_STOCK
+        files = read_files(below(root, self.path), root)
+        _refuse_v1(files[0], version)
+        said, runtime = merged(files, merges=merges), runtime_path(desired)
+        new = addition(said, runtime, default=desired.default, keeps_stock=keeps_stock)
+        target = self._target(root, files, new, merges=merges)
+        if not any(file.path == target for file in files):
+            files.insert(_place(files, target), layers.load(target, root))
+        edited = [file.with_text(insert(file.text, new)) if file.path == target else file for file in files]
+        layers.verify(edited, target, merged(edited, merges=merges), new.values())
+        return layers.edits(self._with_drop_in(root, edited))
+
+    def plan_remove(self, root: Path) -> Sequence[FileEdit]:
+        """Return the edits that take our blocks out of every file. Raises CgpuError."""
+        return layers.edits(self._with_drop_in(root, read_files(below(root, self.path), root)))
+
+    def check(self, root: Path) -> None:
+        """Let containerd read its settings, and look for the default runtime among them. Raises CgpuError."""
+        path = below(root, self.path)
+        program = programs.find("containerd", self.search)
+        if program is None or not path.exists():
+            return
+        answer = programs.ask([program, "-c", str(path), "config", "dump"])
+        see = f"see: containerd -c {path} config dump"
+        if answer.status:
+            raise CgpuError(f"{path}: containerd: {answer.last_line()}; {see}")
+        if root != Path("/") and "imports" in layers.load(path, root).settings:
+            return  # what it has read lies partly outside of that folder
+        settings = toml.parse("containerd config dump", answer.output)
+        place = ("plugins", plugin_of(settings), "containerd")
+        default = toml.child(settings, *place, DEFAULT)
+        if isinstance(default, str) and toml.child(settings, *place, "runtimes", default) is None:
+            raise CgpuError(f"{path}: {DEFAULT}: {default}: there is no runtime of that name; {see}")
+
+    def reload(self, root: Path) -> Reload:
+        """Return the restart, which shims and their containers outlive; nothing where it does not run."""
+        return Reload(("systemctl", "try-restart", "containerd"))
+
+    def read_settings(self, text: str) -> tuple[object, object]:
+        """Return what any version's plugin names as our runtime and as the default. Raises ValueError."""
+        settings = tomllib.loads(text)
+        tables = [toml.child(settings, "plugins", plugin, "containerd") for plugin in PLUGINS.values()]
+        runtimes = [toml.child(table, "runtimes", NAME, "options", "BinaryName") for table in tables]
+        defaults = [toml.child(table, DEFAULT) for table in tables]
+        return next(filter(None, runtimes), None), next(filter(None, defaults), None)
+
+    def consumers(self, root: Path, run: Run) -> list[str]:
+        """Return pods and containers whose task has our runtime: its shim writes that beside the bundle."""
+        names = set()
+        for namespace in _names(root, TASKS):
+            for identity in _names(root, f"{TASKS}/{namespace}") if namespace != OF_DOCKER else ():
+                folder = f"{TASKS}/{namespace}/{identity}"
+                if containers.is_ours(_text(root, f"{folder}/runtime").strip()):
+                    names.add(_pod(_text(root, f"{folder}/config.json")) or f"{namespace}/{identity}")
+        return sorted(names)
+
+    def listings(self) -> list[Listing]:
+        """Return its list by ctr, or by crictl where ctr is not there."""
+        address = os.environ.get("CONTAINERD_ADDRESS", SOCKET)
+        ctr, crictl = (programs.find(name, self.search) for name in ("ctr", "crictl"))
+        if not Path(address).is_socket():
+            return []
+        if ctr is not None:
+            return [Listing(self.name, partial(ended, [ctr, "-a", address]))]
+        if crictl is not None:
+            return [Listing(self.name, partial(containers.ended_by_cri, [crictl, "-r", f"unix://{address}"]))]
+        return []
+
+    def _target(self, root: Path, files: Sequence[Layer], new: Addition, *, merges: bool) -> Path:
+        """Return the file to edit: our drop-in where it is read and merged, else the one that counts."""
+        main = files[0]
+        merges_ours = merges and new.plugin != PLUGINS[1]
+        if self.drop_in and merges_ours and _imports(main.settings, self.path, self.drop_in):
+            return below(root, self.drop_in)
+        owners = [file.path for file in files if toml.child(file.settings, "plugins", new.plugin) is not None]
+        return owners[-1] if owners and (new.default or not merges) else main.path
+
+    def _with_drop_in(self, root: Path, files: Sequence[Layer]) -> Sequence[Layer]:
+        """Return the files and our drop-in, which may be there though nothing imports it now."""
+        drop_in = below(root, self.drop_in) if self.drop_in else files[0].path
+        there = any(file.path == drop_in for file in files)
+        return files if there else [*files, layers.load(drop_in, root)]
+
+
+def _refuse_v1(main: Layer, version: tuple[int, int]) -> None:
+    """Raise CgpuError where containerd would overlook what is added."""
+    if LOSES_V1[0] <= version <= LOSES_V1[1] and version_of(main.settings) == 1:
+        raise CgpuError(
+            f"{main.path}: version: 1: containerd {version[0]}.{version[1]} overlooks what such a file says "
+            "of CRI; expected 2 or 3: write it anew, by containerd 1.x: containerd config dump"
+        )
+
+
+def read_files(main: Path, root: Path) -> list[Layer]:
+    """Return the main file and what it imports, in the order of reading. Raises CgpuError."""
+    found: list[Layer] = []
+    pending = [main]
+    while pending:
+        path = pending.pop(0)
+        if any(layer.path == path for layer in found):
+            continue
+        if len(found) == layers.MAX_FILES:
+            raise CgpuError(f"{main}: imports: expected at most {layers.MAX_FILES} files")
+        layer = layers.load(path, root)
+        found.append(layer)
+        pending += _imported(layer, root)
+    return found
+
+
+def merged(files: Sequence[Layer], *, merges: bool) -> dict[str, object]:
+    """Return the settings in force. merges: by key; else a later plugin takes the place of a former one."""
+    result: dict[str, object] = {}
+    for file in files:
+        former, plugins = result.get("plugins"), file.settings.get("plugins")
+        result = layers.over(result, file.settings)
+        if not merges and isinstance(plugins, dict):
+            result["plugins"] = {**(former if isinstance(former, dict) else {}), **plugins}
+    return result
+
+
+def _patterns(settings: Mapping[str, object], main: str) -> list[str]:
+    given = settings.get("imports")
+    folder = os.path.dirname(main)
+    return (
+        [os.path.normpath(os.path.join(folder, str(one))) for one in given] if isinstance(given, list) else []
+    )
+
+
+def _imported(layer: Layer, root: Path) -> list[Path]:
+    found: list[Path] = []
+    inside = "/" + os.path.relpath(layer.path, root)
+    for pattern in _patterns(layer.settings, inside):
+        inner = pattern.lstrip("/")
+        names = glob.glob(inner, root_dir=root, include_hidden=True) if "*" in pattern else [inner]
+        found += [root / name for name in sorted(names) if (root / name).exists()]
+    return found
+
+
+def _imports(settings: Mapping[str, object], main: str, path: str) -> bool:
+    """Return whether the imports of a main file bring in another file."""
+    folder, name = os.path.split(path)
+    patterns = [os.path.split(pattern) for pattern in _patterns(settings, main)]
+    return any(where == folder and fnmatch.fnmatchcase(name, pattern) for where, pattern in patterns)
+
+
+def _place(files: Sequence[Layer], path: Path) -> int:
+    """Return where a drop-in that is not there yet comes in the order of reading."""
+    before = [at for at, file in enumerate(files) if file.path.parent == path.parent and file.path < path]
+    return max(before, default=0) + 1
+
+
+def ended(command: list[str]) -> Ended:
+    """Ask ctr for all namespaces, docker's among them. Raises CgpuError."""
+    found: Ended = {}
+    for namespace in containers.lines_of([*command, "namespaces", "ls", "--quiet"]):
+        inside = [*command, "--namespace", namespace]
+        found |= dict.fromkeys(containers.lines_of([*inside, "containers", "ls", "--quiet"]), True)
+        # A container without a task has no process.
+        found |= ended_tasks(containers.lines_of([*inside, "tasks", "ls"]))
+    return found
+
+
+def ended_tasks(lines: Iterable[str]) -> Ended:
+    """Read the table of `ctr tasks ls`: TASK, PID, STATUS."""
+    rows = (line.split() for line in lines)
+    return {row[0]: containers.is_ended(row[2]) for row in rows if len(row) == 3 and row[0] != "TASK"}
+
+
+def _pod(spec: str) -> str | None:
+    """Return the namespace and name of a container's pod, None for one that is in none."""
+    try:
+        notes = json.loads(spec or "null").get("annotations")
+        return "/".join(str(notes[key]) for key in POD)
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _names(root: Path, folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(below(root, folder)))
+    except OSError:
+        return []
+
+
+def _text(root: Path, path: str) -> str:
+    """Return a file's text, empty where it cannot be read: a task may end at any moment."""
+    try:
+        return read_text(below(root, path), root)
+    except CgpuError:
+        return ""

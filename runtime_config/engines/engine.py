@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What OpenCGPU has to know of a container engine. Each is a class; registry.py lists them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Protocol, Self
+
+from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError
+from cgpu.runtime_config import programs
+
+#: the name by which engines and their users know our runtime
+RUNTIME_NAME = "cgpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """What is wanted of the settings. runtime: the absolute path of cgpu-container-runtime."""
+
+    runtime: Path
+    default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """The command after which an engine knows its new settings.
+
+    stops_containers: whether it ends running containers. An empty command: settings are read at each call.
+    """
+
+    command: tuple[str, ...]
+    stops_containers: bool = False
+
+
+class Answer(Protocol):
+    """How a command ended. status: 0 for success."""
+
+    @property
+    def status(self) -> int:
+        """Return its exit status."""
+
+    @property
+    def output(self) -> str:
+        """Return what it printed."""
+
+    def last_line(self) -> str:
+        """Return the last line that it printed, for a message."""
+
+
+Run = Callable[[Sequence[str]], Answer]
+"""Runs a command to its end, within a time that the caller chooses. Raises CgpuError."""
+
+Ended = dict[str, bool]
+"""Whole container id to whether the engine says that no process of the container is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One list of containers. ask raises CgpuError when the engine does not answer."""
+
+    name: str
+    ask: Callable[[], Ended]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEngine(ABC):
+    """One container engine. name: what --runtimes and cgpu-runtime-config call it.
+
+    path: the settings file that is edited, empty where none can be chosen. drop_in: a file of ours beside it.
+
+    Edits are planned below a root folder, and nothing is written. A method with a body here is for the few
+    engines that have something to say.
+    """
+
+    #: the program that runs while the engine serves, or its command; empty for what is no container engine
+    program: ClassVar[str] = ""
+    #: whether only --runtimes NAME chooses it, never the list of all that are here
+    by_request: ClassVar[bool] = False
+    #: whether it is a runtime: one with a list of low-level runtimes, ours among them, and no default runtime
+    is_runtime: ClassVar[bool] = False
+    #: files that have its settings, and folders of such files, in the order of reading
+    settings_files: ClassVar[tuple[str, ...]] = ()
+    settings_format: ClassVar[str] = "TOML"
+    #: what becomes of {names}, the containers with our runtime, without it; empty: they are not listed
+    consumers_advice: ClassVar[str] = ""
+
+    name: str
+    path: str = ""
+    _: KW_ONLY
+    drop_in: str | None = None
+    #: the folders of programs
+    search: Sequence[str] = programs.SEARCH
+
+    @abstractmethod
+    def is_present(self, root: Path) -> bool:
+        """Return whether the engine, or settings of it, are on this machine."""
+
+    @abstractmethod
+    def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
+        """Return the edits that add the runtime; none when it is there. Raises CgpuError."""
+
+    @abstractmethod
+    def plan_remove(self, root: Path) -> Sequence[FileEdit]:
+        """Return the edits that take out only what plan_add() has put in. Raises CgpuError."""
+
+    def plan_release(self, root: Path) -> Sequence[FileEdit]:
+        """Return edits after which a reload makes a running engine release the runtime. Raises CgpuError.
+
+        They come before those of plan_remove(), or before the original bytes are put back; none for an engine
+        that forgets by itself what its settings no longer name.
+        """
+        return []
+
+    def check(self, root: Path) -> None:
+        """Let the engine itself check its settings where it can. Raises CgpuError with what it said."""
+
+    def reload(self, root: Path) -> Reload:
+        """Return how the engine learns of its new settings."""
+        return Reload(())
+
+    def with_settings(self, path: str) -> Self:
+        """Return the engine with another settings file and without the drop-in in /etc. Raises CgpuError."""
+        if not self.path:
+            raise CgpuError(f"--config {path}: {self.name} has no settings file to choose: leave it out")
+        return replace(self, path=path, drop_in=None)
+
+    def read_settings(self, text: str) -> tuple[object, object]:
+        """Return our runtime's path and the default runtime's name in a settings file, None for nothing.
+
+        Raises ValueError.
+        """
+        return None, None
+
+    def copies_image_annotations(self, version: tuple[int, ...]) -> bool:
+        """Return whether this version gives annotations of an image to its containers. (): not known."""
+        return False
+
+    def consumers(self, root: Path, run: Run) -> list[str]:
+        """Return the names of containers with our runtime, running or not. Raises CgpuError."""
+        return []
+
+    def stuck(self, run: Run) -> list[str]:
+        """Return running containers that the engine could not stop without our runtime. Raises CgpuError."""
+        return []
+
+    def knows_runtime(self, run: Run) -> bool | None:
+        """Return whether the running engine knows our runtime; None where that cannot be asked.
+
+        Raises CgpuError.
+        """
+        return None
+
+    def running(self) -> list[Callable[[], object]]:
+        """Return ways to ask for rows with Id and Names of running containers, the cheapest first.
+
+        Each raises CgpuError when it gets no answer at once.
+        """
+        return []
+
+    def listings(self) -> list[Listing]:
+        """Return how this machine's engine is asked for its containers; none where it is not there."""
+        return []

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""podman: a runtime called cgpu in containers.conf, or in a drop-in beside it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError
+from cgpu.roots import below
+from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines import containers, layers
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Run
+from cgpu.runtime_config.engines.layers import Layer
+from cgpu.runtime_config.files import runtime_path
+from cgpu.runtime_config.text import toml
+
+PATH = "/etc/containers/containers.conf"
+DROP_IN = "/etc/containers/containers.conf.d/99-cgpu.conf"
+SHIPPED = "/usr/share/containers/containers.conf"
+RUNTIMES = ("engine", "runtimes")
+DEFAULT = ("engine", "runtime")
+#: reads /etc/containers/containers.conf.d
+DROP_INS = (4, 0)
+COPIES_NO_ANNOTATION = (4, 6)
+PLACES = (Path("/usr/bin/podman"), Path("/usr/local/bin/podman"))
+AT_ONCE_S = 5  # for an answer at once
+
+
+def add(text: str, runtime: str, *, default: bool = False) -> str:
+    """Return containers.conf with the runtime at that path. Raises CgpuError when the file cannot take it."""
+    bare = toml.strip("containers.conf", text)
+    settings = toml.parse("containers.conf", bare)
+    present = toml.child(settings, *RUNTIMES, NAME)
+    if present not in (None, [runtime]):
+        raise CgpuError(
+            f"containers.conf: [engine.runtimes] {NAME} is there and was not added by this command: "
+            "remove it first"
+        )
+    edited = bare if present else toml.put("containers.conf", bare, (*RUNTIMES, NAME), [runtime])
+    wanted = default and toml.child(settings, *DEFAULT) != NAME
+    return toml.put("containers.conf", edited, DEFAULT, NAME) if wanted else edited
+
+
+def remove(text: str) -> str:
+    """Return containers.conf without what add() put in. Raises CgpuError."""
+    return toml.strip("containers.conf", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Podman(ContainerEngine):
+    """podman. path: its containers.conf; drop_in: None where only that file is to be edited."""
+
+    program: ClassVar[str] = "podman"
+    settings_files: ClassVar[tuple[str, ...]] = (PATH, str(Path(DROP_IN).parent))
+    consumers_advice: ClassVar[str] = (
+        "they cannot be started again; to remove them, now or later: podman rm {names}"
+    )
+
+    name: str = "podman"
+    path: str = PATH
+    drop_in: str | None = DROP_IN
+
+    def is_present(self, root: Path) -> bool:
+        """Return whether podman is there; containers.conf alone may be that of other tools."""
+        return programs.find("podman", self.search) is not None
+
+    def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
+        """Return the edits that add the runtime. Raises CgpuError."""
+        runtime = runtime_path(desired)
+        files = self._files(root)
+        version = programs.version("podman", self.search) if self.drop_in else None
+        if self.drop_in and version and version >= DROP_INS:
+            tables: dict[tuple[str, ...], dict[str, object]] = {RUNTIMES: {NAME: [runtime]}}
+            if desired.default:
+                tables = {("engine",): {"runtime": NAME}, **tables}
+            return layers.plan_drop_in(files, below(root, self.drop_in), tables)
+        main = below(root, self.path)
+        edited = [
+            file.with_text(add(file.text, runtime, default=desired.default)) if file.path == main else file
+            for file in files
+        ]
+        return layers.edits(edited)
+
+    def plan_remove(self, root: Path) -> Sequence[FileEdit]:
+        return layers.edits(self._files(root))
+
+    def check(self, root: Path) -> None:
+        """Let podman read its settings, which every call of it does. Raises CgpuError with what it said."""
+        podman = programs.find("podman", self.search)
+        if podman is None or root != Path("/") or not (self.drop_in or Path(self.path).exists()):
+            return  # it looks below / only
+        answer = programs.ask(
+            [podman, "--version"], {"CONTAINERS_CONF": self.path} if not self.drop_in else None
+        )
+        if answer.status or "containers.conf" in answer.errors:
+            raise CgpuError(f"{self.path}: podman: {answer.last_line()}; see: podman --version")
+
+    def read_settings(self, text: str) -> tuple[object, object]:
+        settings = tomllib.loads(text)
+        paths = toml.child(settings, *RUNTIMES, NAME)
+        return (paths[0] if isinstance(paths, list) and paths else None), toml.child(settings, *DEFAULT)
+
+    def copies_image_annotations(self, version: tuple[int, ...]) -> bool:
+        """Return whether it is older than 4.6, or of a version not known."""
+        return version < COPIES_NO_ANNOTATION
+
+    def consumers(self, root: Path, run: Run) -> list[str]:
+        return containers.with_our_runtime(run, self.name, ".OCIRuntime")
+
+    def stuck(self, run: Run) -> list[str]:
+        """Return those that run: podman stops a container by its runtime only. Raises CgpuError."""
+        return containers.with_our_runtime(run, self.name, ".OCIRuntime", "--filter=status=running")
+
+    def running(self) -> list[Callable[[], object]]:
+        return [partial(running, program) for program in PLACES]
+
+    def listings(self) -> list[Listing]:
+        """Return its list."""
+        podman = programs.find("podman", self.search)
+        return [] if podman is None else [Listing(self.name, partial(ended, [podman]))]
+
+    def _files(self, root: Path) -> list[Layer]:
+        main = below(root, self.path)
+        if not self.drop_in:
+            return [layers.load(main, root)]
+        return layers.read_folder(
+            [below(root, SHIPPED), main], below(root, self.drop_in), root, suffix=".conf"
+        )
+
+
+def ended(command: Sequence[str]) -> Ended:
+    """Return which of its containers have ended. Raises CgpuError."""
+    rows = containers.json_of([*command, "ps", "--all", "--format", "json"])
+    return containers.by_state(rows, "Id", "State")
+
+
+def running(program: Path) -> object:
+    """Return the running containers of the user that calls this. Raises CgpuError."""
+    command = [str(program), "ps", "--format", "json"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=AT_ONCE_S, check=True)
+        return json.loads(done.stdout or b"[]")
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise CgpuError(f"{program}: {error}") from error

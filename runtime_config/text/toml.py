@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TOML read, and edited by marked blocks. Everything around a block stays as it is, to the last space.
+
+A block keeps the lines that it replaces as comments, and removing it puts them back: no file needs a record
+elsewhere of what it was. The effect of an edit is checked against what the text said before. tomlkit, which
+edits TOML by its meaning, keeps comments and not every byte.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cgpu.errors import CgpuError
+
+BEGIN = "# >>> cgpu-runtime-config: added, do not edit"
+BEGIN_IN_LINE = BEGIN + " (the line before had no end)"
+END = "# <<< cgpu-runtime-config"
+WAS = "#was: "
+WAS_IN_LINE = "#was, without an end: "
+STRING = r'"""(?:\\.|[^\\])*?"{3,5}|' + r"'''.*?'{3,5}|" + r'"(?:\\.|[^"\\\n])*"|' + r"'[^'\n]*'"
+# The tokens that decide where a key or value ends; all between them is skipped.
+TOKEN = re.compile(STRING + r"|#[^\n]*|[\[\]{}=\n]", re.DOTALL)
+SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def parse(name: str, text: str) -> dict[str, object]:
+    """Parse TOML. Raises CgpuError."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise CgpuError(f"{name}: {error}; expected TOML") from error
+
+
+def child(parent: object, *names: str) -> object:
+    """Return a value deep in a parsed file, None where a name on the way is missing."""
+    for name in names:
+        parent = parent.get(name) if isinstance(parent, dict) else None
+    return parent
+
+
+def check(name: str, before: str, after: str, wanted: Mapping[tuple[str, ...], object]) -> None:
+    """Raise CgpuError unless an edited text says the same as before but for the wanted values."""
+    settings = parse(name, before)
+    try:
+        found = parse(name, after)
+        for path, value in wanted.items():
+            _set(settings, path, value)
+        done = same(found, settings)
+    except CgpuError:
+        done = False
+    if not done:
+        key = write_key(*next(iter(wanted)))
+        raise CgpuError(
+            f"{name}: {key} cannot be added: an earlier line gives what holds it another form "
+            "(an inline table?): write that as [table] lines"
+        )
+
+
+def same(left: object, right: object) -> bool:
+    """Return whether two parsed values are alike: types too, and not-a-number is like itself."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return repr(left) == repr(right) if isinstance(left, float) else left == right
+
+
+def put(name: str, text: str, path: tuple[str, ...], value: object) -> str:
+    """Return the text with a key set by a marked block. Raises CgpuError when that cannot be."""
+    found = statements(text)
+    there = find_value(found, path)
+    table = find_table(found, path[:-1])
+    beside = next((one for one in found if one.key and one.path[:-1] == path[:-1]), None)
+    written = write_value(value)
+    if there is not None:
+        edited = replace_lines(text, [f"{there.key}= {written}"], there.first, there.last)
+    elif table is not None:
+        edited = insert_block(text, [f"{write_key(path[-1])} = {written}"], table.last + 1)
+    elif beside is not None:  # a dotted key in another table
+        key = write_key(*path[-beside.names :])
+        edited = insert_block(text, [f"{key} = {written}"], beside.last + 1)
+    else:
+        lines = [f"[{write_key(*path[:-1])}]", f"{write_key(path[-1])} = {written}"]
+        edited = insert_block(text, lines)
+    check(name, text, edited, {path: value})
+    return edited
+
+
+def _set(settings: dict[str, object], path: tuple[str, ...], value: object) -> None:
+    table = settings
+    for name in path[:-1]:
+        inner = table.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise CgpuError(f"{name}: expected a table")
+        table = inner
+    table[path[-1]] = value
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text with their ends. Only what ends a line in TOML does."""
+    lines = text.split("\n")
+    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def insert_block(text: str, lines: Sequence[str], at: int | None = None) -> str:
+    """Return the text with a block after its first `at` lines, or at its end."""
+    existing = lines_of(text)
+    at = len(existing) if at is None else at
+    before, after = "".join(existing[:at]), "".join(existing[at:])
+    begin = BEGIN if not before or before.endswith("\n") else "\n" + BEGIN_IN_LINE
+    return before + "".join(f"{line}\n" for line in (begin, *lines, END)) + after
+
+
+def replace_lines(text: str, lines: Sequence[str], first: int, last: int) -> str:
+    """Return the text with a block in place of the lines from first to last, which are counted from 0."""
+    existing = lines_of(text)
+    kept = [
+        WAS + line if line.endswith("\n") else f"{WAS_IN_LINE}{line}\n" for line in existing[first : last + 1]
+    ]
+    block = [f"{BEGIN}\n", *(f"{line}\n" for line in lines), *kept, f"{END}\n"]
+    return "".join([*existing[:first], *block, *existing[last + 1 :]])
+
+
+def strip(name: str, text: str) -> str:
+    """Return the text as it was before its blocks. Raises CgpuError when a mark is missing."""
+    kept: list[str] = []
+    inside = False
+    open_end = -1  # how many lines there were when one without an end was restored
+    for line in lines_of(text):
+        body = line.removesuffix("\n")
+        if not inside:
+            inside = body in (BEGIN, BEGIN_IN_LINE)
+            if body == BEGIN_IN_LINE:
+                open_end = len(kept)
+            elif not inside:
+                kept.append(line)
+        elif body == END:
+            inside = False
+        elif body.startswith(WAS_IN_LINE):
+            kept.append(body.removeprefix(WAS_IN_LINE) + "\n")
+            open_end = len(kept)
+        elif body.startswith(WAS):
+            kept.append(line.removeprefix(WAS))
+    if inside:
+        raise CgpuError(f"{name}: the line {END!r} is missing after {BEGIN!r}: remove that block by hand")
+    if kept and open_end == len(kept):  # otherwise lines follow, and it needs its end
+        kept[-1] = kept[-1].removesuffix("\n")
+    return "".join(kept)
+
+
+def is_ours(text: str) -> bool:
+    """Return whether a file is a block and nothing else, made where there was none."""
+    marks = text.startswith(BEGIN + "\n") and text.endswith(END + "\n")
+    return marks and WAS_IN_LINE not in text and not strip("", text)
+
+
+def as_file(before: str | None, after: str) -> str | None:
+    """Return the content of an edited file, None for no file. before: its content; after: the edited text.
+
+    A file that was empty stays a file: its block records that by an empty line without an end.
+    """
+    if before is None or is_ours(before):
+        return after or None
+    if is_ours(after):
+        return after.removesuffix(END + "\n") + f"{WAS_IN_LINE}\n{END}\n"
+    return after
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One header or one key with its value, and the lines it takes, counted from 0.
+
+    is_table: a header of a plain table. key: the line up to the equals sign; names: how many parts it has.
+    """
+
+    path: tuple[str, ...]
+    first: int
+    last: int
+    is_table: bool
+    key: str = ""
+    names: int = 0
+
+
+def statements(text: str) -> list[Statement]:
+    """Return what a valid TOML text states, in order."""
+    found: list[Statement] = []
+    table: tuple[str, ...] = ()
+    at, line = 0, 0
+    while True:
+        space = SPACE.match(text, at)
+        begin = space.end() if space else at
+        line += text.count("\n", at, begin)
+        if begin == len(text):
+            return found
+        if text[begin] == "[":
+            at = _end_of_header(text, begin)
+            plain = not text.startswith("[[", begin)
+            table = _names(text[begin:at].strip("[] \t\r"))
+            found.append(Statement(table, line, line, plain))
+            continue
+        equals = _find(text, begin, "=")
+        at = _end_of_value(text, equals + 1)
+        start = text.rfind("\n", 0, begin) + 1
+        last = line + text.count("\n", begin, at)
+        names = _names(text[begin:equals])
+        key = text[start:equals]
+        found.append(Statement((*table, *names), line, last, is_table=False, key=key, names=len(names)))
+        line = last
+
+
+def find_table(found: list[Statement], path: tuple[str, ...]) -> Statement | None:
+    """Return the header of a table."""
+    return next((one for one in found if one.is_table and one.path == path), None)
+
+
+def find_value(found: list[Statement], path: tuple[str, ...]) -> Statement | None:
+    """Return the statement that gives a key its value."""
+    return next((one for one in found if one.key and one.path == path), None)
+
+
+def _names(key: str) -> tuple[str, ...]:
+    """Return the parts of a dotted key, quotes taken off."""
+    names: list[str] = []
+    inner: object = tomllib.loads(f"{key} = 0")
+    while isinstance(inner, dict):
+        name, inner = next(iter(inner.items()))
+        names.append(name)
+    return tuple(names)
+
+
+def _find(text: str, at: int, wanted: str) -> int:
+    """Return where a sign stands outside of strings and comments, or the end of the text."""
+    for token in TOKEN.finditer(text, at):
+        if token.group() == wanted:
+            return token.start()
+    return len(text)
+
+
+def _end_of_header(text: str, at: int) -> int:
+    at = _find(text, at, "]")
+    return at + 2 if text.startswith("]]", at) else at + 1
+
+
+def _end_of_value(text: str, at: int) -> int:
+    """Return where the line ends that a value ends on."""
+    depth = 0
+    for token in TOKEN.finditer(text, at):
+        sign = token.group()
+        if sign in "[{":
+            depth += 1
+        elif sign in "]}":
+            depth -= 1
+        elif sign == "\n" and depth <= 0:
+            return token.start()
+    return len(text)
+
+
+def write_string(text: str) -> str:
+    """Return a basic string. JSON's escapes are TOML's, but for characters that need no escape there."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def write_key(*names: str) -> str:
+    """Return a dotted key."""
+    return ".".join(name if BARE.fullmatch(name) else write_string(name) for name in names)
+
+
+def write_value(of: object) -> str:
+    """Return a value of a parsed file on one line."""
+    if isinstance(of, str):
+        return write_string(of)
+    if isinstance(of, bool):
+        return "true" if of else "false"
+    if isinstance(of, Mapping):
+        return (
+            "{" + ", ".join(f"{write_key(name)} = {write_value(inner)}" for name, inner in of.items()) + "}"
+        )
+    if isinstance(of, (list, tuple)):
+        return "[" + ", ".join(map(write_value, of)) + "]"
+    if isinstance(of, (dt.datetime, dt.date, dt.time)):
+        return of.isoformat()
+    return repr(of)
+
+
+def write_table(path: Sequence[str], content: Mapping[str, object]) -> list[str]:
+    """Return the lines of a table, then those of the tables in it."""
+    lines = [f"[{write_key(*path)}]"]
+    lines += [
+        f"{write_key(name)} = {write_value(of)}"
+        for name, of in content.items()
+        if not isinstance(of, Mapping)
+    ]
+    for name, of in content.items():
+        if isinstance(of, Mapping):
+            lines += write_table((*path, name), of)
+    return lines
