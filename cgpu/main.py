@@ -37,25 +37,23 @@ SUBCOMMANDS = {
         "cgpu.run.main", "run a command and all that it starts in a slice, without a container"
     ),
     "upgrade": Subcommand(
-        "cgpu.install.upgrade_command", "have the installed version take over from the engine that runs"
+        "cgpu.install.commands.upgrade.main", "have the installed version take over from the engine that runs"
     ),
     "check-driver": Subcommand(
         "cgpu.check_driver.main", "check whether the driver understands its calls as the engine takes them"
     ),
     "status": Subcommand(
-        "cgpu.install.status.main", "show the engine, its GPUs, and whether containers can start"
+        "cgpu.install.commands.status", "show the engine, its GPUs, and whether containers can start"
     ),
-    "doctor": Subcommand("cgpu.install.doctor.main", "check this node, and say which command helps"),
-    "gc": Subcommand("cgpu.install.gc.main", "remove registrations whose container is gone"),
-    "config": Subcommand(
-        "cgpu.install.config_command.main", "show, check, set and explain the configuration"
-    ),
+    "doctor": Subcommand("cgpu.install.commands.doctor", "check this node, and say which command helps"),
+    "gc": Subcommand("cgpu.install.commands.gc.main", "remove registrations whose container is gone"),
+    "config": Subcommand("cgpu.install.commands.config", "show, check, set and explain the configuration"),
     "support-bundle": Subcommand(
-        "cgpu.install.support_bundle.main", "pack what support needs to see, without secrets"
+        "cgpu.install.commands.support_bundle", "pack what support needs to see, without secrets"
     ),
     "trace": Subcommand("cgpu.trace.main", "record the driver calls of a command, show and replay them"),
-    "install": Subcommand("cgpu.install.install_command", "make this machine a node that slices GPUs"),
-    "uninstall": Subcommand("cgpu.install.uninstall_command", "take back what install has done"),
+    "install": Subcommand("cgpu.install.commands.install", "make this machine a node that slices GPUs"),
+    "uninstall": Subcommand("cgpu.install.commands.uninstall", "take back what install has done"),
 }
 
 

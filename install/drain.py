@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No new slices, and waiting for the end of those that there are.
+"""Draining a node: new slices are refused, and the existing ones are waited for.
 
-While the file MARK is there, whoever registers a container by the tree's client (the hook, cgpu run) refuses
-it. It lies in /run: a reboot forgets it.
+While the file MARK exists, the tree's client refuses to register a container for the hook and for cgpu run.
+MARK is in /run, so a reboot removes it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 from cgpu import paths
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
-from cgpu.install.facts import trees
-from cgpu.install.runner import Runner
+from cgpu.install.node.facts.ours import possible_trees
+from cgpu.install.transaction.runner import Runner
 from cgpu.kmod.daemon.store import notify_socket
 from cgpu.roots import below
 
 MARK = paths.DRAINING
 POLL_S = 0.5
-SETTLE_S = 0.5  # a hook that has passed the mark before it was there comes up meanwhile
+SETTLE_S = 0.5  # a hook that looked for the mark before it existed registers within this time
 
 
 def begin(root: Path) -> None:
@@ -45,14 +45,14 @@ def end(root: Path) -> bool:
 
 
 def clear(root: Path, say: Callable[[str], None]) -> None:
-    """Remove the mark of one that was killed, and say so. Raises OSError."""
+    """Remove the mark that a killed command has left, and say so. Raises OSError."""
     if end(root):
         say(f"{MARK}: removed: slices are given out again")
 
 
 @contextlib.contextmanager
 def refusing(root: Path) -> Iterator[None]:
-    """Have no slices given out meanwhile. Raises CgpuError."""
+    """Refuse new slices inside the context. Raises CgpuError."""
     try:
         begin(root)
         yield
@@ -61,17 +61,17 @@ def refusing(root: Path) -> Iterator[None]:
 
 
 def count(containers: int) -> str:
-    """Return so many in words."""
+    """Return the number of sliced containers in words."""
     return f"{containers or 'no'} sliced container{'' if containers == 1 else 's'}"
 
 
 def sliced(root: Path) -> list[str]:
     """Return the containers that the engine knows, none where no engine runs. Raises CgpuError."""
     found: set[str] = set()
-    for path in trees.possible(root):
+    for path in possible_trees(root):
         tree = Tree(str(below(root, path)))
         try:
-            # The daemon's folder is there without it too.
+            # The daemon's folder exists without the daemon, too.
             if os.path.exists(f"{tree.path}/version"):
                 found |= {name for gpu in tree.gpus() for name in tree.containers(gpu.index)}
         except EngineDownError:
@@ -80,7 +80,7 @@ def sliced(root: Path) -> list[str]:
 
 
 def settled(root: Path) -> list[str]:
-    """Return the same, none only after those had time who were on their way when begin() was called."""
+    """Return the same; none only after starts that were under way at begin() had time to register."""
     names = sliced(root)
     if not names:
         time.sleep(SETTLE_S)
@@ -89,8 +89,8 @@ def settled(root: Path) -> list[str]:
 
 
 def check_engine(root: Path, runner: Runner) -> None:
-    """Raise CgpuError where an engine is down whose containers may run: nobody can count them."""
-    if any(os.path.exists(below(root, f"{path}/version")) for path in trees.possible(root)):
+    """Raise CgpuError where the engine is down and its containers may run: they cannot be counted."""
+    if any(os.path.exists(below(root, f"{path}/version")) for path in possible_trees(root)):
         return
     keeper = below(root, paths.KEEPER_SOCKET)
     if keeper.exists() and notify_socket.is_heard(keeper):
@@ -112,7 +112,7 @@ def check_engine(root: Path, runner: Runner) -> None:
 def wait(root: Path, seconds: float, say: Callable[[str], None]) -> None:
     """Wait until no sliced container is left. Raises CgpuError with their names when time is up."""
     deadline = time.monotonic() + seconds
-    told: list[str] = []
+    said: list[str] = []
     while True:
         names = settled(root)
         if not names:
@@ -121,7 +121,7 @@ def wait(root: Path, seconds: float, say: Callable[[str], None]) -> None:
             raise CgpuError(
                 f"after {seconds:.0f} s these containers still have a slice: {', '.join(names)}; end them"
             )
-        if names != told:
+        if names != said:
             say(f"waits for the end of {', '.join(names)}")
-            told = names
+            said = names
         time.sleep(POLL_S)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a killed installer has left: an installation is taken back, an uninstallation is finished."""
+"""Taking an installation back, and repairing what a killed command has left.
+
+An interrupted installation is taken back; an interrupted uninstallation or upgrade is finished.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ from pathlib import Path
 
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError
-from cgpu.install import drain, journal, lock, places, removal, transaction
-from cgpu.install.context import Context
-from cgpu.install.journal import CHANGING, REMOVING, Journal
-from cgpu.install.runner import Runner, SystemRunner
+from cgpu.install import consumers, drain, places
+from cgpu.install.commands.upgrade import module as upgrade
+from cgpu.install.transaction import execute, journal, lock
+from cgpu.install.transaction.context import Context
+from cgpu.install.transaction.journal import CHANGING, REMOVING, Journal
+from cgpu.install.transaction.runner import Runner, SystemRunner
 from cgpu.roots import below
 from cgpu.runtime_config.engines.engine import ContainerEngine
+from cgpu.runtime_config.engines.registry import ENGINES
 
 Say = Callable[[str], None]
 
@@ -24,19 +30,17 @@ def recover(root: Path = Path("/")) -> list[str]:
     Does nothing, and returns nothing, where there is nothing to repair. Waits for an installer that works.
     Raises CgpuError when something cannot be taken back; the record keeps it for another attempt.
     """
-    from cgpu.runtime_config.engines.registry import ENGINES
-
     with lock.held(root) as held:
-        return mend(root, SystemRunner((held,)), ENGINES)
+        return repair(root, SystemRunner((held,)), ENGINES)
 
 
 def is_needed(root: Path) -> bool:
-    """Return whether something killed has left something. Raises CgpuError for a damaged record."""
+    """Return whether a killed command has left work to do. Raises CgpuError for a damaged record."""
     record = journal.load(root)
     return (record is not None and is_open(record)) or below(root, paths.UPGRADING).exists()
 
 
-def mend(
+def repair(
     root: Path,
     runner: Runner,
     editors: Mapping[str, ContainerEngine],
@@ -44,7 +48,7 @@ def mend(
     *,
     removes: bool = True,
 ) -> list[str]:
-    """Do the same for who has the lock. Raises CgpuError.
+    """Do the same for a caller that holds the lock. Raises CgpuError.
 
     removes: False leaves an interrupted uninstallation to the caller.
     """
@@ -68,9 +72,7 @@ def mend(
 def _finish_upgrade(root: Path, runner: Runner, tell: Say) -> None:
     if not below(root, paths.UPGRADING).exists():
         return
-    from cgpu.install import upgrade_module
-
-    upgrade_module.finish(runner, __version__, tell)
+    upgrade.finish(runner, __version__, tell)
 
 
 def is_open(record: Journal) -> bool:
@@ -82,15 +84,47 @@ def _finish(record: Journal, context: Context, tell: Say) -> None:
     if record.state == REMOVING:
         tell("an uninstallation was interrupted: goes on with it")
         try:
-            removal.remove(record, context, tell)
+            remove(record, context, tell)
         except CgpuError as error:
             raise CgpuError(f"an uninstallation was interrupted, and {error}") from error
     else:
         tell(f"an interrupted {record.operation or 'install'} is taken back")
-        left = transaction.roll_back(record, context, tell)
+        left = execute.roll_back(record, context, tell)
         if left:
             raise CgpuError(
                 f"not all of an interrupted {record.operation} could be taken back: {'; '.join(left)}"
             )
     for note in context.notes:
         tell(note)
+
+
+def remove(record: Journal, context: Context, say: Say, drain_s: float | None = None) -> None:
+    """Take everything back while no slices are given out. Raises CgpuError; they are given out again then.
+
+    drain_s: how long to wait for the end of sliced containers; None: refuse while there are any.
+    """
+    engines = record.facts.get("runtimes", [])
+    with drain.refusing(context.root):
+        _await_none(context, say, drain_s)
+        _refuse_stuck(context, engines)
+        for line in consumers.lines(context.root, context.runner, engines):
+            say(line)
+        execute.take_back(record, context, say)
+
+
+def _await_none(context: Context, say: Say, drain_s: float | None) -> None:
+    drain.check_engine(context.root, context.runner)
+    if drain_s is not None:
+        drain.wait(context.root, drain_s, say)
+        return
+    names = drain.settled(context.root)
+    if names:
+        raise CgpuError(f"sliced containers run: {', '.join(names)}: end them, or: cgpu uninstall --drain")
+
+
+def _refuse_stuck(context: Context, engines: list[str]) -> None:
+    for engine, names in consumers.stuck(context.runner, engines).items():
+        raise CgpuError(
+            f"{engine} containers with the runtime cgpu run: {consumers.shown(names, ', ')}: without it "
+            f"{engine} cannot stop them; first: {engine} rm -f {consumers.shown(names, ' ')}"
+        )

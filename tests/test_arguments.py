@@ -57,7 +57,7 @@ def test_values(capsys: pytest.CaptureFixture[str]) -> None:
         main(["uninstall", "--timeout", "soon"])
     said = capsys.readouterr().err
     assert said.startswith(
-        "cgpu uninstall: argument --timeout: 'soon': seconds between 0 and 1000000 are accepted; "
+        "cgpu uninstall: argument --timeout: 'soon': expected seconds between 0 and 1000000; "
     )
 
 

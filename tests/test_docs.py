@@ -9,9 +9,9 @@ from pathlib import Path
 
 from cgpu import paths
 from cgpu.install import places
-from cgpu.install.install_command import parser as install_parser
-from cgpu.install.uninstall_command import parser as uninstall_parser
-from cgpu.install.upgrade_command import parser as upgrade_parser
+from cgpu.install.commands.install import parser as install_parser
+from cgpu.install.commands.uninstall import parser as uninstall_parser
+from cgpu.install.commands.upgrade.main import parser as upgrade_parser
 from cgpu.smi.main import parser
 from cgpu.trace.format import schema
 from cgpu.trace.main import parser as trace_parser

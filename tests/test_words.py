@@ -12,7 +12,10 @@ DONE = (
     "cgpu/client",
     "cgpu/config",
     "cgpu/request",
+    "cgpu/run",
+    "cgpu/smi",
     "hook",
+    "install",
     "runtime_config",
     "tests/hook",
     "tests/runtime_config",
@@ -42,6 +45,8 @@ DONE = (
     "tests/daemon/upgrade",
 )
 GLOSSARY = "docs/glossary.md"
+# A value of the tree's entry `sched` (docs/tree.md), which programs read and which stays.
+PUBLIC = {"cgpu/smi": re.compile(r"\bgates\b", re.IGNORECASE)}
 HEADING = "## Words on their way out"
 # Log lines and the tree's texts stay as they are.
 C_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -97,6 +102,6 @@ def test_words_stay_gone(repository: Path, folder: str) -> None:
         for path in sorted((repository / folder).rglob("*"))
         if path.suffix in {".py", ".c", ".h", ".json"}
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        for word in pattern.findall(read(path, line))
+        for word in pattern.findall(read(path, PUBLIC[folder].sub("", line) if folder in PUBLIC else line))
     ]
     assert found == []

@@ -25,13 +25,13 @@ END_S = 10.0  # for killed processes to be gone
 PAUSE_S = 0.01
 PROCS = "cgroup.procs"
 MAX_PROCS = 4 << 20
-# What ends everything in a group at once, or at least keeps it from growing meanwhile. Which of them is there
-# depends on version and kernel; the loop below needs none.
-LEVERS = (("cgroup.kill", "1"), ("pids.max", "0"))
+# Files of a group that kill all its processes, or keep it from growing while they are killed. Which of them
+# exist depends on the cgroup version and the kernel; the loop below works without them.
+END_FILES = (("cgroup.kill", "1"), ("pids.max", "0"))
 
 
 class Group:
-    """One group. Whoever makes it keeps its directories locked: what nobody has locked may be swept away."""
+    """One group. Its maker keeps its directories locked: sweep() removes those without a lock."""
 
     def __init__(self) -> None:
         """Begin with no directory."""
@@ -69,7 +69,7 @@ class Group:
     def kill(self) -> None:
         """Kill everything in the group and wait until it is gone, for a while."""
         for path in self.paths:
-            for name, value in LEVERS:
+            for name, value in END_FILES:
                 with contextlib.suppress(OSError):
                     _write(path / name, value)
         deadline = time.monotonic() + END_S
@@ -108,7 +108,7 @@ class Group:
 
 
 def sweep(parent: Path) -> None:
-    """Take away what runs that were killed have left in a group: empty directories that nobody has locked."""
+    """Remove what killed runs have left in a group: empty directories that no process has locked."""
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):
             if OURS.fullmatch(name):

@@ -53,7 +53,7 @@ class Child:
 
     def release(self) -> None:
         """Let it become the command. Without this call it never does."""
-        # It may have been killed meanwhile; the wait for it will tell.
+        # The child may have been killed; waiting for it will show that.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._go, GO)
 
@@ -101,7 +101,7 @@ def _live(plan: Plan, before: Before, go: int, report: int) -> NoReturn:
     status, message = FAILED, ""
     try:
         signals.restore(before)
-        # The end of the pipe means that the parent is gone: nobody has registered anything then.
+        # The end of the pipe means that the parent has ended before it registered anything.
         if os.read(go, 1) == GO:
             _become(plan)
     except StartError as error:

@@ -25,7 +25,7 @@ ATTEMPTS = 5
 
 @contextlib.contextmanager
 def needed(simulate: str | None) -> Iterator[None]:
-    """Have an engine that does not end of itself meanwhile; start cgpud when there is none.
+    """Have an engine that does not end by itself inside the context; start cgpud when there is none.
 
     simulate: cards of a cgpud that has to be started. Raises CgpuError.
     """

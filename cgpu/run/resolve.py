@@ -23,7 +23,7 @@ LIST = "see: cgpu-smi"
 
 
 def resolve(options: Options, gpus: Sequence[Gpu], config: Effective) -> Allocation:
-    """Work out the slices. Raises CgpuError: whoever asks here is sliced, or is refused."""
+    """Work out the slices. Raises CgpuError for a command that gets none: it never runs without a slice."""
     if not gpus:
         raise CgpuError(f"the engine knows no GPU: {LIST}")
     sliced = _gpus(options.gpus, gpus)

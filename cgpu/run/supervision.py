@@ -39,7 +39,7 @@ class Supervision:
     def begin(self) -> None:
         """Put this process under the engine's supervision, for good. Raises CgpuError.
 
-        Between the filter and its delivery nothing may be done that the filter notifies: nobody would answer.
+        Until the listener is delivered this process must make no call that the filter notifies.
         """
         state = self._state(os.getpid())
         try:
@@ -49,7 +49,7 @@ class Supervision:
                 try:
                     socket.send_fds(runtime, [state], [listener])
                 finally:
-                    # While this copy is open, a listener that nobody serves would not be seen below.
+                    # While this copy is open, the check below cannot see that nothing serves the listener.
                     os.close(listener)
         except OSError as error:
             raise CgpuError(f"{self.socket}: {error.strerror}: {paths.daemon_command('start')}") from error

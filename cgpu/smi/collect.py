@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the tree: which GPUs there are and who has slices of them. A node that reads wrong is None."""
+"""Reading the tree: the GPUs and the containers with slices of them. An entry that reads wrong is None."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cgpu.smi.scheduling import is_number, parse
 Memory = tuple[int | None, tuple[int, ...]]
 
 
-def look(tree: Tree) -> tuple[Gpu, ...]:
+def sample(tree: Tree) -> tuple[Gpu, ...]:
     """Read every GPU, in order. Raises EngineDownError; CgpuError when the tree cannot be listed."""
     tree.read("version")  # an engine that died may leave an empty directory
     indexes = sorted(int(name) for name in tree.names() if is_index(name))
@@ -93,7 +93,7 @@ def container(tree: Tree, index: str, name: str) -> Container:
 
 
 def memory(meminfo: str) -> Memory:
-    """Return free bytes and the processes that hold memory; None and nobody when the node reads wrong."""
+    """Return free bytes and the processes that hold memory; None and none when the entry reads wrong."""
     free, pids = None, []
     for line in meminfo.splitlines():
         match line.split():

@@ -31,7 +31,7 @@ def compute_limit(gpu: Gpu, container: Container) -> float | None:
     high = [one for one in high if one.has_process or one is container]
     if not rule.keeps_idle:
         low = [one for one in low if one.has_process or one is container]
-    # Time that nobody has counts as somebody who wants it.
+    # Time that is kept for places without a container counts as one more container that has work.
     kept = max(0, gpu.max_inst - units(rule, low)) if rule.keeps_free else 0
     if container.high_prio:
         part = gpu.prio_ratio if low or kept else WHOLE
@@ -59,7 +59,7 @@ def is_counted(gpu: Gpu, container: Container) -> bool:
 
 
 def utilisation(before: Container, after: Container) -> float | None:
-    """Return the share of GPU time between two looks, in percent."""
+    """Return the share of GPU time between two samples, in percent."""
     elapsed = after.read_at - before.read_at
     if before.engine_time is None or after.engine_time is None or elapsed <= 0:
         return None
@@ -69,7 +69,7 @@ def utilisation(before: Container, after: Container) -> float | None:
 
 
 def with_utilisation(before: tuple[Gpu, ...], after: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """Return the later look with the utilisation of every container that is in both."""
+    """Return the later sample with the utilisation of every container that is in both."""
     known = {
         (gpu.index, one.directory): one for gpu in before for one in gpu.containers if is_counted(gpu, one)
     }

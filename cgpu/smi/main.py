@@ -16,13 +16,13 @@ from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
 from cgpu.smi import render
-from cgpu.smi.collect import look
+from cgpu.smi.collect import sample
 from cgpu.smi.limits import is_counted, with_utilisation
 from cgpu.smi.model import Gpu
 from cgpu.smi.names import Directory
 from cgpu.smi.notes import UNKNOWN
 
-# Seconds between the two looks that a utilisation needs: more where the engine measures less exactly.
+# Seconds between the two samples that a utilisation needs: more where the engine measures less exactly.
 FIRST_INTERVAL = 0.5
 LONGEST_INTERVAL = 2.0
 EXIT_FAILED = 1
@@ -68,7 +68,7 @@ def chosen(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[Gpu, ...]:
 
 
 def formatted(options: argparse.Namespace, gpus: tuple[Gpu, ...], *, first: bool) -> str:
-    """Return one look in the form that was asked for."""
+    """Return one sample in the form that was asked for."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     if options.json:
         return render.as_json(gpus, now, compact=options.loop is not None)
@@ -78,7 +78,7 @@ def formatted(options: argparse.Namespace, gpus: tuple[Gpu, ...], *, first: bool
 
 
 def first_interval(gpus: tuple[Gpu, ...]) -> float:
-    """Return how long to wait for the second look; 0 where no utilisation can be had."""
+    """Return how long to wait for the second sample; 0 where no utilisation can be measured."""
     metered = [gpu for gpu in gpus if any(is_counted(gpu, one) for one in gpu.containers)]
     if not metered:
         return 0.0
@@ -87,12 +87,12 @@ def first_interval(gpus: tuple[Gpu, ...]) -> float:
 
 
 def watch(options: argparse.Namespace, tree: Tree) -> None:
-    """Look and print, once or until interrupted. Raises CgpuError."""
+    """Sample and print, once or until interrupted. Raises CgpuError."""
     names = Directory()
-    before, first = chosen(look(tree), options.gpu), True
+    before, first = chosen(sample(tree), options.gpu), True
     sleep(first_interval(before))
     while True:
-        after = chosen(look(tree), options.gpu)
+        after = chosen(sample(tree), options.gpu)
         shown = names.named(with_utilisation(before, after))
         sys.stdout.write(formatted(options, shown, first=first))
         sys.stdout.flush()
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:
-        # The reader has seen enough. Python must not fail again when it flushes at exit.
+        # The reader has closed the pipe. Python must not fail again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 

@@ -36,7 +36,7 @@ class Container:
     limit: float | None = None
     """Share that policy, weights and priorities promise, if it has work."""
     utilisation: float | None = None
-    """Share of GPU time between two looks."""
+    """Share of GPU time between two samples."""
     name: str | None = None
     """What the container engine calls it."""
 
@@ -61,7 +61,7 @@ class Gpu:
     containers: tuple[Container, ...]
     scheduling: Scheduling = field(default_factory=Scheduling)
     interval: float | None = None
-    """Seconds between the two looks that utilisation is from."""
+    """Seconds between the two samples that utilisation is from."""
 
     @property
     def promised(self) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One look at the GPUs as a table, as JSON, as CSV. Pure: records in, text out."""
+"""One sample of the GPUs as a table, as JSON, as CSV. Pure: records in, text out."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def percent(share: float | None) -> str:
 
 
 def document(gpus: tuple[Gpu, ...], time: str) -> dict[str, object]:
-    """Return the look as a JSON object."""
+    """Return the sample as a JSON object."""
     return {"time": time, "gpus": [gpu_object(gpu) for gpu in gpus]}
 
 
@@ -134,12 +134,12 @@ def rounded(share: float | None) -> float | None:
 
 
 def as_json(gpus: tuple[Gpu, ...], time: str, *, compact: bool) -> str:
-    """Return the look as JSON: indented, or on one line so that many looks can be read line by line."""
+    """Return the sample as JSON: indented, or on one line so that many samples can be read line by line."""
     return json.dumps(document(gpus, time), indent=None if compact else 2) + "\n"
 
 
 def as_csv(gpus: tuple[Gpu, ...], time: str, *, header: bool) -> str:
-    """Return the look as CSV, one line per container. An unknown value is an empty field."""
+    """Return the sample as CSV, one line per container. An unknown value is an empty field."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if header:

@@ -3,29 +3,29 @@
 
 from __future__ import annotations
 
-from cgpu.install.checks import driver, kernel, other_engine, sharing, software
-from cgpu.install.checks.finding import Finding, Wish
-from cgpu.install.node import Node
+from cgpu.install.checks import driver, kernel, sharing, software
+from cgpu.install.checks.finding import DesiredState, Finding
+from cgpu.install.node.machine import Node
 
-__all__ = ["Finding", "Wish", "preflight"]
+__all__ = ["DesiredState", "Finding", "preflight"]
 
 
-def preflight(node: Node, wish: Wish) -> list[Finding]:
+def preflight(node: Node, desired: DesiredState) -> list[Finding]:
     """Return what speaks for and against an engine on this node, before anything is changed."""
-    found = [*kernel.machine(node), *kernel.version(node, wish.engine), *kernel.cgroups(node)]
-    found += _module(node) if wish.engine == "module" else _daemon(node)
+    found = [*kernel.machine(node), *kernel.version(node, desired.engine), *kernel.cgroups(node)]
+    found += _module(node) if desired.engine == "module" else _daemon(node)
     found += [
-        *other_engine.one_engine(node, wish.engine),
-        *driver.version(node, allow_unknown=wish.allow_unknown_driver),
+        *sharing.one_engine(node, desired.engine),
+        *driver.version(node, allow_unknown=desired.allow_unknown_driver),
         *driver.managed(node),
         *driver.firmware(node),
         *driver.mig(node),
         *sharing.mps(node),
         *sharing.hami(node),
         *sharing.time_slicing(node),
-        *software.systemd(node, wish.engine),
+        *software.systemd(node, desired.engine),
         *software.low_level(node),
-        *software.container_engines(node, wish.runtimes),
+        *software.container_engines(node, desired.runtimes),
     ]
     return found
 

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a container can have more of a GPU than who runs the node has given it."""
+"""Whether a container can get more of a GPU than the node's administrator has given it."""
 
 from __future__ import annotations
 
 from cgpu.config.effective import Effective
 from cgpu.install.checks.finding import Finding, ok, skipped, warning
-from cgpu.install.facts.programs import numbers
-from cgpu.install.situation import Situation
+from cgpu.install.node.facts.programs import numbers
+from cgpu.install.node.report import NodeReport
 from cgpu.runtime_config.engines.registry import ENGINES
 
 NAME = "shared-node"
 CLOSE = "cgpu config set shared_node true --apply"
 
 
-def closed(now: Situation) -> list[Finding]:
+def closed(now: NodeReport) -> list[Finding]:
     """Whether images and users get slices only, on a node that is shared."""
     config = now.in_force if now.in_force is not None and now.configured else now.wanted
     if config is None:
@@ -41,7 +41,7 @@ def _ways(config: Effective) -> list[str]:
     return [way for way, is_open in found.items() if is_open]
 
 
-def _copied(now: Situation, config: Effective) -> list[str]:
+def _copied(now: NodeReport, config: Effective) -> list[str]:
     if config.trust_annotations != "always":
         return []
     engines = [

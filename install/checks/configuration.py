@@ -7,17 +7,17 @@ from cgpu import paths
 from cgpu.config.apply import GPU_KEYS, ROOT_KEYS
 from cgpu.config.effective import DEFAULTS, Effective
 from cgpu.install.checks.finding import Finding, ok, problem, skipped
-from cgpu.install.situation import Situation
+from cgpu.install.node.report import NodeReport
 
-# Keys of which cgpud was told another value on its command line.
+# Keys whose value cgpud's command line may override.
 OVERRIDDEN = ("tree",)
-# What a GPU starts with; later its node in the tree has it.
+# Keys that a GPU starts with; later its entry in the tree has the value.
 FIRST = (*ROOT_KEYS, *GPU_KEYS)
-# Keys that change only with a new start of cgpud.
+# Keys that take effect only when cgpud is restarted.
 AT_START = ("tree", "memory_backend", "nvml_library", "workers")
 
 
-def valid(now: Situation) -> list[Finding]:
+def valid(now: NodeReport) -> list[Finding]:
     """Whether the file fits its schema."""
     if now.config_problem is not None:
         return problem("configuration", now.config_problem, "cgpu config check; cgpu config explain KEY")
@@ -26,7 +26,7 @@ def valid(now: Situation) -> list[Finding]:
     return ok("configuration", f"{paths.CONFIG} is not there: the defaults hold")
 
 
-def in_force(now: Situation) -> list[Finding]:
+def in_force(now: NodeReport) -> list[Finding]:
     """Whether what the file says is what hook, runtime and engine go by."""
     name = "configuration-in-force"
     if now.wanted is None:
@@ -43,7 +43,7 @@ def in_force(now: Situation) -> list[Finding]:
     return _compared(now, differences(now.wanted, now.in_force))
 
 
-def _compared(now: Situation, changed: list[str]) -> list[Finding]:
+def _compared(now: NodeReport, changed: list[str]) -> list[Finding]:
     name = "configuration-in-force"
     if changed:
         file = now.config_file or paths.CONFIG
@@ -62,7 +62,7 @@ def differences(wanted: Effective, found: Effective) -> list[str]:
     ]
 
 
-def apply_command(now: Situation, changed: list[str] | None = None) -> str:
+def apply_command(now: NodeReport, changed: list[str] | None = None) -> str:
     """Return the command that puts the file in force."""
     if now.node.ours.engine is None:
         return paths.start_command(now.node.ours.tree)

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.facts.programs import numbers
-from cgpu.install.node import Node
+from cgpu.install.node.facts.programs import numbers
+from cgpu.install.node.machine import Node
 
 FIRST = 515
 
@@ -25,7 +25,7 @@ def version(node: Node, *, allow_unknown: bool = False) -> list[Finding]:
     if numbers(driver.loaded)[:1] < (FIRST,):
         return problem(
             "driver",
-            f"NVIDIA {driver.loaded}: accepted are versions from {FIRST} on",
+            f"NVIDIA {driver.loaded}: expected a version from {FIRST} on",
             "install a newer driver",
         )
     if allow_unknown:
@@ -62,8 +62,8 @@ def firmware(node: Node) -> list[Finding]:
     if without:
         return warning(
             "driver-gsp",
-            f"{', '.join(without)}: runs without GSP firmware, which gates that divide GPU time need; "
-            "memory is limited all the same",
+            f"{', '.join(without)}: runs without GSP firmware, which dividing GPU time needs; memory is "
+            "limited all the same",
             "load the driver with NVreg_EnableGpuFirmware=1, on Turing cards and newer",
         )
     return ok("driver-gsp", f"GSP firmware {', '.join(sorted({card.firmware or '' for card in cards}))}")

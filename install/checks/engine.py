@@ -6,22 +6,23 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import psutil
+
 from cgpu import paths
 from cgpu.client.tree import DAEMON
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.checks.software import STORE_KEPT
-from cgpu.install.facts import files
-from cgpu.install.situation import Situation
+from cgpu.install.node.facts import files
+from cgpu.install.node.report import NodeReport
 
 ACCEPTS = 0x10000  # flag of a listening socket in /proc/net/unix
 FILES_WANTED = 8192
 LOADED_AT_BOOT = "/etc/modules-load.d"
 STARTED_AT_BOOT = "/etc/systemd/system/multi-user.target.wants"
 APPLY_UNIT = "cgpu-config-apply.service"
-OPEN_FILES = re.compile(r"^Max open files\s+(\d+|unlimited)", re.MULTILINE)
 
 
-def running(now: Situation) -> list[Finding]:
+def running(now: NodeReport) -> list[Finding]:
     """Whether an engine answers."""
     ours = now.node.ours
     start = paths.start_command(ours.tree)
@@ -37,7 +38,7 @@ def running(now: Situation) -> list[Finding]:
     return ok("engine", f"{ours.engine} {ours.version} answers at {ours.tree}, memory backend {ours.backend}")
 
 
-def versions(now: Situation) -> list[Finding]:
+def versions(now: NodeReport) -> list[Finding]:
     """Whether engine and commands are of one release."""
     ours = now.node.ours
     if ours.engine is None:
@@ -48,7 +49,7 @@ def versions(now: Situation) -> list[Finding]:
     return warning("versions", text, "cgpu upgrade")
 
 
-def enforcing(now: Situation) -> list[Finding]:
+def enforcing(now: NodeReport) -> list[Finding]:
     """Whether limits are held at all."""
     if now.node.ours.engine is None:
         return skipped("enforce", "no engine answers")
@@ -57,7 +58,7 @@ def enforcing(now: Situation) -> list[Finding]:
     return problem("enforce", "the engine counts and refuses nothing", "cgpu config set enforce true --apply")
 
 
-def driver(now: Situation) -> list[Finding]:
+def driver(now: NodeReport) -> list[Finding]:
     """What cgpud says of its driver."""
     if now.status is None:
         return skipped("engine-driver", "cgpud does not run")
@@ -67,7 +68,7 @@ def driver(now: Situation) -> list[Finding]:
     return ok("engine-driver", "cgpud's driver answers")
 
 
-def tree(now: Situation) -> list[Finding]:
+def tree(now: NodeReport) -> list[Finding]:
     """Whether every node can be read."""
     found = now.snapshot
     if found is None:
@@ -82,7 +83,7 @@ def tree(now: Situation) -> list[Finding]:
     return ok("tree", f"{len(found.cards)} GPUs")
 
 
-def listener(now: Situation) -> list[Finding]:
+def listener(now: NodeReport) -> list[Finding]:
     """Whether runtimes can hand containers' listeners over to cgpud."""
     if now.node.ours.engine != DAEMON:
         return skipped("listener", "only cgpud has one")
@@ -101,7 +102,7 @@ def listening(table: str) -> set[str]:
     return found
 
 
-def descriptor_store(now: Situation) -> list[Finding]:
+def descriptor_store(now: NodeReport) -> list[Finding]:
     """Who keeps the descriptors of containers while cgpud is away."""
     name = "descriptor-store"
     if now.node.ours.engine != DAEMON:
@@ -121,7 +122,7 @@ def descriptor_store(now: Situation) -> list[Finding]:
     return ok(name, f"systemd holds {held} of {most} descriptors")
 
 
-def _keeper(now: Situation) -> list[Finding]:
+def _keeper(now: NodeReport) -> list[Finding]:
     name = "descriptor-store"
     table = files.text(now.node.root, "/proc/net/unix", 1 << 24) or ""
     if any(line.endswith(" " + paths.KEEPER_SOCKET) for line in table.splitlines()):
@@ -132,15 +133,22 @@ def _keeper(now: Situation) -> list[Finding]:
     return warning(name, text, "end the sliced containers, then: " + paths.daemon_command("restart"))
 
 
-def limits(now: Situation) -> list[Finding]:
+def limits(now: NodeReport) -> list[Finding]:
     """How many files cgpud may have open."""
     pid = (now.status or {}).get("pid")
-    text = files.text(now.node.root, f"/proc/{pid}/limits") if isinstance(pid, int) else None
-    if text is None:
+    try:
+        allowed = psutil.Process(pid).rlimit(psutil.RLIMIT_NOFILE)[0] if isinstance(pid, int) else None
+    except (
+        psutil.Error,
+        ValueError,
+        OverflowError,
+    ):
+        allowed = None  # it has ended meanwhile, or no process has such a number
+    if allowed is None:
         return skipped("limits", "cgpud does not run")
-    allowed = open_files(text)
-    if allowed is None or allowed >= FILES_WANTED:
-        return ok("limits", f"cgpud may have {'any number of' if allowed is None else allowed} files open")
+    if allowed == psutil.RLIM_INFINITY or allowed >= FILES_WANTED:
+        named = "any number of" if allowed == psutil.RLIM_INFINITY else allowed
+        return ok("limits", f"cgpud may have {named} files open")
     return warning(
         "limits",
         f"cgpud may have {allowed} files open: below {FILES_WANTED} managed memory or exports run short",
@@ -148,13 +156,7 @@ def limits(now: Situation) -> list[Finding]:
     )
 
 
-def open_files(text: str) -> int | None:
-    """Return the soft limit of open files out of /proc/PID/limits; None: no limit, or not told."""
-    found = OPEN_FILES.search(text)
-    return int(found[1]) if found and found[1] != "unlimited" else None
-
-
-def start_at_boot(now: Situation) -> list[Finding]:
+def start_at_boot(now: NodeReport) -> list[Finding]:
     """Whether the engine comes back after a boot."""
     node, name = now.node, "start-at-boot"
     if not node.software.systemd:
@@ -180,7 +182,7 @@ def _module_at_boot(root: Path, name: str) -> list[Finding]:
     return ok(name, "cgpu_km is loaded and configured at boot")
 
 
-def _restart(now: Situation) -> str:
+def _restart(now: NodeReport) -> str:
     return (
         paths.daemon_command("restart") if now.kind == "daemon" else "modprobe -r cgpu_km; modprobe cgpu_km"
     )

@@ -25,7 +25,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredState:
     """What a node shall have.
 
     runtimes: names of container engines, as --runtimes takes them. allow_unknown_driver: the configuration's.

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.situation import Situation
-from cgpu.install.snapshot import Card, Slice
+from cgpu.install.node.report import NodeReport
+from cgpu.install.node.snapshot import Card, Slice
 from cgpu.smi.scheduling import NOBODY, parse
 
 MIB = 1 << 20
 
 
-def drift(now: Situation) -> list[Finding]:
-    """Memory that nobody is charged for."""
+def drift(now: NodeReport) -> list[Finding]:
+    """Unaccounted memory."""
     if now.snapshot is None:
         return skipped("drift", "the tree cannot be read")
     config = now.in_force or now.wanted
@@ -26,7 +26,9 @@ def drift(now: Situation) -> list[Finding]:
         if (found := card.number("drift")) is not None and found > config.drift_tolerance
     ]
     if not beyond:
-        return ok("drift", f"no GPU is short of more than {config.drift_tolerance // MIB} MiB")
+        return ok(
+            "drift", f"no GPU has more than {config.drift_tolerance // MIB} MiB in use and charged to nobody"
+        )
     named = ", ".join(f"GPU {card.index}: {found // MIB} MiB" for card, found in beyond)
     fix = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv shows who has memory"
     text = f"{named} are in use and charged to nobody"
@@ -35,8 +37,8 @@ def drift(now: Situation) -> list[Finding]:
     return warning("drift", text, fix)
 
 
-def time_division(now: Situation) -> list[Finding]:
-    """Whether shares of GPU time are kept by somebody."""
+def time_division(now: NodeReport) -> list[Finding]:
+    """Whether the engine or the driver divides GPU time by policy and weights."""
     if now.snapshot is None:
         return skipped("time-division", "the tree cannot be read")
     nobody = [card for card in now.snapshot.cards if parse(card.nodes.get("sched", "")).divided_by == NOBODY]
@@ -49,7 +51,7 @@ def time_division(now: Situation) -> list[Finding]:
     return ok("time-division", "policies and weights are kept")
 
 
-def mig(now: Situation) -> list[Finding]:
+def mig(now: NodeReport) -> list[Finding]:
     """Cards of the engine that are in MIG mode."""
     if now.snapshot is None:
         return skipped("engine-mig", "the tree cannot be read")
@@ -63,7 +65,7 @@ def mig(now: Situation) -> list[Finding]:
     return warning("engine-mig", text, fix)
 
 
-def containers(now: Situation) -> list[Finding]:
+def containers(now: NodeReport) -> list[Finding]:
     """Registrations whose container has no process any more."""
     if now.snapshot is None:
         return skipped("containers", "the tree cannot be read")
@@ -74,7 +76,7 @@ def containers(now: Situation) -> list[Finding]:
     return ok("containers", f"{count} containers are registered")
 
 
-def slices(now: Situation) -> Iterator[Slice]:
+def slices(now: NodeReport) -> Iterator[Slice]:
     """Yield every slice of every GPU."""
     for card in now.snapshot.cards if now.snapshot is not None else ():
         yield from card.slices

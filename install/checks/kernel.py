@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem, skipped, warning
-from cgpu.install.facts.programs import numbers
-from cgpu.install.node import Node
+from cgpu.install.node.facts.programs import numbers
+from cgpu.install.node.machine import Node
 
 FIRST: dict[EngineKind, tuple[int, int]] = {"module": (6, 1), "daemon": (5, 10)}
 MACHINE = "x86_64"
 BY_DAEMON = "use the daemon engine: cgpu install --engine daemon"
-# What cgpud loses without, by option of the kernel.
+# What cgpud refuses without an option of the kernel.
 WANTED = {
     "CONFIG_KCMP": "exports of memory to descriptors are refused",
     "CONFIG_PROC_PAGE_MONITOR": "managed memory (cudaMallocManaged) is refused",
@@ -68,7 +68,7 @@ def headers(node: Node) -> list[Finding]:
 
 
 def signatures(node: Node) -> list[Finding]:
-    """Whether a module that dkms has built is let in."""
+    """Whether the kernel loads a module that dkms has built."""
     kernel = node.kernel
     why = _demand(node)
     if why is None:
@@ -127,7 +127,7 @@ def seccomp(node: Node) -> list[Finding]:
 
 
 def options(node: Node) -> list[Finding]:
-    """Options that cgpud can do without, at a price."""
+    """Options without which cgpud lacks a feature."""
     found = node.kernel.options
     if found is None:
         return skipped(
@@ -144,7 +144,7 @@ def options(node: Node) -> list[Finding]:
 
 
 def tracing(node: Node) -> list[Finding]:
-    """Whether cgpud may look into other processes."""
+    """Whether cgpud may read other processes' memory."""
     if node.kernel.ptrace_scope == 3:
         return problem(
             "ptrace",
@@ -164,7 +164,7 @@ def fuse(node: Node) -> list[Finding]:
 
 
 def cgroups(node: Node) -> list[Finding]:
-    """The hierarchies that tell who belongs to a container."""
+    """The hierarchies by which the engine knows a container's processes."""
     mode = node.kernel.cgroups
     if mode is None:
         return problem(

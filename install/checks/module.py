@@ -6,15 +6,15 @@ from __future__ import annotations
 import re
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.facts import files, programs
-from cgpu.install.situation import Situation
+from cgpu.install.node.facts import files, programs
+from cgpu.install.node.report import NodeReport
 
 PACKAGE = "opencgpu"
 STATUS = re.compile(rf"^{PACKAGE}[/,]\s*([^,:]+)(?:,\s*([^,:]+),\s*([^,:]+))?:\s*(\w+)", re.MULTILINE)
 DKMS_S = 30.0
 
 
-def built(now: Situation) -> list[Finding]:
+def built(now: NodeReport) -> list[Finding]:
     """Whether the module is there for the running kernel."""
     if now.kind != "module":
         return skipped("module-built", "the engine is cgpud")
@@ -31,7 +31,7 @@ def built(now: Situation) -> list[Finding]:
     return ok("module-built", f"cgpu_km is built for {', '.join(ours.module_kernels)}")
 
 
-def others(now: Situation) -> list[str]:
+def others(now: NodeReport) -> list[str]:
     """Return the installed kernels that are newer than the running one."""
     running = _order(now.node.kernel.release or "")
     installed = [
@@ -47,7 +47,7 @@ def _order(release: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", release)]
 
 
-def dkms(now: Situation) -> list[Finding]:
+def dkms(now: NodeReport) -> list[Finding]:
     """What dkms says of our modules."""
     program = now.node.software.dkms
     if program is None or now.kind != "module":

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own files and folders: who may read and write them, and what a killed installation left."""
+"""OpenCGPU's own files and folders: their permissions, and what a killed installation has left."""
 
 from __future__ import annotations
 
-import importlib
-import os
 import stat
 from collections.abc import Iterator
-from typing import Any
+
+import psutil
 
 from cgpu import paths
 from cgpu.errors import CgpuError
+from cgpu.install import recover
 from cgpu.install.checks.finding import Finding, ok, problem, skipped
-from cgpu.install.facts.ours import RECORD
-from cgpu.install.situation import Situation
+from cgpu.install.node.facts.ours import RECORD
+from cgpu.install.node.report import NodeReport
 from cgpu.roots import below
 
-# Each with the bits that nobody but root may have.
+# Each with the permission bits that only root may have.
 PRIVATE = {paths.RUN: 0o077, RECORD: 0o077, "/etc/cgpu": 0o022, paths.CONFIG: 0o022, paths.EFFECTIVE: 0o077}
 ROOM = 1 << 20
 
 
-def permissions(now: Situation) -> list[Finding]:
+def permissions(now: NodeReport) -> list[Finding]:
     """Whether only root reaches what only root may."""
     wrong = [line for path, bits in PRIVATE.items() for line in _too_open(now, path, bits)]
     wrong += _tree(now)
@@ -33,13 +33,12 @@ def permissions(now: Situation) -> list[Finding]:
     return problem("permissions", "; ".join(text for _, text in wrong), fix)
 
 
-def room(now: Situation) -> list[Finding]:
+def room(now: NodeReport) -> list[Finding]:
     """Whether /run takes what engine and runtime have to write."""
     try:
-        about = os.statvfs(below(now.node.root, "/run"))
+        left = psutil.disk_usage(str(below(now.node.root, "/run"))).free
     except OSError:
         return skipped("room", "/run cannot be looked at")
-    left = about.f_bavail * about.f_frsize
     if left < ROOM:
         return problem(
             "room", f"/run: {left} bytes are left, {ROOM} are needed", "df -h /run; remove what fills it"
@@ -47,16 +46,13 @@ def room(now: Situation) -> list[Finding]:
     return ok("room", "/run has room")
 
 
-def leftovers(now: Situation) -> list[Finding]:
+def leftovers(now: NodeReport) -> list[Finding]:
     """Whether an installation, upgrade or removal was killed in the middle."""
     if below(now.node.root, paths.UPGRADING).exists():
         text = f"{paths.UPGRADING}: cgpu_km is loaded anew, or that was ended in the middle"
         return problem("leftovers", text, "cgpu doctor --fix")
     if now.node.ours.record is None:
         return ok("leftovers", "no installation is under way")
-    recover = recovery()
-    if recover is None:
-        return skipped("leftovers", f"{RECORD}: this release cannot read it", "cgpu upgrade")
     try:
         left = recover.is_needed(now.node.root)
     except CgpuError as error:
@@ -67,8 +63,8 @@ def leftovers(now: Situation) -> list[Finding]:
     return ok("leftovers", "no installation is under way")
 
 
-def draining(now: Situation) -> list[Finding]:
-    """Whether slices are refused because somebody empties the node."""
+def draining(now: NodeReport) -> list[Finding]:
+    """Whether slices are refused because the node is being emptied."""
     if not below(now.node.root, paths.DRAINING).exists():
         return ok("draining", "slices are given out")
     text = f"{paths.DRAINING}: no slices are given out while OpenCGPU is removed from this node or upgraded"
@@ -77,15 +73,7 @@ def draining(now: Situation) -> list[Finding]:
     )
 
 
-def recovery() -> Any:
-    """Return what takes a killed installation back or to its end; None where this release has none."""
-    try:
-        return importlib.import_module("cgpu.install.recover")
-    except ModuleNotFoundError:
-        return None
-
-
-def _too_open(now: Situation, path: str, bits: int) -> Iterator[tuple[str, str]]:
+def _too_open(now: NodeReport, path: str, bits: int) -> Iterator[tuple[str, str]]:
     try:
         about = below(now.node.root, path).stat()
     except OSError:
@@ -95,7 +83,7 @@ def _too_open(now: Situation, path: str, bits: int) -> Iterator[tuple[str, str]]
         yield path, f"{path}: owner {about.st_uid}, mode {mode:04o}: others than root get in"
 
 
-def _tree(now: Situation) -> list[tuple[str, str]]:
+def _tree(now: NodeReport) -> list[tuple[str, str]]:
     if now.snapshot is None:
         return []
     path = f"{now.node.ours.tree}/inst_ctl"

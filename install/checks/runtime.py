@@ -10,7 +10,7 @@ from pathlib import Path
 
 import cgpu
 from cgpu.install.checks.finding import Finding, ok, problem
-from cgpu.install.facts import programs
+from cgpu.install.node.facts import programs
 from cgpu.runtime_config.oci_runtime.edit import HOOK_PATH
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, low_level
 
@@ -30,7 +30,7 @@ def interpreter(path: str = INTERPRETER) -> list[Finding]:
     if programs.numbers(said) < FIRST_PYTHON:
         accepted = ".".join(map(str, FIRST_PYTHON))
         fix = f"install Python {accepted} or newer as {path}"
-        return problem("interpreter", f"{path}: Python {said.strip()}: {accepted} or newer is accepted", fix)
+        return problem("interpreter", f"{path}: Python {said.strip()}: expected {accepted} or newer", fix)
     return ok("interpreter", f"{path}: Python {said.strip()}")
 
 

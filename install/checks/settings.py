@@ -7,8 +7,8 @@ import filecmp
 import os
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.facts.settings import Entry
-from cgpu.install.situation import Situation
+from cgpu.install.node.facts.settings import Entry
+from cgpu.install.node.report import NodeReport
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL
@@ -17,7 +17,7 @@ from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL
 RUNTIMES = tuple(engine.name for engine in ENGINES.values() if engine.is_runtime)
 
 
-def registered(now: Situation) -> list[Finding]:
+def registered(now: NodeReport) -> list[Finding]:
     """One finding for each engine that is there."""
     names = [one.name for one in now.node.software.engines]
     names += [name for name in RUNTIMES if any(one.engine == name for one in now.settings)]
@@ -26,13 +26,13 @@ def registered(now: Situation) -> list[Finding]:
     return [finding for name in names for finding in _engine(name, now)]
 
 
-def _engine(name: str, now: Situation) -> list[Finding]:
+def _engine(name: str, now: NodeReport) -> list[Finding]:
     check, install = f"settings-{name}", f"cgpu install --runtimes {name}"
     entries = [one for one in now.settings if one.engine == name]
     for one in entries:
         if one.problem is not None:
             text = f"{one.file}: {one.problem}: {name} does not start with it"
-            return problem(check, text, f"mend {one.file}")
+            return problem(check, text, f"correct {one.file}")
     # Of several files the last one counts.
     runtime = next((one for one in reversed(entries) if one.runtime is not None), None)
     default = next((one.default for one in reversed(entries) if one.default is not None), None)
@@ -66,7 +66,7 @@ def _is_ours(path: str) -> bool:
     return not os.path.exists(LAUNCHER) or filecmp.cmp(path, LAUNCHER, shallow=False)
 
 
-def default(now: Situation) -> list[Finding]:
+def default(now: NodeReport) -> list[Finding]:
     """Whether what docker and Kubernetes take by default is the same."""
     chosen = {one.engine: one.default == NAME for one in _with_default(now.settings)}
     if len(set(chosen.values())) > 1:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Others that share the same GPUs."""
+"""Others that share the same GPUs, the other engine among them."""
 
 from __future__ import annotations
 
-from cgpu.install.checks.finding import Finding, ok, problem, warning
-from cgpu.install.node import Node
+from cgpu.client.tree import DAEMON, MODULE
+from cgpu.install.checks.finding import EngineKind, Finding, ok, problem, warning
+from cgpu.install.node.machine import Node
+
+NAMES: dict[EngineKind, str] = {"module": MODULE, "daemon": DAEMON}
 
 
 def mps(node: Node) -> list[Finding]:
@@ -48,3 +51,19 @@ def time_slicing(node: Node) -> list[Finding]:
             "let one of both give out the GPUs of this node",
         )
     return ok("time-slicing", "no device plugin gives out GPUs")
+
+
+def one_engine(node: Node, engine: EngineKind) -> list[Finding]:
+    """Whether the other engine is in the way."""
+    ours = node.ours
+    if engine == "daemon" and ours.module_loaded:
+        fix = "end the sliced containers, then: modprobe -r cgpu_km"
+        return problem(
+            "one-engine", "the kernel module cgpu_km is loaded: cgpud does not start beside it", fix
+        )
+    if engine == "module" and (ours.engine == DAEMON or ours.daemon_running):
+        fix = "end the sliced containers, then: " + (
+            "systemctl disable --now cgpud" if ours.unit else "cgpud --stop"
+        )
+        return problem("one-engine", "cgpud runs: a node has one engine", fix)
+    return ok("one-engine", f"{NAMES[engine]} has the node for itself")

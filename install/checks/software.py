@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem, skipped, warning
-from cgpu.install.facts.programs import numbers
-from cgpu.install.node import Node
+from cgpu.install.node.facts.programs import numbers
+from cgpu.install.node.machine import Node
 
 STORE_KEPT = 254
 FIRST_LOW_LEVEL = {"runc": (1, 1), "crun": (1, 8)}
@@ -54,7 +54,7 @@ def low_level(node: Node) -> list[Finding]:
             accepted = ".".join(map(str, first))
             return warning(
                 "low-level-runtime",
-                f"{one.path}: version {one.version}: {accepted} or newer is accepted",
+                f"{one.path}: version {one.version}: expected {accepted} or newer",
                 f"install a newer {one.name}",
             )
     return ok("low-level-runtime", ", ".join(f"{one.path} {one.version or ''}".rstrip() for one in found))

@@ -240,7 +240,7 @@ def test_generator_refuses_another_verdict(tmp_path: Path) -> None:
 
 
 def test_controls_that_change_something_run_one_at_a_time() -> None:
-    """What exports, imports, schedules or binds is among the calls that a transport lets run one after another."""
+    """What exports, imports, schedules or binds is among the calls that run one after another."""
     rows = HANDLERS.read_text().split("controls[] = {")[1].split("};")[0]
     changing = set(re.findall(r"TRANSFERS\((\w+)\)", rows))
     changing |= set(re.findall(r"SCHEDULING\((\w+), core_begin_(?:schedule|bind)\)", rows))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cgpu.install import upgrade_daemon
+from cgpu.install.commands.upgrade import daemon as upgrade_daemon
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program, own
 from tests.daemon.harness import Daemon, Sliced, built

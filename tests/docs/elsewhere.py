@@ -29,10 +29,13 @@ APT = By(
     ("apt-get", '"install", f"/tmp/{packages.daemon.name}"'),
     how="installs the same file from another folder",
 )
-MANIFESTS = "kubectl apply -f install/kubernetes/node-installer.yaml -f install/kubernetes/runtimeclass.yaml"
+MANIFESTS = (
+    "kubectl apply -f install/packaging/kubernetes/node-installer.yaml"
+    " -f install/packaging/kubernetes/runtimeclass.yaml"
+)
 IMAGE_BUILD = (
     "podman build --build-arg VERSION=0.1.0 --tag REGISTRY/opencgpu-node:0.1.0"
-    " --file install/kubernetes/Containerfile ."
+    " --file install/packaging/kubernetes/Containerfile ."
 )
 HOOKED = (
     "podman run --annotation opencgpu.io/mem-container=6 --annotation opencgpu.io/mem-dev=15"
@@ -98,7 +101,8 @@ ELSEWHERE: Mapping[str, By] = {
         how="with a request that the hook refuses; NVIDIA's CDI names need a card",
     ),
     IMAGE_BUILD: By(
-        "tests/packaging/test_kubernetes.py", ("podman", '"build"', "install/kubernetes/Containerfile")
+        "tests/packaging/test_kubernetes.py",
+        ("podman", '"build"', "install/packaging/kubernetes/Containerfile"),
     ),
 }
 
@@ -121,7 +125,7 @@ REASONS: Mapping[str, str] = {
     "podman push REGISTRY/opencgpu-node:0.1.0": CLUSTER,
     MANIFESTS: CLUSTER,
     "kubectl label node NODE opencgpu.io/node=install": CLUSTER,
-    "kubectl apply -f install/kubernetes/example-pod.yaml": CLUSTER,
+    "kubectl apply -f install/packaging/kubernetes/example-pod.yaml": CLUSTER,
     "kubectl label node NODE opencgpu.io/node=remove --overwrite": CLUSTER,
 }
 # So many commands of the documents have no test: whoever adds one says so here.

@@ -1,14 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several tests of the node's commands have."""
+"""What several tests of the installer and of the node's commands have."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cgpu import paths
 from cgpu.install import drain, places
+from cgpu.install.transaction.steps import runtime
+
+if TYPE_CHECKING:
+    from _typeshed import HasFileno
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_power_cut() -> None:
+    """Let nothing wait for the disk, as no test here cuts the power, nor for what does not run."""
+    os.fsync = nothing
+    runtime.BLIND_S = 0
+    drain.SETTLE_S = 0
+
+
+def nothing(fd: int | HasFileno) -> None:
+    """Do nothing in place of fsync."""
 
 
 @pytest.fixture

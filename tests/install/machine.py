@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cgpu.install import node as facts
-from cgpu.install.facts.driver import Card
-from cgpu.install.facts.software import Program
-from cgpu.install.node import Node
-from cgpu.install.situation import Situation
+from cgpu.install.node import machine as facts
+from cgpu.install.node.facts.driver import Card
+from cgpu.install.node.facts.software import Program
+from cgpu.install.node.machine import Node
+from cgpu.install.node.report import NodeReport
 
 RELEASE = "6.1.0-56-amd64"
 CARD = """Model: \t\t NVIDIA A10
@@ -97,8 +97,8 @@ def tool(name: str, version: str | None) -> Program:
     return Program(name, Path(f"/usr/bin/{name}"), version, running=False)
 
 
-def situation(root: Path, **changed: Any) -> Situation:
-    """Return a situation on the sound machine with cgpud answering."""
+def node_report(root: Path, **changed: Any) -> NodeReport:
+    """Return a node_report on the sound machine with cgpud answering."""
     ours = {
         "engine": "cgpud",
         "version": "0.1.0",
@@ -106,4 +106,4 @@ def situation(root: Path, **changed: Any) -> Situation:
         "backend": "core",
         "daemon_running": True,
     }
-    return replace(Situation(node(root, ours=ours), "daemon"), **changed)
+    return replace(NodeReport(node(root, ours=ours), "daemon"), **changed)

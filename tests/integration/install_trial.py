@@ -13,7 +13,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from tests.installer.support import snapshot
+from tests.install.support import snapshot
 from tests.integration.commands import Outcome, Server, call, eventually, must
 from tests.integration.engine import CGPUD, MIB
 from tests.integration.images import IMAGE, image_tar

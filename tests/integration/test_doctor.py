@@ -25,7 +25,7 @@ from tests.integration.runtimes import Docker, Runc
 from tests.integration.test_slice import SLICE
 
 CGPU = Path(sys.executable).parent / "cgpu"
-SCHEMA = Path(cgpu.__file__).parent / "install" / "doctor" / "schema.json"
+SCHEMA = Path(cgpu.__file__).parent / "install" / "commands" / "doctor.schema.json"
 SECRET = "hunter2S3CRET"  # noqa: S105, made up
 OURS = (
     "engine",

@@ -7,6 +7,8 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
+
 from tests.integration.commands import eventually
 from tests.integration.conftest import Start
 from tests.integration.engine import MIB, Engine
@@ -70,11 +72,9 @@ def test_thousand_registrations(engine: Engine) -> None:
 
 
 def figures(pid: int) -> dict[str, int]:
-    status = dict(
-        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
-    )
+    process = psutil.Process(pid)
     return {
-        "fds": len(list(Path(f"/proc/{pid}/fd").iterdir())),
-        "threads": int(status["Threads"]),
-        "kib": int(status["VmRSS"].split()[0]),
+        "fds": process.num_fds(),
+        "threads": process.num_threads(),
+        "kib": process.memory_info().rss // 1024,
     }

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, STDOUT
 
+import psutil
 import pytest
 
 from tests.integration.commands import Outcome, call, eventually, must
@@ -214,7 +215,7 @@ def test_what_the_command_leaves_is_ended(engine: Engine) -> None:
     pid = int(outcome.stdout)
     assert outcome.returncode == 0, outcome.text
     assert_nothing_left(engine)
-    eventually(lambda: not Path(f"/proc/{pid}").exists(), "init has taken note of its end")
+    eventually(lambda: not psutil.pid_exists(pid), "init has taken note of its end")
 
 
 def test_refused_registration_leaves_nothing(engine: Engine) -> None:

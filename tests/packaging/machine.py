@@ -11,7 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # What dpkg, apt and their triggers keep of their own work.
-BOOKS = ("var/lib/dpkg/", "var/lib/apt/", "var/cache/", "var/log/", "etc/ld.so.cache", "var/lib/dkms/mok.")
+PACKAGE_DATA = (
+    "var/lib/dpkg/",
+    "var/lib/apt/",
+    "var/cache/",
+    "var/log/",
+    "etc/ld.so.cache",
+    "var/lib/dkms/mok.",
+)
 # What other tests, or a node that was set up, may have here. The copy begins without it.
 HIDDEN = ("etc/cgpu", "var/lib/cgpu")
 LAYER = "mnt"
@@ -99,9 +106,9 @@ class Machine:
         return self.attempt("dpkg", "--no-triggers", "--purge" if purge else "--remove", name)
 
     def changes(self) -> list[str]:
-        """Return every path that is not as it was at the start, without the books of package managers."""
+        """Return every path that is not as it was at the start, without the data of package managers."""
         upper = self.path(f"{LAYER}/upper")
-        found = [name for name in walk(upper) if not name.startswith(BOOKS)]
+        found = [name for name in walk(upper) if not name.startswith(PACKAGE_DATA)]
         return sorted(name for name in found if is_changed(upper / name, Path("/", name)))
 
     def end(self) -> None:

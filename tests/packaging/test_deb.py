@@ -32,7 +32,7 @@ def unpacked(package: Path, target: Path) -> Path:
 
 def locked(repository: Path) -> dict[str, str]:
     """Return name and version of each package that is brought along."""
-    lines = (repository / "install/debian/bundled.txt").read_text().splitlines()
+    lines = (repository / "install/packaging/debian/bundled.txt").read_text().splitlines()
     pairs = [line.split(" ")[0].split("==") for line in lines if not line.startswith("#")]
     return {name.lower().replace("_", "-"): version for name, version in pairs}
 
@@ -150,7 +150,7 @@ def test_a_clean_machine_gets_what_the_build_needs(repository: Path) -> None:
         r"^([a-z][\w.+-]+) +\S+$", (repository / "scripts/bootstrap").read_text(), re.MULTILINE
     )
     (line,) = re.findall(
-        r"^Build-Depends: (.*)$", (repository / "install/debian/control").read_text(), re.MULTILINE
+        r"^Build-Depends: (.*)$", (repository / "install/packaging/debian/control").read_text(), re.MULTILINE
     )
     asked = {re.split(r"[ (]", one.strip())[0].removesuffix("-compat") for one in line.split(",")}
     assert {"build-essential", *asked} - set(listed) == set()

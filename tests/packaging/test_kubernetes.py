@@ -35,7 +35,7 @@ esac
 @pytest.fixture(scope="module")
 def folder(repository: Path) -> Path:
     """Return the folder of the manifests."""
-    return repository / "install/kubernetes"
+    return repository / "install/packaging/kubernetes"
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
@@ -115,7 +115,7 @@ def test_image(packages: Packages, folder: Path, tmp_path: Path) -> None:
     (context / "dist").mkdir(parents=True)
     for package in packages:
         shutil.copy(package, context / "dist")
-    shutil.copytree(folder, context / "install/kubernetes")
+    shutil.copytree(folder, context / "install/packaging/kubernetes")
     podman = [
         "podman",
         "--root",
@@ -126,7 +126,9 @@ def test_image(packages: Packages, folder: Path, tmp_path: Path) -> None:
         "vfs",
     ]
     arguments = ["--build-arg", "BASE=scratch", "--build-arg", f"VERSION={__version__}", "--tag", "node"]
-    run(*podman, "build", *arguments, "--file", "install/kubernetes/Containerfile", ".", cwd=context)
+    run(
+        *podman, "build", *arguments, "--file", "install/packaging/kubernetes/Containerfile", ".", cwd=context
+    )
     form = "{{.Config.Entrypoint}} {{.Config.Cmd}}"
     assert run(*podman, "inspect", "--format", form, "node") == "[/usr/local/bin/node-installer] [install]\n"
     run(*podman, "save", "--format", "oci-dir", "--output", tmp_path / "image", "node")
@@ -268,5 +270,5 @@ def test_wrong_word(pod: Pod) -> None:
     done = pod.run("instal")
     assert (done.returncode, done.stdout) == (
         1,
-        "node-installer: 'instal': accepted is install, uninstall or check\n",
+        "node-installer: 'instal': expected install, uninstall or check\n",
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install.facts import settings, software
-from cgpu.install.facts.settings import Entry
+from cgpu.install.node.facts import settings, software
+from cgpu.install.node.facts.settings import Entry
 from cgpu.runtime_config.engines.engine import Desired
 from cgpu.runtime_config.engines.registry import ALL, ENGINES
 from cgpu.runtime_config.files import MAX_BYTES

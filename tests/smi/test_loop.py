@@ -15,7 +15,7 @@ import pytest
 
 from cgpu import paths
 from cgpu.client.tree import Tree
-from cgpu.smi.collect import look
+from cgpu.smi.collect import sample
 
 from .conftest import TRAINER
 
@@ -92,19 +92,19 @@ def test_container_stops_meanwhile(tree: Path, monkeypatch: pytest.MonkeyPatch, 
         return text
 
     monkeypatch.setattr(Tree, "read", stops)
-    assert [one.directory for one in look(Tree(str(tree)))[0].containers] == ["web"]
+    assert [one.directory for one in sample(Tree(str(tree)))[0].containers] == ["web"]
 
 
 def test_no_gpus(tree: Path) -> None:
     """An engine without GPUs is not an error."""
     shutil.rmtree(tree / "0")
     shutil.rmtree(tree / "1")
-    assert look(Tree(str(tree))) == ()
+    assert sample(Tree(str(tree))) == ()
 
 
 def test_names_of_other_nodes(tree: Path) -> None:
     """What is no number in the root of the tree is no GPU; a file in a GPU's directory is no container."""
     os.mkdir(tree / "policy")
     (tree / "0" / "node_of_a_newer_engine").write_text("1\n")
-    assert [gpu.index for gpu in look(Tree(str(tree)))] == [0, 1]
-    assert len(look(Tree(str(tree)))[0].containers) == 2
+    assert [gpu.index for gpu in sample(Tree(str(tree)))] == [0, 1]
+    assert len(sample(Tree(str(tree)))[0].containers) == 2

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
+import psutil
 import pytest
 
 from cgpu.trace.format import load
@@ -89,11 +88,10 @@ def test_terminal_signal(recorder: Recorder) -> None:
 def test_killed_recorder(recorder: Recorder) -> None:
     """A killed recorder takes its processes along; nothing stays stopped, and the trace is readable."""
     with holding(recorder) as process:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        child = children.read_text().split()[0]  # the reader of its memory comes later
+        child = psutil.Process(process.pid).children()[0]  # the reader of its memory comes later
         process.kill()
         process.wait(WAIT)
-    eventually(lambda: not Path(f"/proc/{child}").exists(), "it has ended")
+    eventually(lambda: not child.is_running(), "it has ended")
     (alloc,) = memory(load(recorder.file))
     assert alloc.status == 0
 
@@ -101,11 +99,11 @@ def test_killed_recorder(recorder: Recorder) -> None:
 def test_stopped_command(recorder: Recorder) -> None:
     """A command that is stopped stays so until it is continued."""
     with holding(recorder) as process:
-        child = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
-        stat = Path(f"/proc/{child}/stat")
-        os.kill(int(child), signal.SIGSTOP)
-        eventually(lambda: stat.read_text().rpartition(") ")[2][0] in "tT", "it has stopped")
-        os.kill(int(child), signal.SIGCONT)
+        child = psutil.Process(process.pid).children()[0]
+        child.suspend()
+        stopped = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+        eventually(lambda: child.status() in stopped, "it has stopped")
+        child.resume()
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT) == 0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install import upgrade_daemon
+from cgpu.install.commands.upgrade import daemon as upgrade_daemon
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions

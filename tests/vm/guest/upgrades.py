@@ -20,8 +20,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cgpu.config import apply
-from cgpu.install import recover, upgrade_command, upgrade_module
-from cgpu.install.runner import TIMEOUT_S, Done, SystemRunner
+from cgpu.install import recover
+from cgpu.install.commands.upgrade import main as upgrade_command
+from cgpu.install.commands.upgrade import module as upgrade_module
+from cgpu.install.transaction.runner import TIMEOUT_S, Done, SystemRunner
 
 Asked = dict[str, Any]
 

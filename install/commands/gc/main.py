@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu gc: registrations whose container is gone are taken out of the engine.
+
+What the engine has registered is compared with the processes of this machine, and with what container
+engines say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cgpu import paths
+from cgpu.arguments import Parser
+from cgpu.client.tree import MODULE, Tree
+from cgpu.config import effective
+from cgpu.errors import CgpuError, one_line
+from cgpu.install.commands.gc import processes
+from cgpu.install.node import snapshot
+from cgpu.install.node.report import cgroups_in_use
+from cgpu.install.node.snapshot import Slice, Snapshot
+from cgpu.kmod.daemon import control
+from cgpu.runtime_config.engines.engine import Ended, Listing
+from cgpu.runtime_config.engines.registry import ENGINES
+
+MOUNTINFO = Path("/proc/self/mountinfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One registered container: whether it goes, and why."""
+
+    id: str
+    goes: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of all of them. silent: engines that did not answer, in words."""
+
+    judged: tuple[Verdict, ...]
+    silent: tuple[str, ...]
+
+    @property
+    def removed(self) -> tuple[Verdict, ...]:
+        """Those that were removed, or would be."""
+        return tuple(one for one in self.judged if one.goes)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line's grammar."""
+    out = Parser(
+        prog="cgpu gc",
+        description="Remove registrations whose container is gone; never one whose processes live.",
+    )
+    out.add_argument("--dry-run", action="store_true", help="only show what would be removed")
+    out.add_argument("--json", action="store_true", help="one JSON document")
+    return out
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command: 0 when all engines answered, 1 after one line of error or for one that did not."""
+    options = parser().parse_args(arguments)
+    try:
+        if os.geteuid() != 0:
+            raise CgpuError("only root reaches the engine: sudo cgpu gc")
+        outcome = collect(Tree(paths.tree(effective.load().tree)), dry_run=options.dry_run)
+    except CgpuError as error:
+        print(f"cgpu gc: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps({"dry_run": options.dry_run, **asdict(outcome)}, indent=1))
+    else:
+        _print(outcome, dry_run=options.dry_run)
+    return 1 if outcome.silent else 0
+
+
+def _print(outcome: Outcome, *, dry_run: bool) -> None:
+    for one in outcome.judged:
+        done = ("would be removed" if dry_run else "removed") if one.goes else "stays"
+        print(one_line(f"{one.id}: {done}: {one.why}"))
+    if not outcome.judged:
+        print("no container is registered")
+    for line in outcome.silent:
+        print(f"cgpu gc: {one_line(line)}", file=sys.stderr)
+
+
+def collect(tree: Tree, *, dry_run: bool, asked: Sequence[Listing] | None = None) -> Outcome:
+    """Remove the registrations whose container is gone. Raises CgpuError.
+
+    asked: the engines to ask, by default all of this machine.
+    """
+    registered = _registered(snapshot.take(tree.path))
+    if not registered:
+        return Outcome((), ())
+    processes.check_view(_engine(tree))
+    ended, silent = _ask(_listings() if asked is None else asked)
+    judged = []
+    for one in registered:
+        verdict = judge(one, ended, silent, alive=_is_alive(one))
+        judged.append(_remove(tree, one, verdict) if verdict.goes and not dry_run else verdict)
+    return Outcome(tuple(judged), tuple(silent))
+
+
+def _remove(tree: Tree, one: Slice, verdict: Verdict) -> Verdict:
+    # Once more, at the last moment: a container may have been started again by its name.
+    if _is_alive(one):
+        return Verdict(one.id, False, "it has processes again")
+    try:
+        tree.destroy(one.id)
+    except CgpuError as error:
+        return Verdict(one.id, False, str(error))
+    return verdict
+
+
+def judge(one: Slice, ended: dict[str, Ended], silent: Sequence[str], *, alive: bool) -> Verdict:
+    """Decide about one container. Only one without processes goes, and none that an engine calls running."""
+    if alive:
+        return Verdict(one.id, False, "its processes live")
+    known = {name: state for name, list_ in ended.items() if (state := _state(one, list_)) is not None}
+    running = [name for name, is_ended in known.items() if not is_ended]
+    if running:
+        return Verdict(one.id, False, f"{running[0]} says that it runs")
+    if one.cgroup is None and silent:
+        return Verdict(one.id, False, f"no process is known, and not every engine answers: {silent[0]}")
+    if known:
+        return Verdict(one.id, True, f"{next(iter(known))} says that it has ended")
+    return Verdict(one.id, True, "no process is left and no engine knows it")
+
+
+def _state(one: Slice, ended: Ended) -> bool | None:
+    """Return whether an engine says it has ended; None where the engine does not know it."""
+    if one.id in ended:
+        return ended[one.id]
+    # The old form of registration knows only the first 12 characters.
+    states = [state for id_, state in ended.items() if len(id_) == 64 and id_[:12] == one.id]
+    return all(states) if states else None
+
+
+def _registered(found: Snapshot) -> list[Slice]:
+    """Return each registered container once."""
+    return list({one.id: one for card in found.cards for one in card.slices}.values())
+
+
+def _engine(tree: Tree) -> dict[str, object] | None:
+    if tree.read("engine").startswith(MODULE + " "):
+        return None
+    status = control.ask(paths.CONTROL_SOCKET, {"command": "status"})
+    if status is None:
+        raise CgpuError(f"cgpud does not answer: {paths.daemon_command('start')}")
+    return status
+
+
+def _listings() -> list[Listing]:
+    return [listing for engine in ENGINES.values() for listing in engine.listings()]
+
+
+def _ask(asked: Sequence[Listing]) -> tuple[dict[str, Ended], list[str]]:
+    ended: dict[str, Ended] = {}
+    silent = []
+    for listing in asked:
+        try:
+            ended[listing.name] = listing.ask()
+        except CgpuError as error:
+            silent.append(f"{listing.name}: {error}")
+    return ended, silent
+
+
+def _is_alive(one: Slice) -> bool:
+    return processes.is_alive(one, MOUNTINFO.read_text(), cgroups_in_use(Path("/")))

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu status: the engine and its GPUs, and whether this node can start sliced containers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from cgpu.arguments import Parser
+from cgpu.config import effective
+from cgpu.errors import CgpuError, one_line
+from cgpu.install.checks import engine, gpus, places, runtime
+from cgpu.install.checks.finding import Finding
+from cgpu.install.node import report
+from cgpu.install.node.report import NodeReport
+from cgpu.install.node.snapshot import Card, Slice
+from cgpu.smi.notes import division
+from cgpu.smi.policies import policy_name
+from cgpu.smi.scheduling import parse
+
+MIB = 1 << 20
+ID_SHOWN = 12
+
+
+class Exit(IntEnum):
+    """Exit status of cgpu status. 2 is wrong usage."""
+
+    READY = 0
+    NOT_READY = 1
+    NO_RUNTIME = 3
+    FULL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The verdict; why it is not READY, and the command that helps."""
+
+    exit: Exit
+    why: str = ""
+    fix: str = ""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line's grammar."""
+    out = Parser(
+        prog="cgpu status",
+        description="Show the engine and its GPUs. Exits 0 when sliced containers can start, 1 when not, "
+        "3 when no container engine knows the runtime, 4 when every GPU is full.",
+    )
+    out.add_argument("--json", action="store_true", help="one JSON document")
+    return out
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return whether sliced containers can start, as Exit says."""
+    options = parser().parse_args(arguments)
+    try:
+        if os.geteuid() != 0:
+            raise CgpuError("only root reaches the engine: sudo cgpu status")
+        now = report.gather()
+        ready = judge(now)
+    except CgpuError as error:
+        print(f"cgpu status: {error}", file=sys.stderr)
+        return Exit.NOT_READY
+    sys.stdout.write(as_json(now, ready) if options.json else as_text(now, ready))
+    return ready.exit
+
+
+def judge(now: NodeReport) -> Readiness:
+    """Return whether a container that asks for a slice would start: the first reason why it would not."""
+    found = [
+        *places.draining(now),
+        *engine.running(now),
+        *engine.tree(now),
+        *engine.listener(now),
+        *gpus.mig(now),
+    ]
+    found += [*runtime.interpreter(), *runtime.hook(), *runtime.launcher()]
+    bad = next((one for one in [*found, *_configured(now)] if one.verdict == "problem"), None)
+    if bad is not None:
+        return Readiness(Exit.NOT_READY, bad.text, bad.fix)
+    if now.snapshot is not None and all(is_full(card) for card in now.snapshot.cards):
+        return Readiness(
+            Exit.FULL, "every GPU has given out its memory, weights or places", "cgpu-smi; cgpu gc"
+        )
+    if not any(one.runtime is not None for one in now.settings):
+        why = "no container engine knows the runtime cgpu"
+        return Readiness(Exit.NO_RUNTIME, why, "cgpu install --runtimes docker")
+    return Readiness(Exit.READY)
+
+
+def is_full(card: Card) -> bool:
+    """Tell whether a GPU has nothing left to promise: no memory, no weight, no place; or is cut by MIG."""
+    most, weight, total = card.number("max_inst"), card.number("free_weight"), card.number("memtotal")
+    if card.nodes.get("mig") == "1" or weight == 0 or (most is not None and len(card.slices) >= most):
+        return True
+    return total is not None and promised(card) >= total
+
+
+def promised(card: Card) -> int:
+    """Return the bytes that are given out."""
+    sizes = (one.nodes.get("memsize", "") for one in card.slices)
+    return sum(int(size) for size in sizes if size.isascii() and size.isdigit())
+
+
+def _configured(now: NodeReport) -> list[Finding]:
+    """Whether an engine has read the configuration: until then containers that ask for GPUs are refused."""
+    del now
+    try:
+        effective.load()
+        effective.check_started()
+    except CgpuError as error:
+        where, _, fix = str(error).rpartition(": ")
+        return [Finding("configuration", "problem", where, fix)]
+    return []
+
+
+# --- what is printed ---
+
+
+def document(now: NodeReport, ready: Readiness) -> dict[str, Any]:
+    """Return what --json prints; docs/status.md describes it."""
+    ours, driver = now.node.ours, now.node.driver
+    return {
+        "format": "cgpu-status",
+        "version": 1,
+        "ready": ready.exit is Exit.READY,
+        "exit": int(ready.exit),
+        "why": ready.why,
+        "fix": ready.fix,
+        "commands": ours.commands,
+        "engine": {
+            "name": ours.engine,
+            "version": ours.version,
+            "memory_backend": ours.backend,
+            "enforces": ours.enforces if ours.engine is not None else None,
+            "tree": ours.tree,
+            "simulated": (now.status or {}).get("simulate"),
+        },
+        "driver": {"version": driver.loaded, "kind": driver.kind, "known": driver.known},
+        "runtimes": [
+            {"engine": one.engine, "runtime": one.runtime, "default": one.default == "cgpu"}
+            for one in now.settings
+            if one.runtime is not None
+        ],
+        "gpus": [_gpu(card) for card in _cards(now)],
+    }
+
+
+def as_json(now: NodeReport, ready: Readiness) -> str:
+    """Return the document as text."""
+    return json.dumps(document(now, ready), indent=1) + "\n"
+
+
+def as_text(now: NodeReport, ready: Readiness) -> str:
+    """Return the lines for people."""
+    lines = [
+        f"engine    {_engine(now)}",
+        f"driver    {_driver(now)}",
+        f"runtimes  {', '.join(sorted({one.engine for one in now.settings if one.runtime})) or 'none'}",
+        f"sliced containers can start: {'yes' if ready.exit is Exit.READY else f'no: {ready.why}'}",
+    ]
+    lines += [f"  fix: {ready.fix}"] if ready.fix else []
+    lines += [line for card in _cards(now) for line in _card(card)]
+    return "\n".join(one_line(line) for line in lines) + "\n"
+
+
+def _cards(now: NodeReport) -> tuple[Card, ...]:
+    return now.snapshot.cards if now.snapshot is not None else ()
+
+
+def _engine(now: NodeReport) -> str:
+    ours = now.node.ours
+    if ours.engine is None:
+        return "does not run"
+    off = "" if ours.enforces else ", limits are not held"
+    return f"{ours.engine} {ours.version} at {ours.tree}, memory backend {ours.backend}{off}"
+
+
+def _driver(now: NodeReport) -> str:
+    simulated = (now.status or {}).get("simulate")
+    if simulated:
+        return f"simulated cards: {simulated}"
+    driver = now.node.driver
+    if driver.loaded is None:
+        return "installed, not loaded" if driver.installed else "none"
+    return f"NVIDIA {driver.loaded}, {driver.kind}" + ("" if driver.known else ", not in the table")
+
+
+def _card(card: Card) -> Iterator[str]:
+    policy = card.number("policy")
+    by = division(parse(card.nodes.get("sched", "")))
+    cut = ", in MIG mode" if card.nodes.get("mig") == "1" else ""
+    given = f"{_mib(promised(card))} of {_mib(card.number('memtotal'))} promised"
+    yield (
+        f"GPU {card.index}  {card.nodes.get('name', '?')}, {given}, "
+        f"{len(card.slices)} of {card.number('max_inst')} containers, "
+        f"policy {policy} ({policy_name(policy)}{by}){cut}"
+    )
+    for one in card.slices:
+        numbers = _slice(one)
+        yield (
+            f"  {one.id[:ID_SHOWN]:<{ID_SHOWN}}  {_mib(numbers['memsize'])}, {_mib(numbers['used'])} used, "
+            f"weight {numbers['weight']}" + (", high priority" if numbers["highprio"] else "")
+        )
+
+
+def _gpu(card: Card) -> dict[str, Any]:
+    return {
+        "index": card.index,
+        "uuid": card.nodes.get("uuid"),
+        "name": card.nodes.get("name"),
+        "memtotal": card.number("memtotal"),
+        "promised": promised(card),
+        "free_weight": card.number("free_weight"),
+        "max_inst": card.number("max_inst"),
+        "policy": card.number("policy"),
+        "divided_by": parse(card.nodes.get("sched", "")).divided_by,
+        "mig": card.nodes.get("mig") == "1",
+        "full": is_full(card),
+        "containers": [{"id": one.id, **_slice(one)} for one in card.slices],
+    }
+
+
+def _slice(one: Slice) -> dict[str, int | None]:
+    def number(text: str) -> int | None:
+        return int(text) if len(text) <= 20 and text.isascii() and text.isdigit() else None
+
+    size = number(one.nodes.get("memsize", ""))
+    first = one.nodes.get("meminfo", "").partition("\n")[0]
+    free = number(first.removeprefix("Free:").strip())
+    used = None if size is None or free is None else max(0, size - free)
+    return {
+        "memsize": size,
+        "used": used,
+        "weight": number(one.nodes.get("weight", "")),
+        "highprio": number(one.nodes.get("highprio", "")),
+    }
+
+
+def _mib(size: int | None) -> str:
+    return "?" if size is None else f"{size // MIB} MiB"

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu uninstall: take back what cgpu install has done to this machine."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from cgpu.arguments import Parser
+from cgpu.install.commands.install import run, say
+from cgpu.install.installer import DRAIN_S, Installer
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 0 when nothing of it is left, 1 after one line of error: again goes on from there."""
+    options = parser().parse_args(arguments)
+    seconds = options.timeout if options.drain else None
+    return run(
+        "cgpu uninstall",
+        lambda one: _uninstall(one, seconds, dry_run=options.dry_run),
+        dry_run=options.dry_run,
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return what understands the command line."""
+    found = Parser(prog="cgpu uninstall", description="Take back what cgpu install has done to this machine.")
+    found.add_argument(
+        "--drain",
+        action="store_true",
+        help="give out no slices, and wait for the end of those that there are",
+    )
+    found.add_argument(
+        "--timeout", type=_seconds, default=DRAIN_S, metavar="SECONDS",
+        help=f"how long --drain waits (default {DRAIN_S:.0f})",
+    )  # fmt: skip
+    found.add_argument(
+        "--dry-run", action="store_true", help="only show the changes of files, and the commands"
+    )
+    return found
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds between 0 and 1000000")
+    return value
+
+
+def _uninstall(installer: Installer, drain_s: float | None, *, dry_run: bool) -> None:
+    if dry_run:
+        for line in installer.show_uninstall():
+            say(line)
+        return
+    found = installer.uninstall(drain_s)
+    for note in installer.notes:
+        say(note)
+    if found:
+        say("all is taken back; the package itself stays until pip or apt removes it")
+    elif not installer.notes:
+        say("nothing to do: cgpu install has not run here, or all is taken back")

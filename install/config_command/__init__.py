@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""cgpu config: show, check, set and explain the node's configuration."""

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `cgpu install` and `cgpu uninstall` do, without their command lines."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cgpu import __version__, paths
+from cgpu.config.load import load
+from cgpu.errors import CgpuError
+from cgpu.install import consumers
+from cgpu.install.checks import DesiredState, Finding, preflight
+from cgpu.install.node.machine import Node
+from cgpu.install.plan import EngineKind, PlanContext, daemon, module, runtimes
+from cgpu.install.plan.own_files import configuration
+from cgpu.install.recover import is_open, remove, repair
+from cgpu.install.transaction import execute, journal
+from cgpu.install.transaction.context import Context
+from cgpu.install.transaction.journal import Journal
+from cgpu.install.transaction.runner import Runner
+from cgpu.install.transaction.steps import Plan
+from cgpu.roots import below
+from cgpu.runtime_config.engines.engine import ContainerEngine
+
+Say = Callable[[str], None]
+DRAIN_S = 600.0
+
+OPEN = (
+    "left to you: this node is as for one owner: images, and whoever starts containers, can have a whole "
+    "GPU. Where people share it who do not trust each other: cgpu config set shared_node true --apply"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line of install says. runtimes: None stands for all that are here."""
+
+    engine: Literal["auto", "module", "daemon"] = "auto"
+    runtimes: tuple[str, ...] | None = None
+    default_runtime: bool = False
+
+
+@dataclass(slots=True)
+class Installer:
+    """Installs on a node, and takes the installation back. gather: reads the facts of the node."""
+
+    root: Path
+    runner: Runner
+    editors: Mapping[str, ContainerEngine]
+    gather: Callable[[], Node]
+    say: Say
+    notes: list[str] = field(default_factory=list)
+
+    def install(self, request: Request) -> bool:
+        """Do what is missing; return whether anything was. Raises CgpuError; everything is as before then."""
+        repair(self.root, self.runner, self.editors, self.say)
+        record = journal.load(self.root) or journal.at(self.root)
+        site = self._site(record, record.staging)
+        try:
+            engine, plans, facts = self._plan(site, request)
+            self.notes += site.kept
+            steps = [plan for plan in plans if plan.title]
+            context = Context(self.root, self.runner, record.store, self.editors)
+            if steps:
+                execute.run(record, context, "install", plans, facts, self.say)
+            else:
+                for plan in plans:
+                    self.notes += [line for line in plan.show(context) if line.startswith("left to you")]
+        finally:
+            journal.clear_staging(record.staging)
+            journal.sweep(record.folder)
+        self.notes += context.notes
+        self.say(f"engine: {engine}; runtimes: {', '.join(facts['runtimes']) or 'none'}")
+        if request.runtimes is None and not facts["runtimes"]:
+            self.notes.append(
+                "left to you: there is no container engine yet; once there is one: cgpu install"
+            )
+        if steps and not _is_shared(self.root):
+            self.notes.append(OPEN)
+        return bool(steps)
+
+    def show_install(self, request: Request) -> Iterator[str]:
+        """Yield what install would do, as diffs and commands. Writes nothing there. Raises CgpuError."""
+        record = journal.load(self.root) or journal.at(self.root)
+        if is_open(record):
+            yield f"an interrupted {record.operation} would be repaired first; this is of the node as it is"
+        with tempfile.TemporaryDirectory(prefix="cgpu-") as folder:
+            site = self._site(record, Path(folder, "staging"))
+            _, plans, _ = self._plan(site, request)
+            context = Context(self.root, self.runner, record.store, self.editors)
+            for plan in plans:
+                if plan.title:
+                    yield f"# {plan.title}"
+                yield from plan.show(context)
+            yield from site.kept
+            if not plans:
+                yield "nothing to do"
+
+    def uninstall(self, drain_s: float | None) -> bool:
+        """Take everything back; return whether there was anything. Raises CgpuError.
+
+        drain_s: how long to wait for the end of sliced containers; None: refuse while there are any.
+        """
+        repaired = repair(self.root, self.runner, self.editors, self.say, removes=False)
+        record = journal.load(self.root)
+        if record is None:
+            return bool(repaired)
+        context = Context(self.root, self.runner, record.store, self.editors)
+        remove(record, context, self.say, drain_s)
+        self.notes += context.notes
+        if self.gather().ours.daemon_running:
+            self.notes.append("left to you: cgpud still runs: cgpud --stop")
+        return True
+
+    def show_uninstall(self) -> Iterator[str]:
+        """Yield what uninstall would do. Writes nothing. Raises CgpuError."""
+        record = journal.load(self.root)
+        if record is None:
+            yield "nothing to do: cgpu install has not run here, or all is taken back"
+            return
+        context = Context(self.root, self.runner, record.store, self.editors)
+        yield from consumers.lines(self.root, self.runner, record.facts.get("runtimes", []))
+        for step in reversed(record.steps):
+            lines = list(step.undo_show(context))
+            if lines and step.undo_title:
+                yield f"# {step.undo_title}"
+            yield from lines
+        yield from context.notes
+        yield f"# removes {record.folder}"
+
+    def _site(self, record: Journal, staging: Path) -> PlanContext:
+        return PlanContext(self.root, self.gather(), record, self.editors, staging)
+
+    def _plan(self, site: PlanContext, request: Request) -> tuple[EngineKind, list[Plan], dict[str, Any]]:
+        names = runtimes.choose(site, request.runtimes)
+        engine = choose_engine(site, request.engine, names)
+        self._check(preflight(site.node, DesiredState(engine, runtimes.engines(names))))
+        steps = configuration(site)
+        steps += module.plan(site, self.runner) if engine == "module" else daemon.plan(site, self.runner)
+        steps += runtimes.plan(site, names, default=request.default_runtime)
+        known = site.record.facts.get("runtimes", [])
+        facts: dict[str, Any] = {
+            "engine": engine,
+            "runtimes": [*known, *(name for name in names if name not in known)],
+            "version": __version__,
+        }
+        return engine, steps, facts
+
+    def _check(self, findings: Sequence[Finding]) -> None:
+        """Say what speaks against it. Raises CgpuError for a problem."""
+        for finding in findings:
+            if finding.verdict in ("warning", "problem"):
+                fix = f": {finding.fix}" if finding.fix else ""
+                self.say(f"{finding.verdict}: {finding.text}{fix}")
+        problems = [finding.name for finding in findings if finding.verdict == "problem"]
+        if problems:
+            raise CgpuError(f"{', '.join(problems)}: not on this node as it is; nothing was changed")
+
+
+def _is_shared(root: Path) -> bool:
+    try:
+        return load(below(root, paths.CONFIG)).shared_node
+    except CgpuError:
+        return True  # the check of the configuration says what is wrong with it
+
+
+def choose_engine(site: PlanContext, given: str, names: Sequence[str]) -> EngineKind:
+    """Return the engine. Raises CgpuError where the record has the other one."""
+    recorded = site.record.facts.get("engine")
+    if given == "auto":
+        if recorded in ("module", "daemon"):
+            return "module" if recorded == "module" else "daemon"
+        return "module" if is_module_possible(site.node, names) else "daemon"
+    if recorded not in (None, given):
+        raise CgpuError(
+            f"--engine {given}: this node has the {recorded} engine: cgpu uninstall, then install again"
+        )
+    return "module" if given == "module" else "daemon"
+
+
+def is_module_possible(node: Node, names: Sequence[str]) -> bool:
+    """Return whether a known driver is loaded, and nothing speaks against the module alone."""
+    if node.driver.loaded is None or not node.driver.known:
+        return False
+    against: dict[EngineKind, set[str]] = {"module": set(), "daemon": set()}
+    for engine, found in against.items():
+        findings = preflight(node, DesiredState(engine, runtimes.engines(names)))
+        found |= {finding.name for finding in findings if finding.verdict == "problem"}
+    return not against["module"] - against["daemon"]
+
+
+__all__ = ["DRAIN_S", "Installer", "Request", "choose_engine", "is_module_possible"]

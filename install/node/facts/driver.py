@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVIDIA's driver and its cards, as they show themselves below /proc and by NVIDIA's library."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import cgpu
+from cgpu.errors import CgpuError
+from cgpu.install.node.facts import bounded, files
+from cgpu.kmod.daemon.memory_backend.nvml import library_at
+
+TABLE = Path(cgpu.__file__).resolve().parent / "kmod" / "abi" / "nvidia.json"
+DRIVER = "/proc/driver/nvidia"
+VERSION = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+(?:\.\d+)+)")
+NVML_S = 10.0
+MAX_CARDS = 64
+OPEN, PROPRIETARY = "open", "proprietary"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card. minor and firmware are None where the driver does not tell.
+
+    firmware: the GSP's, None where the driver runs the card without. mig: None where nobody could tell.
+    """
+
+    bus: str
+    model: str
+    uuid: str
+    minor: int | None
+    firmware: str | None
+    mig: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The driver that is loaded, or only installed."""
+
+    loaded: str | None
+    kind: str | None
+    """open or proprietary."""
+    known: bool
+    """Whether the table of drivers has the loaded version."""
+    installed: bool
+    """Whether the running kernel has the driver's modules."""
+    uvm: bool
+    """Whether its part for managed memory is loaded."""
+    cards: tuple[Card, ...]
+    library: Path | None
+    library_problem: str | None
+    """Why MIG could not be asked for."""
+
+
+def gather(root: Path, release: str | None) -> Driver:
+    """Read the facts below a root. NVIDIA's library is asked on this machine's own root only."""
+    said = files.text(root, f"{DRIVER}/version") or ""
+    loaded, kind = parse_version(said)
+    cards = tuple(_card(root, bus) for bus in files.names(root, f"{DRIVER}/gpus")[:MAX_CARDS])
+    library, problem = None, None
+    if str(root) == "/" and loaded is not None:
+        try:
+            library = library_at(None)
+            cards = with_mig(cards, ask_mig(library, [card.bus for card in cards]))
+        except CgpuError as error:
+            problem = str(error)
+    listed = files.text(root, f"/lib/modules/{release}/modules.dep", 1 << 24) if release else None
+    return Driver(
+        loaded=loaded,
+        kind=kind,
+        known=loaded in tags(),
+        installed=is_installed(listed or ""),
+        uvm="nvidia-uvm" in (files.text(root, "/proc/devices") or "").split(),
+        cards=cards,
+        library=library,
+        library_problem=problem,
+    )
+
+
+@cache
+def tags() -> frozenset[str]:
+    """Return the versions that the table of drivers has."""
+    return frozenset(json.loads(TABLE.read_text())["tags"])
+
+
+def parse_version(said: str) -> tuple[str | None, str | None]:
+    """Return version and kind out of the driver's own line."""
+    first = said.partition("\n")[0]
+    found = VERSION.search(first)
+    if found is None:
+        return None, None
+    return found[1], OPEN if "Open Kernel Module" in first else PROPRIETARY
+
+
+def parse_card(said: str) -> dict[str, str]:
+    """Return what a card's file says, by its names."""
+    pairs = (line.partition(":") for line in said.splitlines())
+    return {name.strip(): value.strip() for name, colon, value in pairs if colon}
+
+
+def is_installed(modules_dep: str) -> bool:
+    """Tell whether a kernel's list of modules has the driver."""
+    return any(
+        re.fullmatch(r"(?:.*/)?nvidia\.ko(?:\.\w+)?", line.partition(":")[0])
+        for line in modules_dep.splitlines()
+    )
+
+
+def with_mig(cards: tuple[Card, ...], modes: dict[str, bool]) -> tuple[Card, ...]:
+    """Return the cards with what the library says of MIG."""
+    return tuple(replace(card, mig=modes.get(card.bus, card.mig)) for card in cards)
+
+
+def ask_mig(library: Path, buses: list[str]) -> dict[str, bool]:
+    """Return for each place on the bus whether its card is, or is about to be, in MIG mode. Raises CgpuError.
+
+    By the bus: an idle card has no UUID in /proc.
+    """
+    answer = bounded.ask(lambda: _ask_library(library, buses), str(library), NVML_S)
+    return {str(bus): bool(mode) for bus, mode in answer.items()}
+
+
+def _ask_library(library: Path, buses: list[str]) -> dict[str, bool]:
+    try:
+        import pynvml
+    except ImportError as error:
+        raise CgpuError("nvidia-ml-py is not installed: pip install nvidia-ml-py") from error
+    modes = {}
+    try:
+        # The binding itself would have the loader search, LD_LIBRARY_PATH first.
+        pynvml.nvmlLib = ctypes.CDLL(str(library))
+        pynvml.nvmlInit()
+        for bus in buses:
+            modes[bus] = False
+            with contextlib.suppress(pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
+                modes[bus] = any(pynvml.nvmlDeviceGetMigMode(pynvml.nvmlDeviceGetHandleByPciBusId(bus)))
+    except (OSError, pynvml.NVMLError) as error:
+        raise CgpuError(f"{library}: {error}") from error
+    return modes
+
+
+def _card(root: Path, bus: str) -> Card:
+    said = parse_card(files.text(root, f"{DRIVER}/gpus/{bus}/information") or "")
+    minor = said.get("Device Minor", "")
+    known = minor.isascii() and minor.isdigit()
+    firmware = said.get("GPU Firmware", "N/A")
+    return Card(
+        bus=bus,
+        model=said.get("Model", ""),
+        uuid=said.get("GPU UUID", ""),
+        minor=int(minor) if known else None,
+        firmware=firmware if firmware not in ("", "N/A") else None,
+        mig=_has_instances(root, minor) if known else None,
+    )
+
+
+def _has_instances(root: Path, minor: str) -> bool | None:
+    """MIG that has been cut into instances shows below /proc; without instances only the library tells."""
+    instances = files.names(root, f"{DRIVER}/capabilities/gpu{minor}/mig")
+    return True if any(re.fullmatch(r"gi\d+", name) for name in instances) else None

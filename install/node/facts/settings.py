@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the settings of container engines say of us: our runtime and the default one, and nothing else."""
+
+from __future__ import annotations
+
+import glob
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cgpu.install.node.facts import files
+from cgpu.runtime_config.engines.engine import ContainerEngine
+from cgpu.runtime_config.engines.registry import ENGINES
+
+MAX_FILES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one file says. runtime: the path it names for ours. default: the default runtime's name."""
+
+    engine: str
+    file: str
+    runtime: str | None = None
+    default: str | None = None
+    problem: str | None = None
+
+
+def gather(root: Path) -> tuple[Entry, ...]:
+    """Read every settings file that is there."""
+    return tuple(entry for engine in ENGINES.values() for entry in _entries(root, engine))
+
+
+def parse(engine: ContainerEngine, file: str, text: str) -> Entry:
+    """Read one settings file. Raises ValueError."""
+    runtime, default = engine.read_settings(text)
+    return Entry(engine.name, file, _word(runtime), _word(default))
+
+
+def _entries(root: Path, engine: ContainerEngine) -> Iterator[Entry]:
+    for file in _files(root, engine.settings_files)[:MAX_FILES]:
+        text = files.text(root, file)
+        if text is None:
+            continue
+        try:
+            yield parse(engine, file, text)
+        except (ValueError, RecursionError):
+            yield Entry(engine.name, file, problem=f"is not {engine.settings_format}")
+
+
+def _files(root: Path, places: tuple[str, ...]) -> list[str]:
+    found = []
+    for place in places:
+        inside = [f"{place}/{name}" for name in files.names(root, place) if name.endswith((".toml", ".conf"))]
+        found += inside or [place]
+    return [*found, *sorted(_imports(root, found))]
+
+
+def _imports(root: Path, known: list[str]) -> set[str]:
+    """Return the further files that a containerd configuration names."""
+    imported: set[str] = set()
+    for file in known:
+        try:
+            document = tomllib.loads(files.text(root, file) or "")
+        except (tomllib.TOMLDecodeError, RecursionError):
+            continue
+        patterns = document.get("imports")
+        for pattern in patterns if isinstance(patterns, list) else []:
+            # Not Path.glob(): it refuses forms that containerd takes, such as conf.d/**.toml.
+            inner = str(pattern).lstrip("/") if str(pattern).startswith("/") else ""
+            found = sorted(glob.glob(inner, root_dir=root, include_hidden=True)) if "\0" not in inner else []
+            imported |= {f"/{name}" for name in found[:MAX_FILES]}
+    return imported - set(known)
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= 4096 else None

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The facts of a machine that installing, checking and explaining are about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cgpu.install.node.facts import driver, kernel, ours, programs, sharing, software
+from cgpu.install.node.facts.driver import Driver
+from cgpu.install.node.facts.kernel import Kernel
+from cgpu.install.node.facts.ours import Ours
+from cgpu.install.node.facts.programs import Process
+from cgpu.install.node.facts.sharing import Sharing
+from cgpu.install.node.facts.software import Software
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine as it is now."""
+
+    root: Path
+    kernel: Kernel
+    driver: Driver
+    sharing: Sharing
+    software: Software
+    ours: Ours
+    processes: tuple[Process, ...]
+
+
+def gather(root: Path = Path("/")) -> Node:
+    """Look at the machine below a root. It changes nothing; what cannot be found out is None.
+
+    Programs and NVIDIA's library are asked only where the root is this machine's own.
+    """
+    running = programs.processes(root)
+    found = kernel.gather(root)
+    return Node(
+        root=root,
+        kernel=found,
+        driver=driver.gather(root, found.release),
+        sharing=sharing.gather(root, running),
+        software=software.gather(root, running),
+        ours=ours.gather(root, running),
+        processes=running,
+    )

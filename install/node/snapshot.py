@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole tree at one moment, as texts. Read in a child process, as the engine may hang."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cgpu.client.tree import CONTAINER_NODES, EngineDownError, Tree, is_index
+from cgpu.errors import CgpuError
+from cgpu.install.node.facts import bounded
+
+READ_S = 10.0
+MAX_TEXT = 4096
+MAX_GPUS = 64
+MAX_CONTAINERS = 64
+WRITE_ONLY = "inst_ctl"
+
+
+Texts = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One container's directory below a GPU."""
+
+    name: str
+    nodes: Texts
+
+    @property
+    def id(self) -> str:
+        """The whole container id."""
+        return (self.nodes.get("owner", "").split() or [self.name])[0]
+
+    @property
+    def cgroup(self) -> str | None:
+        """The container's cgroup; None for one that is not known by a process."""
+        words = self.nodes.get("owner", "").split(maxsplit=1)
+        return words[1] if len(words) == 2 and words[1].startswith("/") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One GPU's directory."""
+
+    index: int
+    nodes: Texts
+    slices: tuple[Slice, ...]
+
+    def number(self, node: str) -> int | None:
+        """Return a node's number, with a sign where it has one; None where it is not there or no number."""
+        text = self.nodes.get(node, "")
+        digits = text.removeprefix("-")
+        return int(text) if len(digits) <= 20 and digits.isascii() and digits.isdigit() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The tree: nodes of its root, its GPUs, and what could not be read, in words."""
+
+    nodes: Texts = field(default_factory=dict)
+    cards: tuple[Card, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+
+def take(path: str) -> Snapshot:
+    """Read a tree. Raises CgpuError when there is none, or when it does not answer in time."""
+    return from_document(bounded.ask(lambda: read(Tree(path)), path, READ_S))
+
+
+def from_document(document: dict[str, Any]) -> Snapshot:
+    """Return what read() has made."""
+    cards = tuple(
+        Card(
+            int(index),
+            one["nodes"],
+            tuple(Slice(name, nodes) for name, nodes in one["containers"].items()),
+        )
+        for index, one in document["gpus"].items()
+    )
+    return Snapshot(document["nodes"], cards, tuple(document["unreadable"]))
+
+
+def read(tree: Tree) -> dict[str, Any]:
+    """Return the tree as a document. Raises EngineDownError; CgpuError when the root cannot be listed."""
+    tree.read("version")  # an engine that died may leave an empty directory
+    names = tree.names()
+    unreadable: list[str] = []
+    indexes = sorted(int(name) for name in names if is_index(name))[:MAX_GPUS]
+    plain = [name for name in names if not is_index(name) and name != WRITE_ONLY]
+    nodes = _texts(tree, (), plain, unreadable)
+    gpus = {str(index): _gpu(tree, str(index), unreadable) for index in indexes}
+    return {"nodes": nodes, "gpus": gpus, "unreadable": unreadable}
+
+
+def _gpu(tree: Tree, index: str, unreadable: list[str]) -> dict[str, Any]:
+    containers = tree.containers(int(index))[:MAX_CONTAINERS]
+    plain = [name for name in tree.names(index) if name not in containers]
+    found = {}
+    for name in containers:
+        before = len(unreadable)
+        texts = _texts(tree, (index, name), CONTAINER_NODES, unreadable)
+        if name in tree.names(index):
+            found[name] = texts
+        else:  # the container has stopped, and its entries are gone
+            del unreadable[before:]
+    return {"nodes": _texts(tree, (index,), plain, unreadable), "containers": found}
+
+
+def _texts(
+    tree: Tree, folder: tuple[str, ...], names: list[str] | tuple[str, ...], unreadable: list[str]
+) -> Texts:
+    texts = {}
+    for name in names:
+        try:
+            texts[name] = tree.read(*folder, name)[:MAX_TEXT]
+        except EngineDownError:
+            raise
+        except CgpuError as error:
+            unreadable.append(str(error))
+    return texts

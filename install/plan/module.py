@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine as a kernel module: its sources for dkms, built and loaded, now and at each boot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cgpu import __version__, paths
+from cgpu.config import effective
+from cgpu.config.load import load
+from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError
+from cgpu.install.places import KMOD, MODPROBE, MODULES_LOAD, SOURCES, program
+from cgpu.install.plan import PlanContext
+from cgpu.install.plan.daemon import starts, unit
+from cgpu.install.plan.own_files import plan as own_file
+from cgpu.install.transaction import atomic
+from cgpu.install.transaction.journal import make_staging
+from cgpu.install.transaction.runner import Runner, must
+from cgpu.install.transaction.steps import Plan
+from cgpu.install.transaction.steps.commands import Command, Commands
+from cgpu.install.transaction.steps.file_changes import FilesPlan
+from cgpu.install.transaction.steps.module import LoadModule
+from cgpu.install.transaction.steps.notes import Note
+from cgpu.roots import below
+
+APPLY = "cgpu-config-apply"
+PACKAGE = "opencgpu"
+DKMS = f"/var/lib/dkms/{PACKAGE}"
+BUILD_S = 1800.0
+# Given at load; cgpu-config-apply cannot set them later.
+AT_LOAD = ("enforce", "allow_zero_weight", "allow_unknown_driver")
+
+
+def plan(site: PlanContext, runner: Runner) -> list[Plan]:
+    """Return the missing steps. Raises CgpuError."""
+    steps = [*_sources(site, runner), *_build(site)]
+    steps += own_file(site, MODPROBE, modprobe_settings(site.root), f"makes {MODPROBE}")
+    if site.node.software.systemd:
+        steps += own_file(
+            site,
+            MODULES_LOAD,
+            "# Made by cgpu install.\ncgpu_km\n",
+            f"makes {MODULES_LOAD}: cgpu_km is loaded at boot",
+        )
+        steps += unit(site, APPLY, str(program(APPLY)))
+    steps += _load(site)
+    if site.node.software.systemd:
+        has_unit = runner.run(("systemctl", "is-enabled", "--quiet", f"{APPLY}.service")).status == 0
+        return [
+            *steps,
+            *([] if has_unit else [starts(APPLY, "the configuration is put in force, now and at each boot")]),
+        ]
+    if not (site.node.ours.module_loaded and effective.is_configured()):
+        steps.append(Commands("the configuration is put in force", do=(Command((str(program(APPLY)),)),)))
+    return [*steps, Note(f"load the engine after each boot: modprobe cgpu_km && {program(APPLY)}")]
+
+
+def modprobe_settings(root: Path) -> str:
+    """Return what modprobe has to know. Raises CgpuError for a configuration with a mistake."""
+    path = below(root, paths.CONFIG)
+    config = load(path)
+    # Which core comes with cgpu_km, and that NVIDIA's driver comes first, cgpu_km.ko says itself: a softdep
+    # here would take the place of that, and name another core than an upgrade has brought.
+    lines = ["# Made by cgpu install: what of the configuration can be given to cgpu_km at load only."]
+    given = {key: getattr(config, key) for key in AT_LOAD if getattr(config, key) != effective.DEFAULTS[key]}
+    if given:
+        words = " ".join(f"{key}={int(value)}" for key, value in given.items())
+        lines += [f"options cgpu_km {words}"]
+    return "\n".join(lines) + "\n"
+
+
+def _sources(site: PlanContext, runner: Runner) -> list[Plan]:
+    """Return the step that puts the sources where dkms looks, as `make dkms-source` lays them out.
+
+    Debian's packages have them apart, in opencgpu-dkms, which puts them there itself. Raises CgpuError.
+    """
+    if not (KMOD / "module" / "Makefile").exists():
+        packaged = f"{SOURCES}/{PACKAGE}-{__version__}/dkms.conf"
+        if below(site.root, packaged).exists():
+            return []
+        raise CgpuError(f"{packaged}: the module's sources are not there: apt-get install opencgpu-dkms")
+    make_staging(site.staging)
+    made = site.staging / f"usr/src/{PACKAGE}-{__version__}"
+    must(runner, ("make", "-s", "-C", str(KMOD / "module"), "dkms-source", f"DESTDIR={site.staging}"))
+    names = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
+    if not names:
+        raise CgpuError(f"{KMOD / 'module'}: make dkms-source gave no files; install the package again")
+    edits = []
+    for name in names:
+        place = below(site.root, f"{SOURCES}/{made.name}/{name}")
+        after, now = (made / name).read_bytes(), atomic.read(place)
+        if now is None or now[0] != after:
+            edits.append(FileEdit(place, now[0] if now else None, after))
+    if not edits:
+        return []
+    what = f"{len(edits)} files of the module's sources to {SOURCES}/{made.name}"
+    return [FilesPlan(f"copies {what}", tuple(edits), brief=f"copy {what}")]
+
+
+def _build(site: PlanContext) -> list[Plan]:
+    release = site.node.kernel.release or ""
+    tree = f"{DKMS}/{__version__}"
+    if release in site.node.ours.module_kernels and below(site.root, tree).exists():
+        return []
+    named = ("-m", PACKAGE, "-v", __version__)
+    return [
+        *(_uninstall_other(version, release) for version in _others(site, release)),
+        Commands(
+            f"dkms builds the module for {release} (about a minute)",
+            do=(Command(("dkms", "install", *named, "-k", release), timeout=BUILD_S),),
+            undo=(Command(("dkms", "remove", *named, "--all"), where=tree, timeout=BUILD_S),),
+            undo_title="dkms removes the module",
+        ),
+    ]
+
+
+def _others(site: PlanContext, release: str) -> list[str]:
+    folder = below(site.root, DKMS)
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    return [name for name in names if name != __version__ and (folder / name / release).is_dir()]
+
+
+def _uninstall_other(version: str, release: str) -> Plan:
+    """Return the step that takes another version's modules out of the kernel's folder.
+
+    Installed over them, dkms would forget that version's core and leave it there. Loaded modules and what
+    dkms has built stay.
+    """
+    named = ("-m", PACKAGE, "-v", version, "-k", release)
+    again = Command(("dkms", "install", *named), where=f"{DKMS}/{version}", needed=False, timeout=BUILD_S)
+    return Commands(
+        f"dkms takes version {version} out of {release}; what is loaded stays",
+        do=(Command(("dkms", "uninstall", *named), needed=False),),
+        # Its kernel's headers may be gone by then, and would never come back.
+        undo=(again,),
+        undo_title=f"dkms puts version {version} back",
+    )
+
+
+def _load(site: PlanContext) -> list[Plan]:
+    if site.node.ours.module_loaded:
+        return []
+    return [LoadModule()]

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One installer at a time.
+
+Commands that the installer runs inherit the lock: while a command of a killed installer still runs, no other
+installer undoes its work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from cgpu.errors import CgpuError
+from cgpu.install import places
+from cgpu.roots import below
+
+WAIT_S = 60.0
+STEP_S = 0.1
+
+
+@contextlib.contextmanager
+def held(root: Path, say: Callable[[str], None] = lambda _: None, wait: float = WAIT_S) -> Iterator[int]:
+    """Have the lock, and give its descriptor. Raises CgpuError when others keep it, or it cannot be made."""
+    path = below(root, places.LOCK)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = _acquire(path, say, time.monotonic() + wait)
+    except OSError as error:
+        raise CgpuError(f"{path}: cannot be locked: {error.strerror}; run it as root") from error
+    try:
+        yield fd
+    finally:
+        # A process that waits for it sees that the file is gone, and makes another.
+        path.unlink(missing_ok=True)
+        os.close(fd)
+
+
+def _acquire(path: Path, say: Callable[[str], None], deadline: float) -> int:
+    said = False
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_there(path, fd):
+                return fd
+        except BlockingIOError:
+            if not said:
+                say("waits for another cgpu command that changes this node, or for one that it has started")
+                said = True
+            if time.monotonic() > deadline:
+                os.close(fd)
+                raise CgpuError(
+                    f"{path}: another cgpu command changes this node, or one that it has started: "
+                    f"fuser -v {path}"
+                ) from None
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        time.sleep(STEP_S)
+
+
+def _is_there(path: Path, fd: int) -> bool:
+    try:
+        named, open_ = path.stat(), os.fstat(fd)
+    except FileNotFoundError:
+        return False
+    return (named.st_dev, named.st_ino) == (open_.st_dev, open_.st_ino)

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are made, edited or removed, and the folders that they need."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError
+from cgpu.install.places import on_node, target
+from cgpu.install.transaction import atomic
+from cgpu.install.transaction.atomic import Meta
+from cgpu.install.transaction.context import Context
+from cgpu.install.transaction.store import digest
+from cgpu.replace import sync_folder
+from cgpu.roots import below
+
+FOLDER_MODE = 0o755
+FILE_MODE = 0o644
+MEANWHILE = "somebody else has changed it meanwhile; run the same command again"
+SINCE = "was changed by somebody else since"
+NOWHERE = "/dev/null"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file by the digests of its content before and after; None: it is not there.
+
+    meta: of the file before. mode: of one that is made.
+    """
+
+    path: str
+    before: str | None
+    after: str | None
+    mode: int
+    meta: Meta | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for the record."""
+        return {
+            "path": self.path,
+            "before": self.before,
+            "after": self.after,
+            "mode": self.mode,
+            "meta": None if self.meta is None else atomic.meta_to_json(self.meta),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return what was kept."""
+        meta = None if document["meta"] is None else atomic.meta_from_json(document["meta"])
+        path = document["path"]
+        if not isinstance(path, str) or not path.startswith("/"):
+            raise ValueError(f"path {path!r}: expected an absolute one")
+        return cls(path, document["before"], document["after"], int(document["mode"]), meta)
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """A file as it is to be. name: what the node calls it; path: the file; content None: not there."""
+
+    name: str
+    path: Path
+    content: bytes | None
+    meta: Meta
+
+    def put(self) -> None:
+        """Put it in place. Raises CgpuError."""
+        with Named(self.name):
+            if self.content is None:
+                atomic.remove(self.path)
+            else:
+                atomic.write(self.path, self.content, self.meta)
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanges:
+    """A step: folders, outermost first, and files. owner: the editor of these keys, empty for our files."""
+
+    title: str
+    owner: str
+    folders: tuple[str, ...]
+    changes: tuple[Change, ...]
+    contents: Mapping[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+    """Contents to come, by digest. Not kept: a record is only taken back."""
+
+    @property
+    def undo_title(self) -> str:
+        """Return what taking it back does."""
+        named = [change.path for change in self.changes]
+        verb = "restores" if any(change.before for change in self.changes) else "removes"
+        return f"{verb} {named[0]}" + (f" and {len(named) - 1} more" if len(named) > 1 else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the step for the record."""
+        return {
+            "kind": "files",
+            "title": self.title,
+            "owner": self.owner,
+            "folders": list(self.folders),
+            "changes": [change.to_json() for change in self.changes],
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the step that was kept."""
+        folders = tuple(str(folder) for folder in document["folders"])
+        changes = tuple(map(Change.from_json, document["changes"]))
+        return cls(str(document["title"]), str(document["owner"]), folders, changes)
+
+    def apply(self, context: Context) -> None:
+        """Make the folders and write the files. Raises CgpuError."""
+        for folder in self.folders:
+            _make_folder(below(context.root, folder))
+        for change in self.changes:
+            with Named(change.path):
+                self._apply(context, change)
+
+    def _apply(self, context: Context, change: Change) -> None:
+        path = target(context.root, change.path)
+        now = atomic.read(path)
+        state = _state(now)
+        if state == change.after:
+            return
+        if state != change.before:
+            raise CgpuError(f"{change.path}: {MEANWHILE}")
+        if change.after is None:
+            atomic.remove(path)
+        else:
+            atomic.write(path, self.contents[change.after], _new_meta(change, now))
+
+    def revert(self, context: Context) -> None:
+        """Put the files back as they were, and remove folders that are empty. Raises CgpuError.
+
+        What was edited since by others stays, without the keys of the owner.
+        """
+        self.tidy(context)
+        for last in self.finals(context):
+            last.put()
+        self.remove_folders(context)
+
+    def tidy(self, context: Context) -> None:
+        """Remove what a killed run has left of files on their way. Raises CgpuError."""
+        for change in self.changes:
+            with Named(change.path):
+                path = target(context.root, change.path)
+                atomic.tidy(path)
+
+    def finals(self, context: Context) -> list[Final]:
+        """Return what has yet to be put in place for all to be as before. Raises CgpuError."""
+        found: list[Final] = []
+        for change in reversed(self.changes):
+            with Named(change.path):
+                last = self._final(context, change)
+            if last is not None:
+                found.append(last)
+        return found
+
+    def remove_folders(self, context: Context) -> None:
+        """Remove the folders that were made, where they are empty. Raises CgpuError."""
+        for folder in reversed(self.folders):
+            _remove_folder(context, folder)
+
+    def _final(self, context: Context, change: Change) -> Final | None:
+        path = target(context.root, change.path)
+        now = atomic.read(path)
+        state = _state(now)
+        if state == change.before or (now is None and change.after is not None):
+            return None
+        if state == change.after:
+            content = None if change.before is None else context.store.get(change.before)
+            return Final(change.path, path, content, _old_meta(change, now))
+        for edit in self._without_our_keys(context, change):
+            context.note(f"{change.path}: {SINCE}; only the runtime cgpu is taken out")
+            return Final(change.path, path, edit.after, replace(_meta_of(now), mtime_ns=None))
+        if not self.owner:
+            context.note(f"{change.path}: {SINCE}; it stays")
+        return None
+
+    def undo_show(self, context: Context) -> Iterator[str]:
+        """Yield the diffs that taking it back would make. Raises CgpuError."""
+        for last in self.finals(context):
+            now = atomic.read(last.path)
+            yield from diff(last.name, now[0] if now else None, last.content)
+
+    def _without_our_keys(self, context: Context, change: Change) -> list[FileEdit]:
+        if not self.owner:
+            return []
+        edits = context.editor(self.owner).plan_remove(context.root)
+        return [edit for edit in edits if on_node(context.root, edit.path) == change.path]
+
+
+@dataclass(frozen=True, slots=True)
+class FilesPlan:
+    """Edits to come. brief: said by --dry-run in place of the diffs of files that are new."""
+
+    title: str
+    edits: tuple[FileEdit, ...]
+    owner: str = ""
+    brief: str = ""
+
+    def show(self, context: Context) -> Iterator[str]:
+        """Yield the diffs."""
+        if self.brief:
+            yield f"+ {self.brief}"
+        for edit in self.edits:
+            if not self.brief or edit.before is not None:
+                yield from diff(on_node(context.root, edit.path), edit.before, edit.after)
+
+    def prepare(self, context: Context) -> FileChanges:
+        """Keep the contents that there are, and what belongs to them. Raises CgpuError."""
+        changes: list[Change] = []
+        folders: list[str] = []
+        contents: dict[str, bytes] = {}
+        for edit in self.edits:
+            path = on_node(context.root, edit.path)
+            with Named(path):
+                real = target(context.root, path)
+                now = atomic.read(real) if real.parent.is_dir() else None
+                if (now[0] if now else None) != edit.before:
+                    raise CgpuError(f"{path}: {MEANWHILE}")
+                before = None if now is None else context.store.put(now[0])
+            after = None if edit.after is None else digest(edit.after)
+            if edit.after is not None and after is not None:
+                contents[after] = edit.after
+            changes.append(Change(path, before, after, edit.mode, now[1] if now else None))
+            folders += [name for name in _missing(context.root, real.parent) if name not in folders]
+        return FileChanges(self.title, self.owner, tuple(folders), tuple(changes), contents)
+
+
+class Named:
+    """Turns an OSError into one line that names the file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise CgpuError(f"{self._path}: cannot be changed: {error.strerror or error}") from error
+
+
+def _state(now: tuple[bytes, Meta] | None) -> str | None:
+    return None if now is None else digest(now[0])
+
+
+def _new_meta(change: Change, now: tuple[bytes, Meta] | None) -> Meta:
+    if now is not None:
+        return replace(now[1], mtime_ns=None)
+    return Meta(change.mode, os.geteuid(), os.getegid())
+
+
+def _old_meta(change: Change, now: tuple[bytes, Meta] | None) -> Meta:
+    """Return the metadata for the old content; owner and mode as they may have been set since."""
+    kept = now[1] if now is not None else change.meta
+    if kept is None:
+        return Meta(change.mode, os.geteuid(), os.getegid())
+    return replace(kept, mtime_ns=change.meta.mtime_ns if change.meta is not None else None)
+
+
+def _meta_of(now: tuple[bytes, Meta] | None) -> Meta:
+    return now[1] if now is not None else Meta(FILE_MODE, os.geteuid(), os.getegid())
+
+
+def _missing(root: Path, folder: Path) -> list[str]:
+    """Return the folders that are not there, outermost first, as the node names them."""
+    found: list[str] = []
+    top = Path(os.path.realpath(root))
+    while not folder.exists() and folder != top:
+        found.append(on_node(top, folder))
+        folder = folder.parent
+    return found[::-1]
+
+
+def _make_folder(path: Path) -> None:
+    with Named(str(path)):
+        try:
+            path.mkdir(mode=FOLDER_MODE)
+        except FileExistsError:
+            return
+        path.chmod(FOLDER_MODE)  # whatever the umask is
+        sync_folder(path.parent)
+
+
+def _remove_folder(context: Context, folder: str) -> None:
+    path = below(context.root, folder)
+    if not path.exists():  # a read-only file system refuses to remove even what does not exist
+        return
+    with Named(folder):
+        try:
+            path.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            context.note(f"{folder}: is not empty; it stays")
+            return
+        sync_folder(path.parent)
+
+
+def diff(path: str, before: bytes | None, after: bytes | None) -> Iterator[str]:
+    """Yield the lines of a unified diff, with the file's name on the node."""
+    old, new = _lines(before), _lines(after)
+    names = (NOWHERE if before is None else path, NOWHERE if after is None else path)
+    for line in difflib.unified_diff(old, new, *names):
+        yield line.rstrip("\n")
+        if not line.endswith("\n"):
+            yield "\\ No newline at end of file"
+
+
+def _lines(content: bytes | None) -> list[str]:
+    return (content or b"").decode("utf-8", "backslashreplace").splitlines(keepends=True)

@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each check on a machine where one thing is wrong; the machine itself is sound."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cgpu.config.effective import Effective
+from cgpu.install.checks import (
+    DesiredState,
+    configuration,
+    engine,
+    gpus,
+    module,
+    places,
+    preflight,
+    runtime,
+    settings,
+)
+from cgpu.install.checks.finding import Finding
+from cgpu.install.node.facts.settings import Entry
+from cgpu.install.node.report import NodeReport
+from cgpu.install.node.snapshot import Card, Slice, Snapshot
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL, low_level
+from tests.install.machine import card, node, node_report, tool, write
+
+MODULE, DAEMON = DesiredState("module", ("docker",)), DesiredState("daemon", ("docker",))
+LISTENS = (
+    "Num RefCount Protocol Flags Type St Inode Path\n0: 2 0 00010000 0001 01 99 /run/cgpu/seccomp.sock\n"
+)
+
+
+def bad(found: list[Finding]) -> set[tuple[str, str]]:
+    """Return name and verdict of what is not well."""
+    return {(one.name, one.verdict) for one in found if one.verdict in ("warning", "problem")}
+
+
+def verdict(found: list[Finding]) -> str:
+    """Return the verdict of a single finding, which has a fix where something is wrong."""
+    (one,) = found
+    assert bool(one.fix) == (one.verdict in ("warning", "problem")), one
+    return one.verdict
+
+
+@pytest.mark.parametrize("desired", [MODULE, DAEMON])
+def test_sound_machine(tmp_path: Path, desired: DesiredState) -> None:
+    """Nothing speaks against either engine on a sound machine."""
+    assert bad(preflight(node(tmp_path), desired)) == set()
+
+
+@pytest.mark.parametrize(
+    ("desired", "changed", "name", "wanted"),
+    [
+        (DAEMON, {"kernel": {"machine": "aarch64"}}, "machine", "problem"),
+        (DAEMON, {"kernel": {"release": "5.4.0"}}, "kernel", "problem"),
+        (MODULE, {"kernel": {"release": "5.15.0"}}, "kernel", "problem"),
+        (DAEMON, {"kernel": {"cgroups": None}}, "cgroups", "problem"),
+        (MODULE, {"kernel": {"loads_modules": False}}, "kernel-modules", "problem"),
+        (MODULE, {"kernel": {"modules_disabled": True}}, "kernel-modules", "problem"),
+        (MODULE, {"kernel": {"headers": None}}, "kernel-headers", "problem"),
+        (MODULE, {"kernel": {"secure_boot": True}}, "module-signature", "problem"),
+        (MODULE, {"kernel": {"enforces_signatures": True}}, "module-signature", "problem"),
+        (MODULE, {"kernel": {"lockdown": "confidentiality"}}, "module-signature", "problem"),
+        (
+            MODULE,
+            {"kernel": {"secure_boot": True, "signing_key": Path("/k"), "key_enrolled": False}},
+            "module-signature",
+            "problem",
+        ),
+        (MODULE, {"kernel": {"secure_boot": True, "signing_key": Path("/k")}}, "module-signature", "warning"),
+        (MODULE, {"kernel": {"kprobes": False}}, "kernel-probes", "problem"),
+        (MODULE, {"kernel": {"ftrace": False}}, "kernel-probes", "problem"),
+        (MODULE, {"kernel": {"options": frozenset()}}, "kernel-probes", "problem"),
+        (MODULE, {"software": {"dkms": None}}, "dkms", "problem"),
+        (MODULE, {"ours": {"engine": "cgpud"}}, "one-engine", "problem"),
+        (DAEMON, {"ours": {"module_loaded": True}}, "one-engine", "problem"),
+        (DAEMON, {"kernel": {"seccomp_notify": False}}, "seccomp", "problem"),
+        (DAEMON, {"kernel": {"options": frozenset()}}, "kernel-options", "warning"),
+        (DAEMON, {"kernel": {"ptrace_scope": 3}}, "ptrace", "problem"),
+        (DAEMON, {"kernel": {"fuse": False}}, "fuse", "problem"),
+        (DAEMON, {"software": {"fuse": None}}, "fuse", "problem"),
+        (DAEMON, {"software": {"systemd": False}}, "systemd", "warning"),
+        (DAEMON, {"software": {"systemd_version": 252}}, "systemd", "warning"),
+        (DAEMON, {"software": {"low_level": ()}}, "low-level-runtime", "problem"),
+        (DAEMON, {"software": {"low_level": (tool("runc", "1.0.3"),)}}, "low-level-runtime", "warning"),
+        (DAEMON, {"software": {"engines": ()}}, "container-engines", "problem"),
+        (DAEMON, {"driver": {"loaded": None}}, "driver", "problem"),
+        (DAEMON, {"driver": {"loaded": None, "installed": False}}, "driver", "warning"),
+        (DAEMON, {"driver": {"loaded": "470.57.02", "known": False}}, "driver", "problem"),
+        (DAEMON, {"driver": {"loaded": "999.1", "known": False}}, "driver", "problem"),
+        (replace(DAEMON, allow_unknown_driver=True), {"driver": {"known": False}}, "driver", "warning"),
+        (DAEMON, {"driver": {"uvm": False}}, "driver-uvm", "problem"),
+        (DAEMON, {"driver": {"cards": (card(firmware=None),)}}, "driver-gsp", "warning"),
+        (DAEMON, {"driver": {"cards": (card(mig=True),)}}, "mig", "problem"),
+        (DAEMON, {"driver": {"cards": (card(mig=True), card())}}, "mig", "warning"),
+        (DAEMON, {"sharing": {"mps": ("nvidia-cuda-mps-server (process 3)",)}}, "mps", "problem"),
+        (DAEMON, {"sharing": {"mps": ("/tmp/nvidia-mps",)}}, "mps", "warning"),
+        (DAEMON, {"sharing": {"hami": ("/usr/local/vgpu/libvgpu.so",)}}, "hami", "problem"),
+        (DAEMON, {"sharing": {"replicas": ("nvidia.com/gpu",)}}, "time-slicing", "problem"),
+        (DAEMON, {"sharing": {"device_plugin": ("nvidia-gpu.sock",)}}, "time-slicing", "warning"),
+    ],
+)
+def test_one_thing_wrong(
+    tmp_path: Path, desired: DesiredState, changed: dict[str, Any], name: str, wanted: str
+) -> None:
+    """The check of that thing says so, with its fix."""
+    found = preflight(node(tmp_path, **changed), desired)
+    assert (name, wanted) in bad(found)
+    assert all(one.fix for one in found if one.verdict in ("warning", "problem"))
+
+
+def test_unasked_library_is_skipped(tmp_path: Path) -> None:
+    """A card of which nobody could tell whether it is cut is named, and is no problem."""
+    found = preflight(node(tmp_path, driver={"cards": (card(mig=None),)}), DAEMON)
+    assert [one.verdict for one in found if one.name == "mig"] == ["skipped"]
+
+
+def slice_(name: str = "c1", owner: str = "c1 /group/c1", **nodes: str) -> Slice:
+    """Return one slice."""
+    return Slice(name, {"owner": owner, "memsize": "1048576", **nodes})
+
+
+def gpu(*slices: Slice, **nodes: str) -> Card:
+    """Return a card of the engine."""
+    facts = {"drift": "0", "mig": "0", "sched": "divided_by=gates", "memtotal": "16777216", "max_inst": "20"}
+    return Card(0, {**facts, "free_weight": "19", **nodes}, slices)
+
+
+def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
+    """Return a tree."""
+    return Snapshot({"engine": "cgpud 0.1.0 core"}, cards or (gpu(),), unreadable)
+
+
+@pytest.mark.parametrize(
+    ("check", "changed", "wanted"),
+    [
+        (engine.running, {}, "ok"),
+        (engine.running, {"status_problem": "it does not answer"}, "problem"),
+        (engine.versions, {}, "ok"),
+        (engine.enforcing, {}, "ok"),
+        (engine.driver, {"status": {"driver_error": None}}, "ok"),
+        (engine.driver, {"status": {"driver_error": "Xid 79"}}, "problem"),
+        (engine.driver, {}, "skipped"),
+        (engine.tree, {"snapshot": tree()}, "ok"),
+        (engine.tree, {"snapshot": tree(unreadable=("0/policy: cannot be read",))}, "problem"),
+        (engine.tree, {"snapshot": Snapshot()}, "problem"),
+        (engine.tree, {"tree_problem": "no answer within 10 s"}, "problem"),
+        (engine.listener, {}, "problem"),
+        (engine.descriptor_store, {}, "warning"),
+        (engine.descriptor_store, {"unit": {"ActiveState": "active"}}, "problem"),
+        (
+            engine.descriptor_store,
+            {"unit": {"ActiveState": "active", "FileDescriptorStorePreserve": "yes"}},
+            "problem",
+        ),
+        (
+            engine.descriptor_store,
+            {
+                "unit": {
+                    "ActiveState": "active",
+                    "FileDescriptorStorePreserve": "yes",
+                    "NFileDescriptorStore": "3",
+                    "FileDescriptorStoreMax": "4096",
+                }
+            },
+            "ok",
+        ),
+        (engine.limits, {}, "skipped"),
+        (engine.limits, {"status": {"pid": 1 << 30}}, "skipped"),
+        (engine.limits, {"status": {"pid": 1 << 80}}, "skipped"),
+        (engine.limits, {"status": {"pid": -1}}, "skipped"),
+        (engine.start_at_boot, {}, "warning"),
+        (engine.start_at_boot, {"kind": "module"}, "warning"),
+        (configuration.valid, {"config_problem": "policy: 9"}, "problem"),
+        (configuration.valid, {}, "ok"),
+        (configuration.in_force, {"wanted": Effective()}, "ok"),
+        (configuration.in_force, {}, "skipped"),
+        (gpus.drift, {"snapshot": tree(gpu(drift="600000000")), "wanted": Effective()}, "warning"),
+        (
+            gpus.drift,
+            {"snapshot": tree(gpu(drift="600000000")), "wanted": Effective(drift_reaction="refuse")},
+            "problem",
+        ),
+        (gpus.drift, {"snapshot": tree(gpu(drift="-600000000")), "wanted": Effective()}, "ok"),
+        (gpus.time_division, {"snapshot": tree(gpu(sched="divided_by=nobody usage_from=none"))}, "problem"),
+        (gpus.time_division, {"snapshot": tree()}, "ok"),
+        (gpus.mig, {"snapshot": tree(gpu(mig="1"))}, "problem"),
+        (gpus.mig, {"snapshot": tree(gpu(mig="1"), gpu())}, "warning"),
+        (gpus.containers, {"snapshot": tree(gpu(slice_()))}, "problem"),
+        (gpus.containers, {"snapshot": tree(gpu(slice_())), "cgroups": frozenset({"/group/c1/x"})}, "ok"),
+        (gpus.containers, {"snapshot": tree(gpu(slice_(owner="c1 -")))}, "ok"),
+        (module.built, {}, "skipped"),
+        (module.built, {"kind": "module"}, "problem"),
+        (places.room, {}, "ok"),
+        (places.leftovers, {}, "ok"),
+    ],
+)
+def test_engine(tmp_path: Path, check: Any, changed: dict[str, Any], wanted: str) -> None:
+    """Each check of a running engine gives its verdict."""
+    now = node_report(tmp_path / "root", **changed)
+    assert verdict(check(now)) == wanted
+
+
+def test_listener(tmp_path: Path) -> None:
+    """A socket that listens is found in the kernel's table; one that is only bound is not."""
+    write(tmp_path / "root", {"proc/net/unix": LISTENS})
+    assert verdict(engine.listener(with_root(node_report(tmp_path / "made"), tmp_path / "root"))) == "ok"
+    write(tmp_path / "root", {"proc/net/unix": LISTENS.replace("00010000", "00000000")})
+    assert verdict(engine.listener(with_root(node_report(tmp_path / "made"), tmp_path / "root"))) == "problem"
+
+
+def with_root(now: NodeReport, root: Path) -> NodeReport:
+    """Return the node_report of another root."""
+    return replace(now, node=replace(now.node, root=root))
+
+
+def test_engine_down(tmp_path: Path) -> None:
+    """An engine that is gone, hangs, is of another release or refuses nothing is told apart."""
+    down = node_report(tmp_path)
+    down = replace(down, node=node(tmp_path, ours={"engine": None}))
+    assert verdict(engine.running(down)) == "problem"
+    assert "still mounted" in engine.running(replace(down, mounted=True))[0].text
+    hangs = replace(
+        down, node=node(tmp_path, ours={"engine": None, "daemon_running": True, "problem": "slow"})
+    )
+    assert "does not answer (slow)" in engine.running(hangs)[0].text
+    other = node(tmp_path, ours={"engine": "cgpud", "version": "0.0.9", "enforces": False})
+    assert verdict(engine.versions(replace(down, node=other))) == "warning"
+    assert verdict(engine.enforcing(replace(down, node=other))) == "problem"
+
+
+def test_configuration_in_force(tmp_path: Path) -> None:
+    """A changed file, one that nobody has read, and a module without one are told apart."""
+    now = replace(
+        node_report(tmp_path, wanted=Effective(policy=0), in_force=Effective()),
+        config_file="/etc/cgpu/config.yaml",
+    )
+    (found,) = configuration.in_force(now)
+    assert found.verdict == "problem"
+    assert "policy" in found.text
+    assert verdict(configuration.in_force(replace(now, in_force=None))) == "problem"
+    assert "cgpu_km" in configuration.in_force(replace(now, configured=False))[0].text
+    assert verdict(configuration.in_force(replace(now, in_force=Effective(policy=0)))) == "ok"
+    # cgpud was told another tree on its command line.
+    assert verdict(configuration.in_force(replace(now, in_force=Effective(policy=0, tree="/x")))) == "ok"
+
+
+def entries(*given: Entry) -> dict[str, Any]:
+    """Return settings for a node_report."""
+    return {"settings": given}
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ((), {("settings-docker", "warning"), ("settings-podman", "warning")}),
+        (
+            (Entry("docker", "d", LAUNCHER), Entry("podman", "p", "/nowhere")),
+            {("settings-podman", "problem")},
+        ),
+        ((Entry("docker", "d", LAUNCHER),), set()),
+        (
+            (Entry("docker", "d", LAUNCHER), Entry("podman", "p", "/bin/sh")),
+            {("settings-podman", "warning")},
+        ),
+        (
+            (Entry("docker", "d", problem="is not JSON"), Entry("podman", "p", LAUNCHER)),
+            {("settings-docker", "problem")},
+        ),
+        (
+            (Entry("docker", "d", default="cgpu"), Entry("podman", "p", LAUNCHER)),
+            {("settings-docker", "problem")},
+        ),
+        ((Entry("docker", "d", LAUNCHER, "cgpu"), Entry("podman", "p", LAUNCHER, "cgpu")), set()),
+    ],
+)
+def test_settings(tmp_path: Path, given: tuple[Entry, ...], wanted: set[tuple[str, str]]) -> None:
+    """Each engine that is there needs settings that name a program that is there."""
+    assert bad(settings.registered(node_report(tmp_path, **entries(*given)))) == wanted
+
+
+def test_the_name_in_nvidias_list(tmp_path: Path) -> None:
+    """By its name for engines the runtime would have NVIDIA's work twice; that is an older release's."""
+    for path, wanted in ((LAUNCHER, "warning"), (low_level(LAUNCHER), "ok")):
+        found = settings.registered(node_report(tmp_path, **entries(Entry("nvidia", "n", path))))
+        (last,) = (one for one in found if one.name == "settings-nvidia")
+        assert (last.verdict, last.fix) == (
+            wanted,
+            "cgpu install --runtimes nvidia" if wanted == "warning" else "",
+        )
+
+
+def test_default_runtime(tmp_path: Path) -> None:
+    """A default that one engine has and another one has not is pointed out; a later file decides."""
+    both = (Entry("docker", "d", "/bin/sh", "cgpu"), Entry("podman", "a", "/bin/sh"))
+    assert verdict(settings.default(node_report(tmp_path, **entries(*both)))) == "warning"
+    also = (*both, Entry("podman", "b", default="cgpu"))
+    assert verdict(settings.default(node_report(tmp_path, **entries(*also)))) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("opencgpu/0.1.0, 6.1.0-56-amd64, x86_64: installed\n", "ok"),
+        ("opencgpu, 0.1.0, 6.1.0-56-amd64, x86_64: installed\n", "ok"),
+        ("opencgpu/0.1.0, 6.1.0-56-amd64, x86_64: built\n", "problem"),
+        ("opencgpu/0.1.0, 6.1, x86_64: built\nopencgpu/0.2.0, 6.1, x86_64: installed\n", "ok"),
+        ("opencgpu/0.1.0: added\nopencgpu/0.2.0, 6.1, x86_64: installed\n", "ok"),
+        ("opencgpu/0.1.0, 6.2, x86_64: built\nopencgpu/0.2.0, 6.1, x86_64: installed\n", "problem"),
+        ("opencgpu/0.1.0: added\n", "problem"),
+        ("opencgpu, 0.1.0: added\n", "problem"),
+        ("nvidia/580.142, 6.1.0-56-amd64, x86_64: installed\n", "warning"),
+        ("", "warning"),
+    ],
+)
+def test_dkms(said: str, wanted: str) -> None:
+    """Both forms of dkms's output are read, and only ours counts."""
+    assert verdict(module.judge(said)) == wanted
+
+
+def test_module_for_the_next_kernel(tmp_path: Path) -> None:
+    """A newer kernel that the module is not built for is pointed out."""
+    now = node_report(tmp_path, kind="module")
+    now = replace(now, node=node(tmp_path, ours={"module_kernels": (now.node.kernel.release,)}))
+    assert verdict(module.built(now)) == "ok"
+    older, newer = "6.1.0-9-amd64", "6.1.0-57-amd64"
+    write(tmp_path, {f"lib/modules/{one}/modules.dep": "" for one in (older, newer)})
+    write(tmp_path, {f"boot/vmlinuz-{one}": "" for one in (older, newer)})
+    (found,) = module.built(now)
+    assert found.verdict == "warning"
+    assert newer in found.fix
+    assert older not in found.fix
+
+
+def test_hook_and_launcher(tmp_path: Path) -> None:
+    """Programs that are missing, of no absolute interpreter, or that fail are problems."""
+    script = tmp_path / "cgpu-hook"
+    assert verdict(runtime.hook(str(script))) == "problem"
+    script.write_text("#!/usr/bin/env python3\n")
+    script.chmod(0o755)
+    assert "absolute" in runtime.hook(str(script))[0].text
+    script.write_text("#!/nowhere/python3\n")
+    assert verdict(runtime.hook(str(script))) == "problem"
+    script.write_text("#!/bin/sh\nexit 1\n")
+    assert verdict(runtime.hook(str(script))) == "ok"
+    assert verdict(runtime.launcher(str(script))) == "problem"
+    script.write_text("#!/bin/sh\nexit 0\n")
+    assert runtime.launcher(str(script))[0].text == f"{tmp_path}/{LOW_LEVEL}: is not there, or no program"
+    (tmp_path / LOW_LEVEL).symlink_to(script)
+    assert verdict(runtime.launcher(str(script))) == "ok"
+    assert verdict(runtime.launcher(str(tmp_path / "nothing"))) == "problem"
+
+
+def test_interpreter(tmp_path: Path) -> None:
+    """An interpreter that is too old or does not run is a problem."""
+    old = tmp_path / "python3"
+    old.write_text("#!/bin/sh\necho 3.9.2\n")
+    old.chmod(0o755)
+    assert "3.9.2" in runtime.interpreter(str(old))[0].text
+    assert verdict(runtime.interpreter(str(tmp_path / "none"))) == "problem"
+    assert verdict(runtime.interpreter()) == "ok"
+
+
+@pytest.mark.root
+def test_ownership(tmp_path: Path) -> None:
+    """What others may write on the way to a program is named, folders too."""
+    file = tmp_path / "folder" / "program"
+    write(tmp_path, {"folder/program": ""})
+    assert verdict(runtime.ownership((str(file),), str(tmp_path))) == "ok"
+    file.parent.chmod(0o777)
+    assert str(file.parent) in runtime.ownership((str(file),), str(tmp_path))[0].text
+    file.parent.chmod(0o755)
+    os.chown(file, 1000, 0)
+    assert verdict(runtime.ownership((str(file),), str(tmp_path))) == "problem"
+
+
+@pytest.mark.root
+def test_permissions(tmp_path: Path) -> None:
+    """What others may enter is named with the command that closes it."""
+    now = with_root(node_report(tmp_path / "made"), tmp_path)
+    write(tmp_path, {"run/cgpu/config.json": "{}", "etc/cgpu/config.yaml": ""})
+    (tmp_path / "run/cgpu").chmod(0o700)
+    (tmp_path / "run/cgpu/config.json").chmod(0o600)
+    assert verdict(places.permissions(now)) == "ok"
+    (tmp_path / "run/cgpu").chmod(0o755)
+    (tmp_path / "etc/cgpu/config.yaml").chmod(0o666)
+    (found,) = places.permissions(now)
+    assert found.verdict == "problem"
+    assert "chmod go-rwx /run/cgpu" in found.fix
+    assert "chmod go-w /etc/cgpu/config.yaml" in found.fix

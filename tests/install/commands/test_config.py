@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu config: one value changes, and nothing else of the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from cgpu import paths
+from cgpu.config import load as config
+from cgpu.config.effective import CLOSED
+from cgpu.errors import CgpuError
+from cgpu.install import places
+from cgpu.install.commands import config as command
+from cgpu.install.commands.config import explanation, main
+
+KEYS = config.schema()["properties"]
+FILE = """\
+# What this node is for.
+policy:   2   # weights count
+
+allow_disable: no
+low_level_runtime: '/usr/bin/crun'  # podman's
+max_inst: 0x14
+"""
+
+
+def values(key: str) -> st.SearchStrategy[object]:
+    """Return values that a key accepts."""
+    rule = KEYS[key]
+    kinds = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
+    made: list[st.SearchStrategy[object]] = []
+    if "enum" in rule:
+        return st.sampled_from(rule["enum"])
+    if "boolean" in kinds:
+        made.append(st.booleans())
+    if "integer" in kinds:
+        made.append(st.integers(rule["minimum"], rule["maximum"]))
+    if "string" in kinds:
+        made.append(st.from_regex(r"/[A-Za-z0-9_.:#'\" -]{0,40}", fullmatch=True))
+    if "null" in kinds:
+        made.append(st.none())
+    return st.one_of(made)
+
+
+PAIRS = st.sampled_from(sorted(KEYS)).flatmap(lambda key: st.tuples(st.just(key), values(key)))
+COMMENTS = st.sampled_from(["", "# a comment: with a colon", "   # indented"])
+LINES = st.lists(st.tuples(PAIRS, COMMENTS, st.sampled_from(["", "  # why"])), max_size=6)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of this test's configuration."""
+    path = tmp_path / "etc" / "config.yaml"
+    monkeypatch.setattr(paths, "CONFIG", str(path))
+    monkeypatch.setattr(places, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(paths, "EFFECTIVE", str(tmp_path / "config.json"))
+    monkeypatch.setattr(paths, "CONTROL_SOCKET", str(tmp_path / "control.sock"))
+    return path
+
+
+@given(lines=LINES, pair=PAIRS, ends=st.booleans())
+def test_only_the_value_changes(
+    lines: list[tuple[tuple[str, object], str, str]], pair: tuple[str, object], *, ends: bool
+) -> None:
+    """Any valid file with comments: the key has the new value, all other lines are as they were."""
+    written = {key: value for (key, value), _, _ in lines}
+    assume(len(written) == len(lines))
+    text = "".join(f"{above}\n{key}: {json.dumps(value)}{behind}\n" for (key, value), above, behind in lines)
+    text = text if ends else text.removesuffix("\n")
+    key, value = pair
+    final = {**written, key: value}
+    assume(not (final.get("shared_node") and any(final.get(closed) for closed in CLOSED)))
+    after = command.replace_value(text, key, value, "file")
+    assert yaml.safe_load(after) == {**written, key: value}
+    assert config.check(yaml.safe_load(after), "file").to_dict()[key] == value
+    others = [line for line in text.splitlines() if not line.startswith(f"{key}:")]
+    assert [line for line in after.splitlines() if not line.startswith(f"{key}:")] == others
+    # And back: the file is as it was, but for how the value is written.
+    if key in written:
+        again = command.replace_value(after, key, written[key], "file")
+        assert again.replace('"', "") == text.replace('"', "")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("policy", 5, "policy:   5   # weights count"),
+        ("allow_disable", True, "allow_disable: true"),
+        ("low_level_runtime", None, "low_level_runtime: null  # podman's"),
+        ("max_inst", 12, "max_inst: 12"),
+    ],
+)
+def test_forms_of_values(key: str, value: object, line: str) -> None:
+    """Blanks, comments and other forms of values around the one that changes stay to the byte."""
+    after = command.replace_value(FILE, key, value, "file")
+    assert line in after.splitlines()
+    assert len(after.splitlines()) == len(FILE.splitlines())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{policy: 1}",
+        "policy: &a 1\nmax_inst: *a\n",
+        "- policy\n",
+        "policy: 1\n---\npolicy: 2\n",
+        "policy: [1",
+    ],
+)
+def test_files_of_another_form(text: str) -> None:
+    """A file in which a line cannot be added or exchanged is refused, never broken."""
+    with pytest.raises(CgpuError, match="file: "):
+        command.replace_value(text, "prio_ratio" if text.startswith("{") else "max_inst", 12, "file")
+
+
+@pytest.mark.parametrize(
+    "text", ["{policy: 1}", "policy:\n  1\n", "policy: >-\n  1\n", "policy:", '"policy": 1']
+)
+def test_unusual_forms_that_can_be_kept(text: str) -> None:
+    """A key that is there in an unusual form is exchanged, or the file refused."""
+    try:
+        after = command.replace_value(text, "policy", 3, "file")
+    except CgpuError:
+        return
+    assert yaml.safe_load(after) == {"policy": 3}
+
+
+def test_set(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Set makes the file and its folder, keeps mode and owner, and says what puts it in force."""
+    assert main(["set", "policy", "2"]) == 0
+    assert file.read_text() == "policy: 2\n"
+    assert "to put it in force: cgpu config set policy 2 --apply\n" in capsys.readouterr().out
+    assert main(["set", "hook_timeout", "2"]) == 0
+    assert f"to put it in force: {paths.config_command('reload')}\n" in capsys.readouterr().out
+    file.write_text(FILE)
+    file.chmod(0o640)
+    assert main(["set", "memory_backend", "core"]) == 0
+    assert file.read_text() == FILE + "memory_backend: core\n"
+    assert file.stat().st_mode & 0o7777 == 0o640
+    assert f"to put it in force: {paths.config_command('restart')}" in capsys.readouterr().out
+    assert [one.name for one in file.parent.iterdir()] == ["config.yaml"]
+
+
+def test_set_through_a_link(file: Path, tmp_path: Path) -> None:
+    """A link stays a link; what it leads to is changed."""
+    real = tmp_path / "real.yaml"
+    real.write_text("policy: 1\n")
+    file.parent.mkdir()
+    file.symlink_to(real)
+    assert main(["set", "policy", "2"]) == 0
+    assert file.is_symlink()
+    assert real.read_text() == "policy: 2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["policy", "6"], "policy: 6: expected a whole number from 0 to 5 (default 1)"),
+        (["allow_disable", "maybe"], "allow_disable: maybe: expected true or false (default true)"),
+        (["nothing", "1"], "nothing: there is no such key; expected one of allow_disable, "),
+        (["tree", "[a"], "tree: [a: is no value; see: cgpu config explain tree"),
+        (["tree", "2026-13-45"], "tree: 2026-13-45: is no value; see: cgpu config explain tree"),
+        (["tree", "0b_"], "tree: 0b_: is no value; see: cgpu config explain tree"),
+        (["tree", "[" * 3000], f"tree: {'[' * 64}...: is no value; see: cgpu config explain tree"),
+        (["policy", "!!int x"], "policy: !!int x: is no value; see: cgpu config explain policy"),
+        (
+            ["policy", "0x" + "f" * 5000],
+            "policy: a very large number: expected a whole number from 0 to 5",
+        ),
+        (["tree", "relative"], "tree: relative: expected an absolute path or null"),
+    ],
+)
+def test_refused(file: Path, capsys: pytest.CaptureFixture[str], words: list[str], line: str) -> None:
+    """A value that does not fit is refused with one line, and nothing is written."""
+    assert main(["set", *words]) == 1
+    said = capsys.readouterr().err
+    assert line in said
+    assert said.count("\n") == 1
+    assert not file.exists()
+
+
+TAGS = r"(!!(bool|int|float|null|binary|timestamp|merge|value|map|seq|set|omap|pairs) )?"
+
+
+@given(
+    word=st.one_of(st.text(), st.from_regex(TAGS + r"[0-9a-fxTZ_:.+'\"\[\]{}&*<=\\ -]{0,9}", fullmatch=True))
+)
+@settings(max_examples=500)
+def test_any_word(word: str) -> None:
+    """Whatever stands for a value is one, or refused with one line."""
+    try:
+        config.check({"tree": command.parse_value(word, "tree")}, "file")
+    except CgpuError as error:
+        said = str(error)
+    else:
+        said = "valid"
+    assert said.isprintable()
+
+
+def test_a_broken_file_is_not_touched(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file with another mistake is refused, as the engine would refuse it."""
+    file.parent.mkdir()
+    file.write_text("policy: 9\n")
+    assert main(["set", "max_inst", "3"]) == 1
+    assert "policy: 9" in capsys.readouterr().err
+    assert file.read_text() == "policy: 9\n"
+
+
+def test_a_failed_write_leaves_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the disk takes no more, the old file is whole and nothing lies beside it."""
+    file.parent.mkdir()
+    file.write_text(FILE)
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert main(["set", "policy", "3"]) == 1
+    assert file.read_text() == FILE
+    assert [one.name for one in file.parent.iterdir()] == ["config.yaml"]
+
+
+def test_apply_without_an_engine(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--apply says that no engine is there to take it; the file has it."""
+    assert main(["set", "policy", "3", "--apply"]) == 1
+    assert "no engine is running" in capsys.readouterr().err
+    assert file.read_text() == "policy: 3\n"
+
+
+def test_show(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Show has every key with its value, where that is from, and whether it is in force."""
+    file.parent.mkdir()
+    file.write_text(FILE)
+    config.write_effective(config.load(file).replace(policy=1), tmp_path / "config.json")
+    assert main(["show"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "policy: 2  # not in force: cgpu config set policy VALUE --apply" in lines
+    assert "max_inst: 20" in lines
+    assert "prio_ratio: 80  # default" in lines
+    assert main(["show", "--json"]) == 0
+    keys = json.loads(capsys.readouterr().out)["keys"]
+    assert keys["policy"] == {"value": 2, "from": "file", "in_force": False}
+    assert set(keys) == set(KEYS)
+
+
+def test_check(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check tells a valid file from one with a mistake, and from none."""
+    assert main(["check"]) == 0
+    assert "defaults" in capsys.readouterr().out
+    other = tmp_path / "other.yaml"
+    other.write_text("policy: 9\n")
+    assert main(["check", str(other)]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main(["check", str(tmp_path / "none.yaml")]) == 1
+    capsys.readouterr()
+    for text in (
+        "enforce: !!bool maybe",
+        "policy: !!int ''",
+        "tree: !!timestamp x",
+        f"policy: 0x{'f' * 5000}",
+    ):
+        other.write_text(text)
+        assert main(["check", str(other)]) == 1
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_explain(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every key is explained by its schema: meaning, what is expected, default, and the command."""
+    assert main(["explain"]) == 0
+    said = capsys.readouterr().out
+    for key, rule in KEYS.items():
+        assert explanation(key) in said
+        assert rule["description"] in explanation(key)
+        assert json.dumps(rule["default"]) in explanation(key)
+    assert main(["explain", "nothing"]) == 1
+
+
+def test_several_at_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them undoes what another one sets."""
+    wanted = {"policy": 2, "hook_timeout": 3, "max_inst": 7, "allow_disable": True}
+    real = command.replace_value
+
+    def slowly(text: str, key: str, value: object, source: str) -> str:
+        time.sleep(0.05)
+        return real(text, key, value, source)
+
+    monkeypatch.setattr(command, "replace_value", slowly)
+    words = [["set", key, json.dumps(value)] for key, value in wanted.items()]
+    with ThreadPoolExecutor(len(words)) as pool:
+        assert list(pool.map(main, words)) == [0] * len(words)
+    assert yaml.safe_load(file.read_text()) == wanted

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu status and the report of cgpu doctor, on made-up situations."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cgpu.errors import CgpuError
+from cgpu.install import recover as recovery
+from cgpu.install.checks import engine, places, runtime
+from cgpu.install.checks.finding import Finding
+from cgpu.install.commands import doctor, status
+from cgpu.install.commands.status import Exit
+from cgpu.install.node.facts.settings import Entry
+from cgpu.install.node.report import NodeReport
+from cgpu.install.node.snapshot import Card, Slice, Snapshot, from_document
+from tests.install.machine import node, node_report
+
+GPU = {"name": "Tesla T4", "memtotal": "1000", "max_inst": "2", "free_weight": "2", "policy": "1", "mig": "0"}
+FOUND = [
+    Finding("driver", "ok", "NVIDIA 580.142"),
+    Finding("engine", "problem", "no engine\nis running", "cgpud"),
+    Finding("systemd", "warning", "none", "cgpud"),
+    Finding("mig", "skipped", "no card"),
+]
+
+
+def card(*sizes: str, **nodes: str) -> Card:
+    """Return a card with slices of these sizes."""
+    slices = tuple(Slice(f"c{number}", {"memsize": size}) for number, size in enumerate(sizes))
+    return Card(0, {**GPU, **nodes}, slices)
+
+
+@pytest.mark.parametrize(
+    ("one", "full"),
+    [
+        (card(), False),
+        (card("999"), False),
+        (card("1000"), True),
+        (card("1", "1"), True),
+        (card("1", free_weight="0"), True),
+        (card(mig="1"), True),
+        (card("odd", memtotal=""), False),
+    ],
+)
+def test_full(one: Card, *, full: bool) -> None:
+    """A card is full when memory, weights or places are given out."""
+    assert status.is_full(one) is full
+
+
+@pytest.fixture
+def sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let everything that is looked at beside the node_report be well."""
+    for name in ("interpreter", "hook", "launcher"):
+        monkeypatch.setattr(runtime, name, lambda: [Finding("x", "ok", "well")])
+    monkeypatch.setattr(engine, "listener", lambda _: [Finding("x", "ok", "well")])
+    monkeypatch.setattr(status, "_configured", lambda _: [])
+
+
+@pytest.mark.parametrize(
+    ("changed", "wanted"),
+    [
+        ({}, Exit.READY),
+        ({"settings": ()}, Exit.NO_RUNTIME),
+        ({"snapshot": Snapshot({}, (card("1000"),))}, Exit.FULL),
+        ({"snapshot": Snapshot()}, Exit.NOT_READY),
+        ({"snapshot": Snapshot({}, (card(mig="1"),))}, Exit.NOT_READY),
+        ({"status_problem": "does not answer"}, Exit.NOT_READY),
+    ],
+)
+def test_exit(tmp_path: Path, sound: None, changed: dict[str, Any], wanted: Exit) -> None:
+    """The exit status says whether sliced containers can start, and the line why not."""
+    well = {"snapshot": Snapshot({}, (card("10"),)), "settings": (Entry("docker", "f", "/bin/sh"),)}
+    now = node_report(tmp_path, **{**well, **changed})
+    found = status.judge(now)
+    assert found.exit == wanted
+    assert bool(found.why) == bool(found.fix) == (wanted is not Exit.READY)
+    said = status.as_text(now, found)
+    assert (f"no: {found.why}" if found.why else "can start: yes") in said
+    document = json.loads(status.as_json(now, found))
+    assert document["exit"] == int(wanted)
+    assert document["ready"] is (wanted is Exit.READY)
+
+
+def test_text_of_a_card(tmp_path: Path) -> None:
+    """A card and its containers are a line each."""
+    one = Slice("c", {"memsize": str(6 << 20), "meminfo": f"Free: {2 << 20}", "weight": "3", "highprio": "1"})
+    gpu = Card(0, {**GPU, "memtotal": str(15 << 20), "sched": "divided_by=nobody"}, (one,))
+    now = node_report(tmp_path, snapshot=Snapshot({}, (gpu,)))
+    lines = status.as_text(now, status.Readiness(Exit.READY)).splitlines()
+    assert lines[-2] == (
+        "GPU 0  Tesla T4, 6 MiB of 15 MiB promised, 1 of 2 containers, policy 1 (preemptive, not enforced)"
+    )
+    assert lines[-1] == "  c             6 MiB, 4 MiB used, weight 3, high priority"
+
+
+def test_snapshot_of_nodes_that_read_wrong() -> None:
+    """Numbers that are none, and an owner that is empty, are not taken for any."""
+    document = {
+        "nodes": {},
+        "gpus": {"3": {"nodes": {"drift": "-12", "memtotal": "x"}, "containers": {"ab": {"owner": ""}}}},
+        "unreadable": [],
+    }
+    (found,) = from_document(document).cards
+    assert (found.index, found.number("drift"), found.number("memtotal"), found.number("none")) == (
+        3,
+        -12,
+        None,
+        None,
+    )
+    assert (found.slices[0].id, found.slices[0].cgroup) == ("ab", None)
+
+
+def test_report(tmp_path: Path) -> None:
+    """Problems come first, each with its fix; what is well only where it is asked for. Each is one line."""
+    lines = doctor.as_text(FOUND, everything=False).splitlines()
+    assert lines[0] == "PROBLEM  engine   no engine\\nis running"
+    assert lines[1].strip() == "fix: cgpud"
+    assert lines[-1] == "1 problem, 1 warning, 1 ok, 1 skipped"
+    assert len(lines) == 5
+    assert "NVIDIA 580.142" in doctor.as_text(FOUND, everything=True)
+    document = doctor.document(node_report(tmp_path), FOUND, ["x: done"])
+    assert not document["good"]
+    assert document["counts"] == {"problem": 1, "warning": 1, "ok": 1, "skipped": 1}
+    assert doctor.is_good(FOUND[2:])
+
+
+def test_a_check_that_fails_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check that raises is a problem of its own; the others are made."""
+
+    def broken(now: NodeReport) -> list[Finding]:
+        raise KeyError("x")
+
+    monkeypatch.setattr(doctor, "CHECKS", (broken, places.room))
+    found = doctor.examine(node_report(tmp_path))
+    assert [(one.name, one.verdict) for one in found[-2:]] == [("check-failed", "problem"), ("room", "ok")]
+
+
+def test_simulated_cards_need_no_driver(tmp_path: Path) -> None:
+    """With simulated cards the missing driver is no finding."""
+    now = node_report(tmp_path, status={"simulate": "T4"})
+    now = replace(now, node=node(tmp_path, driver={"loaded": None, "installed": False}))
+    assert [one.text for one in doctor.examine(now) if one.name == "driver"] == ["simulated cards: T4"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [(True, "problem"), (False, "ok"), (CgpuError("damaged"), "problem")],
+)
+def test_leftovers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bool | CgpuError, verdict: str
+) -> None:
+    """A record of an installation that did not come to its end is a problem, which --fix ends."""
+    ran: list[Path] = []
+
+    def is_needed(root: Path) -> bool:
+        if isinstance(answer, CgpuError):
+            raise answer
+        return bool(answer)
+
+    def recover(root: Path) -> list[str]:
+        ran.append(root)
+        return ["taken back"]
+
+    monkeypatch.setattr(recovery, "is_needed", is_needed)
+    monkeypatch.setattr(recovery, "recover", recover)
+    now = node_report(tmp_path)
+    now = replace(now, node=replace(now.node, ours=replace(now.node.ours, record=Path("/r"))))
+    (found,) = places.leftovers(now)
+    assert found.verdict == verdict
+    assert list(doctor.fix(now, [found])) == (["leftovers: taken back"] if verdict == "problem" else [])
+    assert len(ran) == (verdict == "problem")
+
+
+def test_draining(tmp_path: Path) -> None:
+    """While the node is emptied, status and doctor say why nothing starts."""
+    now = node_report(tmp_path)
+    assert places.draining(now)[0].verdict == "ok"
+    (tmp_path / "run/cgpu-draining").touch()
+    assert places.draining(now)[0].verdict == "problem"
+    assert status.judge(now).exit is Exit.NOT_READY
+
+
+def test_a_fix_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be fixed is a line, and the next one is tried."""
+
+    def refuse(now: NodeReport) -> str:
+        raise CgpuError("no")
+
+    monkeypatch.setattr(doctor, "FIXES", {"engine": refuse, "systemd": lambda _: "done"})
+    assert list(doctor.fix(node_report(tmp_path), FOUND)) == ["engine: not fixed: no", "systemd: done"]
+
+
+@pytest.mark.root
+def test_permissions_are_closed_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others can enter is root's alone afterwards; what a link in its place leads to is not touched."""
+    folder, behind, link = tmp_path / "folder", tmp_path / "behind", tmp_path / "link"
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    os.chown(folder, 1000, 1000)
+    behind.write_text("x")
+    behind.chmod(0o666)
+    link.symlink_to(behind)
+    monkeypatch.setattr(doctor, "PRIVATE", {str(folder): 0o077, str(tmp_path / "none"): 0o077})
+    found = [Finding("permissions", "problem", "open", "chmod")]
+    assert list(doctor.fix(node_report(tmp_path / "root"), found)) == [f"permissions: closed {folder}"]
+    about = folder.stat()
+    assert (about.st_uid, about.st_gid, about.st_mode & 0o7777) == (0, 0, 0o700)
+    monkeypatch.setattr(doctor, "PRIVATE", {str(link): 0o077})
+    (line,) = doctor.fix(node_report(tmp_path / "other"), found)
+    assert line.startswith("permissions: not fixed")
+    assert behind.stat().st_mode & 0o7777 == 0o666

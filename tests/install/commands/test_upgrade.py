@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu upgrade against real daemons with simulated cards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cgpu import __version__
+from cgpu.client.tree import Tree
+from cgpu.errors import CgpuError
+from cgpu.install import drain
+from cgpu.install.commands.upgrade import daemon as upgrade_daemon
+from cgpu.install.commands.upgrade import main as upgrade_command
+from cgpu.kmod.daemon import manage
+from cgpu.kmod.daemon.program import Program
+from tests.daemon import versions
+from tests.daemon.harness import MIB, ROOT, Daemon, Sliced
+
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("mark")]
+
+SIX = f"gpu=0:{6043 * MIB}"
+# Says its version, and starts only to fail.
+FAILS = 'if "--version" not in sys.argv: sys.exit("cgpud: it is broken")'
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def newer(others: Path) -> Program:
+    """A newer version."""
+    return versions.build(others, "0.2.0")
+
+
+@pytest.fixture(scope="module")
+def foreign(others: Path) -> Program:
+    """A version that cannot read this one's state."""
+    return versions.build(others, "0.4.0", "-DCORE_VERSION=9u")
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    """A daemon of this version."""
+    base = Path(tempfile.mkdtemp(prefix="cgpud-"))
+    made = Daemon(base)
+    yield made
+    made.close()
+    shutil.rmtree(base)
+
+
+@pytest.fixture
+def ask(daemon: Daemon, capsys: Captured) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs the command on that daemon."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        status = upgrade_command.main(["--run", str(daemon.run), *words])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run
+
+
+Ask = Callable[..., tuple[int, str, str]]
+
+
+def holding(daemon: Daemon) -> Sliced:
+    """Start a container that holds 1 GiB and asks for another in the end."""
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G")
+    sliced.line("alloc")
+    return sliced
+
+
+def test_without_an_engine(tmp_path: Path, capsys: Captured) -> None:
+    """Where no engine runs there is nothing to do, and that is said."""
+    assert upgrade_command.main(["--run", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("no engine runs: there is nothing to do; version ")
+
+
+def test_same_version(daemon: Daemon, ask: Ask) -> None:
+    """The version that runs already is left alone, unless it is asked for."""
+    pid = daemon.pid()
+    status, out, _ = ask()
+    assert status == 0
+    assert out.endswith("version 0.1.0 is what is installed: there is nothing to do\n")
+    assert daemon.pid() == pid
+    status, out, _ = ask("--hot")
+    assert status == 0
+    assert daemon.pid() != pid
+    assert f"cgpud {__version__} runs; containers' calls waited " in out
+
+
+def test_newer_version_takes_over(daemon: Daemon, ask: Ask, newer: Program) -> None:
+    """A dry run changes nothing; then the newer one takes over while a container goes on."""
+    sliced = holding(daemon)
+    pid = daemon.pid()
+    status, out, _ = ask("--program", newer.argv[0], "--dry-run")
+    assert (status, daemon.pid()) == (0, pid)
+    assert "with 1 sliced container\n" in out
+    assert out.endswith("cgpud 0.2.0 was ready to take over; nothing was changed\n")
+    status, out, _ = ask("--program", newer.argv[0])
+    assert status == 0, out
+    assert daemon.read("version") == "0.2.0\n"
+    assert daemon.used(sliced) == 1024 * MIB
+    assert "alloc 1073741824 size=1073741824" in sliced.finish("\n")
+
+
+def test_cold(daemon: Daemon, ask: Ask, newer: Program) -> None:
+    """Cold is refused while a container runs, and else stops the one and starts the other."""
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold")
+    sliced.line("alloc")
+    pid = daemon.pid()
+    status, _, error = ask("--cold", "--program", newer.argv[0])
+    assert (status, daemon.pid()) == (1, pid)
+    assert error == "cgpu upgrade: --cold: 1 sliced container runs; stop them first\n"
+    sliced.finish("\n")
+    while daemon.instances():
+        pass
+    status, _, error = ask("--cold", "--program", newer.argv[0])
+    assert (status, error) == (0, "")
+    assert daemon.read("version") == "0.2.0\n"
+
+
+def test_where_hot_cannot_be(daemon: Daemon, ask: Ask, foreign: Program) -> None:
+    """A version that cannot read the state is refused beside containers, and started cold without them."""
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold")
+    sliced.line("alloc")
+    status, _, error = ask("--program", foreign.argv[0])
+    assert status == 1
+    assert error.startswith("cgpu upgrade: version 0.4.0 cannot read the state of version 0.1.0; ")
+    assert error.endswith("--cold: 1 sliced container runs; stop them first\n")
+    assert daemon.used(sliced) == 1024 * MIB
+    sliced.finish("\n")
+    while daemon.instances():
+        pass
+    status, _, error = ask("--hot", "--program", foreign.argv[0])
+    assert status == 1
+    assert daemon.read("version") == "0.1.0\n"
+    status, out, error = ask("--program", foreign.argv[0])
+    assert (status, error) == (0, ""), out
+    assert daemon.read("version") == "0.4.0\n"
+
+
+def test_what_does_not_start(daemon: Daemon, ask: Ask, others: Path) -> None:
+    """What is no cgpud is refused; where one does not start cold, the one before runs again."""
+    status, _, error = ask("--program", "/bin/true")
+    assert status == 1
+    assert error == "cgpu upgrade: --program /bin/true: is no cgpud\n"
+    broken = versions.script(others / "broken", ROOT, FAILS)
+    status, _, error = ask("--cold", "--program", broken.argv[0])
+    assert status == 1
+    assert error == "cgpu upgrade: it is broken; cgpud 0.1.0 runs again\n"
+    assert daemon.read("version") == "0.1.0\n"
+
+
+def comes(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, at: object, name: str) -> list[Sliced]:
+    """Have a container registered as soon as a function has ended; return where it will be."""
+    made: list[Sliced] = []
+    real = getattr(at, name)
+
+    def then(*words: Any, **more: Any) -> Any:
+        try:
+            return real(*words, **more)
+        finally:
+            if not made:
+                made.append(holding(daemon))
+
+    monkeypatch.setattr(at, name, then)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("at", "name", "words"),
+    [(upgrade_daemon, "hot", ()), (drain, "begin", ()), (drain, "begin", ("--cold",))],
+)
+def test_cold_beside_one_that_came_meanwhile(
+    daemon: Daemon,
+    ask: Ask,
+    foreign: Program,
+    mark: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    at: object,
+    name: str,
+    words: tuple[str, ...],
+) -> None:
+    """Who is registered during the hot attempt, or before slices are refused, keeps what he has."""
+    made = comes(daemon, monkeypatch, at, name)
+    pid = daemon.pid()
+    status, _, error = ask("--program", foreign.argv[0], *words)
+    assert (status, daemon.pid(), mark.exists()) == (1, pid, False)
+    assert error.endswith("--cold: 1 sliced container runs; stop them first\n")
+    assert error.count("\n") == 1
+    assert daemon.used(made[0]) == 1024 * MIB
+    assert "alloc 1073741824 size=1073741824" in made[0].finish("\n")
+
+
+def test_cold_beside_one_that_comes_at_the_stop(
+    daemon: Daemon, ask: Ask, foreign: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is registered past the mark is found in the answer to the stop: the one before runs again."""
+    made: list[Sliced] = []
+    real = manage.end
+
+    def end(*words: Any, **more: Any) -> Any:
+        made.append(holding(daemon))
+        return real(*words, **more)
+
+    monkeypatch.setattr(manage, "end", end)
+    status, _, error = ask("--cold", "--program", foreign.argv[0])
+    assert status == 1
+    assert error == (
+        "cgpu upgrade: 1 sliced container came while cgpud stopped; stop them first; cgpud 0.1.0 runs again\n"
+    )
+    assert daemon.read("version") == "0.1.0\n"
+    assert daemon.used(made[0]) == 1024 * MIB
+    assert "alloc 1073741824 size=1073741824" in made[0].finish("\n")
+
+
+def test_cold_that_finds_nobody_to_stop(
+    daemon: Daemon, ask: Ask, newer: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a daemon that ends by itself nobody knows what it had: it is started again, and no other one."""
+    real = manage.end
+
+    def end(*words: Any, **more: Any) -> Any:
+        real(*words, **more)
+        return real(*words, **more)
+
+    monkeypatch.setattr(manage, "end", end)
+    status, _, error = ask("--cold", "--program", newer.argv[0])
+    assert (status, error) == (1, "cgpu upgrade: cgpud has ended meanwhile; cgpud 0.1.0 runs again\n")
+    assert daemon.read("version") == "0.1.0\n"
+
+
+def test_no_slices_while_cold(
+    daemon: Daemon, ask: Ask, newer: Program, mark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the stop and the start slices are refused; then, and where it fails, they are given out."""
+    seen: list[bool] = []
+    real = upgrade_daemon.cold
+
+    def cold(*words: Any) -> None:
+        seen.append(mark.exists())
+        with pytest.raises(
+            CgpuError, match=r"no slices are given out while OpenCGPU is removed .* or upgraded"
+        ):
+            Tree(str(daemon.tree)).register("abc", 1, [])
+        real(*words)
+
+    monkeypatch.setattr(upgrade_daemon, "cold", cold)
+    assert ask("--cold", "--dry-run", "--program", newer.argv[0])[0] == 0
+    assert seen == []
+    assert ask("--cold", "--program", newer.argv[0])[0] == 0
+    assert (seen, mark.exists()) == ([True], False)
+
+
+@pytest.mark.parametrize("how", ["fails", "interrupted"])
+def test_the_mark_of_a_cold_one_that_ends(
+    daemon: Daemon, ask: Ask, mark: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Where it fails, or a signal ends it before the stop, slices are given out again."""
+    real = drain.begin
+
+    def begin(root: Path) -> None:
+        real(root)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def cold(*_: object) -> None:
+        raise CgpuError("it fails today")
+
+    pid = daemon.pid()
+    monkeypatch.setattr(upgrade_daemon, "cold", cold)
+    if how == "interrupted":
+        monkeypatch.setattr(drain, "begin", begin)
+    status, _, error = ask("--cold")
+    assert (status, error.count("\n"), mark.exists()) == (1, 1, False)
+    assert ("interrupted" in error) == (how == "interrupted")
+    assert daemon.pid() == pid
+
+
+def test_a_killed_cold_one_has_left_its_mark(daemon: Daemon, ask: Ask, mark: Path) -> None:
+    """What has been killed refuses slices until somebody asks again."""
+    mark.touch()
+    assert ask("--dry-run")[0] == 0
+    assert mark.exists()
+    status, out, _ = ask()
+    assert (status, mark.exists()) == (0, False)
+    assert f"{mark}: removed: slices are given out again\n" in out

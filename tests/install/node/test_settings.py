@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of container engines, read down to our keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu.install.node.facts import settings
+from cgpu.install.node.facts.settings import Entry
+from cgpu.runtime_config.engines.registry import ENGINES
+from cgpu.runtime_config.oci_runtime.lowlevel import low_level
+from tests.install.machine import write
+
+RUNTIME = "/opt/cgpu/cgpu-container-runtime"
+CRIO = f'[crio.runtime]\ndefault_runtime = "cgpu"\n[crio.runtime.runtimes.cgpu]\nruntime_path = "{RUNTIME}"\n'
+CONTAINERD = f"""
+[plugins."PLUGIN".containerd]
+default_runtime_name = "runc"
+[plugins."PLUGIN".containerd.runtimes.cgpu.options]
+BinaryName = "{RUNTIME}"
+"""
+NVIDIA = f'[nvidia-container-runtime]\nruntimes = ["runc", "{RUNTIME}"]\n'
+
+
+def read(engine: str, text: str) -> Entry:
+    """Return what an engine's file says."""
+    return settings.parse(ENGINES[engine], "f", text)
+
+
+@pytest.mark.parametrize("plugin", ["cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"])
+def test_containerd(plugin: str) -> None:
+    """Our runtime is found in the plugin of every version of containerd's settings."""
+    text = CONTAINERD.replace("PLUGIN", plugin)
+    assert read("containerd", text) == Entry("containerd", "f", RUNTIME, "runc")
+    assert read("containerd", text.replace("runtimes.cgpu", "runtimes.x")).runtime is None
+
+
+def test_others() -> None:
+    """Each engine has it in a place of its own."""
+    document = {"default-runtime": "cgpu", "runtimes": {"cgpu": {"path": RUNTIME}, "x": {"path": "/x"}}}
+    assert read("docker", json.dumps(document)) == Entry("docker", "f", RUNTIME, "cgpu")
+    assert read("docker", "\ufeff" + json.dumps(document)).runtime == RUNTIME
+    assert read("podman", f'[engine.runtimes]\ncgpu = ["{RUNTIME}"]\n').runtime == RUNTIME
+    assert read("crio", CRIO) == Entry("crio", "f", RUNTIME, "cgpu")
+    for path in (RUNTIME, low_level(RUNTIME)):
+        assert read("nvidia", NVIDIA.replace(RUNTIME, path)).runtime == path
+
+
+def test_files_of_a_machine(tmp_path: Path) -> None:
+    """Drop-ins and imports are read, and a file that is broken is named."""
+    write(
+        tmp_path,
+        {
+            "etc/docker/daemon.json": "{",
+            "etc/containerd/config.toml": 'version = 2\nimports = ["/etc/extra/*.toml"]\n',
+            "etc/extra/cgpu.toml": CONTAINERD.replace("PLUGIN", "io.containerd.grpc.v1.cri"),
+            "etc/crio/crio.conf.d/90-cgpu.conf": CRIO,
+            "etc/nvidia-container-runtime/config.toml": "[",
+        },
+    )
+    found = settings.gather(tmp_path)
+    assert [(one.engine, one.runtime, one.problem) for one in found] == [
+        ("docker", None, "is not JSON"),
+        ("containerd", None, None),
+        ("containerd", RUNTIME, None),
+        ("crio", RUNTIME, None),
+        ("nvidia", None, "is not TOML"),
+    ]
+
+
+@pytest.mark.parametrize("pattern", ["/", "//", "/etc/extra/**.toml", "/etc/[", "/etc/a\\u0000b", "**", ""])
+def test_any_import(tmp_path: Path, pattern: str) -> None:
+    """Whatever a file imports, the rest is read: containerd's patterns are not Python's."""
+    text = CONTAINERD.replace("PLUGIN", "io.containerd.grpc.v1.cri")
+    first = f'version = 2\nimports = ["{pattern}"]\n'
+    write(tmp_path, {"etc/containerd/config.toml": first, "etc/extra/cgpu.toml": text})
+    found = [one.file for one in settings.gather(tmp_path) if one.runtime is not None]
+    assert found == (["/etc/extra/cgpu.toml"] if "extra" in pattern else [])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["runtimes", "cgpu", "path", "default-runtime", "x"]), inner, max_size=4
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_any_document(document: object) -> None:
+    """Whatever a file holds, only words at our keys come out of it."""
+    found = read("docker", json.dumps(document))
+    assert found.runtime is None or isinstance(found.runtime, str)
+    assert found.default is None or isinstance(found.default, str)
+    for engine in ("containerd", "crio", "podman", "nvidia"):
+        assert read(engine, "x = 1\n") == Entry(engine, "f")

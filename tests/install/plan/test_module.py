@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of the module engine. Real dkms and modprobe run in tests/vm/test_installer.py."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cgpu import __version__
+from cgpu.errors import CgpuError
+from cgpu.install import recover
+from cgpu.install.installer import Installer, Request
+from cgpu.install.node.machine import Node
+from cgpu.install.places import program
+from cgpu.install.transaction.runner import TIMEOUT_S, Done, SystemRunner
+from tests.install import faults
+from tests.install.editors import ENGINES
+from tests.install.support import System, installer, make_node, snapshot
+
+MODULE = Request("module", ("seal",))
+CORE = f"cgpu_core_{__version__.replace('.', '_')}"
+SOURCES = f"usr/src/opencgpu-{__version__}"
+
+
+class Kernel(System):
+    """The same node with dkms and a kernel that loads what dkms has built."""
+
+    def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
+        """Do what the command does."""
+        built = self.root / "var/lib/dkms/opencgpu" / __version__
+        loaded = [self.root / "sys/module" / name for name in ("cgpu_km", CORE)]
+        if words[0] == "make":
+            return SystemRunner().run(words)
+        if words[0] not in ("dkms", "modprobe", "rmmod", str(program("cgpu-config-apply"))):
+            return super().run(words)
+        line = " ".join(words)
+        self.commands.append(line)
+        if self.refuses and self.refuses in line:
+            return Done(1, f"{line}: does not work today\n")
+        match words[:2]:
+            case ("dkms", "install") if words[5] == __version__:
+                assert (self.root / SOURCES / "dkms.conf").exists()
+                built.mkdir(parents=True)
+            case ("dkms", "remove"):
+                shutil.rmtree(built.parent / words[5])
+                if not os.listdir(built.parent):
+                    built.parent.rmdir()
+            case ("modprobe", _):
+                assert built.exists()
+                for path in loaded:
+                    path.mkdir(parents=True)
+            case ("rmmod", name):
+                (self.root / "sys/module" / name).rmdir()
+        return Done(0, "")
+
+
+def module_installer(root: Path, kernel: Kernel | None = None, *, systemd: bool = True) -> Installer:
+    """Return the installer of a node that can take the module."""
+    one = installer(root, kernel or Kernel(root), systemd=systemd)
+    gather = one.gather
+
+    def facts_now() -> Node:
+        node = gather()
+        found = replace(
+            node.kernel, secure_boot=False, lockdown=None, enforces_signatures=False, options=None,
+            kprobes=None, ftrace=True,
+        )  # fmt: skip
+        loaded = (root / "sys/module/cgpu_km").exists()
+        kernels = ("6.1.0-56-amd64",) if (root / "var/lib/dkms/opencgpu").exists() else ()
+        return replace(
+            node, kernel=found, ours=replace(node.ours, module_loaded=loaded, module_kernels=kernels)
+        )
+
+    one.gather = facts_now
+    return one
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a node's root."""
+    root = make_node(tmp_path / "node")
+    for name in ("usr/src", "sys/module", "etc/modprobe.d", "etc/modules-load.d", "var/lib/dkms"):
+        (root / name).mkdir(parents=True)
+    return root
+
+
+def test_all_steps_and_back(root: Path) -> None:
+    """Sources, build, settings, load, configuration, runtime, in this order; and all of it back."""
+    before = snapshot(root)
+    kernel = Kernel(root)
+    assert module_installer(root, kernel).install(MODULE)
+    done = [line for line in kernel.commands if " is-" not in line]
+    assert done == [
+        f"dkms install -m opencgpu -v {__version__} -k 6.1.0-56-amd64",
+        "systemctl daemon-reload",
+        "modprobe cgpu_km",
+        "systemctl enable --now cgpu-config-apply.service",
+    ]
+    assert (root / SOURCES / "module/main.c").exists()
+    assert (root / "etc/modules-load.d/cgpu.conf").read_text().endswith("\ncgpu_km\n")
+    unit = (root / "etc/systemd/system/cgpu-config-apply.service").read_text()
+    assert f"ExecStart={program('cgpu-config-apply')}\n" in unit
+    assert (root / "var/lib/cgpu/install").stat().st_mode & 0o777 == 0o700
+    installed = snapshot(root)
+    assert not module_installer(root).install(MODULE)
+    assert snapshot(root) == installed
+    kernel.commands.clear()
+    module_installer(root, kernel).uninstall(None)
+    assert [line for line in kernel.commands if " is-" not in line and " show " not in line] == [
+        "systemctl disable --now cgpu-config-apply.service",
+        f"rmmod {CORE}",
+        "rmmod cgpu_km",
+        "systemctl daemon-reload",
+        f"dkms remove -m opencgpu -v {__version__} --all",
+    ]
+    assert snapshot(root) == before
+
+
+def test_uninstall_after_an_upgrade(root: Path) -> None:
+    """The core that is loaded by now is unloaded, whatever version it has, and no mark is left."""
+    before = snapshot(root)
+    kernel = Kernel(root)
+    module_installer(root, kernel).install(MODULE)
+    (root / "sys/module" / CORE).rename(root / "sys/module/cgpu_core_9_9_9")
+    (root / "run/cgpu-upgrading").touch()
+    module_installer(root, kernel).uninstall(None)
+    assert [line for line in kernel.commands if line.startswith("rmmod")] == [
+        "rmmod cgpu_core_9_9_9",
+        "rmmod cgpu_km",
+    ]
+    assert snapshot(root) == before
+
+
+def test_over_an_earlier_version(root: Path) -> None:
+    """Another version that dkms has is taken out before ours is built, and put back by an uninstallation."""
+    (root / "var/lib/dkms/opencgpu/0.0.9/6.1.0-56-amd64").mkdir(parents=True)
+    (root / "var/lib/dkms/opencgpu/0.0.9/5.0").mkdir()
+    before = snapshot(root)
+    kernel = Kernel(root)
+    module_installer(root, kernel).install(MODULE)
+    old, new = (f"-m opencgpu -v {version} -k 6.1.0-56-amd64" for version in ("0.0.9", __version__))
+    assert [line for line in kernel.commands if line.startswith("dkms")] == [
+        f"dkms uninstall {old}",
+        f"dkms install {new}",
+    ]
+    kernel.commands.clear()
+    module_installer(root, kernel).uninstall(None)
+    assert [line for line in kernel.commands if line.startswith("dkms")] == [
+        f"dkms remove -m opencgpu -v {__version__} --all",
+        f"dkms install {old}",
+    ]
+    assert snapshot(root) == before
+
+
+def test_an_earlier_version_that_cannot_be_built_any_more(root: Path) -> None:
+    """Without the headers of that kernel the earlier version is left to the user, and all else comes back."""
+    (root / "var/lib/dkms/opencgpu/0.0.9/6.1.0-56-amd64").mkdir(parents=True)
+    before = snapshot(root)
+    module_installer(root).install(MODULE)
+    again = "dkms install -m opencgpu -v 0.0.9 -k 6.1.0-56-amd64"
+    one = module_installer(root, Kernel(root, again))
+    one.uninstall(None)
+    assert [line for line in one.notes if line.startswith(f"left to you: {again} (")]
+    assert snapshot(root) == before
+
+
+def test_an_earlier_version_after_a_failure(root: Path) -> None:
+    """Where the build fails, and the earlier version does not come back either, both are said."""
+    (root / "var/lib/dkms/opencgpu/0.0.9/6.1.0-56-amd64").mkdir(parents=True)
+    before = snapshot(root)
+    one = module_installer(root, Kernel(root, "dkms install"))
+    with pytest.raises(CgpuError, match=f"dkms install -m opencgpu -v {__version__} .*does not work today"):
+        one.install(MODULE)
+    assert any(line.startswith("left to you: dkms install -m opencgpu -v 0.0.9 ") for line in one.notes)
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("mask", [0o002, 0o000, 0o077])
+def test_any_umask(root: Path, mask: int) -> None:
+    """Whatever root's umask is, the record is one that the next command believes."""
+    before, umask = snapshot(root), os.umask(mask)
+    try:
+        module_installer(root).install(MODULE)
+        module_installer(root).uninstall(None)
+    finally:
+        os.umask(umask)
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("command", ["dkms install", "modprobe", "enable"])
+def test_a_failure(root: Path, command: str) -> None:
+    """Where the build, the load or the configuration fails, nothing is left, and the line says why."""
+    before = snapshot(root)
+    with pytest.raises(CgpuError, match=f"{command}.*does not work today"):
+        module_installer(root, Kernel(root, command)).install(MODULE)
+    assert snapshot(root) == before
+
+
+def test_killed_at_some_calls(root: Path) -> None:
+    """Killed while it copies, builds or loads: the next command takes it back."""
+    before = snapshot(root)
+    for at in (5, 40, 150, 330, 480, 497, 505, 520, 540, 560):
+        assert faults.in_child(lambda: module_installer(root).install(MODULE), at)
+        recover.repair(root, Kernel(root), ENGINES)
+        assert snapshot(root) == before, f"call {at}"
+
+
+def test_without_systemd(root: Path) -> None:
+    """The module is loaded and configured at once, and what each boot takes is said."""
+    kernel = Kernel(root)
+    one = module_installer(root, kernel, systemd=False)
+    one.install(MODULE)
+    apply = str(program("cgpu-config-apply"))
+    assert kernel.commands[-2:] == ["modprobe cgpu_km", apply]
+    assert f"left to you: load the engine after each boot: modprobe cgpu_km && {apply}" in one.notes
+    assert not (root / "etc/modules-load.d/cgpu.conf").exists()

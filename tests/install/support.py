@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node below a folder: its files, its systemd, its facts, and what is compared afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cgpu.install import drain
+from cgpu.install.installer import Installer, Request
+from cgpu.install.node.facts.software import Program
+from cgpu.install.node.machine import Node, gather
+from cgpu.install.transaction.runner import TIMEOUT_S, Done
+from cgpu.roots import below
+from cgpu.runtime_config.engines.engine import ContainerEngine
+from tests.install.editors import ENGINES
+
+OLD = 1_600_000_000_000_000_000
+Entry = tuple[str, int, int, int, bytes, tuple[tuple[str, bytes], ...], int]
+DAEMON = Request("daemon")
+DRIVER = "580.142"
+UNIT_FOLDERS = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
+
+
+def make_node(root: Path) -> Path:
+    """Fill a folder with what the installer meets on a node; all with old times."""
+    files = {
+        "etc/whale/whale.conf": "debug=true\nlog-level=warn\n",
+        "etc/storage/seal.real": "# nothing=else\nrootless=no\n",
+        "etc/hosts": "127.0.0.1 localhost\n",
+        "etc/systemd/system/other.service": "[Unit]\nDescription=another one\n",
+    }
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (root / "etc/seal.conf").symlink_to("storage/seal.real")
+    (root / "etc/storage/hosts.other").hardlink_to(root / "etc/hosts")
+    (root / "etc/whale/whale.conf").chmod(0o600)
+    (root / "etc/whale").chmod(0o750)
+    if os.geteuid() == 0:
+        os.chown(root / "etc/whale/whale.conf", 12, 34)
+    with contextlib.suppress(OSError):
+        os.setxattr(root / "etc/whale/whale.conf", "user.note", b"mine")
+    for name in ("run/systemd/system", "var/lib", "system/enabled"):
+        (root / name).mkdir(parents=True)
+    for path in root.rglob("*"):
+        os.utime(path, ns=(OLD, OLD), follow_symlinks=False)
+    return root
+
+
+def is_draining(root: Path) -> bool:
+    """Tell whether no slices are given out."""
+    return below(root, drain.MARK).exists()
+
+
+def snapshot(root: Path) -> dict[str, Entry]:
+    """Return everything below a folder. Times of folders are left out: making a file in one sets them."""
+    found: dict[str, Entry] = {}
+    for path in root.rglob("*"):
+        status = path.lstat()
+        content, time = b"", status.st_mtime_ns
+        if stat.S_ISLNK(status.st_mode):
+            content = os.fsencode(path.readlink())
+        elif stat.S_ISREG(status.st_mode):
+            content = path.read_bytes()
+        else:
+            time = 0
+        names = os.listxattr(path, follow_symlinks=False)
+        xattrs = tuple((name, os.getxattr(path, name, follow_symlinks=False)) for name in sorted(names))
+        kind = stat.filemode(status.st_mode)
+        found[str(path.relative_to(root))] = (
+            kind, status.st_uid, status.st_gid, status.st_nlink if time else 0, content, xattrs, time
+        )  # fmt: skip
+    return found
+
+
+@dataclass
+class System:
+    """systemctl of a node below a folder: what is enabled lies in files, and outlives a killed process.
+
+    refuses: words of a command that fails.
+    """
+
+    root: Path
+    refuses: str = ""
+    commands: list[str] = field(default_factory=list)
+
+    def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
+        """Do what the command does."""
+        line = " ".join(words)
+        self.commands.append(line)
+        if self.refuses and self.refuses in line:
+            return Done(1, f"{line}: does not work today\n")
+        verb, unit = words[1], words[-1]
+        enabled = self.root / "system/enabled" / unit
+        match verb:
+            case "is-active" | "is-enabled":
+                return Done(0 if enabled.exists() else 3, "")
+            case "enable":
+                if not self.has_file(unit):
+                    return Done(1, f"Unit file {unit} does not exist.\n")
+                enabled.touch()
+            case "disable":
+                if not self.has_file(unit):
+                    return Done(1, f"Unit file {unit} does not exist.\n")
+                enabled.unlink(missing_ok=True)
+        return Done(0, "")
+
+    def has_file(self, unit: str) -> bool:
+        """Return whether systemd finds a unit."""
+        return any((self.root / folder / unit).exists() for folder in UNIT_FOLDERS)
+
+
+def facts(
+    root: Path, *, systemd: bool = True, driver: str | None = DRIVER, engines: Iterable[str] = ENGINES
+) -> Node:
+    """Return the facts of a node on which nothing is in the way."""
+    node = gather(root)
+    program = Program("runc", Path("/usr/sbin/runc"), "1.1.5", running=False)
+    there = tuple(Program(name, Path("/usr/bin", name), "1", running=True) for name in engines)
+    return replace(
+        node,
+        kernel=replace(
+            node.kernel, release="6.1.0-56-amd64", machine="x86_64", seccomp_notify=True, fuse=True,
+            cgroups="v2", loads_modules=True, modules_disabled=False, headers=Path("/usr/src"),
+        ),
+        driver=replace(node.driver, loaded=driver, known=driver is not None, uvm=True),
+        software=replace(
+            node.software, fuse=Path("/usr/lib/libfuse3.so.3"), systemd=systemd, low_level=(program,),
+            dkms=Program("dkms", Path("/usr/sbin/dkms"), "3", running=False), engines=there,
+        ),
+    )  # fmt: skip
+
+
+def installer(
+    root: Path,
+    system: System | None = None,
+    editors: Mapping[str, ContainerEngine] = ENGINES,
+    *,
+    systemd: bool = True,
+    driver: str | None = DRIVER,
+) -> Installer:
+    """Return the installer of a node; what it says is kept in its notes."""
+    said: list[str] = []
+    one = Installer(
+        root,
+        system or System(root),
+        editors,
+        lambda: facts(root, systemd=systemd, driver=driver, engines=editors),
+        said.append,
+    )
+    one.notes = said
+    return one

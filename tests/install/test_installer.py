@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What install and uninstall decide: engine, steps, what is left to the user, and when they refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cgpu import __version__, paths
+from cgpu.config.effective import Effective
+from cgpu.config.load import check
+from cgpu.errors import CgpuError
+from cgpu.install.installer import OPEN, Request, choose_engine
+from cgpu.install.node.machine import Node
+from cgpu.install.places import LAUNCHER, program
+from cgpu.install.plan import PlanContext
+from cgpu.install.plan.module import modprobe_settings
+from cgpu.install.plan.own_files import first_configuration, unit
+from cgpu.install.transaction import journal
+from cgpu.runtime_config.engines import nvidia
+from cgpu.runtime_config.engines.nvidia import Nvidia
+from cgpu.runtime_config.engines.registry import ENGINES as REAL
+from cgpu.runtime_config.oci_runtime.lowlevel import low_level
+from tests.install.editors import ENGINES, Lines
+from tests.install.support import DAEMON, System, facts, installer, is_draining, make_node, snapshot
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a node's root."""
+    return make_node(tmp_path / "node")
+
+
+def site(root: Path, node: Node) -> PlanContext:
+    """Return what plans are made from."""
+    return PlanContext(root, node, journal.at(root), ENGINES, root / "staging")
+
+
+def test_the_first_configuration_changes_nothing() -> None:
+    """Its comments are all keys with their defaults; as it is, and with the marks taken away, it is valid."""
+    text = first_configuration()
+    assert check(yaml.safe_load(text), "config.yaml").to_dict() == Effective().to_dict()
+    open_lines = [
+        line[1:] for line in text.splitlines() if line.startswith("#") and not line.startswith("# ")
+    ]
+    document = yaml.safe_load("\n".join(open_lines))
+    assert check(document, "config.yaml").to_dict() == Effective().to_dict()
+    assert set(document) == set(Effective().to_dict())
+
+
+def test_units_start_our_own_commands() -> None:
+    """The command of a unit is that of the environment which the package is in, as systemd takes it."""
+    assert "\nExecStart=/opt/x/bin/cgpud\n" in unit("cgpud", "/opt/x/bin/cgpud")
+    assert '\nExecStart="/opt/my x/50%%/cgpud"\n' in unit("cgpud", "/opt/my x/50%/cgpud")
+    text = unit("cgpu-config-apply", "/opt/x/bin/cgpu-config-apply")
+    assert text.count("/opt/x/bin/cgpu-config-apply") == 2
+    with pytest.raises(CgpuError, match="no unit can start this path"):
+        unit("cgpud", '/opt/"/cgpud')
+
+
+def test_a_daemon_under_systemd(root: Path) -> None:
+    """The unit is made and started, the engines are told; uninstall stops it before its unit goes."""
+    system = System(root)
+    assert installer(root, system).install(DAEMON)
+    made = (root / "etc/systemd/system/cgpud.service").read_text()
+    assert (root / "var/lib/cgpu/install").stat().st_mode & 0o777 == 0o700
+    assert f"ExecStart={program('cgpud')}\n" in made
+    assert (root / "system/enabled/cgpud.service").exists()
+    assert f"cgpu={LAUNCHER}" in (root / "etc/seal.conf").read_text()
+    system.commands.clear()
+    installer(root, system).uninstall(None)
+    assert [line for line in system.commands if "show" not in line] == [
+        "systemctl try-restart crate",
+        "systemctl try-restart whale",
+        "systemctl disable --now cgpud.service",
+        "systemctl daemon-reload",
+    ]
+
+
+def test_what_is_left_to_the_user(root: Path) -> None:
+    """Without systemd the engine is to be started by hand, and engines to be restarted; nothing is run."""
+    system = System(root)
+    one = installer(root, system, systemd=False, driver=None)
+    one.install(DAEMON)
+    left = [line for line in one.notes if line.startswith("left to you: ")]
+    assert left[0].startswith(f"left to you: start the engine, now and after each boot: {program('cgpud')}")
+    assert f"{program('cgpud')} --simulate T4" in left[0]
+    assert left[1:-1] == [
+        f"left to you: restart {name}, if it runs: it reads its settings when it starts"
+        for name in ("whale", "crate")
+    ]
+    assert system.commands == []
+    assert not (root / "etc/systemd/system/cgpud.service").exists()
+    assert left[-1] == OPEN
+
+
+def test_a_shared_node_is_not_told_that_it_is_open(root: Path) -> None:
+    """Where the configuration has shared_node, nothing is said of it."""
+    path = root / paths.CONFIG.lstrip("/")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("shared_node: true\n")
+    one = installer(root, System(root))
+    one.install(DAEMON)
+    assert OPEN not in one.notes
+
+
+def test_no_container_engine(root: Path) -> None:
+    """One that comes later is told by another install."""
+    one = installer(root, System(root), editors={})
+    one.install(DAEMON)
+    said = "left to you: there is no container engine yet; once there is one: cgpu install"
+    assert said in one.notes
+
+
+def test_no_driver_yet(root: Path) -> None:
+    """With systemd and without a driver the unit is there, and is not started."""
+    one = installer(root, driver=None)
+    one.install(DAEMON)
+    assert (root / "etc/systemd/system/cgpud.service").exists()
+    assert not (root / "system/enabled/cgpud.service").exists()
+    assert any("systemctl enable --now cgpud" in line for line in one.notes)
+
+
+def test_dry_run(root: Path) -> None:
+    """--dry-run shows each file's diff and each command, and changes nothing; the same for uninstall."""
+    before = snapshot(root)
+    lines = list(installer(root).show_install(DAEMON))
+    assert snapshot(root) == before
+    assert f"+cgpu={LAUNCHER}" in lines
+    assert "--- /etc/whale/whale.conf" in lines
+    assert "+++ /etc/systemd/system/cgpud.service" in lines
+    assert [line for line in lines if line.startswith("+ ")] == [
+        "+ systemctl daemon-reload",
+        "+ systemctl enable --now cgpud.service",
+        "+ systemctl try-restart whale",
+        "+ systemctl try-restart crate",
+    ]
+    installer(root).install(DAEMON)
+    installed = snapshot(root)
+    lines = list(installer(root).show_uninstall())
+    assert snapshot(root) == installed
+    assert f"-cgpu={LAUNCHER}" in lines
+    assert "+ systemctl disable --now cgpud.service" in lines
+
+
+def test_an_edited_unit_is_kept(root: Path) -> None:
+    """Who has edited the unit that was made finds it so after another install, and after uninstall."""
+    installer(root).install(DAEMON)
+    path = root / "etc/systemd/system/cgpud.service"
+    path.write_text(path.read_text() + "# mine\n")
+    one = installer(root)
+    one.install(DAEMON)
+    assert path.read_text().endswith("# mine\n")
+    assert any("cgpud.service: was changed by somebody else" in line for line in one.notes)
+    one = installer(root)
+    one.uninstall(None)
+    assert path.read_text().endswith("# mine\n")
+    assert "/etc/systemd/system/cgpud.service: was changed by somebody else since; it stays" in one.notes
+
+
+def test_an_administrators_configuration_stays(root: Path) -> None:
+    """A configuration that was there is not touched, and one that was edited is left by uninstall."""
+    installer(root).install(DAEMON)
+    path = root / "etc/cgpu/config.yaml"
+    path.write_text("policy: 2\n")
+    installer(root).uninstall(None)
+    assert path.read_text() == "policy: 2\n"
+    installer(root).install(DAEMON)
+    installer(root).uninstall(None)
+    assert path.read_text() == "policy: 2\n"
+
+
+def test_more_runtimes_later(root: Path) -> None:
+    """A second install adds what is missing, and one uninstall takes all of it back."""
+    before = snapshot(root)
+    installer(root).install(Request("daemon", ("seal",)))
+    assert "cgpu=" not in (root / "etc/whale/whale.conf").read_text()
+    assert installer(root).install(Request("auto", ("whale",), default_runtime=True))
+    assert ",default" in (root / "etc/whale/whale.conf").read_text()
+    record = journal.load(root)
+    assert record is not None
+    assert record.facts == {"engine": "daemon", "runtimes": ["seal", "whale"], "version": __version__}
+    installer(root).uninstall(None)
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (Request("daemon", ("boat",)), r"--runtimes boat: expected one of whale, crate, seal"),
+        (Request("module"), "one-engine|dkms|kernel|nothing was changed"),
+    ],
+)
+def test_refusals(root: Path, request_: Request, message: str) -> None:
+    """What cannot be is refused before anything is changed."""
+    before = snapshot(root)
+    one = installer(root)
+    gather = one.gather
+    one.gather = lambda: replace(gather(), kernel=replace(gather().kernel, headers=None))
+    with pytest.raises(CgpuError, match=message):
+        one.install(request_)
+    assert snapshot(root) == before
+
+
+def test_settings_of_engines_that_are_not_named(root: Path) -> None:
+    """An engine whose settings cannot be read keeps no other from being told."""
+
+    class Broken(Lines):
+        def is_present(self, root: Path) -> bool:
+            raise CgpuError(f"{self.path}: a plain file is accepted")
+
+    editors = {**ENGINES, "broken": Broken("broken", "etc/broken")}
+    with pytest.raises(CgpuError, match="etc/broken: a plain file"):
+        installer(root, editors=editors).install(DAEMON)
+    name = next(iter(ENGINES))
+    assert installer(root, editors=editors).install(Request("daemon", (name,)))
+    with pytest.raises(CgpuError, match="etc/broken: a plain file"):
+        installer(root, editors=editors).install(Request("daemon", ("broken",)))
+
+
+def test_hooks_are_for_who_names_them(root: Path) -> None:
+    """Without --runtimes all engines are told, and hooks are left alone; by name they are taken."""
+    editors = {**ENGINES, "hooks": Lines("hooks", "etc/hooks.d/cgpu")}
+    installer(root, editors=editors).install(DAEMON)
+    assert not (root / "etc/hooks.d").exists()
+    installer(root, editors=editors).install(Request("daemon", ("hooks",)))
+    assert (root / "etc/hooks.d/cgpu").exists()
+
+
+def test_the_other_engine_is_refused(root: Path) -> None:
+    """A node that has one engine is not given the other."""
+    installer(root).install(DAEMON)
+    with pytest.raises(CgpuError, match="--engine module: this node has the daemon engine: cgpu uninstall"):
+        installer(root).install(Request("module"))
+
+
+def test_auto_takes_the_module_where_it_can(root: Path) -> None:
+    """auto is the module where it can be built and loaded and the driver is known, and else the daemon."""
+    node = facts(root)
+    node = replace(
+        node,
+        kernel=replace(
+            node.kernel, secure_boot=False, lockdown=None, enforces_signatures=False, options=None,
+            kprobes=None, ftrace=True,
+        ),
+    )  # fmt: skip
+    assert choose_engine(site(root, node), "auto", ()) == "module"
+    worse = [
+        replace(node, driver=replace(node.driver, loaded=None)),
+        replace(node, driver=replace(node.driver, known=False)),
+        replace(node, kernel=replace(node.kernel, headers=None)),
+        replace(node, kernel=replace(node.kernel, loads_modules=False)),
+        replace(node, kernel=replace(node.kernel, secure_boot=True, signing_key=None)),
+        replace(node, software=replace(node.software, dkms=None)),
+    ]
+    assert [choose_engine(site(root, one), "auto", ()) for one in worse] == ["daemon"] * len(worse)
+
+
+def test_settings_of_modprobe(root: Path) -> None:
+    """What is given at load comes from the configuration; what the module says of itself is not hidden."""
+    assert all(line.startswith("#") for line in modprobe_settings(root).splitlines())
+    (root / "etc/cgpu").mkdir()
+    (root / "etc/cgpu/config.yaml").write_text("allow_unknown_driver: true\nenforce: false\npolicy: 2\n")
+    assert modprobe_settings(root).endswith("options cgpu_km enforce=0 allow_unknown_driver=1\n")
+
+
+def a_tree(root: Path, *containers: str) -> Path:
+    """Make an engine's tree with these containers on one card."""
+    tree = root / "run/cgpu_km"
+    for name in containers:
+        (tree / "0" / name).mkdir(parents=True)
+    for node, text in {"version": "0.1.0", "0/memtotal": "1", "0/max_inst": "20", "0/uuid": "GPU-1"}.items():
+        (tree / node).write_text(text + "\n")
+    return tree
+
+
+def test_sliced_containers_are_in_the_way(root: Path) -> None:
+    """While sliced containers run uninstall refuses, names them, and has changed nothing."""
+    installer(root).install(DAEMON)
+    a_tree(root, "3f2a", "9b1c")
+    before = snapshot(root)
+    with pytest.raises(
+        CgpuError, match="sliced containers run: 3f2a, 9b1c: end them, or: cgpu uninstall --drain"
+    ):
+        installer(root).uninstall(None)
+    with pytest.raises(CgpuError, match="after 0 s these containers still have a slice: 3f2a, 9b1c"):
+        installer(root).uninstall(0)
+    assert snapshot(root) == before
+
+
+def test_draining(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--drain waits for the last container, and while it waits no slices are given out."""
+    installer(root).install(DAEMON)
+    tree = a_tree(root, "3f2a")
+    marks: list[bool] = []
+
+    def pass_time(seconds: float) -> None:
+        marks.append(is_draining(root))
+        if len(marks) == 3:
+            (tree / "0/3f2a").rmdir()
+
+    monkeypatch.setattr("cgpu.install.drain.time.sleep", pass_time)
+    one = installer(root)
+    assert one.uninstall(60)
+    assert len(marks) >= 4
+    assert all(marks)
+    assert one.notes.count("waits for the end of 3f2a") == 1
+    assert not is_draining(root)
+
+
+def test_the_editors_of_all_engines(root: Path) -> None:
+    """With the real editors: settings in several forms come back to the byte, and foreign edits stay."""
+    write(root, "etc/docker/daemon.json", '{\n\t"log-driver": "journald",   "runtimes":{}}')
+    write(
+        root,
+        "etc/containerd/config.toml",
+        'version = 2 # two\r\n[plugins]\r\n  [plugins."io.containerd.grpc.v1.cri"]\r\n',
+    )
+    write(root, "etc/containers/containers.conf", "[engine]\n#runtime = 'crun'\n")
+    before = snapshot(root)
+    names = ("docker", "containerd", "podman")
+    one = installer(root, editors=REAL)
+    one.install(Request("daemon", names))
+    assert str(LAUNCHER) in (root / "etc/docker/daemon.json").read_text()
+    installer(root, editors=REAL).uninstall(None)
+    assert snapshot(root) == before
+    installer(root, editors=REAL).install(Request("daemon", names))
+    path = root / "etc/containers/containers.conf"
+    path.write_text(path.read_text() + "# mine\n")
+    installer(root, editors=REAL).uninstall(None)
+    assert path.read_text() == "[engine]\n#runtime = 'crun'\n# mine\n"
+    path.write_text("[engine]\n#runtime = 'crun'\n")
+
+
+def write(root: Path, name: str, text: str) -> None:
+    """Make a settings file."""
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_bytes(text.encode())
+
+
+def test_a_unit_that_the_user_has_started(root: Path) -> None:
+    """Who has enabled the unit later, as he was told to, finds it disabled before it goes."""
+    before = snapshot(root)
+    installer(root, driver=None).install(DAEMON)
+    System(root).run(("systemctl", "enable", "--now", "cgpud.service"))
+    installer(root).uninstall(None)
+    assert snapshot(root) == before
+
+
+def test_the_former_name_in_nvidias_list(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older release's name in NVIDIA's list gives way to today's, and uninstall restores the bytes."""
+    program = tmp_path / "nvidia-container-runtime"
+    program.touch(mode=0o755)
+    editors = {"nvidia": Nvidia(search=[str(tmp_path)])}
+    file = root / nvidia.PATH.lstrip("/")
+    file.parent.mkdir(parents=True)
+    file.write_text('[nvidia-container-runtime]\nruntimes = ["crun"] # ours\n')
+    before = snapshot(root)
+    with monkeypatch.context() as older:
+        older.setattr(nvidia, "low_level", str)
+        assert installer(root, editors=editors).install(DAEMON)
+    assert f'\nruntimes = ["{LAUNCHER}", "crun"]\n' in file.read_text()
+    assert installer(root, editors=editors).install(DAEMON)
+    assert f'\nruntimes = ["{low_level(str(LAUNCHER))}", "crun"]\n' in file.read_text()
+    assert not installer(root, editors=editors).install(DAEMON)
+    installer(root, editors=editors).uninstall(None)
+    assert snapshot(root) == before

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is in the way of a removal, and of the end of one that was killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cgpu.errors import CgpuError
+from cgpu.install import drain, recover
+from cgpu.install.transaction import journal
+from cgpu.install.transaction.runner import TIMEOUT_S, Done
+from tests.install import faults
+from tests.install.editors import ENGINES, Lines
+from tests.install.support import DAEMON, System, installer, is_draining, make_node, snapshot
+from tests.install.test_installer import a_tree
+
+ENABLED = "system/enabled/cgpud.service"
+PODMAN = {**ENGINES, "podman": Lines("podman", "etc/podman.conf")}
+
+
+class Holding(System):
+    """A node whose systemd holds descriptors of cgpud."""
+
+    def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
+        """Do what the command does."""
+        return Done(0, "2\n") if words[1] == "show" else super().run(words, timeout)
+
+
+class Podman(System):
+    """A node on which podman runs a container with the runtime."""
+
+    def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
+        """Do what the command does."""
+        if words[0] == "podman":
+            return Done(0, "abc123\n" if words[1] == "ps" else "cgpu|runs\n")
+        return super().run(words, timeout)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a node's root."""
+    return make_node(tmp_path / "node")
+
+
+@pytest.fixture
+def interrupted(root: Path) -> Path:
+    """Return the root of a node whose removal was killed before it came to the engine."""
+    installer(root, editors=PODMAN).install(DAEMON)
+    for at in range(100):
+        assert faults.in_child(lambda: installer(root, editors=PODMAN).uninstall(None), at)
+        record = journal.load(root)
+        assert record is not None
+        if record.state == journal.REMOVING:
+            break
+    assert (root / ENABLED).exists()
+    return root
+
+
+def both_refuse(system: System, expected: str) -> None:
+    """Neither who asks for the removal nor who finishes it gets on with it."""
+    with pytest.raises(CgpuError, match=expected):
+        installer(system.root, system, PODMAN).uninstall(None)
+    with pytest.raises(CgpuError, match=expected):
+        recover.repair(system.root, system, PODMAN)
+
+
+def move_tree(root: Path) -> None:
+    """Have the tree where a configuration in force names it, and not at its usual place."""
+    (root / "srv").mkdir()
+    (root / "run/cgpu_km").rename(root / "srv/gpus")
+    (root / "run/cgpu").mkdir()
+    (root / "run/cgpu/config.json").write_text(json.dumps({"tree": "/srv/gpus"}))
+
+
+def test_it_waits_for_slices(interrupted: Path) -> None:
+    """Containers that have come up since an uninstall was killed keep their engine until they are drained."""
+    tree = a_tree(interrupted, "3f2a")
+    expected = "interrupted, and sliced containers run: 3f2a: end them, or: cgpu uninstall --drain"
+    with pytest.raises(CgpuError, match=expected):
+        recover.repair(interrupted, System(interrupted), PODMAN)
+    assert not is_draining(interrupted)
+    assert (interrupted / ENABLED).exists()
+    shutil.rmtree(tree)
+    installer(interrupted, editors=PODMAN).uninstall(5)
+    assert journal.load(interrupted) is None
+
+
+def test_an_engine_that_is_down(interrupted: Path) -> None:
+    """Nobody knows which containers it has: the removal neither begins nor goes on."""
+    expected = "cgpud is down and systemd may hold"
+    both_refuse(Holding(interrupted), expected)
+    with pytest.raises(CgpuError, match=expected):
+        installer(interrupted, Holding(interrupted), PODMAN).install(DAEMON)
+    assert (interrupted / ENABLED).exists()
+
+
+def test_no_slices_are_given_out_meanwhile(interrupted: Path) -> None:
+    """From before the engine is looked at until its end, hooks refuse; then they are free again."""
+    marks: list[bool] = []
+
+    class Watching(System):
+        def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
+            marks.append(is_draining(interrupted))
+            return super().run(words, timeout)
+
+    system = Watching(interrupted)
+    recover.repair(interrupted, system, PODMAN)
+    assert any(line.startswith("systemctl show") for line in system.commands)
+    assert "systemctl disable --now cgpud.service" in system.commands
+    assert all(marks)
+    assert not is_draining(interrupted)
+
+
+def test_podman_runs_a_container(interrupted: Path) -> None:
+    """What podman could not stop any more keeps the rest from being removed, too."""
+    expected = "podman containers with the runtime cgpu run: runs: .* podman rm -f runs"
+    both_refuse(Podman(interrupted), expected)
+    assert (interrupted / ENABLED).exists()
+
+
+def test_a_hook_on_its_way(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has passed the mark before it was there, and registers after the first look, is seen."""
+    installer(root).install(DAEMON)
+    before = snapshot(root)
+    tree = a_tree(root, "3f2a")
+    (tree / "0/3f2a").rmdir()
+    look = drain.sliced
+
+    def look_and_register(where: Path) -> list[str]:
+        found = look(where)
+        (tree / "0/3f2a").mkdir(exist_ok=True)
+        return found
+
+    monkeypatch.setattr(drain, "sliced", look_and_register)
+    with pytest.raises(CgpuError, match="sliced containers run: 3f2a"):
+        installer(root).uninstall(None)
+    shutil.rmtree(tree)
+    assert snapshot(root) == before
+
+
+def test_a_tree_elsewhere(root: Path) -> None:
+    """An engine whose tree the configuration names is not taken for one that is down."""
+    before = snapshot(root)
+    installer(root).install(DAEMON)
+    (a_tree(root, "3f2a") / "0/3f2a").rmdir()
+    move_tree(root)
+    assert installer(root, Holding(root)).uninstall(None)
+    for name in ("srv", "run/cgpu"):
+        shutil.rmtree(root / name)
+    assert snapshot(root) == before
+
+
+def test_containers_in_a_tree_elsewhere(root: Path) -> None:
+    """Its containers are counted."""
+    installer(root).install(DAEMON)
+    a_tree(root, "3f2a")
+    move_tree(root)
+    with pytest.raises(CgpuError, match="sliced containers run: 3f2a"):
+        installer(root).uninstall(None)
+
+
+def test_containers_in_a_tree_elsewhere_after_a_kill(interrupted: Path) -> None:
+    """So they are by who finishes a removal."""
+    a_tree(interrupted, "3f2a")
+    move_tree(interrupted)
+    with pytest.raises(CgpuError, match="sliced containers run: 3f2a"):
+        recover.repair(interrupted, System(interrupted), PODMAN)
+    assert (interrupted / ENABLED).exists()
+
+
+@pytest.mark.parametrize("text", ['{"tree": null}', '{"tree": 7}', '{"tree": "srv"}', "[", "7", None])
+def test_a_configuration_that_names_no_tree(root: Path, text: str | None) -> None:
+    """Then it is one of the usual two."""
+    installer(root).install(DAEMON)
+    a_tree(root, "3f2a")
+    if text is not None:
+        (root / "run/cgpu").mkdir()
+        (root / "run/cgpu/config.json").write_text(text)
+    with pytest.raises(CgpuError, match="sliced containers run: 3f2a"):
+        installer(root).uninstall(None)

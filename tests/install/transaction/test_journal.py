@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose record is believed, and steps on file systems and under signals that are against them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cgpu.errors import CgpuError
+from cgpu.install.installer import Request
+from cgpu.install.transaction import journal, signals
+from cgpu.install.transaction.runner import Done
+from cgpu.install.transaction.steps.commands import Command, Commands
+from cgpu.install.transaction.store import digest
+from tests.install.support import System, installer, make_node, snapshot
+from tests.install.transaction.test_steps import Node
+
+HEAD = '{"format": 1, "version": "1", "state": "installed", "operation": "", "committed": 0,'
+CHANGE = '{"path": 5, "before": null, "after": null, "mode": 1, "meta": null}'
+FILES = f'{{"kind": "files", "title": "", "owner": "", "folders": [], "changes": [{CHANGE}]}}'
+
+
+# As version 0.1.0 writes it: a node is upgraded with such a record, and taken back by it.
+META = {"mode": 384, "uid": 0, "gid": 0, "xattrs": {"user.note": "bWluZQ=="}, "mtime_ns": 7}
+EDIT = {"path": "/etc/docker/daemon.json", "before": "ab" * 32, "after": "cd" * 32, "mode": 420, "meta": META}
+MADE = {"path": "/etc/cgpu/config.yaml", "before": None, "after": "ef" * 32, "mode": 420, "meta": None}
+RUN = {"words": ["systemctl", "daemon-reload"], "where": "/run/systemd", "needed": False, "timeout": 120.0}
+OLD_STEPS = [
+    {"kind": "files", "title": "makes it", "owner": "", "folders": ["/etc/cgpu"], "changes": [MADE]},
+    {"kind": "commands", "title": "reads", "undo_title": "forgets", "do": [RUN], "undo": [RUN, RUN]},
+    {"kind": "unit", "name": "cgpud", "title": "starts", "undo_title": "stops", "starts": True},
+    {"kind": "module"},
+    {"kind": "note", "do": "reboot", "undo": ""},
+    {
+        "kind": "runtime",
+        "files": {"kind": "files", "title": "adds", "owner": "docker", "folders": [], "changes": [EDIT]},
+        "reload": ["systemctl", "reload", "docker"],
+    },
+]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """Return a node."""
+    return Node(tmp_path / "node")
+
+
+def test_a_record_of_before_is_read(node: Node) -> None:
+    """Every kind of step of a record on a disk is known, with all that it has."""
+    node.do(node.edit("etc/first", None, b"1\n"))
+    document = {
+        "format": 1,
+        "version": "0.1.0",
+        "state": "changing",
+        "operation": "install",
+        "committed": 2,
+        "facts": {"engine": "daemon", "runtimes": ["docker"]},
+        "steps": OLD_STEPS,
+    }
+    (node.root / "var/lib/cgpu/install/journal.json").write_text(json.dumps(document))
+    record = journal.load(node.root)
+    assert record is not None
+    assert [step.to_json() for step in record.steps] == OLD_STEPS
+    assert (record.state, record.committed, record.facts["runtimes"]) == ("changing", 2, ["docker"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{HEAD} "facts": {{"runtimes": 7}}, "steps": []}}',
+        f'{HEAD} "facts": {{}}, "steps": [{FILES}]}}',
+    ],
+)
+def test_a_record_with_other_types_is_refused(node: Node, text: str) -> None:
+    """What would end a command in its middle is seen when the record is read."""
+    node.do(node.edit("etc/first", None, b"1\n"))
+    (node.root / "var/lib/cgpu/install/journal.json").write_text(text)
+    with pytest.raises(CgpuError, match="is not a record of this version"):
+        journal.load(node.root)
+
+
+def test_a_record_that_holds_nobody_up(node: Node) -> None:
+    """A pipe or something without end in the record's place is refused at once."""
+    place = node.root / "var/lib/cgpu/install/journal.json"
+    place.parent.mkdir(parents=True)
+    os.mkfifo(place)
+    with pytest.raises(CgpuError, match="is not a record of this version"):
+        journal.load(node.root)
+    place.unlink()
+    place.touch()
+    os.truncate(place, 1 << 40)
+    with pytest.raises(CgpuError, match="cannot be read"):
+        journal.load(node.root)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["", "install", "install/journal.json"])
+@pytest.mark.parametrize("owner", [True, False])
+def test_a_record_that_others_may_have_written(node: Node, name: str, *, owner: bool) -> None:
+    """Root runs what a record says: one that is open to others is refused, with the fix."""
+    node.do(node.edit("etc/first", None, b"1\n"))
+    assert journal.load(node.root) is not None
+    place = node.root / "var/lib/cgpu" / name
+    if owner:
+        os.chown(place, 1000, 1000)
+    else:
+        place.chmod(0o722)
+    with pytest.raises(CgpuError, match=r"others than root may have written.* chown -R root:root /.*/cgpu"):
+        journal.load(node.root)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["before", "released.json"])
+@pytest.mark.parametrize("how", ["owner", "mode", "link"])
+def test_what_others_may_have_put_beside_a_record(node: Node, name: str, how: str) -> None:
+    """The contents, and the settings in between, are believed as little when they are open or a link."""
+    node.do(node.edit("etc/first", None, b"1\n"))
+    place = node.root / "var/lib/cgpu/install" / name
+    if name == "before":
+        place.mkdir(mode=0o700, exist_ok=True)
+    else:
+        place.touch(mode=0o600)
+    message = r"others than root may have written.* chown -R root:root /.*/cgpu"
+    match how:
+        case "owner":
+            os.chown(place, 1000, 1000)
+        case "mode":
+            place.chmod(0o722)
+        case "link":
+            place.rename(node.root / "elsewhere")
+            place.symlink_to(node.root / "elsewhere")
+            message = "is a link, and none of the record is"
+    with pytest.raises(CgpuError, match=message):
+        journal.load(node.root)
+
+
+@pytest.mark.root
+def test_a_content_of_others(node: Node) -> None:
+    """A content that others own is not put in a file's place, and is written anew when it is needed."""
+    store = journal.at(node.root).store
+    name = store.put(b"1\n")
+    os.chown(store.folder / name, 1000, 1000)
+    with pytest.raises(CgpuError, match="owner 1000, mode 0600: others than root may have written"):
+        store.get(name)
+    assert store.put(b"1\n") == name
+    assert store.get(name) == b"1\n"
+    (store.folder / name).rename(node.root / "content")
+    (store.folder / name).symlink_to(node.root / "content")
+    with pytest.raises(CgpuError, match="cannot be read"):
+        store.get(name)
+
+
+def test_a_link_in_place_of_the_contents(node: Node) -> None:
+    """Where there is no record, what is left of one is removed, and nothing that a link leads to."""
+    folder = node.root / "var/lib/cgpu/install"
+    folder.mkdir(parents=True)
+    (folder / "before").symlink_to(node.root / "etc")
+    before = snapshot(node.root / "etc")
+    journal.sweep(folder)
+    assert snapshot(node.root / "etc") == before
+    assert not folder.exists()
+
+
+@pytest.mark.root
+def test_planted_settings_in_between(tmp_path: Path) -> None:
+    """What somebody has put beside the record while it was open writes no file once it is closed."""
+    root = make_node(tmp_path / "machine")
+    installer(root).install(Request("daemon", ("whale",)))
+    folder, hosts, planted = root / "var/lib/cgpu/install", root / "etc/hosts", b"192.0.2.1 localhost\n"
+    (folder / "before" / digest(planted)).write_bytes(planted)
+    meta = {"mode": 0o666, "uid": 1000, "gid": 1000, "xattrs": {}, "mtime_ns": None}
+    states = {
+        "file": str(hosts),
+        "between": digest(hosts.read_bytes()),
+        "after": digest(planted),
+        "meta": meta,
+    }
+    (folder / "released.json").write_text(json.dumps({"/etc/hosts": states}))
+    os.chown(folder / "released.json", 1000, 1000)
+    os.chown(folder / "before" / digest(planted), 1000, 1000)
+    before = snapshot(root)
+    with pytest.raises(CgpuError, match=r"released\.json: owner 1000, .*others than root may have written"):
+        installer(root).uninstall(None)
+    assert snapshot(root) == before
+
+
+@pytest.mark.root
+def test_read_only_settings(node: Node) -> None:
+    """Where nothing can be written all is as before, and no record of it is left."""
+    before = snapshot(node.root)
+    script = """
+mount --make-rprivate /
+mount --bind "$1/etc" "$1/etc"
+mount -o remount,bind,ro "$1/etc"
+exec "$2" -c "$3" "$1"
+"""
+    work = """
+import sys
+from pathlib import Path
+from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError
+from cgpu.install.transaction import journal
+from cgpu.install.transaction import execute
+from cgpu.install.transaction.context import Context
+from cgpu.install.transaction.steps.file_changes import FilesPlan
+root = Path(sys.argv[1])
+hosts = root / "etc/hosts"
+for edit in FileEdit(hosts, hosts.read_bytes(), b""), FileEdit(root / "etc/new/x", None, b""):
+    record = journal.at(root)
+    try:
+        context = Context(root, None, record.store, {})
+        execute.run(record, context, "", [FilesPlan("x", (edit,))], {}, print)
+    except CgpuError as error:
+        print(error)
+"""
+    words = ["unshare", "-m", "bash", "-c", script, "x", str(node.root), sys.executable, work]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.count("Read-only file system") == 4  # each said while it works, and at the end
+    assert "not all could be taken back" not in done.stdout
+    assert snapshot(node.root) == before
+
+
+def test_signals_do_not_end_the_taking_back(node: Node) -> None:
+    """Who presses Ctrl-C while a failed step is taken back interrupts nothing."""
+
+    class Fails(System):
+        def run(self, words: Sequence[str], timeout: float = 0) -> Done:
+            if words[1] == "stop":
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                    os.kill(os.getpid(), number)
+            return Done(int(words[1] == "start"), "")
+
+    before, handler = snapshot(node.root), signal.getsignal(signal.SIGTERM)
+    node.system = Fails(node.root)
+    start, stop = (Command(("systemctl", word)) for word in ("start", "stop"))
+    with signals.interrupting(), pytest.raises(CgpuError, match="systemctl start"):
+        node.do(node.edit("etc/first", None, b"1\n"), Commands("starts", do=(start,), undo=(stop,)))
+    assert snapshot(node.root) == before
+    assert signal.getsignal(signal.SIGTERM) == handler
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    """Who runs a command by nohup, and closes the terminal, does not end it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals.interrupting():
+            os.kill(os.getpid(), signal.SIGHUP)
+            with signals.ignored():
+                os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
