@@ -216,7 +216,7 @@ static void flip_envelope(struct attacker *attacker)
 	const struct nv_abi *abi = attacker->settings->abi;
 	const struct nv_layout_nv_ioctl_xfer_t *at = &abi->nv_ioctl_xfer_t;
 	struct arena *arena = attacker->arena;
-	uint8_t *envelope = arena->envelope[below(attacker, 2)];
+	uint8_t *wrapper = arena->envelope[below(attacker, 2)];
 
 	switch (below(attacker, 3)) {
 	case 0:
