@@ -136,7 +136,7 @@ void core_rewrite_heap_info(struct core_call_context *context)
 }
 
 /*
- * Processes: controls that tell of processes: which use a card, and how much memory each has. A container is told of its own only.
+ * Controls that tell of processes: which use a card, and how much memory each has. A container is told of its own only.
  *
  * Drivers list numbers of the host's, and from 535.113.01 on those of the caller's pid namespace, without the processes
  * that it cannot see (src/nvidia/src/kernel/gpu/gpu_rmapi.c). What a process holds they tell by the host's number until
