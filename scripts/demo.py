@@ -81,7 +81,7 @@ class Story:
         time.sleep(WORK_S / 2)
         used = {name: usage - before[name] for name, usage in usages().items()}
         for name, weight in weights.items():
-            identity = self.docker.docker("inspect", "-f", "{{.Id}}", name).stdout.strip()[:12]
+            identity = self.docker.call("inspect", "-f", "{{.Id}}", name).stdout.strip()[:12]
             part = used[identity] / sum(used.values())
             print(f"  {name}: weight {weight}, {100 * part:.0f} % of the GPU time")
             assert abs(part - weight / sum(weights.values())) < NEAR

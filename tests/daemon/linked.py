@@ -19,7 +19,8 @@ def library_objects() -> list[Path]:
     sources = [
         one.relative_to(kmod) for name in ("core", "daemon") for one in sorted((kmod / name).rglob("*.c"))
     ]
-    return [BUILD / "pic" / one.with_suffix(".o") for one in (*sources, Path("gen/nv_abi.c"))]
+    others = (Path("rm/rm_structs.c"), Path("gen/nv_abi.c"))
+    return [BUILD / "pic" / one.with_suffix(".o") for one in (*sources, *others)]
 
 
 def linked(source: Path, wrapped: Sequence[str], output: Path) -> Path:

@@ -42,7 +42,7 @@ def test_missing_modules_are_named(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "nvidiactl").touch()
     done = run(repository, "scripts/test-gpu", CGPU_GPU_DEV=str(tmp_path), CGPU_PYTHON="/bin/false")
     assert (done.returncode, done.stdout) == (1, "")
-    modules = "pytest pytest_timeout yaml jsonschema mfusepy"
+    modules = "pytest pytest_timeout yaml jsonschema mfusepy psutil"
     assert done.stderr == f"test-gpu: CGPU_PYTHON=/bin/false: cannot import: {modules}\n"
 
 

@@ -93,7 +93,7 @@ def build_library(folder: Path, table: Path, *flags: str) -> Path:
     library = folder / "libnvidia-ml.so.1"
     source = str(Path(__file__).with_name("nvml.c"))
     command = ["gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-pthread", f'-DTABLE="{table}"', *flags]
-    subprocess.run([*command, f"-I{ROOT}/kmod/sim", source, "-o", str(library)], check=True)
+    subprocess.run([*command, f"-I{ROOT}/kmod/sim/memory", source, "-o", str(library)], check=True)
     return library
 
 
