@@ -145,7 +145,8 @@ class Process:
             )
         if text.encode() not in self.out:
             raise CommandError(
-                f"{describe(self.args)}: ended without {text!r}:\n{self.finished().text[-SHOWN:]}"
+                f"{describe(self.args)}: ended with {self.status} without {text!r}:\n"
+                f"{self.finished().text[-SHOWN:]}"
             )
 
     def wait(self, timeout: float = 60) -> Finished:

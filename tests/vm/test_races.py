@@ -11,13 +11,16 @@ from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.vm.counts import count
 from tests.vm.machine import Machine
-from tests.vm.node import write
+from tests.vm.node import real_driver, write
 from tests.vm.programs import build
 from tests.vm.sliced_node import CARD, parse
 from tests.vm.slices import set_knob
 from tests.vm.stage import Stage, figures, stage
 
 LIMIT = 1000 * MIB
+# Many of the calls that race ask for host memory, up to twice the limit each. NVIDIA's driver takes that memory
+# from the guest, in whose memory all of it has to fit.
+RACED = 32 * MIB if real_driver() else LIMIT
 ATTEMPTS = count(100_000, 10_000_000)
 ROUNDS = count(60, 5000)
 SECONDS = count(1000, 6000)
@@ -47,12 +50,12 @@ def staged(machine: Machine) -> Iterator[Stage]:
 @pytest.mark.enforcement
 def test_arguments_that_change_under_the_call(staged: Stage) -> None:
     """Threads that change class, size, command, handles, pointers of each other's calls gain not a byte."""
-    process = staged.start(staged.slice("races", LIMIT), build("races"), LIMIT, ATTEMPTS, 3)
+    process = staged.start(staged.slice("races", RACED), build("races"), RACED, ATTEMPTS, 3)
     told = figures(process, SECONDS)
     at_rest = staged.view()
     print(told, at_rest.cards)
     assert told["attempts"] >= ATTEMPTS
-    assert at_rest.cards[0]["peak"] <= LIMIT
+    assert at_rest.cards[0]["peak"] <= RACED
     assert told["leaks"] == 0
     assert at_rest.used == {(0, "races"): at_rest.cards[0]["used"]}
     staged.clear()
@@ -63,11 +66,11 @@ def test_arguments_that_change_under_the_call(staged: Stage) -> None:
 def test_a_driver_that_comes_back_late(machine: Machine) -> None:
     """Where the driver returns long after its work, by chance, the books still follow its order."""
     with stage(machine, test_late_us=2000) as staged:
-        process = staged.start(staged.slice("late", LIMIT), build("races"), LIMIT, ATTEMPTS // 20, 16)
+        process = staged.start(staged.slice("late", RACED), build("races"), RACED, ATTEMPTS // 20, 16)
         told = figures(process, SECONDS)
         at_rest = staged.view()
         assert (told["attempts"] >= ATTEMPTS // 20, told["leaks"]) == (True, 0)
-        assert at_rest.cards[0]["peak"] <= LIMIT
+        assert at_rest.cards[0]["peak"] <= RACED
         assert at_rest.used == {(0, "late"): at_rest.cards[0]["used"]}
 
 
@@ -109,11 +112,11 @@ def test_a_call_that_is_left_over(staged: Stage) -> None:
 
 def test_the_same_without_the_module(driver: Machine) -> None:
     """Without the module that program holds more than the limit, and is told the card's size."""
-    process = driver.start([driver.seen(build("races")), str(LIMIT), str(ATTEMPTS // 20), "3"])
+    process = driver.start([driver.seen(build("races")), str(RACED), str(ATTEMPTS // 20), "3"])
     told = figures(process, SECONDS)
     peak = parse(driver.read_file(CARD).decode()).cards[0]["peak"]
     process.stop()
-    assert peak > LIMIT
+    assert peak > RACED
     assert told["leaks"] > 0
 
 
@@ -123,26 +126,26 @@ def test_the_same_without_the_module(driver: Machine) -> None:
 def test_processes_that_die_in_a_call(machine: Machine, deferred: int) -> None:
     """Processes, of 32 bits here, that are killed amid such calls leave no charge and no memory."""
     with stage(machine, defer_close=deferred) as staged:
-        container = staged.slice("dying", LIMIT)
-        process = staged.start(container, build("races", 32), LIMIT, ATTEMPTS // 20, "killed")
+        container = staged.slice("dying", RACED)
+        process = staged.start(container, build("races", 32), RACED, ATTEMPTS // 20, "killed")
         told = figures(process, SECONDS)
         card = staged.view().cards[0]
         assert (told["attempts"] >= ATTEMPTS // 20, told["leaks"]) == (True, 0)
-        assert card["peak"] <= LIMIT
+        assert card["peak"] <= RACED
         staged.clear()
 
 
 @pytest.mark.enforcement
 def test_containers_that_share_files(staged: Stage) -> None:
     """Two containers that race on the same files hold no more than both their limits, and leave nothing."""
-    first, _ = staged.slice("first", LIMIT), staged.slice("second", LIMIT)
-    process = staged.start(first, build("races"), LIMIT, ATTEMPTS // 5, "/sys/fs/cgroup/second")
+    first, _ = staged.slice("first", RACED), staged.slice("second", RACED)
+    process = staged.start(first, build("races"), RACED, ATTEMPTS // 5, "/sys/fs/cgroup/second")
     told = figures(process, SECONDS)
     at_rest = staged.view()
     assert (told["attempts"] >= ATTEMPTS // 5, told["leaks"]) == (True, 0)
-    assert at_rest.cards[0]["peak"] <= 2 * LIMIT
+    assert at_rest.cards[0]["peak"] <= 2 * RACED
     assert at_rest.cards[0]["used"] <= sum(at_rest.used.values())
-    assert all(used <= LIMIT for used in at_rest.used.values())
+    assert all(used <= RACED for used in at_rest.used.values())
     staged.clear()
     staged.slice("whole", WHOLE)
 
