@@ -210,14 +210,14 @@ def test_settings_of_engines_that_are_not_named(root: Path) -> None:
 
     class Broken(Lines):
         def is_present(self, root: Path) -> bool:
-            raise CgpuError(f"{self.path}: a plain file is accepted")
+            raise CgpuError(f"{self.path}: expected a plain file")
 
     editors = {**ENGINES, "broken": Broken("broken", "etc/broken")}
-    with pytest.raises(CgpuError, match="etc/broken: a plain file"):
+    with pytest.raises(CgpuError, match="etc/broken: expected a plain file"):
         installer(root, editors=editors).install(DAEMON)
     name = next(iter(ENGINES))
     assert installer(root, editors=editors).install(Request("daemon", (name,)))
-    with pytest.raises(CgpuError, match="etc/broken: a plain file"):
+    with pytest.raises(CgpuError, match="etc/broken: expected a plain file"):
         installer(root, editors=editors).install(Request("daemon", ("broken",)))
 
 
