@@ -70,7 +70,12 @@ def test_foreign_proc(monkeypatch: pytest.MonkeyPatch) -> None:
         raise psutil.NoSuchProcess(pid)
 
     forked, fork = [], os.fork
-    monkeypatch.setattr(os, "fork", lambda: forked.append(fork()) or forked[-1])
+
+    def recorded() -> int:
+        forked.append(fork())
+        return forked[-1]
+
+    monkeypatch.setattr(os, "fork", recorded)
     monkeypatch.setattr(psutil, "Process", unknown)
     assert bounded.ask(lambda: 1, "it", 30) == 1
     with pytest.raises(ChildProcessError):
