@@ -50,21 +50,21 @@ class Installer:
 
     root: Path
     runner: Runner
-    editors: Mapping[str, ContainerEngine]
+    engines: Mapping[str, ContainerEngine]
     gather: Callable[[], Node]
     say: Say
     notes: list[str] = field(default_factory=list)
 
     def install(self, request: Request) -> bool:
         """Do what is missing; return whether anything was. Raises CgpuError; everything is as before then."""
-        repair(self.root, self.runner, self.editors, self.say)
+        repair(self.root, self.runner, self.engines, self.say)
         record = journal.load(self.root) or journal.at(self.root)
-        site = self._site(record, record.staging)
+        plan_context = self._plan_context(record, record.staging)
         try:
-            engine, plans, facts = self._plan(site, request)
-            self.notes += site.kept
+            engine, plans, facts = self._plan(plan_context, request)
+            self.notes += plan_context.kept
             steps = [plan for plan in plans if plan.title]
-            context = Context(self.root, self.runner, record.store, self.editors)
+            context = Context(self.root, self.runner, record.store, self.engines)
             if steps:
                 execute.run(record, context, "install", plans, facts, self.say)
             else:
@@ -89,14 +89,14 @@ class Installer:
         if is_open(record):
             yield f"an interrupted {record.operation} would be repaired first; this is of the node as it is"
         with tempfile.TemporaryDirectory(prefix="cgpu-") as folder:
-            site = self._site(record, Path(folder, "staging"))
-            _, plans, _ = self._plan(site, request)
-            context = Context(self.root, self.runner, record.store, self.editors)
+            plan_context = self._plan_context(record, Path(folder, "staging"))
+            _, plans, _ = self._plan(plan_context, request)
+            context = Context(self.root, self.runner, record.store, self.engines)
             for plan in plans:
                 if plan.title:
                     yield f"# {plan.title}"
                 yield from plan.show(context)
-            yield from site.kept
+            yield from plan_context.kept
             if not plans:
                 yield "nothing to do"
 
@@ -105,11 +105,11 @@ class Installer:
 
         drain_s: how long to wait for the end of sliced containers; None: refuse while there are any.
         """
-        repaired = repair(self.root, self.runner, self.editors, self.say, removes=False)
+        repaired = repair(self.root, self.runner, self.engines, self.say, removes=False)
         record = journal.load(self.root)
         if record is None:
             return bool(repaired)
-        context = Context(self.root, self.runner, record.store, self.editors)
+        context = Context(self.root, self.runner, record.store, self.engines)
         remove(record, context, self.say, drain_s)
         self.notes += context.notes
         if self.gather().ours.daemon_running:
@@ -122,7 +122,7 @@ class Installer:
         if record is None:
             yield "nothing to do: cgpu install has not run here, or all is taken back"
             return
-        context = Context(self.root, self.runner, record.store, self.editors)
+        context = Context(self.root, self.runner, record.store, self.engines)
         yield from consumers.lines(self.root, self.runner, record.facts.get("runtimes", []))
         for step in reversed(record.steps):
             lines = list(step.undo_show(context))
@@ -132,17 +132,23 @@ class Installer:
         yield from context.notes
         yield f"# removes {record.folder}"
 
-    def _site(self, record: Journal, staging: Path) -> PlanContext:
-        return PlanContext(self.root, self.gather(), record, self.editors, staging)
+    def _plan_context(self, record: Journal, staging: Path) -> PlanContext:
+        return PlanContext(self.root, self.gather(), record, self.engines, staging)
 
-    def _plan(self, site: PlanContext, request: Request) -> tuple[EngineKind, list[Plan], dict[str, Any]]:
-        names = runtimes.choose(site, request.runtimes)
-        engine = choose_engine(site, request.engine, names)
-        self._check(preflight(site.node, DesiredState(engine, runtimes.engines(names))))
-        steps = configuration(site)
-        steps += module.plan(site, self.runner) if engine == "module" else daemon.plan(site, self.runner)
-        steps += runtimes.plan(site, names, default=request.default_runtime)
-        known = site.record.facts.get("runtimes", [])
+    def _plan(
+        self, plan_context: PlanContext, request: Request
+    ) -> tuple[EngineKind, list[Plan], dict[str, Any]]:
+        names = runtimes.choose(plan_context, request.runtimes)
+        engine = choose_engine(plan_context, request.engine, names)
+        self._check(preflight(plan_context.node, DesiredState(engine, runtimes.engines(names))))
+        steps = configuration(plan_context)
+        steps += (
+            module.plan(plan_context, self.runner)
+            if engine == "module"
+            else daemon.plan(plan_context, self.runner)
+        )
+        steps += runtimes.plan(plan_context, names, default=request.default_runtime)
+        known = plan_context.record.facts.get("runtimes", [])
         facts: dict[str, Any] = {
             "engine": engine,
             "runtimes": [*known, *(name for name in names if name not in known)],
@@ -168,13 +174,13 @@ def _is_shared(root: Path) -> bool:
         return True  # the check of the configuration says what is wrong with it
 
 
-def choose_engine(site: PlanContext, given: str, names: Sequence[str]) -> EngineKind:
+def choose_engine(plan_context: PlanContext, given: str, names: Sequence[str]) -> EngineKind:
     """Return the engine. Raises CgpuError where the record has the other one."""
-    recorded = site.record.facts.get("engine")
+    recorded = plan_context.record.facts.get("engine")
     if given == "auto":
         if recorded in ("module", "daemon"):
             return "module" if recorded == "module" else "daemon"
-        return "module" if is_module_possible(site.node, names) else "daemon"
+        return "module" if is_module_possible(plan_context.node, names) else "daemon"
     if recorded not in (None, given):
         raise CgpuError(
             f"--engine {given}: this node has the {recorded} engine: cgpu uninstall, then install again"

@@ -43,7 +43,7 @@ def is_needed(root: Path) -> bool:
 def repair(
     root: Path,
     runner: Runner,
-    editors: Mapping[str, ContainerEngine],
+    engines: Mapping[str, ContainerEngine],
     say: Say = lambda _: None,
     *,
     removes: bool = True,
@@ -65,7 +65,7 @@ def repair(
     if record is None:
         journal.sweep(below(root, places.RECORD))
     elif is_open(record) and (removes or record.state != REMOVING):
-        _finish(record, Context(root, runner, record.store, editors), tell)
+        _finish(record, Context(root, runner, record.store, engines), tell)
     return done
 
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import psutil
-
 from cgpu import paths
 from cgpu.client.tree import DAEMON
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
@@ -17,6 +15,8 @@ from cgpu.install.node.report import NodeReport
 
 ACCEPTS = 0x10000  # flag of a listening socket in /proc/net/unix
 FILES_WANTED = 8192
+# The soft limit comes first.
+OPEN_FILES = re.compile(r"^Max open files\s+(unlimited|[0-9]{1,20})\s", re.MULTILINE)
 LOADED_AT_BOOT = "/etc/modules-load.d"
 STARTED_AT_BOOT = "/etc/systemd/system/multi-user.target.wants"
 APPLY_UNIT = "cgpu-config-apply.service"
@@ -136,22 +136,17 @@ def _keeper(now: NodeReport) -> list[Finding]:
 def limits(now: NodeReport) -> list[Finding]:
     """How many files cgpud may have open."""
     pid = (now.status or {}).get("pid")
-    try:
-        allowed = psutil.Process(pid).rlimit(psutil.RLIMIT_NOFILE)[0] if isinstance(pid, int) else None
-    except (
-        psutil.Error,
-        ValueError,
-        OverflowError,
-    ):
-        allowed = None  # it has ended meanwhile, or no process has such a number
-    if allowed is None:
+    if not isinstance(pid, int) or not files.follow(now.node.root, f"/proc/{pid}").exists():
         return skipped("limits", "cgpud does not run")
-    if allowed == psutil.RLIM_INFINITY or allowed >= FILES_WANTED:
-        named = "any number of" if allowed == psutil.RLIM_INFINITY else allowed
+    allowed = OPEN_FILES.search(files.text(now.node.root, f"/proc/{pid}/limits") or "")
+    if allowed is None:
+        return skipped("limits", f"/proc/{pid}/limits cannot be read")
+    if allowed[1] == "unlimited" or int(allowed[1]) >= FILES_WANTED:
+        named = "any number of" if allowed[1] == "unlimited" else allowed[1]
         return ok("limits", f"cgpud may have {named} files open")
     return warning(
         "limits",
-        f"cgpud may have {allowed} files open: below {FILES_WANTED} managed memory or exports run short",
+        f"cgpud may have {allowed[1]} files open: below {FILES_WANTED} managed memory or exports run short",
         f"LimitNOFILE=65536 in the unit, or ulimit -n 65536 before cgpud; then: {_restart(now)}",
     )
 

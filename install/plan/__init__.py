@@ -26,7 +26,7 @@ class PlanContext:
     root: Path
     node: Node
     record: Journal
-    editors: Mapping[str, ContainerEngine]
+    engines: Mapping[str, ContainerEngine]
     staging: Path
     kept: list[str] = field(default_factory=list)
 

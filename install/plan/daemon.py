@@ -22,22 +22,22 @@ RELOAD = Command(("systemctl", "daemon-reload"))
 TRY = "without a GPU, to try it: "
 
 
-def plan(site: PlanContext, runner: Runner) -> list[Plan]:
+def plan(context: PlanContext, runner: Runner) -> list[Plan]:
     """Return the missing steps. Raises CgpuError."""
     cgpud = str(program("cgpud"))
-    has_driver = site.node.driver.loaded is not None
+    has_driver = context.node.driver.loaded is not None
     trial = "" if has_driver else f"; {TRY}{cgpud} --simulate T4"
-    if not site.node.software.systemd:
-        if site.node.ours.engine == "cgpud":
+    if not context.node.software.systemd:
+        if context.node.ours.engine == "cgpud":
             return []
         return [Note(f"start the engine, now and after each boot: {cgpud}{trial}")]
-    steps = unit(site, "cgpud", cgpud)
+    steps = unit(context, "cgpud", cgpud)
     if not has_driver:
         when = "once NVIDIA's driver is installed: systemctl enable --now cgpud"
         stops = replace(starts("cgpud", ""), starts=False)
         return [*steps, *([stops] if steps else []), Note(f"start the engine {when}{trial}")]
     is_active = runner.run(("systemctl", "is-active", "--quiet", UNIT)).status == 0
-    if site.node.ours.engine == "cgpud" and not is_active:
+    if context.node.ours.engine == "cgpud" and not is_active:
         raise CgpuError(
             "cgpud runs, and not by systemd: end it with cgpud --stop, then run the same command again"
         )
@@ -47,13 +47,13 @@ def plan(site: PlanContext, runner: Runner) -> list[Plan]:
     return [*steps, starts("cgpud", "cgpud starts, now and at each boot")]
 
 
-def unit(site: PlanContext, name: str, command: str) -> list[Plan]:
+def unit(context: PlanContext, name: str, command: str) -> list[Plan]:
     """Return the steps that give systemd a unit; none where a package or an earlier run has put it there."""
-    in_package = any(below(site.root, f"{folder}/{name}.service").exists() for folder in PACKAGE_UNITS)
+    in_package = any(below(context.root, f"{folder}/{name}.service").exists() for folder in PACKAGE_UNITS)
     if in_package and command.startswith("/usr/bin/"):
         return []
     path = f"{UNITS}/{name}.service"
-    files = own_file(site, path, unit_text(name, command), f"makes {path}")
+    files = own_file(context, path, unit_text(name, command), f"makes {path}")
     if not files:
         return []
     forget = Commands("", undo=(replace(RELOAD, needed=False),), undo_title="systemd forgets the unit")

@@ -32,26 +32,26 @@ BUILD_S = 1800.0
 AT_LOAD = ("enforce", "allow_zero_weight", "allow_unknown_driver")
 
 
-def plan(site: PlanContext, runner: Runner) -> list[Plan]:
+def plan(context: PlanContext, runner: Runner) -> list[Plan]:
     """Return the missing steps. Raises CgpuError."""
-    steps = [*_sources(site, runner), *_build(site)]
-    steps += own_file(site, MODPROBE, modprobe_settings(site.root), f"makes {MODPROBE}")
-    if site.node.software.systemd:
+    steps = [*_sources(context, runner), *_build(context)]
+    steps += own_file(context, MODPROBE, modprobe_settings(context.root), f"makes {MODPROBE}")
+    if context.node.software.systemd:
         steps += own_file(
-            site,
+            context,
             MODULES_LOAD,
             "# Made by cgpu install.\ncgpu_km\n",
             f"makes {MODULES_LOAD}: cgpu_km is loaded at boot",
         )
-        steps += unit(site, APPLY, str(program(APPLY)))
-    steps += _load(site)
-    if site.node.software.systemd:
+        steps += unit(context, APPLY, str(program(APPLY)))
+    steps += _load(context)
+    if context.node.software.systemd:
         has_unit = runner.run(("systemctl", "is-enabled", "--quiet", f"{APPLY}.service")).status == 0
         return [
             *steps,
             *([] if has_unit else [starts(APPLY, "the configuration is put in force, now and at each boot")]),
         ]
-    if not (site.node.ours.module_loaded and effective.is_configured()):
+    if not (context.node.ours.module_loaded and effective.is_configured()):
         steps.append(Commands("the configuration is put in force", do=(Command((str(program(APPLY)),)),)))
     return [*steps, Note(f"load the engine after each boot: modprobe cgpu_km && {program(APPLY)}")]
 
@@ -70,25 +70,25 @@ def modprobe_settings(root: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _sources(site: PlanContext, runner: Runner) -> list[Plan]:
+def _sources(context: PlanContext, runner: Runner) -> list[Plan]:
     """Return the step that puts the sources where dkms looks, as `make dkms-source` lays them out.
 
     Debian's packages have them apart, in opencgpu-dkms, which puts them there itself. Raises CgpuError.
     """
     if not (KMOD / "module" / "Makefile").exists():
         packaged = f"{SOURCES}/{PACKAGE}-{__version__}/dkms.conf"
-        if below(site.root, packaged).exists():
+        if below(context.root, packaged).exists():
             return []
         raise CgpuError(f"{packaged}: the module's sources are not there: apt-get install opencgpu-dkms")
-    make_staging(site.staging)
-    made = site.staging / f"usr/src/{PACKAGE}-{__version__}"
-    must(runner, ("make", "-s", "-C", str(KMOD / "module"), "dkms-source", f"DESTDIR={site.staging}"))
+    make_staging(context.staging)
+    made = context.staging / f"usr/src/{PACKAGE}-{__version__}"
+    must(runner, ("make", "-s", "-C", str(KMOD / "module"), "dkms-source", f"DESTDIR={context.staging}"))
     names = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
     if not names:
         raise CgpuError(f"{KMOD / 'module'}: make dkms-source gave no files; install the package again")
     edits = []
     for name in names:
-        place = below(site.root, f"{SOURCES}/{made.name}/{name}")
+        place = below(context.root, f"{SOURCES}/{made.name}/{name}")
         after, now = (made / name).read_bytes(), atomic.read(place)
         if now is None or now[0] != after:
             edits.append(FileEdit(place, now[0] if now else None, after))
@@ -98,14 +98,14 @@ def _sources(site: PlanContext, runner: Runner) -> list[Plan]:
     return [FilesPlan(f"copies {what}", tuple(edits), brief=f"copy {what}")]
 
 
-def _build(site: PlanContext) -> list[Plan]:
-    release = site.node.kernel.release or ""
+def _build(context: PlanContext) -> list[Plan]:
+    release = context.node.kernel.release or ""
     tree = f"{DKMS}/{__version__}"
-    if release in site.node.ours.module_kernels and below(site.root, tree).exists():
+    if release in context.node.ours.module_kernels and below(context.root, tree).exists():
         return []
     named = ("-m", PACKAGE, "-v", __version__)
     return [
-        *(_uninstall_other(version, release) for version in _others(site, release)),
+        *(_uninstall_other(version, release) for version in _others(context, release)),
         Commands(
             f"dkms builds the module for {release} (about a minute)",
             do=(Command(("dkms", "install", *named, "-k", release), timeout=BUILD_S),),
@@ -115,8 +115,8 @@ def _build(site: PlanContext) -> list[Plan]:
     ]
 
 
-def _others(site: PlanContext, release: str) -> list[str]:
-    folder = below(site.root, DKMS)
+def _others(context: PlanContext, release: str) -> list[str]:
+    folder = below(context.root, DKMS)
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     return [name for name in names if name != __version__ and (folder / name / release).is_dir()]
 
@@ -138,7 +138,7 @@ def _uninstall_other(version: str, release: str) -> Plan:
     )
 
 
-def _load(site: PlanContext) -> list[Plan]:
-    if site.node.ours.module_loaded:
+def _load(context: PlanContext) -> list[Plan]:
+    if context.node.ours.module_loaded:
         return []
     return [LoadModule()]

@@ -27,23 +27,23 @@ HEAD = """\
 """
 
 
-def plan(site: PlanContext, path: str, content: str, title: str) -> list[Plan]:
+def plan(context: PlanContext, path: str, content: str, title: str) -> list[Plan]:
     """Return the step that puts a file of ours in place; none where it is, or where it was edited since."""
     after = content.encode()
-    before = _content(site, path)
+    before = _content(context, path)
     if before == after:
         return []
-    if before is not None and site.is_known(path) and not site.is_ours(path, digest(before)):
-        site.kept.append(f"{path}: was changed by somebody else since it was made; it stays as it is")
+    if before is not None and context.is_known(path) and not context.is_ours(path, digest(before)):
+        context.kept.append(f"{path}: was changed by somebody else since it was made; it stays as it is")
         return []
-    return [FilesPlan(title, (FileEdit(below(site.root, path), before, after),))]
+    return [FilesPlan(title, (FileEdit(below(context.root, path), before, after),))]
 
 
-def configuration(site: PlanContext) -> list[Plan]:
+def configuration(context: PlanContext) -> list[Plan]:
     """Return the step that makes the first configuration; none where there is one."""
-    if _content(site, paths.CONFIG) is not None:
+    if _content(context, paths.CONFIG) is not None:
         return []
-    edit = FileEdit(below(site.root, paths.CONFIG), None, first_configuration().encode())
+    edit = FileEdit(below(context.root, paths.CONFIG), None, first_configuration().encode())
     return [FilesPlan(f"makes {paths.CONFIG}, with every key as a comment", (edit,))]
 
 
@@ -81,9 +81,9 @@ def _key(name: str, rule: dict[str, Any]) -> str:
     return f"\n{comment}#{name}: {json.dumps(rule['default'])}\n"
 
 
-def _content(site: PlanContext, path: str) -> bytes | None:
+def _content(context: PlanContext, path: str) -> bytes | None:
     try:
-        found = atomic.read(target(site.root, path))
+        found = atomic.read(target(context.root, path))
     except OSError as error:
         raise CgpuError(f"{path}: cannot be read: {error.strerror}") from error
     return found[0] if found else None

@@ -19,21 +19,21 @@ from cgpu.runtime_config.engines.registry import ENGINES
 SYSTEMCTL = "systemctl"
 
 
-def choose(site: PlanContext, given: Sequence[str] | None) -> tuple[str, ...]:
+def choose(context: PlanContext, given: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names that --runtimes gives, all engines that are here without it. Raises CgpuError."""
     if given is None:
-        return engines(_here(site))
+        return engines(_here(context))
     for name in given:
-        if name not in site.editors:
-            raise CgpuError(f"--runtimes {name}: expected one of {shown(list(site.editors))}")
+        if name not in context.engines:
+            raise CgpuError(f"--runtimes {name}: expected one of {shown(list(context.engines))}")
         # Settings of an engine that is not named are not read.
-        if not site.editors[name].is_present(site.root):
-            raise CgpuError(f"--runtimes {name}: is not on this machine; here are {shown(_here(site))}")
+        if not context.engines[name].is_present(context.root):
+            raise CgpuError(f"--runtimes {name}: is not on this machine; here are {shown(_here(context))}")
     return tuple(dict.fromkeys(given))
 
 
-def _here(site: PlanContext) -> list[str]:
-    return [name for name, editor in site.editors.items() if editor.is_present(site.root)]
+def _here(context: PlanContext) -> list[str]:
+    return [name for name, engine in context.engines.items() if engine.is_present(context.root)]
 
 
 def engines(names: Sequence[str]) -> tuple[str, ...]:
@@ -41,32 +41,32 @@ def engines(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in ENGINES or not ENGINES[name].by_request)
 
 
-def plan(site: PlanContext, names: Sequence[str], *, default: bool) -> list[Plan]:
+def plan(context: PlanContext, names: Sequence[str], *, default: bool) -> list[Plan]:
     """Return the steps of those that do not know the runtime yet. Raises CgpuError."""
     steps: list[Plan] = []
     planned: set[object] = set()
     for name in names:
-        editor = site.editors[name]
+        engine = context.engines[name]
         edits = [
-            edit for edit in editor.plan_add(site.root, Desired(LAUNCHER, default)) if edit not in planned
+            edit for edit in engine.plan_add(context.root, Desired(LAUNCHER, default)) if edit not in planned
         ]
         planned.update(edits)
         if edits:
-            steps += _of_one(site, editor, tuple(edits))
+            steps += _of_one(context, engine, tuple(edits))
     return steps
 
 
-def _of_one(site: PlanContext, editor: ContainerEngine, edits: tuple[FileEdit, ...]) -> list[Plan]:
-    named = ", ".join(on_node(site.root, edit.path) for edit in edits)
-    files = FilesPlan(f"{editor.name}: adds the runtime cgpu to {named}", edits, editor.name)
-    reload = editor.reload(site.root)
+def _of_one(context: PlanContext, engine: ContainerEngine, edits: tuple[FileEdit, ...]) -> list[Plan]:
+    named = ", ".join(on_node(context.root, edit.path) for edit in edits)
+    files = FilesPlan(f"{engine.name}: adds the runtime cgpu to {named}", edits, engine.name)
+    reload = engine.reload(context.root)
     if not reload.command:
         return [RuntimePlan(files, ())]
     command = " ".join(reload.command)
     if reload.stops_containers:
-        advice = f"{editor.name} has to read its settings anew, which ends its containers: {command}"
+        advice = f"{engine.name} has to read its settings anew, which ends its containers: {command}"
         return [RuntimePlan(files, ()), Note(advice, advice)]
-    if reload.command[0] == SYSTEMCTL and not site.node.software.systemd:
-        advice = f"restart {editor.name}, if it runs: it reads its settings when it starts"
+    if reload.command[0] == SYSTEMCTL and not context.node.software.systemd:
+        advice = f"restart {engine.name}, if it runs: it reads its settings when it starts"
         return [RuntimePlan(files, ()), Note(advice, advice)]
     return [RuntimePlan(files, reload.command)]

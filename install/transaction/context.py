@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What steps work with: the root, commands, the record's store of contents, and who edits which settings."""
+"""What steps work with: the root, commands, the record's store of contents, and the container engines."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Context:
     root: Path
     runner: Runner
     store: Store
-    editors: Mapping[str, ContainerEngine]
+    engines: Mapping[str, ContainerEngine]
     notes: list[str] = field(default_factory=list)
 
-    def editor(self, name: str) -> ContainerEngine:
-        """Return the editor of an engine. Raises CgpuError for one that only another version has."""
-        found = self.editors.get(name)
+    def engine(self, name: str) -> ContainerEngine:
+        """Return a container engine. Raises CgpuError for one that only another version has."""
+        found = self.engines.get(name)
         if found is None:
             raise CgpuError(f"engine {show(name)}: is in the record, and this version does not know it")
         return found

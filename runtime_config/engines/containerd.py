@@ -162,18 +162,6 @@ def insert(text: str, new: Addition) -> str:
     return toml.put("config.toml", edited, (*new.place, DEFAULT), NAME) if new.default else edited
 
 
-def add(text: str, runtime: str, *, default: bool = False) -> str:
-    """Return a single file's settings with the runtime, for any containerd. Raises CgpuError."""
-    bare = toml.strip("config.toml", text)
-    settings = toml.parse("config.toml", bare)
-    return insert(bare, addition(settings, runtime, default=default, keeps_stock=False))
-
-
-def remove(text: str) -> str:
-    """Return the settings without what was added. Raises CgpuError."""
-    return toml.strip("config.toml", text)
-
-
 @dataclass(frozen=True, slots=True)
 class Containerd(ContainerEngine):
     """containerd. path: its config.toml; drop_in: None where there is to be none of ours."""

@@ -47,11 +47,6 @@ def add(text: str, runtime: str) -> str:
     return bare if present == wanted else toml.put(FILE, bare, LIST, wanted)
 
 
-def remove(text: str) -> str:
-    """Return the settings without what add() put in. Raises CgpuError."""
-    return toml.strip(FILE, text)
-
-
 @dataclass(frozen=True, slots=True)
 class Nvidia(ContainerEngine):
     """NVIDIA's runtime. path: the file with its list of low-level runtimes."""

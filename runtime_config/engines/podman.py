@@ -50,11 +50,6 @@ def add(text: str, runtime: str, *, default: bool = False) -> str:
     return toml.put("containers.conf", edited, DEFAULT, NAME) if wanted else edited
 
 
-def remove(text: str) -> str:
-    """Return containers.conf without what add() put in. Raises CgpuError."""
-    return toml.strip("containers.conf", text)
-
-
 @dataclass(frozen=True, slots=True)
 class Podman(ContainerEngine):
     """podman. path: its containers.conf; drop_in: None where only that file is to be edited."""

@@ -316,3 +316,31 @@ def test_not_started_since_boot(tmp_path: Path) -> None:
         effective.check_started(str(read), str(source))
     read.touch()
     effective.check_started(str(read), str(source))
+
+
+def test_parameters_of_the_module_say_the_same() -> None:
+    """What modinfo tells of a parameter is the schema's default, and its bounds where it names some."""
+    root = Path(__file__).resolve().parents[2]
+    header = (root / "kmod/core/include/policies.h").read_text()
+    numbers = dict(re.findall(r"^#define (CGPU_POLICY_\w+) (\d+)$", header, re.MULTILINE))
+    source = (root / "kmod/module/engine/settings.c").read_text()
+    source = re.sub(r"__stringify\(\s*(\w+)\)", lambda found: f'"{numbers[found[1]]}"', source)
+    told = {
+        name: "".join(re.findall(r'"([^"]*)"', text))
+        for name, text in re.findall(r"MODULE_PARM_DESC\(\s*(\w+),(.*?)\);\n", source, re.DOTALL)
+    }
+    assert {
+        "policy",
+        "max_inst",
+        "prio_ratio",
+        "slice_us",
+        "context_memory",
+        "drift_tolerance",
+    } <= told.keys()
+    words = {"false": "N", "true": "Y"}
+    for name, text in told.items():
+        rule = config.schema()["properties"][name]
+        default = json.dumps(rule["default"]).strip('"')
+        assert re.findall(r"\(default (\w+)\)", text) == [words.get(default, default)], name
+        for bounds in re.findall(r"(\d+) to (\d+)", text):
+            assert bounds == (str(rule["minimum"]), str(rule["maximum"])), name

@@ -17,7 +17,7 @@ from cgpu.install.node.machine import Node, gather
 from cgpu.install.transaction.runner import TIMEOUT_S, Done
 from cgpu.roots import below
 from cgpu.runtime_config.engines.engine import ContainerEngine
-from tests.install.editors import ENGINES
+from tests.install.engines import ENGINES
 
 OLD = 1_600_000_000_000_000_000
 Entry = tuple[str, int, int, int, bytes, tuple[tuple[str, bytes], ...], int]
@@ -140,7 +140,7 @@ def facts(
 def installer(
     root: Path,
     system: System | None = None,
-    editors: Mapping[str, ContainerEngine] = ENGINES,
+    engines: Mapping[str, ContainerEngine] = ENGINES,
     *,
     systemd: bool = True,
     driver: str | None = DRIVER,
@@ -150,8 +150,8 @@ def installer(
     one = Installer(
         root,
         system or System(root),
-        editors,
-        lambda: facts(root, systemd=systemd, driver=driver, engines=editors),
+        engines,
+        lambda: facts(root, systemd=systemd, driver=driver, engines=engines),
         said.append,
     )
     one.notes = said

@@ -17,7 +17,7 @@ from cgpu.errors import CgpuError
 from cgpu.install import recover
 from cgpu.install.transaction import journal
 from tests.install import faults
-from tests.install.editors import ENGINES
+from tests.install.engines import ENGINES
 from tests.install.faults import When
 from tests.install.support import DAEMON, System, installer, make_node, snapshot
 

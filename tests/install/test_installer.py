@@ -24,7 +24,7 @@ from cgpu.runtime_config.engines import nvidia
 from cgpu.runtime_config.engines.nvidia import Nvidia
 from cgpu.runtime_config.engines.registry import ENGINES as REAL
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
-from tests.install.editors import ENGINES, Lines
+from tests.install.engines import ENGINES, Lines
 from tests.install.support import DAEMON, System, facts, installer, is_draining, make_node, snapshot
 
 
@@ -34,7 +34,7 @@ def root(tmp_path: Path) -> Path:
     return make_node(tmp_path / "node")
 
 
-def site(root: Path, node: Node) -> PlanContext:
+def plan_context(root: Path, node: Node) -> PlanContext:
     """Return what plans are made from."""
     return PlanContext(root, node, journal.at(root), ENGINES, root / "staging")
 
@@ -109,7 +109,7 @@ def test_a_shared_node_is_not_told_that_it_is_open(root: Path) -> None:
 
 def test_no_container_engine(root: Path) -> None:
     """One that comes later is told by another install."""
-    one = installer(root, System(root), editors={})
+    one = installer(root, System(root), engines={})
     one.install(DAEMON)
     said = "left to you: there is no container engine yet; once there is one: cgpu install"
     assert said in one.notes
@@ -210,23 +210,23 @@ def test_settings_of_engines_that_are_not_named(root: Path) -> None:
 
     class Broken(Lines):
         def is_present(self, root: Path) -> bool:
-            raise CgpuError(f"{self.path}: a plain file is accepted")
+            raise CgpuError(f"{self.path}: expected a plain file")
 
-    editors = {**ENGINES, "broken": Broken("broken", "etc/broken")}
-    with pytest.raises(CgpuError, match="etc/broken: a plain file"):
-        installer(root, editors=editors).install(DAEMON)
+    engines = {**ENGINES, "broken": Broken("broken", "etc/broken")}
+    with pytest.raises(CgpuError, match="etc/broken: expected a plain file"):
+        installer(root, engines=engines).install(DAEMON)
     name = next(iter(ENGINES))
-    assert installer(root, editors=editors).install(Request("daemon", (name,)))
-    with pytest.raises(CgpuError, match="etc/broken: a plain file"):
-        installer(root, editors=editors).install(Request("daemon", ("broken",)))
+    assert installer(root, engines=engines).install(Request("daemon", (name,)))
+    with pytest.raises(CgpuError, match="etc/broken: expected a plain file"):
+        installer(root, engines=engines).install(Request("daemon", ("broken",)))
 
 
 def test_hooks_are_for_who_names_them(root: Path) -> None:
     """Without --runtimes all engines are told, and hooks are left alone; by name they are taken."""
-    editors = {**ENGINES, "hooks": Lines("hooks", "etc/hooks.d/cgpu")}
-    installer(root, editors=editors).install(DAEMON)
+    engines = {**ENGINES, "hooks": Lines("hooks", "etc/hooks.d/cgpu")}
+    installer(root, engines=engines).install(DAEMON)
     assert not (root / "etc/hooks.d").exists()
-    installer(root, editors=editors).install(Request("daemon", ("hooks",)))
+    installer(root, engines=engines).install(Request("daemon", ("hooks",)))
     assert (root / "etc/hooks.d/cgpu").exists()
 
 
@@ -247,7 +247,7 @@ def test_auto_takes_the_module_where_it_can(root: Path) -> None:
             kprobes=None, ftrace=True,
         ),
     )  # fmt: skip
-    assert choose_engine(site(root, node), "auto", ()) == "module"
+    assert choose_engine(plan_context(root, node), "auto", ()) == "module"
     worse = [
         replace(node, driver=replace(node.driver, loaded=None)),
         replace(node, driver=replace(node.driver, known=False)),
@@ -256,7 +256,7 @@ def test_auto_takes_the_module_where_it_can(root: Path) -> None:
         replace(node, kernel=replace(node.kernel, secure_boot=True, signing_key=None)),
         replace(node, software=replace(node.software, dkms=None)),
     ]
-    assert [choose_engine(site(root, one), "auto", ()) for one in worse] == ["daemon"] * len(worse)
+    assert [choose_engine(plan_context(root, one), "auto", ()) for one in worse] == ["daemon"] * len(worse)
 
 
 def test_settings_of_modprobe(root: Path) -> None:
@@ -311,8 +311,8 @@ def test_draining(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_draining(root)
 
 
-def test_the_editors_of_all_engines(root: Path) -> None:
-    """With the real editors: settings in several forms come back to the byte, and foreign edits stay."""
+def test_the_settings_of_all_engines(root: Path) -> None:
+    """With the real engines: settings in several forms come back to the byte, and foreign edits stay."""
     write(root, "etc/docker/daemon.json", '{\n\t"log-driver": "journald",   "runtimes":{}}')
     write(
         root,
@@ -322,15 +322,15 @@ def test_the_editors_of_all_engines(root: Path) -> None:
     write(root, "etc/containers/containers.conf", "[engine]\n#runtime = 'crun'\n")
     before = snapshot(root)
     names = ("docker", "containerd", "podman")
-    one = installer(root, editors=REAL)
+    one = installer(root, engines=REAL)
     one.install(Request("daemon", names))
     assert str(LAUNCHER) in (root / "etc/docker/daemon.json").read_text()
-    installer(root, editors=REAL).uninstall(None)
+    installer(root, engines=REAL).uninstall(None)
     assert snapshot(root) == before
-    installer(root, editors=REAL).install(Request("daemon", names))
+    installer(root, engines=REAL).install(Request("daemon", names))
     path = root / "etc/containers/containers.conf"
     path.write_text(path.read_text() + "# mine\n")
-    installer(root, editors=REAL).uninstall(None)
+    installer(root, engines=REAL).uninstall(None)
     assert path.read_text() == "[engine]\n#runtime = 'crun'\n# mine\n"
     path.write_text("[engine]\n#runtime = 'crun'\n")
 
@@ -354,17 +354,17 @@ def test_the_former_name_in_nvidias_list(root: Path, tmp_path: Path, monkeypatch
     """An older release's name in NVIDIA's list gives way to today's, and uninstall restores the bytes."""
     program = tmp_path / "nvidia-container-runtime"
     program.touch(mode=0o755)
-    editors = {"nvidia": Nvidia(search=[str(tmp_path)])}
+    engines = {"nvidia": Nvidia(search=[str(tmp_path)])}
     file = root / nvidia.PATH.lstrip("/")
     file.parent.mkdir(parents=True)
     file.write_text('[nvidia-container-runtime]\nruntimes = ["crun"] # ours\n')
     before = snapshot(root)
     with monkeypatch.context() as older:
         older.setattr(nvidia, "low_level", str)
-        assert installer(root, editors=editors).install(DAEMON)
+        assert installer(root, engines=engines).install(DAEMON)
     assert f'\nruntimes = ["{LAUNCHER}", "crun"]\n' in file.read_text()
-    assert installer(root, editors=editors).install(DAEMON)
+    assert installer(root, engines=engines).install(DAEMON)
     assert f'\nruntimes = ["{low_level(str(LAUNCHER))}", "crun"]\n' in file.read_text()
-    assert not installer(root, editors=editors).install(DAEMON)
-    installer(root, editors=editors).uninstall(None)
+    assert not installer(root, engines=engines).install(DAEMON)
+    installer(root, engines=engines).uninstall(None)
     assert snapshot(root) == before

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cgpu.install import recover
 from cgpu.install.transaction import journal
 from tests.install import faults
-from tests.install.editors import ENGINES, OURS
+from tests.install.engines import ENGINES, OURS
 from tests.install.support import DAEMON, System, installer, make_node, snapshot
 
 POINTS = 130  # more calls than one command makes: the rest come to their end

@@ -15,7 +15,7 @@ from cgpu.install import drain, recover
 from cgpu.install.transaction import journal
 from cgpu.install.transaction.runner import TIMEOUT_S, Done
 from tests.install import faults
-from tests.install.editors import ENGINES, Lines
+from tests.install.engines import ENGINES, Lines
 from tests.install.support import DAEMON, System, installer, is_draining, make_node, snapshot
 from tests.install.test_installer import a_tree
 
@@ -50,9 +50,9 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def interrupted(root: Path) -> Path:
     """Return the root of a node whose removal was killed before it came to the engine."""
-    installer(root, editors=PODMAN).install(DAEMON)
+    installer(root, engines=PODMAN).install(DAEMON)
     for at in range(100):
-        assert faults.in_child(lambda: installer(root, editors=PODMAN).uninstall(None), at)
+        assert faults.in_child(lambda: installer(root, engines=PODMAN).uninstall(None), at)
         record = journal.load(root)
         assert record is not None
         if record.state == journal.REMOVING:
@@ -86,7 +86,7 @@ def test_it_waits_for_slices(interrupted: Path) -> None:
     assert not is_draining(interrupted)
     assert (interrupted / ENABLED).exists()
     shutil.rmtree(tree)
-    installer(interrupted, editors=PODMAN).uninstall(5)
+    installer(interrupted, engines=PODMAN).uninstall(5)
     assert journal.load(interrupted) is None
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cgpu.errors import CgpuError
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
+from tests.runtime_config.texts import add_to, remove_from
 
 RUNTIME = "/usr/lib/cgpu/cgpu-container-runtime"
 CRI = 'plugins."io.containerd.grpc.v1.cri".containerd'
@@ -64,8 +65,8 @@ def test_a_default_that_somebody_changed_stays() -> None:
 def test_a_moved_runtime_is_updated() -> None:
     """Adding with another path changes the path, once."""
     for engine in (docker, containerd, podman):
-        again = engine.add(engine.add("", "/old"), RUNTIME)
-        assert again == engine.add("", RUNTIME)
+        again = add_to(engine, add_to(engine, "", "/old"), RUNTIME)
+        assert again == add_to(engine, "", RUNTIME)
 
 
 TOML = [
@@ -87,12 +88,12 @@ TOML = [
 @pytest.mark.parametrize(("engine", "text"), TOML)
 def test_toml_add_and_remove(engine: ModuleType, text: str) -> None:
     """Adding keeps the file's every character and meaning; removing gives the very same text back."""
-    added = engine.add(text, RUNTIME)
+    added = add_to(engine, text, RUNTIME)
     lines = iter(added.splitlines())
     assert all(line in lines for line in text.splitlines())
-    assert engine.add(added, RUNTIME) == added
-    assert engine.remove(added) == text
-    assert engine.remove(text) == text
+    assert add_to(engine, added, RUNTIME) == added
+    assert remove_from(engine, added) == text
+    assert remove_from(engine, text) == text
 
 
 PADDING = st.text(st.sampled_from("ab #=.[]\"'\n\r\t{}1")).filter(
@@ -105,7 +106,7 @@ PADDING = st.text(st.sampled_from("ab #=.[]\"'\n\r\t{}1")).filter(
 def test_any_text_is_kept_or_refused(engine: ModuleType, text: str) -> None:
     """Any text is refused as no TOML, or comes back the same after adding and removing."""
     try:
-        added = engine.add(text, RUNTIME)
+        added = add_to(engine, text, RUNTIME)
     except CgpuError:
         return
     before, after = tomllib.loads(text), tomllib.loads(added)
@@ -115,7 +116,7 @@ def test_any_text_is_kept_or_refused(engine: ModuleType, text: str) -> None:
         "plugins": 0,
         "engine": 0,
     }
-    assert engine.remove(added) == text
+    assert remove_from(engine, added) == text
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_any_text_is_kept_or_refused(engine: ModuleType, text: str) -> None:
 def test_containerd_sections(version: int | None, plugin: str) -> None:
     """Each version of the file has its own name for the plugin that owns runtimes."""
     text = 'root = "/x"\n' if version is None else f"version = {version}\n"
-    settings = tomllib.loads(containerd.add(text, RUNTIME))
+    settings = tomllib.loads(add_to(containerd, text, RUNTIME))
     wanted = {
         "runtime_type": "io.containerd.runc.v2",
         "pod_annotations": ["opencgpu.io/*"],
@@ -146,7 +147,7 @@ def test_containerd_hands_on_our_annotations(there: str, wanted: list[str]) -> N
     """Pods' annotations of ours reach the runtime, once, beside those that reach it already."""
     table = 'plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc'
     text = f"version = 2\n[{table}]\nruntime_type = 'io.containerd.runc.v2'\n{there}"
-    settings = tomllib.loads(containerd.add(text, RUNTIME))
+    settings = tomllib.loads(add_to(containerd, text, RUNTIME))
     runtimes = settings["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]
     assert runtimes["cgpu"]["pod_annotations"] == wanted
 
@@ -214,5 +215,5 @@ def test_versions(tmp_path: Path, said: str, version: tuple[int, int] | None) ->
 def test_what_cannot_be_edited_is_refused(engine: ModuleType, text: str, message: str) -> None:
     """A file that is broken, or says something else under our name, is refused and named."""
     with pytest.raises(CgpuError) as caught:
-        engine.add(text, RUNTIME)
+        add_to(engine, text, RUNTIME)
     assert message in str(caught.value)

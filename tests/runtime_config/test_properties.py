@@ -15,7 +15,7 @@ from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
 from cgpu.runtime_config.text.toml import child, lines_of, parse, same, statements
 from tests.runtime_config.nodes import RUNTIME
-from tests.runtime_config.texts import daemon_json, toml
+from tests.runtime_config.texts import add_to, daemon_json, remove_from, toml
 
 PATH = str(RUNTIME)
 
@@ -107,11 +107,11 @@ def test_docker_lets_go(text: str, default: bool) -> None:
 def test_toml(engine: ModuleType, texts: st.SearchStrategy[str], data: st.DataObject, default: bool) -> None:
     """containerd and podman: only ours is new, twice is like once, and every character comes back."""
     text = data.draw(texts)
-    added = engine.add(text, PATH, default=default)
+    added = add_to(engine, text, PATH, default=default)
     assert says_the_same(text, added, ours=("cgpu", "runc", "runtime", "default_runtime_name", "version"))
-    assert engine.add(added, PATH, default=default) == added
-    assert engine.remove(added) == text
-    assert engine.remove(text) == text
+    assert add_to(engine, added, PATH, default=default) == added
+    assert remove_from(engine, added) == text
+    assert remove_from(engine, text) == text
 
 
 @given(toml([], NVIDIA))
@@ -123,14 +123,14 @@ def test_nvidia(text: str) -> None:
     assert child(parse("", added), *nvidia.LIST) == [low_level(PATH), *old]
     assert says_the_same(text, added, ours=("runtimes",))
     assert nvidia.add(added, PATH) == added
-    assert nvidia.remove(added) == text
+    assert remove_from(nvidia, added) == text
 
 
 @given(containerd_toml(), st.sampled_from(["\n", "# more\n", "[mine]\na = 1\n"]))
 def test_lines_that_others_append_stay(text: str, more: str) -> None:
     """Lines that another program adds after ours stay, on their own lines, when ours are removed."""
-    added = containerd.add(text, PATH)
-    removed = containerd.remove(added + more)
+    added = add_to(containerd, text, PATH)
+    removed = remove_from(containerd, added + more)
     assert removed in (text + more, text + "\n" + more)
     parse("", removed)
 

@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import json
+from types import ModuleType
 
 from hypothesis import strategies as st
+
+from cgpu.runtime_config.engines import containerd, docker
+from cgpu.runtime_config.text import toml as toml_text
 
 SPACE = st.text(st.sampled_from(" \t\n"), max_size=3) | st.sampled_from(["", " ", "\r\n", "\n    ", "\r\n\t"])
 NUMBERS = st.sampled_from(
@@ -118,3 +122,23 @@ def toml(draw: st.DrawFn, root: list[str], tables: list[tuple[str, list[str]]]) 
     end = draw(st.sampled_from(["\n", "\r\n"]))
     # A new line inside a value is the value's: it may be either.
     return end.join(lines) + draw(st.sampled_from([end, "", end * 2]))
+
+
+def add_to(engine: ModuleType, text: str, runtime: str, *, default: bool = False) -> str:
+    """Return one file's settings with the runtime, for any version of the engine. Raises CgpuError."""
+    if engine is not containerd:
+        added: str = engine.add(text, runtime, **({"default": True} if default else {}))
+        return added
+    bare = toml_text.strip("config.toml", text)
+    settings = toml_text.parse("config.toml", bare)
+    new = containerd.addition(settings, runtime, default=default, keeps_stock=False)
+    return containerd.insert(bare, new)
+
+
+def remove_from(engine: ModuleType, text: str) -> str:
+    """Return one file's settings without what was added. Raises CgpuError."""
+    if engine is not docker:
+        return toml_text.strip("settings", text)
+    removed = docker.remove(text)
+    assert removed is not None
+    return removed

@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
+import signal
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
-
-import psutil
 
 from cgpu.errors import CgpuError, one_line
 
 MAX_ANSWER = 4 << 20
 END_S = 0.5
+POLL_S = 0.005
 
 
 class NoAnswerError(CgpuError):
@@ -82,7 +81,9 @@ def _read(reader: int, limit_s: float) -> bytes | None:
 
 def _end(pid: int) -> None:
     """Kill the child and reap it. A child that the kernel cannot end is left for init."""
-    child = psutil.Process(pid)
-    child.kill()
-    with contextlib.suppress(psutil.TimeoutExpired):
-        child.wait(END_S)
+    # By number, not by psutil: /proc may be that of another pid namespace. Nobody else gets the number before
+    # the child is reaped.
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + END_S
+    while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
+        time.sleep(POLL_S)

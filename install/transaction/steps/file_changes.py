@@ -81,7 +81,7 @@ class Final:
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """A step: folders, outermost first, and files. owner: the editor of these keys, empty for our files."""
+    """A step: folders, outermost first, and files. owner: the engine that reads them, empty for our files."""
 
     title: str
     owner: str
@@ -192,7 +192,7 @@ class FileChanges:
     def _without_our_keys(self, context: Context, change: Change) -> list[FileEdit]:
         if not self.owner:
             return []
-        edits = context.editor(self.owner).plan_remove(context.root)
+        edits = context.engine(self.owner).plan_remove(context.root)
         return [edit for edit in edits if on_node(context.root, edit.path) == change.path]
 
 

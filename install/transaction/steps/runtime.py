@@ -2,7 +2,7 @@
 """One container engine's settings: edited, checked by the engine itself, and made known to it.
 
 An engine may keep a runtime that its settings no longer have, and fail when that is still in use (dockerd and
-its default runtime). So on the way back its editor may release the runtime first: temporary settings, a
+its default runtime). So on the way back its engine may release the runtime first: temporary settings, a
 reload, and then the final ones. The temporary settings are recorded too, or after a kill they would look like
 another program's edit.
 """
@@ -60,7 +60,7 @@ class Runtime:
     def apply(self, context: Context) -> None:
         """Edit, check, reload. Raises CgpuError with what the engine said."""
         self.files.apply(context)
-        context.editor(self.files.owner).check(context.root)
+        context.engine(self.files.owner).check(context.root)
         if self.reload:
             must(context.runner, self.reload)
 
@@ -102,8 +102,8 @@ class Runtime:
         return finals
 
     def _release(self, context: Context, finals: list[Final]) -> bool:
-        """Put temporary settings in place, if the editor has any; return whether it has."""
-        planned = context.editor(self.files.owner).plan_release(context.root)
+        """Put temporary settings in place, if the engine has any; return whether it has."""
+        planned = context.engine(self.files.owner).plan_release(context.root)
         named = {on_node(context.root, edit.path): edit for edit in planned}
         pairs = [(last, named[last.name]) for last in finals if last.name in named]
         if not pairs:
@@ -199,6 +199,6 @@ def await_release(context: Context, engine: str) -> None:
 def _knows_ours(context: Context, engine: str) -> bool | None:
     """Return whether the engine still knows the runtime, None where it does not answer."""
     try:
-        return context.editor(engine).knows_runtime(context.runner.run)
+        return context.engine(engine).knows_runtime(context.runner.run)
     except CgpuError:
         return None

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import os
 import resource
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -24,11 +24,38 @@ def test_a_module_at_boot(tmp_path: Path) -> None:
     assert engine.start_at_boot(now)[0].verdict == "ok"
 
 
-@pytest.mark.parametrize(("soft", "wanted"), [(1024, "warning"), (engine.FILES_WANTED, "ok")])
-def test_limits(tmp_path: Path, soft: int, wanted: str) -> None:
-    """The limit on open files is that of cgpud's process."""
-    with subprocess.Popen(["sleep", "60"]) as process:
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, engine.FILES_WANTED))
-        (found,) = engine.limits(node_report(tmp_path, status={"pid": process.pid}))
-        process.kill()
-    assert (found.verdict, str(soft) in found.text) == (wanted, True)
+LIMITS = """Limit                     Soft Limit           Hard Limit           Units
+Max open files            {}                 1048576              files
+Max locked memory         8388608              8388608              bytes
+"""
+
+
+@pytest.mark.parametrize(
+    ("soft", "verdict", "text"),
+    [
+        ("1024", "warning", "cgpud may have 1024 files open"),
+        (str(engine.FILES_WANTED), "ok", f"cgpud may have {engine.FILES_WANTED} files open"),
+        ("unlimited", "ok", "cgpud may have any number of files open"),
+    ],
+)
+def test_limits(tmp_path: Path, soft: str, verdict: str, text: str) -> None:
+    """The limit on open files is that of cgpud's process, on the machine below the root."""
+    write(tmp_path, {"proc/42/limits": LIMITS.format(soft)})
+    (found,) = engine.limits(node_report(tmp_path, status={"pid": 42}))
+    assert (found.verdict, found.text.split(":")[0]) == (verdict, text)
+
+
+def test_limits_of_the_system() -> None:
+    """The kernel's own table is understood."""
+    now = node_report(Path("/"), status={"pid": os.getpid()})
+    (found,) = engine.limits(now)
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    named = "any number of" if soft == resource.RLIM_INFINITY else str(soft)
+    assert found.text.startswith(f"cgpud may have {named} files open")
+
+
+def test_limits_that_cannot_be_read(tmp_path: Path) -> None:
+    """A process that runs and shows no limits is not said to have ended."""
+    write(tmp_path, {"proc/42/comm": "cgpud"})
+    (found,) = engine.limits(node_report(tmp_path, status={"pid": 42}))
+    assert (found.verdict, found.text) == ("skipped", "/proc/42/limits cannot be read")

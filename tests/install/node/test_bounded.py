@@ -63,6 +63,25 @@ def test_hangs() -> None:
     assert children() == before
 
 
+def test_foreign_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer comes, and the child is reaped, where /proc shows the processes of another pid namespace."""
+
+    def unknown(pid: int) -> NoReturn:
+        raise psutil.NoSuchProcess(pid)
+
+    forked, fork = [], os.fork
+
+    def recorded() -> int:
+        forked.append(fork())
+        return forked[-1]
+
+    monkeypatch.setattr(os, "fork", recorded)
+    monkeypatch.setattr(psutil, "Process", unknown)
+    assert bounded.ask(lambda: 1, "it", 30) == 1
+    with pytest.raises(ChildProcessError):
+        os.waitpid(forked[0], os.WNOHANG)
+
+
 def test_refusal_and_fault() -> None:
     """A refusal comes with its line, any other fault with its name; an end without a word is told."""
 

@@ -19,7 +19,7 @@ from cgpu.install.node.machine import Node
 from cgpu.install.places import program
 from cgpu.install.transaction.runner import TIMEOUT_S, Done, SystemRunner
 from tests.install import faults
-from tests.install.editors import ENGINES
+from tests.install.engines import ENGINES
 from tests.install.support import System, installer, make_node, snapshot
 
 MODULE = Request("module", ("seal",))

@@ -23,7 +23,7 @@ from cgpu.install.transaction.steps.file_changes import FilesPlan
 from cgpu.install.transaction.steps.runtime import RuntimePlan
 from cgpu.runtime_config.engines.engine import Desired
 from tests.install import faults
-from tests.install.editors import BETWEEN, ENGINES, WHALE
+from tests.install.engines import BETWEEN, ENGINES, WHALE
 from tests.install.support import OLD, System, make_node, snapshot
 
 DESIRED = Desired(Path("/opt/cgpu-container-runtime"))
