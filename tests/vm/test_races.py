@@ -18,7 +18,7 @@ from tests.vm.slices import set_knob
 from tests.vm.stage import Stage, figures, stage
 
 LIMIT = 1000 * MIB
-# Many of the calls that race ask for host memory, up to twice the limit each. NVIDIA's driver takes that memory
+# Many of the calls that race ask for host memory, up to twice the limit each. NVIDIA's driver takes that
 # from the guest, in whose memory all of it has to fit.
 RACED = 32 * MIB if real_driver() else LIMIT
 ATTEMPTS = count(100_000, 10_000_000)
