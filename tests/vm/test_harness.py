@@ -14,6 +14,7 @@ import pytest
 from tests.integration.commands import eventually
 from tests.vm.bundles import Containers
 from tests.vm.conftest import Boot
+from tests.vm.kernel_log import KernelLog
 from tests.vm.kernels import Kernel
 from tests.vm.machine import QEMU, CommandError, Machine, MachineDiedError
 from tests.vm.store import ROOT
@@ -140,6 +141,23 @@ def test_fault_that_is_expected(machine: Machine) -> None:
     assert machine.problems() == []
     machine.expect_log("never said")
     assert "never said" in machine.problems()[0]
+
+
+@pytest.mark.parametrize(
+    ("second", "faults"), [("os_acquire_spinlock+0x16/0x50 [nvidia]", 0), ("here+0x1/0x2", 1)]
+)
+def test_locks_of_nvidia_are_one_class(second: str, faults: int) -> None:
+    """What lockdep says of two spin locks of NVIDIA's driver is no fault; of any other lock it is one."""
+    log = KernelLog()
+    lines = (
+        "WARNING: possible recursive locking detected",
+        "keeper/110 is trying to acquire lock:",
+        "ffff88800a10d5a0 (&os_spinlock->lock){....}-{2:2}, at: os_acquire_spinlock+0x16/0x50 [nvidia]",
+        "but task is already holding lock:",
+        f"ffff88800a280da0 (&os_spinlock->lock){{....}}-{{2:2}}, at: {second}",
+    )
+    log.add("\0".join(f"4,{number},0,-;{line}" for number, line in enumerate(lines)).encode())
+    assert len(log.check()) == faults
 
 
 def test_dmesg(machine: Machine) -> None:
