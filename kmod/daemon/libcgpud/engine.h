@@ -19,7 +19,7 @@
 #include "managed.h"
 #include "sharing.h"
 #include "timeslice.h"
-#include "task_cache.h"
+#include "task.h"
 
 #define WORKERS_MAX 128
 #define WORKERS_SHARE 4 /* that one container may keep busy */

@@ -11,7 +11,6 @@
 #include "processes.h"
 #include "rm.h"
 #include "timeslice.h"
-#include "target.h"
 #include "task.h"
 #include "worker.h"
 

@@ -11,7 +11,6 @@
 #include "processes.h"
 #include "request.h"
 #include "supervise.h"
-#include "target.h"
 #include "task.h"
 
 struct reply {
@@ -151,7 +150,8 @@ static void settle(
 	struct reply reply = { 0 };
 	enum cgpu_verdict verdict;
 
-	limits_look_for(d, e, task->tid);
+	if (limits_before_call(d, e))
+		managed_recount(d, e->call.slot, e->call.generation, task->tid);
 	timeslice_before_call(d, e, task);
 	verdict = call_judge(d, e, task);
 
