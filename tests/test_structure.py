@@ -35,16 +35,6 @@ COMPONENTS = (
 )
 # Circles that are still there, by component. What is gone goes from here; nothing is added.
 LEFT: dict[str, tuple[str, ...]] = {
-    "kmod/daemon": (
-        "libcgpud/state_file.c supervise/in_flight.c",
-        (
-            "libcgpud/worker.c memory/external_closed.c reaper/reaper.c reaper/reclaim.c sched/sharing.c "
-            "sched/timeslice.c supervise/driver_call.c supervise/reply_cache.c supervise/supervise.c"
-        ),
-        "memory/driver_limits.c memory/managed.c",
-        "memory/external_rest.c memory/uvm.c",
-        "supervise/target.c supervise/task.c",
-    ),
     "kmod/sim": (
         "contents/gpu_channel.c contents/gpu_copy.c contents/gpu_host.c",
         (

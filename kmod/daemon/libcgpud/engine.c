@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Opens, starts, stops and closes an engine, and gives its status. */
+/* Opens, starts, pauses and closes an engine, and gives its status. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +8,9 @@
 #include <unistd.h>
 
 #include "cgroup.h"
-#include "unaccounted.h"
 #include "engine.h"
 #include "processes.h"
-#include "reclaim.h"
 #include "supervise.h"
-#include "watched.h"
 #include "worker.h"
 
 static void core_lock(void *ctx)
@@ -39,7 +36,7 @@ static int core_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
 
 static void core_orphans(void *ctx)
 {
-	reclaim_orphans(ctx);
+	reaper_drop_orphans(ctx);
 }
 
 static void core_cards(void *ctx, u32 gpus)
@@ -189,7 +186,7 @@ static void open_locks(struct cgpud *d)
 /* Beside an engine that works. The table of descriptors grows first, for which the kernel waits for all processors. */
 static int open_beside(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
 {
-	int r = (watched_try(), state_file_prepare(&d->in_flight, o->state_fd));
+	int r = (files_try(), state_file_prepare(&d->in_flight, o->state_fd));
 
 	if (r < 0)
 		snprintf(error, bytes, "the state of the engine that runs cannot be taken over: %s", strerror(-r));
@@ -216,6 +213,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 		.clock = sharing_clock,
 		.round = sharing_wake,
 	};
+	d->work = &supervise_work;
 	d->core.ops = &d->ops;
 	d->core.ctx = d;
 	d->workers = worker_count(o->workers);
@@ -372,6 +370,75 @@ int cgpud_serves(struct cgpud *d, u64 serial)
 	if (one)
 		listener_put(&d->listeners, one);
 	return one != NULL;
+}
+
+u32 cgpud_pause(struct cgpud *d, u32 ms)
+{
+	u32 left = workers_stop(d, ms);
+
+	/* Workers first: theirs is the time that a container can take. */
+	if (!left)
+		left = sharing_stop(d, ms) + reaper_pause(d, ms);
+	return left;
+}
+
+int cgpud_resume(struct cgpud *d)
+{
+	int r;
+
+	workers_resume(d);
+	r = reaper_start(d);
+	return r < 0 ? r : sharing_start(d);
+}
+
+void cgpud_sums(struct cgpud *d, struct cgpud_sums *sums)
+{
+	struct cgpu_container_info info;
+	struct cgpu_instance_info instance;
+	u32 at, gpu;
+
+	memset(sums, 0, sizeof(*sums));
+	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
+		sums->containers++;
+		for (gpu = 0; gpu < d->driver.gpus; gpu++) {
+			if (cgpu_instance_info(&d->core, info.slot, info.generation, gpu, &instance) < 0)
+				continue;
+			sums->promised += instance.memsize;
+			sums->charged += instance.charged;
+		}
+	}
+	for (gpu = 0; gpu < d->driver.gpus; gpu++)
+		sums->charged += cgpu_gpu_orphaned(&d->core, gpu);
+}
+
+int cgpud_listener_fd(struct cgpud *d, u64 serial)
+{
+	struct listener *one = listener_find(&d->listeners, serial);
+	int fd = one ? one->fd : -ENOENT;
+
+	if (one)
+		listener_put(&d->listeners, one);
+	return fd;
+}
+
+int cgpud_state_fd(const struct cgpud *d)
+{
+	return d->in_flight.fd;
+}
+
+int cgpud_files_fd(const struct cgpud *d)
+{
+	return d->files.epoll;
+}
+
+int cgpud_state_check(s32 state_fd)
+{
+	return state_file_can_take(state_fd);
+}
+
+void cgpud_state_give_up(s32 state_fd)
+{
+	state_file_give_up(state_fd);
 }
 
 int cgpud_close(struct cgpud *d)

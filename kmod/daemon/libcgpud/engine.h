@@ -19,10 +19,17 @@
 #include "managed.h"
 #include "sharing.h"
 #include "timeslice.h"
-#include "task_cache.h"
+#include "task.h"
 
 #define WORKERS_MAX 128
 #define WORKERS_SHARE 4 /* that one container may keep busy */
+
+/* What workers do, above them: they know their threads alone. */
+struct worker_work {
+	void (*serve)(struct cgpud *d, struct task_cache *cache, u64 event, u32 events); /* event: of listener_wait() */
+	void (*housekeeping)(struct cgpud *d); /* after workers_wake() */
+	void (*take_up)(struct cgpud *d, struct task_cache *cache); /* answer the calls that the engine before left */
+};
 
 struct worker {
 	struct cgpud *d;
@@ -73,6 +80,7 @@ struct cgpud {
 	atomic_uint enforce;
 	atomic_uint stopping;
 	int wake_fd; /* readable: workers have housekeeping to do, or must end */
+	const struct worker_work *work;
 	u32 workers; /* to begin with */
 	pthread_mutex_t workers_lock; /* of the next one's start, and of what threads are told of their end */
 	atomic_uint started, idle;

@@ -75,16 +75,6 @@ static int in_flight_sane(const struct in_flight *e)
 	return 1;
 }
 
-/* Copies are addressed by pointers of the process before. */
-void in_flight_rebase(struct in_flight *e)
-{
-	u32 i;
-
-	e->call.top = e->copy[0];
-	for (i = 0; i < CGPU_MAX_SEGMENTS; i++)
-		e->call.segment[i].data = e->copy[1 + i];
-}
-
 static void calls_recover(struct in_flight_table *x)
 {
 	u32 i, kept = 0;

@@ -1,55 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The threads that answer notified calls: start, end, and housekeeping between calls. */
+/* The threads that answer notified calls: how they start, wait, end and are woken. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "reply_cache.h"
 #include "copies.h"
 #include "privilege.h"
-#include "supervise.h"
 #include "worker.h"
 
 /* How often workers that are to end are looked for: containers may wait. */
 #define ROUNDS_PER_MS 4
 
 static int worker_add(struct cgpud *d);
-
-static void housekeeping(struct cgpud *d)
-{
-	u64 n;
-
-	if (read(d->wake_fd, &n, sizeof(n)) != sizeof(n))
-		return;
-	reply_cache_sweep(d, 0);
-	external_sweep(d, -1);
-	/* Last: a container can keep us here. */
-	timeslice_serve(d);
-}
-
-static void serve(struct cgpud *d, struct task_cache *cache, u64 event, u32 events)
-{
-	struct listener *one = listener_get(&d->listeners, event);
-	u64 serial;
-
-	if (!one)
-		return;
-	serial = one->serial;
-	if (events & EPOLLIN) {
-		supervise_next(d, one, cache);
-	} else if (events & EPOLLHUP) {
-		listener_kill(&d->listeners, one);
-		events_gone(&d->events, serial);
-	} else {
-		/* EPOLLERR: the look at it was interrupted (kernel/seccomp.c, seccomp_notify_poll). */
-		listener_arm(&d->listeners, one);
-	}
-	listener_put(&d->listeners, one);
-}
 
 /* A call can keep its worker: there is always one more that waits for the next call. */
 static void begin(struct worker *worker)
@@ -63,35 +27,6 @@ static void end(struct worker *worker)
 {
 	atomic_fetch_add(&worker->d->idle, 1);
 	pthread_mutex_unlock(&worker->busy);
-}
-
-static void work(struct worker *worker, s64 event, u32 events)
-{
-	struct cgpud *d = worker->d;
-
-	begin(worker);
-	worker->served++;
-	if (event == LISTENER_WAKE)
-		housekeeping(d);
-	else if (event >= 0)
-		serve(d, &worker->cache, (u64)event, events);
-	end(worker);
-}
-
-/* Answer the calls that the daemon before left. The last of them ends the recovery. */
-static void take_up(struct cgpud *d, struct task_cache *cache)
-{
-	struct in_flight *left;
-
-	atomic_fetch_add(&d->taking_up, 1);
-	while ((left = in_flight_take_unanswered(&d->in_flight)))
-		supervise_left(d, cache, left);
-	if (atomic_fetch_sub(&d->taking_up, 1) != 1)
-		return;
-	/* Workers that come later find nothing. */
-	d->in_flight.recovered = 0;
-	if (!atomic_load(&d->unsure))
-		cgpu_recover_finish(&d->core);
 }
 
 static void *worker_main(void *arg)
@@ -112,12 +47,18 @@ static void *worker_main(void *arg)
 	/* Not without need: whoever begins while nobody is idle makes another worker, and that one would begin too. */
 	if (d->in_flight.recovered) {
 		begin(worker);
-		take_up(d, &worker->cache);
+		d->work->take_up(d, &worker->cache);
 		end(worker);
 	}
 	while (!engine_must_end(d, &worker->ending)) {
 		event = listener_wait(&d->listeners, &events);
-		work(worker, event, events);
+		begin(worker);
+		worker->served++;
+		if (event == LISTENER_WAKE)
+			d->work->housekeeping(d);
+		else if (event >= 0)
+			d->work->serve(d, &worker->cache, (u64)event, events);
+		end(worker);
 	}
 	task_cache_clear(&worker->cache);
 	copies_end();

@@ -11,7 +11,6 @@
 #include <pthread.h>
 
 #include "cgpu_core.h"
-#include "mappings.h"
 #include "processes.h"
 
 #define ADDRESS_SPACES_MAX 2048
@@ -54,5 +53,15 @@ int address_space_lives(const struct address_space *space);
 int address_spaces_live(struct address_spaces *spaces, const struct address_space *of);
 /* Forget those that no process uses. Any thread. */
 void address_spaces_sweep(struct address_spaces *spaces);
+
+/* Called for each, in the order of their addresses; end is the first byte after it. */
+typedef void (*mapping_fn)(void *ctx, u64 start, u64 end);
+
+/*
+ * Walk the shared mappings of files whose offset is their own address: UVM takes its node's mappings at no other
+ * (kernel-open/nvidia-uvm/uvm.c, uvm_mmap), and hardly anything else looks so. fd: of /proc/PID/maps. -ESRCH: the process has
+ * ended, or had no address space any more when the file was opened.
+ */
+int mappings_walk(int fd, mapping_fn each, void *ctx);
 
 #endif

@@ -97,16 +97,15 @@ static enum purpose purpose_of(const struct nv_abi *abi, const struct cgpu_call 
 	return value == NV2080_CTRL_CMD_FB_GET_INFO || value == NV2080_CTRL_CMD_FB_GET_INFO_V2 ? TELLS_SIZES : OTHER;
 }
 
-void limits_look_for(struct cgpud *d, const struct in_flight *e, s32 tid)
+int limits_before_call(struct cgpud *d, const struct in_flight *e)
 {
 	enum purpose purpose;
 
 	if (!atomic_load(&d->limits.on))
-		return;
+		return 0;
 	purpose = purpose_of(d->core.abi, &e->call);
-	if (purpose == ALLOCATES)
-		managed_recount(d, e->call.slot, e->call.generation, tid);
 	/* Without an answer it is told by the figures before. */
 	if (purpose == TELLS_SIZES)
 		limits_look(d, e->call.slot, e->call.generation);
+	return purpose == ALLOCATES;
 }

@@ -34,8 +34,8 @@ void limits_open(struct limits *limits);
 /* Have the limits of a container set to what its charges leave, and its figures taken. 0, or a negative errno: the driver
  * refused, or nobody answered in time. */
 int limits_look(struct cgpud *d, u32 slot, u64 generation);
-/* The same before a call that tells sizes of memory; and before one that allocates if managed memory has gone: what was
- * unmapped must be there for it. Nothing for any other. tid: who makes the call. */
-void limits_look_for(struct cgpud *d, const struct in_flight *e, s32 tid);
+/* The same before a call that tells sizes of memory. 1: the call allocates, and managed memory has to be counted before: the
+ * driver must be told of what was unmapped. */
+int limits_before_call(struct cgpud *d, const struct in_flight *e);
 
 #endif

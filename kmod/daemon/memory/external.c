@@ -1,13 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Records the memory that UVM is about to map, and drops it when the driver has unmapped it. */
+/* Records the memory that UVM is about to map, by start address and by file, and drops it when it is unmapped. */
 #define _GNU_SOURCE
 #include <unistd.h>
 
 #include "clock.h"
 #include "engine.h"
 #include "external.h"
-#include "external_links.h"
+#include "lib/hash.h"
 #include "processes.h"
+
+static u32 *head_of(struct external *x, u32 file, u64 start)
+{
+	return &x->hash[core_hash(x->key, (u32)start, (u32)(start >> 32) ^ file << 20) % EXTERNAL_BUCKETS];
+}
+
+/* Head of the chain (by next) that has the mappings at a place among others. */
+static u32 bucket(const struct external *x, u32 file, u64 start)
+{
+	return *head_of((struct external *)(uintptr_t)x, file, start);
+}
+
+void external_relink(struct external *x, u32 at)
+{
+	struct external_map *map = &x->store->map[at];
+	u32 *head = head_of(x, map->file, map->start);
+
+	map->next = *head;
+	*head = at;
+	map->before = EXTERNAL_NONE;
+	map->after = x->first[map->file];
+	if (map->after != EXTERNAL_NONE)
+		x->store->map[map->after].before = at;
+	x->first[map->file] = at;
+	if (map->serial > x->latest)
+		x->latest = map->serial;
+}
+
+void external_link(struct external *x, const struct cgpu_reference *hold, const struct external_map *map)
+{
+	struct external_map *place = &x->store->map[hold->object];
+
+	*place = *map;
+	place->serial = 0;
+	if (x->store->used <= hold->object)
+		x->store->used = hold->object + 1;
+	atomic_thread_fence(memory_order_release);
+	place->serial = hold->serial;
+	external_relink(x, hold->object);
+}
+
+void external_unlink(struct external *x, u32 at)
+{
+	struct external_map *map = &x->store->map[at];
+	u32 *link = head_of(x, map->file, map->start);
+
+	while (*link != EXTERNAL_NONE && *link != at)
+		link = &x->store->map[*link].next;
+	if (*link == at)
+		*link = map->next;
+	if (map->after != EXTERNAL_NONE)
+		x->store->map[map->after].before = map->before;
+	if (map->before != EXTERNAL_NONE)
+		x->store->map[map->before].after = map->after;
+	else
+		x->first[map->file] = map->after;
+	map->serial = 0;
+}
 
 static int same_container(const struct external_file *file, const struct external_caller *caller)
 {
@@ -116,7 +174,7 @@ static int is_there(struct cgpud *d, u32 file, const struct external_request *re
 	const struct cgpu_reference_request *named, const u8 *uuid)
 {
 	const struct external *x = &d->external;
-	u32 at = external_bucket(x, file, request->start), here = 0;
+	u32 at = bucket(x, file, request->start), here = 0;
 
 	for (; at != EXTERNAL_NONE; at = x->store->map[at].next) {
 		struct external_map *map = &x->store->map[at];
@@ -267,9 +325,9 @@ static u32 walk_first(struct walk *walk, const struct external *x, u32 file, con
 	u32 at;
 
 	*walk = (struct walk){ .x = x, .span = span, .file = file, .by_start = 1 };
-	for (at = skip(walk, external_bucket(x, file, span->start)); at != EXTERNAL_NONE; at = walk_next(walk, at)) {
+	for (at = skip(walk, bucket(x, file, span->start)); at != EXTERNAL_NONE; at = walk_next(walk, at)) {
 		if (x->store->map[at].end >= span->end)
-			return skip(walk, external_bucket(x, file, span->start));
+			return skip(walk, bucket(x, file, span->start));
 	}
 	walk->by_start = 0;
 	return skip(walk, x->first[file]);

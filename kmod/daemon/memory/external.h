@@ -117,13 +117,26 @@ struct external_span {
 u32 external_wait(struct cgpud *d, u32 file, const struct external_span *span);
 /* The driver has done it: drop what was mapped before it was asked. */
 void external_gone(struct cgpud *d, u32 file, const struct external_span *span);
-/* A range was freed whose length the driver tells nobody (590 and newer): look for mappings behind its start that have gone
- * with it. fd: a copy of the file. */
-void external_rest(struct cgpud *d, u32 file, const struct external_span *span, int fd);
 /* Take apart what processes had that have ended or have closed the file: of a container, or (slot -1) of all. Waits for
  * the driver: for workers only. */
 void external_sweep(struct cgpud *d, s64 slot);
 /* How many files whose processes have all ended are left to workers, which are told. Any thread. */
 u32 external_left(struct cgpud *d);
+
+/* Between the files of external.h; with the lock held. */
+
+/* Write a mapping into the place of its hold; it counts from then on. */
+void external_link(struct external *x, const struct cgpu_reference *hold, const struct external_map *map);
+/* Put what is written at a place into its chains. */
+void external_relink(struct external *x, u32 at);
+void external_unlink(struct external *x, u32 at);
+/* A mapping goes, with its hold. */
+void external_drop(struct cgpud *d, u32 at);
+/* The file has mappings, and is not about to be taken apart. */
+int external_is_kept(const struct external *x, u32 file);
+/* The file has none any more. Returns our copy, for the caller to close without the lock. */
+int external_file_end(struct cgpud *d, u32 at);
+/* Milliseconds for which a mapping may be under way, seen from when the driver is asked. */
+u32 external_underway(const struct external_map *map, const struct external_span *span);
 
 #endif

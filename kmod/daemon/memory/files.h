@@ -33,6 +33,8 @@ struct files {
 
 struct cgpud;
 
+/* Reserve what is needed in this process, and see whether the kernel has all that is. 0 or a negative errno. */
+int files_try(void);
 /* Take up the epoll of the engine before this one, or make one (fd -1); owns fd. When this kernel cannot do it: a negative
  * errno, and exports are refused. */
 int files_open(struct files *files, int fd);

@@ -6,7 +6,6 @@
 #include "clock.h"
 #include "engine.h"
 #include "managed.h"
-#include "mappings.h"
 #include "processes.h"
 
 #define PIECE (2ull << 20) /* UVM_CHUNK_SIZE_MAX, kernel-open/nvidia-uvm/uvm_pmm_gpu.h */

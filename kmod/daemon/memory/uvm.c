@@ -19,6 +19,7 @@
 #include "uvm.h"
 
 #define TOP_MAX 64
+#define BATCH 16 /* in one walk over a file's mappings */
 
 u32 uvm_bytes(const struct nv_abi *abi, u32 nr)
 {
@@ -177,32 +178,6 @@ static void wait_for_mappings(struct cgpud *d, u32 file, struct external_span *s
 	span->began = clock_ms();
 }
 
-void uvm_execute(struct cgpud *d, struct in_flight *e, const struct task *task)
-{
-	struct external_caller caller = caller_of(e, task);
-	struct external_span span = span_of(d->core.abi, e, task);
-	u32 at = status_at(d->core.abi, e->call.nr);
-	u32 file = external_find(d, &caller, task->file, &span.latest);
-
-	if (file != EXTERNAL_NONE)
-		wait_for_mappings(d, file, &span);
-	e->result = ioctl(task->file, e->call.nr, e->copy[0]) < 0 ? -errno : 0;
-	if (file != EXTERNAL_NONE && e->result == 0 && get32(e->copy[0], at) == NV_OK) {
-		external_gone(d, file, &span);
-		if (e->call.nr == UVM_FREE && span.end == 0)
-			external_rest(d, file, &span, task->file);
-	}
-	/* The engine before us may have done it. */
-	if (e->repeated && uvm_stands(d->core.abi, e))
-		put32(e->copy[0], at, NV_OK);
-}
-
-int uvm_stands(const struct nv_abi *abi, const struct in_flight *e)
-{
-	return e->call.nr == UVM_FREE && e->result == 0 &&
-		get32(e->copy[0], abi->UVM_FREE_PARAMS.rmStatus) == NV_ERR_INVALID_ADDRESS;
-}
-
 static int unmap(const struct nv_abi *abi, int fd, const struct external_map *map, const u8 *uuid, u32 *status)
 {
 	const struct nv_layout_UVM_UNMAP_EXTERNAL_PARAMS *at = &abi->UVM_UNMAP_EXTERNAL_PARAMS;
@@ -217,13 +192,121 @@ static int unmap(const struct nv_abi *abi, int fd, const struct external_map *ma
 	return r;
 }
 
-int uvm_has_range(const struct nv_abi *abi, int fd, const struct external_map *map)
+/* 0 when the driver says that no range is around a mapping; 1 when there is one, or it does not say. */
+static int has_range(const struct nv_abi *abi, int fd, const struct external_map *map)
 {
 	static const u8 nobody[EXTERNAL_UUID];
 	u32 status = NV_OK;
 
 	/* The range is looked for before the GPU is (uvm_map_external.c, uvm_unmap_external): nothing is unmapped. */
 	return unmap(abi, fd, map, nobody, &status) < 0 || status != NV_ERR_INVALID_ADDRESS;
+}
+
+struct piece {
+	u32 at;
+	struct external_map map;
+};
+
+static int is_lower(const struct external_map *a, const struct external_map *b)
+{
+	return a->start < b->start || (a->start == b->start && a->serial < b->serial);
+}
+
+/* Keep the lowest ones, in order. */
+static u32 insert(struct piece *piece, u32 count, u32 at, const struct external_map *map)
+{
+	u32 i = count < BATCH ? count : BATCH - 1;
+
+	if (count == BATCH && !is_lower(map, &piece[BATCH - 1].map))
+		return count;
+	for (; i > 0 && is_lower(map, &piece[i - 1].map); i--)
+		piece[i] = piece[i - 1];
+	piece[i] = (struct piece){ .at = at, .map = *map };
+	return count < BATCH ? count + 1 : count;
+}
+
+/* The next mappings above one. */
+static u32 collect(struct external *x, u32 file, const struct external_span *span, const struct external_map *above,
+	struct piece *piece)
+{
+	u32 at, count = 0;
+
+	pthread_mutex_lock(&x->lock);
+	at = external_is_kept(x, file) ? x->first[file] : EXTERNAL_NONE;
+	for (; at != EXTERNAL_NONE; at = x->store->map[at].after) {
+		const struct external_map *map = &x->store->map[at];
+
+		/* Memory for other devices is a range of its own. */
+		if (!map->p2p && map->serial <= span->latest && is_lower(above, map))
+			count = insert(piece, count, at, map);
+	}
+	pthread_mutex_unlock(&x->lock);
+	return count;
+}
+
+static void drop(struct cgpud *d, u32 file, const struct external_span *span, const struct piece *piece)
+{
+	struct external *x = &d->external;
+	const struct external_map *map = &x->store->map[piece->at];
+	int unused = -1;
+
+	pthread_mutex_lock(&x->lock);
+	if (external_is_kept(x, file) && map->serial == piece->map.serial && map->file == file &&
+		!external_underway(map, span))
+		external_drop(d, piece->at);
+	if (external_is_kept(x, file) && x->first[file] == EXTERNAL_NONE)
+		unused = external_file_end(d, file);
+	pthread_mutex_unlock(&x->lock);
+	if (unused >= 0)
+		close(unused);
+}
+
+/*
+ * Drivers from 590 on free a range by its start alone. What a container has said of the range's length when it made it went
+ * on in the container, and is not believed: the driver itself is asked, mapping by mapping upwards, whether there is still a
+ * range around it. Ranges do not overlap and are never split, so the first one that is there ends the search.
+ */
+static void drop_rest(struct cgpud *d, u32 file, const struct external_span *span, int fd)
+{
+	struct external_map above = { .start = span->start, .serial = ~0ull };
+	struct piece piece[BATCH];
+	u32 count, i;
+
+	do {
+		count = collect(&d->external, file, span, &above, piece);
+		for (i = 0; i < count; i++) {
+			if (has_range(d->core.abi, fd, &piece[i].map))
+				return;
+			drop(d, file, span, &piece[i]);
+			above = piece[i].map;
+		}
+	} while (count == BATCH);
+}
+
+void uvm_execute(struct cgpud *d, struct in_flight *e, const struct task *task)
+{
+	struct external_caller caller = caller_of(e, task);
+	struct external_span span = span_of(d->core.abi, e, task);
+	u32 at = status_at(d->core.abi, e->call.nr);
+	u32 file = external_find(d, &caller, task->file, &span.latest);
+
+	if (file != EXTERNAL_NONE)
+		wait_for_mappings(d, file, &span);
+	e->result = ioctl(task->file, e->call.nr, e->copy[0]) < 0 ? -errno : 0;
+	if (file != EXTERNAL_NONE && e->result == 0 && get32(e->copy[0], at) == NV_OK) {
+		external_gone(d, file, &span);
+		if (e->call.nr == UVM_FREE && span.end == 0)
+			drop_rest(d, file, &span, task->file);
+	}
+	/* The engine before us may have done it. */
+	if (e->repeated && uvm_stands(d->core.abi, e))
+		put32(e->copy[0], at, NV_OK);
+}
+
+int uvm_stands(const struct nv_abi *abi, const struct in_flight *e)
+{
+	return e->call.nr == UVM_FREE && e->result == 0 &&
+		get32(e->copy[0], abi->UVM_FREE_PARAMS.rmStatus) == NV_ERR_INVALID_ADDRESS;
 }
 
 int uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status)

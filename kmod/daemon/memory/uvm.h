@@ -16,8 +16,6 @@ enum cgpu_verdict uvm_judge(struct cgpud *d, struct in_flight *e, struct task *t
 void uvm_execute(struct cgpud *d, struct in_flight *e, const struct task *task);
 /* 1 when the answer to a call that was run again shows that it had been done before. */
 int uvm_stands(const struct nv_abi *abi, const struct in_flight *e);
-/* 0 when the driver says that no range is around a mapping; 1 when there is one, or it does not say. */
-int uvm_has_range(const struct nv_abi *abi, int fd, const struct external_map *map);
 /* Unmap what a process has left: the driver's status, or negative errno. */
 int uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The reaper thread: ends of processes, and what is done once in a second. */
+/* The reaper thread: ends of processes and containers, and what is done once in a second. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/epoll.h>
@@ -7,11 +7,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "cgroup.h"
 #include "clock.h"
-#include "unaccounted.h"
 #include "engine.h"
 #include "processes.h"
-#include "reclaim.h"
 #include "worker.h"
 
 #define TICK_MS 1000
@@ -103,6 +102,57 @@ void reaper_watch(struct cgpud *d, u32 slot, s32 tgid)
 	pthread_mutex_unlock(&reaper->lock);
 }
 
+/* Be told when an init process ends; takes pidfd over when it succeeds. */
+static int add_init(struct reaper *reaper, u32 slot, int pidfd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = EVENT_INIT | slot };
+
+	if (epoll_ctl(reaper->epoll, EPOLL_CTL_ADD, pidfd, &event) < 0)
+		return -errno;
+	reaper->init[slot].pidfd = pidfd;
+	return 0;
+}
+
+/* Begin to watch the init process of a registration that is new to us. */
+static void watch_init(struct cgpud *d, const struct cgpu_container_info *info)
+{
+	struct init_watch *init = &d->reaper.init[info->slot];
+	int fd;
+
+	if (init->pidfd >= 0)
+		close(init->pidfd);
+	*init = (struct init_watch){ .generation = info->generation, .pidfd = -1 };
+	fd = process_open(info->pid, 0);
+	/* The number may belong to another process by now. */
+	if (fd < 0 || !cgroup_holds(info->cgroup, info->pid) || add_init(&d->reaper, info->slot, fd) < 0) {
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+/* Watch the init process of every registered container; remove a container whose init has ended and whose control group
+ * holds no process any more. Returns how many were removed. */
+static u32 reclaim_containers(struct cgpud *d)
+{
+	struct cgpu_container_info info;
+	u32 at, removed = 0;
+
+	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
+		/* The old form names no process: such a registration stays until it is destroyed. */
+		if (info.pid <= 0 || info.slot >= CGPU_MAX_CONTAINERS)
+			continue;
+		if (d->reaper.init[info.slot].generation != info.generation)
+			watch_init(d, &info);
+		if (d->reaper.init[info.slot].pidfd >= 0 || cgroup_populated(info.cgroup) == 1)
+			continue;
+		if (cgpu_container_remove(&d->core, info.slot, info.generation) < 0)
+			continue;
+		removed++;
+		events_log(&d->events, LOG_LEVEL_INFO, "container %s: reclaimed, its processes are gone", info.id);
+	}
+	return removed;
+}
+
 /* Check again soon after an end: the driver cleans up on its own time. */
 static void check_again(struct reaper *reaper, u64 now)
 {
@@ -139,16 +189,6 @@ static void on_event(struct cgpud *d, u64 event, u64 now)
 		pthread_mutex_unlock(&reaper->lock);
 		check_again(reaper, now);
 	}
-}
-
-int reaper_watch_init(struct reaper *reaper, u32 slot, int pidfd)
-{
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = EVENT_INIT | slot };
-
-	if (epoll_ctl(reaper->epoll, EPOLL_CTL_ADD, pidfd, &event) < 0)
-		return -errno;
-	reaper->init[slot].pidfd = pidfd;
-	return 0;
 }
 
 /* A container that was removed in the usual way leaves nothing for longer than milliseconds. */

@@ -55,5 +55,10 @@ u32 reaper_reconcile(struct cgpud *d, s64 slot);
 /* Another container has a client on record that a container (slot) names: drop that record if it is stale.
  * Any thread. */
 void reaper_drop_stale_client(struct cgpud *d, u32 slot, u32 client);
+/* Room is short, and removed containers have left memory behind: drop what the driver has dropped, and
+ * wait a moment for what it is about to drop. Any thread. */
+void reaper_drop_orphans(struct cgpud *d);
+/* Ask the driver about each card, and tell the core, which works out unaccounted memory. */
+void unaccounted_sample(struct cgpud *d);
 
 #endif

@@ -23,4 +23,20 @@ void call_undo(struct cgpud *d, struct in_flight *e, int file);
  * of that is not known. */
 u32 call_undo_unsure(struct cgpud *d, struct in_flight *e, int file);
 
+/*
+ * Handles in calls that make or free an object. Where the caller leaves the handle of a new object to the
+ * driver, we choose it: a successor of this process can then free exactly what a call in flight has made.
+ */
+
+/* Offsets in the top-level struct of a call that makes an object. */
+struct handle_place {
+	u32 client, handle, status;
+	u32 flags; /* of the heap control, which looks at a handle only when told so; 0: there are none */
+};
+
+/* 1 when the call makes an object; sets place. */
+int handle_place(const struct nv_abi *abi, const struct in_flight *e, struct handle_place *place);
+/* 1 when the call frees one; sets the offset of its status. */
+int handle_freed(const struct nv_abi *abi, const struct in_flight *e, u32 *status);
+
 #endif

@@ -74,6 +74,15 @@ struct in_flight *in_flight_take(struct in_flight_table *x)
 	return e;
 }
 
+void in_flight_rebase(struct in_flight *e)
+{
+	u32 i;
+
+	e->call.top = e->copy[0];
+	for (i = 0; i < CGPU_MAX_SEGMENTS; i++)
+		e->call.segment[i].data = e->copy[1 + i];
+}
+
 void in_flight_reset(struct in_flight *e)
 {
 	memset(&e->call, 0, sizeof(e->call));

@@ -106,7 +106,7 @@ struct in_flight *in_flight_take_sent(struct in_flight_table *x, s32 tid);
 /* Put it back as it was. */
 void in_flight_return_kept(struct in_flight_table *x, struct in_flight *e);
 
-/* Point the call at this call's own copies. */
+/* Point the call at this call's own copies: pointers of a process before are void. */
 void in_flight_rebase(struct in_flight *e);
 /* As it was before it was judged. */
 void in_flight_unjudge(struct in_flight *e);

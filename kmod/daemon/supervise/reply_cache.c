@@ -5,10 +5,8 @@
 #include "reply_cache.h"
 #include "driver_call.h"
 #include "clock.h"
-#include "handle.h"
 #include "processes.h"
 #include "rm.h"
-#include "target.h"
 #include "uvm.h"
 
 /* From a signal's arrival to the end of its handler. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Takes a notification, judges and executes its call, and answers it. */
 #define _GNU_SOURCE
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -11,7 +12,6 @@
 #include "processes.h"
 #include "request.h"
 #include "supervise.h"
-#include "target.h"
 #include "task.h"
 
 struct reply {
@@ -151,7 +151,8 @@ static void settle(
 	struct reply reply = { 0 };
 	enum cgpu_verdict verdict;
 
-	limits_look_for(d, e, task->tid);
+	if (limits_before_call(d, e))
+		managed_recount(d, e->call.slot, e->call.generation, task->tid);
 	timeslice_before_call(d, e, task);
 	verdict = call_judge(d, e, task);
 
@@ -325,7 +326,8 @@ static void supervise(struct cgpud *d, const struct listener *one, struct task_c
 	task_drop(&task);
 }
 
-void supervise_next(struct cgpud *d, struct listener *one, struct task_cache *cache)
+/* Receive one notification and answer it. Arms the listener again as soon as it has it. */
+static void answer_next(struct cgpud *d, struct listener *one, struct task_cache *cache)
 {
 	struct in_flight *e = in_flight_take(&d->in_flight);
 	int r;
@@ -375,7 +377,7 @@ static void deliver_left(struct cgpud *d, const struct listener *one, struct tas
 	task_drop(&task);
 }
 
-void supervise_left(struct cgpud *d, struct task_cache *cache, struct in_flight *e)
+static void answer_left(struct cgpud *d, struct task_cache *cache, struct in_flight *e)
 {
 	struct listener *one = listener_find(&d->listeners, e->listener);
 	u32 stage = e->stage;
@@ -395,3 +397,59 @@ void supervise_left(struct cgpud *d, struct task_cache *cache, struct in_flight 
 	if (one)
 		listener_put(&d->listeners, one);
 }
+
+/* --- what workers do --- */
+
+static void housekeeping(struct cgpud *d)
+{
+	u64 n;
+
+	if (read(d->wake_fd, &n, sizeof(n)) != sizeof(n))
+		return;
+	reply_cache_sweep(d, 0);
+	external_sweep(d, -1);
+	/* Last: a container can keep us here. */
+	timeslice_serve(d);
+}
+
+static void serve(struct cgpud *d, struct task_cache *cache, u64 event, u32 events)
+{
+	struct listener *one = listener_get(&d->listeners, event);
+	u64 serial;
+
+	if (!one)
+		return;
+	serial = one->serial;
+	if (events & EPOLLIN) {
+		answer_next(d, one, cache);
+	} else if (events & EPOLLHUP) {
+		listener_kill(&d->listeners, one);
+		events_gone(&d->events, serial);
+	} else {
+		/* EPOLLERR: the look at it was interrupted (kernel/seccomp.c, seccomp_notify_poll). */
+		listener_arm(&d->listeners, one);
+	}
+	listener_put(&d->listeners, one);
+}
+
+/* Answer the calls that the daemon before left. The last of them ends the recovery. */
+static void take_up(struct cgpud *d, struct task_cache *cache)
+{
+	struct in_flight *left;
+
+	atomic_fetch_add(&d->taking_up, 1);
+	while ((left = in_flight_take_unanswered(&d->in_flight)))
+		answer_left(d, cache, left);
+	if (atomic_fetch_sub(&d->taking_up, 1) != 1)
+		return;
+	/* Workers that come later find nothing. */
+	d->in_flight.recovered = 0;
+	if (!atomic_load(&d->unsure))
+		cgpu_recover_finish(&d->core);
+}
+
+const struct worker_work supervise_work = {
+	.serve = serve,
+	.housekeeping = housekeeping,
+	.take_up = take_up,
+};

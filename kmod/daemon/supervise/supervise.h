@@ -4,13 +4,10 @@
 #define CGPUD_SUPERVISE_H
 
 #include "engine.h"
-#include "task.h"
 
 /* Find out the kernel's struct sizes. 0, -ENOSYS, or -EPROTO when they have outgrown ours. */
 int supervise_sizes(struct cgpud *d);
-/* Receive one notification and answer it. Arms the listener again as soon as it has it. */
-void supervise_next(struct cgpud *d, struct listener *one, struct task_cache *cache);
-/* Answer what the engine before this one had received. */
-void supervise_left(struct cgpud *d, struct task_cache *cache, struct in_flight *e);
+/* What workers do for it: engine.c hands it to them. */
+extern const struct worker_work supervise_work;
 
 #endif

@@ -7,7 +7,24 @@
 #ifndef CGPUD_TASK_H
 #define CGPUD_TASK_H
 
-#include "engine.h"
+#include "cgpu_core.h"
+#include "device.h"
+
+struct cgpud;
+struct in_flight;
+
+#define TASK_CACHE 64
+
+/* Threads that one worker has lately served. A pidfd names its thread until that is reaped, and the
+ * number is given to no other task before: no entry can mean the wrong one. Only for one task at a time: to find a
+ * place for a second may close what the first has. */
+struct task_cache {
+	struct {
+		s32 tid; /* 0: free */
+		s32 tgid;
+		int pidfd;
+	} at[TASK_CACHE];
+};
 
 struct task {
 	struct task_cache *cache; /* NULL: its pidfd is its own */
@@ -41,5 +58,26 @@ int task_copy(struct cgpud *d, struct task *task);
 /* All of these but the memory, for a call that was notified earlier. 0: there is a copy, of one of the driver's nodes. */
 int task_take(struct cgpud *d, struct task *task, int fd);
 void task_drop(struct task *task);
+
+/*
+ * The descriptor inside of a call that exports or imports. It is copied once, before the call is judged, and the driver is
+ * given that copy: what another thread makes of the number meanwhile changes nothing.
+ */
+
+/* 1 when what was looked at is the driver's control node. */
+int target_is_control_node(struct cgpud *d, const struct identity *identity);
+/* Look at call->descriptor for the core. 0, or the negative errno with which the call must fail; -ENOSPC: no more files
+ * can be watched. */
+int target_find(struct cgpud *d, struct in_flight *e, struct task *task);
+/* What becomes of a call when target_find() said -ENOSPC. */
+enum cgpu_verdict target_no_room(struct cgpud *d, struct in_flight *e);
+/* Put the number of our copy, or of the caller's own descriptor again, where the driver looks for it. */
+void target_put(const struct nv_abi *abi, struct in_flight *e, int descriptor);
+/* Let go of our copy: its close may be the last one. */
+void target_drop(struct task *task);
+/* 1: an export. The same bytes may mean another file by now. */
+int target_is_export(const struct nv_abi *abi, const struct in_flight *e);
+/* 1: an export that failed because something was exported on the file before. */
+int target_is_taken(const struct nv_abi *abi, const struct in_flight *e);
 
 #endif

@@ -13,7 +13,6 @@
 #include "bench.h"
 #include "engine.h"
 #include "external.h"
-#include "external_links.h"
 #include "files.h"
 #include "uvm.h"
 

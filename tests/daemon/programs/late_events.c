@@ -10,7 +10,6 @@
 #include "cgroup.h"
 #include "engine.h"
 #include "reaper.h"
-#include "reclaim.h"
 
 static sem_t waits, may_look;
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Drops charges, clients and registrations whose processes have ended. */
+/* Drops charges and clients whose processes have ended. */
 #define _GNU_SOURCE
 #include <unistd.h>
 
-#include "cgroup.h"
 #include "engine.h"
 #include "processes.h"
-#include "reclaim.h"
 
 #define CHARGES_MAX 1024
 #define CLIENTS_MAX 1024
@@ -110,7 +108,7 @@ u32 reaper_reconcile(struct cgpud *d, s64 slot)
 	return late;
 }
 
-void reclaim_orphans(struct cgpud *d)
+void reaper_drop_orphans(struct cgpud *d)
 {
 	useconds_t wait_us;
 
@@ -150,42 +148,4 @@ void reaper_drop_stale_client(struct cgpud *d, u32 slot, u32 client)
 			cgpu_ownership_drop(&d->core, &claim);
 		pthread_mutex_unlock(engine_order(d, owner));
 	}
-}
-
-/* Begin to watch the init process of a registration that is new to us. */
-static void watch_init(struct cgpud *d, const struct cgpu_container_info *info)
-{
-	struct init_watch *init = &d->reaper.init[info->slot];
-	int fd;
-
-	if (init->pidfd >= 0)
-		close(init->pidfd);
-	*init = (struct init_watch){ .generation = info->generation, .pidfd = -1 };
-	fd = process_open(info->pid, 0);
-	/* The number may belong to another process by now. */
-	if (fd < 0 || !cgroup_holds(info->cgroup, info->pid) || reaper_watch_init(&d->reaper, info->slot, fd) < 0) {
-		if (fd >= 0)
-			close(fd);
-	}
-}
-
-u32 reclaim_containers(struct cgpud *d)
-{
-	struct cgpu_container_info info;
-	u32 at, removed = 0;
-
-	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
-		/* The old form names no process: such a registration stays until it is destroyed. */
-		if (info.pid <= 0 || info.slot >= CGPU_MAX_CONTAINERS)
-			continue;
-		if (d->reaper.init[info.slot].generation != info.generation)
-			watch_init(d, &info);
-		if (d->reaper.init[info.slot].pidfd >= 0 || cgroup_populated(info.cgroup) == 1)
-			continue;
-		if (cgpu_container_remove(&d->core, info.slot, info.generation) < 0)
-			continue;
-		removed++;
-		events_log(&d->events, LOG_LEVEL_INFO, "container %s: reclaimed, its processes are gone", info.id);
-	}
-	return removed;
 }

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Releases what UVM maps for processes that have ended or have closed their files, also under an engine before this one. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "copies.h"
+#include "engine.h"
+#include "external.h"
+#include "processes.h"
+#include "uvm.h"
+#include "worker.h"
+
+#define REOPEN_MS 1000
+
+/* A file without mappings is none any more. */
+static void forget(struct cgpud *d, u32 at)
+{
+	cgpu_reference_file_ended(&d->core, at);
+	memset(&d->external.store->file[at], 0, sizeof(d->external.store->file[at]));
+}
+
+static int has_ended(const struct external_user *user)
+{
+	return !user->tgid || process_has_left(user->tgid, user->started);
+}
+
+/* It counts as there when that cannot be seen. */
+static int has(struct external_user *user, int fd)
+{
+	if (has_ended(user))
+		return 0;
+	if (process_same_file(user->tid, user->number, fd) == 1)
+		return 1;
+	return process_has_file(user->tgid, fd, &user->number) != 0;
+}
+
+static int is_used(struct external_file *file, int fd)
+{
+	/* It may have moved it elsewhere while there was no engine: what is mapped there cannot be found, nor unmapped. */
+	if (fd < 0)
+		return !has_ended(&file->user[0]) || !has_ended(&file->user[1]);
+	return has(&file->user[0], fd) || has(&file->user[1], fd);
+}
+
+/* Serial of the newest mapping. With the lock. */
+static u64 newest(const struct external *x, u32 at)
+{
+	return x->first[at] == EXTERNAL_NONE ? 0 : x->store->map[x->first[at]].serial;
+}
+
+/* 1 when nothing came between a look at a file without the lock and now. With the lock. */
+static int is_unchanged(const struct external *x, u32 at, const struct external_file *before, u64 latest)
+{
+	return newest(x, at) == latest && !x->ending[at] && !memcmp(&x->store->file[at], before, sizeof(*before));
+}
+
+/* 1 when the file is ours alone to take apart from now on. */
+static int begin_end(struct cgpud *d, u32 at, s64 slot)
+{
+	struct external *x = &d->external;
+	struct external_file file, before;
+	int fd = -1, used, begun = 0;
+	u64 latest;
+
+	pthread_mutex_lock(&x->lock);
+	before = file = x->store->file[at];
+	latest = newest(x, at);
+	if (x->ending[at] || (slot >= 0 && file.slot != (u32)slot))
+		file.live = 0;
+	if (file.live && x->fd[at] >= 0) {
+		fd = fcntl(x->fd[at], F_DUPFD_CLOEXEC, 0);
+		/* Another time. */
+		file.live = fd >= 0;
+	}
+	pthread_mutex_unlock(&x->lock);
+	if (!file.live)
+		return 0;
+	used = is_used(&file, fd);
+	if (fd >= 0)
+		close(fd);
+	pthread_mutex_lock(&x->lock);
+	if (is_unchanged(x, at, &before, latest)) {
+		begun = x->ending[at] = !used;
+		x->store->file[at] = file;
+	}
+	pthread_mutex_unlock(&x->lock);
+	return begun;
+}
+
+/* Unmap it. 0: the driver could not now. What is no longer mapped there counts as gone. */
+static int unmap(struct cgpud *d, int fd, const struct external_map *map)
+{
+	u32 status = NV_OK;
+	int r;
+
+	if (fd < 0)
+		return 1;
+	r = uvm_take_away(d->core.abi, fd, map, &status);
+	return r != -EAGAIN &&
+		(r < 0 || status == NV_OK || status == NV_ERR_INVALID_ADDRESS || status == NV_ERR_INVALID_DEVICE);
+}
+
+/* Nobody else touches it meanwhile: see ending. */
+static void take_apart(struct cgpud *d, u32 at)
+{
+	struct external *x = &d->external;
+	int fd = x->fd[at], done = 1;
+	u32 first;
+
+	while (done && (first = x->first[at]) != EXTERNAL_NONE) {
+		struct external_map map = x->store->map[first];
+		struct cgpu_reference hold = { .object = first, .serial = map.serial };
+
+		done = unmap(d, fd, &map);
+		pthread_mutex_lock(&x->lock);
+		if (done) {
+			external_unlink(x, first);
+			cgpu_reference_drop(&d->core, &hold);
+		}
+		pthread_mutex_unlock(&x->lock);
+	}
+	/* The driver's own part goes with the last copy: before it is forgotten that there is one. */
+	if (done && fd >= 0)
+		close(fd);
+	pthread_mutex_lock(&x->lock);
+	x->ending[at] = 0;
+	if (done) {
+		x->fd[at] = -1;
+		forget(d, at);
+		atomic_fetch_sub(&x->files, 1);
+	}
+	pthread_mutex_unlock(&x->lock);
+}
+
+void external_sweep(struct cgpud *d, s64 slot)
+{
+	u32 i;
+
+	for (i = 0; i < atomic_load(&d->external.top) && atomic_load(&d->external.files); i++) {
+		if (begin_end(d, i, slot))
+			take_apart(d, i);
+	}
+}
+
+static u32 is_left(struct external *x, u32 at)
+{
+	struct external_file file;
+
+	pthread_mutex_lock(&x->lock);
+	file = x->store->file[at];
+	pthread_mutex_unlock(&x->lock);
+	return file.live && has_ended(&file.user[0]) && has_ended(&file.user[1]);
+}
+
+u32 external_left(struct cgpud *d)
+{
+	struct external *x = &d->external;
+	u32 i, left = 0;
+
+	if (!atomic_load(&x->files))
+		return 0;
+	for (i = 0; i < atomic_load(&x->top); i++)
+		left += is_left(x, i);
+	workers_wake(d);
+	return left;
+}
+
+/*
+ * Mappings that an engine before this one has left, which may have died at any point.
+ *
+ * A mapping keeps the reference that it was made with, confirmed or not: the call may be under way. A reference without a
+ * mapping is dropped: its call was not continued yet, or the driver has said that nothing is mapped. A mapping whose reference
+ * is not in the ledger gets a new one where the ledger still has its memory; else it is unmapped, as no container is
+ * charged for it.
+ */
+
+static int lose(struct external *x, struct external_map *map)
+{
+	if (!x->lost)
+		x->lost = calloc(CGPU_MAX_OBJECTS, sizeof(*x->lost));
+	if (!x->lost)
+		return -ENOMEM;
+	x->lost[x->losts++] = *map;
+	map->serial = 0;
+	return 0;
+}
+
+static int relink(struct cgpud *d)
+{
+	struct external *x = &d->external;
+	u32 i;
+
+	memset(x->first, 0xff, sizeof(x->first));
+	memset(x->hash, 0xff, sizeof(x->hash));
+	for (i = 0; i < x->store->used && i < CGPU_MAX_OBJECTS; i++) {
+		struct external_map *map = &x->store->map[i];
+		struct cgpu_reference hold = { .object = i, .serial = map->serial };
+
+		if (!map->serial)
+			continue;
+		if (map->file >= EXTERNAL_FILES || !x->store->file[map->file].live)
+			map->serial = 0;
+		else if (cgpu_reference_recover(&d->core, &hold, map->file) == 0)
+			external_relink(x, i);
+		else if (lose(x, map) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void drop_unmapped(struct cgpud *d)
+{
+	const struct external_store *store = d->external.store;
+	struct cgpu_reference hold;
+	u32 cursor = 0;
+
+	while (cgpu_reference_file_next(&d->core, &cursor, &hold) == 0) {
+		if (hold.object >= store->used || store->map[hold.object].serial != hold.serial)
+			cgpu_reference_drop(&d->core, &hold);
+	}
+}
+
+int external_open(struct cgpud *d, struct external_store *store)
+{
+	struct external *x = &d->external;
+	u32 i;
+
+	pthread_mutex_init(&x->lock, NULL);
+	memset(x->fd, 0xff, sizeof(x->fd));
+	x->store = store;
+	/* Without a number chains can be made long by who guesses it. */
+	if (getrandom(&x->key, sizeof(x->key), GRND_NONBLOCK) != sizeof(x->key))
+		x->key = clock_ns();
+	/* The next engine finds it as we did. */
+	if (relink(d) < 0)
+		return -ENOMEM;
+	drop_unmapped(d);
+	for (i = 0; i < EXTERNAL_FILES; i++) {
+		if (!store->file[i].live) {
+			forget(d, i);
+			continue;
+		}
+		atomic_fetch_add(&x->files, 1);
+		atomic_store(&x->top, i + 1);
+	}
+	return 0;
+}
+
+/* What its process has there under the same number: other files of UVM have other numbers. -ETIMEDOUT: it keeps us waiting. */
+static int reopen(struct cgpud *d, const struct external_user *user)
+{
+	int pidfd = user->tgid ? process_open(user->tgid, 0) : -1, fd = -1;
+	struct task task;
+
+	if (pidfd < 0)
+		return -1;
+	task_init(&task, NULL, user->tgid);
+	if (!process_has_left(user->tgid, user->started) && task_inspect(d, &task, user->number) == 0 &&
+		task.driver_node && task.kind == CGPU_DEVICE_UVM)
+		fd = copies_take(pidfd, user->number, &task.identity, &d->stopping, REOPEN_MS);
+	close(pidfd);
+	return fd;
+}
+
+/* A start waits for no container for long: the first file that keeps it waiting is the last that is looked for. */
+static int reopen_any(struct cgpud *d, const struct external_file *file, u8 *late)
+{
+	u32 i;
+	int fd = -1;
+
+	for (i = 0; i < 2 && fd < 0 && !late[file->slot % CGPU_MAX_CONTAINERS]; i++) {
+		fd = reopen(d, &file->user[i]);
+		late[file->slot % CGPU_MAX_CONTAINERS] = fd == -ETIMEDOUT;
+	}
+	return fd < 0 ? -1 : fd;
+}
+
+static int hold_again(struct cgpud *d, const struct external_map *map)
+{
+	const struct external_file *file = &d->external.store->file[map->file];
+	struct cgpu_reference_request named = { .slot = file->slot,
+		.generation = file->generation,
+		.tgid = file->user[0].tgid,
+		.client = map->client,
+		.handle = map->handle,
+		.of = map->of };
+	struct cgpu_reference hold;
+
+	if (!map->of || cgpu_reference_on_file(&d->core, &named, map->file, &hold) < 0 || hold.serial == 0)
+		return 0;
+	external_link(&d->external, &hold, map);
+	return cgpu_reference_confirm(&d->core, &hold) == 0;
+}
+
+static void restore_lost(struct cgpud *d)
+{
+	struct external *x = &d->external;
+	u32 i, held = 0, unmapped = 0;
+
+	for (i = 0; i < x->losts; i++) {
+		const struct external_map *map = &x->lost[i];
+
+		if (hold_again(d, map))
+			held++;
+		else if (x->fd[map->file] >= 0 && unmap(d, x->fd[map->file], map))
+			unmapped++;
+	}
+	if (x->losts)
+		events_log(&d->events, LOG_LEVEL_ERROR,
+			"the charges of %u mappings by UVM were lost: %u are charged again, %u were unmapped, %u stay and are "
+			"charged to nobody until their files are closed",
+			x->losts, held, unmapped, x->losts - held - unmapped);
+	free(x->lost);
+	x->lost = NULL;
+	x->losts = 0;
+}
+
+void external_take_up(struct cgpud *d)
+{
+	struct external *x = &d->external;
+	u8 late[CGPU_MAX_CONTAINERS] = { 0 };
+	u32 i;
+
+	for (i = 0; i < EXTERNAL_FILES; i++) {
+		if (x->store->file[i].live)
+			x->fd[i] = reopen_any(d, &x->store->file[i], late);
+	}
+	copies_end();
+	restore_lost(d);
+	for (i = 0; i < EXTERNAL_FILES; i++) {
+		if (!x->store->file[i].live || x->first[i] != EXTERNAL_NONE)
+			continue;
+		if (x->fd[i] >= 0)
+			close(x->fd[i]);
+		x->fd[i] = -1;
+		forget(d, i);
+		atomic_fetch_sub(&x->files, 1);
+	}
+	external_sweep(d, -1);
+}
+
+void external_close(struct cgpud *d)
+{
+	u32 i;
+
+	for (i = 0; d->external.store && i < EXTERNAL_FILES; i++) {
+		if (d->external.fd[i] >= 0)
+			close(d->external.fd[i]);
+	}
+	free(d->external.lost);
+}
