@@ -69,7 +69,7 @@ LARGE = {
     "tests/runtime_config/golden",
     "tests/sim",
     "tests/vm",
-    "tests/vm/standin",
+    "tests/vm/fake_driver",
 }
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # A definition begins a line, is not static and has a body: "u32 core_class(u32 class)\n{".

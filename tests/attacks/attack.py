@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tests.attacks.arena import DAEMON, LIMIT, MODULE, Arena, Running, Seen, Tenant, Word
 from tests.attacks.build import PROBE, client
 from tests.integration.probe import NO_MEMORY, Printed, steps
-from tests.vm.store import ROOT
+from tests.vm.harness.store import ROOT
 
 FILL = ("fill=64M:2m", "fill=1M:64k", "fill=64K:64k")
 NUMBER = re.compile(r"(\w+)=(0x[0-9a-f]+|\d+)")

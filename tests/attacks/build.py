@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from tests.vm.store import ROOT, STORE, put
+from tests.vm.harness.store import ROOT, STORE, put
 
 HERE = Path(__file__).resolve().parent / "programs"
 BUILD = ROOT / "kmod" / "build"
@@ -18,7 +18,7 @@ PROBE = BUILD / "cgpu-probe"
 PROBE_32 = BUILD / "cgpu-probe32"
 PROBE_SOURCES = sorted((ROOT / "kmod" / "probe").glob("*.c"))
 CLIENT_LIBRARY = BUILD / "librm.a"  # of kmod/rm, with the driver's tables
-UVM_PROBE = ROOT / "tests" / "vm" / "standin" / "probe"
+UVM_PROBE = ROOT / "tests" / "vm" / "fake_driver" / "probe"
 PLACES = (HERE, UVM_PROBE, ROOT / "kmod" / "probe", ROOT / "kmod" / "rm", BUILD / "gen")
 FLAGS = ("-std=gnu11", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wno-psabi")
 # The whole probe, to be called by another program.

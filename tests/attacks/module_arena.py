@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attacks' ground under the kernel module: a stand-in for the driver, and containers that are cgroups."""
+"""The attacks' ground under the kernel module: a fake driver, and containers that are cgroups."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from tests.attacks.arena import LIMIT, MODULE, Seen, Tenant, Word
 from tests.integration.commands import eventually
-from tests.vm.machine import Machine
-from tests.vm.node import TREE, build_standin
-from tests.vm.process import Finished, Process
-from tests.vm.slices import Slice
-from tests.vm.stage import Stage
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.node import TREE, build_fake_driver
+from tests.vm.harness.process import Finished, Process
+from tests.vm.harness.slices import Slice
+from tests.vm.harness.stage import Stage
 
 SECONDS = 60
 SCRATCH = "/tmp/attacks"
@@ -109,7 +109,7 @@ class GuestArena:
 
     def uvm_probe(self) -> Path:
         """Return the one that is built with the fake driver."""
-        return build_standin(self._machine.kernel) / "uvm-probe"
+        return build_fake_driver(self._machine.kernel) / "uvm-probe"
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait."""

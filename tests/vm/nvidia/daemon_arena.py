@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tests.attacks.arena import DAEMON, LIMIT, Seen, Tenant, Word
 from tests.attacks.module_arena import GuestArena, ModuleRunning
+from tests.vm.harness.process import Finished, Process
+from tests.vm.harness.slices import PROBE
 from tests.vm.nvidia.daemon import SECONDS, GuestDaemon
-from tests.vm.process import Finished, Process
-from tests.vm.slices import PROBE
 
 
 @dataclass(frozen=True)

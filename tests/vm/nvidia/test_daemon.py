@@ -15,12 +15,12 @@ from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.integration.probe import NO_MEMORY, Step, step, steps
 from tests.integration.test_slice import SIZES
-from tests.vm.bundles import Containers
-from tests.vm.node import real_driver
+from tests.vm.harness.bundles import Containers
+from tests.vm.harness.node import real_driver
+from tests.vm.harness.process import Finished
+from tests.vm.harness.slices import GIB, PROBE
 from tests.vm.nvidia.daemon import SECONDS, GuestDaemon, running
 from tests.vm.nvidia.driver import CARD_BYTES
-from tests.vm.process import Finished
-from tests.vm.slices import GIB, PROBE
 
 __all__ = ["running"]
 
