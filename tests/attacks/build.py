@@ -86,7 +86,7 @@ def guard() -> Path:
 
 @cache
 def other_entry() -> Path:
-    """Return cgpu-probe as a 64-bit program that calls the driver by the 32-bit gate."""
+    """Return cgpu-probe as a 64-bit program that calls the driver by the 32-bit entry of the kernel."""
     probe = compiled("probe.o", PROBE_SOURCES, "-r", "-nostdlib", "-fno-pie", AS_LIBRARY)
     sources = [HERE / "other_entry.c", probe, CLIENT_LIBRARY]
     return compiled("other_entry", sources, "-static", "-no-pie", "-Wl,--wrap=syscall")

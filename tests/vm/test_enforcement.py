@@ -22,7 +22,7 @@ SOME = (
     "memory/test_bypass.py::test_wiped_environment",
     "isolation/test_ways.py::test_cards_of_others_are_not_started",
     "life/test_races.py::test_a_handle_that_comes_again",
-    "memory/test_books.py::test_charges_outlive",
+    "memory/test_ledger.py::test_charges_outlive",
     "sched/test_shares.py::test_channels_do_not_run_before_their_turn",
     "isolation/test_attacks.py::test_attack[docker_in_docker]",
 )

@@ -60,6 +60,8 @@ struct nv_linux_file_private {
 /* card.c */
 extern struct sim *nvidia_card;
 extern const char nvidia_version[];
+int card_create(void);
+void card_destroy(void);
 
 /* nv.c */
 extern struct nv_state nv_ctl_device;
@@ -109,8 +111,7 @@ u32 rm_dma_buf_dup_mem_handle(struct nvidia_stack *sp, struct nv_state *nv, u32 
 	u64 rest5, u64 rest6, u64 rest7);
 void rm_dma_buf_undup_mem_handle(struct nvidia_stack *sp, struct nv_state *nv, u32 client, u32 handle);
 
-/* knobs.c: what tests can set. */
-const char *knob_cards(void);
+/* card.c: what tests can set. */
 bool knob_defer_close(void);
 void knob_sleep(void);
 void knob_linger(void);

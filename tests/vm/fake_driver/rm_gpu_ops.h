@@ -18,22 +18,16 @@ struct uvmGpuAddressSpace {
 	u32 handle;
 };
 
-/* rm_gpu_device.c */
-u32 rm_gpu_ops_find(const NvProcessorUuid *uuid, u32 *card);
 u32 rm_gpu_ops_create_device(const NvProcessorUuid *uuid, struct uvmGpuDevice **device);
 void rm_gpu_ops_destroy_device(struct uvmGpuDevice *device);
 u32 rm_gpu_ops_dup_address_space(
 	struct uvmGpuDevice *device, u32 client, u32 handle, struct uvmGpuAddressSpace **space);
 void rm_gpu_ops_destroy_address_space(struct uvmGpuAddressSpace *space);
-
-/* rm_gpu_memory.c */
 u32 rm_gpu_ops_dup_memory(struct uvmGpuDevice *device, u32 client, u32 handle, u32 *copy, UvmGpuMemoryInfo *info);
 u32 rm_gpu_ops_free_duped_handle(struct uvmGpuDevice *device, u32 handle);
 u32 rm_gpu_ops_memory_alloc_fb(struct uvmGpuAddressSpace *space, u64 length, u64 *pointer, UvmGpuAllocInfo *info);
 void rm_gpu_ops_memory_free(struct uvmGpuAddressSpace *space, u64 pointer);
 u32 rm_gpu_ops_pma_alloc_pages(struct card *card, u64 count, u64 page_size, u64 *pages);
 void rm_gpu_ops_pma_free_pages(struct card *card, u64 count, u64 page_size);
-/* An object of a user's client, by the rule for a kernel that gives up its rights: only from the client's process. */
-u32 rm_find_user_object(u32 client, u32 handle, struct object **object);
 
 #endif

@@ -31,7 +31,7 @@ LIVE_VIEW = "/run/host"  # guest/init mounts it
 BOOT_SECONDS = 120.0
 SYNC_SECONDS = 60.0
 DEBUG_FACTOR = 5.0  # how much slower a kernel is that checks itself
-# A plain model, with what finds a module's stray access to user memory. All that newer ones have is dear to
+# A plain model, with what finds a module's wrong access to user memory. All that newer ones have is dear to
 # emulate: a guest of "max" takes half as much time again.
 MODEL = "Nehalem,+smap,+smep"
 CPUS = 2  # that there are; the second is off until a test wants it

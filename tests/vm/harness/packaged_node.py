@@ -22,8 +22,8 @@ BOOT_S = 240
 SHUTDOWN_S = 120.0
 HELD = 512 << 20
 LIMIT = 6043 << 20
-# What is not the packages' to restore: books and caches of package managers, logs, what containers were made
-# of, and the key that dkms makes to sign with.
+# What is not the packages' to restore: databases and caches of package managers, logs, what containers were
+# made of, and the key that dkms makes to sign with.
 STATE = r"""
 cd /
 skip="./var/lib/dpkg ./var/lib/apt ./var/cache ./var/log ./var/tmp ./tmp ./run ./root"

@@ -68,7 +68,7 @@ class Process:
     def __init__(
         self, link: Channel, job: int, argv: Sequence[str], why_ended: Callable[[], str | None]
     ) -> None:
-        """Keep the books on a job; `why_ended` says what became of the machine, None while it lives."""
+        """Record what a job does; `why_ended` says what became of the machine, None while it lives."""
         self.link = link
         self.job = job
         self.args = tuple(argv)

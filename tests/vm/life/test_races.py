@@ -18,8 +18,8 @@ from tests.vm.harness.stage import Stage, figures, stage
 from tests.vm.programs import build
 
 LIMIT = 1000 * MIB
-# Many of the calls that race ask for host memory, up to twice the limit each. NVIDIA's driver takes that memory
-# from the guest, in whose memory all of it has to fit.
+# Many of the calls that race ask for host memory, up to twice the limit each. NVIDIA's driver takes that
+# memory from the guest, in whose memory all of it has to fit.
 RACED = 32 * MIB if real_driver() else LIMIT
 ATTEMPTS = count(100_000, 10_000_000)
 ROUNDS = count(60, 5000)
@@ -64,7 +64,7 @@ def test_arguments_that_change_under_the_call(staged: Stage) -> None:
 @pytest.mark.fake_driver("a knob of the driver")
 @pytest.mark.enforcement
 def test_a_driver_that_comes_back_late(machine: Machine) -> None:
-    """Where the driver returns long after its work, by chance, the books still follow its order."""
+    """Where the driver returns long after its work, by chance, the ledger still follows its order."""
     with stage(machine, test_late_us=2000) as staged:
         process = staged.start(staged.slice("late", RACED), build("races"), RACED, ATTEMPTS // 20, 16)
         told = figures(process, SECONDS)
@@ -180,7 +180,7 @@ def test_calls_stopped_in_a_copy(staged: Stage) -> None:
 
 
 def test_descriptors_that_change_under_the_call(staged: Stage) -> None:
-    """The books say what the driver holds, whatever becomes of a descriptor during an export."""
+    """The ledger says what the driver holds, whatever becomes of a descriptor during an export."""
     process = staged.start(staged.slice("swap", LIMIT), build("swap"), ROUNDS)
     told = figures(process, SECONDS)
     seen = staged.view()

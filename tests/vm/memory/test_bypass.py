@@ -42,7 +42,7 @@ def assert_held(node: SlicedNode, outcome: Printed, times: int = 1) -> None:
 @pytest.mark.enforcement
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_ioctl_number_does_not_matter(sliced: SlicedNode, program: str) -> None:
-    """The limit holds in the envelope and with any magic byte and direction bits, for 64 and 32 bits."""
+    """The limit holds in the transfer wrapper, and with any magic byte and direction, at either width."""
     outcome = sliced.exec("plain", *([program, *words, *FILL] for words in WAYS.values()))
     assert_held(sliced, outcome, len(WAYS))
 

@@ -73,7 +73,7 @@ def test_the_driver_is_found(daemon: GuestDaemon) -> None:
 @pytest.mark.enforcement
 @pytest.mark.parametrize("way", WAYS)
 def test_ways(daemon: GuestDaemon, way: str) -> None:
-    """Each way to ask for memory, with and without the envelope, has the one limit."""
+    """Each way to ask for memory, with and without the transfer wrapper, has the one limit."""
     words = ("alloc=2G", "alloc=512M", "alloc=512M", "alloc=64K:64k", "free=all")
     outcome = daemon.probe(f"via={way}", *words, "xfer", *words)
     assert statuses(outcome, "alloc") == [NO_MEMORY, 0, 0, NO_MEMORY] * 2, outcome.text

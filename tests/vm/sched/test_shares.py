@@ -89,7 +89,7 @@ def test_the_slice_has_bounds(sliced: Machine) -> None:
 
 @pytest.mark.enforcement
 def test_time_follows_policy_and_weight(sliced: Machine, tenants: tuple[Slice, Slice]) -> None:
-    """Each has its share, with more groups and levers of its own too, and a change counts at once."""
+    """Each has its share, with more groups and scheduling controls of its own; a change counts at once."""
     light, heavy = tenants
     assert read(sliced, "0/policy") == "2\n"
     loads = [load(light, 3, *TRIES), load(heavy)]
@@ -116,7 +116,7 @@ def test_time_follows_policy_and_weight(sliced: Machine, tenants: tuple[Slice, S
 
 @pytest.mark.enforcement
 def test_more_processes_are_not_more_time(sliced: Machine, tenants: tuple[Slice, Slice]) -> None:
-    """Four processes, each with a group, have what one has, by gates and by time slices."""
+    """Four processes, each with a group, have what one has, by disabled channels and by timeslices."""
     light, heavy = tenants
     loads = [*(load(light) for _ in range(4)), load(heavy)]
     for policy, wanted in ((2, [1 / 3, 2 / 3]), (1, [1 / 2, 1 / 2])):
@@ -131,14 +131,14 @@ def test_more_processes_are_not_more_time(sliced: Machine, tenants: tuple[Slice,
 def test_a_fork_storm_is_not_more_time(sliced: Machine, tenants: tuple[Slice, Slice]) -> None:
     """One that starts process after process, six at a time, takes nothing from one with a single group."""
     light, heavy = tenants
-    storm = light.start("/bin/busybox", "sh", "-c", FORKS, PROBE)
+    forks = light.start("/bin/busybox", "sh", "-c", FORKS, PROBE)
     one = load(heavy)
     for policy, least in ((2, 2 / 3), (1, 1 / 2)):
         put(sliced, "0/policy", policy)
         (found,) = shares(sliced, [one])
         assert found > least * (1 - TOLERANCE), (policy, found)
     one.process.stop()
-    storm.stop()
+    forks.stop()
 
 
 @pytest.mark.enforcement

@@ -43,6 +43,6 @@ def test_turns_of_a_millisecond_take_less_than_a_percent(at_work: Subject) -> No
 
 def test_where_the_card_divides_the_time_the_thread_sleeps(at_work: Subject) -> None:
     """It is woken for looks at samples, eight in a second of so many processes, and not for turns."""
-    # So many containers at once change the runlists more often than gates are left out for.
+    # So many containers at once change the runlists so often that disabling channels is not left out.
     at_work.machine.run(["/bin/busybox", "sleep", "4"])
     assert measure(at_work, PREEMPTIVE).median("rate") < 20

@@ -10,7 +10,7 @@
 
 struct beside {
 	struct uvm *uvm;
-	pthread_barrier_t gate;
+	pthread_barrier_t barrier;
 	unsigned int spins;
 };
 
@@ -26,7 +26,7 @@ static void *unmap(void *arg)
 {
 	struct beside *beside = arg;
 
-	pthread_barrier_wait(&beside->gate);
+	pthread_barrier_wait(&beside->barrier);
 	spin(beside->spins);
 	uvm_unmap(beside->uvm);
 	return NULL;
@@ -45,7 +45,7 @@ static uint32_t once(struct beside *beside, bool again)
 		status = uvm_map(uvm, uvm->last.handle);
 	if (status != NV_OK || pthread_create(&thread, NULL, unmap, beside))
 		return status;
-	pthread_barrier_wait(&beside->gate);
+	pthread_barrier_wait(&beside->barrier);
 	spin(MOST_SPINS / 2);
 	uvm_map(uvm, uvm->last.handle);
 	pthread_join(thread, NULL);
@@ -57,7 +57,7 @@ uint32_t map_beside_unmap(struct uvm *uvm, uint64_t rounds)
 	struct beside beside = { .uvm = uvm };
 	uint64_t i;
 
-	pthread_barrier_init(&beside.gate, NULL, 2);
+	pthread_barrier_init(&beside.barrier, NULL, 2);
 	for (i = 0; i < rounds; i++) {
 		beside.spins = (unsigned int)(i * 2000 % MOST_SPINS);
 		/* Without room there is nothing to be had by it. */

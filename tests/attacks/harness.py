@@ -53,7 +53,7 @@ class Tenant(Protocol):
         """Start a command in it."""
 
 
-class Arena(Protocol):
+class Harness(Protocol):
     """A node with one T4. What an attack leaves running ends with it."""
 
     engine: str

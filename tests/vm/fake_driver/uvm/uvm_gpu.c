@@ -146,8 +146,7 @@ u32 uvm_api_register_gpu_va_space(struct uvm_va_space *space, u8 *params)
 
 u32 uvm_api_unregister_gpu_va_space(struct uvm_va_space *space, u8 *params)
 {
-	const struct nv_layout_UVM_UNREGISTER_GPU_VASPACE_PARAMS *at =
-		&fake_abi()->UVM_UNREGISTER_GPU_VASPACE_PARAMS;
+	const struct nv_layout_UVM_UNREGISTER_GPU_VASPACE_PARAMS *at = &fake_abi()->UVM_UNREGISTER_GPU_VASPACE_PARAMS;
 	struct uvm_gpu **gpu = uvm_space_gpu(space, params + at->gpuUuid);
 
 	if (!gpu || !space->address_spaces[gpu - space->gpus])

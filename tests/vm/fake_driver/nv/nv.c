@@ -8,7 +8,6 @@
 #include <linux/poll.h>
 #include <linux/slab.h>
 
-#include "card.h"
 #include "driver.h"
 
 struct nv_state nv_ctl_device;

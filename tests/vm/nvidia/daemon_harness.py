@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attacks' ground under cgpud on NVIDIA's driver: containers are cgroups with a listener."""
+"""The attacks' harness for cgpud on NVIDIA's driver: containers are cgroups with a listener."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.attacks.arena import DAEMON, LIMIT, Seen, Tenant, Word
-from tests.attacks.module_arena import GuestArena, ModuleRunning
+from tests.attacks.harness import DAEMON, LIMIT, Seen, Tenant, Word
+from tests.attacks.module_harness import GuestHarness, ModuleRunning
 from tests.vm.harness.process import Finished, Process
 from tests.vm.harness.slices import PROBE
 from tests.vm.nvidia.daemon import SECONDS, GuestDaemon
@@ -32,7 +32,7 @@ class GuestTenant:
         return self.start(*command).finish()
 
 
-class GuestDaemonArena(GuestArena):
+class GuestDaemonHarness(GuestHarness):
     """One machine with cgpud, and the slices of one attack."""
 
     engine = DAEMON

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attacks' ground under the kernel module: a fake driver, and containers that are cgroups."""
+"""The attacks' harness for the kernel module: a fake driver, and containers that are cgroups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.attacks.arena import LIMIT, MODULE, Seen, Tenant, Word
+from tests.attacks.harness import LIMIT, MODULE, Seen, Tenant, Word
 from tests.integration.commands import eventually
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import TREE, build_fake_driver
@@ -85,7 +85,7 @@ class ModuleTenant:
         return self.start(*command).finish()
 
 
-class GuestArena:
+class GuestHarness:
     """A machine: what is the same whichever engine it has."""
 
     dev = "/dev"
@@ -116,7 +116,7 @@ class GuestArena:
         eventually(condition, what, self._machine.scaled(SECONDS))
 
 
-class ModuleArena(GuestArena):
+class ModuleHarness(GuestHarness):
     """One machine. Its slices stay from attack to attack: to make and to end them is dear under emulation."""
 
     engine = MODULE

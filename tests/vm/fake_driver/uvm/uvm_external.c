@@ -91,8 +91,7 @@ u32 uvm_api_create_external_range(struct uvm_va_space *space, u8 *params)
 
 static u32 map_on(struct external_range *range, struct uvm_gpu *gpu, const u8 *params)
 {
-	const struct nv_layout_UVM_MAP_EXTERNAL_ALLOCATION_PARAMS *at =
-		&fake_abi()->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS;
+	const struct nv_layout_UVM_MAP_EXTERNAL_ALLOCATION_PARAMS *at = &fake_abi()->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS;
 	u64 base = get64(params, at->base), length = get64(params, at->length), offset = get64(params, at->offset);
 	struct mapping *mapping;
 	UvmGpuMemoryInfo info;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * books linked|closed|crowd|holder|exporter BYTES: takes all that it is given, in pieces of BYTES, before and after something that an
+ * ledger linked|closed|many|holder|exporter BYTES: takes all that it is given, in pieces of BYTES, before and after something that an
  * engine could take for the end of what it has charged, and rests with all of it.
  *   linked  the client is used through a second control file, which is linked to the client's own
  *   closed  a client is made through a control file that is linked to another one, and that is closed; an engine may
  *           refuse that
- *   crowd   many files that asked to be linked to themselves, each closed with what was allocated through it
+ *   many   many files that asked to be linked to themselves, each closed with what was allocated through it
  *   holder  UVM keeps the memory of a freed handle; clients are made by the names under which an engine may keep that
  *   exporter  memory is exported, and UVM asked to map it from the driver's own client, under whatever number it has
- * books overlap: asks for the card's size with an answer that lies in the question; rests with what it was told.
+ * ledger overlap: asks for the card's size with an answer that lies in the question; rests with what it was told.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -120,7 +120,7 @@ static void closed(void)
 	fill(&other, &after);
 }
 
-static void crowd(void)
+static void many(void)
 {
 	struct session session;
 	struct grant grant;
@@ -128,9 +128,9 @@ static void crowd(void)
 
 	for (turn = 0; turn < 100; turn++) {
 		session_init(&session, &settings, 0);
-		need("client of the crowd", session_open(&session));
+		need("client of the many", session_open(&session));
 		try_link(session.ctl, session.ctl);
-		need("memory of the crowd", memory_alloc(&session, piece, &grant));
+		need("memory of the many", memory_alloc(&session, piece, &grant));
 		session_drop(&session);
 	}
 	session_init(&session, &settings, 0);
@@ -220,7 +220,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} ways[] = { { "linked", linked }, { "closed", closed }, { "crowd", crowd }, { "holder", holder },
+	} ways[] = { { "linked", linked }, { "closed", closed }, { "many", many }, { "holder", holder },
 		{ "exporter", exporter }, { "overlap", overlap } };
 	unsigned int i;
 

@@ -16,18 +16,18 @@ SECONDS = 60
 
 def rest(staged: Stage, *words: object) -> dict[str, int]:
     """Run the program of these cases in a container until it rests; return its figures."""
-    process = staged.start(staged.slice("books", LIMIT), build("books"), *words)
+    process = staged.start(staged.slice("ledger", LIMIT), build("ledger"), *words)
     return figures(process, staged.machine.scaled(SECONDS))
 
 
 @pytest.mark.enforcement
-@pytest.mark.parametrize("way", ["linked", "closed", "crowd", "holder", "exporter"])
+@pytest.mark.parametrize("way", ["linked", "closed", "many", "holder", "exporter"])
 def test_charges_outlive(staged: Stage, way: str) -> None:
     """Linked and closed control files, clients of the engine's and of the driver's own, end no charge."""
     told = rest(staged, way, PIECE)
     seen = staged.view()
     assert told["before"] + told["after"] == LIMIT, told
-    assert (seen.used[0, "books"], seen.cards[0]["used"], seen.cards[0]["peak"]) == (LIMIT, LIMIT, LIMIT)
+    assert (seen.used[0, "ledger"], seen.cards[0]["used"], seen.cards[0]["peak"]) == (LIMIT, LIMIT, LIMIT)
 
 
 def test_an_answer_inside_of_its_question(staged: Stage) -> None:

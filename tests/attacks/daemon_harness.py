@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attacks' ground under cgpud: a simulated T4, and containers that are a listener and nothing else."""
+"""The attacks' harness for cgpud: a simulated T4, and containers that are a listener and nothing else."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tests.attacks.arena import DAEMON, LIMIT, Seen, Tenant, Word
 from tests.attacks.attack import numbers
 from tests.attacks.build import uvm_probe
+from tests.attacks.harness import DAEMON, LIMIT, Seen, Tenant, Word
 from tests.daemon.hangs import next_line
 from tests.daemon.harness import PROBE, Daemon, piped
 from tests.integration.commands import Outcome, eventually
@@ -77,7 +77,7 @@ class DaemonTenant:
         self.first.finish()
 
 
-class DaemonArena:
+class DaemonHarness:
     """One daemon, and the slices of one attack."""
 
     engine = DAEMON

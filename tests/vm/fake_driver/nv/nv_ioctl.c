@@ -13,18 +13,18 @@ struct request {
 	void *copy;
 };
 
-static int open_envelope(struct request *request)
+static int open_wrapper(struct request *request)
 {
 	const struct nv_layout_nv_ioctl_xfer_t *at = &nvidia_card->abi->nv_ioctl_xfer_t;
-	u8 envelope[16];
+	u8 wrapper[16];
 
-	if (request->size != sizeof(envelope) || at->bytes != sizeof(envelope))
+	if (request->size != sizeof(wrapper) || at->bytes != sizeof(wrapper))
 		return -EINVAL;
-	if (copy_from_user(envelope, request->address, sizeof(envelope)))
+	if (copy_from_user(wrapper, request->address, sizeof(wrapper)))
 		return -EFAULT;
-	request->nr = get32(envelope, at->cmd);
-	request->size = get32(envelope, at->size);
-	request->address = u64_to_user_ptr(get64(envelope, at->ptr));
+	request->nr = get32(wrapper, at->cmd);
+	request->size = get32(wrapper, at->size);
+	request->address = u64_to_user_ptr(get64(wrapper, at->ptr));
 	return request->size > NV_MAX_IOCTL_XFER_SIZE ? -EINVAL : 0;
 }
 
@@ -142,7 +142,7 @@ long nvidia_unlocked_ioctl(struct file *file, unsigned int cmd, unsigned long i_
 	int result = 0;
 
 	if (request.nr == NV_ESC_IOCTL_XFER_CMD)
-		result = open_envelope(&request);
+		result = open_wrapper(&request);
 	if (result != 0)
 		return result;
 	request.copy = kmalloc(request.size, GFP_KERNEL);
