@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the kernel module costs single calls of the driver, for tasks outside and inside of an instance.
 
-Boots a virtual machine with a stand-in driver. Without the module, outside and inside take turns; the medians
+Boots a virtual machine with a fake driver. Without the module, outside and inside take turns; the medians
 over all rounds are printed, as ratios to the same call without the module. Needs root and what
 `scripts/bootstrap test` installs. Exits with 1 when a task outside pays half of what one inside pays or more.
 """
@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.vm.kernels import choose_kernel
-from tests.vm.machine import QEMU, Machine
-from tests.vm.node import load_driver, load_engine, unload_driver, unload_engine
+from tests.vm.harness.kernels import choose_kernel
+from tests.vm.harness.machine import QEMU, Machine
+from tests.vm.harness.node import load_driver, load_engine, unload_driver, unload_engine
+from tests.vm.harness.slices import Slice, await_empty, slice_of
 from tests.vm.programs import build
-from tests.vm.slices import Slice, await_empty, slice_of
 
 PLACES = ("without", "outside", "inside")
 LIMIT = 1 << 30

@@ -5,7 +5,7 @@ Boots a virtual machine in which each instruction takes a nanosecond (QEMU -icou
 a thread has run is what it has executed: other load, and what a hypervisor takes to put a processor to sleep,
 are not in it. A processor with one instruction in a nanosecond is a slow one (3 GHz, one in three cycles).
 
-The driver is the stand-in of the tests. What it does to stop channels is not the engine's: with "free" gates
+The driver is the fake one of the tests. What it does to stop channels is not the engine's: with "free" gates
 it answers at once. "own" is the thread's with these, less two calls of the driver in each turn, at the price
 that a program beside it pays for calls which do nothing; the module's are calls of functions, and its own.
 With "simulated" gates the thread also waits for the card, and is woken more often. Under policies 1 and 5 the
@@ -28,11 +28,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.integration.commands import must
-from tests.vm.kernels import Kernel, choose_kernel
-from tests.vm.machine import QEMU, Machine
-from tests.vm.node import TREE, build_engine, build_standin, load_driver, load_engine, unload_engine
-from tests.vm.slices import PROBE, await_empty, set_knob, slice_of
-from tests.vm.store import ROOT
+from tests.vm.harness.kernels import Kernel, choose_kernel
+from tests.vm.harness.machine import QEMU, Machine
+from tests.vm.harness.node import (
+    TREE,
+    build_engine,
+    build_fake_driver,
+    load_driver,
+    load_engine,
+    unload_engine,
+)
+from tests.vm.harness.slices import PROBE, await_empty, set_knob, slice_of
+from tests.vm.harness.store import ROOT
 
 CONTAINERS = 25
 SLICE_US = 1000
@@ -221,7 +228,7 @@ def compile_paced(directory: Path) -> Path:
 
 def build(kernel: Kernel) -> None:
     """Build what the guest loads: its clock runs ahead while it waits for the host."""
-    build_standin(kernel)
+    build_fake_driver(kernel)
     build_engine(kernel)
 
 

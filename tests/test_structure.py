@@ -51,15 +51,12 @@ LEFT: dict[str, tuple[str, ...]] = {
 # Folders that are still larger.
 LARGE = {
     "docs",
-    "tests/attacks",
     "tests/core",
     "tests/daemon",
     "tests/integration",
     "tests/runtime_config",
     "tests/runtime_config/golden",
     "tests/sim",
-    "tests/vm",
-    "tests/vm/standin",
 }
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # A definition begins a line, is not static and has a body: "u32 core_class(u32 class)\n{".

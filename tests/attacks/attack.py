@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.attacks.arena import DAEMON, LIMIT, MODULE, Arena, Running, Seen, Tenant, Word
 from tests.attacks.build import PROBE, client
+from tests.attacks.harness import DAEMON, LIMIT, MODULE, Harness, Running, Seen, Tenant, Word
 from tests.integration.probe import NO_MEMORY, Printed, steps
-from tests.vm.store import ROOT
+from tests.vm.harness.store import ROOT
 
 FILL = ("fill=64M:2m", "fill=1M:64k", "fill=64K:64k")
 NUMBER = re.compile(r"(\w+)=(0x[0-9a-f]+|\d+)")
@@ -26,7 +26,7 @@ class Attack:
     engines: under which it can be tried at all.
     """
 
-    run: Callable[[Arena], None]
+    run: Callable[[Harness], None]
     limit: bool
     engines: tuple[str, ...]
 
@@ -38,7 +38,7 @@ class Attack:
 
 def attack(
     *, limit: bool, engines: tuple[str, ...] = (DAEMON, MODULE)
-) -> Callable[[Callable[[Arena], None]], Attack]:
+) -> Callable[[Callable[[Harness], None]], Attack]:
     """Make an attack of a function."""
     return lambda run: Attack(run, limit, engines)
 
@@ -48,9 +48,14 @@ def numbers(line: str) -> dict[str, int]:
     return {name: int(value, 0) for name, value in NUMBER.findall(line)}
 
 
-def probe(arena: Arena, *words: Word) -> tuple[Word, ...]:
+def probe(harness: Harness, *words: Word) -> tuple[Word, ...]:
     """Return the command that runs the static probe there."""
-    return (PROBE, "--dev", arena.dev, *words)
+    return (PROBE, "--dev", harness.dev, *words)
+
+
+def had(printed: Printed) -> int:
+    """Return how much the fills of a program got."""
+    return sum(one.number("bytes") for one in steps(printed) if one.name == "fill")
 
 
 def filled(printed: Printed) -> int:
@@ -58,32 +63,32 @@ def filled(printed: Printed) -> int:
     fills = [one for one in steps(printed) if one.name == "fill"]
     assert len(fills) == len(FILL), printed.text
     assert fills[-1].number("status") == NO_MEMORY, printed.text
-    return sum(one.number("bytes") for one in fills)
+    return had(printed)
 
 
-def expect(arena: Arena, tenant: Tenant, charged: int, card: int | None = None) -> None:
+def expect(harness: Harness, tenant: Tenant, charged: int, card: int | None = None) -> None:
     """Fail unless that much is charged; the card must have given the same, or `card`."""
-    found = arena.seen(tenant)
+    found = harness.seen(tenant)
     assert found == Seen(charged, charged if card is None else card), found
 
 
-def await_nothing(arena: Arena, tenant: Tenant) -> None:
+def await_nothing(harness: Harness, tenant: Tenant) -> None:
     """Wait until nothing is charged or taken any more."""
-    arena.until(lambda: arena.seen(tenant) == Seen(0, 0), "all is given back")
+    harness.until(lambda: harness.seen(tenant) == Seen(0, 0), "all is given back")
 
 
-def assert_held(arena: Arena, tenant: Tenant, *before: Word, program: tuple[Word, ...] = ()) -> Printed:
+def assert_held(harness: Harness, tenant: Tenant, *before: Word, program: tuple[Word, ...] = ()) -> Printed:
     """Fail unless a program gets the slice to the byte, by the engine and by the card, and gives it back.
 
     `before` stands in front of the program; `program` is run in the place of the probe, with its words.
     """
-    own = program or probe(arena)
+    own = program or probe(harness)
     running = tenant.start(*before, *own, *FILL, "count", "hold")
     running.line("hold")
-    expect(arena, tenant, LIMIT)
+    expect(harness, tenant, LIMIT)
     printed = running.finish()
     assert filled(printed) == LIMIT, printed.text
-    await_nothing(arena, tenant)
+    await_nothing(harness, tenant)
     return printed
 
 
@@ -92,7 +97,7 @@ def rest(running: Running, word: str = "resting") -> dict[str, int]:
     return numbers(running.line(word))
 
 
-def verdicts_hold(arena: Arena, kind: str, *, unknown: int, by_driver: int | None = None) -> None:
+def verdicts_hold(harness: Harness, kind: str, *, unknown: int, by_driver: int | None = None) -> None:
     """Fail if a class or control that is refused or unknown reaches the driver, or one that passes does not.
 
     kind: classes or controls, which is a table of kmod/abi and a program. unknown: how many numbers at least
@@ -101,8 +106,8 @@ def verdicts_hold(arena: Arena, kind: str, *, unknown: int, by_driver: int | Non
     """
     table = json.loads((ROOT / "kmod" / "abi" / f"{kind}.json").read_text())[kind]
     verdicts = Counter(row["verdict"] for row in table.values())
-    tenant = arena.tenant()
-    running = tenant.start(client(kind), "--dev", arena.dev)
+    tenant = harness.tenant()
+    running = tenant.start(client(kind), "--dev", harness.dev)
     found = rest(running, "tried")
     assert found["reached"] == 0, found
     if by_driver is None:
@@ -113,4 +118,4 @@ def verdicts_hold(arena: Arena, kind: str, *, unknown: int, by_driver: int | Non
     assert found["unknown"] >= unknown, found
     running.go_on()
     running.finish()
-    await_nothing(arena, tenant)
+    await_nothing(harness, tenant)

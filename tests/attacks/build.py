@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from tests.vm.store import ROOT, STORE, put
+from tests.vm.harness.store import ROOT, STORE, put
 
 HERE = Path(__file__).resolve().parent / "programs"
 BUILD = ROOT / "kmod" / "build"
@@ -18,7 +18,7 @@ PROBE = BUILD / "cgpu-probe"
 PROBE_32 = BUILD / "cgpu-probe32"
 PROBE_SOURCES = sorted((ROOT / "kmod" / "probe").glob("*.c"))
 CLIENT_LIBRARY = BUILD / "librm.a"  # of kmod/rm, with the driver's tables
-UVM_PROBE = ROOT / "tests" / "vm" / "standin" / "probe"
+UVM_PROBE = ROOT / "tests" / "vm" / "fake_driver" / "probe"
 PLACES = (HERE, UVM_PROBE, ROOT / "kmod" / "probe", ROOT / "kmod" / "rm", BUILD / "gen")
 FLAGS = ("-std=gnu11", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wno-psabi")
 # The whole probe, to be called by another program.
@@ -86,7 +86,7 @@ def guard() -> Path:
 
 @cache
 def other_entry() -> Path:
-    """Return cgpu-probe as a 64-bit program that calls the driver by the 32-bit gate."""
+    """Return cgpu-probe as a 64-bit program that calls the driver by the 32-bit entry of the kernel."""
     probe = compiled("probe.o", PROBE_SOURCES, "-r", "-nostdlib", "-fno-pie", AS_LIBRARY)
     sources = [HERE / "other_entry.c", probe, CLIENT_LIBRARY]
     return compiled("other_entry", sources, "-static", "-no-pie", "-Wl,--wrap=syscall")

@@ -13,21 +13,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.attacks.arena import DAEMON, Arena
 from tests.attacks.attack import attack, await_nothing, probe, rest
 from tests.attacks.build import alone, client
-from tests.attacks.daemon_arena import DaemonArena
+from tests.attacks.daemon_harness import DaemonHarness
+from tests.attacks.harness import DAEMON, Harness
 
 SECONDS = 3
 
 
 @contextmanager
-def silent_files(arena: Arena) -> Iterator[str]:
+def silent_files(harness: Harness) -> Iterator[str]:
     """Serve a file system that never answers; give the name of its file."""
-    assert isinstance(arena, DaemonArena)
-    folder = f"{arena.scratch}/silent"
+    assert isinstance(harness, DaemonHarness)
+    folder = f"{harness.scratch}/silent"
     Path(folder).mkdir()
-    server = arena.outside(alone("silent_files", "-static"), folder)
+    server = harness.outside(alone("silent_files", "-static"), folder)
     server.line("serving")
     try:
         yield f"{folder}/file"
@@ -35,32 +35,32 @@ def silent_files(arena: Arena) -> Iterator[str]:
         server.finish()
 
 
-def meets(arena: Arena, how: str, *, ends: bool = True) -> None:
+def meets(harness: Harness, how: str, *, ends: bool = True) -> None:
     """Have cgpud meet such a file, and kill it: it must end at once, and another one serve containers."""
-    assert isinstance(arena, DaemonArena)
-    tenant = arena.tenant()
-    with silent_files(arena) as file:
-        running = tenant.start(client("foreign_file"), "--dev", arena.dev, file, how, SECONDS)
+    assert isinstance(harness, DaemonHarness)
+    tenant = harness.tenant()
+    with silent_files(harness) as file:
+        running = tenant.start(client("foreign_file"), "--dev", harness.dev, file, how, SECONDS)
         rest(running)
-        arena.kill_engine(ends=ends)
-        assert "status=0x0" in arena.tenant().run(*probe(arena, "alloc=2M")).text
+        harness.kill_engine(ends=ends)
+        assert "status=0x0" in harness.tenant().run(*probe(harness, "alloc=2M")).text
         running.finish()
-    await_nothing(arena, tenant)
+    await_nothing(harness, tenant)
 
 
 @attack(limit=False, engines=(DAEMON,))
-def file_that_cannot_be_closed(arena: Arena) -> None:
+def file_that_cannot_be_closed(harness: Harness) -> None:
     """A call with a size on such a file leaves nothing in cgpud that has to be closed."""
-    meets(arena, "once")
+    meets(harness, "once")
 
 
 @attack(limit=False, engines=(DAEMON,))
-def file_exchanged_for_one_that_cannot_be_closed(arena: Arena) -> None:
+def file_exchanged_for_one_that_cannot_be_closed(harness: Harness) -> None:
     """Nor does one whose descriptor is exchanged for such a file in the midst of the call."""
-    meets(arena, "exchange")
+    meets(harness, "exchange")
 
 
 @attack(limit=False, engines=(DAEMON,))
-def memory_that_is_never_filled_in(arena: Arena) -> None:
+def memory_that_is_never_filled_in(harness: Harness) -> None:
     """A call with arguments in memory of such a file does not keep cgpud from being replaced."""
-    meets(arena, "memory", ends=False)
+    meets(harness, "memory", ends=False)

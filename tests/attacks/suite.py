@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All attacks, as tests that are given an arena."""
+"""All attacks, as tests that are given a harness."""
 
 from __future__ import annotations
 
@@ -9,51 +9,18 @@ from types import ModuleType
 import pytest
 
 from tests.attacks import (
-    deep_bind,
-    docker_in_docker,
-    exported_memory,
-    filled_hole,
+    calls,
+    containers,
+    descriptors,
     foreign_files,
-    fork_bomb,
-    handed_files,
-    kept_descriptor,
-    kept_mapping,
-    later_session,
-    leak_after_failed_dup,
-    leak_after_kill,
-    memory_objects,
-    other_program,
-    own_loader,
-    restarted_calls,
-    static_binary,
-    unjudged_classes,
-    unjudged_controls,
-    unset_environment,
+    mappings,
+    memory,
+    preloading,
+    unjudged,
 )
 from tests.attacks.attack import Attack
 
-FILES = (
-    unjudged_controls,
-    unjudged_classes,
-    unset_environment,
-    own_loader,
-    static_binary,
-    deep_bind,
-    docker_in_docker,
-    later_session,
-    memory_objects,
-    exported_memory,
-    leak_after_kill,
-    leak_after_failed_dup,
-    kept_descriptor,
-    handed_files,
-    kept_mapping,
-    filled_hole,
-    restarted_calls,
-    other_program,
-    foreign_files,
-    fork_bomb,
-)
+FILES = (unjudged, preloading, containers, memory, descriptors, mappings, calls, foreign_files)
 
 
 def marks(attack: Attack) -> list[pytest.MarkDecorator]:

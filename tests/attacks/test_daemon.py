@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.arena import DAEMON
 from tests.attacks.attack import Attack
-from tests.attacks.daemon_arena import DaemonArena
+from tests.attacks.daemon_harness import DaemonHarness
+from tests.attacks.harness import DAEMON
 from tests.attacks.suite import attacks
 from tests.daemon.harness import Daemon
 
@@ -33,14 +33,14 @@ def daemon() -> Iterator[Daemon]:
 
 
 @pytest.fixture
-def arena(daemon: Daemon, tmp_path: Path) -> Iterator[DaemonArena]:
+def harness(daemon: Daemon, tmp_path: Path) -> Iterator[DaemonHarness]:
     """Return a node with one T4; an attack may leave nothing behind."""
-    made = DaemonArena(daemon, tmp_path)
+    made = DaemonHarness(daemon, tmp_path)
     yield made
     made.clear()
 
 
 @pytest.mark.parametrize("attack", attacks(DAEMON))
-def test_attack(arena: DaemonArena, attack: Attack) -> None:
+def test_attack(harness: DaemonHarness, attack: Attack) -> None:
     """The attack gets its slice and no more, and leaves nothing behind."""
-    attack.run(arena)
+    attack.run(harness)

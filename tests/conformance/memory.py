@@ -194,7 +194,7 @@ def sharing() -> list[Case]:
     ]
 
 
-def books() -> list[Case]:
+def ledger() -> list[Case]:
     """What the tree says of memory in use, and that it comes back."""
     whole = ("fill=64M", "fill=64K:64k", "count")
     return [
@@ -270,4 +270,4 @@ def exports() -> list[Case]:
 
 def cases() -> list[Case]:
     """Return the cases."""
-    return [*answers(), *managed(), *contexts(), *sharing(), *books(), *exports()]
+    return [*answers(), *managed(), *contexts(), *sharing(), *ledger(), *exports()]

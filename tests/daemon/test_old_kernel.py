@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.arena import DAEMON
 from tests.attacks.attack import Attack
-from tests.attacks.daemon_arena import DaemonArena
+from tests.attacks.daemon_harness import DaemonHarness
+from tests.attacks.harness import DAEMON
 from tests.attacks.suite import attacks
 from tests.conformance.on_daemon import carried_out
 from tests.conformance.steps import Case
@@ -85,17 +85,17 @@ def test_calls_of_all_kinds(daemon: Daemon) -> None:
 
 
 @pytest.fixture
-def arena(daemon: Daemon, tmp_path: Path) -> Iterator[DaemonArena]:
+def harness(daemon: Daemon, tmp_path: Path) -> Iterator[DaemonHarness]:
     """Return a node with one T4; an attack may leave nothing behind."""
-    made = DaemonArena(daemon, tmp_path)
+    made = DaemonHarness(daemon, tmp_path)
     yield made
     made.clear()
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_attack(arena: DaemonArena, attack: Attack) -> None:
+def test_attack(harness: DaemonHarness, attack: Attack) -> None:
     """The attack gets its slice and no more, and leaves nothing behind."""
-    attack.run(arena)
+    attack.run(harness)
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ class By:
 
 
 DEB = "tests/packaging/test_deb_node.py"
-UPGRADE = "tests/vm/test_upgrade.py"
-VM_NODE = "tests/vm/node.py"
+UPGRADE = "tests/vm/life/test_upgrade.py"
+VM_NODE = "tests/vm/harness/node.py"
 APT = By(
     DEB,
     ("apt-get", '"install", f"/tmp/{packages.daemon.name}"'),
@@ -73,8 +73,8 @@ ELSEWHERE: Mapping[str, By] = {
     ".venv/bin/python -m benchmarks.shares --no-levers": By(
         "tests/sim/test_work_shares.py", ("levers",), how="with fewer cases"
     ),
-    "modprobe cgpu_km": By("tests/vm/test_install.py", ("modprobe", "cgpu_km")),
-    "cgpu-config-apply": By("tests/vm/test_config_apply.py", ("cgpu-config-apply",)),
+    "modprobe cgpu_km": By("tests/vm/install/test_install.py", ("modprobe", "cgpu_km")),
+    "cgpu-config-apply": By("tests/vm/install/test_config_apply.py", ("cgpu-config-apply",)),
     "modprobe cgpu_core_0_1_1": By(
         UPGRADE, ("insmod", "0_1_1"), (VM_NODE,), "by insmod, before depmod knows of it"
     ),
@@ -83,12 +83,12 @@ ELSEWHERE: Mapping[str, By] = {
     "cat /proc/cgpu_km/version": By(UPGRADE, ('read(engine, "version")',)),
     "rmmod cgpu_core_0_1_0": By(UPGRADE, ("rmmod(engine, OLD",)),
     "cgpu check-driver && modprobe cgpu_km allow_unknown_driver=Y": By(
-        "tests/vm/test_versions.py",
+        "tests/vm/life/test_versions.py",
         ('allow_unknown_driver="Y"',),
         how="the module alone; the check is tests/check_driver's",
     ),
     "cgpu check-driver": By("tests/check_driver/test_run.py", ("cgpu.check_driver.main",)),
-    "cgpu install --engine module": By("tests/vm/test_installer.py", ('"install"', '"module"')),
+    "cgpu install --engine module": By("tests/vm/install/test_installer.py", ('"install"', '"module"')),
     "systemctl reload cgpud": By(
         "tests/daemon/test_life.py",
         ("SIGHUP",),

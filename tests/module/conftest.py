@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.vm.kernels import Kernel, NoKernelError, debian_kernel
+from tests.vm.harness.kernels import Kernel, NoKernelError, debian_kernel
 
 
 @pytest.fixture(scope="session")

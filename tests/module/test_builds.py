@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.vm.kernels import Kernel
-from tests.vm.node import ENGINES, build_standin, make
-from tests.vm.store import ROOT
+from tests.vm.harness.kernels import Kernel
+from tests.vm.harness.node import ENGINES, build_fake_driver, make
+from tests.vm.harness.store import ROOT
 
 SOURCES = Path("/usr/src")
 # The kernel's checksum of cgpu_km_core_register, by kernel and CGPU_KM_INTERFACE: by it modprobe refuses a
@@ -54,7 +54,7 @@ def test_cores_of_older_releases_load(release: str) -> None:
 
 def test_stand_in_builds(kernel: Kernel) -> None:
     """So does the driver that the tests in virtual machines load in place of NVIDIA's."""
-    built = build_standin(kernel)
+    built = build_fake_driver(kernel)
     assert {path.name for path in built.glob("*.ko")} == {"nvidia.ko", "nvidia-uvm.ko", "nvidia-modeset.ko"}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.vm.kernels import Kernel
-from tests.vm.store import ROOT
+from tests.vm.harness.kernels import Kernel
+from tests.vm.harness.store import ROOT
 
 MODULE = ROOT / "kmod" / "module"
 VERSION = "0.1.0"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.core.build import SANITIZE, WARNINGS, run, tool
-from tests.vm.counts import count
+from tests.vm.harness.counts import count
 
 HERE = Path(__file__).resolve().parent
 MODULE = HERE.parent.parent / "kmod" / "module"

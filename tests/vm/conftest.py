@@ -14,14 +14,14 @@ from tests.integration.images import PROBE
 from tests.nvidia.archive import RELEASES
 from tests.packages import Packages, older
 from tests.packages import packages as built_packages
-from tests.vm import debian
-from tests.vm.bundles import Containers
-from tests.vm.counts import CPUS, count
-from tests.vm.kernels import VARIABLE, Kernel, NoKernelError, choose_kernel
-from tests.vm.machine import QEMU, Machine
-from tests.vm.node import (
+from tests.vm.harness import debian
+from tests.vm.harness.bundles import Containers
+from tests.vm.harness.counts import CPUS, count
+from tests.vm.harness.kernels import VARIABLE, Kernel, NoKernelError, choose_kernel
+from tests.vm.harness.machine import QEMU, Machine
+from tests.vm.harness.node import (
     build_engine,
-    build_standin,
+    build_fake_driver,
     load_driver,
     load_engine,
     loaded,
@@ -29,10 +29,10 @@ from tests.vm.node import (
     unload_driver,
     unload_engine,
 )
+from tests.vm.harness.packaged_node import PackagedNode
+from tests.vm.harness.sliced_node import SlicedNode
+from tests.vm.harness.stage import Stage, stage
 from tests.vm.nvidia.driver import BOOT_ARGUMENTS
-from tests.vm.packaged_node import PackagedNode
-from tests.vm.sliced_node import SlicedNode
-from tests.vm.stage import Stage, stage
 
 Boot = Callable[..., Machine]
 # The longest first; the others take less than half a minute each.
@@ -41,7 +41,7 @@ LONG = (
     "test_installer", "test_upgrade", "test_slice", "test_enforcement", "test_many", "test_deaths",
     "test_life", "test_identity",
     "test_run", "test_races", "test_install", "test_versions", "test_conformance", "test_next_kernel",
-    "test_shares", "test_neighbours", "test_refusals", "test_standin_versions", "test_config_apply",
+    "test_shares", "test_neighbours", "test_refusals", "test_fake_driver_versions", "test_config_apply",
     "test_harness",
 )  # fmt: skip
 # Set to 1, not all that could run on NVIDIA's driver does: make test does so.
@@ -202,9 +202,9 @@ def no_kernel_faults(machines: list[Machine]) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def standin(kernel: Kernel) -> Path:
-    """Return the folder with the stand-in driver's modules."""
-    return build_standin(kernel)
+def fake_driver(kernel: Kernel) -> Path:
+    """Return the folder with the fake driver's modules."""
+    return build_fake_driver(kernel)
 
 
 @pytest.fixture(scope="session")
@@ -214,7 +214,7 @@ def module(kernel: Kernel) -> Path:
 
 
 @pytest.fixture
-def driver(machine: Machine, standin: Path) -> Iterator[Machine]:
+def driver(machine: Machine, fake_driver: Path) -> Iterator[Machine]:
     """Return the machine with the driver loaded, with one T4."""
     load_driver(machine)
     yield machine
@@ -244,7 +244,7 @@ def containers(machine: Machine) -> Containers:
 
 @pytest.fixture(scope="module")
 def loaded_node(
-    machine: Machine, containers: Containers, standin: Path, module: Path
+    machine: Machine, containers: Containers, fake_driver: Path, module: Path
 ) -> Iterator[SlicedNode]:
     """Return the machine of a file with driver and engine, which its tests share."""
     node = SlicedNode(machine, containers)

@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 
 from tests.integration.engine import ENFORCE
-from tests.vm.counts import FULL, count
-from tests.vm.store import ROOT
+from tests.vm.harness.counts import FULL, count
+from tests.vm.harness.store import ROOT
 
 # One of each kind, among those that take little time.
 SOME = (
-    "test_slice.py::test_pages_and_ways",
-    "test_bypass.py::test_wiped_environment",
-    "test_ways.py::test_cards_of_others_are_not_started",
-    "test_races.py::test_a_handle_that_comes_again",
-    "test_books.py::test_charges_outlive",
-    "test_shares.py::test_channels_do_not_run_before_their_turn",
-    "test_attacks.py::test_attack[docker_in_docker]",
+    "memory/test_slice.py::test_pages_and_ways",
+    "memory/test_bypass.py::test_wiped_environment",
+    "isolation/test_ways.py::test_cards_of_others_are_not_started",
+    "life/test_races.py::test_a_handle_that_comes_again",
+    "memory/test_ledger.py::test_charges_outlive",
+    "sched/test_shares.py::test_channels_do_not_run_before_their_turn",
+    "isolation/test_attacks.py::test_attack[docker_in_docker]",
 )
 CHOSEN = count([f"tests/vm/{name}" for name in SOME], ["tests/vm"])
 LEAST = count(len(SOME), 100)  # tests of the limit there are at least; the next kernel has one more

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.integration.commands import eventually
-from tests.vm.bundles import Containers
 from tests.vm.conftest import Boot
-from tests.vm.kernel_log import KernelLog
-from tests.vm.kernels import Kernel
-from tests.vm.machine import QEMU, CommandError, Machine, MachineDiedError
-from tests.vm.store import ROOT
+from tests.vm.harness.bundles import Containers
+from tests.vm.harness.kernel_log import KernelLog
+from tests.vm.harness.kernels import Kernel
+from tests.vm.harness.machine import QEMU, CommandError, Machine, MachineDiedError
+from tests.vm.harness.store import ROOT
 
 BINARY = bytes(range(256)) * 1000
 
@@ -188,7 +188,9 @@ def test_panic_is_found(boot: Boot) -> None:
 def test_machine_dies_with_its_maker(kernel: Kernel, tmp_path: Path) -> None:
     """Killing the tests ends their machines."""
     program = (
-        "import pathlib, sys, time; from tests.vm.kernels import *; from tests.vm.machine import *;"
+        "import pathlib, sys, time; from tests.vm.harness.kernel_log import KernelLog
+from tests.vm.harness.kernels import *;"
+        "from tests.vm.harness.machine import *;"
         "m = Machine(choose_kernel(), pathlib.Path(sys.argv[1]), memory=512);"
         "print(m.emulator.pid, flush=True); time.sleep(100)"
     )

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+/* What clients of the driver share in tests. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -89,6 +93,58 @@ uint64_t client_fill(struct session *session, uint64_t piece)
 
 	memory_fill(session, piece, &bytes, &count);
 	return bytes;
+}
+
+#define CLIENT_MANAGED_PIECE (2ul << 20)
+
+uint8_t *client_reserve(uint64_t size)
+{
+	uint8_t *all =
+		mmap(NULL, size + CLIENT_MANAGED_PIECE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (all == MAP_FAILED)
+		return NULL;
+	return all + (CLIENT_MANAGED_PIECE - (uintptr_t)all % CLIENT_MANAGED_PIECE) % CLIENT_MANAGED_PIECE;
+}
+
+bool client_map_managed(const struct settings *settings, int uvm, uint8_t *place, uint64_t size)
+{
+	const struct nv_layout_UVM_INITIALIZE_PARAMS *at = &settings->abi->UVM_INITIALIZE_PARAMS;
+	uint8_t params[32] = { 0 };
+
+	if (uvm < 0 || ioctl(uvm, UVM_INITIALIZE, params) != 0 || get32(params, at->rmStatus) != NV_OK)
+		return false;
+	return mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm, (off_t)(uintptr_t)place) == place;
+}
+
+union control {
+	struct cmsghdr head;
+	char space[CMSG_SPACE(CLIENT_FILES_MAX * sizeof(int))];
+};
+
+bool client_send_files(int sock, const int *files, size_t count)
+{
+	union control control = { .head = { CMSG_LEN(count * sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct iovec data = { (char[1]){ 'x' }, 1 };
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control };
+
+	message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+	memcpy(CMSG_DATA(&control.head), files, count * sizeof(int));
+	return sendmsg(sock, &message, 0) == 1;
+}
+
+bool client_receive_files(int sock, int *files, size_t count)
+{
+	union control control = { 0 };
+	char byte;
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control };
+
+	message.msg_controllen = sizeof(control.space);
+	if (recvmsg(sock, &message, 0) != 1)
+		return false;
+	memcpy(files, CMSG_DATA(&control.head), count * sizeof(int));
+	return true;
 }
 
 void client_next(void)

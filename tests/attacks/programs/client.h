@@ -26,6 +26,14 @@ struct tally {
 /* Tries so many numbers that are in no order; prints the tally, and waits for the next step. */
 void client_try_unknown(struct session *session, unsigned int count, struct tally *tally,
 	void (*try_one)(struct session *session, uint32_t number, struct tally *tally));
+/* Addresses for managed memory that nobody else uses, at the start of a piece of 2 MiB; NULL: there are none. */
+uint8_t *client_reserve(uint64_t size);
+/* Managed memory in an address space of nvidia-uvm's file; the offset of such a mapping is its address. */
+bool client_map_managed(const struct settings *settings, int uvm, uint8_t *place, uint64_t size);
+#define CLIENT_FILES_MAX 3u
+/* Open files by a socket, with one byte of data. Receiving, the count is of those that fit. */
+bool client_send_files(int sock, const int *files, size_t count);
+bool client_receive_files(int sock, int *files, size_t count);
 /* As often as it goes; how much that was. */
 uint64_t client_fill(struct session *session, uint64_t piece);
 /* Whoever started the program sends a line for the next step. Ends the program, whose descriptors go with it, at the

@@ -13,8 +13,6 @@
 #include "client.h"
 #include "uvm_probe.h"
 
-#define PIECE (2ul << 20)
-
 static struct uvm uvm = { .fd = -1, .mm_fd = -1 };
 static uint8_t *place, *hole;
 static uint64_t place_bytes, hole_bytes;
@@ -23,17 +21,6 @@ static uint64_t place_bytes, hole_bytes;
 static bool map(uint8_t *at, uint64_t bytes)
 {
 	return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm.fd, (off_t)(uintptr_t)at) == at;
-}
-
-/* At the start of a piece of 2 MiB, where nobody else maps. */
-static bool map_all(void)
-{
-	uint8_t *all = mmap(NULL, place_bytes + PIECE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (all == MAP_FAILED)
-		return false;
-	place = (uint8_t *)(((uintptr_t)all + PIECE - 1) / PIECE * PIECE);
-	return map(place, place_bytes);
 }
 
 static uint32_t come_and_go(void)
@@ -77,7 +64,8 @@ int main(int argc, char **argv)
 	hole_bytes = strtoull(argv[2], NULL, 0);
 	client_open(&uvm.session, &uvm.settings);
 	status = uvm_start(&uvm);
-	if (status == NV_OK && !map_all())
+	place = client_reserve(place_bytes);
+	if (status == NV_OK && (!place || !map(place, place_bytes)))
 		status = RM_ERRNO;
 	if (status != NV_OK)
 		return fprintf(stderr, "nvidia-uvm: status 0x%x\n", status), 1;

@@ -10,8 +10,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -19,11 +17,6 @@
 #include "client.h"
 
 #define FILES 3 /* nvidiactl, nvidia0, nvidia-uvm */
-
-union control {
-	struct cmsghdr head;
-	char space[CMSG_SPACE(FILES * sizeof(int))];
-};
 
 static int socket_at(const char *path, struct sockaddr_un *address)
 {
@@ -34,9 +27,6 @@ static int socket_at(const char *path, struct sockaddr_un *address)
 
 static int give(const struct settings *settings, const char *path)
 {
-	union control control = { .head = { CMSG_LEN(FILES * sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
-	struct iovec data = { (char[1]){ 'x' }, 1 };
-	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control };
 	struct sockaddr_un address;
 	int sock = socket_at(path, &address), files[FILES];
 
@@ -45,55 +35,24 @@ static int give(const struct settings *settings, const char *path)
 	files[2] = driver_open(settings, "nvidia-uvm");
 	if (files[0] < 0 || files[1] < 0 || files[2] < 0)
 		return perror(settings->dev), 1;
-	message.msg_controllen = sizeof(control.space);
-	memcpy(CMSG_DATA(&control.head), files, sizeof(files));
 	if (bind(sock, (void *)&address, sizeof(address)) || listen(sock, 1))
 		return perror(path), 1;
 	printf("giving\n");
-	if (sendmsg(accept(sock, NULL, NULL), &message, 0) != 1)
+	if (!client_send_files(accept(sock, NULL, NULL), files, FILES))
 		return perror("sendmsg"), 1;
 	client_next();
 	return 0;
 }
 
-static bool receive(const char *path, int files[FILES])
-{
-	union control control = { 0 };
-	char byte;
-	struct iovec data = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control };
-	struct sockaddr_un address;
-	int sock = socket_at(path, &address);
-
-	message.msg_controllen = sizeof(control.space);
-	if (connect(sock, (void *)&address, sizeof(address)) || recvmsg(sock, &message, 0) != 1)
-		return false;
-	memcpy(files, CMSG_DATA(&control.head), FILES * sizeof(int));
-	return true;
-}
-
-/* Returns how much of managed memory was mapped. */
-static uint64_t map(const struct settings *settings, int uvm, uint64_t bytes)
-{
-	const struct nv_layout_UVM_INITIALIZE_PARAMS *at = &settings->abi->UVM_INITIALIZE_PARAMS;
-	void *place = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	uint8_t params[32] = { 0 };
-
-	if (ioctl(uvm, UVM_INITIALIZE, params) != 0 || get32(params, at->rmStatus) != NV_OK)
-		return 0;
-	if (mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm, (off_t)(uintptr_t)place) != place)
-		return 0;
-	return bytes;
-}
-
 static int take(const struct settings *settings, const char *path, uint64_t piece, uint64_t more)
 {
 	struct session session;
-	int files[FILES];
+	struct sockaddr_un address;
+	int sock = socket_at(path, &address), files[FILES];
 	uint64_t bytes = 0, mapped;
 	uint32_t status;
 
-	if (!receive(path, files))
+	if (connect(sock, (void *)&address, sizeof(address)) || !client_receive_files(sock, files, FILES))
 		return perror(path), 1;
 	session_init(&session, settings, 0);
 	session.ctl = files[0];
@@ -101,7 +60,7 @@ static int take(const struct settings *settings, const char *path, uint64_t piec
 	status = session_begin(&session);
 	if (status == NV_OK)
 		bytes = client_fill(&session, piece);
-	mapped = map(settings, files[2], more);
+	mapped = client_map_managed(settings, files[2], client_reserve(more), more) ? more : 0;
 	printf("took status=0x%x bytes=%llu mapped=%llu\n", status, (unsigned long long)bytes,
 		(unsigned long long)mapped);
 	client_next();

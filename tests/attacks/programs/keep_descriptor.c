@@ -18,40 +18,6 @@
 
 #include "client.h"
 
-#define MOST 3
-
-union control {
-	struct cmsghdr head;
-	char space[CMSG_SPACE(MOST * sizeof(int))];
-};
-
-static bool post(int sock, const int *files, size_t count)
-{
-	union control control = { .head = { CMSG_LEN(count * sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
-	struct iovec data = { (char[1]){ 'x' }, 1 };
-	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control };
-
-	message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-	memcpy(CMSG_DATA(&control.head), files, count * sizeof(int));
-	return sendmsg(sock, &message, 0) == 1;
-}
-
-/* What was parked: nvidiactl comes first. */
-static int fetch(int sock)
-{
-	union control control = { 0 };
-	char byte;
-	struct iovec data = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control };
-	int ctl;
-
-	message.msg_controllen = sizeof(control.space);
-	if (recvmsg(sock, &message, 0) != 1)
-		return -1;
-	memcpy(&ctl, CMSG_DATA(&control.head), sizeof(ctl));
-	return ctl;
-}
-
 /* The one that has filled the slice ends for good, and the one that stays says so. */
 static void outlive(pid_t other, uint64_t bytes)
 {
@@ -79,26 +45,28 @@ static void parked(struct session *session, uint64_t bytes)
 	uint32_t handle = session->held[0].handle;
 	pid_t self = getpid();
 
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) || !post(pair[0], files, 2))
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) || !client_send_files(pair[0], files, 2))
 		return;
 	if (fork() != 0)
 		pause();
 	close(session->card);
 	close(session->ctl);
 	outlive(self, bytes);
-	session->ctl = fetch(pair[1]);
+	/* nvidiactl comes first. */
+	if (!client_receive_files(pair[1], &session->ctl, 1))
+		session->ctl = -1;
 	printf("fetched status=0x%x\n", session_free(session, handle));
 	client_next();
 }
 
 static void cycle(const struct session *session, uint64_t bytes)
 {
-	int pair[2], files[MOST] = { session->ctl, session->card, -1 };
+	int pair[2], files[3] = { session->ctl, session->card, -1 };
 
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
 		return;
 	files[2] = pair[1];
-	if (!post(pair[0], files, MOST))
+	if (!client_send_files(pair[0], files, 3))
 		return;
 	printf("keeping bytes=%llu\n", (unsigned long long)bytes);
 	client_next();

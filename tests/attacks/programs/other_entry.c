@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * other_entry [--dev DIR] WORD...: cgpu-probe in a 64-bit process that makes its driver calls by the gate of 32-bit
- * ones, int 0x80, where neither a library nor a filter that only knows the one gate sees them. Linked with
+ * other_entry [--dev DIR] WORD...: cgpu-probe in a 64-bit process that makes its driver calls by the entry of 32-bit
+ * ones, int 0x80, where neither a library nor a filter that only knows the 64-bit entry sees them. Linked with
  * --wrap=syscall; what is pointed to must lie below 4 GiB, so that the stack does.
  */
 #define _GNU_SOURCE

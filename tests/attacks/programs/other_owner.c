@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -22,7 +21,6 @@
 
 #include "client.h"
 
-#define PIECE (2ul << 20)
 #define STACK (1ul << 20)
 
 static struct settings settings;
@@ -33,13 +31,9 @@ static const char *how;
 
 static void map(void)
 {
-	const struct nv_layout_UVM_INITIALIZE_PARAMS *at = &settings.abi->UVM_INITIALIZE_PARAMS;
-	uint8_t params[32] = { 0 };
 	int uvm = driver_open(&settings, "nvidia-uvm");
 
-	if (uvm < 0 || ioctl(uvm, UVM_INITIALIZE, params) != 0 || get32(params, at->rmStatus) != NV_OK ||
-		mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm, (off_t)(uintptr_t)place) ==
-			MAP_FAILED) {
+	if (!client_map_managed(&settings, uvm, place, size)) {
 		perror("nvidia-uvm");
 		_exit(1);
 	}
@@ -99,7 +93,6 @@ static void by_another_process(void)
 
 int main(int argc, char **argv)
 {
-	uint8_t *all;
 	pthread_t thread;
 
 	client_begin(&settings, &argc, &argv);
@@ -107,10 +100,9 @@ int main(int argc, char **argv)
 		return 2;
 	how = argv[0];
 	size = strtoull(argv[1], NULL, 0);
-	all = mmap(NULL, size + PIECE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (all == MAP_FAILED)
+	place = client_reserve(size);
+	if (!place)
 		return 1;
-	place = all + (PIECE - (uintptr_t)all % PIECE) % PIECE;
 	/* What is executed ends with us. */
 	signal(SIGCHLD, SIG_IGN);
 	if (strcmp(how, "leader") != 0)

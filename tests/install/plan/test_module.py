@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of the module engine. Real dkms and modprobe run in tests/vm/test_installer.py."""
+"""The steps of the module engine. Real dkms and modprobe run in tests/vm/install/test_installer.py."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A frame: this header, little endian, then `length` bytes. tests/vm/channel.py has the other side. */
+/* A frame: this header, little endian, then `length` bytes. tests/vm/harness/channel.py has the other side. */
 struct frame {
 	uint32_t length;
 	uint32_t job;

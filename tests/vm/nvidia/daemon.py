@@ -15,12 +15,12 @@ import pytest
 
 from tests.integration.commands import eventually
 from tests.integration.engine import ENFORCE
-from tests.vm.machine import Machine
-from tests.vm.node import load_driver, unload_driver
-from tests.vm.process import Finished, Process
-from tests.vm.sliced_node import LOOK_AT, View, parse
-from tests.vm.slices import GIB, PROBE
-from tests.vm.store import ROOT
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.node import load_driver, unload_driver
+from tests.vm.harness.process import Finished, Process
+from tests.vm.harness.sliced_node import LOOK_AT, View, parse
+from tests.vm.harness.slices import GIB, PROBE
+from tests.vm.harness.store import ROOT
 
 TREE = "/run/cgpu_km"
 RUN = "/run/cgpu"

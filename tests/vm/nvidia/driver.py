@@ -20,11 +20,11 @@ from pathlib import Path
 
 from tests.nvidia import archive
 from tests.nvidia.archive import Release
-from tests.vm.kernels import Kernel, flavour
-from tests.vm.machine import Machine
+from tests.vm.harness.kernels import Kernel, flavour
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.store import ROOT, STORE, digest, run_make
 from tests.vm.nvidia.firmware import image
 from tests.vm.programs import build
-from tests.vm.store import ROOT, STORE, digest, run_make
 
 HARDWARE = ROOT / "tests" / "vm" / "nvidia" / "hardware"
 # 128 MiB that the kernel leaves to the card (hardware/pci_card.c).

@@ -22,12 +22,12 @@ from cgpu.check_driver.run import PROGRAM
 from cgpu.kmod.abi.confirmed import EVIDENCE, Confirmed, read, written
 from tests.check_driver.tables import TABLE, has, moved, mutant
 from tests.check_driver.test_fields import FIELDS
-from tests.vm.kernels import choose_kernel
-from tests.vm.machine import Machine
-from tests.vm.node import load_driver, real_driver, unload_driver
+from tests.vm.harness.kernels import choose_kernel
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.node import load_driver, real_driver, unload_driver
+from tests.vm.harness.slices import PROBE
+from tests.vm.harness.store import ROOT
 from tests.vm.nvidia.driver import BOOT_ARGUMENTS, forget_orders, orders
-from tests.vm.slices import PROBE
-from tests.vm.store import ROOT
 
 Field = tuple[str, str]
 

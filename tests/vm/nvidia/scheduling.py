@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tests.sim.abi import facts, layout
-from tests.vm.node import real_driver
+from tests.vm.harness.node import real_driver
+from tests.vm.harness.process import Process
 from tests.vm.nvidia.driver import Order
-from tests.vm.process import Process
 
 GROUP = re.compile(r"group client=0x(\w+) handle=0x(\w+) channels=(\S+) status=0x0")
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.integration.commands import eventually
 from tests.nvidia.archive import RELEASES
-from tests.vm.machine import Machine
-from tests.vm.node import (
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.node import (
     MAKE_NODES,
     load_engine,
     load_real_driver,
@@ -23,8 +23,8 @@ from tests.vm.node import (
     unload_engine,
     write,
 )
+from tests.vm.harness.slices import PROBE, await_empty, slice_of, view
 from tests.vm.nvidia import driver as nvidia
-from tests.vm.slices import PROBE, await_empty, slice_of, view
 
 pytestmark = pytest.mark.real_driver
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from cgpu.kmod.abi.confirmed import Confirmed, read
-from tests.vm.counts import count
-from tests.vm.machine import Machine
-from tests.vm.node import load_driver, real_driver, unload_driver
+from tests.vm.harness.counts import count
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.node import load_driver, real_driver, unload_driver
+from tests.vm.harness.store import ROOT
 from tests.vm.nvidia.evidence import Field, answered, fields_of, proven, run_checks
-from tests.vm.store import ROOT
 
 pytestmark = [pytest.mark.real_driver, pytest.mark.timeout(count(300, 1200))]
 

@@ -11,9 +11,9 @@ import pytest
 from tests.conformance.select import with_one_card
 from tests.conformance.steps import Case
 from tests.conformance.suite import ROOT, Answers, Place, answers, command, suite, verify
-from tests.vm import node
-from tests.vm.counts import count
-from tests.vm.machine import Machine
+from tests.vm.harness import node
+from tests.vm.harness.counts import count
+from tests.vm.harness.machine import Machine
 from tests.vm.nvidia import daemon
 from tests.vm.nvidia.out_of_reach import reason, runs
 

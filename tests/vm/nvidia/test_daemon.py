@@ -15,12 +15,12 @@ from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.integration.probe import NO_MEMORY, Step, step, steps
 from tests.integration.test_slice import SIZES
-from tests.vm.bundles import Containers
-from tests.vm.node import real_driver
+from tests.vm.harness.bundles import Containers
+from tests.vm.harness.node import real_driver
+from tests.vm.harness.process import Finished
+from tests.vm.harness.slices import GIB, PROBE
 from tests.vm.nvidia.daemon import SECONDS, GuestDaemon, running
 from tests.vm.nvidia.driver import CARD_BYTES
-from tests.vm.process import Finished
-from tests.vm.slices import GIB, PROBE
 
 __all__ = ["running"]
 
@@ -73,7 +73,7 @@ def test_the_driver_is_found(daemon: GuestDaemon) -> None:
 @pytest.mark.enforcement
 @pytest.mark.parametrize("way", WAYS)
 def test_ways(daemon: GuestDaemon, way: str) -> None:
-    """Each way to ask for memory, with and without the envelope, has the one limit."""
+    """Each way to ask for memory, with and without the transfer wrapper, has the one limit."""
     words = ("alloc=2G", "alloc=512M", "alloc=512M", "alloc=64K:64k", "free=all")
     outcome = daemon.probe(f"via={way}", *words, "xfer", *words)
     assert statuses(outcome, "alloc") == [NO_MEMORY, 0, 0, NO_MEMORY] * 2, outcome.text

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.attacks import foreign_files
-from tests.attacks.arena import DAEMON
 from tests.attacks.attack import Attack
+from tests.attacks.harness import DAEMON
 from tests.attacks.suite import attacks, marks
 from tests.vm.nvidia.daemon import GuestDaemon, running
-from tests.vm.nvidia.daemon_arena import GuestDaemonArena
+from tests.vm.nvidia.daemon_harness import GuestDaemonHarness
 from tests.vm.nvidia.out_of_reach import reason
 
 __all__ = ["running"]
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.real_driver
 
 
 @pytest.fixture
-def arena(running: GuestDaemon) -> Iterator[GuestDaemonArena]:
+def harness(running: GuestDaemon) -> Iterator[GuestDaemonHarness]:
     """Return the same; an attack may leave nothing behind."""
-    made = GuestDaemonArena(running)
+    made = GuestDaemonHarness(running)
     yield made
     made.clear()
 
@@ -36,6 +36,6 @@ def out_of_reach(attack: Attack) -> list[pytest.MarkDecorator]:
 
 # Those files are served by a process of this machine, beside the engine.
 @pytest.mark.parametrize("attack", attacks(DAEMON, without=foreign_files, marks=out_of_reach))
-def test_attack(arena: GuestDaemonArena, attack: Attack) -> None:
+def test_attack(harness: GuestDaemonHarness, attack: Attack) -> None:
     """The attack gets its slice and no more, and leaves nothing behind."""
-    attack.run(arena)
+    attack.run(harness)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.vm.machine import Machine
+from tests.vm.harness.machine import Machine
 from tests.vm.nvidia.daemon import SECONDS, GuestDaemon, begin, end
 from tests.vm.nvidia.test_tools import CARD, HELD, LIMIT, MIB, UUID, argv, seen_tools
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.engine import MIB
-from tests.vm.node import build_standin
-from tests.vm.stage import Stage
+from tests.vm.harness.node import build_fake_driver
+from tests.vm.harness.stage import Stage
 
 pytestmark = pytest.mark.real_driver
 
@@ -28,7 +28,7 @@ def test_managed_memory_on_the_card_is_in_the_limit(staged: Stage) -> None:
         f"expect={NO_MEMORY:#x}",
         "alloc=2M",
     ]
-    program = build_standin(staged.machine.kernel) / "uvm-probe"
+    program = build_fake_driver(staged.machine.kernel) / "uvm-probe"
     process = staged.start(staged.slice("tenant", LIMIT), program, *words, "used", "hold=1000")
     process.await_output("used status", timeout=staged.machine.scaled(SECONDS))
     seen = staged.view()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.engine import MIB
-from tests.vm.stage import Stage
+from tests.vm.harness.stage import Stage
 
 pytestmark = pytest.mark.real_driver
 

@@ -9,9 +9,12 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from tests.integration.commands import eventually
-from tests.vm.busy import near
-from tests.vm.machine import Machine
-from tests.vm.node import load_driver, load_engine, unload_driver, unload_engine, write
+from tests.vm.harness.busy import near
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.node import load_driver, load_engine, unload_driver, unload_engine, write
+from tests.vm.harness.process import Process
+from tests.vm.harness.slices import GIB, PROBE, Slice, slice_of
+from tests.vm.harness.stage import Stage
 from tests.vm.nvidia.driver import Order, forget_orders, orders
 from tests.vm.nvidia.scheduling import (
     SCHEDULE,
@@ -24,9 +27,6 @@ from tests.vm.nvidia.scheduling import (
     stopped,
     time_slices,
 )
-from tests.vm.process import Process
-from tests.vm.slices import GIB, PROBE, Slice, slice_of
-from tests.vm.stage import Stage
 
 pytestmark = [pytest.mark.real_driver, pytest.mark.code_changes]
 

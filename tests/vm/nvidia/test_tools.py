@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.nvidia.archive import NotInArchiveError, package, release
-from tests.vm.machine import Machine
-from tests.vm.node import load_driver, load_engine, real_driver, unload_driver, unload_engine
-from tests.vm.process import Finished
-from tests.vm.slices import Slice, await_empty, slice_of
-from tests.vm.store import STORE
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.node import load_driver, load_engine, real_driver, unload_driver, unload_engine
+from tests.vm.harness.process import Finished
+from tests.vm.harness.slices import Slice, await_empty, slice_of
+from tests.vm.harness.store import STORE
 
 pytestmark = pytest.mark.real_driver
 

@@ -8,12 +8,12 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests.vm.store import ROOT, STORE, digest, put
+from tests.vm.harness.store import ROOT, STORE, digest, put
 
 HERE = Path(__file__).resolve().parent
 KMOD = ROOT / "kmod"
 GENERATED = KMOD / "build" / "gen"
-UVM = HERE.parent / "standin" / "probe"
+UVM = HERE.parent / "fake_driver" / "probe"
 CLIENT_LIBRARIES = {64: KMOD / "build" / "librm.a", 32: KMOD / "build" / "librm32.a"}
 PLACES = (HERE, KMOD / "rm", KMOD / "probe", UVM, GENERATED)
 FLAGS = ("-std=gnu11", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wshadow",

@@ -12,7 +12,7 @@
 #include "rm_client.h"
 #include "userfault.h"
 
-enum place { TOP, ENVELOPE, PARAMETERS, RIGHTS, LIST, ANSWER, VIRTUAL_ANSWER, QUERY_ANSWER, PLACES };
+enum place { TOP, WRAPPER, PARAMETERS, RIGHTS, LIST, ANSWER, VIRTUAL_ANSWER, QUERY_ANSWER, PLACES };
 
 static const char *const names[PLACES] = { "top", "envelope", "parameters", "rights", "list", "answer",
 	"virtual_answer", "query_answer" };
@@ -70,7 +70,7 @@ static uint32_t call_at(enum place place)
 	case TOP:
 		return driver_call(
 			&settings, session.ctl, NV_ESC_RM_ALLOC, page, settings.abi->NVOS64_PARAMETERS.bytes);
-	case ENVELOPE:
+	case WRAPPER:
 		put32(wrapper, settings.abi->nv_ioctl_xfer_t.cmd, NV_ESC_RM_VID_HEAP_CONTROL);
 		put32(wrapper, settings.abi->nv_ioctl_xfer_t.size, settings.abi->NVOS32_PARAMETERS.bytes);
 		put_pointer(wrapper, settings.abi->nv_ioctl_xfer_t.ptr, page);

@@ -20,14 +20,14 @@
 
 static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3 };
 
-static bool goes_on(const struct arena *arena)
+static bool goes_on(const struct shared *shared)
 {
-	return atomic_load(&arena->attempts) < arena->most;
+	return atomic_load(&shared->attempts) < shared->most;
 }
 
-static struct attacker attacker_of(struct arena *arena, uint64_t number)
+static struct attacker attacker_of(struct shared *shared, uint64_t number)
 {
-	return (struct attacker){ .arena = arena,
+	return (struct attacker){ .shared = shared,
 		.settings = &settings,
 		.random = (number + 1) * 0x9e3779b97f4a7c15ull ^ (uint64_t)getpid() };
 }
@@ -38,7 +38,7 @@ static void *work(void *argument)
 	struct attacker attacker = attacker_of(argument, atomic_fetch_add(&numbers, 1));
 	uint32_t i;
 
-	while (goes_on(attacker.arena)) {
+	while (goes_on(attacker.shared)) {
 		for (i = below(&attacker, 6); i > 0; i--)
 			flip(&attacker);
 		call_once(&attacker);
@@ -50,38 +50,38 @@ static void *only_flip(void *argument)
 {
 	struct attacker attacker = attacker_of(argument, 1000);
 
-	while (goes_on(attacker.arena))
+	while (goes_on(attacker.shared))
 		flip(&attacker);
 	return NULL;
 }
 
-static bool open_files(struct arena *arena)
+static bool open_files(struct shared *shared)
 {
 	uint32_t i;
 
 	for (i = 0; i < FILES; i++) {
 		uint8_t data[4] = { 0 };
 
-		arena->ctl[i] = driver_open(&settings, "nvidiactl");
-		arena->card[i] = driver_open(&settings, "nvidia0");
-		if (arena->ctl[i] < 0 || arena->card[i] < 0 || !driver_version(&settings, arena->ctl[i]))
+		shared->ctl[i] = driver_open(&settings, "nvidiactl");
+		shared->card[i] = driver_open(&settings, "nvidia0");
+		if (shared->ctl[i] < 0 || shared->card[i] < 0 || !driver_version(&settings, shared->ctl[i]))
 			return false;
-		put32(data, settings.abi->nv_ioctl_register_fd_t.ctl_fd, (uint32_t)arena->ctl[i]);
-		driver_call(&settings, arena->card[i], NV_ESC_REGISTER_FD, data, sizeof(data));
+		put32(data, settings.abi->nv_ioctl_register_fd_t.ctl_fd, (uint32_t)shared->ctl[i]);
+		driver_call(&settings, shared->card[i], NV_ESC_REGISTER_FD, data, sizeof(data));
 		/* Of the range that the driver takes its own from, so that a number comes again and again. */
-		arena->client[i] = 0xc1d80000u + ((uint32_t)getpid() & 0xffu) * FILES + i;
+		shared->client[i] = 0xc1d80000u + ((uint32_t)getpid() & 0xffu) * FILES + i;
 	}
 	return true;
 }
 
 /* On files that are open. */
-static bool run_threads(struct arena *arena, uint32_t workers)
+static bool run_threads(struct shared *shared, uint32_t workers)
 {
 	pthread_t thread[WORKERS_MAX + 1];
 	uint32_t i;
 
 	for (i = 0; i <= workers; i++) {
-		if (pthread_create(&thread[i], NULL, i < workers ? work : only_flip, arena))
+		if (pthread_create(&thread[i], NULL, i < workers ? work : only_flip, shared))
 			return false;
 	}
 	for (i = 0; i <= workers; i++)
@@ -89,20 +89,20 @@ static bool run_threads(struct arena *arena, uint32_t workers)
 	return true;
 }
 
-static bool prepare(struct arena *arena)
+static bool prepare(struct shared *shared)
 {
-	struct attacker attacker = attacker_of(arena, 2000);
+	struct attacker attacker = attacker_of(shared, 2000);
 
-	if (!open_files(arena))
+	if (!open_files(shared))
 		return false;
 	flip_prepare(&attacker);
 	call_make_clients(&attacker);
 	return true;
 }
 
-static bool race(struct arena *arena, uint32_t workers)
+static bool race(struct shared *shared, uint32_t workers)
 {
-	return prepare(arena) && run_threads(arena, workers);
+	return prepare(shared) && run_threads(shared, workers);
 }
 
 static bool move_to(const char *cgroup)
@@ -118,42 +118,42 @@ static bool move_to(const char *cgroup)
 }
 
 /* The child stays as it is, with the files, as the parent does. */
-static bool race_shared(struct arena *arena, const char *cgroup)
+static bool race_shared(struct shared *shared, const char *cgroup)
 {
 	pid_t child;
 	bool moved;
 
-	if (!prepare(arena))
+	if (!prepare(shared))
 		return false;
 	child = fork();
 	if (child == 0) {
-		moved = move_to(cgroup) && run_threads(arena, WORKERS - 1);
-		atomic_store(&arena->second, moved ? 1 : -1);
+		moved = move_to(cgroup) && run_threads(shared, WORKERS - 1);
+		atomic_store(&shared->second, moved ? 1 : -1);
 		for (;;)
 			pause();
 	}
-	if (child < 0 || !run_threads(arena, WORKERS - 1))
+	if (child < 0 || !run_threads(shared, WORKERS - 1))
 		return false;
-	while (atomic_load(&arena->second) == 0)
+	while (atomic_load(&shared->second) == 0)
 		usleep(10000);
-	return atomic_load(&arena->second) > 0;
+	return atomic_load(&shared->second) > 0;
 }
 
 /* Processes one after another, each killed some hundred attempts after its start. */
-static bool race_killed(struct arena *arena)
+static bool race_killed(struct shared *shared)
 {
-	struct attacker attacker = attacker_of(arena, 3000);
+	struct attacker attacker = attacker_of(shared, 3000);
 
-	while (goes_on(arena)) {
-		uint64_t until = atomic_load(&arena->attempts) + 300 + below(&attacker, 700);
+	while (goes_on(shared)) {
+		uint64_t until = atomic_load(&shared->attempts) + 300 + below(&attacker, 700);
 		pid_t child = fork();
 		int status;
 
 		if (child == 0)
-			_exit(race(arena, WORKERS) ? 0 : 1);
+			_exit(race(shared, WORKERS) ? 0 : 1);
 		if (child < 0)
 			return false;
-		while (atomic_load(&arena->attempts) < until && waitpid(child, &status, WNOHANG) == 0)
+		while (atomic_load(&shared->attempts) < until && waitpid(child, &status, WNOHANG) == 0)
 			usleep(1000);
 		kill(child, SIGKILL);
 		if (waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) != 0)
@@ -162,32 +162,32 @@ static bool race_killed(struct arena *arena)
 	return true;
 }
 
-static bool by_mode(struct arena *arena, const char *mode)
+static bool by_mode(struct shared *shared, const char *mode)
 {
 	uint32_t workers = (uint32_t)strtoul(mode, NULL, 0);
 
 	if (mode[0] == '/')
-		return race_shared(arena, mode);
-	return workers > 0 ? race(arena, workers > WORKERS_MAX ? WORKERS_MAX : workers) : race_killed(arena);
+		return race_shared(shared, mode);
+	return workers > 0 ? race(shared, workers > WORKERS_MAX ? WORKERS_MAX : workers) : race_killed(shared);
 }
 
 int main(int argc, char **argv)
 {
-	struct arena *arena = mmap(NULL, sizeof(*arena), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	time_t start = time(NULL);
 
-	if (argc != 4 || arena == MAP_FAILED) {
+	if (argc != 4 || shared == MAP_FAILED) {
 		fprintf(stderr, "usage: races LIMIT ATTEMPTS THREADS|killed|CGROUP\n");
 		return 2;
 	}
-	arena->limit = strtoull(argv[1], NULL, 0);
-	arena->most = strtoull(argv[2], NULL, 0);
-	if (!by_mode(arena, argv[3])) {
+	shared->limit = strtoull(argv[1], NULL, 0);
+	shared->most = strtoull(argv[2], NULL, 0);
+	if (!by_mode(shared, argv[3])) {
 		perror("races");
 		return 1;
 	}
-	printf("resting attempts=%llu taken=%llu leaks=%llu seconds=%llu\n", atomic_load(&arena->attempts),
-		atomic_load(&arena->taken), atomic_load(&arena->leaks), (unsigned long long)(time(NULL) - start));
+	printf("resting attempts=%llu taken=%llu leaks=%llu seconds=%llu\n", atomic_load(&shared->attempts),
+		atomic_load(&shared->taken), atomic_load(&shared->leaks), (unsigned long long)(time(NULL) - start));
 	fflush(stdout);
 	for (;;)
 		pause();

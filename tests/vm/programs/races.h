@@ -15,7 +15,7 @@
 #define LIST_ENTRIES 8u
 
 /* All that calls read and write, in memory that all threads and processes share. */
-struct arena {
+struct shared {
 	uint64_t limit;
 	uint64_t most; /* attempts to make */
 	atomic_ullong attempts;
@@ -24,12 +24,12 @@ struct arena {
 	atomic_int second; /* the other process: 1 done, -1 failed */
 	uint32_t client[FILES];
 	int ctl[FILES], card[FILES];
-	uint8_t alloc[64], heap[256], control[64], dup[64], envelope[2][16];
+	uint8_t alloc[64], heap[256], control[64], dup[64], transfer[2][16];
 	uint8_t params[2][256], rights[64], query[2][4096], list[2][8 * LIST_ENTRIES];
 };
 
 struct attacker {
-	struct arena *arena;
+	struct shared *shared;
 	const struct settings *settings;
 	uint64_t random;
 };

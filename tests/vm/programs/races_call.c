@@ -49,21 +49,21 @@ static void make_client(struct attacker *attacker, int fd, uint32_t client)
 
 void call_make_clients(struct attacker *attacker)
 {
-	struct arena *arena = attacker->arena;
+	struct shared *shared = attacker->shared;
 	uint32_t i;
 
 	for (i = 0; i < FILES; i++)
-		make_client(attacker, arena->ctl[i], arena->client[i]);
+		make_client(attacker, shared->ctl[i], shared->client[i]);
 }
 
 static int any_file(struct attacker *attacker)
 {
-	return attacker->arena->ctl[below(attacker, FILES)];
+	return attacker->shared->ctl[below(attacker, FILES)];
 }
 
 static uint32_t any_client(struct attacker *attacker)
 {
-	return attacker->arena->client[below(attacker, FILES)];
+	return attacker->shared->client[below(attacker, FILES)];
 }
 
 /* Close a file under the calls of others, and open it again. */
@@ -74,7 +74,7 @@ static void reopen(struct attacker *attacker, uint32_t index)
 	if (fresh < 0)
 		return;
 	/* At once, so that the number never means another file. */
-	dup3(fresh, attacker->arena->ctl[index], O_CLOEXEC);
+	dup3(fresh, attacker->shared->ctl[index], O_CLOEXEC);
 	close(fresh);
 }
 
@@ -97,12 +97,12 @@ static void give_back(struct attacker *attacker)
 }
 
 /* Entries that the two forms of the question do not both use for something else. */
-static bool tells_too_much(const struct arena *arena, const struct nv_abi *abi, const uint8_t *list, uint32_t first)
+static bool tells_too_much(const struct shared *shared, const struct nv_abi *abi, const uint8_t *list, uint32_t first)
 {
 	uint32_t i;
 
 	for (i = first; i < LIST_ENTRIES; i++) {
-		if ((uint64_t)get32(list + 8 * i, abi->NV2080_CTRL_FB_INFO.data) << 10 > arena->limit)
+		if ((uint64_t)get32(list + 8 * i, abi->NV2080_CTRL_FB_INFO.data) << 10 > shared->limit)
 			return true;
 	}
 	return false;
@@ -112,50 +112,50 @@ static void look_for_leaks(struct attacker *attacker)
 {
 	const struct nv_abi *abi = attacker->settings->abi;
 	uint16_t list = abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoList;
-	struct arena *arena = attacker->arena;
+	struct shared *shared = attacker->shared;
 	uint32_t i;
 
 	for (i = 0; i < 2; i++) {
-		if (tells_too_much(arena, abi, arena->list[i], 0) ||
-			tells_too_much(arena, abi, arena->query[i] + list, 2))
-			atomic_fetch_add(&arena->leaks, 1);
+		if (tells_too_much(shared, abi, shared->list[i], 0) ||
+			tells_too_much(shared, abi, shared->query[i] + list, 2))
+			atomic_fetch_add(&shared->leaks, 1);
 	}
 }
 
 static bool attempt(struct attacker *attacker)
 {
 	const struct nv_abi *abi = attacker->settings->abi;
-	struct arena *arena = attacker->arena;
+	struct shared *shared = attacker->shared;
 	int fd = any_file(attacker);
 	bool taken;
 
 	switch (below(attacker, 8)) {
 	case 0:
 	case 1:
-		return call_with(attacker, fd, NV_ESC_RM_ALLOC, arena->alloc, abi->NVOS64_PARAMETERS.bytes);
+		return call_with(attacker, fd, NV_ESC_RM_ALLOC, shared->alloc, abi->NVOS64_PARAMETERS.bytes);
 	case 2:
-		return call_with(attacker, fd, NV_ESC_RM_ALLOC, arena->alloc, abi->NVOS21_PARAMETERS.bytes);
+		return call_with(attacker, fd, NV_ESC_RM_ALLOC, shared->alloc, abi->NVOS21_PARAMETERS.bytes);
 	case 3:
-		return call_with(attacker, fd, NV_ESC_RM_VID_HEAP_CONTROL, arena->heap, abi->NVOS32_PARAMETERS.bytes);
+		return call_with(attacker, fd, NV_ESC_RM_VID_HEAP_CONTROL, shared->heap, abi->NVOS32_PARAMETERS.bytes);
 	case 4:
-		return call_with(attacker, fd, NV_ESC_RM_DUP_OBJECT, arena->dup, abi->NVOS55_PARAMETERS.bytes);
+		return call_with(attacker, fd, NV_ESC_RM_DUP_OBJECT, shared->dup, abi->NVOS55_PARAMETERS.bytes);
 	case 5:
-		taken = call_with(attacker, fd, NV_ESC_RM_CONTROL, arena->control, abi->NVOS54_PARAMETERS.bytes);
+		taken = call_with(attacker, fd, NV_ESC_RM_CONTROL, shared->control, abi->NVOS54_PARAMETERS.bytes);
 		look_for_leaks(attacker);
 		return taken;
 	default:
-		return call_with(attacker, fd, NV_ESC_IOCTL_XFER_CMD, arena->envelope[below(attacker, 2)],
+		return call_with(attacker, fd, NV_ESC_IOCTL_XFER_CMD, shared->transfer[below(attacker, 2)],
 			abi->nv_ioctl_xfer_t.bytes);
 	}
 }
 
 void call_once(struct attacker *attacker)
 {
-	struct arena *arena = attacker->arena;
+	struct shared *shared = attacker->shared;
 
 	if (attempt(attacker))
-		atomic_fetch_add(&arena->taken, 1);
-	atomic_fetch_add(&arena->attempts, 1);
+		atomic_fetch_add(&shared->taken, 1);
+	atomic_fetch_add(&shared->attempts, 1);
 	if (below(attacker, 4) == 0)
 		give_back(attacker);
 }

@@ -28,7 +28,7 @@ static void set_pointer(uint8_t *data, uint16_t at, const void *pointer)
 
 static uint64_t pick_size(struct attacker *attacker)
 {
-	uint64_t limit = attacker->arena->limit, part = limit / 16 & ~0xffffull;
+	uint64_t limit = attacker->shared->limit, part = limit / 16 & ~0xffffull;
 
 	return PICK(attacker, 1, 65536, 2u << 20, part, part, part, 3 * part, 8 * part, limit, limit + 1, 2 * limit, 0);
 }
@@ -45,7 +45,7 @@ static uint32_t pick_attr(struct attacker *attacker)
 
 static uint32_t pick_client(struct attacker *attacker)
 {
-	return attacker->arena->client[below(attacker, FILES)];
+	return attacker->shared->client[below(attacker, FILES)];
 }
 
 static uint32_t pick_memory(struct attacker *attacker)
@@ -56,40 +56,41 @@ static uint32_t pick_memory(struct attacker *attacker)
 static void flip_alloc(struct attacker *attacker)
 {
 	const struct nv_layout_NVOS64_PARAMETERS *at = &attacker->settings->abi->NVOS64_PARAMETERS;
-	struct arena *arena = attacker->arena;
+	struct shared *shared = attacker->shared;
 
 	switch (below(attacker, 8)) {
 	case 0:
 	case 1:
-		set32(arena->alloc, at->hClass,
+		set32(shared->alloc, at->hClass,
 			(uint32_t)PICK(attacker, NV01_MEMORY_LOCAL_USER, NV01_MEMORY_LOCAL_USER, NV01_MEMORY_LOCAL_USER,
 				NV01_MEMORY_SYSTEM, NV01_DEVICE_0, NV20_SUBDEVICE_0));
 		return;
 	case 2:
 	case 3:
-		set_pointer(
-			arena->alloc, at->pAllocParms, below(attacker, 16) ? arena->params[below(attacker, 2)] : NULL);
+		set_pointer(shared->alloc, at->pAllocParms,
+			below(attacker, 16) ? shared->params[below(attacker, 2)] : NULL);
 		return;
 	case 4:
-		set32(arena->alloc, at->hRoot, pick_client(attacker));
+		set32(shared->alloc, at->hRoot, pick_client(attacker));
 		return;
 	case 5:
-		set32(arena->alloc, at->hObjectNew, pick_memory(attacker));
+		set32(shared->alloc, at->hObjectNew, pick_memory(attacker));
 		return;
 	case 6:
-		set32(arena->alloc, at->hObjectParent, DEVICE);
-		set32(arena->alloc, at->flags, 0);
+		set32(shared->alloc, at->hObjectParent, DEVICE);
+		set32(shared->alloc, at->flags, 0);
 		return;
 	default:
-		set_pointer(arena->alloc, at->pRightsRequested,
-			(void *)(uintptr_t)PICK(attacker, 0, 0, (uintptr_t)arena->rights, (uintptr_t)arena->params[0]));
+		set_pointer(shared->alloc, at->pRightsRequested,
+			(void *)(uintptr_t)PICK(
+				attacker, 0, 0, (uintptr_t)shared->rights, (uintptr_t)shared->params[0]));
 	}
 }
 
 static void flip_params(struct attacker *attacker)
 {
 	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &attacker->settings->abi->NV_MEMORY_ALLOCATION_PARAMS;
-	uint8_t *params = attacker->arena->params[below(attacker, 2)];
+	uint8_t *params = attacker->shared->params[below(attacker, 2)];
 
 	switch (below(attacker, 4)) {
 	case 0:
@@ -109,7 +110,7 @@ static void flip_params(struct attacker *attacker)
 static void flip_heap(struct attacker *attacker)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &attacker->settings->abi->NVOS32_PARAMETERS;
-	uint8_t *heap = attacker->arena->heap;
+	uint8_t *heap = attacker->shared->heap;
 
 	switch (below(attacker, 7)) {
 	case 0:
@@ -146,20 +147,20 @@ static void flip_heap(struct attacker *attacker)
 static void flip_query(struct attacker *attacker)
 {
 	const struct nv_abi *abi = attacker->settings->abi;
-	struct arena *arena = attacker->arena;
+	struct shared *shared = attacker->shared;
 	uint32_t one = below(attacker, 2);
-	uint8_t *list = below(attacker, 2) ? arena->list[one] :
-					     arena->query[one] + abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoList;
+	uint8_t *list = below(attacker, 2) ? shared->list[one] :
+					     shared->query[one] + abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoList;
 
 	switch (below(attacker, 3)) {
 	case 0:
-		set32(arena->query[one], abi->NV2080_CTRL_FB_GET_INFO_PARAMS.fbInfoListSize,
+		set32(shared->query[one], abi->NV2080_CTRL_FB_GET_INFO_PARAMS.fbInfoListSize,
 			(uint32_t)PICK(attacker, 1, 2, LIST_ENTRIES, 0, 1u << 20));
 		return;
 	case 1:
 		/* Also where the second form has its list: the two forms lie over each other here. */
-		set_pointer(arena->query[one], abi->NV2080_CTRL_FB_GET_INFO_PARAMS.fbInfoList,
-			below(attacker, 2) ? arena->list[0] : arena->list[1]);
+		set_pointer(shared->query[one], abi->NV2080_CTRL_FB_GET_INFO_PARAMS.fbInfoList,
+			below(attacker, 2) ? shared->list[0] : shared->list[1]);
 		return;
 	default:
 		set32(list + 8 * below(attacker, LIST_ENTRIES), abi->NV2080_CTRL_FB_INFO.index,
@@ -173,7 +174,7 @@ static void flip_control(struct attacker *attacker)
 {
 	const struct nv_layout_NVOS54_PARAMETERS *at = &attacker->settings->abi->NVOS54_PARAMETERS;
 	const struct nv_abi *abi = attacker->settings->abi;
-	uint8_t *control = attacker->arena->control;
+	uint8_t *control = attacker->shared->control;
 
 	switch (below(attacker, 6)) {
 	case 0:
@@ -182,7 +183,7 @@ static void flip_control(struct attacker *attacker)
 				NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS));
 		return;
 	case 1:
-		set_pointer(control, at->params, attacker->arena->query[below(attacker, 2)]);
+		set_pointer(control, at->params, attacker->shared->query[below(attacker, 2)]);
 		return;
 	case 2:
 		set32(control, at->paramsSize,
@@ -202,7 +203,7 @@ static void flip_control(struct attacker *attacker)
 static void flip_dup(struct attacker *attacker)
 {
 	const struct nv_layout_NVOS55_PARAMETERS *at = &attacker->settings->abi->NVOS55_PARAMETERS;
-	uint8_t *dup = attacker->arena->dup;
+	uint8_t *dup = attacker->shared->dup;
 
 	set32(dup, at->hClient, pick_client(attacker));
 	set32(dup, at->hParent, DEVICE);
@@ -211,12 +212,12 @@ static void flip_dup(struct attacker *attacker)
 	set32(dup, at->hObjectSrc, pick_memory(attacker));
 }
 
-static void flip_envelope(struct attacker *attacker)
+static void flip_transfer(struct attacker *attacker)
 {
 	const struct nv_abi *abi = attacker->settings->abi;
 	const struct nv_layout_nv_ioctl_xfer_t *at = &abi->nv_ioctl_xfer_t;
-	struct arena *arena = attacker->arena;
-	uint8_t *wrapper = arena->envelope[below(attacker, 2)];
+	struct shared *shared = attacker->shared;
+	uint8_t *wrapper = shared->transfer[below(attacker, 2)];
 
 	switch (below(attacker, 3)) {
 	case 0:
@@ -231,15 +232,15 @@ static void flip_envelope(struct attacker *attacker)
 		return;
 	default:
 		set_pointer(wrapper, at->ptr,
-			(void *)(uintptr_t)PICK(attacker, (uintptr_t)arena->alloc, (uintptr_t)arena->alloc,
-				(uintptr_t)arena->heap, (uintptr_t)arena->control, (uintptr_t)arena->dup));
+			(void *)(uintptr_t)PICK(attacker, (uintptr_t)shared->alloc, (uintptr_t)shared->alloc,
+				(uintptr_t)shared->heap, (uintptr_t)shared->control, (uintptr_t)shared->dup));
 	}
 }
 
 void flip(struct attacker *attacker)
 {
 	static void (*const kinds[])(struct attacker *) = { flip_alloc, flip_alloc, flip_params, flip_params, flip_heap,
-		flip_heap, flip_control, flip_dup, flip_envelope };
+		flip_heap, flip_control, flip_dup, flip_transfer };
 
 	kinds[below(attacker, sizeof(kinds) / sizeof(kinds[0]))](attacker);
 }

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an attack takes place: one card, one engine, and slices in which programs run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tests.integration.probe import Printed
+
+MIB = 1 << 20
+# Neither a whole number of large pages nor of small ones of the fills below.
+LIMIT = 1000 * MIB + (64 << 10)
+DAEMON, MODULE = "cgpud", "cgpu_km"
+
+Word = str | int | Path
+"""One word of a command; a Path lies on the machine where the tests run."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a slice is charged by the engine, and what the card itself says that it has given to all."""
+
+    charged: int
+    card: int
+
+
+class Running(Protocol):
+    """A program in a slice that has not ended yet."""
+
+    def line(self, start: str) -> str:
+        """Wait for its next line that begins so, and return it."""
+
+    def go_on(self) -> None:
+        """Send it a line."""
+
+    def kill(self) -> None:
+        """End it and all of its process group by SIGKILL; does not wait."""
+
+    def finish(self) -> Printed:
+        """End its standard input, wait for its end, and return what it printed."""
+
+
+class Tenant(Protocol):
+    """One slice of the card."""
+
+    def run(self, *command: Word) -> Printed:
+        """Run a command in it to its end."""
+
+    def start(self, *command: Word) -> Running:
+        """Start a command in it."""
+
+
+class Harness(Protocol):
+    """A node with one T4. What an attack leaves running ends with it."""
+
+    engine: str
+    dev: str
+    """The folder of the device nodes there."""
+    scratch: str
+    """A folder there that is empty at first."""
+
+    def tenant(self) -> Tenant:
+        """Return a slice of LIMIT bytes, another one each time."""
+
+    def outside(self, *command: Word) -> Running:
+        """Start a command that is in no slice."""
+
+    def seen(self, tenant: Tenant) -> Seen:
+        """Look at engine and card at once."""
+
+    def drift(self) -> int:
+        """Return what the engine says that the card is short of beyond what is charged, in bytes."""
+
+    def log(self) -> str:
+        """Return what the engine has logged."""
+
+    def path(self, path: Path) -> str:
+        """Return where a file of this machine lies there."""
+
+    def uvm_probe(self) -> Path:
+        """Return the program that maps by UVM."""
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait until something holds; fail with what when it never does."""

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that is mapped by UVM."""
+
+from __future__ import annotations
+
+import time
+
+from tests.attacks.attack import FILL, assert_held, attack, await_nothing, expect, had, probe, rest
+from tests.attacks.build import client, uvm_client
+from tests.attacks.containers import NOBODY
+from tests.attacks.harness import DAEMON, LIMIT, MIB, MODULE, Harness, Running, Tenant, Word
+
+MAPPED = 900 * MIB
+PATIENCE = "hold=100"
+ATTEMPTS = {DAEMON: 300, MODULE: 50}
+PIECE = 2 * MIB
+HOLE = 64 * MIB
+
+
+# Memory that UVM keeps for a mapping after all handles of it were freed.
+#
+# Unified memory is what limits do not see: tools count its system part alone, forbid it, or count calls.
+# Memory that stays after its owner: https://github.com/grgalex/nvshare/issues/23.
+
+
+@attack(limit=True)
+def managed_mapping(harness: Harness) -> None:
+    """Managed memory is charged while it is mapped, though its client is freed and all files are closed."""
+    tenant = harness.tenant()
+    mapping = tenant.start(client("keep_mapping"), "--dev", harness.dev, MAPPED)
+    mapping.line("mapped")
+    # Nobody has touched it, so that the card has given nothing yet.
+    expect(harness, tenant, MAPPED, card=0)
+    printed = tenant.run(*probe(harness, *FILL))
+    assert had(printed) == LIMIT - MAPPED, printed.text
+    mapping.go_on()
+    assert rest(mapping, "unmapped")["status"] == 0
+    assert_held(harness, tenant)
+    mapping.finish()
+
+
+@attack(limit=False, engines=(DAEMON,))
+def managed_mapping_of_another_user(harness: Harness) -> None:
+    """A process that is not root's has its managed memory charged as any; its files in /proc are not root's.
+
+    The module asks no files.
+    """
+    tenant = harness.tenant()
+    mapping = tenant.start(*NOBODY, client("keep_mapping"), "--dev", harness.dev, MAPPED)
+    mapping.line("mapped")
+    expect(harness, tenant, MAPPED, card=0)
+    mapping.go_on()
+    assert rest(mapping, "unmapped")["status"] == 0
+    mapping.finish()
+    await_nothing(harness, tenant)
+
+
+def left_by_its_owner(harness: Harness, how: str) -> None:
+    """Map managed memory by a process, or a thread, that leaves the address space to others."""
+    tenant = harness.tenant()
+    mapping = tenant.start(client("other_owner"), "--dev", harness.dev, how, MAPPED)
+    mapping.line("mapped")
+    # Longer than a look at ended processes takes, and a mapping that is on its way.
+    time.sleep(2.5)
+    printed = tenant.run(*probe(harness, *FILL))
+    assert had(printed) == LIMIT - MAPPED, printed.text
+    expect(harness, tenant, MAPPED, card=0)
+    mapping.kill()
+    await_nothing(harness, tenant)
+
+
+@attack(limit=True)
+def managed_mapping_of_a_process_that_has_ended(harness: Harness) -> None:
+    """A process maps in memory that it shares with another one (clone() with CLONE_VM), and ends."""
+    left_by_its_owner(harness, "sharing")
+
+
+@attack(limit=True)
+def managed_mapping_of_another_program(harness: Harness) -> None:
+    """A process maps in memory that it shares with another one, and executes a program."""
+    left_by_its_owner(harness, "exec")
+
+
+@attack(limit=True)
+def managed_mapping_without_a_first_thread(harness: Harness) -> None:
+    """A process goes on when its first thread has ended."""
+    left_by_its_owner(harness, "leader")
+
+
+def uvm(harness: Harness, *words: Word) -> tuple[Word, ...]:
+    """Return the command that maps by UVM."""
+    return (harness.uvm_probe(), "--dev", harness.dev, "uvm", *words)
+
+
+def taken(size: int) -> tuple[str, ...]:
+    """Return the words that map memory of a size, and free its handle."""
+    return (f"alloc={size // MIB}M", f"range={size // MIB}M", "map", "rm-free")
+
+
+@attack(limit=True)
+def external_mapping(harness: Harness) -> None:
+    """What is mapped by UVM stays charged when its handle is freed, until it is unmapped."""
+    tenant = harness.tenant()
+    mapping = tenant.start(*uvm(harness, *taken(MAPPED), "used", PATIENCE))
+    mapping.line("bytes=")
+    expect(harness, tenant, MAPPED)
+    printed = tenant.run(*probe(harness, *FILL))
+    assert had(printed) == LIMIT - MAPPED, printed.text
+    mapping.kill()
+    await_nothing(harness, tenant)
+
+
+@attack(limit=True, engines=(DAEMON,))
+def external_mappings_of_one_handle(harness: Harness) -> None:
+    """Memory is mapped and its handle freed again and again: each mapping counts, until its range goes."""
+    tenant = harness.tenant()
+    piece = 300 * MIB
+    again = ("expect=0x51", f"alloc={piece // MIB}M", "uvm-free", *taken(piece))
+    mapping = tenant.start(*uvm(harness, *taken(piece) * 3, *again, "used", PATIENCE))
+    mapping.line("bytes=")
+    expect(harness, tenant, 3 * piece)
+    mapping.kill()
+    await_nothing(harness, tenant)
+
+
+@attack(limit=False)
+def address_exchanged_under_a_mapping(harness: Harness) -> None:
+    """Arguments of a mapping are exchanged while it is judged.
+
+    The module judges what the driver gets. With cgpud the mapping goes on in the container and can come to
+    lie where it was not seen; what is gained so is charged to nobody, and all there is to see is that the
+    card has given more.
+    """
+    tenant = harness.tenant()
+    racing = tenant.start(uvm_client("race_mapping"), "--dev", harness.dev, ATTEMPTS[harness.engine], PIECE)
+    told = rest(racing, "raced")
+    found = harness.seen(tenant)
+    assert found.charged == told["charged"], found
+    assert (found.card - found.charged) % PIECE == 0, found
+    if harness.engine == MODULE:
+        assert found.card == found.charged, found
+    else:
+        assert found.card > found.charged, found
+    racing.finish()
+    await_nothing(harness, tenant)
+
+
+# Managed memory with a hole, and what is put into the hole.
+#
+# A tool that gives back by the addresses that UVM frees gives back for whatever lies there: with ranges that
+# cost nothing, made and freed in the hole again and again, all of a mapping's charge is gone, and the mapping
+# is still there.
+
+
+def has_the_rest(harness: Harness, tenant: Tenant, charged: int) -> bool:
+    """Say whether just the rest of a slice can be had; fail when it is more."""
+    printed = tenant.run(*probe(harness, *FILL))
+    assert had(printed) <= LIMIT - charged, printed.text
+    return had(printed) == LIMIT - charged
+
+
+def fill(harness: Harness, tenant: Tenant, how: str, charged: int) -> Running:
+    """Have a program do so, and wait until that much is charged."""
+    running = tenant.start(uvm_client("fill_hole"), "--dev", harness.dev, how, MAPPED, HOLE)
+    assert rest(running, "filled")["status"] == 0
+    # cgpud looks at the mappings when room is short, and some time after they are made.
+    harness.until(lambda: has_the_rest(harness, tenant, charged), f"{charged} bytes are charged, and no more")
+    expect(harness, tenant, charged, card=0)
+    return running
+
+
+@attack(limit=True)
+def ranges_in_a_hole_of_managed_memory(harness: Harness) -> None:
+    """Ranges of another kind come and go in a hole: what is mapped around it stays charged."""
+    tenant = harness.tenant()
+    running = fill(harness, tenant, "external", MAPPED - HOLE)
+    running.kill()
+    await_nothing(harness, tenant)
+
+
+@attack(limit=True)
+def managed_memory_in_a_hole_of_managed_memory(harness: Harness) -> None:
+    """Another mapping lies in the hole, and what is behind it goes: nothing of that stays charged."""
+    tenant = harness.tenant()
+    running = fill(harness, tenant, "managed", MAPPED // 2 + HOLE)
+    running.kill()
+    await_nothing(harness, tenant)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The attacks' harness for the kernel module: a fake driver, and containers that are cgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.attacks.harness import LIMIT, MODULE, Seen, Tenant, Word
+from tests.integration.commands import eventually
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.node import TREE, build_fake_driver
+from tests.vm.harness.process import Finished, Process
+from tests.vm.harness.slices import Slice
+from tests.vm.harness.stage import Stage
+
+SECONDS = 60
+SCRATCH = "/tmp/attacks"
+
+
+class ModuleRunning:
+    """A program in a container of the guest."""
+
+    def __init__(self, process: Process, patience: float) -> None:
+        """Keep it; patience is in seconds."""
+        self._process = process
+        self._patience = patience
+        self._read = 0
+
+    def _next(self, start: str) -> str | None:
+        """Return the next whole line that begins so, if it is there; lines before it are read, too."""
+        lines = self._process.out.decode(errors="replace").splitlines(keepends=True)
+        for at in range(self._read, len(lines)):
+            if lines[at].startswith(start) and lines[at].endswith("\n"):
+                self._read = at + 1
+                return lines[at]
+        return None
+
+    def line(self, start: str) -> str:
+        """Wait for its next line that begins so."""
+        found: list[str | None] = [None]
+
+        def there() -> bool:
+            found[0] = self._next(start)
+            return found[0] is not None or self._process.status is not None
+
+        self._process.until(there, self._patience)
+        assert found[0] is not None, (
+            f"no {start!r} from {self._process.args}: {self._process.finished().text}"
+        )
+        return found[0]
+
+    def go_on(self) -> None:
+        """Send it a line."""
+        self._process.write("\n")
+
+    def kill(self) -> None:
+        """End its process group."""
+        self._process.kill()
+
+    def finish(self) -> Finished:
+        """End its input, and wait."""
+        self._process.close_input()
+        return self._process.wait(self._patience)
+
+
+@dataclass(frozen=True)
+class ModuleTenant:
+    """A slice."""
+
+    stage: Stage
+    container: Slice
+
+    def start(self, *command: Word) -> ModuleRunning:
+        """Start a command in it."""
+        machine = self.stage.machine
+        words = [machine.seen(word) if isinstance(word, Path) else str(word) for word in command]
+        process = self.container.start(*words)
+        self.stage.processes.append(process)
+        return ModuleRunning(process, machine.scaled(SECONDS))
+
+    def run(self, *command: Word) -> Finished:
+        """Run a command in it to its end."""
+        return self.start(*command).finish()
+
+
+class GuestHarness:
+    """A machine: what is the same whichever engine it has."""
+
+    dev = "/dev"
+    scratch = SCRATCH
+
+    def __init__(self, machine: Machine, processes: list[Process]) -> None:
+        """Use a machine with driver and engine; processes: those that are ended after each attack."""
+        self._machine = machine
+        self._processes = processes
+        machine.shell(f"rm -rf {SCRATCH}; mkdir {SCRATCH}")
+
+    def outside(self, *command: Word) -> ModuleRunning:
+        """Start a command in no container."""
+        words = [self._machine.seen(word) if isinstance(word, Path) else str(word) for word in command]
+        self._processes.append(self._machine.start(words, input=None))
+        return ModuleRunning(self._processes[-1], self._machine.scaled(SECONDS))
+
+    def path(self, path: Path) -> str:
+        """Return where the guest has it."""
+        return self._machine.seen(path)
+
+    def uvm_probe(self) -> Path:
+        """Return the one that is built with the fake driver."""
+        return build_fake_driver(self._machine.kernel) / "uvm-probe"
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait."""
+        eventually(condition, what, self._machine.scaled(SECONDS))
+
+
+class ModuleHarness(GuestHarness):
+    """One machine. Its slices stay from attack to attack: to make and to end them is dear under emulation."""
+
+    engine = MODULE
+
+    def __init__(self, stage: Stage) -> None:
+        """Use a machine with driver and engine."""
+        self._stage = stage
+        self._handed_out = 0
+        super().__init__(stage.machine, stage.processes)
+
+    def tenant(self) -> ModuleTenant:
+        """Return a slice that this attack does not have yet."""
+        if self._handed_out == len(self._stage.slices):
+            self._stage.slice(f"tenant{self._handed_out}", LIMIT)
+        self._handed_out += 1
+        return ModuleTenant(self._stage, self._stage.slices[self._handed_out - 1])
+
+    def seen(self, tenant: Tenant) -> Seen:
+        """Look."""
+        assert isinstance(tenant, ModuleTenant)
+        view = self._stage.view()
+        return Seen(view.used[0, tenant.container.name], view.cards[0]["used"])
+
+    def drift(self) -> int:
+        """Read it."""
+        return int(self._stage.machine.read_file(f"{TREE}/0/drift"))
+
+    def log(self) -> str:
+        """Return the kernel's."""
+        return self._stage.machine.dmesg()
+
+    def clear(self) -> None:
+        """End all that runs, and wait until the driver has nothing of it any more."""
+        for process in self._stage.processes:
+            # What has left its process group ends with its input.
+            if process.running:
+                process.close_input()
+                process.stop()
+        self._stage.processes.clear()
+        self._handed_out = 0
+        self.until(self._is_empty, "the driver has nothing")
+
+    def _is_empty(self) -> bool:
+        view = self._stage.view()
+        left = [view.cards[0].get(name, 0) for name in ("used", "clients", "objects", "files")]
+        return not any([*left, *view.used.values()])

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Controls and classes that nobody judged."""
+
+from __future__ import annotations
+
+from tests.attacks.attack import attack, verdicts_hold
+from tests.attacks.harness import Harness
+
+UNKNOWN_CONTROLS = 4000  # of 4096 numbers, some are in the table
+# NVIDIA's driver refuses a few by itself before it looks at their parameters: 550.163.01 one of them.
+REFUSED_BY_DRIVER = 3
+UNKNOWN_CLASSES = 2000  # of 2048 numbers, some may be in the table
+
+
+# Controls that nobody judged, and those that are the node's, by whoever has rights in its container.
+#
+# A list of what is refused has gaps. gVisor's nvproxy, in the same place, lets through what it knows:
+# https://github.com/google/gvisor/blob/master/g3doc/proposals/nvidia_driver_proxy.md.
+
+
+@attack(limit=True)
+def unjudged_controls(harness: Harness) -> None:
+    """None that is refused or not known reaches the driver, however it is asked, and those that pass do."""
+    verdicts_hold(harness, "controls", unknown=UNKNOWN_CONTROLS, by_driver=REFUSED_BY_DRIVER)
+
+
+# Objects of classes that nobody judged, and of those that are the node's: profilers, registers, fabric.
+#
+# gVisor's nvproxy, in the same place, lets through the classes that it knows:
+# https://github.com/google/gvisor/blob/master/pkg/sentry/devices/nvproxy/version.go.
+
+
+@attack(limit=True)
+def unjudged_classes(harness: Harness) -> None:
+    """None that is refused or not known reaches the driver, by whichever call, and those that pass do."""
+    verdicts_hold(harness, "classes", unknown=UNKNOWN_CLASSES)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers that keep the card busy, and which part of its time each has had, by the card's own figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.integration.commands import eventually
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.process import Process
+from tests.vm.harness.slices import PROBE, Slice
+
+# More work than a test takes: a queue of kernels that can be interrupted anywhere.
+WORK = "submit=1000:100ms"
+LOOKS, PAUSE = 200, 0.2
+SPAN = 1.5  # seconds over which a share is measured
+SECONDS = 60.0
+TOLERANCE = 0.15
+FIGURES = re.compile(r"figures group=(\w+) .*busy=(\d+) now=(\d+)")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How long the card has worked for all groups of a process until then, in seconds."""
+
+    busy: float
+    now: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """A process with channel groups that are never without work."""
+
+    process: Process
+    groups: int
+
+    def looks(self) -> list[Look]:
+        """Return what it has seen so far."""
+        lines = FIGURES.findall(self.process.finished().stdout)
+        found = [(int(busy) / 1e9, int(now) / 1e9) for _, busy, now in lines]
+        rounds = [found[i : i + self.groups] for i in range(0, len(found), self.groups)]
+        return [Look(sum(busy for busy, _ in one), one[-1][1]) for one in rounds if len(one) == self.groups]
+
+
+def load(tenant: Slice, groups: int = 1, *before: str) -> Load:
+    """Start work in so many groups of a container; `before`: what it does with the last one first."""
+    work = [word for _ in range(groups) for word in ("group", WORK)]
+    words = [*work, *before, *["figures", f"hold={PAUSE}"] * LOOKS]
+    return Load(tenant.start(PROBE, *words), groups)
+
+
+def uptime(machine: Machine) -> float:
+    """Return the guest's monotonic clock."""
+    return float(machine.read_file("/proc/uptime").split()[0])
+
+
+def shares(machine: Machine, loads: Sequence[Load]) -> list[float]:
+    """Measure which part of the card's time each load has from now on."""
+    begin = uptime(machine)
+
+    def since(one: Load) -> list[Look]:
+        return [look for look in one.looks() if look.now > begin]
+
+    def seen(one: Load) -> bool:
+        looks = since(one)
+        return len(looks) > 1 and looks[-1].now - looks[0].now > SPAN
+
+    eventually(lambda: all(seen(one) for one in loads), "the card works", machine.scaled(SECONDS))
+    ends = [(looks[0], looks[-1]) for looks in map(since, loads)]
+    return [(last.busy - first.busy) / (last.now - first.now) for first, last in ends]
+
+
+def near(found: Sequence[float], wanted: Sequence[float]) -> bool:
+    """Say whether shares are what they should be."""
+    return all(abs(a - b) < TOLERANCE * max(b, TOLERANCE) for a, b in zip(found, wanted, strict=True))

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels that a machine can be booted with.
+
+CGPU_VM_KERNEL names a directory with bzImage and build/, a kernel that has all it needs built in. Without it
+the newest of Debian's kernels counts that is here with its headers. Kernels of the next release, which Debian
+offers beside its own, have tests of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.vm.harness.store import STORE, put
+
+VARIABLE = "CGPU_VM_KERNEL"
+DEBIAN = re.compile(r"vmlinuz-((\d+)\.(\d+)\.(\d+)-(\d+)-amd64)")
+NEXT_RELEASE = re.compile(r"vmlinuz-((\d+)\.(\d+)\.(\d+)\+deb(\d+)-amd64)")
+XZ_MAGIC = b"\xfd7zXZ\x00"
+
+
+class NoKernelError(Exception):
+    """There is no kernel to boot; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel, and the directory to build modules against."""
+
+    release: str
+    image: Path
+    build: Path
+    modules: Path | None  # None: nothing has to be loaded to boot
+
+    @property
+    def debug(self) -> bool:
+        """Say whether this one looks for mistakes while it runs, and is slow therefore."""
+        return self.modules is None
+
+    def bootable(self) -> Path:
+        """Return the image for the emulator: unpacked where possible, which saves the guest seconds."""
+        if self.debug:
+            return self.image
+        data = self.image.read_bytes()
+        start = data.find(XZ_MAGIC)
+        if start < 0:
+            return self.image
+        cached = STORE / f"vmlinux-{self.release}-{hashlib.sha256(data).hexdigest()[:16]}"
+        if not cached.exists():
+            put(cached, lzma.LZMADecompressor().decompress(data[start:]))
+        return cached
+
+
+def flavour(kernel: Kernel) -> str:
+    """Return the kernel's name in the build folders."""
+    return f"{kernel.release}-debug" if kernel.debug else kernel.release
+
+
+def newest(names: re.Pattern[str]) -> Kernel | None:
+    """Return the newest of the kernels with such a name that modules can be built for."""
+    found = []
+    for image in Path("/boot").glob("vmlinuz-*"):
+        match = names.fullmatch(image.name)
+        if match is None:
+            continue
+        modules = Path("/lib/modules") / match.group(1)
+        if (modules / "build" / "Makefile").exists() and (modules / "modules.dep").exists():
+            numbers = tuple(int(number) for number in match.groups()[1:])
+            found.append((numbers, Kernel(match.group(1), image, modules / "build", modules)))
+    return max(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def debian_kernel() -> Kernel:
+    """Return Debian's own kernel."""
+    kernel = newest(DEBIAN)
+    if kernel is None:
+        raise NoKernelError("no kernel with headers in /boot and /lib/modules; run: scripts/bootstrap test")
+    return kernel
+
+
+def next_kernel() -> Kernel:
+    """Return the kernel of the next release."""
+    kernel = newest(NEXT_RELEASE)
+    if kernel is None:
+        packages = "linux-image-6.12-amd64 linux-headers-6.12-amd64"
+        raise NoKernelError(f"no kernel of the next release with headers; run: apt-get install {packages}")
+    return kernel
+
+
+def given_kernel(directory: Path) -> Kernel:
+    """Return the kernel that scripts/debug-kernel has built."""
+    name = directory / "build" / "include" / "config" / "kernel.release"
+    image = directory / "bzImage"
+    if not name.is_file() or not image.is_file():
+        raise NoKernelError(
+            f"{VARIABLE}={directory}: needs bzImage and build/ there; run: scripts/debug-kernel {directory}"
+        )
+    return Kernel(name.read_text().strip(), image, directory / "build", None)
+
+
+def choose_kernel() -> Kernel:
+    """Return the kernel that tests boot."""
+    given = os.environ.get(VARIABLE)
+    return given_kernel(Path(given).resolve()) if given else debian_kernel()

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node with a clean Debian and its systemd, which packages are installed on and which can be rebooted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.integration.commands import eventually
+from tests.integration.probe import NO_MEMORY, step
+from tests.vm.harness.counts import CPUS, count
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.process import Finished
+
+Begin = Callable[[], Machine]
+IMAGE = "probe"
+BUILD_S = count(300, 3600)
+COMMAND_S = 300
+BOOT_S = 240
+SHUTDOWN_S = 120.0
+HELD = 512 << 20
+LIMIT = 6043 << 20
+# What is not the packages' to restore: databases and caches of package managers, logs, what containers were
+# made of, and the key that dkms makes to sign with.
+STATE = r"""
+cd /
+skip="./var/lib/dpkg ./var/lib/apt ./var/cache ./var/log ./var/tmp ./tmp ./run ./root"
+skip="$skip ./var/lib/docker ./var/lib/containerd ./var/lib/systemd/timers ./var/lib/systemd/random-seed"
+set -f
+for path in $skip; do prune="${prune:+$prune -o }-path $path"; done
+find . -xdev \( $prune -o -name 'mok.*' \) -prune -o ! -type d -printf '%y %m %U:%G %s %T@ %p %l\n' \
+	-o -printf '%y %m %U:%G %p\n' | grep -v ' \./usr/lib/modules/[^/]*/modules\.' | sort
+find ./etc ./usr/lib/modules/*/modules.* -type f -exec sha256sum {} + | sort
+dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n'
+systemctl list-unit-files --no-legend --no-pager
+ls /dev | grep -v -e '^tty' -e '^vcs' | sort
+"""
+MAKE_IMAGE = r"""
+mkdir -p /tmp/image/bin /tmp/image/tmp
+cp "$1" /tmp/image/cgpu-probe
+cp /bin/busybox /tmp/image/bin/
+for name in sh cat sleep; do ln -s busybox /tmp/image/bin/$name; done
+tar -C /tmp/image -cf /tmp/image.tar .
+docker import /tmp/image.tar "$2"
+rm -rf /tmp/image /tmp/image.tar
+"""
+# Asks for memory and gives it back all the time; the first failure ends it.
+LOAD = r"""
+trap 'exit 0' TERM
+while :; do
+	/cgpu-probe info alloc=128M dup free alloc=64M:64k free=all info >/tmp/work || { cat /tmp/work; exit 1; }
+	echo round
+done
+"""
+HOLD = "sleep 100000 | /cgpu-probe alloc=512M count hold"
+
+
+class PackagedNode:
+    """The node. `begin` starts a machine from its disk."""
+
+    def __init__(self, begin: Begin) -> None:
+        """Boot it for the first time."""
+        self.begin = begin
+        self.machine = self._boot()
+
+    def _boot(self) -> Machine:
+        machine = self.begin().wait_ready(BOOT_S).use_cpus(CPUS)
+        state = machine.run(["systemctl", "is-system-running", "--wait"], timeout=BOOT_S, check=False)
+        failed = machine.run(["systemctl", "--failed", "--no-legend", "--no-pager"]).stdout
+        assert (state.stdout, failed) == ("running\n", "")
+        return machine
+
+    def reboot(self) -> None:
+        """Shut it down by systemd, and start it anew."""
+        assert self.machine.problems() == []
+        self.machine.run(["systemctl", "reboot"])
+        self.machine.emulator.wait(SHUTDOWN_S)
+        self.machine.close()
+        self.machine = self._boot()
+
+    def run(self, *words: str | Path, timeout: float = COMMAND_S) -> str:
+        """Run a command that has to succeed, and return what it printed."""
+        return self.machine.run(words, timeout=timeout, env={"DEBIAN_FRONTEND": "noninteractive"}).text
+
+    def attempt(self, *words: str | Path) -> Finished:
+        """Run a command whose end is the caller's to judge."""
+        return self.machine.run(words, timeout=COMMAND_S, check=False)
+
+    def install(self, *packages: Path) -> str:
+        """Install packages by apt, with what they depend on there already."""
+        seen = [self.machine.seen(path) for path in packages]
+        return self.run("apt-get", "-q", "-y", "install", *seen, timeout=2 * BUILD_S)
+
+    def purge(self, *names: str) -> str:
+        """Purge packages."""
+        return self.run("apt-get", "-q", "-y", "purge", *names, timeout=BUILD_S)
+
+    def state(self) -> list[str]:
+        """Return what is on the disk: names, modes, owners, sizes, times, and contents where others write."""
+        return self.run("/bin/bash", "-c", STATE).splitlines()
+
+    def changes(self, before: list[str]) -> list[str]:
+        """Return what is not as it was: lines that are gone, and lines that have come."""
+        return sorted(set(before) ^ set(self.state()))
+
+    def make_image(self, probe: Path) -> None:
+        """Give docker an image with the probe."""
+        self.machine.shell(MAKE_IMAGE, self.machine.seen(probe), IMAGE, timeout=COMMAND_S)
+
+    def docker_run(self, *options: str, command: tuple[str, ...], share: int = 6) -> Finished:
+        """Run a container with so many fifteenths of the card by docker."""
+        words = (
+            f"ALIYUN_COM_GPU_MEM_CONTAINER={share}",
+            "ALIYUN_COM_GPU_MEM_DEV=15",
+            "NVIDIA_VISIBLE_DEVICES=0",
+        )
+        env = [word for one in words for word in ("--env", one)]
+        return self.attempt("docker", "run", "--runtime", "cgpu", *env, *options, IMAGE, *command)
+
+    def probe(self, *words: str) -> Finished:
+        """Run the probe in a container of its own."""
+        return self.docker_run("--rm", "--network", "none", command=("/cgpu-probe", *words))
+
+    def start_load(self) -> None:
+        """Start one that holds memory and one that allocates; both are there after a reboot."""
+        for name, script, share in (("holder", HOLD, 1), ("load", LOAD, 6)):
+            options = ("--detach", "--name", name, "--restart", "always", "--network", "none")
+            self.docker_run(*options, command=("/bin/sh", "-c", script), share=share).check()
+        self.await_rounds()
+
+    def rounds(self) -> int:
+        """Return how often the load has come around since it began."""
+        return self.run("docker", "logs", "load").count("round")
+
+    def await_rounds(self) -> None:
+        """Wait until the load has come around again."""
+        before = self.rounds()
+        eventually(lambda: self.rounds() > before + 1, "the load goes on", self.machine.scaled(60))
+
+    def load(self) -> dict[str, Any]:
+        """Return what docker says of the load: its state, and how often it was started anew."""
+        document = json.loads(self.run("docker", "inspect", "load"))[0]
+        return {"running": document["State"]["Running"], "restarts": document["RestartCount"]}
+
+    def end_load(self) -> None:
+        """End the load, which must have met no failure."""
+        assert self.load() == {"running": True, "restarts": 0}, self.run(
+            "docker", "logs", "--tail", "20", "load"
+        )
+        self.run("docker", "rm", "--force", "load", "holder")
+
+    def unit(self, name: str) -> str:
+        """Return how systemd has a unit: whether it is enabled, and active."""
+        words = [self.attempt("systemctl", word, name).stdout.strip() for word in ("is-enabled", "is-active")]
+        return " ".join(words)
+
+    def read(self, path: str) -> str:
+        """Return a file."""
+        return self.machine.read_file(path).decode()
+
+
+def slices(node: PackagedNode) -> None:
+    """See that a container has its slice and not a byte more."""
+    done = node.probe("info", "alloc=6000M", "expect=0x51", "alloc=100M")
+    assert done.returncode == 0, done.text
+    assert step(done, "info").number("total") == LIMIT
+    assert step(done, "alloc", 1).number("status") == NO_MEMORY

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers without a runtime: a cgroup and a registered process are all that the engine looks at.
+
+They start in a fraction of the time, so that a test can have many of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.integration.commands import eventually
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.node import TREE
+from tests.vm.harness.process import Finished, Process
+from tests.vm.harness.sliced_node import LOOK, View, parse
+from tests.vm.harness.store import ROOT
+
+PROBE = ROOT / "kmod" / "build" / "cgpu-probe"
+GIB = 1 << 30
+SECONDS = 30.0
+
+START = f"""
+mkdir -p "/sys/fs/cgroup/$1"
+/bin/busybox sleep 100000 </dev/null >/dev/null 2>&1 &
+echo $! >"/sys/fs/cgroup/$1/cgroup.procs"
+echo "create id=$1 pid=$! $2" >{TREE}/inst_ctl
+"""
+ENTER = 'echo $$ >"/sys/fs/cgroup/$1/cgroup.procs"; shift; exec "$@"'
+END = """
+[ -d "/sys/fs/cgroup/$1" ] || exit 0
+echo 1 >"/sys/fs/cgroup/$1/cgroup.kill"
+until rmdir "/sys/fs/cgroup/$1" 2>/dev/null; do /bin/busybox sleep 0.05; done
+"""
+COUNTS = "cat /sys/module/cgpu_core_*/refcnt"
+
+
+def view(machine: Machine) -> View:
+    """Return what the card and the tree say."""
+    return parse(machine.shell(LOOK).stdout)
+
+
+def holds_core(machine: Machine) -> bool:
+    """Say whether a core cannot be unloaded now."""
+    return any(count != "0" for count in machine.shell(COUNTS).stdout.split())
+
+
+def await_empty(machine: Machine) -> None:
+    """Wait until nothing is left of any container, and nothing keeps the engine."""
+    seconds = machine.scaled(SECONDS)
+    eventually(lambda: view(machine).empty, "nothing of any container is left", seconds)
+    eventually(lambda: not holds_core(machine), "the engine can be unloaded", seconds)
+
+
+def set_knob(machine: Machine, name: str, value: object) -> None:
+    """Set one of the fake driver's parameters for tests."""
+    machine.shell('echo "$2" >/sys/module/nvidia/parameters/$1', name, str(value))
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One such container."""
+
+    machine: Machine
+    name: str
+
+    def argv(self, *command: str | Path) -> list[str]:
+        """Return a command as a task of the container; a Path lies on the host."""
+        words = [self.machine.seen(word) if isinstance(word, Path) else word for word in command]
+        return ["/bin/busybox", "sh", "-euc", ENTER, "sh", self.name, *words]
+
+    def run(self, *command: str | Path, timeout: float = 60) -> Finished:
+        """Run a command in it; a failure is the caller's to judge."""
+        return self.machine.run(self.argv(*command), timeout=timeout, check=False)
+
+    def start(self, *command: str | Path) -> Process:
+        """Start a command in it, with standard input left open."""
+        return self.machine.start(self.argv(*command), input=None)
+
+    def probe(self, *words: str) -> Finished:
+        """Run the probe in it."""
+        return self.run(PROBE, *words)
+
+    def hold(self, *words: str) -> Process:
+        """Run the probe in it, and have it keep what it got."""
+        held = self.start(PROBE, *words, "count", "hold")
+        held.await_output("count ", timeout=self.machine.scaled(SECONDS))
+        return held
+
+    def registered(self) -> bool:
+        """Say whether the tree has it."""
+        return any(name == self.name for _, name in view(self.machine).limits)
+
+    def end(self) -> None:
+        """End its processes, and take its cgroup away: nobody tells the engine."""
+        self.machine.shell(END, self.name, timeout=SECONDS)
+
+    def await_gone(self) -> None:
+        """Wait until the engine has seen that it has ended."""
+        eventually(lambda: not self.registered(), f"{self.name} is still there", self.machine.scaled(SECONDS))
+
+
+def create(machine: Machine, name: str, *gpus: str) -> tuple[Slice, Finished]:
+    """Try to make a container; each of `gpus` is INDEX:BYTES."""
+    done = machine.shell(START, name, " ".join(f"gpu={gpu}" for gpu in gpus or (f"0:{GIB}",)), check=False)
+    return Slice(machine, name), done
+
+
+def slice_of(machine: Machine, name: str, *gpus: str) -> Slice:
+    """Make a container."""
+    made, done = create(machine, name, *gpus)
+    done.check()
+    return made

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages, the installer and the node's commands, in a virtual machine."""

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input on a node with the module: one exact line each. More of it is in tests/integration."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.commands import without_privilege
+from tests.integration.probe import step
+from tests.integration.test_refusals import THROUGH_DOCKER
+from tests.integration.test_slice import SIX, SLICE
+from tests.vm.harness.bundles import Spec
+from tests.vm.harness.node import TREE, load_engine, loaded, read, rmmod, unload_engine
+from tests.vm.harness.process import Finished
+from tests.vm.harness.sliced_node import SlicedNode
+from tests.vm.harness.slices import set_knob
+
+ALL = {**SIX, "NVIDIA_VISIBLE_DEVICES": "all"}
+AT_ONCE = 4
+# Written to inst_ctl in one piece each; PID is a process that could be a container's.
+REFUSED_WRITES = {
+    "create": "Invalid argument",
+    "create id=x": "Invalid argument",
+    "create id=x pid=PID": "Invalid argument",
+    "create id=x pid=PID gpu=0:0": "Invalid argument",
+    "create id=x pid=PID gpu=0:1:2:3:4": "Invalid argument",
+    "create id=x pid=PID gpu=0:1048576 gpu=0:1048576": "Invalid argument",
+    "create id=../x pid=PID gpu=0:1048576": "Invalid argument",
+    "create id=policy pid=PID gpu=0:1048576": "Invalid argument",
+    "create id=x  pid=PID gpu=0:1048576": "Invalid argument",
+    "create id=x pid=-1 gpu=0:1048576": "Invalid argument",
+    "create id=x pid=99999999999 gpu=0:1048576": "Invalid argument",
+    "create id=x pid=4194303 gpu=0:1048576": "No such process",
+    # Shares all with whoever writes: nothing would tell it.
+    "create id=x pid=1 gpu=0:1048576": "Invalid argument",
+    "create id=x pid=PID gpu=7:1048576": "No such file or directory",
+    "create id=x pid=PID gpu=0:99999999999999": "Cannot allocate memory",
+    "create id=x pid=PID gpu=0:1048576:21": "Invalid argument",
+    "x" * 4097: "Invalid argument",
+}
+WRITE = """
+mkdir -p /sys/fs/cgroup/refused
+sleep 600 >/dev/null 2>&1 &
+echo $! >/sys/fs/cgroup/refused/cgroup.procs
+while IFS= read -r line; do
+	printf '%s' "$line" | sed "s/PID/$!/" >/run/line
+	dd if=/run/line of="$1/inst_ctl" bs=8192 2>&1 >/dev/null | grep dd: || echo none
+done
+kill -9 $!
+"""
+
+
+@pytest.fixture
+def two(node: SlicedNode) -> SlicedNode:
+    """Return a node with two cards."""
+    return node.use("T4:2")
+
+
+def line_of(outcome: Finished) -> str:
+    """Return the last line of ours out of what a refused start has printed."""
+    assert outcome.returncode != 0, outcome.text
+    lines = [
+        line
+        for line in outcome.stderr.splitlines()
+        if "cgpu-container-runtime: " in line or "cgpu-hook: " in line
+    ]
+    assert lines, outcome.text
+    return lines[-1]
+
+
+@pytest.mark.fake_driver("two cards")
+def test_variables(two: SlicedNode) -> None:
+    """Each bad value is shown with its variable and what is accepted; nothing is registered."""
+    for at in range(0, len(THROUGH_DOCKER), AT_ONCE):
+        batch = THROUGH_DOCKER[at : at + AT_ONCE]
+        started = [two.containers.start(["/cgpu-probe"], {**ALL, **change}) for change, _ in batch]
+        for process, (_, line) in zip(started, batch, strict=True):
+            assert line in line_of(process.wait(120))
+    assert two.view().limits == {}
+
+
+def test_ids(node: SlicedNode) -> None:
+    """An id that names a node of the tree, or is like another one in 12 characters, is refused by name."""
+    first, second = "0123456789ab" + "0" * 52, "0123456789ab" + "1" * 52
+    assert "policy" in line_of(node.containers.run(["/cgpu-probe"], SLICE, name="policy"))
+    with node.idle(first, SLICE):
+        line = line_of(node.containers.run(["/cgpu-probe"], SLICE, name=second))
+        assert node.instances() == ["0123456789ab"]
+    assert f"container {first} has the same first 12 characters, 0123456789ab, on GPU 0" in line
+
+
+def test_writes(node: SlicedNode) -> None:
+    """What is malformed or cannot be granted is refused with its errno, and registers nothing."""
+    text = "".join(f"{line}\n" for line in REFUSED_WRITES)
+    done = node.machine.run(["/bin/busybox", "sh", "-uc", WRITE, "sh", TREE], input=text)
+    answers = [line.rpartition(": ")[2] for line in done.stdout.splitlines()]
+    assert dict(zip(REFUSED_WRITES, answers, strict=True)) == REFUSED_WRITES
+
+
+def test_writes_need_privilege(node: SlicedNode) -> None:
+    """Others than root, and root without CAP_SYS_ADMIN, as in any container, get nowhere in the tree."""
+    for command in without_privilege(TREE):
+        assert node.machine.run(command, check=False).returncode != 0, command
+
+    def as_docker(spec: Spec) -> None:
+        for names in spec["process"]["capabilities"].values():
+            names.append("CAP_DAC_OVERRIDE")
+
+    look = f"cat {TREE}/version {TREE}/0/policy {TREE}/0/memfree 2>&1; echo 3 >{TREE}/0/policy"
+    inside = node.containers.run(["/bin/sh", "-c", f"id -u; {look}"], edit=as_docker)
+    assert inside.stdout.splitlines()[0] == "0"
+    assert inside.text.count("Permission denied") == 4, inside.text
+    assert read(node.machine, "0/policy") == "1\n"
+
+
+def test_without_the_module(node: SlicedNode) -> None:
+    """Without the module who asks is refused with the command that loads it, and who does not ask is not."""
+    unload_engine(node.machine)
+    try:
+        refused = node.containers.run(["/cgpu-probe"], SLICE)
+        native = node.containers.run(["/cgpu-probe", "--help"])
+    finally:
+        load_engine(node.machine)
+    assert "the engine is not running: " in line_of(refused)
+    assert native.returncode == 0
+
+
+@pytest.mark.fake_driver("the card in software holds nvidia_uvm")
+def test_without_the_driver_or_its_uvm(node: SlicedNode) -> None:
+    """Where the driver or its UVM part is not loaded the message says which command loads it."""
+    rmmod(node.machine, *[name for name in loaded(node.machine) if name in ("nvidia_modeset", "nvidia_uvm")])
+    without_uvm = node.containers.run(["/cgpu-probe"], SLICE)
+    rmmod(node.machine, "nvidia")
+    without = node.containers.run(["/cgpu-probe"], SLICE)
+    node.machine.shell("rm -f /dev/nvidia*")
+    unload_engine(node.machine)
+    node.loaded = None
+    node.use()
+    assert "modprobe nvidia-uvm" in line_of(without_uvm)
+    assert "modprobe nvidia" in line_of(without)
+    assert node.containers.run(["/cgpu-probe", "info"], SLICE).returncode == 0
+
+
+@pytest.mark.fake_driver("a knob of the driver")
+def test_cards_in_mig_mode(node: SlicedNode) -> None:
+    """A card in MIG mode is refused by name, also when it came to it since the last look; whole it works."""
+    cards = node.use("H200=4096:2/mig=1")
+    assert [read(cards.machine, f"{gpu}/mig") for gpu in (0, 1)] == ["0\n", "1\n"]
+    line = "is in MIG mode, and cannot be sliced; name another, or end that mode (nvidia-smi -mig 0)"
+    sliced = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_VISIBLE_DEVICES": "0"}
+    assert f"GPU 1 {line}" in line_of(
+        cards.containers.run(["/cgpu-probe"], {**sliced, "ALIYUN_COM_GPU_VISIBLE_DEVICES": "1"})
+    )
+    words = ["gpu=1", "instance", "alloc=2G", "info", "gpu=0", "info", "expect=0x1b", "instance"]
+    mixed = cards.containers.run(["/cgpu-probe", *words], {**sliced, "NVIDIA_VISIBLE_DEVICES": "0,1"})
+    assert mixed.returncode == 0, mixed.text
+    assert [step(mixed, "info", index).number("total") >> 30 for index in (0, 1)] == [4, 1]
+    set_knob(cards.machine, "test_mig", "0 1")
+    assert f"GPU 0 {line}" in line_of(cards.containers.run(["/cgpu-probe"], sliced))
+    assert read(cards.machine, "0/mig") == "1\n"

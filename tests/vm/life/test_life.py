@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Driver, engine and containers come and go in every order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.commands import eventually
+from tests.integration.probe import step, steps
+from tests.vm.harness.counts import count
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.node import (
+    build_fake_driver,
+    load_driver,
+    load_engine,
+    loaded,
+    rmmod,
+    unload_driver,
+    unload_engine,
+    write,
+)
+from tests.vm.harness.slices import GIB, PROBE, Slice, await_empty, create, set_knob, slice_of, view
+from tests.vm.programs import build
+
+pytestmark = [pytest.mark.two_cpus, pytest.mark.code_changes]
+
+BUSY = "Resource temporarily unavailable"
+CORE = "cgpu_core_0_1_0"
+
+COPY = 'mkdir -p /tmp/modules; cp "$1"/nvidia.ko "$2"/cgpu_km.ko "$2"/cgpu_core_*.ko /tmp/modules'
+BOTH_ORDERS = """
+cd /tmp/modules
+core=$(echo cgpu_core_*.ko)
+up() { /bin/busybox insmod "$@"; }
+down() { /bin/busybox rmmod "$@"; }
+for round in $(seq "$1"); do
+	up nvidia.ko cards=T4; up cgpu_km.ko; up $core
+	[ -e /proc/cgpu_km/0/memfree ] || echo "round $round: driver first: no GPU"
+	down ${core%.ko} cgpu_km nvidia
+	up cgpu_km.ko; up $core; up nvidia.ko cards=T4
+	tries=0
+	until [ -e /proc/cgpu_km/0/memfree ] || [ $tries = 100 ]; do
+		tries=$((tries + 1)); /bin/busybox sleep 0.05
+	done
+	[ $tries -lt 100 ] || echo "round $round: engine first: no GPU"
+	down nvidia ${core%.ko} cgpu_km
+	[ ! -e /proc/cgpu_km ] || echo "round $round: the tree is left"
+done
+"""
+# Allocates and frees until a file appears; says how often, or what failed.
+ALLOCATE = """
+rounds=0
+until [ -e "$2" ]; do
+	"$1" alloc=64M free alloc=1M info free >/tmp/allocate.$$ || { cat /tmp/allocate.$$; exit 1; }
+	rounds=$((rounds + 1))
+done
+echo "rounds=$rounds"
+"""
+STOP = "/tmp/stop"
+
+
+@pytest.fixture
+def no_stop(machine: Machine) -> Iterator[str]:
+    """Return the name of a file that is not there before and after."""
+    machine.shell(f"rm -f {STOP}")
+    yield STOP
+    machine.shell(f"rm -f {STOP}")
+
+
+def allocate(machine: Machine) -> list[str]:
+    """Return the command that allocates and frees all the time."""
+    return ["/bin/busybox", "sh", "-euc", ALLOCATE, "sh", machine.seen(PROBE), STOP]
+
+
+def rounds(text: str) -> int:
+    """Return how often it did."""
+    assert "rounds=" in text, text
+    return int(text.rpartition("rounds=")[2])
+
+
+def test_loads_and_unloads_in_both_orders(machine: Machine, fake_driver: Path, module: Path) -> None:
+    """The engine finds the driver that is there and the one that comes, and leaves nothing when it goes."""
+    machine.shell(COPY, machine.seen(fake_driver), machine.seen(module))
+    before = loaded(machine)
+    done = machine.shell(BOTH_ORDERS, str(count(3, 20)), timeout=280)
+    assert done.text == ""
+    assert loaded(machine) == before
+
+
+@pytest.mark.enforcement
+def test_engine_does_not_go_before_the_containers(engine: Machine) -> None:
+    """While a container lives neither module can be unloaded; when it has ended both can."""
+    slice_of(engine, "alive")
+    refused = [rmmod(engine, name, check=False) for name in (CORE, "cgpu_km")]
+    over = Slice(engine, "alive").probe("expect=0x51", "alloc=2G")
+    assert [BUSY in one.text for one in refused] == [True, True]
+    assert over.returncode == 0, over.text
+    Slice(engine, "alive").end()
+    Slice(engine, "alive").await_gone()
+    await_empty(engine)
+    unload_engine(engine)
+    load_engine(engine)
+
+
+@pytest.mark.fake_driver("a count of open files")
+@pytest.mark.enforcement
+def test_driver_goes_before_the_engine_unless_it_is_open(engine: Machine) -> None:
+    """Only open files hold the driver; a container finds its limit again in the next one."""
+    tenant = slice_of(engine, "tenant")
+    holder = tenant.hold("alloc=64M")
+    refused = rmmod(engine, "nvidia", check=False)
+    holder.stop()
+    await_no_files(engine)
+    unload_driver(engine)
+    load_driver(engine)
+    again = tenant.probe("alloc=1G", "expect=0x51", "alloc=64K:64k", "info")
+    assert (refused.returncode != 0, again.returncode) == (True, 0), again.text
+    assert step(again, "info").number("total") == GIB
+    tenant.end()
+    await_empty(engine)
+
+
+def await_no_files(machine: Machine) -> None:
+    """Wait until no file of the driver is open."""
+    eventually(lambda: view(machine).cards[0]["files"] == 0, "the card is closed", 10)
+
+
+@pytest.mark.enforcement
+def test_opens_under_load(engine: Machine, no_stop: str) -> None:
+    """Opens inside and outside of containers all succeed while others allocate."""
+    tenant, other = slice_of(engine, "tenant"), slice_of(engine, "other")
+    program, times = build("opens"), str(count(500, 5000))
+    words = [times, "/dev/nvidiactl", "/dev/nvidia0"]
+    load = engine.start(other.argv(*allocate(engine)))
+    outside = engine.start([engine.seen(program), *words])
+    inside = tenant.run(program, *words, timeout=200)
+    outcome = outside.wait(200)
+    refused = tenant.run(program, "1", "/dev/nvidia-modeset")
+    engine.shell(f"touch {no_stop}")
+    assert (inside.returncode, outcome.returncode) == (0, 0), inside.text + outcome.text
+    assert refused.text == "opens done=1 failed=1 errno=1\n"
+    assert rounds(load.wait().text) > 0
+    tenant.end()
+    other.end()
+    await_empty(engine)
+
+
+def test_engine_comes_and_goes_under_load(engine: Machine, no_stop: str) -> None:
+    """Tasks outside of containers see nothing of an engine that is loaded and unloaded under them."""
+    loads = [engine.start(allocate(engine)) for _ in range(2)]
+    for _ in range(count(4, 40)):
+        unload_engine(engine)
+        load_engine(engine)
+    engine.shell(f"touch {no_stop}")
+    assert all(rounds(load.wait().text) > 0 for load in loads)
+    await_empty(engine)
+
+
+@pytest.mark.enforcement
+def test_left_over_tasks_stay_refused(engine: Machine) -> None:
+    """A process whose container was removed is refused, not unsliced, as long as it lives."""
+    tenant = slice_of(engine, "tenant")
+    script = f'"{engine.seen(PROBE)}" alloc=64M hold=2 alloc=64M; "{engine.seen(PROBE)}" info'
+    left = tenant.start("/bin/busybox", "sh", "-c", script)
+    left.await_output("alloc ")
+    assert write(engine, "inst_ctl", "destroy id=tenant").returncode == 0
+    assert not tenant.registered()
+    outcome = left.wait()
+    assert [one.name for one in steps(outcome)][:1] == ["alloc"]
+    assert "status=0x0" not in outcome.stdout.split("\n", 1)[1], outcome.text
+    assert tenant.probe("info").returncode != 0
+    tenant.end()
+    await_empty(engine)
+
+
+def test_ended_container_is_reclaimed(engine: Machine) -> None:
+    """When the processes have gone, instance, tree entry and charges go, without a word from the runtime."""
+    tenant = slice_of(engine, "tenant", f"0:{12 * GIB}")
+    tenant.hold("alloc=10G")
+    assert view(engine).used[0, "tenant"] == view(engine).cards[0]["used"] == 10 * GIB
+    tenant.end()
+    tenant.await_gone()
+    await_empty(engine)
+    again = slice_of(engine, "again", f"0:{12 * GIB}")
+    again.end()
+    await_empty(engine)
+
+
+KEPT = {
+    "descriptor": (["alloc=4G"], "64M"),
+    "map": (["uvm", "alloc=4G", "range=4G", "map", "rm-free"], "64M"),
+}
+
+
+@pytest.mark.parametrize("kind", ["descriptor", "map"])
+def test_memory_that_outlives_its_container_is_promised_to_nobody(engine: Machine, kind: str) -> None:
+    """What a process outside keeps, by RM's files or a mapping of UVM, is nobody's until it is dropped."""
+    tenant = slice_of(engine, "tenant", f"0:{8 * GIB}")
+    program = build_fake_driver(engine.kernel) / "uvm-probe" if kind == "map" else PROBE
+    held = tenant.start(program, *KEPT[kind][0], "hold=100")
+    held.await_output("rm-free" if kind == "map" else "alloc ")
+    pid = engine.shell('/bin/busybox pidof "$1"', program.name).stdout.split()[-1]
+    keeper = engine.start([engine.seen(build("keep_files")), pid], input=None)
+    keeper.await_output("kept ")
+    eventually(lambda: view(engine).cards[0]["used"] == 4 * GIB, "it has its memory", 10)
+    tenant.end()
+    tenant.await_gone()
+    assert view(engine).cards[0]["used"] == 4 * GIB
+    refused, done = create(engine, "greedy", f"0:{12 * GIB}")
+    assert done.returncode != 0
+    refused.end()
+    fitting = slice_of(engine, "fitting", f"0:{10 * GIB}")
+    fitting.end()
+    keeper.close_input()
+    keeper.wait()
+    await_empty(engine)
+    whole = slice_of(engine, "whole", f"0:{14 * GIB}")
+    whole.end()
+    await_empty(engine)
+
+
+def test_engine_goes_while_uvm_holds_memory(engine: Machine) -> None:
+    """What UVM holds for a container that has ended is given up with the engine, and freed without it."""
+    tenant = slice_of(engine, "tenant", f"0:{8 * GIB}")
+    program = build_fake_driver(engine.kernel) / "uvm-probe"
+    held = tenant.start(program, *KEPT["map"][0], "hold=100")
+    held.await_output("rm-free")
+    pid = engine.shell('/bin/busybox pidof "$1"', program.name).stdout.split()[-1]
+    keeper = engine.start([engine.seen(build("keep_files")), pid], input=None)
+    keeper.await_output("kept ")
+    tenant.end()
+    tenant.await_gone()
+    unload_engine(engine)
+    load_engine(engine)
+    assert view(engine).cards[0]["used"] == 4 * GIB
+    keeper.close_input()
+    keeper.wait()
+    await_empty(engine)
+
+
+@pytest.mark.fake_driver("a knob of the driver")
+def test_charges_end_with_a_close_in_another_thread(engine: Machine) -> None:
+    """A driver that cleans up after a close in a thread of its own leaves no charge."""
+    set_knob(engine, "defer_close", "Y")
+    tenant = slice_of(engine, "tenant")
+    done = tenant.probe("alloc=512M", "exit-dirty")
+    assert done.returncode == 0, done.text
+    eventually(lambda: view(engine).used == {(0, "tenant"): 0}, "the charge ends", 10)
+    assert tenant.probe("alloc=1G").returncode == 0
+    tenant.end()
+    await_empty(engine)
+
+
+@pytest.mark.fake_driver("a knob of the driver")
+def test_death_in_a_sleeping_call(engine: Machine) -> None:
+    """A process that is killed while its call sleeps in the driver leaves no charge."""
+    tenant = slice_of(engine, "tenant")
+    before = tenant.start(PROBE, "info", "hold=1", "alloc=512M", "hold")
+    before.await_output("info ")
+    set_knob(engine, "test_sleep_ms", 2000)
+    eventually(lambda: view(engine).used == {(0, "tenant"): 512 << 20}, "the call is under way", 10)
+    before.kill()
+    set_knob(engine, "test_sleep_ms", 0)
+    before.wait()
+    eventually(lambda: view(engine).used == {(0, "tenant"): 0}, "the charge ends", 10)
+    tenant.end()
+    await_empty(engine)
+
+
+@pytest.mark.fake_driver("a knob of the driver")
+@pytest.mark.parametrize("function", ["rm_ioctl", "os_memcpy_from_user", "os_memcpy_to_user"])
+def test_failure_of_the_driver_undoes_the_charge(engine: Machine, function: str) -> None:
+    """Where the driver fails on its way, card and tree agree on what is held."""
+    tenant = slice_of(engine, "tenant")
+    words = ["alloc=256M", "hold=1", "alloc=256M", "via=heap", "alloc=128M", "dup", "via=rm21", "alloc=64M"]
+    held = tenant.start(PROBE, *words, "host=1M", "hold=1", "via=rm64", "alloc=32M", "hold")
+    held.await_output("alloc ")
+    set_knob(engine, "test_fail", function)
+    held.await_output("host ")
+    set_knob(engine, "test_fail", "")
+    held.await_output("alloc 33554432")
+    seen = view(engine)
+    held.stop()
+    # The last step is none of the failure's.
+    assert step(held.finished(), "alloc", -1).number("status") == 0
+    assert seen.used[0, "tenant"] == seen.cards[0]["used"] > 0
+    eventually(lambda: view(engine).used == {(0, "tenant"): 0}, "the charges end", 10)
+    tenant.end()
+    await_empty(engine)
+
+
+@pytest.mark.fake_driver("a knob of the driver")
+def test_failed_duplicate_of_uvm_is_not_charged(engine: Machine) -> None:
+    """A mapping that UVM could not make keeps nothing when the memory itself is freed."""
+    tenant = slice_of(engine, "tenant")
+    set_knob(engine, "test_fail", "nvUvmInterfaceDupMemory")
+    program = build_fake_driver(engine.kernel) / "uvm-probe"
+    held = tenant.start(program, "uvm", "alloc=256M", "range=256M", "map", "rm-free", "hold=100")
+    held.await_output("rm-free")
+    seen = view(engine)
+    held.stop()
+    assert "map status=0x0" not in held.finished().text
+    assert (seen.used[0, "tenant"], seen.cards[0]["used"]) == (0, 0)
+    tenant.end()
+    await_empty(engine)
+
+
+def test_unload_is_complete(engine: Machine) -> None:
+    """No call ever passed a probe by, as the engine itself counts."""
+    unload_engine(engine)
+    assert "calls went by its probe" not in engine.dmesg()
+    load_engine(engine)

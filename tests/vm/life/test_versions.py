@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which versions of the driver are sliced, and what becomes of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cgpu.check_driver.run import PROGRAM
+from tests.module.symbols import required
+from tests.vm.harness.machine import Machine
+from tests.vm.harness.node import (
+    DRIVER_VERSION,
+    build_fake_driver,
+    insmod,
+    load_driver,
+    load_engine,
+    rmmod,
+    unload_driver,
+    unload_engine,
+)
+from tests.vm.harness.process import Finished
+from tests.vm.harness.slices import GIB, Slice, await_empty, create, slice_of
+
+pytestmark = pytest.mark.fake_driver("other versions of the driver")
+
+UNKNOWN = "999.99"
+# Each lacks a function without which a limit has a hole; tests/module/test_symbols.py has the list complete.
+LACKING = required()
+BESIDE = ["expect=0x51", "alloc=2G", "alloc=1G", "info"]
+
+
+@pytest.fixture
+def bare(machine: Machine, module: Path) -> Iterator[Machine]:
+    """Return the machine with the engine, and no driver before and after."""
+    load_engine(machine)
+    yield machine
+    unload_engine(machine)
+
+
+def try_driver(machine: Machine, version: str = DRIVER_VERSION, without: str = "") -> Finished:
+    """Load only the driver's first module; it may be refused."""
+    return insmod(machine, build_fake_driver(machine.kernel, version, without) / "nvidia.ko", check=False)
+
+
+def gpus(machine: Machine) -> list[str]:
+    """Return the GPUs in the tree."""
+    return [name for name in machine.shell("ls /proc/cgpu_km").stdout.split() if name.isdigit()]
+
+
+def limited(tenant: Slice) -> bool:
+    """Say whether a container with 1 GiB gets that, and no more."""
+    outcome = tenant.probe(*BESIDE)
+    assert outcome.returncode == 0, outcome.text
+    return f"total={GIB} " in outcome.stdout
+
+
+@pytest.mark.enforcement
+def test_container_outlives_the_driver_in_every_known_version(engine: Machine) -> None:
+    """A container keeps its limit when the driver comes back as the oldest or newest known version."""
+    tenant = slice_of(engine, "tenant")
+    for version in ("515.43.04", "615.71.09", DRIVER_VERSION):
+        unload_driver(engine)
+        load_driver(engine, version=version)
+        assert limited(tenant), version
+    tenant.end()
+    await_empty(engine)
+
+
+def test_unknown_version_is_refused_by_name(bare: Machine) -> None:
+    """The GPUs of a driver that is not known are not in the tree, and the log says which version it is."""
+    load_driver(bare, version=UNKNOWN)
+    refused, done = create(bare, "tenant")
+    listed = gpus(bare)
+    refused.end()
+    unload_driver(bare)
+    assert (listed, done.returncode != 0) == ([], True)
+    assert f"driver {UNKNOWN}: unknown version" in bare.dmesg()
+
+
+@pytest.mark.enforcement
+def test_no_container_begins_on_a_driver_without_limits(engine: Machine) -> None:
+    """Where GPUs are known from before, an unknown driver or an incomplete one takes no containers."""
+    for module, version, without in [("nvidia", UNKNOWN, ""), *((one[0], "", one[1]) for one in LACKING)]:
+        unload_driver(engine)
+        load_driver(engine, version=version or DRIVER_VERSION, without=without)
+        refused, done = create(engine, "tenant")
+        refused.end()
+        assert (done.returncode != 0, "Protocol error" in done.text) == (True, True), (module, done.text)
+        if without:
+            said = [line for line in engine.dmesg().splitlines() if f"{without} cannot be probed" in line]
+            assert len(said) == 1, (without, said)
+    unload_driver(engine)
+    load_driver(engine)
+    tenant = slice_of(engine, "tenant")
+    assert limited(tenant)
+    tenant.end()
+    await_empty(engine)
+
+
+@pytest.mark.enforcement
+def test_no_driver_without_limits_comes_while_containers_run(engine: Machine) -> None:
+    """While a container lives an unknown or incomplete driver cannot be loaded; the right one can."""
+    tenant = slice_of(engine, "tenant")
+    unload_driver(engine)
+    unknown = try_driver(engine, UNKNOWN)
+    without_ioctl = try_driver(engine, without="rm_ioctl")
+    assert (unknown.returncode != 0, without_ioctl.returncode != 0) == (True, True)
+    # Not needed: what it would export is refused elsewhere, or not there.
+    assert try_driver(engine, without="nv_dma_buf_export").returncode == 0
+    uvm = build_fake_driver(engine.kernel, DRIVER_VERSION, "uvm_va_range_create_mmap") / "nvidia-uvm.ko"
+    assert insmod(engine, uvm, check=False).returncode != 0
+    rmmod(engine, "nvidia")
+    load_driver(engine)
+    assert limited(tenant)
+    tenant.end()
+    await_empty(engine)
+    assert "not let in, since sliced containers are running" in engine.dmesg()
+
+
+@pytest.mark.enforcement
+def test_unknown_version_when_allowed(machine: Machine, module: Path) -> None:
+    """With allow_unknown_driver=Y an unknown version has the newest known layouts, and limits hold."""
+    load_engine(machine, allow_unknown_driver="Y")
+    load_driver(machine, version=UNKNOWN)
+    tenant = slice_of(machine, "tenant")
+    assert limited(tenant)
+    tenant.end()
+    await_empty(machine)
+    unload_driver(machine)
+    unload_engine(machine)
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["alone", "engine"])
+def test_check_of_the_driver(machine: Machine, module: Path, loaded: bool) -> None:
+    """The check of a driver passes with one in the kernel, with the module loaded and without it."""
+    if loaded:
+        load_engine(machine, allow_unknown_driver="Y")
+    for version in (UNKNOWN, "515.43.04", DRIVER_VERSION):
+        load_driver(machine, version=version)
+        done = machine.run([PROGRAM], check=False)
+        unload_driver(machine)
+        lines = done.stdout.splitlines()
+        known = "unknown" if version == UNKNOWN else "known"
+        assert lines[0].split("\t")[:3] == ["driver", version, known]
+        assert [line for line in lines[1:] if not line.startswith("passed\t")] == [], done.text
+        assert done.returncode == 0, done.text
+    if loaded:
+        unload_engine(machine)
+
+
+def test_core_that_does_not_know_the_driver_that_is_there(
+    machine: Machine, fake_driver: Path, module: Path
+) -> None:
+    """A core that comes after an unknown driver knows the GPUs of before, and slices none."""
+    load_driver(machine)
+    load_engine(machine)
+    cores = [
+        line for line in machine.shell("cut -d' ' -f1 /proc/modules").stdout.split() if "cgpu_core" in line
+    ]
+    unload_driver(machine)
+    rmmod(machine, *cores)
+    load_driver(machine, version=UNKNOWN)
+    insmod(machine, next(module.glob("cgpu_core_*.ko")))
+    machine.shell("[ ! -e /proc/cgpu_km/0 ] || cat /proc/cgpu_km/0/memfree", check=False)
+    refused, done = create(machine, "tenant")
+    refused.end()
+    assert done.returncode != 0
+    unload_engine(machine)
+    unload_driver(machine)

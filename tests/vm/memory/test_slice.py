@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a container sees of its slice under the module, and what it can have of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.engine import MIB
+from tests.integration.probe import NO_MEMORY, step, steps
+from tests.integration.test_slice import LIMIT, SAMPLES, SIZES, SLICE
+from tests.vm.harness.counts import count as times
+from tests.vm.harness.process import Process
+from tests.vm.harness.sliced_node import SlicedNode
+
+FILL = ("fill=1G:2m", "fill=1M:64k", "fill=64K:64k")
+# In one piece each with full counts: that is a hundred thousand.
+PAGES = times(("fill=64M:64k", "fill=64K:64k"), ("fill=64K:64k",))
+BY_CARD = {cards: [sample[1:] for sample in SAMPLES if sample[0] == cards] for cards, *_ in SAMPLES}
+
+
+@pytest.mark.enforcement
+def test_slice_is_exact(node: SlicedNode) -> None:
+    """6 of 15 of a T4 is 6043 MiB in all five answers, and that many bytes in 64 KiB pages on the card."""
+    words = ["info", *PAGES, "info", "expect=0x51", "alloc=64K:64k", "alloc=4K:4k", "count", "hold=600"]
+    holder = node.containers.start(["/cgpu-probe", *words], SLICE, name="exact")
+    holder.await_output("count ", timeout=120)
+    view = node.view()
+    holder.stop()
+    node.containers.delete("exact")
+    outcome = holder.finished()
+    seen, full = step(outcome, "info"), step(outcome, "info", 1)
+    had = [one for one in steps(outcome) if one.name == "fill"]
+    assert {seen.number(field) for field in SIZES} == {LIMIT}
+    assert (sum(one.number("bytes") for one in had), had[-1].number("status")) == (LIMIT, NO_MEMORY)
+    assert full.number("free") == full.number("heap_free") == full.number("v1_free") == 0
+    assert [one.number("status") for one in steps(outcome) if one.name == "alloc"] == [NO_MEMORY] * 2
+    assert view.cards[0]["used"] == view.used[0, "exact"] == view.limits[0, "exact"] == LIMIT
+
+
+@pytest.mark.enforcement
+def test_pages_and_ways(node: SlicedNode) -> None:
+    """Pages round as the driver rounds, each way to ask has one limit, and freed memory comes back."""
+    with node.idle("pages", SLICE) as name:
+        refused = ["expect=0x51", "alloc=64K:64k"]
+        outcome = node.exec(
+            name,
+            ["/cgpu-probe", "alloc=3M:2m", "info"],
+            *(["/cgpu-probe", f"via={via}", *FILL, "info"] for via in ("rm64", "rm21", "heap")),
+            ["/cgpu-probe", *FILL, *refused, "free=last", "alloc=1M:64k", *refused, "info"],
+        )
+    infos = [one.number("free") for one in steps(outcome) if one.name == "info"]
+    assert infos == [LIMIT - 4 * MIB, 0, 0, 0, 0]
+    fills = [one.number("bytes") for one in steps(outcome) if one.name == "fill"]
+    assert [sum(fills[at : at + 3]) for at in range(0, 12, 3)] == [LIMIT] * 4
+    statuses = [one.number("status") for one in steps(outcome) if one.name == "alloc"]
+    assert statuses == [0, NO_MEMORY, 0, NO_MEMORY]
+
+
+@pytest.mark.fake_driver("other cards")
+@pytest.mark.enforcement
+@pytest.mark.parametrize("cards", BY_CARD)
+def test_published_samples(node: SlicedNode, cards: str) -> None:
+    """Every published sample of CONTAINER and DEV gives the published size, side by side on one card."""
+    node.use(cards)
+    samples = {f"sample{number}": sample for number, sample in enumerate(BY_CARD[cards])}
+    holders: dict[str, Process] = {}
+    for name, (container, dev, _) in samples.items():
+        holders[name] = node.containers.start(
+            ["/cgpu-probe", "info", *FILL, "count", "hold=600"],
+            {
+                **SLICE,
+                "ALIYUN_COM_GPU_MEM_CONTAINER": str(container),
+                "ALIYUN_COM_GPU_MEM_DEV": str(dev),
+            },
+            name=name,
+        )
+        if node.machine.kernel.debug:
+            # So slow that all hooks at once would take longer than a hook may.
+            holders[name].await_output("count ", timeout=120)
+    for holder in holders.values():
+        holder.await_output("count ", timeout=120)
+    view = node.view()
+    for name, holder in holders.items():
+        holder.stop()
+        node.containers.delete(name)
+    sizes = {name: mib * MIB for name, (_, _, mib) in samples.items()}
+    assert {name: step(one.finished(), "info").number("total") for name, one in holders.items()} == sizes
+    assert {name: used for (_, name), used in view.used.items()} == sizes
+    assert view.cards[0]["used"] == sum(sizes.values())
+
+
+@pytest.mark.fake_driver("other cards")
+@pytest.mark.enforcement
+@pytest.mark.parametrize("count", [2, 4])
+def test_list_forms(node: SlicedNode, count: int) -> None:
+    """A list gives each GPU its size in order, and its last value repeats; any zero means not sliced."""
+    node.use(f"A10:{count}")
+    every = {"ALIYUN_COM_GPU_MEM_DEV": "23", "NVIDIA_VISIBLE_DEVICES": "all"}
+    lists = {"a": [3], "b": [3, 1], "c": [3, 4, 5, 6][:count], "zero": [1, *[0] * (count - 1)]}
+    sleepers = {
+        name: node.containers.start(
+            ["/bin/sh", "-c", "echo up; exec sleep 1000"],
+            {**every, "ALIYUN_COM_GPU_MEM_CONTAINER": ",".join(map(str, values))},
+            name=name,
+        )
+        for name, values in lists.items()
+    }
+    for sleeper in sleepers.values():
+        sleeper.await_output("up", timeout=120)
+    limits = node.view().limits
+    seen = node.containers.exec("b", ["/cgpu-probe", "info=all"])
+    for name, sleeper in sleepers.items():
+        node.containers.delete(name)
+        sleeper.wait()
+    wanted = {
+        (gpu, name): 23028 * (values + values[-1:] * count)[gpu] // 23 * MIB
+        for name, values in lists.items()
+        for gpu in range(count)
+        if 0 not in values
+    }
+    assert limits == wanted
+    totals = {one.number("gpu"): one.number("total") for one in steps(seen) if one.name == "info"}
+    assert totals == {gpu: wanted[gpu, "b"] for gpu in range(count)}
