@@ -188,8 +188,7 @@ def test_panic_is_found(boot: Boot) -> None:
 def test_machine_dies_with_its_maker(kernel: Kernel, tmp_path: Path) -> None:
     """Killing the tests ends their machines."""
     program = (
-        "import pathlib, sys, time; from tests.vm.harness.kernel_log import KernelLog
-from tests.vm.harness.kernels import *;"
+        "import pathlib, sys, time; from tests.vm.harness.kernels import *;"
         "from tests.vm.harness.machine import *;"
         "m = Machine(choose_kernel(), pathlib.Path(sys.argv[1]), memory=512);"
         "print(m.emulator.pid, flush=True); time.sleep(100)"
