@@ -62,7 +62,6 @@ LEFT: dict[str, tuple[str, ...]] = {
 LARGE = {
     "docs",
     "tests/attacks",
-    "tests/core",
     "tests/daemon",
     "tests/integration",
     "tests/runtime_config",
