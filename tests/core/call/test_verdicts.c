@@ -276,3 +276,33 @@ TEST(without_enforcement_all_is_counted_and_nothing_refused)
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 0\nPID: 100 Mem: 12673089536\n"));
 	bench_free(bench);
 }
+
+static void damage_the_operation(struct bench *bench)
+{
+	bench->call.opaque[CORE_NOTE_OP] = CORE_OPS + 1;
+}
+
+static void damage_the_form(struct bench *bench)
+{
+	bench->call.bytes = 1;
+}
+
+/* Nobody knows what the driver has done: what such a call reserved stays charged, and it is not settled later. */
+TEST(a_damaged_call_in_flight_is_over_once)
+{
+	void (*const damages[])(struct bench *bench) = { damage_the_operation, damage_the_form };
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	u32 i;
+
+	bench_cuda_start(bench, &caller, 0xc1);
+	for (i = 0; i < 2; i++) {
+		bench->at_execute = damages[i];
+		take(bench, &caller, i + 1, MIB, 0);
+		CHECK_EQ(bench->verdict, CGPU_EXECUTE);
+		CHECK_EQ(bench->call.opaque[CORE_NOTE_OP], CORE_OP_NONE);
+		CHECK_EQ(cgpu_call_end(&bench->core, &bench->call, 0), 0);
+		CHECK_EQ(bench_used(bench, 0, caller.slot), (i + 1) * MIB);
+	}
+	bench_free(bench);
+}
