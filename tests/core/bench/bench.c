@@ -2,6 +2,7 @@
 #include "bench.h"
 
 static u32 locks_held; /* of all benches */
+static struct bench *benches;
 
 #ifdef CORE_ASSERT_LOCKED
 void core_assert_locked(void)
@@ -102,6 +103,8 @@ struct bench *bench_new(const char *driver)
 	struct bench *bench = calloc(1, sizeof(*bench));
 
 	CHECK(bench);
+	bench->next = benches;
+	benches = bench;
 	bench->ops.lock = on_lock;
 	bench->ops.unlock = on_unlock;
 	bench->ops.log = on_log;
@@ -133,6 +136,11 @@ u32 bench_chance(u64 *seed, u32 below)
 
 void bench_free(struct bench *bench)
 {
+	struct bench **at = &benches;
+
+	while (*at != bench)
+		at = &(*at)->next;
+	*at = bench->next;
 	bench_invariants(bench->core.state);
 	free(bench->core.state);
 	free(bench);
@@ -219,5 +227,7 @@ int main(int argc, char **argv)
 		else if (argc == 2 && strcmp(argv[1], test->name) == 0)
 			test->run();
 	}
+	while (benches)
+		bench_free(benches);
 	return argc == 2 ? 0 : 2;
 }

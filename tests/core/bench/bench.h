@@ -12,6 +12,7 @@
 #define OUTSIDE 0x7f0000000000ull /* an address in the caller, never dereferenced */
 
 struct bench {
+	struct bench *next; /* of those that are not freed yet */
 	struct cgpu_core core;
 	struct cgpu_ops ops;
 	int locked;
@@ -118,7 +119,10 @@ void bench_cuda_start(struct bench *bench, const struct caller *caller, u32 clie
 void bench_orphans_gone(struct bench *bench);
 u64 bench_used(struct bench *bench, u32 gpu, u32 slot);
 
-/* One fact: TEST(name_of_the_fact) and the body of a function. bench.c has main(), which runs one of them by its name. */
+/*
+ * One fact: TEST(name_of_the_fact) and the body of a function. main() of bench.c runs one of them by its name, then frees
+ * each bench that is left, which checks its sums.
+ */
 struct test {
 	const char *name;
 	void (*run)(void);

@@ -122,4 +122,13 @@ static __attribute__((unused)) u64 usage(struct bench *bench, const char *path)
 	return strtoull(text, NULL, 10);
 }
 
+static __attribute__((unused)) long schedule(struct bench *bench, const struct caller *caller, u32 n, u8 enable)
+{
+	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at =
+		&bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
+
+	bench->segment[0][at->bEnable] = enable;
+	return bench_control(bench, caller, 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, at->bytes);
+}
+
 #endif

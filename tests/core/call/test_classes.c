@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Classes by the table of what was judged of them. */
-#include "bench.h"
+#include "slices.h"
 
-#define CLIENT 0xc1u
 #define UNKNOWN 0x7fffu
-
-static struct bench *one(const char *driver, struct caller *caller)
-{
-	struct bench *bench = bench_new(driver);
-
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
-	*caller = bench_caller(bench, "a", 100);
-	bench_cuda_start(bench, caller, CLIENT);
-	return bench;
-}
 
 TEST(the_table_is_sorted_and_whole)
 {
@@ -33,7 +22,7 @@ TEST(the_table_is_sorted_and_whole)
 TEST(classes_have_the_verdict_of_the_table)
 {
 	struct caller caller;
-	struct bench *bench = one("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 	u32 i, refused = 0;
 
 	for (i = 0; i < nv_class_count; i++) {
@@ -44,14 +33,13 @@ TEST(classes_have_the_verdict_of_the_table)
 		refused += nv_classes[i].verdict == NV_CLASS_REFUSE;
 	}
 	CHECK(refused > 140);
-	bench_free(bench);
 }
 
 /* What is refused by the newer call is by the older ones too. */
 TEST(older_calls_have_the_same_verdicts)
 {
 	struct caller caller;
-	struct bench *bench = one("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 	u32 i;
 
 	for (i = 0; i < nv_class_count; i++) {
@@ -69,13 +57,12 @@ TEST(older_calls_have_the_same_verdicts)
 			CHECK(object != CONTINUED || nv_classes[i].by == NV_CLASS_BY_ROOT);
 		}
 	}
-	bench_free(bench);
 }
 
 TEST(refusals_are_said_once)
 {
 	struct caller caller;
-	struct bench *bench = one("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 	u32 logged = bench->logged;
 
 	CHECK_EQ(bench_class(bench, &caller, GF100_PROFILER), NV_ERR_INSUFFICIENT_PERMISSIONS);
@@ -85,18 +72,16 @@ TEST(refusals_are_said_once)
 	CHECK_EQ(bench->logged, logged + 1);
 	CHECK_EQ(bench_class(bench, &caller, UNKNOWN), NV_ERR_INVALID_CLASS);
 	CHECK(strcmp(bench->log, "container a: driver class 0x7fff is not known here and was refused") == 0);
-	bench_free(bench);
 }
 
 TEST(enforcement_that_is_off_lets_all_go_on)
 {
 	struct caller caller;
-	struct bench *bench = one("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(bench_class(bench, &caller, GF100_PROFILER), CONTINUED);
 	CHECK_EQ(bench_class(bench, &caller, UNKNOWN), CONTINUED);
-	bench_free(bench);
 }
 
 /* Where it has a whole GPU too, a container has no more of what belongs to the node. */
@@ -110,8 +95,7 @@ TEST(a_whole_gpu_is_no_reason)
 
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768 native=1"), 0);
 	caller = bench_caller(bench, "a", 100);
-	bench_cuda_start(bench, &caller, CLIENT);
+	bench_cuda_start(bench, &caller, FIRST);
 	for (i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
 		CHECK_EQ(bench_class(bench, &caller, classes[i]), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	bench_free(bench);
 }

@@ -34,7 +34,6 @@ TEST(controls_have_the_verdict_of_the_table)
 	}
 	CHECK(nv_controls_count > 1800);
 	CHECK_EQ(bench->logged, logged);
-	bench_free(bench);
 }
 
 TEST(controls_that_nobody_judged_are_refused_and_said_once)
@@ -53,7 +52,6 @@ TEST(controls_that_nobody_judged_are_refused_and_said_once)
 		CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0xdead0000 + i, 8), NV_ERR_NOT_SUPPORTED);
 	CHECK_EQ(bench->logged, logged + 17);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0xffffffff, 8), NV_ERR_NOT_SUPPORTED);
-	bench_free(bench);
 }
 
 TEST(controls_of_the_firmware_go_by_their_family)
@@ -72,7 +70,6 @@ TEST(controls_of_the_firmware_go_by_their_family)
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0x20810207, 8), NV_ERR_NOT_SUPPORTED);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0x2080a7d6, 8), CONTINUED);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0x2080a7d7, 8), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	bench_free(bench);
 }
 
 TEST(calls_of_uvm_are_those_that_it_serves)
@@ -94,7 +91,6 @@ TEST(calls_of_uvm_are_those_that_it_serves)
 	for (nr = 0; nr < 4096; nr++)
 		passed += bench_call(bench, &caller, nr, 0) == CONTINUED;
 	CHECK_EQ(passed, nv_judged_uvm_count - 2);
-	bench_free(bench);
 }
 
 TEST(enforcement_that_is_off_lets_all_go_on)
@@ -105,7 +101,6 @@ TEST(enforcement_that_is_off_lets_all_go_on)
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, UNKNOWN, 8), CONTINUED);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0x2080c501, 8), CONTINUED);
-	bench_free(bench);
 }
 
 /* The same function in the driver, under the number of each class of channels, up to 550. */
@@ -129,7 +124,6 @@ TEST(older_numbers_of_scheduling_are_judged_as_the_newest)
 		CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xe0, schedule[i], wrong), NV_ERR_INVALID_PARAM_STRUCT);
 		CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xe0, bind[i], wrong), NV_ERR_INVALID_PARAM_STRUCT);
 	}
-	bench_free(bench);
 }
 
 static long naming(struct bench *bench, const struct caller *caller, u32 command, u32 bytes, u32 at, u32 client)
@@ -165,7 +159,6 @@ TEST(clients_in_parameters_are_ones_own)
 	/* Of a driver that has no such structure. */
 	bench = two("535.261.03", &caller, &other);
 	CHECK_EQ(naming(bench, &caller, NV2080_CTRL_CMD_GR_CTXSW_SETUP_BIND, 16, 0, CLIENT), NV_ERR_NOT_SUPPORTED);
-	bench_free(bench);
 }
 
 TEST(leave_is_given_to_ones_own_clients)
@@ -190,7 +183,6 @@ TEST(leave_is_given_to_ones_own_clients)
 		NV_ERR_INSUFFICIENT_PERMISSIONS);
 	/* The older form of the same. */
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, CLIENT, 0xd06, 16), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	bench_free(bench);
 }
 
 static long made(struct bench *bench, const struct caller *caller, u32 class, u32 at, u32 client)
@@ -216,7 +208,6 @@ TEST(events_are_of_ones_own_clients)
 		CHECK_EQ(made(bench, &caller, classes[i], at, 0), NV_OK);
 		CHECK_EQ(bench->verdict, CGPU_EXECUTE);
 	}
-	bench_free(bench);
 }
 
 /* A device has the address space of the client that it names, a debugger its context. */
@@ -237,5 +228,4 @@ TEST(objects_are_made_of_ones_own_clients)
 	CHECK_EQ(made(bench, &caller, NV01_DEVICE_0, device->hClientShare, CLIENT), NV_OK);
 	CHECK_EQ(made(bench, &caller, GT200_DEBUGGER, app, CLIENT), NV_OK);
 	CHECK_EQ(made(bench, &caller, GT200_DEBUGGER, app, 0), NV_OK);
-	bench_free(bench);
 }

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a container is told about memory. */
-#include "bench.h"
+#include "slices.h"
 
-#define LIMIT (6043 * MIB)
 #define USED (1024 * MIB)
-#define LEFT (LIMIT - USED)
+#define LEFT (SLICE - USED)
 
 static struct caller caller;
 
 static struct bench *with_memory(const char *driver)
 {
-	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 1, .size = USED };
-	struct bench *bench = bench_new(driver);
+	struct bench *bench = started(driver, &caller);
 
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
-	caller = bench_caller(bench, "a", 100);
-	bench_cuda_start(bench, &caller, 0xc1);
-	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, USED), NV_OK);
 	return bench;
 }
 
@@ -42,8 +37,8 @@ static u32 list_put(struct bench *bench, u8 *list)
 
 static void list_check(struct bench *bench, const u8 *list)
 {
-	static const u32 wanted[] = { LIMIT >> 10, LIMIT >> 10, LIMIT >> 10, 262144, 0, LEFT >> 10, LEFT >> 10,
-		LIMIT >> 10, 0, 262144, 0, LEFT >> 10, 0 };
+	static const u32 wanted[] = { SLICE >> 10, SLICE >> 10, SLICE >> 10, 262144, 0, LEFT >> 10, LEFT >> 10,
+		SLICE >> 10, 0, 262144, 0, LEFT >> 10, 0 };
 	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &bench->core.abi->NV2080_CTRL_FB_INFO;
 	u32 i;
 
@@ -103,7 +98,6 @@ TEST(long_lists_are_refused)
 	put32(bench->segment[0], 0, 1);
 	put64(bench->segment[0], 8, 0);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO, size), NV_ERR_INVALID_ARGUMENT);
-	bench_free(bench);
 }
 
 TEST(a_lying_count_hides_nothing)
@@ -121,7 +115,6 @@ TEST(a_lying_count_hides_nothing)
 	list_put(bench, bench->segment[0] + at->fbInfoList);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO_V2, at->bytes), NV_ERR_INVALID_ARGUMENT);
 	list_check(bench, bench->segment[0] + at->fbInfoList);
-	bench_free(bench);
 }
 
 TEST(controls_need_a_known_subdevice)
@@ -140,7 +133,6 @@ TEST(controls_need_a_known_subdevice)
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INVALID_ARGUMENT);
 	put32(bench->top, at->flags, 4);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_NOT_SUPPORTED);
-	bench_free(bench);
 }
 
 TEST(heap_info_tells_the_slice)
@@ -157,11 +149,10 @@ TEST(heap_info_tells_the_slice)
 	put64(bench->top, at->data_Info_size, CARD_BYTES - MIB);
 	put64(bench->top, at->data_Info_base, 4096);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes), NV_OK);
-	CHECK_EQ(get64(bench->top, at->total), LIMIT);
+	CHECK_EQ(get64(bench->top, at->total), SLICE);
 	CHECK_EQ(get64(bench->top, at->free), LEFT);
 	CHECK_EQ(get64(bench->top, at->data_Info_size), LEFT);
 	CHECK_EQ(get64(bench->top, at->data_Info_base), 4096);
-	bench_free(bench);
 }
 
 static void region_put(struct bench *bench, u32 index, u64 base, u64 bytes)
@@ -200,8 +191,8 @@ static void regions_are_cut_in(const char *driver)
 	CHECK_EQ(get32(bench->segment[0], 0), 2);
 	CHECK_EQ(region_get(bench, 0, one->limit), 1000 * MIB - 1);
 	CHECK_EQ(region_get(bench, 1, one->base), 1000 * MIB);
-	CHECK_EQ(region_get(bench, 1, one->limit), LIMIT - 1);
-	CHECK_EQ(region_get(bench, 1, one->reserved), LIMIT - 1000 * MIB);
+	CHECK_EQ(region_get(bench, 1, one->limit), SLICE - 1);
+	CHECK_EQ(region_get(bench, 1, one->reserved), SLICE - 1000 * MIB);
 	CHECK_EQ(region_get(bench, 2, one->limit), 0);
 	bench_free(bench);
 }
@@ -222,8 +213,7 @@ TEST(hostile_regions_do_not_wrap)
 	region_put(bench, 1, 0, 0); /* all there is */
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, bytes), NV_OK);
 	CHECK_EQ(get32(bench->segment[0], 0), 2);
-	CHECK_EQ(region_get(bench, 1, 8), LIMIT - 1);
-	bench_free(bench);
+	CHECK_EQ(region_get(bench, 1, 8), SLICE - 1);
 }
 
 TEST(without_enforcement_nothing_is_rewritten)
@@ -237,5 +227,4 @@ TEST(without_enforcement_nothing_is_rewritten)
 	list_put(bench, bench->segment[0] + at->fbInfoList);
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO_V2, at->bytes), NV_OK);
 	CHECK_EQ(get32(bench->segment[0], at->fbInfoList + 4), 15000000);
-	bench_free(bench);
 }

@@ -55,7 +55,6 @@ TEST(the_line_names_whole_gpus)
 	CHECK(bench_is(bench, "0/natives", "0\n") && bench_is(bench, "1/natives", "1\n"));
 	CHECK_EQ(bench_ctl(bench, "destroy id=b"), 0);
 	CHECK(bench_is(bench, "1/natives", "0\n"));
-	bench_free(bench);
 }
 
 TEST(what_is_promised_in_slices_is_not_given_whole)
@@ -79,7 +78,6 @@ TEST(what_is_promised_in_slices_is_not_given_whole)
 	CHECK_EQ(bench_ctl(bench, "destroy id=d"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=e pid=2 gpu=0:1 native=1"), 0);
 	CHECK_EQ(bench_ctl(bench, "1abcdefabcdef"), -ENOMEM);
-	bench_free(bench);
 }
 
 TEST(a_whole_gpu_is_not_limited)
@@ -103,7 +101,6 @@ TEST(a_whole_gpu_is_not_limited)
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, NATIVE), NV_OK);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
-	bench_free(bench);
 }
 
 TEST(only_what_was_granted_is_reached)
@@ -132,7 +129,6 @@ TEST(only_what_was_granted_is_reached)
 	CHECK_EQ(other.slot, caller.slot);
 	CHECK(!cgpu_minor_granted(&bench->core, other.slot, other.generation, 1));
 	CHECK_EQ(bench_device(bench, &other, 0xc2, NATIVE, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	bench_free(bench);
 }
 
 TEST(sizes_of_a_whole_gpu_are_the_cards)
@@ -159,7 +155,6 @@ TEST(sizes_of_a_whole_gpu_are_the_cards)
 	CHECK_EQ(control(bench, NATIVE_SUB, NV2080_CTRL_CMD_GPU_GET_PIDS, abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.bytes),
 		NV_OK);
 	CHECK_EQ(get32(params, abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTblCount), 0);
-	bench_free(bench);
 }
 
 TEST(dups_take_their_charge_along)
@@ -180,7 +175,6 @@ TEST(dups_take_their_charge_along)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd0), NV_OK);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
-	bench_free(bench);
 }
 
 TEST(exports_take_their_charge_along)
@@ -202,7 +196,6 @@ TEST(exports_take_their_charge_along)
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 4), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, SLICE);
-	bench_free(bench);
 }
 
 TEST(managed_memory_counts_on_slices)
@@ -222,7 +215,6 @@ TEST(managed_memory_counts_on_slices)
 	wanted.bytes += MIB;
 	CHECK_EQ(cgpu_managed_set(&bench->core, &wanted), -ENOMEM);
 	CHECK_EQ(cgpu_reference_charge(&bench->core, &request, &reference), -ENOENT);
-	bench_free(bench);
 }
 
 /* What UVM maps of a whole GPU's memory is on the books, and charged to nobody. */
@@ -242,7 +234,6 @@ TEST(holds_of_a_whole_gpu_are_kept)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	cgpu_reference_drop(&bench->core, &reference);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
-	bench_free(bench);
 }
 
 TEST(it_outlives_the_engine)
@@ -269,7 +260,6 @@ TEST(it_outlives_the_engine)
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
 	bench_orphans_gone(bench);
 	CHECK_EQ(bench->core.state->objects, 0);
-	bench_free(bench);
 }
 
 /* A damaged state gives nobody more. */
@@ -287,7 +277,6 @@ TEST(whole_and_sliced_at_once_is_not_believed)
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
 	CHECK_EQ(take(bench, NATIVE, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	bench_free(bench);
 }
 
 static u32 asked;
@@ -322,7 +311,6 @@ TEST(cards_in_mig_mode_are_not_sliced)
 	CHECK_EQ(bench_ctl(bench, "destroy id=before"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1 native=1"), 0);
 	CHECK_EQ(cgpu_gpu_set_mig(&bench->core, 9, 1), -ENOENT);
-	bench_free(bench);
 }
 
 static long instance(struct bench *bench, u32 class, u32 parent)
@@ -356,7 +344,6 @@ TEST(mig_is_used_but_not_configured)
 	CHECK_EQ(instance(bench, AMPERE_SMC_PARTITION_REF, 0x55), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(instance(bench, AMPERE_SMC_CONFIG_SESSION, 0xc1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(instance(bench, AMPERE_SMC_MONITOR_SESSION, 0xc1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	bench_free(bench);
 }
 
 TEST(data_that_the_driver_shares_is_that_of_a_whole_gpu)
@@ -365,5 +352,4 @@ TEST(data_that_the_driver_shares_is_that_of_a_whole_gpu)
 
 	CHECK_EQ(instance(bench, RM_USER_SHARED_DATA, 0xd1), NV_ERR_NOT_SUPPORTED);
 	CHECK_EQ(instance(bench, RM_USER_SHARED_DATA, NATIVE_SUB), CONTINUED);
-	bench_free(bench);
 }

@@ -89,7 +89,6 @@ TEST(a_list_has_the_containers_own)
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(list(bench, pids, 6, 6), NV_OK);
 	CHECK_EQ(count_of(bench), 6);
-	bench_free(bench);
 }
 
 TEST(numbers_of_the_caller_are_understood)
@@ -105,7 +104,6 @@ TEST(numbers_of_the_caller_are_understood)
 	bench->ops.process_of = NULL;
 	CHECK_EQ(list(bench, pids, 4, 4), 0x10000);
 	CHECK_EQ(count_of(bench), 4);
-	bench_free(bench);
 }
 
 TEST(memory_of_others_is_none)
@@ -130,7 +128,6 @@ TEST(memory_of_others_is_none)
 		CHECK_EQ(get32(entry + i * at->bytes, at->result), 0x11111111);
 		CHECK_EQ(get32(entry + i * at->bytes, at->smcSubscription_gpuInstanceId), 0x11111111);
 	}
-	bench_free(bench);
 }
 
 /* Of a number that the driver takes for the host's, whatever the caller means by it. */
@@ -183,5 +180,4 @@ TEST(what_cannot_be_told_apart_is_not_told)
 	bench_free(bench);
 	bench = with_processes("570.86.15");
 	CHECK_EQ(control(bench, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, 34000), 0x10000);
-	bench_free(bench);
 }

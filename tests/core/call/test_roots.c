@@ -80,7 +80,6 @@ TEST(a_handle_given_out_anew_ends_the_claim_on_it)
 	root_begin(bench, &second, NV_ESC_RM_ALLOC_OBJECT, &root);
 	root_end(bench, &root, REUSED, NV_OK, 0);
 	CHECK_EQ(bench_used(bench, 0, second.slot), 0);
-	bench_free(bench);
 }
 
 TEST(a_removed_containers_record_ends_too)
@@ -93,7 +92,6 @@ TEST(a_removed_containers_record_ends_too)
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
 	make_client(bench, &second, REUSED);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
-	bench_free(bench);
 }
 
 TEST(other_handles_and_failures_end_nothing)
@@ -112,7 +110,6 @@ TEST(other_handles_and_failures_end_nothing)
 	/* Once only. */
 	root_end(bench, &root, REUSED, NV_OK, 0);
 	CHECK_EQ(bench_used(bench, 0, first.slot), MIB);
-	bench_free(bench);
 }
 
 /* Another container that has the descriptor can be quicker than the one whose client it is. */
@@ -126,7 +123,6 @@ TEST(a_call_that_succeeded_meanwhile_stays_charged)
 	CHECK_EQ(take(bench, &first, 1), NV_OK);
 	root_end(bench, &root, REUSED, NV_OK, 0);
 	CHECK_EQ(bench_used(bench, 0, first.slot), MIB);
-	bench_free(bench);
 }
 
 static struct caller interloper;
@@ -149,7 +145,6 @@ TEST(a_call_that_is_under_way_is_taken_back)
 	CHECK_EQ(bench->undone, 1);
 	CHECK_EQ(bench_used(bench, 0, first.slot), 0);
 	CHECK_EQ(bench->core.state->clients, 0);
-	bench_free(bench);
 }
 
 TEST(what_the_engine_holds_is_no_client)
@@ -167,5 +162,4 @@ TEST(what_the_engine_holds_is_no_client)
 	CHECK_EQ(bench_rm_free(bench, &first, REUSED, REUSED), NV_OK);
 	make_client(bench, &second, CORE_PIN_BASE | 100);
 	CHECK_EQ(bench_used(bench, 0, first.slot), MIB);
-	bench_free(bench);
 }

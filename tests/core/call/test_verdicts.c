@@ -13,12 +13,11 @@ TEST(parents_must_be_known)
 	bench_cuda_start(bench, &caller, 0xc1);
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_INVALID_OBJECT_PARENT);
 	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_ERR_INVALID_OBJECT_PARENT);
-	CHECK_EQ(take(bench, &caller, 5, MIB, 0), NV_OK);
+	CHECK_EQ(take(bench, &caller, 5, MIB), NV_OK);
 	ask.parent = 5;
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_INVALID_OBJECT_PARENT);
 	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xe0, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xe0, 77), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	bench_free(bench);
 }
 
 TEST(nodes_that_were_not_granted_are_closed)
@@ -36,7 +35,6 @@ TEST(nodes_that_were_not_granted_are_closed)
 	CHECK_EQ(bench_call(bench, &caller, 33, 0), CONTINUED);
 	caller.device = CGPU_DEVICE_OTHER;
 	CHECK_EQ(bench_call(bench, &caller, 0, 0), -EPERM);
-	bench_free(bench);
 }
 
 TEST(sizes_and_denied_escapes)
@@ -60,7 +58,6 @@ TEST(sizes_and_denied_escapes)
 	for (i = 0; i < sizeof(denied) / sizeof(denied[0]); i++)
 		CHECK_EQ(bench_call(bench, &caller, denied[i], 64), -EINVAL);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_MAP_MEMORY, 56), CONTINUED);
-	bench_free(bench);
 }
 
 TEST(escapes_that_nobody_knows_are_refused)
@@ -92,7 +89,6 @@ TEST(escapes_that_nobody_knows_are_refused)
 		passed += bench_call(bench, &caller, nr, 3) == CONTINUED;
 	CHECK_EQ(passed, 20);
 	CHECK_EQ(bench->logged, logged + 17);
-	bench_free(bench);
 }
 
 TEST(classes_by_what_they_hold)
@@ -122,7 +118,6 @@ TEST(classes_by_what_they_hold)
 	CHECK(strcmp(bench->log, "container a: driver class 0xbeef is not known here and was refused") == 0);
 	CHECK_EQ(bench_class(bench, &caller, 0xbeef), NV_ERR_INVALID_CLASS);
 	CHECK_EQ(bench->logged, logged + 1);
-	bench_free(bench);
 }
 
 /* What computes, draws, copies and codes on a GPU holds no memory: of every generation that the drivers serve. */
@@ -143,7 +138,6 @@ TEST(engines_of_all_generations)
 	/* nvidia-smi asks for it, and the driver has none on a card of its own. */
 	CHECK_EQ(bench_class(bench, &caller, NVA083_GRID_DISPLAYLESS), CONTINUED);
 	CHECK_EQ(bench->logged, logged);
-	bench_free(bench);
 }
 
 TEST(older_ways_to_allocate)
@@ -176,7 +170,6 @@ TEST(older_ways_to_allocate)
 		CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_ALLOC_MEMORY, 56), rows[i].memory);
 		CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_ALLOC_OBJECT, 20), rows[i].object);
 	}
-	bench_free(bench);
 }
 
 /* The driver duplicates what a surface is made of, and gives it out again. */
@@ -236,7 +229,6 @@ TEST(heap_functions)
 	put32(bench->top, at->data_Free_hMemory, 3);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	bench_free(bench);
 }
 
 TEST(envelopes_open_once)
@@ -257,7 +249,6 @@ TEST(envelopes_open_once)
 	put32(wrapper, 4, 16);
 	put32(wrapper, 0, NV_ESC_IOCTL_XFER_CMD);
 	CHECK_EQ(cgpu_call_unwrap(&bench->core, wrapper, 16, &nr, &inner, &address), -EINVAL);
-	bench_free(bench);
 }
 
 TEST(without_enforcement_all_is_counted_and_nothing_refused)
@@ -267,14 +258,13 @@ TEST(without_enforcement_all_is_counted_and_nothing_refused)
 
 	bench_settings(bench, 0, 0);
 	bench_cuda_start(bench, &caller, 0xc1);
-	CHECK_EQ(take(bench, &caller, 1, 2 * SLICE, PAGE_BIG), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, 2 * SLICE), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * SLICE);
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_LOCAL_PHYSICAL), CONTINUED);
 	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xe0, 1), CONTINUED);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_I2C_ACCESS, 32), CONTINUED);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_FREE, 1), CONTINUED);
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 0\nPID: 100 Mem: 12673089536\n"));
-	bench_free(bench);
 }
 
 static void damage_the_operation(struct bench *bench)
@@ -290,19 +280,17 @@ static void damage_the_form(struct bench *bench)
 /* Nobody knows what the driver has done: what such a call reserved stays charged, and it is not settled later. */
 TEST(a_damaged_call_in_flight_is_over_once)
 {
-	void (*const damages[])(struct bench *bench) = { damage_the_operation, damage_the_form };
+	void (*const damages[])(struct bench * bench) = { damage_the_operation, damage_the_form };
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 	u32 i;
 
-	bench_cuda_start(bench, &caller, 0xc1);
 	for (i = 0; i < 2; i++) {
 		bench->at_execute = damages[i];
-		take(bench, &caller, i + 1, MIB, 0);
+		take(bench, &caller, i + 1, MIB);
 		CHECK_EQ(bench->verdict, CGPU_EXECUTE);
 		CHECK_EQ(bench->call.opaque[CORE_NOTE_OP], CORE_OP_NONE);
 		CHECK_EQ(cgpu_call_end(&bench->core, &bench->call, 0), 0);
 		CHECK_EQ(bench_used(bench, 0, caller.slot), (i + 1) * MIB);
 	}
-	bench_free(bench);
 }

@@ -90,7 +90,6 @@ TEST(the_key_stays_with_the_state)
 	CHECK_EQ(fresh->key, key);
 	bench_invariants(fresh);
 	free(fresh);
-	bench_free(bench);
 }
 
 TEST(duplicates_go_in_any_order)
@@ -118,7 +117,6 @@ TEST(duplicates_go_in_any_order)
 			bench_invariants(bench->core.state);
 	}
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	bench_free(bench);
 }
 
 /* Clients of a few processes on a few files come and go. */
@@ -147,7 +145,6 @@ TEST(files_and_processes_are_kept_apart)
 		bench_rm_free(bench, &caller, client, client);
 	cgpu_file_closed(&bench->core, 1);
 	CHECK_EQ(bench->core.state->clients, 0);
-	bench_free(bench);
 }
 
 TEST(a_client_moves_to_the_file_of_its_last_call)
@@ -163,7 +160,6 @@ TEST(a_client_moves_to_the_file_of_its_last_call)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * 65536);
 	cgpu_file_closed(&bench->core, 2);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	bench_free(bench);
 }
 
 /* Each process once, in the order of its first client, whichever of its clients come in between. */
@@ -189,5 +185,4 @@ TEST(every_process_is_listed_once)
 	for (cursor = 0, found = 0; cgpu_process_known(&bench->core, caller.slot, &cursor, &tgid) == 0; found++)
 		CHECK_EQ(tgid, found ? 1000 + 2 * ((s32)found - 1) : 100);
 	CHECK_EQ(found, 31);
-	bench_free(bench);
 }

@@ -8,18 +8,17 @@
 static void slice_is_exact_in(const char *driver)
 {
 	struct caller caller;
-	struct bench *bench = sliced(driver, &caller);
+	struct bench *bench = started(driver, &caller);
 
-	bench_cuda_start(bench, &caller, 0xc1);
-	CHECK_EQ(take(bench, &caller, 1, SLICE - 65536, PAGE_BIG), NV_OK);
-	CHECK_EQ(take(bench, &caller, 2, 65536, PAGE_BIG), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, SLICE - 65536), NV_OK);
+	CHECK_EQ(take(bench, &caller, 2, 65536), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
-	CHECK_EQ(take(bench, &caller, 3, 1, PAGE_BIG), NV_ERR_NO_MEMORY);
+	CHECK_EQ(take(bench, &caller, 3, 1), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
 	CHECK_EQ(bench->call.no_room, 1);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 2), NV_OK);
-	CHECK_EQ(take(bench, &caller, 3, 65537, PAGE_BIG), NV_ERR_NO_MEMORY);
-	CHECK_EQ(take(bench, &caller, 3, 65536, PAGE_BIG), NV_OK);
+	CHECK_EQ(take(bench, &caller, 3, 65537), NV_ERR_NO_MEMORY);
+	CHECK_EQ(take(bench, &caller, 3, 65536), NV_OK);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench->core.state->objects, 0);
@@ -54,10 +53,9 @@ TEST(sizes_round_as_in_the_driver)
 			16 * MIB },
 	};
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 	size_t i;
 
-	bench_cuda_start(bench, &caller, 0xc1);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct memory_ask ask = { .client = 0xc1, .parent = 0xd1, .object = 5, .size = rows[i].size };
 
@@ -72,7 +70,6 @@ TEST(sizes_round_as_in_the_driver)
 		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 5), NV_OK);
 		CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	}
-	bench_free(bench);
 }
 
 TEST(each_function_of_the_heap_is_charged)
@@ -142,9 +139,8 @@ TEST(a_negative_pitch_is_large)
 		.size = MIB,
 		.function = NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT };
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 
-	bench_cuda_start(bench, &caller, 0xc1);
 	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
 	at = &bench->core.abi->NVOS32_PARAMETERS;
 	put32(bench->top, at->data_AllocTiledPitchHeight_hMemory, 6);
@@ -152,16 +148,14 @@ TEST(a_negative_pitch_is_large)
 	put32(bench->top, at->data_AllocTiledPitchHeight_pitch, ~0u);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
-	bench_free(bench);
 }
 
 TEST(huge_sizes_do_not_wrap)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 5 };
 
-	bench_cuda_start(bench, &caller, 0xc1);
 	for (ask.size = ~0ull; ask.size > SLICE; ask.size /= 2) {
 		CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_NO_MEMORY);
 		CHECK_EQ(bench_heap(bench, &caller, &ask), NV_ERR_NO_MEMORY);
@@ -176,24 +170,21 @@ TEST(huge_sizes_do_not_wrap)
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_NO_MEMORY);
 	ask.alignment = (1ull << 40) + 1;
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_INVALID_ARGUMENT);
-	bench_free(bench);
 }
 
 TEST(charges_follow_the_drivers_answer)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 
-	bench_cuda_start(bench, &caller, 0xc1);
 	bench->driver_size = 3 * 65536;
-	CHECK_EQ(take(bench, &caller, 1, 65536, PAGE_BIG), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, 65536), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * 65536);
 	bench->driver_size = SLICE;
-	CHECK_EQ(take(bench, &caller, 2, 65536, PAGE_BIG), NV_ERR_NO_MEMORY);
+	CHECK_EQ(take(bench, &caller, 2, 65536), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench->undone, 1);
 	CHECK_EQ(bench->call.no_room, 1);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * 65536);
-	bench_free(bench);
 }
 
 TEST(failed_calls_charge_nothing)
@@ -207,41 +198,37 @@ TEST(failed_calls_charge_nothing)
 	bench->driver_status = NV_OK;
 	bench_cuda_start(bench, &caller, 0xc1);
 	bench->driver_status = NV_ERR_INSUFFICIENT_RESOURCES;
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_ERR_INSUFFICIENT_RESOURCES);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_ERR_INSUFFICIENT_RESOURCES);
 	bench->driver_status = NV_OK;
 	bench->driver_result = -EIO;
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), -EIO);
+	CHECK_EQ(take(bench, &caller, 1, MIB), -EIO);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd0), -EIO);
 	bench->driver_result = 0;
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
-	bench_free(bench);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 }
 
 TEST(freeing_a_device_frees_what_is_below)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 	struct memory_ask below = { .client = 0xc1, .parent = 0xd1, .object = 7, .size = MIB };
 
-	bench_cuda_start(bench, &caller, 0xc1);
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &below), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * MIB);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd0), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	bench_free(bench);
 }
 
 TEST(the_driver_chooses_handles_where_none_is_named)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .size = MIB };
 
-	bench_cuda_start(bench, &caller, 0xc1);
 	bench->driver_handle = 0xcaf0;
 	CHECK_EQ(bench_vidmem(bench, &caller, 0, &ask), NV_OK);
 	bench->driver_handle = 0xcaf1;
@@ -250,7 +237,6 @@ TEST(the_driver_chooses_handles_where_none_is_named)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xcaf1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	bench_free(bench);
 }
 
 static void remove_now(struct bench *bench)
@@ -262,14 +248,12 @@ static void remove_now(struct bench *bench)
 TEST(memory_that_comes_too_late_is_taken_back)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 
-	bench_cuda_start(bench, &caller, 0xc1);
 	bench->at_execute = remove_now;
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_ERR_NO_MEMORY);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench->undone, 1);
 	CHECK_EQ(bench->core.state->objects, 0);
-	bench_free(bench);
 }
 
 static void second_thread(struct bench *bench)
@@ -291,26 +275,22 @@ static void second_thread(struct bench *bench)
 TEST(two_calls_at_once_cannot_share_the_last_of_a_slice)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 
-	bench_cuda_start(bench, &caller, 0xc1);
 	bench->at_execute = second_thread;
-	CHECK_EQ(take(bench, &caller, 1, 4000 * MIB, 0), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, 4000 * MIB), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 4000 * MIB);
-	bench_free(bench);
 }
 
 TEST(memsize_moves_only_over_what_is_used)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 
-	bench_cuda_start(bench, &caller, 0xc1);
-	CHECK_EQ(take(bench, &caller, 1, 4 * MIB, 0), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, 4 * MIB), NV_OK);
 	CHECK_EQ(bench_write(bench, "0/a/memsize", "4194303"), -EBUSY);
 	CHECK_EQ(bench_write(bench, "0/a/memsize", "4194304"), 0);
-	CHECK_EQ(take(bench, &caller, 2, 1, 0), NV_ERR_NO_MEMORY);
+	CHECK_EQ(take(bench, &caller, 2, 1), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench_write(bench, "0/a/memsize", "4259840"), 0);
-	CHECK_EQ(take(bench, &caller, 2, 1, 0), NV_OK);
-	bench_free(bench);
+	CHECK_EQ(take(bench, &caller, 2, 1), NV_OK);
 }

@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is charged for contexts of the graphics engine: an estimate for each, as long as its channel group lives. */
-#include "bench.h"
+#include "slices.h"
 
-#define SLICE "6336544768" /* 6043 MiB */
-#define LIMIT (6043 * MIB)
 #define EACH (96 * MIB)
 #define DEVICE 0xd0
 #define COPY NV2080_ENGINE_TYPE_COPY0
 #define PAGE 65536ull
-#define PAGE_BIG (NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT)
 
-static struct bench *sliced(const char *driver, struct caller *caller)
+static struct bench *with_contexts(const char *driver, struct caller *caller)
 {
-	struct bench *bench = bench_new(driver);
+	struct bench *bench = started(driver, caller);
 
 	bench->core.state->settings.context_memory = EACH;
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:" SLICE), 0);
-	*caller = bench_caller(bench, "a", 100);
-	bench_cuda_start(bench, caller, 0xc1);
 	return bench;
 }
 
@@ -57,7 +51,7 @@ TEST(groups_of_the_graphics_engine_are_charged)
 	size_t i;
 
 	for (i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
-		struct bench *bench = sliced(drivers[i], &caller);
+		struct bench *bench = with_contexts(drivers[i], &caller);
 
 		CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
 		CHECK_EQ(charged(bench, &caller), EACH);
@@ -84,7 +78,7 @@ TEST(channels_outside_of_groups_are_charged)
 	size_t i;
 
 	for (i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
-		struct bench *bench = sliced(drivers[i], &caller);
+		struct bench *bench = with_contexts(drivers[i], &caller);
 
 		CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, NV2080_ENGINE_TYPE_GR0), NV_OK);
 		CHECK_EQ(charged(bench, &caller), EACH);
@@ -104,7 +98,7 @@ TEST(channels_outside_of_groups_are_charged)
 TEST(what_the_driver_refuses_is_not_charged)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = with_contexts("580.142", &caller);
 
 	bench->driver_status = NV_ERR_INVALID_ARGUMENT;
 	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_ERR_INVALID_ARGUMENT);
@@ -113,14 +107,13 @@ TEST(what_the_driver_refuses_is_not_charged)
 	bench->driver_result = -EINTR;
 	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), -EINTR);
 	CHECK_EQ(charged(bench, &caller), 0);
-	bench_free(bench);
 }
 
 TEST(contexts_have_the_limit)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
-	struct memory_ask ask = { 0xc1, DEVICE, 5, LIMIT - EACH + PAGE, PAGE_BIG, 0, 0, 0, 0 };
+	struct bench *bench = with_contexts("580.142", &caller);
+	struct memory_ask ask = { 0xc1, DEVICE, 5, SLICE - EACH + PAGE, PAGE_BIG, 0, 0, 0, 0 };
 
 	bench->driver_page = PAGE;
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
@@ -133,20 +126,19 @@ TEST(contexts_have_the_limit)
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_NO_MEMORY);
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
-	bench_free(bench);
 }
 
 /* Never a byte above the limit, and at most one page below it. */
 TEST(memory_is_exact_beside_contexts)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = with_contexts("580.142", &caller);
 	struct memory_ask ask = { 0xc1, DEVICE, 0, PAGE, PAGE_BIG, 0, 0, 0, 0 };
 	u32 contexts, pages;
 
 	bench->driver_page = PAGE;
-	for (contexts = 0; contexts <= LIMIT / EACH; contexts++) {
-		u64 left = LIMIT - contexts * EACH;
+	for (contexts = 0; contexts <= SLICE / EACH; contexts++) {
+		u64 left = SLICE - contexts * EACH;
 
 		if (contexts)
 			CHECK_EQ(group(bench, &caller, 0x100 + contexts, NV2080_ENGINE_TYPE_GR0), NV_OK);
@@ -160,19 +152,18 @@ TEST(memory_is_exact_beside_contexts)
 		for (ask.object++; pages; pages--, ask.object++)
 			CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
 		CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_NO_MEMORY);
-		CHECK(charged(bench, &caller) <= LIMIT && charged(bench, &caller) + PAGE > LIMIT);
+		CHECK(charged(bench, &caller) <= SLICE && charged(bench, &caller) + PAGE > SLICE);
 		while (ask.object-- > 0x1000)
 			CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, ask.object), NV_OK);
 		CHECK_EQ(charged(bench, &caller), contexts * EACH);
 	}
 	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_ERR_NO_MEMORY);
-	bench_free(bench);
 }
 
 TEST(a_context_ends_with_its_address_space)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = with_contexts("580.142", &caller);
 
 	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
 	CHECK_EQ(group_in(bench, &caller, 0x11, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
@@ -188,13 +179,12 @@ TEST(a_context_ends_with_its_address_space)
 	/* The space's handle means memory now. */
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x78), NV_OK);
 	CHECK_EQ(charged(bench, &caller), 0);
-	bench_free(bench);
 }
 
 TEST(duplicates_share_the_charge)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = with_contexts("580.142", &caller);
 
 	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
 	CHECK_EQ(bench_device(bench, &caller, 0xc2, DEVICE, 0), NV_OK);
@@ -204,13 +194,12 @@ TEST(duplicates_share_the_charge)
 	CHECK_EQ(charged(bench, &caller), EACH);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc2, 0x30), NV_OK);
 	CHECK_EQ(charged(bench, &caller), 0);
-	bench_free(bench);
 }
 
 TEST(a_context_outlives_its_container)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = with_contexts("580.142", &caller);
 
 	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
 	CHECK_EQ(charged(bench, &caller), EACH);
@@ -220,13 +209,12 @@ TEST(a_context_outlives_its_container)
 	bench_orphans_gone(bench);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
 	CHECK_EQ(bench->core.state->objects, 0);
-	bench_free(bench);
 }
 
 TEST(charges_survive_a_new_engine)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = with_contexts("580.142", &caller);
 
 	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
 	CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, NV2080_ENGINE_TYPE_GR0), NV_OK);
@@ -241,7 +229,6 @@ TEST(charges_survive_a_new_engine)
 	CHECK_EQ(charged(bench, &caller), EACH);
 	bench->core.state->settings.context_memory = CORE_BYTES_MAX + 1;
 	CHECK_EQ(cgpu_state_recover(bench->core.state), -EINVAL);
-	bench_free(bench);
 }
 
 TEST(groups_hang_below_devices_only)
@@ -249,14 +236,13 @@ TEST(groups_hang_below_devices_only)
 	struct channel_ask ask = { 0xc1, 0x10, 0x11, KEPLER_CHANNEL_GROUP_A, NV2080_ENGINE_TYPE_GR0, 0 };
 	struct memory_ask memory = { 0xc1, 0x10, 5, MIB, 0, 0, 0, 0, 0 };
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = with_contexts("580.142", &caller);
 
 	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
 	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_ERR_INVALID_OBJECT_PARENT);
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &memory), NV_ERR_INVALID_OBJECT_PARENT);
 	ask.parent = 0xd9;
 	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_ERR_INVALID_OBJECT_PARENT);
-	bench_free(bench);
 }
 
 /* What the driver's figure for the process has of its charges. */
@@ -276,7 +262,7 @@ TEST(the_driver_tells_of_no_estimate)
 	struct cgpu_managed managed = { .tgid = 100, .bytes = 64 * MIB };
 	struct cgpu_reference_request named = { .tgid = 100, .client = 0xc1, .handle = 9 };
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = with_contexts("580.142", &caller);
 	struct cgpu_reference held;
 
 	managed.slot = named.slot = caller.slot;
@@ -294,6 +280,4 @@ TEST(the_driver_tells_of_no_estimate)
 	CHECK_EQ(reported(bench, &caller), MIB);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 9), NV_OK);
 	CHECK_EQ(reported(bench, &caller), 0);
-	bench_invariants(bench->core.state);
-	bench_free(bench);
 }

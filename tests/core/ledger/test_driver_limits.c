@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The driver limits memory by its own count: what the core still judges, and what it tells. */
-#include "bench.h"
+#include "slices.h"
 
-#define LIMIT (6043 * MIB)
 #define COUNTED (1024 * MIB)
 
 static struct caller caller;
@@ -16,26 +15,22 @@ static u64 on_driver_used(void *ctx, u32 slot, u32 gpu)
 
 static struct bench *limited(void)
 {
-	struct bench *bench = bench_new("580.142");
+	struct bench *bench = started("580.142", &caller);
 
 	counted = COUNTED;
 	bench->ops.driver_used = on_driver_used;
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
-	caller = bench_caller(bench, "a", 100);
-	bench_cuda_start(bench, &caller, 0xc1);
 	return bench;
 }
 
 TEST(allocations_go_on)
 {
-	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 1, .size = 2 * LIMIT };
+	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 1, .size = 2 * SLICE };
 	struct bench *bench = limited();
 
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), CONTINUED);
 	CHECK_EQ(bench_vidmem(bench, &caller, 0, &ask), CONTINUED);
 	CHECK_EQ(bench_heap(bench, &caller, &ask), CONTINUED);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	bench_free(bench);
 }
 
 /* The driver counts them; the core knows them for their gates. */
@@ -55,7 +50,6 @@ TEST(contexts_are_on_record_and_not_charged)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	group.parent = 0xee;
 	CHECK_EQ(bench_channel(bench, &caller, &group), NV_ERR_INVALID_OBJECT_PARENT);
-	bench_free(bench);
 }
 
 TEST(cards_stay_judged)
@@ -68,7 +62,6 @@ TEST(cards_stay_judged)
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_INVALID_OBJECT_PARENT);
 	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_ERR_INVALID_OBJECT_PARENT);
 	CHECK_EQ(bench_class(bench, &caller, 0xdead), NV_ERR_INVALID_CLASS);
-	bench_free(bench);
 }
 
 /* Whatever rights the container has: the driver asks for those of the machine's administrator only. */
@@ -87,7 +80,6 @@ TEST(limits_are_not_the_containers_to_set)
 	put64(bench->top, at->params, OUTSIDE);
 	put32(bench->top, at->paramsSize, 24);
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	bench_free(bench);
 }
 
 TEST(figures_are_the_drivers)
@@ -95,11 +87,10 @@ TEST(figures_are_the_drivers)
 	struct bench *bench = limited();
 
 	CHECK(bench_is(bench, "/0/a/meminfo", "Free: 5262802944\n"));
-	counted = 2 * LIMIT;
+	counted = 2 * SLICE;
 	CHECK(bench_is(bench, "/0/a/meminfo", "Free: 0\n"));
 	counted = ~0ull;
 	CHECK(bench_is(bench, "/0/a/meminfo", "Free: 0\n"));
-	bench_free(bench);
 }
 
 TEST(memsize_holds_what_is_counted)
@@ -109,7 +100,6 @@ TEST(memsize_holds_what_is_counted)
 	CHECK_EQ(bench_write(bench, "/0/a/memsize", "1073741823"), -EBUSY);
 	CHECK_EQ(bench_write(bench, "/0/a/memsize", "1073741824"), 0);
 	CHECK(bench_is(bench, "/0/a/meminfo", "Free: 0\n"));
-	bench_free(bench);
 }
 
 TEST(managed_memory_is_counted_here)
@@ -123,15 +113,14 @@ TEST(managed_memory_is_counted_here)
 	wanted.bytes = 100 * MIB;
 	CHECK_EQ(cgpu_managed_set(&bench->core, &wanted), 0);
 	CHECK_EQ(cgpu_instance_info(&bench->core, caller.slot, caller.generation, 0, &info), 0);
-	CHECK_EQ(info.memsize, LIMIT);
+	CHECK_EQ(info.memsize, SLICE);
 	CHECK_EQ(info.charged, 100 * MIB);
 	CHECK(bench_is(bench, "/0/a/meminfo", "Free: 5157945344\nPID: 100 Mem: 104857600\n"));
-	wanted.bytes = LIMIT + 1;
+	wanted.bytes = SLICE + 1;
 	CHECK_EQ(cgpu_managed_set(&bench->core, &wanted), -ENOMEM);
 	CHECK_EQ(cgpu_instance_info(&bench->core, caller.slot, caller.generation, 1, &info), -ENOENT);
 	CHECK_EQ(cgpu_instance_info(&bench->core, caller.slot, caller.generation + 1, 0, &info), -ENOENT);
 	CHECK_EQ(cgpu_instance_info(&bench->core, caller.slot, caller.generation, ~0u, &info), -ENOENT);
-	bench_free(bench);
 }
 
 TEST(settings_tell_the_backend)
@@ -144,5 +133,4 @@ TEST(settings_tell_the_backend)
 	memcpy(settings.memory_backend, "driver", sizeof("driver"));
 	CHECK_EQ(cgpu_settings_apply(&bench->core, &settings), 0);
 	CHECK(bench_is(bench, "/engine", "cgpud 0.1.0 driver\n"));
-	bench_free(bench);
 }

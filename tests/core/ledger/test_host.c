@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Memory of the host, which is on the books and charged to nobody. */
-#include "exports.h"
+#include "slices.h"
 
-#define SECOND 0xc2
 #define PINNED 0x99 /* of the caller's own pages: on no books */
 
 static u32 kind_of(struct bench *bench, const struct caller *caller, u32 client, u32 handle)
@@ -21,7 +20,7 @@ TEST(it_is_charged_to_nobody)
 		.size = MIB,
 		.attr = NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT };
 	struct caller caller;
-	struct bench *bench = sliced(&caller);
+	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(take(bench, &caller, 9, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);
@@ -45,13 +44,12 @@ TEST(it_is_charged_to_nobody)
 	bench->driver_status = NV_ERR_INSUFFICIENT_RESOURCES;
 	CHECK_EQ(bench_host(bench, &caller, FIRST, FIRST, 5), NV_ERR_INSUFFICIENT_RESOURCES);
 	CHECK_EQ(bench->core.state->objects, 1);
-	bench_free(bench);
 }
 
 TEST(its_kind_goes_with_every_reference)
 {
 	struct caller caller;
-	struct bench *bench = sliced(&caller);
+	struct bench *bench = with_files(&caller);
 	struct caller second = caller;
 	struct cgpu_reference_request request = { .tgid = 101, .client = SECOND, .handle = 5 };
 	struct cgpu_reference held;
@@ -80,7 +78,6 @@ TEST(its_kind_goes_with_every_reference)
 	cgpu_file_closed(&bench->core, FILE_OF_EXPORT + 1);
 	cgpu_file_closed(&bench->core, 3);
 	CHECK_EQ(bench->core.state->clients, 0);
-	bench_free(bench);
 }
 
 TEST(a_list_may_have_both)
@@ -89,7 +86,7 @@ TEST(a_list_may_have_both)
 	struct list_ask unknown = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 1, PINNED } };
 	struct list_ask in = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 0x71, 0x72 } };
 	struct caller caller;
-	struct bench *bench = sliced(&caller);
+	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);
 	CHECK_EQ(take(bench, &caller, 2, MIB), NV_OK);
@@ -106,7 +103,6 @@ TEST(a_list_may_have_both)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 0x72), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	bench_free(bench);
 }
 
 /* What is at a place of a file, or under a handle, is what was put there last. */
@@ -114,7 +110,7 @@ TEST(the_card_cannot_go_for_the_host)
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 1, .object = { 1 } };
 	struct caller caller;
-	struct bench *bench = sliced(&caller);
+	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);
 	CHECK_EQ(take(bench, &caller, 2, MIB), NV_OK);
@@ -131,13 +127,12 @@ TEST(the_card_cannot_go_for_the_host)
 	CHECK_EQ(take(bench, &caller, 1, 2 * MIB), NV_OK);
 	CHECK_EQ(kind_of(bench, &caller, FIRST, 1), CORE_OBJECT_MEMORY);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * MIB);
-	bench_free(bench);
 }
 
 TEST(it_stays_in_its_container)
 {
 	struct caller caller, other;
-	struct bench *bench = sliced(&caller);
+	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
 	other = bench_caller(bench, "b", 200);
@@ -153,7 +148,6 @@ TEST(it_stays_in_its_container)
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(bench->core.state->clients, 1);
 	CHECK_EQ(bench_import(bench, &other, SECOND, 0xd0, 2), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	bench_free(bench);
 }
 
 static void recover_it(struct bench *bench)
@@ -164,22 +158,20 @@ static void recover_it(struct bench *bench)
 TEST(what_is_under_way_is_known_after_a_recovery)
 {
 	struct caller caller;
-	struct bench *bench = sliced(&caller);
+	struct bench *bench = with_files(&caller);
 
 	bench->at_execute = recover_it;
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);
 	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
 	CHECK_EQ(bench_import(bench, &caller, FIRST, 0xd0, 2), NV_OK);
 	CHECK_EQ(kind_of(bench, &caller, FIRST, 2), CORE_OBJECT_HOST);
-	bench_invariants(bench->core.state);
-	bench_free(bench);
 }
 
 TEST(a_full_table_costs_the_export_only)
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 512 };
 	struct caller caller;
-	struct bench *bench = sliced(&caller);
+	struct bench *bench = with_files(&caller);
 	u32 i;
 
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);
@@ -195,5 +187,4 @@ TEST(a_full_table_costs_the_export_only)
 	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
 	CHECK_EQ(kind_of(bench, &caller, FIRST, i), 0);
 	CHECK_EQ(bench_export(bench, &caller, FIRST, i), NV_ERR_NOT_SUPPORTED);
-	bench_free(bench);
 }

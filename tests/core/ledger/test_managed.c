@@ -66,7 +66,6 @@ TEST(what_is_mapped_is_charged)
 	CHECK_EQ(set(bench, &caller, 101, 0, 0), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench->core.state->clients, 0);
-	bench_free(bench);
 }
 
 TEST(what_is_there_is_counted_above_the_limit_too)
@@ -82,7 +81,6 @@ TEST(what_is_there_is_counted_above_the_limit_too)
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(set(bench, &caller, 100, LIMIT + 4 * MIB, 1), 0);
 	CHECK_EQ(set(bench, &caller, 100, 0, 0), 0);
-	bench_free(bench);
 }
 
 TEST(every_gpu_has_room_for_all_of_it)
@@ -98,7 +96,6 @@ TEST(every_gpu_has_room_for_all_of_it)
 	CHECK_EQ(bench_used(bench, 1, caller.slot), 64 * MIB);
 	CHECK_EQ(set(bench, &caller, 100, 0, 0), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot) + bench_used(bench, 1, caller.slot), 0);
-	bench_free(bench);
 }
 
 /* The driver is not asked for such a record, which is no client of it. */
@@ -117,8 +114,6 @@ TEST(the_driver_does_not_know_of_it)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	end(bench, caller.slot, caller.generation, 100);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	bench_invariants(bench->core.state);
-	bench_free(bench);
 }
 
 TEST(it_outlives_its_container)
@@ -139,8 +134,6 @@ TEST(it_outlives_its_container)
 	end(bench, CGPU_ORPHANS, 0, 100);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
 	CHECK_EQ(processes(bench, CGPU_ORPHANS), 0);
-	bench_invariants(bench->core.state);
-	bench_free(bench);
 }
 
 /* Address spaces outlive their processes: meanwhile another container's process can have the number. */
@@ -156,7 +149,6 @@ TEST(one_number_in_two_containers_is_two_records)
 	end(bench, other.slot, other.generation, 100);
 	CHECK_EQ(bench_used(bench, 0, other.slot), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 64 * MIB);
-	bench_free(bench);
 }
 
 TEST(the_start_of_a_process_is_kept_beside_its_number)
@@ -178,5 +170,4 @@ TEST(the_start_of_a_process_is_kept_beside_its_number)
 	CHECK_EQ(found.slot, caller.slot);
 	CHECK_EQ(found.generation, caller.generation);
 	CHECK_EQ(found.started, 7);
-	bench_free(bench);
 }

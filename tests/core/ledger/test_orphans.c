@@ -1,18 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Clients whose container is gone, and clients that two containers name. */
-#include "bench.h"
-
-#define SLICE (6043 * MIB)
-
-static struct bench *sliced(struct caller *caller)
-{
-	struct bench *bench = bench_new("580.142");
-
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
-	*caller = bench_caller(bench, "a", 100);
-	bench_cuda_start(bench, caller, 0xc1);
-	return bench;
-}
+#include "slices.h"
 
 static long take_from(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size)
 {
@@ -22,7 +10,7 @@ static long take_from(struct bench *bench, const struct caller *caller, u32 clie
 TEST(what_a_removed_container_holds_is_not_promised_again)
 {
 	struct caller caller;
-	struct bench *bench = sliced(&caller);
+	struct bench *bench = started("580.142", &caller);
 
 	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
@@ -38,13 +26,12 @@ TEST(what_a_removed_container_holds_is_not_promised_again)
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
 	CHECK_EQ(bench_write(bench, "0/b/memsize", "15842934784"), 0);
 	CHECK_EQ(bench->core.state->clients, 0);
-	bench_free(bench);
 }
 
 TEST(the_driver_is_asked_before_room_is_refused)
 {
 	struct caller caller;
-	struct bench *bench = sliced(&caller);
+	struct bench *bench = started("580.142", &caller);
 
 	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
@@ -57,26 +44,24 @@ TEST(the_driver_is_asked_before_room_is_refused)
 	CHECK_EQ(bench_ctl(bench, "destroy id=b"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=d pid=2 gpu=0:1048576"), 0);
 	CHECK_EQ(bench_write(bench, "0/d/memsize", "15842934784"), 0);
-	bench_free(bench);
 }
 
 TEST(clients_without_memory_leave_nothing)
 {
 	struct caller caller;
-	struct bench *bench = sliced(&caller);
+	struct bench *bench = started("580.142", &caller);
 
 	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, MIB), NV_OK);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(bench->core.state->clients, 0);
 	CHECK_EQ(bench->core.state->objects, 0);
-	bench_free(bench);
 }
 
 TEST(every_reference_of_an_orphan_must_go)
 {
 	struct caller caller, second;
-	struct bench *bench = sliced(&caller);
+	struct bench *bench = started("580.142", &caller);
 
 	second = caller;
 	second.tgid = 200;
@@ -89,12 +74,11 @@ TEST(every_reference_of_an_orphan_must_go)
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
 	CHECK_EQ(cgpu_orphan_gone(&bench->core, 200, 0xc2), 0);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
-	bench_free(bench);
 }
 
 static struct bench *shared(struct caller *caller, struct caller *stranger)
 {
-	struct bench *bench = sliced(caller);
+	struct bench *bench = started("580.142", caller);
 
 	CHECK_EQ(take_from(bench, caller, 0xc1, 1, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
@@ -148,7 +132,6 @@ TEST(a_client_has_one_owner)
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	check_claimed(bench, &stranger);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
-	bench_free(bench);
 }
 
 TEST(nothing_is_refused_where_nothing_is_enforced)
@@ -159,7 +142,6 @@ TEST(nothing_is_refused_where_nothing_is_enforced)
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(bench_rm_free(bench, &stranger, 0xc1, 0x55), CONTINUED);
 	CHECK_EQ(bench->call.no_room, 0);
-	bench_free(bench);
 }
 
 TEST(a_stale_claim_can_be_dropped)
@@ -179,7 +161,6 @@ TEST(a_stale_claim_can_be_dropped)
 	CHECK_EQ(bench_used(bench, 0, stranger.slot), MIB);
 	/* Now it is the other one's. */
 	CHECK_EQ(take_from(bench, &caller, 0xc1, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	bench_free(bench);
 }
 
 TEST(a_client_without_objects_is_anyones)
@@ -190,7 +171,6 @@ TEST(a_client_without_objects_is_anyones)
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd0), NV_OK);
 	CHECK_EQ(bench_device(bench, &stranger, 0xc1, 0xd0, 0), NV_OK);
 	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xd5, 0), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	bench_free(bench);
 }
 
 static struct caller *rival;
@@ -222,5 +202,4 @@ TEST(the_second_of_two_first_calls_is_taken_back)
 	CHECK_EQ(bench->core.state->objects, objects + 1);
 	CHECK_EQ(take_from(bench, &stranger, 0xc9, 1, MIB), NV_OK);
 	CHECK_EQ(take_from(bench, &caller, 0xc9, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	bench_free(bench);
 }

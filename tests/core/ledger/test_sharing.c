@@ -11,7 +11,7 @@ TEST(dups_hold_the_charge)
 	other.tgid = 200;
 	bench_cuda_start(bench, &caller, 0xc1);
 	bench_cuda_start(bench, &other, 0xc2);
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	/* Below the memory itself, with which it would go. */
 	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 1, 3, 0xc1, 1), NV_ERR_INVALID_OBJECT_PARENT);
 	CHECK_EQ(bench_dup(bench, &other, 0xc2, 0xd0, 2, 0xc1, 1), NV_OK);
@@ -23,7 +23,6 @@ TEST(dups_hold_the_charge)
 	CHECK_EQ(bench_rm_free(bench, &other, 0xc2, 2), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6336544768\n"));
-	bench_free(bench);
 }
 
 TEST(dups_stay_inside_the_container)
@@ -35,7 +34,7 @@ TEST(dups_stay_inside_the_container)
 	stranger = bench_caller(bench, "b", 300);
 	bench_cuda_start(bench, &caller, 0xc1);
 	bench_cuda_start(bench, &stranger, 0xc3);
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(bench_dup(bench, &stranger, 0xc3, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc9, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc1, 0x999), NV_OK);
@@ -45,7 +44,6 @@ TEST(dups_stay_inside_the_container)
 	bench->driver_status = NV_OK;
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	bench_free(bench);
 }
 
 /* It gives no leave for what is not its own, and nothing is charged anew. */
@@ -58,7 +56,7 @@ TEST(who_may_duplicate_is_the_owners_affair)
 	stranger = bench_caller(bench, "b", 300);
 	bench_cuda_start(bench, &caller, 0xc1);
 	bench_cuda_start(bench, &stranger, 0xc3);
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
 	CHECK_EQ(bench_dup(bench, &stranger, 0xc3, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
@@ -78,37 +76,33 @@ TEST(who_may_duplicate_is_the_owners_affair)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1), CONTINUED);
-	bench_free(bench);
 }
 
 TEST(gone_containers_get_nothing)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 
-	bench_cuda_start(bench, &caller, 0xc1);
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), 0);
 	CHECK_EQ(bench->core.state->objects, 0);
 	CHECK_EQ(bench->core.state->clients, 0);
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), -ENODEV);
+	CHECK_EQ(take(bench, &caller, 1, MIB), -ENODEV);
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), -ENODEV);
-	bench_free(bench);
+	CHECK_EQ(take(bench, &caller, 1, MIB), -ENODEV);
 }
 
 TEST(processes_leave_all_at_once)
 {
 	struct cgpu_process_charge charge;
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 	u32 cursor = 0, client;
 
-	bench_cuda_start(bench, &caller, 0xc1);
 	bench_cuda_start(bench, &caller, 0xc2);
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
-	CHECK_EQ(take(bench, &caller, 2, MIB, 0), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(take(bench, &caller, 2, MIB), NV_OK);
 	CHECK_EQ(cgpu_process_next(&bench->core, caller.slot, &cursor, &charge), 0);
 	CHECK(charge.tgid == 100 && charge.gpu == 0 && charge.bytes == 2 * MIB);
 	CHECK_EQ(cgpu_process_next(&bench->core, caller.slot, &cursor, &charge), -ENOENT);
@@ -118,24 +112,21 @@ TEST(processes_leave_all_at_once)
 	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), -ENOENT);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench->core.state->clients, 0);
-	bench_free(bench);
 }
 
 TEST(a_client_handle_given_out_again_starts_anew)
 {
 	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
+	struct bench *bench = started("580.142", &caller);
 	struct caller next = caller;
 
-	bench_cuda_start(bench, &caller, 0xc1);
-	CHECK_EQ(take(bench, &caller, 1, MIB, 0), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	next.tgid = 101;
 	bench_cuda_start(bench, &next, 0xc1);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	CHECK_EQ(take(bench, &next, 1, 2 * MIB, 0), NV_OK);
+	CHECK_EQ(take(bench, &next, 1, 2 * MIB), NV_OK);
 	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), -ENOENT);
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6334447616\nPID: 101 Mem: 2097152\n"));
-	bench_free(bench);
 }
 
 TEST(children_use_a_clients_memory)
@@ -146,12 +137,11 @@ TEST(children_use_a_clients_memory)
 
 	child.tgid = 101;
 	bench_cuda_start(bench, &caller, 0xc1);
-	CHECK_EQ(take(bench, &child, 1, SLICE, PAGE_BIG), NV_OK);
-	CHECK_EQ(take(bench, &caller, 2, 1, 0), NV_ERR_NO_MEMORY);
+	CHECK_EQ(take(bench, &child, 1, SLICE), NV_OK);
+	CHECK_EQ(take(bench, &caller, 2, 1), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
 	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	bench_free(bench);
 }
 
 TEST(one_container_cannot_take_all_records)
@@ -171,7 +161,6 @@ TEST(one_container_cannot_take_all_records)
 	for (client = 1; client <= CGPU_MAX_CLIENTS / 4; client++)
 		CHECK_EQ(bench_device(bench, &second, 0x10000 + client, 0xd0, 0), NV_OK);
 	CHECK_EQ(bench_device(bench, &second, 0x10000 + client, 0xd0, 0), NV_ERR_INSUFFICIENT_RESOURCES);
-	bench_free(bench);
 }
 
 TEST(clients_without_memory_are_found)
@@ -195,5 +184,4 @@ TEST(clients_without_memory_are_found)
 	CHECK_EQ(found, 3);
 	CHECK_EQ(bench->core.state->clients, 0);
 	CHECK_EQ(bench->core.state->objects, 0);
-	bench_free(bench);
 }

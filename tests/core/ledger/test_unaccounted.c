@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a card is short of beyond what is charged: how it is told, logged, and answered. */
-#include "bench.h"
+#include "slices.h"
 
-#define SLICE "6336544768" /* 6043 MiB */
-#define LIMIT (6043 * MIB)
 #define OWN (400 * MIB)
 #define EACH (96 * MIB)
 #define BEATS 5
-#define PAGE_BIG (NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT)
 
-static struct bench *sliced(struct caller *caller, u32 refuse)
+static struct bench *reconciled(struct caller *caller, u32 refuse)
 {
-	struct bench *bench = bench_new("580.142");
+	struct bench *bench = started("580.142", caller);
 
 	bench->core.state->settings.context_memory = EACH;
 	bench->core.state->settings.drift_tolerance = 512 * MIB;
 	bench->core.state->settings.drift_refuse = refuse;
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:" SLICE), 0);
-	*caller = bench_caller(bench, "a", 100);
-	bench_cuda_start(bench, caller, 0xc1);
 	bench->driver_page = 65536;
 	return bench;
 }
@@ -34,13 +28,6 @@ static void look(struct bench *bench, u64 taken, struct cgpu_card_view view, u32
 static const struct cgpu_card_view idle;
 static const struct cgpu_card_view used = { .users = 1 };
 
-static long take(struct bench *bench, const struct caller *caller, u32 object, u64 size)
-{
-	struct memory_ask ask = { 0xc1, 0xd0, object, size, PAGE_BIG, 0, 0, 0, 0 };
-
-	return bench_vidmem(bench, caller, 1, &ask);
-}
-
 static long context(struct bench *bench, const struct caller *caller, u32 object)
 {
 	struct channel_ask ask = { 0xc1, 0xd0, object, KEPLER_CHANNEL_GROUP_A, NV2080_ENGINE_TYPE_GR0, 0 };
@@ -51,7 +38,7 @@ static long context(struct bench *bench, const struct caller *caller, u32 object
 TEST(drift_is_what_nobody_is_charged_for)
 {
 	struct caller caller;
-	struct bench *bench = sliced(&caller, 0);
+	struct bench *bench = reconciled(&caller, 0);
 
 	CHECK(bench_is(bench, "0/drift", "0\n"));
 	look(bench, 0, idle, 1);
@@ -73,26 +60,24 @@ TEST(drift_is_what_nobody_is_charged_for)
 	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 0, NULL), 0);
 	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 9, NULL), -ENOENT);
 	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, CGPU_MAX_GPUS, &used), -ENOENT);
-	bench_free(bench);
 }
 
 TEST(what_others_have_is_taken_off)
 {
 	struct cgpu_card_view view = { .users = 3, .strangers = 2, .outside = 700 * MIB };
 	struct caller caller;
-	struct bench *bench = sliced(&caller, 0);
+	struct bench *bench = reconciled(&caller, 0);
 
 	look(bench, 0, idle, 1);
 	look(bench, 700 * MIB + 2 * EACH + 5, view, 1);
 	CHECK(bench_is(bench, "0/drift", "5\n"));
-	bench_free(bench);
 }
 
 TEST(a_card_that_is_had_whole_has_no_drift)
 {
 	struct cgpu_card_view full = { .memfree = 4096, .users = 1 };
 	struct caller caller;
-	struct bench *bench = sliced(&caller, 0);
+	struct bench *bench = reconciled(&caller, 0);
 	u32 i;
 
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=7 gpu=0:1048576 native=1"), 0);
@@ -101,14 +86,13 @@ TEST(a_card_that_is_had_whole_has_no_drift)
 	CHECK(bench_is(bench, "1/drift", "0\n"));
 	CHECK(bench_is(bench, "1/memfree", "4096\n"));
 	CHECK(!core_unaccounted_refuses(bench->core.state, 1));
-	bench_free(bench);
 }
 
 TEST(the_cards_own_need_only_sinks)
 {
 	struct cgpu_gpu_facts facts;
 	struct caller caller;
-	struct bench *bench = sliced(&caller, 0);
+	struct bench *bench = reconciled(&caller, 0);
 
 	/* Someone had 300 MiB when the engine came. */
 	look(bench, 300 * MIB, used, 1);
@@ -133,13 +117,12 @@ TEST(the_cards_own_need_only_sinks)
 	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
 	look(bench, 600 * MIB, idle, 1);
 	CHECK(bench_is(bench, "0/drift", "0\n"));
-	bench_free(bench);
 }
 
 TEST(lasting_drift_is_logged_once)
 {
 	struct caller caller;
-	struct bench *bench = sliced(&caller, 0);
+	struct bench *bench = reconciled(&caller, 0);
 	u32 logged = bench->logged;
 
 	look(bench, 0, idle, 1);
@@ -162,7 +145,6 @@ TEST(lasting_drift_is_logged_once)
 	CHECK(strcmp(bench->log, "GPU 0 (GPU-0): drift is within drift_tolerance again: 0 bytes") == 0);
 	look(bench, 0, used, BEATS);
 	CHECK_EQ(bench->logged, logged + 2);
-	bench_free(bench);
 }
 
 TEST(nothing_more_is_given_where_that_is_asked_for)
@@ -172,7 +154,7 @@ TEST(nothing_more_is_given_where_that_is_asked_for)
 	struct cgpu_reference_request request = { .tgid = 100, .bytes = MIB };
 	struct cgpu_reference reference;
 	struct caller caller;
-	struct bench *bench = sliced(&caller, 1);
+	struct bench *bench = reconciled(&caller, 1);
 
 	managed.slot = request.slot = caller.slot;
 	managed.generation = request.generation = caller.generation;
@@ -203,14 +185,12 @@ TEST(nothing_more_is_given_where_that_is_asked_for)
 	bench->core.state->settings.drift_refuse = 1;
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(take(bench, &caller, 9, MIB), NV_OK);
-	bench_invariants(bench->core.state);
-	bench_free(bench);
 }
 
 TEST(a_card_that_cannot_be_asked_has_no_drift)
 {
 	struct caller caller;
-	struct bench *bench = sliced(&caller, 1);
+	struct bench *bench = reconciled(&caller, 1);
 
 	look(bench, 0, idle, 1);
 	look(bench, 600 * MIB, used, BEATS);
@@ -218,5 +198,4 @@ TEST(a_card_that_cannot_be_asked_has_no_drift)
 	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 0, NULL), 0);
 	CHECK(bench_is(bench, "0/drift", "0\n"));
 	CHECK_EQ(take(bench, &caller, 6, MIB), NV_OK);
-	bench_free(bench);
 }

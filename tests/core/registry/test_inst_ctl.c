@@ -35,7 +35,6 @@ TEST(grammar_is_strict)
 	CHECK_EQ(bench_ctl(bench, long_id), -EINVAL);
 	CHECK_EQ(cgpu_inst_ctl(&bench->core, "destroy id=a\0b", 14), -EINVAL);
 	CHECK_EQ(bench->core.state->containers, 0);
-	bench_free(bench);
 }
 
 TEST(long_form_registers)
@@ -65,7 +64,6 @@ TEST(long_form_registers)
 	CHECK_EQ(bench_ctl(bench, "destroy id=policy"), 0);
 	CHECK_EQ(cgpu_container_find(&bench->core, LONG_ID, &info), -ENOENT);
 	CHECK(bench_is(bench, "0/free_weight", "20\n"));
-	bench_free(bench);
 }
 
 TEST(old_form_registers)
@@ -85,7 +83,6 @@ TEST(old_form_registers)
 	CHECK_EQ(bench_ctl(bench, "00123456789ab"), -EEXIST);
 	CHECK_EQ(bench_ctl(bench, "-0123456789ab"), 0);
 	CHECK_EQ(bench->core.state->containers, 0);
-	bench_free(bench);
 }
 
 TEST(errors_come_in_order)
@@ -112,7 +109,6 @@ TEST(errors_come_in_order)
 	CHECK_EQ(bench_ctl(bench, "create id=c pid=1 gpu=0:1:20"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=d pid=1 gpu=0:1"), -EDQUOT);
 	CHECK_EQ(bench_ctl(bench, "create id=d pid=1 gpu=0:1 gpu=1:1"), -ENOSPC);
-	bench_free(bench);
 }
 
 TEST(all_gpus_or_none)
@@ -125,7 +121,6 @@ TEST(all_gpus_or_none)
 	CHECK_EQ(cgpu_tree_lookup(&bench->core, "0/two", &node), -ENOENT);
 	CHECK(bench_is(bench, "0/policy", "1\n"));
 	CHECK(bench_is(bench, "0/free_weight", "20\n"));
-	bench_free(bench);
 }
 
 static void rival_registers(struct bench *bench)
@@ -141,7 +136,6 @@ TEST(checks_are_repeated_after_the_lock_was_open)
 	bench->at_cgroup = rival_registers;
 	CHECK_EQ(bench_ctl(bench, "create id=late pid=1 gpu=0:1"), -ENOMEM);
 	CHECK_EQ(bench->core.state->containers, 1);
-	bench_free(bench);
 }
 
 TEST(zero_weight_is_a_setting)
@@ -155,7 +149,6 @@ TEST(zero_weight_is_a_setting)
 	CHECK(bench_is(bench, "0/a/weight", "0\n"));
 	CHECK(bench_is(bench, "0/c/weight", "0\n"));
 	CHECK(bench_is(bench, "0/free_weight", "1\n"));
-	bench_free(bench);
 }
 
 TEST(instance_numbers_are_reused_lowest_first)
@@ -169,7 +162,6 @@ TEST(instance_numbers_are_reused_lowest_first)
 	CHECK_EQ(bench_ctl(bench, "create id=d pid=1 gpu=0:1"), 0);
 	CHECK(bench_is(bench, "0/d/id", "1\n"));
 	CHECK(bench_is(bench, "0/c/id", "2\n"));
-	bench_free(bench);
 }
 
 TEST(twenty_five_fit_and_no_more)
@@ -188,5 +180,4 @@ TEST(twenty_five_fit_and_no_more)
 		CHECK_EQ(bench_ctl(bench, line), 0);
 	}
 	CHECK(bench_is(bench, "0/free_weight", "25\n"));
-	bench_free(bench);
 }

@@ -40,7 +40,6 @@ TEST(priority_is_for_who_is_at_work)
 	run(bench, 400 * MS, ran);
 	CHECK_EQ(ran[2], 320 * MS);
 	CHECK(bench_is(bench, "0/c2/highprio", "1\n"));
-	bench_free(bench);
 }
 
 /* A driver without samples tells of nobody. */
@@ -70,7 +69,6 @@ TEST(without_looks_priority_stays)
 	CHECK_EQ(make(bench, &caller, 0xc002, 200, 202, CHANNEL), NV_OK);
 	run(bench, 400 * MS, ran);
 	CHECK(ran[2] >= 318 * MS && ran[2] <= 322 * MS);
-	bench_free(bench);
 }
 
 /* Others' samples may have pushed its own out. */
@@ -88,5 +86,4 @@ TEST(what_was_lost_takes_no_priority)
 		run(bench, 1000 * MS, ran);
 	}
 	CHECK(ran[2] >= 798 * MS && ran[2] <= 802 * MS);
-	bench_free(bench);
 }

@@ -16,7 +16,6 @@ TEST(gates_divide_by_weight)
 	CHECK_EQ(driver.stopped[101], driver.stopped[103]);
 	CHECK_EQ(usage(bench, "0/c1/usage") / MS, 200);
 	CHECK(bench_is(bench, "0/sched", "divided_by=gates usage_from=gates resolution=2000000 slice=2000000\n"));
-	bench_free(bench);
 }
 
 /* Kernels that cannot be interrupted: the call that closes a gate takes as long as they do. */
@@ -35,7 +34,6 @@ TEST(who_runs_on_owes_it)
 	CHECK(extra > 1000 * MS);
 	CHECK(ran[1] > (ran[2] + extra) * 99 / 100 && ran[1] < (ran[2] + extra) * 101 / 100);
 	CHECK(usage(bench, "0/c1/usage") > ran[1] * 99 / 100 && usage(bench, "0/c1/usage") < ran[1] * 101 / 100);
-	bench_free(bench);
 }
 
 TEST(a_lone_container_has_its_cap)
@@ -47,7 +45,6 @@ TEST(a_lone_container_has_its_cap)
 	busy(bench, 1, ":1", 1);
 	run(bench, 800 * MS, ran);
 	CHECK_EQ(ran[1], 200 * MS);
-	bench_free(bench);
 }
 
 TEST(changes_count_at_once)
@@ -71,7 +68,6 @@ TEST(changes_count_at_once)
 	apply(bench);
 	CHECK(!driver.stopped[101] && !driver.stopped[201]);
 	CHECK(bench_is(bench, "0/sched", "divided_by=driver usage_from=none resolution=1000000000 slice=2000000\n"));
-	bench_free(bench);
 }
 
 TEST(an_idle_card_needs_no_turns)
@@ -93,7 +89,6 @@ TEST(an_idle_card_needs_no_turns)
 	CHECK_EQ(bench->turned, 1);
 	until = apply(bench);
 	CHECK(until == CGPU_ROUND_NEVER);
-	bench_free(bench);
 }
 
 TEST(batches_have_a_bound)
@@ -107,7 +102,6 @@ TEST(batches_have_a_bound)
 	bench->now += SLICE;
 	apply(bench);
 	CHECK_EQ(driver.most, CGPU_CHANNEL_BATCH);
-	bench_free(bench);
 }
 
 TEST(a_channel_of_a_closed_container_is_closed)
@@ -132,16 +126,6 @@ TEST(a_channel_of_a_closed_container_is_closed)
 	CHECK_EQ(bench->call.round, 1);
 	apply(bench);
 	CHECK_EQ(driver.stopped[100 * n + 1], 1);
-	bench_free(bench);
-}
-
-static long schedule(struct bench *bench, const struct caller *caller, u32 n, u8 enable)
-{
-	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at =
-		&bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
-
-	bench->segment[0][at->bEnable] = enable;
-	return bench_control(bench, caller, 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, at->bytes);
 }
 
 /* Else calls in others' turns would each give a little of them. */
@@ -166,7 +150,6 @@ TEST(scheduling_again_has_to_wait)
 	CHECK_EQ(schedule(bench, &caller[n], n, 0), NV_OK);
 	run(bench, 2 * SLICE, ran);
 	CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
-	bench_free(bench);
 }
 
 /* The transport may take a call back and make it anew: it is the same one. */
@@ -191,7 +174,6 @@ TEST(scheduling_that_was_taken_back_has_not_to_wait)
 	CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
 	schedule(bench, &caller[n], n, 1);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
-	bench_free(bench);
 }
 
 /* What the driver does between the engine's question and its answer is not taken for what was asked. */
@@ -216,7 +198,6 @@ TEST(a_doubt_meanwhile_stays)
 	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &gates), 0);
 	CHECK_EQ(gates.channel[0], 100 * n + 1);
 	cgpu_channels_done(&bench->core, &gates, NV_OK);
-	bench_free(bench);
 }
 
 /* New channels of a container that must wait cost nobody's turn anything. */
@@ -242,7 +223,6 @@ TEST(stopping_what_is_new_prolongs_no_turn)
 		apply(bench);
 	}
 	CHECK(n <= SLICE / driver.takes + 1);
-	bench_free(bench);
 }
 
 /* A group that begins in others' turns may run a kernel that cannot be stopped. */
@@ -266,7 +246,6 @@ TEST(beginning_in_others_turns_is_paid)
 	CHECK_EQ(schedule(bench, &second, 2, 1), NV_OK);
 	apply(bench);
 	CHECK(bench->core.state->gpu[0].share.sched.balance[1] <= before - (s64)(5 * MS));
-	bench_free(bench);
 }
 
 TEST(what_a_removed_container_left_stays_closed)
@@ -280,7 +259,6 @@ TEST(what_a_removed_container_left_stays_closed)
 	CHECK_EQ(bench_ctl(bench, "destroy id=c2"), 0);
 	apply(bench);
 	CHECK(driver.stopped[101] && driver.stopped[201]);
-	bench_free(bench);
 }
 
 TEST(a_new_engine_tells_all_again)
@@ -297,7 +275,6 @@ TEST(a_new_engine_tells_all_again)
 	run(bench, 600 * MS, ran);
 	CHECK_EQ(ran[1], 200 * MS);
 	CHECK_EQ(ran[2], 400 * MS);
-	bench_free(bench);
 }
 
 TEST(without_enforcement_nothing_is_gated)
@@ -313,5 +290,89 @@ TEST(without_enforcement_nothing_is_gated)
 	run(bench, 20 * MS, ran);
 	CHECK_EQ(ran[1], 20 * MS);
 	CHECK_EQ(ran[2], 20 * MS);
-	bench_free(bench);
+}
+
+/* Channels that cannot be disabled or enabled: never, for a moment, or one of them. */
+
+TEST(a_driver_without_the_lever_is_told_of)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	driver.status = NV_ERR_NOT_SUPPORTED;
+	run(bench, 20 * MS, ran);
+	CHECK_EQ(ran[1], ran[2]);
+	CHECK_EQ(driver.batches, 1);
+	CHECK(strstr(bench->log, "GPU 0: the driver does not do FIFO_DISABLE_CHANNELS (status 0x56): only"));
+	CHECK(bench_is(bench, "0/sched", "divided_by=nobody usage_from=none resolution=1000000000 slice=2000000\n"));
+}
+
+TEST(a_failure_of_a_moment_ends_nothing)
+{
+	struct bench *bench = fresh(2);
+	struct cgpu_channel_batch gates;
+	struct cgpu_round turn;
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &gates), 0);
+	cgpu_channels_done(&bench->core, &gates, CGPU_CONTROL_FAILED);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &gates), -ENOENT);
+	run(bench, 400 * MS, ran);
+	CHECK_EQ(ran[1], ran[2]);
+	/* What it has done before it can do. */
+	driver.status = NV_ERR_INSUFFICIENT_PERMISSIONS;
+	bench->now += SLICE;
+	apply(bench);
+	driver.status = NV_OK;
+	run(bench, 400 * MS, ran);
+	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
+}
+
+/* Nobody's gate is changed, so no turns pass: who had one has the rest of it when gates can be set again. */
+TEST(while_gates_cannot_be_set_time_is_nobodys)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16], first, second;
+	u32 n;
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	run(bench, 400 * MS, ran);
+	driver.status = CGPU_CONTROL_FAILED;
+	apply(bench);
+	first = usage(bench, "0/c1/usage");
+	second = usage(bench, "0/c2/usage");
+	for (n = 0; n < 60; n++) {
+		bench->now += 1000 * MS;
+		apply(bench);
+	}
+	CHECK(usage(bench, "0/c1/usage") - first <= SLICE);
+	CHECK(usage(bench, "0/c2/usage") - second <= SLICE);
+	driver.status = NV_OK;
+	run(bench, 400 * MS, ran);
+	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
+}
+
+TEST(one_that_has_gone_holds_up_no_other)
+{
+	struct bench *bench = fresh(2);
+	struct cgpu_channel_batch gates;
+	struct cgpu_round turn;
+	u32 applied = 0;
+
+	busy(bench, 1, ":1", 6);
+	busy(bench, 2, ":1", 6);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	while (cgpu_channels_next(&bench->core, 0, &gates) == 0) {
+		CHECK(applied++ < 64);
+		cgpu_channels_done(&bench->core, &gates,
+			gates.count > 1 || gates.channel[0] % 100 == 3 ? NV_ERR_INVALID_OBJECT_HANDLE : NV_OK);
+	}
+	CHECK_EQ(applied, 7);
+	CHECK(bench_is(bench, "0/sched", "divided_by=gates usage_from=gates resolution=2000000 slice=2000000\n"));
 }

@@ -25,7 +25,6 @@ TEST(time_slices_follow_weights_and_groups)
 	CHECK_EQ(bench_write(bench, "0/c1/weight", "4"), 0);
 	apply(bench);
 	CHECK(driver.us[100] > one * 198 / 100 && driver.us[100] <= one * 2);
-	bench_free(bench);
 }
 
 TEST(idle_groups_take_nothing)
@@ -59,7 +58,6 @@ TEST(idle_groups_take_nothing)
 	cgpu_samples_begin(&bench->core, 0, CGPU_SAMPLES_WHOLE);
 	apply(bench);
 	CHECK(driver.us[100] <= one / 2 && driver.us[150] <= one / 2);
-	bench_free(bench);
 }
 
 /* Groups of a process that the driver's samples do not name, as its parent made the client. */
@@ -80,7 +78,6 @@ TEST(an_unreached_group_ends_every_walk)
 		}
 		CHECK_EQ(rounds, n == 0 || n & 1);
 	}
-	bench_free(bench);
 }
 
 TEST(groups_have_a_bound)
@@ -93,7 +90,6 @@ TEST(groups_have_a_bound)
 		CHECK_EQ(bench_dup(bench, &caller, 0xc001, DEVICE, 100000 + n, 0xc001, 100), NV_OK);
 	CHECK_EQ(bench_dup(bench, &caller, 0xc001, DEVICE, 200000, 0xc001, 100), NV_ERR_INSUFFICIENT_RESOURCES);
 	CHECK_EQ(make(bench, &caller, 0xc001, DEVICE, 200000, GROUP), NV_ERR_INSUFFICIENT_RESOURCES);
-	bench_free(bench);
 }
 
 TEST(what_the_driver_had_comes_back)
@@ -106,7 +102,6 @@ TEST(what_the_driver_had_comes_back)
 	CHECK_EQ(bench_write(bench, "0/policy", "5"), 0);
 	apply(bench);
 	CHECK_EQ(driver.us[100], 1024);
-	bench_free(bench);
 }
 
 TEST(hidden_groups_win_nothing)
@@ -131,7 +126,6 @@ TEST(hidden_groups_win_nothing)
 	for (n = 0; n < 40; n++)
 		sum += driver.us[1000 + 2 * n];
 	CHECK(sum + driver.us[100] <= one + 40);
-	bench_free(bench);
 }
 
 TEST(a_bound_group_is_where_it_was_bound)
@@ -159,7 +153,6 @@ TEST(a_bound_group_is_where_it_was_bound)
 	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_OK);
 	apply(bench);
 	CHECK(driver.us[180] <= one / 3 + 1);
-	bench_free(bench);
 }
 
 /* The driver makes a group for it, which has no handle. */
@@ -177,7 +170,6 @@ TEST(a_bare_channel_brings_gates)
 	CHECK_EQ(bench_rm_free(bench, &first, 0xc001, 160), NV_OK);
 	apply(bench);
 	CHECK(!driver.stopped[101] && !driver.stopped[201]);
-	bench_free(bench);
 }
 
 /* Made and freed in the middle of another one's turn, again and again. */
@@ -205,7 +197,6 @@ TEST(a_bare_channel_ends_no_turn)
 		without_tsg = !without_tsg;
 	}
 	CHECK(ran[1] > ran[2] * 98 / 100 && ran[1] < ran[2] * 102 / 100);
-	bench_free(bench);
 }
 
 /* A container keeps the descriptor of its group's client from everybody, and makes another. */
@@ -234,7 +225,6 @@ TEST(a_group_that_nobody_reaches_brings_gates)
 	run(bench, 20 * MS, ran);
 	CHECK_EQ(ran[1], 20 * MS);
 	CHECK_EQ(ran[2], 20 * MS);
-	bench_free(bench);
 }
 
 TEST(a_container_does_not_divide)
@@ -266,7 +256,6 @@ TEST(a_container_does_not_divide)
 	CHECK_EQ(bench_write(bench, "0/policy", "1"), 0);
 	apply(bench);
 	CHECK_EQ(driver.calls, 1);
-	bench_free(bench);
 }
 
 TEST(the_compute_policy_is_the_default)
@@ -285,5 +274,95 @@ TEST(the_compute_policy_is_the_default)
 	CHECK_EQ(get32(bench->segment[0], at->numConfigs), 1);
 	CHECK_EQ(bench_control(bench, &caller, 0xc001, 0xd1, NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, 8),
 		NV_ERR_INVALID_PARAM_STRUCT);
-	bench_free(bench);
+}
+
+/* Channels disabled in place of timeslices, while somebody changes runlists all the time or fills the samples. */
+
+static int divided_by(struct bench *bench, const char *who)
+{
+	char text[128];
+
+	CHECK(bench_read(bench, "0/sched", text, sizeof(text)) > 0);
+	return strstr(text, who) != NULL;
+}
+
+static struct bench *two(struct caller caller[3])
+{
+	struct bench *bench = fresh(4);
+
+	caller[1] = busy(bench, 1, "", 2);
+	caller[2] = busy(bench, 2, "", 2);
+	apply(bench);
+	CHECK(divided_by(bench, "divided_by=time_slices"));
+	/* What was made at the start does not count any more. */
+	bench->now += 1000 * MS;
+	apply(bench);
+	return bench;
+}
+
+TEST(a_storm_on_a_runlist_is_met_with_gates)
+{
+	struct caller caller[3];
+	struct bench *bench = two(caller);
+	u64 ran[16];
+	u32 n;
+
+	/* As many as programs make that start. */
+	for (n = 0; n < 40; n++)
+		schedule(bench, &caller[1], 1, 1);
+	apply(bench);
+	CHECK(divided_by(bench, "divided_by=time_slices"));
+	for (n = 0; n < 40; n++)
+		schedule(bench, &caller[1], 1, 1);
+	apply(bench);
+	CHECK(divided_by(bench, "divided_by=gates"));
+	run(bench, 400 * MS, ran);
+	CHECK(ran[1] >= 198 * MS && ran[1] <= 202 * MS);
+	CHECK(ran[2] >= 198 * MS && ran[2] <= 202 * MS);
+	/* It goes on, and so do gates. */
+	for (n = 0; n < 20; n++) {
+		u32 k;
+
+		for (k = 0; k < 70; k++)
+			schedule(bench, &caller[1], 1, 1);
+		run(bench, 300 * MS, ran);
+		CHECK(divided_by(bench, "divided_by=gates"));
+	}
+	run(bench, 2500 * MS, ran);
+	CHECK(divided_by(bench, "divided_by=time_slices"));
+	CHECK(!driver.stopped[101] && !driver.stopped[201]);
+}
+
+TEST(a_storm_of_channels_counts_too)
+{
+	struct caller caller[3];
+	struct bench *bench = two(caller);
+	u32 n;
+
+	for (n = 0; n < 40; n++) {
+		CHECK_EQ(make(bench, &caller[1], 0xc001, 100, 150, CHANNEL), NV_OK);
+		CHECK_EQ(bench_rm_free(bench, &caller[1], 0xc001, 150), NV_OK);
+	}
+	apply(bench);
+	CHECK(divided_by(bench, "divided_by=gates"));
+}
+
+/* Without gates time slices are all there is. */
+TEST(not_where_gates_do_not_work)
+{
+	struct caller caller[3];
+	struct bench *bench = two(caller);
+	u32 n;
+
+	CHECK_EQ(bench_write(bench, "0/policy", "2"), 0);
+	driver.status = NV_ERR_NOT_SUPPORTED;
+	apply(bench);
+	bench->now += SLICE;
+	apply(bench);
+	CHECK(divided_by(bench, "divided_by=nobody"));
+	CHECK_EQ(bench_write(bench, "0/policy", "4"), 0);
+	for (n = 0; n < 200; n++)
+		schedule(bench, &caller[1], 1, 1);
+	apply(bench);
+	CHECK(divided_by(bench, "divided_by=time_slices"));
 }

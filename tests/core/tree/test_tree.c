@@ -29,7 +29,6 @@ TEST(numbers_in_writes_are_strict)
 	CHECK_EQ(bench_write(bench, "upgrade", "1\n"), -EBUSY);
 	CHECK_EQ(bench_write(bench, "0/uuid", "1"), -EACCES);
 	CHECK_EQ(bench_write(bench, "0", "1"), -EISDIR);
-	bench_free(bench);
 }
 
 TEST(nodes_change_what_they_say)
@@ -57,7 +56,6 @@ TEST(nodes_change_what_they_say)
 	CHECK_EQ(bench_write(bench, "0/a/memsize", "0"), 0);
 	CHECK_EQ(bench_write(bench, "inst_ctl", "destroy id=b\n"), 0);
 	CHECK_EQ(bench_write(bench, "0/b/weight", "1"), -ENOENT);
-	bench_free(bench);
 }
 
 TEST(root_and_card_facts)
@@ -84,7 +82,6 @@ TEST(root_and_card_facts)
 	CHECK_EQ(bench_read(bench, "version/x", text, sizeof(text)), -ENOTDIR);
 	bench_settings(bench, 0, 0);
 	CHECK(bench_is(bench, "engine", "cgpud 0.1.0 core enforce=off\n"));
-	bench_free(bench);
 }
 
 TEST(every_name_can_be_looked_up)
@@ -107,7 +104,6 @@ TEST(every_name_can_be_looked_up)
 		CHECK(at >= 7);
 		CHECK_EQ(cgpu_tree_name(&bench->core, &node, at, name, sizeof(name)), -ENOENT);
 	}
-	bench_free(bench);
 }
 
 /* Whether the count has moved since the last time. */
@@ -141,7 +137,6 @@ TEST(changes_of_names_are_counted)
 	CHECK(names_changed(bench, &last));
 	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
 	CHECK(names_changed(bench, &last));
-	bench_free(bench);
 }
 
 TEST(a_kept_node_dies_with_its_container)
@@ -157,7 +152,6 @@ TEST(a_kept_node_dies_with_its_container)
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1048576"), 0);
 	CHECK_EQ(cgpu_tree_read(&bench->core, &node, text, sizeof(text)), -ENOENT);
 	CHECK_EQ(cgpu_tree_write(&bench->core, &node, "1", 1), -ENOENT);
-	bench_free(bench);
 }
 
 TEST(cards_keep_their_place)
@@ -180,7 +174,6 @@ TEST(cards_keep_their_place)
 	facts.memtotal = 0;
 	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), -EINVAL);
 	CHECK_EQ(cgpu_gpu_facts(&bench->core, 9, &facts), -ENOENT);
-	bench_free(bench);
 }
 
 TEST(versions_select_layouts)
