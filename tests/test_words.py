@@ -37,12 +37,14 @@ DONE = (
     "kmod/replay",
     "kmod/rm",
     "kmod/sim",
+    "tests/core",
     "tests/daemon/memory",
     "tests/daemon/programs",
     "tests/daemon/reaper",
     "tests/daemon/store",
     "tests/daemon/supervise",
     "tests/daemon/upgrade",
+    "tests/layouts",
 )
 GLOSSARY = "docs/glossary.md"
 # A value of the tree's entry `sched` (docs/tree.md), which programs read and which stays.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Busy containers on a card whose levers are noted, and a transport that pulls them. For one test program each. */
+/* Busy containers on a card whose scheduling controls are noted, and a transport that makes them. For one test program each. */
 #ifndef CGPU_TEST_TURNS_BENCH_H
 #define CGPU_TEST_TURNS_BENCH_H
 
@@ -14,7 +14,7 @@
 
 /* The driver: which channels are stopped, by handle, and the time slice of each group. */
 static struct {
-	u32 status; /* of the levers */
+	u32 status; /* of the scheduling controls */
 	u32 stopped[4096], us[4096];
 	u32 calls, batches, most;
 	u64 takes; /* ns that stopping a channel of container 2 takes */
@@ -54,25 +54,25 @@ static __attribute__((unused)) struct caller busy(struct bench *bench, u32 numbe
 static __attribute__((unused)) u64 apply(struct bench *bench)
 {
 	struct cgpu_timeslice slice;
-	struct cgpu_channel_batch gates;
+	struct cgpu_channel_batch batch;
 	struct cgpu_round turn;
 	u32 n, cursor = 0, opened = 0;
 
 	bench->turned = 0;
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	CHECK_EQ(turn.now, bench->now);
-	while (cgpu_channels_next(&bench->core, 0, &gates) == 0) {
-		CHECK(gates.count >= 1 && gates.count <= CGPU_CHANNEL_BATCH);
+	while (cgpu_channels_next(&bench->core, 0, &batch) == 0) {
+		CHECK(batch.count >= 1 && batch.count <= CGPU_CHANNEL_BATCH);
 		driver.batches++;
-		driver.most = gates.count > driver.most ? gates.count : driver.most;
+		driver.most = batch.count > driver.most ? batch.count : driver.most;
 		/* Nobody starts before all who must stop have stopped. */
-		CHECK(!(gates.disable && opened));
-		opened |= !gates.disable;
-		for (n = 0; n < gates.count && driver.status == NV_OK; n++)
-			driver.stopped[gates.channel[n]] = gates.disable;
-		if (gates.disable && gates.channel[0] / 100 == 2)
+		CHECK(!(batch.disable && opened));
+		opened |= !batch.disable;
+		for (n = 0; n < batch.count && driver.status == NV_OK; n++)
+			driver.stopped[batch.channel[n]] = batch.disable;
+		if (batch.disable && batch.channel[0] / 100 == 2)
 			bench->now += driver.takes;
-		cgpu_channels_done(&bench->core, &gates, driver.status);
+		cgpu_channels_done(&bench->core, &batch, driver.status);
 	}
 	while (cgpu_timeslices_next(&bench->core, 0, 0, &cursor, &slice) == 0) {
 		driver.calls++;

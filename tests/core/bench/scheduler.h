@@ -27,7 +27,7 @@ static inline void join(u32 slot, u32 weight, u32 highprio)
 	CHECK_EQ(cgpu_sched_process(&sched, slot, 1, 0), 0);
 }
 
-/* From now until then this one's gate is open, and no other's. */
+/* From now until then the channels of this slot run, and no other's. */
 static inline void turn_is(u64 now, u32 slot, u64 until)
 {
 	cgpu_sched_decide(&sched, now, &decision);

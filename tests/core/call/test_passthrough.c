@@ -217,7 +217,7 @@ TEST(managed_memory_counts_on_slices)
 	CHECK_EQ(cgpu_reference_charge(&bench->core, &request, &reference), -ENOENT);
 }
 
-/* What UVM maps of a whole GPU's memory is on the books, and charged to nobody. */
+/* The ledger has what UVM maps of a whole GPU's memory, and charged to nobody. */
 TEST(holds_of_a_whole_gpu_are_kept)
 {
 	struct bench *bench = mixed();

@@ -33,7 +33,7 @@ TEST(allocations_go_on)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-/* The driver counts them; the core knows them for their gates. */
+/* The driver counts them; the core knows them because it disables their channels. */
 TEST(contexts_are_on_record_and_not_charged)
 {
 	struct channel_ask group = { 0xc1, 0xd0, 1, KEPLER_CHANNEL_GROUP_A, NV2080_ENGINE_TYPE_GR0, 0 };

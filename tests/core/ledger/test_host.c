@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory of the host, which is on the books and charged to nobody. */
+/* Memory of the host, which the ledger has, charged to nobody. */
 #include "slices.h"
 
-#define PINNED 0x99 /* of the caller's own pages: on no books */
+#define PINNED 0x99 /* of the caller's own pages: not in the ledger */
 
 static u32 kind_of(struct bench *bench, const struct caller *caller, u32 client, u32 handle)
 {
@@ -123,7 +123,7 @@ TEST(the_card_cannot_go_for_the_host)
 	CHECK_EQ(kind_of(bench, &caller, FIRST, 0x71), CORE_OBJECT_MEMORY);
 	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
-	/* The driver gives out a handle that the books still have as the host's. */
+	/* The driver gives out a handle that the ledger still has as the host's. */
 	CHECK_EQ(take(bench, &caller, 1, 2 * MIB), NV_OK);
 	CHECK_EQ(kind_of(bench, &caller, FIRST, 1), CORE_OBJECT_MEMORY);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * MIB);
@@ -144,7 +144,7 @@ TEST(it_stays_in_its_container)
 	CHECK_EQ(bench_import(bench, &other, SECOND, 0xd0, 2), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_export(bench, &other, SECOND, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_dup(bench, &other, SECOND, 0xd0, 2, FIRST, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	/* Nor after its end, when nothing of it is on the books any more. */
+	/* Nor after its end, when the ledger has nothing of it any more. */
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(bench->core.state->clients, 1);
 	CHECK_EQ(bench_import(bench, &other, SECOND, 0xd0, 2), NV_ERR_INSUFFICIENT_PERMISSIONS);

@@ -62,7 +62,7 @@ TEST(who_may_duplicate_is_the_owners_affair)
 	CHECK_EQ(bench_dup(bench, &stranger, 0xc3, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
-	/* Of a process outside, whose clients are on no books. */
+	/* Of a process outside, whose clients the ledger has not. */
 	CHECK_EQ(bench_share(bench, &stranger, 0xc9, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_share(bench, &stranger, 0xff000000, 1), NV_ERR_INVALID_CLIENT);
 	/* The driver notes in a client that it is given leave, and asks nobody. */

@@ -169,7 +169,7 @@ class Load:
 
 @dataclass
 class Card:
-    """A card that switches in no time, and runs whatever has an open gate and work."""
+    """A card that switches in no time, and runs whatever may run and has work."""
 
     sched: Sched
     now: int = 0
@@ -209,8 +209,8 @@ class Card:
 
     def wanting(self) -> list[int]:
         """Slots that have work and may run it."""
-        gates = int(self.decision.open)
-        return [slot for slot, work in self.working.items() if work and gates >> slot & 1]
+        enabled = int(self.decision.open)
+        return [slot for slot, work in self.working.items() if work and enabled >> slot & 1]
 
     def spend(self, slot: int, ns: int) -> None:
         self.used[slot] += ns
@@ -239,7 +239,7 @@ class Card:
             self.spend(slot, part)
 
     def parts(self, wanting: list[int], ns: int) -> dict[int, int]:
-        """Divide time among open gates, as the card's own time slices do."""
+        """Divide time among containers that may run, as the card's own timeslices do."""
         if len(wanting) <= 1:
             return dict.fromkeys(wanting, ns)
         slices = self.sched.time_slices_of({slot: self.loads[slot].groups for slot in self.loads})

@@ -33,7 +33,7 @@ TEST(priority_is_for_who_is_at_work)
 	run(bench, 4 * SLICE, ran);
 	run(bench, 400 * MS, ran);
 	CHECK_EQ(ran[1], ran[2]);
-	/* Its gate is that of any other until it is seen. */
+	/* Its channels are enabled as those of any other until it is seen. */
 	look(bench, 1002);
 	CHECK_EQ(bench->turned, 1);
 	run(bench, 4 * SLICE, ran);

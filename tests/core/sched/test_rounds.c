@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the core says is to be done on a card: gates of channels. */
+/* What the core says is to be done on a card: which channels are enabled. */
 #include "rounds.h"
 
 TEST(gates_divide_by_weight)
@@ -18,7 +18,7 @@ TEST(gates_divide_by_weight)
 	CHECK(bench_is(bench, "0/sched", "divided_by=gates usage_from=gates resolution=2000000 slice=2000000\n"));
 }
 
-/* Kernels that cannot be interrupted: the call that closes a gate takes as long as they do. */
+/* Kernels that cannot be interrupted: the call that disables a channel takes as long as they do. */
 TEST(who_runs_on_owes_it)
 {
 	struct bench *bench = fresh(2);
@@ -182,22 +182,22 @@ TEST(a_doubt_meanwhile_stays)
 	struct bench *bench = fresh(2);
 	u32 bytes = bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, n;
 	struct caller caller[3];
-	struct cgpu_channel_batch gates;
+	struct cgpu_channel_batch batch;
 	struct cgpu_round turn;
 
 	caller[1] = busy(bench, 1, ":1", 1);
 	caller[2] = busy(bench, 2, ":1", 1);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
-	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &gates), 0);
-	CHECK_EQ(gates.disable, 1);
-	n = gates.channel[0] / 100;
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), 0);
+	CHECK_EQ(batch.disable, 1);
+	n = batch.channel[0] / 100;
 	CHECK_EQ(bench_control(bench, &caller[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, bytes), NV_OK);
-	cgpu_channels_done(&bench->core, &gates, NV_OK);
+	cgpu_channels_done(&bench->core, &batch, NV_OK);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	CHECK_EQ(turn.channels, 1);
-	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &gates), 0);
-	CHECK_EQ(gates.channel[0], 100 * n + 1);
-	cgpu_channels_done(&bench->core, &gates, NV_OK);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), 0);
+	CHECK_EQ(batch.channel[0], 100 * n + 1);
+	cgpu_channels_done(&bench->core, &batch, NV_OK);
 }
 
 /* New channels of a container that must wait cost nobody's turn anything. */
@@ -312,16 +312,16 @@ TEST(a_driver_without_the_lever_is_told_of)
 TEST(a_failure_of_a_moment_ends_nothing)
 {
 	struct bench *bench = fresh(2);
-	struct cgpu_channel_batch gates;
+	struct cgpu_channel_batch batch;
 	struct cgpu_round turn;
 	u64 ran[16];
 
 	busy(bench, 1, ":1", 1);
 	busy(bench, 2, ":1", 1);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
-	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &gates), 0);
-	cgpu_channels_done(&bench->core, &gates, CGPU_CONTROL_FAILED);
-	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &gates), -ENOENT);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), 0);
+	cgpu_channels_done(&bench->core, &batch, CGPU_CONTROL_FAILED);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), -ENOENT);
 	run(bench, 400 * MS, ran);
 	CHECK_EQ(ran[1], ran[2]);
 	/* What it has done before it can do. */
@@ -333,7 +333,7 @@ TEST(a_failure_of_a_moment_ends_nothing)
 	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
 }
 
-/* Nobody's gate is changed, so no turns pass: who had one has the rest of it when gates can be set again. */
+/* No channel is changed, so no round passes: who was granted one has the rest of it when channels can be set again. */
 TEST(while_gates_cannot_be_set_time_is_nobodys)
 {
 	struct bench *bench = fresh(2);
@@ -361,17 +361,17 @@ TEST(while_gates_cannot_be_set_time_is_nobodys)
 TEST(one_that_has_gone_holds_up_no_other)
 {
 	struct bench *bench = fresh(2);
-	struct cgpu_channel_batch gates;
+	struct cgpu_channel_batch batch;
 	struct cgpu_round turn;
 	u32 applied = 0;
 
 	busy(bench, 1, ":1", 6);
 	busy(bench, 2, ":1", 6);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
-	while (cgpu_channels_next(&bench->core, 0, &gates) == 0) {
+	while (cgpu_channels_next(&bench->core, 0, &batch) == 0) {
 		CHECK(applied++ < 64);
-		cgpu_channels_done(&bench->core, &gates,
-			gates.count > 1 || gates.channel[0] % 100 == 3 ? NV_ERR_INVALID_OBJECT_HANDLE : NV_OK);
+		cgpu_channels_done(&bench->core, &batch,
+			batch.count > 1 || batch.channel[0] % 100 == 3 ? NV_ERR_INVALID_OBJECT_HANDLE : NV_OK);
 	}
 	CHECK_EQ(applied, 7);
 	CHECK(bench_is(bench, "0/sched", "divided_by=gates usage_from=gates resolution=2000000 slice=2000000\n"));

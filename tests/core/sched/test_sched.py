@@ -71,7 +71,7 @@ def assert_shares(card: Card, wanted: list[float], ns: int = 10 * SECOND) -> Non
 def test_greedy_containers_get_their_share(
     library: ctypes.CDLL, count: int, policy: int, time_slices: int
 ) -> None:
-    """Over ten seconds 2 to 25 greedy containers are within 1 % of the policy, by gates or by time slices."""
+    """In ten seconds 2 to 25 greedy containers are within 1 % of the policy, by channels or timeslices."""
     found = [1 + (slot < 25 - count) for slot in range(count)]
     card = greedy(Sched(library, policy, 25, time_slices=time_slices), found)
     assert_shares(card, says(policy, found, 25))
@@ -99,7 +99,7 @@ def test_a_lone_container_stays_below_the_cap(library: ctypes.CDLL, policy: int,
 
 @pytest.mark.parametrize("policy", [PREEMPTIVE, WEIGHT, SOFT, NATIVE])
 def test_a_lone_container_gets_all_elsewhere(library: ctypes.CDLL, policy: int) -> None:
-    """Policies 1, 2, 4 and 5 give a lone container the card, without a gate."""
+    """Policies 1, 2, 4 and 5 give a lone container the card, and no channel is disabled."""
     card = Card(Sched(library, policy, 20, time_slices=int(policy != SOFT)))
     card.join(3, 2, Load())
     assert card.shares(SECOND)[3] == 1
@@ -174,7 +174,7 @@ def test_pauses_win_nothing(
 
 @pytest.mark.parametrize("policy", ANY)
 def test_weight_0_gets_nothing(library: ctypes.CDLL, policy: int) -> None:
-    """A container of weight 0 never has its gate open, whatever else happens on the card."""
+    """A container of weight 0 never runs, whatever else happens on the card."""
     card = greedy(Sched(library, policy, 20), [0, 2, 3])
     card.join(3, 0, Load(), highprio=1)
     shares = card.shares(SECOND)
@@ -187,7 +187,7 @@ def test_weight_0_gets_nothing(library: ctypes.CDLL, policy: int) -> None:
 
 
 def test_policy_5_touches_nothing(library: ctypes.CDLL) -> None:
-    """Policy 5 opens every gate and sets no time slice, whatever the weights and priorities are."""
+    """Policy 5 lets everyone run and sets no timeslice, whatever the weights and priorities are."""
     card = greedy(Sched(library, NATIVE), [0, 2, 3])
     card.join(3, 1, Load(), highprio=1)
     decision = card.sched.decide(5)

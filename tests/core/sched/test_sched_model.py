@@ -72,7 +72,7 @@ class Watched(Card):
             return
         open_ = [slot for slot in self.loads if self.decision.open >> slot & 1]
         assert self.decision.open >> SLOTS == 0
-        assert all(self.units(slot) for slot in open_), "weight 0 has an open gate"
+        assert all(self.units(slot) for slot in open_), "weight 0 may run"
         served = [slot for slot in open_ if slot in self.busy()]
         if self.sched.policy in GATED:
             others = [slot for slot in open_ if not (self.is_high(slot) and slot not in self.busy())]

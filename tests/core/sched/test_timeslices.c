@@ -319,7 +319,7 @@ TEST(a_storm_on_a_runlist_is_met_with_gates)
 	run(bench, 400 * MS, ran);
 	CHECK(ran[1] >= 198 * MS && ran[1] <= 202 * MS);
 	CHECK(ran[2] >= 198 * MS && ran[2] <= 202 * MS);
-	/* It goes on, and so do gates. */
+	/* It goes on, and so do disabled channels. */
 	for (n = 0; n < 20; n++) {
 		u32 k;
 
@@ -347,7 +347,7 @@ TEST(a_storm_of_channels_counts_too)
 	CHECK(divided_by(bench, "divided_by=gates"));
 }
 
-/* Without gates time slices are all there is. */
+/* Without channel control timeslices are all there is. */
 TEST(not_where_gates_do_not_work)
 {
 	struct caller caller[3];
