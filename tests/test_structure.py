@@ -51,7 +51,6 @@ LEFT: dict[str, tuple[str, ...]] = {
 # Folders that are still larger.
 LARGE = {
     "docs",
-    "tests/core",
     "tests/daemon",
     "tests/integration",
     "tests/runtime_config",

@@ -39,6 +39,7 @@ DONE = (
     "kmod/sim",
     "tests/attacks",
     "tests/conformance",
+    "tests/core",
     "tests/daemon/memory",
     "tests/daemon/programs",
     "tests/daemon/reaper",
@@ -47,6 +48,7 @@ DONE = (
     "tests/daemon/upgrade",
     "tests/nvidia",
     "tests/vm",
+    "tests/layouts",
 )
 GLOSSARY = "docs/glossary.md"
 # A value of the tree's entry `sched` (docs/tree.md), which programs read and which stays.

@@ -59,7 +59,7 @@ def rows(layout: Json, wanted: dict[str, str]) -> list[str]:
             continue
         at, size = layout["fields"][name]
         if size not in WIDTHS:
-            raise SystemExit(f"trace.json: {name}: {size} bytes; accepted are numbers of 1, 2, 4 or 8")
+            raise SystemExit(f"trace.json: {name}: {size} bytes; expected a number of 1, 2, 4 or 8")
         out.append(f'{{ "{name}", {at}, {size}, {KINDS.index(kind)} }}')
     return out
 

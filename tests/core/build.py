@@ -13,7 +13,9 @@ HERE = Path(__file__).resolve().parent
 KMOD = HERE.parent.parent / "kmod"
 CORE_SOURCES = sorted((KMOD / "core").glob("*/*.c"))
 CORE_INCLUDES = (f"-I{KMOD / 'core'}", f"-I{KMOD / 'core' / 'include'}")
-SHARED_SOURCES = ("bench.c", "bench_calls.c", "bench_exports.c", "invariants.c")
+BENCH = HERE / "bench"
+BENCH_SOURCES = sorted(BENCH.glob("*.c"))
+PROGRAMS = sorted(HERE.glob("*/test_*.c"))
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla")
 
@@ -39,7 +41,7 @@ def generated(output: Path) -> Path:
 
 
 def flags(gen: Path) -> list[str]:
-    return ["-std=gnu11", "-g", "-O1", *WARNINGS, *CORE_INCLUDES, f"-I{gen}", f"-I{HERE}"]
+    return ["-std=gnu11", "-g", "-O1", *WARNINGS, *CORE_INCLUDES, f"-I{gen}", f"-I{BENCH}"]
 
 
 def sources(gen: Path) -> list[str]:
@@ -51,7 +53,7 @@ def build_objects(output: Path) -> list[str]:
     gen = generated(output / "gen")
     objects = output / "objects"
     objects.mkdir()
-    shared = [str(HERE / name) for name in SHARED_SOURCES]
+    shared = map(str, BENCH_SOURCES)
     command = [tool("clang"), *flags(gen), *SANITIZE, "-DCORE_ASSERT_LOCKED", "-c", *sources(gen), *shared]
     done = subprocess.run(command, cwd=objects, capture_output=True, text=True, check=False, timeout=280)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ import pytest
 from tests.core.build import (
     CORE_INCLUDES,
     CORE_SOURCES,
-    HERE,
+    PROGRAMS,
     build_objects,
     build_program,
     generated,
@@ -21,9 +21,10 @@ from tests.core.build import (
 )
 
 SKIPPED = 77  # what a test program exits with when the machine cannot do what it needs
-PROGRAMS = sorted(HERE.glob("test_*.c"))
 TESTS = [
-    (source, name) for source in PROGRAMS for name in re.findall(r"\bTEST\((\w+)\),", source.read_text())
+    (source, name)
+    for source in PROGRAMS
+    for name in re.findall(r"^TEST\((\w+)\)$", source.read_text(), re.MULTILINE)
 ]
 
 

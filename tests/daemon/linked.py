@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.daemon.harness import BUILD, ROOT
 
 CORE = (ROOT / "kmod" / "core", ROOT / "kmod" / "core" / "include")
-CORE_TESTS = ROOT / "tests" / "core"
+BENCH = ROOT / "tests" / "core" / "bench"
 
 
 def library_objects() -> list[Path]:
@@ -25,13 +25,12 @@ def library_objects() -> list[Path]:
 
 def linked(source: Path, wrapped: Sequence[str], output: Path) -> Path:
     """Return the program; it says itself what the wrapped functions do."""
-    shared = [CORE_TESTS / name for name in ("bench.c", "bench_calls.c", "bench_exports.c", "invariants.c")]
     daemon = sorted({header.parent for header in (ROOT / "kmod" / "daemon").glob("*/*.h")})
-    folders = [BUILD / "gen", *CORE, *daemon, CORE_TESTS]
+    folders = [BUILD / "gen", *CORE, *daemon, BENCH]
     command = ["gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
     command += [f"-Wl,--wrap={name}" for name in wrapped]
     command += [word for folder in folders for word in ("-iquote", str(folder))]
-    command += [*map(str, [source, *shared, *library_objects()]), "-o", str(output)]
+    command += [*map(str, [source, *sorted(BENCH.glob("*.c")), *library_objects()]), "-o", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return output

@@ -31,7 +31,7 @@ WRAPPED = {
 TESTS = [
     (stem, name)
     for stem in WRAPPED
-    for name in re.findall(r"\bTEST\((\w+)\),", (PROGRAMS / f"{stem}.c").read_text())
+    for name in re.findall(r"^TEST\((\w+)\)$", (PROGRAMS / f"{stem}.c").read_text(), re.MULTILINE)
 ]
 
 

@@ -11,8 +11,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tests.core.build import HERE as CORE_TESTS
-from tests.core.build import KMOD, SHARED_SOURCES, flags, generated, run, sources, tool
+from tests.core.build import BENCH_SOURCES, KMOD, PROGRAMS, flags, generated, run, sources, tool
 from tests.fuzz.build import COUNT, TARGETS, build_core, build_target
 from tests.fuzz.corpus import ARCHIVE, target_name, unpack
 
@@ -31,13 +30,13 @@ def fuzz_programs(output: Path) -> list[Path]:
 def test_programs(output: Path) -> list[Path]:
     """Build the C tests of the core with counters."""
     gen = generated(output / "gen")
-    shared = [*sources(gen), *(str(CORE_TESTS / name) for name in SHARED_SOURCES)]
+    shared = [*sources(gen), *map(str, BENCH_SOURCES)]
     (output / "objects").mkdir()
     command = [tool("clang"), *flags(gen), *COUNT, "-c", *shared]
     subprocess.run(command, cwd=output / "objects", check=True, timeout=280)
     objects = sorted(map(str, (output / "objects").glob("*.o")))
     programs = []
-    for source in sorted(CORE_TESTS.glob("test_*.c")):
+    for source in PROGRAMS:
         programs.append(output / source.stem)
         run([tool("clang"), *flags(gen), *COUNT, str(source), *objects, "-o", str(programs[-1])])
     return programs

@@ -35,7 +35,7 @@ from tests.sim.abi import (
 Between = Callable[[], None]
 COMPOSE: Final = 4  # RS_SHARE_ACTION_FLAG_COMPOSE
 EXPORT, IMPORT, EXPORTS, IMPORTS = 0x3D05, 0x3D06, 0x3D0B, 0x3D0C
-ARENA: Final = 16384
+BUFFER_BYTES: Final = 16384
 TOP_AT, PARAMS_AT = 64, 1024
 RM_OBJECT: Final = 1  # NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM
 
@@ -48,7 +48,7 @@ def bits(name: str, value: int) -> int:
 
 @dataclass
 class How:
-    """What befalls a call: a fault, an envelope, and what happens before the engine learns what came out."""
+    """What befalls a call: a fault, a transfer wrapper, and what comes before the engine learns its end."""
 
     fault: int = FINE
     status: int = 0
@@ -131,24 +131,24 @@ class Driver:
     ) -> Done:
         """Make a call on a file. names: the structure, and its pointer to the parameters, if it has one."""
         form = self.form(names[0])
-        arena = bytearray(ARENA)
-        base = address(arena)
+        buffer = bytearray(BUFFER_BYTES)
+        base = address(buffer)
         if params is not None:
             form.put(top, names[1], base + PARAMS_AT)
-            arena[PARAMS_AT : PARAMS_AT + len(params)] = params
-        arena[TOP_AT : TOP_AT + len(top)] = top
-        call = CCall(who[1], who[0].number, nr, len(top), 0, base + TOP_AT, base, ARENA)
+            buffer[PARAMS_AT : PARAMS_AT + len(params)] = params
+        buffer[TOP_AT : TOP_AT + len(top)] = top
+        call = CCall(who[1], who[0].number, nr, len(top), 0, base + TOP_AT, base, BUFFER_BYTES)
         step = StageCall(call, who[0].container)
         if how.wrapped:
-            envelope = self.form("nv_ioctl_xfer_t").pack(cmd=nr, size=len(top), ptr=base + TOP_AT)
-            arena[: len(envelope)] = envelope
-            step.nr, step.bytes, step.top = XFER, len(envelope), base
+            wrapper = self.form("nv_ioctl_xfer_t").pack(cmd=nr, size=len(top), ptr=base + TOP_AT)
+            buffer[: len(wrapper)] = wrapper
+            step.nr, step.bytes, step.top = XFER, len(wrapper), base
         step.fault, step.status = how.fault, how.status if how.fault == STATUS else 0
         if how.between:
             step.between = NOTHING(how.between)
         self.c.stage_call(self.stage, ctypes.byref(step))
-        answer = arena[TOP_AT : TOP_AT + len(top)]
-        nested = arena[PARAMS_AT : PARAMS_AT + (len(params) if params else 0)]
+        answer = buffer[TOP_AT : TOP_AT + len(top)]
+        nested = buffer[PARAMS_AT : PARAMS_AT + (len(params) if params else 0)]
         return Done(step.verdict, step.result, form.get(answer, "status"), answer, nested)
 
     def alloc(

@@ -200,7 +200,7 @@ static void judged_call(struct stage *stage, const struct file *file, struct sta
 	}
 }
 
-/* Take an envelope apart, as the kernel or the daemon does. 0 or negative errno. */
+/* Take a transfer wrapper apart, as the kernel or the daemon does. 0 or negative errno. */
 static int unwrap(const struct stage *stage, struct replay_call *call)
 {
 	uint64_t address;

@@ -21,7 +21,7 @@ SEEDS = range(count(12, 400))
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the model with the module's file, under AddressSanitizer and UBSan."""
     output = tmp_path_factory.mktemp("live") / "live_parts"
-    places = [f"-I{HERE / 'shim'}", f"-I{MODULE}", f"-I{HERE.parent / 'core'}"]
+    places = [f"-I{HERE / 'shim'}", f"-I{MODULE}", f"-I{HERE.parent / 'core' / 'bench'}"]
     sources = [str(HERE / "live_parts.c"), str(MODULE / "probes/live.c")]
     flags = ["-std=gnu11", "-g", "-O1", *WARNINGS, *SANITIZE]
     run([tool("clang"), *flags, *places, *sources, "-o", str(output)])

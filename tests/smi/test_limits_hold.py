@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cgpu.smi.limits import compute_limit
 from cgpu.smi.model import Container, Gpu
 from tests.core.build import build_library
-from tests.core.sched_binding import SLICE, Card, Load, Sched, load
+from tests.core.sched.binding import SLICE, Card, Load, Sched, load
 
 MEMBER = st.tuples(st.integers(0, 5), st.booleans(), st.booleans())
 """Weight, high priority, has a process."""

@@ -62,7 +62,7 @@ enum core_note {
 	CORE_NOTE_OBJECT, /* the pending record, or the first of several */
 	CORE_NOTE_SERIAL, /* of that record; for CORE_OP_ROOT the state's when the call began */
 	CORE_NOTE_UNIT, /* charge unit; of exports and imports the number of pending records; see schedule() */
-	CORE_NOTE_GPU, /* of exports and imports: see core_transfer_note() */
+	CORE_NOTE_GPU, /* of exports and imports: see note_transfer() */
 	CORE_NOTE_DONE, /* 1: the driver did it; undo has something to free. CORE_DONE_LIST and n: n of a list are */
 	CORE_NOTE_HANDLES, /* client in the upper half, object in the lower */
 	CORE_NOTE_UNDO, /* CORE_UNDO: a free that takes back */
@@ -245,35 +245,10 @@ enum cgpu_verdict core_begin_dup(struct core_call_context *context);
 enum cgpu_verdict core_begin_share(struct core_call_context *context);
 enum cgpu_verdict core_begin_free(struct core_call_context *context);
 
-/* --- batch.c, transfer.c: exports and imports --- */
+/* --- transfer.c: exports and imports --- */
 
-/* Where the parameters of such a call have what. */
-struct core_transfer {
-	u32 bytes;
-	u32 descriptor, objects, parent; /* parent: of imports */
-	u32 most; /* objects that there is room for */
-	u32 command;
-	u32 count, index; /* how many, and the place in the file of the first */
-	int imports;
-};
-/* The form that a control has, without the counts of a list. -ENOENT: it is none of these controls. */
-int core_transfer_form(const struct nv_abi *abi, u32 command, struct core_transfer *transfer);
-/* Keep it for the end: from then on the driver has written into the parameters. */
-void core_transfer_note(struct cgpu_call *call, const struct core_transfer *transfer);
-/* 0, or -ENOENT: there is none. */
-int core_transfer_noted(const struct nv_abi *abi, const struct cgpu_call *call, struct core_transfer *transfer);
-/* The n-th pending record of a call, when at is the one before it; CORE_NONE: it is gone. */
-u32 core_batch_at(const struct cgpu_state *state, const struct cgpu_call *call, u32 n, u32 before);
-/* Make one more of them, a reference to the memory of source, and of its kind. -ENOSPC: all of them are gone. */
-int core_batch_add(struct core_call_context *context, u32 client, u32 source);
-void core_batch_drop(struct core_call_context *context);
 enum cgpu_verdict core_begin_transfer(struct core_call_context *context);
-
-/* --- export.c, import.c --- */
-
-enum cgpu_verdict core_begin_export(struct core_call_context *context, const struct core_transfer *transfer);
 void core_end_export(struct core_call_context *context, int done);
-enum cgpu_verdict core_begin_import(struct core_call_context *context, const struct core_transfer *transfer);
 /* 1: it must be undone. */
 int core_end_import(struct core_call_context *context, int done);
 /* The next handle that undoing the call has to free. 0: there is none. */

@@ -197,12 +197,12 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result)
 	u64 op = call->opaque[CORE_NOTE_OP];
 	int undo;
 
+	/* Once only. Of a damaged call nobody knows what the driver has done: what it reserved stays charged. */
+	call->opaque[CORE_NOTE_OP] = CORE_OP_NONE;
 	if (op >= CORE_OPS || operations[op].end == NULL || core_form_find(&context))
 		return 0;
 	context.operation = &operations[op];
 	context.done = result == 0 && get32(call->top, context.status_at) == NV_OK;
-	/* Once only. */
-	call->opaque[CORE_NOTE_OP] = CORE_OP_NONE;
 	core_lock(core);
 	context.container = core_container(core->state, call->slot, call->generation);
 	call->fetched = has_fetched(&context);

@@ -65,7 +65,7 @@ int km_driver_layouts(struct km_engine *engine)
 		engine->core.abi = abi;
 		return 0;
 	}
-	pr_err("driver %s: unknown version; accepted are the public versions from 515.43.04 on that core %s knows, "
+	pr_err("driver %s: unknown version; expected one of the public versions from 515.43.04 on that core %s knows, "
 	       "or any that passes cgpu check-driver with the parameter allow_unknown_driver=Y\n",
 		km_loaded.version, engine->logic->version);
 	return -EPROTO;

@@ -16,7 +16,7 @@ static enum request_kind kind_of(u32 arch, int nr)
 	return request.kind;
 }
 
-static void no_other_architecture_is_known(void)
+TEST(no_other_architecture_is_known)
 {
 	static const u32 others[] = { AUDIT_ARCH_AARCH64, AUDIT_ARCH_ARM, AUDIT_ARCH_PPC64LE, AUDIT_ARCH_RISCV64, 0,
 		~0u };
@@ -28,7 +28,7 @@ static void no_other_architecture_is_known(void)
 			CHECK_EQ(kind_of(others[i], nr), REQUEST_UNKNOWN);
 }
 
-static void few_calls_are_known(void)
+TEST(few_calls_are_known)
 {
 	u32 known = 0;
 	int nr;
@@ -38,15 +38,4 @@ static void few_calls_are_known(void)
 	for (nr = 0; nr < KNOWN_CALLS; nr++)
 		known += kind_of(AUDIT_ARCH_X86_64, nr) != REQUEST_UNKNOWN;
 	CHECK_EQ(known, 2);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct test tests[] = {
-		TEST(no_other_architecture_is_known),
-		TEST(few_calls_are_known),
-		{ NULL, NULL },
-	};
-
-	return bench_main(argc, argv, tests);
 }

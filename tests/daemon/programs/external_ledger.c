@@ -75,7 +75,7 @@ static void let_go(struct harness *harness)
 }
 
 /* It died before the hold of a mapping was confirmed. The call is judged again, and goes on. */
-static void a_mapping_that_was_not_confirmed_stays_charged(void)
+TEST(a_mapping_that_was_not_confirmed_stays_charged)
 {
 	struct harness harness = with_memory();
 	u32 at;
@@ -96,7 +96,7 @@ static void a_mapping_that_was_not_confirmed_stays_charged(void)
 }
 
 /* It died before a mapping was written down, or after it was crossed out. */
-static void a_hold_of_no_mapping_goes(void)
+TEST(a_hold_of_no_mapping_goes)
 {
 	struct harness harness = with_memory();
 	struct external_request request = request_of(&harness);
@@ -134,7 +134,7 @@ static void lose_hold(struct harness *harness)
 	cgpu_reference_drop(&harness->d->core, &hold);
 }
 
-static void a_lost_hold_is_made_again(void)
+TEST(a_lost_hold_is_made_again)
 {
 	struct harness harness = with_memory();
 
@@ -150,7 +150,7 @@ static void a_lost_hold_is_made_again(void)
 }
 
 /* Nobody is charged for it. */
-static void a_mapping_that_cannot_be_held_is_unmapped(void)
+TEST(a_mapping_that_cannot_be_held_is_unmapped)
 {
 	struct memory_ask ask = { .client = CLIENT, .parent = 0xd0, .object = HANDLE, .size = MIB, .attr = 2u << 23 };
 	struct harness harness = with_memory();
@@ -170,7 +170,7 @@ static void a_mapping_that_cannot_be_held_is_unmapped(void)
 }
 
 /* A record of the core that comes to lie in the place of a lost one must find no links there. */
-static void places_are_used_again(void)
+TEST(places_are_used_again)
 {
 	struct harness harness = with_memory();
 	u32 i;
@@ -191,7 +191,7 @@ static void places_are_used_again(void)
 }
 
 /* Who has moved it to another number while there was no engine has it still. */
-static void a_living_process_keeps_what_cannot_be_found(void)
+TEST(a_living_process_keeps_what_cannot_be_found)
 {
 	struct harness harness = with_memory();
 	int moved;
@@ -211,7 +211,7 @@ static void a_living_process_keeps_what_cannot_be_found(void)
 }
 
 /* Whoever has got its number since has not got the file. */
-static void a_number_in_use_again_keeps_no_file(void)
+TEST(a_number_in_use_again_keeps_no_file)
 {
 	struct harness harness;
 
@@ -233,7 +233,7 @@ static void a_number_in_use_again_keeps_no_file(void)
 	end(&harness);
 }
 
-static void a_start_without_memory_forgets_nothing(void)
+TEST(a_start_without_memory_forgets_nothing)
 {
 	struct harness harness = with_memory();
 	struct cgpud *d = calloc(1, sizeof(*d));
@@ -255,7 +255,7 @@ static void a_start_without_memory_forgets_nothing(void)
 	end(&harness);
 }
 
-static void files_are_left_when_all_users_have_ended(void)
+TEST(files_are_left_when_all_users_have_ended)
 {
 	struct harness harness = with_memory();
 
@@ -273,22 +273,4 @@ static void files_are_left_when_all_users_have_ended(void)
 	CHECK_EQ(asked_with_lock, 0);
 	watched = NULL;
 	end(&harness);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct test tests[] = {
-		TEST(a_mapping_that_was_not_confirmed_stays_charged),
-		TEST(a_hold_of_no_mapping_goes),
-		TEST(a_lost_hold_is_made_again),
-		TEST(a_mapping_that_cannot_be_held_is_unmapped),
-		TEST(places_are_used_again),
-		TEST(a_living_process_keeps_what_cannot_be_found),
-		TEST(a_number_in_use_again_keeps_no_file),
-		TEST(a_start_without_memory_forgets_nothing),
-		TEST(files_are_left_when_all_users_have_ended),
-		{ NULL, NULL },
-	};
-
-	return bench_main(argc, argv, tests);
 }

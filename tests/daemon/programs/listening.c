@@ -48,7 +48,7 @@ static void silence(int fd)
 	CHECK(read(fd, &n, sizeof(n)) == sizeof(n));
 }
 
-static void open_all(void)
+static __attribute__((constructor)) void open_all(void)
 {
 	CHECK(listeners_open(&listeners, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) == 0);
 	listeners.share = SHARE;
@@ -56,7 +56,7 @@ static void open_all(void)
 }
 
 /* All but the last of those that wait are interrupted before anybody comes. */
-static void interrupted_calls_hold_nobody_up(void)
+TEST(interrupted_calls_hold_nobody_up)
 {
 	struct listener *busy[SHARE];
 	int fd[WAITING];
@@ -85,7 +85,7 @@ static void interrupted_calls_hold_nobody_up(void)
 }
 
 /* A worker has heard of one that another worker closes; a new one is at the same place. */
-static void a_late_worker_leaves_the_next_alone(void)
+TEST(a_late_worker_leaves_the_next_alone)
 {
 	struct listener *one;
 	u64 event;
@@ -110,7 +110,7 @@ static int add_new(struct fair fair, u32 slot, u64 serial)
 }
 
 /* What others have not taken is not theirs alone. */
-static void nobody_has_more_than_a_share(void)
+TEST(nobody_has_more_than_a_share)
 {
 	struct fair fair = { .containers = 2 };
 	u64 serial = 1000;
@@ -127,7 +127,7 @@ static void nobody_has_more_than_a_share(void)
 }
 
 /* With many containers, each gets its part of half of the table, whatever the others do. */
-static void each_of_many_gets_its_part(void)
+TEST(each_of_many_gets_its_part)
 {
 	struct fair fair = { .containers = CGPU_MAX_CONTAINERS };
 	u32 share = LISTENERS_NEW / 2 / CGPU_MAX_CONTAINERS, n, slot;
@@ -141,18 +141,4 @@ static void each_of_many_gets_its_part(void)
 	for (slot = 64; slot < CGPU_MAX_CONTAINERS; slot++)
 		for (n = 0; n < share; n++)
 			CHECK(add_new(fair, slot, serial++) == 0);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct test tests[] = {
-		TEST(interrupted_calls_hold_nobody_up),
-		TEST(a_late_worker_leaves_the_next_alone),
-		TEST(nobody_has_more_than_a_share),
-		TEST(each_of_many_gets_its_part),
-		{ NULL, NULL },
-	};
-
-	open_all();
-	return bench_main(argc, argv, tests);
 }

@@ -126,7 +126,7 @@ static u64 used(const struct harness *harness, const struct caller *caller)
 	return bench_used(harness->bench, 0, caller->slot);
 }
 
-static void one_number_in_two_containers_is_two_spaces(void)
+TEST(one_number_in_two_containers_is_two_spaces)
 {
 	struct harness harness = two_containers();
 	struct address_spaces *spaces = &harness.d->managed.spaces;
@@ -144,7 +144,7 @@ static void one_number_in_two_containers_is_two_spaces(void)
 }
 
 /* A look is under way: it must not find its files closed, and their numbers in use for others. */
-static void files_are_not_replaced_under_a_recount(void)
+TEST(files_are_not_replaced_under_a_recount)
 {
 	struct harness harness = two_containers();
 	struct address_spaces *spaces = &harness.d->managed.spaces;
@@ -161,7 +161,7 @@ static void files_are_not_replaced_under_a_recount(void)
 	end(&harness);
 }
 
-static void a_number_in_use_again_keeps_no_charge(void)
+TEST(a_number_in_use_again_keeps_no_charge)
 {
 	struct harness harness = two_containers();
 	s32 child = sleeping();
@@ -179,7 +179,7 @@ static void a_number_in_use_again_keeps_no_charge(void)
 	end(&harness);
 }
 
-static void one_that_has_ended_keeps_what_another_one_uses(void)
+TEST(one_that_has_ended_keeps_what_another_one_uses)
 {
 	struct harness harness = two_containers();
 	s32 child = sleeping();
@@ -194,7 +194,7 @@ static void one_that_has_ended_keeps_what_another_one_uses(void)
 	end(&harness);
 }
 
-static void a_removed_container_keeps_what_is_used(void)
+TEST(a_removed_container_keeps_what_is_used)
 {
 	struct harness harness = two_containers();
 	s32 child = sleeping();
@@ -212,7 +212,7 @@ static void a_removed_container_keeps_what_is_used(void)
 }
 
 /* Its address space is without users before the driver has the memory. */
-static void a_process_on_its_way_out_keeps_its_charge(void)
+TEST(a_process_on_its_way_out_keeps_its_charge)
 {
 	struct harness harness = two_containers();
 	s32 child = sleeping();
@@ -237,7 +237,7 @@ static void new_engine(struct harness *harness)
 	managed_take_up(harness->d);
 }
 
-static void a_new_engine_takes_up_the_process_and_no_other(void)
+TEST(a_new_engine_takes_up_the_process_and_no_other)
 {
 	struct harness harness = two_containers();
 	s32 child = sleeping();
@@ -261,7 +261,7 @@ static void a_new_engine_takes_up_the_process_and_no_other(void)
 }
 
 /* Nothing tells of its mappings: it has what it had until it ends. */
-static void a_process_that_cannot_be_opened_keeps_its_charge(void)
+TEST(a_process_that_cannot_be_opened_keeps_its_charge)
 {
 	struct harness harness = two_containers();
 	s32 child = sleeping();
@@ -277,7 +277,7 @@ static void a_process_that_cannot_be_opened_keeps_its_charge(void)
 	end(&harness);
 }
 
-static void a_container_leaves_the_others_their_shares(void)
+TEST(a_container_leaves_the_others_their_shares)
 {
 	struct harness harness = two_containers();
 	s32 child[ALL];
@@ -299,7 +299,7 @@ static void a_container_leaves_the_others_their_shares(void)
 	end(&harness);
 }
 
-static void there_are_as_many_as_descriptors_allow(void)
+TEST(there_are_as_many_as_descriptors_allow)
 {
 	struct rlimit limit = { 1000, 1000 };
 	struct harness harness;
@@ -311,7 +311,7 @@ static void there_are_as_many_as_descriptors_allow(void)
 }
 
 /* Whoever has its number by then is another one. */
-static void a_caller_that_waits_no_longer_is_not_looked_at(void)
+TEST(a_caller_that_waits_no_longer_is_not_looked_at)
 {
 	struct harness harness = two_containers();
 	s32 child = sleeping();
@@ -322,24 +322,4 @@ static void a_caller_that_waits_no_longer_is_not_looked_at(void)
 	CHECK(take(&harness, &harness.a, child) >= 0);
 	stop(child);
 	end(&harness);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct test tests[] = {
-		TEST(one_number_in_two_containers_is_two_spaces),
-		TEST(files_are_not_replaced_under_a_recount),
-		TEST(a_number_in_use_again_keeps_no_charge),
-		TEST(one_that_has_ended_keeps_what_another_one_uses),
-		TEST(a_removed_container_keeps_what_is_used),
-		TEST(a_process_on_its_way_out_keeps_its_charge),
-		TEST(a_new_engine_takes_up_the_process_and_no_other),
-		TEST(a_process_that_cannot_be_opened_keeps_its_charge),
-		TEST(a_container_leaves_the_others_their_shares),
-		TEST(there_are_as_many_as_descriptors_allow),
-		TEST(a_caller_that_waits_no_longer_is_not_looked_at),
-		{ NULL, NULL },
-	};
-
-	return bench_main(argc, argv, tests);
 }

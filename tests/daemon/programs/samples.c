@@ -66,7 +66,7 @@ static u64 of(const struct process_use *use, int count, s32 tgid)
 	return 0;
 }
 
-static void time_is_busyness_between_two_samples(void)
+TEST(time_is_busyness_between_two_samples)
 {
 	struct sched_client sc = { .fd = 0 };
 	struct cgpud *d = engine(VERSION);
@@ -100,7 +100,7 @@ static void time_is_busyness_between_two_samples(void)
 	free(d);
 }
 
-static void more_samples_than_places_are_bounded(void)
+TEST(more_samples_than_places_are_bounded)
 {
 	const struct nv_abi *abi = cgpu_abi_find(VERSION);
 	struct sched_client sc = { .fd = 0, .sampling = { .since = 1 } };
@@ -125,7 +125,7 @@ static void more_samples_than_places_are_bounded(void)
 	free(d);
 }
 
-static void a_driver_without_them_is_asked_once(void)
+TEST(a_driver_without_them_is_asked_once)
 {
 	struct sched_client sc = { .fd = 0 };
 	struct cgpud *d = engine(VERSION), *old = engine("515.43.04");
@@ -146,16 +146,4 @@ static void a_driver_without_them_is_asked_once(void)
 	free(sc.samples);
 	free(old);
 	free(d);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct test tests[] = {
-		TEST(time_is_busyness_between_two_samples),
-		TEST(more_samples_than_places_are_bounded),
-		TEST(a_driver_without_them_is_asked_once),
-		{ NULL, NULL },
-	};
-
-	return bench_main(argc, argv, tests);
 }

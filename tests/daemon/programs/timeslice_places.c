@@ -48,7 +48,7 @@ static u32 known(struct timeslices *timeslices, u32 from, u32 to)
 	return count;
 }
 
-static void what_is_left_is_not_pushed_out(void)
+TEST(what_is_left_is_not_pushed_out)
 {
 	u32 seed, n;
 
@@ -65,7 +65,7 @@ static void what_is_left_is_not_pushed_out(void)
 }
 
 /* Those who have gone stay in their places until these are wanted. */
-static void the_latest_are_known(void)
+TEST(the_latest_are_known)
 {
 	struct timeslices *timeslices = start(77);
 	u32 n, before = 4 * TIMESLICE_CLIENTS;
@@ -75,7 +75,7 @@ static void the_latest_are_known(void)
 	CHECK(known(timeslices, before, before + OTHERS) > OTHERS * 95 / 100);
 }
 
-static void what_is_left_is_counted(void)
+TEST(what_is_left_is_counted)
 {
 	struct timeslices *timeslices = start(5);
 	u32 n;
@@ -96,16 +96,4 @@ static void what_is_left_is_counted(void)
 	for (n = 0; n < 2 * TIMESLICE_CLIENTS + 10; n++)
 		timeslice_not_left(timeslices, handle(n), ~0u);
 	CHECK_EQ(atomic_load(&timeslices->left), 0);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct test tests[] = {
-		TEST(what_is_left_is_not_pushed_out),
-		TEST(the_latest_are_known),
-		TEST(what_is_left_is_counted),
-		{ NULL, NULL },
-	};
-
-	return bench_main(argc, argv, tests);
 }

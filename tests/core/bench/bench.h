@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the test programs of the core share: a core with callbacks, and a driver of a few lines. */
+#ifndef CGPU_TEST_BENCH_H
+#define CGPU_TEST_BENCH_H
+
+#include "call/call.h"
+#include "check_fact.h"
+#include "state/state.h"
+
+#define MIB (1ull << 20)
+#define CARD_BYTES (15109 * MIB)
+#define OUTSIDE 0x7f0000000000ull /* an address in the caller, never dereferenced */
+
+struct bench {
+	struct bench *next; /* of those that are not freed yet */
+	struct cgpu_core core;
+	struct cgpu_ops ops;
+	int locked;
+	int process_missing; /* cgroup_of answers -ESRCH */
+	void (*at_orphans)(struct bench *bench); /* what the transport does about orphans, if anything */
+	void (*at_cgroup)(struct bench *bench); /* something that happens while the lock is not held */
+	char log[512]; /* last line */
+	u32 logged;
+	u64 now; /* of ops->clock */
+	u32 turned; /* GPUs that a turn was asked for, until a test clears it */
+	/* What the driver will answer to the next call. */
+	u32 driver_status;
+	int driver_result;
+	u64 driver_size; /* 0: as asked, rounded up to driver_page */
+	u64 driver_page;
+	u32 driver_handle; /* given out when the caller names none */
+	void (*at_execute)(struct bench *bench);
+	u32 keeps_descriptors; /* the transport does not say what a descriptor leads to */
+	u64 target; /* the file that it leads to */
+	/* What the last call came to. */
+	enum cgpu_verdict verdict;
+	struct cgpu_call call;
+	u8 top[256];
+	u8 segment[CGPU_MAX_SEGMENTS][CGPU_SEGMENT_MAX];
+	u32 undone; /* how many objects of the last call were taken back */
+};
+
+/* Who calls: a container, a process, a device node. */
+struct caller {
+	u32 slot;
+	u64 generation;
+	s32 tgid;
+	enum cgpu_device device;
+	u32 gpu;
+	u64 file;
+};
+
+/* With one card at index 0 and one at index 1, and settings with enforcement. */
+struct bench *bench_new(const char *driver);
+/* A number below another one, by whatever the seed is; it is another one then. */
+u32 bench_chance(u64 *seed, u32 below);
+void bench_free(struct bench *bench);
+void bench_settings(struct bench *bench, u32 enforce, u32 allow_zero_weight);
+int bench_ctl(struct bench *bench, const char *text);
+struct caller bench_caller(struct bench *bench, const char *id, s32 tgid);
+/* The text of a node, or the error as a number in text. */
+long bench_read(struct bench *bench, const char *path, char *text, size_t bytes);
+int bench_write(struct bench *bench, const char *path, const char *value);
+/* The text of a node is exactly this. */
+int bench_is(struct bench *bench, const char *path, const char *text);
+/* Recompute every sum and chain from the records; exits when one is wrong. */
+void bench_invariants(const struct cgpu_state *state);
+
+/* One call to its end, the undo included: the driver's status, or a negative errno; CONTINUE is 0x10000. */
+#define CONTINUED 0x10000
+long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 bytes);
+
+struct memory_ask {
+	u32 client, parent, object;
+	u64 size;
+	u32 attr, attr2, flags;
+	u64 alignment;
+	u32 function; /* of the heap; 0: ALLOC_SIZE */
+};
+long bench_root(struct bench *bench, const struct caller *caller);
+long bench_device(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 instance);
+/* A channel group, or a channel of any class. */
+struct channel_ask {
+	u32 client, parent, object, class;
+	u32 engine, space;
+};
+long bench_channel(struct bench *bench, const struct caller *caller, const struct channel_ask *ask);
+long bench_subdevice(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);
+/* RM_ALLOC of class 0x40; wide: NVOS64, else NVOS21. */
+long bench_vidmem(struct bench *bench, const struct caller *caller, int wide, const struct memory_ask *ask);
+/* The same of class 0x3E, memory of the host. */
+long bench_host(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);
+long bench_heap(struct bench *bench, const struct caller *caller, const struct memory_ask *ask);
+/* A semaphore surface of one or two memories. */
+long bench_surface(struct bench *bench, const struct caller *caller, u32 client, u32 first, u32 second);
+long bench_class(struct bench *bench, const struct caller *caller, u32 class);
+/* A control without parameters that matter, on any object. */
+/* Of the device that bench_cuda_start() makes. */
+long bench_take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size, u32 attr);
+long bench_control(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 cmd, u32 bytes);
+long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client, u32 object);
+long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 from_client,
+	u32 from_object);
+long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object);
+/* For one client alone. */
+long bench_share_with(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 target);
+/* Exports and imports by a descriptor of bench->target: of one, and of a list. */
+long bench_export(struct bench *bench, const struct caller *caller, u32 client, u32 object);
+long bench_import(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);
+struct list_ask {
+	u32 client, parent, index, count;
+	u32 object[512];
+};
+long bench_export_list(struct bench *bench, const struct caller *caller, const struct list_ask *ask);
+long bench_import_list(struct bench *bench, const struct caller *caller, const struct list_ask *ask);
+/* Client 0xc1, device 0xd0, subdevice 0xd1 on GPU 0. */
+void bench_cuda_start(struct bench *bench, const struct caller *caller, u32 client);
+/* The driver has dropped every client that a removed container left behind. */
+void bench_orphans_gone(struct bench *bench);
+u64 bench_used(struct bench *bench, u32 gpu, u32 slot);
+
+/*
+ * One fact: TEST(name_of_the_fact) and the body of a function. main() of bench.c runs one of them by its name, then frees
+ * each bench that is left, which checks its sums.
+ */
+struct test {
+	const char *name;
+	void (*run)(void);
+	struct test *next;
+};
+void bench_add(struct test *test);
+#define TEST(fact)                                                \
+	static void fact(void);                                   \
+	static __attribute__((constructor)) void add_##fact(void) \
+	{                                                         \
+		static struct test test = { #fact, fact, NULL };  \
+                                                                  \
+		bench_add(&test);                                 \
+	}                                                         \
+	static void fact(void)
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of the scheduler of a GPU share: one scheduler, and a look at its decision. */
+#ifndef CGPU_TEST_SCHED_BENCH_H
+#define CGPU_TEST_SCHED_BENCH_H
+
+#include "bench.h"
+#include "sched/scheduler.h"
+
+#define MS 1000000ull
+#define SLICE CGPU_SCHED_SLICE_DEFAULT
+
+static struct cgpu_sched sched;
+static struct cgpu_sched_decision decision;
+
+static inline void start(u32 policy, u64 now)
+{
+	struct cgpu_sched_settings settings;
+
+	cgpu_sched_defaults(&settings);
+	settings.policy = policy;
+	CHECK_EQ(cgpu_sched_init(&sched, &settings, now), 0);
+}
+
+static inline void join(u32 slot, u32 weight, u32 highprio)
+{
+	CHECK_EQ(cgpu_sched_join(&sched, slot, weight, highprio, 0), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, slot, 1, 0), 0);
+}
+
+/* From now until then the channels of this slot run, and no other's. */
+static inline void turn_is(u64 now, u32 slot, u64 until)
+{
+	cgpu_sched_decide(&sched, now, &decision);
+	CHECK_EQ(decision.grantee, slot);
+	CHECK_EQ(decision.open, slot == CGPU_SCHED_NONE ? 0 : 1u << slot);
+	CHECK_EQ(decision.until, until);
+	CHECK_EQ(decision.gated, 1);
+}
+
+#endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Classes by the table of what was judged of them. */
+#include "slices.h"
+
+#define UNKNOWN 0x7fffu
+
+TEST(the_table_is_sorted_and_whole)
+{
+	u32 i;
+
+	for (i = 0; i < nv_class_count; i++) {
+		const struct nv_class *class = &nv_classes[i];
+
+		CHECK(i == 0 || nv_classes[i - 1].id < class->id);
+		CHECK(class->verdict != NV_CLASS_UNKNOWN);
+		CHECK_EQ(class->verdict == NV_CLASS_JUDGE, class->by != NV_CLASS_BY_NOBODY);
+		CHECK_EQ(class->verdict == NV_CLASS_PASS, class->status == NV_OK);
+	}
+	CHECK(nv_class_count > 280);
+}
+
+TEST(classes_have_the_verdict_of_the_table)
+{
+	struct caller caller;
+	struct bench *bench = started("580.142", &caller);
+	u32 i, refused = 0;
+
+	for (i = 0; i < nv_class_count; i++) {
+		long came = bench_class(bench, &caller, nv_classes[i].id);
+
+		CHECK(nv_classes[i].verdict != NV_CLASS_PASS || came == CONTINUED);
+		CHECK(nv_classes[i].verdict != NV_CLASS_REFUSE || came == (long)nv_classes[i].status);
+		refused += nv_classes[i].verdict == NV_CLASS_REFUSE;
+	}
+	CHECK(refused > 140);
+}
+
+/* What is refused by the newer call is by the older ones too. */
+TEST(older_calls_have_the_same_verdicts)
+{
+	struct caller caller;
+	struct bench *bench = started("580.142", &caller);
+	u32 i;
+
+	for (i = 0; i < nv_class_count; i++) {
+		long memory, object;
+
+		memset(bench->top, 0, sizeof(bench->top));
+		put32(bench->top, 12, nv_classes[i].id);
+		memory = bench_call(bench, &caller, NV_ESC_RM_ALLOC_MEMORY, 56);
+		object = bench_call(bench, &caller, NV_ESC_RM_ALLOC_OBJECT, 20);
+		if (nv_classes[i].verdict == NV_CLASS_REFUSE) {
+			CHECK_EQ(memory, nv_classes[i].status);
+			CHECK(object == (long)nv_classes[i].status || object == NV_ERR_INVALID_CLASS);
+		} else if (nv_classes[i].verdict == NV_CLASS_JUDGE) {
+			CHECK_EQ(memory, nv_classes[i].by == NV_CLASS_BY_HOST ? CONTINUED : nv_classes[i].status);
+			CHECK(object != CONTINUED || nv_classes[i].by == NV_CLASS_BY_ROOT);
+		}
+	}
+}
+
+TEST(refusals_are_said_once)
+{
+	struct caller caller;
+	struct bench *bench = started("580.142", &caller);
+	u32 logged = bench->logged;
+
+	CHECK_EQ(bench_class(bench, &caller, GF100_PROFILER), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK(strcmp(bench->log, "container a: driver class GF100_PROFILER is not for a container and was refused") ==
+		0);
+	CHECK_EQ(bench_class(bench, &caller, GF100_PROFILER), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench->logged, logged + 1);
+	CHECK_EQ(bench_class(bench, &caller, UNKNOWN), NV_ERR_INVALID_CLASS);
+	CHECK(strcmp(bench->log, "container a: driver class 0x7fff is not known here and was refused") == 0);
+}
+
+TEST(enforcement_that_is_off_lets_all_go_on)
+{
+	struct caller caller;
+	struct bench *bench = started("580.142", &caller);
+
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(bench_class(bench, &caller, GF100_PROFILER), CONTINUED);
+	CHECK_EQ(bench_class(bench, &caller, UNKNOWN), CONTINUED);
+}
+
+/* Where it has a whole GPU too, a container has no more of what belongs to the node. */
+TEST(a_whole_gpu_is_no_reason)
+{
+	static const u32 classes[] = { GF100_PROFILER, MAXWELL_PROFILER_DEVICE, NV01_TIMER, FABRIC_MANAGER_SESSION,
+		NV0020_GPU_MANAGEMENT, ACCESS_COUNTER_NOTIFY_BUFFER, NV04_SOFTWARE_TEST, AMPERE_SMC_CONFIG_SESSION };
+	struct bench *bench = bench_new("580.142");
+	struct caller caller;
+	u32 i;
+
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768 native=1"), 0);
+	caller = bench_caller(bench, "a", 100);
+	bench_cuda_start(bench, &caller, FIRST);
+	for (i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+		CHECK_EQ(bench_class(bench, &caller, classes[i]), NV_ERR_INSUFFICIENT_PERMISSIONS);
+}

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Memory that is exported on open files, and imported from them. */
+#include "slices.h"
+
+static struct caller neighbour(struct bench *bench)
+{
+	struct caller other;
+
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
+	other = bench_caller(bench, "b", 200);
+	other.file = 2;
+	bench_cuda_start(bench, &other, SECOND);
+	return other;
+}
+
+TEST(an_export_keeps_the_charge_until_its_file_is_closed)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+
+	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
+	CHECK_EQ(take(bench, &caller, 2, 2048 * MIB), NV_ERR_NO_MEMORY);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
+	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+}
+
+TEST(an_import_costs_nothing_and_keeps_the_charge)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	struct caller second = caller;
+
+	second.tgid = 101;
+	second.file = 3;
+	bench_cuda_start(bench, &second, SECOND);
+	CHECK_EQ(take(bench, &caller, 1, 6000 * MIB), NV_OK);
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_import(bench, &second, SECOND, 0xd0, 5), NV_OK);
+	bench->driver_handle = 0xcaf00001;
+	CHECK_EQ(bench_import(bench, &second, SECOND, 0xd0, 0), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 6000 * MIB);
+	bench_invariants(bench->core.state);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
+	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
+	CHECK_EQ(bench_rm_free(bench, &second, SECOND, 5), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 6000 * MIB);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 45088768\nPID: 101 Mem: 6291456000\n"));
+	/* With its parent. */
+	CHECK_EQ(bench_rm_free(bench, &second, SECOND, 0xd0), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+}
+
+TEST(an_import_can_be_exported_again)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_import(bench, &caller, FIRST, 0xd0, 2), NV_OK);
+	bench->target = FILE_OF_EXPORT + 1;
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 2), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
+	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	cgpu_file_closed(&bench->core, FILE_OF_EXPORT + 1);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+}
+
+TEST(what_fails_leaves_nothing)
+{
+	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 1, 2 } };
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	u32 clients, objects;
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(take(bench, &caller, 2, MIB), NV_OK);
+	clients = bench->core.state->clients;
+	objects = bench->core.state->objects;
+	bench->driver_status = NV_ERR_STATE_IN_USE;
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_ERR_STATE_IN_USE);
+	CHECK_EQ(bench_export_list(bench, &caller, &list), NV_ERR_STATE_IN_USE);
+	bench->driver_status = NV_OK;
+	bench->driver_result = -EIO;
+	CHECK_EQ(bench_export_list(bench, &caller, &list), -EIO);
+	CHECK_EQ(bench->core.state->clients, clients);
+	CHECK_EQ(bench->core.state->objects, objects);
+	bench->driver_result = 0;
+	CHECK_EQ(bench_export_list(bench, &caller, &list), NV_OK);
+	bench->driver_status = NV_ERR_INSERT_DUPLICATE_NAME;
+	CHECK_EQ(bench_import(bench, &caller, FIRST, 0xd0, 1), NV_ERR_INSERT_DUPLICATE_NAME);
+	CHECK_EQ(bench_import(bench, &caller, SECOND, 0xd0, 1), NV_ERR_INSERT_DUPLICATE_NAME);
+	CHECK_EQ(bench_import_list(bench, &caller, &list), NV_ERR_INSERT_DUPLICATE_NAME);
+	CHECK_EQ(bench->core.state->clients, clients + 1);
+	CHECK_EQ(bench->core.state->objects, objects + 2);
+}
+
+TEST(a_list_replaces_what_was_at_its_places)
+{
+	struct list_ask all = { .client = FIRST, .parent = 0xd0, .count = 3, .object = { 1, 2, 3 } };
+	struct list_ask change = { .client = FIRST, .parent = 0xd0, .index = 1, .count = 2, .object = { 0, 4 } };
+	struct list_ask in = { .client = FIRST, .parent = 0xd0, .count = 1, .object = { 0x71 } };
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	u32 i;
+
+	for (i = 1; i <= 4; i++)
+		CHECK_EQ(take(bench, &caller, i, i * MIB), NV_OK);
+	CHECK_EQ(bench_export_list(bench, &caller, &all), NV_OK);
+	CHECK_EQ(bench_export_list(bench, &caller, &change), NV_OK);
+	for (i = 1; i <= 4; i++)
+		CHECK_EQ(bench_rm_free(bench, &caller, FIRST, i), NV_OK);
+	/* The first and the last. */
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 5 * MIB);
+	in.count = 3;
+	CHECK_EQ(bench_import_list(bench, &caller, &in), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	in.count = 1;
+	in.index = 2;
+	CHECK_EQ(bench_import_list(bench, &caller, &in), NV_OK);
+	bench_invariants(bench->core.state);
+	change.index = 0;
+	change.object[1] = 0;
+	CHECK_EQ(bench_export_list(bench, &caller, &change), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 4 * MIB);
+	change.index = 2;
+	CHECK_EQ(bench_export_list(bench, &caller, &change), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 4 * MIB);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 0x71), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	/* Nothing is left on the file. */
+	CHECK_EQ(bench->core.state->clients, 1);
+}
+
+TEST(lists_end_where_the_drivers_do)
+{
+	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 512 };
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	u32 i;
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	for (i = 0; i < 512; i++)
+		list.object[i] = 1;
+	CHECK_EQ(bench_export_list(bench, &caller, &list), NV_OK);
+	bench_invariants(bench->core.state);
+	list.count = 513;
+	CHECK_EQ(bench_export_list(bench, &caller, &list), NV_ERR_INVALID_PARAMETER);
+	list.count = 129;
+	CHECK_EQ(bench_import_list(bench, &caller, &list), NV_ERR_INVALID_PARAMETER);
+	for (i = 0; i < 128; i++)
+		list.object[i] = 0x1000 + i;
+	list.count = 128;
+	list.index = 384;
+	CHECK_EQ(bench_import_list(bench, &caller, &list), NV_OK);
+	list.index = 385;
+	CHECK_EQ(bench_import_list(bench, &caller, &list), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+}
+
+TEST(only_what_is_charged_is_exported)
+{
+	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 1, 0x99 } };
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 0x99), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 0xd0), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 0), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_export_list(bench, &caller, &list), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_export(bench, &caller, SECOND, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	bench->target = 0;
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_ERR_INVALID_PARAMETER);
+	CHECK_EQ(bench_import(bench, &caller, FIRST, 0xd0, 1), NV_ERR_INVALID_PARAMETER);
+	bench->target = FILE_OF_EXPORT;
+	CHECK_EQ(bench_import(bench, &caller, FIRST, 0xd0, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	/* A daemon cannot see the end of a file. */
+	bench->keeps_descriptors = 1;
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_import(bench, &caller, FIRST, 0xd0, 2), NV_ERR_NOT_SUPPORTED);
+}
+
+TEST(what_is_malformed_is_refused)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 0x99), NV_ERR_NOT_SUPPORTED);
+	put32(bench->top, at->paramsSize, 23);
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INVALID_PARAM_STRUCT);
+	put32(bench->top, at->paramsSize, 24);
+	put64(bench->top, at->params, 0);
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INVALID_ARGUMENT);
+	put32(bench->top, at->flags, NVOS54_FLAGS_FINN_SERIALIZED);
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes - 1), -EINVAL);
+}
+
+TEST(only_calls_that_change_something_are_put_in_order)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
+
+	CHECK_EQ(cgpu_call_changes(bench->core.abi, &bench->call), 1);
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 0x99), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(cgpu_call_changes(bench->core.abi, &bench->call), 1);
+	bench->call.bytes--;
+	CHECK_EQ(cgpu_call_changes(bench->core.abi, &bench->call), 0);
+	bench->call.bytes++;
+	put32(bench->top, at->cmd, NV2080_CTRL_CMD_FB_GET_INFO_V2);
+	CHECK_EQ(cgpu_call_changes(bench->core.abi, &bench->call), 0);
+}
+
+TEST(exports_stay_in_their_container)
+{
+	struct list_ask nothing = { .client = SECOND, .parent = 0xd0, .count = 1 };
+	struct caller caller, other;
+	struct bench *bench = with_files(&caller);
+	struct memory_ask ask = { .client = SECOND, .parent = 0xd0, .object = 1, .size = MIB };
+
+	other = neighbour(bench);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(bench_vidmem(bench, &other, 1, &ask), NV_OK);
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_import(bench, &other, SECOND, 0xd0, 2), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_export(bench, &other, SECOND, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_export_list(bench, &other, &nothing), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	/* Nor after its end. */
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(bench_import(bench, &other, SECOND, 0xd0, 2), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_export(bench, &other, SECOND, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
+	CHECK_EQ(bench_export(bench, &other, SECOND, 1), NV_OK);
+}
+
+/* When containers are removed, states recovered, tables full. */
+
+TEST(what_a_removed_container_has_exported_is_promised_to_nobody)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+
+	CHECK_EQ(take(bench, &caller, 1, 6000 * MIB), NV_OK);
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 6000 * MIB);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:12884901888"), -ENOMEM);
+	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:12884901888"), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+}
+
+static void remove_it(struct bench *bench)
+{
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+}
+
+TEST(an_export_under_way_outlives_the_removal)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	bench->at_execute = remove_it;
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
+	bench->at_execute = NULL;
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
+	bench_invariants(bench->core.state);
+	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
+}
+
+TEST(an_export_that_fails_after_the_removal_leaves_nothing)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	bench->at_execute = remove_it;
+	bench->driver_status = NV_ERR_STATE_IN_USE;
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_ERR_STATE_IN_USE);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+}
+
+TEST(an_import_under_way_is_taken_back_at_the_removal)
+{
+	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 3, .object = { 1, 1, 1 } };
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(bench_export_list(bench, &caller, &list), NV_OK);
+	list.object[0] = 0x71;
+	list.object[1] = 0x72;
+	list.object[2] = 0x73;
+	bench->at_execute = remove_it;
+	CHECK_EQ(bench_import_list(bench, &caller, &list), NV_ERR_NO_MEMORY);
+	CHECK_EQ(bench->undone, 3);
+	cgpu_file_closed(&bench->core, 1);
+	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
+}
+
+TEST(records_of_exports_are_recovered)
+{
+	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 1, 2 } };
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(take(bench, &caller, 2, 2 * MIB), NV_OK);
+	CHECK_EQ(bench_export_list(bench, &caller, &list), NV_OK);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	bench_invariants(bench->core.state);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * MIB);
+	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+}
+
+TEST(files_can_be_listed)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	u32 cursor = 0;
+	u64 file = 0;
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(cgpu_file_next(&bench->core, &cursor, &file), 0);
+	CHECK_EQ(file, 1);
+	CHECK_EQ(cgpu_file_next(&bench->core, &cursor, &file), -ENOENT);
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
+	cgpu_file_closed(&bench->core, 1);
+	cursor = 0;
+	CHECK_EQ(cgpu_file_next(&bench->core, &cursor, &file), 0);
+	CHECK_EQ(file, FILE_OF_EXPORT);
+	CHECK_EQ(cgpu_file_next(&bench->core, &cursor, &file), -ENOENT);
+}
+
+TEST(what_was_exported_on_lost_files_stays_charged)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	u32 cursor = 0;
+	u64 file;
+
+	CHECK_EQ(take(bench, &caller, 1, 6000 * MIB), NV_OK);
+	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(cgpu_files_lost(&bench->core), 1);
+	CHECK_EQ(cgpu_files_lost(&bench->core), 0);
+	CHECK_EQ(cgpu_file_next(&bench->core, &cursor, &file), -ENOENT);
+	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 6000 * MIB);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	bench_invariants(bench->core.state);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 6000 * MIB);
+}
+
+TEST(a_full_table_refuses_the_whole_list)
+{
+	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 512 };
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	u32 i;
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	for (i = 0; i < 512; i++)
+		list.object[i] = 1;
+	for (i = 0; i < CGPU_MAX_OBJECTS / 512 - 1; i++) {
+		bench->target = 100 + i;
+		CHECK_EQ(bench_export_list(bench, &caller, &list), NV_OK);
+	}
+	bench->target = 99;
+	CHECK_EQ(bench_export_list(bench, &caller, &list), NV_ERR_INSUFFICIENT_RESOURCES);
+	CHECK_EQ(bench->core.state->clients, CGPU_MAX_OBJECTS / 512);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+}
+
+TEST(the_drivers_own_client_is_nobodys)
+{
+	struct cgpu_reference_request request = { .tgid = 100, .client = 0xc1d00042, .handle = 1 };
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	struct cgpu_reference held;
+
+	request.slot = caller.slot;
+	request.generation = caller.generation;
+	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &held), -EPERM);
+	CHECK_EQ(bench_dup(bench, &caller, FIRST, 0xd0, 2, request.client, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &held), 0);
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is charged for contexts of the graphics engine: an estimate for each, as long as its channel group lives. */
+#include "slices.h"
+
+#define EACH (96 * MIB)
+#define DEVICE 0xd0
+#define COPY NV2080_ENGINE_TYPE_COPY0
+#define PAGE 65536ull
+
+static struct bench *with_contexts(const char *driver, struct caller *caller)
+{
+	struct bench *bench = started(driver, caller);
+
+	bench->core.state->settings.context_memory = EACH;
+	return bench;
+}
+
+static long group_in(struct bench *bench, const struct caller *caller, u32 object, u32 engine, u32 space)
+{
+	struct channel_ask ask = { 0xc1, DEVICE, object, KEPLER_CHANNEL_GROUP_A, engine, space };
+	long status = bench_channel(bench, caller, &ask);
+
+	bench_invariants(bench->core.state);
+	return status;
+}
+
+static long group(struct bench *bench, const struct caller *caller, u32 object, u32 engine)
+{
+	return group_in(bench, caller, object, engine, 0);
+}
+
+static long channel(struct bench *bench, const struct caller *caller, u32 parent, u32 object, u32 engine)
+{
+	struct channel_ask ask = { 0xc1, parent, object, AMPERE_CHANNEL_GPFIFO_A, engine, 0 };
+	long status = bench_channel(bench, caller, &ask);
+
+	bench_invariants(bench->core.state);
+	return status;
+}
+
+static u64 charged(struct bench *bench, const struct caller *caller)
+{
+	bench_invariants(bench->core.state);
+	return bench_used(bench, 0, caller->slot);
+}
+
+TEST(groups_of_the_graphics_engine_are_charged)
+{
+	static const char *const drivers[] = { "515.43.04", "535.54.03", "580.142", "595.45.04", "615.71.09" };
+	struct caller caller;
+	size_t i;
+
+	for (i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
+		struct bench *bench = with_contexts(drivers[i], &caller);
+
+		CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
+		CHECK_EQ(charged(bench, &caller), EACH);
+		CHECK(bench_is(bench, "0/a/meminfo", "Free: 6235881472\nPID: 100 Mem: 100663296\n"));
+		CHECK_EQ(group(bench, &caller, 0x11, NV2080_ENGINE_TYPE_NULL), NV_OK);
+		CHECK_EQ(group(bench, &caller, 0x12, NV2080_ENGINE_TYPE_GR7), NV_OK);
+		CHECK_EQ(charged(bench, &caller), 3 * EACH);
+		CHECK_EQ(group(bench, &caller, 0x13, COPY), NV_OK);
+		CHECK_EQ(charged(bench, &caller), 3 * EACH);
+		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x10), NV_OK);
+		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x13), NV_OK);
+		CHECK_EQ(charged(bench, &caller), 2 * EACH);
+		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, DEVICE), NV_OK);
+		CHECK_EQ(charged(bench, &caller), 0);
+		bench_free(bench);
+	}
+}
+
+TEST(channels_outside_of_groups_are_charged)
+{
+	static const char *const drivers[] = { "515.43.04", "535.43.08", "535.54.03", "535.86.05", "580.142",
+		"615.71.09" };
+	struct caller caller;
+	size_t i;
+
+	for (i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
+		struct bench *bench = with_contexts(drivers[i], &caller);
+
+		CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, NV2080_ENGINE_TYPE_GR0), NV_OK);
+		CHECK_EQ(charged(bench, &caller), EACH);
+		CHECK_EQ(channel(bench, &caller, DEVICE, 0x21, COPY), NV_OK);
+		CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
+		/* Those of a group share its context. */
+		CHECK_EQ(channel(bench, &caller, 0x10, 0x22, NV2080_ENGINE_TYPE_GR0), NV_OK);
+		CHECK_EQ(charged(bench, &caller), 2 * EACH);
+		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x20), NV_OK);
+		CHECK_EQ(charged(bench, &caller), EACH);
+		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
+		CHECK_EQ(charged(bench, &caller), 0);
+		bench_free(bench);
+	}
+}
+
+TEST(what_the_driver_refuses_is_not_charged)
+{
+	struct caller caller;
+	struct bench *bench = with_contexts("580.142", &caller);
+
+	bench->driver_status = NV_ERR_INVALID_ARGUMENT;
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_ERR_INVALID_ARGUMENT);
+	CHECK_EQ(charged(bench, &caller), 0);
+	bench->driver_status = NV_OK;
+	bench->driver_result = -EINTR;
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), -EINTR);
+	CHECK_EQ(charged(bench, &caller), 0);
+}
+
+TEST(contexts_have_the_limit)
+{
+	struct caller caller;
+	struct bench *bench = with_contexts("580.142", &caller);
+	struct memory_ask ask = { 0xc1, DEVICE, 5, SLICE - EACH + PAGE, PAGE_BIG, 0, 0, 0, 0 };
+
+	bench->driver_page = PAGE;
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_ERR_NO_MEMORY);
+	CHECK_EQ(bench->call.no_room, CGPU_NO_ROOM_LEFT);
+	CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, NV2080_ENGINE_TYPE_GR0), NV_ERR_NO_MEMORY);
+	CHECK_EQ(group(bench, &caller, 0x11, COPY), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 5), NV_OK);
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_NO_MEMORY);
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
+}
+
+/* Never a byte above the limit, and at most one page below it. */
+TEST(memory_is_exact_beside_contexts)
+{
+	struct caller caller;
+	struct bench *bench = with_contexts("580.142", &caller);
+	struct memory_ask ask = { 0xc1, DEVICE, 0, PAGE, PAGE_BIG, 0, 0, 0, 0 };
+	u32 contexts, pages;
+
+	bench->driver_page = PAGE;
+	for (contexts = 0; contexts <= SLICE / EACH; contexts++) {
+		u64 left = SLICE - contexts * EACH;
+
+		if (contexts)
+			CHECK_EQ(group(bench, &caller, 0x100 + contexts, NV2080_ENGINE_TYPE_GR0), NV_OK);
+		/* All but a hundred pages at once, then one by one. */
+		ask.object = 0x1000;
+		ask.size = left > 100 * PAGE ? left / PAGE * PAGE - 100 * PAGE : 0;
+		if (ask.size)
+			CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
+		pages = (u32)((left - ask.size) / PAGE);
+		ask.size = PAGE;
+		for (ask.object++; pages; pages--, ask.object++)
+			CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
+		CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_NO_MEMORY);
+		CHECK(charged(bench, &caller) <= SLICE && charged(bench, &caller) + PAGE > SLICE);
+		while (ask.object-- > 0x1000)
+			CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, ask.object), NV_OK);
+		CHECK_EQ(charged(bench, &caller), contexts * EACH);
+	}
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_ERR_NO_MEMORY);
+}
+
+TEST(a_context_ends_with_its_address_space)
+{
+	struct caller caller;
+	struct bench *bench = with_contexts("580.142", &caller);
+
+	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
+	CHECK_EQ(group_in(bench, &caller, 0x11, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
+	CHECK_EQ(group_in(bench, &caller, 0x12, NV2080_ENGINE_TYPE_GR0, 0x78), NV_OK);
+	CHECK_EQ(group_in(bench, &caller, 0x13, COPY, 0x77), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 3 * EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x10), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 2 * EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x77), NV_OK);
+	CHECK_EQ(charged(bench, &caller), EACH);
+	CHECK_EQ(core_object_find(bench->core.state, core_client_find(bench->core.state, caller.slot, 0xc1), 0x13),
+		CORE_NONE);
+	/* The space's handle means memory now. */
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x78), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 0);
+}
+
+TEST(duplicates_share_the_charge)
+{
+	struct caller caller;
+	struct bench *bench = with_contexts("580.142", &caller);
+
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(bench_device(bench, &caller, 0xc2, DEVICE, 0), NV_OK);
+	CHECK_EQ(bench_dup(bench, &caller, 0xc2, DEVICE, 0x30, 0xc1, 0x10), NV_OK);
+	CHECK_EQ(charged(bench, &caller), EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
+	CHECK_EQ(charged(bench, &caller), EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc2, 0x30), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 0);
+}
+
+TEST(a_context_outlives_its_container)
+{
+	struct caller caller;
+	struct bench *bench = with_contexts("580.142", &caller);
+
+	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
+	CHECK_EQ(charged(bench, &caller), EACH);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), EACH);
+	bench_invariants(bench->core.state);
+	bench_orphans_gone(bench);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
+	CHECK_EQ(bench->core.state->objects, 0);
+}
+
+TEST(charges_survive_a_new_engine)
+{
+	struct caller caller;
+	struct bench *bench = with_contexts("580.142", &caller);
+
+	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
+	CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(group(bench, &caller, 0x11, COPY), NV_OK);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	CHECK_EQ(charged(bench, &caller), 2 * EACH);
+	/* Another estimate holds for what comes. */
+	bench->core.state->settings.context_memory = 0;
+	CHECK_EQ(group(bench, &caller, 0x12, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 2 * EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x77), NV_OK);
+	CHECK_EQ(charged(bench, &caller), EACH);
+	bench->core.state->settings.context_memory = CORE_BYTES_MAX + 1;
+	CHECK_EQ(cgpu_state_recover(bench->core.state), -EINVAL);
+}
+
+TEST(groups_hang_below_devices_only)
+{
+	struct channel_ask ask = { 0xc1, 0x10, 0x11, KEPLER_CHANNEL_GROUP_A, NV2080_ENGINE_TYPE_GR0, 0 };
+	struct memory_ask memory = { 0xc1, 0x10, 5, MIB, 0, 0, 0, 0, 0 };
+	struct caller caller;
+	struct bench *bench = with_contexts("580.142", &caller);
+
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_ERR_INVALID_OBJECT_PARENT);
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &memory), NV_ERR_INVALID_OBJECT_PARENT);
+	ask.parent = 0xd9;
+	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_ERR_INVALID_OBJECT_PARENT);
+}
+
+/* What the driver's figure for the process has of its charges. */
+static u64 reported(struct bench *bench, const struct caller *caller)
+{
+	struct cgpu_process_charge charge = { 0 };
+	u32 cursor = 0;
+
+	CHECK_EQ(cgpu_process_next(&bench->core, caller->slot, &cursor, &charge), 0);
+	CHECK_EQ(charge.bytes, bench_used(bench, 0, caller->slot));
+	return charge.reported;
+}
+
+TEST(the_driver_tells_of_no_estimate)
+{
+	struct memory_ask ask = { .client = 0xc1, .parent = DEVICE, .object = 9, .size = MIB, .attr = PAGE_BIG };
+	struct cgpu_managed managed = { .tgid = 100, .bytes = 64 * MIB };
+	struct cgpu_reference_request named = { .tgid = 100, .client = 0xc1, .handle = 9 };
+	struct caller caller;
+	struct bench *bench = with_contexts("580.142", &caller);
+	struct cgpu_reference held;
+
+	managed.slot = named.slot = caller.slot;
+	managed.generation = named.generation = caller.generation;
+	CHECK_EQ(group(bench, &caller, 1, 0), NV_OK);
+	CHECK_EQ(reported(bench, &caller), 0);
+	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
+	CHECK_EQ(cgpu_managed_set(&bench->core, &managed), 0);
+	CHECK_EQ(reported(bench, &caller), MIB);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	CHECK_EQ(reported(bench, &caller), MIB);
+	/* What UVM alone has is in no client of the process. */
+	CHECK_EQ(cgpu_reference_on_file(&bench->core, &named, 7, &held), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
+	CHECK_EQ(reported(bench, &caller), MIB);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 9), NV_OK);
+	CHECK_EQ(reported(bench, &caller), 0);
+}

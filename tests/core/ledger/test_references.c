@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+/* References: memory that UVM keeps and files that are closed, as an engine inside the kernel sees them; and open files. */
+#include "slices.h"
+
+static struct cgpu_reference_request named(const struct caller *caller, u32 object)
+{
+	return (struct cgpu_reference_request){
+		.slot = caller->slot, .generation = caller->generation, .tgid = 100, .client = FIRST, .handle = object
+	};
+}
+
+static int reference(struct bench *bench, const struct caller *caller, u32 object, struct cgpu_reference *held)
+{
+	struct cgpu_reference_request request = named(caller, object);
+
+	return cgpu_reference_begin(&bench->core, &request, held);
+}
+
+TEST(a_held_charge_outlives_the_free)
+{
+	struct cgpu_reference first, second;
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+
+	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
+	CHECK_EQ(reference(bench, &caller, 1, &first), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &first), 0);
+	CHECK_EQ(reference(bench, &caller, 1, &second), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &second), 0);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
+	CHECK_EQ(take(bench, &caller, 2, 2048 * MIB), NV_ERR_NO_MEMORY);
+	bench_invariants(bench->core.state);
+	cgpu_reference_drop(&bench->core, &first);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
+	cgpu_reference_drop(&bench->core, &second);
+	cgpu_reference_drop(&bench->core, &second);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+}
+
+TEST(a_hold_that_did_not_come_to_be_leaves_nothing)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	u32 clients = bench->core.state->clients;
+	struct cgpu_reference held;
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(reference(bench, &caller, 1, &held), 0);
+	cgpu_reference_drop(&bench->core, &held);
+	CHECK_EQ(bench->core.state->clients, clients);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), -ENOENT);
+	/* Of nothing that is charged: no record. */
+	CHECK_EQ(reference(bench, &caller, 77, &held), 0);
+	CHECK_EQ(held.serial, 0);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+}
+
+TEST(what_is_held_for_a_removed_container_is_promised_to_nobody)
+{
+	struct cgpu_reference held, under_way;
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+
+	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
+	CHECK_EQ(reference(bench, &caller, 1, &held), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
+	CHECK_EQ(reference(bench, &caller, 1, &under_way), 0);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &under_way), -ENOENT);
+	cgpu_reference_drop(&bench->core, &under_way);
+	CHECK_EQ(reference(bench, &caller, 1, &under_way), -ENODEV);
+	/* Its own file is closed. */
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 4096 * MIB);
+	bench_invariants(bench->core.state);
+	cgpu_reference_drop(&bench->core, &held);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+}
+
+TEST(memory_of_another_container_is_not_held)
+{
+	struct caller caller, other;
+	struct bench *bench = with_files(&caller);
+	struct cgpu_reference held;
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
+	other = bench_caller(bench, "b", 200);
+	CHECK_EQ(reference(bench, &other, 1, &held), -EPERM);
+}
+
+static struct caller on_file(struct caller caller, u64 file)
+{
+	caller.file = file;
+	return caller;
+}
+
+TEST(a_closed_file_ends_its_clients_charges)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	struct caller first = on_file(caller, 1);
+
+	CHECK_EQ(take(bench, &first, 1, MIB), NV_OK);
+	cgpu_file_closed(&bench->core, 2);
+	cgpu_file_closed(&bench->core, 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+	CHECK_EQ(bench->core.state->objects, 0);
+}
+
+TEST(closing_an_old_file_ends_nothing_of_a_new_client)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	struct caller first = on_file(caller, 1), second = on_file(caller, 2);
+
+	CHECK_EQ(take(bench, &first, 1, MIB), NV_OK);
+	/* The client was freed in a way that was not seen, and its handle given out again on another file. */
+	bench_cuda_start(bench, &second, FIRST);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(take(bench, &second, 2, 2 * MIB), NV_OK);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * MIB);
+	bench_invariants(bench->core.state);
+	CHECK_EQ(bench_rm_free(bench, &second, FIRST, 2), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	cgpu_file_closed(&bench->core, 2);
+	CHECK_EQ(bench->core.state->clients, 0);
+}
+
+TEST(a_closed_file_ends_what_a_removed_container_left)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	struct caller first = on_file(caller, 1);
+
+	CHECK_EQ(take(bench, &first, 1, MIB), NV_OK);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+}
+
+TEST(nobody_names_a_client_of_the_engine)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	u32 pin = 0xf0000000u | 100;
+	struct cgpu_reference held;
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(reference(bench, &caller, 1, &held), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_device(bench, &caller, pin, 0xd0, 0), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench_rm_free(bench, &caller, pin, pin), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench_dup(bench, &caller, FIRST, 0xd0, 2, pin, held.object + 1), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+}
+
+TEST(a_file_that_is_not_known_changes_nothing)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	struct caller linked = on_file(caller, 0);
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(take(bench, &linked, 2, MIB), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * MIB);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+}
+
+TEST(a_state_goes_over_to_a_core_of_the_same_layout)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	struct cgpu_state *fresh = calloc(1, cgpu_state_bytes());
+
+	CHECK(fresh != NULL);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(cgpu_state_convert(fresh, bench->core.state), 0);
+	CHECK_EQ(fresh->version, cgpu_state_version());
+	bench_invariants(fresh);
+	fresh->version++;
+	CHECK_EQ(cgpu_state_convert(bench->core.state, fresh), -EPROTO);
+	fresh->version--;
+	fresh->bytes--;
+	CHECK_EQ(cgpu_state_convert(bench->core.state, fresh), -EPROTO);
+	fresh->bytes++;
+	fresh->magic = 0;
+	CHECK_EQ(cgpu_state_convert(bench->core.state, fresh), -EPROTO);
+	free(fresh);
+}
+
+static int charge(struct bench *bench, const struct caller *caller, u32 gpu, u64 bytes, struct cgpu_reference *held)
+{
+	struct cgpu_reference_request request = {
+		.slot = caller->slot, .generation = caller->generation, .tgid = 100, .gpu = gpu, .bytes = bytes
+	};
+
+	return cgpu_reference_charge(&bench->core, &request, held);
+}
+
+TEST(what_the_driver_takes_by_itself_is_charged)
+{
+	struct cgpu_reference first, second;
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+
+	CHECK_EQ(cgpu_container_gpus(&bench->core, caller.slot, caller.generation), 1);
+	CHECK_EQ(cgpu_container_gpus(&bench->core, caller.slot, caller.generation + 1), 0);
+	CHECK_EQ(charge(bench, &caller, 1, MIB, &first), -ENOENT);
+	CHECK_EQ(charge(bench, &caller, 0, 4096 * MIB, &first), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, &first), -ENOENT);
+	CHECK_EQ(charge(bench, &caller, 0, 2048 * MIB, &second), -ENOMEM);
+	CHECK_EQ(second.serial, 0);
+	CHECK_EQ(take(bench, &caller, 1, 2048 * MIB), NV_ERR_NO_MEMORY);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
+	bench_invariants(bench->core.state);
+	cgpu_reference_shrink(&bench->core, &first, 1024 * MIB);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 3072 * MIB);
+	CHECK_EQ(take(bench, &caller, 1, 2048 * MIB), NV_OK);
+	cgpu_reference_shrink(&bench->core, &first, 4096 * MIB);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 2048 * MIB);
+	cgpu_reference_shrink(&bench->core, &first, MIB);
+	bench_invariants(bench->core.state);
+	cgpu_reference_drop(&bench->core, &first);
+	cgpu_reference_shrink(&bench->core, &first, MIB);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+}
+
+TEST(what_the_driver_took_outlives_the_container)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	struct cgpu_reference held;
+
+	CHECK_EQ(charge(bench, &caller, 0, 4096 * MIB, &held), 0);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 4096 * MIB);
+	cgpu_reference_shrink(&bench->core, &held, 1024 * MIB);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 3072 * MIB);
+	CHECK_EQ(charge(bench, &caller, 0, MIB, &held), -ENODEV);
+	cgpu_file_closed(&bench->core, 1);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 3072 * MIB);
+}
+
+TEST(nothing_is_too_much_where_nothing_is_enforced)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	struct cgpu_reference held;
+
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(charge(bench, &caller, 0, 8192 * MIB, &held), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 8192 * MIB);
+	cgpu_reference_drop(&bench->core, &held);
+}
+
+TEST(only_granted_minors_may_be_opened)
+{
+	struct caller caller;
+	struct bench *bench = with_files(&caller);
+	struct cgpu_gpu_facts own, other;
+
+	CHECK_EQ(cgpu_gpu_facts(&bench->core, 0, &own), 0);
+	CHECK_EQ(cgpu_gpu_facts(&bench->core, 1, &other), 0);
+	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, own.minor), 1);
+	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, other.minor), 0);
+	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, 200), 0);
+	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation + 1, own.minor), 0);
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, other.minor), 1);
+}
+
+/* Memory that open files keep, as a transport tells it that sees only calls. */
+static void reference_on_file(
+	struct bench *bench, const struct caller *caller, u32 file, u32 object, struct cgpu_reference *held)
+{
+	struct cgpu_reference_request request = named(caller, object);
+
+	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, file, held), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, held), 0);
+}
+
+TEST(a_charge_stays_until_the_file_lets_go)
+{
+	struct cgpu_reference first, second;
+	struct caller caller;
+	struct bench *bench = started("580.142", &caller);
+
+	CHECK_EQ(take(bench, &caller, 1, 1024 * MIB), NV_OK);
+	CHECK_EQ(take(bench, &caller, 2, 2048 * MIB), NV_OK);
+	reference_on_file(bench, &caller, 0, 1, &first);
+	reference_on_file(bench, &caller, CGPU_MAX_CLIENTS - 1, 2, &second);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 3072 * MIB);
+	bench_invariants(bench->core.state);
+	cgpu_reference_drop(&bench->core, &first);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 2048 * MIB);
+	cgpu_reference_file_ended(&bench->core, 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 2048 * MIB);
+	cgpu_reference_file_ended(&bench->core, CGPU_MAX_CLIENTS - 1);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+}
+
+TEST(it_is_neither_the_process_nor_its_managed_memory)
+{
+	struct cgpu_managed managed = { .tgid = 100, .bytes = 64 * MIB };
+	struct caller caller;
+	struct bench *bench = started("580.142", &caller);
+	struct cgpu_reference held;
+	u32 cursor = 0, client;
+	struct cgpu_managed found;
+
+	managed.slot = caller.slot;
+	managed.generation = caller.generation;
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	reference_on_file(bench, &caller, 7, 1, &held);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
+	CHECK_EQ(cgpu_managed_next(&bench->core, caller.slot, &cursor, &found), -ENOENT);
+	CHECK_EQ(cgpu_managed_set(&bench->core, &managed), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 65 * MIB);
+	cgpu_managed_ended(&bench->core, &managed);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	/* No client that the driver could be asked for. */
+	cursor = 0;
+	CHECK_EQ(cgpu_client_next(&bench->core, 100, &cursor, &client), -ENOENT);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+}
+
+TEST(a_file_keeps_what_its_container_has)
+{
+	struct caller caller, other;
+	struct bench *bench = started("580.142", &caller);
+	struct cgpu_reference_request request = named(&caller, 1);
+	struct cgpu_reference held, same;
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(take(bench, &caller, 2, MIB), NV_OK);
+	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, CGPU_MAX_CLIENTS, &held), -EINVAL);
+	reference_on_file(bench, &caller, 7, 1, &held);
+	CHECK_EQ(cgpu_reference_names(&bench->core, &held, &request), 1);
+	request.handle = 2;
+	CHECK_EQ(cgpu_reference_names(&bench->core, &held, &request), 0);
+	request.handle = 3;
+	CHECK_EQ(cgpu_reference_names(&bench->core, &held, &request), 0);
+	/* Of nothing that is charged. */
+	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 7, &same), 0);
+	CHECK_EQ(same.serial, 0);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
+	other = bench_caller(bench, "b", 200);
+	request = named(&other, 1);
+	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 8, &same), -EPERM);
+}
+
+TEST(it_outlives_the_container_and_the_engine)
+{
+	struct caller caller;
+	struct bench *bench = started("580.142", &caller);
+	struct cgpu_reference held;
+
+	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
+	reference_on_file(bench, &caller, 7, 1, &held);
+	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 4096 * MIB);
+	bench_invariants(bench->core.state);
+	cgpu_reference_file_ended(&bench->core, 7);
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
+}

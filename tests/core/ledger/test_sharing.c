@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+/* References, processes and containers beside each other. */
+#include "slices.h"
+
+TEST(dups_hold_the_charge)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	struct caller other = caller;
+
+	other.tgid = 200;
+	bench_cuda_start(bench, &caller, 0xc1);
+	bench_cuda_start(bench, &other, 0xc2);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	/* Below the memory itself, with which it would go. */
+	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 1, 3, 0xc1, 1), NV_ERR_INVALID_OBJECT_PARENT);
+	CHECK_EQ(bench_dup(bench, &other, 0xc2, 0xd0, 2, 0xc1, 1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6335496192\nPID: 100 Mem: 1048576\n"));
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6335496192\nPID: 200 Mem: 1048576\n"));
+	CHECK_EQ(bench_rm_free(bench, &other, 0xc2, 2), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6336544768\n"));
+}
+
+TEST(dups_stay_inside_the_container)
+{
+	struct caller caller, stranger;
+	struct bench *bench = sliced("580.142", &caller);
+
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
+	stranger = bench_caller(bench, "b", 300);
+	bench_cuda_start(bench, &caller, 0xc1);
+	bench_cuda_start(bench, &stranger, 0xc3);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(bench_dup(bench, &stranger, 0xc3, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc9, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc1, 0x999), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	bench->driver_status = NV_ERR_INVALID_OBJECT;
+	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc1, 1), NV_ERR_INVALID_OBJECT);
+	bench->driver_status = NV_OK;
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+}
+
+/* It gives no leave for what is not its own, and nothing is charged anew. */
+TEST(who_may_duplicate_is_the_owners_affair)
+{
+	struct caller caller, stranger;
+	struct bench *bench = sliced("580.142", &caller);
+
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
+	stranger = bench_caller(bench, "b", 300);
+	bench_cuda_start(bench, &caller, 0xc1);
+	bench_cuda_start(bench, &stranger, 0xc3);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1), NV_OK);
+	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
+	CHECK_EQ(bench_dup(bench, &stranger, 0xc3, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	/* Of a process outside, whose clients the ledger has not. */
+	CHECK_EQ(bench_share(bench, &stranger, 0xc9, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share(bench, &stranger, 0xff000000, 1), NV_ERR_INVALID_CLIENT);
+	/* The driver notes in a client that it is given leave, and asks nobody. */
+	CHECK_EQ(bench_share_with(bench, &caller, 0xc1, 1, 0xc1), NV_OK);
+	CHECK_EQ(bench_share_with(bench, &caller, 0xc1, 1, 0xc3), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share_with(bench, &caller, 0xc1, 1, 0xc9), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	bench->driver_status = NV_ERR_OBJECT_NOT_FOUND;
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 9), NV_ERR_OBJECT_NOT_FOUND);
+	bench->driver_status = NV_OK;
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1), CONTINUED);
+}
+
+TEST(gone_containers_get_nothing)
+{
+	struct caller caller;
+	struct bench *bench = started("580.142", &caller);
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), 0);
+	CHECK_EQ(bench->core.state->objects, 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+	CHECK_EQ(take(bench, &caller, 1, MIB), -ENODEV);
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
+	CHECK_EQ(take(bench, &caller, 1, MIB), -ENODEV);
+}
+
+TEST(processes_leave_all_at_once)
+{
+	struct cgpu_process_charge charge;
+	struct caller caller;
+	struct bench *bench = started("580.142", &caller);
+	u32 cursor = 0, client;
+
+	bench_cuda_start(bench, &caller, 0xc2);
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(take(bench, &caller, 2, MIB), NV_OK);
+	CHECK_EQ(cgpu_process_next(&bench->core, caller.slot, &cursor, &charge), 0);
+	CHECK(charge.tgid == 100 && charge.gpu == 0 && charge.bytes == 2 * MIB);
+	CHECK_EQ(cgpu_process_next(&bench->core, caller.slot, &cursor, &charge), -ENOENT);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * MIB);
+	for (cursor = 0; cgpu_client_next(&bench->core, 100, &cursor, &client) == 0;)
+		CHECK_EQ(cgpu_client_gone(&bench->core, 100, client), 0);
+	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), -ENOENT);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(bench->core.state->clients, 0);
+}
+
+TEST(a_client_handle_given_out_again_starts_anew)
+{
+	struct caller caller;
+	struct bench *bench = started("580.142", &caller);
+	struct caller next = caller;
+
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	next.tgid = 101;
+	bench_cuda_start(bench, &next, 0xc1);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(take(bench, &next, 1, 2 * MIB), NV_OK);
+	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), -ENOENT);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6334447616\nPID: 101 Mem: 2097152\n"));
+}
+
+TEST(children_use_a_clients_memory)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	struct caller child = caller;
+
+	child.tgid = 101;
+	bench_cuda_start(bench, &caller, 0xc1);
+	CHECK_EQ(take(bench, &child, 1, SLICE), NV_OK);
+	CHECK_EQ(take(bench, &caller, 2, 1), NV_ERR_NO_MEMORY);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
+	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+}
+
+TEST(one_container_cannot_take_all_records)
+{
+	struct caller caller, second;
+	struct bench *bench = sliced("580.142", &caller);
+	u32 client;
+
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
+	second = bench_caller(bench, "b", 300);
+	for (client = 1; client <= CGPU_MAX_CLIENTS; client++) {
+		if (bench_device(bench, &caller, client, 0xd0, 0) != NV_OK)
+			break;
+	}
+	CHECK_EQ(client, CGPU_MAX_CLIENTS - CGPU_MAX_CLIENTS / 4 + 1);
+	CHECK_EQ(bench->call.no_room, 1);
+	for (client = 1; client <= CGPU_MAX_CLIENTS / 4; client++)
+		CHECK_EQ(bench_device(bench, &second, 0x10000 + client, 0xd0, 0), NV_OK);
+	CHECK_EQ(bench_device(bench, &second, 0x10000 + client, 0xd0, 0), NV_ERR_INSUFFICIENT_RESOURCES);
+}
+
+TEST(clients_without_memory_are_found)
+{
+	struct caller caller;
+	struct bench *bench = sliced("580.142", &caller);
+	u32 cursor = 0, client = 0, found = 0;
+	s32 tgid = 0;
+
+	for (caller.tgid = 100; caller.tgid < 103; caller.tgid++) {
+		bench_cuda_start(bench, &caller, 0x100 + (u32)caller.tgid);
+		bench_cuda_start(bench, &caller, 0x200 + (u32)caller.tgid);
+	}
+	while (cgpu_process_known(&bench->core, caller.slot, &cursor, &tgid) == 0) {
+		u32 at = 0;
+
+		found++;
+		while (cgpu_client_next(&bench->core, tgid, &at, &client) == 0)
+			CHECK_EQ(cgpu_client_gone(&bench->core, tgid, client), 0);
+	}
+	CHECK_EQ(found, 3);
+	CHECK_EQ(bench->core.state->clients, 0);
+	CHECK_EQ(bench->core.state->objects, 0);
+}

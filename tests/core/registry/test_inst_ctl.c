@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+/* inst_ctl: its grammar, its errors, and what a registration is. */
+#include "bench.h"
+
+#define LONG_ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define T4_SLICE "6336544768" /* 6043 MiB */
+
+TEST(grammar_is_strict)
+{
+	static const char *const bad[] = { "", "\n", " ", "create", "create ", "create id=a", "create id=a pid=1",
+		"create id=a gpu=0:1", "create pid=1 gpu=0:1", "create id=a pid=1 gpu=0",
+		"create id=a pid=1 gpu=0:", "create id=a pid=1 gpu=:1",
+		"create id=a pid=1 gpu=0:1:", "create id=a pid=1 gpu=0:1:1:", "create id=a pid=1 gpu=0:1:1:1:1",
+		"create id=a pid=1 gpu=0:0", "create id=a pid=0 gpu=0:1", "create id=a pid=-1 gpu=0:1",
+		"create id=a pid=2147483648 gpu=0:1", "create id=a pid=1 gpu=0:1 gpu=0:1",
+		"create id=a id=a pid=1 gpu=0:1", "create id=a pid=1 pid=1 gpu=0:1", "create  id=a pid=1 gpu=0:1",
+		"create id=a pid=1 gpu=0:1 ", " create id=a pid=1 gpu=0:1", "create id=a pid=1 gpu=0:1\n\n",
+		"create id=a pid=1 gpu=0:1 x=1", "create id= pid=1 gpu=0:1", "create id=. pid=1 gpu=0:1",
+		"create id=.. pid=1 gpu=0:1", "create id=-a pid=1 gpu=0:1", "create id=a/b pid=1 gpu=0:1",
+		"create id=policy pid=1 gpu=0:1", "create id=uuid pid=1 gpu=0:1", "create id=a pid=1 gpu=0:1:1:2",
+		"create id=a pid=1 gpu=0:1:26", "create id=a pid=1 gpu=0:+1", "create id=a pid=1 gpu=0:0x10",
+		"create id=a pid=1 gpu=0:1234567890123456", "destroy", "destroy id=", "destroy id=a id=a",
+		"destroy id=a pid=1", "destroy id=a gpu=0:1", "remove id=a", "0policy-xxxx/", "0abc", "-abc",
+		"x123456789012", "0-23456789012", "--23456789012", NULL };
+	struct bench *bench = bench_new("580.142");
+	char long_id[CGPU_ID_BYTES + 32];
+	int i;
+
+	for (i = 0; bad[i]; i++) {
+		if (bench_ctl(bench, bad[i]) != -EINVAL)
+			fprintf(stderr, "accepted: %s\n", bad[i]);
+		CHECK_EQ(bench_ctl(bench, bad[i]), -EINVAL);
+	}
+	snprintf(long_id, sizeof(long_id), "destroy id=%0128d", 1);
+	CHECK_EQ(bench_ctl(bench, long_id), -EINVAL);
+	CHECK_EQ(cgpu_inst_ctl(&bench->core, "destroy id=a\0b", 14), -EINVAL);
+	CHECK_EQ(bench->core.state->containers, 0);
+}
+
+TEST(long_form_registers)
+{
+	struct bench *bench = bench_new("580.142");
+	struct cgpu_container_info info;
+
+	CHECK_EQ(bench_ctl(bench, "create id=" LONG_ID " pid=77 gpu=0:" T4_SLICE ":3:1 gpu=1:65536\n"), 0);
+	CHECK_EQ(cgpu_container_find(&bench->core, LONG_ID, &info), 0);
+	CHECK_EQ(info.pid, 77);
+	CHECK(strcmp(info.cgroup, "/box/77") == 0);
+	CHECK(bench_is(bench, "0/0123456789ab/memsize", T4_SLICE "\n"));
+	CHECK(bench_is(bench, "/0/0123456789ab/weight", "3\n"));
+	CHECK(bench_is(bench, "0/0123456789ab/highprio", "1\n"));
+	CHECK(bench_is(bench, "0/0123456789ab/id", "0\n"));
+	CHECK(bench_is(bench, "0/0123456789ab/usage", "0\n"));
+	CHECK(bench_is(bench, "0/0123456789ab/owner", LONG_ID " /box/77\n"));
+	CHECK(bench_is(bench, "0/0123456789ab/meminfo", "Free: " T4_SLICE "\n"));
+	CHECK(bench_is(bench, "1/0123456789ab/memsize", "65536\n"));
+	CHECK(bench_is(bench, "1/0123456789ab/weight", "1\n"));
+	CHECK(bench_is(bench, "0/free_weight", "17\n"));
+	/* Weight above 1 moves that GPU, and only that one, to policy 2. */
+	CHECK(bench_is(bench, "0/policy", "2\n"));
+	CHECK(bench_is(bench, "1/policy", "1\n"));
+	CHECK_EQ(bench_ctl(bench, "destroy id=" LONG_ID), 0);
+	CHECK_EQ(bench_ctl(bench, "destroy id=" LONG_ID), 0);
+	CHECK_EQ(bench_ctl(bench, "destroy id=policy"), 0);
+	CHECK_EQ(cgpu_container_find(&bench->core, LONG_ID, &info), -ENOENT);
+	CHECK(bench_is(bench, "0/free_weight", "20\n"));
+}
+
+TEST(old_form_registers)
+{
+	struct bench *bench = bench_new("580.142");
+
+	CHECK_EQ(bench_write(bench, "default_memsize", "1048576\n"), 0);
+	CHECK_EQ(bench_ctl(bench, "0abcdefabcdef"), 0);
+	CHECK_EQ(bench_ctl(bench, "1abcdefabcdef\n"), 0);
+	CHECK_EQ(bench_ctl(bench, "1abcdefabcdef"), -EEXIST);
+	CHECK_EQ(bench_ctl(bench, "7abcdefabcdef"), -ENOENT);
+	CHECK(bench_is(bench, "1/abcdefabcdef/memsize", "1048576\n"));
+	CHECK(bench_is(bench, "1/abcdefabcdef/owner", "abcdefabcdef -\n"));
+	CHECK_EQ(bench_ctl(bench, "-abcdefabcdef"), 0);
+	CHECK_EQ(bench_ctl(bench, "-abcdefabcdef"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=" LONG_ID " pid=1 gpu=0:1"), 0);
+	CHECK_EQ(bench_ctl(bench, "00123456789ab"), -EEXIST);
+	CHECK_EQ(bench_ctl(bench, "-0123456789ab"), 0);
+	CHECK_EQ(bench->core.state->containers, 0);
+}
+
+TEST(errors_come_in_order)
+{
+	struct bench *bench = bench_new("580.142");
+
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=9:1"), -ENOENT);
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=99999:1"), -ENOENT);
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1:21"), -EINVAL);
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1:0"), -EINVAL);
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:15842934784"), 0); /* one byte too much is 15109 MiB + 1 */
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=1:1"), -EEXIST);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:99999999999"), -ENOMEM);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=1:15842934785"), -ENOMEM);
+	CHECK_EQ(bench_write(bench, "1/max_inst", "1"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=1:1"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=c pid=1 gpu=1:999999999999"), -ENOSPC);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=1:999999999999"), -EEXIST);
+	bench->process_missing = 1;
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=c pid=1 gpu=0:1:20"), -ESRCH);
+	CHECK(bench_is(bench, "0/policy", "1\n"));
+	bench->process_missing = 0;
+	CHECK_EQ(bench_ctl(bench, "create id=c pid=1 gpu=0:1:20"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=d pid=1 gpu=0:1"), -EDQUOT);
+	CHECK_EQ(bench_ctl(bench, "create id=d pid=1 gpu=0:1 gpu=1:1"), -ENOSPC);
+}
+
+TEST(all_gpus_or_none)
+{
+	struct bench *bench = bench_new("580.142");
+	struct cgpu_node node;
+
+	CHECK_EQ(bench_ctl(bench, "create id=full pid=1 gpu=1:15842934784"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=two pid=1 gpu=0:1048576:2 gpu=1:1"), -ENOMEM);
+	CHECK_EQ(cgpu_tree_lookup(&bench->core, "0/two", &node), -ENOENT);
+	CHECK(bench_is(bench, "0/policy", "1\n"));
+	CHECK(bench_is(bench, "0/free_weight", "20\n"));
+}
+
+static void rival_registers(struct bench *bench)
+{
+	bench->at_cgroup = NULL;
+	CHECK_EQ(bench_ctl(bench, "create id=rival pid=2 gpu=0:15842934784"), 0);
+}
+
+TEST(checks_are_repeated_after_the_lock_was_open)
+{
+	struct bench *bench = bench_new("580.142");
+
+	bench->at_cgroup = rival_registers;
+	CHECK_EQ(bench_ctl(bench, "create id=late pid=1 gpu=0:1"), -ENOMEM);
+	CHECK_EQ(bench->core.state->containers, 1);
+}
+
+TEST(zero_weight_is_a_setting)
+{
+	struct bench *bench = bench_new("580.142");
+
+	bench_settings(bench, 1, 1);
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1:0"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:1:19"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=c pid=1 gpu=0:1:2"), 0);
+	CHECK(bench_is(bench, "0/a/weight", "0\n"));
+	CHECK(bench_is(bench, "0/c/weight", "0\n"));
+	CHECK(bench_is(bench, "0/free_weight", "1\n"));
+}
+
+TEST(instance_numbers_are_reused_lowest_first)
+{
+	struct bench *bench = bench_new("580.142");
+
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:1"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=c pid=1 gpu=0:1"), 0);
+	CHECK_EQ(bench_ctl(bench, "destroy id=b"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=d pid=1 gpu=0:1"), 0);
+	CHECK(bench_is(bench, "0/d/id", "1\n"));
+	CHECK(bench_is(bench, "0/c/id", "2\n"));
+}
+
+TEST(twenty_five_fit_and_no_more)
+{
+	struct bench *bench = bench_new("580.142");
+	char line[64];
+	int i;
+
+	CHECK_EQ(bench_write(bench, "0/max_inst", "25"), 0);
+	for (i = 0; i < 26; i++) {
+		snprintf(line, sizeof(line), "create id=c%d pid=1 gpu=0:1048576", i);
+		CHECK_EQ(bench_ctl(bench, line), i < 25 ? 0 : -ENOSPC);
+	}
+	for (i = 0; i < 25; i++) {
+		snprintf(line, sizeof(line), "destroy id=c%d", i);
+		CHECK_EQ(bench_ctl(bench, line), 0);
+	}
+	CHECK(bench_is(bench, "0/free_weight", "25\n"));
+}

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core as a library, for the tests of the scheduler."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from tests.core.build import build_library
+from tests.core.sched.binding import load
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """Build and load the core."""
+    return load(build_library(tmp_path_factory.mktemp("sched")))

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever knows the policies knows those of the core's table."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from pathlib import Path
+
+from cgpu.config.effective import DEFAULTS
+from cgpu.smi.policies import POLICIES
+
+ROOT = Path(__file__).resolve().parents[3]
+COUNT = len(POLICIES)
+
+
+class CPolicy(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("by_number", ctypes.c_uint32),
+        ("keeps_idle", ctypes.c_uint32),
+        ("keeps_free", ctypes.c_uint32),
+        ("timeslices", ctypes.c_uint32),
+        ("undivided", ctypes.c_uint32),
+        ("heavier", ctypes.c_uint32),
+    )
+
+
+def test_rows_are_the_core_s(library: ctypes.CDLL, tmp_path: Path) -> None:
+    """cgpu-smi and the installer have the core's policies: as many, with these names and traits."""
+    rows = (CPolicy * COUNT).in_dll(library, "cgpu_policies")
+    for row, known in zip(rows, POLICIES, strict=True):
+        assert row.name.decode() == known.name
+        for trait in ("by_number", "keeps_idle", "keeps_free", "undivided"):
+            assert getattr(row, trait) == getattr(known, trait), known.name
+    header = (ROOT / "kmod/core/include/policies.h").read_text()
+    assert f"#define CGPU_POLICY_MAX {COUNT - 1}\n" in header
+    assert f"#define CGPU_POLICY_DEFAULT {DEFAULTS['policy']}\n" in header
+
+
+def test_configuration_takes_each() -> None:
+    """The schema's bound and its description, and docs/scheduling.md, have all policies."""
+    key = json.loads((ROOT / "cgpu/config/schema.json").read_text())["properties"]["policy"]
+    assert (key["minimum"], key["maximum"], key["default"]) == (0, COUNT - 1, DEFAULTS["policy"])
+    documented = (ROOT / "docs/scheduling.md").read_text()
+    for number, known in enumerate(POLICIES):
+        assert f"{number} {known.name}" in key["description"]
+        assert f"shares-policy-{number}.svg" in documented
+
+
+def test_a_weight_moves_one_policy(library: ctypes.CDLL) -> None:
+    """A weight above 1 moves a GPU from preemptive to weight preemptive, and from no other policy."""
+    names = [one.name for one in POLICIES]
+    for number in range(COUNT):
+        heavier = library.cgpu_policy_for_weight(number, 2)
+        assert library.cgpu_policy_for_weight(number, 1) == number
+        if names[number] == "preemptive":
+            assert names[heavier] == "weight preemptive"
+            assert library.cgpu_policy_before_weight(heavier) == number
+        else:
+            assert heavier == number

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the core says is to be done on a card: which channels are enabled. */
+#include "rounds.h"
+
+TEST(gates_divide_by_weight)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 3);
+	busy(bench, 2, ":2", 1);
+	CHECK_EQ(bench->turned, 1);
+	run(bench, 600 * MS, ran);
+	CHECK_EQ(ran[1], 200 * MS);
+	CHECK_EQ(ran[2], 400 * MS);
+	CHECK_EQ(driver.stopped[101], driver.stopped[103]);
+	CHECK_EQ(usage(bench, "0/c1/usage") / MS, 200);
+	CHECK(bench_is(bench, "0/sched", "divided_by=gates usage_from=gates resolution=2000000 slice=2000000\n"));
+}
+
+/* Kernels that cannot be interrupted: the call that disables a channel takes as long as they do. */
+TEST(who_runs_on_owes_it)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16], begin, extra = 0;
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	driver.takes = 5 * MS;
+	begin = bench->now;
+	run(bench, 4000 * MS, ran);
+	/* What passed in calls was all the second one's. */
+	extra = bench->now - begin - ran[1] - ran[2];
+	CHECK(extra > 1000 * MS);
+	CHECK(ran[1] > (ran[2] + extra) * 99 / 100 && ran[1] < (ran[2] + extra) * 101 / 100);
+	CHECK(usage(bench, "0/c1/usage") > ran[1] * 99 / 100 && usage(bench, "0/c1/usage") < ran[1] * 101 / 100);
+}
+
+TEST(a_lone_container_has_its_cap)
+{
+	struct bench *bench = fresh(3);
+	u64 ran[16];
+
+	CHECK_EQ(bench_write(bench, "0/max_inst", "4"), 0);
+	busy(bench, 1, ":1", 1);
+	run(bench, 800 * MS, ran);
+	CHECK_EQ(ran[1], 200 * MS);
+}
+
+TEST(changes_count_at_once)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	run(bench, 50 * MS, ran);
+	CHECK_EQ(ran[1], 50 * MS);
+	busy(bench, 2, ":1", 1);
+	run(bench, 4 * SLICE, ran);
+	run(bench, 400 * MS, ran);
+	CHECK_EQ(ran[1], ran[2]);
+	CHECK_EQ(bench_write(bench, "0/c2/weight", "3"), 0);
+	CHECK_EQ(bench->turned, 1);
+	run(bench, 8 * SLICE, ran);
+	run(bench, 400 * MS, ran);
+	CHECK_EQ(ran[2], 3 * ran[1]);
+	CHECK_EQ(bench_write(bench, "0/policy", "5"), 0);
+	apply(bench);
+	CHECK(!driver.stopped[101] && !driver.stopped[201]);
+	CHECK(bench_is(bench, "0/sched", "divided_by=driver usage_from=none resolution=1000000000 slice=2000000\n"));
+}
+
+TEST(an_idle_card_needs_no_turns)
+{
+	struct bench *bench = fresh(0);
+	struct caller caller;
+	u64 ran[16], until;
+
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1048576"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
+	CHECK(apply(bench) == CGPU_ROUND_NEVER);
+	bench->now += 3600 * 1000 * MS;
+	caller = busy(bench, 3, "", 1);
+	/* The hour without anybody is nobody's debt. */
+	run(bench, 400 * MS, ran);
+	CHECK_EQ(ran[3], 20 * MS);
+	CHECK_EQ(usage(bench, "0/a/usage"), 0);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc003, DEVICE), NV_OK);
+	CHECK_EQ(bench->turned, 1);
+	until = apply(bench);
+	CHECK(until == CGPU_ROUND_NEVER);
+}
+
+TEST(batches_have_a_bound)
+{
+	struct bench *bench = fresh(2);
+
+	busy(bench, 1, ":1", 90);
+	busy(bench, 2, ":1", 1);
+	bench->now += SLICE;
+	apply(bench);
+	bench->now += SLICE;
+	apply(bench);
+	CHECK_EQ(driver.most, CGPU_CHANNEL_BATCH);
+}
+
+TEST(a_channel_of_a_closed_container_is_closed)
+{
+	struct bench *bench = fresh(2);
+	struct caller first, second;
+	u32 n;
+
+	first = busy(bench, 1, ":1", 1);
+	second = busy(bench, 2, ":1", 1);
+	apply(bench);
+	CHECK(driver.stopped[101] != driver.stopped[201]);
+	n = driver.stopped[101] ? 1 : 2;
+	CHECK_EQ(make(bench, n == 1 ? &first : &second, 0xc000 + n, 100 * n, 100 * n + 2, CHANNEL), NV_OK);
+	apply(bench);
+	CHECK_EQ(driver.stopped[100 * n + 2], 1);
+	/* The driver may have opened it. */
+	driver.stopped[100 * n + 1] = 0;
+	CHECK_EQ(bench_control(bench, n == 1 ? &first : &second, 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE,
+			 bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes),
+		NV_OK);
+	CHECK_EQ(bench->call.round, 1);
+	apply(bench);
+	CHECK_EQ(driver.stopped[100 * n + 1], 1);
+}
+
+/* Else calls in others' turns would each give a little of them. */
+TEST(scheduling_again_has_to_wait)
+{
+	struct bench *bench = fresh(2);
+	struct caller caller[3];
+	u32 n, passed = 0;
+	u64 ran[16];
+
+	caller[1] = busy(bench, 1, ":1", 1);
+	caller[2] = busy(bench, 2, ":1", 1);
+	apply(bench);
+	n = driver.stopped[101] ? 1 : 2;
+	/* The first time is how every group begins. */
+	CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
+	CHECK_EQ(schedule(bench, &caller[n], n, 0), NV_OK);
+	while (passed < 8 && schedule(bench, &caller[n], n, 1) == NV_OK)
+		passed++;
+	CHECK_EQ(passed, 1);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	CHECK_EQ(schedule(bench, &caller[n], n, 0), NV_OK);
+	run(bench, 2 * SLICE, ran);
+	CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
+}
+
+/* The transport may take a call back and make it anew: it is the same one. */
+TEST(scheduling_that_was_taken_back_has_not_to_wait)
+{
+	struct bench *bench = fresh(2);
+	struct caller caller[3];
+	u32 n, tries;
+
+	caller[1] = busy(bench, 1, ":1", 1);
+	caller[2] = busy(bench, 2, ":1", 1);
+	apply(bench);
+	n = driver.stopped[101] ? 1 : 2;
+	for (tries = 0; tries < 3; tries++) {
+		bench->driver_result = -EINTR;
+		CHECK_EQ(schedule(bench, &caller[n], n, 1), -EINTR);
+		CHECK_EQ(bench->verdict, CGPU_EXECUTE);
+		bench->driver_result = 0;
+		if (tries == 0)
+			CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
+	}
+	CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
+	schedule(bench, &caller[n], n, 1);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+}
+
+/* What the driver does between the engine's question and its answer is not taken for what was asked. */
+TEST(a_doubt_meanwhile_stays)
+{
+	struct bench *bench = fresh(2);
+	u32 bytes = bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, n;
+	struct caller caller[3];
+	struct cgpu_channel_batch batch;
+	struct cgpu_round turn;
+
+	caller[1] = busy(bench, 1, ":1", 1);
+	caller[2] = busy(bench, 2, ":1", 1);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), 0);
+	CHECK_EQ(batch.disable, 1);
+	n = batch.channel[0] / 100;
+	CHECK_EQ(bench_control(bench, &caller[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, bytes), NV_OK);
+	cgpu_channels_done(&bench->core, &batch, NV_OK);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	CHECK_EQ(turn.channels, 1);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), 0);
+	CHECK_EQ(batch.channel[0], 100 * n + 1);
+	cgpu_channels_done(&bench->core, &batch, NV_OK);
+}
+
+/* New channels of a container that must wait cost nobody's turn anything. */
+TEST(stopping_what_is_new_prolongs_no_turn)
+{
+	struct bench *bench = fresh(2);
+	struct caller second;
+	u64 ran[16], until;
+	u32 n;
+
+	busy(bench, 1, ":1", 1);
+	second = busy(bench, 2, ":1", 1);
+	busy(bench, 3, ":1", 1);
+	run(bench, 3 * SLICE, ran);
+	until = apply(bench);
+	while (driver.stopped[101]) {
+		bench->now = until;
+		until = apply(bench);
+	}
+	driver.takes = MS / 10;
+	for (n = 0; n < 100 && !driver.stopped[101]; n++) {
+		CHECK_EQ(make(bench, &second, 0xc002, 200, 210 + n, CHANNEL), NV_OK);
+		apply(bench);
+	}
+	CHECK(n <= SLICE / driver.takes + 1);
+}
+
+/* A group that begins in others' turns may run a kernel that cannot be stopped. */
+TEST(beginning_in_others_turns_is_paid)
+{
+	struct bench *bench = fresh(2);
+	struct caller second;
+	s64 before;
+	u64 until;
+
+	busy(bench, 1, ":1", 1);
+	second = busy(bench, 2, ":1", 1);
+	until = apply(bench);
+	while (driver.stopped[101]) {
+		bench->now = until;
+		until = apply(bench);
+	}
+	apply(bench);
+	before = bench->core.state->gpu[0].share.sched.balance[1];
+	driver.takes = 5 * MS;
+	CHECK_EQ(schedule(bench, &second, 2, 1), NV_OK);
+	apply(bench);
+	CHECK(bench->core.state->gpu[0].share.sched.balance[1] <= before - (s64)(5 * MS));
+}
+
+TEST(what_a_removed_container_left_stays_closed)
+{
+	struct bench *bench = fresh(2);
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	apply(bench);
+	CHECK_EQ(bench_ctl(bench, "destroy id=c1"), 0);
+	CHECK_EQ(bench_ctl(bench, "destroy id=c2"), 0);
+	apply(bench);
+	CHECK(driver.stopped[101] && driver.stopped[201]);
+}
+
+TEST(a_new_engine_tells_all_again)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":2", 1);
+	run(bench, 60 * MS, ran);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	bench_invariants(bench->core.state);
+	memset(driver.stopped, 0, sizeof(driver.stopped));
+	run(bench, 600 * MS, ran);
+	CHECK_EQ(ran[1], 200 * MS);
+	CHECK_EQ(ran[2], 400 * MS);
+}
+
+TEST(without_enforcement_nothing_is_gated)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":2", 1);
+	apply(bench);
+	bench_settings(bench, 0, 0);
+	apply(bench);
+	run(bench, 20 * MS, ran);
+	CHECK_EQ(ran[1], 20 * MS);
+	CHECK_EQ(ran[2], 20 * MS);
+}
+
+/* Channels that cannot be disabled or enabled: never, for a moment, or one of them. */
+
+TEST(a_driver_without_the_lever_is_told_of)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	driver.status = NV_ERR_NOT_SUPPORTED;
+	run(bench, 20 * MS, ran);
+	CHECK_EQ(ran[1], ran[2]);
+	CHECK_EQ(driver.batches, 1);
+	CHECK(strstr(bench->log, "GPU 0: the driver does not do FIFO_DISABLE_CHANNELS (status 0x56): only"));
+	CHECK(bench_is(bench, "0/sched", "divided_by=nobody usage_from=none resolution=1000000000 slice=2000000\n"));
+}
+
+TEST(a_failure_of_a_moment_ends_nothing)
+{
+	struct bench *bench = fresh(2);
+	struct cgpu_channel_batch batch;
+	struct cgpu_round turn;
+	u64 ran[16];
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), 0);
+	cgpu_channels_done(&bench->core, &batch, CGPU_CONTROL_FAILED);
+	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), -ENOENT);
+	run(bench, 400 * MS, ran);
+	CHECK_EQ(ran[1], ran[2]);
+	/* What it has done before it can do. */
+	driver.status = NV_ERR_INSUFFICIENT_PERMISSIONS;
+	bench->now += SLICE;
+	apply(bench);
+	driver.status = NV_OK;
+	run(bench, 400 * MS, ran);
+	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
+}
+
+/* No channel is changed, so no round passes: who was granted one has the rest of it when channels can be set again. */
+TEST(while_gates_cannot_be_set_time_is_nobodys)
+{
+	struct bench *bench = fresh(2);
+	u64 ran[16], first, second;
+	u32 n;
+
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":1", 1);
+	run(bench, 400 * MS, ran);
+	driver.status = CGPU_CONTROL_FAILED;
+	apply(bench);
+	first = usage(bench, "0/c1/usage");
+	second = usage(bench, "0/c2/usage");
+	for (n = 0; n < 60; n++) {
+		bench->now += 1000 * MS;
+		apply(bench);
+	}
+	CHECK(usage(bench, "0/c1/usage") - first <= SLICE);
+	CHECK(usage(bench, "0/c2/usage") - second <= SLICE);
+	driver.status = NV_OK;
+	run(bench, 400 * MS, ran);
+	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
+}
+
+TEST(one_that_has_gone_holds_up_no_other)
+{
+	struct bench *bench = fresh(2);
+	struct cgpu_channel_batch batch;
+	struct cgpu_round turn;
+	u32 applied = 0;
+
+	busy(bench, 1, ":1", 6);
+	busy(bench, 2, ":1", 6);
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	while (cgpu_channels_next(&bench->core, 0, &batch) == 0) {
+		CHECK(applied++ < 64);
+		cgpu_channels_done(&bench->core, &batch,
+			batch.count > 1 || batch.channel[0] % 100 == 3 ? NV_ERR_INVALID_OBJECT_HANDLE : NV_OK);
+	}
+	CHECK_EQ(applied, 7);
+	CHECK(bench_is(bench, "0/sched", "divided_by=gates usage_from=gates resolution=2000000 slice=2000000\n"));
+}

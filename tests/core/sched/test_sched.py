@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares of GPU time are what the policy says, on an ideal card in virtual time."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.core.sched.binding import (
+    FAIR,
+    FIXED,
+    MS,
+    NATIVE,
+    PREEMPTIVE,
+    SECOND,
+    SLICE,
+    SOFT,
+    WEIGHT,
+    Card,
+    Load,
+    Sched,
+)
+
+GATED = (FAIR, WEIGHT, FIXED)
+WORKING = (PREEMPTIVE, SOFT)
+ANY = (*GATED, *WORKING)
+COUNTS = (2, 3, 5, 8, 13, 20, 25)
+ERROR = 0.01
+FEW = settings(max_examples=10, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def weights(draw: st.DrawFn, least: int = 2) -> list[int]:
+    """Weights of 2 to 25 containers that a GPU with max_inst 25 can give out."""
+    count = draw(st.integers(least, 25))
+    found = [1] * count
+    for _ in range(draw(st.integers(0, 25 - count))):
+        found[draw(st.integers(0, count - 1))] += 1
+    return found
+
+
+def says(policy: int, found: list[int], max_inst: int) -> list[float]:
+    """What a policy gives to containers that always have work."""
+    if policy in (FAIR, PREEMPTIVE):
+        return [1 / (max_inst if policy == FAIR else len(found))] * len(found)
+    return [weight / (max_inst if policy == FIXED else sum(found)) for weight in found]
+
+
+def greedy(sched: Sched, found: list[int]) -> Card:
+    """Return a card on which containers of these weights always have work."""
+    card = Card(sched)
+    for slot, weight in enumerate(found):
+        card.join(slot, weight, Load())
+    return card
+
+
+def assert_shares(card: Card, wanted: list[float], ns: int = 10 * SECOND) -> None:
+    shares = card.shares(ns)
+    for slot, share in enumerate(wanted):
+        assert shares[slot] == pytest.approx(share, rel=ERROR), f"slot {slot}"
+
+
+@pytest.mark.parametrize(
+    ("policy", "time_slices"),
+    [(FAIR, 1), (PREEMPTIVE, 0), (PREEMPTIVE, 1), (WEIGHT, 1), (FIXED, 1), (SOFT, 0), (SOFT, 1)],
+)
+@pytest.mark.parametrize("count", COUNTS)
+def test_greedy_containers_get_their_share(
+    library: ctypes.CDLL, count: int, policy: int, time_slices: int
+) -> None:
+    """In ten seconds 2 to 25 greedy containers are within 1 % of the policy, by channels or timeslices."""
+    found = [1 + (slot < 25 - count) for slot in range(count)]
+    card = greedy(Sched(library, policy, 25, time_slices=time_slices), found)
+    assert_shares(card, says(policy, found, 25))
+
+
+@FEW
+@given(policy=st.sampled_from(ANY), found=weights(), time_slices=st.integers(0, 1))
+def test_any_weights(library: ctypes.CDLL, policy: int, found: list[int], time_slices: int) -> None:
+    """Whatever the weights are, the shares are within 1 %."""
+    card = greedy(Sched(library, policy, 25, time_slices=time_slices), found)
+    assert_shares(card, says(policy, found, 25))
+
+
+@pytest.mark.parametrize("kernel", [0, 300_000, 5 * MS, 50 * MS])
+@pytest.mark.parametrize("policy", [FAIR, FIXED])
+def test_a_lone_container_stays_below_the_cap(library: ctypes.CDLL, policy: int, kernel: int) -> None:
+    """Policies 0 and 3 give a lone container its part and no more, also with kernels that run on."""
+    card = Card(Sched(library, policy, 20))
+    card.join(3, 5, Load(kernel=kernel))
+    share = card.shares(10 * SECOND)[3]
+    cap = 0.25 if policy == FIXED else 0.05
+    assert share == pytest.approx(cap, rel=ERROR + kernel / 10 / SECOND / cap)
+    assert share * 10 * SECOND <= cap * 10 * SECOND + 10 * SLICE + kernel
+
+
+@pytest.mark.parametrize("policy", [PREEMPTIVE, WEIGHT, SOFT, NATIVE])
+def test_a_lone_container_gets_all_elsewhere(library: ctypes.CDLL, policy: int) -> None:
+    """Policies 1, 2, 4 and 5 give a lone container the card, and no channel is disabled."""
+    card = Card(Sched(library, policy, 20, time_slices=int(policy != SOFT)))
+    card.join(3, 2, Load())
+    assert card.shares(SECOND)[3] == 1
+    assert card.decision.gated == 0
+
+
+def test_policy_2_consumes_the_time_of_a_present_idle_one(library: ctypes.CDLL) -> None:
+    """A registered container without a process keeps its slices from the others under policy 2."""
+    card = Card(Sched(library, WEIGHT, 20))
+    card.join(0, 2, Load())
+    card.join(1, 3, Load(busy=0, idle=1))
+    card.sched.must("process", 1, 0, 0)
+    assert card.shares(10 * SECOND)[0] == pytest.approx(0.4, rel=ERROR)
+    card.leave(1)
+    assert card.shares(SECOND)[0] == 1
+
+
+@pytest.mark.parametrize("time_slices", [1, 0])
+@pytest.mark.parametrize("policy", WORKING)
+@FEW
+@given(data=st.data())
+def test_working_policies_lose_nothing(
+    library: ctypes.CDLL, policy: int, time_slices: int, data: st.DataObject
+) -> None:
+    """Under policies 1 and 4 the card never idles while a container has work, whoever comes and goes."""
+    card = Card(Sched(library, policy, 25, time_slices=time_slices))
+    spans = st.integers(MS, 80 * MS)
+    for slot, weight in enumerate(data.draw(weights())):
+        card.join(slot, weight, Load(data.draw(spans), data.draw(spans), data.draw(spans)))
+    card.run(SECOND // 2)
+    assert card.idle_with_work == 0
+
+
+@pytest.mark.parametrize("policy", GATED)
+@FEW
+@given(data=st.data())
+def test_bursts_do_not_take_from_others(library: ctypes.CDLL, policy: int, data: st.DataObject) -> None:
+    """Greedy containers have their share beside idle and bursty ones, which never have more than theirs."""
+    found = data.draw(weights(least=3))
+    card = Card(Sched(library, policy, 25))
+    spans = st.integers(MS, 80 * MS)
+    for slot, weight in enumerate(found):
+        load_ = Load() if slot == 0 else Load(data.draw(spans), data.draw(spans), data.draw(spans))
+        card.join(slot, weight, load_)
+    shares = card.shares(4 * SECOND)
+    wanted = says(policy, found, 25)
+    assert shares[0] == pytest.approx(wanted[0], rel=2 * ERROR)
+    for slot, share in shares.items():
+        assert share <= wanted[slot] * (1 + 2 * ERROR)
+
+
+@FEW
+@given(
+    policy=st.sampled_from(WORKING),
+    others=st.integers(1, 3),
+    busy=st.one_of(st.integers(SLICE * 9 // 10, SLICE - 1), st.integers(MS, 9 * MS)),
+    idle=st.integers(1000, 100_000),
+)
+@pytest.mark.parametrize("highprio", [0, 1])
+def test_pauses_win_nothing(
+    library: ctypes.CDLL, highprio: int, policy: int, others: int, busy: int, idle: int
+) -> None:
+    """Who pauses in each of its turns has no more of them: the greedy ones keep their part."""
+    card = Card(Sched(library, policy, 20, time_slices=0))
+    card.join(0, 1, Load(busy, idle), highprio)
+    for slot in range(1, 1 + others):
+        card.join(slot, 1, Load(), highprio)
+    shares = card.shares(2 * SECOND)
+    for slot in range(1, 1 + others):
+        assert shares[slot] >= 0.99 / (1 + others)
+
+
+@pytest.mark.parametrize("policy", ANY)
+def test_weight_0_gets_nothing(library: ctypes.CDLL, policy: int) -> None:
+    """A container of weight 0 never runs, whatever else happens on the card."""
+    card = greedy(Sched(library, policy, 20), [0, 2, 3])
+    card.join(3, 0, Load(), highprio=1)
+    shares = card.shares(SECOND)
+    assert shares[0] == shares[3] == 0
+    assert shares[1] > 0
+    assert card.decision.gated == 1
+    for slot in (1, 2):
+        card.leave(slot)
+    assert card.shares(SECOND) == {0: 0, 3: 0}
+
+
+def test_policy_5_touches_nothing(library: ctypes.CDLL) -> None:
+    """Policy 5 lets everyone run and sets no timeslice, whatever the weights and priorities are."""
+    card = greedy(Sched(library, NATIVE), [0, 2, 3])
+    card.join(3, 1, Load(), highprio=1)
+    decision = card.sched.decide(5)
+    assert (decision.gated, decision.open) == (0, 0b1111)
+    assert card.sched.time_slices_of({0: 1, 1: 2, 3: 1}) == {}
+
+
+def test_equal_ratios_differ_in_slices(library: ctypes.CDLL) -> None:
+    """2:1 gives four times as many turns in a second as 8:4."""
+
+    def turns(found: list[int]) -> int:
+        sched = greedy(Sched(library, WEIGHT, 20), found).sched
+        now = count = 0
+        while now < SECOND:
+            now, count = sched.decide(now).until, count + 1
+        return count
+
+    assert turns([2, 1]) == pytest.approx(4 * turns([8, 4]), abs=2)
+
+
+@FEW
+@given(
+    policy=st.sampled_from(ANY),
+    found=st.lists(st.tuples(st.integers(1, 5), st.integers(300_000, 40 * MS)), min_size=2, max_size=5),
+)
+def test_overruns_are_paid_back(library: ctypes.CDLL, policy: int, found: list[tuple[int, int]]) -> None:
+    """With kernels that cannot be interrupted nobody is further off than they run on once."""
+    card = Card(Sched(library, policy, 25, time_slices=0))
+    for slot, (weight, kernel) in enumerate(found):
+        card.join(slot, weight, Load(kernel=kernel))
+    card.run(20 * SECOND)
+    bound = sum(kernel for _, kernel in found) + 2 * sum(weight for weight, _ in found) * SLICE
+    wanted = says(policy, [weight for weight, _ in found], 25)
+    for slot, share in enumerate(wanted):
+        assert abs(card.used[slot] - share * card.now) <= bound
+
+
+def test_without_reports_long_kernels_have_more(library: ctypes.CDLL) -> None:
+    """What is not measured is not paid back, so it is the reports that hold the shares."""
+    shares = []
+    for measures in (True, False):
+        card = Card(Sched(library, WEIGHT), measures=measures)
+        card.join(0, 1, Load(kernel=20 * MS))
+        card.join(1, 2, Load(kernel=500_000))
+        shares.append(card.shares(20 * SECOND)[0])
+    assert shares[0] == pytest.approx(1 / 3, rel=ERROR)
+    assert shares[1] > 0.6
+
+
+@pytest.mark.parametrize("policy", GATED)
+def test_no_debt_beyond_the_overrun(library: ctypes.CDLL, policy: int) -> None:
+    """Who has owed and paid is served like the others again, within the rounds that its overrun is worth."""
+    card = greedy(Sched(library, policy, 4), [1, 1, 1, 1])
+    card.run(SECOND)
+    card.loads[0].kernel = 30 * MS
+    card.run(9 * MS)
+    card.loads[0].kernel = 0
+    card.run(30 * 4 * MS + 2 * card.sched.round())
+    assert_shares(card, [0.25] * 4, SECOND)

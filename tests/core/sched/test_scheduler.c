@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The scheduler of one GPU: what it is given, and whose turn it is. */
+#include "scheduler.h"
+
+TEST(settings_are_checked)
+{
+	struct cgpu_sched_settings good, bad;
+
+	start(CGPU_SCHED_WEIGHT, 0);
+	cgpu_sched_defaults(&good);
+	CHECK_EQ(good.policy, 1);
+	CHECK_EQ(good.max_inst, 20);
+	CHECK_EQ(good.prio_ratio, 80);
+#define REFUSED(field, value)                                \
+	bad = good;                                          \
+	bad.field = (value);                                 \
+	CHECK_EQ(cgpu_sched_set(&sched, &bad, 0), -EINVAL);  \
+	CHECK_EQ(cgpu_sched_init(&sched, &bad, 0), -EINVAL); \
+	CHECK_EQ(sched.settings.policy, CGPU_SCHED_WEIGHT)
+	REFUSED(policy, 6);
+	REFUSED(max_inst, 0);
+	REFUSED(max_inst, 26);
+	REFUSED(prio_ratio, 19);
+	REFUSED(prio_ratio, 100);
+	REFUSED(time_slices, 2);
+	REFUSED(slice, CGPU_SCHED_SLICE_MIN - 1);
+	REFUSED(slice, CGPU_SCHED_SLICE_MAX + 1);
+	good.slice = CGPU_SCHED_SLICE_MAX;
+	CHECK_EQ(cgpu_sched_set(&sched, &good, 0), 0);
+	CHECK_EQ(sched.settings.policy, CGPU_SCHED_PREEMPTIVE);
+}
+
+TEST(slots_are_checked)
+{
+	start(CGPU_SCHED_WEIGHT, 0);
+	CHECK_EQ(cgpu_sched_join(&sched, 25, 1, 0, 0), -EINVAL);
+	CHECK_EQ(cgpu_sched_join(&sched, ~0u, 1, 0, 0), -EINVAL);
+	CHECK_EQ(cgpu_sched_join(&sched, 0, 26, 0, 0), -EINVAL);
+	CHECK_EQ(cgpu_sched_join(&sched, 0, 1, 2, 0), -EINVAL);
+	CHECK_EQ(cgpu_sched_leave(&sched, 0, 0), -EINVAL);
+	CHECK_EQ(cgpu_sched_process(&sched, 0, 1, 0), -EINVAL);
+	CHECK_EQ(cgpu_sched_ran(&sched, 0, 1, 0), -EINVAL);
+	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 0, 0), -EINVAL);
+	join(24, 25, 1);
+	CHECK_EQ(cgpu_sched_join(&sched, 24, 1, 0, 0), -EEXIST);
+	CHECK_EQ(cgpu_sched_change(&sched, 24, 26, 0, 0), -EINVAL);
+	CHECK_EQ(cgpu_sched_change(&sched, 24, 1, 2, 0), -EINVAL);
+	CHECK_EQ(cgpu_sched_leave(&sched, 25, 0), -EINVAL);
+	CHECK_EQ(cgpu_sched_leave(&sched, 24, 0), 0);
+	CHECK_EQ(sched.slot[24].joined, 0);
+}
+
+TEST(a_place_is_handed_on_without_a_debt)
+{
+	start(CGPU_SCHED_WEIGHT, 0);
+	join(0, 4, 0);
+	join(1, 1, 0);
+	turn_is(0, 0, 4 * SLICE);
+	CHECK_EQ(cgpu_sched_leave(&sched, 0, SLICE), 0);
+	CHECK_EQ(cgpu_sched_join(&sched, 0, 1, 0, SLICE), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 0, 1, 3 * SLICE), 0);
+	CHECK_EQ(sched.balance[0], 0);
+	CHECK_EQ(sched.slot[0].granted, 0);
+	turn_is(3 * SLICE, 1, 4 * SLICE);
+	turn_is(4 * SLICE, 0, 5 * SLICE);
+}
+
+TEST(turns_go_round_by_weight)
+{
+	start(CGPU_SCHED_WEIGHT, 0);
+	join(0, 2, 0);
+	join(9, 1, 0);
+	turn_is(0, 0, 2 * SLICE);
+	turn_is(SLICE, 0, 2 * SLICE);
+	turn_is(2 * SLICE, 9, 3 * SLICE);
+	turn_is(3 * SLICE, 0, 5 * SLICE);
+	/* A later time does not go back. */
+	turn_is(SLICE, 0, 5 * SLICE);
+	/* A caller that comes late has given the time away, and takes it from the next turns. */
+	turn_is(9 * SLICE, 9, 10 * SLICE);
+	turn_is(10 * SLICE, 9, 11 * SLICE);
+	turn_is(11 * SLICE, 9, 12 * SLICE);
+	turn_is(12 * SLICE, 0, 14 * SLICE);
+	CHECK_EQ(sched.slot[0].granted, 8 * SLICE);
+}
+
+TEST(unused_parts_are_nobodys)
+{
+	start(CGPU_SCHED_FIXED, 0);
+	join(3, 5, 0);
+	turn_is(0, 3, 5 * SLICE);
+	turn_is(5 * SLICE, CGPU_SCHED_NONE, 20 * SLICE);
+	turn_is(20 * SLICE, 3, 25 * SLICE);
+	/* What it ran on in nobody's time it has less of afterwards. */
+	turn_is(25 * SLICE, CGPU_SCHED_NONE, 40 * SLICE);
+	CHECK_EQ(cgpu_sched_ran(&sched, 3, 7 * SLICE, 40 * SLICE), 0);
+	turn_is(40 * SLICE, CGPU_SCHED_NONE, 47 * SLICE);
+	turn_is(47 * SLICE, CGPU_SCHED_NONE, 62 * SLICE);
+	turn_is(62 * SLICE, 3, 65 * SLICE);
+	CHECK_EQ(sched.slot[3].ran, 7 * SLICE);
+}
+
+TEST(what_is_left_of_a_turn_is_no_credit)
+{
+	struct cgpu_sched_settings settings;
+
+	start(CGPU_SCHED_WEIGHT, 0);
+	join(0, 8, 0);
+	join(1, 1, 0);
+	turn_is(0, 0, 8 * SLICE);
+	/* A smaller weight ends the turn sooner; a part of a slice more is the most that stays. */
+	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 0, SLICE), 0);
+	turn_is(SLICE, 0, 2 * SLICE + SLICE / 8);
+	settings = sched.settings;
+	settings.policy = CGPU_SCHED_FIXED;
+	CHECK_EQ(cgpu_sched_set(&sched, &settings, 2 * SLICE), 0);
+	turn_is(2 * SLICE, 0, 2 * SLICE + SLICE / 8);
+	turn_is(2 * SLICE + SLICE / 8, 1, 3 * SLICE + SLICE / 8);
+	turn_is(3 * SLICE + SLICE / 8, CGPU_SCHED_NONE, 21 * SLICE + SLICE / 8);
+	/* So with a change of class. */
+	turn_is(21 * SLICE + SLICE / 8, 0, 22 * SLICE + SLICE / 8);
+	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 1, 21 * SLICE + SLICE / 8), 0);
+	CHECK_EQ(sched.balance[0], 0);
+}
+
+/* What is left of the turn is neither lost nor more than a turn of the new policy. */
+TEST(a_turn_outlasts_a_change_of_policy)
+{
+	struct cgpu_sched_settings weight, fair;
+
+	start(CGPU_SCHED_WEIGHT, 0);
+	join(0, 4, 0);
+	join(1, 4, 0);
+	weight = fair = sched.settings;
+	fair.policy = CGPU_SCHED_FAIR;
+	turn_is(0, 0, 4 * SLICE);
+	CHECK_EQ(cgpu_sched_set(&sched, &fair, 3 * SLICE), 0);
+	turn_is(3 * SLICE, 0, 4 * SLICE);
+	CHECK_EQ(cgpu_sched_set(&sched, &weight, 3 * SLICE), 0);
+	turn_is(3 * SLICE, 0, 4 * SLICE);
+	turn_is(4 * SLICE, 1, 8 * SLICE);
+	/* A longer one ends with a turn of the new policy. */
+	CHECK_EQ(cgpu_sched_set(&sched, &fair, 4 * SLICE), 0);
+	turn_is(4 * SLICE, 1, 5 * SLICE + SLICE / 8);
+	turn_is(5 * SLICE + SLICE / 8, CGPU_SCHED_NONE, 23 * SLICE + SLICE / 8);
+	/* Time that nobody gets is not kept for anybody. */
+	CHECK_EQ(cgpu_sched_set(&sched, &weight, 6 * SLICE), 0);
+	turn_is(6 * SLICE, 0, 10 * SLICE);
+}
+
+TEST(changes_of_policy_keep_nobody_from_his_turn)
+{
+	struct cgpu_sched_settings settings;
+	u64 now, had[3] = { 0 };
+
+	start(CGPU_SCHED_WEIGHT, 0);
+	for (now = 0; now < 3; now++)
+		join((u32)now, 2, 0);
+	settings = sched.settings;
+	for (now = 0; now < 600 * SLICE; now += SLICE / 4) {
+		settings.policy = settings.policy == CGPU_SCHED_WEIGHT ? CGPU_SCHED_SOFT : CGPU_SCHED_WEIGHT;
+		settings.time_slices = 0;
+		CHECK_EQ(cgpu_sched_set(&sched, &settings, now), 0);
+		cgpu_sched_decide(&sched, now, &decision);
+		CHECK(decision.grantee < 3);
+		had[decision.grantee] += SLICE / 4;
+	}
+	CHECK_EQ(had[0], 200 * SLICE);
+	CHECK_EQ(had[1], 200 * SLICE);
+	CHECK_EQ(had[2], 200 * SLICE);
+}
+
+TEST(a_pause_ends_the_turn)
+{
+	u64 now = SLICE / 4;
+	u32 n;
+
+	start(CGPU_SCHED_PREEMPTIVE, 0);
+	sched.settings.time_slices = 0;
+	for (n = 0; n < 3; n++)
+		join(n, 1, 0);
+	turn_is(0, 0, SLICE);
+	CHECK_EQ(cgpu_sched_process(&sched, 0, 0, now), 0);
+	cgpu_sched_decide(&sched, now, &decision);
+	CHECK_EQ(cgpu_sched_process(&sched, 0, 1, now), 0);
+	/* It comes back at once, and to no more than the others have. */
+	turn_is(now, 1, now + SLICE);
+	turn_is(now + SLICE, 2, now + 2 * SLICE);
+	turn_is(now + 2 * SLICE, 0, now + 3 * SLICE);
+	turn_is(now + 3 * SLICE, 1, now + 4 * SLICE);
+}
+
+/* One low container at a time: a slice is too short to be divided by the card. */
+TEST(priority_takes_turns_where_the_card_divides)
+{
+	u64 now;
+	u32 n, seen = 0;
+
+	start(CGPU_SCHED_SOFT, 0);
+	sched.settings.prio_ratio = 20;
+	for (n = 0; n < 4; n++)
+		join(n, 1, n == 3);
+	CHECK_EQ(cgpu_sched_process(&sched, 3, 0, 0), 0);
+	cgpu_sched_decide(&sched, 0, &decision);
+	CHECK_EQ(decision.gated, 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 3, 1, SLICE), 0);
+	for (now = SLICE; now < 16 * SLICE; now += SLICE) {
+		cgpu_sched_decide(&sched, now, &decision);
+		CHECK_EQ(decision.until, now + SLICE);
+		CHECK_EQ(decision.open, 1u << decision.grantee);
+		seen += 1u << (8 * decision.grantee);
+	}
+	CHECK_EQ(seen, 0x03040404);
+	CHECK_EQ(cgpu_sched_process(&sched, 3, 0, now), 0);
+	cgpu_sched_decide(&sched, now, &decision);
+	CHECK_EQ(decision.gated, 0);
+}
+
+TEST(native_forgets)
+{
+	struct cgpu_sched_settings settings;
+
+	start(CGPU_SCHED_WEIGHT, 0);
+	join(0, 1, 0);
+	join(1, 0, 1);
+	settings = sched.settings;
+	settings.policy = CGPU_SCHED_NATIVE;
+	cgpu_sched_decide(&sched, 0, &decision);
+	CHECK_EQ(decision.gated, 1);
+	CHECK_EQ(decision.open, 1);
+	CHECK_EQ(cgpu_sched_ran(&sched, 1, MS, MS), 0);
+	CHECK_EQ(sched.balance[1], -(s64)MS);
+	CHECK_EQ(cgpu_sched_set(&sched, &settings, MS), 0);
+	cgpu_sched_decide(&sched, MS, &decision);
+	CHECK_EQ(decision.gated, 0);
+	CHECK_EQ(decision.open, 3);
+	CHECK_EQ(sched.balance[1], 0);
+	CHECK_EQ(cgpu_sched_ran(&sched, 1, MS, 2 * MS), 0);
+	CHECK_EQ(sched.balance[1], 0);
+	CHECK_EQ(sched.slot[1].ran, 2 * MS);
+}
+
+/* What containers owe each other when their kernels run on, and how it is paid. */
+
+TEST(overruns_change_hands)
+{
+	start(CGPU_SCHED_WEIGHT, 0);
+	join(0, 1, 0);
+	join(1, 1, 0);
+	turn_is(0, 0, SLICE);
+	turn_is(SLICE, 1, 2 * SLICE);
+	/* A kernel of slot 0 kept the card for three quarters of that. */
+	CHECK_EQ(cgpu_sched_ran(&sched, 0, SLICE * 3 / 4, 2 * SLICE), 0);
+	turn_is(2 * SLICE, 1, 2 * SLICE + SLICE * 3 / 4);
+	turn_is(2 * SLICE + SLICE * 3 / 4, 0, 3 * SLICE);
+	turn_is(3 * SLICE, 1, 4 * SLICE);
+	CHECK_EQ(sched.slot[0].granted, 2 * SLICE);
+	CHECK_EQ(sched.slot[1].granted, SLICE);
+	/* More than the turn had is not given back. */
+	CHECK_EQ(cgpu_sched_ran(&sched, 0, 40 * SLICE, 3 * SLICE + MS), 0);
+	turn_is(3 * SLICE + MS, 1, 4 * SLICE + MS);
+	CHECK_EQ(cgpu_sched_ran(&sched, 0, SLICE, 3 * SLICE + MS), 0);
+	turn_is(3 * SLICE + MS, 1, 4 * SLICE + MS);
+	/* Time of its own turn is counted, and changes nothing. */
+	CHECK_EQ(cgpu_sched_ran(&sched, 1, SLICE, 3 * SLICE + 2 * MS), 0);
+	turn_is(3 * SLICE + 2 * MS, 1, 4 * SLICE + MS);
+}
+
+TEST(debts_end)
+{
+	u64 now = 0;
+	u32 n;
+
+	start(CGPU_SCHED_WEIGHT, 0);
+	join(0, 1, 0);
+	join(1, 1, 0);
+	cgpu_sched_decide(&sched, 0, &decision);
+	/* Everybody owes: the rounds in which nobody has anything are passed over. */
+	CHECK_EQ(cgpu_sched_ran(&sched, 1, ~0ull, 0), 0);
+	CHECK_EQ(sched.balance[1], -(s64)CGPU_SCHED_DEBT_MAX);
+	CHECK_EQ(cgpu_sched_ran(&sched, 1, 1, 0), 0);
+	CHECK_EQ(sched.balance[1], -(s64)CGPU_SCHED_DEBT_MAX);
+	cgpu_sched_decide(&sched, ~0ull - 30000 * MS, &decision);
+	CHECK_EQ(sched.balance[0] > 0, decision.grantee == 0);
+	CHECK(decision.until > ~0ull - 30000 * MS);
+	now = decision.until;
+	for (n = 0; n < 4; n++) {
+		cgpu_sched_decide(&sched, now, &decision);
+		CHECK(decision.until > now && decision.until <= now + SLICE);
+		now = decision.until;
+	}
+	/* At the end of time nothing runs over. */
+	cgpu_sched_decide(&sched, ~0ull, &decision);
+	CHECK_EQ(decision.until, CGPU_SCHED_FOREVER);
+	CHECK_EQ(cgpu_sched_ran(&sched, 1, ~0ull, ~0ull), 0);
+	CHECK_EQ(sched.slot[1].ran, ~0ull);
+}
+
+/* The rounds in which nobody has anything to give are passed over, and the proportion of what is owed stays. */
+TEST(all_may_owe)
+{
+	start(CGPU_SCHED_WEIGHT, 0);
+	join(0, 1, 0);
+	join(1, 2, 0);
+	join(2, 1, 1);
+	CHECK_EQ(cgpu_sched_process(&sched, 2, 0, 0), 0);
+	cgpu_sched_decide(&sched, 0, &decision);
+	CHECK_EQ(decision.grantee, 0);
+	CHECK_EQ(cgpu_sched_ran(&sched, 1, 100 * SLICE, 0), 0);
+	CHECK_EQ(cgpu_sched_ran(&sched, 2, 5 * SLICE, 0), 0);
+	cgpu_sched_decide(&sched, 71 * SLICE, &decision);
+	/* Slot 1 owes 100 slices and gets two a round; slot 0 owes 70 and gets one. */
+	CHECK_EQ(decision.grantee, 1);
+	CHECK_EQ(decision.until, 73 * SLICE);
+	CHECK_EQ(sched.balance[0], -20 * (s64)SLICE);
+	CHECK_EQ(sched.balance[2], -5 * (s64)SLICE);
+}
+
+/* Two take part in time that is not held; a third owes, and is away. */
+TEST(who_is_away_pays_off)
+{
+	u64 now;
+
+	start(CGPU_SCHED_PREEMPTIVE, 0);
+	sched.settings.time_slices = 0;
+	join(0, 1, 0);
+	join(1, 1, 0);
+	join(2, 1, 0);
+	turn_is(0, 0, SLICE);
+	CHECK_EQ(cgpu_sched_ran(&sched, 2, 3 * SLICE, 0), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 2, 0, 0), 0);
+	for (now = 0; now < 4 * SLICE; now += SLICE) {
+		cgpu_sched_decide(&sched, now, &decision);
+		CHECK_EQ(decision.open, (1u << (now / SLICE % 2)) | 4);
+	}
+	CHECK_EQ(sched.balance[2], -2 * (s64)SLICE);
+	cgpu_sched_decide(&sched, 4 * SLICE, &decision);
+	CHECK_EQ(sched.balance[2], -(s64)SLICE);
+	/* Who pauses in its turn has no more of it. */
+	CHECK_EQ(decision.grantee, 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 0, 0, 4 * SLICE + MS), 0);
+	cgpu_sched_decide(&sched, 4 * SLICE + MS, &decision);
+	CHECK_EQ(decision.grantee, 1);
+	CHECK_EQ(cgpu_sched_process(&sched, 0, 1, 4 * SLICE + MS), 0);
+	cgpu_sched_decide(&sched, 4 * SLICE + MS, &decision);
+	CHECK_EQ(decision.grantee, 1);
+	for (now = 6 * SLICE; now < 12 * SLICE; now += SLICE)
+		cgpu_sched_decide(&sched, now, &decision);
+	CHECK_EQ(sched.balance[2], 0);
+	/* Nobody has work: whoever starts may. */
+	CHECK_EQ(cgpu_sched_process(&sched, 0, 0, now), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 1, 0, now), 0);
+	cgpu_sched_decide(&sched, now, &decision);
+	CHECK_EQ(decision.gated, 0);
+	CHECK_EQ(decision.open, 7);
+	CHECK_EQ(decision.until, CGPU_SCHED_FOREVER);
+}
+
+TEST(the_last_one_pays_off_alone)
+{
+	start(CGPU_SCHED_WEIGHT, 0);
+	join(0, 1, 0);
+	join(1, 1, 0);
+	turn_is(0, 0, SLICE);
+	turn_is(SLICE, 1, 2 * SLICE);
+	CHECK_EQ(cgpu_sched_ran(&sched, 0, 4 * SLICE, SLICE), 0);
+	CHECK_EQ(cgpu_sched_leave(&sched, 1, SLICE), 0);
+	cgpu_sched_decide(&sched, SLICE, &decision);
+	CHECK_EQ(decision.gated, 0);
+	CHECK_EQ(sched.balance[0], -3 * (s64)SLICE);
+	cgpu_sched_decide(&sched, 3 * SLICE, &decision);
+	CHECK_EQ(sched.balance[0], -1 * (s64)SLICE);
+	cgpu_sched_decide(&sched, 9 * SLICE, &decision);
+	CHECK_EQ(sched.balance[0], 0);
+	CHECK_EQ(cgpu_sched_join(&sched, 1, 1, 0, 9 * SLICE), 0);
+	turn_is(9 * SLICE, 1, 10 * SLICE);
+	/* Who has just begun its turn when the others go keeps it when they come again. */
+	turn_is(10 * SLICE, 0, 11 * SLICE);
+	CHECK_EQ(cgpu_sched_leave(&sched, 0, 11 * SLICE - 1), 0);
+	cgpu_sched_decide(&sched, 11 * SLICE - 1, &decision);
+	CHECK_EQ(decision.gated, 0);
+	CHECK_EQ(cgpu_sched_join(&sched, 0, 1, 0, 11 * SLICE), 0);
+	turn_is(11 * SLICE, 1, 12 * SLICE - 1);
+}
+
+TEST(classes_owe_each_other)
+{
+	start(CGPU_SCHED_PREEMPTIVE, 0);
+	join(0, 1, 1);
+	join(1, 1, 0);
+	cgpu_sched_decide(&sched, 0, &decision);
+	CHECK_EQ(decision.open, 2);
+	cgpu_sched_decide(&sched, SLICE, &decision);
+	CHECK_EQ(decision.open, 1);
+	/* The other one's kernel had half of that. */
+	CHECK_EQ(cgpu_sched_ran(&sched, 1, SLICE / 2, 2 * SLICE), 0);
+	CHECK_EQ(sched.lag, (s64)(80 * SLICE - 20 * SLICE + 50 * SLICE));
+	cgpu_sched_decide(&sched, 2 * SLICE, &decision);
+	CHECK_EQ(decision.open, 1);
+	/* The other way round. */
+	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 0, 2 * SLICE), 0);
+	CHECK_EQ(cgpu_sched_change(&sched, 1, 1, 1, 2 * SLICE), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 1, 0, 2 * SLICE), 0);
+	cgpu_sched_decide(&sched, 2 * SLICE, &decision);
+	cgpu_sched_decide(&sched, 3 * SLICE, &decision);
+	CHECK_EQ(sched.lag, 0);
+	CHECK_EQ(cgpu_sched_ran(&sched, 1, ~0ull, 3 * SLICE), 0);
+	CHECK_EQ(sched.lag, -100 * (s64)CGPU_SCHED_DEBT_MAX);
+	CHECK_EQ(cgpu_sched_ran(&sched, 1, 1, 3 * SLICE), 0);
+	CHECK_EQ(sched.lag, -100 * (s64)CGPU_SCHED_DEBT_MAX);
+	CHECK_EQ(cgpu_sched_process(&sched, 1, 1, 3 * SLICE), 0);
+	cgpu_sched_decide(&sched, 3 * SLICE + 9 * SLICE, &decision);
+	CHECK_EQ(decision.open, 1);
+}
+
+TEST(alone_the_high_class_is_no_longer_behind)
+{
+	start(CGPU_SCHED_PREEMPTIVE, 0);
+	join(0, 1, 1);
+	join(1, 1, 0);
+	cgpu_sched_decide(&sched, 0, &decision);
+	CHECK_EQ(cgpu_sched_process(&sched, 1, 0, SLICE), 0);
+	CHECK_EQ(sched.lag, (s64)(80 * SLICE));
+	cgpu_sched_decide(&sched, SLICE, &decision);
+	cgpu_sched_decide(&sched, 2 * SLICE, &decision);
+	CHECK_EQ(sched.lag, (s64)(60 * SLICE));
+	cgpu_sched_decide(&sched, 9 * SLICE, &decision);
+	CHECK_EQ(sched.lag, 0);
+	/* A kernel of the low class that runs then takes nothing that was asked for. */
+	CHECK_EQ(cgpu_sched_ran(&sched, 1, MS, 9 * SLICE), 0);
+	CHECK_EQ(sched.lag, 0);
+	sched.lag = 100 * (s64)CGPU_SCHED_DEBT_MAX;
+	CHECK_EQ(cgpu_sched_process(&sched, 1, 1, 9 * SLICE), 0);
+	cgpu_sched_decide(&sched, 9 * SLICE, &decision);
+	CHECK_EQ(cgpu_sched_ran(&sched, 1, SLICE, 10 * SLICE), 0);
+	CHECK_EQ(sched.lag, 100 * (s64)CGPU_SCHED_DEBT_MAX);
+}
