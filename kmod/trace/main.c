@@ -15,22 +15,21 @@ static bool prepare(struct recorder *r)
 	int fd;
 
 	if (!version_find(&r->version, r->options)) {
-		fprintf(stderr, "cgpu-recorder: --driver %s: accepted is a version as 580.142 or 535.104.05\n",
-			r->options->driver);
+		fprintf(stderr, "cgpu-recorder: --driver %s: expected a version such as 580.142\n", r->options->driver);
 		return false;
 	}
 	nodes_init(&r->nodes, r->options->dev);
 	fd = open(r->options->output, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	if (fd < 0) {
-		fprintf(stderr, "cgpu-recorder: -o %s: %s; accepted is a file that can be written\n",
-			r->options->output, strerror(errno));
+		fprintf(stderr, "cgpu-recorder: -o %s: %s; expected a file that can be written\n", r->options->output,
+			strerror(errno));
 		return false;
 	}
 	output_open(&r->output, fd);
 	if (r->version.key == 0)
 		fprintf(stderr,
-			"cgpu-recorder: the driver at %s does not tell a known version: only sizes and results are "
-			"recorded; accepted is: --driver VERSION\n",
+			"cgpu-recorder: the driver at %s reports no known version: only sizes and results are "
+			"recorded; expected --driver VERSION\n",
 			r->options->dev);
 	return true;
 }

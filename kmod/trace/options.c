@@ -35,13 +35,13 @@ static int take_note(struct options *options, const char *value)
 	unsigned int i;
 
 	if (!is_key(value))
-		return wrong("--note", value,
-			"accepted is KEY=VALUE, KEY of letters, digits, _ . -, at most 64 and 256 bytes");
+		return wrong(
+			"--note", value, "expected KEY=VALUE, KEY of letters, digits, _ . -, at most 64 and 256 bytes");
 	if (options->note_count == NOTES_MAX)
-		return wrong("--note", value, "accepted are 32 of them");
+		return wrong("--note", value, "expected at most 32 notes");
 	for (i = 0; i < options->note_count; i++) {
 		if (strncmp(options->notes[i], value, key) == 0)
-			return wrong("--note", value, "accepted is each KEY once");
+			return wrong("--note", value, "expected each KEY once");
 	}
 	options->notes[options->note_count++] = value;
 	return -1;
@@ -75,7 +75,7 @@ int options_parse(int argc, char **argv, struct options *options)
 	if (result >= 0)
 		return result;
 	if (optind == argc)
-		return wrong("COMMAND", "is missing", "accepted is a command after --");
+		return wrong("COMMAND", "is missing", "expected a command after --");
 	options->command = argv + optind;
 	return -1;
 }

@@ -77,7 +77,7 @@ static int observe(struct recorder *r)
 	kill(r->root, SIGKILL);
 	waitpid(r->root, NULL, 0);
 	fprintf(stderr,
-		"cgpu-recorder: the command cannot be observed: %s; accepted is a kernel.yama.ptrace_scope below 3, and in "
+		"cgpu-recorder: the command cannot be observed: %s; expected a kernel.yama.ptrace_scope below 3, and in "
 		"a container CAP_SYS_PTRACE\n",
 		strerror(error));
 	return EXIT_OWN;
@@ -123,8 +123,7 @@ int start_failure(const struct recorder *r)
 	if (error < 0)
 		return failed("the command's calls cannot be filtered", -error);
 	if (error == ENOENT)
-		fprintf(stderr, "cgpu-recorder: %s: is not found; accepted is a program on PATH, or its path\n",
-			command);
+		fprintf(stderr, "cgpu-recorder: %s: is not found; expected a program on PATH, or its path\n", command);
 	else
 		fprintf(stderr, "cgpu-recorder: %s: cannot be run: %s\n", command, strerror(error));
 	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;

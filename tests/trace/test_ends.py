@@ -144,9 +144,9 @@ def test_no_file_is_left(recorder: Recorder) -> None:
     ("options", "message"),
     [
         (["-o", "/nowhere/trace"], "-o /nowhere/trace: No such file or directory"),
-        (["--driver", "latest"], "--driver latest: accepted is a version"),
-        (["--note", "novalue"], "--note novalue: accepted is KEY=VALUE"),
-        (["--note", "a=1", "--note", "a=2"], "--note a=2: accepted is each KEY once"),
+        (["--driver", "latest"], "--driver latest: expected a version"),
+        (["--note", "novalue"], "--note novalue: expected KEY=VALUE"),
+        (["--note", "a=1", "--note", "a=2"], "--note a=2: expected each KEY once"),
         (["--nonsense"], "COMMAND: is missing"),
     ],
 )
