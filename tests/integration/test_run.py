@@ -225,7 +225,9 @@ def test_refused_registration_leaves_nothing(engine: Engine) -> None:
         refused = run("/bin/sh", "-c", "echo ran")
         assert (refused.returncode, refused.stdout) == (125, "")
         assert "1024 MiB of GPU 0 asked for, 773 MiB of its 15109 MiB are not promised" in refused.stderr
-        assert (groups(), len(engine.instances())) == (before, 1)
+        # One of the test before may have gone meanwhile.
+        assert set(groups()) <= set(before)
+        assert len(engine.instances()) == 1
         assert rest(process).returncode == 0
     assert_nothing_left(engine)
 

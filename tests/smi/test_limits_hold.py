@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cgpu.smi.limits import compute_limit
 from cgpu.smi.model import Container, Gpu
+from cgpu.smi.policies import POLICIES
 from tests.core.build import build_library
 from tests.core.sched.binding import SLICE, Card, Load, Sched, load
 
@@ -25,7 +26,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 @given(
-    policy=st.integers(0, 4),
+    policy=st.sampled_from([number for number, policy in enumerate(POLICIES) if not policy.undivided]),
     places=st.integers(1, 25),
     ratio=st.sampled_from([20, 50, 80]),
     by_gates=st.booleans(),

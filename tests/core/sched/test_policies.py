@@ -4,38 +4,37 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
+import re
 from pathlib import Path
 
 from cgpu.config.effective import DEFAULTS
-from cgpu.smi.policies import POLICIES
+from cgpu.smi.policies import POLICIES, Policy
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNT = len(POLICIES)
+HEADER = (ROOT / "kmod/core/include/policies.h").read_text()
+TRAITS = re.findall(r"^\tu32 (\w+);", HEADER, re.MULTILINE)
+# Traits that say how the engine divides the time, and not how much a container gets: no tool needs them.
+ENGINE_ONLY = {"timeslices", "heavier"}
 
 
 class CPolicy(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("by_number", ctypes.c_uint32),
-        ("keeps_idle", ctypes.c_uint32),
-        ("keeps_free", ctypes.c_uint32),
-        ("timeslices", ctypes.c_uint32),
-        ("undivided", ctypes.c_uint32),
-        ("heavier", ctypes.c_uint32),
-    )
+    _fields_ = (("name", ctypes.c_char_p), *((trait, ctypes.c_uint32) for trait in TRAITS))
 
 
 def test_rows_are_the_core_s(library: ctypes.CDLL, tmp_path: Path) -> None:
     """cgpu-smi and the installer have the core's policies: as many, with these names and traits."""
+    traits = set(TRAITS) - ENGINE_ONLY
+    assert {field.name for field in dataclasses.fields(Policy)} == traits | {"name"}
     rows = (CPolicy * COUNT).in_dll(library, "cgpu_policies")
     for row, known in zip(rows, POLICIES, strict=True):
         assert row.name.decode() == known.name
-        for trait in ("by_number", "keeps_idle", "keeps_free", "undivided"):
+        for trait in traits:
             assert getattr(row, trait) == getattr(known, trait), known.name
-    header = (ROOT / "kmod/core/include/policies.h").read_text()
-    assert f"#define CGPU_POLICY_MAX {COUNT - 1}\n" in header
-    assert f"#define CGPU_POLICY_DEFAULT {DEFAULTS['policy']}\n" in header
+    assert f"#define CGPU_POLICY_MAX {COUNT - 1}\n" in HEADER
+    assert f"#define CGPU_POLICY_DEFAULT {DEFAULTS['policy']}\n" in HEADER
 
 
 def test_configuration_takes_each() -> None:

@@ -17,6 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from cgpu.smi.policies import POLICIES
 from tests.core.build import build_library
 from tests.core.sched.binding import (
     FAIR,
@@ -34,6 +35,7 @@ from tests.core.sched.binding import (
 
 GATED = (FAIR, WEIGHT, FIXED)
 SLOT = st.integers(0, SLOTS - 1)
+POLICY = st.integers(0, len(POLICIES) - 1)
 NUMBER = st.integers(0, 7)
 FLAG = st.integers(0, 3).map(lambda n: int(n == 0))  # rarely 1
 SPANS = st.integers(200_000, 20 * MS)
@@ -138,7 +140,7 @@ class Machine(RuleBasedStateMachine):
             self.card.changed()
             self.card.waited[slot] = 0
 
-    @initialize(policy=st.integers(0, 5), found=st.lists(st.tuples(NUMBER, FLAG, LOADS), max_size=8))
+    @initialize(policy=POLICY, found=st.lists(st.tuples(NUMBER, FLAG, LOADS), max_size=8))
     def first(self, policy: int, found: list[tuple[int, int, Load]]) -> None:
         self.set(policy, 1, 80)
         for slot, (weight, highprio, load_) in enumerate(found):
@@ -161,7 +163,7 @@ class Machine(RuleBasedStateMachine):
             self.card.waited[slot] = 0
             self.card.changed()
 
-    @rule(policy=st.integers(0, 5), time_slices=st.integers(0, 1), ratio=st.integers(20, 99))
+    @rule(policy=POLICY, time_slices=st.integers(0, 1), ratio=st.integers(20, 99))
     def set(self, policy: int, time_slices: int, ratio: int) -> None:
         self.sched.set(self.card.now, policy=policy, time_slices=time_slices, prio_ratio=ratio)
         self.card.changed()

@@ -15,7 +15,7 @@
 static struct cgpud daemon_state;
 static struct in_flight call;
 
-int main(void)
+TEST(closes_nothing_of_others)
 {
 	int opened[OPENED], null = open("/dev/null", O_RDWR | O_CLOEXEC), i;
 	struct cgpud *d = &daemon_state;
@@ -43,5 +43,4 @@ int main(void)
 	task_cache_clear(cache);
 	for (i = 0; i < OPENED; i++)
 		CHECK(fcntl(opened[i], F_GETFD) >= 0);
-	return 0;
 }

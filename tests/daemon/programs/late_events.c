@@ -67,7 +67,7 @@ static u32 registered(struct bench *bench, struct cgpu_container_info *info)
 	return cgpu_container_next(&bench->core, 0, info) == 0;
 }
 
-int main(void)
+TEST(of_the_container_before)
 {
 	struct bench *bench = bench_new("580.142");
 	struct cgpud *d = calloc(1, sizeof(*d));
@@ -106,5 +106,4 @@ int main(void)
 	reaper_stop(d);
 	reaper_close(&d->reaper);
 	bench_free(bench);
-	return 0;
 }

@@ -13,4 +13,4 @@ WRAPPED = ("epoll_wait", "cgroup_holds", "cgroup_populated", "reaper_reconcile")
 
 def test_of_the_container_before(tmp_path: Path) -> None:
     """The end of a process that is heard of late does not end the next container's registration."""
-    succeeds(linked(PROGRAMS / "late_events.c", WRAPPED, tmp_path / "late_events"))
+    succeeds(linked(PROGRAMS / "late_events.c", WRAPPED, tmp_path / "late_events"), "of_the_container_before")
