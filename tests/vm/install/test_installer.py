@@ -26,9 +26,11 @@ CGPU = Path(sys.executable).parent / "cgpu"
 VERSION = "0.1.0"
 BUILD_S = count(600, 3600)
 # Names, modes, links and times of all files that an installation of the module may touch. The key that dkms
-# makes to sign with is its own, and stays. The kernel's modules are many, and compared by their names.
+# makes to sign with is its own, and stays. The kernel's modules are many, and compared by their names, as are
+# others' sources.
 STATE = """
-places="/etc /usr/src /var/lib/dkms /var/lib/cgpu"
+ls /usr/src
+places="/etc /usr/src/opencgpu* /var/lib/dkms /var/lib/cgpu"
 find $places ! -type d ! -name 'mok.*' -exec ls -ld --full-time {} + 2>/dev/null || :
 find $places ! -name 'mok.*' 2>/dev/null | sort
 find "/lib/modules/$(uname -r)/" | sort
