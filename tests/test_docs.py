@@ -54,12 +54,14 @@ def nodes(repository: Path) -> str:
 def test_smi_screen(repository: Path) -> None:
     """The screen in the document is the one that the tests keep."""
     screen = (repository / "tests/smi/golden/table.txt").read_text().splitlines()[:4]
-    assert "\n".join(f"    {line}" for line in screen) in (repository / "docs/cgpu-smi.md").read_text()
+    assert (
+        "\n".join(f"    {line}" for line in screen) in (repository / "docs/commands/cgpu-smi.md").read_text()
+    )
 
 
 def test_smi_options(repository: Path) -> None:
     """The document names every option of cgpu-smi."""
-    document = (repository / "docs/cgpu-smi.md").read_text()
+    document = (repository / "docs/commands/cgpu-smi.md").read_text()
     options = [name for action in parser()._actions for name in action.option_strings]
     assert [name for name in options if name not in document] == ["-h", "--help", "--version"]
 
@@ -74,7 +76,7 @@ def test_upgrade_options(repository: Path) -> None:
 
 def test_trace_options(repository: Path) -> None:
     """The document names every option of cgpu trace."""
-    document = (repository / "docs/cgpu-trace.md").read_text()
+    document = (repository / "docs/commands/cgpu-trace.md").read_text()
     (choices,) = [one.choices for one in trace_parser()._actions if isinstance(one.choices, dict)]
     options = {name for one in choices.values() for action in one._actions for name in action.option_strings}
     assert {name for name in options if name not in document} == {"-h", "--help", "--output"}
@@ -92,6 +94,8 @@ def test_install_options(repository: Path) -> None:
 
 def test_trace_events(repository: Path) -> None:
     """The document names every kind of event that is no driver call."""
-    document = section((repository / "docs/cgpu-trace.md").read_text(), "What is in a trace, and what is not")
+    document = section(
+        (repository / "docs/commands/cgpu-trace.md").read_text(), "What is in a trace, and what is not"
+    )
     rule = schema()["$defs"]["event"]["allOf"][-1]["else"]
     assert [name for name in rule["properties"]["call"]["enum"] if f"`{name}`" not in document] == []

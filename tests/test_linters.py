@@ -22,7 +22,9 @@ TEXT = (*SOURCE, ".md", ".toml", ".json", ".yaml", ".service", ".socket", "")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|Users|work)/\w")
 ISSUE_NUMBER = re.compile(r"\bissue #?\d", re.IGNORECASE)
 # Documents of this project lie in docs/ or have their names in capitals; others are of public standards.
-NAMED_DOCUMENT = re.compile(r"(?<![\w/.:-])(?:docs/[\w-]+|[A-Z]+)\.md\b")
+NAMED_DOCUMENT = re.compile(
+    r"(?<![\w/.:-])(?:docs/(?:(?:commands|container-engines|man)/)?[\w-]+|[A-Z]+)\.md\b"
+)
 
 
 def run(command: Sequence[str | Path], cwd: Path) -> None:

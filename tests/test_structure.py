@@ -50,7 +50,6 @@ LEFT: dict[str, tuple[str, ...]] = {
 }
 # Folders that are still larger.
 LARGE = {
-    "docs",
     "tests/daemon",
     "tests/integration",
     "tests/runtime_config",

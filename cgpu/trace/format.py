@@ -165,7 +165,9 @@ def _checked(line: bytes, kind: str, where: str) -> dict[str, Any]:
         raise CgpuError(f"{where}: is no JSON of a trace ({show(reason)}); record it again") from error
     if problem is not None:
         at = ".".join(show(str(part)) for part in problem.absolute_path) or kind
-        raise CgpuError(f"{where}: {at}: {show(problem.message)}; expected what docs/cgpu-trace.md says")
+        raise CgpuError(
+            f"{where}: {at}: {show(problem.message)}; expected what docs/commands/cgpu-trace.md says"
+        )
     assert isinstance(document, dict)
     return document
 

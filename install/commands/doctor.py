@@ -158,7 +158,7 @@ def is_good(found: list[Finding]) -> bool:
 
 
 def document(now: NodeReport, found: list[Finding], fixed: list[str]) -> dict[str, Any]:
-    """Return what --json prints; docs/doctor.md describes it."""
+    """Return what --json prints; docs/commands/doctor.md describes it."""
     ours = now.node.ours
     return {
         "format": FORMAT,

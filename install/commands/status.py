@@ -125,7 +125,7 @@ def _configured(now: NodeReport) -> list[Finding]:
 
 
 def document(now: NodeReport, ready: Readiness) -> dict[str, Any]:
-    """Return what --json prints; docs/status.md describes it."""
+    """Return what --json prints; docs/commands/status.md describes it."""
     ours, driver = now.node.ours, now.node.driver
     return {
         "format": "cgpu-status",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cgpu-recorder: runs a command and writes the NVIDIA driver calls of its processes as JSON Lines. Of structures it
- * reads and writes only what the generated tables (nv_forms.h) allow; what a trace may hold is in docs/cgpu-trace.md.
+ * reads and writes only what the generated tables (nv_forms.h) allow; what a trace may hold is in docs/commands/cgpu-trace.md.
  */
 #ifndef CGPU_RECORDER_H
 #define CGPU_RECORDER_H

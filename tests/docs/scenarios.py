@@ -115,7 +115,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             "cgpu doctor --fix": Expect(status=1),  # no engine runs, and it starts none
         },
     ),
-    "docs/docker.md": Scenario(
+    "docs/container-engines/docker.md": Scenario(
         inline=(
             "cgpu-runtime-config docker --default-runtime",
             "docker ps -aq | xargs -r docker inspect -f '{{.Name}} {{.HostConfig.Runtime}}'",
@@ -130,7 +130,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             ),
         },
     ),
-    "docs/containerd.md": Scenario(
+    "docs/container-engines/containerd.md": Scenario(
         before={
             CTR_RUN: (
                 "docker save cgpu-test:latest | ctr image import -",
@@ -147,10 +147,10 @@ SCENARIOS: Mapping[str, Scenario] = {
             "cgpu-runtime-config containerd": Expect(r"config.toml: runtime cgpu added"),
         },
     ),
-    "docs/crio.md": Scenario(
+    "docs/container-engines/crio.md": Scenario(
         expect={"cgpu-runtime-config crio": Expect(r"99-cgpu.conf: runtime cgpu added")}
     ),
-    "docs/podman.md": Scenario(
+    "docs/container-engines/podman.md": Scenario(
         before={
             f"podman --runtime /path/to/cgpu-container-runtime run {SLICE} IMAGE": (
                 "docker save cgpu-test:latest | podman load",
@@ -164,7 +164,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             "cgpu-runtime-config hooks": Expect(r"kernel module", 1),
         },
     ),
-    "docs/nvidia-runtime.md": Scenario(
+    "docs/container-engines/nvidia-runtime.md": Scenario(
         before={"cgpu-runtime-config nvidia": ("mkdir -p /etc/nvidia-container-runtime",)},
         expect={"cgpu-runtime-config nvidia": Expect(r"config.toml: runtime cgpu added")},
     ),
@@ -193,12 +193,12 @@ SCENARIOS: Mapping[str, Scenario] = {
         before={"cgpu upgrade": (T4,)},
         words={"PATH": "/opt/opencgpu/bin/cgpud"},
     ),
-    "docs/doctor.md": Scenario(
+    "docs/commands/doctor.md": Scenario(
         before={"cgpu doctor": DOCKER_KNOWS},
         words={"FILE": "/tmp/bundle.tar.gz"},
         expect={"cgpu doctor --json": Expect(r'"format": ?"cgpu-doctor"')},
     ),
-    "docs/status.md": Scenario(
+    "docs/commands/status.md": Scenario(
         before={
             "cgpu status": (
                 *DOCKER_KNOWS,
@@ -221,7 +221,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         before={"cgpu config explain max_mem_container_mib": (DAEMON, T4)},
         earlier=("cgpu doctor", "cgpu status"),
     ),
-    "docs/cgpu-run.md": Scenario(
+    "docs/commands/cgpu-run.md": Scenario(
         before={
             TRAIN: (T4, f'echo \'import os; os.execv("{PROBE}", ["train", "info"])\' >train.py'),
             AS_ALICE: (
@@ -241,7 +241,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         words={"busy=5s:": "busy=1s:"},
         expect={"cgpu-probe --dev /run/cgpu/sim group busy=5s:1ms": Expect(r"busy")},
     ),
-    "docs/cgpu-trace.md": Scenario(
+    "docs/commands/cgpu-trace.md": Scenario(
         before={
             "docker cp cgpu-recorder NAME:/": (
                 *DOCKER_KNOWS,

@@ -26,8 +26,7 @@ OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
 
 def documents(repository: Path) -> list[Document]:
     """Return all documents."""
-    folders = (repository / "docs", repository / "docs/man")
-    pages = [str(path.relative_to(repository)) for folder in folders for path in sorted(folder.glob("*.md"))]
+    pages = [str(path.relative_to(repository)) for path in sorted((repository / "docs").rglob("*.md"))]
     names = ["README.md", "CONTRIBUTING.md", *pages]
     return [document(repository, name) for name in names]
 

@@ -80,6 +80,6 @@ def test_no_subcommand(words: list[str], capsys: pytest.CaptureFixture[str]) -> 
 
 def test_document(repository: Path) -> None:
     """The document names every option, and no other."""
-    document = (repository / "docs/cgpu-run.md").read_text()
+    document = (repository / "docs/commands/cgpu-run.md").read_text()
     options = [name for action in parser()._actions for name in action.option_strings]
     assert [name for name in options if f"`{name}" not in document] == ["-h", "--help"]

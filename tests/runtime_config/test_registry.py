@@ -37,7 +37,7 @@ def test_golden_texts(name: str) -> None:
 @pytest.mark.parametrize("name", list(ENGINES))
 def test_documents(repository: Path, name: str) -> None:
     """A document tells how each engine gets the runtime, and the manual page names the files that change."""
-    pages = [path.read_text() for path in (repository / "docs").glob("*.md")]
+    pages = [path.read_text() for path in (repository / "docs").rglob("*.md")]
     assert any(f"cgpu-runtime-config {name} " in page for page in pages)
     files = repository.joinpath(MANUAL).read_text().partition("# FILES")[2]
     assert any(place in files for place in ENGINES[name].settings_files or (f"**{name}**",))

@@ -28,7 +28,7 @@ def test_commands_and_documents_name_the_models(repository: Path) -> None:
     assert all(check_cards(model) == model for model in MODELS)
     together = ", ".join(MODELS)
     assert f"serve simulated cards: {together}\n" in cgpud.parser().format_help()
-    assert f"({together};" in (repository / "docs/cgpu-trace.md").read_text()
+    assert f"({together};" in (repository / "docs/commands/cgpu-trace.md").read_text()
     assert f"the card: {together} " in (repository / "cgpu/trace/main.py").read_text()
     assert " or ".join(together.rsplit(", ", 1)) in (repository / "tests/vm/fake_driver/card.c").read_text()
 

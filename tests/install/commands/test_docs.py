@@ -35,9 +35,8 @@ COMMAND = re.compile(r"^(cgpu (?:doctor|status|gc|config|support-bundle)\b[^#\n]
 
 def pages(repository: Path) -> str:
     """Return the text of the pages."""
-    return "".join(
-        (repository / "docs" / f"{name}.md").read_text() for name in ("doctor", "status", "troubleshooting")
-    )
+    names = ("commands/doctor", "commands/status", "troubleshooting")
+    return "".join((repository / "docs" / f"{name}.md").read_text() for name in names)
 
 
 def names(now: NodeReport) -> set[str]:
@@ -49,7 +48,9 @@ def names(now: NodeReport) -> set[str]:
 def test_every_check_is_on_the_page(tmp_path: Path, repository: Path) -> None:
     """Each check has a place on the page, and the page names none that is not made."""
     rows = [
-        line for line in (repository / "docs/doctor.md").read_text().splitlines() if line.startswith("| `")
+        line
+        for line in (repository / "docs/commands/doctor.md").read_text().splitlines()
+        if line.startswith("| `")
     ]
     made = {re.sub(r"settings-.*", "settings-ENGINE", name) for name in names(node_report(tmp_path))}
     stated = {name for line in rows for name in re.findall(r"`([a-zA-Z-]+)`", line.split("|")[1])}
@@ -60,8 +61,8 @@ def test_every_check_is_on_the_page(tmp_path: Path, repository: Path) -> None:
 
 def test_what_fix_mends_is_on_the_page(repository: Path) -> None:
     """Each check that --fix acts on is named where the page says what it does."""
-    text = (repository / "docs/doctor.md").read_text()
-    paragraph = text.split("`--fix` ends no container")[1].split("\n\n")[0]
+    text = (repository / "docs/commands/doctor.md").read_text()
+    paragraph = text.split("`--fix` ends no container")[1].split("\n## ")[0]
     assert [name for name in FIXES if f"`{name}`" not in paragraph] == []
 
 
@@ -106,7 +107,7 @@ def test_commands_that_findings_name(tmp_path: Path) -> None:
 
 def test_exit_statuses(repository: Path) -> None:
     """The page has each exit status of cgpu status."""
-    text = (repository / "docs/status.md").read_text()
+    text = (repository / "docs/commands/status.md").read_text()
     stated = {int(number) for number in re.findall(r"^\| (\d) \|", text, re.MULTILINE)}
     assert stated == {int(one) for one in Exit} | {2}
 
