@@ -14,9 +14,9 @@ from tests.integration.commands import Outcome, eventually, must
 from tests.integration.conftest import Start
 from tests.integration.engine import RUN, Engine
 from tests.integration.images import image_tar, oci_archive, oci_layout
+from tests.integration.isolation.test_refusals import message
 from tests.integration.probe import step
 from tests.integration.runtimes import Containerd, Docker, Podman, Runc, crun_here
-from tests.integration.test_refusals import message
 from tests.integration.test_slice import LIMIT, SIX, SLICE
 
 SANDBOX = {"io.kubernetes.cri.container-type": "sandbox"}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sim.work_card import DEFAULT_SLICE, NEVER, NONE, UNIT, Card, library
+from tests.sim.gpu.work_card import DEFAULT_SLICE, NEVER, NONE, UNIT, Card, library
 
 __all__ = ["library"]
 

@@ -15,8 +15,8 @@ import pytest
 
 from benchmarks.shares.binding import CKernel, CProgram, CSetup, CStep
 
-SIM: Final = Path(__file__).resolve().parents[2] / "kmod" / "sim" / "gpu"
-SHARES: Final = Path(__file__).resolve().parents[2] / "benchmarks" / "shares"
+SIM: Final = Path(__file__).resolve().parents[3] / "kmod" / "sim" / "gpu"
+SHARES: Final = Path(__file__).resolve().parents[3] / "benchmarks" / "shares"
 NEVER: Final = 0xFFFFFFFFFFFFFFFF
 NONE: Final = 0xFFFFFFFF
 UNIT: Final = 1024  # nanoseconds in a unit of a time slice

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sim import work_model as model
-from tests.sim.work_card import NONE, UNIT, Card, library
+from tests.sim.gpu import work_model as model
+from tests.sim.gpu.work_card import NONE, UNIT, Card, library
 
 __all__ = ["library"]
 

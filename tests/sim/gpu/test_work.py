@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sim.work_card import NEVER, UNIT, Card, Segment, library
+from tests.sim.gpu.work_card import NEVER, UNIT, Card, Segment, library
 
 __all__ = ["library"]
 

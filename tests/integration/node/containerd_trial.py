@@ -21,7 +21,7 @@ from tests.integration.commands import Outcome, Server, call, eventually, must
 from tests.integration.cri import Cri, Pod, RefusedError
 from tests.integration.engine import CGPUD, MIB, Engine
 from tests.integration.images import IMAGE, image_tar, oci_archive
-from tests.integration.install_trial import check_same, state
+from tests.integration.node.install_trial import check_same, state
 from tests.integration.probe import NO_MEMORY, step
 from tests.integration.test_slice import LIMIT, SIX
 

@@ -33,7 +33,7 @@ exec "$@"
 def trial(name: str, folder: Path) -> str:
     """Run a program of this folder on such a node; return its last line."""
     command = ["unshare", "-m", "bash", "-c", NODE, "node", str(folder)]
-    program = [sys.executable, "-m", f"tests.integration.{name}"]
+    program = [sys.executable, "-m", f"tests.integration.node.{name}"]
     done = subprocess.run(
         [*command, *program], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
     )

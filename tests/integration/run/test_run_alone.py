@@ -15,7 +15,7 @@ from tests.integration.commands import call, eventually, must
 from tests.integration.conftest import Start
 from tests.integration.engine import CGPUD, MIB, TREE, Engine
 from tests.integration.probe import NO_MEMORY, step
-from tests.integration.test_run import GIB, PROBE, READY, groups, outlives_its_run, rest, run, running
+from tests.integration.run.test_run import GIB, PROBE, READY, groups, outlives_its_run, rest, run, running
 
 ALONE = ("--simulate", "T4", "--mem", "1G")
 END_S = 20

@@ -12,9 +12,9 @@ import pytest
 
 from tests.sim.abi import Status
 from tests.sim.conftest import Start
+from tests.sim.rm.test_objects import in_child
+from tests.sim.rm.test_versions import turning_points
 from tests.sim.support import Sim, fields
-from tests.sim.test_objects import in_child
-from tests.sim.test_versions import turning_points
 from tests.sim.worker import (
     CHANNEL_LEVEL,
     GET_COMPUTE,
