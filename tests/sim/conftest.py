@@ -18,14 +18,16 @@ from tests.sim.virtual import Cards, load
 Start = Callable[..., Sim]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts a server needs root: it mounts its nodes."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and "built" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.root)
+
+
 def make(*names: str) -> Path:
     """Build which of these are missing or old, and return the folder."""
-    command: list[str | Path] = [
-        "/usr/bin/make",
-        "-C",
-        REPOSITORY / "kmod",
-        *(BUILD / name for name in names),
-    ]
+    command = ["/usr/bin/make", "-C", str(REPOSITORY / "kmod"), *(str(BUILD / name) for name in names)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     return BUILD

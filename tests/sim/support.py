@@ -28,11 +28,9 @@ class Sim:
     version: str
 
     def layout(self, name: str) -> Layout:
-        """Return a layout of this server's driver version."""
         return layout(name, self.version)
 
     def open(self, node: str = "nvidiactl") -> int:
-        """Return a descriptor of a node."""
         return os.open(self.mount / node, os.O_RDWR | os.O_CLOEXEC)
 
     def client(self, card: int = 0) -> Client:
@@ -45,6 +43,12 @@ class Sim:
         return subprocess.run(
             [program, "--dev", self.mount, *words], capture_output=True, text=True, timeout=120, check=False
         )
+
+    def lines(self, *words: str, bits: int = 64) -> list[str]:
+        """Run the probe, whose words must all go well, and return its lines."""
+        done = self.probe(*words, bits=bits)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.splitlines()
 
     def command(self, *words: str) -> list[str]:
         """Return the command of the probe with these words."""
@@ -69,7 +73,6 @@ class Sim:
         return False
 
     def stop(self) -> None:
-        """End the server."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(timeout=20)

@@ -7,30 +7,20 @@ import pytest
 
 from tests.sim.support import Sim, fields
 
-pytestmark = pytest.mark.root
 TIMER = 62  # ETIME
 
 
 def lines(sim: Sim, start: str, *words: str, bits: int = 64) -> list[dict[str, str]]:
     """Run words, which must all go well, and return the fields of the lines that begin so."""
-    done = sim.probe(*words, bits=bits)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [fields(line) for line in done.stdout.splitlines() if line.startswith(start)]
+    return [fields(line) for line in sim.lines(*words, bits=bits) if line.startswith(start)]
 
 
 @pytest.mark.parametrize("bits", [64, 32])
 def test_work_is_done(sim: Sim, bits: int) -> None:
     """As many kernels as were submitted to each channel, and their time."""
     words = ("group=3", "submit=20:100us:1us", "drain=10s", "figures")
-    assert (
-        lines(sim, "figures", *words, bits=bits)[0].items()
-        >= {
-            "submitted": "60",
-            "completed": "60",
-            "queued": "0",
-            "busy": "6000000",
-        }.items()
-    )
+    expected = {"submitted": "60", "completed": "60", "queued": "0", "busy": "6000000"}
+    assert lines(sim, "figures", *words, bits=bits)[0].items() >= expected.items()
 
 
 def test_a_group_tells_its_handles(sim: Sim) -> None:
@@ -117,10 +107,7 @@ def test_scheduling_is_read_back(sim: Sim) -> None:
 def test_another_clients_channel(sim: Sim) -> None:
     """Nobody asks whose a channel is."""
     with sim.client() as client:
-        done = sim.probe(
-            "group", "submit=1:1us", "drain=10s", "expect=0x21", f"channel-off={client.handle}:7"
-        )
-    assert done.returncode == 0, done.stdout
+        sim.lines("group", "submit=1:1us", "drain=10s", "expect=0x21", f"channel-off={client.handle}:7")
 
 
 def test_words_that_need_a_group(sim: Sim) -> None:

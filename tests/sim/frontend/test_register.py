@@ -8,12 +8,8 @@ import errno
 import os
 import threading
 
-import pytest
-
 from tests.sim.abi import PAGE_BIG, REGISTER_FD, command, errno_of
 from tests.sim.support import Sim
-
-pytestmark = pytest.mark.root
 
 
 def register(fd: int, ctl: int) -> int:

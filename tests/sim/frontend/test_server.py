@@ -12,11 +12,8 @@ import pytest
 from tests.sim.conftest import Start
 from tests.sim.support import Sim, fields
 
-pytestmark = pytest.mark.root
-
 
 def mounted(path: Path) -> bool:
-    """Say whether something is mounted there."""
     return any(line.split()[1] == str(path) for line in Path("/proc/self/mounts").read_text().splitlines())
 
 
@@ -60,26 +57,6 @@ def test_uuids_survive_a_restart(start: Start) -> None:
     assert len(set(seen[0])) == 2
 
 
-@pytest.mark.parametrize(
-    ("cards", "mib", "name"),
-    [
-        ("T4", 15109, "Tesla T4"),
-        ("V100", 16130, "Tesla V100-SXM2-16GB"),
-        ("A10", 23028, "NVIDIA A10"),
-        ("H200", 143771, "NVIDIA H200"),
-        ("T4=1", 1, "Tesla T4"),
-    ],
-)
-def test_models(start: Start, cards: str, mib: int, name: str) -> None:
-    """Each model has its size and name, and MIB sets another size."""
-    sim = start(cards)
-    line = sim.probe("info").stdout
-    assert f'name="{name}"' in line
-    for key in ("total", "free", "v1_total", "v2_total", "heap_total", "region_total"):
-        assert fields(line)[key] == str(mib << 20)
-    sim.stop()
-
-
 def test_sigterm_unmounts(start: Start) -> None:
     """SIGTERM unmounts and ends the server, even while a client is open."""
     sim = start("T4")
@@ -90,25 +67,20 @@ def test_sigterm_unmounts(start: Start) -> None:
     os.close(fd)
 
 
+def daemon(built: Path, mount: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Start a server with --daemon; return what its command came to."""
+    command = [str(built / "cgpu-sim"), "--mount", str(mount), *words, "--daemon"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
 def test_daemon_returns_when_the_mount_answers(built: Path, tmp_path: Path) -> None:
     """With --daemon the command returns with the mount in service, and holds none of its pipes."""
     mount = tmp_path / "m"
-    done = subprocess.run(
-        [built / "cgpu-sim", "--mount", mount, "--cards", "T4", "--daemon"],
-        capture_output=True,
-        timeout=30,
-        check=False,
-    )
+    done = daemon(built, mount, "--cards", "T4")
     try:
         assert done.returncode == 0, done.stderr
         assert (mount / "driver" / "version").read_text() == "580.142\n"
-        again = subprocess.run(
-            [built / "cgpu-sim", "--mount", mount, "--cards", "T4", "--daemon"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
+        again = daemon(built, mount, "--cards", "T4")
         assert again.returncode == 1
         assert "umount" in again.stderr
     finally:
@@ -129,13 +101,7 @@ def test_daemon_returns_when_the_mount_answers(built: Path, tmp_path: Path) -> N
 )
 def test_bad_arguments(built: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
     """A wrong argument is one line that names it, exit 1, and nothing is left mounted."""
-    done = subprocess.run(
-        [built / "cgpu-sim", "--mount", tmp_path / "m", *arguments, "--daemon"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    done = daemon(built, tmp_path / "m", *arguments)
     assert done.returncode == 1
     assert words in done.stderr
     assert done.stderr.count("\n") == 1

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 
-import pytest
-
 from tests.sim.abi import (
     CHANNEL,
     COPY,
@@ -14,7 +12,6 @@ from tests.sim.abi import (
     GROUP,
     MIB,
     PAGE_BIG,
-    PID_INFO,
     SPACE,
     VIDEO,
     Status,
@@ -23,7 +20,6 @@ from tests.sim.client import Client
 from tests.sim.conftest import Start
 from tests.sim.support import Sim
 
-pytestmark = pytest.mark.root
 EACH = 22 * MIB
 
 
@@ -37,17 +33,6 @@ def channel(client: Client, parent: int, engine: int) -> tuple[int, int]:
     """Make a channel."""
     params = client.params("NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS", engineType=engine)
     return client.alloc(parent, CHANNEL, params)
-
-
-def figure(client: Client) -> int:
-    """Return the bytes that this process has on the card by the driver's word."""
-    form = client.sim.layout("NV2080_CTRL_GPU_GET_PID_INFO_PARAMS")
-    entry = client.sim.layout("NV2080_CTRL_GPU_PID_INFO")
-    params = form.pack(pidInfoListCount=1)
-    start = form.fields["pidInfoList"][0]
-    params[start : start + entry.size] = entry.pack(pid=os.getpid(), index=0)
-    assert client.control(client.subdevice, PID_INFO, params) == Status.OK
-    return entry.get(params[start : start + entry.size], "data.vidMemUsage.memPrivate")
 
 
 def test_what_takes_a_context(sim: Sim) -> None:
@@ -74,7 +59,7 @@ def test_no_figure_of_a_process_has_it(sim: Sim) -> None:
         assert group(client, GRAPHICS)[0] == Status.OK
         assert client.alloc_memory(PAGE_BIG)[0] == Status.OK
         assert sim.used() == EACH + PAGE_BIG
-        assert figure(client) == PAGE_BIG
+        assert client.pid_memory(os.getpid()) == (PAGE_BIG, 0, 0)
 
 
 def test_wrong_requests(sim: Sim) -> None:

@@ -298,7 +298,6 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.fixture(scope="module")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
-    """Return the compiled harness."""
     return Harness(tmp_path_factory.mktemp("live"))
 
 

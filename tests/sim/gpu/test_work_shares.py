@@ -34,7 +34,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
-    """Return the compiled harness."""
     return Harness(tmp_path_factory.mktemp("shares"))
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ NEVER: Final = 0xFFFFFFFFFFFFFFFF
 NONE: Final = 0xFFFFFFFF
 UNIT: Final = 1024  # nanoseconds in a unit of a time slice
 DEFAULT_SLICE: Final = 1024 * UNIT
-LOW, MEDIUM, HIGH = range(3)
 WARNINGS: Final = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes")
 
 
@@ -260,10 +258,6 @@ class Card:
         assert self.library.work_channel_figures(self.work, channel, ctypes.byref(out)) == 0
         return out
 
-    def exists(self, channel: int) -> bool:
-        out = Channel()
-        return int(self.library.work_channel_figures(self.work, channel, ctypes.byref(out))) != -errno.ENOENT
-
     def trace(self, until: int, engine: int = 0) -> list[Segment]:
         """Advance from event to event and return what an engine did in between."""
         out: list[Segment] = []
@@ -281,5 +275,4 @@ class Card:
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Return the engines as a library."""
     return build(tmp_path_factory.mktemp("work"))

@@ -9,7 +9,6 @@ from tests.sim.abi import DEVICE, KIB, MIB, PAGE_BIG, PAGE_HUGE, VIDEO, Status
 from tests.sim.conftest import Start
 from tests.sim.support import Sim, fields
 
-pytestmark = pytest.mark.root
 # Cached pages, anywhere: fields of NVOS32_ATTR.
 PINNED_ATTR = 1 << 29 | 1 << 27 | 1 << 25
 SIZE_4K, SIZE_BIG, SIZE_HUGE = 1 << 23, 2 << 23, 3 << 23
@@ -103,14 +102,10 @@ def test_pages_of_512_mib(start: Start) -> None:
 def test_the_whole_card(start: Start) -> None:
     """In pages of 64 KiB all bytes of a card can be had and not one page more; a freed one comes back."""
     sim = start("T4=63")
-    done = sim.probe(
-        "fill=64K", "expect=0x51", "alloc=1", "free=last", "alloc=64K", "expect=0x51", "alloc=4k:4k"
-    )
-    assert done.returncode == 0, done.stdout
-    assert fields(done.stdout.splitlines()[0])["bytes"] == str(63 * MIB)
-    done = sim.probe("fill=2M:2m", "fill=64K", "expect=0x51", "alloc=1")
-    lines = [fields(line)["bytes"] for line in done.stdout.splitlines()[:2]]
-    assert lines == [str(62 * MIB), str(MIB)]
+    words = ("fill=64K", "expect=0x51", "alloc=1", "free=last", "alloc=64K", "expect=0x51", "alloc=4k:4k")
+    assert fields(sim.lines(*words)[0])["bytes"] == str(63 * MIB)
+    lines = sim.lines("fill=2M:2m", "fill=64K", "expect=0x51", "alloc=1")
+    assert [fields(line)["bytes"] for line in lines[:2]] == [str(62 * MIB), str(MIB)]
 
 
 def test_heap_calls(sim: Sim) -> None:

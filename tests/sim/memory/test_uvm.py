@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,8 +13,6 @@ from tests.attacks.build import uvm_probe
 from tests.sim.abi import Status, card_facts, facts, raw_ioctl
 from tests.sim.conftest import Start
 from tests.sim.support import Sim
-
-pytestmark = pytest.mark.root
 
 BAD_ADDRESS, BAD_ARGUMENT, NOT_YOURS = (f"expect=0x{status:x}" for status in (0x1E, 0x1F, 0x1B))
 TAKEN = ("alloc=16M", "range=16M", "map", "rm-free")
@@ -92,52 +91,46 @@ def answer(sim: Sim, fd: int, name: str, **values: int) -> int:
     return shape.get(data, "rmStatus")
 
 
-def test_initialisation(sim: Sim) -> None:
+@pytest.fixture
+def uvm(sim: Sim) -> Iterator[int]:
+    """Return an open nvidia-uvm."""
+    fd = sim.open("nvidia-uvm")
+    yield fd
+    os.close(fd)
+
+
+def test_initialisation(sim: Sim, uvm: int) -> None:
     """Flags that there are not are refused, and until it is initialised a file answers nothing else."""
-    fd = sim.open("nvidia-uvm")
-    try:
-        assert answer(sim, fd, "UVM_INITIALIZE", flags=4) == 0x1F
-        assert answer(sim, fd, "UVM_ALLOC_SEMAPHORE_POOL", base=1 << 21, length=1 << 21) == 0x16
-        assert answer(sim, fd, "UVM_INITIALIZE", flags=1) == 0
-        assert answer(sim, fd, "UVM_INITIALIZE", flags=2) == 0x1F
-        assert answer(sim, fd, "UVM_ALLOC_SEMAPHORE_POOL", base=1 << 21, length=1 << 21) == 0
-        assert answer(sim, fd, "UVM_ALLOC_SEMAPHORE_POOL", base=1 << 21, length=5) == 0x1E
-    finally:
-        os.close(fd)
+    assert answer(sim, uvm, "UVM_INITIALIZE", flags=4) == 0x1F
+    assert answer(sim, uvm, "UVM_ALLOC_SEMAPHORE_POOL", base=1 << 21, length=1 << 21) == 0x16
+    assert answer(sim, uvm, "UVM_INITIALIZE", flags=1) == 0
+    assert answer(sim, uvm, "UVM_INITIALIZE", flags=2) == 0x1F
+    assert answer(sim, uvm, "UVM_ALLOC_SEMAPHORE_POOL", base=1 << 21, length=1 << 21) == 0
+    assert answer(sim, uvm, "UVM_ALLOC_SEMAPHORE_POOL", base=1 << 21, length=5) == 0x1E
 
 
-def test_range_groups(sim: Sim) -> None:
+def test_range_groups(sim: Sim, uvm: int) -> None:
     """A group has a number of its own until it is destroyed, and no other group can be named."""
-    fd = sim.open("nvidia-uvm")
     shape = sim.layout("UVM_CREATE_RANGE_GROUP_PARAMS")
-    try:
-        assert answer(sim, fd, "UVM_INITIALIZE", flags=0) == 0
-        numbers = []
-        for _ in range(2):
-            data = shape.pack()
-            raw_ioctl(fd, int(card_facts()["constants"]["UVM_CREATE_RANGE_GROUP"]["value"], 0), data)
-            numbers.append(shape.get(data, "rangeGroupId"))
-        assert len(set(numbers)) == 2
-        for expected in (Status.OK, Status.NOT_FOUND):
-            data = sim.layout("UVM_DESTROY_RANGE_GROUP_PARAMS").pack(rangeGroupId=numbers[0])
-            raw_ioctl(fd, int(card_facts()["constants"]["UVM_DESTROY_RANGE_GROUP"]["value"], 0), data)
-            assert sim.layout("UVM_DESTROY_RANGE_GROUP_PARAMS").get(data, "rmStatus") == expected
-    finally:
-        os.close(fd)
+    assert answer(sim, uvm, "UVM_INITIALIZE", flags=0) == 0
+    numbers = []
+    for _ in range(2):
+        data = shape.pack()
+        raw_ioctl(uvm, int(card_facts()["constants"]["UVM_CREATE_RANGE_GROUP"]["value"], 0), data)
+        numbers.append(shape.get(data, "rangeGroupId"))
+    assert len(set(numbers)) == 2
+    for expected in (Status.OK, Status.NOT_FOUND):
+        data = sim.layout("UVM_DESTROY_RANGE_GROUP_PARAMS").pack(rangeGroupId=numbers[0])
+        raw_ioctl(uvm, int(card_facts()["constants"]["UVM_DESTROY_RANGE_GROUP"]["value"], 0), data)
+        assert sim.layout("UVM_DESTROY_RANGE_GROUP_PARAMS").get(data, "rmStatus") == expected
 
 
-def test_semaphore_pools(sim: Sim) -> None:
+def test_semaphore_pools(sim: Sim, uvm: int) -> None:
     """A pool is a range: it is valid as a whole, nothing overlaps it, and it goes like another range."""
-    fd = sim.open("nvidia-uvm")
-    try:
-        assert answer(sim, fd, "UVM_INITIALIZE", flags=0) == 0
-        assert answer(sim, fd, "UVM_ALLOC_SEMAPHORE_POOL", base=1 << 21, length=1 << 21) == 0
-        assert answer(sim, fd, "UVM_VALIDATE_VA_RANGE", base=1 << 21, length=1 << 21) == 0
-        assert (
-            answer(sim, fd, "UVM_VALIDATE_VA_RANGE", base=1 << 21, length=1 << 12) == Status.INVALID_ADDRESS
-        )
-        assert answer(sim, fd, "UVM_CREATE_EXTERNAL_RANGE", base=1 << 21, length=1 << 12) != 0
-        assert answer(sim, fd, "UVM_FREE", base=1 << 21, length=1 << 21) == 0
-        assert answer(sim, fd, "UVM_CREATE_EXTERNAL_RANGE", base=1 << 21, length=1 << 12) == 0
-    finally:
-        os.close(fd)
+    assert answer(sim, uvm, "UVM_INITIALIZE", flags=0) == 0
+    assert answer(sim, uvm, "UVM_ALLOC_SEMAPHORE_POOL", base=1 << 21, length=1 << 21) == 0
+    assert answer(sim, uvm, "UVM_VALIDATE_VA_RANGE", base=1 << 21, length=1 << 21) == 0
+    assert answer(sim, uvm, "UVM_VALIDATE_VA_RANGE", base=1 << 21, length=1 << 12) == Status.INVALID_ADDRESS
+    assert answer(sim, uvm, "UVM_CREATE_EXTERNAL_RANGE", base=1 << 21, length=1 << 12) != 0
+    assert answer(sim, uvm, "UVM_FREE", base=1 << 21, length=1 << 21) == 0
+    assert answer(sim, uvm, "UVM_CREATE_EXTERNAL_RANGE", base=1 << 21, length=1 << 12) == 0

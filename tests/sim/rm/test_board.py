@@ -11,8 +11,6 @@ from tests.sim.abi import Status, address, card_facts, facts
 from tests.sim.client import Client
 from tests.sim.conftest import Start
 
-pytestmark = pytest.mark.root
-
 VERSIONS = ("515.43.04", "525.147.05", "535.261.03", "550.163.01", "570.86.15", "580.142", "595.45.04")
 INVALID_ID = 0xFFFFFFFF
 MODELS = {
@@ -24,12 +22,10 @@ MODELS = {
 
 
 def number(name: str) -> int:
-    """Return the number of a control, as the data file has it."""
     return int(card_facts()["controls"][name]["cmd"])
 
 
 def constant(name: str) -> int:
-    """Return a constant of that file."""
     return int(card_facts()["constants"][name]["value"], 0)
 
 

@@ -8,8 +8,6 @@ import socket
 import subprocess
 import uuid
 
-import pytest
-
 from tests.sim.abi import (
     ATTACHED,
     FB_INFO_V1,
@@ -21,7 +19,6 @@ from tests.sim.abi import (
     MIB,
     NAME,
     PAGE_BIG,
-    PID_INFO,
     PIDS,
     REGIONS,
     Status,
@@ -29,9 +26,8 @@ from tests.sim.abi import (
 )
 from tests.sim.client import Client
 from tests.sim.conftest import Start
-from tests.sim.support import BUILD, Sim, fields
+from tests.sim.support import Sim, fields
 
-pytestmark = pytest.mark.root
 T4 = 15109 * MIB
 
 
@@ -137,17 +133,6 @@ def pid_list(client: Client) -> list[int]:
     return [int.from_bytes(params[12 + 4 * i : 16 + 4 * i], "little") for i in range(count)]
 
 
-def pid_memory(client: Client, pid: int) -> tuple[int, int, int]:
-    """Return a process's private, owned shared and duplicated bytes."""
-    form = client.sim.layout("NV2080_CTRL_GPU_GET_PID_INFO_PARAMS")
-    params = form.pack(pidInfoListCount=1)
-    params[8:12] = pid.to_bytes(4, "little")
-    assert client.control(client.subdevice, PID_INFO, params) == Status.OK
-    assert int.from_bytes(params[16:20], "little") == Status.OK
-    private, owned, duped = (int.from_bytes(params[24 + 8 * i : 32 + 8 * i], "little") for i in range(3))
-    return private, owned, duped
-
-
 def test_processes(sim: Sim) -> None:
     """A process is listed once on the cards it uses, with what it holds; shared memory is told apart."""
     with sim.client() as client, sim.client() as second, sim.client(1) as other:
@@ -155,17 +140,16 @@ def test_processes(sim: Sim) -> None:
         assert pid_list(other) == [os.getpid()]
         _, handle, _ = client.alloc_memory(3 * PAGE_BIG)
         second.alloc_memory(PAGE_BIG)
-        assert pid_memory(client, os.getpid()) == (4 * PAGE_BIG, 0, 0)
-        assert pid_memory(other, os.getpid()) == (0, 0, 0)
+        assert client.pid_memory(os.getpid()) == (4 * PAGE_BIG, 0, 0)
+        assert other.pid_memory(os.getpid()) == (0, 0, 0)
         client.dup(client, handle)
-        assert pid_memory(client, os.getpid()) == (PAGE_BIG, 3 * PAGE_BIG, 3 * PAGE_BIG)
-        assert pid_memory(client, 1) == (0, 0, 0)
+        assert client.pid_memory(os.getpid()) == (PAGE_BIG, 3 * PAGE_BIG, 3 * PAGE_BIG)
+        assert client.pid_memory(1) == (0, 0, 0)
 
 
 def in_namespace(sim: Sim, *words: str) -> str:
     """Run the probe as the first process of a pid namespace of its own."""
-    probe = [str(BUILD / "cgpu-probe"), "--dev", str(sim.mount), *words]
-    command = ["/usr/bin/unshare", "--pid", "--fork", *probe]
+    command = ["/usr/bin/unshare", "--pid", "--fork", *sim.command(*words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
 
 
@@ -185,7 +169,7 @@ def test_memory_by_the_hosts_number(start: Start) -> None:
     assert lines[1:2] == ["pid 1 bytes=0"]
     with sim.client() as client:
         client.alloc_memory(PAGE_BIG)
-        assert pid_memory(client, os.getpid()) == (PAGE_BIG, 0, 0)
+        assert client.pid_memory(os.getpid()) == (PAGE_BIG, 0, 0)
 
 
 def test_process_numbers_before_535_113(start: Start) -> None:

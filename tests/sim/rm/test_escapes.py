@@ -40,7 +40,6 @@ from tests.sim.abi import (
 )
 from tests.sim.support import Sim
 
-pytestmark = pytest.mark.root
 SIZES = {FREE: 16, CONTROL: 32, HEAP: 184, DUP: 28, VERSION: 72, SYS_PARAMS: 8}
 
 

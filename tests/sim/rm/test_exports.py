@@ -13,8 +13,6 @@ from tests.sim.client import Client
 from tests.sim.conftest import Start
 from tests.sim.support import Sim, receive_fd, send_fd
 
-pytestmark = pytest.mark.root
-
 EXPORT, IMPORT, INFO, CREATE, EXPORTS, IMPORTS = 0x3D05, 0x3D06, 0x3D08, 0x3D0A, 0x3D0B, 0x3D0C
 INVALID_PARAMETER, OUT_OF_RANGE, STATE_IN_USE = 0x3B, 0x5B, 0x63
 PREFIX = "NV0000_CTRL_OS_UNIX_"
@@ -76,7 +74,6 @@ def imports(client: Client, fd: int, handles: list[int], **values: int) -> tuple
 
 
 def memory(client: Client) -> int:
-    """Return the handle of a page of memory."""
     status, handle, _ = client.alloc_memory(PAGE_BIG)
     assert status == Status.OK
     return handle

@@ -12,8 +12,6 @@ from tests.sim.client import Client
 from tests.sim.conftest import Start
 from tests.sim.support import BUILD
 
-pytestmark = pytest.mark.root
-
 GPU_INFO = 0x20800102
 MODE, TOTAL = 0x2A, 0x8
 UNSUPPORTED, ENABLED, DISABLED = 0, 1, 2

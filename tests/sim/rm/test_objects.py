@@ -6,14 +6,10 @@ from __future__ import annotations
 import os
 import socket
 
-import pytest
-
 from tests.integration.commands import eventually
 from tests.sim.abi import DEVICE, FB_INFO_V2, HOST, PAGE_BIG, ROOT, SUBDEVICE, VIDEO, Status
 from tests.sim.client import Client
 from tests.sim.support import Sim, receive_fd, send_fd
-
-pytestmark = pytest.mark.root
 
 
 def test_root_classes_become_one(sim: Sim) -> None:

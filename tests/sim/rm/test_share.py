@@ -14,8 +14,6 @@ from tests.sim.abi import PAGE_BIG, Status
 from tests.sim.client import Client
 from tests.sim.support import Sim
 
-pytestmark = pytest.mark.root
-
 ALL, CLIENT, PID = 1, 3, 4
 REVOKE, REQUIRE, COMPOSE = 1, 2, 4
 
