@@ -32,6 +32,7 @@ from cgpu.replace import replace_text
 from tests.integration.commands import eventually
 
 UNIT = Path(__file__).resolve().parents[2] / "kmod" / "units" / "cgpud.service"
+UNIT_OPTIONS = dict(re.findall(r"^([A-Za-z]+)=(.*)$", UNIT.read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize(
@@ -241,40 +242,34 @@ def test_arguments_come_through() -> None:
 
 def test_places_are_the_shared_ones() -> None:
     """The daemon's files are where hook and wrapper look for them."""
-    places = Places()
-    assert str(places.effective) == paths.EFFECTIVE
-    assert str(places.control) == paths.CONTROL_SOCKET
-    assert str(places.seccomp) == paths.SECCOMP_SOCKET
-    assert str(places.keeper) == paths.KEEPER_SOCKET
-    assert str(places.cdi) == paths.CDI
-    assert str(places.sim) == paths.SIM
+    own = Places()
+    ours = (own.effective, own.control, own.seccomp, own.keeper, own.cdi, own.sim)
+    shared = (paths.EFFECTIVE, paths.CONTROL_SOCKET, paths.SECCOMP_SOCKET, paths.KEEPER_SOCKET)
+    assert tuple(map(str, ours)) == (*shared, paths.CDI, paths.SIM)
 
 
 def test_unit_gives_no_mount_namespace() -> None:
     """The unit has readiness, the descriptor store, and nothing that would hide the tree from the host."""
-    options = dict(re.findall(r"^([A-Za-z]+)=(.*)$", UNIT.read_text(), re.MULTILINE))
-    assert options["Type"] == "notify"
-    assert int(options["FileDescriptorStoreMax"]) == 4096
-    assert options["FileDescriptorStorePreserve"] == "yes"
-    assert options["Restart"] == "always"
+    assert UNIT_OPTIONS["Type"] == "notify"
+    assert int(UNIT_OPTIONS["FileDescriptorStoreMax"]) == 4096
+    assert UNIT_OPTIONS["FileDescriptorStorePreserve"] == "yes"
+    assert UNIT_OPTIONS["Restart"] == "always"
     hiding = re.compile(
         "Private|Protect|ReadOnly|ReadWrite|Inaccessible|TemporaryFile|BindPaths|MountFlags|Root|Dynamic"
     )
-    assert [name for name in options if hiding.match(name)] == []
+    assert [name for name in UNIT_OPTIONS if hiding.match(name)] == []
 
 
 def test_unit_gives_no_seccomp_filter() -> None:
     """Nothing in the unit gives the daemon a filter: with one the kernel shows it none of containers."""
-    options = dict(re.findall(r"^([A-Za-z]+)=(.*)$", UNIT.read_text(), re.MULTILINE))
     filtering = re.compile("SystemCall|Restrict(?!ed)|LockPersonality|MemoryDeny|NoNewPrivileges")
-    assert [name for name in options if filtering.match(name) and name != "RestartSec"] == []
+    assert [name for name in UNIT_OPTIONS if filtering.match(name) and name != "RestartSec"] == []
 
 
 def test_unit_gives_up_on_what_cannot_start() -> None:
     """A daemon that cannot start is not started for ever."""
-    options = dict(re.findall(r"^([A-Za-z]+)=(.*)$", UNIT.read_text(), re.MULTILINE))
-    assert int(options["StartLimitIntervalSec"]) > 0
-    assert int(options["StartLimitBurst"]) > 0
+    assert int(UNIT_OPTIONS["StartLimitIntervalSec"]) > 0
+    assert int(UNIT_OPTIONS["StartLimitBurst"]) > 0
 
 
 def test_one_question_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:

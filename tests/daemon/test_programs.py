@@ -23,6 +23,8 @@ WRAPPED = {
         "workers_wake",
         "calloc",
     ),
+    "killed_in_call": (),
+    "late_events": ("epoll_wait", "cgroup_holds", "cgroup_populated", "reaper_reconcile"),
     "listening": (),
     "managed_spaces": ("process_has_ended", "process_started", "notice_stands"),
     "samples": ("rm_control",),

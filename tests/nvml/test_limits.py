@@ -33,17 +33,12 @@ NOT_SUPPORTED, NO_PERMISSION, INVALID, GPU_IS_LOST = 3, 4, 2, 15
 
 def run(daemon: LimitedDaemon, *words: str, gpus: str = SLICE) -> str:
     """Run the probe to its end in a slice; every word must answer as it is expected to."""
-    sliced = daemon.slice(1, gpus, *words)
-    out = sliced.finish()
-    assert sliced.process.returncode == 0, out
-    return out
+    return daemon.slice(1, gpus, *words).succeeds()
 
 
 def holding(daemon: LimitedDaemon, seed: int, gpus: str, *words: str) -> Sliced:
     """Start the probe and wait until it holds what it has."""
-    sliced = daemon.slice(seed, gpus, *words, "count", "hold")
-    sliced.line("count")
-    return sliced
+    return daemon.slice(seed, gpus, *words, "count", "hold", until="count")
 
 
 def register(daemon: LimitedDaemon, seed: int, gpus: str) -> int:
@@ -62,9 +57,24 @@ def register(daemon: LimitedDaemon, seed: int, gpus: str) -> int:
     return 0
 
 
+def end(daemon: LimitedDaemon, sliced: Sliced) -> None:
+    """Kill a program, and wait until its container is gone."""
+    sliced.process.kill()
+    eventually(lambda: not daemon.is_registered(sliced.id), "it was not reclaimed")
+
+
+@contextlib.contextmanager
+def faulty(daemon: LimitedDaemon, **values: int) -> Iterator[None]:
+    """Have the library do something meanwhile."""
+    daemon.fault(**values)
+    try:
+        yield
+    finally:
+        daemon.fault(**dict.fromkeys(values, 0))
+
+
 @contextlib.contextmanager
 def refused(number: int) -> Iterator[None]:
-    """Expect an errno."""
     with pytest.raises(OSError, match=re.escape(os.strerror(number))):
         yield
 
@@ -124,18 +134,14 @@ def test_limit_on_every_card_and_gone_after(limited: LimitedDaemon) -> None:
 def test_reclaim_takes_limits_away(limited: LimitedDaemon) -> None:
     """A container whose processes are gone loses its limits with its registration."""
     sliced = holding(limited, 5, SLICE)
-    sliced.process.kill()
-    eventually(lambda: not limited.is_registered(sliced.id), "it was not reclaimed")
+    end(limited, sliced)
     eventually(lambda: limited.limit_of(sliced) is None, "its limit stayed")
 
 
 def test_all_cards_or_none(limited: LimitedDaemon) -> None:
     """A card that refuses its limit takes the registration back, and the limits of the other cards."""
-    limited.fault(card=1, set_code=GPU_IS_LOST)
-    try:
+    with faulty(limited, card=1, set_code=GPU_IS_LOST):
         assert register(limited, 6, f"{SLICE} gpu=1:{1000 * MIB}") == errno.EIO
-    finally:
-        limited.fault(set_code=0)
     assert not limited.is_registered(long_id(6))
     assert limited.limit(long_id(6)[:12]) is None
     assert "GPU is lost" in limited.log()
@@ -145,11 +151,8 @@ def test_all_cards_or_none(limited: LimitedDaemon) -> None:
 @pytest.mark.parametrize("call", ["set_code", "get_code"])
 def test_no_error_means_no_limit(limited: LimitedDaemon, call: str, code: int) -> None:
     """Whatever the library says no with, the container does not start."""
-    limited.fault(card=0, **{call: code})
-    try:
+    with faulty(limited, card=0, **{call: code}):
         assert register(limited, 7, SLICE) == errno.EIO
-    finally:
-        limited.fault(**{call: 0})
     assert not limited.is_registered(long_id(7))
 
 
@@ -157,11 +160,8 @@ def test_a_limit_that_does_not_stick(limited: LimitedDaemon) -> None:
     """Success is believed only when the limit can be read back."""
     if not limited.enforces:
         pytest.skip("without enforcement there is no limit to read back")
-    limited.fault(forgetful=1)
-    try:
+    with faulty(limited, forgetful=1):
         assert register(limited, 8, SLICE) == errno.EIO
-    finally:
-        limited.fault(forgetful=0)
     assert not limited.is_registered(long_id(8))
 
 
@@ -175,8 +175,7 @@ def test_needs_a_cgroup_of_its_own(limited: LimitedDaemon) -> None:
     with refused(errno.EINVAL):
         limited.write("inst_ctl", f"create id={long_id(11)} pid={sliced.process.pid} {SLICE}\n")
     assert limited.instances() == [sliced.id[:12]]
-    sliced.process.kill()
-    eventually(lambda: not limited.is_registered(sliced.id), "it was not reclaimed")
+    end(limited, sliced)
 
 
 def test_live_resize(limited: LimitedDaemon) -> None:
@@ -190,8 +189,7 @@ def test_live_resize(limited: LimitedDaemon) -> None:
     with refused(errno.EBUSY):
         limited.write(node, str(999 * MIB))
     assert int(limited.read(node)) == 8000 * MIB
-    sliced.process.kill()
-    eventually(lambda: not limited.is_registered(sliced.id), "it was not reclaimed")
+    end(limited, sliced)
 
 
 def test_resize_that_the_driver_refuses(limited: LimitedDaemon) -> None:
@@ -200,16 +198,12 @@ def test_resize_that_the_driver_refuses(limited: LimitedDaemon) -> None:
         pytest.skip("without enforcement there is no limit to set")
     sliced = holding(limited, 13, SLICE)
     node = f"0/{sliced.id[:12]}/memsize"
-    limited.fault(card=0, set_code=GPU_IS_LOST)
-    try:
+    with faulty(limited, card=0, set_code=GPU_IS_LOST):
         with refused(errno.EIO):
             limited.write(node, str(7000 * MIB))
         assert int(limited.read(node)) == LIMIT
-    finally:
-        limited.fault(set_code=0)
     eventually(lambda: limited.limit_of(sliced) == LIMIT, "the limit was not put back")
-    sliced.process.kill()
-    eventually(lambda: not limited.is_registered(sliced.id), "it was not reclaimed")
+    end(limited, sliced)
 
 
 @pytest.mark.enforcement

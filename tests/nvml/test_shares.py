@@ -17,11 +17,7 @@ PREEMPTIVE, WEIGHT, SOFT = 1, 2, 4
 @pytest.mark.parametrize("policy", [WEIGHT, SOFT])
 def test_time_is_divided(limited: LimitedDaemon, policy: int) -> None:
     """By channel enable, and by the card's timeslices."""
-    crew = Crew(limited, policy)
-    crew.add(1)
-    crew.add(2)
-    crew.begin()
-    assert crew.shares() == [near(1 / 3), near(2 / 3)]
+    assert Crew.at_work(limited, policy, 1, 2).shares() == [near(1 / 3), near(2 / 3)]
 
 
 @pytest.mark.enforcement

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.daemon.harness import MIB
-from tests.daemon.upgrades import Steady, steady_load, upgrade
+from tests.daemon.upgrades import Steady, upgrade
 from tests.integration.commands import eventually
 from tests.nvml.harness import LimitedDaemon
 from tests.nvml.test_limits import LIMIT, OVER, SLICE, WELL, holding
@@ -25,7 +25,7 @@ def test_limits_and_figures_stay(make_limited: Callable[..., LimitedDaemon]) -> 
     """Limits hold throughout, figures are the driver's, and no call of who allocates fails."""
     daemon = make_limited("T4:2")
     held = holding(daemon, 1, f"{SLICE} gpu=1:{LIMIT}", WELL, "alloc=1000M")
-    load = [Steady(daemon, steady_load(), n, f"gpu=0:{512 * MIB}", 1000) for n in (2, 3)]
+    load = [Steady(daemon, n, f"gpu=0:{512 * MIB}", 1000) for n in (2, 3)]
     longest = []
     for _ in range(int(os.environ.get("CGPU_UPGRADES", "3"))):
         for one in load:
@@ -42,9 +42,7 @@ def test_limits_and_figures_stay(make_limited: Callable[..., LimitedDaemon]) -> 
         longest.append(max(one.longest_ms for one in figures))
     print(f"the longest call in each upgrade, in ms: {longest}")
     assert max(longest) < PAUSE_MS
-    over = daemon.enter(held, OVER, "alloc=6G")
-    out = over.finish()
-    assert over.process.returncode == 0, out
+    daemon.enter(held, OVER, "alloc=6G").succeeds()
     daemon.write(f"1/{held.id[:12]}/memsize", str(LIMIT + MIB))
     assert daemon.limit_of(held, 1) == LIMIT + MIB
     held.finish("\n")
@@ -57,7 +55,7 @@ def test_a_slow_library_is_not_waited_for(make_limited: Callable[..., LimitedDae
     """Containers do not wait for what the library takes to tell of each of them."""
     daemon = make_limited()
     held = [holding(daemon, n, f"gpu=0:{512 * MIB}", WELL, "alloc=100M") for n in range(1, 5)]
-    load = Steady(daemon, steady_load(), 9, f"gpu=0:{512 * MIB}", 1000)
+    load = Steady(daemon, 9, f"gpu=0:{512 * MIB}", 1000)
     before = [daemon.limit_of(one) for one in held]
     daemon.fault(delay_ms=SLOW_MS)
     load.look()

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,26 +16,13 @@ import pytest
 from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.store import fd_store
 from cgpu.kmod.daemon.tree import mounts
+from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, PAGE, ROOT, Daemon
 from tests.integration.commands import eventually
 
-pytestmark = pytest.mark.root
-
-MakeDaemon = Callable[..., Daemon]
 # What the settings forbid stays forbidden while the daemon is down.
 LEFT = ["cgpud.log", "config.json"]
 SIX = f"gpu=0:{6043 * MIB}"
-
-
-def kill(daemon: Daemon) -> None:
-    """Kill the daemon and wait for the next one."""
-    pid = daemon.pid()
-    os.kill(pid, signal.SIGKILL)
-    eventually(
-        lambda: (daemon.run / "control.sock").exists() and daemon.pid() != pid and daemon.tree.is_dir(),
-        "the keeper did not start it again",
-    )
-    eventually((daemon.tree / "version").exists, "the tree did not come back")
 
 
 def test_stop_leaves_nothing(make_daemon: MakeDaemon) -> None:
@@ -62,9 +48,8 @@ def test_second_daemon_is_refused(make_daemon: MakeDaemon) -> None:
 def test_killed_daemon_returns_with_its_charges(make_daemon: MakeDaemon) -> None:
     """kill -9 of the daemon: containers keep slice and charges, and their next call succeeds."""
     daemon = make_daemon()
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "alloc=5G", "count")
-    sliced.line("alloc")
-    kill(daemon)
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "alloc=5G", "count", until="alloc")
+    daemon.crash()
     assert daemon.used(sliced) == 1024 * MIB
     assert "took up 1 listeners" in daemon.log()
     out = sliced.finish("\n")
@@ -80,7 +65,7 @@ def test_calls_in_flight_happen_once(make_daemon: MakeDaemon) -> None:
     busy = [daemon.slice(n, f"gpu=0:{limit}", "fill=64K:64k", "count", "hold") for n in (1, 2, 3)]
     eventually(lambda: all(daemon.used(one) > 0 for one in busy), "nothing was allocated")
     for _ in range(3):
-        kill(daemon)
+        daemon.crash()
     for one in busy:
         assert f"held={limit // PAGE} bytes={limit} " in one.line("count")
         assert daemon.used(one) == limit
@@ -91,7 +76,7 @@ def test_reader_of_a_dead_tree_gets_an_error(make_daemon: MakeDaemon) -> None:
     """While the daemon is down its tree answers with an error, and does not hang."""
     daemon = make_daemon()
     fd = os.open(daemon.tree / "version", os.O_RDONLY)
-    kill(daemon)
+    daemon.crash()
     with pytest.raises(OSError, match=r"Transport endpoint|Software caused|Input/output"):
         os.pread(fd, 16, 0)
     with contextlib.suppress(OSError):
@@ -101,8 +86,7 @@ def test_reader_of_a_dead_tree_gets_an_error(make_daemon: MakeDaemon) -> None:
 def test_stop_and_start_with_containers(make_daemon: MakeDaemon) -> None:
     """A stop under running containers keeps their listeners; the next start takes them up."""
     daemon = make_daemon()
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count")
-    sliced.line("alloc")
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
     assert daemon.command("--stop").returncode == 0
     assert not (daemon.run / "control.sock").exists()
     assert (daemon.run / "keeper.sock").exists()
@@ -114,8 +98,7 @@ def test_stop_and_start_with_containers(make_daemon: MakeDaemon) -> None:
 def test_forced_stop_ends_all(make_daemon: MakeDaemon) -> None:
     """A forced stop takes the slices away: the next call of a container fails."""
     daemon = make_daemon()
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "expect-errno=38", "alloc=1G")
-    sliced.line("alloc")
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "expect-errno=38", "alloc=1G", until="alloc")
     assert daemon.command("--stop", "--force").returncode == 0
     sliced.finish("\n")
     assert sorted(p.name for p in daemon.run.iterdir()) == LEFT
@@ -136,11 +119,6 @@ def test_leftovers_are_no_obstacle(base: Path, make_daemon: MakeDaemon) -> None:
     assert daemon.instances() == []
 
 
-def is_logged(daemon: Daemon, text: str, times: int) -> bool:
-    """Tell whether a daemon has logged something so often."""
-    return daemon.log().count(text) == times
-
-
 def test_reload(make_daemon: MakeDaemon) -> None:
     """SIGHUP reads the configuration again; a wrong one changes nothing and is logged."""
     daemon = make_daemon("T4", "enforce: false\n")
@@ -148,13 +126,17 @@ def test_reload(make_daemon: MakeDaemon) -> None:
     config.write_text("enforce: maybe\n")
     os.kill(daemon.pid(), signal.SIGHUP)
     eventually(lambda: "not reloaded" in daemon.log(), "the wrong configuration was not logged")
-    # What the reader of YAML itself comes to grief with.
     pid = daemon.pid()
+
+    def logged_again(times: int) -> bool:
+        return daemon.log().count("not reloaded") == times
+
+    # What the reader of YAML itself fails on.
     for text in ("enforce: !!bool maybe", f"policy: 0x{'f' * 5000}"):
         refused = daemon.log().count("not reloaded") + 1
         config.write_text(text)
         os.kill(pid, signal.SIGHUP)
-        eventually(partial(is_logged, daemon, "not reloaded", refused), f"not logged: {text[:40]}")
+        eventually(partial(logged_again, refused), f"not logged: {text[:40]}")
     config.write_text("enforce: true\n")
     os.kill(daemon.pid(), signal.SIGHUP)
     eventually(lambda: "configuration reloaded" in daemon.log(), "the right one was not taken")
@@ -256,8 +238,7 @@ def test_keeper_dies_alone(daemon: Daemon) -> None:
 def test_second_start_after_the_keepers_death(make_daemon: MakeDaemon) -> None:
     """The daemon holds the lock: a second start is refused and names it; stop works, then a start."""
     daemon = make_daemon()
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count")
-    sliced.line("alloc")
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
     pid = daemon.pid()
     os.kill(daemon.lock_holder(), signal.SIGKILL)
     second = daemon.command("--simulate", "T4", "--tree", str(daemon.tree))

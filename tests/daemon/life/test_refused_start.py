@@ -6,31 +6,23 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
+from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, Daemon, Sliced
 from tests.integration.commands import eventually
 
-pytestmark = pytest.mark.root
-
-MakeDaemon = Callable[..., Daemon]
 OTHER_CARDS = "--simulate A10: simulated T4 is in use by containers; stop them first"
 AT_ONCE_S = 6.0  # a start takes less than a second; one that waits for another takes ten
 CONFIG = "log_level: info\n"
 
 
-def keeper_of(daemon: Daemon) -> int:
-    """Return the process that holds the containers' descriptors."""
-    return daemon.lock_holder()
-
-
-def workers_of(keeper: int) -> list[str]:
+def workers_of(keeper: int) -> list[psutil.Process]:
     """Return the daemons below a keeper; simulated cards come to be its children as well."""
-    children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
-    return [one for one in children if "cgpu-sim" not in Path(f"/proc/{one}/cmdline").read_text()]
+    return [one for one in psutil.Process(keeper).children() if one.name() != "cgpu-sim"]
 
 
 def refuse(daemon: Daemon) -> str:
@@ -46,8 +38,7 @@ def refuse(daemon: Daemon) -> str:
 def stopped(make_daemon: MakeDaemon) -> tuple[Daemon, Sliced]:
     """Return a daemon that was stopped, and a container that waits for the next one."""
     daemon = make_daemon("T4", CONFIG)
-    sliced = daemon.slice(1, f"gpu=0:{64 * MIB}", "alloc=2M", "hold", "alloc=2M", "count")
-    sliced.line("alloc")
+    sliced = daemon.slice(1, f"gpu=0:{64 * MIB}", "alloc=2M", "hold", "alloc=2M", "count", until="alloc")
     assert daemon.command("--stop").returncode == 0
     return daemon, sliced
 
@@ -56,24 +47,18 @@ def stopped(make_daemon: MakeDaemon) -> tuple[Daemon, Sliced]:
 def failing(make_daemon: MakeDaemon) -> tuple[Daemon, Sliced]:
     """Return a daemon that was killed and cannot come back, and a container that waits for it."""
     daemon = make_daemon("T4", CONFIG)
-    sliced = daemon.slice(1, f"gpu=0:{64 * MIB}", "alloc=2M", "hold", "alloc=2M", "count")
-    sliced.line("alloc")
+    sliced = daemon.slice(1, f"gpu=0:{64 * MIB}", "alloc=2M", "hold", "alloc=2M", "count", until="alloc")
     (daemon.run.parent / "config.yaml").write_text("log_level: loud\n")
     os.kill(daemon.pid(), signal.SIGKILL)
     eventually(lambda: daemon.log().count("starting it again") > 1, "the keeper does not try again")
     return daemon, sliced
 
 
-def mend(daemon: Daemon) -> None:
-    """Give it a configuration that it takes."""
-    (daemon.run.parent / "config.yaml").write_text(CONFIG)
-
-
 def test_told_at_once_and_not_repeated(stopped: tuple[Daemon, Sliced]) -> None:
     """Who starts it is told why it was refused; it is not tried again, and containers wait on."""
     daemon, sliced = stopped
     assert refuse(daemon) == f"cgpud: {OTHER_CARDS}\n"
-    keeper = keeper_of(daemon)
+    keeper = daemon.lock_holder()
     time.sleep(0.5)
     assert workers_of(keeper) == []
     assert daemon.log().count(OTHER_CARDS) == 1
@@ -85,9 +70,8 @@ def test_nothing_is_left_of_it(stopped: tuple[Daemon, Sliced]) -> None:
     """With the last container the keeper ends, too: a refused start leaves no process."""
     daemon, sliced = stopped
     refuse(daemon)
-    keeper = keeper_of(daemon)
-    sliced.process.kill()
-    sliced.process.wait()
+    keeper = daemon.lock_holder()
+    sliced.kill()
     eventually(lambda: not Path(f"/proc/{keeper}").exists(), "the keeper stays")
 
 
@@ -108,10 +92,10 @@ def test_stop_ends_the_attempts(failing: tuple[Daemon, Sliced]) -> None:
     done = daemon.command("--stop")
     assert (done.returncode, done.stderr) == (0, "")
     attempts = daemon.log().count("log_level")
-    assert workers_of(keeper_of(daemon)) == []
+    assert workers_of(daemon.lock_holder()) == []
     time.sleep(1.0)
     assert daemon.log().count("log_level") == attempts
-    mend(daemon)
+    (daemon.run.parent / "config.yaml").write_text(CONFIG)
     daemon.start()
     assert "bytes=4194304 " in sliced.finish("\n")
 
@@ -119,7 +103,7 @@ def test_stop_ends_the_attempts(failing: tuple[Daemon, Sliced]) -> None:
 def test_forced_stop_ends_a_start(failing: tuple[Daemon, Sliced]) -> None:
     """A forced stop ends keeper, daemon and cards also while the daemon is just being started."""
     daemon, _ = failing
-    keeper = keeper_of(daemon)
+    keeper = daemon.lock_holder()
     began = time.monotonic()
     done = daemon.command("--stop", "--force")
     assert (done.returncode, done.stderr) == (0, "")
@@ -132,6 +116,6 @@ def test_attempts_go_on_after_a_refusal(failing: tuple[Daemon, Sliced]) -> None:
     """Whoever starts it otherwise meanwhile is told why not; it is tried on as before, and comes back."""
     daemon, sliced = failing
     assert refuse(daemon) == f"cgpud: {OTHER_CARDS}\n"
-    mend(daemon)
+    (daemon.run.parent / "config.yaml").write_text(CONFIG)
     eventually((daemon.run / "control.sock").exists, "it does not come back")
     assert "bytes=4194304 " in sliced.finish("\n")

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine is short of: descriptors, processes, room. What containers need is kept."""
+"""A machine that lacks descriptors, processes or room. What containers need is kept."""
 
 from __future__ import annotations
 
-import os
 import resource
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,14 +13,11 @@ import pytest
 
 from cgpu.errors import CgpuError
 from tests.daemon import versions
+from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, ROOT, Daemon, Sliced
 from tests.daemon.upgrade.test_upgrade_faults import pids_of
 from tests.daemon.upgrades import upgrade
-from tests.integration.commands import eventually
 
-pytestmark = pytest.mark.root
-
-MakeDaemon = Callable[..., Daemon]
 SOFT_LIMIT = 1024  # of descriptors, as most services and logins have it
 MANY = 40  # listeners
 # In the keeper: its next fork, or the next pidfd_open after a fork, fails once where the file is there.
@@ -40,19 +35,7 @@ os.{name} = outer
 
 def holding(daemon: Daemon) -> Sliced:
     """Start a container that holds 512 MiB and asks for 64 more in the end."""
-    sliced = daemon.slice(1, f"gpu=0:{1024 * MIB}", "alloc=512M", "hold", "alloc=64M")
-    sliced.line("alloc")
-    return sliced
-
-
-def await_another(daemon: Daemon, pid: int) -> None:
-    """Wait until another process serves the tree."""
-
-    def is_there() -> bool:
-        file = daemon.run / "cgpud.pid"
-        return file.exists() and daemon.pid() != pid and (daemon.tree / "version").exists()
-
-    eventually(is_there, "it was not started again")
+    return daemon.slice(1, f"gpu=0:{1024 * MIB}", "alloc=512M", "hold", "alloc=64M", until="alloc")
 
 
 def test_descriptors(make_daemon: MakeDaemon) -> None:
@@ -66,9 +49,7 @@ def test_descriptors(make_daemon: MakeDaemon) -> None:
     first = holding(daemon)
     for one in [daemon.enter(first, "alloc=1M", "hold") for _ in range(MANY)]:
         one.line("alloc")
-    pid = daemon.pid()
-    os.kill(pid, signal.SIGKILL)
-    await_another(daemon, pid)
+    daemon.crash()
     assert daemon.used(first) == (512 + MANY) * MIB
     assert "alloc 67108864 size" in first.finish("\n")
 
@@ -82,10 +63,8 @@ def test_processes(make_daemon: MakeDaemon, base: Path, name: str) -> None:
     script = versions.script(base / "cgpud", ROOT, FAILS_ONCE.format(name=name, flag=str(flag)))
     subprocess.run([*script.argv, *daemon.options()], check=True)
     first = holding(daemon)
-    pid = daemon.pid()
     flag.touch()
-    os.kill(pid, signal.SIGKILL)
-    await_another(daemon, pid)
+    daemon.crash()
     assert not flag.exists()
     assert daemon.used(first) == 512 * MIB
     assert "alloc 67108864 size" in first.finish("\n")

@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cgpu.kmod.daemon.processes.lock import HeldError, Lock
 from tests.attacks.build import client
+from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, Daemon, Sliced
 from tests.daemon.memory.test_exports import copied
 from tests.integration.commands import eventually
@@ -42,10 +44,9 @@ print("locked", flush=True)
 sys.stdin.read()
 """
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(not LAST.exists(), reason="this kernel gives no process number that one asks for"),
-]
+pytestmark = pytest.mark.skipif(
+    not LAST.exists(), reason="this kernel gives no process number that one asks for"
+)
 
 
 def left_behind(daemon: Daemon) -> tuple[Sliced, int]:
@@ -68,7 +69,7 @@ def with_number(number: int, start: Callable[[int], subprocess.Popen[str]]) -> s
     pytest.skip(f"process number {number} could not be had")
 
 
-def test_each_container_has_its_own(make_daemon: Callable[..., Daemon]) -> None:
+def test_each_container_has_its_own(make_daemon: MakeDaemon) -> None:
     """A process of another container is charged for its own address space alone, and keeps no other."""
     daemon = make_daemon()
     a, number = left_behind(daemon)
@@ -94,7 +95,7 @@ def test_each_container_has_its_own(make_daemon: Callable[..., Daemon]) -> None:
     assert daemon.used(b) == B_HAS
 
 
-def test_a_process_outside_keeps_nothing(make_daemon: Callable[..., Daemon]) -> None:
+def test_a_process_outside_keeps_nothing(make_daemon: MakeDaemon) -> None:
     """The card has its memory back when the address space is gone, whoever has the number."""
     daemon = make_daemon()
     a, number = left_behind(daemon)
@@ -104,9 +105,7 @@ def test_a_process_outside_keeps_nothing(make_daemon: Callable[..., Daemon]) -> 
         a.process.kill()
         a.process.communicate()
         eventually(lambda: daemon.instances() == [], "the container stayed")
-        done = daemon.slice(70, f"gpu=0:{15109 * MIB}", "fill=1M")
-        out = done.finish()
-        assert done.process.returncode == 0, out
+        daemon.slice(70, f"gpu=0:{15109 * MIB}", "fill=1M").succeeds()
     finally:
         stranger.kill()
         stranger.communicate()
@@ -121,17 +120,15 @@ def control_node(process: int) -> int:
     return next(int(fd.name) for fd in files.iterdir() if os.readlink(fd).endswith("/nvidiactl"))
 
 
-def test_files_of_a_stranger_are_not_taken(make_daemon: Callable[..., Daemon]) -> None:
+def test_files_of_a_stranger_are_not_taken(make_daemon: MakeDaemon) -> None:
     """Whoever slices cannot be set by is not sought in a process outside that has its number.
 
     That one has the very file that the client lives on: a search among its descriptors would find it.
     """
     daemon = make_daemon()
     daemon.write("0/policy", f"{SOFT}\n")
-    stays = daemon.slice(1, f"gpu=0:{1024 * MIB}:1", "hold")
-    stays.line("hold")
-    dies = daemon.enter(stays, "group", "hold")
-    dies.line("hold")
+    stays = daemon.slice(1, f"gpu=0:{1024 * MIB}:1", "hold", until="hold")
+    dies = daemon.enter(stays, "group", "hold", until="hold")
     number = dies.process.pid
     client = copied(number, control_node(number))
     dies.process.kill()
@@ -162,7 +159,8 @@ def test_the_holders_number_is_not_the_holder(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HEADLESS]
     stranger = with_number(holder.pid, lambda _: subprocess.Popen(command, text=True))
     try:
-        eventually(lambda: state_of(stranger.pid) == "Z", "its first thread goes on")
+        first = psutil.Process(stranger.pid)
+        eventually(lambda: first.status() == psutil.STATUS_ZOMBIE, "its first thread goes on")
         with pytest.raises(HeldError, match=r"already runs as process \? "):
             Lock(path)
         holder.stdin.close()
@@ -172,8 +170,3 @@ def test_the_holders_number_is_not_the_holder(tmp_path: Path) -> None:
     finally:
         stranger.kill()
         stranger.wait()
-
-
-def state_of(pid: int) -> str:
-    """Return the state of a process's first thread."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

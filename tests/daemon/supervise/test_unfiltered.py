@@ -6,16 +6,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, PROBE, Daemon, Sliced
 from tests.daemon.pid_namespaces import children_in
 from tests.integration.commands import eventually
-
-pytestmark = pytest.mark.root
 
 ROOT = Path("/sys/fs/cgroup")
 PLACES = (ROOT, ROOT / "unified", ROOT / "pids")
@@ -35,7 +34,7 @@ def group() -> Iterator[Path]:
     made.rmdir()
 
 
-def contained(make_daemon: Callable[..., Daemon], group: Path, config: str = "") -> tuple[Daemon, Sliced]:
+def contained(make_daemon: MakeDaemon, group: Path, config: str = "") -> tuple[Daemon, Sliced]:
     """Start a daemon, and a container in that group that has 64 MiB."""
     daemon = make_daemon(config=config) if config else make_daemon()
 
@@ -56,7 +55,7 @@ def unseen_process(daemon: Daemon, group: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
-def test_others_in_its_group_are_left_alone(make_daemon: Callable[..., Daemon], group: Path) -> None:
+def test_others_in_its_group_are_left_alone(make_daemon: MakeDaemon, group: Path) -> None:
     """A process in the container's group that is not in its pid namespace goes on; it is told of."""
     daemon, sliced = contained(make_daemon, group)
     with unseen_process(daemon, group) as unseen:
@@ -70,7 +69,7 @@ def test_others_in_its_group_are_left_alone(make_daemon: Callable[..., Daemon], 
 
 
 @pytest.mark.enforcement
-def test_it_is_ended(make_daemon: Callable[..., Daemon], group: Path) -> None:
+def test_it_is_ended(make_daemon: MakeDaemon, group: Path) -> None:
     """It is ended as soon as it is seen to have memory of a card, and the others of its container go on."""
     daemon, sliced = contained(make_daemon, group)
     with children_in(sliced.process.pid):

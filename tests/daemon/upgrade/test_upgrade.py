@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,11 @@ from cgpu.kmod.daemon.store import fd_store
 from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 from cgpu.kmod.daemon.tree import mounts
 from tests.daemon import versions
-from tests.daemon.harness import MIB, ROOT, Daemon, long_id
+from tests.daemon.conftest import MakeDaemon
+from tests.daemon.harness import MIB, ROOT, long_id
 from tests.daemon.upgrades import Steady, upgrade
 from tests.integration.commands import eventually
 
-pytestmark = pytest.mark.root
-
-MakeDaemon = Callable[..., Daemon]
 SIX = f"gpu=0:{6043 * MIB}"
 # A call that an upgrade left unanswered would wait for longer. How long the others wait is measured by
 # benchmarks/upgrades.py.
@@ -76,13 +73,13 @@ def test_successor_serves_with_all_charges(make_daemon: MakeDaemon, newer: Progr
     eventually(lambda: daemon.instances() == [], "the container was not reclaimed")
 
 
-def test_upgrades_in_a_row_under_load(make_daemon: MakeDaemon, newer: Program, steady_program: Path) -> None:
+def test_upgrades_in_a_row_under_load(make_daemon: MakeDaemon, newer: Program) -> None:
     """No call of containers that allocate throughout fails in any of several upgrades, nor waits for long."""
     daemon = make_daemon("T4:2")
     held = [daemon.slice(n, f"gpu=1:{512 * MIB}", "gpu=1", "alloc=256M", "hold") for n in (1, 2)]
     for one in held:
         one.line("alloc")
-    load = [Steady(daemon, steady_program, 10 + n, f"gpu=0:{512 * MIB}", 500) for n in range(3)]
+    load = [Steady(daemon, 10 + n, f"gpu=0:{512 * MIB}", 500) for n in range(3)]
     for _ in range(int(os.environ.get("CGPU_UPGRADES", "4"))):
         version = "0.2.0" if daemon.read("version") == "0.1.0\n" else "0.1.0"
         upgrade(daemon, newer if version == "0.2.0" else None)
@@ -96,13 +93,12 @@ def test_upgrades_in_a_row_under_load(make_daemon: MakeDaemon, newer: Program, s
 
 
 def test_another_layout_takes_over_and_does_not_give_back(
-    make_daemon: MakeDaemon, converting: Program, steady_program: Path
+    make_daemon: MakeDaemon, converting: Program
 ) -> None:
     """A version that converts the state gets it with all charges; the one before then cannot read it."""
     daemon = make_daemon()
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count")
-    sliced.line("alloc")
-    load = Steady(daemon, steady_program, 2, f"gpu=0:{512 * MIB}", 1000)
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
+    load = Steady(daemon, 2, f"gpu=0:{512 * MIB}", 1000)
     upgrade(daemon, converting)
     assert daemon.read("version") == "0.3.0\n"
     with pytest.raises(
@@ -110,10 +106,7 @@ def test_another_layout_takes_over_and_does_not_give_back(
     ):
         upgrade(daemon)
     assert daemon.read("version") == "0.3.0\n"
-    pid = daemon.pid()
-    os.kill(pid, signal.SIGKILL)
-    eventually(lambda: (daemon.run / "cgpud.pid").exists() and daemon.pid() != pid, "it is started again")
-    eventually((daemon.tree / "version").exists, "the tree is back")
+    daemon.crash()
     assert daemon.read("version") == "0.3.0\n"
     assert daemon.used(sliced) == 1024 * MIB
     assert load.look().failed == 0
@@ -123,8 +116,7 @@ def test_another_layout_takes_over_and_does_not_give_back(
 def test_layout_follows_after_a_stop(make_daemon: MakeDaemon, converting: Program) -> None:
     """A version that is started where an older one has stopped converts what that has left."""
     daemon = make_daemon()
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "count")
-    sliced.line("alloc")
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "count", until="alloc")
     load = daemon.command("--stop")
     assert load.returncode == 0
     keeper = NotifySocket(str(daemon.run / "keeper.sock"))
@@ -144,8 +136,7 @@ def test_configuration_that_cannot_be_read(
 ) -> None:
     """A configuration that the successor refuses is one line, and the one that runs goes on."""
     daemon = make_daemon("T4", "policy: 1\n")
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G")
-    sliced.line("alloc")
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", until="alloc")
     pid = daemon.pid()
     config = daemon.run.parent / "config.yaml"
     config.write_text(change)

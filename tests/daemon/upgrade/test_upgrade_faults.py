@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cgpu.errors import CgpuError
@@ -15,11 +15,10 @@ from cgpu.install.commands.upgrade import daemon as upgrade_daemon
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
+from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, ROOT, Daemon
 from tests.daemon.upgrades import Steady, upgrade
 from tests.integration.commands import eventually
-
-pytestmark = pytest.mark.root
 
 # What runs in the successor before all else. The same program started anew is no successor, and left alone.
 KILLS = """
@@ -60,6 +59,7 @@ if "--successor" in sys.argv:
     wrap(engine.Engine, "start", "started")
     wrap(tree_fs.TreeMount, "appear", "appeared")
 """
+COPIES = "cgpud-copies"  # the processes that copy descriptors for a daemon
 BEFORE = ("got hello", "sent prepared", "got take", "copied")
 # Once it was ready, the one before may have named it the daemon: then it is started anew.
 AFTER = ("sent ready", "got commit", "stored", "started", "appeared", "sent serving")
@@ -72,18 +72,11 @@ def faulty(directory: Path, step: str, whom: str) -> Program:
 
 def pids_of(daemon: Daemon) -> list[int]:
     """Return the processes of daemons that run in this directory; not of their keeper, nor their helpers."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
-            copies = entry.name.isdigit() and (entry / "comm").read_text() == "cgpud-copies\n"
-        except OSError:
-            continue
-        if copies:
-            continue
-        if b"--worker" in words and str(daemon.run).encode() in words:
-            found.append(int(entry.name))
-    return found
+    return [
+        one.pid
+        for one in psutil.process_iter(["name", "cmdline"])
+        if {"--worker", str(daemon.run)} <= set(one.info["cmdline"] or ()) and one.info["name"] != COPIES
+    ]
 
 
 def await_one(daemon: Daemon) -> int:
@@ -103,14 +96,12 @@ def await_one(daemon: Daemon) -> int:
 
 @pytest.mark.parametrize("whom", ["old", "self"])
 @pytest.mark.parametrize("step", [*BEFORE, *AFTER])
-def test_killed_at_a_step(
-    make_daemon: Callable[..., Daemon], base: Path, steady_program: Path, step: str, whom: str
-) -> None:
+def test_killed_at_a_step(make_daemon: MakeDaemon, base: Path, step: str, whom: str) -> None:
     """Whoever dies at whatever step: no charge is lost, no call fails, and the next upgrade ends well."""
     daemon = make_daemon()
     sliced = daemon.slice(1, f"gpu=0:{4096 * MIB}", "alloc=1G", "hold", "alloc=1G", "alloc=3G", "count")
     sliced.line("alloc")
-    load = Steady(daemon, steady_program, 2, f"gpu=0:{512 * MIB}", 1000)
+    load = Steady(daemon, 2, f"gpu=0:{512 * MIB}", 1000)
     before = daemon.pid()
     try:
         upgrade(daemon, faulty(base, step, whom))
@@ -137,7 +128,7 @@ def test_killed_at_a_step(
     assert not (daemon.run / "next-tree").exists()
 
 
-def test_asker_may_die(make_daemon: Callable[..., Daemon]) -> None:
+def test_asker_may_die(make_daemon: MakeDaemon) -> None:
     """An upgrade that was asked for comes to its end without whoever asked."""
     daemon = make_daemon()
     before = daemon.pid()
