@@ -35,6 +35,7 @@ from tests.gpu.node import (
     is_known,
     probe_words,
     program,
+    talking,
 )
 
 Json = dict[str, Any]
@@ -44,7 +45,6 @@ ANSWER_S = 60.0
 
 
 def probe(*words: str) -> str:
-    """Return what cgpu-probe prints."""
     command = [str(PROBE), "--dev", DEV, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout + done.stderr
@@ -59,17 +59,7 @@ class Steps:
     """The program that goes step by step, under the recorder."""
 
     def __init__(self, trace: Path) -> None:
-        """Start it."""
-        command = recorder(trace, program("steps"))
-        self._process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        self._process = talking(recorder(trace, program("steps")))
         self._trace = trace
         self.pid = int(self.answer()["pid"])
 
@@ -87,7 +77,6 @@ class Steps:
         return found
 
     def tell(self, word: str) -> None:
-        """Give it a step."""
         assert self._process.stdin is not None
         self._process.stdin.write(word + "\n")
         self._process.stdin.flush()
@@ -102,7 +91,6 @@ class Steps:
         return calls.read(self._trace)
 
     def close(self) -> None:
-        """End it."""
         with contextlib.suppress(BrokenPipeError):
             self._process.communicate("stop\n", timeout=60)
 
@@ -138,12 +126,8 @@ def versions() -> Json:
 
 def borrowed(pid: int, client: calls.Client) -> Json:
     """Ask, allocate and free on a client of another process, as cgpud does, and see whose memory that is."""
-    holder = subprocess.Popen(
-        [PROBE, "--dev", DEV, client.dup_fd(pid), "info", "alloc=64M", "hold", "free", "info"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    words = (client.dup_fd(pid), "info", "alloc=64M", "hold", "free", "info")
+    holder = talking([str(PROBE), "--dev", DEV, *words])
     lines = until_hold(holder)
     owners = probe("pids").splitlines()
     rest, _ = holder.communicate("", timeout=60)
@@ -166,7 +150,7 @@ def shared() -> Json:
     with tempfile.TemporaryDirectory(prefix="cgpu-facts-") as name:
         trace = Path(name) / "trace.jsonl"
         command = recorder(trace, [str(PROBE), "--dev", DEV, "pids", "hold"])
-        owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        owner = talking(command)
         lines = until_hold(owner)
         try:
             pid = int(probe_words("\n".join(lines), "pids")["self"])
