@@ -18,7 +18,6 @@ CASES = suite("cgpud", "0")
 
 @pytest.fixture(scope="module")
 def found(daemon: Daemon) -> Answers:  # noqa: F811, the fixture
-    """Carry out all cases in one executor."""
     return carried_out(daemon, CASES)
 
 
