@@ -21,7 +21,6 @@ MEMBER = st.tuples(st.integers(0, 5), st.booleans(), st.booleans())
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Return the core."""
     return load(build_library(tmp_path_factory.mktemp("limits")))
 
 
