@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sim.client import Client
 from tests.sim.support import Sim, fields
 
 TIMER = 62  # ETIME
@@ -104,10 +105,9 @@ def test_scheduling_is_read_back(sim: Sim) -> None:
     assert [(line["slice"], line["compute-policy"]) for line in told] == [("123", "0"), ("123", "2")]
 
 
-def test_another_clients_channel(sim: Sim) -> None:
+def test_another_clients_channel(sim: Sim, client: Client) -> None:
     """Nobody asks whose a channel is."""
-    with sim.client() as client:
-        sim.lines("group", "submit=1:1us", "drain=10s", "expect=0x21", f"channel-off={client.handle}:7")
+    sim.lines("group", "submit=1:1us", "drain=10s", "expect=0x21", f"channel-off={client.handle}:7")
 
 
 def test_words_that_need_a_group(sim: Sim) -> None:

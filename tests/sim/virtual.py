@@ -85,7 +85,6 @@ class Cards:
         self.library.cards_free(self.sim)
 
     def worker(self, process: int = 1, card: int = 0) -> CardWorker:
-        """Return a process that uses a card."""
         return CardWorker(CardClient(self, process, card), card)
 
 

@@ -13,10 +13,6 @@ from tests.sim.conftest import Start
 from tests.sim.support import Sim, fields
 
 
-def mounted(path: Path) -> bool:
-    return any(line.split()[1] == str(path) for line in Path("/proc/self/mounts").read_text().splitlines())
-
-
 def test_nodes_and_texts(sim: Sim) -> None:
     """The mount has the nodes for everyone, and read-only texts about the driver and each card."""
     assert sorted(os.listdir(sim.mount)) == ["driver", "nvidia-uvm", "nvidia0", "nvidia1", "nvidiactl"]
@@ -63,7 +59,7 @@ def test_sigterm_unmounts(start: Start) -> None:
     fd = sim.open()
     sim.stop()
     assert sim.process.returncode == 0
-    assert not mounted(sim.mount)
+    assert not sim.mount.is_mount()
     os.close(fd)
 
 
@@ -105,4 +101,4 @@ def test_bad_arguments(built: Path, tmp_path: Path, arguments: list[str], words:
     assert done.returncode == 1
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
-    assert not mounted(tmp_path / "m")
+    assert not (tmp_path / "m").is_mount()

@@ -53,37 +53,34 @@ def test_what_takes_a_context(sim: Sim) -> None:
     assert sim.used() == 0
 
 
-def test_no_figure_of_a_process_has_it(sim: Sim) -> None:
+def test_no_figure_of_a_process_has_it(sim: Sim, client: Client) -> None:
     """The driver counts memory that a process asked for only (gpu_rmapi.c)."""
-    with sim.client() as client:
-        assert group(client, GRAPHICS)[0] == Status.OK
-        assert client.alloc_memory(PAGE_BIG)[0] == Status.OK
-        assert sim.used() == EACH + PAGE_BIG
-        assert client.pid_memory(os.getpid()) == (PAGE_BIG, 0, 0)
+    assert group(client, GRAPHICS)[0] == Status.OK
+    assert client.alloc_memory(PAGE_BIG)[0] == Status.OK
+    assert sim.used() == EACH + PAGE_BIG
+    assert client.pid_memory(os.getpid()) == (PAGE_BIG, 0, 0)
 
 
-def test_wrong_requests(sim: Sim) -> None:
+def test_wrong_requests(sim: Sim, client: Client) -> None:
     """Each has the driver's status and takes nothing."""
-    with sim.client() as client:
-        assert client.alloc(client.device, GROUP)[0] == Status.INVALID_ARGUMENT
-        assert client.alloc(client.device, CHANNEL)[0] == Status.INVALID_ARGUMENT
-        assert group(client, GRAPHICS + 1)[0] == Status.INVALID_ARGUMENT
-        assert group(client, GRAPHICS, space=0x77)[0] == Status.NOT_FOUND
-        assert group(client, GRAPHICS, parent=client.subdevice)[0] == Status.INVALID_PARENT
-        assert channel(client, client.subdevice, GRAPHICS)[0] == Status.INVALID_PARENT
-        assert sim.used() == 0
+    assert client.alloc(client.device, GROUP)[0] == Status.INVALID_ARGUMENT
+    assert client.alloc(client.device, CHANNEL)[0] == Status.INVALID_ARGUMENT
+    assert group(client, GRAPHICS + 1)[0] == Status.INVALID_ARGUMENT
+    assert group(client, GRAPHICS, space=0x77)[0] == Status.NOT_FOUND
+    assert group(client, GRAPHICS, parent=client.subdevice)[0] == Status.INVALID_PARENT
+    assert channel(client, client.subdevice, GRAPHICS)[0] == Status.INVALID_PARENT
+    assert sim.used() == 0
 
 
-def test_a_group_ends_with_its_address_space(sim: Sim) -> None:
+def test_a_group_ends_with_its_address_space(sim: Sim, client: Client) -> None:
     """As everything does that the driver made for one."""
-    with sim.client() as client:
-        _, space = client.alloc(client.device, SPACE, bytearray(64))
-        assert group(client, GRAPHICS, space)[0] == Status.OK
-        assert group(client, GRAPHICS, space)[0] == Status.OK
-        assert group(client, GRAPHICS)[0] == Status.OK
-        assert sim.used() == 3 * EACH
-        assert client.free(space) == Status.OK
-        assert sim.used() == EACH
+    _, space = client.alloc(client.device, SPACE, bytearray(64))
+    assert group(client, GRAPHICS, space)[0] == Status.OK
+    assert group(client, GRAPHICS, space)[0] == Status.OK
+    assert group(client, GRAPHICS)[0] == Status.OK
+    assert sim.used() == 3 * EACH
+    assert client.free(space) == Status.OK
+    assert sim.used() == EACH
 
 
 def test_a_duplicate_keeps_it(sim: Sim) -> None:

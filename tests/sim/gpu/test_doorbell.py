@@ -9,7 +9,7 @@ import pytest
 
 from tests.sim.abi import Status
 from tests.sim.virtual import COMMAND, LOAD, Cards, filled
-from tests.sim.worker import MS, QUEUE, SECOND
+from tests.sim.worker import MS, QUEUE, SECOND, Worker
 
 
 def test_doorbells_of_others(cards: Cards) -> None:
@@ -33,9 +33,8 @@ def test_doorbells_of_others(cards: Cards) -> None:
     assert worker.figures(group.channel).queued == 1
 
 
-def test_a_full_queue(cards: Cards) -> None:
+def test_a_full_queue(worker: Worker) -> None:
     """Takes whole records, as many as there is room for; a channel can have a shorter one."""
-    worker = cards.worker()
     group = worker.group(scheduled=False)
     half = worker.record(group.channel, QUEUE // 2, MS)
     assert worker.write(half * 3) == 2 * len(half)
@@ -52,9 +51,8 @@ def test_a_full_queue(cards: Cards) -> None:
         worker.ring(short, 3)
 
 
-def test_time_goes_on_only_forwards(cards: Cards) -> None:
+def test_time_goes_on_only_forwards(cards: Cards, worker: Worker) -> None:
     """And stands still until it is set."""
-    worker = cards.worker()
     group = filled(worker, worker.group())
     assert worker.figures(group.channel).now == 0
     cards.at(SECOND)
@@ -62,9 +60,8 @@ def test_time_goes_on_only_forwards(cards: Cards) -> None:
     assert worker.figures(group.channel).now == SECOND
 
 
-def test_rewound_channels(cards: Cards) -> None:
+def test_rewound_channels(cards: Cards, worker: Worker) -> None:
     """What waits in the queue is thrown away; what has begun goes on when the channel is enabled."""
-    worker = cards.worker()
     group = filled(worker, worker.group(), 10 * MS, count=100)
     cards.at(COMMAND + LOAD + 25 * MS)
     assert worker.disable(group.channel, bRewindGpPut=1) == Status.OK
@@ -77,9 +74,8 @@ def test_rewound_channels(cards: Cards) -> None:
 
 
 @pytest.mark.parametrize("after", [0, 20 * MS, 20 * MS + 1])
-def test_rewound_at_a_boundary(cards: Cards, after: int) -> None:
+def test_rewound_at_a_boundary(cards: Cards, worker: Worker, after: int) -> None:
     """A kernel that has just come onto the engine has begun."""
-    worker = cards.worker()
     group = filled(worker, worker.group(), 10 * MS, count=100)
     cards.at(COMMAND + LOAD + after)
     assert worker.disable(group.channel, bRewindGpPut=1) == Status.OK

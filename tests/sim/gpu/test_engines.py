@@ -20,12 +20,14 @@ from tests.sim.worker import (
     SECOND,
     SET_SLICE,
     Group,
+    Worker,
 )
 
+HALVES = pytest.approx([0.5, 0.5], abs=0.02)
 
-def test_nothing_runs_before_it_is_scheduled(cards: Cards) -> None:
+
+def test_nothing_runs_before_it_is_scheduled(cards: Cards, worker: Worker) -> None:
     """A new group is off the runlist; scheduling acts a moment later, and its context is loaded first."""
-    worker = cards.worker()
     group = filled(worker, worker.group(scheduled=False))
     cards.at(SECOND)
     assert worker.figures(group.channel).busy == 0
@@ -41,29 +43,23 @@ def test_nothing_runs_before_it_is_scheduled(cards: Cards) -> None:
     assert worker.figures(group.channel).busy == 25 * MS + COMMAND
 
 
-def test_a_later_channel_has_to_be_scheduled_too(cards: Cards) -> None:
+def test_a_later_channel_has_to_be_scheduled_too(cards: Cards, worker: Worker) -> None:
     """By a call on itself, or on its group again; what is taken off alone leaves the others running."""
-    worker = cards.worker()
     group = worker.group()
     later = worker.channel(group.handle)
     filled(worker, Group(group.handle, (group.channel, later)))
     cards.at(SECOND)
     assert worker.figures(later).busy == 0
     assert worker.schedule_channel(later) == Status.OK
-    assert share(cards, worker, [group.channel, later], 2 * SECOND, 3 * SECOND) == pytest.approx(
-        [0.5, 0.5], abs=0.02
-    )
+    assert share(cards, worker, [group.channel, later], 2 * SECOND, 3 * SECOND) == HALVES
     assert worker.schedule_channel(group.channel, 0) == Status.OK
     assert share(cards, worker, [group.channel, later], 4 * SECOND, 5 * SECOND) == [0, 1]
     assert worker.schedule(group.handle) == Status.OK
-    assert share(cards, worker, [group.channel, later], 6 * SECOND, 7 * SECOND) == pytest.approx(
-        [0.5, 0.5], abs=0.02
-    )
+    assert share(cards, worker, [group.channel, later], 6 * SECOND, 7 * SECOND) == HALVES
 
 
-def test_a_channel_can_bring_its_group_onto_the_runlist(cards: Cards) -> None:
+def test_a_channel_can_bring_its_group_onto_the_runlist(cards: Cards, worker: Worker) -> None:
     """Scheduled by itself, in a group of the client's or in one that the driver makes for it."""
-    worker = cards.worker()
     group = filled(worker, worker.group(2, scheduled=False))
     assert worker.schedule_channel(group.channels[1]) == Status.OK
     assert share(cards, worker, list(group.channels), SECOND, 2 * SECOND) == [0, 1]
@@ -77,9 +73,8 @@ def test_a_channel_can_bring_its_group_onto_the_runlist(cards: Cards) -> None:
     assert worker.figures(alone).completed == 3
 
 
-def test_parts_of_scheduling(cards: Cards) -> None:
+def test_parts_of_scheduling(cards: Cards, worker: Worker) -> None:
     """Enabled and not on the runlist, or on it and not enabled: neither runs."""
-    worker = cards.worker()
     group = filled(worker, worker.group(scheduled=False))
     assert worker.schedule(group.handle, bSkipSubmit=1) == Status.OK
     assert worker.schedule(group.handle, bSkipSubmit=1, bSkipEnable=1) == Status.INVALID_ARGUMENT
@@ -113,9 +108,8 @@ def test_disabled_channels_do_not_run(cards: Cards) -> None:
     assert share(cards, worker, list(group.channels), 4 * SECOND, 5 * SECOND) == [1, 0]
 
 
-def test_enabling_does_not_schedule(cards: Cards) -> None:
+def test_enabling_does_not_schedule(cards: Cards, worker: Worker) -> None:
     """A channel that was taken off stays off, and one that is disabled meanwhile stays disabled."""
-    worker = cards.worker()
     group = filled(worker, worker.group())
     assert worker.schedule_channel(group.channel, 0) == Status.OK
     assert worker.disable(group.channel) == Status.OK
@@ -130,9 +124,8 @@ def test_enabling_does_not_schedule(cards: Cards) -> None:
 
 
 @pytest.mark.parametrize("grain", [0, 1])
-def test_whole_kernels_run_to_their_end(cards: Cards, grain: int) -> None:
+def test_whole_kernels_run_to_their_end(cards: Cards, worker: Worker, grain: int) -> None:
     """A disabled channel leaves at the next point where its kernel can be preempted."""
-    worker = cards.worker()
     group = filled(worker, worker.group(), 100 * MS, grain)
     cards.at(COMMAND + LOAD + 30 * MS)
     assert worker.disable(group.channel) == Status.OK
@@ -140,9 +133,8 @@ def test_whole_kernels_run_to_their_end(cards: Cards, grain: int) -> None:
     assert worker.figures(group.channel).busy == (100 * MS if grain == 0 else 30 * MS + COMMAND)
 
 
-def test_disabled_for_scheduling_only(cards: Cards) -> None:
+def test_disabled_for_scheduling_only(cards: Cards, worker: Worker) -> None:
     """What runs stays until its time slice is over."""
-    worker = cards.worker()
     one, two = (filled(worker, worker.group(), 100 * MS) for _ in range(2))
     assert worker.timeslice(one.handle, 50000) == Status.OK
     cards.at(10 * MS)
@@ -167,9 +159,7 @@ def test_wrong_lists_of_channels(cards: Cards) -> None:
     assert worker.disable(good, pRunlistPreemptEvent=1) == Status.INSUFFICIENT_PERMISSIONS
     assert worker.disable() == Status.OK
     assert far.disable() == Status.OK
-    assert share(cards, worker, list(group.channels), SECOND, 2 * SECOND) == pytest.approx(
-        [0.5, 0.5], abs=0.02
-    )
+    assert share(cards, worker, list(group.channels), SECOND, 2 * SECOND) == HALVES
     many = [worker.channel(group.handle) for _ in range(62)]
     assert worker.disable(*group.channels, *many) == Status.OK
     cards.at(3 * SECOND)
@@ -178,9 +168,8 @@ def test_wrong_lists_of_channels(cards: Cards) -> None:
     assert [worker.figures(channel).busy for channel in group.channels] == before
 
 
-def test_time_slices_divide_the_card(cards: Cards) -> None:
+def test_time_slices_divide_the_card(cards: Cards, worker: Worker) -> None:
     """As the card rounds them, and the driver remembers what was asked for."""
-    worker = cards.worker()
     one, two = (filled(worker, worker.group(), 100 * MS) for _ in range(2))
     assert worker.timeslice_of(one.handle) == 1024
     assert worker.timeslice(one.handle, 3001) == Status.OK
@@ -194,9 +183,8 @@ def test_time_slices_divide_the_card(cards: Cards) -> None:
         assert worker.timeslice_of(one.handle) == us
 
 
-def test_properties_of_a_channel(cards: Cards) -> None:
+def test_properties_of_a_channel(cards: Cards, worker: Worker) -> None:
     """Its engine's time slice is that of its group; the driver's memory of it stays as it was."""
-    worker = cards.worker()
     one, two = (filled(worker, worker.group(), 100 * MS) for _ in range(2))
     form = "NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS"
 
@@ -215,9 +203,8 @@ def test_properties_of_a_channel(cards: Cards) -> None:
     assert properties(one.handle, 0) == INVALID_CHANNEL
 
 
-def test_preemption(cards: Cards) -> None:
+def test_preemption(cards: Cards, worker: Worker) -> None:
     """The group leaves, and has its next turn after the others."""
-    worker = cards.worker()
     one, two = (filled(worker, worker.group(), 100 * MS) for _ in range(2))
     for group in (one, two):
         assert worker.timeslice(group.handle, 100000) == Status.OK
@@ -249,9 +236,8 @@ def test_groups_that_are_not_scheduled_disturb_nobody(cards: Cards) -> None:
     assert worker.figures(one.channel).busy == 95 * 1024 * 1024
 
 
-def test_engines_are_apart(cards: Cards) -> None:
+def test_engines_are_apart(cards: Cards, worker: Worker) -> None:
     """A group runs on the engine that it was made for, beside those of others."""
-    worker = cards.worker()
     made = [
         filled(worker, worker.group(engine=engine)) for engine in (GRAPHICS, COPY, COPY + 1, COPY + 9, 0x13)
     ]
@@ -260,9 +246,8 @@ def test_engines_are_apart(cards: Cards) -> None:
     assert busy == {SECOND - COMMAND - LOAD}
 
 
-def test_binding(cards: Cards) -> None:
+def test_binding(cards: Cards, worker: Worker) -> None:
     """A group without an engine gets the one it is bound to, once; what waits in it is lost."""
-    worker = cards.worker()
     form = "NVA06F_CTRL_BIND_PARAMS"
     graphics = filled(worker, worker.group())
     unbound = filled(worker, worker.group(2, scheduled=False, engine=0))
@@ -311,9 +296,8 @@ def test_freed_while_running(cards: Cards) -> None:
         assert stays.figures(other.channel).busy - before == 100 * MS, way
 
 
-def test_a_duplicate_is_the_same_group(cards: Cards) -> None:
+def test_a_duplicate_is_the_same_group(cards: Cards, worker: Worker) -> None:
     """It has the same slice, and the group lives as long as one of them."""
-    worker = cards.worker()
     group = filled(worker, worker.group())
     status, copy = worker.client.dup(worker.client, group.handle)
     assert status == Status.OK
@@ -341,9 +325,8 @@ def test_a_duplicate_below_another_card(cards: Cards) -> None:
     assert far.client.free(copy) == Status.OK
 
 
-def test_how_many_there_can_be(cards: Cards) -> None:
+def test_how_many_there_can_be(worker: Worker) -> None:
     """Groups and channels of a card, channels of a group; all are there again when they are freed."""
-    worker = cards.worker()
     for _ in range(2):
         groups = []
         while (made := worker.try_group(COPY))[0] == Status.OK:

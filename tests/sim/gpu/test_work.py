@@ -10,14 +10,10 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.shares.binding import MS, SECOND, US
 from tests.sim.gpu.work_card import NEVER, UNIT, Card, Segment, library
 
 __all__ = ["library"]
-
-
-US = 1000
-MS = 1000 * US
-SECOND = 1000 * MS
 
 
 @dataclass(frozen=True)
@@ -165,7 +161,6 @@ def test_time_and_work_are_conserved(library: ctypes.CDLL, ops: list[Op], costs:
     bench.check()
     assert all(bench.card.of_group(group).queued == 0 for group in bench.groups)
     assert bench.card.next == NEVER
-    bench.card.close()
 
 
 @given(ops=OPS, costs=COSTS, cuts=st.lists(st.integers(1, 300 * US), max_size=40))
@@ -185,7 +180,6 @@ def test_steps_of_time_do_not_matter(
             bench.do(op)
         bench.card.advance(bench.card.now + SECOND)
         outcomes.append([(one.tag, one.started, one.ended) for one in bench.card.ended])
-        bench.card.close()
     assert outcomes[0] == outcomes[1]
 
 
@@ -215,7 +209,6 @@ def test_slices_are_respected(
         slice_ = card.of_group(groups[index]).slice
         longest = min(grains[index] or lengths[index], lengths[index]) - 1
         assert slice_ <= stint.end - stint.start <= slice_ + longest
-    card.close()
 
 
 def joined(trace: list[Segment]) -> list[Segment]:
@@ -263,7 +256,6 @@ def test_nobody_runs_while_disabled(
     figures = card.of_channel(channel)
     assert figures.busy // length - 1 <= figures.completed <= figures.busy // length
     assert card.rounds(program) >= figures.completed
-    card.close()
 
 
 @given(us=st.one_of(st.integers(0, 600), st.integers(0, 2**24)))

@@ -6,26 +6,19 @@ from __future__ import annotations
 import ctypes
 import errno
 import time
-from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.shares.binding import MS, SECOND, US
 from tests.sim.gpu.work_card import DEFAULT_SLICE, NEVER, NONE, UNIT, Card, library
 
 __all__ = ["library"]
 
 
-US = 1000
-MS = 1000 * US
-SECOND = 1000 * MS
-
-
 @pytest.fixture
-def card(library: ctypes.CDLL) -> Iterator[Card]:
+def card(library: ctypes.CDLL) -> Card:
     """Return a card with one engine that does everything at once."""
-    one = Card(library)
-    yield one
-    one.close()
+    return Card(library)
 
 
 def test_default_slice(card: Card) -> None:
@@ -63,7 +56,6 @@ def test_costs(library: ctypes.CDLL) -> None:
     card.submit(card.channel(card.group()), 100 * US, 1)
     card.advance(20 * MS)
     assert card.engine().switching == (40 + 20 + 40 + 40) * US
-    card.close()
 
 
 def test_levers_take_their_time(library: ctypes.CDLL) -> None:
@@ -79,7 +71,6 @@ def test_levers_take_their_time(library: ctypes.CDLL) -> None:
     assert (card.pending, card.of_channel(channel).enabled, card.engine().channel) == (1, False, NONE)
     card.advance(900 * US)
     assert (card.pending, card.of_channel(channel).busy) == (0, 800 * US)
-    card.close()
 
 
 def test_preempt_between_kernels(library: ctypes.CDLL) -> None:
@@ -91,7 +82,6 @@ def test_preempt_between_kernels(library: ctypes.CDLL) -> None:
     card.preempt(group)
     card.advance(2 * MS)
     assert [(one.started, one.ended) for one in card.ended] == [(200 * US, 1200 * US)]
-    card.close()
 
 
 def test_an_end_of_a_slice_does_not_undo_a_preemption(card: Card) -> None:
@@ -158,7 +148,6 @@ def test_a_lever_on_what_is_gone(library: ctypes.CDLL) -> None:
     card.submit(channel, US)
     card.advance(3 * MS)
     assert [one.channel for one in card.ended] == [channel]
-    card.close()
 
 
 def test_what_is_refused(card: Card) -> None:
@@ -194,7 +183,6 @@ def test_a_callback_may_submit_and_disable(library: ctypes.CDLL) -> None:
         (2, 10 * US, 15 * US),
         (4, 10 * US, 16 * US),
     ]
-    card.close()
 
 
 def test_programs(card: Card) -> None:
@@ -222,4 +210,3 @@ def test_a_minute_of_25_containers_takes_less_than_a_second(library: ctypes.CDLL
     card.advance(60 * SECOND)
     assert time.process_time() - start < 1
     assert sum(card.of_group(group).completed for group in groups) > 1_000_000
-    card.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,48 +25,22 @@ WARNINGS: Final = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototyp
 
 
 class Done(ctypes.Structure):
-    channel: int
-    group: int
-    tag: int
-    submitted: int
-    started: int
-    ended: int
     _fields_ = (
         ("channel", ctypes.c_uint32),
         ("group", ctypes.c_uint32),
-        ("tag", ctypes.c_uint64),
-        ("submitted", ctypes.c_uint64),
-        ("started", ctypes.c_uint64),
-        ("ended", ctypes.c_uint64),
+        *((name, ctypes.c_uint64) for name in ("tag", "submitted", "started", "ended")),
     )
 
 
 class Engine(ctypes.Structure):
-    busy: int
-    switching: int
-    idle: int
-    loads: int
-    group: int
-    channel: int
     _fields_ = (
-        ("busy", ctypes.c_uint64),
-        ("switching", ctypes.c_uint64),
-        ("idle", ctypes.c_uint64),
-        ("loads", ctypes.c_uint64),
+        *((name, ctypes.c_uint64) for name in ("busy", "switching", "idle", "loads")),
         ("group", ctypes.c_uint32),
         ("channel", ctypes.c_uint32),
     )
 
 
 class Group(ctypes.Structure):
-    busy: int
-    switching: int
-    loads: int
-    submitted: int
-    completed: int
-    cancelled: int
-    queued: int
-    slice: int
     _fields_ = tuple(
         (name, ctypes.c_uint64)
         for name in ("busy", "switching", "loads", "submitted", "completed", "cancelled", "queued", "slice")
@@ -73,16 +48,8 @@ class Group(ctypes.Structure):
 
 
 class Channel(ctypes.Structure):
-    busy: int
-    submitted: int
-    completed: int
-    queued: int
-    enabled: bool
     _fields_ = (
-        ("busy", ctypes.c_uint64),
-        ("submitted", ctypes.c_uint64),
-        ("completed", ctypes.c_uint64),
-        ("queued", ctypes.c_uint64),
+        *((name, ctypes.c_uint64) for name in ("busy", "submitted", "completed", "queued")),
         ("enabled", ctypes.c_bool),
     )
 
@@ -149,10 +116,8 @@ class Card:
         self.on_done: Callable[[Done], None] | None = None
         self.callback = DONE(self._done)
         library.work_play_on_done(self.play, self.callback, None)
-
-    def close(self) -> None:
-        self.library.work_play_destroy(self.play)
-        self.library.work_destroy(self.work)
+        for destroy, what in ((library.work_destroy, self.work), (library.work_play_destroy, self.play)):
+            weakref.finalize(self, destroy, what)  # the last one first
 
     def _done(self, _ctx: int | None, done: ctypes._Pointer[Done]) -> None:
         copy = Done.from_buffer_copy(done.contents)

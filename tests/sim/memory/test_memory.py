@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.sim.abi import DEVICE, KIB, MIB, PAGE_BIG, PAGE_HUGE, VIDEO, Status
+from tests.sim.client import Client
 from tests.sim.conftest import Start
 from tests.sim.support import Sim, fields
 
@@ -38,27 +39,26 @@ ALIGNMENT_FORCE = 0x100
     ],
 )
 @pytest.mark.parametrize("way", ["large", "small", "heap"])
-def test_rounding(sim: Sim, way: str, size: int, attr: int, reported: int, taken: int) -> None:
+def test_rounding(client: Client, way: str, size: int, attr: int, reported: int, taken: int) -> None:
     """Size and limit are the request rounded to its page; the card gives whole pages of at least 64 KiB."""
-    with sim.client() as client:
-        if way == "heap":
-            status, data = client.heap(
-                ALLOC_SIZE,
-                data__AllocSize__owner=1,
-                data__AllocSize__attr=attr,
-                data__AllocSize__size=size,
-            )
-            form, prefix = sim.layout("NVOS32_PARAMETERS"), "data.AllocSize."
-        else:
-            data = client.memory(size, attr=attr)
-            status, _ = client.alloc(client.device, VIDEO, data, small=way == "small")
-            form, prefix = sim.layout("NV_MEMORY_ALLOCATION_PARAMS"), ""
-        assert status == Status.OK
-        assert form.get(data, prefix + "size") == reported
-        assert form.get(data, prefix + "limit") == reported - 1
-        default = 3 if size >= PAGE_HUGE else 2
-        assert form.get(data, prefix + "attr") >> 23 & 3 == (attr >> 23 or default)
-        assert sim.used() == taken
+    if way == "heap":
+        status, data = client.heap(
+            ALLOC_SIZE,
+            data__AllocSize__owner=1,
+            data__AllocSize__attr=attr,
+            data__AllocSize__size=size,
+        )
+        form, prefix = client.sim.layout("NVOS32_PARAMETERS"), "data.AllocSize."
+    else:
+        data = client.memory(size, attr=attr)
+        status, _ = client.alloc(client.device, VIDEO, data, small=way == "small")
+        form, prefix = client.sim.layout("NV_MEMORY_ALLOCATION_PARAMS"), ""
+    assert status == Status.OK
+    assert form.get(data, prefix + "size") == reported
+    assert form.get(data, prefix + "limit") == reported - 1
+    default = 3 if size >= PAGE_HUGE else 2
+    assert form.get(data, prefix + "attr") >> 23 & 3 == (attr >> 23 or default)
+    assert client.sim.used() == taken
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,11 @@ def test_rounding(sim: Sim, way: str, size: int, attr: int, reported: int, taken
         ({"size": 15109 * MIB + 1}, Status.NO_MEMORY),
     ],
 )
-def test_refused_requests(sim: Sim, values: dict[str, int], status: int) -> None:
+def test_refused_requests(sim: Sim, client: Client, values: dict[str, int], status: int) -> None:
     """Each wrong request has the driver's status and takes nothing."""
-    with sim.client() as client:
-        params = client.memory(**{"size": PAGE_BIG, **values})
-        assert client.alloc(client.device, VIDEO, params)[0] == status
-        assert sim.used() == 0
+    params = client.memory(**{"size": PAGE_BIG, **values})
+    assert client.alloc(client.device, VIDEO, params)[0] == status
+    assert sim.used() == 0
 
 
 def test_pages_of_512_mib(start: Start) -> None:
@@ -108,49 +107,43 @@ def test_the_whole_card(start: Start) -> None:
     assert [fields(line)["bytes"] for line in lines[:2]] == [str(62 * MIB), str(MIB)]
 
 
-def test_heap_calls(sim: Sim) -> None:
+def test_heap_calls(sim: Sim, client: Client) -> None:
     """VID_HEAP frees by handle, tells total and free bytes, and knows no other function."""
-    with sim.client() as client:
-        form = sim.layout("NVOS32_PARAMETERS")
-        status, data = client.heap(
-            ALLOC_SIZE,
-            data__AllocSize__owner=1,
-            data__AllocSize__size=PAGE_BIG,
-            data__AllocSize__hMemory=0x77,
-            data__AllocSize__flags=HANDLE_PROVIDED,
-        )
-        assert (status, form.get(data, "data.AllocSize.hMemory")) == (Status.OK, 0x77)
-        assert (form.get(data, "total"), form.get(data, "free")) == (0, 0)
-        status, data = client.heap(INFO)
-        assert status == Status.OK
-        assert form.get(data, "total") == 15109 * MIB
-        assert form.get(data, "free") == 15109 * MIB - PAGE_BIG
-        assert client.heap(FREE, data__Free__hMemory=0x77)[0] == Status.INVALID_ARGUMENT
-        assert client.heap(FREE, data__Free__hMemory=0x77, data__Free__flags=1)[0] == Status.OK
-        assert sim.used() == 0
-        for function in (0, 15, 16, 18, 19, 20, 99):
-            assert client.heap(function)[0] == Status.NOT_SUPPORTED
+    form = sim.layout("NVOS32_PARAMETERS")
+    status, data = client.heap(
+        ALLOC_SIZE,
+        data__AllocSize__owner=1,
+        data__AllocSize__size=PAGE_BIG,
+        data__AllocSize__hMemory=0x77,
+        data__AllocSize__flags=HANDLE_PROVIDED,
+    )
+    assert (status, form.get(data, "data.AllocSize.hMemory")) == (Status.OK, 0x77)
+    assert (form.get(data, "total"), form.get(data, "free")) == (0, 0)
+    status, data = client.heap(INFO)
+    assert status == Status.OK
+    assert form.get(data, "total") == 15109 * MIB
+    assert form.get(data, "free") == 15109 * MIB - PAGE_BIG
+    assert client.heap(FREE, data__Free__hMemory=0x77)[0] == Status.INVALID_ARGUMENT
+    assert client.heap(FREE, data__Free__hMemory=0x77, data__Free__flags=1)[0] == Status.OK
+    assert sim.used() == 0
+    for function in (0, 15, 16, 18, 19, 20, 99):
+        assert client.heap(function)[0] == Status.NOT_SUPPORTED
 
 
-def test_heap_by_other_forms(sim: Sim) -> None:
+def test_heap_by_other_forms(sim: Sim, client: Client) -> None:
     """Memory in a range, and by height and pitch, is rounded like any; memory of the caller takes nothing."""
-    with sim.client() as client:
-        form = sim.layout("NVOS32_PARAMETERS")
-        status, data = client.heap(
-            RANGE, data__AllocSizeRange__owner=1, data__AllocSizeRange__size=PAGE_BIG + 1
-        )
-        assert (status, form.get(data, "data.AllocSizeRange.size")) == (Status.OK, 2 * PAGE_BIG)
-        part = "data__AllocTiledPitchHeight__"
-        status, data = client.heap(
-            TILED, **{f"{part}owner": 1, f"{part}height": 3, f"{part}pitch": PAGE_HUGE}
-        )
-        assert (status, form.get(data, "data.AllocTiledPitchHeight.size")) == (Status.OK, 3 * PAGE_HUGE)
-        assert sim.used() == 2 * PAGE_BIG + 3 * PAGE_HUGE
-        status, data = client.heap(
-            DESCRIPTOR, data__AllocOsDesc__attr=PINNED_ATTR, data__AllocOsDesc__limit=MIB - 1
-        )
-        assert (status, form.get(data, "data.AllocOsDesc.hMemory") != 0) == (Status.OK, True)
-        assert sim.used() == 2 * PAGE_BIG + 3 * PAGE_HUGE
+    form = sim.layout("NVOS32_PARAMETERS")
+    status, data = client.heap(RANGE, data__AllocSizeRange__owner=1, data__AllocSizeRange__size=PAGE_BIG + 1)
+    assert (status, form.get(data, "data.AllocSizeRange.size")) == (Status.OK, 2 * PAGE_BIG)
+    part = "data__AllocTiledPitchHeight__"
+    status, data = client.heap(TILED, **{f"{part}owner": 1, f"{part}height": 3, f"{part}pitch": PAGE_HUGE})
+    assert (status, form.get(data, "data.AllocTiledPitchHeight.size")) == (Status.OK, 3 * PAGE_HUGE)
+    assert sim.used() == 2 * PAGE_BIG + 3 * PAGE_HUGE
+    status, data = client.heap(
+        DESCRIPTOR, data__AllocOsDesc__attr=PINNED_ATTR, data__AllocOsDesc__limit=MIB - 1
+    )
+    assert (status, form.get(data, "data.AllocOsDesc.hMemory") != 0) == (Status.OK, True)
+    assert sim.used() == 2 * PAGE_BIG + 3 * PAGE_HUGE
 
 
 @pytest.mark.parametrize(
@@ -161,16 +154,15 @@ def test_heap_by_other_forms(sim: Sim) -> None:
         (PINNED_ATTR & ~(1 << 27), Status.INVALID_FLAGS),
     ],
 )
-def test_own_memory_by_the_heap(sim: Sim, attr: int, status: int) -> None:
+def test_own_memory_by_the_heap(client: Client, attr: int, status: int) -> None:
     """The heap's function for own memory wants it cached, and not in one piece."""
-    with sim.client() as client:
-        told, _ = client.heap(
-            DESCRIPTOR,
-            data__AllocOsDesc__attr=attr,
-            data__AllocOsDesc__descriptor=0x10000,
-            data__AllocOsDesc__limit=0xFFFF,
-        )
-        assert told == status
+    told, _ = client.heap(
+        DESCRIPTOR,
+        data__AllocOsDesc__attr=attr,
+        data__AllocOsDesc__descriptor=0x10000,
+        data__AllocOsDesc__limit=0xFFFF,
+    )
+    assert told == status
 
 
 @pytest.mark.parametrize(
@@ -187,35 +179,30 @@ def test_heap_and_memory_of_other_sockets(start: Start, version: str, taken: int
         assert (status, sim.used()) == (Status.OK, taken)
 
 
-def test_surfaces_keep_their_memory(sim: Sim) -> None:
+def test_surfaces_keep_their_memory(sim: Sim, client: Client) -> None:
     """A semaphore surface keeps the memory that it was made of."""
-    with sim.client() as client:
-        status, memory, _ = client.alloc_memory(PAGE_HUGE)
-        params = client.params("NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS", hSemaphoreMem=memory)
-        status, surface = client.alloc(client.subdevice, SURFACE, params)
-        assert status == Status.OK
-        assert (client.free(memory), sim.used()) == (Status.OK, PAGE_HUGE)
-        assert (client.free(surface), sim.used()) == (Status.OK, 0)
+    status, memory, _ = client.alloc_memory(PAGE_HUGE)
+    params = client.params("NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS", hSemaphoreMem=memory)
+    status, surface = client.alloc(client.subdevice, SURFACE, params)
+    assert status == Status.OK
+    assert (client.free(memory), sim.used()) == (Status.OK, PAGE_HUGE)
+    assert (client.free(surface), sim.used()) == (Status.OK, 0)
 
 
-def test_heap_derives_the_class(sim: Sim) -> None:
+def test_heap_derives_the_class(sim: Sim, client: Client) -> None:
     """A VID_HEAP request for a host place or a virtual range takes nothing from the card."""
-    with sim.client() as client:
-        for values in ({"attr": 1 << 25}, {"flags": 0x80000}, {"attr2": 1 << 24}):
-            named = {f"data__AllocSize__{name}": value for name, value in values.items()}
-            status, _ = client.heap(
-                ALLOC_SIZE, data__AllocSize__owner=1, data__AllocSize__size=PAGE_BIG, **named
-            )
-            assert status == Status.OK
-        assert sim.used() == 0
+    for values in ({"attr": 1 << 25}, {"flags": 0x80000}, {"attr2": 1 << 24}):
+        named = {f"data__AllocSize__{name}": value for name, value in values.items()}
+        status, _ = client.heap(ALLOC_SIZE, data__AllocSize__owner=1, data__AllocSize__size=PAGE_BIG, **named)
+        assert status == Status.OK
+    assert sim.used() == 0
 
 
-def test_unreadable_parameters(sim: Sim) -> None:
+def test_unreadable_parameters(sim: Sim, client: Client) -> None:
     """Nested parameters that cannot be read answer with a status, not with an errno."""
-    with sim.client() as client:
-        form = sim.layout("NVOS64_PARAMETERS")
-        for class_id, parent in ((VIDEO, client.device), (DEVICE, client.handle)):
-            data = form.pack(hRoot=client.handle, hObjectParent=parent, hClass=class_id, pAllocParms=8)
-            client.call(0x2B, data)
-            assert form.get(data, "status") == Status.INVALID_ADDRESS
-        assert client.alloc(client.device, VIDEO)[0] == Status.INVALID_ARGUMENT
+    form = sim.layout("NVOS64_PARAMETERS")
+    for class_id, parent in ((VIDEO, client.device), (DEVICE, client.handle)):
+        data = form.pack(hRoot=client.handle, hObjectParent=parent, hClass=class_id, pAllocParms=8)
+        client.call(0x2B, data)
+        assert form.get(data, "status") == Status.INVALID_ADDRESS
+    assert client.alloc(client.device, VIDEO)[0] == Status.INVALID_ARGUMENT

@@ -43,60 +43,55 @@ def fb_info_v1(client: Client, indices: list[int], count: int | None = None) -> 
     return status, [int.from_bytes(items[8 * i + 4 :][:4], "little") for i in range(len(indices))]
 
 
-def test_memory_in_both_forms(sim: Sim) -> None:
+def test_memory_in_both_forms(client: Client) -> None:
     """Both forms of FB_GET_INFO tell the same sizes in KiB, and they follow what is taken."""
-    with sim.client() as client:
-        sizes = [0x7, 0x8, 0x9, 0xA, 0x20]
-        free = [0x12, 0x16]
-        assert client.fb_info(*sizes) == [T4 >> 10] * 5
-        assert client.fb_info(*free) == [T4 >> 10] * 2
-        client.alloc_memory(PAGE_BIG)
-        assert client.fb_info(*sizes) == [T4 >> 10] * 5
-        assert client.fb_info(*free) == [(T4 - PAGE_BIG) >> 10] * 2
-        assert fb_info_v1(client, sizes + free)[1] == client.fb_info(*sizes, *free)
+    sizes = [0x7, 0x8, 0x9, 0xA, 0x20]
+    free = [0x12, 0x16]
+    assert client.fb_info(*sizes) == [T4 >> 10] * 5
+    assert client.fb_info(*free) == [T4 >> 10] * 2
+    client.alloc_memory(PAGE_BIG)
+    assert client.fb_info(*sizes) == [T4 >> 10] * 5
+    assert client.fb_info(*free) == [(T4 - PAGE_BIG) >> 10] * 2
+    assert fb_info_v1(client, sizes + free)[1] == client.fb_info(*sizes, *free)
 
 
-def test_fb_info_limits(sim: Sim) -> None:
+def test_fb_info_limits(client: Client) -> None:
     """Too long a list, an empty old one and an unknown index are refused."""
-    with sim.client() as client:
-        assert fb_info_v1(client, [9], count=0)[0] == Status.INVALID_ARGUMENT
-        assert fb_info_v1(client, [9], count=1 << 30)[0] == Status.INVALID_ARGUMENT
-        assert fb_info_v1(client, [5000])[0] == Status.INVALID_ARGUMENT
-        params = client.params("NV2080_CTRL_FB_GET_INFO_V2_PARAMS", fbInfoListSize=129)
-        assert client.control(client.subdevice, FB_INFO_V2, params) == Status.INVALID_ARGUMENT
-        params = client.params("NV2080_CTRL_FB_GET_INFO_PARAMS", fbInfoListSize=1, fbInfoList=8)
-        assert client.control(client.subdevice, FB_INFO_V1, params) == Status.INVALID_ADDRESS
+    assert fb_info_v1(client, [9], count=0)[0] == Status.INVALID_ARGUMENT
+    assert fb_info_v1(client, [9], count=1 << 30)[0] == Status.INVALID_ARGUMENT
+    assert fb_info_v1(client, [5000])[0] == Status.INVALID_ARGUMENT
+    params = client.params("NV2080_CTRL_FB_GET_INFO_V2_PARAMS", fbInfoListSize=129)
+    assert client.control(client.subdevice, FB_INFO_V2, params) == Status.INVALID_ARGUMENT
+    params = client.params("NV2080_CTRL_FB_GET_INFO_PARAMS", fbInfoListSize=1, fbInfoList=8)
+    assert client.control(client.subdevice, FB_INFO_V1, params) == Status.INVALID_ADDRESS
 
 
-def test_regions(sim: Sim) -> None:
+def test_regions(sim: Sim, client: Client) -> None:
     """One region spans the card."""
-    with sim.client() as client:
-        form = sim.layout("NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS")
-        params = form.pack()
-        assert client.control(client.subdevice, REGIONS, params) == Status.OK
-        assert form.get(params, "numFBRegions") == 1
-        assert params[8:24] == bytes(8) + (T4 - 1).to_bytes(8, "little")
+    form = sim.layout("NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS")
+    params = form.pack()
+    assert client.control(client.subdevice, REGIONS, params) == Status.OK
+    assert form.get(params, "numFBRegions") == 1
+    assert params[8:24] == bytes(8) + (T4 - 1).to_bytes(8, "little")
 
 
-def test_control_checks(sim: Sim) -> None:
+def test_control_checks(client: Client) -> None:
     """A control is refused for a wrong size, object or number, and a size beyond 1 MiB."""
-    with sim.client() as client:
-        good = client.params("NV2080_CTRL_FB_GET_INFO_V2_PARAMS")
-        assert client.control(client.subdevice, FB_INFO_V2, good[:-4]) == Status.INVALID_ARGUMENT
-        assert client.control(client.device, FB_INFO_V2, good) == Status.NOT_SUPPORTED
-        assert client.control(0x999, FB_INFO_V2, good) == Status.NOT_FOUND
-        assert client.control(client.subdevice, 0x20807FFF, good) == Status.NOT_SUPPORTED
-        assert client.control(client.subdevice, 0x20807FFF, None) == Status.NOT_SUPPORTED
-        assert client.control(client.subdevice, 0x20807FFF, bytearray(MIB + 1)) == Status.INVALID_ARGUMENT
+    good = client.params("NV2080_CTRL_FB_GET_INFO_V2_PARAMS")
+    assert client.control(client.subdevice, FB_INFO_V2, good[:-4]) == Status.INVALID_ARGUMENT
+    assert client.control(client.device, FB_INFO_V2, good) == Status.NOT_SUPPORTED
+    assert client.control(0x999, FB_INFO_V2, good) == Status.NOT_FOUND
+    assert client.control(client.subdevice, 0x20807FFF, good) == Status.NOT_SUPPORTED
+    assert client.control(client.subdevice, 0x20807FFF, None) == Status.NOT_SUPPORTED
+    assert client.control(client.subdevice, 0x20807FFF, bytearray(MIB + 1)) == Status.INVALID_ARGUMENT
 
 
-def test_size_of_the_old_form(sim: Sim) -> None:
+def test_size_of_the_old_form(client: Client) -> None:
     """The older FB_GET_INFO takes its structure whatever size is named, as seen on the real 550.163.01."""
-    with sim.client() as client:
-        wanted = bytearray((0x9).to_bytes(4, "little") + bytes(4))
-        params = client.params("NV2080_CTRL_FB_GET_INFO_PARAMS", fbInfoListSize=1, fbInfoList=address(wanted))
-        assert client.control(client.subdevice, FB_INFO_V1, params + bytes(4)) == Status.OK
-        assert int.from_bytes(wanted[4:], "little") == T4 >> 10
+    wanted = bytearray((0x9).to_bytes(4, "little") + bytes(4))
+    params = client.params("NV2080_CTRL_FB_GET_INFO_PARAMS", fbInfoListSize=1, fbInfoList=address(wanted))
+    assert client.control(client.subdevice, FB_INFO_V1, params + bytes(4)) == Status.OK
+    assert int.from_bytes(wanted[4:], "little") == T4 >> 10
 
 
 def test_cards(sim: Sim) -> None:

@@ -38,6 +38,7 @@ from tests.sim.abi import (
     errno_of,
     raw_ioctl,
 )
+from tests.sim.client import Client
 from tests.sim.support import Sim
 
 SIZES = {FREE: 16, CONTROL: 32, HEAP: 184, DUP: 28, VERSION: 72, SYS_PARAMS: 8}
@@ -45,18 +46,17 @@ SIZES = {FREE: 16, CONTROL: 32, HEAP: 184, DUP: 28, VERSION: 72, SYS_PARAMS: 8}
 
 @pytest.mark.parametrize("magic", [0x46, 0, 0x54, 0xFF])
 @pytest.mark.parametrize("direction", [0, 1, 2, 3])
-def test_magic_and_direction_are_ignored(sim: Sim, magic: int, direction: int) -> None:
+def test_magic_and_direction_are_ignored(sim: Sim, client: Client, magic: int, direction: int) -> None:
     """Any magic byte and direction bits make the same call, with answers in the structure."""
-    with sim.client() as client:
-        form = sim.layout("NVOS64_PARAMETERS")
-        params = client.memory(PAGE_BIG)
-        data = form.pack(
-            hRoot=client.handle, hObjectParent=client.device, hClass=VIDEO, pAllocParms=address(params)
-        )
-        raw_ioctl(client.ctl, command(ALLOC, len(data), magic, direction), data)
-        assert form.get(data, "status") == Status.OK
-        assert form.get(data, "hObjectNew") != 0
-        assert sim.used() == PAGE_BIG
+    form = sim.layout("NVOS64_PARAMETERS")
+    params = client.memory(PAGE_BIG)
+    data = form.pack(
+        hRoot=client.handle, hObjectParent=client.device, hClass=VIDEO, pAllocParms=address(params)
+    )
+    raw_ioctl(client.ctl, command(ALLOC, len(data), magic, direction), data)
+    assert form.get(data, "status") == Status.OK
+    assert form.get(data, "hObjectNew") != 0
+    assert sim.used() == PAGE_BIG
 
 
 def envelope(nr: int, size: int, where: int) -> bytearray:
@@ -65,54 +65,49 @@ def envelope(nr: int, size: int, where: int) -> bytearray:
 
 
 @pytest.mark.parametrize("direction", [0, 1, 2, 3])
-def test_envelope(sim: Sim, direction: int) -> None:
+def test_envelope(sim: Sim, client: Client, direction: int) -> None:
     """The envelope reaches every call, and its answer goes to where it points."""
-    with sim.client() as client:
-        form = sim.layout("NVOS00_PARAMETERS")
-        _, handle, _ = client.alloc_memory(PAGE_BIG)
-        data = form.pack(hRoot=client.handle, hObjectOld=handle, status=77)
-        wrapper = envelope(FREE, len(data), address(data))
-        before = bytes(wrapper)
-        raw_ioctl(client.ctl, command(XFER, 16, direction=direction), wrapper)
-        assert form.get(data, "status") == Status.OK
-        assert bytes(wrapper) == before
-        assert sim.used() == 0
+    form = sim.layout("NVOS00_PARAMETERS")
+    _, handle, _ = client.alloc_memory(PAGE_BIG)
+    data = form.pack(hRoot=client.handle, hObjectOld=handle, status=77)
+    wrapper = envelope(FREE, len(data), address(data))
+    before = bytes(wrapper)
+    raw_ioctl(client.ctl, command(XFER, 16, direction=direction), wrapper)
+    assert form.get(data, "status") == Status.OK
+    assert bytes(wrapper) == before
+    assert sim.used() == 0
 
 
-def test_bad_envelopes(sim: Sim) -> None:
+def test_bad_envelopes(client: Client) -> None:
     """Wrong sizes, an envelope in an envelope, too large a content and bad pointers have their errno."""
-    with sim.client() as client:
-        data = bytearray(20000)
-        where = address(data)
-        number = command(XFER, 16)
-        assert errno_of(client.ctl, command(XFER, 24), bytearray(24)) == errno.EINVAL
-        assert errno_of(client.ctl, number, envelope(XFER, 16, where)) == errno.EINVAL
-        assert errno_of(client.ctl, number, envelope(CARD_INFO, 16385, where)) == errno.EINVAL
-        assert errno_of(client.ctl, number, envelope(CARD_INFO, 16384, where)) == 0
-        assert errno_of(client.ctl, number, envelope(FREE, 16, 8)) == errno.EFAULT
-        assert errno_of(client.ctl, number, envelope(FREE + 256, 16, where)) == errno.EINVAL
-        assert errno_of(client.ctl, command(XFER, 16, direction=0), 8) == errno.EFAULT
+    data = bytearray(20000)
+    where = address(data)
+    number = command(XFER, 16)
+    assert errno_of(client.ctl, command(XFER, 24), bytearray(24)) == errno.EINVAL
+    assert errno_of(client.ctl, number, envelope(XFER, 16, where)) == errno.EINVAL
+    assert errno_of(client.ctl, number, envelope(CARD_INFO, 16385, where)) == errno.EINVAL
+    assert errno_of(client.ctl, number, envelope(CARD_INFO, 16384, where)) == 0
+    assert errno_of(client.ctl, number, envelope(FREE, 16, 8)) == errno.EFAULT
+    assert errno_of(client.ctl, number, envelope(FREE + 256, 16, where)) == errno.EINVAL
+    assert errno_of(client.ctl, command(XFER, 16, direction=0), 8) == errno.EFAULT
 
 
-def test_sizes(sim: Sim) -> None:
+def test_sizes(client: Client) -> None:
     """A wrong structure size is EINVAL, an unknown number too."""
-    with sim.client() as client:
-        for nr, size in SIZES.items():
-            for wrong in (size - 4, size + 4, 0):
-                assert errno_of(client.ctl, command(nr, wrong), bytearray(256)) == errno.EINVAL
-        for size in (0, 16, 40, 64):
-            assert errno_of(client.ctl, command(ALLOC, size), bytearray(64)) == errno.EINVAL
-        known = {*SIZES, ALLOC, ALLOC_MEMORY, ATTACH, CARD_INFO, REGISTER_FD, WAIT_OPEN, XFER}
-        for nr in range(256):
-            if nr not in known:
-                assert errno_of(client.ctl, command(nr, 32), bytearray(32)) == errno.EINVAL
+    for nr, size in SIZES.items():
+        for wrong in (size - 4, size + 4, 0):
+            assert errno_of(client.ctl, command(nr, wrong), bytearray(256)) == errno.EINVAL
+    for size in (0, 16, 40, 64):
+        assert errno_of(client.ctl, command(ALLOC, size), bytearray(64)) == errno.EINVAL
+    known = {*SIZES, ALLOC, ALLOC_MEMORY, ATTACH, CARD_INFO, REGISTER_FD, WAIT_OPEN, XFER}
+    for nr in range(256):
+        if nr not in known:
+            assert errno_of(client.ctl, command(nr, 32), bytearray(32)) == errno.EINVAL
 
 
 def test_devices(sim: Sim) -> None:
     """A call on the wrong kind of node is EINVAL; event objects work on both."""
-    with sim.client() as client:
-        card = sim.open("nvidia0")
-        raw_ioctl(card, command(REGISTER_FD, 4), bytearray(client.ctl.to_bytes(4, "little")))
+    with sim.client() as client, sim.tied(client) as card:
         for nr, size in SIZES.items():
             assert errno_of(card, command(nr, size), bytearray(size)) == errno.EINVAL
         assert (
@@ -124,14 +119,11 @@ def test_devices(sim: Sim) -> None:
         data = form.pack(hRoot=client.handle, hObjectParent=client.subdevice, hClass=0x79)
         raw_ioctl(card, command(ALLOC, 48), data)
         assert form.get(data, "status") == Status.OK
-        os.close(card)
 
 
 def test_old_memory_call(sim: Sim) -> None:
     """The old call with class 0x40 takes no memory and tells the card's size; host memory is an object."""
-    with sim.client() as client:
-        card = sim.open("nvidia0")
-        raw_ioctl(card, command(REGISTER_FD, 4), bytearray(client.ctl.to_bytes(4, "little")))
+    with sim.client() as client, sim.tied(client) as card:
         form = sim.layout("nv_ioctl_nvos02_parameters_with_fd")
         for class_id, limit in ((VIDEO, 15109 * MIB - 1), (HOST, 0)):
             data = form.pack(
@@ -141,7 +133,6 @@ def test_old_memory_call(sim: Sim) -> None:
             assert form.get(data, "params.status") == Status.OK
             assert form.get(data, "params.limit") == limit
         assert sim.used() == 0
-        os.close(card)
 
 
 # Cached pages, anywhere, that are not mapped again: fields of NVOS02_FLAGS.
@@ -162,9 +153,7 @@ PINNED_FLAGS = 1 << 30 | 1 << 12 | 1 << 4
 )
 def test_own_memory_by_the_old_call(sim: Sim, flags: int, at: int, limit: int, status: int) -> None:
     """Own memory is pinned with what NVIDIA's driver takes as flags, address and size, and nothing else."""
-    with sim.client() as client:
-        card = sim.open("nvidia0")
-        raw_ioctl(card, command(REGISTER_FD, 4), bytearray(client.ctl.to_bytes(4, "little")))
+    with sim.client() as client, sim.tied(client) as card:
         form = sim.layout("nv_ioctl_nvos02_parameters_with_fd")
         data = form.pack(
             params__hRoot=client.handle, params__hObjectParent=client.device, params__hClass=PINNED,
@@ -172,7 +161,6 @@ def test_own_memory_by_the_old_call(sim: Sim, flags: int, at: int, limit: int, s
         )  # fmt: skip
         raw_ioctl(card, command(ALLOC_MEMORY, 56), data)
         assert form.get(data, "params.status") == status
-        os.close(card)
 
 
 def test_version_handshake(sim: Sim) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.sim.abi import PAGE_BIG, VIDEO, Status
 from tests.sim.client import Client
 from tests.sim.conftest import Start
-from tests.sim.support import Sim, receive_fd, send_fd
+from tests.sim.support import Sim
 
 EXPORT, IMPORT, INFO, CREATE, EXPORTS, IMPORTS = 0x3D05, 0x3D06, 0x3D08, 0x3D0A, 0x3D0B, 0x3D0C
 INVALID_PARAMETER, OUT_OF_RANGE, STATE_IN_USE = 0x3B, 0x5B, 0x63
@@ -120,7 +120,7 @@ def test_another_process_imports(sim: Sim) -> None:
     if child == 0:
         code = 99
         try:
-            fd = receive_fd(theirs)
+            fd = socket.recv_fds(theirs, 1, 1)[1][0]
             with sim.client() as client:
                 code = import_(client, fd)[0]
         finally:
@@ -128,7 +128,7 @@ def test_another_process_imports(sim: Sim) -> None:
     with sim.client() as client:
         fd = sim.open()
         assert export(client, memory(client), fd) == Status.OK
-        send_fd(ours, fd)
+        socket.send_fds(ours, [b"x"], [fd])
         os.close(fd)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == Status.OK
     for end in (ours, theirs):

@@ -9,19 +9,18 @@ import socket
 from tests.integration.commands import eventually
 from tests.sim.abi import DEVICE, FB_INFO_V2, HOST, PAGE_BIG, ROOT, SUBDEVICE, VIDEO, Status
 from tests.sim.client import Client
-from tests.sim.support import Sim, receive_fd, send_fd
+from tests.sim.support import Sim
 
 
-def test_root_classes_become_one(sim: Sim) -> None:
+def test_root_classes_become_one(sim: Sim, client: Client) -> None:
     """Classes 0, 1 and 0x41 all make a client of class 0x41."""
-    with sim.client() as client:
-        for class_id in (0, 1, ROOT):
-            form = sim.layout("NVOS64_PARAMETERS")
-            data = form.pack(hClass=class_id)
-            client.call(0x2B, data)
-            assert form.get(data, "status") == Status.OK
-            assert form.get(data, "hClass") == ROOT
-            assert form.get(data, "hObjectNew") != 0
+    for class_id in (0, 1, ROOT):
+        form = sim.layout("NVOS64_PARAMETERS")
+        data = form.pack(hClass=class_id)
+        client.call(0x2B, data)
+        assert form.get(data, "status") == Status.OK
+        assert form.get(data, "hClass") == ROOT
+        assert form.get(data, "hObjectNew") != 0
 
 
 def test_client_belongs_to_its_description(sim: Sim) -> None:
@@ -44,41 +43,38 @@ def test_client_belongs_to_its_description(sim: Sim) -> None:
     assert sim.used() == 0
 
 
-def test_unknown_client(sim: Sim) -> None:
+def test_unknown_client(client: Client) -> None:
     """A client that does not exist has a status of its own kind for controls."""
-    with sim.client() as client:
-        own, client.handle = client.handle, 0xDEAD
-        assert client.free(1) == Status.INVALID_OBJECT_HANDLE
-        assert client.control(1, FB_INFO_V2, bytearray(1028)) == Status.INVALID_CLIENT
-        client.handle = own
+    own, client.handle = client.handle, 0xDEAD
+    assert client.free(1) == Status.INVALID_OBJECT_HANDLE
+    assert client.control(1, FB_INFO_V2, bytearray(1028)) == Status.INVALID_CLIENT
+    client.handle = own
 
 
-def test_handles(sim: Sim) -> None:
+def test_handles(sim: Sim, client: Client) -> None:
     """The driver chooses a handle for 0, takes one that is given, and refuses one that exists."""
-    with sim.client() as client:
-        status, chosen, _ = client.alloc_memory(PAGE_BIG)
-        assert (status, chosen != 0) == (Status.OK, True)
-        assert client.alloc_memory(PAGE_BIG, handle=0x1234)[:2] == (Status.OK, 0x1234)
-        assert client.alloc_memory(PAGE_BIG, handle=0x1234)[0] == Status.DUPLICATE_NAME
-        assert client.alloc_memory(PAGE_BIG, handle=client.handle)[0] == Status.INVALID_OBJECT_HANDLE
-        assert sim.used() == 2 * PAGE_BIG
-        status, other = client.alloc(0, ROOT, handle=client.handle)
-        assert (status, other) == (Status.DUPLICATE_NAME, client.handle)
+    status, chosen, _ = client.alloc_memory(PAGE_BIG)
+    assert (status, chosen != 0) == (Status.OK, True)
+    assert client.alloc_memory(PAGE_BIG, handle=0x1234)[:2] == (Status.OK, 0x1234)
+    assert client.alloc_memory(PAGE_BIG, handle=0x1234)[0] == Status.DUPLICATE_NAME
+    assert client.alloc_memory(PAGE_BIG, handle=client.handle)[0] == Status.INVALID_OBJECT_HANDLE
+    assert sim.used() == 2 * PAGE_BIG
+    status, other = client.alloc(0, ROOT, handle=client.handle)
+    assert (status, other) == (Status.DUPLICATE_NAME, client.handle)
 
 
-def test_parents(sim: Sim) -> None:
+def test_parents(client: Client) -> None:
     """Every class asks for its parent."""
-    with sim.client() as client:
-        memory = client.memory(PAGE_BIG)
-        assert client.alloc(client.handle, VIDEO, memory)[0] == Status.INVALID_PARENT
-        assert client.alloc(0x999, VIDEO, memory)[0] == Status.INVALID_PARENT
-        assert client.alloc(client.subdevice, VIDEO, memory)[0] == Status.OK
-        assert client.alloc(client.handle, SUBDEVICE)[0] == Status.INVALID_PARENT
-        device = client.params("NV0080_ALLOC_PARAMETERS")
-        assert client.alloc(client.device, DEVICE, device)[0] == Status.INVALID_PARENT
-        assert client.alloc(client.handle, DEVICE)[0] == Status.INVALID_ARGUMENT
-        device = client.params("NV0080_ALLOC_PARAMETERS", deviceId=2)
-        assert client.alloc(client.handle, DEVICE, device)[0] == Status.INVALID_CLASS
+    memory = client.memory(PAGE_BIG)
+    assert client.alloc(client.handle, VIDEO, memory)[0] == Status.INVALID_PARENT
+    assert client.alloc(0x999, VIDEO, memory)[0] == Status.INVALID_PARENT
+    assert client.alloc(client.subdevice, VIDEO, memory)[0] == Status.OK
+    assert client.alloc(client.handle, SUBDEVICE)[0] == Status.INVALID_PARENT
+    device = client.params("NV0080_ALLOC_PARAMETERS")
+    assert client.alloc(client.device, DEVICE, device)[0] == Status.INVALID_PARENT
+    assert client.alloc(client.handle, DEVICE)[0] == Status.INVALID_ARGUMENT
+    device = client.params("NV0080_ALLOC_PARAMETERS", deviceId=2)
+    assert client.alloc(client.handle, DEVICE, device)[0] == Status.INVALID_CLASS
 
 
 def test_numbers_of_devices(sim: Sim) -> None:
@@ -97,18 +93,17 @@ def test_numbers_of_devices(sim: Sim) -> None:
             assert second.attach(1) == 0
 
 
-def test_known_and_unknown_classes(sim: Sim) -> None:
+def test_known_and_unknown_classes(sim: Sim, client: Client) -> None:
     """Known classes are plain objects, others are refused; host memory takes nothing from the card."""
-    with sim.client() as client:
-        status, space = client.alloc(client.device, 0x90F1, bytearray(64))
-        assert status == Status.OK
-        assert client.alloc(space, 0x9067, bytearray(64))[0] == Status.OK
-        assert client.alloc(client.device, 0x7777)[0] == Status.INVALID_CLASS
-        host = client.memory(12345, attr=1 << 25)
-        assert client.alloc(client.device, HOST, host)[0] == Status.OK
-        assert sim.layout("NV_MEMORY_ALLOCATION_PARAMS").get(host, "size") == 16384
-        assert client.alloc(client.device, HOST, client.memory(4096))[0] == Status.INVALID_ARGUMENT
-        assert sim.used() == 0
+    status, space = client.alloc(client.device, 0x90F1, bytearray(64))
+    assert status == Status.OK
+    assert client.alloc(space, 0x9067, bytearray(64))[0] == Status.OK
+    assert client.alloc(client.device, 0x7777)[0] == Status.INVALID_CLASS
+    host = client.memory(12345, attr=1 << 25)
+    assert client.alloc(client.device, HOST, host)[0] == Status.OK
+    assert sim.layout("NV_MEMORY_ALLOCATION_PARAMS").get(host, "size") == 16384
+    assert client.alloc(client.device, HOST, client.memory(4096))[0] == Status.INVALID_ARGUMENT
+    assert sim.used() == 0
 
 
 def in_child(job: object) -> int:
@@ -124,34 +119,32 @@ def in_child(job: object) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_privileged_classes(sim: Sim) -> None:
+def test_privileged_classes(client: Client) -> None:
     """Classes that alias the whole card need CAP_SYS_ADMIN of the calling task; the console's never opens."""
-    with sim.client() as client:
-        for class_id in (0xC2, 0x81, 0x82, 0x83):
-            assert client.alloc(client.device, class_id, bytearray(512))[0] == Status.OK
-            assert client.alloc(client.device, class_id)[0] == Status.INVALID_ARGUMENT
-        assert client.alloc(client.device, 0x76)[0] == Status.INSUFFICIENT_PERMISSIONS
+    for class_id in (0xC2, 0x81, 0x82, 0x83):
+        assert client.alloc(client.device, class_id, bytearray(512))[0] == Status.OK
+        assert client.alloc(client.device, class_id)[0] == Status.INVALID_ARGUMENT
+    assert client.alloc(client.device, 0x76)[0] == Status.INSUFFICIENT_PERMISSIONS
 
-        def without_rights() -> int:
-            os.setresuid(65534, 65534, 65534)
-            return client.alloc(client.device, 0xC2)[0]
+    def without_rights() -> int:
+        os.setresuid(65534, 65534, 65534)
+        return client.alloc(client.device, 0xC2)[0]
 
-        assert in_child(without_rights) == Status.INSUFFICIENT_PERMISSIONS
+    assert in_child(without_rights) == Status.INSUFFICIENT_PERMISSIONS
 
 
-def test_free_takes_children(sim: Sim) -> None:
+def test_free_takes_children(sim: Sim, client: Client) -> None:
     """Freeing an object frees all below it; a handle that is not there counts as freed."""
-    with sim.client() as client:
-        for _ in range(3):
-            assert client.alloc(client.subdevice, VIDEO, client.memory(PAGE_BIG))[0] == Status.OK
-        assert client.alloc_memory(PAGE_BIG)[0] == Status.OK
-        assert client.free(client.subdevice) == Status.OK
-        assert sim.used() == PAGE_BIG
-        assert client.free(client.device) == Status.OK
-        assert sim.used() == 0
-        assert client.free(0x4242) == Status.OK
-        assert client.free(client.handle) == Status.OK
-        assert client.free(client.handle) == Status.INVALID_OBJECT_HANDLE
+    for _ in range(3):
+        assert client.alloc(client.subdevice, VIDEO, client.memory(PAGE_BIG))[0] == Status.OK
+    assert client.alloc_memory(PAGE_BIG)[0] == Status.OK
+    assert client.free(client.subdevice) == Status.OK
+    assert sim.used() == PAGE_BIG
+    assert client.free(client.device) == Status.OK
+    assert sim.used() == 0
+    assert client.free(0x4242) == Status.OK
+    assert client.free(client.handle) == Status.OK
+    assert client.free(client.handle) == Status.INVALID_OBJECT_HANDLE
 
 
 def test_dup_counts_references(sim: Sim) -> None:
@@ -170,19 +163,18 @@ def test_dup_counts_references(sim: Sim) -> None:
         assert sim.used() == 0
 
 
-def test_dup_refusals(sim: Sim) -> None:
+def test_dup_refusals(sim: Sim, client: Client) -> None:
     """A dup needs a source that exists, of a kind that can be duplicated, in the same process."""
-    with sim.client() as client:
-        _, handle, _ = client.alloc_memory(PAGE_BIG)
-        assert client.dup_raw(0xDEAD, handle)[0] == Status.INVALID_OBJECT_HANDLE
-        assert client.dup_raw(client.handle, 0xDEAD)[0] == Status.NOT_FOUND
-        assert client.dup_raw(client.handle, client.device)[0] == Status.INVALID_ARGUMENT
+    _, handle, _ = client.alloc_memory(PAGE_BIG)
+    assert client.dup_raw(0xDEAD, handle)[0] == Status.INVALID_OBJECT_HANDLE
+    assert client.dup_raw(client.handle, 0xDEAD)[0] == Status.NOT_FOUND
+    assert client.dup_raw(client.handle, client.device)[0] == Status.INVALID_ARGUMENT
 
-        def elsewhere() -> int:
-            with sim.client() as other:
-                return other.dup(client, handle)[0]
+    def elsewhere() -> int:
+        with sim.client() as other:
+            return other.dup(client, handle)[0]
 
-        assert in_child(elsewhere) == Status.INSUFFICIENT_PERMISSIONS
+    assert in_child(elsewhere) == Status.INSUFFICIENT_PERMISSIONS
 
 
 def test_last_close_frees(sim: Sim) -> None:
@@ -197,13 +189,13 @@ def test_last_close_frees(sim: Sim) -> None:
     if pid == 0:
         os.close(copy)
         ours.close()
-        fd = receive_fd(theirs)
+        fd = socket.recv_fds(theirs, 1, 1)[1][0]
         theirs.sendall(b"have it")
         theirs.recv(1)
         os.close(fd)
         os._exit(0)
     theirs.close()
-    send_fd(ours, copy)
+    socket.send_fds(ours, [b"x"], [copy])
     assert ours.recv(16) == b"have it"
     os.close(copy)
     assert sim.used() == PAGE_BIG
