@@ -36,7 +36,6 @@ from tests.conformance.processes import (
     become,
     collected,
     forked,
-    in_child,
     opened,
     remove_cgroup,
     write_file,
@@ -104,8 +103,10 @@ class Executor:
             time.sleep(PAUSE_S)
 
     def _attempt(self, step: dict[str, Json]) -> Json:
-        if "as" in step:
-            return in_child(lambda: become(step["as"]), lambda: self._perform(step))
+        return collected(*forked(lambda: self._as_other(step))) if "as" in step else self._perform(step)
+
+    def _as_other(self, step: dict[str, Json]) -> Json:
+        become(step["as"])
         return self._perform(step)
 
     def _perform(self, step: dict[str, Json]) -> Json:

@@ -145,16 +145,6 @@ def collected(pid: int, reader: int) -> Json:
     return json.loads(text) if text else {"broken": "the child ended without a result"}
 
 
-def in_child(prepare: Callable[[], None], action: Callable[[], Json]) -> Json:
-    """Return what an action gives in a child that has prepared itself."""
-
-    def prepared() -> Json:
-        prepare()
-        return action()
-
-    return collected(*forked(prepared))
-
-
 def become(who: str) -> None:
     """Give up rights: "nobody" is a user, "plain" root without capabilities, "userns" root elsewhere."""
     libc = ctypes.CDLL(None, use_errno=True)

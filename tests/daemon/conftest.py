@@ -19,7 +19,7 @@ Hold = Callable[..., Sliced]
 SLICES = "slice_us: 10000\n"
 
 # Tests of parts, which need no daemon.
-PARTS = ("filters", "notify", "parts", "process_identity", "programs", "settings")
+PARTS = ("filters", "notify", "parts", "programs")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,6 +48,12 @@ def make_daemon(base: Path) -> Iterator[MakeDaemon]:
     yield make
     for daemon in made:
         daemon.close()
+
+
+@pytest.fixture
+def fresh(make_daemon: MakeDaemon) -> Daemon:
+    """A daemon with one T4, for a test that does not leave it as it was."""
+    return make_daemon()
 
 
 @pytest.fixture(scope="module")

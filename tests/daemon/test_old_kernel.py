@@ -16,9 +16,9 @@ from tests.attacks.attack import Attack
 from tests.attacks.daemon_harness import DaemonHarness
 from tests.attacks.harness import DAEMON
 from tests.attacks.suite import attacks
-from tests.conformance.on_daemon import carried_out
 from tests.conformance.steps import Case
 from tests.conformance.suite import Answers, suite, verify
+from tests.conformance.test_daemon import carried_out
 from tests.daemon import old_kernel
 from tests.daemon.conftest import SLICES
 from tests.daemon.harness import MIB, Daemon, built, serving

@@ -79,7 +79,6 @@ class Full:
             assert self.other.stdout.readline().startswith("fill")
 
     def end(self) -> None:
-        """End the other process."""
         self.other.communicate("\n", timeout=60)
 
     def refusal(self) -> str:

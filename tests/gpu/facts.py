@@ -27,14 +27,13 @@ from tests.gpu.node import (
     BUILD,
     DEV,
     PROBE,
-    ROOT,
     NodeError,
     driver_free,
     driver_version,
-    environment,
     is_known,
     probe_words,
     program,
+    ran,
     talking,
 )
 
@@ -110,9 +109,7 @@ def stepping(count: int) -> Iterator[list[Steps]]:
 def versions() -> Json:
     """Driver, kernel, card, frameworks."""
     version = driver_version(DEV)
-    done = subprocess.run(
-        program("frameworks", "versions"), cwd=ROOT, env=environment(), capture_output=True, check=False
-    )
+    done = ran(program("frameworks", "versions"))
     about = json.loads(done.stdout) if done.returncode == 0 else {}
     card = probe("info")
     return {
@@ -233,16 +230,7 @@ def channels() -> Json:
 def recorded(command: list[str], directory: str, given: str = "\n\n") -> list[calls.Event]:
     """Return the calls of a command."""
     trace = Path(directory) / "trace.jsonl"
-    done = subprocess.run(
-        recorder(trace, command),
-        cwd=ROOT,
-        env=environment(),
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = ran(recorder(trace, command), given)
     if not trace.exists():
         raise NodeError(done.stderr.strip())
     return calls.read(trace)
@@ -278,13 +266,7 @@ def driver() -> Json:
 
 
 FACTS: dict[str, Callable[[], Json]] = {
-    "driver": driver,
-    "versions": versions,
-    "shared": shared,
-    "implicit": implicit,
-    "channels": channels,
-    "paths": paths,
-    "opaque": opaque,
+    fact.__name__: fact for fact in (driver, versions, shared, implicit, channels, paths, opaque)
 }
 
 

@@ -70,6 +70,14 @@ def talking(command: list[str], process_group: int | None = None) -> subprocess.
     )  # fmt: skip
 
 
+def ran(command: list[str], given: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        command, cwd=ROOT, env=environment(), input=given, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+
+
 def is_known(version: str) -> bool:
     """Tell whether a driver version is in the project's table."""
     return version in json.loads(TABLES.read_text())["tags"]
@@ -211,9 +219,7 @@ class Node:
 
     def _cgpud(self, *words: str) -> str:
         command = ours("cgpu.kmod.daemon.main", *words)
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120, check=False
-        )
+        done = ran(command)
         if done.returncode != 0:
             raise NodeError(done.stderr.strip() or f"{command}: {done.returncode}")
         return done.stdout
@@ -228,7 +234,6 @@ class Node:
         return int((self.tree / GPU / node).read_text().split("\n", 1)[0].removeprefix("Free: "))
 
     def set(self, node: str, value: int) -> None:
-        """Write a node of the card."""
         (self.tree / GPU / node).write_text(f"{value}\n")
 
     def divided_by(self) -> str:

@@ -57,12 +57,8 @@ class Sim:
 
     def command(self, *words: str, bits: int = 64) -> list[str]:
         """Return the command of the probe with these words."""
-        return [
-            str(BUILD / ("cgpu-probe" if bits == 64 else "cgpu-probe32")),
-            "--dev",
-            str(self.mount),
-            *words,
-        ]
+        program = BUILD / ("cgpu-probe" if bits == 64 else "cgpu-probe32")
+        return [str(program), "--dev", str(self.mount), *words]
 
     def run_command(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""

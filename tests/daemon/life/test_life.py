@@ -25,98 +25,90 @@ LEFT = ["cgpud.log", "config.json"]
 SIX = f"gpu=0:{6043 * MIB}"
 
 
-def test_stop_leaves_nothing(make_daemon: MakeDaemon) -> None:
+def test_stop_leaves_nothing(fresh: Daemon) -> None:
     """After a stop there is no mount, socket, process or descriptor left, only log and settings."""
-    daemon = make_daemon()
-    daemon.close()
-    assert sorted(p.name for p in daemon.run.iterdir()) == LEFT
-    assert not daemon.tree.exists()
-    assert mounts.mounted(str(daemon.run / "sim")) == []
-    daemon.start()
-    assert daemon.read("0/name") == "Tesla T4\n"
+    fresh.close()
+    assert sorted(p.name for p in fresh.run.iterdir()) == LEFT
+    assert not fresh.tree.exists()
+    assert mounts.mounted(str(fresh.run / "sim")) == []
+    fresh.start()
+    assert fresh.read("0/name") == "Tesla T4\n"
 
 
-def test_second_daemon_is_refused(make_daemon: MakeDaemon) -> None:
+def test_second_daemon_is_refused(fresh: Daemon) -> None:
     """A second daemon is refused with a line that names the first."""
-    daemon = make_daemon()
-    second = daemon.command("--simulate", "T4", "--tree", str(daemon.tree))
+    second = fresh.command("--simulate", "T4", "--tree", str(fresh.tree))
     assert second.returncode == 1
     assert second.stderr.startswith("cgpud: cgpud already runs as process ")
     assert second.stderr.count("\n") == 1
 
 
-def test_killed_daemon_returns_with_its_charges(make_daemon: MakeDaemon) -> None:
+def test_killed_daemon_returns_with_its_charges(fresh: Daemon) -> None:
     """kill -9 of the daemon: containers keep slice and charges, and their next call succeeds."""
-    daemon = make_daemon()
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "alloc=5G", "count", until="alloc")
-    daemon.crash()
-    assert daemon.used(sliced) == 1024 * MIB
-    assert "took up 1 listeners" in daemon.log()
+    sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "alloc=5G", "count", until="alloc")
+    fresh.crash()
+    assert fresh.used(sliced) == 1024 * MIB
+    assert "took up 1 listeners" in fresh.log()
     out = sliced.finish("\n")
     assert "bytes=2147483648 " in out
     assert "alloc 5368709120 size=5368709120 offset=0 limit=0" in out
-    eventually(lambda: daemon.instances() == [], "the container was not reclaimed")
+    eventually(lambda: fresh.instances() == [], "the container was not reclaimed")
 
 
-def test_calls_in_flight_happen_once(make_daemon: MakeDaemon) -> None:
+def test_calls_in_flight_happen_once(fresh: Daemon) -> None:
     """Calls that were in the daemon when it was killed are answered by the next one, and happen once."""
-    daemon = make_daemon()
     limit = 400 * MIB
-    busy = [daemon.slice(n, f"gpu=0:{limit}", "fill=64K:64k", "count", "hold") for n in (1, 2, 3)]
-    eventually(lambda: all(daemon.used(one) > 0 for one in busy), "nothing was allocated")
+    busy = [fresh.slice(n, f"gpu=0:{limit}", "fill=64K:64k", "count", "hold") for n in (1, 2, 3)]
+    eventually(lambda: all(fresh.used(one) > 0 for one in busy), "nothing was allocated")
     for _ in range(3):
-        daemon.crash()
+        fresh.crash()
     for one in busy:
         assert f"held={limit // PAGE} bytes={limit} " in one.line("count")
-        assert daemon.used(one) == limit
+        assert fresh.used(one) == limit
         one.finish()
 
 
-def test_reader_of_a_dead_tree_gets_an_error(make_daemon: MakeDaemon) -> None:
+def test_reader_of_a_dead_tree_gets_an_error(fresh: Daemon) -> None:
     """While the daemon is down its tree answers with an error, and does not hang."""
-    daemon = make_daemon()
-    fd = os.open(daemon.tree / "version", os.O_RDONLY)
-    daemon.crash()
+    fd = os.open(fresh.tree / "version", os.O_RDONLY)
+    fresh.crash()
     with pytest.raises(OSError, match=r"Transport endpoint|Software caused|Input/output"):
         os.pread(fd, 16, 0)
     with contextlib.suppress(OSError):
         os.close(fd)
 
 
-def test_stop_and_start_with_containers(make_daemon: MakeDaemon) -> None:
+def test_stop_and_start_with_containers(fresh: Daemon) -> None:
     """A stop under running containers keeps their listeners; the next start takes them up."""
-    daemon = make_daemon()
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
-    assert daemon.command("--stop").returncode == 0
-    assert not (daemon.run / "control.sock").exists()
-    assert (daemon.run / "keeper.sock").exists()
-    daemon.start()
-    assert daemon.used(sliced) == 1024 * MIB
+    sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
+    assert fresh.command("--stop").returncode == 0
+    assert not (fresh.run / "control.sock").exists()
+    assert (fresh.run / "keeper.sock").exists()
+    fresh.start()
+    assert fresh.used(sliced) == 1024 * MIB
     assert "bytes=2147483648 " in sliced.finish("\n")
 
 
-def test_forced_stop_ends_all(make_daemon: MakeDaemon) -> None:
+def test_forced_stop_ends_all(fresh: Daemon) -> None:
     """A forced stop takes the slices away: the next call of a container fails."""
-    daemon = make_daemon()
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "expect-errno=38", "alloc=1G", until="alloc")
-    assert daemon.command("--stop", "--force").returncode == 0
+    sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "expect-errno=38", "alloc=1G", until="alloc")
+    assert fresh.command("--stop", "--force").returncode == 0
     sliced.finish("\n")
-    assert sorted(p.name for p in daemon.run.iterdir()) == LEFT
+    assert sorted(p.name for p in fresh.run.iterdir()) == LEFT
 
 
-def test_leftovers_are_no_obstacle(base: Path, make_daemon: MakeDaemon) -> None:
+def test_leftovers_are_no_obstacle(base: Path, fresh: Daemon) -> None:
     """Sockets, a record of cards and a dead mount of an earlier daemon are cleared at the start."""
-    daemon = make_daemon()
-    keeper = daemon.lock_holder()
-    pid = daemon.pid()
+    keeper = fresh.lock_holder()
+    pid = fresh.pid()
     os.kill(keeper, signal.SIGKILL)
     os.kill(pid, signal.SIGKILL)
-    Simulator(daemon.run / "sim").running()
+    Simulator(fresh.run / "sim").running()
     eventually(lambda: not Path(f"/proc/{pid}").exists(), "the daemon lives")
-    assert mounts.mounted(str(daemon.tree)) == ["fuse"]
+    assert mounts.mounted(str(fresh.tree)) == ["fuse"]
     assert (base / "run" / "control.sock").exists()
-    daemon.start()
-    assert daemon.instances() == []
+    fresh.start()
+    assert fresh.instances() == []
 
 
 def test_reload(make_daemon: MakeDaemon) -> None:
@@ -177,16 +169,15 @@ def test_no_driver(base: Path) -> None:
     assert "/dev/nvidiactl: No such file or directory; load the NVIDIA driver" in done.stderr
 
 
-def test_cycles_leave_no_descriptors(make_daemon: MakeDaemon) -> None:
+def test_cycles_leave_no_descriptors(fresh: Daemon) -> None:
     """Many registrations leave the daemon's descriptors and memory file where they were."""
-    daemon = make_daemon()
 
     def cycle(times: int) -> int:
         for _ in range(times):
-            daemon.write("inst_ctl", f"create id={'c' * 64} pid={os.getpid()} gpu=0:{MIB}")
-            daemon.write("inst_ctl", f"destroy id={'c' * 64}")
-        eventually(lambda: daemon.status()["containers"] == [], "a registration stayed")
-        return len(os.listdir(f"/proc/{daemon.pid()}/fd"))
+            fresh.write("inst_ctl", f"create id={'c' * 64} pid={os.getpid()} gpu=0:{MIB}")
+            fresh.write("inst_ctl", f"destroy id={'c' * 64}")
+        eventually(lambda: fresh.status()["containers"] == [], "a registration stayed")
+        return len(os.listdir(f"/proc/{fresh.pid()}/fd"))
 
     before = cycle(20)
     assert cycle(300) <= before + 1
@@ -235,20 +226,19 @@ def test_keeper_dies_alone(daemon: Daemon) -> None:
     assert daemon.status()["pid"] == pid
 
 
-def test_second_start_after_the_keepers_death(make_daemon: MakeDaemon) -> None:
+def test_second_start_after_the_keepers_death(fresh: Daemon) -> None:
     """The daemon holds the lock: a second start is refused and names it; stop works, then a start."""
-    daemon = make_daemon()
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
-    pid = daemon.pid()
-    os.kill(daemon.lock_holder(), signal.SIGKILL)
-    second = daemon.command("--simulate", "T4", "--tree", str(daemon.tree))
+    sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
+    pid = fresh.pid()
+    os.kill(fresh.lock_holder(), signal.SIGKILL)
+    second = fresh.command("--simulate", "T4", "--tree", str(fresh.tree))
     assert second.returncode == 1
     assert second.stderr.startswith(f"cgpud: cgpud already runs as process {pid} ")
-    eventually(lambda: "the keeper has died" in daemon.log(), "nobody noticed")
-    assert daemon.used(sliced) == 1024 * MIB
+    eventually(lambda: "the keeper has died" in fresh.log(), "nobody noticed")
+    assert fresh.used(sliced) == 1024 * MIB
     assert "bytes=2147483648 " in sliced.finish("\n")
-    assert daemon.command("--stop").returncode == 0
-    assert sorted(p.name for p in daemon.run.iterdir() if p.name != "cgpud.lock") == LEFT
-    daemon.start()
-    assert mounts.mounted(str(daemon.tree)) == ["fuse"]
-    assert "status=0x0" in daemon.slice(2, SIX, "alloc=1G").finish()
+    assert fresh.command("--stop").returncode == 0
+    assert sorted(p.name for p in fresh.run.iterdir() if p.name != "cgpud.lock") == LEFT
+    fresh.start()
+    assert mounts.mounted(str(fresh.tree)) == ["fuse"]
+    assert "status=0x0" in fresh.slice(2, SIX, "alloc=1G").finish()

@@ -55,18 +55,17 @@ def test_descriptors(make_daemon: MakeDaemon) -> None:
 
 
 @pytest.mark.parametrize("name", ["fork", "pidfd_open"])
-def test_processes(make_daemon: MakeDaemon, base: Path, name: str) -> None:
+def test_processes(fresh: Daemon, base: Path, name: str) -> None:
     """A daemon that cannot be started at once is started a little later, with all that was kept."""
-    daemon = make_daemon()
-    assert daemon.command("--stop").returncode == 0
+    assert fresh.command("--stop").returncode == 0
     flag = base / "flag"
     script = versions.script(base / "cgpud", ROOT, FAILS_ONCE.format(name=name, flag=str(flag)))
-    subprocess.run([*script.argv, *daemon.options()], check=True)
-    first = holding(daemon)
+    subprocess.run([*script.argv, *fresh.options()], check=True)
+    first = holding(fresh)
     flag.touch()
-    daemon.crash()
+    fresh.crash()
     assert not flag.exists()
-    assert daemon.used(first) == 512 * MIB
+    assert fresh.used(first) == 512 * MIB
     assert "alloc 67108864 size" in first.finish("\n")
 
 

@@ -100,20 +100,19 @@ def questions(daemon: Daemon, seconds: float) -> float:
     return (reads() - before) / seconds
 
 
-def test_idle_contexts_are_not_asked_for(make_daemon: MakeDaemon) -> None:
+def test_idle_contexts_are_not_asked_for(fresh: Daemon) -> None:
     """Contexts of which no figure tells lead to no question for the clients of their process."""
-    daemon = make_daemon()
     rates = []
     for seed, words in enumerate(((), ("context=2",)), start=1):
-        held = daemon.slice(seed, f"gpu=0:{4 * LIMIT}", "alloc=1M:64k", *words, "count", "hold")
-        others = [daemon.enter(held, "alloc=1M:64k", *words, "count", "hold") for _ in range(9)]
+        held = fresh.slice(seed, f"gpu=0:{4 * LIMIT}", "alloc=1M:64k", *words, "count", "hold")
+        others = [fresh.enter(held, "alloc=1M:64k", *words, "count", "hold") for _ in range(9)]
         for one in (held, *others):
             one.line("count")
         time.sleep(1.5)
-        rates.append(questions(daemon, 4))
+        rates.append(questions(fresh, 4))
         for one in (held, *others):
             one.finish("\n")
-        eventually(lambda: daemon.instances() == [], "the container stayed")
+        eventually(lambda: fresh.instances() == [], "the container stayed")
     # With channels there is a look at samples of who is at work, which is one question; clients would be ten.
     assert rates[1] - rates[0] < 20, rates
 

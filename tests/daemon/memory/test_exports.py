@@ -230,28 +230,27 @@ def test_closed_files_make_room(daemon: Daemon) -> None:
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
-def test_restart(make_daemon: MakeDaemon, how: str) -> None:
+def test_restart(fresh: Daemon, how: str) -> None:
     """The next engine knows the files: those that are open, and those that were closed meanwhile."""
-    daemon = make_daemon()
-    base = daemon.slice(1, SLICE, "hold", until="hold")
-    owner = daemon.enter(base, *["alloc=256M", "export", "free"] * 4, "count", "hold", until="count")
+    base = fresh.slice(1, SLICE, "hold", until="hold")
+    owner = fresh.enter(base, *["alloc=256M", "export", "free"] * 4, "count", "hold", until="count")
     kept = [copied(owner.process.pid, FIRST + n) for n in range(4)]
     owner.kill()
     if how == "kill":
-        daemon.crash(lambda: os.close(kept.pop()))
+        fresh.crash(lambda: os.close(kept.pop()))
     else:
-        daemon.command("--stop")
+        fresh.command("--stop")
         os.close(kept.pop())
-        daemon.start()
-    eventually(lambda: daemon.used(base) == 768 * MIB, "what was closed meanwhile stayed, or more went")
-    daemon.enter(
+        fresh.start()
+    eventually(lambda: fresh.used(base) == 768 * MIB, "what was closed meanwhile stayed, or more went")
+    fresh.enter(
         base, NO_MEMORY, "alloc=257M", f"take={os.getpid()}:{kept[0]}", "import", "close-export"
     ).succeeds()
     os.close(kept.pop())
-    daemon.enter(base, NO_MEMORY, "alloc=513M", "alloc=512M").succeeds()
+    fresh.enter(base, NO_MEMORY, "alloc=513M", "alloc=512M").succeeds()
     for fd in kept:
         os.close(fd)
-    daemon.enter(base, "alloc=1G").succeeds()
+    fresh.enter(base, "alloc=1G").succeeds()
 
 
 def stored_state(keeper: int) -> int:
@@ -260,26 +259,25 @@ def stored_state(keeper: int) -> int:
     return copied(keeper, next(int(fd.name) for fd in fds.iterdir() if "cgpud-state" in os.readlink(fd)))
 
 
-def test_lost_watch(make_daemon: MakeDaemon) -> None:
+def test_lost_watch(fresh: Daemon) -> None:
     """An engine that does not get what watched the files gives nothing back: nobody knows who has them."""
-    daemon = make_daemon()
-    holder = daemon.slice(
+    holder = fresh.slice(
         1, SLICE, "alloc=1G", "export", "free", "close-export", "alloc=512M", "export", "hold"
     )
     holder.line("hold")
-    keeper = int(Path(f"/proc/{daemon.pid()}/stat").read_text().rpartition(")")[2].split()[1])
-    daemon.command("--stop")
-    options = Options(str(daemon.run / "sim"), Settings(version="0"), state_fd=stored_state(keeper))
+    keeper = int(Path(f"/proc/{fresh.pid()}/stat").read_text().rpartition(")")[2].split()[1])
+    fresh.command("--stop")
+    options = Options(str(fresh.run / "sim"), Settings(version="0"), state_fd=stored_state(keeper))
     engine = Engine(options)
     engine.close()
-    daemon.start()
-    assert "stays charged for good" not in daemon.log()
-    assert daemon.used(holder) == 512 * MIB
+    fresh.start()
+    assert "stays charged for good" not in fresh.log()
+    assert fresh.used(holder) == 512 * MIB
     holder.finish("\n")
-    eventually(lambda: daemon.instances() == [], "the container stayed")
-    assert daemon.given() == 0
+    eventually(lambda: fresh.instances() == [], "the container stayed")
+    assert fresh.given() == 0
     with pytest.raises(OSError, match="memory"):
-        daemon.write("inst_ctl", f"create id={'c' * 64} pid={os.getpid()} gpu=0:{CARD}\n")
+        fresh.write("inst_ctl", f"create id={'c' * 64} pid={os.getpid()} gpu=0:{CARD}\n")
 
 
 def test_dma_bufs_are_refused(daemon: Daemon) -> None:

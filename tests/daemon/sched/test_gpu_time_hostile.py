@@ -69,28 +69,35 @@ def test_schedule_calls_open_no_gate(daemon: Daemon) -> None:
     assert hand.share() > 0.65
 
 
-@pytest.fixture
-def forks(base: Path) -> Path:
-    """A program whose processes come and go, each with a channel group at work, until its input ends."""
-    script = base / "forks"
-    script.write_text(
-        "#!/bin/sh\n"
-        f'churn() {{ while :; do {PROBE} "$@" >/dev/null & {PROBE} "$@" >/dev/null & wait; done; }}\n'
-        "echo begun; read -r line\n"
-        'for _ in 1 2 3; do churn "$@" group busy=60ms:300us & done\n'
-        "cat; kill 0\n"
-    )
-    script.chmod(0o755)
-    return script
+def script(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+# Its processes come and go, each with a channel group at work, until its input ends.
+FORKS = f"""#!/bin/sh
+churn() {{ while :; do {PROBE} "$@" >/dev/null & {PROBE} "$@" >/dev/null & wait; done; }}
+echo begun; read -r line
+for _ in 1 2 3; do churn "$@" group busy=60ms:300us & done
+cat; kill 0
+"""
+# The probe with its descriptors beyond those that the daemon goes through.
+FAR = f"""#!/usr/bin/python3 -I
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+for _ in range(1100): os.set_inheritable(os.dup(0), True)
+os.execv({str(PROBE)!r}, [{str(PROBE)!r}, *sys.argv[1:]])
+"""
 
 
 @pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [PREEMPTIVE, WEIGHT])
-def test_a_fork_storm_is_not_more_time(daemon: Daemon, policy: int, forks: Path) -> None:
+def test_a_fork_storm_is_not_more_time(daemon: Daemon, base: Path, policy: int) -> None:
     """One that starts process after process, six at a time, takes nothing from one with a single group."""
     crew = Crew(daemon, policy, phases=2)
     hand = crew.add(1)
-    churn = daemon.slice(8, "gpu=0:1073741824:1", program=forks, until="begun")
+    churn = daemon.slice(8, "gpu=0:1073741824:1", program=script(base / "forks", FORKS), until="begun")
     churn.go_on()
     crew.begin()
     hand.share()
@@ -119,16 +126,15 @@ def test_more_groups_later_take_nothing_back(daemon: Daemon) -> None:
 
 @pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [WEIGHT, SOFT])
-def test_a_crash_of_the_daemon(make_daemon: MakeDaemon, policy: int) -> None:
+def test_a_crash_of_the_daemon(fresh: Daemon, policy: int) -> None:
     """The next daemon knows nothing of channels and timeslices that were set, and sets them anew."""
-    daemon = make_daemon()
-    crew = Crew.at_work(daemon, policy, 1, 3, phases=3)
+    crew = Crew.at_work(fresh, policy, 1, 3, phases=3)
     one, _ = crew.hands
     assert crew.shares() == [near(0.25), near(0.75)]
-    daemon.crash()
+    fresh.crash()
     crew.shares()
     assert crew.shares() == [near(0.25), near(0.75)]
-    eventually(lambda: daemon.instances() == [], "the containers have gone")
+    eventually(lambda: fresh.instances() == [], "the containers have gone")
     assert one.sliced.process.wait(10) == 0
 
 
@@ -151,15 +157,14 @@ def test_a_card_that_hangs_holds_up_no_start(make_daemon: MakeDaemon) -> None:
 
 
 @pytest.mark.enforcement
-def test_a_stop_leaves_gates_as_they_are(make_daemon: MakeDaemon) -> None:
+def test_a_stop_leaves_gates_as_they_are(fresh: Daemon) -> None:
     """While nobody gives turns, who had one goes on and the others stand still; the next start goes on."""
-    daemon = make_daemon()
-    crew = Crew.at_work(daemon, WEIGHT, 1, 1, phases=4, seconds=2.5)
-    assert daemon.command("--stop").returncode == 0
+    crew = Crew.at_work(fresh, WEIGHT, 1, 1, phases=4, seconds=2.5)
+    assert fresh.command("--stop").returncode == 0
     crew.shares()
     had = sorted(crew.shares())
     assert had == [0.0, near(1.0)]
-    daemon.start()
+    fresh.start()
     crew.shares()
     assert min(crew.shares()) > 0.2
 
@@ -189,43 +194,28 @@ def test_a_killed_container_leaves_its_time(daemon: Daemon) -> None:
     eventually(lambda: daemon.instances() == [], "both have gone")
 
 
-@pytest.fixture
-def far(base: Path) -> Path:
-    """The probe with its descriptors beyond those that the daemon goes through."""
-    script = base / "far"
-    script.write_text(
-        "#!/usr/bin/python3 -I\n"
-        "import os, resource, sys\n"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n"
-        "for _ in range(1100): os.set_inheritable(os.dup(0), True)\n"
-        f"os.execv({str(PROBE)!r}, [{str(PROBE)!r}, *sys.argv[1:]])\n"
-    )
-    script.chmod(0o755)
-    return script
-
-
-def far_hand(daemon: Daemon, program: Path) -> Hand:
+def far_hand(daemon: Daemon, base: Path) -> Hand:
     """Return a container whose descriptors nobody finds."""
+    program = script(base / "far", FAR)
     words = ("group", "hold", "busy=2000ms:300us", "scheduling", "busy=2000ms:300us")
     return Hand(daemon.slice(7, "gpu=0:104857600:3", *words, program=program), 1)
 
 
 @pytest.mark.enforcement
-def test_a_descriptor_that_is_not_found(make_daemon: MakeDaemon, far: Path) -> None:
+def test_a_descriptor_that_is_not_found(fresh: Daemon, base: Path) -> None:
     """Nobody can set the timeslices of its groups: channel enable divides the time, until its next call."""
-    daemon = make_daemon()
-    crew = Crew(daemon, SOFT, phases=2)
+    crew = Crew(fresh, SOFT, phases=2)
     near_one = crew.add(1)
-    hidden = far_hand(daemon, far)
+    hidden = far_hand(fresh, base)
     hidden.sliced.line("hold")
     # What could not be set at once is set at a later call, and channel enable divides meanwhile.
-    eventually(lambda: divided_by(daemon) == "time_slices", "time slices divide at first")
-    daemon.crash()
-    eventually(lambda: divided_by(daemon) == "gates", "the group cannot be reached")
-    assert daemon.status()["engine"]["time_slices_left"] == 1
+    eventually(lambda: divided_by(fresh) == "time_slices", "time slices divide at first")
+    fresh.crash()
+    eventually(lambda: divided_by(fresh) == "gates", "the group cannot be reached")
+    assert fresh.status()["engine"]["time_slices_left"] == 1
     release(hidden.sliced)
     crew.begin()
     assert [near_one.share(), hidden.share()] == [near(0.25), near(0.75)]
-    eventually(lambda: divided_by(daemon) == "time_slices", "its call brought the descriptor")
+    eventually(lambda: divided_by(fresh) == "time_slices", "its call brought the descriptor")
     assert [near_one.share(), hidden.share()] == [near(0.25), near(0.75)]
-    assert daemon.status()["engine"]["time_slices_left"] == 0
+    assert fresh.status()["engine"]["time_slices_left"] == 0

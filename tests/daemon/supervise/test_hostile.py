@@ -16,7 +16,6 @@ import pytest
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.processes.unkillable import is_unkillable
 from tests.attacks.silent import silent_file
-from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, Daemon, built, long_id
 from tests.integration.commands import eventually
 
@@ -53,66 +52,62 @@ def in_ioctl(pid: int) -> bool:
     return Path(f"/proc/{pid}/syscall").read_text().startswith(f"{SYS_IOCTL} ")
 
 
-def test_stalled_calls_hold_up_only_their_own(make_daemon: MakeDaemon, silent: str) -> None:
+def test_stalled_calls_hold_up_only_their_own(fresh: Daemon, silent: str) -> None:
     """Calls that never end take a bounded share of workers: others are served, also by the next daemon.
 
     No signal ends such a wait: cgpud is replaced all the same.
     """
-    daemon = make_daemon()
     words, stalling = (str(STALLED), silent), built("stalling")
-    hostile = [daemon.slice(seed, ONE, *words, program=stalling) for seed in (1, 2, 3)]
+    hostile = [fresh.slice(seed, ONE, *words, program=stalling) for seed in (1, 2, 3)]
     for one in hostile:
         one.line("stalling")
     # A second listener of the same container has no share of its own: not even its first call is answered.
     # Started sooner, it could take the share of the first, which would never come to print its line.
-    second = daemon.slice(1, "", *words, register=False, program=stalling)
+    second = fresh.slice(1, "", *words, register=False, program=stalling)
     eventually(lambda: in_ioctl(second.process.pid), "it made no call")
-    out = daemon.slice(4, ONE, "alloc=1G", "info").finish()
+    out = fresh.slice(4, ONE, "alloc=1G", "info").finish()
     assert "status=0x0" in out
-    assert daemon.status()["engine"]["workers"] <= 3 * WORKERS_SHARE + 4
-    pid = daemon.pid()
-    assert daemon.command("--stop").returncode == 0
+    assert fresh.status()["engine"]["workers"] <= 3 * WORKERS_SHARE + 4
+    pid = fresh.pid()
+    assert fresh.command("--stop").returncode == 0
     assert is_unkillable(process_identity.of(pid)) or not Path(f"/proc/{pid}").exists()
-    daemon.start()
-    assert "status=0x0" in daemon.slice(5, ONE, "alloc=1G").finish()
-    daemon.crash()
-    assert "status=0x0" in daemon.slice(6, ONE, "alloc=1G").finish()
+    fresh.start()
+    assert "status=0x0" in fresh.slice(5, ONE, "alloc=1G").finish()
+    fresh.crash()
+    assert "status=0x0" in fresh.slice(6, ONE, "alloc=1G").finish()
 
 
-def test_log_cannot_be_filled(make_daemon: MakeDaemon) -> None:
+def test_log_cannot_be_filled(fresh: Daemon) -> None:
     """A container that asks for unknown classes in turn gets a few lines of the log, not one per call."""
-    daemon = make_daemon()
-    daemon.slice(1, ONE, *["class=0x7001", "class=0x7002"] * 50).finish()
-    daemon.slice(2, ONE, "class=0x7001").finish()
+    fresh.slice(1, ONE, *["class=0x7001", "class=0x7002"] * 50).finish()
+    fresh.slice(2, ONE, "class=0x7001").finish()
     own = f"container {long_id(2)}: driver class 0x7001 is not known here"
-    eventually(lambda: own in daemon.log(), "another container has no lines of its own")
+    eventually(lambda: own in fresh.log(), "another container has no lines of its own")
     # Ten and one, and one more for every ten seconds that this took.
-    assert 11 <= daemon.log().count("is not known here") <= 15
+    assert 11 <= fresh.log().count("is not known here") <= 15
 
 
-def test_dead_driver_is_told(make_daemon: MakeDaemon) -> None:
+def test_dead_driver_is_told(fresh: Daemon) -> None:
     """A driver that answers no more shows in the status and once in the log; nothing is registered on it."""
-    daemon = make_daemon()
-    os.kill(json.loads((daemon.run / "sim.json").read_text())["pid"], signal.SIGKILL)
-    eventually(lambda: daemon.status()["driver_error"] is not None, "the status says that all is well")
+    os.kill(json.loads((fresh.run / "sim.json").read_text())["pid"], signal.SIGKILL)
+    eventually(lambda: fresh.status()["driver_error"] is not None, "the status says that all is well")
     with pytest.raises(OSError, match="Input/output error"):
-        daemon.write("inst_ctl", f"create id={'a' * 64} pid={os.getpid()} {ONE}")
-    daemon.write("inst_ctl", f"destroy id={'a' * 64}")
-    assert daemon.log().count("the driver does not answer") == 1
+        fresh.write("inst_ctl", f"create id={'a' * 64} pid={os.getpid()} {ONE}")
+    fresh.write("inst_ctl", f"destroy id={'a' * 64}")
+    assert fresh.log().count("the driver does not answer") == 1
 
 
 def listeners(daemon: Daemon) -> int:
     return int(daemon.status()["engine"]["listeners"])
 
 
-def test_listeners_of_one_container_are_bounded(make_daemon: MakeDaemon) -> None:
+def test_listeners_of_one_container_are_bounded(fresh: Daemon) -> None:
     """A container that leaves more and more listeners behind has 256 of them, and others get theirs."""
-    daemon = make_daemon()
-    first = daemon.slice(1, ONE, "hold", until="hold")
+    first = fresh.slice(1, ONE, "hold", until="hold")
     command = [
         "/usr/bin/python3",
         str(LEAVING),
-        str(daemon.run / "seccomp.sock"),
+        str(fresh.run / "seccomp.sock"),
         first.id,
         str(LISTENERS_SHARE + 60),
     ]
@@ -120,14 +115,14 @@ def test_listeners_of_one_container_are_bounded(make_daemon: MakeDaemon) -> None
     leaving = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=dict(os.environ))
     assert leaving.stdout is not None
     assert leaving.stdout.readline() == "left\n"
-    eventually(lambda: "as many seccomp listeners as one container may" in daemon.log(), "nothing was logged")
-    eventually(lambda: listeners(daemon) == LISTENERS_SHARE, "it has not got its share")
+    eventually(lambda: "as many seccomp listeners as one container may" in fresh.log(), "nothing was logged")
+    eventually(lambda: listeners(fresh) == LISTENERS_SHARE, "it has not got its share")
     # What is started in it beyond its share gets no driver call, and no way around that.
-    assert "status=0x0" not in daemon.enter(first, "alloc=1M").finish()
-    assert "status=0x0" in daemon.slice(2, ONE, "alloc=1G").finish()
+    assert "status=0x0" not in fresh.enter(first, "alloc=1M").finish()
+    assert "status=0x0" in fresh.slice(2, ONE, "alloc=1G").finish()
     leaving.communicate("")
-    eventually(lambda: listeners(daemon) <= 1, "listeners that have ended stay")
-    assert "status=0x0" in daemon.enter(first, "alloc=1M").finish()
+    eventually(lambda: listeners(fresh) <= 1, "listeners that have ended stay")
+    assert "status=0x0" in fresh.enter(first, "alloc=1M").finish()
 
 
 @pytest.mark.parametrize("how", ["dup", "free"])

@@ -3,18 +3,43 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, PROBE, Daemon, Sliced
-from tests.daemon.pid_namespaces import children_in
 from tests.integration.commands import eventually
+
+CLONE_NEWPID = 0x20000000  # linux/sched.h; os.unshare and os.setns come with Python 3.12
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int) -> None:
+    if result:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+@contextmanager
+def children_in(process: int | None) -> Iterator[None]:
+    """Have processes that start meanwhile in a new pid namespace, or in that of a process."""
+    with Path("/proc/self/ns/pid").open() as own:
+        if process is None:
+            _check(_LIBC.unshare(CLONE_NEWPID))
+        else:
+            with Path(f"/proc/{process}/ns/pid").open() as other:
+                _check(_LIBC.setns(other.fileno(), CLONE_NEWPID))
+        try:
+            yield
+        finally:
+            _check(_LIBC.setns(own.fileno(), CLONE_NEWPID))
+
 
 ROOT = Path("/sys/fs/cgroup")
 PLACES = (ROOT, ROOT / "unified", ROOT / "pids")

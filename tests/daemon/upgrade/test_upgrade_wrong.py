@@ -160,24 +160,23 @@ def asked(daemon: Daemon, program: Program) -> int:
     [("engine.Engine", "take_over"), ("tree.tree_fs.TreeMount", "appear")],
     ids=["before", "after"],
 )
-def test_told_to_end_in_the_middle(make_daemon: MakeDaemon, base: Path, module: str, name: str) -> None:
+def test_told_to_end_in_the_middle(fresh: Daemon, base: Path, module: str, name: str) -> None:
     """Who is told to end while another takes over ends, or has that one end; what is charged stays."""
-    daemon = make_daemon()
-    sliced = daemon.slice(1, f"gpu=0:{1024 * MIB}", "alloc=512M", "hold", until="alloc")
+    sliced = fresh.slice(1, f"gpu=0:{1024 * MIB}", "alloc=512M", "hold", until="alloc")
     file, _, cls = module.rpartition(".")
     mark = base / "mark"
     text = SLEEPS.format(module=file, name=f"{cls}.{name}", mark=str(mark), seconds=0.5)
     slow = versions.script(base / "slow", ROOT, text)
-    before = daemon.pid()
-    asker = asked(daemon, slow)
+    before = fresh.pid()
+    asker = asked(fresh, slow)
     eventually(mark.exists, "the successor is at that step")
     os.kill(before, signal.SIGTERM)
-    eventually(lambda: pids_of(daemon) == [], f"all end: {daemon.log()}")
+    eventually(lambda: pids_of(fresh) == [], f"all end: {fresh.log()}")
     os.kill(asker, signal.SIGKILL)
     os.waitpid(asker, 0)
-    daemon.start()
-    await_one(daemon)
-    assert daemon.used(sliced) == 512 * MIB
+    fresh.start()
+    await_one(fresh)
+    assert fresh.used(sliced) == 512 * MIB
     assert sliced.process.poll() is None
 
 
@@ -228,35 +227,33 @@ def test_descriptors_of_any_number() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_nothing_grows(make_daemon: MakeDaemon) -> None:
+def test_nothing_grows(fresh: Daemon) -> None:
     """After many upgrades a daemon has as many files and threads as after one, and ordinary priority."""
-    daemon = make_daemon()
-    load = Steady(daemon, 2, f"gpu=0:{512 * MIB}", 1000)
-    upgrade(daemon)
-    await_one(daemon)
-    first = held(daemon.pid())
+    load = Steady(fresh, 2, f"gpu=0:{512 * MIB}", 1000)
+    upgrade(fresh)
+    await_one(fresh)
+    first = held(fresh.pid())
     rounds = int(os.environ.get("CGPU_UPGRADES", "5"))
     for _ in range(rounds):
-        upgrade(daemon)
-    await_one(daemon)
-    now = held(daemon.pid())
+        upgrade(fresh)
+    await_one(fresh)
+    now = held(fresh.pid())
     assert abs(now[0] - first[0]) <= 1, (first, now)
     assert abs(now[1] - first[1]) <= 2, (first, now)
     assert load.look().failed == 0
-    tasks = [int(name) for name in os.listdir(f"/proc/{daemon.pid()}/task")]
+    tasks = [int(name) for name in os.listdir(f"/proc/{fresh.pid()}/task")]
     assert {os.sched_getscheduler(tid) for tid in tasks} == {os.SCHED_OTHER}
-    assert len(re.findall("listener-", daemon.log())) == 0
+    assert len(re.findall("listener-", fresh.log())) == 0
 
 
-def test_without_a_keeper(make_daemon: MakeDaemon) -> None:
+def test_without_a_keeper(fresh: Daemon) -> None:
     """Nobody could keep what a successor needs: it is refused, and the one that runs goes on."""
-    daemon = make_daemon()
-    sliced = daemon.slice(1, f"gpu=0:{6043 * MIB}", "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
-    pid = daemon.pid()
-    os.kill(daemon.lock_holder(), signal.SIGKILL)
-    eventually(lambda: "the keeper has died" in daemon.log(), "nobody noticed")
+    sliced = fresh.slice(1, f"gpu=0:{6043 * MIB}", "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
+    pid = fresh.pid()
+    os.kill(fresh.lock_holder(), signal.SIGKILL)
+    eventually(lambda: "the keeper has died" in fresh.log(), "nobody noticed")
     with pytest.raises(CgpuError, match="the keeper of cgpud has died"):
-        upgrade(daemon)
-    assert daemon.pid() == pid
-    assert daemon.used(sliced) == 1024 * MIB
+        upgrade(fresh)
+    assert fresh.pid() == pid
+    assert fresh.used(sliced) == 1024 * MIB
     assert "bytes=2147483648 " in sliced.finish("\n")

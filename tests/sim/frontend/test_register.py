@@ -7,6 +7,7 @@ import ctypes
 import errno
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.sim.abi import PAGE_BIG, REGISTER_FD, command, errno_of
 from tests.sim.support import Sim
@@ -72,19 +73,15 @@ def test_register_from_a_table_of_its_own(sim: Sim) -> None:
 def test_many_registers_at_once(sim: Sim) -> None:
     """Many threads that tie nodes at the same time do not block the server."""
     ctl = sim.open()
-    answers: list[int] = []
 
-    def work() -> None:
-        for _ in range(20):
-            card = sim.open("nvidia0")
-            answers.append(register(card, ctl))
-            os.close(card)
+    def work(_: int) -> int:
+        card = sim.open("nvidia0")
+        answer = register(card, ctl)
+        os.close(card)
+        return answer
 
-    threads = [threading.Thread(target=work) for _ in range(24)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(24) as pool:
+        answers = set(pool.map(work, range(24 * 20)))
     os.close(ctl)
-    assert set(answers) <= {0, errno.EAGAIN}
+    assert answers <= {0, errno.EAGAIN}
     assert 0 in answers

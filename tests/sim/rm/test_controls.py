@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import uuid
 
@@ -26,6 +25,7 @@ from tests.sim.abi import (
 )
 from tests.sim.client import Client
 from tests.sim.conftest import Start
+from tests.sim.rm.test_objects import in_child
 from tests.sim.support import Sim, fields
 
 T4 = 15109 * MIB
@@ -178,18 +178,11 @@ def test_process_numbers_before_535_113(start: Start) -> None:
 
 def test_a_dead_process_is_not_listed(sim: Sim) -> None:
     """A client that outlives its process, because its descriptor was passed on, has no process to list."""
-    ours, theirs = socket.socketpair()
     fd = sim.open()
-    pid = os.fork()
-    if pid == 0:
-        Client(sim, fd).alloc_memory(PAGE_BIG)
-        os._exit(0)
-    os.waitpid(pid, 0)
+    assert in_child(lambda: Client(sim, fd).alloc_memory(PAGE_BIG)[0]) == Status.OK
     with sim.client() as client:
         assert pid_list(client) == [os.getpid()]
         total, free = client.fb_info(HEAP_SIZE, HEAP_FREE)
         assert (total - free) << 10 == PAGE_BIG
     os.close(fd)
-    ours.close()
-    theirs.close()
     assert sim.settles(0, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 
 from tests.integration.commands import eventually
 from tests.sim.abi import DEVICE, FB_INFO_V2, HOST, PAGE_BIG, ROOT, SUBDEVICE, VIDEO, Status
@@ -106,14 +107,13 @@ def test_known_and_unknown_classes(sim: Sim, client: Client) -> None:
     assert sim.used() == 0
 
 
-def in_child(job: object) -> int:
+def in_child(job: Callable[[], int]) -> int:
     """Run a function in a forked process and return what it returns."""
-    assert callable(job)
     pid = os.fork()
     if pid == 0:
         code = 99
         try:
-            code = int(job())
+            code = job()
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

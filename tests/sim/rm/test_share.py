@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 
 import pytest
 
@@ -21,17 +22,15 @@ REVOKE, REQUIRE, COMPOSE = 1, 2, 4
 class Elsewhere:
     """A client of another process, which duplicates what it is told to and keeps it."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: Connection) -> None:
         """channel: what leads to that process."""
         self._channel = channel
-        self.handle = self._number()
-
-    def _number(self) -> int:
-        return int(self._channel.recv(64).decode())
+        self.handle: int = channel.recv()
 
     def _ask(self, *words: int) -> int:
-        self._channel.send(" ".join(map(str, words)).encode())
-        return self._number()
+        self._channel.send(words)
+        status: int = self._channel.recv()
+        return status
 
     def dup(self, source: Client, handle: int) -> int:
         """Return the status of a duplicate."""
@@ -42,21 +41,21 @@ class Elsewhere:
         return self._ask(source.handle, handle, share_type)
 
 
-def serve(sim: Sim, channel: socket.socket) -> None:
-    with sim.client() as own:
-        channel.send(str(own.handle).encode())
-        while words := [int(word) for word in channel.recv(256).split()]:
+def serve(sim: Sim, channel: Connection) -> None:
+    with sim.client() as own, suppress(EOFError):
+        channel.send(own.handle)
+        while words := channel.recv():
             if len(words) == 2:
                 status = own.dup_raw(*words)[0]
             else:
                 status = own.share(words[1], words[2], own.handle, owner=words[0])
-            channel.send(str(status).encode())
+            channel.send(status)
 
 
 @contextmanager
 def elsewhere(sim: Sim) -> Iterator[Elsewhere]:
     """Give a client of another process for a while."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = Pipe()
     pid = os.fork()
     if pid == 0:
         ours.close()
