@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +27,7 @@ SHARED = "a GPU without an amount, and this node has no default (shared_node: tr
 
 def given(runc: Runc, *minors: int) -> dict[str, object]:
     """Return what an engine makes of a CDI device: nodes of cards, each with leave to open it."""
-    spec = json.loads(json.dumps(runc.spec(["/cgpu-probe", f"gpu={minors[0]}", "info"], VOID)))
+    spec: Any = runc.spec(["/cgpu-probe", f"gpu={minors[0]}", "info"], VOID)
     kind = {"type": "c", "major": MAJOR}
     spec["linux"]["devices"] = [{"path": f"/dev/nvidia{minor}", **kind, "minor": minor} for minor in minors]
     rules = spec["linux"]["resources"]["devices"]
@@ -37,12 +37,10 @@ def given(runc: Runc, *minors: int) -> dict[str, object]:
 
 
 def run(runc: Runc, spec: dict[str, object]) -> Outcome:
-    """Run a specification to its end."""
     return runc.run_bundle(runc.bundle(spec), f"given{os.getpid()}-{runc.count}")
 
 
 def total(outcome: Outcome) -> int:
-    """Return the size of the card that a container saw."""
     return step(outcome, "info").number("total")
 
 

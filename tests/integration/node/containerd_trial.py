@@ -8,10 +8,9 @@ containerd needs, and a shell starts it again as its unit would.
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,13 +18,13 @@ import pytest
 from cgpu.install.places import LAUNCHER
 from tests.integration.commands import Outcome, Server, call, eventually, must
 from tests.integration.cri import Cri, Pod, RefusedError
-from tests.integration.engine import CGPUD, MIB, Engine
+from tests.integration.engine import CGPU, CGPUD, MIB, Engine
 from tests.integration.images import IMAGE, image_tar, oci_archive
 from tests.integration.node.install_trial import check_same, state
 from tests.integration.probe import NO_MEMORY, step
+from tests.integration.runtimes import variables
 from tests.integration.test_slice import LIMIT, SIX
 
-CGPU = Path(sys.executable).parent / "cgpu"
 SOCKET = Path("/run/containerd/containerd.sock")
 SETTINGS = Path("/etc/containerd/config.toml")
 REFERENCE = f"docker.io/library/{IMAGE}"
@@ -67,7 +66,6 @@ PAUSE = ("/busybox", "sleep", "600")
 
 
 def ctr(*words: str) -> Outcome:
-    """Run containerd's own client."""
     return call(["ctr", *words])
 
 
@@ -145,10 +143,9 @@ def check_slices(cri: Cri) -> None:
 
 def check_ctr() -> None:
     """ctr's containers are sliced too, by ours and by NVIDIA's runtime, which works once in either case."""
-    variables = [word for key, value in SIX.items() for word in ("--env", f"{key}={value}")]
     for runtime in (str(LAUNCHER), VENDOR):
         PASSES.unlink(missing_ok=True)
-        how = ["--rm", "--snapshotter", "native", "--runc-binary", runtime, *variables]
+        how = ["--rm", "--snapshotter", "native", "--runc-binary", runtime, *variables(SIX)]
         sliced = ctr("run", *how, REFERENCE, "by-ctr", "/cgpu-probe", "info")
         assert step(sliced, "info").number("total") == LIMIT
         assert PASSES.read_text().split().count("create") == 1
@@ -166,9 +163,8 @@ def check_default(cri: Cri) -> None:
 
 
 def main() -> None:
-    """Do all of it."""
     folder = Path(tempfile.mkdtemp())
-    with containerd(folder), Cri(SOCKET) as cri:
+    with containerd(folder), closing(Cri(SOCKET)) as cri:
         early = run(cri, "early")
         before = state()
         check_unknown(cri)

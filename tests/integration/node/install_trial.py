@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 import threading
 from pathlib import Path
 
 from tests.install.support import snapshot
 from tests.integration.commands import Outcome, Server, call, eventually, must
-from tests.integration.engine import CGPUD, MIB
+from tests.integration.engine import CGPU, CGPUD, MIB
 from tests.integration.images import IMAGE, image_tar
 from tests.integration.probe import step
+from tests.integration.runtimes import PODMAN_LIMITS, variables
 from tests.integration.test_slice import LIMIT, SIX
 
-CGPU = Path(sys.executable).parent / "cgpu"
 PLACES = ("etc", "var/lib/cgpu", "usr/src", "usr/lib/systemd")
 ENGINES = "docker,containerd,podman"
 # Layers over layers cannot be.
@@ -47,25 +46,22 @@ def check_same(before: dict[str, object]) -> None:
 
 
 def docker(*words: str) -> Outcome:
-    """Run docker's client."""
     return call(["docker", *words])
 
 
 def sliced(*words: str, name: str = "") -> Outcome:
     """Run a container that asks for a slice."""
-    variables = [word for key, value in SIX.items() for word in ("-e", f"{key}={value}")]
     how = ["-d", "--name", name] if name else ["--rm"]
-    return docker("run", *how, "--runtime", "cgpu", "--network", "none", *variables, IMAGE, *words)
+    return docker("run", *how, "--runtime", "cgpu", "--network", "none", *variables(SIX), IMAGE, *words)
 
 
 def in_podman(folder: Path) -> Outcome:
     """Run the same through podman, and leave a container that asks for nothing."""
     must(["podman", "import", folder / "image.tar", f"localhost/{IMAGE}"], timeout=120)
-    variables = [word for key, value in SIX.items() for word in ("-e", f"{key}={value}")]
-    limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
-    how = ["--runtime", "cgpu", "--cgroup-manager", "cgroupfs", "run", "--rm", "--network", "none", *limits]
-    must(["podman", "--runtime", "cgpu", "create", "--name", "left", *limits, f"localhost/{IMAGE}", "/x"])
-    return call(["podman", *how, *variables, f"localhost/{IMAGE}", "/cgpu-probe", "info"])
+    create = ["--runtime", "cgpu", "create", "--name", "left", *PODMAN_LIMITS]
+    must(["podman", *create, f"localhost/{IMAGE}", "/x"])
+    run = ["--runtime", "cgpu", "--cgroup-manager", "cgroupfs", "run", "--rm", *PODMAN_LIMITS]
+    return call(["podman", *run, *variables(SIX), f"localhost/{IMAGE}", "/cgpu-probe", "info"])
 
 
 def check_containers(folder: Path) -> None:
@@ -79,9 +75,8 @@ def check_containers(folder: Path) -> None:
 def check_stuck() -> None:
     """While podman runs a container that it could not stop without the runtime, nothing is taken back."""
     how = ["--runtime", "cgpu", "--cgroup-manager", "cgroupfs", "run", "-d", "--name", "runs"]
-    limits = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
     program = ["-v", "/bin/busybox:/busybox:ro", f"localhost/{IMAGE}", "/busybox", "sleep", "60"]
-    must(["podman", *how, *limits, *program])
+    must(["podman", *how, *PODMAN_LIMITS, *program])
     before = state()
     refused = call([CGPU, "uninstall"])
     assert refused.returncode == 1
@@ -129,7 +124,6 @@ def check_foreign_edit() -> None:
 
 
 def main() -> None:
-    """Do all of it."""
     folder = Path(tempfile.mkdtemp())
     image_tar(folder)
     Path("/etc/docker").mkdir(exist_ok=True)

@@ -8,14 +8,13 @@ docker needs.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from pathlib import Path
 
 from tests.integration.commands import Server, call, eventually, must
+from tests.integration.engine import CGPU
 from tests.integration.images import IMAGE, image_tar
 
-CGPU = Path(sys.executable).parent / "cgpu"
 SETTINGS = Path("/etc/docker/daemon.json")
 BEFORE = '{"debug": false}\n'
 PID = "/run/dockerd-trial.pid"
@@ -33,7 +32,6 @@ def default_runtime() -> str:
 
 
 def main() -> None:
-    """Do all of it."""
     Path("/run/systemd/system").mkdir(parents=True)
     systemctl = Path("/usr/local/sbin/systemctl")
     systemctl.write_text(SYSTEMCTL)

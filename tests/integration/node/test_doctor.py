@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,11 +19,10 @@ import cgpu
 from cgpu.kmod.daemon.processes.process_identity import parse
 from tests.integration.commands import Outcome, call, eventually, must
 from tests.integration.conftest import Start
-from tests.integration.engine import CGPUD, RUN, TREE, Engine
+from tests.integration.engine import CGPU, CGPUD, RUN, TREE, Engine
 from tests.integration.runtimes import Docker, Runc
 from tests.integration.test_slice import SLICE
 
-CGPU = Path(sys.executable).parent / "cgpu"
 SCHEMA = Path(cgpu.__file__).parent / "install" / "commands" / "doctor.schema.json"
 SECRET = "hunter2S3CRET"  # noqa: S105, made up
 OURS = (
@@ -48,7 +46,6 @@ def doctor(*words: str) -> tuple[Outcome, dict[str, Any]]:
 
 
 def verdicts(document: dict[str, Any]) -> dict[str, str]:
-    """Return the verdict of each check of a running engine."""
     return {one["name"]: one["verdict"] for one in document["findings"] if one["name"] in OURS}
 
 
@@ -68,8 +65,6 @@ def test_well(start: Start, runc: Runc) -> None:
     }  # fmt: skip
     shown = must([CGPU, "doctor", "--all"]).stdout
     assert "cgpud's keeper holds them" in shown
-    runc.kill("doc")
-    runc.remove("doc")
 
 
 def test_down_and_gone(engine: Engine) -> None:
@@ -137,8 +132,6 @@ def test_status(engine: Engine, runc: Runc) -> None:
         (TREE / "inst_ctl").write_text(f"create id=rest pid={other.pid} gpu=0:{rest}")
         assert call([CGPU, "status"]).returncode == 4
         other.kill()
-    runc.kill("stat")
-    runc.remove("stat")
 
 
 @pytest.fixture
@@ -160,7 +153,6 @@ def planted(tmp_path: Path) -> Iterator[list[str]]:
 
 
 def contents(archive: tarfile.TarFile) -> dict[str, bytes]:
-    """Return every file of an archive."""
     found = {}
     for one in archive:
         stream = archive.extractfile(one)
@@ -190,7 +182,6 @@ def test_bundle(start: Start, docker: Docker, tmp_path: Path, planted: list[str]
         json.loads(files["cgpu-support/doctor.json"])
     )
     assert len(json.loads(files["cgpu-support/manifest.json"])["files"]) == len(files) - 1
-    docker.remove("bundle")
 
 
 def test_bundle_follows_no_link(start: Start, tmp_path: Path) -> None:

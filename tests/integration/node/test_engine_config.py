@@ -8,6 +8,7 @@ import shlex
 import signal
 import tomllib
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from cgpu.runtime_config.engines import docker as daemon_json
 from cgpu.runtime_config.engines import hooks
 from tests.integration.commands import Server, call, eventually, must
 from tests.integration.images import IMAGE
-from tests.integration.runtimes import CONFIGURE, LAUNCHER, Docker, Podman
+from tests.integration.runtimes import CONFIGURE, LAUNCHER, PODMAN_LIMITS, Docker, Podman
 
 CRI = "io.containerd.grpc.v1.cri"
 # As Debian has it: no runtime is named.
@@ -108,8 +109,8 @@ def test_podman_hooks(podman: Podman, tmp_path: Path) -> None:
     for stage in hooks.STAGES:
         (tmp_path / f"99-cgpu-{stage}.json").write_text(hooks.document(stage))
     base = [word.replace(str(LAUNCHER), "runc") for word in podman.base]
-    limits = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
-    run = [*base, "--hooks-dir", str(tmp_path), "run", "--rm", *limits, "-v", "/bin/busybox:/busybox:ro"]
+    run = [*base, "--hooks-dir", str(tmp_path), "run", "--rm", *PODMAN_LIMITS]
+    run += ["-v", "/bin/busybox:/busybox:ro"]
     command = [f"localhost/{IMAGE}", "/busybox", "echo", "started"]
     assert must([*run, *command]).stdout == "started\n"
     outcome = call([*run, "--annotation", "opencgpu.io/mem-container=x", *command])
@@ -120,24 +121,15 @@ def test_podman_hooks(podman: Podman, tmp_path: Path) -> None:
 def podman_info(tmp_path: Path, *options: str) -> list[str]:
     """Return the command by which podman names its runtime."""
     places = ["--root", str(tmp_path / "root"), "--runroot", str(tmp_path / "run"), "--storage-driver", "vfs"]
-    return [
-        "podman",
-        *places,
-        *options,
-        "--cgroup-manager",
-        "cgroupfs",
-        "info",
-        "--format",
-        "{{.Host.OCIRuntime.Path}}",
-    ]
+    info = ["--cgroup-manager", "cgroupfs", "info", "--format", "{{.Host.OCIRuntime.Path}}"]
+    return ["podman", *places, *options, *info]
 
 
 @pytest.fixture
 def own_docker(tmp_path: Path) -> Iterator[Docker]:
     """Return a dockerd that no other test has."""
-    runtime = Docker(tmp_path)
-    yield runtime
-    runtime.close()
+    with closing(Docker(tmp_path)) as runtime:
+        yield runtime
 
 
 @pytest.mark.root

@@ -8,7 +8,6 @@ import pty
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -22,28 +21,24 @@ import pytest
 
 from tests.integration.commands import Outcome, call, eventually, must
 from tests.integration.conftest import Start
-from tests.integration.engine import CGPUD, MIB, RUN, Engine
-from tests.integration.images import ROOT
+from tests.integration.engine import CGPU, CGPUD, MIB, RUN, TREE, Engine
+from tests.integration.images import PROBE
 from tests.integration.probe import NO_MEMORY, step, steps
+from tests.integration.test_slice import SIZES
 
-CGPU = Path(sys.executable).parent / "cgpu"
 # Whoever runs the tests may have signals ignored, as a background job has; that is handed on to commands.
 SIGNALS = ("/usr/bin/env", "--default-signal")
-PROBE = ROOT / "kmod" / "build" / "cgpu-probe"
 GIB = 1 << 30
-SIZES = ("total", "v1_total", "v2_total", "heap_total", "region_total")
 SLICE = ("--mem", "1G")
 # A shell that says when it is there, and then waits for its standard input.
 READY = 'echo ready; read -r line; exec "$0" "$@"'
 
 
 def run(*command: str | Path, options: Sequence[str] = SLICE) -> Outcome:
-    """Run a command in a slice to its end."""
     return call([CGPU, "run", *options, "--", *command])
 
 
 def groups() -> list[str]:
-    """Return the cgroups of slices that there are."""
     found = []
     for directory, names, _ in os.walk("/sys/fs/cgroup"):
         found += [f"{directory}/{name}" for name in names if name.startswith("cgpu-run-")]
@@ -51,15 +46,15 @@ def groups() -> list[str]:
 
 
 def members() -> list[int]:
-    """Return the processes in slices."""
     return [int(pid) for group in groups() for pid in (Path(group) / "cgroup.procs").read_text().split()]
 
 
-def assert_nothing_left(engine: Engine) -> None:
-    """Fail unless tree, card and cgroups are as before."""
+@pytest.fixture(autouse=True)
+def nothing_left(start: Start) -> Iterator[None]:
+    """A run leaves neither a cgroup nor a registration."""
+    yield
     assert groups() == []
-    assert engine.instances() == []
-    engine.await_empty()
+    assert list(TREE.glob("*/*/")) == []
 
 
 @contextmanager
@@ -91,7 +86,6 @@ def test_slice_is_exact(engine: Engine) -> None:
     assert step(outcome, "fill").number("bytes") == 6 * GIB
     assert step(outcome, "alloc").number("status") == NO_MEMORY
     assert step(outcome, "info", 1).number("free") == 0
-    assert_nothing_left(engine)
 
 
 @pytest.mark.enforcement
@@ -102,7 +96,6 @@ def test_children_are_inside(engine: Engine) -> None:
     assert [one.number("total") for one in steps(outcome) if one.name == "info"] == [GIB, GIB], outcome.text
     assert sum(one.number("bytes") for one in steps(outcome) if one.name == "fork") == GIB, outcome.text
     assert step(outcome, "alloc").number("status") == 0
-    assert_nothing_left(engine)
 
 
 def test_enforcement_off_lets_it_over(start: Start) -> None:
@@ -122,7 +115,6 @@ def test_lists(start: Start) -> None:
     assert single.returncode != 0, single.text
     unnamed = run("/bin/true")
     assert (unnamed.returncode, "there are 2 GPUs" in unnamed.stderr) == (125, True), unnamed.text
-    assert_nothing_left(engine)
 
 
 def test_registration(engine: Engine) -> None:
@@ -137,7 +129,6 @@ def test_registration(engine: Engine) -> None:
     assert nodes == [str(1536 * MIB), "3", "1"]
     assert owner[0] == name
     assert owner[1].endswith(f"/cgpu-{name}")
-    assert_nothing_left(engine)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +148,6 @@ def test_exit_status(engine: Engine, command: Sequence[str], status: int) -> Non
     outcome = run(*command)
     assert outcome.returncode == status, outcome.text
     assert (f"cgpu run: {command[0]}: " in outcome.stderr) is (status in (126, 127))
-    assert_nothing_left(engine)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +159,6 @@ def test_signals_are_handed_on(engine: Engine, number: signal.Signals) -> None:
     with running("/bin/sh", "-c", script) as process:
         process.send_signal(number)
         assert process.wait(20) == 42
-    assert_nothing_left(engine)
 
 
 def test_interrupt_comes_once(engine: Engine) -> None:
@@ -187,7 +176,6 @@ def test_interrupt_comes_once(engine: Engine) -> None:
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     os.close(terminal)
     assert (status, printed.count(b"interrupted")) == (0, 1)
-    assert_nothing_left(engine)
 
 
 @pytest.mark.enforcement
@@ -199,7 +187,6 @@ def test_command_as_another_user(engine: Engine) -> None:
     assert outcome.stdout.startswith("kept\n"), outcome.text
     assert step(outcome, "info").number("total") == GIB
     assert step(outcome, "fill").number("bytes") == GIB
-    assert_nothing_left(engine)
 
 
 def procs_of_own_group() -> str:
@@ -214,7 +201,7 @@ def test_what_the_command_leaves_is_ended(engine: Engine) -> None:
     outcome = run("/bin/sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!")
     pid = int(outcome.stdout)
     assert outcome.returncode == 0, outcome.text
-    assert_nothing_left(engine)
+    assert (groups(), engine.instances()) == ([], [])
     eventually(lambda: not psutil.pid_exists(pid), "init has taken note of its end")
 
 
@@ -229,7 +216,6 @@ def test_refused_registration_leaves_nothing(engine: Engine) -> None:
         assert set(groups()) <= set(before)
         assert len(engine.instances()) == 1
         assert rest(process).returncode == 0
-    assert_nothing_left(engine)
 
 
 def test_listener_that_is_not_taken(engine: Engine) -> None:
@@ -252,7 +238,6 @@ def test_listener_that_is_not_taken(engine: Engine) -> None:
     aside.rename(path)
     assert (outcome.returncode, outcome.stdout) == (125, "")
     assert "the engine did not take the listener of run-" in outcome.stderr
-    assert_nothing_left(engine)
 
 
 def outlives_its_run(options: Sequence[str] = SLICE) -> None:
@@ -277,7 +262,6 @@ def test_killed_run(engine: Engine) -> None:
     engine.await_empty()
     assert groups() != []
     assert run("/bin/true").returncode == 0
-    assert_nothing_left(engine)
 
 
 @pytest.mark.enforcement
@@ -289,7 +273,6 @@ def test_engine_restarts_meanwhile(engine: Engine) -> None:
         outcome = rest(process)
     assert step(outcome, "info").number("total") == GIB
     assert step(outcome, "fill").number("bytes") == GIB
-    assert_nothing_left(engine)
 
 
 def test_engine_has_stopped_meanwhile(engine: Engine) -> None:
@@ -301,7 +284,6 @@ def test_engine_has_stopped_meanwhile(engine: Engine) -> None:
     assert "the engine takes the slice back by itself" in outcome.stdout
     assert groups() == []
     engine.start()
-    assert_nothing_left(engine)
 
 
 def test_many_at_once(engine: Engine) -> None:
@@ -311,7 +293,6 @@ def test_many_at_once(engine: Engine) -> None:
             pool.map(lambda number: run("/bin/echo", str(number), options=["--mem", "64M"]), range(16))
         )
     assert [outcome.text for outcome in outcomes] == [f"{number}\n" for number in range(16)]
-    assert_nothing_left(engine)
 
 
 def test_host_keeps_its_dev(engine: Engine) -> None:
@@ -329,7 +310,6 @@ def test_slice_in_a_slice(engine: Engine) -> None:
     outcome = run(CGPU, "run", *SLICE, "--", "/bin/echo", "ran")
     assert (outcome.returncode, outcome.stdout) == (125, "")
     assert "has a listener already" in outcome.stderr
-    assert_nothing_left(engine)
 
 
 def test_without_root(engine: Engine) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import call, eventually, must
+from tests.integration.commands import call, eventually
 from tests.integration.conftest import Start
 from tests.integration.engine import CGPUD, MIB, TREE, Engine
+from tests.integration.images import PROBE
 from tests.integration.probe import NO_MEMORY, step
-from tests.integration.run.test_run import GIB, PROBE, READY, groups, outlives_its_run, rest, run, running
+from tests.integration.run.test_run import GIB, READY, groups, outlives_its_run, rest, run, running
 
 ALONE = ("--simulate", "T4", "--mem", "1G")
 END_S = 20
@@ -28,11 +28,6 @@ def nothing_left() -> Iterator[None]:
     yield
     eventually(lambda: call([CGPUD, "--status"]).returncode != 0, "the engine has ended", END_S)
     Engine.assert_nothing_left()
-
-
-def status() -> dict[str, object]:
-    answer: dict[str, object] = json.loads(must([CGPUD, "--status"]).stdout)
-    return answer
 
 
 def test_slice_without_engine() -> None:
@@ -48,14 +43,14 @@ def test_next_run_takes_the_same() -> None:
     """Runs at the same time share one engine, which knows what it has promised; it outlives the first."""
     large = ["--simulate", "T4", "--mem", "14G"]
     with running("/bin/sh", "-c", READY, PROBE, "info", options=large) as process:
-        first = status()
+        first = Engine.status()
         assert first["transient"] is True
         refused = run("/bin/true", options=ALONE)
         assert refused.returncode == 125
         assert "773 MiB of its 15109 MiB are not promised" in refused.stderr
         fits = run(PROBE, "info", options=["--mem", "700M"])
         assert step(fits, "info").number("total") == 700 * MIB
-        assert status()["pid"] == first["pid"]
+        assert Engine.status()["pid"] == first["pid"]
         assert step(rest(process), "info").number("total") == 14 * GIB
 
 
