@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.daemon.harness import MIB, Daemon, built
+from tests.daemon.harness import MIB, Daemon
 from tests.daemon.upgrades import Steady, upgrade
 
 HOLD = 3
@@ -29,14 +29,13 @@ BUSY = ("/usr/bin/python3", "-c", "while True: pass")
 
 def measure(containers: int, upgrades: int, base: Path) -> list[tuple[float, float, float]]:
     """Return the longest call and the daemon's own pause, in milliseconds, for each upgrade."""
-    program = built("steady")
     daemon = Daemon(base, "T4:2", "max_inst: 25\n")
     figures: list[tuple[float, float, float]] = []
     try:
         for n in range(HOLD):
             daemon.slice(1 + n, f"gpu=1:{512 * MIB}", "gpu=1", "alloc=256M", "hold").line("alloc")
         every = EVERY_US.get(containers - HOLD, MANY_US)
-        load = [Steady(daemon, program, 10 + n, f"gpu=0:{64 * MIB}", every) for n in range(containers - HOLD)]
+        load = [Steady(daemon, 10 + n, f"gpu=0:{64 * MIB}", every) for n in range(containers - HOLD)]
         for _ in range(upgrades):
             time.sleep(ROUND_S)
             without = max(one.look().longest_ms for one in load)

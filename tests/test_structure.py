@@ -50,11 +50,8 @@ LEFT: dict[str, tuple[str, ...]] = {
 }
 # Folders that are still larger.
 LARGE = {
-    "tests/daemon",
-    "tests/integration",
     "tests/runtime_config",
     "tests/runtime_config/golden",
-    "tests/sim",
 }
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # A definition begins a line, is not static and has a body: "u32 core_class(u32 class)\n{".

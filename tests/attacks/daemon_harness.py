@@ -13,8 +13,7 @@ from pathlib import Path
 from tests.attacks.attack import numbers
 from tests.attacks.build import uvm_probe
 from tests.attacks.harness import DAEMON, LIMIT, Seen, Tenant, Word
-from tests.daemon.hangs import next_line
-from tests.daemon.harness import PROBE, Daemon, piped
+from tests.daemon.harness import PROBE, Daemon, next_line, piped
 from tests.integration.commands import Outcome, eventually
 
 SECONDS = 60

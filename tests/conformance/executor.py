@@ -36,7 +36,6 @@ from tests.conformance.processes import (
     become,
     collected,
     forked,
-    in_child,
     opened,
     remove_cgroup,
     write_file,
@@ -55,7 +54,6 @@ class Executor:
     """The steps of one case after another, against one tree."""
 
     def __init__(self, place: dict[str, Json]) -> None:
-        """Take the place."""
         self._place = place
         self._tree = str(place["tree"])
         self._files: dict[str, int] = {}
@@ -105,8 +103,10 @@ class Executor:
             time.sleep(PAUSE_S)
 
     def _attempt(self, step: dict[str, Json]) -> Json:
-        if "as" in step:
-            return in_child(lambda: become(step["as"]), lambda: self._perform(step))
+        return collected(*forked(lambda: self._as_other(step))) if "as" in step else self._perform(step)
+
+    def _as_other(self, step: dict[str, Json]) -> Json:
+        become(step["as"])
         return self._perform(step)
 
     def _perform(self, step: dict[str, Json]) -> Json:
@@ -134,7 +134,6 @@ class Executor:
             write_file(self._path(step), step["text"], getattr(os, step.get("flag", "O_WRONLY")))
 
     def op_open(self, step: dict[str, Json]) -> None:
-        """Open a node under a name."""
         self._files[step["file"]] = os.open(self._path(step), getattr(os, step.get("flag", "O_RDONLY")))
 
     def op_list(self, step: dict[str, Json]) -> list[str]:
@@ -143,7 +142,6 @@ class Executor:
             return sorted(e.name for e in found if not step.get("directories") or e.is_dir())
 
     def op_stat(self, step: dict[str, Json]) -> dict[str, Json]:
-        """Look at a node's attributes."""
         s = os.stat(self._path(step))
         kind = "directory" if stat.S_ISDIR(s.st_mode) else "file"
         mode = format(stat.S_IMODE(s.st_mode), "04o")
@@ -172,15 +170,12 @@ class Executor:
         self._processes[name] = Process(command, self._cgroups.get(name, ""))
 
     def op_go(self, step: dict[str, Json]) -> None:
-        """Let a process become its program."""
         self._processes[step["name"]].go()
 
     def op_release(self, step: dict[str, Json]) -> None:
-        """Give a process the end of its input."""
         self._processes[step["name"]].close_input()
 
     def op_line(self, step: dict[str, Json]) -> str:
-        """Wait for a line of a process."""
         return self._processes[step["name"]].line(step["start"])
 
     def op_finish(self, step: dict[str, Json]) -> Json:
@@ -188,7 +183,6 @@ class Executor:
         return self._processes[step["name"]].finish()[step.get("what", "output")]
 
     def op_kill(self, step: dict[str, Json]) -> None:
-        """End a process."""
         self._processes[step["name"]].kill()
 
     def op_race(self, step: dict[str, Json]) -> list[str]:
@@ -234,7 +228,6 @@ class Executor:
         return left
 
     def _containers(self) -> list[str]:
-        """Return the directories of all containers."""
         step = {"directories": True}
         return [f"{gpu}/{name}" for gpu in self._gpus() for name in self.op_list({**step, "node": gpu})]
 
@@ -247,7 +240,6 @@ class Executor:
 
 
 def main() -> None:
-    """Carry out what standard input says."""
     plan = json.load(sys.stdin)
     executor = Executor(plan["place"])
     for case in plan["cases"]:

@@ -269,5 +269,4 @@ def exports() -> list[Case]:
 
 
 def cases() -> list[Case]:
-    """Return the cases."""
     return [*answers(), *managed(), *contexts(), *sharing(), *ledger(), *exports()]

@@ -75,7 +75,6 @@ class Process:
         return {"status": self._status, "output": self._text.decode("ascii", "replace")}
 
     def close_input(self) -> None:
-        """Give it the end of its input."""
         if self._input >= 0:
             os.close(self._input)
             self._input = -1
@@ -90,12 +89,10 @@ class Process:
             self.wait()
 
     def wait(self) -> None:
-        """Collect it."""
         if self._status is None:
             self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def close(self) -> None:
-        """Let go of its pipes."""
         self.close_input()
         os.close(self._output)
 
@@ -146,16 +143,6 @@ def collected(pid: int, reader: int) -> Json:
         text = stream.read()
     os.waitpid(pid, 0)
     return json.loads(text) if text else {"broken": "the child ended without a result"}
-
-
-def in_child(prepare: Callable[[], None], action: Callable[[], Json]) -> Json:
-    """Return what an action gives in a child that has prepared itself."""
-
-    def prepared() -> Json:
-        prepare()
-        return action()
-
-    return collected(*forked(prepared))
 
 
 def become(who: str) -> None:

@@ -50,7 +50,6 @@ def directory(seed: int, gpu: int = 0) -> str:
 
 
 def read(node: str, expect: Json = None, **more: Json) -> Step:
-    """Read a node."""
     return {"op": "read", "node": node, "expect": expect, **more}
 
 
@@ -80,17 +79,14 @@ def names(node: str, expect: Json, **more: Json) -> Step:
 
 
 def containers(gpu: int, expect: Json, **more: Json) -> Step:
-    """List the containers of a GPU."""
     return directories(str(gpu), expect, **more)
 
 
 def directories(node: str, expect: Json, **more: Json) -> Step:
-    """List the directories in a directory."""
     return {"op": "list", "node": node, "directories": True, "expect": expect, **more}
 
 
 def attributes(node: str, **fields: Json) -> Step:
-    """Look at a node's attributes."""
     return {"op": "stat", "node": node, "expect": {"fields": fields}}
 
 

@@ -3,22 +3,30 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.processes.process_identity import start_time
-from tests.daemon.harness import BUILD, Daemon, serving, short_path
-from tests.daemon.upgrades import steady_load
-from tests.integration.commands import eventually
+from tests.daemon.harness import Daemon, Sliced, serve_cards, serving, short_path
 
 Drive = Callable[..., None]
+MakeDaemon = Callable[..., Daemon]
+Hold = Callable[..., Sliced]
 
 # Long enough that a machine with more to do changes channels in a small part of a round.
 SLICES = "slice_us: 10000\n"
+
+# Tests of parts, which need no daemon.
+PARTS = ("filters", "notify", "parts", "programs")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts daemons, or looks into other processes, needs root."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.path.stem.removeprefix("test_") not in PARTS:
+            item.add_marker(pytest.mark.root)
 
 
 @pytest.fixture
@@ -29,7 +37,7 @@ def base() -> Iterator[Path]:
 
 
 @pytest.fixture
-def make_daemon(base: Path) -> Iterator[Callable[..., Daemon]]:
+def make_daemon(base: Path) -> Iterator[MakeDaemon]:
     """Start a daemon: cards and configuration as Daemon takes them."""
     made: list[Daemon] = []
 
@@ -42,6 +50,12 @@ def make_daemon(base: Path) -> Iterator[Callable[..., Daemon]]:
         daemon.close()
 
 
+@pytest.fixture
+def fresh(make_daemon: MakeDaemon) -> Daemon:
+    """A daemon with one T4, for a test that does not leave it as it was."""
+    return make_daemon()
+
+
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
     """A daemon with two T4, for tests that leave it as they found it."""
@@ -49,10 +63,22 @@ def daemon() -> Iterator[Daemon]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def steady_program() -> Path:
-    """A program that allocates without an end."""
-    return steady_load()
+@pytest.fixture
+def holding() -> Iterator[Hold]:
+    """Return what starts the probe in a slice and waits until it holds what it has; it ends with the test."""
+    held: list[Sliced] = []
+
+    def start(daemon: Daemon, gpus: str, *words: str, seed: int = 2, inside: Sliced | None = None) -> Sliced:
+        words = (*words, "count", "hold")
+        sliced = daemon.enter(inside, *words) if inside else daemon.slice(seed, gpus, *words)
+        held.append(sliced)
+        sliced.line("count")
+        return sliced
+
+    yield start
+    for sliced in held:
+        if sliced.process.poll() is None:
+            sliced.finish("\n")
 
 
 @pytest.fixture
@@ -63,13 +89,7 @@ def drive(base: Path) -> Iterator[Drive]:
     def serve(
         version: str, layouts: str = "580.142", cards: str = "T4", options: tuple[str, ...] = ()
     ) -> None:
-        mount = base / "run" / "sim"
-        mount.parent.mkdir(exist_ok=True)
-        command: list[str | Path] = [BUILD / "cgpu-sim", "--mount", mount, "--cards", cards]
-        servers.append(subprocess.Popen([*command, "--driver", layouts, "--says", version, *options]))
-        record = {"pid": servers[-1].pid, "started": start_time(servers[-1].pid), "cards": cards}
-        mount.with_name("sim.json").write_text(json.dumps(record))
-        eventually((mount / "nvidiactl").exists, "the card is served")
+        servers.append(serve_cards(base / "run", cards, layouts, "--says", version, *options))
 
     yield serve
     for server in servers:

@@ -6,19 +6,77 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cgpu.kmod.daemon.processes import process_identity
 from tests.attacks.build import client
-from tests.daemon.hangs import next_line
 from tests.integration.commands import eventually
 from tests.integration.engine import ENFORCE
+
+SILENCE_S = 120.0
+PROC = Path("/proc")
+OURS = ("cgpud", "cgpu-sim", "kmod.daemon")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").replace("\0", " ").strip()
+    except OSError as error:
+        return f"({error.strerror})"
+
+
+def _threads(process: Path) -> Iterator[str]:
+    for thread in sorted(process.glob("task/*"), key=lambda one: int(one.name)):
+        name, call, stack = (_text(thread / node) for node in ("comm", "syscall", "stack"))
+        yield f"  {thread.name} {name}: system call {call}\n    {stack.replace(chr(10), chr(10) + '    ')}"
+
+
+def waiting(pid: int) -> str:
+    """Return where each thread of a process waits, and each of an engine or a simulated card."""
+    lines = []
+    for process in PROC.iterdir():
+        if not process.name.isdecimal():
+            continue
+        line = _text(process / "cmdline")
+        if int(process.name) == pid or any(name in line for name in OURS):
+            lines += [f"{process.name}: {line}", *_threads(process)]
+    return "\n".join(lines)
+
+
+@contextmanager
+def no_silence(process: subprocess.Popen[str]) -> Iterator[None]:
+    """End a program from which nothing comes for long; pytest shows then who waited for what."""
+
+    def end() -> None:
+        print(waiting(process.pid), file=sys.stderr)
+        process.kill()
+
+    timer = threading.Timer(SILENCE_S, end)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def next_line(process: subprocess.Popen[str], start: str, printed: list[str]) -> str:
+    """Wait for the next line that begins so, and keep all that came until then."""
+    assert process.stdout is not None
+    with no_silence(process):
+        for line in process.stdout:
+            printed.append(line)
+            if line.startswith(start):
+                return line
+    raise AssertionError(f"the program ended before it printed {start!r}: {''.join(printed)}")
+
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "kmod" / "build"
@@ -65,11 +123,23 @@ def piped(command: list[str], env: Mapping[str, str] | None = None) -> subproces
     )
 
 
+def serve_cards(run: Path, cards: str, driver: str, *options: str) -> subprocess.Popen[bytes]:
+    """Have simulated cards where a daemon with this folder looks for those of an earlier one."""
+    mount = run / "sim"
+    run.mkdir(exist_ok=True)
+    line = [str(BUILD / "cgpu-sim"), "--mount", str(mount), "--cards", cards, "--driver", driver, *options]
+    nothing = subprocess.DEVNULL
+    server = subprocess.Popen(line, start_new_session=True, stdout=nothing, stderr=nothing)
+    record = {"pid": server.pid, "started": process_identity.start_time(server.pid), "cards": cards}
+    eventually((mount / "driver" / "version").exists, "the cards are served")
+    (run / "sim.json").write_text(json.dumps(record))
+    return server
+
+
 class Sliced:
     """A program in a slice."""
 
     def __init__(self, process: subprocess.Popen[str], container_id: str) -> None:
-        """Keep the running process."""
         self.process = process
         self.id = container_id
 
@@ -77,6 +147,22 @@ class Sliced:
         """Wait for its end and return what it printed; its exit status is in self.process."""
         out, _ = self.process.communicate(text, timeout=60)
         return out
+
+    def succeeds(self, text: str = "") -> str:
+        """Return the same of a program that has to end with status 0."""
+        out = self.finish(text)
+        assert self.process.returncode == 0, out
+        return out
+
+    def go_on(self) -> None:
+        """Give it a line of input, for which it waits."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
     def line(self, start: str) -> str:
         """Return the next line that begins so."""
@@ -101,7 +187,6 @@ class Daemon:
         self.start()
 
     def command(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run cgpud with options."""
         line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(self.run), *options]
         return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
@@ -115,12 +200,10 @@ class Daemon:
         assert done.returncode == 0, done.stderr + self.log()
 
     def log(self) -> str:
-        """Return what it has logged."""
         file = self.run / "cgpud.log"
         return file.read_text() if file.exists() else ""
 
     def status(self) -> dict[str, Any]:
-        """Return what it says of itself."""
         done = self.command("--status")
         assert done.returncode == 0, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)
@@ -131,11 +214,9 @@ class Daemon:
         return process_identity.parse((self.run / "cgpud.lock").read_bytes()).pid
 
     def pid(self) -> int:
-        """Return the daemon's process id."""
         return int((self.run / "cgpud.pid").read_text())
 
     def read(self, node: str) -> str:
-        """Read a node of the tree."""
         return (self.tree / node).read_text()
 
     def write(self, node: str, text: str) -> None:
@@ -153,23 +234,46 @@ class Daemon:
         return int(self.read(f"{node}/memsize")) - free
 
     def instances(self, gpu: int = 0) -> list[str]:
-        """Return the containers on a GPU."""
         return sorted(p.name for p in (self.tree / str(gpu)).iterdir() if p.is_dir())
 
     def is_registered(self, container_id: str) -> bool:
-        """Tell whether a container is registered on any GPU."""
         return any((gpu / container_id[:12]).exists() for gpu in self.tree.iterdir() if gpu.is_dir())
 
+    def crash(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Kill it, and wait until the next one serves; meanwhile: what is done before that one is there."""
+        old = self.pid()
+        os.kill(old, signal.SIGKILL)
+        meanwhile()
+
+        def is_back() -> bool:
+            with suppress(OSError, ValueError):
+                return self.pid() != old and self.read("version") != ""
+            return False
+
+        eventually(is_back, "the keeper did not start it again")
+
     def slice(
-        self, seed: int, gpus: str, *words: str, register: bool = True, program: Path = PROBE
+        self,
+        seed: int,
+        gpus: str,
+        *words: str,
+        register: bool = True,
+        program: Path = PROBE,
+        until: str = "",
     ) -> Sliced:
-        """Start the probe in a slice; gpus is the part of the registration that names GPUs and limits."""
+        """Start the probe in a slice, and wait until it has printed a line that begins with `until`.
+
+        gpus: the part of the registration that names GPUs and limits.
+        """
         container_id = long_id(seed)
         if register:
             # One that has just ended is reclaimed soon, not at once.
             eventually(lambda: not self.is_registered(container_id), "the container before it stayed")
         command = [str(program), "--dev", str(self.run / "sim"), *words]
-        return self._launch(container_id, command, gpus if register else None)
+        sliced = self._launch(container_id, command, gpus if register else None)
+        if until:
+            sliced.line(until)
+        return sliced
 
     def _launch(self, container_id: str, command: list[str], gpus: str | None) -> Sliced:
         """Start a command under a listener, in a process group of its own; gpus: register it first."""
@@ -181,9 +285,7 @@ class Daemon:
         self.place(sliced)
         if gpus is not None:
             self.write("inst_ctl", f"create id={container_id} pid={process.pid} {gpus}\n")
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
+        sliced.go_on()
         return sliced
 
     def place(self, sliced: Sliced) -> None:
@@ -193,12 +295,20 @@ class Daemon:
         """Start any command in the slice of another, as docker exec would."""
         return self._launch(other.id, list(command), None)
 
-    def enter(self, other: Sliced, *words: str) -> Sliced:
+    def enter(self, other: Sliced, *words: str, until: str = "") -> Sliced:
         """Start the probe in the slice of another, as docker exec would."""
-        return self.slice(int(other.id[:12], 16), "", *words, register=False)
+        return self.slice(int(other.id[:12], 16), "", *words, register=False, until=until)
+
+    def outside(self, *words: str) -> list[str]:
+        """Return the command that runs the probe in no slice."""
+        return [str(PROBE), "--dev", str(self.run / "sim"), *words]
+
+    def given(self) -> int:
+        """Return what the first card has given to all, as one hears it outside of slices."""
+        printed = subprocess.run(self.outside("info"), capture_output=True, text=True, check=True).stdout
+        return int(printed.split(" used=")[1].split()[0])
 
     def close(self) -> None:
-        """Stop all."""
         for sliced in self._slices:
             if sliced.process.poll() is None:
                 sliced.process.kill()

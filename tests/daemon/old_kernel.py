@@ -73,7 +73,6 @@ class OldKernelDaemon(Daemon):
     """A daemon that has such a kernel."""
 
     def command(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run cgpud with options."""
         line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(self.run), *options]
         line = [sys.executable, str(Path(__file__).resolve()), *line]
         return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)

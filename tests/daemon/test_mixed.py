@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.daemon.harness import MIB, Daemon, Sliced
+from tests.daemon.conftest import MakeDaemon
+from tests.daemon.harness import MIB, Daemon, Sliced, serving
 from tests.integration.commands import Outcome, eventually
 from tests.integration.probe import NO_MEMORY, Step, step, steps
-
-pytestmark = pytest.mark.root
 
 NOT_PERMITTED = 0x1B
 CARD = 4096 * MIB
@@ -29,17 +27,15 @@ def said(sliced: Sliced, text: str = "") -> Outcome:
 
 
 @pytest.fixture
-def cards(make_daemon: Callable[..., Daemon]) -> Daemon:
+def cards(make_daemon: MakeDaemon) -> Daemon:
     """Start a daemon with three cards of 4 GiB, the second of which is in MIG mode."""
     return make_daemon("H200=4096:3/mig=1")
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """Start a daemon with three cards of 4 GiB."""
-    running = Daemon(tmp_path_factory.mktemp("d"), "T4=4096:3")
-    yield running
-    running.close()
+def three() -> Iterator[Daemon]:
+    with serving(Daemon, "T4=4096:3") as running:
+        yield running
 
 
 def switch_mig(daemon: Daemon, card: int, *, on: bool) -> None:
@@ -57,7 +53,6 @@ def refusal(daemon: Daemon, gpus: str) -> int:
 
 
 def each(outcome: Outcome, name: str) -> list[Step]:
-    """Return all lines of a step."""
     return [one for one in steps(outcome) if one.name == name]
 
 
@@ -102,16 +97,13 @@ def test_managed_memory_counts_on_the_slice(three: Daemon) -> None:
     assert outcome.text.count("errno=12") == 1, outcome.text
 
 
-def test_it_outlives_the_daemon(make_daemon: Callable[..., Daemon]) -> None:
+def test_it_outlives_the_daemon(make_daemon: MakeDaemon) -> None:
     """After a crash of the daemon the whole GPU is still whole, and the slice still a slice."""
     daemon = make_daemon("T4=4096:2", "enforce: true\n")
     words = ("gpu=1", "alloc=2G", "gpu=0", "alloc=512M", "hold")
     after = ("gpu=1", "alloc=1G", "info", "gpu=0", "expect=0x51", "alloc=1G", "info")
-    sliced = daemon.slice(1, MIXED, *words, *after)
-    sliced.line("hold")
-    old = daemon.pid()
-    os.kill(old, signal.SIGKILL)
-    eventually(lambda: daemon.command("--status").returncode == 0 and daemon.pid() != old, "it is up again")
+    sliced = daemon.slice(1, MIXED, *words, *after, until="hold")
+    daemon.crash()
     assert daemon.used(sliced) == 512 * MIB
     assert daemon.read("1/natives") == "1\n"
     outcome = said(sliced, "\n")
@@ -123,8 +115,7 @@ def test_it_outlives_the_daemon(make_daemon: Callable[..., Daemon]) -> None:
 
 def test_what_is_promised_is_promised_once(three: Daemon) -> None:
     """A GPU that one container has whole is sliced for no other, and the other way round."""
-    sliced = three.slice(5, MIXED, "hold")
-    sliced.line("hold")
+    sliced = three.slice(5, MIXED, "hold", until="hold")
     assert refusal(three, f"gpu=1:{MIB}") == errno.ENOMEM
     assert refusal(three, f"gpu=2:{MIB} native=0") == errno.ENOMEM
     assert refusal(three, f"gpu=0:{MIB} native=7") == errno.ENOENT

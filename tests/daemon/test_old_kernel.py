@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import errno
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,15 +16,13 @@ from tests.attacks.attack import Attack
 from tests.attacks.daemon_harness import DaemonHarness
 from tests.attacks.harness import DAEMON
 from tests.attacks.suite import attacks
-from tests.conformance.on_daemon import carried_out
 from tests.conformance.steps import Case
 from tests.conformance.suite import Answers, suite, verify
+from tests.conformance.test_daemon import carried_out
 from tests.daemon import old_kernel
 from tests.daemon.conftest import SLICES
-from tests.daemon.harness import MIB, Daemon, built
+from tests.daemon.harness import MIB, Daemon, built, serving
 from tests.daemon.old_kernel import OldKernelDaemon
-
-pytestmark = pytest.mark.root
 
 # Without its first thread a process has no descriptors there that can be copied: its calls are refused.
 REFUSED = "managed_mapping_without_a_first_thread"
@@ -43,15 +39,11 @@ print(*asked, ctypes.get_errno())
 
 
 @contextmanager
-def started(cards: str, config: str | None = None) -> Iterator[Daemon]:
-    """Run a daemon."""
-    base = Path(tempfile.mkdtemp(prefix="cgpud-"))
-    running = OldKernelDaemon(base, cards, config)
-    for folder in (base, running.run):
-        folder.chmod(0o755)
-    yield running
-    running.close()
-    shutil.rmtree(base, ignore_errors=True)
+def started(*arguments: str) -> Iterator[Daemon]:
+    with serving(OldKernelDaemon, *arguments) as running:
+        for folder in (running.run.parent, running.run):
+            folder.chmod(0o755)
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +68,8 @@ def test_threads_with_a_table_of_their_own_are_refused(daemon: Daemon) -> None:
 
 def test_calls_of_all_kinds(daemon: Daemon) -> None:
     """Memory, a duplicate, managed memory and threads: the limit holds to the byte."""
-    sliced = daemon.slice(901, f"gpu=0:{1000 * MIB}", *STEPS)
-    out = sliced.finish()
-    assert sliced.process.returncode == 0, out
-    managed = daemon.slice(902, f"gpu=0:{1000 * MIB}", "managed=64M", "count")
-    out = managed.finish()
-    assert managed.process.returncode == 0, out
+    daemon.slice(901, f"gpu=0:{1000 * MIB}", *STEPS).succeeds()
+    daemon.slice(902, f"gpu=0:{1000 * MIB}", "managed=64M", "count").succeeds()
 
 
 @pytest.fixture
@@ -100,7 +88,6 @@ def test_attack(harness: DaemonHarness, attack: Attack) -> None:
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[Answers]:
-    """Carry out all cases in one executor."""
     with started("T4:2", SLICES) as pair:
         yield carried_out(pair, CASES)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's small parts: callers, mounts, cards, the container description, the control line, the lock."""
+"""The daemon's small parts: callers, mounts, cards, descriptions, control line, lock, settings, unit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -18,20 +19,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu import paths
+from cgpu.config.effective import Effective
+from cgpu.config.load import schema
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import cdi, control, simulate
-from cgpu.kmod.daemon.arguments import worker_arguments
+from cgpu.kmod.daemon import cdi, control, engine, simulate
+from cgpu.kmod.daemon.arguments import settings_of, worker_arguments
 from cgpu.kmod.daemon.engine import DeviceNode, Gpu
+from cgpu.kmod.daemon.library import CSettings
 from cgpu.kmod.daemon.main import arguments_of, parser
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.processes.lock import HeldError, Lock
+from cgpu.kmod.daemon.processes.process_identity import NOBODY, ProcessIdentity
 from cgpu.kmod.daemon.processes.unkillable import is_unkillable
 from cgpu.kmod.daemon.tree import callers, mounts
 from cgpu.replace import replace_text
+from tests.core.build import flags, generated, run, tool
 from tests.integration.commands import eventually
 
 UNIT = Path(__file__).resolve().parents[2] / "kmod" / "units" / "cgpud.service"
+UNIT_OPTIONS = dict(re.findall(r"^([A-Za-z]+)=(.*)$", UNIT.read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize(
@@ -241,40 +248,34 @@ def test_arguments_come_through() -> None:
 
 def test_places_are_the_shared_ones() -> None:
     """The daemon's files are where hook and wrapper look for them."""
-    places = Places()
-    assert str(places.effective) == paths.EFFECTIVE
-    assert str(places.control) == paths.CONTROL_SOCKET
-    assert str(places.seccomp) == paths.SECCOMP_SOCKET
-    assert str(places.keeper) == paths.KEEPER_SOCKET
-    assert str(places.cdi) == paths.CDI
-    assert str(places.sim) == paths.SIM
+    own = Places()
+    ours = (own.effective, own.control, own.seccomp, own.keeper, own.cdi, own.sim)
+    shared = (paths.EFFECTIVE, paths.CONTROL_SOCKET, paths.SECCOMP_SOCKET, paths.KEEPER_SOCKET)
+    assert tuple(map(str, ours)) == (*shared, paths.CDI, paths.SIM)
 
 
 def test_unit_gives_no_mount_namespace() -> None:
     """The unit has readiness, the descriptor store, and nothing that would hide the tree from the host."""
-    options = dict(re.findall(r"^([A-Za-z]+)=(.*)$", UNIT.read_text(), re.MULTILINE))
-    assert options["Type"] == "notify"
-    assert int(options["FileDescriptorStoreMax"]) == 4096
-    assert options["FileDescriptorStorePreserve"] == "yes"
-    assert options["Restart"] == "always"
+    assert UNIT_OPTIONS["Type"] == "notify"
+    assert int(UNIT_OPTIONS["FileDescriptorStoreMax"]) == 4096
+    assert UNIT_OPTIONS["FileDescriptorStorePreserve"] == "yes"
+    assert UNIT_OPTIONS["Restart"] == "always"
     hiding = re.compile(
         "Private|Protect|ReadOnly|ReadWrite|Inaccessible|TemporaryFile|BindPaths|MountFlags|Root|Dynamic"
     )
-    assert [name for name in options if hiding.match(name)] == []
+    assert [name for name in UNIT_OPTIONS if hiding.match(name)] == []
 
 
 def test_unit_gives_no_seccomp_filter() -> None:
     """Nothing in the unit gives the daemon a filter: with one the kernel shows it none of containers."""
-    options = dict(re.findall(r"^([A-Za-z]+)=(.*)$", UNIT.read_text(), re.MULTILINE))
     filtering = re.compile("SystemCall|Restrict(?!ed)|LockPersonality|MemoryDeny|NoNewPrivileges")
-    assert [name for name in options if filtering.match(name) and name != "RestartSec"] == []
+    assert [name for name in UNIT_OPTIONS if filtering.match(name) and name != "RestartSec"] == []
 
 
 def test_unit_gives_up_on_what_cannot_start() -> None:
     """A daemon that cannot start is not started for ever."""
-    options = dict(re.findall(r"^([A-Za-z]+)=(.*)$", UNIT.read_text(), re.MULTILINE))
-    assert int(options["StartLimitIntervalSec"]) > 0
-    assert int(options["StartLimitBurst"]) > 0
+    assert int(UNIT_OPTIONS["StartLimitIntervalSec"]) > 0
+    assert int(UNIT_OPTIONS["StartLimitBurst"]) > 0
 
 
 def test_one_question_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,3 +283,128 @@ def test_one_question_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parser().parse_args(["--stop", "--status"])
     assert "not allowed with argument" in capsys.readouterr().err
+
+
+CORE = Path(__file__).resolve().parents[2] / "kmod" / "core"
+PROGRAM = """
+#include <stdio.h>
+#include <stddef.h>
+#include "cgpu_core.h"
+typedef struct cgpu_settings S;
+int main(void)
+{
+%s
+	printf("%%zu\\n", sizeof(S));
+	return 0;
+}
+"""
+OFFSET = '\tprintf("%%zu %%zu\\n", offsetof(S, %s), sizeof(((S *)0)->%s));'
+NAMES = [str(field[0]) for field in CSettings._fields_]
+
+
+def test_the_struct_is_that_of_the_header(tmp_path: Path) -> None:
+    """Each field of the mirror lies where the compiler has it, and both are of one size."""
+    source, program = tmp_path / "settings.c", tmp_path / "settings"
+    source.write_text(PROGRAM % "\n".join(OFFSET % (name, name) for name in NAMES))
+    run([tool("cc"), *flags(generated(tmp_path / "gen")), str(source), "-o", str(program)])
+    printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
+    *fields, size = printed.splitlines()
+    mirrored = [getattr(CSettings, name) for name in NAMES]
+    assert fields == [f"{field.offset} {field.size}" for field in mirrored]
+    assert int(size) == CSettings.drift_refuse.offset + 8
+
+
+def test_every_key_of_the_core_is_passed_on() -> None:
+    """A configuration without defaults has each of its values in the struct; slice_us becomes nanoseconds."""
+    config = Effective(
+        policy=3,
+        max_inst=7,
+        prio_ratio=60,
+        slice_us=500,
+        default_memsize=1,
+        context_memory=2,
+        drift_tolerance=3,
+        drift_reaction="refuse",
+        enforce=False,
+        allow_zero_weight=True,
+    )
+    passed = engine._settings(settings_of(config))
+    assert passed.slice == 500_000
+    numbers = [getattr(passed, name) for name in ("policy", "max_inst", "prio_ratio")]
+    assert numbers == [3, 7, 60]
+    assert [passed.default_memsize, passed.context_memory, passed.drift_tolerance] == [1, 2, 3]
+    assert [passed.drift_refuse, passed.enforce, passed.allow_zero_weight] == [1, 0, 1]
+
+
+def test_the_default_slice_is_the_schedulers() -> None:
+    """Default and bounds of the key are those of the core."""
+    header, rule = (CORE / "sched" / "scheduler.h").read_text(), schema()["properties"]["slice_us"]
+    for name, microseconds in (("MIN", "minimum"), ("MAX", "maximum"), ("DEFAULT", "default")):
+        assert f"CGPU_SCHED_SLICE_{name} {rule[microseconds] * 1000}ull\n" in header
+    assert engine.Settings("1").slice_ns == settings_of(Effective()).slice_ns
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"12 345\n", ProcessIdentity(12, 345)),
+        (b"12\n", ProcessIdentity(12, 0)),
+        (b"", NOBODY),
+        (b"12 345 6", NOBODY),
+        (b"-1 345", NOBODY),
+        (b"12 x", NOBODY),
+        ("\N{ARABIC-INDIC DIGIT ONE}".encode(), NOBODY),
+    ],
+)
+def test_forms(text: bytes, expected: ProcessIdentity) -> None:
+    """Number and start are read, and the number alone as earlier versions wrote it; nothing else."""
+    assert process_identity.parse(text) == expected
+
+
+def test_own_comes_through() -> None:
+    """What a process writes of itself names it, and nobody who started at another time."""
+    own = process_identity.own()
+    assert process_identity.parse(own.text().encode()) == own
+    assert own.is_meant()
+    assert not ProcessIdentity(own.pid, own.started + 1).is_meant()
+    assert not NOBODY.is_meant()
+
+
+def test_start_time() -> None:
+    """A process has a start time as long as it lives; a zombie's does not count as living."""
+    assert process_identity.start_time(os.getpid()) > 0
+    assert process_identity.start_time(1 << 30) == 0
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    assert process_identity.start_time(ended.pid) > 0
+    assert process_identity.living_start_time(ended.pid) == 0
+    ended.wait()
+
+
+def test_signals_reach_only_the_one_that_is_meant() -> None:
+    """A process that started at another time, or whose start is not known, gets no signal."""
+    sleeper = subprocess.Popen(["sleep", "1000"])
+    there = process_identity.of(sleeper.pid)
+    assert not ProcessIdentity(there.pid, there.started + 1).signal(signal.SIGKILL)
+    assert not ProcessIdentity(there.pid, 0).signal(signal.SIGKILL)
+    assert sleeper.poll() is None
+    assert there.signal(signal.SIGTERM)
+    assert sleeper.wait(10) == -signal.SIGTERM
+    assert not there.signal(signal.SIGTERM)
+
+
+def test_the_daemon_has_two_files(tmp_path: Path) -> None:
+    """The second file counts only beside its own number: a former version leaves it as it was."""
+    pid, started = tmp_path / "pid", tmp_path / "started"
+    process_identity.write_daemon(pid, started)
+    assert pid.read_text() == f"{os.getpid()}\n"
+    assert process_identity.read_daemon(pid, started) == process_identity.own()
+    pid.write_text("77\n")
+    assert process_identity.read_daemon(pid, started) == ProcessIdentity(77, 0)
+    started.unlink()
+    assert process_identity.read_daemon(pid, started) == ProcessIdentity(77, 0)
+
+
+def test_living_processes_can_end() -> None:
+    """A process that lives is no unkillable one."""
+    assert not is_unkillable(process_identity.own())

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,16 +12,13 @@ import pytest
 from cgpu.check_driver import run as run_module
 from cgpu.check_driver.run import CheckError, assure_unknown
 from cgpu.kmod.daemon import driver_check
-from tests.daemon.conftest import Drive
-from tests.daemon.harness import BUILD, MIB, Daemon
+from tests.daemon.conftest import Drive, MakeDaemon
+from tests.daemon.harness import MIB, Daemon, piped
 
 VERSION = "580.159.04"
 ALLOW = "allow_unknown_driver: true\n"
 RECORD = "driver-passed.json"
 FILL = ("fill=64M", "fill=2M", "fill=64K")
-MakeDaemon = Callable[..., Daemon]
-
-pytestmark = pytest.mark.root
 
 
 def test_refused_by_name(base: Path, drive: Drive) -> None:
@@ -77,18 +73,12 @@ class Full:
         self.record = daemon.run / RECORD
         assert self.record.stat().st_mode & 0o777 == 0o600
         assert daemon.command("--stop").returncode == 0
-        self.other = subprocess.Popen(
-            [BUILD / "cgpu-probe", "--dev", daemon.run / "sim", *FILL, "hold"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self.other = piped(daemon.outside(*FILL, "hold"))
         assert self.other.stdout is not None
         for _ in FILL:
             assert self.other.stdout.readline().startswith("fill")
 
     def end(self) -> None:
-        """End the other process."""
         self.other.communicate("\n", timeout=60)
 
     def refusal(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from cgpu.install.commands.upgrade import daemon as upgrade_daemon
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program, own
-from tests.daemon.harness import Daemon, Sliced, built
+from tests.daemon.harness import Daemon, built
 
 FIGURES = re.compile(r"steady calls=(\d+) failed=(\d+) longest_us=(\d+)")
 
@@ -41,17 +41,12 @@ class Figures:
 class Steady:
     """A program that allocates and frees without an end."""
 
-    def __init__(self, daemon: Daemon, program: Path, seed: int, slices: str, every_us: int) -> None:
-        """Start it in a slice of its own."""
-        self.sliced: Sliced = daemon.slice(seed, slices, str(every_us), program=program)
-        self.sliced.line("steady begins")
+    def __init__(self, daemon: Daemon, seed: int, slices: str, every_us: int) -> None:
+        program = steady_load()
+        self.sliced = daemon.slice(seed, slices, str(every_us), program=program, until="steady begins")
 
     def look(self) -> Figures:
-        """Return what happened since the last look."""
-        stdin = self.sliced.process.stdin
-        assert stdin is not None
-        stdin.write("\n")
-        stdin.flush()
+        self.sliced.go_on()
         found = FIGURES.match(self.sliced.line("steady calls"))
         assert found is not None
         calls, failed, longest = (int(one) for one in found.groups())

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from cgpu.kmod.daemon.program import Program
 from tests.daemon.harness import BUILD, ROOT
-from tests.daemon.linked import CORE, library_objects
 
+CORE = (ROOT / "kmod" / "core", ROOT / "kmod" / "core" / "include")
 LEFT_OUT = shutil.ignore_patterns("build", "__pycache__", "*.c", "*.h", "*.cov", "module", "fuzz")
 # Of the core's files only these know the number of the state's layout.
 LAYOUT_FILES = ("convert", "state", "recover")
@@ -23,6 +23,16 @@ from cgpu.kmod.daemon.main import main
 if __name__ == "__main__":
     sys.exit(main())
 """
+
+
+def library_objects() -> list[Path]:
+    """Return what libcgpud.so is linked of."""
+    kmod = ROOT / "kmod"
+    sources = [
+        one.relative_to(kmod) for name in ("core", "daemon") for one in sorted((kmod / name).rglob("*.c"))
+    ]
+    others = (Path("rm/rm_structs.c"), Path("gen/nv_abi.c"))
+    return [BUILD / "pic" / one.with_suffix(".o") for one in (*sources, *others)]
 
 
 def build(directory: Path, version: str, flags: str = "", before: str = "") -> Program:

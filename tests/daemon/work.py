@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.daemon.harness import MIB
 from tests.integration.commands import eventually
@@ -71,18 +71,25 @@ class Crew:
         if alone:
             eventually(lambda: daemon.instances() == [], "the containers before have gone")
         self._daemon = daemon
-        self._hands: list[Hand] = []
+        self.hands: list[Hand] = []
         self._phases = phases
         self._ms = int(seconds * 1000)
         self._policy = policy
         self.policy(policy)
 
+    @classmethod
+    def at_work(cls, daemon: Daemon, policy: int, *weights: int, **options: Any) -> Crew:
+        """Return one of containers with these weights that has begun; options: as of a new one."""
+        crew = cls(daemon, policy, **options)
+        for weight in weights:
+            crew.add(weight)
+        crew.begin()
+        return crew
+
     def policy(self, policy: int) -> None:
-        """Change the card's policy."""
         self._daemon.write("0/policy", f"{policy}\n")
 
     def weigh(self, hand: Hand, weight: int) -> None:
-        """Change the weight of one."""
         self._daemon.write(f"0/{hand.sliced.id[:12]}/weight", f"{weight}\n")
 
     def add(
@@ -99,18 +106,18 @@ class Crew:
         made = ["group"] * groups if not processes else []
         busy = f"busy={self._ms}ms:{kernel}" + (f":1ns:{processes}" if processes else "")
         steps = [*made, *words, "hold", *[busy] * self._phases]
-        hand = Hand(self._daemon.slice(len(self._hands) + 1, spec, *steps), processes or groups)
-        self._hands.append(hand)
+        hand = Hand(self._daemon.slice(len(self.hands) + 1, spec, *steps), processes or groups)
+        self.hands.append(hand)
         return hand
 
     def begin(self) -> None:
         """Let all work, once all have come so far. A weight above 1 moves policy 1, so put it back before."""
-        for hand in self._hands:
+        for hand in self.hands:
             hand.sliced.line("hold")
         self.policy(self._policy)
-        for hand in self._hands:
+        for hand in self.hands:
             release(hand.sliced)
 
     def shares(self) -> list[float]:
         """Return what each had in the next phase."""
-        return [hand.share() for hand in self._hands]
+        return [hand.share() for hand in self.hands]

@@ -66,12 +66,12 @@ ELSEWHERE: Mapping[str, By] = {
     "scripts/test-gpu --all reports/gpu": By(
         "tests/gpu/test_parts.py", ('"scripts/test-gpu"',), how="where there is no GPU"
     ),
-    "make bench-shares": By("tests/sim/test_work_shares.py", ("program.main([])",)),
+    "make bench-shares": By("tests/sim/gpu/test_work_shares.py", ("program.main([])",)),
     ".venv/bin/python -m benchmarks.shares --slice 1000": By(
-        "tests/sim/test_work_shares.py", ("program.main(",), how="with the default slice"
+        "tests/sim/gpu/test_work_shares.py", ("program.main(",), how="with the default slice"
     ),
     ".venv/bin/python -m benchmarks.shares --no-levers": By(
-        "tests/sim/test_work_shares.py", ("levers",), how="with fewer cases"
+        "tests/sim/gpu/test_work_shares.py", ("levers",), how="with fewer cases"
     ),
     "modprobe cgpu_km": By("tests/vm/install/test_install.py", ("modprobe", "cgpu_km")),
     "cgpu-config-apply": By("tests/vm/install/test_config_apply.py", ("cgpu-config-apply",)),
@@ -90,13 +90,13 @@ ELSEWHERE: Mapping[str, By] = {
     "cgpu check-driver": By("tests/check_driver/test_run.py", ("cgpu.check_driver.main",)),
     "cgpu install --engine module": By("tests/vm/install/test_installer.py", ('"install"', '"module"')),
     "systemctl reload cgpud": By(
-        "tests/daemon/test_life.py",
+        "tests/daemon/life/test_life.py",
         ("SIGHUP",),
         how="sends the signal that the unit sends; no systemd runs there",
     ),
-    "kill -HUP $(cat /run/cgpu/cgpud.pid)": By("tests/daemon/test_life.py", ("SIGHUP",)),
+    "kill -HUP $(cat /run/cgpu/cgpud.pid)": By("tests/daemon/life/test_life.py", ("SIGHUP",)),
     HOOKED: By(
-        "tests/integration/test_engine_config.py",
+        "tests/integration/node/test_engine_config.py",
         ("--hooks-dir", '"--annotation", "opencgpu.io/mem-container'),
         how="with a request that the hook refuses; NVIDIA's CDI names need a card",
     ),

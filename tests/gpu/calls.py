@@ -19,7 +19,6 @@ BINARY = "NV2081_BINAPI"
 
 @cache
 def tables() -> dict[str, Any]:
-    """Return the driver's numbers."""
     found: dict[str, Any] = json.loads(TABLES.read_text())
     return found
 

@@ -37,7 +37,6 @@ def begin(held: Node, stack: ExitStack, weights: list[int]) -> list[Slice]:
 
 
 def end(slices: list[Slice]) -> None:
-    """End the programs."""
     for one in slices:
         one.tell("stop")
         one.ended()

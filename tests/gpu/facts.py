@@ -27,14 +27,14 @@ from tests.gpu.node import (
     BUILD,
     DEV,
     PROBE,
-    ROOT,
     NodeError,
     driver_free,
     driver_version,
-    environment,
     is_known,
     probe_words,
     program,
+    ran,
+    talking,
 )
 
 Json = dict[str, Any]
@@ -44,7 +44,6 @@ ANSWER_S = 60.0
 
 
 def probe(*words: str) -> str:
-    """Return what cgpu-probe prints."""
     command = [str(PROBE), "--dev", DEV, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout + done.stderr
@@ -59,17 +58,7 @@ class Steps:
     """The program that goes step by step, under the recorder."""
 
     def __init__(self, trace: Path) -> None:
-        """Start it."""
-        command = recorder(trace, program("steps"))
-        self._process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        self._process = talking(recorder(trace, program("steps")))
         self._trace = trace
         self.pid = int(self.answer()["pid"])
 
@@ -87,7 +76,6 @@ class Steps:
         return found
 
     def tell(self, word: str) -> None:
-        """Give it a step."""
         assert self._process.stdin is not None
         self._process.stdin.write(word + "\n")
         self._process.stdin.flush()
@@ -102,7 +90,6 @@ class Steps:
         return calls.read(self._trace)
 
     def close(self) -> None:
-        """End it."""
         with contextlib.suppress(BrokenPipeError):
             self._process.communicate("stop\n", timeout=60)
 
@@ -122,9 +109,7 @@ def stepping(count: int) -> Iterator[list[Steps]]:
 def versions() -> Json:
     """Driver, kernel, card, frameworks."""
     version = driver_version(DEV)
-    done = subprocess.run(
-        program("frameworks", "versions"), cwd=ROOT, env=environment(), capture_output=True, check=False
-    )
+    done = ran(program("frameworks", "versions"))
     about = json.loads(done.stdout) if done.returncode == 0 else {}
     card = probe("info")
     return {
@@ -138,12 +123,8 @@ def versions() -> Json:
 
 def borrowed(pid: int, client: calls.Client) -> Json:
     """Ask, allocate and free on a client of another process, as cgpud does, and see whose memory that is."""
-    holder = subprocess.Popen(
-        [PROBE, "--dev", DEV, client.dup_fd(pid), "info", "alloc=64M", "hold", "free", "info"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    words = (client.dup_fd(pid), "info", "alloc=64M", "hold", "free", "info")
+    holder = talking([str(PROBE), "--dev", DEV, *words])
     lines = until_hold(holder)
     owners = probe("pids").splitlines()
     rest, _ = holder.communicate("", timeout=60)
@@ -166,7 +147,7 @@ def shared() -> Json:
     with tempfile.TemporaryDirectory(prefix="cgpu-facts-") as name:
         trace = Path(name) / "trace.jsonl"
         command = recorder(trace, [str(PROBE), "--dev", DEV, "pids", "hold"])
-        owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        owner = talking(command)
         lines = until_hold(owner)
         try:
             pid = int(probe_words("\n".join(lines), "pids")["self"])
@@ -249,16 +230,7 @@ def channels() -> Json:
 def recorded(command: list[str], directory: str, given: str = "\n\n") -> list[calls.Event]:
     """Return the calls of a command."""
     trace = Path(directory) / "trace.jsonl"
-    done = subprocess.run(
-        recorder(trace, command),
-        cwd=ROOT,
-        env=environment(),
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = ran(recorder(trace, command), given)
     if not trace.exists():
         raise NodeError(done.stderr.strip())
     return calls.read(trace)
@@ -294,13 +266,7 @@ def driver() -> Json:
 
 
 FACTS: dict[str, Callable[[], Json]] = {
-    "driver": driver,
-    "versions": versions,
-    "shared": shared,
-    "implicit": implicit,
-    "channels": channels,
-    "paths": paths,
-    "opaque": opaque,
+    fact.__name__: fact for fact in (driver, versions, shared, implicit, channels, paths, opaque)
 }
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -61,6 +61,23 @@ def ours(module: str, *words: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *words]
 
 
+def talking(command: list[str], process_group: int | None = None) -> subprocess.Popen[str]:
+    """Start a command that is spoken with: what it is told, and what it says, goes through pipes."""
+    pipe, both = subprocess.PIPE, subprocess.STDOUT
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment(), stdin=pipe, stdout=pipe, stderr=both, text=True,
+        process_group=process_group,
+    )  # fmt: skip
+
+
+def ran(command: list[str], given: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        command, cwd=ROOT, env=environment(), input=given, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+
+
 def is_known(version: str) -> bool:
     """Tell whether a driver version is in the project's table."""
     return version in json.loads(TABLES.read_text())["tags"]
@@ -106,27 +123,14 @@ class Slice:
         self._node = node
         words = ("--mem", mem, "--weight", str(weight), "--gpus", GPU, "--", "/bin/sh", "-c", SHELL)
         command = ours("cgpu.main", "run", *words)
-        self._process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            process_group=0,
-        )
+        self._process = talking(command, process_group=0)
         first = self._read()
         if first != "ready":
-            self.__exit__()
+            self.close()
             raise NodeError(first)
         (self.name,) = set(node.instances()) - before
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """End it, and wait until the engine has taken it back."""
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -143,7 +147,6 @@ class Slice:
         return self._process.stdout.readline().strip()
 
     def begin(self, command: list[str]) -> None:
-        """Start a program."""
         self.tell(" ".join(f"'{word}'" for word in command))
 
     def tell(self, line: str = "") -> None:
@@ -183,7 +186,6 @@ class Slice:
         return self._node.size(self.name) - self._node.free(self.name)
 
     def limit(self) -> int:
-        """Return the slice's size."""
         return self._node.size(self.name)
 
     def settles(self, used: int) -> bool:
@@ -217,9 +219,7 @@ class Node:
 
     def _cgpud(self, *words: str) -> str:
         command = ours("cgpu.kmod.daemon.main", *words)
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120, check=False
-        )
+        done = ran(command)
         if done.returncode != 0:
             raise NodeError(done.stderr.strip() or f"{command}: {done.returncode}")
         return done.stdout
@@ -230,16 +230,10 @@ class Node:
             self._cgpud("--stop", "--force")
         self.enforces = None
 
-    def status(self) -> dict[str, Any]:
-        """Return what it says of itself."""
-        found: dict[str, Any] = json.loads(self._cgpud("--status"))
-        return found
-
     def _number(self, node: str) -> int:
         return int((self.tree / GPU / node).read_text().split("\n", 1)[0].removeprefix("Free: "))
 
     def set(self, node: str, value: int) -> None:
-        """Write a node of the card."""
         (self.tree / GPU / node).write_text(f"{value}\n")
 
     def divided_by(self) -> str:
@@ -248,19 +242,16 @@ class Node:
         return dict(word.split("=", 1) for word in words)["divided_by"]
 
     def instances(self) -> list[str]:
-        """Return the names of the slices."""
         return sorted(entry.name for entry in (self.tree / GPU).iterdir() if entry.is_dir())
 
     def size(self, instance: str) -> int:
-        """Return a slice's size in bytes."""
         return self._number(f"{instance}/memsize")
 
     def free(self, instance: str) -> int:
-        """Return what a slice has left."""
         return self._number(f"{instance}/meminfo")
 
     @contextmanager
     def slice(self, mem: str, weight: int = 1) -> Iterator[Slice]:
         """Have a slice. Raises NodeError."""
-        with Slice(self, mem, weight) as found:
+        with closing(Slice(self, mem, weight)) as found:
             yield found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import grpc
 from google.protobuf import json_format
@@ -98,15 +98,9 @@ class Cri:
     """An engine at a socket."""
 
     def __init__(self, socket: Path) -> None:
-        """socket: where the engine listens."""
         self._channel = grpc.insecure_channel(f"unix:{socket}")
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the connection."""
+    def close(self) -> None:
         self._channel.close()
 
     def ask(self, method: str, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from tests.integration.images import IMAGE, ROOT, image_tar, make_rootfs, oci_ar
 CONFIGURE = Path(sys.executable).parent / "cgpu-runtime-config"
 LAUNCHER = ROOT / "runtime_config" / "launcher" / "cgpu-container-runtime"
 
+# podman asks for more than a container in a container may have.
+PODMAN_LIMITS = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
 Environment = Mapping[str, str] | Sequence[str]
 
 
@@ -105,6 +107,13 @@ class Runc:
         bundle = self.bundle(self.spec(command, env))
         return self.run_bundle(bundle, f"run{os.getpid()}-{self.count}")
 
+    def spawn(self, bundle: Path, name: str, output: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+        """Start the container of a bundle, and do not wait for it; output: subprocess.PIPE to read it."""
+        command = [*self.base, "run", "--bundle", str(bundle), name]
+        nothing = subprocess.DEVNULL
+        both = subprocess.STDOUT
+        return subprocess.Popen(command, stdin=nothing, stdout=output, stderr=both, text=True)
+
     def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
         bundle = self.bundle(self.spec(command, env))
         log = bundle / "output"
@@ -120,6 +129,10 @@ class Runc:
 
     def kill(self, name: str) -> Outcome:
         return call([*self.base, "kill", name, "KILL"])
+
+    def end(self, name: str) -> None:
+        self.kill(name)
+        self.remove(name)
 
     def remove(self, name: str) -> Outcome:
         return call([*self.base, "delete", "--force", name])
@@ -137,16 +150,16 @@ class CommandLine(ABC):
     def base(self) -> list[str]: ...
 
     @abstractmethod
-    def words(self, env: Environment, extra: Sequence[str]) -> list[str]: ...
+    def words(self, env: Environment, extra: Sequence[str], image: str) -> list[str]: ...
 
     def call(self, *words: str, timeout: float = 60) -> Outcome:
         return call([*self.base, *words], timeout=timeout)
 
-    def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
-        return self.call("run", "--rm", *self.words(env, extra), *command)
+    def run(self, command: Sequence[str], env: Environment, *extra: str, image: str = IMAGE) -> Outcome:
+        return self.call("run", "--rm", *self.words(env, extra, image), *command)
 
     def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
-        return self.call("run", "-d", "--name", name, *self.words(env, extra), *command)
+        return self.call("run", "-d", "--name", name, *self.words(env, extra, IMAGE), *command)
 
     def exec(self, name: str, command: Sequence[str]) -> Outcome:
         return self.call("exec", name, *command)
@@ -179,15 +192,19 @@ class Docker(CommandLine):
     def base(self) -> list[str]:
         return ["docker", "-H", self.socket]
 
-    def words(self, env: Environment, extra: Sequence[str], runtime: str = "cgpu") -> list[str]:
-        return ["--runtime", runtime, "--network", "none", *variables(env), *extra, IMAGE]
+    def words(self, env: Environment, extra: Sequence[str], image: str) -> list[str]:
+        return ["--runtime", "cgpu", "--network", "none", *variables(env), *extra, image]
 
     def remove(self, name: str) -> Outcome:
         return self.call("rm", "-f", name)
 
-    def close(self) -> None:
+    def clear(self) -> None:
+        """Remove all containers."""
         for identity in self.call("ps", "-aq").stdout.split():
             self.remove(identity)
+
+    def close(self) -> None:
+        self.clear()
         self.server.stop()
 
 
@@ -219,13 +236,13 @@ class Containerd:
     def ctr(self, *words: str, timeout: float = 60) -> Outcome:
         return call([*self.base, *words], timeout=timeout)
 
-    def words(self, env: Environment, extra: Sequence[str]) -> list[str]:
+    def words(self, env: Environment, extra: Sequence[str], image: str = IMAGE) -> list[str]:
         return ["--snapshotter", "native", "--runc-binary", str(self.runc_binary), *variables(env), *extra,
-                f"docker.io/library/{IMAGE}"]  # fmt: skip
+                f"docker.io/library/{image}"]  # fmt: skip
 
-    def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
+    def run(self, command: Sequence[str], env: Environment, *extra: str, image: str = IMAGE) -> Outcome:
         name = f"ctr{os.getpid()}-{time.monotonic_ns()}"
-        return self.ctr("run", "--rm", *self.words(env, extra), name, *command)
+        return self.ctr("run", "--rm", *self.words(env, extra, image), name, *command)
 
     def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
         return self.ctr("run", "--detach", *self.words(env, extra), name, *command)
@@ -262,9 +279,8 @@ class Podman(CommandLine):
                 "--storage-driver", "vfs", "--runtime", str(LAUNCHER),
                 "--cgroup-manager", "cgroupfs"]  # fmt: skip
 
-    def words(self, env: Environment, extra: Sequence[str]) -> list[str]:
-        return ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000",
-                *variables(env), *extra, f"localhost/{IMAGE}"]  # fmt: skip
+    def words(self, env: Environment, extra: Sequence[str], image: str) -> list[str]:
+        return [*PODMAN_LIMITS, *variables(env), *extra, image]
 
     def remove(self, name: str) -> Outcome:
         return self.call("rm", "-f", "-t", "0", name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Death of containers, of the runtime and of the engine, at bad moments."""
+"""Signals and deaths at bad moments: of programs in containers, of the runtime and of the engine."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from cgpu import paths
 from tests.integration.commands import call, eventually
 from tests.integration.conftest import Start
 from tests.integration.engine import CGPUD, MIB, Engine
+from tests.integration.images import ROOT
 from tests.integration.probe import NO_MEMORY, step
 from tests.integration.runtimes import Docker, Runc
 from tests.integration.test_slice import LIMIT, SIX, SLICE
@@ -48,8 +49,6 @@ def test_dirty_exit_gives_back_at_once(engine: Engine, runc: Runc) -> None:
         os.kill(int(pid), signal.SIGKILL)
     eventually(lambda: engine.used("0", "host") == 0, "the killed process's charge is gone")
     held.wait(30)
-    runc.remove("host")
-    engine.await_empty()
 
 
 def test_closed_and_reopened(engine: Engine, runc: Runc) -> None:
@@ -72,11 +71,7 @@ def test_clients_without_memory_are_forgotten(engine: Engine, runc: Runc) -> Non
 def test_runtime_killed(engine: Engine, runc: Runc, moment: str) -> None:
     """kill -9 of the runtime, early, while it starts and later: nothing is left, and the next one starts."""
     bundle = runc.bundle(runc.spec(["/cgpu-probe", "alloc=1G", "hold=60"], SLICE))
-    process = subprocess.Popen(
-        [*runc.base, "run", "--bundle", str(bundle), "victim"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
+    process = runc.spawn(bundle, "victim")
     if moment == "start":
         eventually(lambda: engine.instances() == ["victim"], "it is registered")
     if moment == "running":
@@ -93,10 +88,7 @@ def test_runtime_killed_at_any_time(engine: Engine, runc: Runc) -> None:
     for step_ms in range(0, 120, 4):
         name = f"cut{step_ms}"
         bundle = runc.bundle(runc.spec(["/cgpu-probe", "alloc=64M", "hold=60"], SLICE), name)
-        process = subprocess.Popen(
-            [*runc.base, "run", "--bundle", str(bundle), name],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        process = runc.spawn(bundle, name)
         time.sleep(step_ms / 1000)
         process.kill()
         process.wait()
@@ -116,27 +108,13 @@ def test_engine_dies(engine: Engine, runc: Runc) -> None:
         assert step(outcome, "info").number("free") == LIMIT - (2 << 30)
         assert step(outcome, "fill").number("bytes") == (LIMIT - (2 << 30)) // (64 * MIB) * 64 * MIB
         eventually(lambda: engine.used("0", "survivor") == 2 << 30, "the second process's charge is gone")
-    runc.kill("survivor")
-    runc.remove("survivor")
-    engine.await_empty()
-
-
-def spawn_loaded(runc: Runc, bundle: Path) -> subprocess.Popen[str]:
-    """Start a container whose output can be read later."""
-    return subprocess.Popen(
-        [*runc.base, "run", "--bundle", str(bundle), bundle.name],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
 
 def test_engine_dies_under_load(engine: Engine, runc: Runc) -> None:
     """kill -9 of cgpud while containers allocate: every call ends well, and the sums agree with the card."""
     words = ["churn=4000:64K:900000", "info"]
     bundles = [runc.bundle(runc.spec(["/cgpu-probe", *words], SLICE), f"load{i}") for i in range(2)]
-    processes = [spawn_loaded(runc, bundle) for bundle in bundles]
+    processes = [runc.spawn(bundle, bundle.name, subprocess.PIPE) for bundle in bundles]
     eventually(
         lambda: len(engine.instances()) == 2 and engine.used("0", "load0") and engine.used("0", "load1"),
         "load",
@@ -147,7 +125,6 @@ def test_engine_dies_under_load(engine: Engine, runc: Runc) -> None:
         churn = next(line for line in output.splitlines() if line.startswith("churn"))
         assert "granted=4000" in churn, output
         assert f"bytes={4000 * 65536} used={4000 * 65536}" in churn, output
-    engine.await_empty()
 
 
 def test_while_the_engine_is_down(engine: Engine, runc: Runc) -> None:
@@ -181,14 +158,11 @@ def test_stop_and_start_with_containers(engine: Engine, runc: Runc) -> None:
     engine.start()
     assert engine.used("0", "kept") == 1 << 30
     assert step(runc.exec("kept", ["/cgpu-probe", "info"]), "info").number("used") == 1 << 30
-    runc.kill("kept")
-    runc.remove("kept")
-    engine.await_empty()
 
 
 def test_hook_killed_at_every_step(engine: Engine, runc: Runc, tmp_path: Path) -> None:
     """kill -9 of the hook at each of its system calls: the start fails, and nothing stays registered."""
-    hook = Path(__file__).resolve().parents[2] / "hook" / "cgpu-hook"
+    hook = ROOT / "hook" / "cgpu-hook"
     count = 0
     for number in range(1, 400):
         victim = subprocess.Popen(["sleep", "60"])
@@ -208,4 +182,31 @@ def test_hook_killed_at_every_step(engine: Engine, runc: Runc, tmp_path: Path) -
         subprocess.run([hook, "poststop"], input=state, text=True, check=True, timeout=30)
         assert f"step{number}" not in engine.instances()
     assert count > 20
-    engine.await_empty()
+
+
+@pytest.mark.parametrize("interval", [50, 200, 1000])
+def test_calls_that_signals_interrupt_happen_once(engine: Engine, runc: Runc, interval: int) -> None:
+    """Under a churn of SIGALRM each allocation happens exactly once, as the card itself counts."""
+    outcome = runc.run(["/cgpu-probe", f"churn=2000:64K:{interval}", "free=all", "info"], SLICE)
+    churn = step(outcome, "churn")
+    assert churn.number("granted") == 2000
+    assert churn.number("used") == churn.number("bytes") == 2000 * 65536
+    assert churn.number("alarms") > 0
+    assert step(outcome, "info").number("used") == 0
+
+
+def test_they_happen_once_beside_others(engine: Engine, runc: Runc) -> None:
+    """The same, while other processes of the container make and free objects all the time."""
+    runc.start("host", ["/cgpu-probe", "hold=120"], SLICE)
+    neighbour = ["/cgpu-probe", *["alloc=1M", "dup", "free=all"] * 400, "hold=60"]
+    with subprocess.Popen(
+        [*runc.base, "exec", "host", *neighbour], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    ) as busy:
+        outcome = runc.exec("host", ["/cgpu-probe", "churn=1500:64K:50", "free=all", "info"])
+        assert busy.poll() is None
+        runc.kill("host")
+    churn = step(outcome, "churn")
+    assert churn.number("granted") == 1500
+    assert churn.number("bytes") == 1500 * 65536
+    assert step(outcome, "info").number("used") <= 1 << 20
+    assert churn.number("alarms") > 0

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import Outcome, eventually, must
+from tests.integration.commands import eventually, must
 from tests.integration.conftest import Start
 from tests.integration.engine import RUN, Engine
 from tests.integration.images import image_tar, oci_archive, oci_layout
+from tests.integration.isolation.test_refusals import message
 from tests.integration.probe import step
 from tests.integration.runtimes import Containerd, Docker, Podman, Runc, crun_here
-from tests.integration.test_refusals import message
 from tests.integration.test_slice import LIMIT, SIX, SLICE
 
 SANDBOX = {"io.kubernetes.cri.container-type": "sandbox"}
@@ -51,27 +51,18 @@ def load(podman: Podman, tmp_path: Path) -> Iterator[Load]:
         podman.call("rmi", "-f", image)
 
 
-def run(podman: Podman, image: str, env: Mapping[str, str], *extra: str) -> Outcome:
-    """Run the probe in that image, under the wrapper."""
-    variables = [word for name, value in env.items() for word in ("-e", f"{name}={value}")]
-    words = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000", *variables]
-    return podman.call("run", "--rm", *words, *extra, image, *INFO)
-
-
 @pytest.mark.enforcement
 def test_an_image_that_says_it_is_a_sandbox_is_sliced(engine: Engine, podman: Podman, load: Load) -> None:
     """A sandbox's annotation, which podman copies from the image, takes nothing from the operator."""
-    outcome = run(podman, load(SANDBOX), SLICE)
+    outcome = podman.run(INFO, SLICE, image=load(SANDBOX))
     assert step(outcome, "info").number("total") == LIMIT
 
 
 def test_a_sandbox_that_names_a_gpu_is_refused(start: Start, podman: Podman, load: Load) -> None:
     """Where slicing cannot be switched off, a sandbox that names a GPU does not start."""
     start("T4", allow_disable=False)
-    outcome = run(podman, load(SANDBOX), VENDOR)
-    assert "NVIDIA_VISIBLE_DEVICES=all: a pod's sandbox is not sliced, and slicing cannot be" in message(
-        outcome
-    )
+    line = message(podman.run(INFO, VENDOR, image=load(SANDBOX)))
+    assert "NVIDIA_VISIBLE_DEVICES=all: a pod's sandbox is not sliced, and slicing cannot be" in line
 
 
 @pytest.mark.parametrize("forged", [{}, FORGED], ids=["plain", "forged"])
@@ -79,7 +70,7 @@ def test_an_image_does_not_beat_the_operator(
     engine: Engine, podman: Podman, load: Load, forged: dict[str, str]
 ) -> None:
     """An amount in the image's manifest is refused beside the operator's variable, whatever it forges."""
-    outcome = run(podman, load({**WHOLE, **forged}), SIX)
+    outcome = podman.run(INFO, SIX, image=load({**WHOLE, **forged}))
     assert "annotation opencgpu.io/mem-container=15: it may come from the image" in message(outcome)
     assert engine.instances() == []
 
@@ -89,20 +80,18 @@ def test_an_image_is_no_annotation_where_the_environment_is_off(
 ) -> None:
     """With allow_environment: false an annotation that may be the image's is refused too."""
     start("T4", allow_environment=False)
-    outcome = run(podman, load(WHOLE), VENDOR)
+    outcome = podman.run(INFO, VENDOR, image=load(WHOLE))
     assert "annotation opencgpu.io/mem-container=15: it may come from the image" in message(outcome)
 
 
-def test_a_podman_that_copies_nothing_may_be_trusted(start: Start, podman: Podman) -> None:
-    """With trust_annotations: always the operator's annotations count under podman as well."""
-    start("T4", allow_environment=False, trust_annotations="always")
-    notes = ("opencgpu.io/mem-container=6", "opencgpu.io/mem-dev=15")
-    outcome = podman.run(INFO, {}, *(word for note in notes for word in ("--annotation", note)))
-    assert step(outcome, "info").number("total") == LIMIT
-
-
-def test_podman_annotations_alone_count_as_an_environment(engine: Engine, podman: Podman) -> None:
-    """Where the image's environment counts, annotations under podman do, if the environment says nothing."""
+@pytest.mark.parametrize(
+    "config",
+    [{}, {"allow_environment": False, "trust_annotations": "always"}],
+    ids=["as an environment", "always trusted"],
+)
+def test_podman_annotations_alone_count(start: Start, podman: Podman, config: dict[str, object]) -> None:
+    """Annotations under podman count as an environment does, and without it where they are trusted always."""
+    start("T4", **config)
     notes = ("opencgpu.io/mem-container=6", "opencgpu.io/mem-dev=15")
     outcome = podman.run(INFO, {}, *(word for note in notes for word in ("--annotation", note)))
     assert step(outcome, "info").number("total") == LIMIT
@@ -114,11 +103,8 @@ def test_docker_takes_no_annotation_from_an_image(engine: Engine, docker: Docker
     archive = oci_archive(image_tar(tmp_path), tmp_path, INFO, Labels=words, Annotations=words)
     loaded = must(["docker", "-H", docker.socket, "load", "-i", archive], timeout=120).stdout
     image = loaded.rpartition(": ")[2].strip()
-    variables = [word for name, value in SIX.items() for word in ("-e", f"{name}={value}")]
     try:
-        outcome = docker.call(
-            "run", "--rm", "--runtime", "cgpu", "--network", "none", *variables, image, *INFO
-        )
+        outcome = docker.run(INFO, SIX, image=image)
     finally:
         # It has the name of the other tests' image.
         docker.call("import", str(tmp_path / "image.tar"), image)
@@ -133,9 +119,7 @@ def test_containerd_takes_no_annotation_from_an_image(
     tar = tmp_path / "noted.tar"
     must(["tar", "-C", layout, "-cf", tar, "."])
     must([*containerd.base, "image", "import", "--snapshotter", "native", tar], timeout=120)
-    variables = [word for name, value in SLICE.items() for word in ("--env", f"{name}={value}")]
-    words = ["--snapshotter", "native", "--runc-binary", str(containerd.runc_binary), *variables]
-    outcome = containerd.ctr("run", "--rm", *words, "docker.io/library/noted:latest", "noted", *INFO)
+    outcome = containerd.run(INFO, SLICE, image="noted:latest")
     assert step(outcome, "info").number("total") == LIMIT
 
 
@@ -189,7 +173,6 @@ def test_the_first_process_has_the_filter(
 
 
 def log_size() -> int:
-    """Return how long the engine's log is."""
     return LOG.stat().st_size if LOG.exists() else 0
 
 
@@ -207,7 +190,7 @@ def test_annotations_that_change_the_runtime_are_refused(
 ) -> None:
     """What makes crun leave out the filter, or run another program, is refused in a slice."""
     name, _, value = note.partition("=")
-    outcome = run(podman, load({name: value}), SLICE)
+    outcome = podman.run(INFO, SLICE, image=load({name: value}))
     assert f"annotation {name}=" in message(outcome)
     assert crun.instances() == []
 

@@ -34,8 +34,7 @@ def test_twenty_five_at_once(start: Start, runc: Runc) -> None:
         subprocess.run(command, stdin=quiet, stdout=quiet, stderr=quiet, timeout=60, check=True)
 
     def end(name: str) -> None:
-        runc.kill(name)
-        runc.remove(name)
+        runc.end(name)
 
     with ThreadPoolExecutor(FULL) as pool:
         for turn in range(ROUNDS):

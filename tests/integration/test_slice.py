@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from tests.integration.commands import eventually
 from tests.integration.conftest import Start
 from tests.integration.engine import MIB, Engine
 from tests.integration.probe import NO_MEMORY, step
-from tests.integration.runtimes import Docker, Runc
+from tests.integration.runtimes import Docker, Runc, Runtime
 
 SIX = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15"}
 SLICE = {**SIX, "NVIDIA_VISIBLE_DEVICES": "0"}
@@ -36,7 +39,6 @@ def test_docker_slice_is_exact(engine: Engine, docker: Docker) -> None:
     assert had.number("bytes") == LIMIT
     assert had.number("status") == NO_MEMORY
     assert step(outcome, "info", 1).number("free") == 0
-    engine.await_empty()
 
 
 def test_enforcement_off_lets_it_over(start: Start, runc: Runc) -> None:
@@ -90,19 +92,17 @@ def test_managed_memory_counts(engine: Engine, docker: Docker) -> None:
     outcome = docker.run(["/cgpu-probe", *words, "unmanaged", "info"], SIX)
     assert outcome.returncode == 0, outcome.text
     assert step(outcome, "count").number("bytes") == LIMIT - 4096 * MIB
-    engine.await_empty()
 
 
 @pytest.mark.enforcement
 @pytest.mark.parametrize(("cards", "container", "dev", "mib"), SAMPLES)
 def test_published_samples(start: Start, runc: Runc, cards: str, container: int, dev: int, mib: int) -> None:
     """Every published sample of CONTAINER and DEV gives the published size."""
-    engine = start(cards)
+    start(cards)
     env = {**SLICE, "ALIYUN_COM_GPU_MEM_CONTAINER": str(container), "ALIYUN_COM_GPU_MEM_DEV": str(dev)}
     outcome = runc.run(["/cgpu-probe", "info", "fill=64M:2m", "fill=64K:64k"], env)
     assert step(outcome, "info").number("total") == mib * MIB
     assert step(outcome, "fill").number("bytes") + step(outcome, "fill", 1).number("bytes") == mib * MIB
-    engine.await_empty()
 
 
 @pytest.mark.enforcement
@@ -111,7 +111,7 @@ def test_published_samples(start: Start, runc: Runc, cards: str, container: int,
 def test_list_forms(start: Start, docker: Docker, count: int, amounts: str) -> None:
     """A list gives each GPU its size in order, and its last value repeats."""
     values = [int(value) for value in amounts.split(",")][:count]
-    engine = start(f"A10:{count}")
+    start(f"A10:{count}")
     env = {
         "ALIYUN_COM_GPU_MEM_CONTAINER": ",".join(map(str, values)),
         "ALIYUN_COM_GPU_MEM_DEV": "23",
@@ -123,7 +123,6 @@ def test_list_forms(start: Start, docker: Docker, count: int, amounts: str) -> N
     assert [step(outcome, "info", gpu).number("total") for gpu in range(count)] == [
         23028 * value // 23 * MIB for value in wanted
     ]
-    engine.await_empty()
 
 
 @pytest.mark.parametrize("amount", [None, "", "0", "1,0,0"])
@@ -133,13 +132,9 @@ def test_not_sliced_forms(start: Start, docker: Docker, amount: str | None) -> N
     env = {"ALIYUN_COM_GPU_MEM_DEV": "23", "NVIDIA_VISIBLE_DEVICES": "all"}
     if amount is not None:
         env["ALIYUN_COM_GPU_MEM_CONTAINER"] = amount
-    name = f"plain{abs(hash(amount))}"
-    docker.start(name, ["/busybox", "sleep", "60"], env, "-v", "/bin/busybox:/busybox:ro")
-    try:
-        assert docker.exec(name, ["/busybox", "true"]).returncode == 0
-        assert all(engine.instances(gpu) == [] for gpu in engine.gpus())
-    finally:
-        docker.remove(name)
+    docker.start("plain", ["/busybox", "sleep", "60"], env, "-v", "/bin/busybox:/busybox:ro")
+    assert docker.exec("plain", ["/busybox", "true"]).returncode == 0
+    assert all(engine.instances(gpu) == [] for gpu in engine.gpus())
 
 
 def with_other_card(spec: dict[str, object]) -> dict[str, object]:
@@ -161,3 +156,35 @@ def test_gpu_not_granted_is_refused(start: Start, runc: Runc, *, enforce: bool) 
     outcome = runc.run_bundle(runc.bundle(with_other_card(runc.spec(words, SLICE))), "curious")
     assert (outcome.returncode == 0) is not enforce
     assert "No such file" not in outcome.text
+
+
+@pytest.mark.enforcement
+def test_through_each_runtime(engine: Engine, runtime: Runtime) -> None:
+    """Through each runtime the container sees its slice, is refused one byte more, and leaves nothing."""
+    words = ["info", "fill=512M:2m", "fill=1M:64k", "expect=0x51", "alloc=64K", "info"]
+    outcome = runtime.run(["/cgpu-probe", *words], SLICE)
+    assert step(outcome, "info").number("total") == LIMIT
+    assert step(outcome, "alloc").number("status") == NO_MEMORY
+    assert step(outcome, "info", 1).number("free") == 0
+
+
+@pytest.mark.enforcement
+def test_life_through_each_runtime(engine: Engine, runtime: Runtime) -> None:
+    """Started, joined by exec, killed and removed: the tree follows, and is empty in the end."""
+    name = f"life-{runtime.name}-{os.getpid()}"
+    started = runtime.start(name, ["/cgpu-probe", "alloc=1G", "hold=60"], SLICE)
+    assert started.returncode == 0, started.text
+    eventually(lambda: len(engine.instances()) == 1, "the container is in the tree")
+    directory = engine.instances()[0]
+    eventually(lambda: engine.used("0", directory) == 1024 * MIB, "1 GiB is charged")
+    joined = runtime.exec(name, ["/cgpu-probe", "info"])
+    assert step(joined, "info").number("free") == LIMIT - 1024 * MIB
+    runtime.kill(name)
+    runtime.remove(name)
+
+
+def test_asks_for_nothing_of_each_runtime(engine: Engine, runtime: Runtime) -> None:
+    """A container that asks for nothing runs as if nothing were installed."""
+    outcome = runtime.run(["/cgpu-probe", "--help"], {})
+    assert outcome.returncode == 0, outcome.text
+    assert engine.instances() == []

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,10 @@ import pytest
 from cgpu.trace.format import Trace, load, parse
 from cgpu.trace.replay import replay
 from tests.integration.commands import must
-from tests.integration.engine import MIB, RUN, Engine
+from tests.integration.engine import CGPU, MIB, RUN, Engine
 from tests.integration.images import PROBE
 from tests.integration.runtimes import Runc
 
-CGPU = Path(sys.executable).parent / "cgpu"
 RECORDER = PROBE.with_name("cgpu-recorder")
 SLICE = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_DEV": "15", "NVIDIA_VISIBLE_DEVICES": "0"}
 LIMIT = 1007 * MIB
@@ -60,4 +58,3 @@ def test_inside_a_slice(engine: Engine, runc: Runc) -> None:
     again = replay(trace, "T4", LIMIT)
     assert again.differences == ()
     assert again.agrees
-    engine.await_empty()

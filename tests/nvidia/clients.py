@@ -48,7 +48,6 @@ class Cards:
     devices: Devices | None = None  # where the nodes are no devices
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of a program that uses them."""
         own = self.devices.environment() if self.devices else {}
         return {**self.software.environment(), **own}
 

@@ -32,7 +32,6 @@ SLICE = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15", "N
 
 
 def bind(source: Path, target: Path | None = None, mode: str = "ro") -> dict[str, object]:
-    """Return a mount of a container's specification."""
     options = ["rbind", mode, "nosuid"]
     return {
         "destination": str(target or source),
@@ -69,7 +68,6 @@ class ClientRunc(Runc):
                 target.touch()
 
     def spec(self, command: Sequence[str], env: Environment) -> dict[str, object]:
-        """Return the specification of a container."""
         assert self.cards is not None
         spec = super().spec(command, env)
         process, mounts = spec["process"], spec["mounts"]

@@ -47,7 +47,6 @@ class Devices:
     memory: Path | None = None  # of the cards, where clients map it
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that a program needs."""
         found = {
             "LD_PRELOAD": str(self.library),
             "CGPU_DEVICES": str(self.folder),

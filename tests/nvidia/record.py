@@ -60,7 +60,6 @@ def published(trace: str) -> str:
 
 
 def main() -> None:
-    """Record all."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     with tempfile.TemporaryDirectory() as name:

@@ -11,8 +11,7 @@ import pytest
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.nvidia.containers import Node
-from tests.nvidia.machines import LIMIT, OTHERS, OWN, WHOLE, beside, box, packages, run
-from tests.nvidia.reading import details, rows
+from tests.nvidia.machines import LIMIT, OTHERS, OWN, WHOLE, beside, box, details, packages, rows, run
 
 __all__ = ["box"]
 

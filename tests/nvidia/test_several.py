@@ -6,14 +6,12 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.commands import must
-from tests.integration.engine import CGPUD
+from tests.integration.engine import CGPU
 from tests.nvidia.containers import SLICE
-from tests.nvidia.machines import LIMIT, VERSIONS, WHOLE, machine, packages, run
-from tests.nvidia.reading import rows
+from tests.nvidia.machines import LIMIT, VERSIONS, WHOLE, machine, packages, rows, run
 
 pytestmark = pytest.mark.root
 needs = packages
-CGPU = CGPUD.with_name("cgpu")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

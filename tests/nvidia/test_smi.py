@@ -9,8 +9,7 @@ import pytest
 
 from tests.integration.engine import RUN
 from tests.nvidia.containers import Node
-from tests.nvidia.machines import BY_PROCESS, LIMIT, OWN, alongside, beside, box, packages, run
-from tests.nvidia.reading import details, rows
+from tests.nvidia.machines import BY_PROCESS, LIMIT, OWN, alongside, beside, box, details, packages, rows, run
 
 __all__ = ["box"]
 

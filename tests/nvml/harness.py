@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import subprocess
 import sys
@@ -14,10 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.processes.process_identity import start_time
 from cgpu.kmod.daemon.simulate import Simulator
-from tests.daemon.harness import BUILD, ROOT, Daemon, Sliced
-from tests.integration.commands import eventually
+from tests.daemon.harness import ROOT, Daemon, Sliced, serve_cards
 from tests.integration.engine import ENFORCE
 
 DRIVER = "615.71.09"
@@ -138,21 +135,10 @@ class LimitedDaemon(Daemon):
         self.refusal = done.stderr
 
     def serve(self) -> None:
-        """Have the cards served."""
-        self.run.mkdir(exist_ok=True)
-        if Simulator(self.run / "sim").running() is not None:
-            return
-        place = self.run / "sim"
-        line = [f"{BUILD}/cgpu-sim", "--mount", str(place), "--cards", self._cards]
-        line += ["--driver", self._says, "--limits", str(self.file)]
-        child = subprocess.Popen(
-            line, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        child.returncode = 0  # its end is not ours to wait for
-        eventually((place / "driver" / "version").exists, "the cards do not answer")
-        record = {"pid": child.pid, "started": start_time(child.pid), "cards": self._cards}
-        (self.run / "sim.json").write_text(json.dumps(record))
-        self.fault(**self._faults)
+        if Simulator(self.run / "sim").running() is None:
+            server = serve_cards(self.run, self._cards, self._says, "--limits", str(self.file))
+            server.returncode = 0  # its end is not ours to wait for
+            self.fault(**self._faults)
 
     def command(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Run cgpud with options, where cgroup version 2 is all there is."""
@@ -168,7 +154,6 @@ class LimitedDaemon(Daemon):
         (group / "cgroup.procs").write_text(str(sliced.process.pid))
 
     def backend(self) -> str:
-        """Return the memory backend that the tree names."""
         return self.read("engine").split()[2]
 
     def table(self) -> Table:
@@ -197,7 +182,6 @@ class LimitedDaemon(Daemon):
         return int(found[0].hard - found[0].available)
 
     def limit_of(self, sliced: Sliced, card: int = 0) -> int | None:
-        """Return the hard limit of a slice's cgroup."""
         return self.limit(sliced.id[:12], card)
 
     def close(self) -> None:

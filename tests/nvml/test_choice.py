@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -126,50 +127,44 @@ def test_environment_names_no_library(base: Path) -> None:
     assert done.stdout == "nvmlInit: Driver Not Loaded (NVML error 9)\n[]\n", done.stderr
 
 
+ASKED = "memory_backend: driver\n"
+ALLOWED = "allow_unknown_driver: true\n"
+
+
 @pytest.mark.root
-def test_old_driver(make_limited: Callable[..., LimitedDaemon]) -> None:
-    """With an older driver auto is the core, and the reason is told; memory is limited all the same."""
-    daemon = make_limited(says="595.45.04")
-    assert daemon.backend() == "core"
-    assert daemon.status()["memory_backend"]["why"] == "driver 595.45.04 is older than 615"
+@pytest.mark.parametrize(
+    ("options", "name", "why"),
+    [
+        ({"says": "595.45.04"}, "core", r"driver 595\.45\.04 is older than 615"),
+        ({"cards": "T4:2", "faults": {"card": 1, "mig": 1}}, "core", ".*MIG mode.*"),
+        ({"cards": "T4:2", "faults": {"card": 1, "set_code": 3}}, "core", ".*Not Supported.*"),
+        ({"says": "999.99", "config": ALLOWED + ASKED}, "driver", r"driver 999\.99 limits on every card"),
+        ({"config": ASKED}, "driver", r"driver 615\.71\.09 limits on every card"),
+    ],
+    ids=["old driver", "one card in MIG mode", "one card without limits", "allowed driver", "known driver"],
+)
+def test_backend_and_why(
+    make_limited: Callable[..., LimitedDaemon], options: dict[str, Any], name: str, why: str
+) -> None:
+    """The core limits where one card or the driver cannot, else the driver; the status says why."""
+    daemon = make_limited(**options)
+    assert daemon.backend() == name
+    assert re.fullmatch(why, daemon.status()["memory_backend"]["why"])
 
 
 @pytest.mark.root
 def test_old_library(make_limited: Callable[..., LimitedDaemon]) -> None:
     """Who asks for the driver's limits, and has a library without them, gets one line and no daemon."""
-    daemon = make_limited(config="memory_backend: driver\n", flags=("-DOLDER",), starts=False)
+    daemon = make_limited(config=ASKED, flags=("-DOLDER",), starts=False)
     line = f"cgpud: memory_backend: driver: {daemon.library}: has no nvmlDeviceSetMemoryLimits_v1; "
     assert daemon.refusal == line + "drivers from 615 on have it\n"
 
 
 @pytest.mark.root
-@pytest.mark.parametrize(("faults", "why"), [({"mig": 1}, "MIG mode"), ({"set_code": 3}, "Not Supported")])
-def test_mixed_cards(make_limited: Callable[..., LimitedDaemon], faults: dict[str, int], why: str) -> None:
-    """One card that the driver does not limit makes the core the backend of the node."""
-    daemon = make_limited("T4:2", faults={"card": 1, **faults})
-    assert daemon.backend() == "core"
-    assert why in daemon.status()["memory_backend"]["why"]
-
-
-@pytest.mark.root
 def test_unknown_driver_is_refused(make_limited: Callable[..., LimitedDaemon]) -> None:
     """Limits of the driver's own do not make its calls known: allow_unknown_driver decides as ever."""
-    daemon = make_limited(config="memory_backend: driver\n", says="999.99", starts=False)
+    daemon = make_limited(config=ASKED, says="999.99", starts=False)
     assert "driver version 999.99 is unknown" in daemon.refusal
-
-
-@pytest.mark.root
-def test_unknown_driver_that_is_allowed(make_limited: Callable[..., LimitedDaemon]) -> None:
-    """With allow_unknown_driver a newer one may limit by itself, too."""
-    daemon = make_limited(config="allow_unknown_driver: true\nmemory_backend: driver\n", says="999.99")
-    assert daemon.backend() == "driver"
-
-
-@pytest.mark.root
-def test_known_driver(make_limited: Callable[..., LimitedDaemon]) -> None:
-    """Of a driver in the table nothing has to be allowed."""
-    daemon = make_limited(config="memory_backend: driver\n")
-    assert daemon.status()["memory_backend"]["why"] == "driver 615.71.09 limits on every card"
 
 
 @pytest.mark.root

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.daemon.harness import MIB, Sliced, long_id
+from tests.daemon.upgrades import Steady, upgrade
+from tests.daemon.work import Crew, near
 from tests.integration.commands import eventually
 from tests.nvml.harness import LimitedDaemon
 
@@ -33,17 +35,12 @@ NOT_SUPPORTED, NO_PERMISSION, INVALID, GPU_IS_LOST = 3, 4, 2, 15
 
 def run(daemon: LimitedDaemon, *words: str, gpus: str = SLICE) -> str:
     """Run the probe to its end in a slice; every word must answer as it is expected to."""
-    sliced = daemon.slice(1, gpus, *words)
-    out = sliced.finish()
-    assert sliced.process.returncode == 0, out
-    return out
+    return daemon.slice(1, gpus, *words).succeeds()
 
 
 def holding(daemon: LimitedDaemon, seed: int, gpus: str, *words: str) -> Sliced:
     """Start the probe and wait until it holds what it has."""
-    sliced = daemon.slice(seed, gpus, *words, "count", "hold")
-    sliced.line("count")
-    return sliced
+    return daemon.slice(seed, gpus, *words, "count", "hold", until="count")
 
 
 def register(daemon: LimitedDaemon, seed: int, gpus: str) -> int:
@@ -62,9 +59,24 @@ def register(daemon: LimitedDaemon, seed: int, gpus: str) -> int:
     return 0
 
 
+def end(daemon: LimitedDaemon, sliced: Sliced) -> None:
+    """Kill a program, and wait until its container is gone."""
+    sliced.process.kill()
+    eventually(lambda: not daemon.is_registered(sliced.id), "it was not reclaimed")
+
+
+@contextlib.contextmanager
+def faulty(daemon: LimitedDaemon, **values: int) -> Iterator[None]:
+    """Have the library do something meanwhile."""
+    daemon.fault(**values)
+    try:
+        yield
+    finally:
+        daemon.fault(**dict.fromkeys(values, 0))
+
+
 @contextlib.contextmanager
 def refused(number: int) -> Iterator[None]:
-    """Expect an errno."""
     with pytest.raises(OSError, match=re.escape(os.strerror(number))):
         yield
 
@@ -124,18 +136,14 @@ def test_limit_on_every_card_and_gone_after(limited: LimitedDaemon) -> None:
 def test_reclaim_takes_limits_away(limited: LimitedDaemon) -> None:
     """A container whose processes are gone loses its limits with its registration."""
     sliced = holding(limited, 5, SLICE)
-    sliced.process.kill()
-    eventually(lambda: not limited.is_registered(sliced.id), "it was not reclaimed")
+    end(limited, sliced)
     eventually(lambda: limited.limit_of(sliced) is None, "its limit stayed")
 
 
 def test_all_cards_or_none(limited: LimitedDaemon) -> None:
     """A card that refuses its limit takes the registration back, and the limits of the other cards."""
-    limited.fault(card=1, set_code=GPU_IS_LOST)
-    try:
+    with faulty(limited, card=1, set_code=GPU_IS_LOST):
         assert register(limited, 6, f"{SLICE} gpu=1:{1000 * MIB}") == errno.EIO
-    finally:
-        limited.fault(set_code=0)
     assert not limited.is_registered(long_id(6))
     assert limited.limit(long_id(6)[:12]) is None
     assert "GPU is lost" in limited.log()
@@ -145,11 +153,8 @@ def test_all_cards_or_none(limited: LimitedDaemon) -> None:
 @pytest.mark.parametrize("call", ["set_code", "get_code"])
 def test_no_error_means_no_limit(limited: LimitedDaemon, call: str, code: int) -> None:
     """Whatever the library says no with, the container does not start."""
-    limited.fault(card=0, **{call: code})
-    try:
+    with faulty(limited, card=0, **{call: code}):
         assert register(limited, 7, SLICE) == errno.EIO
-    finally:
-        limited.fault(**{call: 0})
     assert not limited.is_registered(long_id(7))
 
 
@@ -157,11 +162,8 @@ def test_a_limit_that_does_not_stick(limited: LimitedDaemon) -> None:
     """Success is believed only when the limit can be read back."""
     if not limited.enforces:
         pytest.skip("without enforcement there is no limit to read back")
-    limited.fault(forgetful=1)
-    try:
+    with faulty(limited, forgetful=1):
         assert register(limited, 8, SLICE) == errno.EIO
-    finally:
-        limited.fault(forgetful=0)
     assert not limited.is_registered(long_id(8))
 
 
@@ -175,8 +177,7 @@ def test_needs_a_cgroup_of_its_own(limited: LimitedDaemon) -> None:
     with refused(errno.EINVAL):
         limited.write("inst_ctl", f"create id={long_id(11)} pid={sliced.process.pid} {SLICE}\n")
     assert limited.instances() == [sliced.id[:12]]
-    sliced.process.kill()
-    eventually(lambda: not limited.is_registered(sliced.id), "it was not reclaimed")
+    end(limited, sliced)
 
 
 def test_live_resize(limited: LimitedDaemon) -> None:
@@ -190,8 +191,7 @@ def test_live_resize(limited: LimitedDaemon) -> None:
     with refused(errno.EBUSY):
         limited.write(node, str(999 * MIB))
     assert int(limited.read(node)) == 8000 * MIB
-    sliced.process.kill()
-    eventually(lambda: not limited.is_registered(sliced.id), "it was not reclaimed")
+    end(limited, sliced)
 
 
 def test_resize_that_the_driver_refuses(limited: LimitedDaemon) -> None:
@@ -200,16 +200,12 @@ def test_resize_that_the_driver_refuses(limited: LimitedDaemon) -> None:
         pytest.skip("without enforcement there is no limit to set")
     sliced = holding(limited, 13, SLICE)
     node = f"0/{sliced.id[:12]}/memsize"
-    limited.fault(card=0, set_code=GPU_IS_LOST)
-    try:
+    with faulty(limited, card=0, set_code=GPU_IS_LOST):
         with refused(errno.EIO):
             limited.write(node, str(7000 * MIB))
         assert int(limited.read(node)) == LIMIT
-    finally:
-        limited.fault(set_code=0)
     eventually(lambda: limited.limit_of(sliced) == LIMIT, "the limit was not put back")
-    sliced.process.kill()
-    eventually(lambda: not limited.is_registered(sliced.id), "it was not reclaimed")
+    end(limited, sliced)
 
 
 @pytest.mark.enforcement
@@ -282,3 +278,74 @@ def test_library_that_hangs(make_limited: Callable[..., LimitedDaemon]) -> None:
     daemon.fault(delay_ms=0)
     eventually(lambda: register(daemon, 3, SLICE) == 0, "it did not come back")
     eventually(lambda: daemon.limit(long_id(1)[:12]) is None, "a limit that came too late stayed")
+
+
+PREEMPTIVE, WEIGHT, SOFT = 1, 2, 4
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize("policy", [WEIGHT, SOFT])
+def test_time_is_divided(limited: LimitedDaemon, policy: int) -> None:
+    """By channel enable, and by the card's timeslices."""
+    assert Crew.at_work(limited, policy, 1, 2).shares() == [near(1 / 3), near(2 / 3)]
+
+
+@pytest.mark.enforcement
+def test_the_tree_says_who_divides(limited: LimitedDaemon) -> None:
+    """As it does where the core limits memory."""
+    assert limited.backend() == "driver"
+    for policy, who in ((WEIGHT, "gates"), (PREEMPTIVE, "time_slices")):
+        limited.write("0/policy", f"{policy}\n")
+        assert f"divided_by={who}" in limited.read("0/sched")
+
+
+PAUSE_MS = 10_000.0  # as in tests/daemon/upgrade/test_upgrade.py
+SLOW_MS = 300
+
+
+@pytest.mark.enforcement
+def test_limits_and_figures_stay(make_limited: Callable[..., LimitedDaemon]) -> None:
+    """Limits hold throughout, figures are the driver's, and no call of who allocates fails."""
+    daemon = make_limited("T4:2")
+    held = holding(daemon, 1, f"{SLICE} gpu=1:{LIMIT}", WELL, "alloc=1000M")
+    load = [Steady(daemon, n, f"gpu=0:{512 * MIB}", 1000) for n in (2, 3)]
+    longest = []
+    for _ in range(int(os.environ.get("CGPU_UPGRADES", "3"))):
+        for one in load:
+            one.look()
+        before = [daemon.limit_of(one) for one in (held, *(one.sliced for one in load))]
+        result = upgrade(daemon)
+        assert result["done"]
+        assert daemon.backend() == "driver"
+        assert [daemon.limit_of(one) for one in (held, *(one.sliced for one in load))] == before
+        assert daemon.limit_of(held, 1) == LIMIT
+        assert daemon.used(held) == daemon.charged(held) == 1000 * MIB
+        figures = [one.look() for one in load]
+        assert all(one.failed == 0 and one.calls > 0 for one in figures), figures
+        longest.append(max(one.longest_ms for one in figures))
+    print(f"the longest call in each upgrade, in ms: {longest}")
+    assert max(longest) < PAUSE_MS
+    daemon.enter(held, OVER, "alloc=6G").succeeds()
+    daemon.write(f"1/{held.id[:12]}/memsize", str(LIMIT + MIB))
+    assert daemon.limit_of(held, 1) == LIMIT + MIB
+    held.finish("\n")
+    eventually(lambda: not daemon.is_registered(held.id), "it is reclaimed")
+    assert daemon.limit_of(held) is None
+
+
+@pytest.mark.enforcement
+def test_a_slow_library_is_not_waited_for(make_limited: Callable[..., LimitedDaemon]) -> None:
+    """Containers do not wait for what the library takes to tell of each of them."""
+    daemon = make_limited()
+    held = [holding(daemon, n, f"gpu=0:{512 * MIB}", WELL, "alloc=100M") for n in range(1, 5)]
+    load = Steady(daemon, 9, f"gpu=0:{512 * MIB}", 1000)
+    before = [daemon.limit_of(one) for one in held]
+    daemon.fault(delay_ms=SLOW_MS)
+    load.look()
+    result = upgrade(daemon)
+    figures = load.look()
+    daemon.fault(delay_ms=0)
+    assert result["pause_ms"] < SLOW_MS * len(held)
+    assert figures.failed == 0
+    assert [daemon.limit_of(one) for one in held] == before
+    assert [daemon.used(one) for one in held] == [100 * MIB] * len(held)

@@ -28,7 +28,6 @@ class Library:
     """Limits by card; card "lost" refuses all."""
 
     def __init__(self) -> None:
-        """Begin with no limit."""
         self.hard: dict[str, int] = {}
 
     def set_hard(self, uuid: str, directory: str, hard: int | None) -> None:
@@ -42,7 +41,6 @@ class Library:
             self.hard[uuid] = hard
 
     def limits(self, uuid: str, directory: str) -> Limits:
-        """Return what was set."""
         if uuid == "lost":
             raise NvmlError(directory, 15, "GPU is lost")
         return Limits(self.hard.get(uuid), 0, 0)
@@ -52,7 +50,6 @@ class Engine:
     """One container on two cards, with a regular look just before it is removed."""
 
     def __init__(self) -> None:
-        """Begin with nothing registered."""
         self.registered: list[Container] = []
         self.limits: DriverLimits | None = None
 
@@ -61,7 +58,6 @@ class Engine:
         return iter([Gpu(0, 0, 2 * LIMIT, "good", "T4"), Gpu(1, 1, 2 * LIMIT, "lost", "T4")])
 
     def containers(self) -> Iterator[Container]:
-        """Give what is registered."""
         return iter(list(self.registered))
 
     def instance(self, container: Container, index: int) -> Instance:
@@ -72,11 +68,9 @@ class Engine:
         """Take figures."""
 
     def write(self, node: Node, text: bytes) -> None:
-        """Register."""
         self.registered.append(Container(text.split()[1].decode().removeprefix("id="), "/one", 1, 0, 1))
 
     def find(self, name: str) -> Container:
-        """Return what was registered."""
         return self.registered[0]
 
     def remove(self, container: Container) -> None:

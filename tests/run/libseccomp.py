@@ -39,7 +39,6 @@ def load() -> ctypes.CDLL:
 
 
 def compile_profile(profile: Any) -> bytes:
-    """Return the program."""
     library = load()
     context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(ACTIONS[profile["defaultAction"]])))
     for name in profile["architectures"]:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filter of a command in a slice is the one that a container gets."""
+"""The filter of a command in a slice is the one that a container gets, run by hand as the kernel runs it."""
 
 from __future__ import annotations
 
 import copy
+import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,13 +13,61 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.run.bpf import I386, NUMBERS, USER_NOTIF, X86_64, assemble
+from cgpu.run.bpf import I386, INSTRUCTION, NUMBERS, USER_NOTIF, X86_64, assemble
 from cgpu.run.supervision import QUESTION, profile
-from tests.run.bpf_machine import Call, verdict
 from tests.run.libseccomp import compile_profile
 
 if TYPE_CHECKING:
     from cgpu.runtime_config.oci_runtime.fields import Table
+
+# Instructions of classic BPF.
+LOAD_ABSOLUTE, RETURN, JUMP = 0x20, 0x06, 0x05
+WORD = 0xFFFFFFFF
+JUMPS = {
+    0x15: lambda a, k: a == k,
+    0x25: lambda a, k: a > k,
+    0x35: lambda a, k: a >= k,
+    0x45: lambda a, k: a & k != 0,
+}
+SUMS = {
+    0x04: lambda a, k: a + k,
+    0x14: lambda a, k: a - k,
+    0x44: lambda a, k: a | k,
+    0x54: lambda a, k: a & k,
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A system call as a filter sees it."""
+
+    architecture: int
+    number: int
+    arguments: tuple[int, ...]
+
+    def data(self) -> bytes:
+        """Return it as struct seccomp_data."""
+        return struct.pack("=IIQ6Q", self.number, self.architecture, 0, *self.arguments)
+
+
+def verdict(program: bytes, call: Call) -> int:
+    """Return what a filter answers for a call. Raises KeyError for an instruction that is not known."""
+    code = list(INSTRUCTION.iter_unpack(program))
+    data, a, at = call.data(), 0, 0
+    while True:
+        operation, if_true, if_false, k = code[at]
+        at += 1
+        if operation == RETURN:
+            return int(k)
+        if operation == LOAD_ABSOLUTE:
+            (a,) = struct.unpack_from("=I", data, k)
+        elif operation == JUMP:
+            at += k
+        elif operation in JUMPS:
+            at += if_true if JUMPS[operation](a, k) else if_false
+        else:
+            a = SUMS[operation](a, k) & WORD
+
 
 ALLOWED = 0x7FFF0000
 KILLED = (0x80000000, 0x00000000)  # the process, or the thread

@@ -20,7 +20,6 @@ COMMAND = ("/bin/true",)
 
 
 def options(mem: str | None = "1G", **more: object) -> Options:
-    """Return options for a command."""
     return Options(COMMAND, mem=mem, **more)  # type: ignore[arg-type]  # as the test gives them
 
 

@@ -71,14 +71,12 @@ class Layout:
             data[at : at + size] = value.to_bytes(size, "little")
 
     def get(self, data: bytearray, name: str) -> int:
-        """Return one field."""
         at, size = self.fields[name]
         return int.from_bytes(data[at : at + size], "little")
 
 
 @cache
 def facts() -> dict[str, Any]:
-    """Return the data file."""
     loaded: dict[str, Any] = json.loads(ABI.read_text())
     return loaded
 
@@ -106,7 +104,6 @@ def layout(name: str, version: str) -> Layout:
 
 
 def command(nr: int, size: int, magic: int = 0x46, direction: int = 3) -> int:
-    """Return an ioctl number."""
     return direction << 30 | size << 16 | magic << 8 | nr
 
 

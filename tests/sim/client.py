@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from tests.sim.abi import (
     ALLOC,
@@ -17,6 +17,7 @@ from tests.sim.abi import (
     FREE,
     HEAP,
     ID_INFO,
+    PID_INFO,
     ROOT,
     SHARE,
     SUBDEVICE,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from tests.sim.support import Sim
 
 
-class Client:
+class Client(AbstractContextManager["Client"]):
     """One RM client, as a process of CUDA would have it."""
 
     def __init__(self, sim: Sim, ctl: int, card: int = 0) -> None:
@@ -48,13 +49,7 @@ class Client:
         status, self.subdevice = self.alloc(self.device, SUBDEVICE, self.params("NV2080_ALLOC_PARAMETERS"))
         assert status == Status.OK
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Free the client and close; either may have happened already."""
         if self.ctl >= 0:
             self.free(self.handle)
@@ -85,7 +80,6 @@ class Client:
         return form.get(params, "deviceInstance") if status == Status.OK else None
 
     def params(self, name: str, **values: int) -> bytearray:
-        """Return a structure of this driver version."""
         return self.sim.layout(name).pack(**values)
 
     def call(self, nr: int, data: bytearray, *, magic: int = 0x46, direction: int = 3) -> None:
@@ -130,7 +124,6 @@ class Client:
         return status, handle, self.sim.layout("NV_MEMORY_ALLOCATION_PARAMS").get(params, "size")
 
     def free(self, handle: int) -> int:
-        """Free an object."""
         data = self.params("NVOS00_PARAMETERS", hRoot=self.handle, hObjectOld=handle)
         self.call(FREE, data)
         return self.sim.layout("NVOS00_PARAMETERS").get(data, "status")
@@ -191,6 +184,16 @@ class Client:
             params[start + 8 * i : start + 8 * i + 4] = index.to_bytes(4, "little")
         assert self.control(self.subdevice, FB_INFO_V2, params) == Status.OK
         return [int.from_bytes(params[start + 8 * i + 4 :][:4], "little") for i in range(len(indices))]
+
+    def pid_memory(self, pid: int) -> tuple[int, int, int]:
+        """Return a process's private, owned shared and duplicated bytes, by the driver's word."""
+        form = self.sim.layout("NV2080_CTRL_GPU_GET_PID_INFO_PARAMS")
+        params = form.pack(pidInfoListCount=1)
+        params[8:12] = pid.to_bytes(4, "little")
+        assert self.control(self.subdevice, PID_INFO, params) == Status.OK
+        assert int.from_bytes(params[16:20], "little") == Status.OK
+        private, owned, duped = (int.from_bytes(params[24 + 8 * i :][:8], "little") for i in range(3))
+        return private, owned, duped
 
     def heap(self, function: int, **values: int) -> tuple[int, bytearray]:
         """Make one VID_HEAP_CONTROL call: status and the structure."""

@@ -5,27 +5,31 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.integration.commands import eventually
 from tests.layouts.stage import build
+from tests.sim.client import Client
 from tests.sim.support import BUILD, REPOSITORY, Sim
 from tests.sim.virtual import Cards, load
+from tests.sim.worker import Worker
 
 Start = Callable[..., Sim]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts a server needs root: it mounts its nodes."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and "built" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.root)
+
+
 def make(*names: str) -> Path:
     """Build which of these are missing or old, and return the folder."""
-    command: list[str | Path] = [
-        "/usr/bin/make",
-        "-C",
-        REPOSITORY / "kmod",
-        *(BUILD / name for name in names),
-    ]
+    command = ["/usr/bin/make", "-C", str(REPOSITORY / "kmod"), *(str(BUILD / name) for name in names)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     return BUILD
@@ -49,12 +53,9 @@ def start(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
         )
         sim = Sim(mount, process, version)
         started.append(sim)
-        for _ in range(500):
-            if (mount / "nvidiactl").exists():
-                return sim
-            assert process.poll() is None, "the server ended at once"
-            time.sleep(0.02)
-        pytest.fail("the mount does not answer")
+        eventually(lambda: (mount / "nvidiactl").exists() or process.poll() is not None, "the mount answers")
+        assert process.poll() is None, "the server ended at once"
+        return sim
 
     yield run
     for sim in started:
@@ -65,6 +66,13 @@ def start(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
 def sim(start: Start) -> Sim:
     """Return a server with two T4, shared by the tests of a file; each test leaves its cards empty."""
     return start("T4:2")
+
+
+@pytest.fixture
+def client(sim: Sim) -> Iterator[Client]:
+    """Return a client on the first card, which ends with the test."""
+    with sim.client() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -79,3 +87,9 @@ def cards(library: ctypes.CDLL) -> Iterator[Cards]:
     made = Cards(library, "T4:2")
     yield made
     made.end()
+
+
+@pytest.fixture
+def worker(cards: Cards) -> Worker:
+    """Return a process that uses the first of them."""
+    return cards.worker()

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import array
 import os
 import signal
-import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.sim.abi import HEAP_FREE, HEAP_SIZE, KIB, Layout, layout
+from tests.sim.abi import HEAP_FREE, HEAP_SIZE, KIB, REGISTER_FD, Layout, command, layout, raw_ioctl
 from tests.sim.client import Client
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -28,27 +28,37 @@ class Sim:
     version: str
 
     def layout(self, name: str) -> Layout:
-        """Return a layout of this server's driver version."""
         return layout(name, self.version)
 
     def open(self, node: str = "nvidiactl") -> int:
-        """Return a descriptor of a node."""
         return os.open(self.mount / node, os.O_RDWR | os.O_CLOEXEC)
 
     def client(self, card: int = 0) -> Client:
         """Return a client with a device and a subdevice on a card."""
         return Client(self, self.open(), card)
 
+    @contextmanager
+    def tied(self, client: Client, card: int = 0) -> Iterator[int]:
+        """Have a card's node open that is tied to a client's nvidiactl."""
+        node = self.open(f"nvidia{card}")
+        raw_ioctl(node, command(REGISTER_FD, 4), bytearray(client.ctl.to_bytes(4, "little")))
+        yield node
+        os.close(node)
+
     def probe(self, *words: str, bits: int = 64) -> subprocess.CompletedProcess[str]:
         """Run the probe to its end."""
-        program = BUILD / ("cgpu-probe" if bits == 64 else "cgpu-probe32")
-        return subprocess.run(
-            [program, "--dev", self.mount, *words], capture_output=True, text=True, timeout=120, check=False
-        )
+        return self.run_command(*self.command(*words, bits=bits))
 
-    def command(self, *words: str) -> list[str]:
+    def lines(self, *words: str, bits: int = 64) -> list[str]:
+        """Run the probe, whose words must all go well, and return its lines."""
+        done = self.probe(*words, bits=bits)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.splitlines()
+
+    def command(self, *words: str, bits: int = 64) -> list[str]:
         """Return the command of the probe with these words."""
-        return [str(BUILD / "cgpu-probe"), "--dev", str(self.mount), *words]
+        program = BUILD / ("cgpu-probe" if bits == 64 else "cgpu-probe32")
+        return [str(program), "--dev", str(self.mount), *words]
 
     def run_command(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
@@ -69,7 +79,6 @@ class Sim:
         return False
 
     def stop(self) -> None:
-        """End the server."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(timeout=20)
@@ -78,14 +87,3 @@ class Sim:
 def fields(line: str) -> dict[str, str]:
     """Return the name=value words of a line of the probe."""
     return dict(word.split("=", 1) for word in line.split() if "=" in word)
-
-
-def send_fd(channel: socket.socket, fd: int) -> None:
-    """Pass a descriptor to another process."""
-    channel.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
-
-
-def receive_fd(channel: socket.socket) -> int:
-    """Take a descriptor from another process."""
-    _, ancillary, _, _ = channel.recvmsg(1, socket.CMSG_LEN(4))
-    return int(array.array("i", ancillary[0][2][:4])[0])

@@ -26,42 +26,34 @@ class Replay(Cards):
     """Cards behind the engine's core, as the library for replays has them."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        """Make a slice over a T4."""
         self.library, self.version = library, "580.142"
         error = ctypes.create_string_buffer(ERROR_BYTES)
         self.sim = c_void_p(library.cgpu_replay_new(self.version.encode(), b"T4", 0, error))
         assert self.sim.value, error.value
 
     def at(self, now: int) -> None:
-        """Let it be so late."""
         self.library.cgpu_replay_set_time(self.sim, now)
 
     def open(self, card: int = -1) -> int:
-        """Open a node."""
         number = int(self.library.cgpu_replay_open(self.sim, CONTROL if card < 0 else CARD, max(card, 0)))
         assert number
         return number
 
     def shut(self, number: int) -> None:
-        """Close it."""
         self.library.cgpu_replay_close(self.sim, number)
 
     def call(self, number: int, process: int, nr: int, data: bytearray) -> int:
-        """Make a call."""
         call = CCall(number, process, nr, len(data), 0, address(data), 1, 1 << 62, 0, 0)
         assert self.library.cgpu_replay_call(self.sim, byref(call)) == 0
         return int(call.result)
 
     def write(self, number: int, data: bytes) -> int:
-        """Write to a node."""
         return int(self.library.cgpu_replay_write(self.sim, number, data, len(data)))
 
     def read(self, number: int, out: ctypes.Array[ctypes.c_char]) -> int:
-        """Read from a node."""
         return int(self.library.cgpu_replay_read(self.sim, number, out, len(out)))
 
     def end(self) -> None:
-        """Give everything up."""
         self.library.cgpu_replay_free(self.sim)
 
 

@@ -70,7 +70,6 @@ class Worker:
     """A client whose card file is tied to it, so that it can ring doorbells."""
 
     def __init__(self, client: Client, card: int = 0) -> None:
-        """Open the card's node for the client."""
         self.client = client
         self.node = self._open(card)
 
@@ -88,11 +87,9 @@ class Worker:
         return os.pread(self.node, FIGURES.size, 0)
 
     def close(self) -> None:
-        """Close the card's node."""
         os.close(self.node)
 
     def record(self, channel: int, count: int, length: int, grain: int = 1) -> bytes:
-        """Return one record."""
         return RECORD.pack(self.client.handle, channel, length, grain, count, 0)
 
     def ring(self, channel: int, count: int = 1, length: int = MS, grain: int = 1) -> None:
@@ -116,13 +113,11 @@ class Worker:
         return self.client.alloc(self.client.device, GROUP, params)
 
     def channel(self, parent: int, entries: int = 0) -> int:
-        """Make a channel."""
         status, handle = self.try_channel(parent, entries=entries)
         assert status == Status.OK
         return handle
 
     def group(self, channels: int = 1, *, scheduled: bool = True, engine: int = GRAPHICS) -> Group:
-        """Make a group with channels."""
         status, handle = self.try_group(engine)
         assert status == Status.OK
         made = Group(handle, tuple(self.channel(handle) for _ in range(channels)))
@@ -143,7 +138,6 @@ class Worker:
         return self.lever(channel, CHANNEL_SCHEDULE, "NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS", bEnable=on)
 
     def timeslice(self, group: int, us: int) -> int:
-        """Set a group's time slice."""
         return self.lever(group, SET_SLICE, "NVA06C_CTRL_TIMESLICE_PARAMS", timesliceUs=us)
 
     def timeslice_of(self, group: int) -> int:

@@ -14,7 +14,6 @@ NodeValue = int | str
 
 
 def write(directory: Path, nodes: dict[str, NodeValue]) -> None:
-    """Write nodes with their values into a directory."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, value in nodes.items():
         (directory / name).write_text(f"{value}\n")

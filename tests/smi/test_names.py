@@ -49,7 +49,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def address_string(self) -> str:
-        """Return a name for the log; a Unix socket has none."""
         return "peer"
 
     def log_message(self, *_: object) -> None:
@@ -95,7 +94,6 @@ def test_silent_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def program(path: Path, text: str) -> Path:
-    """Write an executable script."""
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path

@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import MIB, PAGE, PROBE, Daemon, Sliced
+from tests.daemon.conftest import Hold, MakeDaemon
+from tests.daemon.harness import MIB, PAGE, Daemon, piped
 from tests.integration.commands import eventually
-
-pytestmark = pytest.mark.root
 
 LIMIT = 1000 * MIB
 SLICE = f"gpu=0:{LIMIT}"
@@ -26,26 +23,7 @@ NO_MEMORY = "expect=0x51"
 
 def run(daemon: Daemon, *words: str) -> str:
     """Run the probe to its end in a slice; every word must answer as it is expected to."""
-    sliced = daemon.slice(1, SLICE, *words)
-    out = sliced.finish()
-    assert sliced.process.returncode == 0, out
-    return out
-
-
-@pytest.fixture
-def holding() -> Iterator[Callable[..., Sliced]]:
-    """Return what starts the probe in a slice and waits until it holds what it has."""
-    held: list[Sliced] = []
-
-    def start(daemon: Daemon, *words: str) -> Sliced:
-        held.append(daemon.slice(2, SLICE, *words, "count", "hold"))
-        held[-1].line("count")
-        return held[-1]
-
-    yield start
-    for sliced in held:
-        if sliced.process.poll() is None:
-            sliced.finish("\n")
+    return daemon.slice(1, SLICE, *words).succeeds()
 
 
 def drift(daemon: Daemon, gpu: int = 0) -> int:
@@ -89,24 +67,20 @@ def test_contexts_have_the_limit(daemon: Daemon) -> None:
     )
 
 
-def test_contexts_are_charged_until_they_end(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
+def test_contexts_are_charged_until_they_end(daemon: Daemon, holding: Hold) -> None:
     """With the process, however it ends."""
-    first = holding(daemon, "context=2")
-    second = daemon.enter(first, "context", "count", "hold")
-    second.line("count")
+    first = holding(daemon, SLICE, "context=2")
+    second = daemon.enter(first, "context", "count", "hold", until="count")
     assert daemon.used(first) == 3 * EACH
     assert f"Mem: {2 * EACH}\n" in daemon.read(f"0/{first.id[:12]}/meminfo")
-    second.process.kill()
-    second.process.wait()
+    second.kill()
     eventually(lambda: daemon.used(first) == 2 * EACH, "it was not given back")
 
 
-def test_charges_survive_a_new_engine(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
+def test_charges_survive_a_new_engine(daemon: Daemon, holding: Hold) -> None:
     """The next engine has them in its ledger."""
-    sliced = holding(daemon, "context=2")
-    pid = daemon.pid()
-    subprocess.run(["kill", "-9", str(pid)], check=True)
-    eventually(lambda: daemon.pid() != pid and daemon.instances() != [], "no new engine came")
+    sliced = holding(daemon, SLICE, "context=2")
+    daemon.crash()
     assert daemon.used(sliced) == 2 * EACH
     daemon.enter(sliced, "context").finish()
     assert daemon.used(sliced) == 2 * EACH
@@ -126,27 +100,26 @@ def questions(daemon: Daemon, seconds: float) -> float:
     return (reads() - before) / seconds
 
 
-def test_idle_contexts_are_not_asked_for(make_daemon: Callable[..., Daemon]) -> None:
+def test_idle_contexts_are_not_asked_for(fresh: Daemon) -> None:
     """Contexts of which no figure tells lead to no question for the clients of their process."""
-    daemon = make_daemon()
     rates = []
     for seed, words in enumerate(((), ("context=2",)), start=1):
-        held = daemon.slice(seed, f"gpu=0:{4 * LIMIT}", "alloc=1M:64k", *words, "count", "hold")
-        others = [daemon.enter(held, "alloc=1M:64k", *words, "count", "hold") for _ in range(9)]
+        held = fresh.slice(seed, f"gpu=0:{4 * LIMIT}", "alloc=1M:64k", *words, "count", "hold")
+        others = [fresh.enter(held, "alloc=1M:64k", *words, "count", "hold") for _ in range(9)]
         for one in (held, *others):
             one.line("count")
         time.sleep(1.5)
-        rates.append(questions(daemon, 4))
+        rates.append(questions(fresh, 4))
         for one in (held, *others):
             one.finish("\n")
-        eventually(lambda: daemon.instances() == [], "the container stayed")
+        eventually(lambda: fresh.instances() == [], "the container stayed")
     # With channels there is a look at samples of who is at work, which is one question; clients would be ten.
     assert rates[1] - rates[0] < 20, rates
 
 
-def test_an_estimate_that_is_too_high_shows(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
+def test_an_estimate_that_is_too_high_shows(daemon: Daemon, holding: Hold) -> None:
     """As less than nothing; with the context it goes."""
-    sliced = holding(daemon, "context=3", "alloc=100M:64k")
+    sliced = holding(daemon, SLICE, "context=3", "alloc=100M:64k")
     eventually(lambda: drift(daemon) == 3 * (REAL - EACH), "the drift is another one")
     sliced.finish("\n")
     eventually(lambda: drift(daemon) == 0, "the drift stays")
@@ -155,15 +128,12 @@ def test_an_estimate_that_is_too_high_shows(daemon: Daemon, holding: Callable[..
 TOLERANCE = f"context_memory: 0\ndrift_tolerance: {2 * REAL}\n"
 
 
-def test_contexts_need_not_be_charged(
-    make_daemon: Callable[..., Daemon], holding: Callable[..., Sliced]
-) -> None:
+def test_contexts_need_not_be_charged(make_daemon: MakeDaemon, holding: Hold) -> None:
     """What they take is drift then; a little of it is tolerated, and what lasts is said once."""
     daemon = make_daemon(config=TOLERANCE)
-    sliced = holding(daemon, "context=2", f"alloc={LIMIT - MIB}:64k")
+    sliced = holding(daemon, SLICE, "context=2", f"alloc={LIMIT - MIB}:64k")
     eventually(lambda: drift(daemon) == 2 * REAL, "the drift is another one")
-    third = daemon.enter(sliced, "context", "count", "hold")
-    third.line("count")
+    third = daemon.enter(sliced, "context", "count", "hold", until="count")
     assert daemon.used(sliced) == LIMIT - MIB
     eventually(lambda: f"drift {3 * REAL} bytes" in daemon.log(), "nothing was said")
     assert "reported only; who has it: nvidia-smi" in daemon.log()
@@ -174,9 +144,7 @@ def test_contexts_need_not_be_charged(
 
 
 @pytest.mark.enforcement
-def test_drift_can_end_what_is_given(
-    make_daemon: Callable[..., Daemon], holding: Callable[..., Sliced]
-) -> None:
+def test_drift_can_end_what_is_given(make_daemon: MakeDaemon, holding: Hold) -> None:
     """drift_reaction: refuse gives nothing more of that card; other cards, and what there is, stay."""
     daemon = make_daemon("T4:2", TOLERANCE + "drift_reaction: refuse\n")
     sliced = daemon.slice(3, f"gpu=0:{LIMIT} gpu=1:{LIMIT}", "context=3", "alloc=1M", "count", "hold")
@@ -193,21 +161,17 @@ def test_drift_can_end_what_is_given(
         "gpu=1",
         "alloc=1M",
     )
-    out = refused.finish()
-    assert refused.process.returncode == 0, out
+    refused.succeeds()
     sliced.finish("\n")
     eventually(lambda: "within drift_tolerance again" in daemon.log(), "it does not end")
     run(daemon, "alloc=1M", "context")
 
 
-def test_others_are_not_drift(make_daemon: Callable[..., Daemon], holding: Callable[..., Sliced]) -> None:
+def test_others_are_not_drift(make_daemon: MakeDaemon, holding: Hold) -> None:
     """Memory of a process outside is taken off, and nothing is refused for what it may have besides."""
     daemon = make_daemon(config=TOLERANCE + "drift_reaction: refuse\n")
-    holding(daemon, "alloc=1M")
-    words = ["--dev", str(daemon.run / "sim"), "context=4", "alloc=500M:64k", "count", "hold"]
-    with subprocess.Popen(
-        [PROBE, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as outside:
+    holding(daemon, SLICE, "alloc=1M")
+    with piped(daemon.outside("context=4", "alloc=500M:64k", "count", "hold")) as outside:
         assert outside.stdin is not None
         eventually(lambda: drift(daemon) == 4 * REAL, "the drift is another one")
         eventually(
@@ -218,6 +182,6 @@ def test_others_are_not_drift(make_daemon: Callable[..., Daemon], holding: Calla
     eventually(lambda: drift(daemon) == 0, "the drift stays")
 
 
-def test_without_enforcement_all_is_counted(make_daemon: Callable[..., Daemon]) -> None:
+def test_without_enforcement_all_is_counted(make_daemon: MakeDaemon) -> None:
     """enforce: false refuses no context."""
     run(make_daemon(config="enforce: false\n"), "context=11", f"alloc={LIMIT}:64k")

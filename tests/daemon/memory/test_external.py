@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,12 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.processes.process_identity import start_time
 from tests.attacks.build import uvm_client, uvm_probe
-from tests.daemon.harness import BUILD, MIB, PROBE, Daemon, Sliced, serving
+from tests.daemon.conftest import MakeDaemon
+from tests.daemon.harness import MIB, Daemon, Sliced, serve_cards, serving
 from tests.integration.commands import eventually
-
-pytestmark = pytest.mark.root
 
 LIMIT = 1000 * MIB
 SLICE = f"gpu=0:{LIMIT}"
@@ -31,17 +26,13 @@ MAPPED = ("alloc=600M", "range=600M", "map", "rm-free")
 
 def run(daemon: Daemon, *words: str, gpus: str = SLICE) -> str:
     """Run the probe to its end in a slice; every word must answer as it is expected to."""
-    sliced = daemon.slice(1, gpus, *words, program=uvm_probe())
-    out = sliced.finish()
-    assert sliced.process.returncode == 0, out
-    return out
+    return daemon.slice(1, gpus, *words, program=uvm_probe()).succeeds()
 
 
 @pytest.fixture
 def first(daemon: Daemon) -> Iterator[Sliced]:
     """Return the first process of a slice, which does nothing."""
-    process = daemon.slice(2, SLICE, "hold")
-    process.line("hold")
+    process = daemon.slice(2, SLICE, "hold", until="hold")
     yield process
     process.finish()
 
@@ -67,23 +58,16 @@ def holding(daemon: Daemon, first: Sliced) -> Iterator[Callable[..., Sliced]]:
         sliced.finish()
 
 
-def go_on(sliced: Sliced) -> None:
-    """Let it do the words after its wait."""
-    assert sliced.process.stdin is not None
-    sliced.process.stdin.write("\n")
-    sliced.process.stdin.flush()
-
-
 @pytest.mark.enforcement
 def test_mapped_beside_an_unmapping(daemon: Daemon) -> None:
     """Mapping what another thread unmaps gains nothing: the charge goes only with what is gone."""
     limit = 200 * MIB
     sliced = daemon.slice(1, f"gpu=0:{limit}", "uvm", "map-beside=60", "used", "wait", program=uvm_probe())
     sliced.line("bytes=")
-    assert card(daemon) <= daemon.used(sliced) <= limit
+    assert daemon.given() <= daemon.used(sliced) <= limit
     sliced.process.kill()
     sliced.finish()
-    eventually(lambda: card(daemon) == 0, "the card has everything back")
+    eventually(lambda: daemon.given() == 0, "the card has everything back")
 
 
 def test_file_of_another_user(daemon: Daemon, first: Sliced) -> None:
@@ -102,13 +86,6 @@ def test_file_of_another_user(daemon: Daemon, first: Sliced) -> None:
     shutil.rmtree(program.parent)
 
 
-def card(daemon: Daemon) -> int:
-    """Return what the card has given to all, as one hears it outside of slices."""
-    command = [str(PROBE), "--dev", str(daemon.run / "sim"), "info"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return int(printed.split(" used=")[1].split()[0])
-
-
 def copies(daemon: Daemon) -> int:
     """Return how many of the files of nvidia-uvm the daemon has."""
     count = 0
@@ -120,7 +97,7 @@ def copies(daemon: Daemon) -> int:
 
 def gone(daemon: Daemon, sliced: Sliced) -> None:
     """Wait until nothing is charged, given or kept open any more."""
-    eventually(lambda: daemon.used(sliced) == 0 and card(daemon) == 0, "something is left")
+    eventually(lambda: daemon.used(sliced) == 0 and daemon.given() == 0, "something is left")
     eventually(lambda: copies(daemon) == 0, "a file is kept open")
 
 
@@ -128,7 +105,7 @@ def gone(daemon: Daemon, sliced: Sliced) -> None:
 def test_mapping_keeps_the_charge(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
     """Mapped memory cannot be had twice by freeing its handle; neither by its process nor by another one."""
     sliced = holding("uvm", *MAPPED, NO_MEMORY, "alloc=402M", "alloc=400M")
-    assert (daemon.used(sliced), card(daemon)) == (LIMIT, LIMIT)
+    assert (daemon.used(sliced), daemon.given()) == (LIMIT, LIMIT)
     assert "status=0x51" in daemon.enter(sliced, NO_MEMORY, "alloc=64K:64k").finish()
 
 
@@ -171,9 +148,10 @@ def test_process_that_ends(daemon: Daemon, holding: Callable[..., Sliced]) -> No
     helper = start(daemon, sliced, "uvm", "alloc=400M", "range=400M", "map", "keep=5", "used", "quit")
     helper.line("bytes=")
     helper.process.wait()
-    eventually(lambda: (daemon.used(sliced), card(daemon)) == (600 * MIB, 600 * MIB), "it was not given back")
-    sliced.process.kill()
-    sliced.process.wait()
+    eventually(
+        lambda: (daemon.used(sliced), daemon.given()) == (600 * MIB, 600 * MIB), "it was not given back"
+    )
+    sliced.kill()
     gone(daemon, sliced)
 
 
@@ -183,9 +161,8 @@ def test_process_without_its_first_thread(daemon: Daemon, first: Sliced) -> None
     sliced = daemon.join(first, program, "--dev", str(daemon.run / "sim"), str(600 * MIB))
     sliced.line("alone")
     time.sleep(2.5)
-    assert (daemon.used(first), card(daemon)) == (600 * MIB, 600 * MIB)
-    sliced.process.kill()
-    sliced.process.wait()
+    assert (daemon.used(first), daemon.given()) == (600 * MIB, 600 * MIB)
+    sliced.kill()
     gone(daemon, first)
 
 
@@ -194,36 +171,27 @@ def test_child_that_maps(daemon: Daemon, holding: Callable[..., Sliced]) -> None
     refused = ("alloc=64M", "range=64M", "expect=0x1b", "fork-map", "uvm-free", "rm-free")
     sliced = holding("uvm", *MAPPED, *refused)
     time.sleep(1.5)
-    assert (daemon.used(sliced), card(daemon)) == (600 * MIB, 600 * MIB)
+    assert (daemon.used(sliced), daemon.given()) == (600 * MIB, 600 * MIB)
 
 
 def test_charges_survive_a_new_engine(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
     """The next engine has them in its ledger, and sees what ends them."""
     sliced = holding("uvm", *MAPPED, then=("uvm-free", *MAPPED, "used", "wait"))
-    kill(daemon)
+    daemon.crash()
     time.sleep(1.5)
-    assert (daemon.used(sliced), card(daemon)) == (600 * MIB, 600 * MIB)
-    go_on(sliced)
+    assert (daemon.used(sliced), daemon.given()) == (600 * MIB, 600 * MIB)
+    sliced.go_on()
     sliced.line("bytes=")
-    assert (daemon.used(sliced), card(daemon)) == (600 * MIB, 600 * MIB)
-    sliced.process.kill()
-    sliced.process.wait()
+    assert (daemon.used(sliced), daemon.given()) == (600 * MIB, 600 * MIB)
+    sliced.kill()
     gone(daemon, sliced)
 
 
 def test_process_that_ends_while_there_is_no_engine(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
     """The next engine gives back what it had."""
     sliced = holding("uvm", *MAPPED)
-    kill(daemon, lambda: os.kill(sliced.process.pid, signal.SIGKILL))
+    daemon.crash(sliced.process.kill)
     gone(daemon, sliced)
-
-
-def kill(daemon: Daemon, at_once: Callable[[], None] = lambda: None) -> None:
-    """End the engine without a word, and wait for the next."""
-    pid = daemon.pid()
-    os.kill(pid, signal.SIGKILL)
-    at_once()
-    eventually(lambda: daemon.pid() != pid and daemon.read("version") != "", "no new engine came")
 
 
 @pytest.mark.enforcement
@@ -237,14 +205,7 @@ class NewerDriver(Daemon):
 
     def start(self) -> None:
         """Start the cards, then the daemon."""
-        self.run.mkdir(exist_ok=True)
-        place = self.run / "sim"
-        line = [f"{BUILD}/cgpu-sim", "--mount", str(place), "--cards", "T4", "--driver", "595.45.04"]
-        child = subprocess.Popen(line, start_new_session=True)
-        child.returncode = 0  # its end is not ours to wait for
-        eventually((place / "driver" / "version").exists, "the cards do not answer")
-        record = {"pid": child.pid, "started": start_time(child.pid), "cards": "T4"}
-        (self.run / "sim.json").write_text(json.dumps(record))
+        serve_cards(self.run, "T4", "595.45.04").returncode = 0  # its end is not ours to wait for
         super().start()
 
 
@@ -277,6 +238,6 @@ def test_pieces_of_the_next_range_stay(newer: Daemon) -> None:
     run(newer, *words, "rm-free", "uvm-free", "alloc=1000M")
 
 
-def test_without_enforcement_it_is_only_counted(make_daemon: Callable[..., Daemon]) -> None:
+def test_without_enforcement_it_is_only_counted(make_daemon: MakeDaemon) -> None:
     """enforce: false refuses nothing."""
     run(make_daemon(config="enforce: false\n"), "uvm", *MAPPED, "alloc=1000M")

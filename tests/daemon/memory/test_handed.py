@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.attacks.build import client
-from tests.daemon.harness import MIB, PROBE, Daemon
+from tests.daemon.conftest import MakeDaemon
+from tests.daemon.harness import MIB
 from tests.integration.commands import eventually
-
-pytestmark = pytest.mark.root
 
 LIMIT = 1000 * MIB
 PIECE = 8 << 30  # once on the card
@@ -39,33 +38,27 @@ def outside(*command: str | Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.enforcement
-def test_memory_by_files_of_a_container_is_drift(make_daemon: Callable[..., Daemon], base: Path) -> None:
+def test_memory_by_files_of_a_container_is_drift(make_daemon: MakeDaemon, base: Path) -> None:
     """With drift_reaction: refuse nothing more is given of the card while somebody has such memory."""
     daemon = make_daemon(config=REFUSE)
     place = base / "handed"
-    giver = daemon.slice(1, f"gpu=0:{LIMIT}", "give", str(place), program=client("hand_out"))
-    giver.line("giving")
-    other = daemon.slice(2, f"gpu=0:{LIMIT}", "alloc=1M", "count", "hold")
-    other.line("count")
+    giver = daemon.slice(1, f"gpu=0:{LIMIT}", "give", str(place), program=client("hand_out"), until="giving")
+    other = daemon.slice(2, f"gpu=0:{LIMIT}", "alloc=1M", "count", "hold", until="count")
     with outside(client("hand_out"), "--dev", daemon.run / "sim", "take", place, str(PIECE), "4096") as taker:
         eventually(lambda: "nothing more is given of it" in daemon.log(), "nothing was said")
         assert f"process {taker.pid}: has {PIECE} bytes of GPU 0, {SAID}" in daemon.log()
         assert "0 processes outside of containers; nothing more is given" in daemon.log()
-        refused = daemon.enter(other, "expect=0x51", "alloc=1M")
-        out = refused.finish()
-        assert refused.process.returncode == 0, out
+        daemon.enter(other, "expect=0x51", "alloc=1M").succeeds()
     # The files keep it until the last of both has closed them.
     giver.finish("\n")
     eventually(lambda: "within drift_tolerance again" in daemon.log(), "it does not end")
-    other.finish("\n")
 
 
-def test_files_of_its_own_are_no_drift(make_daemon: Callable[..., Daemon]) -> None:
+def test_files_of_its_own_are_no_drift(make_daemon: MakeDaemon) -> None:
     """A process outside that has opened its files itself is not named, and its memory is its own."""
     daemon = make_daemon(config=REFUSE)
-    held = daemon.slice(1, f"gpu=0:{LIMIT}", "alloc=1M", "count", "hold")
-    held.line("count")
-    with outside(PROBE, "--dev", daemon.run / "sim", "alloc=8G", "count", "hold"):
+    held = daemon.slice(1, f"gpu=0:{LIMIT}", "alloc=1M", "count", "hold", until="count")
+    with outside(*daemon.outside("alloc=8G", "count", "hold")):
         eventually(lambda: int(daemon.read("0/memfree")) < PIECE, "nobody has looked")
         eventually(lambda: int(daemon.read("0/drift")) == 0, "it is drift")
     held.finish("\n")

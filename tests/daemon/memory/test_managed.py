@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import errno
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.daemon.harness import MIB, Daemon, Sliced
+from tests.daemon.conftest import Hold, MakeDaemon
+from tests.daemon.harness import MIB, Daemon
 from tests.integration.commands import eventually
-
-pytestmark = pytest.mark.root
 
 LIMIT = 1000 * MIB
 SLICE = f"gpu=0:{LIMIT}"
@@ -23,24 +20,7 @@ NO_MEMORY = "expect=0x51"
 
 def run(daemon: Daemon, *words: str, gpus: str = SLICE) -> None:
     """Run the probe to its end in a slice; every word must answer as it is expected to."""
-    sliced = daemon.slice(1, gpus, *words)
-    out = sliced.finish()
-    assert sliced.process.returncode == 0, out
-
-
-@pytest.fixture
-def holding(daemon: Daemon) -> Iterator[Callable[..., Sliced]]:
-    """Return what starts the probe and waits until it holds what it has."""
-    held: list[Sliced] = []
-
-    def start(*words: str, gpus: str = SLICE) -> Sliced:
-        held.append(daemon.slice(2, gpus, *words, "count", "hold"))
-        held[-1].line("count")
-        return held[-1]
-
-    yield start
-    for sliced in held:
-        sliced.finish("\n")
+    daemon.slice(1, gpus, *words).succeeds()
 
 
 def test_mappings_and_allocations_share_one_limit(daemon: Daemon) -> None:
@@ -61,16 +41,14 @@ def test_what_is_unmapped_can_be_had_again(daemon: Daemon) -> None:
     run(daemon, *words, "alloc=1000M:64k", "free", "managed=1000M", "unmanaged", "alloc=1000M:64k")
 
 
-def test_threads_and_children_share_the_limit(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
+def test_threads_and_children_share_the_limit(daemon: Daemon, holding: Hold) -> None:
     """Each process is charged for its own, and gives it back with its end."""
-    first = holding("managed=600M")
-    second = daemon.enter(first, TOO_MUCH, "managed=402M", "managed=400M", "count", "hold")
-    second.line("count")
+    first = holding(daemon, SLICE, "managed=600M")
+    second = daemon.enter(first, TOO_MUCH, "managed=402M", "managed=400M", "count", "hold", until="count")
     assert daemon.used(first) == LIMIT
     info = daemon.enter(first, "info").finish()
     assert f"free=0 used={LIMIT}" in info
-    second.process.kill()
-    second.process.wait()
+    second.kill()
     eventually(lambda: daemon.used(first) == 600 * MIB, "it was not given back")
     assert f"Mem: {600 * MIB}\n" in daemon.read(f"0/{first.id[:12]}/meminfo")
 
@@ -81,20 +59,18 @@ def test_every_gpu_is_charged(daemon: Daemon) -> None:
     run(daemon, TOO_MUCH, "managed=102M", "managed=100M", "gpu=1", NO_MEMORY, "alloc=64K:64k", gpus=gpus)
 
 
-def test_charges_survive_a_new_engine(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
+def test_charges_survive_a_new_engine(daemon: Daemon, holding: Hold) -> None:
     """The next engine has them in its ledger, and finds what goes."""
-    sliced = holding("managed=600M")
-    pid = daemon.pid()
-    subprocess.run(["kill", "-9", str(pid)], check=True)
-    eventually(lambda: daemon.pid() != pid and daemon.instances() != [], "no new engine came")
+    sliced = holding(daemon, SLICE, "managed=600M")
+    daemon.crash()
     assert daemon.used(sliced) == 600 * MIB
     daemon.enter(sliced, TOO_MUCH, "managed=402M").finish()
     assert daemon.used(sliced) == 600 * MIB
 
 
-def test_process_that_outlives_its_registration(daemon: Daemon, holding: Callable[..., Sliced]) -> None:
+def test_process_that_outlives_its_registration(daemon: Daemon, holding: Hold) -> None:
     """What it has mapped is promised to nobody until it ends."""
-    sliced = holding("managed=800M", gpus=f"gpu=0:{800 * MIB}")
+    sliced = holding(daemon, f"gpu=0:{800 * MIB}", "managed=800M")
     daemon.write("inst_ctl", f"destroy id={sliced.id}")
     with pytest.raises(OSError, match="memory"):
         daemon.write("inst_ctl", f"create id={'c' * 64} pid={sliced.process.pid} gpu=0:{14400 * MIB}")
@@ -103,12 +79,12 @@ def test_process_that_outlives_its_registration(daemon: Daemon, holding: Callabl
     run(daemon, "info", gpus=f"gpu=0:{15109 * MIB}")
 
 
-def test_it_can_be_forbidden(make_daemon: Callable[..., Daemon]) -> None:
+def test_it_can_be_forbidden(make_daemon: MakeDaemon) -> None:
     """managed_memory: false refuses the mapping; allocations go on."""
     daemon = make_daemon(config="managed_memory: false\n")
     run(daemon, f"expect-errno={errno.EPERM}", "managed=2M", "alloc=1000M:64k")
 
 
-def test_without_enforcement_it_is_only_counted(make_daemon: Callable[..., Daemon]) -> None:
+def test_without_enforcement_it_is_only_counted(make_daemon: MakeDaemon) -> None:
     """enforce: false refuses nothing."""
     run(make_daemon(config="enforce: false\n"), "managed=1002M", "alloc=1000M:64k")

@@ -11,8 +11,6 @@ import pytest
 from tests.daemon.harness import MIB, Daemon, Sliced
 from tests.integration.commands import eventually
 
-pytestmark = pytest.mark.root
-
 LIMIT = 1024 * MIB
 SLICE = f"gpu=0:{LIMIT}"
 ALL, TO_CLIENT, PID = 1, 3, 4  # RS_SHARE_TYPE_*
@@ -41,26 +39,19 @@ def shared(sliced: Sliced) -> str:
     return f"{found[1]}:{found[2]}"
 
 
-def succeeds(sliced: Sliced) -> None:
-    """Wait for the end of a probe whose words must all have answered as they are expected to."""
-    out = sliced.finish()
-    assert sliced.process.returncode == 0, out
-
-
 def test_another_process_needs_leave(daemon: Daemon, started: Callable[..., Sliced]) -> None:
     """It has none by default; what it then duplicates is charged once, and outlives the original."""
     base = started("hold")
     base.line("hold")
     owner = started("alloc=768M", f"share={PID}", "alloc=256M", f"share={ALL}", "hold", inside=base)
     kept, given = shared(owner), shared(owner)
-    succeeds(daemon.enter(base, NO_PERMISSION, f"dup-of={kept}"))
+    daemon.enter(base, NO_PERMISSION, f"dup-of={kept}").succeeds()
     other = started(f"dup-of={given}", "dup", "count", "hold", inside=base)
     other.line("count")
     assert daemon.used(base) == LIMIT
-    owner.process.kill()
-    owner.process.wait()
+    owner.kill()
     eventually(lambda: daemon.used(base) == 256 * MIB, "what nobody has stayed, or what is held went")
-    succeeds(daemon.enter(base, "alloc=768M", NO_MEMORY, "alloc=64K:64k"))
+    daemon.enter(base, "alloc=768M", NO_MEMORY, "alloc=64K:64k").succeeds()
 
 
 @pytest.mark.enforcement
@@ -69,6 +60,6 @@ def test_no_leave_crosses_containers(daemon: Daemon, started: Callable[..., Slic
     owner = started("alloc=512M", f"share={ALL}", "alloc=1M", f"share={PID}", "count", "hold")
     given, kept = shared(owner), shared(owner)
     takes = [NO_PERMISSION, f"share={TO_CLIENT}:0:{kept}", NO_PERMISSION, f"share={ALL}:0:{kept}"]
-    succeeds(daemon.slice(3, SLICE, "alloc=1M", NO_PERMISSION, f"dup-of={given}", *takes))
+    daemon.slice(3, SLICE, "alloc=1M", NO_PERMISSION, f"dup-of={given}", *takes).succeeds()
     # The refused share has changed nothing.
-    succeeds(daemon.enter(owner, NO_PERMISSION, f"dup-of={kept}", f"dup-of={given}"))
+    daemon.enter(owner, NO_PERMISSION, f"dup-of={kept}", f"dup-of={given}").succeeds()

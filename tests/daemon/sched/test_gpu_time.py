@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,23 +16,15 @@ from tests.daemon.work import KERNEL, Crew, Hand, near, release
 from tests.integration.commands import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.daemon.conftest import Drive
+    from tests.daemon.conftest import Drive, MakeDaemon
     from tests.daemon.harness import Daemon
-
-pytestmark = pytest.mark.root
 
 FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT, NATIVE = range(6)
 
 
 def shares(daemon: Daemon, policy: int, *weights: int) -> list[float]:
     """Return what containers of these weights get."""
-    crew = Crew(daemon, policy)
-    for weight in weights:
-        crew.add(weight)
-    crew.begin()
-    return crew.shares()
+    return Crew.at_work(daemon, policy, *weights).shares()
 
 
 @pytest.mark.enforcement
@@ -64,13 +56,18 @@ def test_native_is_the_drivers(daemon: Daemon) -> None:
 
 @pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [PREEMPTIVE, WEIGHT])
-def test_high_priority_has_its_ratio(daemon: Daemon, policy: int) -> None:
-    """80 of 100 while both sides want the card."""
-    crew = Crew(daemon, policy)
+@pytest.mark.parametrize(
+    ("other", "part"),
+    [({"high": True}, 0.8), ({"groups": 6}, 0.5), ({"processes": 5}, 0.5)],
+    ids=["high priority", "six channel groups", "five processes"],
+)
+def test_what_the_other_one_has(daemon: Daemon, policy: int, other: dict[str, Any], part: float) -> None:
+    """High priority has its ratio, 80 of 100; more channel groups or processes are not more time."""
+    crew = Crew(daemon, policy, seconds=2.5 if "processes" in other else 2.0)
     crew.add(1)
-    crew.add(1, high=True)
+    crew.add(1, **other)
     crew.begin()
-    assert crew.shares() == [near(0.2), near(0.8)]
+    assert crew.shares() == [near(1 - part), near(part)]
 
 
 @pytest.mark.slow
@@ -79,8 +76,7 @@ def test_priority_is_not_kept_for_the_idle(daemon: Daemon) -> None:
     """Who has it and does nothing leaves the card to others, and has its ratio soon after it begins."""
     crew = Crew(daemon, PREEMPTIVE, phases=5, seconds=2.5)
     crew.add(1)
-    idle = daemon.slice(40, f"gpu=0:{2048 * MIB}:1:1", "group", "hold", f"busy=9s:{KERNEL}")
-    idle.line("hold")
+    idle = daemon.slice(40, f"gpu=0:{2048 * MIB}:1:1", "group", "hold", f"busy=9s:{KERNEL}", until="hold")
     crew.begin()
     # Of a card that has just begun to work the first two looks are not whole.
     crew.shares()
@@ -94,13 +90,10 @@ def test_priority_is_not_kept_for_the_idle(daemon: Daemon) -> None:
 
 @pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [WEIGHT, SOFT])
-def test_weight_zero_gets_nothing(make_daemon: Callable[..., Daemon], policy: int) -> None:
+def test_weight_zero_gets_nothing(make_daemon: MakeDaemon, policy: int) -> None:
     """Not even a kernel, also where time is left over."""
     daemon = make_daemon("T4", "allow_zero_weight: true\n")
-    crew = Crew(daemon, policy)
-    crew.add(0)
-    crew.add(1)
-    crew.begin()
+    crew = Crew.at_work(daemon, policy, 0, 1)
     nothing, all_of_it = crew.shares()
     assert nothing == 0
     assert all_of_it > 0.9
@@ -110,9 +103,8 @@ def test_weight_zero_gets_nothing(make_daemon: Callable[..., Daemon], policy: in
 @pytest.mark.parametrize("policy", [WEIGHT, SOFT])
 def test_a_weight_changes_at_work(daemon: Daemon, policy: int) -> None:
     """The new shares hold for who works already, by channel enable and by timeslices."""
-    crew = Crew(daemon, policy, phases=2, seconds=1.5)
-    one, _ = crew.add(1), crew.add(1)
-    crew.begin()
+    crew = Crew.at_work(daemon, policy, 1, 1, phases=2, seconds=1.5)
+    one, _ = crew.hands
     assert crew.shares() == [near(0.5), near(0.5)]
     crew.weigh(one, 3)
     assert crew.shares() == [near(0.75), near(0.25)]
@@ -121,10 +113,7 @@ def test_a_weight_changes_at_work(daemon: Daemon, policy: int) -> None:
 @pytest.mark.enforcement
 def test_the_policy_changes_at_work(daemon: Daemon) -> None:
     """From timeslices to channel enable, from there to the driver's own, and back to time slices."""
-    crew = Crew(daemon, SOFT, phases=4, seconds=1.5)
-    crew.add(1)
-    crew.add(4)
-    crew.begin()
+    crew = Crew.at_work(daemon, SOFT, 1, 4, phases=4, seconds=1.5)
     assert crew.shares() == [near(0.2), near(0.8)]
     crew.policy(FIXED)
     assert crew.shares() == [near(1 / 20), near(4 / 20)]
@@ -135,28 +124,6 @@ def test_the_policy_changes_at_work(daemon: Daemon) -> None:
     assert crew.shares() == [near(0.2), near(0.8)]
 
 
-@pytest.mark.enforcement
-@pytest.mark.parametrize("policy", [PREEMPTIVE, WEIGHT])
-def test_more_groups_are_not_more_time(daemon: Daemon, policy: int) -> None:
-    """One with six channel groups has what one with a single one has."""
-    crew = Crew(daemon, policy)
-    crew.add(1)
-    crew.add(1, groups=6)
-    crew.begin()
-    assert crew.shares() == [near(0.5), near(0.5)]
-
-
-@pytest.mark.enforcement
-@pytest.mark.parametrize("policy", [PREEMPTIVE, WEIGHT])
-def test_more_processes_are_not_more_time(daemon: Daemon, policy: int) -> None:
-    """Their groups are made while the other one works."""
-    crew = Crew(daemon, policy, seconds=2.5)
-    crew.add(1)
-    crew.add(1, processes=5)
-    crew.begin()
-    assert crew.shares() == [near(0.5), near(0.5)]
-
-
 def used(daemon: Daemon, hand: Hand) -> int:
     """Return the tree's figure for a container, in ns."""
     return int(daemon.read(f"0/{hand.sliced.id[:12]}/usage"))
@@ -164,9 +131,8 @@ def used(daemon: Daemon, hand: Hand) -> int:
 
 def test_usage_by_gates_is_the_cards_count(daemon: Daemon) -> None:
     """The tree's figure agrees with the card's."""
-    crew = Crew(daemon, WEIGHT, phases=2)
-    one, _ = crew.add(1), crew.add(3)
-    crew.begin()
+    crew = Crew.at_work(daemon, WEIGHT, 1, 3, phases=2)
+    one, _ = crew.hands
     before = used(daemon, one)
     had = one.share()
     assert (used(daemon, one) - before) / 2e9 == pytest.approx(had, rel=0.15, abs=0.03)
@@ -181,9 +147,8 @@ def next_figure(daemon: Daemon, hand: Hand) -> int:
 
 def test_usage_by_samples_is_the_cards_count(daemon: Daemon) -> None:
     """Where the card's time slices divide the time, its samples of utilisation tell who had it."""
-    crew = Crew(daemon, SOFT, seconds=5)
-    one, _ = crew.add(1), crew.add(3)
-    crew.begin()
+    crew = Crew.at_work(daemon, SOFT, 1, 3, seconds=5)
+    one, _ = crew.hands
     next_figure(daemon, one)
     start, since = next_figure(daemon, one), time.monotonic()
     time.sleep(2)
@@ -214,12 +179,11 @@ def turns_in_a_second(daemon: Daemon) -> int:
     return after - before
 
 
-def test_nobody_works_nothing_is_done(make_daemon: Callable[..., Daemon]) -> None:
+def test_nobody_works_nothing_is_done(make_daemon: MakeDaemon) -> None:
     """Without channels nothing wakes the daemon for turns, with a container there or without one."""
     daemon = make_daemon("T4", "enforce: true\n")
     assert turns_in_a_second(daemon) == 0
-    idle = daemon.slice(9, f"gpu=0:{64 * MIB}:5", "alloc=64K", "hold")
-    idle.line("hold")
+    idle = daemon.slice(9, f"gpu=0:{64 * MIB}:5", "alloc=64K", "hold", until="hold")
     daemon.write("0/policy", f"{WEIGHT}\n")
     time.sleep(0.1)
     assert turns_in_a_second(daemon) == 0
@@ -232,10 +196,9 @@ def test_nobody_works_nothing_is_done(make_daemon: Callable[..., Daemon]) -> Non
     eventually(lambda: daemon.instances() == [idle.id[:12]], "the one that worked has gone")
     time.sleep(0.1)
     assert turns_in_a_second(daemon) == 0
-    idle.finish("")
 
 
-def test_a_driver_without_the_lever(make_daemon: Callable[..., Daemon], drive: Drive) -> None:
+def test_a_driver_without_the_lever(make_daemon: MakeDaemon, drive: Drive) -> None:
     """A driver that stops no channels is named once in the log, and the tree says so; time slices work."""
     drive("580.142", options=("--without-gsp",))
     daemon = make_daemon("T4", "enforce: true\n")
@@ -245,20 +208,19 @@ def test_a_driver_without_the_lever(make_daemon: Callable[..., Daemon], drive: D
     assert daemon.read("0/sched").startswith("divided_by=nobody ")
 
 
-def test_a_driver_without_samples(make_daemon: Callable[..., Daemon], drive: Drive) -> None:
+def test_a_driver_without_samples(make_daemon: MakeDaemon, drive: Drive) -> None:
     """Before 525 the driver tells nothing that can be asked for: shares hold, and usage is not known."""
     drive("515.43.04", "515.43.04")
     daemon = make_daemon("T4", "enforce: true\n")
-    crew = Crew(daemon, SOFT)
-    one, _ = crew.add(1), crew.add(3)
-    crew.begin()
+    crew = Crew.at_work(daemon, SOFT, 1, 3)
+    one, _ = crew.hands
     time.sleep(1.5)
     assert daemon.read("0/sched").startswith("divided_by=time_slices usage_from=none ")
     assert used(daemon, one) == 0
     assert crew.shares() == [near(0.25), near(0.75)]
 
 
-def test_a_driver_that_goes(make_daemon: Callable[..., Daemon]) -> None:
+def test_a_driver_that_goes(make_daemon: MakeDaemon) -> None:
     """Channel changes are tried again once a second, not all the time, and the log says so."""
     daemon = make_daemon("T4", "enforce: true\n")
     daemon.write("0/policy", f"{WEIGHT}\n")

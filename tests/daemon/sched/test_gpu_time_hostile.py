@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -16,10 +14,9 @@ from tests.daemon.work import Crew, Hand, near, release
 from tests.integration.commands import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.root
+    from tests.daemon.conftest import MakeDaemon
 
 PREEMPTIVE, WEIGHT, SOFT = 1, 2, 4
 # Set for a group: a second's slice, what needs rights, what would undo a channel disable.
@@ -27,13 +24,6 @@ CONTROLS = (
     *("slice=1000000", "interleave=2", "realtime=1", "restart=1", "runlist-policy=1", "compute-policy=3"),
     *("properties=1000000", "interleave-channel=2", "schedule=0", "schedule=1", "enable"),
 )
-
-
-def crash(daemon: Daemon) -> None:
-    """Kill the daemon, and wait for the next one."""
-    old = daemon.pid()
-    os.kill(old, signal.SIGKILL)
-    eventually(lambda: daemon.command("--status").returncode == 0 and daemon.pid() != old, "it is up again")
 
 
 def divided_by(daemon: Daemon) -> str:
@@ -79,32 +69,36 @@ def test_schedule_calls_open_no_gate(daemon: Daemon) -> None:
     assert hand.share() > 0.65
 
 
-@pytest.fixture
-def forks(base: Path) -> Path:
-    """A program whose processes come and go, each with a channel group at work, until its input ends."""
-    script = base / "forks"
-    script.write_text(
-        "#!/bin/sh\n"
-        f'churn() {{ while :; do {PROBE} "$@" >/dev/null & {PROBE} "$@" >/dev/null & wait; done; }}\n'
-        "echo begun; read -r line\n"
-        'for _ in 1 2 3; do churn "$@" group busy=60ms:300us & done\n'
-        "cat; kill 0\n"
-    )
-    script.chmod(0o755)
-    return script
+def script(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+# Its processes come and go, each with a channel group at work, until its input ends.
+FORKS = f"""#!/bin/sh
+churn() {{ while :; do {PROBE} "$@" >/dev/null & {PROBE} "$@" >/dev/null & wait; done; }}
+echo begun; read -r line
+for _ in 1 2 3; do churn "$@" group busy=60ms:300us & done
+cat; kill 0
+"""
+# The probe with its descriptors beyond those that the daemon goes through.
+FAR = f"""#!/usr/bin/python3 -I
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+for _ in range(1100): os.set_inheritable(os.dup(0), True)
+os.execv({str(PROBE)!r}, [{str(PROBE)!r}, *sys.argv[1:]])
+"""
 
 
 @pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [PREEMPTIVE, WEIGHT])
-def test_a_fork_storm_is_not_more_time(daemon: Daemon, policy: int, forks: Path) -> None:
+def test_a_fork_storm_is_not_more_time(daemon: Daemon, base: Path, policy: int) -> None:
     """One that starts process after process, six at a time, takes nothing from one with a single group."""
     crew = Crew(daemon, policy, phases=2)
     hand = crew.add(1)
-    churn = daemon.slice(8, "gpu=0:1073741824:1", program=forks)
-    churn.line("begun")
-    assert churn.process.stdin is not None
-    churn.process.stdin.write("\n")
-    churn.process.stdin.flush()
+    churn = daemon.slice(8, "gpu=0:1073741824:1", program=script(base / "forks", FORKS), until="begun")
+    churn.go_on()
     crew.begin()
     hand.share()
     had = hand.share()
@@ -132,21 +126,19 @@ def test_more_groups_later_take_nothing_back(daemon: Daemon) -> None:
 
 @pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [WEIGHT, SOFT])
-def test_a_crash_of_the_daemon(make_daemon: Callable[..., Daemon], policy: int) -> None:
+def test_a_crash_of_the_daemon(fresh: Daemon, policy: int) -> None:
     """The next daemon knows nothing of channels and timeslices that were set, and sets them anew."""
-    daemon = make_daemon()
-    crew = Crew(daemon, policy, phases=3)
-    one, _ = crew.add(1), crew.add(3)
-    crew.begin()
+    crew = Crew.at_work(fresh, policy, 1, 3, phases=3)
+    one, _ = crew.hands
     assert crew.shares() == [near(0.25), near(0.75)]
-    crash(daemon)
+    fresh.crash()
     crew.shares()
     assert crew.shares() == [near(0.25), near(0.75)]
-    eventually(lambda: daemon.instances() == [], "the containers have gone")
+    eventually(lambda: fresh.instances() == [], "the containers have gone")
     assert one.sliced.process.wait(10) == 0
 
 
-def test_a_card_that_hangs_holds_up_no_start(make_daemon: Callable[..., Daemon]) -> None:
+def test_a_card_that_hangs_holds_up_no_start(make_daemon: MakeDaemon) -> None:
     """A kernel that cannot be interrupted keeps one card from being set; the daemon starts, and says so.
 
     The simulated card answers after a second at the latest, here for each of those who are to be stopped.
@@ -154,9 +146,8 @@ def test_a_card_that_hangs_holds_up_no_start(make_daemon: Callable[..., Daemon])
     daemon = make_daemon("T4:2", f"policy: {WEIGHT}\nenforce: true\n")
     for seed in range(1, 7):
         daemon.slice(seed, "gpu=0:1073741824:1", "group", "submit=1:20s:0", "hold").line("hold")
-    other = daemon.slice(7, "gpu=1:1073741824:1", "gpu=1", "hold", "alloc=2M", "group")
-    other.line("hold")
-    crash(daemon)
+    other = daemon.slice(7, "gpu=1:1073741824:1", "gpu=1", "hold", "alloc=2M", "group", until="hold")
+    daemon.crash()
     line = "GPU 0: its channels are not set, the driver has not answered for 3 seconds; not waited for"
     eventually(lambda: line in daemon.log(), "the log does not name the card")
     assert "GPU 1: its channels" not in daemon.log()
@@ -166,18 +157,14 @@ def test_a_card_that_hangs_holds_up_no_start(make_daemon: Callable[..., Daemon])
 
 
 @pytest.mark.enforcement
-def test_a_stop_leaves_gates_as_they_are(make_daemon: Callable[..., Daemon]) -> None:
+def test_a_stop_leaves_gates_as_they_are(fresh: Daemon) -> None:
     """While nobody gives turns, who had one goes on and the others stand still; the next start goes on."""
-    daemon = make_daemon()
-    crew = Crew(daemon, WEIGHT, phases=4, seconds=2.5)
-    crew.add(1)
-    crew.add(1)
-    crew.begin()
-    assert daemon.command("--stop").returncode == 0
+    crew = Crew.at_work(fresh, WEIGHT, 1, 1, phases=4, seconds=2.5)
+    assert fresh.command("--stop").returncode == 0
     crew.shares()
     had = sorted(crew.shares())
     assert had == [0.0, near(1.0)]
-    daemon.start()
+    fresh.start()
     crew.shares()
     assert min(crew.shares()) > 0.2
 
@@ -185,9 +172,8 @@ def test_a_stop_leaves_gates_as_they_are(make_daemon: Callable[..., Daemon]) -> 
 @pytest.mark.enforcement
 def test_a_removed_container_gets_no_more(daemon: Daemon) -> None:
     """Its registration goes while its process works on: its channels are there still, and stand still."""
-    crew = Crew(daemon, SOFT, phases=3, seconds=1.5)
-    one, gone = crew.add(1), crew.add(1)
-    crew.begin()
+    crew = Crew.at_work(daemon, SOFT, 1, 1, phases=3, seconds=1.5)
+    one, gone = crew.hands
     crew.shares()
     daemon.write("inst_ctl", f"destroy id={gone.sliced.id}\n")
     crew.shares()
@@ -199,9 +185,8 @@ def test_a_removed_container_gets_no_more(daemon: Daemon) -> None:
 
 def test_a_killed_container_leaves_its_time(daemon: Daemon) -> None:
     """One dies at work; who stays has the card, and nothing of the other is left."""
-    crew = Crew(daemon, WEIGHT, phases=3, seconds=1.5)
-    stays, dies = crew.add(1), crew.add(1)
-    crew.begin()
+    crew = Crew.at_work(daemon, WEIGHT, 1, 1, phases=3, seconds=1.5)
+    stays, dies = crew.hands
     stays.share()
     dies.sliced.process.kill()
     stays.share()
@@ -209,43 +194,28 @@ def test_a_killed_container_leaves_its_time(daemon: Daemon) -> None:
     eventually(lambda: daemon.instances() == [], "both have gone")
 
 
-@pytest.fixture
-def far(base: Path) -> Path:
-    """The probe with its descriptors beyond those that the daemon goes through."""
-    script = base / "far"
-    script.write_text(
-        "#!/usr/bin/python3 -I\n"
-        "import os, resource, sys\n"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n"
-        "for _ in range(1100): os.set_inheritable(os.dup(0), True)\n"
-        f"os.execv({str(PROBE)!r}, [{str(PROBE)!r}, *sys.argv[1:]])\n"
-    )
-    script.chmod(0o755)
-    return script
-
-
-def far_hand(daemon: Daemon, program: Path) -> Hand:
+def far_hand(daemon: Daemon, base: Path) -> Hand:
     """Return a container whose descriptors nobody finds."""
+    program = script(base / "far", FAR)
     words = ("group", "hold", "busy=2000ms:300us", "scheduling", "busy=2000ms:300us")
     return Hand(daemon.slice(7, "gpu=0:104857600:3", *words, program=program), 1)
 
 
 @pytest.mark.enforcement
-def test_a_descriptor_that_is_not_found(make_daemon: Callable[..., Daemon], far: Path) -> None:
+def test_a_descriptor_that_is_not_found(fresh: Daemon, base: Path) -> None:
     """Nobody can set the timeslices of its groups: channel enable divides the time, until its next call."""
-    daemon = make_daemon()
-    crew = Crew(daemon, SOFT, phases=2)
+    crew = Crew(fresh, SOFT, phases=2)
     near_one = crew.add(1)
-    hidden = far_hand(daemon, far)
+    hidden = far_hand(fresh, base)
     hidden.sliced.line("hold")
     # What could not be set at once is set at a later call, and channel enable divides meanwhile.
-    eventually(lambda: divided_by(daemon) == "time_slices", "time slices divide at first")
-    crash(daemon)
-    eventually(lambda: divided_by(daemon) == "gates", "the group cannot be reached")
-    assert daemon.status()["engine"]["time_slices_left"] == 1
+    eventually(lambda: divided_by(fresh) == "time_slices", "time slices divide at first")
+    fresh.crash()
+    eventually(lambda: divided_by(fresh) == "gates", "the group cannot be reached")
+    assert fresh.status()["engine"]["time_slices_left"] == 1
     release(hidden.sliced)
     crew.begin()
     assert [near_one.share(), hidden.share()] == [near(0.25), near(0.75)]
-    eventually(lambda: divided_by(daemon) == "time_slices", "its call brought the descriptor")
+    eventually(lambda: divided_by(fresh) == "time_slices", "its call brought the descriptor")
     assert [near_one.share(), hidden.share()] == [near(0.25), near(0.75)]
-    assert daemon.status()["engine"]["time_slices_left"] == 0
+    assert fresh.status()["engine"]["time_slices_left"] == 0

@@ -19,8 +19,6 @@ from tests.daemon.supervise.test_filters import profile
 from tests.integration.commands import eventually
 from tests.run.libseccomp import compile_profile
 
-pytestmark = pytest.mark.root
-
 # A child traces a second thread and never waits for it, so the program that is executed never begins: the
 # kernel waits for that thread's end, and lets nobody attach to the process meanwhile.
 TRAP = """
@@ -64,12 +62,10 @@ time.sleep(1000)
 
 @pytest.fixture
 def library() -> ctypes.CDLL:
-    """Return the daemon's C part."""
     return ctypes.CDLL(str(BUILD / "libcgpud.so"))
 
 
 def states(process: int) -> list[str]:
-    """Return the states of a process's threads."""
     stats = Path(f"/proc/{process}/task").glob("*/stat")
     return [stat.read_text().rpartition(") ")[2][0] for stat in stats]
 

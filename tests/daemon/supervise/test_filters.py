@@ -56,7 +56,6 @@ def code(*instructions: tuple[int, int, int, int]) -> bytes:
 
 
 def holds(judge: Path, folder: Path, *programs: bytes, salt: int = 1) -> bool:
-    """Return whether one of the filters holds."""
     files = []
     for number, program in enumerate(programs):
         files.append(folder / f"filter{number}")
@@ -75,7 +74,6 @@ def profile() -> dict[str, Any]:
 
 
 def returning(value: int) -> bytes:
-    """Return a filter with one answer."""
     return code((RETURN, 0, 0, value))
 
 

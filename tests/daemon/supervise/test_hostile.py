@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that try to have calls answered that never ran, and to keep the daemon from its other work."""
+"""Programs that try to keep the daemon from its other work, or to gain by calls that race or never ran."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,24 +19,14 @@ from tests.attacks.silent import silent_file
 from tests.daemon.harness import MIB, Daemon, built, long_id
 from tests.integration.commands import eventually
 
-pytestmark = pytest.mark.root
-
 ONE = f"gpu=0:{1024 * MIB}"
 STALLED = 16  # threads, of each process
 WORKERS_SHARE = 4
 SYS_IOCTL = 16
-
-
-@pytest.fixture(scope="module")
-def repeats() -> Path:
-    """A program whose threads undo each other's work."""
-    return built("repeats")
-
-
-@pytest.fixture(scope="module")
-def stalling() -> Path:
-    """A program whose calls never end."""
-    return built("stalling")
+LISTENERS_SHARE = 256  # of one container
+LEAVING = Path(__file__).parents[1] / "leaving.py"
+RACING_LIMIT = 3000 * MIB
+TICK_S = 1.3  # after this long the tree has the card's own figure
 
 
 @pytest.fixture
@@ -44,9 +36,9 @@ def silent(tmp_path: Path) -> Iterator[str]:
         yield path
 
 
-def test_repeated_call_runs_again(daemon: Daemon, repeats: Path) -> None:
+def test_repeated_call_runs_again(daemon: Daemon) -> None:
     """A call that repeats one to the last byte runs again when another thread has undone the first."""
-    sliced = daemon.slice(1, ONE, program=repeats)
+    sliced = daemon.slice(1, ONE, program=built("repeats"))
     steps = [sliced.line(name) for name in ("free ", "other-alloc", "free-again", "alloc ", "other-free")]
     steps += [sliced.line(name) for name in ("alloc-again", "other-free")]
     assert [step.split()[1] for step in steps] == ["status=0x0"] * 7
@@ -60,54 +52,86 @@ def in_ioctl(pid: int) -> bool:
     return Path(f"/proc/{pid}/syscall").read_text().startswith(f"{SYS_IOCTL} ")
 
 
-def test_stalled_calls_hold_up_only_their_own(
-    make_daemon: Callable[..., Daemon], stalling: Path, silent: str
-) -> None:
+def test_stalled_calls_hold_up_only_their_own(fresh: Daemon, silent: str) -> None:
     """Calls that never end take a bounded share of workers: others are served, also by the next daemon.
 
     No signal ends such a wait: cgpud is replaced all the same.
     """
-    daemon = make_daemon()
-    words = (str(STALLED), silent)
-    hostile = [daemon.slice(seed, ONE, *words, program=stalling) for seed in (1, 2, 3)]
+    words, stalling = (str(STALLED), silent), built("stalling")
+    hostile = [fresh.slice(seed, ONE, *words, program=stalling) for seed in (1, 2, 3)]
     for one in hostile:
         one.line("stalling")
     # A second listener of the same container has no share of its own: not even its first call is answered.
     # Started sooner, it could take the share of the first, which would never come to print its line.
-    second = daemon.slice(1, "", *words, register=False, program=stalling)
+    second = fresh.slice(1, "", *words, register=False, program=stalling)
     eventually(lambda: in_ioctl(second.process.pid), "it made no call")
-    out = daemon.slice(4, ONE, "alloc=1G", "info").finish()
+    out = fresh.slice(4, ONE, "alloc=1G", "info").finish()
     assert "status=0x0" in out
-    assert daemon.status()["engine"]["workers"] <= 3 * WORKERS_SHARE + 4
-    pid = daemon.pid()
-    assert daemon.command("--stop").returncode == 0
+    assert fresh.status()["engine"]["workers"] <= 3 * WORKERS_SHARE + 4
+    pid = fresh.pid()
+    assert fresh.command("--stop").returncode == 0
     assert is_unkillable(process_identity.of(pid)) or not Path(f"/proc/{pid}").exists()
-    daemon.start()
-    assert "status=0x0" in daemon.slice(5, ONE, "alloc=1G").finish()
-    pid = daemon.pid()
-    os.kill(pid, signal.SIGKILL)
-    eventually(lambda: daemon.pid() != pid, "it did not come back")
-    eventually((daemon.tree / "version").exists, "the tree did not come back")
-    assert "status=0x0" in daemon.slice(6, ONE, "alloc=1G").finish()
+    fresh.start()
+    assert "status=0x0" in fresh.slice(5, ONE, "alloc=1G").finish()
+    fresh.crash()
+    assert "status=0x0" in fresh.slice(6, ONE, "alloc=1G").finish()
 
 
-def test_log_cannot_be_filled(make_daemon: Callable[..., Daemon]) -> None:
+def test_log_cannot_be_filled(fresh: Daemon) -> None:
     """A container that asks for unknown classes in turn gets a few lines of the log, not one per call."""
-    daemon = make_daemon()
-    daemon.slice(1, ONE, *["class=0x7001", "class=0x7002"] * 50).finish()
-    daemon.slice(2, ONE, "class=0x7001").finish()
+    fresh.slice(1, ONE, *["class=0x7001", "class=0x7002"] * 50).finish()
+    fresh.slice(2, ONE, "class=0x7001").finish()
     own = f"container {long_id(2)}: driver class 0x7001 is not known here"
-    eventually(lambda: own in daemon.log(), "another container has no lines of its own")
+    eventually(lambda: own in fresh.log(), "another container has no lines of its own")
     # Ten and one, and one more for every ten seconds that this took.
-    assert 11 <= daemon.log().count("is not known here") <= 15
+    assert 11 <= fresh.log().count("is not known here") <= 15
 
 
-def test_dead_driver_is_told(make_daemon: Callable[..., Daemon]) -> None:
+def test_dead_driver_is_told(fresh: Daemon) -> None:
     """A driver that answers no more shows in the status and once in the log; nothing is registered on it."""
-    daemon = make_daemon()
-    os.kill(json.loads((daemon.run / "sim.json").read_text())["pid"], signal.SIGKILL)
-    eventually(lambda: daemon.status()["driver_error"] is not None, "the status says that all is well")
+    os.kill(json.loads((fresh.run / "sim.json").read_text())["pid"], signal.SIGKILL)
+    eventually(lambda: fresh.status()["driver_error"] is not None, "the status says that all is well")
     with pytest.raises(OSError, match="Input/output error"):
-        daemon.write("inst_ctl", f"create id={'a' * 64} pid={os.getpid()} {ONE}")
-    daemon.write("inst_ctl", f"destroy id={'a' * 64}")
-    assert daemon.log().count("the driver does not answer") == 1
+        fresh.write("inst_ctl", f"create id={'a' * 64} pid={os.getpid()} {ONE}")
+    fresh.write("inst_ctl", f"destroy id={'a' * 64}")
+    assert fresh.log().count("the driver does not answer") == 1
+
+
+def listeners(daemon: Daemon) -> int:
+    return int(daemon.status()["engine"]["listeners"])
+
+
+def test_listeners_of_one_container_are_bounded(fresh: Daemon) -> None:
+    """A container that leaves more and more listeners behind has 256 of them, and others get theirs."""
+    first = fresh.slice(1, ONE, "hold", until="hold")
+    command = [
+        "/usr/bin/python3",
+        str(LEAVING),
+        str(fresh.run / "seccomp.sock"),
+        first.id,
+        str(LISTENERS_SHARE + 60),
+    ]
+    pipe = subprocess.PIPE
+    leaving = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=dict(os.environ))
+    assert leaving.stdout is not None
+    assert leaving.stdout.readline() == "left\n"
+    eventually(lambda: "as many seccomp listeners as one container may" in fresh.log(), "nothing was logged")
+    eventually(lambda: listeners(fresh) == LISTENERS_SHARE, "it has not got its share")
+    # What is started in it beyond its share gets no driver call, and no way around that.
+    assert "status=0x0" not in fresh.enter(first, "alloc=1M").finish()
+    assert "status=0x0" in fresh.slice(2, ONE, "alloc=1G").finish()
+    leaving.communicate("")
+    eventually(lambda: listeners(fresh) <= 1, "listeners that have ended stay")
+    assert "status=0x0" in fresh.enter(first, "alloc=1M").finish()
+
+
+@pytest.mark.parametrize("how", ["dup", "free"])
+def test_card_and_charges_agree(daemon: Daemon, how: str) -> None:
+    """A handle duplicated while it is being made, or freed while it is given out again, hides nothing."""
+    sliced = daemon.slice(1, f"gpu=0:{RACING_LIMIT}", how, program=built("racing"), until="done")
+    time.sleep(TICK_S)
+    taken = int(daemon.read("0/memtotal")) - int(daemon.read("0/memfree"))
+    assert taken <= RACING_LIMIT
+    assert taken == daemon.used(sliced)
+    sliced.finish()
+    assert sliced.process.returncode == 0

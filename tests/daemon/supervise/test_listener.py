@@ -8,7 +8,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,29 +24,21 @@ from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket, store
 from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 from tests.integration.commands import eventually
 
-pytestmark = pytest.mark.root
-
 ID = "a" * 64
+Send = Callable[..., socket.socket]
 
 
-def message(container_id: Any = ID, fds: Any = ("seccompFd",), **more: Any) -> bytes:
+def message(container_id: Any = ID, fds: Any = ("seccompFd",), pid: int = 7, **more: Any) -> bytes:
     """Return a process state as runtimes send it."""
-    state = {
-        "ociVersion": "1.0.2",
-        "id": container_id,
-        "pid": 7,
-        "status": "creating",
-        "bundle": "/b",
-        **more,
-    }
-    return json.dumps({"ociVersion": "1.0.2", "fds": fds, "pid": 7, "state": state}).encode()
+    state = {"ociVersion": "1.0.2", "id": container_id, "pid": 7, "status": "creating", "bundle": "/b"}
+    document = {"ociVersion": "1.0.2", "fds": fds, "pid": pid, "state": {**state, **more}}
+    return json.dumps(document).encode()
 
 
 class FakeEngine:
     """Knows one container."""
 
     def __init__(self) -> None:
-        """Nothing is attached."""
         self.attached: list[tuple[int, int, int]] = []
         self.served = True
         self.filtered: bool | OSError = True
@@ -57,11 +49,9 @@ class FakeEngine:
         self.refused: OSError | None = None
 
     def find(self, container_id: str) -> Container | None:
-        """Find the one."""
         return Container(ID, self.cgroup, 7, 4, 99) if container_id == ID else None
 
     def is_filtered(self, pid: int, container: Container) -> bool:
-        """Tell of every process the same."""
         assert container.id == ID
         self.inspected.append(pid)
         if isinstance(self.filtered, OSError):
@@ -69,18 +59,15 @@ class FakeEngine:
         return self.filtered
 
     def end_process(self, pid: int, container: Container) -> None:
-        """Note who was ended."""
         assert container.id == ID
         if self.refused is not None:
             raise self.refused
         self.ended.append(pid)
 
     def serves(self, serial: int) -> bool:
-        """Tell of every listener the same."""
         return self.served
 
     def attach(self, fd: int, slot: int, generation: int, serial: int, *, kept: bool = False) -> None:
-        """Note what was attached."""
         os.close(fd)
         self.attached.append((slot, generation, serial))
 
@@ -92,7 +79,6 @@ def listeners_of(engine: FakeEngine) -> Listeners:
 
 @pytest.fixture
 def engine() -> FakeEngine:
-    """An engine that knows one container."""
     return FakeEngine()
 
 
@@ -106,58 +92,66 @@ def sock(base: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Ite
     made.close()
 
 
-def send(sock: ListenerSocket, base: Path, *parts: bytes, fds: int = 1) -> socket.socket:
-    """Send parts of a message, descriptors with the first, as a runtime does."""
-    null = os.open("/dev/null", os.O_RDONLY)
-    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    client.connect(str(base / "seccomp.sock"))
-    sock.handle()
-    for number, part in enumerate(parts):
-        socket.send_fds(client, [part], [null] * fds if number == 0 else [])
+@pytest.fixture
+def send(sock: ListenerSocket, base: Path) -> Iterator[Send]:
+    """Return what sends parts of a message, descriptors with the first, as a runtime does."""
+    clients: list[socket.socket] = []
+
+    def sends(*parts: bytes, fds: int = 1) -> socket.socket:
+        null = os.open("/dev/null", os.O_RDONLY)
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        clients.append(client)
+        client.connect(str(base / "seccomp.sock"))
         sock.handle()
-    os.close(null)
-    client.shutdown(socket.SHUT_WR)
-    for _ in range(8):  # it reads at most so much at a time
-        sock.handle()
-    eventually(sock.listeners.filters.is_idle, "a look goes on")
-    return client
+        for number, part in enumerate(parts):
+            socket.send_fds(client, [part], [null] * fds if number == 0 else [])
+            sock.handle()
+        os.close(null)
+        client.shutdown(socket.SHUT_WR)
+        for _ in range(8):  # it reads at most so much at a time
+            sock.handle()
+        eventually(sock.listeners.filters.is_idle, "a look goes on")
+        return client
+
+    yield sends
+    for client in clients:
+        client.close()
 
 
-def test_registered_container(sock: ListenerSocket, base: Path, engine: FakeEngine) -> None:
+def test_registered_container(send: Send, engine: FakeEngine) -> None:
     """The listener of a registered container is attached to its very registration."""
-    send(sock, base, message()).close()
+    send(message())
     assert [entry[:2] for entry in engine.attached] == [(4, 99)]
 
 
 def test_every_process_of_a_runtime_is_looked_at(
-    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+    send: Send, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each process of a runtime is inspected once its listener is attached; what is wrong is said."""
-    send(sock, base, message()).close()
+    send(message())
     engine.filtered = False
-    send(sock, base, message()).close()
+    send(message())
     (said,) = (record.message for record in caplog.records if record.levelname == "ERROR")
     assert said.startswith(
         f"container {ID}: its first process does not have the engine's filter, and was ended"
     )
-    other = message().replace(b'"pid": 7}', b'"pid": 8}').replace(b'"pid": 7, "state"', b'"pid": 8, "state"')
-    send(sock, base, other).close()
+    send(message(pid=8))
     said = caplog.records[-1].message
     assert f"container {ID}: process 8, which was started in it, does not have the engine's filter" in said
     assert engine.inspected == [7, 7, 8]
     assert len(engine.attached) == 3
-    send(sock, base, message().replace(b'"pid": 7', b'"pid": 0')).close()
+    send(message().replace(b'"pid": 7', b'"pid": 0'))
     assert engine.inspected == [7, 7, 8]
 
 
 def test_shared_nodes_run_nothing_that_cannot_be_looked_at(
-    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+    send: Send, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With shared_node a process whose filter nobody can look at is ended; one that is gone is no matter."""
     engine.shared = True
     for number in (errno.ESRCH, errno.EACCES, errno.EACCES, errno.EPERM):
         engine.filtered = OSError(number, os.strerror(number))
-        send(sock, base, message()).close()
+        send(message())
     assert engine.ended == [7, 7, 7]
     said = [record.message for record in caplog.records if record.levelname == "ERROR"]
     assert said[0] == (
@@ -168,12 +162,12 @@ def test_shared_nodes_run_nothing_that_cannot_be_looked_at(
 
 
 def test_filters_that_cannot_be_looked_at(
-    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+    send: Send, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A process that has ended is no matter; that cgpud cannot look is said once, other reasons each time."""
     for number in (errno.ESRCH, errno.EACCES, errno.EACCES, errno.EPERM, errno.EPERM):
         engine.filtered = OSError(number, os.strerror(number))
-        send(sock, base, message()).close()
+        send(message())
     said = [
         record.message.partition("looked at ")[2]
         for record in caplog.records
@@ -182,10 +176,10 @@ def test_filters_that_cannot_be_looked_at(
     assert said == ["(cgpud has a filter itself)", *["(Operation not permitted)"] * 2]
 
 
-def test_message_in_parts(sock: ListenerSocket, base: Path, engine: FakeEngine) -> None:
+def test_message_in_parts(send: Send, engine: FakeEngine) -> None:
     """A message may come in parts."""
     whole = message(annotations={"long": "x" * 100000})
-    send(sock, base, whole[:10], whole[10:60000], whole[60000:]).close()
+    send(whole[:10], whole[10:60000], whole[60000:])
     assert len(engine.attached) == 1
 
 
@@ -208,10 +202,10 @@ def test_message_in_parts(sock: ListenerSocket, base: Path, engine: FakeEngine) 
         (b"", 1),
     ],
 )
-def test_refused(sock: ListenerSocket, base: Path, engine: FakeEngine, text: bytes, fds: int) -> None:
+def test_refused(send: Send, engine: FakeEngine, text: bytes, fds: int) -> None:
     """Whatever does not name a registered container and exactly one listener is closed."""
     before = len(os.listdir("/proc/self/fd"))
-    with send(sock, base, text, fds=fds) as client:
+    with send(text, fds=fds) as client:
         client.settimeout(5)
         with_nothing = client.recv(1)
     assert with_nothing == b""
@@ -290,26 +284,25 @@ def test_any_bytes(data: bytes) -> None:
 
 
 def test_without_a_group_only_the_first_process_is_looked_at(
-    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+    send: Send, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Where nothing tells whose a number is, no other process is inspected or ended; that is said."""
     engine.cgroup, engine.shared, engine.filtered = "/", True, False
-    other = message().replace(b'"pid": 7}', b'"pid": 8}').replace(b'"pid": 7, "state"', b'"pid": 8, "state"')
-    send(sock, base, other).close()
+    send(message(pid=8))
     assert (engine.inspected, engine.ended) == ([], [])
     assert "its filter cannot be looked at (its cgroup is not its own)" in caplog.records[-1].message
-    send(sock, base, message()).close()
+    send(message())
     assert engine.inspected == [7]
 
 
 def test_what_could_not_be_ended_is_not_said_to_be(
-    sock: ListenerSocket, base: Path, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+    send: Send, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A process that had gone already was not ended."""
     engine.shared = True
     engine.filtered = OSError(errno.EPERM, os.strerror(errno.EPERM))
     engine.refused = OSError(errno.ESRCH, os.strerror(errno.ESRCH))
-    send(sock, base, message()).close()
+    send(message())
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 

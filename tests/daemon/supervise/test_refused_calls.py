@@ -12,8 +12,6 @@ import pytest
 from tests.daemon.harness import MIB, Daemon, long_id
 from tests.integration.commands import eventually
 
-pytestmark = pytest.mark.root
-
 ONE = f"gpu=0:{1024 * MIB}"
 DRM_MAJOR = 226
 RENDER_NODE = 128
@@ -41,8 +39,7 @@ def test_render_nodes_are_refused(daemon: Daemon, base: Path) -> None:
     """A sliced container's calls on /dev/dri, and mappings of it, are refused."""
     node = base / "renderD128"
     os.mknod(node, 0o20666, os.makedev(DRM_MAJOR, RENDER_NODE))
-    first = daemon.slice(1, ONE, "hold")
-    first.line("hold")
+    first = daemon.slice(1, ONE, "hold", until="hold")
     printed = daemon.join(first, "/usr/bin/python3", "-c", ON_NODE, str(node)).finish()
     assert printed == f"errno {errno.EPERM} {errno.EPERM}\n"
     eventually(lambda: "calls on device 226:128 are refused" in daemon.log(), "nothing was logged")
@@ -52,8 +49,7 @@ def test_render_nodes_are_refused(daemon: Daemon, base: Path) -> None:
 def test_unknown_calls_are_refused(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     """A notified call that cgpud does not know does not go on."""
     monkeypatch.setenv("SLICED_ALSO", str(SYS_GETPPID))
-    first = daemon.slice(2, ONE, "hold")
-    first.line("hold")
+    first = daemon.slice(2, ONE, "hold", until="hold")
     printed = daemon.join(first, "/usr/bin/python3", "-c", UNKNOWN).finish()
     assert printed == f"result -1 {errno.ENOSYS}\n"
     known = f"container {long_id(2)}: system call {SYS_GETPPID} of architecture"

@@ -3,19 +3,43 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, PROBE, Daemon, Sliced
-from tests.daemon.pid_namespaces import children_in
 from tests.integration.commands import eventually
 
-pytestmark = pytest.mark.root
+CLONE_NEWPID = 0x20000000  # linux/sched.h; os.unshare and os.setns come with Python 3.12
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int) -> None:
+    if result:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+@contextmanager
+def children_in(process: int | None) -> Iterator[None]:
+    """Have processes that start meanwhile in a new pid namespace, or in that of a process."""
+    with Path("/proc/self/ns/pid").open() as own:
+        if process is None:
+            _check(_LIBC.unshare(CLONE_NEWPID))
+        else:
+            with Path(f"/proc/{process}/ns/pid").open() as other:
+                _check(_LIBC.setns(other.fileno(), CLONE_NEWPID))
+        try:
+            yield
+        finally:
+            _check(_LIBC.setns(own.fileno(), CLONE_NEWPID))
+
 
 ROOT = Path("/sys/fs/cgroup")
 PLACES = (ROOT, ROOT / "unified", ROOT / "pids")
@@ -35,7 +59,7 @@ def group() -> Iterator[Path]:
     made.rmdir()
 
 
-def contained(make_daemon: Callable[..., Daemon], group: Path, config: str = "") -> tuple[Daemon, Sliced]:
+def contained(make_daemon: MakeDaemon, group: Path, config: str = "") -> tuple[Daemon, Sliced]:
     """Start a daemon, and a container in that group that has 64 MiB."""
     daemon = make_daemon(config=config) if config else make_daemon()
 
@@ -56,7 +80,7 @@ def unseen_process(daemon: Daemon, group: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
-def test_others_in_its_group_are_left_alone(make_daemon: Callable[..., Daemon], group: Path) -> None:
+def test_others_in_its_group_are_left_alone(make_daemon: MakeDaemon, group: Path) -> None:
     """A process in the container's group that is not in its pid namespace goes on; it is told of."""
     daemon, sliced = contained(make_daemon, group)
     with unseen_process(daemon, group) as unseen:
@@ -70,7 +94,7 @@ def test_others_in_its_group_are_left_alone(make_daemon: Callable[..., Daemon], 
 
 
 @pytest.mark.enforcement
-def test_it_is_ended(make_daemon: Callable[..., Daemon], group: Path) -> None:
+def test_it_is_ended(make_daemon: MakeDaemon, group: Path) -> None:
     """It is ended as soon as it is seen to have memory of a card, and the others of its container go on."""
     daemon, sliced = contained(make_daemon, group)
     with children_in(sliced.process.pid):

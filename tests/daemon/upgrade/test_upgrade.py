@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,11 @@ from cgpu.kmod.daemon.store import fd_store
 from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 from cgpu.kmod.daemon.tree import mounts
 from tests.daemon import versions
+from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, ROOT, Daemon, long_id
 from tests.daemon.upgrades import Steady, upgrade
 from tests.integration.commands import eventually
 
-pytestmark = pytest.mark.root
-
-MakeDaemon = Callable[..., Daemon]
 SIX = f"gpu=0:{6043 * MIB}"
 # A call that an upgrade left unanswered would wait for longer. How long the others wait is measured by
 # benchmarks/upgrades.py.
@@ -76,13 +73,13 @@ def test_successor_serves_with_all_charges(make_daemon: MakeDaemon, newer: Progr
     eventually(lambda: daemon.instances() == [], "the container was not reclaimed")
 
 
-def test_upgrades_in_a_row_under_load(make_daemon: MakeDaemon, newer: Program, steady_program: Path) -> None:
+def test_upgrades_in_a_row_under_load(make_daemon: MakeDaemon, newer: Program) -> None:
     """No call of containers that allocate throughout fails in any of several upgrades, nor waits for long."""
     daemon = make_daemon("T4:2")
     held = [daemon.slice(n, f"gpu=1:{512 * MIB}", "gpu=1", "alloc=256M", "hold") for n in (1, 2)]
     for one in held:
         one.line("alloc")
-    load = [Steady(daemon, steady_program, 10 + n, f"gpu=0:{512 * MIB}", 500) for n in range(3)]
+    load = [Steady(daemon, 10 + n, f"gpu=0:{512 * MIB}", 500) for n in range(3)]
     for _ in range(int(os.environ.get("CGPU_UPGRADES", "4"))):
         version = "0.2.0" if daemon.read("version") == "0.1.0\n" else "0.1.0"
         upgrade(daemon, newer if version == "0.2.0" else None)
@@ -95,43 +92,34 @@ def test_upgrades_in_a_row_under_load(make_daemon: MakeDaemon, newer: Program, s
         one.finish()
 
 
-def test_another_layout_takes_over_and_does_not_give_back(
-    make_daemon: MakeDaemon, converting: Program, steady_program: Path
-) -> None:
+def test_another_layout_takes_over_and_does_not_give_back(fresh: Daemon, converting: Program) -> None:
     """A version that converts the state gets it with all charges; the one before then cannot read it."""
-    daemon = make_daemon()
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count")
-    sliced.line("alloc")
-    load = Steady(daemon, steady_program, 2, f"gpu=0:{512 * MIB}", 1000)
-    upgrade(daemon, converting)
-    assert daemon.read("version") == "0.3.0\n"
+    sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
+    load = Steady(fresh, 2, f"gpu=0:{512 * MIB}", 1000)
+    upgrade(fresh, converting)
+    assert fresh.read("version") == "0.3.0\n"
     with pytest.raises(
         CgpuError, match=r"^version 0\.1\.0 cannot read the state of version 0\.3\.0; .* goes on$"
     ):
-        upgrade(daemon)
-    assert daemon.read("version") == "0.3.0\n"
-    pid = daemon.pid()
-    os.kill(pid, signal.SIGKILL)
-    eventually(lambda: (daemon.run / "cgpud.pid").exists() and daemon.pid() != pid, "it is started again")
-    eventually((daemon.tree / "version").exists, "the tree is back")
-    assert daemon.read("version") == "0.3.0\n"
-    assert daemon.used(sliced) == 1024 * MIB
+        upgrade(fresh)
+    assert fresh.read("version") == "0.3.0\n"
+    fresh.crash()
+    assert fresh.read("version") == "0.3.0\n"
+    assert fresh.used(sliced) == 1024 * MIB
     assert load.look().failed == 0
     assert "bytes=2147483648 " in sliced.finish("\n")
 
 
-def test_layout_follows_after_a_stop(make_daemon: MakeDaemon, converting: Program) -> None:
+def test_layout_follows_after_a_stop(fresh: Daemon, converting: Program) -> None:
     """A version that is started where an older one has stopped converts what that has left."""
-    daemon = make_daemon()
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "count")
-    sliced.line("alloc")
-    load = daemon.command("--stop")
+    sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "count", until="alloc")
+    load = fresh.command("--stop")
     assert load.returncode == 0
-    keeper = NotifySocket(str(daemon.run / "keeper.sock"))
-    keeper.send(f"CGPU_PROGRAM={converting.text()}\nCGPU_START={json.dumps(daemon.options())}")
-    eventually((daemon.tree / "version").exists, "it is started again")
-    assert daemon.read("version") == "0.3.0\n"
-    assert daemon.used(sliced) == 1024 * MIB
+    keeper = NotifySocket(str(fresh.run / "keeper.sock"))
+    keeper.send(f"CGPU_PROGRAM={converting.text()}\nCGPU_START={json.dumps(fresh.options())}")
+    eventually((fresh.tree / "version").exists, "it is started again")
+    assert fresh.read("version") == "0.3.0\n"
+    assert fresh.used(sliced) == 1024 * MIB
     assert "bytes=1073741824 " in sliced.finish("\n")
 
 
@@ -144,8 +132,7 @@ def test_configuration_that_cannot_be_read(
 ) -> None:
     """A configuration that the successor refuses is one line, and the one that runs goes on."""
     daemon = make_daemon("T4", "policy: 1\n")
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G")
-    sliced.line("alloc")
+    sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", until="alloc")
     pid = daemon.pid()
     config = daemon.run.parent / "config.yaml"
     config.write_text(change)
@@ -157,35 +144,32 @@ def test_configuration_that_cannot_be_read(
     assert "alloc 1073741824 size=1073741824" in sliced.finish("\n")
 
 
-def test_program_that_does_not_start(make_daemon: MakeDaemon, foreign: Program, base: Path) -> None:
+def test_program_that_does_not_start(fresh: Daemon, foreign: Program, base: Path) -> None:
     """What is no cgpud, dies, or has a foreign layout is refused, and the one that runs goes on."""
-    daemon = make_daemon()
-    pid = daemon.pid()
+    pid = fresh.pid()
     broken = versions.script(base / "broken", base, "raise SystemExit(7)")
     with pytest.raises(CgpuError, match=r"broken: ended with status 7 before it was ready; its messages: "):
-        upgrade(daemon, broken)
+        upgrade(fresh, broken)
     with pytest.raises(CgpuError, match=r"^version 0\.4\.0 cannot read the state of version 0\.1\.0; "):
-        upgrade(daemon, foreign)
+        upgrade(fresh, foreign)
     with pytest.raises(CgpuError, match=r"/nowhere: expected the absolute path of a cgpud"):
-        upgrade(daemon, Program(("/nowhere",)))
-    assert daemon.pid() == pid
-    assert daemon.read("version") == "0.1.0\n"
-    assert mounts.mounted(str(daemon.run / "next-tree")) == []
+        upgrade(fresh, Program(("/nowhere",)))
+    assert fresh.pid() == pid
+    assert fresh.read("version") == "0.1.0\n"
+    assert mounts.mounted(str(fresh.run / "next-tree")) == []
 
 
-def test_rehearsal_changes_nothing(make_daemon: MakeDaemon, newer: Program) -> None:
+def test_rehearsal_changes_nothing(fresh: Daemon, newer: Program) -> None:
     """A rehearsal says which version was ready, and leaves the one that runs."""
-    daemon = make_daemon()
-    pid = daemon.pid()
-    assert upgrade(daemon, newer, rehearse=True)["ready"] == "0.2.0"
-    assert daemon.pid() == pid
-    eventually(lambda: not (daemon.run / "next-tree").exists(), "nothing stays behind")
-    assert upgrade(daemon, newer)["done"]
+    pid = fresh.pid()
+    assert upgrade(fresh, newer, rehearse=True)["ready"] == "0.2.0"
+    assert fresh.pid() == pid
+    eventually(lambda: not (fresh.run / "next-tree").exists(), "nothing stays behind")
+    assert upgrade(fresh, newer)["done"]
 
 
-def test_tree_is_there_throughout(make_daemon: MakeDaemon, newer: Program) -> None:
+def test_tree_is_there_throughout(fresh: Daemon, newer: Program) -> None:
     """Readers, registrations and removals never meet a tree that is not there."""
-    daemon = make_daemon()
     failures: list[str] = []
     rounds = [0]
     done = threading.Event()
@@ -195,11 +179,11 @@ def test_tree_is_there_throughout(make_daemon: MakeDaemon, newer: Program) -> No
         while not done.is_set():
             name = long_id(seed := seed + 1)
             try:
-                assert daemon.read("0/name") == "Tesla T4\n"
-                daemon.write("inst_ctl", f"create id={name} pid={os.getpid()} gpu=0:{MIB}\n")
-                assert name[:12] in daemon.instances()
-                assert daemon.read(f"0/{name[:12]}/memsize") == f"{MIB}\n"
-                daemon.write("inst_ctl", f"destroy id={name}\n")
+                assert fresh.read("0/name") == "Tesla T4\n"
+                fresh.write("inst_ctl", f"create id={name} pid={os.getpid()} gpu=0:{MIB}\n")
+                assert name[:12] in fresh.instances()
+                assert fresh.read(f"0/{name[:12]}/memsize") == f"{MIB}\n"
+                fresh.write("inst_ctl", f"destroy id={name}\n")
                 rounds[0] += 1
             except (OSError, AssertionError) as error:
                 failures.append(repr(error))
@@ -208,7 +192,7 @@ def test_tree_is_there_throughout(make_daemon: MakeDaemon, newer: Program) -> No
     user.start()
     try:
         for _ in range(4):
-            upgrade(daemon, newer)
+            upgrade(fresh, newer)
     finally:
         done.set()
         user.join()
@@ -283,17 +267,16 @@ def test_under_a_service_manager(base: Path, newer: Program) -> None:
         manager.close()
 
 
-def test_stop_after_upgrades_leaves_nothing(make_daemon: MakeDaemon, newer: Program) -> None:
+def test_stop_after_upgrades_leaves_nothing(fresh: Daemon, newer: Program) -> None:
     """After upgrades a stop leaves no mount, socket or process."""
-    daemon = make_daemon()
-    keeper = daemon.lock_holder()
+    keeper = fresh.lock_holder()
     for _ in range(2):
-        upgrade(daemon, newer)
-    assert Path(f"/proc/{daemon.pid()}/stat").read_text().split()[3] == str(keeper)
-    daemon.close()
-    assert sorted(p.name for p in daemon.run.iterdir()) == ["cgpud.log", "config.json"]
-    assert not daemon.tree.exists()
-    assert mounts.mounted(str(daemon.tree)) == []
+        upgrade(fresh, newer)
+    assert Path(f"/proc/{fresh.pid()}/stat").read_text().split()[3] == str(keeper)
+    fresh.close()
+    assert sorted(p.name for p in fresh.run.iterdir()) == ["cgpud.log", "config.json"]
+    assert not fresh.tree.exists()
+    assert mounts.mounted(str(fresh.tree)) == []
     eventually(lambda: not Path(f"/proc/{keeper}").exists(), "the keeper ends")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cgpu.errors import CgpuError
@@ -18,8 +18,6 @@ from tests.daemon import versions
 from tests.daemon.harness import MIB, ROOT, Daemon
 from tests.daemon.upgrades import Steady, upgrade
 from tests.integration.commands import eventually
-
-pytestmark = pytest.mark.root
 
 # What runs in the successor before all else. The same program started anew is no successor, and left alone.
 KILLS = """
@@ -60,6 +58,7 @@ if "--successor" in sys.argv:
     wrap(engine.Engine, "start", "started")
     wrap(tree_fs.TreeMount, "appear", "appeared")
 """
+COPIES = "cgpud-copies"  # the processes that copy descriptors for a daemon
 BEFORE = ("got hello", "sent prepared", "got take", "copied")
 # Once it was ready, the one before may have named it the daemon: then it is started anew.
 AFTER = ("sent ready", "got commit", "stored", "started", "appeared", "sent serving")
@@ -72,18 +71,11 @@ def faulty(directory: Path, step: str, whom: str) -> Program:
 
 def pids_of(daemon: Daemon) -> list[int]:
     """Return the processes of daemons that run in this directory; not of their keeper, nor their helpers."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
-            copies = entry.name.isdigit() and (entry / "comm").read_text() == "cgpud-copies\n"
-        except OSError:
-            continue
-        if copies:
-            continue
-        if b"--worker" in words and str(daemon.run).encode() in words:
-            found.append(int(entry.name))
-    return found
+    return [
+        one.pid
+        for one in psutil.process_iter(["name", "cmdline"])
+        if {"--worker", str(daemon.run)} <= set(one.info["cmdline"] or ()) and one.info["name"] != COPIES
+    ]
 
 
 def await_one(daemon: Daemon) -> int:
@@ -103,55 +95,51 @@ def await_one(daemon: Daemon) -> int:
 
 @pytest.mark.parametrize("whom", ["old", "self"])
 @pytest.mark.parametrize("step", [*BEFORE, *AFTER])
-def test_killed_at_a_step(
-    make_daemon: Callable[..., Daemon], base: Path, steady_program: Path, step: str, whom: str
-) -> None:
+def test_killed_at_a_step(fresh: Daemon, base: Path, step: str, whom: str) -> None:
     """Whoever dies at whatever step: no charge is lost, no call fails, and the next upgrade ends well."""
-    daemon = make_daemon()
-    sliced = daemon.slice(1, f"gpu=0:{4096 * MIB}", "alloc=1G", "hold", "alloc=1G", "alloc=3G", "count")
+    sliced = fresh.slice(1, f"gpu=0:{4096 * MIB}", "alloc=1G", "hold", "alloc=1G", "alloc=3G", "count")
     sliced.line("alloc")
-    load = Steady(daemon, steady_program, 2, f"gpu=0:{512 * MIB}", 1000)
-    before = daemon.pid()
+    load = Steady(fresh, 2, f"gpu=0:{512 * MIB}", 1000)
+    before = fresh.pid()
     try:
-        upgrade(daemon, faulty(base, step, whom))
+        upgrade(fresh, faulty(base, step, whom))
     except CgpuError as error:
         assert "\n" not in str(error)  # noqa: PT017, some faults are survived, and raise nothing
-    after = await_one(daemon)
+    after = await_one(fresh)
     if whom == "old":
         assert after != before
         # Once it is the daemon, the death of the one before is nothing to it.
-        assert ("does not take over" in daemon.log()) == (step in (*BEFORE, "sent ready"))
+        assert ("does not take over" in fresh.log()) == (step in (*BEFORE, "sent ready"))
     elif step in BEFORE:
         assert after == before
-    assert daemon.used(sliced) == 1024 * MIB
+    assert fresh.used(sliced) == 1024 * MIB
     assert load.look().failed == 0
-    assert upgrade(daemon)["done"]
-    await_one(daemon)
-    assert daemon.used(sliced) == 1024 * MIB
+    assert upgrade(fresh)["done"]
+    await_one(fresh)
+    assert fresh.used(sliced) == 1024 * MIB
     figures = load.look()
     assert figures.failed == 0
     assert figures.calls > 0
     out = sliced.finish("\n")
     assert "bytes=2147483648 " in out
     assert "alloc 3221225472 size=3221225472 offset=0 limit=0" in out
-    assert not (daemon.run / "next-tree").exists()
+    assert not (fresh.run / "next-tree").exists()
 
 
-def test_asker_may_die(make_daemon: Callable[..., Daemon]) -> None:
+def test_asker_may_die(fresh: Daemon) -> None:
     """An upgrade that was asked for comes to its end without whoever asked."""
-    daemon = make_daemon()
-    before = daemon.pid()
+    before = fresh.pid()
     asker = os.fork()
     if asker == 0:
         try:
-            upgrade(daemon)
+            upgrade(fresh)
         finally:
             os._exit(0)
-    eventually(lambda: len(pids_of(daemon)) > 1, "the successor is started")
+    eventually(lambda: len(pids_of(fresh)) > 1, "the successor is started")
     os.kill(asker, 9)
     os.waitpid(asker, 0)
-    eventually(lambda: daemon.pid() != before, "the successor is the daemon")
-    await_one(daemon)
-    assert daemon.read("version") == "0.1.0\n"
+    eventually(lambda: fresh.pid() != before, "the successor is the daemon")
+    await_one(fresh)
+    assert fresh.read("version") == "0.1.0\n"
     time.sleep(0.1)
-    assert upgrade(daemon)["done"]
+    assert upgrade(fresh)["done"]

@@ -7,17 +7,15 @@ import fcntl
 import os
 import re
 import resource
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import textwrap
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cgpu.errors import CgpuError
@@ -25,14 +23,12 @@ from cgpu.kmod.daemon.program import Program
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.upgrade.channel import MAX_FDS, Channel, ChannelError
 from tests.daemon import versions
-from tests.daemon.harness import MIB, ROOT, Daemon
-from tests.daemon.upgrade.test_upgrade_faults import await_one, pids_of
+from tests.daemon.conftest import MakeDaemon
+from tests.daemon.harness import MIB, ROOT, Daemon, serving
+from tests.daemon.upgrade.test_upgrade_faults import COPIES, await_one, pids_of
 from tests.daemon.upgrades import Steady, upgrade
 from tests.integration.commands import eventually
 
-pytestmark = pytest.mark.root
-
-MakeDaemon = Callable[..., Daemon]
 # Speaks by hand: whatever cgpud would check before it sends is sent.
 SPEAKS = """
 import array, json, os, socket, sys, time
@@ -91,22 +87,14 @@ if "--successor" in sys.argv:
 @pytest.fixture(scope="module")
 def served() -> Iterator[Daemon]:
     """A daemon that none of the wrong ones follows."""
-    base = Path(tempfile.mkdtemp(prefix="cgpud-"))
-    daemon = Daemon(base)
-    yield daemon
-    daemon.close()
-    shutil.rmtree(base, ignore_errors=True)
+    with serving(Daemon) as running:
+        yield running
 
 
 def copying(pid: int) -> int:
     """Return how many processes copy descriptors for a daemon: to each it has a socket."""
-    command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    found = 0
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError):
-            copies = entry.name.isdigit() and (entry / "comm").read_text() == "cgpud-copies\n"
-            found += copies and (entry / "cmdline").read_bytes() == command
-    return found
+    alike = {"name": COPIES, "cmdline": psutil.Process(pid).cmdline()}
+    return sum(one.info == alike for one in psutil.process_iter(["name", "cmdline"]))
 
 
 def held(pid: int) -> tuple[int, int]:
@@ -123,7 +111,7 @@ def held(pid: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_successor(served: Daemon, steady_program: Path, base: Path, name: str) -> None:
+def test_wrong_successor(served: Daemon, base: Path, name: str) -> None:
     """It is refused in one line and ended, nobody else is; no call fails, and nothing of it is left."""
     lines, why = WRONG[name]
     victim = subprocess.Popen(["/bin/sleep", "600"])
@@ -134,7 +122,7 @@ def test_wrong_successor(served: Daemon, steady_program: Path, base: Path, name:
     program.chmod(0o755)
     pid = served.pid()
     before = held(pid)
-    load = Steady(served, steady_program, 2, f"gpu=0:{64 * MIB}", 1000)
+    load = Steady(served, 2, f"gpu=0:{64 * MIB}", 1000)
     try:
         with pytest.raises(CgpuError, match=why) as refused:
             upgrade(served, Program((str(program),)))
@@ -152,16 +140,8 @@ def test_wrong_successor(served: Daemon, steady_program: Path, base: Path, name:
 
 
 def program_runs(program: Path) -> bool:
-    """Tell whether a process of this program is left."""
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
-            state = (entry / "stat").read_text().rpartition(")")[2].split()[0] if words else "Z"
-        except OSError:
-            continue
-        if str(program).encode() in words and state != "Z":
-            return True
-    return False
+    """Tell whether a process of this program is left, which has a command line until it has ended."""
+    return any(str(program) in (one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"]))
 
 
 def asked(daemon: Daemon, program: Program) -> int:
@@ -180,27 +160,24 @@ def asked(daemon: Daemon, program: Program) -> int:
     [("engine.Engine", "take_over"), ("tree.tree_fs.TreeMount", "appear")],
     ids=["before", "after"],
 )
-def test_told_to_end_in_the_middle(make_daemon: MakeDaemon, base: Path, module: str, name: str) -> None:
+def test_told_to_end_in_the_middle(fresh: Daemon, base: Path, module: str, name: str) -> None:
     """Who is told to end while another takes over ends, or has that one end; what is charged stays."""
-    daemon = make_daemon()
-    sliced = daemon.slice(1, f"gpu=0:{1024 * MIB}", "alloc=512M", "hold")
-    sliced.line("alloc")
+    sliced = fresh.slice(1, f"gpu=0:{1024 * MIB}", "alloc=512M", "hold", until="alloc")
     file, _, cls = module.rpartition(".")
     mark = base / "mark"
     text = SLEEPS.format(module=file, name=f"{cls}.{name}", mark=str(mark), seconds=0.5)
     slow = versions.script(base / "slow", ROOT, text)
-    before = daemon.pid()
-    asker = asked(daemon, slow)
+    before = fresh.pid()
+    asker = asked(fresh, slow)
     eventually(mark.exists, "the successor is at that step")
     os.kill(before, signal.SIGTERM)
-    eventually(lambda: pids_of(daemon) == [], f"all end: {daemon.log()}")
+    eventually(lambda: pids_of(fresh) == [], f"all end: {fresh.log()}")
     os.kill(asker, signal.SIGKILL)
     os.waitpid(asker, 0)
-    daemon.start()
-    await_one(daemon)
-    assert daemon.used(sliced) == 512 * MIB
+    fresh.start()
+    await_one(fresh)
+    assert fresh.used(sliced) == 512 * MIB
     assert sliced.process.poll() is None
-    sliced.finish("\n")
 
 
 def test_a_change_of_the_configuration_is_not_lost(make_daemon: MakeDaemon, base: Path) -> None:
@@ -250,36 +227,33 @@ def test_descriptors_of_any_number() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_nothing_grows(make_daemon: MakeDaemon, steady_program: Path) -> None:
+def test_nothing_grows(fresh: Daemon) -> None:
     """After many upgrades a daemon has as many files and threads as after one, and ordinary priority."""
-    daemon = make_daemon()
-    load = Steady(daemon, steady_program, 2, f"gpu=0:{512 * MIB}", 1000)
-    upgrade(daemon)
-    await_one(daemon)
-    first = held(daemon.pid())
+    load = Steady(fresh, 2, f"gpu=0:{512 * MIB}", 1000)
+    upgrade(fresh)
+    await_one(fresh)
+    first = held(fresh.pid())
     rounds = int(os.environ.get("CGPU_UPGRADES", "5"))
     for _ in range(rounds):
-        upgrade(daemon)
-    await_one(daemon)
-    now = held(daemon.pid())
+        upgrade(fresh)
+    await_one(fresh)
+    now = held(fresh.pid())
     assert abs(now[0] - first[0]) <= 1, (first, now)
     assert abs(now[1] - first[1]) <= 2, (first, now)
     assert load.look().failed == 0
-    tasks = [int(name) for name in os.listdir(f"/proc/{daemon.pid()}/task")]
+    tasks = [int(name) for name in os.listdir(f"/proc/{fresh.pid()}/task")]
     assert {os.sched_getscheduler(tid) for tid in tasks} == {os.SCHED_OTHER}
-    assert len(re.findall("listener-", daemon.log())) == 0
+    assert len(re.findall("listener-", fresh.log())) == 0
 
 
-def test_without_a_keeper(make_daemon: MakeDaemon) -> None:
+def test_without_a_keeper(fresh: Daemon) -> None:
     """Nobody could keep what a successor needs: it is refused, and the one that runs goes on."""
-    daemon = make_daemon()
-    sliced = daemon.slice(1, f"gpu=0:{6043 * MIB}", "alloc=1G", "hold", "alloc=1G", "count")
-    sliced.line("alloc")
-    pid = daemon.pid()
-    os.kill(daemon.lock_holder(), signal.SIGKILL)
-    eventually(lambda: "the keeper has died" in daemon.log(), "nobody noticed")
+    sliced = fresh.slice(1, f"gpu=0:{6043 * MIB}", "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
+    pid = fresh.pid()
+    os.kill(fresh.lock_holder(), signal.SIGKILL)
+    eventually(lambda: "the keeper has died" in fresh.log(), "nobody noticed")
     with pytest.raises(CgpuError, match="the keeper of cgpud has died"):
-        upgrade(daemon)
-    assert daemon.pid() == pid
-    assert daemon.used(sliced) == 1024 * MIB
+        upgrade(fresh)
+    assert fresh.pid() == pid
+    assert fresh.used(sliced) == 1024 * MIB
     assert "bytes=2147483648 " in sliced.finish("\n")

@@ -130,7 +130,6 @@ class Cuda:
         self.call("cuCtxSynchronize")
 
     def byte_at(self, address: int) -> int:
-        """Return one byte of the card's memory."""
         out = ctypes.c_ubyte()
         self.call("cuMemcpyDtoH_v2", byref(out), c_uint64(address), c_size_t(1))
         return out.value

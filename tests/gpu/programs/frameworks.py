@@ -26,7 +26,6 @@ def framework(name: str) -> Any:
 
 
 def versions() -> None:
-    """Tell which there are."""
     found = {}
     for name in ("torch", "cupy", "jax"):
         try:
@@ -134,7 +133,6 @@ def speed() -> None:
 
 
 def main() -> None:
-    """Do what the arguments say."""
     word = sys.argv[1]
     if word == "torch-fill":
         torch_fill(int(sys.argv[2]) * MIB)

@@ -23,7 +23,6 @@ class Way:
     """cudaMalloc, and what all ways share."""
 
     def __init__(self, cuda: Cuda, size: int) -> None:
-        """Take blocks of a size."""
         self.cuda = cuda
         self.size = size
 
@@ -32,7 +31,6 @@ class Way:
         return self.cuda.alloc(self.size)
 
     def give(self, address: int) -> None:
-        """Free a block."""
         self.cuda.call("cuMemFree_v2", c_uint64(address))
 
     def end(self) -> None:
@@ -53,7 +51,6 @@ class Async(Way):
     """cudaMallocAsync, from the device's pool."""
 
     def __init__(self, cuda: Cuda, size: int) -> None:
-        """Make a stream of one's own."""
         super().__init__(cuda, size)
         self.stream = cuda.stream()
 
@@ -65,7 +62,6 @@ class Async(Way):
         return out.value
 
     def give(self, address: int) -> None:
-        """Give back to the pool."""
         self.cuda.call("cuMemFreeAsync", c_uint64(address), self.stream)
 
     def end(self) -> None:
@@ -166,7 +162,6 @@ def fill(kind: str, block: int, stop: int, value: int) -> None:
 
 
 def main() -> None:
-    """Do what the arguments say."""
     if sys.argv[1] == "info":
         cuda = Cuda()
         free, total = cuda.info()

@@ -79,7 +79,6 @@ def share_export(cuda: Cuda, size: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Do what the arguments say."""
     word = sys.argv[1]
     if word.endswith("-child"):
         child(word, sys.argv[2], int(sys.argv[3]) * MIB)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.commands import without_privilege
+from tests.integration.isolation.test_refusals import THROUGH_DOCKER
 from tests.integration.probe import step
-from tests.integration.test_refusals import THROUGH_DOCKER
 from tests.integration.test_slice import SIX, SLICE
 from tests.vm.harness.bundles import Spec
 from tests.vm.harness.node import TREE, load_engine, loaded, read, rmmod, unload_engine

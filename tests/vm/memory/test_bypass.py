@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.engine import MIB
+from tests.integration.isolation.test_bypass import WAYS
 from tests.integration.probe import NO_MEMORY, Printed, step, steps
-from tests.integration.test_bypass import WAYS
 from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.harness.sliced_node import SlicedNode, privileged
 

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon's own life: start, stop, death, return."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cgpu.kmod.daemon.simulate import Simulator
+from cgpu.kmod.daemon.store import fd_store
+from cgpu.kmod.daemon.tree import mounts
+from tests.daemon.conftest import MakeDaemon
+from tests.daemon.harness import MIB, PAGE, ROOT, Daemon
+from tests.integration.commands import eventually
+
+# What the settings forbid stays forbidden while the daemon is down.
+LEFT = ["cgpud.log", "config.json"]
+SIX = f"gpu=0:{6043 * MIB}"
+
+
+def test_stop_leaves_nothing(fresh: Daemon) -> None:
+    """After a stop there is no mount, socket, process or descriptor left, only log and settings."""
+    fresh.close()
+    assert sorted(p.name for p in fresh.run.iterdir()) == LEFT
+    assert not fresh.tree.exists()
+    assert mounts.mounted(str(fresh.run / "sim")) == []
+    fresh.start()
+    assert fresh.read("0/name") == "Tesla T4\n"
+
+
+def test_second_daemon_is_refused(fresh: Daemon) -> None:
+    """A second daemon is refused with a line that names the first."""
+    second = fresh.command("--simulate", "T4", "--tree", str(fresh.tree))
+    assert second.returncode == 1
+    assert second.stderr.startswith("cgpud: cgpud already runs as process ")
+    assert second.stderr.count("\n") == 1
+
+
+def test_killed_daemon_returns_with_its_charges(fresh: Daemon) -> None:
+    """kill -9 of the daemon: containers keep slice and charges, and their next call succeeds."""
+    sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "alloc=5G", "count", until="alloc")
+    fresh.crash()
+    assert fresh.used(sliced) == 1024 * MIB
+    assert "took up 1 listeners" in fresh.log()
+    out = sliced.finish("\n")
+    assert "bytes=2147483648 " in out
+    assert "alloc 5368709120 size=5368709120 offset=0 limit=0" in out
+    eventually(lambda: fresh.instances() == [], "the container was not reclaimed")
+
+
+def test_calls_in_flight_happen_once(fresh: Daemon) -> None:
+    """Calls that were in the daemon when it was killed are answered by the next one, and happen once."""
+    limit = 400 * MIB
+    busy = [fresh.slice(n, f"gpu=0:{limit}", "fill=64K:64k", "count", "hold") for n in (1, 2, 3)]
+    eventually(lambda: all(fresh.used(one) > 0 for one in busy), "nothing was allocated")
+    for _ in range(3):
+        fresh.crash()
+    for one in busy:
+        assert f"held={limit // PAGE} bytes={limit} " in one.line("count")
+        assert fresh.used(one) == limit
+        one.finish()
+
+
+def test_reader_of_a_dead_tree_gets_an_error(fresh: Daemon) -> None:
+    """While the daemon is down its tree answers with an error, and does not hang."""
+    fd = os.open(fresh.tree / "version", os.O_RDONLY)
+    fresh.crash()
+    with pytest.raises(OSError, match=r"Transport endpoint|Software caused|Input/output"):
+        os.pread(fd, 16, 0)
+    with contextlib.suppress(OSError):
+        os.close(fd)
+
+
+def test_stop_and_start_with_containers(fresh: Daemon) -> None:
+    """A stop under running containers keeps their listeners; the next start takes them up."""
+    sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
+    assert fresh.command("--stop").returncode == 0
+    assert not (fresh.run / "control.sock").exists()
+    assert (fresh.run / "keeper.sock").exists()
+    fresh.start()
+    assert fresh.used(sliced) == 1024 * MIB
+    assert "bytes=2147483648 " in sliced.finish("\n")
+
+
+def test_forced_stop_ends_all(fresh: Daemon) -> None:
+    """A forced stop takes the slices away: the next call of a container fails."""
+    sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "expect-errno=38", "alloc=1G", until="alloc")
+    assert fresh.command("--stop", "--force").returncode == 0
+    sliced.finish("\n")
+    assert sorted(p.name for p in fresh.run.iterdir()) == LEFT
+
+
+def test_leftovers_are_no_obstacle(base: Path, fresh: Daemon) -> None:
+    """Sockets, a record of cards and a dead mount of an earlier daemon are cleared at the start."""
+    keeper = fresh.lock_holder()
+    pid = fresh.pid()
+    os.kill(keeper, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
+    Simulator(fresh.run / "sim").running()
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), "the daemon lives")
+    assert mounts.mounted(str(fresh.tree)) == ["fuse"]
+    assert (base / "run" / "control.sock").exists()
+    fresh.start()
+    assert fresh.instances() == []
+
+
+def test_reload(make_daemon: MakeDaemon) -> None:
+    """SIGHUP reads the configuration again; a wrong one changes nothing and is logged."""
+    daemon = make_daemon("T4", "enforce: false\n")
+    config = daemon.run.parent / "config.yaml"
+    config.write_text("enforce: maybe\n")
+    os.kill(daemon.pid(), signal.SIGHUP)
+    eventually(lambda: "not reloaded" in daemon.log(), "the wrong configuration was not logged")
+    pid = daemon.pid()
+
+    def logged_again(times: int) -> bool:
+        return daemon.log().count("not reloaded") == times
+
+    # What the reader of YAML itself fails on.
+    for text in ("enforce: !!bool maybe", f"policy: 0x{'f' * 5000}"):
+        refused = daemon.log().count("not reloaded") + 1
+        config.write_text(text)
+        os.kill(pid, signal.SIGHUP)
+        eventually(partial(logged_again, refused), f"not logged: {text[:40]}")
+    config.write_text("enforce: true\n")
+    os.kill(daemon.pid(), signal.SIGHUP)
+    eventually(lambda: "configuration reloaded" in daemon.log(), "the right one was not taken")
+    assert '"enforce": true' in (daemon.run / "config.json").read_text()
+    assert "enforce=off" not in daemon.read("engine")
+    assert daemon.pid() == pid
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (("--simulate", "T5"), "cgpud: --simulate T5: expected MODEL[=MIB][:COUNT]"),
+        (("--tree", "here"), "cgpud: --tree here: expected an absolute path"),
+        (("--run", "here"), "cgpud: --run here: expected an absolute path"),
+        (("--force",), "cgpud: --force: expected only with --stop"),
+        (("--config", "/nowhere.yaml"), "cgpud: /nowhere.yaml: there is no such file"),
+    ],
+)
+def test_bad_start(base: Path, options: tuple[str, ...], line: str) -> None:
+    """A start that cannot be is one line, and leaves nothing behind."""
+    daemon = Daemon.__new__(Daemon)
+    daemon.run = base / "run"
+    done = daemon.command(*options)
+    assert done.returncode == 1
+    assert done.stderr.startswith(line)
+    assert done.stderr.count("\n") == 1
+    assert not daemon.run.exists()
+
+
+def test_no_driver(base: Path) -> None:
+    """Without a driver it says so, and how to simulate one."""
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("this machine has an NVIDIA driver")
+    daemon = Daemon.__new__(Daemon)
+    daemon.run = base / "run"
+    done = daemon.command("--tree", str(base / "tree"))
+    assert done.returncode == 1
+    assert "/dev/nvidiactl: No such file or directory; load the NVIDIA driver" in done.stderr
+
+
+def test_cycles_leave_no_descriptors(fresh: Daemon) -> None:
+    """Many registrations leave the daemon's descriptors and memory file where they were."""
+
+    def cycle(times: int) -> int:
+        for _ in range(times):
+            fresh.write("inst_ctl", f"create id={'c' * 64} pid={os.getpid()} gpu=0:{MIB}")
+            fresh.write("inst_ctl", f"destroy id={'c' * 64}")
+        eventually(lambda: fresh.status()["containers"] == [], "a registration stayed")
+        return len(os.listdir(f"/proc/{fresh.pid()}/fd"))
+
+    before = cycle(20)
+    assert cycle(300) <= before + 1
+
+
+def test_under_a_service_manager(base: Path) -> None:
+    """With NOTIFY_SOCKET set it says ready, leaves its state in the store, and stops on SIGTERM."""
+    line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(base / "run"), "--simulate", "T4"]
+    environment = {**os.environ, "NOTIFY_SOCKET": str(base / "notify.sock")}
+    with fd_store.bind(str(base / "notify.sock")) as manager:
+        seen: list[fd_store.Message] = []
+
+        def heard(field: str) -> bool:
+            while (message := fd_store.receive(manager)) is not None:
+                seen.append(message)
+            return any(field in message.fields for message in seen)
+
+        with subprocess.Popen([*line, "--tree", str(base / "tree")], cwd=ROOT, env=environment) as process:
+            eventually(lambda: heard("READY"), "it is not ready")
+            stop = subprocess.run(
+                [*line[:5], "--stop"], cwd=ROOT, capture_output=True, text=True, check=False
+            )
+            assert stop.stderr == "cgpud: cgpud is run by systemd: systemctl stop cgpud\n"
+            assert stop.returncode == 1
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        assert {message.pid for message in seen} == {process.pid}
+        assert seen[0].fields == {"FDSTORE": "1", "FDNAME": "state"}
+        assert len(seen[0].fds) == 1
+        assert heard("STOPPING")
+        for message in seen:
+            for fd in message.fds:
+                os.close(fd)
+    assert not (base / "tree").exists()
+
+
+def test_keeper_dies_alone(daemon: Daemon) -> None:
+    """The daemon goes on: containers start, are served, and end."""
+    pid = daemon.pid()
+    os.kill(daemon.lock_holder(), signal.SIGKILL)
+    for seed in (1, 2):
+        out = daemon.slice(seed, "gpu=0:1073741824", "alloc=1G").finish()
+        assert "status=0x0" in out
+        eventually(lambda: not daemon.instances(), "the container is gone")
+    assert daemon.pid() == pid
+    assert daemon.status()["pid"] == pid
+
+
+def test_second_start_after_the_keepers_death(fresh: Daemon) -> None:
+    """The daemon holds the lock: a second start is refused and names it; stop works, then a start."""
+    sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
+    pid = fresh.pid()
+    os.kill(fresh.lock_holder(), signal.SIGKILL)
+    second = fresh.command("--simulate", "T4", "--tree", str(fresh.tree))
+    assert second.returncode == 1
+    assert second.stderr.startswith(f"cgpud: cgpud already runs as process {pid} ")
+    eventually(lambda: "the keeper has died" in fresh.log(), "nobody noticed")
+    assert fresh.used(sliced) == 1024 * MIB
+    assert "bytes=2147483648 " in sliced.finish("\n")
+    assert fresh.command("--stop").returncode == 0
+    assert sorted(p.name for p in fresh.run.iterdir() if p.name != "cgpud.lock") == LEFT
+    fresh.start()
+    assert mounts.mounted(str(fresh.tree)) == ["fuse"]
+    assert "status=0x0" in fresh.slice(2, SIX, "alloc=1G").finish()

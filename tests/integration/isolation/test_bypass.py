@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways around the limit that users found in other tools. The probe is a static binary in all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.commands import Outcome, call, eventually
+from tests.integration.conftest import Start
+from tests.integration.engine import MIB, Engine
+from tests.integration.probe import NO_MEMORY, step, steps
+from tests.integration.runtimes import Docker, Podman, Runc
+from tests.integration.test_slice import LIMIT, SIX, SLICE, with_other_card
+
+# All but sys_resource, which is missing here.
+NAMES = """
+    chown dac_override dac_read_search fowner fsetid kill setgid setuid setpcap linux_immutable
+    net_bind_service net_broadcast net_admin net_raw ipc_lock ipc_owner sys_module sys_rawio sys_chroot
+    sys_ptrace sys_pacct sys_admin sys_boot sys_nice sys_time sys_tty_config mknod lease
+    audit_write audit_control setfcap mac_override mac_admin syslog wake_alarm block_suspend audit_read
+"""
+CAPABILITIES = [f"CAP_{name.upper()}" for name in NAMES.split()]
+
+
+def full(words: list[str]) -> list[str]:
+    return ["/cgpu-probe", *words, "fill=512M:2m", "fill=64K:64k", "info"]
+
+
+def assert_held(outcome: Outcome) -> None:
+    """Fail unless the program got its slice to the byte, and not a byte more."""
+    assert step(outcome, "fill").number("bytes") + step(outcome, "fill", 1).number("bytes") == LIMIT
+    assert step(outcome, "fill", 1).number("status") == NO_MEMORY
+
+
+WAYS = {
+    "plain": [],
+    "envelope": ["xfer"],
+    "magic 0": ["magic=0"],
+    "magic of another driver": ["magic=0x54"],
+    "no direction": ["dir=0"],
+    "write only": ["dir=1"],
+    "read only": ["dir=2"],
+    "envelope without magic and direction": ["xfer", "magic=0", "dir=0"],
+}
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize("program", ["/cgpu-probe", "/cgpu-probe32"])
+@pytest.mark.parametrize("way", WAYS)
+def test_ioctl_number_does_not_matter(engine: Engine, runc: Runc, way: str, program: str) -> None:
+    """The limit holds in the envelope and with any magic byte and direction bits, of 32-bit processes too."""
+    assert_held(runc.run([program, *full(WAYS[way])[1:]], SLICE))
+
+
+@pytest.mark.enforcement
+def test_wiped_environment(engine: Engine, runc: Runc) -> None:
+    """A process that threw its environment away has the same limit: env is not where it lives."""
+    runc.start("wiped", ["/cgpu-probe", "hold=60"], SLICE)
+    process = runc.directory / "process.json"
+    process.write_text(json.dumps({"args": full([]), "env": [], "cwd": "/", "user": {"uid": 0, "gid": 0}}))
+    assert_held(call([*runc.base, "exec", "--process", process, "wiped"]))
+
+
+@pytest.mark.enforcement
+def test_docker_exec(engine: Engine, docker: Docker) -> None:
+    """docker exec joins the same slice: what both hold together stays inside it."""
+    docker.start("joined", ["/cgpu-probe", "alloc=1G", "hold=60"], SIX)
+    eventually(
+        lambda: engine.instances() and engine.used("0", engine.instances()[0]) == 1024 * MIB, "1 GiB held"
+    )
+    outcome = docker.exec("joined", full(["info"]))
+    assert step(outcome, "info").number("free") == LIMIT - 1024 * MIB
+    had = step(outcome, "fill").number("bytes") + step(outcome, "fill", 1).number("bytes")
+    assert had == LIMIT - 1024 * MIB
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize("shape", ["fork=4:64M:fill", "fork=3:64M:fill:nest", "threads=4:64M:fill"])
+def test_forks_and_threads_share_one_limit(engine: Engine, runc: Runc, shape: str) -> None:
+    """Processes, nested forks and threads that fill at once get the slice together, and not a step more."""
+    outcome = runc.run(["/cgpu-probe", shape, "info"], SLICE)
+    had = sum(one.number("bytes") for one in steps(outcome) if one.name in {"fork", "thread"})
+    assert had == LIMIT // (64 * MIB) * 64 * MIB
+    assert step(outcome, "info").number("free") == LIMIT
+
+
+@pytest.mark.enforcement
+def test_own_descriptor_table(engine: Engine, runc: Runc) -> None:
+    """A thread with a descriptor table of its own is held like any other."""
+    outcome = runc.run(["/cgpu-probe", "alloc=1M", "unshare=7G", "unshare=1M", "info"], SLICE)
+    refused, had = (one for one in steps(outcome) if one.name == "unshare")
+    assert refused.number("status") == NO_MEMORY
+    assert had.number("status") == 0
+    assert step(outcome, "info").number("used") == 2 * MIB
+
+
+def privileged(runc: Runc, command: list[str]) -> dict[str, object]:
+    """Make the specification of a --privileged container, as far as this machine can start one."""
+    spec: Any = runc.spec(command, SLICE)
+    sets = ("bounding", "effective", "permitted", "inheritable")
+    spec["process"]["capabilities"] = dict.fromkeys(sets, CAPABILITIES)
+    spec["process"]["noNewPrivileges"] = False
+    linux = spec["linux"]
+    linux.pop("seccomp", None)
+    linux["maskedPaths"] = []
+    linux["readonlyPaths"] = []
+    linux["resources"] = {"devices": [{"allow": True, "access": "rwm"}]}
+    result: dict[str, object] = spec
+    return result
+
+
+@pytest.mark.enforcement
+def test_privileged(engine: Engine, runc: Runc) -> None:
+    """A privileged container is held too."""
+    assert_held(runc.run_bundle(runc.bundle(privileged(runc, full([]))), "privileged"))
+
+
+@pytest.mark.parametrize("enforce", [True, False])
+def test_privileged_cannot_use_another_card(start: Start, runc: Runc, *, enforce: bool) -> None:
+    """A privileged container is refused on a card that it was not granted; without enforcement it is not."""
+    start("T4:2", enforce=enforce)
+    spec = with_other_card(privileged(runc, ["/cgpu-probe", "gpu=1", "alloc=1M"]))
+    outcome = runc.run_bundle(runc.bundle(spec), "privileged")
+    assert (outcome.returncode == 0) is not enforce
+    assert "No such file" not in outcome.text
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize("option", ["seccomp=unconfined", "no-new-privileges"])
+def test_docker_security_options(engine: Engine, docker: Docker, option: str) -> None:
+    """The limit holds without the engine's own seccomp profile, and with no new privileges."""
+    assert_held(docker.run(full([]), SIX, "--security-opt", option))
+
+
+@pytest.mark.enforcement
+def test_podman_unconfined(engine: Engine, podman: Podman) -> None:
+    """The limit holds under podman without its seccomp profile."""
+    assert_held(podman.run(full([]), SIX, "--security-opt", "seccomp=unconfined"))
+
+
+def test_tree_is_not_reachable(engine: Engine, docker: Docker) -> None:
+    """A container that mounts /run of the host finds neither the tree nor the engine's sockets in it."""
+    started = docker.start("curious", ["/cgpu-probe", "hold=60"], SIX, "-v", "/run:/run:ro")
+    assert started.returncode == 0, started.text
+    pid = docker.call("inspect", "--format", "{{.State.Pid}}", "curious").stdout.strip()
+    inside = Path("/proc", pid, "root/run")
+    assert (inside / "cgpu_km").is_dir()
+    assert [list((inside / name).iterdir()) for name in ("cgpu_km", "cgpu")] == [[], []]
+
+
+@pytest.mark.parametrize("words", [["xfer"], ["magic=0", "dir=0"], []], ids=["envelope", "number", "plain"])
+@pytest.mark.parametrize("program", ["/cgpu-probe", "/cgpu-probe32"])
+def test_enforcement_off(start: Start, runc: Runc, words: list[str], program: str) -> None:
+    """With enforcement off each of these ways does get more: the tests above test something."""
+    start("T4", enforce=False)
+    outcome = runc.run([program, *full(words)[1:]], SLICE)
+    assert step(outcome, "fill").number("bytes") > LIMIT

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cgpu-runtime-config writes, as the real engines read it. dockerd of these tests runs on it as well."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cgpu.runtime_config.engines import docker as daemon_json
+from cgpu.runtime_config.engines import hooks
+from tests.integration.commands import Server, call, eventually, must
+from tests.integration.images import IMAGE
+from tests.integration.runtimes import CONFIGURE, LAUNCHER, PODMAN_LIMITS, Docker, Podman
+
+CRI = "io.containerd.grpc.v1.cri"
+# As Debian has it: no runtime is named.
+DEBIAN = f"""version = 2
+
+[plugins]
+  [plugins."{CRI}"]
+    [plugins."{CRI}".cni]
+      bin_dir = "/usr/lib/cni"
+"""
+V1 = '[plugins.cri.containerd.runtimes.runc]\nruntime_type = "io.containerd.runc.v2"\n'
+KUBEADM = f"""version = 2
+[plugins."{CRI}".containerd]
+  default_runtime_name = "runc"
+  [plugins."{CRI}".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."{CRI}".containerd.runtimes.runc.options]
+      SystemdCgroup = true
+"""
+
+
+@pytest.mark.parametrize("default", ["runc", "cgpu"])
+@pytest.mark.parametrize("text", [None, "", DEBIAN, V1, KUBEADM])
+def test_containerd(tmp_path: Path, text: str | None, default: str) -> None:
+    """containerd has the handler `cgpu`, for RuntimeClass, beside runc, and a default as asked."""
+    config = tmp_path / "config.toml"
+    if text is not None:
+        config.write_text(text)
+    options = ["--default-runtime"] if default == "cgpu" else []
+    must([CONFIGURE, "containerd", "--config", config, "--runtime", LAUNCHER, *options])
+    dump = tomllib.loads(must(["containerd", "-c", config, "config", "dump"]).stdout)
+    section = dump["plugins"][CRI]["containerd"]
+    assert section["default_runtime_name"] == default
+    assert sorted(section["runtimes"]) == ["cgpu", "runc"]
+    cgpu = section["runtimes"]["cgpu"]
+    assert cgpu["runtime_type"] == "io.containerd.runc.v2"
+    assert cgpu["options"]["BinaryName"] == str(LAUNCHER)
+    assert cgpu["options"].get("SystemdCgroup", False) is (text == KUBEADM)
+
+
+@pytest.mark.root
+def test_containerd_starts_its_cri_plugin(tmp_path: Path) -> None:
+    """With Debian's own settings the CRI plugin still loads, which it does not without runc beside ours."""
+    config, socket = tmp_path / "config.toml", tmp_path / "socket"
+    places = f'root = "{tmp_path}/root"\nstate = "{tmp_path}/state"\n[grpc]\naddress = "{socket}"\n'
+    config.write_text(DEBIAN.replace("\n\n", f"\n{places}\n", 1))
+    must([CONFIGURE, "containerd", "--config", config, "--runtime", LAUNCHER])
+    server = Server.start(["containerd", "-c", config], tmp_path / "log")
+    try:
+        ctr = ["ctr", "-a", str(socket)]
+        eventually(lambda: call([*ctr, "version"]).returncode == 0, "containerd answers")
+        rows = must([*ctr, "plugins", "ls"]).stdout.splitlines()
+        assert [row.split()[-1] for row in rows if row.split()[1] == "cri"] == ["ok"]
+    finally:
+        server.stop()
+
+
+def test_podman(tmp_path: Path) -> None:
+    """podman finds the runtime by its name in its main file."""
+    config = tmp_path / "containers.conf"
+    must([CONFIGURE, "podman", "--config", config, "--runtime", LAUNCHER])
+    outcome = call(podman_info(tmp_path, "--runtime", "cgpu"), {"CONTAINERS_CONF": str(config)})
+    assert outcome.stdout.strip() == str(LAUNCHER), outcome.text
+
+
+@pytest.mark.root
+def test_podman_drop_in(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """podman reads the drop-in, with the runtime as its default, and nothing is left when it is removed."""
+    tmp_path = tmp_path_factory.mktemp("p")  # podman wants a short path
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    add = [str(CONFIGURE), "podman", "--runtime", str(LAUNCHER), "--default-runtime"]
+    steps: list[Sequence[str | Path]] = [
+        add,
+        podman_info(tmp_path),
+        ["ls", "/etc/containers/containers.conf.d"],
+        [CONFIGURE, "podman", "--remove"],
+    ]
+    script = " && ".join(shlex.join(str(word) for word in step) for step in steps)
+    hidden = f"mount --make-rprivate / && mount --bind {etc} /etc/containers && {script}"
+    lines = must(["unshare", "-m", "bash", "-c", hidden]).stdout.splitlines()
+    assert lines[1:3] == [str(LAUNCHER), "99-cgpu.conf"]
+    assert [path for path in etc.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.root
+def test_podman_hooks(podman: Podman, tmp_path: Path) -> None:
+    """podman calls the hook for a container with an annotation of ours, under runc too, and for no other."""
+    for stage in hooks.STAGES:
+        (tmp_path / f"99-cgpu-{stage}.json").write_text(hooks.document(stage))
+    base = [word.replace(str(LAUNCHER), "runc") for word in podman.base]
+    run = [*base, "--hooks-dir", str(tmp_path), "run", "--rm", *PODMAN_LIMITS]
+    run += ["-v", "/bin/busybox:/busybox:ro"]
+    command = [f"localhost/{IMAGE}", "/busybox", "echo", "started"]
+    assert must([*run, *command]).stdout == "started\n"
+    outcome = call([*run, "--annotation", "opencgpu.io/mem-container=x", *command])
+    assert outcome.returncode != 0
+    assert "cgpu-hook: " in outcome.text
+
+
+def podman_info(tmp_path: Path, *options: str) -> list[str]:
+    """Return the command by which podman names its runtime."""
+    places = ["--root", str(tmp_path / "root"), "--runroot", str(tmp_path / "run"), "--storage-driver", "vfs"]
+    info = ["--cgroup-manager", "cgroupfs", "info", "--format", "{{.Host.OCIRuntime.Path}}"]
+    return ["podman", *places, *options, *info]
+
+
+@pytest.fixture
+def own_docker(tmp_path: Path) -> Iterator[Docker]:
+    """Return a dockerd that no other test has."""
+    with closing(Docker(tmp_path)) as runtime:
+        yield runtime
+
+
+@pytest.mark.root
+def test_docker_reloads(own_docker: Docker) -> None:
+    """dockerd takes ours as its default at a reload, and lets go of it at another; its containers live on."""
+    config = own_docker.directory / "daemon.json"
+    program = ["-v", "/bin/busybox:/busybox:ro", IMAGE, "/busybox", "sleep", "600"]
+    words = ["--runtime", "runc", "--network", "none", *program]
+    assert own_docker.call("run", "-d", "--name", "neighbour", *words).returncode == 0
+
+    def known() -> tuple[str, list[str]]:
+        info = json.loads(own_docker.call("info", "--format", "{{json .}}").stdout)
+        return info["DefaultRuntime"], sorted(name for name in info["Runtimes"] if "." not in name)
+
+    def reload(text: str, wanted: tuple[str, list[str]]) -> None:
+        config.write_text(text)
+        own_docker.server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: known() == wanted, f"dockerd has {wanted}")
+
+    assert known() == ("runc", ["cgpu", "runc"])
+    added = daemon_json.new(str(LAUNCHER), default=True)
+    reload(added, ("cgpu", ["cgpu", "runc"]))
+    reload(daemon_json.release(added), ("runc", ["runc"]))
+    config.unlink()
+    assert own_docker.call("inspect", "-f", "{{.State.Running}}", "neighbour").stdout.strip() == "true"

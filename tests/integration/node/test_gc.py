@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu gc beside real engines: what is gone goes, what lives stays."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+from cgpu.client.tree import Tree
+from cgpu.install.commands.gc.main import Outcome, collect
+from cgpu.runtime_config.engines import containerd, docker, podman
+from cgpu.runtime_config.engines.engine import Ended, Listing
+from tests.integration.commands import call
+from tests.integration.engine import CGPU, TREE, Engine
+from tests.integration.runtimes import Containerd, Docker, Podman, Runtime
+from tests.integration.test_slice import SLICE
+
+HOLD = ["/cgpu-probe", "hold=120"]
+
+
+def source(runtime: Runtime) -> Listing:
+    """Return how this test's own container engine is asked."""
+    match runtime:
+        case Docker():
+            return Listing("docker", partial(docker.ended, Path(runtime.socket.removeprefix("unix://"))))
+        case Containerd():
+            return Listing("containerd", partial(containerd.ended, runtime.base))
+        case Podman():
+            return Listing("podman", partial(podman.ended, runtime.base))
+    raise AssertionError(runtime.name)
+
+
+def said(runtime: Runtime) -> Ended:
+    """Return what the engine says of its containers; nothing of one that has no engine."""
+    return {} if runtime.name == "runc" else source(runtime).ask()
+
+
+def swept(runtime: Runtime, *, dry_run: bool = False) -> Outcome:
+    """Collect with this test's own engine, as far as it has one."""
+    asked = [] if runtime.name == "runc" else [source(runtime)]
+    return collect(Tree(str(TREE)), dry_run=dry_run, asked=asked)
+
+
+def registered() -> set[str]:
+    return set(Tree(str(TREE)).containers(0))
+
+
+def put(name: str) -> None:
+    """Register by the old form, which names no process and stays until it is removed."""
+    (TREE / "inst_ctl").write_text(f"0{name}")
+
+
+def test_living_stay_and_gone_go(engine: Engine, runtime: Runtime) -> None:
+    """A container that runs keeps its slice; a registration of none goes."""
+    runtime.start("gc-lives", HOLD, SLICE)
+    (lives,) = registered()
+    put("0123456789ab")
+    dry = swept(runtime, dry_run=True)
+    assert [one.id for one in dry.removed] == ["0123456789ab"]
+    assert registered() == {lives, "0123456789ab"}
+    assert [one.id for one in swept(runtime).removed] == ["0123456789ab"]
+    assert registered() == {lives}
+    assert runtime.exec("gc-lives", ["/cgpu-probe", "info"]).returncode == 0
+    runtime.kill("gc-lives")
+    runtime.remove("gc-lives")
+
+
+def test_known_by_the_engine_alone(engine: Engine, docker: Docker) -> None:
+    """A container that was registered by name stays while it runs, and goes when docker says it has ended."""
+    runtime = docker
+    runtime.start("gc-named", HOLD, SLICE)
+    identity = next(name for name, ended in said(runtime).items() if not ended)
+    Tree(str(TREE)).destroy(identity)
+    put(identity[:12])
+    (stays,) = swept(runtime).judged
+    assert (stays.goes, stays.why) == (False, "its processes live")
+    runtime.kill("gc-named")
+    (goes,) = swept(runtime).judged
+    assert (goes.goes, goes.why) == (True, "docker says that it has ended")
+    assert registered() == set()
+    runtime.remove("gc-named")
+
+
+def test_lists_of_real_engines(engine: Engine, containerd: Containerd, podman: Podman) -> None:
+    """containerd and podman say who runs and who has ended."""
+    for runtime in (containerd, podman):
+        before = set(said(runtime))
+        runtime.start("gc-listed", HOLD, SLICE)
+        ((identity, ended),) = {
+            name: state for name, state in said(runtime).items() if name not in before
+        }.items()
+        assert not ended
+        runtime.kill("gc-listed")
+        assert call(["sleep", "1"]).returncode == 0
+        assert said(runtime).get(identity, True)
+        runtime.remove("gc-listed")
+        assert identity not in said(runtime)
+
+
+def test_silent_engine(engine: Engine) -> None:
+    """While an engine that may have it does not answer, a registration without a process stays."""
+    put("0123456789ab")
+    silent = Listing("docker", partial(docker.ended, Path("/nowhere.sock")))
+    outcome = collect(Tree(str(TREE)), dry_run=False, asked=[silent])
+    assert outcome.removed == ()
+    assert "does not answer" in outcome.silent[0]
+    assert registered() == {"0123456789ab"}
+    Tree(str(TREE)).destroy("0123456789ab")
+
+
+def test_command(engine: Engine, docker: Docker) -> None:
+    """The command asks the docker of DOCKER_HOST, says what it did, and is silent about nothing."""
+    put("0123456789ab")
+    environment = {"DOCKER_HOST": docker.socket}
+    dry = call([CGPU, "gc", "--dry-run"], env=environment)
+    assert dry.stdout == "0123456789ab: would be removed: no process is left and no engine knows it\n"
+    done = call([CGPU, "gc", "--json"], env=environment)
+    assert [one["goes"] for one in json.loads(done.stdout)["judged"]] == [True]
+    assert done.returncode == 0, done.text
+    assert call([CGPU, "gc"], env=environment).stdout == "no container is registered\n"
+    engine.stop()
+    down = call([CGPU, "gc"], env=environment)
+    assert down.returncode == 1
+    assert "the engine is not running" in down.stderr

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting and stopping the server, and the files that it serves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.sim.conftest import Start
+from tests.sim.support import Sim, fields
+
+
+def test_nodes_and_texts(sim: Sim) -> None:
+    """The mount has the nodes for everyone, and read-only texts about the driver and each card."""
+    assert sorted(os.listdir(sim.mount)) == ["driver", "nvidia-uvm", "nvidia0", "nvidia1", "nvidiactl"]
+    assert (sim.mount / "nvidiactl").stat().st_mode & 0o777 == 0o666
+    assert (sim.mount / "nvidia1").stat().st_mode & 0o777 == 0o666
+    assert (sim.mount / "driver" / "version").read_text() == "580.142\n"
+    text = (sim.mount / "driver" / "gpus" / "1" / "information").read_text()
+    assert "Tesla T4" in text
+    assert "Device Minor: \t 1" in text
+    assert not (sim.mount / "nvidia2").exists()
+    assert not (sim.mount / "nvidia00").exists()
+
+
+def test_node_identity_is_stable(sim: Sim) -> None:
+    """Each node has an inode number of its own that stays the same."""
+    numbers = [(sim.mount / name).stat().st_ino for name in ("nvidiactl", "nvidia0", "nvidia1")]
+    assert len(set(numbers)) == 3
+    assert [(sim.mount / name).stat().st_ino for name in ("nvidiactl", "nvidia0", "nvidia1")] == numbers
+
+
+def test_nodes_are_not_readable_files(sim: Sim) -> None:
+    """Reading a node fails as on the driver's device, and opening it with truncation does not."""
+    fd = os.open(sim.mount / "nvidiactl", os.O_RDWR | os.O_TRUNC)
+    with pytest.raises(OSError, match="Invalid argument"):
+        os.read(fd, 1)
+    os.close(fd)
+
+
+def test_uuids_survive_a_restart(start: Start) -> None:
+    """A card has the same UUID in every server, and two cards have different ones."""
+    seen = []
+    for _ in range(2):
+        sim = start("A10=512:2")
+        lines = sim.probe("info=all").stdout.splitlines()
+        seen.append([fields(line)["uuid"] for line in lines])
+        sim.stop()
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) == 2
+
+
+def test_sigterm_unmounts(start: Start) -> None:
+    """SIGTERM unmounts and ends the server, even while a client is open."""
+    sim = start("T4")
+    fd = sim.open()
+    sim.stop()
+    assert sim.process.returncode == 0
+    assert not sim.mount.is_mount()
+    os.close(fd)
+
+
+def daemon(built: Path, mount: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Start a server with --daemon; return what its command came to."""
+    command = [str(built / "cgpu-sim"), "--mount", str(mount), *words, "--daemon"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_daemon_returns_when_the_mount_answers(built: Path, tmp_path: Path) -> None:
+    """With --daemon the command returns with the mount in service, and holds none of its pipes."""
+    mount = tmp_path / "m"
+    done = daemon(built, mount, "--cards", "T4")
+    try:
+        assert done.returncode == 0, done.stderr
+        assert (mount / "driver" / "version").read_text() == "580.142\n"
+        again = daemon(built, mount, "--cards", "T4")
+        assert again.returncode == 1
+        assert "umount" in again.stderr
+    finally:
+        subprocess.run(["/bin/umount", mount], check=True, timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--cards", "P100"], "the model is T4, V100, A10 or H200"),
+        (["--cards", "T4="], "MIB is a number"),
+        (["--cards", "T4=0"], "MIB is a number"),
+        (["--cards", "T4:33"], "COUNT is a number from 1 to 32"),
+        (["--cards", "T4:1x"], "the form is"),
+        (["--cards", "T4", "--driver", "1.2.3"], "not a driver version"),
+        (["--cards", "T4", "--driver", "580.142x"], "not a driver version"),
+    ],
+)
+def test_bad_arguments(built: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
+    """A wrong argument is one line that names it, exit 1, and nothing is left mounted."""
+    done = daemon(built, tmp_path / "m", *arguments)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "m").is_mount()

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark of shares sees what a policy does, and misses its bounds where nothing is enforced."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from benchmarks.shares import __main__ as program
+from benchmarks.shares import cases, changes, plot, tables
+from benchmarks.shares.binding import (
+    FAIR,
+    FIXED,
+    MS,
+    NATIVE,
+    PREEMPTIVE,
+    SECOND,
+    WEIGHT,
+    Case,
+    Container,
+    Costs,
+    Harness,
+    Step,
+)
+from benchmarks.shares.cases import Finding
+from benchmarks.shares.running import Running
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
+    return Harness(tmp_path_factory.mktemp("shares"))
+
+
+def greedy(policy: int, count: int, slice_: int) -> Case:
+    return Case(policy, cases.mix("greedy", policy, count), 2 * SECOND, slice_, costs=cases.COSTS)
+
+
+@pytest.mark.parametrize("policy", [FAIR, WEIGHT, FIXED])
+def test_what_gates_enforce_is_seen(harness: Harness, policy: int) -> None:
+    """Shares keep their bounds with levers and miss them without."""
+    case = greedy(policy, 4, harness.slice)
+    findings = list(cases.judge(case, harness.run(case), "4 greedy"))
+    assert findings
+    assert not any(one.missed for one in findings)
+    bare = replace(case, levers=False)
+    assert any(one.missed for one in cases.judge(bare, harness.run(bare), "4 greedy"))
+
+
+def test_time_is_conserved_in_a_run(harness: Harness) -> None:
+    """What containers had is what the card did; nothing idles under policy 1 while one has work."""
+    case = replace(greedy(PREEMPTIVE, 5, harness.slice), containers=cases.mix("bursty", PREEMPTIVE, 5))
+    result = harness.run(case)
+    assert sum(one.busy for one in result.containers) == result.busy
+    assert sum(one.switching for one in result.containers) == result.switching
+    assert result.busy + result.switching + result.idle == case.duration
+    assert result.idle_with_work == 0
+
+
+def test_a_run_is_deterministic(harness: Harness) -> None:
+    """The same case gives the same figures."""
+    first, second = (harness.run(greedy(WEIGHT, 7, harness.slice)) for _ in range(2))
+    assert first.containers == second.containers
+
+
+def test_members_come_and_go(harness: Harness) -> None:
+    """A container has nothing before it joins and after it leaves, and the other one gets the card back."""
+    steps = cases.greedy(0)
+    containers = [Container(1, steps), Container(1, steps, join=SECOND, leave=2 * SECOND)]
+    case = Case(WEIGHT, containers, 3 * SECOND, harness.slice, costs=Costs(), sample=100 * MS)
+    rows = harness.run(case).samples
+    assert rows[9][1] == 0
+    assert rows[19][1] == pytest.approx(SECOND / 2, rel=0.01)
+    assert rows[29][1] == rows[19][1]
+    assert rows[29][0] - rows[19][0] == pytest.approx(SECOND, rel=0.01)
+
+
+def test_a_case_that_cannot_be_run_is_refused(harness: Harness) -> None:
+    """A weight that the scheduler does not take ends the run."""
+    with pytest.raises(ValueError, match="cannot be run"):
+        harness.run(Case(WEIGHT, [Container(26, cases.greedy(0))], SECOND, harness.slice))
+
+
+def test_one_to_two(harness: Harness) -> None:
+    """A line of the published tables comes out as 1:2 with gates, and as 1:1 without."""
+    row = tables.TABLES[-1]
+    for kind in tables.KINDS:
+        rates = tables.measure(harness, row, kind, WEIGHT, harness.slice, levers=True)
+        assert rates.error < cases.TABLE_BOUND
+        # Together the two fill the card but for what the switches take.
+        assert 0.95 < (rates.first + rates.second) / (row.first + row.second) < 1
+    assert tables.measure(harness, row, "block", WEIGHT, harness.slice, levers=False).error > 0.3
+
+
+def test_plots(harness: Harness) -> None:
+    """Each policy has a plot with a line for each container; who has no time is at the bottom."""
+    drawn = dict(plot.plots(harness, harness.slice))
+    assert len(drawn) == len(cases.POLICIES) + 2
+    drawn.pop("shares-changes.svg")
+    for name, text in drawn.items():
+        assert len(text) < 10_000, name
+        lines = ET.fromstring(text).findall(f"{SVG}polyline")  # noqa: S314
+        assert len(lines) == 3
+        for line in lines[1:]:
+            assert line.get("points", "").endswith(f",{plot.y(0):.1f}")
+
+
+def test_plot_of_changes(harness: Harness) -> None:
+    """What happens is written above its second, and the lines follow."""
+    drawing = ET.fromstring(plot.live(harness, harness.slice))  # noqa: S314
+    words = [one.text for one in drawing.findall(f"{SVG}text")]
+    assert [mark for mark, _ in plot.LIVE if mark not in words] == []
+    _, left, joined = (one.get("points", "") for one in drawing.findall(f"{SVG}polyline"))
+    assert left.endswith(f",{plot.y(0):.1f}")
+    assert joined.split()[:2] == [f"{plot.x(0):.1f},{plot.y(0):.1f}", f"{plot.x(SECOND):.1f},{plot.y(0):.1f}"]
+
+
+@pytest.mark.parametrize(("policy", "time_slices"), changes.MODES)
+def test_changes_under_load(harness: Harness, policy: int, *, time_slices: bool) -> None:
+    """Every kind of change keeps its bounds; where nothing is enforced, a share is off."""
+    case = Case(
+        policy, changes.containers(policy, 7), 0, harness.slice, 25, 80, time_slices, costs=cases.COSTS
+    )
+    kinds = {what: (before, apply) for what, before, apply in changes.changes(case)}
+    assert {"join", "leave", "prio_ratio", "priority", "slice", "from policy 5"} < set(kinds)
+    assert ("weight" in kinds) == (policy not in (FAIR, PREEMPTIVE))
+    for what, (before, apply) in kinds.items():
+        findings = list(changes.run(harness, changes.Scenario(what, before, apply, 3)))
+        assert [one for one in findings if one.missed] == []
+    high = kinds["prio_ratio"]
+    bare = changes.Scenario("prio_ratio", replace(high[0], levers=False), high[1], 3)
+    assert next(changes.run(harness, bare)).missed
+
+
+def test_lost_work_is_seen(harness: Harness) -> None:
+    """Kernels that do not end are counted: here, of a container that loses its weight."""
+    case = Case(WEIGHT, changes.containers(WEIGHT, 2), 0, harness.slice)
+    stuck = changes.Scenario("weight 0", case, lambda on: on.change(0, 0, highprio=False), 3)
+    *_, wait, lost = changes.run(harness, stuck)
+    assert lost.what.endswith("kernels lost in a change")
+    assert lost.missed
+    assert wait.missed
+
+
+def test_steps_from_outside(harness: Harness) -> None:
+    """What cannot be done is refused; a place that is taken again begins at 0."""
+    case = Case(WEIGHT, [], 0, harness.slice)
+    with Running(harness, case) as running:
+        running.join(0, Container(1, by_hand=True))
+        refused: list[Callable[[], None]] = [
+            lambda: running.join(0, Container()),
+            lambda: running.leave(1),
+            lambda: running.change(1, 1, highprio=False),
+            lambda: running.change(0, 26, highprio=False),
+            lambda: running.set(replace(case, prio_ratio=100)),
+            lambda: running.submit(1, Step(MS, 1)),
+            lambda: running.submit(0, Step(MS, 1, 17)),
+        ]
+        for wrong in refused:
+            with pytest.raises(ValueError, match="refused"):
+                wrong()
+        running.advance(SECOND)
+        assert (running.figures(0).completed, running.figures(0).busy) == (16, 16 * MS)
+        running.submit(0, Step(SECOND, 1))
+        running.leave(0)
+        assert (running.figures(0).cancelled, running.figures(0).submitted) == (1, 17)
+        running.join(0, Container(1, by_hand=True))
+        assert running.figures(0).submitted == 0
+    with pytest.raises(ValueError, match="cannot be run"):
+        Running(harness, replace(case, slice=1))
+
+
+def test_exit_status_and_last_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A missed bound is named and makes the exit status 1; figures without a bound do not."""
+    every = itertools.product(tables.TABLES, tables.KINDS, (2, 3, 4))
+    rates = [tables.Rates(row, kind, policy, 1, 2) for row, kind, policy in every]
+    monkeypatch.setattr(tables, "run", lambda *_, **__: rates)
+    monkeypatch.setattr(cases, "priority", lambda *_, **__: [])
+    monkeypatch.setattr(changes, "findings", lambda *_, **__: [])
+    fine = [Finding(policy, "3 greedy: share", 0.005, 0.01) for policy in cases.POLICIES if policy != NATIVE]
+    fine.append(Finding(NATIVE, "3 greedy: share", 0.5))
+    monkeypatch.setattr(cases, "mixes", lambda *_, **__: fine)
+    assert program.main([]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("worst error: policy 0 0.50%")
+    assert last.endswith("policy 5 50.00% (no bound)")
+    monkeypatch.setattr(
+        cases, "mixes", lambda *_, **__: [*fine, Finding(WEIGHT, "9 greedy: share", 0.02, 0.01)]
+    )
+    assert program.main([]) == 1
+    printed = capsys.readouterr().out
+    assert "missed: policy 2, 9 greedy: share: 0.0200, not above 0.01" in printed
+    assert "policy 2 2.00%" in printed.splitlines()[-1]
