@@ -53,8 +53,6 @@ LARGE = {
     "docs",
     "tests/daemon",
     "tests/integration",
-    "tests/runtime_config",
-    "tests/runtime_config/golden",
     "tests/sim",
 }
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)

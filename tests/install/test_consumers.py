@@ -15,7 +15,7 @@ from cgpu.install.places import LAUNCHER
 from cgpu.install.transaction.runner import TIMEOUT_S, Done, SystemRunner
 from cgpu.runtime_config.engines import containerd, containers
 from tests.install.support import DAEMON, System, installer, make_node, snapshot
-from tests.runtime_config.nodes import Machine
+from tests.runtime_config.engines.nodes import Machine
 
 ENGINES = ("docker", "podman", "containerd")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime_config.nodes import Machine
+from tests.runtime_config.engines.nodes import Machine
+from tests.runtime_config.oci_runtime.wrapper import Wrapper
 from tests.runtime_config.support import Launcher
-from tests.runtime_config.wrapper import Wrapper
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ import json
 import os
 from pathlib import Path
 
+from tests.runtime_config.oci_runtime.wrapper import Wrapper, refusal
 from tests.runtime_config.support import ASKING, spec
-from tests.runtime_config.wrapper import Wrapper, refusal
 
 
 def test_owner_and_mode_are_kept(wrapper: Wrapper) -> None:

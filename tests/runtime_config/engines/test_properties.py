@@ -14,8 +14,8 @@ from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
 from cgpu.runtime_config.text.toml import child, lines_of, parse, same, statements
-from tests.runtime_config.nodes import RUNTIME
-from tests.runtime_config.texts import add_to, daemon_json, remove_from, toml
+from tests.runtime_config.engines.nodes import RUNTIME
+from tests.runtime_config.engines.texts import add_to, daemon_json, remove_from, toml
 
 PATH = str(RUNTIME)
 

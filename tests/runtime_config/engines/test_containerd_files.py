@@ -9,7 +9,7 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.runtime_config.engines.containerd import Containerd
-from tests.runtime_config.nodes import CONFIG_TOML, DEFAULT, DESIRED, DROP_IN, RUNTIME, Machine
+from tests.runtime_config.engines.nodes import CONFIG_TOML, DEFAULT, DESIRED, DROP_IN, RUNTIME, Machine
 
 V3 = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n[plugins."io.containerd.cri.v1.runtime"]\n'
 V2 = 'version = 2\nimports = ["conf.d/*.toml"]\n[plugins."io.containerd.grpc.v1.cri"]\n'

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
+from tests.runtime_config.oci_runtime.wrapper import Wrapper, refusal
 from tests.runtime_config.support import ASKING, OTHER, spec
-from tests.runtime_config.wrapper import Wrapper, refusal
 
 START = paths.daemon_command("start")
 

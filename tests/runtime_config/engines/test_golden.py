@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings as administrators have them, and what they become: every character is in the folder golden.
 
-NAME.before.txt is what was there, NAME.after.txt has the runtime, NAME.default.txt has it as the default;
-NAME.drop-in.txt and NAME.drop-in-default.txt are the files beside it, where an engine reads such.
+Each case has a folder, ENGINE-NAME. before.txt is what was there, after.txt has the runtime, default.txt has
+it as the default; drop-in.txt and drop-in-default.txt are the files beside it, where an engine reads such.
 """
 
 from __future__ import annotations
@@ -12,39 +12,32 @@ from pathlib import Path
 import pytest
 
 from cgpu.runtime_config.engines import containerd
-from tests.runtime_config import nodes
+from tests.runtime_config.engines import nodes
 
 GOLDEN = Path(__file__).with_name("golden")
-NAMES = sorted(path.name.removesuffix(".before.txt") for path in GOLDEN.glob("*.before.txt"))
+NAMES = sorted(path.name for path in GOLDEN.iterdir())
+EDITED = sorted(
+    (path.parent.name, path.stem) for kind in ("after", "default") for path in GOLDEN.glob(f"*/{kind}.txt")
+)
 
 
-def read(name: str) -> str:
+def read(name: str, kind: str) -> str:
     """Return a golden text with its ends of lines."""
-    return (GOLDEN / f"{name}.txt").read_bytes().decode()
+    return (GOLDEN / name / f"{kind}.txt").read_bytes().decode()
 
 
-def cases() -> list[tuple[str, str]]:
-    """Return each text and what becomes of it."""
-    return [
-        (name, kind)
-        for name in NAMES
-        for kind in ("after", "default")
-        if (GOLDEN / f"{name}.{kind}.txt").exists()
-    ]
-
-
-@pytest.mark.parametrize(("name", "kind"), cases())
+@pytest.mark.parametrize(("name", "kind"), EDITED)
 def test_golden(machine: nodes.Machine, name: str, kind: str) -> None:
     """The edited file is the golden one, a second edit changes nothing, a removal gives the first file."""
     known = name.partition("-")[0]
     engine, main = machine.engine(known, nodes.OLD), nodes.MAIN[known]
     desired = nodes.DEFAULT if kind == "default" else nodes.DESIRED
-    machine.write(main, read(f"{name}.before"))
+    machine.write(main, read(name, "before"))
     machine.add(engine, desired)
-    assert machine.read(main) == read(f"{name}.{kind}")
+    assert machine.read(main) == read(name, kind)
     assert engine.plan_add(machine.root, desired) == []
     machine.remove(engine)
-    assert machine.read(main) == read(f"{name}.before")
+    assert machine.read(main) == read(name, "before")
 
 
 DROP_INS = [
@@ -62,11 +55,11 @@ def test_drop_ins(
     machine: nodes.Machine, name: str, version: str, main: str, drop_in: str, kind: str
 ) -> None:
     """The drop-in is the golden one, the main file stays, and nothing is left when ours is taken out."""
-    machine.write(main, read(f"{name}.before"))
+    machine.write(main, read(name, "before"))
     was = machine.state()
     engine = machine.engine(name.partition("-")[0], version)
     machine.add(engine, nodes.DEFAULT if kind.endswith("default") else nodes.DESIRED)
-    assert machine.read(drop_in) == read(f"{name}.{kind}")
+    assert machine.read(drop_in) == read(name, kind)
     assert {path: content for path, content in machine.state().items() if path != drop_in} == was
     machine.remove(engine)
     assert machine.state() == was

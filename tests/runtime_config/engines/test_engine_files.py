@@ -11,7 +11,7 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.runtime_config.engines.engine import Desired
-from tests.runtime_config.nodes import (
+from tests.runtime_config.engines.nodes import (
     CONTAINERS_CONF,
     CRIO,
     DAEMON_JSON,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cgpu.errors import CgpuError
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
-from tests.runtime_config.texts import add_to, remove_from
+from tests.runtime_config.engines.texts import add_to, remove_from
 
 RUNTIME = "/usr/lib/cgpu/cgpu-container-runtime"
 CRI = 'plugins."io.containerd.grpc.v1.cri".containerd'

@@ -21,8 +21,8 @@ from cgpu.runtime_config.oci_runtime.lowlevel import (
     is_below,
     seccomp_flags,
 )
+from tests.runtime_config.oci_runtime.wrapper import Wrapper
 from tests.runtime_config.support import SOURCES, spec
-from tests.runtime_config.wrapper import Wrapper
 
 
 def program(directory: Path, name: str) -> str:

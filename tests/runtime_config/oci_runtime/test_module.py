@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.runtime_config.oci_runtime.wrapper import Wrapper, refusal
 from tests.runtime_config.support import ASKING, UUID, spec
-from tests.runtime_config.wrapper import Wrapper, refusal
 
 FIRST = "NVIDIA_VISIBLE_DEVICES=0"
 

@@ -20,8 +20,8 @@ import pytest
 
 from cgpu import paths
 from cgpu.runtime_config.oci_runtime.seccomp import supervise
+from tests.runtime_config.oci_runtime.wrapper import Wrapper
 from tests.runtime_config.support import ASKING, JsonObject, Launcher
-from tests.runtime_config.wrapper import Wrapper
 
 RUNC = shutil.which("runc") or ""
 pytestmark = [

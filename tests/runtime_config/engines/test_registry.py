@@ -15,8 +15,17 @@ from cgpu.install.node.facts.settings import Entry
 from cgpu.runtime_config.engines.engine import Desired
 from cgpu.runtime_config.engines.registry import ALL, ENGINES
 from cgpu.runtime_config.files import MAX_BYTES
-from tests.runtime_config.nodes import CONFIG_TOML, DAEMON_JSON, DEFAULT, DESIRED, MAIN, OLD, RUNTIME, Machine
-from tests.runtime_config.test_golden import GOLDEN
+from tests.runtime_config.engines.nodes import (
+    CONFIG_TOML,
+    DAEMON_JSON,
+    DEFAULT,
+    DESIRED,
+    MAIN,
+    OLD,
+    RUNTIME,
+    Machine,
+)
+from tests.runtime_config.engines.test_golden import GOLDEN
 
 MANUAL = "docs/man/cgpu-runtime-config.8.md"
 
@@ -30,8 +39,8 @@ def test_names() -> None:
 @pytest.mark.parametrize("name", list(MAIN))
 def test_golden_texts(name: str) -> None:
     """Each engine with settings has a text of before, and what becomes of it."""
-    befores = [path.name.removesuffix(".before.txt") for path in GOLDEN.glob(f"{name}-*.before.txt")]
-    assert any((GOLDEN / f"{one}.{kind}.txt").exists() for one in befores for kind in ("after", "drop-in"))
+    befores = list(GOLDEN.glob(f"{name}-*/before.txt"))
+    assert any(one.with_stem(kind).exists() for one in befores for kind in ("after", "drop-in"))
 
 
 @pytest.mark.parametrize("name", list(ENGINES))
