@@ -118,7 +118,6 @@ def imports(path: Path, modules: Mapping[str, Path]) -> set[str]:
 
 
 def python_modules(repository: Path) -> dict[str, Path]:
-    """Return the package's modules by name."""
     found = {}
     for path in source_files(repository, ".py"):
         parts = path.relative_to(repository).with_suffix("").parts

@@ -16,7 +16,6 @@ WAYS = (
 
 
 def rows(repository: Path) -> list[list[str]]:
-    """Return the cells of the table's rows."""
     found = SECTION.search((repository / "docs/threat-model.md").read_text())
     assert found is not None
     lines = [line for line in found.group(1).splitlines() if line.startswith("| ")]
@@ -24,7 +23,6 @@ def rows(repository: Path) -> list[list[str]]:
 
 
 def functions(path: Path) -> set[str]:
-    """Return the names of a file's functions."""
     return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
 
 

@@ -49,7 +49,6 @@ LOGGED = re.compile(r"pr_(?:err|warn)\w*\(([^;]*);")
 
 
 def page(repository: Path) -> list[str]:
-    """Return the messages of the page."""
     return ROW.findall((repository / "docs/troubleshooting.md").read_text())
 
 
@@ -69,7 +68,6 @@ def is_text(node: ast.expr) -> bool:
 
 
 def files(repository: Path) -> Iterator[Path]:
-    """Yield the files that have such errors."""
     for place in MET:
         path = repository / place
         yield from [path] if path.is_file() else sorted(path.rglob("*.py"))

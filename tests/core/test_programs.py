@@ -30,7 +30,6 @@ TESTS = [
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
-    """Build every test program once."""
     output = tmp_path_factory.mktemp("core")
     objects = build_objects(output)
     return {source: build_program(source, objects, output / "gen", output) for source in PROGRAMS}

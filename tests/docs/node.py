@@ -80,7 +80,6 @@ class Node:
     """The machine, and the shell in which a reader types."""
 
     def __init__(self, repository: Path, scratch: Path) -> None:
-        """Start it."""
         self.machine = Machine()
         self.assignments: list[str] = []
         self.checkout = str(repository)
@@ -104,7 +103,6 @@ class Node:
         self.shell(f'docker import -c \'CMD ["/cgpu-probe", "info"]\' /tmp/image.tar {IMAGE}')
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
-        """Write a file of it."""
         file = self.machine.path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)

@@ -25,7 +25,6 @@ OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
 
 
 def documents(repository: Path) -> list[Document]:
-    """Return all documents."""
     folders = (repository / "docs", repository / "docs/man")
     pages = [str(path.relative_to(repository)) for folder in folders for path in sorted(folder.glob("*.md"))]
     names = ["README.md", "CONTRIBUTING.md", *pages]

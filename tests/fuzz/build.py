@@ -45,7 +45,6 @@ def build_core(output: Path, extra: tuple[str, ...]) -> tuple[Path, list[str]]:
 
 
 def build_target(target: Path, core: tuple[Path, list[str]], output: Path, extra: tuple[str, ...]) -> Path:
-    """Link one target and return its program."""
     program = output / target.stem
     gen, objects = core
     command = [tool("clang"), *flags(gen), *extra, "-fsanitize=fuzzer", str(target), *objects]

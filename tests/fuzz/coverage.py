@@ -49,14 +49,12 @@ def counted(profiles: Path, command: list[str]) -> None:
 
 
 def run_corpus(programs: Iterable[Path], corpus: Path, profiles: Path) -> None:
-    """Run every input of the corpus once."""
     for program in programs:
         inputs = corpus / target_name(program.stem)
         counted(profiles, [str(program), "-runs=0", *([str(inputs)] if inputs.is_dir() else [])])
 
 
 def run_tests(programs: Iterable[Path], profiles: Path) -> None:
-    """Run every C test."""
     for program in programs:
         listed = subprocess.run(
             [str(program), "--list"], capture_output=True, text=True, check=True, timeout=60

@@ -28,12 +28,10 @@ ENV = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15"}
 
 
 def uuid(index: int) -> str:
-    """Return the UUID of a fake card."""
     return f"GPU-b084ae33-e244-0959-cd97-83000000{index:04x}"
 
 
 def cards(*mib: int, max_inst: int = 20) -> list[Gpu]:
-    """Return fake cards of the given sizes."""
     return [Gpu(index, uuid(index), size * MIB, max_inst) for index, size in enumerate(mib)]
 
 
@@ -87,16 +85,13 @@ class FakeTree:
 
     @property
     def path(self) -> Path:
-        """Return the tree's directory."""
         return self.base / "tree"
 
     @property
     def inst_ctl(self) -> Path:
-        """Return the control node."""
         return self.path / "inst_ctl"
 
     def build(self, *mib: int) -> FakeTree:
-        """Make the nodes of these cards."""
         self.path.mkdir()
         (self.path / "version").write_text("0.1.0\n")
         (self.path / "default_memsize").write_text("0\n")
@@ -115,7 +110,6 @@ class FakeTree:
         return self
 
     def directory(self, place_name: str, /, **nodes: object) -> None:
-        """Make a directory of nodes."""
         place = self.path / place_name
         place.mkdir()
         for node, value in nodes.items():

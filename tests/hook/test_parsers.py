@@ -185,12 +185,10 @@ def test_odd_bundle(bundle: str) -> None:
 
 
 def make_link(path: Path) -> None:
-    """Put a link in the specification's place."""
     path.symlink_to("/etc/hostname")
 
 
 def make_large(path: Path) -> None:
-    """Put 17 MiB in the specification's place."""
     path.touch()
     os.truncate(path, 17 << 20)
 

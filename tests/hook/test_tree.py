@@ -21,7 +21,6 @@ OTHER = "0123456789ab" + "f" * 52
 
 
 def client(tree: FakeTree) -> Tree:
-    """Return a client of the fake tree."""
     return Tree(str(tree.path))
 
 

@@ -29,14 +29,12 @@ class Said:
         self.commands: list[list[str]] = []
 
     def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-        """Answer."""
         assert timeout <= consumers.TIMEOUT_S
         self.commands.append(list(words))
         return self._answer(" ".join(words))
 
 
 def lines(root: Path, answer: Callable[[str], Done], *engines: str) -> list[str]:
-    """Return what is said of these engines."""
     return list(consumers.lines(root, Said(answer), engines))
 
 

@@ -30,12 +30,10 @@ from tests.install.support import DAEMON, System, facts, installer, is_draining,
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a node's root."""
     return make_node(tmp_path / "node")
 
 
 def plan_context(root: Path, node: Node) -> PlanContext:
-    """Return what plans are made from."""
     return PlanContext(root, node, journal.at(root), ENGINES, root / "staging")
 
 
@@ -336,7 +334,6 @@ def test_the_settings_of_all_engines(root: Path) -> None:
 
 
 def write(root: Path, name: str, text: str) -> None:
-    """Make a settings file."""
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_bytes(text.encode())
 

@@ -27,7 +27,6 @@ class Holding(System):
     """A node whose systemd holds descriptors of cgpud."""
 
     def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-        """Do what the command does."""
         return Done(0, "2\n") if words[1] == "show" else super().run(words, timeout)
 
 
@@ -35,7 +34,6 @@ class Podman(System):
     """A node on which podman runs a container with the runtime."""
 
     def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-        """Do what the command does."""
         if words[0] == "podman":
             return Done(0, "abc123\n" if words[1] == "ps" else "cgpu|runs\n")
         return super().run(words, timeout)
@@ -43,7 +41,6 @@ class Podman(System):
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a node's root."""
     return make_node(tmp_path / "node")
 
 

@@ -117,7 +117,6 @@ class Driver:
         self.c, self.version, self.stage = library.c, version, stage
 
     def form(self, name: str) -> Layout:
-        """Return a structure's layout."""
         return layout(name, self.version)
 
     def call(
@@ -195,7 +194,6 @@ class Driver:
         return self.alloc(client, parent, handle, VIDEO, params, how)
 
     def heap(self, client: Client, function: int, fields: dict[str, int], how: How) -> Done:
-        """One VID_HEAP_CONTROL call."""
         form = self.form("NVOS32_PARAMETERS")
         top = form.pack(hRoot=client.handle, function=function, **fields)
         who = (client.process, client.file)

@@ -109,6 +109,5 @@ class Library:
     """The library, and memory for one state that one stage after another is made on."""
 
     def __init__(self, path: Path) -> None:
-        """Load it."""
         self.c = load(path)
         self.state = ctypes.create_string_buffer(self.c.cgpu_state_bytes())

@@ -51,7 +51,6 @@ class Shell:
         return str(found[0])
 
     def end(self) -> None:
-        """End it."""
         self._process.kill()
         self._process.wait()
         os.close(self._terminal)

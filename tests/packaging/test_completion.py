@@ -18,7 +18,6 @@ SAYS = "cgpu() { echo GOT:$*; }; cgpud() { echo GOT:$*; }; "
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the files for both shells."""
     made = tmp_path_factory.mktemp("completion")
     write(made / "bash", made / "zsh")
     return made

@@ -54,7 +54,6 @@ def lasting_slice(machine: Machine) -> Iterator[subprocess.Popen[str]]:
 
 
 def pid_of(machine: Machine) -> int:
-    """Return the pid of the daemon."""
     return int(json.loads(machine.run("cgpud", "--status"))["pid"])
 
 

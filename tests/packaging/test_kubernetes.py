@@ -34,17 +34,14 @@ esac
 
 @pytest.fixture(scope="module")
 def folder(repository: Path) -> Path:
-    """Return the folder of the manifests."""
     return repository / "install/packaging/kubernetes"
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a manifest."""
     return [one for one in yaml.safe_load_all(path.read_text()) if one is not None]
 
 
 def daemon_sets(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the DaemonSets by name."""
     made = documents(folder / "node-installer.yaml")
     return {one["metadata"]["name"]: one for one in made if one["kind"] == "DaemonSet"}
 
@@ -160,7 +157,6 @@ class Pod:
         recorder.chmod(0o755)
 
     def run(self, word: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run the installer."""
         own = {
             "CGPU_NODE_PID": str(self.node.pid),
             "CGPU_PACKAGES": str(self.packages),

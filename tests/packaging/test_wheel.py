@@ -62,13 +62,11 @@ def build(source: Path, target: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel of the checkout."""
     return build(repository, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
 def sdist(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the source distribution of the checkout."""
     target = tmp_path_factory.mktemp("sdist")
     arguments = ("build", "--target", "sdist", "--directory", str(target))
     command = [sys.executable, "-m", "hatchling", *arguments]

@@ -33,7 +33,6 @@ def launcher(built: Launcher) -> Launcher:
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    """Return an empty bundle directory."""
     place = tmp_path / "bundle"
     place.mkdir()
     return place
@@ -41,7 +40,6 @@ def bundle(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def wrapper(tmp_path: Path) -> Wrapper:
-    """Return a node whose engine runs."""
     return Wrapper(tmp_path / "node").build()
 
 

@@ -28,7 +28,6 @@ JsonObject = dict[str, object]
 
 
 def spec(*variables: str, **more: object) -> JsonObject:
-    """Return a small specification with these variables."""
     document: JsonObject = {
         "ociVersion": "1.0.2",
         "process": {"args": ["/bin/true"], "cwd": "/", "env": ["PATH=/bin", *variables]},
@@ -60,7 +59,6 @@ def cdi_document(*, vendor: bool = False, **device: object) -> JsonObject:
 
 
 def mount(name: str) -> JsonObject:
-    """Return the CDI mount of one node."""
     return {"hostPath": f"/run/cgpu/sim/{name}", "containerPath": f"/dev/{name}", "options": ["bind", "rw"]}
 
 
@@ -78,7 +76,6 @@ class Launcher:
 
     @property
     def program(self) -> Path:
-        """Return the launcher."""
         return self.base / "package" / "launcher" / "cgpu-container-runtime"
 
     @property
@@ -88,7 +85,6 @@ class Launcher:
 
     @property
     def config(self) -> Path:
-        """Return the place of the engine's settings."""
         return self.base / "config.json"
 
     @property
@@ -148,7 +144,6 @@ class Launcher:
         return calls.read_text().rstrip("\0").split("\0")
 
     def environment(self) -> list[str]:
-        """Return the environment of the last program."""
         return (self.base / "env").read_text().rstrip("\0").split("\0")
 
     def bundle(self, document: object) -> Path:

@@ -11,5 +11,4 @@ from tests.shares.chain import load
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    """Build it once."""
     return load(tmp_path_factory.mktemp("shares"))

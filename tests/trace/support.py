@@ -32,7 +32,6 @@ class Recorder:
         return [str(word) for word in (*base, *words)]
 
     def run(self, words: Words, *options: str) -> subprocess.CompletedProcess[str]:
-        """Record a command to its end."""
         return subprocess.run(
             self.command(words, *options), capture_output=True, text=True, timeout=120, check=False
         )
@@ -53,7 +52,6 @@ class Recorder:
 
 
 def calls(trace: Trace, name: str) -> list[Event]:
-    """Return the events of one kind."""
     return [event for event in trace.events if event.call == name]
 
 

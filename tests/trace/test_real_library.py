@@ -27,7 +27,6 @@ pytestmark = pytest.mark.root
 
 
 def recorded(file: Path, folder: Path) -> Trace:
-    """Read a trace."""
     plain = folder / file.stem
     plain.write_bytes(gzip.decompress(file.read_bytes()))
     return load(plain)

@@ -21,7 +21,6 @@ PID_INFO = 0x2080018E  # its parameters are larger than any that a trace has
 
 
 def played(trace: Trace, card: str = "T4", size: int = 0) -> Outcome:
-    """Replay a trace."""
     return replay(trace, card, size)
 
 

@@ -27,7 +27,6 @@ Json = dict[str, Any]
 
 
 def table(name: str) -> Json:
-    """Return a file of the driver's data."""
     found: Json = json.loads((ABI / name).read_text())
     return found
 

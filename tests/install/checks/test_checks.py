@@ -121,18 +121,15 @@ def test_unasked_library_is_skipped(tmp_path: Path) -> None:
 
 
 def slice_(name: str = "c1", owner: str = "c1 /group/c1", **nodes: str) -> Slice:
-    """Return one slice."""
     return Slice(name, {"owner": owner, "memsize": "1048576", **nodes})
 
 
 def gpu(*slices: Slice, **nodes: str) -> Card:
-    """Return a card of the engine."""
     facts = {"drift": "0", "mig": "0", "sched": "divided_by=gates", "memtotal": "16777216", "max_inst": "20"}
     return Card(0, {**facts, "free_weight": "19", **nodes}, slices)
 
 
 def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
-    """Return a tree."""
     return Snapshot({"engine": "cgpud 0.1.0 core"}, cards or (gpu(),), unreadable)
 
 
@@ -215,7 +212,6 @@ def test_listener(tmp_path: Path) -> None:
 
 
 def with_root(now: NodeReport, root: Path) -> NodeReport:
-    """Return the node_report of another root."""
     return replace(now, node=replace(now.node, root=root))
 
 
@@ -251,7 +247,6 @@ def test_configuration_in_force(tmp_path: Path) -> None:
 
 
 def entries(*given: Entry) -> dict[str, Any]:
-    """Return settings for a node_report."""
     return {"settings": given}
 
 

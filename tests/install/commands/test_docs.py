@@ -34,7 +34,6 @@ COMMAND = re.compile(r"^(cgpu (?:doctor|status|gc|config|support-bundle)\b[^#\n]
 
 
 def pages(repository: Path) -> str:
-    """Return the text of the pages."""
     return "".join(
         (repository / "docs" / f"{name}.md").read_text() for name in ("doctor", "status", "troubleshooting")
     )

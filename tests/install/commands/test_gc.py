@@ -23,7 +23,6 @@ V2 = "30 1 0:26 / {mount} rw - cgroup2 cgroup2 rw\n"
 
 
 def registered(name: str = "c1", cgroup: str = "/group/c1") -> Slice:
-    """Return a registered container."""
     return Slice(name, {"owner": f"{name} {cgroup}"})
 
 

@@ -34,7 +34,6 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def newer(others: Path) -> Program:
-    """A newer version."""
     return versions.build(others, "0.2.0")
 
 
@@ -46,7 +45,6 @@ def foreign(others: Path) -> Program:
 
 @pytest.fixture
 def daemon() -> Iterator[Daemon]:
-    """A daemon of this version."""
     base = Path(tempfile.mkdtemp(prefix="cgpud-"))
     made = Daemon(base)
     yield made

@@ -31,7 +31,6 @@ class Kernel(System):
     """The same node with dkms and a kernel that loads what dkms has built."""
 
     def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-        """Do what the command does."""
         built = self.root / "var/lib/dkms/opencgpu" / __version__
         loaded = [self.root / "sys/module" / name for name in ("cgpu_km", CORE)]
         if words[0] == "make":
@@ -82,7 +81,6 @@ def module_installer(root: Path, kernel: Kernel | None = None, *, systemd: bool 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a node's root."""
     root = make_node(tmp_path / "node")
     for name in ("usr/src", "sys/module", "etc/modprobe.d", "etc/modules-load.d", "var/lib/dkms"):
         (root / name).mkdir(parents=True)

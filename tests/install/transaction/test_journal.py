@@ -48,7 +48,6 @@ OLD_STEPS = [
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    """Return a node."""
     return Node(tmp_path / "node")
 
 

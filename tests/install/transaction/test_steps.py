@@ -33,13 +33,11 @@ class Node:
     """A node with a record."""
 
     def __init__(self, root: Path) -> None:
-        """Make it."""
         self.root = make_node(root)
         self.system = System(self.root)
         self.notes: list[str] = []
 
     def context(self) -> Context:
-        """Return what steps work with."""
         return Context(self.root, self.system, self.record().store, ENGINES, self.notes)
 
     def record(self) -> journal.Journal:
@@ -47,21 +45,17 @@ class Node:
         return journal.load(self.root) or journal.at(self.root)
 
     def do(self, *plans: Plan) -> None:
-        """Take steps."""
         execute.run(self.record(), self.context(), "install", plans, {}, lambda _: None)
 
     def undo(self) -> None:
-        """Take everything back."""
         execute.take_back(self.record(), self.context(), lambda _: None)
 
     def edit(self, name: str, before: bytes | None, after: bytes | None, mode: int = 0o644) -> FilesPlan:
-        """Return a plan for one file."""
         return FilesPlan(f"edits {name}", (FileEdit(self.root / name, before, after, mode),))
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    """Return a node."""
     return Node(tmp_path / "node")
 
 

@@ -18,7 +18,6 @@ ENABLED = "system/enabled/cgpud.service"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a node's root."""
     return make_node(tmp_path / "node")
 
 

@@ -40,11 +40,9 @@ class Machine:
 
     @property
     def root(self) -> Path:
-        """Return the root folder."""
         return self.base / "root"
 
     def program(self, name: str, script: str) -> Path:
-        """Make a program out of shell lines."""
         path = self.base / "bin" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"#!/bin/sh\n{script}\n")
@@ -60,7 +58,6 @@ class Machine:
         return replace(made, search=(str(self.base / "bin"),))
 
     def write(self, path: str, content: str | bytes) -> Path:
-        """Make a file below the root."""
         place = self.root / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -71,11 +68,9 @@ class Machine:
         return (self.root / path.lstrip("/")).read_bytes().decode()
 
     def add(self, engine: ContainerEngine, desired: Desired = DESIRED) -> None:
-        """Add the runtime to an engine's settings."""
         files.apply(engine.plan_add(self.root, desired))
 
     def remove(self, engine: ContainerEngine) -> None:
-        """Take it out."""
         files.apply(engine.plan_remove(self.root))
 
     def state(self) -> Mapping[str, bytes]:

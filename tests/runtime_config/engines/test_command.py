@@ -21,7 +21,6 @@ from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Path:
-    """Return a program to configure."""
     path = tmp_path / "cgpu-container-runtime"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)

@@ -56,7 +56,6 @@ NVIDIA = [
 
 @st.composite
 def containerd_toml(draw: st.DrawFn) -> str:
-    """Return a config.toml of any version."""
     version = draw(st.sampled_from(sorted(SPELLINGS)))
     text = draw(toml(["oom_score = -999"], plugin_tables(draw(st.sampled_from(SPELLINGS[version])))))
     return text if version == 1 else f"version = {version}\n{text}"

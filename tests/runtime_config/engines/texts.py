@@ -19,7 +19,6 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
 
 def json_string(text: str, *, ascii_only: bool) -> str:
-    """Return a string as JSON spells it."""
     return json.dumps(text, ensure_ascii=ascii_only)
 
 

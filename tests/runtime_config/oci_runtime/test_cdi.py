@@ -26,7 +26,6 @@ def applied(document: JsonObject, *edits: JsonObject) -> JsonObject:
 
 
 def linux(document: JsonObject) -> dict[str, object]:
-    """Return a spec's linux object."""
     found = document["linux"]
     assert isinstance(found, dict)
     return found

@@ -42,14 +42,12 @@ def edited(document: JsonObject, request: Allocation = REQUEST, where: Node | No
 
 
 def hooks(document: JsonObject) -> dict[str, list[JsonObject]]:
-    """Return the hooks of a spec."""
     found = document["hooks"]
     assert isinstance(found, dict)
     return found
 
 
 def variable(document: JsonObject, name: str) -> list[str]:
-    """Return all values of a variable."""
     process = document["process"]
     assert isinstance(process, dict)
     return [entry.partition("=")[2] for entry in process["env"] if entry.partition("=")[0] == name]

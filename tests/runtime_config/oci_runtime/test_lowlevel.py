@@ -26,7 +26,6 @@ from tests.runtime_config.support import SOURCES, spec
 
 
 def program(directory: Path, name: str) -> str:
-    """Make a program and return its path."""
     directory.mkdir(exist_ok=True)
     (directory / name).write_text("#!/bin/sh\n")
     (directory / name).chmod(0o755)

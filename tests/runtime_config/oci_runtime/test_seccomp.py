@@ -33,7 +33,6 @@ def rule(name: str, action: str, **more: object) -> JsonObject:
 
 
 def profile(default: str, *rules: JsonObject, **more: object) -> JsonObject:
-    """Return a profile."""
     return {"defaultAction": default, "architectures": ["SCMP_ARCH_X86_64"], "syscalls": list(rules), **more}
 
 
@@ -63,7 +62,6 @@ def decide(seccomp: JsonObject, name: str, *values: int) -> object:
 
 
 def ioctl(seccomp: JsonObject, number: int) -> object:
-    """Return the action for an ioctl number."""
     return decide(seccomp, "ioctl", 3, number)
 
 

@@ -48,17 +48,14 @@ class Wrapper:
 
     @property
     def tree(self) -> Path:
-        """Return the engine's tree."""
         return self.base / "tree"
 
     @property
     def run_directory(self) -> Path:
-        """Return the engine's own directory."""
         return self.base / "run"
 
     @property
     def devices(self) -> Path:
-        """Return what stands for /proc/devices."""
         return self.base / "devices"
 
     @property
@@ -68,12 +65,10 @@ class Wrapper:
 
     @property
     def place(self) -> Path:
-        """Return the bundle."""
         return self.base / "bundle"
 
     @property
     def config(self) -> Path:
-        """Return the bundle's config.json."""
         return self.place / "config.json"
 
     def build(self, engine: str | None = None) -> Wrapper:
@@ -105,7 +100,6 @@ class Wrapper:
         return self.settings(low_level_runtime=str(path))
 
     def settings(self, **settings: object) -> Wrapper:
-        """Write the engine's settings."""
         path = self.run_directory / "config.json"
         kept = json.loads(path.read_text()) if path.exists() else {"tree": str(self.tree)}
         path.write_text(json.dumps({**kept, **settings}))
@@ -118,7 +112,6 @@ class Wrapper:
         return raw
 
     def command(self, *arguments: str) -> list[str]:
-        """Return the command of the wrapper."""
         run = self.run_directory
         places = {
             "RUN": run,
@@ -142,7 +135,6 @@ class Wrapper:
         return Result(done.returncode, done.stderr.decode())
 
     def create(self, container: str = "c1") -> Result:
-        """Create a container from the bundle."""
         return self.call("create", "--bundle", str(self.place), container)
 
     def started(self) -> list[str]:
