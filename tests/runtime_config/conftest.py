@@ -32,13 +32,6 @@ def launcher(built: Launcher) -> Launcher:
 
 
 @pytest.fixture
-def bundle(tmp_path: Path) -> Path:
-    place = tmp_path / "bundle"
-    place.mkdir()
-    return place
-
-
-@pytest.fixture
 def wrapper(tmp_path: Path) -> Wrapper:
     return Wrapper(tmp_path / "node").build()
 

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cgpu.config.effective import Effective
 from cgpu.request.resolve import Allocation
@@ -24,7 +25,7 @@ OTHER = "GPU-b084ae33-e244-0959-cd97-830000000001"
 REQUEST = Allocation(((0, 6043 * MIB, 1, 0),), (), (UUID,))
 ASKING = ("ALIYUN_COM_GPU_MEM_CONTAINER=6", "ALIYUN_COM_GPU_MEM_DEV=15")
 
-JsonObject = dict[str, object]
+JsonObject = dict[str, Any]
 
 
 def spec(*variables: str, **more: object) -> JsonObject:
@@ -64,8 +65,8 @@ def mount(name: str) -> JsonObject:
 
 def node(cdi: Description | None = None, **facts: object) -> Node:
     """Return a node with the daemon engine and files as cards."""
-    values: dict[str, object] = {"listener": True, **facts}
-    return Node(Effective(), cdi or description(), **values)  # type: ignore[arg-type]
+    values: dict[str, Any] = {"listener": True, **facts}
+    return Node(Effective(), cdi or description(), **values)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.runtime_config.support import OTHER, UUID, JsonObject, cdi_document, 
 
 NULL = {"path": "/dev/nvidia0", "hostPath": "/dev/null"}
 DEVICE = {"path": "/dev/nvidia0", "type": "c", "major": 1, "minor": 3}
+MOUNTS: JsonObject = {"mounts": [mount("a")]}
 ACCESS = {"allow": True, "type": "c", "major": 1, "minor": 3, "access": "rw"}
 
 
@@ -25,22 +27,12 @@ def applied(document: JsonObject, *edits: JsonObject) -> JsonObject:
     return edited
 
 
-def linux(document: JsonObject) -> dict[str, object]:
-    found = document["linux"]
-    assert isinstance(found, dict)
-    return found
-
-
 def test_files_are_mounted() -> None:
     """A card that is a file is mounted where a program looks for it, after the spec's own mounts."""
     edited = applied(spec(), *description().edits([UUID]))
+    bound = {"type": "bind", "options": ["bind", "rw"]}
     wanted = [
-        {
-            "destination": f"/dev/{name}",
-            "type": "bind",
-            "source": f"/run/cgpu/sim/{name}",
-            "options": ["bind", "rw"],
-        }
+        {"destination": f"/dev/{name}", "source": f"/run/cgpu/sim/{name}", **bound}
         for name in ("nvidiactl", "nvidia0")
     ]
     assert edited["mounts"] == [{"destination": "/proc", "type": "proc", "source": "proc"}, *wanted]
@@ -55,26 +47,18 @@ def test_only_the_granted_cards_are_given() -> None:
 def test_device_nodes_come_with_their_access_rule() -> None:
     """A real card's node has the numbers of the host's node; the cgroup lets it be used, not made."""
     edited = applied(spec(), {"deviceNodes": [NULL]})
-    assert linux(edited)["devices"] == [DEVICE]
-    assert linux(edited)["resources"] == {"devices": [ACCESS]}
+    assert edited["linux"]["devices"] == [DEVICE]
+    assert edited["linux"]["resources"] == {"devices": [ACCESS]}
 
 
 def test_what_the_description_says_of_a_node_counts() -> None:
     """Numbers, owner, mode and permissions of the description go before those of the host's node."""
-    node = {
-        **NULL,
-        "type": "c",
-        "major": 195,
-        "minor": 0,
-        "fileMode": 438,
-        "uid": 5,
-        "gid": 6,
-        "permissions": "rwm",
+    said = {"major": 195, "minor": 0, "fileMode": 438, "uid": 5, "gid": 6}
+    edited = applied(spec(), {"deviceNodes": [{**NULL, "type": "c", "permissions": "rwm", **said}]})
+    assert edited["linux"]["devices"] == [{**DEVICE, **said}]
+    assert edited["linux"]["resources"] == {
+        "devices": [{**ACCESS, "major": 195, "minor": 0, "access": "rwm"}]
     }
-    edited = applied(spec(), {"deviceNodes": [node]})
-    device = {**DEVICE, "major": 195, "minor": 0, "fileMode": 438, "uid": 5, "gid": 6}
-    assert linux(edited)["devices"] == [device]
-    assert linux(edited)["resources"] == {"devices": [{**ACCESS, "major": 195, "minor": 0, "access": "rwm"}]}
 
 
 @pytest.mark.parametrize("path", ["/dev/nvidia0", "/dev//nvidia0", "/dev/x/../nvidia0"])
@@ -85,17 +69,17 @@ def test_a_populated_dev_is_replaced_not_doubled(path: str) -> None:
         linux={"devices": [old, {"path": "/dev/a"}, old], "resources": {"devices": [{"allow": True}]}}
     )
     edited = applied(privileged, {"deviceNodes": [NULL]})
-    assert linux(edited)["devices"] == [DEVICE, {"path": "/dev/a"}]
-    assert linux(edited)["resources"] == {"devices": [{"allow": True}, ACCESS]}
+    assert edited["linux"]["devices"] == [DEVICE, {"path": "/dev/a"}]
+    assert edited["linux"]["resources"] == {"devices": [{"allow": True}, ACCESS]}
 
 
 def test_a_mount_takes_the_place_of_a_node() -> None:
     """A file mounted at a path and a node at the same path would collide: the last one given stays."""
     with_node = spec(linux={"devices": [{"path": "/dev/nvidia0", "type": "c", "major": 195, "minor": 0}]})
     edited = applied(with_node, {"mounts": [mount("nvidia0")]})
-    assert linux(edited)["devices"] == []
+    assert edited["linux"]["devices"] == []
     back = applied(edited, {"deviceNodes": [NULL]})
-    assert linux(back)["devices"] == [DEVICE]
+    assert back["linux"]["devices"] == [DEVICE]
     assert back["mounts"] == spec()["mounts"]
 
 
@@ -111,9 +95,10 @@ def test_twice_is_like_once() -> None:
     once = applied(spec("A=0", "A=2"), edit)
     assert applied(once, edit) == once
     assert once["hooks"] == {"createContainer": [{"path": "/h", "args": ["h"], "env": ["E=1"], "timeout": 3}]}
-    process = once["process"]
-    assert isinstance(process, dict)
-    assert (process["env"], process["user"]) == (["PATH=/bin", "A=1"], {"additionalGids": [44]})
+    assert (once["process"]["env"], once["process"]["user"]) == (
+        ["PATH=/bin", "A=1"],
+        {"additionalGids": [44]},
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,19 +114,14 @@ def test_twice_is_like_once() -> None:
         (spec(), {"deviceNodes": [{"path": "/dev/none"}]}, "/dev/none: No such file or directory"),
         (spec(), {"deviceNodes": [{"path": "/etc"}]}, "/etc: no character device"),
         (spec(linux={"devices": {}}), {"deviceNodes": [NULL]}, "devices: an object: expected a list"),
-        (spec(mounts=[{"destination": "/dev/", "type": "bind"}]), {"mounts": [mount("a")]}, "over its /dev"),
-        (
-            spec(mounts=[{"destination": "/dev", "options": ["rbind"]}]),
-            {"mounts": [mount("a")]},
-            "over its /dev",
-        ),
+        (spec(mounts=[{"destination": "/dev/", "type": "bind"}]), MOUNTS, "over its /dev"),
+        (spec(mounts=[{"destination": "/dev", "options": ["rbind"]}]), MOUNTS, "over its /dev"),
     ],
 )
 def test_what_cannot_be_applied_is_refused(document: JsonObject, edit: JsonObject, message: str) -> None:
     """A description or spec that cannot be joined refuses the container by name."""
-    with pytest.raises(CgpuError) as caught:
+    with pytest.raises(CgpuError, match=re.escape(message)):
         applied(document, edit)
-    assert message in str(caught.value)
 
 
 def test_an_unknown_device_is_refused() -> None:

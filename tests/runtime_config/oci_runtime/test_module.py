@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.runtime_config.oci_runtime.wrapper import Wrapper, refusal
+from tests.runtime_config.oci_runtime.wrapper import DEAR, FIRST, Wrapper, refusal
 from tests.runtime_config.support import ASKING, UUID, spec
-
-FIRST = "NVIDIA_VISIBLE_DEVICES=0"
 
 
 @pytest.fixture
@@ -23,15 +19,13 @@ def wrapper(tmp_path: Path) -> Wrapper:
 
 def nodes(wrapper: Wrapper) -> list[tuple[object, ...]]:
     """Return the device nodes of the edited bundle."""
-    devices = json.loads(wrapper.config.read_text())["linux"].get("devices", [])
+    devices = wrapper.edited()["linux"].get("devices", [])
     return [tuple(device[name] for name in ("path", "type", "major", "minor")) for device in devices]
 
 
 def test_nothing_of_the_daemon_is_needed(wrapper: Wrapper) -> None:
     """The profile stays as it is, without listener, socket or description."""
-    wrapper.bundle(spec(*ASKING, FIRST))
-    assert wrapper.create().status == 0
-    edited = json.loads(wrapper.config.read_text())
+    edited = wrapper.start(*ASKING, FIRST)
     assert "seccomp" not in edited["linux"]
     assert edited["hooks"]["prestart"][0]["args"][-1] == "0:6336544768:1:0"
 
@@ -39,33 +33,29 @@ def test_nothing_of_the_daemon_is_needed(wrapper: Wrapper) -> None:
 def test_nodes_are_given_by_number(wrapper: Wrapper) -> None:
     """A container gets control, UVM and its cards' nodes, by the tree's and the kernel's numbers."""
     (wrapper.tree / "1" / "minor").write_text("7\n")
-    wrapper.bundle(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=1"))
-    assert wrapper.create().status == 0
+    edited = wrapper.start(*ASKING, "NVIDIA_VISIBLE_DEVICES=1")
     assert nodes(wrapper) == [
         ("/dev/nvidiactl", "c", 195, 255),
         ("/dev/nvidia-uvm", "c", 511, 0),
         ("/dev/nvidia-uvm-tools", "c", 511, 1),
         ("/dev/nvidia7", "c", 195, 7),
     ]
-    rules = json.loads(wrapper.config.read_text())["linux"]["resources"]["devices"]
+    rules = edited["linux"]["resources"]["devices"]
     assert [(rule["major"], rule["minor"]) for rule in rules] == [(195, 255), (511, 0), (511, 1), (195, 7)]
     assert {(rule["allow"], rule["access"]) for rule in rules} == {(True, "rw")}
 
 
 def test_whole_gpus_get_their_nodes_too(wrapper: Wrapper) -> None:
     """A GPU that stays whole beside a slice has its node and its rule, and is registered as whole."""
-    wrapper.bundle(spec(*ASKING, "ALIYUN_COM_GPU_VISIBLE_DEVICES=1", "NVIDIA_VISIBLE_DEVICES=0,1"))
-    assert wrapper.create().status == 0
+    edited = wrapper.start(*ASKING, "ALIYUN_COM_GPU_VISIBLE_DEVICES=1", "NVIDIA_VISIBLE_DEVICES=0,1")
     assert [node[0] for node in nodes(wrapper)][-2:] == ["/dev/nvidia1", "/dev/nvidia0"]
-    edited = json.loads(wrapper.config.read_text())
     assert edited["hooks"]["prestart"][0]["args"][-2:] == ["--native", "0"]
 
 
 def test_a_description_that_a_daemon_left_is_not_used(wrapper: Wrapper) -> None:
     """What cgpud published before the module was loaded says nothing any more."""
     (wrapper.run_directory / "cdi.json").write_text("{}")
-    wrapper.bundle(spec(*ASKING, FIRST))
-    assert wrapper.create().status == 0
+    wrapper.start(*ASKING, FIRST)
 
 
 def test_the_vendors_runtime_provides_the_nodes(wrapper: Wrapper) -> None:
@@ -73,19 +63,9 @@ def test_the_vendors_runtime_provides_the_nodes(wrapper: Wrapper) -> None:
     vendor = wrapper.base / "nvidia-container-runtime"
     vendor.write_text("#!/bin/sh\n")
     vendor.chmod(0o755)
-    wrapper.settings(low_level_runtime=str(vendor)).bundle(spec(*ASKING, FIRST))
-    assert wrapper.create().status == 0
+    edited = wrapper.settings(low_level_runtime=str(vendor)).start(*ASKING, FIRST)
     assert nodes(wrapper) == []
-    assert f"NVIDIA_VISIBLE_DEVICES={UUID}" in json.loads(wrapper.config.read_text())["process"]["env"]
-
-
-def test_a_second_start_of_the_same_bundle(wrapper: Wrapper) -> None:
-    """A bundle that was edited before is edited to the same again."""
-    wrapper.bundle(spec(*ASKING, FIRST))
-    wrapper.create()
-    once = json.loads(wrapper.config.read_text())
-    assert wrapper.create().status == 0
-    assert json.loads(wrapper.config.read_text()) == once
+    assert f"NVIDIA_VISIBLE_DEVICES={UUID}" in edited["process"]["env"]
 
 
 @pytest.mark.parametrize("devices", ["", "Character devices:\nBlock devices:\n  8 nvidia-uvm\n"])
@@ -114,18 +94,15 @@ def test_a_configuration_that_was_not_applied(wrapper: Wrapper, configured: str 
     wrapper.bundle(spec(FIRST))
     message = f"{source}: not applied since cgpu_km was loaded: cgpu-config-apply"
     assert refusal(wrapper) == message
-    wrapper.bundle(spec())
-    assert wrapper.create().status == 0
+    wrapper.start()
 
 
 def test_a_configuration_that_was_applied(wrapper: Wrapper) -> None:
     """Once the module has its settings, containers start; without a configuration the defaults count."""
-    wrapper.bundle(spec(*ASKING, FIRST))
-    assert wrapper.create().status == 0
+    wrapper.start(*ASKING, FIRST)
     (wrapper.base / "config.yaml").touch()
     (wrapper.base / "configured").write_text("Y\n")
-    wrapper.bundle(spec(*ASKING, FIRST))
-    assert wrapper.create().status == 0
+    wrapper.start(*ASKING, FIRST)
 
 
 def test_broken_settings_name_the_command(wrapper: Wrapper) -> None:
@@ -137,14 +114,7 @@ def test_broken_settings_name_the_command(wrapper: Wrapper) -> None:
 
 def test_what_the_program_imports(wrapper: Wrapper) -> None:
     """Nothing dear is imported on the way to an edited spec."""
-    python, flags, _, code, *arguments = wrapper.command("create", "--bundle", str(wrapper.place), "c1")
-    # The list is taken where the wrapper ends: at its exec.
-    report = f"open({str(wrapper.base / 'modules')!r}, 'w').write(' '.join(sys.modules))"
-    instead = f"import os\nos.execve = lambda *words: {report}\nsys.exit(main"
-    wrapper.bundle(spec(*ASKING, FIRST))
-    command = [python, flags, "-c", code.replace("sys.exit(main", instead), *arguments]
-    subprocess.run(command, check=False, timeout=60, capture_output=True)
-    modules = set((wrapper.base / "modules").read_text().split())
-    assert modules & {"json", "re", "enum", "typing", "pathlib", "dataclasses", "subprocess"} == set()
+    modules = wrapper.imported()
+    assert modules & DEAR == set()
     assert "cgpu.runtime_config.oci_runtime.devices" in modules
     assert "cgpu.runtime_config.oci_runtime.seccomp" in modules

@@ -154,22 +154,29 @@ def shipped() -> JsonObject:
     return {"defaultAction": "SCMP_ACT_ERRNO", "architectures": architectures, "syscalls": plain}
 
 
+def run_to_its_end(program: str | Path, place: Path, container: str) -> None:
+    """Run a bundle by a runtime; it has to say that it is done, and nothing else."""
+    command = [program, "--root", place.parent / "root", "run", "--bundle", place, container]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def supervised_run(place: Path, spec: JsonObject, listener: Listener) -> None:
+    """Run a bundle with the listener's filter."""
+    supervise(spec["linux"], "the-container", (), shared=True)
+    (place / "config.json").write_text(json.dumps(spec))
+    thread = listener.serve()
+    run_to_its_end(RUNC, place, f"cgpu-{place.parent.name}-{os.getpid()}")
+    thread.join(60)
+
+
 @pytest.mark.parametrize("name", list(PROFILES))
 def test_the_kernel_notifies_what_it_should(tmp_path: Path, listener: Listener, name: str) -> None:
     """Under a real runc, driver calls in any disguise and shared file mappings are notified, no others."""
     place, spec = make_bundle(tmp_path, NOTIFIED + PASSED)
-    linux = spec["linux"]
-    assert isinstance(linux, dict)
     profile = PROFILES[name]
-    linux["seccomp"] = shipped() if profile == "shipped" else profile
-    supervise(linux, "the-container", (), shared=True)
-    (place / "config.json").write_text(json.dumps(spec))
-    thread = listener.serve()
-    root = str(tmp_path / "root")
-    command = [RUNC, "--root", root, "run", "--bundle", str(place), f"cgpu-{name}-{os.getpid()}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
-    thread.join(60)
+    spec["linux"]["seccomp"] = shipped() if profile == "shipped" else profile
+    supervised_run(place, spec, listener)
     assert listener.metadata == ["the-container"]
     ioctls = [argument for _, call, argument in listener.seen if call == 16]
     assert [number for number in ioctls if number in (*NOTIFIED, *PASSED)][-len(NOTIFIED) :] == list(NOTIFIED)
@@ -182,23 +189,7 @@ def test_the_kernel_notifies_what_it_should(tmp_path: Path, listener: Listener, 
 def test_a_32_bit_process_is_notified_too(tmp_path: Path, listener: Listener) -> None:
     """The calls of a 32-bit program run under the same rules."""
     place, spec = make_bundle(tmp_path, NOTIFIED, bits=32)
-    linux = spec["linux"]
-    assert isinstance(linux, dict)
-    supervise(linux, "the-container", (), shared=True)
-    (place / "config.json").write_text(json.dumps(spec))
-    thread = listener.serve()
-    command = [
-        RUNC,
-        "--root",
-        str(tmp_path / "root"),
-        "run",
-        "--bundle",
-        str(place),
-        f"cgpu-32-{os.getpid()}",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (0, "done\n")
-    thread.join(60)
+    supervised_run(place, spec, listener)
     i386 = [(call, argument) for arch, call, argument in listener.seen if arch == 0x40000003]
     assert [argument for call, argument in i386 if call == 54 and argument in NOTIFIED] == list(NOTIFIED)
     assert [argument & 0x21 for call, argument in i386 if call == 192] == [1]
@@ -214,21 +205,13 @@ def test_a_container_that_asks_for_nothing_runs(tmp_path: Path, variables: tuple
     launcher = Launcher(tmp_path / "launcher").build(python=str(python))
     launcher.config.write_text(json.dumps({"low_level_runtime": RUNC}))
     place, spec = make_bundle(tmp_path, ())
-    process = spec["process"]
-    assert isinstance(process, dict)
-    process["env"] += variables
+    spec["process"]["env"] += variables
     raw = json.dumps(spec)
     (place / "config.json").write_text(raw)
-    container = f"cgpu-plain-{os.getpid()}"
-    root = ["--root", str(tmp_path / "root")]
-    command = [str(launcher.program), *root, "run", "--bundle", str(place), container]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+    run_to_its_end(launcher.program, place, f"cgpu-plain-{os.getpid()}")
     assert (place / "config.json").read_text() == raw
-    listed = subprocess.run(
-        [str(launcher.program), *root, "list", "-q"], capture_output=True, text=True, check=True
-    )
-    assert listed.stdout == ""
+    list_all: list[str | Path] = [launcher.program, "--root", tmp_path / "root", "list", "-q"]
+    assert subprocess.run(list_all, capture_output=True, text=True, check=True).stdout == ""
 
 
 def test_a_slice_without_an_engine_is_refused(tmp_path: Path) -> None:
@@ -237,9 +220,7 @@ def test_a_slice_without_an_engine_is_refused(tmp_path: Path) -> None:
     shutil.rmtree(wrapper.tree)
     wrapper.settings(low_level_runtime=RUNC)
     place, spec = make_bundle(tmp_path, ())
-    process = spec["process"]
-    assert isinstance(process, dict)
-    process["env"] += ASKING
+    spec["process"]["env"] += ASKING
     (place / "config.json").write_text(json.dumps(spec))
     result = wrapper.call("--root", str(tmp_path / "root"), "run", "--bundle", str(place), "c1")
     assert (result.status, result.errors.count("\n")) == (1, 1)

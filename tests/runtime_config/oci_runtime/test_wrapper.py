@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from cgpu import paths
-from tests.runtime_config.oci_runtime.wrapper import Wrapper, refusal
+from tests.runtime_config.oci_runtime.wrapper import DEAR, FIRST, Wrapper, refusal
 from tests.runtime_config.support import ASKING, OTHER, spec
 
 START = paths.daemon_command("start")
@@ -19,11 +18,9 @@ START = paths.daemon_command("start")
 
 def test_a_sliced_container(wrapper: Wrapper) -> None:
     """A request is resolved, the spec edited, and the low-level runtime called with the same arguments."""
-    wrapper.bundle(spec(*ASKING, "ALIYUN_COM_GPU_VISIBLE_DEVICES=1"))
-    assert wrapper.create().status == 0
+    edited = wrapper.start(*ASKING, "ALIYUN_COM_GPU_VISIBLE_DEVICES=1")
     log = ["--log", str(wrapper.log), "--log-format", "json"]
     assert wrapper.started() == [*log, "create", "--bundle", str(wrapper.place), "c1"]
-    edited = json.loads(wrapper.config.read_text())
     assert edited["hooks"]["prestart"][0]["args"] == ["cgpu-hook", "prestart", "--grant", "1:6336544768:1:0"]
     assert f"NVIDIA_VISIBLE_DEVICES={OTHER}" in edited["process"]["env"]
     assert edited["linux"]["seccomp"]["listenerMetadata"] == "c1"
@@ -48,11 +45,8 @@ def test_a_container_that_is_not_sliced(wrapper: Wrapper, document: object) -> N
     before = wrapper.config.stat()
     assert wrapper.create().status == 0
     after = wrapper.config.stat()
-    assert (wrapper.config.read_bytes(), after.st_ino, after.st_mtime_ns) == (
-        raw,
-        before.st_ino,
-        before.st_mtime_ns,
-    )
+    assert wrapper.config.read_bytes() == raw
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert wrapper.started()[-1] == "c1"
 
 
@@ -60,25 +54,23 @@ def test_a_container_that_asks_for_nothing_needs_no_engine(wrapper: Wrapper) -> 
     """While the engine is down, containers without a request start."""
     shutil.rmtree(wrapper.tree)
     shutil.rmtree(wrapper.run_directory / "cdi.json", ignore_errors=True)
-    wrapper.bundle(spec("NVIDIA_VISIBLE_DEVICES=all"))
-    assert wrapper.create().status == 0
+    wrapper.start("NVIDIA_VISIBLE_DEVICES=all")
 
 
 def test_the_nodes_default_makes_a_slice(wrapper: Wrapper) -> None:
     """A container that names a GPU and no amount gets the default that the tree has at that moment."""
     (wrapper.tree / "default_memsize").write_text("1073741824\n")
-    wrapper.bundle(spec("NVIDIA_VISIBLE_DEVICES=0"))
-    assert wrapper.create().status == 0
+    wrapper.start(FIRST)
     assert "0:1073741824:1:0" in wrapper.config.read_text()
 
 
-def test_a_second_start_of_the_same_bundle(wrapper: Wrapper) -> None:
+@pytest.mark.parametrize("module", [False, True], ids=["daemon", "module"])
+def test_a_second_start_of_the_same_bundle(tmp_path: Path, module: bool) -> None:
     """A bundle that was edited before is edited to the same again."""
-    wrapper.bundle(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0"))
-    wrapper.create()
-    once = json.loads(wrapper.config.read_text())
+    wrapper = Wrapper(tmp_path / "node", module=module).build()
+    once = wrapper.start(*ASKING, FIRST)
     assert wrapper.create().status == 0
-    assert json.loads(wrapper.config.read_text()) == once
+    assert wrapper.edited() == once
 
 
 def test_a_stopped_engine_refuses_slices(wrapper: Wrapper) -> None:
@@ -91,19 +83,17 @@ def test_a_stopped_engine_refuses_slices(wrapper: Wrapper) -> None:
 @pytest.mark.parametrize("name", ["cdi.json", "seccomp.sock"])
 def test_a_half_started_engine_refuses_slices(wrapper: Wrapper, name: str) -> None:
     """Without description or listener the engine is not ready."""
-    wrapper.bundle(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0"))
-    (wrapper.run_directory / name).unlink()
+    wrapper.bundle(spec(*ASKING, FIRST))
     missing = wrapper.run_directory / name
-    assert (
-        refusal(wrapper)
-        == f"{missing}: missing, so the engine is not ready: {paths.daemon_command('restart')}"
-    )
+    missing.unlink()
+    restart = paths.daemon_command("restart")
+    assert refusal(wrapper) == f"{missing}: missing, so the engine is not ready: {restart}"
 
 
 def test_an_unknown_engine_refuses_slices(tmp_path: Path) -> None:
     """A tree of an engine that is neither of the two gets no container."""
     wrapper = Wrapper(tmp_path / "node").build("other 1.0")
-    wrapper.bundle(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0"))
+    wrapper.bundle(spec(*ASKING, FIRST))
     assert refusal(wrapper) == f"{wrapper.tree}/engine: other: expected cgpud or cgpu_km"
 
 
@@ -119,7 +109,7 @@ REFUSED = [
         "NVIDIA_VISIBLE_DEVICES=0,1:0: a MIG device cannot be sliced, nor given beside slices",
     ),
     (
-        spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0", linux=[]),
+        spec(*ASKING, FIRST, linux=[]),
         "config.json: linux: a list: expected an object",
     ),
     (b'{"process":{},"process":{}}', "the key process appears twice"),
@@ -147,16 +137,15 @@ def test_what_is_refused(wrapper: Wrapper, document: object, message: str) -> No
 @pytest.mark.parametrize("container", ["policy", "a/b", "-", "", "ä", "x" * 200])
 def test_ids_that_cannot_be_registered(wrapper: Wrapper, container: str) -> None:
     """An id that the tree cannot take is refused before anything is started."""
-    wrapper.bundle(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0"))
+    wrapper.bundle(spec(*ASKING, FIRST))
     assert refusal(wrapper, container).startswith("container id ")
 
 
 def test_a_missing_low_level_runtime(wrapper: Wrapper) -> None:
     """A configured runtime that is not there is named with the file to change."""
     wrapper.settings(low_level_runtime="/does/not/exist").bundle(spec())
-    assert refusal(wrapper).startswith(
-        "low_level_runtime: /does/not/exist: expected the absolute path of a program"
-    )
+    expected = "low_level_runtime: /does/not/exist: expected the absolute path of a program"
+    assert refusal(wrapper).startswith(expected)
 
 
 def test_settings_that_are_broken(wrapper: Wrapper) -> None:
@@ -168,7 +157,7 @@ def test_settings_that_are_broken(wrapper: Wrapper) -> None:
 
 def test_a_checkpoint_of_a_slice_is_not_restored(wrapper: Wrapper) -> None:
     """Restoring would start a container that never went through the hook."""
-    wrapper.bundle(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0"))
+    wrapper.bundle(spec(*ASKING, FIRST))
     result = wrapper.call("restore", "--bundle", str(wrapper.place), "c1")
     assert (result.status, wrapper.started()) == (1, [])
     assert "cannot be restored from a checkpoint" in result.errors
@@ -182,9 +171,7 @@ def test_the_runtimes_flags_are_asked_for_once(wrapper: Wrapper) -> None:
     answer = f'{{"linux":{{"seccomp":{{"supportedFlags":{flags}}}}}}}'
     wrapper.runtime(f"[ \"$1\" != features ] || {{ echo x >>{wrapper.base}/asked; echo '{answer}'; }}\n")
     for _ in range(2):
-        wrapper.bundle(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0"))
-        assert wrapper.create().status == 0
-        assert json.loads(wrapper.config.read_text())["linux"]["seccomp"]["flags"] == json.loads(flags)
+        assert wrapper.start(*ASKING, FIRST)["linux"]["seccomp"]["flags"] == json.loads(flags)
     assert (wrapper.base / "asked").read_text() == "x\n"
     assert [path.name for path in wrapper.run_directory.glob("runtime-*")] == ["runtime-features"]
 
@@ -193,32 +180,11 @@ def test_the_runtimes_flags_are_asked_for_once(wrapper: Wrapper) -> None:
 def test_a_runtime_that_does_not_tell_its_flags(wrapper: Wrapper, script: str) -> None:
     """A runtime without a usable answer gets no flag."""
     wrapper.runtime(f'if [ "$1" = features ]; then {script.rstrip()}; fi\n')
-    wrapper.bundle(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0"))
-    assert wrapper.create().status == 0
-    assert "flags" not in json.loads(wrapper.config.read_text())["linux"]["seccomp"]
+    assert "flags" not in wrapper.start(*ASKING, FIRST)["linux"]["seccomp"]
 
 
 def test_what_the_program_imports(wrapper: Wrapper) -> None:
     """Nothing dear is imported on the way to an edited spec."""
-    python, flags, _, code, *arguments = wrapper.command("create", "--bundle", str(wrapper.place), "c1")
-    # The list is taken where the wrapper ends: at its exec.
-    report = f"open({str(wrapper.base / 'modules')!r}, 'w').write(' '.join(sys.modules))"
-    instead = f"import os\nos.execve = lambda *words: {report}\nsys.exit(main"
-    wrapper.bundle(spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0"))
-    command = [python, flags, "-c", code.replace("sys.exit(main", instead), *arguments]
-    subprocess.run(command, check=False, timeout=60, capture_output=True)
-    modules = set((wrapper.base / "modules").read_text().split())
-    dear = {
-        "json",
-        "re",
-        "enum",
-        "typing",
-        "pathlib",
-        "dataclasses",
-        "subprocess",
-        "logging",
-        "argparse",
-        "tempfile",
-    }
-    assert modules & dear == set()
+    modules = wrapper.imported()
+    assert modules & DEAR == set()
     assert "cgpu.runtime_config.oci_runtime.edit" in modules

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.runtime_config.support import MIB, OTHER, ROOT, UUID, cdi_document
+from tests.runtime_config.support import ASKING, MIB, OTHER, ROOT, UUID, JsonObject, cdi_document, spec
 
 # What the engine would have in /run/cgpu lies elsewhere; everything after these lines is the program itself.
 RUNNER = """
@@ -21,6 +21,20 @@ from cgpu.runtime_config.oci_runtime.main import main
 sys.exit(main(sys.argv[1:]))
 """
 
+# Modules of Python that cost more than all that the wrapper does.
+DEAR = {
+    "json",
+    "re",
+    "enum",
+    "typing",
+    "pathlib",
+    "dataclasses",
+    "subprocess",
+    "logging",
+    "argparse",
+    "tempfile",
+}
+FIRST = "NVIDIA_VISIBLE_DEVICES=0"
 DEVICES = """Character devices:
   1 mem
 195 nvidia
@@ -133,6 +147,26 @@ class Wrapper:
         done = subprocess.run(self.command(*words), capture_output=True, check=False, timeout=60)
         assert done.stdout == b""
         return Result(done.returncode, done.stderr.decode())
+
+    def start(self, *variables: str) -> JsonObject:
+        """Create a container with these variables, which has to work; return its edited config.json."""
+        self.bundle(spec(*variables))
+        assert self.create().status == 0
+        return self.edited()
+
+    def edited(self) -> JsonObject:
+        found: JsonObject = json.loads(self.config.read_text())
+        return found
+
+    def imported(self) -> set[str]:
+        """Return the modules that the wrapper has imported when it hands over: at its exec."""
+        python, flags, _, code, *arguments = self.command("create", "--bundle", str(self.place), "c1")
+        report = f"open({str(self.base / 'modules')!r}, 'w').write(' '.join(sys.modules))"
+        instead = f"import os\nos.execve = lambda *words: {report}\nsys.exit(main"
+        self.bundle(spec(*ASKING, FIRST))
+        command = [python, flags, "-c", code.replace("sys.exit(main", instead), *arguments]
+        subprocess.run(command, check=False, timeout=60, capture_output=True)
+        return set((self.base / "modules").read_text().split())
 
     def create(self, container: str = "c1") -> Result:
         return self.call("create", "--bundle", str(self.place), container)
