@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from cgpu.client.tree import Gpu
 from cgpu.config.effective import Effective
+from cgpu.errors import CgpuError
 from cgpu.request.resolve import Allocation, resolve
 from cgpu.request.spec import read
 
@@ -56,6 +60,21 @@ def allocate(document: Mapping[str, object], gpus: Sequence[Gpu], config: Effect
     request = read(document, config)
     amounts = request.amounts(config)
     return None if amounts is None else resolve(request, amounts, gpus, config)
+
+
+def granted(document: Mapping[str, object], gpus: Sequence[Gpu], config: Effective) -> Allocation:
+    """Return what a container gets that is to be sliced."""
+    found = allocate(document, gpus, config)
+    assert found is not None
+    return found
+
+
+@contextmanager
+def refused(line: str) -> Iterator[None]:
+    """Expect a refusal with exactly this line."""
+    with pytest.raises(CgpuError) as caught:
+        yield
+    assert str(caught.value) == line
 
 
 def write_bundle(base: Path, document: object) -> Path:
