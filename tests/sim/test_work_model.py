@@ -160,7 +160,7 @@ class Pair:
         """What the card is doing now."""
         figures = self.card.engine()
         if figures.channel != NONE:
-            return figures.channel
+            return int(figures.channel)
         before = figures.switching
         self.card.advance(self.card.now + 1)
         return model.SWITCH if self.card.engine().switching > before else model.IDLE

@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from benchmarks.shares.binding import CKernel, CProgram, CSetup, CStep
+from tests.structs import members
 
 SIM: Final = Path(__file__).resolve().parents[2] / "kmod" / "sim" / "gpu"
 SHARES: Final = Path(__file__).resolve().parents[2] / "benchmarks" / "shares"
@@ -26,67 +27,19 @@ WARNINGS: Final = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototyp
 
 
 class Done(ctypes.Structure):
-    channel: int
-    group: int
-    tag: int
-    submitted: int
-    started: int
-    ended: int
-    _fields_ = (
-        ("channel", ctypes.c_uint32),
-        ("group", ctypes.c_uint32),
-        ("tag", ctypes.c_uint64),
-        ("submitted", ctypes.c_uint64),
-        ("started", ctypes.c_uint64),
-        ("ended", ctypes.c_uint64),
-    )
+    _fields_ = members("u32 channel group", "u64 tag submitted started ended")
 
 
 class Engine(ctypes.Structure):
-    busy: int
-    switching: int
-    idle: int
-    loads: int
-    group: int
-    channel: int
-    _fields_ = (
-        ("busy", ctypes.c_uint64),
-        ("switching", ctypes.c_uint64),
-        ("idle", ctypes.c_uint64),
-        ("loads", ctypes.c_uint64),
-        ("group", ctypes.c_uint32),
-        ("channel", ctypes.c_uint32),
-    )
+    _fields_ = members("u64 busy switching idle loads", "u32 group channel")
 
 
 class Group(ctypes.Structure):
-    busy: int
-    switching: int
-    loads: int
-    submitted: int
-    completed: int
-    cancelled: int
-    queued: int
-    slice: int
-    _fields_ = tuple(
-        (name, ctypes.c_uint64)
-        for name in ("busy", "switching", "loads", "submitted", "completed", "cancelled", "queued", "slice")
-    )
+    _fields_ = members("u64 busy switching loads submitted completed cancelled queued slice")
 
 
 class Channel(ctypes.Structure):
-    busy: int
-    submitted: int
-    completed: int
-    queued: int
-    enabled: bool
-    _fields_ = (
-        ("busy", ctypes.c_uint64),
-        ("submitted", ctypes.c_uint64),
-        ("completed", ctypes.c_uint64),
-        ("queued", ctypes.c_uint64),
-        ("enabled", ctypes.c_bool),
-    )
+    _fields_ = members("u64 busy submitted completed queued", "bool enabled")
 
 
 DONE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Done))
