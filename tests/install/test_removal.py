@@ -16,7 +16,7 @@ from cgpu.install.transaction import journal
 from cgpu.install.transaction.runner import TIMEOUT_S, Done
 from tests.install import faults
 from tests.install.engines import ENGINES, Lines
-from tests.install.support import DAEMON, System, installer, is_draining, make_node, snapshot
+from tests.install.support import DAEMON, System, installer, is_draining, snapshot
 from tests.install.test_installer import a_tree
 
 ENABLED = "system/enabled/cgpud.service"
@@ -37,11 +37,6 @@ class Podman(System):
         if words[0] == "podman":
             return Done(0, "abc123\n" if words[1] == "ps" else "cgpu|runs\n")
         return super().run(words, timeout)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return make_node(tmp_path / "node")
 
 
 @pytest.fixture
@@ -140,16 +135,14 @@ def test_a_hook_on_its_way(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert snapshot(root) == before
 
 
-def test_a_tree_elsewhere(root: Path) -> None:
+def test_a_tree_elsewhere(root: Path, restored: Path) -> None:
     """An engine whose tree the configuration names is not taken for one that is down."""
-    before = snapshot(root)
     installer(root).install(DAEMON)
     (a_tree(root, "3f2a") / "0/3f2a").rmdir()
     move_tree(root)
     assert installer(root, Holding(root)).uninstall(None)
     for name in ("srv", "run/cgpu"):
         shutil.rmtree(root / name)
-    assert snapshot(root) == before
 
 
 def test_containers_in_a_tree_elsewhere(root: Path) -> None:
