@@ -134,6 +134,12 @@ class FakeTree:
         for node, value in nodes.items():
             (place / node).write_text(f"{value}\n")
 
+    def write(self, entries: Mapping[str, object]) -> None:
+        """Write entries, by their paths in the tree."""
+        for name, value in entries.items():
+            (self.path / name).parent.mkdir(exist_ok=True)
+            (self.path / name).write_text(f"{value}\n")
+
     def bundle(self, document: object) -> Path:
         """Write a bundle's config.json; text as it is, anything else as JSON."""
         return write_bundle(self.base, document)

@@ -113,19 +113,11 @@ def test_image(packages: Packages, folder: Path, tmp_path: Path) -> None:
     for package in packages:
         shutil.copy(package, context / "dist")
     shutil.copytree(folder, context / "install/packaging/kubernetes")
-    podman = [
-        "podman",
-        "--root",
-        tmp_path / "store",
-        "--runroot",
-        tmp_path / "run",
-        "--storage-driver",
-        "vfs",
-    ]
+    places = ["--root", tmp_path / "store", "--runroot", tmp_path / "run"]
+    podman = ["podman", *places, "--storage-driver", "vfs"]
     arguments = ["--build-arg", "BASE=scratch", "--build-arg", f"VERSION={__version__}", "--tag", "node"]
-    run(
-        *podman, "build", *arguments, "--file", "install/packaging/kubernetes/Containerfile", ".", cwd=context
-    )
+    file = "install/packaging/kubernetes/Containerfile"
+    run(*podman, "build", *arguments, "--file", file, ".", cwd=context)
     form = "{{.Config.Entrypoint}} {{.Config.Cmd}}"
     assert run(*podman, "inspect", "--format", form, "node") == "[/usr/local/bin/node-installer] [install]\n"
     run(*podman, "save", "--format", "oci-dir", "--output", tmp_path / "image", "node")
@@ -264,7 +256,5 @@ def test_check(pod: Pod) -> None:
 def test_wrong_word(pod: Pod) -> None:
     """A word that is not known is refused with those that are."""
     done = pod.run("instal")
-    assert (done.returncode, done.stdout) == (
-        1,
-        "node-installer: 'instal': expected install, uninstall or check\n",
-    )
+    line = "node-installer: 'instal': expected install, uninstall or check\n"
+    assert (done.returncode, done.stdout) == (1, line)

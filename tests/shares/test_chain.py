@@ -27,11 +27,17 @@ from tests.shares.chain import (
     Box,
     Card,
     card,
+    load,
 )
 
 TEN = 10 * SECOND
 ENFORCE = os.environ.get("CGPU_TEST_ENFORCE") != "off"
 WEIGHTS = {2: [1, 2], 5: [1, 2, 3, 4, 10], 25: [1] * 25}
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    return load(tmp_path_factory.mktemp("shares"))
 
 
 def parts(shares: list[float]) -> list[float]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgpu.trace.format import Event, Trace, load
+from cgpu.trace.format import Event, Params, Trace, load
 from tests.sim.support import BUILD
 
 CGPU = Path(sys.executable).with_name("cgpu")
@@ -53,6 +53,12 @@ class Recorder:
 
 def calls(trace: Trace, name: str) -> list[Event]:
     return [event for event in trace.events if event.call == name]
+
+
+def parameters(event: Event) -> Params:
+    """Return the parameters of an event that has some."""
+    assert event.params is not None
+    return event.params
 
 
 def memory(trace: Trace) -> list[Event]:

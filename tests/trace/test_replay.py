@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces replayed through the engine's core and simulated cards."""
+"""Traces replayed through the engine's core and simulated cards.
+
+tests/nvidia/record.py made those of NVIDIA's own clients (real library, simulated card), with nvidia-smi,
+libcuda and nvidia-ml-py of Debian's and PyPI's packages.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +19,7 @@ from cgpu.trace.format import Trace, load
 from cgpu.trace.kinds import Part
 from cgpu.trace.replay import Outcome, replay
 from cgpu.trace.report import lines
+from tests.sim.abi import facts
 from tests.trace.support import CGPU, MIB, Recorder, Words, calls, memory
 
 pytestmark = pytest.mark.root
@@ -155,4 +162,40 @@ def test_whatever_a_trace_says(recorder: Recorder) -> None:
             given = event.given | {"cmd": PID_INFO, "paramsSize": 14408}
             strange.append(dataclasses.replace(event, given=given))
     outcome = played(dataclasses.replace(trace, events=(*opened, *rest, *reversed(rest), *strange)))
+    assert all(balance.taken == balance.charged == 0 for balance in outcome.closed)
+
+
+FILES = sorted((Path(__file__).parent / "real_library").glob("*.jsonl.gz"))
+ORIGIN = "real library, simulated card"
+RELEASES = ("535.261.03", "550.163.01")
+PROGRAMS = ("cuda-copies", "cuda-describe", "cuda-managed", "nvidia-ml-py", "nvidia-smi", "nvidia-smi-q")
+# The core answers this one by itself: how long a container's channels run is its affair.
+OWN = facts()["controls"]["NVA06C_CTRL_CMD_SET_TIMESLICE"]["cmd"]
+
+
+def unpacked(file: Path, folder: Path) -> Trace:
+    plain = folder / file.stem
+    plain.write_bytes(gzip.decompress(file.read_bytes()))
+    return load(plain)
+
+
+def test_every_program_was_recorded() -> None:
+    """There is one of each program for each release."""
+    expected = sorted(f"{program}-{version}.jsonl.gz" for program in PROGRAMS for version in RELEASES)
+    assert [file.name for file in FILES] == expected
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.removesuffix(".jsonl.gz"))
+@pytest.mark.parametrize("size", [0, 512 * MIB], ids=["whole card", "slice"])
+def test_recorded_programs_pass(tools: Path, tmp_path: Path, file: Path, size: int) -> None:
+    """The core lets all through but its own, in a slice too, and each replayed is answered as unpacked."""
+    assert (tools / "libcgpu-replay.so").exists()
+    trace = unpacked(file, tmp_path)
+    assert trace.header.notes == {"origin": ORIGIN}
+    assert f"-{trace.header.driver}.jsonl" in file.name
+    assert calls(trace, "NV_ESC_CARD_INFO")
+    outcome = replay(trace, "T4", size)
+    kept = [answer.event for answer in outcome.answers if not answer.through]
+    assert [event for event in kept if event.given.get("cmd") != OWN] == []
+    assert outcome.differences == ()
     assert all(balance.taken == balance.charged == 0 for balance in outcome.closed)

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.kmod.abi import collect_classes, generate, judge
-from tests.core.call.driver_clone import make_clone
-from tests.core.call.verdicts import ROOT, Json, recorded, table
+from tests.core.call.verdicts import ROOT, Json, make_clone, recorded, table
 
 # What gVisor's nvproxy lets through, and is refused here: profiling, and memory over the fabric.
 NOT_FOR_A_SLICE = {

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.kmod.abi import collect_controls, judge
-from tests.core.call.driver_clone import make_clone
-from tests.core.call.verdicts import ABI, ROOT, Json, recorded, table
+from tests.core.call.verdicts import ABI, ROOT, Json, make_clone, recorded, table
 
 HANDLERS = ROOT / "kmod" / "core" / "call" / "control.c"
 # For root in some drivers, and for everybody in others: they only tell.

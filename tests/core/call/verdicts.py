@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of judged classes and controls, and what their tests share."""
+"""What the tests of judged classes and controls share: the tables, and a repository like the driver's."""
 
 from __future__ import annotations
 
@@ -38,3 +38,22 @@ def run_on_copies(
         (folder / name).write_text(changed.get(name) or (ABI / name).read_text())
     command = [sys.executable, "-I", *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+def make_clone(repository: Path, tags: dict[str, dict[str, str]]) -> Path:
+    """Make a repository with these tags, each with the files that it changes; return it."""
+    repository.mkdir()
+
+    def git(*words: str) -> None:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", *identity, "-C", repository, *words], check=True, capture_output=True)
+
+    git("init", "-q")
+    for tag, files in tags.items():
+        for path, text in files.items():
+            (repository / path).parent.mkdir(parents=True, exist_ok=True)
+            (repository / path).write_text(text)
+        git("add", ".")
+        git("commit", "-q", "-m", tag)
+        git("tag", tag)
+    return repository
