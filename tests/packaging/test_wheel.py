@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.commands import call
+
 COMMANDS = ("cgpu", "cgpud", "cgpu-config-apply", "cgpu-hook", "cgpu-runtime-config", "cgpu-smi")
 PROGRAMS = (
     "hook/cgpu-hook",
@@ -156,7 +158,7 @@ def test_install(wheel: Path, venv: Path) -> None:
         assert command in run(venv / command, "--help")
     assert [name for name in COMMANDS if not os.access(venv / name, os.X_OK)] == []
     assert [name for name in PROGRAMS if not os.access(packages / "cgpu" / name, os.X_OK)] == []
-    hook = subprocess.run([packages / "cgpu/hook/cgpu-hook"], capture_output=True, text=True, check=False)
+    hook = call([packages / "cgpu/hook/cgpu-hook"])
     assert hook.stderr.startswith("cgpu-hook: stage ")
     run(venv / "python", "-c", f"import ctypes; ctypes.CDLL('{packages}/cgpu/kmod/build/libcgpud.so')")
 
@@ -169,7 +171,5 @@ def test_editable_install(repository: Path, venv: Path) -> None:
     run(*pip, repository, HATCH_BUILD_NO_HOOKS="true")
     shown = run(venv / "python", "-I", "-c", "import cgpu.hook; print(cgpu.hook.__file__)")
     assert Path(shown.strip()).resolve() == repository / "hook" / "__init__.py"
-    bare = subprocess.run(
-        [venv / "python", "-I", "-c", "import hook"], capture_output=True, text=True, check=False
-    )
+    bare = call([venv / "python", "-I", "-c", "import hook"])
     assert "ImportError: import this package as cgpu.hook" in bare.stderr

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from cgpu.trace.format import Trace, load
 from cgpu.trace.kinds import Part
 from cgpu.trace.replay import Outcome, replay
 from cgpu.trace.report import lines
+from tests.integration.commands import call, must
 from tests.sim.abi import facts
 from tests.trace.support import CGPU, MIB, Recorder, Words, calls, memory
 
@@ -130,15 +130,14 @@ def test_command(recorder: Recorder) -> None:
     """The command says what each call came to; 0 when all agrees, 1 when not, 125 for our failures."""
     recorder.probe("alloc=1M", "alloc=1M")
     command: Words = [CGPU, "trace", "replay", recorder.file]
-    good = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert good.returncode == 0, good.stdout + good.stderr
+    good = must(command)
     assert "NV_ESC_RM_ALLOC NV01_MEMORY_LOCAL_USER: let through: NV_OK\n" in good.stdout
     assert "with all files closed: 0 bytes taken by its own count, 0 charged: agree" in good.stdout
-    small = subprocess.run([*command, "--mem", "1M"], capture_output=True, text=True, timeout=60, check=False)
+    small = call([*command, "--mem", "1M"])
     assert small.returncode == 1
     assert "refused by the slice: NV_ERR_NO_MEMORY (recorded NV_OK)" in small.stdout
     for words in (["--mem", "much"], ["--model", "T5"], ["--mem", "9T"], ["--nonsense"]):
-        bad = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60, check=False)
+        bad = call([*command, *words])
         assert (bad.returncode, bad.stderr.count("\n")) == (125, 1), bad.stderr
 
 

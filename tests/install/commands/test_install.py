@@ -23,6 +23,7 @@ from cgpu.install.places import LOCK
 from cgpu.install.transaction import lock
 from cgpu.install.transaction.runner import SystemRunner, must
 from cgpu.roots import below
+from tests.integration.commands import Outcome, call
 
 SLEEPER = "import subprocess, time; subprocess.Popen(['/bin/sleep', '60']); time.sleep(60)"
 
@@ -166,15 +167,9 @@ sys.exit(main.main(["look"]))
 """
 
 
-def shell(redirections: str, *words: str) -> subprocess.CompletedProcess[str]:
+def shell(redirections: str, *words: str) -> Outcome:
     """Run a command with the redirections of a shell."""
-    return subprocess.run(
-        ["sh", "-c", f'"$@" {redirections}', "sh", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return call(["sh", "-c", f'"$@" {redirections}', "sh", *words])
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
