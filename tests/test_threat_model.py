@@ -9,10 +9,6 @@ from pathlib import Path
 
 SECTION = re.compile(r"^## Ways out that are known of other tools\n(.*?)^## ", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"`([a-z_/]+\.py)(?:::(\w+))?`")
-WAYS = (
-    "LD_PRELOAD", "static binaries", "environment", "exec", "device nodes", "descriptors", "races",
-    "managed memory", "IPC", "VMM", "dma-buf", "CDI", "annotations", "runtime flags",
-)  # fmt: skip
 
 
 def rows(repository: Path) -> list[list[str]]:
@@ -24,12 +20,6 @@ def rows(repository: Path) -> list[list[str]]:
 
 def functions(path: Path) -> set[str]:
     return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
-
-
-def test_every_way_has_a_row(repository: Path) -> None:
-    """Each way out that is known of other tools has a row of its own."""
-    ways = [row[0] for row in rows(repository)]
-    assert [way for way in WAYS if not any(one.startswith(way) for one in ways)] == []
 
 
 def test_named_tests_exist(repository: Path) -> None:

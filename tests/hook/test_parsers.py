@@ -103,6 +103,8 @@ def test_stopped_state() -> None:
     assert (state.id, state.pid, state.bundle) == ("c1", 0, "")
 
 
+PLAIN = "expected a plain file up to 16 MiB"
+PID = "expected a whole number from 0 to 4194304"
 HEAD = "state on standard input: "
 
 
@@ -119,15 +121,12 @@ HEAD = "state on standard input: "
         (b"{}", "id: None: expected a string"),
         (b'{"id": ""}', "id: : expected a string"),
         (b'{"id": 7}', "id: 7: expected a string"),
-        (b'{"id": "a", "pid": "7"}', "pid: 7: expected a whole number from 0 to 4194304"),
-        (b'{"id": "a", "pid": -1}', "pid: -1: expected a whole number from 0 to 4194304"),
-        (b'{"id": "a", "pid": true}', "pid: True: expected a whole number from 0 to 4194304"),
-        (b'{"id": "a", "pid": 1.5}', "pid: 1.5: expected a whole number from 0 to 4194304"),
-        (b'{"id": "a", "pid": null}', "pid: None: expected a whole number from 0 to 4194304"),
-        (
-            b'{"id": "a", "pid": 1' + b"0" * 90 + b"}",
-            "pid: a very large number: expected a whole number from 0 to 4194304",
-        ),
+        (b'{"id": "a", "pid": "7"}', f"pid: 7: {PID}"),
+        (b'{"id": "a", "pid": -1}', f"pid: -1: {PID}"),
+        (b'{"id": "a", "pid": true}', f"pid: True: {PID}"),
+        (b'{"id": "a", "pid": 1.5}', f"pid: 1.5: {PID}"),
+        (b'{"id": "a", "pid": null}', f"pid: None: {PID}"),
+        (b'{"id": "a", "pid": 1' + b"0" * 90 + b"}", f"pid: a very large number: {PID}"),
         (b'{"id": "a", "bundle": 5}', "bundle: 5: expected a string"),
     ],
 )
@@ -183,10 +182,6 @@ def test_odd_bundle(bundle: str) -> None:
         read_spec(bundle)
 
 
-def make_link(path: Path) -> None:
-    path.symlink_to("/etc/hostname")
-
-
 def make_large(path: Path) -> None:
     path.touch()
     os.truncate(path, 17 << 20)
@@ -195,16 +190,13 @@ def make_large(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
+        (str, f"cannot be read (No such file or directory); {PLAIN}"),
         (
-            str,
-            "cannot be read (No such file or directory); expected a plain file up to 16 MiB",
+            lambda path: path.symlink_to("/etc/hostname"),
+            f"cannot be read (Too many levels of symbolic links); {PLAIN}",
         ),
-        (
-            make_link,
-            "cannot be read (Too many levels of symbolic links); expected a plain file up to 16 MiB",
-        ),
-        (make_large, "cannot be read (File too large); expected a plain file up to 16 MiB"),
-        (Path.mkdir, "cannot be read (Is a directory); expected a plain file up to 16 MiB"),
+        (make_large, f"cannot be read (File too large); {PLAIN}"),
+        (Path.mkdir, f"cannot be read (Is a directory); {PLAIN}"),
         (
             os.mkfifo,
             "is not JSON (Expecting value: line 1 column 1 (char 0)); expected an OCI specification",

@@ -89,7 +89,11 @@ class Bench:
         self.core.abi = self.library.cgpu_abi_find(b"580.142")
         for index in range(2):
             facts = CFacts(index, index, index, index, CARD_BYTES, b"GPU-%d" % index, b"model")
-            assert self.library.cgpu_gpu_add(ctypes.byref(self.core), ctypes.byref(facts)) == 0
+            assert self.ask("cgpu_gpu_add", ctypes.byref(facts)) == 0
+
+    def ask(self, name: str, *arguments: object) -> int:
+        """Call a function of the core on this state."""
+        return int(getattr(self.library, name)(ctypes.byref(self.core), *arguments))
 
     def on_lock(self, _ctx: object) -> None:
         assert self.depth == 0
@@ -102,15 +106,13 @@ class Bench:
     def drop_orphans(self) -> None:
         """The driver has dropped every client that a removed container left behind."""
         cursor, tgid, client = ctypes.c_uint32(), ctypes.c_int32(), ctypes.c_uint32()
-        core = ctypes.byref(self.core)
-        walk = self.library.cgpu_orphan_next
-        while walk(core, ctypes.byref(cursor), ctypes.byref(tgid), ctypes.byref(client)) == 0:
-            assert self.library.cgpu_orphan_gone(core, tgid, client) == 0
+        found = [ctypes.byref(one) for one in (cursor, tgid, client)]
+        while self.ask("cgpu_orphan_next", *found) == 0:
+            assert self.ask("cgpu_orphan_gone", tgid, client) == 0
 
     def orphaned(self, gpu: int) -> int:
         """Return the bytes that removed containers left behind on a GPU."""
-        found: int = self.library.cgpu_gpu_orphaned(ctypes.byref(self.core), gpu)
-        return found
+        return self.ask("cgpu_gpu_orphaned", gpu)
 
     def on_cgroup(self, _ctx: object, pid: int, path: ctypes.Array[ctypes.c_char], _bytes: int) -> int:
         for at, byte in enumerate(b"/box/%d\0" % pid):
@@ -120,34 +122,30 @@ class Bench:
     def control(self, line: str) -> int:
         """Write to inst_ctl; 0 or a negative errno."""
         text = line.encode()
-        result: int = self.library.cgpu_inst_ctl(ctypes.byref(self.core), text, ctypes.c_size_t(len(text)))
-        return result
+        return self.ask("cgpu_inst_ctl", text, ctypes.c_size_t(len(text)))
 
     def find(self, container: str) -> CContainer:
         info = CContainer()
-        found = self.library.cgpu_container_find
-        assert found(ctypes.byref(self.core), container.encode(), ctypes.byref(info)) == 0
+        assert self.ask("cgpu_container_find", container.encode(), ctypes.byref(info)) == 0
         return info
 
     def read(self, path: str) -> str:
         """Return a node's text; OSError as the tree would give it."""
         node, text = Node(), ctypes.create_string_buffer(65536)
-        result = self.library.cgpu_tree_lookup(ctypes.byref(self.core), path.encode(), ctypes.byref(node))
+        result = self.ask("cgpu_tree_lookup", path.encode(), ctypes.byref(node))
         if result == 0:
             size = ctypes.c_size_t(len(text))
-            result = self.library.cgpu_tree_read(ctypes.byref(self.core), ctypes.byref(node), text, size)
+            result = self.ask("cgpu_tree_read", ctypes.byref(node), text, size)
         if result < 0:
             raise OSError(-result, os.strerror(-result), path)
         return text.raw[:result].decode()
 
     def write(self, path: str, value: str) -> int:
         node, text = Node(), value.encode()
-        result: int = self.library.cgpu_tree_lookup(
-            ctypes.byref(self.core), path.encode(), ctypes.byref(node)
-        )
+        result = self.ask("cgpu_tree_lookup", path.encode(), ctypes.byref(node))
         if result == 0:
             size = ctypes.c_size_t(len(text))
-            result = self.library.cgpu_tree_write(ctypes.byref(self.core), ctypes.byref(node), text, size)
+            result = self.ask("cgpu_tree_write", ctypes.byref(node), text, size)
         return result
 
     def call(self, who: CContainer, nr: int, top: bytearray, params: bytearray | None = None) -> int:
@@ -155,20 +153,20 @@ class Bench:
         raw = (ctypes.c_char * len(top)).from_buffer(top)
         top_at = ctypes.addressof(raw)
         call = Call(who.slot, who.generation, 0, 0, 100 + who.slot, 0, nr, len(top), top_at, 1)
-        verdict = self.library.cgpu_call_begin(ctypes.byref(self.core), ctypes.byref(call))
+        verdict = self.ask("cgpu_call_begin", ctypes.byref(call))
         if verdict == COPY_IN:
             assert params is not None
             assert call.segment[0].bytes == len(params)
             nested = (ctypes.c_char * len(params)).from_buffer(params)
             call.segment[0].data = ctypes.addressof(nested)
-            verdict = self.library.cgpu_call_begin(ctypes.byref(self.core), ctypes.byref(call))
+            verdict = self.ask("cgpu_call_begin", ctypes.byref(call))
         if verdict == FIND_FILE:
             call.target, call.found = self.target, 1
-            verdict = self.library.cgpu_call_begin(ctypes.byref(self.core), ctypes.byref(call))
+            verdict = self.ask("cgpu_call_begin", ctypes.byref(call))
         status = {NV_ESC_RM_FREE: 12, NV_ESC_RM_DUP_OBJECT: 24}.get(nr, 28)
         if verdict == EXECUTE:
             top[status : status + 4] = struct.pack("<I", OK)
-            assert self.library.cgpu_call_end(ctypes.byref(self.core), ctypes.byref(call), 0) == 0
+            assert self.ask("cgpu_call_end", ctypes.byref(call), 0) == 0
         elif verdict == REFUSE:
             return -int(call.error)
         found: int = struct.unpack_from("<I", top, status)[0]
@@ -223,7 +221,7 @@ class Bench:
 
     def close(self, file: int) -> None:
         """The last close of an open file is done."""
-        self.library.cgpu_file_closed(ctypes.byref(self.core), ctypes.c_uint64(file))
+        self.ask("cgpu_file_closed", ctypes.c_uint64(file))
 
     def dup(self, who: CContainer, to: tuple[int, int, int], source: tuple[int, int]) -> int:
         top = bytearray(struct.pack("<IIIIIII", *to, *source, 0, 0xFFFF))

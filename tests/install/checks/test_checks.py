@@ -122,6 +122,9 @@ def test_unasked_library_is_skipped(tmp_path: Path) -> None:
     assert [one.verdict for one in found if one.name == "mig"] == ["skipped"]
 
 
+PRESERVES = {"ActiveState": "active", "FileDescriptorStorePreserve": "yes"}
+
+
 def slice_(name: str = "c1", owner: str = "c1 /group/c1", **nodes: str) -> Slice:
     return Slice(name, {"owner": owner, "memsize": "1048576", **nodes})
 
@@ -152,21 +155,10 @@ def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
         (engine.listener, {}, "problem"),
         (engine.descriptor_store, {}, "warning"),
         (engine.descriptor_store, {"unit": {"ActiveState": "active"}}, "problem"),
+        (engine.descriptor_store, {"unit": PRESERVES}, "problem"),
         (
             engine.descriptor_store,
-            {"unit": {"ActiveState": "active", "FileDescriptorStorePreserve": "yes"}},
-            "problem",
-        ),
-        (
-            engine.descriptor_store,
-            {
-                "unit": {
-                    "ActiveState": "active",
-                    "FileDescriptorStorePreserve": "yes",
-                    "NFileDescriptorStore": "3",
-                    "FileDescriptorStoreMax": "4096",
-                }
-            },
+            {"unit": {**PRESERVES, "NFileDescriptorStore": "3", "FileDescriptorStoreMax": "4096"}},
             "ok",
         ),
         (engine.limits, {}, "skipped"),
@@ -248,10 +240,6 @@ def test_configuration_in_force(tmp_path: Path) -> None:
     assert verdict(configuration.in_force(replace(now, in_force=Effective(policy=0, tree="/x")))) == "ok"
 
 
-def entries(*given: Entry) -> dict[str, Any]:
-    return {"settings": given}
-
-
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
@@ -278,13 +266,13 @@ def entries(*given: Entry) -> dict[str, Any]:
 )
 def test_settings(tmp_path: Path, given: tuple[Entry, ...], wanted: set[tuple[str, str]]) -> None:
     """Each engine that is there needs settings that name a program that is there."""
-    assert bad(settings.registered(node_report(tmp_path, **entries(*given)))) == wanted
+    assert bad(settings.registered(node_report(tmp_path, settings=given))) == wanted
 
 
 def test_the_name_in_nvidias_list(tmp_path: Path) -> None:
     """By its name for engines the runtime would have NVIDIA's work twice; that is an older release's."""
     for path, wanted in ((LAUNCHER, "warning"), (low_level(LAUNCHER), "ok")):
-        found = settings.registered(node_report(tmp_path, **entries(Entry("nvidia", "n", path))))
+        found = settings.registered(node_report(tmp_path, settings=(Entry("nvidia", "n", path),)))
         (last,) = (one for one in found if one.name == "settings-nvidia")
         assert (last.verdict, last.fix) == (
             wanted,
@@ -295,9 +283,9 @@ def test_the_name_in_nvidias_list(tmp_path: Path) -> None:
 def test_default_runtime(tmp_path: Path) -> None:
     """A default that one engine has and another one has not is pointed out; a later file decides."""
     both = (Entry("docker", "d", "/bin/sh", "cgpu"), Entry("podman", "a", "/bin/sh"))
-    assert verdict(settings.default(node_report(tmp_path, **entries(*both)))) == "warning"
+    assert verdict(settings.default(node_report(tmp_path, settings=both))) == "warning"
     also = (*both, Entry("podman", "b", default="cgpu"))
-    assert verdict(settings.default(node_report(tmp_path, **entries(*also)))) == "ok"
+    assert verdict(settings.default(node_report(tmp_path, settings=also))) == "ok"
 
 
 @pytest.mark.parametrize(

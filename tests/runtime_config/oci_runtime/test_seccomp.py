@@ -169,10 +169,11 @@ def test_mappings_are_left_alone_when_the_node_says_so() -> None:
     assert (mapping(edited, 1), ioctl(edited, 0xC020462A)) == (ALLOW, NOTIFY)
 
 
+OWN = "notifies a listener of its own"
 REFUSED = [
     (profile(DENY, listenerPath="/run/other.sock"), "has a listener of its own (/run/other.sock)"),
-    (profile(DENY, rule("ptrace", NOTIFY)), "notifies a listener of its own"),
-    (profile(NOTIFY), "notifies a listener of its own"),
+    (profile(DENY, rule("ptrace", NOTIFY)), OWN),
+    (profile(NOTIFY), OWN),
     (profile(ALLOW, rule("ioctl", DENY, args=[{"index": 1, "value": 1}])), "depends on its arguments"),
     (
         profile(DENY, rule("mmap", ALLOW, args=[{"index": 2}]), rule("ioctl", ALLOW)),
@@ -192,10 +193,7 @@ REFUSED = [
         "names: ioctl: expected a list",
     ),
     # The engine's path does not make foreign rules ours.
-    (
-        profile(DENY, rule("ptrace", NOTIFY), listenerPath=paths.SECCOMP_SOCKET),
-        "notifies a listener of its own",
-    ),
+    (profile(DENY, rule("ptrace", NOTIFY), listenerPath=paths.SECCOMP_SOCKET), OWN),
 ]
 
 
