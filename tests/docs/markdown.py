@@ -88,7 +88,7 @@ def _fenced(lines: Lines, heading: str, number: int, opening: str) -> Block:
     language = opening.removeprefix(FENCE)
     if language not in LANGUAGES:
         raise UnreadableError(
-            f"line {number}: {opening}: accepted behind a fence is one of {', '.join(LANGUAGES)}"
+            f"line {number}: {opening}: expected behind a fence: one of {', '.join(LANGUAGES)}"
         )
     found: list[str] = []
     while (line := lines.peek()) is not None:

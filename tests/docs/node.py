@@ -24,7 +24,7 @@ case "$1 $2" in
 "reload docker" | "try-reload-or-restart docker") kill -HUP "$(cat /run/docker.pid)" ;;
 "restart docker" | "restart containerd") exec /usr/local/sbin/restart "$2" ;;
 is-*) exit 3 ;;
-*) echo "systemctl $*: not known to the stand-in of tests/docs" >&2; exit 1 ;;
+*) echo "systemctl $*: not known to the systemctl of tests/docs" >&2; exit 1 ;;
 esac
 """
 RESTART = """#!/bin/bash

@@ -123,7 +123,7 @@ def test_vendor_adds_nothing(vendor: str) -> None:
 
 
 def test_mixed_mode() -> None:
-    """A GPU that only the vendor's variable names stays native."""
+    """A GPU that only the vendor's variable names is given whole, as a passthrough GPU."""
     request = get({MEM: "3", DEVICES: "2", VENDOR: "0,1,2"}, *FOUR)
     assert [gpu for gpu, _, _, _ in request.grants] == [2]
     assert request.passthrough == (0, 1)
@@ -131,7 +131,7 @@ def test_mixed_mode() -> None:
 
 
 def test_all_sliced() -> None:
-    """All sliced leaves nothing native."""
+    """All sliced leaves no passthrough GPU."""
     request = get({MEM: "3", DEVICES: "all", VENDOR: "0,1"}, *FOUR)
     assert len(request.grants) == 4
     assert request.passthrough == ()
