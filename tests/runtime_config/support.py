@@ -28,6 +28,14 @@ ASKING = ("ALIYUN_COM_GPU_MEM_CONTAINER=6", "ALIYUN_COM_GPU_MEM_DEV=15")
 JsonObject = dict[str, Any]
 
 
+def program(path: Path, script: str = "") -> Path:
+    """Make a program out of shell lines; return its path."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
 def spec(*variables: str, **more: object) -> JsonObject:
     document: JsonObject = {
         "ociVersion": "1.0.2",
@@ -120,11 +128,8 @@ class Launcher:
         """Make a program that notes its name and how it was called."""
         path = (directory or self.bin) / name
         path.unlink(missing_ok=True)
-        path.write_text(
-            f'#!/bin/sh\nprintf "%s\\0" {name} "$@" >>{self.base}/calls\nenv -0 >{self.base}/env\n'
-        )
-        path.chmod(0o755)
-        return path
+        notes = f'printf "%s\\0" {name} "$@" >>{self.base}/calls\nenv -0 >{self.base}/env'
+        return program(path, notes)
 
     def run(
         self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None

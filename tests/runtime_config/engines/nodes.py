@@ -12,6 +12,7 @@ from cgpu.runtime_config.engines import nvidia
 from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.engines.podman import Podman
 from cgpu.runtime_config.engines.registry import ENGINES
+from tests.runtime_config.support import program
 
 RUNTIME = Path("/usr/lib/cgpu/cgpu-container-runtime")
 DESIRED = Desired(RUNTIME)
@@ -43,18 +44,14 @@ class Machine:
         return self.base / "root"
 
     def program(self, name: str, script: str) -> Path:
-        path = self.base / "bin" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
-        return path
+        return program(self.base / "bin" / name, script)
 
     def engine(self, name: str, version: str | None = None) -> ContainerEngine:
         """Return an engine of this machine; its program is there when a version is given."""
         made = ENGINES[name]
         if version is not None:
-            program = made.program or PROGRAMS[name]
-            self.program(program, f'echo "{program} version {version}"')
+            its = made.program or PROGRAMS[name]
+            self.program(its, f'echo "{its} version {version}"')
         return replace(made, search=(str(self.base / "bin"),))
 
     def write(self, path: str, content: str | bytes) -> Path:

@@ -18,6 +18,7 @@ from cgpu.runtime_config.engines.docker import Docker
 from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.main import main
 from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME
+from tests.runtime_config.support import program
 
 Captured = pytest.CaptureFixture[str]
 Command = Callable[..., int]
@@ -25,9 +26,7 @@ Command = Callable[..., int]
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Path:
-    path = tmp_path / "cgpu-container-runtime"
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
+    path = program(tmp_path / "cgpu-container-runtime")
     (tmp_path / LOW_LEVEL).symlink_to(path)
     return path
 
@@ -46,13 +45,6 @@ def command(config: Path, runtime: Path) -> Command:
         return main([engine, "--config", str(config), "--runtime", str(runtime), *options])
 
     return run
-
-
-def program(path: Path, script: str) -> Path:
-    """Make a program out of shell lines."""
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
 
 
 @pytest.mark.parametrize("engine", ["docker", "containerd", "crio", "podman", "nvidia"])

@@ -16,6 +16,7 @@ from cgpu.errors import CgpuError
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
 from tests.runtime_config.engines.texts import add_to, remove_from
+from tests.runtime_config.support import program
 
 RUNTIME = "/usr/lib/cgpu/cgpu-container-runtime"
 CRI = 'plugins."io.containerd.grpc.v1.cri".containerd'
@@ -170,9 +171,7 @@ def test_podman_joins_the_runtimes_that_are_there() -> None:
 )
 def test_versions(tmp_path: Path, said: str, version: tuple[int, int] | None) -> None:
     """What engines print of themselves is understood."""
-    program = tmp_path / "engine"
-    program.write_text(f"#!/bin/sh\necho '{said}'\n")
-    program.chmod(0o755)
+    program(tmp_path / "engine", f"echo '{said}'")
     assert programs.version("engine", (str(tmp_path),)) == version
     assert programs.version("gone", (str(tmp_path),)) is None
 

@@ -20,7 +20,7 @@ from cgpu.errors import CgpuError
 from cgpu.request.spec import read
 from cgpu.runtime_config.engines import nvidia
 from cgpu.runtime_config.oci_runtime.lowlevel import BELOW, LOW_LEVEL, NAME
-from tests.runtime_config.support import Launcher, spec
+from tests.runtime_config.support import Launcher, program, spec
 
 PYTHON = ["python", "-IS"]
 
@@ -140,8 +140,7 @@ def test_the_launcher_never_passes_a_request(
         concerns = request.amounts(config) is not None or request.defers(config)
     except CgpuError:
         concerns = True
-    program = start(launcher, json.dumps(document, ensure_ascii=plain))
-    assert program == "python" or not concerns
+    assert start(launcher, json.dumps(document, ensure_ascii=plain)) == "python" or not concerns
 
 
 def test_the_order_of_low_level_runtimes(launcher: Launcher) -> None:
@@ -232,9 +231,7 @@ def test_python_is_started_without_loader_variables(launcher: Launcher) -> None:
 def test_the_vendors_runtime_may_call_back(launcher: Launcher) -> None:
     """A call that comes back from the vendor's runtime in the same process goes on to runc."""
     launcher.tool("runc")
-    vendor = launcher.bin / "nvidia-container-runtime"
-    vendor.write_text(f'#!/bin/sh\nexec {launcher.program} "$@"\n')
-    vendor.chmod(0o755)
+    vendor = program(launcher.bin / "nvidia-container-runtime", f'exec {launcher.program} "$@"')
     place = launcher.bundle(spec("ALIYUN_COM_GPU_MEM_CONTAINER=6"))
     assert launcher.run("state", "id") == ["runc", "state", "id"]
     launcher.config.write_text(json.dumps({**DEFAULTS, "low_level_runtime": str(vendor)}))
@@ -249,11 +246,10 @@ def test_first_in_the_vendors_list(
     launcher: Launcher, variables: tuple[str, ...], entry: str, configured: str | None
 ) -> None:
     """NVIDIA's runtime with ours first in its list works once, whichever of the two is named."""
-    vendor = launcher.bin / "nvidia-container-runtime"
     text = nvidia.add('[nvidia-container-runtime]\nruntimes = ["runc"]\n', str(launcher.program))
     first = tomllib.loads(text)["nvidia-container-runtime"]["runtimes"][0]
-    vendor.write_text(f'#!/bin/sh\necho pass >>{launcher.base}/passes\nexec {first} "$@"\n')
-    vendor.chmod(0o755)
+    script = f'echo pass >>{launcher.base}/passes\nexec {first} "$@"'
+    vendor = program(launcher.bin / "nvidia-container-runtime", script)
     other = launcher.tool("other")
     if configured is not None:
         path = {"vendor": vendor, "other": other}[configured]

@@ -22,23 +22,16 @@ from cgpu.runtime_config.oci_runtime.lowlevel import (
     seccomp_flags,
 )
 from tests.runtime_config.oci_runtime.wrapper import Wrapper
-from tests.runtime_config.support import SOURCES, spec
-
-
-def program(directory: Path, name: str) -> str:
-    directory.mkdir(exist_ok=True)
-    (directory / name).write_text("#!/bin/sh\n")
-    (directory / name).chmod(0o755)
-    return str(directory / name)
+from tests.runtime_config.support import SOURCES, program, spec
 
 
 def test_the_order(tmp_path: Path) -> None:
     """The vendor's runtime, then runc, then crun, each in the order of the directories."""
     first, second = tmp_path / "1", tmp_path / "2"
     search = (str(first), str(second))
-    crun, runc = program(first, "crun"), program(second, "runc")
+    crun, runc = str(program(first / "crun")), str(program(second / "runc"))
     assert find(None, plain=False, search=search) == runc
-    vendor = program(second, "nvidia-container-runtime")
+    vendor = str(program(second / "nvidia-container-runtime"))
     assert find(None, plain=False, search=search) == vendor
     assert find(None, plain=True, search=search) == runc
     assert find(vendor, plain=True, search=search) == runc
@@ -49,11 +42,11 @@ def test_the_order(tmp_path: Path) -> None:
 def test_never_itself(tmp_path: Path) -> None:
     """A copy of the launcher under either of its names is passed over, and refused where it is named."""
     for name in (NAME, LOW_LEVEL):
-        copy = program(tmp_path / "copy", name)
+        copy = str(program(tmp_path / "copy" / name))
         (tmp_path / "1").mkdir(exist_ok=True)
         (tmp_path / "1/runc").unlink(missing_ok=True)
         (tmp_path / "1/runc").symlink_to(copy)
-        crun = program(tmp_path / "2", "crun")
+        crun = str(program(tmp_path / "2" / "crun"))
         assert find(None, plain=True, search=(str(tmp_path / "1"), str(tmp_path / "2"))) == crun
         with pytest.raises(CgpuError, match="a program other than this one"):
             find(copy, plain=False)
@@ -113,9 +106,7 @@ def test_the_script_finds_its_package() -> None:
 def test_a_runtime_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A runtime that hangs when asked for its features counts as one without, and is not left behind."""
     monkeypatch.setattr("cgpu.runtime_config.oci_runtime.lowlevel.FEATURES_TIMEOUT_MS", 50)
-    path = tmp_path / "runc"
-    path.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\nexec sleep 1000\n")
-    path.chmod(0o755)
+    path = program(tmp_path / "runc", f"echo $$ >{tmp_path}/pid\nexec sleep 1000")
     assert seccomp_flags(str(path), str(tmp_path / "cache")) == []
     pid = int((tmp_path / "pid").read_text()) if (tmp_path / "pid").exists() else 0
     assert not pid or not Path(f"/proc/{pid}").exists()
@@ -126,7 +117,6 @@ def test_a_new_runtime_is_asked_again(tmp_path: Path) -> None:
     path, cache = tmp_path / "runc", tmp_path / "cache"
     answer = '{"linux":{"seccomp":{"supportedFlags":["%s"]}}}'
     for flag in ("A", "LONGER"):
-        path.write_text(f"#!/bin/sh\necho '{answer % flag}'\n")
-        path.chmod(0o755)
+        program(path, f"echo '{answer % flag}'")
         assert seccomp_flags(str(path), str(cache)) == [flag]
     assert seccomp_flags(str(path), str(tmp_path / "no" / "directory")) == ["LONGER"]

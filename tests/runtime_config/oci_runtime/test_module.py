@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.runtime_config.oci_runtime.wrapper import DEAR, FIRST, Wrapper, refusal
-from tests.runtime_config.support import ASKING, UUID, spec
+from tests.runtime_config.support import ASKING, UUID, program, spec
 
 
 @pytest.fixture
@@ -60,9 +60,7 @@ def test_a_description_that_a_daemon_left_is_not_used(wrapper: Wrapper) -> None:
 
 def test_the_vendors_runtime_provides_the_nodes(wrapper: Wrapper) -> None:
     """Below nvidia-container-runtime only the names of the cards are set."""
-    vendor = wrapper.base / "nvidia-container-runtime"
-    vendor.write_text("#!/bin/sh\n")
-    vendor.chmod(0o755)
+    vendor = program(wrapper.base / "nvidia-container-runtime")
     edited = wrapper.settings(low_level_runtime=str(vendor)).start(*ASKING, FIRST)
     assert nodes(wrapper) == []
     assert f"NVIDIA_VISIBLE_DEVICES={UUID}" in edited["process"]["env"]

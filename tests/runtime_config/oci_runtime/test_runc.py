@@ -21,7 +21,7 @@ import pytest
 from cgpu import paths
 from cgpu.runtime_config.oci_runtime.seccomp import supervise
 from tests.runtime_config.oci_runtime.wrapper import Wrapper
-from tests.runtime_config.support import ASKING, JsonObject, Launcher
+from tests.runtime_config.support import ASKING, JsonObject, Launcher, program
 
 RUNC = shutil.which("runc") or ""
 pytestmark = [
@@ -199,9 +199,7 @@ def test_a_32_bit_process_is_notified_too(tmp_path: Path, listener: Listener) ->
 def test_a_container_that_asks_for_nothing_runs(tmp_path: Path, variables: tuple[str, ...]) -> None:
     """Through the launcher, with and without Python, an ordinary container runs with its own spec."""
     wrapper = Wrapper(tmp_path / "node").build().settings(low_level_runtime=RUNC)
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nshift 2\nexec {shlex.join(wrapper.command())} "$@"\n')
-    python.chmod(0o755)
+    python = program(tmp_path / "python", f'shift 2\nexec {shlex.join(wrapper.command())} "$@"')
     launcher = Launcher(tmp_path / "launcher").build(python=str(python))
     launcher.config.write_text(json.dumps({"low_level_runtime": RUNC}))
     place, spec = make_bundle(tmp_path, ())

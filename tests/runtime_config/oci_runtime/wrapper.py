@@ -8,7 +8,17 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.runtime_config.support import ASKING, MIB, OTHER, ROOT, UUID, JsonObject, cdi_document, spec
+from tests.runtime_config.support import (
+    ASKING,
+    MIB,
+    OTHER,
+    ROOT,
+    UUID,
+    JsonObject,
+    cdi_document,
+    program,
+    spec,
+)
 
 # What the engine would have in /run/cgpu lies elsewhere; everything after these lines is the program itself.
 RUNNER = """
@@ -108,10 +118,7 @@ class Wrapper:
 
     def runtime(self, script: str) -> Wrapper:
         """Make the low-level runtime out of shell lines."""
-        path = self.base / "runc"
-        path.write_text(f"#!/bin/sh\n{script}")
-        path.chmod(0o755)
-        return self.settings(low_level_runtime=str(path))
+        return self.settings(low_level_runtime=str(program(self.base / "runc", script)))
 
     def settings(self, **settings: object) -> Wrapper:
         path = self.run_directory / "config.json"
