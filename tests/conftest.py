@@ -28,7 +28,6 @@ CollectPhase = Generator[None, pytest.CollectReport, pytest.CollectReport]
 
 
 def required() -> set[str]:
-    """Return the words of CGPU_TEST_REQUIRE."""
     return {word for word in os.environ.get("CGPU_TEST_REQUIRE", "").split(",") if word}
 
 
@@ -72,7 +71,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
-    """Return the root of the checkout."""
     return REPOSITORY
 
 

@@ -42,7 +42,6 @@ def digest() -> str:
 
 
 def packages() -> Packages:
-    """Return the packages of the checkout."""
     folder = STORE / digest()
     STORE.mkdir(parents=True, exist_ok=True)
     with (STORE / "lock").open("w") as lock:
@@ -58,7 +57,6 @@ def packages() -> Packages:
 
 
 def build(target: Path) -> None:
-    """Build the packages into a folder."""
     environment = os.environ | {"DEB_BUILD_OPTIONS": "noautodbgsym"}
     command = [str(ROOT / "scripts/build-deb"), str(target)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280, check=False)
@@ -66,7 +64,6 @@ def build(target: Path) -> None:
 
 
 def found(folder: Path) -> Packages:
-    """Return the packages in a folder."""
     (daemon,) = folder.glob("opencgpu_*.deb")
     (module,) = folder.glob("opencgpu-dkms_*.deb")
     return Packages(daemon, module)

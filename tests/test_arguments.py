@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from cgpu.install.packaging.parsers import programs
 from cgpu.main import SUBCOMMANDS, main
+from tests.integration.commands import call
 
 WRONG = [[name, "--no-such-option"] for name in SUBCOMMANDS] + [
     ["install", "--engine", "fast"],
@@ -42,9 +42,7 @@ def test_subcommands(words: list[str], capsys: pytest.CaptureFixture[str]) -> No
 def test_programs(name: str) -> None:
     """A wrong option of a command ends in one line."""
     program = Path(sys.executable).parent / name
-    done = subprocess.run(
-        [program, "--no-such-option"], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = call([program, "--no-such-option"])
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"{name}: ")
@@ -94,7 +92,7 @@ def test_settings_without_root(open_folder: Path, command: list[str], said: str)
     path = str(open_folder / "config.toml")
     program = Path(sys.executable).parent / command[0]
     words = [str(program), *(path if word == "PATH" else word for word in command[1:])]
-    done = subprocess.run([*NOBODY, *words], capture_output=True, text=True, timeout=60, check=False)
+    done = call([*NOBODY, *words])
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert done.stderr.endswith(f"{said}; run it as root, such as by sudo\n")
@@ -111,9 +109,7 @@ def test_engine_without_root(open_folder: Path) -> None:
         listener.bind(str(run / "control.sock"))
         listener.listen()
         for command in (status, [sys.executable, "-c", LOAD, str(run / "config.json")]):
-            done = subprocess.run(
-                [*NOBODY, *command], capture_output=True, text=True, timeout=60, check=False
-            )
+            done = call([*NOBODY, *command])
             assert done.returncode == 1
             assert "only root reaches the " in done.stderr
             assert done.stderr.count("\n") == 1

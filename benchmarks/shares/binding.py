@@ -6,9 +6,11 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
+
+from tests.structs import members
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 NEVER: Final = 0xFFFFFFFFFFFFFFFF
@@ -24,90 +26,52 @@ CONTAINERS = 25
 
 
 class CSettings(ctypes.Structure):
-    _fields_ = (
-        ("policy", ctypes.c_uint32),
-        ("max_inst", ctypes.c_uint32),
-        ("prio_ratio", ctypes.c_uint32),
-        ("time_slices", ctypes.c_uint32),
-        ("slice", ctypes.c_uint64),
-    )
+    _fields_ = members("u32 policy max_inst prio_ratio time_slices", "u64 slice")
 
 
 class CSetup(ctypes.Structure):
-    _fields_ = (
-        ("engines", ctypes.c_uint32),
-        ("switch_ns", ctypes.c_uint64),
-        ("save_ns", ctypes.c_uint64),
-        ("command_ns", ctypes.c_uint64),
-    )
+    _fields_ = members("u32 engines", "u64 switch_ns save_ns command_ns")
 
 
 class CStep(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("length", "grain", "pause", "count"))
+    _fields_ = members("u64 length grain pause count")
 
 
 class CKernel(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("length", "grain", "tag"))
+    _fields_ = members("u64 length grain tag")
 
 
 class CProgram(ctypes.Structure):
-    _fields_ = (
-        ("channel", ctypes.c_uint32),
-        ("depth", ctypes.c_uint32),
-        ("steps", ctypes.c_uint32),
-        ("spare", ctypes.c_uint32),
-        ("start", ctypes.c_uint64),
-        ("end", ctypes.c_uint64),
-        ("step", CStep * STEPS),
-    )
+    _fields_ = (*members("u32 channel depth steps spare", "u64 start end"), ("step", CStep * STEPS))
 
 
 class CContainer(ctypes.Structure):
-    _fields_ = (
-        ("weight", ctypes.c_uint32),
-        ("highprio", ctypes.c_uint32),
-        ("groups", ctypes.c_uint32),
-        ("spare", ctypes.c_uint32),
-        ("join", ctypes.c_uint64),
-        ("leave", ctypes.c_uint64),
-        ("program", CProgram),
-    )
+    _fields_ = (*members("u32 weight highprio groups spare", "u64 join leave"), ("program", CProgram))
 
 
 class CShares(ctypes.Structure):
-    _fields_ = (
-        ("settings", CSettings),
-        ("card", CSetup),
-        ("levers", ctypes.c_uint32),
-        ("tells", ctypes.c_uint32),
-    )
+    _fields_ = (("settings", CSettings), ("card", CSetup), *members("u32 levers tells"))
 
 
 class CCase(ctypes.Structure):
     _fields_ = (
         ("setup", CShares),
-        ("duration", ctypes.c_uint64),
-        ("sample", ctypes.c_uint64),
-        ("containers", ctypes.c_uint32),
-        ("spare", ctypes.c_uint32),
+        *members("u64 duration sample", "u32 containers spare"),
         ("container", CContainer * CONTAINERS),
     )
 
 
-FIGURES: Final = ("busy", "switching", "submitted", "completed", "queued", "cancelled", "waited", "starved")
-
-
 class CFigures(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in FIGURES)
+    _fields_ = members("u64 busy switching submitted completed queued cancelled waited starved")
+
+
+TOTALS: Final = "busy switching idle idle_with_work decisions deciding levers"
 
 
 class CResult(ctypes.Structure):
     _fields_ = (
         ("container", CFigures * CONTAINERS),
-        *(
-            (name, ctypes.c_uint64)
-            for name in ("busy", "switching", "idle", "idle_with_work", "decisions", "deciding", "levers")
-        ),
+        *members(f"u64 {TOTALS}"),
     )
 
 
@@ -244,22 +208,14 @@ class Harness:
             raise ValueError(f"a case that cannot be run: {case}")
         count = len(case.containers)
         figures = [figures_of(one) for one in result.container[:count]]
-        return Result(
-            figures,
-            result.busy,
-            result.switching,
-            result.idle,
-            result.idle_with_work,
-            result.decisions,
-            result.deciding,
-            result.levers,
-            [list(samples[row * count : (row + 1) * count]) for row in range(rows)],
-        )
+        totals = {name: getattr(result, name) for name in TOTALS.split()}
+        by_row = [list(samples[row * count : (row + 1) * count]) for row in range(rows)]
+        return Result(figures, samples=by_row, **totals)
 
 
 def figures_of(figures: CFigures) -> Figures:
     """Return what a structure says."""
-    return Figures(**{name: getattr(figures, name) for name in FIGURES})
+    return Figures(**{one.name: getattr(figures, one.name) for one in fields(Figures)})
 
 
 def c_setup(case: Case) -> CShares:

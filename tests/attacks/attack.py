@@ -32,7 +32,6 @@ class Attack:
 
     @property
     def name(self) -> str:
-        """Return what the tests call it."""
         return self.run.__name__
 
 

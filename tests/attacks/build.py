@@ -73,7 +73,6 @@ def dynamic_probe() -> Path:
 
 @cache
 def probe_library() -> Path:
-    """Return cgpu-probe as a library."""
     sources = [*PROBE_SOURCES, CLIENT_LIBRARY]
     return compiled("libprobe.so", sources, "-shared", "-fPIC", AS_LIBRARY)
 

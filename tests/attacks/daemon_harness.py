@@ -23,7 +23,6 @@ class DaemonRunning:
     """A program under a listener."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        """Keep it."""
         self._process = process
         self._printed: list[str] = []
 
@@ -32,18 +31,15 @@ class DaemonRunning:
         return next_line(self._process, start, self._printed)
 
     def go_on(self) -> None:
-        """Send it a line."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def kill(self) -> None:
-        """End its process group."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def finish(self) -> Outcome:
-        """End its input, and wait."""
         rest, _ = self._process.communicate("", timeout=SECONDS)
         return Outcome(self._process.returncode, "".join(self._printed) + rest, "")
 
@@ -52,14 +48,12 @@ class DaemonTenant:
     """A slice, with a first process that does nothing."""
 
     def __init__(self, daemon: Daemon, seed: int) -> None:
-        """Make it."""
         self._daemon = daemon
         self._running: list[DaemonRunning] = []
         self.first = daemon.slice(seed, f"gpu=0:{LIMIT}", "hold")
         self.first.line("hold")
 
     def start(self, *command: Word) -> DaemonRunning:
-        """Start a command in it."""
         words = [str(word) for word in command]
         self._running.append(DaemonRunning(self._daemon.join(self.first, *words).process))
         return self._running[-1]
@@ -90,7 +84,6 @@ class DaemonHarness:
         self.scratch = str(scratch)
 
     def tenant(self) -> DaemonTenant:
-        """Make a slice."""
         self._tenants.append(DaemonTenant(self._daemon, len(self._tenants) + 1))
         return self._tenants[-1]
 
@@ -100,7 +93,6 @@ class DaemonHarness:
         return self._outside[-1]
 
     def seen(self, tenant: Tenant) -> Seen:
-        """Look."""
         assert isinstance(tenant, DaemonTenant)
         return Seen(self._daemon.used(tenant.first), self._card())
 
@@ -111,11 +103,9 @@ class DaemonHarness:
         return numbers(printed)["used"]
 
     def drift(self) -> int:
-        """Read it."""
         return int(self._daemon.read("0/drift"))
 
     def log(self) -> str:
-        """Return the daemon's."""
         return self._daemon.log()
 
     def kill_engine(self, *, ends: bool) -> None:
@@ -132,11 +122,9 @@ class DaemonHarness:
         return str(path)
 
     def uvm_probe(self) -> Path:
-        """Return it."""
         return uvm_probe()
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait."""
         eventually(condition, what)
 
     def clear(self) -> None:

@@ -52,15 +52,12 @@ class ModuleRunning:
         return found[0]
 
     def go_on(self) -> None:
-        """Send it a line."""
         self._process.write("\n")
 
     def kill(self) -> None:
-        """End its process group."""
         self._process.kill()
 
     def finish(self) -> Finished:
-        """End its input, and wait."""
         self._process.close_input()
         return self._process.wait(self._patience)
 
@@ -73,7 +70,6 @@ class ModuleTenant:
     container: Slice
 
     def start(self, *command: Word) -> ModuleRunning:
-        """Start a command in it."""
         machine = self.stage.machine
         words = [machine.seen(word) if isinstance(word, Path) else str(word) for word in command]
         process = self.container.start(*words)
@@ -104,7 +100,6 @@ class GuestHarness:
         return ModuleRunning(self._processes[-1], self._machine.scaled(SECONDS))
 
     def path(self, path: Path) -> str:
-        """Return where the guest has it."""
         return self._machine.seen(path)
 
     def uvm_probe(self) -> Path:
@@ -112,7 +107,6 @@ class GuestHarness:
         return build_fake_driver(self._machine.kernel) / "uvm-probe"
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait."""
         eventually(condition, what, self._machine.scaled(SECONDS))
 
 
@@ -135,17 +129,14 @@ class ModuleHarness(GuestHarness):
         return ModuleTenant(self._stage, self._stage.slices[self._handed_out - 1])
 
     def seen(self, tenant: Tenant) -> Seen:
-        """Look."""
         assert isinstance(tenant, ModuleTenant)
         view = self._stage.view()
         return Seen(view.used[0, tenant.container.name], view.cards[0]["used"])
 
     def drift(self) -> int:
-        """Read it."""
         return int(self._stage.machine.read_file(f"{TREE}/0/drift"))
 
     def log(self) -> str:
-        """Return the kernel's."""
         return self._stage.machine.dmesg()
 
     def clear(self) -> None:

@@ -24,7 +24,6 @@ FILES = (unjudged, preloading, containers, memory, descriptors, mappings, calls,
 
 
 def marks(attack: Attack) -> list[pytest.MarkDecorator]:
-    """Return the marks of an attack's test."""
     return [pytest.mark.enforcement] if attack.limit else []
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from tests.core.build import (
     run,
     tool,
 )
+from tests.integration.commands import call, must
 
 SKIPPED = 77  # what a test program exits with when the machine cannot do what it needs
 TESTS = [
@@ -30,7 +30,6 @@ TESTS = [
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
-    """Build every test program once."""
     output = tmp_path_factory.mktemp("core")
     objects = build_objects(output)
     return {source: build_program(source, objects, output / "gen", output) for source in PROGRAMS}
@@ -39,9 +38,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
 @pytest.mark.parametrize(("source", "name"), TESTS, ids=[f"{s.stem}-{n}" for s, n in TESTS])
 def test_fact(programs: dict[Path, Path], source: Path, name: str) -> None:
     """The fact that a C test is named after holds, without a finding of the sanitizers."""
-    done = subprocess.run(
-        [str(programs[source]), name], capture_output=True, text=True, check=False, timeout=240
-    )
+    done = call([programs[source], name], timeout=240)
     if done.returncode == SKIPPED:
         pytest.skip("this machine does not let one process step another (ptrace)")
     assert done.returncode == 0, done.stderr
@@ -50,10 +47,7 @@ def test_fact(programs: dict[Path, Path], source: Path, name: str) -> None:
 def test_every_program_lists_its_tests(programs: dict[Path, Path]) -> None:
     """What the C programs say they hold is what was run."""
     for source, program in programs.items():
-        listed = subprocess.run(
-            [str(program), "--list"], capture_output=True, text=True, check=True, timeout=60
-        )
-        assert listed.stdout.split() == [name for path, name in TESTS if path == source]
+        assert must([program, "--list"]).stdout.split() == [name for path, name in TESTS if path == source]
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
@@ -67,9 +61,7 @@ def test_freestanding(compiler: str, tmp_path: Path) -> None:
         target = tmp_path / f"{source.stem}.o"
         include = [*CORE_INCLUDES, f"-I{gen}"]
         run([tool(compiler), *bare, *include, str(source), "-o", str(target)])
-        symbols = subprocess.run(
-            [tool("nm"), str(target)], capture_output=True, text=True, check=True, timeout=60
-        ).stdout
+        symbols = must([tool("nm"), target]).stdout
         wanted.update(re.findall(r"^ +U (\w+)$", symbols, re.MULTILINE))
         defined.update(re.findall(r"^[0-9a-f]+ [A-Z] (\w+)$", symbols, re.MULTILINE))
     outside = {name for name in wanted - defined if not name.startswith("nv_")}

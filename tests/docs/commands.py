@@ -50,7 +50,6 @@ class Command:
 
     @property
     def place(self) -> str:
-        """Return where it stands."""
         return f"{self.document}:{self.line}: {self.text}"
 
 
@@ -73,7 +72,6 @@ def document(root: Path, name: str) -> Document:
 
 
 def parse(name: str, text: str) -> Document:
-    """Read the text of a document."""
     blocks, spans = read(text)
     commands: list[Command] = []
     inline: list[Command] = []

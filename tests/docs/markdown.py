@@ -63,7 +63,6 @@ class Lines:
     """The lines with their numbers; one can be looked at before it is taken."""
 
     def __init__(self, text: str) -> None:
-        """Begin at the first line."""
         self._lines = text.split("\n")
         self._next = 0
         self.in_item = False
@@ -74,7 +73,6 @@ class Lines:
             yield self.take()
 
     def take(self) -> tuple[int, str]:
-        """Take the next line."""
         line = self._lines[self._next]
         self._next += 1
         if line and not line.startswith(" "):
@@ -90,7 +88,7 @@ def _fenced(lines: Lines, heading: str, number: int, opening: str) -> Block:
     language = opening.removeprefix(FENCE)
     if language not in LANGUAGES:
         raise UnreadableError(
-            f"line {number}: {opening}: accepted behind a fence is one of {', '.join(LANGUAGES)}"
+            f"line {number}: {opening}: expected behind a fence: one of {', '.join(LANGUAGES)}"
         )
     found: list[str] = []
     while (line := lines.peek()) is not None:

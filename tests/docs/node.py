@@ -24,7 +24,7 @@ case "$1 $2" in
 "reload docker" | "try-reload-or-restart docker") kill -HUP "$(cat /run/docker.pid)" ;;
 "restart docker" | "restart containerd") exec /usr/local/sbin/restart "$2" ;;
 is-*) exit 3 ;;
-*) echo "systemctl $*: not known to the stand-in of tests/docs" >&2; exit 1 ;;
+*) echo "systemctl $*: not known to the systemctl of tests/docs" >&2; exit 1 ;;
 esac
 """
 RESTART = """#!/bin/bash
@@ -80,7 +80,6 @@ class Node:
     """The machine, and the shell in which a reader types."""
 
     def __init__(self, repository: Path, scratch: Path) -> None:
-        """Start it."""
         self.machine = Machine()
         self.assignments: list[str] = []
         self.checkout = str(repository)
@@ -104,7 +103,6 @@ class Node:
         self.shell(f'docker import -c \'CMD ["/cgpu-probe", "info"]\' /tmp/image.tar {IMAGE}')
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
-        """Write a file of it."""
         file = self.machine.path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)

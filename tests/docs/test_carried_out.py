@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def node(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """Start the machine."""
     made = Node(repository, tmp_path_factory.mktemp("image"))
     try:
         yield made

@@ -71,8 +71,8 @@ def test_any_text(text: str) -> None:
     ("text", "why"),
     [
         ("```sh\ncgpu-smi\n", "no end"),
-        ("```\ncgpu-smi\n```", "accepted behind a fence"),
-        ("```bash\ncgpu-smi\n```", "accepted behind a fence"),
+        ("```\ncgpu-smi\n```", "expected behind a fence"),
+        ("```bash\ncgpu-smi\n```", "expected behind a fence"),
         ("```sh\n```", "has no command"),
         ("```sh\n# only a comment\n```", "has no command"),
         ("```sh\ncgpu-smi \\\n```", "ends within one"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.core.build import flags, generated, run, sources, tool
+from tests.integration.commands import Outcome, call
 
 HERE = Path(__file__).resolve().parent
 TARGETS = sorted(HERE.glob("fuzz_*.c"))
@@ -23,12 +24,7 @@ def require_fuzzer(output: Path) -> None:
     probe.write_text(
         "int LLVMFuzzerTestOneInput(const char *data, unsigned long bytes)\n{ return !data && bytes; }\n"
     )
-    linked = subprocess.run(
-        [tool("clang"), "-fsanitize=fuzzer", str(probe), "-o", str(output / "probe")],
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
+    linked = call([tool("clang"), "-fsanitize=fuzzer", probe, "-o", output / "probe"], timeout=120)
     if linked.returncode:
         pytest.skip("clang has no libFuzzer (libclang-rt-14-dev has it)")
 
@@ -45,7 +41,6 @@ def build_core(output: Path, extra: tuple[str, ...]) -> tuple[Path, list[str]]:
 
 
 def build_target(target: Path, core: tuple[Path, list[str]], output: Path, extra: tuple[str, ...]) -> Path:
-    """Link one target and return its program."""
     program = output / target.stem
     gen, objects = core
     command = [tool("clang"), *flags(gen), *extra, "-fsanitize=fuzzer", str(target), *objects]
@@ -53,18 +48,9 @@ def build_target(target: Path, core: tuple[Path, list[str]], output: Path, extra
     return program
 
 
-def fuzz(
-    program: Path, corpus: Path, found: Path, seconds: int, findings: Path
-) -> subprocess.CompletedProcess[str]:
+def fuzz(program: Path, corpus: Path, found: Path, seconds: int, findings: Path) -> Outcome:
     """Run a target from its corpus on; new inputs go to found, an input that ends it to findings."""
     found.mkdir()
     limits = [*LIMITS, f"-max_total_time={seconds}", f"-artifact_prefix={findings}/"]
-    inputs = [str(corpus)] if corpus.is_dir() else []
-    return subprocess.run(
-        [str(program), *limits, str(found), *inputs],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=seconds + 300,
-    )
+    inputs = [corpus] if corpus.is_dir() else []
+    return call([program, *limits, found, *inputs], timeout=seconds + 300)

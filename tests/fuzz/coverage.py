@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.core.build import BENCH_SOURCES, KMOD, PROGRAMS, flags, generated, run, sources, tool
 from tests.fuzz.build import COUNT, TARGETS, build_core, build_target
 from tests.fuzz.corpus import ARCHIVE, target_name, unpack
+from tests.integration.commands import must
 
 LEAST = 95.0
 # Folders of the core that judge calls and keep the accounts.
@@ -49,19 +50,14 @@ def counted(profiles: Path, command: list[str]) -> None:
 
 
 def run_corpus(programs: Iterable[Path], corpus: Path, profiles: Path) -> None:
-    """Run every input of the corpus once."""
     for program in programs:
         inputs = corpus / target_name(program.stem)
         counted(profiles, [str(program), "-runs=0", *([str(inputs)] if inputs.is_dir() else [])])
 
 
 def run_tests(programs: Iterable[Path], profiles: Path) -> None:
-    """Run every C test."""
     for program in programs:
-        listed = subprocess.run(
-            [str(program), "--list"], capture_output=True, text=True, check=True, timeout=60
-        )
-        for name in listed.stdout.split():
+        for name in must([program, "--list"]).stdout.split():
             counted(profiles, [str(program), name])
 
 
@@ -71,23 +67,13 @@ def lines(profiles: Path, programs: list[Path]) -> Lines:
     raw = [str(path) for path in sorted(profiles.glob("*.profraw"))]
     run([tool("llvm-profdata"), "merge", *raw, "-o", str(merged)])
     objects = [word for program in programs[1:] for word in ("-object", str(program))]
-    command = [
-        tool("llvm-cov"),
-        "export",
-        "-summary-only",
-        f"-instr-profile={merged}",
-        str(programs[0]),
-        *objects,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
+    export = [tool("llvm-cov"), "export", "-summary-only", f"-instr-profile={merged}"]
+    done = must([*export, programs[0], *objects], timeout=280)
     found = {}
     for entry in json.loads(done.stdout)["data"][0]["files"]:
-        path = Path(entry["filename"])
+        path, figures = Path(entry["filename"]), entry["summary"]["lines"]
         if path.parent.parent == KMOD / "core" and path.suffix == ".c":
-            found[f"{path.parent.name}/{path.name}"] = (
-                entry["summary"]["lines"]["covered"],
-                entry["summary"]["lines"]["count"],
-            )
+            found[f"{path.parent.name}/{path.name}"] = (figures["covered"], figures["count"])
     return found
 
 

@@ -26,7 +26,6 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Unpack the kept inputs once."""
     return unpack(tmp_path_factory.mktemp("corpus"))
 
 

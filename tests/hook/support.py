@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from cgpu.client.tree import Gpu
 from cgpu.config.effective import Effective
+from cgpu.errors import CgpuError
 from cgpu.request.resolve import Allocation, resolve
 from cgpu.request.spec import read
 
@@ -28,12 +32,10 @@ ENV = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15"}
 
 
 def uuid(index: int) -> str:
-    """Return the UUID of a fake card."""
     return f"GPU-b084ae33-e244-0959-cd97-83000000{index:04x}"
 
 
 def cards(*mib: int, max_inst: int = 20) -> list[Gpu]:
-    """Return fake cards of the given sizes."""
     return [Gpu(index, uuid(index), size * MIB, max_inst) for index, size in enumerate(mib)]
 
 
@@ -58,6 +60,21 @@ def allocate(document: Mapping[str, object], gpus: Sequence[Gpu], config: Effect
     request = read(document, config)
     amounts = request.amounts(config)
     return None if amounts is None else resolve(request, amounts, gpus, config)
+
+
+def granted(document: Mapping[str, object], gpus: Sequence[Gpu], config: Effective) -> Allocation:
+    """Return what a container gets that is to be sliced."""
+    found = allocate(document, gpus, config)
+    assert found is not None
+    return found
+
+
+@contextmanager
+def refused(line: str) -> Iterator[None]:
+    """Expect a refusal with exactly this line."""
+    with pytest.raises(CgpuError) as caught:
+        yield
+    assert str(caught.value) == line
 
 
 def write_bundle(base: Path, document: object) -> Path:
@@ -87,16 +104,13 @@ class FakeTree:
 
     @property
     def path(self) -> Path:
-        """Return the tree's directory."""
         return self.base / "tree"
 
     @property
     def inst_ctl(self) -> Path:
-        """Return the control node."""
         return self.path / "inst_ctl"
 
     def build(self, *mib: int) -> FakeTree:
-        """Make the nodes of these cards."""
         self.path.mkdir()
         (self.path / "version").write_text("0.1.0\n")
         (self.path / "default_memsize").write_text("0\n")
@@ -115,11 +129,16 @@ class FakeTree:
         return self
 
     def directory(self, place_name: str, /, **nodes: object) -> None:
-        """Make a directory of nodes."""
         place = self.path / place_name
         place.mkdir()
         for node, value in nodes.items():
             (place / node).write_text(f"{value}\n")
+
+    def write(self, entries: Mapping[str, object]) -> None:
+        """Write entries, by their paths in the tree."""
+        for name, value in entries.items():
+            (self.path / name).parent.mkdir(exist_ok=True)
+            (self.path / name).write_text(f"{value}\n")
 
     def bundle(self, document: object) -> Path:
         """Write a bundle's config.json; text as it is, anything else as JSON."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -59,40 +60,33 @@ def interpreter() -> set[str]:
     return modules("/usr/bin/python3", "-IS", "-c", code)
 
 
+GRANTED = ("prestart", "--grant", "0:1048576:1:0")
+ASKING = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all"}
+# What an engine writes costs one module more, and only where the hook has to read the request itself.
+DEVICES: dict[str, Any] = {"linux": {"resources": {"devices": [{"allow": False, "access": "rwm"}]}}}
+
+
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "members", "expected"),
     [
-        (("prestart", "--grant", "0:1048576:1:0"), OURS),
-        (("createRuntime",), OURS | FROM_BUNDLE),
-        (("poststop",), OURS),
+        (GRANTED, {}, OURS),
+        (("createRuntime",), {}, OURS | FROM_BUNDLE),
+        (("poststop",), {}, OURS),
+        (GRANTED, DEVICES, OURS),
+        (("createRuntime",), DEVICES, OURS | FROM_BUNDLE | {"cgpu.request.device_nodes"}),
     ],
 )
-def test_imports(tree: FakeTree, arguments: tuple[str, ...], expected: set[str]) -> None:
+def test_imports(
+    tree: FakeTree, arguments: tuple[str, ...], members: dict[str, Any], expected: set[str]
+) -> None:
     """The hook imports what the budget allows, and nothing else."""
-    tree.bundle(spec({"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all"}))
+    tree.bundle(spec(ASKING, **members))
     config = tree.base / "effective.json"
     config.write_text(json.dumps({"tree": str(tree.path)}))
     code = CODE.format(root=str(HOOK.parent.parent), config=str(config))
     found = modules("/usr/bin/python3", "-IS", "-c", code, *arguments, stdin=tree.state())
     assert found - interpreter() == expected
     assert not found & {"json", "re", "enum", "typing", "dataclasses", "pathlib", "subprocess", "logging"}
-
-
-def test_imports_for_a_specification_with_devices(tree: FakeTree) -> None:
-    """What an engine writes costs one module more, and only where the hook has to read the request itself."""
-    rules = [{"allow": False, "access": "rwm"}]
-    asking = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all"}
-    document = spec(asking, linux={"resources": {"devices": rules}})
-    tree.bundle(document)
-    config = tree.base / "effective.json"
-    config.write_text(json.dumps({"tree": str(tree.path)}))
-    code = CODE.format(root=str(HOOK.parent.parent), config=str(config))
-    for arguments, expected in (
-        (("prestart", "--grant", "0:1048576:1:0"), OURS),
-        (("createRuntime",), OURS | FROM_BUNDLE | {"cgpu.request.device_nodes"}),
-    ):
-        found = modules("/usr/bin/python3", "-IS", "-c", code, *arguments, stdin=tree.state())
-        assert found - interpreter() == expected
 
 
 def test_launcher_is_isolated() -> None:

@@ -7,24 +7,23 @@ import pytest
 
 from cgpu.config.effective import Effective
 from cgpu.request.resolve import Allocation
-from tests.hook.support import ENV, MIB, T4, allocate, cards, spec, uuid, wants
+from tests.hook.support import ENV, MIB, T4, allocate, cards, granted, spec, uuid, wants
 
 DEFAULTS = Effective()
-FOUR = cards(23028, 23028, 23028, 23028)
+FOUR = (23028,) * 4
 MEM = "ALIYUN_COM_GPU_MEM_CONTAINER"
 DEV = "ALIYUN_COM_GPU_MEM_DEV"
 DEVICES = "ALIYUN_COM_GPU_VISIBLE_DEVICES"
 VENDOR = "NVIDIA_VISIBLE_DEVICES"
 
 
-def get(env: dict[str, str], *mib: int, config: Effective = DEFAULTS) -> Allocation | None:
+def get(env: dict[str, str], *mib: int, config: Effective = DEFAULTS) -> Allocation:
     """Resolve on cards of these sizes."""
-    return allocate(spec(env), cards(*(mib or (T4,))), config)
+    return granted(spec(env), cards(*(mib or (T4,))), config)
 
 
-def sizes(request: Allocation | None) -> list[int]:
+def sizes(request: Allocation) -> list[int]:
     """Return the MiB of each grant."""
-    assert request is not None
     return [size // MIB for _, size, _, _ in request.grants]
 
 
@@ -42,16 +41,12 @@ def sizes(request: Allocation | None) -> list[int]:
 )
 def test_published_samples(card: int, container: str, dev: str, mib: int) -> None:
     """Each published slice comes out to the MiB, and is a whole number of MiB."""
-    request = get({MEM: container, DEV: dev}, card)
-    assert request is not None
-    assert request.grants == ((0, mib * MIB, 1, 0),)
+    assert get({MEM: container, DEV: dev}, card).grants == ((0, mib * MIB, 1, 0),)
 
 
 def test_published_bytes() -> None:
     """4 of 15 of a V100 are 4509925376 bytes, as published."""
-    request = get({MEM: "4", DEV: "15"}, 16130)
-    assert request is not None
-    assert request.grants[0][1] == 4509925376
+    assert get({MEM: "4", DEV: "15"}, 16130).grants[0][1] == 4509925376
 
 
 @pytest.mark.parametrize(
@@ -60,7 +55,7 @@ def test_published_bytes() -> None:
 )
 def test_list_forms(text: str, units: list[int]) -> None:
     """A list gives each GPU its amount, and the last amount repeats."""
-    request = allocate(spec({MEM: text, DEV: "23", VENDOR: "0,1,2,3"}), FOUR, DEFAULTS)
+    request = get({MEM: text, DEV: "23", VENDOR: "0,1,2,3"}, *FOUR)
     assert sizes(request) == [23028 * unit // 23 for unit in units]
 
 
@@ -77,14 +72,14 @@ def test_list_forms_on_two_cards(text: str) -> None:
 def test_not_sliced(env: dict[str, str]) -> None:
     """Unset, empty, or any zero in the list: not sliced."""
     given = spec({**env, DEV: "23", VENDOR: "0,1,2,3"})
-    assert allocate(given, FOUR, DEFAULTS) is None
+    assert allocate(given, cards(*FOUR), DEFAULTS) is None
     assert not wants(given, DEFAULTS)
 
 
 @pytest.mark.parametrize("value", ["true", "TRUE", "True", "1"])
 def test_disable(value: str) -> None:
     """CGPU_DISABLE switches slicing off."""
-    assert get({**ENV, "CGPU_DISABLE": value}) is None
+    assert allocate(spec({**ENV, "CGPU_DISABLE": value}), cards(T4), DEFAULTS) is None
 
 
 @pytest.mark.parametrize("value", ["false", "False", "0", ""])
@@ -106,14 +101,13 @@ def test_unit_is_ignored() -> None:
 def test_last_duplicate_wins() -> None:
     """Of a variable given twice the last value counts."""
     document = {"process": {"env": [f"{MEM}=x", f"{MEM}=6", f"{DEV}=15"]}}
-    assert sizes(allocate(document, cards(T4), DEFAULTS)) == [6043]
+    assert sizes(granted(document, cards(T4), DEFAULTS)) == [6043]
 
 
 def test_devices_order() -> None:
     """Amounts go to GPUs in the order they are named, by index or UUID in any case of letters."""
     named = f"2,GPU-{uuid(0)[4:].upper()}"
-    request = allocate(spec({MEM: "3,4", DEV: "23", DEVICES: named}), FOUR, DEFAULTS)
-    assert request is not None
+    request = get({MEM: "3,4", DEV: "23", DEVICES: named}, *FOUR)
     assert [gpu for gpu, _, _, _ in request.grants] == [2, 0]
     assert sizes(request) == [3003, 4004]
     assert request.uuids == (uuid(2), uuid(0))
@@ -123,25 +117,22 @@ def test_devices_order() -> None:
 @pytest.mark.parametrize("vendor", ["", "void", "none", "all"])
 def test_vendor_adds_nothing(vendor: str) -> None:
     """With ALIYUN_COM_GPU_VISIBLE_DEVICES set, these values of the vendor's variable add no GPU."""
-    request = allocate(spec({MEM: "3", DEVICES: "1", VENDOR: vendor}), FOUR, DEFAULTS)
-    assert request is not None
+    request = get({MEM: "3", DEVICES: "1", VENDOR: vendor}, *FOUR)
     assert [gpu for gpu, _, _, _ in request.grants] == [1]
     assert request.passthrough == ()
 
 
 def test_mixed_mode() -> None:
-    """A GPU that only the vendor's variable names stays native."""
-    request = allocate(spec({MEM: "3", DEVICES: "2", VENDOR: "0,1,2"}), FOUR, DEFAULTS)
-    assert request is not None
+    """A GPU that only the vendor's variable names is given whole, as a passthrough GPU."""
+    request = get({MEM: "3", DEVICES: "2", VENDOR: "0,1,2"}, *FOUR)
     assert [gpu for gpu, _, _, _ in request.grants] == [2]
     assert request.passthrough == (0, 1)
     assert request.uuids == (uuid(2), uuid(0), uuid(1))
 
 
 def test_all_sliced() -> None:
-    """All sliced leaves nothing native."""
-    request = allocate(spec({MEM: "3", DEVICES: "all", VENDOR: "0,1"}), FOUR, DEFAULTS)
-    assert request is not None
+    """All sliced leaves no passthrough GPU."""
+    request = get({MEM: "3", DEVICES: "all", VENDOR: "0,1"}, *FOUR)
     assert len(request.grants) == 4
     assert request.passthrough == ()
 
@@ -154,20 +145,15 @@ def test_only_gpu(vendor: str) -> None:
 
 def test_weight_and_priority() -> None:
     """Weight and priority apply to every GPU."""
-    request = allocate(
-        spec({MEM: "3", VENDOR: "0,1", "ALIYUN_COM_GPU_SCHD_WEIGHT": "20", "ALIYUN_COM_GPU_HIGH_PRIO": "1"}),
-        FOUR,
-        DEFAULTS,
-    )
-    assert request is not None
+    env = {MEM: "3", VENDOR: "0,1", "ALIYUN_COM_GPU_SCHD_WEIGHT": "20", "ALIYUN_COM_GPU_HIGH_PRIO": "1"}
+    request = get(env, *FOUR)
     assert [grant[2:] for grant in request.grants] == [(20, 1), (20, 1)]
 
 
 def test_zero_weight_where_allowed() -> None:
     """Weight 0 is taken where the node allows it."""
-    request = get({**ENV, "ALIYUN_COM_GPU_SCHD_WEIGHT": "0"}, config=Effective(allow_zero_weight=True))
-    assert request is not None
-    assert request.grants[0][2] == 0
+    env = {**ENV, "ALIYUN_COM_GPU_SCHD_WEIGHT": "0"}
+    assert get(env, config=Effective(allow_zero_weight=True)).grants[0][2] == 0
 
 
 def test_whole_card() -> None:

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every malformed request is refused with one exact line."""
+"""Every malformed request is refused with one exact line, and docs/variables.md has these lines."""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
 
 import pytest
 
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from tests.hook.support import ENV, MIB, T4, allocate, cards, spec, uuid, wants
+from cgpu.request.spec import NAMES
+from tests.hook.support import ENV, MIB, T4, allocate, cards, refused, spec, uuid, wants
 
 MEM = "ALIYUN_COM_GPU_MEM_CONTAINER"
 DEV = "ALIYUN_COM_GPU_MEM_DEV"
@@ -19,7 +23,7 @@ AMOUNT = "expected a whole number or a comma list of them, one for each GPU, suc
 WHOLE = "expected a whole number from 1 to 999999999 that stands for the whole card, such as 15"
 LIST = "expected indexes, UUIDs, both in a comma list, or all, such as 0,1"
 MIG = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
-NAMES = "0, 1, the UUIDs that cgpu-smi --json shows, or all"
+KNOWN = "0, 1, the UUIDs that cgpu-smi --json shows, or all"
 
 
 def refusal(env: dict[str, str], config: Effective | None = None, *mib: int) -> str:
@@ -30,7 +34,7 @@ def refusal(env: dict[str, str], config: Effective | None = None, *mib: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "shown", "accepted"),
+    ("name", "value", "shown", "expected"),
     [
         (MEM, "abc", "abc", AMOUNT),
         (MEM, "-3", "-3", AMOUNT),
@@ -72,13 +76,13 @@ def refusal(env: dict[str, str], config: Effective | None = None, *mib: int) -> 
         ("CGPU_DISABLE", "true ", "true ", "expected true, 1, false or 0"),
     ],
 )
-def test_malformed(name: str, value: str, shown: str, accepted: str) -> None:
+def test_malformed(name: str, value: str, shown: str, expected: str) -> None:
     """A value of the wrong form is refused before the tree is asked, in exactly one line."""
     document = spec({**ENV, name: value})
-    with pytest.raises(CgpuError) as caught:
+    line = f"{name}={shown}: {expected}"
+    with refused(line):
         wants(document, Effective())
-    assert str(caught.value) == f"{name}={shown}: {accepted}"
-    assert refusal({**ENV, name: value}) == str(caught.value)
+    assert refusal({**ENV, name: value}) == line
 
 
 @pytest.mark.parametrize(
@@ -92,24 +96,24 @@ def test_malformed(name: str, value: str, shown: str, accepted: str) -> None:
         ({MEM: "1,2,3"}, f"{MEM}=1,2,3: 3 values for 2 GPUs; give at most one for each"),
         ({MEM: "1,2", VENDOR: "1"}, f"{MEM}=1,2: 2 values for 1 GPU; give at most one for each"),
         ({MEM: "1", DEV: "999999"}, f"{MEM}=1: that is less than 1 MiB of GPU 0 (15109 MiB); ask for more"),
-        ({MEM: "1", DEVICES: "2"}, f"{DEVICES}=2: there is no GPU 2; expected {NAMES}"),
-        ({MEM: "1", DEVICES: "GPU-1"}, f"{DEVICES}=GPU-1: there is no GPU GPU-1; expected {NAMES}"),
+        ({MEM: "1", DEVICES: "2"}, f"{DEVICES}=2: there is no GPU 2; expected {KNOWN}"),
+        ({MEM: "1", DEVICES: "GPU-1"}, f"{DEVICES}=GPU-1: there is no GPU GPU-1; expected {KNOWN}"),
         ({MEM: "1", DEVICES: "0,0"}, f"{DEVICES}=0,0: GPU 0 is named twice; name each GPU once"),
         (
             {MEM: "1", DEVICES: f"1,{uuid(1)}"},
             f"{DEVICES}=1,{uuid(1)}: GPU 1 is named twice; name each GPU once",
         ),
-        ({MEM: "1", VENDOR: "9"}, f"{VENDOR}=9: there is no GPU 9; expected {NAMES}"),
+        ({MEM: "1", VENDOR: "9"}, f"{VENDOR}=9: there is no GPU 9; expected {KNOWN}"),
         ({MEM: "1", VENDOR: "0:1"}, f"{VENDOR}=0:1: {MIG}"),
         ({MEM: "1", VENDOR: "MIG-b084ae33"}, f"{VENDOR}=MIG-b084ae33: {MIG}"),
         ({MEM: "1", VENDOR: "MIG-GPU-1/2/0"}, f"{VENDOR}=MIG-GPU-1/2/0: {MIG}"),
         ({MEM: "1", DEVICES: "0", VENDOR: "0,mig-1"}, f"{VENDOR}=0,mig-1: {MIG}"),
-        ({MEM: "1", VENDOR: "0,"}, f"{VENDOR}=0,: there is no GPU with an empty name; expected {NAMES}"),
-        ({MEM: "1", VENDOR: "0,all"}, f"{VENDOR}=0,all: there is no GPU all; expected {NAMES}"),
-        ({MEM: "1", DEVICES: "0", VENDOR: "1,5"}, f"{VENDOR}=1,5: there is no GPU 5; expected {NAMES}"),
+        ({MEM: "1", VENDOR: "0,"}, f"{VENDOR}=0,: there is no GPU with an empty name; expected {KNOWN}"),
+        ({MEM: "1", VENDOR: "0,all"}, f"{VENDOR}=0,all: there is no GPU all; expected {KNOWN}"),
+        ({MEM: "1", DEVICES: "0", VENDOR: "1,5"}, f"{VENDOR}=1,5: there is no GPU 5; expected {KNOWN}"),
         (
             {MEM: "1", VENDOR: "no-gpu-has-3GiB-to-run"},
-            f"{VENDOR}=no-gpu-has-3GiB-to-run: there is no GPU no-gpu-has-3GiB-to-run; expected {NAMES}",
+            f"{VENDOR}=no-gpu-has-3GiB-to-run: there is no GPU no-gpu-has-3GiB-to-run; expected {KNOWN}",
         ),
         ({MEM: "1", WEIGHT: "0"}, f"{WEIGHT}=0: expected a whole number from 1 to 20 (max_inst of GPU 0)"),
         (
@@ -218,6 +222,29 @@ def test_node_bounds(env: dict[str, str], config: Effective, line: str) -> None:
 )
 def test_hostile_specification(document: dict[str, object], line: str) -> None:
     """A specification of the wrong shape is refused in exactly one line."""
-    with pytest.raises(CgpuError) as caught:
+    with refused(line):
         wants(document, Effective())
-    assert str(caught.value) == line
+
+
+DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "variables.md").read_text()
+LINES = re.findall(r"^\| `((?:ALIYUN|CGPU)\w+)=([^:]*)(: [^`]+)` \|", DOCUMENT, re.MULTILINE)
+
+
+def test_every_name_is_documented() -> None:
+    """Every variable and annotation is documented."""
+    assert {name for names in NAMES.values() for name in names if f"`{name}`" not in DOCUMENT} == set()
+
+
+def test_documented_lines_are_found() -> None:
+    """The documented errors are found in the text."""
+    assert len(LINES) == 10
+
+
+@pytest.mark.parametrize(("name", "value", "rest"), LINES)
+def test_documented_lines(name: str, value: str, rest: str) -> None:
+    """Every documented error is given word for word."""
+    env = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all", name: value}
+    if "MEM_DEV=15" in rest:
+        env["ALIYUN_COM_GPU_MEM_DEV"] = "15"
+    with refused(f"{name}={value}{rest}"):
+        allocate(spec(env), cards(T4, T4), Effective())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pytest
 from cgpu import paths
 from cgpu.install import drain, places
 from cgpu.install.transaction.steps import runtime
+from tests.install.support import make_node, snapshot
 
 if TYPE_CHECKING:
     from _typeshed import HasFileno
@@ -27,6 +29,20 @@ def no_power_cut() -> None:
 
 def nothing(fd: int | HasFileno) -> None:
     """Do nothing in place of fsync."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return the root of a node on which nothing of ours is."""
+    return make_node(tmp_path / "node")
+
+
+@pytest.fixture
+def restored(root: Path) -> Iterator[Path]:
+    """Return that root; after the test all of the node is as before, to the byte."""
+    before = snapshot(root)
+    yield root
+    assert snapshot(root) == before
 
 
 @pytest.fixture

@@ -25,11 +25,9 @@ class Lines(ContainerEngine):
     asks: tuple[str, ...] = ()
 
     def is_present(self, root: Path) -> bool:
-        """Return whether the engine is there."""
         return True
 
     def read(self, root: Path) -> str | None:
-        """Return the settings."""
         path = root / self.path
         return path.read_text() if path.exists() else None
 
@@ -39,7 +37,6 @@ class Lines(ContainerEngine):
         return self._edit(root, (self._without(root) or "") + line)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
-        """Take our line out."""
         return self._edit(root, self._without(root) or None)
 
     def plan_release(self, root: Path) -> Sequence[FileEdit]:
@@ -56,7 +53,6 @@ class Lines(ContainerEngine):
                 raise CgpuError(f"{self.path}: {line}: expected KEY=VALUE")
 
     def reload(self, root: Path) -> Reload:
-        """Return the command."""
         return Reload(self.command)
 
     def knows_runtime(self, run: Run) -> bool | None:

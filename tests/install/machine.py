@@ -93,7 +93,6 @@ def card(**changed: Any) -> Card:
 
 
 def tool(name: str, version: str | None) -> Program:
-    """Return a program that is there."""
     return Program(name, Path(f"/usr/bin/{name}"), version, running=False)
 
 

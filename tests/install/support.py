@@ -54,7 +54,6 @@ def make_node(root: Path) -> Path:
 
 
 def is_draining(root: Path) -> bool:
-    """Tell whether no slices are given out."""
     return below(root, drain.MARK).exists()
 
 
@@ -91,7 +90,6 @@ class System:
     commands: list[str] = field(default_factory=list)
 
     def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-        """Do what the command does."""
         line = " ".join(words)
         self.commands.append(line)
         if self.refuses and self.refuses in line:
@@ -112,7 +110,6 @@ class System:
         return Done(0, "")
 
     def has_file(self, unit: str) -> bool:
-        """Return whether systemd finds a unit."""
         return any((self.root / folder / unit).exists() for folder in UNIT_FOLDERS)
 
 

@@ -14,8 +14,8 @@ from cgpu.install import consumers
 from cgpu.install.places import LAUNCHER
 from cgpu.install.transaction.runner import TIMEOUT_S, Done, SystemRunner
 from cgpu.runtime_config.engines import containerd, containers
-from tests.install.support import DAEMON, System, installer, make_node, snapshot
-from tests.runtime_config.nodes import Machine
+from tests.install.support import DAEMON, System, installer, snapshot
+from tests.runtime_config.engines.nodes import Machine
 
 ENGINES = ("docker", "podman", "containerd")
 
@@ -29,14 +29,12 @@ class Said:
         self.commands: list[list[str]] = []
 
     def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-        """Answer."""
         assert timeout <= consumers.TIMEOUT_S
         self.commands.append(list(words))
         return self._answer(" ".join(words))
 
 
 def lines(root: Path, answer: Callable[[str], Done], *engines: str) -> list[str]:
-    """Return what is said of these engines."""
     return list(consumers.lines(root, Said(answer), engines))
 
 
@@ -142,10 +140,8 @@ def test_a_command_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.Mo
     assert "does not say which containers have the runtime cgpu (" in said
 
 
-def test_uninstall_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uninstall_goes_on(root: Path, restored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lines come before anything is taken back, in --dry-run too, and all is taken back."""
-    root = make_node(tmp_path / "node")
-    before = snapshot(root)
     asked: list[tuple[str, ...]] = []
 
     def found(_root: Path, _runner: object, engines: Sequence[str]) -> list[str]:
@@ -160,12 +156,10 @@ def test_uninstall_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert one.uninstall(None)
     assert one.notes[0] == "warning: these"
     assert asked == [("whale", "crate", "seal")] * 2
-    assert snapshot(root) == before
 
 
-def test_uninstall_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uninstall_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that podman could not stop any more keeps everything as it is."""
-    root = make_node(tmp_path / "node")
     installer(root, System(root)).install(DAEMON)
     before = snapshot(root)
     monkeypatch.setattr(consumers, "stuck", lambda _runner, _engines: {"podman": ["one", "two"]})

@@ -44,7 +44,6 @@ class Nodes:
         self.after = settled(self.installed)
 
     def copy(self, source: Path) -> Path:
-        """Return a fresh copy of a node."""
         shutil.rmtree(self.folder / str(self.number), ignore_errors=True)
         self.number += 1
         target = self.folder / str(self.number)
@@ -75,7 +74,6 @@ def settled(root: Path) -> dict[str, object]:
 
 
 def check_settings(root: Path) -> None:
-    """Let each engine look at its settings."""
     for engine in ENGINES.values():
         engine.check(root)
 
@@ -145,7 +143,6 @@ def test_killed_while_uninstalling(nodes: Nodes, then: str) -> None:
 
 
 def again(root: Path, then: str) -> None:
-    """Run the next command."""
     work: dict[str, Callable[[], object]] = {
         "install": lambda: installer(root).install(DAEMON),
         "recover": lambda: recover.repair(root, System(root), ENGINES),

@@ -48,7 +48,6 @@ class History:
             engine.check(self.root)
 
     def run(self, command: str) -> None:
-        """Run one command."""
         if command == "install":
             installer(self.root).install(DAEMON)
         elif command == "uninstall":

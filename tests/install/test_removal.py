@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the way of a removal, and of the end of one that was killed."""
+"""What is in the way of a removal, and of the end of one that was killed; units that are stopped for good."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cgpu.install.transaction import journal
 from cgpu.install.transaction.runner import TIMEOUT_S, Done
 from tests.install import faults
 from tests.install.engines import ENGINES, Lines
-from tests.install.support import DAEMON, System, installer, is_draining, make_node, snapshot
+from tests.install.support import DAEMON, System, installer, is_draining, snapshot
 from tests.install.test_installer import a_tree
 
 ENABLED = "system/enabled/cgpud.service"
@@ -27,7 +27,6 @@ class Holding(System):
     """A node whose systemd holds descriptors of cgpud."""
 
     def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-        """Do what the command does."""
         return Done(0, "2\n") if words[1] == "show" else super().run(words, timeout)
 
 
@@ -35,16 +34,9 @@ class Podman(System):
     """A node on which podman runs a container with the runtime."""
 
     def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-        """Do what the command does."""
         if words[0] == "podman":
             return Done(0, "abc123\n" if words[1] == "ps" else "cgpu|runs\n")
         return super().run(words, timeout)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Return a node's root."""
-    return make_node(tmp_path / "node")
 
 
 @pytest.fixture
@@ -143,16 +135,14 @@ def test_a_hook_on_its_way(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert snapshot(root) == before
 
 
-def test_a_tree_elsewhere(root: Path) -> None:
+def test_a_tree_elsewhere(root: Path, restored: Path) -> None:
     """An engine whose tree the configuration names is not taken for one that is down."""
-    before = snapshot(root)
     installer(root).install(DAEMON)
     (a_tree(root, "3f2a") / "0/3f2a").rmdir()
     move_tree(root)
     assert installer(root, Holding(root)).uninstall(None)
     for name in ("srv", "run/cgpu"):
         shutil.rmtree(root / name)
-    assert snapshot(root) == before
 
 
 def test_containers_in_a_tree_elsewhere(root: Path) -> None:
@@ -183,3 +173,50 @@ def test_a_configuration_that_names_no_tree(root: Path, text: str | None) -> Non
         (root / "run/cgpu/config.json").write_text(text)
     with pytest.raises(CgpuError, match="sliced containers run: 3f2a"):
         installer(root).uninstall(None)
+
+
+UNIT = "etc/systemd/system/cgpud.service"
+
+
+def test_a_unit_that_was_removed(root: Path, restored: Path) -> None:
+    """It stays removed: what runs of it is stopped, its link for the boot goes, and all else comes back."""
+    installer(root).install(DAEMON)
+    wants = root / "etc/systemd/system/multi-user.target.wants"
+    wants.mkdir()
+    (wants / "cgpud.service").symlink_to(f"/{UNIT}")
+    (wants / "other.service").symlink_to("/etc/systemd/system/other.service")
+    (root / UNIT).unlink()
+    (root / ENABLED).unlink()
+    system = System(root)
+    assert "+ systemctl stop cgpud.service" in list(installer(root, system).show_uninstall())
+    assert installer(root, system).uninstall(None)
+    assert "systemctl stop cgpud.service" in system.commands
+    assert not any("disable" in line for line in system.commands)
+    assert [path.name for path in wants.iterdir()] == ["other.service"]
+    shutil.rmtree(wants)
+
+
+@pytest.mark.parametrize(("status", "is_said"), [(0, False), (5, False), (1, True)])
+def test_a_removed_unit_that_does_not_stop(root: Path, status: int, *, is_said: bool) -> None:
+    """It holds nothing up and is left to the user; one that systemd does not know is not worth a word."""
+
+    class Refusing(System):
+        def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
+            return Done(status, "busy\n") if words[1] == "stop" else super().run(words, timeout)
+
+    installer(root).install(DAEMON)
+    (root / UNIT).unlink()
+    one = installer(root, Refusing(root))
+    assert one.uninstall(None)
+    assert ("left to you: systemctl stop cgpud.service (busy)" in one.notes) == is_said
+
+
+def test_a_unit_of_the_package(root: Path) -> None:
+    """A unit that only a package has is disabled before all else goes."""
+    installer(root).install(DAEMON)
+    package = root / "usr/lib/systemd/system/cgpud.service"
+    package.parent.mkdir(parents=True)
+    (root / UNIT).rename(package)
+    assert installer(root).uninstall(None)
+    assert not (root / ENABLED).exists()
+    assert package.exists()

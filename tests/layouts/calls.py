@@ -96,6 +96,11 @@ class Client:
     handle: int
     objects: dict[int, Object] = field(default_factory=dict)
 
+    @property
+    def who(self) -> tuple[Process, int]:
+        """The process that calls, and the file it calls on."""
+        return self.process, self.file
+
     def of(self, *kinds: str) -> list[int]:
         """Return the handles of objects of these kinds."""
         return [handle for handle, made in self.objects.items() if made.kind in kinds]
@@ -117,7 +122,6 @@ class Driver:
         self.c, self.version, self.stage = library.c, version, stage
 
     def form(self, name: str) -> Layout:
-        """Return a structure's layout."""
         return layout(name, self.version)
 
     def call(
@@ -158,8 +162,7 @@ class Driver:
         name = "NVOS64_PARAMETERS" if how.wide else "NVOS21_PARAMETERS"
         form = self.form(name)
         top = form.pack(hRoot=client.handle, hObjectParent=parent, hObjectNew=handle, hClass=class_id)
-        who = (client.process, client.file)
-        done = self.call(who, ALLOC, (name, "pAllocParms"), top, params, how)
+        done = self.call(client.who, ALLOC, (name, "pAllocParms"), top, params, how)
         return done, form.get(done.top, "hObjectNew")
 
     def raw(self, who: tuple[Process, int], nr: int, top: bytearray) -> None:
@@ -195,19 +198,16 @@ class Driver:
         return self.alloc(client, parent, handle, VIDEO, params, how)
 
     def heap(self, client: Client, function: int, fields: dict[str, int], how: How) -> Done:
-        """One VID_HEAP_CONTROL call."""
         form = self.form("NVOS32_PARAMETERS")
         top = form.pack(hRoot=client.handle, function=function, **fields)
-        who = (client.process, client.file)
-        return self.call(who, HEAP, ("NVOS32_PARAMETERS", ""), top, None, how)
+        return self.call(client.who, HEAP, ("NVOS32_PARAMETERS", ""), top, None, how)
 
     def dup(self, client: Client, parent: int, handle: int, source: tuple[int, int], how: How) -> Done:
         """Duplicate an object of another client, or of the same."""
         top = self.form("NVOS55_PARAMETERS").pack(
             hClient=client.handle, hParent=parent, hObject=handle, hClientSrc=source[0], hObjectSrc=source[1]
         )
-        who = (client.process, client.file)
-        return self.call(who, DUP, ("NVOS55_PARAMETERS", ""), top, None, how)
+        return self.call(client.who, DUP, ("NVOS55_PARAMETERS", ""), top, None, how)
 
     def host(self, client: Client, parent: int, handle: int, size: int, how: How) -> tuple[Done, int]:
         """Ask for memory of the host."""
@@ -225,20 +225,17 @@ class Driver:
             sharePolicy__accessMask=1,
             sharePolicy__action=COMPOSE,
         )
-        who = (client.process, client.file)
-        return self.call(who, SHARE, ("NVOS57_PARAMETERS", ""), top, None, how)
+        return self.call(client.who, SHARE, ("NVOS57_PARAMETERS", ""), top, None, how)
 
     def free(self, client: Client, handle: int, how: How) -> Done:
         top = self.form("NVOS00_PARAMETERS").pack(hRoot=client.handle, hObjectOld=handle)
-        who = (client.process, client.file)
-        return self.call(who, FREE, ("NVOS00_PARAMETERS", ""), top, None, how)
+        return self.call(client.who, FREE, ("NVOS00_PARAMETERS", ""), top, None, how)
 
     def control(self, client: Client, target: int, command: int, params: bytearray, how: How) -> Done:
         top = self.form("NVOS54_PARAMETERS").pack(
             hClient=client.handle, hObject=target, cmd=command, paramsSize=len(params)
         )
-        who = (client.process, client.file)
-        return self.call(who, CONTROL, ("NVOS54_PARAMETERS", "params"), top, params, how)
+        return self.call(client.who, CONTROL, ("NVOS54_PARAMETERS", "params"), top, params, how)
 
     def fb_info(self, client: Client, subdevice: int) -> tuple[int, int, int]:
         """Ask how large a card is and what is free: status, and both in bytes."""

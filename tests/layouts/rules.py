@@ -37,7 +37,6 @@ TWO = st.tuples(PICK, PICK)
 
 
 def attributes(page: str) -> int:
-    """Return attr for a page size."""
     return bits(
         "NVOS32_ATTR_PAGE_SIZE", int(facts()["constants"][f"NVOS32_ATTR_PAGE_SIZE_{page}"]["value"], 0)
     )

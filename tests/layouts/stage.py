@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from cgpu.trace.library import CCall
 from tests.core.build import KMOD, flags, generated, run, sources, tool
+from tests.structs import members
 
 HERE = Path(__file__).resolve().parent
 # Of the cards: their file system, and what lies in memory (kmod/Makefile, replay_sim_src).
@@ -26,13 +27,7 @@ class StageCall(ctypes.Structure):
     """struct stage_call."""
 
     _anonymous_ = ("call",)
-    _fields_ = (
-        ("call", CCall),
-        ("container", c_uint32),
-        ("fault", c_uint32),
-        ("status", c_uint32),
-        ("between", NOTHING),
-    )
+    _fields_ = (("call", CCall), *members("u32 container fault status"), ("between", NOTHING))
 
 
 Signatures = dict[str, tuple[Any, list[Any]]]
@@ -69,30 +64,13 @@ def build(output: Path, *defines: str, core: Path = KMOD / "core", more: tuple[P
     engine = [source for source in sources(gen) if Path(source).parent.parent.name != "core"]
     engine += map(str, sorted(core.glob("*/*.c")))
     library = output / "liblayouts.so"
-    include = [
-        f"-iquote{core}",
-        f"-iquote{core / 'include'}",
-        f"-iquote{KMOD / 'sim'}",
-        *(f"-iquote{folder}" for folder in sorted((KMOD / "sim").rglob("*/"))),
-        f"-iquote{KMOD / 'replay'}",
-        f"-iquote{HERE}",
-        *defines,
-    ]
+    sim = KMOD / "sim"
+    folders = [core, core / "include", sim, *sorted(sim.rglob("*/")), KMOD / "replay", HERE]
+    include = [f"-iquote{folder}" for folder in folders]
     trap = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-Wl,-Bsymbolic", "-pthread"]
     stage = [*map(str, between), *map(str, cards), *map(str, sorted(HERE.glob("*.c"))), *map(str, more)]
-    command = [
-        tool("cc"),
-        *include,
-        *flags(gen),
-        *trap,
-        "-fPIC",
-        "-shared",
-        *engine,
-        *stage,
-        "-o",
-        str(library),
-    ]
-    run(command)
+    options = [*include, *defines, *flags(gen), *trap, "-fPIC", "-shared"]
+    run([tool("cc"), *options, *engine, *stage, "-o", str(library)])
     return library
 
 
@@ -109,6 +87,5 @@ class Library:
     """The library, and memory for one state that one stage after another is made on."""
 
     def __init__(self, path: Path) -> None:
-        """Load it."""
         self.c = load(path)
         self.state = ctypes.create_string_buffer(self.c.cgpu_state_bytes())

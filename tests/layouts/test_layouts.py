@@ -42,12 +42,10 @@ def representatives() -> list[str]:
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    """Build core and cards once."""
     return Library(build(tmp_path_factory.mktemp("layouts")))
 
 
 def run(library: Library, version: str, *, enforce: bool, phases: tuple[Phase, ...] = tuple(Phase)) -> None:
-    """Run random histories on a version."""
     machine = type("Machine", (Sharing,), {"library": library, "version": version, "enforce": enforce})
     health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     run_state_machine_as_test(

@@ -14,7 +14,6 @@ from tests.packaging.machine import Machine
 
 @pytest.fixture(scope="session")
 def packages() -> Packages:
-    """Return the Debian packages of the checkout."""
     return built_packages()
 
 

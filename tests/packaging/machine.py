@@ -82,7 +82,6 @@ class Machine:
         )
 
     def start(self, *command: str) -> subprocess.Popen[str]:
-        """Start a command in it."""
         return subprocess.Popen(
             [*self._enter("/"), *command], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
         )
@@ -102,7 +101,6 @@ class Machine:
         return self.run("dpkg", "--no-triggers", "--force-unsafe-io", "--install", f"/tmp/{package.name}")
 
     def remove(self, name: str, *, purge: bool = False) -> subprocess.CompletedProcess[str]:
-        """Remove or purge a package."""
         return self.attempt("dpkg", "--no-triggers", "--purge" if purge else "--remove", name)
 
     def changes(self) -> list[str]:

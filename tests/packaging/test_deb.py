@@ -20,12 +20,10 @@ UNCHECKED = (1).to_bytes(4, "little")
 
 @pytest.fixture(scope="module")
 def tree(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Unpack opencgpu."""
     return unpacked(packages.daemon, tmp_path_factory.mktemp("opencgpu"))
 
 
 def unpacked(package: Path, target: Path) -> Path:
-    """Unpack a package's files."""
     subprocess.run(["dpkg-deb", "--extract", str(package), str(target)], check=True, timeout=60)
     return target
 
@@ -139,7 +137,6 @@ def test_depends(packages: Packages) -> None:
 
 
 def field(package: Path, name: str) -> str:
-    """Return a field of a package."""
     command = ["dpkg-deb", "--field", str(package), name]
     return subprocess.check_output(command, text=True, timeout=60)
 

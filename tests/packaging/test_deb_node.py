@@ -53,8 +53,13 @@ def lasting_slice(machine: Machine) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
+def assert_refused(done: subprocess.CompletedProcess[str], why: str) -> None:
+    """Fail unless a removal was refused, with this reason."""
+    assert done.returncode != 0
+    assert f"opencgpu: not removed: {why}" in done.stdout
+
+
 def pid_of(machine: Machine) -> int:
-    """Return the pid of the daemon."""
     return int(json.loads(machine.run("cgpud", "--status"))["pid"])
 
 
@@ -162,9 +167,7 @@ def test_runtime(engine: Machine) -> None:
 
 def test_removal_refused(engine: Machine, sliced: subprocess.Popen[str]) -> None:
     """While a slice is in use the package stays, and the slice goes on."""
-    done = engine.remove("opencgpu")
-    assert done.returncode != 0
-    assert "opencgpu: not removed: 1 slices are in use; stop their containers: cgpu-smi" in done.stdout
+    assert_refused(engine.remove("opencgpu"), "1 slices are in use; stop their containers: cgpu-smi")
     assert sliced.poll() is None
     engine.run("cgpu-smi")
     assert engine.run("dpkg", "--verify", "opencgpu") == ""
@@ -176,8 +179,7 @@ def test_removal_refused_without_python(engine: Machine, sliced: subprocess.Pope
     python.rename(python.with_name("away"))
     done = engine.remove("opencgpu")
     python.with_name("away").rename(python)
-    assert done.returncode != 0
-    assert "opencgpu: not removed: 1 slices are in use" in done.stdout
+    assert_refused(done, "1 slices are in use")
     assert sliced.poll() is None
 
 
@@ -188,8 +190,7 @@ def test_removal_refused_by_a_tree_elsewhere(node: Machine) -> None:
         done = node.remove("opencgpu")
         still = process.poll()
     node.run("cgpud", "--stop", "--force")
-    assert done.returncode != 0
-    assert "opencgpu: not removed: 1 slices are in use" in done.stdout
+    assert_refused(done, "1 slices are in use")
     assert still is None
 
 
@@ -198,9 +199,7 @@ def test_removal_refused_by_settings(node: Machine) -> None:
     node.run("cgpu-runtime-config", "docker")
     done = node.remove("opencgpu")
     node.run("cgpu-runtime-config", "docker", "--remove")
-    assert done.returncode != 0
-    said = f"opencgpu: not removed: {DAEMON_JSON} name its runtime; take it out: cgpu-runtime-config ENGINE"
-    assert said in done.stdout
+    assert_refused(done, f"{DAEMON_JSON} name its runtime; take it out: cgpu-runtime-config ENGINE")
 
 
 def test_removal_takes_the_node_back(packages: Packages, machine: Machine) -> None:
@@ -208,9 +207,8 @@ def test_removal_takes_the_node_back(packages: Packages, machine: Machine) -> No
     machine.install(packages.daemon)
     machine.run("mkdir", "-p", "/var/lib/cgpu/install")
     machine.path("/var/lib/cgpu/install/journal.json").write_text("this is no journal\n")
-    done = machine.remove("opencgpu")
-    assert done.returncode != 0
-    assert "opencgpu: not removed: the node is still set up; see above, then: cgpu uninstall" in done.stdout
+    why = "the node is still set up; see above, then: cgpu uninstall"
+    assert_refused(machine.remove("opencgpu"), why)
     machine.path("/var/lib/cgpu/install/journal.json").unlink()
     machine.run("cgpu", "install", "--engine", "daemon", "--runtimes", "docker")
     assert "/usr/lib/opencgpu/" in machine.path(DAEMON_JSON).read_text()

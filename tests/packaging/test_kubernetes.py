@@ -34,17 +34,14 @@ esac
 
 @pytest.fixture(scope="module")
 def folder(repository: Path) -> Path:
-    """Return the folder of the manifests."""
     return repository / "install/packaging/kubernetes"
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a manifest."""
     return [one for one in yaml.safe_load_all(path.read_text()) if one is not None]
 
 
 def daemon_sets(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the DaemonSets by name."""
     made = documents(folder / "node-installer.yaml")
     return {one["metadata"]["name"]: one for one in made if one["kind"] == "DaemonSet"}
 
@@ -116,19 +113,11 @@ def test_image(packages: Packages, folder: Path, tmp_path: Path) -> None:
     for package in packages:
         shutil.copy(package, context / "dist")
     shutil.copytree(folder, context / "install/packaging/kubernetes")
-    podman = [
-        "podman",
-        "--root",
-        tmp_path / "store",
-        "--runroot",
-        tmp_path / "run",
-        "--storage-driver",
-        "vfs",
-    ]
+    places = ["--root", tmp_path / "store", "--runroot", tmp_path / "run"]
+    podman = ["podman", *places, "--storage-driver", "vfs"]
     arguments = ["--build-arg", "BASE=scratch", "--build-arg", f"VERSION={__version__}", "--tag", "node"]
-    run(
-        *podman, "build", *arguments, "--file", "install/packaging/kubernetes/Containerfile", ".", cwd=context
-    )
+    file = "install/packaging/kubernetes/Containerfile"
+    run(*podman, "build", *arguments, "--file", file, ".", cwd=context)
     form = "{{.Config.Entrypoint}} {{.Config.Cmd}}"
     assert run(*podman, "inspect", "--format", form, "node") == "[/usr/local/bin/node-installer] [install]\n"
     run(*podman, "save", "--format", "oci-dir", "--output", tmp_path / "image", "node")
@@ -160,7 +149,6 @@ class Pod:
         recorder.chmod(0o755)
 
     def run(self, word: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run the installer."""
         own = {
             "CGPU_NODE_PID": str(self.node.pid),
             "CGPU_PACKAGES": str(self.packages),
@@ -268,7 +256,5 @@ def test_check(pod: Pod) -> None:
 def test_wrong_word(pod: Pod) -> None:
     """A word that is not known is refused with those that are."""
     done = pod.run("instal")
-    assert (done.returncode, done.stdout) == (
-        1,
-        "node-installer: 'instal': expected install, uninstall or check\n",
-    )
+    line = "node-installer: 'instal': expected install, uninstall or check\n"
+    assert (done.returncode, done.stdout) == (1, line)

@@ -63,7 +63,6 @@ def defined(page: str) -> set[str]:
 
 
 def with_parsers() -> dict[str, argparse.ArgumentParser]:
-    """Return the page of each parser."""
     other = {name: parser for name, parser in programs().items() if name != "cgpu"}
     named = {f"cgpu-{name}": parser for name, parser in subcommands().items()}
     return {**other, **named}

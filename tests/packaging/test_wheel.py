@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.commands import call
+
 COMMANDS = ("cgpu", "cgpud", "cgpu-config-apply", "cgpu-hook", "cgpu-runtime-config", "cgpu-smi")
 PROGRAMS = (
     "hook/cgpu-hook",
@@ -62,13 +64,11 @@ def build(source: Path, target: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel of the checkout."""
     return build(repository, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
 def sdist(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the source distribution of the checkout."""
     target = tmp_path_factory.mktemp("sdist")
     arguments = ("build", "--target", "sdist", "--directory", str(target))
     command = [sys.executable, "-m", "hatchling", *arguments]
@@ -158,7 +158,7 @@ def test_install(wheel: Path, venv: Path) -> None:
         assert command in run(venv / command, "--help")
     assert [name for name in COMMANDS if not os.access(venv / name, os.X_OK)] == []
     assert [name for name in PROGRAMS if not os.access(packages / "cgpu" / name, os.X_OK)] == []
-    hook = subprocess.run([packages / "cgpu/hook/cgpu-hook"], capture_output=True, text=True, check=False)
+    hook = call([packages / "cgpu/hook/cgpu-hook"])
     assert hook.stderr.startswith("cgpu-hook: stage ")
     run(venv / "python", "-c", f"import ctypes; ctypes.CDLL('{packages}/cgpu/kmod/build/libcgpud.so')")
 
@@ -171,7 +171,5 @@ def test_editable_install(repository: Path, venv: Path) -> None:
     run(*pip, repository, HATCH_BUILD_NO_HOOKS="true")
     shown = run(venv / "python", "-I", "-c", "import cgpu.hook; print(cgpu.hook.__file__)")
     assert Path(shown.strip()).resolve() == repository / "hook" / "__init__.py"
-    bare = subprocess.run(
-        [venv / "python", "-I", "-c", "import hook"], capture_output=True, text=True, check=False
-    )
+    bare = call([venv / "python", "-I", "-c", "import hook"])
     assert "ImportError: import this package as cgpu.hook" in bare.stderr

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime_config.nodes import Machine
+from tests.runtime_config.engines.nodes import Machine
+from tests.runtime_config.oci_runtime.wrapper import Wrapper
 from tests.runtime_config.support import Launcher
-from tests.runtime_config.wrapper import Wrapper
 
 
 @pytest.fixture(scope="session")
@@ -32,16 +32,7 @@ def launcher(built: Launcher) -> Launcher:
 
 
 @pytest.fixture
-def bundle(tmp_path: Path) -> Path:
-    """Return an empty bundle directory."""
-    place = tmp_path / "bundle"
-    place.mkdir()
-    return place
-
-
-@pytest.fixture
 def wrapper(tmp_path: Path) -> Wrapper:
-    """Return a node whose engine runs."""
     return Wrapper(tmp_path / "node").build()
 
 

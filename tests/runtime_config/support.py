@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cgpu.config.effective import Effective
 from cgpu.request.resolve import Allocation
@@ -24,11 +25,18 @@ OTHER = "GPU-b084ae33-e244-0959-cd97-830000000001"
 REQUEST = Allocation(((0, 6043 * MIB, 1, 0),), (), (UUID,))
 ASKING = ("ALIYUN_COM_GPU_MEM_CONTAINER=6", "ALIYUN_COM_GPU_MEM_DEV=15")
 
-JsonObject = dict[str, object]
+JsonObject = dict[str, Any]
+
+
+def program(path: Path, script: str = "") -> Path:
+    """Make a program out of shell lines; return its path."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
 
 
 def spec(*variables: str, **more: object) -> JsonObject:
-    """Return a small specification with these variables."""
     document: JsonObject = {
         "ociVersion": "1.0.2",
         "process": {"args": ["/bin/true"], "cwd": "/", "env": ["PATH=/bin", *variables]},
@@ -60,14 +68,13 @@ def cdi_document(*, vendor: bool = False, **device: object) -> JsonObject:
 
 
 def mount(name: str) -> JsonObject:
-    """Return the CDI mount of one node."""
     return {"hostPath": f"/run/cgpu/sim/{name}", "containerPath": f"/dev/{name}", "options": ["bind", "rw"]}
 
 
 def node(cdi: Description | None = None, **facts: object) -> Node:
     """Return a node with the daemon engine and files as cards."""
-    values: dict[str, object] = {"listener": True, **facts}
-    return Node(Effective(), cdi or description(), **values)  # type: ignore[arg-type]
+    values: dict[str, Any] = {"listener": True, **facts}
+    return Node(Effective(), cdi or description(), **values)
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,6 @@ class Launcher:
 
     @property
     def program(self) -> Path:
-        """Return the launcher."""
         return self.base / "package" / "launcher" / "cgpu-container-runtime"
 
     @property
@@ -88,7 +94,6 @@ class Launcher:
 
     @property
     def config(self) -> Path:
-        """Return the place of the engine's settings."""
         return self.base / "config.json"
 
     @property
@@ -123,11 +128,8 @@ class Launcher:
         """Make a program that notes its name and how it was called."""
         path = (directory or self.bin) / name
         path.unlink(missing_ok=True)
-        path.write_text(
-            f'#!/bin/sh\nprintf "%s\\0" {name} "$@" >>{self.base}/calls\nenv -0 >{self.base}/env\n'
-        )
-        path.chmod(0o755)
-        return path
+        notes = f'printf "%s\\0" {name} "$@" >>{self.base}/calls\nenv -0 >{self.base}/env'
+        return program(path, notes)
 
     def run(
         self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
@@ -148,7 +150,6 @@ class Launcher:
         return calls.read_text().rstrip("\0").split("\0")
 
     def environment(self) -> list[str]:
-        """Return the environment of the last program."""
         return (self.base / "env").read_text().rstrip("\0").split("\0")
 
     def bundle(self, document: object) -> Path:

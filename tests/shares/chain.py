@@ -92,22 +92,18 @@ class Card:
 
     @staticmethod
     def made(answer: tuple[Done, int]) -> int:
-        """Return the handle of what was made."""
         done, handle = answer
         assert (done.result, done.status) == (0, 0)
         return handle
 
     def close(self) -> None:
-        """Give all memory back."""
         self.c.stage_free(self._stage)
         self.c.chain_free(self._chain)
 
     def write(self, path: str, value: int) -> None:
-        """Write a node of the tree."""
         assert self.c.chain_write(self._chain, path.encode(), str(value).encode()) == 0, (path, value)
 
     def read(self, path: str) -> str:
-        """Return the text of a node."""
         text = ctypes.create_string_buffer(4096)
         length = self.c.chain_read(self._chain, path.encode(), text, len(text))
         assert length >= 0, path
@@ -118,7 +114,6 @@ class Card:
         return int(self.read(f"0/{box.name}/usage"))
 
     def box(self, weight: int = 1, *, highprio: bool = False) -> Box:
-        """Register a container."""
         name = f"box{self._tgid}"
         line = f"create id={name} pid={self._tgid} gpu=0:{64 << 20}:{weight}:{int(highprio)}"
         self._tgid += 1
@@ -136,7 +131,6 @@ class Card:
         self.c.stage_destroy(self._stage, box.number)
 
     def worker(self, box: Box) -> Worker:
-        """Start a process in a container."""
         self._tgid += 1
         process = Process(box.number, self._tgid)
         file = self.c.stage_open(self._stage, box.number, CTL, 0)
@@ -181,7 +175,6 @@ class Card:
         return worker
 
     def run(self, ns: int) -> None:
-        """Let time pass."""
         assert self.c.chain_run(self._chain, ns) == 0
 
     def busy(self, box: Box) -> int:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What policies promise is what a simulated card does, through driver calls alone, over ten virtual seconds.
 
-A change of gates costs this card about 80 us (20 us until a lever acts, 20 us to save a context, 30 us to
-load one), so shares are those of the time that work ran, or slices are long where the whole time counts.
+To enable one channel and disable another costs this card about 80 us (20 us until a control acts, 20 us to
+save a context, 30 us to load one). So shares are those of the time that work ran, or timeslices are long
+where the whole time counts.
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ from tests.shares.chain import (
     Box,
     Card,
     card,
+    load,
 )
 
 TEN = 10 * SECOND
 ENFORCE = os.environ.get("CGPU_TEST_ENFORCE") != "off"
 WEIGHTS = {2: [1, 2], 5: [1, 2, 3, 4, 10], 25: [1] * 25}
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    return load(tmp_path_factory.mktemp("shares"))
 
 
 def parts(shares: list[float]) -> list[float]:
@@ -44,9 +51,9 @@ def near(found: list[float], wanted: list[float], within: float) -> bool:
     return all(abs(one - other) <= within * other + 0.001 for one, other in zip(found, wanted, strict=True))
 
 
-def greedy(one: Card, weights: list[int]) -> list[Box]:
+def greedy(one: Card, weights: list[int], max_inst: int = 25) -> list[Box]:
     """Register containers that always have work."""
-    one.write("0/max_inst", 25)
+    one.write("0/max_inst", max_inst)
     boxes = [one.box(weight) for weight in weights]
     for box in boxes:
         one.greedy(box)
@@ -57,7 +64,7 @@ def greedy(one: Card, weights: list[int]) -> list[Box]:
 @pytest.mark.parametrize("count", sorted(WEIGHTS))
 @pytest.mark.parametrize("policy", [WEIGHT, SOFT])
 def test_weights(library: Library, policy: int, count: int) -> None:
-    """Time goes by weight, by gates and by time slices."""
+    """Time goes by weight, whether channels are enabled in turn or timeslices are set."""
     weights = WEIGHTS[count]
     with card(library, policy, enforce=ENFORCE) as one:
         boxes = greedy(one, weights)
@@ -135,10 +142,7 @@ def test_priority(library: Library, policy: int, ratio: int) -> None:
 def test_changes_under_load(library: Library, policy: int) -> None:
     """Who comes, goes or has another weight has its new part two rounds later, and no work is lost."""
     with card(library, policy) as one:
-        one.write("0/max_inst", 4)
-        boxes = [one.box(), one.box()]
-        for box in boxes:
-            one.greedy(box)
+        boxes = greedy(one, [1, 1], max_inst=4)
         one.run(SECOND)
         boxes.append(one.box())
         one.greedy(boxes[-1])
@@ -160,10 +164,7 @@ def test_changes_under_load(library: Library, policy: int) -> None:
 def test_policy_changes_under_load(library: Library) -> None:
     """Each policy holds after any other."""
     with card(library, NATIVE) as one:
-        one.write("0/max_inst", 4)
-        boxes = [one.box(1), one.box(2)]
-        for box in boxes:
-            one.greedy(box)
+        boxes = greedy(one, [1, 2], max_inst=4)
         wanted = {
             FAIR: [0.25, 0.25],
             PREEMPTIVE: [0.5, 0.5],
@@ -212,15 +213,15 @@ def test_own_time_slice(library: Library, policy: int) -> None:
     assert near(parts(found), [0.5, 0.5], 0.01), found
 
 
-def test_a_storm_of_groups(library: Library) -> None:
+def test_group_after_group(library: Library) -> None:
     """Who makes group after group and works in each only once has no more than its part."""
     with card(library, WEIGHT) as one:
-        storm, calm = one.box(), one.box()
+        busy, calm = one.box(), one.box()
         one.greedy(calm)
         one.run(SECOND)
         before = one.busy(calm)
         for _ in range(100):
-            one.greedy(storm, groups=2)
+            one.greedy(busy, groups=2)
             one.run(20 * MS)
         assert one.busy(calm) - before > 0.48 * 100 * 20 * MS
 
@@ -240,7 +241,7 @@ def test_long_kernels_are_paid_for(library: Library, policy: int) -> None:
 
 @pytest.mark.parametrize("policy", [FAIR, WEIGHT, FIXED])
 def test_usage_is_what_the_card_says(library: Library, policy: int) -> None:
-    """Where gates divide the time, the tree's figures are the card's, but for what changes of gates cost."""
+    """Where channels are enabled in turn, the tree has the card's figures, but for what each change costs."""
     with card(library, policy) as one:
         boxes = [one.box(), one.box(), one.box()]
         one.greedy(boxes[0])

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgpu.trace.format import Event, Trace, load
+from cgpu.trace.format import Event, Params, Trace, load
+from tests.integration.commands import Outcome, call
 from tests.sim.support import BUILD
 
 CGPU = Path(sys.executable).with_name("cgpu")
@@ -31,11 +31,8 @@ class Recorder:
         base = [CGPU, "trace", "record", "-o", self.file, "--dev", self.mount, *options, "--"]
         return [str(word) for word in (*base, *words)]
 
-    def run(self, words: Words, *options: str) -> subprocess.CompletedProcess[str]:
-        """Record a command to its end."""
-        return subprocess.run(
-            self.command(words, *options), capture_output=True, text=True, timeout=120, check=False
-        )
+    def run(self, words: Words, *options: str) -> Outcome:
+        return call(self.command(words, *options), timeout=120)
 
     def probe(self, *words: str, bits: int = 64) -> Trace:
         """Record the probe, which must do what was asked, and return the trace."""
@@ -53,8 +50,13 @@ class Recorder:
 
 
 def calls(trace: Trace, name: str) -> list[Event]:
-    """Return the events of one kind."""
     return [event for event in trace.events if event.call == name]
+
+
+def parameters(event: Event) -> Params:
+    """Return the parameters of an event that has some."""
+    assert event.params is not None
+    return event.params
 
 
 def memory(trace: Trace) -> list[Event]:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from cgpu.trace.format import load
-from tests.integration.commands import eventually
+from tests.integration.commands import call, eventually, must
 from tests.sim.support import BUILD
 from tests.trace.support import CGPU, RECORDER, Recorder, Words, calls, memory
 
@@ -79,10 +79,7 @@ print(text.split()[-1].decode())
 def test_terminal_signal(recorder: Recorder) -> None:
     """An interrupt of the terminal reaches the command once: the recorder does not repeat it."""
     command = recorder.command([sys.executable, "-I", "-c", COUNTING])
-    done = subprocess.run(
-        [sys.executable, "-c", TERMINAL, *command], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.strip() == "1"
+    assert must([sys.executable, "-c", TERMINAL, *command]).stdout.strip() == "1"
 
 
 def test_killed_recorder(recorder: Recorder) -> None:
@@ -152,10 +149,8 @@ def test_no_file_is_left(recorder: Recorder) -> None:
 )
 def test_own_failures(recorder: Recorder, options: list[str], message: str) -> None:
     """A failure of ours is 125 and one line that names the thing."""
-    command: Words = [CGPU, "trace", "record", *options, "--", "/bin/true"]
-    if options == ["--nonsense"]:
-        command = [CGPU, "trace", "record"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    rest = [] if options == ["--nonsense"] else [*options, "--", "/bin/true"]
+    done = call([CGPU, "trace", "record", *rest])
     assert (done.returncode, done.stderr.count("\n")) == (125, 1)
     assert message in done.stderr
 
@@ -163,6 +158,6 @@ def test_own_failures(recorder: Recorder, options: list[str], message: str) -> N
 def test_full_disk(recorder: Recorder) -> None:
     """A trace that cannot be written to its end is 125; the command runs to its end all the same."""
     words: Words = [RECORDER, "-o", "/dev/full", "--dev", recorder.mount, "--", "/bin/echo", "ran"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = call(words)
     assert (done.returncode, done.stdout) == (125, "ran\n")
     assert "the trace is not complete: No space left on device" in done.stderr

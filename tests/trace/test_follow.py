@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from cgpu.trace.format import Trace, load
+from tests.integration.commands import must
 from tests.sim.support import BUILD
 from tests.trace.support import Recorder, Words, calls, memory
 
@@ -153,10 +153,7 @@ def test_unprivileged(tools: Path, recorder: Recorder) -> None:
         (mount / "nvidiactl").write_bytes(b"")
         script = f"exec 3<>{mount}/nvidiactl; exec 4>&3"
         (mount / "nvidiactl").chmod(0o666)
-        done = subprocess.run(
-            [*words, "/bin/bash", "-c", script], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
+        must([*words, "/bin/bash", "-c", script])
         trace = load(Path(folder, "trace"))
     assert [event.call for event in trace.events if event.file][:2] == ["open", "dup"]
 

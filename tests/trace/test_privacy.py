@@ -61,7 +61,6 @@ def test_no_payload(recorder: Recorder) -> None:
 
 
 def numbers_of(value: object) -> Iterator[int]:
-    """Yield every number of a document."""
     if isinstance(value, dict | list):
         for one in value.values() if isinstance(value, dict) else value:
             yield from numbers_of(one)

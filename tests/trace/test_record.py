@@ -9,7 +9,7 @@ import pytest
 
 from cgpu.trace.format import load
 from tests.sim.conftest import Start
-from tests.trace.support import MIB, RECORDER, Recorder, calls, memory
+from tests.trace.support import MIB, RECORDER, Recorder, calls, memory, parameters
 
 pytestmark = pytest.mark.root
 
@@ -17,13 +17,9 @@ pytestmark = pytest.mark.root
 def test_allocations(recorder: Recorder) -> None:
     """Sizes are there as asked and as given, with the driver's status."""
     trace = recorder.probe("alloc=64K", "alloc=3M:2m", "expect=0x51", "alloc=1T")
-    small, huge, refused = memory(trace)
-    assert small.params is not None
-    assert (small.params.given["size"], small.params.out.get("size"), small.status) == (65536, None, 0)
-    assert huge.params is not None
-    assert (huge.params.given["size"], huge.params.out["size"], huge.status) == (3 * MIB, 4 * MIB, 0)
-    assert refused.params is not None
-    assert (refused.params.given["size"], refused.status, refused.result) == (1 << 40, 0x51, 0)
+    asked = [(parameters(one).given["size"], parameters(one).out.get("size")) for one in memory(trace)]
+    assert asked == [(65536, None), (3 * MIB, 4 * MIB), (1 << 40, None)]
+    assert [(one.status, one.result) for one in memory(trace)] == [(0, 0), (0, 0), (0x51, 0)]
 
 
 def test_header(recorder: Recorder) -> None:
@@ -67,8 +63,7 @@ def test_ways_to_ask(recorder: Recorder, via: str) -> None:
     else:
         (alloc,) = memory(trace)
         assert alloc.form == {"rm64": "NVOS64_PARAMETERS", "rm21": "NVOS21_PARAMETERS"}[via]
-        assert alloc.params is not None
-        assert alloc.params.given["size"] == MIB
+        assert parameters(alloc).given["size"] == MIB
 
 
 def test_memory_sizes(recorder: Recorder) -> None:
@@ -99,8 +94,7 @@ def test_versions(start: Start, recorder: Recorder, version: str) -> None:
     trace = Recorder(sim.mount, recorder.file).probe("alloc=3M:2m", "info")
     assert trace.header.layouts == version
     (alloc,) = memory(trace)
-    assert alloc.params is not None
-    assert alloc.params.out["size"] == 4 * MIB
+    assert parameters(alloc).out["size"] == 4 * MIB
 
 
 def test_32_bit(recorder: Recorder) -> None:
@@ -109,10 +103,8 @@ def test_32_bit(recorder: Recorder) -> None:
     small, huge = memory(trace)
     assert {event.rest["abi"] for event in trace.events if event.is_driver_call} == {"i386"}
     assert ("xfer" in small.rest, "xfer" in huge.rest) == (False, True)
-    assert small.params is not None
-    assert small.params.given["size"] == 65536
-    assert huge.params is not None
-    assert huge.params.out["size"] == 4 * MIB
+    assert parameters(small).given["size"] == 65536
+    assert parameters(huge).out["size"] == 4 * MIB
 
 
 def test_times(recorder: Recorder) -> None:

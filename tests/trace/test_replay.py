@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces replayed through the engine's core and simulated cards."""
+"""Traces replayed through the engine's core and simulated cards.
+
+tests/nvidia/record.py made those of NVIDIA's own clients (real library, simulated card), with nvidia-smi,
+libcuda and nvidia-ml-py of Debian's and PyPI's packages.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import subprocess
+import gzip
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +18,8 @@ from cgpu.trace.format import Trace, load
 from cgpu.trace.kinds import Part
 from cgpu.trace.replay import Outcome, replay
 from cgpu.trace.report import lines
+from tests.integration.commands import call, must
+from tests.sim.abi import facts
 from tests.trace.support import CGPU, MIB, Recorder, Words, calls, memory
 
 pytestmark = pytest.mark.root
@@ -21,7 +28,6 @@ PID_INFO = 0x2080018E  # its parameters are larger than any that a trace has
 
 
 def played(trace: Trace, card: str = "T4", size: int = 0) -> Outcome:
-    """Replay a trace."""
     return replay(trace, card, size)
 
 
@@ -124,15 +130,14 @@ def test_command(recorder: Recorder) -> None:
     """The command says what each call came to; 0 when all agrees, 1 when not, 125 for our failures."""
     recorder.probe("alloc=1M", "alloc=1M")
     command: Words = [CGPU, "trace", "replay", recorder.file]
-    good = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert good.returncode == 0, good.stdout + good.stderr
+    good = must(command)
     assert "NV_ESC_RM_ALLOC NV01_MEMORY_LOCAL_USER: let through: NV_OK\n" in good.stdout
     assert "with all files closed: 0 bytes taken by its own count, 0 charged: agree" in good.stdout
-    small = subprocess.run([*command, "--mem", "1M"], capture_output=True, text=True, timeout=60, check=False)
+    small = call([*command, "--mem", "1M"])
     assert small.returncode == 1
     assert "refused by the slice: NV_ERR_NO_MEMORY (recorded NV_OK)" in small.stdout
     for words in (["--mem", "much"], ["--model", "T5"], ["--mem", "9T"], ["--nonsense"]):
-        bad = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60, check=False)
+        bad = call([*command, *words])
         assert (bad.returncode, bad.stderr.count("\n")) == (125, 1), bad.stderr
 
 
@@ -156,4 +161,40 @@ def test_whatever_a_trace_says(recorder: Recorder) -> None:
             given = event.given | {"cmd": PID_INFO, "paramsSize": 14408}
             strange.append(dataclasses.replace(event, given=given))
     outcome = played(dataclasses.replace(trace, events=(*opened, *rest, *reversed(rest), *strange)))
+    assert all(balance.taken == balance.charged == 0 for balance in outcome.closed)
+
+
+FILES = sorted((Path(__file__).parent / "real_library").glob("*.jsonl.gz"))
+ORIGIN = "real library, simulated card"
+RELEASES = ("535.261.03", "550.163.01")
+PROGRAMS = ("cuda-copies", "cuda-describe", "cuda-managed", "nvidia-ml-py", "nvidia-smi", "nvidia-smi-q")
+# The core answers this one by itself: how long a container's channels run is its affair.
+OWN = facts()["controls"]["NVA06C_CTRL_CMD_SET_TIMESLICE"]["cmd"]
+
+
+def unpacked(file: Path, folder: Path) -> Trace:
+    plain = folder / file.stem
+    plain.write_bytes(gzip.decompress(file.read_bytes()))
+    return load(plain)
+
+
+def test_every_program_was_recorded() -> None:
+    """There is one of each program for each release."""
+    expected = sorted(f"{program}-{version}.jsonl.gz" for program in PROGRAMS for version in RELEASES)
+    assert [file.name for file in FILES] == expected
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.removesuffix(".jsonl.gz"))
+@pytest.mark.parametrize("size", [0, 512 * MIB], ids=["whole card", "slice"])
+def test_recorded_programs_pass(tools: Path, tmp_path: Path, file: Path, size: int) -> None:
+    """The core lets all through but its own, in a slice too, and each replayed is answered as unpacked."""
+    assert (tools / "libcgpu-replay.so").exists()
+    trace = unpacked(file, tmp_path)
+    assert trace.header.notes == {"origin": ORIGIN}
+    assert f"-{trace.header.driver}.jsonl" in file.name
+    assert calls(trace, "NV_ESC_CARD_INFO")
+    outcome = replay(trace, "T4", size)
+    kept = [answer.event for answer in outcome.answers if not answer.through]
+    assert [event for event in kept if event.given.get("cmd") != OWN] == []
+    assert outcome.differences == ()
     assert all(balance.taken == balance.charged == 0 for balance in outcome.closed)

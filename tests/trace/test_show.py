@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from cgpu.main import main as cgpu
 from cgpu.trace.show import summary, table
+from tests.integration.commands import call, must
 from tests.trace.support import CGPU, Recorder
 
 pytestmark = pytest.mark.root
@@ -44,11 +43,9 @@ def test_summary(recorder: Recorder) -> None:
 def test_command(recorder: Recorder) -> None:
     """The command prints it, stops when its reader does, and names what it cannot read."""
     recorder.probe("alloc=64K")
-    done = subprocess.run([CGPU, "trace", "show", recorder.file], capture_output=True, text=True, check=True)
-    assert "NV_ESC_RM_ALLOC" in done.stdout
-    piped = f"{CGPU} trace show {recorder.file} | head -n 1"
-    assert subprocess.run(["/bin/bash", "-c", piped], capture_output=True, check=True).stderr == b""
-    bad = subprocess.run([CGPU, "trace", "show", "/nowhere"], capture_output=True, text=True, check=False)
+    assert "NV_ESC_RM_ALLOC" in must([CGPU, "trace", "show", recorder.file]).stdout
+    assert must(["/bin/bash", "-c", f"{CGPU} trace show {recorder.file} | head -n 1"]).stderr == ""
+    bad = call([CGPU, "trace", "show", "/nowhere"])
     assert bad.returncode == 125
     assert bad.stderr.startswith("cgpu trace: /nowhere: cannot be read: No such file or directory; expected ")
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from cgpu.kmod.daemon.library import CContainer, CFacts, Node
+from tests.structs import members
+
 MIB: Final = 1 << 20
 CARD_BYTES: Final = 15109 * MIB
 COPY_IN, CONTINUE, EXECUTE, ANSWER, REFUSE, FIND_FILE = range(6)
@@ -21,71 +24,16 @@ OUTSIDE: Final = 0x7F0000000000  # an address in the caller; nobody follows it
 
 
 class Segment(ctypes.Structure):
-    _fields_ = (
-        ("parent", ctypes.c_uint32),
-        ("pointer", ctypes.c_uint32),
-        ("bytes", ctypes.c_uint32),
-        ("address", ctypes.c_uint64),
-        ("data", ctypes.c_void_p),
-    )
+    _fields_ = members("u32 parent pointer bytes", "u64 address", "pointer data")
 
 
 class Call(ctypes.Structure):
     _fields_ = (
-        ("slot", ctypes.c_uint32),
-        ("generation", ctypes.c_uint64),
-        ("device", ctypes.c_int),
-        ("gpu", ctypes.c_uint32),
-        ("tgid", ctypes.c_int32),
-        ("file", ctypes.c_uint64),
-        ("nr", ctypes.c_uint32),
-        ("bytes", ctypes.c_uint32),
-        ("top", ctypes.c_void_p),
-        ("finds_files", ctypes.c_uint32),
-        ("segments", ctypes.c_uint32),
+        *members("u32 slot", "u64 generation", "int device", "u32 gpu", "s32 tgid", "u64 file"),
+        *members("u32 nr bytes", "pointer top", "u32 finds_files segments"),
         ("segment", Segment * 3),
-        ("descriptor", ctypes.c_int32),
-        ("found", ctypes.c_uint32),
-        ("target", ctypes.c_uint64),
-        ("error", ctypes.c_int32),
-        ("no_room", ctypes.c_uint32),
-        ("client", ctypes.c_uint32),
-        ("turn", ctypes.c_uint32),
-        ("fetched", ctypes.c_uint32),
+        *members("s32 descriptor", "u32 found", "u64 target", "s32 error", "u32 no_room client turn fetched"),
         ("opaque", ctypes.c_uint64 * 8),
-    )
-
-
-class Info(ctypes.Structure):
-    _fields_ = (
-        ("id", ctypes.c_char * 128),
-        ("cgroup", ctypes.c_char * 512),
-        ("pid", ctypes.c_int32),
-        ("slot", ctypes.c_uint32),
-        ("generation", ctypes.c_uint64),
-    )
-
-
-class Node(ctypes.Structure):
-    _fields_ = (
-        ("directory", ctypes.c_uint32),
-        ("mode", ctypes.c_uint32),
-        ("kind", ctypes.c_uint32),
-        ("gpu", ctypes.c_int32),
-        ("slot", ctypes.c_int32),
-        ("generation", ctypes.c_uint64),
-    )
-
-
-class Facts(ctypes.Structure):
-    _fields_ = (
-        ("index", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("gpu_id", ctypes.c_uint32),
-        ("device_instance", ctypes.c_uint32),
-        ("memtotal", ctypes.c_uint64),
-        ("uuid", ctypes.c_char * 64),
-        ("name", ctypes.c_char * 64),
     )
 
 
@@ -102,22 +50,12 @@ class Ops(ctypes.Structure):
         ("unlock", LOCK),
         ("log", LOG),
         ("cgroup_of", CGROUP),
-        ("orphans", ctypes.c_void_p),
-        ("process_of", ctypes.c_void_p),
-        ("cards", ctypes.c_void_p),
-        ("driver_used", ctypes.c_void_p),
-        ("clock", ctypes.c_void_p),
-        ("turn", ctypes.c_void_p),
+        *members("pointer orphans process_of cards driver_used clock turn"),
     )
 
 
 class Core(ctypes.Structure):
-    _fields_ = (
-        ("state", ctypes.c_void_p),
-        ("ops", ctypes.c_void_p),
-        ("ctx", ctypes.c_void_p),
-        ("abi", ctypes.c_void_p),
-    )
+    _fields_ = members("pointer state ops ctx abi")
 
 
 def load(path: Path) -> ctypes.CDLL:
@@ -150,8 +88,12 @@ class Bench:
         self.core.ops = ctypes.addressof(ops)
         self.core.abi = self.library.cgpu_abi_find(b"580.142")
         for index in range(2):
-            facts = Facts(index, index, index, index, CARD_BYTES, b"GPU-%d" % index, b"model")
-            assert self.library.cgpu_gpu_add(ctypes.byref(self.core), ctypes.byref(facts)) == 0
+            facts = CFacts(index, index, index, index, CARD_BYTES, b"GPU-%d" % index, b"model")
+            assert self.ask("cgpu_gpu_add", ctypes.byref(facts)) == 0
+
+    def ask(self, name: str, *arguments: object) -> int:
+        """Call a function of the core on this state."""
+        return int(getattr(self.library, name)(ctypes.byref(self.core), *arguments))
 
     def on_lock(self, _ctx: object) -> None:
         assert self.depth == 0
@@ -164,15 +106,13 @@ class Bench:
     def drop_orphans(self) -> None:
         """The driver has dropped every client that a removed container left behind."""
         cursor, tgid, client = ctypes.c_uint32(), ctypes.c_int32(), ctypes.c_uint32()
-        core = ctypes.byref(self.core)
-        walk = self.library.cgpu_orphan_next
-        while walk(core, ctypes.byref(cursor), ctypes.byref(tgid), ctypes.byref(client)) == 0:
-            assert self.library.cgpu_orphan_gone(core, tgid, client) == 0
+        found = [ctypes.byref(one) for one in (cursor, tgid, client)]
+        while self.ask("cgpu_orphan_next", *found) == 0:
+            assert self.ask("cgpu_orphan_gone", tgid, client) == 0
 
     def orphaned(self, gpu: int) -> int:
         """Return the bytes that removed containers left behind on a GPU."""
-        found: int = self.library.cgpu_gpu_orphaned(ctypes.byref(self.core), gpu)
-        return found
+        return self.ask("cgpu_gpu_orphaned", gpu)
 
     def on_cgroup(self, _ctx: object, pid: int, path: ctypes.Array[ctypes.c_char], _bytes: int) -> int:
         for at, byte in enumerate(b"/box/%d\0" % pid):
@@ -182,67 +122,61 @@ class Bench:
     def control(self, line: str) -> int:
         """Write to inst_ctl; 0 or a negative errno."""
         text = line.encode()
-        result: int = self.library.cgpu_inst_ctl(ctypes.byref(self.core), text, ctypes.c_size_t(len(text)))
-        return result
+        return self.ask("cgpu_inst_ctl", text, ctypes.c_size_t(len(text)))
 
-    def find(self, container: str) -> Info:
-        info = Info()
-        assert (
-            self.library.cgpu_container_find(ctypes.byref(self.core), container.encode(), ctypes.byref(info))
-            == 0
-        )
+    def find(self, container: str) -> CContainer:
+        info = CContainer()
+        assert self.ask("cgpu_container_find", container.encode(), ctypes.byref(info)) == 0
         return info
 
     def read(self, path: str) -> str:
         """Return a node's text; OSError as the tree would give it."""
         node, text = Node(), ctypes.create_string_buffer(65536)
-        result = self.library.cgpu_tree_lookup(ctypes.byref(self.core), path.encode(), ctypes.byref(node))
+        result = self.ask("cgpu_tree_lookup", path.encode(), ctypes.byref(node))
         if result == 0:
             size = ctypes.c_size_t(len(text))
-            result = self.library.cgpu_tree_read(ctypes.byref(self.core), ctypes.byref(node), text, size)
+            result = self.ask("cgpu_tree_read", ctypes.byref(node), text, size)
         if result < 0:
             raise OSError(-result, os.strerror(-result), path)
         return text.raw[:result].decode()
 
     def write(self, path: str, value: str) -> int:
         node, text = Node(), value.encode()
-        result: int = self.library.cgpu_tree_lookup(
-            ctypes.byref(self.core), path.encode(), ctypes.byref(node)
-        )
+        result = self.ask("cgpu_tree_lookup", path.encode(), ctypes.byref(node))
         if result == 0:
             size = ctypes.c_size_t(len(text))
-            result = self.library.cgpu_tree_write(ctypes.byref(self.core), ctypes.byref(node), text, size)
+            result = self.ask("cgpu_tree_write", ctypes.byref(node), text, size)
         return result
 
-    def call(self, who: Info, nr: int, top: bytearray, params: bytearray | None = None) -> int:
+    def call(self, who: CContainer, nr: int, top: bytearray, params: bytearray | None = None) -> int:
         """Run one call on a driver that always succeeds; return the status in the copy, or -errno."""
         raw = (ctypes.c_char * len(top)).from_buffer(top)
         top_at = ctypes.addressof(raw)
         call = Call(who.slot, who.generation, 0, 0, 100 + who.slot, 0, nr, len(top), top_at, 1)
-        verdict = self.library.cgpu_call_begin(ctypes.byref(self.core), ctypes.byref(call))
+        verdict = self.ask("cgpu_call_begin", ctypes.byref(call))
         if verdict == COPY_IN:
             assert params is not None
             assert call.segment[0].bytes == len(params)
             nested = (ctypes.c_char * len(params)).from_buffer(params)
             call.segment[0].data = ctypes.addressof(nested)
-            verdict = self.library.cgpu_call_begin(ctypes.byref(self.core), ctypes.byref(call))
+            verdict = self.ask("cgpu_call_begin", ctypes.byref(call))
         if verdict == FIND_FILE:
             call.target, call.found = self.target, 1
-            verdict = self.library.cgpu_call_begin(ctypes.byref(self.core), ctypes.byref(call))
+            verdict = self.ask("cgpu_call_begin", ctypes.byref(call))
         status = {NV_ESC_RM_FREE: 12, NV_ESC_RM_DUP_OBJECT: 24}.get(nr, 28)
         if verdict == EXECUTE:
             top[status : status + 4] = struct.pack("<I", OK)
-            assert self.library.cgpu_call_end(ctypes.byref(self.core), ctypes.byref(call), 0) == 0
+            assert self.ask("cgpu_call_end", ctypes.byref(call), 0) == 0
         elif verdict == REFUSE:
             return -int(call.error)
         found: int = struct.unpack_from("<I", top, status)[0]
         return found
 
-    def device(self, who: Info, client: int, handle: int, gpu: int) -> int:
+    def device(self, who: CContainer, client: int, handle: int, gpu: int) -> int:
         top = bytearray(struct.pack("<IIIIQII", client, client, handle, DEVICE, OUTSIDE, 56, 0xFFFF))
         return self.call(who, NV_ESC_RM_ALLOC, top, bytearray(struct.pack("<I52x", gpu)))
 
-    def allocate(self, who: Info, client: int, parent: int, handle: int, size: int) -> int:
+    def allocate(self, who: CContainer, client: int, parent: int, handle: int, size: int) -> int:
         """Ask for memory in 64 KiB pages."""
         params = bytearray(128)
         struct.pack_into("<I", params, 24, 2 << 23)
@@ -250,19 +184,19 @@ class Bench:
         top = bytearray(struct.pack("<IIIIQII", client, parent, handle, MEMORY, OUTSIDE, 128, 0xFFFF))
         return self.call(who, NV_ESC_RM_ALLOC, top, params)
 
-    def free(self, who: Info, client: int, handle: int) -> int:
+    def free(self, who: CContainer, client: int, handle: int) -> int:
         return self.call(who, NV_ESC_RM_FREE, bytearray(struct.pack("<IIII", client, 0, handle, 0xFFFF)))
 
-    def rm_control(self, who: Info, client: int, command: int, params: bytearray) -> int:
+    def rm_control(self, who: CContainer, client: int, command: int, params: bytearray) -> int:
         top = struct.pack("<IIIIQII", client, client, command, 0, OUTSIDE, len(params), 0xFFFF)
         return self.call(who, NV_ESC_RM_CONTROL, bytearray(top), params)
 
-    def export(self, who: Info, client: int, handle: int, file: int) -> int:
+    def export(self, who: CContainer, client: int, handle: int, file: int) -> int:
         self.target = file
         params = struct.pack("<IIIIiI", 1, 0, 0, handle, 9, 0)
         return self.rm_control(who, client, EXPORT, bytearray(params))
 
-    def export_list(self, who: Info, client: int, handles: list[int], place: tuple[int, int]) -> int:
+    def export_list(self, who: CContainer, client: int, handles: list[int], place: tuple[int, int]) -> int:
         """Export several objects to a file, from a place on."""
         self.target, index = place
         params = bytearray(2128)
@@ -270,13 +204,13 @@ class Bench:
         struct.pack_into("<HH", params, 2124, len(handles), index)
         return self.rm_control(who, client, EXPORTS, params)
 
-    def import_(self, who: Info, to: tuple[int, int, int], file: int) -> int:
+    def import_(self, who: CContainer, to: tuple[int, int, int], file: int) -> int:
         self.target = file
         client, parent, handle = to
         params = struct.pack("<iIIII", 9, 1, 0, parent, handle)
         return self.rm_control(who, client, IMPORT, bytearray(params))
 
-    def import_list(self, who: Info, to: tuple[int, int, list[int]], place: tuple[int, int]) -> int:
+    def import_list(self, who: CContainer, to: tuple[int, int, list[int]], place: tuple[int, int]) -> int:
         """Import several objects from a file, from a place on."""
         self.target, index = place
         client, parent, handles = to
@@ -287,9 +221,9 @@ class Bench:
 
     def close(self, file: int) -> None:
         """The last close of an open file is done."""
-        self.library.cgpu_file_closed(ctypes.byref(self.core), ctypes.c_uint64(file))
+        self.ask("cgpu_file_closed", ctypes.c_uint64(file))
 
-    def dup(self, who: Info, to: tuple[int, int, int], source: tuple[int, int]) -> int:
+    def dup(self, who: CContainer, to: tuple[int, int, int], source: tuple[int, int]) -> int:
         top = bytearray(struct.pack("<IIIIIII", *to, *source, 0, 0xFFFF))
         return self.call(who, NV_ESC_RM_DUP_OBJECT, top)
 

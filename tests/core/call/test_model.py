@@ -48,7 +48,6 @@ SIZES = st.one_of(st.integers(1, 4 * PAGE), st.integers(1, 900).map(lambda mib: 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Build and load the core."""
     return load(build_library(tmp_path_factory.mktemp("model")))
 
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from benchmarks.shares.binding import CSettings
+from tests.structs import members
+
 SLOTS: Final = 25
 NONE: Final = SLOTS
 FOREVER: Final = (1 << 64) - 1
@@ -19,58 +22,31 @@ SLICE: Final = 2 * MS
 U32, U64, S64 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64
 
 
-class Settings(ctypes.Structure):
-    _fields_ = (
-        ("policy", U32),
-        ("max_inst", U32),
-        ("prio_ratio", U32),
-        ("time_slices", U32),
-        ("slice", U64),
-    )
-
-
 class Slot(ctypes.Structure):
-    _fields_ = (
-        ("joined", U32),
-        ("weight", U32),
-        ("highprio", U32),
-        ("process", U32),
-        ("spare", U32),
-        ("class", U32),
-        ("granted", U64),
-        ("ran", U64),
-    )
+    _fields_ = members("u32 joined weight highprio process spare class", "u64 granted ran")
 
 
 class Decision(ctypes.Structure):
-    _fields_ = (("gated", U32), ("open", U32), ("turn", U32), ("spare", U32), ("until", U64))
+    _fields_ = members("u32 gated open turn spare", "u64 until")
 
 
 class TimeSlice(ctypes.Structure):
-    _fields_ = (("us", U64), ("ns", U64))
+    _fields_ = members("u64 us ns")
 
 
 class Plan(ctypes.Structure):
-    _fields_ = (("unit", U32 * (SLOTS + 1)), ("members", U32), ("units", U32), ("slots", U32))
+    _fields_ = (("unit", U32 * (SLOTS + 1)), *members("u32 members units slots"))
 
 
 class Plans(ctypes.Structure):
-    _fields_ = (("made", U32), ("there", U32), ("free", U32), ("of", Plan * 2))
+    _fields_ = (*members("u32 made there free"), ("of", Plan * 2))
 
 
 class State(ctypes.Structure):
     _fields_ = (
-        ("settings", Settings),
-        ("now", U64),
-        ("since", U64),
-        ("refunded", U64),
-        ("lag", S64),
-        ("phase_used", U64),
-        ("phase", U32),
-        ("contended", U32),
-        ("turn", U32),
-        ("rounds", U32),
-        ("lone", U32),
+        ("settings", CSettings),
+        *members("u64 now since refunded", "s64 lag", "u64 phase_used"),
+        *members("u32 phase contended turn rounds lone"),
         ("current", U32 * 2),
         ("balance", S64 * (SLOTS + 1)),
         ("slot", Slot * SLOTS),
@@ -83,8 +59,8 @@ def load(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     state = ctypes.POINTER(State)
     takes: dict[str, tuple[object, ...]] = {
-        "init": (ctypes.POINTER(Settings), U64),
-        "set": (ctypes.POINTER(Settings), U64),
+        "init": (ctypes.POINTER(CSettings), U64),
+        "set": (ctypes.POINTER(CSettings), U64),
         "join": (U32, U32, U32, U64),
         "leave": (U32, U64),
         "change": (U32, U32, U32, U64),
@@ -116,8 +92,8 @@ class Sched:
     def __post_init__(self) -> None:
         self.must("init", ctypes.byref(self.settings()), 0)
 
-    def settings(self) -> Settings:
-        return Settings(self.policy, self.max_inst, self.prio_ratio, self.time_slices, self.slice)
+    def settings(self) -> CSettings:
+        return CSettings(self.policy, self.max_inst, self.prio_ratio, self.time_slices, self.slice)
 
     def must(self, name: str, *values: object) -> None:
         assert getattr(self.library, f"cgpu_sched_{name}")(ctypes.byref(self.state), *values) == 0

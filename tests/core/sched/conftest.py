@@ -13,5 +13,4 @@ from tests.core.sched.binding import load
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Build and load the core."""
     return load(build_library(tmp_path_factory.mktemp("sched")))

@@ -26,6 +26,8 @@ from tests.core.sched.binding import (
 )
 
 ANY = (FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT)
+# What the two containers of mixed() have of what high priority leaves; by their weights elsewhere.
+REST = {FAIR: (1 / 20, 1 / 20), FIXED: (1 / 20, 3 / 20), PREEMPTIVE: (1 / 2, 1 / 2)}
 RATIOS = (20, 37, 80, 99)
 FEW = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
@@ -54,8 +56,7 @@ def test_takes_its_ratio_within_a_slice(library: ctypes.CDLL, policy: int, ratio
 def test_the_rest_is_shared_by_the_policy(library: ctypes.CDLL, policy: int) -> None:
     """Beside a busy high-priority container the others have their policy's shares of what is left."""
     shares = mixed(library, policy, 60).shares(20 * SECOND)
-    wanted = {FAIR: (1 / 20, 1 / 20), FIXED: (1 / 20, 3 / 20), PREEMPTIVE: (1 / 2, 1 / 2)}
-    low, high = wanted.get(policy, (1 / 4, 3 / 4))
+    low, high = REST.get(policy, (1 / 4, 3 / 4))
     assert shares[0] == pytest.approx(0.6, rel=0.01)
     assert shares[1] == pytest.approx(0.4 * low, rel=0.01)
     assert shares[2] == pytest.approx(0.4 * high, rel=0.01)
@@ -90,8 +91,7 @@ def test_is_left_out_while_idle(library: ctypes.CDLL, policy: int) -> None:
     card = mixed(library, policy, 80)
     card.loads[0] = Load(busy=0, idle=1)
     shares = card.shares(10 * SECOND)
-    wanted = {FAIR: (1 / 20, 1 / 20), FIXED: (1 / 20, 3 / 20), PREEMPTIVE: (1 / 2, 1 / 2)}
-    assert tuple(shares.values()) == pytest.approx((0, *wanted.get(policy, (1 / 4, 3 / 4))), rel=0.01)
+    assert tuple(shares.values()) == pytest.approx((0, *REST.get(policy, (1 / 4, 3 / 4))), rel=0.01)
 
 
 @pytest.mark.parametrize("policy", ANY)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from cgpu.install.checks import (
     runtime,
     settings,
 )
+from cgpu.install.checks.closed import CLOSE, closed
 from cgpu.install.checks.finding import Finding
 from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
@@ -120,19 +122,19 @@ def test_unasked_library_is_skipped(tmp_path: Path) -> None:
     assert [one.verdict for one in found if one.name == "mig"] == ["skipped"]
 
 
+PRESERVES = {"ActiveState": "active", "FileDescriptorStorePreserve": "yes"}
+
+
 def slice_(name: str = "c1", owner: str = "c1 /group/c1", **nodes: str) -> Slice:
-    """Return one slice."""
     return Slice(name, {"owner": owner, "memsize": "1048576", **nodes})
 
 
 def gpu(*slices: Slice, **nodes: str) -> Card:
-    """Return a card of the engine."""
     facts = {"drift": "0", "mig": "0", "sched": "divided_by=gates", "memtotal": "16777216", "max_inst": "20"}
     return Card(0, {**facts, "free_weight": "19", **nodes}, slices)
 
 
 def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
-    """Return a tree."""
     return Snapshot({"engine": "cgpud 0.1.0 core"}, cards or (gpu(),), unreadable)
 
 
@@ -153,21 +155,10 @@ def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
         (engine.listener, {}, "problem"),
         (engine.descriptor_store, {}, "warning"),
         (engine.descriptor_store, {"unit": {"ActiveState": "active"}}, "problem"),
+        (engine.descriptor_store, {"unit": PRESERVES}, "problem"),
         (
             engine.descriptor_store,
-            {"unit": {"ActiveState": "active", "FileDescriptorStorePreserve": "yes"}},
-            "problem",
-        ),
-        (
-            engine.descriptor_store,
-            {
-                "unit": {
-                    "ActiveState": "active",
-                    "FileDescriptorStorePreserve": "yes",
-                    "NFileDescriptorStore": "3",
-                    "FileDescriptorStoreMax": "4096",
-                }
-            },
+            {"unit": {**PRESERVES, "NFileDescriptorStore": "3", "FileDescriptorStoreMax": "4096"}},
             "ok",
         ),
         (engine.limits, {}, "skipped"),
@@ -215,7 +206,6 @@ def test_listener(tmp_path: Path) -> None:
 
 
 def with_root(now: NodeReport, root: Path) -> NodeReport:
-    """Return the node_report of another root."""
     return replace(now, node=replace(now.node, root=root))
 
 
@@ -250,11 +240,6 @@ def test_configuration_in_force(tmp_path: Path) -> None:
     assert verdict(configuration.in_force(replace(now, in_force=Effective(policy=0, tree="/x")))) == "ok"
 
 
-def entries(*given: Entry) -> dict[str, Any]:
-    """Return settings for a node_report."""
-    return {"settings": given}
-
-
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
@@ -281,13 +266,13 @@ def entries(*given: Entry) -> dict[str, Any]:
 )
 def test_settings(tmp_path: Path, given: tuple[Entry, ...], wanted: set[tuple[str, str]]) -> None:
     """Each engine that is there needs settings that name a program that is there."""
-    assert bad(settings.registered(node_report(tmp_path, **entries(*given)))) == wanted
+    assert bad(settings.registered(node_report(tmp_path, settings=given))) == wanted
 
 
 def test_the_name_in_nvidias_list(tmp_path: Path) -> None:
     """By its name for engines the runtime would have NVIDIA's work twice; that is an older release's."""
     for path, wanted in ((LAUNCHER, "warning"), (low_level(LAUNCHER), "ok")):
-        found = settings.registered(node_report(tmp_path, **entries(Entry("nvidia", "n", path))))
+        found = settings.registered(node_report(tmp_path, settings=(Entry("nvidia", "n", path),)))
         (last,) = (one for one in found if one.name == "settings-nvidia")
         assert (last.verdict, last.fix) == (
             wanted,
@@ -298,9 +283,9 @@ def test_the_name_in_nvidias_list(tmp_path: Path) -> None:
 def test_default_runtime(tmp_path: Path) -> None:
     """A default that one engine has and another one has not is pointed out; a later file decides."""
     both = (Entry("docker", "d", "/bin/sh", "cgpu"), Entry("podman", "a", "/bin/sh"))
-    assert verdict(settings.default(node_report(tmp_path, **entries(*both)))) == "warning"
+    assert verdict(settings.default(node_report(tmp_path, settings=both))) == "warning"
     also = (*both, Entry("podman", "b", default="cgpu"))
-    assert verdict(settings.default(node_report(tmp_path, **entries(*also)))) == "ok"
+    assert verdict(settings.default(node_report(tmp_path, settings=also))) == "ok"
 
 
 @pytest.mark.parametrize(
@@ -393,3 +378,100 @@ def test_permissions(tmp_path: Path) -> None:
     assert found.verdict == "problem"
     assert "chmod go-rwx /run/cgpu" in found.fix
     assert "chmod go-w /etc/cgpu/config.yaml" in found.fix
+
+
+def test_a_module_at_boot(tmp_path: Path) -> None:
+    """It is loaded, and configured by its unit: without the latter it refuses slices after a boot."""
+    now = node_report(tmp_path, kind="module")
+    assert engine.start_at_boot(now)[0].verdict == "warning"
+    write(tmp_path, {"etc/modules-load.d/cgpu.conf": "# ours\ncgpu_km\n"})
+    (found,) = engine.start_at_boot(now)
+    assert (found.verdict, found.fix) == ("warning", "systemctl enable cgpu-config-apply.service")
+    write(tmp_path, {"etc/systemd/system/multi-user.target.wants/cgpu-config-apply.service": ""})
+    assert engine.start_at_boot(now)[0].verdict == "ok"
+
+
+LIMITS = """Limit                     Soft Limit           Hard Limit           Units
+Max open files            {}                 1048576              files
+Max locked memory         8388608              8388608              bytes
+"""
+
+
+@pytest.mark.parametrize(
+    ("soft", "verdict", "text"),
+    [
+        ("1024", "warning", "cgpud may have 1024 files open"),
+        (str(engine.FILES_WANTED), "ok", f"cgpud may have {engine.FILES_WANTED} files open"),
+        ("unlimited", "ok", "cgpud may have any number of files open"),
+    ],
+)
+def test_limits(tmp_path: Path, soft: str, verdict: str, text: str) -> None:
+    """The limit on open files is that of cgpud's process, on the machine below the root."""
+    write(tmp_path, {"proc/42/limits": LIMITS.format(soft)})
+    (found,) = engine.limits(node_report(tmp_path, status={"pid": 42}))
+    assert (found.verdict, found.text.split(":")[0]) == (verdict, text)
+
+
+def test_limits_of_the_system() -> None:
+    """The kernel's own table is understood."""
+    now = node_report(Path("/"), status={"pid": os.getpid()})
+    (found,) = engine.limits(now)
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    named = "any number of" if soft == resource.RLIM_INFINITY else str(soft)
+    assert found.text.startswith(f"cgpud may have {named} files open")
+
+
+def test_limits_that_cannot_be_read(tmp_path: Path) -> None:
+    """A process that runs and shows no limits is not said to have ended."""
+    write(tmp_path, {"proc/42/comm": "cgpud"})
+    (found,) = engine.limits(node_report(tmp_path, status={"pid": 42}))
+    assert (found.verdict, found.text) == ("skipped", "/proc/42/limits cannot be read")
+
+
+BOUNDED = Effective(allow_environment=False, allow_disable=False)
+
+
+@pytest.mark.parametrize(
+    ("config", "verdict", "word"),
+    [
+        (None, "skipped", "cannot be read"),
+        (Effective(), "warning", "allow_environment"),
+        (BOUNDED, "warning", "default_memsize: 0"),
+        (BOUNDED.replace(default_memsize=1), "ok", "has a slice"),
+        (Effective(shared_node=True), "ok", "has a slice"),
+        (Effective(shared_node=True, allow_privileged=True), "warning", "allow_privileged"),
+        (Effective(shared_node=True, enforce=False), "warning", "enforce: false"),
+        (Effective(default_memsize=1, allow_environment=False), "warning", "allow_disable"),
+    ],
+)
+def test_ways(tmp_path: Path, config: Effective | None, verdict: str, word: str) -> None:
+    """Each way past a slice is named, and a node that has none is closed."""
+    (found,) = closed(node_report(tmp_path, wanted=config))
+    assert (found.verdict, word in found.text) == (verdict, True)
+
+
+def test_an_open_node_is_told_how_to_close_it(tmp_path: Path) -> None:
+    """What counts is what is in force, and the command closes everything."""
+    now = node_report(tmp_path, wanted=Effective(shared_node=True), in_force=Effective())
+    (found,) = closed(now)
+    assert found.verdict == "warning"
+    assert found.fix.endswith(CLOSE)
+
+
+def test_a_shared_node_with_a_way_left_is_not_told_to_share(tmp_path: Path) -> None:
+    """Where shared_node is true the finding says that a way is left, and does not ask for it again."""
+    (found,) = closed(node_report(tmp_path, wanted=Effective(shared_node=True, allow_privileged=True)))
+    assert found.text.startswith("shared_node is true, and yet privileged containers")
+    assert CLOSE not in found.fix
+
+
+def test_podman_that_copies_annotations(tmp_path: Path) -> None:
+    """Where all annotations are trusted, a podman that copies those of images leaves the node open."""
+    config = Effective(shared_node=True, trust_annotations="always")
+    versions = (("4.3.1", "warning"), (None, "warning"), ("4.6.0", "ok"), ("5.0.0-rc1", "ok"))
+    for version, wanted in versions:
+        now = node_report(tmp_path, wanted=config)
+        software = replace(now.node.software, engines=(tool("podman", version),))
+        (found,) = closed(replace(now, node=replace(now.node, software=software)))
+        assert found.verdict == wanted
+        assert ("copies annotations of images" in found.text) == (wanted == "warning")

@@ -58,7 +58,6 @@ LINES = st.lists(st.tuples(PAIRS, COMMENTS, st.sampled_from(["", "  # why"])), m
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the path of this test's configuration."""
     path = tmp_path / "etc" / "config.yaml"
     monkeypatch.setattr(paths, "CONFIG", str(path))
     monkeypatch.setattr(places, "LOCK", str(tmp_path / "lock"))

@@ -17,13 +17,13 @@ from cgpu.install.commands.gc import processes
 from cgpu.install.commands.gc.main import judge
 from cgpu.install.node.snapshot import Slice
 from cgpu.runtime_config.engines import containerd, containers, docker, podman
+from tests.runtime_config.support import program
 
 LONG = "4a" * 32
 V2 = "30 1 0:26 / {mount} rw - cgroup2 cgroup2 rw\n"
 
 
 def registered(name: str = "c1", cgroup: str = "/group/c1") -> Slice:
-    """Return a registered container."""
     return Slice(name, {"owner": f"{name} {cgroup}"})
 
 
@@ -152,13 +152,8 @@ def test_any_table(lines: list[str]) -> None:
 
 def test_engine_that_fails(tmp_path: Path) -> None:
     """An engine that does not answer is an error, not an empty list."""
-    program = tmp_path / "podman"
-    program.write_text("#!/bin/sh\necho '[]'\nexit 1\n")
-    program.chmod(0o755)
-    with pytest.raises(CgpuError, match="podman"):
-        podman.ended([str(program)])
-    program.write_text("#!/bin/sh\necho no json\n")
-    with pytest.raises(CgpuError, match="JSON"):
-        podman.ended([str(program)])
+    for script, why in (("echo '[]'\nexit 1", "podman"), ("echo no json", "JSON")):
+        with pytest.raises(CgpuError, match=why):
+            podman.ended([str(program(tmp_path / "podman", script))])
     with pytest.raises(CgpuError, match="does not answer"):
         docker.ended(tmp_path / "nothing.sock")

@@ -34,7 +34,6 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def newer(others: Path) -> Program:
-    """A newer version."""
     return versions.build(others, "0.2.0")
 
 
@@ -46,7 +45,6 @@ def foreign(others: Path) -> Program:
 
 @pytest.fixture
 def daemon() -> Iterator[Daemon]:
-    """A daemon of this version."""
     base = Path(tempfile.mkdtemp(prefix="cgpud-"))
     made = Daemon(base)
     yield made
@@ -74,6 +72,19 @@ def holding(daemon: Daemon) -> Sliced:
     sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G")
     sliced.line("alloc")
     return sliced
+
+
+def goes_on(daemon: Daemon, sliced: Sliced) -> None:
+    """Fail unless such a container has what it had, and gets more."""
+    assert daemon.used(sliced) == 1024 * MIB
+    assert "alloc 1073741824 size=1073741824" in sliced.finish("\n")
+
+
+def end(daemon: Daemon, sliced: Sliced) -> None:
+    """End a container, and wait until the engine has none."""
+    sliced.finish("\n")
+    while daemon.instances():
+        pass
 
 
 def test_without_an_engine(tmp_path: Path, capsys: Captured) -> None:
@@ -106,21 +117,17 @@ def test_newer_version_takes_over(daemon: Daemon, ask: Ask, newer: Program) -> N
     status, out, _ = ask("--program", newer.argv[0])
     assert status == 0, out
     assert daemon.read("version") == "0.2.0\n"
-    assert daemon.used(sliced) == 1024 * MIB
-    assert "alloc 1073741824 size=1073741824" in sliced.finish("\n")
+    goes_on(daemon, sliced)
 
 
 def test_cold(daemon: Daemon, ask: Ask, newer: Program) -> None:
     """Cold is refused while a container runs, and else stops the one and starts the other."""
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold")
-    sliced.line("alloc")
+    sliced = holding(daemon)
     pid = daemon.pid()
     status, _, error = ask("--cold", "--program", newer.argv[0])
     assert (status, daemon.pid()) == (1, pid)
     assert error == "cgpu upgrade: --cold: 1 sliced container runs; stop them first\n"
-    sliced.finish("\n")
-    while daemon.instances():
-        pass
+    end(daemon, sliced)
     status, _, error = ask("--cold", "--program", newer.argv[0])
     assert (status, error) == (0, "")
     assert daemon.read("version") == "0.2.0\n"
@@ -128,16 +135,13 @@ def test_cold(daemon: Daemon, ask: Ask, newer: Program) -> None:
 
 def test_where_hot_cannot_be(daemon: Daemon, ask: Ask, foreign: Program) -> None:
     """A version that cannot read the state is refused beside containers, and started cold without them."""
-    sliced = daemon.slice(1, SIX, "alloc=1G", "hold")
-    sliced.line("alloc")
+    sliced = holding(daemon)
     status, _, error = ask("--program", foreign.argv[0])
     assert status == 1
     assert error.startswith("cgpu upgrade: version 0.4.0 cannot read the state of version 0.1.0; ")
     assert error.endswith("--cold: 1 sliced container runs; stop them first\n")
     assert daemon.used(sliced) == 1024 * MIB
-    sliced.finish("\n")
-    while daemon.instances():
-        pass
+    end(daemon, sliced)
     status, _, error = ask("--hot", "--program", foreign.argv[0])
     assert status == 1
     assert daemon.read("version") == "0.1.0\n"
@@ -196,8 +200,7 @@ def test_cold_beside_one_that_came_meanwhile(
     assert (status, daemon.pid(), mark.exists()) == (1, pid, False)
     assert error.endswith("--cold: 1 sliced container runs; stop them first\n")
     assert error.count("\n") == 1
-    assert daemon.used(made[0]) == 1024 * MIB
-    assert "alloc 1073741824 size=1073741824" in made[0].finish("\n")
+    goes_on(daemon, made[0])
 
 
 def test_cold_beside_one_that_comes_at_the_stop(
@@ -207,19 +210,18 @@ def test_cold_beside_one_that_comes_at_the_stop(
     made: list[Sliced] = []
     real = manage.end
 
-    def end(*words: Any, **more: Any) -> Any:
+    def ending(*words: Any, **more: Any) -> Any:
         made.append(holding(daemon))
         return real(*words, **more)
 
-    monkeypatch.setattr(manage, "end", end)
+    monkeypatch.setattr(manage, "end", ending)
     status, _, error = ask("--cold", "--program", foreign.argv[0])
     assert status == 1
     assert error == (
         "cgpu upgrade: 1 sliced container came while cgpud stopped; stop them first; cgpud 0.1.0 runs again\n"
     )
     assert daemon.read("version") == "0.1.0\n"
-    assert daemon.used(made[0]) == 1024 * MIB
-    assert "alloc 1073741824 size=1073741824" in made[0].finish("\n")
+    goes_on(daemon, made[0])
 
 
 def test_cold_that_finds_nobody_to_stop(
@@ -228,11 +230,11 @@ def test_cold_that_finds_nobody_to_stop(
     """Of a daemon that ends by itself nobody knows what it had: it is started again, and no other one."""
     real = manage.end
 
-    def end(*words: Any, **more: Any) -> Any:
+    def ending(*words: Any, **more: Any) -> Any:
         real(*words, **more)
         return real(*words, **more)
 
-    monkeypatch.setattr(manage, "end", end)
+    monkeypatch.setattr(manage, "end", ending)
     status, _, error = ask("--cold", "--program", newer.argv[0])
     assert (status, error) == (1, "cgpu upgrade: cgpud has ended meanwhile; cgpud 0.1.0 runs again\n")
     assert daemon.read("version") == "0.1.0\n"

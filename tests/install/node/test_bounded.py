@@ -45,7 +45,6 @@ def build(folder: Path, *, hangs: bool) -> Path:
 
 
 def children() -> list[int]:
-    """Return the numbers of this process's children."""
     return [child.pid for child in psutil.Process().children()]
 
 

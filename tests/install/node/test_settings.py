@@ -28,7 +28,6 @@ NVIDIA = f'[nvidia-container-runtime]\nruntimes = ["runc", "{RUNTIME}"]\n'
 
 
 def read(engine: str, text: str) -> Entry:
-    """Return what an engine's file says."""
     return settings.parse(ENGINES[engine], "f", text)
 
 

@@ -12,11 +12,9 @@ import pytest
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.install.transaction import execute, journal
+from cgpu.install.transaction import journal
 from cgpu.install.transaction.atomic import temporary
-from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.runner import Done
-from cgpu.install.transaction.steps import Plan
 from cgpu.install.transaction.steps import runtime as runtime_step
 from cgpu.install.transaction.steps.commands import Command, Commands
 from cgpu.install.transaction.steps.file_changes import FilesPlan
@@ -24,56 +22,19 @@ from cgpu.install.transaction.steps.runtime import RuntimePlan
 from cgpu.runtime_config.engines.engine import Desired
 from tests.install import faults
 from tests.install.engines import BETWEEN, ENGINES, WHALE
-from tests.install.support import OLD, System, make_node, snapshot
+from tests.install.support import OLD, System
+from tests.install.transaction.conftest import Node
 
 DESIRED = Desired(Path("/opt/cgpu-container-runtime"))
 
 
-class Node:
-    """A node with a record."""
-
-    def __init__(self, root: Path) -> None:
-        """Make it."""
-        self.root = make_node(root)
-        self.system = System(self.root)
-        self.notes: list[str] = []
-
-    def context(self) -> Context:
-        """Return what steps work with."""
-        return Context(self.root, self.system, self.record().store, ENGINES, self.notes)
-
-    def record(self) -> journal.Journal:
-        """Return the record as it is on the disk."""
-        return journal.load(self.root) or journal.at(self.root)
-
-    def do(self, *plans: Plan) -> None:
-        """Take steps."""
-        execute.run(self.record(), self.context(), "install", plans, {}, lambda _: None)
-
-    def undo(self) -> None:
-        """Take everything back."""
-        execute.take_back(self.record(), self.context(), lambda _: None)
-
-    def edit(self, name: str, before: bytes | None, after: bytes | None, mode: int = 0o644) -> FilesPlan:
-        """Return a plan for one file."""
-        return FilesPlan(f"edits {name}", (FileEdit(self.root / name, before, after, mode),))
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    """Return a node."""
-    return Node(tmp_path / "node")
-
-
-def test_a_link_stays_a_link(node: Node) -> None:
+def test_a_link_stays_a_link(node: Node, restored: Path) -> None:
     """A settings file that is a link is edited where it points to, and the link stays."""
-    before = snapshot(node.root)
     text = (node.root / "etc/seal.conf").read_bytes()
     node.do(node.edit("etc/seal.conf", text, b"edited=yes\n"))
     assert (node.root / "etc/seal.conf").is_symlink()
     assert (node.root / "etc/storage/seal.real").read_bytes() == b"edited=yes\n"
     node.undo()
-    assert snapshot(node.root) == before
 
 
 def test_a_link_out_of_the_root_is_refused(node: Node, tmp_path: Path) -> None:
@@ -139,13 +100,11 @@ def test_a_file_that_is_gone_stays_gone(node: Node) -> None:
     assert not path.exists()
 
 
-def test_a_removed_file_comes_back(node: Node) -> None:
+def test_a_removed_file_comes_back(node: Node, restored: Path) -> None:
     """A step that removes a file brings it back with owner, mode and time."""
-    before = snapshot(node.root)
     node.do(node.edit(WHALE.path, (node.root / WHALE.path).read_bytes(), None))
     assert not (node.root / WHALE.path).exists()
     node.undo()
-    assert snapshot(node.root) == before
 
 
 def test_an_edit_in_the_meantime_is_seen(node: Node) -> None:
@@ -172,14 +131,12 @@ def test_a_second_transaction_fails_alone(node: Node) -> None:
     assert not (node.root / "etc/first").exists()
 
 
-def test_layers_of_edits_come_off_one_by_one(node: Node) -> None:
+def test_layers_of_edits_come_off_one_by_one(node: Node, restored: Path) -> None:
     """A file that two transactions have edited gets its first content back, to the byte."""
-    before = snapshot(node.root)
     text = (node.root / WHALE.path).read_bytes()
     node.do(node.edit(WHALE.path, text, b"one=1\n"))
     node.do(node.edit(WHALE.path, b"one=1\n", b"two=2\n"))
     node.undo()
-    assert snapshot(node.root) == before
 
 
 def test_a_damaged_record_is_refused(node: Node) -> None:
@@ -285,15 +242,13 @@ def test_an_engine_that_does_not_come_up(node: Node) -> None:
     assert (node.root / WHALE.path).read_text() == "debug=true\nlog-level=warn\n"
 
 
-def test_an_interrupt_takes_back(node: Node) -> None:
+def test_an_interrupt_takes_back(node: Node, restored: Path) -> None:
     """Who presses Ctrl-C while a command runs finds what was done taken back."""
 
     class Interrupted(System):
         def run(self, words: Sequence[str], timeout: float = 0) -> Done:
             raise KeyboardInterrupt
 
-    before = snapshot(node.root)
     node.system = Interrupted(node.root)
     with pytest.raises(KeyboardInterrupt):
         node.do(node.edit("etc/first", None, b"1\n"), Commands("waits", do=(Command(("systemctl", "x")),)))
-    assert snapshot(node.root) == before

@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from benchmarks.shares.binding import CKernel, CProgram, CSetup, CStep
+from tests.structs import members
 
 SIM: Final = Path(__file__).resolve().parents[3] / "kmod" / "sim" / "gpu"
 SHARES: Final = Path(__file__).resolve().parents[3] / "benchmarks" / "shares"
@@ -25,33 +26,19 @@ WARNINGS: Final = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototyp
 
 
 class Done(ctypes.Structure):
-    _fields_ = (
-        ("channel", ctypes.c_uint32),
-        ("group", ctypes.c_uint32),
-        *((name, ctypes.c_uint64) for name in ("tag", "submitted", "started", "ended")),
-    )
+    _fields_ = members("u32 channel group", "u64 tag submitted started ended")
 
 
 class Engine(ctypes.Structure):
-    _fields_ = (
-        *((name, ctypes.c_uint64) for name in ("busy", "switching", "idle", "loads")),
-        ("group", ctypes.c_uint32),
-        ("channel", ctypes.c_uint32),
-    )
+    _fields_ = members("u64 busy switching idle loads", "u32 group channel")
 
 
 class Group(ctypes.Structure):
-    _fields_ = tuple(
-        (name, ctypes.c_uint64)
-        for name in ("busy", "switching", "loads", "submitted", "completed", "cancelled", "queued", "slice")
-    )
+    _fields_ = members("u64 busy switching loads submitted completed cancelled queued slice")
 
 
 class Channel(ctypes.Structure):
-    _fields_ = (
-        *((name, ctypes.c_uint64) for name in ("busy", "submitted", "completed", "queued")),
-        ("enabled", ctypes.c_bool),
-    )
+    _fields_ = members("u64 busy submitted completed queued", "bool enabled")
 
 
 DONE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Done))

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command cgpu-runtime-config."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cgpu.edits import FileEdit
+from cgpu.errors import CgpuError
+from cgpu.runtime_config import files
+from cgpu.runtime_config.engines.docker import Docker
+from cgpu.runtime_config.engines.registry import ENGINES
+from cgpu.runtime_config.main import main
+from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME
+from tests.runtime_config.support import program
+
+Captured = pytest.CaptureFixture[str]
+Command = Callable[..., int]
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Path:
+    path = program(tmp_path / "cgpu-container-runtime")
+    (tmp_path / LOW_LEVEL).symlink_to(path)
+    return path
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Return the place of an engine's settings."""
+    return tmp_path / "etc" / "daemon.json"
+
+
+@pytest.fixture
+def command(config: Path, runtime: Path) -> Command:
+    """Return a function that runs the command on those settings, for docker unless told."""
+
+    def run(*options: str, engine: str = "docker") -> int:
+        return main([engine, "--config", str(config), "--runtime", str(runtime), *options])
+
+    return run
+
+
+@pytest.mark.parametrize("engine", ["docker", "containerd", "crio", "podman", "nvidia"])
+def test_the_command(config: Path, command: Command, runtime: Path, engine: str, capsys: Captured) -> None:
+    """The command shows, adds, does nothing the second time, and removes; a file that it made is removed."""
+    assert command("--dry-run", engine=engine) == 0
+    assert str(runtime) in capsys.readouterr().out
+    assert not config.exists()
+    assert command(engine=engine) == 0
+    assert str(runtime) in config.read_text()
+    assert "runtime cgpu added" in capsys.readouterr().out
+    assert command(engine=engine) == 0
+    assert "nothing to change" in capsys.readouterr().out
+    assert command("--remove", engine=engine) == 0
+    assert not config.exists()
+    assert command("--remove", engine=engine) == 0
+
+
+def test_a_runtime_without_its_second_name(
+    config: Path, command: Command, runtime: Path, capsys: Captured
+) -> None:
+    """NVIDIA's list is not given a name that is not there: NVIDIA's runtime would go on to the next one."""
+    runtime.with_name(LOW_LEVEL).unlink()
+    assert command(engine="nvidia") == 1
+    assert f"--runtime {runtime}.low-level: " in capsys.readouterr().err
+    assert not config.exists()
+
+
+def test_folders_that_are_made(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only root can write into a new folder of settings, whatever the umask is."""
+    before = os.umask(0)
+    try:
+        config = tmp_path / "etc/deep/daemon.json"
+        assert main(["docker", "--config", str(config), "--runtime", str(runtime)]) == 0
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o7777 for path in (config.parent, config.parent.parent)} == {0o755}
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["docker", "--config", "daemon.json", "--runtime", str(runtime)]) == 1
+
+
+def test_a_default_runtime(config: Path, command: Command) -> None:
+    """The runtime becomes the default where that is asked for."""
+    assert command("--default-runtime") == 0
+    assert json.loads(config.read_text())["default-runtime"] == "cgpu"
+
+
+def test_the_diff_is_exact(config: Path, command: Command, runtime: Path, capsys: Captured) -> None:
+    """What --dry-run prints is a patch, also for files that come or go and for a last line without an end."""
+    config.parent.mkdir()
+    entry = f'"runtimes": {{"cgpu": {{"path": "{runtime}"}}}}'
+    config.write_text('{"a": 1}')
+    command("--dry-run")
+    no_end = "\\ No newline at end of file\n"
+    heads = f"--- {config}\n+++ {config}\n@@ -1 +1 @@\n"
+    assert capsys.readouterr().out == f'{heads}-{{"a": 1}}\n{no_end}+{{"a": 1, {entry}}}\n{no_end}'
+    config.unlink()
+    command()
+    added = config.read_text().splitlines()
+    config.unlink()
+    capsys.readouterr()
+    command("--dry-run")
+    new = "".join(f"+{line}\n" for line in added)
+    assert capsys.readouterr().out == f"--- /dev/null\n+++ {config}\n@@ -0,0 +1,{len(added)} @@\n{new}"
+    command()
+    capsys.readouterr()
+    command("--remove", "--dry-run")
+    old = new.replace("+", "-")
+    assert capsys.readouterr().out == f"--- {config}\n+++ /dev/null\n@@ -1,{len(added)} +0,0 @@\n{old}"
+
+
+def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Put another program in systemctl's place, and no dockerd."""
+    found = {"systemctl": str(program(tmp_path / "systemctl", script))}
+    monkeypatch.setattr("cgpu.runtime_config.programs.find", lambda name, *_: found.get(name))
+
+
+def test_reloading(tmp_path: Path, config: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dockerd reads the runtime; before a removal it reads settings without it that name another default."""
+    config.parent.mkdir()
+    config.write_text('{"debug": true}')
+    script = f'echo "$*" >>{tmp_path}/calls; cat {config} >>{tmp_path}/seen; echo >>{tmp_path}/seen'
+    systemctl(tmp_path, monkeypatch, script)
+    assert command("--reload", "--default-runtime") == 0
+    assert command("--reload", "--remove") == 0
+    assert (tmp_path / "calls").read_text().splitlines() == ["try-reload-or-restart docker"] * 2
+    first, second = (json.loads(line) for line in (tmp_path / "seen").read_text().splitlines())
+    assert first["default-runtime"] == "cgpu"
+    assert second == {"debug": True, "default-runtime": "runc", "runtimes": {}}
+    assert config.read_text() == '{"debug": true}'
+
+
+@pytest.mark.parametrize("script", ["echo 'no such unit' >&2; exit 1", None])
+def test_a_failed_reload_changes_nothing(
+    tmp_path: Path,
+    config: Path,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Captured,
+    script: str | None,
+) -> None:
+    """Where the engine cannot be reloaded, its settings are as before."""
+    config.parent.mkdir()
+    config.write_text("{}")
+    systemctl(tmp_path, monkeypatch, script or "")
+    if script is None:
+        monkeypatch.setattr("cgpu.runtime_config.programs.find", lambda *_: None)
+    assert command("--reload") == 1
+    errors = capsys.readouterr().err
+    assert ("no such unit" if script else "systemctl: is not there") in errors
+    assert config.read_text() == "{}"
+
+
+def test_what_the_engine_refuses_is_taken_back(
+    tmp_path: Path, config: Path, command: Command, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """Settings that the engine's own checker refuses do not stay."""
+    program(tmp_path / "dockerd", "echo '--validate: bad'; [ $1 = --help ]")
+    monkeypatch.setitem(ENGINES, "docker", Docker(search=(str(tmp_path),)))
+    assert command() == 1
+    assert "daemon.json: dockerd: --validate: bad" in capsys.readouterr().err
+    assert not config.exists()
+
+
+def test_advice_does_not_end_dockerd(command: Command, capsys: Captured) -> None:
+    """After a removal a restart is advised: a reload would leave the runtime in dockerd, or end it."""
+    command()
+    assert capsys.readouterr().out.endswith("added; now: systemctl try-reload-or-restart docker\n")
+    command("--remove")
+    assert capsys.readouterr().out.endswith("removed; now: systemctl restart docker\n")
+
+
+def test_hooks_have_no_file_to_choose(tmp_path: Path, capsys: Captured) -> None:
+    """--config is refused where an engine's settings are files of ours."""
+    assert main(["hooks", "--config", str(tmp_path / "x")]) == 1
+    assert "hooks has no settings file to choose" in capsys.readouterr().err
+
+
+def test_the_first_original_is_kept(tmp_path: Path, runtime: Path) -> None:
+    """A copy of the file as it was before the first change stays beside it; mode and link are kept."""
+    target, link = tmp_path / "daemon.json", tmp_path / "link.json"
+    target.write_text('{"debug": true}\n')
+    target.chmod(0o640)
+    link.symlink_to(target)
+    for arguments in (["--runtime", str(runtime)], ["--remove"]):
+        assert main(["docker", "--config", str(link), *arguments]) == 0
+        assert (link.is_symlink(), target.stat().st_mode & 0o777) == (True, 0o640)
+    backup = tmp_path / "daemon.json.before-cgpu"
+    assert (backup.read_text(), backup.stat().st_mode & 0o777) == ('{"debug": true}\n', 0o640)
+    assert json.loads(target.read_text()) == {"debug": True}
+    assert sorted(path.name for path in tmp_path.iterdir() if NAME not in path.name) == [
+        "daemon.json",
+        "daemon.json.before-cgpu",
+        "link.json",
+    ]
+
+
+@pytest.mark.parametrize("path", ["relative", "/does/not/exist", "/etc/passwd"])
+def test_a_runtime_that_is_no_program(tmp_path: Path, path: str, capsys: Captured) -> None:
+    """Only the absolute path of a program is written into settings."""
+    assert main(["docker", "--config", str(tmp_path / "d"), "--runtime", path]) == 1
+    assert capsys.readouterr().err.startswith(
+        f"cgpu-runtime-config: --runtime {path}: expected the absolute path"
+    )
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_broken_file_is_left_alone(config: Path, command: Command, capsys: Captured) -> None:
+    """A file that cannot be read is named and not touched."""
+    config.parent.mkdir()
+    for raw in (b"{", b"\xff"):
+        config.write_bytes(raw)
+        assert command() == 1
+        assert capsys.readouterr().err.count("\n") == 1
+        assert config.read_bytes() == raw
+
+
+def test_a_folder_that_takes_no_copy(
+    config: Path, command: Command, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """Where the copy of the original cannot be made, nothing is changed, and one line says why."""
+    config.parent.mkdir()
+    config.write_text("{}")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("cgpu.runtime_config.files.tempfile.mkstemp", full)
+    assert command() == 1
+    expected = f"cgpu-runtime-config: {config}.before-cgpu: cannot be written (No space left on device)\n"
+    assert capsys.readouterr().err == expected
+    assert config.read_text() == "{}"
+
+
+def test_a_later_failure_takes_the_former_edits_back(tmp_path: Path) -> None:
+    """Of several files all are changed or none; one that another program has changed meanwhile stays."""
+    first, second = tmp_path / "first", tmp_path / "new" / "second"
+    first.write_text("1")
+    edits = [FileEdit(first, b"1", b"2"), FileEdit(second, b"gone", b"2")]
+    with pytest.raises(CgpuError, match="second: was changed by another program meanwhile"):
+        files.apply(edits)
+    assert (first.read_text(), second.exists()) == ("1", False)

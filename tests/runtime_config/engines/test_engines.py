@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of docker, containerd and podman as texts: what they say, and what is refused."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu.errors import CgpuError
+from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
+from tests.runtime_config.engines.texts import add_to, remove_from
+from tests.runtime_config.support import program
+
+RUNTIME = "/usr/lib/cgpu/cgpu-container-runtime"
+CRI = 'plugins."io.containerd.grpc.v1.cri".containerd'
+V2 = f'version = 2\n\n[plugins]\n  [{CRI}]\n    snapshotter = "native" # why\n'
+ENGINE = "[engine]\n# kept\nruntime = 'crun'\n"
+
+
+def test_docker_in_full() -> None:
+    """An ordinary file keeps its form to the last character."""
+    text = '{\n  "features": {\n    "x": 1.0\n  },\n  "big": 18446744073709551616\n}\n'
+    added = docker.add(text, RUNTIME)
+    block = f',\n  "runtimes": {{\n    "cgpu": {{\n      "path": "{RUNTIME}"\n    }}\n  }}\n}}\n'
+    assert added == text.removesuffix("\n}\n") + block
+    assert docker.remove(added) == text
+    assert docker.remove(docker.add("", RUNTIME)) == ""
+    assert docker.remove(docker.new(RUNTIME)) is None
+
+
+def test_a_default_that_somebody_set_is_not_pulled_away() -> None:
+    """The runtime is not removed while it is the default and nothing tells which one was before."""
+    added = docker.add('{"default-runtime": "cgpu"}', RUNTIME)
+    with pytest.raises(CgpuError, match="default-runtime: cgpu: which one it was before is not known"):
+        docker.remove(added)
+
+
+@pytest.mark.parametrize("kept", ['["a", "b"]', "[1]", '"nvidia"', "null"])
+def test_a_note_that_somebody_changed_is_not_believed(kept: str) -> None:
+    """The former default in our entry is restored only where it is the name of a runtime, or none."""
+    entry = '{"path": "/x", "default-runtime-before": ' + kept + "}"
+    with pytest.raises(CgpuError, match="which one it was before is not known"):
+        docker.remove('{"default-runtime": "cgpu", "runtimes": {"cgpu": ' + entry + "}}")
+
+
+def test_a_byte_order_mark_stays() -> None:
+    """dockerd 23.0 reads a byte order mark in front of the file; an edit does not remove it."""
+    added = docker.add('\ufeff{"debug": true}', RUNTIME)
+    assert added.startswith('\ufeff{"debug": true, ')
+    assert docker.remove(added) == '\ufeff{"debug": true}'
+
+
+def test_a_default_that_somebody_changed_stays() -> None:
+    """Another default, set after ours, stays when the runtime is removed."""
+    added = docker.add('{"default-runtime": "nvidia"}', RUNTIME, default=True)
+    changed = added.replace('"default-runtime": "cgpu"', '"default-runtime": "crun"')
+    assert docker.remove(changed) == '{"default-runtime": "crun"}'
+
+
+def test_a_moved_runtime_is_updated() -> None:
+    """Adding with another path changes the path, once."""
+    for engine in (docker, containerd, podman):
+        again = add_to(engine, add_to(engine, "", "/old"), RUNTIME)
+        assert again == add_to(engine, "", RUNTIME)
+
+
+TOML = [
+    (containerd, ""),
+    (containerd, "# only words\n"),
+    (containerd, V2),
+    (containerd, V2.removesuffix("\n")),
+    (containerd, V2 + '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]\nruntime_type = "x"\n'),
+    (containerd, 'disabled_plugins = ["a"]\n[plugins.cri]\n'),
+    (containerd, "version = 3\r\n"),
+    (containerd, "version = 4\n"),
+    (podman, ""),
+    (podman, ENGINE),
+    (podman, ENGINE + "[engine.runtimes]\nrunc = ['/r'] # mine\n\n[network]\n"),
+    (podman, ENGINE + "[ engine . runtimes ] # here"),
+]
+
+
+@pytest.mark.parametrize(("engine", "text"), TOML)
+def test_toml_add_and_remove(engine: ModuleType, text: str) -> None:
+    """Adding keeps the file's every character and meaning; removing gives the very same text back."""
+    added = add_to(engine, text, RUNTIME)
+    lines = iter(added.splitlines())
+    assert all(line in lines for line in text.splitlines())
+    assert add_to(engine, added, RUNTIME) == added
+    assert remove_from(engine, added) == text
+    assert remove_from(engine, text) == text
+
+
+PADDING = st.text(st.sampled_from("ab #=.[]\"'\n\r\t{}1")).filter(
+    lambda text: "\r" not in text.replace("\r\n", "")
+)
+
+
+@pytest.mark.parametrize("engine", [containerd, podman])
+@given(PADDING)
+def test_any_text_is_kept_or_refused(engine: ModuleType, text: str) -> None:
+    """Any text is refused as no TOML, or comes back the same after adding and removing."""
+    try:
+        added = add_to(engine, text, RUNTIME)
+    except CgpuError:
+        return
+    before, after = tomllib.loads(text), tomllib.loads(added)
+    ours = {"version": 0, "plugins": 0, "engine": 0}
+    assert {**after, **before, **ours} == {**after, **ours}
+    assert remove_from(engine, added) == text
+
+
+@pytest.mark.parametrize(
+    ("version", "plugin"),
+    [(None, "cri"), (1, "cri"), (2, "io.containerd.grpc.v1.cri"), (3, "io.containerd.cri.v1.runtime")],
+)
+def test_containerd_sections(version: int | None, plugin: str) -> None:
+    """Each version of the file has its own name for the plugin that owns runtimes."""
+    text = 'root = "/x"\n' if version is None else f"version = {version}\n"
+    settings = tomllib.loads(add_to(containerd, text, RUNTIME))
+    wanted = {
+        "runtime_type": "io.containerd.runc.v2",
+        "pod_annotations": ["opencgpu.io/*"],
+        "options": {"BinaryName": RUNTIME},
+    }
+    assert settings["plugins"][plugin]["containerd"]["runtimes"]["cgpu"] == wanted
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"),
+    [
+        ("", ["opencgpu.io/*"]),
+        ("pod_annotations = ['a*']\n", ["a*", "opencgpu.io/*"]),
+        ("pod_annotations = ['opencgpu.io/*', 'b']\n", ["opencgpu.io/*", "b"]),
+    ],
+)
+def test_containerd_hands_on_our_annotations(there: str, wanted: list[str]) -> None:
+    """Pods' annotations of ours reach the runtime, once, beside those that reach it already."""
+    table = 'plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc'
+    text = f"version = 2\n[{table}]\nruntime_type = 'io.containerd.runc.v2'\n{there}"
+    settings = tomllib.loads(add_to(containerd, text, RUNTIME))
+    runtimes = settings["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]
+    assert runtimes["cgpu"]["pod_annotations"] == wanted
+
+
+def test_podman_joins_the_runtimes_that_are_there() -> None:
+    """The runtime joins a table of runtimes, and makes one where there is none."""
+    added = podman.add(ENGINE + "[engine.runtimes]\nrunc = ['/r']\n", RUNTIME)
+    runtimes = {"runc": ["/r"], "cgpu": [RUNTIME]}
+    assert tomllib.loads(added)["engine"] == {"runtime": "crun", "runtimes": runtimes}
+    assert tomllib.loads(podman.add("", RUNTIME)) == {"engine": {"runtimes": {"cgpu": [RUNTIME]}}}
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3", (1, 6)),
+        ("containerd containerd.io 1.7.27 05044ec0a9a75232cad458027ca83437aae3f4da", (1, 7)),
+        ("containerd github.com/containerd/containerd/v2 v2.1.3 c787fb98911740dd3ff2d0e4", (2, 1)),
+        ("podman version 4.3.1", (4, 3)),
+        ("podman version 5.0.0-rc1", (5, 0)),
+        ("no idea", None),
+    ],
+)
+def test_versions(tmp_path: Path, said: str, version: tuple[int, int] | None) -> None:
+    """What engines print of themselves is understood."""
+    program(tmp_path / "engine", f"echo '{said}'")
+    assert programs.version("engine", (str(tmp_path),)) == version
+    assert programs.version("gone", (str(tmp_path),)) is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "text", "message"),
+    [
+        (docker, "{", "daemon.json: "),
+        (docker, "[]", "expected one JSON object"),
+        (docker, '{"runtimes": []}', "runtimes: a list: expected an object"),
+        (docker, '{"a": 1, "a": 2}', "appears twice"),
+        (docker, '{"runtimes": {"cgpu": 1}}', "runtimes.cgpu: 1: was not added by this command"),
+        (containerd, "version = 9", "version: 9: expected one of 1, 2, 3, 4"),
+        (containerd, "version = ", "expected TOML"),
+        (
+            containerd,
+            '[plugins.cri.containerd.runtimes.cgpu]\nruntime_type = "x"',
+            "was not added by this command",
+        ),
+        (containerd, "plugins = {cri = {}}", "plugins.cri.containerd.runtimes.cgpu cannot be added"),
+        (containerd, "version = 1.0", "version: 1.0: expected one of 1, 2, 3, 4"),
+        (
+            nvidia,
+            "[nvidia-container-runtime]\nruntimes = 'runc'",
+            "runtimes: runc: expected a list of programs",
+        ),
+        (podman, "[engine.runtimes]\ncgpu = ['/x']", "was not added by this command"),
+        (podman, "engine = {runtimes = {}}", "cannot be added"),
+        (podman, "# >>> cgpu-runtime-config: added, do not edit\n", "is missing after"),
+    ],
+)
+def test_what_cannot_be_edited_is_refused(engine: ModuleType, text: str, message: str) -> None:
+    """A file that is broken, or says something else under our name, is refused and named."""
+    with pytest.raises(CgpuError, match=re.escape(message)):
+        add_to(engine, text, RUNTIME)

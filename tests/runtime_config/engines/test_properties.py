@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any valid settings: adding our runtime changes no other value; removing it restores every character."""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
+from cgpu.runtime_config.oci_runtime.lowlevel import low_level
+from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
+from cgpu.runtime_config.text.toml import child, lines_of, parse, same, statements
+from tests.runtime_config.engines.nodes import RUNTIME
+from tests.runtime_config.engines.texts import add_to, daemon_json, remove_from, toml
+
+PATH = str(RUNTIME)
+
+
+def plugin_tables(plugin: str) -> list[tuple[str, list[str]]]:
+    """Return tables that a file of containerd may have, in every spelling."""
+    cri = f"plugins.{plugin}"
+    return [
+        ("[plugins]", ['"io.containerd.gc.v1.scheduler" = {pause_threshold = 0.02}']),
+        (f"[{cri}]", ["sandbox_image = 'pause:3.6'", "device_ownership_from_security_context = false"]),
+        (f"[ {cri} . containerd ]", ["default_runtime_name = '''runc'''", 'snapshotter = "overlayfs"']),
+        (
+            f"[{cri}.containerd.runtimes.runc]",
+            ['runtime_type = "io.containerd.runc.v2"', "pod_annotations = ['a*']"],
+        ),
+        (f"[{cri}.containerd.runtimes.runc.options]", ["SystemdCgroup = true", 'BinaryName = ""']),
+        (f"[{cri}.containerd.runtimes.kata]", ['runtime_type = "io.containerd.kata.v2"']),
+    ]
+
+
+SPELLINGS = {
+    1: ["cri", '"cri"', "'cri'"],
+    2: ['"io.containerd.grpc.v1.cri"', "'io.containerd.grpc.v1.cri'"],
+    3: ['"io.containerd.cri.v1.runtime"'],
+    4: ["'io.containerd.cri.v1.runtime'"],
+}
+PODMAN = [
+    ("[engine]", ["runtime = 'crun'", 'helper_binaries_dir = ["/usr/libexec"]']),
+    ("[engine . runtimes]", ["crun = ['/usr/bin/crun']", "'runc' = [\n '/usr/bin/runc', # [engine]\n]"]),
+    ("[containers]", ["log_size_max = -1"]),
+]
+NVIDIA = [
+    ("[nvidia-container-runtime]", ["runtimes = [\n  'docker-runc',\n  'runc', # last\n]", 'mode = "auto"']),
+    ("[nvidia-container-runtime.modes.cdi]", ['annotation-prefixes = ["cdi.k8s.io/"]']),
+    ("[ 'nvidia-container-cli' ]", ["load-kmods = true"]),
+]
+
+
+@st.composite
+def containerd_toml(draw: st.DrawFn) -> str:
+    version = draw(st.sampled_from(sorted(SPELLINGS)))
+    text = draw(toml(["oom_score = -999"], plugin_tables(draw(st.sampled_from(SPELLINGS[version])))))
+    return text if version == 1 else f"version = {version}\n{text}"
+
+
+@given(daemon_json(), st.booleans())
+def test_docker(text: str, default: bool) -> None:
+    """daemon.json: any layout and spelling comes back; numbers, keys and their order stay meanwhile."""
+    before, added = loads(text.encode()), docker.add(text, PATH, default=default)
+    after = loads(added.encode())
+    assert isinstance(before, dict)
+    assert isinstance(after, dict)
+    assert after["runtimes"]["cgpu"]["path"] == PATH
+    assert not default or after["default-runtime"] == "cgpu"
+    kept = {**before, "runtimes": {**before.get("runtimes", {}), "cgpu": after["runtimes"]["cgpu"]}}
+    if default:
+        kept["default-runtime"] = "cgpu"
+    assert dumps(after) == dumps({key: kept[key] for key in after})
+    assert [key for key in after if key in before] == list(before)
+    assert docker.add(added, PATH, default=default) == added
+    assert docker.remove(added) == text
+    assert docker.remove(text) == text
+
+
+@given(daemon_json(), st.booleans(), st.booleans())
+def test_docker_in_steps(text: str, first: bool, second: bool) -> None:
+    """However often it is added, moved or made the default: one removal gives the first text back."""
+    added = docker.add(docker.add(text, "/old/runtime", default=first), PATH, default=second)
+    assert docker.remove(added) == text
+
+
+@given(daemon_json(), st.booleans())
+def test_docker_lets_go(text: str, default: bool) -> None:
+    """The settings that dockerd reloads before a removal name runtimes and a default, without ours."""
+    released = docker.release(docker.add(text, PATH, default=default))
+    seen = json.loads(released)
+    assert "cgpu" not in seen["runtimes"]
+    assert not default or seen["default-runtime"] not in ("cgpu", None, "")
+    assert docker.release(released) == released
+
+
+@pytest.mark.parametrize(
+    ("engine", "texts"),
+    [(containerd, containerd_toml()), (podman, toml([], PODMAN))],
+    ids=["containerd", "podman"],
+)
+@given(data=st.data(), default=st.booleans())
+def test_toml(engine: ModuleType, texts: st.SearchStrategy[str], data: st.DataObject, default: bool) -> None:
+    """containerd and podman: only ours is new, twice is like once, and every character comes back."""
+    text = data.draw(texts)
+    added = add_to(engine, text, PATH, default=default)
+    assert says_the_same(text, added, ours=("cgpu", "runc", "runtime", "default_runtime_name", "version"))
+    assert add_to(engine, added, PATH, default=default) == added
+    assert remove_from(engine, added) == text
+    assert remove_from(engine, text) == text
+
+
+@given(toml([], NVIDIA))
+def test_nvidia(text: str) -> None:
+    """NVIDIA's list gets ours in front of what was in it."""
+    added = nvidia.add(text, PATH)
+    list_before = child(parse("", text), *nvidia.LIST)
+    old = list_before if isinstance(list_before, list) else nvidia.STOCK
+    assert child(parse("", added), *nvidia.LIST) == [low_level(PATH), *old]
+    assert says_the_same(text, added, ours=("runtimes",))
+    assert nvidia.add(added, PATH) == added
+    assert remove_from(nvidia, added) == text
+
+
+@given(containerd_toml(), st.sampled_from(["\n", "# more\n", "[mine]\na = 1\n"]))
+def test_lines_that_others_append_stay(text: str, more: str) -> None:
+    """Lines that another program adds after ours stay, on their own lines, when ours are removed."""
+    added = add_to(containerd, text, PATH)
+    removed = remove_from(containerd, added + more)
+    assert removed in (text + more, text + "\n" + more)
+    parse("", removed)
+
+
+@given(containerd_toml())
+def test_statements(text: str) -> None:
+    """Each key is found on the lines it stands on: without them it is gone, and nothing else."""
+    lines = lines_of(text)
+    found = [one for one in statements(text) if one.key and not one.path[0].startswith("list")]
+    for one in found[:4]:
+        rest = parse("", "".join([*lines[: one.first], *lines[one.last + 1 :]]))
+        assert child(rest, *one.path) is None
+        assert child(parse("", text), *one.path) is not None
+
+
+def says_the_same(before: str, after: str, ours: tuple[str, ...]) -> bool:
+    """Return whether all of a text's values are in another one, but for keys that may be new or changed."""
+    return within(parse("", before), parse("", after), ours)
+
+
+def within(old: object, new: object, ours: tuple[str, ...]) -> bool:
+    """Return whether one value has all of another, and besides only some keys and tables around them."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return same(old, new)
+    for key, value in new.items():
+        if key not in old:
+            if key not in ours and not (isinstance(value, dict) and within({}, value, ours)):
+                return False
+        elif not within(old[key], value, ours) and key not in ours:
+            return False
+    return old.keys() <= new.keys()

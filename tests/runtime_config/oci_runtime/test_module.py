@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wrapper on a node whose engine is the kernel module: no listener, nodes by number, settings applied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.runtime_config.oci_runtime.wrapper import DEAR, FIRST, Wrapper, refusal
+from tests.runtime_config.support import ASKING, UUID, program, spec
+
+
+@pytest.fixture
+def wrapper(tmp_path: Path) -> Wrapper:
+    """Return a node whose module is loaded, with a driver whose numbers the kernel chose."""
+    return Wrapper(tmp_path / "node", module=True).build()
+
+
+def nodes(wrapper: Wrapper) -> list[tuple[object, ...]]:
+    """Return the device nodes of the edited bundle."""
+    devices = wrapper.edited()["linux"].get("devices", [])
+    return [tuple(device[name] for name in ("path", "type", "major", "minor")) for device in devices]
+
+
+def test_nothing_of_the_daemon_is_needed(wrapper: Wrapper) -> None:
+    """The profile stays as it is, without listener, socket or description."""
+    edited = wrapper.start(*ASKING, FIRST)
+    assert "seccomp" not in edited["linux"]
+    assert edited["hooks"]["prestart"][0]["args"][-1] == "0:6336544768:1:0"
+
+
+def test_nodes_are_given_by_number(wrapper: Wrapper) -> None:
+    """A container gets control, UVM and its cards' nodes, by the tree's and the kernel's numbers."""
+    (wrapper.tree / "1" / "minor").write_text("7\n")
+    edited = wrapper.start(*ASKING, "NVIDIA_VISIBLE_DEVICES=1")
+    assert nodes(wrapper) == [
+        ("/dev/nvidiactl", "c", 195, 255),
+        ("/dev/nvidia-uvm", "c", 511, 0),
+        ("/dev/nvidia-uvm-tools", "c", 511, 1),
+        ("/dev/nvidia7", "c", 195, 7),
+    ]
+    rules = edited["linux"]["resources"]["devices"]
+    assert [(rule["major"], rule["minor"]) for rule in rules] == [(195, 255), (511, 0), (511, 1), (195, 7)]
+    assert {(rule["allow"], rule["access"]) for rule in rules} == {(True, "rw")}
+
+
+def test_whole_gpus_get_their_nodes_too(wrapper: Wrapper) -> None:
+    """A GPU that stays whole beside a slice has its node and its rule, and is registered as whole."""
+    edited = wrapper.start(*ASKING, "ALIYUN_COM_GPU_VISIBLE_DEVICES=1", "NVIDIA_VISIBLE_DEVICES=0,1")
+    assert [node[0] for node in nodes(wrapper)][-2:] == ["/dev/nvidia1", "/dev/nvidia0"]
+    assert edited["hooks"]["prestart"][0]["args"][-2:] == ["--native", "0"]
+
+
+def test_a_description_that_a_daemon_left_is_not_used(wrapper: Wrapper) -> None:
+    """What cgpud published before the module was loaded says nothing any more."""
+    (wrapper.run_directory / "cdi.json").write_text("{}")
+    wrapper.start(*ASKING, FIRST)
+
+
+def test_the_vendors_runtime_provides_the_nodes(wrapper: Wrapper) -> None:
+    """Below nvidia-container-runtime only the names of the cards are set."""
+    vendor = program(wrapper.base / "nvidia-container-runtime")
+    edited = wrapper.settings(low_level_runtime=str(vendor)).start(*ASKING, FIRST)
+    assert nodes(wrapper) == []
+    assert f"NVIDIA_VISIBLE_DEVICES={UUID}" in edited["process"]["env"]
+
+
+@pytest.mark.parametrize("devices", ["", "Character devices:\nBlock devices:\n  8 nvidia-uvm\n"])
+def test_a_missing_part_of_the_driver(wrapper: Wrapper, devices: str) -> None:
+    """Without UVM a slice is refused with the command that loads it."""
+    wrapper.devices.write_text(devices)
+    wrapper.bundle(spec(*ASKING, FIRST))
+    message = f"{wrapper.devices}: has no nvidia-uvm, without which CUDA does not work: modprobe nvidia-uvm"
+    assert refusal(wrapper) == message
+
+
+def test_a_driver_without_numbers(wrapper: Wrapper) -> None:
+    """Without a major number no node is invented."""
+    (wrapper.tree / "major").write_text("0\n")
+    wrapper.bundle(spec(*ASKING, FIRST))
+    assert refusal(wrapper) == f"{wrapper.tree}/major: 0: the NVIDIA driver is not loaded: modprobe nvidia"
+
+
+@pytest.mark.parametrize("configured", [None, "N\n"])
+def test_a_configuration_that_was_not_applied(wrapper: Wrapper, configured: str | None) -> None:
+    """Settings from before the module was loaded do not count: a container that names a GPU is refused."""
+    source = wrapper.base / "config.yaml"
+    source.write_text("default_memsize: 1073741824\n")
+    if configured is not None:
+        (wrapper.base / "configured").write_text(configured)
+    wrapper.bundle(spec(FIRST))
+    message = f"{source}: not applied since cgpu_km was loaded: cgpu-config-apply"
+    assert refusal(wrapper) == message
+    wrapper.start()
+
+
+def test_a_configuration_that_was_applied(wrapper: Wrapper) -> None:
+    """Once the module has its settings, containers start; without a configuration the defaults count."""
+    wrapper.start(*ASKING, FIRST)
+    (wrapper.base / "config.yaml").touch()
+    (wrapper.base / "configured").write_text("Y\n")
+    wrapper.start(*ASKING, FIRST)
+
+
+def test_broken_settings_name_the_command(wrapper: Wrapper) -> None:
+    """Settings that cannot be understood are put right by the module's command, not the daemon's."""
+    (wrapper.run_directory / "config.json").write_text("{")
+    wrapper.bundle(spec(FIRST))
+    assert refusal(wrapper).endswith("write it anew: cgpu-config-apply")
+
+
+def test_what_the_program_imports(wrapper: Wrapper) -> None:
+    """Nothing dear is imported on the way to an edited spec."""
+    modules = wrapper.imported()
+    assert modules & DEAR == set()
+    assert "cgpu.runtime_config.oci_runtime.devices" in modules
+    assert "cgpu.runtime_config.oci_runtime.seccomp" in modules

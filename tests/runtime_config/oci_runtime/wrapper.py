@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wrapper as a real process against a fake engine: a tree of plain files, own paths."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.runtime_config.support import (
+    ASKING,
+    MIB,
+    OTHER,
+    ROOT,
+    UUID,
+    JsonObject,
+    cdi_document,
+    program,
+    spec,
+)
+
+# What the engine would have in /run/cgpu lies elsewhere; everything after these lines is the program itself.
+RUNNER = """
+import sys
+sys.path.append({root!r})
+from cgpu import paths
+for name, path in {paths!r}.items():
+    setattr(paths, name, path)
+from cgpu.runtime_config.oci_runtime.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+# Modules of Python that cost more than all that the wrapper does.
+DEAR = {
+    "json",
+    "re",
+    "enum",
+    "typing",
+    "pathlib",
+    "dataclasses",
+    "subprocess",
+    "logging",
+    "argparse",
+    "tempfile",
+}
+FIRST = "NVIDIA_VISIBLE_DEVICES=0"
+DEVICES = """Character devices:
+  1 mem
+195 nvidia
+511 nvidia-uvm
+
+Block devices:
+  8 nvidia-uvm
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run of the wrapper left."""
+
+    status: int
+    errors: str
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """A node with an engine of plain files and a low-level runtime that only records its arguments."""
+
+    base: Path
+    module: bool = False
+
+    @property
+    def tree(self) -> Path:
+        return self.base / "tree"
+
+    @property
+    def run_directory(self) -> Path:
+        return self.base / "run"
+
+    @property
+    def devices(self) -> Path:
+        return self.base / "devices"
+
+    @property
+    def log(self) -> Path:
+        """Return the log file that the container engine reads."""
+        return self.base / "log.json"
+
+    @property
+    def place(self) -> Path:
+        return self.base / "bundle"
+
+    @property
+    def config(self) -> Path:
+        return self.place / "config.json"
+
+    def build(self, engine: str | None = None) -> Wrapper:
+        """Make the engine, the runtime and an empty bundle."""
+        engine = engine or f"{'cgpu_km' if self.module else 'cgpud'} 0.1.0 core"
+        for directory in (self.tree, self.run_directory, self.place):
+            directory.mkdir(parents=True)
+        major = 195 if self.module else 0
+        nodes = {"version": "0.1.0", "engine": engine, "default_memsize": 0, "major": major}
+        for index, name in enumerate((UUID, OTHER)):
+            (self.tree / str(index)).mkdir()
+            facts = {"uuid": name, "name": "Tesla T4", "memtotal": 15109 * MIB, "max_inst": 20, "policy": 1}
+            facts["minor"] = index
+            nodes.update({f"{index}/{node}": value for node, value in facts.items()})
+        for node, value in nodes.items():
+            (self.tree / node).write_text(f"{value}\n")
+        if not self.module:
+            (self.run_directory / "cdi.json").write_text(json.dumps(cdi_document()))
+            (self.run_directory / "seccomp.sock").touch()
+        self.devices.write_text(DEVICES)
+        note = f'printf "%s\\0" "$@" >{self.base}/calls'
+        return self.runtime(f'if [ "$1" = features ]; then echo "{{}}"; else {note}; fi\n')
+
+    def runtime(self, script: str) -> Wrapper:
+        """Make the low-level runtime out of shell lines."""
+        return self.settings(low_level_runtime=str(program(self.base / "runc", script)))
+
+    def settings(self, **settings: object) -> Wrapper:
+        path = self.run_directory / "config.json"
+        kept = json.loads(path.read_text()) if path.exists() else {"tree": str(self.tree)}
+        path.write_text(json.dumps({**kept, **settings}))
+        return self
+
+    def bundle(self, document: object) -> bytes:
+        """Write the bundle's config.json, bytes as they are; return them."""
+        raw = document if isinstance(document, bytes) else json.dumps(document).encode()
+        self.config.write_bytes(raw)
+        return raw
+
+    def command(self, *arguments: str) -> list[str]:
+        run = self.run_directory
+        places = {
+            "RUN": run,
+            "EFFECTIVE": run / "config.json",
+            "CDI": run / "cdi.json",
+            "SECCOMP_SOCKET": run / "seccomp.sock",
+            "CONFIG": self.base / "config.yaml",
+            "CONFIGURED": self.base / "configured",
+            "DEVICES": self.devices,
+        }
+        if self.module:
+            places["TREE_MODULE"] = self.tree
+        paths = {name: str(place) for name, place in places.items()}
+        return ["/usr/bin/python3", "-IS", "-c", RUNNER.format(root=str(ROOT), paths=paths), *arguments]
+
+    def call(self, *arguments: str) -> Result:
+        """Run the wrapper with a log file and these arguments."""
+        words = ("--log", str(self.log), "--log-format", "json", *arguments)
+        done = subprocess.run(self.command(*words), capture_output=True, check=False, timeout=60)
+        assert done.stdout == b""
+        return Result(done.returncode, done.stderr.decode())
+
+    def start(self, *variables: str) -> JsonObject:
+        """Create a container with these variables, which has to work; return its edited config.json."""
+        self.bundle(spec(*variables))
+        assert self.create().status == 0
+        return self.edited()
+
+    def edited(self) -> JsonObject:
+        found: JsonObject = json.loads(self.config.read_text())
+        return found
+
+    def imported(self) -> set[str]:
+        """Return the modules that the wrapper has imported when it hands over: at its exec."""
+        python, flags, _, code, *arguments = self.command("create", "--bundle", str(self.place), "c1")
+        report = f"open({str(self.base / 'modules')!r}, 'w').write(' '.join(sys.modules))"
+        instead = f"import os\nos.execve = lambda *words: {report}\nsys.exit(main"
+        self.bundle(spec(*ASKING, FIRST))
+        command = [python, flags, "-c", code.replace("sys.exit(main", instead), *arguments]
+        subprocess.run(command, check=False, timeout=60, capture_output=True)
+        return set((self.base / "modules").read_text().split())
+
+    def create(self, container: str = "c1") -> Result:
+        return self.call("create", "--bundle", str(self.place), container)
+
+    def started(self) -> list[str]:
+        """Return the arguments the low-level runtime got, none when it was not started."""
+        calls = self.base / "calls"
+        return calls.read_text().rstrip("\0").split("\0") if calls.exists() else []
+
+
+def refusal(wrapper: Wrapper, container: str = "c1") -> str:
+    """Return the one line of a refused start, after checking that nothing was done."""
+    before = wrapper.config.read_bytes() if wrapper.config.is_file() else b""
+    result = wrapper.create(container)
+    assert (result.status, wrapper.started()) == (1, [])
+    assert result.errors.startswith("cgpu-container-runtime: ")
+    assert result.errors.count("\n") == 1
+    assert (wrapper.config.read_bytes() if wrapper.config.is_file() else b"") == before
+    assert not list(wrapper.place.glob(".config*"))
+    message = result.errors.removeprefix("cgpu-container-runtime: ").rstrip("\n")
+    entry = json.loads(wrapper.log.read_text().splitlines()[-1])
+    assert (entry["level"], entry["msg"], entry["time"][-1]) == ("error", message, "Z")
+    return message
