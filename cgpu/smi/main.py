@@ -44,9 +44,9 @@ def parser() -> argparse.ArgumentParser:
     made = Parser(prog="cgpu-smi", description="Show which containers have slices of the GPUs.")
     made.add_argument("--version", action="version", version=f"cgpu-smi {__version__}")
     form = made.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="JSON; with -l one line per look")
+    form.add_argument("--json", action="store_true", help="JSON; with -l one line per sample")
     form.add_argument("--csv", action="store_true", help="CSV, one line per container")
-    made.add_argument("-l", "--loop", metavar="SECONDS", type=positive, help="look again every SECONDS")
+    made.add_argument("-l", "--loop", metavar="SECONDS", type=positive, help="take a sample every SECONDS")
     made.add_argument(
         "-i", "--gpu", metavar="GPU", help="only this GPU: its index, or its UUID or the start of it"
     )

@@ -10,7 +10,7 @@ UNKNOWN = "N/A"
 MS = 1_000_000
 DIVISIONS = {
     GATES: ", by gates",
-    TIME_SLICES: ", by time slices",
+    TIME_SLICES: ", by timeslices",
     DRIVER: ", by the driver",
     NOBODY: ", not enforced",
 }
@@ -40,12 +40,12 @@ def utilisation(gpu: Gpu) -> str:
 
 def limit(said: Scheduling) -> str:
     """Say who keeps the limits."""
-    slices = "" if said.slice is None else f"; a slice is {milliseconds(said.slice)}"
+    unit = "" if said.slice is None else f"; a unit of weight is {milliseconds(said.slice)}"
     match said.divided_by:
         case "gates":
-            return f"by policy and weights, kept by gates{slices}"
+            return f"by policy and weights, kept by gates{unit}"
         case "time_slices":
-            return f"by policy and weights, kept by the card's time slices{slices}"
+            return f"by policy and weights, kept by the card's timeslices{unit}"
         case "driver":
             return "the driver's own scheduling, as without slices"
         case "nobody":
