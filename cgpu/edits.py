@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import difflib
+import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,3 +18,17 @@ class FileEdit:
     before: bytes | None
     after: bytes | None
     mode: int = 0o644
+
+
+def diff(name: str, before: bytes | None, after: bytes | None) -> Iterator[str]:
+    """Yield the lines of a unified diff of a file, without their ends."""
+    # Only "\n" ends a line: others' characters in a file are text.
+    old, new = (
+        io.StringIO((content or b"").decode("utf-8", "backslashreplace")).readlines()
+        for content in (before, after)
+    )
+    old_name, new_name = ("/dev/null" if content is None else name for content in (before, after))
+    for line in difflib.unified_diff(old, new, old_name, new_name):
+        yield line.rstrip("\n")
+        if not line.endswith("\n"):
+            yield "\\ No newline at end of file"

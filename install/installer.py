@@ -19,10 +19,9 @@ from cgpu.install.plan import EngineKind, PlanContext, daemon, module, runtimes
 from cgpu.install.plan.own_files import configuration
 from cgpu.install.recover import is_open, remove, repair
 from cgpu.install.transaction import execute, journal
-from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.journal import Journal
 from cgpu.install.transaction.runner import Runner
-from cgpu.install.transaction.steps import Plan
+from cgpu.install.transaction.steps import Context, Plan
 from cgpu.roots import below
 from cgpu.runtime_config.engines.engine import ContainerEngine
 

@@ -14,9 +14,9 @@ from cgpu.errors import CgpuError
 from cgpu.install import consumers, drain, places
 from cgpu.install.commands.upgrade import module as upgrade
 from cgpu.install.transaction import execute, journal, lock
-from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.journal import CHANGING, REMOVING, Journal
 from cgpu.install.transaction.runner import Runner, SystemRunner
+from cgpu.install.transaction.steps import Context
 from cgpu.roots import below
 from cgpu.runtime_config.engines.engine import ContainerEngine
 from cgpu.runtime_config.engines.registry import ENGINES

@@ -12,9 +12,7 @@ from cgpu.install.plan.own_files import plan as own_file
 from cgpu.install.plan.own_files import unit as unit_text
 from cgpu.install.transaction.runner import Runner
 from cgpu.install.transaction.steps import Plan
-from cgpu.install.transaction.steps.commands import Command, Commands
-from cgpu.install.transaction.steps.notes import Note
-from cgpu.install.transaction.steps.units import Unit
+from cgpu.install.transaction.steps.system import Command, Commands, Note, Unit
 from cgpu.roots import below
 
 UNIT = "cgpud.service"

@@ -18,10 +18,8 @@ from cgpu.install.transaction import atomic
 from cgpu.install.transaction.journal import make_staging
 from cgpu.install.transaction.runner import Runner, must
 from cgpu.install.transaction.steps import Plan
-from cgpu.install.transaction.steps.commands import Command, Commands
 from cgpu.install.transaction.steps.file_changes import FilesPlan
-from cgpu.install.transaction.steps.module import LoadModule
-from cgpu.install.transaction.steps.notes import Note
+from cgpu.install.transaction.steps.system import Command, Commands, LoadModule, Note
 from cgpu.roots import below
 
 APPLY = "cgpu-config-apply"

@@ -33,7 +33,8 @@ def plan(context: PlanContext, path: str, content: str, title: str) -> list[Plan
     before = _content(context, path)
     if before == after:
         return []
-    if before is not None and context.is_known(path) and not context.is_ours(path, digest(before)):
+    ours = context.put_at(path)
+    if before is not None and ours and digest(before) not in ours:
         context.kept.append(f"{path}: was changed by somebody else since it was made; it stays as it is")
         return []
     return [FilesPlan(title, (FileEdit(below(context.root, path), before, after),))]

@@ -15,10 +15,9 @@ from typing import Any
 from cgpu.errors import CgpuError
 from cgpu.install.transaction import journal as journals
 from cgpu.install.transaction import signals
-from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.journal import CHANGING, INSTALLED, REMOVING, Journal
-from cgpu.install.transaction.steps import Plan
-from cgpu.install.transaction.steps.notes import Note
+from cgpu.install.transaction.steps import Context, Plan
+from cgpu.install.transaction.steps.system import Note
 
 Say = Callable[[str], None]
 

@@ -17,8 +17,11 @@ from typing import Any
 from cgpu import __version__
 from cgpu.errors import CgpuError
 from cgpu.install import places
-from cgpu.install.transaction import atomic, steps, store
+from cgpu.install.transaction import atomic, store
 from cgpu.install.transaction.steps import Step
+from cgpu.install.transaction.steps.file_changes import FileChanges
+from cgpu.install.transaction.steps.runtime import Runtime
+from cgpu.install.transaction.steps.system import Commands, LoadModule, Note, Unit
 from cgpu.install.transaction.store import RELEASED, Store
 from cgpu.roots import below
 
@@ -32,6 +35,15 @@ CHANGING = "changing"
 INSTALLED = "installed"
 REMOVING = "removing"
 STATES = (CHANGING, INSTALLED, REMOVING)
+
+KINDS: dict[str, type[Commands | FileChanges | LoadModule | Note | Runtime | Unit]] = {
+    "commands": Commands,
+    "files": FileChanges,
+    "module": LoadModule,
+    "note": Note,
+    "runtime": Runtime,
+    "unit": Unit,
+}
 
 
 @dataclass(slots=True)
@@ -156,7 +168,7 @@ def _parse(folder: Path, document: Mapping[str, Any]) -> Journal:
     state = document["state"]
     if state not in STATES:
         raise ValueError(f"state {state!r}")
-    kept = [steps.load(step) for step in document["steps"]]
+    kept: list[Step] = [KINDS[step["kind"]].from_json(step) for step in document["steps"]]
     committed = int(document["committed"])
     if not 0 <= committed <= len(kept):
         raise ValueError(f"committed {committed} of {len(kept)} steps")

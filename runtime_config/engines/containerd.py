@@ -24,7 +24,7 @@ from cgpu.roots import below
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines import containers, layers
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Reload, Run
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Run
 from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import read_text, runtime_path
 from cgpu.runtime_config.text import toml
@@ -222,9 +222,9 @@ class Containerd(ContainerEngine):
         if isinstance(default, str) and toml.child(settings, *place, "runtimes", default) is None:
             raise CgpuError(f"{path}: {DEFAULT}: {default}: there is no runtime of that name; {see}")
 
-    def reload(self, root: Path) -> Reload:
+    def reload(self) -> tuple[str, ...]:
         """Return the restart, which shims and their containers outlive; nothing where it does not run."""
-        return Reload(("systemctl", "try-restart", "containerd"))
+        return ("systemctl", "try-restart", "containerd")
 
     def read_settings(self, text: str) -> tuple[object, object]:
         """Return what any version's plugin names as our runtime and as the default. Raises ValueError."""

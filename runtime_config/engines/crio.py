@@ -17,7 +17,7 @@ from cgpu.roots import below
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines import containers, layers
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Listing, Reload
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Listing
 from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import runtime_path
 from cgpu.runtime_config.text import toml
@@ -81,13 +81,13 @@ class Crio(ContainerEngine):
         if answer.status:
             raise CgpuError(f"{folder}: crio: {answer.last_line()}; see: {' '.join(command)}")
 
-    def reload(self, root: Path) -> Reload:
+    def reload(self) -> tuple[str, ...]:
         """Return the restart, which conmon and the containers outlive; nothing where it does not run.
 
         Not SIGHUP: it came with 1.26 for runtimes, and takes conmon's path, which CRI-O fills in only as it
         starts, from every runtime that does not name it: seen with 1.34.0.
         """
-        return Reload(("systemctl", "try-restart", "crio"))
+        return ("systemctl", "try-restart", "crio")
 
     def read_settings(self, text: str) -> tuple[object, object]:
         table = toml.child(tomllib.loads(text), *RUNTIME)

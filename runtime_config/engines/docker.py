@@ -23,7 +23,7 @@ from cgpu.roots import below
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines import containers
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Reload, Run
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Run
 from cgpu.runtime_config.files import changes, read_bytes, read_text, runtime_path, text_of
 from cgpu.runtime_config.oci_runtime.spec_json import loads
 from cgpu.runtime_config.text import json as json_text
@@ -283,9 +283,9 @@ class Docker(ContainerEngine):
                 f"{path}: dockerd: {answer.last_line()}; see: dockerd --validate --config-file {path}"
             )
 
-    def reload(self, root: Path) -> Reload:
+    def reload(self) -> tuple[str, ...]:
         """Return the command by which dockerd reads the file again: SIGHUP; nothing where it does not run."""
-        return Reload(("systemctl", "try-reload-or-restart", "docker"))
+        return ("systemctl", "try-reload-or-restart", "docker")
 
     def read_settings(self, text: str) -> tuple[object, object]:
         settings: object = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}

@@ -25,17 +25,6 @@ class Desired:
     default: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reload:
-    """The command after which an engine knows its new settings.
-
-    stops_containers: whether it ends running containers. An empty command: settings are read at each call.
-    """
-
-    command: tuple[str, ...]
-    stops_containers: bool = False
-
-
 class Answer(Protocol):
     """How a command ended. status: 0 for success."""
 
@@ -118,9 +107,12 @@ class ContainerEngine(ABC):
     def check(self, root: Path) -> None:
         """Let the engine itself check its settings where it can. Raises CgpuError with what it said."""
 
-    def reload(self, root: Path) -> Reload:
-        """Return how the engine learns of its new settings."""
-        return Reload(())
+    def reload(self) -> tuple[str, ...]:
+        """Return the command after which the engine knows its new settings; containers outlive it.
+
+        None for an engine that reads its settings at each call.
+        """
+        return ()
 
     def with_settings(self, path: str) -> Self:
         """Return the engine with another settings file and without the drop-in in /etc. Raises CgpuError."""

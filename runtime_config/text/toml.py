@@ -9,6 +9,7 @@ edits TOML by its meaning, keeps comments and not every byte.
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
 import re
 import tomllib
@@ -106,8 +107,7 @@ def _set(settings: dict[str, object], path: tuple[str, ...], value: object) -> N
 
 def lines_of(text: str) -> list[str]:
     """Return the lines of a text with their ends. Only what ends a line in TOML does."""
-    lines = text.split("\n")
-    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    return io.StringIO(text).readlines()
 
 
 def insert_block(text: str, lines: Sequence[str], at: int | None = None) -> str:

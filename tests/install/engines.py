@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Reload, Run
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Run
 
 OURS = "cgpu="
 BETWEEN = "cgpu=let-go"
@@ -55,9 +55,9 @@ class Lines(ContainerEngine):
             if "=" not in line:
                 raise CgpuError(f"{self.path}: {line}: expected KEY=VALUE")
 
-    def reload(self, root: Path) -> Reload:
+    def reload(self) -> tuple[str, ...]:
         """Return the command."""
-        return Reload(self.command)
+        return self.command
 
     def knows_runtime(self, run: Run) -> bool | None:
         """Look for the runtime in what the command prints."""

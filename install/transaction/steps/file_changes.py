@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import errno
 import os
 from collections.abc import Iterator, Mapping
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from cgpu.edits import FileEdit
+from cgpu.edits import FileEdit, diff
 from cgpu.errors import CgpuError
 from cgpu.install.places import on_node, target
 from cgpu.install.transaction import atomic
 from cgpu.install.transaction.atomic import Meta
-from cgpu.install.transaction.context import Context
+from cgpu.install.transaction.steps import Context
 from cgpu.install.transaction.store import digest
 from cgpu.replace import sync_folder
 from cgpu.roots import below
@@ -25,7 +25,6 @@ FOLDER_MODE = 0o755
 FILE_MODE = 0o644
 MEANWHILE = "somebody else has changed it meanwhile; run the same command again"
 SINCE = "was changed by somebody else since"
-NOWHERE = "/dev/null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class Final:
 
     def put(self) -> None:
         """Put it in place. Raises CgpuError."""
-        with Named(self.name):
+        with naming(self.name):
             if self.content is None:
                 atomic.remove(self.path)
             else:
@@ -119,7 +118,7 @@ class FileChanges:
         for folder in self.folders:
             _make_folder(below(context.root, folder))
         for change in self.changes:
-            with Named(change.path):
+            with naming(change.path):
                 self._apply(context, change)
 
     def _apply(self, context: Context, change: Change) -> None:
@@ -148,7 +147,7 @@ class FileChanges:
     def tidy(self, context: Context) -> None:
         """Remove what a killed run has left of files on their way. Raises CgpuError."""
         for change in self.changes:
-            with Named(change.path):
+            with naming(change.path):
                 path = target(context.root, change.path)
                 atomic.tidy(path)
 
@@ -156,7 +155,7 @@ class FileChanges:
         """Return what has yet to be put in place for all to be as before. Raises CgpuError."""
         found: list[Final] = []
         for change in reversed(self.changes):
-            with Named(change.path):
+            with naming(change.path):
                 last = self._final(context, change)
             if last is not None:
                 found.append(last)
@@ -220,7 +219,7 @@ class FilesPlan:
         contents: dict[str, bytes] = {}
         for edit in self.edits:
             path = on_node(context.root, edit.path)
-            with Named(path):
+            with naming(path):
                 real = target(context.root, path)
                 now = atomic.read(real) if real.parent.is_dir() else None
                 if (now[0] if now else None) != edit.before:
@@ -234,18 +233,13 @@ class FilesPlan:
         return FileChanges(self.title, self.owner, tuple(folders), tuple(changes), contents)
 
 
-class Named:
-    """Turns an OSError into one line that names the file."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise CgpuError(f"{self._path}: cannot be changed: {error.strerror or error}") from error
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Turn an OSError into one line that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise CgpuError(f"{path}: cannot be changed: {error.strerror or error}") from error
 
 
 def _state(now: tuple[bytes, Meta] | None) -> str | None:
@@ -281,7 +275,7 @@ def _missing(root: Path, folder: Path) -> list[str]:
 
 
 def _make_folder(path: Path) -> None:
-    with Named(str(path)):
+    with naming(str(path)):
         try:
             path.mkdir(mode=FOLDER_MODE)
         except FileExistsError:
@@ -294,7 +288,7 @@ def _remove_folder(context: Context, folder: str) -> None:
     path = below(context.root, folder)
     if not path.exists():  # a read-only file system refuses to remove even what does not exist
         return
-    with Named(folder):
+    with naming(folder):
         try:
             path.rmdir()
         except FileNotFoundError:
@@ -305,17 +299,3 @@ def _remove_folder(context: Context, folder: str) -> None:
             context.note(f"{folder}: is not empty; it stays")
             return
         sync_folder(path.parent)
-
-
-def diff(path: str, before: bytes | None, after: bytes | None) -> Iterator[str]:
-    """Yield the lines of a unified diff, with the file's name on the node."""
-    old, new = _lines(before), _lines(after)
-    names = (NOWHERE if before is None else path, NOWHERE if after is None else path)
-    for line in difflib.unified_diff(old, new, *names):
-        yield line.rstrip("\n")
-        if not line.endswith("\n"):
-            yield "\\ No newline at end of file"
-
-
-def _lines(content: bytes | None) -> list[str]:
-    return (content or b"").decode("utf-8", "backslashreplace").splitlines(keepends=True)

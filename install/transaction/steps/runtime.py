@@ -21,9 +21,9 @@ from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.places import on_node
 from cgpu.install.transaction import atomic, store
-from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.runner import must
-from cgpu.install.transaction.steps.file_changes import FileChanges, FilesPlan, Final, Named
+from cgpu.install.transaction.steps import Context
+from cgpu.install.transaction.steps.file_changes import FileChanges, FilesPlan, Final, naming
 from cgpu.install.transaction.store import RELEASED, digest
 
 DEADLINE_S = 15.0
@@ -93,7 +93,7 @@ class Runtime:
         """Return the final settings where a killed run has left temporary ones."""
         finals = []
         for path, states in _recorded(context).items():
-            with Named(path):
+            with naming(path):
                 real = Path(states["file"])
                 now = atomic.read(real)
                 if now is not None and digest(now[0]) == states["between"]:
@@ -110,7 +110,7 @@ class Runtime:
             return False
         _remember(context, pairs)
         for last, edit in pairs:
-            with Named(last.name):
+            with naming(last.name):
                 now = atomic.read(last.path)
                 if now is None or now[0] != edit.before or edit.after is None:
                     raise CgpuError(f"{last.name}: somebody else changes it now; run the same command again")
