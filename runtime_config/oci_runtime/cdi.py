@@ -13,7 +13,7 @@ import stat
 from cgpu import paths
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
-from cgpu.runtime_config.oci_runtime.fields import entries, objects, set_variable, table
+from cgpu.runtime_config.oci_runtime.fields import entries, objects, replace, set_variable, table
 from cgpu.runtime_config.oci_runtime.spec_json import loads
 
 TYPE_CHECKING = False
@@ -107,22 +107,19 @@ def _same(path: object, other: str) -> bool:
     return isinstance(path, str) and os.path.normpath(path) == os.path.normpath(other)
 
 
+def _is_at(entry: object, member: str, path: str) -> bool:
+    return isinstance(entry, dict) and _same(entry.get(member), path)
+
+
 def _put(places: list[object], member: str, entry: Table) -> None:
-    """Replace the entry with the same path, and drop further ones; append when there is none."""
     path = str(entry[member])
-    found = [at for at, old in enumerate(places) if isinstance(old, dict) and _same(old.get(member), path)]
-    if not found:
-        places.append(entry)
-        return
-    places[found[0]] = entry
-    for at in reversed(found[1:]):
-        del places[at]
+    replace(places, lambda old: _is_at(old, member, path), entry)
 
 
 def _remove(parent: Table, name: str, member: str, path: str) -> None:
     places = parent.get(name)
     if isinstance(places, list):
-        places[:] = [old for old in places if not (isinstance(old, dict) and _same(old.get(member), path))]
+        places[:] = [old for old in places if not _is_at(old, member, path)]
 
 
 def _add_device(spec: Table, node: Table) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cgpu import paths
 from cgpu.errors import CgpuError
-from cgpu.files import read_bounded
+from cgpu.request.device_nodes import character_devices
 from cgpu.runtime_config.oci_runtime.cdi import KIND, VENDOR_TOOLKIT, Description
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 CONTROL_MINOR = 255
 UVM = "nvidia-uvm"
-MAX_BYTES = 1 << 16
 
 
 def describe(tree: Tree, allocation: Allocation) -> Description:
@@ -28,7 +27,7 @@ def describe(tree: Tree, allocation: Allocation) -> Description:
     major = tree.read_int("major")
     if major == 0:
         raise CgpuError(f"{tree.path}/major: 0: the NVIDIA driver is not loaded: modprobe nvidia")
-    uvm = character_major(UVM)
+    uvm = next((major for name, major in character_devices() if name == UVM), None)
     if uvm is None:
         raise CgpuError(f"{paths.DEVICES}: has no {UVM}, without which CUDA does not work: modprobe {UVM}")
     common = [_node("nvidiactl", major, CONTROL_MINOR), _node(UVM, uvm, 0), _node(f"{UVM}-tools", uvm, 1)]
@@ -46,21 +45,6 @@ def describe(tree: Tree, allocation: Allocation) -> Description:
             "devices": devices,
         }
     )
-
-
-def character_major(name: str) -> int | None:
-    """Return the major number under which a driver has registered character devices. Raises CgpuError."""
-    try:
-        lines = read_bounded(paths.DEVICES, MAX_BYTES).decode("ascii", "replace").split("\n")
-    except OSError as error:
-        raise CgpuError(f"{paths.DEVICES}: cannot be read ({error.strerror})") from error
-    for line in lines:
-        if line.startswith("Block"):
-            break
-        number, _, driver = line.strip().partition(" ")
-        if driver == name and number.isdigit():
-            return int(number)
-    return None
 
 
 def _node(name: str, major: int, minor: int) -> Table:

@@ -7,6 +7,8 @@ from cgpu.errors import CgpuError, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     Table = dict[str, object]
 
 # The objects that are read or edited here, by their path, with the members that matter in each.
@@ -61,14 +63,13 @@ def objects(parent: Table, name: str) -> list[Table]:
 def set_variable(spec: Table, name: str, value: str) -> None:
     """Set one variable of the container, in the place of every earlier entry for it. Raises CgpuError."""
     variables = entries(table(spec, "process"), "env")
-    entry = f"{name}={value}"
-    found = [at for at, old in enumerate(variables) if isinstance(old, str) and old.partition("=")[0] == name]
-    if not found:
-        variables.append(entry)
-        return
-    variables[found[0]] = entry
-    for at in reversed(found[1:]):
-        del variables[at]
+    replace(variables, lambda old: isinstance(old, str) and old.partition("=")[0] == name, f"{name}={value}")
+
+
+def replace(found: list[object], is_old: Callable[[object], bool], new: object) -> None:
+    """Put an entry in the place of the first old one, and drop the others; append it where none is old."""
+    first = next((at for at, entry in enumerate(found) if is_old(entry)), len(found))
+    found[:] = [*found[:first], new, *(entry for entry in found[first:] if not is_old(entry))]
 
 
 def check_spelling(spec: Table) -> None:
