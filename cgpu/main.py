@@ -46,7 +46,7 @@ SUBCOMMANDS = {
         "cgpu.install.commands.status", "show the engine, its GPUs, and whether containers can start"
     ),
     "doctor": Subcommand("cgpu.install.commands.doctor", "check this node, and say which command helps"),
-    "gc": Subcommand("cgpu.install.commands.gc.main", "remove registrations whose container is gone"),
+    "gc": Subcommand("cgpu.install.commands.gc", "remove registrations whose container is gone"),
     "config": Subcommand("cgpu.install.commands.config", "show, check, set and explain the configuration"),
     "support-bundle": Subcommand(
         "cgpu.install.commands.support_bundle", "pack what support needs to see, without secrets"

@@ -15,7 +15,7 @@ from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.files import read_bounded
 from cgpu.kmod.daemon.simulate import check_cards
-from cgpu.run import child, engine, hierarchies, nodes, signals, supervision
+from cgpu.run import cgroup, child, engine, nodes, signals, supervision
 from cgpu.run.cgroup import Group
 from cgpu.run.resolve import resolve
 from cgpu.runtime_config.oci_runtime import cdi
@@ -96,4 +96,4 @@ def _parents() -> list[Path]:
                  for name in ("cgroup", "mountinfo")]  # fmt: skip
     except OSError as error:
         raise CgpuError(f"/proc/self: cannot be read ({error.strerror}): mount -t proc proc /proc") from error
-    return [hierarchies.parent(hierarchy) for hierarchy in hierarchies.find(*texts)]
+    return [cgroup.parent(hierarchy) for hierarchy in cgroup.find(*texts)]

@@ -35,7 +35,7 @@ from cgpu.install.checks.configuration import differences
 from cgpu.install.checks.finding import Finding, problem
 from cgpu.install.checks.places import PRIVATE
 from cgpu.install.commands.config import apply_keys
-from cgpu.install.commands.gc.main import collect
+from cgpu.install.commands.gc import collect
 from cgpu.install.node import report
 from cgpu.install.node.report import NodeReport
 from cgpu.kmod.daemon.tree.mounts import clear_fuse
