@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cgpu import replace
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.files import read_fd
-from cgpu.replace import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -123,7 +121,7 @@ def _back_up(edit: FileEdit) -> None:
     if ours or backup.exists():
         return
     try:
-        _write(backup, edit.before or b"", like=target, mode=edit.mode)
+        replace.write(backup, edit.before or b"", replace.for_new_content(replace.read(target), edit.mode))
     except OSError as error:
         raise CgpuError(f"{backup}: cannot be written ({error.strerror})") from error
 
@@ -135,7 +133,7 @@ def _put(edit: FileEdit, content: bytes | None) -> None:
             target.unlink(missing_ok=True)
         else:
             _make_folders(target.parent)
-            _write(target, content, like=target, mode=edit.mode)
+            replace.write(target, content, replace.for_new_content(replace.read(target), edit.mode))
     except OSError as error:
         advice = (
             "; run it as root, such as by sudo" if isinstance(error, PermissionError) and os.geteuid() else ""
@@ -150,31 +148,3 @@ def _make_folders(folder: Path) -> None:
     _make_folders(folder.parent)
     folder.mkdir()
     folder.chmod(0o755)
-
-
-def _write(target: Path, content: bytes, like: Path, mode: int) -> None:
-    fd, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(content)
-            file.flush()
-            _take_after(fd, like, mode)
-            os.fsync(fd)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    sync_folder(target.parent)
-
-
-def _take_after(fd: int, like: Path, mode: int) -> None:
-    """Give a file owner, mode and extended attributes of another one."""
-    if not like.exists():
-        os.fchmod(fd, mode)
-        return
-    status = like.stat()
-    os.fchown(fd, status.st_uid, status.st_gid)
-    os.fchmod(fd, status.st_mode & 0o7777)
-    for name in os.listxattr(like):
-        with contextlib.suppress(OSError):  # a file system may refuse some
-            os.setxattr(fd, name, os.getxattr(like, name))

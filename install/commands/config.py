@@ -10,13 +10,12 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from cgpu import paths
+from cgpu import paths, replace
 from cgpu.arguments import Parser
 from cgpu.client.tree import Tree
 from cgpu.config import apply as apply_module
@@ -25,7 +24,7 @@ from cgpu.config import load as config
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.install.checks.configuration import AT_START, FIRST, differences
-from cgpu.install.transaction import atomic, lock
+from cgpu.install.transaction import lock
 from cgpu.kmod.daemon import control
 
 AS_ROOT = "; run it as root, such as by sudo"
@@ -156,9 +155,7 @@ def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         real = path.resolve()
-        now = atomic.read(real)
-        meta = replace(now[1], mtime_ns=None) if now else atomic.Meta(0o644, os.geteuid(), os.getegid())
-        atomic.write(real, text.encode(), meta)
+        replace.write(real, text.encode(), replace.for_new_content(replace.read(real), 0o644))
     except OSError as error:
         advice = AS_ROOT if isinstance(error, PermissionError) and os.geteuid() else ""
         raise CgpuError(f"{path}: cannot be written: {error.strerror}{advice}") from error

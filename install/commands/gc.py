@@ -207,7 +207,7 @@ def is_alive(one: Slice, mountinfo: str, running: frozenset[str]) -> bool:
     """Tell whether a container has processes. running: the cgroups of all processes."""
     if one.cgroup is None:
         return any(is_named(group, one) for group in running)
-    if any(group == one.cgroup or group.startswith(one.cgroup + "/") for group in running):
+    if one.is_among(running):
         return True
     return any(_has_processes(path) for path in places(one.cgroup, mountinfo))
 

@@ -15,11 +15,12 @@ from typing import Any
 from cgpu.arguments import Parser
 from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
-from cgpu.install.checks import engine, gpus, places, runtime
+from cgpu.install.checks import engine, places, runtime
 from cgpu.install.checks.finding import Finding
 from cgpu.install.node import report
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice
+from cgpu.smi.collect import memory
 from cgpu.smi.notes import division
 from cgpu.smi.policies import policy_name
 from cgpu.smi.scheduling import parse
@@ -79,7 +80,7 @@ def judge(now: NodeReport) -> Readiness:
         *engine.running(now),
         *engine.tree(now),
         *engine.listener(now),
-        *gpus.mig(now),
+        *engine.mig(now),
     ]
     found += [*runtime.interpreter(), *runtime.hook(), *runtime.launcher()]
     bad = next((one for one in [*found, *_configured(now)] if one.verdict == "problem"), None)
@@ -105,8 +106,7 @@ def is_full(card: Card) -> bool:
 
 def promised(card: Card) -> int:
     """Return the bytes that are given out."""
-    sizes = (one.nodes.get("memsize", "") for one in card.slices)
-    return sum(int(size) for size in sizes if size.isascii() and size.isdigit())
+    return sum(one.number("memsize") or 0 for one in card.slices)
 
 
 def _configured(now: NodeReport) -> list[Finding]:
@@ -229,18 +229,15 @@ def _gpu(card: Card) -> dict[str, Any]:
 
 
 def _slice(one: Slice) -> dict[str, int | None]:
-    def number(text: str) -> int | None:
-        return int(text) if len(text) <= 20 and text.isascii() and text.isdigit() else None
-
-    size = number(one.nodes.get("memsize", ""))
-    first = one.nodes.get("meminfo", "").partition("\n")[0]
-    free = number(first.removeprefix("Free:").strip())
+    size = one.number("memsize")
+    # Without the lines of processes: the last one may be cut.
+    free, _ = memory(one.nodes.get("meminfo", "").partition("\n")[0])
     used = None if size is None or free is None else max(0, size - free)
     return {
         "memsize": size,
         "used": used,
-        "weight": number(one.nodes.get("weight", "")),
-        "highprio": number(one.nodes.get("highprio", "")),
+        "weight": one.number("weight"),
+        "highprio": one.number("highprio"),
     }
 
 

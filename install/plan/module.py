@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cgpu import __version__, paths
+from cgpu import __version__, paths, replace
 from cgpu.config import effective
 from cgpu.config.load import load
 from cgpu.edits import FileEdit
@@ -14,7 +14,6 @@ from cgpu.install.places import KMOD, MODPROBE, MODULES_LOAD, SOURCES, program
 from cgpu.install.plan import PlanContext
 from cgpu.install.plan.daemon import starts, unit
 from cgpu.install.plan.own_files import plan as own_file
-from cgpu.install.transaction import atomic
 from cgpu.install.transaction.journal import make_staging
 from cgpu.install.transaction.runner import Runner, must
 from cgpu.install.transaction.steps import Plan
@@ -87,7 +86,7 @@ def _sources(context: PlanContext, runner: Runner) -> list[Plan]:
     edits = []
     for name in names:
         place = below(context.root, f"{SOURCES}/{made.name}/{name}")
-        after, now = (made / name).read_bytes(), atomic.read(place)
+        after, now = (made / name).read_bytes(), replace.read(place)
         if now is None or now[0] != after:
             edits.append(FileEdit(place, now[0] if now else None, after))
     if not edits:

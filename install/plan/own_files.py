@@ -7,13 +7,12 @@ import json
 import textwrap
 from typing import Any
 
-from cgpu import paths
+from cgpu import paths, replace
 from cgpu.config.load import accepted, schema
 from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.places import KMOD, target
 from cgpu.install.plan import PlanContext
-from cgpu.install.transaction import atomic
 from cgpu.install.transaction.steps import Plan
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 from cgpu.install.transaction.store import digest
@@ -84,7 +83,7 @@ def _key(name: str, rule: dict[str, Any]) -> str:
 
 def _content(context: PlanContext, path: str) -> bytes | None:
     try:
-        found = atomic.read(target(context.root, path))
+        found = replace.read(target(context.root, path))
     except OSError as error:
         raise CgpuError(f"{path}: cannot be read: {error.strerror}") from error
     return found[0] if found else None

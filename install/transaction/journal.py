@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cgpu import __version__
+from cgpu import __version__, replace
 from cgpu.errors import CgpuError
 from cgpu.install import places
-from cgpu.install.transaction import atomic, store
+from cgpu.install.transaction import store
 from cgpu.install.transaction.steps import Step
 from cgpu.install.transaction.steps.file_changes import FileChanges
 from cgpu.install.transaction.steps.runtime import Runtime
@@ -82,11 +81,11 @@ class Journal:
             "steps": [step.to_json() for step in self.steps],
         }
         text = json.dumps(document, indent=1) + "\n"
-        atomic.write(self.folder / NAME, text.encode(), atomic.Meta(0o600, os.geteuid(), os.getegid()))
+        replace.write(self.folder / NAME, text.encode(), replace.for_new_content(None, 0o600))
 
     def delete(self) -> None:
         """Remove the record and its folders; what others have put there stays. Raises OSError."""
-        atomic.remove(self.folder / NAME)
+        replace.remove(self.folder / NAME)
         sweep(self.folder)
 
 
@@ -120,7 +119,7 @@ def sweep(folder: Path) -> None:
         return
     if folder.is_dir():
         for name in (NAME, RELEASED):
-            atomic.temporary(folder / name).unlink(missing_ok=True)
+            replace.temporary(folder / name).unlink(missing_ok=True)
         (folder / RELEASED).unlink(missing_ok=True)
         Store(folder / CONTENTS).clear()
         clear_staging(folder / STAGING)

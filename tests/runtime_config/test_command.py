@@ -237,7 +237,7 @@ def test_a_folder_that_takes_no_copy(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("cgpu.runtime_config.files.tempfile.mkstemp", full)
+    monkeypatch.setattr("os.fsync", full)
     assert main(["docker", "--config", str(config), "--runtime", str(runtime)]) == 1
     expected = f"cgpu-runtime-config: {config}.before-cgpu: cannot be written (No space left on device)\n"
     assert capsys.readouterr().err == expected

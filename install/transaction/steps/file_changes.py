@@ -4,21 +4,21 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from cgpu import replace
 from cgpu.edits import FileEdit, diff
 from cgpu.errors import CgpuError
 from cgpu.install.places import on_node, target
-from cgpu.install.transaction import atomic
-from cgpu.install.transaction.atomic import Meta
 from cgpu.install.transaction.steps import Context
 from cgpu.install.transaction.store import digest
-from cgpu.replace import sync_folder
+from cgpu.replace import Meta, sync_folder
 from cgpu.roots import below
 
 FOLDER_MODE = 0o755
@@ -47,13 +47,13 @@ class Change:
             "before": self.before,
             "after": self.after,
             "mode": self.mode,
-            "meta": None if self.meta is None else atomic.meta_to_json(self.meta),
+            "meta": None if self.meta is None else self.meta.to_json(),
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Return what was kept."""
-        meta = None if document["meta"] is None else atomic.meta_from_json(document["meta"])
+        meta = None if document["meta"] is None else Meta.from_json(document["meta"])
         path = document["path"]
         if not isinstance(path, str) or not path.startswith("/"):
             raise ValueError(f"path {path!r}: expected an absolute one")
@@ -73,9 +73,9 @@ class Final:
         """Put it in place. Raises CgpuError."""
         with naming(self.name):
             if self.content is None:
-                atomic.remove(self.path)
+                replace.remove(self.path)
             else:
-                atomic.write(self.path, self.content, self.meta)
+                replace.write(self.path, self.content, self.meta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +123,16 @@ class FileChanges:
 
     def _apply(self, context: Context, change: Change) -> None:
         path = target(context.root, change.path)
-        now = atomic.read(path)
+        now = replace.read(path)
         state = _state(now)
         if state == change.after:
             return
         if state != change.before:
             raise CgpuError(f"{change.path}: {MEANWHILE}")
         if change.after is None:
-            atomic.remove(path)
+            replace.remove(path)
         else:
-            atomic.write(path, self.contents[change.after], _new_meta(change, now))
+            replace.write(path, self.contents[change.after], replace.for_new_content(now, change.mode))
 
     def revert(self, context: Context) -> None:
         """Put the files back as they were, and remove folders that are empty. Raises CgpuError.
@@ -149,7 +149,7 @@ class FileChanges:
         for change in self.changes:
             with naming(change.path):
                 path = target(context.root, change.path)
-                atomic.tidy(path)
+                replace.tidy(path)
 
     def finals(self, context: Context) -> list[Final]:
         """Return what has yet to be put in place for all to be as before. Raises CgpuError."""
@@ -168,7 +168,7 @@ class FileChanges:
 
     def _final(self, context: Context, change: Change) -> Final | None:
         path = target(context.root, change.path)
-        now = atomic.read(path)
+        now = replace.read(path)
         state = _state(now)
         if state == change.before or (now is None and change.after is not None):
             return None
@@ -177,7 +177,7 @@ class FileChanges:
             return Final(change.path, path, content, _old_meta(change, now))
         for edit in self._without_our_keys(context, change):
             context.note(f"{change.path}: {SINCE}; only the runtime cgpu is taken out")
-            return Final(change.path, path, edit.after, replace(_meta_of(now), mtime_ns=None))
+            return Final(change.path, path, edit.after, replace.for_new_content(now, FILE_MODE))
         if not self.owner:
             context.note(f"{change.path}: {SINCE}; it stays")
         return None
@@ -185,7 +185,7 @@ class FileChanges:
     def undo_show(self, context: Context) -> Iterator[str]:
         """Yield the diffs that taking it back would make. Raises CgpuError."""
         for last in self.finals(context):
-            now = atomic.read(last.path)
+            now = replace.read(last.path)
             yield from diff(last.name, now[0] if now else None, last.content)
 
     def _without_our_keys(self, context: Context, change: Change) -> list[FileEdit]:
@@ -221,7 +221,7 @@ class FilesPlan:
             path = on_node(context.root, edit.path)
             with naming(path):
                 real = target(context.root, path)
-                now = atomic.read(real) if real.parent.is_dir() else None
+                now = replace.read(real) if real.parent.is_dir() else None
                 if (now[0] if now else None) != edit.before:
                     raise CgpuError(f"{path}: {MEANWHILE}")
                 before = None if now is None else context.store.put(now[0])
@@ -246,22 +246,12 @@ def _state(now: tuple[bytes, Meta] | None) -> str | None:
     return None if now is None else digest(now[0])
 
 
-def _new_meta(change: Change, now: tuple[bytes, Meta] | None) -> Meta:
-    if now is not None:
-        return replace(now[1], mtime_ns=None)
-    return Meta(change.mode, os.geteuid(), os.getegid())
-
-
 def _old_meta(change: Change, now: tuple[bytes, Meta] | None) -> Meta:
     """Return the metadata for the old content; owner and mode as they may have been set since."""
     kept = now[1] if now is not None else change.meta
     if kept is None:
-        return Meta(change.mode, os.geteuid(), os.getegid())
-    return replace(kept, mtime_ns=change.meta.mtime_ns if change.meta is not None else None)
-
-
-def _meta_of(now: tuple[bytes, Meta] | None) -> Meta:
-    return now[1] if now is not None else Meta(FILE_MODE, os.geteuid(), os.getegid())
+        return replace.for_new_content(None, change.mode)
+    return dataclasses.replace(kept, mtime_ns=change.meta.mtime_ns if change.meta is not None else None)
 
 
 def _missing(root: Path, folder: Path) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.config.effective import Effective
-from cgpu.install.checks.closed import CLOSE, closed
+from cgpu.install.checks.configuration import CLOSE, closed
 from tests.install.machine import node_report, tool
 
 BOUNDED = Effective(allow_environment=False, allow_disable=False)
