@@ -49,7 +49,6 @@ class Named:
     def __init__(
         self, label: str, text: str, minors: frozenset[int] | None, *, by_privilege: bool = False
     ) -> None:
-        """Keep the four."""
         self.label = label
         self.text = text
         self.minors = minors

@@ -131,8 +131,13 @@ static bool is_word(const struct token *token, const char *word)
 	return token->length == strlen(word) && memcmp(token->text, word, token->length) == 0;
 }
 
-static bool note_runtime(const struct token *value, char runtime[PATH_MAX])
+/* Take a member of the settings. False: it is not what the engine writes. */
+static bool note(const struct token *key, const struct token *value, char runtime[PATH_MAX])
 {
+	if (!is_word(key, "low_level_runtime"))
+		return true;
+	if (runtime[0])
+		return false;
 	if (!value->is_string)
 		return is_word(value, "null");
 	if (value->length == 0 || value->length >= PATH_MAX || value->text[0] != '/')
@@ -142,23 +147,15 @@ static bool note_runtime(const struct token *value, char runtime[PATH_MAX])
 	return true;
 }
 
-static bool note(const struct token *key, const struct token *value, char runtime[PATH_MAX])
-{
-	if (!is_word(key, "low_level_runtime"))
-		return true;
-	return runtime[0] == '\0' && note_runtime(value, runtime);
-}
-
 static bool parse(struct cursor *cursor, char runtime[PATH_MAX])
 {
 	struct token key;
 	struct token value;
-	bool more = true;
+	bool more;
 
 	if (!take(cursor, '{'))
 		return false;
-	if (take(cursor, '}'))
-		more = false;
+	more = !take(cursor, '}');
 	while (more) {
 		if (!take_string(cursor, &key) || !take(cursor, ':') || !take_value(cursor, &value))
 			return false;

@@ -54,15 +54,11 @@ class Call:
         self.log_format = "text"
 
 
-def parse(arguments: Sequence[str]) -> Call:
-    """Read a command line. Raises CgpuError when it starts a container in a layout that is not known here."""
-    call = Call()
-    read(arguments, call)
-    return call
-
-
 def read(arguments: Sequence[str], call: Call) -> None:
-    """Read a command line into a fresh call, which has the log's place also when this raises. See parse()."""
+    """Read a command line into a fresh call, which has the log's place also when this raises.
+
+    Raises CgpuError when it starts a container in a layout that is not known here.
+    """
     options: dict[str, str] = {}
     try:
         at = _read_options(arguments, 0, GLOBAL, options)

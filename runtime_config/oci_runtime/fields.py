@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from cgpu.errors import CgpuError, show
+from cgpu.request.spec import check_spelling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def replace(found: list[object], is_old: Callable[[object], bool], new: object) 
     found[:] = [*found[:first], new, *(entry for entry in found[first:] if not is_old(entry))]
 
 
-def check_spelling(spec: Table) -> None:
+def check_members(spec: Table) -> None:
     """Refuse members that differ from those used here only in case: runc, being Go, reads them as the same.
 
     Raises CgpuError.
@@ -82,7 +83,7 @@ def check_spelling(spec: Table) -> None:
         for name in path:
             found = found.get(name) if isinstance(found, dict) else None
         if isinstance(found, dict):
-            _check_members(found, members)
+            check_spelling(found, members)
             if path == ("linux", "seccomp") and isinstance(found.get("syscalls"), list):
                 _check_rules(found["syscalls"])
 
@@ -90,12 +91,4 @@ def check_spelling(spec: Table) -> None:
 def _check_rules(rules: list[object]) -> None:
     for rule in rules:
         if isinstance(rule, dict):
-            _check_members(rule, _RULE_MEMBERS)
-
-
-def _check_members(found: Table, members: tuple[str, ...]) -> None:
-    folded = {name.casefold(): name for name in members}
-    for key in found:
-        name = folded.get(key.casefold())
-        if name is not None and name != key:
-            raise CgpuError(f"config.json: the field {show(key)} could be taken for {name}: write {name}")
+            check_spelling(rule, _RULE_MEMBERS)

@@ -24,7 +24,6 @@ OURS = {
     "cgpu.hook.main",
     "cgpu.hook.register",
     "cgpu.hook.state",
-    "cgpu.hook.unregister",
     "cgpu.paths",
     "cgpu.client.tree",
     "cgpu.client",

@@ -16,7 +16,7 @@ from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request.resolve import Allocation
 from cgpu.runtime_config.oci_runtime.edit import HARMLESS, HOOK_PATH, Node, edit
-from cgpu.runtime_config.oci_runtime.fields import check_spelling
+from cgpu.runtime_config.oci_runtime.fields import check_members
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
 from tests.runtime_config.support import (
     ASKING,
@@ -270,7 +270,7 @@ def test_twice_is_like_once(future: object, vendor_can: bool, vendor_runs: bool)
 def test_another_spelling_of_a_known_field_is_refused(document: JsonObject, name: str) -> None:
     """runc reads field names in any case: a second spelling could undo an edit of the first one."""
     with pytest.raises(CgpuError) as caught:
-        check_spelling(document)
+        check_members(document)
     assert f"the field {name} could be taken for" in str(caught.value)
 
 
@@ -281,6 +281,6 @@ def test_spelling_is_checked_without_failing(value: object) -> None:
     documents.append({"linux": {"seccomp": value}})
     for document in documents:
         try:
-            check_spelling(document)
+            check_members(document)
         except CgpuError:
             continue

@@ -146,5 +146,5 @@ def test_what_the_program_imports(wrapper: Wrapper) -> None:
     subprocess.run(command, check=False, timeout=60, capture_output=True)
     modules = set((wrapper.base / "modules").read_text().split())
     assert modules & {"json", "re", "enum", "typing", "pathlib", "dataclasses", "subprocess"} == set()
-    assert "cgpu.runtime_config.oci_runtime.devices" in modules
+    assert "cgpu.runtime_config.oci_runtime.cdi" in modules
     assert "cgpu.runtime_config.oci_runtime.seccomp" in modules
