@@ -137,7 +137,6 @@ class Group:
     """One group. Its maker keeps its directories locked: sweep() removes those without a lock."""
 
     def __init__(self) -> None:
-        """Begin with no directory."""
         self._locked: list[tuple[Path, int]] = []
 
     @property
@@ -213,9 +212,9 @@ class Group:
 def sweep(parent: Path) -> None:
     """Remove what killed runs have left in a group: empty directories that no process has locked."""
     with contextlib.suppress(OSError):
-        for name in os.listdir(parent):
-            if OURS.fullmatch(name):
-                _sweep_one(parent / name)
+        for path in parent.iterdir():
+            if OURS.fullmatch(path.name):
+                _sweep_one(path)
 
 
 def _sweep_one(path: Path) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cgpu.client.tree import Gpu
     from cgpu.config.effective import Effective
-    from cgpu.run.options import Options
+    from cgpu.run.main import Options
 
 SEE = "see: cgpu-smi"
 MAX_TEXT = 1024  # of --mem
