@@ -21,9 +21,8 @@ from cgpu.install.node import report
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice
 from cgpu.smi.collect import memory
-from cgpu.smi.notes import division
-from cgpu.smi.policies import policy_name
-from cgpu.smi.scheduling import parse
+from cgpu.smi.render import division
+from cgpu.smi.scheduling import parse, policy_name
 
 MIB = 1 << 20
 ID_SHOWN = 12
@@ -48,7 +47,6 @@ class Readiness:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the command line's grammar."""
     out = Parser(
         prog="cgpu status",
         description="Show the engine and its GPUs. Exits 0 when sliced containers can start, 1 when not, "
@@ -83,7 +81,7 @@ def judge(now: NodeReport) -> Readiness:
         *engine.mig(now),
     ]
     found += [*runtime.interpreter(), *runtime.hook(), *runtime.launcher()]
-    bad = next((one for one in [*found, *_configured(now)] if one.verdict == "problem"), None)
+    bad = next((one for one in [*found, *_configured()] if one.verdict == "problem"), None)
     if bad is not None:
         return Readiness(Exit.NOT_READY, bad.text, bad.fix)
     if now.snapshot is not None and all(is_full(card) for card in now.snapshot.cards):
@@ -109,9 +107,8 @@ def promised(card: Card) -> int:
     return sum(one.number("memsize") or 0 for one in card.slices)
 
 
-def _configured(now: NodeReport) -> list[Finding]:
+def _configured() -> list[Finding]:
     """Whether an engine has read the configuration: until then containers that ask for GPUs are refused."""
-    del now
     try:
         effective.load()
         effective.check_started()
@@ -154,7 +151,6 @@ def document(now: NodeReport, ready: Readiness) -> dict[str, Any]:
 
 
 def as_json(now: NodeReport, ready: Readiness) -> str:
-    """Return the document as text."""
     return json.dumps(document(now, ready), indent=1) + "\n"
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cgpu.smi.limits import compute_limit
 from cgpu.smi.model import Container, Gpu
-from cgpu.smi.policies import POLICIES
+from cgpu.smi.scheduling import POLICIES
 from tests.core.build import build_library
 from tests.core.sched.binding import SLICE, Card, Load, Sched, load
 
