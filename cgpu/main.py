@@ -58,7 +58,6 @@ SUBCOMMANDS = {
 
 
 def usage() -> str:
-    """Return the help."""
     lines = [f"  {name:<16}{subcommand.does}" for name, subcommand in SUBCOMMANDS.items()]
     return "\n".join(
         ["usage: cgpu [--help | --version] SUBCOMMAND ...", "", *lines, "", "Each has a --help of its own."]

@@ -47,7 +47,7 @@ class Meta:
 
 
 def for_new_content(now: tuple[bytes, Meta] | None, mode: int) -> Meta:
-    """Return what belongs to a file's new content: as now, and of our own with a mode where there is none."""
+    """Return the metadata for new content of a file that was read; mode: of one that was not there."""
     return replace(now[1], mtime_ns=None) if now else Meta(mode, os.geteuid(), os.getegid())
 
 
@@ -95,8 +95,11 @@ def read(path: Path) -> tuple[bytes, Meta] | None:
         return content, Meta(mode, status.st_uid, status.st_gid, _xattrs(fd), status.st_mtime_ns)
 
 
-def write(path: Path, content: bytes, meta: Meta) -> None:
-    """Put a file in place. Its folder is there; a link of that name would be replaced. Raises OSError."""
+def write(path: Path, content: bytes, meta: Meta, *, exact: bool = True) -> None:
+    """Put a file in place. Its folder is there; a link of that name would be replaced. Raises OSError.
+
+    exact: False passes over extended attributes that the file system refuses.
+    """
     new = temporary(path)
     new.unlink(missing_ok=True)
     try:
@@ -104,7 +107,7 @@ def write(path: Path, content: bytes, meta: Meta) -> None:
         with os.fdopen(fd, "wb") as file:
             file.write(content)
             file.flush()
-            _set_meta(fd, meta)
+            _set_meta(fd, meta, exact=exact)
             os.fsync(fd)
         os.replace(new, path)
     except BaseException:
@@ -129,11 +132,15 @@ def tidy(path: Path) -> None:
         temporary(path).unlink(missing_ok=True)
 
 
-def _set_meta(fd: int, meta: Meta) -> None:
+def _set_meta(fd: int, meta: Meta, *, exact: bool) -> None:
     os.fchown(fd, meta.uid, meta.gid)
     os.fchmod(fd, meta.mode)
     for name, value in meta.xattrs:
-        os.setxattr(fd, name, value)
+        try:
+            os.setxattr(fd, name, value)
+        except OSError:
+            if exact:
+                raise
     if meta.mtime_ns is not None:
         os.utime(fd, ns=(meta.mtime_ns, meta.mtime_ns))
 

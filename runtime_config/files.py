@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cgpu import replace
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.files import read_fd
+from cgpu.node_files import FileEdit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -121,7 +121,7 @@ def _back_up(edit: FileEdit) -> None:
     if ours or backup.exists():
         return
     try:
-        replace.write(backup, edit.before or b"", replace.for_new_content(replace.read(target), edit.mode))
+        _write(backup, edit.before or b"", like=target, mode=edit.mode)
     except OSError as error:
         raise CgpuError(f"{backup}: cannot be written ({error.strerror})") from error
 
@@ -133,7 +133,7 @@ def _put(edit: FileEdit, content: bytes | None) -> None:
             target.unlink(missing_ok=True)
         else:
             _make_folders(target.parent)
-            replace.write(target, content, replace.for_new_content(replace.read(target), edit.mode))
+            _write(target, content, like=target, mode=edit.mode)
     except OSError as error:
         advice = (
             "; run it as root, such as by sudo" if isinstance(error, PermissionError) and os.geteuid() else ""
@@ -148,3 +148,7 @@ def _make_folders(folder: Path) -> None:
     _make_folders(folder.parent)
     folder.mkdir()
     folder.chmod(0o755)
+
+
+def _write(path: Path, content: bytes, *, like: Path, mode: int) -> None:
+    replace.write(path, content, replace.for_new_content(replace.read(like), mode), exact=False)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cgpu.arguments import Parser
-from cgpu.edits import FileEdit, diff
 from cgpu.errors import CgpuError
+from cgpu.node_files import FileEdit, diff
 from cgpu.runtime_config import files, programs
 from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.engines.registry import ENGINES
@@ -34,7 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     made = Parser(prog="cgpu-runtime-config", description=__doc__)
     made.add_argument("engine", choices=tuple(ENGINES), help="the container engine")
     made.add_argument("--config", type=Path, metavar="PATH", help="the engine's settings file")

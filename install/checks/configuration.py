@@ -107,10 +107,9 @@ def _ways(config: Effective) -> list[str]:
 def _copied(now: NodeReport, config: Effective) -> list[str]:
     if config.trust_annotations != "always":
         return []
-    engines = [
-        one
+    what = "copies annotations of images (trust_annotations)"
+    return [
+        f"{one.name} {one.version or 'of a version not known'} {what}"
         for one in now.node.software.engines
         if ENGINES[one.name].copies_image_annotations(numbers(one.version))
     ]
-    which = [f"{one.name} {one.version or 'of a version not known'}" for one in engines]
-    return [f"{one} copies annotations of images (trust_annotations)" for one in which]

@@ -33,7 +33,6 @@ PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the command line's grammar."""
     out = Parser(prog="cgpu config", description="Show, check, set and explain the configuration.")
     actions = out.add_subparsers(dest="action", required=True)
     shown = actions.add_parser("show", help="every key: its value, and where that comes from")
@@ -65,7 +64,7 @@ def _show(options: argparse.Namespace) -> None:
     wanted = config.load(paths.CONFIG)
     path = Path(paths.EFFECTIVE)
     in_force = effective.load(paths.EFFECTIVE) if path.exists() else None
-    said = _keys_in_file()
+    said = parse_document(_read(Path(paths.CONFIG)), paths.CONFIG)
     changed = differences(wanted, in_force) if in_force is not None else []
     if options.json:
         rows = {
@@ -82,11 +81,6 @@ def _show(options: argparse.Namespace) -> None:
         note = "" if key in said else "  # default"
         note += f"  # not in force: {command_after(key)}" if key in changed else ""
         print(f"{key}: {json.dumps(value)}{note}")
-
-
-def _keys_in_file() -> set[str]:
-    text = _read(Path(paths.CONFIG))
-    return set(parse_document(text, paths.CONFIG))
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -24,7 +24,7 @@ from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
 from cgpu.install.node import snapshot
 from cgpu.install.node.report import cgroups_in_use
-from cgpu.install.node.snapshot import Slice, Snapshot
+from cgpu.install.node.snapshot import Slice
 from cgpu.kmod.daemon import control
 from cgpu.run.cgroup import mounts
 from cgpu.runtime_config.engines.engine import Ended, Listing
@@ -61,7 +61,6 @@ class Outcome:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the command line's grammar."""
     out = Parser(
         prog="cgpu gc",
         description="Remove registrations whose container is gone; never one whose processes live.",
@@ -103,13 +102,16 @@ def collect(tree: Tree, *, dry_run: bool, asked: Sequence[Listing] | None = None
 
     asked: the engines to ask, by default all of this machine.
     """
-    registered = _registered(snapshot.take(tree.path))
+    cards = snapshot.take(tree.path).cards
+    registered = {one.id: one for card in cards for one in card.slices}
     if not registered:
         return Outcome((), ())
     check_view(_engine(tree))
-    ended, silent = _ask(_listings() if asked is None else asked)
+    if asked is None:
+        asked = [listing for engine in ENGINES.values() for listing in engine.listings()]
+    ended, silent = _ask(asked)
     judged = []
-    for one in registered:
+    for one in registered.values():
         verdict = judge(one, ended, silent, alive=_is_alive(one))
         judged.append(_remove(tree, one, verdict) if verdict.goes and not dry_run else verdict)
     return Outcome(tuple(judged), tuple(silent))
@@ -150,11 +152,6 @@ def _state(one: Slice, ended: Ended) -> bool | None:
     return all(states) if states else None
 
 
-def _registered(found: Snapshot) -> list[Slice]:
-    """Return each registered container once."""
-    return list({one.id: one for card in found.cards for one in card.slices}.values())
-
-
 def _engine(tree: Tree) -> dict[str, object] | None:
     if tree.read("engine").startswith(MODULE + " "):
         return None
@@ -162,10 +159,6 @@ def _engine(tree: Tree) -> dict[str, object] | None:
     if status is None:
         raise CgpuError(f"cgpud does not answer: {paths.daemon_command('start')}")
     return status
-
-
-def _listings() -> list[Listing]:
-    return [listing for engine in ENGINES.values() for listing in engine.listings()]
 
 
 def _ask(asked: Sequence[Listing]) -> tuple[dict[str, Ended], list[str]]:

@@ -6,14 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from cgpu.install.node.machine import Node
 from cgpu.install.transaction.journal import Journal
 from cgpu.install.transaction.steps.file_changes import FileChanges
 from cgpu.runtime_config.engines.engine import ContainerEngine
-
-EngineKind = Literal["module", "daemon"]
 
 
 @dataclass(slots=True)

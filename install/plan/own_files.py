@@ -9,14 +9,13 @@ from typing import Any
 
 from cgpu import paths, replace
 from cgpu.config.load import accepted, schema
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.places import KMOD, target
 from cgpu.install.plan import PlanContext
 from cgpu.install.transaction.steps import Plan
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 from cgpu.install.transaction.store import digest
-from cgpu.roots import below
+from cgpu.node_files import FileEdit, below
 
 COLUMNS = 100
 HEAD = """\
@@ -43,8 +42,8 @@ def configuration(context: PlanContext) -> list[Plan]:
     """Return the step that makes the first configuration; none where there is one."""
     if _content(context, paths.CONFIG) is not None:
         return []
-    edit = FileEdit(below(context.root, paths.CONFIG), None, first_configuration().encode())
-    return [FilesPlan(f"makes {paths.CONFIG}, with every key as a comment", (edit,))]
+    title = f"makes {paths.CONFIG}, with every key as a comment"
+    return plan(context, paths.CONFIG, first_configuration(), title)
 
 
 def first_configuration() -> str:

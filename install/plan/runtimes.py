@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.places import LAUNCHER, on_node
 from cgpu.install.plan import PlanContext
@@ -13,6 +12,7 @@ from cgpu.install.transaction.steps import Plan
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 from cgpu.install.transaction.steps.runtime import RuntimePlan
 from cgpu.install.transaction.steps.system import Note
+from cgpu.node_files import FileEdit
 from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.engines.registry import ENGINES
 

@@ -82,7 +82,9 @@ def _roll_back(journal: Journal, context: Context, say: Say) -> list[str]:
             left.append(_words(error))
             continue
         del journal.steps[index]
-        _save(journal)
+        # A disk without room must not keep files from being put back: taking back twice does no harm.
+        with contextlib.suppress(OSError):
+            journal.save()
     if left:
         return left
     journal.state = INSTALLED
@@ -139,12 +141,6 @@ def _end(journal: Journal) -> None:
         journal.save()
     else:
         journal.delete()
-
-
-def _save(journal: Journal) -> None:
-    # A disk without room must not keep files from being put back: taking back twice does no harm.
-    with contextlib.suppress(OSError):
-        journal.save()
 
 
 def _words(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from cgpu.install.transaction.steps.file_changes import FileChanges
 from cgpu.install.transaction.steps.runtime import Runtime
 from cgpu.install.transaction.steps.system import Commands, LoadModule, Note, Unit
 from cgpu.install.transaction.store import RELEASED, Store
-from cgpu.roots import below
+from cgpu.node_files import below
 
 FORMAT = 1
 NAME = "journal.json"

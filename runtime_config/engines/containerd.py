@@ -18,13 +18,22 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError, show
-from cgpu.roots import below
+from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.engines import containers, layers
+from cgpu.runtime_config.engines import layers
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Run
+from cgpu.runtime_config.engines.engine import (
+    ContainerEngine,
+    Desired,
+    Ended,
+    Listing,
+    Run,
+    ended_by_cri,
+    is_ended,
+    is_ours,
+    lines_of,
+)
 from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import read_text, runtime_path
 from cgpu.runtime_config.text import toml
@@ -240,7 +249,7 @@ class Containerd(ContainerEngine):
         for namespace in _names(root, TASKS):
             for identity in _names(root, f"{TASKS}/{namespace}") if namespace != OF_DOCKER else ():
                 folder = f"{TASKS}/{namespace}/{identity}"
-                if containers.is_ours(_text(root, f"{folder}/runtime").strip()):
+                if is_ours(_text(root, f"{folder}/runtime").strip()):
                     names.add(_pod(_text(root, f"{folder}/config.json")) or f"{namespace}/{identity}")
         return sorted(names)
 
@@ -253,7 +262,7 @@ class Containerd(ContainerEngine):
         if ctr is not None:
             return [Listing(self.name, partial(ended, [ctr, "-a", address]))]
         if crictl is not None:
-            return [Listing(self.name, partial(containers.ended_by_cri, [crictl, "-r", f"unix://{address}"]))]
+            return [Listing(self.name, partial(ended_by_cri, [crictl, "-r", f"unix://{address}"]))]
         return []
 
     def _target(self, root: Path, files: Sequence[Layer], new: Addition, *, merges: bool) -> Path:
@@ -342,18 +351,18 @@ def _place(files: Sequence[Layer], path: Path) -> int:
 def ended(command: list[str]) -> Ended:
     """Ask ctr for all namespaces, docker's among them. Raises CgpuError."""
     found: Ended = {}
-    for namespace in containers.lines_of([*command, "namespaces", "ls", "--quiet"]):
+    for namespace in lines_of([*command, "namespaces", "ls", "--quiet"]):
         inside = [*command, "--namespace", namespace]
-        found |= dict.fromkeys(containers.lines_of([*inside, "containers", "ls", "--quiet"]), True)
+        found |= dict.fromkeys(lines_of([*inside, "containers", "ls", "--quiet"]), True)
         # A container without a task has no process.
-        found |= ended_tasks(containers.lines_of([*inside, "tasks", "ls"]))
+        found |= ended_tasks(lines_of([*inside, "tasks", "ls"]))
     return found
 
 
 def ended_tasks(lines: Iterable[str]) -> Ended:
     """Read the table of `ctr tasks ls`: TASK, PID, STATUS."""
     rows = (line.split() for line in lines)
-    return {row[0]: containers.is_ended(row[2]) for row in rows if len(row) == 3 and row[0] != "TASK"}
+    return {row[0]: is_ended(row[2]) for row in rows if len(row) == 3 and row[0] != "TASK"}
 
 
 def _pod(spec: str) -> str | None:

@@ -11,13 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.roots import below
+from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.engines import containers, layers
+from cgpu.runtime_config.engines import layers
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Listing
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Listing, ended_by_cri
 from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import runtime_path
 from cgpu.runtime_config.text import toml
@@ -55,7 +54,6 @@ class Crio(ContainerEngine):
         )
 
     def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
-        """Return the edit that adds the runtime. Raises CgpuError."""
         files = self._files(root)
         runtime = runtime_path(desired)
         ours = {"runtime_path": runtime, "runtime_type": "oci", **_like(files)}
@@ -98,7 +96,7 @@ class Crio(ContainerEngine):
         crictl = programs.find("crictl", self.search)
         if crictl is None or not Path(SOCKET).is_socket():
             return []
-        return [Listing("cri-o", partial(containers.ended_by_cri, [crictl, "-r", f"unix://{SOCKET}"]))]
+        return [Listing("cri-o", partial(ended_by_cri, [crictl, "-r", f"unix://{SOCKET}"]))]
 
     def _files(self, root: Path) -> list[Layer]:
         return layers.read_folder([below(root, self.main)], below(root, self.path), root)

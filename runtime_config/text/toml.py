@@ -77,8 +77,8 @@ def same(left: object, right: object) -> bool:
 def put(name: str, text: str, path: tuple[str, ...], value: object) -> str:
     """Return the text with a key set by a marked block. Raises CgpuError when that cannot be."""
     found = statements(text)
-    there = find_value(found, path)
-    table = find_table(found, path[:-1])
+    there = next((one for one in found if one.key and one.path == path), None)
+    table = next((one for one in found if one.is_table and one.path == path[:-1]), None)
     beside = next((one for one in found if one.key and one.path[:-1] == path[:-1]), None)
     written = write_value(value)
     if there is not None:
@@ -214,16 +214,6 @@ def statements(text: str) -> list[Statement]:
         key = text[start:equals]
         found.append(Statement((*table, *names), line, last, is_table=False, key=key, names=len(names)))
         line = last
-
-
-def find_table(found: list[Statement], path: tuple[str, ...]) -> Statement | None:
-    """Return the header of a table."""
-    return next((one for one in found if one.is_table and one.path == path), None)
-
-
-def find_value(found: list[Statement], path: tuple[str, ...]) -> Statement | None:
-    """Return the statement that gives a key its value."""
-    return next((one for one in found if one.key and one.path == path), None)
 
 
 def _names(key: str) -> tuple[str, ...]:

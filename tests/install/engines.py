@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
+from cgpu.node_files import FileEdit
 from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Run
 
 OURS = "cgpu="

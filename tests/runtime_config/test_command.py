@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
+from cgpu.node_files import FileEdit
 from cgpu.runtime_config import files
 from cgpu.runtime_config.engines.docker import Docker
 from cgpu.runtime_config.engines.registry import ENGINES

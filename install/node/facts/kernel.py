@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu.install.node.facts import files
-from cgpu.roots import below
+from cgpu.node_files import below
 from cgpu.run.cgroup import mounts
 
 VARIABLES = "/sys/firmware/efi/efivars"

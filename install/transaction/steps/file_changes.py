@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from cgpu import replace
-from cgpu.edits import FileEdit, diff
 from cgpu.errors import CgpuError
 from cgpu.install.places import on_node, target
 from cgpu.install.transaction.steps import Context
 from cgpu.install.transaction.store import digest
+from cgpu.node_files import FileEdit, below, diff
 from cgpu.replace import Meta, sync_folder
-from cgpu.roots import below
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
@@ -42,13 +41,7 @@ class Change:
 
     def to_json(self) -> dict[str, Any]:
         """Return it for the record."""
-        return {
-            "path": self.path,
-            "before": self.before,
-            "after": self.after,
-            "mode": self.mode,
-            "meta": None if self.meta is None else self.meta.to_json(),
-        }
+        return {**dataclasses.asdict(self), "meta": None if self.meta is None else self.meta.to_json()}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -91,13 +84,11 @@ class FileChanges:
 
     @property
     def undo_title(self) -> str:
-        """Return what taking it back does."""
         named = [change.path for change in self.changes]
         verb = "restores" if any(change.before for change in self.changes) else "removes"
         return f"{verb} {named[0]}" + (f" and {len(named) - 1} more" if len(named) > 1 else "")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the step for the record."""
         return {
             "kind": "files",
             "title": self.title,
@@ -108,7 +99,6 @@ class FileChanges:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the step that was kept."""
         folders = tuple(str(folder) for folder in document["folders"])
         changes = tuple(map(Change.from_json, document["changes"]))
         return cls(str(document["title"]), str(document["owner"]), folders, changes)

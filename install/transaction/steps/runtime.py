@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from cgpu import replace
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.places import on_node
 from cgpu.install.transaction import store
@@ -25,6 +24,7 @@ from cgpu.install.transaction.runner import must
 from cgpu.install.transaction.steps import Context
 from cgpu.install.transaction.steps.file_changes import FileChanges, FilesPlan, Final, naming
 from cgpu.install.transaction.store import RELEASED, digest
+from cgpu.node_files import FileEdit
 from cgpu.replace import Meta
 
 DEADLINE_S = 15.0
@@ -41,21 +41,17 @@ class Runtime:
 
     @property
     def title(self) -> str:
-        """Return what taking it does."""
         return self.files.title
 
     @property
     def undo_title(self) -> str:
-        """Return what taking it back does."""
         return f"{self.files.owner}: {self.files.undo_title}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the step for the record."""
         return {"kind": "runtime", "files": self.files.to_json(), "reload": list(self.reload)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the step that was kept."""
         return cls(FileChanges.from_json(document["files"]), tuple(str(word) for word in document["reload"]))
 
     def apply(self, context: Context) -> None:
@@ -69,11 +65,10 @@ class Runtime:
         """Put the settings back, and have the engine know. Raises CgpuError."""
         self.files.tidy(context)
         finals = self._after_temporary(context)
+        released = bool(finals)
         if not finals:
             finals = self.files.finals(context)
             released = bool(self.reload) and self._release(context, finals)
-        else:
-            released = True
         if released:
             self._try_reload(context)
             await_release(context, self.files.owner)
@@ -135,7 +130,6 @@ class RuntimePlan:
 
     @property
     def title(self) -> str:
-        """Return what it does."""
         return self.files.title
 
     def show(self, context: Context) -> Iterator[str]:

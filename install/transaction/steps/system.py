@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shlex
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -15,7 +14,7 @@ from cgpu.errors import CgpuError
 from cgpu.install.places import PACKAGE_UNITS, UNITS
 from cgpu.install.transaction.runner import TIMEOUT_S, must
 from cgpu.install.transaction.steps import Context
-from cgpu.roots import below
+from cgpu.node_files import below
 
 NOT_LOADED = 5  # systemctl's status for a unit that systemd does not know
 MODULE = "cgpu_km"
@@ -24,38 +23,19 @@ LOADED = "/sys/module"
 
 
 @dataclass(frozen=True, slots=True)
-class SystemStep(ABC):
-    """A step that looks nothing up. The record keeps its kind and its fields."""
+class SystemStep:
+    """Plan and step at once: one that looks nothing up. The record keeps its kind and its fields."""
 
     kind: ClassVar[str]
 
-    @abstractmethod
-    def show(self, context: Context, /) -> Iterator[str]:
-        """Yield what it does, as --dry-run prints it."""
-
-    @abstractmethod
-    def undo_show(self, context: Context, /) -> Iterator[str]:
-        """Yield what undoes it."""
-
-    @abstractmethod
-    def apply(self, context: Context, /) -> None:
-        """Take the step. Raises CgpuError."""
-
-    @abstractmethod
-    def revert(self, context: Context, /) -> None:
-        """Take it back. Raises CgpuError."""
-
     def prepare(self, _context: Context, /) -> Self:
-        """Return itself."""
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Return the step for the record."""
         return {"kind": self.kind, **asdict(self)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the step that was kept."""
         return cls(**{field.name: document[field.name] for field in fields(cls)})
 
 

@@ -16,7 +16,8 @@ from cgpu.errors import CgpuError
 from cgpu.install.commands import gc
 from cgpu.install.commands.gc import judge
 from cgpu.install.node.snapshot import Slice
-from cgpu.runtime_config.engines import containerd, containers, docker, podman
+from cgpu.runtime_config.engines import containerd, docker, podman
+from cgpu.runtime_config.engines.engine import by_state
 
 LONG = "4a" * 32
 V2 = "30 1 0:26 / {mount} rw - cgroup2 cgroup2 rw\n"
@@ -137,8 +138,8 @@ def test_lists() -> None:
     table = ["TASK    PID    STATUS    ", "c1    17    RUNNING", "c2    0    STOPPED", "odd line"]
     assert containerd.ended_tasks(table) == {"c1": False, "c2": True}
     rows = [{"Id": "a", "State": "exited"}, {"Id": "b", "State": "running"}, {"Id": "c"}, {"x": 1}, 7]
-    assert containers.by_state(rows, "Id", "State") == {"a": True, "b": False, "c": False}
-    assert containers.by_state({"no": "list"}, "Id", "State") == {}
+    assert by_state(rows, "Id", "State") == {"a": True, "b": False, "c": False}
+    assert by_state({"no": "list"}, "Id", "State") == {}
 
 
 @given(st.lists(st.text(max_size=60), max_size=8))

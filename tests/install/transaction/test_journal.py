@@ -204,7 +204,7 @@ exec "$2" -c "$3" "$1"
     work = """
 import sys
 from pathlib import Path
-from cgpu.edits import FileEdit
+from cgpu.node_files import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.transaction import journal
 from cgpu.install.transaction import execute

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.transaction import execute, journal
 from cgpu.install.transaction.runner import Done
@@ -19,6 +18,7 @@ from cgpu.install.transaction.steps import runtime as runtime_step
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 from cgpu.install.transaction.steps.runtime import RuntimePlan
 from cgpu.install.transaction.steps.system import Command, Commands
+from cgpu.node_files import FileEdit
 from cgpu.replace import temporary
 from cgpu.runtime_config.engines.engine import Desired
 from tests.install import faults

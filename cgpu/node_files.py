@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A change of one file, before it is made."""
+"""Files of a node: where they lie below a root folder, which may be that of a copy, and their changes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+
+def below(root: Path, path: str | Path) -> Path:
+    """Return where an absolute path lies below a root folder."""
+    return root / str(path).lstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +27,7 @@ class FileEdit:
 
 def diff(name: str, before: bytes | None, after: bytes | None) -> Iterator[str]:
     """Yield the lines of a unified diff of a file, without their ends."""
-    # Only "\n" ends a line: others' characters in a file are text.
+    # Only "\n" ends a line here: splitlines() cuts at other characters as well.
     old, new = (
         io.StringIO((content or b"").decode("utf-8", "backslashreplace")).readlines()
         for content in (before, after)
