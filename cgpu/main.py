@@ -118,9 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name == "--version":
         print(f"cgpu {__version__}")
         return 0
-    accepted = ", ".join(SUBCOMMANDS)
+    expected = ", ".join(SUBCOMMANDS)
     given = f"subcommand {show(name)}" if words else "no subcommand"
-    print(f"cgpu: {given}: expected one of {accepted}; see: cgpu --help", file=sys.stderr)
+    print(f"cgpu: {given}: expected one of {expected}; see: cgpu --help", file=sys.stderr)
     return EXIT_USAGE
 
 

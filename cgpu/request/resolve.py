@@ -72,7 +72,7 @@ def _devices(request: Request, gpus: Sequence[Gpu], config: Effective) -> tuple[
     if request.devices is None:
         return _fallback(request, gpus), []
     sliced = named_gpus(request.devices, gpus)
-    # A whole GPU beside the slices is given only by the same, accepted voice that named the slices.
+    # The environment gives a whole GPU beside the slices only where it has named the slices, too.
     trusted = request.devices.trusted or (request.container is not None and request.container.trusted)
     if trusted or not config.allow_environment or request.vendor in (*VENDOR_NOTHING, "all"):
         return sliced, []

@@ -53,10 +53,10 @@ def low_level(node: Node) -> list[Finding]:
     for one in found:
         first = FIRST_LOW_LEVEL.get(one.name)
         if first is not None and one.version is not None and numbers(one.version) < first:
-            accepted = ".".join(map(str, first))
+            expected = ".".join(map(str, first))
             return warning(
                 "low-level-runtime",
-                f"{one.path}: version {one.version}: expected {accepted} or newer",
+                f"{one.path}: version {one.version}: expected {expected} or newer",
                 f"install a newer {one.name}",
             )
     return ok("low-level-runtime", ", ".join(f"{one.path} {one.version or ''}".rstrip() for one in found))

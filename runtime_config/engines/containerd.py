@@ -115,8 +115,8 @@ def version_of(settings: Mapping[str, object]) -> int:
     """Return the version of a file; that of a new one where it says nothing at all. Raises CgpuError."""
     version = settings.get("version", 1 if settings else NEW_VERSION)
     if type(version) is not int or version not in PLUGINS:
-        accepted = ", ".join(map(str, PLUGINS))
-        raise CgpuError(f"config.toml: version: {show(version)}: expected one of {accepted}")
+        expected = ", ".join(map(str, PLUGINS))
+        raise CgpuError(f"config.toml: version: {show(version)}: expected one of {expected}")
     return version
 
 

@@ -98,8 +98,8 @@ def _read_options(
 def _refuse_start(arguments: Sequence[str], at: int) -> None:
     """Raise CgpuError unless it is certain that no container is started."""
     if any(argument in COMMANDS for argument in arguments):
-        accepted = ", --".join(sorted(name for name in {**GLOBAL, **START} if len(name) > 1))
+        expected = ", --".join(sorted(name for name in {**GLOBAL, **START} if len(name) > 1))
         raise CgpuError(
             f"option {show(arguments[at])}: not known here, so the place of the bundle is unknown; "
-            f"expected --{accepted}"
+            f"expected --{expected}"
         )

@@ -90,8 +90,8 @@ def apply(spec: Table, edits: Sequence[Table]) -> None:
     for edit in edits:
         unknown = [key for key in edit if key not in EDITS]
         if unknown:
-            accepted = ", ".join(EDITS)
-            raise CgpuError(f"{paths.CDI}: containerEdits.{show(unknown[0])}: expected one of {accepted}")
+            expected = ", ".join(EDITS)
+            raise CgpuError(f"{paths.CDI}: containerEdits.{show(unknown[0])}: expected one of {expected}")
         for variable in entries(edit, "env"):
             name, _, value = str(variable).partition("=")
             set_variable(spec, name, value)
