@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _SPACE = " \t\n\r"
 
 
-def _refuse_constant(text: str) -> NoReturn:
+def refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
 
 
@@ -25,18 +25,18 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-class _Context:
+class Context:
     """What the scanner asks of its decoder."""
 
     strict = True
     object_hook = None
     object_pairs_hook: object = None
-    parse_float = float
-    parse_int = int
-    parse_constant = staticmethod(_refuse_constant)
+    parse_float: object = float
+    parse_int: object = int
+    parse_constant = staticmethod(refuse_constant)
 
 
-class _UniqueContext(_Context):
+class _UniqueContext(Context):
     """The same, for texts in which no object may have a member twice."""
 
     object_pairs_hook = staticmethod(_unique)
@@ -52,12 +52,12 @@ def loads(raw: bytes, *, unique: bool = False) -> object:
     except UnicodeDecodeError as error:
         raise ValueError("not UTF-8") from error
     try:
-        return _parse(text.strip(_SPACE), _UniqueContext if unique else _Context)
+        return _parse(text.strip(_SPACE), _UniqueContext if unique else Context)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
 
 
-def _parse(text: str, context: type[_Context]) -> object:
+def _parse(text: str, context: type[Context]) -> object:
     try:
         from _json import make_scanner
 
@@ -69,4 +69,4 @@ def _parse(text: str, context: type[_Context]) -> object:
     import json
 
     hook = _unique if context is _UniqueContext else None
-    return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=hook)
+    return json.loads(text, parse_constant=refuse_constant, object_pairs_hook=hook)

@@ -46,7 +46,7 @@ SUBCOMMANDS = {
         "cgpu.install.commands.status", "show the engine, its GPUs, and whether containers can start"
     ),
     "doctor": Subcommand("cgpu.install.commands.doctor", "check this node, and say which command helps"),
-    "gc": Subcommand("cgpu.install.commands.gc.main", "remove registrations whose container is gone"),
+    "gc": Subcommand("cgpu.install.commands.gc", "remove registrations whose container is gone"),
     "config": Subcommand("cgpu.install.commands.config", "show, check, set and explain the configuration"),
     "support-bundle": Subcommand(
         "cgpu.install.commands.support_bundle", "pack what support needs to see, without secrets"
@@ -58,7 +58,6 @@ SUBCOMMANDS = {
 
 
 def usage() -> str:
-    """Return the help."""
     lines = [f"  {name:<16}{subcommand.does}" for name, subcommand in SUBCOMMANDS.items()]
     return "\n".join(
         ["usage: cgpu [--help | --version] SUBCOMMAND ...", "", *lines, "", "Each has a --help of its own."]
@@ -119,9 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name == "--version":
         print(f"cgpu {__version__}")
         return 0
-    accepted = ", ".join(SUBCOMMANDS)
+    expected = ", ".join(SUBCOMMANDS)
     given = f"subcommand {show(name)}" if words else "no subcommand"
-    print(f"cgpu: {given}: expected one of {accepted}; see: cgpu --help", file=sys.stderr)
+    print(f"cgpu: {given}: expected one of {expected}; see: cgpu --help", file=sys.stderr)
     return EXIT_USAGE
 
 

@@ -1,12 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are put in place all at once. For the engine and the tools; the hot paths only read."""
+"""Files that are put in place all at once. For the engine and the tools; the hot paths only read.
+
+A process killed in between leaves the old file or the new one, and a temporary one. What write() has put in
+place is there after a power cut, too, and the name of its temporary file is known.
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import errno
 import os
+import stat
 import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, Self
+
+MAX_BYTES = 4 << 20
+SUFFIX = ".cgpu-new"
+# The kernel makes these for a content; they must not be given to another one.
+CONTENT_BOUND = ("security.ima", "security.evm")
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What a file has besides its content. mtime_ns: None leaves the time of writing."""
+
+    mode: int
+    uid: int
+    gid: int
+    xattrs: tuple[tuple[str, bytes], ...] = ()
+    mtime_ns: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for a record."""
+        xattrs = {name: base64.b64encode(value).decode() for name, value in self.xattrs}
+        return {**asdict(self), "xattrs": xattrs}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return what was kept."""
+        xattrs = tuple((str(name), base64.b64decode(value)) for name, value in document["xattrs"].items())
+        return cls(document["mode"], document["uid"], document["gid"], xattrs, document["mtime_ns"])
+
+
+def for_new_content(now: tuple[bytes, Meta] | None, mode: int) -> Meta:
+    """Return the metadata for new content of a file that was read; mode: of one that was not there."""
+    return replace(now[1], mtime_ns=None) if now else Meta(mode, os.geteuid(), os.getegid())
 
 
 def sync_folder(folder: Path) -> None:
@@ -29,3 +71,85 @@ def replace_text(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             Path(temporary).unlink()
         raise
+
+
+def temporary(path: Path) -> Path:
+    """Return the name under which new content is written. No program reads such a name as settings."""
+    return path.with_name(f".{path.name}{SUFFIX}")
+
+
+def read(path: Path) -> tuple[bytes, Meta] | None:
+    """Return a plain file's content and the rest of it, None where there is none. Raises OSError."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "is not a plain file")
+        content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise OSError(errno.EFBIG, f"has more than {MAX_BYTES} bytes")
+        mode = stat.S_IMODE(status.st_mode)
+        return content, Meta(mode, status.st_uid, status.st_gid, _xattrs(fd), status.st_mtime_ns)
+
+
+def write(path: Path, content: bytes, meta: Meta, *, exact: bool = True) -> None:
+    """Put a file in place. Its folder is there; a link of that name would be replaced. Raises OSError.
+
+    exact: False passes over extended attributes that the file system refuses.
+    """
+    new = temporary(path)
+    new.unlink(missing_ok=True)
+    try:
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(content)
+            file.flush()
+            _set_meta(fd, meta, exact=exact)
+            os.fsync(fd)
+        os.replace(new, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, and what a killed write has left of it. Raises OSError."""
+    tidy(path)
+    path.unlink(missing_ok=True)
+    if path.parent.is_dir():
+        sync_folder(path.parent)
+
+
+def tidy(path: Path) -> None:
+    """Remove what a killed write has left. Raises OSError."""
+    # A read-only file system refuses to remove even what does not exist.
+    if os.path.lexists(temporary(path)):
+        temporary(path).unlink(missing_ok=True)
+
+
+def _set_meta(fd: int, meta: Meta, *, exact: bool) -> None:
+    os.fchown(fd, meta.uid, meta.gid)
+    os.fchmod(fd, meta.mode)
+    for name, value in meta.xattrs:
+        try:
+            os.setxattr(fd, name, value)
+        except OSError:
+            if exact:
+                raise
+    if meta.mtime_ns is not None:
+        os.utime(fd, ns=(meta.mtime_ns, meta.mtime_ns))
+
+
+def _xattrs(fd: int) -> tuple[tuple[str, bytes], ...]:
+    try:
+        names = os.listxattr(fd)
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return ()
+        raise
+    return tuple((name, os.getxattr(fd, name)) for name in sorted(names) if name not in CONTENT_BOUND)

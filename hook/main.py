@@ -13,9 +13,8 @@ from cgpu import paths
 from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line, show
 from cgpu.hook import log
-from cgpu.hook.register import RegistrationError, register
+from cgpu.hook.register import RegistrationError, register, unregister
 from cgpu.hook.state import read_state
-from cgpu.hook.unregister import unregister
 from cgpu.request.grants import parse_grant, parse_index
 
 TYPE_CHECKING = False

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""prestart and createRuntime: register the container with the engine if it requests a slice."""
+"""prestart and createRuntime register a container that requests a slice; poststop removes it."""
 
 from __future__ import annotations
 
 from cgpu import paths
-from cgpu.client.tree import Tree
+from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.hook import log
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -65,3 +66,16 @@ def _words(grants: Sequence[Grant], passthrough: Sequence[int]) -> str:
         f"gpu={gpu} memsize={size} weight={weight} highprio={high}" for gpu, size, weight, high in grants
     ]
     return " ".join([*slices, *(f"native={gpu}" for gpu in passthrough)])
+
+
+def unregister(container: str, config: Effective) -> None:
+    """Remove the registration; a second call is no error. Needs no bundle. Raises CgpuError.
+
+    An engine that is down is no error: when it starts, it drops containers whose processes have ended.
+    """
+    try:
+        Tree(paths.tree(config.tree)).destroy(container)
+    except EngineDownError as error:
+        log.event(log.WARNING, container, f"not removed now, the engine will when it is back: {error}")
+    else:
+        log.event(log.INFO, container, "removed")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from cgpu.errors import CgpuError, show
 from cgpu.fastjson import loads
 from cgpu.files import read_bounded
+from cgpu.request.spec import check_spelling
 
 MAX_SPEC = 16 << 20
 MEMBERS = ("process", "annotations", "linux", "mounts", "root", "hooks")
@@ -29,16 +30,8 @@ def read_spec(bundle: str) -> dict[str, object]:
         raise CgpuError(f"{show(path)}: is not JSON ({error}); expected an OCI specification") from error
     if not isinstance(document, dict):
         raise CgpuError(f"{show(path)}: {show(document)}: expected a JSON object")
-    _check_spelling(document, MEMBERS)
+    check_spelling(document, MEMBERS)
     process = document.get("process")
     if isinstance(process, dict):
-        _check_spelling(process, ("env",))
+        check_spelling(process, ("env",))
     return document
-
-
-def _check_spelling(found: dict[str, object], members: tuple[str, ...]) -> None:
-    # Runtimes written in Go take PROCESS for process. The hook has to read what they read.
-    for key in found:
-        name = key.casefold()
-        if name in members and name != key:
-            raise CgpuError(f"config.json: the field {show(key)} could be taken for {name}: write {name}")

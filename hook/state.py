@@ -18,7 +18,6 @@ class State:
     __slots__ = ("bundle", "id", "pid")
 
     def __init__(self, id: str, pid: int, bundle: str) -> None:  # noqa: A002, the specification's name
-        """Store the three values."""
         self.id = id
         self.pid = pid
         self.bundle = bundle

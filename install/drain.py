@@ -19,7 +19,7 @@ from cgpu.errors import CgpuError
 from cgpu.install.node.facts.ours import possible_trees
 from cgpu.install.transaction.runner import Runner
 from cgpu.kmod.daemon.store import notify_socket
-from cgpu.roots import below
+from cgpu.node_files import below
 
 MARK = paths.DRAINING
 POLL_S = 0.5

@@ -12,18 +12,18 @@ from typing import Any, Literal
 from cgpu import __version__, paths
 from cgpu.config.load import load
 from cgpu.errors import CgpuError
-from cgpu.install import consumers
+from cgpu.install import recover
 from cgpu.install.checks import DesiredState, Finding, preflight
+from cgpu.install.checks.finding import EngineKind
 from cgpu.install.node.machine import Node
-from cgpu.install.plan import EngineKind, PlanContext, daemon, module, runtimes
+from cgpu.install.plan import PlanContext, runtimes
+from cgpu.install.plan.engine import plan_daemon, plan_module
 from cgpu.install.plan.own_files import configuration
-from cgpu.install.recover import is_open, remove, repair
 from cgpu.install.transaction import execute, journal
-from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.journal import Journal
 from cgpu.install.transaction.runner import Runner
-from cgpu.install.transaction.steps import Plan
-from cgpu.roots import below
+from cgpu.install.transaction.steps import Context, Plan
+from cgpu.node_files import below
 from cgpu.runtime_config.engines.engine import ContainerEngine
 
 Say = Callable[[str], None]
@@ -57,7 +57,7 @@ class Installer:
 
     def install(self, request: Request) -> bool:
         """Do what is missing; return whether anything was. Raises CgpuError; everything is as before then."""
-        repair(self.root, self.runner, self.engines, self.say)
+        recover.repair(self.root, self.runner, self.engines, self.say)
         record = journal.load(self.root) or journal.at(self.root)
         plan_context = self._plan_context(record, record.staging)
         try:
@@ -86,7 +86,7 @@ class Installer:
     def show_install(self, request: Request) -> Iterator[str]:
         """Yield what install would do, as diffs and commands. Writes nothing there. Raises CgpuError."""
         record = journal.load(self.root) or journal.at(self.root)
-        if is_open(record):
+        if recover.is_open(record):
             yield f"an interrupted {record.operation} would be repaired first; this is of the node as it is"
         with tempfile.TemporaryDirectory(prefix="cgpu-") as folder:
             plan_context = self._plan_context(record, Path(folder, "staging"))
@@ -105,12 +105,12 @@ class Installer:
 
         drain_s: how long to wait for the end of sliced containers; None: refuse while there are any.
         """
-        repaired = repair(self.root, self.runner, self.engines, self.say, removes=False)
+        repaired = recover.repair(self.root, self.runner, self.engines, self.say, removes=False)
         record = journal.load(self.root)
         if record is None:
             return bool(repaired)
         context = Context(self.root, self.runner, record.store, self.engines)
-        remove(record, context, self.say, drain_s)
+        recover.remove(record, context, self.say, drain_s)
         self.notes += context.notes
         if self.gather().ours.daemon_running:
             self.notes.append("left to you: cgpud still runs: cgpud --stop")
@@ -123,7 +123,7 @@ class Installer:
             yield "nothing to do: cgpu install has not run here, or all is taken back"
             return
         context = Context(self.root, self.runner, record.store, self.engines)
-        yield from consumers.lines(self.root, self.runner, record.facts.get("runtimes", []))
+        yield from recover.consumers(self.root, self.runner, record.facts.get("runtimes", []))
         for step in reversed(record.steps):
             lines = list(step.undo_show(context))
             if lines and step.undo_title:
@@ -142,11 +142,8 @@ class Installer:
         engine = choose_engine(plan_context, request.engine, names)
         self._check(preflight(plan_context.node, DesiredState(engine, runtimes.engines(names))))
         steps = configuration(plan_context)
-        steps += (
-            module.plan(plan_context, self.runner)
-            if engine == "module"
-            else daemon.plan(plan_context, self.runner)
-        )
+        plan_engine = plan_module if engine == "module" else plan_daemon
+        steps += plan_engine(plan_context, self.runner)
         steps += runtimes.plan(plan_context, names, default=request.default_runtime)
         known = plan_context.record.facts.get("runtimes", [])
         facts: dict[str, Any] = {
@@ -192,11 +189,9 @@ def is_module_possible(node: Node, names: Sequence[str]) -> bool:
     """Return whether a known driver is loaded, and nothing speaks against the module alone."""
     if node.driver.loaded is None or not node.driver.known:
         return False
-    against: dict[EngineKind, set[str]] = {"module": set(), "daemon": set()}
-    for engine, found in against.items():
-        findings = preflight(node, DesiredState(engine, runtimes.engines(names)))
-        found |= {finding.name for finding in findings if finding.verdict == "problem"}
-    return not against["module"] - against["daemon"]
+    return _problems(node, "module", names) <= _problems(node, "daemon", names)
 
 
-__all__ = ["DRAIN_S", "Installer", "Request", "choose_engine", "is_module_possible"]
+def _problems(node: Node, engine: EngineKind, names: Sequence[str]) -> set[str]:
+    findings = preflight(node, DesiredState(engine, runtimes.engines(names)))
+    return {finding.name for finding in findings if finding.verdict == "problem"}

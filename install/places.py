@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from cgpu.errors import CgpuError
-from cgpu.roots import below
+from cgpu.node_files import below
 
 HOME = "/var/lib/cgpu"
 RECORD = HOME + "/install"

@@ -2,26 +2,35 @@
 """Taking an installation back, and repairing what a killed command has left.
 
 An interrupted installation is taken back; an interrupted uninstallation or upgrade is finished.
+
+Container engines are asked, with a time limit, which containers have the runtime. The answer is only printed,
+but for running containers that their engine cannot stop without the runtime: those stop an uninstallation. A
+silent engine stops nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cgpu import __version__, paths
-from cgpu.errors import CgpuError
-from cgpu.install import consumers, drain, places
+from cgpu.errors import CgpuError, one_line
+from cgpu.install import drain, places
 from cgpu.install.commands.upgrade import module as upgrade
 from cgpu.install.transaction import execute, journal, lock
-from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.journal import CHANGING, REMOVING, Journal
 from cgpu.install.transaction.runner import Runner, SystemRunner
-from cgpu.roots import below
-from cgpu.runtime_config.engines.engine import ContainerEngine
+from cgpu.install.transaction.steps import Context
+from cgpu.node_files import below
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
+from cgpu.runtime_config.engines.engine import ContainerEngine, Run
 from cgpu.runtime_config.engines.registry import ENGINES
 
 Say = Callable[[str], None]
+TIMEOUT_S = 10.0
+NAMED = 20  # in a line
+KEEPS = "the package has to stay as long as these: the engines call its runtime for exec, stop and rm"
 
 
 def recover(root: Path = Path("/")) -> list[str]:
@@ -59,20 +68,14 @@ def repair(
         say(line)
 
     drain.clear(root, tell)
-    if removes:
-        _finish_upgrade(root, runner, tell)
+    if removes and below(root, paths.UPGRADING).exists():
+        upgrade.finish(runner, __version__, tell)
     record = journal.load(root)
     if record is None:
         journal.sweep(below(root, places.RECORD))
     elif is_open(record) and (removes or record.state != REMOVING):
         _finish(record, Context(root, runner, record.store, engines), tell)
     return done
-
-
-def _finish_upgrade(root: Path, runner: Runner, tell: Say) -> None:
-    if not below(root, paths.UPGRADING).exists():
-        return
-    upgrade.finish(runner, __version__, tell)
 
 
 def is_open(record: Journal) -> bool:
@@ -106,8 +109,12 @@ def remove(record: Journal, context: Context, say: Say, drain_s: float | None = 
     engines = record.facts.get("runtimes", [])
     with drain.refusing(context.root):
         _await_none(context, say, drain_s)
-        _refuse_stuck(context, engines)
-        for line in consumers.lines(context.root, context.runner, engines):
+        for engine, names in stuck(context.runner, engines).items():
+            raise CgpuError(
+                f"{engine} containers with the runtime cgpu run: {shown(names, ', ')}: without it {engine} "
+                f"cannot stop them; first: {engine} rm -f {shown(names, ' ')}"
+            )
+        for line in consumers(context.root, context.runner, engines):
             say(line)
         execute.take_back(record, context, say)
 
@@ -122,9 +129,40 @@ def _await_none(context: Context, say: Say, drain_s: float | None) -> None:
         raise CgpuError(f"sliced containers run: {', '.join(names)}: end them, or: cgpu uninstall --drain")
 
 
-def _refuse_stuck(context: Context, engines: list[str]) -> None:
-    for engine, names in consumers.stuck(context.runner, engines).items():
-        raise CgpuError(
-            f"{engine} containers with the runtime cgpu run: {consumers.shown(names, ', ')}: without it "
-            f"{engine} cannot stop them; first: {engine} rm -f {consumers.shown(names, ' ')}"
-        )
+def consumers(root: Path, runner: Runner, engines: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each engine that has such containers, and one for each that does not answer."""
+    found = False
+    for engine in (ENGINES[name] for name in engines if name in ENGINES):
+        if not engine.consumers_advice:
+            continue
+        try:
+            names = engine.consumers(root, _within_time(runner))
+        except (CgpuError, OSError) as error:
+            yield f"warning: {engine.name} does not say which containers have the runtime {NAME} ({error})"
+            continue
+        if names:
+            found = True
+            advice = engine.consumers_advice.format(names=shown(names, " "))
+            yield f"warning: {engine.name}: {shown(names, ', ')} with the runtime {NAME}: {advice}"
+    if found:
+        yield f"warning: {KEEPS}"
+
+
+def stuck(runner: Runner, engines: Sequence[str]) -> dict[str, list[str]]:
+    """Return by engine the containers that run, and which the engine could not stop without the runtime."""
+    found: dict[str, list[str]] = {}
+    for name in engines:
+        with contextlib.suppress(CgpuError, OSError):
+            names = ENGINES[name].stuck(_within_time(runner)) if name in ENGINES else []
+            found |= {name: names} if names else {}
+    return found
+
+
+def _within_time(runner: Runner) -> Run:
+    return lambda words: runner.run(words, TIMEOUT_S)
+
+
+def shown(names: Sequence[str], between: str) -> str:
+    """Return the first names for a line."""
+    more = ["..."] if len(names) > NAMED else []
+    return between.join([*(one_line(name) for name in names[:NAMED]), *more])

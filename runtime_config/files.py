@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgpu.edits import FileEdit
+from cgpu import replace
 from cgpu.errors import CgpuError
 from cgpu.files import read_fd
-from cgpu.replace import sync_folder
+from cgpu.node_files import FileEdit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -152,29 +150,5 @@ def _make_folders(folder: Path) -> None:
     folder.chmod(0o755)
 
 
-def _write(target: Path, content: bytes, like: Path, mode: int) -> None:
-    fd, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(content)
-            file.flush()
-            _take_after(fd, like, mode)
-            os.fsync(fd)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    sync_folder(target.parent)
-
-
-def _take_after(fd: int, like: Path, mode: int) -> None:
-    """Give a file owner, mode and extended attributes of another one."""
-    if not like.exists():
-        os.fchmod(fd, mode)
-        return
-    status = like.stat()
-    os.fchown(fd, status.st_uid, status.st_gid)
-    os.fchmod(fd, status.st_mode & 0o7777)
-    for name in os.listxattr(like):
-        with contextlib.suppress(OSError):  # a file system may refuse some
-            os.setxattr(fd, name, os.getxattr(like, name))
+def _write(path: Path, content: bytes, *, like: Path, mode: int) -> None:
+    replace.write(path, content, replace.for_new_content(replace.read(like), mode), exact=False)

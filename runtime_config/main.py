@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import difflib
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from cgpu.arguments import Parser
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
+from cgpu.node_files import FileEdit, diff
 from cgpu.runtime_config import files, programs
 from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
-from cgpu.runtime_config.text import toml
 
 LAUNCHER = Path(__file__).resolve().parent / "launcher" / "cgpu-container-runtime"
 ROOT = Path("/")
@@ -36,7 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     made = Parser(prog="cgpu-runtime-config", description=__doc__)
     made.add_argument("engine", choices=tuple(ENGINES), help="the container engine")
     made.add_argument("--config", type=Path, metavar="PATH", help="the engine's settings file")
@@ -73,7 +70,8 @@ def _configure(options: argparse.Namespace, engine: ContainerEngine) -> None:
         sys.stdout.write(f"{options.config or engine.name}: nothing to change\n")
     elif options.dry_run:
         for edit in edits:
-            sys.stdout.writelines(_diff(edit))
+            lines = diff(str(edit.path), edit.before, edit.after)
+            sys.stdout.writelines(f"{line}\n" for line in lines)
     else:
         _make(engine, edits, release if options.reload else (), reload=options.reload)
         _tell(engine, edits, options, restart=bool(release))
@@ -104,7 +102,7 @@ def _after(edits: Sequence[FileEdit], release: Sequence[FileEdit]) -> list[FileE
 
 
 def _reload(engine: ContainerEngine) -> None:
-    command = engine.reload(ROOT).command
+    command = engine.reload()
     if not command:
         return
     program = programs.find(command[0])
@@ -120,7 +118,7 @@ def _reload(engine: ContainerEngine) -> None:
 def _tell(
     engine: ContainerEngine, edits: Sequence[FileEdit], options: argparse.Namespace, *, restart: bool
 ) -> None:
-    command = " ".join(engine.reload(ROOT).command)
+    command = " ".join(engine.reload())
     if restart:
         # A reload alone would leave the runtime in the engine, and may end it (plan_release).
         command = command.replace("try-reload-or-restart", "restart")
@@ -128,14 +126,6 @@ def _tell(
     done = "removed" if options.remove else "added"
     for edit in edits:
         sys.stdout.write(f"{edit.path}: runtime cgpu {done}{advice}\n")
-
-
-def _diff(edit: FileEdit) -> list[str]:
-    old, new = (toml.lines_of(files.text_of(edit.path, content)) for content in (edit.before, edit.after))
-    before = "/dev/null" if edit.before is None else str(edit.path)
-    after = "/dev/null" if edit.after is None else str(edit.path)
-    lines = difflib.unified_diff(old, new, before, after)
-    return [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
 
 
 def _runtime(path: Path) -> Path:

@@ -9,19 +9,31 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cgpu.errors import CgpuError
+from cgpu.errors import CgpuError, one_line
 
 SEARCH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 TIMEOUT = 60  # seconds
+SHOWN = 300
 NUMBERS = re.compile(r"(?<![\w.])v?(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a program printed. status: 0 for success."""
+class Done:
+    """How a program ended, and what it printed. status: 0 for success."""
 
     status: int
     output: str
+
+    def last_line(self) -> str:
+        """Return the last line that says anything."""
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        return one_line(lines[-1])[:SHOWN] if lines else "it printed nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Done):
+    """The same of a program that prints errors apart."""
+
     errors: str
 
     def last_line(self) -> str:

@@ -9,7 +9,7 @@ from cgpu.errors import CgpuError, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from cgpu.client.tree import Tree
     from cgpu.request.grants import Grant
@@ -27,46 +27,35 @@ def explain(
     error: OSError,
 ) -> str:
     """Return the message for an errno of a create. Never raises: figures that cannot be read are left out."""
+    gpus = [*(gpu for gpu, _, _, _ in grants), *passthrough]
     try:
-        why = _from_figures(tree, container, grants, passthrough, error.errno or 0)
+        why = next(filter(None, _from_figures(tree, container, grants, passthrough, error.errno or 0)), None)
     except CgpuError:
         why = None
-    return f"container {container}: " + (why or _general(tree, pid, grants, passthrough, error))
+    return f"container {container}: " + (why or _general(tree, pid, gpus, error))
 
 
 def _from_figures(
     tree: Tree, container: str, grants: Sequence[Grant], passthrough: Sequence[int], number: int
-) -> str | None:
-    if number == errno.ENOMEM:
-        return _first(_no_memory(tree, gpu, size) for gpu, size, _, _ in grants) or _first(
-            _has_slices(tree, gpu) for gpu in passthrough
-        )
-    reasons: dict[int, Callable[[int, int], str | None]] = {
-        errno.EOPNOTSUPP: lambda gpu, _: _in_mig_mode(tree, gpu),
-        errno.EDQUOT: lambda gpu, weight: _no_weight(tree, gpu, weight),
-        errno.ENOSPC: lambda gpu, _: _no_place(tree, gpu),
+) -> Iterator[str | None]:
+    """Yield what the figures of the tree say of an errno; None for a GPU of which they explain nothing."""
+    reasons: dict[int, Callable[[int, int, int], str | None]] = {
+        errno.ENOMEM: lambda gpu, size, _: _no_memory(tree, gpu, size),
+        errno.EOPNOTSUPP: lambda gpu, _, __: _mig_line(gpu) if tree.read_int(str(gpu), "mig") else None,
+        errno.EDQUOT: lambda gpu, _, weight: _no_weight(tree, gpu, weight),
+        errno.ENOSPC: lambda gpu, _, __: _no_place(tree, gpu),
     }
     if number in reasons:
-        return _first(reasons[number](gpu, weight) for gpu, _, weight, _ in grants)
-    if number == errno.EEXIST:
-        return _first(_taken(tree, gpu.index, container) for gpu in tree.gpus())
-    if number == errno.ENOENT:
+        yield from (reasons[number](gpu, size, weight) for gpu, size, weight, _ in grants)
+    if number == errno.ENOMEM:
+        yield from (_has_slices(tree, gpu) for gpu in passthrough)
+    elif number == errno.EEXIST:
+        yield from (_taken(tree, gpu.index, container) for gpu in tree.gpus())
+    elif number == errno.ENOENT:
         present = [gpu.index for gpu in tree.gpus()]
-        missing = [gpu for gpu in _all(grants, passthrough) if gpu not in present]
-        return (
-            f"there is no GPU {missing[0]}; expected one of {', '.join(map(str, present))}"
-            if missing
-            else None
-        )
-    return None
-
-
-def _all(grants: Sequence[Grant], passthrough: Sequence[int]) -> list[int]:
-    return [*(gpu for gpu, _, _, _ in grants), *passthrough]
-
-
-def _first(reasons: Iterable[str | None]) -> str | None:
-    return next((reason for reason in reasons if reason), None)
+        for gpu in (*(gpu for gpu, _, _, _ in grants), *passthrough):
+            if gpu not in present:
+                yield f"there is no GPU {gpu}; expected one of {', '.join(map(str, present))}"
 
 
 def _no_memory(tree: Tree, gpu: int, size: int) -> str | None:
@@ -101,11 +90,7 @@ def _containers(count: int) -> str:
     return "1 container has" if count == 1 else f"{count} containers have"
 
 
-def _in_mig_mode(tree: Tree, gpu: int) -> str | None:
-    return _mig_line(str(gpu)) if tree.read_int(str(gpu), "mig") else None
-
-
-def _mig_line(gpus: str) -> str:
+def _mig_line(gpus: object) -> str:
     return (
         f"GPU {gpus} is in MIG mode, and cannot be sliced; name another, or end that mode (nvidia-smi -mig 0)"
     )
@@ -148,10 +133,8 @@ def directory_of(container: str) -> str:
     return container[:12] if short else container
 
 
-def _general(
-    tree: Tree, pid: int, grants: Sequence[Grant], passthrough: Sequence[int], error: OSError
-) -> str:
-    gpus = ", ".join(map(str, _all(grants, passthrough)))
+def _general(tree: Tree, pid: int, named: Sequence[int], error: OSError) -> str:
+    gpus = ", ".join(map(str, named))
     texts = {
         errno.ENOMEM: f"more memory of GPU {gpus} asked for than is not promised to others; {FREE_ONE}",
         errno.EDQUOT: f"more weight of GPU {gpus} asked for than is left; {FREE_ONE}",

@@ -28,7 +28,6 @@ VALUES = ("context_memory", "drift_tolerance", "drift_reaction", "slice_us")
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     made = Parser(prog="cgpu-config-apply", description=__doc__.partition(": ")[2])
     made.add_argument("--config", type=Path, metavar="FILE", help=f"configuration (default {paths.CONFIG})")
     made.add_argument("--version", action="version", version=f"cgpu-config-apply {__version__}")
@@ -56,7 +55,9 @@ def apply(config: Effective) -> None:
     """
     tree = _tree(config)
     before = effective.load(paths.EFFECTIVE) if effective.is_configured() else None
-    changed = [key for key in effective.DEFAULTS if before is None or _differ(before, config, key)]
+    changed = [
+        key for key, value in config.to_dict().items() if before is None or getattr(before, key) != value
+    ]
     with contextlib.ExitStack() as undo:
         for key in (*SWITCHES, *VALUES):
             _set_parameter(key, getattr(config, key), undo)
@@ -64,7 +65,10 @@ def apply(config: Effective) -> None:
             _write(tree, node, str(getattr(config, key)), undo)
         _write_effective(config)
         undo.pop_all()
-    _set_configured()
+    try:
+        Path(paths.CONFIGURED).write_text("Y")
+    except OSError as error:
+        raise CgpuError(f"{paths.CONFIGURED}: cannot be written: {error.strerror}") from error
 
 
 def _tree(config: Effective) -> Tree:
@@ -81,10 +85,6 @@ def _tree(config: Effective) -> Tree:
             f"tree: {config.tree}: the kernel module is loaded; expected {paths.TREE_MODULE} or null"
         )
     return Tree(paths.TREE_MODULE)
-
-
-def _differ(before: Effective, after: Effective, key: str) -> bool:
-    return bool(getattr(before, key) != getattr(after, key))
 
 
 def nodes(tree: Tree, keys: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -132,13 +132,6 @@ def _write_effective(config: Effective) -> None:
             f"{path.parent}: cannot be made: {error.strerror}; run cgpu-config-apply as root"
         ) from error
     write_effective(config, path)
-
-
-def _set_configured() -> None:
-    try:
-        Path(paths.CONFIGURED).write_text("Y")
-    except OSError as error:
-        raise CgpuError(f"{paths.CONFIGURED}: cannot be written: {error.strerror}") from error
 
 
 if __name__ == "__main__":

@@ -120,9 +120,8 @@ def load(path: str = paths.EFFECTIVE) -> Effective:
     try:
         document = loads(raw)
     except ValueError as error:
-        raise CgpuError(
-            f"{path}: is not JSON ({error}); write it anew: {paths.config_command('restart')}"
-        ) from error
+        again = paths.config_command("restart")
+        raise CgpuError(f"{path}: is not JSON ({error}); write it anew: {again}") from error
     return _from_document(path, document)
 
 
@@ -166,10 +165,8 @@ def _check(path: str, document: Mapping[str, object]) -> None:
     # from being read as something else.
     for key, value in document.items():
         if key not in DEFAULTS or not _fits(key, value):
-            accepted = (
-                f"keys and types of docs/configuration.md; write it anew: {paths.config_command('restart')}"
-            )
-            raise CgpuError(f"{path}: {show(key)}: {show(value)}: expected {accepted}")
+            wanted = f"keys and types of docs/configuration.md; {_anew()}"
+            raise CgpuError(f"{path}: {show(key)}: {show(value)}: expected {wanted}")
 
 
 def _fits(key: str, value: object) -> bool:

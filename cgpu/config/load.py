@@ -89,9 +89,9 @@ def check(document: object, source: str) -> Effective:
     properties = schema()["properties"]
     for key, value in document.items():
         if key not in properties:
-            accepted = ", ".join(sorted(properties))
+            expected = ", ".join(sorted(properties))
             raise CgpuError(
-                f"{source}: {show(key)}: {show(value)}: there is no such key; expected one of {accepted}"
+                f"{source}: {show(key)}: {show(value)}: there is no such key; expected one of {expected}"
             )
         if _is_unfit(value):
             raise _misfit(source, key, value)

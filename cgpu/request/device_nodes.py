@@ -49,7 +49,6 @@ class Named:
     def __init__(
         self, label: str, text: str, minors: frozenset[int] | None, *, by_privilege: bool = False
     ) -> None:
-        """Keep the four."""
         self.label = label
         self.text = text
         self.minors = minors
@@ -166,7 +165,10 @@ def _is_driver(major: object, minor: object) -> bool:
         return False
     if major == DRM_MAJOR:
         return _is_driver_drm(minor)
-    return major == MAJOR or (major >= FIRST_DYNAMIC and major in _majors())
+    if major == MAJOR:
+        return True
+    known = character_devices() if major >= FIRST_DYNAMIC else []
+    return any(number == major and name.startswith(DRIVER) for name, number in known)
 
 
 def _is_driver_drm(minor: object) -> bool:
@@ -185,20 +187,20 @@ def _driver_of(node: str) -> str:
         return ""
 
 
-def _majors() -> frozenset[int]:
-    """Return the major numbers of the driver's character devices. Raises CgpuError."""
+def character_devices() -> list[tuple[str, int]]:
+    """Return name and major number of all that drivers have registered. Raises CgpuError."""
     try:
         lines = read_bounded(paths.DEVICES, MAX_BYTES).decode("ascii", "replace").split("\n")
     except OSError as error:
         raise CgpuError(f"{paths.DEVICES}: cannot be read ({error.strerror})") from error
-    found = set()
+    found = []
     for line in lines:
         if line.startswith("Block"):
             break
         number, _, name = line.strip().partition(" ")
-        if name.startswith(DRIVER) and number.isdigit():
-            found.add(int(number))
-    return frozenset(found)
+        if number.isdigit():
+            found.append((name, int(number)))
+    return found
 
 
 def _table(parent: Mapping[str, object], name: str) -> Mapping[str, object]:

@@ -24,7 +24,7 @@ def format_grants(grants: Iterable[Grant]) -> list[str]:
 def parse_grant(text: str) -> Grant:
     """Read one GPU:BYTES:WEIGHT:PRIORITY text. Raises CgpuError when it is anything else."""
     parts = text.split(":") if len(text) <= 64 else []
-    if len(parts) == len(LIMITS) and all(map(_is_number, parts)):
+    if len(parts) == len(LIMITS) and all(is_number(part, 16) for part in parts):
         gpu, memsize, weight, highprio = map(int, parts)
         if memsize > 0 and all(
             n <= limit for n, limit in zip((gpu, memsize, weight, highprio), LIMITS, strict=True)
@@ -35,10 +35,11 @@ def parse_grant(text: str) -> Grant:
 
 def parse_index(flag: str, text: str) -> int:
     """Read the number of a GPU. Raises CgpuError when it is anything else."""
-    if len(text) <= 4 and _is_number(text):
+    if is_number(text, 4):
         return int(text)
     raise CgpuError(f"{flag} {show(text)}: expected the number of a GPU, such as 0")
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and (text == "0" or text[0] != "0")
+def is_number(text: str, digits: int) -> bool:
+    """Return whether a text is a whole number of at most so many digits, without zeros before it."""
+    return len(text) <= digits and text.isascii() and text.isdigit() and (text == "0" or text[0] != "0")

@@ -31,7 +31,6 @@ class Allocation:
     def __init__(
         self, grants: tuple[Grant, ...], passthrough: tuple[int, ...], uuids: tuple[str, ...]
     ) -> None:
-        """Keep the three."""
         self.grants = grants
         self.passthrough = passthrough
         self.uuids = uuids
@@ -73,7 +72,7 @@ def _devices(request: Request, gpus: Sequence[Gpu], config: Effective) -> tuple[
     if request.devices is None:
         return _fallback(request, gpus), []
     sliced = named_gpus(request.devices, gpus)
-    # A whole GPU beside the slices is given only by the same, accepted voice that named the slices.
+    # The environment gives a whole GPU beside the slices only where it has named the slices, too.
     trusted = request.devices.trusted or (request.container is not None and request.container.trusted)
     if trusted or not config.allow_environment or request.vendor in (*VENDOR_NOTHING, "all"):
         return sliced, []
@@ -113,20 +112,14 @@ def named_gpus(value: SourcedValue, gpus: Sequence[Gpu]) -> list[Gpu]:
         if gpu is None and mig_device(name):
             raise value.refuse(MIG_REFUSED)
         if gpu is None:
-            raise value.refuse(f"there is no GPU {_short(name)}; expected {_accepted(gpus)}")
+            named, indexes = show(name) or "with an empty name", ", ".join(str(one.index) for one in gpus)
+            raise value.refuse(
+                f"there is no GPU {named}; expected {indexes}, the UUIDs that cgpu-smi --json shows, or all"
+            )
         if gpu in chosen:
             raise value.refuse(f"GPU {gpu.index} is named twice; name each GPU once")
         chosen.append(gpu)
     return chosen
-
-
-def _short(name: str) -> str:
-    return show(name) or "with an empty name"
-
-
-def _accepted(gpus: Sequence[Gpu]) -> str:
-    indexes = ", ".join(str(gpu.index) for gpu in gpus)
-    return f"{indexes}, the UUIDs that cgpu-smi --json shows, or all"
 
 
 def _sizes(request: Request, amounts: tuple[int, ...], sliced: list[Gpu], config: Effective) -> list[int]:
@@ -145,12 +138,9 @@ def _sizes(request: Request, amounts: tuple[int, ...], sliced: list[Gpu], config
 def spread(value: SourcedValue, amounts: tuple[int, ...], sliced: Sequence[Gpu]) -> tuple[int, ...]:
     """Return one amount for each GPU: they go in order, and the last one repeats. Raises CgpuError."""
     if len(amounts) > len(sliced):
-        raise value.refuse(f"{len(amounts)} values for {_count(sliced)}; give at most one for each")
+        count = "1 GPU" if len(sliced) == 1 else f"{len(sliced)} GPUs"
+        raise value.refuse(f"{len(amounts)} values for {count}; give at most one for each")
     return amounts + amounts[-1:] * (len(sliced) - len(amounts))
-
-
-def _count(gpus: Sequence[Gpu]) -> str:
-    return "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
 
 
 def _mib(value: SourcedValue, dev: SourcedValue | None, amount: int, gpu: Gpu) -> int:

@@ -8,7 +8,7 @@ from cgpu.request.validate import expected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from cgpu.config.effective import Effective
     from cgpu.request.device_nodes import Named
@@ -44,7 +44,6 @@ class SourcedValue:
     __slots__ = ("source", "text", "trusted")
 
     def __init__(self, source: str, text: str, *, trusted: bool = False) -> None:
-        """Keep the three."""
         self.source = source
         self.text = text
         self.trusted = trusted
@@ -146,6 +145,18 @@ def read(spec: Mapping[str, object], config: Effective) -> Request:
     values = _values(environment, annotations, config, known=known, sandbox=sandbox)
     nodes = _nodes(spec, environment, config)
     return Request(values, vendor=environment.get(VENDOR, ""), nodes=nodes, sandbox=sandbox)
+
+
+def check_spelling(found: Mapping[str, object], members: Sequence[str]) -> None:
+    """Refuse members that differ from known ones only in case: runtimes in Go read them as the same.
+
+    Raises CgpuError.
+    """
+    folded = {name.casefold(): name for name in members}
+    for key in found:
+        name = folded.get(key.casefold())
+        if name is not None and name != key:
+            raise CgpuError(f"config.json: the field {show(key)} could be taken for {name}: write {name}")
 
 
 def mig_device(text: str) -> bool:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The child that becomes the command: it waits until its slice is registered, or ends."""
+"""The child that becomes the command: it waits until its slice is registered, or ends.
+
+Signals for the command are held back while its slice is made, then handed on.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,58 @@ from typing import TYPE_CHECKING, NoReturn
 
 from cgpu.errors import CgpuError, one_line, show
 from cgpu.files import read_fd
-from cgpu.run import nodes, signals
+from cgpu.run import nodes
 
 if TYPE_CHECKING:
-    from cgpu.run.signals import Before
     from cgpu.run.supervision import Supervision
 
+HANDED_ON = frozenset(
+    {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2,
+     signal.SIGALRM, signal.SIGPWR, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1)}
+)  # fmt: skip
+WATCHED = HANDED_ON | {signal.SIGCHLD}
+# The terminal's driver sends these to all processes in the foreground: the command has got them itself.
+BY_TERMINAL = frozenset({signal.SIGINT, signal.SIGQUIT})
+SI_KERNEL = 0x80
+# Python ignores these; a new program expects the system's default.
+PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)
 FAILED, CANNOT_RUN, NOT_FOUND = 125, 126, 127
 GO = b"\1"
 MAX_REPORT = 4096
+
+
+def hold() -> set[int]:
+    """Hold back every signal that is handed on; return the mask before. Only SIGKILL interrupts from here."""
+    # Where it is ignored, as by some parents, the end of a child cannot be waited for.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    return {int(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)}
+
+
+def restore(mask: set[int]) -> None:
+    """In the child: be as a program expects to be. What was held back for it arrives now."""
+    for number in PYTHON_IGNORES:
+        signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def wait(pid: int) -> int:
+    """Hand signals on to a child until it ends; return its exit code, negative for a signal's number."""
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        got = signal.sigwaitinfo(WATCHED)
+        by_terminal = got.si_signo in BY_TERMINAL and got.si_code == SI_KERNEL
+        if got.si_signo != signal.SIGCHLD and not by_terminal:
+            os.kill(pid, got.si_signo)
 
 
 class StartError(CgpuError):
     """The command did not come to run. status: the exit status that tells so."""
 
     def __init__(self, message: str, status: int) -> None:
-        """Keep both."""
         super().__init__(message)
         self.status = status
 
@@ -59,7 +98,7 @@ class Child:
 
     def wait(self) -> int:
         """Return the command's exit status once it has ended. Raises StartError when it never ran."""
-        code = signals.wait(self.pid)
+        code = wait(self.pid)
         self._ended = True
         words = read_fd(self._report, MAX_REPORT).decode("utf-8", "replace").split(" ", 1)
         if len(words) == 2 and words[0].isdigit():
@@ -76,7 +115,7 @@ class Child:
         os.close(self._report)
 
 
-def start(plan: Plan, before: Before) -> Child:
+def start(plan: Plan, mask: set[int]) -> Child:
     """Fork. The child does nothing until it is released. Raises CgpuError."""
     go_reader, go = os.pipe()
     report, report_writer = os.pipe()
@@ -91,16 +130,16 @@ def start(plan: Plan, before: Before) -> Child:
     if pid == 0:
         os.close(go)
         os.close(report)
-        _live(plan, before, go_reader, report_writer)
+        _live(plan, mask, go_reader, report_writer)
     os.close(go_reader)
     os.close(report_writer)
     return Child(pid, go, report)
 
 
-def _live(plan: Plan, before: Before, go: int, report: int) -> NoReturn:
+def _live(plan: Plan, mask: set[int], go: int, report: int) -> NoReturn:
     status, message = FAILED, ""
     try:
-        signals.restore(before)
+        restore(mask)
         # The end of the pipe means that the parent has ended before it registered anything.
         if os.read(go, 1) == GO:
             _become(plan)

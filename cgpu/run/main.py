@@ -1,19 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu run: from arguments to exit status, and the only place that prints."""
+"""cgpu run: its command line, from arguments to exit status, and the only place that prints."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
 
-from cgpu.errors import CgpuError, one_line
+from cgpu.errors import CgpuError, one_line, show
 from cgpu.run.child import FAILED, StartError
-from cgpu.run.options import parse, parser
 from cgpu.run.session import run
 
+USAGE = (
+    "cgpu run [--mem SIZE] [--weight N] [--gpus LIST] [--high-prio] [--simulate CARDS] "
+    "-- COMMAND [ARGUMENT ...]"
+)
+SEPARATOR = "--"
+HELP = {
+    "mem": "memory on each GPU: 6G, 6GiB and 6GB are all 6 GiB, M, K and T alike, a number alone is bytes; "
+    "whole MiB of it count; a comma list gives the GPUs their sizes in order, the last one repeats (default: "
+    "the node's default_memsize)",
+    "weight": "compute weight, from 1 to the GPU's max_inst (default 1)",
+    "gpus": "which GPUs: indexes or UUIDs with commas, or all (default: the node's only GPU)",
+    "high_prio": "high priority",
+    "simulate": "where no engine runs: have simulated cards, named as for cgpud --simulate",
+}
+EPILOG = (
+    "Exit status: the command's; 128 and the signal's number when a signal ended it; 125 when the slice "
+    "cannot be had, 126 when the command cannot be run, 127 when there is no such command."
+)
 INTERRUPTED = 130
 
-__all__ = ["main", "parser"]
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for, as it was written; None where nothing was said."""
+
+    command: tuple[str, ...]
+    mem: str | None = None
+    weight: str | None = None
+    gpus: str | None = None
+    high_prio: bool = False
+    simulate: str | None = None
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise CgpuError(f"{message}; expected: {USAGE}")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of what stands before the command."""
+    made = _Parser(
+        prog="cgpu run",
+        usage=USAGE,
+        allow_abbrev=False,
+        description="Run a command, and all that it starts, in a slice of a GPU. Needs root. Where no engine "
+        "runs, cgpud is started, and ends after the last command.",
+        epilog=EPILOG,
+    )
+    made.add_argument("--mem", metavar="SIZE", help=HELP["mem"])
+    made.add_argument("--weight", metavar="N", help=HELP["weight"])
+    made.add_argument("--gpus", metavar="LIST", help=HELP["gpus"])
+    made.add_argument("--high-prio", action="store_true", help=HELP["high_prio"])
+    made.add_argument("--simulate", metavar="CARDS", help=HELP["simulate"])
+    return made
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Read the command line. Raises CgpuError; --help prints and exits."""
+    words = list(arguments)
+    end = words.index(SEPARATOR) if SEPARATOR in words else len(words)
+    found, extra = parser().parse_known_args(words[:end])
+    if extra:
+        what = "is no option" if extra[0].startswith("-") else "stands before --"
+        raise CgpuError(f"{show(extra[0])}: {what}; expected: {USAGE}")
+    command = tuple(words[end + 1 :])
+    if not command:
+        raise CgpuError(f"there is no command behind --; expected: {USAGE}")
+    return Options(command, found.mem, found.weight, found.gpus, found.high_prio, found.simulate)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -9,23 +9,24 @@ from cgpu.errors import CgpuError
 from cgpu.request.resolve import Allocation, check_size, named_gpus, spread, weight_of
 from cgpu.request.spec import SourcedValue
 from cgpu.request.validate import expected
-from cgpu.run.sizes import parse_sizes
-from cgpu.sizes import MIB
+from cgpu.sizes import ACCEPTED, MIB, size_in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cgpu.client.tree import Gpu
     from cgpu.config.effective import Effective
-    from cgpu.run.options import Options
+    from cgpu.run.main import Options
 
-LIST = "see: cgpu-smi"
+SEE = "see: cgpu-smi"
+MAX_TEXT = 1024  # of --mem
+SIZES = f"expected {ACCEPTED}, or a comma list of them, one for each GPU"
 
 
 def resolve(options: Options, gpus: Sequence[Gpu], config: Effective) -> Allocation:
     """Work out the slices. Raises CgpuError for a command that gets none: it never runs without a slice."""
     if not gpus:
-        raise CgpuError(f"the engine knows no GPU: {LIST}")
+        raise CgpuError(f"the engine knows no GPU: {SEE}")
     sliced = _gpus(options.gpus, gpus)
     sizes = _sizes(options.mem, sliced, config)
     weight = _weight(options.weight)
@@ -44,7 +45,7 @@ def _gpus(text: str | None, gpus: Sequence[Gpu]) -> list[Gpu]:
     if len(gpus) == 1:
         return list(gpus)
     raise CgpuError(
-        f"--gpus: not given, and there are {len(gpus)} GPUs; expected indexes, UUIDs or all, {LIST}"
+        f"--gpus: not given, and there are {len(gpus)} GPUs; expected indexes, UUIDs or all, {SEE}"
     )
 
 
@@ -78,3 +79,19 @@ def _check_form(value: SourcedValue, key: str) -> None:
     wanted = expected(key, value.text or " ")
     if wanted is not None:
         raise value.refuse(wanted)
+
+
+def parse_sizes(value: SourcedValue) -> tuple[int, ...]:
+    """Return the whole MiB of each size in a comma list. Raises CgpuError, also for less than 1 MiB."""
+    if len(value.text) > MAX_TEXT:
+        raise value.refuse(SIZES)
+    return tuple(_mib(value, part) for part in value.text.split(","))
+
+
+def _mib(value: SourcedValue, part: str) -> int:
+    size = size_in_bytes(part)
+    if size is None:
+        raise value.refuse(SIZES)
+    if size < MIB:
+        raise value.refuse(f"{part} is less than 1 MiB; a number alone is bytes, so write 6G or 512M")
+    return size // MIB

@@ -15,7 +15,7 @@ from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.files import read_bounded
 from cgpu.kmod.daemon.simulate import check_cards
-from cgpu.run import child, engine, hierarchies, nodes, signals, supervision
+from cgpu.run import cgroup, child, engine, nodes, supervision
 from cgpu.run.cgroup import Group
 from cgpu.run.resolve import resolve
 from cgpu.runtime_config.oci_runtime import cdi
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cgpu.config.effective import Effective
     from cgpu.request.resolve import Allocation
     from cgpu.run.child import Plan
-    from cgpu.run.options import Options
+    from cgpu.run.main import Options
 
 MAX_PROC = 16 << 20
 
@@ -66,12 +66,12 @@ def _plan(options: Options, container: str, allocation: Allocation, tree: Tree, 
 
 def _run(tree: Tree, container: str, allocation: Allocation, plan: Plan, parents: list[Path]) -> Outcome:
     left: list[str] = []
-    before = signals.hold()
+    mask = child.hold()
     with contextlib.ExitStack() as undo:
         group = Group()
         undo.callback(lambda: left.extend(group.remove()))
         group.make(container, parents)
-        process = child.start(plan, before)
+        process = child.start(plan, mask)
         undo.callback(process.close)
         group.add(process.pid)
         tree.register(container, process.pid, allocation.grants)
@@ -96,4 +96,4 @@ def _parents() -> list[Path]:
                  for name in ("cgroup", "mountinfo")]  # fmt: skip
     except OSError as error:
         raise CgpuError(f"/proc/self: cannot be read ({error.strerror}): mount -t proc proc /proc") from error
-    return [hierarchies.parent(hierarchy) for hierarchy in hierarchies.find(*texts)]
+    return [cgroup.parent(hierarchy) for hierarchy in cgroup.find(*texts)]

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
+from typing import TypeVar
 
 from cgpu.client.tree import EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
@@ -11,6 +13,7 @@ from cgpu.smi.limits import with_limits
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.scheduling import is_number, parse
 
+Value = TypeVar("Value")
 Memory = tuple[int | None, tuple[int, ...]]
 
 
@@ -25,31 +28,24 @@ def gpu(tree: Tree, index: str) -> Gpu:
     """Read one GPU directory. Raises CgpuError when it cannot be listed."""
     return Gpu(
         index=int(index),
-        uuid=text(tree, index, "uuid"),
-        model=text(tree, index, "name"),
-        policy=number(tree, index, "policy"),
-        max_inst=number(tree, index, "max_inst"),
-        prio_ratio=number(tree, index, "prio_ratio"),
-        total=number(tree, index, "memtotal"),
+        uuid=known(tree.read, index, "uuid") or None,
+        model=known(tree.read, index, "name") or None,
+        policy=known(tree.read_int, index, "policy"),
+        max_inst=known(tree.read_int, index, "max_inst"),
+        prio_ratio=known(tree.read_int, index, "prio_ratio"),
+        total=known(tree.read_int, index, "memtotal"),
         containers=containers(tree, index),
-        scheduling=parse(text(tree, index, "sched") or ""),
+        scheduling=parse(known(tree.read, index, "sched") or ""),
     )
 
 
-def text(tree: Tree, *node: str) -> str | None:
-    """Read a node; None when it is not there, or empty. Raises EngineDownError."""
-    try:
-        return tree.read(*node) or None
-    except EngineDownError:
-        raise
-    except CgpuError:
-        return None
+def known(read: Callable[..., Value], *node: str) -> Value | None:
+    """Return what a reader of the tree says of a node; None where that is not there or reads wrong.
 
-
-def number(tree: Tree, *node: str) -> int | None:
-    """Read a number; None when the node is not there or holds something else. Raises EngineDownError."""
+    Raises EngineDownError.
+    """
     try:
-        return tree.read_int(*node)
+        return read(*node)
     except EngineDownError:
         raise
     except CgpuError:
@@ -60,29 +56,23 @@ def containers(tree: Tree, index: str) -> tuple[Container, ...]:
     """Read the containers on a GPU, sorted by id, without those that stop meanwhile. Raises CgpuError."""
     found = [container(tree, index, name) for name in tree.containers(int(index))]
     # A container that stops takes its directory along, between two reads too: what was read of it is nothing.
-    return tuple(one for one in found if is_directory(tree, index, one.directory))
-
-
-def is_directory(tree: Tree, *parts: str) -> bool:
-    """Say whether it is one still: a container may have stopped, a newer engine may have a node here."""
-    try:
-        tree.names(*parts)
-    except EngineDownError:
-        raise
-    except CgpuError:
-        return False
-    return True
+    # A newer engine may have a node here.
+    return tuple(one for one in found if known(tree.names, index, one.directory) is not None)
 
 
 def container(tree: Tree, index: str, name: str) -> Container:
     """Read one container directory. Raises EngineDownError."""
-    engine_time, read_at = number(tree, index, name, "usage"), monotonic()
-    allocated, high_prio = number(tree, index, name, "memsize"), number(tree, index, name, "highprio")
-    free, pids = memory(text(tree, index, name, "meminfo") or "")
+
+    def number(node: str) -> int | None:
+        return known(tree.read_int, index, name, node)
+
+    engine_time, read_at = number("usage"), monotonic()
+    allocated, high_prio = number("memsize"), number("highprio")
+    free, pids = memory(known(tree.read, index, name, "meminfo") or "")
     return Container(
         directory=name,
-        id=((text(tree, index, name, "owner") or "").split() or [name])[0],
-        weight=number(tree, index, name, "weight"),
+        id=((known(tree.read, index, name, "owner") or "").split() or [name])[0],
+        weight=number("weight"),
         high_prio=None if high_prio is None else high_prio != 0,
         allocated=allocated,
         used=None if allocated is None or free is None else max(0, allocated - free),

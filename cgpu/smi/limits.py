@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cgpu.smi.model import Container, Gpu
-from cgpu.smi.policies import Policy, policy
+from cgpu.smi.scheduling import Policy, policy
 
 WHOLE = 100.0
 

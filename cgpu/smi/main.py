@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from time import sleep
 
 from cgpu import __version__, paths
-from cgpu.arguments import Parser
+from cgpu.arguments import Parser, seconds
 from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
@@ -20,7 +20,6 @@ from cgpu.smi.collect import sample
 from cgpu.smi.limits import is_counted, with_utilisation
 from cgpu.smi.model import Gpu
 from cgpu.smi.names import Directory
-from cgpu.smi.notes import UNKNOWN
 
 # Seconds between the two samples that a utilisation needs: more where the engine measures less exactly.
 FIRST_INTERVAL = 0.5
@@ -28,25 +27,15 @@ LONGEST_INTERVAL = 2.0
 EXIT_FAILED = 1
 
 
-def positive(text: str) -> float:
-    """Return seconds out of an argument. Raises argparse.ArgumentTypeError."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds between 0.1 and 86400")
-    return seconds
-
-
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     made = Parser(prog="cgpu-smi", description="Show which containers have slices of the GPUs.")
     made.add_argument("--version", action="version", version=f"cgpu-smi {__version__}")
     form = made.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="JSON; with -l one line per look")
+    form.add_argument("--json", action="store_true", help="JSON; with -l one line per sample")
     form.add_argument("--csv", action="store_true", help="CSV, one line per container")
-    made.add_argument("-l", "--loop", metavar="SECONDS", type=positive, help="look again every SECONDS")
+    made.add_argument(
+        "-l", "--loop", metavar="SECONDS", type=seconds(0.1, 86400), help="take a sample every SECONDS"
+    )
     made.add_argument(
         "-i", "--gpu", metavar="GPU", help="only this GPU: its index, or its UUID or the start of it"
     )
@@ -62,7 +51,7 @@ def chosen(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[Gpu, ...]:
     if not found and len(wanted) >= 4:
         found = tuple(gpu for gpu in gpus if gpu.uuid and gpu.uuid.startswith(wanted))
     if len(found) != 1:
-        known = ", ".join(f"{gpu.index} ({gpu.uuid or UNKNOWN})" for gpu in gpus) or "none"
+        known = ", ".join(f"{gpu.index} ({gpu.uuid or render.UNKNOWN})" for gpu in gpus) or "none"
         raise CgpuError(f"GPU {show(wanted)}: names {len(found)} GPUs; there are: {known}")
     return found
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cgpu.smi.policies import policy_name
 from cgpu.smi.scheduling import Scheduling
 
 
@@ -67,8 +66,3 @@ class Gpu:
     def promised(self) -> int:
         """Bytes given out to containers, as far as known."""
         return sum(container.allocated or 0 for container in self.containers)
-
-    @property
-    def policy_name(self) -> str:
-        """The policy in words."""
-        return policy_name(self.policy)

@@ -31,8 +31,6 @@ def by_id(rows: object) -> Names:
         match row:
             case {"Id": str(container), "Names": [str(name), *_]}:
                 names[container] = name.removeprefix("/")
-            case _:
-                pass
     return names
 
 

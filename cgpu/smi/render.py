@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample of the GPUs as a table, as JSON, as CSV. Pure: records in, text out."""
+"""One sample of the GPUs as a table, as JSON, as CSV, with the source of its figures.
+
+Pure: records in, text out.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,8 @@ import json
 from collections.abc import Iterator
 
 from cgpu.errors import one_line
-from cgpu.smi import notes
 from cgpu.smi.model import Container, Gpu
-from cgpu.smi.notes import UNKNOWN, division
+from cgpu.smi.scheduling import DRIVER, GATES, NOBODY, NONE, SAMPLES, TIME_SLICES, Scheduling, policy_name
 
 MIB = 1 << 20
 WIDTHS = (12, 24, 8, 6, 10, 10)
@@ -28,6 +30,15 @@ FIELDS = (
     "memory_used_bytes",
     "memory_allocated_bytes",
 )
+UNKNOWN = "N/A"
+MS = 1_000_000
+DIVISIONS = {
+    GATES: ", by gates",
+    TIME_SLICES: ", by timeslices",
+    DRIVER: ", by the driver",
+    NOBODY: ", not enforced",
+}
+MEASURES = {GATES: "measured between gates", SAMPLES: "from the driver's samples"}
 
 
 def table(gpus: tuple[Gpu, ...]) -> str:
@@ -39,10 +50,10 @@ def block(gpu: Gpu) -> str:
     """Return the lines about one GPU."""
     card = f"GPU {gpu.index}: {one_line(gpu.model or UNKNOWN)} ({short_uuid(gpu.uuid)})"
     number = UNKNOWN if gpu.policy is None else gpu.policy
-    policy = f"policy {number} ({gpu.policy_name}{division(gpu.scheduling)})"
+    policy = f"policy {number} ({policy_name(gpu.policy)}{division(gpu.scheduling)})"
     head = f"{card}, {policy}, {mib(gpu.promised)} of {mib(gpu.total)} MiB promised"
     rows = [row(container) for container in gpu.containers]
-    body = [line(HEADINGS), *(line(one) for one in rows), *notes.lines(gpu)] if rows else ["no containers"]
+    body = [line(HEADINGS), *(line(one) for one in rows), *notes(gpu)] if rows else ["no containers"]
     return "".join(f"{one}\n" for one in [head, *body])
 
 
@@ -93,11 +104,6 @@ def percent(share: float | None) -> str:
     return UNKNOWN if share is None else f"{share:.0f}%"
 
 
-def document(gpus: tuple[Gpu, ...], time: str) -> dict[str, object]:
-    """Return the sample as a JSON object."""
-    return {"time": time, "gpus": [gpu_object(gpu) for gpu in gpus]}
-
-
 def gpu_object(gpu: Gpu) -> dict[str, object]:
     """Return one GPU as a JSON object."""
     return {
@@ -105,8 +111,8 @@ def gpu_object(gpu: Gpu) -> dict[str, object]:
         "name": gpu.model,
         "uuid": gpu.uuid,
         "policy": gpu.policy,
-        "policy_name": gpu.policy_name,
-        **notes.fields(gpu),
+        "policy_name": policy_name(gpu.policy),
+        **sources(gpu),
         "memory_total_bytes": gpu.total,
         "memory_promised_bytes": gpu.promised,
         "containers": [container_object(container) for container in gpu.containers],
@@ -135,7 +141,8 @@ def rounded(share: float | None) -> float | None:
 
 def as_json(gpus: tuple[Gpu, ...], time: str, *, compact: bool) -> str:
     """Return the sample as JSON: indented, or on one line so that many samples can be read line by line."""
-    return json.dumps(document(gpus, time), indent=None if compact else 2) + "\n"
+    document = {"time": time, "gpus": [gpu_object(gpu) for gpu in gpus]}
+    return json.dumps(document, indent=None if compact else 2) + "\n"
 
 
 def as_csv(gpus: tuple[Gpu, ...], time: str, *, header: bool) -> str:
@@ -154,3 +161,59 @@ def csv_rows(gpus: tuple[Gpu, ...], time: str) -> Iterator[tuple[object, ...]]:
         for one in gpu.containers:
             shares = (rounded(one.utilisation), rounded(one.limit))
             yield (time, gpu.index, gpu.uuid, one.id, one.name, *shares, one.used, one.allocated)
+
+
+def division(scheduling: Scheduling) -> str:
+    """Return what a policy's name is followed by: who divides the time."""
+    return DIVISIONS.get(scheduling.divided_by or "", "")
+
+
+def notes(gpu: Gpu) -> tuple[str, str]:
+    """Return the lines under a table."""
+    return f"GPU-UTIL  {utilisation(gpu)}", f"LIMIT     {limit(gpu.scheduling)}"
+
+
+def utilisation(gpu: Gpu) -> str:
+    """Say how utilisation is measured."""
+    said, over = gpu.scheduling, "" if gpu.interval is None else f", over {gpu.interval:.1f} s"
+    if said.usage_from == NONE:
+        return "not measured"
+    if said.usage_from is None:
+        return f"the engine does not say how it is measured{over}"
+    exact = "" if said.resolution is None else f", exact to {milliseconds(said.resolution)}"
+    return f"{MEASURES[said.usage_from]}{exact}{over}"
+
+
+def limit(said: Scheduling) -> str:
+    """Say who keeps the limits."""
+    unit = "" if said.slice is None else f"; a unit of weight is {milliseconds(said.slice)}"
+    match said.divided_by:
+        case "gates":
+            return f"by policy and weights, kept by gates{unit}"
+        case "time_slices":
+            return f"by policy and weights, kept by the card's timeslices{unit}"
+        case "driver":
+            return "the driver's own scheduling, as without slices"
+        case "nobody":
+            return "by policy and weights, kept by nobody: the engine's log says why"
+        case _:
+            return "by policy and weights; the engine does not say whether it is kept"
+
+
+def milliseconds(ns: int) -> str:
+    """Return a time with three digits, or whole milliseconds where these are more."""
+    return f"{ns / MS:.3g} ms" if ns < 1000 * MS else f"{ns // MS} ms"
+
+
+def sources(gpu: Gpu) -> dict[str, object]:
+    """Return where utilisation and limit come from, as fields of a JSON object."""
+    said = gpu.scheduling
+    return {
+        "divided_by": said.divided_by,
+        "slice_ns": said.slice,
+        "utilisation_source": said.usage_from,
+        "utilisation_resolution_ns": said.resolution,
+        "utilisation_interval_seconds": None if gpu.interval is None else round(gpu.interval, 3),
+        "limit_source": "policy",
+        "limit_resolution_ns": said.slice if said.divided_by in (GATES, TIME_SLICES) else None,
+    }

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cgpu.install.checks import driver, kernel, sharing, software
+from cgpu.install.checks import driver, kernel, software
 from cgpu.install.checks.finding import DesiredState, Finding
 from cgpu.install.node.machine import Node
 
@@ -15,14 +15,14 @@ def preflight(node: Node, desired: DesiredState) -> list[Finding]:
     found = [*kernel.machine(node), *kernel.version(node, desired.engine), *kernel.cgroups(node)]
     found += _module(node) if desired.engine == "module" else _daemon(node)
     found += [
-        *sharing.one_engine(node, desired.engine),
+        *software.one_engine(node, desired.engine),
         *driver.version(node, allow_unknown=desired.allow_unknown_driver),
         *driver.managed(node),
         *driver.firmware(node),
         *driver.mig(node),
-        *sharing.mps(node),
-        *sharing.hami(node),
-        *sharing.time_slicing(node),
+        *software.mps(node),
+        *software.hami(node),
+        *software.time_slicing(node),
         *software.systemd(node, desired.engine),
         *software.low_level(node),
         *software.container_engines(node, desired.runtimes),

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration: whether it can be read, and whether it is what the engine goes by."""
+"""The configuration: its file, what of it is in force, and whether it closes the node."""
 
 from __future__ import annotations
 
 from cgpu import paths
 from cgpu.config.apply import GPU_KEYS, ROOT_KEYS
 from cgpu.config.effective import DEFAULTS, Effective
-from cgpu.install.checks.finding import Finding, ok, problem, skipped
+from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
+from cgpu.install.node.facts.programs import numbers
 from cgpu.install.node.report import NodeReport
+from cgpu.runtime_config.engines.registry import ENGINES
 
 # Keys whose value cgpud's command line may override.
 OVERRIDDEN = ("tree",)
@@ -15,6 +17,8 @@ OVERRIDDEN = ("tree",)
 FIRST = (*ROOT_KEYS, *GPU_KEYS)
 # Keys that take effect only when cgpud is restarted.
 AT_START = ("tree", "memory_backend", "nvml_library", "workers")
+SHARED_NODE = "shared-node"
+CLOSE = "cgpu config set shared_node true --apply"
 
 
 def valid(now: NodeReport) -> list[Finding]:
@@ -70,3 +74,42 @@ def apply_command(now: NodeReport, changed: list[str] | None = None) -> str:
     if not again and now.kind == "daemon" and any(key in FIRST for key in changed or ()):
         return "cgpu doctor --fix"
     return paths.config_command("restart" if again else "reload")
+
+
+def closed(now: NodeReport) -> list[Finding]:
+    """Whether images and users get slices only, on a node that is shared."""
+    config = now.in_force if now.in_force is not None and now.configured else now.wanted
+    if config is None:
+        return skipped(SHARED_NODE, "the configuration cannot be read")
+    ways = [*_ways(config), *_copied(now, config)]
+    if not ways:
+        return ok(SHARED_NODE, "whoever has a GPU here has a slice of it")
+    if config.shared_node:
+        text = f"shared_node is true, and yet {'; '.join(ways)}"
+        return warning(SHARED_NODE, text, "cgpu config explain shared_node")
+    text = f"open, as for one owner: {'; '.join(ways)}"
+    return warning(SHARED_NODE, text, f"where people share this node who do not trust each other: {CLOSE}")
+
+
+def _ways(config: Effective) -> list[str]:
+    """Return the ways past a slice that the configuration leaves."""
+    whole = not config.default_memsize and not config.shared_node
+    found = {
+        "an image's environment asks for its slice (allow_environment)": config.allow_environment,
+        "a container can switch slicing off (allow_disable)": config.allow_disable,
+        "who names a GPU and no amount has it whole (default_memsize: 0)": whole,
+        "privileged containers have GPUs whole (allow_privileged)": config.allow_privileged,
+        "limits do not hold (enforce: false)": not config.enforce,
+    }
+    return [way for way, is_open in found.items() if is_open]
+
+
+def _copied(now: NodeReport, config: Effective) -> list[str]:
+    if config.trust_annotations != "always":
+        return []
+    what = "copies annotations of images (trust_annotations)"
+    return [
+        f"{one.name} {one.version or 'of a version not known'} {what}"
+        for one in now.node.software.engines
+        if ENGINES[one.name].copies_image_annotations(numbers(one.version))
+    ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine that runs, and what it needs around it."""
+"""The engine that runs, its GPUs and containers, and what it needs around it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.checks.software import STORE_KEPT
 from cgpu.install.node.facts import files
 from cgpu.install.node.report import NodeReport
+from cgpu.install.node.snapshot import Card
+from cgpu.smi.scheduling import NOBODY, parse
 
 ACCEPTS = 0x10000  # flag of a listening socket in /proc/net/unix
 FILES_WANTED = 8192
@@ -20,6 +22,7 @@ OPEN_FILES = re.compile(r"^Max open files\s+(unlimited|[0-9]{1,20})\s", re.MULTI
 LOADED_AT_BOOT = "/etc/modules-load.d"
 STARTED_AT_BOOT = "/etc/systemd/system/multi-user.target.wants"
 APPLY_UNIT = "cgpu-config-apply.service"
+MIB = 1 << 20
 
 
 def running(now: NodeReport) -> list[Finding]:
@@ -181,3 +184,71 @@ def _restart(now: NodeReport) -> str:
     return (
         paths.daemon_command("restart") if now.kind == "daemon" else "modprobe -r cgpu_km; modprobe cgpu_km"
     )
+
+
+def drift(now: NodeReport) -> list[Finding]:
+    """Unaccounted memory."""
+    if now.snapshot is None:
+        return skipped("drift", "the tree cannot be read")
+    config = now.in_force or now.wanted
+    if config is None:
+        return skipped("drift", "the configuration cannot be read")
+    beyond = [
+        (card, found)
+        for card in now.snapshot.cards
+        if (found := card.number("drift")) is not None and found > config.drift_tolerance
+    ]
+    if not beyond:
+        return ok(
+            "drift", f"no GPU has more than {config.drift_tolerance // MIB} MiB in use and charged to nobody"
+        )
+    named = ", ".join(f"GPU {card.index}: {found // MIB} MiB" for card, found in beyond)
+    fix = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv shows who has memory"
+    text = f"{named} are in use and charged to nobody"
+    if config.drift_reaction == "refuse":
+        return problem("drift", f"{text}; sliced containers get nothing more there", fix)
+    return warning("drift", text, fix)
+
+
+def time_division(now: NodeReport) -> list[Finding]:
+    """Whether the engine or the driver divides GPU time by policy and weights."""
+    if now.snapshot is None:
+        return skipped("time-division", "the tree cannot be read")
+    nobody = [card for card in now.snapshot.cards if parse(card.nodes.get("sched", "")).divided_by == NOBODY]
+    if nobody:
+        return problem(
+            "time-division",
+            f"{_named(nobody)}: GPU time is divided by nobody, whatever policy and weights say",
+            "the engine's log says what the driver lacks: GSP firmware, as a rule",
+        )
+    return ok("time-division", "policies and weights are kept")
+
+
+def mig(now: NodeReport) -> list[Finding]:
+    """Cards of the engine that are in MIG mode."""
+    if now.snapshot is None:
+        return skipped("engine-mig", "the tree cannot be read")
+    cut = [card for card in now.snapshot.cards if card.nodes.get("mig") == "1"]
+    if not cut:
+        return ok("engine-mig", "none of the engine's GPUs is in MIG mode")
+    fix = "; ".join(f"nvidia-smi -i {card.nodes.get('uuid', card.index)} -mig 0" for card in cut)
+    text = f"{_named(cut)}: in MIG mode, cannot be sliced"
+    if len(cut) == len(now.snapshot.cards):
+        return problem("engine-mig", text, fix)
+    return warning("engine-mig", text, fix)
+
+
+def containers(now: NodeReport) -> list[Finding]:
+    """Registrations whose container has no process any more."""
+    if now.snapshot is None:
+        return skipped("containers", "the tree cannot be read")
+    slices = [one for card in now.snapshot.cards for one in card.slices]
+    left = sorted({one.id for one in slices if one.cgroup is not None and not one.is_among(now.cgroups)})
+    if left:
+        return problem("containers", f"{', '.join(left)}: registered, and no process is left", "cgpu gc")
+    count = len({one.id for one in slices})
+    return ok("containers", f"{count} containers are registered")
+
+
+def _named(cards: list[Card]) -> str:
+    return ", ".join(f"GPU {card.index}" for card in cards)

@@ -33,9 +33,9 @@ def version(node: Node, engine: EngineKind) -> list[Finding]:
         return skipped("kernel", "the kernel's release cannot be read from /proc/sys/kernel/osrelease")
     if numbers(release) >= first:
         return ok("kernel", f"Linux {release}")
-    accepted = ".".join(map(str, first))
-    fix = f"boot Linux {accepted} or newer" + (f", or {BY_DAEMON}" if engine == "module" else "")
-    return problem("kernel", f"Linux {release}: the {engine} engine needs {accepted} or newer", fix)
+    needed = ".".join(map(str, first))
+    fix = f"boot Linux {needed} or newer" + (f", or {BY_DAEMON}" if engine == "module" else "")
+    return problem("kernel", f"Linux {release}: the {engine} engine needs {needed} or newer", fix)
 
 
 def modules(node: Node) -> list[Finding]:

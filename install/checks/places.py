@@ -12,9 +12,9 @@ from cgpu import paths
 from cgpu.errors import CgpuError
 from cgpu.install import recover
 from cgpu.install.checks.finding import Finding, ok, problem, skipped
-from cgpu.install.node.facts.ours import RECORD
 from cgpu.install.node.report import NodeReport
-from cgpu.roots import below
+from cgpu.install.places import RECORD
+from cgpu.node_files import below
 
 # Each with the permission bits that only root may have.
 PRIVATE = {paths.RUN: 0o077, RECORD: 0o077, "/etc/cgpu": 0o022, paths.CONFIG: 0o022, paths.EFFECTIVE: 0o077}
@@ -24,11 +24,13 @@ ROOM = 1 << 20
 def permissions(now: NodeReport) -> list[Finding]:
     """Whether only root reaches what only root may."""
     wrong = [line for path, bits in PRIVATE.items() for line in _too_open(now, path, bits)]
-    wrong += _tree(now)
+    if now.snapshot is not None:
+        wrong += _too_open(now, f"{now.node.ours.tree}/inst_ctl", 0o077)
     if not wrong:
         return ok("permissions", "only root reaches sockets, settings and tree")
+    letters = {path: "w" if bits == 0o022 else "rwx" for path, bits in PRIVATE.items()}
     fix = "; ".join(
-        f"chown root:root {path}; chmod go-{_letters(PRIVATE.get(path, 0o077))} {path}" for path, _ in wrong
+        f"chown root:root {path}; chmod go-{letters.get(path, 'rwx')} {path}" for path, _ in wrong
     )
     return problem("permissions", "; ".join(text for _, text in wrong), fix)
 
@@ -81,14 +83,3 @@ def _too_open(now: NodeReport, path: str, bits: int) -> Iterator[tuple[str, str]
     if about.st_uid != 0 or about.st_mode & bits:
         mode = stat.S_IMODE(about.st_mode)
         yield path, f"{path}: owner {about.st_uid}, mode {mode:04o}: others than root get in"
-
-
-def _tree(now: NodeReport) -> list[tuple[str, str]]:
-    if now.snapshot is None:
-        return []
-    path = f"{now.node.ours.tree}/inst_ctl"
-    return list(_too_open(now, path, 0o077))
-
-
-def _letters(bits: int) -> str:
-    return "rwx" if bits == 0o077 else "w"

@@ -28,9 +28,9 @@ def interpreter(path: str = INTERPRETER) -> list[Finding]:
     if said is None:
         return problem("interpreter", f"{path} does not run", "apt-get install python3")
     if programs.numbers(said) < FIRST_PYTHON:
-        accepted = ".".join(map(str, FIRST_PYTHON))
-        fix = f"install Python {accepted} or newer as {path}"
-        return problem("interpreter", f"{path}: Python {said.strip()}: expected {accepted} or newer", fix)
+        expected = ".".join(map(str, FIRST_PYTHON))
+        fix = f"install Python {expected} or newer as {path}"
+        return problem("interpreter", f"{path}: Python {said.strip()}: expected {expected} or newer", fix)
     return ok("interpreter", f"{path}: Python {said.strip()}")
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Software of others that an installation needs."""
+"""Software of others: what an installation needs, and what shares the same GPUs."""
 
 from __future__ import annotations
 
+from cgpu.client.tree import DAEMON, MODULE
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem, skipped, warning
 from cgpu.install.node.facts.programs import numbers
 from cgpu.install.node.machine import Node
@@ -11,6 +12,7 @@ STORE_KEPT = 254
 FIRST_LOW_LEVEL = {"runc": (1, 1), "crun": (1, 8)}
 # Runtimes that are no engine of their own: settings of something else.
 NO_PROGRAM = ("nvidia", "hooks")
+NAMES: dict[EngineKind, str] = {"module": MODULE, "daemon": DAEMON}
 
 
 def dkms(node: Node) -> list[Finding]:
@@ -51,10 +53,10 @@ def low_level(node: Node) -> list[Finding]:
     for one in found:
         first = FIRST_LOW_LEVEL.get(one.name)
         if first is not None and one.version is not None and numbers(one.version) < first:
-            accepted = ".".join(map(str, first))
+            expected = ".".join(map(str, first))
             return warning(
                 "low-level-runtime",
-                f"{one.path}: version {one.version}: expected {accepted} or newer",
+                f"{one.path}: version {one.version}: expected {expected} or newer",
                 f"install a newer {one.name}",
             )
     return ok("low-level-runtime", ", ".join(f"{one.path} {one.version or ''}".rstrip() for one in found))
@@ -73,3 +75,62 @@ def container_engines(node: Node, runtimes: tuple[str, ...]) -> list[Finding]:
     if not there:
         return skipped("container-engines", "there is no container engine; cgpu run works without")
     return ok("container-engines", ", ".join(there))
+
+
+def mps(node: Node) -> list[Finding]:
+    """NVIDIA's Multi-Process Service: its server has the memory of all its clients."""
+    found = node.sharing.mps
+    if not found:
+        return ok("mps", "MPS does not run")
+    fix = "end its clients, then: echo quit | nvidia-cuda-mps-control"
+    text = f"{', '.join(found)}: MPS is on: clients of one server are not told apart, outside of slices"
+    if any(" (process " in one for one in found):
+        return problem("mps", text, fix)
+    left = ", ".join(found)
+    return warning("mps", f"{left}: left by MPS, which does not run", f"rm -r {' '.join(found)}")
+
+
+def hami(node: Node) -> list[Finding]:
+    """HAMi: its library is in every container of the node, and its device plugin gives out the same cards."""
+    found = node.sharing.hami
+    if not found:
+        return ok("hami", "HAMi is not there")
+    return problem(
+        "hami",
+        f"{', '.join(found)}: HAMi shares the GPUs of this node, too",
+        "take the node out of HAMi (kubectl label node NODE gpu-), and libvgpu.so out of /etc/ld.so.preload",
+    )
+
+
+def time_slicing(node: Node) -> list[Finding]:
+    """A device plugin that gives one GPU to several containers by itself."""
+    if node.sharing.replicas:
+        return problem(
+            "time-slicing",
+            f"{', '.join(node.sharing.replicas)}: the device plugin gives each GPU out several times",
+            "take sharing.timeSlicing and sharing.mps out of the device plugin's configuration for this node",
+        )
+    if node.sharing.device_plugin:
+        return warning(
+            "time-slicing",
+            f"{', '.join(node.sharing.device_plugin)}: the vendor's device plugin gives GPUs out whole, "
+            "which OpenCGPU may give slices of at the same time",
+            "let one of both give out the GPUs of this node",
+        )
+    return ok("time-slicing", "no device plugin gives out GPUs")
+
+
+def one_engine(node: Node, engine: EngineKind) -> list[Finding]:
+    """Whether the other engine is in the way."""
+    ours = node.ours
+    if engine == "daemon" and ours.module_loaded:
+        fix = "end the sliced containers, then: modprobe -r cgpu_km"
+        return problem(
+            "one-engine", "the kernel module cgpu_km is loaded: cgpud does not start beside it", fix
+        )
+    if engine == "module" and (ours.engine == DAEMON or ours.daemon_running):
+        fix = "end the sliced containers, then: " + (
+            "systemctl disable --now cgpud" if ours.unit else "cgpud --stop"
+        )
+        return problem("one-engine", "cgpud runs: a node has one engine", fix)
+    return ok("one-engine", f"{NAMES[engine]} has the node for itself")

@@ -10,13 +10,12 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from cgpu import paths
+from cgpu import paths, replace
 from cgpu.arguments import Parser
 from cgpu.client.tree import Tree
 from cgpu.config import apply as apply_module
@@ -25,7 +24,7 @@ from cgpu.config import load as config
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.install.checks.configuration import AT_START, FIRST, differences
-from cgpu.install.transaction import atomic, lock
+from cgpu.install.transaction import lock
 from cgpu.kmod.daemon import control
 
 AS_ROOT = "; run it as root, such as by sudo"
@@ -34,7 +33,6 @@ PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the command line's grammar."""
     out = Parser(prog="cgpu config", description="Show, check, set and explain the configuration.")
     actions = out.add_subparsers(dest="action", required=True)
     shown = actions.add_parser("show", help="every key: its value, and where that comes from")
@@ -66,7 +64,7 @@ def _show(options: argparse.Namespace) -> None:
     wanted = config.load(paths.CONFIG)
     path = Path(paths.EFFECTIVE)
     in_force = effective.load(paths.EFFECTIVE) if path.exists() else None
-    said = _keys_in_file()
+    said = parse_document(_read(Path(paths.CONFIG)), paths.CONFIG)
     changed = differences(wanted, in_force) if in_force is not None else []
     if options.json:
         rows = {
@@ -83,11 +81,6 @@ def _show(options: argparse.Namespace) -> None:
         note = "" if key in said else "  # default"
         note += f"  # not in force: {command_after(key)}" if key in changed else ""
         print(f"{key}: {json.dumps(value)}{note}")
-
-
-def _keys_in_file() -> set[str]:
-    text = _read(Path(paths.CONFIG))
-    return set(parse_document(text, paths.CONFIG))
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -156,9 +149,7 @@ def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         real = path.resolve()
-        now = atomic.read(real)
-        meta = replace(now[1], mtime_ns=None) if now else atomic.Meta(0o644, os.geteuid(), os.getegid())
-        atomic.write(real, text.encode(), meta)
+        replace.write(real, text.encode(), replace.for_new_content(replace.read(real), 0o644))
     except OSError as error:
         advice = AS_ROOT if isinstance(error, PermissionError) and os.geteuid() else ""
         raise CgpuError(f"{path}: cannot be written: {error.strerror}{advice}") from error

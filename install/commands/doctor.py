@@ -21,10 +21,8 @@ from cgpu.files import open_nofollow
 from cgpu.install import recover
 from cgpu.install.checks import (
     DesiredState,
-    closed,
     configuration,
     engine,
-    gpus,
     module,
     places,
     preflight,
@@ -35,14 +33,12 @@ from cgpu.install.checks.configuration import differences
 from cgpu.install.checks.finding import Finding, problem
 from cgpu.install.checks.places import PRIVATE
 from cgpu.install.commands.config import apply_keys
-from cgpu.install.commands.gc.main import collect
+from cgpu.install.commands.gc import collect
 from cgpu.install.node import report
 from cgpu.install.node.report import NodeReport
 from cgpu.kmod.daemon.tree.mounts import clear_fuse
 
 EXIT_PROBLEM = 1
-FORMAT = "cgpu-doctor"
-VERSION = 1
 VERDICTS = ("problem", "warning", "ok", "skipped")
 MARKS = {"ok": "ok", "warning": "warning", "problem": "PROBLEM", "skipped": "skipped"}
 
@@ -60,7 +56,7 @@ CHECKS: tuple[Check, ...] = (
     engine.start_at_boot,
     configuration.valid,
     configuration.in_force,
-    closed.closed,
+    configuration.closed,
     places.permissions,
     places.room,
     places.leftovers,
@@ -71,19 +67,16 @@ CHECKS: tuple[Check, ...] = (
     lambda _: runtime.ownership(),
     settings.registered,
     settings.default,
-    gpus.containers,
-    gpus.drift,
-    gpus.time_division,
-    gpus.mig,
+    engine.containers,
+    engine.drift,
+    engine.time_division,
+    engine.mig,
     module.built,
     module.dkms,
 )
 
-Fix = Callable[[NodeReport], str]
-
 
 def parser() -> argparse.ArgumentParser:
-    """Return the command line's grammar."""
     out = Parser(
         prog="cgpu doctor",
         description="Check this node, and say what helps. Exits 0 when there is no problem.",
@@ -122,7 +115,7 @@ def _run(options: argparse.Namespace) -> int:
             now = report.gather()
             found = examine(now)
     if options.json:
-        sys.stdout.write(as_json(now, found, fixed))
+        print(json.dumps(document(now, found, fixed), indent=1))
     else:
         sys.stdout.write(as_text(found, everything=options.all))
     return 0 if is_good(found) else EXIT_PROBLEM
@@ -161,8 +154,8 @@ def document(now: NodeReport, found: list[Finding], fixed: list[str]) -> dict[st
     """Return what --json prints; docs/commands/doctor.md describes it."""
     ours = now.node.ours
     return {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": "cgpu-doctor",
+        "version": 1,
         "good": is_good(found),
         "commands": __version__,
         "engine": {"wanted": now.kind, "running": ours.engine, "version": ours.version, "tree": ours.tree},
@@ -173,11 +166,6 @@ def document(now: NodeReport, found: list[Finding], fixed: list[str]) -> dict[st
         ],
         "fixed": [one_line(line) for line in fixed],
     }
-
-
-def as_json(now: NodeReport, found: list[Finding], fixed: list[str]) -> str:
-    """Return the document as text."""
-    return json.dumps(document(now, found, fixed), indent=1) + "\n"
 
 
 def as_text(found: list[Finding], *, everything: bool) -> str:
@@ -262,7 +250,7 @@ def _recover(now: NodeReport) -> str:
 
 
 # In this order: what a killed installation has left may be the cause of the other problems.
-FIXES: dict[str, Fix] = {
+FIXES: dict[str, Callable[[NodeReport], str]] = {
     "leftovers": _recover,
     "draining": _recover,
     "engine": _unmount,

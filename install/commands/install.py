@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu install: make this machine a node that slices GPUs. cgpu uninstall: see uninstall_command.py."""
+"""cgpu install: make this machine a node that slices GPUs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return what understands the command line."""
     found = Parser(
         prog="cgpu install",
         description="Make this machine a node that slices GPUs. What it changes, cgpu uninstall takes back.",

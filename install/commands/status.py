@@ -15,14 +15,14 @@ from typing import Any
 from cgpu.arguments import Parser
 from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
-from cgpu.install.checks import engine, gpus, places, runtime
+from cgpu.install.checks import engine, places, runtime
 from cgpu.install.checks.finding import Finding
 from cgpu.install.node import report
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice
-from cgpu.smi.notes import division
-from cgpu.smi.policies import policy_name
-from cgpu.smi.scheduling import parse
+from cgpu.smi.collect import memory
+from cgpu.smi.render import division
+from cgpu.smi.scheduling import parse, policy_name
 
 MIB = 1 << 20
 ID_SHOWN = 12
@@ -47,7 +47,6 @@ class Readiness:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the command line's grammar."""
     out = Parser(
         prog="cgpu status",
         description="Show the engine and its GPUs. Exits 0 when sliced containers can start, 1 when not, "
@@ -79,10 +78,10 @@ def judge(now: NodeReport) -> Readiness:
         *engine.running(now),
         *engine.tree(now),
         *engine.listener(now),
-        *gpus.mig(now),
+        *engine.mig(now),
     ]
     found += [*runtime.interpreter(), *runtime.hook(), *runtime.launcher()]
-    bad = next((one for one in [*found, *_configured(now)] if one.verdict == "problem"), None)
+    bad = next((one for one in [*found, *_configured()] if one.verdict == "problem"), None)
     if bad is not None:
         return Readiness(Exit.NOT_READY, bad.text, bad.fix)
     if now.snapshot is not None and all(is_full(card) for card in now.snapshot.cards):
@@ -105,13 +104,11 @@ def is_full(card: Card) -> bool:
 
 def promised(card: Card) -> int:
     """Return the bytes that are given out."""
-    sizes = (one.nodes.get("memsize", "") for one in card.slices)
-    return sum(int(size) for size in sizes if size.isascii() and size.isdigit())
+    return sum(one.number("memsize") or 0 for one in card.slices)
 
 
-def _configured(now: NodeReport) -> list[Finding]:
+def _configured() -> list[Finding]:
     """Whether an engine has read the configuration: until then containers that ask for GPUs are refused."""
-    del now
     try:
         effective.load()
         effective.check_started()
@@ -154,7 +151,6 @@ def document(now: NodeReport, ready: Readiness) -> dict[str, Any]:
 
 
 def as_json(now: NodeReport, ready: Readiness) -> str:
-    """Return the document as text."""
     return json.dumps(document(now, ready), indent=1) + "\n"
 
 
@@ -229,18 +225,15 @@ def _gpu(card: Card) -> dict[str, Any]:
 
 
 def _slice(one: Slice) -> dict[str, int | None]:
-    def number(text: str) -> int | None:
-        return int(text) if len(text) <= 20 and text.isascii() and text.isdigit() else None
-
-    size = number(one.nodes.get("memsize", ""))
-    first = one.nodes.get("meminfo", "").partition("\n")[0]
-    free = number(first.removeprefix("Free:").strip())
+    size = one.number("memsize")
+    # Without the lines of processes: the last one may be cut.
+    free, _ = memory(one.nodes.get("meminfo", "").partition("\n")[0])
     used = None if size is None or free is None else max(0, size - free)
     return {
         "memsize": size,
         "used": used,
-        "weight": number(one.nodes.get("weight", "")),
-        "highprio": number(one.nodes.get("highprio", "")),
+        "weight": one.number("weight"),
+        "highprio": one.number("highprio"),
     }
 
 

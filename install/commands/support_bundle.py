@@ -80,7 +80,6 @@ VARIABLE = re.compile(r"\b([A-Z][A-Z0-9_]{2,})=(\"[^\"]*(?:\"|$)|'[^']*(?:'|$)|\
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the command line's grammar."""
     out = Parser(
         prog="cgpu support-bundle",
         description="Pack what support needs to see of this node: no secrets, no environment values.",
@@ -164,8 +163,6 @@ def _texts(now: NodeReport) -> Iterator[tuple[str, str | None]]:
 
 def _facts(now: NodeReport) -> dict[str, Any]:
     facts = asdict(now.node)
-    # The node's processes are private; those that matter here are in the other facts.
-    del facts["processes"]
     facts["kernel"]["options"] = sorted(OPTIONS & (facts["kernel"]["options"] or frozenset()))
     facts["python"] = platform.python_version()
     facts["processors"] = psutil.cpu_count()

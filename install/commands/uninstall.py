@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from cgpu.arguments import Parser
+from cgpu.arguments import Parser, seconds
 from cgpu.install.commands.install import run, say
 from cgpu.install.installer import DRAIN_S, Installer
 
@@ -14,16 +14,15 @@ from cgpu.install.installer import DRAIN_S, Installer
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when nothing of it is left, 1 after one line of error: again goes on from there."""
     options = parser().parse_args(arguments)
-    seconds = options.timeout if options.drain else None
+    drain_s = options.timeout if options.drain else None
     return run(
         "cgpu uninstall",
-        lambda one: _uninstall(one, seconds, dry_run=options.dry_run),
+        lambda one: _uninstall(one, drain_s, dry_run=options.dry_run),
         dry_run=options.dry_run,
     )
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return what understands the command line."""
     found = Parser(prog="cgpu uninstall", description="Take back what cgpu install has done to this machine.")
     found.add_argument(
         "--drain",
@@ -31,23 +30,13 @@ def parser() -> argparse.ArgumentParser:
         help="give out no slices, and wait for the end of those that there are",
     )
     found.add_argument(
-        "--timeout", type=_seconds, default=DRAIN_S, metavar="SECONDS",
+        "--timeout", type=seconds(0, 1_000_000), default=DRAIN_S, metavar="SECONDS",
         help=f"how long --drain waits (default {DRAIN_S:.0f})",
     )  # fmt: skip
     found.add_argument(
         "--dry-run", action="store_true", help="only show the changes of files, and the commands"
     )
     return found
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds between 0 and 1000000")
-    return value
 
 
 def _uninstall(installer: Installer, drain_s: float | None, *, dry_run: bool) -> None:

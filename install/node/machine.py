@@ -6,13 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgpu.install.node.facts import driver, kernel, ours, programs, sharing, software
+from cgpu.install.node.facts import driver, kernel, ours, programs, software
 from cgpu.install.node.facts.driver import Driver
 from cgpu.install.node.facts.kernel import Kernel
 from cgpu.install.node.facts.ours import Ours
-from cgpu.install.node.facts.programs import Process
-from cgpu.install.node.facts.sharing import Sharing
-from cgpu.install.node.facts.software import Software
+from cgpu.install.node.facts.software import Sharing, Software
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,6 @@ class Node:
     sharing: Sharing
     software: Software
     ours: Ours
-    processes: tuple[Process, ...]
 
 
 def gather(root: Path = Path("/")) -> Node:
@@ -39,8 +36,7 @@ def gather(root: Path = Path("/")) -> Node:
         root=root,
         kernel=found,
         driver=driver.gather(root, found.release),
-        sharing=sharing.gather(root, running),
+        sharing=software.sharing(root, running),
         software=software.gather(root, running),
         ours=ours.gather(root, running),
-        processes=running,
     )

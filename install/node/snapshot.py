@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,11 @@ WRITE_ONLY = "inst_ctl"
 
 
 Texts = dict[str, str]
+
+
+def _number(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    return int(text) if len(digits) <= 20 and digits.isascii() and digits.isdigit() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,15 @@ class Slice:
         words = self.nodes.get("owner", "").split(maxsplit=1)
         return words[1] if len(words) == 2 and words[1].startswith("/") else None
 
+    def is_among(self, groups: Iterable[str]) -> bool:
+        """Tell whether the container's cgroup, or one below it, is among some."""
+        own = self.cgroup
+        return own is not None and any(one == own or one.startswith(own + "/") for one in groups)
+
+    def number(self, node: str) -> int | None:
+        """Return a node's number; None where it is not there or no number."""
+        return _number(self.nodes.get(node, ""))
+
 
 @dataclass(frozen=True, slots=True)
 class Card:
@@ -49,9 +64,7 @@ class Card:
 
     def number(self, node: str) -> int | None:
         """Return a node's number, with a sign where it has one; None where it is not there or no number."""
-        text = self.nodes.get(node, "")
-        digits = text.removeprefix("-")
-        return int(text) if len(digits) <= 20 and digits.isascii() and digits.isdigit() else None
+        return _number(self.nodes.get(node, ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cgpu import __version__
-from cgpu.config.load import SCHEMA
+from cgpu.config.load import accepted, schema
 from cgpu.install.packaging.parsers import nested, programs, subcommands
 from cgpu.main import SUBCOMMANDS
-
-SUBCOMMAND_SECTION = 1
 
 
 def escaped(text: str) -> str:
@@ -89,32 +87,18 @@ def _sentence(text: str) -> str:
 def subcommand_list() -> str:
     """Return the subcommands with what each does and the page that says more."""
     return "\n\n".join(
-        f"**cgpu {name}**\n: {_sentence(one.does)} See **cgpu-{name}**({SUBCOMMAND_SECTION})."
+        f"**cgpu {name}**\n: {_sentence(one.does)} See **cgpu-{name}**(1)."
         for name, one in SUBCOMMANDS.items()
     )
 
 
 def keys() -> str:
     """Return the keys of the configuration, out of its schema."""
-    schema = json.loads(SCHEMA.read_text())
     return "\n\n".join(
-        f"**{name}**: {escaped(_accepted(rule))}; default {escaped(json.dumps(rule['default']))}\n"
+        f"**{name}**: {escaped(accepted(name))}; default {escaped(json.dumps(rule['default']))}\n"
         f": {escaped(rule['description'])}"
-        for name, rule in schema["properties"].items()
+        for name, rule in schema()["properties"].items()
     )
-
-
-def _accepted(rule: dict[str, object]) -> str:
-    if isinstance(rule.get("enum"), list):
-        return ", ".join(str(value) for value in _list(rule["enum"]))
-    kinds = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
-    words = {"string": "an absolute path" if "pattern" in rule else "text", "boolean": "true or false"}
-    words["integer"] = f"{rule.get('minimum', '')} to {rule.get('maximum', '')}"
-    return " or ".join(words.get(str(kind), str(kind)) for kind in kinds)
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 def texts(pages: Path) -> dict[str, str]:

@@ -7,17 +7,15 @@ import json
 import textwrap
 from typing import Any
 
-from cgpu import paths
+from cgpu import paths, replace
 from cgpu.config.load import accepted, schema
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.places import KMOD, target
 from cgpu.install.plan import PlanContext
-from cgpu.install.transaction import atomic
 from cgpu.install.transaction.steps import Plan
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 from cgpu.install.transaction.store import digest
-from cgpu.roots import below
+from cgpu.node_files import FileEdit, below
 
 COLUMNS = 100
 HEAD = """\
@@ -33,7 +31,8 @@ def plan(context: PlanContext, path: str, content: str, title: str) -> list[Plan
     before = _content(context, path)
     if before == after:
         return []
-    if before is not None and context.is_known(path) and not context.is_ours(path, digest(before)):
+    ours = context.put_at(path)
+    if before is not None and ours and digest(before) not in ours:
         context.kept.append(f"{path}: was changed by somebody else since it was made; it stays as it is")
         return []
     return [FilesPlan(title, (FileEdit(below(context.root, path), before, after),))]
@@ -43,8 +42,8 @@ def configuration(context: PlanContext) -> list[Plan]:
     """Return the step that makes the first configuration; none where there is one."""
     if _content(context, paths.CONFIG) is not None:
         return []
-    edit = FileEdit(below(context.root, paths.CONFIG), None, first_configuration().encode())
-    return [FilesPlan(f"makes {paths.CONFIG}, with every key as a comment", (edit,))]
+    title = f"makes {paths.CONFIG}, with every key as a comment"
+    return plan(context, paths.CONFIG, first_configuration(), title)
 
 
 def first_configuration() -> str:
@@ -83,7 +82,7 @@ def _key(name: str, rule: dict[str, Any]) -> str:
 
 def _content(context: PlanContext, path: str) -> bytes | None:
     try:
-        found = atomic.read(target(context.root, path))
+        found = replace.read(target(context.root, path))
     except OSError as error:
         raise CgpuError(f"{path}: cannot be read: {error.strerror}") from error
     return found[0] if found else None

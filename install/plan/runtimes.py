@@ -5,18 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.places import LAUNCHER, on_node
-from cgpu.install.plan import PlanContext, shown
+from cgpu.install.plan import PlanContext
 from cgpu.install.transaction.steps import Plan
 from cgpu.install.transaction.steps.file_changes import FilesPlan
-from cgpu.install.transaction.steps.notes import Note
 from cgpu.install.transaction.steps.runtime import RuntimePlan
+from cgpu.install.transaction.steps.system import Note
+from cgpu.node_files import FileEdit
 from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.engines.registry import ENGINES
-
-SYSTEMCTL = "systemctl"
 
 
 def choose(context: PlanContext, given: Sequence[str] | None) -> tuple[str, ...]:
@@ -25,10 +23,11 @@ def choose(context: PlanContext, given: Sequence[str] | None) -> tuple[str, ...]
         return engines(_here(context))
     for name in given:
         if name not in context.engines:
-            raise CgpuError(f"--runtimes {name}: expected one of {shown(list(context.engines))}")
+            raise CgpuError(f"--runtimes {name}: expected one of {', '.join(context.engines)}")
         # Settings of an engine that is not named are not read.
         if not context.engines[name].is_present(context.root):
-            raise CgpuError(f"--runtimes {name}: is not on this machine; here are {shown(_here(context))}")
+            here = ", ".join(_here(context)) or "none"
+            raise CgpuError(f"--runtimes {name}: is not on this machine; here are {here}")
     return tuple(dict.fromkeys(given))
 
 
@@ -59,14 +58,8 @@ def plan(context: PlanContext, names: Sequence[str], *, default: bool) -> list[P
 def _of_one(context: PlanContext, engine: ContainerEngine, edits: tuple[FileEdit, ...]) -> list[Plan]:
     named = ", ".join(on_node(context.root, edit.path) for edit in edits)
     files = FilesPlan(f"{engine.name}: adds the runtime cgpu to {named}", edits, engine.name)
-    reload = engine.reload(context.root)
-    if not reload.command:
-        return [RuntimePlan(files, ())]
-    command = " ".join(reload.command)
-    if reload.stops_containers:
-        advice = f"{engine.name} has to read its settings anew, which ends its containers: {command}"
-        return [RuntimePlan(files, ()), Note(advice, advice)]
-    if reload.command[0] == SYSTEMCTL and not context.node.software.systemd:
+    reload = engine.reload()
+    if reload[:1] == ("systemctl",) and not context.node.software.systemd:
         advice = f"restart {engine.name}, if it runs: it reads its settings when it starts"
         return [RuntimePlan(files, ()), Note(advice, advice)]
-    return [RuntimePlan(files, reload.command)]
+    return [RuntimePlan(files, reload)]

@@ -15,10 +15,9 @@ from typing import Any
 from cgpu.errors import CgpuError
 from cgpu.install.transaction import journal as journals
 from cgpu.install.transaction import signals
-from cgpu.install.transaction.context import Context
 from cgpu.install.transaction.journal import CHANGING, INSTALLED, REMOVING, Journal
-from cgpu.install.transaction.steps import Plan
-from cgpu.install.transaction.steps.notes import Note
+from cgpu.install.transaction.steps import Context, Plan
+from cgpu.install.transaction.steps.system import Note
 
 Say = Callable[[str], None]
 
@@ -83,7 +82,9 @@ def _roll_back(journal: Journal, context: Context, say: Say) -> list[str]:
             left.append(_words(error))
             continue
         del journal.steps[index]
-        _save(journal)
+        # A disk without room must not keep files from being put back: taking back twice does no harm.
+        with contextlib.suppress(OSError):
+            journal.save()
     if left:
         return left
     journal.state = INSTALLED
@@ -140,12 +141,6 @@ def _end(journal: Journal) -> None:
         journal.save()
     else:
         journal.delete()
-
-
-def _save(journal: Journal) -> None:
-    # A disk without room must not keep files from being put back: taking back twice does no harm.
-    with contextlib.suppress(OSError):
-        journal.save()
 
 
 def _words(error: BaseException) -> str:

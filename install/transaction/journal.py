@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cgpu import __version__
+from cgpu import __version__, replace
 from cgpu.errors import CgpuError
 from cgpu.install import places
-from cgpu.install.transaction import atomic, steps, store
+from cgpu.install.transaction import store
 from cgpu.install.transaction.steps import Step
+from cgpu.install.transaction.steps.file_changes import FileChanges
+from cgpu.install.transaction.steps.runtime import Runtime
+from cgpu.install.transaction.steps.system import Commands, LoadModule, Note, Unit
 from cgpu.install.transaction.store import RELEASED, Store
-from cgpu.roots import below
+from cgpu.node_files import below
 
 FORMAT = 1
 NAME = "journal.json"
@@ -32,6 +34,15 @@ CHANGING = "changing"
 INSTALLED = "installed"
 REMOVING = "removing"
 STATES = (CHANGING, INSTALLED, REMOVING)
+
+KINDS: dict[str, type[Commands | FileChanges | LoadModule | Note | Runtime | Unit]] = {
+    "commands": Commands,
+    "files": FileChanges,
+    "module": LoadModule,
+    "note": Note,
+    "runtime": Runtime,
+    "unit": Unit,
+}
 
 
 @dataclass(slots=True)
@@ -70,11 +81,11 @@ class Journal:
             "steps": [step.to_json() for step in self.steps],
         }
         text = json.dumps(document, indent=1) + "\n"
-        atomic.write(self.folder / NAME, text.encode(), atomic.Meta(0o600, os.geteuid(), os.getegid()))
+        replace.write(self.folder / NAME, text.encode(), replace.for_new_content(None, 0o600))
 
     def delete(self) -> None:
         """Remove the record and its folders; what others have put there stays. Raises OSError."""
-        atomic.remove(self.folder / NAME)
+        replace.remove(self.folder / NAME)
         sweep(self.folder)
 
 
@@ -108,7 +119,7 @@ def sweep(folder: Path) -> None:
         return
     if folder.is_dir():
         for name in (NAME, RELEASED):
-            atomic.temporary(folder / name).unlink(missing_ok=True)
+            replace.temporary(folder / name).unlink(missing_ok=True)
         (folder / RELEASED).unlink(missing_ok=True)
         Store(folder / CONTENTS).clear()
         clear_staging(folder / STAGING)
@@ -156,7 +167,7 @@ def _parse(folder: Path, document: Mapping[str, Any]) -> Journal:
     state = document["state"]
     if state not in STATES:
         raise ValueError(f"state {state!r}")
-    kept = [steps.load(step) for step in document["steps"]]
+    kept: list[Step] = [KINDS[step["kind"]].from_json(step) for step in document["steps"]]
     committed = int(document["committed"])
     if not 0 <= committed <= len(kept):
         raise ValueError(f"committed {committed} of {len(kept)} steps")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cgpu.errors import CgpuError
 from cgpu.install import places
-from cgpu.roots import below
+from cgpu.node_files import below
 
 WAIT_S = 60.0
 STEP_S = 0.1
@@ -66,7 +66,6 @@ def _acquire(path: Path, say: Callable[[str], None], deadline: float) -> int:
 
 def _is_there(path: Path, fd: int) -> bool:
     try:
-        named, open_ = path.stat(), os.fstat(fd)
+        return os.path.samestat(path.stat(), os.fstat(fd))
     except FileNotFoundError:
         return False
-    return (named.st_dev, named.st_ino) == (open_.st_dev, open_.st_ino)

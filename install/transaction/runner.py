@@ -9,30 +9,16 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from cgpu.errors import CgpuError, one_line
+from cgpu.errors import CgpuError
 from cgpu.runtime_config import programs
 
 FOLDERS = programs.SEARCH
 # Not the machine that the settings of root's docker client may name.
 ENVIRONMENT = {"PATH": ":".join(FOLDERS), "HOME": "/root", "LC_ALL": "C.UTF-8", "DOCKER_CONTEXT": "default"}
 TIMEOUT_S = 120.0
-SHOWN = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """How a command ended, and what it printed."""
-
-    status: int
-    output: str
-
-    def last_line(self) -> str:
-        """Return the last line that says anything."""
-        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
-        return one_line(lines[-1])[:SHOWN] if lines else "it printed nothing"
+Done = programs.Done
 
 
 class Runner(Protocol):

@@ -11,9 +11,9 @@ import os
 import stat
 from pathlib import Path
 
+from cgpu import replace
 from cgpu.errors import CgpuError
 from cgpu.files import open_nofollow, read_fd
-from cgpu.install.transaction import atomic
 
 RELEASED = "released.json"  # beside the store: temporary settings, see steps/runtime.py
 FILE_MODE = 0o600
@@ -42,7 +42,7 @@ class Store:
             self.get(name)
         except CgpuError:
             self.folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-            atomic.write(path, content, atomic.Meta(FILE_MODE, os.geteuid(), os.getegid()))
+            replace.write(path, content, replace.for_new_content(None, FILE_MODE))
         return name
 
     def get(self, name: str) -> bytes:

@@ -18,13 +18,22 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError, show
-from cgpu.roots import below
+from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.engines import containers, layers
+from cgpu.runtime_config.engines import layers
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Reload, Run
+from cgpu.runtime_config.engines.engine import (
+    ContainerEngine,
+    Desired,
+    Ended,
+    Listing,
+    Run,
+    ended_by_cri,
+    is_ended,
+    is_ours,
+    lines_of,
+)
 from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import read_text, runtime_path
 from cgpu.runtime_config.text import toml
@@ -106,8 +115,8 @@ def version_of(settings: Mapping[str, object]) -> int:
     """Return the version of a file; that of a new one where it says nothing at all. Raises CgpuError."""
     version = settings.get("version", 1 if settings else NEW_VERSION)
     if type(version) is not int or version not in PLUGINS:
-        accepted = ", ".join(map(str, PLUGINS))
-        raise CgpuError(f"config.toml: version: {show(version)}: expected one of {accepted}")
+        expected = ", ".join(map(str, PLUGINS))
+        raise CgpuError(f"config.toml: version: {show(version)}: expected one of {expected}")
     return version
 
 
@@ -222,9 +231,9 @@ class Containerd(ContainerEngine):
         if isinstance(default, str) and toml.child(settings, *place, "runtimes", default) is None:
             raise CgpuError(f"{path}: {DEFAULT}: {default}: there is no runtime of that name; {see}")
 
-    def reload(self, root: Path) -> Reload:
+    def reload(self) -> tuple[str, ...]:
         """Return the restart, which shims and their containers outlive; nothing where it does not run."""
-        return Reload(("systemctl", "try-restart", "containerd"))
+        return ("systemctl", "try-restart", "containerd")
 
     def read_settings(self, text: str) -> tuple[object, object]:
         """Return what any version's plugin names as our runtime and as the default. Raises ValueError."""
@@ -240,7 +249,7 @@ class Containerd(ContainerEngine):
         for namespace in _names(root, TASKS):
             for identity in _names(root, f"{TASKS}/{namespace}") if namespace != OF_DOCKER else ():
                 folder = f"{TASKS}/{namespace}/{identity}"
-                if containers.is_ours(_text(root, f"{folder}/runtime").strip()):
+                if is_ours(_text(root, f"{folder}/runtime").strip()):
                     names.add(_pod(_text(root, f"{folder}/config.json")) or f"{namespace}/{identity}")
         return sorted(names)
 
@@ -253,7 +262,7 @@ class Containerd(ContainerEngine):
         if ctr is not None:
             return [Listing(self.name, partial(ended, [ctr, "-a", address]))]
         if crictl is not None:
-            return [Listing(self.name, partial(containers.ended_by_cri, [crictl, "-r", f"unix://{address}"]))]
+            return [Listing(self.name, partial(ended_by_cri, [crictl, "-r", f"unix://{address}"]))]
         return []
 
     def _target(self, root: Path, files: Sequence[Layer], new: Addition, *, merges: bool) -> Path:
@@ -342,18 +351,18 @@ def _place(files: Sequence[Layer], path: Path) -> int:
 def ended(command: list[str]) -> Ended:
     """Ask ctr for all namespaces, docker's among them. Raises CgpuError."""
     found: Ended = {}
-    for namespace in containers.lines_of([*command, "namespaces", "ls", "--quiet"]):
+    for namespace in lines_of([*command, "namespaces", "ls", "--quiet"]):
         inside = [*command, "--namespace", namespace]
-        found |= dict.fromkeys(containers.lines_of([*inside, "containers", "ls", "--quiet"]), True)
+        found |= dict.fromkeys(lines_of([*inside, "containers", "ls", "--quiet"]), True)
         # A container without a task has no process.
-        found |= ended_tasks(containers.lines_of([*inside, "tasks", "ls"]))
+        found |= ended_tasks(lines_of([*inside, "tasks", "ls"]))
     return found
 
 
 def ended_tasks(lines: Iterable[str]) -> Ended:
     """Read the table of `ctr tasks ls`: TASK, PID, STATUS."""
     rows = (line.split() for line in lines)
-    return {row[0]: containers.is_ended(row[2]) for row in rows if len(row) == 3 and row[0] != "TASK"}
+    return {row[0]: is_ended(row[2]) for row in rows if len(row) == 3 and row[0] != "TASK"}
 
 
 def _pod(spec: str) -> str | None:

@@ -11,13 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.roots import below
+from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.engines import containers, layers
+from cgpu.runtime_config.engines import layers
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Listing, Reload
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Listing, ended_by_cri
 from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import runtime_path
 from cgpu.runtime_config.text import toml
@@ -55,7 +54,6 @@ class Crio(ContainerEngine):
         )
 
     def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
-        """Return the edit that adds the runtime. Raises CgpuError."""
         files = self._files(root)
         runtime = runtime_path(desired)
         ours = {"runtime_path": runtime, "runtime_type": "oci", **_like(files)}
@@ -81,13 +79,13 @@ class Crio(ContainerEngine):
         if answer.status:
             raise CgpuError(f"{folder}: crio: {answer.last_line()}; see: {' '.join(command)}")
 
-    def reload(self, root: Path) -> Reload:
+    def reload(self) -> tuple[str, ...]:
         """Return the restart, which conmon and the containers outlive; nothing where it does not run.
 
         Not SIGHUP: it came with 1.26 for runtimes, and takes conmon's path, which CRI-O fills in only as it
         starts, from every runtime that does not name it: seen with 1.34.0.
         """
-        return Reload(("systemctl", "try-restart", "crio"))
+        return ("systemctl", "try-restart", "crio")
 
     def read_settings(self, text: str) -> tuple[object, object]:
         table = toml.child(tomllib.loads(text), *RUNTIME)
@@ -98,7 +96,7 @@ class Crio(ContainerEngine):
         crictl = programs.find("crictl", self.search)
         if crictl is None or not Path(SOCKET).is_socket():
             return []
-        return [Listing("cri-o", partial(containers.ended_by_cri, [crictl, "-r", f"unix://{SOCKET}"]))]
+        return [Listing("cri-o", partial(ended_by_cri, [crictl, "-r", f"unix://{SOCKET}"]))]
 
     def _files(self, root: Path) -> list[Layer]:
         return layers.read_folder([below(root, self.main)], below(root, self.path), root)

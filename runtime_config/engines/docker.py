@@ -17,13 +17,20 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError, show
-from cgpu.roots import below
+from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.engines import containers
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Reload, Run
+from cgpu.runtime_config.engines.engine import (
+    TIMEOUT_S,
+    ContainerEngine,
+    Desired,
+    Ended,
+    Listing,
+    Run,
+    by_state,
+    with_our_runtime,
+)
 from cgpu.runtime_config.files import changes, read_bytes, read_text, runtime_path, text_of
 from cgpu.runtime_config.oci_runtime.spec_json import loads
 from cgpu.runtime_config.text import json as json_text
@@ -53,7 +60,7 @@ STARTED_BY = (
 def add(text: str, runtime: str, *, default: bool = False) -> str:
     """Return the settings with the runtime at that path, and as the default. Raises CgpuError.
 
-    An empty text is that of an empty file; for a new file see new().
+    An empty text is that of an empty file.
     """
     settings = parse(text)
     runtimes = _table(settings, "runtimes")
@@ -65,11 +72,6 @@ def add(text: str, runtime: str, *, default: bool = False) -> str:
     kept = _kept(text, settings) if default and settings.get(DEFAULT) != NAME else None
     text = _add_entry(text, runtime, kept) if entry is None else _update_entry(text, runtime, kept)
     return text if kept is None else _set_default(text, json.dumps(NAME))
-
-
-def new(runtime: str, *, default: bool = False) -> str:
-    """Return the settings where there are none. An end of line tells them from a file that was empty."""
-    return add("", runtime, default=default) + "\n"
 
 
 def remove(text: str) -> str | None:
@@ -248,26 +250,25 @@ class Docker(ContainerEngine):
         return programs.find("dockerd", self.search) is not None or below(root, self.path).exists()
 
     def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
-        """Return the edit that adds the runtime. Raises CgpuError."""
         path = below(root, self.path)
         before = read_bytes(path, root)
         refuse_flags(root, default=desired.default)
-        runtime = runtime_path(desired)
-        text = text_of(path, before)
-        make = partial(new, runtime) if before is None else partial(add, text, runtime)
-        after = make(default=desired.default)
-        return changes(path, before, after)
+        runtime, text = runtime_path(desired), text_of(path, before)
+        after = add(text, runtime, default=desired.default)
+        # Its last end of line tells a new file from one that was empty.
+        return changes(path, before, after + "\n" if before is None else after)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
-        path = below(root, self.path)
-        before = read_bytes(path, root)
-        return [] if before is None else changes(path, before, remove(text_of(path, before)))
+        return self._plan(root, remove)
 
     def plan_release(self, root: Path) -> Sequence[FileEdit]:
         """Return the edit after which a running dockerd forgets the runtime by a reload. Raises CgpuError."""
+        return self._plan(root, release)
+
+    def _plan(self, root: Path, change: Callable[[str], str | None]) -> Sequence[FileEdit]:
         path = below(root, self.path)
         before = read_bytes(path, root)
-        return [] if before is None else changes(path, before, release(text_of(path, before)))
+        return [] if before is None else changes(path, before, change(text_of(path, before)))
 
     def check(self, root: Path) -> None:
         """Let dockerd check the file, which it can since 23.0. Raises CgpuError with what it printed."""
@@ -283,16 +284,16 @@ class Docker(ContainerEngine):
                 f"{path}: dockerd: {answer.last_line()}; see: dockerd --validate --config-file {path}"
             )
 
-    def reload(self, root: Path) -> Reload:
+    def reload(self) -> tuple[str, ...]:
         """Return the command by which dockerd reads the file again: SIGHUP; nothing where it does not run."""
-        return Reload(("systemctl", "try-reload-or-restart", "docker"))
+        return ("systemctl", "try-reload-or-restart", "docker")
 
     def read_settings(self, text: str) -> tuple[object, object]:
         settings: object = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
         return child(settings, "runtimes", NAME, "path"), child(settings, DEFAULT)
 
     def consumers(self, root: Path, run: Run) -> list[str]:
-        return containers.with_our_runtime(run, self.name, ".HostConfig.Runtime")
+        return with_our_runtime(run, self.name, ".HostConfig.Runtime")
 
     def knows_runtime(self, run: Run) -> bool | None:
         """Return whether dockerd knows our runtime, None where it does not answer. Raises CgpuError."""
@@ -322,7 +323,7 @@ def ended(socket: Path) -> Ended:
     """Return which containers of an engine that speaks Docker's protocol have ended. Raises CgpuError."""
     if not socket.is_socket():
         raise CgpuError(f"{socket}: does not answer: there is no such socket")
-    return containers.by_state(rows(socket, int(containers.TIMEOUT_S), stopped=True), "Id", "State")
+    return by_state(rows(socket, int(TIMEOUT_S), stopped=True), "Id", "State")
 
 
 def running(socket: Path) -> object:

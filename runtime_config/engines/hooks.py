@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from cgpu import paths
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.roots import below
+from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.files import changes, read_bytes

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
+from cgpu.node_files import FileEdit
 from cgpu.runtime_config.files import changes, read_bytes, text_of
 from cgpu.runtime_config.text import toml
 

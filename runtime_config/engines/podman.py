@@ -12,13 +12,21 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.roots import below
+from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.engines import containers, layers
+from cgpu.runtime_config.engines import layers
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Ended, Listing, Run
+from cgpu.runtime_config.engines.engine import (
+    ContainerEngine,
+    Desired,
+    Ended,
+    Listing,
+    Run,
+    by_state,
+    json_of,
+    with_our_runtime,
+)
 from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import runtime_path
 from cgpu.runtime_config.text import toml
@@ -69,7 +77,6 @@ class Podman(ContainerEngine):
         return programs.find("podman", self.search) is not None
 
     def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
-        """Return the edits that add the runtime. Raises CgpuError."""
         runtime = runtime_path(desired)
         files = self._files(root)
         version = programs.version("podman", self.search) if self.drop_in else None
@@ -109,11 +116,11 @@ class Podman(ContainerEngine):
         return version < COPIES_NO_ANNOTATION
 
     def consumers(self, root: Path, run: Run) -> list[str]:
-        return containers.with_our_runtime(run, self.name, ".OCIRuntime")
+        return with_our_runtime(run, self.name, ".OCIRuntime")
 
     def stuck(self, run: Run) -> list[str]:
         """Return those that run: podman stops a container by its runtime only. Raises CgpuError."""
-        return containers.with_our_runtime(run, self.name, ".OCIRuntime", "--filter=status=running")
+        return with_our_runtime(run, self.name, ".OCIRuntime", "--filter=status=running")
 
     def running(self) -> list[Callable[[], object]]:
         return [partial(running, program) for program in PLACES]
@@ -134,8 +141,8 @@ class Podman(ContainerEngine):
 
 def ended(command: Sequence[str]) -> Ended:
     """Return which of its containers have ended. Raises CgpuError."""
-    rows = containers.json_of([*command, "ps", "--all", "--format", "json"])
-    return containers.by_state(rows, "Id", "State")
+    rows = json_of([*command, "ps", "--all", "--format", "json"])
+    return by_state(rows, "Id", "State")
 
 
 def running(program: Path) -> object:

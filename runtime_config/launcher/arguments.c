@@ -93,53 +93,39 @@ static bool starts_container(const char *command)
 	return false;
 }
 
-/* The bundle among the options after the command, which end at the container's id. */
-static enum launcher_kind find_bundle(int argc, char *const *argv, int at, const char **bundle)
+/* Go through options. Returns where they end; -1 where the answer is in call->kind already. */
+static int skip_options(
+	int argc, char *const *argv, int at, const struct option_form *forms, struct launcher_call *call)
 {
-	*bundle = ".";
 	for (; at < argc && is_option(argv[at]); at++) {
 		const char *arg = argv[at];
-		bool is_bundle = names(arg, "bundle") || names(arg, "b");
-		enum option_kind kind;
+		enum option_kind kind = classify(arg, forms);
 
 		if (strcmp(arg, "--") == 0)
-			return LAUNCHER_START;
-		if (asks_for_text(arg))
-			return LAUNCHER_PASS;
-		kind = classify(arg, start_options);
-		if (kind == OPTION_UNKNOWN)
-			return LAUNCHER_UNSURE;
-		if (kind == OPTION_VALUE && ++at == argc)
-			return LAUNCHER_UNSURE;
-		if (is_bundle)
-			*bundle = kind == OPTION_JOINED ? strchr(arg, '=') + 1 : argv[at];
+			return at + 1;
+		if (asks_for_text(arg)) {
+			call->kind = LAUNCHER_PASS;
+			return -1;
+		}
+		if (kind == OPTION_UNKNOWN || (kind == OPTION_VALUE && ++at == argc)) {
+			call->kind = LAUNCHER_UNSURE;
+			return -1;
+		}
+		if (names(arg, "bundle") || names(arg, "b"))
+			call->bundle = kind == OPTION_JOINED ? strchr(arg, '=') + 1 : argv[at];
 	}
-	return LAUNCHER_START;
+	return at;
 }
 
 void launcher_parse(int argc, char *const *argv, struct launcher_call *call)
 {
-	int at = 1;
+	int at;
 
 	call->kind = LAUNCHER_PASS;
-	call->bundle = NULL;
-	for (; at < argc && is_option(argv[at]); at++) {
-		enum option_kind kind;
-
-		if (strcmp(argv[at], "--") == 0) {
-			at++;
-			break;
-		}
-		if (asks_for_text(argv[at]))
-			return;
-		kind = classify(argv[at], global_options);
-		if (kind == OPTION_VALUE)
-			at++;
-		if (kind == OPTION_UNKNOWN || at >= argc) {
-			call->kind = LAUNCHER_UNSURE;
-			return;
-		}
-	}
-	if (at < argc && starts_container(argv[at]))
-		call->kind = find_bundle(argc, argv, at + 1, &call->bundle);
+	call->bundle = ".";
+	at = skip_options(argc, argv, 1, global_options, call);
+	if (at < 0 || at >= argc || !starts_container(argv[at]))
+		return;
+	call->kind = LAUNCHER_START;
+	skip_options(argc, argv, at + 1, start_options, call);
 }

@@ -42,22 +42,11 @@ struct launcher_call {
 	const char *bundle; /* LAUNCHER_START: the directory with config.json */
 };
 
-struct launcher_settings {
-	bool known; /* false: the file is there and is not what the engine writes */
-	char runtime[PATH_MAX]; /* low_level_runtime; empty: not set */
-};
-
 /* Read a command line as runc and crun do. The result points into argv. */
 void launcher_parse(int argc, char *const *argv, struct launcher_call *call);
 
-/* Read the engine's settings. A file that is missing or closed to us means defaults. */
-void launcher_read_settings(const char *path, struct launcher_settings *settings);
-
 /* Whether a bundle's config.json certainly holds no request for a slice. False when in doubt. */
 bool launcher_asks_nothing(const char *bundle);
-
-/* Whether a config.json may give a container device nodes of the driver, or let it open every device node. */
-bool launcher_may_open_driver(const char *text, size_t size);
 
 /* Whether a low-level runtime may call us again: the vendor's wrapper does. */
 bool launcher_may_return(const char *path);
@@ -65,8 +54,11 @@ bool launcher_may_return(const char *path);
 /* The last part of a path. */
 const char *launcher_base_name(const char *path);
 
-/* Find the low-level runtime; plain: only runtimes that never come back to us. False: none found. */
-bool launcher_find_runtime(const struct launcher_settings *settings, bool plain, char path[PATH_MAX]);
+/*
+ * Find the low-level runtime; plain: only runtimes that never come back to us. False: none found, or the engine's
+ * settings are not known. A file of settings that is missing or closed to us means defaults.
+ */
+bool launcher_find_runtime(bool plain, char path[PATH_MAX]);
 
 /* Read a whole regular file of at most limit bytes. Returns its size, -1 with errno set otherwise. The
  * caller frees *text. */

@@ -105,7 +105,6 @@ static void exec_runtime(char *path, char **argv)
 int main(int argc, char **argv)
 {
 	struct launcher_call call;
-	struct launcher_settings settings;
 	char runtime[PATH_MAX];
 	/* Called by the runtime that this process has started: the bundle is edited already. */
 	bool again = came_back();
@@ -117,12 +116,11 @@ int main(int argc, char **argv)
 	/* Called by the vendor's runtime, which has edited the bundle and is not to be started once more. */
 	below = strcmp(launcher_base_name(argv[0]), LAUNCHER_LOW_LEVEL) == 0;
 	launcher_parse(argc, argv, &call);
-	launcher_read_settings(CGPU_CONFIG_PATH, &settings);
 	if (call.kind == LAUNCHER_PASS)
 		direct = true;
 	if (call.kind == LAUNCHER_START && launcher_asks_nothing(call.bundle))
 		direct = true;
-	if (direct && settings.known && launcher_find_runtime(&settings, again || below, runtime))
+	if (direct && launcher_find_runtime(again || below, runtime))
 		exec_runtime(runtime, argv);
 	if (!below || mark(LAUNCHER_BELOW))
 		exec_python(argc, argv);

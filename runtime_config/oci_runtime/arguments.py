@@ -54,15 +54,11 @@ class Call:
         self.log_format = "text"
 
 
-def parse(arguments: Sequence[str]) -> Call:
-    """Read a command line. Raises CgpuError when it starts a container in a layout that is not known here."""
-    call = Call()
-    read(arguments, call)
-    return call
-
-
 def read(arguments: Sequence[str], call: Call) -> None:
-    """Read a command line into a fresh call, which has the log's place also when this raises. See parse()."""
+    """Read a command line into a fresh call, which has the log's place also when this raises.
+
+    Raises CgpuError when it starts a container in a layout that is not known here.
+    """
     options: dict[str, str] = {}
     try:
         at = _read_options(arguments, 0, GLOBAL, options)
@@ -102,8 +98,8 @@ def _read_options(
 def _refuse_start(arguments: Sequence[str], at: int) -> None:
     """Raise CgpuError unless it is certain that no container is started."""
     if any(argument in COMMANDS for argument in arguments):
-        accepted = ", --".join(sorted(name for name in {**GLOBAL, **START} if len(name) > 1))
+        expected = ", --".join(sorted(name for name in {**GLOBAL, **START} if len(name) > 1))
         raise CgpuError(
             f"option {show(arguments[at])}: not known here, so the place of the bundle is unknown; "
-            f"expected --{accepted}"
+            f"expected --{expected}"
         )

@@ -11,7 +11,6 @@ from cgpu.files import read_fd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 NAME = "config.json"
@@ -35,16 +34,9 @@ class Bundle:
             raise CgpuError(f"bundle {path}: {error.strerror}") from error
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the directory."""
+    def __exit__(self, *_: object) -> None:
         os.close(self._fd)
 
     def read(self) -> bytes:

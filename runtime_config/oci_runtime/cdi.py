@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container must be given for its GPUs: read from the engine's CDI description and put into the spec.
+"""What a container must be given for its GPUs, as a CDI description; it is put into the spec.
 
-The format is the Container Device Interface 0.6.0, as far as the engine uses it; anything else is
-refused, not ignored.
+The daemon publishes a description. For the kernel module, which publishes none, one is made from the tree and
+/proc/devices. It gives device nodes by number: they need not exist on the host, and nothing in a container's
+file system is read. The format is the Container Device Interface 0.6.0, as far as the engine uses it;
+anything else is refused, not ignored.
 """
 
 from __future__ import annotations
@@ -13,13 +15,17 @@ import stat
 from cgpu import paths
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
-from cgpu.runtime_config.oci_runtime.fields import entries, objects, set_variable, table
+from cgpu.request.device_nodes import character_devices
+from cgpu.runtime_config.oci_runtime.fields import entries, objects, replace, set_variable, table
 from cgpu.runtime_config.oci_runtime.spec_json import loads
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cgpu.client.tree import Tree
+    from cgpu.request.resolve import Allocation
     from cgpu.runtime_config.oci_runtime.fields import Table
 
 KIND = "opencgpu.io/gpu"
@@ -27,6 +33,8 @@ VENDOR_TOOLKIT = "opencgpu.io/vendor-toolkit"
 MAX_BYTES = 1 << 20
 EDITS = ("env", "deviceNodes", "mounts", "hooks", "additionalGids")
 RESTART = f"write it anew: {paths.daemon_command('restart')}"
+CONTROL_MINOR = 255
+UVM = "nvidia-uvm"
 
 
 class Description:
@@ -82,8 +90,8 @@ def apply(spec: Table, edits: Sequence[Table]) -> None:
     for edit in edits:
         unknown = [key for key in edit if key not in EDITS]
         if unknown:
-            accepted = ", ".join(EDITS)
-            raise CgpuError(f"{paths.CDI}: containerEdits.{show(unknown[0])}: expected one of {accepted}")
+            expected = ", ".join(EDITS)
+            raise CgpuError(f"{paths.CDI}: containerEdits.{show(unknown[0])}: expected one of {expected}")
         for variable in entries(edit, "env"):
             name, _, value = str(variable).partition("=")
             set_variable(spec, name, value)
@@ -107,22 +115,19 @@ def _same(path: object, other: str) -> bool:
     return isinstance(path, str) and os.path.normpath(path) == os.path.normpath(other)
 
 
+def _is_at(entry: object, member: str, path: str) -> bool:
+    return isinstance(entry, dict) and _same(entry.get(member), path)
+
+
 def _put(places: list[object], member: str, entry: Table) -> None:
-    """Replace the entry with the same path, and drop further ones; append when there is none."""
     path = str(entry[member])
-    found = [at for at, old in enumerate(places) if isinstance(old, dict) and _same(old.get(member), path)]
-    if not found:
-        places.append(entry)
-        return
-    places[found[0]] = entry
-    for at in reversed(found[1:]):
-        del places[at]
+    replace(places, lambda old: _is_at(old, member, path), entry)
 
 
 def _remove(parent: Table, name: str, member: str, path: str) -> None:
     places = parent.get(name)
     if isinstance(places, list):
-        places[:] = [old for old in places if not (isinstance(old, dict) and _same(old.get(member), path))]
+        places[:] = [old for old in places if not _is_at(old, member, path)]
 
 
 def _add_device(spec: Table, node: Table) -> None:
@@ -195,3 +200,32 @@ def _add_groups(spec: Table, groups: list[object]) -> None:
     if groups:
         present = entries(table(table(spec, "process"), "user"), "additionalGids")
         present.extend(group for group in groups if group not in present)
+
+
+def describe(tree: Tree, allocation: Allocation) -> Description:
+    """Describe the GPUs of a request. Raises CgpuError, also where a part of the driver is missing."""
+    major = tree.read_int("major")
+    if major == 0:
+        raise CgpuError(f"{tree.path}/major: 0: the NVIDIA driver is not loaded: modprobe nvidia")
+    uvm = next((major for name, major in character_devices() if name == UVM), None)
+    if uvm is None:
+        raise CgpuError(f"{paths.DEVICES}: has no {UVM}, without which CUDA does not work: modprobe {UVM}")
+    common = [_node("nvidiactl", major, CONTROL_MINOR), _node(UVM, uvm, 0), _node(f"{UVM}-tools", uvm, 1)]
+    devices = []
+    gpus = [*(grant[0] for grant in allocation.grants), *allocation.passthrough]
+    for gpu, uuid in zip(gpus, allocation.uuids, strict=True):
+        minor = tree.read_int(str(gpu), "minor")
+        edits = {"deviceNodes": [_node(f"nvidia{minor}", major, minor)]}
+        devices.append({"name": uuid, "containerEdits": edits})
+    return Description(
+        {
+            "kind": KIND,
+            "annotations": {VENDOR_TOOLKIT: "true"},
+            "containerEdits": {"deviceNodes": common},
+            "devices": devices,
+        }
+    )
+
+
+def _node(name: str, major: int, minor: int) -> Table:
+    return {"path": f"/dev/{name}", "type": "c", "major": major, "minor": minor, "permissions": "rw"}

@@ -56,7 +56,6 @@ class Node:
         listener: bool,
         vendor_runtime: bool = False,
     ) -> None:
-        """Store the facts."""
         self.config = config
         self.description = description
         self.flags = flags

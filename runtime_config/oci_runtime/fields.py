@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from cgpu.errors import CgpuError, show
+from cgpu.request.spec import check_spelling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     Table = dict[str, object]
 
 # The objects that are read or edited here, by their path, with the members that matter in each.
@@ -61,17 +64,16 @@ def objects(parent: Table, name: str) -> list[Table]:
 def set_variable(spec: Table, name: str, value: str) -> None:
     """Set one variable of the container, in the place of every earlier entry for it. Raises CgpuError."""
     variables = entries(table(spec, "process"), "env")
-    entry = f"{name}={value}"
-    found = [at for at, old in enumerate(variables) if isinstance(old, str) and old.partition("=")[0] == name]
-    if not found:
-        variables.append(entry)
-        return
-    variables[found[0]] = entry
-    for at in reversed(found[1:]):
-        del variables[at]
+    replace(variables, lambda old: isinstance(old, str) and old.partition("=")[0] == name, f"{name}={value}")
 
 
-def check_spelling(spec: Table) -> None:
+def replace(found: list[object], is_old: Callable[[object], bool], new: object) -> None:
+    """Put an entry in the place of the first old one, and drop the others; append it where none is old."""
+    first = next((at for at, entry in enumerate(found) if is_old(entry)), len(found))
+    found[:] = [*found[:first], new, *(entry for entry in found[first:] if not is_old(entry))]
+
+
+def check_members(spec: Table) -> None:
     """Refuse members that differ from those used here only in case: runc, being Go, reads them as the same.
 
     Raises CgpuError.
@@ -81,7 +83,7 @@ def check_spelling(spec: Table) -> None:
         for name in path:
             found = found.get(name) if isinstance(found, dict) else None
         if isinstance(found, dict):
-            _check_members(found, members)
+            check_spelling(found, members)
             if path == ("linux", "seccomp") and isinstance(found.get("syscalls"), list):
                 _check_rules(found["syscalls"])
 
@@ -89,12 +91,4 @@ def check_spelling(spec: Table) -> None:
 def _check_rules(rules: list[object]) -> None:
     for rule in rules:
         if isinstance(rule, dict):
-            _check_members(rule, _RULE_MEMBERS)
-
-
-def _check_members(found: Table, members: tuple[str, ...]) -> None:
-    folded = {name.casefold(): name for name in members}
-    for key in found:
-        name = folded.get(key.casefold())
-        if name is not None and name != key:
-            raise CgpuError(f"config.json: the field {show(key)} could be taken for {name}: write {name}")
+            check_spelling(rule, _RULE_MEMBERS)

@@ -20,8 +20,8 @@ LAUNCHER = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + "/laun
 # As in launcher/launcher.h.
 NAME = "cgpu-container-runtime"
 LOW_LEVEL = NAME + ".low-level"
-BELOW = "CGPU_RUNTIME_BELOW"
-AGAIN = "CGPU_RUNTIME_AGAIN"
+BELOW = "CGPU_RUNTIME_BELOW"  # the vendor's wrapper has called us out of its list of low-level runtimes
+AGAIN = "CGPU_RUNTIME_AGAIN"  # the vendor's wrapper, which we started in this process, has called us again
 KEPT = "CGPU_KEPT_"
 CACHE = paths.RUN + "/runtime-features"
 FEATURES_MAX_BYTES = 1 << 18
@@ -65,14 +65,9 @@ def _usable(path: str) -> bool:
     return not os.path.exists(LAUNCHER) or not os.path.samefile(path, LAUNCHER)
 
 
-def came_back(environment: Mapping[str, str]) -> bool:
-    """Return whether the vendor's wrapper, which we started in this process, has called us again."""
-    return environment.get(AGAIN) == str(os.getpid())
-
-
-def is_below(environment: Mapping[str, str]) -> bool:
-    """Return whether the vendor's wrapper has called us out of its list of low-level runtimes."""
-    return environment.get(BELOW) == str(os.getpid())
+def is_marked(environment: Mapping[str, str], name: str) -> bool:
+    """Return whether a variable marks this very process: BELOW or AGAIN."""
+    return environment.get(name) == str(os.getpid())
 
 
 def execute(path: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:

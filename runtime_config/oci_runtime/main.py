@@ -16,7 +16,7 @@ from cgpu.request.spec import read as read_request
 from cgpu.runtime_config.oci_runtime import lowlevel
 from cgpu.runtime_config.oci_runtime.arguments import Call, read
 from cgpu.runtime_config.oci_runtime.bundle import Bundle
-from cgpu.runtime_config.oci_runtime.fields import check_spelling
+from cgpu.runtime_config.oci_runtime.fields import check_members
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
 
 TYPE_CHECKING = False
@@ -35,8 +35,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         read(arguments, call)
         config = effective.load()
-        again = lowlevel.came_back(os.environ)
-        plain = again or lowlevel.is_below(os.environ)
+        again = lowlevel.is_marked(os.environ, lowlevel.AGAIN)
+        plain = again or lowlevel.is_marked(os.environ, lowlevel.BELOW)
         runtime = lowlevel.find(config.low_level_runtime, plain=plain)
         config = config.replace(low_level_runtime=runtime)  # found or set, it is this one
         if call.command and not again:
@@ -87,9 +87,7 @@ def _node(tree: Tree, config: Effective, runtime: str, allocation: Allocation) -
 
     vendor = lowlevel.is_vendor(runtime)
     if tree.kind() == MODULE:
-        from cgpu.runtime_config.oci_runtime.devices import describe
-
-        return Node(config, describe(tree, allocation), listener=False, vendor_runtime=vendor)
+        return Node(config, cdi.describe(tree, allocation), listener=False, vendor_runtime=vendor)
     description = cdi.of_ready_engine()
     flags = lowlevel.seccomp_flags(runtime)
     return Node(config, description, flags, listener=True, vendor_runtime=vendor)
@@ -102,7 +100,7 @@ def _parse(raw: bytes, call: Call) -> Table:
         raise CgpuError(f"{call.bundle}/config.json: {error}; expected one JSON object") from error
     if not isinstance(spec, dict):
         raise CgpuError(f"{call.bundle}/config.json: {show(spec)}: expected one JSON object")
-    check_spelling(spec)
+    check_members(spec)
     return spec
 
 

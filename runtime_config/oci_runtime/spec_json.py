@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 
 from cgpu.errors import show
+from cgpu.fastjson import Context, refuse_constant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
 # Python refuses to convert longer texts into int.
 _LONGEST_INT = 4000
@@ -34,10 +35,6 @@ def _integer(text: str) -> int | Number:
     return Number(text) if text == "-0" or len(text) > _LONGEST_INT else int(text)
 
 
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not JSON")
-
-
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     # Parsers differ in which of two equal keys they take: the low-level runtime could use the other value.
     table = dict(pairs)
@@ -50,15 +47,12 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return table
 
 
-class _Context:
+class _Context(Context):
     """What the scanner asks of its decoder."""
 
-    strict = True
-    object_hook = None
     object_pairs_hook = staticmethod(_unique)
     parse_float = Number
     parse_int = staticmethod(_integer)
-    parse_constant = staticmethod(_refuse_constant)
 
 
 def loads(raw: bytes) -> object:
@@ -97,15 +91,15 @@ def _parse_slowly(text: str) -> object:
         object_pairs_hook=_unique,
         parse_float=Number,
         parse_int=_integer,
-        parse_constant=_refuse_constant,
+        parse_constant=refuse_constant,
     )
 
 
-def dumps(value: object, indent: int | str | None = None) -> bytes:
-    """Write a value of loads() on one line, or indented. Raises ValueError when it nests too deep."""
+def dumps(value: object) -> bytes:
+    """Write a value of loads() on one line. Raises ValueError when it nests too deep."""
     mark = os.urandom(16).hex()
     try:
-        text = _write(value, mark, indent)
+        text = _write(value, mark)
     except RecursionError as error:
         raise ValueError("it nests too deep") from error
     # A Number was written as the string MARK + text: take the quotes and the mark off.
@@ -113,7 +107,7 @@ def dumps(value: object, indent: int | str | None = None) -> bytes:
     return (first + "".join(part.replace('"', "", 1) for part in rest) + "\n").encode("ascii")
 
 
-def _write(value: object, mark: str, indent: int | str | None) -> str:
+def _write(value: object, mark: str) -> str:
     def default(number: object) -> str:
         if not isinstance(number, Number):
             raise TypeError(f"{type(number).__name__} is not of JSON")
@@ -122,11 +116,9 @@ def _write(value: object, mark: str, indent: int | str | None) -> str:
     try:
         from _json import encode_basestring_ascii, make_encoder
     except ImportError:
-        indent = indent or 0
-    if indent is not None:
         import json
 
-        return json.dumps(value, default=default, indent=indent)
+        return json.dumps(value, default=default, separators=(",", ":"))
     markers: dict[int, Any] = {}
     encoder = make_encoder(markers, default, encode_basestring_ascii, None, ":", ",", False, False, False)
     return "".join(encoder(value, 0))

@@ -9,6 +9,7 @@ edits TOML by its meaning, keeps comments and not every byte.
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
 import re
 import tomllib
@@ -76,8 +77,8 @@ def same(left: object, right: object) -> bool:
 def put(name: str, text: str, path: tuple[str, ...], value: object) -> str:
     """Return the text with a key set by a marked block. Raises CgpuError when that cannot be."""
     found = statements(text)
-    there = find_value(found, path)
-    table = find_table(found, path[:-1])
+    there = next((one for one in found if one.key and one.path == path), None)
+    table = next((one for one in found if one.is_table and one.path == path[:-1]), None)
     beside = next((one for one in found if one.key and one.path[:-1] == path[:-1]), None)
     written = write_value(value)
     if there is not None:
@@ -106,8 +107,7 @@ def _set(settings: dict[str, object], path: tuple[str, ...], value: object) -> N
 
 def lines_of(text: str) -> list[str]:
     """Return the lines of a text with their ends. Only what ends a line in TOML does."""
-    lines = text.split("\n")
-    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    return io.StringIO(text).readlines()
 
 
 def insert_block(text: str, lines: Sequence[str], at: int | None = None) -> str:
@@ -214,16 +214,6 @@ def statements(text: str) -> list[Statement]:
         key = text[start:equals]
         found.append(Statement((*table, *names), line, last, is_table=False, key=key, names=len(names)))
         line = last
-
-
-def find_table(found: list[Statement], path: tuple[str, ...]) -> Statement | None:
-    """Return the header of a table."""
-    return next((one for one in found if one.is_table and one.path == path), None)
-
-
-def find_value(found: list[Statement], path: tuple[str, ...]) -> Statement | None:
-    """Return the statement that gives a key its value."""
-    return next((one for one in found if one.key and one.path == path), None)
 
 
 def _names(key: str) -> tuple[str, ...]:

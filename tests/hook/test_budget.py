@@ -25,7 +25,6 @@ OURS = {
     "cgpu.hook.main",
     "cgpu.hook.register",
     "cgpu.hook.state",
-    "cgpu.hook.unregister",
     "cgpu.paths",
     "cgpu.client.tree",
     "cgpu.client",

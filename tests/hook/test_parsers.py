@@ -49,7 +49,7 @@ def test_agrees_with_json(given_text: bytes | str) -> None:
     """Arbitrary text is read as the standard library reads it, or raises ValueError as it does there."""
     raw = given_text.encode() if isinstance(given_text, str) else given_text
     try:
-        expected = json.loads(raw.decode("utf-8"), parse_constant=fastjson._refuse_constant)
+        expected = json.loads(raw.decode("utf-8"), parse_constant=fastjson.refuse_constant)
     except ValueError:
         with pytest.raises(ValueError, match=r".*"):
             fastjson.loads(raw)

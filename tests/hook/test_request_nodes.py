@@ -67,7 +67,7 @@ def test_numbers() -> None:
     nodes = json.loads((ROOT / "kmod/abi/nvidia.json").read_text())["nodes"]
     assert nodes["nvidia_major"] == device_nodes.MAJOR
     assert nodes["gpu_minor_max"] == device_nodes.LAST_CARD_MINOR
-    source = (ROOT / "runtime_config/launcher/devices.c").read_text()
+    source = (ROOT / "runtime_config/launcher/bundle.c").read_text()
     assert f"#define MAJOR_NVIDIA {device_nodes.MAJOR}\n" in source
     assert f"#define MAJOR_DRM {device_nodes.DRM_MAJOR}\n" in source
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Reload, Run
+from cgpu.node_files import FileEdit
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Run
 
 OURS = "cgpu="
 BETWEEN = "cgpu=let-go"
@@ -52,8 +52,8 @@ class Lines(ContainerEngine):
             if "=" not in line:
                 raise CgpuError(f"{self.path}: {line}: expected KEY=VALUE")
 
-    def reload(self, root: Path) -> Reload:
-        return Reload(self.command)
+    def reload(self) -> tuple[str, ...]:
+        return self.command
 
     def knows_runtime(self, run: Run) -> bool | None:
         """Look for the runtime in what the command prints."""

@@ -17,7 +17,7 @@ from cgpu.install.installer import OPEN, Request, choose_engine
 from cgpu.install.node.machine import Node
 from cgpu.install.places import LAUNCHER, program
 from cgpu.install.plan import PlanContext
-from cgpu.install.plan.module import modprobe_settings
+from cgpu.install.plan.engine import modprobe_settings
 from cgpu.install.plan.own_files import first_configuration, unit
 from cgpu.install.transaction import journal
 from cgpu.runtime_config.engines import nvidia

@@ -13,8 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.run.bpf import I386, INSTRUCTION, NUMBERS, USER_NOTIF, X86_64, assemble
-from cgpu.run.supervision import QUESTION, profile
+from cgpu.run.supervision import I386, INSTRUCTION, NUMBERS, QUESTION, USER_NOTIF, X86_64, assemble, profile
 from tests.run.libseccomp import compile_profile
 
 if TYPE_CHECKING:

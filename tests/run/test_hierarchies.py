@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.run.hierarchies import Hierarchy, find, parent
+from cgpu.run.cgroup import Hierarchy, find, parent
 
 UNIFIED = "31 23 0:26 / /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 OLD = """\

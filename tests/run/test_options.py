@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from cgpu import main as cgpu
 from cgpu.errors import CgpuError
-from cgpu.run.main import main
-from cgpu.run.options import Options, parse, parser
+from cgpu.run.main import Options, main, parse, parser
 
 
 def test_everything() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.run.options import Options
+from cgpu.run.main import Options
 from cgpu.run.resolve import resolve
 from tests.hook.support import MIB, cards, uuid
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
 from cgpu.request.spec import SourcedValue
-from cgpu.run.sizes import parse_sizes
+from cgpu.run.resolve import parse_sizes
 from cgpu.sizes import MIB
 
 FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

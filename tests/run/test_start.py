@@ -18,8 +18,8 @@ from cgpu.run.cgroup import OURS, PREFIX, Group, sweep
 # Each in a process of its own: signals are held back, filters stay.
 PARENT = """
 import os, signal, sys
-from cgpu.run import child, signals
-process = child.start(child.Plan(tuple(sys.argv[2:])), signals.hold())
+from cgpu.run import child
+process = child.start(child.Plan(tuple(sys.argv[2:])), child.hold())
 if sys.argv[1] == "released":
     process.release()
 elif sys.argv[1] == "killed":

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from cgpu.smi.limits import compute_limit, with_limits, with_utilisation
 from cgpu.smi.model import Container, Gpu
-from cgpu.smi.policies import POLICIES
-from cgpu.smi.scheduling import Scheduling
+from cgpu.smi.scheduling import POLICIES, Scheduling
 from tests.core.build import build_library
 from tests.core.sched.binding import SLICE, Card, Load, Sched, load
 

@@ -153,7 +153,7 @@ def test_wrong_and_missing_nodes(
         ("web/usage", "web           -                              N/A     50%       0 MiB    6043 MiB"),
         ("web/weight", "web           -                               0%     N/A       0 MiB    6043 MiB"),
         ("policy", "web           -                               0%     N/A       0 MiB    6043 MiB"),
-        ("policy", "GPU 0: Tesla T4 (GPU-00000000), policy N/A (unknown, by time slices), 12086 of"),
+        ("policy", "GPU 0: Tesla T4 (GPU-00000000), policy N/A (unknown, by timeslices), 12086 of"),
         ("memtotal", "12086 of N/A MiB promised"),
         ("name", "GPU 0: N/A (GPU-00000000)"),
         ("uuid", "GPU 0: Tesla T4 (N/A)"),
@@ -173,7 +173,7 @@ def test_not_available(tree: Path, capsys: pytest.CaptureFixture[str], node: str
             "(preemptive, by gates)",
             (
                 "GPU-UTIL  measured between gates, exact to 0.04 ms, over 0.5 s\n"
-                "LIMIT     by policy and weights, kept by gates; a slice is 0.5 ms\n"
+                "LIMIT     by policy and weights, kept by gates; a unit of weight is 0.5 ms\n"
             ),
         ),
         (
@@ -186,10 +186,10 @@ def test_not_available(tree: Path, capsys: pytest.CaptureFixture[str], node: str
         ),
         (
             "divided_by=time_slices usage_from=samples resolution=1000000000 slice=99950000",
-            "(preemptive, by time slices)",
+            "(preemptive, by timeslices)",
             (
                 "GPU-UTIL  from the driver's samples, exact to 1000 ms, over 2.0 s\n"
-                "LIMIT     by policy and weights, kept by the card's time slices; a slice is 100 ms\n"
+                "LIMIT     by policy and weights, kept by the card's timeslices; a unit of weight is 100 ms\n"
             ),
         ),
         (

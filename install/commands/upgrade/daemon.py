@@ -95,7 +95,9 @@ def cold(runner: Runner, places: Places, before: Running, program: Program) -> N
     Raises CgpuError; the old cgpud is started again then, if it can be.
     """
     if before.managed:
-        _restart_unit(runner)
+        done = runner.run(("systemctl", "restart", "cgpud"), PROGRAM_S)
+        if done.status != 0:
+            raise CgpuError(f"cgpud is not restarted: {done.last_line()}; see: journalctl -u cgpud")
     else:
         # Registrations by hand are not refused, and the other cgpud may not know their state.
         left = manage.end(places, force=False)
@@ -146,12 +148,6 @@ def _verify(before: Running, said: dict[str, Any], result: dict[str, Any]) -> No
 def _run(runner: Runner, program: Program, *arguments: str) -> Done:
     path = () if program.python_path is None else (f"PYTHONPATH={program.python_path}",)
     return runner.run(("/usr/bin/env", *path, *program.command(*arguments)), PROGRAM_S)
-
-
-def _restart_unit(runner: Runner) -> None:
-    done = runner.run(("systemctl", "restart", "cgpud"), PROGRAM_S)
-    if done.status != 0:
-        raise CgpuError(f"cgpud is not restarted: {done.last_line()}; see: journalctl -u cgpud")
 
 
 def _start(runner: Runner, before: Running, program: Program) -> None:

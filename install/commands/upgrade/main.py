@@ -30,7 +30,6 @@ ROOT = Path("/")
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the command line's grammar."""
     out = Parser(
         prog="cgpu upgrade",
         description="Have the installed version take over from the engine that runs. Without an option: "
@@ -91,11 +90,12 @@ def _drained() -> Iterator[None]:
         yield
 
 
-def _refuse_cold(containers: int, why: str) -> CgpuError:
-    reason = f"{why}; " if why else ""
-    return CgpuError(
-        f"{reason}--cold: {drain.count(containers)} {'runs' if containers == 1 else 'run'}; stop them first"
-    )
+def _refuse_cold(containers: int, why: str) -> None:
+    """Raise CgpuError where sliced containers run. why: the reason against a hot upgrade."""
+    if containers:
+        reason = f"{why}; " if why else ""
+        verb = "runs" if containers == 1 else "run"
+        raise CgpuError(f"{reason}--cold: {drain.count(containers)} {verb}; stop them first")
 
 
 # --- the daemon ---
@@ -124,8 +124,7 @@ def _daemon(places: Places, options: argparse.Namespace) -> None:
         now = daemon.running(places)
         if options.hot or now is None or now.pid != running.pid:
             raise
-        if now.containers:
-            raise _refuse_cold(now.containers, str(error)) from error
+        _refuse_cold(now.containers, str(error))
         print(f"not while it runs: {error}")
         _daemon_cold(places, now, program, version, str(error), options)
 
@@ -149,8 +148,7 @@ def _daemon_cold(
     why: str,
     options: argparse.Namespace,
 ) -> None:
-    if running.containers:
-        raise _refuse_cold(running.containers, why)
+    _refuse_cold(running.containers, why)
     print(f"cgpud {running.version} stops, and cgpud {version} starts")
     if options.dry_run:
         return
@@ -158,8 +156,7 @@ def _daemon_cold(
         now = daemon.running(places)
         if now is None:
             raise daemon.gone()
-        if now.containers:
-            raise _refuse_cold(now.containers, why)
+        _refuse_cold(now.containers, why)
         # A stopped cgpud has to be started again. Without the lock, which the started process would inherit.
         with signals.ignored():
             daemon.cold(SystemRunner(), places, now, program)
@@ -206,8 +203,7 @@ def _module(runner: Runner, tree: Tree, options: argparse.Namespace) -> None:
 def _module_cold(
     runner: Runner, tree: Tree, running: module.Running, why: str, options: argparse.Namespace
 ) -> None:
-    if running.names():
-        raise _refuse_cold(len(running.names()), why)
+    _refuse_cold(len(running.names()), why)
     wanted = config.load(paths.CONFIG, required=False)
     print(f"cgpu_km and its cores are unloaded, and those of version {__version__} are loaded")
     if options.dry_run:
@@ -215,7 +211,6 @@ def _module_cold(
         return
     with _drained():
         now = module.running(tree)
-        if now.names():
-            raise _refuse_cold(len(now.names()), why)
+        _refuse_cold(len(now.names()), why)
         module.cold(runner, now, __version__, wanted)
     print(f"core {__version__} runs")

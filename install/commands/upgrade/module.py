@@ -21,12 +21,11 @@ from cgpu.config import load as config
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.install import places
-from cgpu.install.plan.module import AT_LOAD, DKMS, PACKAGE
+from cgpu.install.plan.engine import AT_LOAD, DKMS, PACKAGE
 from cgpu.install.transaction.runner import Runner, must
+from cgpu.install.transaction.steps.system import CORE, MODULE
 
 MODULES = Path("/proc/modules")
-MODULE = "cgpu_km"
-CORE = "cgpu_core_"
 MARK = Path(paths.UPGRADING)
 UNLOAD_S = 10.0  # for calls that are under way in the old core
 POLL_S = 0.1

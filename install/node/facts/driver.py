@@ -67,7 +67,8 @@ def gather(root: Path, release: str | None) -> Driver:
     if str(root) == "/" and loaded is not None:
         try:
             library = library_at(None)
-            cards = with_mig(cards, ask_mig(library, [card.bus for card in cards]))
+            modes = ask_mig(library, [card.bus for card in cards])
+            cards = tuple(replace(card, mig=modes.get(card.bus, card.mig)) for card in cards)
         except CgpuError as error:
             problem = str(error)
     listed = files.text(root, f"/lib/modules/{release}/modules.dep", 1 << 24) if release else None
@@ -110,11 +111,6 @@ def is_installed(modules_dep: str) -> bool:
         re.fullmatch(r"(?:.*/)?nvidia\.ko(?:\.\w+)?", line.partition(":")[0])
         for line in modules_dep.splitlines()
     )
-
-
-def with_mig(cards: tuple[Card, ...], modes: dict[str, bool]) -> tuple[Card, ...]:
-    """Return the cards with what the library says of MIG."""
-    return tuple(replace(card, mig=modes.get(card.bus, card.mig)) for card in cards)
 
 
 def ask_mig(library: Path, buses: list[str]) -> dict[str, bool]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cgpu.files import read_fd
-from cgpu.roots import below
+from cgpu.node_files import below
 
 MAX_BYTES = 1 << 20
 MAX_LINKS = 16
@@ -47,6 +47,14 @@ def names(root: Path, path: str | Path) -> list[str]:
         return sorted(os.listdir(follow(root, path)))
     except OSError:
         return []
+
+
+def exists(root: Path, path: str | Path) -> bool:
+    """Tell whether something is there, as the mount of a dead daemon is, to which every access fails."""
+    try:
+        return follow(root, path).exists()
+    except OSError:
+        return True
 
 
 def follow(root: Path, path: str | Path) -> Path:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu.install.node.facts import files
-from cgpu.roots import below
+from cgpu.node_files import below
+from cgpu.run.cgroup import mounts
 
 VARIABLES = "/sys/firmware/efi/efivars"
 SECURE_BOOT = f"{VARIABLES}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -85,12 +86,7 @@ def chosen(said: str) -> str | None:
 
 def cgroup_mode(mountinfo: str) -> str | None:
     """Return which versions of cgroups are mounted below /sys/fs/cgroup."""
-    kinds = set()
-    for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
-        fields, kind = left.split(" "), right.partition(" ")[0]
-        if len(fields) > 4 and (fields[4] + "/").startswith("/sys/fs/cgroup/"):
-            kinds.add(kind)
+    kinds = {kind for kind, _, _, at in mounts(mountinfo) if at.is_relative_to("/sys/fs/cgroup")}
     if "cgroup" in kinds:
         return "hybrid" if "cgroup2" in kinds else "v1"
     return "v2" if "cgroup2" in kinds else None

@@ -13,11 +13,11 @@ from cgpu.client.tree import DAEMON, MODULE, Tree
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts import bounded, files
 from cgpu.install.node.facts.programs import Process
+from cgpu.install.places import RECORD
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.tree.mounts import mounted
-from cgpu.roots import below
+from cgpu.node_files import below
 
-RECORD = "/var/lib/cgpu/install"
 TREE_S = 5.0
 MODULE_FILE = re.compile(r"(?:.*/)?cgpu_km\.ko(?:\.\w+)?")
 MODULE_FOLDERS = ("updates/dkms", "extra", "updates", "extra/opencgpu")
@@ -59,11 +59,11 @@ def gather(root: Path, running: tuple[Process, ...]) -> Ours:
         enforces="enforce=off" not in words,
         tree=tree,
         problem=problem,
-        module_loaded=_exists(root, "/sys/module/cgpu_km") or tree == paths.TREE_MODULE,
+        module_loaded=files.exists(root, "/sys/module/cgpu_km") or tree == paths.TREE_MODULE,
         module_kernels=tuple(name for name in files.names(root, paths.MODULES) if _has_module(root, name)),
         daemon_running=_daemon_runs(root, running),
-        unit=next((Path(unit) for unit in paths.UNITS if _exists(root, unit)), None),
-        configuration=_exists(root, paths.CONFIG),
+        unit=next((Path(unit) for unit in paths.UNITS if files.exists(root, unit)), None),
+        configuration=files.exists(root, paths.CONFIG),
         record=Path(RECORD) if files.names(root, RECORD) else None,
     )
 
@@ -86,7 +86,7 @@ def possible_trees(root: Path) -> tuple[str, ...]:
 
 def _tree(root: Path) -> str:
     """Return the tree's path: the module's where it is loaded, else the one in force for cgpud."""
-    if _exists(root, f"{paths.TREE_MODULE}/version"):
+    if files.exists(root, f"{paths.TREE_MODULE}/version"):
         return paths.TREE_MODULE
     return daemon_tree(root)
 
@@ -96,7 +96,7 @@ def _ask_engine(root: Path, tree: str) -> tuple[list[str], str | None]:
     if str(root) == "/" and tree != paths.TREE_MODULE and not mounted(tree):
         return [], None
     at = Tree(str(below(root, tree)))
-    if str(root) != "/" and not _exists(root, f"{tree}/engine"):
+    if str(root) != "/" and not files.exists(root, f"{tree}/engine"):
         return [], None
     try:
         words = str(bounded.ask(lambda: at.read("engine"), tree, TREE_S)).split()
@@ -128,11 +128,3 @@ def _has_module(root: Path, release: str) -> bool:
         for folder in MODULE_FOLDERS
         for name in files.names(root, f"{paths.MODULES}/{release}/{folder}")
     )
-
-
-def _exists(root: Path, path: str) -> bool:
-    # The mount of a daemon that has died exists, and every access to it fails.
-    try:
-        return files.follow(root, path).exists()
-    except OSError:
-        return True

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts import files
-from cgpu.roots import below
+from cgpu.node_files import below
 from cgpu.runtime_config.programs import SEARCH, ask
 
 ENVIRONMENT = {"LC_ALL": "C", "HOME": "/"}

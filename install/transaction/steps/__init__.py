@@ -7,9 +7,40 @@ A plan is a step before anything was looked up that the record needs; `prepare` 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
-from cgpu.install.transaction.context import Context
+from cgpu.errors import CgpuError, show
+from cgpu.install.transaction.runner import Runner
+from cgpu.install.transaction.store import Store
+from cgpu.runtime_config.engines.engine import ContainerEngine
+
+
+@dataclass(slots=True)
+class Context:
+    """What the steps of one run of install or uninstall work with.
+
+    notes: what is left to the user, or worth to know, in the order it came up; each once.
+    """
+
+    root: Path
+    runner: Runner
+    store: Store
+    engines: Mapping[str, ContainerEngine]
+    notes: list[str] = field(default_factory=list)
+
+    def engine(self, name: str) -> ContainerEngine:
+        """Return a container engine. Raises CgpuError for one that only another version has."""
+        found = self.engines.get(name)
+        if found is None:
+            raise CgpuError(f"engine {show(name)}: is in the record, and this version does not know it")
+        return found
+
+    def note(self, text: str) -> None:
+        """Keep a line for the end."""
+        if text not in self.notes:
+            self.notes.append(text)
 
 
 class Step(Protocol):
@@ -48,23 +79,3 @@ class Plan(Protocol):
 
     def prepare(self, context: Context, /) -> Step:
         """Look up what the record has to keep, and return the step. Raises CgpuError or OSError."""
-
-
-def load(document: Mapping[str, Any]) -> Step:
-    """Return the step that was kept. Raises KeyError, TypeError or ValueError for another document."""
-    from cgpu.install.transaction.steps.commands import Commands
-    from cgpu.install.transaction.steps.file_changes import FileChanges
-    from cgpu.install.transaction.steps.module import LoadModule
-    from cgpu.install.transaction.steps.notes import Note
-    from cgpu.install.transaction.steps.runtime import Runtime
-    from cgpu.install.transaction.steps.units import Unit
-
-    kinds: dict[str, type[Commands | FileChanges | LoadModule | Note | Runtime | Unit]] = {
-        "commands": Commands,
-        "files": FileChanges,
-        "module": LoadModule,
-        "note": Note,
-        "runtime": Runtime,
-        "unit": Unit,
-    }
-    return kinds[document["kind"]].from_json(document)

@@ -3,29 +3,27 @@
 
 from __future__ import annotations
 
-import difflib
+import contextlib
+import dataclasses
 import errno
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from cgpu.edits import FileEdit
+from cgpu import replace
 from cgpu.errors import CgpuError
 from cgpu.install.places import on_node, target
-from cgpu.install.transaction import atomic
-from cgpu.install.transaction.atomic import Meta
-from cgpu.install.transaction.context import Context
+from cgpu.install.transaction.steps import Context
 from cgpu.install.transaction.store import digest
-from cgpu.replace import sync_folder
-from cgpu.roots import below
+from cgpu.node_files import FileEdit, below, diff
+from cgpu.replace import Meta, sync_folder
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
 MEANWHILE = "somebody else has changed it meanwhile; run the same command again"
 SINCE = "was changed by somebody else since"
-NOWHERE = "/dev/null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +41,12 @@ class Change:
 
     def to_json(self) -> dict[str, Any]:
         """Return it for the record."""
-        return {
-            "path": self.path,
-            "before": self.before,
-            "after": self.after,
-            "mode": self.mode,
-            "meta": None if self.meta is None else atomic.meta_to_json(self.meta),
-        }
+        return {**dataclasses.asdict(self), "meta": None if self.meta is None else self.meta.to_json()}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Return what was kept."""
-        meta = None if document["meta"] is None else atomic.meta_from_json(document["meta"])
+        meta = None if document["meta"] is None else Meta.from_json(document["meta"])
         path = document["path"]
         if not isinstance(path, str) or not path.startswith("/"):
             raise ValueError(f"path {path!r}: expected an absolute one")
@@ -72,11 +64,11 @@ class Final:
 
     def put(self) -> None:
         """Put it in place. Raises CgpuError."""
-        with Named(self.name):
+        with naming(self.name):
             if self.content is None:
-                atomic.remove(self.path)
+                replace.remove(self.path)
             else:
-                atomic.write(self.path, self.content, self.meta)
+                replace.write(self.path, self.content, self.meta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +84,11 @@ class FileChanges:
 
     @property
     def undo_title(self) -> str:
-        """Return what taking it back does."""
         named = [change.path for change in self.changes]
         verb = "restores" if any(change.before for change in self.changes) else "removes"
         return f"{verb} {named[0]}" + (f" and {len(named) - 1} more" if len(named) > 1 else "")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the step for the record."""
         return {
             "kind": "files",
             "title": self.title,
@@ -109,7 +99,6 @@ class FileChanges:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the step that was kept."""
         folders = tuple(str(folder) for folder in document["folders"])
         changes = tuple(map(Change.from_json, document["changes"]))
         return cls(str(document["title"]), str(document["owner"]), folders, changes)
@@ -119,21 +108,21 @@ class FileChanges:
         for folder in self.folders:
             _make_folder(below(context.root, folder))
         for change in self.changes:
-            with Named(change.path):
+            with naming(change.path):
                 self._apply(context, change)
 
     def _apply(self, context: Context, change: Change) -> None:
         path = target(context.root, change.path)
-        now = atomic.read(path)
+        now = replace.read(path)
         state = _state(now)
         if state == change.after:
             return
         if state != change.before:
             raise CgpuError(f"{change.path}: {MEANWHILE}")
         if change.after is None:
-            atomic.remove(path)
+            replace.remove(path)
         else:
-            atomic.write(path, self.contents[change.after], _new_meta(change, now))
+            replace.write(path, self.contents[change.after], replace.for_new_content(now, change.mode))
 
     def revert(self, context: Context) -> None:
         """Put the files back as they were, and remove folders that are empty. Raises CgpuError.
@@ -148,15 +137,15 @@ class FileChanges:
     def tidy(self, context: Context) -> None:
         """Remove what a killed run has left of files on their way. Raises CgpuError."""
         for change in self.changes:
-            with Named(change.path):
+            with naming(change.path):
                 path = target(context.root, change.path)
-                atomic.tidy(path)
+                replace.tidy(path)
 
     def finals(self, context: Context) -> list[Final]:
         """Return what has yet to be put in place for all to be as before. Raises CgpuError."""
         found: list[Final] = []
         for change in reversed(self.changes):
-            with Named(change.path):
+            with naming(change.path):
                 last = self._final(context, change)
             if last is not None:
                 found.append(last)
@@ -169,7 +158,7 @@ class FileChanges:
 
     def _final(self, context: Context, change: Change) -> Final | None:
         path = target(context.root, change.path)
-        now = atomic.read(path)
+        now = replace.read(path)
         state = _state(now)
         if state == change.before or (now is None and change.after is not None):
             return None
@@ -178,7 +167,7 @@ class FileChanges:
             return Final(change.path, path, content, _old_meta(change, now))
         for edit in self._without_our_keys(context, change):
             context.note(f"{change.path}: {SINCE}; only the runtime cgpu is taken out")
-            return Final(change.path, path, edit.after, replace(_meta_of(now), mtime_ns=None))
+            return Final(change.path, path, edit.after, replace.for_new_content(now, FILE_MODE))
         if not self.owner:
             context.note(f"{change.path}: {SINCE}; it stays")
         return None
@@ -186,7 +175,7 @@ class FileChanges:
     def undo_show(self, context: Context) -> Iterator[str]:
         """Yield the diffs that taking it back would make. Raises CgpuError."""
         for last in self.finals(context):
-            now = atomic.read(last.path)
+            now = replace.read(last.path)
             yield from diff(last.name, now[0] if now else None, last.content)
 
     def _without_our_keys(self, context: Context, change: Change) -> list[FileEdit]:
@@ -220,9 +209,9 @@ class FilesPlan:
         contents: dict[str, bytes] = {}
         for edit in self.edits:
             path = on_node(context.root, edit.path)
-            with Named(path):
+            with naming(path):
                 real = target(context.root, path)
-                now = atomic.read(real) if real.parent.is_dir() else None
+                now = replace.read(real) if real.parent.is_dir() else None
                 if (now[0] if now else None) != edit.before:
                     raise CgpuError(f"{path}: {MEANWHILE}")
                 before = None if now is None else context.store.put(now[0])
@@ -234,40 +223,25 @@ class FilesPlan:
         return FileChanges(self.title, self.owner, tuple(folders), tuple(changes), contents)
 
 
-class Named:
-    """Turns an OSError into one line that names the file."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise CgpuError(f"{self._path}: cannot be changed: {error.strerror or error}") from error
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Turn an OSError into one line that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise CgpuError(f"{path}: cannot be changed: {error.strerror or error}") from error
 
 
 def _state(now: tuple[bytes, Meta] | None) -> str | None:
     return None if now is None else digest(now[0])
 
 
-def _new_meta(change: Change, now: tuple[bytes, Meta] | None) -> Meta:
-    if now is not None:
-        return replace(now[1], mtime_ns=None)
-    return Meta(change.mode, os.geteuid(), os.getegid())
-
-
 def _old_meta(change: Change, now: tuple[bytes, Meta] | None) -> Meta:
     """Return the metadata for the old content; owner and mode as they may have been set since."""
     kept = now[1] if now is not None else change.meta
     if kept is None:
-        return Meta(change.mode, os.geteuid(), os.getegid())
-    return replace(kept, mtime_ns=change.meta.mtime_ns if change.meta is not None else None)
-
-
-def _meta_of(now: tuple[bytes, Meta] | None) -> Meta:
-    return now[1] if now is not None else Meta(FILE_MODE, os.geteuid(), os.getegid())
+        return replace.for_new_content(None, change.mode)
+    return dataclasses.replace(kept, mtime_ns=change.meta.mtime_ns if change.meta is not None else None)
 
 
 def _missing(root: Path, folder: Path) -> list[str]:
@@ -281,7 +255,7 @@ def _missing(root: Path, folder: Path) -> list[str]:
 
 
 def _make_folder(path: Path) -> None:
-    with Named(str(path)):
+    with naming(str(path)):
         try:
             path.mkdir(mode=FOLDER_MODE)
         except FileExistsError:
@@ -294,7 +268,7 @@ def _remove_folder(context: Context, folder: str) -> None:
     path = below(context.root, folder)
     if not path.exists():  # a read-only file system refuses to remove even what does not exist
         return
-    with Named(folder):
+    with naming(folder):
         try:
             path.rmdir()
         except FileNotFoundError:
@@ -305,17 +279,3 @@ def _remove_folder(context: Context, folder: str) -> None:
             context.note(f"{folder}: is not empty; it stays")
             return
         sync_folder(path.parent)
-
-
-def diff(path: str, before: bytes | None, after: bytes | None) -> Iterator[str]:
-    """Yield the lines of a unified diff, with the file's name on the node."""
-    old, new = _lines(before), _lines(after)
-    names = (NOWHERE if before is None else path, NOWHERE if after is None else path)
-    for line in difflib.unified_diff(old, new, *names):
-        yield line.rstrip("\n")
-        if not line.endswith("\n"):
-            yield "\\ No newline at end of file"
-
-
-def _lines(content: bytes | None) -> list[str]:
-    return (content or b"").decode("utf-8", "backslashreplace").splitlines(keepends=True)

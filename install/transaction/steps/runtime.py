@@ -10,21 +10,22 @@ another program's edit.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from cgpu.edits import FileEdit
+from cgpu import replace
 from cgpu.errors import CgpuError
 from cgpu.install.places import on_node
-from cgpu.install.transaction import atomic, store
-from cgpu.install.transaction.context import Context
+from cgpu.install.transaction import store
 from cgpu.install.transaction.runner import must
-from cgpu.install.transaction.steps.file_changes import FileChanges, FilesPlan, Final, Named
+from cgpu.install.transaction.steps import Context
+from cgpu.install.transaction.steps.file_changes import FileChanges, FilesPlan, Final, naming
 from cgpu.install.transaction.store import RELEASED, digest
+from cgpu.node_files import FileEdit
+from cgpu.replace import Meta
 
 DEADLINE_S = 15.0
 POLL_S = 0.1
@@ -40,21 +41,17 @@ class Runtime:
 
     @property
     def title(self) -> str:
-        """Return what taking it does."""
         return self.files.title
 
     @property
     def undo_title(self) -> str:
-        """Return what taking it back does."""
         return f"{self.files.owner}: {self.files.undo_title}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the step for the record."""
         return {"kind": "runtime", "files": self.files.to_json(), "reload": list(self.reload)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the step that was kept."""
         return cls(FileChanges.from_json(document["files"]), tuple(str(word) for word in document["reload"]))
 
     def apply(self, context: Context) -> None:
@@ -68,11 +65,10 @@ class Runtime:
         """Put the settings back, and have the engine know. Raises CgpuError."""
         self.files.tidy(context)
         finals = self._after_temporary(context)
+        released = bool(finals)
         if not finals:
             finals = self.files.finals(context)
             released = bool(self.reload) and self._release(context, finals)
-        else:
-            released = True
         if released:
             self._try_reload(context)
             await_release(context, self.files.owner)
@@ -81,7 +77,7 @@ class Runtime:
         if self.reload and not released:
             self._try_reload(context)
         self.files.remove_folders(context)
-        atomic.remove(_record(context))
+        replace.remove(_record(context))
 
     def undo_show(self, context: Context) -> Iterator[str]:
         """Yield diffs, and the command. Raises CgpuError."""
@@ -93,12 +89,12 @@ class Runtime:
         """Return the final settings where a killed run has left temporary ones."""
         finals = []
         for path, states in _recorded(context).items():
-            with Named(path):
+            with naming(path):
                 real = Path(states["file"])
-                now = atomic.read(real)
+                now = replace.read(real)
                 if now is not None and digest(now[0]) == states["between"]:
                     content = None if states["after"] is None else context.store.get(states["after"])
-                    finals.append(Final(path, real, content, atomic.meta_from_json(states["meta"])))
+                    finals.append(Final(path, real, content, Meta.from_json(states["meta"])))
         return finals
 
     def _release(self, context: Context, finals: list[Final]) -> bool:
@@ -110,11 +106,11 @@ class Runtime:
             return False
         _remember(context, pairs)
         for last, edit in pairs:
-            with Named(last.name):
-                now = atomic.read(last.path)
+            with naming(last.name):
+                now = replace.read(last.path)
                 if now is None or now[0] != edit.before or edit.after is None:
                     raise CgpuError(f"{last.name}: somebody else changes it now; run the same command again")
-                atomic.write(last.path, edit.after, now[1])
+                replace.write(last.path, edit.after, now[1])
         return True
 
     def _try_reload(self, context: Context) -> None:
@@ -134,7 +130,6 @@ class RuntimePlan:
 
     @property
     def title(self) -> str:
-        """Return what it does."""
         return self.files.title
 
     def show(self, context: Context) -> Iterator[str]:
@@ -169,12 +164,12 @@ def _remember(context: Context, pairs: list[tuple[Final, FileEdit]]) -> None:
             "file": str(last.path),
             "between": digest(edit.after or b""),
             "after": None if last.content is None else context.store.put(last.content),
-            "meta": atomic.meta_to_json(last.meta),
+            "meta": last.meta.to_json(),
         }
         for last, edit in pairs
     }
     text = json.dumps(document, indent=1).encode()
-    atomic.write(_record(context), text, atomic.Meta(0o600, os.geteuid(), os.getegid()))
+    replace.write(_record(context), text, replace.for_new_content(None, 0o600))
 
 
 def await_release(context: Context, engine: str) -> None:

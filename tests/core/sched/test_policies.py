@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from cgpu.config.effective import DEFAULTS
-from cgpu.smi.policies import POLICIES, Policy
+from cgpu.smi.scheduling import POLICIES, Policy
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNT = len(POLICIES)

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from cgpu.smi.policies import POLICIES
+from cgpu.smi.scheduling import POLICIES
 from tests.core.build import build_library
 from tests.core.sched.binding import (
     FAIR,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cgpu.run.bpf import (
+from cgpu.run.supervision import (
     ALLOWED,
     ARCHITECTURE_AT,
     ARGUMENTS_AT,

@@ -16,14 +16,13 @@ from cgpu.install.checks import (
     DesiredState,
     configuration,
     engine,
-    gpus,
     module,
     places,
     preflight,
     runtime,
     settings,
 )
-from cgpu.install.checks.closed import CLOSE, closed
+from cgpu.install.checks.configuration import CLOSE, closed
 from cgpu.install.checks.finding import Finding
 from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
@@ -171,20 +170,20 @@ def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
         (configuration.valid, {}, "ok"),
         (configuration.in_force, {"wanted": Effective()}, "ok"),
         (configuration.in_force, {}, "skipped"),
-        (gpus.drift, {"snapshot": tree(gpu(drift="600000000")), "wanted": Effective()}, "warning"),
+        (engine.drift, {"snapshot": tree(gpu(drift="600000000")), "wanted": Effective()}, "warning"),
         (
-            gpus.drift,
+            engine.drift,
             {"snapshot": tree(gpu(drift="600000000")), "wanted": Effective(drift_reaction="refuse")},
             "problem",
         ),
-        (gpus.drift, {"snapshot": tree(gpu(drift="-600000000")), "wanted": Effective()}, "ok"),
-        (gpus.time_division, {"snapshot": tree(gpu(sched="divided_by=nobody usage_from=none"))}, "problem"),
-        (gpus.time_division, {"snapshot": tree()}, "ok"),
-        (gpus.mig, {"snapshot": tree(gpu(mig="1"))}, "problem"),
-        (gpus.mig, {"snapshot": tree(gpu(mig="1"), gpu())}, "warning"),
-        (gpus.containers, {"snapshot": tree(gpu(slice_()))}, "problem"),
-        (gpus.containers, {"snapshot": tree(gpu(slice_())), "cgroups": frozenset({"/group/c1/x"})}, "ok"),
-        (gpus.containers, {"snapshot": tree(gpu(slice_(owner="c1 -")))}, "ok"),
+        (engine.drift, {"snapshot": tree(gpu(drift="-600000000")), "wanted": Effective()}, "ok"),
+        (engine.time_division, {"snapshot": tree(gpu(sched="divided_by=nobody usage_from=none"))}, "problem"),
+        (engine.time_division, {"snapshot": tree()}, "ok"),
+        (engine.mig, {"snapshot": tree(gpu(mig="1"))}, "problem"),
+        (engine.mig, {"snapshot": tree(gpu(mig="1"), gpu())}, "warning"),
+        (engine.containers, {"snapshot": tree(gpu(slice_()))}, "problem"),
+        (engine.containers, {"snapshot": tree(gpu(slice_())), "cgroups": frozenset({"/group/c1/x"})}, "ok"),
+        (engine.containers, {"snapshot": tree(gpu(slice_(owner="c1 -")))}, "ok"),
         (module.built, {}, "skipped"),
         (module.built, {"kind": "module"}, "problem"),
         (places.room, {}, "ok"),

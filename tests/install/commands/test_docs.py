@@ -16,7 +16,7 @@ from cgpu.install.checks import DesiredState, preflight
 from cgpu.install.commands.config import parser as config_parser
 from cgpu.install.commands.doctor import FIXES, examine
 from cgpu.install.commands.doctor import parser as doctor_parser
-from cgpu.install.commands.gc.main import parser as gc_parser
+from cgpu.install.commands.gc import parser as gc_parser
 from cgpu.install.commands.status import Exit
 from cgpu.install.commands.status import parser as status_parser
 from cgpu.install.commands.support_bundle import parser as bundle_parser

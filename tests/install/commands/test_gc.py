@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.install.commands.gc import processes
-from cgpu.install.commands.gc.main import judge
+from cgpu.install.commands import gc
+from cgpu.install.commands.gc import judge
 from cgpu.install.node.snapshot import Slice
-from cgpu.runtime_config.engines import containerd, containers, docker, podman
+from cgpu.runtime_config.engines import containerd, docker, podman
+from cgpu.runtime_config.engines.engine import by_state
 from tests.runtime_config.support import program
 
 LONG = "4a" * 32
@@ -80,23 +81,23 @@ def test_short_names() -> None:
 )
 def test_named_after(group: str, *, its: bool) -> None:
     """A registration without a process is known by the name of a cgroup, as runtimes write it."""
-    assert processes.is_named(group, registered(LONG[:12], "-")) is its
-    assert processes.is_alive(registered(LONG[:12], "-"), "", frozenset({group})) is its
+    assert gc.is_named(group, registered(LONG[:12], "-")) is its
+    assert gc.is_alive(registered(LONG[:12], "-"), "", frozenset({group})) is its
 
 
 def test_alive_by_its_cgroup(tmp_path: Path) -> None:
     """A process anywhere below the cgroup counts, by the list of processes or by the group's own files."""
     mountinfo = V2.format(mount=tmp_path)
     one = registered()
-    assert processes.is_alive(one, mountinfo, frozenset({"/group/c1/init.scope"}))
-    assert not processes.is_alive(one, mountinfo, frozenset({"/group/c10", "/group"}))
+    assert gc.is_alive(one, mountinfo, frozenset({"/group/c1/init.scope"}))
+    assert not gc.is_alive(one, mountinfo, frozenset({"/group/c10", "/group"}))
     inner = tmp_path / "group" / "c1" / "inner"
     inner.mkdir(parents=True)
     (inner.parent / "cgroup.procs").write_text("")
     (inner / "cgroup.procs").write_text("")
-    assert not processes.is_alive(one, mountinfo, frozenset())
+    assert not gc.is_alive(one, mountinfo, frozenset())
     (inner / "cgroup.procs").write_text("17\n")
-    assert processes.is_alive(one, mountinfo, frozenset())
+    assert gc.is_alive(one, mountinfo, frozenset())
 
 
 def test_more_groups_than_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,31 +105,29 @@ def test_more_groups_than_are_looked_at(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "group" / "c1" / "a").mkdir(parents=True)
     for folder in ("c1", "c1/a"):
         (tmp_path / "group" / folder / "cgroup.procs").write_text("")
-    monkeypatch.setattr(processes, "MAX_GROUPS", 1)
-    assert processes.is_alive(registered(), V2.format(mount=tmp_path), frozenset())
+    monkeypatch.setattr(gc, "MAX_GROUPS", 1)
+    assert gc.is_alive(registered(), V2.format(mount=tmp_path), frozenset())
 
 
 @pytest.mark.parametrize("group", ["/../outside", "/group/../.."])
 def test_groups_do_not_lead_outside(group: str, tmp_path: Path) -> None:
     """A cgroup with steps upwards is looked for nowhere."""
-    assert list(processes.places(group, V2.format(mount=tmp_path))) == []
+    assert list(gc.places(group, V2.format(mount=tmp_path))) == []
 
 
 def test_view() -> None:
     """Who does not see what the engine sees is told to run on the host."""
-    processes.check_view({"pid": os.getpid()})
+    gc.check_view({"pid": os.getpid()})
     with pytest.raises(CgpuError, match="on the host"):
-        processes.check_view({"pid": 0})
+        gc.check_view({"pid": 0})
     with pytest.raises(CgpuError, match="on the host"):
-        processes.check_view({})
+        gc.check_view({})
 
 
 @pytest.mark.root
 def test_view_of_another_namespace() -> None:
     """In another cgroup namespace than the engine's nothing is judged."""
-    script = (
-        f"from cgpu.install.commands.gc.processes import check_view; check_view({{'pid': {os.getpid()}}})"
-    )
+    script = f"from cgpu.install.commands.gc import check_view; check_view({{'pid': {os.getpid()}}})"
     words = ["unshare", "--cgroup", sys.executable, "-c", script]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert "another cgroup namespace: run it on the host" in done.stderr
@@ -139,8 +138,8 @@ def test_lists() -> None:
     table = ["TASK    PID    STATUS    ", "c1    17    RUNNING", "c2    0    STOPPED", "odd line"]
     assert containerd.ended_tasks(table) == {"c1": False, "c2": True}
     rows = [{"Id": "a", "State": "exited"}, {"Id": "b", "State": "running"}, {"Id": "c"}, {"x": 1}, 7]
-    assert containers.by_state(rows, "Id", "State") == {"a": True, "b": False, "c": False}
-    assert containers.by_state({"no": "list"}, "Id", "State") == {}
+    assert by_state(rows, "Id", "State") == {"a": True, "b": False, "c": False}
+    assert by_state({"no": "list"}, "Id", "State") == {}
 
 
 @given(st.lists(st.text(max_size=60), max_size=8))

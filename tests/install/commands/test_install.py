@@ -22,7 +22,7 @@ from cgpu.install.commands import uninstall as uninstall_command
 from cgpu.install.places import LOCK
 from cgpu.install.transaction import lock
 from cgpu.install.transaction.runner import SystemRunner, must
-from cgpu.roots import below
+from cgpu.node_files import below
 from tests.integration.commands import Outcome, call
 
 SLEEPER = "import subprocess, time; subprocess.Popen(['/bin/sleep', '60']); time.sleep(60)"

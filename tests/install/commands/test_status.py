@@ -60,7 +60,7 @@ def sound(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("interpreter", "hook", "launcher"):
         monkeypatch.setattr(runtime, name, lambda: [Finding("x", "ok", "well")])
     monkeypatch.setattr(engine, "listener", lambda _: [Finding("x", "ok", "well")])
-    monkeypatch.setattr(status, "_configured", lambda _: [])
+    monkeypatch.setattr(status, "_configured", list)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cgpu.install.checks import engine as engine_checks
 from cgpu.install.checks import module as module_checks
 from cgpu.install.node import machine as facts
-from cgpu.install.node.facts import driver, files, kernel, ours, programs, sharing
+from cgpu.install.node.facts import driver, files, kernel, ours, programs, software
 from cgpu.install.node.report import parse_unit
 from tests.install.machine import (
     CARD,
@@ -71,14 +71,14 @@ def test_empty_machine(tmp_path: Path) -> None:
     assert not found.driver.known
     assert found.driver.cards == ()
     assert found.software.engines == ()
-    assert found.processes == ()
+    assert programs.processes(tmp_path) == ()
 
 
 def test_this_machine() -> None:
     """On a real root all questions are answered, and the kernel's release is the running one's."""
     found = facts.gather()
     assert found.kernel.release == Path("/proc/sys/kernel/osrelease").read_text().strip()
-    assert any(one.pid == 1 for one in found.processes)
+    assert any(one.pid == 1 for one in programs.processes(Path("/")))
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,8 @@ def test_parsers_take_any_text(said: str) -> None:
     assert driver.is_installed(said) in (True, False)
     assert kernel.cgroup_mode(said) in ("v1", "v2", "hybrid", None)
     assert kernel.chosen(said) is None or f"[{kernel.chosen(said)}]" in said
-    assert all(entry.endswith("libvgpu.so") for entry in sharing.preloaded(said, "libvgpu.so"))
-    assert sharing.replicated(said) == []
+    assert all(entry.endswith("libvgpu.so") for entry in software.preloaded(said, "libvgpu.so"))
+    assert software.replicated(said) == []
     found = programs.first_version(said)
     assert found is None or found in said
     assert all(isinstance(number, int) for number in programs.numbers(said))
@@ -232,7 +232,7 @@ def test_replicas_are_told_by_their_number(resources: dict[str, list[object]]) -
     """A resource counts when one of its devices is a replica."""
     checkpoint = json.dumps({"Data": {"RegisteredDevices": resources}})
     wanted = sorted(name for name, devices in resources.items() if any("::" in str(one) for one in devices))
-    assert sharing.replicated(checkpoint) == wanted
+    assert software.replicated(checkpoint) == wanted
 
 
 @pytest.mark.parametrize(

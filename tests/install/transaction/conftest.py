@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.edits import FileEdit
 from cgpu.install.transaction import execute, journal
-from cgpu.install.transaction.context import Context
-from cgpu.install.transaction.steps import Plan
+from cgpu.install.transaction.steps import Context, Plan
 from cgpu.install.transaction.steps.file_changes import FilesPlan
+from cgpu.node_files import FileEdit
 from tests.install.engines import ENGINES
 from tests.install.support import System
 

@@ -17,7 +17,7 @@ from cgpu.errors import CgpuError
 from cgpu.install.installer import Request
 from cgpu.install.transaction import journal, signals
 from cgpu.install.transaction.runner import Done
-from cgpu.install.transaction.steps.commands import Command, Commands
+from cgpu.install.transaction.steps.system import Command, Commands
 from cgpu.install.transaction.store import digest
 from tests.install.support import System, installer, make_node, snapshot
 from tests.install.transaction.conftest import Node
@@ -61,7 +61,7 @@ def test_a_record_of_before_is_read(node: Node) -> None:
     (node.root / "var/lib/cgpu/install/journal.json").write_text(json.dumps(document))
     record = journal.load(node.root)
     assert record is not None
-    assert [step.to_json() for step in record.steps] == OLD_STEPS
+    assert json.loads(json.dumps([step.to_json() for step in record.steps])) == OLD_STEPS
     assert (record.state, record.committed, record.facts["runtimes"]) == ("changing", 2, ["docker"])
 
 
@@ -197,11 +197,11 @@ exec "$2" -c "$3" "$1"
     work = """
 import sys
 from pathlib import Path
-from cgpu.edits import FileEdit
+from cgpu.node_files import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.transaction import journal
 from cgpu.install.transaction import execute
-from cgpu.install.transaction.context import Context
+from cgpu.install.transaction.steps import Context
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 root = Path(sys.argv[1])
 hosts = root / "etc/hosts"

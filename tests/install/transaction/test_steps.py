@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
 from cgpu.install.transaction import journal
-from cgpu.install.transaction.atomic import temporary
 from cgpu.install.transaction.runner import Done
 from cgpu.install.transaction.steps import runtime as runtime_step
-from cgpu.install.transaction.steps.commands import Command, Commands
 from cgpu.install.transaction.steps.file_changes import FilesPlan
 from cgpu.install.transaction.steps.runtime import RuntimePlan
+from cgpu.install.transaction.steps.system import Command, Commands
+from cgpu.node_files import FileEdit
+from cgpu.replace import temporary
 from cgpu.runtime_config.engines.engine import Desired
 from tests.install import faults
 from tests.install.engines import BETWEEN, ENGINES, WHALE

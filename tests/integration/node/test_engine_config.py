@@ -150,7 +150,7 @@ def test_docker_reloads(own_docker: Docker) -> None:
         eventually(lambda: known() == wanted, f"dockerd has {wanted}")
 
     assert known() == ("runc", ["cgpu", "runc"])
-    added = daemon_json.new(str(LAUNCHER), default=True)
+    added = daemon_json.add("", str(LAUNCHER), default=True) + "\n"
     reload(added, ("cgpu", ["cgpu", "runc"]))
     reload(daemon_json.release(added), ("runc", ["runc"]))
     config.unlink()

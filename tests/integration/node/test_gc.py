@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from cgpu.client.tree import Tree
-from cgpu.install.commands.gc.main import Outcome, collect
+from cgpu.install.commands.gc import Outcome, collect
 from cgpu.runtime_config.engines import containerd, docker, podman
 from cgpu.runtime_config.engines.engine import Ended, Listing
 from tests.integration.commands import call

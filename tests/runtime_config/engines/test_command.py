@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
+from cgpu.node_files import FileEdit
 from cgpu.runtime_config import files
 from cgpu.runtime_config.engines.docker import Docker
 from cgpu.runtime_config.engines.registry import ENGINES
@@ -235,7 +235,7 @@ def test_a_folder_that_takes_no_copy(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("cgpu.runtime_config.files.tempfile.mkstemp", full)
+    monkeypatch.setattr("os.fsync", full)
     assert command() == 1
     expected = f"cgpu-runtime-config: {config}.before-cgpu: cannot be written (No space left on device)\n"
     assert capsys.readouterr().err == expected

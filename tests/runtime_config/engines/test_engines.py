@@ -32,7 +32,7 @@ def test_docker_in_full() -> None:
     assert added == text.removesuffix("\n}\n") + block
     assert docker.remove(added) == text
     assert docker.remove(docker.add("", RUNTIME)) == ""
-    assert docker.remove(docker.new(RUNTIME)) is None
+    assert docker.remove(docker.add("", RUNTIME) + "\n") is None
 
 
 def test_a_default_that_somebody_set_is_not_pulled_away() -> None:

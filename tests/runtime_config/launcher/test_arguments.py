@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.runtime_config.oci_runtime.arguments import COMMANDS, GLOBAL, START, Call, parse, read
+from cgpu.runtime_config.oci_runtime.arguments import COMMANDS, GLOBAL, START, Call, read
 from tests.runtime_config.support import Launcher, spec
 
 STARTS = [
@@ -61,6 +61,13 @@ REFUSED = [
     (["create", "--bundle"], "option --bundle: not known here"),
     (["--roo", "/r", "run", "id"], "option --roo: not known here"),
 ]
+
+
+def parse(arguments: list[str]) -> Call:
+    """Return what a command line says. Raises CgpuError."""
+    call = Call()
+    read(arguments, call)
+    return call
 
 
 @pytest.mark.parametrize(("arguments", "bundle", "container"), STARTS)

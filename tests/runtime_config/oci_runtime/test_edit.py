@@ -18,7 +18,7 @@ from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request.resolve import Allocation
 from cgpu.runtime_config.oci_runtime.edit import HARMLESS, HOOK_PATH, Node, edit
-from cgpu.runtime_config.oci_runtime.fields import check_spelling
+from cgpu.runtime_config.oci_runtime.fields import check_members
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
 from tests.runtime_config.support import (
     ASKING,
@@ -245,7 +245,7 @@ def test_twice_is_like_once(future: object, vendor_can: bool, vendor_runs: bool)
 def test_another_spelling_of_a_known_field_is_refused(document: JsonObject, name: str) -> None:
     """runc reads field names in any case: a second spelling could undo an edit of the first one."""
     with pytest.raises(CgpuError, match=re.escape(f"the field {name} could be taken for")):
-        check_spelling(document)
+        check_members(document)
 
 
 @given(UNKNOWN)
@@ -255,4 +255,4 @@ def test_spelling_is_checked_without_failing(value: object) -> None:
     documents.append({"linux": {"seccomp": value}})
     for document in documents:
         with suppress(CgpuError):
-            check_spelling(document)
+            check_members(document)

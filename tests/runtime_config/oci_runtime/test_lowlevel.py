@@ -18,7 +18,7 @@ from cgpu.runtime_config.oci_runtime.lowlevel import (
     NAME,
     SEARCH,
     find,
-    is_below,
+    is_marked,
     seccomp_flags,
 )
 from tests.runtime_config.oci_runtime.wrapper import Wrapper
@@ -90,9 +90,9 @@ def test_the_environment_is_given_back(wrapper: Wrapper) -> None:
 
 def test_a_mark_counts_in_its_own_process() -> None:
     """Called out of the vendor's list: only by the mark that this process was given."""
-    assert is_below({BELOW: str(os.getpid())})
-    assert not is_below({BELOW: "1"})
-    assert not is_below({})
+    assert is_marked({BELOW: str(os.getpid())}, BELOW)
+    assert not is_marked({BELOW: "1"}, BELOW)
+    assert not is_marked({}, BELOW)
 
 
 def test_the_script_finds_its_package() -> None:

@@ -114,5 +114,5 @@ def test_what_the_program_imports(wrapper: Wrapper) -> None:
     """Nothing dear is imported on the way to an edited spec."""
     modules = wrapper.imported()
     assert modules & DEAR == set()
-    assert "cgpu.runtime_config.oci_runtime.devices" in modules
+    assert "cgpu.runtime_config.oci_runtime.cdi" in modules
     assert "cgpu.runtime_config.oci_runtime.seccomp" in modules

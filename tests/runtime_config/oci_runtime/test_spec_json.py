@@ -45,11 +45,10 @@ def test_every_value_survives(value: object, indent: int | None) -> None:
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("indent", [None, 4])
-def test_every_number_keeps_its_text(number: str, indent: int | None) -> None:
+def test_every_number_keeps_its_text(number: str) -> None:
     """Numbers that Python would round, overflow or shorten keep their text."""
-    written = dumps(loads(f'{{"a":[{number},"x"]}}'.encode()), indent).decode()
-    assert "".join(written.split()) == f'{{"a":[{number},"x"]}}'
+    text = f'{{"a":[{number},"x"]}}\n'
+    assert dumps(loads(text.encode())).decode() == text
 
 
 def test_a_string_cannot_pass_for_a_number() -> None:

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine as a kernel module: its sources for dkms, built and loaded, now and at each boot."""
+"""The steps by which a node gets its engine: cgpud as a service, or the kernel module by dkms."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from cgpu import __version__, paths
+from cgpu import __version__, paths, replace
 from cgpu.config import effective
 from cgpu.config.load import load
-from cgpu.edits import FileEdit
 from cgpu.errors import CgpuError
-from cgpu.install.places import KMOD, MODPROBE, MODULES_LOAD, SOURCES, program
+from cgpu.install.places import KMOD, MODPROBE, MODULES_LOAD, PACKAGE_UNITS, SOURCES, UNITS, program
 from cgpu.install.plan import PlanContext
-from cgpu.install.plan.daemon import starts, unit
 from cgpu.install.plan.own_files import plan as own_file
-from cgpu.install.transaction import atomic
+from cgpu.install.plan.own_files import unit as unit_text
 from cgpu.install.transaction.journal import make_staging
 from cgpu.install.transaction.runner import Runner, must
 from cgpu.install.transaction.steps import Plan
-from cgpu.install.transaction.steps.commands import Command, Commands
 from cgpu.install.transaction.steps.file_changes import FilesPlan
-from cgpu.install.transaction.steps.module import LoadModule
-from cgpu.install.transaction.steps.notes import Note
-from cgpu.roots import below
+from cgpu.install.transaction.steps.system import Command, Commands, LoadModule, Note, Unit
+from cgpu.node_files import FileEdit, below
 
+UNIT = "cgpud.service"
+RELOAD = Command(("systemctl", "daemon-reload"))
+FORGET = Command(RELOAD.words, needed=False)
+TRY = "without a GPU, to try it: "
 APPLY = "cgpu-config-apply"
 PACKAGE = "opencgpu"
 DKMS = f"/var/lib/dkms/{PACKAGE}"
@@ -32,7 +32,50 @@ BUILD_S = 1800.0
 AT_LOAD = ("enforce", "allow_zero_weight", "allow_unknown_driver")
 
 
-def plan(context: PlanContext, runner: Runner) -> list[Plan]:
+def plan_daemon(context: PlanContext, runner: Runner) -> list[Plan]:
+    """Return the missing steps. Raises CgpuError."""
+    cgpud = str(program("cgpud"))
+    has_driver = context.node.driver.loaded is not None
+    trial = "" if has_driver else f"; {TRY}{cgpud} --simulate T4"
+    if not context.node.software.systemd:
+        if context.node.ours.engine == "cgpud":
+            return []
+        return [Note(f"start the engine, now and after each boot: {cgpud}{trial}")]
+    steps = unit(context, "cgpud", cgpud)
+    if not has_driver:
+        when = "once NVIDIA's driver is installed: systemctl enable --now cgpud"
+        stops = Unit("cgpud", "", "cgpud stops for good", starts=False)
+        return [*steps, *([stops] if steps else []), Note(f"start the engine {when}{trial}")]
+    is_active = runner.run(("systemctl", "is-active", "--quiet", UNIT)).status == 0
+    if context.node.ours.engine == "cgpud" and not is_active:
+        raise CgpuError(
+            "cgpud runs, and not by systemd: end it with cgpud --stop, then run the same command again"
+        )
+    if is_active and runner.run(("systemctl", "is-enabled", "--quiet", UNIT)).status == 0:
+        again = [Note("have the engine use its new unit: systemctl restart cgpud")] if steps else []
+        return [*steps, *again]
+    return [*steps, starts("cgpud", "cgpud starts, now and at each boot")]
+
+
+def unit(context: PlanContext, name: str, command: str) -> list[Plan]:
+    """Return the steps that give systemd a unit; none where a package or an earlier run has put it there."""
+    in_package = any(below(context.root, f"{folder}/{name}.service").exists() for folder in PACKAGE_UNITS)
+    if in_package and command.startswith("/usr/bin/"):
+        return []
+    path = f"{UNITS}/{name}.service"
+    files = own_file(context, path, unit_text(name, command), f"makes {path}")
+    if not files:
+        return []
+    forget = Commands("", undo=(FORGET,), undo_title="systemd forgets the unit")
+    return [forget, *files, Commands("systemd reads its units", do=(RELOAD,))]
+
+
+def starts(name: str, title: str) -> Unit:
+    """Return the step that starts a unit for good."""
+    return Unit(name, title, f"{name} stops for good")
+
+
+def plan_module(context: PlanContext, runner: Runner) -> list[Plan]:
     """Return the missing steps. Raises CgpuError."""
     steps = [*_sources(context, runner), *_build(context)]
     steps += own_file(context, MODPROBE, modprobe_settings(context.root), f"makes {MODPROBE}")
@@ -44,7 +87,8 @@ def plan(context: PlanContext, runner: Runner) -> list[Plan]:
             f"makes {MODULES_LOAD}: cgpu_km is loaded at boot",
         )
         steps += unit(context, APPLY, str(program(APPLY)))
-    steps += _load(context)
+    if not context.node.ours.module_loaded:
+        steps.append(LoadModule())
     if context.node.software.systemd:
         has_unit = runner.run(("systemctl", "is-enabled", "--quiet", f"{APPLY}.service")).status == 0
         return [
@@ -89,7 +133,7 @@ def _sources(context: PlanContext, runner: Runner) -> list[Plan]:
     edits = []
     for name in names:
         place = below(context.root, f"{SOURCES}/{made.name}/{name}")
-        after, now = (made / name).read_bytes(), atomic.read(place)
+        after, now = (made / name).read_bytes(), replace.read(place)
         if now is None or now[0] != after:
             edits.append(FileEdit(place, now[0] if now else None, after))
     if not edits:
@@ -136,9 +180,3 @@ def _uninstall_other(version: str, release: str) -> Plan:
         undo=(again,),
         undo_title=f"dkms puts version {version} back",
     )
-
-
-def _load(context: PlanContext) -> list[Plan]:
-    if context.node.ours.module_loaded:
-        return []
-    return [LoadModule()]

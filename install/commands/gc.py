@@ -10,25 +10,32 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from cgpu import paths
 from cgpu.arguments import Parser
 from cgpu.client.tree import MODULE, Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
-from cgpu.install.commands.gc import processes
 from cgpu.install.node import snapshot
 from cgpu.install.node.report import cgroups_in_use
-from cgpu.install.node.snapshot import Slice, Snapshot
+from cgpu.install.node.snapshot import Slice
 from cgpu.kmod.daemon import control
+from cgpu.run.cgroup import mounts
 from cgpu.runtime_config.engines.engine import Ended, Listing
 from cgpu.runtime_config.engines.registry import ENGINES
 
 MOUNTINFO = Path("/proc/self/mountinfo")
+# Of the host's own first namespaces, linux/proc_ns.h.
+FIRST = {"cgroup": 0xEFFFFFFB, "pid": 0xEFFFFFFC}
+MAX_GROUPS = 4096
+# How container runtimes name a container's group, docs/cgpu_km.md.
+NAMED = re.compile(r"(?:(?:docker|cri-containerd|libpod|crio)-)?([A-Za-z0-9_.+-]+?)(?:\.scope)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,6 @@ class Outcome:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the command line's grammar."""
     out = Parser(
         prog="cgpu gc",
         description="Remove registrations whose container is gone; never one whose processes live.",
@@ -96,13 +102,16 @@ def collect(tree: Tree, *, dry_run: bool, asked: Sequence[Listing] | None = None
 
     asked: the engines to ask, by default all of this machine.
     """
-    registered = _registered(snapshot.take(tree.path))
+    cards = snapshot.take(tree.path).cards
+    registered = {one.id: one for card in cards for one in card.slices}
     if not registered:
         return Outcome((), ())
-    processes.check_view(_engine(tree))
-    ended, silent = _ask(_listings() if asked is None else asked)
+    check_view(_engine(tree))
+    if asked is None:
+        asked = [listing for engine in ENGINES.values() for listing in engine.listings()]
+    ended, silent = _ask(asked)
     judged = []
-    for one in registered:
+    for one in registered.values():
         verdict = judge(one, ended, silent, alive=_is_alive(one))
         judged.append(_remove(tree, one, verdict) if verdict.goes and not dry_run else verdict)
     return Outcome(tuple(judged), tuple(silent))
@@ -143,11 +152,6 @@ def _state(one: Slice, ended: Ended) -> bool | None:
     return all(states) if states else None
 
 
-def _registered(found: Snapshot) -> list[Slice]:
-    """Return each registered container once."""
-    return list({one.id: one for card in found.cards for one in card.slices}.values())
-
-
 def _engine(tree: Tree) -> dict[str, object] | None:
     if tree.read("engine").startswith(MODULE + " "):
         return None
@@ -155,10 +159,6 @@ def _engine(tree: Tree) -> dict[str, object] | None:
     if status is None:
         raise CgpuError(f"cgpud does not answer: {paths.daemon_command('start')}")
     return status
-
-
-def _listings() -> list[Listing]:
-    return [listing for engine in ENGINES.values() for listing in engine.listings()]
 
 
 def _ask(asked: Sequence[Listing]) -> tuple[dict[str, Ended], list[str]]:
@@ -173,4 +173,68 @@ def _ask(asked: Sequence[Listing]) -> tuple[dict[str, Ended], list[str]]:
 
 
 def _is_alive(one: Slice) -> bool:
-    return processes.is_alive(one, MOUNTINFO.read_text(), cgroups_in_use(Path("/")))
+    return is_alive(one, MOUNTINFO.read_text(), cgroups_in_use(Path("/")))
+
+
+# --- whether a container has processes, by its cgroup; where that cannot be seen, it has ---
+
+
+def check_view(status: dict[str, Any] | None) -> None:
+    """Raise CgpuError unless we see processes and cgroups as the engine does.
+
+    status: what cgpud says of itself; None: the kernel's engine, which sees all.
+    """
+    for kind, first in FIRST.items():
+        ours = os.stat(f"/proc/self/ns/{kind}").st_ino
+        theirs = first
+        if status is not None:
+            try:
+                theirs = os.stat(f"/proc/{int(status['pid'])}/ns/{kind}").st_ino
+            except (OSError, KeyError, ValueError) as error:
+                raise CgpuError("cgpud's process cannot be looked at: run it on the host") from error
+        if ours != theirs:
+            raise CgpuError(f"the engine lives in another {kind} namespace: run it on the host")
+
+
+def is_alive(one: Slice, mountinfo: str, running: frozenset[str]) -> bool:
+    """Tell whether a container has processes. running: the cgroups of all processes."""
+    if one.cgroup is None:
+        return any(is_named(group, one) for group in running)
+    if one.is_among(running):
+        return True
+    return any(_has_processes(path) for path in places(one.cgroup, mountinfo))
+
+
+def is_named(group: str, one: Slice) -> bool:
+    """Tell whether a cgroup, or one above it, is named after a container that was registered by name."""
+    return any(_is_its(part, one) for part in PurePosixPath(group).parts)
+
+
+def places(group: str, mountinfo: str) -> Iterator[Path]:
+    """Yield where a cgroup lies in the hierarchies that are mounted."""
+    inside = PurePosixPath(group)
+    for _, _, shown, at in mounts(mountinfo):
+        if inside.is_relative_to(shown) and ".." not in inside.parts:
+            yield at / inside.relative_to(shown)
+
+
+def _is_its(part: str, one: Slice) -> bool:
+    found = NAMED.fullmatch(part)
+    return found is not None and (found[1] == one.id or (len(found[1]) == 64 and found[1][:12] == one.name))
+
+
+def _has_processes(group: Path) -> bool:
+    """Tell whether a group or one below it has a process. More groups than are looked at: it has."""
+    folders = [group]
+    for count, folder in enumerate(folders):
+        if count >= MAX_GROUPS:
+            return True
+        try:
+            if (folder / "cgroup.procs").read_text():
+                return True
+            folders += [entry for entry in folder.iterdir() if entry.is_dir()]
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True
+    return False
