@@ -93,10 +93,12 @@ long bench_host(struct bench *bench, const struct caller *caller, u32 client, u3
 long bench_heap(struct bench *bench, const struct caller *caller, const struct memory_ask *ask);
 /* A semaphore surface of one or two memories. */
 long bench_surface(struct bench *bench, const struct caller *caller, u32 client, u32 first, u32 second);
+/* An object of any class below the device that bench_cuda_start() makes, or below another parent. */
 long bench_class(struct bench *bench, const struct caller *caller, u32 class);
-/* A control without parameters that matter, on any object. */
-/* Of the device that bench_cuda_start() makes. */
+long bench_class_below(struct bench *bench, const struct caller *caller, u32 parent, u32 class);
+/* Memory below that device. */
 long bench_take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size, u32 attr);
+/* A control on any object; its parameters are in the first segment. */
 long bench_control(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 cmd, u32 bytes);
 long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client, u32 object);
 long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 from_client,
@@ -138,5 +140,17 @@ void bench_add(struct test *test);
 		bench_add(&test);                                 \
 	}                                                         \
 	static void fact(void)
+
+/* The same, on a bench: the expression makes it, and may fill in who calls. */
+#define TEST_ON(fact, setup)                                              \
+	static void fact##_on(struct bench *bench, struct caller caller); \
+	TEST(fact)                                                        \
+	{                                                                 \
+		struct caller caller = { 0 };                             \
+		struct bench *bench = setup;                              \
+                                                                          \
+		fact##_on(bench, caller);                                 \
+	}                                                                 \
+	static void fact##_on(__attribute__((unused)) struct bench *bench, __attribute__((unused)) struct caller caller)
 
 #endif

@@ -10,9 +10,8 @@ static void look(struct bench *bench, s32 tgid)
 }
 
 /* What it is not seen to use is not kept for it. */
-TEST(priority_is_for_who_is_at_work)
+TEST_ON(priority_is_for_who_is_at_work, fresh(2))
 {
-	struct bench *bench = fresh(2);
 	struct cgpu_round turn;
 	u64 ran[16];
 	u32 n;
@@ -43,10 +42,8 @@ TEST(priority_is_for_who_is_at_work)
 }
 
 /* A driver without samples tells of nobody. */
-TEST(without_looks_priority_stays)
+TEST_ON(without_looks_priority_stays, fresh(1))
 {
-	struct bench *bench = fresh(1);
-	struct caller caller;
 	u64 ran[16];
 	u32 n;
 
@@ -72,9 +69,8 @@ TEST(without_looks_priority_stays)
 }
 
 /* Others' samples may have pushed its own out. */
-TEST(what_was_lost_takes_no_priority)
+TEST_ON(what_was_lost_takes_no_priority, fresh(1))
 {
-	struct bench *bench = fresh(1);
 	u64 ran[16];
 	u32 n;
 
