@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -147,6 +148,36 @@ bool client_receive_files(int sock, int *files, size_t count)
 	return true;
 }
 
+static int socket_at(const char *path, struct sockaddr_un *address)
+{
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	snprintf(address->sun_path, sizeof(address->sun_path), "%s", path);
+	return socket(AF_UNIX, SOCK_STREAM, 0);
+}
+
+int client_hand_out(const char *path, const char *word, const int *files, size_t count)
+{
+	struct sockaddr_un address;
+	int sock = socket_at(path, &address), other;
+
+	if (bind(sock, (void *)&address, sizeof(address)) || listen(sock, 1))
+		return -1;
+	printf("%s\n", word);
+	fflush(stdout);
+	other = accept(sock, NULL, NULL);
+	return client_send_files(other, files, count) ? other : -1;
+}
+
+int client_fetch(const char *path, int *files, size_t count)
+{
+	struct sockaddr_un address;
+	int sock = socket_at(path, &address);
+
+	if (connect(sock, (void *)&address, sizeof(address)) || !client_receive_files(sock, files, count))
+		return -1;
+	return sock;
+}
+
 void client_next(void)
 {
 	char byte;
@@ -155,6 +186,12 @@ void client_next(void)
 		if (byte == '\n')
 			return;
 	_exit(0);
+}
+
+void client_rest(void)
+{
+	for (;;)
+		pause();
 }
 
 /* A signal handler has no other way to count. */

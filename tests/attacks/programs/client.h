@@ -34,11 +34,17 @@ bool client_map_managed(const struct settings *settings, int uvm, uint8_t *place
 /* Open files by a socket, with one byte of data. Receiving, the count is of those that fit. */
 bool client_send_files(int sock, const int *files, size_t count);
 bool client_receive_files(int sock, int *files, size_t count);
+/* A socket with whoever connects at the path, whom the files are sent; the word is printed before that. -1: none. */
+int client_hand_out(const char *path, const char *word, const int *files, size_t count);
+/* The socket to whoever hands files out there; -1: none. */
+int client_fetch(const char *path, int *files, size_t count);
 /* As often as it goes; how much that was. */
 uint64_t client_fill(struct session *session, uint64_t piece);
 /* Whoever started the program sends a line for the next step. Ends the program, whose descriptors go with it, at the
  * end of standard input. */
 void client_next(void);
+/* Keeps what there is until the program is killed. */
+__attribute__((noreturn)) void client_rest(void);
 /* Signals in the midst of calls, so often; 0: no more. flags: of sigaction(2), whether the kernel starts a call anew. */
 void client_rain(int flags, int microseconds);
 /* How many there were. */

@@ -53,16 +53,16 @@ static uint32_t fill(struct uvm *uvm, uint64_t piece)
 
 int main(int argc, char **argv)
 {
-	struct uvm uvm = { .fd = -1, .mm_fd = -1 };
+	struct settings settings;
+	struct uvm uvm;
 	uint32_t status;
 	uint64_t piece;
 
-	client_begin(&uvm.settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv);
 	if (argc != 1)
 		return 2;
 	piece = strtoull(argv[0], NULL, 0);
-	client_open(&uvm.session, &uvm.settings);
-	if (uvm_start(&uvm) != NV_OK)
+	if (uvm_open(&uvm, &settings) != NV_OK)
 		return perror("nvidia-uvm"), 1;
 	client_rain(SA_RESTART, MICROSECONDS);
 	status = fill(&uvm, piece);
