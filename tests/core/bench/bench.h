@@ -77,7 +77,6 @@ struct memory_ask {
 	u64 alignment;
 	u32 function; /* of the heap; 0: ALLOC_SIZE */
 };
-long bench_root(struct bench *bench, const struct caller *caller);
 long bench_device(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 instance);
 /* A channel group, or a channel of any class. */
 struct channel_ask {
@@ -97,15 +96,14 @@ long bench_surface(struct bench *bench, const struct caller *caller, u32 client,
 long bench_class(struct bench *bench, const struct caller *caller, u32 class);
 long bench_class_below(struct bench *bench, const struct caller *caller, u32 parent, u32 class);
 /* Memory below that device. */
-long bench_take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size, u32 attr);
+long bench_take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size);
 /* A control on any object; its parameters are in the first segment. */
 long bench_control(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 cmd, u32 bytes);
 long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client, u32 object);
 long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 from_client,
 	u32 from_object);
-long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object);
-/* For one client alone. */
-long bench_share_with(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 target);
+/* Leave to duplicate, for one client; 0: for all. */
+long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 target);
 /* Exports and imports by a descriptor of bench->target: of one, and of a list. */
 long bench_export(struct bench *bench, const struct caller *caller, u32 client, u32 object);
 long bench_import(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);

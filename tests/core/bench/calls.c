@@ -199,11 +199,6 @@ static long alloc(struct bench *bench, const struct caller *caller, int wide, co
 	return call_of(bench, caller, &io);
 }
 
-long bench_root(struct bench *bench, const struct caller *caller)
-{
-	return alloc(bench, caller, 1, (u32[]){ 0, 0, 0 }, NV01_ROOT_CLIENT);
-}
-
 long bench_class_below(struct bench *bench, const struct caller *caller, u32 parent, u32 class)
 {
 	return alloc(bench, caller, 1, (u32[]){ 0xc1, parent, 0x77 }, class);
@@ -214,9 +209,13 @@ long bench_class(struct bench *bench, const struct caller *caller, u32 class)
 	return bench_class_below(bench, caller, 0xd0, class);
 }
 
-long bench_take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size, u32 attr)
+long bench_take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size)
 {
-	struct memory_ask ask = { .client = client, .parent = 0xd0, .object = object, .size = size, .attr = attr };
+	struct memory_ask ask = { .client = client,
+		.parent = 0xd0,
+		.object = object,
+		.size = size,
+		.attr = NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT };
 
 	return bench_vidmem(bench, caller, 1, &ask);
 }
@@ -327,32 +326,22 @@ long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32
 	return call_of(bench, caller, &io);
 }
 
-static long share(struct bench *bench, const struct caller *caller, const u32 *source, u32 type, u32 target)
+long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 target)
 {
 	const struct nv_layout_NVOS57_PARAMETERS *at = &bench->core.abi->NVOS57_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
-	put32(bench->top, at->hClient, source[0]);
-	put32(bench->top, at->hObject, source[1]);
+	put32(bench->top, at->hClient, client);
+	put32(bench->top, at->hObject, object);
 	put32(bench->top, at->sharePolicy_accessMask, 1u << RS_ACCESS_DUP_OBJECT);
-	put32(bench->top, at->sharePolicy_type, type);
+	put32(bench->top, at->sharePolicy_type, target ? RS_SHARE_TYPE_CLIENT : RS_SHARE_TYPE_ALL);
 	put32(bench->top, at->sharePolicy_target, target);
 	return bench_call(bench, caller, NV_ESC_RM_SHARE, at->bytes);
 }
 
-long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object)
-{
-	return share(bench, caller, (u32[]){ client, object }, RS_SHARE_TYPE_ALL, 0);
-}
-
-long bench_share_with(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 target)
-{
-	return share(bench, caller, (u32[]){ client, object }, RS_SHARE_TYPE_CLIENT, target);
-}
-
 void bench_cuda_start(struct bench *bench, const struct caller *caller, u32 client)
 {
-	CHECK_EQ(bench_root(bench, caller), CONTINUED);
+	CHECK_EQ(alloc(bench, caller, 1, (u32[]){ 0, 0, 0 }, NV01_ROOT_CLIENT), CONTINUED);
 	CHECK_EQ(bench_device(bench, caller, client, 0xd0, 0), NV_OK);
 	CHECK_EQ(bench_subdevice(bench, caller, client, 0xd0, 0xd1), NV_OK);
 }

@@ -2,17 +2,6 @@
 /* Memory that is exported on open files, and imported from them. */
 #include "slices.h"
 
-static struct caller neighbour(struct bench *bench)
-{
-	struct caller other;
-
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
-	other = bench_caller(bench, "b", 200);
-	other.file = 2;
-	bench_cuda_start(bench, &other, SECOND);
-	return other;
-}
-
 TEST_ON(an_export_keeps_the_charge_until_its_file_is_closed, with_files(&caller))
 {
 	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
@@ -212,10 +201,9 @@ TEST_ON(only_calls_that_change_something_are_put_in_order, with_files(&caller))
 TEST_ON(exports_stay_in_their_container, with_files(&caller))
 {
 	struct list_ask nothing = { .client = SECOND, .parent = 0xd0, .count = 1 };
-	struct caller other;
 	struct memory_ask ask = { .client = SECOND, .parent = 0xd0, .object = 1, .size = MIB };
+	struct caller other = neighbour(bench);
 
-	other = neighbour(bench);
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(bench_vidmem(bench, &other, 1, &ask), NV_OK);
 	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
@@ -363,11 +351,10 @@ TEST_ON(a_full_table_refuses_the_whole_list, with_files(&caller))
 
 TEST_ON(the_drivers_own_client_is_nobodys, with_files(&caller))
 {
-	struct cgpu_reference_request request = { .tgid = 100, .client = 0xc1d00042, .handle = 1 };
+	struct cgpu_reference_request request = named(&caller, 1);
 	struct cgpu_reference held;
 
-	request.slot = caller.slot;
-	request.generation = caller.generation;
+	request.client = 0xc1d00042;
 	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &held), -EPERM);
 	CHECK_EQ(bench_dup(bench, &caller, FIRST, 0xd0, 2, request.client, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	bench_settings(bench, 0, 0);

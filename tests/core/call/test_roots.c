@@ -26,7 +26,7 @@ static struct bench *two(struct caller *first)
 
 static long take(struct bench *bench, const struct caller *caller, u32 object)
 {
-	return bench_take(bench, caller, REUSED, object, MIB, 2u << 23);
+	return bench_take(bench, caller, REUSED, object, MIB);
 }
 
 static void root_begin(struct bench *bench, const struct caller *caller, u32 nr, struct root *root)
@@ -137,11 +137,11 @@ TEST_ON(a_call_that_is_under_way_is_taken_back, two(&caller))
 
 TEST_ON(what_the_engine_holds_is_no_client, two(&caller))
 {
-	struct cgpu_reference_request request = { .tgid = 100, .client = REUSED, .handle = 1 };
+	struct cgpu_reference_request request = {
+		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .client = REUSED, .handle = 1
+	};
 	struct cgpu_reference held;
 
-	request.slot = caller.slot;
-	request.generation = caller.generation;
 	CHECK_EQ(take(bench, &caller, 1), NV_OK);
 	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &held), 0);
 	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);

@@ -23,7 +23,7 @@ static struct bench *sliced(struct caller *caller)
 
 static long take(struct bench *bench, const struct caller *caller, u32 client, u32 object)
 {
-	return bench_take(bench, caller, client, object, 65536, 2u << 23);
+	return bench_take(bench, caller, client, object, 65536);
 }
 
 /* The fullest bucket when MANY handles, these far apart, fall into it. */

@@ -238,12 +238,12 @@ static u64 reported(struct bench *bench, const struct caller *caller)
 TEST_ON(the_driver_tells_of_no_estimate, with_contexts("580.142", &caller))
 {
 	struct memory_ask ask = { .client = 0xc1, .parent = DEVICE, .object = 9, .size = MIB, .attr = PAGE_BIG };
-	struct cgpu_managed managed = { .tgid = 100, .bytes = 64 * MIB };
-	struct cgpu_reference_request named = { .tgid = 100, .client = 0xc1, .handle = 9 };
+	struct cgpu_managed managed = {
+		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .bytes = 64 * MIB
+	};
+	struct cgpu_reference_request request = named(&caller, 9);
 	struct cgpu_reference held;
 
-	managed.slot = named.slot = caller.slot;
-	managed.generation = named.generation = caller.generation;
 	CHECK_EQ(group(bench, &caller, 1, 0), NV_OK);
 	CHECK_EQ(reported(bench, &caller), 0);
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
@@ -252,7 +252,7 @@ TEST_ON(the_driver_tells_of_no_estimate, with_contexts("580.142", &caller))
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
 	CHECK_EQ(reported(bench, &caller), MIB);
 	/* What UVM alone has is in no client of the process. */
-	CHECK_EQ(cgpu_reference_on_file(&bench->core, &named, 7, &held), 0);
+	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 7, &held), 0);
 	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
 	CHECK_EQ(reported(bench, &caller), MIB);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 9), NV_OK);

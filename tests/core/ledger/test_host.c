@@ -47,7 +47,7 @@ TEST_ON(it_is_charged_to_nobody, with_files(&caller))
 TEST_ON(its_kind_goes_with_every_reference, with_files(&caller))
 {
 	struct caller second = caller;
-	struct cgpu_reference_request request = { .tgid = 101, .client = SECOND, .handle = 5 };
+	struct cgpu_reference_request request = named(&caller, 5);
 	struct cgpu_reference held;
 
 	second.tgid = 101;
@@ -60,8 +60,8 @@ TEST_ON(its_kind_goes_with_every_reference, with_files(&caller))
 	CHECK_EQ(bench_import(bench, &second, SECOND, 0xd0, 5), NV_OK);
 	CHECK_EQ(kind_of(bench, &second, SECOND, 5), CORE_OBJECT_HOST);
 	CHECK_EQ(bench_surface(bench, &second, SECOND, 5, 0), NV_OK);
-	request.slot = caller.slot;
-	request.generation = caller.generation;
+	request.tgid = 101;
+	request.client = SECOND;
 	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &held), 0);
 	CHECK_EQ(held.serial, 0);
 	/* Out again by another file, from a duplicate. */
@@ -123,12 +123,8 @@ TEST_ON(the_card_cannot_go_for_the_host, with_files(&caller))
 
 TEST_ON(it_stays_in_its_container, with_files(&caller))
 {
-	struct caller other;
+	struct caller other = neighbour(bench);
 
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
-	other = bench_caller(bench, "b", 200);
-	other.file = 2;
-	bench_cuda_start(bench, &other, SECOND);
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);
 	CHECK_EQ(bench_host(bench, &other, SECOND, 0xd0, 1), NV_OK);
 	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);

@@ -2,14 +2,9 @@
 /* Clients whose container is gone, and clients that two containers name. */
 #include "slices.h"
 
-static long take_from(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size)
-{
-	return bench_take(bench, caller, client, object, size, 2u << 23);
-}
-
 TEST_ON(what_a_removed_container_holds_is_not_promised_again, started("580.142", &caller))
 {
-	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, 6000 * MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 6000 * MIB);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 1), 0);
@@ -27,14 +22,14 @@ TEST_ON(what_a_removed_container_holds_is_not_promised_again, started("580.142",
 
 TEST_ON(the_driver_is_asked_before_room_is_refused, started("580.142", &caller))
 {
-	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, 6000 * MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	bench->at_orphans = bench_orphans_gone;
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:15842934784"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=c pid=2 gpu=0:1"), -ENOMEM);
 	caller = bench_caller(bench, "b", 200);
 	bench_cuda_start(bench, &caller, 0xc2);
-	CHECK_EQ(take_from(bench, &caller, 0xc2, 1, 6000 * MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc2, 1, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=b"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=d pid=2 gpu=0:1048576"), 0);
 	CHECK_EQ(bench_write(bench, "0/d/memsize", "15842934784"), 0);
@@ -42,7 +37,7 @@ TEST_ON(the_driver_is_asked_before_room_is_refused, started("580.142", &caller))
 
 TEST_ON(clients_without_memory_leave_nothing, started("580.142", &caller))
 {
-	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, MIB), NV_OK);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(bench->core.state->clients, 0);
@@ -56,7 +51,7 @@ TEST_ON(every_reference_of_an_orphan_must_go, started("580.142", &caller))
 	second = caller;
 	second.tgid = 200;
 	bench_cuda_start(bench, &second, 0xc2);
-	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, MIB), NV_OK);
 	CHECK_EQ(bench_dup(bench, &second, 0xc2, 0xd0, 2, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
@@ -72,7 +67,7 @@ static struct bench *shared(struct caller *caller)
 {
 	struct bench *bench = started("580.142", caller);
 
-	CHECK_EQ(take_from(bench, caller, 0xc1, 1, 6000 * MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, caller, 0xc1, 1, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
 	stranger = bench_caller(bench, "b", 300);
 	bench_cuda_start(bench, &stranger, 0xc3);
@@ -114,7 +109,7 @@ TEST_ON(a_client_has_one_owner, shared(&caller))
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	/* Also after its container is gone, as long as it holds memory. */
-	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	check_claimed(bench);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
@@ -138,10 +133,10 @@ TEST_ON(a_stale_claim_can_be_dropped, shared(&caller))
 	cgpu_ownership_drop(&bench->core, &ownership);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench_device(bench, &stranger, 0xc1, 0xd0, 0), NV_OK);
-	CHECK_EQ(take_from(bench, &stranger, 0xc1, 1, MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &stranger, 0xc1, 1, MIB), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, stranger.slot), MIB);
 	/* Now it is the other one's. */
-	CHECK_EQ(take_from(bench, &caller, 0xc1, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
 }
 
 TEST_ON(a_client_without_objects_is_anyones, shared(&caller))
@@ -173,6 +168,6 @@ TEST_ON(the_second_of_two_first_calls_is_taken_back, shared(&caller))
 	CHECK_EQ(bench_device(bench, &caller, 0xc9, 0xd0, 0), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench->undone, 1);
 	CHECK_EQ(bench->core.state->objects, objects + 1);
-	CHECK_EQ(take_from(bench, &stranger, 0xc9, 1, MIB), NV_OK);
-	CHECK_EQ(take_from(bench, &caller, 0xc9, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_take(bench, &stranger, 0xc9, 1, MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc9, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
 }

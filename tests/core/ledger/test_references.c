@@ -2,13 +2,6 @@
 /* References: memory that UVM keeps and files that are closed, as an engine inside the kernel sees them; and open files. */
 #include "slices.h"
 
-static struct cgpu_reference_request named(const struct caller *caller, u32 object)
-{
-	return (struct cgpu_reference_request){
-		.slot = caller->slot, .generation = caller->generation, .tgid = 100, .client = FIRST, .handle = object
-	};
-}
-
 static int reference(struct bench *bench, const struct caller *caller, u32 object, struct cgpu_reference *held)
 {
 	struct cgpu_reference_request request = named(caller, object);
@@ -16,15 +9,19 @@ static int reference(struct bench *bench, const struct caller *caller, u32 objec
 	return cgpu_reference_begin(&bench->core, &request, held);
 }
 
+static void keep(struct bench *bench, const struct caller *caller, u32 object, struct cgpu_reference *held)
+{
+	CHECK_EQ(reference(bench, caller, object, held), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, held), 0);
+}
+
 TEST_ON(a_held_charge_outlives_the_free, with_files(&caller))
 {
 	struct cgpu_reference first, second;
 
 	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
-	CHECK_EQ(reference(bench, &caller, 1, &first), 0);
-	CHECK_EQ(cgpu_reference_confirm(&bench->core, &first), 0);
-	CHECK_EQ(reference(bench, &caller, 1, &second), 0);
-	CHECK_EQ(cgpu_reference_confirm(&bench->core, &second), 0);
+	keep(bench, &caller, 1, &first);
+	keep(bench, &caller, 1, &second);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
@@ -59,8 +56,7 @@ TEST_ON(what_is_held_for_a_removed_container_is_promised_to_nobody, with_files(&
 	struct cgpu_reference held, under_way;
 
 	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
-	CHECK_EQ(reference(bench, &caller, 1, &held), 0);
-	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
+	keep(bench, &caller, 1, &held);
 	CHECK_EQ(reference(bench, &caller, 1, &under_way), 0);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_reference_confirm(&bench->core, &under_way), -ENOENT);
@@ -77,12 +73,10 @@ TEST_ON(what_is_held_for_a_removed_container_is_promised_to_nobody, with_files(&
 
 TEST_ON(memory_of_another_container_is_not_held, with_files(&caller))
 {
-	struct caller other;
+	struct caller other = neighbour(bench);
 	struct cgpu_reference held;
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
-	other = bench_caller(bench, "b", 200);
 	CHECK_EQ(reference(bench, &other, 1, &held), -EPERM);
 }
 
@@ -142,8 +136,7 @@ TEST_ON(nobody_names_a_client_of_the_engine, with_files(&caller))
 	struct cgpu_reference held;
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(reference(bench, &caller, 1, &held), 0);
-	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
+	keep(bench, &caller, 1, &held);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
 	CHECK_EQ(bench_device(bench, &caller, pin, 0xd0, 0), NV_ERR_INVALID_CLIENT);
 	CHECK_EQ(bench_rm_free(bench, &caller, pin, pin), NV_ERR_INVALID_CLIENT);
@@ -288,13 +281,13 @@ TEST_ON(a_charge_stays_until_the_file_lets_go, started("580.142", &caller))
 
 TEST_ON(it_is_neither_the_process_nor_its_managed_memory, started("580.142", &caller))
 {
-	struct cgpu_managed managed = { .tgid = 100, .bytes = 64 * MIB };
+	struct cgpu_managed managed = {
+		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .bytes = 64 * MIB
+	};
 	struct cgpu_reference held;
 	u32 cursor = 0, client;
 	struct cgpu_managed found;
 
-	managed.slot = caller.slot;
-	managed.generation = caller.generation;
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	reference_on_file(bench, &caller, 7, 1, &held);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
@@ -311,8 +304,8 @@ TEST_ON(it_is_neither_the_process_nor_its_managed_memory, started("580.142", &ca
 
 TEST_ON(a_file_keeps_what_its_container_has, started("580.142", &caller))
 {
-	struct caller other;
 	struct cgpu_reference_request request = named(&caller, 1);
+	struct caller other = neighbour(bench);
 	struct cgpu_reference held, same;
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
@@ -327,8 +320,6 @@ TEST_ON(a_file_keeps_what_its_container_has, started("580.142", &caller))
 	/* Of nothing that is charged. */
 	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 7, &same), 0);
 	CHECK_EQ(same.serial, 0);
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
-	other = bench_caller(bench, "b", 200);
 	request = named(&other, 1);
 	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 8, &same), -EPERM);
 }

@@ -23,16 +23,12 @@ TEST_ON(dups_hold_the_charge, sliced("580.142", &caller))
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6336544768\n"));
 }
 
-TEST_ON(dups_stay_inside_the_container, sliced("580.142", &caller))
+TEST_ON(dups_stay_inside_the_container, started("580.142", &caller))
 {
-	struct caller stranger;
+	struct caller stranger = neighbour(bench);
 
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
-	stranger = bench_caller(bench, "b", 300);
-	bench_cuda_start(bench, &caller, 0xc1);
-	bench_cuda_start(bench, &stranger, 0xc3);
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(bench_dup(bench, &stranger, 0xc3, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_dup(bench, &stranger, SECOND, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc9, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc1, 0x999), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
@@ -44,34 +40,30 @@ TEST_ON(dups_stay_inside_the_container, sliced("580.142", &caller))
 }
 
 /* It gives no leave for what is not its own, and nothing is charged anew. */
-TEST_ON(who_may_duplicate_is_the_owners_affair, sliced("580.142", &caller))
+TEST_ON(who_may_duplicate_is_the_owners_affair, started("580.142", &caller))
 {
-	struct caller stranger;
+	struct caller stranger = neighbour(bench);
 
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
-	stranger = bench_caller(bench, "b", 300);
-	bench_cuda_start(bench, &caller, 0xc1);
-	bench_cuda_start(bench, &stranger, 0xc3);
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1), NV_OK);
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1, 0), NV_OK);
 	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
-	CHECK_EQ(bench_dup(bench, &stranger, 0xc3, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_dup(bench, &stranger, SECOND, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1, 0), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
 	/* Of a process outside, whose clients the ledger has not. */
-	CHECK_EQ(bench_share(bench, &stranger, 0xc9, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(bench_share(bench, &stranger, 0xff000000, 1), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench_share(bench, &stranger, 0xc9, 1, 0), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share(bench, &stranger, 0xff000000, 1, 0), NV_ERR_INVALID_CLIENT);
 	/* The driver notes in a client that it is given leave, and asks nobody. */
-	CHECK_EQ(bench_share_with(bench, &caller, 0xc1, 1, 0xc1), NV_OK);
-	CHECK_EQ(bench_share_with(bench, &caller, 0xc1, 1, 0xc3), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(bench_share_with(bench, &caller, 0xc1, 1, 0xc9), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1, 0xc1), NV_OK);
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1, SECOND), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1, 0xc9), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
 	bench->driver_status = NV_ERR_OBJECT_NOT_FOUND;
-	CHECK_EQ(bench_share(bench, &caller, 0xc1, 9), NV_ERR_OBJECT_NOT_FOUND);
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 9, 0), NV_ERR_OBJECT_NOT_FOUND);
 	bench->driver_status = NV_OK;
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	bench_settings(bench, 0, 0);
-	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1), CONTINUED);
+	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1, 0), CONTINUED);
 }
 
 TEST_ON(gone_containers_get_nothing, started("580.142", &caller))

@@ -139,12 +139,13 @@ TEST_ON(lasting_drift_is_logged_once, reconciled(&caller, 0))
 TEST_ON(nothing_more_is_given_where_that_is_asked_for, reconciled(&caller, 1))
 {
 	struct cgpu_card_view stranger = { .users = 2, .strangers = 1, .outside = MIB };
-	struct cgpu_managed managed = { .tgid = 100, .bytes = 2 * MIB, .limited = 1 };
-	struct cgpu_reference_request request = { .tgid = 100, .bytes = MIB };
+	struct cgpu_managed managed = {
+		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .bytes = 2 * MIB, .limited = 1
+	};
+	struct cgpu_reference_request request = named(&caller, 0);
 	struct cgpu_reference reference;
 
-	managed.slot = request.slot = caller.slot;
-	managed.generation = request.generation = caller.generation;
+	request.bytes = MIB;
 	look(bench, 0, idle, 1);
 	look(bench, 600 * MIB, used, BEATS - 1);
 	CHECK_EQ(take(bench, &caller, 5, MIB), NV_OK);

@@ -18,12 +18,10 @@ TEST_ON(gates_divide_by_weight, fresh(2))
 }
 
 /* Kernels that cannot be interrupted: the call that disables a channel takes as long as they do. */
-TEST_ON(who_runs_on_owes_it, fresh(2))
+TEST_ON(who_runs_on_owes_it, two_busy(2, ":1", ":1"))
 {
 	u64 ran[16], begin, extra = 0;
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1", 1);
 	driver.takes = 5 * MS;
 	begin = bench->now;
 	run(bench, 4000 * MS, ran);
@@ -96,22 +94,19 @@ TEST_ON(batches_have_a_bound, fresh(2))
 	CHECK_EQ(driver.most, CGPU_CHANNEL_BATCH);
 }
 
-TEST_ON(a_channel_of_a_closed_container_is_closed, fresh(2))
+TEST_ON(a_channel_of_a_closed_container_is_closed, two_busy(2, ":1", ":1"))
 {
-	struct caller first, second;
 	u32 n;
 
-	first = busy(bench, 1, ":1", 1);
-	second = busy(bench, 2, ":1", 1);
 	apply(bench);
 	CHECK(driver.stopped[101] != driver.stopped[201]);
 	n = driver.stopped[101] ? 1 : 2;
-	CHECK_EQ(make(bench, n == 1 ? &first : &second, 0xc000 + n, 100 * n, 100 * n + 2, CHANNEL), NV_OK);
+	CHECK_EQ(make(bench, &tenant[n], 0xc000 + n, 100 * n, 100 * n + 2, CHANNEL), NV_OK);
 	apply(bench);
 	CHECK_EQ(driver.stopped[100 * n + 2], 1);
 	/* The driver may have opened it. */
 	driver.stopped[100 * n + 1] = 0;
-	CHECK_EQ(bench_control(bench, n == 1 ? &first : &second, 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE,
+	CHECK_EQ(bench_control(bench, &tenant[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE,
 			 bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes),
 		NV_OK);
 	CHECK_EQ(bench->call.round, 1);
@@ -120,14 +115,11 @@ TEST_ON(a_channel_of_a_closed_container_is_closed, fresh(2))
 }
 
 /* Else calls in others' turns would each give a little of them. */
-TEST_ON(scheduling_again_has_to_wait, fresh(2))
+TEST_ON(scheduling_again_has_to_wait, two_busy(2, ":1", ":1"))
 {
-	struct caller tenant[3];
 	u32 n, passed = 0;
 	u64 ran[16];
 
-	tenant[1] = busy(bench, 1, ":1", 1);
-	tenant[2] = busy(bench, 2, ":1", 1);
 	apply(bench);
 	n = driver.stopped[101] ? 1 : 2;
 	/* The first time is how every group begins. */
@@ -143,13 +135,10 @@ TEST_ON(scheduling_again_has_to_wait, fresh(2))
 }
 
 /* The transport may take a call back and make it anew: it is the same one. */
-TEST_ON(scheduling_that_was_taken_back_has_not_to_wait, fresh(2))
+TEST_ON(scheduling_that_was_taken_back_has_not_to_wait, two_busy(2, ":1", ":1"))
 {
-	struct caller tenant[3];
 	u32 n, tries;
 
-	tenant[1] = busy(bench, 1, ":1", 1);
-	tenant[2] = busy(bench, 2, ":1", 1);
 	apply(bench);
 	n = driver.stopped[101] ? 1 : 2;
 	for (tries = 0; tries < 3; tries++) {
@@ -166,15 +155,12 @@ TEST_ON(scheduling_that_was_taken_back_has_not_to_wait, fresh(2))
 }
 
 /* What the driver does between the engine's question and its answer is not taken for what was asked. */
-TEST_ON(a_doubt_meanwhile_stays, fresh(2))
+TEST_ON(a_doubt_meanwhile_stays, two_busy(2, ":1", ":1"))
 {
 	u32 bytes = bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, n;
-	struct caller tenant[3];
 	struct cgpu_channel_batch batch;
 	struct cgpu_round turn;
 
-	tenant[1] = busy(bench, 1, ":1", 1);
-	tenant[2] = busy(bench, 2, ":1", 1);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), 0);
 	CHECK_EQ(batch.disable, 1);
@@ -189,14 +175,11 @@ TEST_ON(a_doubt_meanwhile_stays, fresh(2))
 }
 
 /* New channels of a container that must wait cost nobody's turn anything. */
-TEST_ON(stopping_what_is_new_prolongs_no_turn, fresh(2))
+TEST_ON(stopping_what_is_new_prolongs_no_turn, two_busy(2, ":1", ":1"))
 {
-	struct caller second;
 	u64 ran[16], until;
 	u32 n;
 
-	busy(bench, 1, ":1", 1);
-	second = busy(bench, 2, ":1", 1);
 	busy(bench, 3, ":1", 1);
 	run(bench, 3 * SLICE, ran);
 	until = apply(bench);
@@ -206,21 +189,18 @@ TEST_ON(stopping_what_is_new_prolongs_no_turn, fresh(2))
 	}
 	driver.takes = MS / 10;
 	for (n = 0; n < 100 && !driver.stopped[101]; n++) {
-		CHECK_EQ(make(bench, &second, 0xc002, 200, 210 + n, CHANNEL), NV_OK);
+		CHECK_EQ(make(bench, &tenant[2], 0xc002, 200, 210 + n, CHANNEL), NV_OK);
 		apply(bench);
 	}
 	CHECK(n <= SLICE / driver.takes + 1);
 }
 
 /* A group that begins in others' turns may run a kernel that cannot be stopped. */
-TEST_ON(beginning_in_others_turns_is_paid, fresh(2))
+TEST_ON(beginning_in_others_turns_is_paid, two_busy(2, ":1", ":1"))
 {
-	struct caller second;
 	s64 before;
 	u64 until;
 
-	busy(bench, 1, ":1", 1);
-	second = busy(bench, 2, ":1", 1);
 	until = apply(bench);
 	while (driver.stopped[101]) {
 		bench->now = until;
@@ -229,15 +209,13 @@ TEST_ON(beginning_in_others_turns_is_paid, fresh(2))
 	apply(bench);
 	before = bench->core.state->gpu[0].share.sched.balance[1];
 	driver.takes = 5 * MS;
-	CHECK_EQ(schedule(bench, &second, 2, 1), NV_OK);
+	CHECK_EQ(schedule(bench, &tenant[2], 2, 1), NV_OK);
 	apply(bench);
 	CHECK(bench->core.state->gpu[0].share.sched.balance[1] <= before - (s64)(5 * MS));
 }
 
-TEST_ON(what_a_removed_container_left_stays_closed, fresh(2))
+TEST_ON(what_a_removed_container_left_stays_closed, two_busy(2, ":1", ":1"))
 {
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1", 1);
 	apply(bench);
 	CHECK_EQ(bench_ctl(bench, "destroy id=c1"), 0);
 	CHECK_EQ(bench_ctl(bench, "destroy id=c2"), 0);
@@ -245,12 +223,10 @@ TEST_ON(what_a_removed_container_left_stays_closed, fresh(2))
 	CHECK(driver.stopped[101] && driver.stopped[201]);
 }
 
-TEST_ON(a_new_engine_tells_all_again, fresh(2))
+TEST_ON(a_new_engine_tells_all_again, two_busy(2, ":1", ":2"))
 {
 	u64 ran[16];
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":2", 1);
 	run(bench, 60 * MS, ran);
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
 	bench_invariants(bench->core.state);
@@ -260,12 +236,10 @@ TEST_ON(a_new_engine_tells_all_again, fresh(2))
 	CHECK_EQ(ran[2], 400 * MS);
 }
 
-TEST_ON(without_enforcement_nothing_is_gated, fresh(2))
+TEST_ON(without_enforcement_nothing_is_gated, two_busy(2, ":1", ":2"))
 {
 	u64 ran[16];
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":2", 1);
 	apply(bench);
 	bench_settings(bench, 0, 0);
 	apply(bench);
@@ -276,12 +250,10 @@ TEST_ON(without_enforcement_nothing_is_gated, fresh(2))
 
 /* Channels that cannot be disabled or enabled: never, for a moment, or one of them. */
 
-TEST_ON(a_driver_without_the_lever_is_told_of, fresh(2))
+TEST_ON(a_driver_without_the_lever_is_told_of, two_busy(2, ":1", ":1"))
 {
 	u64 ran[16];
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1", 1);
 	driver.status = NV_ERR_NOT_SUPPORTED;
 	run(bench, 20 * MS, ran);
 	CHECK_EQ(ran[1], ran[2]);
@@ -290,14 +262,12 @@ TEST_ON(a_driver_without_the_lever_is_told_of, fresh(2))
 	CHECK(bench_is(bench, "0/sched", "divided_by=nobody usage_from=none resolution=1000000000 slice=2000000\n"));
 }
 
-TEST_ON(a_failure_of_a_moment_ends_nothing, fresh(2))
+TEST_ON(a_failure_of_a_moment_ends_nothing, two_busy(2, ":1", ":1"))
 {
 	struct cgpu_channel_batch batch;
 	struct cgpu_round turn;
 	u64 ran[16];
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1", 1);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), 0);
 	cgpu_channels_done(&bench->core, &batch, CGPU_CONTROL_FAILED);
@@ -314,13 +284,11 @@ TEST_ON(a_failure_of_a_moment_ends_nothing, fresh(2))
 }
 
 /* No channel is changed, so no round passes: who was granted one has the rest of it when channels can be set again. */
-TEST_ON(while_gates_cannot_be_set_time_is_nobodys, fresh(2))
+TEST_ON(while_gates_cannot_be_set_time_is_nobodys, two_busy(2, ":1", ":1"))
 {
 	u64 ran[16], first, second;
 	u32 n;
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1", 1);
 	run(bench, 400 * MS, ran);
 	driver.status = CGPU_CONTROL_FAILED;
 	apply(bench);

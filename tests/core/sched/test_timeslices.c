@@ -2,12 +2,10 @@
 /* Time slices of channel groups, and what a container may not set by itself. */
 #include "rounds.h"
 
-TEST_ON(time_slices_follow_weights_and_groups, fresh(4))
+TEST_ON(time_slices_follow_weights_and_groups, two_busy(4, ":1", ":2"))
 {
-	struct caller first = busy(bench, 1, ":1", 1);
 	u32 one;
 
-	busy(bench, 2, ":2", 1);
 	apply(bench);
 	CHECK(!driver.stopped[101] && !driver.stopped[201]);
 	one = driver.us[100];
@@ -16,8 +14,8 @@ TEST_ON(time_slices_follow_weights_and_groups, fresh(4))
 	CHECK(bench_is(
 		bench, "0/sched", "divided_by=time_slices usage_from=none resolution=1000000000 slice=2000000\n"));
 	/* Two groups share what one had. */
-	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 150, GROUP), NV_OK);
-	CHECK_EQ(make(bench, &first, 0xc001, 150, 151, CHANNEL), NV_OK);
+	CHECK_EQ(make(bench, &tenant[1], 0xc001, DEVICE, 150, GROUP), NV_OK);
+	CHECK_EQ(make(bench, &tenant[1], 0xc001, 150, 151, CHANNEL), NV_OK);
 	apply(bench);
 	CHECK_EQ(driver.us[100], driver.us[150]);
 	CHECK(driver.us[100] > one * 48 / 100 && driver.us[100] <= one / 2);
@@ -148,29 +146,25 @@ TEST_ON(a_bound_group_is_where_it_was_bound, fresh(1))
 }
 
 /* The driver makes a group for it, which has no handle. */
-TEST_ON(a_bare_channel_brings_gates, fresh(1))
+TEST_ON(a_bare_channel_brings_gates, two_busy(1, "", ""))
 {
-	struct caller first = busy(bench, 1, "", 1);
 	u64 ran[16];
 
-	busy(bench, 2, "", 1);
-	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 160, CHANNEL), NV_OK);
+	CHECK_EQ(make(bench, &tenant[1], 0xc001, DEVICE, 160, CHANNEL), NV_OK);
 	run(bench, 400 * MS, ran);
 	CHECK_EQ(ran[1], ran[2]);
 	CHECK_EQ(ran[1] + ran[2], 400 * MS);
-	CHECK_EQ(bench_rm_free(bench, &first, 0xc001, 160), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &tenant[1], 0xc001, 160), NV_OK);
 	apply(bench);
 	CHECK(!driver.stopped[101] && !driver.stopped[201]);
 }
 
 /* Made and freed in the middle of another one's turn, again and again. */
-TEST_ON(a_bare_channel_ends_no_turn, fresh(2))
+TEST_ON(a_bare_channel_ends_no_turn, two_busy(2, ":1", ":1"))
 {
-	struct caller first = busy(bench, 1, ":1", 1);
 	u64 ran[3] = { 0 }, end, until;
 	u32 without_tsg = 0, was = 1;
 
-	busy(bench, 2, ":1", 1);
 	for (end = bench->now + 2000 * MS; bench->now < end; bench->now = until) {
 		until = apply(bench);
 		if (!driver.stopped[201] && was && until > bench->now + MS / 5)
@@ -181,24 +175,22 @@ TEST_ON(a_bare_channel_ends_no_turn, fresh(2))
 		if (was)
 			continue;
 		if (without_tsg)
-			CHECK_EQ(bench_rm_free(bench, &first, 0xc001, 160), NV_OK);
+			CHECK_EQ(bench_rm_free(bench, &tenant[1], 0xc001, 160), NV_OK);
 		else
-			CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 160, CHANNEL), NV_OK);
+			CHECK_EQ(make(bench, &tenant[1], 0xc001, DEVICE, 160, CHANNEL), NV_OK);
 		without_tsg = !without_tsg;
 	}
 	CHECK(ran[1] > ran[2] * 98 / 100 && ran[1] < ran[2] * 102 / 100);
 }
 
 /* A container keeps the descriptor of its group's client from everybody, and makes another. */
-TEST_ON(a_group_that_nobody_reaches_brings_gates, fresh(1))
+TEST_ON(a_group_that_nobody_reaches_brings_gates, two_busy(1, "", ""))
 {
 	struct cgpu_timeslice slice;
 	struct cgpu_round turn;
 	u64 ran[16];
 	u32 cursor = 0;
 
-	busy(bench, 1, "", 1);
-	busy(bench, 2, "", 1);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	CHECK(turn.timeslices);
 	while (cgpu_timeslices_next(&bench->core, 0, 0, &cursor, &slice) == 0)
@@ -272,8 +264,6 @@ static int divided_by(struct bench *bench, const char *who)
 	CHECK(bench_read(bench, "0/sched", text, sizeof(text)) > 0);
 	return strstr(text, who) != NULL;
 }
-
-static struct caller tenant[3]; /* by its number */
 
 static struct bench *two(void)
 {
