@@ -3,7 +3,136 @@
  * What an engine makes of mappings by UVM that the one before left, at each step where that may have died: the parts of
  * cgpud with a core, and without a driver. Linked with --wrap for what asks the driver and the kernel.
  */
-#include "external_harness.h"
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "engine.h"
+#include "external.h"
+#include "files.h"
+#include "uvm.h"
+
+#define SLICE (6043 * MIB)
+#define CLIENT 0xc1u
+#define HANDLE 0x51u
+#define SIZE (600 * MIB)
+#define BASE 0x300000000000ull
+
+/* What the kernel and the driver say. */
+static s32 alive[4];
+static u32 unmapped;
+static int is_uvm = 1;
+static u64 started; /* of all processes */
+static int no_memory;
+static struct cgpud *watched;
+static u32 asked_with_lock;
+
+int __wrap_process_has_ended(s32 tgid);
+int __wrap_devices_identify(struct devices *devices, const struct identity *identity, enum cgpu_device *kind, u32 *gpu);
+int __wrap_uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status);
+void __wrap_workers_wake(struct cgpud *d);
+u64 __wrap_process_started(s32 tid);
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+
+u64 __wrap_process_started(s32 tid)
+{
+	(void)tid;
+	return started;
+}
+
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+	return no_memory ? NULL : __real_calloc(n, bytes);
+}
+
+int __wrap_process_has_ended(s32 tgid)
+{
+	u32 i;
+
+	if (watched && pthread_mutex_trylock(&watched->external.lock))
+		asked_with_lock++;
+	else if (watched)
+		pthread_mutex_unlock(&watched->external.lock);
+	for (i = 0; i < sizeof(alive) / sizeof(alive[0]); i++) {
+		if (alive[i] == tgid)
+			return 0;
+	}
+	return 1;
+}
+
+int __wrap_devices_identify(struct devices *devices, const struct identity *identity, enum cgpu_device *kind, u32 *gpu)
+{
+	(void)devices;
+	(void)identity;
+	*kind = is_uvm ? CGPU_DEVICE_UVM : CGPU_DEVICE_OTHER;
+	*gpu = 0;
+	return 1;
+}
+
+int __wrap_uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status)
+{
+	(void)abi;
+	(void)fd;
+	(void)map;
+	unmapped++;
+	*status = NV_OK;
+	return 0;
+}
+
+void __wrap_workers_wake(struct cgpud *d)
+{
+	(void)d;
+}
+
+struct harness {
+	struct bench *bench;
+	struct cgpud *d;
+	struct external_store *store;
+	struct caller caller;
+	int file; /* what it maps by */
+};
+
+/* An engine on the state and store that there are. */
+static void take_over(struct harness *harness)
+{
+	struct cgpud *before = harness->d;
+
+	harness->d = calloc(1, sizeof(*harness->d));
+	CHECK(harness->d);
+	harness->d->core = harness->bench->core;
+	events_open(&harness->d->events, -1);
+	if (before)
+		CHECK_EQ(cgpu_state_recover(harness->bench->core.state), 0);
+	CHECK_EQ(external_open(harness->d, harness->store), 0);
+	if (before) {
+		external_close(before);
+		free(before);
+	}
+}
+
+static u64 used(const struct harness *harness)
+{
+	return bench_used(harness->bench, 0, harness->caller.slot);
+}
+
+/* Ours is the process that has the file. */
+static struct harness with_memory(void)
+{
+	struct memory_ask ask = { .client = CLIENT, .parent = 0xd0, .object = HANDLE, .size = SIZE, .attr = 2u << 23 };
+	struct harness harness = { .bench = bench_new("580.142"), .file = eventfd(0, EFD_CLOEXEC) };
+
+	CHECK_EQ(bench_ctl(harness.bench, "create id=a pid=1 gpu=0:6336544768"), 0);
+	harness.caller = bench_caller(harness.bench, "a", getpid());
+	bench_cuda_start(harness.bench, &harness.caller, CLIENT);
+	CHECK_EQ(bench_vidmem(harness.bench, &harness.caller, 1, &ask), NV_OK);
+	harness.store = calloc(1, sizeof(*harness.store));
+	CHECK(harness.store && harness.file >= 0);
+	alive[0] = getpid();
+	take_over(&harness);
+	return harness;
+}
 
 static struct external_request request_of(const struct harness *harness)
 {
@@ -54,15 +183,6 @@ static u32 mapped_at(const struct harness *harness)
 	return i;
 }
 
-static void end(struct harness *harness)
-{
-	external_close(harness->d);
-	free(harness->d);
-	free(harness->store);
-	close(harness->file);
-	bench_free(harness->bench);
-}
-
 /* The end of all files, as the look at ended processes finds it. */
 static void let_go(struct harness *harness)
 {
@@ -92,7 +212,6 @@ TEST(a_mapping_that_was_not_confirmed_stays_charged)
 	free_handle(&harness);
 	CHECK_EQ(used(&harness), SIZE);
 	let_go(&harness);
-	end(&harness);
 }
 
 /* It died before a mapping was written down, or after it was crossed out. */
@@ -123,7 +242,6 @@ TEST(a_hold_of_no_mapping_goes)
 	external_gone(harness.d, 0, &span);
 	CHECK_EQ(used(&harness), 0);
 	bench_invariants(harness.bench->core.state);
-	end(&harness);
 }
 
 static void lose_hold(struct harness *harness)
@@ -146,7 +264,6 @@ TEST(a_lost_hold_is_made_again)
 	free_handle(&harness);
 	CHECK_EQ(used(&harness), SIZE);
 	let_go(&harness);
-	end(&harness);
 }
 
 /* Nobody is charged for it. */
@@ -166,7 +283,6 @@ TEST(a_mapping_that_cannot_be_held_is_unmapped)
 	CHECK_EQ(atomic_load(&harness.d->external.files), 0);
 	free_handle(&harness);
 	CHECK_EQ(used(&harness), 0);
-	end(&harness);
 }
 
 /* A record of the core that comes to lie in the place of a lost one must find no links there. */
@@ -187,7 +303,6 @@ TEST(places_are_used_again)
 		external_take_up(harness.d);
 		CHECK_EQ(unmapped, i + 1);
 	}
-	end(&harness);
 }
 
 /* Who has moved it to another number while there was no engine has it still. */
@@ -207,7 +322,6 @@ TEST(a_living_process_keeps_what_cannot_be_found)
 	external_sweep(harness.d, -1);
 	CHECK_EQ(used(&harness), SIZE);
 	let_go(&harness);
-	end(&harness);
 }
 
 /* Whoever has got its number since has not got the file. */
@@ -230,7 +344,6 @@ TEST(a_number_in_use_again_keeps_no_file)
 	external_sweep(harness.d, -1);
 	CHECK_EQ(used(&harness), 0);
 	CHECK_EQ(atomic_load(&harness.d->external.files), 0);
-	end(&harness);
 }
 
 TEST(a_start_without_memory_forgets_nothing)
@@ -252,7 +365,6 @@ TEST(a_start_without_memory_forgets_nothing)
 	free_handle(&harness);
 	CHECK_EQ(used(&harness), SIZE);
 	let_go(&harness);
-	end(&harness);
 }
 
 TEST(files_are_left_when_all_users_have_ended)
@@ -272,5 +384,4 @@ TEST(files_are_left_when_all_users_have_ended)
 	CHECK_EQ(external_left(harness.d), 0);
 	CHECK_EQ(asked_with_lock, 0);
 	watched = NULL;
-	end(&harness);
 }
