@@ -74,20 +74,6 @@ uint32_t client_dup(struct session *session, uint32_t handle, uint32_t source_cl
 	return driver_make(session->settings, session->ctl, &io);
 }
 
-#define STEP 0x9e3779b1u /* odd: all numbers differ */
-
-void client_try_unknown(struct session *session, unsigned int count, struct tally *tally,
-	void (*try_one)(struct session *session, uint32_t number, struct tally *tally))
-{
-	uint32_t i;
-
-	for (i = 1; i <= count; i++)
-		try_one(session, i * STEP, tally);
-	printf("tried refused=%u unknown=%u reached=%u passed=%u\n", tally->refused, tally->unknown, tally->reached,
-		tally->passed);
-	client_next();
-}
-
 uint64_t client_fill(struct session *session, uint64_t piece)
 {
 	uint64_t bytes, count;

@@ -19,13 +19,6 @@ struct rm_ioctl client_memory_ioctl(
 uint32_t client_memory(struct session *session, uint32_t handle, uint64_t bytes);
 /* Another client's object under a handle. */
 uint32_t client_dup(struct session *session, uint32_t handle, uint32_t source_client, uint32_t source);
-/* What became of objects or controls that the table of verdicts refuses, has not (unknown), or lets through. */
-struct tally {
-	unsigned int refused, unknown, reached, passed;
-};
-/* Tries so many numbers that are in no order; prints the tally, and waits for the next step. */
-void client_try_unknown(struct session *session, unsigned int count, struct tally *tally,
-	void (*try_one)(struct session *session, uint32_t number, struct tally *tally));
 /* Addresses for managed memory that nobody else uses, at the start of a piece of 2 MiB; NULL: there are none. */
 uint8_t *client_reserve(uint64_t size);
 /* Managed memory in an address space of nvidia-uvm's file; the offset of such a mapping is its address. */
