@@ -139,16 +139,24 @@ void bench_add(struct test *test);
 	}                                                         \
 	static void fact(void)
 
-/* The same, on a bench: the expression makes it, and may fill in who calls. */
-#define TEST_ON(fact, setup)                                              \
-	static void fact##_on(struct bench *bench, struct caller caller); \
-	TEST(fact)                                                        \
-	{                                                                 \
-		struct caller caller = { 0 };                             \
-		struct bench *bench = setup;                              \
-                                                                          \
-		fact##_on(bench, caller);                                 \
-	}                                                                 \
+/* The same, on a bench for each version of the driver: the expression makes it of `version`, and may fill in who calls. */
+#define TEST_ON_EACH(fact, setup, ...)                                            \
+	static void fact##_on(struct bench *bench, struct caller caller);         \
+	TEST(fact)                                                                \
+	{                                                                         \
+		static const char *const drivers[] = { __VA_ARGS__ };             \
+		struct caller caller = { 0 };                                     \
+		size_t i;                                                         \
+                                                                                  \
+		for (i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {      \
+			__attribute__((unused)) const char *version = drivers[i]; \
+			struct bench *bench = setup;                              \
+                                                                                  \
+			fact##_on(bench, caller);                                 \
+		}                                                                 \
+	}                                                                         \
 	static void fact##_on(__attribute__((unused)) struct bench *bench, __attribute__((unused)) struct caller caller)
+
+#define TEST_ON(fact, setup) TEST_ON_EACH(fact, setup, NULL)
 
 #endif

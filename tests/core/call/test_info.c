@@ -46,9 +46,9 @@ static void list_check(struct bench *bench, const u8 *list)
 		CHECK_EQ(get32(list + i * at->bytes, at->data), wanted[i]);
 }
 
-static void both_forms_in(const char *driver)
+TEST_ON_EACH(
+	both_forms_tell_the_slice, with_memory(version), "515.43.04", "545.23.06", "560.28.03", "580.142", "615.71.09")
 {
-	struct bench *bench = with_memory(driver);
 	const struct nv_abi *abi = bench->core.abi;
 	u8 *params = bench->segment[0];
 	u32 count;
@@ -71,16 +71,6 @@ static void both_forms_in(const char *driver)
 	CHECK_EQ(bench->call.segment[1].parent, 1);
 	CHECK_EQ(bench->call.segment[1].bytes, count * 8);
 	list_check(bench, bench->segment[1]);
-	bench_free(bench);
-}
-
-TEST(both_forms_tell_the_slice)
-{
-	both_forms_in("515.43.04");
-	both_forms_in("545.23.06");
-	both_forms_in("560.28.03");
-	both_forms_in("580.142");
-	both_forms_in("615.71.09");
 }
 
 TEST_ON(long_lists_are_refused, with_memory("580.142"))
@@ -171,9 +161,8 @@ static u64 region_get(struct bench *bench, u32 index, u32 field)
 			index * abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO.bytes + field);
 }
 
-static void regions_are_cut_in(const char *driver)
+TEST_ON_EACH(regions_end_at_the_limit, with_memory(version), "515.43.04", "580.142")
 {
-	struct bench *bench = with_memory(driver);
 	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO *one =
 		&bench->core.abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
 	u32 bytes = bench->core.abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes;
@@ -190,13 +179,6 @@ static void regions_are_cut_in(const char *driver)
 	CHECK_EQ(region_get(bench, 1, one->limit), SLICE - 1);
 	CHECK_EQ(region_get(bench, 1, one->reserved), SLICE - 1000 * MIB);
 	CHECK_EQ(region_get(bench, 2, one->limit), 0);
-	bench_free(bench);
-}
-
-TEST(regions_end_at_the_limit)
-{
-	regions_are_cut_in("515.43.04");
-	regions_are_cut_in("580.142");
 }
 
 TEST_ON(hostile_regions_do_not_wrap, with_memory("580.142"))

@@ -5,11 +5,8 @@
 #define PAGE_4K (NVOS32_ATTR_PAGE_SIZE_4KB << NVOS32_ATTR_PAGE_SIZE_SHIFT)
 #define PAGE_HUGE (NVOS32_ATTR_PAGE_SIZE_HUGE << NVOS32_ATTR_PAGE_SIZE_SHIFT)
 
-static void slice_is_exact_in(const char *driver)
+TEST_ON_EACH(the_slice_is_exact, started(version, &caller), "515.43.04", "525.60.13", "535.104.05", "580.142")
 {
-	struct caller caller;
-	struct bench *bench = started(driver, &caller);
-
 	CHECK_EQ(take(bench, &caller, 1, SLICE - 65536), NV_OK);
 	CHECK_EQ(take(bench, &caller, 2, 65536), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
@@ -22,15 +19,6 @@ static void slice_is_exact_in(const char *driver)
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench->core.state->objects, 0);
-	bench_free(bench);
-}
-
-TEST(the_slice_is_exact)
-{
-	slice_is_exact_in("515.43.04");
-	slice_is_exact_in("525.60.13");
-	slice_is_exact_in("535.104.05");
-	slice_is_exact_in("580.142");
 }
 
 TEST_ON(sizes_round_as_in_the_driver, started("580.142", &caller))
@@ -70,19 +58,16 @@ TEST_ON(sizes_round_as_in_the_driver, started("580.142", &caller))
 	}
 }
 
-TEST(each_function_of_the_heap_is_charged)
+TEST_ON_EACH(each_function_of_the_heap_is_charged, sliced(version, &caller), "515.43.04", "535.43.02", "580.142",
+	"615.71.09")
 {
 	static const u32 functions[] = { NVOS32_FUNCTION_ALLOC_SIZE, NVOS32_FUNCTION_ALLOC_SIZE_RANGE,
 		NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT };
-	static const char *const versions[] = { "515.43.04", "535.43.02", "580.142", "615.71.09" };
-	struct caller caller;
-	struct bench *bench;
 	size_t i;
 
-	for (i = 0; i < 12; i++) {
-		struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 5, .function = functions[i % 3] };
+	for (i = 0; i < 3; i++) {
+		struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 5, .function = functions[i] };
 
-		bench = sliced(versions[i / 3], &caller);
 		bench_cuda_start(bench, &caller, 0xc1);
 		ask.size = SLICE + MIB;
 		CHECK_EQ(bench_heap(bench, &caller, &ask), NV_ERR_NO_MEMORY);
@@ -96,7 +81,8 @@ TEST(each_function_of_the_heap_is_charged)
 		CHECK_EQ(bench_used(bench, 0, caller.slot), 106 * MIB);
 		ask.flags = NVOS32_ALLOC_FLAGS_VIRTUAL;
 		CHECK_EQ(bench_heap(bench, &caller, &ask), CONTINUED);
-		bench_free(bench);
+		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
+		bench->driver_size = 0;
 	}
 }
 

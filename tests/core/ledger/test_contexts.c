@@ -44,55 +44,38 @@ static u64 charged(struct bench *bench, const struct caller *caller)
 	return bench_used(bench, 0, caller->slot);
 }
 
-TEST(groups_of_the_graphics_engine_are_charged)
+TEST_ON_EACH(groups_of_the_graphics_engine_are_charged, with_contexts(version, &caller), "515.43.04", "535.54.03",
+	"580.142", "595.45.04", "615.71.09")
 {
-	static const char *const drivers[] = { "515.43.04", "535.54.03", "580.142", "595.45.04", "615.71.09" };
-	struct caller caller;
-	size_t i;
-
-	for (i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
-		struct bench *bench = with_contexts(drivers[i], &caller);
-
-		CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
-		CHECK_EQ(charged(bench, &caller), EACH);
-		CHECK(bench_is(bench, "0/a/meminfo", "Free: 6235881472\nPID: 100 Mem: 100663296\n"));
-		CHECK_EQ(group(bench, &caller, 0x11, NV2080_ENGINE_TYPE_NULL), NV_OK);
-		CHECK_EQ(group(bench, &caller, 0x12, NV2080_ENGINE_TYPE_GR7), NV_OK);
-		CHECK_EQ(charged(bench, &caller), 3 * EACH);
-		CHECK_EQ(group(bench, &caller, 0x13, COPY), NV_OK);
-		CHECK_EQ(charged(bench, &caller), 3 * EACH);
-		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x10), NV_OK);
-		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x13), NV_OK);
-		CHECK_EQ(charged(bench, &caller), 2 * EACH);
-		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, DEVICE), NV_OK);
-		CHECK_EQ(charged(bench, &caller), 0);
-		bench_free(bench);
-	}
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(charged(bench, &caller), EACH);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6235881472\nPID: 100 Mem: 100663296\n"));
+	CHECK_EQ(group(bench, &caller, 0x11, NV2080_ENGINE_TYPE_NULL), NV_OK);
+	CHECK_EQ(group(bench, &caller, 0x12, NV2080_ENGINE_TYPE_GR7), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 3 * EACH);
+	CHECK_EQ(group(bench, &caller, 0x13, COPY), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 3 * EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x10), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x13), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 2 * EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, DEVICE), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 0);
 }
 
-TEST(channels_outside_of_groups_are_charged)
+TEST_ON_EACH(channels_outside_of_groups_are_charged, with_contexts(version, &caller), "515.43.04", "535.43.08",
+	"535.54.03", "535.86.05", "580.142", "615.71.09")
 {
-	static const char *const drivers[] = { "515.43.04", "535.43.08", "535.54.03", "535.86.05", "580.142",
-		"615.71.09" };
-	struct caller caller;
-	size_t i;
-
-	for (i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
-		struct bench *bench = with_contexts(drivers[i], &caller);
-
-		CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, NV2080_ENGINE_TYPE_GR0), NV_OK);
-		CHECK_EQ(charged(bench, &caller), EACH);
-		CHECK_EQ(channel(bench, &caller, DEVICE, 0x21, COPY), NV_OK);
-		CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
-		/* Those of a group share its context. */
-		CHECK_EQ(channel(bench, &caller, 0x10, 0x22, NV2080_ENGINE_TYPE_GR0), NV_OK);
-		CHECK_EQ(charged(bench, &caller), 2 * EACH);
-		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x20), NV_OK);
-		CHECK_EQ(charged(bench, &caller), EACH);
-		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
-		CHECK_EQ(charged(bench, &caller), 0);
-		bench_free(bench);
-	}
+	CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(charged(bench, &caller), EACH);
+	CHECK_EQ(channel(bench, &caller, DEVICE, 0x21, COPY), NV_OK);
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	/* Those of a group share its context. */
+	CHECK_EQ(channel(bench, &caller, 0x10, 0x22, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 2 * EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x20), NV_OK);
+	CHECK_EQ(charged(bench, &caller), EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 0);
 }
 
 TEST_ON(what_the_driver_refuses_is_not_charged, with_contexts("580.142", &caller))
