@@ -99,14 +99,14 @@ def rest(running: Running, word: str = "resting") -> dict[str, int]:
 def verdicts_hold(harness: Harness, kind: str, *, unknown: int, by_driver: int | None = None) -> None:
     """Fail if a class or control that is refused or unknown reaches the driver, or one that passes does not.
 
-    kind: classes or controls, which is a table of kmod/abi and a program. unknown: how many numbers at least
-    are in no table. by_driver: how many at most the driver itself refuses; numbers of families that the table
+    kind: classes or controls: a table of kmod/abi, and what the program tries. unknown: how many at least are
+    in no table. by_driver: how many at most the driver itself refuses; numbers of families that the table
     refuses then count beside those that it names.
     """
     table = json.loads((ROOT / "kmod" / "abi" / f"{kind}.json").read_text())[kind]
     verdicts = Counter(row["verdict"] for row in table.values())
     tenant = harness.tenant()
-    running = tenant.start(client(kind), "--dev", harness.dev)
+    running = tenant.start(client("unjudged"), "--dev", harness.dev, kind)
     found = rest(running, "tried")
     assert found["reached"] == 0, found
     if by_driver is None:

@@ -28,7 +28,7 @@ def restarted_calls(harness: Harness) -> None:
     """
     tenant = harness.tenant()
     for how in ("restart", "interrupt"):
-        running = tenant.start(client("restarted"), "--dev", harness.dev, how, PIECE)
+        running = tenant.start(uvm_client("restarted"), "--dev", harness.dev, how, PIECE)
         told = rest(running)
         assert told["alarms"] > 0, told
         assert told["status"] == NO_MEMORY, told
@@ -51,7 +51,7 @@ def restarted_mappings(harness: Harness) -> None:
     The module does not run calls for the container.
     """
     tenant = harness.tenant()
-    running = tenant.start(uvm_client("restarted_mapping"), "--dev", harness.dev, MAPPED)
+    running = tenant.start(uvm_client("restarted"), "--dev", harness.dev, "mapping", MAPPED)
     told = rest(running)
     assert (told["ranges"], told["status"]) == (LIMIT // MAPPED, NO_MEMORY), told
     assert told["alarms"] > 0, told

@@ -12,8 +12,7 @@ from tests.integration.commands import eventually
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import TREE, build_fake_driver
 from tests.vm.harness.process import Finished, Process
-from tests.vm.harness.slices import Slice
-from tests.vm.harness.stage import Stage
+from tests.vm.harness.slices import Slice, Stage
 
 SECONDS = 60
 SCRATCH = "/tmp/attacks"
@@ -58,8 +57,7 @@ class ModuleRunning:
         self._process.kill()
 
     def finish(self) -> Finished:
-        self._process.close_input()
-        return self._process.wait(self._patience)
+        return self._process.finish(self._patience)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ HERE = Path(__file__).resolve().parent
 KMOD = HERE.parent.parent / "kmod"
 CORE_SOURCES = sorted((KMOD / "core").glob("*/*.c"))
 CORE_INCLUDES = (f"-I{KMOD / 'core'}", f"-I{KMOD / 'core' / 'include'}")
+CLIENT = KMOD / "rm"
 BENCH = HERE / "bench"
-BENCH_SOURCES = sorted(BENCH.glob("*.c"))
+BENCH_SOURCES = [*sorted(BENCH.glob("*.c")), CLIENT / "rm_structs.c"]
 PROGRAMS = sorted(HERE.glob("*/test_*.c"))
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla")
@@ -41,7 +42,7 @@ def generated(output: Path) -> Path:
 
 
 def flags(gen: Path) -> list[str]:
-    return ["-std=gnu11", "-g", "-O1", *WARNINGS, *CORE_INCLUDES, f"-I{gen}", f"-I{BENCH}"]
+    return ["-std=gnu11", "-g", "-O1", *WARNINGS, *CORE_INCLUDES, f"-I{gen}", f"-I{BENCH}", f"-I{CLIENT}"]
 
 
 def sources(gen: Path) -> list[str]:

@@ -24,7 +24,7 @@ SKIPPED = 77  # what a test program exits with when the machine cannot do what i
 TESTS = [
     (source, name)
     for source in PROGRAMS
-    for name in re.findall(r"^TEST\((\w+)\)$", source.read_text(), re.MULTILINE)
+    for name in re.findall(r"^TEST(?:_ON(?:_EACH)?)?\(\s*(\w+)[,)]", source.read_text(), re.MULTILINE)
 ]
 
 

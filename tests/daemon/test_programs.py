@@ -42,7 +42,7 @@ TESTS = [
 def linked(source: Path, wrapped: Sequence[str], output: Path) -> Path:
     """Return the program; it says itself what the wrapped functions do."""
     daemon = sorted({header.parent for header in (ROOT / "kmod" / "daemon").glob("*/*.h")})
-    folders = [BUILD / "gen", *CORE, *daemon, BENCH]
+    folders = [BUILD / "gen", *CORE, *daemon, BENCH, ROOT / "kmod" / "rm"]
     command = ["gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
     command += [f"-Wl,--wrap={name}" for name in wrapped]
     command += [word for folder in folders for word in ("-iquote", str(folder))]

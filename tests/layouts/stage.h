@@ -75,7 +75,7 @@ int stage_managed_set(struct stage *stage, uint32_t container, uint32_t process,
 /* The process has ended, whatever became of its container. */
 void stage_managed_ended(struct stage *stage, uint32_t container, uint32_t process);
 
-/* look.c. Whether both sides agree; problem says what does not. exact: also on what removed containers left behind. */
+/* Whether both sides agree; problem says what does not. exact: also on what removed containers left behind. */
 bool stage_agree(struct stage *stage, uint32_t limited, uint32_t exact);
 uint64_t stage_charged(struct stage *stage, uint32_t container, uint32_t card);
 uint64_t stage_limit(struct stage *stage, uint32_t container, uint32_t card);

@@ -31,7 +31,7 @@ from tests.vm.harness.node import (
 )
 from tests.vm.harness.packaged_node import PackagedNode
 from tests.vm.harness.sliced_node import SlicedNode
-from tests.vm.harness.stage import Stage, stage
+from tests.vm.harness.slices import Stage, clear, stage
 from tests.vm.nvidia.driver import BOOT_ARGUMENTS
 
 Boot = Callable[..., Machine]
@@ -223,9 +223,10 @@ def driver(machine: Machine, fake_driver: Path) -> Iterator[Machine]:
 
 @pytest.fixture
 def engine(driver: Machine, module: Path) -> Iterator[Machine]:
-    """Return the machine with driver and engine loaded."""
+    """Return the machine with driver and engine loaded. What containers a test leaves are ended after it."""
     load_engine(driver)
     yield driver
+    clear(driver)
     unload_engine(driver)
 
 
@@ -254,10 +255,10 @@ def loaded_node(
 
 @pytest.fixture
 def node(loaded_node: SlicedNode) -> Iterator[SlicedNode]:
-    """Return the same with one T4 until the test wants others; the test may leave nothing behind."""
+    """Return the same with one T4 until the test wants others. What containers it leaves are ended."""
     loaded_node.use()
     yield loaded_node
-    loaded_node.await_empty()
+    clear(loaded_node.machine)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -73,20 +74,6 @@ uint32_t client_dup(struct session *session, uint32_t handle, uint32_t source_cl
 	return driver_make(session->settings, session->ctl, &io);
 }
 
-#define STEP 0x9e3779b1u /* odd: all numbers differ */
-
-void client_try_unknown(struct session *session, unsigned int count, struct tally *tally,
-	void (*try_one)(struct session *session, uint32_t number, struct tally *tally))
-{
-	uint32_t i;
-
-	for (i = 1; i <= count; i++)
-		try_one(session, i * STEP, tally);
-	printf("tried refused=%u unknown=%u reached=%u passed=%u\n", tally->refused, tally->unknown, tally->reached,
-		tally->passed);
-	client_next();
-}
-
 uint64_t client_fill(struct session *session, uint64_t piece)
 {
 	uint64_t bytes, count;
@@ -147,6 +134,36 @@ bool client_receive_files(int sock, int *files, size_t count)
 	return true;
 }
 
+static int socket_at(const char *path, struct sockaddr_un *address)
+{
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	snprintf(address->sun_path, sizeof(address->sun_path), "%s", path);
+	return socket(AF_UNIX, SOCK_STREAM, 0);
+}
+
+int client_hand_out(const char *path, const char *word, const int *files, size_t count)
+{
+	struct sockaddr_un address;
+	int sock = socket_at(path, &address), other;
+
+	if (bind(sock, (void *)&address, sizeof(address)) || listen(sock, 1))
+		return -1;
+	printf("%s\n", word);
+	fflush(stdout);
+	other = accept(sock, NULL, NULL);
+	return client_send_files(other, files, count) ? other : -1;
+}
+
+int client_fetch(const char *path, int *files, size_t count)
+{
+	struct sockaddr_un address;
+	int sock = socket_at(path, &address);
+
+	if (connect(sock, (void *)&address, sizeof(address)) || !client_receive_files(sock, files, count))
+		return -1;
+	return sock;
+}
+
 void client_next(void)
 {
 	char byte;
@@ -155,6 +172,12 @@ void client_next(void)
 		if (byte == '\n')
 			return;
 	_exit(0);
+}
+
+void client_rest(void)
+{
+	for (;;)
+		pause();
 }
 
 /* A signal handler has no other way to count. */

@@ -40,21 +40,17 @@ struct dup {
 
 static void try(const struct dup *dup, bool answer_fails)
 {
-	const struct nv_layout_NVOS55_PARAMETERS *at = &settings.abi->NVOS55_PARAMETERS;
+	struct rm_ioctl io =
+		rm_dup_ioctl(settings.abi, dup->client, dup->parent, dup->handle, dup->source_client, dup->source);
 	uint32_t status;
 
-	memset(page, 0, at->bytes);
-	put32(page, at->hClient, dup->client);
-	put32(page, at->hParent, dup->parent);
-	put32(page, at->hObject, dup->handle);
-	put32(page, at->hClientSrc, dup->source_client);
-	put32(page, at->hObjectSrc, dup->source);
+	memcpy(page, io.data, io.bytes);
 	if (answer_fails)
 		mprotect(page, 4096, PROT_READ);
-	status = driver_call(&settings, session.ctl, NV_ESC_RM_DUP_OBJECT, page, at->bytes);
+	status = driver_call(&settings, session.ctl, io.nr, page, io.bytes);
 	mprotect(page, 4096, PROT_READ | PROT_WRITE);
 	if (status == NV_OK)
-		status = get32(page, at->status);
+		status = get32(page, io.status);
 	if (status == NV_OK)
 		made++;
 	else

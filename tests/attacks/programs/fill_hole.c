@@ -13,7 +13,7 @@
 #include "client.h"
 #include "uvm_probe.h"
 
-static struct uvm uvm = { .fd = -1, .mm_fd = -1 };
+static struct uvm uvm;
 static uint8_t *place, *hole;
 static uint64_t place_bytes, hole_bytes;
 
@@ -55,15 +55,15 @@ static uint32_t fill_with_memory(void)
 
 int main(int argc, char **argv)
 {
+	struct settings settings;
 	uint32_t status;
 
-	client_begin(&uvm.settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv);
 	if (argc != 3)
 		return 2;
 	place_bytes = strtoull(argv[1], NULL, 0);
 	hole_bytes = strtoull(argv[2], NULL, 0);
-	client_open(&uvm.session, &uvm.settings);
-	status = uvm_start(&uvm);
+	status = uvm_open(&uvm, &settings);
 	place = client_reserve(place_bytes);
 	if (status == NV_OK && (!place || !map(place, place_bytes)))
 		status = RM_ERRNO;

@@ -13,7 +13,7 @@
 #include "client.h"
 #include "uvm_probe.h"
 
-static struct uvm uvm = { .fd = -1, .mm_fd = -1 };
+static struct uvm uvm;
 static uint64_t size;
 
 static void *map(void *unused)
@@ -35,13 +35,13 @@ static void *stay(void *unused)
 int main(int argc, char **argv)
 {
 	pthread_t mapping, staying;
+	struct settings settings;
 
-	client_begin(&uvm.settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv);
 	if (argc != 1)
 		return 2;
 	size = strtoull(argv[0], NULL, 0);
-	client_open(&uvm.session, &uvm.settings);
-	if (uvm_start(&uvm) != NV_OK || memory_alloc(&uvm.session, size, &uvm.last) != NV_OK ||
+	if (uvm_open(&uvm, &settings) != NV_OK || memory_alloc(&uvm.session, size, &uvm.last) != NV_OK ||
 		uvm_range(&uvm, size) != NV_OK)
 		return 1;
 	if (pthread_create(&mapping, NULL, map, NULL) != 0 || pthread_join(mapping, NULL) != 0 ||

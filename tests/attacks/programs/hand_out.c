@@ -10,36 +10,23 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "client.h"
 
 #define FILES 3 /* nvidiactl, nvidia0, nvidia-uvm */
 
-static int socket_at(const char *path, struct sockaddr_un *address)
-{
-	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	snprintf(address->sun_path, sizeof(address->sun_path), "%s", path);
-	return socket(AF_UNIX, SOCK_STREAM, 0);
-}
-
 static int give(const struct settings *settings, const char *path)
 {
-	struct sockaddr_un address;
-	int sock = socket_at(path, &address), files[FILES];
+	int files[FILES];
 
 	files[0] = driver_open(settings, "nvidiactl");
 	files[1] = driver_open(settings, "nvidia0");
 	files[2] = driver_open(settings, "nvidia-uvm");
 	if (files[0] < 0 || files[1] < 0 || files[2] < 0)
 		return perror(settings->dev), 1;
-	if (bind(sock, (void *)&address, sizeof(address)) || listen(sock, 1))
+	if (client_hand_out(path, "giving", files, FILES) < 0)
 		return perror(path), 1;
-	printf("giving\n");
-	if (!client_send_files(accept(sock, NULL, NULL), files, FILES))
-		return perror("sendmsg"), 1;
 	client_next();
 	return 0;
 }
@@ -47,12 +34,11 @@ static int give(const struct settings *settings, const char *path)
 static int take(const struct settings *settings, const char *path, uint64_t piece, uint64_t more)
 {
 	struct session session;
-	struct sockaddr_un address;
-	int sock = socket_at(path, &address), files[FILES];
+	int files[FILES];
 	uint64_t bytes = 0, mapped;
 	uint32_t status;
 
-	if (connect(sock, (void *)&address, sizeof(address)) || !client_receive_files(sock, files, FILES))
+	if (client_fetch(path, files, FILES) < 0)
 		return perror(path), 1;
 	session_init(&session, settings, 0);
 	session.ctl = files[0];

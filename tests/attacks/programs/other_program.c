@@ -25,8 +25,6 @@
 #define MARK 0xa5
 #define WATCH_US 3000000
 
-static const struct nv_abi *abi;
-
 static uint8_t *page_at(uint8_t *at)
 {
 	uint8_t *page =
@@ -87,25 +85,17 @@ static void *execute(void *arg)
 	_exit(1);
 }
 
-static void put(uint8_t *data, uint32_t at, const void *value, size_t bytes)
-{
-	memcpy(data + at, value, bytes);
-}
-
 /* A question about sizes, which the engine asks the driver itself: the list is the nested buffer. */
-static void prepare(const struct session *session)
+static struct rm_ioctl prepare(const struct session *session)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &abi->NVOS54_PARAMETERS;
-	uint32_t command = NV2080_CTRL_CMD_FB_GET_INFO_V2, bytes = abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.bytes,
-		 one = 1;
-	uint64_t params = (uintptr_t)HELD;
+	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *at =
+		&session->settings->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
+	struct rm_ioctl io = rm_control_ioctl(session->settings->abi, session->client, session->subdevice,
+		NV2080_CTRL_CMD_FB_GET_INFO_V2, HELD, at->bytes);
 
-	put(AIM, at->hClient, &session->client, sizeof(session->client));
-	put(AIM, at->hObject, &session->subdevice, sizeof(session->subdevice));
-	put(AIM, at->cmd, &command, sizeof(command));
-	put(AIM, at->params, &params, sizeof(params));
-	put(AIM, at->paramsSize, &bytes, sizeof(bytes));
-	put(HELD, abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoListSize, &one, sizeof(one));
+	memcpy(AIM, io.data, io.bytes);
+	put32(HELD, at->fbInfoListSize, 1);
+	return io;
 }
 
 int main(int argc, char **argv)
@@ -115,6 +105,7 @@ int main(int argc, char **argv)
 	struct uffdio_writeprotect protect = { .range = range.range, .mode = UFFDIO_WRITEPROTECT_MODE_WP };
 	struct session session;
 	struct settings settings;
+	struct rm_ioctl io;
 	pthread_t thread;
 	int fd, told[2];
 
@@ -122,11 +113,10 @@ int main(int argc, char **argv)
 		return be_the_other();
 	client_begin(&settings, &argc, &argv);
 	client_open(&session, &settings);
-	abi = session.settings->abi;
 	fd = (int)syscall(SYS_userfaultfd, O_NONBLOCK);
 	page_at(AIM);
 	page_at(HELD);
-	prepare(&session);
+	io = prepare(&session);
 	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0 || ioctl(fd, UFFDIO_REGISTER, &range) < 0 ||
 		ioctl(fd, UFFDIO_WRITEPROTECT, &protect) < 0 || pipe(told) < 0) {
 		perror("userfaultfd");
@@ -135,7 +125,7 @@ int main(int argc, char **argv)
 	if (fork() == 0)
 		hold_up(fd, told[1]);
 	pthread_create(&thread, NULL, execute, &told[0]);
-	ioctl(session.ctl, _IOC(3u, NV_IOCTL_MAGIC, NV_ESC_RM_CONTROL, abi->NVOS54_PARAMETERS.bytes), AIM);
+	ioctl(session.ctl, _IOC(3u, NV_IOCTL_MAGIC, io.nr, io.bytes), AIM);
 	pause();
 	return 1;
 }

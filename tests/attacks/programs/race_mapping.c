@@ -15,7 +15,7 @@
 
 #define FIRST_BASE 0x300000000000ull
 
-static struct uvm uvm = { .fd = -1, .mm_fd = -1 };
+static struct uvm uvm;
 static uint8_t *params;
 static uint64_t size;
 static _Atomic uint64_t base;
@@ -90,18 +90,18 @@ static void attempt(uint64_t before)
 
 int main(int argc, char **argv)
 {
+	struct settings settings;
 	unsigned long attempts;
 	pthread_t thread;
 	uint64_t before;
 
-	client_begin(&uvm.settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv);
 	if (argc != 2)
 		return 2;
 	attempts = strtoul(argv[0], NULL, 0);
 	size = strtoull(argv[1], NULL, 0);
-	client_open(&uvm.session, &uvm.settings);
-	params = calloc(1, uvm.settings.abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS.bytes);
-	if (!params || uvm_start(&uvm) != NV_OK)
+	params = calloc(1, settings.abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS.bytes);
+	if (!params || uvm_open(&uvm, &settings) != NV_OK)
 		return perror("nvidia-uvm"), 1;
 	base = FIRST_BASE;
 	fill_in();

@@ -77,7 +77,6 @@ struct memory_ask {
 	u64 alignment;
 	u32 function; /* of the heap; 0: ALLOC_SIZE */
 };
-long bench_root(struct bench *bench, const struct caller *caller);
 long bench_device(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 instance);
 /* A channel group, or a channel of any class. */
 struct channel_ask {
@@ -93,17 +92,18 @@ long bench_host(struct bench *bench, const struct caller *caller, u32 client, u3
 long bench_heap(struct bench *bench, const struct caller *caller, const struct memory_ask *ask);
 /* A semaphore surface of one or two memories. */
 long bench_surface(struct bench *bench, const struct caller *caller, u32 client, u32 first, u32 second);
+/* An object of any class below the device that bench_cuda_start() makes, or below another parent. */
 long bench_class(struct bench *bench, const struct caller *caller, u32 class);
-/* A control without parameters that matter, on any object. */
-/* Of the device that bench_cuda_start() makes. */
-long bench_take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size, u32 attr);
+long bench_class_below(struct bench *bench, const struct caller *caller, u32 parent, u32 class);
+/* Memory below that device. */
+long bench_take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size);
+/* A control on any object; its parameters are in the first segment. */
 long bench_control(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 cmd, u32 bytes);
 long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client, u32 object);
 long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 from_client,
 	u32 from_object);
-long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object);
-/* For one client alone. */
-long bench_share_with(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 target);
+/* Leave to duplicate, for one client; 0: for all. */
+long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 target);
 /* Exports and imports by a descriptor of bench->target: of one, and of a list. */
 long bench_export(struct bench *bench, const struct caller *caller, u32 client, u32 object);
 long bench_import(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);
@@ -138,5 +138,25 @@ void bench_add(struct test *test);
 		bench_add(&test);                                 \
 	}                                                         \
 	static void fact(void)
+
+/* The same, on a bench for each version of the driver: the expression makes it of `version`, and may fill in who calls. */
+#define TEST_ON_EACH(fact, setup, ...)                                            \
+	static void fact##_on(struct bench *bench, struct caller caller);         \
+	TEST(fact)                                                                \
+	{                                                                         \
+		static const char *const drivers[] = { __VA_ARGS__ };             \
+		struct caller caller = { 0 };                                     \
+		size_t i;                                                         \
+                                                                                  \
+		for (i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {      \
+			__attribute__((unused)) const char *version = drivers[i]; \
+			struct bench *bench = setup;                              \
+                                                                                  \
+			fact##_on(bench, caller);                                 \
+		}                                                                 \
+	}                                                                         \
+	static void fact##_on(__attribute__((unused)) struct bench *bench, __attribute__((unused)) struct caller caller)
+
+#define TEST_ON(fact, setup) TEST_ON_EACH(fact, setup, NULL)
 
 #endif

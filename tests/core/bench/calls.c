@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Driver calls as a container makes them, and a driver that answers what the test told it to. */
 #include "bench.h"
+#include "rm_structs.h"
 
 #define DESCRIPTOR 9
 
@@ -64,30 +65,28 @@ static void fill_imported(const struct bench *bench)
 	}
 }
 
+static enum via heap_via(u32 function)
+{
+	if (function == NVOS32_FUNCTION_ALLOC_SIZE_RANGE)
+		return VIA_RANGE;
+	return function == NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT ? VIA_TILED : VIA_HEAP;
+}
+
 static void fill_heap(struct bench *bench)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &bench->core.abi->NVOS32_PARAMETERS;
+	u32 function = get32(bench->top, at->function);
+	const struct rm_heap_form form = rm_heap_form(bench->core.abi, heap_via(function));
 	u8 *top = bench->top;
 
-	switch (get32(top, at->function)) {
-	case NVOS32_FUNCTION_ALLOC_SIZE:
-		fill_handle(bench, top, at->data_AllocSize_hMemory);
-		fill_size(bench, top, at->data_AllocSize_size);
+	if (function != form.function)
 		return;
-	case NVOS32_FUNCTION_ALLOC_SIZE_RANGE:
-		fill_handle(bench, top, at->data_AllocSizeRange_hMemory);
-		fill_size(bench, top, at->data_AllocSizeRange_size);
-		return;
-	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
-		put64(top, at->data_AllocTiledPitchHeight_size,
+	if (function == NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT)
+		put64(top, form.size,
 			(u64)get32(top, at->data_AllocTiledPitchHeight_height) *
 				(u64)(s64)(s32)get32(top, at->data_AllocTiledPitchHeight_pitch));
-		fill_handle(bench, top, at->data_AllocTiledPitchHeight_hMemory);
-		fill_size(bench, top, at->data_AllocTiledPitchHeight_size);
-		return;
-	default:
-		return;
-	}
+	fill_handle(bench, top, form.handle);
+	fill_size(bench, top, form.size);
 }
 
 static int drive(struct bench *bench)
@@ -179,56 +178,53 @@ long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 by
 	return get32(bench->top, status_at(bench));
 }
 
-static void alloc_top(struct bench *bench, int wide, u32 client, u32 parent, u32 object, u32 class, u64 params)
+static long call_of(struct bench *bench, const struct caller *caller, const struct rm_ioctl *io)
 {
-	const struct nv_layout_NVOS64_PARAMETERS *at = &bench->core.abi->NVOS64_PARAMETERS;
-
 	memset(bench->top, 0, sizeof(bench->top));
-	put32(bench->top, at->hRoot, client);
-	put32(bench->top, at->hObjectParent, parent);
-	put32(bench->top, at->hObjectNew, object);
-	put32(bench->top, at->hClass, class);
-	put64(bench->top, at->pAllocParms, params);
+	memcpy(bench->top, io->data, io->bytes);
+	return bench_call(bench, caller, io->nr, io->bytes);
+}
+
+/* An object whose parameters are in the first segment. */
+static long alloc(struct bench *bench, const struct caller *caller, int wide, const u32 handles[3], u32 class)
+{
+	const struct nv_abi *abi = bench->core.abi;
+	enum via via = wide ? VIA_RM64 : VIA_RM21;
+	struct rm_ioctl io = rm_alloc_ioctl(abi, via, handles[0], handles[1], handles[2], class);
+
+	rm_alloc_params(&io, abi, via, (const void *)OUTSIDE, 0);
 	/* The wide form also asks for rights, so that both of its pointers are followed. */
-	if (wide && params)
-		put64(bench->top, at->pRightsRequested, OUTSIDE + 0x1000);
+	if (wide)
+		put64(io.data, abi->NVOS64_PARAMETERS.pRightsRequested, OUTSIDE + 0x1000);
+	return call_of(bench, caller, &io);
 }
 
-static u32 alloc_bytes(const struct bench *bench, int wide)
+long bench_class_below(struct bench *bench, const struct caller *caller, u32 parent, u32 class)
 {
-	return wide ? bench->core.abi->NVOS64_PARAMETERS.bytes : bench->core.abi->NVOS21_PARAMETERS.bytes;
-}
-
-long bench_root(struct bench *bench, const struct caller *caller)
-{
-	alloc_top(bench, 1, 0, 0, 0, NV01_ROOT_CLIENT, OUTSIDE);
-	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
+	return alloc(bench, caller, 1, (u32[]){ 0xc1, parent, 0x77 }, class);
 }
 
 long bench_class(struct bench *bench, const struct caller *caller, u32 class)
 {
-	alloc_top(bench, 1, 0xc1, 0xd0, 0x77, class, OUTSIDE);
-	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
+	return bench_class_below(bench, caller, 0xd0, class);
 }
 
-long bench_take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size, u32 attr)
+long bench_take(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size)
 {
-	struct memory_ask ask = { .client = client, .parent = 0xd0, .object = object, .size = size, .attr = attr };
+	struct memory_ask ask = { .client = client,
+		.parent = 0xd0,
+		.object = object,
+		.size = size,
+		.attr = NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT };
 
 	return bench_vidmem(bench, caller, 1, &ask);
 }
 
 long bench_control(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 cmd, u32 bytes)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
+	struct rm_ioctl io = rm_control_ioctl(bench->core.abi, client, object, cmd, (const void *)OUTSIDE, bytes);
 
-	memset(bench->top, 0, sizeof(bench->top));
-	put32(bench->top, at->hClient, client);
-	put32(bench->top, at->hObject, object);
-	put32(bench->top, at->cmd, cmd);
-	put64(bench->top, at->params, OUTSIDE);
-	put32(bench->top, at->paramsSize, bytes);
-	return bench_call(bench, caller, NV_ESC_RM_CONTROL, at->bytes);
+	return call_of(bench, caller, &io);
 }
 
 long bench_channel(struct bench *bench, const struct caller *caller, const struct channel_ask *ask)
@@ -236,7 +232,6 @@ long bench_channel(struct bench *bench, const struct caller *caller, const struc
 	const struct nv_abi *abi = bench->core.abi;
 	int group = ask->class == KEPLER_CHANNEL_GROUP_A;
 
-	alloc_top(bench, 1, ask->client, ask->parent, ask->object, ask->class, OUTSIDE);
 	memset(bench->segment[0], 0, 512);
 	put32(bench->segment[0],
 		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.engineType :
@@ -246,21 +241,21 @@ long bench_channel(struct bench *bench, const struct caller *caller, const struc
 		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace :
 			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace,
 		ask->space);
-	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
+	return alloc(bench, caller, 1, (u32[]){ ask->client, ask->parent, ask->object }, ask->class);
 }
 
 long bench_device(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 instance)
 {
-	alloc_top(bench, 1, client, client, object, NV01_DEVICE_0, OUTSIDE);
 	memset(bench->segment[0], 0, 256);
 	put32(bench->segment[0], bench->core.abi->NV0080_ALLOC_PARAMETERS.deviceId, instance);
-	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
+	return alloc(bench, caller, 1, (u32[]){ client, client, object }, NV01_DEVICE_0);
 }
 
 long bench_subdevice(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object)
 {
-	alloc_top(bench, 0, client, parent, object, NV20_SUBDEVICE_0, 0);
-	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 0));
+	struct rm_ioctl io = rm_alloc_ioctl(bench->core.abi, VIA_RM21, client, parent, object, NV20_SUBDEVICE_0);
+
+	return call_of(bench, caller, &io);
 }
 
 long bench_vidmem(struct bench *bench, const struct caller *caller, int wide, const struct memory_ask *ask)
@@ -268,122 +263,85 @@ long bench_vidmem(struct bench *bench, const struct caller *caller, int wide, co
 	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &bench->core.abi->NV_MEMORY_ALLOCATION_PARAMS;
 	u8 *params = bench->segment[0];
 
-	alloc_top(bench, wide, ask->client, ask->parent, ask->object, NV01_MEMORY_LOCAL_USER, OUTSIDE);
 	memset(params, 0, 256);
 	put64(params, at->size, ask->size);
 	put64(params, at->alignment, ask->alignment);
 	put32(params, at->flags, ask->flags);
 	put32(params, at->attr, ask->attr);
 	put32(params, at->attr2, ask->attr2);
-	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, wide));
+	return alloc(bench, caller, wide, (u32[]){ ask->client, ask->parent, ask->object }, NV01_MEMORY_LOCAL_USER);
 }
 
 long bench_host(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object)
 {
 	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &bench->core.abi->NV_MEMORY_ALLOCATION_PARAMS;
 
-	alloc_top(bench, 1, client, parent, object, NV01_MEMORY_SYSTEM, OUTSIDE);
 	memset(bench->segment[0], 0, 256);
 	put64(bench->segment[0], at->size, MIB);
 	put32(bench->segment[0], at->attr, NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT);
-	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
+	return alloc(bench, caller, 1, (u32[]){ client, parent, object }, NV01_MEMORY_SYSTEM);
 }
 
 long bench_surface(struct bench *bench, const struct caller *caller, u32 client, u32 first, u32 second)
 {
 	const struct nv_layout_NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS *at =
 		&bench->core.abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS;
-	u8 *params = bench->segment[0];
 
-	alloc_top(bench, 1, client, 0xd1, 0x77, NV_SEMAPHORE_SURFACE, OUTSIDE);
-	memset(params, 0, 256);
-	put32(params, at->hSemaphoreMem, first);
-	put32(params, at->hMaxSubmittedMem, second);
-	return bench_call(bench, caller, NV_ESC_RM_ALLOC, alloc_bytes(bench, 1));
+	memset(bench->segment[0], 0, 256);
+	put32(bench->segment[0], at->hSemaphoreMem, first);
+	put32(bench->segment[0], at->hMaxSubmittedMem, second);
+	return alloc(bench, caller, 1, (u32[]){ client, 0xd1, 0x77 }, NV_SEMAPHORE_SURFACE);
 }
 
 long bench_heap(struct bench *bench, const struct caller *caller, const struct memory_ask *ask)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &bench->core.abi->NVOS32_PARAMETERS;
-	u8 *top = bench->top;
+	enum via via = heap_via(ask->function);
+	const struct rm_heap_form form = rm_heap_form(bench->core.abi, via);
+	struct rm_ioctl io =
+		rm_heap_alloc_ioctl(bench->core.abi, via, ask->client, ask->parent, ask->object, ask->attr, ask->size);
 
-	memset(top, 0, sizeof(bench->top));
-	put32(top, at->hRoot, ask->client);
-	put32(top, at->hObjectParent, ask->parent);
-	put32(top, at->function, ask->function ? ask->function : NVOS32_FUNCTION_ALLOC_SIZE);
-	/* In all three alike. */
-	put32(top, at->data_AllocSize_hMemory, ask->object);
-	put32(top, at->data_AllocSize_flags, ask->flags);
-	if (ask->function == NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT) {
-		put32(top, at->data_AllocTiledPitchHeight_height, (u32)(ask->size >> 16));
-		put32(top, at->data_AllocTiledPitchHeight_pitch, 1u << 16);
-		put64(top, at->data_AllocTiledPitchHeight_alignment, ask->alignment);
-		put32(top, at->data_AllocTiledPitchHeight_attr, ask->attr);
-		put32(top, at->data_AllocTiledPitchHeight_attr2, ask->attr2);
-	} else if (ask->function == NVOS32_FUNCTION_ALLOC_SIZE_RANGE) {
-		put64(top, at->data_AllocSizeRange_size, ask->size);
-		put64(top, at->data_AllocSizeRange_alignment, ask->alignment);
-		put32(top, at->data_AllocSizeRange_attr, ask->attr);
-		put32(top, at->data_AllocSizeRange_attr2, ask->attr2);
-	} else {
-		put64(top, at->data_AllocSize_size, ask->size);
-		put64(top, at->data_AllocSize_alignment, ask->alignment);
-		put32(top, at->data_AllocSize_attr, ask->attr);
-		put32(top, at->data_AllocSize_attr2, ask->attr2);
-	}
-	return bench_call(bench, caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes);
+	put32(io.data, form.flags, ask->flags);
+	put32(io.data, form.attr2, ask->attr2);
+	put64(io.data,
+		via == VIA_TILED	 ? at->data_AllocTiledPitchHeight_alignment :
+			via == VIA_RANGE ? at->data_AllocSizeRange_alignment :
+					   at->data_AllocSize_alignment,
+		ask->alignment);
+	return call_of(bench, caller, &io);
 }
 
 long bench_rm_free(struct bench *bench, const struct caller *caller, u32 client, u32 object)
 {
-	const struct nv_layout_NVOS00_PARAMETERS *at = &bench->core.abi->NVOS00_PARAMETERS;
+	struct rm_ioctl io = rm_free_ioctl(bench->core.abi, client, 0, object);
 
-	memset(bench->top, 0, sizeof(bench->top));
-	put32(bench->top, at->hRoot, client);
-	put32(bench->top, at->hObjectOld, object);
-	return bench_call(bench, caller, NV_ESC_RM_FREE, at->bytes);
+	return call_of(bench, caller, &io);
 }
 
 long bench_dup(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 from_client,
 	u32 from_object)
 {
-	const struct nv_layout_NVOS55_PARAMETERS *at = &bench->core.abi->NVOS55_PARAMETERS;
+	struct rm_ioctl io = rm_dup_ioctl(bench->core.abi, client, parent, object, from_client, from_object);
 
-	memset(bench->top, 0, sizeof(bench->top));
-	put32(bench->top, at->hClient, client);
-	put32(bench->top, at->hParent, parent);
-	put32(bench->top, at->hObject, object);
-	put32(bench->top, at->hClientSrc, from_client);
-	put32(bench->top, at->hObjectSrc, from_object);
-	return bench_call(bench, caller, NV_ESC_RM_DUP_OBJECT, at->bytes);
+	return call_of(bench, caller, &io);
 }
 
-static long share(struct bench *bench, const struct caller *caller, const u32 *source, u32 type, u32 target)
+long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 target)
 {
 	const struct nv_layout_NVOS57_PARAMETERS *at = &bench->core.abi->NVOS57_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
-	put32(bench->top, at->hClient, source[0]);
-	put32(bench->top, at->hObject, source[1]);
+	put32(bench->top, at->hClient, client);
+	put32(bench->top, at->hObject, object);
 	put32(bench->top, at->sharePolicy_accessMask, 1u << RS_ACCESS_DUP_OBJECT);
-	put32(bench->top, at->sharePolicy_type, type);
+	put32(bench->top, at->sharePolicy_type, target ? RS_SHARE_TYPE_CLIENT : RS_SHARE_TYPE_ALL);
 	put32(bench->top, at->sharePolicy_target, target);
 	return bench_call(bench, caller, NV_ESC_RM_SHARE, at->bytes);
 }
 
-long bench_share(struct bench *bench, const struct caller *caller, u32 client, u32 object)
-{
-	return share(bench, caller, (u32[]){ client, object }, RS_SHARE_TYPE_ALL, 0);
-}
-
-long bench_share_with(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 target)
-{
-	return share(bench, caller, (u32[]){ client, object }, RS_SHARE_TYPE_CLIENT, target);
-}
-
 void bench_cuda_start(struct bench *bench, const struct caller *caller, u32 client)
 {
-	CHECK_EQ(bench_root(bench, caller), CONTINUED);
+	CHECK_EQ(alloc(bench, caller, 1, (u32[]){ 0, 0, 0 }, NV01_ROOT_CLIENT), CONTINUED);
 	CHECK_EQ(bench_device(bench, caller, client, 0xd0, 0), NV_OK);
 	CHECK_EQ(bench_subdevice(bench, caller, client, 0xd0, 0xd1), NV_OK);
 }

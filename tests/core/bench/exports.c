@@ -4,19 +4,6 @@
 
 #define DESCRIPTOR 9
 
-static long control(struct bench *bench, const struct caller *caller, u32 client, u32 command, u32 bytes)
-{
-	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
-
-	memset(bench->top, 0, sizeof(bench->top));
-	put32(bench->top, at->hClient, client);
-	put32(bench->top, at->hObject, client);
-	put32(bench->top, at->cmd, command);
-	put64(bench->top, at->params, OUTSIDE);
-	put32(bench->top, at->paramsSize, bytes);
-	return bench_call(bench, caller, NV_ESC_RM_CONTROL, at->bytes);
-}
-
 long bench_export(struct bench *bench, const struct caller *caller, u32 client, u32 object)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS *at =
@@ -26,7 +13,7 @@ long bench_export(struct bench *bench, const struct caller *caller, u32 client, 
 	memset(params, 0, at->bytes);
 	put32(params, at->fd, DESCRIPTOR);
 	put32(params, at->object_data_rmObject_hObject, object);
-	return control(bench, caller, client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, at->bytes);
+	return bench_control(bench, caller, client, client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, at->bytes);
 }
 
 long bench_import(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object)
@@ -39,7 +26,7 @@ long bench_import(struct bench *bench, const struct caller *caller, u32 client, 
 	put32(params, at->fd, DESCRIPTOR);
 	put32(params, at->object_data_rmObject_hParent, parent);
 	put32(params, at->object_data_rmObject_hObject, object);
-	return control(bench, caller, client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, at->bytes);
+	return bench_control(bench, caller, client, client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, at->bytes);
 }
 
 static void put_list(u8 *params, u32 objects_at, u32 count_at, const struct list_ask *ask)
@@ -61,7 +48,8 @@ long bench_export_list(struct bench *bench, const struct caller *caller, const s
 	memset(params, 0, at->bytes);
 	put32(params, at->fd, DESCRIPTOR);
 	put_list(params, at->objects, at->numObjects, ask);
-	return control(bench, caller, ask->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, at->bytes);
+	return bench_control(
+		bench, caller, ask->client, ask->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, at->bytes);
 }
 
 long bench_import_list(struct bench *bench, const struct caller *caller, const struct list_ask *ask)
@@ -74,5 +62,6 @@ long bench_import_list(struct bench *bench, const struct caller *caller, const s
 	put32(params, at->fd, DESCRIPTOR);
 	put32(params, at->hParent, ask->parent);
 	put_list(params, at->objects, at->numObjects, ask);
-	return control(bench, caller, ask->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, at->bytes);
+	return bench_control(
+		bench, caller, ask->client, ask->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, at->bytes);
 }

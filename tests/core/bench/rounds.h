@@ -114,6 +114,18 @@ static __attribute__((unused)) struct bench *fresh(u32 policy)
 	return bench;
 }
 
+static __attribute__((unused)) struct caller tenant[3]; /* by the container's number */
+
+/* Containers 1 and 2 with a channel each; what comes after a container's size is given. */
+static __attribute__((unused)) struct bench *two_busy(u32 policy, const char *first, const char *second)
+{
+	struct bench *bench = fresh(policy);
+
+	tenant[1] = busy(bench, 1, first, 1);
+	tenant[2] = busy(bench, 2, second, 1);
+	return bench;
+}
+
 static __attribute__((unused)) u64 usage(struct bench *bench, const char *path)
 {
 	char text[64];

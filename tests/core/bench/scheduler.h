@@ -27,6 +27,20 @@ static inline void join(u32 slot, u32 weight, u32 highprio)
 	CHECK_EQ(cgpu_sched_process(&sched, slot, 1, 0), 0);
 }
 
+static __attribute__((unused)) void start_two(u32 policy, u32 first_weight, u32 second_weight)
+{
+	start(policy, 0);
+	join(0, first_weight, 0);
+	join(1, second_weight, 0);
+}
+
+/* What is decided now, and whose channels may run by that. */
+static inline u32 open_at(u64 now)
+{
+	cgpu_sched_decide(&sched, now, &decision);
+	return decision.open;
+}
+
 /* From now until then the channels of this slot run, and no other's. */
 static inline void turn_is(u64 now, u32 slot, u64 until)
 {

@@ -41,9 +41,29 @@ static inline struct bench *with_files(struct caller *caller)
 	return bench;
 }
 
+/* Container b beside it, with its process 200, a file and client SECOND. */
+static inline struct caller neighbour(struct bench *bench)
+{
+	struct caller other;
+
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
+	other = bench_caller(bench, "b", 200);
+	other.file = 2;
+	bench_cuda_start(bench, &other, SECOND);
+	return other;
+}
+
+/* What UVM asks for, to keep memory of client FIRST. */
+static inline struct cgpu_reference_request named(const struct caller *caller, u32 handle)
+{
+	return (struct cgpu_reference_request){
+		.slot = caller->slot, .generation = caller->generation, .tgid = 100, .client = FIRST, .handle = handle
+	};
+}
+
 static inline long take(struct bench *bench, const struct caller *caller, u32 object, u64 size)
 {
-	return bench_take(bench, caller, FIRST, object, size, PAGE_BIG);
+	return bench_take(bench, caller, FIRST, object, size);
 }
 
 #endif

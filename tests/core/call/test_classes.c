@@ -19,10 +19,8 @@ TEST(the_table_is_sorted_and_whole)
 	CHECK(nv_class_count > 280);
 }
 
-TEST(classes_have_the_verdict_of_the_table)
+TEST_ON(classes_have_the_verdict_of_the_table, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 	u32 i, refused = 0;
 
 	for (i = 0; i < nv_class_count; i++) {
@@ -36,10 +34,8 @@ TEST(classes_have_the_verdict_of_the_table)
 }
 
 /* What is refused by the newer call is by the older ones too. */
-TEST(older_calls_have_the_same_verdicts)
+TEST_ON(older_calls_have_the_same_verdicts, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 	u32 i;
 
 	for (i = 0; i < nv_class_count; i++) {
@@ -59,10 +55,8 @@ TEST(older_calls_have_the_same_verdicts)
 	}
 }
 
-TEST(refusals_are_said_once)
+TEST_ON(refusals_are_said_once, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 	u32 logged = bench->logged;
 
 	CHECK_EQ(bench_class(bench, &caller, GF100_PROFILER), NV_ERR_INSUFFICIENT_PERMISSIONS);
@@ -74,23 +68,18 @@ TEST(refusals_are_said_once)
 	CHECK(strcmp(bench->log, "container a: driver class 0x7fff is not known here and was refused") == 0);
 }
 
-TEST(enforcement_that_is_off_lets_all_go_on)
+TEST_ON(enforcement_that_is_off_lets_all_go_on, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
-
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(bench_class(bench, &caller, GF100_PROFILER), CONTINUED);
 	CHECK_EQ(bench_class(bench, &caller, UNKNOWN), CONTINUED);
 }
 
 /* Where it has a whole GPU too, a container has no more of what belongs to the node. */
-TEST(a_whole_gpu_is_no_reason)
+TEST_ON(a_whole_gpu_is_no_reason, bench_new("580.142"))
 {
 	static const u32 classes[] = { GF100_PROFILER, MAXWELL_PROFILER_DEVICE, NV01_TIMER, FABRIC_MANAGER_SESSION,
 		NV0020_GPU_MANAGEMENT, ACCESS_COUNTER_NOTIFY_BUFFER, NV04_SOFTWARE_TEST, AMPERE_SMC_CONFIG_SESSION };
-	struct bench *bench = bench_new("580.142");
-	struct caller caller;
 	u32 i;
 
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768 native=1"), 0);

@@ -5,23 +5,23 @@
 #define UNKNOWN 0x20801fffu
 #define CLIENT 0xc1u
 
-static struct bench *two(const char *driver, struct caller *caller, struct caller *other)
+static struct caller other;
+
+static struct bench *two(const char *driver, struct caller *caller)
 {
 	struct bench *bench = bench_new(driver);
 
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
 	*caller = bench_caller(bench, "a", 100);
-	*other = bench_caller(bench, "b", 200);
+	other = bench_caller(bench, "b", 200);
 	bench_cuda_start(bench, caller, CLIENT);
-	bench_cuda_start(bench, other, CLIENT + 1);
+	bench_cuda_start(bench, &other, CLIENT + 1);
 	return bench;
 }
 
-TEST(controls_have_the_verdict_of_the_table)
+TEST_ON(controls_have_the_verdict_of_the_table, two("580.142", &caller))
 {
-	struct caller caller, other;
-	struct bench *bench = two("580.142", &caller, &other);
 	u32 i, logged = bench->logged;
 
 	for (i = 0; i < nv_controls_count; i++) {
@@ -36,10 +36,8 @@ TEST(controls_have_the_verdict_of_the_table)
 	CHECK_EQ(bench->logged, logged);
 }
 
-TEST(controls_that_nobody_judged_are_refused_and_said_once)
+TEST_ON(controls_that_nobody_judged_are_refused_and_said_once, two("580.142", &caller))
 {
-	struct caller caller, other;
-	struct bench *bench = two("580.142", &caller, &other);
 	u32 i, logged = bench->logged;
 
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, UNKNOWN, 8), NV_ERR_NOT_SUPPORTED);
@@ -54,11 +52,8 @@ TEST(controls_that_nobody_judged_are_refused_and_said_once)
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0xffffffff, 8), NV_ERR_NOT_SUPPORTED);
 }
 
-TEST(controls_of_the_firmware_go_by_their_family)
+TEST_ON(controls_of_the_firmware_go_by_their_family, two("580.142", &caller))
 {
-	struct caller caller, other;
-	struct bench *bench = two("580.142", &caller, &other);
-
 	/* Asked by NVIDIA's libraries, and in no header. */
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0x20808159, 8), CONTINUED);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0x2080a618, 8), CONTINUED);
@@ -72,10 +67,8 @@ TEST(controls_of_the_firmware_go_by_their_family)
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0x2080a7d7, 8), NV_ERR_INSUFFICIENT_PERMISSIONS);
 }
 
-TEST(calls_of_uvm_are_those_that_it_serves)
+TEST_ON(calls_of_uvm_are_those_that_it_serves, two("580.142", &caller))
 {
-	struct caller caller, other;
-	struct bench *bench = two("580.142", &caller, &other);
 	u32 nr, passed = 0, logged;
 
 	caller.device = CGPU_DEVICE_UVM;
@@ -93,18 +86,15 @@ TEST(calls_of_uvm_are_those_that_it_serves)
 	CHECK_EQ(passed, nv_judged_uvm_count - 2);
 }
 
-TEST(enforcement_that_is_off_lets_all_go_on)
+TEST_ON(enforcement_that_is_off_lets_all_go_on, two("580.142", &caller))
 {
-	struct caller caller, other;
-	struct bench *bench = two("580.142", &caller, &other);
-
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, UNKNOWN, 8), CONTINUED);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0x2080c501, 8), CONTINUED);
 }
 
 /* The same function in the driver, under the number of each class of channels, up to 550. */
-TEST(older_numbers_of_scheduling_are_judged_as_the_newest)
+TEST_ON(older_numbers_of_scheduling_are_judged_as_the_newest, two("550.163.01", &caller))
 {
 	static const u32 schedule[] = { NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, NVA16F_CTRL_CMD_GPFIFO_SCHEDULE,
 		NVA26F_CTRL_CMD_GPFIFO_SCHEDULE, NVB06F_CTRL_CMD_GPFIFO_SCHEDULE, NVC06F_CTRL_CMD_GPFIFO_SCHEDULE,
@@ -112,8 +102,6 @@ TEST(older_numbers_of_scheduling_are_judged_as_the_newest)
 	static const u32 bind[] = { NVA06F_CTRL_CMD_BIND, NVA16F_CTRL_CMD_BIND, NVA26F_CTRL_CMD_BIND,
 		NVB06F_CTRL_CMD_BIND, NVC06F_CTRL_CMD_BIND, NVC36F_CTRL_CMD_BIND };
 	struct channel_ask ask = { .client = CLIENT, .parent = 0xd0, .object = 0xe0, .class = TURING_CHANNEL_GPFIFO_A };
-	struct caller caller, other;
-	struct bench *bench = two("550.163.01", &caller, &other);
 	u32 wrong = 64, i;
 
 	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_OK);
@@ -133,10 +121,8 @@ static long naming(struct bench *bench, const struct caller *caller, u32 command
 	return bench_control(bench, caller, CLIENT, 0xd1, command, bytes);
 }
 
-TEST(clients_in_parameters_are_ones_own)
+TEST_ON(clients_in_parameters_are_ones_own, two("550.163.01", &caller))
 {
-	struct caller caller, other;
-	struct bench *bench = two("550.163.01", &caller, &other);
 	const struct nv_layout_NV2080_CTRL_GR_CTXSW_ZCULL_BIND_PARAMS *zcull =
 		&bench->core.abi->NV2080_CTRL_GR_CTXSW_ZCULL_BIND_PARAMS;
 	const struct nv_layout_NV2080_CTRL_GR_CTXSW_PREEMPTION_BIND_PARAMS *preempt =
@@ -157,14 +143,12 @@ TEST(clients_in_parameters_are_ones_own)
 		naming(bench, &caller, NV2080_CTRL_CMD_GR_CTXSW_ZCULL_BIND, 8, 0, CLIENT), NV_ERR_INVALID_PARAM_STRUCT);
 	bench_free(bench);
 	/* Of a driver that has no such structure. */
-	bench = two("535.261.03", &caller, &other);
+	bench = two("535.261.03", &caller);
 	CHECK_EQ(naming(bench, &caller, NV2080_CTRL_CMD_GR_CTXSW_SETUP_BIND, 16, 0, CLIENT), NV_ERR_NOT_SUPPORTED);
 }
 
-TEST(leave_is_given_to_ones_own_clients)
+TEST_ON(leave_is_given_to_ones_own_clients, two("580.142", &caller))
 {
-	struct caller caller, other;
-	struct bench *bench = two("580.142", &caller, &other);
 	const struct nv_layout_NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS *at =
 		&bench->core.abi->NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS;
 	u32 command = NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY;
@@ -193,12 +177,10 @@ static long made(struct bench *bench, const struct caller *caller, u32 class, u3
 }
 
 /* An event tells of an object of the client that it names. */
-TEST(events_are_of_ones_own_clients)
+TEST_ON(events_are_of_ones_own_clients, two("550.163.01", &caller))
 {
 	static const u32 classes[] = { NV01_EVENT, NV01_EVENT_OS_EVENT, NV01_EVENT_KERNEL_CALLBACK,
 		NV01_EVENT_KERNEL_CALLBACK_EX };
-	struct caller caller, other;
-	struct bench *bench = two("550.163.01", &caller, &other);
 	u32 at = bench->core.abi->NV0005_ALLOC_PARAMETERS.hParentClient, i;
 
 	for (i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
@@ -211,10 +193,8 @@ TEST(events_are_of_ones_own_clients)
 }
 
 /* A device has the address space of the client that it names, a debugger its context. */
-TEST(objects_are_made_of_ones_own_clients)
+TEST_ON(objects_are_made_of_ones_own_clients, two("550.163.01", &caller))
 {
-	struct caller caller, other;
-	struct bench *bench = two("550.163.01", &caller, &other);
 	const struct nv_layout_NV0080_ALLOC_PARAMETERS *device = &bench->core.abi->NV0080_ALLOC_PARAMETERS;
 	u32 app = bench->core.abi->NV83DE_ALLOC_PARAMETERS.hAppClient, client;
 

@@ -2,22 +2,8 @@
 /* Memory that is exported on open files, and imported from them. */
 #include "slices.h"
 
-static struct caller neighbour(struct bench *bench)
+TEST_ON(an_export_keeps_the_charge_until_its_file_is_closed, with_files(&caller))
 {
-	struct caller other;
-
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
-	other = bench_caller(bench, "b", 200);
-	other.file = 2;
-	bench_cuda_start(bench, &other, SECOND);
-	return other;
-}
-
-TEST(an_export_keeps_the_charge_until_its_file_is_closed)
-{
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
-
 	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
 	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
 	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
@@ -33,10 +19,8 @@ TEST(an_export_keeps_the_charge_until_its_file_is_closed)
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST(an_import_costs_nothing_and_keeps_the_charge)
+TEST_ON(an_import_costs_nothing_and_keeps_the_charge, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	struct caller second = caller;
 
 	second.tgid = 101;
@@ -59,11 +43,8 @@ TEST(an_import_costs_nothing_and_keeps_the_charge)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST(an_import_can_be_exported_again)
+TEST_ON(an_import_can_be_exported_again, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
-
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
 	CHECK_EQ(bench_import(bench, &caller, FIRST, 0xd0, 2), NV_OK);
@@ -76,11 +57,9 @@ TEST(an_import_can_be_exported_again)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST(what_fails_leaves_nothing)
+TEST_ON(what_fails_leaves_nothing, with_files(&caller))
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 1, 2 } };
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	u32 clients, objects;
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
@@ -105,13 +84,11 @@ TEST(what_fails_leaves_nothing)
 	CHECK_EQ(bench->core.state->objects, objects + 2);
 }
 
-TEST(a_list_replaces_what_was_at_its_places)
+TEST_ON(a_list_replaces_what_was_at_its_places, with_files(&caller))
 {
 	struct list_ask all = { .client = FIRST, .parent = 0xd0, .count = 3, .object = { 1, 2, 3 } };
 	struct list_ask change = { .client = FIRST, .parent = 0xd0, .index = 1, .count = 2, .object = { 0, 4 } };
 	struct list_ask in = { .client = FIRST, .parent = 0xd0, .count = 1, .object = { 0x71 } };
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	u32 i;
 
 	for (i = 1; i <= 4; i++)
@@ -141,11 +118,9 @@ TEST(a_list_replaces_what_was_at_its_places)
 	CHECK_EQ(bench->core.state->clients, 1);
 }
 
-TEST(lists_end_where_the_drivers_do)
+TEST_ON(lists_end_where_the_drivers_do, with_files(&caller))
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 512 };
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	u32 i;
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
@@ -171,11 +146,9 @@ TEST(lists_end_where_the_drivers_do)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST(only_what_is_charged_is_exported)
+TEST_ON(only_what_is_charged_is_exported, with_files(&caller))
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 1, 0x99 } };
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(bench_export(bench, &caller, FIRST, 0x99), NV_ERR_NOT_SUPPORTED);
@@ -195,10 +168,8 @@ TEST(only_what_is_charged_is_exported)
 	CHECK_EQ(bench_import(bench, &caller, FIRST, 0xd0, 2), NV_ERR_NOT_SUPPORTED);
 }
 
-TEST(what_is_malformed_is_refused)
+TEST_ON(what_is_malformed_is_refused, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
@@ -213,10 +184,8 @@ TEST(what_is_malformed_is_refused)
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes - 1), -EINVAL);
 }
 
-TEST(only_calls_that_change_something_are_put_in_order)
+TEST_ON(only_calls_that_change_something_are_put_in_order, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
 
 	CHECK_EQ(cgpu_call_changes(bench->core.abi, &bench->call), 1);
@@ -229,14 +198,12 @@ TEST(only_calls_that_change_something_are_put_in_order)
 	CHECK_EQ(cgpu_call_changes(bench->core.abi, &bench->call), 0);
 }
 
-TEST(exports_stay_in_their_container)
+TEST_ON(exports_stay_in_their_container, with_files(&caller))
 {
 	struct list_ask nothing = { .client = SECOND, .parent = 0xd0, .count = 1 };
-	struct caller caller, other;
-	struct bench *bench = with_files(&caller);
 	struct memory_ask ask = { .client = SECOND, .parent = 0xd0, .object = 1, .size = MIB };
+	struct caller other = neighbour(bench);
 
-	other = neighbour(bench);
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(bench_vidmem(bench, &other, 1, &ask), NV_OK);
 	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
@@ -253,11 +220,8 @@ TEST(exports_stay_in_their_container)
 
 /* When containers are removed, states recovered, tables full. */
 
-TEST(what_a_removed_container_has_exported_is_promised_to_nobody)
+TEST_ON(what_a_removed_container_has_exported_is_promised_to_nobody, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
-
 	CHECK_EQ(take(bench, &caller, 1, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
@@ -275,11 +239,8 @@ static void remove_it(struct bench *bench)
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 }
 
-TEST(an_export_under_way_outlives_the_removal)
+TEST_ON(an_export_under_way_outlives_the_removal, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
-
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	bench->at_execute = remove_it;
 	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
@@ -291,11 +252,8 @@ TEST(an_export_under_way_outlives_the_removal)
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
 }
 
-TEST(an_export_that_fails_after_the_removal_leaves_nothing)
+TEST_ON(an_export_that_fails_after_the_removal_leaves_nothing, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
-
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	bench->at_execute = remove_it;
 	bench->driver_status = NV_ERR_STATE_IN_USE;
@@ -305,11 +263,9 @@ TEST(an_export_that_fails_after_the_removal_leaves_nothing)
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST(an_import_under_way_is_taken_back_at_the_removal)
+TEST_ON(an_import_under_way_is_taken_back_at_the_removal, with_files(&caller))
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 3, .object = { 1, 1, 1 } };
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(bench_export_list(bench, &caller, &list), NV_OK);
@@ -324,11 +280,9 @@ TEST(an_import_under_way_is_taken_back_at_the_removal)
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
 }
 
-TEST(records_of_exports_are_recovered)
+TEST_ON(records_of_exports_are_recovered, with_files(&caller))
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 1, 2 } };
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(take(bench, &caller, 2, 2 * MIB), NV_OK);
@@ -341,10 +295,8 @@ TEST(records_of_exports_are_recovered)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST(files_can_be_listed)
+TEST_ON(files_can_be_listed, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	u32 cursor = 0;
 	u64 file = 0;
 
@@ -360,10 +312,8 @@ TEST(files_can_be_listed)
 	CHECK_EQ(cgpu_file_next(&bench->core, &cursor, &file), -ENOENT);
 }
 
-TEST(what_was_exported_on_lost_files_stays_charged)
+TEST_ON(what_was_exported_on_lost_files_stays_charged, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	u32 cursor = 0;
 	u64 file;
 
@@ -381,11 +331,9 @@ TEST(what_was_exported_on_lost_files_stays_charged)
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 6000 * MIB);
 }
 
-TEST(a_full_table_refuses_the_whole_list)
+TEST_ON(a_full_table_refuses_the_whole_list, with_files(&caller))
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 512 };
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	u32 i;
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
@@ -401,15 +349,12 @@ TEST(a_full_table_refuses_the_whole_list)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 }
 
-TEST(the_drivers_own_client_is_nobodys)
+TEST_ON(the_drivers_own_client_is_nobodys, with_files(&caller))
 {
-	struct cgpu_reference_request request = { .tgid = 100, .client = 0xc1d00042, .handle = 1 };
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
+	struct cgpu_reference_request request = named(&caller, 1);
 	struct cgpu_reference held;
 
-	request.slot = caller.slot;
-	request.generation = caller.generation;
+	request.client = 0xc1d00042;
 	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &held), -EPERM);
 	CHECK_EQ(bench_dup(bench, &caller, FIRST, 0xd0, 2, request.client, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	bench_settings(bench, 0, 0);

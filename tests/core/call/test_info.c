@@ -5,19 +5,19 @@
 #define USED (1024 * MIB)
 #define LEFT (SLICE - USED)
 
-static struct caller caller;
+static struct caller self;
 
 static struct bench *with_memory(const char *driver)
 {
-	struct bench *bench = started(driver, &caller);
+	struct bench *bench = started(driver, &self);
 
-	CHECK_EQ(take(bench, &caller, 1, USED), NV_OK);
+	CHECK_EQ(take(bench, &self, 1, USED), NV_OK);
 	return bench;
 }
 
 static long control(struct bench *bench, u32 object, u32 cmd, u32 bytes)
 {
-	return bench_control(bench, &caller, 0xc1, object, cmd, bytes);
+	return bench_control(bench, &self, 0xc1, object, cmd, bytes);
 }
 
 static u32 list_put(struct bench *bench, u8 *list)
@@ -46,9 +46,9 @@ static void list_check(struct bench *bench, const u8 *list)
 		CHECK_EQ(get32(list + i * at->bytes, at->data), wanted[i]);
 }
 
-static void both_forms_in(const char *driver)
+TEST_ON_EACH(
+	both_forms_tell_the_slice, with_memory(version), "515.43.04", "545.23.06", "560.28.03", "580.142", "615.71.09")
 {
-	struct bench *bench = with_memory(driver);
 	const struct nv_abi *abi = bench->core.abi;
 	u8 *params = bench->segment[0];
 	u32 count;
@@ -71,21 +71,10 @@ static void both_forms_in(const char *driver)
 	CHECK_EQ(bench->call.segment[1].parent, 1);
 	CHECK_EQ(bench->call.segment[1].bytes, count * 8);
 	list_check(bench, bench->segment[1]);
-	bench_free(bench);
 }
 
-TEST(both_forms_tell_the_slice)
+TEST_ON(long_lists_are_refused, with_memory("580.142"))
 {
-	both_forms_in("515.43.04");
-	both_forms_in("545.23.06");
-	both_forms_in("560.28.03");
-	both_forms_in("580.142");
-	both_forms_in("615.71.09");
-}
-
-TEST(long_lists_are_refused)
-{
-	struct bench *bench = with_memory("580.142");
 	static const u32 counts[] = { 0, 129, 0x80000000u, 0xffffffffu };
 	u32 size = bench->core.abi->NV2080_CTRL_FB_GET_INFO_PARAMS.bytes;
 	size_t i;
@@ -100,9 +89,8 @@ TEST(long_lists_are_refused)
 	CHECK_EQ(control(bench, 0xd1, NV2080_CTRL_CMD_FB_GET_INFO, size), NV_ERR_INVALID_ARGUMENT);
 }
 
-TEST(a_lying_count_hides_nothing)
+TEST_ON(a_lying_count_hides_nothing, with_memory("580.142"))
 {
-	struct bench *bench = with_memory("580.142");
 	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *at =
 		&bench->core.abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
 
@@ -117,9 +105,8 @@ TEST(a_lying_count_hides_nothing)
 	list_check(bench, bench->segment[0] + at->fbInfoList);
 }
 
-TEST(controls_need_a_known_subdevice)
+TEST_ON(controls_need_a_known_subdevice, with_memory("580.142"))
 {
-	struct bench *bench = with_memory("580.142");
 	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
 	u32 bytes = bench->core.abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.bytes;
 
@@ -130,14 +117,13 @@ TEST(controls_need_a_known_subdevice)
 	put64(bench->top, at->params, 0);
 	put32(bench->top, at->cmd, NV2080_CTRL_CMD_FB_GET_INFO_V2);
 	put32(bench->top, at->paramsSize, bytes);
-	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INVALID_ARGUMENT);
+	CHECK_EQ(bench_call(bench, &self, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INVALID_ARGUMENT);
 	put32(bench->top, at->flags, 4);
-	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_call(bench, &self, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_NOT_SUPPORTED);
 }
 
-TEST(heap_info_tells_the_slice)
+TEST_ON(heap_info_tells_the_slice, with_memory("580.142"))
 {
-	struct bench *bench = with_memory("580.142");
 	const struct nv_layout_NVOS32_PARAMETERS *at = &bench->core.abi->NVOS32_PARAMETERS;
 
 	memset(bench->top, 0, sizeof(bench->top));
@@ -148,7 +134,7 @@ TEST(heap_info_tells_the_slice)
 	put64(bench->top, at->free, CARD_BYTES - MIB);
 	put64(bench->top, at->data_Info_size, CARD_BYTES - MIB);
 	put64(bench->top, at->data_Info_base, 4096);
-	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes), NV_OK);
+	CHECK_EQ(bench_call(bench, &self, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes), NV_OK);
 	CHECK_EQ(get64(bench->top, at->total), SLICE);
 	CHECK_EQ(get64(bench->top, at->free), LEFT);
 	CHECK_EQ(get64(bench->top, at->data_Info_size), LEFT);
@@ -175,9 +161,8 @@ static u64 region_get(struct bench *bench, u32 index, u32 field)
 			index * abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO.bytes + field);
 }
 
-static void regions_are_cut_in(const char *driver)
+TEST_ON_EACH(regions_end_at_the_limit, with_memory(version), "515.43.04", "580.142")
 {
-	struct bench *bench = with_memory(driver);
 	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO *one =
 		&bench->core.abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
 	u32 bytes = bench->core.abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes;
@@ -194,18 +179,10 @@ static void regions_are_cut_in(const char *driver)
 	CHECK_EQ(region_get(bench, 1, one->limit), SLICE - 1);
 	CHECK_EQ(region_get(bench, 1, one->reserved), SLICE - 1000 * MIB);
 	CHECK_EQ(region_get(bench, 2, one->limit), 0);
-	bench_free(bench);
 }
 
-TEST(regions_end_at_the_limit)
+TEST_ON(hostile_regions_do_not_wrap, with_memory("580.142"))
 {
-	regions_are_cut_in("515.43.04");
-	regions_are_cut_in("580.142");
-}
-
-TEST(hostile_regions_do_not_wrap)
-{
-	struct bench *bench = with_memory("580.142");
 	u32 bytes = bench->core.abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes;
 
 	memset(bench->segment[0], 0xff, 1024);
@@ -216,9 +193,8 @@ TEST(hostile_regions_do_not_wrap)
 	CHECK_EQ(region_get(bench, 1, 8), SLICE - 1);
 }
 
-TEST(without_enforcement_nothing_is_rewritten)
+TEST_ON(without_enforcement_nothing_is_rewritten, with_memory("580.142"))
 {
-	struct bench *bench = with_memory("580.142");
 	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *at =
 		&bench->core.abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
 

@@ -8,17 +8,17 @@
 #define NATIVE 0xe0 /* the device on GPU 1, and its subdevice */
 #define NATIVE_SUB 0xe1
 
-static struct caller caller;
+static struct caller self;
 
 static struct bench *mixed(void)
 {
 	struct bench *bench = bench_new("580.142");
 
 	CHECK_EQ(bench_ctl(bench, MIXED), 0);
-	caller = bench_caller(bench, "a", 100);
-	bench_cuda_start(bench, &caller, 0xc1);
-	CHECK_EQ(bench_device(bench, &caller, 0xc1, NATIVE, 1), NV_OK);
-	CHECK_EQ(bench_subdevice(bench, &caller, 0xc1, NATIVE, NATIVE_SUB), NV_OK);
+	self = bench_caller(bench, "a", 100);
+	bench_cuda_start(bench, &self, 0xc1);
+	CHECK_EQ(bench_device(bench, &self, 0xc1, NATIVE, 1), NV_OK);
+	CHECK_EQ(bench_subdevice(bench, &self, 0xc1, NATIVE, NATIVE_SUB), NV_OK);
 	return bench;
 }
 
@@ -26,22 +26,21 @@ static long take(struct bench *bench, u32 parent, u32 object, u64 size)
 {
 	struct memory_ask ask = { .client = 0xc1, .parent = parent, .object = object, .size = size };
 
-	return bench_vidmem(bench, &caller, 1, &ask);
+	return bench_vidmem(bench, &self, 1, &ask);
 }
 
 static long control(struct bench *bench, u32 object, u32 cmd, u32 bytes)
 {
-	return bench_control(bench, &caller, 0xc1, object, cmd, bytes);
+	return bench_control(bench, &self, 0xc1, object, cmd, bytes);
 }
 
-TEST(the_line_names_whole_gpus)
+TEST_ON(the_line_names_whole_gpus, bench_new("580.142"))
 {
 	static const char *const bad[] = { "create id=b pid=1 native=1",
 		"create id=b pid=1 gpu=0:1 native=", "create id=b pid=1 gpu=0:1 native=x",
 		"create id=b pid=1 gpu=0:1 native=-1", "create id=b pid=1 gpu=0:1 native=1:1",
 		"create id=b pid=1 gpu=0:1 native=1 native=1", "create id=b pid=1 gpu=0:1 native=0",
 		"create id=b pid=1 native=1 gpu=0:1 gpu=1:1", "destroy id=b native=1", "destroy id=b native=99", NULL };
-	struct bench *bench = bench_new("580.142");
 	int i;
 
 	for (i = 0; bad[i]; i++)
@@ -57,10 +56,8 @@ TEST(the_line_names_whole_gpus)
 	CHECK(bench_is(bench, "1/natives", "0\n"));
 }
 
-TEST(what_is_promised_in_slices_is_not_given_whole)
+TEST_ON(what_is_promised_in_slices_is_not_given_whole, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
-
 	CHECK_EQ(bench_ctl(bench, MIXED), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=1:1"), -ENOMEM);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=1:1 native=0"), -ENOMEM);
@@ -80,15 +77,14 @@ TEST(what_is_promised_in_slices_is_not_given_whole)
 	CHECK_EQ(bench_ctl(bench, "1abcdefabcdef"), -ENOMEM);
 }
 
-TEST(a_whole_gpu_is_not_limited)
+TEST_ON(a_whole_gpu_is_not_limited, mixed())
 {
 	struct memory_ask heap = { .client = 0xc1, .parent = NATIVE, .object = 3, .size = SLICE };
-	struct bench *bench = mixed();
 
 	CHECK_EQ(take(bench, NATIVE, 1, CARD_BYTES + MIB), NV_OK);
 	CHECK_EQ(take(bench, NATIVE_SUB, 2, SLICE + 2 * MIB), NV_OK);
-	CHECK_EQ(bench_heap(bench, &caller, &heap), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(bench_heap(bench, &self, &heap), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, self.slot), 0);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, CARD_BYTES + 2 * SLICE + 3 * MIB);
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 1073741824\n"));
 	CHECK_EQ(take(bench, 0xd0, 4, SLICE), NV_OK);
@@ -98,25 +94,24 @@ TEST(a_whole_gpu_is_not_limited)
 	bench->driver_size = 2 * CARD_BYTES;
 	CHECK_EQ(take(bench, NATIVE, 7, 1), NV_OK);
 	CHECK_EQ(bench->undone, 0);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, NATIVE), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &self, 0xc1, NATIVE), NV_OK);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
+	CHECK_EQ(bench_used(bench, 0, self.slot), SLICE);
 }
 
-TEST(only_what_was_granted_is_reached)
+TEST_ON(only_what_was_granted_is_reached, mixed())
 {
 	struct cgpu_gpu_facts facts = {
 		.index = 2, .minor = 2, .device_instance = 2, .memtotal = MIB, .uuid = "GPU-2"
 	};
-	struct bench *bench = mixed();
-	struct caller other = caller;
+	struct caller other = self;
 
 	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
-	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xf0, 2), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, 0));
-	CHECK(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, 1));
-	CHECK(!cgpu_minor_granted(&bench->core, caller.slot, caller.generation, 2));
-	CHECK_EQ(cgpu_container_gpus(&bench->core, caller.slot, caller.generation), 1);
+	CHECK_EQ(bench_device(bench, &self, 0xc1, 0xf0, 2), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK(cgpu_minor_granted(&bench->core, self.slot, self.generation, 0));
+	CHECK(cgpu_minor_granted(&bench->core, self.slot, self.generation, 1));
+	CHECK(!cgpu_minor_granted(&bench->core, self.slot, self.generation, 2));
+	CHECK_EQ(cgpu_container_gpus(&bench->core, self.slot, self.generation), 1);
 	other.device = CGPU_DEVICE_GPU;
 	other.gpu = 1;
 	CHECK_EQ(bench_call(bench, &other, NV_ESC_CARD_INFO, 64), CONTINUED);
@@ -126,14 +121,13 @@ TEST(only_what_was_granted_is_reached)
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:1"), 0);
 	other = bench_caller(bench, "b", 100);
-	CHECK_EQ(other.slot, caller.slot);
+	CHECK_EQ(other.slot, self.slot);
 	CHECK(!cgpu_minor_granted(&bench->core, other.slot, other.generation, 1));
 	CHECK_EQ(bench_device(bench, &other, 0xc2, NATIVE, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 }
 
-TEST(sizes_of_a_whole_gpu_are_the_cards)
+TEST_ON(sizes_of_a_whole_gpu_are_the_cards, mixed())
 {
-	struct bench *bench = mixed();
 	const struct nv_abi *abi = bench->core.abi;
 	u32 bytes = abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.bytes,
 	    at = abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoList;
@@ -157,60 +151,55 @@ TEST(sizes_of_a_whole_gpu_are_the_cards)
 	CHECK_EQ(get32(params, abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS.pidTblCount), 0);
 }
 
-TEST(dups_take_their_charge_along)
+TEST_ON(dups_take_their_charge_along, mixed())
 {
-	struct bench *bench = mixed();
-
 	CHECK_EQ(take(bench, NATIVE, 1, SLICE), NV_OK);
 	CHECK_EQ(take(bench, 0xd0, 2, SLICE / 2), NV_OK);
 	/* It stays where it is, whatever it hangs below. */
-	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 3, 0xc1, 1), NV_OK);
-	CHECK_EQ(bench_dup(bench, &caller, 0xc1, NATIVE, 4, 0xc1, 2), NV_OK);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 2), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE / 2);
+	CHECK_EQ(bench_dup(bench, &self, 0xc1, 0xd0, 3, 0xc1, 1), NV_OK);
+	CHECK_EQ(bench_dup(bench, &self, 0xc1, NATIVE, 4, 0xc1, 2), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &self, 0xc1, 1), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &self, 0xc1, 2), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, self.slot), SLICE / 2);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, SLICE);
 	CHECK_EQ(take(bench, 0xd0, 5, SLICE), NV_ERR_NO_MEMORY);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 4), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd0), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &self, 0xc1, 4), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, self.slot), 0);
+	CHECK_EQ(bench_rm_free(bench, &self, 0xc1, 0xd0), NV_OK);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
 }
 
-TEST(exports_take_their_charge_along)
+TEST_ON(exports_take_their_charge_along, mixed())
 {
-	struct bench *bench = mixed();
-
 	bench->target = 7;
 	CHECK_EQ(take(bench, NATIVE, 1, SLICE), NV_OK);
 	CHECK_EQ(take(bench, 0xd0, 2, SLICE), NV_OK);
-	CHECK_EQ(bench_export(bench, &caller, 0xc1, 1), NV_OK);
-	CHECK_EQ(bench_import(bench, &caller, 0xc1, 0xd0, 3), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
+	CHECK_EQ(bench_export(bench, &self, 0xc1, 1), NV_OK);
+	CHECK_EQ(bench_import(bench, &self, 0xc1, 0xd0, 3), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, self.slot), SLICE);
 	bench->target = 8;
-	CHECK_EQ(bench_export(bench, &caller, 0xc1, 2), NV_OK);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 2), NV_OK);
-	CHECK_EQ(bench_import(bench, &caller, 0xc1, NATIVE, 4), NV_OK);
+	CHECK_EQ(bench_export(bench, &self, 0xc1, 2), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &self, 0xc1, 2), NV_OK);
+	CHECK_EQ(bench_import(bench, &self, 0xc1, NATIVE, 4), NV_OK);
 	cgpu_file_closed(&bench->core, 8);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 4), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(bench_used(bench, 0, self.slot), SLICE);
+	CHECK_EQ(bench_rm_free(bench, &self, 0xc1, 4), NV_OK);
+	CHECK_EQ(bench_used(bench, 0, self.slot), 0);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, SLICE);
 }
 
-TEST(managed_memory_counts_on_slices)
+TEST_ON(managed_memory_counts_on_slices, mixed())
 {
-	struct bench *bench = mixed();
 	struct cgpu_managed wanted = {
-		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .limited = 1, .bytes = SLICE
+		.slot = self.slot, .generation = self.generation, .tgid = 100, .limited = 1, .bytes = SLICE
 	};
 	struct cgpu_reference_request request = {
-		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .gpu = 1, .bytes = MIB
+		.slot = self.slot, .generation = self.generation, .tgid = 100, .gpu = 1, .bytes = MIB
 	};
 	struct cgpu_reference reference;
 
 	CHECK_EQ(cgpu_managed_set(&bench->core, &wanted), 0);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
+	CHECK_EQ(bench_used(bench, 0, self.slot), SLICE);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
 	wanted.bytes += MIB;
 	CHECK_EQ(cgpu_managed_set(&bench->core, &wanted), -ENOMEM);
@@ -218,27 +207,25 @@ TEST(managed_memory_counts_on_slices)
 }
 
 /* The ledger has what UVM maps of a whole GPU's memory, and charged to nobody. */
-TEST(holds_of_a_whole_gpu_are_kept)
+TEST_ON(holds_of_a_whole_gpu_are_kept, mixed())
 {
-	struct bench *bench = mixed();
 	struct cgpu_reference_request request = {
-		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .client = 0xc1, .handle = 1
+		.slot = self.slot, .generation = self.generation, .tgid = 100, .client = 0xc1, .handle = 1
 	};
 	struct cgpu_reference reference;
 
 	CHECK_EQ(take(bench, NATIVE, 1, SLICE), NV_OK);
 	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &reference), 0);
 	CHECK_EQ(cgpu_reference_confirm(&bench->core, &reference), 0);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &self, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, SLICE);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
+	CHECK_EQ(bench_used(bench, 0, self.slot), 0);
 	cgpu_reference_drop(&bench->core, &reference);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
 }
 
-TEST(it_outlives_the_engine)
+TEST_ON(it_outlives_the_engine, mixed())
 {
-	struct bench *bench = mixed();
 	struct cgpu_state *copy = malloc(cgpu_state_bytes());
 
 	CHECK_EQ(take(bench, NATIVE, 1, SLICE), NV_OK);
@@ -250,7 +237,7 @@ TEST(it_outlives_the_engine)
 	free(bench->core.state);
 	bench->core.state = copy;
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, SLICE);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	CHECK_EQ(bench_used(bench, 0, self.slot), MIB);
 	CHECK(bench_is(bench, "1/natives", "1\n") && bench_is(bench, "1/mig", "1\n"));
 	CHECK_EQ(take(bench, NATIVE, 3, CARD_BYTES + MIB), NV_OK);
 	CHECK_EQ(take(bench, 0xd0, 4, SLICE), NV_ERR_NO_MEMORY);
@@ -263,17 +250,15 @@ TEST(it_outlives_the_engine)
 }
 
 /* A damaged state gives nobody more. */
-TEST(whole_and_sliced_at_once_is_not_believed)
+TEST_ON(whole_and_sliced_at_once_is_not_believed, mixed())
 {
-	struct bench *bench = mixed();
-
 	CHECK_EQ(take(bench, NATIVE, 1, SLICE), NV_OK);
-	bench->core.state->container[caller.slot].passthrough = ~0u;
+	bench->core.state->container[self.slot].passthrough = ~0u;
 	bench->core.state->gpu[1].mig = 77;
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
-	CHECK_EQ(bench->core.state->container[caller.slot].passthrough, 2);
+	CHECK_EQ(bench->core.state->container[self.slot].passthrough, 2);
 	CHECK_EQ(bench->core.state->gpu[1].mig, 1);
-	bench->core.state->container[caller.slot].passthrough = 0;
+	bench->core.state->container[self.slot].passthrough = 0;
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
 	CHECK_EQ(bench->core.state->gpu[1].passthrough, 0);
 	CHECK_EQ(take(bench, NATIVE, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
@@ -290,10 +275,8 @@ static void driver_says_mig(void *ctx, u32 gpus)
 	CHECK_EQ(cgpu_gpu_set_mig(&bench->core, 1, 1), 0);
 }
 
-TEST(cards_in_mig_mode_are_not_sliced)
+TEST_ON(cards_in_mig_mode_are_not_sliced, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
-
 	CHECK(bench_is(bench, "1/mig", "0\n"));
 	CHECK_EQ(bench_ctl(bench, "create id=before pid=1 gpu=1:1"), 0);
 	/* It was switched on since the engine has looked. */
@@ -313,43 +296,27 @@ TEST(cards_in_mig_mode_are_not_sliced)
 	CHECK_EQ(cgpu_gpu_set_mig(&bench->core, 9, 1), -ENOENT);
 }
 
-static long instance(struct bench *bench, u32 class, u32 parent)
-{
-	const struct nv_layout_NVOS64_PARAMETERS *at = &bench->core.abi->NVOS64_PARAMETERS;
-
-	memset(bench->top, 0, sizeof(bench->top));
-	put32(bench->top, at->hRoot, 0xc1);
-	put32(bench->top, at->hObjectParent, parent);
-	put32(bench->top, at->hObjectNew, 0x77);
-	put32(bench->top, at->hClass, class);
-	put64(bench->top, at->pAllocParms, OUTSIDE);
-	return bench_call(bench, &caller, NV_ESC_RM_ALLOC, at->bytes);
-}
-
-TEST(mig_is_used_but_not_configured)
+TEST_ON(mig_is_used_but_not_configured, mixed())
 {
 	static const u32 refused[] = { NV2080_CTRL_CMD_GPU_SET_PARTITIONS, NV2080_CTRL_CMD_GPU_CONFIGURE_PARTITION,
 		NV2080_CTRL_CMD_GPU_SET_PARTITIONING_MODE, NVC637_CTRL_CMD_EXEC_PARTITIONS_CREATE,
 		NVC637_CTRL_CMD_EXEC_PARTITIONS_DELETE };
-	struct bench *bench = mixed();
 	u32 i;
 
 	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		CHECK_EQ(control(bench, 0xd1, refused[i], 64), NV_ERR_INSUFFICIENT_PERMISSIONS);
 		CHECK_EQ(control(bench, NATIVE_SUB, refused[i], 64), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	}
-	CHECK_EQ(instance(bench, AMPERE_SMC_PARTITION_REF, NATIVE_SUB), CONTINUED);
-	CHECK_EQ(instance(bench, AMPERE_SMC_EXEC_PARTITION_REF, 0x77), CONTINUED);
-	CHECK_EQ(instance(bench, AMPERE_SMC_PARTITION_REF, 0xd1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(instance(bench, AMPERE_SMC_PARTITION_REF, 0x55), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(instance(bench, AMPERE_SMC_CONFIG_SESSION, 0xc1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(instance(bench, AMPERE_SMC_MONITOR_SESSION, 0xc1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_class_below(bench, &self, NATIVE_SUB, AMPERE_SMC_PARTITION_REF), CONTINUED);
+	CHECK_EQ(bench_class_below(bench, &self, 0x77, AMPERE_SMC_EXEC_PARTITION_REF), CONTINUED);
+	CHECK_EQ(bench_class_below(bench, &self, 0xd1, AMPERE_SMC_PARTITION_REF), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_class_below(bench, &self, 0x55, AMPERE_SMC_PARTITION_REF), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_class_below(bench, &self, 0xc1, AMPERE_SMC_CONFIG_SESSION), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_class_below(bench, &self, 0xc1, AMPERE_SMC_MONITOR_SESSION), NV_ERR_INSUFFICIENT_PERMISSIONS);
 }
 
-TEST(data_that_the_driver_shares_is_that_of_a_whole_gpu)
+TEST_ON(data_that_the_driver_shares_is_that_of_a_whole_gpu, mixed())
 {
-	struct bench *bench = mixed();
-
-	CHECK_EQ(instance(bench, RM_USER_SHARED_DATA, 0xd1), NV_ERR_NOT_SUPPORTED);
-	CHECK_EQ(instance(bench, RM_USER_SHARED_DATA, NATIVE_SUB), CONTINUED);
+	CHECK_EQ(bench_class_below(bench, &self, 0xd1, RM_USER_SHARED_DATA), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_class_below(bench, &self, NATIVE_SUB, RM_USER_SHARED_DATA), CONTINUED);
 }

@@ -8,7 +8,7 @@
 #define ENDED 300
 #define INSIDE 7 /* the number of OWN in its namespace */
 
-static struct caller caller;
+static struct caller self;
 
 /* Two processes of one container, and one of another. */
 static struct bench *with_processes(const char *driver)
@@ -18,10 +18,10 @@ static struct bench *with_processes(const char *driver)
 
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1073741824"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
-	caller = bench_caller(bench, "a", FORKED);
-	bench_cuda_start(bench, &caller, 0xc2);
-	caller = bench_caller(bench, "a", OWN);
-	bench_cuda_start(bench, &caller, 0xc1);
+	self = bench_caller(bench, "a", FORKED);
+	bench_cuda_start(bench, &self, 0xc2);
+	self = bench_caller(bench, "a", OWN);
+	bench_cuda_start(bench, &self, 0xc1);
 	other = bench_caller(bench, "b", OTHER);
 	bench_cuda_start(bench, &other, 0xc3);
 	return bench;
@@ -29,15 +29,7 @@ static struct bench *with_processes(const char *driver)
 
 static long control(struct bench *bench, u32 cmd, u32 bytes)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
-
-	memset(bench->top, 0, sizeof(bench->top));
-	put32(bench->top, at->hClient, 0xc1);
-	put32(bench->top, at->hObject, 0xd1);
-	put32(bench->top, at->cmd, cmd);
-	put64(bench->top, at->params, OUTSIDE);
-	put32(bench->top, at->paramsSize, bytes);
-	return bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes);
+	return bench_control(bench, &self, 0xc1, 0xd1, cmd, bytes);
 }
 
 /* The driver's answer is in the buffer from the start. */
@@ -70,10 +62,9 @@ static s32 numbers(void *ctx, s32 number)
 	return number == INSIDE ? OWN : number == INSIDE + 1 ? OTHER : 0;
 }
 
-TEST(a_list_has_the_containers_own)
+TEST_ON(a_list_has_the_containers_own, with_processes("535.104.05"))
 {
 	static const u32 pids[] = { OTHER, FORKED, 0, ENDED, OWN, 0xffffffff };
-	struct bench *bench = with_processes("535.104.05");
 	u32 i;
 
 	CHECK_EQ(list(bench, pids, 6, 6), NV_OK);
@@ -91,10 +82,9 @@ TEST(a_list_has_the_containers_own)
 	CHECK_EQ(count_of(bench), 6);
 }
 
-TEST(numbers_of_the_caller_are_understood)
+TEST_ON(numbers_of_the_caller_are_understood, with_processes("535.113.01"))
 {
 	static const u32 pids[] = { INSIDE + 1, INSIDE, INSIDE + 2, OWN };
-	struct bench *bench = with_processes("535.113.01");
 
 	bench->ops.process_of = numbers;
 	CHECK_EQ(list(bench, pids, 4, 4), NV_OK);
@@ -106,9 +96,8 @@ TEST(numbers_of_the_caller_are_understood)
 	CHECK_EQ(count_of(bench), 4);
 }
 
-TEST(memory_of_others_is_none)
+TEST_ON(memory_of_others_is_none, with_processes("525.147.05"))
 {
-	struct bench *bench = with_processes("525.147.05");
 	const struct nv_abi *abi = bench->core.abi;
 	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &abi->NV2080_CTRL_GPU_PID_INFO;
 	u8 *params = bench->segment[0], *entry = params + abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.pidInfoList;
@@ -164,10 +153,8 @@ TEST(memory_is_asked_by_the_hosts_number_until_560)
 	}
 }
 
-TEST(what_cannot_be_told_apart_is_not_told)
+TEST_ON(what_cannot_be_told_apart_is_not_told, with_processes("535.104.05"))
 {
-	struct bench *bench = with_processes("535.104.05");
-
 	CHECK_EQ(control(bench, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, 34000), NV_ERR_NOT_SUPPORTED);
 	CHECK_EQ(control(bench, NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS, 16012), NV_ERR_NOT_SUPPORTED);
 	CHECK_EQ(control(bench, NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO, 48), NV_ERR_NOT_SUPPORTED);

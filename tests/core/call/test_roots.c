@@ -10,21 +10,23 @@ struct root {
 	u8 top[64];
 };
 
-static struct bench *two(struct caller *first, struct caller *second)
+static struct caller second;
+
+static struct bench *two(struct caller *first)
 {
 	struct bench *bench = bench_new("580.142");
 
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:" SLICE), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:" SLICE), 0);
 	*first = bench_caller(bench, "a", 100);
-	*second = bench_caller(bench, "b", 200);
+	second = bench_caller(bench, "b", 200);
 	bench_cuda_start(bench, first, REUSED);
 	return bench;
 }
 
 static long take(struct bench *bench, const struct caller *caller, u32 object)
 {
-	return bench_take(bench, caller, REUSED, object, MIB, 2u << 23);
+	return bench_take(bench, caller, REUSED, object, MIB);
 }
 
 static void root_begin(struct bench *bench, const struct caller *caller, u32 nr, struct root *root)
@@ -63,16 +65,14 @@ static void make_client(struct bench *bench, const struct caller *caller, u32 ha
 	root_end(bench, &root, handle, NV_OK, 0);
 }
 
-TEST(a_handle_given_out_anew_ends_the_claim_on_it)
+TEST_ON(a_handle_given_out_anew_ends_the_claim_on_it, two(&caller))
 {
-	struct caller first, second;
-	struct bench *bench = two(&first, &second);
 	struct root root;
 
-	CHECK_EQ(take(bench, &first, 1), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1), NV_OK);
 	CHECK_EQ(bench_device(bench, &second, REUSED, 0xd0, 0), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	make_client(bench, &second, REUSED);
-	CHECK_EQ(bench_used(bench, 0, first.slot), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	bench_cuda_start(bench, &second, REUSED);
 	CHECK_EQ(take(bench, &second, 1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, second.slot), MIB);
@@ -82,84 +82,70 @@ TEST(a_handle_given_out_anew_ends_the_claim_on_it)
 	CHECK_EQ(bench_used(bench, 0, second.slot), 0);
 }
 
-TEST(a_removed_containers_record_ends_too)
+TEST_ON(a_removed_containers_record_ends_too, two(&caller))
 {
-	struct caller first, second;
-	struct bench *bench = two(&first, &second);
-
-	CHECK_EQ(take(bench, &first, 1), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
 	make_client(bench, &second, REUSED);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
 }
 
-TEST(other_handles_and_failures_end_nothing)
+TEST_ON(other_handles_and_failures_end_nothing, two(&caller))
 {
-	struct caller first, second;
-	struct bench *bench = two(&first, &second);
 	struct root root;
 
-	CHECK_EQ(take(bench, &first, 1), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1), NV_OK);
 	make_client(bench, &second, REUSED + 1);
 	root_begin(bench, &second, NV_ESC_RM_ALLOC, &root);
 	root_end(bench, &root, REUSED, NV_ERR_INSUFFICIENT_RESOURCES, 0);
 	root_begin(bench, &second, NV_ESC_RM_ALLOC, &root);
 	root_end(bench, &root, REUSED, NV_OK, -EINVAL);
-	CHECK_EQ(bench_used(bench, 0, first.slot), MIB);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	/* Once only. */
 	root_end(bench, &root, REUSED, NV_OK, 0);
-	CHECK_EQ(bench_used(bench, 0, first.slot), MIB);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 }
 
 /* Another container that has the descriptor can be quicker than the one whose client it is. */
-TEST(a_call_that_succeeded_meanwhile_stays_charged)
+TEST_ON(a_call_that_succeeded_meanwhile_stays_charged, two(&caller))
 {
-	struct caller first, second;
-	struct bench *bench = two(&first, &second);
 	struct root root;
 
 	root_begin(bench, &second, NV_ESC_RM_ALLOC, &root);
-	CHECK_EQ(take(bench, &first, 1), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1), NV_OK);
 	root_end(bench, &root, REUSED, NV_OK, 0);
-	CHECK_EQ(bench_used(bench, 0, first.slot), MIB);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 }
-
-static struct caller interloper;
 
 static void at_execute(struct bench *bench)
 {
 	bench->at_execute = NULL;
-	make_client(bench, &interloper, REUSED);
+	make_client(bench, &second, REUSED);
 }
 
 /* Whether it was made on the old client or on the new one is not known. */
-TEST(a_call_that_is_under_way_is_taken_back)
+TEST_ON(a_call_that_is_under_way_is_taken_back, two(&caller))
 {
-	struct caller first;
-	struct bench *bench = two(&first, &interloper);
-
-	CHECK_EQ(take(bench, &first, 1), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1), NV_OK);
 	bench->at_execute = at_execute;
-	CHECK_EQ(take(bench, &first, 2), NV_ERR_NO_MEMORY);
+	CHECK_EQ(take(bench, &caller, 2), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench->undone, 1);
-	CHECK_EQ(bench_used(bench, 0, first.slot), 0);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST(what_the_engine_holds_is_no_client)
+TEST_ON(what_the_engine_holds_is_no_client, two(&caller))
 {
-	struct caller first, second;
-	struct bench *bench = two(&first, &second);
-	struct cgpu_reference_request request = { .tgid = 100, .client = REUSED, .handle = 1 };
+	struct cgpu_reference_request request = {
+		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .client = REUSED, .handle = 1
+	};
 	struct cgpu_reference held;
 
-	request.slot = first.slot;
-	request.generation = first.generation;
-	CHECK_EQ(take(bench, &first, 1), NV_OK);
+	CHECK_EQ(take(bench, &caller, 1), NV_OK);
 	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &held), 0);
 	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
-	CHECK_EQ(bench_rm_free(bench, &first, REUSED, REUSED), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, REUSED, REUSED), NV_OK);
 	make_client(bench, &second, CORE_PIN_BASE | 100);
-	CHECK_EQ(bench_used(bench, 0, first.slot), MIB);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 }

@@ -2,10 +2,8 @@
 /* Which calls go where. */
 #include "slices.h"
 
-TEST(parents_must_be_known)
+TEST_ON(parents_must_be_known, sliced("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
 	struct memory_ask ask = { .client = 0xc1, .parent = 0xd9, .object = 5, .size = MIB };
 
 	CHECK_EQ(bench_subdevice(bench, &caller, 0xc1, 0xd0, 0xd1), NV_ERR_INVALID_OBJECT_PARENT);
@@ -20,11 +18,8 @@ TEST(parents_must_be_known)
 	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xe0, 77), NV_ERR_INSUFFICIENT_PERMISSIONS);
 }
 
-TEST(nodes_that_were_not_granted_are_closed)
+TEST_ON(nodes_that_were_not_granted_are_closed, sliced("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
-
 	caller.device = CGPU_DEVICE_GPU;
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_CARD_INFO, 72), CONTINUED);
 	caller.gpu = 1;
@@ -37,7 +32,7 @@ TEST(nodes_that_were_not_granted_are_closed)
 	CHECK_EQ(bench_call(bench, &caller, 0, 0), -EPERM);
 }
 
-TEST(sizes_and_denied_escapes)
+TEST_ON(sizes_and_denied_escapes, sliced("580.142", &caller))
 {
 	static const u32 known[] = { NV_ESC_RM_ALLOC, NV_ESC_RM_ALLOC_MEMORY, NV_ESC_RM_ALLOC_OBJECT,
 		NV_ESC_RM_VID_HEAP_CONTROL, NV_ESC_RM_CONTROL, NV_ESC_RM_DUP_OBJECT, NV_ESC_RM_SHARE, NV_ESC_RM_FREE };
@@ -45,8 +40,6 @@ TEST(sizes_and_denied_escapes)
 		NV_ESC_RM_CONFIG_SET_EX, NV_ESC_RM_I2C_ACCESS, NV_ESC_RM_ACCESS_REGISTRY, NV_ESC_RM_ADD_VBLANK_CALLBACK,
 		NV_ESC_RM_LOCKLESS_DIAGNOSTIC, NV_ESC_SET_NUMA_STATUS, NV_ESC_EXPORT_TO_DMABUF_FD,
 		NV_ESC_RM_EXPORT_OBJECT_TO_FD, NV_ESC_RM_IMPORT_OBJECT_FROM_FD, NV_ESC_IOCTL_XFER_CMD };
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
 	size_t i;
 	u32 size;
 
@@ -60,15 +53,11 @@ TEST(sizes_and_denied_escapes)
 	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_MAP_MEMORY, 56), CONTINUED);
 }
 
-TEST(escapes_that_nobody_knows_are_refused)
+TEST_ON(escapes_that_nobody_knows_are_refused, sliced("580.142", &caller))
 {
-	struct caller caller, other;
-	struct bench *bench = sliced("580.142", &caller);
-	u32 nr, passed = 0, logged;
+	struct caller other = neighbour(bench);
+	u32 nr, passed = 0, logged = bench->logged;
 
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
-	other = bench_caller(bench, "b", 200);
-	logged = bench->logged;
 	CHECK_EQ(bench_call(bench, &caller, 219, 16), -EINVAL);
 	CHECK(strcmp(bench->log,
 		      "container a: driver escape 219 is none of those that are let through and was refused") == 0);
@@ -91,10 +80,8 @@ TEST(escapes_that_nobody_knows_are_refused)
 	CHECK_EQ(bench->logged, logged + 17);
 }
 
-TEST(classes_by_what_they_hold)
+TEST_ON(classes_by_what_they_hold, sliced("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
 	u32 logged;
 
 	/* Where its parameters ask for memory of the card; memory of the caller's own pages. */
@@ -121,15 +108,13 @@ TEST(classes_by_what_they_hold)
 }
 
 /* What computes, draws, copies and codes on a GPU holds no memory: of every generation that the drivers serve. */
-TEST(engines_of_all_generations)
+TEST_ON(engines_of_all_generations, sliced("580.142", &caller))
 {
 	static const u32 classes[] = { MAXWELL_COMPUTE_A, MAXWELL_COMPUTE_B, PASCAL_COMPUTE_A, PASCAL_COMPUTE_B,
 		VOLTA_COMPUTE_A, TURING_COMPUTE_A, AMPERE_COMPUTE_A, AMPERE_COMPUTE_B, ADA_COMPUTE_A, HOPPER_COMPUTE_A,
 		BLACKWELL_COMPUTE_A, BLACKWELL_COMPUTE_B, MAXWELL_A, MAXWELL_B, PASCAL_A, PASCAL_B, VOLTA_A,
 		MAXWELL_DMA_COPY_A, PASCAL_DMA_COPY_A, PASCAL_DMA_COPY_B, VOLTA_DMA_COPY_A, TURING_DMA_COPY_A,
 		NVC3B0_VIDEO_DECODER, NVC3B7_VIDEO_ENCODER };
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
 	u32 logged = bench->logged;
 	size_t i;
 
@@ -140,7 +125,7 @@ TEST(engines_of_all_generations)
 	CHECK_EQ(bench->logged, logged);
 }
 
-TEST(older_ways_to_allocate)
+TEST_ON(older_ways_to_allocate, sliced("580.142", &caller))
 {
 	static const struct {
 		u32 class;
@@ -160,8 +145,6 @@ TEST(older_ways_to_allocate)
 		{ NV20_SUBDEVICE_DIAG, CONTINUED, CONTINUED },
 		{ NV01_ROOT_CLIENT, NV_ERR_INVALID_CLASS, CONTINUED },
 	};
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -173,11 +156,10 @@ TEST(older_ways_to_allocate)
 }
 
 /* The driver duplicates what a surface is made of, and gives it out again. */
-TEST(surfaces_of_host_memory_only)
+TEST_ON(surfaces_of_host_memory_only, sliced("580.142", &caller))
 {
 	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 3, .size = MIB };
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller), *older;
+	struct bench *older;
 
 	bench_cuda_start(bench, &caller, 0xc1);
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
@@ -194,7 +176,7 @@ TEST(surfaces_of_host_memory_only)
 	bench_free(older);
 }
 
-TEST(heap_functions)
+TEST_ON(heap_functions, sliced("580.142", &caller))
 {
 	static const struct {
 		u32 function;
@@ -204,8 +186,6 @@ TEST(heap_functions)
 		{ 19, NV_ERR_NOT_SUPPORTED }, { 27, CONTINUED }, { 5, NV_ERR_INVALID_OBJECT_PARENT } };
 	const struct nv_layout_NVOS32_PARAMETERS *at;
 	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 3, .size = MIB };
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
 	size_t i;
 
 	at = &bench->core.abi->NVOS32_PARAMETERS;
@@ -231,9 +211,8 @@ TEST(heap_functions)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST(envelopes_open_once)
+TEST_ON(envelopes_open_once, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	u8 wrapper[16] = { 0 };
 	u32 nr, inner;
 	u64 address;
@@ -251,11 +230,8 @@ TEST(envelopes_open_once)
 	CHECK_EQ(cgpu_call_unwrap(&bench->core, wrapper, 16, &nr, &inner, &address), -EINVAL);
 }
 
-TEST(without_enforcement_all_is_counted_and_nothing_refused)
+TEST_ON(without_enforcement_all_is_counted_and_nothing_refused, sliced("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
-
 	bench_settings(bench, 0, 0);
 	bench_cuda_start(bench, &caller, 0xc1);
 	CHECK_EQ(take(bench, &caller, 1, 2 * SLICE), NV_OK);
@@ -278,11 +254,9 @@ static void damage_the_form(struct bench *bench)
 }
 
 /* Nobody knows what the driver has done: what such a call reserved stays charged, and it is not settled later. */
-TEST(a_damaged_call_in_flight_is_over_once)
+TEST_ON(a_damaged_call_in_flight_is_over_once, started("580.142", &caller))
 {
 	void (*const damages[])(struct bench * bench) = { damage_the_operation, damage_the_form };
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 	u32 i;
 
 	for (i = 0; i < 2; i++) {

@@ -23,7 +23,7 @@ static struct bench *sliced(struct caller *caller)
 
 static long take(struct bench *bench, const struct caller *caller, u32 client, u32 object)
 {
-	return bench_take(bench, caller, client, object, 65536, 2u << 23);
+	return bench_take(bench, caller, client, object, 65536);
 }
 
 /* The fullest bucket when MANY handles, these far apart, fall into it. */
@@ -74,11 +74,9 @@ TEST(the_hash_is_the_published_one)
 	CHECK_EQ(core_hash(KEY, 0x11223344, 0x55667788), 0xff8619e0u);
 }
 
-TEST(the_key_stays_with_the_state)
+TEST_ON(the_key_stays_with_the_state, sliced(&caller))
 {
 	struct cgpu_state *fresh = calloc(1, cgpu_state_bytes());
-	struct caller caller;
-	struct bench *bench = sliced(&caller);
 	u64 key = bench->core.state->key;
 
 	CHECK(fresh && key != 0);
@@ -92,10 +90,8 @@ TEST(the_key_stays_with_the_state)
 	free(fresh);
 }
 
-TEST(duplicates_go_in_any_order)
+TEST_ON(duplicates_go_in_any_order, sliced(&caller))
 {
-	struct caller caller;
-	struct bench *bench = sliced(&caller);
 	u32 handle[64], left, i;
 
 	for (i = 0; i < 64; i++) {
@@ -120,10 +116,8 @@ TEST(duplicates_go_in_any_order)
 }
 
 /* Clients of a few processes on a few files come and go. */
-TEST(files_and_processes_are_kept_apart)
+TEST_ON(files_and_processes_are_kept_apart, sliced(&caller))
 {
-	struct caller caller;
-	struct bench *bench = sliced(&caller);
 	u32 round, client;
 
 	for (round = 0; round < 400; round++) {
@@ -147,11 +141,8 @@ TEST(files_and_processes_are_kept_apart)
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST(a_client_moves_to_the_file_of_its_last_call)
+TEST_ON(a_client_moves_to_the_file_of_its_last_call, sliced(&caller))
 {
-	struct caller caller;
-	struct bench *bench = sliced(&caller);
-
 	CHECK_EQ(take(bench, &caller, CLIENT, 1), NV_OK);
 	caller.file = 2;
 	CHECK_EQ(take(bench, &caller, CLIENT, 2), NV_OK);
@@ -163,11 +154,9 @@ TEST(a_client_moves_to_the_file_of_its_last_call)
 }
 
 /* Each process once, in the order of its first client, whichever of its clients come in between. */
-TEST(every_process_is_listed_once)
+TEST_ON(every_process_is_listed_once, sliced(&caller))
 {
 	struct cgpu_process_charge charge;
-	struct caller caller;
-	struct bench *bench = sliced(&caller);
 	u32 cursor = 0, found = 0, i;
 	s32 tgid;
 

@@ -5,11 +5,8 @@
 #define PAGE_4K (NVOS32_ATTR_PAGE_SIZE_4KB << NVOS32_ATTR_PAGE_SIZE_SHIFT)
 #define PAGE_HUGE (NVOS32_ATTR_PAGE_SIZE_HUGE << NVOS32_ATTR_PAGE_SIZE_SHIFT)
 
-static void slice_is_exact_in(const char *driver)
+TEST_ON_EACH(the_slice_is_exact, started(version, &caller), "515.43.04", "525.60.13", "535.104.05", "580.142")
 {
-	struct caller caller;
-	struct bench *bench = started(driver, &caller);
-
 	CHECK_EQ(take(bench, &caller, 1, SLICE - 65536), NV_OK);
 	CHECK_EQ(take(bench, &caller, 2, 65536), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
@@ -22,18 +19,9 @@ static void slice_is_exact_in(const char *driver)
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench->core.state->objects, 0);
-	bench_free(bench);
 }
 
-TEST(the_slice_is_exact)
-{
-	slice_is_exact_in("515.43.04");
-	slice_is_exact_in("525.60.13");
-	slice_is_exact_in("535.104.05");
-	slice_is_exact_in("580.142");
-}
-
-TEST(sizes_round_as_in_the_driver)
+TEST_ON(sizes_round_as_in_the_driver, started("580.142", &caller))
 {
 	static const struct {
 		u64 size;
@@ -52,8 +40,6 @@ TEST(sizes_round_as_in_the_driver)
 		{ 1, 0, NVOS32_ALLOC_FLAGS_ALIGNMENT_FORCE | NVOS32_ALLOC_FLAGS_FIXED_ADDRESS_ALLOCATE, 16 * MIB,
 			16 * MIB },
 	};
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -72,19 +58,16 @@ TEST(sizes_round_as_in_the_driver)
 	}
 }
 
-TEST(each_function_of_the_heap_is_charged)
+TEST_ON_EACH(each_function_of_the_heap_is_charged, sliced(version, &caller), "515.43.04", "535.43.02", "580.142",
+	"615.71.09")
 {
 	static const u32 functions[] = { NVOS32_FUNCTION_ALLOC_SIZE, NVOS32_FUNCTION_ALLOC_SIZE_RANGE,
 		NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT };
-	static const char *const versions[] = { "515.43.04", "535.43.02", "580.142", "615.71.09" };
-	struct caller caller;
-	struct bench *bench;
 	size_t i;
 
-	for (i = 0; i < 12; i++) {
-		struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 5, .function = functions[i % 3] };
+	for (i = 0; i < 3; i++) {
+		struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 5, .function = functions[i] };
 
-		bench = sliced(versions[i / 3], &caller);
 		bench_cuda_start(bench, &caller, 0xc1);
 		ask.size = SLICE + MIB;
 		CHECK_EQ(bench_heap(bench, &caller, &ask), NV_ERR_NO_MEMORY);
@@ -98,7 +81,8 @@ TEST(each_function_of_the_heap_is_charged)
 		CHECK_EQ(bench_used(bench, 0, caller.slot), 106 * MIB);
 		ask.flags = NVOS32_ALLOC_FLAGS_VIRTUAL;
 		CHECK_EQ(bench_heap(bench, &caller, &ask), CONTINUED);
-		bench_free(bench);
+		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
+		bench->driver_size = 0;
 	}
 }
 
@@ -130,7 +114,7 @@ TEST(memory_of_other_sockets)
 }
 
 /* Height and pitch, as the driver multiplies them. */
-TEST(a_negative_pitch_is_large)
+TEST_ON(a_negative_pitch_is_large, started("580.142", &caller))
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at;
 	struct memory_ask ask = { .client = 0xc1,
@@ -138,8 +122,6 @@ TEST(a_negative_pitch_is_large)
 		.object = 5,
 		.size = MIB,
 		.function = NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT };
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 
 	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
 	at = &bench->core.abi->NVOS32_PARAMETERS;
@@ -150,10 +132,8 @@ TEST(a_negative_pitch_is_large)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 }
 
-TEST(huge_sizes_do_not_wrap)
+TEST_ON(huge_sizes_do_not_wrap, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 5 };
 
 	for (ask.size = ~0ull; ask.size > SLICE; ask.size /= 2) {
@@ -172,11 +152,8 @@ TEST(huge_sizes_do_not_wrap)
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_INVALID_ARGUMENT);
 }
 
-TEST(charges_follow_the_drivers_answer)
+TEST_ON(charges_follow_the_drivers_answer, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
-
 	bench->driver_size = 3 * 65536;
 	CHECK_EQ(take(bench, &caller, 1, 65536), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * 65536);
@@ -187,11 +164,8 @@ TEST(charges_follow_the_drivers_answer)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * 65536);
 }
 
-TEST(failed_calls_charge_nothing)
+TEST_ON(failed_calls_charge_nothing, sliced("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
-
 	bench->driver_status = NV_ERR_INVALID_CLIENT;
 	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xd0, 0), NV_ERR_INVALID_CLIENT);
 	CHECK_EQ(bench->core.state->clients, 0);
@@ -208,10 +182,8 @@ TEST(failed_calls_charge_nothing)
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 }
 
-TEST(freeing_a_device_frees_what_is_below)
+TEST_ON(freeing_a_device_frees_what_is_below, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 	struct memory_ask below = { .client = 0xc1, .parent = 0xd1, .object = 7, .size = MIB };
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
@@ -223,10 +195,8 @@ TEST(freeing_a_device_frees_what_is_below)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST(the_driver_chooses_handles_where_none_is_named)
+TEST_ON(the_driver_chooses_handles_where_none_is_named, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .size = MIB };
 
 	bench->driver_handle = 0xcaf0;
@@ -245,11 +215,8 @@ static void remove_now(struct bench *bench)
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 }
 
-TEST(memory_that_comes_too_late_is_taken_back)
+TEST_ON(memory_that_comes_too_late_is_taken_back, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
-
 	bench->at_execute = remove_now;
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench->undone, 1);
@@ -272,21 +239,15 @@ static void second_thread(struct bench *bench)
 	memcpy(bench->segment[0], params, sizeof(params));
 }
 
-TEST(two_calls_at_once_cannot_share_the_last_of_a_slice)
+TEST_ON(two_calls_at_once_cannot_share_the_last_of_a_slice, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
-
 	bench->at_execute = second_thread;
 	CHECK_EQ(take(bench, &caller, 1, 4000 * MIB), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 4000 * MIB);
 }
 
-TEST(memsize_moves_only_over_what_is_used)
+TEST_ON(memsize_moves_only_over_what_is_used, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
-
 	CHECK_EQ(take(bench, &caller, 1, 4 * MIB), NV_OK);
 	CHECK_EQ(bench_write(bench, "0/a/memsize", "4194303"), -EBUSY);
 	CHECK_EQ(bench_write(bench, "0/a/memsize", "4194304"), 0);

@@ -44,62 +44,42 @@ static u64 charged(struct bench *bench, const struct caller *caller)
 	return bench_used(bench, 0, caller->slot);
 }
 
-TEST(groups_of_the_graphics_engine_are_charged)
+TEST_ON_EACH(groups_of_the_graphics_engine_are_charged, with_contexts(version, &caller), "515.43.04", "535.54.03",
+	"580.142", "595.45.04", "615.71.09")
 {
-	static const char *const drivers[] = { "515.43.04", "535.54.03", "580.142", "595.45.04", "615.71.09" };
-	struct caller caller;
-	size_t i;
-
-	for (i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
-		struct bench *bench = with_contexts(drivers[i], &caller);
-
-		CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
-		CHECK_EQ(charged(bench, &caller), EACH);
-		CHECK(bench_is(bench, "0/a/meminfo", "Free: 6235881472\nPID: 100 Mem: 100663296\n"));
-		CHECK_EQ(group(bench, &caller, 0x11, NV2080_ENGINE_TYPE_NULL), NV_OK);
-		CHECK_EQ(group(bench, &caller, 0x12, NV2080_ENGINE_TYPE_GR7), NV_OK);
-		CHECK_EQ(charged(bench, &caller), 3 * EACH);
-		CHECK_EQ(group(bench, &caller, 0x13, COPY), NV_OK);
-		CHECK_EQ(charged(bench, &caller), 3 * EACH);
-		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x10), NV_OK);
-		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x13), NV_OK);
-		CHECK_EQ(charged(bench, &caller), 2 * EACH);
-		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, DEVICE), NV_OK);
-		CHECK_EQ(charged(bench, &caller), 0);
-		bench_free(bench);
-	}
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(charged(bench, &caller), EACH);
+	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6235881472\nPID: 100 Mem: 100663296\n"));
+	CHECK_EQ(group(bench, &caller, 0x11, NV2080_ENGINE_TYPE_NULL), NV_OK);
+	CHECK_EQ(group(bench, &caller, 0x12, NV2080_ENGINE_TYPE_GR7), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 3 * EACH);
+	CHECK_EQ(group(bench, &caller, 0x13, COPY), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 3 * EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x10), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x13), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 2 * EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, DEVICE), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 0);
 }
 
-TEST(channels_outside_of_groups_are_charged)
+TEST_ON_EACH(channels_outside_of_groups_are_charged, with_contexts(version, &caller), "515.43.04", "535.43.08",
+	"535.54.03", "535.86.05", "580.142", "615.71.09")
 {
-	static const char *const drivers[] = { "515.43.04", "535.43.08", "535.54.03", "535.86.05", "580.142",
-		"615.71.09" };
-	struct caller caller;
-	size_t i;
-
-	for (i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
-		struct bench *bench = with_contexts(drivers[i], &caller);
-
-		CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, NV2080_ENGINE_TYPE_GR0), NV_OK);
-		CHECK_EQ(charged(bench, &caller), EACH);
-		CHECK_EQ(channel(bench, &caller, DEVICE, 0x21, COPY), NV_OK);
-		CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
-		/* Those of a group share its context. */
-		CHECK_EQ(channel(bench, &caller, 0x10, 0x22, NV2080_ENGINE_TYPE_GR0), NV_OK);
-		CHECK_EQ(charged(bench, &caller), 2 * EACH);
-		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x20), NV_OK);
-		CHECK_EQ(charged(bench, &caller), EACH);
-		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
-		CHECK_EQ(charged(bench, &caller), 0);
-		bench_free(bench);
-	}
+	CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(charged(bench, &caller), EACH);
+	CHECK_EQ(channel(bench, &caller, DEVICE, 0x21, COPY), NV_OK);
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	/* Those of a group share its context. */
+	CHECK_EQ(channel(bench, &caller, 0x10, 0x22, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 2 * EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x20), NV_OK);
+	CHECK_EQ(charged(bench, &caller), EACH);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
+	CHECK_EQ(charged(bench, &caller), 0);
 }
 
-TEST(what_the_driver_refuses_is_not_charged)
+TEST_ON(what_the_driver_refuses_is_not_charged, with_contexts("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = with_contexts("580.142", &caller);
-
 	bench->driver_status = NV_ERR_INVALID_ARGUMENT;
 	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_ERR_INVALID_ARGUMENT);
 	CHECK_EQ(charged(bench, &caller), 0);
@@ -109,10 +89,8 @@ TEST(what_the_driver_refuses_is_not_charged)
 	CHECK_EQ(charged(bench, &caller), 0);
 }
 
-TEST(contexts_have_the_limit)
+TEST_ON(contexts_have_the_limit, with_contexts("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = with_contexts("580.142", &caller);
 	struct memory_ask ask = { 0xc1, DEVICE, 5, SLICE - EACH + PAGE, PAGE_BIG, 0, 0, 0, 0 };
 
 	bench->driver_page = PAGE;
@@ -129,10 +107,8 @@ TEST(contexts_have_the_limit)
 }
 
 /* Never a byte above the limit, and at most one page below it. */
-TEST(memory_is_exact_beside_contexts)
+TEST_ON(memory_is_exact_beside_contexts, with_contexts("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = with_contexts("580.142", &caller);
 	struct memory_ask ask = { 0xc1, DEVICE, 0, PAGE, PAGE_BIG, 0, 0, 0, 0 };
 	u32 contexts, pages;
 
@@ -160,11 +136,8 @@ TEST(memory_is_exact_beside_contexts)
 	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_ERR_NO_MEMORY);
 }
 
-TEST(a_context_ends_with_its_address_space)
+TEST_ON(a_context_ends_with_its_address_space, with_contexts("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = with_contexts("580.142", &caller);
-
 	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
 	CHECK_EQ(group_in(bench, &caller, 0x11, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
 	CHECK_EQ(group_in(bench, &caller, 0x12, NV2080_ENGINE_TYPE_GR0, 0x78), NV_OK);
@@ -181,11 +154,8 @@ TEST(a_context_ends_with_its_address_space)
 	CHECK_EQ(charged(bench, &caller), 0);
 }
 
-TEST(duplicates_share_the_charge)
+TEST_ON(duplicates_share_the_charge, with_contexts("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = with_contexts("580.142", &caller);
-
 	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
 	CHECK_EQ(bench_device(bench, &caller, 0xc2, DEVICE, 0), NV_OK);
 	CHECK_EQ(bench_dup(bench, &caller, 0xc2, DEVICE, 0x30, 0xc1, 0x10), NV_OK);
@@ -196,11 +166,8 @@ TEST(duplicates_share_the_charge)
 	CHECK_EQ(charged(bench, &caller), 0);
 }
 
-TEST(a_context_outlives_its_container)
+TEST_ON(a_context_outlives_its_container, with_contexts("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = with_contexts("580.142", &caller);
-
 	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
 	CHECK_EQ(charged(bench, &caller), EACH);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
@@ -211,11 +178,8 @@ TEST(a_context_outlives_its_container)
 	CHECK_EQ(bench->core.state->objects, 0);
 }
 
-TEST(charges_survive_a_new_engine)
+TEST_ON(charges_survive_a_new_engine, with_contexts("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = with_contexts("580.142", &caller);
-
 	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
 	CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, NV2080_ENGINE_TYPE_GR0), NV_OK);
 	CHECK_EQ(group(bench, &caller, 0x11, COPY), NV_OK);
@@ -231,12 +195,10 @@ TEST(charges_survive_a_new_engine)
 	CHECK_EQ(cgpu_state_recover(bench->core.state), -EINVAL);
 }
 
-TEST(groups_hang_below_devices_only)
+TEST_ON(groups_hang_below_devices_only, with_contexts("580.142", &caller))
 {
 	struct channel_ask ask = { 0xc1, 0x10, 0x11, KEPLER_CHANNEL_GROUP_A, NV2080_ENGINE_TYPE_GR0, 0 };
 	struct memory_ask memory = { 0xc1, 0x10, 5, MIB, 0, 0, 0, 0, 0 };
-	struct caller caller;
-	struct bench *bench = with_contexts("580.142", &caller);
 
 	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
 	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_ERR_INVALID_OBJECT_PARENT);
@@ -256,17 +218,15 @@ static u64 reported(struct bench *bench, const struct caller *caller)
 	return charge.reported;
 }
 
-TEST(the_driver_tells_of_no_estimate)
+TEST_ON(the_driver_tells_of_no_estimate, with_contexts("580.142", &caller))
 {
 	struct memory_ask ask = { .client = 0xc1, .parent = DEVICE, .object = 9, .size = MIB, .attr = PAGE_BIG };
-	struct cgpu_managed managed = { .tgid = 100, .bytes = 64 * MIB };
-	struct cgpu_reference_request named = { .tgid = 100, .client = 0xc1, .handle = 9 };
-	struct caller caller;
-	struct bench *bench = with_contexts("580.142", &caller);
+	struct cgpu_managed managed = {
+		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .bytes = 64 * MIB
+	};
+	struct cgpu_reference_request request = named(&caller, 9);
 	struct cgpu_reference held;
 
-	managed.slot = named.slot = caller.slot;
-	managed.generation = named.generation = caller.generation;
 	CHECK_EQ(group(bench, &caller, 1, 0), NV_OK);
 	CHECK_EQ(reported(bench, &caller), 0);
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
@@ -275,7 +235,7 @@ TEST(the_driver_tells_of_no_estimate)
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
 	CHECK_EQ(reported(bench, &caller), MIB);
 	/* What UVM alone has is in no client of the process. */
-	CHECK_EQ(cgpu_reference_on_file(&bench->core, &named, 7, &held), 0);
+	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 7, &held), 0);
 	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
 	CHECK_EQ(reported(bench, &caller), MIB);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 9), NV_OK);

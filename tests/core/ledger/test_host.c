@@ -12,15 +12,13 @@ static u32 kind_of(struct bench *bench, const struct caller *caller, u32 client,
 	return object == CORE_NONE ? 0 : state->object[object].kind;
 }
 
-TEST(it_is_charged_to_nobody)
+TEST_ON(it_is_charged_to_nobody, with_files(&caller))
 {
 	struct memory_ask ask = { .client = FIRST,
 		.parent = 0xd0,
 		.object = 2,
 		.size = MIB,
 		.attr = NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT };
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(take(bench, &caller, 9, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);
@@ -46,12 +44,10 @@ TEST(it_is_charged_to_nobody)
 	CHECK_EQ(bench->core.state->objects, 1);
 }
 
-TEST(its_kind_goes_with_every_reference)
+TEST_ON(its_kind_goes_with_every_reference, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	struct caller second = caller;
-	struct cgpu_reference_request request = { .tgid = 101, .client = SECOND, .handle = 5 };
+	struct cgpu_reference_request request = named(&caller, 5);
 	struct cgpu_reference held;
 
 	second.tgid = 101;
@@ -64,8 +60,8 @@ TEST(its_kind_goes_with_every_reference)
 	CHECK_EQ(bench_import(bench, &second, SECOND, 0xd0, 5), NV_OK);
 	CHECK_EQ(kind_of(bench, &second, SECOND, 5), CORE_OBJECT_HOST);
 	CHECK_EQ(bench_surface(bench, &second, SECOND, 5, 0), NV_OK);
-	request.slot = caller.slot;
-	request.generation = caller.generation;
+	request.tgid = 101;
+	request.client = SECOND;
 	CHECK_EQ(cgpu_reference_begin(&bench->core, &request, &held), 0);
 	CHECK_EQ(held.serial, 0);
 	/* Out again by another file, from a duplicate. */
@@ -80,13 +76,11 @@ TEST(its_kind_goes_with_every_reference)
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST(a_list_may_have_both)
+TEST_ON(a_list_may_have_both, with_files(&caller))
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 1, 2 } };
 	struct list_ask unknown = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 1, PINNED } };
 	struct list_ask in = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 0x71, 0x72 } };
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);
 	CHECK_EQ(take(bench, &caller, 2, MIB), NV_OK);
@@ -106,11 +100,9 @@ TEST(a_list_may_have_both)
 }
 
 /* What is at a place of a file, or under a handle, is what was put there last. */
-TEST(the_card_cannot_go_for_the_host)
+TEST_ON(the_card_cannot_go_for_the_host, with_files(&caller))
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 1, .object = { 1 } };
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);
 	CHECK_EQ(take(bench, &caller, 2, MIB), NV_OK);
@@ -129,15 +121,10 @@ TEST(the_card_cannot_go_for_the_host)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * MIB);
 }
 
-TEST(it_stays_in_its_container)
+TEST_ON(it_stays_in_its_container, with_files(&caller))
 {
-	struct caller caller, other;
-	struct bench *bench = with_files(&caller);
+	struct caller other = neighbour(bench);
 
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
-	other = bench_caller(bench, "b", 200);
-	other.file = 2;
-	bench_cuda_start(bench, &other, SECOND);
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);
 	CHECK_EQ(bench_host(bench, &other, SECOND, 0xd0, 1), NV_OK);
 	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
@@ -155,11 +142,8 @@ static void recover_it(struct bench *bench)
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
 }
 
-TEST(what_is_under_way_is_known_after_a_recovery)
+TEST_ON(what_is_under_way_is_known_after_a_recovery, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
-
 	bench->at_execute = recover_it;
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);
 	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
@@ -167,11 +151,9 @@ TEST(what_is_under_way_is_known_after_a_recovery)
 	CHECK_EQ(kind_of(bench, &caller, FIRST, 2), CORE_OBJECT_HOST);
 }
 
-TEST(a_full_table_costs_the_export_only)
+TEST_ON(a_full_table_costs_the_export_only, with_files(&caller))
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 512 };
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	u32 i;
 
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);

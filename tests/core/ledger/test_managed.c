@@ -45,11 +45,8 @@ static void end(struct bench *bench, u32 slot, u64 generation, s32 tgid)
 	bench_invariants(bench->core.state);
 }
 
-TEST(what_is_mapped_is_charged)
+TEST_ON(what_is_mapped_is_charged, sliced(&caller, "gpu=0:" SLICE))
 {
-	struct caller caller;
-	struct bench *bench = sliced(&caller, "gpu=0:" SLICE);
-
 	CHECK_EQ(set(bench, &caller, 100, 4096 * MIB, 1), 0);
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
 	CHECK_EQ(set(bench, &caller, 100, LIMIT + 1, 1), -ENOMEM);
@@ -68,11 +65,8 @@ TEST(what_is_mapped_is_charged)
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST(what_is_there_is_counted_above_the_limit_too)
+TEST_ON(what_is_there_is_counted_above_the_limit_too, sliced(&caller, "gpu=0:" SLICE))
 {
-	struct caller caller;
-	struct bench *bench = sliced(&caller, "gpu=0:" SLICE);
-
 	CHECK_EQ(set(bench, &caller, 100, LIMIT + 4 * MIB, 0), 0);
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 0\nPID: 100 Mem: 6340739072\n"));
 	/* Less of it is always fine. */
@@ -83,11 +77,8 @@ TEST(what_is_there_is_counted_above_the_limit_too)
 	CHECK_EQ(set(bench, &caller, 100, 0, 0), 0);
 }
 
-TEST(every_gpu_has_room_for_all_of_it)
+TEST_ON(every_gpu_has_room_for_all_of_it, sliced(&caller, "gpu=0:" SLICE " gpu=1:67108864"))
 {
-	struct caller caller;
-	struct bench *bench = sliced(&caller, "gpu=0:" SLICE " gpu=1:67108864");
-
 	CHECK_EQ(set(bench, &caller, 100, 65 * MIB, 1), -ENOMEM);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench->core.state->clients, 0);
@@ -99,10 +90,8 @@ TEST(every_gpu_has_room_for_all_of_it)
 }
 
 /* The driver is not asked for such a record, which is no client of it. */
-TEST(the_driver_does_not_know_of_it)
+TEST_ON(the_driver_does_not_know_of_it, sliced(&caller, "gpu=0:" SLICE))
 {
-	struct caller caller;
-	struct bench *bench = sliced(&caller, "gpu=0:" SLICE);
 	u32 cursor = 0, client;
 
 	CHECK_EQ(set(bench, &caller, 100, MIB, 1), 0);
@@ -116,10 +105,8 @@ TEST(the_driver_does_not_know_of_it)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST(it_outlives_its_container)
+TEST_ON(it_outlives_its_container, sliced(&caller, "gpu=0:" SLICE))
 {
-	struct caller caller;
-	struct bench *bench = sliced(&caller, "gpu=0:" SLICE);
 	u32 slot = caller.slot;
 
 	CHECK_EQ(set(bench, &caller, 100, 64 * MIB, 1), 0);
@@ -137,10 +124,9 @@ TEST(it_outlives_its_container)
 }
 
 /* Address spaces outlive their processes: meanwhile another container's process can have the number. */
-TEST(one_number_in_two_containers_is_two_records)
+TEST_ON(one_number_in_two_containers_is_two_records, sliced(&caller, "gpu=0:" SLICE))
 {
-	struct caller caller, other;
-	struct bench *bench = sliced(&caller, "gpu=0:" SLICE);
+	struct caller other;
 
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:" SLICE), 0);
 	other = bench_caller(bench, "b", 100);
@@ -151,10 +137,8 @@ TEST(one_number_in_two_containers_is_two_records)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 64 * MIB);
 }
 
-TEST(the_start_of_a_process_is_kept_beside_its_number)
+TEST_ON(the_start_of_a_process_is_kept_beside_its_number, sliced(&caller, "gpu=0:" SLICE))
 {
-	struct caller caller;
-	struct bench *bench = sliced(&caller, "gpu=0:" SLICE);
 	struct cgpu_managed wanted = {
 		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .bytes = MIB
 	};

@@ -2,17 +2,9 @@
 /* Clients whose container is gone, and clients that two containers name. */
 #include "slices.h"
 
-static long take_from(struct bench *bench, const struct caller *caller, u32 client, u32 object, u64 size)
+TEST_ON(what_a_removed_container_holds_is_not_promised_again, started("580.142", &caller))
 {
-	return bench_take(bench, caller, client, object, size, 2u << 23);
-}
-
-TEST(what_a_removed_container_holds_is_not_promised_again)
-{
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
-
-	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, 6000 * MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 6000 * MIB);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 1), 0);
@@ -28,45 +20,38 @@ TEST(what_a_removed_container_holds_is_not_promised_again)
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST(the_driver_is_asked_before_room_is_refused)
+TEST_ON(the_driver_is_asked_before_room_is_refused, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
-
-	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, 6000 * MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	bench->at_orphans = bench_orphans_gone;
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:15842934784"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=c pid=2 gpu=0:1"), -ENOMEM);
 	caller = bench_caller(bench, "b", 200);
 	bench_cuda_start(bench, &caller, 0xc2);
-	CHECK_EQ(take_from(bench, &caller, 0xc2, 1, 6000 * MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc2, 1, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=b"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=d pid=2 gpu=0:1048576"), 0);
 	CHECK_EQ(bench_write(bench, "0/d/memsize", "15842934784"), 0);
 }
 
-TEST(clients_without_memory_leave_nothing)
+TEST_ON(clients_without_memory_leave_nothing, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
-
-	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, MIB), NV_OK);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(bench->core.state->clients, 0);
 	CHECK_EQ(bench->core.state->objects, 0);
 }
 
-TEST(every_reference_of_an_orphan_must_go)
+TEST_ON(every_reference_of_an_orphan_must_go, started("580.142", &caller))
 {
-	struct caller caller, second;
-	struct bench *bench = started("580.142", &caller);
+	struct caller second;
 
 	second = caller;
 	second.tgid = 200;
 	bench_cuda_start(bench, &second, 0xc2);
-	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, MIB), NV_OK);
 	CHECK_EQ(bench_dup(bench, &second, 0xc2, 0xd0, 2, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
@@ -76,14 +61,16 @@ TEST(every_reference_of_an_orphan_must_go)
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
 }
 
-static struct bench *shared(struct caller *caller, struct caller *stranger)
+static struct caller stranger;
+
+static struct bench *shared(struct caller *caller)
 {
 	struct bench *bench = started("580.142", caller);
 
-	CHECK_EQ(take_from(bench, caller, 0xc1, 1, 6000 * MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, caller, 0xc1, 1, 6000 * MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
-	*stranger = bench_caller(bench, "b", 300);
-	bench_cuda_start(bench, stranger, 0xc3);
+	stranger = bench_caller(bench, "b", 300);
+	bench_cuda_start(bench, &stranger, 0xc3);
 	return bench;
 }
 
@@ -96,59 +83,48 @@ static void check_refused(struct bench *bench, long status)
 }
 
 /* Every call of a stranger that names the client 0xc1. */
-static void check_claimed(struct bench *bench, const struct caller *stranger)
+static void check_claimed(struct bench *bench)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *control = &bench->core.abi->NVOS54_PARAMETERS;
 	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 9, .size = MIB };
 
-	check_refused(bench, bench_device(bench, stranger, 0xc1, 0x77, 0));
-	check_refused(bench, bench_subdevice(bench, stranger, 0xc1, 0xd0, 0x78));
-	check_refused(bench, bench_vidmem(bench, stranger, 0, &ask));
-	check_refused(bench, bench_vidmem(bench, stranger, 1, &ask));
-	check_refused(bench, bench_heap(bench, stranger, &ask));
-	check_refused(bench, bench_dup(bench, stranger, 0xc1, 0x77, 9, 0xc1, 1));
-	check_refused(bench, bench_dup(bench, stranger, 0xc3, 0xd0, 9, 0xc1, 1));
-	check_refused(bench, bench_dup(bench, stranger, 0xc3, 0xd0, 9, 0xc1, 0x999));
-	check_refused(bench, bench_dup(bench, stranger, 0xc1, 0xd0, 9, 0xc3, 0xd0));
-	check_refused(bench, bench_rm_free(bench, stranger, 0xc1, 1));
-	check_refused(bench, bench_rm_free(bench, stranger, 0xc1, 0xc1));
-	memset(bench->top, 0, sizeof(bench->top));
-	put32(bench->top, control->hClient, 0xc1);
-	check_refused(bench, bench_call(bench, stranger, NV_ESC_RM_CONTROL, control->bytes));
+	check_refused(bench, bench_device(bench, &stranger, 0xc1, 0x77, 0));
+	check_refused(bench, bench_subdevice(bench, &stranger, 0xc1, 0xd0, 0x78));
+	check_refused(bench, bench_vidmem(bench, &stranger, 0, &ask));
+	check_refused(bench, bench_vidmem(bench, &stranger, 1, &ask));
+	check_refused(bench, bench_heap(bench, &stranger, &ask));
+	check_refused(bench, bench_dup(bench, &stranger, 0xc1, 0x77, 9, 0xc1, 1));
+	check_refused(bench, bench_dup(bench, &stranger, 0xc3, 0xd0, 9, 0xc1, 1));
+	check_refused(bench, bench_dup(bench, &stranger, 0xc3, 0xd0, 9, 0xc1, 0x999));
+	check_refused(bench, bench_dup(bench, &stranger, 0xc1, 0xd0, 9, 0xc3, 0xd0));
+	check_refused(bench, bench_rm_free(bench, &stranger, 0xc1, 1));
+	check_refused(bench, bench_rm_free(bench, &stranger, 0xc1, 0xc1));
+	check_refused(bench, bench_control(bench, &stranger, 0xc1, 0, 0, 0));
 }
 
-TEST(a_client_has_one_owner)
+TEST_ON(a_client_has_one_owner, shared(&caller))
 {
-	struct caller caller, stranger;
-	struct bench *bench = shared(&caller, &stranger);
-
-	check_claimed(bench, &stranger);
+	check_claimed(bench);
 	CHECK_EQ(bench_used(bench, 0, stranger.slot), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 6000 * MIB);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	/* Also after its container is gone, as long as it holds memory. */
-	CHECK_EQ(take_from(bench, &caller, 0xc1, 1, MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-	check_claimed(bench, &stranger);
+	check_claimed(bench);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
 }
 
-TEST(nothing_is_refused_where_nothing_is_enforced)
+TEST_ON(nothing_is_refused_where_nothing_is_enforced, shared(&caller))
 {
-	struct caller caller, stranger;
-	struct bench *bench = shared(&caller, &stranger);
-
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(bench_rm_free(bench, &stranger, 0xc1, 0x55), CONTINUED);
 	CHECK_EQ(bench->call.no_room, 0);
 }
 
-TEST(a_stale_claim_can_be_dropped)
+TEST_ON(a_stale_claim_can_be_dropped, shared(&caller))
 {
 	struct cgpu_ownership ownership;
-	struct caller caller, stranger;
-	struct bench *bench = shared(&caller, &stranger);
 
 	CHECK_EQ(cgpu_ownership_find(&bench->core, caller.slot, 0xc1, &ownership), -ENOENT);
 	CHECK_EQ(cgpu_ownership_find(&bench->core, stranger.slot, 0xc1, &ownership), 0);
@@ -157,25 +133,20 @@ TEST(a_stale_claim_can_be_dropped)
 	cgpu_ownership_drop(&bench->core, &ownership);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 	CHECK_EQ(bench_device(bench, &stranger, 0xc1, 0xd0, 0), NV_OK);
-	CHECK_EQ(take_from(bench, &stranger, 0xc1, 1, MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &stranger, 0xc1, 1, MIB), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, stranger.slot), MIB);
 	/* Now it is the other one's. */
-	CHECK_EQ(take_from(bench, &caller, 0xc1, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
 }
 
-TEST(a_client_without_objects_is_anyones)
+TEST_ON(a_client_without_objects_is_anyones, shared(&caller))
 {
-	struct caller caller, stranger;
-	struct bench *bench = shared(&caller, &stranger);
-
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd0), NV_OK);
 	CHECK_EQ(bench_device(bench, &stranger, 0xc1, 0xd0, 0), NV_OK);
 	CHECK_EQ(bench_device(bench, &caller, 0xc1, 0xd5, 0), NV_ERR_INSUFFICIENT_PERMISSIONS);
 }
 
-static struct caller *rival;
-
-static void rival_is_first(struct bench *bench)
+static void stranger_is_first(struct bench *bench)
 {
 	struct cgpu_call first = bench->call;
 	u8 top[256], params[256];
@@ -183,23 +154,20 @@ static void rival_is_first(struct bench *bench)
 	memcpy(top, bench->top, sizeof(top));
 	memcpy(params, bench->segment[0], sizeof(params));
 	bench->at_execute = NULL;
-	CHECK_EQ(bench_device(bench, rival, 0xc9, 0xd0, 0), NV_OK);
+	CHECK_EQ(bench_device(bench, &stranger, 0xc9, 0xd0, 0), NV_OK);
 	bench->call = first;
 	memcpy(bench->top, top, sizeof(top));
 	memcpy(bench->segment[0], params, sizeof(params));
 }
 
-TEST(the_second_of_two_first_calls_is_taken_back)
+TEST_ON(the_second_of_two_first_calls_is_taken_back, shared(&caller))
 {
-	struct caller caller, stranger;
-	struct bench *bench = shared(&caller, &stranger);
 	u32 objects = bench->core.state->objects;
 
-	rival = &stranger;
-	bench->at_execute = rival_is_first;
+	bench->at_execute = stranger_is_first;
 	CHECK_EQ(bench_device(bench, &caller, 0xc9, 0xd0, 0), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench->undone, 1);
 	CHECK_EQ(bench->core.state->objects, objects + 1);
-	CHECK_EQ(take_from(bench, &stranger, 0xc9, 1, MIB), NV_OK);
-	CHECK_EQ(take_from(bench, &caller, 0xc9, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_take(bench, &stranger, 0xc9, 1, MIB), NV_OK);
+	CHECK_EQ(bench_take(bench, &caller, 0xc9, 2, MIB), NV_ERR_INSUFFICIENT_PERMISSIONS);
 }

@@ -2,13 +2,6 @@
 /* References: memory that UVM keeps and files that are closed, as an engine inside the kernel sees them; and open files. */
 #include "slices.h"
 
-static struct cgpu_reference_request named(const struct caller *caller, u32 object)
-{
-	return (struct cgpu_reference_request){
-		.slot = caller->slot, .generation = caller->generation, .tgid = 100, .client = FIRST, .handle = object
-	};
-}
-
 static int reference(struct bench *bench, const struct caller *caller, u32 object, struct cgpu_reference *held)
 {
 	struct cgpu_reference_request request = named(caller, object);
@@ -16,17 +9,19 @@ static int reference(struct bench *bench, const struct caller *caller, u32 objec
 	return cgpu_reference_begin(&bench->core, &request, held);
 }
 
-TEST(a_held_charge_outlives_the_free)
+static void keep(struct bench *bench, const struct caller *caller, u32 object, struct cgpu_reference *held)
+{
+	CHECK_EQ(reference(bench, caller, object, held), 0);
+	CHECK_EQ(cgpu_reference_confirm(&bench->core, held), 0);
+}
+
+TEST_ON(a_held_charge_outlives_the_free, with_files(&caller))
 {
 	struct cgpu_reference first, second;
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
-	CHECK_EQ(reference(bench, &caller, 1, &first), 0);
-	CHECK_EQ(cgpu_reference_confirm(&bench->core, &first), 0);
-	CHECK_EQ(reference(bench, &caller, 1, &second), 0);
-	CHECK_EQ(cgpu_reference_confirm(&bench->core, &second), 0);
+	keep(bench, &caller, 1, &first);
+	keep(bench, &caller, 1, &second);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
@@ -39,10 +34,8 @@ TEST(a_held_charge_outlives_the_free)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST(a_hold_that_did_not_come_to_be_leaves_nothing)
+TEST_ON(a_hold_that_did_not_come_to_be_leaves_nothing, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	u32 clients = bench->core.state->clients;
 	struct cgpu_reference held;
 
@@ -58,15 +51,12 @@ TEST(a_hold_that_did_not_come_to_be_leaves_nothing)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST(what_is_held_for_a_removed_container_is_promised_to_nobody)
+TEST_ON(what_is_held_for_a_removed_container_is_promised_to_nobody, with_files(&caller))
 {
 	struct cgpu_reference held, under_way;
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
-	CHECK_EQ(reference(bench, &caller, 1, &held), 0);
-	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
+	keep(bench, &caller, 1, &held);
 	CHECK_EQ(reference(bench, &caller, 1, &under_way), 0);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_reference_confirm(&bench->core, &under_way), -ENOENT);
@@ -81,15 +71,12 @@ TEST(what_is_held_for_a_removed_container_is_promised_to_nobody)
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST(memory_of_another_container_is_not_held)
+TEST_ON(memory_of_another_container_is_not_held, with_files(&caller))
 {
-	struct caller caller, other;
-	struct bench *bench = with_files(&caller);
+	struct caller other = neighbour(bench);
 	struct cgpu_reference held;
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
-	other = bench_caller(bench, "b", 200);
 	CHECK_EQ(reference(bench, &other, 1, &held), -EPERM);
 }
 
@@ -99,10 +86,8 @@ static struct caller on_file(struct caller caller, u64 file)
 	return caller;
 }
 
-TEST(a_closed_file_ends_its_clients_charges)
+TEST_ON(a_closed_file_ends_its_clients_charges, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	struct caller first = on_file(caller, 1);
 
 	CHECK_EQ(take(bench, &first, 1, MIB), NV_OK);
@@ -115,10 +100,8 @@ TEST(a_closed_file_ends_its_clients_charges)
 	CHECK_EQ(bench->core.state->objects, 0);
 }
 
-TEST(closing_an_old_file_ends_nothing_of_a_new_client)
+TEST_ON(closing_an_old_file_ends_nothing_of_a_new_client, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	struct caller first = on_file(caller, 1), second = on_file(caller, 2);
 
 	CHECK_EQ(take(bench, &first, 1, MIB), NV_OK);
@@ -135,10 +118,8 @@ TEST(closing_an_old_file_ends_nothing_of_a_new_client)
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST(a_closed_file_ends_what_a_removed_container_left)
+TEST_ON(a_closed_file_ends_what_a_removed_container_left, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	struct caller first = on_file(caller, 1);
 
 	CHECK_EQ(take(bench, &first, 1, MIB), NV_OK);
@@ -149,16 +130,13 @@ TEST(a_closed_file_ends_what_a_removed_container_left)
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST(nobody_names_a_client_of_the_engine)
+TEST_ON(nobody_names_a_client_of_the_engine, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	u32 pin = 0xf0000000u | 100;
 	struct cgpu_reference held;
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(reference(bench, &caller, 1, &held), 0);
-	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
+	keep(bench, &caller, 1, &held);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
 	CHECK_EQ(bench_device(bench, &caller, pin, 0xd0, 0), NV_ERR_INVALID_CLIENT);
 	CHECK_EQ(bench_rm_free(bench, &caller, pin, pin), NV_ERR_INVALID_CLIENT);
@@ -166,10 +144,8 @@ TEST(nobody_names_a_client_of_the_engine)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 }
 
-TEST(a_file_that_is_not_known_changes_nothing)
+TEST_ON(a_file_that_is_not_known_changes_nothing, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	struct caller linked = on_file(caller, 0);
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
@@ -179,10 +155,8 @@ TEST(a_file_that_is_not_known_changes_nothing)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST(a_state_goes_over_to_a_core_of_the_same_layout)
+TEST_ON(a_state_goes_over_to_a_core_of_the_same_layout, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	struct cgpu_state *fresh = calloc(1, cgpu_state_bytes());
 
 	CHECK(fresh != NULL);
@@ -210,11 +184,9 @@ static int charge(struct bench *bench, const struct caller *caller, u32 gpu, u64
 	return cgpu_reference_charge(&bench->core, &request, held);
 }
 
-TEST(what_the_driver_takes_by_itself_is_charged)
+TEST_ON(what_the_driver_takes_by_itself_is_charged, with_files(&caller))
 {
 	struct cgpu_reference first, second;
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 
 	CHECK_EQ(cgpu_container_gpus(&bench->core, caller.slot, caller.generation), 1);
 	CHECK_EQ(cgpu_container_gpus(&bench->core, caller.slot, caller.generation + 1), 0);
@@ -239,10 +211,8 @@ TEST(what_the_driver_takes_by_itself_is_charged)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST(what_the_driver_took_outlives_the_container)
+TEST_ON(what_the_driver_took_outlives_the_container, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	struct cgpu_reference held;
 
 	CHECK_EQ(charge(bench, &caller, 0, 4096 * MIB, &held), 0);
@@ -255,10 +225,8 @@ TEST(what_the_driver_took_outlives_the_container)
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 3072 * MIB);
 }
 
-TEST(nothing_is_too_much_where_nothing_is_enforced)
+TEST_ON(nothing_is_too_much_where_nothing_is_enforced, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	struct cgpu_reference held;
 
 	bench_settings(bench, 0, 0);
@@ -267,10 +235,8 @@ TEST(nothing_is_too_much_where_nothing_is_enforced)
 	cgpu_reference_drop(&bench->core, &held);
 }
 
-TEST(only_granted_minors_may_be_opened)
+TEST_ON(only_granted_minors_may_be_opened, with_files(&caller))
 {
-	struct caller caller;
-	struct bench *bench = with_files(&caller);
 	struct cgpu_gpu_facts own, other;
 
 	CHECK_EQ(cgpu_gpu_facts(&bench->core, 0, &own), 0);
@@ -293,11 +259,9 @@ static void reference_on_file(
 	CHECK_EQ(cgpu_reference_confirm(&bench->core, held), 0);
 }
 
-TEST(a_charge_stays_until_the_file_lets_go)
+TEST_ON(a_charge_stays_until_the_file_lets_go, started("580.142", &caller))
 {
 	struct cgpu_reference first, second;
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 
 	CHECK_EQ(take(bench, &caller, 1, 1024 * MIB), NV_OK);
 	CHECK_EQ(take(bench, &caller, 2, 2048 * MIB), NV_OK);
@@ -315,17 +279,15 @@ TEST(a_charge_stays_until_the_file_lets_go)
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST(it_is_neither_the_process_nor_its_managed_memory)
+TEST_ON(it_is_neither_the_process_nor_its_managed_memory, started("580.142", &caller))
 {
-	struct cgpu_managed managed = { .tgid = 100, .bytes = 64 * MIB };
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
+	struct cgpu_managed managed = {
+		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .bytes = 64 * MIB
+	};
 	struct cgpu_reference held;
 	u32 cursor = 0, client;
 	struct cgpu_managed found;
 
-	managed.slot = caller.slot;
-	managed.generation = caller.generation;
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	reference_on_file(bench, &caller, 7, 1, &held);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
@@ -340,11 +302,10 @@ TEST(it_is_neither_the_process_nor_its_managed_memory)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 }
 
-TEST(a_file_keeps_what_its_container_has)
+TEST_ON(a_file_keeps_what_its_container_has, started("580.142", &caller))
 {
-	struct caller caller, other;
-	struct bench *bench = started("580.142", &caller);
 	struct cgpu_reference_request request = named(&caller, 1);
+	struct caller other = neighbour(bench);
 	struct cgpu_reference held, same;
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
@@ -359,16 +320,12 @@ TEST(a_file_keeps_what_its_container_has)
 	/* Of nothing that is charged. */
 	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 7, &same), 0);
 	CHECK_EQ(same.serial, 0);
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
-	other = bench_caller(bench, "b", 200);
 	request = named(&other, 1);
 	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 8, &same), -EPERM);
 }
 
-TEST(it_outlives_the_container_and_the_engine)
+TEST_ON(it_outlives_the_container_and_the_engine, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 	struct cgpu_reference held;
 
 	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);

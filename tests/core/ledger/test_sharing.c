@@ -2,10 +2,8 @@
 /* References, processes and containers beside each other. */
 #include "slices.h"
 
-TEST(dups_hold_the_charge)
+TEST_ON(dups_hold_the_charge, sliced("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
 	struct caller other = caller;
 
 	other.tgid = 200;
@@ -25,17 +23,12 @@ TEST(dups_hold_the_charge)
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6336544768\n"));
 }
 
-TEST(dups_stay_inside_the_container)
+TEST_ON(dups_stay_inside_the_container, started("580.142", &caller))
 {
-	struct caller caller, stranger;
-	struct bench *bench = sliced("580.142", &caller);
+	struct caller stranger = neighbour(bench);
 
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
-	stranger = bench_caller(bench, "b", 300);
-	bench_cuda_start(bench, &caller, 0xc1);
-	bench_cuda_start(bench, &stranger, 0xc3);
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(bench_dup(bench, &stranger, 0xc3, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_dup(bench, &stranger, SECOND, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc9, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc1, 0x999), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
@@ -47,42 +40,34 @@ TEST(dups_stay_inside_the_container)
 }
 
 /* It gives no leave for what is not its own, and nothing is charged anew. */
-TEST(who_may_duplicate_is_the_owners_affair)
+TEST_ON(who_may_duplicate_is_the_owners_affair, started("580.142", &caller))
 {
-	struct caller caller, stranger;
-	struct bench *bench = sliced("580.142", &caller);
+	struct caller stranger = neighbour(bench);
 
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
-	stranger = bench_caller(bench, "b", 300);
-	bench_cuda_start(bench, &caller, 0xc1);
-	bench_cuda_start(bench, &stranger, 0xc3);
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1), NV_OK);
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1, 0), NV_OK);
 	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
-	CHECK_EQ(bench_dup(bench, &stranger, 0xc3, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_dup(bench, &stranger, SECOND, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1, 0), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
 	/* Of a process outside, whose clients the ledger has not. */
-	CHECK_EQ(bench_share(bench, &stranger, 0xc9, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(bench_share(bench, &stranger, 0xff000000, 1), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench_share(bench, &stranger, 0xc9, 1, 0), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share(bench, &stranger, 0xff000000, 1, 0), NV_ERR_INVALID_CLIENT);
 	/* The driver notes in a client that it is given leave, and asks nobody. */
-	CHECK_EQ(bench_share_with(bench, &caller, 0xc1, 1, 0xc1), NV_OK);
-	CHECK_EQ(bench_share_with(bench, &caller, 0xc1, 1, 0xc3), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(bench_share_with(bench, &caller, 0xc1, 1, 0xc9), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1, 0xc1), NV_OK);
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1, SECOND), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1, 0xc9), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
 	bench->driver_status = NV_ERR_OBJECT_NOT_FOUND;
-	CHECK_EQ(bench_share(bench, &caller, 0xc1, 9), NV_ERR_OBJECT_NOT_FOUND);
+	CHECK_EQ(bench_share(bench, &caller, 0xc1, 9, 0), NV_ERR_OBJECT_NOT_FOUND);
 	bench->driver_status = NV_OK;
 	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 	bench_settings(bench, 0, 0);
-	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1), CONTINUED);
+	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1, 0), CONTINUED);
 }
 
-TEST(gone_containers_get_nothing)
+TEST_ON(gone_containers_get_nothing, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
-
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), 0);
@@ -93,11 +78,9 @@ TEST(gone_containers_get_nothing)
 	CHECK_EQ(take(bench, &caller, 1, MIB), -ENODEV);
 }
 
-TEST(processes_leave_all_at_once)
+TEST_ON(processes_leave_all_at_once, started("580.142", &caller))
 {
 	struct cgpu_process_charge charge;
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 	u32 cursor = 0, client;
 
 	bench_cuda_start(bench, &caller, 0xc2);
@@ -114,10 +97,8 @@ TEST(processes_leave_all_at_once)
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST(a_client_handle_given_out_again_starts_anew)
+TEST_ON(a_client_handle_given_out_again_starts_anew, started("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = started("580.142", &caller);
 	struct caller next = caller;
 
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
@@ -129,10 +110,8 @@ TEST(a_client_handle_given_out_again_starts_anew)
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6334447616\nPID: 101 Mem: 2097152\n"));
 }
 
-TEST(children_use_a_clients_memory)
+TEST_ON(children_use_a_clients_memory, sliced("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
 	struct caller child = caller;
 
 	child.tgid = 101;
@@ -144,10 +123,9 @@ TEST(children_use_a_clients_memory)
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST(one_container_cannot_take_all_records)
+TEST_ON(one_container_cannot_take_all_records, sliced("580.142", &caller))
 {
-	struct caller caller, second;
-	struct bench *bench = sliced("580.142", &caller);
+	struct caller second;
 	u32 client;
 
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
@@ -163,10 +141,8 @@ TEST(one_container_cannot_take_all_records)
 	CHECK_EQ(bench_device(bench, &second, 0x10000 + client, 0xd0, 0), NV_ERR_INSUFFICIENT_RESOURCES);
 }
 
-TEST(clients_without_memory_are_found)
+TEST_ON(clients_without_memory_are_found, sliced("580.142", &caller))
 {
-	struct caller caller;
-	struct bench *bench = sliced("580.142", &caller);
 	u32 cursor = 0, client = 0, found = 0;
 	s32 tgid = 0;
 

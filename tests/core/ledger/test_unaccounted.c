@@ -35,11 +35,8 @@ static long context(struct bench *bench, const struct caller *caller, u32 object
 	return bench_channel(bench, caller, &ask);
 }
 
-TEST(drift_is_what_nobody_is_charged_for)
+TEST_ON(drift_is_what_nobody_is_charged_for, reconciled(&caller, 0))
 {
-	struct caller caller;
-	struct bench *bench = reconciled(&caller, 0);
-
 	CHECK(bench_is(bench, "0/drift", "0\n"));
 	look(bench, 0, idle, 1);
 	CHECK(bench_is(bench, "0/drift", "0\n"));
@@ -62,22 +59,18 @@ TEST(drift_is_what_nobody_is_charged_for)
 	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, CGPU_MAX_GPUS, &used), -ENOENT);
 }
 
-TEST(what_others_have_is_taken_off)
+TEST_ON(what_others_have_is_taken_off, reconciled(&caller, 0))
 {
 	struct cgpu_card_view view = { .users = 3, .strangers = 2, .outside = 700 * MIB };
-	struct caller caller;
-	struct bench *bench = reconciled(&caller, 0);
 
 	look(bench, 0, idle, 1);
 	look(bench, 700 * MIB + 2 * EACH + 5, view, 1);
 	CHECK(bench_is(bench, "0/drift", "5\n"));
 }
 
-TEST(a_card_that_is_had_whole_has_no_drift)
+TEST_ON(a_card_that_is_had_whole_has_no_drift, reconciled(&caller, 0))
 {
 	struct cgpu_card_view full = { .memfree = 4096, .users = 1 };
-	struct caller caller;
-	struct bench *bench = reconciled(&caller, 0);
 	u32 i;
 
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=7 gpu=0:1048576 native=1"), 0);
@@ -88,11 +81,9 @@ TEST(a_card_that_is_had_whole_has_no_drift)
 	CHECK(!core_unaccounted_refuses(bench->core.state, 1));
 }
 
-TEST(the_cards_own_need_only_sinks)
+TEST_ON(the_cards_own_need_only_sinks, reconciled(&caller, 0))
 {
 	struct cgpu_gpu_facts facts;
-	struct caller caller;
-	struct bench *bench = reconciled(&caller, 0);
 
 	/* Someone had 300 MiB when the engine came. */
 	look(bench, 300 * MIB, used, 1);
@@ -119,10 +110,8 @@ TEST(the_cards_own_need_only_sinks)
 	CHECK(bench_is(bench, "0/drift", "0\n"));
 }
 
-TEST(lasting_drift_is_logged_once)
+TEST_ON(lasting_drift_is_logged_once, reconciled(&caller, 0))
 {
-	struct caller caller;
-	struct bench *bench = reconciled(&caller, 0);
 	u32 logged = bench->logged;
 
 	look(bench, 0, idle, 1);
@@ -147,17 +136,16 @@ TEST(lasting_drift_is_logged_once)
 	CHECK_EQ(bench->logged, logged + 2);
 }
 
-TEST(nothing_more_is_given_where_that_is_asked_for)
+TEST_ON(nothing_more_is_given_where_that_is_asked_for, reconciled(&caller, 1))
 {
 	struct cgpu_card_view stranger = { .users = 2, .strangers = 1, .outside = MIB };
-	struct cgpu_managed managed = { .tgid = 100, .bytes = 2 * MIB, .limited = 1 };
-	struct cgpu_reference_request request = { .tgid = 100, .bytes = MIB };
+	struct cgpu_managed managed = {
+		.slot = caller.slot, .generation = caller.generation, .tgid = 100, .bytes = 2 * MIB, .limited = 1
+	};
+	struct cgpu_reference_request request = named(&caller, 0);
 	struct cgpu_reference reference;
-	struct caller caller;
-	struct bench *bench = reconciled(&caller, 1);
 
-	managed.slot = request.slot = caller.slot;
-	managed.generation = request.generation = caller.generation;
+	request.bytes = MIB;
 	look(bench, 0, idle, 1);
 	look(bench, 600 * MIB, used, BEATS - 1);
 	CHECK_EQ(take(bench, &caller, 5, MIB), NV_OK);
@@ -187,11 +175,8 @@ TEST(nothing_more_is_given_where_that_is_asked_for)
 	CHECK_EQ(take(bench, &caller, 9, MIB), NV_OK);
 }
 
-TEST(a_card_that_cannot_be_asked_has_no_drift)
+TEST_ON(a_card_that_cannot_be_asked_has_no_drift, reconciled(&caller, 1))
 {
-	struct caller caller;
-	struct bench *bench = reconciled(&caller, 1);
-
 	look(bench, 0, idle, 1);
 	look(bench, 600 * MIB, used, BEATS);
 	CHECK_EQ(take(bench, &caller, 6, MIB), NV_ERR_NO_MEMORY);

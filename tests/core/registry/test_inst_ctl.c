@@ -5,7 +5,7 @@
 #define LONG_ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define T4_SLICE "6336544768" /* 6043 MiB */
 
-TEST(grammar_is_strict)
+TEST_ON(grammar_is_strict, bench_new("580.142"))
 {
 	static const char *const bad[] = { "", "\n", " ", "create", "create ", "create id=a", "create id=a pid=1",
 		"create id=a gpu=0:1", "create pid=1 gpu=0:1", "create id=a pid=1 gpu=0",
@@ -22,7 +22,6 @@ TEST(grammar_is_strict)
 		"create id=a pid=1 gpu=0:1234567890123456", "destroy", "destroy id=", "destroy id=a id=a",
 		"destroy id=a pid=1", "destroy id=a gpu=0:1", "remove id=a", "0policy-xxxx/", "0abc", "-abc",
 		"x123456789012", "0-23456789012", "--23456789012", NULL };
-	struct bench *bench = bench_new("580.142");
 	char long_id[CGPU_ID_BYTES + 32];
 	int i;
 
@@ -37,9 +36,8 @@ TEST(grammar_is_strict)
 	CHECK_EQ(bench->core.state->containers, 0);
 }
 
-TEST(long_form_registers)
+TEST_ON(long_form_registers, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	struct cgpu_container_info info;
 
 	CHECK_EQ(bench_ctl(bench, "create id=" LONG_ID " pid=77 gpu=0:" T4_SLICE ":3:1 gpu=1:65536\n"), 0);
@@ -66,10 +64,8 @@ TEST(long_form_registers)
 	CHECK(bench_is(bench, "0/free_weight", "20\n"));
 }
 
-TEST(old_form_registers)
+TEST_ON(old_form_registers, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
-
 	CHECK_EQ(bench_write(bench, "default_memsize", "1048576\n"), 0);
 	CHECK_EQ(bench_ctl(bench, "0abcdefabcdef"), 0);
 	CHECK_EQ(bench_ctl(bench, "1abcdefabcdef\n"), 0);
@@ -85,10 +81,8 @@ TEST(old_form_registers)
 	CHECK_EQ(bench->core.state->containers, 0);
 }
 
-TEST(errors_come_in_order)
+TEST_ON(errors_come_in_order, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
-
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=9:1"), -ENOENT);
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=99999:1"), -ENOENT);
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1:21"), -EINVAL);
@@ -111,9 +105,8 @@ TEST(errors_come_in_order)
 	CHECK_EQ(bench_ctl(bench, "create id=d pid=1 gpu=0:1 gpu=1:1"), -ENOSPC);
 }
 
-TEST(all_gpus_or_none)
+TEST_ON(all_gpus_or_none, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	struct cgpu_node node;
 
 	CHECK_EQ(bench_ctl(bench, "create id=full pid=1 gpu=1:15842934784"), 0);
@@ -129,19 +122,15 @@ static void rival_registers(struct bench *bench)
 	CHECK_EQ(bench_ctl(bench, "create id=rival pid=2 gpu=0:15842934784"), 0);
 }
 
-TEST(checks_are_repeated_after_the_lock_was_open)
+TEST_ON(checks_are_repeated_after_the_lock_was_open, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
-
 	bench->at_cgroup = rival_registers;
 	CHECK_EQ(bench_ctl(bench, "create id=late pid=1 gpu=0:1"), -ENOMEM);
 	CHECK_EQ(bench->core.state->containers, 1);
 }
 
-TEST(zero_weight_is_a_setting)
+TEST_ON(zero_weight_is_a_setting, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
-
 	bench_settings(bench, 1, 1);
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1:0"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:1:19"), 0);
@@ -151,10 +140,8 @@ TEST(zero_weight_is_a_setting)
 	CHECK(bench_is(bench, "0/free_weight", "1\n"));
 }
 
-TEST(instance_numbers_are_reused_lowest_first)
+TEST_ON(instance_numbers_are_reused_lowest_first, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
-
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:1"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=c pid=1 gpu=0:1"), 0);
@@ -164,9 +151,8 @@ TEST(instance_numbers_are_reused_lowest_first)
 	CHECK(bench_is(bench, "0/c/id", "2\n"));
 }
 
-TEST(twenty_five_fit_and_no_more)
+TEST_ON(twenty_five_fit_and_no_more, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	char line[64];
 	int i;
 

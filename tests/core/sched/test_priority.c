@@ -10,15 +10,12 @@ static void look(struct bench *bench, s32 tgid)
 }
 
 /* What it is not seen to use is not kept for it. */
-TEST(priority_is_for_who_is_at_work)
+TEST_ON(priority_is_for_who_is_at_work, two_busy(2, ":1", ":1:1"))
 {
-	struct bench *bench = fresh(2);
 	struct cgpu_round turn;
 	u64 ran[16];
 	u32 n;
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1:1", 1);
 	run(bench, 400 * MS, ran);
 	CHECK_EQ(ran[2], 320 * MS);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
@@ -43,15 +40,11 @@ TEST(priority_is_for_who_is_at_work)
 }
 
 /* A driver without samples tells of nobody. */
-TEST(without_looks_priority_stays)
+TEST_ON(without_looks_priority_stays, two_busy(1, "", ":1:1"))
 {
-	struct bench *bench = fresh(1);
-	struct caller caller;
 	u64 ran[16];
 	u32 n;
 
-	busy(bench, 1, "", 1);
-	caller = busy(bench, 2, ":1:1", 1);
 	run(bench, 8000 * MS, ran);
 	CHECK_EQ(ran[2], 6400 * MS);
 	/* None of it is left of a priority that was taken away, and of one that has made new channels. */
@@ -66,20 +59,17 @@ TEST(without_looks_priority_stays)
 	run(bench, 4 * SLICE, ran);
 	CHECK(bench_is(
 		bench, "0/sched", "divided_by=time_slices usage_from=samples resolution=1000000000 slice=2000000\n"));
-	CHECK_EQ(make(bench, &caller, 0xc002, 200, 202, CHANNEL), NV_OK);
+	CHECK_EQ(make(bench, &tenant[2], 0xc002, 200, 202, CHANNEL), NV_OK);
 	run(bench, 400 * MS, ran);
 	CHECK(ran[2] >= 318 * MS && ran[2] <= 322 * MS);
 }
 
 /* Others' samples may have pushed its own out. */
-TEST(what_was_lost_takes_no_priority)
+TEST_ON(what_was_lost_takes_no_priority, two_busy(1, "", ":1:1"))
 {
-	struct bench *bench = fresh(1);
 	u64 ran[16];
 	u32 n;
 
-	busy(bench, 1, "", 1);
-	busy(bench, 2, ":1:1", 1);
 	for (n = 0; n < 8; n++) {
 		cgpu_samples_begin(&bench->core, 0, n % 2 ? CGPU_SAMPLES_LOST : CGPU_SAMPLES_PART);
 		cgpu_ran(&bench->core, 0, 1001, MS);

@@ -2,9 +2,8 @@
 /* What the core says is to be done on a card: which channels are enabled. */
 #include "rounds.h"
 
-TEST(gates_divide_by_weight)
+TEST_ON(gates_divide_by_weight, fresh(2))
 {
-	struct bench *bench = fresh(2);
 	u64 ran[16];
 
 	busy(bench, 1, ":1", 3);
@@ -19,13 +18,10 @@ TEST(gates_divide_by_weight)
 }
 
 /* Kernels that cannot be interrupted: the call that disables a channel takes as long as they do. */
-TEST(who_runs_on_owes_it)
+TEST_ON(who_runs_on_owes_it, two_busy(2, ":1", ":1"))
 {
-	struct bench *bench = fresh(2);
 	u64 ran[16], begin, extra = 0;
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1", 1);
 	driver.takes = 5 * MS;
 	begin = bench->now;
 	run(bench, 4000 * MS, ran);
@@ -36,9 +32,8 @@ TEST(who_runs_on_owes_it)
 	CHECK(usage(bench, "0/c1/usage") > ran[1] * 99 / 100 && usage(bench, "0/c1/usage") < ran[1] * 101 / 100);
 }
 
-TEST(a_lone_container_has_its_cap)
+TEST_ON(a_lone_container_has_its_cap, fresh(3))
 {
-	struct bench *bench = fresh(3);
 	u64 ran[16];
 
 	CHECK_EQ(bench_write(bench, "0/max_inst", "4"), 0);
@@ -47,9 +42,8 @@ TEST(a_lone_container_has_its_cap)
 	CHECK_EQ(ran[1], 200 * MS);
 }
 
-TEST(changes_count_at_once)
+TEST_ON(changes_count_at_once, fresh(2))
 {
-	struct bench *bench = fresh(2);
 	u64 ran[16];
 
 	busy(bench, 1, ":1", 1);
@@ -70,10 +64,8 @@ TEST(changes_count_at_once)
 	CHECK(bench_is(bench, "0/sched", "divided_by=driver usage_from=none resolution=1000000000 slice=2000000\n"));
 }
 
-TEST(an_idle_card_needs_no_turns)
+TEST_ON(an_idle_card_needs_no_turns, fresh(0))
 {
-	struct bench *bench = fresh(0);
-	struct caller caller;
 	u64 ran[16], until;
 
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1048576"), 0);
@@ -91,10 +83,8 @@ TEST(an_idle_card_needs_no_turns)
 	CHECK(until == CGPU_ROUND_NEVER);
 }
 
-TEST(batches_have_a_bound)
+TEST_ON(batches_have_a_bound, fresh(2))
 {
-	struct bench *bench = fresh(2);
-
 	busy(bench, 1, ":1", 90);
 	busy(bench, 2, ":1", 1);
 	bench->now += SLICE;
@@ -104,23 +94,19 @@ TEST(batches_have_a_bound)
 	CHECK_EQ(driver.most, CGPU_CHANNEL_BATCH);
 }
 
-TEST(a_channel_of_a_closed_container_is_closed)
+TEST_ON(a_channel_of_a_closed_container_is_closed, two_busy(2, ":1", ":1"))
 {
-	struct bench *bench = fresh(2);
-	struct caller first, second;
 	u32 n;
 
-	first = busy(bench, 1, ":1", 1);
-	second = busy(bench, 2, ":1", 1);
 	apply(bench);
 	CHECK(driver.stopped[101] != driver.stopped[201]);
 	n = driver.stopped[101] ? 1 : 2;
-	CHECK_EQ(make(bench, n == 1 ? &first : &second, 0xc000 + n, 100 * n, 100 * n + 2, CHANNEL), NV_OK);
+	CHECK_EQ(make(bench, &tenant[n], 0xc000 + n, 100 * n, 100 * n + 2, CHANNEL), NV_OK);
 	apply(bench);
 	CHECK_EQ(driver.stopped[100 * n + 2], 1);
 	/* The driver may have opened it. */
 	driver.stopped[100 * n + 1] = 0;
-	CHECK_EQ(bench_control(bench, n == 1 ? &first : &second, 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE,
+	CHECK_EQ(bench_control(bench, &tenant[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE,
 			 bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes),
 		NV_OK);
 	CHECK_EQ(bench->call.round, 1);
@@ -129,69 +115,57 @@ TEST(a_channel_of_a_closed_container_is_closed)
 }
 
 /* Else calls in others' turns would each give a little of them. */
-TEST(scheduling_again_has_to_wait)
+TEST_ON(scheduling_again_has_to_wait, two_busy(2, ":1", ":1"))
 {
-	struct bench *bench = fresh(2);
-	struct caller caller[3];
 	u32 n, passed = 0;
 	u64 ran[16];
 
-	caller[1] = busy(bench, 1, ":1", 1);
-	caller[2] = busy(bench, 2, ":1", 1);
 	apply(bench);
 	n = driver.stopped[101] ? 1 : 2;
 	/* The first time is how every group begins. */
-	CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
-	CHECK_EQ(schedule(bench, &caller[n], n, 0), NV_OK);
-	while (passed < 8 && schedule(bench, &caller[n], n, 1) == NV_OK)
+	CHECK_EQ(schedule(bench, &tenant[n], n, 1), NV_OK);
+	CHECK_EQ(schedule(bench, &tenant[n], n, 0), NV_OK);
+	while (passed < 8 && schedule(bench, &tenant[n], n, 1) == NV_OK)
 		passed++;
 	CHECK_EQ(passed, 1);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
-	CHECK_EQ(schedule(bench, &caller[n], n, 0), NV_OK);
+	CHECK_EQ(schedule(bench, &tenant[n], n, 0), NV_OK);
 	run(bench, 2 * SLICE, ran);
-	CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
+	CHECK_EQ(schedule(bench, &tenant[n], n, 1), NV_OK);
 }
 
 /* The transport may take a call back and make it anew: it is the same one. */
-TEST(scheduling_that_was_taken_back_has_not_to_wait)
+TEST_ON(scheduling_that_was_taken_back_has_not_to_wait, two_busy(2, ":1", ":1"))
 {
-	struct bench *bench = fresh(2);
-	struct caller caller[3];
 	u32 n, tries;
 
-	caller[1] = busy(bench, 1, ":1", 1);
-	caller[2] = busy(bench, 2, ":1", 1);
 	apply(bench);
 	n = driver.stopped[101] ? 1 : 2;
 	for (tries = 0; tries < 3; tries++) {
 		bench->driver_result = -EINTR;
-		CHECK_EQ(schedule(bench, &caller[n], n, 1), -EINTR);
+		CHECK_EQ(schedule(bench, &tenant[n], n, 1), -EINTR);
 		CHECK_EQ(bench->verdict, CGPU_EXECUTE);
 		bench->driver_result = 0;
 		if (tries == 0)
-			CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
+			CHECK_EQ(schedule(bench, &tenant[n], n, 1), NV_OK);
 	}
-	CHECK_EQ(schedule(bench, &caller[n], n, 1), NV_OK);
-	schedule(bench, &caller[n], n, 1);
+	CHECK_EQ(schedule(bench, &tenant[n], n, 1), NV_OK);
+	schedule(bench, &tenant[n], n, 1);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
 }
 
 /* What the driver does between the engine's question and its answer is not taken for what was asked. */
-TEST(a_doubt_meanwhile_stays)
+TEST_ON(a_doubt_meanwhile_stays, two_busy(2, ":1", ":1"))
 {
-	struct bench *bench = fresh(2);
 	u32 bytes = bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, n;
-	struct caller caller[3];
 	struct cgpu_channel_batch batch;
 	struct cgpu_round turn;
 
-	caller[1] = busy(bench, 1, ":1", 1);
-	caller[2] = busy(bench, 2, ":1", 1);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), 0);
 	CHECK_EQ(batch.disable, 1);
 	n = batch.channel[0] / 100;
-	CHECK_EQ(bench_control(bench, &caller[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, bytes), NV_OK);
+	CHECK_EQ(bench_control(bench, &tenant[n], 0xc000 + n, 100 * n, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, bytes), NV_OK);
 	cgpu_channels_done(&bench->core, &batch, NV_OK);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	CHECK_EQ(turn.channels, 1);
@@ -201,15 +175,11 @@ TEST(a_doubt_meanwhile_stays)
 }
 
 /* New channels of a container that must wait cost nobody's turn anything. */
-TEST(stopping_what_is_new_prolongs_no_turn)
+TEST_ON(stopping_what_is_new_prolongs_no_turn, two_busy(2, ":1", ":1"))
 {
-	struct bench *bench = fresh(2);
-	struct caller second;
 	u64 ran[16], until;
 	u32 n;
 
-	busy(bench, 1, ":1", 1);
-	second = busy(bench, 2, ":1", 1);
 	busy(bench, 3, ":1", 1);
 	run(bench, 3 * SLICE, ran);
 	until = apply(bench);
@@ -219,22 +189,18 @@ TEST(stopping_what_is_new_prolongs_no_turn)
 	}
 	driver.takes = MS / 10;
 	for (n = 0; n < 100 && !driver.stopped[101]; n++) {
-		CHECK_EQ(make(bench, &second, 0xc002, 200, 210 + n, CHANNEL), NV_OK);
+		CHECK_EQ(make(bench, &tenant[2], 0xc002, 200, 210 + n, CHANNEL), NV_OK);
 		apply(bench);
 	}
 	CHECK(n <= SLICE / driver.takes + 1);
 }
 
 /* A group that begins in others' turns may run a kernel that cannot be stopped. */
-TEST(beginning_in_others_turns_is_paid)
+TEST_ON(beginning_in_others_turns_is_paid, two_busy(2, ":1", ":1"))
 {
-	struct bench *bench = fresh(2);
-	struct caller second;
 	s64 before;
 	u64 until;
 
-	busy(bench, 1, ":1", 1);
-	second = busy(bench, 2, ":1", 1);
 	until = apply(bench);
 	while (driver.stopped[101]) {
 		bench->now = until;
@@ -243,17 +209,13 @@ TEST(beginning_in_others_turns_is_paid)
 	apply(bench);
 	before = bench->core.state->gpu[0].share.sched.balance[1];
 	driver.takes = 5 * MS;
-	CHECK_EQ(schedule(bench, &second, 2, 1), NV_OK);
+	CHECK_EQ(schedule(bench, &tenant[2], 2, 1), NV_OK);
 	apply(bench);
 	CHECK(bench->core.state->gpu[0].share.sched.balance[1] <= before - (s64)(5 * MS));
 }
 
-TEST(what_a_removed_container_left_stays_closed)
+TEST_ON(what_a_removed_container_left_stays_closed, two_busy(2, ":1", ":1"))
 {
-	struct bench *bench = fresh(2);
-
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1", 1);
 	apply(bench);
 	CHECK_EQ(bench_ctl(bench, "destroy id=c1"), 0);
 	CHECK_EQ(bench_ctl(bench, "destroy id=c2"), 0);
@@ -261,13 +223,10 @@ TEST(what_a_removed_container_left_stays_closed)
 	CHECK(driver.stopped[101] && driver.stopped[201]);
 }
 
-TEST(a_new_engine_tells_all_again)
+TEST_ON(a_new_engine_tells_all_again, two_busy(2, ":1", ":2"))
 {
-	struct bench *bench = fresh(2);
 	u64 ran[16];
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":2", 1);
 	run(bench, 60 * MS, ran);
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
 	bench_invariants(bench->core.state);
@@ -277,13 +236,10 @@ TEST(a_new_engine_tells_all_again)
 	CHECK_EQ(ran[2], 400 * MS);
 }
 
-TEST(without_enforcement_nothing_is_gated)
+TEST_ON(without_enforcement_nothing_is_gated, two_busy(2, ":1", ":2"))
 {
-	struct bench *bench = fresh(2);
 	u64 ran[16];
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":2", 1);
 	apply(bench);
 	bench_settings(bench, 0, 0);
 	apply(bench);
@@ -294,13 +250,10 @@ TEST(without_enforcement_nothing_is_gated)
 
 /* Channels that cannot be disabled or enabled: never, for a moment, or one of them. */
 
-TEST(a_driver_without_the_lever_is_told_of)
+TEST_ON(a_driver_without_the_lever_is_told_of, two_busy(2, ":1", ":1"))
 {
-	struct bench *bench = fresh(2);
 	u64 ran[16];
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1", 1);
 	driver.status = NV_ERR_NOT_SUPPORTED;
 	run(bench, 20 * MS, ran);
 	CHECK_EQ(ran[1], ran[2]);
@@ -309,15 +262,12 @@ TEST(a_driver_without_the_lever_is_told_of)
 	CHECK(bench_is(bench, "0/sched", "divided_by=nobody usage_from=none resolution=1000000000 slice=2000000\n"));
 }
 
-TEST(a_failure_of_a_moment_ends_nothing)
+TEST_ON(a_failure_of_a_moment_ends_nothing, two_busy(2, ":1", ":1"))
 {
-	struct bench *bench = fresh(2);
 	struct cgpu_channel_batch batch;
 	struct cgpu_round turn;
 	u64 ran[16];
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1", 1);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), 0);
 	cgpu_channels_done(&bench->core, &batch, CGPU_CONTROL_FAILED);
@@ -334,14 +284,11 @@ TEST(a_failure_of_a_moment_ends_nothing)
 }
 
 /* No channel is changed, so no round passes: who was granted one has the rest of it when channels can be set again. */
-TEST(while_gates_cannot_be_set_time_is_nobodys)
+TEST_ON(while_gates_cannot_be_set_time_is_nobodys, two_busy(2, ":1", ":1"))
 {
-	struct bench *bench = fresh(2);
 	u64 ran[16], first, second;
 	u32 n;
 
-	busy(bench, 1, ":1", 1);
-	busy(bench, 2, ":1", 1);
 	run(bench, 400 * MS, ran);
 	driver.status = CGPU_CONTROL_FAILED;
 	apply(bench);
@@ -358,9 +305,8 @@ TEST(while_gates_cannot_be_set_time_is_nobodys)
 	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
 }
 
-TEST(one_that_has_gone_holds_up_no_other)
+TEST_ON(one_that_has_gone_holds_up_no_other, fresh(2))
 {
-	struct bench *bench = fresh(2);
 	struct cgpu_channel_batch batch;
 	struct cgpu_round turn;
 	u32 applied = 0;

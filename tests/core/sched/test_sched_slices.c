@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Time slices of channel groups, as the hardware has them. */
-#include "bench.h"
-#include "sched/scheduler.h"
+#include "scheduler.h"
 
-static struct cgpu_sched sched;
 static struct cgpu_sched_timeslice slices[CGPU_SCHED_SLOTS];
 static u32 groups[CGPU_SCHED_SLOTS];
 
-static void start(u32 policy, u32 time_slices, u64 slice)
+static void start_with(u32 policy, u32 time_slices, u64 slice)
 {
-	struct cgpu_sched_settings settings;
-
-	cgpu_sched_defaults(&settings);
-	settings.policy = policy;
-	settings.time_slices = time_slices;
-	settings.slice = slice;
+	start(policy, 0);
+	sched.settings.time_slices = time_slices;
+	sched.settings.slice = slice;
 	memset(groups, 0, sizeof(groups));
-	CHECK_EQ(cgpu_sched_init(&sched, &settings, 0), 0);
 }
 
-static void join(u32 slot, u32 weight, u32 active)
+static void join_with(u32 slot, u32 weight, u32 active)
 {
 	CHECK_EQ(cgpu_sched_join(&sched, slot, weight, 0, 0), 0);
 	groups[slot] = active;
@@ -58,11 +52,11 @@ TEST(the_nearest_slice_is_taken)
 
 TEST(slices_follow_the_policy)
 {
-	start(CGPU_SCHED_SOFT, 1, 2000000);
-	join(0, 1, 1);
-	join(1, 2, 1);
-	join(2, 0, 1);
-	join(3, 4, 0);
+	start_with(CGPU_SCHED_SOFT, 1, 2000000);
+	join_with(0, 1, 1);
+	join_with(1, 2, 1);
+	join_with(2, 0, 1);
+	join_with(3, 4, 0);
 	CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 	CHECK_EQ(slices[0].us, 1952);
 	CHECK_EQ(slices[1].us, 2 * 1952);
@@ -81,8 +75,8 @@ TEST(other_policies_leave_them)
 	u32 policy;
 
 	for (policy = 0; policy < 6; policy++) {
-		start(policy, 0, 2000000);
-		join(0, 1, 1);
+		start_with(policy, 0, 2000000);
+		join_with(0, 1, 1);
 		CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 		CHECK_EQ(slices[0].us, 0);
 		sched.settings.time_slices = 1;
@@ -102,9 +96,9 @@ TEST(many_groups_are_no_larger_share)
 			for (many = 1; many <= CGPU_SCHED_GROUPS_MAX; many = many * 3 / 2 + 1) {
 				u64 mine, other;
 
-				start(CGPU_SCHED_SOFT, 1, slice);
-				join(0, weight, many);
-				join(1, 1, 1);
+				start_with(CGPU_SCHED_SOFT, 1, slice);
+				join_with(0, weight, many);
+				join_with(1, 1, 1);
 				CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 				mine = slices[0].ns * many;
 				other = slices[1].ns * weight;
@@ -120,9 +114,9 @@ TEST(many_groups_are_no_larger_share)
 /* Small parts cost switches: everybody's slice becomes longer, within bounds. */
 TEST(small_parts_are_stretched)
 {
-	start(CGPU_SCHED_PREEMPTIVE, 1, 2000000);
-	join(0, 1, 16);
-	join(1, 1, 1);
+	start_with(CGPU_SCHED_PREEMPTIVE, 1, 2000000);
+	join_with(0, 1, 16);
+	join_with(1, 1, 1);
 	CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 	CHECK(slices[0].us >= 256);
 	CHECK(slices[1].ns > 2000000 && slices[1].ns <= 6010000);
@@ -137,9 +131,9 @@ TEST(no_part_is_less_than_a_unit)
 {
 	u32 n;
 
-	start(CGPU_SCHED_PREEMPTIVE, 1, 1000000);
+	start_with(CGPU_SCHED_PREEMPTIVE, 1, 1000000);
 	for (n = 0; n < CGPU_SCHED_SLOTS; n++)
-		join(n, 1, n ? 1 : CGPU_SCHED_GROUPS_MAX);
+		join_with(n, 1, n ? 1 : CGPU_SCHED_GROUPS_MAX);
 	CHECK_EQ(cgpu_sched_timeslices(&sched, groups, slices), 0);
 	CHECK_EQ(slices[0].us, 1);
 	CHECK(slices[0].ns * CGPU_SCHED_GROUPS_MAX <= slices[24].ns);

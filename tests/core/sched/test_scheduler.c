@@ -52,9 +52,7 @@ TEST(slots_are_checked)
 
 TEST(a_place_is_handed_on_without_a_debt)
 {
-	start(CGPU_SCHED_WEIGHT, 0);
-	join(0, 4, 0);
-	join(1, 1, 0);
+	start_two(CGPU_SCHED_WEIGHT, 4, 1);
 	turn_is(0, 0, 4 * SLICE);
 	CHECK_EQ(cgpu_sched_leave(&sched, 0, SLICE), 0);
 	CHECK_EQ(cgpu_sched_join(&sched, 0, 1, 0, SLICE), 0);
@@ -104,9 +102,7 @@ TEST(what_is_left_of_a_turn_is_no_credit)
 {
 	struct cgpu_sched_settings settings;
 
-	start(CGPU_SCHED_WEIGHT, 0);
-	join(0, 8, 0);
-	join(1, 1, 0);
+	start_two(CGPU_SCHED_WEIGHT, 8, 1);
 	turn_is(0, 0, 8 * SLICE);
 	/* A smaller weight ends the turn sooner; a part of a slice more is the most that stays. */
 	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 0, SLICE), 0);
@@ -128,9 +124,7 @@ TEST(a_turn_outlasts_a_change_of_policy)
 {
 	struct cgpu_sched_settings weight, fair;
 
-	start(CGPU_SCHED_WEIGHT, 0);
-	join(0, 4, 0);
-	join(1, 4, 0);
+	start_two(CGPU_SCHED_WEIGHT, 4, 4);
 	weight = fair = sched.settings;
 	fair.policy = CGPU_SCHED_FAIR;
 	turn_is(0, 0, 4 * SLICE);
@@ -244,9 +238,7 @@ TEST(native_forgets)
 
 TEST(overruns_change_hands)
 {
-	start(CGPU_SCHED_WEIGHT, 0);
-	join(0, 1, 0);
-	join(1, 1, 0);
+	start_two(CGPU_SCHED_WEIGHT, 1, 1);
 	turn_is(0, 0, SLICE);
 	turn_is(SLICE, 1, 2 * SLICE);
 	/* A kernel of slot 0 kept the card for three quarters of that. */
@@ -271,9 +263,7 @@ TEST(debts_end)
 	u64 now = 0;
 	u32 n;
 
-	start(CGPU_SCHED_WEIGHT, 0);
-	join(0, 1, 0);
-	join(1, 1, 0);
+	start_two(CGPU_SCHED_WEIGHT, 1, 1);
 	cgpu_sched_decide(&sched, 0, &decision);
 	/* Everybody owes: the rounds in which nobody has anything are passed over. */
 	CHECK_EQ(cgpu_sched_ran(&sched, 1, ~0ull, 0), 0);
@@ -299,9 +289,7 @@ TEST(debts_end)
 /* The rounds in which nobody has anything to give are passed over, and the proportion of what is owed stays. */
 TEST(all_may_owe)
 {
-	start(CGPU_SCHED_WEIGHT, 0);
-	join(0, 1, 0);
-	join(1, 2, 0);
+	start_two(CGPU_SCHED_WEIGHT, 1, 2);
 	join(2, 1, 1);
 	CHECK_EQ(cgpu_sched_process(&sched, 2, 0, 0), 0);
 	cgpu_sched_decide(&sched, 0, &decision);
@@ -330,8 +318,7 @@ TEST(who_is_away_pays_off)
 	CHECK_EQ(cgpu_sched_ran(&sched, 2, 3 * SLICE, 0), 0);
 	CHECK_EQ(cgpu_sched_process(&sched, 2, 0, 0), 0);
 	for (now = 0; now < 4 * SLICE; now += SLICE) {
-		cgpu_sched_decide(&sched, now, &decision);
-		CHECK_EQ(decision.open, (1u << (now / SLICE % 2)) | 4);
+		CHECK_EQ(open_at(now), (1u << (now / SLICE % 2)) | 4);
 	}
 	CHECK_EQ(sched.balance[2], -2 * (s64)SLICE);
 	cgpu_sched_decide(&sched, 4 * SLICE, &decision);
@@ -358,9 +345,7 @@ TEST(who_is_away_pays_off)
 
 TEST(the_last_one_pays_off_alone)
 {
-	start(CGPU_SCHED_WEIGHT, 0);
-	join(0, 1, 0);
-	join(1, 1, 0);
+	start_two(CGPU_SCHED_WEIGHT, 1, 1);
 	turn_is(0, 0, SLICE);
 	turn_is(SLICE, 1, 2 * SLICE);
 	CHECK_EQ(cgpu_sched_ran(&sched, 0, 4 * SLICE, SLICE), 0);
@@ -388,15 +373,12 @@ TEST(classes_owe_each_other)
 	start(CGPU_SCHED_PREEMPTIVE, 0);
 	join(0, 1, 1);
 	join(1, 1, 0);
-	cgpu_sched_decide(&sched, 0, &decision);
-	CHECK_EQ(decision.open, 2);
-	cgpu_sched_decide(&sched, SLICE, &decision);
-	CHECK_EQ(decision.open, 1);
+	CHECK_EQ(open_at(0), 2);
+	CHECK_EQ(open_at(SLICE), 1);
 	/* The other one's kernel had half of that. */
 	CHECK_EQ(cgpu_sched_ran(&sched, 1, SLICE / 2, 2 * SLICE), 0);
 	CHECK_EQ(sched.lag, (s64)(80 * SLICE - 20 * SLICE + 50 * SLICE));
-	cgpu_sched_decide(&sched, 2 * SLICE, &decision);
-	CHECK_EQ(decision.open, 1);
+	CHECK_EQ(open_at(2 * SLICE), 1);
 	/* The other way round. */
 	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 0, 2 * SLICE), 0);
 	CHECK_EQ(cgpu_sched_change(&sched, 1, 1, 1, 2 * SLICE), 0);
@@ -409,8 +391,7 @@ TEST(classes_owe_each_other)
 	CHECK_EQ(cgpu_sched_ran(&sched, 1, 1, 3 * SLICE), 0);
 	CHECK_EQ(sched.lag, -100 * (s64)CGPU_SCHED_DEBT_MAX);
 	CHECK_EQ(cgpu_sched_process(&sched, 1, 1, 3 * SLICE), 0);
-	cgpu_sched_decide(&sched, 3 * SLICE + 9 * SLICE, &decision);
-	CHECK_EQ(decision.open, 1);
+	CHECK_EQ(open_at(3 * SLICE + 9 * SLICE), 1);
 }
 
 TEST(alone_the_high_class_is_no_longer_behind)

@@ -2,13 +2,10 @@
 /* Time slices of channel groups, and what a container may not set by itself. */
 #include "rounds.h"
 
-TEST(time_slices_follow_weights_and_groups)
+TEST_ON(time_slices_follow_weights_and_groups, two_busy(4, ":1", ":2"))
 {
-	struct bench *bench = fresh(4);
-	struct caller first = busy(bench, 1, ":1", 1);
 	u32 one;
 
-	busy(bench, 2, ":2", 1);
 	apply(bench);
 	CHECK(!driver.stopped[101] && !driver.stopped[201]);
 	one = driver.us[100];
@@ -17,8 +14,8 @@ TEST(time_slices_follow_weights_and_groups)
 	CHECK(bench_is(
 		bench, "0/sched", "divided_by=time_slices usage_from=none resolution=1000000000 slice=2000000\n"));
 	/* Two groups share what one had. */
-	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 150, GROUP), NV_OK);
-	CHECK_EQ(make(bench, &first, 0xc001, 150, 151, CHANNEL), NV_OK);
+	CHECK_EQ(make(bench, &tenant[1], 0xc001, DEVICE, 150, GROUP), NV_OK);
+	CHECK_EQ(make(bench, &tenant[1], 0xc001, 150, 151, CHANNEL), NV_OK);
 	apply(bench);
 	CHECK_EQ(driver.us[100], driver.us[150]);
 	CHECK(driver.us[100] > one * 48 / 100 && driver.us[100] <= one / 2);
@@ -27,9 +24,8 @@ TEST(time_slices_follow_weights_and_groups)
 	CHECK(driver.us[100] > one * 198 / 100 && driver.us[100] <= one * 2);
 }
 
-TEST(idle_groups_take_nothing)
+TEST_ON(idle_groups_take_nothing, fresh(1))
 {
-	struct bench *bench = fresh(1);
 	struct caller first = busy(bench, 1, "", 1), other = first;
 	u32 one;
 
@@ -61,9 +57,8 @@ TEST(idle_groups_take_nothing)
 }
 
 /* Groups of a process that the driver's samples do not name, as its parent made the client. */
-TEST(an_unreached_group_ends_every_walk)
+TEST_ON(an_unreached_group_ends_every_walk, fresh(1))
 {
-	struct bench *bench = fresh(1);
 	struct cgpu_timeslice slice;
 	struct cgpu_round turn;
 	u32 cursor, rounds, n;
@@ -80,22 +75,19 @@ TEST(an_unreached_group_ends_every_walk)
 	}
 }
 
-TEST(groups_have_a_bound)
+TEST_ON(groups_have_a_bound, fresh(1))
 {
-	struct bench *bench = fresh(1);
-	struct caller caller = busy(bench, 1, "", 1);
+	struct caller first = busy(bench, 1, "", 1);
 	u32 n;
 
 	for (n = 1; n < CORE_GROUPS_MAX; n++)
-		CHECK_EQ(bench_dup(bench, &caller, 0xc001, DEVICE, 100000 + n, 0xc001, 100), NV_OK);
-	CHECK_EQ(bench_dup(bench, &caller, 0xc001, DEVICE, 200000, 0xc001, 100), NV_ERR_INSUFFICIENT_RESOURCES);
-	CHECK_EQ(make(bench, &caller, 0xc001, DEVICE, 200000, GROUP), NV_ERR_INSUFFICIENT_RESOURCES);
+		CHECK_EQ(bench_dup(bench, &first, 0xc001, DEVICE, 100000 + n, 0xc001, 100), NV_OK);
+	CHECK_EQ(bench_dup(bench, &first, 0xc001, DEVICE, 200000, 0xc001, 100), NV_ERR_INSUFFICIENT_RESOURCES);
+	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 200000, GROUP), NV_ERR_INSUFFICIENT_RESOURCES);
 }
 
-TEST(what_the_driver_had_comes_back)
+TEST_ON(what_the_driver_had_comes_back, fresh(1))
 {
-	struct bench *bench = fresh(1);
-
 	busy(bench, 1, "", 1);
 	apply(bench);
 	CHECK(driver.us[100] > 1024);
@@ -104,9 +96,8 @@ TEST(what_the_driver_had_comes_back)
 	CHECK_EQ(driver.us[100], 1024);
 }
 
-TEST(hidden_groups_win_nothing)
+TEST_ON(hidden_groups_win_nothing, fresh(1))
 {
-	struct bench *bench = fresh(1);
 	struct caller first = busy(bench, 1, "", 1), other = first;
 	u32 one, n, sum = 0;
 
@@ -128,59 +119,52 @@ TEST(hidden_groups_win_nothing)
 	CHECK(sum + driver.us[100] <= one + 40);
 }
 
-TEST(a_bound_group_is_where_it_was_bound)
+TEST_ON(a_bound_group_is_where_it_was_bound, fresh(1))
 {
-	struct bench *bench = fresh(1);
-	struct caller caller = busy(bench, 1, "", 1);
+	struct caller first = busy(bench, 1, "", 1);
 	struct channel_ask ask = { 0xc001, DEVICE, 170, GROUP, NV2080_ENGINE_TYPE_COPY0, 0 };
 	u32 bytes = bench->core.abi->NVA06F_CTRL_BIND_PARAMS.bytes, one;
 
-	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_OK);
+	CHECK_EQ(bench_channel(bench, &first, &ask), NV_OK);
 	apply(bench);
 	one = driver.us[100];
 	CHECK_EQ(driver.us[170], one);
 	put32(bench->segment[0], 0, GR);
-	CHECK_EQ(bench_control(bench, &caller, 0xc001, 170, NVA06C_CTRL_CMD_BIND, bytes), NV_OK);
+	CHECK_EQ(bench_control(bench, &first, 0xc001, 170, NVA06C_CTRL_CMD_BIND, bytes), NV_OK);
 	CHECK_EQ(bench->call.round, 1);
 	apply(bench);
 	CHECK(driver.us[170] <= one / 2 && driver.us[100] <= one / 2);
 	/* Cards before Ampere do not hold a group to what it names. */
 	ask.object = 180;
-	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_OK);
+	CHECK_EQ(bench_channel(bench, &first, &ask), NV_OK);
 	apply(bench);
 	CHECK_EQ(driver.us[180], one);
 	ask = (struct channel_ask){ 0xc001, 180, 181, TURING_CHANNEL_GPFIFO_A, NV2080_ENGINE_TYPE_COPY0, 0 };
-	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_OK);
+	CHECK_EQ(bench_channel(bench, &first, &ask), NV_OK);
 	apply(bench);
 	CHECK(driver.us[180] <= one / 3 + 1);
 }
 
 /* The driver makes a group for it, which has no handle. */
-TEST(a_bare_channel_brings_gates)
+TEST_ON(a_bare_channel_brings_gates, two_busy(1, "", ""))
 {
-	struct bench *bench = fresh(1);
-	struct caller first = busy(bench, 1, "", 1);
 	u64 ran[16];
 
-	busy(bench, 2, "", 1);
-	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 160, CHANNEL), NV_OK);
+	CHECK_EQ(make(bench, &tenant[1], 0xc001, DEVICE, 160, CHANNEL), NV_OK);
 	run(bench, 400 * MS, ran);
 	CHECK_EQ(ran[1], ran[2]);
 	CHECK_EQ(ran[1] + ran[2], 400 * MS);
-	CHECK_EQ(bench_rm_free(bench, &first, 0xc001, 160), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &tenant[1], 0xc001, 160), NV_OK);
 	apply(bench);
 	CHECK(!driver.stopped[101] && !driver.stopped[201]);
 }
 
 /* Made and freed in the middle of another one's turn, again and again. */
-TEST(a_bare_channel_ends_no_turn)
+TEST_ON(a_bare_channel_ends_no_turn, two_busy(2, ":1", ":1"))
 {
-	struct bench *bench = fresh(2);
-	struct caller first = busy(bench, 1, ":1", 1);
 	u64 ran[3] = { 0 }, end, until;
 	u32 without_tsg = 0, was = 1;
 
-	busy(bench, 2, ":1", 1);
 	for (end = bench->now + 2000 * MS; bench->now < end; bench->now = until) {
 		until = apply(bench);
 		if (!driver.stopped[201] && was && until > bench->now + MS / 5)
@@ -191,25 +175,22 @@ TEST(a_bare_channel_ends_no_turn)
 		if (was)
 			continue;
 		if (without_tsg)
-			CHECK_EQ(bench_rm_free(bench, &first, 0xc001, 160), NV_OK);
+			CHECK_EQ(bench_rm_free(bench, &tenant[1], 0xc001, 160), NV_OK);
 		else
-			CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 160, CHANNEL), NV_OK);
+			CHECK_EQ(make(bench, &tenant[1], 0xc001, DEVICE, 160, CHANNEL), NV_OK);
 		without_tsg = !without_tsg;
 	}
 	CHECK(ran[1] > ran[2] * 98 / 100 && ran[1] < ran[2] * 102 / 100);
 }
 
 /* A container keeps the descriptor of its group's client from everybody, and makes another. */
-TEST(a_group_that_nobody_reaches_brings_gates)
+TEST_ON(a_group_that_nobody_reaches_brings_gates, two_busy(1, "", ""))
 {
-	struct bench *bench = fresh(1);
 	struct cgpu_timeslice slice;
 	struct cgpu_round turn;
 	u64 ran[16];
 	u32 cursor = 0;
 
-	busy(bench, 1, "", 1);
-	busy(bench, 2, "", 1);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	CHECK(turn.timeslices);
 	while (cgpu_timeslices_next(&bench->core, 0, 0, &cursor, &slice) == 0)
@@ -227,7 +208,7 @@ TEST(a_group_that_nobody_reaches_brings_gates)
 	CHECK_EQ(ran[2], 20 * MS);
 }
 
-TEST(a_container_does_not_divide)
+TEST_ON(a_container_does_not_divide, fresh(1))
 {
 	static const u32 refused[] = { NVA06C_CTRL_CMD_MAKE_REALTIME, NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL,
 		NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, NVA06F_CTRL_CMD_RESTART_RUNLIST,
@@ -238,41 +219,39 @@ TEST(a_container_does_not_divide)
 		NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION_V2,
 		NV2080_CTRL_CMD_FIFO_DISABLE_USERMODE_CHANNELS, NV2080_CTRL_CMD_FIFO_OBJSCHED_SET_STATE,
 		NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY };
-	struct bench *bench = fresh(1);
-	struct caller caller = busy(bench, 1, "", 1);
+	struct caller first = busy(bench, 1, "", 1);
 	size_t i;
 
 	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
-		CHECK_EQ(bench_control(bench, &caller, 0xc001, 100, refused[i], 8), NV_ERR_INSUFFICIENT_PERMISSIONS);
+		CHECK_EQ(bench_control(bench, &first, 0xc001, 100, refused[i], 8), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	apply(bench);
 	/* Taken for done, and left as it is. */
-	CHECK_EQ(bench_control(bench, &caller, 0xc001, 100, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), NV_OK);
+	CHECK_EQ(bench_control(bench, &first, 0xc001, 100, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), NV_OK);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
-	CHECK_EQ(bench_control(bench, &caller, 0xc001, 999, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), CONTINUED);
+	CHECK_EQ(bench_control(bench, &first, 0xc001, 999, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), CONTINUED);
 	CHECK_EQ(bench_write(bench, "0/policy", "5"), 0);
 	apply(bench);
 	driver.calls = 0;
-	CHECK_EQ(bench_control(bench, &caller, 0xc001, 100, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), CONTINUED);
+	CHECK_EQ(bench_control(bench, &first, 0xc001, 100, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), CONTINUED);
 	CHECK_EQ(bench_write(bench, "0/policy", "1"), 0);
 	apply(bench);
 	CHECK_EQ(driver.calls, 1);
 }
 
-TEST(the_compute_policy_is_the_default)
+TEST_ON(the_compute_policy_is_the_default, fresh(1))
 {
-	struct bench *bench = fresh(1);
 	const struct nv_layout_NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS *at =
 		&bench->core.abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS;
-	struct caller caller = busy(bench, 1, "", 1);
+	struct caller first = busy(bench, 1, "", 1);
 
 	memset(bench->segment[0], 0, at->bytes);
 	put32(bench->segment[0], at->numConfigs, 1);
 	put32(bench->segment[0], at->configList + 4, 3);
-	CHECK_EQ(bench_control(bench, &caller, 0xc001, 0xd1, NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, at->bytes),
+	CHECK_EQ(bench_control(bench, &first, 0xc001, 0xd1, NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, at->bytes),
 		NV_OK);
 	CHECK_EQ(get32(bench->segment[0], at->configList + 4), 0);
 	CHECK_EQ(get32(bench->segment[0], at->numConfigs), 1);
-	CHECK_EQ(bench_control(bench, &caller, 0xc001, 0xd1, NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, 8),
+	CHECK_EQ(bench_control(bench, &first, 0xc001, 0xd1, NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, 8),
 		NV_ERR_INVALID_PARAM_STRUCT);
 }
 
@@ -286,12 +265,12 @@ static int divided_by(struct bench *bench, const char *who)
 	return strstr(text, who) != NULL;
 }
 
-static struct bench *two(struct caller caller[3])
+static struct bench *two(void)
 {
 	struct bench *bench = fresh(4);
 
-	caller[1] = busy(bench, 1, "", 2);
-	caller[2] = busy(bench, 2, "", 2);
+	tenant[1] = busy(bench, 1, "", 2);
+	tenant[2] = busy(bench, 2, "", 2);
 	apply(bench);
 	CHECK(divided_by(bench, "divided_by=time_slices"));
 	/* What was made at the start does not count any more. */
@@ -300,20 +279,18 @@ static struct bench *two(struct caller caller[3])
 	return bench;
 }
 
-TEST(a_storm_on_a_runlist_is_met_with_gates)
+TEST_ON(a_storm_on_a_runlist_is_met_with_gates, two())
 {
-	struct caller caller[3];
-	struct bench *bench = two(caller);
 	u64 ran[16];
 	u32 n;
 
 	/* As many as programs make that start. */
 	for (n = 0; n < 40; n++)
-		schedule(bench, &caller[1], 1, 1);
+		schedule(bench, &tenant[1], 1, 1);
 	apply(bench);
 	CHECK(divided_by(bench, "divided_by=time_slices"));
 	for (n = 0; n < 40; n++)
-		schedule(bench, &caller[1], 1, 1);
+		schedule(bench, &tenant[1], 1, 1);
 	apply(bench);
 	CHECK(divided_by(bench, "divided_by=gates"));
 	run(bench, 400 * MS, ran);
@@ -324,7 +301,7 @@ TEST(a_storm_on_a_runlist_is_met_with_gates)
 		u32 k;
 
 		for (k = 0; k < 70; k++)
-			schedule(bench, &caller[1], 1, 1);
+			schedule(bench, &tenant[1], 1, 1);
 		run(bench, 300 * MS, ran);
 		CHECK(divided_by(bench, "divided_by=gates"));
 	}
@@ -333,25 +310,21 @@ TEST(a_storm_on_a_runlist_is_met_with_gates)
 	CHECK(!driver.stopped[101] && !driver.stopped[201]);
 }
 
-TEST(a_storm_of_channels_counts_too)
+TEST_ON(a_storm_of_channels_counts_too, two())
 {
-	struct caller caller[3];
-	struct bench *bench = two(caller);
 	u32 n;
 
 	for (n = 0; n < 40; n++) {
-		CHECK_EQ(make(bench, &caller[1], 0xc001, 100, 150, CHANNEL), NV_OK);
-		CHECK_EQ(bench_rm_free(bench, &caller[1], 0xc001, 150), NV_OK);
+		CHECK_EQ(make(bench, &tenant[1], 0xc001, 100, 150, CHANNEL), NV_OK);
+		CHECK_EQ(bench_rm_free(bench, &tenant[1], 0xc001, 150), NV_OK);
 	}
 	apply(bench);
 	CHECK(divided_by(bench, "divided_by=gates"));
 }
 
 /* Without channel control timeslices are all there is. */
-TEST(not_where_gates_do_not_work)
+TEST_ON(not_where_gates_do_not_work, two())
 {
-	struct caller caller[3];
-	struct bench *bench = two(caller);
 	u32 n;
 
 	CHECK_EQ(bench_write(bench, "0/policy", "2"), 0);
@@ -362,7 +335,7 @@ TEST(not_where_gates_do_not_work)
 	CHECK(divided_by(bench, "divided_by=nobody"));
 	CHECK_EQ(bench_write(bench, "0/policy", "4"), 0);
 	for (n = 0; n < 200; n++)
-		schedule(bench, &caller[1], 1, 1);
+		schedule(bench, &tenant[1], 1, 1);
 	apply(bench);
 	CHECK(divided_by(bench, "divided_by=time_slices"));
 }

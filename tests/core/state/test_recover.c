@@ -29,11 +29,9 @@ static void fill(struct bench *bench)
 	CHECK_EQ(bench_ctl(bench, "destroy id=b"), 0);
 }
 
-TEST(nothing_changes_in_a_whole_state)
+TEST_ON(nothing_changes_in_a_whole_state, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	char before[512], after[512];
-	struct caller caller;
 
 	fill(bench);
 	caller = bench_caller(bench, "a", 100);
@@ -51,9 +49,8 @@ TEST(nothing_changes_in_a_whole_state)
 	CHECK_EQ(bench->core.state->objects, 0);
 }
 
-TEST(another_layout_is_refused)
+TEST_ON(another_layout_is_refused, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	struct cgpu_state *state = bench->core.state;
 
 	state->magic++;
@@ -75,11 +72,8 @@ static void take_snapshot(struct bench *bench)
 	memcpy(snapshot->core.state, bench->core.state, cgpu_state_bytes());
 }
 
-TEST(orphans_are_taken_up)
+TEST_ON(orphans_are_taken_up, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
-	struct caller caller;
-
 	fill(bench);
 	caller = bench_caller(bench, "a", 100);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
@@ -102,9 +96,8 @@ TEST(orphans_are_taken_up)
 }
 
 /* The same as to convert and then recover, also where records in the middle are free. */
-TEST(a_state_is_taken_over_by_what_is_in_use)
+TEST_ON(a_state_is_taken_over_by_what_is_in_use, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	size_t bytes = cgpu_state_bytes();
 	struct cgpu_state *taken = calloc(1, bytes), *converted = calloc(1, bytes);
 	u32 used, i;
@@ -134,11 +127,9 @@ TEST(a_state_is_taken_over_by_what_is_in_use)
 }
 
 /* The daemon dies while the driver works: whether the driver did it is unknown, so it stays charged. */
-TEST(calls_under_way_stay_charged)
+TEST_ON(calls_under_way_stay_charged, bench_new("580.142"))
 {
 	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .object = 50, .size = 3 * MIB, .attr = 2u << 23 };
-	struct bench *bench = bench_new("580.142");
-	struct caller caller;
 
 	snapshot = bench_new("580.142");
 	fill(bench);
@@ -197,9 +188,8 @@ static void damage(struct cgpu_state *state)
 	}
 }
 
-TEST(damage_is_repaired_or_refused)
+TEST_ON(damage_is_repaired_or_refused, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	struct bench *victim = bench_new("580.142");
 	u32 passed = 0, i;
 
@@ -219,9 +209,8 @@ TEST(damage_is_repaired_or_refused)
 }
 
 /* Links and sums hold nothing that the records do not: with all of them destroyed, everything is as before. */
-TEST(links_and_sums_are_made_anew)
+TEST_ON(links_and_sums_are_made_anew, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	struct cgpu_state *state = bench->core.state;
 	u32 i;
 
@@ -293,9 +282,8 @@ static void check_dead(struct bench *bench, const struct cgpu_state *shared)
 }
 
 /* Run a life one instruction at a time, looking at what would be left if it ended there. */
-TEST(death_at_any_instruction_is_survived)
+TEST_ON(death_at_any_instruction_is_survived, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	struct bench *heir = bench_new("580.142");
 	struct cgpu_state *own = bench->core.state;
 	void *shared = mmap(NULL, cgpu_state_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -2,13 +2,12 @@
 /* The nodes and their formats, cards, driver versions. */
 #include "bench.h"
 
-TEST(numbers_in_writes_are_strict)
+TEST_ON(numbers_in_writes_are_strict, bench_new("580.142"))
 {
 	static const char *const bad[] = { "", "\n", " 1", "1 ", "1\n\n", "+1", "-1", "0x1", "1.0", "one", "1\t",
 		"1\r\n" };
 	static const char *const nodes[] = { "0/policy", "0/max_inst", "0/prio_ratio", "0/a/weight", "0/a/highprio",
 		"0/a/memsize", "default_memsize", "upgrade" };
-	struct bench *bench = bench_new("580.142");
 	size_t i, j;
 
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1048576"), 0);
@@ -31,10 +30,8 @@ TEST(numbers_in_writes_are_strict)
 	CHECK_EQ(bench_write(bench, "0", "1"), -EISDIR);
 }
 
-TEST(nodes_change_what_they_say)
+TEST_ON(nodes_change_what_they_say, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
-
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1048576"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:1048576"), 0);
 	CHECK_EQ(bench_write(bench, "0/policy", "5\n"), 0);
@@ -58,9 +55,8 @@ TEST(nodes_change_what_they_say)
 	CHECK_EQ(bench_write(bench, "0/b/weight", "1"), -ENOENT);
 }
 
-TEST(root_and_card_facts)
+TEST_ON(root_and_card_facts, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	char text[64];
 
 	CHECK(bench_is(bench, "version", "0.1.0\n"));
@@ -84,9 +80,8 @@ TEST(root_and_card_facts)
 	CHECK(bench_is(bench, "engine", "cgpud 0.1.0 core enforce=off\n"));
 }
 
-TEST(every_name_can_be_looked_up)
+TEST_ON(every_name_can_be_looked_up, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	static const char *const dirs[] = { "", "/", "0", "0/a", "1" };
 	char name[300], path[400];
 	struct cgpu_node node, child;
@@ -116,9 +111,8 @@ static int names_changed(struct bench *bench, u32 *last)
 	return changed;
 }
 
-TEST(changes_of_names_are_counted)
+TEST_ON(changes_of_names_are_counted, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	struct cgpu_gpu_facts facts = { .index = 2, .minor = 2, .memtotal = 1 << 30, .uuid = "GPU-new", .name = "new" };
 	u32 last = cgpu_tree_changes(&bench->core);
 
@@ -139,9 +133,8 @@ TEST(changes_of_names_are_counted)
 	CHECK(names_changed(bench, &last));
 }
 
-TEST(a_kept_node_dies_with_its_container)
+TEST_ON(a_kept_node_dies_with_its_container, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	struct cgpu_node node;
 	char text[64];
 
@@ -154,9 +147,8 @@ TEST(a_kept_node_dies_with_its_container)
 	CHECK_EQ(cgpu_tree_write(&bench->core, &node, "1", 1), -ENOENT);
 }
 
-TEST(cards_keep_their_place)
+TEST_ON(cards_keep_their_place, bench_new("580.142"))
 {
-	struct bench *bench = bench_new("580.142");
 	struct cgpu_gpu_facts facts;
 
 	CHECK_EQ(cgpu_gpu_facts(&bench->core, 0, &facts), 0);

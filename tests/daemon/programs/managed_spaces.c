@@ -3,12 +3,9 @@
  * The list of address spaces with managed memory, and when a charge of one ends: the parts of cgpud with a core, without a
  * driver, on processes of the test's own. Linked with --wrap for what the kernel says of a process number.
  */
-#include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "bench.h"
+#include "child.h"
 #include "engine.h"
 #include "managed.h"
 
@@ -72,32 +69,6 @@ static struct harness two_containers(void)
 	return harness;
 }
 
-static void end(struct harness *harness)
-{
-	bench_invariants(harness->bench->core.state);
-	managed_close(&harness->d->managed);
-	free(harness->d);
-	bench_free(harness->bench);
-}
-
-static s32 sleeping(void)
-{
-	s32 child = fork();
-
-	if (child == 0) {
-		pause();
-		_exit(0);
-	}
-	CHECK(child > 0);
-	return child;
-}
-
-static void stop(s32 child)
-{
-	kill(child, SIGKILL);
-	CHECK_EQ(waitpid(child, NULL, 0), child);
-}
-
 static int take(struct harness *harness, const struct caller *caller, s32 tgid)
 {
 	struct address_space wanted = { .tgid = tgid, .slot = caller->slot, .generation = caller->generation };
@@ -130,7 +101,7 @@ TEST(one_number_in_two_containers_is_two_spaces)
 {
 	struct harness harness = two_containers();
 	struct address_spaces *spaces = &harness.d->managed.spaces;
-	struct address_space of = { .tgid = sleeping(), .slot = harness.a.slot, .generation = harness.a.generation };
+	struct address_space of = { .tgid = child_begin(), .slot = harness.a.slot, .generation = harness.a.generation };
 	int a = take(&harness, &harness.a, of.tgid), b = take(&harness, &harness.b, of.tgid);
 
 	CHECK(a >= 0 && b >= 0 && a != b);
@@ -139,8 +110,7 @@ TEST(one_number_in_two_containers_is_two_spaces)
 	CHECK_EQ(address_spaces_get(spaces, &of, (u32)a + 1), ADDRESS_SPACES_MAX);
 	of.generation++;
 	CHECK_EQ(address_spaces_get(spaces, &of, 0), ADDRESS_SPACES_MAX);
-	stop(of.tgid);
-	end(&harness);
+	child_end(of.tgid);
 }
 
 /* A look is under way: it must not find its files closed, and their numbers in use for others. */
@@ -148,7 +118,7 @@ TEST(files_are_not_replaced_under_a_recount)
 {
 	struct harness harness = two_containers();
 	struct address_spaces *spaces = &harness.d->managed.spaces;
-	struct address_space of = { .tgid = sleeping(), .slot = harness.a.slot, .generation = harness.a.generation };
+	struct address_space of = { .tgid = child_begin(), .slot = harness.a.slot, .generation = harness.a.generation };
 	int at = take(&harness, &harness.a, of.tgid), maps = spaces->at[at].maps;
 
 	CHECK_EQ(address_spaces_get(spaces, &of, 0), at);
@@ -157,65 +127,61 @@ TEST(files_are_not_replaced_under_a_recount)
 	address_spaces_put(spaces, (u32)at);
 	CHECK_EQ(take(&harness, &harness.a, of.tgid), at);
 	CHECK(spaces->at[at].maps != maps);
-	stop(of.tgid);
-	end(&harness);
+	child_end(of.tgid);
 }
 
 TEST(a_number_in_use_again_keeps_no_charge)
 {
 	struct harness harness = two_containers();
-	s32 child = sleeping();
+	s32 child = child_begin();
 
 	charge(&harness, &harness.a, child);
 	managed_drop_ended(harness.d, harness.a.slot);
 	CHECK_EQ(used(&harness, &harness.a), BYTES);
-	stop(child);
+	child_end(child);
 	managed_drop_ended(harness.d, harness.b.slot);
 	CHECK_EQ(used(&harness, &harness.a), BYTES);
 	/* Another one looks for a place first. */
 	address_spaces_sweep(&harness.d->managed.spaces);
 	managed_drop_ended(harness.d, harness.a.slot);
 	CHECK_EQ(used(&harness, &harness.a), 0);
-	end(&harness);
 }
 
 TEST(one_that_has_ended_keeps_what_another_one_uses)
 {
 	struct harness harness = two_containers();
-	s32 child = sleeping();
+	s32 child = child_begin();
 
 	charge(&harness, &harness.a, child);
 	has_ended = 1;
 	managed_drop_ended(harness.d, harness.a.slot);
 	CHECK_EQ(used(&harness, &harness.a), BYTES);
-	stop(child);
+	child_end(child);
 	managed_drop_ended(harness.d, harness.a.slot);
 	CHECK_EQ(used(&harness, &harness.a), 0);
-	end(&harness);
 }
 
 TEST(a_removed_container_keeps_what_is_used)
 {
 	struct harness harness = two_containers();
-	s32 child = sleeping();
+	s32 child = child_begin();
 
 	charge(&harness, &harness.a, child);
 	charge(&harness, &harness.b, child);
 	CHECK_EQ(bench_ctl(harness.bench, "destroy id=a"), 0);
 	managed_drop_ended(harness.d, CGPU_ORPHANS);
 	CHECK_EQ(cgpu_gpu_orphaned(&harness.d->core, 0), BYTES);
-	stop(child);
+	child_end(child);
 	managed_drop_ended(harness.d, CGPU_ORPHANS);
 	CHECK_EQ(cgpu_gpu_orphaned(&harness.d->core, 0), 0);
 	CHECK_EQ(used(&harness, &harness.b), BYTES);
-	end(&harness);
 }
 
 /* Its address space is without users before the driver has the memory. */
 TEST(a_process_on_its_way_out_keeps_its_charge)
 {
 	struct harness harness = two_containers();
-	s32 child = sleeping();
+	s32 child = child_begin();
 
 	charge(&harness, &harness.a, child);
 	/* It waits for us, as the last of it is still to be done. */
@@ -223,10 +189,9 @@ TEST(a_process_on_its_way_out_keeps_its_charge)
 	CHECK_EQ(waitid(P_PID, (id_t)child, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
 	managed_drop_ended(harness.d, harness.a.slot);
 	CHECK_EQ(used(&harness, &harness.a), BYTES);
-	stop(child);
+	child_end(child);
 	managed_drop_ended(harness.d, harness.a.slot);
 	CHECK_EQ(used(&harness, &harness.a), 0);
-	end(&harness);
 }
 
 static void new_engine(struct harness *harness)
@@ -240,7 +205,7 @@ static void new_engine(struct harness *harness)
 TEST(a_new_engine_takes_up_the_process_and_no_other)
 {
 	struct harness harness = two_containers();
-	s32 child = sleeping();
+	s32 child = child_begin();
 
 	charge(&harness, &harness.a, child);
 	charge(&harness, &harness.b, child);
@@ -256,25 +221,23 @@ TEST(a_new_engine_takes_up_the_process_and_no_other)
 	managed_drop_ended(harness.d, CGPU_ORPHANS);
 	CHECK_EQ(used(&harness, &harness.a), 0);
 	CHECK_EQ(cgpu_gpu_orphaned(&harness.d->core, 0), 0);
-	stop(child);
-	end(&harness);
+	child_end(child);
 }
 
 /* Nothing tells of its mappings: it has what it had until it ends. */
 TEST(a_process_that_cannot_be_opened_keeps_its_charge)
 {
 	struct harness harness = two_containers();
-	s32 child = sleeping();
+	s32 child = child_begin();
 
 	charge(&harness, &harness.a, child);
-	stop(child);
+	child_end(child);
 	new_engine(&harness);
 	managed_drop_ended(harness.d, harness.a.slot);
 	CHECK_EQ(used(&harness, &harness.a), BYTES);
 	has_ended = 1;
 	managed_drop_ended(harness.d, harness.a.slot);
 	CHECK_EQ(used(&harness, &harness.a), 0);
-	end(&harness);
 }
 
 TEST(a_container_leaves_the_others_their_shares)
@@ -285,7 +248,7 @@ TEST(a_container_leaves_the_others_their_shares)
 
 	harness.d->managed.spaces.max = ALL;
 	for (i = 0; i < ALL; i++) {
-		child[i] = sleeping();
+		child[i] = child_begin();
 		a += take(&harness, &harness.a, child[i]) >= 0;
 	}
 	/* Half of all is kept for equal shares. */
@@ -295,8 +258,7 @@ TEST(a_container_leaves_the_others_their_shares)
 	CHECK_EQ(b, ALL / 4);
 	CHECK_EQ(take(&harness, &harness.a, getpid()), -ENOSPC);
 	for (i = 0; i < ALL; i++)
-		stop(child[i]);
-	end(&harness);
+		child_end(child[i]);
 }
 
 TEST(there_are_as_many_as_descriptors_allow)
@@ -307,19 +269,17 @@ TEST(there_are_as_many_as_descriptors_allow)
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	harness = two_containers();
 	CHECK_EQ(harness.d->managed.spaces.max, 250);
-	end(&harness);
 }
 
 /* Whoever has its number by then is another one. */
 TEST(a_caller_that_waits_no_longer_is_not_looked_at)
 {
 	struct harness harness = two_containers();
-	s32 child = sleeping();
+	s32 child = child_begin();
 
 	stands = 0;
 	CHECK_EQ(take(&harness, &harness.a, child), -ENOENT);
 	stands = 1;
 	CHECK(take(&harness, &harness.a, child) >= 0);
-	stop(child);
-	end(&harness);
+	child_end(child);
 }

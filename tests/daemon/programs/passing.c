@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -21,51 +19,20 @@
 #define MEMORY 0x500u
 #define KIB 1024ull
 
-static int unix_socket(const char *path, struct sockaddr_un *address)
-{
-	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	snprintf(address->sun_path, sizeof(address->sun_path), "%s", path);
-	return socket(AF_UNIX, SOCK_STREAM, 0);
-}
-
-/* What is passed beside the descriptor. */
+/* What is passed after the descriptor. */
 struct names {
 	uint32_t client, device;
 };
 
-/* In either direction. */
-static int pass(int sock, int *fd, struct names *names, bool send)
-{
-	union {
-		struct cmsghdr head;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct iovec data = { names, sizeof(*names) };
-	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
-
-	message.msg_control = &control;
-	message.msg_controllen = sizeof(control.space);
-	if (send) {
-		control.head = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
-		memcpy(CMSG_DATA(&control.head), fd, sizeof(*fd));
-		return sendmsg(sock, &message, 0) < 0;
-	}
-	if (recvmsg(sock, &message, 0) < 0)
-		return 1;
-	memcpy(fd, CMSG_DATA(&control.head), sizeof(*fd));
-	return 0;
-}
-
 static int give(struct session *session, const char *path, uint64_t bytes)
 {
 	struct names names = { session->client, session->device };
-	struct sockaddr_un address;
-	int sock = unix_socket(path, &address);
+	int sock;
 
-	if (client_memory(session, MEMORY, bytes) || bind(sock, (void *)&address, sizeof(address)) || listen(sock, 1))
+	if (client_memory(session, MEMORY, bytes))
 		return 1;
-	printf("ready\n");
-	return pass(accept(sock, NULL, NULL), &session->ctl, &names, true);
+	sock = client_hand_out(path, "ready", &session->ctl, 1);
+	return write(sock, &names, sizeof(names)) != sizeof(names);
 }
 
 static uint32_t make_device(struct session *session, uint32_t handle)
@@ -79,13 +46,13 @@ static uint32_t make_device(struct session *session, uint32_t handle)
 static int take(struct session *own, const char *path)
 {
 	uint32_t device, alloc_status, dup, own_dup, freed;
-	struct sockaddr_un address;
 	struct session other;
 	struct names names;
-	int sock = unix_socket(path, &address);
+	int sock;
 
 	session_init(&other, own->settings, 0);
-	if (connect(sock, (void *)&address, sizeof(address)) || pass(sock, &other.ctl, &names, false))
+	sock = client_fetch(path, &other.ctl, 1);
+	if (read(sock, &names, sizeof(names)) != sizeof(names))
 		return 1;
 	other.client = names.client;
 	other.device = names.device;

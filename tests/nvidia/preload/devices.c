@@ -167,19 +167,25 @@ PUBLIC int statx(int fd, const char *restrict path, int flags, unsigned int mask
 	return result;
 }
 
-PUBLIC int access(const char *path, int mode)
-{
-	char room[PATH_MAX];
+/* The C library's own function, on the placed file. */
+#define PLACED(type, name, parameters, ...)     \
+	PUBLIC type name parameters             \
+	{                                       \
+		char room[PATH_MAX];            \
+                                                \
+		return NEXT(name)(__VA_ARGS__); \
+	}
 
-	return NEXT(access)(placed(path, room), mode);
-}
-
-PUBLIC int faccessat(int fd, const char *path, int mode, int flags)
-{
-	char room[PATH_MAX];
-
-	return NEXT(faccessat)(fd, placed(path, room), mode, flags);
-}
+PLACED(int, access, (const char *path, int mode), placed(path, room), mode)
+PLACED(int, faccessat, (int fd, const char *path, int mode, int flags), fd, placed(path, room), mode, flags)
+PLACED(FILE *, fopen, (const char *restrict path, const char *restrict how), placed(path, room), how)
+PLACED(FILE *, fopen64, (const char *restrict path, const char *restrict how), placed(path, room), how)
+PLACED(DIR *, opendir, (const char *path), placed(path, room))
+PLACED(ssize_t, readlink, (const char *restrict path, char *restrict out, size_t size), placed(path, room), out, size)
+PLACED(int, scandir,
+	(const char *restrict path, struct dirent ***restrict names, int (*wanted)(const struct dirent *),
+		int (*compare)(const struct dirent **, const struct dirent **)),
+	placed(path, room), names, wanted, compare)
 
 static int open_at(int fd, const char *path, int flags, mode_t mode)
 {
@@ -213,42 +219,6 @@ OPEN(openat64, (int fd, const char *path, int flags, ...), fd)
 
 SAME(__open_2, open_at, (const char *path, int flags), AT_FDCWD, path, flags, 0)
 SAME(__open64_2, open_at, (const char *path, int flags), AT_FDCWD, path, flags, 0)
-
-PUBLIC FILE *fopen(const char *restrict path, const char *restrict how)
-{
-	char room[PATH_MAX];
-
-	return NEXT(fopen)(placed(path, room), how);
-}
-
-PUBLIC FILE *fopen64(const char *restrict path, const char *restrict how)
-{
-	char room[PATH_MAX];
-
-	return NEXT(fopen64)(placed(path, room), how);
-}
-
-PUBLIC DIR *opendir(const char *path)
-{
-	char room[PATH_MAX];
-
-	return NEXT(opendir)(placed(path, room));
-}
-
-PUBLIC ssize_t readlink(const char *restrict path, char *restrict out, size_t size)
-{
-	char room[PATH_MAX];
-
-	return NEXT(readlink)(placed(path, room), out, size);
-}
-
-PUBLIC int scandir(const char *restrict path, struct dirent ***restrict names, int (*wanted)(const struct dirent *),
-	int (*compare)(const struct dirent **, const struct dirent **))
-{
-	char room[PATH_MAX];
-
-	return NEXT(scandir)(placed(path, room), names, wanted, compare);
-}
 
 /* A link among the placed files leads to another one of them: programs know that by its path without the folder. */
 PUBLIC char *realpath(const char *restrict path, char *restrict out)

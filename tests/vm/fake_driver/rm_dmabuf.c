@@ -8,33 +8,11 @@
 #define MAPPING_TYPE_MAX 1 /* NV_DMABUF_EXPORT_MAPPING_TYPE_FORCE_PCIE */
 
 struct keeper {
-	u32 client, device;
+	struct uvmGpuDevice own;
 	u32 users;
 };
 
 static struct keeper keepers[SIM_MAX_CARDS];
-
-/* The lock is held. */
-static u32 keeper_make(struct keeper *keeper, u32 card)
-{
-	struct alloc_request request = { .class_id = NV01_ROOT };
-	struct client *client;
-	struct object *device;
-	u32 status = client_create(nvidia_card, NULL, &request);
-
-	if (status != NV_OK)
-		return status;
-	client = client_find(nvidia_card, request.handle);
-	keeper->device = 0;
-	status = object_create(nvidia_card, client, client->root, &keeper->device, NV01_DEVICE_0, &device);
-	if (status != NV_OK) {
-		client_free(nvidia_card, client);
-		return status;
-	}
-	device->card = card;
-	keeper->client = request.handle;
-	return NV_OK;
-}
 
 noinline u32 rm_dma_buf_get_client_and_device(
 	struct nvidia_stack *sp, struct nv_state *nv, u32 *client, u32 *device, u32 *subdevice, void **instance)
@@ -44,12 +22,14 @@ noinline u32 rm_dma_buf_get_client_and_device(
 
 	mutex_lock(&nvidia_card->lock);
 	/* One that was left with something in it is there still. */
-	if (keeper->users == 0 && !client_find(nvidia_card, keeper->client))
-		status = keeper_make(keeper, nv->card);
+	if (keeper->users == 0 && !client_find(nvidia_card, keeper->own.client)) {
+		keeper->own = (struct uvmGpuDevice){ .card = nv->card };
+		status = rm_gpu_ops_fill_device(&keeper->own);
+	}
 	if (status == NV_OK) {
 		keeper->users++;
-		*client = keeper->client;
-		*device = keeper->device;
+		*client = keeper->own.client;
+		*device = keeper->own.device;
 		*subdevice = 0;
 		*instance = NULL;
 	}
@@ -64,9 +44,9 @@ noinline void rm_dma_buf_put_client_and_device(
 	struct client *own;
 
 	mutex_lock(&nvidia_card->lock);
-	own = client_find(nvidia_card, keeper->client);
+	own = client_find(nvidia_card, keeper->own.client);
 	/* Nothing here frees what is in it. */
-	if (--keeper->users == 0 && own && !object_find(nvidia_card, own, keeper->device)->child)
+	if (--keeper->users == 0 && own && !object_find(nvidia_card, own, keeper->own.device)->child)
 		client_free(nvidia_card, own);
 	mutex_unlock(&nvidia_card->lock);
 }

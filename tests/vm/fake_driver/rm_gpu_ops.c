@@ -21,8 +21,7 @@ static u32 find_card(const NvProcessorUuid *uuid, u32 *card)
 	return NV_ERR_OBJECT_NOT_FOUND;
 }
 
-/* The lock is held. */
-static u32 fill_device(struct uvmGpuDevice *device)
+u32 rm_gpu_ops_fill_device(struct uvmGpuDevice *device)
 {
 	struct alloc_request request = { .class_id = NV01_ROOT };
 	struct client *client;
@@ -54,7 +53,7 @@ u32 rm_gpu_ops_create_device(const NvProcessorUuid *uuid, struct uvmGpuDevice **
 		return NV_ERR_NO_MEMORY;
 	made->card = card;
 	mutex_lock(&nvidia_card->lock);
-	status = fill_device(made);
+	status = rm_gpu_ops_fill_device(made);
 	mutex_unlock(&nvidia_card->lock);
 	if (status == NV_OK)
 		*device = made;

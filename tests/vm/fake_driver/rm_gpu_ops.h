@@ -18,6 +18,8 @@ struct uvmGpuAddressSpace {
 	u32 handle;
 };
 
+/* Makes both on the card that is named. The lock is held. */
+u32 rm_gpu_ops_fill_device(struct uvmGpuDevice *device);
 u32 rm_gpu_ops_create_device(const NvProcessorUuid *uuid, struct uvmGpuDevice **device);
 void rm_gpu_ops_destroy_device(struct uvmGpuDevice *device);
 u32 rm_gpu_ops_dup_address_space(

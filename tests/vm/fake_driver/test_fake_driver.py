@@ -101,8 +101,7 @@ def test_failing_function(loaded: Machine, function: str, steps: tuple[str, ...]
         process = loaded.start([loaded.seen(PROBE), "alloc=64K", "hold", *steps], input=None)
         process.await_output("hold")
         knob(loaded, "test_fail", function)
-        process.close_input()
-        assert process.wait().returncode == 0
+        assert process.finish().returncode == 0
     knob(loaded, "test_fail", "")
 
 
@@ -117,8 +116,7 @@ def test_in_use(loaded: Machine) -> None:
     process.await_output("hold")
     assert rmmod(loaded, "nvidia_modeset", "nvidia_uvm", check=False).returncode == 0
     assert rmmod(loaded, "nvidia", check=False).returncode != 0
-    process.close_input()
-    process.wait()
+    process.finish()
     folder = build_fake_driver(loaded.kernel)
     insmod(loaded, folder / "nvidia-uvm.ko")
     insmod(loaded, folder / "nvidia-modeset.ko")

@@ -162,6 +162,11 @@ class Process:
             )
         return self.finished()
 
+    def finish(self, timeout: float = 60) -> Finished:
+        """End its standard input, and wait for its end."""
+        self.close_input()
+        return self.wait(timeout)
+
     def stop(self, timeout: float = 30) -> Finished:
         """Kill it and wait."""
         self.kill()

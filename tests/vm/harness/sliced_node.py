@@ -149,8 +149,7 @@ class SlicedNode:
         try:
             yield holder
         finally:
-            holder.close_input()
-            holder.wait(self.machine.scaled(SECONDS))
+            holder.finish(self.machine.scaled(SECONDS))
 
     def exec(self, name: str, *commands: Sequence[str]) -> Finished:
         """Run commands in a container one by one, whatever each answers: the steps of all are printed."""

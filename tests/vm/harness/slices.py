@@ -6,12 +6,15 @@ They start in a fraction of the time, so that a test can have many of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.integration.commands import eventually
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import TREE
+from tests.vm.harness.node import TREE, load_driver, load_engine, unload_driver, unload_engine
 from tests.vm.harness.process import Finished, Process
 from tests.vm.harness.sliced_node import LOOK, View, parse
 from tests.vm.harness.store import ROOT
@@ -32,6 +35,13 @@ END = """
 echo 1 >"/sys/fs/cgroup/$1/cgroup.kill"
 until rmdir "/sys/fs/cgroup/$1" 2>/dev/null; do /bin/busybox sleep 0.05; done
 """
+# Of all containers, nested groups first.
+CLEAR = """
+for group in $(find /sys/fs/cgroup -mindepth 1 -depth -type d); do
+	echo 1 >"$group/cgroup.kill"
+	until rmdir "$group" 2>/dev/null; do /bin/busybox sleep 0.05; done
+done
+"""
 COUNTS = "cat /sys/module/cgpu_core_*/refcnt"
 
 
@@ -50,6 +60,12 @@ def await_empty(machine: Machine) -> None:
     seconds = machine.scaled(SECONDS)
     eventually(lambda: view(machine).empty, "nothing of any container is left", seconds)
     eventually(lambda: not holds_core(machine), "the engine can be unloaded", seconds)
+
+
+def clear(machine: Machine) -> None:
+    """End all containers, and wait until nothing is left of them."""
+    machine.shell(CLEAR, timeout=SECONDS)
+    await_empty(machine)
 
 
 def set_knob(machine: Machine, name: str, value: object) -> None:
@@ -111,3 +127,59 @@ def slice_of(machine: Machine, name: str, *gpus: str) -> Slice:
     made, done = create(machine, name, *gpus)
     done.check()
     return made
+
+
+@dataclass
+class Stage:
+    """What a test has on its machine."""
+
+    machine: Machine
+    slices: list[Slice] = field(default_factory=list)
+    processes: list[Process] = field(default_factory=list)
+
+    def slice(self, name: str, size: int) -> Slice:
+        """Make a container with so many bytes of the first card."""
+        made = slice_of(self.machine, name, f"0:{size}")
+        self.slices.append(made)
+        return made
+
+    def start(self, container: Slice, program: Path, *words: object) -> Process:
+        """Start a program of the host in a container."""
+        process = container.start(program, *(str(word) for word in words))
+        self.processes.append(process)
+        return process
+
+    def view(self) -> View:
+        """Look at card and tree."""
+        return view(self.machine)
+
+    def clear(self) -> None:
+        """End all that was started, and wait until nothing is left of it."""
+        for process in self.processes:
+            if process.running:
+                process.stop()
+        self.processes.clear()
+        self.slices.clear()
+        clear(self.machine)
+
+
+@contextmanager
+def stage(machine: Machine, **parameters: object) -> Iterator[Stage]:
+    """Load the driver, with these parameters, and the engine; unload both at the end."""
+    load_driver(machine, **parameters)  # type: ignore[arg-type]  # a module's, by name
+    load_engine(machine)
+    made = Stage(machine)
+    try:
+        yield made
+    finally:
+        made.clear()
+        unload_engine(machine)
+        unload_driver(machine)
+
+
+def figures(process: Process, timeout: float) -> dict[str, int]:
+    """Wait until a program rests; return the numbers of the line that says so."""
+    process.await_output("resting", timeout=timeout)
+    process.await_output("\n", timeout=timeout)
+    line = next(line for line in process.finished().stdout.splitlines() if line.startswith("resting"))
+    return {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", line)}

@@ -13,7 +13,7 @@ from cgpu import __version__, paths
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import TREE, read
 from tests.vm.harness.process import Finished
-from tests.vm.harness.slices import GIB, Slice, await_empty, slice_of
+from tests.vm.harness.slices import GIB, Slice, slice_of
 from tests.vm.harness.store import ROOT
 
 NAMED = "0abcdefabcdef"
@@ -51,11 +51,8 @@ def node(engine: Machine) -> Iterator[Machine]:
 @pytest.fixture
 def lives(node: Machine) -> Iterator[Slice]:
     """Return a container that runs."""
-    one = slice_of(node, "lives", f"0:{GIB}")
-    yield one
-    one.end()
+    yield slice_of(node, "lives", f"0:{GIB}")
     node.shell(f"printf %s -{NAMED[1:]} >{TREE}/inst_ctl; umount /usr/bin/podman || true")
-    await_empty(node)
 
 
 def test_doctor(node: Machine) -> None:

@@ -29,7 +29,7 @@ from tests.vm.harness.node import (
     write,
 )
 from tests.vm.harness.process import Process
-from tests.vm.harness.slices import GIB, Slice, await_empty, slice_of, view
+from tests.vm.harness.slices import GIB, clear, slice_of, view
 from tests.vm.harness.store import ROOT
 from tests.vm.life.test_upgrade import of_another_interface, sums_agree
 
@@ -220,12 +220,10 @@ def test_hot_under_load(
     print(f"the longest call in each upgrade, in ms: {longest}")
     assert max(longest) < PAUSE_MS
     for load in loads:
-        load.close_input()
-        load.wait()
+        load.finish()
     eventually(lambda: sums_agree(node, 512 << 20), "what the others had is free", node.scaled(20))
-    held.close_input()
-    held.wait()
-    leave(node, tenants)
+    held.finish()
+    clear(node)
 
 
 def back(machine: Machine, before: Path) -> None:
@@ -238,13 +236,6 @@ def back(machine: Machine, before: Path) -> None:
         lambda: NEW not in cores(machine) or rmmod(machine, NEW, check=False).returncode == 0, "it goes", 20
     )
     assert (read(machine, "version"), cores(machine)) == (f"{BEFORE}\n", [OLD])
-
-
-def leave(machine: Machine, tenants: list[Slice]) -> None:
-    """End containers, and wait until nothing is left of them."""
-    for tenant in tenants:
-        tenant.end()
-    await_empty(machine)
 
 
 @pytest.mark.full_counts
@@ -272,16 +263,15 @@ def test_hot_killed_and_failing(node: Machine, upgrades: Upgrades, before: Path)
     cold = upgrades.ask("--cold")
     assert cold["err"] == "cgpu upgrade: --cold: 1 sliced container runs; stop them first\n"
     assert sums_agree(node, 512 << 20)
-    held.close_input()
-    held.wait()
-    leave(node, [tenant])
+    held.finish()
+    clear(node)
 
 
 @pytest.mark.full_counts
 @pytest.mark.usefixtures("installed")
 def test_cores_that_do_not_take_over(node: Machine, upgrades: Upgrades, modules: Path) -> None:
     """Another interface, a damaged file, a state that cannot be read: refused beside a container."""
-    tenant = slice_of(node, "holds", f"0:{GIB}")
+    slice_of(node, "holds", f"0:{GIB}")
     place = f"/lib/modules/$(uname -r)/updates/dkms/{NEW}.ko"
     put = f'cp "$1" {place}; depmod'
     damaged = modules.with_name("damaged.ko")
@@ -306,7 +296,7 @@ def test_cores_that_do_not_take_over(node: Machine, upgrades: Upgrades, modules:
     assert "it cannot read the state of the one in use" in refused["err"]
     assert refused["err"].endswith("--cold: 1 sliced container runs; stop them first\n")
     assert (read(node, "version"), cores(node)) == ("0.2.0\n", ["cgpu_core_0_2_0"])
-    leave(node, [tenant])
+    clear(node)
     by_itself = upgrades.ask()
     assert (by_itself["status"], by_itself["err"]) == (0, ""), by_itself
     assert "not while it runs: " in by_itself["out"]

@@ -12,7 +12,7 @@ from tests.attacks.harness import MODULE
 from tests.attacks.module_harness import ModuleHarness
 from tests.attacks.suite import attacks
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.stage import stage
+from tests.vm.harness.slices import stage
 
 
 @pytest.fixture(scope="module")

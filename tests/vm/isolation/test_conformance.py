@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,21 +16,33 @@ from tests.vm.harness.node import TREE, load_driver, load_engine, unload_driver,
 
 pytestmark = pytest.mark.fake_driver("two cards; nvidia/test_conformance.py has what suits one")
 
+SECONDS = count(400, 1500)
 CASES = suite("cgpu_km", "195", times=count(10, 300))
+
+
+@contextmanager
+def module(machine: Machine, cards: str = "T4:1") -> Iterator[Place]:
+    """Have driver and module; return where they are."""
+    load_driver(machine, cards=cards)
+    load_engine(machine)
+    root = type(ROOT)(machine.seen(ROOT))
+    yield Place(TREE, "/dev", cgroups=True, root=root, reclaims=count(False, True))
+    unload_engine(machine)
+    unload_driver(machine)
+
+
+def carry_out(machine: Machine, place: Place, cases: list[Case]) -> Answers:
+    """Carry out cases in one executor, which starts once: Python is slow under emulation."""
+    done = machine.run(command(place.root), input=place.plan(cases), timeout=SECONDS, check=False)
+    # A run that broke off has answers up to there: the tests of the cases after it fail, and say so.
+    return answers(done.stdout) if done.returncode == 0 or done.stdout else answers(done.check().stdout)
 
 
 @pytest.fixture(scope="module")
 def found(machine: Machine) -> Iterator[Answers]:
-    """Carry out all cases in one executor, which starts once: Python is slow under emulation."""
-    load_driver(machine, cards="T4:2")
-    load_engine(machine)
-    root = type(ROOT)(machine.seen(ROOT))
-    place = Place(TREE, "/dev", cgroups=True, root=root, reclaims=count(False, True))
-    done = machine.run(command(root), input=place.plan(CASES), timeout=count(240, 1200), check=False)
-    # A run that broke off has answers up to there: the tests of the cases after it fail, and say so.
-    yield answers(done.stdout) if done.returncode == 0 or done.stdout else answers(done.check().stdout)
-    unload_engine(machine)
-    unload_driver(machine)
+    """Return the answers to all cases."""
+    with module(machine, "T4:2") as place:
+        yield carry_out(machine, place, CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

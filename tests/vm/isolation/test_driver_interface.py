@@ -13,14 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.nvidia.archive import RELEASES
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import load_driver, load_real_driver, real_driver, unload_driver
+from tests.vm.harness.node import load_version, unload_driver, versions
 from tests.vm.programs import build
 
 ANSWERS = Path(__file__).resolve().parents[1] / "nvidia" / "answers"
-REAL = real_driver()
-VERSIONS = [REAL.version] if REAL else [each.version for each in RELEASES]
 FRONTEND_UNTIL = 545  # in 535 and before all minors of major 195 belong to one device (nv-frontend.c)
 INFORMATION = ["Model", "IRQ", "GPU UUID", "Video BIOS", "Bus Type", "DMA Size", "DMA Mask", "Bus Location",
                "Device Minor", "GPU Excluded"]  # fmt: skip
@@ -34,13 +31,10 @@ FUNCTIONS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=versions())
 def version(request: pytest.FixtureRequest, machine: Machine) -> Iterator[str]:
     """Have a driver of this version."""
-    if REAL:
-        load_real_driver(machine, request.param)
-    else:
-        load_driver(machine, version=request.param)
+    load_version(machine, request.param)
     yield request.param
     unload_driver(machine)
 

@@ -7,15 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.nvidia.archive import RELEASES
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import insmod, load_driver, load_real_driver, real_driver, rmmod, unload_driver
+from tests.vm.harness.node import insmod, load_version, rmmod, unload_driver, versions
 from tests.vm.harness.slices import PROBE
 from tests.vm.nvidia.driver import build_hardware
 
 OBSERVER = "/proc/opencgpu_observer"
-REAL = real_driver()
-VERSIONS = [REAL.version] if REAL else [each.version for each in RELEASES]
 # Each with what was ever so when it began, under the steps below; without anything: no step leads there.
 CONTEXTS = {
     "rm_ioctl": "called",
@@ -56,23 +53,15 @@ STEPS = (
 )
 
 
-def load(machine: Machine, version: str) -> None:
-    """Load the driver under test."""
-    if REAL:
-        load_real_driver(machine, version)
-    else:
-        load_driver(machine, version=version)
-
-
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=versions())
 def observed(request: pytest.FixtureRequest, machine: Machine) -> Iterator[str]:
     """Return what the observer has seen of a driver that was loaded twice and used."""
     insmod(
         machine, build_hardware(machine.kernel) / "opencgpu_observer.ko", f"functions={','.join(CONTEXTS)}"
     )
-    load(machine, request.param)
+    load_version(machine, request.param)
     unload_driver(machine)
-    load(machine, request.param)
+    load_version(machine, request.param)
     machine.shell(f"echo >{OBSERVER}")
     machine.run([machine.seen(PROBE), *STEPS], check=False)
     yield machine.read_file(OBSERVER).decode()

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from tests.vm.harness.node import DRIVER_VERSION, build_fake_driver, read
 from tests.vm.harness.process import Finished
 from tests.vm.harness.sliced_node import SlicedNode
-from tests.vm.harness.slices import GIB, PROBE, Slice, slice_of
+from tests.vm.harness.slices import GIB, PROBE, clear, slice_of
 
 REFUSED = 0x1B  # NV_ERR_INSUFFICIENT_PERMISSIONS
 ERRNO_EINVAL = 0x80000016
@@ -33,40 +34,39 @@ def opened(node: SlicedNode, card: int) -> int:
     return node.view().cards[card]["kernel_opened"]
 
 
+@pytest.fixture(params=["525.147.05", DRIVER_VERSION])
+def version(node: SlicedNode, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Have a version of the driver below the engine; its containers are ended before it goes."""
+    with node.driver(request.param):
+        yield request.param
+        clear(node.machine)
+
+
 @pytest.mark.fake_driver("other versions of the driver")
 @pytest.mark.enforcement
-@pytest.mark.parametrize("version", ["525.147.05", DRIVER_VERSION])
 def test_hmm_is_off_in_containers(node: SlicedNode, version: str) -> None:
     """Where HMM is on for the node, a container's ordinary memory stays off the card."""
-    machine = node.machine
-    with node.driver(version):
-        tenant = slice_of(machine, "tenant")
-        program = uvm_probe(node, version)
-        inside = tenant.run(program, "pageable", "uvm", "alloc=64M", "range=64M", "map", "pageable")
-        outside = machine.run([program, "pageable"])
-        tenant.end()
-        node.await_empty()
-        assert (pageable(inside), pageable(outside)) == ([0, 0], [1])
+    program = uvm_probe(node, version)
+    words = ["pageable", "uvm", "alloc=64M", "range=64M", "map", "pageable"]
+    inside = slice_of(node.machine, "tenant").run(program, *words)
+    outside = node.machine.run([program, "pageable"])
+    assert (pageable(inside), pageable(outside)) == ([0, 0], [1])
 
 
 @pytest.mark.fake_driver("other versions of the driver")
 @pytest.mark.enforcement
-@pytest.mark.parametrize("version", ["525.147.05", DRIVER_VERSION])
-def test_processes_of_others_are_not_told(node: SlicedNode, version: str) -> None:
+@pytest.mark.usefixtures("version")
+def test_processes_of_others_are_not_told(node: SlicedNode) -> None:
     """Of the processes on a card a container is told its own, with their memory, by any driver's numbers."""
     machine = node.machine
-    with node.driver(version):
-        first, second = slice_of(machine, "first"), slice_of(machine, "second")
-        held = [first.hold("alloc=64M"), second.hold("alloc=128M")]
-        told = [one.probe("pids").check().stdout for one in (first, second)]
-        outside = machine.run([machine.seen(PROBE), "pids"]).stdout
-        for process, tenant in zip(held, (first, second), strict=True):
-            process.stop()
-            tenant.end()
-        node.await_empty()
-        found = [sorted(map(int, re.findall(r"^pid \d+ bytes=(\d+)$", text, re.MULTILINE))) for text in told]
-        assert found == [[0, 64 << 20], [0, 128 << 20]]
-        assert len(re.findall(r"^pid \d+ bytes=", outside, re.MULTILINE)) == 3
+    first, second = slice_of(machine, "first"), slice_of(machine, "second")
+    first.hold("alloc=64M")
+    second.hold("alloc=128M")
+    told = [one.probe("pids").check().stdout for one in (first, second)]
+    outside = machine.run([machine.seen(PROBE), "pids"]).stdout
+    found = [sorted(map(int, re.findall(r"^pid \d+ bytes=(\d+)$", text, re.MULTILINE))) for text in told]
+    assert found == [[0, 64 << 20], [0, 128 << 20]]
+    assert len(re.findall(r"^pid \d+ bytes=", outside, re.MULTILINE)) == 3
 
 
 @pytest.mark.fake_driver("two cards")
@@ -86,8 +86,6 @@ def test_cards_of_others_are_not_started(node: SlicedNode) -> None:
     again = tenant.run(program, *tries)
     granted = tenant.run(program, "attach=0", f"register={own}")
     user.stop()
-    tenant.end()
-    node.await_empty()
     assert (refused.returncode, again.returncode, granted.returncode) == (0, 0, 0), refused.text + again.text
     assert after == before
 
@@ -99,13 +97,10 @@ def test_free_memory_is_not_asked_of_an_idle_card(node: SlicedNode) -> None:
     before = opened(node, 0)
     idle = [int(read(node.machine, "0/memfree")) for _ in range(3)]
     assert (idle, opened(node, 0)) == ([total] * 3, before)
-    tenant: Slice = slice_of(node.machine, "tenant", f"0:{4 * GIB}")
-    holder = tenant.hold("alloc=3G")
+    slice_of(node.machine, "tenant", f"0:{4 * GIB}").hold("alloc=3G")
     time.sleep(1.1)  # asked at most once a second
     used = int(read(node.machine, "0/memfree"))
-    holder.stop()
-    tenant.end()
-    node.await_empty()
+    clear(node.machine)
     assert used == total - 3 * GIB
     assert opened(node, 0) > before
     assert int(read(node.machine, "0/memfree")) == total

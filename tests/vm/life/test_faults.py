@@ -21,13 +21,14 @@ from tests.vm.harness.node import (
     unload_engine,
 )
 from tests.vm.harness.process import Finished, Process
-from tests.vm.harness.slices import GIB, PROBE, Slice, await_empty, create, set_knob, slice_of, view
-from tests.vm.harness.stage import stage
+from tests.vm.harness.slices import GIB, PROBE, clear, create, set_knob, slice_of, stage, view
 from tests.vm.programs import build
 
 CASE = re.compile(r"case call=(\S+) way=(\S+) status=(\S+)")
 # The driver asks for no rights there, only reads them, and needs no list of them.
 FINE = {("alloc-rights", "null"), ("alloc-rights", "read-only")}
+# What the driver does with the words that make it do so.
+PAST_THE_PROBES = {"aside": ("alloc=1M", "hold"), "descriptors": ("alloc=1M", "export")}
 BYPASSED = "containers are refused until it is loaded anew"
 CALLS = 10
 WAYS = 5
@@ -62,8 +63,7 @@ def test_bad_pointers(engine: Machine, bits: int) -> None:
     program = tenant.start(build("bad_pointers", bits))
     program.await_output("done\n")
     seen = view(engine)
-    program.close_input()
-    outcome = program.wait()
+    outcome = program.finish()
     answers = [(call, way, int(status, 0)) for call, way, status in CASE.findall(outcome.stdout)]
     assert len(answers) == 2 * CALLS * WAYS, outcome.text
     assert {(call, way) for call, way, status in answers if status == 0} == FINE
@@ -71,8 +71,6 @@ def test_bad_pointers(engine: Machine, bits: int) -> None:
     after = tenant.probe("alloc=1G", "info")
     assert after.returncode == 0, after.text
     eventually(lambda: view(engine).used[0, "tenant"] == 0, "the charge ends", 10)
-    tenant.end()
-    await_empty(engine)
 
 
 @pytest.mark.fake_driver("a knob of the driver")
@@ -87,20 +85,19 @@ def test_reads_beyond_what_was_judged(engine: Machine) -> None:
     assert seen.cards[0]["peak"] == 0
     after = tenant.probe("alloc=1G", "info")
     assert after.returncode == 0, after.text
-    tenant.end()
-    await_empty(engine)
 
 
 @pytest.mark.fake_driver("a knob of the driver")
 @pytest.mark.enforcement
-def test_copies_that_go_past_the_probes(machine: Machine) -> None:
-    """A driver that was seen to copy past the probes serves no container until it is loaded anew."""
+@pytest.mark.parametrize(("way", "words"), PAST_THE_PROBES.items(), ids=PAST_THE_PROBES)
+def test_drivers_that_go_past_the_probes(machine: Machine, way: str, words: tuple[str, ...]) -> None:
+    """A driver that was seen to go past the probes serves no container until it is loaded anew."""
     said = machine.dmesg().count(BYPASSED)
     with stage(machine) as staged:
         tenant = staged.slice("tenant", GIB)
         assert tenant.probe("alloc=1M").returncode == 0
-        set_knob(machine, "test_copies", "aside")
-        past = tenant.probe("alloc=1M", "hold")
+        set_knob(machine, "test_copies", way)
+        past = tenant.probe(*words)
         set_knob(machine, "test_copies", "")
         assert past.returncode != 0, past.text
         assert tenant.probe("info").returncode != 0
@@ -124,8 +121,7 @@ def test_function_tracer_stays_on(engine: Machine) -> None:
     assert engine.read_file("/proc/sys/kernel/ftrace_enabled") == b"1\n"
     tenant = slice_of(engine, "tenant")
     assert tenant.probe("alloc=1G", "expect=0x51", "alloc=2M").returncode == 0
-    tenant.end()
-    await_empty(engine)
+    clear(engine)
     unload_engine(engine)
     engine.shell(off)
     folder = build_engine(engine.kernel)
@@ -139,8 +135,7 @@ def test_function_tracer_stays_on(engine: Machine) -> None:
 def passed_at_last(machine: Machine, process: Process, expected: int, seconds: float = 120) -> Finished:
     """Wait for a run of fail_nth; each step must have been made to fail, and must have passed in the end."""
     process.await_output("done\n", timeout=machine.scaled(seconds))
-    process.close_input()
-    outcome = process.wait()
+    outcome = process.finish()
     steps = STEP.findall(outcome.stdout)
     assert len(steps) == expected, outcome.text
     assert all((whole, int(status, 0)) == ("1", 0) for _, _, _, whole, status in steps), outcome.text
@@ -163,8 +158,7 @@ def test_each_failure_in_the_kernel(engine: Machine, bits: int) -> None:
     eventually(lambda: view(engine).used == {(0, "tenant"): 0}, "the charges end", engine.scaled(10))
     assert view(engine).cards[0]["used"] == 0
     assert tenant.probe("alloc=1G", "expect=0x51", "alloc=2M").returncode == 0
-    tenant.end()
-    await_empty(engine)
+    clear(engine)
     assert leaks(engine) == ""
 
 
@@ -172,14 +166,12 @@ def test_each_failure_in_the_kernel(engine: Machine, bits: int) -> None:
 def test_each_failure_in_the_tree(engine: Machine) -> None:
     """Each allocation and user copy of a registration and of a read made to fail in turn: nothing is left."""
     engine.shell(FAIL)
-    tenant = slice_of(engine, "tenant")
+    slice_of(engine, "tenant")
     pid = engine.shell(IDLE).stdout.strip()
     nodes = [f"/proc/cgpu_km/{name}" for name in NODES]
     outside = [engine.seen(build("fail_nth")), "outside", pid, *nodes]
     passed_at_last(engine, engine.start(outside, input=None), 1 + len(NODES))
-    Slice(engine, "idle").end()
-    tenant.end()
-    await_empty(engine)
+    clear(engine)
     assert leaks(engine) == ""
 
 
@@ -196,7 +188,6 @@ def test_each_failure_of_loading(driver: Machine, module: Path) -> None:
     load_engine(driver)
     tenant = slice_of(driver, "tenant")
     assert tenant.probe("alloc=1G", "expect=0x51", "alloc=2M").returncode == 0
-    tenant.end()
-    await_empty(driver)
+    clear(driver)
     unload_engine(driver)
     assert leaks(driver) == ""

@@ -22,6 +22,7 @@ from tests.vm.harness.node import (
     unload_engine,
     write,
 )
+from tests.vm.harness.process import Process
 from tests.vm.harness.slices import GIB, PROBE, Slice, await_empty, create, set_knob, slice_of, view
 from tests.vm.programs import build
 
@@ -93,13 +94,13 @@ def test_loads_and_unloads_in_both_orders(machine: Machine, fake_driver: Path, m
 @pytest.mark.enforcement
 def test_engine_does_not_go_before_the_containers(engine: Machine) -> None:
     """While a container lives neither module can be unloaded; when it has ended both can."""
-    slice_of(engine, "alive")
+    alive = slice_of(engine, "alive")
     refused = [rmmod(engine, name, check=False) for name in (CORE, "cgpu_km")]
-    over = Slice(engine, "alive").probe("expect=0x51", "alloc=2G")
+    over = alive.probe("expect=0x51", "alloc=2G")
     assert [BUSY in one.text for one in refused] == [True, True]
     assert over.returncode == 0, over.text
-    Slice(engine, "alive").end()
-    Slice(engine, "alive").await_gone()
+    alive.end()
+    alive.await_gone()
     await_empty(engine)
     unload_engine(engine)
     load_engine(engine)
@@ -119,8 +120,6 @@ def test_driver_goes_before_the_engine_unless_it_is_open(engine: Machine) -> Non
     again = tenant.probe("alloc=1G", "expect=0x51", "alloc=64K:64k", "info")
     assert (refused.returncode != 0, again.returncode) == (True, 0), again.text
     assert step(again, "info").number("total") == GIB
-    tenant.end()
-    await_empty(engine)
 
 
 def await_no_files(machine: Machine) -> None:
@@ -143,9 +142,6 @@ def test_opens_under_load(engine: Machine, no_stop: str) -> None:
     assert (inside.returncode, outcome.returncode) == (0, 0), inside.text + outcome.text
     assert refused.text == "opens done=1 failed=1 errno=1\n"
     assert rounds(load.wait().text) > 0
-    tenant.end()
-    other.end()
-    await_empty(engine)
 
 
 def test_engine_comes_and_goes_under_load(engine: Machine, no_stop: str) -> None:
@@ -156,7 +152,6 @@ def test_engine_comes_and_goes_under_load(engine: Machine, no_stop: str) -> None
         load_engine(engine)
     engine.shell(f"touch {no_stop}")
     assert all(rounds(load.wait().text) > 0 for load in loads)
-    await_empty(engine)
 
 
 @pytest.mark.enforcement
@@ -172,8 +167,6 @@ def test_left_over_tasks_stay_refused(engine: Machine) -> None:
     assert [one.name for one in steps(outcome)][:1] == ["alloc"]
     assert "status=0x0" not in outcome.stdout.split("\n", 1)[1], outcome.text
     assert tenant.probe("info").returncode != 0
-    tenant.end()
-    await_empty(engine)
 
 
 def test_ended_container_is_reclaimed(engine: Machine) -> None:
@@ -184,27 +177,29 @@ def test_ended_container_is_reclaimed(engine: Machine) -> None:
     tenant.end()
     tenant.await_gone()
     await_empty(engine)
-    again = slice_of(engine, "again", f"0:{12 * GIB}")
-    again.end()
-    await_empty(engine)
+    slice_of(engine, "again", f"0:{12 * GIB}")
 
 
-KEPT = {
-    "descriptor": (["alloc=4G"], "64M"),
-    "map": (["uvm", "alloc=4G", "range=4G", "map", "rm-free"], "64M"),
-}
+KEPT = {"descriptor": ["alloc=4G"], "map": ["uvm", "alloc=4G", "range=4G", "map", "rm-free"]}
 
 
-@pytest.mark.parametrize("kind", ["descriptor", "map"])
+def kept_outside(tenant: Slice, kind: str) -> Process:
+    """Have a container take memory, and a process outside have its files; return that process."""
+    machine = tenant.machine
+    program = build_fake_driver(machine.kernel) / "uvm-probe" if kind == "map" else PROBE
+    held = tenant.start(program, *KEPT[kind], "hold=100")
+    held.await_output("rm-free" if kind == "map" else "alloc ")
+    pid = machine.shell('/bin/busybox pidof "$1"', program.name).stdout.split()[-1]
+    keeper = machine.start([machine.seen(build("keep_files")), pid], input=None)
+    keeper.await_output("kept ")
+    return keeper
+
+
+@pytest.mark.parametrize("kind", KEPT)
 def test_memory_that_outlives_its_container_is_promised_to_nobody(engine: Machine, kind: str) -> None:
     """What a process outside keeps, by RM's files or a mapping of UVM, is nobody's until it is dropped."""
     tenant = slice_of(engine, "tenant", f"0:{8 * GIB}")
-    program = build_fake_driver(engine.kernel) / "uvm-probe" if kind == "map" else PROBE
-    held = tenant.start(program, *KEPT[kind][0], "hold=100")
-    held.await_output("rm-free" if kind == "map" else "alloc ")
-    pid = engine.shell('/bin/busybox pidof "$1"', program.name).stdout.split()[-1]
-    keeper = engine.start([engine.seen(build("keep_files")), pid], input=None)
-    keeper.await_output("kept ")
+    keeper = kept_outside(tenant, kind)
     eventually(lambda: view(engine).cards[0]["used"] == 4 * GIB, "it has its memory", 10)
     tenant.end()
     tenant.await_gone()
@@ -212,33 +207,22 @@ def test_memory_that_outlives_its_container_is_promised_to_nobody(engine: Machin
     refused, done = create(engine, "greedy", f"0:{12 * GIB}")
     assert done.returncode != 0
     refused.end()
-    fitting = slice_of(engine, "fitting", f"0:{10 * GIB}")
-    fitting.end()
-    keeper.close_input()
-    keeper.wait()
+    slice_of(engine, "fitting", f"0:{10 * GIB}").end()
+    keeper.finish()
     await_empty(engine)
-    whole = slice_of(engine, "whole", f"0:{14 * GIB}")
-    whole.end()
-    await_empty(engine)
+    slice_of(engine, "whole", f"0:{14 * GIB}")
 
 
 def test_engine_goes_while_uvm_holds_memory(engine: Machine) -> None:
     """What UVM holds for a container that has ended is given up with the engine, and freed without it."""
     tenant = slice_of(engine, "tenant", f"0:{8 * GIB}")
-    program = build_fake_driver(engine.kernel) / "uvm-probe"
-    held = tenant.start(program, *KEPT["map"][0], "hold=100")
-    held.await_output("rm-free")
-    pid = engine.shell('/bin/busybox pidof "$1"', program.name).stdout.split()[-1]
-    keeper = engine.start([engine.seen(build("keep_files")), pid], input=None)
-    keeper.await_output("kept ")
+    keeper = kept_outside(tenant, "map")
     tenant.end()
     tenant.await_gone()
     unload_engine(engine)
     load_engine(engine)
     assert view(engine).cards[0]["used"] == 4 * GIB
-    keeper.close_input()
-    keeper.wait()
-    await_empty(engine)
+    keeper.finish()
 
 
 @pytest.mark.fake_driver("a knob of the driver")
@@ -250,8 +234,6 @@ def test_charges_end_with_a_close_in_another_thread(engine: Machine) -> None:
     assert done.returncode == 0, done.text
     eventually(lambda: view(engine).used == {(0, "tenant"): 0}, "the charge ends", 10)
     assert tenant.probe("alloc=1G").returncode == 0
-    tenant.end()
-    await_empty(engine)
 
 
 @pytest.mark.fake_driver("a knob of the driver")
@@ -266,8 +248,6 @@ def test_death_in_a_sleeping_call(engine: Machine) -> None:
     set_knob(engine, "test_sleep_ms", 0)
     before.wait()
     eventually(lambda: view(engine).used == {(0, "tenant"): 0}, "the charge ends", 10)
-    tenant.end()
-    await_empty(engine)
 
 
 @pytest.mark.fake_driver("a knob of the driver")
@@ -288,8 +268,6 @@ def test_failure_of_the_driver_undoes_the_charge(engine: Machine, function: str)
     assert step(held.finished(), "alloc", -1).number("status") == 0
     assert seen.used[0, "tenant"] == seen.cards[0]["used"] > 0
     eventually(lambda: view(engine).used == {(0, "tenant"): 0}, "the charges end", 10)
-    tenant.end()
-    await_empty(engine)
 
 
 @pytest.mark.fake_driver("a knob of the driver")
@@ -304,8 +282,6 @@ def test_failed_duplicate_of_uvm_is_not_charged(engine: Machine) -> None:
     held.stop()
     assert "map status=0x0" not in held.finished().text
     assert (seen.used[0, "tenant"], seen.cards[0]["used"]) == (0, 0)
-    tenant.end()
-    await_empty(engine)
 
 
 def test_unload_is_complete(engine: Machine) -> None:

@@ -129,8 +129,7 @@ def test_refused_registration_leaves_nothing(node: Machine) -> None:
     first = begin(node, "echo ready; read -r line", "14G")
     refused = run(node, "echo ran")
     count = len(node.shell(GROUPS).stdout.split())
-    first.close_input()
-    first.wait(node.scaled(SECONDS))
+    first.finish(node.scaled(SECONDS))
     assert (refused.returncode, refused.stdout, count) == (125, "", 1)
     assert "1024 MiB of GPU 0 asked for, 773 MiB of its 15109 MiB are not promised" in refused.stderr
     assert_nothing_left(node)

@@ -15,8 +15,7 @@ from tests.vm.harness.counts import count
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import build_core, insmod, load_engine, loaded, read, rmmod, unload_engine, write
 from tests.vm.harness.process import Process
-from tests.vm.harness.slices import GIB, PROBE, Slice, await_empty, set_knob, slice_of, view
-from tests.vm.harness.stage import figures
+from tests.vm.harness.slices import GIB, PROBE, Slice, clear, figures, set_knob, slice_of, view
 from tests.vm.harness.store import put
 from tests.vm.programs import build
 
@@ -75,9 +74,7 @@ def tenants(engine: Machine) -> Iterator[tuple[Slice, Slice]]:
     pair = slice_of(engine, "first", f"0:{2 * GIB}"), slice_of(engine, "second", f"0:{2 * GIB}")
     yield pair
     engine.shell(f"touch {STOP}")
-    for tenant in pair:
-        tenant.end()
-    await_empty(engine)
+    clear(engine)
     engine.shell(f"rm {STOP}")
 
 
@@ -91,6 +88,13 @@ def work(tenant: Slice) -> Process:
     """Allocate, ask and free in a container until told to stop."""
     seen = tenant.machine.seen(PROBE)
     return tenant.start("/bin/busybox", "sh", "-euc", WORK, "sh", seen, STOP)
+
+
+def await_ends(machine: Machine, loads: list[Process]) -> None:
+    """Stop work; none of it may have met a failure."""
+    machine.shell(f"touch {STOP}")
+    ends = [load.wait().text for load in loads]
+    assert all(int(end.rpartition("rounds=")[2]) > 0 for end in ends), ends
 
 
 def sums_agree(machine: Machine, total: int) -> bool:
@@ -112,15 +116,12 @@ def test_upgrade_under_load(engine: Machine, same_layout: Path, tenants: tuple[S
         versions.append(read(engine, "version").strip())
         over = tenants[0].probe("expect=0x51", "alloc=2G")
         assert over.returncode == 0, over.text
-    engine.shell(f"touch {STOP}")
-    ends = [load.wait() for load in loads]
+    await_ends(engine, loads)
     assert versions == ["0.1.1", "0.1.0"] * (len(versions) // 2)
-    assert all(int(end.text.rpartition("rounds=")[2]) > 0 for end in ends), [end.text for end in ends]
     assert sums_agree(engine, GIB)
     rmmod(engine, NEW)
     for holder in held:
-        holder.close_input()
-        holder.wait()
+        holder.finish()
     assert sums_agree(engine, 0)
 
 
@@ -138,15 +139,12 @@ def test_another_layout_takes_over_and_does_not_give_back(
     over = tenants[0].probe("expect=0x51", "alloc=2G")
     assert upgrade(engine) == "Protocol error"
     assert read(engine, "version") == "0.2.0\n"
-    engine.shell(f"touch {STOP}")
-    ends = [load.wait() for load in loads]
-    assert all(int(end.text.rpartition("rounds=")[2]) > 0 for end in ends), [end.text for end in ends]
+    await_ends(engine, loads)
     assert over.returncode == 0, over.text
     assert sums_agree(engine, GIB)
     rmmod(engine, OLD)
     for holder in held:
-        holder.close_input()
-        holder.wait()
+        holder.finish()
     assert sums_agree(engine, 0)
 
 
@@ -194,8 +192,6 @@ def test_memory_that_stops_calls_hinders_no_upgrade(engine: Machine, other_layou
     assert sums_agree(engine, STOPPED_ALLOCATIONS * PIECE)
     process.stop()
     eventually(lambda: sums_agree(engine, 0), "the charges end", engine.scaled(10))
-    tenant.end()
-    await_empty(engine)
 
 
 @pytest.mark.fake_driver("a knob of the driver")

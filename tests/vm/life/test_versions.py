@@ -22,7 +22,7 @@ from tests.vm.harness.node import (
     unload_engine,
 )
 from tests.vm.harness.process import Finished
-from tests.vm.harness.slices import GIB, Slice, await_empty, create, slice_of
+from tests.vm.harness.slices import GIB, Slice, clear, create, slice_of
 
 pytestmark = pytest.mark.fake_driver("other versions of the driver")
 
@@ -65,18 +65,15 @@ def test_container_outlives_the_driver_in_every_known_version(engine: Machine) -
         unload_driver(engine)
         load_driver(engine, version=version)
         assert limited(tenant), version
-    tenant.end()
-    await_empty(engine)
 
 
 def test_unknown_version_is_refused_by_name(bare: Machine) -> None:
     """The GPUs of a driver that is not known are not in the tree, and the log says which version it is."""
     load_driver(bare, version=UNKNOWN)
     refused, done = create(bare, "tenant")
-    listed = gpus(bare)
+    assert (gpus(bare), done.returncode != 0) == ([], True)
     refused.end()
     unload_driver(bare)
-    assert (listed, done.returncode != 0) == ([], True)
     assert f"driver {UNKNOWN}: unknown version" in bare.dmesg()
 
 
@@ -94,10 +91,7 @@ def test_no_container_begins_on_a_driver_without_limits(engine: Machine) -> None
             assert len(said) == 1, (without, said)
     unload_driver(engine)
     load_driver(engine)
-    tenant = slice_of(engine, "tenant")
-    assert limited(tenant)
-    tenant.end()
-    await_empty(engine)
+    assert limited(slice_of(engine, "tenant"))
 
 
 @pytest.mark.enforcement
@@ -115,8 +109,6 @@ def test_no_driver_without_limits_comes_while_containers_run(engine: Machine) ->
     rmmod(engine, "nvidia")
     load_driver(engine)
     assert limited(tenant)
-    tenant.end()
-    await_empty(engine)
     assert "not let in, since sliced containers are running" in engine.dmesg()
 
 
@@ -125,10 +117,8 @@ def test_unknown_version_when_allowed(machine: Machine, module: Path) -> None:
     """With allow_unknown_driver=Y an unknown version has the newest known layouts, and limits hold."""
     load_engine(machine, allow_unknown_driver="Y")
     load_driver(machine, version=UNKNOWN)
-    tenant = slice_of(machine, "tenant")
-    assert limited(tenant)
-    tenant.end()
-    await_empty(machine)
+    assert limited(slice_of(machine, "tenant"))
+    clear(machine)
     unload_driver(machine)
     unload_engine(machine)
 

@@ -44,5 +44,3 @@ def test_lasting_drift(settings: SlicedNode) -> None:
     tenant.run(PROBE, "expect=0x51", "alloc=1M", "expect=0x51", "context").check()
     process.stop(machine.scaled(30))
     eventually(lambda: read(machine, "0/drift") == "0\n", "the drift ends", machine.scaled(20))
-    tenant.end()
-    settings.await_empty()

@@ -12,8 +12,7 @@ from tests.integration.engine import MIB
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import DRIVER_VERSION, build_fake_driver
 from tests.vm.harness.process import Process
-from tests.vm.harness.slices import PROBE, create, set_knob
-from tests.vm.harness.stage import Stage, stage
+from tests.vm.harness.slices import PROBE, Stage, create, set_knob, stage
 
 LIMIT = 1024 * MIB
 CARD = 15109 * MIB
@@ -21,8 +20,7 @@ REFUSED, NO_MEMORY, INVALID, NOT_SUPPORTED = 0x1B, 0x51, 0x3B, 0x56
 SECONDS = 60
 # The last version that makes dma-bufs of several objects without a risk.
 SEVERAL = "570.211.01"
-NAMES_MAPPING = "615.71.09"
-BYPASSED = "containers are refused until it is loaded anew"
+NAMES_MAPPING = "615.71.09"  # tells how a dma-buf is mapped, before where its handle goes
 
 
 def holding(staged: Stage, name: str, *words: str) -> Process:
@@ -152,20 +150,6 @@ def test_what_outlives_its_container_is_promised_to_nobody(staged: Stage) -> Non
     counts_while_it_is_kept(staged, pid_of(staged, owner))
 
 
-@pytest.mark.fake_driver("a knob of the driver")
-@pytest.mark.enforcement
-def test_descriptors_that_are_looked_up_past_the_probe(staged: Stage) -> None:
-    """A driver that was seen to find a descriptor's file by another way serves no container any more."""
-    said = staged.machine.dmesg().count(BYPASSED)
-    tenant = staged.slice("tenant", LIMIT)
-    set_knob(staged.machine, "test_copies", "descriptors")
-    past = tenant.probe("alloc=1M", "export")
-    set_knob(staged.machine, "test_copies", "")
-    assert past.returncode != 0, past.text
-    assert tenant.probe("info").returncode != 0
-    assert staged.machine.dmesg().count(BYPASSED) == said + 1
-
-
 def buffers(staged: Stage, name: str, *words: str, version: str = DRIVER_VERSION) -> None:
     """Have a new container make dma-bufs; all steps must answer as is said."""
     program = build_fake_driver(staged.machine.kernel, version) / "uvm-probe"
@@ -174,21 +158,18 @@ def buffers(staged: Stage, name: str, *words: str, version: str = DRIVER_VERSION
 
 
 @pytest.mark.enforcement
-def test_dma_bufs_are_charged(staged: Stage) -> None:
-    """What a dma-buf keeps stays charged until its last close."""
+@pytest.mark.parametrize(
+    "version",
+    [
+        DRIVER_VERSION,
+        pytest.param(NAMES_MAPPING, marks=pytest.mark.fake_driver("another version of the driver")),
+    ],
+)
+def test_dma_bufs_are_charged(machine: Machine, version: str) -> None:
+    """What a dma-buf keeps stays charged until its last close, whatever the driver is told of its mapping."""
     kept = ["alloc=768M", "dmabuf", "rm-free", f"expect={NO_MEMORY:#x}", "alloc=512M"]
-    buffers(staged, "tenant", *kept, "dmabuf-close", "alloc=1G")
-    seen = staged.view()
-    assert (seen.cards[0]["peak"], seen.cards[0]["used"], seen.used[0, "tenant"]) == (LIMIT, 0, 0)
-
-
-@pytest.mark.fake_driver("another version of the driver")
-@pytest.mark.enforcement
-def test_dma_bufs_of_a_driver_that_names_their_mapping(machine: Machine) -> None:
-    """A driver that is told how a dma-buf is mapped, before where its handle goes, keeps the charge too."""
-    kept = ["alloc=768M", "dmabuf", "rm-free", f"expect={NO_MEMORY:#x}", "alloc=512M"]
-    with stage(machine, version=NAMES_MAPPING) as staged:
-        buffers(staged, "tenant", *kept, "dmabuf-close", "alloc=1G", version=NAMES_MAPPING)
+    with stage(machine, version=version) as staged:
+        buffers(staged, "tenant", *kept, "dmabuf-close", "alloc=1G", version=version)
         seen = staged.view()
         assert (seen.cards[0]["peak"], seen.cards[0]["used"], seen.used[0, "tenant"]) == (LIMIT, 0, 0)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.engine import MIB
-from tests.vm.harness.stage import Stage, figures
+from tests.vm.harness.slices import Stage, figures
 from tests.vm.programs import build
 
 LIMIT = 1024 * MIB

@@ -124,7 +124,6 @@ def test_each_card_of_the_container_is_charged(node: SlicedNode) -> None:
     assert (tenant.used(0)[0], tenant.used(1)[0]) == (256, 256)
     process.stop(tenant.node.machine.scaled(30))
     eventually(lambda: (tenant.used(0)[0], tenant.used(1)[0]) == (0, 0), "all is given back", 10)
-    tenant.end()
 
 
 def test_memory_of_a_removed_container_is_promised_to_nobody(node: SlicedNode) -> None:
@@ -133,9 +132,7 @@ def test_memory_of_a_removed_container_is_promised_to_nobody(node: SlicedNode) -
     process = tenant.hold("managed=512M", "touch=512M")
     size = node.view().cards[0]["total"]
     node.write("inst_ctl", "destroy id=tenant").check()
-    other, refused = create(node.machine, "other", f"0:{size}")
+    _, refused = create(node.machine, "other", f"0:{size}")
     process.stop(tenant.node.machine.scaled(30))
     eventually(lambda: node.view().cards[0]["used"] == 0, "all is given back", node.machine.scaled(10))
-    tenant.end()
-    other.end()
     assert refused.returncode != 0, refused.text

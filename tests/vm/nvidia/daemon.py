@@ -118,15 +118,12 @@ class GuestDaemon:
 
     def probe(self, *words: str, size: int = GIB) -> Finished:
         """Run the probe in a new container to its end."""
-        return self._finish(self.start_program(self.new_name(), PROBE, *words, register=size))
+        process = self.start_program(self.new_name(), PROBE, *words, register=size)
+        return process.finish(self.machine.scaled(SECONDS))
 
     def join(self, container: str, words: Sequence[str]) -> Finished:
         """Run the probe in a container that is there, as docker exec would."""
-        return self._finish(self.start_program(container, PROBE, *words))
-
-    def _finish(self, process: Process) -> Finished:
-        process.close_input()
-        return process.wait(self.machine.scaled(SECONDS))
+        return self.start_program(container, PROBE, *words).finish(self.machine.scaled(SECONDS))
 
     def clear(self) -> None:
         """End all that was started, and wait until nothing is left of it."""

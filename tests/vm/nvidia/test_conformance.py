@@ -10,30 +10,18 @@ import pytest
 
 from tests.conformance.select import with_one_card
 from tests.conformance.steps import Case
-from tests.conformance.suite import ROOT, Answers, Place, answers, command, suite, verify
-from tests.vm.harness import node
+from tests.conformance.suite import ROOT, Answers, Place, suite, verify
 from tests.vm.harness.counts import count
 from tests.vm.harness.machine import Machine
+from tests.vm.isolation.test_conformance import SECONDS, carry_out, module
 from tests.vm.nvidia import daemon
 from tests.vm.nvidia.out_of_reach import reason, runs
 
 MODULE, DAEMON = "cgpu_km", "cgpud"
-SECONDS = count(400, 1500)
 TIMES = count(10, 300)
 pytestmark = [pytest.mark.real_driver, pytest.mark.timeout(SECONDS + 180)]
 
 CASES = {engine: with_one_card(suite(engine, "195", times=TIMES)) for engine in (MODULE, DAEMON)}
-
-
-@contextmanager
-def module(machine: Machine) -> Iterator[Place]:
-    """Have the kernel module over the driver."""
-    node.load_driver(machine)
-    node.load_engine(machine)
-    root = type(ROOT)(machine.seen(ROOT))
-    yield Place(node.TREE, "/dev", cgroups=True, root=root, reclaims=count(False, True))
-    node.unload_engine(machine)
-    node.unload_driver(machine)
 
 
 @contextmanager
@@ -48,13 +36,6 @@ def cgpud(machine: Machine) -> Iterator[Place]:
 
 ENGINES = {MODULE: module, DAEMON: cgpud}
 Found = Callable[[str], Answers]
-
-
-def carry_out(machine: Machine, place: Place, cases: list[Case]) -> Answers:
-    """Carry out cases in one executor."""
-    done = machine.run(command(place.root), input=place.plan(cases), timeout=SECONDS, check=False)
-    # A run that broke off has answers up to there: the tests of the cases after it fail, and say so.
-    return answers(done.stdout) if done.returncode == 0 or done.stdout else answers(done.check().stdout)
 
 
 @pytest.fixture(scope="module")

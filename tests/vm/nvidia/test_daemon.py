@@ -192,8 +192,7 @@ def test_restart(daemon: GuestDaemon) -> None:
     daemon.command("--stop")
     daemon.start()
     assert daemon.view().used == {(0, "kept"): 512 * MIB}
-    holder.close_input()
-    outcome = holder.wait(SECONDS)
+    outcome = holder.finish(SECONDS)
     assert statuses(outcome, "alloc") == [0, NO_MEMORY, 0], outcome.text
     assert peak(daemon) == LIMIT
 

@@ -13,8 +13,7 @@ from tests.vm.harness.busy import near
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import load_driver, load_engine, unload_driver, unload_engine, write
 from tests.vm.harness.process import Process
-from tests.vm.harness.slices import GIB, PROBE, Slice, slice_of
-from tests.vm.harness.stage import Stage
+from tests.vm.harness.slices import GIB, PROBE, Slice, Stage, slice_of
 from tests.vm.nvidia.driver import Order, forget_orders, orders
 from tests.vm.nvidia.scheduling import (
     SCHEDULE,

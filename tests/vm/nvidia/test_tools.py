@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's nvidia-smi on NVIDIA's driver: in a container with a slice it shows the slice."""
+"""NVIDIA's nvidia-smi on NVIDIA's driver, with either engine: in a container it shows the slice."""
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,9 @@ from tests.nvidia.archive import NotInArchiveError, package, release
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import load_driver, load_engine, real_driver, unload_driver, unload_engine
 from tests.vm.harness.process import Finished
-from tests.vm.harness.slices import Slice, await_empty, slice_of
+from tests.vm.harness.slices import clear, slice_of
 from tests.vm.harness.store import STORE
+from tests.vm.nvidia import daemon
 
 pytestmark = pytest.mark.real_driver
 
@@ -53,72 +56,96 @@ def seen_tools(machine: Machine) -> str:
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="module")
-def folder(machine: Machine) -> Iterator[str]:
-    """Have driver and engine; return where the guest finds the tools."""
-    found = seen_tools(machine)
+@dataclass(frozen=True)
+class Tenant:
+    """A container with a slice, of which it holds some, and nvidia-smi in it."""
+
+    machine: Machine
+    folder: str
+    run: Callable[..., Finished]  # a command in the container
+    log: Callable[[], str]  # what the engine has logged
+
+    def argv(self, *words: str) -> list[str]:
+        """Return nvidia-smi's command line."""
+        return ["/bin/busybox", "env", f"LD_LIBRARY_PATH={self.folder}", f"{self.folder}/nvidia-smi", *words]
+
+    def smi(self, *words: str) -> str:
+        """Run nvidia-smi in the container; return what it prints."""
+        return self.run(*self.argv(*words)).check().stdout
+
+    def outside(self, *words: str) -> str:
+        """Run nvidia-smi on the node; return what it prints."""
+        return self.machine.run(self.argv(*words)).stdout
+
+
+@contextmanager
+def of_module(machine: Machine, folder: str) -> Iterator[Tenant]:
+    """Have the kernel module over the driver, and a container."""
     load_driver(machine)
     load_engine(machine)
-    yield found
+    made = slice_of(machine, "tenant", f"0:{LIMIT * MIB}")
+    made.hold(f"alloc={HELD}M")
+
+    def log() -> str:
+        return "".join(f"{line}\n" for line in machine.dmesg().splitlines() if "cgpu" in line)
+
+    yield Tenant(machine, folder, made.run, log)
+    clear(machine)
     unload_engine(machine)
     unload_driver(machine)
 
 
-@pytest.fixture
-def tenant(machine: Machine, folder: str) -> Iterator[Slice]:
-    """Return a container with a slice that holds some of it."""
-    made = slice_of(machine, "tenant", f"0:{LIMIT * MIB}")
-    holder = made.hold(f"alloc={HELD}M")
-    yield made
-    holder.stop()
-    made.end()
-    await_empty(machine)
+@contextmanager
+def of_daemon(machine: Machine, folder: str) -> Iterator[Tenant]:
+    """Have cgpud over the driver, and a container."""
+    running = daemon.begin(machine)
+    running.hold(f"alloc={HELD}M", size=LIMIT * MIB, name="tenant")
+
+    def run(*words: str) -> Finished:
+        return running.start_program("tenant", *words).finish(machine.scaled(daemon.SECONDS))
+
+    def log() -> str:
+        return "".join(f"{line}\n" for line in running.log().splitlines() if "listener attached" not in line)
+
+    yield Tenant(machine, folder, run, log)
+    running.clear()
+    daemon.end(running)
 
 
-def argv(folder: str, *words: str) -> list[str]:
-    """Return nvidia-smi's command line."""
-    return ["/bin/busybox", "env", f"LD_LIBRARY_PATH={folder}", f"{folder}/nvidia-smi", *words]
-
-
-def smi(tenant: Slice, folder: str, *words: str) -> str:
-    """Run nvidia-smi in the container; return what it prints."""
-    done = tenant.run(*argv(folder, *words))
-    assert done.returncode == 0, done.text
-    return done.stdout
-
-
-def outside(machine: Machine, folder: str, *words: str) -> Finished:
-    """Run nvidia-smi on the node."""
-    return machine.run(argv(folder, *words))
+@pytest.fixture(scope="module", params=[of_module, of_daemon], ids=["cgpu_km", "cgpud"])
+def tenant(machine: Machine, request: pytest.FixtureRequest) -> Iterator[Tenant]:
+    """Return a container of each engine."""
+    with request.param(machine, seen_tools(machine)) as made:
+        yield made
 
 
 @pytest.mark.enforcement
-def test_table(machine: Machine, tenant: Slice, folder: str) -> None:
+def test_table(tenant: Tenant) -> None:
     """The table has the slice in the container, and the card outside."""
-    assert re.search(rf" {HELD}MiB / +{LIMIT}MiB ", smi(tenant, folder))
+    assert re.search(rf" {HELD}MiB / +{LIMIT}MiB ", tenant.smi())
     # What UVM has taken for itself is used there, too.
-    used = re.search(rf" (\d+)MiB / +{CARD}MiB ", outside(machine, folder).stdout)
+    used = re.search(rf" (\d+)MiB / +{CARD}MiB ", tenant.outside())
     assert used is not None
     assert HELD <= int(used.group(1)) < HELD + 64
 
 
 @pytest.mark.enforcement
-def test_query(tenant: Slice, folder: str) -> None:
+def test_query(tenant: Tenant) -> None:
     """Memory's size, and what is used and free, are those of the slice, and add up."""
     query = "--query-gpu=name,uuid,memory.total,memory.used,memory.free"
-    told = smi(tenant, folder, query, "--format=csv,noheader,nounits")
+    told = tenant.smi(query, "--format=csv,noheader,nounits")
     assert told.strip() == f"Tesla T4, {UUID}, {LIMIT}, {HELD}, {LIMIT - HELD}"
 
 
-def test_list(tenant: Slice, folder: str) -> None:
+def test_list(tenant: Tenant) -> None:
     """The card has the name and the UUID that it has without a slice."""
-    assert smi(tenant, folder, "-L") == f"GPU 0: Tesla T4 (UUID: {UUID})\n"
+    assert tenant.smi("-L") == f"GPU 0: Tesla T4 (UUID: {UUID})\n"
 
 
 @pytest.mark.enforcement
-def test_details(tenant: Slice, folder: str) -> None:
+def test_details(tenant: Tenant) -> None:
     """All that it knows of the card can be asked, and memory is the slice's."""
-    text = smi(tenant, folder, "-q")
+    text = tenant.smi("-q")
     memory = re.search(r"FB Memory Usage\n((?: {8}\S.*\n)+)", text)
     assert memory is not None, text
     # Up to 570 what the driver itself takes has a line of its own.
@@ -136,15 +163,14 @@ def test_details(tenant: Slice, folder: str) -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_others(tenant: Slice, folder: str, words: tuple[str, ...], expected: str) -> None:
+def test_others(tenant: Tenant, words: tuple[str, ...], expected: str) -> None:
     """The other commands run in a slice as they do without one."""
-    assert expected in smi(tenant, folder, *words)
+    assert expected in tenant.smi(*words)
 
 
-def test_nothing_refused(machine: Machine, tenant: Slice, folder: str) -> None:
+def test_nothing_refused(tenant: Tenant) -> None:
     """Nothing that nvidia-smi asks for is refused by the engine."""
-    before = len(machine.dmesg().splitlines())
-    for words in ((), ("-q",), ("topo", "-m")):
-        smi(tenant, folder, *words)
-    said = [line for line in machine.dmesg().splitlines()[before:] if "cgpu" in line]
-    assert said == []
+    before = tenant.log()
+    for words in ((), ("-q",), ("-L",), ("topo", "-m"), ("dmon", "-c", "1"), ("pmon", "-c", "1")):
+        tenant.smi(*words)
+    assert tenant.log().removeprefix(before) == ""

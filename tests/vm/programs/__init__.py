@@ -14,8 +14,9 @@ HERE = Path(__file__).resolve().parent
 KMOD = ROOT / "kmod"
 GENERATED = KMOD / "build" / "gen"
 UVM = HERE.parent / "fake_driver" / "probe"
+CLIENT = ROOT / "tests" / "attacks" / "programs"
 CLIENT_LIBRARIES = {64: KMOD / "build" / "librm.a", 32: KMOD / "build" / "librm32.a"}
-PLACES = (HERE, KMOD / "rm", KMOD / "probe", UVM, GENERATED)
+PLACES = (HERE, CLIENT, KMOD / "rm", KMOD / "probe", UVM, GENERATED)
 FLAGS = ("-std=gnu11", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wshadow",
          "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wno-psabi")  # fmt: skip
 
@@ -24,7 +25,7 @@ FLAGS = ("-std=gnu11", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werro
 def build(name: str, bits: int = 64) -> Path:
     """Compile NAME.c, and the files NAME_*.c that belong to it, unless that is done; return the program."""
     own = [HERE / f"{name}.c", *sorted(HERE.glob(f"{name}_*.c")), HERE / "userfault.c"]
-    sources = [*own, UVM / "uvm_calls.c", CLIENT_LIBRARIES[bits]]
+    sources = [*own, CLIENT / "client.c", UVM / "uvm_calls.c", CLIENT_LIBRARIES[bits]]
     headers = [*(path for place in PLACES for path in place.glob("*.h"))]
     flags = [*FLAGS, f"-m{bits}", *(word for place in PLACES for word in ("-iquote", str(place)))]
     contents = [path.read_bytes() for path in [*sources, *sorted(headers)]]

@@ -3,14 +3,12 @@
  * Every pointer inside of a call that the engine follows, led astray in every way. Prints one line for each call and
  * way, with what it answered, then "done", and waits for its standard input to end.
  */
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rm_client.h"
+#include "client.h"
 
 #define ROOM 65536u
 #define MEMORY_BYTES 1048576u
@@ -58,36 +56,24 @@ static uint64_t lead(uint8_t *area, enum way way, const uint8_t *content, uint32
 /* As session_control(), for addresses that a pointer of a 32-bit program cannot hold. */
 static uint32_t control(struct session *session, uint32_t command, uint64_t params, uint32_t bytes)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &session->settings->abi->NVOS54_PARAMETERS;
-	uint8_t data[64] = { 0 };
-	uint32_t status;
+	const struct nv_abi *abi = session->settings->abi;
+	struct rm_ioctl io = rm_control_ioctl(abi, session->client, session->subdevice, command, NULL, bytes);
 
-	put32(data, at->hClient, session->client);
-	put32(data, at->hObject, session->subdevice);
-	put32(data, at->cmd, command);
-	put64(data, at->params, params);
-	put32(data, at->paramsSize, bytes);
-	status = driver_call(session->settings, session->ctl, NV_ESC_RM_CONTROL, data, at->bytes);
-	return status != NV_OK ? status : get32(data, at->status);
+	put64(io.data, abi->NVOS54_PARAMETERS.params, params);
+	return driver_make(session->settings, session->ctl, &io);
 }
 
 static uint32_t alloc(struct session *session, bool wide, uint64_t params, uint64_t rights)
 {
-	const struct nv_layout_NVOS21_PARAMETERS *narrow = &session->settings->abi->NVOS21_PARAMETERS;
-	const struct nv_layout_NVOS64_PARAMETERS *at = &session->settings->abi->NVOS64_PARAMETERS;
+	const struct nv_abi *abi = session->settings->abi;
 	uint32_t status, handle = session->next_handle++;
-	uint8_t data[64] = { 0 };
+	struct rm_ioctl io = rm_alloc_ioctl(
+		abi, wide ? VIA_RM64 : VIA_RM21, session->client, session->device, handle, NV01_MEMORY_LOCAL_USER);
 
-	put32(data, at->hRoot, session->client);
-	put32(data, at->hObjectParent, session->device);
-	put32(data, at->hObjectNew, handle);
-	put32(data, at->hClass, NV01_MEMORY_LOCAL_USER);
-	put64(data, at->pAllocParms, params);
+	put64(io.data, wide ? abi->NVOS64_PARAMETERS.pAllocParms : abi->NVOS21_PARAMETERS.pAllocParms, params);
 	if (wide)
-		put64(data, at->pRightsRequested, rights);
-	status = driver_call(session->settings, session->ctl, NV_ESC_RM_ALLOC, data, wide ? at->bytes : narrow->bytes);
-	if (status == NV_OK)
-		status = get32(data, wide ? at->status : narrow->status);
+		put64(io.data, abi->NVOS64_PARAMETERS.pRightsRequested, rights);
+	status = driver_make(session->settings, session->ctl, &io);
 	if (status == NV_OK)
 		session_free(session, handle);
 	return status;
@@ -98,25 +84,15 @@ static void say(const char *call, enum way way, uint32_t status)
 	printf("case call=%s way=%s status=%#x\n", call, way_names[way], status);
 }
 
-static void memory_params(const struct nv_abi *abi, uint8_t *params)
-{
-	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &abi->NV_MEMORY_ALLOCATION_PARAMS;
-
-	memset(params, 0, at->bytes);
-	put32(params, at->owner, 0xcafe0001u);
-	put32(params, at->attr, NVOS32_ATTR_LOCATION_VIDMEM << NVOS32_ATTR_LOCATION_SHIFT);
-	put64(params, at->size, MEMORY_BYTES);
-}
-
 static void allocations(struct session *session, uint8_t *area, enum way way)
 {
 	const struct nv_abi *abi = session->settings->abi;
 	uint32_t bytes = abi->NV_MEMORY_ALLOCATION_PARAMS.bytes;
 	static const uint8_t rights[RIGHTS_BYTES];
-	uint8_t params[256];
+	uint8_t params[CLIENT_PARAMS] = { 0 };
 	uint64_t place;
 
-	memory_params(abi, params);
+	rm_memory_params(params, abi, 0, MEMORY_BYTES);
 	say("alloc", way, alloc(session, true, lead(area, way, params, bytes), 0));
 	say("alloc-narrow", way, alloc(session, false, lead(area, way, params, bytes), 0));
 	place = lead(area, way, rights, sizeof(rights));
@@ -129,9 +105,7 @@ static void fb_list(struct session *session, uint8_t *area, enum way way)
 	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_PARAMS *at = &abi->NV2080_CTRL_FB_GET_INFO_PARAMS;
 	uint8_t params[64] = { 0 }, list[16] = { 0 };
 
-	put32(list, abi->NV2080_CTRL_FB_INFO.index, NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE);
-	put32(list + abi->NV2080_CTRL_FB_INFO.bytes, abi->NV2080_CTRL_FB_INFO.index,
-		NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
+	rm_heap_sizes_ask(list, abi);
 	put32(params, at->fbInfoListSize, 2);
 	put64(params, at->fbInfoList, lead(area, way, list, 2u * abi->NV2080_CTRL_FB_INFO.bytes));
 	say("fb-list", way, control(session, NV2080_CTRL_CMD_FB_GET_INFO, (uintptr_t)params, at->bytes));
@@ -163,31 +137,23 @@ static void controls(struct session *session, uint8_t *area, enum way way)
 /* The structure itself: the driver's ioctl copies it in and out. */
 static void tops(struct session *session, uint8_t *area, enum way way)
 {
-	const struct nv_layout_NVOS32_PARAMETERS *at = &session->settings->abi->NVOS32_PARAMETERS;
-	uint8_t data[256] = { 0 };
+	struct rm_ioctl io =
+		rm_heap_ioctl(session->settings->abi, session->client, session->device, NVOS32_FUNCTION_INFO);
 
-	put32(data, at->hRoot, session->client);
-	put32(data, at->hObjectParent, session->device);
-	put32(data, at->function, NVOS32_FUNCTION_INFO);
 	say("heap-top", way,
-		driver_call(session->settings, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL,
-			(uint8_t *)(uintptr_t)lead(area, way, data, at->bytes), at->bytes));
+		driver_call(session->settings, session->ctl, io.nr,
+			(uint8_t *)(uintptr_t)lead(area, way, io.data, io.bytes), io.bytes));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
-	int ctl = driver_open(&settings, "nvidiactl");
 	uint8_t *area = area_make();
+	struct settings settings;
 	struct session session;
 	int round, way;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (ctl < 0 || !driver_version(&settings, ctl))
-		return perror("nvidiactl"), 1;
-	session_init(&session, &settings, 0);
-	if (session_open(&session) != NV_OK)
-		return perror("session"), 1;
+	client_begin(&settings, &argc, &argv);
+	client_open(&session, &settings);
 	for (round = 0; round < 2; round++) {
 		settings.wrapped = round == 1;
 		for (way = 0; way < WAYS; way++) {

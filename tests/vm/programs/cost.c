@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "rm_client.h"
+#include "client.h"
 
 #define MOST 100000u
 
-static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3 };
+static struct settings settings;
 static struct session session;
 static uint32_t failed;
 
@@ -85,15 +85,14 @@ static void measure(uint32_t count)
 
 int main(int argc, char **argv)
 {
-	uint32_t count = argc == 2 ? (uint32_t)strtoul(argv[1], NULL, 0) : 0, kind;
-	int ctl = driver_open(&settings, "nvidiactl");
+	uint32_t count, kind;
 
-	session_init(&session, &settings, 0);
-	if (count == 0 || count > MOST || ctl < 0 || !driver_version(&settings, ctl) ||
-		session_open(&session) != NV_OK) {
-		perror("cost N");
-		return 1;
-	}
+	client_begin(&settings, &argc, &argv);
+	count = argc == 1 ? (uint32_t)strtoul(argv[0], NULL, 0) : 0;
+	if (count == 0 || count > MOST)
+		return 2;
+	settings.own_handles = false;
+	client_open(&session, &settings);
 	/* Once for what is made at the first call only. */
 	measure(count / 10 + 1);
 	measure(count);

@@ -15,7 +15,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "rm_client.h"
+#include "client.h"
 
 #define ROOM 4096u
 #define KERNEL_ADDRESS 0xffff888000001000ull
@@ -23,7 +23,7 @@
 #define NO_COMMAND 0x20801ffeu
 
 static const struct nv_abi *abi;
-static struct settings settings = { .dev = "/dev", .magic = 'F', .direction = 3, .own_handles = true };
+static struct settings settings;
 
 static void say(const char *name, int result)
 {
@@ -157,17 +157,12 @@ static void try_attach(const uint32_t *ids)
 
 static uint32_t allocate(int fd, uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id, int *result)
 {
-	const struct nv_layout_NVOS21_PARAMETERS *at = &abi->NVOS21_PARAMETERS;
-	uint8_t data[64] = { 0 };
+	struct rm_ioctl io = rm_alloc_ioctl(abi, VIA_RM21, client, parent, handle, class_id);
 
-	put32(data, at->hRoot, client);
-	put32(data, at->hObjectParent, parent);
-	put32(data, at->hObjectNew, handle);
-	put32(data, at->hClass, class_id);
-	*result = ask(fd, NV_ESC_RM_ALLOC, data, at->bytes);
-	if (class_id == NV01_ROOT_CLIENT && *result == 0 && get32(data, at->status) == NV_OK)
-		*result = (int)(get32(data, at->hObjectNew) & 0x7fffffff);
-	return get32(data, at->status);
+	*result = ask(fd, io.nr, io.data, io.bytes);
+	if (class_id == NV01_ROOT_CLIENT && *result == 0 && get32(io.data, io.status) == NV_OK)
+		*result = (int)(get32(io.data, io.handle) & 0x7fffffff);
+	return get32(io.data, io.status);
 }
 
 static void try_allocate(const char *name, int fd, uint32_t client, uint32_t parent, uint32_t class_id)
@@ -180,30 +175,19 @@ static void try_allocate(const char *name, int fd, uint32_t client, uint32_t par
 
 static void control(const char *name, int fd, uint32_t client, uint32_t object, uint32_t command, uint32_t size)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &abi->NVOS54_PARAMETERS;
-	uint8_t data[64] = { 0 }, params[ROOM] = { 0 };
-	int result;
+	uint8_t params[ROOM] = { 0 };
+	struct rm_ioctl io = rm_control_ioctl(abi, client, object, command, size ? params : NULL, size);
+	int result = ask(fd, io.nr, io.data, io.bytes);
 
-	put32(data, at->hClient, client);
-	put32(data, at->hObject, object);
-	put32(data, at->cmd, command);
-	put32(data, at->paramsSize, size);
-	if (size)
-		put64(data, at->params, (uintptr_t)params);
-	result = ask(fd, NV_ESC_RM_CONTROL, data, at->bytes);
-	say_status(name, result, get32(data, at->status));
+	say_status(name, result, get32(io.data, io.status));
 }
 
 static void release(const char *name, int fd, uint32_t client, uint32_t object)
 {
-	const struct nv_layout_NVOS00_PARAMETERS *at = &abi->NVOS00_PARAMETERS;
-	uint8_t data[64] = { 0 };
-	int result;
+	struct rm_ioctl io = rm_free_ioctl(abi, client, 0, object);
+	int result = ask(fd, io.nr, io.data, io.bytes);
 
-	put32(data, at->hRoot, client);
-	put32(data, at->hObjectOld, object);
-	result = ask(fd, NV_ESC_RM_FREE, data, at->bytes);
-	say_status(name, result, get32(data, at->status));
+	say_status(name, result, get32(io.data, io.status));
 }
 
 /* A handle of one's own for a new client, as an object's and as the client's; is it the client's then? */
@@ -283,26 +267,24 @@ static void try_uvm(void)
 	close(fd);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	uint32_t ids[RM_MAX_GPUS], count;
 	struct session session;
-	int ctl = driver_open(&settings, "nvidiactl"), card = driver_open(&settings, "nvidia0");
+	int ctl, card;
 
-	if (ctl < 0 || card < 0 || !driver_version(&settings, ctl) ||
-		driver_cards(&settings, ctl, ids, &count) != NV_OK) {
-		perror("nvidia");
-		return 1;
-	}
+	client_begin(&settings, &argc, &argv);
 	abi = settings.abi;
+	ctl = driver_open(&settings, "nvidiactl");
+	card = driver_open(&settings, "nvidia0");
+	if (ctl < 0 || card < 0 || driver_cards(&settings, ctl, ids, &count) != NV_OK)
+		return perror("nvidia"), 1;
 	try_nodes(ctl);
 	try_numbers(ctl, card);
 	try_pointers(ctl);
 	try_wrapper(ctl);
 	try_attach(ids);
-	session_init(&session, &settings, 0);
-	if (session_open(&session) != NV_OK)
-		return 1;
+	client_open(&session, &settings);
 	try_objects(&session, ctl);
 	try_chosen_clients(ctl);
 	try_uvm();

@@ -7,19 +7,19 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "uvm_probe.h"
 
 #define NTH_MAX 500u
 #define NTH_MAX_LOAD 20000u
 #define MEMORY_BYTES 1048576u
 
-static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
+static struct settings settings;
 static struct uvm uvm;
 static struct session *const session = &uvm.session;
 static struct grant grant;
@@ -266,25 +266,23 @@ int main(int argc, char **argv)
 {
 	static const struct step look = { STEP("read", VIA_RM64, run_read) };
 	unsigned int i;
-	int ctl, k;
+	int k;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	ctl = driver_open(&settings, "nvidiactl");
-	if (argc < 2 || ctl < 0 || !driver_version(&settings, ctl))
-		return fprintf(stderr, "usage: fail_nth inside | outside PID NODE... | load EVERY MODULE...\n"), 2;
-	close(ctl);
+	client_begin(&settings, &argc, &argv);
+	if (argc < 1)
+		return 2;
 	clean();
-	if (strcmp(argv[1], "inside") == 0) {
+	if (strcmp(argv[0], "inside") == 0) {
 		for (i = 0; i < INSIDE; i++)
 			repeat(&inside[i], 1);
 	}
-	if (strcmp(argv[1], "load") == 0 && argc > 3) {
-		modules = argv + 3;
-		repeat(&load, (unsigned int)atoi(argv[2]));
+	if (strcmp(argv[0], "load") == 0 && argc > 2) {
+		modules = argv + 2;
+		repeat(&load, (unsigned int)atoi(argv[1]));
 	}
-	for (k = 2; k < argc && !modules; k++) {
+	for (k = 1; k < argc && !modules; k++) {
 		node = argv[k];
-		repeat(k == 2 ? &create : &look, 1);
+		repeat(k == 1 ? &create : &look, 1);
 	}
 	clean();
 	printf("done\n");

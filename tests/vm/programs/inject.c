@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rm_client.h"
+#include "client.h"
 
 #define SYSCALL_BYTES 2
 
@@ -57,50 +57,40 @@ static long long run(pid_t victim, const struct user_regs_struct *before, const 
 static uint32_t ask(pid_t victim, const struct user_regs_struct *registers, const struct session *session,
 	uint32_t handle, uint64_t size)
 {
-	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *memory =
-		&session->settings->abi->NV_MEMORY_ALLOCATION_PARAMS;
-	const struct nv_layout_NVOS64_PARAMETERS *at = &session->settings->abi->NVOS64_PARAMETERS;
-	unsigned long arguments[3] = { (unsigned long)session->ctl,
-		_IOC(3u, NV_IOCTL_MAGIC, NV_ESC_RM_ALLOC, at->bytes), (unsigned long)(uintptr_t)call };
-	uint8_t fresh[sizeof(call)] = { 0 }, fresh_params[sizeof(params)] = { 0 };
-	long word;
+	const struct nv_abi *abi = session->settings->abi;
+	struct rm_ioctl io =
+		rm_alloc_ioctl(abi, VIA_RM64, session->client, session->device, handle, NV01_MEMORY_LOCAL_USER);
+	unsigned long arguments[3] = { (unsigned long)session->ctl, _IOC(3u, NV_IOCTL_MAGIC, io.nr, io.bytes),
+		(unsigned long)(uintptr_t)call };
+	uint8_t fresh[sizeof(params)] = { 0 };
 
-	put32(fresh_params, memory->owner, 1);
-	put32(fresh_params, memory->attr, NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT);
-	put64(fresh_params, memory->size, size);
-	put32(fresh, at->hRoot, session->client);
-	put32(fresh, at->hObjectParent, session->device);
-	put32(fresh, at->hObjectNew, handle);
-	put32(fresh, at->hClass, NV01_MEMORY_LOCAL_USER);
-	put_pointer(fresh, at->pAllocParms, params);
-	poke(victim, params, fresh_params, sizeof(params));
-	poke(victim, call, fresh, sizeof(call));
+	rm_memory_params(fresh, abi, NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT, size);
+	rm_alloc_params(&io, abi, VIA_RM64, params, 0);
+	poke(victim, params, fresh, sizeof(params));
+	poke(victim, call, io.data, sizeof(call));
 	if (run(victim, registers, arguments) != 0)
 		return RM_ERRNO;
-	word = ptrace(PTRACE_PEEKDATA, victim, call + at->status, NULL);
-	return (uint32_t)word;
+	return (uint32_t)ptrace(PTRACE_PEEKDATA, victim, call + io.status, NULL);
 }
 
 int main(int argc, char **argv)
 {
-	struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
-	uint64_t size = argc > 1 ? strtoull(argv[1], NULL, 10) << 20 : 0;
 	struct user_regs_struct registers;
+	struct settings settings;
 	struct session session;
 	uint32_t status, count = 0;
-	int ctl = driver_open(&settings, "nvidiactl");
+	uint64_t size;
 	pid_t victim;
 
-	if (!size || ctl < 0 || !driver_version(&settings, ctl))
+	client_begin(&settings, &argc, &argv);
+	size = argc > 0 ? strtoull(argv[0], NULL, 10) << 20 : 0;
+	if (!size)
 		return 2;
-	session_init(&session, &settings, 0);
 	/* Opened before the fork: the client is the same for both. */
-	if (session_open(&session) != NV_OK)
-		return 1;
+	client_open(&session, &settings);
 	victim = fork();
 	if (victim == 0)
-		for (;;)
-			pause();
+		client_rest();
 	if (victim < 0 || ptrace(PTRACE_ATTACH, victim, NULL, NULL) || waitpid(victim, NULL, 0) < 0 ||
 		ptrace(PTRACE_SYSCALL, victim, NULL, NULL))
 		return 1;
@@ -116,7 +106,6 @@ int main(int argc, char **argv)
 		count += status == NV_OK;
 	} while (status == NV_OK);
 	printf("injected bytes=%llu status=%#x\n", (unsigned long long)(count * size), status);
-	fflush(stdout);
 	kill(victim, SIGKILL);
 	waitpid(victim, NULL, 0);
 	return 0;

@@ -6,32 +6,28 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "uvm_probe.h"
 
 int main(int argc, char **argv)
 {
-	struct uvm uvm = { .settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true },
-		.fd = -1,
-		.mm_fd = -1,
-		.dmabuf = -1 };
+	struct settings settings;
 	uint32_t status;
+	struct uvm uvm;
 	FILE *file;
 
-	if (argc != 2 || !driver_version(&uvm.settings, driver_open(&uvm.settings, "nvidiactl")))
+	client_begin(&settings, &argc, &argv);
+	if (argc != 1)
 		return 2;
-	session_init(&uvm.session, &uvm.settings, 0);
-	status = session_open(&uvm.session);
-	if (status == NV_OK)
-		status = uvm_start(&uvm);
-	if (status != NV_OK || driver_open(&uvm.settings, "nvidia0") < 0) {
+	status = uvm_open(&uvm, &settings);
+	if (status != NV_OK || driver_open(&settings, "nvidia0") < 0) {
 		fprintf(stderr, "keeper: status 0x%x\n", status);
 		return 1;
 	}
 	/* Of the driver's clients it is none. */
 	session_drop(&uvm.session);
-	file = fopen(argv[1], "w");
+	file = fopen(argv[0], "w");
 	if (!file || fprintf(file, "%d\n", getpid()) < 0 || fclose(file) != 0)
 		return 1;
-	for (;;)
-		pause();
+	client_rest();
 }

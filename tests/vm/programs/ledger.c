@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "uvm_probe.h"
 
 #define HOLDER_BASE 0xf0000000u
@@ -22,7 +23,7 @@
 #define CLIENTS_NEAR 32u
 #define EXPORTS_NEAR 6u
 
-static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
+static struct settings settings;
 static uint64_t piece, before, after, told;
 
 static void need(const char *what, uint32_t status)
@@ -32,14 +33,6 @@ static void need(const char *what, uint32_t status)
 	fprintf(stderr, "%s: status 0x%x: ", what, status);
 	perror(NULL);
 	exit(1);
-}
-
-static void fill(struct session *session, uint64_t *bytes)
-{
-	uint64_t had = 0, count;
-
-	memory_fill(session, piece, &had, &count);
-	*bytes += had;
 }
 
 static int open_ctl(void)
@@ -81,14 +74,13 @@ static void linked(void)
 	struct session session;
 	int second, turn;
 
-	session_init(&session, &settings, 0);
-	need("client", session_open(&session));
-	fill(&session, &before);
+	client_open(&session, &settings);
+	before += client_fill(&session, piece);
 	second = open_ctl();
 	link_to(second, session.ctl);
 	for (turn = 0; turn < 4; turn++) {
 		touch(&session, turn % 2 ? session.ctl : second);
-		fill(&session, &after);
+		after += client_fill(&session, piece);
 	}
 }
 
@@ -113,11 +105,10 @@ static void closed(void)
 	link_to(session.card, first);
 	link_to(second, first);
 	if (device_of(&session))
-		fill(&session, &before);
+		before += client_fill(&session, piece);
 	close(second);
-	session_init(&other, &settings, 0);
-	need("another client", session_open(&other));
-	fill(&other, &after);
+	client_open(&other, &settings);
+	after += client_fill(&other, piece);
 }
 
 static void many(void)
@@ -127,15 +118,13 @@ static void many(void)
 	int turn;
 
 	for (turn = 0; turn < 100; turn++) {
-		session_init(&session, &settings, 0);
-		need("client of the many", session_open(&session));
+		client_open(&session, &settings);
 		try_link(session.ctl, session.ctl);
 		need("memory of the many", memory_alloc(&session, piece, &grant));
 		session_drop(&session);
 	}
-	session_init(&session, &settings, 0);
-	need("client", session_open(&session));
-	fill(&session, &after);
+	client_open(&session, &settings);
+	after += client_fill(&session, piece);
 }
 
 /* A client of that name, and what would be its objects: each may be refused. */
@@ -158,11 +147,9 @@ static void impostor(uint32_t client)
 
 static void holder(void)
 {
-	struct uvm uvm = { .settings = settings, .fd = -1, .mm_fd = -1, .dmabuf = -1 };
+	struct uvm uvm;
 
-	session_init(&uvm.session, &settings, 0);
-	need("client", session_open(&uvm.session));
-	need("UVM", uvm_start(&uvm));
+	need("UVM", uvm_open(&uvm, &settings));
 	need("memory", memory_alloc(&uvm.session, piece, &uvm.last));
 	need("range", uvm_range(&uvm, piece));
 	need("map", uvm_map(&uvm, uvm.last.handle));
@@ -170,18 +157,16 @@ static void holder(void)
 	before = piece;
 	impostor(HOLDER_BASE | (uint32_t)getpid());
 	impostor(HOLDER_BASE);
-	fill(&uvm.session, &after);
+	after += client_fill(&uvm.session, piece);
 }
 
 static void exporter(void)
 {
-	struct uvm uvm = { .settings = settings, .fd = -1, .mm_fd = -1, .dmabuf = -1 };
+	struct uvm uvm;
 	uint32_t own, client, handle;
 	int descriptor;
 
-	session_init(&uvm.session, &settings, 0);
-	need("client", session_open(&uvm.session));
-	need("UVM", uvm_start(&uvm));
+	need("UVM", uvm_open(&uvm, &settings));
 	need("memory", memory_alloc(&uvm.session, piece, &uvm.last));
 	need("export", export_memory(&uvm.session, 0, &descriptor));
 	need("range", uvm_range(&uvm, piece));
@@ -195,7 +180,7 @@ static void exporter(void)
 	uvm.session.client = own;
 	need("free", memory_free_at(&uvm.session, 0));
 	close(descriptor);
-	fill(&uvm.session, &after);
+	after += client_fill(&uvm.session, piece);
 }
 
 /* The question's second field is the list's first: an index that is asked for, and room for the answer. */
@@ -206,8 +191,7 @@ static void overlap(void)
 	uint8_t params[64] = { 0 }, *list = params + 4;
 	struct session session;
 
-	session_init(&session, &settings, 0);
-	need("client", session_open(&session));
+	client_open(&session, &settings);
 	put32(params, at->fbInfoListSize, 1);
 	put_pointer(params, at->fbInfoList, list);
 	put32(list, entry->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE);
@@ -224,17 +208,16 @@ int main(int argc, char **argv)
 		{ "exporter", exporter }, { "overlap", overlap } };
 	unsigned int i;
 
-	if (argc > 2)
-		piece = strtoull(argv[2], NULL, 0);
-	if (argc < 2 || !driver_version(&settings, driver_open(&settings, "nvidiactl")))
+	client_begin(&settings, &argc, &argv);
+	if (argc < 1)
 		return 2;
+	if (argc > 1)
+		piece = strtoull(argv[1], NULL, 0);
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-		if (strcmp(argv[1], ways[i].name) == 0)
+		if (strcmp(argv[0], ways[i].name) == 0)
 			ways[i].run();
 	}
 	printf("resting before=%llu after=%llu told=%llu\n", (unsigned long long)before, (unsigned long long)after,
 		(unsigned long long)told);
-	fflush(stdout);
-	for (;;)
-		pause();
+	client_rest();
 }

@@ -8,26 +8,12 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "rm_client.h"
+#include "client.h"
 
 #define HANDLE 0x5c000001u
 
-static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
 static struct session session;
-
-static uint32_t take(uint64_t bytes)
-{
-	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &settings.abi->NV_MEMORY_ALLOCATION_PARAMS;
-	uint8_t params[256] = { 0 };
-	uint32_t handle = HANDLE;
-
-	put32(params, at->owner, 0xcafe0001u);
-	put32(params, at->attr, NVOS32_ATTR_LOCATION_VIDMEM << NVOS32_ATTR_LOCATION_SHIFT);
-	put64(params, at->size, bytes);
-	return session_alloc(&session, session.device, NV01_MEMORY_LOCAL_USER, params, 0, &handle);
-}
 
 static void *give_back(void *argument)
 {
@@ -37,29 +23,25 @@ static void *give_back(void *argument)
 
 int main(int argc, char **argv)
 {
-	uint64_t bytes = argc == 2 ? strtoull(argv[1], NULL, 0) : 0;
+	struct settings settings;
 	uint32_t status, freed = NV_OK;
 	pthread_t thread;
-	int ctl;
+	uint64_t bytes;
 
+	client_begin(&settings, &argc, &argv);
+	bytes = argc == 1 ? strtoull(argv[0], NULL, 0) : 0;
 	if (!bytes)
 		return 2;
-	ctl = driver_open(&settings, "nvidiactl");
-	if (ctl < 0 || !driver_version(&settings, ctl))
-		return 1;
-	session_init(&session, &settings, 0);
-	if (session_open(&session) != NV_OK || take(bytes) != NV_OK)
+	client_open(&session, &settings);
+	if (client_memory(&session, HANDLE, bytes) != NV_OK)
 		return 1;
 	printf("ready\n");
-	fflush(stdout);
 	getchar();
 	if (pthread_create(&thread, NULL, give_back, &freed))
 		return 1;
 	getchar();
-	status = take(bytes);
+	status = client_memory(&session, HANDLE, bytes);
 	pthread_join(thread, NULL);
 	printf("resting freed=%u taken=%u\n", freed, status);
-	fflush(stdout);
-	for (;;)
-		pause();
+	client_rest();
 }

@@ -7,9 +7,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
-#include "rm_client.h"
+#include "client.h"
 #include "userfault.h"
 
 enum place { TOP, WRAPPER, PARAMETERS, RIGHTS, LIST, ANSWER, VIRTUAL_ANSWER, QUERY_ANSWER, PLACES };
@@ -17,7 +16,7 @@ enum place { TOP, WRAPPER, PARAMETERS, RIGHTS, LIST, ANSWER, VIRTUAL_ANSWER, QUE
 static const char *const names[PLACES] = { "top", "envelope", "parameters", "rights", "list", "answer",
 	"virtual_answer", "query_answer" };
 
-static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
+static struct settings settings;
 static struct session session;
 static struct trap traps[PLACES];
 static pthread_t threads[PLACES];
@@ -28,27 +27,20 @@ static void fill_params(uint8_t *params, uint32_t location)
 	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &settings.abi->NV_MEMORY_ALLOCATION_PARAMS;
 
 	memset(params, 0, 256);
-	put32(params, at->owner, 0xcafe0001u);
-	put32(params, at->type, NVOS32_TYPE_IMAGE);
+	rm_memory_params(params, settings.abi, location << NVOS32_ATTR_LOCATION_SHIFT, 65536);
 	put32(params, at->flags, location == NVOS32_ATTR_LOCATION_PCI ? NVOS32_ALLOC_FLAGS_VIRTUAL : 0);
-	put32(params, at->attr, location << NVOS32_ATTR_LOCATION_SHIFT);
-	put64(params, at->size, 65536);
 }
 
 static uint32_t alloc_with(enum place place, uint32_t class_id, void *params, void *rights)
 {
-	const struct nv_layout_NVOS64_PARAMETERS *at = &settings.abi->NVOS64_PARAMETERS;
-	uint8_t data[64] = { 0 };
+	struct rm_ioctl io =
+		rm_alloc_ioctl(settings.abi, VIA_RM64, session.client, session.device, 0xbeef0000u + place, class_id);
+	uint32_t status;
 
-	put32(data, at->hRoot, session.client);
-	put32(data, at->hObjectParent, session.device);
-	put32(data, at->hObjectNew, 0xbeef0000u + place);
-	put32(data, at->hClass, class_id);
-	put_pointer(data, at->pAllocParms, params);
-	put_pointer(data, at->pRightsRequested, rights);
-	if (driver_call(&settings, session.ctl, NV_ESC_RM_ALLOC, data, at->bytes) != NV_OK)
-		return NV_ERR_GENERIC;
-	return get32(data, at->status);
+	rm_alloc_params(&io, settings.abi, VIA_RM64, params, 0);
+	put_pointer(io.data, settings.abi->NVOS64_PARAMETERS.pRightsRequested, rights);
+	status = driver_make(&settings, session.ctl, &io);
+	return status == RM_ERRNO ? NV_ERR_GENERIC : status;
 }
 
 static uint32_t query_list(void *list)
@@ -124,19 +116,14 @@ static void let_go(void)
 		printf(" %s=%u", names[place], statuses[place]);
 	}
 	printf("\n");
-	fflush(stdout);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	uint32_t place;
-	int ctl = driver_open(&settings, "nvidiactl");
 
-	session_init(&session, &settings, 0);
-	if (ctl < 0 || !driver_version(&settings, ctl) || session_open(&session) != NV_OK) {
-		perror("nvidiactl");
-		return 1;
-	}
+	client_begin(&settings, &argc, &argv);
+	client_open(&session, &settings);
 	printf("parked");
 	for (place = 0; place < PLACES; place++) {
 		if (!start_at((enum place)place)) {
@@ -146,9 +133,7 @@ int main(void)
 		printf(" %s", names[place]);
 	}
 	printf(" all\n");
-	fflush(stdout);
 	if (getchar() == '\n')
 		let_go();
-	for (;;)
-		pause();
+	client_rest();
 }

@@ -13,12 +13,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "races.h"
 
 #define WORKERS 3u
 #define WORKERS_MAX 16u
 
-static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3 };
+static struct settings settings;
 
 static bool goes_on(const struct shared *shared)
 {
@@ -64,7 +65,7 @@ static bool open_files(struct shared *shared)
 
 		shared->ctl[i] = driver_open(&settings, "nvidiactl");
 		shared->card[i] = driver_open(&settings, "nvidia0");
-		if (shared->ctl[i] < 0 || shared->card[i] < 0 || !driver_version(&settings, shared->ctl[i]))
+		if (shared->ctl[i] < 0 || shared->card[i] < 0)
 			return false;
 		put32(data, settings.abi->nv_ioctl_register_fd_t.ctl_fd, (uint32_t)shared->ctl[i]);
 		driver_call(&settings, shared->card[i], NV_ESC_REGISTER_FD, data, sizeof(data));
@@ -129,8 +130,7 @@ static bool race_shared(struct shared *shared, const char *cgroup)
 	if (child == 0) {
 		moved = move_to(cgroup) && run_threads(shared, WORKERS - 1);
 		atomic_store(&shared->second, moved ? 1 : -1);
-		for (;;)
-			pause();
+		client_rest();
 	}
 	if (child < 0 || !run_threads(shared, WORKERS - 1))
 		return false;
@@ -176,19 +176,15 @@ int main(int argc, char **argv)
 	struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	time_t start = time(NULL);
 
-	if (argc != 4 || shared == MAP_FAILED) {
-		fprintf(stderr, "usage: races LIMIT ATTEMPTS THREADS|killed|CGROUP\n");
+	client_begin(&settings, &argc, &argv);
+	settings.own_handles = false;
+	if (argc != 3 || shared == MAP_FAILED)
 		return 2;
-	}
-	shared->limit = strtoull(argv[1], NULL, 0);
-	shared->most = strtoull(argv[2], NULL, 0);
-	if (!by_mode(shared, argv[3])) {
-		perror("races");
-		return 1;
-	}
+	shared->limit = strtoull(argv[0], NULL, 0);
+	shared->most = strtoull(argv[1], NULL, 0);
+	if (!by_mode(shared, argv[2]))
+		return perror("races"), 1;
 	printf("resting attempts=%llu taken=%llu leaks=%llu seconds=%llu\n", atomic_load(&shared->attempts),
 		atomic_load(&shared->taken), atomic_load(&shared->leaks), (unsigned long long)(time(NULL) - start));
-	fflush(stdout);
-	for (;;)
-		pause();
+	client_rest();
 }

@@ -15,26 +15,18 @@ static bool call_with(struct attacker *attacker, int fd, uint32_t nr, void *data
 /* With arguments of one's own, which nobody changes. */
 static void alloc_plain(struct attacker *attacker, int fd, const uint32_t handles[3], uint32_t class_id, void *params)
 {
-	const struct nv_layout_NVOS64_PARAMETERS *at = &attacker->settings->abi->NVOS64_PARAMETERS;
-	uint8_t data[64] = { 0 };
+	const struct nv_abi *abi = attacker->settings->abi;
+	struct rm_ioctl io = rm_alloc_ioctl(abi, VIA_RM64, handles[0], handles[1], handles[2], class_id);
 
-	put32(data, at->hRoot, handles[0]);
-	put32(data, at->hObjectParent, handles[1]);
-	put32(data, at->hObjectNew, handles[2]);
-	put32(data, at->hClass, class_id);
-	put_pointer(data, at->pAllocParms, params);
-	call_with(attacker, fd, NV_ESC_RM_ALLOC, data, at->bytes);
+	rm_alloc_params(&io, abi, VIA_RM64, params, 0);
+	driver_make(attacker->settings, fd, &io);
 }
 
 static void free_plain(struct attacker *attacker, int fd, uint32_t client, uint32_t handle)
 {
-	const struct nv_layout_NVOS00_PARAMETERS *at = &attacker->settings->abi->NVOS00_PARAMETERS;
-	uint8_t data[16] = { 0 };
+	struct rm_ioctl io = rm_free_ioctl(attacker->settings->abi, client, client, handle);
 
-	put32(data, at->hRoot, client);
-	put32(data, at->hObjectParent, client);
-	put32(data, at->hObjectOld, handle);
-	call_with(attacker, fd, NV_ESC_RM_FREE, data, at->bytes);
+	driver_make(attacker->settings, fd, &io);
 }
 
 /* On any of the files: the driver refuses a client that is on another one, and makes one that is not there. */

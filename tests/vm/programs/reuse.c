@@ -7,27 +7,20 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "rm_client.h"
+#include "client.h"
 #include "userfault.h"
 
-static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
+static struct settings settings;
 static struct session first;
 static struct trap trap;
 
 /* The driver's other way to free: it takes a client as well. */
 static uint32_t free_client_as_memory(struct session *session)
 {
-	const struct nv_layout_NVOS32_PARAMETERS *at = &settings.abi->NVOS32_PARAMETERS;
-	uint8_t data[256] = { 0 };
+	struct rm_ioctl io = rm_heap_free_ioctl(settings.abi, session->client, session->device, session->client);
 
-	put32(data, at->hRoot, session->client);
-	put32(data, at->hObjectParent, session->device);
-	put32(data, at->function, NVOS32_FUNCTION_FREE);
-	put32(data, at->data_Free_hMemory, session->client);
-	put32(data, at->data_Free_flags, NVOS32_FREE_FLAGS_MEMORY_HANDLE_PROVIDED);
-	return driver_call(&settings, session->ctl, NV_ESC_RM_VID_HEAP_CONTROL, data, at->bytes);
+	return driver_call(&settings, session->ctl, io.nr, io.data, io.bytes);
 }
 
 /* Virtual memory below the client, a call that goes on; its answer is stopped on its way out. */
@@ -42,13 +35,10 @@ static void *late_answer(void *argument)
 static bool start_late_answer(pthread_t *thread)
 {
 	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &settings.abi->NV_MEMORY_ALLOCATION_PARAMS;
-	uint8_t params[256] = { 0 };
+	uint8_t params[CLIENT_PARAMS] = { 0 };
 
-	put32(params, at->owner, 0xcafe0001u);
-	put32(params, at->type, NVOS32_TYPE_IMAGE);
-	put32(params, at->attr, NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT);
+	rm_memory_params(params, settings.abi, NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT, 65536);
 	put32(params, at->flags, NVOS32_ALLOC_FLAGS_VIRTUAL);
-	put64(params, at->size, 65536);
 	return trap_make(&trap, true, params, sizeof(params)) && pthread_create(thread, NULL, late_answer, NULL) == 0 &&
 		trap_wait(&trap);
 }
@@ -70,22 +60,18 @@ static int failed(const char *what, uint32_t status)
 
 int main(int argc, char **argv)
 {
-	bool parked = argc == 3 && argv[1][0] == 'p';
-	uint64_t before = 0, after = 0, count;
+	uint64_t piece, before, after;
 	struct session second;
 	pthread_t thread;
 	uint32_t status;
-	int ctl;
+	bool parked;
 
-	if (argc != 3)
+	client_begin(&settings, &argc, &argv);
+	if (argc != 2)
 		return 2;
-	ctl = driver_open(&settings, "nvidiactl");
-	if (ctl < 0 || !driver_version(&settings, ctl))
-		return failed("nvidiactl", 0);
-	session_init(&first, &settings, 0);
-	status = session_open(&first);
-	if (status != NV_OK)
-		return failed("first client", status);
+	parked = strcmp(argv[0], "parked") == 0;
+	piece = strtoull(argv[1], NULL, 0);
+	client_open(&first, &settings);
 	if (parked && !start_late_answer(&thread))
 		return failed("userfaultfd", 0);
 	status = parked ? session_free(&first, first.client) : free_client_as_memory(&first);
@@ -93,15 +79,13 @@ int main(int argc, char **argv)
 		status = make_again(&second);
 	if (status != NV_OK)
 		return failed("second client", status);
-	memory_fill(&second, strtoull(argv[2], NULL, 0), &before, &count);
+	before = client_fill(&second, piece);
 	if (parked) {
 		trap_release(&trap, NULL, 0);
 		pthread_join(thread, NULL);
 	}
 	session_drop(&first);
-	memory_fill(&second, strtoull(argv[2], NULL, 0), &after, &count);
+	after = client_fill(&second, piece);
 	printf("resting before=%llu after=%llu\n", (unsigned long long)before, (unsigned long long)after);
-	fflush(stdout);
-	for (;;)
-		pause();
+	client_rest();
 }

@@ -9,12 +9,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "rm_client.h"
+#include "client.h"
 
 #define STACK_BYTES (64u << 10)
 #define FIRST_MEMORY 0x10000000u
 
-static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
 static struct session session;
 static uint64_t bytes;
 static atomic_ullong calling, granted, refused, told, wrong, most;
@@ -36,14 +35,8 @@ static void ask(void)
 
 static void allocate(uint32_t number)
 {
-	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &settings.abi->NV_MEMORY_ALLOCATION_PARAMS;
-	uint32_t handle = FIRST_MEMORY + number, status;
-	uint8_t params[256] = { 0 };
+	uint32_t status = client_memory(&session, FIRST_MEMORY + number, bytes);
 
-	put32(params, at->owner, 0xcafe0001u);
-	put32(params, at->attr, NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT);
-	put64(params, at->size, bytes);
-	status = session_alloc(&session, session.device, NV01_MEMORY_LOCAL_USER, params, at->bytes, &handle);
 	if (status == NV_OK)
 		atomic_fetch_add(&granted, 1);
 	else
@@ -80,18 +73,18 @@ static bool start(uint32_t count, pthread_t *threads)
 
 int main(int argc, char **argv)
 {
-	uint32_t count = argc == 3 ? (uint32_t)strtoul(argv[1], NULL, 0) : 0, i;
-	pthread_t *threads = calloc(count + 1, sizeof(*threads));
-	int ctl = driver_open(&settings, "nvidiactl");
+	struct settings settings;
+	pthread_t *threads;
+	uint32_t count, i;
 
-	session_init(&session, &settings, 0);
-	if (!threads || count == 0 || ctl < 0 || !driver_version(&settings, ctl) || session_open(&session) != NV_OK) {
-		perror("sleepers N BYTES");
-		return 1;
-	}
-	bytes = strtoull(argv[2], NULL, 0);
+	client_begin(&settings, &argc, &argv);
+	count = argc == 2 ? (uint32_t)strtoul(argv[0], NULL, 0) : 0;
+	threads = calloc(count + 1, sizeof(*threads));
+	if (!threads || count == 0)
+		return 2;
+	client_open(&session, &settings);
+	bytes = strtoull(argv[1], NULL, 0);
 	printf("ready\n");
-	fflush(stdout);
 	/* The driver is told to sleep now. */
 	getchar();
 	if (!start(count, threads)) {
@@ -100,12 +93,9 @@ int main(int argc, char **argv)
 	}
 	printf("inside=%u ended=%llu\n", count,
 		atomic_load(&granted) + atomic_load(&refused) + atomic_load(&told) + atomic_load(&wrong));
-	fflush(stdout);
 	for (i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
 	printf("resting granted=%llu refused=%llu told=%llu wrong=%llu most=%llu\n", atomic_load(&granted),
 		atomic_load(&refused), atomic_load(&told), atomic_load(&wrong), atomic_load(&most));
-	fflush(stdout);
-	for (;;)
-		pause();
+	client_rest();
 }

@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "rm_client.h"
+#include "client.h"
 
 #define DESCRIPTOR 50
 #define TURNS 12u
 #define KEPT 200
 #define PAGE 65536ull
 
-static struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
+static struct settings settings;
 static atomic_int file[2], ended;
 
 static int open_ctl(void)
@@ -77,16 +77,15 @@ static uint32_t play(struct session *session, uint32_t round, uint32_t *done)
 
 int main(int argc, char **argv)
 {
-	uint32_t rounds = argc == 2 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0, status, round, done = 0;
+	uint32_t rounds, status = NV_OK, round, done = 0;
 	struct session session;
 	pthread_t thread;
-	int ctl = open_ctl();
 
-	if (rounds == 0 || !driver_version(&settings, ctl))
+	client_begin(&settings, &argc, &argv);
+	rounds = argc == 1 ? (uint32_t)strtoul(argv[0], NULL, 10) : 0;
+	if (rounds == 0)
 		return 2;
-	close(ctl);
-	session_init(&session, &settings, 0);
-	status = session_open(&session);
+	client_open(&session, &settings);
 	atomic_store(&file[0], open_ctl());
 	atomic_store(&file[1], open_ctl());
 	if (pthread_create(&thread, NULL, flip, NULL))
@@ -97,7 +96,5 @@ int main(int argc, char **argv)
 	pthread_join(thread, NULL);
 	close(DESCRIPTOR);
 	printf("resting status=%u done=%u\n", status, done);
-	fflush(stdout);
-	pause();
-	return 0;
+	client_rest();
 }

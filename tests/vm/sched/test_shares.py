@@ -21,7 +21,7 @@ from tests.vm.harness.node import (
     unload_engine,
     write,
 )
-from tests.vm.harness.slices import GIB, PROBE, Slice, await_empty, set_knob, slice_of, view
+from tests.vm.harness.slices import GIB, PROBE, Slice, clear, set_knob, slice_of, view
 
 pytestmark = [
     pytest.mark.two_cpus,
@@ -56,13 +56,9 @@ def sliced(engine: Machine) -> Machine:
 
 
 @pytest.fixture
-def tenants(sliced: Machine) -> Iterator[tuple[Slice, Slice]]:
+def tenants(sliced: Machine) -> tuple[Slice, Slice]:
     """Return two containers, of which the second has twice the weight."""
-    pair = slice_of(sliced, "light", f"0:{GIB}"), slice_of(sliced, "heavy", f"0:{GIB}:2")
-    yield pair
-    for tenant in pair:
-        tenant.end()
-    await_empty(sliced)
+    return slice_of(sliced, "light", f"0:{GIB}"), slice_of(sliced, "heavy", f"0:{GIB}:2")
 
 
 def measure(machine: Machine, loads: list[Load], *wanted: float) -> None:
@@ -111,7 +107,6 @@ def test_time_follows_policy_and_weight(sliced: Machine, tenants: tuple[Slice, S
     loads[1].process.stop()
     measure(sliced, loads[:1], 1 / 8)
     assert loads[0].process.running, loads[0].process.finished().text
-    loads[0].process.stop()
 
 
 @pytest.mark.enforcement
@@ -123,22 +118,18 @@ def test_more_processes_are_not_more_time(sliced: Machine, tenants: tuple[Slice,
         put(sliced, "0/policy", policy)
         found = shares(sliced, loads)
         assert near([sum(found[:4]), found[4]], wanted), (policy, found)
-    for one in loads:
-        one.process.stop()
 
 
 @pytest.mark.enforcement
 def test_a_fork_storm_is_not_more_time(sliced: Machine, tenants: tuple[Slice, Slice]) -> None:
     """One that starts process after process, six at a time, takes nothing from one with a single group."""
     light, heavy = tenants
-    forks = light.start("/bin/busybox", "sh", "-c", FORKS, PROBE)
+    light.start("/bin/busybox", "sh", "-c", FORKS, PROBE)
     one = load(heavy)
     for policy, least in ((2, 2 / 3), (1, 1 / 2)):
         put(sliced, "0/policy", policy)
         (found,) = shares(sliced, [one])
         assert found > least * (1 - TOLERANCE), (policy, found)
-    one.process.stop()
-    forks.stop()
 
 
 @pytest.mark.enforcement
@@ -160,8 +151,6 @@ def test_time_stays_divided_through_an_upgrade_and_another_driver(
     load_driver(sliced)
     loads = [load(tenant) for tenant in tenants]
     measure(sliced, loads, 1 / 3, 2 / 3)
-    for one in loads:
-        one.process.stop()
 
 
 @pytest.fixture
@@ -205,8 +194,7 @@ def test_channels_do_not_run_before_their_turn(starved: Machine) -> None:
     tenant = slice_of(starved, "weightless", f"0:{GIB}:0")
     done = tenant.probe(*["group", "submit=1:1ms"] * 8, "figures").check()
     busy = re.findall(r" busy=(\d+)", done.stdout)
-    tenant.end()
-    await_empty(starved)
+    clear(starved)
     assert busy == ["0"] * 8
 
 
@@ -221,5 +209,3 @@ def test_a_driver_without_the_lever_is_named(sliced: Machine, tenants: tuple[Sli
     assert "divided_by=nobody" in read(sliced, "0/sched")
     put(sliced, "0/policy", 1)
     measure(sliced, loads, 1 / 2, 1 / 2)
-    for one in loads:
-        one.process.stop()

@@ -10,8 +10,7 @@ from tests.vm.conftest import Boot
 from tests.vm.harness.counts import count
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.process import Process
-from tests.vm.harness.slices import set_knob
-from tests.vm.harness.stage import Stage, figures, stage
+from tests.vm.harness.slices import Stage, figures, set_knob, stage
 from tests.vm.programs import build
 
 SLEEPERS = count(1000, 10_000)

@@ -152,6 +152,16 @@ uint32_t uvm_start(struct uvm *uvm)
 	return status == NV_OK ? register_va_space(uvm) : status;
 }
 
+uint32_t uvm_open(struct uvm *uvm, const struct settings *settings)
+{
+	uint32_t status;
+
+	*uvm = (struct uvm){ .settings = *settings, .fd = -1, .mm_fd = -1, .dmabuf = -1 };
+	session_init(&uvm->session, &uvm->settings, 0);
+	status = session_open(&uvm->session);
+	return status == NV_OK ? uvm_start(uvm) : status;
+}
+
 uint32_t uvm_range_at(struct uvm *uvm, uint64_t base, uint64_t length)
 {
 	const struct nv_layout_UVM_CREATE_EXTERNAL_RANGE_PARAMS *at =

@@ -31,6 +31,8 @@ struct uvm {
 };
 
 /* uvm_calls.c: all answer NV_OK, a status of the driver, or RM_ERRNO with errno set. */
+/* The first: with a client of its own on the first card; by the second, with the client that there is. */
+uint32_t uvm_open(struct uvm *uvm, const struct settings *settings);
 uint32_t uvm_start(struct uvm *uvm);
 /* Another file, which is closed again. */
 uint32_t uvm_initialize(struct uvm *uvm, uint64_t flags);

@@ -18,7 +18,6 @@
 #define CALLS_AT_ONCE 16
 /* Rounds without work after UVM has rung: its probe comes before what it rings for. */
 #define IDLE_ROUNDS 200u
-#define FIELD(value, name) ((value) >> GSP_##name##_SHIFT & GSP_##name##_MASK)
 
 struct copy_range {
 	u64 address, bytes;

@@ -5,6 +5,8 @@
 
 #include <linux/types.h>
 
+#define FIELD(value, name) ((value) >> GSP_##name##_SHIFT & GSP_##name##_MASK)
+
 /* What methods have set in a channel. */
 struct copy_state {
 	u32 host_address[2], host_payload[2]; /* low, high */

@@ -10,8 +10,6 @@
 #include "copy_engine.h"
 #include "gsp_layouts.h"
 
-#define FIELD(value, name) ((value) >> GSP_##name##_SHIFT & GSP_##name##_MASK)
-
 static void write_stamp(u8 *at)
 {
 	u64 now = ktime_get_ns();

@@ -24,16 +24,6 @@ void gsp_answer(u32 layout, u8 *message);
 int gsp_layout_of(const char *version);
 u8 *gsp_message_of(u32 layout, u8 *rpc);
 
-/* gsp_engines.c: one control each; the parameters are the answer, and what is returned its status. */
-u32 gsp_answer_interrupts(u8 *params);
-u32 gsp_answer_devices(u8 *params);
-u32 gsp_answer_fault_buffer(u8 *params);
-u32 gsp_answer_channels(u8 *params);
-u32 gsp_answer_graphics(u8 *params);
-u32 gsp_answer_faults(u8 *params);
-u32 gsp_answer_copy_caps(u8 *params);
-u32 gsp_answer_copy_mask(u8 *params);
-
 /* gsp_orders.c: /proc/opencgpu_gsp, a line for each control since the last write to it. */
 int gsp_orders_init(void);
 void gsp_orders_exit(void);

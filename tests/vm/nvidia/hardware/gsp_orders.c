@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the driver has asked of its GSP, for tests to read: /proc/opencgpu_gsp. A write to it forgets all. */
-#include <linux/proc_fs.h>
-#include <linux/seq_file.h>
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 
 #include "gsp.h"
+#include "proc_text.h"
 
 #define PROC_NAME "opencgpu_gsp"
 #define ORDERS 4096u
@@ -62,11 +61,6 @@ static int show_orders(struct seq_file *s, void *unused)
 	return 0;
 }
 
-static int open_orders(struct inode *inode, struct file *file)
-{
-	return single_open(file, show_orders, NULL);
-}
-
 static ssize_t forget_orders(struct file *file, const char __user *text, size_t bytes, loff_t *at)
 {
 	unsigned long flags;
@@ -77,13 +71,7 @@ static ssize_t forget_orders(struct file *file, const char __user *text, size_t 
 	return (ssize_t)bytes;
 }
 
-static const struct proc_ops orders_ops = {
-	.proc_open = open_orders,
-	.proc_read = seq_read,
-	.proc_lseek = seq_lseek,
-	.proc_release = single_release,
-	.proc_write = forget_orders,
-};
+PROC_TEXT(orders, show_orders, forget_orders);
 
 int gsp_orders_init(void)
 {

@@ -8,10 +8,10 @@
 #include <linux/module.h>
 #include <linux/namei.h>
 #include <linux/notifier.h>
-#include <linux/proc_fs.h>
 #include <linux/sched/mm.h>
-#include <linux/seq_file.h>
 #include <linux/slab.h>
+
+#include "proc_text.h"
 
 #define PROC_NAME "opencgpu_observer"
 #define FUNCTIONS 32
@@ -156,11 +156,6 @@ static int show(struct seq_file *s, void *unused)
 	return 0;
 }
 
-static int open_observer(struct inode *inode, struct file *file)
-{
-	return single_open(file, show, NULL);
-}
-
 /* A write has the functions looked at from now on: the driver is loaded then. */
 static ssize_t begin(struct file *file, const char __user *data, size_t bytes, loff_t *at)
 {
@@ -174,13 +169,7 @@ static ssize_t begin(struct file *file, const char __user *data, size_t bytes, l
 	return (ssize_t)bytes;
 }
 
-static const struct proc_ops observer_ops = {
-	.proc_open = open_observer,
-	.proc_read = seq_read,
-	.proc_lseek = seq_lseek,
-	.proc_release = single_release,
-	.proc_write = begin,
-};
+PROC_TEXT(observer, show, begin);
 
 static int __init observer_init(void)
 {

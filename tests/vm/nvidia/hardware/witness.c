@@ -6,11 +6,10 @@
  */
 #include <linux/kprobes.h>
 #include <linux/module.h>
-#include <linux/proc_fs.h>
-#include <linux/seq_file.h>
 #include <linux/spinlock.h>
 
 #include "gsp.h"
+#include "proc_text.h"
 
 #define PROC_NAME "opencgpu_card"
 #define CALLS_AT_ONCE 128
@@ -92,11 +91,6 @@ static int show_card(struct seq_file *s, void *unused)
 	return 0;
 }
 
-static int open_card(struct inode *inode, struct file *file)
-{
-	return single_open(file, show_card, NULL);
-}
-
 static ssize_t begin_anew(struct file *file, const char __user *text, size_t bytes, loff_t *at)
 {
 	spin_lock_irq(&witness_lock);
@@ -106,13 +100,7 @@ static ssize_t begin_anew(struct file *file, const char __user *text, size_t byt
 	return (ssize_t)bytes;
 }
 
-static const struct proc_ops card_ops = {
-	.proc_open = open_card,
-	.proc_read = seq_read,
-	.proc_lseek = seq_lseek,
-	.proc_release = single_release,
-	.proc_write = begin_anew,
-};
+PROC_TEXT(card, show_card, begin_anew);
 
 int witness_place(void)
 {
