@@ -40,7 +40,6 @@ uint32_t export_list_to(struct session *session, int fd, uint32_t count)
 uint32_t export_memory(struct session *session, uint32_t list, int *descriptor)
 {
 	int fd = driver_open(session->settings, "nvidiactl");
-	uint32_t status;
 
 	*descriptor = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
 	if (fd >= 0)
@@ -49,9 +48,8 @@ uint32_t export_memory(struct session *session, uint32_t list, int *descriptor)
 		return RM_ERRNO;
 	if (session->count == 0 || list > session->count || list > OF_LIST)
 		return NV_ERR_INVALID_OBJECT_HANDLE;
-	status = list ? export_list_to(session, *descriptor, list) :
-			export_one(session, *descriptor, session->held[session->count - 1].handle);
-	return status;
+	return list ? export_list_to(session, *descriptor, list) :
+		      export_one(session, *descriptor, session->held[session->count - 1].handle);
 }
 
 static uint32_t import_one(struct session *session, int fd, uint32_t *handle)
@@ -90,11 +88,9 @@ uint32_t import_memory(struct session *session, int fd, uint32_t list)
 	if (list > OF_LIST)
 		return NV_ERR_INVALID_ARGUMENT;
 	for (i = 0; i < count; i++)
-		handles[i] = session->settings->own_handles ? session->next_handle++ : 0;
+		handles[i] = session_handle(session);
 	status = list ? import_list(session, fd, handles, count) : import_one(session, fd, handles);
-	for (i = 0; i < count && status == NV_OK; i++) {
-		if (!memory_hold(session, handles[i], 0))
-			return RM_ERRNO;
-	}
+	for (i = 0; i < count; i++)
+		status = memory_hold(session, status, handles[i], 0);
 	return status;
 }

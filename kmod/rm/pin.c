@@ -63,7 +63,5 @@ uint32_t memory_pin(struct session *session, uint64_t size, struct grant *grant)
 		return RM_ERRNO;
 	status = session->settings->via >= VIA_HEAP ? pin_by_heap(session, memory, grant) :
 						      pin_by_call(session, memory, grant);
-	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
-		return RM_ERRNO;
-	return status;
+	return memory_hold(session, status, grant->handle, grant->size);
 }

@@ -97,10 +97,13 @@ uint32_t memory_fill(struct session *session, uint64_t size, uint64_t *bytes, ui
 uint32_t memory_dup(struct session *session, struct grant *grant);
 /* Of another client's object. */
 uint32_t memory_dup_of(struct session *session, uint32_t client, uint32_t object, struct grant *grant);
-/* What the driver takes for a context shows nowhere; it is held as nothing. */
-uint32_t memory_context(struct session *session);
+/* An empty channel group, which is held as no memory: what the driver takes for its context shows nowhere. */
+uint32_t group_alloc(struct session *session, uint32_t engine, uint32_t *handle);
 uint32_t memory_free_at(struct session *session, size_t index);
-bool memory_hold(struct session *session, uint32_t handle, uint64_t size);
+/* Notes an object that was made, for session_close() to free. Returns the status of the call that made it, or RM_ERRNO. */
+uint32_t memory_hold(struct session *session, uint32_t status, uint32_t handle, uint64_t size);
+/* A handle for a new object; 0: the driver chooses. */
+uint32_t session_handle(struct session *session);
 
 /* export.c */
 /* The last memory, or so many of the last as a list, on a new descriptor. */
