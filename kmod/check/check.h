@@ -63,6 +63,13 @@ struct grant {
 	u64 size, charge;
 };
 
+/* Addresses of UVM's, in an area that is reserved for them; area NULL: none. */
+struct range {
+	u8 *area;
+	size_t area_bytes;
+	u64 base, bytes;
+};
+
 /* One client with a device and a subdevice on one card. */
 struct session {
 	struct driver *driver;
@@ -85,7 +92,7 @@ struct session {
 	struct grant memory;
 	u32 copy, space;
 	int exported;
-	u8 *range;
+	struct range range;
 };
 
 typedef enum verdict (*check_fn)(struct session *session);
@@ -98,17 +105,30 @@ u8 *guarded_place(struct guarded *guarded, size_t bytes, size_t cut);
 /* Whether all before the structure that was placed last is as it was. */
 bool guarded_intact(const struct guarded *guarded);
 
-/* call.c: each answers NV_OK, a status of the driver, or one of the CALL_ values. */
+/* call.c */
+int node_open(const struct driver *driver, const char *node);
+int node_open_card(const struct driver *driver, u32 minor);
+/* Each answers NV_OK, a status of the driver, or one of the CALL_ values. */
 u32 call_escape(struct session *session, int fd, u32 nr, u8 *data, size_t bytes, const struct span *written);
-u32 call_uvm(struct session *session, int fd, u32 command, u8 *data, size_t bytes, const struct span *written);
+/* A call of nvidia-uvm with its status at status_at. `also`: what the driver may write besides. */
+u32 call_uvm(struct session *session, int fd, u32 command, u8 *data, size_t bytes, u16 status_at);
+u32 call_uvm_writes(
+	struct session *session, int fd, u32 command, u8 *data, size_t bytes, u16 status_at, const struct span *also);
+#define UVM(session, fd, call, data)                                                       \
+	call_uvm(session, fd, UVM_##call, data, (session)->abi->UVM_##call##_PARAMS.bytes, \
+		(session)->abi->UVM_##call##_PARAMS.rmStatus)
 /* The same with the structure's last byte out of reach. */
 u32 call_uvm_cut(struct session *session, int fd, u32 command, const u8 *data, size_t bytes);
 /* Text of an answer, good until the next one. */
 const char *call_text(const struct session *session, u32 status);
 
 u32 call_unlike(struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether the driver has refused, with this status. expected 0: with any. */
+bool call_refused(u32 status, u32 expected);
+/* Whether an object has the handle that was asked for. */
+u32 call_judge_handle(struct session *session, u32 handle, u32 wanted);
 
-/* rm.c: calls of the resource manager. Structures behind pointers lie in session->params. */
+/* Calls of the resource manager. Structures behind pointers lie in session->params. */
 /* Makes a call; `written`: what the driver may write besides the status and a handle; it ends with an empty
  * span. */
 u32 rm_make(struct session *session, struct rm_ioctl *io, const struct span *written);
@@ -117,16 +137,20 @@ u32 rm_control(struct session *session, u32 object, u32 command, u32 bytes);
 u32 rm_free(struct session *session, u32 handle);
 u32 rm_dup(struct session *session, u32 source_client, u32 source, u32 *handle);
 /* Room for what a pointer leads to. */
-u8 *rm_params(struct session *session, size_t bytes);
-u8 *rm_params_cut(struct session *session, size_t bytes);
+static inline u8 *rm_params(struct session *session, size_t bytes)
+{
+	return guarded_place(&session->params, bytes, 0);
+}
 
 /* session.c */
 enum verdict check_open(struct session *session);
 void session_close(struct session *session);
+/* Device and subdevice below the client. */
+u32 session_make_objects(struct session *session, enum via via);
+u32 session_free_copy(struct session *session);
+u32 session_free_range(struct session *session);
 /* Frees what stages have left. */
 void session_clean(struct session *session);
-int node_open(const struct driver *driver, const char *node);
-int node_open_card(const struct driver *driver, u32 minor);
 
 /* stages.c: steps, and what of the card's free memory has to be gone after each */
 struct stage {
@@ -138,10 +162,14 @@ struct stage {
 /* Repeated when free memory does not change as it has to, since others use the card too. */
 enum verdict stages_run(struct session *session, const struct stage *stages, size_t count);
 #define STAGES(session, list) stages_run(session, list, sizeof(list) / sizeof((list)[0]))
-/* Says why, for the check's line. */
-/* verdict.c */
-enum verdict verdict_failed(struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
-enum verdict verdict_skipped(struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* verdict.c: each says why, for the check's line. */
+enum verdict verdict_say(struct session *session, enum verdict verdict, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+#define verdict_failed(session, ...) verdict_say(session, FAILED, __VA_ARGS__)
+#define verdict_skipped(session, ...) verdict_say(session, SKIPPED, __VA_ARGS__)
+/* Passed when the status is NV_OK; else failed, with the status's words. */
+enum verdict verdict_of(struct session *session, u32 status);
 
 /* sizes.c */
 u32 sizes_free(struct session *session, u64 *bytes);
@@ -158,25 +186,20 @@ u32 memory_take(struct session *session);
 u32 memory_give(struct session *session);
 /* Fills in a request as RM_ALLOC takes it, into session->params. */
 u8 *memory_params(struct session *session, size_t cut);
-/* Whether what came is what was asked for; sets the grant's size and charge. */
-u32 memory_judge(struct session *session, u64 size, u64 limit, u32 attr, u32 attr2);
-enum verdict memory_check(struct session *session, enum via via);
+/* A request as VID_HEAP_CONTROL takes it, and a call of it. */
+struct rm_ioctl heap_allocation(struct session *session);
+u32 heap_call(struct session *session, struct rm_ioctl *heap);
 enum verdict check_memory_long(struct session *session);
 enum verdict check_memory_short(struct session *session);
 enum verdict check_memory_cut(struct session *session);
-
-/* heap.c */
-u32 heap_call(struct session *session, struct rm_ioctl *heap);
-u32 heap_take(struct session *session);
-u32 heap_give(struct session *session);
 enum verdict check_heap_size(struct session *session);
 enum verdict check_heap_range(struct session *session);
 enum verdict check_heap_tiled(struct session *session);
 enum verdict check_heap_egm(struct session *session);
-enum verdict check_heap_refusals(struct session *session);
 
 /* refusals.c */
 enum verdict check_refusals(struct session *session);
+enum verdict check_heap_refusals(struct session *session);
 enum verdict check_classes(struct session *session);
 enum verdict check_old_call(struct session *session);
 enum verdict check_group(struct session *session);
@@ -194,7 +217,5 @@ enum verdict check_export_room(struct session *session);
 /* uvm.c, uvm_map.c */
 enum verdict check_uvm_calls(struct session *session);
 enum verdict check_uvm_map(struct session *session);
-void uvm_clean(struct session *session);
-void uvm_drop_range(struct session *session);
 
 #endif

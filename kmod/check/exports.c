@@ -25,8 +25,8 @@ static u32 export_one(struct session *session)
 	return rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, at->bytes);
 }
 
-/* What the descriptor says of itself: room for one object. */
-static u32 look(struct session *session)
+/* What the descriptor says of itself: for how many objects it has room. */
+static u32 read_room(struct session *session, u16 objects, u8 **answer)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS *at =
 		&session->abi->NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS;
@@ -35,9 +35,17 @@ static u32 look(struct session *session)
 
 	put32(params, at->fd, (u32)session->exported);
 	status = rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, at->bytes);
-	if (status == NV_OK && get16(params, at->maxObjects) != 1)
-		return call_unlike(session, "%u objects where one was exported", get16(params, at->maxObjects));
+	*answer = params;
+	if (status == NV_OK && get16(params, at->maxObjects) != objects)
+		return call_unlike(session, "room for %u objects, not %u", get16(params, at->maxObjects), objects);
 	return status;
+}
+
+static u32 read_room_for_one(struct session *session)
+{
+	u8 *answer;
+
+	return read_room(session, 1, &answer);
 }
 
 #define ROOM_FOR 3u
@@ -62,20 +70,16 @@ static u32 make_room(struct session *session)
 
 enum verdict check_export_room(struct session *session)
 {
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS *at =
-		&session->abi->NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS;
 	u32 status = make_room(session);
-	u8 *params = rm_params(session, at->bytes);
+	u8 *answer;
 
-	put32(params, at->fd, (u32)session->exported);
 	if (status == NV_OK)
-		status =
-			rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, at->bytes);
-	if (status == NV_OK && get16(params, at->maxObjects) != ROOM_FOR)
-		status = call_unlike(session, "room for %u objects, not %u", get16(params, at->maxObjects), ROOM_FOR);
-	if (status == NV_OK && memcmp(params + at->metadata, metadata, sizeof(metadata)) != 0)
+		status = read_room(session, ROOM_FOR, &answer);
+	if (status == NV_OK &&
+		memcmp(answer + session->abi->NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS.metadata, metadata,
+			sizeof(metadata)) != 0)
 		status = call_unlike(session, "the metadata came back as something else");
-	return status == NV_OK ? PASSED : verdict_failed(session, "%s", call_text(session, status));
+	return verdict_of(session, status);
 }
 
 static u32 import_one(struct session *session)
@@ -90,8 +94,7 @@ static u32 import_one(struct session *session)
 	if (status != NV_OK)
 		return status;
 	session->copy = get32(params, at->object_data_rmObject_hObject);
-	return session->copy == wanted ? NV_OK :
-					 call_unlike(session, "handle 0x%x came for 0x%x", session->copy, wanted);
+	return call_judge_handle(session, session->copy, wanted);
 }
 
 static u32 export_list(struct session *session)
@@ -119,8 +122,7 @@ static u32 import_list(struct session *session)
 	if (status != NV_OK)
 		return status;
 	session->copy = get32(params, at->objects);
-	return session->copy == wanted ? NV_OK :
-					 call_unlike(session, "handle 0x%x came for 0x%x", session->copy, wanted);
+	return call_judge_handle(session, session->copy, wanted);
 }
 
 static u32 close_descriptor(struct session *session)
@@ -131,24 +133,16 @@ static u32 close_descriptor(struct session *session)
 	return close(fd) ? CALL_ERRNO | (u32)errno : NV_OK;
 }
 
-static u32 free_copy(struct session *session)
-{
-	u32 handle = session->copy;
-
-	session->copy = 0;
-	return rm_free(session, handle);
-}
-
 enum verdict check_export(struct session *session)
 {
 	static const struct stage stages[] = {
 		{ "the allocation", memory_take, true },
 		{ "the export", export_one, true },
-		{ "a look at the descriptor", look, true },
+		{ "a question about the descriptor", read_room_for_one, true },
 		{ "the free of the handle", memory_give, true },
 		{ "the import", import_one, true },
 		{ "the close of the descriptor", close_descriptor, true },
-		{ "the free of the import", free_copy, false },
+		{ "the free of the import", session_free_copy, false },
 	};
 
 	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_HUGE, 2048 * KIB };
@@ -163,7 +157,7 @@ enum verdict check_export_list(struct session *session)
 		{ "the import of a list", import_list, true },
 		{ "the free of the handle", memory_give, true },
 		{ "the close of the descriptor", close_descriptor, true },
-		{ "the free of the import", free_copy, false },
+		{ "the free of the import", session_free_copy, false },
 	};
 
 	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_HUGE, 2048 * KIB };

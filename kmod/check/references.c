@@ -99,7 +99,7 @@ enum verdict check_process(struct session *session)
 	if (status == NV_OK)
 		status = held_by(session, getpid(), &after);
 	if (status != NV_OK)
-		return verdict_failed(session, "%s", call_text(session, status));
+		return verdict_of(session, status);
 	if (found && with - before == session->memory.size && after == before)
 		return PASSED;
 	if (!in_first_namespace())
@@ -151,7 +151,7 @@ enum verdict check_namespace(struct session *session)
 	if (status == NV_OK)
 		status = listed(session, getpid(), &found);
 	if (status != NV_OK)
-		return verdict_failed(session, "%s", call_text(session, status));
+		return verdict_of(session, status);
 	if (!session->abi->pid_info_of_caller && !session->mig)
 		wanted |= WITH_MEMORY;
 	if (!found && !in_first_namespace())
@@ -176,15 +176,7 @@ static u32 duplicate(struct session *session)
 	if (status != NV_OK)
 		return status;
 	session->copy = handle;
-	return handle == wanted ? NV_OK : call_unlike(session, "handle 0x%x came for 0x%x", handle, wanted);
-}
-
-static u32 free_copy(struct session *session)
-{
-	u32 handle = session->copy;
-
-	session->copy = 0;
-	return rm_free(session, handle);
+	return call_judge_handle(session, handle, wanted);
 }
 
 /* What the daemon tells from these answers: kmod/daemon/libcgpud/driver_probe.c */
@@ -207,7 +199,7 @@ enum verdict check_duplicate(struct session *session)
 		{ "the allocation", memory_take, true },
 		{ "the duplicate", duplicate, true },
 		{ "the free of the first handle", memory_give, true },
-		{ "the free of the second handle", free_copy, false },
+		{ "the free of the second handle", session_free_copy, false },
 	};
 	enum verdict verdict;
 
