@@ -46,19 +46,6 @@ static const struct nv_call *call_of(enum node_kind kind, uint32_t nr)
 	return NULL;
 }
 
-static const struct nv_abi *layouts_of(const struct version *version)
-{
-	unsigned int i;
-
-	for (i = 0; i < nv_abi_version_count; i++) {
-		const struct nv_abi_version *at = &nv_abi_versions[i];
-
-		if (NV_VERSION_KEY(at->major, at->minor, at->patch) == version->key)
-			return &nv_abi_layouts[at->layout];
-	}
-	return NULL;
-}
-
 /* Another encoding, which is not in the tables. */
 static bool is_serialized(const uint8_t *top, uint16_t flags_at, uint32_t bit)
 {
@@ -121,7 +108,7 @@ static bool read_list(struct capture *c, const struct task *task)
 
 static void read_nested(struct capture *c, const struct version *version, const struct task *task)
 {
-	const struct nv_abi *abi = layouts_of(version);
+	const struct nv_abi *abi = version->abi;
 
 	if (abi && c->nr == NV_ESC_RM_ALLOC)
 		find_alloc_params(c, version, abi);

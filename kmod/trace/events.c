@@ -108,7 +108,7 @@ static void end_open(struct recorder *r, struct task *task, int64_t result)
 	if (result >= 0) {
 		event_close(r, task, (int)result, "unseen");
 		file = file_new(&r->files, &node);
-		if (!file || !slot_add(&r->files, task->table, (int)result, file))
+		if (!file || !slot_add(task->table, (int)result, file))
 			return;
 		line = event_line(r, task, "open", (int)result, file);
 	} else {
@@ -135,7 +135,7 @@ static void end_dup(struct recorder *r, struct task *task, int64_t result)
 	if (!file)
 		return;
 	file->refs--;
-	if (!slot_add(&r->files, task->table, to, file))
+	if (!slot_add(task->table, to, file))
 		return;
 	line = event_line(r, task, "dup", from, file);
 	line_signed(line, "result", result);
@@ -183,7 +183,7 @@ static void end_close_range(struct recorder *r, struct task *task)
 	struct slot *slot, *next;
 
 	if (args[2] & CLOSE_RANGE_UNSHARE)
-		task->table = table_own(&r->files, task->table);
+		task->table = table_own(task->table);
 	for (slot = task->table->slots; slot && !(args[2] & CLOSE_RANGE_CLOEXEC); slot = next) {
 		next = slot->next;
 		if ((uint32_t)slot->fd >= (uint32_t)args[0] && (uint32_t)slot->fd <= (uint32_t)args[1])
@@ -228,7 +228,7 @@ void event_end(struct recorder *r, struct task *task, int64_t result)
 	else if (op == OP_MUNMAP && result == 0)
 		end_munmap(r, task);
 	else if (op == OP_UNSHARE && result == 0)
-		task->table = table_own(&r->files, task->table);
+		task->table = table_own(task->table);
 	task->pending.op = OP_NONE;
 }
 

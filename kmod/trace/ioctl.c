@@ -55,7 +55,7 @@ static void put_list(struct line *line, const char *name, const struct capture *
 	line_open(line, name, '[');
 	for (i = 0; i < c->list_count; i++) {
 		memcpy(&value, c->list + (size_t)i * LIST_ENTRY + at, sizeof(value));
-		line_item(line, value);
+		line_number(line, NULL, value);
 	}
 	line_close(line, ']');
 }
