@@ -17,9 +17,9 @@ from benchmarks.shares.binding import (
     Case,
     Container,
     Harness,
+    Running,
 )
 from benchmarks.shares.cases import COSTS, MAX_INST, Finding, greedy, weights
-from benchmarks.shares.running import Running
 
 POLICIES = (FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT)
 BY_NUMBER = (FAIR, PREEMPTIVE)

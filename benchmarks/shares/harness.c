@@ -98,7 +98,7 @@ static void set_gate(struct shares *shares, uint32_t slot, bool open)
 		return;
 	member->open = open;
 	work_channels_disable(shares->work, member->channel, member->of.groups, !open, false);
-	shares->result.levers++;
+	shares->totals.levers++;
 	member->closes = open ? WORK_NEVER : work_now(shares->work) + shares->setup.card.command_ns;
 }
 
@@ -117,7 +117,7 @@ static void set_slices(struct shares *shares)
 				continue;
 			shares->member[slot].slice[index] = slices[slot].us;
 			work_group_timeslice(shares->work, shares->member[slot].group[index], slices[slot].us);
-			shares->result.levers++;
+			shares->totals.levers++;
 		}
 	}
 }
@@ -178,8 +178,8 @@ static void decide(struct shares *shares)
 
 	shares_report(shares);
 	cgpu_sched_decide(&shares->sched, now, &decision);
-	shares->result.deciding += processor_ns() - start;
-	shares->result.decisions++;
+	shares->totals.deciding += processor_ns() - start;
+	shares->totals.decisions++;
 	shares->wake = decision.until == CGPU_SCHED_FOREVER ? WORK_NEVER : decision.until;
 	for (slot = 0; slot < SHARES_CONTAINERS; slot++) {
 		if (shares->member[slot].here && shares->member[slot].of.groups)
@@ -210,7 +210,7 @@ static void pass(struct shares *shares, uint64_t until)
 	work_play_advance(shares->play, until);
 	work_engine_figures(shares->work, 0, &after);
 	if (wanted)
-		shares->result.idle_with_work += after.idle - before.idle;
+		shares->totals.idle_with_work += after.idle - before.idle;
 }
 
 static uint64_t least(uint64_t left, uint64_t right)

@@ -20,7 +20,7 @@ struct member {
 
 struct shares {
 	struct shares_setup setup;
-	struct shares_result result;
+	struct shares_totals totals; /* but for those of the card */
 	struct work *work;
 	struct work_play *play;
 	struct cgpu_sched sched;

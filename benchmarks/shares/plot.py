@@ -19,11 +19,11 @@ from benchmarks.shares.binding import (
     Case,
     Container,
     Harness,
+    Running,
     Step,
 )
 from benchmarks.shares.cases import COSTS, NAMES, POLICIES
 from benchmarks.shares.changes import Apply, to_policy
-from benchmarks.shares.running import Running
 
 Samples = Sequence[Sequence[int]]
 """Time used by each container, after each window."""

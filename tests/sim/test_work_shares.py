@@ -24,10 +24,10 @@ from benchmarks.shares.binding import (
     Container,
     Costs,
     Harness,
+    Running,
     Step,
 )
 from benchmarks.shares.cases import Finding
-from benchmarks.shares.running import Running
 
 SVG = "{http://www.w3.org/2000/svg}"
 
