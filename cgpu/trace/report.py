@@ -43,7 +43,7 @@ def balance_line(when: str, balance: Balance) -> str:
 
 
 def lines(done: Outcome) -> Iterator[str]:
-    """Yield every call, what was not replayed, the differences, and the books."""
+    """Yield every call, what was not replayed, the differences, and what cards and charges say."""
     yield from (line(answer) for answer in done.answers)
     for name, count in sorted(done.not_replayed.items()):
         yield f"not replayed: {count} of {name}"

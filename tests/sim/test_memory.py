@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from cgpu.trace.names import constant, facts
 from tests.sim.abi import DEVICE, KIB, MIB, PAGE_BIG, PAGE_HUGE, VIDEO, Status
 from tests.sim.conftest import Start
 from tests.sim.support import Sim, fields
@@ -18,6 +19,19 @@ SURFACE = 0xDA  # NV_SEMAPHORE_SURFACE
 HUGE_512M = 2 << 20
 HANDLE_PROVIDED = 0x4000
 ALIGNMENT_FORCE = 0x100
+
+
+@pytest.mark.parametrize(
+    "class_name", [name for name, entry in facts()["classes"].items() if entry.get("memory") == "vidmem"]
+)
+def test_every_class_of_card_memory_takes_some(sim: Sim, class_name: str) -> None:
+    """The card gives out what the core charges for, until it is freed."""
+    with sim.client() as client:
+        before = sim.used()
+        status, handle = client.alloc(client.device, constant(class_name), client.memory(3 * MIB))
+        assert (status, sim.used() - before) == (Status.OK, 4 * MIB)
+        assert client.free(handle) == Status.OK
+        assert sim.used() == before
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,16 @@ def test_what_holds_memory_does_not_pass() -> None:
         assert kind not in {"alias", "export", "fabric"} or verdict == "refuse"
 
 
+def test_what_takes_memory_is_judged_as_that() -> None:
+    """Memory of the card, groups and channels have that mark in nvidia.json, and the judge of this name."""
+    marks: dict[str, str] = {}
+    for entry in DATA["classes"].values():
+        marks.setdefault(f"{entry['id']:#x}", entry.get("memory", "none"))
+    for number, row in ROWS.items():
+        mark, by = marks.get(number, "none"), row.get("by")
+        assert mark == by or not {mark, by} & {"vidmem", "group", "channel"}, number
+
+
 def asked() -> set[int]:
     """Return the classes that NVIDIA's programs were recorded with."""
     lines = [line for path in TRACES for line in gzip.decompress(path.read_bytes()).splitlines()]
