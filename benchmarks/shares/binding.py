@@ -57,11 +57,11 @@ class CContainer(ctypes.Structure):
 
 
 class CShares(ctypes.Structure):
-    _fields_ = (("settings", CSettings), ("card", CSetup), *u32("levers", "tells"))
+    _fields_ = (("settings", CSettings), ("card", CSetup), *u32("controls", "tells"))
 
 
 FIGURES: Final = ("busy", "switching", "submitted", "completed", "queued", "cancelled", "waited", "starved")
-TOTALS: Final = ("busy", "switching", "idle", "idle_with_work", "decisions", "deciding", "levers")
+TOTALS: Final = ("busy", "switching", "idle", "idle_with_work", "decisions", "deciding", "controls")
 
 
 class CFigures(ctypes.Structure):
@@ -120,7 +120,7 @@ class Case:
     time_slices: bool = True
     costs: Costs = field(default_factory=Costs)
     sample: int = 0
-    levers: bool = True
+    controls: bool = True
     tells: bool = True
 
 
@@ -154,7 +154,7 @@ class Result:
     idle_with_work: int
     decisions: int
     deciding: int
-    levers: int
+    controls: int
     samples: list[list[int]]
 
 
@@ -228,7 +228,7 @@ def c_setup(case: Case) -> CShares:
     return CShares(
         settings=CSettings(case.policy, case.max_inst, case.prio_ratio, int(case.time_slices), case.slice),
         card=CSetup(1, case.costs.switch, case.costs.save, case.costs.command),
-        levers=int(case.levers),
+        controls=int(case.controls),
         tells=int(case.tells),
     )
 

@@ -25,7 +25,7 @@ struct shares_container {
 struct shares_setup {
 	struct cgpu_sched_settings settings;
 	struct work_setup card;
-	uint32_t levers; /* 0: nothing is done with the card, which is native scheduling */
+	uint32_t controls; /* 0: nothing is done with the card, which is native scheduling */
 	uint32_t tells; /* a container takes part while it has work, as if its processes came with it and went */
 };
 
@@ -48,7 +48,7 @@ struct shares_totals {
 	uint64_t idle_with_work; /* of these, while anyone had work */
 	uint64_t decisions;
 	uint64_t deciding; /* ns of the processor for all of them */
-	uint64_t levers; /* calls of the driver */
+	uint64_t controls; /* calls of the driver */
 };
 
 /* Functions that can fail return 0, or -1: what cannot be done, and then nothing has happened. */

@@ -138,14 +138,14 @@ static u32 make_with_params(struct session *session, struct rm_ioctl *io, const 
 
 u32 rm_alloc(struct session *session, enum via via, u32 parent, u32 class_id, u32 bytes, u32 *handle)
 {
-	struct rm_ioctl io = rm_alloc_ioctl(session->abi, via, session->client, parent, *handle, class_id);
+	struct rm_ioctl io = rm_alloc_ioctl(session->abi, via, session->client, parent, *handle, class_id,
+		bytes ? session->params.placed : NULL, bytes);
 	/* The class is the driver's to write for a client (escape.c, NV_ESC_RM_ALLOC). */
 	const u16 class_at =
 		via == VIA_RM21 ? session->abi->NVOS21_PARAMETERS.hClass : session->abi->NVOS64_PARAMETERS.hClass;
 	const struct span written[] = { { class_at, class_id == NV01_ROOT_CLIENT ? 4 : 0 }, { 0, 0 } };
 	u32 status;
 
-	rm_alloc_params(&io, session->abi, via, bytes ? session->params.placed : NULL, bytes);
 	status = make_with_params(session, &io, written, bytes);
 	if (status == NV_OK)
 		*handle = get32(io.data, io.handle);

@@ -29,10 +29,8 @@ struct rm_ioctl {
 };
 
 /* RM_ALLOC. via: VIA_RM21 is the short form. handle 0: the driver chooses. */
-struct rm_ioctl rm_alloc_ioctl(
-	const struct nv_abi *abi, enum via via, uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id);
-void rm_alloc_params(
-	struct rm_ioctl *alloc, const struct nv_abi *abi, enum via via, const void *params, uint32_t bytes);
+struct rm_ioctl rm_alloc_ioctl(const struct nv_abi *abi, enum via via, uint32_t client, uint32_t parent,
+	uint32_t handle, uint32_t class_id, const void *params, uint32_t bytes);
 struct rm_ioctl rm_free_ioctl(const struct nv_abi *abi, uint32_t client, uint32_t parent, uint32_t handle);
 struct rm_ioctl rm_control_ioctl(const struct nv_abi *abi, uint32_t client, uint32_t object, uint32_t command,
 	const void *params, uint32_t bytes);

@@ -132,17 +132,17 @@ static void read_nested(struct capture *c, const struct version *version, const 
 }
 
 /* Number, size and place of the real structure. */
-static bool open_envelope(struct capture *c, const struct task *task)
+static bool open_wrapper(struct capture *c, const struct task *task)
 {
 	const struct nv_layout_nv_ioctl_xfer_t *at = &nv_abi_layouts[0].nv_ioctl_xfer_t;
-	uint8_t envelope[64];
+	uint8_t wrapper[64];
 
-	if (c->size != at->bytes || at->bytes > sizeof(envelope) || !memory_read(task, c->address, envelope, at->bytes))
+	if (c->size != at->bytes || at->bytes > sizeof(wrapper) || !memory_read(task, c->address, wrapper, at->bytes))
 		return false;
-	c->nr = get32(envelope, at->cmd);
-	c->size = get32(envelope, at->size);
-	c->address = get64(envelope, at->ptr);
-	c->envelope = true;
+	c->nr = get32(wrapper, at->cmd);
+	c->size = get32(wrapper, at->size);
+	c->address = get64(wrapper, at->ptr);
+	c->wrapped = true;
 	return true;
 }
 
@@ -156,7 +156,7 @@ void capture_read(struct capture *c, const struct version *version, const struct
 	c->nr = uvm ? (uint32_t)command : (uint32_t)_IOC_NR(command);
 	c->size = uvm ? 0 : (uint32_t)_IOC_SIZE(command);
 	c->address = address;
-	if ((kind == NODE_CTL || kind == NODE_CARD) && c->nr == NV_ESC_IOCTL_XFER_CMD && !open_envelope(c, task))
+	if ((kind == NODE_CTL || kind == NODE_CARD) && c->nr == NV_ESC_IOCTL_XFER_CMD && !open_wrapper(c, task))
 		c->failed = true;
 	call = call_of(kind, c->nr);
 	c->known = call != NULL;

@@ -131,7 +131,7 @@ void ioctl_event(struct recorder *r, struct task *task, const int64_t *result)
 	line_number(line, "took", clock_now() - pending->start);
 	if (abi)
 		line_text(line, "abi", abi);
-	if (before->envelope)
+	if (before->wrapped)
 		line_true(line, "xfer");
 	if (before->failed || (result && !after))
 		line_true(line, "unread");

@@ -156,7 +156,7 @@ bool mapping_drop(struct files *files, struct mapping *mapping);
 
 struct capture {
 	uint32_t nr, size;
-	bool envelope, known; /* known: the tables have the call */
+	bool wrapped, known; /* known: the tables have the call */
 	const char *name;
 	uint64_t address, nested_address, list_address;
 	const struct nv_form *form, *arm, *nested;

@@ -70,8 +70,8 @@ ELSEWHERE: Mapping[str, By] = {
     ".venv/bin/python -m benchmarks.shares --slice 1000": By(
         "tests/sim/test_work_shares.py", ("program.main(",), how="with the default slice"
     ),
-    ".venv/bin/python -m benchmarks.shares --no-levers": By(
-        "tests/sim/test_work_shares.py", ("levers",), how="with fewer cases"
+    ".venv/bin/python -m benchmarks.shares --no-controls": By(
+        "tests/sim/test_work_shares.py", ("controls=False",), how="with fewer cases"
     ),
     "modprobe cgpu_km": By("tests/vm/install/test_install.py", ("modprobe", "cgpu_km")),
     "cgpu-config-apply": By("tests/vm/install/test_config_apply.py", ("cgpu-config-apply",)),
