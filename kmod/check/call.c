@@ -29,7 +29,7 @@ int node_open_card(const struct driver *driver, u32 minor)
 	return node_open(driver, node);
 }
 
-/* The first byte that changed and was not to be written; NV_ABI_ABSENT: none. `written` ends with an empty span. */
+/* The first byte that changed and that the driver may not write; NV_ABI_ABSENT: none. `written` ends with an empty span. */
 static u32 changed_at(const u8 *before, const u8 *after, size_t bytes, const struct span *written)
 {
 	const struct span *one;
@@ -59,7 +59,7 @@ static u32 call(
 	return session->strange_at == NV_ABI_ABSENT ? NV_OK : CALL_STRANGE;
 }
 
-/* The structure lies behind a pointer then, and what is copied back is in its place all the same. */
+/* In the transfer wrapper, which has a pointer to the structure: the driver writes its answer there too. */
 static u32 in_wrapper(struct session *session, int fd, u32 nr, u8 *data, size_t bytes)
 {
 	const struct nv_layout_nv_ioctl_xfer_t *at = &session->abi->nv_ioctl_xfer_t;
@@ -89,7 +89,7 @@ u32 call_uvm_writes(
 	struct span spans[MAX_SPANS] = { { status_at, 4 } };
 	u32 count = 1, status;
 
-	/* The last of them stays empty. */
+	/* An empty span ends the list. */
 	while (also->bytes && count < MAX_SPANS - 1)
 		spans[count++] = *also++;
 	put32(data, status_at, CALL_SILENT);
@@ -124,7 +124,7 @@ u32 rm_make(struct session *session, struct rm_ioctl *io, const struct span *wri
 	return status != NV_OK ? status : get32(io->data, io->status);
 }
 
-/* The same with parameters: nothing before them may be written. */
+/* rm_make() for a call with parameters: the driver may write nothing before them. */
 static u32 make_with_params(struct session *session, struct rm_ioctl *io, const struct span *written, u32 bytes)
 {
 	u32 status = rm_make(session, io, written);
@@ -140,7 +140,7 @@ u32 rm_alloc(struct session *session, enum via via, u32 parent, u32 class_id, u3
 {
 	struct rm_ioctl io = rm_alloc_ioctl(session->abi, via, session->client, parent, *handle, class_id,
 		bytes ? session->params.placed : NULL, bytes);
-	/* The class is the driver's to write for a client (escape.c, NV_ESC_RM_ALLOC). */
+	/* The driver may write the class of a client (escape.c, NV_ESC_RM_ALLOC). */
 	const u16 class_at =
 		via == VIA_RM21 ? session->abi->NVOS21_PARAMETERS.hClass : session->abi->NVOS64_PARAMETERS.hClass;
 	const struct span written[] = { { class_at, class_id == NV01_ROOT_CLIENT ? 4 : 0 }, { 0, 0 } };

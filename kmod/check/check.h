@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cgpu-check-driver: whether a driver understands its calls as the layouts say that the engine would use for its
- * version. It makes them by itself, outside of any slice, and looks at what the driver wrote and what became of the
- * card's free memory. What it takes is small, and freed again; the driver takes back the rest when the process ends.
+ * cgpu-check-driver: whether a driver understands calls in the layouts that the engine would use for its version. The
+ * program makes the calls outside of any slice, and looks at what the driver wrote and at the card's free memory. It
+ * allocates little and frees it; when the process ends, the driver frees the rest.
  */
 #ifndef CGPU_CHECK_H
 #define CGPU_CHECK_H
@@ -14,11 +14,11 @@
 
 /* No status of the driver: the call itself failed, with errno in the low bits. */
 #define CALL_ERRNO 0x80000000u
-/* Bytes were written that the driver was not to write; where is in the session. */
+/* The driver wrote bytes that it may not write; strange_at of the session says where. */
 #define CALL_STRANGE 0x40000000u
-/* Something else is not as it has to be; the session has the words. */
+/* Something else is not as expected; `unlike` of the session says what. */
 #define CALL_UNLIKE 0x20000000u
-/* What a status field holds before a call; still there when the driver wrote none, or elsewhere. */
+/* What a status field holds before a call: still there if the driver wrote no status, or wrote it elsewhere. */
 #define CALL_SILENT 0x5e1f7e57u
 
 #define CHECK_MAX_GPUS 32u
@@ -26,10 +26,10 @@
 
 enum verdict { PASSED, FAILED, SKIPPED };
 
-/* Memory that ends where nothing may be read or written, and begins behind bytes that have to stay. */
+/* Memory that ends at an unreadable page; the bytes before a structure in it have to stay as they are. */
 struct guarded {
 	u8 *area, *end;
-	/* What was placed last. */
+	/* The structure that was placed last. */
 	u8 *placed;
 };
 
@@ -43,9 +43,9 @@ struct driver {
 	char version[64];
 	const struct nv_abi_version *table;
 	const struct nv_abi *abi;
-	/* Kept open all the time: a card without an open node ends, and begins anew, which takes seconds. */
+	/* Open all the time: the driver shuts down a card without an open node, and starting it again takes seconds. */
 	int nodes[CHECK_MAX_GPUS];
-	/* How often a check is made whose figures do not agree. */
+	/* How often a check is repeated while its figures do not agree. */
 	u32 attempts;
 	u32 failures, tested;
 };
@@ -57,7 +57,7 @@ struct request {
 	u64 size;
 };
 
-/* Memory of the card: what was asked for, what came, and what of the card it takes. */
+/* Memory of the card: its handle, the size that the driver gave, and the bytes that it takes from the card. */
 struct grant {
 	u32 handle;
 	u64 size, charge;
@@ -74,7 +74,7 @@ struct range {
 struct session {
 	struct driver *driver;
 	const struct nv_abi *abi;
-	/* number: the driver's for the card among its devices */
+	/* number: the driver's device instance of the card */
 	u32 minor, gpu_id, number, client, device, subdevice, next_handle;
 	bool mig;
 	int ctl, card, uvm, uvm_mm;
@@ -87,7 +87,7 @@ struct session {
 	char detail[DETAIL_BYTES];
 	/* What the stages of a check have made; 0 or -1: nothing */
 	struct request request;
-	/* Bytes that more may be gone than has to be. */
+	/* By so many bytes more than expected free memory may fall. */
 	u64 slack;
 	struct grant memory;
 	u32 copy, space;
@@ -102,7 +102,7 @@ bool guarded_make(struct guarded *guarded);
 void guarded_drop(struct guarded *guarded);
 /* Room for a structure, zeroed, that ends where the guard begins; its last `cut` bytes would lie in the guard. */
 u8 *guarded_place(struct guarded *guarded, size_t bytes, size_t cut);
-/* Whether all before the structure that was placed last is as it was. */
+/* Whether the bytes before the structure that was placed last are as they were. */
 bool guarded_intact(const struct guarded *guarded);
 
 /* call.c */
@@ -119,7 +119,7 @@ u32 call_uvm_writes(
 		(session)->abi->UVM_##call##_PARAMS.rmStatus)
 /* The same with the structure's last byte out of reach. */
 u32 call_uvm_cut(struct session *session, int fd, u32 command, const u8 *data, size_t bytes);
-/* Text of an answer, good until the next one. */
+/* An answer in words, valid until the next call. */
 const char *call_text(const struct session *session, u32 status);
 
 u32 call_unlike(struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -129,14 +129,13 @@ bool call_refused(u32 status, u32 expected);
 u32 call_judge_handle(struct session *session, u32 handle, u32 wanted);
 
 /* Calls of the resource manager. Structures behind pointers lie in session->params. */
-/* Makes a call; `written`: what the driver may write besides the status and a handle; it ends with an empty
- * span. */
+/* Makes a call. `written`: what the driver may write besides the status and a handle; an empty span ends it. */
 u32 rm_make(struct session *session, struct rm_ioctl *io, const struct span *written);
 u32 rm_alloc(struct session *session, enum via via, u32 parent, u32 class_id, u32 bytes, u32 *handle);
 u32 rm_control(struct session *session, u32 object, u32 command, u32 bytes);
 u32 rm_free(struct session *session, u32 handle);
 u32 rm_dup(struct session *session, u32 source_client, u32 source, u32 *handle);
-/* Room for what a pointer leads to. */
+/* Room for the structure behind a pointer. */
 static inline u8 *rm_params(struct session *session, size_t bytes)
 {
 	return guarded_place(&session->params, bytes, 0);
@@ -149,17 +148,17 @@ void session_close(struct session *session);
 u32 session_make_objects(struct session *session, enum via via);
 u32 session_free_copy(struct session *session);
 u32 session_free_range(struct session *session);
-/* Frees what stages have left. */
+/* Frees what the stages of a check have left. */
 void session_clean(struct session *session);
 
-/* stages.c: steps, and what of the card's free memory has to be gone after each */
+/* stages.c: the steps of a check, and how far free memory has to have fallen after each */
 struct stage {
 	const char *what;
 	u32 (*run)(struct session *session);
-	/* Whether the memory is taken from here on. */
+	/* Whether session->memory is allocated after this step. */
 	bool held;
 };
-/* Repeated when free memory does not change as it has to, since others use the card too. */
+/* Runs them, again where free memory does not change as expected: others may use the card too. */
 enum verdict stages_run(struct session *session, const struct stage *stages, size_t count);
 #define STAGES(session, list) stages_run(session, list, sizeof(list) / sizeof((list)[0]))
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory on a descriptor, which keeps it, and out of it again. */
+/* Memory that is exported to a descriptor, which keeps it, and imported from there. */
 #include <unistd.h>
 
 #include "check.h"
@@ -51,7 +51,7 @@ static u32 read_room_for_one(struct session *session)
 #define ROOM_FOR 3u
 static const char metadata[] = "check of the driver";
 
-/* A descriptor for several objects, with words of ours that it keeps. */
+/* Makes a descriptor with room for several objects, and metadata. */
 static u32 make_room(struct session *session)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS *at =

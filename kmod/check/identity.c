@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which card it is, and objects by the short form of RM_ALLOC. */
+/* The identity of a card, and objects by the short form of RM_ALLOC. */
 #include "check.h"
 
-/* The binary form is what UVM goes by. */
+/* UVM takes the binary form. */
 static u32 read_uuid(struct session *session)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_GID_INFO_PARAMS *at =
@@ -110,7 +110,7 @@ enum verdict check_wrapper(struct session *session)
 	return verdict_of(session, status);
 }
 
-/* A second client, which has no other way to a subdevice that answers. */
+/* A second client with its objects, of which the subdevice has to answer. */
 static u32 short_objects(struct session *other)
 {
 	u32 status = rm_alloc(other, VIA_RM21, 0, NV01_ROOT_CLIENT, 0, &other->client);
@@ -120,7 +120,7 @@ static u32 short_objects(struct session *other)
 	return status != NV_OK ? status : read_name(other);
 }
 
-/* The device's number leads both clients to one card. */
+/* The device's number has to lead both clients to one card. */
 static u32 same_card(struct session *session, struct session *other)
 {
 	u32 status = read_uuid(session);

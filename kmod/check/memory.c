@@ -6,7 +6,7 @@
 #define LLU(value) ((unsigned long long)(value))
 #define KIB 1024ull
 
-/* Sizes that are no multiple of any page, so that the driver has to round each in its way. */
+/* Most sizes are no multiple of a page, so that the driver has to round them. */
 static const struct request requests[] = {
 	{ .page = NVOS32_ATTR_PAGE_SIZE_BIG, .size = 5 * 64 * KIB + 4097 },
 	{ .page = NVOS32_ATTR_PAGE_SIZE_DEFAULT, .size = 3 * 64 * KIB + 1 },
@@ -20,7 +20,7 @@ static u32 field(u32 word, u32 shift, u32 mask)
 	return word >> shift & mask;
 }
 
-/* What the driver says it has taken for a page size that was asked for. */
+/* The page size that the driver reports for the one that was asked for. */
 static u32 expected_page(const struct request *request)
 {
 	if (request->page != NVOS32_ATTR_PAGE_SIZE_DEFAULT)
@@ -188,7 +188,7 @@ enum verdict check_heap_tiled(struct session *session)
 	return memory_check(session, VIA_TILED);
 }
 
-/* A driver whose structure is shorter than ours would not notice. */
+/* The last byte of the structure cannot be read: a driver whose structure is shorter does not notice. */
 enum verdict check_memory_cut(struct session *session)
 {
 	u32 handle = session->next_handle++, status;
@@ -205,7 +205,7 @@ enum verdict check_memory_cut(struct session *session)
 		session->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes, call_text(session, status));
 }
 
-/* Nothing is taken where the core says that it is memory of the host; where it says the card, that or a refusal. */
+/* Where the core takes USE_EGM for memory of the host, the card may lose nothing; else the driver may allocate or refuse. */
 static u32 take_egm(struct session *session)
 {
 	const struct rm_heap_form form = rm_heap_form(session->abi, session->request.via);
@@ -219,7 +219,7 @@ static u32 take_egm(struct session *session)
 		session->memory = (struct grant){ .handle = wanted, .size = get64(heap.data, form.size) };
 	if (status == NV_OK && !session->abi->heap_knows_egm)
 		session->memory.charge = session->memory.size;
-	/* A refusal takes nothing, which is as well. */
+	/* A refusal passes too: it takes nothing. */
 	return status & (CALL_ERRNO | CALL_STRANGE) || status == CALL_SILENT ? status : NV_OK;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls that have to fail: each proves where a field is, or how long a structure, and none makes anything. */
+/* Calls that have to fail: each proves the place of a field, or the length of a structure, and makes nothing. */
 #include <stdio.h>
 
 #include "check.h"
@@ -9,7 +9,7 @@
 #define NOBODY 0xdead0001u
 #define NO_CLASS 0xfffeu
 
-/* A request that is right but for one field. expected 0: any refusal. */
+/* A request with one wrong field. expected 0: any refusal. */
 struct fault {
 	const char *what;
 	u16 at;
@@ -17,7 +17,7 @@ struct fault {
 	u32 expected;
 };
 
-/* What came of a call that has to fail; an object that it made all the same is freed. expected 0: any refusal. */
+/* Judges a call that has to fail, and frees the object if it made one. expected 0: any refusal. */
 static enum verdict judge(struct session *session, const char *what, u32 status, u32 handle, u32 expected)
 {
 	if (status == NV_OK)
@@ -45,7 +45,7 @@ static enum verdict memory_refused(struct session *session, enum via via, const 
 	return judge(session, fault->what, status, handle, fault->expected);
 }
 
-/* Of another class, or below an object that is not there. */
+/* Of a class that does not exist, or below an object that does not. */
 static enum verdict object_refused(struct session *session, enum via via, u32 parent, u32 class_id, u32 expected)
 {
 	u32 handle = session->next_handle++, status = rm_alloc(session, via, parent, class_id, 0, &handle);
@@ -143,7 +143,7 @@ static u32 make_group(struct session *session, u32 space, u32 *handle)
 	return rm_alloc(session, VIA_RM64, session->device, KEPLER_CHANNEL_GROUP_A, at->bytes, handle);
 }
 
-/* A group without channels, and one in an address space that is not there. */
+/* A group without channels is made, and one in an address space that does not exist is refused. */
 enum verdict check_group(struct session *session)
 {
 	u32 handle, status = make_group(session, 0, &handle);
@@ -156,7 +156,7 @@ enum verdict check_group(struct session *session)
 	return judge(session, "in an address space that is not there", status, handle, 0);
 }
 
-/* Below nothing: the driver copies the parameters first (rs_server.c, serverAllocResource). */
+/* The parent does not exist: the driver copies the parameters before it looks (rs_server.c, serverAllocResource). */
 static enum verdict params_are_long(struct session *session, const char *name, u32 class_id, u32 bytes)
 {
 	u32 handle = session->next_handle++, status;
@@ -200,7 +200,7 @@ enum verdict check_classes(struct session *session)
 	return verdict;
 }
 
-/* RM_ALLOC_MEMORY, which the engines know by its size and refuse by its status. */
+/* RM_ALLOC_MEMORY: the engines know the call by its size, and refuse it by its status. */
 enum verdict check_old_call(struct session *session)
 {
 	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =

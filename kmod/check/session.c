@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A client on one card, as CUDA has it. */
+/* A client on one card, as CUDA makes it, and what the checks leave in it. */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ static u32 open_nodes(struct session *session)
 	return call_escape(session, session->card, NV_ESC_REGISTER_FD, data, at->bytes, written);
 }
 
-/* Numbers are given out as cards are attached, the first that is free: no card has one for good. */
+/* A card gets the first free number when it is attached: no card has the same one for ever. */
 static u32 device_number(struct session *session)
 {
 	const struct nv_layout_NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS *at =

@@ -11,7 +11,7 @@ struct uvm_form {
 	const char *name;
 	u32 command;
 	u16 bytes, status;
-	/* Whether a file that was not initialised says so, or has something else against it. */
+	/* Whether the driver answers NV_ERR_ILLEGAL_ACTION on a file that was not initialised; else NV_ERR_INVALID_ARGUMENT. */
 	bool asks;
 };
 
@@ -74,7 +74,7 @@ static enum verdict check_forms(struct session *session, int fd)
 	return verdict;
 }
 
-/* Flags that there are not: refused before anything is done. */
+/* Unknown flags: the driver refuses them before it does anything. */
 static enum verdict check_flags(struct session *session, int fd)
 {
 	const struct nv_layout_UVM_INITIALIZE_PARAMS *at = &session->abi->UVM_INITIALIZE_PARAMS;

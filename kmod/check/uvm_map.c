@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory that UVM maps, as for each cudaMalloc: it stays until it is unmapped, whatever becomes of its handle. */
+/* Memory that UVM maps, as for each cudaMalloc: it stays until it is unmapped, also without its handle. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #define PIECE (2ull << 20)
 #define BYTES (4ull * PIECE)
 #define SPAN (BYTES + PIECE)
-/* What UVM may take and give for page tables meanwhile. */
+/* UVM may allocate and free so much for page tables meanwhile. */
 #define SLACK (2ull * PIECE)
 /* Where CUDA has its address spaces begin, and how long they are. */
 #define SPACE_FROM 0x1000ull
@@ -51,7 +51,7 @@ static u32 make_space(struct session *session)
 static u32 register_card(struct session *session)
 {
 	const struct nv_layout_UVM_REGISTER_GPU_PARAMS *at = &session->abi->UVM_REGISTER_GPU_PARAMS;
-	/* These are the driver's to write too. */
+	/* The driver may write these too. */
 	const struct span also[] = { { at->gpu_uuid, 16 }, { at->numaEnabled, 1 }, { at->numaNodeId, 4 }, { 0, 0 } };
 	u8 data[64] = { 0 };
 
@@ -78,7 +78,7 @@ static u32 create_range(struct session *session)
 	const struct nv_layout_UVM_CREATE_EXTERNAL_RANGE_PARAMS *at = &session->abi->UVM_CREATE_EXTERNAL_RANGE_PARAMS;
 	u8 data[64] = { 0 }, *area;
 
-	/* Addresses that nobody else has. */
+	/* Addresses that nothing else of this process uses. */
 	area = mmap(NULL, SPAN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (area == MAP_FAILED)
 		return CALL_ERRNO | (u32)errno;
@@ -112,7 +112,7 @@ static u32 map(struct session *session)
 	return map_from(session, 0);
 }
 
-/* Which has to be refused. */
+/* The driver has to refuse a mapping beyond the end of the memory. */
 static u32 map_beyond(struct session *session)
 {
 	u32 status = map_from(session, PIECE);
@@ -133,7 +133,7 @@ static u32 unmap(struct session *session)
 	return UVM(session, session->uvm, UNMAP_EXTERNAL, data);
 }
 
-/* All that prepare() has made. */
+/* Gives back all that prepare() has made. */
 static void clean(struct session *session)
 {
 	if (session->uvm_mm >= 0)

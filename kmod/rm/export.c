@@ -6,7 +6,7 @@
 
 #include "rm_client.h"
 
-/* So high that other processes know the number of the first one. */
+/* A high number, so that another process can know the first one. */
 #define FIRST_DESCRIPTOR 100
 #define OF_LIST 64u
 

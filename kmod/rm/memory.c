@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Getting and giving back memory, by all three ways. */
+/* Allocates and frees memory and other objects, by RM_ALLOC and VID_HEAP_CONTROL. */
 #include <stdlib.h>
 
 #include "rm_client.h"
@@ -27,7 +27,7 @@ uint32_t memory_hold(struct session *session, uint32_t status, uint32_t handle, 
 
 static uint32_t attr_of(const struct settings *settings, uint32_t location)
 {
-	/* Memory of the host's as a semaphore surface wants it. */
+	/* A semaphore surface needs cached memory of the host. */
 	uint32_t coherency = location == NVOS32_ATTR_LOCATION_PCI ? NVOS32_ATTR_COHERENCY_CACHED : 0;
 
 	return settings->page << NVOS32_ATTR_PAGE_SIZE_SHIFT | location << NVOS32_ATTR_LOCATION_SHIFT |
@@ -60,7 +60,7 @@ static uint32_t alloc_heap(struct session *session, uint64_t size, struct grant 
 	uint32_t status;
 
 	put32(io.data, form.attr2, settings->huge << NVOS32_ATTR2_PAGE_SIZE_HUGE_SHIFT);
-	/* By height and pitch it is the driver's to write; a refusal leaves it as it was. */
+	/* By height and pitch only the driver sets the size; after a refusal this one is still there. */
 	put64(io.data, form.size, size);
 	grant->handle = get32(io.data, io.handle);
 	status = driver_make(settings, session->ctl, &io);
@@ -170,7 +170,7 @@ static uint32_t free_heap(struct session *session, uint32_t handle)
 	return driver_make(session->settings, session->ctl, &io);
 }
 
-/* Whatever the answer, the entry is not held any more. */
+/* The entry goes, also where the driver refuses. */
 uint32_t memory_free_at(struct session *session, size_t index)
 {
 	uint32_t handle = session->held[index].handle;

@@ -130,7 +130,7 @@ struct rm_ioctl rm_heap_alloc_ioctl(const struct nv_abi *abi, enum via via, uint
 	put32(heap.data, form.owner, RM_OWNER);
 	put32(heap.data, form.handle, handle);
 	put32(heap.data, form.flags, handle ? NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED : 0);
-	/* After the flags: a table that has it in their place clears them, which the check of drivers finds. */
+	/* After the flags: with a table that has the type in the place of the flags, cgpu-check-driver finds them cleared. */
 	put32(heap.data, form.type, NVOS32_TYPE_IMAGE);
 	put32(heap.data, form.attr, attr);
 	put64(heap.data, form.size, via == VIA_TILED ? 0 : size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The structures of the resource manager's calls and their parameters, filled in by the layouts of a driver version. No call is
- * made here, so that clients, the check of drivers and the daemon can each make it in their own way.
+ * made here: clients, cgpu-check-driver and the daemon each have their own way to make one.
  */
 #ifndef CGPU_RM_STRUCTS_H
 #define CGPU_RM_STRUCTS_H
@@ -11,7 +11,7 @@
 
 #include "fields.h"
 
-/* Who allocates memory of the heap, by the name that it gives itself. */
+/* The owner that a client names when it allocates from the heap. */
 #define RM_OWNER 0xcafe0001u
 /* How long a line is where memory is asked for by height and pitch. */
 #define RM_LINE 4096u

@@ -76,7 +76,7 @@ static void add_return(struct program *program, uint32_t action)
 	add(program, BPF_RET | BPF_K, action, 0, 0);
 }
 
-/* What most programs do often, and what no descriptor comes from, is let go on here. */
+/* fcntl and mmap are frequent: calls that make no descriptor, or map no file, go on without a stop. */
 static void add_entry(struct program *program, const struct entry *entry)
 {
 	bool fcntl_call = entry->op == OP_FCNTL, mmap_call = entry->op == OP_MMAP;

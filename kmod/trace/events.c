@@ -30,7 +30,7 @@ static bool begin_ioctl(struct recorder *r, struct task *task, const struct open
 	pending->file_number = file->number;
 	capture_read(c, &r->version, task, file->node.kind, pending->args[1], pending->args[2]);
 	form = c->form;
-	/* Now, as a line may come of it. */
+	/* Before the line of this call: a file that is found gets a line of its own. */
 	for (i = 0; form && i < form->count; i++) {
 		if (form->fields[i].kind == NV_KIND_FD)
 			event_file(r, task, (int)field_value(c->top, &form->fields[i]));
@@ -81,7 +81,7 @@ bool event_begin(struct recorder *r, struct task *task)
 	}
 }
 
-/* Below the folder of the driver's nodes, so that no other name is ever written. */
+/* Only below the folder of the driver's nodes, so that no other name is ever written. */
 static struct node failed_node(const struct recorder *r, const struct task *task)
 {
 	const struct pending *pending = &task->pending;
@@ -128,7 +128,7 @@ static void end_dup(struct recorder *r, struct task *task, int64_t result)
 
 	if (result < 0 || from == to)
 		return;
-	/* Before the one that was there goes: it may be the same file. */
+	/* Before the old descriptor goes: it may be of the same file. */
 	if (file)
 		file->refs++;
 	event_close(r, task, to, "dup");
@@ -142,7 +142,7 @@ static void end_dup(struct recorder *r, struct task *task, int64_t result)
 	line_end(&r->output);
 }
 
-/* What a mapping says: never where it lies. */
+/* Addresses of mappings are never written. */
 static void end_mmap(struct recorder *r, struct task *task, int64_t result)
 {
 	const uint64_t *args = task->pending.args;

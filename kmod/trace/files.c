@@ -52,7 +52,7 @@ struct slot *slot_add(struct table *table, int fd, struct open_file *file)
 		return NULL;
 	slot->fd = fd;
 	slot->file = file;
-	/* First: the one that was there may be the file's last. */
+	/* Before the old descriptor goes: it may be the last one of the same file. */
 	file->refs++;
 	slot_drop(table, fd);
 	slot->next = table->slots;

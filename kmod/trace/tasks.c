@@ -31,7 +31,7 @@ struct relatives {
 	pid_t process, parent;
 };
 
-/* The name comes first in that file and is escaped: no line of it can be forged. */
+/* The name, which comes first in this file, is escaped: a process cannot forge a line. */
 static bool relatives_of(pid_t tid, struct relatives *found)
 {
 	char path[48], line[256];
