@@ -12,17 +12,51 @@ static u32 fresh_descriptor(struct session *session)
 	return session->exported < 0 ? CALL_ERRNO | (u32)errno : NV_OK;
 }
 
-static u32 export_one(struct session *session)
+static u32 transfer(struct session *session, const struct rm_transfer *call)
 {
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS *at =
-		&session->abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS;
-	u32 status = fresh_descriptor(session);
-	u8 *params = rm_params(session, at->bytes);
+	memcpy(rm_params(session, call->bytes), call->params, call->bytes);
+	return rm_control(session, session->client, call->command, call->bytes);
+}
 
-	rm_export_params(params, session->abi, session->device, session->memory.handle, session->exported);
+static u32 export_by(struct session *session, u32 list)
+{
+	u32 status = fresh_descriptor(session);
+	struct rm_transfer to =
+		rm_export(session->abi, session->device, &session->memory.handle, list, session->exported);
+
+	return status != NV_OK ? status : transfer(session, &to);
+}
+
+static u32 import_by(struct session *session, u32 list)
+{
+	u32 wanted = session->next_handle++, status;
+	struct rm_transfer from = rm_import(session->abi, session->device, &wanted, list, session->exported);
+
+	status = transfer(session, &from);
 	if (status != NV_OK)
 		return status;
-	return rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, at->bytes);
+	session->copy = get32(session->params.placed, from.first);
+	return call_judge_handle(session, session->copy, wanted);
+}
+
+static u32 export_one(struct session *session)
+{
+	return export_by(session, 0);
+}
+
+static u32 import_one(struct session *session)
+{
+	return import_by(session, 0);
+}
+
+static u32 export_list(struct session *session)
+{
+	return export_by(session, 1);
+}
+
+static u32 import_list(struct session *session)
+{
+	return import_by(session, 1);
 }
 
 /* What the descriptor says of itself: for how many objects it has room. */
@@ -80,49 +114,6 @@ enum verdict check_export_room(struct session *session)
 			sizeof(metadata)) != 0)
 		status = call_unlike(session, "the metadata came back as something else");
 	return verdict_of(session, status);
-}
-
-static u32 import_one(struct session *session)
-{
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS *at =
-		&session->abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS;
-	u8 *params = rm_params(session, at->bytes);
-	u32 wanted = session->next_handle++, status;
-
-	rm_import_params(params, session->abi, session->device, wanted, session->exported);
-	status = rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, at->bytes);
-	if (status != NV_OK)
-		return status;
-	session->copy = get32(params, at->object_data_rmObject_hObject);
-	return call_judge_handle(session, session->copy, wanted);
-}
-
-static u32 export_list(struct session *session)
-{
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *at =
-		&session->abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
-	u32 status = fresh_descriptor(session);
-	u8 *params = rm_params(session, at->bytes);
-
-	rm_export_list_params(params, session->abi, session->device, &session->memory.handle, 1, session->exported);
-	if (status != NV_OK)
-		return status;
-	return rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, at->bytes);
-}
-
-static u32 import_list(struct session *session)
-{
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS *at =
-		&session->abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
-	u8 *params = rm_params(session, at->bytes);
-	u32 wanted = session->next_handle++, status;
-
-	rm_import_list_params(params, session->abi, session->device, &wanted, 1, session->exported);
-	status = rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, at->bytes);
-	if (status != NV_OK)
-		return status;
-	session->copy = get32(params, at->objects);
-	return call_judge_handle(session, session->copy, wanted);
 }
 
 static u32 close_descriptor(struct session *session)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls under many signals, calls from a descriptor table of one's own, and how long calls take. */
+/* Calls under many signals, calls of a thread with its own descriptor table, and how long calls take. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Waiting with the memory in hand. */
+/* Waits, and keeps the memory meanwhile. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -11,7 +11,7 @@
 
 #include "probe.h"
 
-/* Before anyone is told that they may send one of them. */
+/* Before the line that others wait for, as they may send a signal at once. */
 static int catch_signals(sigset_t *set)
 {
 	sigemptyset(set);

@@ -77,7 +77,7 @@ static void work(const struct order *order, struct session *session, struct resu
 	result->error = (uint32_t)errno;
 }
 
-/* A session of one's own, or the parent's client with other handles. */
+/* A new session, or the parent's client with other handles. */
 static void prepare(struct session *session, const struct order *order, const struct session *from, uint64_t index)
 {
 	session_init(session, from->settings, from->gpu);
@@ -190,7 +190,7 @@ static uint32_t run_threads(struct session *from, const struct order *order)
 		if (pthread_create(&member->thread, NULL, thread, member))
 			break;
 	}
-	/* Too few for the barrier: nothing to wait for but the end of the process. */
+	/* Too few for the barrier: the threads wait for ever, until the process ends. */
 	if (started < order->members)
 		return RM_ERRNO;
 	for (i = 0; i < started; i++)

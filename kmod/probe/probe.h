@@ -32,11 +32,11 @@ struct probe {
 	int exported;
 };
 
-/* A step. value: what stands behind the word's sign; NULL: none. Returns the driver's status, RM_ERRNO, or one of these: */
+/* A step. value: the text behind "="; NULL: none. Returns the driver's status, RM_ERRNO, or one of these: */
 typedef uint32_t step_fn(struct probe *probe, const char *value);
-/* The value is wrong, or the word is none. */
+/* The value is wrong, or there is no such word. */
 #define NOT_UNDERSTOOD 0x40000000u
-/* Nothing was asked of the driver: what is expected of the next step is so still. */
+/* The step made no call: what expect= says is for the next one. */
 #define NO_ANSWER 0x20000000u
 
 /* Whether a value has to be there. */
@@ -60,7 +60,7 @@ step_fn step_group, step_submit, step_busy, step_drain, step_figures;
 step_fn step_timeslice, step_context_bytes, step_channel, scheduling_run;
 /* hold.c */
 step_fn step_hold;
-/* settings.c: whether it is a setting, with a value that is right. */
+/* settings.c: sets it and returns true, where it is a setting and the value is right. */
 bool setting_run(struct probe *probe, const char *name, const char *value);
 /* steps.c: one word of the command line; returns false when it is not understood. */
 bool probe_run(struct probe *probe, const char *word);

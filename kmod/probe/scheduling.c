@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the driver can be told of the last channel group, and of the card's channels. */
+/* Controls of the last channel group, of single groups and channels, and of the card's scheduling. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static uint32_t disable_channels(struct session *session, uint32_t client, const
 	return session_control(session, session->subdevice, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params, at->bytes);
 }
 
-/* 0: with all that they run; 1: for scheduling only; 2: and what waits in them is thrown away */
+/* 0: their work stops; 1: they are not scheduled again; 2: and the work in their queues is thrown away */
 static uint32_t disable(const struct scheduling *call)
 {
 	return disable_channels(call->session, call->session->client, call->group->channel, call->group->channels, true,
@@ -145,7 +145,7 @@ static void print_samples(const struct nv_abi *abi, const uint8_t *params)
 	}
 }
 
-/* From the oldest call. */
+/* Prints the samples, the oldest first. */
 static uint32_t samples(const struct scheduling *call)
 {
 	const struct nv_layout_NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS *at =

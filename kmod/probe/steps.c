@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The words of the command line. */
+/* The steps of the command line, and the table of all steps. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static uint32_t step_alloc(struct probe *probe, const char *value)
 		LLU(grant.size), LLU(grant.offset), LLU(grant.limit), grant.handle);
 }
 
-/* The refusal that ends it is what was asked for when it is "no memory". */
+/* "No memory" is the end that is expected. */
 static uint32_t step_fill(struct probe *probe, const char *value)
 {
 	struct session *session = probe_session(probe);

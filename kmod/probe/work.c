@@ -14,7 +14,7 @@
 
 #define LLU(value) ((unsigned long long)(value))
 #define MAX_PROCESSES 256u
-/* How far ahead of the card a program stays that keeps it busy, and how often it looks at most, and at least. */
+/* How far ahead of the card "busy" launches, and the shortest and longest time between two samples of the queues. */
 #define AHEAD_NS 200000000ull
 #define SAMPLE_NS 100000ull
 #define SAMPLE_MOST_NS 10000000ull
@@ -66,7 +66,7 @@ static bool parse_time(const char **text, uint64_t *ns)
 	return true;
 }
 
-/* LENGTH[:GRAIN], with more behind a colon or nothing. */
+/* LENGTH[:GRAIN]; text is then at the next colon, or at the end. */
 static bool parse_load(const char **text, struct load *load)
 {
 	load->grain = 1;
@@ -212,7 +212,7 @@ static void pause_ns(uint64_t ns)
 	nanosleep(&time, NULL);
 }
 
-/* SECONDS: waits until no channel has anything in its queue, so long at most. */
+/* SECONDS: waits until all queues are empty, so long at most. */
 uint32_t step_drain(struct probe *probe, const char *value)
 {
 	uint64_t limit, start = clock_now(), queued = 0;
@@ -236,7 +236,7 @@ uint32_t step_drain(struct probe *probe, const char *value)
 	return report(status, "drain queued=%llu waited=%llu", LLU(queued), LLU(clock_now() - start));
 }
 
-/* Kernels that are so far ahead, or fill a queue. */
+/* How many kernels are AHEAD_NS of work; at most a whole queue. */
 static uint64_t depth_of(const struct load *load)
 {
 	uint64_t depth = AHEAD_NS / load->length;
@@ -244,7 +244,7 @@ static uint64_t depth_of(const struct load *load)
 	return depth < 2 ? 2 : depth > DOORBELL_QUEUE ? DOORBELL_QUEUE : depth;
 }
 
-/* Launches what is missing. */
+/* Fills the queues of a group up to that depth. */
 static uint32_t refill(struct probe *probe, const struct work_group *group, const struct load *load)
 {
 	struct session *session = &probe->sessions[group->gpu];
@@ -260,7 +260,7 @@ static uint32_t refill(struct probe *probe, const struct work_group *group, cons
 	return status;
 }
 
-/* All groups that there are, for so long. */
+/* Keeps the queues of all groups filled for so long. */
 static uint32_t keep_busy(struct probe *probe, uint64_t time, const struct load *load)
 {
 	struct doorbell_figures before[WORK_MAX_GROUPS], after;

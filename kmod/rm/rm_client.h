@@ -109,10 +109,9 @@ uint32_t memory_hold(struct session *session, uint32_t status, uint32_t handle, 
 uint32_t session_handle(struct session *session);
 
 /* export.c */
-/* The last memory, or the last `list` as a list, on a new descriptor. */
+/* The last memory, or a list of the last `list`, on a new descriptor; and on one that is open already. */
 uint32_t export_memory(struct session *session, uint32_t list, int *descriptor);
-/* The last `count` as a list, on a descriptor that is open already. */
-uint32_t export_list_to(struct session *session, int fd, uint32_t count);
+uint32_t export_to(struct session *session, int fd, uint32_t list);
 /* One object, or a list of `list`. */
 uint32_t import_memory(struct session *session, int fd, uint32_t list);
 

@@ -46,7 +46,7 @@ static const struct nv_call *call_of(enum node_kind kind, uint32_t nr)
 	return NULL;
 }
 
-/* Another encoding, which is not in the tables. */
+/* Whether the parameters have another encoding, which the tables lack. */
 static bool is_serialized(const uint8_t *top, uint16_t flags_at, uint32_t bit)
 {
 	return flags_at != NV_ABI_ABSENT && (get32(top, flags_at) & bit);
@@ -131,7 +131,7 @@ static void read_nested(struct capture *c, const struct version *version, const 
 			version, nv_heap_forms, nv_heap_forms_count, get32(c->top, abi->NVOS32_PARAMETERS.function));
 }
 
-/* Number, size and place of the real structure. */
+/* Takes number, size and place of the structure out of the transfer wrapper. */
 static bool open_wrapper(struct capture *c, const struct task *task)
 {
 	const struct nv_layout_nv_ioctl_xfer_t *at = &nv_abi_layouts[0].nv_ioctl_xfer_t;
@@ -164,7 +164,7 @@ void capture_read(struct capture *c, const struct version *version, const struct
 	c->form = call ? version_form(version, call->form) : NULL;
 	if (call && call->other != NV_FORM_NONE && (!c->form || c->form->bytes != c->size))
 		c->form = version_form(version, call->other);
-	/* UVM's numbers say nothing of a size: the tables do. */
+	/* The numbers of UVM's calls carry no size. */
 	if (c->form && uvm)
 		c->size = c->form->bytes;
 	if (!c->form || c->form->bytes != c->size || c->size > CAPTURE_BYTES) {

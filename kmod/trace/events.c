@@ -12,7 +12,7 @@
 
 #include "recorder.h"
 
-/* include/linux/errno.h: the kernel's own, from a call that a signal cut short. */
+/* The kernel's own errors of calls that a signal has interrupted (include/linux/errno.h). */
 #define RESTART_FIRST 512
 #define RESTART_LAST 516
 
@@ -191,7 +191,7 @@ static void end_close_range(struct recorder *r, struct task *task)
 	}
 }
 
-/* The number may be another file's already: another thread's open can be seen before the end of this close. */
+/* The number can be another file's already: another thread's open can end before this close is seen to. */
 static void end_close(struct recorder *r, struct task *task)
 {
 	int fd = (int)task->pending.args[0];
@@ -201,7 +201,7 @@ static void end_close(struct recorder *r, struct task *task)
 		event_close(r, task, fd, "close");
 }
 
-/* Only a driver call is of interest that a signal cut short: others had no effect then. */
+/* Of interrupted calls only those of the driver are of interest: the others had no effect. */
 static bool is_restart(int64_t result)
 {
 	return result <= -RESTART_FIRST && result >= -RESTART_LAST;

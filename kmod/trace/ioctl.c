@@ -32,7 +32,7 @@ static void put_in(struct recorder *r, const struct task *task, const struct nv_
 	}
 }
 
-/* Status fields always: what lay there before means nothing. */
+/* A status is always written: its value before the call means nothing. */
 static void put_out(struct recorder *r, const struct nv_form *form, const uint8_t *before, const uint8_t *after)
 {
 	unsigned int i;

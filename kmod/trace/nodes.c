@@ -81,7 +81,7 @@ void nodes_init(struct nodes *nodes, const char *dev)
 		add_simulated(nodes, dev, &node);
 }
 
-/* The kernel gives nvidia-uvm a number when it is loaded, which may be while we look on. */
+/* nvidia-uvm gets its number when it is loaded, which can happen during the recording. */
 static void find_uvm(struct nodes *nodes)
 {
 	FILE *file = fopen("/proc/devices", "re");

@@ -99,7 +99,7 @@ enum op {
 	OP_UNSHARE,
 };
 enum op op_of(uint32_t arch, uint64_t number);
-/* NULL: the machine's own. */
+/* NULL: the native one. */
 const char *abi_name(uint32_t arch, uint64_t number);
 /* Only those calls stop. 0 or -1 with errno. */
 int filter_install(void);
@@ -167,7 +167,7 @@ struct capture {
 struct task;
 void capture_read(struct capture *capture, const struct version *version, const struct task *task, enum node_kind kind,
 	uint64_t command, uint64_t address);
-/* The same places again. */
+/* Reads the same places again. */
 bool capture_again(const struct capture *before, struct capture *after, const struct task *task);
 uint64_t field_value(const uint8_t *data, const struct nv_field *field);
 
@@ -200,7 +200,7 @@ struct task {
 
 struct recorder;
 struct task *task_find(struct recorder *r, pid_t tid);
-/* A task that was not there before; from: whose child or thread it is, NULL: found out. NULL: out of memory. */
+/* Adds a task. from: its parent; NULL: /proc tells. Returns NULL when out of memory. */
 struct task *task_add(struct recorder *r, pid_t tid, const struct task *from);
 /* status: as of waitpid(2). */
 void task_gone(struct recorder *r, struct task *task, int status);

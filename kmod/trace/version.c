@@ -37,7 +37,7 @@ static bool from_proc(char *driver, size_t room)
 	return found;
 }
 
-/* As every user of the driver asks first. */
+/* Asks the driver, as every user of it does first. */
 static void from_node(const char *dev, char *driver, size_t room)
 {
 	struct settings settings = { .dev = dev, .magic = NV_IOCTL_MAGIC, .direction = _IOC_READ | _IOC_WRITE };
