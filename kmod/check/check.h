@@ -23,6 +23,8 @@
 
 #define CHECK_MAX_GPUS 32u
 #define DETAIL_BYTES 256u
+#define KIB 1024ull
+#define LLU(value) ((unsigned long long)(value))
 
 enum verdict { PASSED, FAILED, SKIPPED };
 

@@ -4,8 +4,6 @@
 
 #include "check.h"
 
-#define KIB 1024ull
-
 static u32 fresh_descriptor(struct session *session)
 {
 	session->exported = node_open(session->driver, "nvidiactl");

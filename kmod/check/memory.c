@@ -3,9 +3,6 @@
 #include "check.h"
 #include "lib/page_size.h"
 
-#define LLU(value) ((unsigned long long)(value))
-#define KIB 1024ull
-
 /* Most sizes are no multiple of a page, so that the driver has to round them. */
 static const struct request requests[] = {
 	{ .page = NVOS32_ATTR_PAGE_SIZE_BIG, .size = 5 * 64 * KIB + 4097 },

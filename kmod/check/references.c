@@ -11,7 +11,6 @@
 
 #include "check.h"
 
-#define KIB 1024ull
 #define NOBODY 0xdead0001u
 #define NO_INDEX 0xfffeu
 #define NO_PROCESS 0xffffffffu
@@ -106,8 +105,7 @@ enum verdict check_process(struct session *session)
 		return verdict_skipped(session, "needs the machine's first pid namespace");
 	return verdict_failed(session,
 		"process %d is %sin the list, with %llu bytes, then %llu, then %llu; %llu were had", getpid(),
-		found ? "" : "not ", (unsigned long long)before, (unsigned long long)with, (unsigned long long)after,
-		(unsigned long long)session->memory.size);
+		found ? "" : "not ", LLU(before), LLU(with), LLU(after), LLU(session->memory.size));
 }
 
 static int told_of(struct session *session, pid_t process)

@@ -4,7 +4,6 @@
 
 #include "check.h"
 
-#define KIB 1024ull
 #define ABSURD (1ull << 46)
 #define NOBODY 0xdead0001u
 #define NO_CLASS 0xfffeu

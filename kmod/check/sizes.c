@@ -2,7 +2,6 @@
 /* What the driver says of a card's memory, by each of its ways. */
 #include "check.h"
 
-#define LLU(value) ((unsigned long long)(value))
 #define LOOKS 8u
 #define MAX_REGIONS 16u
 

@@ -101,9 +101,8 @@ uint32_t step_churn(struct probe *probe, const char *value)
 	probe->settings.own_handles = own;
 	status = info_v2(session, &after);
 	printf("churn asked=%llu granted=%llu refused=%llu interrupted=%llu bytes=%llu used=%llu alarms=%ld\n",
-		(unsigned long long)churn.asked, (unsigned long long)churn.granted, (unsigned long long)churn.refused,
-		(unsigned long long)churn.interrupted, (unsigned long long)churn.bytes,
-		(unsigned long long)(before.free - after.free), (long)alarms);
+		LLU(churn.asked), LLU(churn.granted), LLU(churn.refused), LLU(churn.interrupted), LLU(churn.bytes),
+		LLU(before.free - after.free), (long)alarms);
 	return status;
 }
 
@@ -155,8 +154,8 @@ uint32_t step_unshare(struct probe *probe, const char *value)
 		close(decoys[i]);
 	free(apart.session.held);
 	errno = apart.error;
-	return report(apart.status, "unshare %llu size=%llu handle=0x%x", (unsigned long long)apart.size,
-		(unsigned long long)apart.grant.size, apart.grant.handle);
+	return report(apart.status, "unshare %llu size=%llu handle=0x%x", LLU(apart.size), LLU(apart.grant.size),
+		apart.grant.handle);
 }
 
 /* N pairs of an allocation and its free; N questions. */
@@ -190,9 +189,8 @@ uint32_t step_bench(struct probe *probe, const char *value)
 	clock_sort(pair, i);
 	if (status == NV_OK)
 		printf("bench n=%llu info_ns=%llu info_p99_ns=%llu alloc_free_ns=%llu alloc_free_p99_ns=%llu\n",
-			(unsigned long long)count, (unsigned long long)ask[count / 2],
-			(unsigned long long)ask[count * 99 / 100], (unsigned long long)pair[count / 2],
-			(unsigned long long)pair[count * 99 / 100]);
+			LLU(count), LLU(ask[count / 2]), LLU(ask[count * 99 / 100]), LLU(pair[count / 2]),
+			LLU(pair[count * 99 / 100]));
 	free(ask);
 	return status;
 }

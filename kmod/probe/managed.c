@@ -59,7 +59,7 @@ uint32_t step_managed(struct probe *probe, const char *value)
 	}
 	if (status == NV_OK)
 		status = map(probe, size);
-	return report(status, "managed %llu", (unsigned long long)size);
+	return report(status, "managed %llu", LLU(size));
 }
 
 /* The last one; NV_OK when there is none. */

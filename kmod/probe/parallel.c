@@ -124,8 +124,8 @@ static void child(const struct order *order, struct session *session, int result
 static uint32_t tell(const char *kind, uint64_t index, const struct result *result)
 {
 	errno = (int)result->error;
-	return report(result->status, "%s %llu bytes=%llu count=%llu", kind, (unsigned long long)index,
-		(unsigned long long)result->bytes, (unsigned long long)result->count);
+	return report(result->status, "%s %llu bytes=%llu count=%llu", kind, LLU(index), LLU(result->bytes),
+		LLU(result->count));
 }
 
 static uint32_t run_processes(struct session *from, const struct order *order)

@@ -8,6 +8,7 @@
 #include "rm_client.h"
 
 #define PROBE_MAX_MAPPINGS 16u
+#define LLU(value) ((unsigned long long)(value))
 
 struct mapping {
 	uint8_t *start;

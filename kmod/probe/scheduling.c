@@ -6,8 +6,6 @@
 
 #include "work.h"
 
-#define LLU(value) ((unsigned long long)(value))
-
 struct scheduling {
 	struct session *session;
 	const struct nv_abi *abi;

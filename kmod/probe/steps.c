@@ -8,8 +8,6 @@
 
 #include "probe.h"
 
-#define LLU(value) ((unsigned long long)(value))
-
 /* SIZE[:PAGE]; the page counts for this step only. */
 static bool size_and_page(const char *value, uint64_t *size, struct settings *settings)
 {

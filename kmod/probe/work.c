@@ -12,7 +12,6 @@
 #include "../sim/gpu/doorbell.h"
 #include "work.h"
 
-#define LLU(value) ((unsigned long long)(value))
 #define MAX_PROCESSES 256u
 /* How far ahead of the card "busy" launches, and the shortest and longest time between two samples of the queues. */
 #define AHEAD_NS 200000000ull
