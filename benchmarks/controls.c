@@ -2,25 +2,17 @@
 /* controls ROUNDS: what it takes to look up the verdict of a control, in ns: of each known one, of a family, of none. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "call/call.h"
+#include "clock.h"
 
 #define FAMILY 0x20808159u
 #define NOBODY 0x7fffffffu
 
-static double nanoseconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
 static double each(u32 rounds, u32 one)
 {
 	volatile u32 sum = 0;
-	double start = nanoseconds();
+	uint64_t start = clock_now();
 	u32 i, j;
 
 	for (i = 0; i < rounds; i++) {
@@ -28,7 +20,7 @@ static double each(u32 rounds, u32 one)
 		for (j = 0; j < nv_controls_count; j++)
 			sum += core_control_verdict(one ? one : nv_controls[j * 769u % nv_controls_count].number);
 	}
-	return (nanoseconds() - start) / ((double)rounds * nv_controls_count);
+	return (double)(clock_now() - start) / ((double)rounds * nv_controls_count);
 }
 
 int main(int argc, char **argv)

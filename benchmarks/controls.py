@@ -23,17 +23,9 @@ def main() -> None:
         gen, program = Path(name) / "gen", Path(name) / "controls"
         subprocess.run([sys.executable, "-I", KMOD / "abi" / "generate.py", gen], check=True)
         sources = [HERE / "controls.c", *sorted((KMOD / "core").glob("*/*.c")), gen / "nv_abi.c"]
-        flags = (
-            "-std=gnu11",
-            "-O2",
-            "-iquote",
-            str(KMOD / "core"),
-            "-iquote",
-            str(KMOD / "core" / "include"),
-            "-iquote",
-            str(gen),
-        )
-        subprocess.run([compiler, *flags, *map(str, sources), "-o", str(program)], check=True)
+        folders = [KMOD / "core", KMOD / "core" / "include", KMOD / "probe", gen]
+        include = [word for folder in folders for word in ("-iquote", folder)]
+        subprocess.run([compiler, "-std=gnu11", "-O2", *include, *sources, "-o", program], check=True)
         subprocess.run([program, *sys.argv[1:]], check=True)
 
 

@@ -5,10 +5,10 @@ Boots a virtual machine in which each instruction takes a nanosecond (QEMU -icou
 a thread has run is what it has executed: other load, and what a hypervisor takes to put a processor to sleep,
 are not in it. A processor with one instruction in a nanosecond is a slow one (3 GHz, one in three cycles).
 
-The driver is the fake one of the tests. What it does to stop channels is not the engine's: with "free" gates
+The driver is the fake one of the tests. What it does to stop channels is not the engine's: with "free" stops
 it answers at once. "own" is the thread's with these, less two calls of the driver in each turn, at the price
 that a program beside it pays for calls which do nothing; the module's are calls of functions, and its own.
-With "simulated" gates the thread also waits for the card, and is woken more often. Under policies 1 and 5 the
+With "simulated" stops the thread also waits for the card, and is woken more often. Under policies 1 and 5 the
 daemon's only reads samples once in a second, for which the simulated card works out what it did meanwhile.
 
 Needs root and what `scripts/bootstrap test` installs. Exits with 1 when "own" is 1 % of a processor or more.
@@ -193,14 +193,14 @@ class Row:
 
     def line(self) -> str:
         """Return it as a line of the table."""
-        gates = "free" if self.free else "simulated"
+        stops = "free" if self.free else "simulated"
         wakes = f"{self.median('rate'):9.0f} {self.median('per_wake'):10.0f}"
         percent = f"{self.median('percent'):8.2f}" + (f" {self.own:7.2f}" if self.free else "")
-        return f"{self.subject.engine:8} {gates:10} {self.policy:6} {wakes} {percent}"
+        return f"{self.subject.engine:8} {stops:10} {self.policy:6} {wakes} {percent}"
 
 
 HEAD = (
-    f"{'engine':8} {'gates':10} {'policy':>6} {'wakes/s':>9} {'instr/wake':>10} {'thread %':>8} {'own %':>7}"
+    f"{'engine':8} {'stops':10} {'policy':>6} {'wakes/s':>9} {'instr/wake':>10} {'thread %':>8} {'own %':>7}"
 )
 
 
@@ -212,7 +212,7 @@ def row(subject: Subject, policy: int, rounds: int, seconds: float, *, free: boo
 
 
 def rows(subject: Subject, rounds: int, seconds: float) -> Iterator[Row]:
-    """Measure an engine with gates that cost nothing and with the simulated card's, under each policy."""
+    """Measure an engine with stops that cost nothing and with the simulated card's, under each policy."""
     for free in (True, False):
         for policy in (WEIGHT, PREEMPTIVE, NATIVE):
             yield row(subject, policy, rounds, seconds, free=free)

@@ -3,8 +3,8 @@
 
 Needs root; starts a daemon of its own. The simulated driver is another process, whose time is not counted.
 What the caller pays to reach it (a FUSE request) is not the daemon's either: beside each measurement another
-program makes such calls at the same pace, and "own" is without as much for each lever that was pulled.
-"sleeps" is what of it the kernel takes for one sleep before each pair of levers, measured in the same way.
+program makes such calls at the same pace, and "own" is without as much for each such call.
+"sleeps" is what of it the kernel takes for one sleep before each pair of calls, measured in the same way.
 Variants take turns; medians over the rounds.
 """
 
@@ -24,7 +24,7 @@ from tests.integration.commands import must
 CONTAINERS = 25
 WEIGHT, NATIVE = 2, 5
 THREAD = "cgpud-turns"
-NAMES = ("turns/s", "levers/s", "us/call", "us/sleep", "percent", "own percent", "sleeps")
+NAMES = ("turns/s", "calls/s", "us/call", "us/sleep", "percent", "own percent", "sleeps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Figures:
     at: float
     thread_ns: int
     turns: int
-    levers: int
+    calls: int
 
 
 def run_ns(task: Path) -> int:
@@ -60,17 +60,17 @@ def measure(daemon: Daemon, paced: Path, seconds: float) -> dict[str, float]:
     call_ns, sleep_ns = (int(word) for word in done.stdout.split())
     wall = after.at - before.at
     turns = after.turns - before.turns
-    levers = after.levers - before.levers
+    calls = after.calls - before.calls
     thread = after.thread_ns - before.thread_ns
-    own = thread - levers * call_ns
+    own = thread - calls * call_ns
     return {
         "turns/s": turns / wall,
-        "levers/s": levers / wall,
+        "calls/s": calls / wall,
         "us/call": call_ns / 1e3,
         "us/sleep": sleep_ns / 1e3,
         "percent": thread / wall / 1e7,
         "own percent": own / wall / 1e7,
-        "sleeps": levers / 2 * sleep_ns / wall / 1e7,
+        "sleeps": calls / 2 * sleep_ns / wall / 1e7,
     }
 
 

@@ -45,8 +45,6 @@ LEFT: dict[str, tuple[str, ...]] = {
         "gpu/work_engine.c gpu/work_runlist.c",
         "memory/uvm.c memory/uvm_channel.c memory/uvm_external.c memory/uvm_managed.c",
     ),
-    "kmod/probe": ("scheduling.c work.c",),
-    "kmod/check": ("heap.c memory.c", "session.c uvm_map.c"),
 }
 # Folders that are still larger.
 LARGE: set[str] = set()

@@ -9,16 +9,21 @@ from pathlib import Path
 import pytest
 
 DONE = (
+    "benchmarks",
+    "cgpu/check_driver",
     "cgpu/client",
     "cgpu/config",
     "cgpu/request",
     "cgpu/run",
     "cgpu/smi",
+    "cgpu/trace",
     "hook",
     "install",
     "runtime_config",
     "tests/hook",
     "tests/runtime_config",
+    "kmod/abi",
+    "kmod/check",
     "kmod/core",
     "kmod/daemon/host",
     "kmod/daemon/libcgpud",
@@ -37,7 +42,10 @@ DONE = (
     "kmod/replay",
     "kmod/rm",
     "kmod/sim",
+    "kmod/trace",
+    "scripts",
     "tests/attacks",
+    "tests/check_driver",
     "tests/conformance",
     "tests/core",
     "tests/daemon/memory",
@@ -49,10 +57,11 @@ DONE = (
     "tests/nvidia",
     "tests/vm",
     "tests/layouts",
+    "tests/trace",
 )
 GLOSSARY = "docs/glossary.md"
-# A value of the tree's entry `sched` (docs/tree.md), which programs read and which stays.
-PUBLIC = {"cgpu/smi": re.compile(r"\bgates\b", re.IGNORECASE)}
+# A value of the tree's entry `sched` (docs/tree.md), and a count of the daemon's status: programs read both.
+PUBLIC = {"cgpu/smi": re.compile(r"\bgates\b", re.IGNORECASE), "benchmarks": re.compile(r'"gates"')}
 HEADING = "## Words on their way out"
 # Log lines and the tree's texts stay as they are.
 C_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')

@@ -4,8 +4,9 @@ Shares of GPU time under each policy, on a simulated card and in virtual time.
 
 The core's scheduler decides, the simulated card executes, and what each container had is compared with what
 its policy says, also while containers come, go and change. The times of the card (another context, a cut,
-a lever) are estimates, and the kernels of the published tables are assumed: benchmarks/shares/tables.py says
-how. Exits with 1 when a bound is missed; the last line has the worst error of each policy.
+a scheduling control) are estimates, and the kernels of the published tables are assumed:
+benchmarks/shares/tables.py says how. Exits with 1 when a bound is missed; the last line has the worst error
+of each policy.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def about(slice_: int) -> Iterator[str]:
     costs = cases.COSTS
     yield (
         f"slice {slice_ // US} us; estimates for the card: context {costs.switch // US} us, cut of a kernel"
-        f" {costs.save // US} us, lever {costs.command // US} us"
+        f" {costs.save // US} us, control {costs.command // US} us"
     )
 
 
@@ -75,19 +76,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--plots", type=Path, metavar="DIR", help="draw share against time for each policy there"
     )
     parser.add_argument(
-        "--no-levers", action="store_true", help="leave the card alone: every bound has to fail then"
+        "--no-controls", action="store_true", help="leave the card alone: every bound has to fail then"
     )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="cgpu-shares-") as name:
         harness = Harness(Path(name))
         slice_ = options.slice * US if options.slice else harness.slice
-        levers = not options.no_levers
         print("\n".join(about(slice_)))
-        rates = tables.run(harness, slice_, levers=levers)
+        common = cases.base(slice_, controls=not options.no_controls)
+        rates = tables.run(harness, common)
         findings = [
-            *cases.mixes(harness, slice_, levers=levers),
-            *cases.priority(harness, slice_, levers=levers),
-            *changes.findings(harness, slice_, levers=levers),
+            *cases.mixes(harness, common),
+            *cases.priority(harness, common),
+            *changes.findings(harness, common),
             *tables.findings(rates),
         ]
         drawn = plot.write(harness, slice_, options.plots) if options.plots else []

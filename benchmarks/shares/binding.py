@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The harness through ctypes (harness.h): one case in, figures out."""
+"""The harness through ctypes (harness.h): scheduler and card in operation, from outside or by a case."""
 
 from __future__ import annotations
 
 import ctypes
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
-
-from tests.structs import members
+from typing import Any, Final, Self
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 NEVER: Final = 0xFFFFFFFFFFFFFFFF
@@ -22,57 +20,56 @@ INSTRUCTION: Final = 1  # a kernel that can be preempted anywhere
 STEPS = 8
 # The core's scheduler of one GPU, which needs nothing else of the core.
 SCHEDULER: Final = ("decide", "deficit", "policies", "slots", "timeslice_table")
-CONTAINERS = 25
+
+Fields = tuple[tuple[str, Any], ...]
+
+
+def u32(*names: str) -> Fields:
+    return tuple((name, ctypes.c_uint32) for name in names)
+
+
+def u64(*names: str) -> Fields:
+    return tuple((name, ctypes.c_uint64) for name in names)
 
 
 class CSettings(ctypes.Structure):
-    _fields_ = members("u32 policy max_inst prio_ratio time_slices", "u64 slice")
+    _fields_ = (*u32("policy", "max_inst", "prio_ratio", "time_slices"), *u64("slice"))
 
 
 class CSetup(ctypes.Structure):
-    _fields_ = members("u32 engines", "u64 switch_ns save_ns command_ns")
+    _fields_ = (*u32("engines"), *u64("switch_ns", "save_ns", "command_ns"))
 
 
 class CStep(ctypes.Structure):
-    _fields_ = members("u64 length grain pause count")
+    _fields_ = u64("length", "grain", "pause", "count")
 
 
 class CKernel(ctypes.Structure):
-    _fields_ = members("u64 length grain tag")
+    _fields_ = u64("length", "grain", "tag")
 
 
 class CProgram(ctypes.Structure):
-    _fields_ = (*members("u32 channel depth steps spare", "u64 start end"), ("step", CStep * STEPS))
+    _fields_ = (*u32("channel", "depth", "steps", "spare"), *u64("start", "end"), ("step", CStep * STEPS))
 
 
 class CContainer(ctypes.Structure):
-    _fields_ = (*members("u32 weight highprio groups spare", "u64 join leave"), ("program", CProgram))
+    _fields_ = (*u32("weight", "highprio", "groups", "spare"), ("program", CProgram))
 
 
 class CShares(ctypes.Structure):
-    _fields_ = (("settings", CSettings), ("card", CSetup), *members("u32 levers tells"))
+    _fields_ = (("settings", CSettings), ("card", CSetup), *u32("controls", "tells"))
 
 
-class CCase(ctypes.Structure):
-    _fields_ = (
-        ("setup", CShares),
-        *members("u64 duration sample", "u32 containers spare"),
-        ("container", CContainer * CONTAINERS),
-    )
+FIGURES: Final = ("busy", "switching", "submitted", "completed", "queued", "cancelled", "waited", "starved")
+TOTALS: Final = ("busy", "switching", "idle", "idle_with_work", "decisions", "deciding", "controls")
 
 
 class CFigures(ctypes.Structure):
-    _fields_ = members("u64 busy switching submitted completed queued cancelled waited starved")
+    _fields_ = u64(*FIGURES)
 
 
-TOTALS: Final = "busy switching idle idle_with_work decisions deciding levers"
-
-
-class CResult(ctypes.Structure):
-    _fields_ = (
-        ("container", CFigures * CONTAINERS),
-        *members(f"u64 {TOTALS}"),
-    )
+class CTotals(ctypes.Structure):
+    _fields_ = u64(*TOTALS)
 
 
 @dataclass(frozen=True)
@@ -123,7 +120,7 @@ class Case:
     time_slices: bool = True
     costs: Costs = field(default_factory=Costs)
     sample: int = 0
-    levers: bool = True
+    controls: bool = True
     tells: bool = True
 
 
@@ -157,7 +154,7 @@ class Result:
     idle_with_work: int
     decisions: int
     deciding: int
-    levers: int
+    controls: int
     samples: list[list[int]]
 
 
@@ -199,23 +196,31 @@ class Harness:
         self.slice = int(defaults.slice)
 
     def run(self, case: Case) -> Result:
-        """Run one case. Raises ValueError for one that cannot be run."""
-        c, result = c_case(case), CResult()
-        rows = case.duration // case.sample if case.sample else 0
-        samples = (ctypes.c_uint64 * (rows * len(case.containers)))()
-        pointer = samples if rows else None
-        if self.library.shares_run(ctypes.byref(c), ctypes.byref(result), pointer) != 0:
-            raise ValueError(f"a case that cannot be run: {case}")
-        count = len(case.containers)
-        figures = [figures_of(one) for one in result.container[:count]]
-        totals = {name: getattr(result, name) for name in TOTALS.split()}
-        by_row = [list(samples[row * count : (row + 1) * count]) for row in range(rows)]
-        return Result(figures, samples=by_row, **totals)
+        """Run one case, its containers coming and going. Raises ValueError for one that cannot be run."""
+        samples: list[list[int]] = []
+        coming = dict(enumerate(case.containers))
+        with Running(self, case) as running:
+            while True:
+                for slot, one in enumerate(case.containers):
+                    if slot in running.members and one.leave <= running.now:
+                        running.leave(slot)
+                    elif slot in coming and one.join <= running.now:
+                        running.join(slot, coming.pop(slot))
+                figures = [running.figures(slot) for slot in range(len(case.containers))]
+                next_sample = case.sample * (len(samples) + 1) if case.sample else NEVER
+                if running.now >= next_sample:
+                    samples.append([one.used for one in figures])
+                    next_sample += case.sample
+                if running.now >= case.duration:
+                    return Result(figures, samples=samples, **running.totals())
+                leaves = [one.leave for one in running.members.values()]
+                joins = [one.join for one in coming.values()]
+                running.advance(min(case.duration, next_sample, *leaves, *joins) - running.now)
 
 
 def figures_of(figures: CFigures) -> Figures:
     """Return what a structure says."""
-    return Figures(**{one.name: getattr(figures, one.name) for one in fields(Figures)})
+    return Figures(**{name: getattr(figures, name) for name in FIGURES})
 
 
 def c_setup(case: Case) -> CShares:
@@ -223,7 +228,7 @@ def c_setup(case: Case) -> CShares:
     return CShares(
         settings=CSettings(case.policy, case.max_inst, case.prio_ratio, int(case.time_slices), case.slice),
         card=CSetup(1, case.costs.switch, case.costs.save, case.costs.command),
-        levers=int(case.levers),
+        controls=int(case.controls),
         tells=int(case.tells),
     )
 
@@ -234,7 +239,7 @@ def c_container(one: Container) -> CContainer:
     for number, step in enumerate(one.steps):
         program.step[number] = CStep(step.length, step.grain, step.pause, step.count)
     groups = one.groups if one.steps or one.by_hand else 0
-    return CContainer(one.weight, int(one.highprio), groups, 0, one.join, one.leave, program)
+    return CContainer(one.weight, int(one.highprio), groups, 0, program)
 
 
 def c_kernel(step: Step) -> CKernel:
@@ -242,11 +247,75 @@ def c_kernel(step: Step) -> CKernel:
     return CKernel(step.length, step.grain, 0)
 
 
-def c_case(case: Case) -> CCase:
-    """Return the structure that the harness takes."""
-    out = CCase(
-        setup=c_setup(case), duration=case.duration, sample=case.sample, containers=len(case.containers)
-    )
-    for index, one in enumerate(case.containers):
-        out.container[index] = c_container(one)
-    return out
+class Running:
+    """A card in operation. `case` says what is in force; its containers are not joined by themselves."""
+
+    def __init__(self, harness: Harness, case: Case) -> None:
+        """Open it. Raises ValueError for a setup that cannot be run."""
+        self.library, self.case, self.now = harness.library, case, 0
+        self.members: dict[int, Container] = {}
+        self.handle = ctypes.c_void_p(self.library.shares_open(ctypes.byref(c_setup(case))))
+        if not self.handle.value:
+            raise ValueError(f"a case that cannot be run: {case}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.library.shares_close(self.handle)
+
+    def call(self, name: str, *values: object) -> None:
+        """Call a function. Raises ValueError when it refuses."""
+        if getattr(self.library, f"shares_{name}")(self.handle, *values) != 0:
+            raise ValueError(f"{name}{values}: refused; a case that cannot be run: {self.case}")
+
+    def join(self, slot: int, container: Container) -> None:
+        self.call("join", slot, ctypes.byref(c_container(container)))
+        self.members[slot] = container
+
+    def leave(self, slot: int) -> None:
+        self.call("leave", slot)
+        del self.members[slot]
+
+    def change(self, slot: int, weight: int, *, highprio: bool) -> None:
+        self.call("change", slot, weight, int(highprio))
+        self.members[slot] = replace(self.members[slot], weight=weight, highprio=highprio)
+
+    def set(self, case: Case) -> None:
+        """Put the settings of another case in force."""
+        self.call("set", ctypes.byref(c_setup(case).settings))
+        self.case = case
+
+    def submit(self, slot: int, step: Step) -> None:
+        """Launch the kernels of a step in a container whose work comes by hand."""
+        self.call("submit", slot, ctypes.byref(c_kernel(step)), step.count)
+
+    def advance(self, ns: int) -> None:
+        self.now += ns
+        self.library.shares_advance(self.handle, ctypes.c_uint64(self.now))
+
+    def figures(self, slot: int) -> Figures:
+        """Return what who is in the slot, or was last, has had."""
+        out = CFigures()
+        self.library.shares_figures(self.handle, slot, ctypes.byref(out))
+        return figures_of(out)
+
+    def totals(self) -> dict[str, int]:
+        """Return what card and scheduler did: the figures of Result by their names."""
+        out = CTotals()
+        self.library.shares_totals(self.handle, ctypes.byref(out))
+        return {name: getattr(out, name) for name in TOTALS}
+
+    def owed(self, slot: int) -> int:
+        return int(self.library.shares_owed(self.handle, slot))
+
+    def round(self) -> int:
+        return int(self.library.shares_round(self.handle))
+
+    def drain(self, longest: int, step: int) -> bool:
+        """Let time go on until nothing is queued, at most so long; say whether that was enough."""
+        for _ in range(0, longest, step):
+            if not any(self.figures(slot).queued for slot in self.members):
+                return True
+            self.advance(step)
+        return False

@@ -105,7 +105,7 @@ def says(policy: int, containers: Sequence[Container]) -> list[float]:
 
 
 def shares(case: Case, result: Result) -> list[float]:
-    """The time each had: of all time where gates divide it, of the kernels' where time slices do."""
+    """The time each had: of all time where channels are disabled, else of that of all kernels."""
     if case.policy in (FAIR, WEIGHT, FIXED) or (case.policy != NATIVE and not case.time_slices):
         return [one.used / case.duration for one in result.containers]
     return [one.busy / result.busy for one in result.containers]
@@ -140,31 +140,32 @@ def judge(case: Case, result: Result, what: str) -> Iterator[Finding]:
         yield Finding(policy, f"{what}: idle while one has work", result.idle_with_work / case.duration, 0.0)
 
 
-def mixes(harness: Harness, slice_: int, *, levers: bool) -> Iterator[Finding]:
+def base(slice_: int, *, controls: bool = True) -> Case:
+    """What all cases have in common; each replaces its policy and its containers."""
+    return Case(NATIVE, [], DURATION, slice_, MAX_INST, costs=COSTS, controls=controls)
+
+
+def mixes(harness: Harness, common: Case) -> Iterator[Finding]:
     """Every policy with every number of containers in every mix, and each alone."""
     for policy in POLICIES:
         for kind in ("greedy", "idle", "bursty", "whole kernels"):
             for count in range(1 if kind == "greedy" else 2, MAX_INST + 1):
-                case = Case(
-                    policy, mix(kind, policy, count), DURATION, slice_, MAX_INST, costs=COSTS, levers=levers
-                )
+                case = replace(common, policy=policy, containers=mix(kind, policy, count))
                 yield from judge(case, harness.run(case), f"{count} {kind}")
                 if policy in (PREEMPTIVE, SOFT) and kind == "whole kernels":
-                    by_gates = replace(case, time_slices=False)
-                    yield from judge(by_gates, harness.run(by_gates), f"{count} {kind} by gates")
+                    by_channels = replace(case, time_slices=False)
+                    yield from judge(by_channels, harness.run(by_channels), f"{count} {kind} by channels")
 
 
-def priority(harness: Harness, slice_: int, *, levers: bool) -> Iterator[Finding]:
+def priority(harness: Harness, common: Case) -> Iterator[Finding]:
     """One container of high priority beside two others, under every policy that knows priority."""
-    # A slice more or less would drown in what levers take; mixes() has them.
-    costs = replace(COSTS, command=0)
+    # A slice more or less would drown in what the calls of the driver take; mixes() has them.
+    costs, slice_ = replace(COSTS, command=0), common.slice
     for policy in (FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT):
         for ratio in RATIOS:
             others = [Container(1, greedy(index)) for index in (1, 2)]
-            case = Case(
-                policy, [Container(1, greedy(0), highprio=True), *others], DURATION, slice_, 3, ratio,
-                costs=costs, levers=levers,
-            )  # fmt: skip
+            three = [Container(1, greedy(0), highprio=True), *others]
+            case = replace(common, policy=policy, containers=three, max_inst=3, prio_ratio=ratio, costs=costs)
             result = harness.run(case)
             high, *low = (one.used for one in result.containers)
             off = abs(high - DURATION * ratio / 100) / slice_

@@ -17,9 +17,9 @@ from benchmarks.shares.binding import (
     Case,
     Container,
     Harness,
+    Running,
 )
-from benchmarks.shares.cases import COSTS, MAX_INST, Finding, greedy, weights
-from benchmarks.shares.running import Running
+from benchmarks.shares.cases import MAX_INST, Finding, greedy, weights
 
 POLICIES = (FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT)
 BY_NUMBER = (FAIR, PREEMPTIVE)
@@ -42,8 +42,8 @@ SETTLING = 2  # rounds after a change that may be as they are
 
 # In turns of the container, over ROUNDS: 1 % of the share. The card's own time slices begin and end anywhere
 # within the window; high priority may be a slice behind at its begin and a slice ahead at its end.
-GATES_BOUND, SLICES_BOUND, PRIORITY_BOUND = 0.1, 1.0, 2.0
-MARKS = {GATES_BOUND: "", SLICES_BOUND: ", card", PRIORITY_BOUND: ", priority"}
+CHANNELS_BOUND, SLICES_BOUND, PRIORITY_BOUND = 0.1, 1.0, 2.0
+MARKS = {CHANNELS_BOUND: "", SLICES_BOUND: ", card", PRIORITY_BOUND: ", priority"}
 # In rounds, the longer of those before and after: a change delays nobody's turn by more than a round.
 WAIT_BOUND = 2.0
 
@@ -147,7 +147,7 @@ def turns_off(running: Running, window: int) -> float:
 def bound_of(running: Running) -> float:
     if any(one.highprio for one in running.members.values()):
         return PRIORITY_BOUND
-    return SLICES_BOUND if by_card(running) else GATES_BOUND
+    return SLICES_BOUND if by_card(running) else CHANNELS_BOUND
 
 
 def lost(running: Running, launched: dict[int, int], round_: int) -> int:
@@ -200,22 +200,15 @@ def to_policy(policy: int) -> Apply:
     return lambda on: on.set(replace(on.case, policy=policy))
 
 
-def findings(harness: Harness, slice_: int, *, levers: bool) -> Iterator[Finding]:
+def findings(harness: Harness, common: Case) -> Iterator[Finding]:
     """Every change, under every policy that divides time, with 2 to 25 containers."""
     for policy, time_slices in MODES:
         for count in COUNTS:
-            case = Case(
-                policy,
-                containers(policy, count),
-                0,
-                slice_,
-                MAX_INST,
-                RATIO,
-                time_slices,
-                COSTS,
-                levers=levers,
+            members = containers(policy, count)
+            case = replace(
+                common, policy=policy, containers=members, prio_ratio=RATIO, time_slices=time_slices
             )
-            by_gates = " by gates" if policy in (PREEMPTIVE, SOFT) and not time_slices else ""
+            by_channels = " by channels" if policy in (PREEMPTIVE, SOFT) and not time_slices else ""
             for what, before, apply in changes(case):
                 for phase in PHASES:
-                    yield from run(harness, Scenario(f"{count} {what}{by_gates}", before, apply, phase))
+                    yield from run(harness, Scenario(f"{count} {what}{by_channels}", before, apply, phase))

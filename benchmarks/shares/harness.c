@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Scheduler and card, joined: what is decided becomes levers, what ran is reported. */
+/* Scheduler and card, joined: what is decided becomes scheduling controls, what ran is reported. */
 #include <time.h>
 
 #include "inside.h"
@@ -90,15 +90,15 @@ static void watch_work(struct shares *shares)
 	}
 }
 
-static void set_gate(struct shares *shares, uint32_t slot, bool open)
+static void set_channels(struct shares *shares, uint32_t slot, bool open)
 {
 	struct member *member = &shares->member[slot];
 
-	if (member->open == open || !shares->setup.levers)
+	if (member->open == open || !shares->setup.controls)
 		return;
 	member->open = open;
 	work_channels_disable(shares->work, member->channel, member->of.groups, !open, false);
-	shares->result.levers++;
+	shares->totals.controls++;
 	member->closes = open ? WORK_NEVER : work_now(shares->work) + shares->setup.card.command_ns;
 }
 
@@ -117,16 +117,16 @@ static void set_slices(struct shares *shares)
 				continue;
 			shares->member[slot].slice[index] = slices[slot].us;
 			work_group_timeslice(shares->work, shares->member[slot].group[index], slices[slot].us);
-			shares->result.levers++;
+			shares->totals.controls++;
 		}
 	}
 }
 
 /*
- * Gates open as late as they close, so what runs until they act is part of the turn before: it shifts turns, and makes none
+ * Channels are enabled as late as they are disabled, so what runs until then is part of the turn before: it shifts turns, and makes none
  * longer. What runs on beyond that is somebody else's time.
  */
-static void gates_act(struct shares *shares)
+static void disabling_acts(struct shares *shares)
 {
 	uint32_t slot;
 
@@ -178,14 +178,14 @@ static void decide(struct shares *shares)
 
 	shares_report(shares);
 	cgpu_sched_decide(&shares->sched, now, &decision);
-	shares->result.deciding += processor_ns() - start;
-	shares->result.decisions++;
+	shares->totals.deciding += processor_ns() - start;
+	shares->totals.decisions++;
 	shares->wake = decision.until == CGPU_SCHED_FOREVER ? WORK_NEVER : decision.until;
 	for (slot = 0; slot < SHARES_CONTAINERS; slot++) {
 		if (shares->member[slot].here && shares->member[slot].of.groups)
-			set_gate(shares, slot, !decision.gated || (decision.open >> slot & 1));
+			set_channels(shares, slot, !decision.gated || (decision.open >> slot & 1));
 	}
-	if (shares->changed && shares->setup.levers)
+	if (shares->changed && shares->setup.controls)
 		set_slices(shares);
 	shares->changed = false;
 }
@@ -210,7 +210,7 @@ static void pass(struct shares *shares, uint64_t until)
 	work_play_advance(shares->play, until);
 	work_engine_figures(shares->work, 0, &after);
 	if (wanted)
-		shares->result.idle_with_work += after.idle - before.idle;
+		shares->totals.idle_with_work += after.idle - before.idle;
 }
 
 static uint64_t least(uint64_t left, uint64_t right)
@@ -224,7 +224,7 @@ void shares_advance(struct shares *shares, uint64_t until)
 
 	while (now < until) {
 		watch_work(shares);
-		gates_act(shares);
+		disabling_acts(shares);
 		if (shares->changed || shares->wake <= now) {
 			decide(shares);
 			watch_work(shares);

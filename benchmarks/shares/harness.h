@@ -18,26 +18,15 @@ struct shares_container {
 	uint32_t highprio;
 	uint32_t groups; /* each with a channel, on which the program runs; 0: no process has the GPU open */
 	uint32_t spare;
-	uint64_t join;
-	uint64_t leave; /* WORK_NEVER */
-	/* Its times count from `join`. Without steps: work comes by shares_submit(), `depth` kernels at most. */
+	/* Its times count from when it joins. Without steps: work comes by shares_submit(), `depth` kernels at most. */
 	struct work_program program;
 };
 
 struct shares_setup {
 	struct cgpu_sched_settings settings;
 	struct work_setup card;
-	uint32_t levers; /* 0: nothing is done with the card, which is native scheduling */
+	uint32_t controls; /* 0: nothing is done with the card, which is native scheduling */
 	uint32_t tells; /* a container takes part while it has work, as if its processes came with it and went */
-};
-
-struct shares_case {
-	struct shares_setup setup;
-	uint64_t duration;
-	uint64_t sample; /* a sample of each container's time after each so many ns; 0: none */
-	uint32_t containers;
-	uint32_t spare;
-	struct shares_container container[SHARES_CONTAINERS];
 };
 
 struct shares_figures {
@@ -51,26 +40,22 @@ struct shares_figures {
 	uint64_t starved; /* the longest time with work and not on the card */
 };
 
-struct shares_result {
-	struct shares_figures container[SHARES_CONTAINERS];
+/* Of the card, and of the scheduler. */
+struct shares_totals {
 	uint64_t busy;
 	uint64_t switching;
 	uint64_t idle;
 	uint64_t idle_with_work; /* of these, while anyone had work */
 	uint64_t decisions;
 	uint64_t deciding; /* ns of the processor for all of them */
-	uint64_t levers; /* calls of the driver */
+	uint64_t controls; /* calls of the driver */
 };
 
-/* run.c. samples: room for duration / sample times the containers, or NULL. 0, or -1: a case that cannot be run. */
-int shares_run(const struct shares_case *what, struct shares_result *result, uint64_t *samples);
-
-/* live.c: the same step by step, from outside. 0, or -1: what cannot be done, and then nothing has happened. */
+/* Functions that can fail return 0, or -1: what cannot be done, and then nothing has happened. */
 struct shares;
 /* NULL: a setup that cannot be run, or no memory. */
 struct shares *shares_open(const struct shares_setup *setup);
 void shares_close(struct shares *shares);
-/* `join` and `leave` of the container count for nothing here. */
 int shares_join(struct shares *shares, uint32_t slot, const struct shares_container *container);
 int shares_leave(struct shares *shares, uint32_t slot);
 int shares_change(struct shares *shares, uint32_t slot, uint32_t weight, uint32_t highprio);
@@ -80,6 +65,7 @@ int shares_submit(struct shares *shares, uint32_t slot, const struct work_kernel
 void shares_advance(struct shares *shares, uint64_t until);
 /* Of who is in the slot, or was last. */
 void shares_figures(const struct shares *shares, uint32_t slot, struct shares_figures *figures);
+void shares_totals(const struct shares *shares, struct shares_totals *totals);
 /* ns that it ran on in other's turns and has not paid back. */
 uint64_t shares_owed(const struct shares *shares, uint32_t slot);
 /* How long the low class takes at present until each slot has had its turn, if the high class is idle. */

@@ -11,7 +11,7 @@ struct member {
 	uint32_t channel[SHARES_GROUPS];
 	uint64_t slice[SHARES_GROUPS]; /* us, as set last */
 	uint64_t reported; /* ns of GPU time */
-	uint64_t closes; /* when the call acts that closes its gate; WORK_NEVER: none is on its way */
+	uint64_t closes; /* when its channels are disabled; WORK_NEVER: no call to do so is on its way */
 	uint64_t idle_until; /* when it had no work last */
 	uint64_t served; /* when it was on the card last, or had no work */
 	struct shares_figures figures; /* of the groups that are gone; waited and starved of all */
@@ -20,7 +20,7 @@ struct member {
 
 struct shares {
 	struct shares_setup setup;
-	struct shares_result result;
+	struct shares_totals totals; /* but for those of the card */
 	struct work *work;
 	struct work_play *play;
 	struct cgpu_sched sched;

@@ -141,6 +141,17 @@ void shares_figures(const struct shares *shares, uint32_t slot, struct shares_fi
 	}
 }
 
+void shares_totals(const struct shares *shares, struct shares_totals *totals)
+{
+	struct work_engine_figures engine;
+
+	work_engine_figures(shares->work, 0, &engine);
+	*totals = shares->totals;
+	totals->busy = engine.busy;
+	totals->switching = engine.switching;
+	totals->idle = engine.idle;
+}
+
 uint64_t shares_owed(const struct shares *shares, uint32_t slot)
 {
 	int64_t balance = slot < CGPU_SCHED_SLOTS ? shares->sched.balance[slot] : 0;

@@ -19,11 +19,11 @@ from benchmarks.shares.binding import (
     Case,
     Container,
     Harness,
+    Running,
     Step,
 )
 from benchmarks.shares.cases import COSTS, NAMES, POLICIES
 from benchmarks.shares.changes import Apply, to_policy
-from benchmarks.shares.running import Running
 
 Samples = Sequence[Sequence[int]]
 """Time used by each container, after each window."""
@@ -36,7 +36,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73")  # told apart by the colour-blind to
 KERNELS = (Step(200 * US, INSTRUCTION, 10),)
 
 
-def scene(*, high: bool = False) -> list[tuple[str, Container]]:
+def members(*, high: bool = False) -> list[tuple[str, Container]]:
     """Who comes and goes: one is present but idle from 4 s to 5.5 s, and the first is alone from 7 s on."""
     third = Container(2, KERNELS, join=2 * SECOND, end=2 * SECOND, leave=5500 * MS, highprio=high)
     return [
@@ -147,7 +147,7 @@ def plots(harness: Harness, slice_: int) -> Iterator[tuple[str, str]]:
     """Yield names of files and their contents."""
 
     def one(policy: int, title: str, *, high: bool = False) -> str:
-        names, containers = zip(*scene(high=high), strict=True)
+        names, containers = zip(*members(high=high), strict=True)
         case = Case(policy, containers, DURATION, slice_, MAX_INST, costs=COSTS, sample=WINDOW)
         return draw(title, names, harness.run(case).samples)
 

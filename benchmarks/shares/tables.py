@@ -14,7 +14,7 @@ The tables give images per second and batch sizes, and nothing of kernels. What 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.shares.binding import (
     FIXED,
@@ -28,7 +28,7 @@ from benchmarks.shares.binding import (
     Harness,
     Step,
 )
-from benchmarks.shares.cases import COSTS, DURATION, TABLE_BOUND, Finding
+from benchmarks.shares.cases import DURATION, TABLE_BOUND, Finding
 
 WAVES = 8
 LONG = 10  # one kernel in so many
@@ -101,21 +101,21 @@ class Rates:
         return abs(self.ratio / 2 - 1)
 
 
-def measure(harness: Harness, row: Row, kind: str, policy: int, slice_: int, *, levers: bool) -> Rates:
+def measure(harness: Harness, row: Row, kind: str, policy: int, common: Case) -> Rates:
     """Run one line of the tables."""
     program = steps(row, kind)
     containers = [Container(1, program), Container(2, program)]
-    case = Case(policy, containers, DURATION, slice_, 3, costs=COSTS, levers=levers)
+    case = replace(common, policy=policy, containers=containers, max_inst=3)
     first, second = (
         one.completed / row.kernels * row.batch * SECOND / DURATION for one in harness.run(case).containers
     )
     return Rates(row, kind, policy, first, second)
 
 
-def run(harness: Harness, slice_: int, *, levers: bool) -> list[Rates]:
+def run(harness: Harness, common: Case) -> list[Rates]:
     """Run both tables under the policies that know weights."""
     return [
-        measure(harness, row, kind, policy, slice_, levers=levers)
+        measure(harness, row, kind, policy, common)
         for row in TABLES
         for kind in KINDS
         for policy in (WEIGHT, FIXED, SOFT)

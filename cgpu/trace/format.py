@@ -103,7 +103,8 @@ def load(path: Path) -> Trace:
     """Read a file. Raises CgpuError with one line that names file, line, value and what is expected."""
     try:
         with path.open("rb") as stream:
-            return parse(_lines(stream, str(path)), str(path))
+            # One byte more than a line may have: then it is refused, and is not read as several.
+            return parse(iter(lambda: stream.readline(MAX_LINE + 1), b""), str(path))
     except OSError as error:
         raise CgpuError(
             f"{path}: cannot be read: {error.strerror}; expected a trace of: cgpu trace record"
@@ -130,15 +131,6 @@ def parse(lines: Iterable[bytes], source: str) -> Trace:
     if header is None:
         raise CgpuError(f"{source}: is empty; expected a trace of: cgpu trace record")
     return Trace(header, tuple(events))
-
-
-def _lines(stream: Any, source: str) -> Iterable[bytes]:
-    number = 0
-    while line := stream.readline(MAX_LINE + 1):
-        number += 1
-        if len(line) > MAX_LINE:
-            raise CgpuError(f"{source}: line {number}: is too long; expected at most {MAX_LINE} bytes")
-        yield line
 
 
 def _refuse(what: str) -> NoReturn:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ROOTS = ("NV01_ROOT", "NV01_ROOT_NON_PRIV", "NV01_ROOT_CLIENT")
 PLAIN = ("FERMI_VASPACE_A",)  # needs no parameters there
+REQUESTS = ("NV_MEMORY_EXTENDED_USER", "NV01_MEMORY_DEVICELESS")  # need parameters, which a trace lacks
 ALWAYS = ("NV_ESC_RM_FREE", "NV_ESC_RM_DUP_OBJECT", "NV_ESC_REGISTER_FD", "NV_ESC_SYS_PARAMS")
 
 
@@ -26,33 +27,22 @@ class Part(Enum):
 
 
 @cache
-def _numbers(group: str) -> frozenset[int]:
-    return frozenset(names.constant(name) for name in names.recorded()[group])
+def _numbers(*given: str) -> frozenset[int]:
+    return frozenset(map(names.constant, given))
 
 
-@cache
 def root_classes() -> frozenset[int]:
     """Return the classes of RM clients."""
-    return frozenset(names.constant(name) for name in ROOTS)
-
-
-@cache
-def _plain_classes() -> frozenset[int]:
-    return root_classes() | {names.constant(name) for name in PLAIN}
-
-
-@cache
-def _memory_requests() -> frozenset[int]:
-    return frozenset(names.constant(name) for name in ("NV_MEMORY_EXTENDED_USER", "NV01_MEMORY_DEVICELESS"))
+    return _numbers(*ROOTS)
 
 
 def _alloc(event: Event) -> Part:
     number = event.given.get("hClass") or 0
-    if number in _plain_classes():
+    if number in _numbers(*ROOTS, *PLAIN):
         return Part.PLAYED
-    if number in _numbers("class_params"):
+    if number in _numbers(*names.recorded()["class_params"]):
         return Part.PLAYED if event.params or not event.given.get("pAllocParms") else Part.ASKED
-    known = not names.class_name(number).startswith("0x") and number not in _memory_requests()
+    known = not names.name_of("classes", number).startswith("0x") and number not in _numbers(*REQUESTS)
     return Part.STOOD_IN if known and event.status == 0 else Part.ASKED
 
 
@@ -65,6 +55,6 @@ def part_of(event: Event) -> Part:
     if event.call == "NV_ESC_RM_CONTROL":
         return Part.PLAYED if event.params else Part.ASKED
     if event.call == "NV_ESC_RM_VID_HEAP_CONTROL":
-        known = event.given.get("function") in _numbers("heap_functions")
+        known = event.given.get("function") in _numbers(*names.recorded()["heap_functions"])
         return Part.PLAYED if known else Part.ASKED
     return Part.PLAYED if event.call in ALWAYS else Part.ASKED

@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
 def parser() -> Parser:
     """Return the grammar of the command line."""
     made = Parser(prog="cgpu trace", description="NVIDIA driver calls: recorded, shown, replayed.")
-    commands = made.add_subparsers(dest="command", required=True, metavar="record|show|replay")
+    commands = made.add_subparsers(required=True, metavar="record|show|replay")
     recorded = commands.add_parser(
         "record", help="run a command and record the driver calls of its processes"
     )
@@ -46,9 +46,11 @@ def parser() -> Parser:
         help="stop at every system call: for commands with seccomp filters",
     )
     recorded.add_argument("argv", metavar="COMMAND", nargs=argparse.REMAINDER, help="after --")
+    recorded.set_defaults(run=record.run)
     shown = commands.add_parser("show", help="print a trace as a table")
     shown.add_argument("--summary", action="store_true", help="counts by call and status alone")
     shown.add_argument("file", type=Path, metavar="FILE", help="the trace")
+    shown.set_defaults(run=do_show)
     replayed = commands.add_parser("replay", help="run a trace through the engine and a simulated card")
     replayed.add_argument(
         "--model", metavar="MODEL[=MIB]", default="T4", help="the card: T4, V100, A10, H200 (default T4)"
@@ -57,6 +59,7 @@ def parser() -> Parser:
         "--mem", metavar="SIZE", help="the slice: bytes, or 512M, 6G (default the whole card)"
     )
     replayed.add_argument("file", type=Path, metavar="FILE", help="the trace")
+    replayed.set_defaults(run=do_replay)
     return made
 
 
@@ -85,29 +88,11 @@ def do_replay(options: argparse.Namespace) -> int:
     return 0 if outcome.agrees else EXIT_DIFFERS
 
 
-def _order(options: argparse.Namespace, argv: list[str]) -> record.Order:
-    return record.Order(
-        output=options.output,
-        notes=options.note,
-        dev=options.dev,
-        driver=options.driver,
-        every_call=options.every_call,
-        command=argv,
-    )
-
-
-def dispatch(options: argparse.Namespace) -> int:
-    """Do what the command line says. Raises CgpuError."""
-    if options.command == "record":
-        argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
-        return record.run(_order(options, argv))
-    return do_show(options) if options.command == "show" else do_replay(options)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run cgpu trace; any fault is one line on standard error and exit status 125."""
     try:
-        return dispatch(parser().parse_args(arguments))
+        options = parser().parse_args(arguments)
+        return int(options.run(options))
     except CgpuError as error:
         print(f"cgpu trace: {error}", file=sys.stderr)
     except BrokenPipeError:

@@ -67,36 +67,30 @@ def known_version(version: str) -> bool:
     return key(version) in {key(tag) for tag in facts()["tags"]}
 
 
+# The tables whose names stand for a number, and what the number is called there.
+NUMBERS = {"escapes": "nr", "classes": "id", "controls": "cmd", "statuses": "value"}
+
+
 def constant(name: str) -> int:
     """Return one of the driver's numbers."""
     table = facts()
-    for group, member in (("escapes", "nr"), ("classes", "id"), ("controls", "cmd"), ("statuses", "value")):
+    for group, member in NUMBERS.items():
         if name in table[group]:
             return int(table[group][name][member])
     return int(table["constants"][name]["value"], 0)
 
 
 @cache
-def _by_number(group: str, member: str) -> dict[int, str]:
+def _by_number(group: str) -> dict[int, str]:
     found: dict[int, str] = {}
     for name, entry in facts()[group].items():
-        found.setdefault(entry[member], name)
+        found.setdefault(entry[NUMBERS[group]], name)
     return found
 
 
-def status_name(status: int) -> str:
-    """Return a status by name where it has one."""
-    return _by_number("statuses", "value").get(status, f"0x{status:x}")
-
-
-def class_name(number: int) -> str:
-    """Return a class by name where it has one."""
-    return _by_number("classes", "id").get(number, f"0x{number:x}")
-
-
-def control_name(number: int) -> str:
-    """Return a control by name where it has one."""
-    return _by_number("controls", "cmd").get(number, f"0x{number:x}")
+def name_of(group: str, number: int) -> str:
+    """Return the name of a number of NUMBERS; the number where it has none."""
+    return _by_number(group).get(number, f"0x{number:x}")
 
 
 def function_name(number: int) -> str:

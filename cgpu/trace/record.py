@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,33 +14,21 @@ PROGRAM = Path(__file__).resolve().parent.parent / "kmod" / "build" / "cgpu-reco
 OUTPUT = "cgpu-trace.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What to record, and how."""
-
-    output: str
-    notes: list[str]
-    dev: str
-    driver: str | None
-    every_call: bool
-    command: list[str]
-
-
-def arguments(order: Order, program: Path = PROGRAM) -> list[str]:
+def arguments(options: argparse.Namespace) -> list[str]:
     """Return the recorder's command line. Raises CgpuError when there is no command."""
-    if not order.command:
+    command = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
+    if not command:
         raise CgpuError("COMMAND: is missing; expected: cgpu trace record [-o FILE] -- COMMAND...")
-    driver = [] if order.driver is None else ["--driver", order.driver]
-    notes = [word for note in order.notes for word in ("--note", note)]
-    every = ["--every-call"] if order.every_call else []
-    options = ["-o", order.output, "--dev", order.dev, *driver, *notes, *every]
-    return [str(program), *options, "--", *order.command]
+    driver = [] if options.driver is None else ["--driver", options.driver]
+    notes = [word for note in options.note for word in ("--note", note)]
+    every = ["--every-call"] if options.every_call else []
+    return [str(PROGRAM), "-o", options.output, "--dev", options.dev, *driver, *notes, *every, "--", *command]
 
 
-def run(order: Order, program: Path = PROGRAM) -> NoReturn:
+def run(options: argparse.Namespace) -> NoReturn:
     """Become the recorder: signals and the exit status are its affair. Raises CgpuError."""
-    words = arguments(order, program)
+    words = arguments(options)
     try:
-        os.execv(program, words)
+        os.execv(PROGRAM, words)
     except OSError as error:
-        raise CgpuError(f"{program}: cannot be run: {error.strerror}; build it: make -C kmod") from error
+        raise CgpuError(f"{PROGRAM}: cannot be run: {error.strerror}; build it: make -C kmod") from error

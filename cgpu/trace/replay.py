@@ -75,7 +75,7 @@ class Outcome:
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing differs, the books are right, and nothing is left."""
+        """Whether nothing differs, cards and charges agree, and nothing is left."""
         right = all(balance.agrees for balance in (*self.peak, *self.end))
         empty = all(balance.taken == balance.charged == 0 for balance in self.closed)
         return not self.differences and right and empty

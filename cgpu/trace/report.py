@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cgpu.trace import names
 from cgpu.trace.kinds import Part
-from cgpu.trace.show import named, outcome, result_of
+from cgpu.trace.show import named, outcome, result_of, status_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +18,7 @@ def answer_of(answer: Answer) -> str:
     """Return what the replay gave, in the words of the driver."""
     if answer.result < 0 or answer.status is None:
         return result_of(answer.result)
-    return names.status_name(answer.status)
+    return status_name(answer.status)
 
 
 def line(answer: Answer) -> str:
@@ -43,7 +42,7 @@ def balance_line(when: str, balance: Balance) -> str:
 
 
 def lines(done: Outcome) -> Iterator[str]:
-    """Yield every call, what was not replayed, the differences, and the books."""
+    """Yield every call, what was not replayed, the differences, and what cards and charges say."""
     yield from (line(answer) for answer in done.answers)
     for name, count in sorted(done.not_replayed.items()):
         yield f"not replayed: {count} of {name}"

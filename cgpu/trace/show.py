@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cgpu.trace import names
@@ -17,17 +18,17 @@ if TYPE_CHECKING:
     from cgpu.trace.format import Fields, Trace
 
 CLASSES = ("hClass", "params.hClass")
-
+status_name = partial(names.name_of, "statuses")
 
 # Fields that are numbers of the driver's own: a class, a control, a function of the heap.
 NUMBERS: dict[str, Callable[[int], str]] = {
-    **dict.fromkeys(CLASSES, names.class_name),
-    "cmd": names.control_name,
+    **dict.fromkeys(CLASSES, partial(names.name_of, "classes")),
+    "cmd": partial(names.name_of, "controls"),
     "function": names.function_name,
 }
 KINDS: dict[str, Callable[[int], str]] = {
     "pointer": lambda _: "...",
-    "status": names.status_name,
+    "status": status_name,
     "fd": lambda file: f"file {file}",
     "handle": lambda handle: f"0x{handle:x}",
 }
@@ -68,7 +69,7 @@ def call_words(event: Event) -> str:
 
 def _answer(event: Event) -> str:
     told = {name: value for name, value in event.out.items() if names.kinds(event.form).get(name) != "status"}
-    words = "" if event.status is None else f" {names.status_name(event.status)}"
+    words = "" if event.status is None else f" {names.name_of('statuses', event.status)}"
     if any(told.values()):
         words += f" {fields_of(event.form, told)}"
     if event.params and any(event.params.out.values()):
@@ -148,4 +149,4 @@ def outcome(event: Event) -> str:
     """Return the status where the driver gave one, else the result."""
     if event.result is None or event.result < 0:
         return result_of(event.result)
-    return result_of(event.result) if event.status is None else names.status_name(event.status)
+    return result_of(event.result) if event.status is None else status_name(event.status)

@@ -8,9 +8,7 @@ Usage: python -m cgpu.kmod.abi.collect_classes CLONE [OUTPUT]
 """
 
 import re
-import sys
 from pathlib import Path
-from typing import Any
 
 from cgpu.kmod.abi.collect_controls import STRUCT, Clone, Json, inside, write_facts
 
@@ -40,19 +38,12 @@ class Facts:
 
     def __init__(self) -> None:
         self.classes: dict[int, Json] = {}
-        self.parsed: dict[tuple[str, str], Any] = {}
 
     def found(self, number: int, name: str, tag: str) -> Json:
         fact = self.classes.setdefault(number, {"names": {}, "first": tag, "rights": set(), "inside": set()})
         fact["last"] = tag
         fact["names"][name] = tag
         return fact
-
-    def once(self, kind: str, blob: str, pattern: re.Pattern[str], clone: Clone) -> Any:
-        """Return all matches in a file, found once however many tags have it."""
-        if (kind, blob) not in self.parsed:
-            self.parsed[kind, blob] = pattern.findall(clone.text(blob))
-        return self.parsed[kind, blob]
 
 
 def entries(text: str) -> list[list[str]]:
@@ -67,11 +58,11 @@ def read_headers(facts: Facts, clone: Clone, tag: str) -> tuple[dict[str, int], 
     bodies: dict[str, str] = {}
     for path, blob in clone.files(tag, SDK, rf"^{SDK}/(class/.*|nvos)\.h$"):
         own = OWN_HEADER.search(path)
-        for name, value in facts.once("define", blob, DEFINE, clone):
+        for name, value in clone.parse(blob, DEFINE.findall):
             numbers.setdefault(name, int(value, 16))
             if own and int(value, 16) == int(own[1], 16) and not name.endswith("_MESSAGE_ID"):
                 facts.found(int(value, 16), name, tag)["header"] = path.removeprefix(SDK + "/")
-        bodies.update(facts.once("struct", blob, STRUCT, clone))
+        bodies.update(clone.parse(blob, STRUCT.findall))
     return numbers, bodies
 
 
@@ -79,7 +70,7 @@ def read_list(facts: Facts, clone: Clone, tag: str) -> dict[str, int]:
     """Note the classes of the driver's own list, also without a header; return their numbers."""
     numbers: dict[str, int] = {}
     for _, blob in clone.files(tag, LIST, "."):
-        for name, value in facts.once("define", blob, DEFINE, clone):
+        for name, value in clone.parse(blob, DEFINE.findall):
             numbers[name] = int(value, 16)
             facts.found(int(value, 16), name, tag).setdefault("listed", name)
     return numbers
@@ -90,9 +81,7 @@ def read_resources(
 ) -> None:
     """Note what the driver makes of each class of one tag."""
     for _, blob in clone.files(tag, RESOURCES, "."):
-        if ("resources", blob) not in facts.parsed:
-            facts.parsed["resources", blob] = entries(clone.text(blob))
-        for name, resource, _, parents, params, _, flags, access in facts.parsed["resources", blob]:
+        for name, resource, _, parents, params, _, flags, access in clone.parse(blob, entries):
             fact = facts.found(numbers[name], name, tag)
             fact.update(listed=name, resource=resource, access=access)
             fact["parents"] = re.findall(r"classId\((\w+)\)", parents)
@@ -136,8 +125,6 @@ may, of an older or a newer card.
 
 
 def main() -> None:
-    if len(sys.argv) not in (2, 3):
-        sys.exit("usage: python -m cgpu.kmod.abi.collect_classes CLONE [OUTPUT]")
     write_facts("classes", ABOUT, OUTPUT, collect)
 
 

@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Collect the facts of the driver's controls, into control_facts.json.
 
 From a clone of NVIDIA/open-gpu-kernel-modules: names, numbers, the rights that the driver asks for, and
 which parameters hold handles, pointers or descriptors, of every tag that nvidia.json knows. What is
 judged of them is in controls.json, which people write.
-Usage: collect_controls.py CLONE [OUTPUT]
+Usage: python -m cgpu.kmod.abi.collect_controls CLONE [OUTPUT]
 """
 
 import json
@@ -53,7 +52,7 @@ class Clone:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.known: dict[str, str] = {}
+        self.parsed: dict[tuple[Callable[[str], Any], str], Any] = {}
 
     def git(self, *arguments: str) -> str:
         command = ["git", "-C", str(self.path), *arguments]
@@ -69,10 +68,11 @@ class Clone:
             if re.search(pattern, path):
                 yield path, facts.split()[2]
 
-    def text(self, blob: str) -> str:
-        if blob not in self.known:
-            self.known[blob] = self.git("cat-file", "blob", blob)
-        return self.known[blob]
+    def parse(self, blob: str, parser: Callable[[str], Any]) -> Any:
+        """Return what a parser finds in a file; it is asked once, however many tags have the file."""
+        if (parser, blob) not in self.parsed:
+            self.parsed[parser, blob] = parser(self.git("cat-file", "blob", blob))
+        return self.parsed[parser, blob]
 
 
 class Facts:
@@ -80,28 +80,21 @@ class Facts:
 
     def __init__(self) -> None:
         self.controls: dict[int, Json] = {}
-        self.parsed: dict[tuple[str, str], Any] = {}
 
     def control(self, number: int, tag: str) -> Json:
         found = self.controls.setdefault(number, {"names": {}, "rights": {}, "params": {}, "first": tag})
         found["last"] = tag
         return found
 
-    def once(self, kind: str, blob: str, pattern: re.Pattern[str], clone: Clone) -> Any:
-        """Return all matches in a file, found once however many tags have it."""
-        if (kind, blob) not in self.parsed:
-            self.parsed[kind, blob] = pattern.findall(clone.text(blob))
-        return self.parsed[kind, blob]
-
 
 def read_headers(facts: Facts, clone: Clone, tag: str) -> dict[str, str]:
     """Note the names of one tag, and return the bodies of its structs."""
     bodies: dict[str, str] = {}
     for path, blob in clone.files(tag, HEADERS, r"\.h$"):
-        for name, value in facts.once("define", blob, DEFINE, clone):
+        for name, value in clone.parse(blob, DEFINE.findall):
             control = facts.control(int(value, 16), tag)
             control["names"].setdefault(name, path.removeprefix(HEADERS + "/"))
-        bodies.update(facts.once("struct", blob, STRUCT, clone))
+        bodies.update(clone.parse(blob, STRUCT.findall))
     return bodies
 
 
@@ -123,7 +116,7 @@ def read_tables(facts: Facts, clone: Clone, tag: str, bodies: dict[str, str]) ->
     defined = FLAG.findall(clone.git("show", f"{tag}:{FLAGS}"))
     meaning = {name: int(value, 16) for name, value in defined}
     for _, blob in clone.files(tag, TABLES, r"_nvoc\.c$"):
-        for flags, access, number, _, struct, function in facts.once("method", blob, METHOD, clone):
+        for flags, access, number, _, struct, function in clone.parse(blob, METHOD.findall):
             control = facts.control(int(number, 16), tag)
             rights = rights_of(int(flags, 16), int(access, 16), meaning)
             control["rights"].setdefault(rights, [tag, tag])[1] = tag
@@ -167,6 +160,8 @@ def written(kind: str, about: str, tags: list[str], rows: Json) -> str:
 
 def write_facts(kind: str, about: str, output: Path, collected: Callable[[Clone, list[str]], Json]) -> None:
     """Collect from the clone that the command line names, into the file that it names or `output`."""
+    if len(sys.argv) not in (2, 3):
+        sys.exit(f"usage: python -m cgpu.kmod.abi.collect_{kind} CLONE [OUTPUT]")
     clone = Clone(Path(sys.argv[1]))
     known = json.loads((HERE / "nvidia.json").read_text())["tags"]
     tags = [tag for tag in known if tag in clone.tags()]
@@ -187,8 +182,6 @@ memory or files.
 
 
 def main() -> None:
-    if len(sys.argv) not in (2, 3):
-        sys.exit("usage: collect_controls.py CLONE [OUTPUT]")
     write_facts("controls", ABOUT, OUTPUT, collect)
 
 

@@ -114,24 +114,19 @@ def unconfirmed(data: Json, name: str, drivers: Sequence[Confirmed]) -> list[str
 def totals(data: Json, driver: Confirmed) -> list[tuple[str, int, int]]:
     """Return for each kind how many are confirmed, and how many a version has."""
     fields = {name: fields_at(data, name, driver.driver) for name in data["structs"]}
-    counted = [
-        (
-            "fields and sizes proven",
-            sum(map(len, driver.fields.values())),
-            sum(map(len, fields.values())),
-        ),
+    commands, ids = uvm_commands(data), {entry["id"] for entry in data["classes"].values()}
+    calls = len([name for name in driver.calls if name in data["escapes"]])
+    uvm = len([name for name in driver.calls if name in commands])
+    proven = sum(map(len, driver.fields.values()))
+    return [
+        ("fields and sizes proven", proven, sum(map(len, fields.values()))),
         ("structures answered", len(driver.structures), sum(map(bool, fields.values()))),
+        ("calls of nvidiactl and the cards answered", calls, len(data["escapes"])),
+        ("calls of nvidia-uvm answered", uvm, len(commands)),
+        ("controls answered", len(driver.controls), len(data["controls"])),
+        ("of them forwarded", len(driver.forwarded), len(driver.controls)),
+        ("classes answered", len(driver.classes), len(ids)),
     ]
-    commands = uvm_commands(data)
-    calls = [name for name in driver.calls if name in data["escapes"]]
-    counted.append(("calls of nvidiactl and the cards answered", len(calls), len(data["escapes"])))
-    uvm = [name for name in driver.calls if name in commands]
-    counted.append(("calls of nvidia-uvm answered", len(uvm), len(commands)))
-    counted.append(("controls answered", len(driver.controls), len(data["controls"])))
-    counted.append(("of them forwarded", len(driver.forwarded), len(driver.controls)))
-    ids = {entry["id"] for entry in data["classes"].values()}
-    counted.append(("classes answered", len(driver.classes), len(ids)))
-    return counted
 
 
 def uvm_commands(data: Json) -> list[str]:

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory on a descriptor, which keeps it, and out of it again. */
+/* Memory that is exported to a descriptor, which keeps it, and imported from there. */
 #include <unistd.h>
 
 #include "check.h"
-
-#define KIB 1024ull
 
 static u32 fresh_descriptor(struct session *session)
 {
@@ -12,21 +10,55 @@ static u32 fresh_descriptor(struct session *session)
 	return session->exported < 0 ? CALL_ERRNO | (u32)errno : NV_OK;
 }
 
-static u32 export_one(struct session *session)
+static u32 transfer(struct session *session, const struct rm_transfer *call)
 {
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS *at =
-		&session->abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS;
-	u32 status = fresh_descriptor(session);
-	u8 *params = rm_params(session, at->bytes);
-
-	rm_export_params(params, session->abi, session->device, session->memory.handle, session->exported);
-	if (status != NV_OK)
-		return status;
-	return rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, at->bytes);
+	memcpy(rm_params(session, call->bytes), call->params, call->bytes);
+	return rm_control(session, session->client, call->command, call->bytes);
 }
 
-/* What the descriptor says of itself: room for one object. */
-static u32 look(struct session *session)
+static u32 export_by(struct session *session, u32 list)
+{
+	u32 status = fresh_descriptor(session);
+	struct rm_transfer to =
+		rm_export(session->abi, session->device, &session->memory.handle, list, session->exported);
+
+	return status != NV_OK ? status : transfer(session, &to);
+}
+
+static u32 import_by(struct session *session, u32 list)
+{
+	u32 wanted = session->next_handle++, status;
+	struct rm_transfer from = rm_import(session->abi, session->device, &wanted, list, session->exported);
+
+	status = transfer(session, &from);
+	if (status != NV_OK)
+		return status;
+	session->copy = get32(session->params.placed, from.first);
+	return call_judge_handle(session, session->copy, wanted);
+}
+
+static u32 export_one(struct session *session)
+{
+	return export_by(session, 0);
+}
+
+static u32 import_one(struct session *session)
+{
+	return import_by(session, 0);
+}
+
+static u32 export_list(struct session *session)
+{
+	return export_by(session, 1);
+}
+
+static u32 import_list(struct session *session)
+{
+	return import_by(session, 1);
+}
+
+/* What the descriptor says of itself: for how many objects it has room. */
+static u32 read_room(struct session *session, u16 objects, u8 **answer)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS *at =
 		&session->abi->NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS;
@@ -35,15 +67,23 @@ static u32 look(struct session *session)
 
 	put32(params, at->fd, (u32)session->exported);
 	status = rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, at->bytes);
-	if (status == NV_OK && get16(params, at->maxObjects) != 1)
-		return call_unlike(session, "%u objects where one was exported", get16(params, at->maxObjects));
+	*answer = params;
+	if (status == NV_OK && get16(params, at->maxObjects) != objects)
+		return call_unlike(session, "room for %u objects, not %u", get16(params, at->maxObjects), objects);
 	return status;
+}
+
+static u32 read_room_for_one(struct session *session)
+{
+	u8 *answer;
+
+	return read_room(session, 1, &answer);
 }
 
 #define ROOM_FOR 3u
 static const char metadata[] = "check of the driver";
 
-/* A descriptor for several objects, with words of ours that it keeps. */
+/* Makes a descriptor with room for several objects, and metadata. */
 static u32 make_room(struct session *session)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS *at =
@@ -62,65 +102,16 @@ static u32 make_room(struct session *session)
 
 enum verdict check_export_room(struct session *session)
 {
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS *at =
-		&session->abi->NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS;
 	u32 status = make_room(session);
-	u8 *params = rm_params(session, at->bytes);
+	u8 *answer;
 
-	put32(params, at->fd, (u32)session->exported);
 	if (status == NV_OK)
-		status =
-			rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, at->bytes);
-	if (status == NV_OK && get16(params, at->maxObjects) != ROOM_FOR)
-		status = call_unlike(session, "room for %u objects, not %u", get16(params, at->maxObjects), ROOM_FOR);
-	if (status == NV_OK && memcmp(params + at->metadata, metadata, sizeof(metadata)) != 0)
+		status = read_room(session, ROOM_FOR, &answer);
+	if (status == NV_OK &&
+		memcmp(answer + session->abi->NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS.metadata, metadata,
+			sizeof(metadata)) != 0)
 		status = call_unlike(session, "the metadata came back as something else");
-	return status == NV_OK ? PASSED : verdict_failed(session, "%s", call_text(session, status));
-}
-
-static u32 import_one(struct session *session)
-{
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS *at =
-		&session->abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS;
-	u8 *params = rm_params(session, at->bytes);
-	u32 wanted = session->next_handle++, status;
-
-	rm_import_params(params, session->abi, session->device, wanted, session->exported);
-	status = rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, at->bytes);
-	if (status != NV_OK)
-		return status;
-	session->copy = get32(params, at->object_data_rmObject_hObject);
-	return session->copy == wanted ? NV_OK :
-					 call_unlike(session, "handle 0x%x came for 0x%x", session->copy, wanted);
-}
-
-static u32 export_list(struct session *session)
-{
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *at =
-		&session->abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
-	u32 status = fresh_descriptor(session);
-	u8 *params = rm_params(session, at->bytes);
-
-	rm_export_list_params(params, session->abi, session->device, &session->memory.handle, 1, session->exported);
-	if (status != NV_OK)
-		return status;
-	return rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, at->bytes);
-}
-
-static u32 import_list(struct session *session)
-{
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS *at =
-		&session->abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
-	u8 *params = rm_params(session, at->bytes);
-	u32 wanted = session->next_handle++, status;
-
-	rm_import_list_params(params, session->abi, session->device, &wanted, 1, session->exported);
-	status = rm_control(session, session->client, NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, at->bytes);
-	if (status != NV_OK)
-		return status;
-	session->copy = get32(params, at->objects);
-	return session->copy == wanted ? NV_OK :
-					 call_unlike(session, "handle 0x%x came for 0x%x", session->copy, wanted);
+	return verdict_of(session, status);
 }
 
 static u32 close_descriptor(struct session *session)
@@ -131,24 +122,16 @@ static u32 close_descriptor(struct session *session)
 	return close(fd) ? CALL_ERRNO | (u32)errno : NV_OK;
 }
 
-static u32 free_copy(struct session *session)
-{
-	u32 handle = session->copy;
-
-	session->copy = 0;
-	return rm_free(session, handle);
-}
-
 enum verdict check_export(struct session *session)
 {
 	static const struct stage stages[] = {
 		{ "the allocation", memory_take, true },
 		{ "the export", export_one, true },
-		{ "a look at the descriptor", look, true },
+		{ "a question about the descriptor", read_room_for_one, true },
 		{ "the free of the handle", memory_give, true },
 		{ "the import", import_one, true },
 		{ "the close of the descriptor", close_descriptor, true },
-		{ "the free of the import", free_copy, false },
+		{ "the free of the import", session_free_copy, false },
 	};
 
 	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_HUGE, 2048 * KIB };
@@ -163,7 +146,7 @@ enum verdict check_export_list(struct session *session)
 		{ "the import of a list", import_list, true },
 		{ "the free of the handle", memory_give, true },
 		{ "the close of the descriptor", close_descriptor, true },
-		{ "the free of the import", free_copy, false },
+		{ "the free of the import", session_free_copy, false },
 	};
 
 	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_HUGE, 2048 * KIB };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Memory for structures, which shows when the driver reads or writes beside them. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which card it is, and objects by the short form of RM_ALLOC. */
-#include <stdio.h>
-#include <unistd.h>
-
+/* The identity of a card, and objects by the short form of RM_ALLOC. */
 #include "check.h"
 
-#define NAME_BYTES 64u
-
-/* The binary form is what UVM goes by. */
+/* UVM takes the binary form. */
 static u32 read_uuid(struct session *session)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_GID_INFO_PARAMS *at =
@@ -112,32 +107,20 @@ enum verdict check_wrapper(struct session *session)
 	session->wrapped = true;
 	status = read_uuid_text(session);
 	session->wrapped = false;
-	return status == NV_OK ? PASSED : verdict_failed(session, "%s", call_text(session, status));
+	return verdict_of(session, status);
 }
 
-/* A second client, which has no other way to a subdevice that answers. */
+/* A second client with its objects, of which the subdevice has to answer. */
 static u32 short_objects(struct session *other)
 {
-	const struct nv_abi *abi = other->abi;
 	u32 status = rm_alloc(other, VIA_RM21, 0, NV01_ROOT_CLIENT, 0, &other->client);
 
-	if (status != NV_OK)
-		return status;
-	other->device = other->next_handle++;
-	other->subdevice = other->next_handle++;
-	put32(rm_params(other, abi->NV0080_ALLOC_PARAMETERS.bytes), abi->NV0080_ALLOC_PARAMETERS.deviceId,
-		other->number);
-	status = rm_alloc(
-		other, VIA_RM21, other->client, NV01_DEVICE_0, abi->NV0080_ALLOC_PARAMETERS.bytes, &other->device);
-	if (status != NV_OK)
-		return status;
-	rm_params(other, abi->NV2080_ALLOC_PARAMETERS.bytes);
-	status = rm_alloc(other, VIA_RM21, other->device, NV20_SUBDEVICE_0, abi->NV2080_ALLOC_PARAMETERS.bytes,
-		&other->subdevice);
+	if (status == NV_OK)
+		status = session_make_objects(other, VIA_RM21);
 	return status != NV_OK ? status : read_name(other);
 }
 
-/* The device's number leads both clients to one card. */
+/* The device's number has to lead both clients to one card. */
 static u32 same_card(struct session *session, struct session *other)
 {
 	u32 status = read_uuid(session);
@@ -163,7 +146,5 @@ enum verdict check_short_form(struct session *session)
 	session->next_handle = other.next_handle;
 	session->strange_at = other.strange_at;
 	memcpy(session->unlike, other.unlike, sizeof(session->unlike));
-	if (status != NV_OK || freed != NV_OK)
-		return verdict_failed(session, "%s", call_text(session, status != NV_OK ? status : freed));
-	return PASSED;
+	return verdict_of(session, status != NV_OK ? status : freed);
 }

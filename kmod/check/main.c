@@ -7,7 +7,7 @@
 
 #include "check.h"
 
-/* For each card, to begin and to be checked; whoever started it waits longer than that (cgpu/check_driver/run.py). */
+/* The longest time to open a card, and to check it. cgpu/check_driver/run.py waits longer than both. */
 #define OPEN_SECONDS 20u
 #define CARD_SECONDS 40u
 #define ATTEMPTS 6u
@@ -27,7 +27,7 @@ static const char help[] =
 static const struct {
 	const char *name;
 	check_fn run;
-	/* Asked of a card in MIG mode too. */
+	/* Also on a card in MIG mode. */
 	bool always;
 } checks[] = {
 	{ "client, device and subdevice by NVOS64", check_open, true },
@@ -66,7 +66,7 @@ static void tell(struct driver *driver, u32 minor, const char *name, enum verdic
 	printf("%s\t%u\t%s\t%s\n", words[verdict], minor, name, verdict == PASSED ? "" : detail);
 }
 
-/* A card without a client has nothing to be asked; one in MIG mode cannot be sliced, and gives nobody memory. */
+/* Without a client nothing more can be checked. A card in MIG mode cannot be sliced, and gives nobody memory. */
 static void check_card(struct driver *driver, u32 minor, u32 gpu_id)
 {
 	struct session session = { .driver = driver,
@@ -98,7 +98,7 @@ static void check_card(struct driver *driver, u32 minor, u32 gpu_id)
 
 static bool read_version(struct driver *driver, int ctl)
 {
-	/* Read before a layout can be chosen: it is the same in every version. */
+	/* No layout is chosen yet: this structure is the same in every version. */
 	const struct nv_layout_nv_ioctl_rm_api_version_t *at = &nv_abi_layouts[0].nv_ioctl_rm_api_version_t;
 	const struct span written[] = { { at->reply, 4 }, { at->versionString, 64 }, { 0, 0 } };
 	struct session session = { .driver = driver };
@@ -139,7 +139,7 @@ static u32 read_cards(struct driver *driver, int ctl, u32 ids[CHECK_MAX_GPUS])
 	return found;
 }
 
-/* One that cannot be opened is told of by its own check. */
+/* The first check of a card reports that it cannot be opened. */
 static void hold_cards(struct driver *driver, const u32 ids[CHECK_MAX_GPUS])
 {
 	u32 minor;

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory of the card by RM_ALLOC. */
+/* Memory of the card, by RM_ALLOC and by VID_HEAP_CONTROL. */
 #include "check.h"
 #include "lib/page_size.h"
 
-#define LLU(value) ((unsigned long long)(value))
-#define KIB 1024ull
-
-/* Sizes that are no multiple of any page, so that the driver has to round each in its way. */
+/* Most sizes are no multiple of a page, so that the driver has to round them. */
 static const struct request requests[] = {
 	{ .page = NVOS32_ATTR_PAGE_SIZE_BIG, .size = 5 * 64 * KIB + 4097 },
 	{ .page = NVOS32_ATTR_PAGE_SIZE_DEFAULT, .size = 3 * 64 * KIB + 1 },
@@ -20,7 +17,7 @@ static u32 field(u32 word, u32 shift, u32 mask)
 	return word >> shift & mask;
 }
 
-/* What the driver says it has taken for a page size that was asked for. */
+/* The page size that the driver reports for the one that was asked for. */
 static u32 expected_page(const struct request *request)
 {
 	if (request->page != NVOS32_ATTR_PAGE_SIZE_DEFAULT)
@@ -28,7 +25,7 @@ static u32 expected_page(const struct request *request)
 	return request->size >= CORE_PAGE_2M ? NVOS32_ATTR_PAGE_SIZE_HUGE : NVOS32_ATTR_PAGE_SIZE_BIG;
 }
 
-u32 memory_judge(struct session *session, u64 size, u64 limit, u32 attr, u32 attr2)
+static u32 judge(struct session *session, u64 size, u64 limit, u32 attr, u32 attr2)
 {
 	const struct request *request = &session->request;
 	const struct core_alloc_shape asked = { .size = request->size,
@@ -73,15 +70,16 @@ u32 memory_take(struct session *session)
 	if (status != NV_OK)
 		return status;
 	session->memory = (struct grant){ .handle = handle };
-	if (handle != wanted)
-		return call_unlike(session, "handle 0x%x came for 0x%x", handle, wanted);
+	status = call_judge_handle(session, handle, wanted);
+	if (status != NV_OK)
+		return status;
 	if (get32(params, at->owner) != RM_OWNER || get32(params, at->type) != NVOS32_TYPE_IMAGE ||
 		get32(params, at->hVASpace) != 0 || get32(params, at->internalflags) != 0)
 		return call_unlike(session, "a field was written that is not the driver's to write");
 	/* It is set for every memory of a client (standard_mem.c, stdmemValidateParams). */
 	if (!(get32(params, at->flags) & NVOS32_ALLOC_FLAGS_MAP_NOT_REQUIRED))
 		return call_unlike(session, "flags came back as 0x%x", get32(params, at->flags));
-	return memory_judge(session, get64(params, at->size), get64(params, at->limit), get32(params, at->attr),
+	return judge(session, get64(params, at->size), get64(params, at->limit), get32(params, at->attr),
 		get32(params, at->attr2));
 }
 
@@ -91,6 +89,48 @@ u32 memory_give(struct session *session)
 
 	session->memory.handle = 0;
 	return rm_free(session, handle);
+}
+
+u32 heap_call(struct session *session, struct rm_ioctl *heap)
+{
+	const struct nv_layout_NVOS32_PARAMETERS *at = &session->abi->NVOS32_PARAMETERS;
+	const struct span written[] = { { at->total, 8 }, { at->free, 8 }, { at->data, 144 }, { 0, 0 } };
+
+	return rm_make(session, heap, written);
+}
+
+struct rm_ioctl heap_allocation(struct session *session)
+{
+	return rm_heap_alloc_ioctl(session->abi, session->request.via, session->client, session->device,
+		session->next_handle++, session->request.page << NVOS32_ATTR_PAGE_SIZE_SHIFT, session->request.size);
+}
+
+static u32 heap_take(struct session *session)
+{
+	const struct rm_heap_form form = rm_heap_form(session->abi, session->request.via);
+	u32 wanted = session->next_handle, status;
+	struct rm_ioctl heap = heap_allocation(session);
+
+	status = heap_call(session, &heap);
+	if (status != NV_OK)
+		return status;
+	session->memory = (struct grant){ .handle = wanted };
+	status = call_judge_handle(session, get32(heap.data, form.handle), wanted);
+	if (status != NV_OK)
+		return status;
+	if (get32(heap.data, form.owner) != RM_OWNER)
+		return call_unlike(session, "owner 0x%x came for 0x%x", get32(heap.data, form.owner), RM_OWNER);
+	return judge(session, get64(heap.data, form.size), get64(heap.data, form.limit), get32(heap.data, form.attr),
+		get32(heap.data, form.attr2));
+}
+
+static u32 heap_give(struct session *session)
+{
+	struct rm_ioctl heap =
+		rm_heap_free_ioctl(session->abi, session->client, session->device, session->memory.handle);
+
+	session->memory.handle = 0;
+	return heap_call(session, &heap);
 }
 
 static u32 take(struct session *session)
@@ -103,7 +143,7 @@ static u32 give(struct session *session)
 	return session->request.via >= VIA_HEAP ? heap_give(session) : memory_give(session);
 }
 
-enum verdict memory_check(struct session *session, enum via via)
+static enum verdict memory_check(struct session *session, enum via via)
 {
 	static const struct stage stages[] = { { "the allocation", take, true }, { "the free", give, false } };
 	enum verdict verdict = PASSED;
@@ -130,7 +170,22 @@ enum verdict check_memory_short(struct session *session)
 	return memory_check(session, VIA_RM21);
 }
 
-/* A driver whose structure is shorter than ours would not notice. */
+enum verdict check_heap_size(struct session *session)
+{
+	return memory_check(session, VIA_HEAP);
+}
+
+enum verdict check_heap_range(struct session *session)
+{
+	return memory_check(session, VIA_RANGE);
+}
+
+enum verdict check_heap_tiled(struct session *session)
+{
+	return memory_check(session, VIA_TILED);
+}
+
+/* The last byte of the structure cannot be read: a driver whose structure is shorter does not notice. */
 enum verdict check_memory_cut(struct session *session)
 {
 	u32 handle = session->next_handle++, status;
@@ -145,4 +200,36 @@ enum verdict check_memory_cut(struct session *session)
 		rm_free(session, handle);
 	return verdict_failed(session, "the driver's structure is not %u bytes long: %s",
 		session->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes, call_text(session, status));
+}
+
+/* Where the core takes USE_EGM for memory of the host, the card may lose nothing; else the driver may allocate or refuse. */
+static u32 take_egm(struct session *session)
+{
+	const struct rm_heap_form form = rm_heap_form(session->abi, session->request.via);
+	u32 wanted = session->next_handle, status;
+	struct rm_ioctl heap = heap_allocation(session);
+
+	put32(heap.data, form.attr2, NVOS32_ATTR2_USE_EGM_TRUE << NVOS32_ATTR2_USE_EGM_SHIFT);
+	status = heap_call(session, &heap);
+	session->memory = (struct grant){ 0 };
+	if (status == NV_OK)
+		session->memory = (struct grant){ .handle = wanted, .size = get64(heap.data, form.size) };
+	if (status == NV_OK && !session->abi->heap_knows_egm)
+		session->memory.charge = session->memory.size;
+	/* A refusal passes too: it takes nothing. */
+	return status & (CALL_ERRNO | CALL_STRANGE) || status == CALL_SILENT ? status : NV_OK;
+}
+
+static u32 give_egm(struct session *session)
+{
+	return session->memory.handle ? memory_give(session) : NV_OK;
+}
+
+enum verdict check_heap_egm(struct session *session)
+{
+	static const struct stage stages[] = { { "an allocation with USE_EGM", take_egm, true },
+		{ "the free", give_egm, false } };
+
+	session->request = (struct request){ VIA_HEAP, NVOS32_ATTR_PAGE_SIZE_BIG, 6 * 64 * KIB };
+	return STAGES(session, stages);
 }

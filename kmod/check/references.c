@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who has memory by the driver's word, and how long it stays when it has two handles. */
+/* Which process has memory, as the driver says, and how long memory with two handles stays. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
@@ -11,11 +11,10 @@
 
 #include "check.h"
 
-#define KIB 1024ull
 #define NOBODY 0xdead0001u
 #define NO_INDEX 0xfffeu
 #define NO_PROCESS 0xffffffffu
-/* What a process is told of another one. */
+/* What the driver says to a process about another one. */
 #define IN_THE_LIST 1
 #define WITH_MEMORY 2
 #define NO_ANSWER 4
@@ -28,7 +27,7 @@ static u32 listed(struct session *session, pid_t process, bool *found)
 	u8 *params = rm_params(session, at->bytes);
 	u32 room = (u32)(at->bytes - at->pidTbl) / 4, status, count, one, i;
 
-	/* The number of a process, taken for the count, would otherwise pass where it is small. */
+	/* Otherwise the number of a process could be taken for the count, and pass where it is small. */
 	for (i = 0; i < room; i++)
 		put32(params + 4 * i, at->pidTbl, NO_PROCESS);
 	put32(params, at->idType, NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS);
@@ -55,7 +54,7 @@ static u32 held_by(struct session *session, pid_t process, u64 *bytes)
 	u8 *params = rm_params(session, at->bytes), *one = params + at->pidInfoList + entry->bytes;
 	u32 status;
 
-	/* The first is a question that there is not; ours comes second. */
+	/* The first question has an unknown index; the second is the real one. */
 	put32(params, at->pidInfoListCount, 2);
 	put32(params + at->pidInfoList, entry->pid, (u32)process);
 	put32(params + at->pidInfoList, entry->index, NO_INDEX);
@@ -69,7 +68,7 @@ static u32 held_by(struct session *session, pid_t process, u64 *bytes)
 	if (status == NV_OK &&
 		(get32(params + at->pidInfoList, entry->result) == NV_OK ||
 			get32(params + at->pidInfoList, entry->result) == CALL_SILENT))
-		return call_unlike(session, "a question that there is not was answered");
+		return call_unlike(session, "a question with an unknown index was answered");
 	return status != NV_OK ? status : get32(one, entry->result);
 }
 
@@ -99,15 +98,14 @@ enum verdict check_process(struct session *session)
 	if (status == NV_OK)
 		status = held_by(session, getpid(), &after);
 	if (status != NV_OK)
-		return verdict_failed(session, "%s", call_text(session, status));
+		return verdict_of(session, status);
 	if (found && with - before == session->memory.size && after == before)
 		return PASSED;
 	if (!in_first_namespace())
 		return verdict_skipped(session, "needs the machine's first pid namespace");
 	return verdict_failed(session,
 		"process %d is %sin the list, with %llu bytes, then %llu, then %llu; %llu were had", getpid(),
-		found ? "" : "not ", (unsigned long long)before, (unsigned long long)with, (unsigned long long)after,
-		(unsigned long long)session->memory.size);
+		found ? "" : "not ", LLU(before), LLU(with), LLU(after), LLU(session->memory.size));
 }
 
 static int told_of(struct session *session, pid_t process)
@@ -122,7 +120,7 @@ static int told_of(struct session *session, pid_t process)
 	return (found ? IN_THE_LIST : 0) | (bytes ? WITH_MEMORY : 0);
 }
 
-/* What a child is told of us that sees no process of ours. */
+/* What the driver says about this process to a child in a pid namespace of its own. */
 static int look_from_inside(struct session *session, pid_t us)
 {
 	pid_t child = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
@@ -151,7 +149,7 @@ enum verdict check_namespace(struct session *session)
 	if (status == NV_OK)
 		status = listed(session, getpid(), &found);
 	if (status != NV_OK)
-		return verdict_failed(session, "%s", call_text(session, status));
+		return verdict_of(session, status);
 	if (!session->abi->pid_info_of_caller && !session->mig)
 		wanted |= WITH_MEMORY;
 	if (!found && !in_first_namespace())
@@ -176,18 +174,10 @@ static u32 duplicate(struct session *session)
 	if (status != NV_OK)
 		return status;
 	session->copy = handle;
-	return handle == wanted ? NV_OK : call_unlike(session, "handle 0x%x came for 0x%x", handle, wanted);
+	return call_judge_handle(session, handle, wanted);
 }
 
-static u32 free_copy(struct session *session)
-{
-	u32 handle = session->copy;
-
-	session->copy = 0;
-	return rm_free(session, handle);
-}
-
-/* What the daemon tells from these answers: kmod/daemon/libcgpud/driver_probe.c */
+/* kmod/daemon/libcgpud/driver_probe.c draws conclusions from these answers. */
 static enum verdict check_strangers(struct session *session)
 {
 	u32 handle = session->next_handle++, status;
@@ -207,7 +197,7 @@ enum verdict check_duplicate(struct session *session)
 		{ "the allocation", memory_take, true },
 		{ "the duplicate", duplicate, true },
 		{ "the free of the first handle", memory_give, true },
-		{ "the free of the second handle", free_copy, false },
+		{ "the free of the second handle", session_free_copy, false },
 	};
 	enum verdict verdict;
 

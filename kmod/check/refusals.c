@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls that have to fail: each proves where a field is, or how long a structure, and none makes anything. */
+/* Calls that have to fail: each proves the place of a field, or the length of a structure, and makes nothing. */
 #include <stdio.h>
 
 #include "check.h"
 
-#define KIB 1024ull
 #define ABSURD (1ull << 46)
 #define NOBODY 0xdead0001u
 #define NO_CLASS 0xfffeu
 
-/* A request that is right but for one field. expected 0: any refusal. */
+/* A request with one wrong field. expected 0: any refusal. */
 struct fault {
 	const char *what;
 	u16 at;
@@ -17,11 +16,16 @@ struct fault {
 	u32 expected;
 };
 
-static bool is_refusal(u32 status, u32 expected)
+/* Judges a call that has to fail, and frees the object if it made one. expected 0: any refusal. */
+static enum verdict judge(struct session *session, const char *what, u32 status, u32 handle, u32 expected)
 {
-	if (status == NV_OK || status == CALL_SILENT || status >= CALL_UNLIKE)
-		return false;
-	return !expected || status == expected;
+	if (status == NV_OK)
+		rm_free(session, handle);
+	if (call_refused(status, expected))
+		return PASSED;
+	if (!expected)
+		return verdict_failed(session, "%s: %s, expected was a refusal", what, call_text(session, status));
+	return verdict_failed(session, "%s: %s, expected was status 0x%x", what, call_text(session, status), expected);
 }
 
 static enum verdict memory_refused(struct session *session, enum via via, const struct fault *fault)
@@ -37,28 +41,19 @@ static enum verdict memory_refused(struct session *session, enum via via, const 
 	else
 		put32(params, fault->at, fault->value);
 	status = rm_alloc(session, via, session->device, NV01_MEMORY_LOCAL_USER, at->bytes, &handle);
-	if (status == NV_OK)
-		rm_free(session, handle);
-	if (is_refusal(status, fault->expected))
-		return PASSED;
-	return verdict_failed(session, "%s: %s, expected was %s0x%x", fault->what, call_text(session, status),
-		fault->expected ? "status " : "a refusal and not ", fault->expected);
+	return judge(session, fault->what, status, handle, fault->expected);
 }
 
-/* Of another class, or below an object that is not there. */
+/* Of a class that does not exist, or below an object that does not. */
 static enum verdict object_refused(struct session *session, enum via via, u32 parent, u32 class_id, u32 expected)
 {
 	u32 handle = session->next_handle++, status = rm_alloc(session, via, parent, class_id, 0, &handle);
+	char what[64];
 
-	if (status == NV_OK)
-		rm_free(session, handle);
-	if (is_refusal(status, expected))
-		return PASSED;
-	return verdict_failed(session, "class 0x%x below 0x%x: %s, expected was a refusal", class_id, parent,
-		call_text(session, status));
+	snprintf(what, sizeof(what), "class 0x%x below 0x%x", class_id, parent);
+	return judge(session, what, status, handle, expected);
 }
 
-/* A device that is not there. */
 static enum verdict device_refused(struct session *session)
 {
 	const struct nv_layout_NV0080_ALLOC_PARAMETERS *at = &session->abi->NV0080_ALLOC_PARAMETERS;
@@ -66,12 +61,7 @@ static enum verdict device_refused(struct session *session)
 
 	put32(rm_params(session, at->bytes), at->deviceId, NV0000_CTRL_GPU_MAX_ATTACHED_GPUS);
 	status = rm_alloc(session, VIA_RM64, session->client, NV01_DEVICE_0, at->bytes, &handle);
-	if (status == NV_OK)
-		rm_free(session, handle);
-	if (is_refusal(status, 0))
-		return PASSED;
-	return verdict_failed(
-		session, "a device that is not there: %s, expected was a refusal", call_text(session, status));
+	return judge(session, "a device that is not there", status, handle, 0);
 }
 
 enum verdict check_refusals(struct session *session)
@@ -102,6 +92,44 @@ enum verdict check_refusals(struct session *session)
 	return verdict;
 }
 
+static enum verdict heap_refused(struct session *session, const struct fault *fault)
+{
+	const struct rm_heap_form form = rm_heap_form(session->abi, session->request.via);
+	struct rm_ioctl heap = heap_allocation(session);
+	u32 status;
+
+	if (fault->at == form.size)
+		put64(heap.data, form.size, ABSURD);
+	else
+		put32(heap.data, fault->at, fault->value);
+	status = heap_call(session, &heap);
+	return judge(session, fault->what, status, get32(heap.data, form.handle), fault->expected);
+}
+
+enum verdict check_heap_refusals(struct session *session)
+{
+	enum verdict verdict = PASSED;
+	enum via via;
+	size_t i;
+
+	for (via = VIA_HEAP; verdict == PASSED && via <= VIA_TILED; via++) {
+		const struct rm_heap_form form = rm_heap_form(session->abi, via);
+		const struct fault faults[] = {
+			{ "without an owner", form.owner, 0, NV_ERR_INVALID_OWNER },
+			{ "an unknown type", form.type, 0xffff, 0 },
+			{ "an address space", session->abi->NVOS32_PARAMETERS.hVASpace, NOBODY, 0 },
+			/* The last one: by height and pitch no size is asked for. */
+			{ "an absurd size", form.size, 0, 0 },
+		};
+		const size_t count = sizeof(faults) / sizeof(faults[0]) - (via == VIA_TILED);
+
+		session->request = (struct request){ via, NVOS32_ATTR_PAGE_SIZE_BIG, 64 * KIB };
+		for (i = 0; verdict == PASSED && i < count; i++)
+			verdict = heap_refused(session, &faults[i]);
+	}
+	return verdict;
+}
+
 static u32 make_group(struct session *session, u32 space, u32 *handle)
 {
 	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
@@ -114,7 +142,7 @@ static u32 make_group(struct session *session, u32 space, u32 *handle)
 	return rm_alloc(session, VIA_RM64, session->device, KEPLER_CHANNEL_GROUP_A, at->bytes, handle);
 }
 
-/* A group without channels, and one in an address space that is not there. */
+/* A group without channels is made, and one in an address space that does not exist is refused. */
 enum verdict check_group(struct session *session)
 {
 	u32 handle, status = make_group(session, 0, &handle);
@@ -122,27 +150,22 @@ enum verdict check_group(struct session *session)
 	if (status == NV_OK)
 		status = rm_free(session, handle);
 	if (status != NV_OK)
-		return verdict_failed(session, "%s", call_text(session, status));
+		return verdict_of(session, status);
 	status = make_group(session, NOBODY, &handle);
-	if (status == NV_OK)
-		rm_free(session, handle);
-	if (is_refusal(status, 0))
-		return PASSED;
-	return verdict_failed(session, "in an address space that is not there: %s, expected was a refusal",
-		call_text(session, status));
+	return judge(session, "in an address space that is not there", status, handle, 0);
 }
 
-/* Below nothing: the driver copies the parameters first (rs_server.c, serverAllocResource). */
+/* The parent does not exist: the driver copies the parameters before it looks (rs_server.c, serverAllocResource). */
 static enum verdict params_are_long(struct session *session, const char *name, u32 class_id, u32 bytes)
 {
 	u32 handle = session->next_handle++, status;
 
 	rm_params(session, bytes);
 	status = rm_alloc(session, VIA_RM64, NOBODY, class_id, bytes, &handle);
-	if (!is_refusal(status, 0) || status == NV_ERR_INVALID_ADDRESS)
+	if (!call_refused(status, 0) || status == NV_ERR_INVALID_ADDRESS)
 		return verdict_failed(session, "%s: the driver's structure is longer than %u bytes, or not read: %s",
 			name, bytes, call_text(session, status));
-	rm_params_cut(session, bytes);
+	guarded_place(&session->params, bytes, 1);
 	status = rm_alloc(session, VIA_RM64, NOBODY, class_id, bytes, &handle);
 	if (status != NV_ERR_INVALID_ADDRESS)
 		return verdict_failed(session, "%s: the driver's structure is shorter than %u bytes: %s", name, bytes,
@@ -176,7 +199,7 @@ enum verdict check_classes(struct session *session)
 	return verdict;
 }
 
-/* RM_ALLOC_MEMORY, which the engines know by its size and refuse by its status. */
+/* RM_ALLOC_MEMORY: the engines know the call by its size, and refuse it by its status. */
 enum verdict check_old_call(struct session *session)
 {
 	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
@@ -193,7 +216,7 @@ enum verdict check_old_call(struct session *session)
 	status = call_escape(session, session->card, NV_ESC_RM_ALLOC_MEMORY, data, at->bytes, written);
 	if (status == NV_OK)
 		status = get32(data, at->params_status);
-	if (is_refusal(status, 0))
+	if (call_refused(status, 0))
 		return PASSED;
 	return verdict_failed(session, "class 0x%x: %s, expected was a refusal", NO_CLASS, call_text(session, status));
 }

@@ -1,26 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A client on one card, as CUDA has it. */
-#include <fcntl.h>
-#include <stdio.h>
+/* A client on one card, as CUDA makes it, and what the checks leave in it. */
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "check.h"
-
-int node_open(const struct driver *driver, const char *node)
-{
-	char path[4200];
-
-	snprintf(path, sizeof(path), "%s/%s", driver->dev, node);
-	return open(path, O_RDWR | O_CLOEXEC);
-}
-
-int node_open_card(const struct driver *driver, u32 minor)
-{
-	char node[32];
-
-	snprintf(node, sizeof(node), "nvidia%u", minor);
-	return node_open(driver, node);
-}
 
 static u32 open_nodes(struct session *session)
 {
@@ -36,7 +19,7 @@ static u32 open_nodes(struct session *session)
 	return call_escape(session, session->card, NV_ESC_REGISTER_FD, data, at->bytes, written);
 }
 
-/* Numbers are given out as cards are attached, the first that is free: no card has one for good. */
+/* A card gets the first free number when it is attached: no card has the same one for ever. */
 static u32 device_number(struct session *session)
 {
 	const struct nv_layout_NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS *at =
@@ -51,22 +34,20 @@ static u32 device_number(struct session *session)
 	return status;
 }
 
-static u32 make_objects(struct session *session)
+u32 session_make_objects(struct session *session, enum via via)
 {
-	const struct nv_abi *abi = session->abi;
+	const struct nv_layout_NV0080_ALLOC_PARAMETERS *at = &session->abi->NV0080_ALLOC_PARAMETERS;
+	const u16 bytes = session->abi->NV2080_ALLOC_PARAMETERS.bytes;
 	u32 status;
 
 	session->device = session->next_handle++;
 	session->subdevice = session->next_handle++;
-	put32(rm_params(session, abi->NV0080_ALLOC_PARAMETERS.bytes), abi->NV0080_ALLOC_PARAMETERS.deviceId,
-		session->number);
-	status = rm_alloc(session, VIA_RM64, session->client, NV01_DEVICE_0, abi->NV0080_ALLOC_PARAMETERS.bytes,
-		&session->device);
+	put32(rm_params(session, at->bytes), at->deviceId, session->number);
+	status = rm_alloc(session, via, session->client, NV01_DEVICE_0, at->bytes, &session->device);
 	if (status != NV_OK)
 		return status;
-	rm_params(session, abi->NV2080_ALLOC_PARAMETERS.bytes);
-	return rm_alloc(session, VIA_RM64, session->device, NV20_SUBDEVICE_0, abi->NV2080_ALLOC_PARAMETERS.bytes,
-		&session->subdevice);
+	rm_params(session, bytes);
+	return rm_alloc(session, via, session->device, NV20_SUBDEVICE_0, bytes, &session->subdevice);
 }
 
 enum verdict check_open(struct session *session)
@@ -84,32 +65,52 @@ enum verdict check_open(struct session *session)
 	status = device_number(session);
 	if (status != NV_OK || session->number >= NV0000_CTRL_GPU_MAX_ATTACHED_GPUS)
 		return verdict_failed(session, "number of the device: %s", call_text(session, status));
-	status = make_objects(session);
+	status = session_make_objects(session, VIA_RM64);
 	if (status != NV_OK)
 		return verdict_failed(session, "device and subdevice: %s", call_text(session, status));
 	return PASSED;
 }
 
+u32 session_free_copy(struct session *session)
+{
+	u32 handle = session->copy;
+
+	session->copy = 0;
+	return rm_free(session, handle);
+}
+
+u32 session_free_range(struct session *session)
+{
+	const struct nv_layout_UVM_FREE_PARAMS *at = &session->abi->UVM_FREE_PARAMS;
+	u8 data[64] = { 0 };
+	u32 status;
+
+	put64(data, at->base, session->range.base);
+	put64(data, at->length, session->range.bytes);
+	status = UVM(session, session->uvm, FREE, data);
+	munmap(session->range.area, session->range.area_bytes);
+	session->range.area = NULL;
+	return status;
+}
+
 void session_clean(struct session *session)
 {
-	uvm_drop_range(session);
+	if (session->range.area)
+		session_free_range(session);
 	if (session->exported >= 0)
 		close(session->exported);
 	session->exported = -1;
 	if (session->copy)
-		rm_free(session, session->copy);
+		session_free_copy(session);
 	if (session->memory.handle)
 		rm_free(session, session->memory.handle);
-	session->copy = session->memory.handle = 0;
+	session->memory.handle = 0;
 }
 
 void session_close(struct session *session)
 {
-	if (session->client) {
-		session_clean(session);
-		uvm_clean(session);
+	if (session->client)
 		rm_free(session, session->client);
-	}
 	if (session->card >= 0)
 		close(session->card);
 	if (session->ctl >= 0)

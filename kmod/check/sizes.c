@@ -2,7 +2,6 @@
 /* What the driver says of a card's memory, by each of its ways. */
 #include "check.h"
 
-#define LLU(value) ((unsigned long long)(value))
 #define LOOKS 8u
 #define MAX_REGIONS 16u
 
@@ -90,7 +89,7 @@ enum verdict check_sizes(struct session *session)
 			return PASSED;
 	}
 	if (status != NV_OK)
-		return verdict_failed(session, "%s", call_text(session, status));
+		return verdict_of(session, status);
 	return verdict_failed(session,
 		"total, free and largest differ: %llu %llu by v1, %llu %llu %llu by V2 with %llu of the host's, %llu %llu %llu by INFO",
 		LLU(v1.total), LLU(v1.unused), LLU(v2.total), LLU(v2.unused), LLU(v2.largest), LLU(v2.tax),
@@ -109,7 +108,7 @@ enum verdict check_regions(struct session *session)
 
 	status = rm_control(session, session->subdevice, NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, at->bytes);
 	if (status != NV_OK)
-		return verdict_failed(session, "%s", call_text(session, status));
+		return verdict_of(session, status);
 	count = get32(params, at->numFBRegions);
 	if (count == 0 || count > MAX_REGIONS)
 		return verdict_failed(session, "%u regions; expected are 1 to %u", count, MAX_REGIONS);

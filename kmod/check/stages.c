@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What steps do to the card's free memory. */
+/* The steps of a check, and the card's free memory after each. */
 #include <time.h>
 
 #include "check.h"
 
 #define LLD(value) ((long long)(value))
-/* The last close of a file is told a moment later. */
+/* The driver hears of the last close of a file a moment later. */
 #define LOOKS 40u
 #define LOOK_NS 5000000
 
@@ -14,7 +14,7 @@ static bool is_near(const struct session *session, s64 fell, u64 wanted)
 	return fell >= (s64)wanted && fell <= (s64)(wanted + session->slack);
 }
 
-/* Waits until so much less is free than before; *fell says how much it was in the end. */
+/* Waits until free memory has fallen by `wanted` bytes; *fell: by how many it has in the end. */
 static u32 settles(struct session *session, u64 before, u64 wanted, s64 *fell)
 {
 	const struct timespec moment = { .tv_nsec = LOOK_NS };
@@ -31,7 +31,7 @@ static u32 settles(struct session *session, u64 before, u64 wanted, s64 *fell)
 	return NV_OK;
 }
 
-/* PASSED, FAILED for good, or SKIPPED: free memory did not go along, try again. */
+/* PASSED, FAILED, or SKIPPED: free memory did not change as expected, try again. */
 static enum verdict attempt(struct session *session, const struct stage *stages, size_t count)
 {
 	u32 status;

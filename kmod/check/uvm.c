@@ -11,7 +11,7 @@ struct uvm_form {
 	const char *name;
 	u32 command;
 	u16 bytes, status;
-	/* Whether a file that was not initialised says so, or has something else against it. */
+	/* Whether the driver answers NV_ERR_ILLEGAL_ACTION on a file that was not initialised; else NV_ERR_INVALID_ARGUMENT. */
 	bool asks;
 };
 
@@ -24,15 +24,11 @@ struct uvm_form {
 /* The status is expected at its place and nothing else may change. */
 static enum verdict answers(struct session *session, int fd, const struct uvm_form *form)
 {
-	const struct span written[] = { { form->status, 4 }, { 0, 0 } };
 	static u8 data[16384];
 	u32 status;
 
 	memset(data, 0xff, sizeof(data));
-	put32(data, form->status, CALL_SILENT);
-	status = call_uvm(session, fd, form->command, data, form->bytes, written);
-	if (status == NV_OK)
-		status = get32(data, form->status);
+	status = call_uvm(session, fd, form->command, data, form->bytes, form->status);
 	if (form->asks ? status != NV_ERR_ILLEGAL_ACTION : status != NV_ERR_INVALID_ARGUMENT)
 		return verdict_failed(
 			session, "%s of %u bytes: %s", form->name, form->bytes, call_text(session, status));
@@ -78,19 +74,15 @@ static enum verdict check_forms(struct session *session, int fd)
 	return verdict;
 }
 
-/* Flags that there are not: refused before anything is done. */
+/* Unknown flags: the driver refuses them before it does anything. */
 static enum verdict check_flags(struct session *session, int fd)
 {
 	const struct nv_layout_UVM_INITIALIZE_PARAMS *at = &session->abi->UVM_INITIALIZE_PARAMS;
-	const struct span written[] = { { at->rmStatus, 4 }, { 0, 0 } };
 	u8 data[32] = { 0 };
 	u32 status;
 
 	put64(data, at->flags, ~(u64)(UVM_INIT_FLAGS_DISABLE_HMM | UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE));
-	put32(data, at->rmStatus, CALL_SILENT);
-	status = call_uvm(session, fd, UVM_INITIALIZE, data, at->bytes, written);
-	if (status == NV_OK)
-		status = get32(data, at->rmStatus);
+	status = UVM(session, fd, INITIALIZE, data);
 	if (status != NV_ERR_INVALID_ARGUMENT)
 		return verdict_failed(
 			session, "UVM_INITIALIZE with flags that there are not: %s", call_text(session, status));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory that UVM maps, as for each cudaMalloc: it stays until it is unmapped, whatever becomes of its handle. */
+/* Memory that UVM maps, as for each cudaMalloc: it stays until it is unmapped, also without its handle. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,26 +9,11 @@
 #define PIECE (2ull << 20)
 #define BYTES (4ull * PIECE)
 #define SPAN (BYTES + PIECE)
-/* What UVM may take and give for page tables meanwhile. */
+/* UVM may allocate and free so much for page tables meanwhile. */
 #define SLACK (2ull * PIECE)
 /* Where CUDA has its address spaces begin, and how long they are. */
 #define SPACE_FROM 0x1000ull
 #define SPACE_BYTES 0x1fffffb000000ull
-
-/* The driver's status, from its place in a call's structure. */
-static u32 uvm(struct session *session, int fd, u32 command, u8 *data, u16 bytes, u16 status_at)
-{
-	const struct span written[] = { { status_at, 4 }, { 0, 0 } };
-	u32 status;
-
-	put32(data, status_at, CALL_SILENT);
-	status = call_uvm(session, fd, command, data, bytes, written);
-	return status != NV_OK ? status : get32(data, status_at);
-}
-
-#define UVM(session, fd, call, data)                                                  \
-	uvm(session, fd, UVM_##call, data, (session)->abi->UVM_##call##_PARAMS.bytes, \
-		(session)->abi->UVM_##call##_PARAMS.rmStatus)
 
 static u32 initialise(struct session *session)
 {
@@ -66,18 +51,14 @@ static u32 make_space(struct session *session)
 static u32 register_card(struct session *session)
 {
 	const struct nv_layout_UVM_REGISTER_GPU_PARAMS *at = &session->abi->UVM_REGISTER_GPU_PARAMS;
-	/* The first three are the driver's to write too. */
-	const struct span written[] = { { at->gpu_uuid, 16 }, { at->numaEnabled, 1 }, { at->numaNodeId, 4 },
-		{ at->rmStatus, 4 }, { 0, 0 } };
+	/* The driver may write these too. */
+	const struct span also[] = { { at->gpu_uuid, 16 }, { at->numaEnabled, 1 }, { at->numaNodeId, 4 }, { 0, 0 } };
 	u8 data[64] = { 0 };
-	u32 status;
 
 	memcpy(data + at->gpu_uuid, session->uuid, sizeof(session->uuid));
 	put32(data, at->rmCtrlFd, (u32)session->ctl);
 	put32(data, at->hClient, session->client);
-	put32(data, at->rmStatus, CALL_SILENT);
-	status = call_uvm(session, session->uvm, UVM_REGISTER_GPU, data, at->bytes, written);
-	return status != NV_OK ? status : get32(data, at->rmStatus);
+	return call_uvm_writes(session, session->uvm, UVM_REGISTER_GPU, data, at->bytes, at->rmStatus, also);
 }
 
 static u32 register_space(struct session *session)
@@ -97,19 +78,14 @@ static u32 create_range(struct session *session)
 	const struct nv_layout_UVM_CREATE_EXTERNAL_RANGE_PARAMS *at = &session->abi->UVM_CREATE_EXTERNAL_RANGE_PARAMS;
 	u8 data[64] = { 0 }, *area;
 
-	/* Addresses that nobody else has. */
+	/* Addresses that nothing else of this process uses. */
 	area = mmap(NULL, SPAN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (area == MAP_FAILED)
 		return CALL_ERRNO | (u32)errno;
-	session->range = area;
-	put64(data, at->base, ((uintptr_t)area + PIECE - 1) / PIECE * PIECE);
+	session->range = (struct range){ area, SPAN, ((uintptr_t)area + PIECE - 1) / PIECE * PIECE, BYTES };
+	put64(data, at->base, session->range.base);
 	put64(data, at->length, BYTES);
 	return UVM(session, session->uvm, CREATE_EXTERNAL_RANGE, data);
-}
-
-static u64 range_base(const struct session *session)
-{
-	return ((uintptr_t)session->range + PIECE - 1) / PIECE * PIECE;
 }
 
 static u32 map_from(struct session *session, u64 offset)
@@ -119,7 +95,7 @@ static u32 map_from(struct session *session, u64 offset)
 	static u8 data[16384];
 
 	memset(data, 0, sizeof(data));
-	put64(data, at->base, range_base(session));
+	put64(data, at->base, session->range.base);
 	put64(data, at->length, BYTES);
 	put64(data, at->offset, offset);
 	put64(data, at->gpuAttributesCount, 1);
@@ -136,14 +112,14 @@ static u32 map(struct session *session)
 	return map_from(session, 0);
 }
 
-/* Which has to be refused. */
+/* The driver has to refuse a mapping beyond the end of the memory. */
 static u32 map_beyond(struct session *session)
 {
 	u32 status = map_from(session, PIECE);
 
 	if (status == NV_OK)
 		return call_unlike(session, "was accepted");
-	return status == CALL_SILENT || status >= CALL_UNLIKE ? status : NV_OK;
+	return call_refused(status, 0) ? NV_OK : status;
 }
 
 static u32 unmap(struct session *session)
@@ -151,40 +127,15 @@ static u32 unmap(struct session *session)
 	const struct nv_layout_UVM_UNMAP_EXTERNAL_PARAMS *at = &session->abi->UVM_UNMAP_EXTERNAL_PARAMS;
 	u8 data[64] = { 0 };
 
-	put64(data, at->base, range_base(session));
+	put64(data, at->base, session->range.base);
 	put64(data, at->length, BYTES);
 	memcpy(data + at->gpuUuid, session->uuid, sizeof(session->uuid));
 	return UVM(session, session->uvm, UNMAP_EXTERNAL, data);
 }
 
-static u32 free_range(struct session *session)
+/* Gives back all that prepare() has made. */
+static void clean(struct session *session)
 {
-	const struct nv_layout_UVM_FREE_PARAMS *at = &session->abi->UVM_FREE_PARAMS;
-	u8 data[64] = { 0 };
-
-	put64(data, at->base, range_base(session));
-	put64(data, at->length, BYTES);
-	return UVM(session, session->uvm, FREE, data);
-}
-
-static u32 drop_range(struct session *session)
-{
-	u32 status = free_range(session);
-
-	munmap(session->range, SPAN);
-	session->range = NULL;
-	return status;
-}
-
-void uvm_drop_range(struct session *session)
-{
-	if (session->range)
-		drop_range(session);
-}
-
-void uvm_clean(struct session *session)
-{
-	uvm_drop_range(session);
 	if (session->uvm_mm >= 0)
 		close(session->uvm_mm);
 	if (session->uvm >= 0)
@@ -230,14 +181,14 @@ static enum verdict map_and_drop(struct session *session)
 		{ "the mapping", map, true },
 		{ "the free of the handle", memory_give, true },
 		{ "the unmapping", unmap, false },
-		{ "the free of the range", drop_range, false },
+		{ "the free of the range", session_free_range, false },
 	};
 	static const struct stage freed[] = {
 		{ "the range", create_range, false },
 		{ "the allocation", memory_take, true },
 		{ "the mapping", map, true },
 		{ "the free of the handle", memory_give, true },
-		{ "the free of the mapped range", drop_range, false },
+		{ "the free of the mapped range", session_free_range, false },
 	};
 	enum verdict verdict = STAGES(session, unmapped);
 
@@ -256,12 +207,10 @@ enum verdict check_uvm_map(struct session *session)
 	else
 		verdict = verdict_failed(session, "a card's address space: %s", call_text(session, status));
 	session_clean(session);
-	if (verdict == PASSED) {
-		status = forget_card(session);
-		if (status != NV_OK)
-			verdict = verdict_failed(session, "the end of it: %s", call_text(session, status));
-	}
-	uvm_clean(session);
+	status = verdict == PASSED ? forget_card(session) : NV_OK;
+	if (status != NV_OK)
+		verdict = verdict_failed(session, "the end of it: %s", call_text(session, status));
+	clean(session);
 	session->slack = 0;
 	return verdict;
 }

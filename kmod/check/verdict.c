@@ -5,22 +5,17 @@
 
 #include "check.h"
 
-enum verdict verdict_failed(struct session *session, const char *format, ...)
+enum verdict verdict_say(struct session *session, enum verdict verdict, const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
 	vsnprintf(session->detail, sizeof(session->detail), format, arguments);
 	va_end(arguments);
-	return FAILED;
+	return verdict;
 }
 
-enum verdict verdict_skipped(struct session *session, const char *format, ...)
+enum verdict verdict_of(struct session *session, u32 status)
 {
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(session->detail, sizeof(session->detail), format, arguments);
-	va_end(arguments);
-	return SKIPPED;
+	return status == NV_OK ? PASSED : verdict_failed(session, "%s", call_text(session, status));
 }

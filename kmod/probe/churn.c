@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls under a rain of signals, calls from a descriptor table of one's own, and how long calls take. */
+/* Calls under many signals, calls of a thread with its own descriptor table, and how long calls take. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static void count_alarm(int number)
 	alarms++;
 }
 
-static void rain(uint64_t microseconds)
+static void send_alarms(uint64_t microseconds)
 {
 	struct sigaction action = { .sa_handler = count_alarm, .sa_flags = SA_RESTART };
 	struct itimerval timer = { 0 };
@@ -62,7 +62,7 @@ static void run_churn(struct session *session, struct churn *churn)
 	uint64_t i;
 
 	alarms = 0;
-	rain(churn->microseconds);
+	send_alarms(churn->microseconds);
 	for (i = 0; i < churn->asked; i++) {
 		status = memory_alloc(session, churn->size, &grant);
 		if (status == NV_OK) {
@@ -74,24 +74,23 @@ static void run_churn(struct session *session, struct churn *churn)
 			churn->refused++;
 		}
 	}
-	rain(0);
+	send_alarms(0);
 }
 
 /*
  * Each call must happen exactly once: as many grants as the card's own figure says. Handles are the driver's choice, so
  * that a call made twice would leave memory that nobody here knows of.
  */
-uint32_t churn_run(struct probe *probe, const char *value, bool *understood)
+uint32_t step_churn(struct probe *probe, const char *value)
 {
-	struct session *session = &probe->sessions[probe->gpu];
+	struct session *session = probe_session(probe);
 	bool own = probe->settings.own_handles;
 	struct churn churn = { 0 };
 	struct sizes before, after;
 	uint32_t status;
 
-	*understood = parse(value, &churn);
-	if (!*understood)
-		return NV_OK;
+	if (!parse(value, &churn))
+		return NOT_UNDERSTOOD;
 	status = session_open(session);
 	if (status == NV_OK)
 		status = info_v2(session, &before);
@@ -102,9 +101,8 @@ uint32_t churn_run(struct probe *probe, const char *value, bool *understood)
 	probe->settings.own_handles = own;
 	status = info_v2(session, &after);
 	printf("churn asked=%llu granted=%llu refused=%llu interrupted=%llu bytes=%llu used=%llu alarms=%ld\n",
-		(unsigned long long)churn.asked, (unsigned long long)churn.granted, (unsigned long long)churn.refused,
-		(unsigned long long)churn.interrupted, (unsigned long long)churn.bytes,
-		(unsigned long long)(before.free - after.free), (long)alarms);
+		LLU(churn.asked), LLU(churn.granted), LLU(churn.refused), LLU(churn.interrupted), LLU(churn.bytes),
+		LLU(before.free - after.free), (long)alarms);
 	return status;
 }
 
@@ -134,15 +132,14 @@ static void *apart_thread(void *argument)
 }
 
 /* A thread with a descriptor table of its own calls through numbers that mean /dev/null to the rest of the process. */
-uint32_t unshare_run(struct probe *probe, const char *value, bool *understood)
+uint32_t step_unshare(struct probe *probe, const char *value)
 {
 	struct apart apart = { 0 };
 	int decoys[8], i;
 	pthread_t thread;
 
-	*understood = parse_size(&value, &apart.size) && *value == '\0';
-	if (!*understood)
-		return NV_OK;
+	if (!parse_size(&value, &apart.size) || *value)
+		return NOT_UNDERSTOOD;
 	session_init(&apart.session, &probe->settings, probe->gpu);
 	pthread_barrier_init(&apart.ready, NULL, 2);
 	pthread_barrier_init(&apart.decoy, NULL, 2);
@@ -157,23 +154,21 @@ uint32_t unshare_run(struct probe *probe, const char *value, bool *understood)
 		close(decoys[i]);
 	free(apart.session.held);
 	errno = apart.error;
-	report(apart.status, "unshare %llu size=%llu handle=0x%x", (unsigned long long)apart.size,
-		(unsigned long long)apart.grant.size, apart.grant.handle);
-	return apart.status;
+	return report(apart.status, "unshare %llu size=%llu handle=0x%x", LLU(apart.size), LLU(apart.grant.size),
+		apart.grant.handle);
 }
 
 /* N pairs of an allocation and its free; N questions. */
-uint32_t bench_run(struct probe *probe, const char *value, bool *understood)
+uint32_t step_bench(struct probe *probe, const char *value)
 {
-	struct session *session = &probe->sessions[probe->gpu];
+	struct session *session = probe_session(probe);
 	uint64_t count, i, *ask, *pair, start;
 	struct sizes sizes;
 	struct grant grant;
 	uint32_t status;
 
-	*understood = parse_number(value, &count) && count > 0 && count <= 1000000;
-	if (!*understood)
-		return NV_OK;
+	if (!parse_number(value, &count) || count == 0 || count > 1000000)
+		return NOT_UNDERSTOOD;
 	ask = calloc(2 * count, sizeof(*ask));
 	if (!ask)
 		return RM_ERRNO;
@@ -194,9 +189,8 @@ uint32_t bench_run(struct probe *probe, const char *value, bool *understood)
 	clock_sort(pair, i);
 	if (status == NV_OK)
 		printf("bench n=%llu info_ns=%llu info_p99_ns=%llu alloc_free_ns=%llu alloc_free_p99_ns=%llu\n",
-			(unsigned long long)count, (unsigned long long)ask[count / 2],
-			(unsigned long long)ask[count * 99 / 100], (unsigned long long)pair[count / 2],
-			(unsigned long long)pair[count * 99 / 100]);
+			LLU(count), LLU(ask[count / 2]), LLU(ask[count * 99 / 100]), LLU(pair[count / 2]),
+			LLU(pair[count * 99 / 100]));
 	free(ask);
 	return status;
 }

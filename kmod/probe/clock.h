@@ -22,7 +22,7 @@ static inline int clock_compare(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* Then the middle one is the median. */
+/* The median is then in the middle. */
 static inline void clock_sort(uint64_t *times, size_t count)
 {
 	qsort(times, count, sizeof(*times), clock_compare);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Waiting with the memory in hand. */
+/* Waits, and keeps the memory meanwhile. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -11,7 +11,7 @@
 
 #include "probe.h"
 
-/* Before anyone is told that they may send one of them. */
+/* Before the line that others wait for, as they may send a signal at once. */
 static int catch_signals(sigset_t *set)
 {
 	sigemptyset(set);
@@ -35,21 +35,20 @@ static void wait_for_end(int signals, int timeout)
 	}
 }
 
-/* value: seconds, with a fraction if wanted; NULL: until stdin ends. */
-void hold_run(const char *value, bool *understood)
+/* Seconds, with a fraction if wanted; without a value until stdin ends. */
+uint32_t step_hold(struct probe *probe, const char *value)
 {
 	double seconds = -1;
 	sigset_t set;
 	int signals;
 	char *end;
 
-	*understood = true;
+	(void)probe;
 	if (value) {
 		seconds = strtod(value, &end);
-		*understood = end != value && *end == '\0' && seconds >= 0 && seconds < 1000000;
+		if (end == value || *end || !(seconds >= 0 && seconds < 1000000))
+			return NOT_UNDERSTOOD;
 	}
-	if (!*understood)
-		return;
 	signals = catch_signals(&set);
 	printf("hold\n");
 	fflush(stdout);
@@ -60,4 +59,5 @@ void hold_run(const char *value, bool *understood)
 	signal(SIGINT, SIG_IGN);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	printf("held\n");
+	return NO_ANSWER;
 }

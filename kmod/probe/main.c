@@ -103,7 +103,7 @@ int main(int argc, char **argv)
 	if (!start(&probe))
 		return 1;
 	for (; i < argc; i++) {
-		if (!step_run(&probe, argv[i])) {
+		if (!probe_run(&probe, argv[i])) {
 			fprintf(stderr, "cgpu-probe: %s: not understood; words are listed by: cgpu-probe --help\n",
 				argv[i]);
 			return 2;

@@ -44,14 +44,13 @@ static uint32_t map(struct probe *probe, uint64_t size)
 	return NV_OK;
 }
 
-uint32_t managed_run(struct probe *probe, const char *value, bool *understood)
+uint32_t step_managed(struct probe *probe, const char *value)
 {
 	uint32_t status = NV_OK;
 	uint64_t size;
 
-	*understood = parse_size(&value, &size) && *value == '\0';
-	if (!*understood)
-		return NV_OK;
+	if (!parse_size(&value, &size) || *value)
+		return NOT_UNDERSTOOD;
 	if (probe->uvm < 0)
 		status = initialise(probe);
 	if (status == NV_OK && probe->mappings == PROBE_MAX_MAPPINGS) {
@@ -60,19 +59,19 @@ uint32_t managed_run(struct probe *probe, const char *value, bool *understood)
 	}
 	if (status == NV_OK)
 		status = map(probe, size);
-	report(status, "managed %llu", (unsigned long long)size);
-	return status;
+	return report(status, "managed %llu", LLU(size));
 }
 
-uint32_t managed_drop(struct probe *probe)
+/* The last one; NV_OK when there is none. */
+uint32_t step_unmanaged(struct probe *probe, const char *value)
 {
 	uint32_t status = NV_OK;
 	struct mapping *last;
 
+	(void)value;
 	if (probe->mappings > 0) {
 		last = &probe->mapping[--probe->mappings];
 		status = munmap(last->start, last->size) < 0 ? RM_ERRNO : NV_OK;
 	}
-	report(status, "unmanaged left=%zu", probe->mappings);
-	return status;
+	return report(status, "unmanaged left=%zu", probe->mappings);
 }

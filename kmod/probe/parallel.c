@@ -12,7 +12,7 @@
 
 #include "probe.h"
 
-#define MAX_CROWD 256u
+#define MAX_MEMBERS 256u
 /* Handles of members that share one client must differ. */
 #define HANDLES_EACH (1u << 18)
 
@@ -57,7 +57,7 @@ static bool parse(const char *value, struct order *order)
 			return false;
 		value += length;
 	}
-	return *value == '\0' && order->members >= 1 && order->members <= MAX_CROWD;
+	return *value == '\0' && order->members >= 1 && order->members <= MAX_MEMBERS;
 }
 
 static void work(const struct order *order, struct session *session, struct result *result)
@@ -77,7 +77,7 @@ static void work(const struct order *order, struct session *session, struct resu
 	result->error = (uint32_t)errno;
 }
 
-/* A session of one's own, or the parent's client with other handles. */
+/* A new session, or the parent's client with other handles. */
 static void prepare(struct session *session, const struct order *order, const struct session *from, uint64_t index)
 {
 	session_init(session, from->settings, from->gpu);
@@ -85,8 +85,7 @@ static void prepare(struct session *session, const struct order *order, const st
 		return;
 	*session = *from;
 	session->held = NULL;
-	session->count = 0;
-	session->room = 0;
+	session->count = session->room = 0;
 	session->next_handle += (uint32_t)(index + 1) * HANDLES_EACH;
 }
 
@@ -125,9 +124,8 @@ static void child(const struct order *order, struct session *session, int result
 static uint32_t tell(const char *kind, uint64_t index, const struct result *result)
 {
 	errno = (int)result->error;
-	report(result->status, "%s %llu bytes=%llu count=%llu", kind, (unsigned long long)index,
-		(unsigned long long)result->bytes, (unsigned long long)result->count);
-	return result->status;
+	return report(result->status, "%s %llu bytes=%llu count=%llu", kind, LLU(index), LLU(result->bytes),
+		LLU(result->count));
 }
 
 static uint32_t run_processes(struct session *from, const struct order *order)
@@ -192,7 +190,7 @@ static uint32_t run_threads(struct session *from, const struct order *order)
 		if (pthread_create(&member->thread, NULL, thread, member))
 			break;
 	}
-	/* Too few for the barrier: nothing to wait for but the end of the process. */
+	/* Too few for the barrier: the threads wait for ever, until the process ends. */
 	if (started < order->members)
 		return RM_ERRNO;
 	for (i = 0; i < started; i++)
@@ -205,15 +203,15 @@ static uint32_t run_threads(struct session *from, const struct order *order)
 	return status;
 }
 
-uint32_t parallel_run(struct probe *probe, const char *value, bool threads, bool *understood)
+uint32_t step_parallel(struct probe *probe, const char *value)
 {
-	struct session *from = &probe->sessions[probe->gpu];
+	struct session *from = probe_session(probe);
+	bool threads = strcmp(probe->step, "threads") == 0;
 	struct order order = { 0 };
 	uint32_t status = NV_OK;
 
-	*understood = parse(value, &order) && !(threads && order.nested);
-	if (!*understood)
-		return NV_OK;
+	if (!parse(value, &order) || (threads && order.nested))
+		return NOT_UNDERSTOOD;
 	if (order.shared)
 		status = session_open(from);
 	if (status == NV_OK)

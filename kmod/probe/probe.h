@@ -3,12 +3,12 @@
 #ifndef CGPU_PROBE_H
 #define CGPU_PROBE_H
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "rm_client.h"
 
 #define PROBE_MAX_MAPPINGS 16u
+#define LLU(value) ((unsigned long long)(value))
 
 struct mapping {
 	uint8_t *start;
@@ -23,6 +23,8 @@ struct probe {
 	int uvm;
 	struct mapping mapping[PROBE_MAX_MAPPINGS];
 	size_t mappings;
+	/* The name of the step that runs. */
+	const char *step;
 	/* What the next step must answer; valid when expecting. */
 	bool expecting;
 	uint32_t expected;
@@ -31,34 +33,45 @@ struct probe {
 	int exported;
 };
 
+/* A step. value: the text behind "="; NULL: none. Returns the driver's status, RM_ERRNO, or one of these: */
+typedef uint32_t step_fn(struct probe *probe, const char *value);
+/* The value is wrong, or there is no such word. */
+#define NOT_UNDERSTOOD 0x40000000u
+/* The step made no call: what expect= says is for the next one. */
+#define NO_ANSWER 0x20000000u
+
+/* Whether a value has to be there. */
+enum value { NO_VALUE, MAYBE_VALUE, VALUE };
+static inline bool value_fits(enum value wanted, const char *value)
+{
+	return wanted == MAYBE_VALUE || (wanted == VALUE) == (value != NULL);
+}
+
 /* managed.c */
-uint32_t managed_run(struct probe *probe, const char *value, bool *understood);
-/* The last one; NV_OK when there is none. */
-uint32_t managed_drop(struct probe *probe);
-
-/* parallel.c: processes and threads; churn.c; steps.c */
-uint32_t parallel_run(struct probe *probe, const char *value, bool threads, bool *understood);
-uint32_t unshare_run(struct probe *probe, const char *value, bool *understood);
-uint32_t churn_run(struct probe *probe, const char *value, bool *understood);
-uint32_t bench_run(struct probe *probe, const char *value, bool *understood);
-/* export_steps.c */
-uint32_t export_run(struct probe *probe, const char *name, const char *value, bool *understood);
-/* dup_fd.c */
-/* A copy of a descriptor of another process; -1 with errno. */
-int fd_of_process(long pid, long number);
-uint32_t dup_fd_run(struct probe *probe, const char *name, const char *value, bool *understood);
-/* share.c */
-uint32_t share_run(struct probe *probe, const char *name, const char *value, bool *understood);
-/* work.c, scheduling.c: whether the name is one of theirs */
-bool work_run(struct probe *probe, const char *name, const char *value, uint32_t *status, bool *understood);
+step_fn step_managed, step_unmanaged;
+/* parallel.c: fork and threads */
+step_fn step_parallel;
+/* churn.c */
+step_fn step_unshare, step_churn, step_bench;
+/* sharing.c */
+step_fn step_share, step_dup_of, step_dup_fd, step_export, step_import, step_take, step_close_export;
+/* work.c */
+step_fn step_group, step_submit, step_busy, step_drain, step_figures;
+/* scheduling.c: channel is channel-off and channel-on; scheduling_run is all words about the last group, and the card */
+step_fn step_timeslice, step_context_bytes, step_channel, scheduling_run;
 /* hold.c */
-void hold_run(const char *value, bool *understood);
-/* settings.c: whether the word is right; *known says whether it is a setting at all. */
-bool setting_run(struct probe *probe, const char *name, const char *value, bool *known);
-/* One word of the command line; returns false when it is not understood. */
-bool step_run(struct probe *probe, const char *word);
+step_fn step_hold;
+/* settings.c: sets it and returns true, where it is a setting and the value is right. */
+bool setting_run(struct probe *probe, const char *name, const char *value);
+/* steps.c: one word of the command line; returns false when it is not understood. */
+bool probe_run(struct probe *probe, const char *word);
 
-/* report.c: one line of a step: its words, then status= or errno=. */
-void report(uint32_t status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* report.c: one line of a step: its words, then status= or errno=. Returns the status, and leaves errno as it was. */
+uint32_t report(uint32_t status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static inline struct session *probe_session(struct probe *probe)
+{
+	return &probe->sessions[probe->gpu];
+}
 
 #endif

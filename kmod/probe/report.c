@@ -7,7 +7,7 @@
 
 #include "probe.h"
 
-void report(uint32_t status, const char *format, ...)
+uint32_t report(uint32_t status, const char *format, ...)
 {
 	int error = errno;
 	va_list arguments;
@@ -21,4 +21,5 @@ void report(uint32_t status, const char *format, ...)
 		printf(" status=0x%x\n", status);
 	fflush(stdout);
 	errno = error;
+	return status;
 }

@@ -1,63 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the driver can be told of the last channel group, and of the card's channels. */
+/* Controls of the last channel group, of single groups and channels, and of the card's scheduling. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "work.h"
 
-#define LLU(value) ((unsigned long long)(value))
-
 struct scheduling {
 	struct session *session;
+	const struct nv_abi *abi;
 	const struct work_group *group;
 	uint32_t channel; /* its last one */
-	const struct nv_abi *abi;
 	uint64_t number; /* the word's value */
 	uint64_t second; /* behind a colon, or 0 */
 };
-
-uint32_t scheduling_set(struct session *session, const struct work_group *group, bool on)
-{
-	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at =
-		&session->settings->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
-	uint8_t params[8] = { 0 };
-
-	params[at->bEnable] = on;
-	return session_control(session, group->handle, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, params, at->bytes);
-}
-
-static uint32_t schedule(const struct scheduling *call)
-{
-	return scheduling_set(call->session, call->group, call->number != 0);
-}
-
-static uint32_t schedule_channel(const struct scheduling *call)
-{
-	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at = &call->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
-	uint8_t params[8] = { 0 };
-
-	params[at->bEnable] = call->number != 0;
-	return session_control(call->session, call->channel, NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, params, at->bytes);
-}
-
-static uint32_t bind(const struct scheduling *call)
-{
-	uint8_t params[8] = { 0 };
-
-	put32(params, call->abi->NVA06F_CTRL_BIND_PARAMS.engineType, (uint32_t)call->number);
-	return session_control(call->session, call->group->handle, NVA06C_CTRL_CMD_BIND, params,
-		call->abi->NVA06F_CTRL_BIND_PARAMS.bytes);
-}
-
-static uint32_t slice(const struct scheduling *call)
-{
-	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *at = &call->abi->NVA06C_CTRL_TIMESLICE_PARAMS;
-	uint8_t params[8] = { 0 };
-
-	put64(params, at->timesliceUs, call->number);
-	return session_control(call->session, call->group->handle, NVA06C_CTRL_CMD_SET_TIMESLICE, params, at->bytes);
-}
 
 static uint32_t preempt(const struct scheduling *call)
 {
@@ -68,45 +24,6 @@ static uint32_t preempt(const struct scheduling *call)
 	params[at->bManualTimeout] = call->number != 0;
 	put32(params, at->timeoutUs, (uint32_t)call->number);
 	return session_control(call->session, call->group->handle, NVA06C_CTRL_CMD_PREEMPT, params, at->bytes);
-}
-
-static uint32_t interleave(const struct scheduling *call)
-{
-	const struct nv_layout_NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS *at =
-		&call->abi->NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS;
-	uint8_t params[8] = { 0 };
-
-	put32(params, at->tsgInterleaveLevel, (uint32_t)call->number);
-	return session_control(
-		call->session, call->group->handle, NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, params, at->bytes);
-}
-
-static uint32_t interleave_channel(const struct scheduling *call)
-{
-	const struct nv_layout_NVA06F_CTRL_INTERLEAVE_LEVEL_PARAMS *at =
-		&call->abi->NVA06F_CTRL_INTERLEAVE_LEVEL_PARAMS;
-	uint8_t params[8] = { 0 };
-
-	put32(params, at->channelInterleaveLevel, (uint32_t)call->number);
-	return session_control(call->session, call->channel, NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, params, at->bytes);
-}
-
-static uint32_t realtime(const struct scheduling *call)
-{
-	uint8_t params[8] = { 0 };
-
-	params[call->abi->NVA06C_CTRL_MAKE_REALTIME_PARAMS.bRealtime] = call->number != 0;
-	return session_control(call->session, call->group->handle, NVA06C_CTRL_CMD_MAKE_REALTIME, params,
-		call->abi->NVA06C_CTRL_MAKE_REALTIME_PARAMS.bytes);
-}
-
-static uint32_t restart(const struct scheduling *call)
-{
-	const struct nv_layout_NVA06F_CTRL_RESTART_RUNLIST_PARAMS *at = &call->abi->NVA06F_CTRL_RESTART_RUNLIST_PARAMS;
-	uint8_t params[8] = { 0 };
-
-	params[at->bForceRestart] = call->number != 0;
-	return session_control(call->session, call->channel, NVA06F_CTRL_CMD_RESTART_RUNLIST, params, at->bytes);
 }
 
 /* MICROSECONDS[:PROPERTY] of the last channel */
@@ -123,34 +40,36 @@ static uint32_t properties(const struct scheduling *call)
 		call->session, call->session->device, NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES, params, at->bytes);
 }
 
-static uint32_t disable_channels(const struct scheduling *call, bool disable, bool only, bool rewind)
+static uint32_t disable_channels(struct session *session, uint32_t client, const uint32_t *channels, uint32_t count,
+	bool disable, bool scheduling_only, bool rewind)
 {
 	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *at =
-		&call->abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
+		&session->settings->abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
 	uint8_t params[1024] = { 0 };
 	uint32_t i;
 
 	params[at->bDisable] = disable;
-	params[at->bOnlyDisableScheduling] = only;
+	params[at->bOnlyDisableScheduling] = scheduling_only;
 	params[at->bRewindGpPut] = rewind;
-	for (i = 0; i < call->group->channels && i < NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES; i++) {
-		put32(params + 4 * i, at->hClientList, call->session->client);
-		put32(params + 4 * i, at->hChannelList, call->group->channel[i]);
+	for (i = 0; i < count && i < NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES; i++) {
+		put32(params + 4 * i, at->hClientList, client);
+		put32(params + 4 * i, at->hChannelList, channels[i]);
 	}
 	put32(params, at->numChannels, i);
-	return session_control(
-		call->session, call->session->subdevice, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params, at->bytes);
+	return session_control(session, session->subdevice, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params, at->bytes);
 }
 
-/* 0: with all that they run; 1: for scheduling only; 2: and what waits in them is thrown away */
+/* 0: their work stops; 1: they are not scheduled again; 2: and the work in their queues is thrown away */
 static uint32_t disable(const struct scheduling *call)
 {
-	return disable_channels(call, true, call->number == 1, call->number == 2);
+	return disable_channels(call->session, call->session->client, call->group->channel, call->group->channels, true,
+		call->number == 1, call->number == 2);
 }
 
 static uint32_t enable(const struct scheduling *call)
 {
-	return disable_channels(call, false, false, false);
+	return disable_channels(
+		call->session, call->session->client, call->group->channel, call->group->channels, false, false, false);
 }
 
 /* POLICY[:1 to restore it] */
@@ -178,20 +97,29 @@ static uint32_t compute_policy(const struct scheduling *call)
 		params, at->bytes);
 }
 
-/* What the driver has as the last group's time slice, and as the card's compute policy. */
+static uint32_t read_timeslice(struct session *session, uint32_t group, uint64_t *microseconds)
+{
+	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *at = &session->settings->abi->NVA06C_CTRL_TIMESLICE_PARAMS;
+	uint8_t params[8] = { 0 };
+	uint32_t status = session_control(session, group, NVA06C_CTRL_CMD_GET_TIMESLICE, params, at->bytes);
+
+	*microseconds = get64(params, at->timesliceUs);
+	return status;
+}
+
+/* What the driver has as the last group's timeslice, and as the card's compute policy. */
 static uint32_t read_back(const struct scheduling *call)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS *at =
 		&call->abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS;
-	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *time = &call->abi->NVA06C_CTRL_TIMESLICE_PARAMS;
-	uint8_t slices[8] = { 0 }, policy[512] = { 0 };
-	uint32_t status =
-		session_control(call->session, call->group->handle, NVA06C_CTRL_CMD_GET_TIMESLICE, slices, time->bytes);
+	uint8_t policy[512] = { 0 };
+	uint64_t microseconds;
+	uint32_t status = read_timeslice(call->session, call->group->handle, &microseconds);
 
 	if (status == NV_OK)
 		status = session_control(call->session, call->session->subdevice,
 			NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, policy, at->bytes);
-	printf("slice=%llu compute-policy=%u ", LLU(get64(slices, time->timesliceUs)),
+	printf("slice=%llu compute-policy=%u ", LLU(microseconds),
 		get32(policy + at->configList, call->abi->NV2080_CTRL_GPU_COMPUTE_POLICY_CONFIG.data_timeslice));
 	return status;
 }
@@ -215,7 +143,7 @@ static void print_samples(const struct nv_abi *abi, const uint8_t *params)
 	}
 }
 
-/* From the oldest call. */
+/* Prints the samples, the oldest first. */
 static uint32_t samples(const struct scheduling *call)
 {
 	const struct nv_layout_NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS *at =
@@ -235,32 +163,71 @@ static uint32_t samples(const struct scheduling *call)
 	return status;
 }
 
-/* How the word is written, and whether it is about a group. */
-enum form { NUMBER, MAYBE, PLAIN };
+enum target { GROUP, CHANNEL, CARD };
 
+/* A word for a control: either a function, or the one field of its parameters that the word's value sets. */
 static const struct word {
 	const char *name;
-	enum form form;
-	bool of_card;
+	enum value value;
+	enum target target;
 	uint32_t (*run)(const struct scheduling *call);
+	uint32_t command;
+	/* Of struct nv_abi: where it has the parameters' size, and the field's place in them. */
+	size_t bytes, at;
+	/* The field's width: 1, then it is a flag, 4 or 8. */
+	uint32_t width;
 } words[] = {
-	{ "schedule", NUMBER, false, schedule },
-	{ "schedule-channel", NUMBER, false, schedule_channel },
-	{ "bind", NUMBER, false, bind },
-	{ "slice", NUMBER, false, slice },
-	{ "preempt", MAYBE, false, preempt },
-	{ "interleave", NUMBER, false, interleave },
-	{ "interleave-channel", NUMBER, false, interleave_channel },
-	{ "realtime", NUMBER, false, realtime },
-	{ "restart", MAYBE, false, restart },
-	{ "properties", NUMBER, false, properties },
-	{ "disable", MAYBE, false, disable },
-	{ "enable", PLAIN, false, enable },
-	{ "scheduling", PLAIN, false, read_back },
-	{ "runlist-policy", NUMBER, true, runlist_policy },
-	{ "compute-policy", NUMBER, true, compute_policy },
-	{ "samples", PLAIN, true, samples },
+#define SETS(command, params, field, width) \
+	NULL, command, offsetof(struct nv_abi, params.bytes), offsetof(struct nv_abi, params.field), width
+	{ "schedule", VALUE, GROUP,
+		SETS(NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS, bEnable, 1) },
+	{ "schedule-channel", VALUE, CHANNEL,
+		SETS(NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS, bEnable, 1) },
+	{ "bind", VALUE, GROUP, SETS(NVA06C_CTRL_CMD_BIND, NVA06F_CTRL_BIND_PARAMS, engineType, 4) },
+	{ "slice", VALUE, GROUP, SETS(NVA06C_CTRL_CMD_SET_TIMESLICE, NVA06C_CTRL_TIMESLICE_PARAMS, timesliceUs, 8) },
+	{ "interleave", VALUE, GROUP,
+		SETS(NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS, tsgInterleaveLevel,
+			4) },
+	{ "interleave-channel", VALUE, CHANNEL,
+		SETS(NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, NVA06F_CTRL_INTERLEAVE_LEVEL_PARAMS, channelInterleaveLevel,
+			4) },
+	{ "realtime", VALUE, GROUP,
+		SETS(NVA06C_CTRL_CMD_MAKE_REALTIME, NVA06C_CTRL_MAKE_REALTIME_PARAMS, bRealtime, 1) },
+	{ "restart", MAYBE_VALUE, CHANNEL,
+		SETS(NVA06F_CTRL_CMD_RESTART_RUNLIST, NVA06F_CTRL_RESTART_RUNLIST_PARAMS, bForceRestart, 1) },
+#undef SETS
+	{ "preempt", MAYBE_VALUE, GROUP, .run = preempt },
+	{ "properties", VALUE, CHANNEL, .run = properties },
+	{ "disable", MAYBE_VALUE, GROUP, .run = disable },
+	{ "enable", NO_VALUE, GROUP, .run = enable },
+	{ "scheduling", NO_VALUE, GROUP, .run = read_back },
+	{ "runlist-policy", VALUE, CARD, .run = runlist_policy },
+	{ "compute-policy", VALUE, CARD, .run = compute_policy },
+	{ "samples", NO_VALUE, CARD, .run = samples },
 };
+
+static uint16_t offset_in(const struct nv_abi *abi, size_t member)
+{
+	uint16_t offset;
+
+	memcpy(&offset, (const char *)abi + member, sizeof(offset));
+	return offset;
+}
+
+static uint32_t set_field(const struct scheduling *call, const struct word *word)
+{
+	uint32_t object = word->target == GROUP ? call->group->handle : call->channel;
+	uint16_t at = offset_in(call->abi, word->at);
+	uint8_t params[8] = { 0 };
+
+	if (word->width == 1)
+		params[at] = call->number != 0;
+	else if (word->width == 4)
+		put32(params, at, (uint32_t)call->number);
+	else
+		put64(params, at, call->number);
+	return session_control(call->session, object, word->command, params, offset_in(call->abi, word->bytes));
+}
 
 static const struct word *find(const char *name)
 {
@@ -273,25 +240,89 @@ static const struct word *find(const char *name)
 	return NULL;
 }
 
-bool scheduling_run(struct probe *probe, const char *name, const char *value, uint32_t *status, bool *understood)
+uint32_t scheduling_run(struct probe *probe, const char *value)
 {
-	const struct word *word = find(name);
-	struct scheduling call = { .session = &probe->sessions[probe->gpu], .group = work_last(probe) };
+	const struct word *word = find(probe->step);
+	struct scheduling call = { .session = probe_session(probe), .group = work_last(probe) };
 	uint64_t numbers[2] = { 0 };
+	uint32_t status;
 
-	if (!word)
-		return false;
-	*understood = value ? word->form != PLAIN && parse_numbers(value, numbers, 2) : word->form != NUMBER;
-	if (!*understood)
-		return true;
+	if (!word || !value_fits(word->value, value) || (value && !parse_numbers(value, numbers, 2)))
+		return NOT_UNDERSTOOD;
 	call.abi = probe->settings.abi;
 	call.number = numbers[0];
 	call.second = numbers[1];
 	if (call.group && call.group->channels)
 		call.channel = call.group->channel[call.group->channels - 1];
-	*status = session_open(call.session);
-	if (*status == NV_OK)
-		*status = word->of_card || call.group ? word->run(&call) : NV_ERR_INVALID_OBJECT_HANDLE;
-	report(*status, "%s%s%s", name, value ? " " : "", value ? value : "");
-	return true;
+	status = session_open(call.session);
+	if (status == NV_OK && !call.group && word->target != CARD)
+		status = NV_ERR_INVALID_OBJECT_HANDLE;
+	else if (status == NV_OK)
+		status = word->run ? word->run(&call) : set_field(&call, word);
+	return report(status, "%s%s%s", probe->step, value ? " " : "", value ? value : "");
+}
+
+/* GROUP[:MICROSECONDS]: sets the timeslice of any channel group, if told to, and reads it. */
+uint32_t step_timeslice(struct probe *probe, const char *value)
+{
+	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *at = &probe->settings.abi->NVA06C_CTRL_TIMESLICE_PARAMS;
+	struct session *session = probe_session(probe);
+	uint64_t numbers[2], microseconds;
+	unsigned int count = parse_numbers(value, numbers, 2);
+	uint32_t status, got;
+	uint8_t params[8] = { 0 };
+
+	if (count == 0)
+		return NOT_UNDERSTOOD;
+	status = session_open(session);
+	if (status != NV_OK)
+		return status;
+	if (count == 2) {
+		put64(params, at->timesliceUs, numbers[1]);
+		status = session_control(
+			session, (uint32_t)numbers[0], NVA06C_CTRL_CMD_SET_TIMESLICE, params, at->bytes);
+	}
+	got = read_timeslice(session, (uint32_t)numbers[0], &microseconds);
+	return report(status != NV_OK ? status : got, "timeslice 0x%x microseconds=%llu read=0x%x",
+		(uint32_t)numbers[0], LLU(microseconds), got);
+}
+
+/* CHANNEL: what its graphics context takes */
+uint32_t step_context_bytes(struct probe *probe, const char *value)
+{
+	const struct nv_layout_NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS *at =
+		&probe->settings.abi->NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS;
+	struct session *session = probe_session(probe);
+	uint8_t params[16] = { 0 };
+	uint64_t channel;
+	uint32_t status;
+
+	if (!parse_number(value, &channel))
+		return NOT_UNDERSTOOD;
+	status = session_open(session);
+	if (status != NV_OK)
+		return status;
+	put32(params, at->hChannel, (uint32_t)channel);
+	status =
+		session_control(session, session->subdevice, NV2080_CTRL_CMD_GR_GET_CTX_BUFFER_SIZE, params, at->bytes);
+	return report(
+		status, "context-bytes 0x%x bytes=%llu", (uint32_t)channel, LLU(get64(params, at->totalBufferSize)));
+}
+
+/* channel-off, channel-on: CLIENT:CHANNEL, which need not be the session's own */
+uint32_t step_channel(struct probe *probe, const char *value)
+{
+	struct session *session = probe_session(probe);
+	uint64_t numbers[2];
+	uint32_t channel, status;
+
+	if (parse_numbers(value, numbers, 2) != 2)
+		return NOT_UNDERSTOOD;
+	status = session_open(session);
+	if (status != NV_OK)
+		return status;
+	channel = (uint32_t)numbers[1];
+	status = disable_channels(
+		session, (uint32_t)numbers[0], &channel, 1, strcmp(probe->step, "channel-off") == 0, false, false);
+	return report(status, "%s 0x%llx:0x%llx", probe->step, LLU(numbers[0]), LLU(numbers[1]));
 }

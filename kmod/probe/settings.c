@@ -4,29 +4,24 @@
 
 static bool set_via(struct settings *settings, const char *value)
 {
-	if (strcmp(value, "rm64") == 0)
-		settings->via = VIA_RM64;
-	else if (strcmp(value, "rm21") == 0)
-		settings->via = VIA_RM21;
-	else if (strcmp(value, "heap") == 0)
-		settings->via = VIA_HEAP;
-	else if (strcmp(value, "range") == 0)
-		settings->via = VIA_RANGE;
-	else if (strcmp(value, "tiled") == 0)
-		settings->via = VIA_TILED;
-	else
-		return false;
-	return true;
+	static const char *const ways[] = { "rm64", "rm21", "heap", "range", "tiled" };
+	uint32_t way;
+
+	for (way = VIA_RM64; way <= VIA_TILED; way++) {
+		if (strcmp(value, ways[way]) == 0) {
+			settings->via = (enum via)way;
+			return true;
+		}
+	}
+	return false;
 }
 
-/* Settings; *known says whether the name is one. */
-bool setting_run(struct probe *probe, const char *name, const char *value, bool *known)
+bool setting_run(struct probe *probe, const char *name, const char *value)
 {
 	struct settings *settings = &probe->settings;
 	uint64_t number = 0;
 	bool is_number = value && parse_number(value, &number);
 
-	*known = true;
 	if (strcmp(name, "xfer") == 0)
 		return settings->wrapped = !value || strcmp(value, "off") != 0, true;
 	if (strcmp(name, "via") == 0)
@@ -45,6 +40,5 @@ bool setting_run(struct probe *probe, const char *name, const char *value, bool 
 		return probe->expecting = true, probe->expected = (uint32_t)number, true;
 	if (strcmp(name, "expect-errno") == 0 && is_number && number < 4096)
 		return probe->expecting = true, probe->expected = RM_ERRNO | (uint32_t)number, true;
-	*known = false;
 	return false;
 }

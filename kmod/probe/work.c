@@ -12,9 +12,8 @@
 #include "../sim/gpu/doorbell.h"
 #include "work.h"
 
-#define LLU(value) ((unsigned long long)(value))
 #define MAX_PROCESSES 256u
-/* How far ahead of the card a program stays that keeps it busy, and how often it looks at most, and at least. */
+/* How far ahead of the card "busy" launches, and the shortest and longest time between two samples of the queues. */
 #define AHEAD_NS 200000000ull
 #define SAMPLE_NS 100000ull
 #define SAMPLE_MOST_NS 10000000ull
@@ -26,11 +25,6 @@ struct load {
 	uint64_t length;
 	uint64_t grain;
 };
-
-static struct session *current(struct probe *probe)
-{
-	return &probe->sessions[probe->gpu];
-}
 
 struct work_group *work_last(struct probe *probe)
 {
@@ -71,7 +65,7 @@ static bool parse_time(const char **text, uint64_t *ns)
 	return true;
 }
 
-/* LENGTH[:GRAIN], with more behind a colon or nothing. */
+/* LENGTH[:GRAIN]; text is then at the next colon, or at the end. */
 static bool parse_load(const char **text, struct load *load)
 {
 	load->grain = 1;
@@ -80,61 +74,58 @@ static bool parse_load(const char **text, struct load *load)
 	return **text != ':' || (++*text, parse_time(text, &load->grain));
 }
 
-static uint32_t new_handle(struct session *session)
-{
-	return session->settings->own_handles ? session->next_handle++ : 0;
-}
-
 static uint32_t make_group(struct session *session, uint32_t engine, uint32_t channels, struct work_group *group)
 {
-	const struct nv_abi *abi = session->settings->abi;
-	uint8_t params[64] = { 0 }, channel[512] = { 0 };
+	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
+		&session->settings->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+	uint8_t params[512] = { 0 };
 	uint32_t status, handle;
 
-	*group = (struct work_group){ .gpu = session->gpu, .handle = new_handle(session) };
-	put32(params, abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.engineType, engine);
-	status = session_alloc(session, session->device, KEPLER_CHANNEL_GROUP_A, params,
-		abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.bytes, &group->handle);
-	if (status != NV_OK)
-		return status;
-	if (!memory_hold(session, group->handle, 0))
-		return RM_ERRNO;
-	put32(channel, abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.engineType, engine);
-	put32(channel, abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.gpFifoEntries, DOORBELL_QUEUE);
+	*group = (struct work_group){ .gpu = session->gpu };
+	status = group_alloc(session, engine, &group->handle);
+	put32(params, at->engineType, engine);
+	put32(params, at->gpFifoEntries, DOORBELL_QUEUE);
 	while (status == NV_OK && group->channels < channels) {
-		handle = new_handle(session);
-		status = session_alloc(session, group->handle, TURING_CHANNEL_GPFIFO_A, channel,
-			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.bytes, &handle);
+		handle = session_handle(session);
+		status = session_alloc(session, group->handle, TURING_CHANNEL_GPFIFO_A, params, at->bytes, &handle);
 		if (status == NV_OK)
 			group->channel[group->channels++] = handle;
 	}
 	return status;
 }
 
-/* [CHANNELS[:ENGINE]] */
-static uint32_t do_group(struct probe *probe, const char *value, bool scheduled, bool *understood)
+/* Puts a group on its runlist. */
+static uint32_t schedule(struct session *session, const struct work_group *group)
+{
+	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at =
+		&session->settings->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
+	uint8_t params[8] = { 0 };
+
+	params[at->bEnable] = 1;
+	return session_control(session, group->handle, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, params, at->bytes);
+}
+
+/* group: on its runlist; idle-group: not. [CHANNELS[:ENGINE]] */
+uint32_t step_group(struct probe *probe, const char *value)
 {
 	uint64_t numbers[2] = { 1, NV2080_ENGINE_TYPE_GR0 };
-	struct session *session = current(probe);
+	struct session *session = probe_session(probe);
 	struct work_group group = { 0 };
 	uint32_t status, i;
 
-	*understood = (!value || parse_numbers(value, numbers, 2)) && numbers[0] <= WORK_MAX_CHANNELS;
-	if (!*understood)
-		return NV_OK;
+	if ((value && !parse_numbers(value, numbers, 2)) || numbers[0] > WORK_MAX_CHANNELS)
+		return NOT_UNDERSTOOD;
 	status = group_count < WORK_MAX_GROUPS ? session_open(session) : NV_ERR_INSUFFICIENT_RESOURCES;
 	if (status == NV_OK)
 		status = make_group(session, (uint32_t)numbers[1], (uint32_t)numbers[0], &group);
-	if (status == NV_OK && scheduled)
-		status = scheduling_set(session, &group, true);
+	if (status == NV_OK && strcmp(probe->step, "group") == 0)
+		status = schedule(session, &group);
 	if (group.handle && group_count < WORK_MAX_GROUPS)
 		groups[group_count++] = group;
-	printf("%s client=0x%x handle=0x%x channels=", scheduled ? "group" : "idle-group", session->client,
-		group.handle);
+	printf("%s client=0x%x handle=0x%x channels=", probe->step, session->client, group.handle);
 	for (i = 0; i < group.channels; i++)
 		printf("%s0x%x", i ? "," : "", group.channel[i]);
-	report(status, "%s", "");
-	return status;
+	return report(status, "%s", "");
 }
 
 static uint32_t launch(struct session *session, uint32_t channel, const struct load *load, uint32_t count)
@@ -181,29 +172,28 @@ static uint32_t read_group(struct probe *probe, const struct work_group *group, 
 }
 
 /* COUNT:LENGTH[:GRAIN], in each channel of the last group */
-static uint32_t do_submit(struct probe *probe, const char *value, bool *understood)
+uint32_t step_submit(struct probe *probe, const char *value)
 {
 	const struct work_group *group = work_last(probe);
 	uint32_t i, status = group ? NV_OK : NV_ERR_INVALID_OBJECT_HANDLE;
 	struct load load;
 	uint64_t count;
 
-	*understood = value && parse_size(&value, &count) && *value++ == ':' && parse_load(&value, &load) &&
-		*value == '\0' && count <= UINT32_MAX;
-	if (!*understood)
-		return NV_OK;
+	if (!parse_size(&value, &count) || *value++ != ':' || !parse_load(&value, &load) || *value ||
+		count > UINT32_MAX)
+		return NOT_UNDERSTOOD;
 	for (i = 0; group && i < group->channels && status == NV_OK; i++)
-		status = launch(current(probe), group->channel[i], &load, (uint32_t)count);
-	report(status, "submit count=%llu length=%llu grain=%llu channels=%u", LLU(count), LLU(load.length),
+		status = launch(probe_session(probe), group->channel[i], &load, (uint32_t)count);
+	return report(status, "submit count=%llu length=%llu grain=%llu channels=%u", LLU(count), LLU(load.length),
 		LLU(load.grain), i);
-	return status;
 }
 
-static uint32_t do_figures(struct probe *probe)
+uint32_t step_figures(struct probe *probe, const char *value)
 {
 	struct doorbell_figures sum;
 	uint32_t i, status = NV_OK, one;
 
+	(void)value;
 	for (i = 0; i < group_count; i++) {
 		one = read_group(probe, &groups[i], &sum);
 		report(one, "figures group=0x%x submitted=%llu completed=%llu queued=%llu busy=%llu now=%llu",
@@ -221,16 +211,15 @@ static void pause_ns(uint64_t ns)
 	nanosleep(&time, NULL);
 }
 
-/* SECONDS: waits until no channel has anything in its queue, so long at most. */
-static uint32_t do_drain(struct probe *probe, const char *value, bool *understood)
+/* SECONDS: waits until all queues are empty, so long at most. */
+uint32_t step_drain(struct probe *probe, const char *value)
 {
 	uint64_t limit, start = clock_now(), queued = 0;
 	struct doorbell_figures sum;
 	uint32_t i, status = NV_OK;
 
-	*understood = value && parse_time(&value, &limit) && *value == '\0';
-	if (!*understood)
-		return NV_OK;
+	if (!parse_time(&value, &limit) || *value)
+		return NOT_UNDERSTOOD;
 	do {
 		if (queued)
 			pause_ns(1000000);
@@ -243,11 +232,10 @@ static uint32_t do_drain(struct probe *probe, const char *value, bool *understoo
 		errno = ETIME;
 		status = RM_ERRNO;
 	}
-	report(status, "drain queued=%llu waited=%llu", LLU(queued), LLU(clock_now() - start));
-	return status;
+	return report(status, "drain queued=%llu waited=%llu", LLU(queued), LLU(clock_now() - start));
 }
 
-/* Kernels that are so far ahead, or fill a queue. */
+/* How many kernels are AHEAD_NS of work; at most a whole queue. */
 static uint64_t depth_of(const struct load *load)
 {
 	uint64_t depth = AHEAD_NS / load->length;
@@ -255,7 +243,7 @@ static uint64_t depth_of(const struct load *load)
 	return depth < 2 ? 2 : depth > DOORBELL_QUEUE ? DOORBELL_QUEUE : depth;
 }
 
-/* Launches what is missing. */
+/* Fills the queues of a group up to that depth. */
 static uint32_t refill(struct probe *probe, const struct work_group *group, const struct load *load)
 {
 	struct session *session = &probe->sessions[group->gpu];
@@ -271,7 +259,7 @@ static uint32_t refill(struct probe *probe, const struct work_group *group, cons
 	return status;
 }
 
-/* All groups that there are, for so long. */
+/* Keeps the queues of all groups filled for so long. */
 static uint32_t keep_busy(struct probe *probe, uint64_t time, const struct load *load)
 {
 	struct doorbell_figures before[WORK_MAX_GROUPS], after;
@@ -301,7 +289,7 @@ static uint32_t keep_busy(struct probe *probe, uint64_t time, const struct load 
 static void child(const struct probe *parent, uint64_t time, const struct load *load)
 {
 	struct probe own = { .settings = parent->settings, .gpu = parent->gpu };
-	struct session *session = &own.sessions[own.gpu];
+	struct session *session = probe_session(&own);
 	uint32_t status;
 
 	session_init(session, &own.settings, own.gpu);
@@ -310,7 +298,7 @@ static void child(const struct probe *parent, uint64_t time, const struct load *
 	if (status == NV_OK)
 		status = make_group(session, NV2080_ENGINE_TYPE_GR0, 1, &groups[0]);
 	if (status == NV_OK)
-		status = scheduling_set(session, &groups[0], true);
+		status = schedule(session, &groups[0]);
 	group_count = status == NV_OK;
 	if (status == NV_OK)
 		status = keep_busy(&own, time, load);
@@ -340,32 +328,13 @@ static uint32_t in_processes(struct probe *probe, uint64_t time, const struct lo
 }
 
 /* SECONDS:LENGTH[:GRAIN[:PROCESSES]] */
-static uint32_t do_busy(struct probe *probe, const char *value, bool *understood)
+uint32_t step_busy(struct probe *probe, const char *value)
 {
 	uint64_t time, processes = 0;
 	struct load load;
 
-	*understood = value && parse_time(&value, &time) && *value++ == ':' && parse_load(&value, &load) &&
-		(*value == '\0' || parse_number(value + 1, &processes)) && load.length && processes <= MAX_PROCESSES;
-	if (!*understood)
-		return NV_OK;
+	if (!parse_time(&value, &time) || *value++ != ':' || !parse_load(&value, &load) ||
+		(*value && !parse_number(value + 1, &processes)) || !load.length || processes > MAX_PROCESSES)
+		return NOT_UNDERSTOOD;
 	return processes ? in_processes(probe, time, &load, (uint32_t)processes) : keep_busy(probe, time, &load);
-}
-
-bool work_run(struct probe *probe, const char *name, const char *value, uint32_t *status, bool *understood)
-{
-	*understood = true;
-	if (strcmp(name, "group") == 0 || strcmp(name, "idle-group") == 0)
-		*status = do_group(probe, value, name[0] == 'g', understood);
-	else if (strcmp(name, "submit") == 0)
-		*status = do_submit(probe, value, understood);
-	else if (strcmp(name, "busy") == 0)
-		*status = do_busy(probe, value, understood);
-	else if (strcmp(name, "drain") == 0)
-		*status = do_drain(probe, value, understood);
-	else if (strcmp(name, "figures") == 0 && !value)
-		*status = do_figures(probe);
-	else
-		return scheduling_run(probe, name, value, status, understood);
-	return true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The simulated cards without their file system: who calls, and whose memory it is, is known here. */
+/* The simulated cards without their file system: what the file system says of callers and their memory comes from the trace. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct sim *cards_new(const char *driver, const char *cards, char error[REPLAY_E
 		sim->buckets = calloc(SIM_BUCKETS, sizeof(struct object *));
 	if (sim && sim->buckets && !version_select(sim, driver))
 		problem = "the driver version is not in the tables";
-	/* The slices here are not charged for contexts, so these take nothing either. */
+	/* This slice is not charged for contexts, so contexts take nothing from the card. */
 	else if (sim && sim->buckets && cards_parse(sim, cards, &problem) && cards_parse_context(sim, "0", &problem))
 		problem = NULL;
 	if (!problem) {
@@ -103,7 +103,7 @@ bool cards_keep(const struct sim *sim, uint64_t id)
 	return file != NULL;
 }
 
-/* The cards know who calls by a member of their call, which is a member of ours. */
+/* The cards pass on the caller of a call, by which the replayed call is found. */
 struct played {
 	struct call call;
 	const struct replay_call *given;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the replay share. */
+/* The interface to the simulated cards. */
 #ifndef CGPU_REPLAY_INSIDE_H
 #define CGPU_REPLAY_INSIDE_H
 
@@ -10,7 +10,7 @@
 struct sim;
 struct open_file;
 
-/* cards.c: the simulated cards. The core's names and theirs are kept apart by the files that include them. */
+/* cards.c. No file includes both the core's headers and the cards', which have the same names for different things. */
 struct card_facts {
 	uint32_t gpu_id;
 	uint64_t bytes, used;

@@ -130,7 +130,7 @@ void cgpu_replay_close(struct replay *replay, uint64_t id)
 static int run(struct replay *replay, const struct file *file, struct replay_call *given, struct cgpu_call *call)
 {
 	int result = given->ask_only || !file->open ? 0 : cards_call(replay->transport.sim, file->open, given);
-	/* What was reserved for a call that does not run is given up. */
+	/* The core gives up what it reserved for a call that does not run. */
 	int told = given->ask_only && given->verdict == CGPU_EXECUTE ? -EIO : result;
 
 	if (!given->ask_only || given->verdict != CGPU_CONTINUE)

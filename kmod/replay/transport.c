@@ -54,7 +54,7 @@ const struct file *transport_open(struct transport *transport, enum replay_node 
 	return file;
 }
 
-/* One that is closed and that nothing keeps. */
+/* A file that is closed and that nothing keeps. */
 static struct file **ended(struct transport *transport)
 {
 	struct file **at = &transport->files;
@@ -164,7 +164,7 @@ void transport_take_back(struct transport *transport, const struct file *file, s
 
 void transport_settle(struct transport *transport, const struct file *file, struct cgpu_call *call, int result)
 {
-	/* What the driver gave is more than there was room for. */
+	/* The driver gave more than there was room for. */
 	if (cgpu_call_end(&transport->core, call, result) == 1)
 		transport_take_back(transport, file, call);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands between the core and the cards: open files, and the steps of a call. Also of tests/layouts. */
+/* Between the core and the cards: open files, and the steps of a call. tests/layouts uses it too. */
 #ifndef CGPU_REPLAY_TRANSPORT_H
 #define CGPU_REPLAY_TRANSPORT_H
 
@@ -23,13 +23,13 @@ struct transport {
 	bool finds_files; /* as the kernel module does, and the daemon cannot */
 };
 
-/* The core's record of cards for those that there are. 0 or negative errno. */
+/* Adds the simulated cards to the core. 0 or negative errno. */
 int transport_add_cards(struct transport *transport);
 /* NULL: none is left. */
 const struct file *transport_open(struct transport *transport, enum replay_node node, uint32_t card);
 const struct file *transport_find(const struct transport *transport, uint64_t id);
 void transport_close(struct transport *transport, uint64_t id);
-/* Those that are still open go without a word to the core. */
+/* Drops all files; the core is not told. */
 void transport_forget_files(struct transport *transport);
 
 /* A call as the core wants it. */

@@ -8,13 +8,7 @@
 
 bool parse_number(const char *text, uint64_t *value)
 {
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return false;
-	errno = 0;
-	*value = strtoull(text, &end, 0);
-	return errno == 0 && *end == '\0';
+	return parse_numbers(text, value, 1) == 1;
 }
 
 /* 64K, 2M, 6G or bytes; advances text to what follows. */

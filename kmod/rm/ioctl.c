@@ -55,17 +55,16 @@ static bool newer(const struct nv_abi_version *version, const unsigned int parts
 	return version->patch > parts[2];
 }
 
-/* The tables of a version, or of the last one before it. */
-static const struct nv_abi *tables_of(const char *text)
+const struct nv_abi_version *driver_table(const char *text)
 {
-	const struct nv_abi *found = NULL;
+	const struct nv_abi_version *found = NULL;
 	unsigned int parts[3] = { 0 }, i;
 
 	if (sscanf(text, "%5u.%5u.%5u", &parts[0], &parts[1], &parts[2]) < 2)
 		return NULL;
 	for (i = 0; i < nv_abi_version_count; i++) {
 		if (!newer(&nv_abi_versions[i], parts))
-			found = &nv_abi_layouts[nv_abi_versions[i].layout];
+			found = &nv_abi_versions[i];
 	}
 	return found;
 }
@@ -73,14 +72,16 @@ static const struct nv_abi *tables_of(const char *text)
 bool driver_version(struct settings *settings, int ctl)
 {
 	const struct nv_layout_nv_ioctl_rm_api_version_t *at = &nv_abi_layouts[0].nv_ioctl_rm_api_version_t;
+	const struct nv_abi_version *table;
 	uint8_t data[72] = { 0 };
 
 	put32(data, at->cmd, NV_RM_API_VERSION_CMD_QUERY);
 	if (driver_call(settings, ctl, NV_ESC_CHECK_VERSION_STR, data, sizeof(data)) != NV_OK)
 		return false;
 	memcpy(settings->version, data + at->versionString, sizeof(settings->version) - 1);
-	settings->abi = tables_of(settings->version);
-	return settings->abi != NULL;
+	table = driver_table(settings->version);
+	settings->abi = table ? &nv_abi_layouts[table->layout] : NULL;
+	return table != NULL;
 }
 
 uint32_t driver_cards(const struct settings *settings, int ctl, uint32_t ids[RM_MAX_GPUS], uint32_t *count)

@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Getting and giving back memory, by all three ways. */
+/* Allocates and frees memory and other objects, by RM_ALLOC and VID_HEAP_CONTROL. */
 #include <stdlib.h>
 
 #include "rm_client.h"
 
-static uint32_t pick_handle(struct session *session)
+uint32_t session_handle(struct session *session)
 {
 	return session->settings->own_handles ? session->next_handle++ : 0;
 }
 
-bool memory_hold(struct session *session, uint32_t handle, uint64_t size)
+uint32_t memory_hold(struct session *session, uint32_t status, uint32_t handle, uint64_t size)
 {
-	if (session->count == session->room) {
+	if (status == NV_OK && session->count == session->room) {
 		size_t room = session->room ? session->room * 2 : 64;
 		struct held *grown = realloc(session->held, room * sizeof(*grown));
 
 		if (!grown)
-			return false;
+			return RM_ERRNO;
 		session->held = grown;
 		session->room = room;
 	}
-	session->held[session->count++] = (struct held){ handle, size };
-	return true;
+	if (status == NV_OK)
+		session->held[session->count++] = (struct held){ handle, size };
+	return status;
 }
 
 static uint32_t attr_of(const struct settings *settings, uint32_t location)
 {
-	/* Memory of the host's as a semaphore surface wants it. */
+	/* A semaphore surface needs cached memory of the host. */
 	uint32_t coherency = location == NVOS32_ATTR_LOCATION_PCI ? NVOS32_ATTR_COHERENCY_CACHED : 0;
 
 	return settings->page << NVOS32_ATTR_PAGE_SIZE_SHIFT | location << NVOS32_ATTR_LOCATION_SHIFT |
@@ -42,7 +43,7 @@ static uint32_t alloc_object(
 
 	rm_memory_params(params, session->settings->abi, attr_of(session->settings, location), size);
 	put32(params, at->attr2, session->settings->huge << NVOS32_ATTR2_PAGE_SIZE_HUGE_SHIFT);
-	grant->handle = pick_handle(session);
+	grant->handle = session_handle(session);
 	status = session_alloc(session, session->device, class_id, params, at->bytes, &grant->handle);
 	grant->size = get64(params, at->size);
 	grant->offset = get64(params, at->offset);
@@ -55,11 +56,11 @@ static uint32_t alloc_heap(struct session *session, uint64_t size, struct grant 
 	const struct settings *settings = session->settings;
 	const struct rm_heap_form form = rm_heap_form(settings->abi, settings->via);
 	struct rm_ioctl io = rm_heap_alloc_ioctl(settings->abi, settings->via, session->client, session->device,
-		pick_handle(session), attr_of(settings, NVOS32_ATTR_LOCATION_VIDMEM), size);
+		session_handle(session), attr_of(settings, NVOS32_ATTR_LOCATION_VIDMEM), size);
 	uint32_t status;
 
 	put32(io.data, form.attr2, settings->huge << NVOS32_ATTR2_PAGE_SIZE_HUGE_SHIFT);
-	/* By height and pitch it is the driver's to write; a refusal leaves it as it was. */
+	/* By height and pitch only the driver sets the size; after a refusal this one is still there. */
 	put64(io.data, form.size, size);
 	grant->handle = get32(io.data, io.handle);
 	status = driver_make(settings, session->ctl, &io);
@@ -81,9 +82,7 @@ uint32_t memory_alloc(struct session *session, uint64_t size, struct grant *gran
 		status = alloc_heap(session, size, grant);
 	else
 		status = alloc_object(session, NV01_MEMORY_LOCAL_USER, NVOS32_ATTR_LOCATION_VIDMEM, size, grant);
-	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
-		return RM_ERRNO;
-	return status;
+	return memory_hold(session, status, grant->handle, grant->size);
 }
 
 uint32_t memory_alloc_host(struct session *session, uint64_t size, struct grant *grant)
@@ -92,9 +91,7 @@ uint32_t memory_alloc_host(struct session *session, uint64_t size, struct grant 
 
 	*grant = (struct grant){ 0 };
 	status = alloc_object(session, NV01_MEMORY_SYSTEM, NVOS32_ATTR_LOCATION_PCI, size, grant);
-	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
-		return RM_ERRNO;
-	return status;
+	return memory_hold(session, status, grant->handle, grant->size);
 }
 
 uint32_t memory_fill(struct session *session, uint64_t size, uint64_t *bytes, uint64_t *count)
@@ -113,30 +110,27 @@ uint32_t memory_fill(struct session *session, uint64_t size, uint64_t *bytes, ui
 	}
 }
 
-uint32_t memory_context(struct session *session)
+uint32_t group_alloc(struct session *session, uint32_t engine, uint32_t *handle)
 {
 	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
 		&session->settings->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
-	uint32_t handle = pick_handle(session), status;
-	uint8_t params[32] = { 0 };
+	uint8_t params[64] = { 0 };
+	uint32_t status;
 
-	put32(params, at->engineType, NV2080_ENGINE_TYPE_GR0);
-	status = session_alloc(session, session->device, KEPLER_CHANNEL_GROUP_A, params, at->bytes, &handle);
-	if (status == NV_OK && !memory_hold(session, handle, 0))
-		return RM_ERRNO;
-	return status;
+	*handle = session_handle(session);
+	put32(params, at->engineType, engine);
+	status = session_alloc(session, session->device, KEPLER_CHANNEL_GROUP_A, params, at->bytes, handle);
+	return memory_hold(session, status, *handle, 0);
 }
 
 uint32_t memory_dup_of(struct session *session, uint32_t client, uint32_t object, struct grant *grant)
 {
 	struct rm_ioctl io = rm_dup_ioctl(
-		session->settings->abi, session->client, session->device, pick_handle(session), client, object);
+		session->settings->abi, session->client, session->device, session_handle(session), client, object);
 	uint32_t status = driver_make(session->settings, session->ctl, &io);
 
 	grant->handle = get32(io.data, io.handle);
-	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
-		return RM_ERRNO;
-	return status;
+	return memory_hold(session, status, grant->handle, grant->size);
 }
 
 uint32_t memory_dup(struct session *session, struct grant *grant)
@@ -155,7 +149,7 @@ uint32_t memory_surface(struct session *session, uint32_t *handle)
 	uint8_t params[32] = { 0 };
 	uint32_t memory, status;
 
-	*handle = pick_handle(session);
+	*handle = session_handle(session);
 	if (session->count == 0 || at->hSemaphoreMem == NV_ABI_ABSENT)
 		return NV_ERR_INVALID_OBJECT_HANDLE;
 	memory = session->held[session->count - 1].handle;
@@ -176,7 +170,7 @@ static uint32_t free_heap(struct session *session, uint32_t handle)
 	return driver_make(session->settings, session->ctl, &io);
 }
 
-/* Whatever the answer, the entry is not held any more. */
+/* The entry goes, also where the driver refuses. */
 uint32_t memory_free_at(struct session *session, size_t index)
 {
 	uint32_t handle = session->held[index].handle;

@@ -5,7 +5,7 @@
 #include "rm_client.h"
 
 #define PAGE 4096u
-/* The driver pins nothing but pages that a processor caches, wherever they lie, and maps them nowhere by itself. */
+/* The driver pins only cached pages, contiguous or not, and maps them nowhere by itself. */
 #define HEAP_ATTR                                                                        \
 	(NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT |                        \
 		NVOS32_ATTR_PHYSICALITY_NONCONTIGUOUS << NVOS32_ATTR_PHYSICALITY_SHIFT | \
@@ -16,7 +16,7 @@
 		NVOS02_FLAGS_COHERENCY_CACHED << NVOS02_FLAGS_COHERENCY_SHIFT |            \
 		NVOS02_FLAGS_MAPPING_NO_MAP << NVOS02_FLAGS_MAPPING_SHIFT)
 
-/* Without a descriptor's type it is an address. */
+/* A descriptor of type 0 is an address. */
 static uint32_t pin_by_heap(struct session *session, void *memory, struct grant *grant)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *at = &session->settings->abi->NVOS32_PARAMETERS;
@@ -58,12 +58,10 @@ uint32_t memory_pin(struct session *session, uint64_t size, struct grant *grant)
 	uint32_t status;
 
 	*grant = (struct grant){ .size = size };
-	/* It is the driver's until this process ends. */
+	/* The memory is never freed: the driver has it until this process ends. */
 	if (!memory)
 		return RM_ERRNO;
 	status = session->settings->via >= VIA_HEAP ? pin_by_heap(session, memory, grant) :
 						      pin_by_call(session, memory, grant);
-	if (status == NV_OK && !memory_hold(session, grant->handle, grant->size))
-		return RM_ERRNO;
-	return status;
+	return memory_hold(session, status, grant->handle, grant->size);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of the driver's resource manager in plain system calls, as CUDA makes them: for the probe and for programs of tests. */
+/* A client of the driver's resource manager in plain system calls, for the probe, the recorder and programs of tests. */
 #ifndef CGPU_RM_CLIENT_H
 #define CGPU_RM_CLIENT_H
 
@@ -39,7 +39,7 @@ struct session {
 	uint32_t gpu;
 	int ctl;
 	int card;
-	/* Client and descriptor are another process's. */
+	/* Client and descriptor belong to another process. */
 	bool other_process;
 	uint32_t client;
 	uint32_t device;
@@ -60,6 +60,9 @@ int driver_open(const struct settings *settings, const char *node);
 uint32_t driver_call(const struct settings *settings, int fd, uint32_t nr, uint8_t *data, size_t size);
 /* Makes a call, and returns the driver's status. */
 uint32_t driver_make(const struct settings *settings, int fd, struct rm_ioctl *io);
+/* The version of the tables that is this one, or the last before it; NULL: none is, or the text is no version. */
+const struct nv_abi_version *driver_table(const char *version);
+/* Asks for the driver's version, and finds its tables. */
 bool driver_version(struct settings *settings, int ctl);
 /* Number of cards, and the gpu_id of each by minor number; 0: none there. */
 uint32_t driver_cards(const struct settings *settings, int ctl, uint32_t ids[RM_MAX_GPUS], uint32_t *count);
@@ -70,9 +73,9 @@ void session_init(struct session *session, const struct settings *settings, uint
 uint32_t session_open(struct session *session);
 /* A client with its objects on ctl and card, which are open. */
 uint32_t session_begin(struct session *session);
-/* Frees what is held and the client, then closes. */
+/* Frees the objects and the client, then closes the nodes. */
 void session_close(struct session *session);
-/* Closes the nodes and frees nothing by hand. */
+/* Closes the nodes without a free: the driver frees everything. */
 void session_drop(struct session *session);
 uint32_t session_alloc(struct session *session, uint32_t parent, uint32_t class_id, void *params, uint32_t params_size,
 	uint32_t *handle);
@@ -92,22 +95,24 @@ uint32_t memory_alloc_host(struct session *session, uint64_t size, struct grant 
 uint32_t memory_surface(struct session *session, uint32_t *handle);
 /* Memory of this process that the driver makes known to the card: through the heap, or by the older call. */
 uint32_t memory_pin(struct session *session, uint64_t size, struct grant *grant);
-/* Until refused; returns the refusal. */
+/* Allocates until the driver refuses; returns the refusal. */
 uint32_t memory_fill(struct session *session, uint64_t size, uint64_t *bytes, uint64_t *count);
 uint32_t memory_dup(struct session *session, struct grant *grant);
 /* Of another client's object. */
 uint32_t memory_dup_of(struct session *session, uint32_t client, uint32_t object, struct grant *grant);
-/* What the driver takes for a context shows nowhere; it is held as nothing. */
-uint32_t memory_context(struct session *session);
+/* An empty channel group, which is held as no memory: what the driver takes for its context shows nowhere. */
+uint32_t group_alloc(struct session *session, uint32_t engine, uint32_t *handle);
 uint32_t memory_free_at(struct session *session, size_t index);
-bool memory_hold(struct session *session, uint32_t handle, uint64_t size);
+/* Notes an object that was made, for session_close() to free. Returns the status of the call that made it, or RM_ERRNO. */
+uint32_t memory_hold(struct session *session, uint32_t status, uint32_t handle, uint64_t size);
+/* A handle for a new object; 0: the driver chooses. */
+uint32_t session_handle(struct session *session);
 
 /* export.c */
-/* The last memory, or so many of the last as a list, on a new descriptor. */
+/* The last memory, or a list of the last `list`, on a new descriptor; and on one that is open already. */
 uint32_t export_memory(struct session *session, uint32_t list, int *descriptor);
-/* So many of the last, as a list, on a descriptor that there is. */
-uint32_t export_list_to(struct session *session, int fd, uint32_t count);
-/* One, or a list of so many. */
+uint32_t export_to(struct session *session, int fd, uint32_t list);
+/* One object, or a list of `list`. */
 uint32_t import_memory(struct session *session, int fd, uint32_t list);
 
 /* info.c */
@@ -133,7 +138,7 @@ uint32_t info_set_limit(struct session *session, uint64_t bytes);
 /* arguments.c */
 bool parse_size(const char **text, uint64_t *size);
 bool parse_number(const char *text, uint64_t *value);
-/* A:B:C..., at most so many. Returns how many, 0 for anything else. */
+/* A:B:C..., at most `most` numbers. Returns how many there are; 0 for any other text. */
 unsigned int parse_numbers(const char *text, uint64_t *numbers, unsigned int most);
 bool parse_page(const char *text, struct settings *settings);
 

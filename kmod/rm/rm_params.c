@@ -12,57 +12,65 @@ void rm_memory_params(uint8_t *params, const struct nv_abi *abi, uint32_t attr, 
 	put64(params, at->size, size);
 }
 
-void rm_export_params(uint8_t *params, const struct nv_abi *abi, uint32_t device, uint32_t object, int fd)
+static struct rm_transfer one_to_fd(const struct nv_abi *abi, uint32_t device, uint32_t object, int fd)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS *at =
 		&abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS;
+	struct rm_transfer to = { NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, at->bytes,
+		at->object_data_rmObject_hObject, { 0 } };
 
-	put32(params, at->object_type, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM);
-	put32(params, at->object_data_rmObject_hDevice, device);
-	put32(params, at->object_data_rmObject_hParent, device);
-	put32(params, at->object_data_rmObject_hObject, object);
-	put32(params, at->fd, (uint32_t)fd);
+	put32(to.params, at->object_type, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM);
+	put32(to.params, at->object_data_rmObject_hDevice, device);
+	put32(to.params, at->object_data_rmObject_hParent, device);
+	put32(to.params, at->object_data_rmObject_hObject, object);
+	put32(to.params, at->fd, (uint32_t)fd);
+	return to;
 }
 
-void rm_import_params(uint8_t *params, const struct nv_abi *abi, uint32_t device, uint32_t handle, int fd)
+static struct rm_transfer one_from_fd(const struct nv_abi *abi, uint32_t device, uint32_t handle, int fd)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS *at =
 		&abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS;
+	struct rm_transfer from = { NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, at->bytes,
+		at->object_data_rmObject_hObject, { 0 } };
 
-	put32(params, at->fd, (uint32_t)fd);
-	put32(params, at->object_type, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM);
-	put32(params, at->object_data_rmObject_hDevice, device);
-	put32(params, at->object_data_rmObject_hParent, device);
-	put32(params, at->object_data_rmObject_hObject, handle);
+	put32(from.params, at->fd, (uint32_t)fd);
+	put32(from.params, at->object_type, NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM);
+	put32(from.params, at->object_data_rmObject_hDevice, device);
+	put32(from.params, at->object_data_rmObject_hParent, device);
+	put32(from.params, at->object_data_rmObject_hObject, handle);
+	return from;
 }
 
-void rm_export_list_params(
-	uint8_t *params, const struct nv_abi *abi, uint32_t device, const uint32_t *objects, uint32_t count, int fd)
+struct rm_transfer rm_export(const struct nv_abi *abi, uint32_t device, const uint32_t *objects, uint32_t list, int fd)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *at =
 		&abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
-	uint32_t i;
+	struct rm_transfer to = { NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, at->bytes, at->objects, { 0 } };
 
-	put32(params, at->fd, (uint32_t)fd);
-	put32(params, at->hDevice, device);
-	put16(params, at->maxObjects, (uint16_t)count);
-	put16(params, at->numObjects, (uint16_t)count);
-	for (i = 0; i < count; i++)
-		put32(params + 4 * i, at->objects, objects[i]);
+	if (!list)
+		return one_to_fd(abi, device, objects[0], fd);
+	put32(to.params, at->fd, (uint32_t)fd);
+	put32(to.params, at->hDevice, device);
+	put16(to.params, at->maxObjects, (uint16_t)list);
+	put16(to.params, at->numObjects, (uint16_t)list);
+	memcpy(to.params + at->objects, objects, list * sizeof(objects[0]));
+	return to;
 }
 
-void rm_import_list_params(
-	uint8_t *params, const struct nv_abi *abi, uint32_t device, const uint32_t *handles, uint32_t count, int fd)
+struct rm_transfer rm_import(const struct nv_abi *abi, uint32_t device, const uint32_t *handles, uint32_t list, int fd)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS *at =
 		&abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
-	uint32_t i;
+	struct rm_transfer from = { NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, at->bytes, at->objects, { 0 } };
 
-	put32(params, at->fd, (uint32_t)fd);
-	put32(params, at->hParent, device);
-	put16(params, at->numObjects, (uint16_t)count);
-	for (i = 0; i < count; i++)
-		put32(params + 4 * i, at->objects, handles[i]);
+	if (!list)
+		return one_from_fd(abi, device, handles[0], fd);
+	put32(from.params, at->fd, (uint32_t)fd);
+	put32(from.params, at->hParent, device);
+	put16(from.params, at->numObjects, (uint16_t)list);
+	memcpy(from.params + at->objects, handles, list * sizeof(handles[0]));
+	return from;
 }
 
 void rm_heap_sizes_ask(uint8_t *list, const struct nv_abi *abi)

@@ -2,30 +2,32 @@
 /* Structures of calls that make, free and control objects. */
 #include "rm_structs.h"
 
-struct rm_ioctl rm_alloc_ioctl(
-	const struct nv_abi *abi, enum via via, uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id)
-{
-	const struct nv_layout_NVOS21_PARAMETERS *small = &abi->NVOS21_PARAMETERS;
-	const struct nv_layout_NVOS64_PARAMETERS *large = &abi->NVOS64_PARAMETERS;
-	struct rm_ioctl alloc = { .nr = NV_ESC_RM_ALLOC };
+/* Where a form of RM_ALLOC has its fields. */
+struct alloc_form {
+	uint16_t bytes, root, parent, object, class_id, params, params_size, status;
+};
 
-	alloc.bytes = via == VIA_RM21 ? small->bytes : large->bytes;
-	alloc.status = via == VIA_RM21 ? small->status : large->status;
-	alloc.handle = via == VIA_RM21 ? small->hObjectNew : large->hObjectNew;
-	put32(alloc.data, via == VIA_RM21 ? small->hRoot : large->hRoot, client);
-	put32(alloc.data, via == VIA_RM21 ? small->hObjectParent : large->hObjectParent, parent);
-	put32(alloc.data, alloc.handle, handle);
-	put32(alloc.data, via == VIA_RM21 ? small->hClass : large->hClass, class_id);
+#define ALLOC_FORM(at)                                                                                      \
+	(struct alloc_form)                                                                                 \
+	{                                                                                                   \
+		(at).bytes, (at).hRoot, (at).hObjectParent, (at).hObjectNew, (at).hClass, (at).pAllocParms, \
+			(at).paramsSize, (at).status                                                        \
+	}
+
+struct rm_ioctl rm_alloc_ioctl(const struct nv_abi *abi, enum via via, uint32_t client, uint32_t parent,
+	uint32_t handle, uint32_t class_id, const void *params, uint32_t bytes)
+{
+	const struct alloc_form at =
+		via == VIA_RM21 ? ALLOC_FORM(abi->NVOS21_PARAMETERS) : ALLOC_FORM(abi->NVOS64_PARAMETERS);
+	struct rm_ioctl alloc = { .nr = NV_ESC_RM_ALLOC, .bytes = at.bytes, .status = at.status, .handle = at.object };
+
+	put32(alloc.data, at.root, client);
+	put32(alloc.data, at.parent, parent);
+	put32(alloc.data, at.object, handle);
+	put32(alloc.data, at.class_id, class_id);
+	put64(alloc.data, at.params, (uintptr_t)params);
+	put32(alloc.data, at.params_size, bytes);
 	return alloc;
-}
-
-void rm_alloc_params(struct rm_ioctl *alloc, const struct nv_abi *abi, enum via via, const void *params, uint32_t bytes)
-{
-	const struct nv_layout_NVOS21_PARAMETERS *small = &abi->NVOS21_PARAMETERS;
-	const struct nv_layout_NVOS64_PARAMETERS *large = &abi->NVOS64_PARAMETERS;
-
-	put64(alloc->data, via == VIA_RM21 ? small->pAllocParms : large->pAllocParms, (uintptr_t)params);
-	put32(alloc->data, via == VIA_RM21 ? small->paramsSize : large->paramsSize, bytes);
 }
 
 struct rm_ioctl rm_free_ioctl(const struct nv_abi *abi, uint32_t client, uint32_t parent, uint32_t handle)
@@ -128,7 +130,7 @@ struct rm_ioctl rm_heap_alloc_ioctl(const struct nv_abi *abi, enum via via, uint
 	put32(heap.data, form.owner, RM_OWNER);
 	put32(heap.data, form.handle, handle);
 	put32(heap.data, form.flags, handle ? NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED : 0);
-	/* After the flags: a table that has it in their place clears them, which the check of drivers finds. */
+	/* After the flags: with a table that has the type in the place of the flags, cgpu-check-driver finds them cleared. */
 	put32(heap.data, form.type, NVOS32_TYPE_IMAGE);
 	put32(heap.data, form.attr, attr);
 	put64(heap.data, form.size, via == VIA_TILED ? 0 : size);

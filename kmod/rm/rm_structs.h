@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The structures of the resource manager's calls and their parameters, filled in by the layouts of a driver version. No call is
- * made here, so that clients, the check of drivers and the daemon can each make it in their own way.
+ * made here: clients, cgpu-check-driver and the daemon each have their own way to make one.
  */
 #ifndef CGPU_RM_STRUCTS_H
 #define CGPU_RM_STRUCTS_H
@@ -11,7 +11,7 @@
 
 #include "fields.h"
 
-/* Who allocates memory of the heap, by the name that it gives itself. */
+/* The owner that a client names when it allocates from the heap. */
 #define RM_OWNER 0xcafe0001u
 /* How long a line is where memory is asked for by height and pitch. */
 #define RM_LINE 4096u
@@ -29,10 +29,8 @@ struct rm_ioctl {
 };
 
 /* RM_ALLOC. via: VIA_RM21 is the short form. handle 0: the driver chooses. */
-struct rm_ioctl rm_alloc_ioctl(
-	const struct nv_abi *abi, enum via via, uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id);
-void rm_alloc_params(
-	struct rm_ioctl *alloc, const struct nv_abi *abi, enum via via, const void *params, uint32_t bytes);
+struct rm_ioctl rm_alloc_ioctl(const struct nv_abi *abi, enum via via, uint32_t client, uint32_t parent,
+	uint32_t handle, uint32_t class_id, const void *params, uint32_t bytes);
 struct rm_ioctl rm_free_ioctl(const struct nv_abi *abi, uint32_t client, uint32_t parent, uint32_t handle);
 struct rm_ioctl rm_control_ioctl(const struct nv_abi *abi, uint32_t client, uint32_t object, uint32_t command,
 	const void *params, uint32_t bytes);
@@ -54,13 +52,17 @@ struct rm_ioctl rm_heap_alloc_ioctl(const struct nv_abi *abi, enum via via, uint
 
 /* Parameters of RM_ALLOC for memory. */
 void rm_memory_params(uint8_t *params, const struct nv_abi *abi, uint32_t attr, uint64_t size);
-/* Of the controls that export an object to a descriptor, and import it under a handle; and of those with lists. */
-void rm_export_params(uint8_t *params, const struct nv_abi *abi, uint32_t device, uint32_t object, int fd);
-void rm_import_params(uint8_t *params, const struct nv_abi *abi, uint32_t device, uint32_t handle, int fd);
-void rm_export_list_params(
-	uint8_t *params, const struct nv_abi *abi, uint32_t device, const uint32_t *objects, uint32_t count, int fd);
-void rm_import_list_params(
-	uint8_t *params, const struct nv_abi *abi, uint32_t device, const uint32_t *handles, uint32_t count, int fd);
+/* A control that exports objects to a descriptor, or imports them from there. */
+struct rm_transfer {
+	uint32_t command;
+	uint16_t bytes;
+	uint16_t first; /* where the handle of the first object is; those of a list follow it */
+	uint8_t params[4096];
+};
+/* list 0: the control for one object; else that for a list of so many, at most RM_LIST. */
+#define RM_LIST 64u
+struct rm_transfer rm_export(const struct nv_abi *abi, uint32_t device, const uint32_t *objects, uint32_t list, int fd);
+struct rm_transfer rm_import(const struct nv_abi *abi, uint32_t device, const uint32_t *handles, uint32_t list, int fd);
 /* Asks for size and free bytes of a card's heap in a list of NV2080_CTRL_FB_INFO, and reads the answer. */
 void rm_heap_sizes_ask(uint8_t *list, const struct nv_abi *abi);
 void rm_heap_sizes_read(const uint8_t *list, const struct nv_abi *abi, uint64_t *total, uint64_t *free);

@@ -21,11 +21,10 @@ uint32_t session_alloc(struct session *session, uint32_t parent, uint32_t class_
 	uint32_t *handle)
 {
 	const struct settings *settings = session->settings;
-	struct rm_ioctl io = rm_alloc_ioctl(settings->abi, settings->via, session->client, parent, *handle, class_id);
-	uint32_t status;
+	struct rm_ioctl io = rm_alloc_ioctl(
+		settings->abi, settings->via, session->client, parent, *handle, class_id, params, params_size);
+	uint32_t status = driver_make(settings, session->ctl, &io);
 
-	rm_alloc_params(&io, settings->abi, settings->via, params, params_size);
-	status = driver_make(settings, session->ctl, &io);
 	if (status != RM_ERRNO)
 		*handle = get32(io.data, io.handle);
 	return status;

@@ -76,7 +76,7 @@ static void add_return(struct program *program, uint32_t action)
 	add(program, BPF_RET | BPF_K, action, 0, 0);
 }
 
-/* What most programs do often, and what no descriptor comes from, is let go on here. */
+/* fcntl and mmap are frequent: calls that make no descriptor, or map no file, go on without a stop. */
 static void add_entry(struct program *program, const struct entry *entry)
 {
 	bool fcntl_call = entry->op == OP_FCNTL, mmap_call = entry->op == OP_MMAP;
@@ -110,7 +110,7 @@ static void add_calls(struct program *program, uint32_t arch, uint32_t mask, con
 	size_t i;
 
 	add(program, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
-	/* Over the two steps below, the entries and the return. */
+	/* Another machine: jump over the two steps below, the entries and the return. */
 	add(program, BPF_JMP | BPF_JEQ | BPF_K, arch, 0, (uint8_t)(steps_of(entries, count) + 3));
 	add(program, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
 	add(program, BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
@@ -130,7 +130,7 @@ int filter_install(void)
 	given.len = program.count;
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &given) == 0)
 		return 0;
-	/* Without the right to filter others: then programs cannot gain rights, which a traced one cannot anyway. */
+	/* Only root may install a filter without this bit: programs gain no rights then, which traced ones never do. */
 	if (errno != EACCES || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -1;
 	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &given);

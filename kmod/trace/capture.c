@@ -46,20 +46,7 @@ static const struct nv_call *call_of(enum node_kind kind, uint32_t nr)
 	return NULL;
 }
 
-static const struct nv_abi *layouts_of(const struct version *version)
-{
-	unsigned int i;
-
-	for (i = 0; i < nv_abi_version_count; i++) {
-		const struct nv_abi_version *at = &nv_abi_versions[i];
-
-		if (NV_VERSION_KEY(at->major, at->minor, at->patch) == version->key)
-			return &nv_abi_layouts[at->layout];
-	}
-	return NULL;
-}
-
-/* Another encoding, which is not in the tables. */
+/* Whether the parameters have another encoding, which the tables lack. */
 static bool is_serialized(const uint8_t *top, uint16_t flags_at, uint32_t bit)
 {
 	return flags_at != NV_ABI_ABSENT && (get32(top, flags_at) & bit);
@@ -121,7 +108,7 @@ static bool read_list(struct capture *c, const struct task *task)
 
 static void read_nested(struct capture *c, const struct version *version, const struct task *task)
 {
-	const struct nv_abi *abi = layouts_of(version);
+	const struct nv_abi *abi = version->abi;
 
 	if (abi && c->nr == NV_ESC_RM_ALLOC)
 		find_alloc_params(c, version, abi);
@@ -144,18 +131,18 @@ static void read_nested(struct capture *c, const struct version *version, const 
 			version, nv_heap_forms, nv_heap_forms_count, get32(c->top, abi->NVOS32_PARAMETERS.function));
 }
 
-/* Number, size and place of the real structure. */
-static bool open_envelope(struct capture *c, const struct task *task)
+/* Takes number, size and place of the structure out of the transfer wrapper. */
+static bool open_wrapper(struct capture *c, const struct task *task)
 {
 	const struct nv_layout_nv_ioctl_xfer_t *at = &nv_abi_layouts[0].nv_ioctl_xfer_t;
-	uint8_t envelope[64];
+	uint8_t wrapper[64];
 
-	if (c->size != at->bytes || at->bytes > sizeof(envelope) || !memory_read(task, c->address, envelope, at->bytes))
+	if (c->size != at->bytes || at->bytes > sizeof(wrapper) || !memory_read(task, c->address, wrapper, at->bytes))
 		return false;
-	c->nr = get32(envelope, at->cmd);
-	c->size = get32(envelope, at->size);
-	c->address = get64(envelope, at->ptr);
-	c->envelope = true;
+	c->nr = get32(wrapper, at->cmd);
+	c->size = get32(wrapper, at->size);
+	c->address = get64(wrapper, at->ptr);
+	c->wrapped = true;
 	return true;
 }
 
@@ -169,7 +156,7 @@ void capture_read(struct capture *c, const struct version *version, const struct
 	c->nr = uvm ? (uint32_t)command : (uint32_t)_IOC_NR(command);
 	c->size = uvm ? 0 : (uint32_t)_IOC_SIZE(command);
 	c->address = address;
-	if ((kind == NODE_CTL || kind == NODE_CARD) && c->nr == NV_ESC_IOCTL_XFER_CMD && !open_envelope(c, task))
+	if ((kind == NODE_CTL || kind == NODE_CARD) && c->nr == NV_ESC_IOCTL_XFER_CMD && !open_wrapper(c, task))
 		c->failed = true;
 	call = call_of(kind, c->nr);
 	c->known = call != NULL;
@@ -177,7 +164,7 @@ void capture_read(struct capture *c, const struct version *version, const struct
 	c->form = call ? version_form(version, call->form) : NULL;
 	if (call && call->other != NV_FORM_NONE && (!c->form || c->form->bytes != c->size))
 		c->form = version_form(version, call->other);
-	/* UVM's numbers say nothing of a size: the tables do. */
+	/* The numbers of UVM's calls carry no size. */
 	if (c->form && uvm)
 		c->size = c->form->bytes;
 	if (!c->form || c->form->bytes != c->size || c->size > CAPTURE_BYTES) {

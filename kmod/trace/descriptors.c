@@ -62,7 +62,7 @@ struct open_file *event_file(struct recorder *r, struct task *task, int fd)
 	file = search(r, task, fd, &node);
 	if (!file)
 		file = file_new(&r->files, &node);
-	if (!file || !slot_add(&r->files, task->table, fd, file))
+	if (!file || !slot_add(task->table, fd, file))
 		return NULL;
 	line = event_line(r, task, "found", fd, file);
 	line_node(line, &node);
@@ -79,7 +79,7 @@ void event_close(struct recorder *r, const struct task *task, int fd, const char
 		return;
 	line = event_line(r, task, "close", fd, slot->file);
 	line_text(line, "by", by);
-	if (slot_drop(&r->files, task->table, fd))
+	if (slot_drop(task->table, fd))
 		line_true(line, "last");
 	line_end(&r->output);
 }

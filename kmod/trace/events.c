@@ -12,7 +12,7 @@
 
 #include "recorder.h"
 
-/* include/linux/errno.h: the kernel's own, from a call that a signal cut short. */
+/* The kernel's own errors of calls that a signal has interrupted (include/linux/errno.h). */
 #define RESTART_FIRST 512
 #define RESTART_LAST 516
 
@@ -30,7 +30,7 @@ static bool begin_ioctl(struct recorder *r, struct task *task, const struct open
 	pending->file_number = file->number;
 	capture_read(c, &r->version, task, file->node.kind, pending->args[1], pending->args[2]);
 	form = c->form;
-	/* Now, as a line may come of it. */
+	/* Before the line of this call: a file that is found gets a line of its own. */
 	for (i = 0; form && i < form->count; i++) {
 		if (form->fields[i].kind == NV_KIND_FD)
 			event_file(r, task, (int)field_value(c->top, &form->fields[i]));
@@ -81,7 +81,7 @@ bool event_begin(struct recorder *r, struct task *task)
 	}
 }
 
-/* Below the folder of the driver's nodes, so that no other name is ever written. */
+/* Only below the folder of the driver's nodes, so that no other name is ever written. */
 static struct node failed_node(const struct recorder *r, const struct task *task)
 {
 	const struct pending *pending = &task->pending;
@@ -108,7 +108,7 @@ static void end_open(struct recorder *r, struct task *task, int64_t result)
 	if (result >= 0) {
 		event_close(r, task, (int)result, "unseen");
 		file = file_new(&r->files, &node);
-		if (!file || !slot_add(&r->files, task->table, (int)result, file))
+		if (!file || !slot_add(task->table, (int)result, file))
 			return;
 		line = event_line(r, task, "open", (int)result, file);
 	} else {
@@ -128,21 +128,21 @@ static void end_dup(struct recorder *r, struct task *task, int64_t result)
 
 	if (result < 0 || from == to)
 		return;
-	/* Before the one that was there goes: it may be the same file. */
+	/* Before the old descriptor goes: it may be of the same file. */
 	if (file)
 		file->refs++;
 	event_close(r, task, to, "dup");
 	if (!file)
 		return;
 	file->refs--;
-	if (!slot_add(&r->files, task->table, to, file))
+	if (!slot_add(task->table, to, file))
 		return;
 	line = event_line(r, task, "dup", from, file);
 	line_signed(line, "result", result);
 	line_end(&r->output);
 }
 
-/* What a mapping says: never where it lies. */
+/* Addresses of mappings are never written. */
 static void end_mmap(struct recorder *r, struct task *task, int64_t result)
 {
 	const uint64_t *args = task->pending.args;
@@ -183,7 +183,7 @@ static void end_close_range(struct recorder *r, struct task *task)
 	struct slot *slot, *next;
 
 	if (args[2] & CLOSE_RANGE_UNSHARE)
-		task->table = table_own(&r->files, task->table);
+		task->table = table_own(task->table);
 	for (slot = task->table->slots; slot && !(args[2] & CLOSE_RANGE_CLOEXEC); slot = next) {
 		next = slot->next;
 		if ((uint32_t)slot->fd >= (uint32_t)args[0] && (uint32_t)slot->fd <= (uint32_t)args[1])
@@ -191,7 +191,7 @@ static void end_close_range(struct recorder *r, struct task *task)
 	}
 }
 
-/* The number may be another file's already: another thread's open can be seen before the end of this close. */
+/* The number can be another file's already: another thread's open can end before this close is seen to. */
 static void end_close(struct recorder *r, struct task *task)
 {
 	int fd = (int)task->pending.args[0];
@@ -201,7 +201,7 @@ static void end_close(struct recorder *r, struct task *task)
 		event_close(r, task, fd, "close");
 }
 
-/* Only a driver call is of interest that a signal cut short: others had no effect then. */
+/* Of interrupted calls only those of the driver are of interest: the others had no effect. */
 static bool is_restart(int64_t result)
 {
 	return result <= -RESTART_FIRST && result >= -RESTART_LAST;
@@ -228,7 +228,7 @@ void event_end(struct recorder *r, struct task *task, int64_t result)
 	else if (op == OP_MUNMAP && result == 0)
 		end_munmap(r, task);
 	else if (op == OP_UNSHARE && result == 0)
-		task->table = table_own(&r->files, task->table);
+		task->table = table_own(task->table);
 	task->pending.op = OP_NONE;
 }
 

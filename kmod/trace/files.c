@@ -4,49 +4,35 @@
 
 #include "recorder.h"
 
-struct table *table_new(struct files *files)
+struct table *table_new(void)
 {
 	struct table *table = calloc(1, sizeof(*table));
 
-	if (!table)
-		return NULL;
-	table->refs = 1;
-	table->next = files->tables;
-	files->tables = table;
+	if (table)
+		table->refs = 1;
 	return table;
 }
 
-struct table *table_copy(struct files *files, const struct table *from)
+struct table *table_copy(const struct table *from)
 {
-	struct table *table = table_new(files);
+	struct table *table = table_new();
 	const struct slot *slot;
 
 	for (slot = table ? from->slots : NULL; slot; slot = slot->next) {
-		if (!slot_add(files, table, slot->fd, slot->file))
+		if (!slot_add(table, slot->fd, slot->file))
 			return table;
 	}
 	return table;
 }
 
-struct table *table_own(struct files *files, struct table *table)
+struct table *table_own(struct table *table)
 {
-	struct table *copy = table->refs > 1 ? table_copy(files, table) : NULL;
+	struct table *copy = table->refs > 1 ? table_copy(table) : NULL;
 
 	if (!copy)
 		return table;
 	table->refs--;
 	return copy;
-}
-
-void table_free(struct files *files, struct table *table)
-{
-	struct table **at = &files->tables;
-
-	while (*at && *at != table)
-		at = &(*at)->next;
-	if (*at)
-		*at = table->next;
-	free(table);
 }
 
 struct slot *slot_find(const struct table *table, int fd)
@@ -58,18 +44,17 @@ struct slot *slot_find(const struct table *table, int fd)
 	return slot;
 }
 
-struct slot *slot_add(struct files *files, struct table *table, int fd, struct open_file *file)
+struct slot *slot_add(struct table *table, int fd, struct open_file *file)
 {
-	struct slot *slot;
+	struct slot *slot = calloc(1, sizeof(*slot));
 
-	slot = calloc(1, sizeof(*slot));
 	if (!slot)
 		return NULL;
 	slot->fd = fd;
 	slot->file = file;
-	/* First: the one that was there may be the file's last. */
+	/* Before the old descriptor goes: it may be the last one of the same file. */
 	file->refs++;
-	slot_drop(files, table, fd);
+	slot_drop(table, fd);
 	slot->next = table->slots;
 	table->slots = slot;
 	return slot;
@@ -83,27 +68,19 @@ struct open_file *file_new(struct files *files, const struct node *node)
 		return NULL;
 	file->number = ++files->last_file;
 	file->node = *node;
-	file->next = files->files;
-	files->files = file;
 	return file;
 }
 
 /* Whether that was the last reference. */
-static bool file_put(struct files *files, struct open_file *file)
+static bool file_put(struct open_file *file)
 {
-	struct open_file **at = &files->files;
-
 	if (--file->refs > 0)
 		return false;
-	while (*at && *at != file)
-		at = &(*at)->next;
-	if (*at)
-		*at = file->next;
 	free(file);
 	return true;
 }
 
-bool slot_drop(struct files *files, struct table *table, int fd)
+bool slot_drop(struct table *table, int fd)
 {
 	struct slot **at = &table->slots, *slot;
 	struct open_file *file;
@@ -116,7 +93,7 @@ bool slot_drop(struct files *files, struct table *table, int fd)
 	*at = slot->next;
 	file = slot->file;
 	free(slot);
-	return file_put(files, file);
+	return file_put(file);
 }
 
 struct mapping *mapping_add(struct files *files, pid_t process, uint64_t start, uint64_t length, struct open_file *file)
@@ -161,5 +138,5 @@ bool mapping_drop(struct files *files, struct mapping *mapping)
 	if (*at)
 		*at = mapping->next;
 	free(mapping);
-	return file_put(files, file);
+	return file_put(file);
 }

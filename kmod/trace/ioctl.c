@@ -32,7 +32,7 @@ static void put_in(struct recorder *r, const struct task *task, const struct nv_
 	}
 }
 
-/* Status fields always: what lay there before means nothing. */
+/* A status is always written: its value before the call means nothing. */
 static void put_out(struct recorder *r, const struct nv_form *form, const uint8_t *before, const uint8_t *after)
 {
 	unsigned int i;
@@ -55,7 +55,7 @@ static void put_list(struct line *line, const char *name, const struct capture *
 	line_open(line, name, '[');
 	for (i = 0; i < c->list_count; i++) {
 		memcpy(&value, c->list + (size_t)i * LIST_ENTRY + at, sizeof(value));
-		line_item(line, value);
+		line_number(line, NULL, value);
 	}
 	line_close(line, ']');
 }
@@ -131,7 +131,7 @@ void ioctl_event(struct recorder *r, struct task *task, const int64_t *result)
 	line_number(line, "took", clock_now() - pending->start);
 	if (abi)
 		line_text(line, "abi", abi);
-	if (before->envelope)
+	if (before->wrapped)
 		line_true(line, "xfer");
 	if (before->failed || (result && !after))
 		line_true(line, "unread");

@@ -46,7 +46,7 @@ static void at_call(struct recorder *r, struct task *task)
 		event_end(r, task, info.exit.rval);
 }
 
-/* The parent stops here before it knows of its child, so what it has is what the child has. */
+/* The parent stops here before its call returns, so that its descriptors are those of the child. */
 static void at_fork(struct recorder *r, const struct task *task)
 {
 	unsigned long child = 0;
@@ -61,7 +61,7 @@ static void recording_begin(struct recorder *r)
 	const char *slash = strrchr(r->options->command[0], '/');
 
 	r->begun = true;
-	/* What was there before goes only when the command runs. A pipe cannot be cut, and need not be. */
+	/* An older trace is cut only when the command runs. A pipe cannot be cut, and need not be. */
 	if (ftruncate(r->output.fd, 0) && errno != EINVAL)
 		r->output.error = errno;
 	r->output.ready = true;
@@ -116,7 +116,7 @@ static bool reap(struct recorder *r)
 	int status;
 	pid_t tid;
 
-	/* Without __WALL: that would count the reader of memory.c, too. The observed are waited for in any case. */
+	/* Without __WALL, which would report the reader of memory.c too. The observed are reported in any case. */
 	while ((tid = waitpid(-1, &status, WNOHANG)) != 0) {
 		struct task *task;
 

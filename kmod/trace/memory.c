@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reads the memory of observed processes by a small process of its own. Memory can come from a file system of the
- * observed, which never answers: who reads it then waits where no signal reaches him. The reader is given up on, and
- * what it waits for is asked of nobody again. It gets the memory as an open file, so that it needs no rights of its own;
- * what a userfaultfd has to fill in first cannot be read by such a file, and is not waited for.
+ * Reads the memory of observed processes by a small process, the reader. An observed process can map files of a file system
+ * that never answers: whoever reads such memory waits, and no signal ends the wait. Then the recorder gives the reader up, and
+ * reads nothing of that process again. The reader gets the memory as an open file, so that it needs no rights of its own; pages
+ * that a userfaultfd has to fill cannot be read through such a file, and fail at once.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,9 +18,9 @@
 
 #include "recorder.h"
 
-/* An honest page may have to come from a slow disk. */
+/* Long enough for a page from a slow disk. */
 #define ANSWER_MS 1000
-/* Readers that were given up on and have not ended. */
+/* Readers that were given up and have not ended. */
 #define HELD_MAX 16u
 
 struct request {
@@ -67,7 +67,7 @@ static void be_reader(int sock)
 	struct request request;
 	int fd;
 
-	/* Nothing that the recorder has open stays open by a reader that cannot end. */
+	/* A reader that cannot end must keep nothing of the recorder open. */
 	if (dup2(sock, 0) < 0 || syscall(SYS_close_range, 1, ~0u, 0) < 0)
 		_exit(1);
 	setsid();
@@ -86,7 +86,7 @@ static void be_reader(int sock)
 
 /* --- the recorder --- */
 
-/* Not among the children that waitpid(2) tells of without being asked: these are the observed. */
+/* Without SIGCHLD as its signal, so that waitpid(2) without __WCLONE reports the observed processes only. */
 static bool start_reader(void)
 {
 	int pair[2];
@@ -115,7 +115,7 @@ static void give_up(pid_t process, struct held *slot)
 	close(to_reader);
 }
 
-/* A place for one more; NULL: so many wait already that none is risked. */
+/* A free entry of held[]; NULL: so many readers wait already that no other is risked. */
 static struct held *free_slot(void)
 {
 	struct held *found = NULL;
@@ -204,7 +204,7 @@ bool memory_read(const struct task *task, uint64_t address, void *data, size_t b
 	return true;
 }
 
-/* Page by page: what lies behind the text's page need not be there. */
+/* Page by page: the page behind the text's need not be mapped. */
 bool memory_text(const struct task *task, uint64_t address, char *text, size_t room)
 {
 	size_t used = 0;

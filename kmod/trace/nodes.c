@@ -10,44 +10,40 @@
 
 #define UVM_TOOLS_MINOR 1u
 
+static const char *const names[] = { [NODE_CTL] = "nvidiactl",
+	[NODE_CARD] = "nvidia",
+	[NODE_UVM] = "nvidia-uvm",
+	[NODE_UVM_TOOLS] = "nvidia-uvm-tools",
+	[NODE_MODESET] = "nvidia-modeset" };
+
 struct node node_of_name(const char *name)
 {
-	static const struct {
-		const char *name;
-		enum node_kind kind;
-	} plain[] = { { "nvidiactl", NODE_CTL }, { "nvidia-uvm", NODE_UVM }, { "nvidia-uvm-tools", NODE_UVM_TOOLS },
-		{ "nvidia-modeset", NODE_MODESET } };
-	struct node node = { NODE_NONE, 0 };
+	size_t prefix = strlen(names[NODE_CARD]);
+	enum node_kind kind;
 	unsigned long card;
-	size_t i;
 	char *end;
 
-	for (i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
-		if (strcmp(name, plain[i].name) == 0)
-			node.kind = plain[i].kind;
+	for (kind = NODE_CTL; kind <= NODE_MODESET; kind++) {
+		if (kind != NODE_CARD && strcmp(name, names[kind]) == 0)
+			return (struct node){ kind, 0 };
 	}
-	if (node.kind != NODE_NONE || strncmp(name, "nvidia", 6) != 0 || !isdigit((unsigned char)name[6]))
-		return node;
-	card = strtoul(name + 6, &end, 10);
-	if (*end == '\0' && card <= NV_GPU_MINOR_MAX) {
-		node.kind = NODE_CARD;
-		node.card = (unsigned int)card;
+	if (strncmp(name, names[NODE_CARD], prefix) == 0 && isdigit((unsigned char)name[prefix])) {
+		card = strtoul(name + prefix, &end, 10);
+		if (*end == '\0' && card <= NV_GPU_MINOR_MAX)
+			return (struct node){ NODE_CARD, (unsigned int)card };
 	}
-	return node;
+	return (struct node){ NODE_NONE, 0 };
 }
 
 void node_name(const struct node *node, char name[NODE_NAME_BYTES])
 {
-	static const char *const names[] = { "", "nvidiactl", "nvidia", "nvidia-uvm", "nvidia-uvm-tools",
-		"nvidia-modeset" };
-
 	if (node->kind == NODE_CARD)
-		snprintf(name, NODE_NAME_BYTES, "nvidia%u", node->card);
+		snprintf(name, NODE_NAME_BYTES, "%s%u", names[NODE_CARD], node->card);
 	else
 		snprintf(name, NODE_NAME_BYTES, "%s", names[node->kind]);
 }
 
-static bool look(const char *path, struct statx *about)
+static bool identify(const char *path, struct statx *about)
 {
 	return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, about) == 0;
 }
@@ -66,7 +62,7 @@ static void add_simulated(struct nodes *nodes, const char *dev, const struct nod
 	if (nodes->simulated_count == SIMULATED_MAX ||
 		snprintf(path, sizeof(path), "%s/%s", dev, name) >= (int)sizeof(path))
 		return;
-	if (!look(path, &about) || !S_ISREG(about.stx_mode))
+	if (!identify(path, &about) || !S_ISREG(about.stx_mode))
 		return;
 	nodes->simulated[nodes->simulated_count++] =
 		(struct simulated){ .node = *node, .device = device_of(&about), .inode = about.stx_ino };
@@ -85,7 +81,7 @@ void nodes_init(struct nodes *nodes, const char *dev)
 		add_simulated(nodes, dev, &node);
 }
 
-/* The kernel gives nvidia-uvm a number when it is loaded, which may be while we look on. */
+/* nvidia-uvm gets its number when it is loaded, which can happen during the recording. */
 static void find_uvm(struct nodes *nodes)
 {
 	FILE *file = fopen("/proc/devices", "re");
@@ -129,7 +125,7 @@ struct node nodes_identify(struct nodes *nodes, pid_t tid, int fd)
 	unsigned int i;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", tid, fd);
-	if (fd < 0 || !look(path, &about))
+	if (fd < 0 || !identify(path, &about))
 		return none;
 	if (S_ISCHR(about.stx_mode))
 		return of_device(nodes, about.stx_rdev_major, about.stx_rdev_minor);

@@ -30,7 +30,7 @@ static int wrong(const char *option, const char *value, const char *accepted)
 
 static int take_note(struct options *options, const char *value)
 {
-	/* With the sign behind it. */
+	/* Length of the key with its sign. */
 	size_t key = strcspn(value, "=") + 1;
 	unsigned int i;
 

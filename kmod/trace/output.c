@@ -96,11 +96,6 @@ void line_open(struct line *line, const char *name, char bracket)
 	line->comma = false;
 }
 
-void line_item(struct line *line, uint64_t value)
-{
-	line_number(line, NULL, value);
-}
-
 void line_close(struct line *line, char bracket)
 {
 	put(line, "%c", bracket);

@@ -43,8 +43,10 @@ int options_parse(int argc, char **argv, struct options *options);
 
 struct version {
 	char driver[64]; /* "" when it is not known */
+	/* The version whose layouts are taken. key 0, abi NULL: structures are not read. */
 	char layouts[64];
-	uint64_t key; /* of the layouts; 0: structures are not read */
+	uint64_t key;
+	const struct nv_abi *abi;
 };
 /* Finds the driver's version and the newest known layouts not newer than it. False: --driver is no version. */
 bool version_find(struct version *version, const struct options *options);
@@ -97,7 +99,7 @@ enum op {
 	OP_UNSHARE,
 };
 enum op op_of(uint32_t arch, uint64_t number);
-/* NULL: the machine's own. */
+/* NULL: the native one. */
 const char *abi_name(uint32_t arch, uint64_t number);
 /* Only those calls stop. 0 or -1 with errno. */
 int filter_install(void);
@@ -105,7 +107,6 @@ int filter_install(void);
 /* --- files.c: open files, and the descriptors that lead to them --- */
 
 struct open_file {
-	struct open_file *next;
 	unsigned int number;
 	unsigned int refs; /* descriptors and mappings */
 	struct node node;
@@ -119,7 +120,6 @@ struct slot {
 
 /* A table of descriptors; threads share one. */
 struct table {
-	struct table *next;
 	unsigned int refs;
 	struct slot *slots;
 };
@@ -133,22 +133,18 @@ struct mapping {
 };
 
 struct files {
-	struct open_file *files;
-	struct table *tables;
 	struct mapping *mappings;
 	unsigned int last_file, last_mapping;
 };
-struct table *table_new(struct files *files);
-struct table *table_copy(struct files *files, const struct table *from);
+struct table *table_new(void);
+struct table *table_copy(const struct table *from);
 struct slot *slot_find(const struct table *table, int fd);
 /* NULL when out of memory. */
-struct slot *slot_add(struct files *files, struct table *table, int fd, struct open_file *file);
+struct slot *slot_add(struct table *table, int fd, struct open_file *file);
 /* Returns whether that was the file's last reference; the file is gone then. */
-bool slot_drop(struct files *files, struct table *table, int fd);
+bool slot_drop(struct table *table, int fd);
 /* For a task that shares its table no longer: a copy, where others have it too. */
-struct table *table_own(struct files *files, struct table *table);
-/* Without slots. */
-void table_free(struct files *files, struct table *table);
+struct table *table_own(struct table *table);
 struct open_file *file_new(struct files *files, const struct node *node);
 struct mapping *mapping_add(
 	struct files *files, pid_t process, uint64_t start, uint64_t length, struct open_file *file);
@@ -160,7 +156,7 @@ bool mapping_drop(struct files *files, struct mapping *mapping);
 
 struct capture {
 	uint32_t nr, size;
-	bool envelope, known; /* known: the tables have the call */
+	bool wrapped, known; /* known: the tables have the call */
 	const char *name;
 	uint64_t address, nested_address, list_address;
 	const struct nv_form *form, *arm, *nested;
@@ -171,7 +167,7 @@ struct capture {
 struct task;
 void capture_read(struct capture *capture, const struct version *version, const struct task *task, enum node_kind kind,
 	uint64_t command, uint64_t address);
-/* The same places again. */
+/* Reads the same places again. */
 bool capture_again(const struct capture *before, struct capture *after, const struct task *task);
 uint64_t field_value(const uint8_t *data, const struct nv_field *field);
 
@@ -204,13 +200,11 @@ struct task {
 
 struct recorder;
 struct task *task_find(struct recorder *r, pid_t tid);
-/* A task that was not there before; from: whose child or thread it is, NULL: found out. NULL: out of memory. */
+/* Adds a task. from: its parent; NULL: /proc tells. Returns NULL when out of memory. */
 struct task *task_add(struct recorder *r, pid_t tid, const struct task *from);
 /* status: as of waitpid(2). */
 void task_gone(struct recorder *r, struct task *task, int status);
 void task_exec(struct recorder *r, pid_t process);
-/* 1 same, 0 different, -1 cannot be told. */
-int tasks_share(pid_t one, pid_t other, int what);
 
 /* --- output.c: one line at a time --- */
 
@@ -234,13 +228,13 @@ uint64_t clock_now(void);
 void put_header(
 	struct output *output, const struct version *version, const struct options *options, const char *command);
 struct line *line_begin(struct output *output, const struct task *task, const char *call);
+/* name NULL: an item of a list. */
 void line_number(struct line *line, const char *name, uint64_t value);
 void line_signed(struct line *line, const char *name, int64_t value);
 void line_text(struct line *line, const char *name, const char *value);
 void line_true(struct line *line, const char *name);
 void line_null(struct line *line, const char *name);
 void line_open(struct line *line, const char *name, char bracket);
-void line_item(struct line *line, uint64_t value);
 void line_close(struct line *line, char bracket);
 void line_end(struct output *output);
 

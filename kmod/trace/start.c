@@ -21,7 +21,7 @@ void signals_of_interest(sigset_t *set)
 		sigaddset(set, passed[i]);
 }
 
-/* A filter that is there already may hand calls to somebody else before ours sees them. */
+/* An older seccomp filter may hand calls to somebody else before the filter of the recorder sees them. */
 static bool is_filtered(void)
 {
 	FILE *file = fopen("/proc/self/status", "re");

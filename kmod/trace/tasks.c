@@ -9,13 +9,6 @@
 
 #include "recorder.h"
 
-int tasks_share(pid_t one, pid_t other, int what)
-{
-	long result = syscall(SYS_kcmp, one, other, what, 0, 0);
-
-	return result < 0 ? -1 : result == 0;
-}
-
 struct task *task_find(struct recorder *r, pid_t tid)
 {
 	struct task *task = r->tasks;
@@ -38,7 +31,7 @@ struct relatives {
 	pid_t process, parent;
 };
 
-/* The name comes first in that file and is escaped: no line of it can be forged. */
+/* The name, which comes first in this file, is escaped: a process cannot forge a line. */
 static bool relatives_of(pid_t tid, struct relatives *found)
 {
 	char path[48], line[256];
@@ -58,14 +51,16 @@ static bool relatives_of(pid_t tid, struct relatives *found)
 	return process > 0;
 }
 
-static struct table *inherit(struct recorder *r, pid_t tid, bool thread, const struct task *from)
+static struct table *inherit(pid_t tid, bool thread, const struct task *from)
 {
-	int same = from ? tasks_share(tid, from->tid, KCMP_FILES) : 0;
+	long differs;
 
 	if (!from)
-		return table_new(&r->files);
-	if (same == 0 || (same < 0 && !thread))
-		return table_copy(&r->files, from->table);
+		return table_new();
+	differs = syscall(SYS_kcmp, tid, from->tid, KCMP_FILES, 0, 0);
+	/* Where that cannot be told, threads share. */
+	if (differs > 0 || (differs < 0 && !thread))
+		return table_copy(from->table);
 	from->table->refs++;
 	return from->table;
 }
@@ -93,7 +88,7 @@ struct task *task_add(struct recorder *r, pid_t tid, const struct task *from)
 		from = of_process(r, thread ? about.process : about.parent);
 	task->tid = tid;
 	task->process = about.process;
-	task->table = inherit(r, tid, thread, from);
+	task->table = inherit(tid, thread, from);
 	if (!task->table) {
 		free(task);
 		return NULL;
@@ -120,7 +115,7 @@ static void let_go_of_table(struct recorder *r, struct task *task)
 		who.table = table;
 		event_close(r, &who, table->slots->fd, "exit");
 	}
-	table_free(&r->files, table);
+	free(table);
 }
 
 static void unmap_all(struct recorder *r, const struct task *task, const char *by)
@@ -190,7 +185,7 @@ void task_exec(struct recorder *r, pid_t process)
 	task->pending.op = OP_NONE;
 	line_begin(&r->output, task, "exec");
 	line_end(&r->output);
-	task->table = table_own(&r->files, task->table);
+	task->table = table_own(task->table);
 	for (slot = task->table->slots; slot; slot = next) {
 		next = slot->next;
 		if (nodes_identify(&r->nodes, process, slot->fd).kind == NODE_NONE)

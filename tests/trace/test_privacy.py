@@ -13,7 +13,7 @@ from tests.trace.support import Recorder, calls
 
 pytestmark = pytest.mark.root
 MARK = b"SECRET-PAYLOAD-7"
-# Calls with the mark wherever bytes can be: unknown calls, unknown parameters, text, lists, envelopes.
+# Calls with the mark wherever bytes can be: unknown calls, unknown parameters, text, lists, wrappers.
 PROGRAM = """
 import ctypes, fcntl, struct
 MARK = b"SECRET-PAYLOAD-7"

@@ -53,6 +53,16 @@ def test_every_number_has_a_name() -> None:
         assert facts["controls"][name]["params"] == form
 
 
+def test_what_is_charged_is_recorded() -> None:
+    """The parameters of every class that is charged are in a trace, so that a replay can charge it."""
+    charged = {
+        name
+        for name, entry in names.facts()["classes"].items()
+        if entry.get("memory") in {"vidmem", "group", "channel"}
+    }
+    assert charged <= set(names.recorded()["class_params"])
+
+
 def test_generator_refuses_what_is_no_number(repository: Path, tmp_path: Path) -> None:
     """An array, or a field that is not there, cannot get into the tables."""
     for file in ("forms.py", "nvidia.json", "trace.json"):

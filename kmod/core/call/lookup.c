@@ -19,6 +19,13 @@ const struct nv_class *core_class(u32 class)
 	return NULL;
 }
 
+int cgpu_class_is_vidmem(u32 class)
+{
+	const struct nv_class *about = core_class(class);
+
+	return about && about->memory == NV_CLASS_MEMORY_VIDMEM;
+}
+
 static const struct nv_control *find_control(const struct nv_control *table, u32 count, u32 number)
 {
 	u32 low = 0, high = count;

@@ -96,6 +96,8 @@ const struct nv_abi *cgpu_abi_find(const char *version);
 const struct nv_abi *cgpu_abi_nearest(const char *version);
 /* Which version these layouts are of; NULL when all are newer. */
 const struct nv_abi_version *cgpu_abi_nearest_version(const char *version);
+/* Whether a class is memory of the card. */
+int cgpu_class_is_vidmem(u32 class);
 
 /* --- what the engine says of itself, and settings --- */
 

@@ -23,11 +23,9 @@ static int make(int fd, struct rm_ioctl *io)
 
 int rm_alloc(int fd, const struct nv_abi *abi, u32 client, u32 parent, u32 *handle, u32 class, u8 *params, u32 bytes)
 {
-	struct rm_ioctl io = rm_alloc_ioctl(abi, VIA_RM21, client, parent, *handle, class);
-	int status;
+	struct rm_ioctl io = rm_alloc_ioctl(abi, VIA_RM21, client, parent, *handle, class, params, bytes);
+	int status = make(fd, &io);
 
-	rm_alloc_params(&io, abi, VIA_RM21, params, bytes);
-	status = make(fd, &io);
 	if (status >= 0)
 		*handle = get32(io.data, io.handle);
 	return status;

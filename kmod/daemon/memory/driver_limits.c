@@ -89,7 +89,7 @@ static enum purpose purpose_of(const struct nv_abi *abi, const struct cgpu_call 
 		return of_heap(get32(call->top, abi->NVOS32_PARAMETERS.function));
 	if (call->nr == NV_ESC_RM_ALLOC && call->bytes >= abi->NVOS21_PARAMETERS.bytes) {
 		value = get32(call->top, abi->NVOS21_PARAMETERS.hClass);
-		return value == NV01_MEMORY_LOCAL_USER ? ALLOCATES : OTHER;
+		return cgpu_class_is_vidmem(value) ? ALLOCATES : OTHER;
 	}
 	if (call->nr != NV_ESC_RM_CONTROL || call->bytes != abi->NVOS54_PARAMETERS.bytes)
 		return OTHER;

@@ -50,11 +50,10 @@ struct rm_ioctl client_memory_ioctl(
 	const struct session *session, uint32_t handle, uint8_t params[CLIENT_PARAMS], uint64_t bytes)
 {
 	const struct settings *settings = session->settings;
-	struct rm_ioctl io = rm_alloc_ioctl(
-		settings->abi, settings->via, session->client, session->device, handle, NV01_MEMORY_LOCAL_USER);
+	struct rm_ioctl io = rm_alloc_ioctl(settings->abi, settings->via, session->client, session->device, handle,
+		NV01_MEMORY_LOCAL_USER, params, settings->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes);
 
 	rm_memory_params(params, settings->abi, NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT, bytes);
-	rm_alloc_params(&io, settings->abi, settings->via, params, settings->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes);
 	return io;
 }
 

@@ -84,6 +84,16 @@ def test_what_holds_memory_does_not_pass() -> None:
         assert kind not in {"alias", "export", "fabric"} or verdict == "refuse"
 
 
+def test_what_takes_memory_is_judged_as_that() -> None:
+    """Memory of the card, groups and channels have that mark in nvidia.json, and the judge of this name."""
+    marks: dict[str, str] = {}
+    for entry in DATA["classes"].values():
+        marks.setdefault(f"{entry['id']:#x}", entry.get("memory", "none"))
+    for number, row in ROWS.items():
+        mark, by = marks.get(number, "none"), row.get("by")
+        assert mark == by or not {mark, by} & {"vidmem", "group", "channel"}, number
+
+
 def test_what_nvidias_programs_ask_for_is_not_refused() -> None:
     """libcuda, NVML and nvidia-smi meet no refusal: what they ask for passes or is judged."""
     asked = {one["in"]["hClass"] for one in recorded() if "hClass" in one.get("in", {})}

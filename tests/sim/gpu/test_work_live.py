@@ -24,10 +24,10 @@ from benchmarks.shares.binding import (
     Container,
     Costs,
     Harness,
+    Running,
     Step,
 )
 from benchmarks.shares.cases import COSTS
-from benchmarks.shares.running import Running
 
 PLACES = 25
 DEPTH = 16384  # kernels that a container's channel takes

@@ -24,10 +24,10 @@ from benchmarks.shares.binding import (
     Container,
     Costs,
     Harness,
+    Running,
     Step,
 )
 from benchmarks.shares.cases import Finding
-from benchmarks.shares.running import Running
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -42,13 +42,13 @@ def greedy(policy: int, count: int, slice_: int) -> Case:
 
 
 @pytest.mark.parametrize("policy", [FAIR, WEIGHT, FIXED])
-def test_what_gates_enforce_is_seen(harness: Harness, policy: int) -> None:
-    """Shares keep their bounds with levers and miss them without."""
+def test_what_disabled_channels_enforce_is_seen(harness: Harness, policy: int) -> None:
+    """Shares keep their bounds with scheduling controls and miss them without."""
     case = greedy(policy, 4, harness.slice)
     findings = list(cases.judge(case, harness.run(case), "4 greedy"))
     assert findings
     assert not any(one.missed for one in findings)
-    bare = replace(case, levers=False)
+    bare = replace(case, controls=False)
     assert any(one.missed for one in cases.judge(bare, harness.run(bare), "4 greedy"))
 
 
@@ -87,14 +87,15 @@ def test_a_case_that_cannot_be_run_is_refused(harness: Harness) -> None:
 
 
 def test_one_to_two(harness: Harness) -> None:
-    """A line of the published tables comes out as 1:2 with gates, and as 1:1 without."""
+    """A line of the published tables comes out as 1:2 with disabled channels, and as 1:1 without."""
     row = tables.TABLES[-1]
     for kind in tables.KINDS:
-        rates = tables.measure(harness, row, kind, WEIGHT, harness.slice, levers=True)
+        rates = tables.measure(harness, row, kind, WEIGHT, cases.base(harness.slice))
         assert rates.error < cases.TABLE_BOUND
         # Together the two fill the card but for what the switches take.
         assert 0.95 < (rates.first + rates.second) / (row.first + row.second) < 1
-    assert tables.measure(harness, row, "block", WEIGHT, harness.slice, levers=False).error > 0.3
+    bare = cases.base(harness.slice, controls=False)
+    assert tables.measure(harness, row, "block", WEIGHT, bare).error > 0.3
 
 
 def test_plots(harness: Harness) -> None:
@@ -133,7 +134,7 @@ def test_changes_under_load(harness: Harness, policy: int, *, time_slices: bool)
         findings = list(changes.run(harness, changes.Scenario(what, before, apply, 3)))
         assert [one for one in findings if one.missed] == []
     high = kinds["prio_ratio"]
-    bare = changes.Scenario("prio_ratio", replace(high[0], levers=False), high[1], 3)
+    bare = changes.Scenario("prio_ratio", replace(high[0], controls=False), high[1], 3)
     assert next(changes.run(harness, bare)).missed
 
 

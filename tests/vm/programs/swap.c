@@ -49,7 +49,7 @@ static uint32_t turn(struct session *session, uint32_t number, uint32_t *done)
 
 	if (status != NV_OK)
 		return status;
-	*done += export_list_to(session, DESCRIPTOR, 1) == NV_OK;
+	*done += export_to(session, DESCRIPTOR, 1) == NV_OK;
 	memory_free_at(session, session->count - 1);
 	if (number % 3 == 0)
 		*done += import_memory(session, DESCRIPTOR, 1) == NV_OK;
