@@ -4,13 +4,11 @@
 #include "sched/sched.h"
 #include "lib/text.h"
 
-static int settings_check(const struct cgpu_settings *settings)
+_Static_assert(CGPU_MAX_INST == CGPU_CONFIG_MAX_INST_MAX, "the state has room for what the configuration allows");
+
+int core_settings_check(const struct cgpu_settings *settings)
 {
-	if (settings->policy >= CGPU_SCHED_POLICIES)
-		return -EINVAL;
-	if (settings->max_inst < 1 || settings->max_inst > CGPU_MAX_INST)
-		return -EINVAL;
-	if (settings->prio_ratio < CGPU_SCHED_PRIO_MIN || settings->prio_ratio > CGPU_SCHED_PRIO_MAX)
+	if (!cgpu_policy_in_bounds(settings->policy, settings->max_inst, settings->prio_ratio))
 		return -EINVAL;
 	if (settings->slice && (settings->slice < CGPU_SCHED_SLICE_MIN || settings->slice > CGPU_SCHED_SLICE_MAX))
 		return -EINVAL;
@@ -23,7 +21,7 @@ int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *sett
 	struct cgpu_settings *own = &state->settings;
 	u32 gpu;
 
-	if (settings_check(settings))
+	if (core_settings_check(settings))
 		return -EINVAL;
 	core_lock(core);
 	/* A value written to the tree stays until the configuration itself says something new. */

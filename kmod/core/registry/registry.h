@@ -22,6 +22,11 @@ struct core_create {
 	struct core_want want[CGPU_MAX_GPUS];
 };
 
+/* --- gpu.c --- */
+
+/* 0, or -EINVAL: a number out of its bounds. */
+int core_settings_check(const struct cgpu_settings *settings);
+
 /* --- names --- */
 
 /* Characters of an id that name its directory. */

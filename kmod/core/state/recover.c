@@ -11,24 +11,14 @@
 
 static int settings_sane(const struct cgpu_settings *settings)
 {
-	if (settings->policy >= CGPU_SCHED_POLICIES || settings->max_inst < 1 || settings->max_inst > CGPU_MAX_INST)
-		return 0;
-	if (settings->prio_ratio < CGPU_SCHED_PRIO_MIN || settings->prio_ratio > CGPU_SCHED_PRIO_MAX)
-		return 0;
-	if (settings->context_memory > CORE_BYTES_MAX || settings->drift_tolerance > CORE_BYTES_MAX)
-		return 0;
-	if (settings->slice && (settings->slice < CGPU_SCHED_SLICE_MIN || settings->slice > CGPU_SCHED_SLICE_MAX))
-		return 0;
-	return settings->engine[sizeof(settings->engine) - 1] == 0 &&
+	return core_settings_check(settings) == 0 && settings->engine[sizeof(settings->engine) - 1] == 0 &&
 		settings->version[sizeof(settings->version) - 1] == 0 &&
 		settings->memory_backend[sizeof(settings->memory_backend) - 1] == 0;
 }
 
 static int gpu_sane(const struct core_gpu *gpu, u32 index)
 {
-	if (gpu->policy >= CGPU_SCHED_POLICIES || gpu->max_inst < 1 || gpu->max_inst > CGPU_MAX_INST)
-		return 0;
-	if (gpu->prio_ratio < CGPU_SCHED_PRIO_MIN || gpu->prio_ratio > CGPU_SCHED_PRIO_MAX)
+	if (!cgpu_policy_in_bounds(gpu->policy, gpu->max_inst, gpu->prio_ratio))
 		return 0;
 	if (gpu->facts.index != index || gpu->facts.memtotal == 0 || gpu->facts.memtotal > CORE_BYTES_MAX)
 		return 0;

@@ -178,12 +178,11 @@ struct km_engine *engine_make(struct cgpu_km_core *logic, struct cgpu_state *on)
 	return engine;
 }
 
-int engine_quiesce(struct km_engine *engine)
+int engine_quiesce(struct km_engine *engine, unsigned int timeout_ms)
 {
 	WRITE_ONCE(calls_stopped, true);
 	smp_mb(); /* pairs with the one in km_engine_get() */
-	if (wait_event_timeout(
-		    drained, refcount_read(&engine->users) == 1, msecs_to_jiffies(km_upgrade_timeout_ms())) ||
+	if (wait_event_timeout(drained, refcount_read(&engine->users) == 1, msecs_to_jiffies(timeout_ms)) ||
 		refcount_read(&engine->users) == 1)
 		return 0;
 	return -EBUSY;

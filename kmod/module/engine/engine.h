@@ -34,13 +34,6 @@
 
 #define CGPU_KM_VERSION_BYTES 32u
 
-/* --- parameters.c --- */
-
-bool km_enforce(void);
-bool km_allow_unknown_driver(void);
-bool km_managed_memory(void);
-unsigned int km_upgrade_timeout_ms(void);
-
 /* --- engine.c --- */
 
 struct km_engine {
@@ -75,7 +68,7 @@ struct km_engine *engine_make(struct cgpu_km_core *logic, struct cgpu_state *on)
 void engine_release(struct km_engine *engine);
 void engine_use(struct km_engine *engine);
 /* Let no more calls in, and wait until those inside have come out. -EBUSY: they did not in time. Then resume. */
-int engine_quiesce(struct km_engine *engine);
+int engine_quiesce(struct km_engine *engine, unsigned int timeout_ms);
 void engine_resume(void);
 /* While nobody is inside: let nobody in who has found it before and is late. */
 void engine_end(struct km_engine *engine);
@@ -87,6 +80,10 @@ bool engine_has_containers(void);
 
 /* --- settings.c --- */
 
+bool km_enforce(void);
+bool km_allow_unknown_driver(void);
+bool km_managed_memory(void);
+unsigned int km_upgrade_timeout_ms(void);
 /* Have the parameters count in a core. -EINVAL: one has a value that the core does not take. */
 int settings_apply(struct km_engine *engine);
 /* Whether the last engine ends: then it enforces nothing, whatever the parameters say. */
