@@ -5,9 +5,7 @@
 /* Note the GPU that a control is about. -ENOENT: the object is no subdevice that the ledger knows. */
 static int control_gpu(struct core_call_context *context)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
-	u32 client = core_client_find(context->state, context->call->slot, get32(context->call->top, at->hClient));
-	u32 object = core_object_find(context->state, client, get32(context->call->top, at->hObject));
+	u32 object = core_subject(context);
 
 	if (object == CORE_NONE || context->state->object[object].kind != CORE_OBJECT_SUBDEVICE)
 		return -ENOENT;
@@ -53,7 +51,8 @@ static enum cgpu_verdict begin_info(struct core_call_context *context)
 
 static enum cgpu_verdict begin_pids(struct core_call_context *context)
 {
-	if (!core_pids_judged(context, core_abi_at(context->abi, context->control->of_caller)))
+	/* Only the caller itself can be asked by the numbers that it knows. */
+	if (core_abi_at(context->abi, context->control->of_caller) && context->core->ops->process_of == NULL)
 		return CGPU_CONTINUE;
 	return begin_info(context);
 }
@@ -66,11 +65,6 @@ static enum cgpu_verdict begin_samples(struct core_call_context *context)
 	return core_answer(context, NV_ERR_NOT_SUPPORTED);
 }
 
-static int is_own(struct core_call_context *context, u32 client)
-{
-	return core_client_find(context->state, context->call->slot, client) != CORE_NONE;
-}
-
 /* Channels are looked for in whatever client the parameters name, with no question whose it is. */
 static enum cgpu_verdict begin_naming(struct core_call_context *context)
 {
@@ -81,7 +75,7 @@ static enum cgpu_verdict begin_naming(struct core_call_context *context)
 		return core_answer(context, NV_ERR_NOT_SUPPORTED);
 	if (core_control_params(context, bytes, &verdict))
 		return verdict;
-	if (!is_own(context, core_field(context, context->call->segment[0].data, context->control->client)))
+	if (!core_is_own_client(context, core_field(context, context->call->segment[0].data, context->control->client)))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return core_execute(context, CORE_OP_PLAIN);
 }
@@ -99,7 +93,7 @@ static enum cgpu_verdict begin_share_policy(struct core_call_context *context)
 		return verdict;
 	params = context->call->segment[0].data;
 	target = get32(params, at->sharePolicy_target);
-	if (get16(params, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT && !is_own(context, target) &&
+	if (get16(params, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT && !core_is_own_client(context, target) &&
 		target != get32(context->call->top, context->abi->NVOS54_PARAMETERS.hClient))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return core_execute(context, CORE_OP_PLAIN);
@@ -205,26 +199,12 @@ static const struct core_control controls[] = {
 	OF_THE_NODE(NVC637_CTRL_CMD_EXEC_PARTITIONS_DELETE),
 };
 
-static const struct core_control *find_judged(u32 command)
-{
-	u32 low = 0, high = sizeof(controls) / sizeof(controls[0]);
-
-	while (low < high) {
-		u32 middle = low + (high - low) / 2;
-
-		if (controls[middle].command == command)
-			return &controls[middle];
-		if (controls[middle].command < command)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
-}
+_Static_assert(__builtin_offsetof(struct core_control, command) == 0, "core_find_row() looks there");
 
 static enum cgpu_verdict judge(struct core_call_context *context, u32 command)
 {
-	const struct core_control *control = find_judged(command);
+	const struct core_control *control =
+		core_find_row(controls, sizeof(controls) / sizeof(controls[0]), sizeof(controls[0]), command);
 
 	/* controls.json says that it is judged, and there is no row. */
 	if (control == NULL)

@@ -167,11 +167,6 @@ static int is_own(const struct core_call_context *context, u32 number, u32 of_ca
 	return 0;
 }
 
-int core_pids_judged(const struct core_call_context *context, u32 of_caller)
-{
-	return !of_caller || context->core->ops->process_of != NULL;
-}
-
 void core_rewrite_pids(struct core_call_context *context)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at = &context->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;

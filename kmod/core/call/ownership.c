@@ -120,15 +120,15 @@ static u32 made_handle(const struct core_call_context *context)
 	return get32(context->call->top, older ? abi->NVOS05_PARAMETERS.hObjectNew : abi->NVOS21_PARAMETERS.hObjectNew);
 }
 
-void core_end_root(struct core_call_context *context)
+int core_end_root(struct core_call_context *context)
 {
 	struct cgpu_state *state = context->state;
 	u64 serial = context->call->opaque[CORE_NOTE_SERIAL];
 	u32 handle = made_handle(context);
 	u32 i, next;
 
-	if (handle >= CORE_PIN_BASE)
-		return;
+	if (!context->done || handle >= CORE_PIN_BASE)
+		return 0;
 	for (i = core_client_of_handle(state, handle); i != CORE_NONE; i = next) {
 		const struct core_client *record = &state->client[i];
 
@@ -137,4 +137,5 @@ void core_end_root(struct core_call_context *context)
 		if (record->handle == handle && record->confirmed && record->settled <= serial)
 			core_client_drop(state, i);
 	}
+	return 0;
 }

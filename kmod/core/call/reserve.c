@@ -7,8 +7,7 @@
 
 u32 core_parent_find(struct core_call_context *context, const struct core_handles *handles)
 {
-	u32 client = core_client_find(context->state, context->call->slot, handles->client);
-	u32 parent = core_object_find(context->state, client, handles->parent);
+	u32 parent = core_own_object(context, handles->client, handles->parent);
 
 	if (parent != CORE_NONE && context->state->object[parent].kind > CORE_OBJECT_SUBDEVICE)
 		return CORE_NONE;

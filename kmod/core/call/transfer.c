@@ -232,20 +232,21 @@ static u32 holder_of(const struct core_call_context *context)
 	return (u32)pin;
 }
 
-void core_end_export(struct core_call_context *context, int done)
+int core_end_export(struct core_call_context *context)
 {
 	u32 pin = holder_of(context);
 	struct core_transfer transfer;
 
 	if (pin == CORE_NONE)
-		return;
-	if (done && noted_transfer(context->abi, context->call, &transfer) == 0) {
+		return 0;
+	if (context->done && noted_transfer(context->abi, context->call, &transfer) == 0) {
 		context->state->client[pin].confirmed = 1;
 		put_in_place(context, pin, &transfer);
 	} else {
 		batch_drop(context);
 	}
 	core_exports_settle(context->state, pin);
+	return 0;
 }
 
 /*
@@ -324,12 +325,13 @@ static u32 client_of(const struct core_call_context *context)
 	return context->state->object[first].client;
 }
 
-int core_end_import(struct core_call_context *context, int done)
+int core_end_import(struct core_call_context *context)
 {
-	u32 client = client_of(context), other;
+	u32 client = client_of(context);
 	struct core_transfer transfer;
+	int other;
 
-	if (!done) {
+	if (!context->done) {
 		batch_drop(context);
 		if (client != CORE_NONE)
 			core_client_settle(context->state, client);
@@ -338,9 +340,9 @@ int core_end_import(struct core_call_context *context, int done)
 	context->call->opaque[CORE_NOTE_DONE] = CORE_DONE_LIST;
 	if (client == CORE_NONE || noted_transfer(context->abi, context->call, &transfer))
 		return 1;
-	other = (u32)core_client_done(context, client);
+	other = core_client_done(context, client);
 	confirm_all(context, &transfer, client);
-	return (int)other;
+	return other;
 }
 
 u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call)
@@ -371,22 +373,16 @@ static void read_counts(const struct nv_abi *abi, const u8 *params, struct core_
 
 enum cgpu_verdict core_begin_transfer(struct core_call_context *context)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
 	struct cgpu_call *call = context->call;
 	struct core_transfer transfer;
-	int more;
+	enum cgpu_verdict verdict;
 
 	/* Memory that leaves this way would lose its charge. */
-	if (!call->finds_files || (get32(call->top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED))
+	if (!call->finds_files)
 		return core_answer(context, NV_ERR_NOT_SUPPORTED);
 	transfer_form(context->abi, context->control->command, &transfer);
-	if (get32(call->top, at->paramsSize) != transfer.bytes)
-		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
-	if (get64(call->top, at->params) == 0)
-		return core_answer(context, NV_ERR_INVALID_ARGUMENT);
-	more = core_segment(context, 0, 0, at->params, transfer.bytes);
-	if (more)
-		return more < 0 ? core_refuse(context, EINVAL) : CGPU_COPY_IN;
+	if (core_control_params(context, transfer.bytes, &verdict))
+		return verdict;
 	if (!call->found) {
 		call->descriptor = (s32)get32(call->segment[0].data, transfer.descriptor);
 		return CGPU_FIND_FILE;
