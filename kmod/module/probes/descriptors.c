@@ -45,7 +45,7 @@ int km_target_find(struct km_task_call *task_call)
 		fput(file);
 		return PTR_ERR(known);
 	}
-	call->target = km_file_own_number(known);
+	call->target = known->number;
 	task_call->target = file;
 	return 0;
 }
@@ -119,10 +119,4 @@ static void *get_file_private(s32 fd, u8 control, void **held)
 }
 
 /* Where the driver does not have it nothing is exported or imported in a container. */
-struct km_probe km_probe_get_file = {
-	.module = "nvidia",
-	.symbol = "nv_get_file_private",
-	.replacement = get_file_private,
-	.wants = get_file_wants,
-	.optional = true,
-};
+KM_PROBE(get_file, "nvidia", "nv_get_file_private", get_file_private, get_file_wants, .optional = true);

@@ -202,27 +202,8 @@ static u32 dma_buf_export_call(void *nv, void *params)
 	return status;
 }
 
-struct km_probe km_probe_dma_buf = {
-	.module = "nvidia",
-	.symbol = "nv_dma_buf_export",
-	.replacement = dma_buf_export_call,
-	.wants = km_wants_container,
-	.optional = true,
-};
+KM_PROBE(dma_buf, "nvidia", "nv_dma_buf_export", dma_buf_export_call, km_wants_container, .optional = true);
 
 /* Without these two nothing is exported in a container. */
-struct km_probe km_probe_dma_buf_dup = {
-	.module = "nvidia",
-	.symbol = "rm_dma_buf_dup_mem_handle",
-	.replacement = dup_mem_handle,
-	.wants = dup_wants,
-	.optional = true,
-};
-
-struct km_probe km_probe_dma_buf_undup = {
-	.module = "nvidia",
-	.symbol = "rm_dma_buf_undup_mem_handle",
-	.replacement = undup_mem_handle,
-	.wants = undup_wants,
-	.optional = true,
-};
+KM_PROBE(dma_buf_dup, "nvidia", "rm_dma_buf_dup_mem_handle", dup_mem_handle, dup_wants, .optional = true);
+KM_PROBE(dma_buf_undup, "nvidia", "rm_dma_buf_undup_mem_handle", undup_mem_handle, undup_wants, .optional = true);

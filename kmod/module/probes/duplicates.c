@@ -213,16 +213,5 @@ static u32 uvm_free_duped(const void *device, u32 handle)
 	return status;
 }
 
-struct km_probe km_probe_uvm_dup = {
-	.module = "nvidia",
-	.symbol = "nvUvmInterfaceDupMemory",
-	.replacement = uvm_dup_memory,
-	.wants = uvm_dup_wants,
-};
-
-struct km_probe km_probe_uvm_free = {
-	.module = "nvidia",
-	.symbol = "nvUvmInterfaceFreeDupedHandle",
-	.replacement = uvm_free_duped,
-	.wants = uvm_free_wants,
-};
+KM_PROBE(uvm_dup, "nvidia", "nvUvmInterfaceDupMemory", uvm_dup_memory, uvm_dup_wants);
+KM_PROBE(uvm_free, "nvidia", "nvUvmInterfaceFreeDupedHandle", uvm_free_duped, uvm_free_wants);

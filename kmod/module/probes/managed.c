@@ -300,23 +300,6 @@ void km_managed_clear(void)
 	managed_space_ended(NULL);
 }
 
-struct km_probe km_probe_managed_create = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_va_range_create_mmap",
-	.replacement = managed_create,
-	.wants = km_wants_container,
-};
-
-struct km_probe km_probe_managed_destroy = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_va_range_destroy",
-	.replacement = managed_destroy,
-	.wants = managed_destroy_wants,
-};
-
-struct km_probe km_probe_managed_space = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_va_space_destroy",
-	.replacement = managed_space_destroy,
-	.wants = managed_space_wants,
-};
+KM_PROBE(managed_create, "nvidia_uvm", "uvm_va_range_create_mmap", managed_create, km_wants_container);
+KM_PROBE(managed_destroy, "nvidia_uvm", "uvm_va_range_destroy", managed_destroy, managed_destroy_wants);
+KM_PROBE(managed_space, "nvidia_uvm", "uvm_va_space_destroy", managed_space_destroy, managed_space_wants);

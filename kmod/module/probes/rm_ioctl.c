@@ -82,7 +82,7 @@ static int order_take(const struct rm_call *rm)
 		return 0;
 	if (mutex_lock_killable(&rm->order->lock))
 		return -EINTR;
-	if (km_file_use(rm->file) == 0)
+	if (down_read_killable(&rm->file->link_lock) == 0)
 		return 0;
 	mutex_unlock(&rm->order->lock);
 	return -EINTR;
@@ -92,7 +92,7 @@ static void order_give(const struct rm_call *rm)
 {
 	if (!rm->order)
 		return;
-	km_file_leave(rm->file);
+	up_read(&rm->file->link_lock);
 	mutex_unlock(&rm->order->lock);
 }
 
@@ -255,10 +255,11 @@ static u32 link_file(struct rm_call *rm)
 	const struct cgpu_call *call = &rm->task_call->call;
 	u32 status;
 
-	if (km_file_link_begin(rm->file))
+	if (down_write_killable(&rm->file->link_lock))
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	status = run(rm, call->nr, call->top, call->bytes);
-	km_file_link_end(rm->file, status == NV_OK);
+	rm->file->linked |= status == NV_OK;
+	up_write(&rm->file->link_lock);
 	return status;
 }
 
@@ -304,8 +305,8 @@ static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	call->slot = identity->slot;
 	call->generation = identity->generation;
-	call->device = km_file_device(rm->file);
-	call->gpu = km_file_gpu(rm->file);
+	call->device = rm->file->device;
+	call->gpu = READ_ONCE(rm->file->gpu);
 	call->tgid = task_tgid_nr(current);
 	call->nr = nr;
 	call->bytes = bytes;
@@ -346,9 +347,4 @@ static u32 rm_ioctl(void *sp, void *nv, void *nvfp, u32 nr, void *data, u32 byte
 	return status;
 }
 
-struct km_probe km_probe_rm_ioctl = {
-	.module = "nvidia",
-	.symbol = "rm_ioctl",
-	.replacement = rm_ioctl,
-	.wants = km_wants_container,
-};
+KM_PROBE(rm_ioctl, "nvidia", "rm_ioctl", rm_ioctl, km_wants_container);
