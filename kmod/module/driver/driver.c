@@ -108,8 +108,7 @@ static int driver_check_version(void)
 	struct km_engine *engine = km_engine_get();
 	int err = engine ? km_driver_layouts(engine) : 0;
 
-	if (engine)
-		km_engine_put(engine);
+	km_engine_put(engine);
 	return err;
 }
 

@@ -28,16 +28,12 @@ static void core_unlock(void *ctx)
 
 static void core_log(void *ctx, int level, const char *line)
 {
-	switch (level) {
-	case 3:
+	if (level == 3)
 		pr_err("%s\n", line);
-		break;
-	case 4:
+	else if (level == 4)
 		pr_warn("%s\n", line);
-		break;
-	default:
+	else
 		pr_info("%s\n", line);
-	}
 }
 
 static u64 engine_clock(void *ctx)
@@ -128,6 +124,8 @@ void engine_release(struct km_engine *engine)
 
 void km_engine_put(struct km_engine *engine)
 {
+	if (!engine)
+		return;
 	if (refcount_dec_and_test(&engine->users)) {
 		engine_release(engine);
 		return;

@@ -54,6 +54,7 @@ void km_engine_register(const struct cgpu_ops *others);
 struct km_engine *km_engine_get(void);
 /* The same for what must be done whatever becomes of the task. NULL only when no core is loaded. */
 struct km_engine *km_engine_get_surely(void);
+/* NULL: nothing is put back. */
 void km_engine_put(struct km_engine *engine);
 /* Keep the core's module while containers are registered. Under the control lock. */
 int km_engine_pin(void);

@@ -50,17 +50,6 @@ int km_target_find(struct km_task_call *task_call)
 	return 0;
 }
 
-void km_target_note(const struct km_task_call *task_call)
-{
-	if (task_call->target)
-		km_file_note_export(task_call->target->private_data);
-}
-
-bool km_target_missed(const struct km_task_call *task_call)
-{
-	return task_call->target && !task_call->handed;
-}
-
 static bool get_file_wants(struct pt_regs *regs)
 {
 	const struct km_task_call *task_call = km_task_call_current();

@@ -169,8 +169,7 @@ static u32 export_contained(struct km_task_call *task_call, const struct km_iden
 	}
 	if (order)
 		km_order_put(order);
-	if (exporting.engine)
-		km_engine_put(exporting.engine);
+	km_engine_put(exporting.engine);
 	return status;
 }
 

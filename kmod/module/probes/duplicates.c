@@ -186,8 +186,7 @@ static u32 uvm_dup_memory(const void *device, u32 client, u32 handle, u32 *dupli
 		status = uvm_run_dup(&call);
 	else if (engine)
 		status = uvm_dup_contained(engine, &identity, &call);
-	if (engine)
-		km_engine_put(engine);
+	km_engine_put(engine);
 	if (task_call)
 		km_task_call_end(task_call);
 	km_probe_leave();

@@ -143,16 +143,6 @@ struct km_file *km_file_take(struct km_engine *engine, const void *nvfp)
 	return file;
 }
 
-bool km_file_linked(const struct km_file *file)
-{
-	return file->device == CGPU_DEVICE_CTL && file->linked;
-}
-
-u64 km_file_number(const struct km_file *file)
-{
-	return file->device == CGPU_DEVICE_CTL && !file->linked ? file->number : 0;
-}
-
 void km_file_note_export(const void *nvfp)
 {
 	struct km_file *file;

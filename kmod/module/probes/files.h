@@ -29,10 +29,6 @@ void km_files_clear(void);
 struct km_file *km_file_take(struct km_engine *engine, const void *nvfp);
 /* Whether a container has the node of a card open. */
 bool km_file_opened(u32 minor);
-/* Its number, for the core: no two files ever have the same. 0: clients used on it need not live on it. */
-u64 km_file_number(const struct km_file *file);
-/* Whether it is linked to another control file, and uses that one's clients. */
-bool km_file_linked(const struct km_file *file);
 /* The same of a file that the caller holds, whoever else has it open. */
 struct km_file *km_file_take_open(struct file *file);
 /* A container exports on it. */

@@ -38,8 +38,7 @@ static void managed_drop(struct managed *managed)
 
 	for (i = 0; engine && i < managed->holds; i++)
 		engine->logic->hold_drop(&engine->core, &managed->hold[i]);
-	if (engine)
-		km_engine_put(engine);
+	km_engine_put(engine);
 	atomic_dec(&managed_count);
 	kfree(managed);
 }
@@ -167,8 +166,7 @@ static void managed_shrink(const struct managed *managed, u64 bytes)
 
 	for (i = 0; engine && i < managed->holds; i++)
 		engine->logic->hold_shrink(&engine->core, &managed->hold[i], bytes);
-	if (engine)
-		km_engine_put(engine);
+	km_engine_put(engine);
 }
 
 /* Take a piece off what is live. Returns the mapping that it was of, with last set when nothing of that is left; NULL: it

@@ -3,6 +3,8 @@
  * rm_ioctl(): the driver's own entry for all that a container can ask of it, called when the top-level structure is in
  * the kernel's memory already. Judged by the core, run on the copies it was judged by, and settled by what came out.
  */
+#include <linux/fs.h>
+
 #include "compat.h"
 #include "driver/driver.h"
 #include "probes/files.h"
@@ -38,8 +40,7 @@ static u32 run_judged(const struct rm_call *rm, const struct cgpu_call *call)
 
 static void leave_core(struct rm_call *rm)
 {
-	if (rm->engine)
-		km_engine_put(rm->engine);
+	km_engine_put(rm->engine);
 	rm->engine = NULL;
 }
 
@@ -96,10 +97,16 @@ static void order_give(const struct rm_call *rm)
 	mutex_unlock(&rm->order->lock);
 }
 
+/* Whether clients used on a file live on another one. */
+static bool is_linked(const struct km_file *file)
+{
+	return file->device == CGPU_DEVICE_CTL && file->linked;
+}
+
 /* What is made through a linked file lives on another one, and would outlive this one's record or end before it. */
 static bool makes_elsewhere(const struct rm_call *rm)
 {
-	if (!rm->order || !km_file_linked(rm->file) || !km_enforce())
+	if (!rm->order || !is_linked(rm->file) || !km_enforce())
 		return false;
 	switch (rm->task_call->call.nr) {
 	case NV_ESC_RM_ALLOC:
@@ -180,7 +187,7 @@ static bool bypassed(const struct rm_call *rm)
 {
 	const struct km_task_call *task_call = rm->task_call;
 
-	if (!task_call->call.fetched || (task_call->copies && !km_target_missed(task_call)))
+	if (!task_call->call.fetched || (task_call->copies && (!task_call->target || task_call->handed)))
 		return false;
 	km_driver_distrust(task_call->copies ? km_probe_get_file.symbol : km_probe_copy_from.symbol);
 	return km_enforce();
@@ -220,9 +227,11 @@ static u32 execute(struct rm_call *rm)
 	bool undoable, undone, skipped;
 	u32 status;
 
-	km_target_note(rm->task_call);
+	if (rm->task_call->target)
+		km_file_note_export(rm->task_call->target->private_data);
 	status = run_judged(rm, call);
-	call->file = km_file_number(rm->file);
+	if (rm->file->device == CGPU_DEVICE_CTL && !rm->file->linked)
+		call->file = rm->file->number;
 	undone = rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
 	skipped = bypassed(rm);
 	while ((undone || skipped) && undo_prepare(rm))
