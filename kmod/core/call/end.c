@@ -24,14 +24,12 @@ static int end_alloc(struct core_call_context *context)
 /* An undo knows its record, whatever handle the driver gave. */
 static void drop_undone(struct core_call_context *context)
 {
-	u64 object = context->call->opaque[CORE_NOTE_OBJECT];
-	const struct core_object *record;
+	const u64 *notes = context->call->opaque;
+	const struct core_object *record =
+		core_object_noted(context->state, notes[CORE_NOTE_OBJECT], notes[CORE_NOTE_SERIAL]);
 
-	if (context->call->opaque[CORE_NOTE_UNDO] != CORE_UNDO || object >= CGPU_MAX_OBJECTS)
-		return;
-	record = &context->state->object[object];
-	if (record->live == CORE_LIVE && record->serial == context->call->opaque[CORE_NOTE_SERIAL])
-		core_object_drop(context->state, (u32)object);
+	if (notes[CORE_NOTE_UNDO] == CORE_UNDO && record && record->live == CORE_LIVE)
+		core_object_drop(context->state, (u32)notes[CORE_NOTE_OBJECT]);
 }
 
 static void drop_freed(struct core_call_context *context, u32 client_handle, u32 handle)

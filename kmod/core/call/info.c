@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* What a container may see of a card: sizes of memory (its limit, what it has, and the difference), and its own processes. */
 #include "call/call.h"
-#include "ledger/process.h"
 
 struct view {
 	u64 limit, left; /* bytes */

@@ -69,35 +69,9 @@ int cgpu_ownership_find(struct cgpu_core *core, u32 slot, u32 client, struct cgp
 	return found == CORE_NONE ? -ENOENT : 0;
 }
 
-/* Drop the records of a process's client that a container, or none any more, has. */
-static int drop(struct cgpu_core *core, u32 slot, s32 tgid, u32 client)
-{
-	struct cgpu_state *state = core->state;
-	int err = -ENOENT;
-	u32 i, next;
-
-	core_lock(core);
-	for (i = core_client_of_handle(state, client); i != CORE_NONE; i = next) {
-		const struct core_client *record = &state->client[i];
-
-		next = record->next;
-		if (record->tgid != tgid || record->handle != client || record->slot != slot)
-			continue;
-		core_client_drop(state, i);
-		err = 0;
-	}
-	core_unlock(core);
-	return err;
-}
-
 void cgpu_ownership_drop(struct cgpu_core *core, const struct cgpu_ownership *ownership)
 {
-	drop(core, ownership->slot, ownership->tgid, ownership->client);
-}
-
-int cgpu_orphan_gone(struct cgpu_core *core, s32 tgid, u32 client)
-{
-	return drop(core, CORE_NONE, tgid, client);
+	core_client_forget(core, ownership->slot, ownership->tgid, ownership->client);
 }
 
 /*

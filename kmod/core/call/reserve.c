@@ -36,21 +36,16 @@ int core_reserve(struct core_call_context *context, const struct core_handles *h
 /* The pending record of this call, if nothing has swept it away. */
 static u32 reserved(struct core_call_context *context)
 {
-	u64 object = context->call->opaque[CORE_NOTE_OBJECT];
-	const struct core_object *record;
+	const u64 *notes = context->call->opaque;
+	const struct core_object *record =
+		core_object_noted(context->state, notes[CORE_NOTE_OBJECT], notes[CORE_NOTE_SERIAL]);
 
-	if (object >= CGPU_MAX_OBJECTS)
-		return CORE_NONE;
-	record = &context->state->object[object];
-	/* Recovery makes a pending record a live one without a handle: its call can still be settled. */
-	if (record->live != CORE_PENDING && (record->live != CORE_LIVE || record->handle != 0))
-		return CORE_NONE;
-	if (record->serial != context->call->opaque[CORE_NOTE_SERIAL])
+	if (record == NULL || !core_object_under_way(record))
 		return CORE_NONE;
 	/* Its container has been removed since. */
 	if (context->state->client[record->client].slot == CORE_NONE)
 		return CORE_NONE;
-	return (u32)object;
+	return (u32)notes[CORE_NOTE_OBJECT];
 }
 
 enum cgpu_verdict core_leave_to_driver(struct core_call_context *context, u32 parent)

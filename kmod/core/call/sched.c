@@ -40,15 +40,11 @@ static enum cgpu_verdict on_group(struct core_call_context *context, u32 bytes, 
 /* The record that on_group() has noted; NULL: it has gone. */
 static struct core_object *noted(struct core_call_context *context)
 {
-	u64 object = context->call->opaque[CORE_NOTE_OBJECT];
-	struct core_object *record;
+	const u64 *notes = context->call->opaque;
+	struct core_object *record =
+		core_object_noted(context->state, notes[CORE_NOTE_OBJECT], notes[CORE_NOTE_SERIAL]);
 
-	if (object >= CGPU_MAX_OBJECTS)
-		return NULL;
-	record = &context->state->object[object];
-	if (record->live != CORE_LIVE || record->serial != context->call->opaque[CORE_NOTE_SERIAL])
-		return NULL;
-	return record->tsg_list == CORE_NONE ? NULL : record;
+	return record && record->live == CORE_LIVE && record->tsg_list != CORE_NONE ? record : NULL;
 }
 
 /* New groups and channels between two grants: as many as some dozens of programs have that start at once. */

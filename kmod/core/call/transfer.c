@@ -76,20 +76,15 @@ static int noted_transfer(const struct nv_abi *abi, const struct cgpu_call *call
 }
 
 /* The n-th pending record of a call, where before is the one ahead of it. CORE_NONE: it is gone. */
-static u32 batch_at(const struct cgpu_state *state, const struct cgpu_call *call, u32 n, u32 before)
+static u32 batch_at(struct cgpu_state *state, const struct cgpu_call *call, u32 n, u32 before)
 {
 	u32 at = n ? before : (u32)call->opaque[CORE_NOTE_OBJECT];
 	const struct core_object *record;
 
 	if (n && at != CORE_NONE)
 		at = state->object[at].batch;
-	if (at >= CGPU_MAX_OBJECTS)
-		return CORE_NONE;
-	record = &state->object[at];
-	/* Recovery makes a pending record a live one without a handle. */
-	if (record->live != CORE_PENDING && (record->live != CORE_LIVE || record->handle != 0))
-		return CORE_NONE;
-	return record->serial == call->opaque[CORE_NOTE_SERIAL] + n ? at : CORE_NONE;
+	record = core_object_noted(state, at, call->opaque[CORE_NOTE_SERIAL] + n);
+	return record && core_object_under_way(record) ? at : CORE_NONE;
 }
 
 static void batch_drop(struct core_call_context *context)

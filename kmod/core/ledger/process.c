@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* Charges by process, and what the driver says of processes and clients. */
 #include "ledger/ledger.h"
-#include "ledger/process.h"
 
 void core_process_walk(struct cgpu_state *state)
 {
@@ -113,18 +112,5 @@ int cgpu_client_next(struct cgpu_core *core, s32 tgid, u32 *cursor, u32 *client)
 
 int cgpu_client_gone(struct cgpu_core *core, s32 tgid, u32 client)
 {
-	struct cgpu_state *state = core->state;
-	int err = -ENOENT;
-	u32 i, next;
-
-	core_lock(core);
-	for (i = core_client_of_handle(state, client); i != CORE_NONE; i = next) {
-		next = state->client[i].next;
-		if (state->client[i].tgid != tgid || state->client[i].handle != client)
-			continue;
-		core_client_drop(state, i);
-		err = 0;
-	}
-	core_unlock(core);
-	return err;
+	return core_client_forget(core, CORE_ANYWHERE, tgid, client);
 }

@@ -86,7 +86,7 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 	core_lock(core);
 	err = place_check(state, facts);
 	gpu = &state->gpu[facts->index];
-	if (err == 0 && gpu->live == CORE_LIVE && core_promised(state, facts->index) > facts->memtotal)
+	if (err == 0 && gpu->live == CORE_LIVE && core_totals(state, facts->index).promised > facts->memtotal)
 		err = -EINVAL;
 	if (err == 0 && gpu->live != CORE_LIVE) {
 		memset(gpu, 0, sizeof(*gpu));
@@ -98,7 +98,7 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 	}
 	if (err == 0) {
 		/* Another driver may need another amount; with anybody on the card that could not be told apart. */
-		if (core_instances(state, facts->index) == 0 && gpu->orphaned == 0)
+		if (core_totals(state, facts->index).instances == 0 && gpu->orphaned == 0)
 			memset(&gpu->drift, 0, sizeof(gpu->drift));
 		gpu->facts = *facts;
 		/* Another driver may have scheduling controls that the one before did not have. */

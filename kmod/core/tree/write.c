@@ -41,7 +41,9 @@ static int value_parse(u32 kind, const char *text, size_t bytes, u64 *value)
 
 static int max_inst_write(struct cgpu_state *state, u32 gpu, u32 value)
 {
-	if (core_instances(state, gpu) > value || core_weights(state, gpu) > value)
+	struct core_totals totals = core_totals(state, gpu);
+
+	if (totals.instances > value || totals.weights > value)
 		return -EBUSY;
 	state->gpu[gpu].max_inst = value;
 	return 0;
@@ -81,7 +83,7 @@ static int memsize_write(struct cgpu_core *core, const struct core_place *place,
 static int weight_write(struct cgpu_state *state, const struct core_place *place, u32 value)
 {
 	struct core_gpu *gpu = place->gpu;
-	u32 others = core_weights(state, gpu->facts.index) - place->instance->weight;
+	u32 others = core_totals(state, gpu->facts.index).weights - place->instance->weight;
 
 	if (value > gpu->max_inst || (value == 0 && !state->settings.allow_zero_weight))
 		return -EINVAL;
