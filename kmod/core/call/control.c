@@ -104,14 +104,11 @@ static enum cgpu_verdict begin_answer(struct core_call_context *context)
 	return core_answer(context, context->control->status);
 }
 
-#define ANSWERS(number, answer)                                            \
-	{                                                                  \
-		.command = number, .begin = begin_answer, .status = answer \
-	}
 /* Of processes that have ended: nobody can tell whose they were. */
-#define OF_THE_PAST(number) ANSWERS(number, NV_ERR_NOT_SUPPORTED)
-/* How cards are divided by MIG, and the driver's own limits on cgroups, are the node's affair, whatever rights a container has. */
-#define OF_THE_NODE(number) ANSWERS(number, NV_ERR_INSUFFICIENT_PERMISSIONS)
+#define OF_THE_PAST(number)                                                              \
+	{                                                                                \
+		.command = number, .begin = begin_answer, .status = NV_ERR_NOT_SUPPORTED \
+	}
 #define SIZES(number, layout, left)                                                                 \
 	{                                                                                           \
 		.command = number, .begin = begin_info, .bytes = CORE_ABI(layout.bytes), .op = left \
@@ -150,13 +147,9 @@ static const struct core_control controls[] = {
 	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD),
 	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD),
 	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD),
-	OF_THE_NODE(NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS),
 	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES),
 	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_STOP_RUNLIST),
 	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_START_RUNLIST),
-	OF_THE_NODE(NV2080_CTRL_CMD_GPU_SET_PARTITIONS),
-	OF_THE_NODE(NV2080_CTRL_CMD_GPU_CONFIGURE_PARTITION),
-	OF_THE_NODE(NV2080_CTRL_CMD_GPU_SET_PARTITIONING_MODE),
 	PROCESSES(NV2080_CTRL_CMD_GPU_GET_PIDS, NV2080_CTRL_GPU_GET_PIDS_PARAMS, pids_of_caller, CORE_OP_PIDS),
 	PROCESSES(NV2080_CTRL_CMD_GPU_GET_PID_INFO, NV2080_CTRL_GPU_GET_PID_INFO_PARAMS, pid_info_of_caller,
 		CORE_OP_PID_INFO),
@@ -195,8 +188,6 @@ static const struct core_control controls[] = {
 	SCHEDULING(NVC06F_CTRL_CMD_BIND, core_begin_bind),
 	SCHEDULING(NVC36F_CTRL_CMD_GPFIFO_SCHEDULE, core_begin_schedule),
 	SCHEDULING(NVC36F_CTRL_CMD_BIND, core_begin_bind),
-	OF_THE_NODE(NVC637_CTRL_CMD_EXEC_PARTITIONS_CREATE),
-	OF_THE_NODE(NVC637_CTRL_CMD_EXEC_PARTITIONS_DELETE),
 };
 
 _Static_assert(__builtin_offsetof(struct core_control, command) == 0, "core_find_row() looks there");
