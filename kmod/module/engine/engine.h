@@ -81,8 +81,8 @@ bool engine_has_containers(void);
 
 /* --- settings.c --- */
 
-bool km_enforce(void);
-bool km_allow_unknown_driver(void);
+/* Parameters that stay as they were given at load. */
+extern bool km_enforce, km_allow_unknown_driver;
 bool km_managed_memory(void);
 unsigned int km_upgrade_timeout_ms(void);
 /* Have the parameters count in a core. -EINVAL: one has a value that the core does not take. */

@@ -10,12 +10,12 @@
 
 static void settings_changed(void);
 
-static bool enforce = CGPU_CONFIG_ENFORCE_DEFAULT;
-module_param(enforce, bool, 0444);
+bool km_enforce __ro_after_init = CGPU_CONFIG_ENFORCE_DEFAULT;
+module_param_named(enforce, km_enforce, bool, 0444);
 MODULE_PARM_DESC(enforce, "N: count and report, refuse and rewrite nothing " CGPU_CONFIG_ENFORCE_DEFAULT_TEXT);
 
-static bool allow_unknown_driver = CGPU_CONFIG_ALLOW_UNKNOWN_DRIVER_DEFAULT;
-module_param(allow_unknown_driver, bool, 0444);
+bool km_allow_unknown_driver __ro_after_init = CGPU_CONFIG_ALLOW_UNKNOWN_DRIVER_DEFAULT;
+module_param_named(allow_unknown_driver, km_allow_unknown_driver, bool, 0444);
 MODULE_PARM_DESC(allow_unknown_driver,
 	"Y: for a driver version that is not in the table take the layouts of the newest older one; run cgpu "
 	"check-driver first " CGPU_CONFIG_ALLOW_UNKNOWN_DRIVER_DEFAULT_TEXT);
@@ -136,16 +136,6 @@ static bool configured;
 module_param(configured, bool, 0644);
 MODULE_PARM_DESC(configured, "set by cgpu-config-apply when the node's configuration is in force");
 
-bool km_enforce(void)
-{
-	return enforce;
-}
-
-bool km_allow_unknown_driver(void)
-{
-	return allow_unknown_driver;
-}
-
 bool km_managed_memory(void)
 {
 	return READ_ONCE(managed_memory);
@@ -165,7 +155,7 @@ static void settings_fill(struct cgpu_settings *settings)
 	strscpy(settings->engine, "cgpu_km", sizeof(settings->engine));
 	strscpy(settings->memory_backend, "core", sizeof(settings->memory_backend));
 	settings->major = NV_NVIDIA_MAJOR;
-	settings->enforce = enforce;
+	settings->enforce = km_enforce;
 	settings->allow_zero_weight = allow_zero_weight;
 	settings->policy = policy;
 	settings->max_inst = max_inst;

@@ -60,7 +60,7 @@ static bool get_file_wants(struct pt_regs *regs)
 	/* Our own call of the original. */
 	if (task_call && READ_ONCE(task_call->looks_up))
 		return false;
-	return km_enforce() && km_file_any_exported() && !km_identity_of_current(&identity);
+	return km_enforce && km_file_any_exported() && !km_identity_of_current(&identity);
 }
 NOKPROBE_SYMBOL(get_file_wants);
 

@@ -110,14 +110,14 @@ static u32 managed_judge(const struct km_identity *identity, const struct uvm_ra
 	struct km_engine *engine;
 	u32 status;
 
-	if (!km_managed_memory() && km_enforce())
+	if (!km_managed_memory() && km_enforce)
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	engine = km_engine_get();
 	if (!engine)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
 	status = managed_begin(engine, identity, range);
 	km_engine_put(engine);
-	return km_enforce() ? status : NV_OK;
+	return km_enforce ? status : NV_OK;
 }
 
 /* UVM holds its lock on the address space all the time: the range cannot be used before it is judged. */

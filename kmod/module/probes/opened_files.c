@@ -127,7 +127,7 @@ static bool opened_by_others(const struct file *file)
 {
 	struct km_identity identity;
 
-	return km_enforce() && opened_has(file) && !km_identity_of_current(&identity);
+	return km_enforce && opened_has(file) && !km_identity_of_current(&identity);
 }
 NOKPROBE_SYMBOL(opened_by_others);
 

@@ -106,7 +106,7 @@ static bool is_linked(const struct km_file *file)
 /* What is made through a linked file lives on another one, and would outlive this one's record or end before it. */
 static bool makes_elsewhere(const struct rm_call *rm)
 {
-	if (!rm->order || !is_linked(rm->file) || !km_enforce())
+	if (!rm->order || !is_linked(rm->file) || !km_enforce)
 		return false;
 	switch (rm->task_call->call.nr) {
 	case NV_ESC_RM_ALLOC:
@@ -190,7 +190,7 @@ static bool bypassed(const struct rm_call *rm)
 	if (!task_call->call.fetched || (task_call->copies && (!task_call->target || task_call->handed)))
 		return false;
 	km_driver_distrust(task_call->copies ? km_probe_get_file.symbol : km_probe_copy_from.symbol);
-	return km_enforce();
+	return km_enforce;
 }
 
 /*
@@ -335,7 +335,7 @@ static u32 recorded(struct rm_call *rm, u32 nr, void *data, u32 bytes)
 
 	if (known <= 0)
 		return known ? NV_ERR_NO_MEMORY : run(rm, nr, data, bytes);
-	if (km_driver_bypassed() && km_enforce())
+	if (km_driver_bypassed() && km_enforce)
 		return status;
 	if (enter_core(rm))
 		status = contained(rm, &identity, nr, data, bytes);

@@ -120,6 +120,6 @@ NOKPROBE_SYMBOL(km_wants_container);
 
 bool km_wants_enforced(struct pt_regs *regs)
 {
-	return km_enforce() && km_wants_container(regs);
+	return km_enforce && km_wants_container(regs);
 }
 NOKPROBE_SYMBOL(km_wants_enforced);
