@@ -124,8 +124,7 @@ static enum cgpu_verdict alloc_vidmem(struct core_call_context *context, const s
 	core_alloc_shape(context, &shape);
 	if (core_shape_location(&shape) != NVOS32_ATTR_LOCATION_VIDMEM || (shape.flags & NVOS32_ALLOC_FLAGS_VIRTUAL))
 		return core_answer(context, NV_ERR_INVALID_ARGUMENT);
-	verdict = core_reserve_memory(context, &alloc->handles, parent, &shape);
-	return verdict == CGPU_EXECUTE ? core_execute(context, CORE_OP_ALLOC) : verdict;
+	return core_reserve_memory(context, &alloc->handles, parent, &shape, CORE_OP_ALLOC);
 }
 
 /*
@@ -149,9 +148,8 @@ static enum cgpu_verdict group_or_channel(
 		return core_answer(context, NV_ERR_INSUFFICIENT_RESOURCES);
 	if (core_alloc_copy_in(context, alloc, bytes, &verdict))
 		return verdict;
-	verdict = core_reserve_context(
+	return core_reserve_context(
 		context, &alloc->handles, parent, kind, get32(context->call->segment[0].data, engine_at));
-	return verdict == CGPU_EXECUTE ? core_execute(context, CORE_OP_ALLOC) : verdict;
 }
 
 static enum cgpu_verdict alloc_group(struct core_call_context *context, const struct core_alloc *alloc)

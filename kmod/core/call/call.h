@@ -297,9 +297,9 @@ u32 core_parent_find(struct core_call_context *context, const struct core_handle
 int core_reserve(struct core_call_context *context, const struct core_handles *handles, u32 kind, u32 gpu);
 /* An allocation that the driver limits: it goes on, unless the card gives nothing more. */
 enum cgpu_verdict core_leave_to_driver(struct core_call_context *context, u32 parent);
-/* The same with memory, charged. CGPU_EXECUTE stands for done. */
+/* The same with memory, charged. op: how the call is settled. */
 enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const struct core_handles *handles, u32 parent,
-	const struct core_alloc_shape *shape);
+	const struct core_alloc_shape *shape, enum core_op op);
 /* The same with a channel group or channel: charged by the estimate where it makes a context of the graphics engine. */
 enum cgpu_verdict core_reserve_context(
 	struct core_call_context *context, const struct core_handles *handles, u32 parent, u32 kind, u32 engine);

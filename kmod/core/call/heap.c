@@ -59,7 +59,6 @@ static enum cgpu_verdict heap_alloc(struct core_call_context *context)
 {
 	struct core_alloc_shape shape;
 	struct core_handles handles;
-	enum cgpu_verdict verdict;
 	u32 parent;
 
 	core_heap_shape_asked(context, &shape);
@@ -73,8 +72,7 @@ static enum cgpu_verdict heap_alloc(struct core_call_context *context)
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
 	if (core_driver_limits(context))
 		return core_leave_to_driver(context, parent);
-	verdict = core_reserve_memory(context, &handles, parent, &shape);
-	return verdict == CGPU_EXECUTE ? core_execute(context, CORE_OP_HEAP_ALLOC) : verdict;
+	return core_reserve_memory(context, &handles, parent, &shape, CORE_OP_HEAP_ALLOC);
 }
 
 static enum cgpu_verdict heap_info(struct core_call_context *context)

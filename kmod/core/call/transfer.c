@@ -16,27 +16,17 @@ struct core_transfer {
 	int imports;
 };
 
-static struct core_transfer list_form(const struct nv_abi *abi, u32 command)
-{
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *out =
-		&abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS *in =
-		&abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
-
-	if (command == NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD)
-		return (struct core_transfer){ in->bytes, in->fd, in->objects, in->hParent,
-			(u32)(in->objectTypes - in->objects) / sizeof(u32), command, 0, 0, 1 };
-	return (struct core_transfer){ out->bytes, out->fd, out->objects, NV_ABI_ABSENT,
-		(u32)(out->numObjects - out->objects) / sizeof(u32), command, 0, 0, 0 };
-}
-
-/* Without the counts of a list. */
+/* Without the counts of a list. -ENOENT: it is none of these controls. */
 static int transfer_form(const struct nv_abi *abi, u32 command, struct core_transfer *transfer)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS *out =
 		&abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS;
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS *in =
 		&abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS;
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *list_out =
+		&abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS *list_in =
+		&abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
 
 	switch (command) {
 	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
@@ -48,8 +38,12 @@ static int transfer_form(const struct nv_abi *abi, u32 command, struct core_tran
 			in->object_data_rmObject_hParent, 1, command, 1, 0, 1 };
 		return 0;
 	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
+		*transfer = (struct core_transfer){ list_out->bytes, list_out->fd, list_out->objects, NV_ABI_ABSENT,
+			(u32)(list_out->numObjects - list_out->objects) / sizeof(u32), command, 0, 0, 0 };
+		return 0;
 	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
-		*transfer = list_form(abi, command);
+		*transfer = (struct core_transfer){ list_in->bytes, list_in->fd, list_in->objects, list_in->hParent,
+			(u32)(list_in->objectTypes - list_in->objects) / sizeof(u32), command, 0, 0, 1 };
 		return 0;
 	default:
 		return -ENOENT;
