@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -166,6 +167,8 @@ class Harness:
         library = output / "libshares.so"
         kmod = ROOT / "kmod"
         core = kmod / "core"
+        bounds = [kmod / "abi" / "config_defaults.py", ROOT / "cgpu" / "config" / "schema.json", output]
+        subprocess.run([sys.executable, "-I", *bounds], check=True)
         sources = [
             *sorted(Path(__file__).parent.glob("*.c")),
             *sorted((kmod / "sim" / "gpu").glob("work*.c")),
@@ -179,6 +182,7 @@ class Harness:
             "-Werror",
             f"-I{core}",
             f"-I{core / 'include'}",
+            f"-I{output}",
             f"-I{kmod / 'sim' / 'gpu'}",
         ]
         command = ["/usr/bin/cc", *flags, "-fPIC", "-shared", *map(str, sources), "-o", str(library)]

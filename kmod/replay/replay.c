@@ -60,9 +60,9 @@ static int start_core(struct replay *replay, const char *driver, uint64_t memory
 		.version = "1",
 		.memory_backend = "core",
 		.enforce = 1,
-		.policy = CGPU_POLICY_DEFAULT,
-		.max_inst = CGPU_SCHED_MAX_INST_DEFAULT,
-		.prio_ratio = CGPU_SCHED_PRIO_DEFAULT };
+		.policy = CGPU_CONFIG_POLICY_DEFAULT,
+		.max_inst = CGPU_CONFIG_MAX_INST_DEFAULT,
+		.prio_ratio = CGPU_CONFIG_PRIO_RATIO_DEFAULT };
 	int result;
 
 	replay->transport.core.state = calloc(1, cgpu_state_bytes());

@@ -11,6 +11,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 KMOD = HERE.parent.parent / "kmod"
+SCHEMA = HERE.parent.parent / "cgpu" / "config" / "schema.json"
 CORE_SOURCES = sorted((KMOD / "core").glob("*/*.c"))
 CORE_INCLUDES = (f"-I{KMOD / 'core'}", f"-I{KMOD / 'core' / 'include'}")
 CLIENT = KMOD / "rm"
@@ -36,8 +37,9 @@ def run(command: list[str]) -> None:
 
 
 def generated(output: Path) -> Path:
-    """Generate the driver's tables into a folder of their own and return it."""
+    """Generate the driver's tables and config_defaults.h into a folder of their own and return it."""
     run([tool("python3"), "-I", str(KMOD / "abi" / "generate.py"), str(output), "card"])
+    run([tool("python3"), "-I", str(KMOD / "abi" / "config_defaults.py"), str(SCHEMA), str(output)])
     return output
 
 

@@ -285,7 +285,6 @@ def test_one_question_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert "not allowed with argument" in capsys.readouterr().err
 
 
-CORE = Path(__file__).resolve().parents[2] / "kmod" / "core"
 PROGRAM = """
 #include <stdio.h>
 #include <stddef.h>
@@ -295,6 +294,15 @@ int main(void)
 {
 %s
 	printf("%%zu\\n", sizeof(S));
+	return 0;
+}
+"""
+SLICE = """
+#include <stdio.h>
+#include "sched/scheduler.h"
+int main(void)
+{
+	printf("%llu %llu %llu", CGPU_SCHED_SLICE_MIN, CGPU_SCHED_SLICE_MAX, CGPU_SCHED_SLICE_DEFAULT);
 	return 0;
 }
 """
@@ -336,11 +344,14 @@ def test_every_key_of_the_core_is_passed_on() -> None:
     assert [passed.drift_refuse, passed.enforce, passed.allow_zero_weight] == [1, 0, 1]
 
 
-def test_the_default_slice_is_the_schedulers() -> None:
+def test_the_default_slice_is_the_schedulers(tmp_path: Path) -> None:
     """Default and bounds of the key are those of the core."""
-    header, rule = (CORE / "sched" / "scheduler.h").read_text(), schema()["properties"]["slice_us"]
-    for name, microseconds in (("MIN", "minimum"), ("MAX", "maximum"), ("DEFAULT", "default")):
-        assert f"CGPU_SCHED_SLICE_{name} {rule[microseconds] * 1000}ull\n" in header
+    source, program, rule = tmp_path / "slice.c", tmp_path / "slice", schema()["properties"]["slice_us"]
+    source.write_text(SLICE)
+    run([tool("cc"), *flags(generated(tmp_path / "gen")), str(source), "-o", str(program)])
+    printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
+    expected = [rule[bound] * 1000 for bound in ("minimum", "maximum", "default")]
+    assert [int(number) for number in printed.split()] == expected
     assert engine.Settings("1").slice_ns == settings_of(Effective()).slice_ns
 
 

@@ -14,7 +14,7 @@ from tests.daemon.harness import BUILD, ROOT
 CORE = (ROOT / "kmod" / "core", ROOT / "kmod" / "core" / "include")
 LEFT_OUT = shutil.ignore_patterns("build", "__pycache__", "*.c", "*.h", "*.cov", "module", "fuzz")
 # Of the core's files only these know the number of the state's layout.
-LAYOUT_FILES = ("convert", "state", "recover")
+LAYOUT_FILES = ("state", "recover")
 SCRIPT = """#!{python} -P
 import sys
 sys.path.insert(0, {package!r})

@@ -271,9 +271,9 @@ static inline void fuzz_check(struct fuzz *fuzz)
 	MUST(!fuzz->locked);
 	fuzz_sums(state);
 	for (gpu = 0; gpu < 2; gpu++) {
-		MUST(core_promised(state, gpu) <= state->gpu[gpu].facts.memtotal);
-		MUST(core_weights(state, gpu) <= state->gpu[gpu].max_inst);
-		MUST(core_instances(state, gpu) <= state->gpu[gpu].max_inst);
+		MUST(core_totals(state, gpu).promised <= state->gpu[gpu].facts.memtotal);
+		MUST(core_totals(state, gpu).weights <= state->gpu[gpu].max_inst);
+		MUST(core_totals(state, gpu).instances <= state->gpu[gpu].max_inst);
 		for (i = 0; i < CGPU_MAX_INST && state->settings.enforce; i++)
 			MUST(state->gpu[gpu].instance[i].used <= state->gpu[gpu].instance[i].memsize);
 	}

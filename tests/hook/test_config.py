@@ -20,6 +20,7 @@ from cgpu.config import effective
 from cgpu.config import load as config
 from cgpu.config.effective import DEFAULTS, Effective
 from cgpu.errors import CgpuError
+from cgpu.kmod.abi import config_defaults
 from tests.hook.support import refused
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
@@ -49,6 +50,8 @@ def test_schema() -> None:
     assert {key: rule["default"] for key, rule in properties.items()} == DEFAULTS
     assert list(properties) == list(DEFAULTS)
     assert Draft202012Validator(config.schema()).is_valid(DEFAULTS)
+    reader = Path(effective.__file__).read_text()
+    assert config_defaults.rewritten(reader, properties) == reader, "make it anew: see CONTRIBUTING.md"
 
 
 def test_documented() -> None:
@@ -311,10 +314,10 @@ def test_not_started_since_boot(tmp_path: Path) -> None:
 def test_parameters_of_the_module_say_the_same() -> None:
     """What modinfo tells of a parameter is the schema's default, and its bounds where it names some."""
     root = Path(__file__).resolve().parents[2]
-    header = (root / "kmod/core/include/policies.h").read_text()
-    numbers = dict(re.findall(r"^#define (CGPU_POLICY_\w+) (\d+)$", header, re.MULTILINE))
+    header = config_defaults.c_header(config.schema()["properties"])
+    numbers = dict(re.findall(r'^#define (CGPU_CONFIG_\w+_TEXT) (".*")$', header, re.MULTILINE))
     source = (root / "kmod/module/engine/settings.c").read_text()
-    source = re.sub(r"__stringify\(\s*(\w+)\)", lambda found: f'"{numbers[found[1]]}"', source)
+    source = re.sub(r"CGPU_CONFIG_\w+_TEXT", lambda found: numbers[found[0]], source)
     told = {
         name: "".join(re.findall(r'"([^"]*)"', text))
         for name, text in re.findall(r"MODULE_PARM_DESC\(\s*(\w+),(.*?)\);\n", source, re.DOTALL)
@@ -328,8 +331,8 @@ def test_parameters_of_the_module_say_the_same() -> None:
         "drift_tolerance",
     } <= told.keys()
     words = {"false": "N", "true": "Y"}
-    for name, text in told.items():
-        rule = config.schema()["properties"][name]
+    for name in told.keys() & config.schema()["properties"].keys():
+        text, rule = told[name], config.schema()["properties"][name]
         default = json.dumps(rule["default"]).strip('"')
         assert re.findall(r"\(default (\w+)\)", text) == [words.get(default, default)], name
         for bounds in re.findall(r"(\d+) to (\d+)", text):

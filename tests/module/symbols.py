@@ -9,6 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "kmod" / "module"
 PROBE = re.compile(r"struct km_probe (\w+) = \{(.*?)\};", re.DOTALL)
+# KM_PROBE(name, module, function, replacement, wants, further fields)
+ROW = re.compile(r'^KM_PROBE\((\w+), (NULL|"\w+"), "(\w+)", \w+, \w+(.*?)\);', re.DOTALL | re.MULTILINE)
 FIELD = re.compile(r"\.(\w+) = ([^,]+),")
 CHOSEN = re.compile(r'\.symbol = old \? "(\w+)" : "(\w+)"')
 
@@ -17,8 +19,13 @@ def probes() -> dict[str, dict[str, str]]:
     """Return each probe's fields, by the name of its variable."""
     found = {}
     for path in sorted(SOURCES.rglob("*.c")):
-        for name, body in PROBE.findall(path.read_text()):
+        text = path.read_text()
+        for name, body in PROBE.findall(text):
             found[name] = {key: value.strip().strip('"') for key, value in FIELD.findall(body + ",")}
+        for name, module, symbol, further in ROW.findall(text):
+            fields = found[f"km_probe_{name}"] = {"symbol": symbol, **dict(FIELD.findall(further + ","))}
+            if module != "NULL":
+                fields["module"] = module.strip('"')
     return found
 
 

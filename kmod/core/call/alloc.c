@@ -29,16 +29,11 @@ static void decode(struct core_call_context *context, struct core_alloc *alloc)
 static int alloc_params(
 	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict)
 {
-	int more;
-
 	if (get64(context->call->top, alloc->params_at) == 0) {
 		*verdict = core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
 		return -EINVAL;
 	}
-	more = core_alloc_copy_in(context, alloc, bytes);
-	if (more)
-		*verdict = core_alloc_copy_in_verdict(context, more);
-	return more;
+	return core_alloc_copy_in(context, alloc, bytes, verdict);
 }
 
 static u32 gpu_of_device(struct core_call_context *context, u32 device_instance)
@@ -67,8 +62,7 @@ static int names_other(struct core_call_context *context, const struct core_allo
 {
 	u32 client = get32(context->call->segment[0].data, at);
 
-	return client && client != alloc->handles.client &&
-		core_client_find(context->state, context->call->slot, client) == CORE_NONE;
+	return client && client != alloc->handles.client && !core_is_own_client(context, client);
 }
 
 /* What is made of the client that its parameters name at `client_at`. */
@@ -104,13 +98,12 @@ static enum cgpu_verdict alloc_device(struct core_call_context *context, const s
 static enum cgpu_verdict alloc_subdevice(struct core_call_context *context, const struct core_alloc *alloc)
 {
 	u32 parent = core_parent_find(context, &alloc->handles);
-	int more;
+	enum cgpu_verdict verdict;
 
 	if (parent == CORE_NONE || context->state->object[parent].kind != CORE_OBJECT_DEVICE)
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
-	more = core_alloc_copy_in(context, alloc, context->abi->NV2080_ALLOC_PARAMETERS.bytes);
-	if (more)
-		return core_alloc_copy_in_verdict(context, more);
+	if (core_alloc_copy_in(context, alloc, context->abi->NV2080_ALLOC_PARAMETERS.bytes, &verdict))
+		return verdict;
 	return alloc_object(context, alloc, CORE_OBJECT_SUBDEVICE, context->state->object[parent].gpu);
 }
 
@@ -119,7 +112,6 @@ static enum cgpu_verdict alloc_vidmem(struct core_call_context *context, const s
 	u32 parent = core_parent_find(context, &alloc->handles);
 	struct core_alloc_shape shape;
 	enum cgpu_verdict verdict;
-	int more;
 
 	if (parent == CORE_NONE)
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
@@ -127,14 +119,73 @@ static enum cgpu_verdict alloc_vidmem(struct core_call_context *context, const s
 		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
 	if (core_driver_limits(context))
 		return core_leave_to_driver(context, parent);
-	more = core_alloc_copy_in(context, alloc, context->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes);
-	if (more)
-		return core_alloc_copy_in_verdict(context, more);
-	core_alloc_shape_read(context, context->call->segment[0].data, &shape);
+	if (core_alloc_copy_in(context, alloc, context->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes, &verdict))
+		return verdict;
+	core_alloc_shape(context, &shape);
 	if (core_shape_location(&shape) != NVOS32_ATTR_LOCATION_VIDMEM || (shape.flags & NVOS32_ALLOC_FLAGS_VIRTUAL))
 		return core_answer(context, NV_ERR_INVALID_ARGUMENT);
-	verdict = core_reserve_memory(context, &alloc->handles, parent, &shape);
-	return verdict == CGPU_EXECUTE ? core_execute(context, CORE_OP_ALLOC) : verdict;
+	return core_reserve_memory(context, &alloc->handles, parent, &shape, CORE_OP_ALLOC);
+}
+
+/*
+ * Channel groups and channels. With a group of the graphics engine the driver sets memory of the card aside for the buffers
+ * of a context (kernel_channel_group_api.c, ctxBufPoolReserve), and tells it of no process. For a channel outside of any
+ * group it makes one (kernel_channel.c).
+ */
+
+static enum cgpu_verdict group_or_channel(
+	struct core_call_context *context, const struct core_alloc *alloc, u32 kind, u32 bytes, u32 engine_at)
+{
+	u32 parent = core_parent_find(context, &alloc->handles);
+	enum cgpu_verdict verdict;
+
+	if (parent == CORE_NONE)
+		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
+	if (get64(context->call->top, alloc->params_at) == 0)
+		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
+	if (kind == CORE_OBJECT_CHANNEL_GROUP &&
+		core_tsg_list_full(context->state, context->state->object[parent].gpu, context->call->slot))
+		return core_answer(context, NV_ERR_INSUFFICIENT_RESOURCES);
+	if (core_alloc_copy_in(context, alloc, bytes, &verdict))
+		return verdict;
+	return core_reserve_context(
+		context, &alloc->handles, parent, kind, get32(context->call->segment[0].data, engine_at));
+}
+
+static enum cgpu_verdict alloc_group(struct core_call_context *context, const struct core_alloc *alloc)
+{
+	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
+		&context->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
+
+	return group_or_channel(context, alloc, CORE_OBJECT_CHANNEL_GROUP, at->bytes, at->engineType);
+}
+
+/* A channel in a group shares the group's context. It has a record so that it can be disabled. */
+static enum cgpu_verdict channel_of_group(
+	struct core_call_context *context, const struct core_alloc *alloc, u32 group, u32 params_bytes)
+{
+	enum cgpu_verdict verdict;
+
+	if (core_alloc_copy_in(context, alloc, params_bytes, &verdict))
+		return verdict;
+	if (core_reserve(context, &alloc->handles, CORE_OBJECT_CHANNEL, context->state->object[group].gpu))
+		return core_no_records(context);
+	/* Before Ampere a group may run elsewhere than it says. */
+	if (alloc->class < AMPERE_CHANNEL_GPFIFO_A)
+		context->state->object[group].runlist = 0;
+	context->state->object[context->call->opaque[CORE_NOTE_OBJECT]].runlist = context->state->object[group].runlist;
+	return core_execute(context, CORE_OP_ALLOC);
+}
+
+static enum cgpu_verdict alloc_channel(struct core_call_context *context, const struct core_alloc *alloc)
+{
+	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
+		&context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+	u32 parent = core_own_object(context, alloc->handles.client, alloc->handles.parent);
+
+	if (parent != CORE_NONE && context->state->object[parent].kind == CORE_OBJECT_CHANNEL_GROUP)
+		return channel_of_group(context, alloc, parent, at->bytes);
+	return group_or_channel(context, alloc, CORE_OBJECT_CHANNEL, at->bytes, at->engineType);
 }
 
 /* An instance of a card that the container has whole can be used, and what is below one, which is none of the kept objects. What
@@ -171,8 +222,7 @@ static enum cgpu_verdict refuse(struct core_call_context *context, u32 class, u3
 
 static int is_charged(struct core_call_context *context, const struct core_alloc *alloc, u32 at)
 {
-	u32 client = core_client_find(context->state, context->call->slot, alloc->handles.client);
-	u32 object = core_object_find(context->state, client, get32(context->call->segment[0].data, at));
+	u32 object = core_own_object(context, alloc->handles.client, get32(context->call->segment[0].data, at));
 
 	return object != CORE_NONE && context->state->object[object].kind == CORE_OBJECT_MEMORY;
 }
@@ -224,8 +274,8 @@ static enum cgpu_verdict (*const judges[])(struct core_call_context *context, co
 	[NV_CLASS_BY_SUBDEVICE] = alloc_subdevice,
 	[NV_CLASS_BY_VIDMEM] = alloc_vidmem,
 	[NV_CLASS_BY_HOST] = core_begin_alloc_host,
-	[NV_CLASS_BY_GROUP] = core_begin_group,
-	[NV_CLASS_BY_CHANNEL] = core_begin_channel,
+	[NV_CLASS_BY_GROUP] = alloc_group,
+	[NV_CLASS_BY_CHANNEL] = alloc_channel,
 	[NV_CLASS_BY_SURFACE] = alloc_surface,
 	[NV_CLASS_BY_DEBUGGER] = alloc_debugger,
 	[NV_CLASS_BY_EVENT] = alloc_event,

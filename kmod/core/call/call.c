@@ -50,7 +50,7 @@ static enum cgpu_verdict decide(struct core_call_context *context)
 	context->container = core_container(context->state, call->slot, call->generation);
 	/* Freeing what came too late is right for whoever asks. */
 	if (call->opaque[CORE_NOTE_UNDO] == CORE_UNDO && call->nr == NV_ESC_RM_FREE)
-		return core_form_find(context) ? core_refuse(context, EINVAL) : core_begin_free(context);
+		return core_form_find(context) ? core_refuse(context, EINVAL) : core_execute(context, CORE_OP_FREE);
 	if (context->container == NULL)
 		return core_refuse(context, ENODEV);
 	if (call->device == CGPU_DEVICE_UVM)

@@ -124,6 +124,29 @@ struct core_control {
 	u32 unless_whole; /* 1: goes on where the container has the card whole */
 };
 
+/* Whether the ledger has a client as one of the calling container's. */
+static inline int core_is_own_client(const struct core_call_context *context, u32 client)
+{
+	return core_client_find(context->state, context->call->slot, client) != CORE_NONE;
+}
+
+/* An object of the calling container's, by its handles. CORE_NONE. */
+static inline u32 core_own_object(const struct core_call_context *context, u32 client, u32 object)
+{
+	u32 found = core_client_find(context->state, context->call->slot, client);
+
+	return core_object_find(context->state, found, object);
+}
+
+/* The object that a control is about; CORE_NONE: none on record. */
+static inline u32 core_subject(const struct core_call_context *context)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
+	const u8 *top = context->call->top;
+
+	return core_own_object(context, get32(top, at->hClient), get32(top, at->hObject));
+}
+
 /* Classes that make a client. */
 static inline int core_is_root(u32 class)
 {
@@ -173,6 +196,8 @@ static inline int core_driver_limits(const struct core_call_context *context)
 
 /* --- lookup.c --- */
 
+/* The row with a number, which is its first member, of a table that is sorted by it. NULL: there is none. */
+const void *core_find_row(const void *table, u32 count, size_t row_bytes, u32 number);
 /* What was judged of a class, by its number; NULL for one that nobody judged. */
 const struct nv_class *core_class(u32 class);
 /* What was judged of a control by its number: NV_CONTROL_*. */
@@ -194,9 +219,9 @@ struct core_alloc {
 	u32 rights_at; /* NV_ABI_ABSENT in the short form */
 	u32 flags;
 };
-/* Copy the parameters, then the rights where they are asked for. As core_segment(). */
-int core_alloc_copy_in(struct core_call_context *context, const struct core_alloc *alloc, u32 bytes);
-enum cgpu_verdict core_alloc_copy_in_verdict(struct core_call_context *context, int more);
+/* Copy the parameters, then the rights where they are asked for. As core_control_params(). */
+int core_alloc_copy_in(
+	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict);
 
 /* --- escape.c --- */
 
@@ -212,15 +237,13 @@ int core_refusal_line(struct core_call_context *context, struct core_text *out);
 
 /* --- info.c: processes --- */
 
-/* Whether the numbers of a control can be told apart here. of_caller: the driver takes them for the caller's. */
-int core_pids_judged(const struct core_call_context *context, u32 of_caller);
 void core_rewrite_pids(struct core_call_context *context);
 void core_rewrite_pid_info(struct core_call_context *context);
 
 /* --- ownership.c: calls that make a client --- */
 
 enum cgpu_verdict core_begin_root(struct core_call_context *context);
-void core_end_root(struct core_call_context *context);
+int core_end_root(struct core_call_context *context);
 
 /* --- sched.c: what divides GPU time --- */
 
@@ -230,9 +253,9 @@ enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context);
 enum cgpu_verdict core_begin_schedule(struct core_call_context *context);
 enum cgpu_verdict core_begin_bind(struct core_call_context *context);
 enum cgpu_verdict core_begin_get_policy(struct core_call_context *context);
-void core_rewrite_policy(struct core_call_context *context);
-void core_end_schedule(struct core_call_context *context, int result, int done);
-void core_end_bind(struct core_call_context *context);
+int core_end_policy(struct core_call_context *context);
+int core_end_schedule(struct core_call_context *context);
+int core_end_bind(struct core_call_context *context);
 
 /* --- one file per escape --- */
 
@@ -243,14 +266,12 @@ enum cgpu_verdict core_begin_heap(struct core_call_context *context);
 enum cgpu_verdict core_begin_control(struct core_call_context *context);
 enum cgpu_verdict core_begin_dup(struct core_call_context *context);
 enum cgpu_verdict core_begin_share(struct core_call_context *context);
-enum cgpu_verdict core_begin_free(struct core_call_context *context);
 
 /* --- transfer.c: exports and imports --- */
 
 enum cgpu_verdict core_begin_transfer(struct core_call_context *context);
-void core_end_export(struct core_call_context *context, int done);
-/* 1: it must be undone. */
-int core_end_import(struct core_call_context *context, int done);
+int core_end_export(struct core_call_context *context);
+int core_end_import(struct core_call_context *context);
 /* The next handle that undoing the call has to free. 0: there is none. */
 u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call);
 
@@ -260,11 +281,6 @@ u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call);
 u32 core_owned_by_other(const struct core_call_context *context);
 /* Whether a call names a handle that only the engine's own records have. */
 int core_names_pin(const struct core_call_context *context);
-
-/* --- channel.c: what makes a context of the graphics engine --- */
-
-enum cgpu_verdict core_begin_group(struct core_call_context *context, const struct core_alloc *alloc);
-enum cgpu_verdict core_begin_channel(struct core_call_context *context, const struct core_alloc *alloc);
 
 /* --- heap.c: memory of the host --- */
 
@@ -281,9 +297,9 @@ u32 core_parent_find(struct core_call_context *context, const struct core_handle
 int core_reserve(struct core_call_context *context, const struct core_handles *handles, u32 kind, u32 gpu);
 /* An allocation that the driver limits: it goes on, unless the card gives nothing more. */
 enum cgpu_verdict core_leave_to_driver(struct core_call_context *context, u32 parent);
-/* The same with memory, charged. CGPU_EXECUTE stands for done. */
+/* The same with memory, charged. op: how the call is settled. */
 enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const struct core_handles *handles, u32 parent,
-	const struct core_alloc_shape *shape);
+	const struct core_alloc_shape *shape, enum core_op op);
 /* The same with a channel group or channel: charged by the estimate where it makes a context of the graphics engine. */
 enum cgpu_verdict core_reserve_context(
 	struct core_call_context *context, const struct core_handles *handles, u32 parent, u32 kind, u32 engine);
@@ -314,8 +330,7 @@ static inline u32 core_shape_location(const struct core_alloc_shape *shape)
 {
 	return (shape->attr >> NVOS32_ATTR_LOCATION_SHIFT) & NVOS32_ATTR_LOCATION_MASK;
 }
-void core_alloc_shape_read(const struct core_call_context *context, const u8 *params, struct core_alloc_shape *shape);
-/* The same of what NV_ESC_RM_ALLOC answered. */
+/* Of the parameters of NV_ESC_RM_ALLOC, which are copied in: what is asked for, and after the call what was answered. */
 void core_alloc_shape(const struct core_call_context *context, struct core_alloc_shape *shape);
 void core_heap_shape_read(const struct core_call_context *context, struct core_alloc_shape *shape);
 /* Before the call: where the size is asked for as height and pitch, it is what the driver will make of them. */

@@ -5,9 +5,7 @@
 /* Note the GPU that a control is about. -ENOENT: the object is no subdevice that the ledger knows. */
 static int control_gpu(struct core_call_context *context)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
-	u32 client = core_client_find(context->state, context->call->slot, get32(context->call->top, at->hClient));
-	u32 object = core_object_find(context->state, client, get32(context->call->top, at->hObject));
+	u32 object = core_subject(context);
 
 	if (object == CORE_NONE || context->state->object[object].kind != CORE_OBJECT_SUBDEVICE)
 		return -ENOENT;
@@ -53,7 +51,8 @@ static enum cgpu_verdict begin_info(struct core_call_context *context)
 
 static enum cgpu_verdict begin_pids(struct core_call_context *context)
 {
-	if (!core_pids_judged(context, core_abi_at(context->abi, context->control->of_caller)))
+	/* Only the caller itself can be asked by the numbers that it knows. */
+	if (core_abi_at(context->abi, context->control->of_caller) && context->core->ops->process_of == NULL)
 		return CGPU_CONTINUE;
 	return begin_info(context);
 }
@@ -66,11 +65,6 @@ static enum cgpu_verdict begin_samples(struct core_call_context *context)
 	return core_answer(context, NV_ERR_NOT_SUPPORTED);
 }
 
-static int is_own(struct core_call_context *context, u32 client)
-{
-	return core_client_find(context->state, context->call->slot, client) != CORE_NONE;
-}
-
 /* Channels are looked for in whatever client the parameters name, with no question whose it is. */
 static enum cgpu_verdict begin_naming(struct core_call_context *context)
 {
@@ -81,7 +75,7 @@ static enum cgpu_verdict begin_naming(struct core_call_context *context)
 		return core_answer(context, NV_ERR_NOT_SUPPORTED);
 	if (core_control_params(context, bytes, &verdict))
 		return verdict;
-	if (!is_own(context, core_field(context, context->call->segment[0].data, context->control->client)))
+	if (!core_is_own_client(context, core_field(context, context->call->segment[0].data, context->control->client)))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return core_execute(context, CORE_OP_PLAIN);
 }
@@ -99,7 +93,7 @@ static enum cgpu_verdict begin_share_policy(struct core_call_context *context)
 		return verdict;
 	params = context->call->segment[0].data;
 	target = get32(params, at->sharePolicy_target);
-	if (get16(params, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT && !is_own(context, target) &&
+	if (get16(params, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT && !core_is_own_client(context, target) &&
 		target != get32(context->call->top, context->abi->NVOS54_PARAMETERS.hClient))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return core_execute(context, CORE_OP_PLAIN);
@@ -110,14 +104,11 @@ static enum cgpu_verdict begin_answer(struct core_call_context *context)
 	return core_answer(context, context->control->status);
 }
 
-#define ANSWERS(number, answer)                                            \
-	{                                                                  \
-		.command = number, .begin = begin_answer, .status = answer \
-	}
 /* Of processes that have ended: nobody can tell whose they were. */
-#define OF_THE_PAST(number) ANSWERS(number, NV_ERR_NOT_SUPPORTED)
-/* How cards are divided by MIG, and the driver's own limits on cgroups, are the node's affair, whatever rights a container has. */
-#define OF_THE_NODE(number) ANSWERS(number, NV_ERR_INSUFFICIENT_PERMISSIONS)
+#define OF_THE_PAST(number)                                                              \
+	{                                                                                \
+		.command = number, .begin = begin_answer, .status = NV_ERR_NOT_SUPPORTED \
+	}
 #define SIZES(number, layout, left)                                                                 \
 	{                                                                                           \
 		.command = number, .begin = begin_info, .bytes = CORE_ABI(layout.bytes), .op = left \
@@ -156,13 +147,9 @@ static const struct core_control controls[] = {
 	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD),
 	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD),
 	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD),
-	OF_THE_NODE(NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS),
 	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES),
 	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_STOP_RUNLIST),
 	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_START_RUNLIST),
-	OF_THE_NODE(NV2080_CTRL_CMD_GPU_SET_PARTITIONS),
-	OF_THE_NODE(NV2080_CTRL_CMD_GPU_CONFIGURE_PARTITION),
-	OF_THE_NODE(NV2080_CTRL_CMD_GPU_SET_PARTITIONING_MODE),
 	PROCESSES(NV2080_CTRL_CMD_GPU_GET_PIDS, NV2080_CTRL_GPU_GET_PIDS_PARAMS, pids_of_caller, CORE_OP_PIDS),
 	PROCESSES(NV2080_CTRL_CMD_GPU_GET_PID_INFO, NV2080_CTRL_GPU_GET_PID_INFO_PARAMS, pid_info_of_caller,
 		CORE_OP_PID_INFO),
@@ -201,30 +188,14 @@ static const struct core_control controls[] = {
 	SCHEDULING(NVC06F_CTRL_CMD_BIND, core_begin_bind),
 	SCHEDULING(NVC36F_CTRL_CMD_GPFIFO_SCHEDULE, core_begin_schedule),
 	SCHEDULING(NVC36F_CTRL_CMD_BIND, core_begin_bind),
-	OF_THE_NODE(NVC637_CTRL_CMD_EXEC_PARTITIONS_CREATE),
-	OF_THE_NODE(NVC637_CTRL_CMD_EXEC_PARTITIONS_DELETE),
 };
 
-static const struct core_control *find_judged(u32 command)
-{
-	u32 low = 0, high = sizeof(controls) / sizeof(controls[0]);
-
-	while (low < high) {
-		u32 middle = low + (high - low) / 2;
-
-		if (controls[middle].command == command)
-			return &controls[middle];
-		if (controls[middle].command < command)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
-}
+_Static_assert(__builtin_offsetof(struct core_control, command) == 0, "core_find_row() looks there");
 
 static enum cgpu_verdict judge(struct core_call_context *context, u32 command)
 {
-	const struct core_control *control = find_judged(command);
+	const struct core_control *control =
+		core_find_row(controls, sizeof(controls) / sizeof(controls[0]), sizeof(controls[0]), command);
 
 	/* controls.json says that it is judged, and there is no row. */
 	if (control == NULL)

@@ -43,22 +43,27 @@ int core_control_params(struct core_call_context *context, u32 bytes, enum cgpu_
 	return more;
 }
 
-int core_alloc_copy_in(struct core_call_context *context, const struct core_alloc *alloc, u32 bytes)
+static int copy_in_params(struct core_call_context *context, const struct core_alloc *alloc, u32 bytes)
 {
+	const u8 *top = context->call->top;
 	u32 index = 0;
 	int more;
 
-	if (get64(context->call->top, alloc->params_at)) {
+	if (get64(top, alloc->params_at)) {
 		more = core_segment(context, index++, 0, alloc->params_at, bytes);
 		if (more)
 			return more;
 	}
-	if (alloc->rights_at == NV_ABI_ABSENT || get64(context->call->top, alloc->rights_at) == 0)
+	if (alloc->rights_at == NV_ABI_ABSENT || get64(top, alloc->rights_at) == 0)
 		return 0;
 	return core_segment(context, index, 0, alloc->rights_at, context->abi->RS_ACCESS_MASK.bytes);
 }
 
-enum cgpu_verdict core_alloc_copy_in_verdict(struct core_call_context *context, int more)
+int core_alloc_copy_in(
+	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict)
 {
-	return more < 0 ? core_refuse(context, EINVAL) : CGPU_COPY_IN;
+	int more = copy_in_params(context, alloc, bytes);
+
+	*verdict = more < 0 ? core_refuse(context, EINVAL) : CGPU_COPY_IN;
+	return more;
 }

@@ -3,11 +3,11 @@
 #include "call/call.h"
 
 /* Nothing is kept below its like, or the end of the one would have to look for the other. No program asks for that. */
-static int is_below_its_like(struct cgpu_state *state, u32 client, const struct core_handles *handles, u32 kind)
+static int is_below_its_like(const struct core_call_context *context, const struct core_handles *handles, u32 kind)
 {
-	u32 parent = core_object_find(state, client, handles->parent);
+	u32 parent = core_own_object(context, handles->client, handles->parent);
 
-	return parent != CORE_NONE && state->object[parent].kind >= kind;
+	return parent != CORE_NONE && context->state->object[parent].kind >= kind;
 }
 
 enum cgpu_verdict core_begin_dup(struct core_call_context *context)
@@ -24,8 +24,7 @@ enum cgpu_verdict core_begin_dup(struct core_call_context *context)
 	if (source == CORE_NONE)
 		return core_execute(context, CORE_OP_PLAIN);
 	core_dup_handles(context, &handles);
-	if (is_below_its_like(state, core_client_find(state, context->call->slot, handles.client), &handles,
-		    state->object[source].kind))
+	if (is_below_its_like(context, &handles, state->object[source].kind))
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
 	if (state->object[source].kind == CORE_OBJECT_CHANNEL_GROUP &&
 		core_tsg_list_full(state, state->object[source].gpu, context->call->slot))
@@ -39,11 +38,6 @@ enum cgpu_verdict core_begin_dup(struct core_call_context *context)
 	return core_execute(context, CORE_OP_DUP);
 }
 
-static int knows_client(struct core_call_context *context, u32 at)
-{
-	return core_client_find(context->state, context->call->slot, get32(context->call->top, at)) != CORE_NONE;
-}
-
 /* A container may let others duplicate its objects: duplicates by another container are judged by the ledger.
  * Of clients that it has not used it changes nothing. The driver does not ask everybody whose client it is, neither the
  * object's nor the one that is given leave, which it locks and notes this in (rs_server.c,
@@ -51,11 +45,12 @@ static int knows_client(struct core_call_context *context, u32 at)
 enum cgpu_verdict core_begin_share(struct core_call_context *context)
 {
 	const struct nv_layout_NVOS57_PARAMETERS *at = &context->abi->NVOS57_PARAMETERS;
+	const u8 *top = context->call->top;
 
-	if (!knows_client(context, at->hClient))
+	if (!core_is_own_client(context, get32(top, at->hClient)))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	if (get16(context->call->top, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT &&
-		!knows_client(context, at->sharePolicy_target))
+	if (get16(top, at->sharePolicy_type) == RS_SHARE_TYPE_CLIENT &&
+		!core_is_own_client(context, get32(top, at->sharePolicy_target)))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return core_execute(context, CORE_OP_PLAIN);
 }

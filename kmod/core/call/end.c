@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What a call that ran has changed. */
+/* What a call that ran has changed, and how that is taken back. */
 #include "call/call.h"
-
-/* What the caller is told of a call that is taken back. */
-static void say_undone(struct core_call_context *context)
-{
-	put32(context->call->top, context->status_at, NV_ERR_NO_MEMORY);
-	context->call->no_room = CGPU_NO_ROOM_LEFT;
-}
 
 /* Settle an allocation. 1: it must be undone. */
 static int end_alloc(struct core_call_context *context)
@@ -17,7 +10,6 @@ static int end_alloc(struct core_call_context *context)
 	int sized = context->call->opaque[CORE_NOTE_UNIT] != 0 && operation->shape;
 	struct core_alloc_shape shape;
 	struct core_handles handles;
-	int undo;
 
 	if (!context->done) {
 		core_settle_failed(context);
@@ -26,38 +18,18 @@ static int end_alloc(struct core_call_context *context)
 	operation->handles(context, &handles);
 	if (sized)
 		operation->shape(context, &shape);
-	undo = core_settle_done(context, &handles, sized ? &shape : NULL);
-	if (undo)
-		say_undone(context);
-	return undo;
-}
-
-static int end_export(struct core_call_context *context)
-{
-	core_end_export(context, context->done);
-	return 0;
-}
-
-static int end_import(struct core_call_context *context)
-{
-	int undo = core_end_import(context, context->done);
-
-	if (undo)
-		say_undone(context);
-	return undo;
+	return core_settle_done(context, &handles, sized ? &shape : NULL);
 }
 
 /* An undo knows its record, whatever handle the driver gave. */
 static void drop_undone(struct core_call_context *context)
 {
-	u64 object = context->call->opaque[CORE_NOTE_OBJECT];
-	const struct core_object *record;
+	const u64 *notes = context->call->opaque;
+	const struct core_object *record =
+		core_object_noted(context->state, notes[CORE_NOTE_OBJECT], notes[CORE_NOTE_SERIAL]);
 
-	if (context->call->opaque[CORE_NOTE_UNDO] != CORE_UNDO || object >= CGPU_MAX_OBJECTS)
-		return;
-	record = &context->state->object[object];
-	if (record->live == CORE_LIVE && record->serial == context->call->opaque[CORE_NOTE_SERIAL])
-		core_object_drop(context->state, (u32)object);
+	if (notes[CORE_NOTE_UNDO] == CORE_UNDO && record && record->live == CORE_LIVE)
+		core_object_drop(context->state, (u32)notes[CORE_NOTE_OBJECT]);
 }
 
 static void drop_freed(struct core_call_context *context, u32 client_handle, u32 handle)
@@ -122,33 +94,6 @@ static int end_sizes(struct core_call_context *context)
 	return is_of_whole_card(context) ? 0 : end_processes(context);
 }
 
-static int end_policy(struct core_call_context *context)
-{
-	if (context->done && context->state->settings.enforce)
-		core_rewrite_policy(context);
-	return 0;
-}
-
-static int end_schedule(struct core_call_context *context)
-{
-	core_end_schedule(context, context->result, context->done);
-	return 0;
-}
-
-static int end_bind(struct core_call_context *context)
-{
-	if (context->done)
-		core_end_bind(context);
-	return 0;
-}
-
-static int end_root(struct core_call_context *context)
-{
-	if (context->done)
-		core_end_root(context);
-	return 0;
-}
-
 static int end_plain(struct core_call_context *context)
 {
 	(void)context;
@@ -169,12 +114,12 @@ static const struct core_operation operations[CORE_OPS] = {
 	[CORE_OP_FB_REGION] = { .end = end_sizes, .rewrite = core_rewrite_regions },
 	[CORE_OP_PIDS] = { .end = end_processes, .rewrite = core_rewrite_pids },
 	[CORE_OP_PID_INFO] = { .end = end_processes, .rewrite = core_rewrite_pid_info },
-	[CORE_OP_ROOT] = { .end = end_root },
-	[CORE_OP_EXPORT] = { .end = end_export },
-	[CORE_OP_IMPORT] = { .end = end_import },
-	[CORE_OP_POLICY] = { .end = end_policy },
-	[CORE_OP_BIND] = { .end = end_bind },
-	[CORE_OP_SCHEDULE] = { .end = end_schedule },
+	[CORE_OP_ROOT] = { .end = core_end_root },
+	[CORE_OP_EXPORT] = { .end = core_end_export },
+	[CORE_OP_IMPORT] = { .end = core_end_import },
+	[CORE_OP_POLICY] = { .end = core_end_policy },
+	[CORE_OP_BIND] = { .end = core_end_bind },
+	[CORE_OP_SCHEDULE] = { .end = core_end_schedule },
 };
 
 /* Before the driver says that it has done it, it has copied an allocation's parameters in, or an answer out. */
@@ -208,5 +153,51 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result)
 	call->fetched = has_fetched(&context);
 	undo = context.operation->end(&context);
 	core_unlock(core);
+	if (undo) {
+		put32(call->top, context.status_at, NV_ERR_NO_MEMORY);
+		call->no_room = CGPU_NO_ROOM_LEFT;
+	}
 	return undo;
+}
+
+/* What is to be freed next; 0: nothing. */
+static int next_undone(const struct nv_abi *abi, struct cgpu_call *call, u32 *handle)
+{
+	if (call->opaque[CORE_NOTE_DONE] >= CORE_DONE_LIST) {
+		*handle = core_import_undo(abi, call);
+		/* Each is found by its handle: the note is of the first one only. */
+		call->opaque[CORE_NOTE_OBJECT] = CORE_NONE;
+		return *handle != 0;
+	}
+	if (!call->opaque[CORE_NOTE_DONE])
+		return 0;
+	call->opaque[CORE_NOTE_DONE] = 0;
+	*handle = (u32)call->opaque[CORE_NOTE_HANDLES];
+	return 1;
+}
+
+int cgpu_call_undo(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo)
+{
+	const struct nv_layout_NVOS00_PARAMETERS *at = &core->abi->NVOS00_PARAMETERS;
+	u8 *top = undo->top;
+	u32 handle;
+
+	if (!next_undone(core->abi, call, &handle))
+		return 0;
+	memset(undo, 0, sizeof(*undo));
+	undo->slot = call->slot;
+	undo->generation = call->generation;
+	undo->device = CGPU_DEVICE_CTL;
+	undo->gpu = call->gpu;
+	undo->tgid = call->tgid;
+	undo->nr = NV_ESC_RM_FREE;
+	undo->bytes = at->bytes;
+	undo->top = top;
+	undo->opaque[CORE_NOTE_UNDO] = CORE_UNDO;
+	undo->opaque[CORE_NOTE_OBJECT] = call->opaque[CORE_NOTE_OBJECT];
+	undo->opaque[CORE_NOTE_SERIAL] = call->opaque[CORE_NOTE_SERIAL];
+	memset(top, 0, at->bytes);
+	put32(top, at->hRoot, (u32)(call->opaque[CORE_NOTE_HANDLES] >> 32));
+	put32(top, at->hObjectOld, handle);
+	return 1;
 }

@@ -4,6 +4,11 @@
 
 #define ESCAPES 256u /* numbers of an ioctl have eight bits */
 
+static enum cgpu_verdict begin_free(struct core_call_context *context)
+{
+	return core_execute(context, CORE_OP_FREE);
+}
+
 /*
  * A row without a judge passes: CUDA and nvidia-smi use these escapes, and none of them changes a charge. No row has what
  * CUDA does not use and reaches around the driver's own checks or around the charges, what no driver serves, and what nobody
@@ -44,7 +49,7 @@ static const struct core_escape escapes[ESCAPES] = {
 	[NV_ESC_RM_CONTROL] = { 1, core_begin_control, 1, &control_form, CORE_ABI(NVOS54_PARAMETERS.params) },
 	[NV_ESC_RM_DUP_OBJECT] = { 1, core_begin_dup, 1, &dup_form, 0 },
 	[NV_ESC_RM_SHARE] = { 1, core_begin_share, 1, &share_form, 0 },
-	[NV_ESC_RM_FREE] = { 1, core_begin_free, 1, &free_form, 0 },
+	[NV_ESC_RM_FREE] = { 1, begin_free, 1, &free_form, 0 },
 	PASSES(NV_ESC_RM_IDLE_CHANNELS),
 	PASSES(NV_ESC_RM_MAP_MEMORY),
 	PASSES(NV_ESC_RM_UNMAP_MEMORY),

@@ -28,14 +28,13 @@ enum cgpu_verdict core_begin_host(
 enum cgpu_verdict core_begin_alloc_host(struct core_call_context *context, const struct core_alloc *alloc)
 {
 	struct core_alloc_shape shape;
-	int more;
+	enum cgpu_verdict verdict;
 
 	if (get64(context->call->top, alloc->params_at) == 0)
 		return CGPU_CONTINUE;
-	more = core_alloc_copy_in(context, alloc, context->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes);
-	if (more)
-		return core_alloc_copy_in_verdict(context, more);
-	core_alloc_shape_read(context, context->call->segment[0].data, &shape);
+	if (core_alloc_copy_in(context, alloc, context->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes, &verdict))
+		return verdict;
+	core_alloc_shape(context, &shape);
 	/* As the driver has it for the class that could be taken for another (system_mem.c, sysmemConstruct). */
 	if (alloc->class == NV01_MEMORY_SYSTEM &&
 		(core_shape_location(&shape) == NVOS32_ATTR_LOCATION_VIDMEM ||
@@ -60,7 +59,6 @@ static enum cgpu_verdict heap_alloc(struct core_call_context *context)
 {
 	struct core_alloc_shape shape;
 	struct core_handles handles;
-	enum cgpu_verdict verdict;
 	u32 parent;
 
 	core_heap_shape_asked(context, &shape);
@@ -74,8 +72,7 @@ static enum cgpu_verdict heap_alloc(struct core_call_context *context)
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
 	if (core_driver_limits(context))
 		return core_leave_to_driver(context, parent);
-	verdict = core_reserve_memory(context, &handles, parent, &shape);
-	return verdict == CGPU_EXECUTE ? core_execute(context, CORE_OP_HEAP_ALLOC) : verdict;
+	return core_reserve_memory(context, &handles, parent, &shape, CORE_OP_HEAP_ALLOC);
 }
 
 static enum cgpu_verdict heap_info(struct core_call_context *context)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* What a container may see of a card: sizes of memory (its limit, what it has, and the difference), and its own processes. */
 #include "call/call.h"
-#include "ledger/process.h"
 
 struct view {
 	u64 limit, left; /* bytes */
@@ -165,11 +164,6 @@ static int is_own(const struct core_call_context *context, u32 number, u32 of_ca
 			return 1;
 	}
 	return 0;
-}
-
-int core_pids_judged(const struct core_call_context *context, u32 of_caller)
-{
-	return !of_caller || context->core->ops->process_of != NULL;
 }
 
 void core_rewrite_pids(struct core_call_context *context)

@@ -2,21 +2,30 @@
 /* What was judged of a class, a control or a call of nvidia-uvm, by its number: searches in the generated tables. */
 #include "call/call.h"
 
-const struct nv_class *core_class(u32 class)
+_Static_assert(__builtin_offsetof(struct nv_class, id) == 0, "core_find_row() looks there");
+_Static_assert(__builtin_offsetof(struct nv_control, number) == 0, "core_find_row() looks there");
+
+const void *core_find_row(const void *table, u32 count, size_t row_bytes, u32 number)
 {
-	u32 low = 0, high = nv_class_count;
+	u32 low = 0, high = count;
 
 	while (low < high) {
 		u32 middle = low + (high - low) / 2;
+		const u32 *row = (const void *)((const u8 *)table + middle * row_bytes);
 
-		if (nv_classes[middle].id == class)
-			return &nv_classes[middle];
-		if (nv_classes[middle].id < class)
+		if (*row == number)
+			return row;
+		if (*row < number)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	return NULL;
+}
+
+const struct nv_class *core_class(u32 class)
+{
+	return core_find_row(nv_classes, nv_class_count, sizeof(nv_classes[0]), class);
 }
 
 int cgpu_class_is_vidmem(u32 class)
@@ -28,19 +37,7 @@ int cgpu_class_is_vidmem(u32 class)
 
 static const struct nv_control *find_control(const struct nv_control *table, u32 count, u32 number)
 {
-	u32 low = 0, high = count;
-
-	while (low < high) {
-		u32 middle = low + (high - low) / 2;
-
-		if (table[middle].number == number)
-			return &table[middle];
-		if (table[middle].number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	return core_find_row(table, count, sizeof(*table), number);
 }
 
 u32 core_control_verdict(u32 command)

@@ -69,35 +69,9 @@ int cgpu_ownership_find(struct cgpu_core *core, u32 slot, u32 client, struct cgp
 	return found == CORE_NONE ? -ENOENT : 0;
 }
 
-/* Drop the records of a process's client that a container, or none any more, has. */
-static int drop(struct cgpu_core *core, u32 slot, s32 tgid, u32 client)
-{
-	struct cgpu_state *state = core->state;
-	int err = -ENOENT;
-	u32 i, next;
-
-	core_lock(core);
-	for (i = core_client_of_handle(state, client); i != CORE_NONE; i = next) {
-		const struct core_client *record = &state->client[i];
-
-		next = record->next;
-		if (record->tgid != tgid || record->handle != client || record->slot != slot)
-			continue;
-		core_client_drop(state, i);
-		err = 0;
-	}
-	core_unlock(core);
-	return err;
-}
-
 void cgpu_ownership_drop(struct cgpu_core *core, const struct cgpu_ownership *ownership)
 {
-	drop(core, ownership->slot, ownership->tgid, ownership->client);
-}
-
-int cgpu_orphan_gone(struct cgpu_core *core, s32 tgid, u32 client)
-{
-	return drop(core, CORE_NONE, tgid, client);
+	core_client_forget(core, ownership->slot, ownership->tgid, ownership->client);
 }
 
 /*
@@ -120,15 +94,15 @@ static u32 made_handle(const struct core_call_context *context)
 	return get32(context->call->top, older ? abi->NVOS05_PARAMETERS.hObjectNew : abi->NVOS21_PARAMETERS.hObjectNew);
 }
 
-void core_end_root(struct core_call_context *context)
+int core_end_root(struct core_call_context *context)
 {
 	struct cgpu_state *state = context->state;
 	u64 serial = context->call->opaque[CORE_NOTE_SERIAL];
 	u32 handle = made_handle(context);
 	u32 i, next;
 
-	if (handle >= CORE_PIN_BASE)
-		return;
+	if (!context->done || handle >= CORE_PIN_BASE)
+		return 0;
 	for (i = core_client_of_handle(state, handle); i != CORE_NONE; i = next) {
 		const struct core_client *record = &state->client[i];
 
@@ -137,4 +111,5 @@ void core_end_root(struct core_call_context *context)
 		if (record->handle == handle && record->confirmed && record->settled <= serial)
 			core_client_drop(state, i);
 	}
+	return 0;
 }

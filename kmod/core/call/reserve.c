@@ -7,8 +7,7 @@
 
 u32 core_parent_find(struct core_call_context *context, const struct core_handles *handles)
 {
-	u32 client = core_client_find(context->state, context->call->slot, handles->client);
-	u32 parent = core_object_find(context->state, client, handles->parent);
+	u32 parent = core_own_object(context, handles->client, handles->parent);
 
 	if (parent != CORE_NONE && context->state->object[parent].kind > CORE_OBJECT_SUBDEVICE)
 		return CORE_NONE;
@@ -37,21 +36,16 @@ int core_reserve(struct core_call_context *context, const struct core_handles *h
 /* The pending record of this call, if nothing has swept it away. */
 static u32 reserved(struct core_call_context *context)
 {
-	u64 object = context->call->opaque[CORE_NOTE_OBJECT];
-	const struct core_object *record;
+	const u64 *notes = context->call->opaque;
+	const struct core_object *record =
+		core_object_noted(context->state, notes[CORE_NOTE_OBJECT], notes[CORE_NOTE_SERIAL]);
 
-	if (object >= CGPU_MAX_OBJECTS)
-		return CORE_NONE;
-	record = &context->state->object[object];
-	/* Recovery makes a pending record a live one without a handle: its call can still be settled. */
-	if (record->live != CORE_PENDING && (record->live != CORE_LIVE || record->handle != 0))
-		return CORE_NONE;
-	if (record->serial != context->call->opaque[CORE_NOTE_SERIAL])
+	if (record == NULL || !core_object_under_way(record))
 		return CORE_NONE;
 	/* Its container has been removed since. */
 	if (context->state->client[record->client].slot == CORE_NONE)
 		return CORE_NONE;
-	return (u32)object;
+	return (u32)notes[CORE_NOTE_OBJECT];
 }
 
 enum cgpu_verdict core_leave_to_driver(struct core_call_context *context, u32 parent)
@@ -65,8 +59,8 @@ enum cgpu_verdict core_leave_to_driver(struct core_call_context *context, u32 pa
 }
 
 /* An object with a charge. Of memory there is one even for nothing, as its size is settled by the driver's answer. */
-static enum cgpu_verdict reserve_charged(
-	struct core_call_context *context, const struct core_handles *handles, u32 parent, u32 kind, u64 need)
+static enum cgpu_verdict reserve_charged(struct core_call_context *context, const struct core_handles *handles,
+	u32 parent, u32 kind, u64 need, enum core_op op)
 {
 	u32 gpu = context->state->object[parent].gpu;
 	int passthrough = core_is_passthrough(context->state, gpu, context->call->slot);
@@ -85,23 +79,23 @@ static enum cgpu_verdict reserve_charged(
 	if (core_reserve(context, handles, kind, gpu))
 		return core_no_records(context);
 	if (need == 0 && kind != CORE_OBJECT_MEMORY)
-		return CGPU_EXECUTE;
+		return core_execute(context, op);
 	if (core_memory_begin(context->state, reserved(context), number, need) == CORE_NONE) {
 		core_settle_failed(context);
 		return core_no_records(context);
 	}
-	return CGPU_EXECUTE;
+	return core_execute(context, op);
 }
 
 enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const struct core_handles *handles, u32 parent,
-	const struct core_alloc_shape *shape)
+	const struct core_alloc_shape *shape, enum core_op op)
 {
 	u64 unit = core_charge_unit(shape);
 
 	if (unit == 0)
 		return core_answer(context, NV_ERR_INVALID_ARGUMENT);
 	context->call->opaque[CORE_NOTE_UNIT] = unit;
-	return reserve_charged(context, handles, parent, CORE_OBJECT_MEMORY, core_round_up(shape->size, unit));
+	return reserve_charged(context, handles, parent, CORE_OBJECT_MEMORY, core_round_up(shape->size, unit), op);
 }
 
 enum cgpu_verdict core_reserve_context(
@@ -112,7 +106,7 @@ enum cgpu_verdict core_reserve_context(
 	enum cgpu_verdict verdict;
 
 	verdict = reserve_charged(
-		context, handles, parent, kind, estimated ? context->state->settings.context_memory : 0);
+		context, handles, parent, kind, estimated ? context->state->settings.context_memory : 0, CORE_OP_ALLOC);
 	if (verdict == CGPU_EXECUTE)
 		context->state->object[reserved(context)].runlist = core_runlist_of(engine);
 	return verdict;

@@ -6,19 +6,10 @@
 #include "call/call.h"
 #include "sched/sched.h"
 
-/* The object that a control is about; CORE_NONE: none on record. */
-static u32 subject(struct core_call_context *context)
-{
-	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
-	u32 client = core_client_find(context->state, context->call->slot, get32(context->call->top, at->hClient));
-
-	return core_object_find(context->state, client, get32(context->call->top, at->hObject));
-}
-
 /* libcuda sets timeslices of its own accord, by the compute policy, and must not fail with it. */
 enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context)
 {
-	u32 object = subject(context);
+	u32 object = core_subject(context);
 
 	if (object == CORE_NONE || context->state->object[object].tsg_list == CORE_NONE)
 		return CGPU_CONTINUE;
@@ -34,7 +25,7 @@ enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context)
 /* A group or channel of a slice; where it is none the driver is asked. */
 static enum cgpu_verdict on_group(struct core_call_context *context, u32 bytes, enum core_op op)
 {
-	u32 object = subject(context);
+	u32 object = core_subject(context);
 	enum cgpu_verdict verdict;
 
 	if (object == CORE_NONE || context->state->object[object].tsg_list == CORE_NONE)
@@ -49,15 +40,11 @@ static enum cgpu_verdict on_group(struct core_call_context *context, u32 bytes, 
 /* The record that on_group() has noted; NULL: it has gone. */
 static struct core_object *noted(struct core_call_context *context)
 {
-	u64 object = context->call->opaque[CORE_NOTE_OBJECT];
-	struct core_object *record;
+	const u64 *notes = context->call->opaque;
+	struct core_object *record =
+		core_object_noted(context->state, notes[CORE_NOTE_OBJECT], notes[CORE_NOTE_SERIAL]);
 
-	if (object >= CGPU_MAX_OBJECTS)
-		return NULL;
-	record = &context->state->object[object];
-	if (record->live != CORE_LIVE || record->serial != context->call->opaque[CORE_NOTE_SERIAL])
-		return NULL;
-	return record->tsg_list == CORE_NONE ? NULL : record;
+	return record && record->live == CORE_LIVE && record->tsg_list != CORE_NONE ? record : NULL;
 }
 
 /* New groups and channels between two grants: as many as some dozens of programs have that start at once. */
@@ -107,22 +94,23 @@ static void uncount(struct core_call_context *context, const struct core_object 
 		tsg_list->begun--;
 }
 
-void core_end_schedule(struct core_call_context *context, int result, int done)
+int core_end_schedule(struct core_call_context *context)
 {
 	struct core_object *record = noted(context);
 
-	if (record != NULL && result < 0)
+	if (record != NULL && context->result < 0)
 		uncount(context, record);
-	if (record == NULL || !done)
-		return;
+	if (record == NULL || !context->done)
+		return 0;
 	record->scheduled = 1;
 	core_sched_runlist_changed(context->state, record->gpu);
 	if (context->state->gpu[record->gpu].share.open >> record->tsg_list & 1)
-		return;
+		return 0;
 	core_tsg_unknown(context->state, (u32)(record - context->state->object));
 	/* It may run until it is stopped, which is its container's time. */
 	context->state->gpu[record->gpu].share.tsg_list[record->tsg_list].closing = 1;
 	context->call->round = record->gpu + 1;
+	return 0;
 }
 
 enum cgpu_verdict core_begin_bind(struct core_call_context *context)
@@ -131,19 +119,20 @@ enum cgpu_verdict core_begin_bind(struct core_call_context *context)
 }
 
 /* A group runs where it, or a channel of it, was bound last. */
-void core_end_bind(struct core_call_context *context)
+int core_end_bind(struct core_call_context *context)
 {
-	u32 engine = get32(context->call->segment[0].data, context->abi->NVA06F_CTRL_BIND_PARAMS.engineType);
+	const struct nv_layout_NVA06F_CTRL_BIND_PARAMS *at = &context->abi->NVA06F_CTRL_BIND_PARAMS;
 	struct core_object *record = noted(context);
 
 	if (record && record->kind == CORE_OBJECT_CHANNEL && record->parent != CORE_NONE)
 		record = &context->state->object[record->parent];
 	/* That of a card before Ampere is not told apart again. */
-	if (record == NULL || record->tsg_list == CORE_NONE || record->runlist == 0)
-		return;
-	record->runlist = core_runlist_of(engine);
+	if (!context->done || record == NULL || record->tsg_list == CORE_NONE || record->runlist == 0)
+		return 0;
+	record->runlist = core_runlist_of(get32(context->call->segment[0].data, at->engineType));
 	core_sched_channels(context->state, record->gpu, record->tsg_list);
 	context->call->round = record->gpu + 1;
+	return 0;
 }
 
 enum cgpu_verdict core_begin_get_policy(struct core_call_context *context)
@@ -157,7 +146,7 @@ enum cgpu_verdict core_begin_get_policy(struct core_call_context *context)
 }
 
 /* The node's own choice of timeslices is not the container's. */
-void core_rewrite_policy(struct core_call_context *context)
+int core_end_policy(struct core_call_context *context)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS *at =
 		&context->abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS;
@@ -166,16 +155,19 @@ void core_rewrite_policy(struct core_call_context *context)
 	u8 *list = context->call->segment[0].data + at->configList;
 	u32 i;
 
+	if (!context->done || !context->state->settings.enforce)
+		return 0;
 	for (i = 0; i < (u32)(at->bytes - at->configList) / entry->bytes; i++) {
 		if (get32(list, i * entry->bytes + entry->type) == NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE)
 			put32(list, i * entry->bytes + entry->data_timeslice,
 				NV2080_CTRL_CMD_GPU_COMPUTE_TIMESLICE_DEFAULT);
 	}
+	return 0;
 }
 
 int core_subject_is_whole(struct core_call_context *context)
 {
-	u32 object = subject(context);
+	u32 object = core_subject(context);
 
 	return object != CORE_NONE &&
 		core_is_passthrough(context->state, context->state->object[object].gpu, context->call->slot);

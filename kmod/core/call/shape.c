@@ -58,20 +58,16 @@ void core_dup_handles(const struct core_call_context *context, struct core_handl
 	handles->object = get32(top, at->hObject);
 }
 
-void core_alloc_shape_read(const struct core_call_context *context, const u8 *params, struct core_alloc_shape *shape)
+void core_alloc_shape(const struct core_call_context *context, struct core_alloc_shape *shape)
 {
 	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &context->abi->NV_MEMORY_ALLOCATION_PARAMS;
+	const u8 *params = context->call->segment[0].data;
 
 	shape->size = get64(params, at->size);
 	shape->alignment = get64(params, at->alignment);
 	shape->flags = get32(params, at->flags);
 	shape->attr = get32(params, at->attr);
 	shape->attr2 = get32(params, at->attr2);
-}
-
-void core_alloc_shape(const struct core_call_context *context, struct core_alloc_shape *shape)
-{
-	core_alloc_shape_read(context, context->call->segment[0].data, shape);
 }
 
 void core_heap_shape_read(const struct core_call_context *context, struct core_alloc_shape *shape)

@@ -16,27 +16,17 @@ struct core_transfer {
 	int imports;
 };
 
-static struct core_transfer list_form(const struct nv_abi *abi, u32 command)
-{
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *out =
-		&abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS *in =
-		&abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
-
-	if (command == NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD)
-		return (struct core_transfer){ in->bytes, in->fd, in->objects, in->hParent,
-			(u32)(in->objectTypes - in->objects) / sizeof(u32), command, 0, 0, 1 };
-	return (struct core_transfer){ out->bytes, out->fd, out->objects, NV_ABI_ABSENT,
-		(u32)(out->numObjects - out->objects) / sizeof(u32), command, 0, 0, 0 };
-}
-
-/* Without the counts of a list. */
+/* Without the counts of a list. -ENOENT: it is none of these controls. */
 static int transfer_form(const struct nv_abi *abi, u32 command, struct core_transfer *transfer)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS *out =
 		&abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS;
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS *in =
 		&abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS;
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *list_out =
+		&abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS *list_in =
+		&abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
 
 	switch (command) {
 	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
@@ -48,8 +38,12 @@ static int transfer_form(const struct nv_abi *abi, u32 command, struct core_tran
 			in->object_data_rmObject_hParent, 1, command, 1, 0, 1 };
 		return 0;
 	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
+		*transfer = (struct core_transfer){ list_out->bytes, list_out->fd, list_out->objects, NV_ABI_ABSENT,
+			(u32)(list_out->numObjects - list_out->objects) / sizeof(u32), command, 0, 0, 0 };
+		return 0;
 	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
-		*transfer = list_form(abi, command);
+		*transfer = (struct core_transfer){ list_in->bytes, list_in->fd, list_in->objects, list_in->hParent,
+			(u32)(list_in->objectTypes - list_in->objects) / sizeof(u32), command, 0, 0, 1 };
 		return 0;
 	default:
 		return -ENOENT;
@@ -76,20 +70,15 @@ static int noted_transfer(const struct nv_abi *abi, const struct cgpu_call *call
 }
 
 /* The n-th pending record of a call, where before is the one ahead of it. CORE_NONE: it is gone. */
-static u32 batch_at(const struct cgpu_state *state, const struct cgpu_call *call, u32 n, u32 before)
+static u32 batch_at(struct cgpu_state *state, const struct cgpu_call *call, u32 n, u32 before)
 {
 	u32 at = n ? before : (u32)call->opaque[CORE_NOTE_OBJECT];
 	const struct core_object *record;
 
 	if (n && at != CORE_NONE)
 		at = state->object[at].batch;
-	if (at >= CGPU_MAX_OBJECTS)
-		return CORE_NONE;
-	record = &state->object[at];
-	/* Recovery makes a pending record a live one without a handle. */
-	if (record->live != CORE_PENDING && (record->live != CORE_LIVE || record->handle != 0))
-		return CORE_NONE;
-	return record->serial == call->opaque[CORE_NOTE_SERIAL] + n ? at : CORE_NONE;
+	record = core_object_noted(state, at, call->opaque[CORE_NOTE_SERIAL] + n);
+	return record && core_object_under_way(record) ? at : CORE_NONE;
 }
 
 static void batch_drop(struct core_call_context *context)
@@ -232,20 +221,21 @@ static u32 holder_of(const struct core_call_context *context)
 	return (u32)pin;
 }
 
-void core_end_export(struct core_call_context *context, int done)
+int core_end_export(struct core_call_context *context)
 {
 	u32 pin = holder_of(context);
 	struct core_transfer transfer;
 
 	if (pin == CORE_NONE)
-		return;
-	if (done && noted_transfer(context->abi, context->call, &transfer) == 0) {
+		return 0;
+	if (context->done && noted_transfer(context->abi, context->call, &transfer) == 0) {
 		context->state->client[pin].confirmed = 1;
 		put_in_place(context, pin, &transfer);
 	} else {
 		batch_drop(context);
 	}
 	core_exports_settle(context->state, pin);
+	return 0;
 }
 
 /*
@@ -324,12 +314,13 @@ static u32 client_of(const struct core_call_context *context)
 	return context->state->object[first].client;
 }
 
-int core_end_import(struct core_call_context *context, int done)
+int core_end_import(struct core_call_context *context)
 {
-	u32 client = client_of(context), other;
+	u32 client = client_of(context);
 	struct core_transfer transfer;
+	int other;
 
-	if (!done) {
+	if (!context->done) {
 		batch_drop(context);
 		if (client != CORE_NONE)
 			core_client_settle(context->state, client);
@@ -338,9 +329,9 @@ int core_end_import(struct core_call_context *context, int done)
 	context->call->opaque[CORE_NOTE_DONE] = CORE_DONE_LIST;
 	if (client == CORE_NONE || noted_transfer(context->abi, context->call, &transfer))
 		return 1;
-	other = (u32)core_client_done(context, client);
+	other = core_client_done(context, client);
 	confirm_all(context, &transfer, client);
-	return (int)other;
+	return other;
 }
 
 u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call)
@@ -371,22 +362,16 @@ static void read_counts(const struct nv_abi *abi, const u8 *params, struct core_
 
 enum cgpu_verdict core_begin_transfer(struct core_call_context *context)
 {
-	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
 	struct cgpu_call *call = context->call;
 	struct core_transfer transfer;
-	int more;
+	enum cgpu_verdict verdict;
 
 	/* Memory that leaves this way would lose its charge. */
-	if (!call->finds_files || (get32(call->top, at->flags) & NVOS54_FLAGS_FINN_SERIALIZED))
+	if (!call->finds_files)
 		return core_answer(context, NV_ERR_NOT_SUPPORTED);
 	transfer_form(context->abi, context->control->command, &transfer);
-	if (get32(call->top, at->paramsSize) != transfer.bytes)
-		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
-	if (get64(call->top, at->params) == 0)
-		return core_answer(context, NV_ERR_INVALID_ARGUMENT);
-	more = core_segment(context, 0, 0, at->params, transfer.bytes);
-	if (more)
-		return more < 0 ? core_refuse(context, EINVAL) : CGPU_COPY_IN;
+	if (core_control_params(context, transfer.bytes, &verdict))
+		return verdict;
 	if (!call->found) {
 		call->descriptor = (s32)get32(call->segment[0].data, transfer.descriptor);
 		return CGPU_FIND_FILE;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* The policies by which the time of a GPU is divided, and what a GPU has at first. */
+/* The policies by which the time of a GPU is divided. */
 #ifndef CGPU_POLICIES_H
 #define CGPU_POLICIES_H
 
 #include "cgpu_types.h"
+#include "config_defaults.h"
 
 enum cgpu_sched_policy {
 	CGPU_SCHED_FAIR = 0,
@@ -14,9 +15,6 @@ enum cgpu_sched_policy {
 	CGPU_SCHED_NATIVE = 5,
 	CGPU_SCHED_POLICIES,
 };
-/* As numbers, for texts of the preprocessor; policies.c holds them against the list above. */
-#define CGPU_POLICY_MAX 5
-#define CGPU_POLICY_DEFAULT 1
 
 /* What a policy is: policies.c has a row for each. */
 struct cgpu_policy {
@@ -34,9 +32,12 @@ u32 cgpu_policy_for_weight(u32 policy, u32 weight);
 /* The policy that a GPU had before it got one by that. */
 u32 cgpu_policy_before_weight(u32 policy);
 
-#define CGPU_SCHED_MAX_INST_DEFAULT 20u
-#define CGPU_SCHED_PRIO_MIN 20u
-#define CGPU_SCHED_PRIO_MAX 99u
-#define CGPU_SCHED_PRIO_DEFAULT 80u
+/* Whether what is set for a GPU lies within the bounds of the configuration. */
+static inline int cgpu_policy_in_bounds(u32 policy, u32 max_inst, u32 prio_ratio)
+{
+	return policy <= CGPU_CONFIG_POLICY_MAX && max_inst >= CGPU_CONFIG_MAX_INST_MIN &&
+		max_inst <= CGPU_CONFIG_MAX_INST_MAX && prio_ratio >= CGPU_CONFIG_PRIO_RATIO_MIN &&
+		prio_ratio <= CGPU_CONFIG_PRIO_RATIO_MAX;
+}
 
 #endif

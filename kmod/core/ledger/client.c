@@ -2,7 +2,6 @@
 /* Records of RM clients. The driver checks who owns a client; a record says which container used it. */
 #include "lib/hash.h"
 #include "ledger/ledger.h"
-#include "ledger/process.h"
 
 static u32 bucket_of(const struct cgpu_state *state, u64 value)
 {
@@ -200,4 +199,24 @@ void core_client_drop(struct cgpu_state *state, u32 client)
 		state->container[record->slot].clients--;
 	record->next = state->client_free;
 	state->client_free = client;
+}
+
+int core_client_forget(struct cgpu_core *core, u32 slot, s32 tgid, u32 handle)
+{
+	struct cgpu_state *state = core->state;
+	int err = -ENOENT;
+	u32 i, next;
+
+	core_lock(core);
+	for (i = core_client_of_handle(state, handle); i != CORE_NONE; i = next) {
+		const struct core_client *record = &state->client[i];
+
+		next = record->next;
+		if (record->tgid != tgid || record->handle != handle || (slot != CORE_ANYWHERE && record->slot != slot))
+			continue;
+		core_client_drop(state, i);
+		err = 0;
+	}
+	core_unlock(core);
+	return err;
 }

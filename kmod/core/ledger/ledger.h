@@ -50,16 +50,38 @@ u32 core_client_make(struct cgpu_state *state, u32 slot, u32 handle, s32 tgid);
 void core_client_settle(struct cgpu_state *state, u32 client);
 /* Drop a client with everything it holds. */
 void core_client_drop(struct cgpu_state *state, u32 client);
+/* Drop the records of a process's client that a container has, or that are orphans (CORE_NONE), or all of them. Takes the lock.
+ * 0 or -ENOENT. */
+#define CORE_ANYWHERE 0xfffffffeu
+int core_client_forget(struct cgpu_core *core, u32 slot, s32 tgid, u32 handle);
 /* The client goes over to another process. */
 void core_client_adopt(struct cgpu_state *state, u32 client, s32 tgid);
 /* It is known by now, or again, which file it lives on. */
 void core_client_on_file(struct cgpu_state *state, u32 client, u64 file);
 /* Head of the chain of clients (by file_next) that has those of a file among others. */
 u32 core_client_of_file(const struct cgpu_state *state, u64 file);
+/* Head of the chain of clients (by tgid_next) that has those of a process among others. */
+u32 core_client_of_process(const struct cgpu_state *state, s32 tgid);
 /* Put a live record into the chains and sums. */
 void core_client_link(struct cgpu_state *state, u32 client);
 
 /* --- object.c --- */
+
+/* An object that was noted by its place and serial, pending or not. NULL: it is gone. */
+static inline struct core_object *core_object_noted(struct cgpu_state *state, u64 object, u64 serial)
+{
+	struct core_object *record = object < CGPU_MAX_OBJECTS ? &state->object[object] : NULL;
+
+	if (record == NULL || record->serial != serial)
+		return NULL;
+	return record->live == CORE_LIVE || record->live == CORE_PENDING ? record : NULL;
+}
+
+/* One of a call that is under way. Recovery makes a pending record a live one without a handle: its call can still be settled. */
+static inline int core_object_under_way(const struct core_object *record)
+{
+	return record->live == CORE_PENDING || record->handle == 0;
+}
 
 u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle);
 /* Make the record of an object whose driver call is about to run. CORE_NONE when there is no room. */
@@ -106,6 +128,13 @@ void core_tsg_list_orphan(struct cgpu_state *state, u32 gpu, u32 number);
 /* The driver may have enabled or disabled a channel, or those of a group. */
 void core_tsg_unknown(struct cgpu_state *state, u32 object);
 
+/* --- process.c --- */
+
+/* Begin to walk: under one lock with the calls of core_process_next() that follow. */
+void core_process_walk(struct cgpu_state *state);
+/* The next process of a container with memory on a GPU; *cursor starts at 0. -ENOENT at the end. */
+int core_process_next(struct cgpu_state *state, u32 slot, u32 gpu, u32 *cursor, struct cgpu_process_charge *charge);
+
 /* --- orphan.c --- */
 
 /* The container goes. What its clients hold stays charged, as nobody's, until the driver drops it. */
@@ -113,7 +142,7 @@ void core_clients_orphan(struct cgpu_state *state, u32 slot);
 /* Drop an orphan that holds no memory. */
 void core_orphan_settle(struct cgpu_state *state, u32 client);
 
-/* --- exported.c: memory that open files hold --- */
+/* --- file.c: memory that open files hold --- */
 
 static inline int core_client_exports(const struct core_client *client)
 {

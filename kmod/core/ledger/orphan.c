@@ -121,3 +121,8 @@ int cgpu_orphan_next(struct cgpu_core *core, u32 *cursor, s32 *tgid, u32 *client
 	core_unlock(core);
 	return err;
 }
+
+int cgpu_orphan_gone(struct cgpu_core *core, s32 tgid, u32 client)
+{
+	return core_client_forget(core, CORE_NONE, tgid, client);
+}

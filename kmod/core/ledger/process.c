@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* Charges by process, and what the driver says of processes and clients. */
 #include "ledger/ledger.h"
-#include "ledger/process.h"
 
 void core_process_walk(struct cgpu_state *state)
 {
@@ -36,19 +35,26 @@ static int is_first(struct cgpu_state *state, u32 client, u32 gpu, struct cgpu_p
 	return lowest == client;
 }
 
-int core_process_next(struct cgpu_state *state, u32 slot, u32 gpu, u32 *cursor, struct cgpu_process_charge *charge)
+/* The next process; charged: only if it has memory on the GPU. */
+static int process_next(
+	struct cgpu_state *state, u32 slot, u32 gpu, int charged, u32 *cursor, struct cgpu_process_charge *charge)
 {
 	for (; *cursor < CGPU_MAX_CLIENTS; (*cursor)++) {
 		const struct core_client *record = &state->client[*cursor];
 
 		if (record->live != CORE_LIVE || record->slot != slot)
 			continue;
-		if (!is_first(state, *cursor, gpu, charge) || charge->bytes == 0)
+		if (!is_first(state, *cursor, gpu, charge) || (charged && charge->bytes == 0))
 			continue;
 		(*cursor)++;
 		return 0;
 	}
 	return -ENOENT;
+}
+
+int core_process_next(struct cgpu_state *state, u32 slot, u32 gpu, u32 *cursor, struct cgpu_process_charge *charge)
+{
+	return process_next(state, slot, gpu, 1, cursor, charge);
 }
 
 int cgpu_process_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu_process_charge *charge)
@@ -73,23 +79,14 @@ int cgpu_process_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu
 
 int cgpu_process_known(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid)
 {
-	struct cgpu_state *state = core->state;
 	struct cgpu_process_charge charge;
-	int err = -ENOENT;
+	int err;
 
 	core_lock(core);
-	core_process_walk(state);
-	for (; err && *cursor < CGPU_MAX_CLIENTS; (*cursor)++) {
-		const struct core_client *record = &state->client[*cursor];
-
-		if (record->live != CORE_LIVE || record->slot != slot)
-			continue;
-		/* Once for each process: at the first of its clients. */
-		if (!is_first(state, *cursor, 0, &charge))
-			continue;
-		*tgid = record->tgid;
-		err = 0;
-	}
+	core_process_walk(core->state);
+	err = process_next(core->state, slot, 0, 0, cursor, &charge);
+	if (err == 0)
+		*tgid = charge.tgid;
 	core_unlock(core);
 	return err;
 }
@@ -113,18 +110,5 @@ int cgpu_client_next(struct cgpu_core *core, s32 tgid, u32 *cursor, u32 *client)
 
 int cgpu_client_gone(struct cgpu_core *core, s32 tgid, u32 client)
 {
-	struct cgpu_state *state = core->state;
-	int err = -ENOENT;
-	u32 i, next;
-
-	core_lock(core);
-	for (i = core_client_of_handle(state, client); i != CORE_NONE; i = next) {
-		next = state->client[i].next;
-		if (state->client[i].tgid != tgid || state->client[i].handle != client)
-			continue;
-		core_client_drop(state, i);
-		err = 0;
-	}
-	core_unlock(core);
-	return err;
+	return core_client_forget(core, CORE_ANYWHERE, tgid, client);
 }

@@ -20,7 +20,7 @@ static u32 named_memory(struct cgpu_state *state, const struct cgpu_reference_re
 }
 
 /* A pending reference that refers to nothing yet. CORE_NONE: no room for one. */
-static u32 hold_reserve(struct cgpu_state *state, const struct cgpu_reference_request *request, u32 pin, u32 gpu,
+static u32 reserve(struct cgpu_state *state, const struct cgpu_reference_request *request, u32 pin, u32 gpu,
 	struct cgpu_reference *reference)
 {
 	u32 client = core_client_take(state, request->slot, pin, request->tgid);
@@ -36,32 +36,25 @@ static u32 hold_reserve(struct cgpu_state *state, const struct cgpu_reference_re
 	return object;
 }
 
-static void hold_settle(struct cgpu_state *state, u32 object)
+static void settle(struct cgpu_state *state, u32 object)
 {
 	state->client[state->object[object].client].confirmed = 1;
 	core_object_confirm(state, object, object + 1, CORE_NONE);
 }
 
-static struct core_object *held(struct cgpu_state *state, const struct cgpu_reference *reference)
+static struct core_object *found(struct cgpu_state *state, const struct cgpu_reference *reference)
 {
-	struct core_object *object;
-
-	if (reference->serial == 0 || reference->object >= CGPU_MAX_OBJECTS)
-		return NULL;
-	object = &state->object[reference->object];
-	return object->serial == reference->serial && (object->live == CORE_LIVE || object->live == CORE_PENDING) ?
-		object :
-		NULL;
+	return reference->serial ? core_object_noted(state, reference->object, reference->serial) : NULL;
 }
 
-static int hold_share(struct cgpu_state *state, const struct cgpu_reference_request *request, u32 pin,
+static int share(struct cgpu_state *state, const struct cgpu_reference_request *request, u32 pin,
 	struct cgpu_reference *reference)
 {
 	u32 named = named_memory(state, request), object;
 
 	if (named == CORE_NONE)
 		return 0;
-	object = hold_reserve(state, request, pin, state->object[named].gpu, reference);
+	object = reserve(state, request, pin, state->object[named].gpu, reference);
 	if (object == CORE_NONE)
 		return -ENOSPC;
 	reference->of = state->object[named].serial;
@@ -69,7 +62,7 @@ static int hold_share(struct cgpu_state *state, const struct cgpu_reference_requ
 	return 0;
 }
 
-static int hold_begin(
+static int begin(
 	struct cgpu_core *core, const struct cgpu_reference_request *request, u32 pin, struct cgpu_reference *reference)
 {
 	struct cgpu_state *state = core->state;
@@ -85,7 +78,7 @@ static int hold_begin(
 	else if (core_client_find(state, request->slot, request->client) == CORE_NONE && state->settings.enforce)
 		err = -EPERM;
 	if (err == 0)
-		err = hold_share(state, request, pin, reference);
+		err = share(state, request, pin, reference);
 	core_unlock(core);
 	return err;
 }
@@ -93,7 +86,7 @@ static int hold_begin(
 int cgpu_reference_begin(
 	struct cgpu_core *core, const struct cgpu_reference_request *request, struct cgpu_reference *reference)
 {
-	return hold_begin(core, request, core_pin_handle(request->tgid), reference);
+	return begin(core, request, core_pin_handle(request->tgid), reference);
 }
 
 int cgpu_reference_on_file(struct cgpu_core *core, const struct cgpu_reference_request *request, u32 file,
@@ -101,7 +94,7 @@ int cgpu_reference_on_file(struct cgpu_core *core, const struct cgpu_reference_r
 {
 	if (file >= CORE_FILE_PINS)
 		return -EINVAL;
-	return hold_begin(core, request, core_file_pin(file), reference);
+	return begin(core, request, core_file_pin(file), reference);
 }
 
 int cgpu_reference_names(
@@ -113,14 +106,14 @@ int cgpu_reference_names(
 	int same;
 
 	core_lock(core);
-	object = held(state, reference);
+	object = found(state, reference);
 	named = named_memory(state, request);
 	same = object && named != CORE_NONE && object->memory == state->object[named].memory;
 	core_unlock(core);
 	return same;
 }
 
-static int hold_charge(
+static int charge(
 	struct cgpu_state *state, const struct cgpu_reference_request *request, struct cgpu_reference *reference)
 {
 	const struct core_instance *instance;
@@ -133,7 +126,7 @@ static int hold_charge(
 		return -ENOMEM;
 	if (request->bytes > core_memory_room(instance) && state->settings.enforce)
 		return -ENOMEM;
-	object = hold_reserve(state, request, core_pin_handle(request->tgid), request->gpu, reference);
+	object = reserve(state, request, core_pin_handle(request->tgid), request->gpu, reference);
 	if (object == CORE_NONE)
 		return -ENOSPC;
 	client = state->object[object].client;
@@ -143,7 +136,7 @@ static int hold_charge(
 		reference->serial = 0;
 		return -ENOSPC;
 	}
-	hold_settle(state, object);
+	settle(state, object);
 	return 0;
 }
 
@@ -155,7 +148,7 @@ int cgpu_reference_charge(
 	memset(reference, 0, sizeof(*reference));
 	core_lock(core);
 	if (core_container(core->state, request->slot, request->generation))
-		err = hold_charge(core->state, request, reference);
+		err = charge(core->state, request, reference);
 	core_unlock(core);
 	return err;
 }
@@ -167,10 +160,10 @@ int cgpu_reference_confirm(struct cgpu_core *core, const struct cgpu_reference *
 	int err = -ENOENT;
 
 	core_lock(core);
-	object = held(state, reference);
+	object = found(state, reference);
 	/* The container may have been removed meanwhile, and what was under way with it. */
 	if (object && object->live == CORE_PENDING) {
-		hold_settle(state, reference->object);
+		settle(state, reference->object);
 		err = 0;
 	}
 	core_unlock(core);
@@ -184,11 +177,11 @@ int cgpu_reference_recover(struct cgpu_core *core, const struct cgpu_reference *
 	int err = -ENOENT;
 
 	core_lock(core);
-	object = held(state, reference);
+	object = found(state, reference);
 	if (object && object->memory != CORE_NONE && state->client[object->client].handle == core_file_pin(file)) {
 		/* Nobody has come to confirm it. */
 		if (object->handle == 0)
-			hold_settle(state, reference->object);
+			settle(state, reference->object);
 		err = 0;
 	}
 	core_unlock(core);
@@ -220,7 +213,7 @@ void cgpu_reference_shrink(struct cgpu_core *core, const struct cgpu_reference *
 	u64 now;
 
 	core_lock(core);
-	object = held(state, reference);
+	object = found(state, reference);
 	if (object) {
 		now = state->memory[object->memory].bytes;
 		core_memory_resize(state, object->memory, now > bytes ? now - bytes : 0);
@@ -235,7 +228,7 @@ void cgpu_reference_drop(struct cgpu_core *core, const struct cgpu_reference *re
 	u32 client;
 
 	core_lock(core);
-	object = held(state, reference);
+	object = found(state, reference);
 	if (object) {
 		client = object->client;
 		core_object_drop(state, reference->object);

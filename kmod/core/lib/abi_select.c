@@ -3,62 +3,45 @@
 #include "cgpu_core.h"
 #include "lib/text.h"
 
-#define PARTS 3
-
-/* "580.142" or "580.65.06", nothing before or after. The last part is 0 where there are two. */
-static int version_parse(const char *version, u32 part[PARTS])
+/* "580.142" or "580.65.06", nothing before or after. The last part is 0 where there are two. Greater for newer ones. */
+static int version_parse(const char *text, u64 *version)
 {
 	size_t from = 0, at = 0;
-	u32 count = 0;
+	u32 parts = 0;
 	u64 number;
 
+	*version = 0;
 	for (;; at++) {
-		char c = at < 20 ? version[at] : 'x';
+		char c = at < 20 ? text[at] : 'x';
 
 		if (c >= '0' && c <= '9')
 			continue;
-		if ((c != '.' && c != 0) || count == PARTS)
+		if ((c != '.' && c != 0) || parts == 3)
 			return -EINVAL;
-		if (core_parse_number(version + from, at - from, 5, &number) || number > 0xffff)
+		if (core_parse_number(text + from, at - from, 5, &number) || number > 0xffff)
 			return -EINVAL;
-		part[count++] = (u32)number;
+		*version |= number << 16 * (2 - parts++);
 		from = at + 1;
 		if (c == 0)
-			break;
+			return parts < 2 ? -EINVAL : 0;
 	}
-	if (count < 2)
-		return -EINVAL;
-	if (count == 2)
-		part[2] = 0;
-	return 0;
-}
-
-/* Below, at or above zero, as the table's version is older, the same or newer. */
-static int version_compare(const struct nv_abi_version *known, const u32 part[PARTS])
-{
-	if (known->major != part[0])
-		return known->major < part[0] ? -1 : 1;
-	if (known->minor != part[1])
-		return known->minor < part[1] ? -1 : 1;
-	if (known->patch != part[2])
-		return known->patch < part[2] ? -1 : 1;
-	return 0;
 }
 
 static const struct nv_abi_version *entry_of(const char *version, int exact)
 {
 	const struct nv_abi_version *found = NULL;
-	u32 part[PARTS];
+	u64 wanted;
 	u32 i;
 
-	if (version == NULL || version_parse(version, part))
+	if (version == NULL || version_parse(version, &wanted))
 		return NULL;
 	/* The table is sorted, so the last one that is not newer is the nearest. */
 	for (i = 0; i < nv_abi_version_count; i++) {
-		int order = version_compare(&nv_abi_versions[i], part);
+		const struct nv_abi_version *row = &nv_abi_versions[i];
+		u64 known = (u64)row->major << 32 | (u64)row->minor << 16 | row->patch;
 
-		if (order == 0 || (order < 0 && !exact))
-			found = &nv_abi_versions[i];
+		if (known == wanted || (known < wanted && !exact))
+			found = row;
 	}
 	return found;
 }

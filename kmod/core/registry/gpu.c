@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* Settings and GPUs, as the transports give them. */
+/* Settings and GPUs as the transports give them, and containers as they see them. */
 #include "registry/registry.h"
 #include "sched/sched.h"
 #include "lib/text.h"
 
-static int settings_check(const struct cgpu_settings *settings)
+_Static_assert(CGPU_MAX_INST == CGPU_CONFIG_MAX_INST_MAX, "the state has room for what the configuration allows");
+
+int core_settings_check(const struct cgpu_settings *settings)
 {
-	if (settings->policy >= CGPU_SCHED_POLICIES)
-		return -EINVAL;
-	if (settings->max_inst < 1 || settings->max_inst > CGPU_MAX_INST)
-		return -EINVAL;
-	if (settings->prio_ratio < CGPU_SCHED_PRIO_MIN || settings->prio_ratio > CGPU_SCHED_PRIO_MAX)
+	if (!cgpu_policy_in_bounds(settings->policy, settings->max_inst, settings->prio_ratio))
 		return -EINVAL;
 	if (settings->slice && (settings->slice < CGPU_SCHED_SLICE_MIN || settings->slice > CGPU_SCHED_SLICE_MAX))
 		return -EINVAL;
@@ -23,7 +21,7 @@ int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *sett
 	struct cgpu_settings *own = &state->settings;
 	u32 gpu;
 
-	if (settings_check(settings))
+	if (core_settings_check(settings))
 		return -EINVAL;
 	core_lock(core);
 	/* A value written to the tree stays until the configuration itself says something new. */
@@ -88,7 +86,7 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 	core_lock(core);
 	err = place_check(state, facts);
 	gpu = &state->gpu[facts->index];
-	if (err == 0 && gpu->live == CORE_LIVE && core_promised(state, facts->index) > facts->memtotal)
+	if (err == 0 && gpu->live == CORE_LIVE && core_totals(state, facts->index).promised > facts->memtotal)
 		err = -EINVAL;
 	if (err == 0 && gpu->live != CORE_LIVE) {
 		memset(gpu, 0, sizeof(*gpu));
@@ -100,7 +98,7 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 	}
 	if (err == 0) {
 		/* Another driver may need another amount; with anybody on the card that could not be told apart. */
-		if (core_instances(state, facts->index) == 0 && gpu->orphaned == 0)
+		if (core_totals(state, facts->index).instances == 0 && gpu->orphaned == 0)
 			memset(&gpu->drift, 0, sizeof(gpu->drift));
 		gpu->facts = *facts;
 		/* Another driver may have scheduling controls that the one before did not have. */
@@ -151,6 +149,92 @@ int cgpu_gpu_set_mig(struct cgpu_core *core, u32 gpu, u32 mig)
 		found->mig = mig != 0;
 	core_unlock(core);
 	return found ? 0 : -ENOENT;
+}
+
+/* --- containers --- */
+
+static void info_fill(const struct cgpu_state *state, u32 slot, struct cgpu_container_info *info)
+{
+	const struct core_container *container = &state->container[slot];
+
+	memcpy(info->id, container->id, sizeof(info->id));
+	memcpy(info->cgroup, container->cgroup, sizeof(info->cgroup));
+	info->pid = container->pid;
+	info->slot = slot;
+	info->generation = container->generation;
+}
+
+int cgpu_container_find(struct cgpu_core *core, const char *id, struct cgpu_container_info *info)
+{
+	u32 slot;
+
+	core_lock(core);
+	slot = core_slot_by_id(core->state, id);
+	if (slot != CORE_NONE)
+		info_fill(core->state, slot, info);
+	core_unlock(core);
+	return slot == CORE_NONE ? -ENOENT : 0;
+}
+
+int cgpu_container_next(struct cgpu_core *core, u32 slot, struct cgpu_container_info *info)
+{
+	int err = -ENOENT;
+
+	core_lock(core);
+	for (; slot < CGPU_MAX_CONTAINERS; slot++) {
+		if (core->state->container[slot].live != CORE_LIVE)
+			continue;
+		info_fill(core->state, slot, info);
+		err = 0;
+		break;
+	}
+	core_unlock(core);
+	return err;
+}
+
+int cgpu_instance_info(struct cgpu_core *core, u32 slot, u64 generation, u32 gpu, struct cgpu_instance_info *info)
+{
+	const struct core_instance *instance = NULL;
+
+	core_lock(core);
+	if (gpu < CGPU_MAX_GPUS && core_container(core->state, slot, generation))
+		instance = core_instance_of(core->state, gpu, slot, NULL);
+	if (instance) {
+		info->memsize = instance->memsize;
+		info->charged = instance->used;
+	}
+	core_unlock(core);
+	return instance ? 0 : -ENOENT;
+}
+
+static void say_removed(struct cgpu_core *core, const char *id)
+{
+	struct core_text out;
+	char line[CGPU_ID_BYTES + 32];
+
+	core_text_start(&out, line, sizeof(line) - 1);
+	core_text_string(&out, "container ");
+	core_text_string(&out, id);
+	core_text_string(&out, " removed");
+	line[out.length] = 0;
+	core->ops->log(core->ctx, 6, line);
+}
+
+int cgpu_container_remove(struct cgpu_core *core, u32 slot, u64 generation)
+{
+	struct core_container *container;
+	char id[CGPU_ID_BYTES] = "";
+
+	core_lock(core);
+	container = core_container(core->state, slot, generation);
+	if (container) {
+		memcpy(id, container->id, sizeof(id));
+		core_container_drop(core->state, slot);
+	}
+	core_unlock(core);
+	if (id[0])
+		say_removed(core, id);
+	return 0;
 }
 
 u32 cgpu_container_gpus(struct cgpu_core *core, u32 slot, u64 generation)

@@ -5,8 +5,6 @@
 #include "tree/tree.h"
 
 #define OLD_BYTES 13u /* a digit or a minus, and 12 characters of an id */
-#define SEEN_ID 1u
-#define SEEN_PID 2u
 
 struct words {
 	const char *text;
@@ -92,23 +90,21 @@ static int is_both(const struct core_create *create)
 	return 0;
 }
 
-static int parse_id(const char *text, size_t length, struct core_create *create, u32 *seen)
+static int parse_id(const char *text, size_t length, struct core_create *create)
 {
-	if ((*seen & SEEN_ID) || core_id_check(text, length))
+	if (create->id[0] || core_id_check(text, length))
 		return -EINVAL;
 	core_string_copy(create->id, sizeof(create->id), text, length);
-	*seen |= SEEN_ID;
 	return 0;
 }
 
-static int parse_pid(const char *text, size_t length, struct core_create *create, u32 *seen)
+static int parse_pid(const char *text, size_t length, struct core_create *create)
 {
 	u64 pid;
 
-	if ((*seen & SEEN_PID) || core_parse_number(text, length, 10, &pid) || pid == 0 || pid > 0x7fffffff)
+	if (create->pid || core_parse_number(text, length, 10, &pid) || pid == 0 || pid > 0x7fffffff)
 		return -EINVAL;
 	create->pid = (s32)pid;
-	*seen |= SEEN_PID;
 	return 0;
 }
 
@@ -118,7 +114,7 @@ static int has_key(const char *word, size_t length, const char *key, size_t key_
 }
 
 /* Everything after the verb. */
-static int parse_keys(struct words *words, struct core_create *create, u32 *seen)
+static int parse_keys(struct words *words, struct core_create *create)
 {
 	const char *word;
 	size_t length;
@@ -129,9 +125,9 @@ static int parse_keys(struct words *words, struct core_create *create, u32 *seen
 		if (err)
 			return err == -ENOENT ? 0 : err;
 		if (has_key(word, length, "id=", 3))
-			err = parse_id(word + 3, length - 3, create, seen);
+			err = parse_id(word + 3, length - 3, create);
 		else if (has_key(word, length, "pid=", 4))
-			err = parse_pid(word + 4, length - 4, create, seen);
+			err = parse_pid(word + 4, length - 4, create);
 		else if (has_key(word, length, "gpu=", 4))
 			err = parse_gpu(word + 4, length - 4, create);
 		else if (has_key(word, length, "native=", 7))
@@ -252,16 +248,15 @@ static int long_form(struct cgpu_core *core, const char *text, size_t bytes)
 	struct core_create create;
 	const char *verb;
 	size_t length;
-	u32 seen = 0;
 
 	memset(&create, 0, sizeof(create));
-	if (word_next(&words, &verb, &length) || parse_keys(&words, &create, &seen))
+	if (word_next(&words, &verb, &length) || parse_keys(&words, &create))
 		return -EINVAL;
-	if (is_both(&create))
+	if (is_both(&create) || !create.id[0])
 		return -EINVAL;
-	if (core_same(verb, length, "create") && seen == (SEEN_ID | SEEN_PID) && create.count)
+	if (core_same(verb, length, "create") && create.pid && create.count)
 		return create_run(core, &create);
-	if (core_same(verb, length, "destroy") && seen == SEEN_ID && create.count == 0 && !create.passthrough &&
+	if (core_same(verb, length, "destroy") && !create.pid && create.count == 0 && !create.passthrough &&
 		!create.passthrough_missing)
 		return destroy_run(core, create.id, strlen(create.id), 1);
 	return -EINVAL;

@@ -132,46 +132,29 @@ u64 core_instance_left(const struct cgpu_core *core, const struct core_instance 
 	return taken < instance->memsize ? instance->memsize - taken : 0;
 }
 
-u32 core_instances(struct cgpu_state *state, u32 gpu)
+struct core_totals core_totals(struct cgpu_state *state, u32 gpu)
 {
-	u32 count = 0, i;
-
-	for (i = 0; i < CGPU_MAX_INST; i++)
-		count += core_instance(state, gpu, i) != NULL;
-	return count;
-}
-
-u32 core_weights(struct cgpu_state *state, u32 gpu)
-{
-	u32 sum = 0, i;
-
-	for (i = 0; i < CGPU_MAX_INST; i++) {
-		const struct core_instance *instance = core_instance(state, gpu, i);
-
-		sum += instance ? instance->weight : 0;
-	}
-	return sum;
-}
-
-u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own)
-{
-	u64 taken = core_promised(state, gpu) - (own ? own->memsize : 0) + state->gpu[gpu].orphaned;
-	u64 total = state->gpu[gpu].facts.memtotal;
-
-	if (core_passthroughs(state, gpu))
-		return 0;
-	return taken < total ? total - taken : 0;
-}
-
-u64 core_promised(struct cgpu_state *state, u32 gpu)
-{
-	u64 sum = 0;
+	struct core_totals totals = { 0, 0, 0 };
 	u32 i;
 
 	for (i = 0; i < CGPU_MAX_INST; i++) {
 		const struct core_instance *instance = core_instance(state, gpu, i);
 
-		sum += instance ? instance->memsize : 0;
+		if (instance == NULL)
+			continue;
+		totals.instances++;
+		totals.weights += instance->weight;
+		totals.promised += instance->memsize;
 	}
-	return sum;
+	return totals;
+}
+
+u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own)
+{
+	u64 taken = core_totals(state, gpu).promised - (own ? own->memsize : 0) + state->gpu[gpu].orphaned;
+	u64 total = state->gpu[gpu].facts.memtotal;
+
+	if (core_passthroughs(state, gpu))
+		return 0;
+	return taken < total ? total - taken : 0;
 }

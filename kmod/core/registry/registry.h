@@ -22,6 +22,11 @@ struct core_create {
 	struct core_want want[CGPU_MAX_GPUS];
 };
 
+/* --- gpu.c --- */
+
+/* 0, or -EINVAL: a number out of its bounds. */
+int core_settings_check(const struct cgpu_settings *settings);
+
 /* --- names --- */
 
 /* Characters of an id that name its directory. */
@@ -47,9 +52,12 @@ u32 core_passthroughs(const struct cgpu_state *state, u32 gpu);
 u64 core_instance_taken(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu);
 /* Bytes that it may still take. */
 u64 core_instance_left(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu);
-u32 core_instances(struct cgpu_state *state, u32 gpu);
-u32 core_weights(struct cgpu_state *state, u32 gpu);
-u64 core_promised(struct cgpu_state *state, u32 gpu);
+/* Of all instances on a GPU: how many, and the sums of what they were given. */
+struct core_totals {
+	u32 instances, weights;
+	u64 promised; /* bytes */
+};
+struct core_totals core_totals(struct cgpu_state *state, u32 gpu);
 /* Bytes that can still be promised: what orphans hold is not there, and nothing is of what a container has whole. own: an
  * instance that does not count, or NULL. */
 u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own);

@@ -80,7 +80,7 @@ static int check_passthrough(struct cgpu_state *state, const struct core_create 
 	u32 gpu;
 
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
-		if ((create->passthrough >> gpu & 1) && core_instances(state, gpu))
+		if ((create->passthrough >> gpu & 1) && core_totals(state, gpu).instances)
 			return -ENOMEM;
 	}
 	return 0;
@@ -103,7 +103,7 @@ int core_create_check(struct cgpu_state *state, const struct core_create *create
 	if (joined_slot(state, create) == CORE_NONE && free_slot(state) == CORE_NONE)
 		return -ENOSPC;
 	for (i = 0; i < create->count; i++) {
-		if (core_instances(state, create->want[i].gpu) >= state->gpu[create->want[i].gpu].max_inst)
+		if (core_totals(state, create->want[i].gpu).instances >= state->gpu[create->want[i].gpu].max_inst)
 			return -ENOSPC;
 	}
 	for (i = 0; i < create->count; i++) {

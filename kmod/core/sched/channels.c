@@ -80,11 +80,10 @@ static void set(struct cgpu_state *state, const struct cgpu_channel_batch *batch
 	u32 n;
 
 	for (n = 0; n < batch->count && n < CGPU_CHANNEL_BATCH; n++) {
-		struct core_object *record = &state->object[batch->object[n] % CGPU_MAX_OBJECTS];
+		struct core_object *record = core_object_noted(state, batch->object[n], batch->serial[n]);
 
-		/* What the driver has done since may have been behind this, so it stays in doubt. */
-		if (record->live != CORE_LIVE || record->serial != batch->serial[n] ||
-			record->driver_changes != batch->driver_changes[n])
+		/* What the driver has done since may have been behind this, so it stays unknown. */
+		if (record == NULL || record->driver_changes != batch->driver_changes[n])
 			continue;
 		record->applied = batch->disable ? CORE_CHANNEL_DISABLED : CORE_CHANNEL_ENABLED;
 		if (record->tsg_list == CORE_NONE || record->applied == wanted(share, record->tsg_list))
@@ -96,21 +95,19 @@ static void set(struct cgpu_state *state, const struct cgpu_channel_batch *batch
 
 /* The instances that a batch takes the card from, as bits. A channel that is made while its TSG list is disabled is stopped as
  * well, but nothing of it runs before it is scheduled. */
-static u32 tsg_lists_of(const struct cgpu_state *state, const struct cgpu_channel_batch *batch, u32 *count)
+static u32 tsg_lists_of(struct cgpu_state *state, const struct cgpu_channel_batch *batch, u32 *count)
 {
 	const struct core_share *share = &state->gpu[batch->gpu].share;
 	u32 tsg_lists = 0, n;
 
 	*count = 0;
 	for (n = 0; n < batch->count && n < CGPU_CHANNEL_BATCH; n++) {
-		const struct core_object *record = &state->object[batch->object[n] % CGPU_MAX_OBJECTS];
-		u32 bit = record->tsg_list < CGPU_MAX_INST ? 1u << record->tsg_list : 0;
+		const struct core_object *record = core_object_noted(state, batch->object[n], batch->serial[n]);
 
-		if (record->live != CORE_LIVE || record->serial != batch->serial[n] || !bit ||
-			!share->tsg_list[record->tsg_list].closing)
+		if (record == NULL || record->tsg_list >= CGPU_MAX_INST || !share->tsg_list[record->tsg_list].closing)
 			continue;
-		*count += !(tsg_lists & bit);
-		tsg_lists |= bit;
+		*count += !(tsg_lists >> record->tsg_list & 1);
+		tsg_lists |= 1u << record->tsg_list;
 	}
 	return tsg_lists;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What the scheduler of a GPU is told of the registry and of channels. */
+/* What the scheduler of a GPU is told of the registry and of channels, and what the log is told of the driver. */
 #include "ledger/ledger.h"
+#include "lib/text.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
 
@@ -154,8 +155,25 @@ void core_sched_channels(struct cgpu_state *state, u32 gpu, u32 number)
 
 u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu)
 {
-	u32 given = core_weights(state, gpu);
+	u32 given = core_totals(state, gpu).weights;
 	u32 all = state->gpu[gpu].max_inst;
 
 	return given < all ? all - given : 0;
+}
+
+void core_sched_failure_line(struct cgpu_core *core, u32 gpu, const char *control, u32 status, const char *follows)
+{
+	char line[160] = "";
+	struct core_text out;
+
+	core_text_start(&out, line, sizeof(line) - 1);
+	core_text_string(&out, "GPU ");
+	core_text_number(&out, gpu);
+	core_text_string(&out, ": the driver does not do ");
+	core_text_string(&out, control);
+	core_text_string(&out, " (status ");
+	core_text_hex(&out, status);
+	core_text_string(&out, "): ");
+	core_text_string(&out, follows);
+	core->ops->log(core->ctx, 4, line);
 }

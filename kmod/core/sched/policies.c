@@ -2,8 +2,7 @@
 /* The policies by which GPU time is divided: a row of traits for each. docs/scheduling.md says what each promises. */
 #include "policies.h"
 
-_Static_assert(CGPU_SCHED_POLICIES == CGPU_POLICY_MAX + 1, "one bound");
-_Static_assert(CGPU_SCHED_PREEMPTIVE == CGPU_POLICY_DEFAULT, "one default");
+_Static_assert(CGPU_SCHED_POLICIES == CGPU_CONFIG_POLICY_MAX + 1, "the configuration takes each of them");
 
 const struct cgpu_policy cgpu_policies[CGPU_SCHED_POLICIES] = {
 	[CGPU_SCHED_FAIR] = { .name = "fair share",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* The decision of a moment for one GPU, and the accounting of GPU time. */
 #include "ledger/ledger.h"
-#include "ledger/process.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
 #include "lib/text.h"
@@ -195,4 +194,26 @@ void cgpu_ran(struct cgpu_core *core, u32 gpu, s32 tgid, u64 ns)
 	if (core_gpu(core->state, gpu) && ns)
 		ran(core->state, gpu, tgid, ns);
 	core_unlock(core);
+}
+
+/* --- How often the driver's samples of utilisation are read, and what a reading is worth --- */
+
+/* Twenty-five busy processes fill the driver's 72 places in less than half a second. */
+#define SOON_NS (CGPU_SAMPLES_NS / 8)
+/* Who was busy goes on for a while. */
+#define HURRY_NS (10 * CGPU_SAMPLES_NS)
+
+enum cgpu_samples_kind cgpu_sampling_add(struct cgpu_sampling *sampling, enum cgpu_samples_kind look, u64 now)
+{
+	if (look == CGPU_SAMPLES_LOST)
+		sampling->hurry = now + HURRY_NS;
+	if (look != CGPU_SAMPLES_WHOLE)
+		sampling->missed = look;
+	sampling->after = now < sampling->hurry ? SOON_NS : CGPU_SAMPLES_NS;
+	if (now < sampling->whole)
+		return CGPU_SAMPLES_PART;
+	sampling->whole = now + CGPU_SAMPLES_NS - SOON_NS / 2;
+	look = sampling->missed;
+	sampling->missed = CGPU_SAMPLES_WHOLE;
+	return look;
 }

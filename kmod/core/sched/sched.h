@@ -30,14 +30,8 @@ void core_sched_runlist_changed(struct cgpu_state *state, u32 gpu);
 u32 core_sched_by_slices(const struct core_share *share);
 /* Weight that is left to give out: max_inst minus the weights of all instances. */
 u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu);
-
-/* --- report.c --- */
-
 /* Log that a scheduling control does not work. Without the lock. */
 void core_sched_failure_line(struct cgpu_core *core, u32 gpu, const char *control, u32 status, const char *follows);
-/* How the time of a GPU is divided, for the tree. */
-const char *core_sched_divided_by(const struct cgpu_state *state, u32 gpu);
-const char *core_sched_usage_from(const struct cgpu_state *state, u32 gpu);
 
 /* --- timeslices.c --- */
 

@@ -18,17 +18,16 @@
 #define CGPU_SCHED_SLOTS 25u /* CGPU_MAX_INST; an instance's number is its slot */
 #define CGPU_SCHED_NONE CGPU_SCHED_SLOTS /* no slot has the grant */
 #define CGPU_SCHED_FOREVER (~0ull) /* until something changes */
-#define CGPU_SCHED_SLICE_MIN 100000ull
-#define CGPU_SCHED_SLICE_MAX 100000000ull
-#define CGPU_SCHED_SLICE_DEFAULT 2000000ull
+#define CGPU_SCHED_SLICE_MIN (CGPU_CONFIG_SLICE_US_MIN * 1000ull)
+#define CGPU_SCHED_SLICE_MAX (CGPU_CONFIG_SLICE_US_MAX * 1000ull)
+#define CGPU_SCHED_SLICE_DEFAULT (CGPU_CONFIG_SLICE_US_DEFAULT * 1000ull)
 /* No more than this is owed, however long a kernel ran on. */
 #define CGPU_SCHED_DEBT_MAX 10000000000ull
 #define CGPU_SCHED_GROUPS_MAX 4096u /* active channel groups of one instance on one runlist */
 
 struct cgpu_sched_settings {
 	u32 policy; /* enum cgpu_sched_policy */
-	u32 max_inst; /* 1 to 25 */
-	u32 prio_ratio; /* 20 to 99 */
+	u32 max_inst, prio_ratio; /* as in the configuration */
 	/* 1: the card's own timeslices divide the time under policies 1 and 4. 0: where they cannot be set, or kernels cannot
 	 * be interrupted: enabling and disabling channels does that too. */
 	u32 time_slices;
@@ -100,7 +99,7 @@ struct cgpu_sched_timeslice {
 
 /* --- settings and slots --- */
 
-/* Policy 1, max_inst 20, prio_ratio 80, timeslices, the default slice. */
+/* Those of the configuration, with timeslices. */
 void cgpu_sched_defaults(struct cgpu_sched_settings *settings);
 int cgpu_sched_init(struct cgpu_sched *sched, const struct cgpu_sched_settings *settings, u64 now);
 /* Change settings while slots are there. */

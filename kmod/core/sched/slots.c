@@ -2,28 +2,24 @@
 /* What happens on a GPU: settings, slots, and the accounting of the time that has passed. */
 #include "sched/deficit.h"
 
-#define WEIGHT_MAX 25u
+#define WEIGHT_MAX CGPU_CONFIG_MAX_SCHD_WEIGHT_MAX
 #define LAG_MAX ((s64)(CGPU_SCHED_DEBT_MAX * 100))
 
 void cgpu_sched_defaults(struct cgpu_sched_settings *settings)
 {
 	memset(settings, 0, sizeof(*settings));
-	settings->policy = CGPU_POLICY_DEFAULT;
-	settings->max_inst = CGPU_SCHED_MAX_INST_DEFAULT;
-	settings->prio_ratio = CGPU_SCHED_PRIO_DEFAULT;
+	settings->policy = CGPU_CONFIG_POLICY_DEFAULT;
+	settings->max_inst = CGPU_CONFIG_MAX_INST_DEFAULT;
+	settings->prio_ratio = CGPU_CONFIG_PRIO_RATIO_DEFAULT;
 	settings->time_slices = 1;
 	settings->slice = CGPU_SCHED_SLICE_DEFAULT;
 }
 
 static int valid(const struct cgpu_sched_settings *settings)
 {
-	if (settings->policy >= CGPU_SCHED_POLICIES || settings->time_slices > 1)
-		return 0;
-	if (settings->max_inst < 1 || settings->max_inst > CGPU_SCHED_SLOTS)
-		return 0;
-	if (settings->prio_ratio < CGPU_SCHED_PRIO_MIN || settings->prio_ratio > CGPU_SCHED_PRIO_MAX)
-		return 0;
-	return settings->slice >= CGPU_SCHED_SLICE_MIN && settings->slice <= CGPU_SCHED_SLICE_MAX;
+	return cgpu_policy_in_bounds(settings->policy, settings->max_inst, settings->prio_ratio) &&
+		settings->time_slices <= 1 && settings->slice >= CGPU_SCHED_SLICE_MIN &&
+		settings->slice <= CGPU_SCHED_SLICE_MAX;
 }
 
 static struct cgpu_sched_slot *joined(struct cgpu_sched *sched, u32 slot)

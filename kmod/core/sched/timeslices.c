@@ -212,9 +212,9 @@ void cgpu_timeslices_done(struct cgpu_core *core, const struct cgpu_timeslice *s
 		failed = !found->share.timeslices_fail;
 		found->share.timeslices_fail = status;
 		core_sched_policy(state, slice->gpu);
-	} else if (found && slice->object < CGPU_MAX_OBJECTS) {
-		record = &state->object[slice->object];
-		if (record->live == CORE_LIVE && record->serial == slice->serial && record->tsg_list < CGPU_MAX_INST)
+	} else if (found) {
+		record = core_object_noted(state, slice->object, slice->serial);
+		if (record && record->tsg_list < CGPU_MAX_INST)
 			note(state, slice, status);
 	}
 	core_unlock(core);

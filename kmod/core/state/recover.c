@@ -11,24 +11,14 @@
 
 static int settings_sane(const struct cgpu_settings *settings)
 {
-	if (settings->policy >= CGPU_SCHED_POLICIES || settings->max_inst < 1 || settings->max_inst > CGPU_MAX_INST)
-		return 0;
-	if (settings->prio_ratio < CGPU_SCHED_PRIO_MIN || settings->prio_ratio > CGPU_SCHED_PRIO_MAX)
-		return 0;
-	if (settings->context_memory > CORE_BYTES_MAX || settings->drift_tolerance > CORE_BYTES_MAX)
-		return 0;
-	if (settings->slice && (settings->slice < CGPU_SCHED_SLICE_MIN || settings->slice > CGPU_SCHED_SLICE_MAX))
-		return 0;
-	return settings->engine[sizeof(settings->engine) - 1] == 0 &&
+	return core_settings_check(settings) == 0 && settings->engine[sizeof(settings->engine) - 1] == 0 &&
 		settings->version[sizeof(settings->version) - 1] == 0 &&
 		settings->memory_backend[sizeof(settings->memory_backend) - 1] == 0;
 }
 
 static int gpu_sane(const struct core_gpu *gpu, u32 index)
 {
-	if (gpu->policy >= CGPU_SCHED_POLICIES || gpu->max_inst < 1 || gpu->max_inst > CGPU_MAX_INST)
-		return 0;
-	if (gpu->prio_ratio < CGPU_SCHED_PRIO_MIN || gpu->prio_ratio > CGPU_SCHED_PRIO_MAX)
+	if (!cgpu_policy_in_bounds(gpu->policy, gpu->max_inst, gpu->prio_ratio))
 		return 0;
 	if (gpu->facts.index != index || gpu->facts.memtotal == 0 || gpu->facts.memtotal > CORE_BYTES_MAX)
 		return 0;
@@ -85,7 +75,7 @@ static void recover_passthrough(struct cgpu_state *state)
 	u32 slot, gpu;
 
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
-		if (state->gpu[gpu].live == CORE_LIVE && core_instances(state, gpu) == 0)
+		if (state->gpu[gpu].live == CORE_LIVE && core_totals(state, gpu).instances == 0)
 			continue;
 		for (slot = 0; slot < CGPU_MAX_CONTAINERS; slot++)
 			state->container[slot].passthrough &= ~(1u << gpu);
@@ -110,9 +100,8 @@ static int recover_gpu(struct cgpu_state *state, u32 index)
 
 		instance->used = 0;
 		if (gpu->live != CORE_LIVE || core_instance(state, index, i) == NULL ||
-			instance->weight > CGPU_MAX_INST || instance->highprio > 1)
-			memset(instance, 0, sizeof(*instance));
-		else if (core_instance_of(state, index, instance->slot, &number) && number != i)
+			instance->weight > CGPU_MAX_INST || instance->highprio > 1 ||
+			(core_instance_of(state, index, instance->slot, &number) && number != i))
 			memset(instance, 0, sizeof(*instance));
 		if (instance->memsize > gpu->facts.memtotal || promised > gpu->facts.memtotal - instance->memsize)
 			return -EINVAL;
@@ -287,11 +276,6 @@ int cgpu_state_recover(struct cgpu_state *state)
 	return recover(state, core_objects_used(state), CGPU_MAX_OBJECTS);
 }
 
-int core_recover(struct cgpu_state *state, u32 used)
-{
-	return recover(state, used, used);
-}
-
 void cgpu_recover_finish(struct cgpu_core *core)
 {
 	struct cgpu_state *state = core->state;
@@ -307,4 +291,55 @@ void cgpu_recover_finish(struct cgpu_core *core)
 		core_client_settle(state, client);
 	}
 	core_unlock(core);
+}
+
+/* --- From the layout of one version of the core to that of another --- */
+
+u32 cgpu_state_version(void)
+{
+	return CORE_VERSION;
+}
+
+/* Layouts that differ from this one in nothing but their number. */
+static int same_layout(u32 version)
+{
+#ifdef CORE_CONVERTS_FROM
+	if (version == CORE_CONVERTS_FROM)
+		return 1;
+#endif
+	return version == CORE_VERSION;
+}
+
+enum cgpu_state_kind cgpu_state_converts(const struct cgpu_state *from)
+{
+	if (from->magic != CORE_MAGIC || !same_layout(from->version) || from->bytes != sizeof(*from))
+		return CGPU_STATE_FOREIGN;
+	return from->version == CORE_VERSION ? CGPU_STATE_OWN : CGPU_STATE_CONVERTS;
+}
+
+int cgpu_state_convert(struct cgpu_state *to, const struct cgpu_state *from)
+{
+	if (cgpu_state_converts(from) == CGPU_STATE_FOREIGN)
+		return -EPROTO;
+	memcpy(to, from, sizeof(*to));
+	to->version = CORE_VERSION;
+	return 0;
+}
+
+int cgpu_state_take_over(struct cgpu_state *to, const struct cgpu_state *from)
+{
+	u32 used;
+
+	if (cgpu_state_converts(from) == CGPU_STATE_FOREIGN)
+		return -EPROTO;
+	used = core_objects_used(from);
+	/* Links are made anew, and what nobody uses is there already. */
+	memcpy(to, from, offsetof(struct cgpu_state, client_hash));
+	memcpy(to->gpu, from->gpu, sizeof(to->gpu));
+	memcpy(to->container, from->container, sizeof(to->container));
+	memcpy(to->client, from->client, sizeof(to->client));
+	memcpy(to->object, from->object, used * sizeof(to->object[0]));
+	memcpy(to->memory, from->memory, used * sizeof(to->memory[0]));
+	to->version = CORE_VERSION;
+	return recover(to, used, used);
 }

@@ -58,9 +58,9 @@ void cgpu_state_init(struct cgpu_state *state, u64 key)
 	core_links_clear(state);
 	core_free_lists(state, CGPU_MAX_OBJECTS);
 	state->settings.enforce = 1;
-	state->settings.policy = CGPU_POLICY_DEFAULT;
-	state->settings.max_inst = CGPU_SCHED_MAX_INST_DEFAULT;
-	state->settings.prio_ratio = CGPU_SCHED_PRIO_DEFAULT;
+	state->settings.policy = CGPU_CONFIG_POLICY_DEFAULT;
+	state->settings.max_inst = CGPU_CONFIG_MAX_INST_DEFAULT;
+	state->settings.prio_ratio = CGPU_CONFIG_PRIO_RATIO_DEFAULT;
 	memcpy(state->settings.engine, "cgpud", sizeof("cgpud"));
 	memcpy(state->settings.version, "0.1.0", sizeof("0.1.0"));
 	memcpy(state->settings.memory_backend, "core", sizeof("core"));

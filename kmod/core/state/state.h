@@ -266,8 +266,6 @@ void core_links_clear(struct cgpu_state *state);
 void core_free_lists(struct cgpu_state *state, u32 used);
 /* How many objects, and as many pieces of memory, hold all that count; the rest are free. */
 u32 core_objects_used(const struct cgpu_state *state);
-/* cgpu_state_recover() of a state whose objects and memory from `used` on are as after cgpu_state_init(). */
-int core_recover(struct cgpu_state *state, u32 used);
 
 /* A live container, or NULL when the slot holds another or none. */
 static inline struct core_container *core_container(struct cgpu_state *state, u32 slot, u64 generation)

@@ -67,25 +67,13 @@ int core_tree_file(enum core_level level, const char *name, size_t length, struc
 	return -ENOENT;
 }
 
-int core_tree_file_name(enum core_level level, u32 index, const char **name)
+const char *core_tree_file_name(enum core_level level, u32 *index)
 {
 	size_t i;
 
 	for (i = 0; i < FILES; i++) {
-		if (files[i].level != level || index-- > 0)
-			continue;
-		*name = files[i].name;
-		return 0;
+		if (files[i].level == level && (*index)-- == 0)
+			return files[i].name;
 	}
-	return -ENOENT;
-}
-
-u32 core_tree_file_count(enum core_level level)
-{
-	u32 count = 0;
-	size_t i;
-
-	for (i = 0; i < FILES; i++)
-		count += files[i].level == level;
-	return count;
+	return NULL;
 }

@@ -139,11 +139,9 @@ static enum core_level level_of(const struct cgpu_node *node)
 
 int cgpu_tree_name(struct cgpu_core *core, const struct cgpu_node *directory, u32 index, char *name, size_t bytes)
 {
-	enum core_level level = level_of(directory);
-	u32 count = core_tree_file_count(level);
+	const char *file = core_tree_file_name(level_of(directory), &index);
 	struct core_place place;
 	struct core_text out;
-	const char *file;
 	int err;
 
 	if (!directory->directory)
@@ -153,13 +151,10 @@ int cgpu_tree_name(struct cgpu_core *core, const struct cgpu_node *directory, u3
 	core_text_start(&out, name, bytes - 1);
 	core_lock(core);
 	err = core_tree_place(core->state, directory, &place);
-	if (err == 0 && index < count) {
-		err = core_tree_file_name(level, index, &file);
-		if (err == 0)
-			core_text_string(&out, file);
-	} else if (err == 0) {
-		err = subdirectory(core->state, directory, index - count, &out);
-	}
+	if (err == 0 && file)
+		core_text_string(&out, file);
+	else if (err == 0)
+		err = subdirectory(core->state, directory, index, &out);
 	core_unlock(core);
 	name[out.length] = 0;
 	return err == 0 && out.full ? -EINVAL : err;

@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* The text of every node. Each ends with one newline. */
 #include "ledger/ledger.h"
-#include "ledger/process.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
 #include "tree/tree.h"
 
-static void line_number(struct core_text *out, u64 number)
-{
-	core_text_number(out, number);
-	core_text_string(out, "\n");
-}
-
-static void line_string(struct core_text *out, const char *text)
+/* What writes the text of a node returns 0. */
+static int line_string(struct core_text *out, const char *text)
 {
 	core_text_string(out, text);
 	core_text_string(out, "\n");
+	return 0;
 }
 
-static void engine_text(const struct cgpu_settings *settings, struct core_text *out)
+static int line_number(struct core_text *out, u64 number)
+{
+	core_text_number(out, number);
+	return line_string(out, "");
+}
+
+static int engine_text(const struct cgpu_settings *settings, struct core_text *out)
 {
 	core_text_string(out, settings->engine);
 	core_text_string(out, " ");
 	core_text_string(out, settings->version);
 	core_text_string(out, " ");
 	core_text_string(out, settings->memory_backend);
-	line_string(out, settings->enforce ? "" : " enforce=off");
+	return line_string(out, settings->enforce ? "" : " enforce=off");
 }
 
-static void owner_text(const struct core_container *container, struct core_text *out)
+static int owner_text(const struct core_container *container, struct core_text *out)
 {
 	core_text_string(out, container->id);
 	core_text_string(out, " ");
-	line_string(out, container->cgroup[0] ? container->cgroup : "-");
+	return line_string(out, container->cgroup[0] ? container->cgroup : "-");
 }
 
 /* Processes beyond what fits are left out, whole lines only. */
-static void meminfo_text(
+static int meminfo_text(
 	struct cgpu_core *core, const struct cgpu_node *node, const struct core_place *place, struct core_text *out)
 {
 	struct cgpu_state *state = core->state;
@@ -55,98 +56,101 @@ static void meminfo_text(
 		line_number(out, charge.bytes);
 		if (out->full) {
 			core_text_cut(out, before);
-			return;
+			break;
 		}
 	}
+	return 0;
 }
 
 static int root_text(struct cgpu_state *state, u32 kind, struct core_text *out)
 {
 	switch (kind) {
 	case CGPU_NODE_KIND_DEFAULT_MEMSIZE:
-		line_number(out, state->default_memsize);
-		return 0;
+		return line_number(out, state->default_memsize);
 	case CGPU_NODE_KIND_ENGINE:
-		engine_text(&state->settings, out);
-		return 0;
+		return engine_text(&state->settings, out);
 	case CGPU_NODE_KIND_INST_CTL:
 		return -EBADF;
 	case CGPU_NODE_KIND_MAJOR:
-		line_number(out, state->settings.major);
-		return 0;
+		return line_number(out, state->settings.major);
 	case CGPU_NODE_KIND_UPGRADE:
-		line_number(out, 0);
-		return 0;
+		return line_number(out, 0);
 	case CGPU_NODE_KIND_VERSION:
-		line_string(out, state->settings.version);
-		return 0;
+		return line_string(out, state->settings.version);
 	default:
 		return -EINVAL;
 	}
 }
 
-static void sched_text(const struct cgpu_state *state, u32 gpu, struct core_text *out)
+static const char *divided_by(const struct cgpu_state *state, u32 gpu)
+{
+	const struct core_share *share = &state->gpu[gpu].share;
+	const struct cgpu_sched_settings *settings = &share->sched.settings;
+
+	if (cgpu_policies[settings->policy].undivided)
+		return "driver";
+	if (cgpu_policies[settings->policy].timeslices && settings->time_slices && !share->sched.contended)
+		return "time_slices";
+	return share->enable_fail ? "nobody" : "gates";
+}
+
+static const char *usage_from(const struct cgpu_state *state, u32 gpu)
+{
+	const struct core_share *share = &state->gpu[gpu].share;
+
+	if (core_sched_rounds_tell(share))
+		return "gates";
+	return share->samples ? "samples" : "none";
+}
+
+static int sched_text(const struct cgpu_state *state, u32 gpu, struct core_text *out)
 {
 	const struct cgpu_sched_settings *settings = &state->gpu[gpu].share.sched.settings;
-	const char *from = core_sched_usage_from(state, gpu);
+	const char *from = usage_from(state, gpu);
 
 	core_text_string(out, "divided_by=");
-	core_text_string(out, core_sched_divided_by(state, gpu));
+	core_text_string(out, divided_by(state, gpu));
 	core_text_string(out, " usage_from=");
 	core_text_string(out, from);
 	core_text_string(out, " resolution=");
 	/* Rounds are timed at each change of channels; samples come once in a sampling interval. */
 	core_text_number(out, core_same(from, 5, "gates") ? settings->slice : CGPU_SAMPLES_NS);
 	core_text_string(out, " slice=");
-	line_number(out, settings->slice);
+	return line_number(out, settings->slice);
 }
 
 static int gpu_text(struct cgpu_state *state, const struct core_gpu *gpu, u32 kind, struct core_text *out)
 {
 	switch (kind) {
 	case CGPU_NODE_KIND_NAME:
-		line_string(out, gpu->facts.name);
-		return 0;
+		return line_string(out, gpu->facts.name);
 	case CGPU_NODE_KIND_UUID:
-		line_string(out, gpu->facts.uuid);
-		return 0;
+		return line_string(out, gpu->facts.uuid);
 	case CGPU_NODE_KIND_DRIFT:
 		core_text_signed(out, gpu->drift.bytes);
-		core_text_string(out, "\n");
-		return 0;
+		return line_string(out, "");
 	case CGPU_NODE_KIND_FREE_WEIGHT:
-		line_number(out, core_sched_free_weight(state, gpu->facts.index));
-		return 0;
+		return line_number(out, core_sched_free_weight(state, gpu->facts.index));
 	case CGPU_NODE_KIND_MAJOR:
-		line_number(out, state->settings.major);
-		return 0;
+		return line_number(out, state->settings.major);
 	case CGPU_NODE_KIND_MAX_INST:
-		line_number(out, gpu->max_inst);
-		return 0;
+		return line_number(out, gpu->max_inst);
 	case CGPU_NODE_KIND_MEMFREE:
-		line_number(out, gpu->memfree);
-		return 0;
+		return line_number(out, gpu->memfree);
 	case CGPU_NODE_KIND_MEMTOTAL:
-		line_number(out, gpu->facts.memtotal);
-		return 0;
+		return line_number(out, gpu->facts.memtotal);
 	case CGPU_NODE_KIND_MIG:
-		line_number(out, gpu->mig);
-		return 0;
+		return line_number(out, gpu->mig);
 	case CGPU_NODE_KIND_MINOR:
-		line_number(out, gpu->facts.minor);
-		return 0;
+		return line_number(out, gpu->facts.minor);
 	case CGPU_NODE_KIND_NATIVES:
-		line_number(out, core_passthroughs(state, gpu->facts.index));
-		return 0;
+		return line_number(out, core_passthroughs(state, gpu->facts.index));
 	case CGPU_NODE_KIND_POLICY:
-		line_number(out, gpu->policy);
-		return 0;
+		return line_number(out, gpu->policy);
 	case CGPU_NODE_KIND_PRIO_RATIO:
-		line_number(out, gpu->prio_ratio);
-		return 0;
+		return line_number(out, gpu->prio_ratio);
 	case CGPU_NODE_KIND_SCHED:
-		sched_text(state, gpu->facts.index, out);
-		return 0;
+		return sched_text(state, gpu->facts.index, out);
 	default:
 		return -EINVAL;
 	}
@@ -157,26 +161,19 @@ static int container_text(
 {
 	switch (node->kind) {
 	case CGPU_NODE_KIND_HIGHPRIO:
-		line_number(out, place->instance->highprio);
-		return 0;
+		return line_number(out, place->instance->highprio);
 	case CGPU_NODE_KIND_ID:
-		line_number(out, place->number);
-		return 0;
+		return line_number(out, place->number);
 	case CGPU_NODE_KIND_MEMINFO:
-		meminfo_text(core, node, place, out);
-		return 0;
+		return meminfo_text(core, node, place, out);
 	case CGPU_NODE_KIND_MEMSIZE:
-		line_number(out, place->instance->memsize);
-		return 0;
+		return line_number(out, place->instance->memsize);
 	case CGPU_NODE_KIND_OWNER:
-		owner_text(place->container, out);
-		return 0;
+		return owner_text(place->container, out);
 	case CGPU_NODE_KIND_USAGE:
-		line_number(out, place->instance->usage);
-		return 0;
+		return line_number(out, place->instance->usage);
 	case CGPU_NODE_KIND_WEIGHT:
-		line_number(out, place->instance->weight);
-		return 0;
+		return line_number(out, place->instance->weight);
 	default:
 		return -EINVAL;
 	}

@@ -49,9 +49,9 @@ int core_tree_place(struct cgpu_state *state, const struct cgpu_node *node, stru
 
 /* Whether a file of the tree has this name, on any level. */
 int core_tree_is_node(const char *name, size_t length);
-/* The file with this name on a level, or the index-th one. 0 or -ENOENT. */
+/* The file with this name on a level. 0 or -ENOENT. */
 int core_tree_file(enum core_level level, const char *name, size_t length, struct cgpu_node *node);
-int core_tree_file_name(enum core_level level, u32 index, const char **name);
-u32 core_tree_file_count(enum core_level level);
+/* The name of the index-th file on a level. NULL: there are fewer, and *index is less by so many. */
+const char *core_tree_file_name(enum core_level level, u32 *index);
 
 #endif

@@ -14,10 +14,10 @@ struct limits {
 static const struct limits limits[] = {
 	{ CGPU_NODE_KIND_DEFAULT_MEMSIZE, 15, 0, ~0ull },
 	{ CGPU_NODE_KIND_HIGHPRIO, 1, 0, 1 },
-	{ CGPU_NODE_KIND_MAX_INST, 3, 1, CGPU_MAX_INST },
+	{ CGPU_NODE_KIND_MAX_INST, 3, CGPU_CONFIG_MAX_INST_MIN, CGPU_CONFIG_MAX_INST_MAX },
 	{ CGPU_NODE_KIND_MEMSIZE, 15, 0, ~0ull },
-	{ CGPU_NODE_KIND_POLICY, 2, 0, CGPU_POLICY_MAX },
-	{ CGPU_NODE_KIND_PRIO_RATIO, 3, CGPU_SCHED_PRIO_MIN, CGPU_SCHED_PRIO_MAX },
+	{ CGPU_NODE_KIND_POLICY, 2, 0, CGPU_CONFIG_POLICY_MAX },
+	{ CGPU_NODE_KIND_PRIO_RATIO, 3, CGPU_CONFIG_PRIO_RATIO_MIN, CGPU_CONFIG_PRIO_RATIO_MAX },
 	{ CGPU_NODE_KIND_UPGRADE, 1, 1, 1 },
 	{ CGPU_NODE_KIND_WEIGHT, 3, 0, CGPU_MAX_INST },
 };
@@ -41,7 +41,9 @@ static int value_parse(u32 kind, const char *text, size_t bytes, u64 *value)
 
 static int max_inst_write(struct cgpu_state *state, u32 gpu, u32 value)
 {
-	if (core_instances(state, gpu) > value || core_weights(state, gpu) > value)
+	struct core_totals totals = core_totals(state, gpu);
+
+	if (totals.instances > value || totals.weights > value)
 		return -EBUSY;
 	state->gpu[gpu].max_inst = value;
 	return 0;
@@ -81,7 +83,7 @@ static int memsize_write(struct cgpu_core *core, const struct core_place *place,
 static int weight_write(struct cgpu_state *state, const struct core_place *place, u32 value)
 {
 	struct core_gpu *gpu = place->gpu;
-	u32 others = core_weights(state, gpu->facts.index) - place->instance->weight;
+	u32 others = core_totals(state, gpu->facts.index).weights - place->instance->weight;
 
 	if (value > gpu->max_inst || (value == 0 && !state->settings.allow_zero_weight))
 		return -EINVAL;

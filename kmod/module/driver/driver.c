@@ -10,7 +10,7 @@
 #include "driver/driver.h"
 #include "identity/identity.h"
 #include "probes/files.h"
-#include "probes/opened_files.h"
+#include "probes/probe.h"
 #include "tree/proc_tree.h"
 
 static struct km_probe *const driver_probes[] = {
@@ -32,10 +32,7 @@ static struct km_probe *const driver_probes[] = {
 
 static void driver_detach(void)
 {
-	u32 i;
-
-	for (i = ARRAY_SIZE(driver_probes); i-- > 0;)
-		km_probe_detach(driver_probes[i]);
+	km_probes_detach(driver_probes, ARRAY_SIZE(driver_probes));
 }
 
 /* The loaded driver cannot be enforced upon. */
@@ -94,20 +91,15 @@ void km_driver_settle(void)
 
 static int driver_attach(void)
 {
-	u32 i;
+	const char *failed;
 	int err;
 
 	km_opened_files_choose();
-	for (i = 0; i < ARRAY_SIZE(driver_probes); i++) {
-		err = km_probe_attach(driver_probes[i]);
-		if (err == 0 || (err == -ENOENT && driver_probes[i]->optional))
-			continue;
+	err = km_probes_attach(driver_probes, ARRAY_SIZE(driver_probes), &failed);
+	if (err)
 		pr_err("driver %s: %s cannot be probed (error %d): this driver cannot be enforced upon\n",
-			km_loaded.version, driver_probes[i]->symbol, err);
-		driver_detach();
-		return err;
-	}
-	return 0;
+			km_loaded.version, failed, err);
+	return err;
 }
 
 /* Its version must be known before it may meet a container. */
@@ -116,8 +108,7 @@ static int driver_check_version(void)
 	struct km_engine *engine = km_engine_get();
 	int err = engine ? km_driver_layouts(engine) : 0;
 
-	if (engine)
-		km_engine_put(engine);
+	km_engine_put(engine);
 	return err;
 }
 

@@ -16,17 +16,30 @@ static u64 gpus_idle_free[CGPU_MAX_GPUS]; /* bytes, when the card was added */
 static struct cgpu_sampling gpus_samples[CGPU_MAX_GPUS];
 static u32 gpus_have_mig; /* bit n: GPU n; the others are not started to be asked for it */
 
-/* What the driver says of one card, which must be open for it. */
-static int gpu_ask(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
-	struct cgpu_gpu_facts *facts, struct cgpu_km_card_now *now)
-{
-	int err = rm->open(rm, card->gpu_id);
+/* A card that is open, so that the driver can be asked about it. */
+struct card_session {
+	const struct cgpu_km_rm *rm;
+	struct cgpu_km_card card;
+};
 
+static int card_begin(const struct km_engine *engine, const struct cgpu_gpu_facts *facts, struct card_session *session)
+{
+	int err;
+
+	session->card = (struct cgpu_km_card){ .gpu_id = facts->gpu_id, .minor = facts->minor };
+	session->rm = km_rm_begin(engine);
+	if (IS_ERR(session->rm))
+		return PTR_ERR(session->rm);
+	err = session->rm->open(session->rm, facts->gpu_id);
 	if (err)
-		return err;
-	err = engine->logic->card_facts(engine->core.abi, rm, card, facts, now);
-	rm->close(rm, card->gpu_id);
+		km_rm_end(session->rm);
 	return err;
+}
+
+static void card_end(const struct card_session *session)
+{
+	session->rm->close(session->rm, session->card.gpu_id);
+	km_rm_end(session->rm);
 }
 
 static void gpu_set(struct km_engine *engine, u32 gpu, const struct cgpu_km_card_now *now)
@@ -35,24 +48,14 @@ static void gpu_set(struct km_engine *engine, u32 gpu, const struct cgpu_km_card
 	engine->logic->gpu_set_mig(&engine->core, gpu, now->mig);
 }
 
-static int gpu_view(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
-	struct cgpu_card_view *view)
-{
-	int err = rm->open(rm, card->gpu_id);
-
-	if (err)
-		return err;
-	err = engine->logic->card_view(engine->core.abi, rm, card, km_identity_of_process, view);
-	rm->close(rm, card->gpu_id);
-	return err;
-}
-
+/* With the card open. */
 static int gpu_add(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 index)
 {
 	struct cgpu_gpu_facts facts = { .index = index };
 	struct cgpu_km_card_now now = {};
 	struct cgpu_card_view view;
-	int err = gpu_ask(engine, rm, card, &facts, &now);
+	const struct nv_abi *abi = engine->core.abi;
+	int err = engine->logic->card_facts(abi, rm, card, &facts, &now);
 
 	if (err == 0)
 		err = engine->logic->gpu_add(&engine->core, &facts);
@@ -66,7 +69,7 @@ static int gpu_add(struct km_engine *engine, const struct cgpu_km_rm *rm, const 
 	gpus_have_mig = (gpus_have_mig & ~(1u << index)) | now.has_mig << index;
 	gpu_set(engine, index, &now);
 	/* No container is on it yet: this is what the card needs by itself. */
-	if (gpu_view(engine, rm, card, &view) == 0)
+	if (engine->logic->card_view(abi, rm, card, km_identity_of_process, &view) == 0)
 		return engine->logic->gpu_look(&engine->core, index, &view);
 	return 0;
 }
@@ -95,53 +98,31 @@ int km_gpus_add(struct km_engine *engine)
 	return count < 0 ? count : err;
 }
 
-static int gpu_ask_mig(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 *mig)
-{
-	int err = rm->open(rm, card->gpu_id);
-
-	if (err)
-		return err;
-	err = engine->logic->card_mig(engine->core.abi, rm, card, mig);
-	rm->close(rm, card->gpu_id);
-	return err;
-}
-
-/* With the driver held. A card that does not answer stays what it was. */
-static void gpus_ask_mig(struct km_engine *engine, const struct cgpu_km_rm *rm, u32 gpus)
-{
-	struct cgpu_gpu_facts facts;
-	struct cgpu_km_card card;
-	u32 gpu, mig;
-
-	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
-		if (!(gpus >> gpu & 1) || engine->logic->gpu_facts(&engine->core, gpu, &facts))
-			continue;
-		card = (struct cgpu_km_card){ .gpu_id = facts.gpu_id, .minor = facts.minor };
-		if (gpu_ask_mig(engine, rm, &card, &mig) == 0)
-			engine->logic->gpu_set_mig(&engine->core, gpu, mig);
-	}
-}
-
+/* A card that does not answer stays what it was. */
 void km_gpus_ask_mig(void *ctx, u32 gpus)
 {
 	struct km_engine *engine = ctx;
-	const struct cgpu_km_rm *rm;
+	struct card_session session;
+	struct cgpu_gpu_facts facts;
+	u32 gpu, mig;
 
 	lockdep_assert_held(&km_control_lock);
 	gpus &= gpus_have_mig;
-	rm = gpus ? km_rm_begin(engine) : NULL;
-	if (IS_ERR_OR_NULL(rm))
-		return;
-	gpus_ask_mig(engine, rm, gpus);
-	km_rm_end(rm);
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		if (!(gpus >> gpu & 1) || engine->logic->gpu_facts(&engine->core, gpu, &facts) ||
+			card_begin(engine, &facts, &session))
+			continue;
+		if (engine->logic->card_mig(engine->core.abi, session.rm, &session.card, &mig) == 0)
+			engine->logic->gpu_set_mig(&engine->core, gpu, mig);
+		card_end(&session);
+	}
 }
 
 void km_gpu_refresh(struct km_engine *engine, u32 gpu)
 {
 	struct cgpu_km_card_now now;
 	struct cgpu_gpu_facts facts;
-	struct cgpu_km_card card;
-	const struct cgpu_km_rm *rm;
+	struct card_session session;
 
 	if (gpu >= CGPU_MAX_GPUS || !engine->core.abi || engine->logic->gpu_facts(&engine->core, gpu, &facts))
 		return;
@@ -151,27 +132,24 @@ void km_gpu_refresh(struct km_engine *engine, u32 gpu)
 	}
 	if (time_before(jiffies, gpus_asked[gpu] + ASK_PERIOD))
 		return;
-	rm = km_rm_begin(engine);
-	if (IS_ERR(rm))
+	if (card_begin(engine, &facts, &session))
 		return;
-	card = (struct cgpu_km_card){ .gpu_id = facts.gpu_id, .minor = facts.minor };
-	if (gpu_ask(engine, rm, &card, &facts, &now) == 0)
+	if (engine->logic->card_facts(engine->core.abi, session.rm, &session.card, &facts, &now) == 0)
 		gpu_set(engine, gpu, &now);
 	gpus_asked[gpu] = jiffies;
-	km_rm_end(rm);
+	card_end(&session);
 }
 
 static void gpu_compare(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_facts *facts)
 {
-	struct cgpu_km_card card = { .gpu_id = facts->gpu_id, .minor = facts->minor };
-	const struct cgpu_km_rm *rm = km_rm_begin(engine);
+	struct card_session session;
 	struct cgpu_card_view view;
 
-	if (IS_ERR(rm))
+	if (card_begin(engine, facts, &session))
 		return;
-	if (gpu_view(engine, rm, &card, &view) == 0)
+	if (engine->logic->card_view(engine->core.abi, session.rm, &session.card, km_identity_of_process, &view) == 0)
 		engine->logic->gpu_look(&engine->core, gpu, &view);
-	km_rm_end(rm);
+	card_end(&session);
 }
 
 /* Have the core compare what the cards say with what is charged; those that a container has open are asked. */
@@ -193,20 +171,17 @@ static void gpus_compare(struct km_engine *engine)
 /* Have the core know how long the card's processes were at work. Returns ns until the next sample. */
 static u64 gpu_sample(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_facts *facts)
 {
-	struct cgpu_km_card card = { .gpu_id = facts->gpu_id, .minor = facts->minor };
-	const struct cgpu_km_rm *rm = km_rm_begin(engine);
+	struct cgpu_sampling *sampling = &gpus_samples[gpu];
+	struct card_session session;
 	u64 after = CGPU_SAMPLES_NS;
 
-	if (IS_ERR(rm))
+	if (card_begin(engine, facts, &session))
 		return after;
-	if (rm->open(rm, card.gpu_id) == 0) {
-		if (engine->logic->card_samples(&engine->core, rm, &card, gpu, &gpus_samples[gpu]) == 0) {
-			after = gpus_samples[gpu].after;
-			km_rounds_due(NULL, gpu);
-		}
-		rm->close(rm, card.gpu_id);
+	if (engine->logic->card_samples(&engine->core, session.rm, &session.card, gpu, sampling) == 0) {
+		after = sampling->after;
+		km_rounds_due(NULL, gpu);
 	}
-	km_rm_end(rm);
+	card_end(&session);
 	return after;
 }
 

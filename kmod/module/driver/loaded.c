@@ -24,13 +24,13 @@ int km_driver_check(void)
 	lockdep_assert_held(&km_control_lock);
 	if (km_driver_bypassed()) {
 		pr_warn("nvidia: a call was run past the probes: nobody can be sliced until it is loaded anew\n");
-		return km_enforce() ? -EPROTO : 0;
+		return km_enforce ? -EPROTO : 0;
 	}
 	if (!km_loaded.unfit && !km_loaded.uvm_unfit)
 		return 0;
 	pr_warn("%s: loaded, and cannot be enforced upon: nobody can be sliced; see the line above, or unload it\n",
 		km_loaded.unfit ? km_loaded.unfit->name : km_loaded.uvm_unfit->name);
-	return km_enforce() ? -EPROTO : 0;
+	return km_enforce ? -EPROTO : 0;
 }
 
 bool km_driver_attached(void)
@@ -59,7 +59,7 @@ int km_driver_layouts(struct km_engine *engine)
 	if (!km_loaded.driver)
 		return 0;
 	abi = engine->logic->abi_find(km_loaded.version);
-	if (!abi && km_allow_unknown_driver())
+	if (!abi && km_allow_unknown_driver)
 		abi = engine->logic->abi_nearest(km_loaded.version);
 	if (abi) {
 		engine->core.abi = abi;

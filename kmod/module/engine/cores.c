@@ -39,8 +39,9 @@ static int engine_first(struct cgpu_km_core *logic)
 	settings_turn_off(false);
 	err = settings_apply(engine);
 	if (err) {
-		pr_err("the parameters are refused: policy is 0 to %u, max_inst 1 to %u, prio_ratio %u to %u\n",
-			CGPU_POLICY_MAX, CGPU_MAX_INST, CGPU_SCHED_PRIO_MIN, CGPU_SCHED_PRIO_MAX);
+		pr_err("the parameters are refused: policy is " CGPU_CONFIG_POLICY_BOUNDS_TEXT
+		       ", max_inst " CGPU_CONFIG_MAX_INST_BOUNDS_TEXT ", prio_ratio " CGPU_CONFIG_PRIO_RATIO_BOUNDS_TEXT
+		       "\n");
 		engine_release(engine);
 		vfree(fresh);
 		return err;
@@ -58,7 +59,7 @@ static int engine_first(struct cgpu_km_core *logic)
 /* A core with another layout of the state: it gets a copy in its own layout, while no call is in flight. */
 static int engine_convert(struct km_engine *old, struct km_engine *fresh)
 {
-	int err = engine_quiesce(old);
+	int err = engine_quiesce(old, km_upgrade_timeout_ms());
 
 	if (err == 0)
 		err = fresh->logic->state_convert(fresh->core.state, state);

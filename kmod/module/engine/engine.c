@@ -28,16 +28,12 @@ static void core_unlock(void *ctx)
 
 static void core_log(void *ctx, int level, const char *line)
 {
-	switch (level) {
-	case 3:
+	if (level == 3)
 		pr_err("%s\n", line);
-		break;
-	case 4:
+	else if (level == 4)
 		pr_warn("%s\n", line);
-		break;
-	default:
+	else
 		pr_info("%s\n", line);
-	}
 }
 
 static u64 engine_clock(void *ctx)
@@ -128,6 +124,8 @@ void engine_release(struct km_engine *engine)
 
 void km_engine_put(struct km_engine *engine)
 {
+	if (!engine)
+		return;
 	if (refcount_dec_and_test(&engine->users)) {
 		engine_release(engine);
 		return;
@@ -178,12 +176,11 @@ struct km_engine *engine_make(struct cgpu_km_core *logic, struct cgpu_state *on)
 	return engine;
 }
 
-int engine_quiesce(struct km_engine *engine)
+int engine_quiesce(struct km_engine *engine, unsigned int timeout_ms)
 {
 	WRITE_ONCE(calls_stopped, true);
 	smp_mb(); /* pairs with the one in km_engine_get() */
-	if (wait_event_timeout(
-		    drained, refcount_read(&engine->users) == 1, msecs_to_jiffies(km_upgrade_timeout_ms())) ||
+	if (wait_event_timeout(drained, refcount_read(&engine->users) == 1, msecs_to_jiffies(timeout_ms)) ||
 		refcount_read(&engine->users) == 1)
 		return 0;
 	return -EBUSY;

@@ -34,13 +34,6 @@
 
 #define CGPU_KM_VERSION_BYTES 32u
 
-/* --- parameters.c --- */
-
-bool km_enforce(void);
-bool km_allow_unknown_driver(void);
-bool km_managed_memory(void);
-unsigned int km_upgrade_timeout_ms(void);
-
 /* --- engine.c --- */
 
 struct km_engine {
@@ -61,6 +54,7 @@ void km_engine_register(const struct cgpu_ops *others);
 struct km_engine *km_engine_get(void);
 /* The same for what must be done whatever becomes of the task. NULL only when no core is loaded. */
 struct km_engine *km_engine_get_surely(void);
+/* NULL: nothing is put back. */
 void km_engine_put(struct km_engine *engine);
 /* Keep the core's module while containers are registered. Under the control lock. */
 int km_engine_pin(void);
@@ -75,7 +69,7 @@ struct km_engine *engine_make(struct cgpu_km_core *logic, struct cgpu_state *on)
 void engine_release(struct km_engine *engine);
 void engine_use(struct km_engine *engine);
 /* Let no more calls in, and wait until those inside have come out. -EBUSY: they did not in time. Then resume. */
-int engine_quiesce(struct km_engine *engine);
+int engine_quiesce(struct km_engine *engine, unsigned int timeout_ms);
 void engine_resume(void);
 /* While nobody is inside: let nobody in who has found it before and is late. */
 void engine_end(struct km_engine *engine);
@@ -87,6 +81,10 @@ bool engine_has_containers(void);
 
 /* --- settings.c --- */
 
+/* Parameters that stay as they were given at load. */
+extern bool km_enforce, km_allow_unknown_driver;
+bool km_managed_memory(void);
+unsigned int km_upgrade_timeout_ms(void);
 /* Have the parameters count in a core. -EINVAL: one has a value that the core does not take. */
 int settings_apply(struct km_engine *engine);
 /* Whether the last engine ends: then it enforces nothing, whatever the parameters say. */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The core's settings: they are parameters of the module, and are applied to the core in use when one is written. */
+/*
+ * The module's parameters; docs/cgpu_km.md has them with examples. Most are the core's settings, and are applied to the core in
+ * use when one is written. Bounds and defaults are those of the node's configuration.
+ */
 #include <linux/moduleparam.h>
 #include <linux/time64.h>
 
@@ -7,84 +10,95 @@
 
 static void settings_changed(void);
 
-static bool allow_zero_weight;
+bool km_enforce __ro_after_init = CGPU_CONFIG_ENFORCE_DEFAULT;
+module_param_named(enforce, km_enforce, bool, 0444);
+MODULE_PARM_DESC(enforce, "N: count and report, refuse and rewrite nothing " CGPU_CONFIG_ENFORCE_DEFAULT_TEXT);
+
+bool km_allow_unknown_driver __ro_after_init = CGPU_CONFIG_ALLOW_UNKNOWN_DRIVER_DEFAULT;
+module_param_named(allow_unknown_driver, km_allow_unknown_driver, bool, 0444);
+MODULE_PARM_DESC(allow_unknown_driver,
+	"Y: for a driver version that is not in the table take the layouts of the newest older one; run cgpu "
+	"check-driver first " CGPU_CONFIG_ALLOW_UNKNOWN_DRIVER_DEFAULT_TEXT);
+
+static bool managed_memory = CGPU_CONFIG_MANAGED_MEMORY_DEFAULT;
+module_param(managed_memory, bool, 0644);
+MODULE_PARM_DESC(managed_memory,
+	"N: containers get no managed memory; what they have of it stays " CGPU_CONFIG_MANAGED_MEMORY_DEFAULT_TEXT);
+
+static bool allow_zero_weight = CGPU_CONFIG_ALLOW_ZERO_WEIGHT_DEFAULT;
 module_param(allow_zero_weight, bool, 0444);
 MODULE_PARM_DESC(allow_zero_weight,
-	"Y: a container that finds too little weight left starts without compute, instead of being refused (default N)");
+	"Y: a container that finds too little weight left starts without compute, instead of being "
+	"refused " CGPU_CONFIG_ALLOW_ZERO_WEIGHT_DEFAULT_TEXT);
 
-static unsigned int policy = CGPU_POLICY_DEFAULT;
+static unsigned int policy = CGPU_CONFIG_POLICY_DEFAULT;
 module_param(policy, uint, 0444);
 MODULE_PARM_DESC(policy,
-	"scheduling policy that a GPU starts with, 0 to " __stringify(CGPU_POLICY_MAX) " (default " __stringify(
-		CGPU_POLICY_DEFAULT) ")");
+	"scheduling policy that a GPU starts with, " CGPU_CONFIG_POLICY_BOUNDS_TEXT
+	" " CGPU_CONFIG_POLICY_DEFAULT_TEXT);
 
-static unsigned int max_inst = CGPU_SCHED_MAX_INST_DEFAULT;
+static unsigned int max_inst = CGPU_CONFIG_MAX_INST_DEFAULT;
 module_param(max_inst, uint, 0444);
-MODULE_PARM_DESC(max_inst, "containers that a GPU takes at first, 1 to 25 (default 20)");
+MODULE_PARM_DESC(max_inst,
+	"containers that a GPU takes at first, " CGPU_CONFIG_MAX_INST_BOUNDS_TEXT
+	" " CGPU_CONFIG_MAX_INST_DEFAULT_TEXT);
 
-static unsigned int prio_ratio = CGPU_SCHED_PRIO_DEFAULT;
+static unsigned int prio_ratio = CGPU_CONFIG_PRIO_RATIO_DEFAULT;
 module_param(prio_ratio, uint, 0444);
-MODULE_PARM_DESC(prio_ratio, "share of a container with high priority that a GPU starts with, 20 to 99 (default 80)");
+MODULE_PARM_DESC(prio_ratio,
+	"share of a container with high priority that a GPU starts with, " CGPU_CONFIG_PRIO_RATIO_BOUNDS_TEXT
+	" " CGPU_CONFIG_PRIO_RATIO_DEFAULT_TEXT);
 
-static unsigned long default_memsize;
+static unsigned long default_memsize = CGPU_CONFIG_DEFAULT_MEMSIZE_DEFAULT;
 module_param(default_memsize, ulong, 0444);
-MODULE_PARM_DESC(
-	default_memsize, "bytes for a container that names a GPU and no amount; 0: it is not sliced (default 0)");
+MODULE_PARM_DESC(default_memsize,
+	"bytes for a container that names a GPU and no amount; 0: it is not "
+	"sliced " CGPU_CONFIG_DEFAULT_MEMSIZE_DEFAULT_TEXT);
 
-#define BYTES_MAX (1ul << 40)
+/* A number that may be written later. The value comes first, so that param_get_ulong() reads it. */
+struct bounded {
+	unsigned long value, min, max;
+};
 
-/* Of parameters that may be written later. */
-static int bytes_set(const char *text, const struct kernel_param *kp)
+static int bounded_set(const char *text, const struct kernel_param *kp)
 {
-	unsigned long bytes;
-	int err = kstrtoul(text, 10, &bytes);
+	struct bounded *bounded = kp->arg;
+	unsigned long value;
+	int err = kstrtoul(text, 10, &value);
 
-	if (err == 0 && bytes > BYTES_MAX)
+	if (err == 0 && (value < bounded->min || value > bounded->max))
 		err = -EINVAL;
 	if (err)
 		return err;
-	WRITE_ONCE(*(unsigned long *)kp->arg, bytes);
+	WRITE_ONCE(bounded->value, value);
 	settings_changed();
 	return 0;
 }
 
-static const struct kernel_param_ops bytes_ops = { .set = bytes_set, .get = param_get_ulong };
+static const struct kernel_param_ops bounded_ops = { .set = bounded_set, .get = param_get_ulong };
 
-static unsigned long context_memory = 96ul << 20;
-module_param_cb(context_memory, &bytes_ops, &context_memory, 0644);
+#define BOUNDED(key)                                                                          \
+	{                                                                                     \
+		CGPU_CONFIG_##key##_DEFAULT, CGPU_CONFIG_##key##_MIN, CGPU_CONFIG_##key##_MAX \
+	}
+
+static struct bounded context_memory = BOUNDED(CONTEXT_MEMORY);
+module_param_cb(context_memory, &bounded_ops, &context_memory, 0644);
 MODULE_PARM_DESC(context_memory,
-	"bytes that a container is charged with for each context of the graphics engine; 0: none (default 100663296)");
+	"bytes that a container is charged with for each context of the graphics engine; 0: "
+	"none " CGPU_CONFIG_CONTEXT_MEMORY_DEFAULT_TEXT);
 
-static unsigned long drift_tolerance = 512ul << 20;
-module_param_cb(drift_tolerance, &bytes_ops, &drift_tolerance, 0644);
+static struct bounded drift_tolerance = BOUNDED(DRIFT_TOLERANCE);
+module_param_cb(drift_tolerance, &bounded_ops, &drift_tolerance, 0644);
 MODULE_PARM_DESC(drift_tolerance,
-	"bytes that a GPU may be short of beyond what is charged before that is logged and answered (default 536870912)");
+	"bytes that a GPU may be short of beyond what is charged before that is logged and "
+	"answered " CGPU_CONFIG_DRIFT_TOLERANCE_DEFAULT_TEXT);
 
-/* As sched/scheduler.h has them. */
-#define SLICE_MIN_US 100u
-#define SLICE_MAX_US 100000u
-
-static unsigned int slice_us = 2000;
-
-static int slice_set(const char *text, const struct kernel_param *kp)
-{
-	unsigned int us;
-	int err = kstrtouint(text, 10, &us);
-
-	if (err == 0 && (us < SLICE_MIN_US || us > SLICE_MAX_US))
-		err = -EINVAL;
-	if (err)
-		return err;
-	WRITE_ONCE(slice_us, us);
-	settings_changed();
-	return 0;
-}
-
-static const struct kernel_param_ops slice_ops = { .set = slice_set, .get = param_get_uint };
-
-module_param_cb(slice_us, &slice_ops, &slice_us, 0644);
-MODULE_PARM_DESC(
-	slice_us, "microseconds of GPU time of one unit of weight in each round, 100 to 100000 (default 2000)");
+static struct bounded slice_us = BOUNDED(SLICE_US);
+module_param_cb(slice_us, &bounded_ops, &slice_us, 0644);
+MODULE_PARM_DESC(slice_us,
+	"microseconds of GPU time of one unit of weight in each round, " CGPU_CONFIG_SLICE_US_BOUNDS_TEXT
+	" " CGPU_CONFIG_SLICE_US_DEFAULT_TEXT);
 
 static bool drift_refuse;
 
@@ -106,7 +120,31 @@ static const struct kernel_param_ops reaction_ops = { .set = reaction_set, .get 
 
 module_param_cb(drift_reaction, &reaction_ops, NULL, 0644);
 MODULE_PARM_DESC(drift_reaction,
-	"what lasting drift leads to: report, or refuse: containers get nothing more of that GPU, too (default report)");
+	"what lasting drift leads to: report, or refuse: containers get nothing more of that GPU, "
+	"too " CGPU_CONFIG_DRIFT_REACTION_DEFAULT_TEXT);
+
+#define UPGRADE_TIMEOUT_MAX_MS 10000
+
+static unsigned int upgrade_timeout_ms = 200;
+module_param(upgrade_timeout_ms, uint, 0644);
+MODULE_PARM_DESC(upgrade_timeout_ms,
+	"how long containers' calls may be kept waiting while one core hands over to one with another layout "
+	"(default 200, at most " __stringify(UPGRADE_TIMEOUT_MAX_MS) ")");
+
+/* Written and read by cgpu-config-apply alone: a module that was loaded anew has forgotten the configuration. */
+static bool configured;
+module_param(configured, bool, 0644);
+MODULE_PARM_DESC(configured, "set by cgpu-config-apply when the node's configuration is in force");
+
+bool km_managed_memory(void)
+{
+	return READ_ONCE(managed_memory);
+}
+
+unsigned int km_upgrade_timeout_ms(void)
+{
+	return min_t(unsigned int, upgrade_timeout_ms, UPGRADE_TIMEOUT_MAX_MS);
+}
 
 static DEFINE_MUTEX(settings_lock);
 static bool settings_off; /* the last engine ends: whatever the parameters say, it enforces nothing any more */
@@ -117,15 +155,15 @@ static void settings_fill(struct cgpu_settings *settings)
 	strscpy(settings->engine, "cgpu_km", sizeof(settings->engine));
 	strscpy(settings->memory_backend, "core", sizeof(settings->memory_backend));
 	settings->major = NV_NVIDIA_MAJOR;
-	settings->enforce = km_enforce();
+	settings->enforce = km_enforce;
 	settings->allow_zero_weight = allow_zero_weight;
 	settings->policy = policy;
 	settings->max_inst = max_inst;
 	settings->prio_ratio = prio_ratio;
 	settings->default_memsize = default_memsize;
-	settings->context_memory = READ_ONCE(context_memory);
-	settings->drift_tolerance = READ_ONCE(drift_tolerance);
-	settings->slice = READ_ONCE(slice_us) * (u64)NSEC_PER_USEC;
+	settings->context_memory = READ_ONCE(context_memory.value);
+	settings->drift_tolerance = READ_ONCE(drift_tolerance.value);
+	settings->slice = READ_ONCE(slice_us.value) * (u64)NSEC_PER_USEC;
 	settings->drift_refuse = READ_ONCE(drift_refuse);
 }
 

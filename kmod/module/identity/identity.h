@@ -40,6 +40,7 @@ void km_identity_forget(void);
 
 /* --- by_name.c: registration without a process --- */
 
+void km_names_init(void);
 /* Whether the current task may belong to a registration without a process, for all that is known without
  * km_identity_find(). Any context. */
 bool km_identity_unbound(void);
@@ -67,18 +68,5 @@ bool km_keys_walk(struct task_struct *task, bool (*visit)(const void *key, void 
  * RCU. */
 #define KM_HIERARCHIES 5u
 struct cgroup *km_cgroup_in(struct task_struct *task, u32 hierarchy);
-
-/* --- names.c: groups that are named after a container --- */
-
-struct km_groups {
-	struct cgroup *at[KM_HIERARCHIES];
-};
-void km_names_init(void);
-/* Under RCU, and good as long. */
-void km_groups_of_current(struct km_groups *groups);
-/* One value for all of them and another number; others have another one. Under RCU. */
-u64 km_groups_mark(const struct km_groups *groups, u64 salt);
-/* What tells the current task's container, when one of its groups or of those above is named after it. Under RCU. */
-bool km_keys_named(const struct km_groups *groups, const char *id, struct km_keys *keys);
 
 #endif

@@ -6,7 +6,7 @@
 #include <linux/fs.h>
 
 #include "driver/driver.h"
-#include "probes/opened_files.h"
+#include "probes/files.h"
 #include "probes/task_call.h"
 
 #define DRM_MAJOR_NR 226u /* Documentation/admin-guide/devices.txt */
@@ -54,11 +54,7 @@ static int node_open(struct inode *inode, struct file *file)
 	return err;
 }
 
-struct km_probe km_probe_open = {
-	.symbol = "chrdev_open",
-	.replacement = node_open,
-	.wants = node_open_wants,
-};
+KM_PROBE(open, NULL, "chrdev_open", node_open, node_open_wants);
 
 /* --- Cards that are started without opening a node of theirs --- */
 
@@ -147,16 +143,5 @@ static __nocfi u32 card_uvm_retain(
 	return status;
 }
 
-struct km_probe km_probe_dev_get = {
-	.module = "nvidia",
-	.symbol = "nvidia_dev_get",
-	.replacement = card_dev_get,
-	.wants = km_wants_enforced,
-};
-
-struct km_probe km_probe_uvm_gpu = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_gpu_retain_by_uuid",
-	.replacement = card_uvm_retain,
-	.wants = km_wants_enforced,
-};
+KM_PROBE(dev_get, "nvidia", "nvidia_dev_get", card_dev_get, km_wants_enforced);
+KM_PROBE(uvm_gpu, "nvidia_uvm", "uvm_gpu_retain_by_uuid", card_uvm_retain, km_wants_enforced);

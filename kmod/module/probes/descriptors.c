@@ -45,20 +45,9 @@ int km_target_find(struct km_task_call *task_call)
 		fput(file);
 		return PTR_ERR(known);
 	}
-	call->target = km_file_own_number(known);
+	call->target = known->number;
 	task_call->target = file;
 	return 0;
-}
-
-void km_target_note(const struct km_task_call *task_call)
-{
-	if (task_call->target)
-		km_file_note_export(task_call->target->private_data);
-}
-
-bool km_target_missed(const struct km_task_call *task_call)
-{
-	return task_call->target && !task_call->handed;
 }
 
 static bool get_file_wants(struct pt_regs *regs)
@@ -71,7 +60,7 @@ static bool get_file_wants(struct pt_regs *regs)
 	/* Our own call of the original. */
 	if (task_call && READ_ONCE(task_call->looks_up))
 		return false;
-	return km_enforce() && km_file_any_exported() && !km_identity_of_current(&identity);
+	return km_enforce && km_file_any_exported() && !km_identity_of_current(&identity);
 }
 NOKPROBE_SYMBOL(get_file_wants);
 
@@ -119,10 +108,4 @@ static void *get_file_private(s32 fd, u8 control, void **held)
 }
 
 /* Where the driver does not have it nothing is exported or imported in a container. */
-struct km_probe km_probe_get_file = {
-	.module = "nvidia",
-	.symbol = "nv_get_file_private",
-	.replacement = get_file_private,
-	.wants = get_file_wants,
-	.optional = true,
-};
+KM_PROBE(get_file, "nvidia", "nv_get_file_private", get_file_private, get_file_wants, .optional = true);

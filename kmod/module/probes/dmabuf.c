@@ -38,7 +38,7 @@ static u32 hold(struct km_exporting *exporting, struct cgpu_reference *held)
 	int err = engine->logic->hold_begin(&engine->core, &exporting->request, held);
 
 	if (err == 0 && held->serial == 0)
-		return km_enforce() ? NV_ERR_NOT_SUPPORTED : NV_OK;
+		return km_enforce ? NV_ERR_NOT_SUPPORTED : NV_OK;
 	/* From here on it does not pass to another owner if the container is removed. */
 	if (err == 0)
 		err = engine->logic->hold_confirm(&engine->core, held);
@@ -139,7 +139,7 @@ static u32 export_ordered(struct km_task_call *task_call, struct km_exporting *e
 	if (status != NV_OK || exporting->duplicates == count)
 		return status;
 	km_driver_distrust(km_probe_dma_buf_dup.symbol);
-	return km_enforce() ? NV_ERR_INVALID_STATE : status;
+	return km_enforce ? NV_ERR_INVALID_STATE : status;
 }
 
 static u32 export_contained(struct km_task_call *task_call, const struct km_identity *identity, void *nv, void *params)
@@ -157,11 +157,11 @@ static u32 export_contained(struct km_task_call *task_call, const struct km_iden
 	struct km_order *order = NULL;
 	u32 status = NV_ERR_INSUFFICIENT_PERMISSIONS;
 
-	if (abi && km_enforce() && (!counted || !export_is_whole(abi, params)))
+	if (abi && km_enforce && (!counted || !export_is_whole(abi, params)))
 		status = NV_ERR_NOT_SUPPORTED;
 	else if (abi && counted)
 		order = km_order_get(identity->slot, identity->generation);
-	else if (!km_enforce())
+	else if (!km_enforce)
 		status = export_run(nv, params);
 	if (order && mutex_lock_killable(&order->lock) == 0) {
 		status = export_ordered(task_call, &exporting, nv, params);
@@ -169,8 +169,7 @@ static u32 export_contained(struct km_task_call *task_call, const struct km_iden
 	}
 	if (order)
 		km_order_put(order);
-	if (exporting.engine)
-		km_engine_put(exporting.engine);
+	km_engine_put(exporting.engine);
 	return status;
 }
 
@@ -183,7 +182,7 @@ static u32 export_recorded(struct km_task_call *task_call, void *nv, void *param
 		return NV_ERR_NO_MEMORY;
 	if (known == 0)
 		return export_run(nv, params);
-	if (km_driver_bypassed() && km_enforce())
+	if (km_driver_bypassed() && km_enforce)
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	return export_contained(task_call, &identity, nv, params);
 }
@@ -202,27 +201,8 @@ static u32 dma_buf_export_call(void *nv, void *params)
 	return status;
 }
 
-struct km_probe km_probe_dma_buf = {
-	.module = "nvidia",
-	.symbol = "nv_dma_buf_export",
-	.replacement = dma_buf_export_call,
-	.wants = km_wants_container,
-	.optional = true,
-};
+KM_PROBE(dma_buf, "nvidia", "nv_dma_buf_export", dma_buf_export_call, km_wants_container, .optional = true);
 
 /* Without these two nothing is exported in a container. */
-struct km_probe km_probe_dma_buf_dup = {
-	.module = "nvidia",
-	.symbol = "rm_dma_buf_dup_mem_handle",
-	.replacement = dup_mem_handle,
-	.wants = dup_wants,
-	.optional = true,
-};
-
-struct km_probe km_probe_dma_buf_undup = {
-	.module = "nvidia",
-	.symbol = "rm_dma_buf_undup_mem_handle",
-	.replacement = undup_mem_handle,
-	.wants = undup_wants,
-	.optional = true,
-};
+KM_PROBE(dma_buf_dup, "nvidia", "rm_dma_buf_dup_mem_handle", dup_mem_handle, dup_wants, .optional = true);
+KM_PROBE(dma_buf_undup, "nvidia", "rm_dma_buf_undup_mem_handle", undup_mem_handle, undup_wants, .optional = true);

@@ -186,8 +186,7 @@ static u32 uvm_dup_memory(const void *device, u32 client, u32 handle, u32 *dupli
 		status = uvm_run_dup(&call);
 	else if (engine)
 		status = uvm_dup_contained(engine, &identity, &call);
-	if (engine)
-		km_engine_put(engine);
+	km_engine_put(engine);
 	if (task_call)
 		km_task_call_end(task_call);
 	km_probe_leave();
@@ -213,16 +212,5 @@ static u32 uvm_free_duped(const void *device, u32 handle)
 	return status;
 }
 
-struct km_probe km_probe_uvm_dup = {
-	.module = "nvidia",
-	.symbol = "nvUvmInterfaceDupMemory",
-	.replacement = uvm_dup_memory,
-	.wants = uvm_dup_wants,
-};
-
-struct km_probe km_probe_uvm_free = {
-	.module = "nvidia",
-	.symbol = "nvUvmInterfaceFreeDupedHandle",
-	.replacement = uvm_free_duped,
-	.wants = uvm_free_wants,
-};
+KM_PROBE(uvm_dup, "nvidia", "nvUvmInterfaceDupMemory", uvm_dup_memory, uvm_dup_wants);
+KM_PROBE(uvm_free, "nvidia", "nvUvmInterfaceFreeDupedHandle", uvm_free_duped, uvm_free_wants);

@@ -6,7 +6,6 @@
 #include <linux/fdtable.h>
 #include <linux/fs.h>
 #include <linux/hashtable.h>
-#include <linux/rwsem.h>
 #include <linux/slab.h>
 
 #include "probes/files.h"
@@ -15,19 +14,6 @@
 
 /* As in opened_files.c: long chains would slow down all containers. */
 #define BUCKETS_BITS 14
-
-struct km_file {
-	struct hlist_node node;
-	const void *nvfp; /* nv_file_private_t: what the driver knows the file by */
-	enum cgpu_device device;
-	u32 minor, gpu; /* of a card's node */
-	u64 number;
-	struct rw_semaphore link_lock; /* written while it is being linked */
-	bool linked; /* to another control file, whose clients it uses from then on */
-	bool exported; /* a container has exported memory on it */
-	bool closing;
-	struct rcu_head rcu;
-};
 
 static struct hlist_head buckets[1 << BUCKETS_BITS];
 static DEFINE_SPINLOCK(files_lock);
@@ -157,52 +143,6 @@ struct km_file *km_file_take(struct km_engine *engine, const void *nvfp)
 	return file;
 }
 
-enum cgpu_device km_file_device(const struct km_file *file)
-{
-	return file->device;
-}
-
-u32 km_file_gpu(const struct km_file *file)
-{
-	return READ_ONCE(file->gpu);
-}
-
-int km_file_link_begin(struct km_file *file)
-{
-	return down_write_killable(&file->link_lock);
-}
-
-void km_file_link_end(struct km_file *file, bool done)
-{
-	file->linked |= done;
-	up_write(&file->link_lock);
-}
-
-int km_file_use(struct km_file *file)
-{
-	return down_read_killable(&file->link_lock);
-}
-
-void km_file_leave(struct km_file *file)
-{
-	up_read(&file->link_lock);
-}
-
-bool km_file_linked(const struct km_file *file)
-{
-	return file->device == CGPU_DEVICE_CTL && file->linked;
-}
-
-u64 km_file_number(const struct km_file *file)
-{
-	return file->device == CGPU_DEVICE_CTL && !file->linked ? file->number : 0;
-}
-
-u64 km_file_own_number(const struct km_file *file)
-{
-	return file->number;
-}
-
 void km_file_note_export(const void *nvfp)
 {
 	struct km_file *file;
@@ -291,9 +231,4 @@ static __nocfi void file_cleanup(void *sp, void *nv, void *nvfp)
 	km_probe_leave();
 }
 
-struct km_probe km_probe_cleanup = {
-	.module = "nvidia",
-	.symbol = "rm_cleanup_file_private",
-	.replacement = file_cleanup,
-	.wants = file_cleanup_wants,
-};
+KM_PROBE(cleanup, "nvidia", "rm_cleanup_file_private", file_cleanup, file_cleanup_wants);

@@ -3,38 +3,50 @@
 #ifndef CGPU_KM_FILES_H
 #define CGPU_KM_FILES_H
 
+#include <linux/rwsem.h>
+
 #include "engine/engine.h"
 
-struct km_file;
+struct km_file {
+	struct hlist_node node;
+	const void *nvfp; /* nv_file_private_t: what the driver knows the file by */
+	enum cgpu_device device;
+	u32 minor; /* of a card's node */
+	u32 gpu; /* its index in the tree; CGPU_MAX_GPUS for one that is not there (yet) */
+	u64 number; /* for the core: no two files ever have the same. What is exported on the file lives on it */
+	/* Read around a call that changes what a container holds, written while the file is linked to another control file. */
+	struct rw_semaphore link_lock;
+	bool linked; /* it uses the other one's clients */
+	bool exported; /* a container has exported memory on it */
+	bool closing;
+	struct rcu_head rcu;
+};
+
 /* Forget all: the driver is gone, or goes. */
 void km_files_clear(void);
 /* The record of an open file, made at the first call on it. The caller is inside of a call on it, so it stays.
  * -ENOMEM; -EBADF: it is no file of the caller's. */
 struct km_file *km_file_take(struct km_engine *engine, const void *nvfp);
-enum cgpu_device km_file_device(const struct km_file *file);
-/* Index of the GPU in the tree; CGPU_MAX_GPUS for one that is not there. */
-u32 km_file_gpu(const struct km_file *file);
 /* Whether a container has the node of a card open. */
 bool km_file_opened(u32 minor);
-/* Around a call that changes what a container holds: meanwhile the file is not linked. -EINTR: the task is killed. */
-int km_file_use(struct km_file *file);
-void km_file_leave(struct km_file *file);
-/* Its number, for the core: no two files ever have the same. 0: clients used on it need not live on it. */
-u64 km_file_number(const struct km_file *file);
-/* Whether it is linked to another control file, and uses that one's clients. */
-bool km_file_linked(const struct km_file *file);
 /* The same of a file that the caller holds, whoever else has it open. */
 struct km_file *km_file_take_open(struct file *file);
-/* The number of the file itself, also where it is linked: what is exported on it lives on it. */
-u64 km_file_own_number(const struct km_file *file);
 /* A container exports on it. */
 void km_file_note_export(const void *nvfp);
 /* Whether one has, by what the driver knows the file by. */
 bool km_file_exported(const void *nvfp);
 /* Whether there is any such file. Any context. */
 bool km_file_any_exported(void);
-/* Around a call that links it. -EINTR: the task is killed. */
-int km_file_link_begin(struct km_file *file);
-void km_file_link_end(struct km_file *file, bool done);
+
+/* --- opened_files.c: those that a container's tasks have opened --- */
+
+struct km_probe;
+/* Run the open() that a probe was put on, and note the file where the task is in a container. found: what
+ * km_identity_find() said of the task, or the error with which the call ends. */
+int km_opened_file_open(const struct km_probe *probe, int found, struct inode *inode, struct file *file);
+/* The probes of nvidia, under the names that the loaded version has; before they are attached. */
+void km_opened_files_choose(void);
+/* The driver is gone, or goes. */
+void km_opened_files_clear(void);
 
 #endif

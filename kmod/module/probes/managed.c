@@ -38,8 +38,7 @@ static void managed_drop(struct managed *managed)
 
 	for (i = 0; engine && i < managed->holds; i++)
 		engine->logic->hold_drop(&engine->core, &managed->hold[i]);
-	if (engine)
-		km_engine_put(engine);
+	km_engine_put(engine);
 	atomic_dec(&managed_count);
 	kfree(managed);
 }
@@ -111,14 +110,14 @@ static u32 managed_judge(const struct km_identity *identity, const struct uvm_ra
 	struct km_engine *engine;
 	u32 status;
 
-	if (!km_managed_memory() && km_enforce())
+	if (!km_managed_memory() && km_enforce)
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	engine = km_engine_get();
 	if (!engine)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
 	status = managed_begin(engine, identity, range);
 	km_engine_put(engine);
-	return km_enforce() ? status : NV_OK;
+	return km_enforce ? status : NV_OK;
 }
 
 /* UVM holds its lock on the address space all the time: the range cannot be used before it is judged. */
@@ -167,8 +166,7 @@ static void managed_shrink(const struct managed *managed, u64 bytes)
 
 	for (i = 0; engine && i < managed->holds; i++)
 		engine->logic->hold_shrink(&engine->core, &managed->hold[i], bytes);
-	if (engine)
-		km_engine_put(engine);
+	km_engine_put(engine);
 }
 
 /* Take a piece off what is live. Returns the mapping that it was of, with last set when nothing of that is left; NULL: it
@@ -300,23 +298,6 @@ void km_managed_clear(void)
 	managed_space_ended(NULL);
 }
 
-struct km_probe km_probe_managed_create = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_va_range_create_mmap",
-	.replacement = managed_create,
-	.wants = km_wants_container,
-};
-
-struct km_probe km_probe_managed_destroy = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_va_range_destroy",
-	.replacement = managed_destroy,
-	.wants = managed_destroy_wants,
-};
-
-struct km_probe km_probe_managed_space = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_va_space_destroy",
-	.replacement = managed_space_destroy,
-	.wants = managed_space_wants,
-};
+KM_PROBE(managed_create, "nvidia_uvm", "uvm_va_range_create_mmap", managed_create, km_wants_container);
+KM_PROBE(managed_destroy, "nvidia_uvm", "uvm_va_range_destroy", managed_destroy, managed_destroy_wants);
+KM_PROBE(managed_space, "nvidia_uvm", "uvm_va_space_destroy", managed_space_destroy, managed_space_wants);

@@ -10,7 +10,7 @@
 #include <linux/hashtable.h>
 #include <linux/slab.h>
 
-#include "probes/opened_files.h"
+#include "probes/files.h"
 #include "probes/task_call.h"
 
 /* A container can fill it as far as its memory limit goes, and calls of all containers search it. */
@@ -127,7 +127,7 @@ static bool opened_by_others(const struct file *file)
 {
 	struct km_identity identity;
 
-	return km_enforce() && opened_has(file) && !km_identity_of_current(&identity);
+	return km_enforce && opened_has(file) && !km_identity_of_current(&identity);
 }
 NOKPROBE_SYMBOL(opened_by_others);
 
@@ -209,11 +209,7 @@ void km_opened_files_choose(void)
 struct km_probe km_probe_opened_ioctl = { .module = "nvidia" };
 
 /* The probe alone does it. */
-struct km_probe km_probe_opened_close = {
-	.module = "nvidia",
-	.symbol = "nvidia_close",
-	.wants = opened_close_wants,
-};
+KM_PROBE(opened_close, "nvidia", "nvidia_close", NULL, opened_close_wants);
 
 /* --- nvidia_uvm --- */
 
@@ -243,29 +239,7 @@ static __nocfi int uvm_mmap(struct file *file, struct vm_area_struct *vma)
 	return result;
 }
 
-struct km_probe km_probe_uvm_open = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_open_entry",
-	.replacement = uvm_open,
-	.wants = km_wants_enforced,
-};
-
-struct km_probe km_probe_uvm_close = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_release_entry",
-	.wants = opened_close_wants,
-};
-
-struct km_probe km_probe_uvm_ioctl = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_unlocked_ioctl_entry",
-	.replacement = uvm_ioctl,
-	.wants = first_is_opened,
-};
-
-struct km_probe km_probe_uvm_mmap = {
-	.module = "nvidia_uvm",
-	.symbol = "uvm_mmap_entry",
-	.replacement = uvm_mmap,
-	.wants = first_is_opened,
-};
+KM_PROBE(uvm_open, "nvidia_uvm", "uvm_open_entry", uvm_open, km_wants_enforced);
+KM_PROBE(uvm_close, "nvidia_uvm", "uvm_release_entry", NULL, opened_close_wants);
+KM_PROBE(uvm_ioctl, "nvidia_uvm", "uvm_unlocked_ioctl_entry", uvm_ioctl, first_is_opened);
+KM_PROBE(uvm_mmap, "nvidia_uvm", "uvm_mmap_entry", uvm_mmap, first_is_opened);

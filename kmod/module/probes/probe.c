@@ -114,6 +114,28 @@ void km_probe_detach(struct km_probe *probe)
 	probe_tell_missed(probe);
 }
 
+void km_probes_detach(struct km_probe *const *probes, u32 count)
+{
+	while (count-- > 0)
+		km_probe_detach(probes[count]);
+}
+
+int km_probes_attach(struct km_probe *const *probes, u32 count, const char **failed)
+{
+	u32 i;
+	int err;
+
+	for (i = 0; i < count; i++) {
+		err = km_probe_attach(probes[i]);
+		if (err == 0 || (err == -ENOENT && probes[i]->optional))
+			continue;
+		*failed = probes[i]->symbol;
+		km_probes_detach(probes, i);
+		return err;
+	}
+	return 0;
+}
+
 void km_probe_leave(void)
 {
 	this_cpu_dec(probe_inside);

@@ -19,9 +19,18 @@ struct km_probe {
 	struct list_head list; /* of those that are attached */
 	unsigned long missed; /* calls that went by it, as far as that was said */
 };
+/* km_probe_NAME, on a function of one of the driver's modules. Further fields may follow. */
+#define KM_PROBE(name, of_module, function, goes_to, if_wanted, ...)                                             \
+	struct km_probe km_probe_##name = {                                                                      \
+		.module = of_module, .symbol = function, .replacement = goes_to, .wants = if_wanted, __VA_ARGS__ \
+	}
+
 int km_probes_init(void);
 int km_probe_attach(struct km_probe *probe);
 void km_probe_detach(struct km_probe *probe);
+/* Several, in order: all of them, or none and the name of the one that cannot be. Optional ones may be missing. */
+int km_probes_attach(struct km_probe *const *probes, u32 count, const char **failed);
+void km_probes_detach(struct km_probe *const *probes, u32 count);
 /* Say which probes calls have gone by since that was said last. Once a minute; more often it does nothing. */
 void km_probes_check(void);
 /* The last thing that a replacement does. */
@@ -44,6 +53,8 @@ extern struct km_probe km_probe_dma_buf, km_probe_dma_buf_dup, km_probe_dma_buf_
 extern struct km_probe km_probe_managed_create, km_probe_managed_destroy, km_probe_managed_space;
 void km_managed_clear(void);
 extern struct km_probe km_probe_open, km_probe_dev_get, km_probe_uvm_gpu;
+extern struct km_probe km_probe_opened_close, km_probe_opened_ioctl;
+extern struct km_probe km_probe_uvm_open, km_probe_uvm_close, km_probe_uvm_ioctl, km_probe_uvm_mmap;
 
 /* The probes of nvidia_uvm, all or none. */
 int km_uvm_attach(void);

@@ -3,6 +3,8 @@
  * rm_ioctl(): the driver's own entry for all that a container can ask of it, called when the top-level structure is in
  * the kernel's memory already. Judged by the core, run on the copies it was judged by, and settled by what came out.
  */
+#include <linux/fs.h>
+
 #include "compat.h"
 #include "driver/driver.h"
 #include "probes/files.h"
@@ -38,8 +40,7 @@ static u32 run_judged(const struct rm_call *rm, const struct cgpu_call *call)
 
 static void leave_core(struct rm_call *rm)
 {
-	if (rm->engine)
-		km_engine_put(rm->engine);
+	km_engine_put(rm->engine);
 	rm->engine = NULL;
 }
 
@@ -82,7 +83,7 @@ static int order_take(const struct rm_call *rm)
 		return 0;
 	if (mutex_lock_killable(&rm->order->lock))
 		return -EINTR;
-	if (km_file_use(rm->file) == 0)
+	if (down_read_killable(&rm->file->link_lock) == 0)
 		return 0;
 	mutex_unlock(&rm->order->lock);
 	return -EINTR;
@@ -92,14 +93,20 @@ static void order_give(const struct rm_call *rm)
 {
 	if (!rm->order)
 		return;
-	km_file_leave(rm->file);
+	up_read(&rm->file->link_lock);
 	mutex_unlock(&rm->order->lock);
+}
+
+/* Whether clients used on a file live on another one. */
+static bool is_linked(const struct km_file *file)
+{
+	return file->device == CGPU_DEVICE_CTL && file->linked;
 }
 
 /* What is made through a linked file lives on another one, and would outlive this one's record or end before it. */
 static bool makes_elsewhere(const struct rm_call *rm)
 {
-	if (!rm->order || !km_file_linked(rm->file) || !km_enforce())
+	if (!rm->order || !is_linked(rm->file) || !km_enforce)
 		return false;
 	switch (rm->task_call->call.nr) {
 	case NV_ESC_RM_ALLOC:
@@ -180,10 +187,10 @@ static bool bypassed(const struct rm_call *rm)
 {
 	const struct km_task_call *task_call = rm->task_call;
 
-	if (!task_call->call.fetched || (task_call->copies && !km_target_missed(task_call)))
+	if (!task_call->call.fetched || (task_call->copies && (!task_call->target || task_call->handed)))
 		return false;
 	km_driver_distrust(task_call->copies ? km_probe_get_file.symbol : km_probe_copy_from.symbol);
-	return km_enforce();
+	return km_enforce;
 }
 
 /*
@@ -220,9 +227,11 @@ static u32 execute(struct rm_call *rm)
 	bool undoable, undone, skipped;
 	u32 status;
 
-	km_target_note(rm->task_call);
+	if (rm->task_call->target)
+		km_file_note_export(rm->task_call->target->private_data);
 	status = run_judged(rm, call);
-	call->file = km_file_number(rm->file);
+	if (rm->file->device == CGPU_DEVICE_CTL && !rm->file->linked)
+		call->file = rm->file->number;
 	undone = rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
 	skipped = bypassed(rm);
 	while ((undone || skipped) && undo_prepare(rm))
@@ -255,10 +264,11 @@ static u32 link_file(struct rm_call *rm)
 	const struct cgpu_call *call = &rm->task_call->call;
 	u32 status;
 
-	if (km_file_link_begin(rm->file))
+	if (down_write_killable(&rm->file->link_lock))
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	status = run(rm, call->nr, call->top, call->bytes);
-	km_file_link_end(rm->file, status == NV_OK);
+	rm->file->linked |= status == NV_OK;
+	up_write(&rm->file->link_lock);
 	return status;
 }
 
@@ -304,8 +314,8 @@ static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	call->slot = identity->slot;
 	call->generation = identity->generation;
-	call->device = km_file_device(rm->file);
-	call->gpu = km_file_gpu(rm->file);
+	call->device = rm->file->device;
+	call->gpu = READ_ONCE(rm->file->gpu);
 	call->tgid = task_tgid_nr(current);
 	call->nr = nr;
 	call->bytes = bytes;
@@ -325,7 +335,7 @@ static u32 recorded(struct rm_call *rm, u32 nr, void *data, u32 bytes)
 
 	if (known <= 0)
 		return known ? NV_ERR_NO_MEMORY : run(rm, nr, data, bytes);
-	if (km_driver_bypassed() && km_enforce())
+	if (km_driver_bypassed() && km_enforce)
 		return status;
 	if (enter_core(rm))
 		status = contained(rm, &identity, nr, data, bytes);
@@ -346,9 +356,4 @@ static u32 rm_ioctl(void *sp, void *nv, void *nvfp, u32 nr, void *data, u32 byte
 	return status;
 }
 
-struct km_probe km_probe_rm_ioctl = {
-	.module = "nvidia",
-	.symbol = "rm_ioctl",
-	.replacement = rm_ioctl,
-	.wants = km_wants_container,
-};
+KM_PROBE(rm_ioctl, "nvidia", "rm_ioctl", rm_ioctl, km_wants_container);

@@ -145,16 +145,5 @@ static u32 copy_to(void *to, const void *from, u32 bytes)
 	return data ? NV_OK : NV_ERR_INVALID_ADDRESS;
 }
 
-struct km_probe km_probe_copy_from = {
-	.module = "nvidia",
-	.symbol = "os_memcpy_from_user",
-	.replacement = copy_from,
-	.wants = copy_from_wants,
-};
-
-struct km_probe km_probe_copy_to = {
-	.module = "nvidia",
-	.symbol = "os_memcpy_to_user",
-	.replacement = copy_to,
-	.wants = copy_to_wants,
-};
+KM_PROBE(copy_from, "nvidia", "os_memcpy_from_user", copy_from, copy_from_wants);
+KM_PROBE(copy_to, "nvidia", "os_memcpy_to_user", copy_to, copy_to_wants);

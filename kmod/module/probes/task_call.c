@@ -45,29 +45,11 @@ void km_task_call_exit(void)
 	kmem_cache_destroy(task_call_cache);
 }
 
-static void node_add(struct km_task_call_node *node)
-{
-	u32 bucket = bucket_of(node->task);
-
-	spin_lock(&task_call_locks[bucket]);
-	hlist_add_head_rcu(&node->node, &task_call_buckets[bucket]);
-	spin_unlock(&task_call_locks[bucket]);
-}
-
-static void node_remove(struct km_task_call_node *node)
-{
-	u32 bucket = bucket_of(node->task);
-
-	spin_lock(&task_call_locks[bucket]);
-	hlist_del_rcu(&node->node);
-	spin_unlock(&task_call_locks[bucket]);
-	kfree_rcu(node, rcu);
-}
-
 static struct km_task_call *task_call_begin(gfp_t flags)
 {
 	struct km_task_call_node *node = kmalloc(sizeof(*node), flags | __GFP_ACCOUNT);
 	struct km_task_call *task_call = kmem_cache_alloc(task_call_cache, flags);
+	u32 bucket = bucket_of(current);
 
 	if (!node || !task_call) {
 		kfree(node);
@@ -80,7 +62,9 @@ static struct km_task_call *task_call_begin(gfp_t flags)
 	node->task = current;
 	node->started = current->start_boottime;
 	node->task_call = task_call;
-	node_add(node);
+	spin_lock(&task_call_locks[bucket]);
+	hlist_add_head_rcu(&node->node, &task_call_buckets[bucket]);
+	spin_unlock(&task_call_locks[bucket]);
 	return task_call;
 }
 
@@ -96,7 +80,12 @@ struct km_task_call *km_task_call_begin_surely(void)
 
 void km_task_call_end(struct km_task_call *task_call)
 {
-	node_remove(task_call->node);
+	u32 bucket = bucket_of(current);
+
+	spin_lock(&task_call_locks[bucket]);
+	hlist_del_rcu(&task_call->node->node);
+	spin_unlock(&task_call_locks[bucket]);
+	kfree_rcu(task_call->node, rcu);
 	/* Only the task itself reads it. */
 	kmem_cache_free(task_call_cache, task_call);
 }
@@ -131,6 +120,6 @@ NOKPROBE_SYMBOL(km_wants_container);
 
 bool km_wants_enforced(struct pt_regs *regs)
 {
-	return km_enforce() && km_wants_container(regs);
+	return km_enforce && km_wants_container(regs);
 }
 NOKPROBE_SYMBOL(km_wants_enforced);

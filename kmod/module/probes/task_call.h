@@ -52,10 +52,6 @@ void km_segments_free(struct km_task_call *task_call);
 
 /* Find the file of the descriptor that the core has asked for. -ENOMEM. */
 int km_target_find(struct km_task_call *task_call);
-/* The driver is about to use it. */
-void km_target_note(const struct km_task_call *task_call);
-/* Whether the driver has not asked for it, although the call needs it. */
-bool km_target_missed(const struct km_task_call *task_call);
 void km_target_put(struct km_task_call *task_call);
 
 #endif

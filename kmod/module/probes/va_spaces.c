@@ -3,7 +3,7 @@
  * UVM's address spaces, and the probes of nvidia_uvm. Memory that UVM takes by itself for a process by HMM passes nothing
  * that could be charged: it is closed to containers.
  */
-#include "probes/opened_files.h"
+#include "probes/files.h"
 #include "probes/task_call.h"
 
 static struct km_probe va_space_probe_flags = {
@@ -63,10 +63,7 @@ static struct km_probe *const uvm_probes[] = {
 
 void km_uvm_detach(void)
 {
-	u32 i;
-
-	for (i = ARRAY_SIZE(uvm_probes); i-- > 0;)
-		km_probe_detach(uvm_probes[i]);
+	km_probes_detach(uvm_probes, ARRAY_SIZE(uvm_probes));
 }
 
 /* Where an address space gets its flags. */
@@ -80,19 +77,14 @@ static void va_space_choose(void)
 
 int km_uvm_attach(void)
 {
-	u32 i;
+	const char *failed;
 	int err;
 
 	if (uvm_probes[0]->attached)
 		return 0;
 	va_space_choose();
-	for (i = 0; i < ARRAY_SIZE(uvm_probes); i++) {
-		err = km_probe_attach(uvm_probes[i]);
-		if (err == 0)
-			continue;
-		pr_err("nvidia_uvm: %s cannot be probed (error %d)\n", uvm_probes[i]->symbol, err);
-		km_uvm_detach();
-		return err;
-	}
-	return 0;
+	err = km_probes_attach(uvm_probes, ARRAY_SIZE(uvm_probes), &failed);
+	if (err)
+		pr_err("nvidia_uvm: %s cannot be probed (error %d)\n", failed, err);
+	return err;
 }

@@ -129,8 +129,7 @@ static void rounds_serve(void)
 			gpu_serve(engine, gpu);
 	}
 	km_controls_release();
-	if (engine)
-		km_engine_put(engine);
+	km_engine_put(engine);
 }
 
 static u64 rounds_earliest(void)

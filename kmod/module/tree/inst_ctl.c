@@ -111,8 +111,7 @@ int km_inst_ctl(const char *text, size_t bytes)
 	mutex_lock(&km_control_lock);
 	engine = km_engine_get();
 	err = engine ? inst_ctl_write(engine, text, bytes, info) : -ENODEV;
-	if (engine)
-		km_engine_put(engine);
+	km_engine_put(engine);
 	mutex_unlock(&km_control_lock);
 	kfree(info);
 	return err;

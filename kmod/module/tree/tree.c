@@ -36,8 +36,7 @@ static int node_open(struct inode *inode, struct file *file)
 	mutex_init(&open->lock);
 	engine = km_engine_get();
 	err = engine ? engine->logic->tree_lookup(&engine->core, open->path, &open->node) : -ENODEV;
-	if (engine)
-		km_engine_put(engine);
+	km_engine_put(engine);
 	if (err) {
 		kfree(open);
 		return err;
@@ -99,8 +98,7 @@ static ssize_t node_read(struct file *file, char __user *to, size_t bytes, loff_
 	if (!open->text || *at == 0) {
 		engine = km_engine_get();
 		n = engine ? node_fill(engine, open) : -ENODEV;
-		if (engine)
-			km_engine_put(engine);
+		km_engine_put(engine);
 	}
 	if (n == 0)
 		n = simple_read_from_buffer(to, bytes, at, open->text, open->bytes);

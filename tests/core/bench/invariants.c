@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Everything that must hold between the records, worked out again from the records alone. */
 #include "bench.h"
-#include "ledger/process.h"
 
 static u64 references[CGPU_MAX_OBJECTS];
 
@@ -241,8 +240,8 @@ static void check_registry(const struct cgpu_state *constant)
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		if (core_gpu(state, gpu) == NULL)
 			continue;
-		CHECK(core_promised(state, gpu) <= state->gpu[gpu].facts.memtotal);
-		CHECK(core_instances(state, gpu) == 0 || core_passthroughs(state, gpu) == 0);
+		CHECK(core_totals(state, gpu).promised <= state->gpu[gpu].facts.memtotal);
+		CHECK(core_totals(state, gpu).instances == 0 || core_passthroughs(state, gpu) == 0);
 		for (i = 0; i < CGPU_MAX_INST; i++) {
 			u32 number = CORE_NONE;
 

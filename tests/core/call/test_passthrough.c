@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* GPUs that a container has whole, beside its slices of others; and cards in MIG mode. */
 #include "bench.h"
-#include "ledger/process.h"
 
 #define SLICE (1024 * MIB)
 #define MIXED "create id=a pid=1 gpu=0:1073741824 native=1"

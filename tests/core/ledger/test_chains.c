@@ -2,7 +2,6 @@
 /* Chains that a container could make long: by handles it chooses, duplicates, clients, files. */
 #include "bench.h"
 #include "lib/hash.h"
-#include "ledger/process.h"
 
 #define MANY 131072u
 #define KEY 0x0123456789abcdefull

@@ -33,8 +33,6 @@ def test_rows_are_the_core_s(library: ctypes.CDLL, tmp_path: Path) -> None:
         assert row.name.decode() == known.name
         for trait in traits:
             assert getattr(row, trait) == getattr(known, trait), known.name
-    assert f"#define CGPU_POLICY_MAX {COUNT - 1}\n" in HEADER
-    assert f"#define CGPU_POLICY_DEFAULT {DEFAULTS['policy']}\n" in HEADER
 
 
 def test_configuration_takes_each() -> None:
